@@ -51,8 +51,8 @@ type actor struct {
 	number int // from 1
 	name   string
 	dir    string
-	p      *process      // nil: not started
-	gone   bool          // for good
+	p      *process // nil: not started
+	gone   bool     // for good
 }
 
 // A verdict is what came of a story.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,7 +35,8 @@ func clocked(seed uint64, faults ...Fault) Plan {
 }
 
 // tellClocked runs a story in which hosts are shared. Unless agents go down, each page is
-// fetched once.
+// fetched and archived once. No page is archived under a time that the agent's clock did not
+// show.
 func tellClocked(t *testing.T, p Plan) *Verdict {
 	t.Helper()
 	v := tell(t, p)
@@ -45,8 +47,14 @@ func tellClocked(t *testing.T, p Plan) *Verdict {
 	for _, f := range p.Faults {
 		repeats = repeats || f.Kind != Clock
 	}
-	if v.Twice > 0 && !repeats {
-		t.Errorf("%d pages fetched twice", v.Twice)
+	records := 0
+	for u, by := range v.Archived {
+		if !strings.HasSuffix(u, "/robots.txt") {
+			records += len(by)
+		}
+	}
+	if !repeats && (v.Twice > 0 || records != int(v.Reachable) && p.Busy == 0) {
+		t.Errorf("%d pages fetched twice; %d records of %d pages", v.Twice, records, v.Reachable)
 	}
 	return v
 }

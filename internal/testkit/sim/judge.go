@@ -213,7 +213,6 @@ type Verdict struct {
 	Unexcused          int64    // of these, those that no fault explains
 	Repeats            []string // their URLs with all fetches, at most ten
 	Robots, Queries    int64    // requests for a robots.txt, and queries to the name server
-	Archived           int64    // records of pages in the archives
 	Shared             int64    // requests to an address or a site after another agent's
 	Violations         []Violation
 	Excused            []Violation   // those that a fault explains
