@@ -53,7 +53,8 @@ func TestSpan(t *testing.T) {
 	}{{b, now}, {b[:n+m], time.Time{}}} {
 		started, took, written, err := decodeSpan(k.b)
 		if err != nil || !started.Equal(began) || took != time.Hour || !written.Equal(k.written) {
-			t.Errorf("%d bytes: %v, %v, %v, %v; want %v, 1h, %v", len(k.b), started, took, written, err, began, k.written)
+			t.Errorf("%d bytes: %v, %v, %v, %v; want %v, 1h, %v",
+				len(k.b), started, took, written, err, began, k.written)
 		}
 	}
 	for _, bad := range [][]byte{nil, b[:1], append(b, 1)} {

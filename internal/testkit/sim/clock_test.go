@@ -144,7 +144,8 @@ func TestClocksOfHeirs(t *testing.T) {
 				}
 				tellClocked(t, p)
 				// The clock of the agent that takes them over is set before.
-				p.Faults = []Fault{{Kind: Clock, Agent: agent, At: 0.2, For: by}, {Kind: Clock, Agent: 1, At: 0.2, For: -by}, f}
+				p.Faults = []Fault{{Kind: Clock, Agent: agent, At: 0.2, For: by},
+					{Kind: Clock, Agent: 1, At: 0.2, For: -by}, f}
 				tellClocked(t, p)
 			})
 		}
@@ -163,13 +164,13 @@ func TestCachesAndClocks(t *testing.T) {
 			p := plain
 			p.Faults = []Fault{{Kind: Clock, Agent: 1, At: 0.3, For: by}}
 			v := tellClocked(t, p)
-			t.Logf("%d robots.txt, %d queries; with a right clock %d and %d", v.Robots, v.Queries, want.Robots, want.Queries)
 			if v.Robots > want.Robots+p.Hosts || max(v.Queries-want.Queries, want.Queries-v.Queries) > 2*p.Hosts {
 				t.Errorf("%d robots.txt and %d queries; with a right clock %d and %d",
 					v.Robots, v.Queries, want.Robots, want.Queries)
 			}
 			for _, kind := range []Kind{NoWeb, NoDNS} {
-				p.Faults = []Fault{{Kind: Clock, Agent: 1, At: 0.2, For: by}, {Kind: kind, At: 0.3, For: 20 * time.Second},
+				p.Faults = []Fault{{Kind: Clock, Agent: 1, At: 0.2, For: by},
+					{Kind: kind, At: 0.3, For: 20 * time.Second},
 					{Kind: Clock, Agent: 1, At: 0.3, After: 5 * time.Second}}
 				tellClocked(t, p)
 			}
