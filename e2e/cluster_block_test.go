@@ -15,6 +15,7 @@ import (
 // refuses the order, changes nothing, and names the agent and its address. When the
 // agent is lost with its disk, its heir keeps the host blocked.
 func TestClusterBlock(t *testing.T) {
+	weighs(t, 3)
 	b := newBand(t, 36, 2, "2")
 	for i := range 2 {
 		b.begin(i, "--agents", "2", "--api", "127.0.0.1:0", b.seed())

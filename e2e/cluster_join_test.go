@@ -176,6 +176,7 @@ func (b *band) untold(i int) time.Duration {
 // One of three leaves for good: the others have its links and know what it has
 // fetched, though nobody has a copy. The last one cannot leave.
 func TestClusterLeave(t *testing.T) {
+	weighs(t, 3)
 	b := newBand(t, 34, 3, "1")
 	b.left = map[int]bool{1: true}
 	for i := range 3 {

@@ -15,6 +15,7 @@ import (
 // An agent that may not come is told why at once, and its directory is as it was;
 // the others say meanwhile for how many they wait.
 func TestClusterRefusals(t *testing.T) {
+	weighs(t, 1)
 	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
 	dir, addr := t.TempDir(), port(t)
 	home := func(name string) string { return filepath.Join(dir, name) }

@@ -28,6 +28,7 @@ func port(t *testing.T) string {
 // themselves. On loopback that goes without keys; here also with them. Each agent
 // brings a seed of its own.
 func TestCluster(t *testing.T) {
+	weighs(t, 3)
 	for _, c := range []struct {
 		agents int
 		keys   bool
@@ -129,6 +130,7 @@ func events(t *testing.T, dir string) string {
 // Agents of which none has fetched anything end with exit code 16, and each names the
 // seeds of its hosts. If one of them has fetched a page, none has failed.
 func TestClusterNothing(t *testing.T) {
+	weighs(t, 2)
 	var closed []string
 	for i := range 8 {
 		closed = append(closed, fmt.Sprintf("http://127.78.0.%d:1/", i+1))

@@ -350,6 +350,7 @@ func (b *band) ends() {
 // them, wherever the others with it are fetched, and two of three contents are
 // judged by another agent than the one that fetched them.
 func TestClusterContents(t *testing.T) {
+	weighs(t, 3)
 	b := newMirrorBand(t, 41, 3, 30)
 	for i := range 3 {
 		b.begin(i, "--partition", "hash", "--agents", "3", b.seed())
@@ -374,6 +375,7 @@ func TestClusterContents(t *testing.T) {
 // The same where each agent is killed once, and goes on: contents may be archived
 // twice, and none is missed.
 func TestClusterContentsKilled(t *testing.T) {
+	weighs(t, 3)
 	b := newMirrorBand(t, 42, 3, 30)
 	for i := range 3 {
 		b.begin(i, "--partition", "hash", "--agents", "3", b.seed())
@@ -393,6 +395,7 @@ func TestClusterContentsKilled(t *testing.T) {
 // have other agents each time, which know nothing of them, and none is missed. The
 // killed agent's disk is not lost, so its archive counts with those of the others.
 func TestClusterContentsMove(t *testing.T) {
+	weighs(t, 3)
 	b := newMirrorBand(t, 44, 3, 100)
 	b.begin(0, "--partition", "hash", "--agents", "2", b.seed())
 	b.begin(1, "--partition", "hash", "--agents", "2", b.seed())

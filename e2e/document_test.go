@@ -96,6 +96,7 @@ func replayConfig(t *testing.T) (config string, waybackArgs []string) {
 // pywb replays a crawl with the configuration and the command of
 // docs/archive.md.
 func TestReplayAsDocumented(t *testing.T) {
+	weighs(t, 1)
 	venv := venv(t)
 	if venv == "" {
 		t.Skip("no pywb")

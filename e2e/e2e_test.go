@@ -10,9 +10,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sync/semaphore"
 
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -38,6 +42,11 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	flag.Parse()
+	// The weights of the tests bound the load, not their number: many of them mostly wait.
+	if err := flag.Set("test.parallel", strconv.FormatInt(loadMost, 10)); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	races := filepath.Join(dir, "race") // and the process's number
 	if *raced {
 		build.Args = append(build.Args[:2:2], append([]string{"-race"}, build.Args[2:]...)...)
@@ -57,6 +66,27 @@ func TestMain(m *testing.M) {
 	}
 	os.RemoveAll(dir)
 	os.Exit(code)
+}
+
+// load bounds what the tests that run at the same time weigh together: three for each
+// processor.
+var (
+	loadMost = int64(3 * runtime.GOMAXPROCS(0))
+	load     = semaphore.NewWeighted(loadMost)
+)
+
+// weighs lets a test run beside others that weigh no more than loadMost with it. A crawl
+// by one agent weighs 1 if it mostly waits, and up to 4 if it does not; each agent of a
+// cluster weighs 1. A test that does not call weighs runs alone: those in network
+// namespaces, and those that measure.
+func weighs(t *testing.T, n int64) {
+	t.Helper()
+	t.Parallel()
+	n = min(n, loadMost)
+	if err := load.Acquire(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { load.Release(n) })
 }
 
 // missing skips a test for want of what CI must have.

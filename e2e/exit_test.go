@@ -22,7 +22,7 @@ func limitWeb(t *testing.T, n int, wait time.Duration) *testweb.Web {
 }
 
 func TestLimits(t *testing.T) {
-	t.Parallel()
+	weighs(t, 2)
 	const pages = 400
 	for _, c := range []struct {
 		name  string
@@ -114,7 +114,7 @@ func begin(t *testing.T, web *testweb.Web, n int64, args ...string) *process {
 }
 
 func TestSignals(t *testing.T) {
-	t.Parallel()
+	weighs(t, 1)
 	for _, sig := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM} {
 		t.Run(sig.String(), func(t *testing.T) {
 			t.Parallel()
@@ -139,7 +139,7 @@ func TestSignals(t *testing.T) {
 }
 
 func TestSecondSignal(t *testing.T) {
-	t.Parallel()
+	weighs(t, 1)
 	web := limitWeb(t, 60, 20*time.Second)
 	dir := t.TempDir()
 	// robots.txt, and a page that takes its time
@@ -166,7 +166,7 @@ func TestSecondSignal(t *testing.T) {
 // A state that is not what was written ends the run with its name, and changes
 // nothing.
 func TestBrokenState(t *testing.T) {
-	t.Parallel()
+	weighs(t, 1)
 	dir := t.TempDir()
 	crawl(context.Background(), t, "crawl", "--dir", dir, "--retries", "0",
 		"--quiet", "http://127.0.0.1:1/").must(t, 16)

@@ -20,6 +20,7 @@ import (
 // and say nothing, more than the crawl may have descriptors. It goes on, answers its
 // operator, and misses no page.
 func TestFlood(t *testing.T) {
+	weighs(t, 3)
 	const delay, descriptors, callers = 20 * time.Millisecond, "160", 400
 	made, err := gen.New(gen.Plain(31, 12))
 	if err != nil {

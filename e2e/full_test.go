@@ -16,6 +16,7 @@ import (
 // after room was made, --resume finds everything. The disk is a real one, in
 // memory, which takes root.
 func TestDiskFull(t *testing.T) {
+	weighs(t, 1)
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=2m"); err != nil {
 		t.Skipf("no small disk to be had: mount: %v", err)

@@ -61,7 +61,7 @@ func (a *ledger) servedAlike(t *testing.T, web *testweb.Web) {
 }
 
 func TestRawReplies(t *testing.T) {
-	t.Parallel()
+	weighs(t, 1)
 	const replies = "../../shared/data/http"
 	raw, names, err := testweb.RawReplies(replies)
 	if err != nil {

@@ -148,7 +148,7 @@ func hostileFlags(t *testing.T, web *testweb.Web, dir string, seeds []string, mo
 func isBomb(h testweb.Hostility) bool { return strings.HasPrefix(h.Path, "/bomb-") }
 
 func TestHostilities(t *testing.T) {
-	t.Parallel()
+	weighs(t, 2)
 	var sites []testweb.Site
 	var seeds []string
 	for _, s := range testweb.HostileSites() {
@@ -233,7 +233,7 @@ func TestHostilities(t *testing.T) {
 // Bombs are crawled apart from the other hostilities, for warcio decodes what
 // it checks: some gigabytes of each.
 func TestBombs(t *testing.T) {
-	t.Parallel()
+	weighs(t, 2)
 	web, urls := hostileWeb(t, nil, isBomb)
 	var seeds []string
 	for _, u := range urls {

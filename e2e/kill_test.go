@@ -112,6 +112,7 @@ func (p *process) code() int {
 // Killed at twenty instants that nobody chose, the crawl goes on each time and
 // ends as if it had never been disturbed.
 func TestKilled(t *testing.T) {
+	weighs(t, 4)
 	const (
 		kills = 20
 		delay = 8 * time.Millisecond

@@ -13,6 +13,7 @@ import (
 // A page limit is that of all agents together, reached to the page, also over
 // two runs; a time limit ends all of them.
 func TestClusterLimits(t *testing.T) {
+	weighs(t, 3)
 	const agents, delay = 3, 5 * time.Millisecond
 	made, err := gen.New(gen.Plain(11, 60))
 	if err != nil {

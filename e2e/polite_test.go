@@ -16,7 +16,7 @@ import (
 )
 
 func TestPoliteness(t *testing.T) {
-	t.Parallel()
+	weighs(t, 1)
 	const pages, delay = 24, 120 * time.Millisecond
 	sites := politeHosts(pages)
 	web := serve(t, testweb.Config{Sites: sites, Promise: promise(delay)})
@@ -50,7 +50,7 @@ func TestPoliteness(t *testing.T) {
 // A crawl that is killed and goes on is as polite as one that is not, although
 // nobody has written down what was in flight.
 func TestPolitenessOverKills(t *testing.T) {
-	t.Parallel()
+	weighs(t, 1)
 	const pages = 12
 	const delay = 350 * time.Millisecond // longer than a new run needs to its first request
 	sites := politeHosts(pages)
@@ -126,7 +126,7 @@ func TestPolitenessOverKills(t *testing.T) {
 // The judge of all this must be able to see what it never sees in the other
 // tests: a client in a hurry breaks every promise.
 func TestHurryIsSeen(t *testing.T) {
-	t.Parallel()
+	weighs(t, 1)
 	sites := politeHosts(24)
 	web := serve(t, testweb.Config{Sites: sites, Promise: promise(100 * time.Millisecond)})
 	client := &http.Client{Transport: &http.Transport{DialContext: web.DialContext}, Timeout: 5 * time.Second}

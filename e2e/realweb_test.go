@@ -340,6 +340,7 @@ func light(t *testing.T, dir string, args ...string) run {
 // Coverage 1, overlap 0: each URL that there is, once, and nothing else; in an
 // archive that others can read, and in little memory.
 func TestRealWeb(t *testing.T) {
+	weighs(t, 4)
 	// Two at once are judged; without a delay every gap is long enough.
 	web, tr := knownWeb(t, testweb.Promise{})
 	dir := filepath.Join(t.TempDir(), "crawl")

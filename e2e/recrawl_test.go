@@ -15,6 +15,7 @@ import (
 // Killed again and again, a crawl by recrawl visits each page as often as it
 // was told to, politely, and archives what it finds unchanged as revisits.
 func TestRecrawlKilled(t *testing.T) {
+	weighs(t, 1)
 	const (
 		host   = "again.example"
 		pages  = 12

@@ -17,6 +17,7 @@ import (
 // With --requisites the same pages come, and all that they embed; everything
 // still once, and nothing else.
 func TestRealWebRequisites(t *testing.T) {
+	weighs(t, 4)
 	web, tr := knownWeb(t, testweb.Promise{})
 	dir := filepath.Join(t.TempDir(), "crawl")
 	args := append([]string{"--delay", "0", "--quiet", "--requisites", "--sitemaps"}, testweb.DebianSeeds()...)

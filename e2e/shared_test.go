@@ -13,6 +13,7 @@ import (
 // crawls: it is asked by one at a time, over one connection at a time, and with
 // the quiet time of its address.
 func TestClusterRobotsElsewhere(t *testing.T) {
+	weighs(t, 3)
 	const hosts, delay = 12, 60 * time.Millisecond
 	sites := []testweb.Site{{Host: "central.example", Robots: "User-agent: *\nDisallow: /private/\n",
 		Addr: "127.9.9.9"}}

@@ -28,6 +28,7 @@ import (
 // agents that crawl, nor ask them, nor give them a URL. They turn it away, count
 // it, and go on.
 func TestClusterStrangers(t *testing.T) {
+	weighs(t, 3)
 	const delay = 20 * time.Millisecond
 	made, err := gen.New(gen.Plain(21, 12))
 	if err != nil {

@@ -174,13 +174,13 @@ func deathModel(t *testing.T, n uint64, fateOf func(seed uint64) fate) {
 
 // TestDeath lets one of three agents die with its disk.
 func TestDeath(t *testing.T) {
-	deathModel(t, 40, func(seed uint64) fate { return fate{agents: 3, deaths: 1, tiny: seed%4 == 3} })
+	deathModel(t, 20, func(seed uint64) fate { return fate{agents: 3, deaths: 1, tiny: seed%4 == 3} })
 }
 
 // The same where calls and answers are lost, late and repeated, two of four die
 // one after the other, and the others have kills and power failures.
 func TestDeathModel(t *testing.T) {
-	deathModel(t, 60, func(seed uint64) fate {
+	deathModel(t, 30, func(seed uint64) fate {
 		return fate{agents: 3 + int(seed%2), deaths: 1 + int(seed%2), harsh: true, ends: int(seed / 2 % 3),
 			crashes: true, tiny: seed%5 == 4}
 	})
@@ -188,7 +188,7 @@ func TestDeathModel(t *testing.T) {
 
 // The same where hosts move between agents.
 func TestDeathMoves(t *testing.T) {
-	deathModel(t, 60, func(seed uint64) fate {
+	deathModel(t, 30, func(seed uint64) fate {
 		return fate{
 			agents: 3 + int(seed%2), deaths: 1 + int(seed%2), late: int(seed / 2 % 2), moves: true,
 			harsh: seed%3 > 0, ends: int(seed / 2 % 3), crashes: true, tiny: seed%5 == 4,
@@ -199,7 +199,7 @@ func TestDeathMoves(t *testing.T) {
 // The same where agents come late, so that hosts get other owners and heirs, and
 // where some are taken for dead for a while: no URL is lost.
 func TestDeathAfterChange(t *testing.T) {
-	deathModel(t, 60, func(seed uint64) fate {
+	deathModel(t, 30, func(seed uint64) fate {
 		return fate{
 			agents: 3 + int(seed%2), deaths: 1, late: int(seed / 2 % 2), doubts: seed/4%2 == 1 || seed/2%2 == 0,
 			harsh: seed%3 > 0, ends: int(seed / 2 % 2), crashes: true, tiny: seed%5 == 4,

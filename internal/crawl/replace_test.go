@@ -46,13 +46,9 @@ var replacements = []replacement{
 // restart. In each order no page is missed. A page is fetched again only if no
 // other agent knew that it was fetched.
 func TestReplaced(t *testing.T) {
-	seeds := uint64(8)
-	if testing.Short() {
-		seeds = 4 // models plays a quarter of them
-	}
 	for i, r := range replacements {
 		t.Run(strings.ReplaceAll(r.name, " ", "-"), func(t *testing.T) {
-			models(t, seeds, func(t *testing.T, seed uint64) {
+			models(t, 4, func(t *testing.T, seed uint64) {
 				r.play(t, seed, fate{moves: true, harsh: (seed+uint64(i))%2 == 1})
 			})
 		})

@@ -118,7 +118,7 @@ func TestQuiet(t *testing.T) {
 // TestSplit lets agents take each other for dead that are not, while hosts move:
 // one alone, or both halves each other. No URL is lost, and all end.
 func TestSplit(t *testing.T) {
-	deathModel(t, 60, func(seed uint64) fate {
+	deathModel(t, 30, func(seed uint64) fate {
 		return fate{agents: 2 + int(seed%3), splits: 1 + int(seed/3%2), moves: true, harsh: seed%4 > 1,
 			tiny: seed%5 == 4}
 	})
@@ -126,7 +126,7 @@ func TestSplit(t *testing.T) {
 
 // The same where one of them dies in the end.
 func TestSplitDeath(t *testing.T) {
-	deathModel(t, 60, func(seed uint64) fate {
+	deathModel(t, 30, func(seed uint64) fate {
 		return fate{
 			agents: 3 + int(seed%2), splits: int(seed % 3), doubts: seed%3 == 0, deaths: 1, moves: true,
 			harsh: seed%4 > 1,

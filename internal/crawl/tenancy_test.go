@@ -423,7 +423,7 @@ func movesModel(t *testing.T, n uint64, of func(seed uint64) moves) {
 // TestMovesJoin lets agents come while others crawl: no page is missed, none is
 // fetched twice, and no host is asked by two at once.
 func TestMovesJoin(t *testing.T) {
-	movesModel(t, 40, func(seed uint64) moves {
+	movesModel(t, 20, func(seed uint64) moves {
 		return moves{agents: 3, begin: 1 + int(seed%2), kind: "join", tiny: seed%3 == 2}
 	})
 }
@@ -431,7 +431,7 @@ func TestMovesJoin(t *testing.T) {
 // The same with calls that get lost, late and repeated, and with processes that
 // end in between.
 func TestMovesJoinHarsh(t *testing.T) {
-	movesModel(t, 60, func(seed uint64) moves {
+	movesModel(t, 30, func(seed uint64) moves {
 		return moves{agents: 3, begin: 1 + int(seed%2), kind: "join", tiny: seed%3 == 2, harsh: true, ends: 3,
 			crashes: true}
 	})
@@ -439,7 +439,7 @@ func TestMovesJoinHarsh(t *testing.T) {
 
 // An agent comes and goes as its hosts go to and fro.
 func TestMovesFlap(t *testing.T) {
-	movesModel(t, 40, func(seed uint64) moves {
+	movesModel(t, 20, func(seed uint64) moves {
 		return moves{agents: 3, begin: 2, kind: "flap", tiny: seed%3 == 2, harsh: seed%2 == 1, ends: int(seed % 3),
 			crashes: true}
 	})
@@ -447,14 +447,14 @@ func TestMovesFlap(t *testing.T) {
 
 // An agent is away for a while, and comes back with what it knew.
 func TestMovesReturn(t *testing.T) {
-	movesModel(t, 40, func(seed uint64) moves {
+	movesModel(t, 20, func(seed uint64) moves {
 		return moves{agents: 3, begin: 3, kind: "return", tiny: seed%3 == 2, harsh: seed%2 == 1}
 	})
 }
 
 // An agent leaves for good, and nobody can ask it later.
 func TestMovesLeave(t *testing.T) {
-	movesModel(t, 40, func(seed uint64) moves {
+	movesModel(t, 20, func(seed uint64) moves {
 		return moves{agents: 3, begin: 3, kind: "leave", tiny: seed%3 == 2, harsh: seed%2 == 1}
 	})
 }

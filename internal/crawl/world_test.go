@@ -47,7 +47,7 @@ var (
 // many as the flags say.
 func models(t *testing.T, n uint64, run func(t *testing.T, seed uint64)) {
 	if testing.Short() {
-		n /= 4
+		n /= 2
 	}
 	if *modelSeeds > 0 {
 		n = *modelSeeds

@@ -94,7 +94,7 @@ func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 }
 
 func TestNoPointIsUsedTwice(t *testing.T) {
-	n := 24
+	n := 10
 	if testing.Short() {
 		n = 6
 	}
