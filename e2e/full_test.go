@@ -47,7 +47,7 @@ func TestDiskFull(t *testing.T) {
 	dir := filepath.Join(disk, "crawl")
 	first := flags(t, web, dir, "--delay", "0s", "http://full.example/")
 	full := crawl(context.Background(), t, first...).must(t, 3)
-	for _, want := range []string{"the disk is full", "Make room", "--resume", "no space left on device"} {
+	for _, want := range []string{"the disk is full", "Free disk space", "--resume", "no space left on device"} {
 		if !strings.Contains(full.stderr, want) {
 			t.Errorf("the message does not say %q:\n%s", want, full.stderr)
 		}

@@ -87,7 +87,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	d := s.plan.Delay
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = d, d/2, d/2
 	cfg.Crawl.DrainTimeout = 2 * time.Second
-	cfg.Crawl.PageLimit = s.plan.PageLimit
+	cfg.Crawl.PageLimit, cfg.Crawl.TimeLimit = s.plan.PageLimit, s.plan.TimeLimit
 	cfg.Archive.Agent = a.name
 	if s.plan.alone() {
 		return cfg

@@ -100,6 +100,7 @@ type Plan struct {
 	Capacity  float64       `json:",omitempty"` // of agents that join; zero means 1
 	Addresses int64         `json:",omitempty"` // that all hosts share in turn; zero: see gen.Spec
 	PageLimit int64         `json:",omitempty"` // of all agents together; zero: none
+	TimeLimit time.Duration `json:",omitempty"` // of each agent; zero: none
 	Latency   time.Duration // between agents, one way
 	Faults    []Fault
 }

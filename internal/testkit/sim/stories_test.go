@@ -122,6 +122,7 @@ func TestNamedStories(t *testing.T) {
 			Fault{Kind: Lose, Agent: 2, At: 0.125}, Fault{Kind: Join, Agent: 4, After: 4 * s},
 			Fault{Kind: Join, Agent: 5, After: s}, Fault{Kind: Kill, Agent: 3, After: s}),
 			bound{twice: 25, lost: true}},
+		{"time limit", func() Plan { p := agents(long, 3); p.TimeLimit = 20 * s; return p }(), bound{took: 30 * s}},
 		{"page limit", func() Plan { p := agents(long, 3); p.PageLimit = 400; return p }(),
 			bound{more: func(t *testing.T, v *Verdict) {
 				if v.Pages != 400 || v.Fetched != 400 {

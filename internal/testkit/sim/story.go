@@ -130,8 +130,11 @@ func (s *story) finish() *Verdict {
 	v.Void, v.Queries = s.void, s.web.queries.Load()
 	v.Ends, v.Archived = map[string]crawl.Stop{}, map[string][]string{}
 	end := crawl.Finished
-	if s.plan.PageLimit > 0 {
+	switch limited := s.plan; {
+	case limited.PageLimit > 0:
 		v.Missed, end = nil, crawl.PageLimit
+	case limited.TimeLimit > 0:
+		v.Missed, end = nil, crawl.TimeLimit
 	}
 	for _, a := range s.actors {
 		if a.run == nil || a.gone {
@@ -150,7 +153,7 @@ func (s *story) finish() *Verdict {
 			// It came when the crawl was ending, or met nobody before.
 		case p.err != nil || p.result.Stop != end && p.result.Stop != crawl.Left:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s, %v", a.name, p.result.Stop, p.err))
-		case p.result.Summary.Queued != 0 && s.plan.PageLimit == 0:
+		case p.result.Summary.Queued != 0 && end == crawl.Finished:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %d URLs left", a.name, p.result.Summary.Queued))
 		default:
 			wrong, records := a.audit()
