@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -16,7 +17,9 @@ import (
 // agent is lost with its disk, its heir keeps the host blocked.
 func TestClusterBlock(t *testing.T) {
 	weighs(t, 3)
-	b := newBand(t, 36, 2, "2")
+	spec := gen.Plain(36, 15)
+	spec.PagesMean, spec.MaxPages = 60, 120
+	b := bandOf(t, spec, 150*time.Millisecond, 2, "2") // slow, so that there are pages left to block
 	for i := range 2 {
 		b.begin(i, "--agents", "2", "--api", "127.0.0.1:0", b.seed())
 	}
@@ -24,11 +27,11 @@ func TestClusterBlock(t *testing.T) {
 	ctl := func(i int, order, host string) string {
 		return crawl(t.Context(), t, "ctl", "--dir", b.home(i), order, host).must(t, 0).stdout
 	}
-	host := ""
-	for i := int64(1); i < 15 && host == ""; i++ {
+	host, largest := "", int64(0)
+	for i := int64(1); i < 15; i++ {
 		h := weburl.MustParse(b.made.URL(i, 0)).Host()
-		if strings.Contains(ctl(0, "explain", h), "is crawled by agent a2") {
-			host = h
+		if b.made.Pages(i) > largest && strings.Contains(ctl(0, "explain", h), "is crawled by agent a2") {
+			host, largest = h, b.made.Pages(i)
 		}
 	}
 	if host == "" {
