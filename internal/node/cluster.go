@@ -364,7 +364,10 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 		}
 		return none, copied(c.self)
 	}
-	if m == nil || id == (rpc.ID{}) {
+	switch {
+	case id == (rpc.ID{}) || m == nil && !c.begun.Load():
+		return none, &rpc.Refusal{Reason: notYet, Text: "this agent has not begun to crawl; ask again later"}
+	case m == nil:
 		return none, rpc.ErrAgain // not there ourselves
 	}
 	if from.Crawl != (rpc.ID{}) && from.Crawl != id {
@@ -418,7 +421,7 @@ func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) 
 	switch {
 	case errors.As(err, &refusal) && refusal.Reason == "self":
 		return w, gossip.ErrSelf
-	case errors.As(err, &refusal) && refusal.Reason == nameHeld:
+	case errors.As(err, &refusal) && (refusal.Reason == nameHeld || refusal.Reason == notYet):
 		return w, err // it passes
 	case errors.As(err, &refusal):
 		return w, fmt.Errorf("%w: %w", gossip.ErrRefused, err)

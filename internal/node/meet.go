@@ -211,6 +211,9 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 			continue
 		case refused && refusal.Reason == nameHeld:
 			f.held = r.err
+		case refused && refusal.Reason == notYet:
+			// It waits for the others, whatever its name is: nobody waits for it.
+			f.again = append(f.again, r.name)
 		case refused && (r.given || refusal.Reason != "crawl"): // else its address is a stranger's by now
 			return f, r.err
 		case r.given && rpc.Lasting(r.err):
@@ -357,7 +360,7 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 	defer soon.Stop()
 	// Agents that are starting, too, join within a moment. Without them this agent would
 	// crawl their hosts until then.
-	starting := slices.Clone(c.starting)
+	starting := slices.DeleteFunc(slices.Clone(c.starting), func(name string) bool { return name == "" })
 	for first := true; ; first = false {
 		v := m.View()
 		up := agentsUp(v)
@@ -415,6 +418,10 @@ func (c *membership) say(format string, args ...any) {
 // nameHeld is the reason of a refusal that passes: the agent that has the name
 // does not answer, so its death may not be noticed yet.
 const nameHeld = "name-held"
+
+// notYet is the reason of a refusal that passes: the agent has not met the others yet, and
+// has no part in the crawl with which it could begin.
+const notYet = "newcomer"
 
 // untenanted reports whether an agent was refused for a name that no agent uses, as
 // far as this agent can tell.

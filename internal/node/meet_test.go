@@ -102,6 +102,7 @@ func TestJudge(t *testing.T) {
 	refuse := func(reason string) error {
 		return fmt.Errorf("%w: %w", gossip.ErrRefused, &rpc.Refusal{Reason: reason, Text: reason})
 	}
+	fresh := fmt.Errorf("Hello: %w", &rpc.Refusal{Reason: notYet, Text: "newcomer"})
 	held := fmt.Errorf("Hello: %w", &rpc.Refusal{Reason: nameHeld, Text: "held"})
 	dns := &net.DNSError{Err: "no such host", Name: "a", IsNotFound: true}
 	given, remembered := contact{addr: "x:1", given: true}, contact{addr: "y:1", name: "a1"}
@@ -128,6 +129,8 @@ func TestJudge(t *testing.T) {
 		{[]reply{{contact: remembered, err: again}, {contact: later, err: again}},
 			finding{again: []string{"a1", "a3"}, smaller: true}, false},
 		{[]reply{{contact: given, err: again}, {contact: later, err: again}}, finding{again: []string{"a3"}}, false},
+		// A replaced agent waits for the others; they do not wait for it.
+		{[]reply{{contact: remembered, err: fresh}}, finding{again: []string{"a1"}}, false},
 	} {
 		got, err := c.judge(q.replies)
 		last := got.last
