@@ -130,7 +130,7 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
+		s.separate(f.For)
 		return true
 	case NoDNS, NoWeb:
 		s.web.set(f.Kind == NoWeb, f.Kind == NoDNS)
@@ -238,7 +238,7 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
+		s.separate(f.For)
 	case OneWay:
 		s.overlay(f.For, func(from, to int, p path) path {
 			if from == a.number && to != 0 {
@@ -246,7 +246,7 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.judge.excuse(excuse{from: now, to: now.Add(f.For + separatedAfter)})
+		s.separate(f.For)
 	case Offline:
 		a.run.machine.drop(s.web.self)
 		s.overlay(f.For, func(from, to int, p path) path {
@@ -288,6 +288,13 @@ func (a *actor) repeats(last time.Duration) {
 		e.from = start // nobody else knows what it has fetched
 	}
 	s.judge.excuse(e)
+}
+
+// separate excuses what agents do that cannot reach each other for d, or hardly.
+func (s *story) separate(d time.Duration) {
+	e := excuse{from: time.Now(), to: time.Now().Add(d + separatedAfter)}
+	s.judge.excuse(e)
+	s.apart = append(s.apart, e)
 }
 
 // lose is the loss of the actor's machine.

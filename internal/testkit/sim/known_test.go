@@ -11,8 +11,9 @@ import (
 func TestKnown(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
-		name string
-		plan Plan
+		name  string
+		plan  Plan
+		stall time.Duration // the longest time without a page; 0: the judge's bound
 	}{
 		{"the agent that ended the crawl went on alone when its view changed", Plan{
 			Seed: 12, Agents: 3, Spare: 1, Hosts: 18, Pages: 4, Delay: 111 * ms, Latency: 16 * ms,
@@ -20,7 +21,7 @@ func TestKnown(t *testing.T) {
 				{Kind: Full, Agent: 2, At: 0.01, For: 1414 * ms},
 				{Kind: Join, Agent: 4, At: 0.27},
 			},
-		}},
+		}, 0},
 		{"one agent refused to end after another had agreed", Plan{
 			Seed: 207, Agents: 4, Hosts: 11, Pages: 10, Delay: 192 * ms, Latency: 12 * ms,
 			Faults: []Fault{
@@ -28,7 +29,7 @@ func TestKnown(t *testing.T) {
 				{Kind: Slow, Agent: 1, At: 0.73, For: 21091 * ms},
 				{Kind: Lossy, At: 0.81, For: 19205 * ms},
 			},
-		}},
+		}, 0},
 		{"one agent refused to end while two were away", Plan{
 			Seed: 116, Agents: 5, Hosts: 24, Pages: 4, Delay: 120 * ms, Latency: 8 * ms,
 			Faults: []Fault{
@@ -36,7 +37,7 @@ func TestKnown(t *testing.T) {
 				{Kind: Power, Agent: 3, At: 0.74, For: 31959 * ms},
 				{Kind: Lose, Agent: 1, At: 0.74},
 			},
-		}},
+		}, 0},
 		{"all were killed and the first to come back crawled the hosts of the others", Plan{
 			Seed: 135, Agents: 3, Spare: 2, Hosts: 25, Pages: 13, Delay: 216 * ms, Latency: 18 * ms,
 			Faults: []Fault{
@@ -44,12 +45,21 @@ func TestKnown(t *testing.T) {
 				{Kind: KillAll, At: 0.04, After: 8752 * ms, For: 4451 * ms},
 				{Kind: Join, Agent: 5, At: 0.04, After: 5180 * ms},
 			},
-		}},
+		}, 0},
+		{"an agent that went on waited for a replaced one that waited for it", Plan{
+			Seed: 10682, Agents: 2, Hosts: 22, Pages: 4, Delay: 266 * ms, Latency: ms,
+			Faults: []Fault{
+				{Kind: Replace, Agent: 1, At: 0.5, For: 1012 * ms},
+				{Kind: Kill, Agent: 2, At: 0.5, After: 1500 * ms, For: 50 * ms},
+			},
+		}, 30 * time.Second},
 	} {
 		for range 3 { // the same plan is not always the same story
 			t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 				t.Parallel()
-				tell(t, c.plan)
+				if v := tell(t, c.plan); c.stall > 0 && v.Stall > c.stall {
+					t.Errorf("no page for %s, at most %s", v.Stall, c.stall)
+				}
 			})
 		}
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -29,6 +30,7 @@ type story struct {
 	stage    sync.Mutex // guards what follows, and the actors
 	overlays []func(from, to int, p path) path
 	still    []excuse      // times in which nothing can be fetched
+	apart    []excuse      // times in which agents do not know what others do
 	bad      time.Duration // how long the network between agents is bad, all faults together
 	void     bool          // more was lost than two replicas of everything can bear
 
@@ -84,8 +86,8 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	return s.finish()
 }
 
-// excuseLateComers excuses what agents fetched that came back when the others were ending: they
-// find nobody, and go on alone with what they know.
+// excuseLateComers excuses what agents fetched that came back when the others were ending, or
+// were separated from them then: they find nobody, and go on alone with what they know.
 func (s *story) excuseLateComers() {
 	for _, a := range s.actors {
 		var others time.Time // when the last of them ended
@@ -94,7 +96,11 @@ func (s *story) excuseLateComers() {
 				others = o.run.at
 			}
 		}
-		if a.run != nil && !a.run.killed && a.starts > 1 && a.run.began.After(others.Add(-lateBefore)) {
+		if a.run == nil || a.run.killed {
+			continue
+		}
+		apart := slices.ContainsFunc(s.apart, func(e excuse) bool { return e.covers(0, others) })
+		if apart || a.starts > 1 && a.run.began.After(others.Add(-lateBefore)) {
 			s.judge.excuse(excuse{agent: a.number, from: others.Add(-lateBefore), to: time.Now(), polite: true})
 		}
 	}
