@@ -147,14 +147,14 @@ func (c *Client) peer(name, addr string) *Peer {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()
-			conn, err := reach(ctx, c.config.Keys, c.config.Dial, addr)
+			raw, err := reach(ctx, c.config.Keys, c.config.Dial, addr)
 			if err != nil {
 				return nil, err
 			}
 			// Whoever closes a Peer does not wait for its connection to be idle.
-			stop := context.AfterFunc(p.ctx, func() { conn.Close() })
+			stop := context.AfterFunc(p.ctx, func() { raw.Close() })
 			p.apart.Store(nil)
-			conn = &answered{Conn: conn, peer: p}
+			conn := &answered{Conn: raw, peer: p}
 			return &counted{Conn: conn, counts: c.counts, gone: func() { stop() }}, nil
 		},
 		// A peer that is cut off without a word is noticed by this alone.
