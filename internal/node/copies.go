@@ -22,61 +22,60 @@ import (
 
 const (
 	replicaDir = "state/replica"
-	// leaveGrace is how long an agent that left in good order, or is not there
-	// when this one begins, may take to come back before others go on with its
-	// hosts.
+	// leaveGrace is how long an agent may take to come back before others take over its hosts. It
+	// holds for an agent that left in good order, and for an agent that is absent when this one
+	// begins.
 	leaveGrace = 5 * time.Second
-	// inheritTries bounds the tries to take over what an agent had, and
-	// inheritWait is the wait between two.
+	// inheritTries bounds the attempts to take over an agent's hosts, and inheritWait is the pause
+	// between two attempts.
 	inheritTries = 5
 	inheritWait  = 2 * time.Second
-	// awayGrace is how long an agent that goes may take to come back if another
-	// one was lost lateLoss or less before, and is still away: it may have the
-	// only replica of what that one knew. Then others go on with the hosts of both.
+	// awayGrace replaces leaveGrace if another agent was lost at most lateLoss before and is still
+	// away. The agent that goes now may have the only replica of that agent's hosts. After
+	// awayGrace, others take over the hosts of both.
 	awayGrace = 20 * time.Second
 	lateLoss  = 30 * time.Second
 )
 
-// copies are this agent's part in the replicas: it ships its hosts to their
-// heirs, keeps what others ship, and goes on with it when they are gone.
+// copies is this agent's part in replication. It ships the records of its hosts to the heirs,
+// stores what other agents ship, and takes over their hosts when they are gone.
 type copies struct {
 	c     *membership
 	store *handoff.Store
 	wake  chan struct{}
 
-	// ship is held by who appends to the store; who declares a source lost, or
-	// forgets what there is of it, takes it whole, so that nothing comes from it
-	// behind that.
+	// ship is read-locked while records are appended to the store. It is locked to declare a source
+	// lost or to forget it, so that no record of the source is appended after that.
 	ship sync.RWMutex
-	// mu guards what follows; it is taken behind ship.
+	// mu guards the fields below. Lock ship before mu.
 	mu     sync.Mutex
 	heard  map[handoff.Source]heard
-	up     []gossip.Agent               // in the last view, those that had hosts
-	away   map[handoff.Source]time.Time // lost, and not back: since when
+	up     []gossip.Agent               // the agents that were up in the last view
+	away   map[handoff.Source]time.Time // when each lost agent was lost; without those that are back
 	losses []*loss
-	taken  bool                    // this agent has taken over from a lost one
-	bars   atomic.Pointer[[]*loss] // the same, for Owner
+	taken  bool                    // this agent has taken over hosts of a lost one
+	bars   atomic.Pointer[[]*loss] // a copy of losses, for Owner
 }
 
-// heard is the last batch of a source.
+// heard identifies the last batch of a source.
 type heard struct{ boot, number uint64 }
 
-// A loss is an agent that is gone, until its hosts are taken over or it is back.
-// It may have shipped nothing here.
+// A loss is an agent that is gone, until its hosts are taken over or it is back. There need not be
+// a replica of it here.
 type loss struct {
 	source handoff.Source
-	before placement.Placement // of the agents with it; nil: nobody knows
+	before placement.Placement // of the agents including the lost one; nil: unknown
 	due    time.Time
 	tries  int
-	known  bool // whose the hosts are now
+	known  bool // the new owners of its hosts are known
 }
 
-// bars says that a host was the lost agent's: nobody knows yet what it has done.
+// bars reports whether the lost agent may have owned a host: its finished URLs are not known yet.
 func (l *loss) bars(host uint64) bool {
 	return l.before == nil || l.before.Owner(host).Name == l.source.Name
 }
 
-// openCopies opens the replicas, and what shipping to others needs.
+// openCopies opens the replicas and the queues of records to ship.
 func (a *Agent) openCopies() error {
 	if a.cfg.Cluster.Replicas < 2 {
 		return nil
@@ -100,14 +99,14 @@ func (a *Agent) openCopies() error {
 	return nil
 }
 
-// heirs are the heirs of a placement's hosts, as the agent self sees them.
+// heirs returns heirs by a placement, as the agent self sees them.
 type heirs struct {
 	owners placement.Placement
 	self   string
 }
 
-// Heir implements crawl.Heirs: the next one in the host's order, which is the
-// owner if this agent has a host that is another's by now.
+// Heir implements crawl.Heirs. It returns the nearest agent other than self. That is the owner if
+// self no longer owns the host.
 func (h heirs) Heir(host uint64) string {
 	var two [2]placement.Agent
 	for _, a := range h.owners.Nearest(two[:0], host, 2) {
@@ -144,7 +143,7 @@ func (k *copies) Ship(ctx context.Context, agent string, number uint64, records 
 	return err
 }
 
-// receive answers a Ship.
+// receive stores the records that another agent ships.
 func (k *copies) receive(ctx context.Context, from rpc.Caller, r rpc.Records) error {
 	source := handoff.Source{Name: from.Name, Instance: from.Instance}
 	k.ship.RLock()
@@ -159,7 +158,7 @@ func (k *copies) receive(ctx context.Context, from rpc.Caller, r rpc.Records) er
 	case r.Seq > 1 && !ok && !k.has(source):
 		return k.refuse(source)
 	case ok && was.boot == from.Boot && r.Seq <= was.number && r.Seq > 1:
-		_, err := k.store.Sync(source) // it came before
+		_, err := k.store.Sync(source) // a repetition: the batch is stored already
 		return err
 	}
 	err := k.store.Append(source, 0, r.Data)
@@ -184,7 +183,7 @@ func (k *copies) receive(ctx context.Context, from rpc.Caller, r rpc.Records) er
 	return nil
 }
 
-// refuse asks a source for all it knows.
+// refuse asks a source to ship all its records from the beginning.
 func (k *copies) refuse(source handoff.Source) error {
 	k.mu.Lock()
 	delete(k.heard, source)
@@ -197,13 +196,13 @@ func (k *copies) has(source handoff.Source) bool {
 	return slices.ContainsFunc(k.store.Sources(), func(i handoff.Info) bool { return i.Source == source })
 }
 
-// sourceOf is an agent as the source of a replica.
+// sourceOf returns the replica source that stands for an agent.
 func sourceOf(a gossip.Agent) handoff.Source {
 	return handoff.Source{Name: a.Name, Instance: a.Instance}
 }
 
-// lose looks for agents that are gone with this view, and for those that have
-// come back. before says who owned the hosts before it; nil: this is the first view.
+// lose finds the agents that are gone since the last view, and those that are back. before is the
+// placement before v; nil: v is the first view.
 func (k *copies) lose(v *gossip.View, before placement.Placement, now time.Time) {
 	there := func(s handoff.Source) bool {
 		a, ok := v.Agent(s.Name)
@@ -213,7 +212,7 @@ func (k *copies) lose(v *gossip.View, before placement.Placement, now time.Time)
 	for _, i := range k.store.Sources() {
 		gone = append(gone, i.Source)
 	}
-	k.ship.Lock() // what is being appended comes before
+	k.ship.Lock() // waits for appends under way
 	defer k.ship.Unlock()
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -258,7 +257,7 @@ func (k *copies) lose(v *gossip.View, before placement.Placement, now time.Time)
 	}
 }
 
-// barring is the same as long as the same hosts are barred.
+// barring returns a pointer that changes whenever the barred hosts may have changed.
 func (k *copies) barring() *[]*loss {
 	if k == nil {
 		return nil
@@ -266,7 +265,7 @@ func (k *copies) barring() *[]*loss {
 	return k.bars.Load()
 }
 
-// takeOver lets tend begin with what is lost.
+// takeOver allows tend to take over the hosts of the lost agents: their new owners are known.
 func (k *copies) takeOver() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -276,7 +275,7 @@ func (k *copies) takeOver() {
 	k.poke()
 }
 
-// put changes the losses. k.mu is held.
+// put replaces the losses. The caller holds k.mu.
 func (k *copies) put(losses []*loss) {
 	k.losses = losses
 	b := slices.Clone(losses)
@@ -291,7 +290,7 @@ func (k *copies) poke() {
 	}
 }
 
-// barred says that a host is not to be crawled yet.
+// barred reports whether a host must wait until the hosts of a lost agent are taken over.
 func (k *copies) barred(host uint64) bool {
 	if k == nil {
 		return false
@@ -300,7 +299,7 @@ func (k *copies) barred(host uint64) bool {
 	return b != nil && slices.ContainsFunc(*b, func(l *loss) bool { return l.bars(host) })
 }
 
-// settled says that nothing is left to be taken over.
+// settled reports whether no takeover is left to do.
 func (k *copies) settled() bool {
 	if k == nil {
 		return true
@@ -310,7 +309,7 @@ func (k *copies) settled() bool {
 	return len(k.losses) == 0
 }
 
-// tend takes over what lost agents had, one after the other, until ctx is done.
+// tend takes over the hosts of lost agents, one agent after the other, until ctx is done.
 func (k *copies) tend(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -343,7 +342,7 @@ func (k *copies) tend(ctx context.Context) {
 	}
 }
 
-// inherit takes over what one had. It says whether there is any use in going on.
+// inherit takes over the hosts of one lost agent. It returns false if the crawl is over.
 func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	began, events := time.Now(), k.c.a.parts.Events
 	if !k.has(l.source) {
@@ -369,7 +368,7 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 		l.due = k.c.a.now()
 	default:
 		l.tries++
-		over = l.tries >= inheritTries // what is in the replica stays there
+		over = l.tries >= inheritTries // gives up; the replica keeps its records
 		l.due = k.c.a.now().Add(inheritWait)
 		events.Write("inherit-failed", report.F("agent", l.source.Name), report.F("error", err))
 	}
@@ -379,7 +378,7 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	return true
 }
 
-// over forgets a loss.
+// over removes a loss.
 func (k *copies) over(l *loss) {
 	k.mu.Lock()
 	k.put(slices.DeleteFunc(slices.Clone(k.losses), func(o *loss) bool { return o == l }))
@@ -387,8 +386,8 @@ func (k *copies) over(l *loss) {
 	k.c.a.crawler.ViewChanged()
 }
 
-// took reports whether this agent has taken over from a lost one. Then it may
-// know of any host.
+// took reports whether this agent has taken over hosts of a lost one. If so, any host may have URLs
+// that this agent knows.
 func (k *copies) took() bool {
 	if k == nil {
 		return false
@@ -398,9 +397,9 @@ func (k *copies) took() bool {
 	return k.taken
 }
 
-// A lostReplica is the store for who takes over a source: when that is forgotten, so
-// is which batch came last. A source that is back by then, and goes on, is asked
-// for all it knows.
+// A lostReplica is the replica store during a takeover of one source. When the replica is dropped,
+// lostReplica also forgets the source's last batch. If the source comes back and continues, it is
+// asked to ship all its records again.
 type lostReplica struct {
 	*handoff.Store
 	k      *copies
@@ -428,8 +427,8 @@ func (b lostReplica) forget(drop func() error) error {
 	return nil
 }
 
-// ready is Owner's answer: a host that was a lost agent's is nobody's until it is
-// known what that one has done.
+// ready returns the owner that Owner reports. A host that a lost agent may have owned has no owner
+// until its takeover is done.
 func (c *membership) ready(name string, u weburl.URL) (string, bool) {
 	if name != c.cfg.Name {
 		return name, false
@@ -440,8 +439,7 @@ func (c *membership) ready(name string, u weburl.URL) (string, bool) {
 	return name, true
 }
 
-// settled says that this agent has seen the view as it is, and has nothing to
-// take over.
+// settled reports whether this agent has applied the current view and has no takeover left to do.
 func (c *membership) settled() bool {
 	return c.saw.Load() == c.member.Load().View().Digest() && c.copies.settled()
 }

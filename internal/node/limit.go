@@ -15,29 +15,30 @@ import (
 )
 
 const (
-	// rationEvery is how often an agent looks whether it needs pages.
+	// rationEvery is how often an agent checks whether it needs more pages.
 	rationEvery = 100 * time.Millisecond
-	// tellEvery is how often it tells what it holds when it needs none, so that
-	// whoever comes to count hears of it.
+	// tellEvery is how often an agent that needs no pages reports what it holds. A new counter
+	// needs these reports.
 	tellEvery = time.Second
-	// rationAhead is how long an agent can go on with what it holds.
+	// rationAhead is how long an agent's pages should last.
 	rationAhead = time.Second
-	// rationLeast is what it holds at least, while it has links and there are pages.
+	// rationLeast is the least number of spare pages of an agent that has links, while there are
+	// pages left.
 	rationLeast = 8
-	// spentTime is how long the one that counts waits for the others to hear that
-	// the limit is reached, before it stops.
+	// spentTime is how long the counter waits, before it stops, until the others have heard that
+	// the limit is reached.
 	spentTime = 3 * time.Second
 )
 
-// limits are how the cluster's limits stand, as this agent knows them.
+// limits is this agent's knowledge of the cluster's limits.
 type limits struct {
-	mu         sync.Mutex       // guards what follows
-	began      time.Time        // of the agent that began first, by our clock
-	pageBudget *pageBudget      // nil: another agent counts
-	heard      map[string]int64 // what the agents held; never nil
+	mu         sync.Mutex       // guards the fields below
+	began      time.Time        // when the first agent began, by our clock
+	pageBudget *pageBudget      // nil: another agent is the counter
+	heard      map[string]int64 // pages held, by agent; never nil
 }
 
-// since notes that the crawl has been running for d as of now.
+// since records that the crawl has been running for d as of now.
 func (l *limits) since(d time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,7 +47,7 @@ func (l *limits) since(d time.Duration, now time.Time) {
 	}
 }
 
-// running is how long the crawl has been running.
+// running returns how long the crawl has been running.
 func (l *limits) running(now time.Time) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -56,10 +57,10 @@ func (l *limits) running(now time.Time) time.Duration {
 	return now.Sub(l.began)
 }
 
-// counts is the name of the agent that counts the pages of all.
+// counts returns the name of the counter: the agent that counts the pages of all agents.
 func (c *membership) counts() string { return c.owners().Owner(weburl.HostKey("limit")).Name }
 
-// budget answers an agent that tells what it holds.
+// budget answers the report of another agent.
 func (c *membership) budget(_ context.Context, from rpc.Caller, b rpc.Budget) (rpc.Grant, error) {
 	if c.owners() == nil {
 		return rpc.Grant{}, rpc.ErrAgain
@@ -67,7 +68,8 @@ func (c *membership) budget(_ context.Context, from rpc.Caller, b rpc.Budget) (r
 	return c.give(from.Name, from.Boot, b)
 }
 
-// give takes down what an agent holds, and gives it more, if this agent counts.
+// give records an agent's report and grants it pages. The error rpc.ErrAgain means that this
+// agent is not the counter or cannot answer yet.
 func (c *membership) give(name string, boot uint64, b rpc.Budget) (g rpc.Grant, err error) {
 	owners := c.owners()
 	there := make([]string, 0, len(owners.Agents()))
@@ -95,7 +97,7 @@ func (c *membership) give(name string, boot uint64, b rpc.Budget) (g rpc.Grant, 
 	return rpc.Grant{Held: held, Spent: spent, Known: l.pageBudget.known()}, nil
 }
 
-// keepLimit keeps the page limit until ctx is done or the limit is reached.
+// keepLimit reports to the counter until ctx is done or the page limit is reached.
 func (c *membership) keepLimit(ctx context.Context) {
 	if c.a.cfg.Crawl.PageLimit == 0 {
 		return
@@ -134,14 +136,14 @@ func (c *membership) keepLimit(ctx context.Context) {
 	}
 }
 
-// known is what the agents held when we last heard.
+// known returns the pages that each agent held when this agent last heard.
 func (l *limits) known() map[string]int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return maps.Clone(l.heard)
 }
 
-// tell tells who counts what we hold, and takes what comes back.
+// tell reports to the counter and applies its grant.
 func (c *membership) tell(ctx context.Context, b rpc.Budget) (spent bool, err error) {
 	var g rpc.Grant
 	if name := c.counts(); name == c.self.Name {
@@ -155,7 +157,7 @@ func (c *membership) tell(ctx context.Context, b rpc.Budget) (spent bool, err er
 		return false, err
 	}
 	c.limits.mu.Lock()
-	maps.Copy(c.limits.heard, g.Known) // who counts may not have heard of all yet
+	maps.Copy(c.limits.heard, g.Known) // the counter may not have heard of all agents yet
 	c.limits.mu.Unlock()
 	if g.Held > b.Held {
 		err = c.a.crawler.Ration(ctx, func(crawl.Need) int64 { return g.Held })
@@ -163,8 +165,8 @@ func (c *membership) tell(ctx context.Context, b rpc.Budget) (spent bool, err er
 	return g.Spent, err
 }
 
-// reached stops this agent: the one that counts last, so that the others hear
-// of it.
+// reached stops this agent because the page limit is reached. The counter stops last, so that the
+// others hear of it.
 func (c *membership) reached(ctx context.Context, n crawl.Need) {
 	c.a.parts.Events.Write("limit-reached", report.F("limit", c.a.cfg.Crawl.PageLimit), report.F("pages", n.Pages))
 	if c.counts() == c.self.Name {
@@ -187,7 +189,7 @@ func (c *membership) reached(ctx context.Context, n crawl.Need) {
 	}
 }
 
-// allKnow says that every agent there is knows that the limit is reached.
+// allKnow reports whether every present agent knows that the limit is reached.
 func (c *membership) allKnow() bool {
 	var there []string
 	for _, a := range agentsUp(c.member.Load().View()) {
@@ -198,17 +200,17 @@ func (c *membership) allKnow() bool {
 	return c.limits.pageBudget == nil || c.limits.pageBudget.everybody(there)
 }
 
-// A rationer decides what an agent tells of its ration.
+// A rationer decides what an agent reports to the counter, and when.
 type rationer struct {
 	seq  uint64
 	told time.Time
-	// The pages that had been fetched at the ends of the last intervals, the
-	// newest last.
+	// past has the number of pages fetched by the end of each of the last intervals, the newest
+	// last.
 	past []int64
 }
 
-// tell says what to hold from now on and what to ask for, and whether to tell
-// that at all.
+// tell returns the next report: the pages to hold from now on and the pages to ask for. tell is
+// false if no report is due.
 func (r *rationer) tell(n crawl.Need, now time.Time) (b rpc.Budget, tell bool) {
 	r.past = append(r.past, n.Pages)
 	if most := int(rationAhead/rationEvery) + 1; len(r.past) > most {
@@ -222,7 +224,7 @@ func (r *rationer) tell(n crawl.Need, now time.Time) (b rpc.Budget, tell bool) {
 	b = rpc.Budget{Used: n.Pages, Held: n.Allowed}
 	switch {
 	case spare > 2*ahead:
-		b.Held = used + ahead // others may need it
+		b.Held = used + ahead // other agents may need the rest
 	case spare < (ahead+1)/2:
 		b.Want = ahead - spare
 	}

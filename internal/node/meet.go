@@ -19,40 +19,42 @@ import (
 )
 
 const (
-	// joinPatience is how long the others may take until one of them answers.
+	// joinPatience is how long an agent waits until another agent of the cluster answers.
 	joinPatience = 2 * time.Minute
-	// alonePatience is the same for one that has been among them, and can go on
-	// alone with its part.
+	// alonePatience is the same for an agent that has crawled in the cluster before. It can
+	// continue with its own hosts alone.
 	alonePatience = 10 * time.Second
-	// firstPatience is how long one that begins the cluster asks whether it has
-	// begun already, and any agent whether it will be refused, before there is a
-	// crawl in its directory.
+	// firstPatience bounds two questions that are asked before the directory holds a crawl. An
+	// agent that starts the cluster asks whether the cluster exists already. Every agent asks
+	// whether the others would refuse it.
 	firstPatience = time.Second
-	// namePatience is how long an agent waits for its name, which another agent has
-	// that does not answer: its death is noticed after 4 to 8 s, or after some 30 s
-	// where the network is bad. holderPatience is how long that one may take to
-	// answer; it is less than firstPatience.
+	// namePatience is how long an agent waits for its name while another agent has the name and
+	// does not answer. The cluster notices that agent's death after 4 to 8 s, or after some 30 s on
+	// a bad network. holderPatience is how long that agent may take to answer; it is less than
+	// firstPatience.
 	namePatience   = time.Minute
 	holderPatience = 500 * time.Millisecond
-	// companyPatience is how long an agent that goes on waits for those that are starting, too.
+	// companyPatience is how long an agent that continues alone waits for other agents that are
+	// starting.
 	companyPatience = 5 * time.Second
-	// beginPatience is how long as many as have to begin together may take.
+	// beginPatience is how long an agent waits for the number of agents that --agents requires.
 	beginPatience = 10 * time.Minute
-	// sayAfter and sayEvery are when who waits is told for what.
+	// sayAfter and sayEvery are when a waiting agent first tells the operator what it waits for,
+	// and how often.
 	sayAfter, sayEvery = 2 * time.Second, 10 * time.Second
 	askEvery           = 200 * time.Millisecond
-	// mostAbsent bounds the addresses that are kept of agents that are not there.
+	// mostAbsent bounds the remembered addresses of absent agents.
 	mostAbsent = 64
 )
 
-// A contact is where another agent may be.
+// A contact is an address where another agent may be.
 type contact struct {
 	addr  string
-	given bool   // by --join; else it is remembered
-	name  string // empty: not known
+	given bool   // by --join; otherwise it is remembered from an earlier view
+	name  string // empty: unknown
 }
 
-// A reply is what came back from there.
+// A reply is the result of asking a contact.
 type reply struct {
 	contact
 	err   error
@@ -65,7 +67,7 @@ type Waiting struct {
 	Agents []string `json:"agents"`      // the agents that are present
 }
 
-// own says whether addr is this agent's own, however it is spelled.
+// own reports whether addr is this agent's own address, in any spelling.
 func (c *membership) own(ctx context.Context, addr string) bool {
 	if addr == c.self.Addr {
 		return true
@@ -79,7 +81,8 @@ func (c *membership) own(ctx context.Context, addr string) bool {
 	return err == nil && slices.ContainsFunc(ips, func(ip netip.Addr) bool { return ip.Unmap() == self.Addr().Unmap() })
 }
 
-// sortJoin finds out whether this agent begins the cluster, and who the others are.
+// sortJoin sets founder, whether this agent starts the cluster, and join, the addresses of other
+// agents.
 func (c *membership) sortJoin() {
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
@@ -94,7 +97,7 @@ func (c *membership) sortJoin() {
 	c.founder = c.founder || len(c.join) == 0
 }
 
-// contacts are the addresses given, and those remembered.
+// contacts returns the addresses of --join and the remembered addresses.
 func (c *membership) contacts() (cs []contact) {
 	for _, addr := range c.join {
 		cs = append(cs, contact{addr: addr, given: true})
@@ -110,12 +113,12 @@ func (c *membership) contacts() (cs []contact) {
 	return cs
 }
 
-// nameMembers tells the listener the addresses of the agents that are known, so that
-// strangers cannot keep them out. v is nil before there is a view.
+// nameMembers tells the listener the addresses of the known agents, so that strangers cannot keep
+// them out. v is nil before the first view.
 func (c *membership) nameMembers(v *gossip.View) {
 	var addrs []netip.Addr
 	add := func(addr string) {
-		if at, err := netip.ParseAddrPort(addr); err == nil { // a name's address shows in the view
+		if at, err := netip.ParseAddrPort(addr); err == nil { // the view has the address of a host name
 			addrs = append(addrs, at.Addr())
 		}
 	}
@@ -130,8 +133,8 @@ func (c *membership) nameMembers(v *gossip.View) {
 	c.listener.SetMembers(addrs)
 }
 
-// recall keeps in the crawl directory who the others are, for when this agent
-// comes back. begun says that it crawls.
+// recall saves the names and addresses of the other agents in the crawl directory, for the next
+// start. begun reports that this agent crawls.
 func (c *membership) recall(v *gossip.View, begun bool) error {
 	others, there := map[string]string{}, map[string]bool{}
 	maps.Copy(others, c.who.Others)
@@ -163,7 +166,8 @@ func (c *membership) recall(v *gossip.View, begun bool) error {
 	return c.remember()
 }
 
-// askAll asks all at once whether this agent may come, and ends with the first yes.
+// askAll asks all contacts at once whether this agent may join. After the first yes it cancels the
+// other calls.
 func (c *membership) askAll(ctx context.Context, cs []contact) []reply {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -175,7 +179,7 @@ func (c *membership) askAll(ctx context.Context, cs []contact) []reply {
 		}()
 	}
 	var all []reply
-	for range cs { // each of them, so that nothing runs on
+	for range cs { // waits for every call, so that no goroutine is left
 		r := <-replies
 		if r.err == nil {
 			cancel()
@@ -185,18 +189,18 @@ func (c *membership) askAll(ctx context.Context, cs []contact) []reply {
 	return all
 }
 
-// A finding is what a round has come to.
+// A finding is the result of asking all contacts once.
 type finding struct {
-	at      string   // who lets us in; empty: nobody
-	crawl   rpc.ID   // of that one
-	ourself []string // addresses that are our own
-	again   []string // names of remembered ones that are looking for the others, too
-	smaller bool     // one of these has a smaller name than ours
-	held    error    // the name is that of an agent that does not answer; nil: it is free
-	last    error    // why the last one did not; nil: nobody was asked
+	at      string   // the address of an agent that admits this one; empty: none does
+	crawl   rpc.ID   // the crawl of that agent
+	ourself []string // addresses that are this agent's own
+	again   []string // names of remembered agents that also look for the others
+	smaller bool     // one of these names is smaller than ours
+	held    error    // our name belongs to an agent that does not answer; nil: it is free
+	last    error    // the last failure; nil: no contact failed
 }
 
-// judge makes that of the replies. The error is one that will not pass.
+// judge evaluates the replies. An error is permanent: asking again does not help.
 func (c *membership) judge(replies []reply) (f finding, err error) {
 	for _, r := range replies {
 		if r.err == nil {
@@ -212,9 +216,9 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 		case refused && refusal.Reason == nameHeld:
 			f.held = r.err
 		case refused && refusal.Reason == notYet:
-			// It waits for the others, whatever its name is: nobody waits for it.
+			// That agent waits for the others itself, whatever its name is: do not wait for it.
 			f.again = append(f.again, r.name)
-		case refused && (r.given || refusal.Reason != "crawl"): // else its address is a stranger's by now
+		case refused && (r.given || refusal.Reason != "crawl"): // otherwise another crawl has this address by now
 			return f, r.err
 		case r.given && rpc.Lasting(r.err):
 			return f, &ConfigError{fmt.Sprintf("--join %s: %v", r.addr, r.err)}
@@ -227,8 +231,8 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 	return f, nil
 }
 
-// mayCome asks the others once, before there is a crawl in the directory: an
-// error is that one of them refuses this agent.
+// mayCome asks the others once, before the directory holds a crawl. The error is the refusal of one
+// of them.
 func (c *membership) mayCome() error {
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
@@ -236,12 +240,11 @@ func (c *membership) mayCome() error {
 	return c.refused(err)
 }
 
-// find looks for the others until one of them answers, and returns its address. It
-// is empty if this agent begins the crawl, or goes on with it alone.
+// find asks the other agents until one answers, and returns its address. The address is empty if
+// this agent starts the crawl or continues it alone.
 //
-// Of those that have all been there before and are started together, the one with
-// the smallest name goes on, and the others meet it: they ask in turn, and are told
-// to ask again.
+// Agents of an earlier run may be started together. While they look for each other, each is
+// told to ask again. Then the one with the smallest name continues alone, and the others join it.
 func (c *membership) find(ctx context.Context) (at string, err error) {
 	back, began := c.id() != (rpc.ID{}), time.Now()
 	patience := joinPatience
@@ -269,7 +272,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		cs = slices.DeleteFunc(cs, func(k contact) bool { return slices.Contains(f.ourself, k.addr) })
 		waited := time.Since(began)
 		if f.held != nil && waited < namePatience && ctx.Err() == nil {
-			patience = joinPatience // there is a cluster, also for one that would begin it
+			patience = joinPatience // the cluster exists, even if this agent was to start it
 			if now := time.Now(); c.waits.Load() == nil || !now.Before(say) {
 				say = now.Add(sayEvery)
 				w := &Waiting{For: fmt.Sprintf("the name %q", c.self.Name), Agents: []string{}}
@@ -316,7 +319,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 	if ctx.Err() != nil {
 		return "", ctx.Err()
 	}
-	if !back { // all that were given are ourselves, if it was not said that we begin
+	if !back { // all given addresses are our own, or this agent starts the cluster
 		id := newExchangeID()
 		c.crawl.Store(&id)
 		c.start.founds()
@@ -324,11 +327,12 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 	return "", nil
 }
 
-// enter becomes a member by way of the agent at an address, or alone if it is empty.
+// enter joins the cluster through the agent at an address. If the address is empty, this agent
+// begins alone and keeps trying the known addresses.
 func (c *membership) enter(ctx context.Context, m *gossip.Member, at string) error {
 	limit, cancel := context.WithTimeout(ctx, joinPatience)
 	defer cancel()
-	var addrs []string // those that do not answer now are tried as long as we run
+	var addrs []string // the member keeps trying the addresses that do not answer now
 	if at != "" {
 		addrs = append(addrs, at)
 	} else {
@@ -346,8 +350,8 @@ func (c *membership) enter(ctx context.Context, m *gossip.Member, at string) err
 	return err
 }
 
-// wait returns when as many agents are there as there have to be. An agent that has
-// been one of them needs nobody, nor does one that comes when the others have begun.
+// wait returns when enough agents are present. One is enough if this agent has crawled before, or
+// if the others have begun already.
 func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, error) {
 	want := max(c.cfg.Agents, 1)
 	if c.who.Begun || c.late.Load() {
@@ -358,7 +362,7 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 	defer say.Stop()
 	defer late.Stop()
 	defer soon.Stop()
-	// Agents that are starting, too, join within a moment. Without them this agent would
+	// Agents that are starting as well join within a moment. Without the wait this agent would
 	// crawl their hosts until then.
 	starting := slices.DeleteFunc(slices.Clone(c.starting), func(name string) bool { return name == "" })
 	for first := true; ; first = false {
@@ -401,30 +405,30 @@ func (c *membership) sayWaiting(w *Waiting) {
 	c.event("waiting", report.F("for", w.For), report.F("agents", w.Agents))
 }
 
-// event is one that somebody may look for before the crawl goes on, and with it
-// what it writes.
+// event writes an event and flushes it, because an operator may look for it before the crawl
+// continues.
 func (c *membership) event(kind string, fields ...report.Field) {
 	c.a.parts.Events.Write(kind, fields...)
-	c.a.parts.Events.Flush() // an error is one of the crawl's next flush
+	c.a.parts.Events.Flush() // the crawl's next flush reports the error
 }
 
-// say tells who started us.
+// say sends a message to the operator.
 func (c *membership) say(format string, args ...any) {
 	if c.a.cfg.Note != nil {
 		c.a.cfg.Note(fmt.Sprintf(format, args...))
 	}
 }
 
-// nameHeld is the reason of a refusal that passes: the agent that has the name
-// does not answer, so its death may not be noticed yet.
+// nameHeld is the reason of a temporary refusal: the agent that has the name does not answer, and
+// its death may not be noticed yet.
 const nameHeld = "name-held"
 
-// notYet is the reason of a refusal that passes: the agent has not met the others yet, and
-// has no part in the crawl with which it could begin.
+// notYet is the reason of a temporary refusal: the agent has not met the others yet, and has no
+// hosts of the crawl with which it could continue alone.
 const notYet = "newcomer"
 
-// untenanted reports whether an agent was refused for a name that no agent uses, as
-// far as this agent can tell.
+// untenanted reports whether the refusal is about a name that no agent uses, as far as this agent
+// can tell.
 func (c *membership) untenanted(ctx context.Context, refused error) bool {
 	name, ok := errors.AsType[*gossip.NameError](refused)
 	if !ok {
@@ -438,7 +442,7 @@ func (c *membership) untenanted(ctx context.Context, refused error) bool {
 	return name.Holder.Instance != c.self.Instance && !c.lives(ctx, name.Holder)
 }
 
-// lives says whether the agent that others know at an address is still there.
+// lives reports whether the agent a still answers at its address.
 func (c *membership) lives(ctx context.Context, a gossip.Agent) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

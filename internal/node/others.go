@@ -9,8 +9,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// prepareOthers refuses what cannot be among others, or alone. One that was among
-// others does not go on alone: it has links of theirs.
+// prepareOthers checks whether this agent may crawl in a cluster, or alone. An agent that was in a
+// cluster must not continue alone, because its directory has links of other agents' hosts.
 func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 	if a.cfg.Cluster != nil {
 		return a.prepareCluster(seeds)
@@ -23,7 +23,7 @@ func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 	return nil
 }
 
-// openOthers opens what an agent among others needs.
+// openOthers opens the parts that only an agent of a cluster needs.
 func (a *Agent) openOthers() (err error) {
 	if a.membership == nil {
 		return nil
@@ -44,19 +44,19 @@ func (a *Agent) openOthers() (err error) {
 	return nil
 }
 
-// crawl runs the crawler, among others if there are any.
+// crawl runs the crawler, in a cluster if one is configured.
 func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if a.membership == nil {
 		return a.crawler.Run(ctx)
 	}
-	a.onClose(a.depart) // also after an error
+	a.onClose(a.depart) // also runs after an error
 	if err := a.membership.meet(ctx); err != nil && ctx.Err() == nil {
 		return "", err
 	}
 	a.crawler.ShareLimit()
 	a.crawler.RanBefore(a.membership.limits.running(a.now()))
-	// Visits may go on for a while after ctx is done. Until they have ended, a lease
-	// that is lost cuts them off.
+	// Visits may continue for a while after ctx is done. Until they have ended, the loss of a lease
+	// cuts them off.
 	visiting, over := context.WithCancel(context.WithoutCancel(ctx))
 	defer over()
 	ctx, fail := context.WithCancelCause(ctx)
@@ -74,14 +74,13 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	return stop, errors.Join(err, a.depart())
 }
 
-// depart leaves the cluster after the last visit. The connections go first: as soon
-// as this agent has given back its leases or has said that it is gone, others open
-// their own.
+// depart leaves the cluster after the last visit. It closes the connections first: other agents
+// open theirs as soon as this agent has given back its leases or has said that it is gone.
 func (a *Agent) depart() error {
 	return errors.Join(a.fetcher.Close(), a.membership.leave())
 }
 
-// lostPlace is why an agent cannot stay in its cluster.
+// lostPlace is the reason why an agent cannot stay in its cluster.
 type lostPlace struct{ error }
 
 func (l *lostPlace) Unwrap() error { return l.error }

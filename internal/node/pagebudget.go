@@ -5,35 +5,36 @@ import (
 	"slices"
 )
 
-// A pageBudget counts the pages of all agents, for the one among them that gives the
-// rations. Whoever comes to be that one begins with an empty pageBudget, and gives
-// nothing before every agent there is has told what it holds. So two of them,
-// one after the other, never give the same page twice: an agent asks one at a
-// time, and what the first gave is in what it tells the second.
+// A pageBudget counts the pages of all agents and divides the page limit among them. One agent, the
+// counter, has it.
 //
-// What always holds: what the agents hold and what those hold that are gone is
-// never more than the limit by what is given here. An agent that is gone is
-// taken to have used all that it held, as it may have been only cut off; that is
-// known to all agents, so that it outlives the pageBudget: but for what whoever counted
-// gave itself after the others last heard of it.
+// A new counter begins with an empty pageBudget. It grants no pages until every agent of the
+// cluster has told what it holds. So two counters, one after the other, never grant the same page
+// twice: an agent has one request under way, and it tells the second counter what the first one
+// granted.
+//
+// Invariant: grants never raise the sum of the pages that present and gone agents hold above the
+// limit. An agent that is gone may only be cut off, so it counts as having used all that it held.
+// All agents know what the gone agents held, so this knowledge survives the counter. There is one
+// exception: pages that a counter granted to itself after its last report to the others.
 type pageBudget struct {
 	limit  int64
 	living map[string]*account
 	gone   map[string]int64
 }
 
-// An account is what an agent told last, and what it was given then.
+// An account is an agent's last request and the grant that answered it.
 type account struct {
 	boot, seq  uint64
 	used, held int64
-	told       bool // that all is spent
+	told       bool // the agent knows that the limit is reached
 }
 
 func newPageBudget(limit int64) *pageBudget {
 	return &pageBudget{limit: limit, living: map[string]*account{}, gone: map[string]int64{}}
 }
 
-// A request is what an agent tells, and wants.
+// A request is an agent's report of its pages, and the number of pages that it wants.
 type request struct {
 	name             string
 	boot, seq        uint64
@@ -41,9 +42,9 @@ type request struct {
 	known            map[string]int64
 }
 
-// ask takes a request down, of one of the agents that are there, and says what
-// the asker holds from now on, and whether the limit is reached. ok is false for
-// a request that came too late: a newer one has been answered.
+// ask records the request of a present agent. It returns the number of pages that the agent holds
+// from now on, and whether the limit is reached. ok is false if a newer request of that agent has
+// been answered. there lists the present agents.
 func (p *pageBudget) ask(r request, there []string) (held int64, spent, ok bool) {
 	p.removeGone(there)
 	if a := p.living[r.name]; a != nil && (r.boot < a.boot || r.boot == a.boot && r.seq <= a.seq) {
@@ -62,14 +63,14 @@ func (p *pageBudget) ask(r request, there []string) (held int64, spent, ok bool)
 	}
 	used, all := p.sum()
 	if left := p.limit - all; r.want > 0 && left > 0 {
-		// The nearer the end, the less each holds while others wait.
+		// The fewer pages are left, the fewer one agent may hold while others wait.
 		a.held += min(r.want, max(1, left/int64(2*len(there))))
 	}
 	a.told = used >= p.limit
 	return a.held, a.told, true
 }
 
-// removeGone counts those that are there no longer among the gone.
+// removeGone moves the accounts of agents that are not in there to gone.
 func (p *pageBudget) removeGone(there []string) {
 	for name, a := range p.living {
 		if !slices.Contains(there, name) {
@@ -84,7 +85,7 @@ func (p *pageBudget) removeGone(there []string) {
 	}
 }
 
-// sum is what all have used and hold.
+// sum returns the pages that all agents have used and those that they hold, gone agents included.
 func (p *pageBudget) sum() (used, held int64) {
 	for _, a := range p.living {
 		used += a.used
@@ -97,7 +98,7 @@ func (p *pageBudget) sum() (used, held int64) {
 	return used, held
 }
 
-// everybody says that each of those that are there knows that all is spent.
+// everybody reports whether every agent in there knows that the limit is reached.
 func (p *pageBudget) everybody(there []string) bool {
 	for _, name := range there {
 		if a := p.living[name]; a == nil || !a.told {
@@ -107,7 +108,7 @@ func (p *pageBudget) everybody(there []string) bool {
 	return true
 }
 
-// known is what all hold, and held that are gone.
+// known returns the pages that each agent holds, or held when it went.
 func (p *pageBudget) known() map[string]int64 {
 	all := maps.Clone(p.gone)
 	for name, a := range p.living {

@@ -17,10 +17,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// shared returns the settings that all agents must have alike. With another scope
-// an owner would leave out a link that its finder wants, and the link would be
-// lost. With another robots-agent a host would be crawled by other rules after it
-// has moved.
+// shared returns the settings that must be equal on all agents. With a different scope the owner
+// would discard a link that its finder wants. With a different robots-agent a host would be crawled
+// by other rules after a handoff.
 func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	rules := a.rules(seeds)
 	if _, walk := a.parts.Strategy.(*strategy.Walk); walk {
@@ -38,7 +37,7 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"scope":    a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
 		"strategy": strategyTerms(a.parts.Strategy), "robots-agent": strings.ToLower(token),
 		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
-		// A host moves, and is as slow at its next agent.
+		// A host that moves must have the same delays at its next owner.
 		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0),
 		"site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
 		"page-limit":      strconv.FormatInt(a.cfg.Crawl.PageLimit, 10),
@@ -47,7 +46,7 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	}, nil
 }
 
-// quiet is a time as it is in force.
+// quiet returns the effective value of a delay.
 func quiet(d, usual time.Duration) string {
 	if d == 0 {
 		d = usual
@@ -55,7 +54,7 @@ func quiet(d, usual time.Duration) string {
 	return max(d, 0).String()
 }
 
-// strategyTerms are its name and what it was told.
+// strategyTerms returns the strategy's name and parameters.
 func strategyTerms(s crawl.Strategy) string {
 	if t, ok := s.(interface{ Terms() string }); ok {
 		return strategyName(s) + " " + t.Terms()
@@ -64,12 +63,12 @@ func strategyTerms(s crawl.Strategy) string {
 }
 
 const (
-	// agentsSetting is compared between agents that begin together alone.
+	// agentsSetting is compared only between agents that begin together.
 	agentsSetting = "agents"
 	begunAlready  = "begun"
 )
 
-// terms are the settings as they are told to others now.
+// terms returns the settings as other agents are told them now.
 func (c *membership) terms() map[string]string {
 	t := maps.Clone(c.settings)
 	if c.begun.Load() {
@@ -78,7 +77,8 @@ func (c *membership) terms() map[string]string {
 	return t
 }
 
-// differ is the refusal of an agent whose settings are others, or nil.
+// differ returns a refusal if the settings of another agent differ from ours, except --agents;
+// otherwise nil.
 func (c *membership) differ(h rpc.Hello) error {
 	ours := c.terms()
 	delete(ours, agentsSetting)
@@ -87,7 +87,8 @@ func (c *membership) differ(h rpc.Hello) error {
 	return h.Differ(ours)
 }
 
-// otherStart refuses an agent that waits for another number of agents than this one.
+// otherStart refuses an agent whose --agents differs from ours, if neither agent has begun to
+// crawl.
 func (c *membership) otherStart(h rpc.Hello) error {
 	our, their := c.terms()[agentsSetting], h.Settings[agentsSetting]
 	if our == their || our == begunAlready || their == begunAlready || c.late.Load() {
@@ -98,8 +99,8 @@ func (c *membership) otherStart(h rpc.Hello) error {
 	return &rpc.Refusal{Reason: "settings", Text: fmt.Sprintf(text, h.Agent.Name, their, our)}
 }
 
-// rules is a digest of what decides which links are wanted: of patterns and
-// depth, and of the seeds, unless every host is in scope.
+// rules returns a digest of the rules of the scope: patterns, depth and, unless every host is in
+// scope, the seeds.
 func (a *Agent) rules(seeds []weburl.URL) string {
 	s := &a.cfg.Scope
 	h := sha256.New()

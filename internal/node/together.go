@@ -12,46 +12,43 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 )
 
-// Agents that begin a crawl together need not wait, as every other one does at
-// its start, until what others may have used before is over: nobody has.
+// At its start an agent waits before it grants leases, because other agents may have used the
+// addresses before. Agents that begin a crawl together need not wait: nobody has crawled yet.
 //
-// Each takes the first view in which there are as many as there have to be as the
-// one that it begins with (fixed), and asks all agents in it. Each says yes if it
-// has fixed the same view and sees the same agents now, if this is the first life
-// of its crawl directory, and if it has never met an agent that is not among
-// them. If all say yes, and one of them is who began the crawl, in this life, and
-// the asker begins within togetherTime of having fixed its view, then nobody can
-// have used what is its own to grant:
+// Each agent fixes the first view that has enough agents, and asks all agents of that view. An
+// agent answers yes on three conditions: it has fixed the same view and still sees these agents,
+// this is the first start of its crawl directory, and it has never met an agent outside the view.
+// The asker may skip the wait if all agree, one of them started the crawl in this run, and less
+// than togetherTime has passed since it fixed its view. Then nobody can have used what the asker
+// grants:
 //
-//   - An agent that ever crawled joined the crawl by way of another one, which
-//     met it. So if the one that began the crawl is among those asked, and none of
-//     them has met anybody else, these are all that there ever were.
-//   - All of them begin with this view, and by it only the asker grants what is its
-//     own. One that sees another view by now would have said so; one that comes to
-//     see another one later is followed by a new grantor, who waits for longer
-//     than togetherTime.
+//   - Every agent that ever crawled joined through another agent, which thereby met it. So if the
+//     agent that started the crawl is among those asked, and none of them has met anybody else, no
+//     other agent ever crawled.
+//   - All of them begin with this view, and in this view only the asker grants its leases. An
+//     agent that already sees another view would have said no. If an agent sees another view later,
+//     the new grantor waits longer than togetherTime.
 const (
 	togetherTime  = 3 * time.Second // at most lease.Config.Settle
 	togetherAgain = 50 * time.Millisecond
 )
 
-// What is said to a question whether this is the first view: one octet. The
-// question is the octet togetherAsk, which no lease.Batch begins with, and the
-// agents' hash, 8 octets.
+// Answers to the question whether this is the first view: one byte. The question is the byte
+// togetherAsk, which begins no lease.Batch, and the 8 bytes of the agents' hash.
 const (
 	togetherAsk     byte = 0
 	togetherNo      byte = 1
 	togetherNotYet  byte = 2
 	togetherYes     byte = 3
-	togetherFounder byte = 4 // yes, and it began the crawl
+	togetherFounder byte = 4 // yes, and this agent started the crawl
 )
 
-// A start is what an agent begins with.
+// A start is the view with which an agent begins.
 type start struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu      sync.Mutex
-	fixed   uint64 // the agents' hash; 0: not yet
-	founder bool   // we began the crawl, in this life
+	fixed   uint64 // hash of the fixed view's agents; 0: not fixed yet
+	founder bool   // this agent started the crawl, in this run
 }
 
 func (s *start) founds() {
@@ -60,7 +57,8 @@ func (s *start) founds() {
 	s.founder = true
 }
 
-// agentsHash is the same for two agents that see the same lives up.
+// agentsHash returns a hash of the agents that are up in v, each with its boot number. It is never
+// 0.
 func agentsHash(v *gossip.View) uint64 {
 	var ids []uint64
 	for _, a := range v.Agents {
@@ -76,7 +74,7 @@ func agentsHash(v *gossip.View) uint64 {
 	return max(xxhash.Sum64(b), 1)
 }
 
-// starts answers whether this agent begins with the agents of a hash.
+// starts answers another agent that asks whether we begin with the view of this hash.
 func (c *membership) starts(hash uint64) byte {
 	m := c.member.Load()
 	c.start.mu.Lock()
@@ -98,8 +96,8 @@ func (c *membership) starts(hash uint64) byte {
 	return togetherYes
 }
 
-// together fixes the view with which this agent begins, and says whether nobody
-// can have crawled before it.
+// together fixes the view with which this agent begins. It reports whether nobody can have crawled
+// before.
 func (c *membership) together(ctx context.Context, v *gossip.View) bool {
 	hash, began := agentsHash(v), time.Now()
 	c.start.mu.Lock()
