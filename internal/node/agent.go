@@ -59,9 +59,9 @@ type Agent struct {
 	parts      crawl.Parts
 	fetcher    *fetch.Fetcher
 	membership *membership     // nil: this agent is alone
-	leases     *leases         // nil: no address or site is shared with others
-	contents   *contentService // nil: they are not shared out
-	closers    []func() error  // last first
+	leases     *leases         // nil: no lease is needed
+	contents   *contentService // nil: the agents do not share contents
+	closers    []func() error  // Close calls them in reverse order
 	// shortages counts how often a file could not be opened for want of descriptors.
 	shortages atomic.Int64
 	// Recovered counts what Open found of earlier runs.
@@ -116,7 +116,7 @@ func Open(cfg Config) (_ *Agent, err error) {
 	a := &Agent{cfg: cfg, budget: newBudget(cfg.MemoryBytes, cfg.Cluster)}
 	a.cfg.divide(a.budget)
 	a.fs = disk.Patient(cfg.FS, a.relieve)
-	if cfg.Fetch.AllowPrivate { // what a private network shows is not for other users of this machine
+	if cfg.Fetch.AllowPrivate { // other users of this machine must not read pages of a private network
 		a.fs = disk.Private(a.fs)
 	}
 	defer func() {
@@ -133,7 +133,7 @@ func Open(cfg Config) (_ *Agent, err error) {
 	return a, nil
 }
 
-// now is Config.Now.
+// now returns the time by Config.Now.
 func (a *Agent) now() time.Time {
 	if a.cfg.Now == nil {
 		return time.Now()
@@ -145,8 +145,8 @@ func (a *Agent) dir(elem ...string) string {
 	return filepath.Join(append([]string{a.cfg.Dir}, elem...)...)
 }
 
-// layout is what a crawl directory consists of. The marker, which says that
-// there is a crawl, is made last and goes last.
+// layout lists the directories of a crawl directory. The marker file, which shows that there is a
+// crawl, is written last and deleted last.
 var layout = []string{"archive", "indexes", "logs", "reports", "state/seen", "state/journal", "state/queues",
 	"state/index", "state/spill", "state/strategy"}
 
@@ -155,8 +155,8 @@ const (
 	seedsFile = "state/seeds.txt"
 )
 
-// claim makes the directory ours: laid out, locked, and with or without an
-// earlier crawl as the operator said. What it refuses it leaves as it was.
+// claim locks the crawl directory and creates its layout. It requires or deletes an earlier crawl
+// as Resume and Overwrite say. If it refuses the directory, it has changed nothing in it.
 func (a *Agent) claim() error {
 	if err := a.inspect(); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (a *Agent) claim() error {
 		return fmt.Errorf("crawl directory: %w", err)
 	}
 	a.onClose(lock.Close)
-	if err := a.inspect(); err != nil { // another process may have been quicker
+	if err := a.inspect(); err != nil { // another process may have changed the directory before we had the lock
 		return err
 	}
 	if a.cfg.Overwrite {
@@ -184,7 +184,7 @@ func (a *Agent) claim() error {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
-	} else if !a.cfg.Resume { // a run that was killed before there was a crawl may have left its own
+	} else if !a.cfg.Resume { // a run that was killed before it wrote the marker may have left files
 		for _, name := range []string{replicaDir, contentsDir, seedsFile, strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
@@ -207,8 +207,8 @@ func (a *Agent) claim() error {
 	return nil
 }
 
-// mark says in the directory of what kind the crawl is, and then that there is
-// one: whoever goes on with it may give no seeds.
+// mark writes the strategy's name and the seeds, so that a later run needs no seeds. Then it writes
+// the marker.
 func (a *Agent) mark(seeds []weburl.URL) error {
 	if err := disk.WriteFile(a.fs, a.dir(strategyFile), []byte(strategyName(a.parts.Strategy)+"\n")); err != nil {
 		return err
@@ -242,8 +242,8 @@ func HoldsCrawl(fsys disk.FS, dir string) (bool, error) {
 	return true, nil
 }
 
-// inspect refuses a directory that is not what the operator said, or that is
-// somebody else's.
+// inspect checks that the directory agrees with Resume and Overwrite, and that it has no files of
+// others.
 func (a *Agent) inspect() error {
 	exists, err := HoldsCrawl(a.fs, a.cfg.Dir)
 	switch {
@@ -262,7 +262,7 @@ func (a *Agent) inspect() error {
 		return fmt.Errorf("crawl directory: %w", err)
 	}
 	for _, e := range entries {
-		ours := e.Name() == "state" || e.Name() == marker+".tmp" // a disk that was full may leave it
+		ours := e.Name() == "state" || e.Name() == marker+".tmp" // a full disk may leave the temporary file
 		for _, d := range layout {
 			ours = ours || e.Name() == d
 		}
@@ -276,7 +276,7 @@ func (a *Agent) inspect() error {
 
 func (a *Agent) onClose(f func() error) { a.closers = append(a.closers, f) }
 
-// open opens the rooms, each before those that need it.
+// open opens the parts of the agent, each before the parts that need it.
 func (a *Agent) open(seeds []weburl.URL) error {
 	cfg, now := &a.cfg, a.now()
 	if cfg.Scope.Today.IsZero() {
@@ -361,11 +361,11 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	cfg.Robots.Agent = token
 	r.Robots = robots.NewCache(cfg.Robots)
 	if cfg.Scope.Depth != nil {
-		// A URL has the depth at which it was found first: the nearer the order
-		// is to breadth-first, the fewer seem deeper than they are.
+		// A URL keeps the depth at which it was found first. The nearer the order is to
+		// breadth-first, the fewer URLs get too large a depth.
 		cfg.Frontier.Burst = -1
 	}
-	// Without any delay a connection costs more than the order is worth.
+	// Without delays, opening a connection costs more than the order of the pages is worth.
 	fr := &cfg.Frontier
 	fr.Gather = fr.Burst >= 0 && fr.HostDelay < 0 && fr.IPDelay <= 0 && fr.SiteDelay <= 0
 	a.openLeases()
@@ -381,7 +381,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	a.onClose(r.Seen.Close)
 
-	// Archive and logs first: what the journal says is finished must be there.
+	// The archive and the logs come first: they must hold every page that the journal calls
+	// finished.
 	flush := func() error {
 		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
 	}
@@ -419,8 +420,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	if cfg.Resume && a.membership == nil {
-		// If nothing could be fetched so far, the operator may have changed what
-		// stood in the way.
+		// If nothing could be fetched so far, the operator may have removed the cause.
 		if err := a.crawler.SeedAgain(); err != nil {
 			return err
 		}
@@ -429,7 +429,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	return a.crawler.Seed(seeds)
 }
 
-// unblock does what the operator of a crawl that goes on wants of it first.
+// unblock carries out Config.Unblock.
 func (a *Agent) unblock() (err error) {
 	var hosts []string
 	for _, s := range a.cfg.Unblock {
@@ -443,9 +443,9 @@ func (a *Agent) unblock() (err error) {
 	return err
 }
 
-// archived says whether a WARC file has all up to end. A file that is not
-// there has, if its index is: somebody moved it away. Without an index it was
-// never finished, and a crash left nothing of it.
+// archived returns a function that reports whether a WARC file is complete up to end. A missing
+// file counts as complete if its index exists: the operator has moved it away. Without an index,
+// the file was never finished and a crash has lost it.
 func (a *Agent) archived(whole warc.Recovered) (func(file string, end int64) bool, error) {
 	sizes := map[string]int64{}
 	runs, err := a.fs.ReadDir(a.dir("state", "index"))
@@ -470,7 +470,7 @@ func (a *Agent) archived(whole warc.Recovered) (func(file string, end int64) boo
 	return func(file string, end int64) bool { return sizes[file] >= end }, nil
 }
 
-// info is what every warcinfo record says.
+// info returns the fields of every warcinfo record.
 func (a *Agent) info(ua string) []warc.Field {
 	host, _ := os.Hostname()
 	fields := []warc.Field{
@@ -525,8 +525,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	return res, a.conclude(res)
 }
 
-// conclude writes what people look at when a run has ended: the archive's
-// last file gets its name, then comes the index, then the reports.
+// conclude finishes the output of a run: it renames the archive's last file, then builds the index,
+// then writes the reports.
 func (a *Agent) conclude(res Result) error {
 	if err := a.parts.Archive.Close(); err != nil {
 		return err
@@ -561,8 +561,8 @@ func (a *Agent) Close() error {
 	return errors.Join(errs...)
 }
 
-// loopbackOnly is the resolver of a crawl without a contact: names lead to
-// this machine or nowhere.
+// loopbackOnly is the resolver of a crawl without a contact. It knows only names with loopback
+// addresses.
 type loopbackOnly struct{ *dns.Resolver }
 
 var errNoContact = fmt.Errorf("%w: without a contact only this machine is crawled", dns.ErrNotFound)

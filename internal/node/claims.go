@@ -19,19 +19,19 @@ import (
 // recoveryDefault is how many agents are asked what they know of a host.
 const recoveryDefault = 2
 
-// settle notes which agents own the hosts from now on.
+// settle records which agents own the hosts from now on.
 func (c *membership) settle(owners placement.Placement) {
 	old := c.tenure.Load()
-	// Agents that wait for each other begin with one view, and together. An agent
-	// came later if it finds more agents, or was told that the crawl goes on already.
+	// Agents that wait for each other begin together, with the same view. An agent came later if it
+	// finds more agents, or if it was told that the crawl has begun.
 	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(owners.Agents()) == max(c.cfg.Agents, 1)
 	c.tenure.Store(old.next(owners, c.self.Name, began, c.self.Boot > 1))
 }
 
-// crawling are the agents of a crawl that goes on; none: it has not begun, as far as
-// this agent knows. It knows better if it has begun, in this life or an earlier one,
-// or was told so when it came. So every agent that comes later is told, by whichever
-// agent it comes.
+// crawling returns the agents of a crawl that has begun, or none if this agent does not know that
+// it has begun. An agent knows it if it has crawled itself, in this run or an earlier one, or if it
+// was told when it joined. So every agent that joins later is told, whichever agent it joins
+// through.
 func (c *membership) crawling() (agents []rpc.Agent) {
 	if !c.begun.Load() && !c.late.Load() {
 		return nil
@@ -75,9 +75,9 @@ func (c *membership) Had(host string) (ever, began bool) {
 // Inheriting implements crawl.Tenancy.
 func (c *membership) Inheriting() bool { return !c.copies.settled() }
 
-// Before implements crawl.Tenancy: agents that are leaving, agents that come back
-// and are not up yet, and then all others in the order of the host: the agent
-// that would own it if this one were not there, and so on.
+// Before implements crawl.Tenancy. It returns the agents that are leaving, then those that are back
+// and not up yet, then all others. The others are in the host's order: first the agent that would
+// own the host if this one were absent, and so on.
 func (c *membership) Before(host string) (agents []string, enough int) {
 	enough = c.cfg.Recovery
 	if enough <= 0 {
@@ -110,7 +110,7 @@ func (c *membership) Identity(agent string) string {
 
 func identityOf(name string, instance rpc.ID) string { return name + " " + instance.String() }
 
-// peer is another agent of the present view.
+// peer returns another agent of the current view.
 func (c *membership) peer(agent string) (*rpc.Peer, error) {
 	to, ok := c.member.Load().View().Agent(agent)
 	if !ok {
@@ -141,7 +141,7 @@ func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts
 	return out, nil
 }
 
-// claim answers a Claim.
+// claim answers the claim of another agent.
 func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([]rpc.Verdict, error) {
 	if c.tenure.Load() == nil {
 		return nil, rpc.ErrAgain
@@ -166,7 +166,7 @@ func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([
 	return out, nil
 }
 
-// again is what another agent is told of an error of the crawl.
+// again returns the error that another agent gets for an error of the crawl.
 func again(err error) error {
 	if errors.Is(err, crawl.ErrNotRunning) || errors.Is(err, crawl.ErrNotHeir) {
 		return rpc.ErrAgain
@@ -202,7 +202,7 @@ func (c *membership) Hand(ctx context.Context, agent string, parts iter.Seq[craw
 	return err
 }
 
-// handed answers a Hand.
+// handed receives the handoff of another agent.
 func (c *membership) handed(ctx context.Context, from rpc.Caller, parts iter.Seq2[rpc.Part, error]) (int, error) {
 	n, err := c.a.crawler.Handed(ctx, from.Name, func(yield func(crawl.Part, error) bool) {
 		for p, err := range parts {
@@ -228,10 +228,10 @@ func (c *membership) handed(ctx context.Context, from rpc.Caller, parts iter.Seq
 }
 
 func decodePaths(b []byte) (l keyset.List, err error) {
-	l.Width = uint(b[0]) // which exchange has checked
+	l.Width = uint(b[0]) // package rpc has checked that there is a byte
 	for b = b[1:]; len(b) > 0; b = b[8:] {
 		p := binary.BigEndian.Uint64(b)
-		if p>>l.Width != 0 { // of 64 nothing is left
+		if p>>l.Width != 0 { // at width 64 the shift leaves 0
 			return l, fmt.Errorf("%w: a key of more than %d bits", rpc.ErrMalformed, l.Width)
 		}
 		l.Paths = append(l.Paths, p)
@@ -242,9 +242,8 @@ func decodePaths(b []byte) (l keyset.List, err error) {
 	return l, nil
 }
 
-// appendClock encodes a clock: 1 byte pauses, 1 byte that is 1 if the host is
-// blocked, and three uvarints of milliseconds, rounded up: delay, quiet, the last
-// pause.
+// appendClock encodes a clock: 1 byte pauses, 1 byte that is 1 if the host is blocked, and three
+// uvarints of milliseconds, rounded up: delay, quiet time and last pause.
 func appendClock(dst []byte, k crawl.Clock) []byte {
 	blocked := byte(0)
 	if k.Blocked {
@@ -257,7 +256,7 @@ func appendClock(dst []byte, k crawl.Clock) []byte {
 	return dst
 }
 
-// clockMost bounds what another agent may say of a host's times.
+// clockMost is the longest time that is accepted in another agent's clock.
 const clockMost = 366 * 24 * time.Hour
 
 func decodeClock(b []byte) (*crawl.Clock, error) {

@@ -18,55 +18,55 @@ import (
 
 const (
 	contentsDir = "state/contents"
-	// contentsEvery is the time in which questions are collected into one call, and
-	// contentsAtOnce the largest number of them in a call.
+	// contentsEvery is how long questions are collected before they are sent in one call.
+	// contentsAtOnce is the largest number of questions in a call.
 	contentsEvery  = 5 * time.Millisecond
 	contentsAtOnce = 64
-	// contentsPatience is how long a page waits for the answer whether it is the first
-	// page with its content. Without an answer it counts as the first.
+	// contentsPatience is how long a page waits for the answer whether it is the first page with
+	// its content. Without an answer it counts as the first.
 	contentsPatience = 2 * time.Second
 	contentsAgain    = 50 * time.Millisecond
 	// contentsRecent bounds the number of recent contents in memory: some 10 MB.
 	contentsRecent = 1 << 16
 )
 
-// contents is a membership's part in sharing out contents. A content's second agent is
-// drawn by its digest as a host's owner is by its name.
+// A contentService is a membership's part in judging contents. The judge of a content, its "second
+// agent", follows from the content's digest as the owner of a host follows from the host's name.
 //
 //	visit -> recent -> own table
-//	               `-> batch -> exchange -> another's table
+//	               `-> batch -> rpc -> another agent's table
 //
-// A page that is archived in full goes the same way when that is durable; see
+// When a page is archived in full and durable, its second agent is told the same way; see
 // originals.
 //
-// When the view changes, contents get other second agents, which know nothing of
-// them yet: more pages count as new, never fewer.
+// After a change of the view, contents have new second agents, which know nothing of them yet. Then
+// more pages count as new, never fewer.
 type contentService struct {
 	self      string
 	second    func(contents.Digest) string // the agent that judges a content; empty: not known yet
 	call      func(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error)
-	run       func(func()) // in the background; an agent that leaves the cluster waits for it
+	run       func(func()) // starts a goroutine; an agent that leaves the cluster waits for it
 	table     *contents.Table
-	recent    *contents.Recent // pages that are archived: here, or durable elsewhere
+	recent    *contents.Recent // contents of pages that are archived here, or durable elsewhere
 	originals *originals
-	failed    chan error // of the table
+	failed    chan error // receives the table's error
 
-	// mu guards what follows. It is never held across a call.
+	// mu guards the fields below. It is never held across a call.
 	mu     sync.Mutex
-	open   map[string]*contentBatch // by agent; these take more questions
+	open   map[string]*contentBatch // by agent; they accept more questions
 	counts report.Contents
 }
 
-// A contentBatch is questions for one agent, on their way together.
+// A contentBatch is the questions of one call to one agent.
 type contentBatch struct {
 	qs      []contents.Question
-	full    chan struct{} // closed when it takes no more
-	done    chan struct{} // closed when there are answers, or err
+	full    chan struct{} // closed when it accepts no more questions
+	done    chan struct{} // closed when answers or err are set
 	answers []contents.Answer
 	err     error
 }
 
-// openContents makes this agent's part, if contents are shared out.
+// openContents opens the table of contents if the partition is PartitionHash.
 func (a *Agent) openContents() error {
 	if a.cfg.Cluster.partition() != PartitionHash {
 		return nil
@@ -92,16 +92,16 @@ func newContents(self string, table *contents.Table) *contentService {
 	return k
 }
 
-// second is the agent that judges a content.
+// second returns the agent that judges a content.
 func (c *membership) second(digest contents.Digest) string {
 	owners := c.owners()
 	if owners == nil {
-		return "" // nobody knows yet
+		return "" // there is no view yet
 	}
 	return owners.Owner(binary.BigEndian.Uint64(digest[:])).Name
 }
 
-// contents asks another agent.
+// contents sends questions to another agent.
 func (c *membership) contents(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
 	to, ok := c.member.Load().View().Agent(agent)
 	if !ok {
@@ -110,8 +110,8 @@ func (c *membership) contents(ctx context.Context, agent string, cs []rpc.Conten
 	return c.client.Peer(to.Name, to.Addr).Contents(ctx, cs)
 }
 
-// begin lets the table answer until ctx is done; also this agent's visits that end
-// after it was told to stop.
+// begin starts the table. It answers until ctx is done, and so also for visits that end after the
+// agent was told to stop.
 func (k *contentService) begin(ctx context.Context) {
 	if k == nil {
 		return
@@ -124,7 +124,7 @@ func (k *contentService) begin(ctx context.Context) {
 	k.originals.begin(ctx)
 }
 
-// tend ends the run by fail if the table's disk fails.
+// tend calls fail if the table's disk fails.
 func (k *contentService) tend(ctx context.Context, fail func(error)) {
 	if k == nil {
 		return
@@ -138,7 +138,7 @@ func (k *contentService) tend(ctx context.Context, fail func(error)) {
 	})
 }
 
-// contentPage is a page as tables have it.
+// contentPage returns a page in the form that tables store.
 func contentPage(page warc.Original) contents.Page {
 	return contents.Page{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC()}
 }
@@ -203,13 +203,13 @@ func (k *contentService) Counts() report.Contents {
 	return n
 }
 
-// errClaimed is the answer that another page is about to be archived.
+// errClaimed reports that another page with the content is about to be archived.
 var errClaimed = errors.New("another page with this content is not archived yet")
 
-// ask returns the page that is archived with a content; zero: none is. It asks the
-// second agent again after a failure, and while another page claims the content, for
-// at most contentsPatience and as long as the agent is the second one. It does not go
-// on to another agent: that one knows less.
+// ask returns the archived page with a content, or the zero page if there is none. It asks the
+// second agent again after a failure, and while another page claims the content. It stops after
+// contentsPatience, or when the content has a new second agent. It does not ask the new one, which
+// knows less.
 func (k *contentService) ask(ctx context.Context, second string, q contents.Question) (contents.Page, error) {
 	if err := contents.CheckPage(q.Page); err != nil {
 		return contents.Page{}, err
@@ -238,7 +238,7 @@ func (k *contentService) ask(ctx context.Context, second string, q contents.Ques
 		case <-ctx.Done():
 			return contents.Page{}, err
 		}
-		if first, ok := k.recent.First(q.Digest); ok { // the other page is one of this agent's
+		if first, ok := k.recent.First(q.Digest); ok { // this agent has archived the other page
 			return first, nil
 		}
 		if k.second(q.Digest) != second {
@@ -281,8 +281,8 @@ func (k *contentService) askOnce(ctx context.Context, second string, q contents.
 	return b.answers[i], nil
 }
 
-// carry brings a batch to its agent when it is full or has waited, and the answers
-// back.
+// carry sends a batch when the batch is full or contentsEvery has passed, and stores the answers in
+// it.
 func (k *contentService) carry(ctx context.Context, name string, b *contentBatch) {
 	defer close(b.done)
 	wait := time.NewTimer(contentsEvery)
@@ -302,7 +302,7 @@ func (k *contentService) carry(ctx context.Context, name string, b *contentBatch
 	b.answers, b.err = k.callWith(ctx, name, b.qs)
 }
 
-// callWith asks another agent.
+// callWith sends questions to another agent and returns its answers.
 func (k *contentService) callWith(ctx context.Context, agent string,
 	qs []contents.Question) ([]contents.Answer, error) {
 	cs := make([]rpc.Content, len(qs))
@@ -322,7 +322,7 @@ func (k *contentService) callWith(ctx context.Context, agent string,
 	return answers, nil
 }
 
-// serve answers another agent.
+// serve answers the questions of another agent.
 func (k *contentService) serve(
 	ctx context.Context, _ rpc.Caller, cs []rpc.Content,
 ) ([]rpc.ContentAnswer, error) {
@@ -367,7 +367,7 @@ var (
 		"Bytes that agents would exchange if the pages themselves travelled. They do not.")
 )
 
-// collect shows the counts to Prometheus.
+// collect reports the counts to Prometheus.
 func (k *contentService) collect(count func(d *prometheus.Desc, v int64)) {
 	if k == nil {
 		return

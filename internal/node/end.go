@@ -12,14 +12,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
-// A cluster ends when all of its agents are idle: asked twice, with nothing done in between
-// and one view. The first by name of those that are up asks. It ends the crawl in two steps:
+// A cluster ends when all of its agents are idle. They must be idle in two consecutive rounds, with
+// the same view and no activity in between. Of the agents that are up, the first by name asks. It
+// ends the crawl in two steps:
 //
 //	prepare  each agent says whether it would end, and admits nobody for prepareTime
-//	end      if all would, each ends, whatever changes in its view
+//	end      if all agreed, each agent ends, whatever changes in its view
 //
-// With one step, an agent that refused would go on without those that had agreed, and fetch
-// again what they had fetched. If the asking agent dies, the next one by name asks.
+// With one step, an agent that refuses would continue without those that have ended, and would
+// fetch their pages again. If the asking agent dies, the next one by name asks.
 
 // pulse answers whether this agent is idle.
 func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
@@ -33,8 +34,8 @@ func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pul
 		Stopped: p.Blocked}, nil
 }
 
-// answered returns how many HTTP responses other than redirects this agent got. It adds
-// one if an agent is gone: nobody knows what that agent got.
+// answered returns how many HTTP responses other than redirects this agent got. It adds one if an
+// agent is gone, because nobody knows what that agent got.
 func (c *membership) answered(p crawl.Pulse) uint64 {
 	if c.absent.Load() {
 		return uint64(p.Answered) + 1
@@ -42,7 +43,7 @@ func (c *membership) answered(p crawl.Pulse) uint64 {
 	return uint64(p.Answered)
 }
 
-// end answers an agent that found all to be idle.
+// end answers the agent that found all agents idle.
 func (c *membership) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, error) {
 	if c.ended.Load() {
 		return true, nil
@@ -83,12 +84,11 @@ func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
 }
 
 const (
-	// prepareTime is how long an agent that would end waits for the word to end.
+	// prepareTime is how long an agent that has agreed waits for the order to end.
 	prepareTime = 10 * time.Second
-	// endPatience is how long an agent tries to end its own run, and to tell another agent
-	// that it is to end.
+	// endPatience is how long an agent tries to end its own run, and to tell another agent to end.
 	endPatience = 5 * time.Second
-	// endAgain is the time between two tries.
+	// endAgain is the pause between two attempts.
 	endAgain = 10 * time.Millisecond
 )
 
@@ -96,7 +96,7 @@ const (
 // redirect.
 const endedEmpty = "nothing-fetched"
 
-// seekEnd asks all agents whether they are idle, if that is ours to do.
+// seekEnd looks for the end of the crawl, while this agent is the one that asks.
 func (c *membership) seekEnd(ctx context.Context) {
 	tick := time.NewTicker(pulseEvery)
 	defer tick.Stop()
@@ -124,13 +124,13 @@ func (c *membership) seekEnd(ctx context.Context) {
 	}
 }
 
-// round is one question to all agents of a view: what each has done so far, and how many
-// HTTP responses other than redirects they got together, if all are idle.
+// round asks all agents of a view whether they are idle. If all are, it returns the activity of
+// each, and the number of HTTP responses other than redirects that they got together.
 func (c *membership) round(ctx context.Context,
 	v *gossip.View) (activity map[string]uint64, answered uint64, idle bool) {
 	for _, a := range v.Agents {
 		if a.State == gossip.Up && a.Name < c.self.Name {
-			return nil, 0, false // it asks
+			return nil, 0, false // that agent asks
 		}
 	}
 	own, err := c.a.crawler.Pulse(ctx)
@@ -153,8 +153,8 @@ func (c *membership) round(ctx context.Context,
 	return activity, answered, true
 }
 
-// close ends the crawl of all, the own one last. over is false if an agent would not end:
-// it is asked again in the next round. empty: no agent has fetched anything.
+// close ends the crawl of all agents, this one last. over is false if an agent refuses; the next
+// round asks again. empty reports that no agent has fetched anything.
 func (c *membership) close(ctx context.Context, v *gossip.View, activity map[string]uint64, empty bool) (over bool) {
 	reason := string(crawl.Finished)
 	if empty {
@@ -192,7 +192,7 @@ func (c *membership) close(ctx context.Context, v *gossip.View, activity map[str
 	return true
 }
 
-// tellEnd tells an agent that it is to end, until it has or endPatience is over.
+// tellEnd tells an agent to end, until it has ended or endPatience has passed.
 func (c *membership) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
@@ -210,9 +210,9 @@ func (c *membership) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
 	}
 }
 
-// endOwn ends this agent's run after all agents have said that they would end. Others may
-// have left since, and each change of the view counts as activity. So endOwn ends the run as
-// soon as it is idle.
+// endOwn ends this agent's run after all agents have agreed to end. Other agents may have left
+// since, and every change of the view counts as activity. So endOwn ends the run as soon as it is
+// idle.
 func (c *membership) endOwn(ctx context.Context, activity uint64) bool {
 	for until := c.a.now().Add(endPatience); ; {
 		agreed, err := c.a.crawler.End(ctx, activity)

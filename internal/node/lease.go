@@ -18,28 +18,28 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// leaseEvery is how often there may be something to call others for, and within
-// what time a visit whose lease is lost is cut off.
+// leaseEvery is the interval of calls to other agents. It is also the time within which a visit
+// that has lost its lease is cut off.
 const leaseEvery = 250 * time.Millisecond
 
-// leases is a membership's part in the leases of addresses and sites: it is the
-// frontier's Lease, carries the calls, and follows the views.
+// leases is a membership's part in the leases of addresses and sites. It implements frontier.Lease,
+// carries the calls between agents and follows the views.
 //
-//	frontier (dispatcher) -> Peer -> Calls -> exchange -> another's Peer
+//	frontier (dispatcher) -> Peer -> Calls -> rpc -> another agent's Peer
 //	freed points -> dispatcher; lost points -> visits cut off
 type leases struct {
 	a     *Agent
 	some  chan struct{} // freed is not empty
-	hurry chan struct{} // there may be calls that cannot wait
+	hurry chan struct{} // there may be urgent calls
 
-	// mu guards what follows. It is never held across a call, and the
-	// dispatcher never waits for more than it.
+	// mu guards the fields below. It is never held across a call. The dispatcher waits for no other
+	// lock.
 	mu     sync.Mutex
 	peer   *lease.Peer
 	view   *leaseView
-	digest uint64                       // of the member's view that it was made of
-	known  map[lease.Agent]gossip.Agent // that have been in a view
-	before map[string]string            // the agents of earlier lives, by name
+	digest uint64                       // of the gossip view that view was made from
+	known  map[lease.Agent]gossip.Agent // agents of this and earlier views
+	before map[string]string            // agents of earlier runs: addresses by name
 	freed  []uint64
 	counts report.Leases
 }
@@ -47,13 +47,13 @@ type leases struct {
 // mostKnown bounds leases.known.
 const mostKnown = 4096
 
-// A leaseView is a lease.View. It does not change.
+// A leaseView is an immutable lease.View.
 type leaseView struct {
 	owners placement.Placement
-	ids    map[string]lease.Agent       // of those that grant
-	agents map[lease.Agent]gossip.Agent // also those that leave
+	ids    map[string]lease.Agent       // of the agents that grant leases, by name
+	agents map[lease.Agent]gossip.Agent // including agents that are leaving
 	over   map[lease.Agent]bool
-	gap    bool // an agent of an earlier life is missing
+	gap    bool // an agent of an earlier run is missing
 	digest uint64
 }
 
@@ -72,14 +72,14 @@ func (v *leaseView) Heir(point uint64) lease.Agent {
 	return 0
 }
 
-// leaseAgent names an agent in one of its lives.
+// leaseAgent identifies one start of an agent. It is never 0.
 func leaseAgent(instance rpc.ID, boot uint64) lease.Agent {
 	b := binary.BigEndian.AppendUint64(instance[:len(instance):len(instance)], boot)
 	return lease.Agent(max(xxhash.Sum64(b), 1))
 }
 
-// newLeaseView returns what leases need of v, nil if no agent crawls. They are granted
-// by the agents that would own hosts with the same keys.
+// newLeaseView returns the part of v that leases need, or nil if no agent crawls. An agent grants
+// the leases of the points that it would own as hosts.
 func newLeaseView(v *gossip.View, c *Cluster) (*leaseView, error) {
 	up := agentsUp(v)
 	if len(up) == 0 {
@@ -106,8 +106,8 @@ func newLeaseView(v *gossip.View, c *Cluster) (*leaseView, error) {
 	return l, nil
 }
 
-// follow notes what is known of agents that are not in v: those of earlier views,
-// and those of earlier lives, by name.
+// follow sets over and gap from agents that are not in v: known are those of earlier views, before
+// those of earlier runs.
 func (v *leaseView) follow(m *gossip.View, known map[lease.Agent]gossip.Agent, before map[string]string) {
 	v.over = map[lease.Agent]bool{}
 	for id, a := range known {
@@ -122,12 +122,13 @@ func (v *leaseView) follow(m *gossip.View, known map[lease.Agent]gossip.Agent, b
 	}
 }
 
-// mostLost is more agents than can be lost without one of them being forgotten.
+// mostLost is how long a list of lost agents must be before isOver no longer trusts it to be
+// complete.
 const mostLost = 1000
 
-// isOver says whether an agent that crawls no more has said so, or lives again:
-// only one process can have its crawl directory. Before an agent says that it is
-// gone it has closed its connections.
+// isOver reports whether an agent that no longer crawls has said so, or has restarted. Only one
+// process can have its crawl directory, so a restart ends the earlier process. An agent closes its
+// connections before it says that it is gone.
 func isOver(m *gossip.View, a gossip.Agent) bool {
 	for _, b := range m.Agents {
 		if b.Instance == a.Instance {
@@ -138,7 +139,7 @@ func isOver(m *gossip.View, a gossip.Agent) bool {
 	return !lost && len(m.Lost) < mostLost
 }
 
-// same says whether nothing has changed for leases.
+// same reports whether two views are equal for leases.
 func (v *leaseView) same(o *leaseView) bool {
 	if v == nil || len(v.agents) != len(o.agents) || !slices.Equal(v.owners.Agents(), o.owners.Agents()) {
 		return false
@@ -151,8 +152,8 @@ func (v *leaseView) same(o *leaseView) bool {
 	return true
 }
 
-// openLeases makes this agent's part, before the frontier: if there are others,
-// and any address or site has a quiet time.
+// openLeases creates the leases before the frontier is opened. It does so only in a cluster where
+// addresses or sites have a delay.
 func (a *Agent) openLeases() {
 	f := &a.cfg.Frontier
 	if a.cfg.Cluster == nil || f.SiteDelay <= 0 && (f.IPDelay <= 0 || f.NoAddresses) {
@@ -164,7 +165,7 @@ func (a *Agent) openLeases() {
 	f.Lease, a.parts.Leases = a.leases, a.leases
 }
 
-// begin makes the Peer, which v is the first view of.
+// begin creates the Peer. v is its first view.
 func (l *leases) begin(ctx context.Context, v *gossip.View) {
 	if l == nil {
 		return
@@ -178,7 +179,7 @@ func (l *leases) begin(ctx context.Context, v *gossip.View) {
 	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery, First: first}, l.a.now())
 }
 
-// look follows a view of the members.
+// look applies a view of the cluster.
 func (l *leases) look(v *gossip.View) error {
 	if l == nil {
 		return nil
@@ -191,12 +192,12 @@ func (l *leases) look(v *gossip.View) error {
 	l.mu.Lock()
 	defer l.done()
 	if l.peer == nil {
-		return nil // the run ends before it has begun
+		return nil // the run ends before the Peer exists
 	}
 	if l.digest = digest; !l.view.same(view) {
 		view.follow(v, l.known, l.before)
 		if len(l.known) > mostKnown {
-			clear(l.known) // none of them is over, as far as this agent knows
+			clear(l.known) // from now on Over is false for all of them
 		}
 		maps.Copy(l.known, view.agents)
 		l.view = view
@@ -205,7 +206,7 @@ func (l *leases) look(v *gossip.View) error {
 	return nil
 }
 
-// pinged is contact, nil if nobody wants it.
+// pinged returns contact as a callback, or nil without leases.
 func (l *leases) pinged() func(digest uint64, sent time.Time) {
 	if l == nil {
 		return nil
@@ -213,7 +214,8 @@ func (l *leases) pinged() func(digest uint64, sent time.Time) {
 	return l.contact
 }
 
-// contact is the answer to a ping: what the other's view is, and when it was asked.
+// contact records that another agent answered a ping. digest is that of its view, sent the time of
+// the ping.
 func (l *leases) contact(digest uint64, sent time.Time) {
 	l.mu.Lock()
 	defer l.done()
@@ -223,7 +225,7 @@ func (l *leases) contact(digest uint64, sent time.Time) {
 	}
 }
 
-// done unlocks mu, and lets the frontier know what has come.
+// done collects the freed points, unlocks mu and wakes the dispatcher if there are any.
 func (l *leases) done() {
 	if l.peer != nil {
 		l.freed = append(l.freed, l.peer.Freed()...)
@@ -235,7 +237,7 @@ func (l *leases) done() {
 	}
 }
 
-// signal lets the receiver know of something, unless it does.
+// signal wakes the receiver of c. It does not block.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -247,7 +249,7 @@ func signal(c chan struct{}) {
 func (l *leases) Want(point uint64, quiet time.Duration, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.peer != nil { // links of an earlier run come before the others are met
+	if l.peer != nil { // links of an earlier run are queued before the Peer exists
 		l.peer.Want(point, quiet, now)
 	}
 }
@@ -255,7 +257,7 @@ func (l *leases) Want(point uint64, quiet time.Duration, now time.Time) {
 func (l *leases) Ready(point uint64, quiet time.Duration, now time.Time) (ok bool, at time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.peer == nil { // the run ends before the others were met
+	if l.peer == nil { // the run ends before the Peer exists
 		return false, now.Add(leaseEvery)
 	}
 	return l.peer.Ready(point, quiet, now)
@@ -293,7 +295,7 @@ func (l *leases) Counts() report.Leases {
 	return l.counts
 }
 
-// serve answers a call of another agent.
+// serve answers a lease call of another agent.
 func (l *leases) serve(_ context.Context, from rpc.Caller, raw []byte) ([]byte, error) {
 	if len(raw) == 9 && raw[0] == togetherAsk {
 		return []byte{l.a.membership.starts(binary.BigEndian.Uint64(raw[1:]))}, nil
@@ -310,14 +312,14 @@ func (l *leases) serve(_ context.Context, from rpc.Caller, raw []byte) ([]byte, 
 	defer l.done()
 	ans, err := l.peer.Serve(b, l.a.now())
 	if err != nil {
-		return nil, rpc.ErrAgain // its view or ours is not there yet
+		return nil, rpc.ErrAgain // one of the two agents does not have the other's view yet
 	}
 	l.counts.Messages++
 	signal(l.hurry)
 	return ans.AppendTo(nil), nil
 }
 
-// tend carries calls, cuts off and wakes until ctx is done.
+// tend makes the calls, cuts off visits and reports freed points until ctx is done.
 func (l *leases) tend(ctx context.Context) {
 	if l == nil {
 		return
@@ -353,7 +355,7 @@ func (l *leases) tend(ctx context.Context) {
 	})
 }
 
-// turn is what there is to do every leaseEvery.
+// turn does the periodic work, every leaseEvery.
 func (l *leases) turn(ctx context.Context) {
 	l.mu.Lock()
 	if l.peer == nil {
@@ -367,7 +369,7 @@ func (l *leases) turn(ctx context.Context) {
 	if len(lost) > 0 {
 		cut = l.a.crawler.CutOff(lost)
 	}
-	if !grip { // others may ask our hosts before long
+	if !grip { // other agents may soon contact our hosts
 		l.a.fetcher.LetAllGo()
 	}
 	l.mu.Lock()
@@ -375,7 +377,7 @@ func (l *leases) turn(ctx context.Context) {
 	l.carry(ctx, l.peer.Calls(now))
 }
 
-// carry makes calls. mu is held, and released.
+// carry makes calls in the background. The caller holds mu; carry releases it.
 func (l *leases) carry(ctx context.Context, calls []*lease.Batch) {
 	view := l.view
 	l.counts.Messages += int64(len(calls))
@@ -384,12 +386,12 @@ func (l *leases) carry(ctx context.Context, calls []*lease.Batch) {
 	}
 	l.done()
 	for _, b := range calls {
-		raw := b.AppendTo(nil) // the Peer keeps b
+		raw := b.AppendTo(nil) // encode now: the Peer keeps b
 		l.a.membership.running.Go(func() { l.call(ctx, view.agents[b.To], b, raw) })
 	}
 }
 
-// call carries one call to its receiver, and the answer back.
+// call makes one call and gives the answer to the Peer.
 func (l *leases) call(ctx context.Context, to gossip.Agent, b *lease.Batch, raw []byte) {
 	var ans *lease.Batch
 	out, err := l.a.membership.client.Peer(to.Name, to.Addr).Lease(ctx, raw)

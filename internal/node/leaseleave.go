@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// partWithin is how long an agent that goes may take to tell the others what
-	// they need of its leases. Those that hear it too late wait, as for the dead.
+	// partWithin is how long a leaving agent tries to tell the others about its leases. Agents that
+	// do not hear it in time wait as they would after a death.
 	partWithin = time.Second
-	// partAgain is when it looks whether a call under way has been answered.
+	// partAgain is how often it checks whether a call under way has been answered.
 	partAgain = 10 * time.Millisecond
 )
 
-// retire has this agent grant no leases any more, and tell those who will what
-// they have to know: before it leaves their view.
+// retire stops granting leases, and tells the next grantors what they must know. Call it before the
+// agent leaves their view.
 func (l *leases) retire(ctx context.Context) { l.part(ctx, "leases-retired", false) }
 
-// quit has it also give back what it holds: before it goes.
+// quit also gives back the leases that this agent holds. Call it before the agent goes.
 func (l *leases) quit(ctx context.Context) { l.part(ctx, "leases-left", true) }
 
-// stay takes retire back.
+// stay undoes retire.
 func (l *leases) stay() {
 	if l == nil {
 		return

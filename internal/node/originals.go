@@ -12,34 +12,34 @@ import (
 )
 
 const (
-	// originalsMost bounds the pages that wait to be told: some 5 MB.
+	// originalsMost bounds the queued pages, to about 5 MB.
 	originalsMost = 1 << 14
-	// originalsPatience is how long an agent that cannot be reached is told again.
+	// originalsPatience is how long the agent tries to tell another agent of a page.
 	originalsPatience = 10 * time.Second
-	// originalsAgain bounds the pause between two tries, which grows from
-	// contentsAgain on.
+	// originalsAgain bounds the pause between two attempts. The pause starts at contentsAgain and
+	// grows.
 	originalsAgain = time.Second
 )
 
-// originals tells the second agents of contents which pages are archived in full,
-// and durable. Only these pages may be referred to.
+// originals tells the second agents of contents which pages are archived in full and durable. Only
+// these pages may be referred to by revisit records.
 //
 //	crawl: Durable -> queue of the second agent -> call, or own table
 //
-// An agent that does not answer blocks only its own queue. If no agent can be told of
-// a page, no agent refers to the page, and its content may be archived in full again.
+// An agent that does not answer blocks only its own queue. If no agent can be told of a page, no
+// agent refers to the page, and its content may be archived in full again.
 type originals struct {
 	k    *contentService
-	wake chan struct{} // a queue has no sender
+	wake chan struct{} // a queue needs a sender
 
-	// mu guards what follows. It is never held across a call.
+	// mu guards the fields below. It is never held across a call.
 	mu      sync.Mutex
 	queues  map[string]*originalQueue // by agent
-	waiting int                       // in all queues, and under way
+	waiting int                       // in all queues and in calls under way
 	ended   bool
 }
 
-// An originalQueue has the pages that one agent is to be told of.
+// An originalQueue holds the pages to tell one agent of.
 type originalQueue struct {
 	pages   []original
 	sending bool
@@ -55,7 +55,7 @@ func newOriginals(k *contentService) *originals {
 	return &originals{k: k, wake: make(chan struct{}, 1), queues: map[string]*originalQueue{}}
 }
 
-// begin lets originals be told until ctx is done.
+// begin sends the queues until ctx is done.
 func (o *originals) begin(ctx context.Context) {
 	o.k.run(func() {
 		for {
@@ -86,7 +86,7 @@ func (o *originals) add(q contents.Question) {
 	}
 }
 
-// put queues a page for the agent that is its content's second one now; mu is held.
+// put queues a page for the current second agent of its content. The caller holds mu.
 func (o *originals) put(p original) {
 	agent := o.k.second(p.q.Digest)
 	queue := o.queues[agent]
@@ -102,7 +102,7 @@ func (o *originals) put(p original) {
 	}
 }
 
-// idle are the agents whose queues have pages and no sender. The caller sends.
+// idle returns the agents whose queues have pages and no sender. The caller must send them.
 func (o *originals) idle() (agents []string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -115,7 +115,7 @@ func (o *originals) idle() (agents []string) {
 	return agents
 }
 
-// send tells one agent of all that is in its queue.
+// send tells one agent of all pages in its queue.
 func (o *originals) send(ctx context.Context, agent string) {
 	for failures := 0; ; {
 		pages := o.take(agent)
@@ -138,13 +138,12 @@ func (o *originals) send(ctx context.Context, agent string) {
 		case <-time.After(min(contentsAgain<<min(failures, 10), originalsAgain)):
 			failures++
 		case <-ctx.Done():
-			return // end counts what is left
+			return // end counts the pages that are left
 		}
 	}
 }
 
-// take takes a batch out of a queue. If there is none, the caller is no longer the
-// queue's sender.
+// take removes a batch from a queue. If the queue is empty, the caller is no longer its sender.
 func (o *originals) take(agent string) []original {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -159,7 +158,7 @@ func (o *originals) take(agent string) []original {
 	return batch
 }
 
-// tell is one call.
+// tell makes one call, or asks the own table.
 func (o *originals) tell(ctx context.Context, agent string, pages []original) error {
 	qs := make([]contents.Question, len(pages))
 	for i, p := range pages {
@@ -181,8 +180,7 @@ func (o *originals) tell(ctx context.Context, agent string, pages []original) er
 	return err
 }
 
-// again queues pages again that an agent could not be told of, and gives up those
-// that have waited for too long.
+// again queues pages again after a failed call. It gives up the pages that have waited too long.
 func (o *originals) again(pages []original) {
 	now, given := time.Now(), 0
 	o.mu.Lock()
@@ -204,7 +202,7 @@ func (o *originals) done(n int) {
 	o.mu.Unlock()
 }
 
-// end gives up what waits.
+// end gives up all queued pages.
 func (o *originals) end() {
 	o.mu.Lock()
 	left := 0

@@ -13,33 +13,33 @@ import (
 // agent has owned its hosts. It never changes.
 type tenure struct {
 	owners placement.Placement
-	// views counts the views; the first is 1.
+	// views is the number of views so far. The first view has the number 1.
 	views uint32
-	// spans divide the circle of hosts' points. They are ordered; the first begins
-	// at 0. Two that follow each other differ.
+	// spans divide the circle of the hosts' points. They are ordered by from, and the first begins
+	// at 0. Adjacent spans differ.
 	spans []span
 }
 
-// A span is the points from one up to the next span: hosts with one history.
+// A span is the points from from up to the next span. Its hosts have the same history.
 type span struct {
 	from uint64
-	// since is the view since which this agent owns the hosts without a break: 0
-	// since the crawl began, gone if another agent owns them.
+	// since is the view since which this agent has owned the hosts without a break. It is 0 if the
+	// agent has owned them since the crawl began, and gone if another agent owns them.
 	since uint32
-	// ever: this agent may have owned them in any view. began: it owned them when the
-	// crawl began.
+	// ever reports that this agent may have owned them in some view. began reports that it owned
+	// them when the crawl began.
 	ever, began bool
 }
 
 const gone = math.MaxUint32
 
-// next returns the tenure after a change of the agents. t is nil before the first
-// one. began says of the first tenure that the crawl began with these agents; before,
-// that this agent may have owned any host in an earlier run.
+// next returns the tenure after a change of the agents. t is nil before the first one. Only for the
+// first tenure, began reports that the crawl began with these agents. before reports that this
+// agent may have owned any host in an earlier run.
 //
-// There are never many spans. With rendezvous there are at most as many as buckets.
-// On a ring the hosts that one of this agent's replicas had or has lie around it, and
-// the farther a host is, the later it came; so there are some spans for each replica.
+// The number of spans stays small. With rendezvous there are at most as many as buckets. On a ring
+// each replica of this agent has some spans around it, because a host's distance from the replica
+// decides when the agent gained or lost it.
 func (t *tenure) next(owners placement.Placement, self string, began, before bool) *tenure {
 	n := &tenure{owners: owners, views: 1}
 	old := []span{{since: gone}}
@@ -50,7 +50,7 @@ func (t *tenure) next(owners placement.Placement, self string, began, before boo
 	if t == nil && began {
 		gained = 0
 	}
-	// add appends what becomes of a part of an old span.
+	// add appends a part of the old span s, from the point from on, with its new owner.
 	add := func(s span, from uint64, mine bool) {
 		s.from = from
 		switch {
@@ -65,7 +65,7 @@ func (t *tenure) next(owners placement.Placement, self string, began, before boo
 			n.spans = append(n.spans, s)
 		}
 	}
-	i, from := 0, uint64(0) // old[i] has the point from, which is the next to be added
+	i, from := 0, uint64(0) // old[i] contains the point from, which is added next
 	upTo := func(last uint64, mine bool) {
 		add(old[i], from, mine)
 		for i+1 < len(old) && old[i+1].from <= last {
@@ -76,7 +76,7 @@ func (t *tenure) next(owners placement.Placement, self string, began, before boo
 			i++
 		}
 	}
-	all := false // the last point is added
+	all := false // the last point has been added
 	for _, r := range owners.Ranges(self) {
 		if r.First > from {
 			upTo(r.First-1, false)
@@ -99,7 +99,7 @@ func (s span) alike(o span) bool {
 // of returns the span of a host, given by its name.
 func (t *tenure) of(host string) span { return t.at(placement.Point(weburl.HostKey(host))) }
 
-// at returns the span of a point. The time is that of a binary search.
+// at returns the span of a point, by binary search.
 func (t *tenure) at(point uint64) span {
 	i, found := slices.BinarySearchFunc(t.spans, point, func(s span, p uint64) int { return cmp.Compare(s.from, p) })
 	if !found {
