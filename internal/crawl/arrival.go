@@ -14,7 +14,7 @@ type arrival struct {
 	v    visit // what is in scope
 	n    int
 	hops int
-	done chan error // it never blocks
+	done chan error // buffered: sending never blocks
 }
 
 // MaxHops bounds how often agents pass a link on because they see another agent as its owner.
@@ -84,8 +84,8 @@ func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
 			ours = append(ours, f)
 			continue
 		}
-		// Without a look into seen: that it was sent on before does not say that
-		// its owner has it, as two agents may take each other for the owner.
+		// The seen-set is not asked. Even if the link was sent on before, its owner may not have
+		// it, because two agents may take each other for the owner.
 		if c.fatal = c.pass(a.v.enc[f.from:f.to], a.hops, now); c.fatal != nil {
 			return
 		}
@@ -101,10 +101,10 @@ func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
 	c.receiptWhenDurable(receipt{from: a})
 }
 
-// pass accepts a link that is to go on to another agent. Its sender forgets it when
-// the arrival is acknowledged. So the link is shipped, too, like those of this agent's
-// hosts: to the host's owner by the view here. If this agent is lost before it has
-// passed the link on, the owner takes it over.
+// pass accepts a link and sends it on to another agent. Its sender forgets the link when the
+// arrival is acknowledged. So the link is also shipped to a replica, like links of this agent's
+// hosts: to the host's owner by the view here. If this agent is lost before it has passed the link
+// on, the owner takes it over.
 func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
 	l, _, err := weburl.PeekLink(enc)
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *Crawler) receiptWhenDurable(d receipt) {
 	c.append()
 	d.safe = c.shipping.now()
 	c.remote.owed = append(c.remote.owed, d)
-	c.dirty = true // even if seen holds all of it back
+	c.dirty = true // even if the seen-set holds all links back
 }
 
 // oweFinish calls then when all finishes so far are durable and, with replication, may go to
@@ -145,7 +145,7 @@ func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
 // commitOwed writes the journal for callers that do not wait for a sync.
 func (c *Crawler) commitOwed(now time.Time) error {
 	if len(c.remote.owed) > 0 {
-		// Also what seen holds back: there is something to write.
+		// The seen-set's held-back links must be written, too: give the journal a record to write.
 		c.batch.add(kindSpan, c.span(now))
 		c.append()
 	}

@@ -16,26 +16,25 @@ import (
 // An inquiry is a host that waits until the agents that may have owned it have answered, or until
 // the view changes.
 type inquiry struct {
-	view   uint64 // Tenancy.View when the question was first asked: all answers have to be of it
+	view   uint64 // Tenancy.View of the first question; all answers must be of this view
 	since  uint64
-	others []string // to be asked if more answers are wanted
-	open   []string // asked, and not done
+	others []string // more agents to ask if needed
+	open   []string // asked, and not answered finally
 	enough int      // answers still wanted
 }
 
-// A line are hosts that an agent is to be asked for.
+// A line is the list of hosts to ask one agent for.
 type line struct {
 	hosts    []string
-	again    []string // once more, when due
+	again    []string // to ask for again when due
 	due      time.Time
 	failures int
-	busy     bool // a question is on its way
+	busy     bool // a question is under way
 }
 
 const (
 	claimHosts = 256 // in one question
-	// claimWait is the wait before a host is asked for again; after errors it
-	// doubles.
+	// claimWait is the pause before the agent asks for a host again. It doubles after errors.
 	claimWait    = 100 * time.Millisecond
 	claimWaitMax = 5 * time.Second
 )
@@ -49,7 +48,7 @@ func (c *Crawler) hold(host string, mine bool, since uint64) {
 	}
 	c.remote.activity++
 	host = strings.Clone(host)
-	w := &inquiry{view: c.Tenancy.View(), since: since, enough: 1} // which nobody's never has
+	w := &inquiry{view: c.Tenancy.View(), since: since, enough: 1} // a foreign host gets no answers
 	t.held[host] = w
 	if !mine {
 		return
@@ -101,7 +100,7 @@ func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time
 			l.hosts = l.hosts[1:]
 			switch w := t.held[host]; {
 			case w == nil || !slices.Contains(w.open, agent) || slices.Contains(hosts, host):
-			case w.view != asked: // its turn comes, and all are asked anew
+			case w.view != asked: // the view has changed: all agents are asked again when the host is due
 				c.unhold(host)
 				wake = now
 			default:
@@ -138,7 +137,7 @@ func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verd
 		for _, host := range hosts {
 			if others, _ := c.Tenancy.Before(host); slices.Contains(others, agent) {
 				l.hosts = append(l.hosts, host)
-			} else if w := t.held[host]; w != nil { // it has gone, and is not waited for
+			} else if w := t.held[host]; w != nil { // the agent is gone: do not wait for it
 				w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
 				c.askFor(host, w, now)
 			}
@@ -155,7 +154,7 @@ func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verd
 		}
 		verdict := vs[i]
 		if w.view != asked {
-			verdict = Again // it answers another question
+			verdict = Again // the answer is for an older question
 		}
 		switch verdict {
 		case Nothing, Stranger:
@@ -183,11 +182,11 @@ func (c *Crawler) settleHere(host string, w *inquiry, now time.Time) {
 	key := weburl.HostKey(host)
 	c.remote.activity++
 	if _, mine, since := c.Tenancy.Tenure(host); !mine || since != w.since || w.view != c.Tenancy.View() {
-		c.unhold(host) // and its turn tells
+		c.unhold(host) // when it is due, the agent decides again
 		return
 	}
 	if c.Tenancy.Inheriting() {
-		return // this agent itself may come to know more: the next view lets its turn come
+		return // the takeover may bring more finished URLs; the next view starts again
 	}
 	if c.unite(key); c.fatal != nil {
 		return
@@ -197,14 +196,14 @@ func (c *Crawler) settleHere(host string, w *inquiry, now time.Time) {
 	t.n.Claimed++
 	clock := t.inherited[host]
 	delete(t.inherited, host)
-	if st, ok := t.clocks[host]; ok { // it was ours before
+	if st, ok := t.clocks[host]; ok { // this agent owned it before
 		old := quietOf(st, false, now)
 		clock.Delay, clock.Quiet = max(clock.Delay, old.Delay), max(clock.Quiet, old.Quiet)
 		delete(t.clocks, host)
 	}
-	// Who had it last may be dead, and have asked it a moment ago.
+	// The last owner may have died just after a request to the host.
 	clock.Quiet = max(clock.Quiet, c.cfg.ResumeWait)
-	clock.Blocked = true // it is held
+	clock.Blocked = true // held still blocks it; unhold lifts that
 	c.Frontier.Restore(clock.state(host, now))
 	c.append()
 	c.unhold(host)
@@ -357,7 +356,7 @@ func (c *Crawler) news(dst []ranged, key uint64, finished *paths) []ranged {
 func (c *Crawler) takeEstates(from string, es []handedHost) (taken int) {
 	t := &c.tenants
 	now := c.cfg.Now()
-	var news []ranged // two of each host that has any
+	var news []ranged // up to two of each host
 	keys := int64(0)
 	for i := range es {
 		if c.stop != notStopping || c.fatal != nil {
@@ -397,7 +396,7 @@ func (c *Crawler) takeEstates(from string, es []handedHost) (taken int) {
 	}
 	t.n.KeysIn += keys
 	c.tellMoves("hosts-taken", from, taken, keys)
-	// Whoever was waited for has told it: ask again at once.
+	// The agent that this one waited for has sent its part. Ask again at once.
 	if l := t.lines[from]; l != nil {
 		l.hosts, l.again = append(l.hosts, l.again...), nil
 	}

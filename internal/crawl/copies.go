@@ -15,27 +15,25 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// What an agent journals of its hosts it ships to their heirs: the agents that
-// own them when it is gone (package replica). So the loss of a machine and its
-// disk loses no URL.
+// An agent ships what it journals about its hosts to their heirs: the agents that own the hosts
+// when this one is gone (package handoff). So losing a machine and its disk loses no URL.
 //
-//	accept -> journal -> Out -> the host's heir has it durably: safe
-//	finish -> journal -> Waiting, until the links that it brought are safe -> Out
+//	accept -> journal -> Out -> durable at the host's heir: safe
+//	finish -> journal -> Waiting, until the links of the page are safe -> Out
 //
-// A link is safe when its host's heir has it or, if another agent crawls it,
-// when that one does. Whoever has a finish takes the page for done, so a finish
-// does not go before all that was accepted before it is safe, nor before seen
-// has answered all that it held back then. So what was accepted is known to
-// somebody else or found anew, and only pages are fetched again whose finish was
-// not shipped yet.
+// A link of an own host is safe when the host's heir has it durably. A link that another agent
+// crawls is safe when that agent has it. An heir that has a finish takes the page for done. So a
+// finish is shipped only when two conditions hold: every link accepted before it is safe, and the
+// seen-set has answered all links that it held back then. If this machine is lost, other agents
+// know each accepted link, or find it again. Only pages whose finish was not shipped yet are
+// fetched again.
 //
-// What stands between two writes of the journal is an epoch. It counts what is
-// not safe; a finish waits for its epoch and those before it. No link is looked
-// at for that, and a peer that is slow delays finishes and nothing else.
+// The accepts and finishes between two writes of the journal form an epoch. An epoch counts what is
+// not safe. A finish waits for its epoch and the epochs before it. The agent need not look at
+// single links for that, and a slow peer delays only finishes.
 //
-// The queues are as durable as the process: a crawl that begins anew tells its
-// heirs all it knows once more, and so does one whose hosts have new heirs; see
-// whole.
+// The queues do not survive the process. After a restart, and when hosts get new heirs, the agent
+// ships all that it knows of the hosts again; see whole.
 
 // Heirs assigns an heir to each host, by one view of the cluster. Values of the same view are equal.
 type Heirs interface {
@@ -77,63 +75,63 @@ type epoch struct {
 	began  time.Time // zero: nothing has happened in it
 	closed bool
 
-	copies int    // accepts that heirs are to have
-	away   int    // links that others are to have
-	ends   int    // finishes that heirs are to have
-	held   uint64 // the last file of what seen held back at its end; 0: nothing
-	until  uint64 // the last epoch that has to be safe for its finishes; 0: not known
+	copies int    // accepts that heirs must get
+	away   int    // links that other agents must get
+	ends   int    // finishes that heirs must get
+	held   uint64 // the last file with links that the seen-set held back at its end; 0: none
+	until  uint64 // the last epoch that must be safe before its finishes are released; 0: unknown
 }
 
 func (e *epoch) safe() bool { return e.copies == 0 && e.away == 0 }
 
-// The numbers of records in the queues tell what they count for.
+// The low bits of a record's number say which count it belongs to.
 const (
-	countsCopy  = iota // in an epoch
-	countsEnd          // likewise
-	countsWhole        // in a whole state
+	countsCopy  = iota // accepts of an epoch
+	countsEnd          // finishes of an epoch
+	countsWhole        // records of a whole state
 	countsNothing
 	countBits = 2
 )
 
-// shipping is the dispatcher's.
+// shipping is the state of replication. The dispatcher owns it.
 type shipping struct {
-	epochs   []epoch // the oldest first; the last is open
+	epochs   []epoch // oldest first; the last one is open
 	first    uint64  // id of epochs[0]
-	safeTo   uint64  // the last one that is safe, with all before it
-	released uint64  // the last one whose finishes may go
+	safeTo   uint64  // the last epoch that is safe, with all before it
+	released uint64  // the last epoch whose finishes may be shipped
 
 	arena  []byte // records that are not written to the journal yet
 	staged []stagedRecord
 
-	heirs Heirs // nil: nobody knows yet
+	heirs Heirs // nil: unknown
 	lanes map[string]*shipLane
 	whole whole
 
-	lingering time.Time // a stop waits until then
+	lingering time.Time // until when a stop waits
 
 	records, octets int64 // shipped
 	longest         time.Duration
-	sum             time.Duration // of the epochs' lags
-	over            int64         // epochs
+	sum             time.Duration // of the lags of the epochs that are over
+	over            int64         // number of epochs that are over
 }
 
 type stagedRecord struct {
 	number uint64
 	host   uint64
-	end    int // in arena
+	end    int // offset in arena
 }
 
-// A shipLane is the batches to one agent.
+// A shipLane is the state of shipping to one agent.
 type shipLane struct {
 	last    uint64        // number of the last batch
-	batch   *outbox.Batch // that one, until it has arrived
+	batch   *outbox.Batch // the last batch while it is under way
 	failing bool
 }
 
-// now is the id of the open epoch.
+// now returns the id of the open epoch.
 func (s *shipping) now() uint64 { return s.first + uint64(max(len(s.epochs), 1)) - 1 }
 
-// begun is the id of the last epoch in which something has happened.
+// begun returns the id of the last epoch with a record.
 func (s *shipping) begun() uint64 {
 	if n := len(s.epochs); n > 0 && s.epochs[n-1].began.IsZero() {
 		return s.now() - 1
@@ -252,8 +250,8 @@ func (s *shipping) epochOf(number uint64) int {
 	return sort.Search(len(s.epochs), func(i int) bool { return s.epochs[i].from > number }) - 1
 }
 
-// arrivedElsewhere marks the links as delivered or abandoned: each of
-// these was said to go there.
+// arrivedElsewhere marks links as delivered or abandoned. leavesFor or countOutgoing has counted
+// each of them.
 func (c *Crawler) arrivedElsewhere(numbers ...uint64) {
 	s := &c.shipping
 	for _, n := range numbers {
@@ -326,7 +324,7 @@ func (c *Crawler) copyCommitted(now time.Time) {
 	}
 }
 
-// heldFiles are numbers of files.
+// heldFiles is a range of file numbers.
 type heldFiles struct{ first, last uint64 }
 
 // held returns the first and the last file in which the seen-set holds links back, or zero.
@@ -404,7 +402,7 @@ func (c *Crawler) turn(now time.Time) error {
 			e.until = s.released + 1
 		default:
 			if h := c.held(); h.last == 0 || h.first > e.held {
-				e.until = s.now() // where its answers are
+				e.until = s.now() // its answers are in this epoch or before
 			}
 		}
 		if e.until == 0 || !s.safe(e.until) {
@@ -452,7 +450,7 @@ func (c *Crawler) newHeirs() {
 	s := &c.shipping
 	if heirs := c.Copies.Heirs(); heirs != s.heirs {
 		s.heirs = heirs
-		s.whole.nth++ // what is being told is told to others
+		s.whole.nth++ // a telling under way has the wrong heirs
 		c.Copies.Out.Reroute()
 	}
 }

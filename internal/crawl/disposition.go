@@ -43,7 +43,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.recycle(v)
 		return
 	case v.outcome == Abandoned || v.outcome == Stale:
-		d.NoRequest = d.NoRequest && !v.leased.isOff() // it may have been sent
+		d.NoRequest = d.NoRequest && !v.leased.isOff() // a request may have been sent
 		d.Again, d.Attempt = &l, v.task.Attempt
 	case v.proxyDown():
 		c.awaitProxy(v, &d, now)
@@ -54,12 +54,11 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	case isErrand(l):
 		c.settleErrand(v, now)
 	case v.outcome == Prerequisite:
-		// The URL's turn comes after the quiet time; what the reply means for
-		// it, the robots cache will say.
+		// The URL is due again after the quiet time. Then the robots cache decides about it.
 		c.logRobots(v, now)
 		if v.failure == fetch.Refused || v.failure == fetch.TLS && !v.fail.Retryable() {
-			// Its robots.txt is out of reach for a reason that time does not
-			// mend, and which the URL itself would meet.
+			// The robots.txt cannot be fetched, and time will not change that. The URL itself would
+			// fail in the same way.
 			c.trouble.set(host, max(c.trouble.of(host), c.cfg.Retries+1))
 			v.asked, v.outcome, v.archived = l, Failed, false
 			c.finish(v, now)
@@ -148,7 +147,7 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.Time) {
 	d.SlowDown, d.RetryAfter = v.slow, v.retryAfter
 	if !v.began.IsZero() {
-		c.noProxy = time.Time{} // it was there
+		c.noProxy = time.Time{} // the proxy has answered
 		c.hostsAgain[host].served(now)
 	}
 	switch v.outcome {
@@ -161,7 +160,7 @@ func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.T
 		}
 	case Unresolved, RobotsUnreachable:
 	default:
-		return // of a robots.txt that failed, the URL's next visit tells
+		return // after a failed robots.txt, the URL's next visit decides
 	}
 	if n := c.trouble.add(host); n == c.cfg.Retries+1 {
 		c.Events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.reason()), report.F("failures", n))
@@ -223,7 +222,7 @@ func (c *Crawler) record(v *visit, f *finish) {
 
 // logRobots logs and counts a fetch of robots.txt, and keeps its rules.
 func (c *Crawler) logRobots(v *visit, now time.Time) {
-	c.intake(v) // sitemaps
+	c.intake(v) // its sitemaps
 	for _, s := range v.skipped {
 		c.skip(s)
 	}
@@ -353,7 +352,7 @@ func (c *Crawler) jitter(d time.Duration) time.Duration {
 func (c *Crawler) recycle(v *visit) {
 	v.page.Rest()
 	v.shown, v.link, v.offered = Page{}, weburl.Link{}, nil
-	if clear(v.skipped); cap(v.skipped) > 1<<12 { // they lie in the page's memory
+	if clear(v.skipped); cap(v.skipped) > 1<<12 { // they point into the page's memory
 		v.skipped = nil
 	}
 	if cap(v.found) > 1<<14 {

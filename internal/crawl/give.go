@@ -14,19 +14,19 @@ import (
 // A handoffQueue queues the finished URLs to send to one new owner.
 type handoffQueue struct {
 	hosts    []string
-	in       map[string]struct{} // the same
-	busy     bool                // some of it is on its way, or will be after a sync
+	in       map[string]struct{} // the same hosts
+	busy     bool                // a bundle is under way, or waits for a sync
 	due      time.Time
 	failures int
-	ready    *bundle             // durable here: it may go
-	stale    map[uint64]struct{} // hosts of which more is finished than is in what is on its way
+	ready    *bundle             // durable here: it may be sent
+	stale    map[uint64]struct{} // hosts with finishes that the bundle under way lacks
 }
 
 // A bundle is the state of some hosts: of one host, or of several with at most bundleKeys keys.
 type bundle struct {
 	agent, identity string
 	hosts           []string
-	blocked         []string // of hosts
+	blocked         []string // those of hosts that the operator has blocked
 	parts           []Part
 	keys            int64
 }
@@ -43,7 +43,7 @@ func (c *Crawler) Claimed(ctx context.Context, by, identity string, view uint64,
 		return nil, ErrAlone
 	}
 	var vs []Verdict
-	for part := range slices.Chunk(hosts, 32) { // each may take a look at the disk
+	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
 		err := c.ask(ctx, "claim", func() {
 			for _, host := range part {
 				vs = append(vs, c.claimedBy(host, by, identity, view, c.cfg.Now()))
@@ -62,8 +62,8 @@ func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Tim
 	if c.stop != notStopping || c.fatal != nil {
 		return Again
 	}
-	// An agent of which only one of the two knows that it is lost may have
-	// crawled the host, and its finished URLs may be in a replica here.
+	// Only one of the two agents may know that a third one is lost. That agent may have crawled the
+	// host, and a replica here may have its finished URLs.
 	if view != c.Tenancy.View() || c.Tenancy.Inheriting() {
 		return Again
 	}
@@ -81,7 +81,7 @@ func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Tim
 	}
 	if !c.emptyRange(c.ownKey(weburl.Key{Host: key}).Host) {
 		if !c.giveAway(host, by, now) {
-			return Again // it is in process
+			return Again // a request to the host is under way
 		}
 	}
 	if t.given[key] == identity {

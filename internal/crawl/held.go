@@ -8,20 +8,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
-// Links that seen holds back are in its files only, until they are answered.
-// Those are written before the journal speaks of the end of a page that such a
-// link was found on; but a power failure may take what was written first and
-// leave what was written last. So while anything is held the journal says, at
-// the end of each write, which files that is and where they end (kindHeld), and
-// after a power failure a finish counts only if one of these marks that stand
-// behind it agrees with what is on disk. The finish of a link that the operator
-// dropped always counts: it found none.
+// The links that the seen-set holds back are only in its files, until it has answered whether they
+// are new. These files are written before the journal records the finish of the page. But a power
+// failure may keep a later write and lose an earlier one. So while links are held back, each write
+// of the journal ends with a mark (kindHeld), which names these files and their ends. After a power
+// failure, a finish counts only if some mark after it agrees with the files on disk. The finish of
+// a link that the operator dropped always counts, because it brought no links.
 //
-// Why one is enough: at a mark all links of the pages before it were accepted,
-// or known, in records before it, or in the files that it names. Why a finish
-// that was synced never fails: its sync's mark came before it, all that it names
-// was synced with it, and goes only after the next sync, which has a mark
-// without it.
+// One such mark is enough. All links of the pages before a mark were accepted, or known, in records
+// before it, or they are in the files that it names.
+//
+// A synced finish always counts. Its sync also covers a mark, and all files that the mark names. A
+// file is deleted only after the next sync, whose mark does not name it.
 
 // A holding is what the journal knows about the links that the seen-set holds back.
 type holding struct {
@@ -117,7 +115,7 @@ func (c *Crawler) lostLinks() {
 		for range d.Items {
 			c.skipCounted(reasonLost)
 		}
-		// Whoever names one of them from now on is to be heard.
+		// Accept them again when a page names them.
 		c.known.forget()
 	}
 }

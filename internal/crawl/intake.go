@@ -25,8 +25,8 @@ func (c *Crawler) Seed(us []weburl.URL) error {
 	c.intake(&v)
 	c.append()
 	if c.fatal == nil {
-		// Whatever happens, the next run knows that there was one, and that
-		// it may have asked somebody.
+		// Whatever happens later, the next run must know that this run existed, and that it may
+		// have sent requests.
 		c.fatal = c.sync()
 	}
 	return c.fatal
@@ -52,9 +52,9 @@ func (c *Crawler) intake(v *visit) {
 		return
 	}
 	c.holds()
-	// From here on a page that names one of these may finish without it: what
-	// is new has its accept in the journal before that finish, and what seen
-	// holds back is in seen's own files, which are written first.
+	// From now on a page that names one of these links may finish without it. If the link is new,
+	// the journal has its accept before that finish. If the seen-set holds the link back, it is in
+	// a file that is written before the finish.
 	for _, f := range v.found {
 		c.known.add(f.key)
 	}
@@ -77,7 +77,7 @@ func (c *Crawler) flushSeen() {
 		if c.repair(err); c.fatal != nil {
 			return
 		}
-		err = c.Seen.Flush() // damage had ended it before all was answered
+		err = c.Seen.Flush() // damage stopped it before all links were answered
 	}
 	if c.repair(err); c.fatal == nil {
 		c.append()
@@ -95,8 +95,8 @@ func (c *Crawler) repair(err error) {
 		if c.append(); c.fatal != nil {
 			return
 		}
-		// What is made anew is on disk at once, and must not be ahead of the
-		// journal; and it names its runs where a sync on its way would.
+		// The rebuilt part is on disk at once and must not be ahead of the journal, so the journal
+		// is synced first. A sync under way must end, because it names the seen-set's runs, too.
 		if c.fatal = c.endSync(true); c.fatal != nil {
 			return
 		}
@@ -115,7 +115,7 @@ func (c *Crawler) repair(err error) {
 func (c *Crawler) Accept(items []keyset.Item) error {
 	c.fresh, c.numbers, c.arrived = c.fresh[:0], c.numbers[:0], c.arrived[:0]
 	for _, it := range items {
-		l, _, err := weburl.PeekLink(it.Aux) // who keeps it clones it
+		l, _, err := weburl.PeekLink(it.Aux) // valid only here: clone what is kept
 		if err != nil {
 			return fmt.Errorf("link from seen: %w", err)
 		}
@@ -129,13 +129,13 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		l := c.arrived[i]
 		if l.URL.IsZero() {
 			c.acceptKnown(items[i])
-			before++ // it is none of this crawl's
+			before++ // it has no number in this crawl
 			continue
 		}
 		foreign := c.Partition != nil && isForeign(items[i].Key, l.URL)
-		stale := c.Tenancy != nil && !foreign && items[i].Key != c.ownKey(l.URL.Key()) // was given away meanwhile
+		stale := c.Tenancy != nil && !foreign && items[i].Key != c.ownKey(l.URL.Key()) // given away meanwhile
 		foreign = foreign || stale
-		if l.Hops != "" && c.Queries != nil && !foreign { // its owner counts
+		if l.Hops != "" && c.Queries != nil && !foreign { // the owner of a foreign link counts it
 			if d := c.Queries.Admit(l.URL); !d.In {
 				c.skip(skip{l, string(d.Reason)})
 				if err := c.refuse(l); err != nil {

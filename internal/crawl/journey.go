@@ -31,13 +31,13 @@ type visit struct {
 	err     error // a failure of this machine
 	leased  *cut  // nil: the visit uses no lease
 
-	// Of a look-up.
+	// The look-up:
 	resolved   bool
 	addr       netip.Addr
 	expires    time.Time
 	noSuchHost bool
 
-	// Of the exchange.
+	// The exchange:
 	status     int
 	fail       *fetch.Failure
 	failure    fetch.Kind // 0: none
@@ -59,7 +59,7 @@ type visit struct {
 	meta       []warc.Field
 	page       parse.Page
 
-	// For a Strategy and for Pages.
+	// For Strategy and Pages:
 	shown      Page
 	stops      bool        // Pages has stopped the run
 	link       weburl.Link // the link of the page that the Strategy judges
@@ -70,7 +70,7 @@ type visit struct {
 	validators fetch.Condition
 	modified   time.Time
 
-	// Of robots.txt.
+	// robots.txt:
 	rule     string
 	delay    time.Duration // Crawl-delay
 	until    time.Time     // next time to fetch it
@@ -78,7 +78,7 @@ type visit struct {
 	entry    robots.Entry
 	hasEntry bool
 
-	// What it found, in scope, in page order; enc holds their encodings.
+	// The links in scope, in page order. enc holds their encodings.
 	found   []found
 	enc     []byte
 	skipped []skip
@@ -117,7 +117,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 		}
 		err = c.fetchRobots(ctx, v, about, l.URL)
 		if c.Partition != nil {
-			c.letGo(l.URL.Host()) // the next one who asks it may be another agent
+			c.letGo(l.URL.Host()) // the next agent that contacts the host may be another one
 		}
 		return err
 	}
@@ -226,10 +226,10 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		return nil
 	}
 	if r.Status/100 != 2 {
-		return nil // an error page's links are its server's, not its content's
+		return nil // an error page's links belong to the server, not to its content
 	}
 	if v.duplicate && c.planner == nil && c.Pages == nil {
-		return nil // its links are the first one's
+		return nil // the first page's links were followed
 	}
 	sitemap, limit := strings.HasSuffix(l.Hops, "M"), c.cfg.MaxDecoded
 	if sitemap {
@@ -238,7 +238,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	body, cut, err := r.Decode(limit)
 	switch {
 	case errors.Is(err, fetch.ErrCoding):
-		v.notes = append(v.notes, "bad-encoding") // what could be decoded is read
+		v.notes = append(v.notes, "bad-encoding") // the decoded part is used
 	case err != nil:
 		return fmt.Errorf("decode %s: %w", l.URL, err)
 	}
@@ -267,7 +267,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	if v.page.Dropped > 0 {
 		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
 	}
-	var hops ['Z' + 1]string // one path a letter, shared by the page's links
+	var hops ['Z' + 1]string // one path for each letter, shared by the page's links
 	for i := range v.page.Links {
 		out := &v.page.Links[i]
 		follow := !out.NoFollow || out.Hop != 'L'
@@ -311,7 +311,7 @@ func (c *Crawler) add(v *visit, l weburl.Link, k weburl.Key) {
 func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	l := v.asked
 	if r.Wire.Size() == 0 {
-		return nil // nothing came: the log says why
+		return nil // nothing was received; the log says why
 	}
 	x := exchangeOf(l, r)
 	v.meta = v.meta[:0]
@@ -339,7 +339,7 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	}
 	w, err := c.Archive.Write(&x)
 	if err != nil {
-		return err // it names the URL
+		return err // the error names the URL
 	}
 	v.written, v.archived = w, true
 	if v.cut {
@@ -385,19 +385,20 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	defer resp.Release()
 	v.take(resp, Prerequisite)
 	if v.proxyDown() {
-		v.outcome = Failed // and the robots cache is none the wiser
+		v.outcome = Failed // the robots cache learns nothing
 		return nil
 	}
 	if v.outcome == Stale {
 		return nil
 	}
-	// A part of a file may allow what the rest forbids.
+	// A part of a robots.txt may allow what the rest forbids. So a file cut by the timeout counts
+	// as failed.
 	late := resp.Truncated == fetch.TruncatedTime
 	reply := robots.Reply{Status: resp.Status, Failed: resp.Failure != nil || late}
 	if !reply.Failed {
 		reply.Location = resp.Header.Get("Location")
 		reply.MaxAge = maxAge(resp.Header.Get("Cache-Control"))
-		// A body that cannot be decoded to its end says what it says.
+		// If the body cannot be decoded to its end, the decoded part counts.
 		reply.Body, _, err = resp.Decode(robots.ReadLimit + 1)
 		if err != nil && !errors.Is(err, fetch.ErrCoding) {
 			return fmt.Errorf("decode %s: %w", from, err)
@@ -405,7 +406,7 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	}
 	sitemaps := c.Robots.Learn(about, from, reply, c.cfg.Now())
 	v.entry, v.hasEntry = c.Robots.Entry(about.Origin())
-	// The quiet time is the wish of the host that was asked.
+	// The delay is the one that the contacted host demands.
 	v.delay = c.Robots.Ask(from, c.cfg.Now()).Delay
 	if !isErrand(l) {
 		v.delay = max(v.delay, c.Robots.Ask(about, c.cfg.Now()).Delay)

@@ -11,10 +11,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Every accepted URL has a number: its place among all accepts of the crawl,
-// from 1. An accept record does not have it written, since it is the order of
-// the records; a finish does. So what is finished is a set of numbers, of two
-// bytes each at the most.
+// Every accepted URL has a number: its position among all accepts of the crawl, from 1. An accept
+// record does not contain its number, because the order of the records gives it. A finish record
+// does. So the finished URLs are a set of numbers, which takes at most two bytes a URL.
 
 // donePiece bounds a record of finished numbers, for the same reason as tallyPiece.
 const donePiece = 256 << 10
@@ -27,7 +26,7 @@ const maxNumber = 1 << 36
 // bytes make its reader panic.
 func appendRuns(dst []byte, done *roaring64.Bitmap) []byte {
 	var buf [1024]uint64
-	next, from, to := uint64(0), uint64(0), uint64(0) // the run in hand is [from, to)
+	next, from, to := uint64(0), uint64(0), uint64(0) // the current run is [from, to)
 	flush := func() {
 		if to > from {
 			dst = binary.AppendUvarint(dst, from-next)
@@ -198,7 +197,7 @@ func (g *ledger) read(kind byte, p []byte) error {
 			g.repeated++
 		default:
 			g.states.saw(&f)
-			if f.number > 0 { // not of a URL that was finished before
+			if f.number > 0 { // 0 stands for a URL that was finished before
 				g.done.Add(f.number)
 			}
 			if g.open && !f.dropped() {
@@ -231,7 +230,7 @@ func (g *ledger) held(p []byte) error {
 	switch n := g.missing(files); {
 	case n == 0:
 		g.sure, g.unsure, g.gone = g.verdict.n, g.unsure[:0], 0
-	case g.verdict.n == 0: // of a snapshot: its finishes cannot be told apart any more
+	case g.verdict.n == 0: // of a snapshot, which does not tell the single finishes
 		g.gone = n
 	}
 	return nil

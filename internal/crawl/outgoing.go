@@ -11,21 +11,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A link that another agent crawls is accepted like any other: it has a number,
-// a record in the journal, in the batch of the visit that found it (kindForeign),
-// and a key in seen, so that it is sent once however many pages name it. Then it
-// is in the outbox, pending, until its owner has it durably; that ends it
-// (kindSent). So no link is lost between two agents, whichever of them dies.
+// A link that another agent crawls is accepted like any other. It gets a number, a record in the
+// journal (kindForeign, in the batch of the visit that found it), and a key in the seen-set. So it
+// is sent once, however many pages name it. It stays in the outbox, pending, until its owner has it
+// durably; then it ends (kindSent). So no link is lost between two agents, whichever of them dies.
 //
-//	found -> seen -> E in the journal -> outbox -> Push -> S in the journal
+//	found -> seen-set -> E in the journal -> outbox -> Push -> S in the journal
 //
-// seen keeps it under another key than it has where it is crawled. So whoever
-// becomes the owner of what it had sent to others takes it in as new, unless it
-// is told what those others know.
+// The key differs from the key of the same URL at its owner. So if this agent becomes the owner,
+// the link counts as new here, unless the previous owner reports it as finished.
 //
-// When the view changes, all that is in the outbox is routed anew. What is ours
-// by now is taken in as if another agent had sent it; its first number is then
-// finished as returned, and counts for nothing. Whole hosts: see Tenancy.
+// When the view changes, the agent routes everything in the outbox again. It accepts links that it
+// owns now as if another agent had sent them; their first numbers then end as returned, and do not
+// count. For whole hosts see Tenancy.
 
 // A Partition assigns URLs to agents, by the present view of the cluster. When the view
 // changes, the caller calls Crawler.ViewChanged. A single agent has no Partition. Safe for
@@ -194,7 +192,7 @@ func (c *Crawler) keepOut(number uint64, enc []byte) bool {
 	}
 	l, _, err := weburl.DecodeLink(enc)
 	if err != nil || !c.dropped(l.URL.Host(), number) {
-		return true // whoever takes the link sees the error
+		return true // whoever decodes it next reports the error
 	}
 	c.withdrawLink(l, number, 0)
 	c.arrivedElsewhere(number)

@@ -32,7 +32,7 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 		var off bool
 		if off, c.fatal = c.wantAgain(w, now); off {
 			if quota--; quota == 0 {
-				return now // others want their turn
+				return now // let other work of the dispatcher run first
 			}
 		}
 	}
@@ -123,10 +123,10 @@ func (v *visit) fingerprint(r *fetch.Response, body []byte, cut bool) {
 	case redirect:
 		v.print = printOf(r.Status, []byte(to))
 	case r.Status/100 != 2:
-		v.print = printOf(r.Status, nil) // error pages tell the time and the like
+		v.print = printOf(r.Status, nil) // error pages contain the time and other changing text
 	case r.Truncated != "":
 		v.print = printOfCut(r, body)
-	case cut: // the archive reads all of it
+	case cut: // the archive reads the whole body
 		v.print, v.cut = 0, true
 	default:
 		v.print = printOf(200, body)
@@ -161,9 +161,8 @@ func printOf(status int, content []byte) uint64 {
 // follow asks the Strategy about a link on v's page, and judges, offers or drops it.
 func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 	if c.Strategy != nil {
-		// The Strategy may change the link. A copy in the visit, since a
-		// parameter whose address goes to an interface's method would move to
-		// the heap for each link of each page.
+		// The Strategy may change the link. It gets a copy in the visit: a parameter whose address
+		// goes to an interface method would be moved to the heap for every link of every page.
 		v.link = l
 		choice := c.Strategy.Follow(&v.shown, &v.link)
 		l = v.link

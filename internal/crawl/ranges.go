@@ -12,23 +12,21 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Where hosts move between agents, seen has three kinds of keys of a host, each
-// a range of its own:
+// Where hosts move between agents, the seen-set has three ranges of keys for each host:
 //
-//	own      accepted here, since the host was given away last; and finished
-//	done     finished, here or elsewhere: what the host's next agent is told
-//	foreign  sent to the host's agent, or to be sent (foreignKey)
+//	own      accepted here since the host was last given away, pending or finished
+//	done     finished, here or elsewhere: sent to the host's next owner
+//	foreign  links sent, or to be sent, to the host's owner (foreignKey)
 //
-// When a host is given away its own range is left for a new, empty one: the
-// links that go with it are unknown here from then on, and accepted when the
-// host comes back with them. Before it is crawled here again, its done keys are
-// taken over into the new range.
+// When the agent gives a host away, it starts a new, empty own range. So the links that leave with
+// the host are unknown here, and are accepted if they come back with it. Before this agent crawls
+// the host again, it copies the done keys into the new own range.
 
 // A handed records that a host was handed to another agent.
 type handed struct {
-	gen   uint32 // how often; the name of its own range
+	gen   uint32 // how often the host was given away; names its own range
 	apart bool   // its done keys are not in its own range yet
-	last  uint64 // the number of the last accept before it was given away last
+	last  uint64 // number of the last accept before it was last given away
 }
 
 // key returns the key of a URL of the host in the host's own range.
@@ -50,8 +48,8 @@ func doneKey(k weburl.Key) weburl.Key {
 	return weburl.Key{Host: k.Host ^ 0xd1b54a32d192ed03, Path: k.Path}
 }
 
-// appendHanded encodes it: 8 bytes key of the host, big-endian, uvarint gen,
-// uvarint last, and a byte that is 1 if it is apart.
+// appendHanded encodes a handed: 8 bytes key of the host, big-endian, uvarint gen, uvarint last,
+// and a byte that is 1 if apart is true.
 func appendHanded(dst []byte, host uint64, h handed) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, host)
 	dst = binary.AppendUvarint(dst, uint64(h.gen))
@@ -78,8 +76,8 @@ func decodeHanded(p []byte) (host uint64, h handed, err error) {
 	return host, handed{uint32(gen), p[n+m] == 1, last}, nil
 }
 
-// appendList encodes keys: 8 bytes host part, 1 byte width, and 8 bytes of each
-// path, as many of its top bits as the width says, as a number; big-endian.
+// appendList encodes keys, big-endian: 8 bytes host part, 1 byte width, and 8 bytes for each path.
+// A path is a number that consists of the path's top width bits.
 func appendList(dst []byte, host uint64, l keyset.List) []byte {
 	dst = binary.BigEndian.AppendUint64(dst, host)
 	dst = append(dst, byte(l.Width))
@@ -96,7 +94,7 @@ func decodeList(p []byte) (host uint64, l keyset.List, err error) {
 	host, l.Width, p = binary.BigEndian.Uint64(p), uint(p[8]), p[9:]
 	for ; len(p) > 0; p = p[8:] {
 		path := binary.BigEndian.Uint64(p)
-		if path>>l.Width != 0 { // of 64 nothing is left
+		if path>>l.Width != 0 { // at width 64 the shift leaves 0
 			return 0, l, errRecord
 		}
 		l.Paths = append(l.Paths, path)
@@ -106,7 +104,7 @@ func decodeList(p []byte) (host uint64, l keyset.List, err error) {
 
 // paths is a set of paths of one host, each with as many bits as the seen-set knows.
 type paths struct {
-	lists []keyset.List // ascending, one of each width
+	lists []keyset.List // ascending, one for each width
 	n     int
 }
 
@@ -235,7 +233,7 @@ func (c *Crawler) learn(all []ranged) {
 		return
 	}
 	if c.append(); c.fatal == nil {
-		c.fatal = c.endSync(true) // Insert is on disk at once, and names all runs
+		c.fatal = c.endSync(true) // Insert writes to disk at once, and names all runs
 	}
 	if c.fatal != nil {
 		return
@@ -280,7 +278,7 @@ func (c *Crawler) insert(all []ranged) error {
 			break
 		}
 		if c.repair(err); c.fatal != nil {
-			return nil // it is told
+			return nil // c.fatal has the error
 		}
 		err = c.Seen.Insert(load)
 	}
@@ -350,7 +348,7 @@ func (t *telling) done(ctx context.Context, kind byte, p []byte) error {
 			return err
 		}
 		for i, k := range keys {
-			keys[i] = doneKey(k) // and back
+			keys[i] = doneKey(k) // undo doneKey
 		}
 	case kindFinish:
 		f, err := decodeFinish(p)

@@ -80,7 +80,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	verdict := counts
 	delays := map[string]time.Duration{}
 	touch := func(host string, d time.Duration) {
-		if d > 0 { // the others are hushed
+		if d > 0 { // Hush covers the other hosts
 			delays[host] = max(delays[host], d)
 		}
 	}
@@ -97,8 +97,8 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		batch, numbers = batch[:0], numbers[:0]
 		return err
 	}
-	// pending queues a link that is not finished. Whoever has links left may
-	// have been asked when the run ended, without a trace: see Hush below.
+	// pending queues a link that is not finished. The last run may have ended during a request to
+	// the host, without a record. So Hush below makes every host with pending links wait.
 	pending := func(l weburl.Link, number uint64) error {
 		if g.done.Contains(number) {
 			return nil
@@ -117,7 +117,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		}
 		return nil
 	}
-	// outward puts a link into the outbox that others are to have.
+	// outward queues a link for its owner, another agent, in the outbox.
 	outward := func(number uint64, enc []byte) error {
 		if g.done.Contains(number) {
 			return nil
@@ -135,10 +135,10 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		return c.Outbox.PushLoose(number, enc)
 	}
 	var sent []uint64
-	// Keys that seen has on disk need not be read: those of whole parts.
+	// The keys that the seen-set has on disk need not be read: those of the complete parts.
 	restored := func(p journal.Part) bool {
 		kind, _, last, err := parseLabel(p.Label)
-		if c.Tenancy != nil { // finishes have keys there, too
+		if c.Tenancy != nil { // finishes have keys in the seen-set, too
 			last++
 		}
 		return err == nil && kind == kindKeys && last <= c.Seen.Mark()
@@ -206,14 +206,14 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			return pending(l, number)
 		case kindNumber:
-			n, _ := binary.Uvarint(p) // which the ledger has read
+			n, _ := binary.Uvarint(p) // the ledger has checked it
 			c.accepted = n
 			return nil
 		case kindList:
 			lists = lists || c.accepted >= c.Seen.Mark()
 			return nil
 		case kindDone, kindCrawl, kindHeld, kindDrop, kindHanded, kindAbsent:
-			return nil // likewise
+			return nil // the ledger has read it
 		case kindFinish:
 			f, err := decodeFinish(p)
 			if err != nil {
@@ -260,7 +260,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			}
 			return nil
 		case kindRobots:
-			if verdict.doubtful() { // sitemaps that it names may be lost: it is fetched again
+			if verdict.doubtful() { // its sitemaps' links may be lost: fetch it again
 				return nil
 			}
 			e, err := robots.DecodeEntry(p)
@@ -358,9 +358,10 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		}
 	}
 	if r.Repeated > 0 || r.Lost > 0 || verdict.doubtful() {
-		// The WARC file may grow past the lost records' ends, or go, and so may
-		// seen's: from now on the journal must not call those URLs finished.
-		c.holding.mute = true // a mark would vouch for them
+		// The next recovery could take the lost records for intact: the WARC file may grow past
+		// their ends or be deleted, and so may the files of the seen-set. So a checkpoint removes
+		// these finishes from the journal now.
+		c.holding.mute = true // a mark would confirm these finishes
 		if err := c.beginCheckpoint(counts); err != nil {
 			return r, err
 		}
@@ -418,15 +419,15 @@ func (c *Crawler) save(now time.Time) {
 	wrote := true
 	switch {
 	case !c.dirty && !(c.syncing == nil && c.Seen.WantsSync()):
-		// Nothing for the journal, but a log may hold lines back, or an error.
+		// The journal needs no write, but a log may have buffered lines or an error.
 		if now.Sub(c.synced) >= c.cfg.SyncEvery {
 			c.fatal = errors.Join(c.Log.Flush(), c.Events.Flush(), c.Skipped.Flush())
 			c.synced = now
 		}
 		wrote = false
 	case c.syncing == nil && c.checkpointDue():
-		// First: on a disk that needs longer than SyncEvery for a sync there
-		// would always be one on its way.
+		// A checkpoint goes before a sync. On a disk that needs longer than SyncEvery for a sync, a
+		// sync would always be under way.
 		c.fatal = c.beginCheckpoint(all())
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
 	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.remote.owed) > 0 && !c.cfg.AckWritten &&
@@ -463,7 +464,7 @@ type syncing struct {
 	seen     *keyset.Syncing
 	accepted uint64
 	owed     []receipt
-	done     chan error // it never blocks
+	done     chan error // buffered: sending never blocks
 }
 
 // run does the slow work: it syncs the held-back links of the seen-set, then archive and logs, and

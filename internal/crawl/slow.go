@@ -10,15 +10,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
-// A visit to a slow server does not keep a worker from others. When its fetch has
-// taken a while, the visit becomes slow: a new worker takes its place, so that
-// Config.Workers visits go on besides. When the response is there, the visit waits
-// until a worker is between two visits and ends in its favour. So at most
-// Config.Workers visits parse and archive at a time, as without slow ones.
+// A slow server does not keep a worker from other visits. When a fetch takes long, its visit
+// becomes slow and a new worker takes its place. So Config.Workers other visits continue. When the
+// response is complete, the visit waits for a worker that is between two visits; that worker ends,
+// and the visit continues in its place. So at most Config.Workers visits parse and archive at a
+// time.
 //
-// If the line is slow, and not the servers, then more visits at once make each of
-// them slower. So a visit that receives something keeps its worker for longer, and
-// only visits that receive nearly nothing make others slow sooner.
+// If the network is slow rather than the servers, more visits at once only make each of them
+// slower. So a visit that receives data keeps its worker for longer, and only visits that receive
+// nearly nothing shorten the time after which a fetch is slow.
 
 // slowVisits counts the visits with a slow fetch.
 type slowVisits struct {
@@ -168,7 +168,7 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 			}
 			v.thread, v.worker = w.thread, w
 			if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) || c.lapsed(v) {
-				v.outcome = Abandoned // it had not begun
+				v.outcome = Abandoned // the visit had not begun
 			} else {
 				v.err = c.visit(ctx, v)
 			}
@@ -246,7 +246,7 @@ func (w *worker) tick(ctx context.Context) {
 		w.timer.Reset(c.cfg.SlowAfter)
 		return
 	}
-	if early := w.looked.Add(w.after).Sub(now); early > 0 { // it was set for the fetch before
+	if early := w.looked.Add(w.after).Sub(now); early > 0 { // the timer was set for the previous fetch
 		w.timer.Reset(early)
 		return
 	}
@@ -298,7 +298,7 @@ func (w *worker) end(ctx context.Context) {
 		w.thread, w.replaced = thread, false
 		w.mu.Unlock()
 	case <-ctx.Done():
-		// The run ends, or a lease is lost: there is nothing more to do.
+		// The run ends or the lease is lost. There is nothing more to do.
 	}
 	w.c.slow.give(w.bytes)
 }

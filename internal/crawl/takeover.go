@@ -13,21 +13,20 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// When an agent is gone, its heirs go on with its hosts from their replicas. An
-// heir takes in pending links like links of another agent. It takes in finished
-// URLs like those that another agent hands over with a host: seen knows them from
-// then on. So the same may be inherited twice, and what seen knows already stays
-// as it is.
+// When an agent is gone, its heirs take over its hosts from their replicas. An heir accepts the
+// pending links like links from another agent. It accepts the finished URLs like those of a
+// handoff: from then on the seen-set knows them. So a takeover may be repeated, and what the
+// seen-set knows already does not change.
 //
-// A host may have another owner by then: an agent that has joined since, or that is
-// not known yet. Pending links of such a host go on to the owner. Its finished URLs
-// stay here, and the owner asks for them (Tenancy.Claim). Until an heir has taken
-// over all, it tells every agent that asks to ask again, and takes no new host itself.
+// A host may have another owner by then: an agent that has joined since, or that this agent does
+// not know yet. The heir sends pending links of such a host on to the owner. It keeps the finished
+// URLs, and the owner asks for them (Tenancy.Claim). Until the takeover is done, the heir answers
+// every Claim with "ask again", and starts no new host itself.
 
 // Taken reports what TakeOver imported.
 type Taken struct {
-	// Pending counts links of hosts that are ours now, Passed links of other
-	// hosts. Known counts URLs that are finished, of all hosts.
+	// Pending counts the links of hosts that this agent owns now, Passed the links of other hosts.
+	// Known counts the finished URLs of all hosts.
 	Pending, Known, Passed int64
 }
 
@@ -40,15 +39,15 @@ const (
 
 // A legacy is a part of the state of a lost source.
 type legacy struct {
-	a           arrival // pending links, of ours and of others
+	a           arrival // pending links, of own hosts and of others
 	links       []weburl.Link
-	ours        []bool       // of links
-	handedHosts []finishedOf // where hosts move
-	finished    []weburl.Key // else
-	known       []weburl.Key // once the links are taken in
+	ours        []bool       // for each of links: this agent owns its host
+	handedHosts []finishedOf // finished URLs, with Tenancy
+	finished    []weburl.Key // finished URLs, without Tenancy
+	known       []weburl.Key // keys to add after the links are accepted
 	clocks      []handoff.Record
-	hosts       map[string]struct{} // ours that have links
-	n           int                 // of all these
+	hosts       map[string]struct{} // own hosts that have links
+	n           int                 // number of all these items
 }
 
 // finishedOf holds finished URLs of a host: all of them if there are at most estateKeys.
@@ -88,7 +87,7 @@ func (c *Crawler) TakeOver(ctx context.Context, store LostReplica, source handof
 				return in.finished(rs)
 			}
 			if !ours(rs[0].Host) {
-				return nil // no agent asks for them
+				return nil // without Tenancy no agent asks for them
 			}
 			for i := range rs {
 				in.l.finished = append(in.l.finished, rs[i].Key())
@@ -133,7 +132,7 @@ func (c *Crawler) TakeOver(ctx context.Context, store LostReplica, source handof
 	if err := errors.Join(in.endHost(), in.give(), in.wait(0)); err != nil {
 		return n, fmt.Errorf("take over from %v: %w", source, err)
 	}
-	if damage != nil { // it is as good as it is
+	if damage != nil { // damaged: there is no more to read
 		return n, store.Reset(ctx, source)
 	}
 	return n, store.DropSource(ctx, mark)
@@ -145,7 +144,7 @@ type takingOver struct {
 	n     *Taken
 	l     *legacy
 	given []*legacy
-	of    finishedOf // the host in hand: it goes to l as a whole
+	of    finishedOf // the current host, which is added to l as a whole
 }
 
 func (in *takingOver) begin() {
@@ -230,8 +229,8 @@ func (in *takingOver) wait(ahead int) error {
 	return nil
 }
 
-// A Clock's state, beside the durations: 1 byte pauses that are not forgiven, and
-// 1 byte 1 if the operator has blocked the host.
+// appendClockState encodes the state of a Clock record: 1 byte number of pauses that still count.
+// If the operator has blocked the host, a byte 1 follows.
 func appendClockState(dst []byte, st frontier.HostState) []byte {
 	if dst = append(dst, st.Slow); st.Blocked {
 		dst = append(dst, 1)
@@ -257,7 +256,7 @@ func (c *Crawler) takeOver(l *legacy, now time.Time) {
 			return
 		}
 	}
-	for host := range l.hosts { // the other one may have asked a moment ago
+	for host := range l.hosts { // the lost agent may just have sent a request
 		c.Frontier.Touched(host, 0, now)
 	}
 	var news []ranged

@@ -17,26 +17,26 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// When the agents change, so do the hosts that each has. A host is crawled by
-// one agent at a time, and by the next one only when those who may have had it
-// have said what they know.
+// When the agents of the cluster change, hosts get new owners. One agent at a time crawls a host.
+// The new owner starts when the agents that may have owned the host before have told it what they
+// know.
 //
-//	before:  its turn comes, it is another's -> given away: links -> outbox
-//	after:   its turn comes, it is ours anew -> held -> Claim -> before
-//	before:  in process? again, later; else given away, what is finished -> Hand
-//	after:   told by all -> crawled
+//	old owner: the host is due, but another agent's -> give it away: links -> outbox
+//	new owner: the host is due and newly ours -> hold it -> Claim to old owners
+//	old owner: in process: "again, later"; else give it away, finished URLs -> Hand
+//	new owner: all have answered -> crawl
 //
-// Who gives a host away sends its pending links as any others' links; what is
-// finished of it the next one asks for (Claim) and is told (Hand). Both may be
-// repeated: who has given a host away goes on knowing what was finished, and who
-// is told twice knows it already. So a kill on either side costs nothing but
-// time. After a start everything is claimed anew: others may have had it.
+// The old owner sends the pending links of the host like any links to another agent. The new owner
+// asks for the finished URLs (Claim) and receives them (Hand). Both steps may be repeated: the old
+// owner keeps its knowledge of the finished URLs, and the new owner ignores what it knows already.
+// So a kill on either side costs only time. After a start the agent claims all its hosts again,
+// because other agents may have owned them meanwhile.
 //
-// A blocked host has no turn. The agent gives it away when the owners change, and keeps
-// its block until the new owner has it durably.
+// A blocked host is never due. The agent gives it away when the owners change, and keeps its block
+// until the new owner has it durably.
 //
-// A link that waits here and was finished elsewhere is given up when its turn
-// comes (elsewhere).
+// If a waiting link turns out to be finished on another agent, the agent drops it when it is due
+// (elsewhere).
 
 // Tenancy tells which agent owns a host, and moves the state of hosts between agents. Safe for
 // concurrent use.
@@ -132,23 +132,23 @@ func (k Clock) state(host string, now time.Time) frontier.HostState {
 // tenants is the state of hosts that move between agents. The dispatcher owns it.
 type tenants struct {
 	handed map[uint64]handed // hosts that were given away, by key
-	done   []weburl.Key      // finished, and seen has not been told yet
+	done   []weburl.Key      // finished URLs that the seen-set does not have yet
 
-	// As the next agent:
+	// For hosts that this agent gets:
 	view      uint64                // counts changes
-	claimed   map[uint64]uint64     // hosts that may be crawled, or might be, and since when they were ours then
-	held      map[string]*inquiry   // that may not, though links wait
+	claimed   map[uint64]uint64     // hosts that may be crawled, with since of Tenure at that time
+	held      map[string]*inquiry   // hosts that must not be visited yet
 	lines     map[string]*line      // agents to be asked
-	inherited map[string]Clock      // of hosts that are not crawled yet
-	elsewhere map[uint64]*elsewhere // links that wait, and are finished elsewhere
+	inherited map[string]Clock      // received state of hosts that are not crawled yet
+	elsewhere map[uint64]*elsewhere // waiting links that are finished on other agents
 
-	// As the agent before:
-	given  map[uint64]string // who has been told all that is finished of a host
+	// For hosts that this agent gives away:
+	given  map[uint64]string // the agent that has been told all finished URLs of a host
 	clocks map[string]frontier.HostState
 	giving map[string]*handoffQueue // by agent
-	ready  bool                     // some of it may go now
+	ready  bool                     // a bundle may be sent now
 	blocks bool                     // blocked hosts of other agents may be here
-	tried  time.Time                // when they were given away last
+	tried  time.Time                // when the blocked hosts were last given away
 
 	leaving leaving
 
@@ -261,7 +261,7 @@ func (c *Crawler) recoverAway(l weburl.Link, number uint64) (away bool, err erro
 		return true, c.Outbox.PushLoose(number, l.AppendTo(nil))
 	}
 	if e := c.tenants.elsewhere[k.Host]; e != nil && e.has(keyset.WholeKey, k.Path) {
-		// Not in the midst of the replay: they leave when they are routed.
+		// PushLoose does not send: the link leaves when it is routed after the replay.
 		return true, c.Outbox.PushLoose(number, l.AppendTo(nil))
 	}
 	return false, nil
@@ -299,7 +299,7 @@ func (c *Crawler) recoverTenancy(lists bool) error {
 // mayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
 // away.
 func (c *Crawler) mayVisit(t *frontier.Task, now time.Time) bool {
-	if isErrand(t.Link) { // asked for by hosts that are ours
+	if isErrand(t.Link) { // a host of ours asked for it
 		return true
 	}
 	k := t.Link.URL.Key()
@@ -408,7 +408,7 @@ func (c *Crawler) sendAway(w frontier.Waiting) error {
 		c.revisited(w.Link.URL)
 	}
 	if number == 0 {
-		return nil // it is finished
+		return nil // the link is finished
 	}
 	c.tenants.n.LinksOut++
 	c.leavesFor(number)
@@ -430,8 +430,7 @@ func (c *Crawler) resettle() {
 	for _, l := range t.lines {
 		l.hosts, l.again = nil, nil
 	}
-	// Whoever names a link again is to be heard: its agent may be gone, and it
-	// with it.
+	// Accept links again that were found before: the agent that had them may be gone.
 	c.known.forget()
 }
 
@@ -467,7 +466,7 @@ func (c *Crawler) giveBlocked(now time.Time) (wake time.Time) {
 		case mine || owner == "":
 		case c.emptyRange(c.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
 			c.give(host, owner)
-		case !c.giveAway(host, owner, now): // a request is under way
+		case !c.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)
 		}
 		if c.fatal != nil {

@@ -17,26 +17,25 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A crawl that begins anew, hosts that get another heir, an heir that has lost
-// its replica: each time all that the journal says of some hosts is shipped once
-// more, beside the crawl, from the journal's files. First go the pending links;
-// when the heirs have them, and the links of all pages finished before are safe, the
-// keys of all URLs that are not pending, as finishes. New records are shipped
-// meanwhile as always. Both may come in any order: a link that is finished stays so.
-// If the view changes before the end, the telling begins again.
+// After a restart, for hosts that get another heir, and for an heir that has lost its replica, the
+// agent ships all that the journal says about the hosts again. It reads the journal's files while
+// the crawl continues. It ships the pending links first. When the heirs have them, and the links of
+// all pages finished before are safe, it ships the keys of all other URLs as finishes. New records
+// are shipped meanwhile as always. Old and new records may arrive in any order: a finished link
+// stays finished. If the view changes before the end, the agent begins again.
 //
-// The heir before keeps what it has. If the owner dies, the heir before passes the
-// links on to the next owner, and tells it what is finished when it is asked.
+// The previous heir keeps its replica. If the owner dies, the previous heir sends the links on to
+// the next owner, and tells it the finished URLs when asked.
 
 // whole is the state of shipping the whole state of own hosts to their heirs.
 type whole struct {
-	last    Heirs           // who has been told all; nil: nobody
-	owed    bool            // nobody yet of an earlier run: no finish may go, see epoch
-	anew    map[string]bool // agents that have to be told again
-	untold  bool            // records had no heir: the next heirs are told all
+	last    Heirs           // the heirs that have the whole state; nil: none
+	owed    bool            // the heirs lack the state of an earlier run: no finish may be shipped, see epoch
+	anew    map[string]bool // agents that need the whole state again
+	untold  bool            // records had no heir: the next heirs need the whole state
 	reading bool
-	nth     uint64 // of the telling; what is on its way of earlier ones does not count
-	out     int64  // records of it that heirs are to have
+	nth     uint64 // number of the telling; records of earlier ones do not count
+	out     int64  // records of it that heirs must still get
 	records int64
 }
 
@@ -46,8 +45,8 @@ var (
 )
 
 const (
-	// tellBytes is what is queued in one turn of the dispatcher, tellAhead how
-	// many records may be queued.
+	// tellBytes is the number of bytes queued in one turn of the dispatcher. tellAhead bounds the
+	// queued records.
 	tellBytes = 64 << 10
 	tellAhead = 20_000
 	tellWait  = 10 * time.Millisecond
@@ -62,13 +61,13 @@ func (c *Crawler) tellWhole(work context.Context) {
 	}
 	untold := w.untold && s.heirs.Heir(0) != ""
 	switch {
-	case w.last == nil && !w.owed && !untold: // it began with these heirs
+	case w.last == nil && !w.owed && !untold: // the crawl began with these heirs
 		w.last = s.heirs
 		return
 	case w.last == s.heirs && len(w.anew) == 0 && !untold:
 		return
 	}
-	// As for a checkpoint: the files are to stand still.
+	// The journal's files must not change meanwhile, as during a checkpoint.
 	if c.fatal = c.endSync(true); c.fatal != nil {
 		return
 	}
@@ -83,8 +82,8 @@ func (c *Crawler) tellWhole(work context.Context) {
 	w.reading, w.out, w.records = true, 0, 0
 	w.nth++
 	if untold {
-		// The heirs may be the same as before. They lack what this agent accepted
-		// while it had none.
+		// The heirs may be the same as before. But they lack what this agent accepted while it had
+		// no heir.
 		w.last, w.untold = nil, false
 	}
 	t := telling{
@@ -111,7 +110,7 @@ func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
 	case err != nil && !errors.Is(err, errOldView) && !errors.Is(err, errOver):
 		c.fatal = fmt.Errorf("ship anew: %w", err)
 	}
-	for agent := range t.anew { // to be told again
+	for agent := range t.anew { // they still need it
 		w.anew[agent] = true
 	}
 	w.untold = w.untold || t.before == nil
@@ -122,7 +121,7 @@ func (c *Crawler) toldPending() {
 	s := &c.shipping
 	if s.whole.owed {
 		s.whole.owed = false
-		s.epochs[0].copies-- // nothing of it was safe before
+		s.epochs[0].copies-- // beginCopies has counted the earlier run there
 	}
 }
 
@@ -131,10 +130,10 @@ type telling struct {
 	c      *Crawler
 	files  *journal.Checkpoint
 	nth    uint64
-	before Heirs // who has been told
+	before Heirs // the heirs that had the whole state before
 	heirs  Heirs
 	anew   map[string]bool
-	last   uint64 // the last epoch of which the files have something
+	last   uint64 // the last epoch with records in the files
 	began  time.Time
 
 	arena []byte
@@ -163,7 +162,7 @@ func (t *telling) run(ctx context.Context) error {
 	if err := t.do(ctx, t.c.toldPending); err != nil {
 		return err
 	}
-	// No finish goes before its links are safe, as in turn.
+	// No finish is shipped before the links of its page are safe, as in turn.
 	if err := t.await(ctx, func(s *shipping) bool { return s.released >= t.last }); err != nil {
 		return err
 	}
@@ -234,7 +233,7 @@ func (t *telling) finished(ctx context.Context, open *sketch) error {
 		switch {
 		case !t.wanted(k.Host):
 			return nil
-		case open.mayHave(k): // whoever has it as pending keeps it so
+		case open.mayHave(k): // possibly pending: an heir that has it as pending keeps it so
 			return t.put(ctx, &handoff.Record{Kind: handoff.Known, Host: k.Host, Width: 64, Paths: []uint64{k.Path}},
 				k.Host)
 		}
