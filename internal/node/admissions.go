@@ -8,14 +8,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
-// A crawl does not end between the welcome of an agent and its coming: nobody would
-// be left to tell it what is finished, and it would fetch all of it once more.
+// A crawl must not end between the welcome of an agent and its arrival. Otherwise no agent would be
+// left to tell it what is finished, and it would fetch everything again.
 
-// admissionTime is how long an agent that was welcomed may take until it is one of the
-// agents; it may also never come.
+// admissionTime is how long a welcomed agent may take until it is a member. It may also never
+// arrive.
 const admissionTime = 5 * time.Second
 
-// An admitting is whether an agent may join.
+// admitting says whether agents may join.
 type admitting uint8
 
 const (
@@ -23,21 +23,21 @@ const (
 	ended           // the crawl is over
 )
 
-// An admittedAgent is an agent by its name, which is the certificate's, and its instance.
+// An admittedAgent identifies an agent by its name, which its certificate proves, and its instance.
 type admittedAgent struct {
 	name     string
 	instance rpc.ID
 }
 
-// admissions are the agents that were told that they may come, and are not there yet.
+// admissions holds the agents that were told that they may join and have not arrived yet.
 type admissions struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	state admitting
 	until time.Time // no agent is admitted before
 	at    map[admittedAgent]arrival
 }
 
-// An arrival is the start of an agent that was welcomed, and when it was.
+// An arrival is the start of a welcomed agent, and the time of its welcome.
 type arrival struct {
 	boot uint64
 	at   time.Time
@@ -49,15 +49,15 @@ func (g *admissions) set(s admitting) {
 	g.state = s
 }
 
-// hold admits no agent until a time.
+// hold admits no agent before the time until.
 func (g *admissions) hold(until time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.until = until
 }
 
-// welcome notes that an agent may come, unless it is too late. One that comes back
-// goes on alone when nobody is left.
+// welcome records that an agent may join. It returns an error if the crawl is about to end or has
+// ended. An agent that comes back can continue alone when no other agent is left.
 func (g *admissions) welcome(a rpc.Agent, back bool, now time.Time) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -74,7 +74,7 @@ func (g *admissions) welcome(a rpc.Agent, back bool, now time.Time) error {
 	return nil
 }
 
-// expected says whether one of them may still come.
+// expected reports whether a welcomed agent may still arrive.
 func (g *admissions) expected(v *gossip.View, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -102,8 +102,7 @@ func (c *membership) admitted(from rpc.Caller) bool {
 	return c.admissions.welcomed(from, c.a.now())
 }
 
-// welcomed reports whether this start of a caller was told within admissionTime that it
-// may come.
+// welcomed reports whether the caller was welcomed within admissionTime, in this start of it.
 func (g *admissions) welcomed(from rpc.Caller, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -67,7 +67,7 @@ func (a *Agent) Serve(ln net.Listener) error {
 // some milliseconds after its API unless it waits for other agents.
 const startPatience = 5 * time.Second
 
-// status is how the crawl stands, or what the agent waits for before it begins.
+// status returns the state of the crawl or, before the crawl begins, what the agent waits for.
 func (a *Agent) status() any {
 	for end := time.Now().Add(startPatience); ; time.Sleep(startPatience / 1000) {
 		if s := a.Status(); s != nil {
@@ -85,7 +85,7 @@ func (a *Agent) status() any {
 	}
 }
 
-// ofHost is fn for a host as people type it.
+// ofHost returns fn with the host name as people type it.
 func ofHost(fn func(ctx context.Context, host string) (string, error)) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, s string) (string, error) {
 		host, err := ParseHost(s)

@@ -35,13 +35,13 @@ type Cluster struct {
 	// Listen is the IP address and the port at which other agents reach this one. It
 	// must be a loopback address, unless there are Keys.
 	Listen string
-	// Join lists such addresses of other agents. At least one of them must answer. If
-	// Join is empty, or begins with Listen, this agent starts the cluster.
+	// Join lists the listen addresses of other agents. At least one of them must answer. If Join is
+	// empty or begins with Listen, this agent starts the cluster.
 	Join []string
 	// Keys is the directory that "cluster keys" made for this agent.
 	Keys string
-	// Partition is how the agents divide the work: PartitionRendezvous, which an
-	// empty one means, PartitionRing or PartitionHash.
+	// Partition is how the agents divide the work: PartitionRendezvous, PartitionRing or
+	// PartitionHash. Empty means PartitionRendezvous.
 	Partition string
 	// Kappa is the number of replicas of an agent of capacity 1 on the ring, at most
 	// placement.MaxReplicas. Zero means placement.Replicas. It requires PartitionRing.
@@ -55,11 +55,11 @@ type Cluster struct {
 	// Recovery is the number of agents that this one asks for the known URLs of a host
 	// when it becomes the host's owner. Zero means 2.
 	Recovery int
-	// Network makes the connections with other agents. Nil means the machine's.
+	// Network opens the connections to other agents. Nil means the machine's network.
 	Network rpc.Network
 }
 
-// network returns what makes the connections with other agents.
+// network returns Network, or the machine's network.
 func (c *Cluster) network() rpc.Network {
 	if c.Network == nil {
 		return rpc.System
@@ -68,26 +68,26 @@ func (c *Cluster) network() rpc.Network {
 }
 
 const (
-	// identityFile says who the agent in this crawl directory is.
+	// identityFile holds the identity of the agent in this crawl directory.
 	identityFile = "state/agent.json"
-	// pulseEvery is how often the agents are asked whether all are idle.
+	// pulseEvery is the interval at which the agents are asked whether all are idle.
 	pulseEvery = 250 * time.Millisecond
 	leaveTime  = 3 * time.Second
 )
 
-// identity is what identityFile holds.
+// identity is the content of identityFile.
 type identity struct {
 	Name string `json:"name"`
-	// Instance is made with the crawl directory, Boot counts its starts.
+	// Instance is created with the crawl directory. Boot counts its starts.
 	Instance string `json:"instance"`
 	Boot     uint64 `json:"boot"`
-	// Crawl is the cluster's; empty until somebody has told.
+	// Crawl is the cluster's crawl; empty until an agent has told it.
 	Crawl string `json:"crawl,omitempty"`
-	// Begun says that it has crawled: it need not wait for as many as have to begin.
+	// Begun reports that this agent has crawled, so it does not wait for Cluster.Agents agents.
 	Begun bool `json:"begun,omitempty"`
 	// Partition is how the crawl divides its hosts: see Cluster.method.
 	Partition string `json:"partition,omitempty"`
-	// Others are the addresses of the others by name, as they were last.
+	// Others are the last known addresses of the other agents, by name.
 	Others map[string]string `json:"others,omitempty"`
 }
 
@@ -105,27 +105,27 @@ type membership struct {
 	member     atomic.Pointer[gossip.Member] // nil: not joined yet
 	start      start
 	founder    bool     // this agent begins the cluster
-	join       []string // of --join, those that are not its own
+	join       []string // addresses of --join, without its own
 	starting   []string // agents that were starting when this one went on without a cluster
 	waits      atomic.Pointer[Waiting]
 	placed     atomic.Pointer[placement.Placement] // see owners
-	prepared   atomic.Pointer[time.Time]           // until when it waits for the word to end; nil: it does not
-	ended      atomic.Bool                         // by common consent
+	prepared   atomic.Pointer[time.Time]           // until when it waits for the order to end; nil: it does not wait
+	ended      atomic.Bool                         // the agents have ended the crawl together
 	nothing    atomic.Bool                         // at the end: no agent has fetched anything
 	absent     atomic.Bool                         // an agent of this or an earlier run is gone
-	saw        atomic.Uint64                       // digest of the view that owners are of
-	copies     *copies                             // nil: of each host there is one
+	saw        atomic.Uint64                       // digest of the view that owners belong to
+	copies     *copies                             // nil: replication is off
 	limits     limits
 	admissions admissions
 	tenure     atomic.Pointer[tenure] // nil if owners is
-	late       atomic.Bool            // the others had begun when we came
-	begun      atomic.Bool            // we have, in this life or before
+	late       atomic.Bool            // the others had begun when this agent joined
+	begun      atomic.Bool            // this agent has begun, now or in an earlier run
 	settings   map[string]string
 	stop       context.CancelFunc
 	running    sync.WaitGroup
 }
 
-// check refuses what no agent could work with.
+// check refuses a configuration that cannot work.
 func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 	if err := rpc.CheckName(c.Name); err != nil {
 		return nil, configErrorf("--name: %v", err)
@@ -163,7 +163,7 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 	return keys, nil
 }
 
-// tryPort refuses a port that the agent could not take.
+// tryPort refuses a port that the agent cannot listen on.
 func (c *Cluster) tryPort(fsys disk.FS, now func() time.Time) error {
 	keys, err := c.check(fsys, now)
 	if err != nil {
@@ -176,8 +176,8 @@ func (c *Cluster) tryPort(fsys disk.FS, now func() time.Time) error {
 	return l.Close()
 }
 
-// prepareCluster takes the place among others, before there is a crawl in the
-// directory: what is refused leaves it as it was.
+// prepareCluster prepares the membership before the directory holds a crawl. If it refuses, it has
+// changed nothing in the directory.
 func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	cfg := *a.cfg.Cluster
 	keys, err := cfg.check(a.fs, a.now)
@@ -207,7 +207,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	return c.mayCome()
 }
 
-// openCluster makes ready what the agent needs to meet others; Run meets them.
+// openCluster opens what the agent needs to meet others. Run then meets them.
 func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Claim: c.claim, Hand: c.handed,
@@ -223,7 +223,7 @@ func (a *Agent) openCluster() error {
 	return a.openCopies()
 }
 
-// id is the cluster's crawl, zero as long as nobody has told.
+// id returns the cluster's crawl, or zero until an agent has told it.
 func (c *membership) id() rpc.ID {
 	if id := c.crawl.Load(); id != nil {
 		return *id
@@ -231,7 +231,7 @@ func (c *membership) id() rpc.ID {
 	return rpc.ID{}
 }
 
-// identify reads who we are, or makes it, and counts this start.
+// identify reads or creates the agent's identity, and counts this start.
 func (c *membership) identify() error {
 	name := c.a.dir(identityFile)
 	b, err := disk.ReadFile(c.a.fs, name, 1<<16)
@@ -286,8 +286,8 @@ func newExchangeID() (id rpc.ID) {
 	return id
 }
 
-// owners returns which agents own the hosts in the view that this agent has seen
-// last; nil if it has seen none.
+// owners returns the placement of the view that this agent applied last, or nil before the first
+// view.
 func (c *membership) owners() placement.Placement {
 	if p := c.placed.Load(); p != nil {
 		return *p
@@ -313,7 +313,7 @@ func (c *membership) Push(ctx context.Context, agent string, links []byte, count
 	return c.client.Peer(to.Name, to.Addr).Push(ctx, rpc.Links{Count: count, Data: links, Hops: hops})
 }
 
-// receive answers a Push.
+// receive accepts the links that another agent pushes.
 func (c *membership) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) error {
 	links := make([]weburl.Link, 0, l.Count)
 	for rest := l.Data; len(rest) > 0; {
@@ -330,7 +330,7 @@ func (c *membership) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) err
 	return err
 }
 
-// keep answers a Ship.
+// keep stores the records that another agent ships.
 func (c *membership) keep(ctx context.Context, from rpc.Caller, r rpc.Records) error {
 	if c.copies == nil {
 		return rpc.ErrAgain
@@ -347,14 +347,14 @@ func (c *membership) greeting() rpc.Hello {
 	return rpc.Hello{Agent: wire(c.self), Settings: c.terms()}
 }
 
-// copied refuses one that would be an agent that lives.
+// copied returns the refusal of an agent whose crawl directory is a copy of a living agent's.
 func copied(a gossip.Agent) error {
 	return &rpc.Refusal{Reason: "copy",
 		Text: fmt.Sprintf("agent %q is running already, at %s, from this crawl directory or a copy of it", a.Name,
 			a.Addr)}
 }
 
-// hello answers an agent that asks whether it may come.
+// hello answers an agent that asks whether it may join.
 func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (rpc.Welcome, error) {
 	var none rpc.Welcome
 	m, id := c.member.Load(), c.id()
@@ -368,7 +368,7 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 	case id == (rpc.ID{}) || m == nil && !c.begun.Load():
 		return none, &rpc.Refusal{Reason: notYet, Text: "this agent has not begun to crawl; ask again later"}
 	case m == nil:
-		return none, rpc.ErrAgain // not there ourselves
+		return none, rpc.ErrAgain // this agent has not joined itself
 	}
 	if from.Crawl != (rpc.ID{}) && from.Crawl != id {
 		return none, &rpc.Refusal{Reason: "crawl",
@@ -408,7 +408,7 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 		Agents: c.crawling()}, nil
 }
 
-// ask is a Hello to a member of the cluster.
+// ask asks the agent at an address whether this agent may join.
 func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) {
 	w, err := c.client.Hello(ctx, addr, c.greeting())
 	if err == nil {
@@ -422,15 +422,15 @@ func (c *membership) ask(ctx context.Context, addr string) (rpc.Welcome, error) 
 	case errors.As(err, &refusal) && refusal.Reason == "self":
 		return w, gossip.ErrSelf
 	case errors.As(err, &refusal) && (refusal.Reason == nameHeld || refusal.Reason == notYet):
-		return w, err // it passes
+		return w, err // a temporary error
 	case errors.As(err, &refusal):
 		return w, fmt.Errorf("%w: %w", gossip.ErrRefused, err)
 	}
 	return w, err
 }
 
-// meet finds the others, and returns when as many are there as there have to be.
-// An error is a *ConfigError where another agent said no.
+// meet finds the other agents and returns when enough of them are present. If another agent refuses
+// this one, the error is a *ConfigError.
 func (c *membership) meet(ctx context.Context) error {
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	c.stop = stop
@@ -467,7 +467,7 @@ func (c *membership) meet(ctx context.Context) error {
 		return c.refused(err)
 	}
 	told, cancelTold := context.WithTimeout(ctx, time.Second)
-	m.Announce(told, gossip.Up) // who is not told in time hears it by gossip
+	m.Announce(told, gossip.Up) // agents that are not told in time hear it by gossip
 	cancelTold()
 	c.a.parts.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr),
 		report.F("crawl", c.id().String()))
@@ -475,7 +475,7 @@ func (c *membership) meet(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	c.limits.since(0, c.a.now()) // waiting does not count
+	c.limits.since(0, c.a.now()) // the wait does not count as running time
 	c.a.leases.begin(ctx, v)
 	return c.see(v)
 }
@@ -487,7 +487,7 @@ func (c *membership) secret() []byte {
 	return c.keys.Gossip()
 }
 
-// refused is an error of meeting the others, in words for who started us.
+// refused turns an error of meeting the others into a message for the operator.
 func (c *membership) refused(err error) error {
 	switch {
 	case errors.Is(err, gossip.ErrNobody):
@@ -499,7 +499,7 @@ func (c *membership) refused(err error) error {
 	return err
 }
 
-// agentsUp are those of a view that have hosts.
+// agentsUp returns the agents of a view that own hosts.
 func agentsUp(v *gossip.View) (up []placement.Agent) {
 	for _, a := range v.Agents {
 		if a.State == gossip.Up {
@@ -517,8 +517,8 @@ func (c *membership) see(v *gossip.View) error {
 	c.nameMembers(v)
 	up, old := agentsUp(v), c.owners()
 	if c.copies != nil {
-		c.copies.lose(v, old, c.a.now()) // before anybody asks whose its hosts are
-		defer c.copies.takeOver()        // when that is known
+		c.copies.lose(v, old, c.a.now()) // before any caller asks for the owner of their hosts
+		defer c.copies.takeOver()        // when the new owners are known
 	}
 	defer c.saw.Store(v.Digest())
 	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
@@ -538,7 +538,7 @@ func (c *membership) see(v *gossip.View) error {
 	return nil
 }
 
-// tend follows the view and looks for the end until ctx is done. fail ends the run.
+// tend applies new views and looks for the end until ctx is done. fail ends the run.
 func (c *membership) tend(ctx context.Context, fail func(error)) {
 	m := c.member.Load()
 	c.running.Go(func() {
@@ -577,7 +577,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 	c.running.Go(func() { c.keepLimit(ctx) })
 }
 
-// leave goes in good order, and ends what runs.
+// leave leaves the cluster in good order, and waits for this membership's goroutines.
 func (c *membership) leave() error {
 	if c.stop == nil {
 		return nil
@@ -585,10 +585,10 @@ func (c *membership) leave() error {
 	var err error
 	if m := c.member.Load(); m != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
-		if !c.ended.Load() { // else nobody wants them
+		if !c.ended.Load() { // otherwise nobody needs them
 			c.a.leases.quit(ctx)
 		}
-		m.Leave(ctx) // who does not hear it finds out
+		m.Leave(ctx) // agents that do not hear it detect it
 		cancel()
 		err = m.Close()
 	}

@@ -187,7 +187,7 @@ func ParseHost(s string) (string, error) {
 	return "", configErrorf("host %q is not a host name; give one such as www.example.org", s)
 }
 
-// check refuses what would be impolite or cannot work.
+// check refuses settings that are impolite or cannot work.
 func (c *Config) check(seeds []weburl.URL) error {
 	if c.Dir == "" {
 		return configErrorf("no crawl directory: give one with --dir")
@@ -244,13 +244,13 @@ func (c *Config) check(seeds []weburl.URL) error {
 	return enoughDescriptors(c.Crawl.Workers, disk.MaxOpen())
 }
 
-// filesOpen is how many file descriptors an agent takes beside its connections to
-// hosts: journal, archive, key set, logs, API and name servers.
+// filesOpen is the number of file descriptors of an agent besides its connections to hosts:
+// journal, archive, key set, logs, API and name servers.
 const filesOpen = 64
 
-// enoughDescriptors refuses more workers than there are file descriptors for. Idle
-// connections and slow visits may take a quarter of the descriptors each. 0
-// descriptors means that nobody knows their number.
+// enoughDescriptors refuses more workers than there are file descriptors for. Idle connections and
+// slow visits may take a quarter of the descriptors each. descriptors is 0 if the number is
+// unknown.
 func enoughDescriptors(workers, descriptors int) error {
 	if most := (descriptors - filesOpen) / 2; descriptors > 0 && workers > most {
 		return configErrorf("--workers %d: the process may open %d files, enough for %d workers; give fewer workers, "+
@@ -260,8 +260,8 @@ func enoughDescriptors(workers, descriptors int) error {
 	return nil
 }
 
-// rehearse makes what needs no disk of ours, so that a mistake in a setting
-// shows before there is a crawl directory.
+// rehearse creates the parts that need no disk, so that it finds a wrong setting before there is a
+// crawl directory.
 func (c *Config) rehearse(seeds []weburl.URL) error {
 	if len(seeds) > 0 {
 		s, err := scope.New(c.Scope, seeds)
@@ -288,7 +288,7 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 	return nil
 }
 
-// loopback says whether a host is this machine by its name alone.
+// loopback reports whether a host name alone means this machine.
 func loopback(host string) bool {
 	if host == "localhost" || strings.HasSuffix(host, ".localhost") {
 		return true

@@ -38,17 +38,16 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 		return "", err
 	}
 	a.leases.retire(ctx)
-	// Who is not told in time hears it by gossip, and what is given away is passed
-	// on until then.
+	// Agents that are not told in time hear it by gossip. Until then they pass on the links that
+	// they get.
 	if err := m.Announce(ctx, gossip.Leaving); err != nil {
 		a.parts.Events.Write("leave-unheard", report.F("error", err))
 	}
 	return fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.self.Name, others), nil
 }
 
-// stay takes a Leave back where everybody leaves: one has to take what the others
-// give, the first by name. Without that each would give all to the next, which
-// gives it back.
+// stay undoes a Leave if all agents are leaving: the first of them by name must take the hosts of
+// the others. Otherwise each would give everything to the next, which would give it back.
 func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 	var self gossip.State
 	for _, a := range m.View().Agents {
@@ -63,7 +62,7 @@ func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 		return
 	}
 	if was, err := c.a.crawler.Stay(ctx); err != nil || !was {
-		return // it is over
+		return // the crawl is over
 	}
 	c.a.leases.stay()
 	told, cancel := context.WithTimeout(ctx, leaveTime)

@@ -7,12 +7,11 @@ import "cmp"
 const LeastMemory = 128 << 20
 
 const (
-	// codeBytes is the resident memory beside the Go runtime's: code and
-	// constants of the program.
+	// codeBytes is the resident memory outside of the Go runtime: the program's code and constants.
 	codeBytes = 40 << 20
-	// workBytes is what 64 workers and the buffers of fixed size take.
+	// workBytes is the memory of 64 workers and of the buffers of fixed size.
 	workBytes = 24 << 20
-	// nameBytes is a name in the cache of the resolver.
+	// nameBytes is the memory of one name in the resolver's cache.
 	nameBytes = 200
 )
 
@@ -24,13 +23,12 @@ const (
 //	                                the rest: counts by host, gaps between
 //	                                objects, and room for the garbage collector
 //
-// The collector runs the more often, the less room it has. So the shares leave
-// room at every budget: with too little of it, a page costs twice the processor
-// time.
+// The less free memory it has, the more often the garbage collector runs. So the shares leave room
+// at every budget: with too little room, a page costs twice the processor time.
 type budget struct {
-	limit    int64 // of all memory that the Go runtime has
+	limit    int64 // all memory of the Go runtime
 	packages int64 // for the shares and the rest
-	percent  int64 // the sum of the shares that are in use
+	percent  int64 // sum of the shares in use
 }
 
 // A share is the percentage of budget.packages that one package may take.
@@ -44,7 +42,7 @@ const (
 	shareNames    share = 2
 	shareSum      share = shareSeen + shareQueues + shareRobots + sharePayloads + shareNames
 
-	// Of an agent among others. The sum stays the same: all shares shrink.
+	// Shares of an agent in a cluster. All shares shrink, so that the sum stays the same.
 	shareOutbox   share = 4
 	shareReplicas share = 7
 	shareShipping share = 2 // twice: links, and finishes that wait for their links
@@ -60,8 +58,8 @@ const defaultMemory = 1 << 30
 // budget of the zero Config.
 func RuntimeLimit(memory int64) int64 { return newBudget(cmp.Or(memory, defaultMemory), nil).limit }
 
-// newBudget divides total bytes. The cluster, nil for an agent alone, says
-// which shares are in use.
+// newBudget divides total bytes. The shares in use depend on cluster, which is nil for a single
+// agent.
 func newBudget(total int64, cluster *Cluster) budget {
 	b := budget{percent: int64(shareSum)}
 	b.limit = max(total-max(total/8, codeBytes), total/2)
@@ -78,17 +76,16 @@ func newBudget(total int64, cluster *Cluster) budget {
 	return b
 }
 
-// of is the bytes of a share, at least one: for most packages zero is a default.
+// of returns the bytes of a share, at least one, because zero means a default for most packages.
 func (b budget) of(s share) int64 {
 	return max(1, b.packages*int64(s)/100*int64(shareSum)/b.percent)
 }
 
-// slow is the bytes that visits to slow servers may take: a part of the rest. They
-// take it only while there are such visits.
+// slow returns the bytes that visits to slow servers may take from the rest, while there are such
+// visits.
 func (b budget) slow() int64 { return max(1, b.packages/4) }
 
-// divide gives each package its share, where the configuration does not say
-// otherwise.
+// divide gives each package its share, unless the configuration sets another value.
 func (c *Config) divide(b budget) {
 	set := func(field *int64, s share) {
 		if *field == 0 {

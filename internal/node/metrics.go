@@ -6,7 +6,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
-// exchanges shows the calls between agents to Prometheus.
+// exchanges reports the calls between agents to Prometheus.
 type exchanges struct{ c *membership }
 
 var (

@@ -27,7 +27,7 @@ func (a *Agent) makePrivate() error {
 	return nil
 }
 
-// relieve closes what can be spared, for the process has no file descriptor left.
+// relieve closes idle connections when the process has run out of file descriptors.
 func (a *Agent) relieve() {
 	a.shortages.Add(1)
 	if a.fetcher != nil {

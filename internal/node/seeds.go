@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// allSeeds adds the seeds of earlier runs to those given.
+// allSeeds returns the given seeds together with those of earlier runs.
 func (a *Agent) allSeeds(given []weburl.URL) ([]weburl.URL, error) {
 	name := a.dir(seedsFile)
 	old, err := disk.ReadFile(a.fs, name, 1<<30)
@@ -38,7 +38,7 @@ func (a *Agent) allSeeds(given []weburl.URL) ([]weburl.URL, error) {
 	return all, nil
 }
 
-// rememberSeeds keeps them for later runs.
+// rememberSeeds saves the seeds for later runs.
 func (a *Agent) rememberSeeds(all []weburl.URL) error {
 	var b strings.Builder
 	for _, u := range all {

@@ -13,11 +13,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// strategyFile has the name of the strategy that the crawl was begun with.
+// strategyFile has the name of the crawl's strategy.
 const strategyFile = "state/strategy.txt"
 
-// strategyName is what --strategy calls s. A strategy of another program has the name
-// that its method StrategyName returns, or else its type.
+// strategyName returns the name that --strategy uses for s. A strategy of another program has the
+// name that its method StrategyName returns, or else its type.
 func strategyName(s crawl.Strategy) string {
 	switch s.(type) {
 	case nil, strategy.BreadthFirst:
@@ -35,8 +35,8 @@ func strategyName(s crawl.Strategy) string {
 	return fmt.Sprintf("%T", s)
 }
 
-// openStrategy opens it, and refuses to go on with a crawl by another than it
-// was begun with: what the one has fetched, the other knows nothing of.
+// openStrategy opens the strategy. It refuses to continue a crawl with another strategy, which
+// would not know what the first one has fetched.
 func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	if a.cfg.Strategy != nil {
 		if a.parts.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"),
