@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// The metrics are those of the rooms.
+// TestMetrics checks that the metrics include those of each part.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSmallWeb()
@@ -62,7 +62,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// A question that comes before the crawl has begun waits for its beginning.
+// A status request that comes before the crawl has begun waits for the start.
 func TestStatusWaitsForTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSmallWeb()

@@ -15,9 +15,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
-// A new agent that starts with --agents 3, and sees three agents, asks another one
-// whether it may come. It takes the crawl for new only if that agent has not begun,
-// has not been told by others that they have, and was in no crawl before its restart.
+// A new agent with --agents 3 sees three agents and asks another one whether it may join. It takes
+// the crawl for new only if that agent has not begun, was not told by others that they have begun,
+// and was in no crawl before its restart.
 func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	agents := []placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}, {Name: "a3", Capacity: 1}}
 	all, err := (&Cluster{}).place(agents)
@@ -104,7 +104,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// FuzzHand: what another agent says of a host is read, or refused.
+// FuzzHand: a Hand of another agent is decoded or refused.
 func FuzzHand(f *testing.F) {
 	f.Add(true, appendClock(nil, crawl.Clock{Delay: time.Second, Slow: 2}))
 	f.Add(false, []byte{42, 0, 0, 0, 0, 0, 0, 0, 9})
@@ -121,7 +121,7 @@ func FuzzHand(f *testing.F) {
 			return
 		}
 		if len(b) < 1 || len(b)%8 != 1 || b[0] == 0 || b[0] > 64 {
-			return // exchange does not let it through
+			return // package rpc refuses it before
 		}
 		l, err := decodePaths(b)
 		if err != nil {

@@ -20,17 +20,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// judges are agents that share out contents, without the rest of them.
+// judges are the parts of agents that judge contents.
 type judges struct {
 	t      *testing.T
 	agents map[string]*contentService
-	view   atomic.Uint64 // whose a content is follows from it
+	view   atomic.Uint64 // number of the view; it decides which agent judges a content
 	stop   context.CancelFunc
 	wg     sync.WaitGroup
 
 	mu    sync.Mutex // guards rng
 	rng   *rand.Rand
-	fault func(n int) error // of a call, by chance; nil: none
+	fault func(n int) error // fails calls at random; nil: none
 }
 
 func newJudges(t *testing.T, seed uint64, n int) *judges {
@@ -59,12 +59,12 @@ func newJudges(t *testing.T, seed uint64, n int) *judges {
 			if j.fault != nil && lost < 2 {
 				return nil, j.fault(lost)
 			}
-			if j.fault != nil && lost == 2 { // it hangs
+			if j.fault != nil && lost == 2 { // the call hangs
 				<-ctx.Done()
 				return nil, ctx.Err()
 			}
 			answers, err := j.agents[agent].serve(ctx, rpc.Caller{}, cs)
-			if j.fault != nil && lost == 3 { // the answer gets lost
+			if j.fault != nil && lost == 3 { // the answer is lost
 				return nil, rpc.ErrUnreachable
 			}
 			return answers, err
@@ -91,15 +91,15 @@ func (j *judges) close() {
 	}
 }
 
-// A fetched is what became of the pages with one content.
+// A fetched holds the results of the pages with one content.
 type fetched struct {
 	fresh    []string        // counted as new
-	archived map[string]bool // of these: are in an archive for good
+	archived map[string]bool // those of fresh that are durable in an archive
 	refers   []string        // pages that duplicates refer to
 }
 
-// visits lets many pages ask at once. One in killed of those that count as new is
-// never archived, as if its agent were killed; 0: none.
+// visits asks about many pages at once. One in killed of the pages that count as new is never
+// archived, as if its agent had been killed; 0: none.
 func (j *judges) visits(workers, pages, kinds, killed int) map[contents.Digest]*fetched {
 	all := map[contents.Digest]*fetched{}
 	var mu sync.Mutex // guards all
@@ -145,7 +145,7 @@ func (j *judges) visits(workers, pages, kinds, killed int) map[contents.Digest]*
 	return all
 }
 
-// refersToArchived: a duplicate refers to a page that is archived in full.
+// refersToArchived checks that duplicates refer only to pages that are archived in full.
 func refersToArchived(t *testing.T, all map[contents.Digest]*fetched) (duplicates int) {
 	t.Helper()
 	for _, f := range all {
@@ -159,7 +159,7 @@ func refersToArchived(t *testing.T, all map[contents.Digest]*fetched) (duplicate
 	return duplicates
 }
 
-// counts are those of all agents.
+// counts returns the sum over all agents.
 func (j *judges) counts() (sum report.Contents) {
 	for _, k := range j.agents {
 		n := k.Counts()
@@ -179,8 +179,8 @@ func (j *judges) counts() (sum report.Contents) {
 	return sum
 }
 
-// Of each content one page is the first, at whatever agent; the questions go
-// together, and what was met lately is not asked again.
+// For each content exactly one page is the first, whichever agents have the pages. Questions are
+// sent in batches, and recent contents are not asked about again.
 func TestContents(t *testing.T) {
 	seed := testseed.New(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -192,7 +192,7 @@ func TestContents(t *testing.T) {
 				t.Errorf("content %x: %v count as new", d, f.fresh)
 			}
 		}
-		time.Sleep(time.Second) // until all are told
+		time.Sleep(time.Second) // until all agents are told
 		n := j.counts()
 		if n.Pages != 3000 || n.Bytes != 3000*1000 || n.WouldExport != 1000*n.Elsewhere || n.Unanswered != 0 ||
 			n.Duplicates != 3000-int64(len(all)) || n.Duplicates != int64(duplicates) {
@@ -214,9 +214,9 @@ func TestContents(t *testing.T) {
 	})
 }
 
-// The same where calls fail, hang, and their answers get lost, contents get other
-// agents, and pages that count as new are never archived, as their agents are killed:
-// pages may count as new too often, but none refers to a page that is not archived.
+// The same while calls fail and hang, answers are lost, contents move to other agents, and agents
+// are killed before they archive a page. Pages may then count as new too often, but no page refers
+// to one that is not archived.
 func TestContentsModel(t *testing.T) {
 	for i := range 10 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -246,7 +246,7 @@ func TestContentsModel(t *testing.T) {
 	}
 }
 
-// A table whose disk is full ends the run; pages count as new meanwhile.
+// A full disk under the table ends the run. Until then pages count as new.
 func TestContentsFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disk.NewMem()

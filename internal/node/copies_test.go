@@ -21,8 +21,8 @@ func finishOf(url string) []byte {
 	return r.AppendTo(nil)
 }
 
-// What an agent keeps of another: batches that go on from what is there, each
-// once, and nothing of one that is lost.
+// What an agent stores for another: batches that continue those in the replica, each once, and
+// nothing from a lost source.
 func TestKeepsReplica(t *testing.T) {
 	ctx := context.Background()
 	store, err := handoff.Open(disk.NewMem(), "/replica", handoff.Config{})
@@ -59,7 +59,7 @@ func TestKeepsReplica(t *testing.T) {
 	if err := ship(2, "http://a.example/2"); err != nil || bytes() != was {
 		t.Errorf("a batch that comes again: %v, %d octets more", err, bytes()-was)
 	}
-	// The same agent after a restart begins anew, in the same replica.
+	// After a restart the same agent begins again, in the same replica.
 	from.Boot = 2
 	if err := ship(1, "http://a.example/3"); err != nil || known() != 3 {
 		t.Errorf("after a restart: %v, %d known", err, known())
@@ -88,7 +88,7 @@ func TestKeepsReplica(t *testing.T) {
 			t.Errorf("host %x: barred %v, its own %v", host, !own, own)
 		}
 	}
-	// It is back: it was a false suspicion.
+	// The agent is back: the suspicion was false.
 	bars := k.barring()
 	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, both, time.Now())
 	if k.barring() != bars {
@@ -101,8 +101,8 @@ func TestKeepsReplica(t *testing.T) {
 	if k.barring() == bars {
 		t.Error("the same hosts are barred, though it is back")
 	}
-	// It came back while its hosts were taken over, and its replica is forgotten:
-	// what it goes on with is nothing without what came before.
+	// The agent came back during the takeover, and its replica is forgotten. Its next batch is
+	// useless without the batches before.
 	mark, err := store.Import(ctx, source, nil, handoff.Funcs{})
 	if err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestKeepsReplica(t *testing.T) {
 	if err := ship(1, "http://a.example/1"); err != nil || known() != 1 {
 		t.Errorf("it begins anew: %v, %d known", err, known())
 	}
-	// Another machine under its name is another source, and the old one is lost.
+	// Another machine with its name is another source, and the old source is lost.
 	a2.Instance = rpc.ID{8}
 	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
 	if k.settled() || !k.has(source) {
@@ -124,9 +124,9 @@ func TestKeepsReplica(t *testing.T) {
 	}
 }
 
-// An agent that goes is missed until its hosts are taken over, whether it has
-// shipped anything here or not. How long others wait for it depends on how it went,
-// and on whether another one is away that has just been lost.
+// An agent that goes is missing until its hosts are taken over, even if it has shipped nothing
+// here. How long others wait for it depends on how it went, and on whether another agent was lost
+// shortly before and is still away.
 func TestAway(t *testing.T) {
 	store, err := handoff.Open(disk.NewMem(), "/replica", handoff.Config{})
 	if err != nil {

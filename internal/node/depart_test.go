@@ -14,8 +14,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A watched counts the open connections to the web, and those that are closed when
-// their agent has said already that it is gone.
+// A watched counts the open connections to the web, and those that are closed only after their
+// agent has said that it is gone.
 type watched struct {
 	agent      *Agent
 	open, late atomic.Int64
@@ -42,8 +42,8 @@ func (w *watched) gone() bool {
 	return m != nil && (m.View().Agents[0].State == gossip.Gone)
 }
 
-// Whatever ends an agent's run, its connections are closed before it says that it
-// is gone: from then on others ask its hosts.
+// Whatever ends an agent's run, it closes its connections before it says that it is gone, because
+// from then on other agents contact its hosts.
 func TestConnectionsCloseFirst(t *testing.T) {
 	halt := func(stop context.CancelFunc, _ *disk.Faulty) { stop() }
 	fill := func(_ context.CancelFunc, d *disk.Faulty) { d.Break(disk.FailFrom(1, syscall.ENOSPC)) }
@@ -55,7 +55,7 @@ func TestConnectionsCloseFirst(t *testing.T) {
 		name  string
 		pages int64 // a limit
 		end   func(stop context.CancelFunc, faulty *disk.Faulty)
-		hangs bool // the web answers nothing more
+		hangs bool // the web stops answering
 		want  func(crawl.Stop, error) bool
 	}{
 		{"finished", 0, nil, false, ended(crawl.Finished)},

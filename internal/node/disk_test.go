@@ -30,9 +30,9 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A smallWeb is two hosts with pages that link to each other, over connections
-// in memory. /N links to /2N+1, /2N+2 and to the other host; every fifth page
-// is large, every sixth says what others say.
+// A smallWeb is two hosts with pages that link to each other, over connections in memory. /N links
+// to /2N+1, /2N+2 and to the other host. Every fifth page is large, every sixth has the same
+// content as others.
 type smallWeb struct {
 	torn bool // a power failure may have taken the log's last lines
 
@@ -117,7 +117,7 @@ func (w *smallWeb) config(t testing.TB, fs disk.FS) Config {
 	return cfg
 }
 
-// life opens, runs and closes an agent; the first error of the three counts.
+// life opens, runs and closes an agent. It returns the first error.
 func life(cfg Config) (res Result, err error) {
 	a, err := Open(cfg)
 	if err != nil {
@@ -127,7 +127,7 @@ func life(cfg Config) (res Result, err error) {
 	return res, errors.Join(err, a.Close())
 }
 
-// goOn finishes the crawl after whatever happened, and checks what it came to.
+// goOn finishes the crawl after a failure and checks the result.
 func (w *smallWeb) goOn(t *testing.T, cfg Config, broke time.Time) {
 	t.Helper()
 	_, err := cfg.FS.Stat("/crawl/crawl.yaml")
@@ -159,8 +159,8 @@ func (w *smallWeb) goOn(t *testing.T, cfg Config, broke time.Time) {
 	w.checkFiles(t, cfg.FS)
 }
 
-// checkFiles reads the whole directory: every record whole, every page in the
-// index, every line of the log in twelve columns.
+// checkFiles reads the whole directory. Every record must be complete, every page in the index, and
+// every log line must have twelve columns.
 func (w *smallWeb) checkFiles(t *testing.T, fs disk.FS) {
 	t.Helper()
 	entries, err := fs.ReadDir("/crawl/archive")
@@ -209,8 +209,8 @@ func (w *smallWeb) checkFiles(t *testing.T, fs disk.FS) {
 
 func newSmallWeb() *smallWeb { return &smallWeb{at: map[string][]time.Time{}} }
 
-// TestDiskFaults lets every operation that changes the disk fail in turn: from
-// there on for want of room, or only once with an I/O error.
+// TestDiskFaults makes each operation that changes the disk fail in turn: with a full disk from
+// then on, or once with an I/O error.
 func TestDiskFaults(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		name := "new"
@@ -247,8 +247,8 @@ func TestDiskFaults(t *testing.T) {
 	}
 }
 
-// begin crawls a few pages, if there is to be an earlier run, and says how
-// many operations that took.
+// begin crawls a few pages if there must be an earlier run, and returns the number of operations so
+// far.
 func (w *smallWeb) begin(t *testing.T, cfg Config, faulty *disk.Faulty, begun bool) int64 {
 	t.Helper()
 	if begun {
@@ -301,13 +301,13 @@ func faultAt(t *testing.T, n int64, begun, full bool) {
 	}
 }
 
-// harmless says whether a single failure may go unnoticed: what is deleted
-// there is deleted again at the next start.
+// harmless reports whether a single failure may go unnoticed: the next start deletes the file
+// again.
 func harmless(c disk.Call) bool {
 	return c.Op == disk.OpRemove && strings.Contains(c.Name, "spill")
 }
 
-// TestDiskFull has room for so many bytes and no more.
+// TestDiskFull limits the disk to a number of bytes.
 func TestDiskFull(t *testing.T) {
 	for _, room := range []int64{0, 100, 1000, 5000, 20_000, 50_000, 80_000} {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
@@ -319,7 +319,7 @@ func TestDiskFull(t *testing.T) {
 				if !disk.IsFull(err) {
 					t.Errorf("error %v", err)
 				}
-				// Without more room nothing gets worse.
+				// Without more space nothing gets worse.
 				again := cfg
 				_, serr := faulty.Stat("/crawl/crawl.yaml")
 				again.Resume = !errors.Is(serr, fs.ErrNotExist)
@@ -334,8 +334,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// As soon as there is a crawl that a run without seeds can go on with, its seeds
-// are on disk, wherever a kill hits.
+// As soon as a run without seeds can continue the crawl, its seeds are on disk, whenever the agent
+// is killed.
 func TestKilledWhileBegun(t *testing.T) {
 	const seed = "http://a.example/"
 	left := 0
@@ -345,7 +345,7 @@ func TestKilledWhileBegun(t *testing.T) {
 			if err := mem.MkdirAll("/crawl/state", 0o755); err != nil {
 				t.Fatal(err)
 			}
-			// Of a run that was killed before there was a crawl.
+			// The seeds of a run that was killed before there was a crawl.
 			if err := disk.WriteFile(mem, "/crawl/state/seeds.txt", []byte("http://b.example/\n")); err != nil {
 				t.Fatal(err)
 			}
@@ -358,7 +358,7 @@ func TestKilledWhileBegun(t *testing.T) {
 			}))
 			a, err := Open(cfg)
 			if opened = err == nil; opened {
-				_ = a.Close() // which the disk does not let it do
+				_ = a.Close() // Close fails because of the disk
 			} else if !errors.Is(err, dead) {
 				t.Fatal(err)
 			}

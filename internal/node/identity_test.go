@@ -2,7 +2,7 @@ package node
 
 import "testing"
 
-// Agents that obey different names in robots.txt do not agree on their settings.
+// Agents with different product tokens for robots.txt have different settings.
 func TestAgentsShareTheirRobotsName(t *testing.T) {
 	for _, c := range []struct {
 		userAgent, robotsAgent, want string

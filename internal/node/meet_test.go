@@ -31,7 +31,7 @@ func newcomer(t *testing.T, addr string, join ...string) *membership {
 	return c
 }
 
-// An agent knows its own address however it is spelled, and who begins.
+// An agent recognizes its own address in any spelling, and knows whether it starts the cluster.
 func TestSortJoin(t *testing.T) {
 	for _, c := range []struct {
 		join    []string
@@ -53,8 +53,7 @@ func TestSortJoin(t *testing.T) {
 	}
 }
 
-// Who comes back knows the others, those that were lost among them, and that it
-// has begun.
+// An agent that comes back knows the other agents, lost ones included, and knows that it has begun.
 func TestRecall(t *testing.T) {
 	c := newcomer(t, "127.0.0.1:2", "127.0.0.1:1")
 	at := func(name string, port int) gossip.Agent {
@@ -95,7 +94,7 @@ func TestRecall(t *testing.T) {
 	}
 }
 
-// What an agent makes of what others say, or do not say.
+// How an agent judges the replies of others.
 func TestJudge(t *testing.T) {
 	c := newcomer(t, "127.0.0.1:2")
 	again := fmt.Errorf("Hello: %w", rpc.ErrAgain)
@@ -145,8 +144,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-// An agent that comes when the others have begun does not wait for as many as were to
-// begin together.
+// An agent that joins after the crawl has begun does not wait for the number of agents of --agents.
 func TestLateWaitsForNobody(t *testing.T) {
 	c := memberOf(t, "a3")
 	c.a = &Agent{cfg: Config{Dir: "crawl"}, fs: disk.NewMem()}

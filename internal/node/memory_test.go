@@ -6,9 +6,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 )
 
-// With too little room beside the packages' shares the garbage collector runs
-// all of the time: at 256 MiB a page then costs twice the processor time. So a
-// third of the limit stays free of them at every budget, alone and among others.
+// With too little room besides the shares, the garbage collector runs all the time: at 256 MiB a
+// page then costs twice the processor time. So a third of the limit stays free of shares at every
+// budget, for single agents and in a cluster.
 func TestBudgetLeavesRoom(t *testing.T) {
 	clusters := map[string]*Cluster{
 		"alone":    nil,
@@ -60,7 +60,7 @@ func TestBudgetKeepsSettings(t *testing.T) {
 	}
 }
 
-// However small a budget is, each share is something: zero means a default.
+// However small the budget, each share is at least one byte: zero means a default.
 func TestBudgetOfNothing(t *testing.T) {
 	b := newBudget(1, nil)
 	for _, s := range []share{shareSeen, shareQueues, shareRobots, sharePayloads, shareNames} {

@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// durable says of so many pages with one content each, whose second agent is a1 in the
-// first view of three agents, that they are durable at a0.
+// durable tells a0 that pages with one content each are durable. In the first view of three agents,
+// a1 is the second agent of these contents.
 func durable(j *judges, pages int) {
 	for n := range pages {
 		digest := [20]byte{1, byte(n), byte(n >> 8)}
@@ -23,7 +23,7 @@ func durable(j *judges, pages int) {
 	}
 }
 
-// isKnown says whether an agent names the first of these pages.
+// isKnown reports whether an agent knows the first of these pages.
 func isKnown(t *testing.T, j *judges, agent string) bool {
 	t.Helper()
 	q := rpc.Content{Digest: [20]byte{1},
@@ -35,12 +35,12 @@ func isKnown(t *testing.T, j *judges, agent string) bool {
 	return answers[0].First.URL == "http://h.example/0"
 }
 
-// An agent that cannot be reached is told again until it can be, or until it is given
-// up. Other agents are told meanwhile.
+// An agent that cannot be reached is told later, or given up after a while. Other agents are told
+// meanwhile.
 func TestOriginals(t *testing.T) {
 	for _, c := range []struct {
 		name         string
-		away         time.Duration // a1 is
+		away         time.Duration // how long a1 cannot be reached
 		err          error
 		told, untold int64
 	}{
@@ -62,7 +62,7 @@ func TestOriginals(t *testing.T) {
 					return call(ctx, agent, cs)
 				}
 				durable(j, 200)
-				k.Durable([20]byte{2}, warc.Original{URL: "http://h.example/", Date: time.Now()}) // a2's
+				k.Durable([20]byte{2}, warc.Original{URL: "http://h.example/", Date: time.Now()}) // for a2
 				time.Sleep(time.Second)
 				if n := k.Counts().Told; n != 1 && n != c.told+1 {
 					t.Errorf("%d pages told after a second, want that of a2 at least", n)
@@ -83,7 +83,7 @@ func TestOriginals(t *testing.T) {
 	}
 }
 
-// When contents get another second agent while they wait to be told, that one is told.
+// If contents get another second agent while they are queued, that agent is told.
 func TestOriginalsMove(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJudges(t, 1, 3)
@@ -106,7 +106,7 @@ func TestOriginalsMove(t *testing.T) {
 	})
 }
 
-// Pages that wait to be told are bounded, and what waits at the end is given up.
+// The number of queued pages is bounded, and pages that are queued at the end are given up.
 func TestOriginalsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJudges(t, 1, 3)

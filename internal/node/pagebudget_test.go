@@ -12,7 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
-// A spender is an agent of the model: it fetches only what it holds.
+// A spender models an agent: it fetches only pages that it holds.
 type spender struct {
 	name       string
 	used, held int64
@@ -21,10 +21,10 @@ type spender struct {
 	lives      bool
 }
 
-// Agents fetch, tell, die and come back, with what they had or without; answers
-// are lost, and the one that counts changes. Together they never fetch more than
-// the limit, but for what whoever counted gave itself unheard before it died, and
-// for what nobody is left to know; and in the end the limit is reached.
+// Agents fetch, report, die and come back, with their disk or without. Answers are lost, and the
+// counter changes. Together the agents never fetch more than the limit and the slack, and at the
+// end the limit is reached. The slack is what a counter granted itself and died before any report,
+// and what no living agent remembers.
 func TestPageBudget(t *testing.T) {
 	seed := testseed.New(t)
 	for round := range 300 {
@@ -64,7 +64,7 @@ func TestPageBudget(t *testing.T) {
 			if held < s.held || held > s.held+want {
 				t.Fatalf("round %d: %s held %d, wants %d, holds %d", round, s.name, s.held, want, held)
 			}
-			if lost && s != counter { // nobody loses what it tells itself
+			if lost && s != counter { // the counter's answers to itself are not lost
 				return false
 			}
 			s.held = held
@@ -75,7 +75,7 @@ func TestPageBudget(t *testing.T) {
 		for range rng.IntN(400) {
 			s := all[rng.IntN(len(all))]
 			if !s.lives {
-				if rng.IntN(4) == 0 { // back, with its disk or without
+				if rng.IntN(4) == 0 { // it comes back, with its disk or without
 					s.lives = true
 					s.boot++
 					s.seq = 0
@@ -93,7 +93,7 @@ func TestPageBudget(t *testing.T) {
 				s.used += rng.Int64N(s.held - s.used + 1)
 			case k < 16:
 				if rng.IntN(3) == 0 {
-					s.held -= rng.Int64N(s.held - s.used + 1) // gives back
+					s.held -= rng.Int64N(s.held - s.used + 1) // it gives pages back
 				}
 				tell(s, rng.Int64N(40), rng.IntN(4) == 0)
 			case k == 16:
@@ -104,8 +104,8 @@ func TestPageBudget(t *testing.T) {
 				if s == counter {
 					elect()
 				}
-				// What it held unheard dies with it, and what it alone knew of those
-				// that went before: whoever is left may just have come.
+				// What it held without a report dies with it. So does its knowledge of agents that
+				// went before, if the living ones have just come.
 				for _, d := range all {
 					if d.lives {
 						continue
@@ -126,7 +126,8 @@ func TestPageBudget(t *testing.T) {
 					unheard[d] += more
 					slack += more
 				}
-				// What one agent alone knows of another may die with it.
+				// Now every agent reports, because what only one agent knows of another may die
+				// with it.
 				for _, o := range all {
 					if o.lives {
 						tell(o, 0, false)
@@ -146,7 +147,7 @@ func TestPageBudget(t *testing.T) {
 				t.Fatalf("round %d: %d pages of %d, slack %d", round, sum, limit, slack)
 			}
 		}
-		// Left in peace, those that are there come to the end.
+		// Without more failures the present agents reach the limit.
 		told := map[string]bool{}
 		for i := 0; len(told) < len(there()); i++ {
 			if i > 100_000 {
@@ -170,7 +171,7 @@ func TestPageBudget(t *testing.T) {
 	}
 }
 
-// A request that comes late changes nothing.
+// A late request changes nothing.
 func TestPageBudgetLateRequest(t *testing.T) {
 	p := newPageBudget(100)
 	there := []string{"a", "b"}
@@ -189,8 +190,8 @@ func TestPageBudgetLateRequest(t *testing.T) {
 	}
 }
 
-// What an agent holds follows what it does: it has enough to go on with, gives
-// back what it does not need, and tells now and then in any case.
+// An agent holds enough pages to continue, gives back those that it does not need, and reports
+// regularly in any case.
 func TestRationer(t *testing.T) {
 	var r rationer
 	now := time.Unix(0, 0)
@@ -202,7 +203,7 @@ func TestRationer(t *testing.T) {
 	r.told = now
 	n.Allowed = b.Held + b.Want
 	var wants []int64
-	for range 30 { // a fast one
+	for range 30 { // a fast crawl
 		now = now.Add(rationEvery)
 		n.Pages = n.Allowed
 		b, tell = r.tell(n, now)
@@ -215,7 +216,7 @@ func TestRationer(t *testing.T) {
 	if !slices.IsSorted(wants) || wants[len(wants)-1] < 1000 {
 		t.Errorf("wants %v", wants)
 	}
-	n.Pending = 0 // nothing to do any more
+	n.Pending = 0 // no links left
 	b, tell = r.tell(n, now.Add(rationEvery))
 	if !tell || b.Held != n.Pages || b.Want != 0 {
 		t.Errorf("idle: %+v, %v", b, tell)

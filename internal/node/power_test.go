@@ -11,8 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// TestPowerFailure takes the power away at random instants, from the first
-// moment of a crawl on, and goes on with what is left of the disk.
+// TestPowerFailure cuts the power at random times, from the start of a crawl on, and continues with
+// what is left on the disk.
 func TestPowerFailure(t *testing.T) {
 	n := uint64(100)
 	if testing.Short() || raceEnabled {
@@ -30,7 +30,7 @@ func TestPowerFailure(t *testing.T) {
 				}
 				cfg := w.config(t, mem)
 				cfg.Crawl.DrainTimeout = time.Nanosecond
-				w.at = map[string][]time.Time{} // how often is another test's matter
+				w.at = map[string][]time.Time{} // another test checks how often
 				for _, u := range w.urls() {
 					w.at[u] = []time.Time{time.Now()}
 				}
@@ -40,7 +40,7 @@ func TestPowerFailure(t *testing.T) {
 	}
 }
 
-// live crawls for a while and returns what a power failure then leaves behind.
+// live crawls for the duration d and returns the disk that a power failure then leaves.
 func (w *smallWeb) live(t *testing.T, mem *disk.Mem, d time.Duration, seed uint64) (left *disk.Mem) {
 	t.Helper()
 	cfg := w.config(t, mem)

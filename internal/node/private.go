@@ -27,7 +27,7 @@ func (a *Agent) makePrivate() error {
 	return nil
 }
 
-// relieve closes idle connections when the process has run out of file descriptors.
+// relieve closes half of the idle connections, because the process has no file descriptor left.
 func (a *Agent) relieve() {
 	a.shortages.Add(1)
 	if a.fetcher != nil {

@@ -22,8 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
-// recorder is a network that answers at every address, and knows which were
-// dialled.
+// recorder is a network that answers at every address and records the dialled ones.
 type recorder struct {
 	answer func(host, path string) string
 	mu     sync.Mutex // guards dials
@@ -59,8 +58,8 @@ func (n *recorder) serve(br *bufio.Reader, w io.Writer) {
 	}
 }
 
-// viaSOCKS is dial for a SOCKS proxy that answers in the servers' place
-// (RFC 1928, without authentication).
+// viaSOCKS dials a SOCKS proxy that answers instead of the servers (RFC 1928, without
+// authentication).
 func (n *recorder) viaSOCKS(_ context.Context, _, _ string) (net.Conn, error) {
 	here, there := net.Pipe()
 	n.open.Go(func() {
@@ -91,7 +90,7 @@ func page(status int, field, body string) string {
 		field, len(body), body)
 }
 
-// reachConfig is a crawl over n in memory; hosts are lines of a hosts file.
+// reachConfig configures a crawl over n in memory. hosts are lines of a hosts file.
 func reachConfig(t *testing.T, n *recorder, hosts string, seeds ...string) Config {
 	file := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(file, []byte(hosts), 0o600); err != nil {
@@ -106,8 +105,8 @@ func reachConfig(t *testing.T, n *recorder, hosts string, seeds ...string) Confi
 	return cfg
 }
 
-// Without a contact nothing but loopback is dialled, wherever a seed, its
-// robots.txt, a link, a redirect, a name or --connect-to leads.
+// Without a contact the crawl dials only loopback, wherever a seed, its robots.txt, a link, a
+// redirect, a name or --connect-to leads.
 func TestReachWithoutContact(t *testing.T) {
 	n := &recorder{}
 	n.answer = func(host, path string) string {
@@ -147,8 +146,8 @@ func TestReachWithoutContact(t *testing.T) {
 	}
 }
 
-// Through socks5 the crawl looks names up itself, by its own name servers, and
-// refuses private addresses.
+// With a socks5 proxy the crawl still looks up names with its own name servers, and refuses private
+// addresses.
 func TestReachThroughSOCKS(t *testing.T) {
 	n := &recorder{answer: func(_, path string) string {
 		if path == "/robots.txt" {

@@ -15,8 +15,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A crawl keeps the strategy that it was begun with, whoever opens it; what is
-// refused changes nothing in the directory.
+// A crawl keeps the strategy that it began with, whichever program opens it. A refused strategy
+// changes nothing in the directory.
 func TestCrawlKeepsItsStrategy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disk.NewMem()
@@ -59,7 +59,7 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 				t.Errorf("%s, refused (-before +after):\n%s", name, diff)
 			}
 		}
-		// The same by its other name.
+		// The same strategy under another name.
 		cfg.Strategy = func(strategy.Place) (crawl.Strategy, error) { return strategy.BreadthFirst{}, nil }
 		if _, err := life(cfg); err != nil {
 			t.Error(err)
@@ -67,7 +67,7 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 		if got := files()["state/seeds.txt"]; !strings.Contains(got, "b.example/new") {
 			t.Errorf("seeds %q", got)
 		}
-		// One that is begun anew has its own.
+		// A crawl that is started again from nothing may have another strategy.
 		cfg.Resume, cfg.Overwrite = false, true
 		cfg.Strategy = func(at strategy.Place) (crawl.Strategy, error) {
 			return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Min: time.Minute, Max: time.Minute, Rounds: 1})

@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
-// eachPartition runs a test for all ways to divide hosts.
+// eachPartition runs a test for every way to divide the hosts.
 func eachPartition(t *testing.T, test func(t *testing.T, c *Cluster)) {
 	for name, c := range map[string]*Cluster{
 		"rendezvous": {}, "ring": {Partition: PartitionRing}, "ring, kappa 3": {Partition: PartitionRing, Kappa: 3},
@@ -19,8 +19,8 @@ func eachPartition(t *testing.T, test func(t *testing.T, c *Cluster)) {
 	}
 }
 
-// A host is ours since the first of the views in which it has been ours without
-// a break; 0 only if it has been from the crawl's beginning on.
+// since is the first of the views in which this agent has owned the host without a break. It is 0
+// only if the agent has owned the host since the crawl began.
 func TestTenure(t *testing.T) {
 	seed := testseed.New(t)
 	eachPartition(t, func(t *testing.T, c *Cluster) {
@@ -31,8 +31,8 @@ func TestTenure(t *testing.T) {
 	})
 }
 
-// checkTenure compares the tenures of a series of views with what a map says of
-// some hosts' points.
+// checkTenure compares the tenures of a series of views with a map that records the history of some
+// hosts' points.
 func checkTenure(t *testing.T, c *Cluster, rng *rand.Rand, began, before bool) {
 	t.Helper()
 	var now *tenure
@@ -49,7 +49,7 @@ func checkTenure(t *testing.T, c *Cluster, rng *rand.Rand, began, before bool) {
 			}
 		}
 		if view > 1 && rng.IntN(4) == 0 && len(agents) > 1 {
-			agents = agents[1:] // it leaves
+			agents = agents[1:] // an agent leaves
 		}
 		owners, err := c.place(agents)
 		if err != nil {
@@ -86,8 +86,8 @@ func checkTenure(t *testing.T, c *Cluster, rng *rand.Rand, began, before bool) {
 	}
 }
 
-// The spans on a ring do not become ever more as agents come and go. With rendezvous
-// there is none without a bucket.
+// The number of spans on a ring stays bounded as agents come and go. With rendezvous there is at
+// most one span for each bucket.
 func TestTenureIsBounded(t *testing.T) {
 	rng := rand.New(rand.NewPCG(testseed.New(t), 2))
 	c := &Cluster{Partition: PartitionRing}
@@ -104,7 +104,7 @@ func TestTenureIsBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		now = now.next(owners, "self", true, false)
-		// Around each of our replicas, some steps on either side.
+		// Some spans on either side of each of our replicas.
 		if most := 2 * 10 * placement.Replicas; len(now.spans) > most {
 			t.Fatalf("%d spans after %d views, want at most %d", len(now.spans), now.views, most)
 		}
@@ -112,8 +112,8 @@ func TestTenureIsBounded(t *testing.T) {
 	t.Logf("%d spans", len(now.spans))
 }
 
-// BenchmarkTenure is the cost of a change of the agents: the placement of 20 agents,
-// and the tenure after another agent has joined.
+// BenchmarkTenure measures a change of the agents: the placement of 20 agents, and the tenure after
+// another agent has joined.
 func BenchmarkTenure(b *testing.B) {
 	var agents []placement.Agent
 	for i := range 20 {
@@ -152,7 +152,7 @@ func BenchmarkTenure(b *testing.B) {
 	}
 }
 
-// What cannot be is refused by name, with what there is.
+// An invalid partition is refused, and the message lists the valid ones.
 func TestCheckPartition(t *testing.T) {
 	number := func(n int) *int { return &n }
 	for _, c := range []struct {
@@ -185,8 +185,8 @@ func TestCheckPartition(t *testing.T) {
 	}
 }
 
-// Agents divide hosts alike if their methods are equal, whatever else they divide.
-// A crawl that has begun keeps its method.
+// If two methods are equal, the agents divide hosts alike, whatever else they divide. A crawl that
+// has begun keeps its method.
 func TestMethod(t *testing.T) {
 	cs := []Cluster{{}, {Partition: PartitionHash}, {Partition: PartitionRing}, {Partition: PartitionRing, Kappa: 100}}
 	var names []string

@@ -11,7 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/lease"
 )
 
-// What an agent says to others that ask whether it begins with them.
+// What an agent answers when others ask whether it begins with them.
 func TestStarts(t *testing.T) {
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -68,7 +68,7 @@ func TestStarts(t *testing.T) {
 	if !c.together(t.Context(), v) {
 		t.Error("the one that began the crawl does not begin it alone")
 	}
-	// It sees nobody up any more, itself included.
+	// It sees no agent up any more, not even itself.
 	if err := m.Announce(t.Context(), gossip.Leaving); err != nil {
 		t.Fatal(err)
 	}
@@ -88,8 +88,8 @@ func TestStarts(t *testing.T) {
 	}
 }
 
-// A view is the same for leases as long as nobody's life, address or place among
-// those that own something is another.
+// Two views are equal for leases if each agent has the same start, the same address and the same
+// place among those that own hosts.
 func TestLeaseView(t *testing.T) {
 	view := func(as ...gossip.Agent) *leaseView {
 		v, err := newLeaseView(&gossip.View{Agents: as}, &Cluster{})
@@ -136,9 +136,9 @@ func TestLeaseView(t *testing.T) {
 	}
 }
 
-// An agent that is in no view any more is over if it has said that it is gone, or
-// lives again. One that is lost, or whose name another instance has, may go on. A
-// view is complete if all agents of earlier lives are in it.
+// An agent that is in no view any more is over if it has said that it is gone, or has restarted. A
+// lost agent, or one whose name another instance has, may still run. A view is complete if it has
+// all agents of earlier runs.
 func TestLeaseViewFollows(t *testing.T) {
 	agent := func(name string, instance byte, boot uint64, s gossip.State) gossip.Agent {
 		return gossip.Agent{Name: name, Capacity: 1, Instance: [16]byte{instance}, Boot: boot,
