@@ -25,7 +25,7 @@ type hostAgain struct {
 	queued int
 	ended  int       // requests since began
 	began  time.Time // the older half of what ended is forgotten now and then
-	off    time.Time // when the last of those that were put off is wanted
+	off    time.Time // when the last of the URLs put off is wanted
 }
 
 // wantAgain queues a URL that a Planner wants again, or puts it off. off reports the latter.
@@ -43,7 +43,7 @@ func (c *Crawler) wantAgain(w *Wanted, now time.Time) (off bool, err error) {
 	if len(c.revisiting) >= againMax/2 {
 		room = hostAgainLess
 	}
-	// Who has just become due comes behind those that were put off.
+	// A URL that has just become due waits behind those that were put off.
 	if p, ok := c.planner.(Postponer); ok && (h.queued >= room || !w.Returned && h.off.After(now)) {
 		if err := p.PutOff(w, h.next(now)); err != nil {
 			return true, fmt.Errorf("strategy: %w", err)

@@ -48,7 +48,7 @@ func (k *checkpoint) put(kind byte, p []byte) error {
 
 // beginCheckpoint starts a checkpoint. counts decides which finishes of the journal count.
 func (c *Crawler) beginCheckpoint(counts verdict) error {
-	// What is in the journal when Begin syncs it must be in seen's files.
+	// The seen-set's files must contain all that the journal has when Begin syncs it.
 	if err := c.sync(); err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
@@ -192,8 +192,8 @@ func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict) err
 	}); err != nil {
 		return err
 	}
-	// What is remembered now may have been written since the checkpoint began:
-	// a payload that is recognized must be there after a crash.
+	// A payload that was remembered after the checkpoint began may not be synced yet. But a payload
+	// that the snapshot recognizes must exist after a crash.
 	if err := a.Sync(); err != nil {
 		return err
 	}

@@ -6,10 +6,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 )
 
-// A pastClock collects the hosts' pauses that the journal tells of, by the clock of the runs
-// that wrote it. The clock may have been set back since, or meanwhile: then the rest of a
-// pause is what it was at the last time in the journal before. A clock that was set forward
-// looks like a time in which nobody crawled.
+// A pastClock collects the pauses of hosts in the journal, by the clock of the runs that wrote it.
+// If that clock was set back, a pause has as much left as it had at the last earlier time in the
+// journal. If it was set forward, the difference looks like a time without a crawl.
 type pastClock struct {
 	hosts []frontier.HostState
 	last  time.Time

@@ -257,8 +257,8 @@ type Crawler struct {
 	results  chan *visit // capacity: every visit and look-up that can be under way
 	slow     slowVisits
 	commands chan func(now time.Time)
-	ended    chan struct{}            // closed when nobody takes commands any more
-	closing  atomic.Bool              // visits that have not begun are not to begin
+	ended    chan struct{}            // closed when commands are no longer accepted
+	closing  atomic.Bool              // visits that have not begun must not begin
 	blocked  atomic.Pointer[[]string] // hosts, by the operator; sorted, never changed in place
 	drops    drops
 	status   atomic.Pointer[Status]
@@ -286,7 +286,7 @@ func New(cfg Config, parts Parts) *Crawler {
 	c.blocked.Store(&[]string{})
 	c.planner, _ = parts.Strategy.(Planner)
 	c.tenants.init()
-	c.tenants.blocks = c.Tenancy != nil // those of an earlier run
+	c.tenants.blocks = c.Tenancy != nil // an earlier run may have left blocked hosts
 	c.slow.init()
 	return c
 }
@@ -307,12 +307,12 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.dispatch(ctx, work, abandon)
 	close(c.ended)
 
-	// Workers first: nobody may write to the archive any more. Their results
-	// fit into the channel, so none of them blocks.
+	// Stop the workers first, so that nobody writes to the archive any more. The channel has space
+	// for their results, so no worker blocks.
 	abandon()
 	close(c.tasks)
 	c.inFlight.Wait()
-	// An error that came first is the one to tell.
+	// Report the first error.
 	if err := c.endSync(true); c.fatal == nil {
 		c.fatal = err
 	}
@@ -328,7 +328,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.fatal = c.endCheckpoint(true)
 	}
 	if c.fatal == nil && (c.Journal.SinceSnapshot() > c.snapSize/4 || len(c.skipped) > 0) {
-		// So that the next run begins quickly, and knows of what no finish tells.
+		// This lets the next run begin quickly, and saves what no finish record contains.
 		if c.fatal = c.beginCheckpoint(all()); c.fatal == nil {
 			c.fatal = c.endCheckpoint(true)
 		}
@@ -343,8 +343,8 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	return c.stop, c.fatal
 }
 
-// dispatch is the loop of the dispatcher: it settles ended visits, starts new ones, and does
-// what is due.
+// dispatch is the loop of the dispatcher: it settles ended visits, starts new ones, and does the
+// work that is due.
 func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 	done := ctx.Done()
 	timer := time.NewTimer(0)
@@ -505,7 +505,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			v.outcome = OverQuota
 			if c.settle(v, now); c.fatal == nil {
 				if quota--; quota == 0 {
-					return now // others want their turn
+					return now // let other work of the dispatcher run first
 				}
 			}
 		case c.DNS != nil && !t.Addr.IsValid():

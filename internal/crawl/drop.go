@@ -17,13 +17,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A drop is one record of the journal, however many links it is about: of a host
-// those that were found before it. From then on none of them is fetched; they
-// are finished in slices beside the crawl, as far as they wait in queues, and the
-// others when they come out of the pools, or of seen. A visit that is under way
-// then ends as usual, and is not made again. After a restart the record says
-// which of the pending links they are; when none can be left it goes, with a
-// checkpoint.
+// A drop is one record of the journal, however many links it covers: all links of a host that were
+// accepted before it. From then on none of them is fetched. Those that wait in queues are finished
+// in slices while the crawl continues. The others are finished when they come out of the pools or
+// the seen-set. A visit that is under way ends as usual and is not repeated. After a restart the
+// record tells which pending links are dropped. A checkpoint removes the record when no such link
+// can be left.
 
 // A drop is the last command to drop a host's links.
 type drop struct {
@@ -215,7 +214,7 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 		return false
 	}
 	done, err := c.Frontier.Withdrawn(dropSlice, func(w frontier.Waiting) error {
-		if isErrand(w.Link) { // asked for again, by those who want it
+		if isErrand(w.Link) { // hosts that need it ask for it again
 			delete(c.errands, errandID(w.Link))
 			return nil
 		}
@@ -260,9 +259,9 @@ func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
 	c.recycle(v)
 }
 
-// A link that seen holds back goes there with the number of drops that came
-// before it was found: uvarint, behind its encoding; nothing is none. So it is
-// known, when it comes out, whether it was found before its host was dropped.
+// A link that the seen-set holds back carries the number of drops before it was found, as a uvarint
+// after its encoding; nothing means none. So when the link comes out, the crawl knows whether it
+// was found before its host was dropped.
 
 // stamp appends the number of drops to the encoding of a link for the seen-set.
 func (c *Crawler) stamp(enc []byte) []byte {

@@ -8,10 +8,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// An agent that leaves for good gives all its hosts away, not only those whose
-// turn comes: their links to whose they are by the view, which this agent is no
-// longer in, and what is finished of every host that it has asked, since nobody
-// can ask for that later. What it was told itself by others, those go on knowing.
+// An agent that leaves for good gives away all its hosts, not only those that are due. It sends
+// their links to the owners in the view, which no longer contains this agent. It also sends the
+// finished URLs of every host that it has contacted, because nobody can ask for them later. It does
+// not send what other agents have told it, because those agents still know it.
 
 // Left is the stop reason of an agent that has handed its hosts to other agents.
 const Left Stop = "left"

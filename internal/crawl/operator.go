@@ -14,20 +14,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// What an operator may do to a host while the crawl runs. What is said of it
-// holds when the answer comes: it is in the journal, synced.
+// The commands of the operator for a host while the crawl runs. The answer to a command comes when
+// its effect is in the synced journal.
 //
-//	block    no request any more; its links stay, and wait
-//	unblock  they go on
-//	drop     its links are not fetched, and are finished (Dropped), see drop.go
+//	block    no more requests; the host's links stay and wait
+//	unblock  crawl the host again
+//	drop     finish its links without fetching them (Dropped), see drop.go
 //
-// What a worker has begun ends as usual. None of them reads a queue or a pool:
-// an order takes the dispatcher as long as a sync of the journal, however many
-// links it is about. A block is a word of the host's record in the journal
-// (kindHost), a drop a record of its own; checkpoints carry both.
+// A visit under way ends as usual. No command reads a queue or a pool: it takes the dispatcher one
+// sync of the journal, however many links it affects. A block is a part of the host's record in the
+// journal (kindHost), a drop has a record of its own. Checkpoints keep both.
 
-// command lets the dispatcher do what, and waits for its answer; ctx bounds
-// the wait: what has begun by then goes on (ErrUnderWay).
+// command runs what on the dispatcher and waits for its answer. ctx bounds the wait; if what has
+// begun by then, it continues and the error is ErrUnderWay.
 func (c *Crawler) command(ctx context.Context, name, host string,
 	what func(now time.Time) (string, error)) (string, error) {
 	type answer struct {

@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// The limits of a crawl of many agents hold for all of them together. Pages are
-// given to each in rations, by who counts them for all; a visit begins only if
-// its page, should it come to one, is in the ration. So the limit is never
-// passed. The time limit counts from the start of the agent that began first.
+// The limits of a crawl hold for all of its agents together. One agent counts the pages of all and
+// divides them into rations. A visit begins only if the page that it may bring is in the ration, so
+// the crawl never exceeds the limit. The time limit counts from the start of the first agent.
 
 // A ration is the number of pages that this agent may fetch if the agents share a limit.
 type ration struct {
@@ -16,7 +15,7 @@ type ration struct {
 	allowed int64 // pages over all runs
 }
 
-// A Need says what an agent has used of its ration, and whether it needs more.
+// A Need reports what an agent has used of its ration, and the links that it has left.
 type Need struct {
 	// Pages is the number of fetched pages over all runs. Busy is the number of visits in
 	// progress, each of which may become a page. Allowed is the ration, at least Pages+Busy.

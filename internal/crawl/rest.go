@@ -6,13 +6,12 @@ import (
 	"time"
 )
 
-// A crawl of many agents ends when none of them has anything to do. A link on
-// its way is pending at its sender until it is durable at its receiver, so then
-// nothing is on its way either. An agent that has nothing to do rests: only
-// links of others wake it. Whether all rest, the agents ask each other (Pulse);
-// when all did so twice, and nothing has happened in between, they agree (End).
+// A crawl of several agents ends when no agent has work left. A link under way is pending at its
+// sender until it is durable at its receiver, so then no link is under way either. An agent without
+// work rests: only links from other agents wake it. The agents ask each other whether all rest
+// (Pulse). If all rested twice, with no activity in between, they agree to end (End).
 
-// A Pulse says whether an agent of a cluster has work left. The cluster ends when no agent has
+// A Pulse reports whether an agent of a cluster has work left. The cluster ends when no agent has
 // any.
 type Pulse struct {
 	// Idle reports that no work is left here. Blocked reports that links of blocked hosts wait.
@@ -69,7 +68,7 @@ func (c *Crawler) End(ctx context.Context, activity uint64) (agreed bool, err er
 	return agreed, err
 }
 
-// ask lets the dispatcher call question, and waits for it.
+// ask runs question on the dispatcher and waits for it.
 func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
 	done := make(chan struct{})
 	select {

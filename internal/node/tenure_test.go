@@ -152,7 +152,7 @@ func BenchmarkTenure(b *testing.B) {
 	}
 }
 
-// An invalid partition is refused, and the message lists the valid ones.
+// An invalid partition or kappa is refused, and the message says what is valid.
 func TestCheckPartition(t *testing.T) {
 	number := func(n int) *int { return &n }
 	for _, c := range []struct {
