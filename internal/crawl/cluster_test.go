@@ -22,7 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A cluster are several crawls of one web, each of which has its hosts.
+// A cluster is several crawls of one web. Each of them owns some hosts.
 type cluster struct {
 	t     *testing.T
 	web   *textWeb
@@ -30,7 +30,7 @@ type cluster struct {
 	harsh bool // batches and answers get lost, late and repeated
 
 	ring    bool       // the members divide the hosts by UbiCrawler's ring
-	members [][]string // of each view; nil: all are in all of them
+	members [][]string // of each view; nil: all agents are in every view
 	leaver  atomic.Pointer[node]
 
 	mu  sync.Mutex // guards rng and log
@@ -38,24 +38,24 @@ type cluster struct {
 	log strings.Builder
 }
 
-// A node is one agent, over all its processes.
+// A node is one agent, with all its processes.
 type node struct {
 	*story
 	c     *cluster
-	view  atomic.Int64 // which owners it knows
+	view  atomic.Int64 // number of the view that it knows
 	mem   *disk.Mem
 	w     atomic.Pointer[world] // nil: no process runs
 	stop  context.CancelFunc
 	ended chan Stop
-	ends  []pause // of processes
+	ends  []pause // of its processes
 
 	mu    sync.Mutex // guards views and boots
 	views []int64    // that this process has had
 	boots int
-	left  atomic.Bool // for good
+	left  atomic.Bool // it has left for good
 }
 
-// ownerOf is whose a host is, by the view of that number.
+// ownerOf returns the owner of a host in a view.
 func (c *cluster) ownerOf(host string, view int64) string {
 	if c.members != nil {
 		return c.order(host, view)[0]
@@ -119,7 +119,7 @@ func (n *node) Push(ctx context.Context, agent string, links []byte, count, hops
 			return err
 		}
 		if c.nodes[i].w.Load() != w {
-			return errLost // the process is dead, and what it said is not to be heard
+			return errLost // the process is dead: its calls have no effect
 		}
 	}
 	if c.harsh {
@@ -152,7 +152,7 @@ func (n *node) open() {
 	}()
 }
 
-// end ends a process: by a signal, a kill or a power failure.
+// end ends a process by a signal, a kill or a power failure.
 func (n *node) end(p pause) {
 	w := n.w.Load()
 	synctest.Wait()
@@ -183,12 +183,11 @@ func (n *node) end(p pause) {
 	n.ends = append(n.ends, p)
 }
 
-// modelPatience is longer than a host that was overloaded again and again is left
-// alone.
+// modelPatience is longer than the longest pause of an overloaded host.
 const modelPatience = 24 * time.Hour
 
-// finish waits for the end as the agents of a cluster do: it comes when all are
-// idle, twice, and nothing has happened in between.
+// finish waits for the end like the agents of a cluster: all agents are idle twice, with no
+// activity in between.
 func (c *cluster) finish() {
 	ctx := context.Background()
 	var before []uint64
@@ -230,7 +229,7 @@ func (c *cluster) finish() {
 	}
 }
 
-// present are those that have not left for good.
+// present returns the nodes that have not left for good.
 func (c *cluster) present() (ns []*node) {
 	for _, n := range c.nodes {
 		if !n.left.Load() {
@@ -240,13 +239,13 @@ func (c *cluster) present() (ns []*node) {
 	return ns
 }
 
-// A shape says what befalls a cluster.
+// A shape says which events happen to a cluster.
 type shape struct {
 	agents  int
 	harsh   bool
-	ends    int  // at most, of each agent's processes
+	ends    int  // at most, for each agent's processes
 	crashes bool // some are power failures
-	tiny    bool // seen is, and outboxes are
+	tiny    bool // the seen-set and the outboxes are tiny
 	views   int  // how often the owners change
 	written bool // links are acknowledged when written
 }
@@ -292,7 +291,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 	for _, n := range c.nodes {
 		n.open()
 	}
-	// What befalls them, in the order of time.
+	// The events, in the order of time.
 	type event struct {
 		at time.Duration
 		do func()
@@ -354,7 +353,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 	t.Logf("%d URLs, %d sent", pages, sent)
 }
 
-// check holds the server's view to coverage, overlap and owners.
+// check checks coverage, overlap and owners by the server's log.
 func (c *cluster) check(web randomWeb, sh shape) {
 	visits := map[string][]request{}
 	lastOf := map[string]request{}
@@ -401,7 +400,7 @@ func (c *cluster) check(web randomWeb, sh shape) {
 	}
 }
 
-// byAgent lists what was asked for, and by whom.
+// byAgent lists the requests of each agent.
 func (w *textWeb) byAgent() string {
 	var b strings.Builder
 	for _, r := range w.told() {
@@ -421,32 +420,30 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// The same where batches and their answers are lost, late and repeated, and
-// processes end by signals, kills and power failures.
+// The same with batches and answers that are lost, late and repeated, and with processes that end
+// by signals, kills and power failures.
 func TestClusterModel(t *testing.T) {
 	clusterModel(t, 100, func(seed uint64) shape {
 		return shape{agents: 2 + int(seed%2), harsh: true, ends: 4, crashes: true}
 	})
 }
 
-// The same where seen holds nearly all links back for a while.
+// The same with a seen-set that holds back nearly all links for a while.
 func TestClusterModelHeld(t *testing.T) {
 	clusterModel(t, 60, func(seed uint64) shape {
 		return shape{agents: 2 + int(seed%2), harsh: true, ends: 3, crashes: true, tiny: true}
 	})
 }
 
-// The same where links are acknowledged when they are written, and only kills
-// happen.
+// The same with links that are acknowledged when they are written; processes end only by kills.
 func TestClusterModelWritten(t *testing.T) {
 	clusterModel(t, 40, func(seed uint64) shape {
 		return shape{agents: 2, harsh: true, ends: 4, written: true, tiny: seed%2 == 1}
 	})
 }
 
-// The same where the owners change, and each agent hears of it when it does:
-// what an owner has got it keeps, so a page may be fetched once by each agent,
-// but none is missed.
+// The same with owners that change. Each agent hears of a change at its own time. An owner keeps
+// the links that it has, so each agent may fetch a page once, but no page is missed.
 func TestClusterModelViews(t *testing.T) {
 	clusterModel(t, 80, func(seed uint64) shape {
 		return shape{agents: 2 + int(seed%2), harsh: seed%3 > 0, ends: int(seed % 4), crashes: true,

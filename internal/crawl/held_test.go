@@ -23,7 +23,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// slowRuns is a disk on which seen's passes take their time.
+// slowRuns is a disk on which the passes of the seen-set take time.
 type slowRuns struct{ *disk.Mem }
 
 func (d slowRuns) OpenFile(name string, flag int, perm iofs.FileMode) (disk.File, error) {
@@ -33,9 +33,9 @@ func (d slowRuns) OpenFile(name string, flag int, perm iofs.FileMode) (disk.File
 	return d.Mem.OpenFile(name, flag, perm)
 }
 
-// A pass that can begin only with a sync gets one though nothing is fetched
-// meanwhile: what is held waits for it. Here links are held, and the table is
-// full again, while a pass is under way, and nothing follows for 20 minutes.
+// A pass of the seen-set that needs a sync to begin gets one, even if nothing is fetched meanwhile,
+// because held-back links wait for it. In this test links are held back and the table is full again
+// during a pass, and nothing follows for 20 minutes.
 func TestQuietCrawlSyncsForSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietStory(t, 0)
@@ -54,11 +54,11 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 			}
 		}
 		b.WriteString("http://h.example/0 http://h.example/1 http://h.example/2")
-		links("a") // the first table is full
+		links("a") // fills the first table
 		b.WriteString("\nhttp://h.example/1 slow=12s")
-		links("b") // a pass begins
+		links("b") // starts a pass
 		b.WriteString("\nhttp://h.example/2 slow=1800ms http://a0.example/ http://a1.example/")
-		links("c") // while it is under way
+		links("c") // during the pass
 		s.web = parseWeb(t, b.String()+"\n")
 		fs := slowRuns{disk.NewMem()}
 		w, err := s.open(fs)
@@ -73,7 +73,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		if err := w.close(); err != nil {
 			t.Fatal(err)
 		}
-		if w, err = s.open(fs); err != nil { // which knows nothing by heart
+		if w, err = s.open(fs); err != nil { // its caches are empty
 			t.Fatal(err)
 		}
 		done := make(chan error, 1)
@@ -101,7 +101,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		}
 		last := make(chan struct{})
 		select {
-		case w.commands <- func(time.Time) { close(last) }: // those before it have ended
+		case w.commands <- func(time.Time) { close(last) }: // earlier commands have ended
 			<-last
 		case <-w.ended:
 			t.Fatalf("it ended, with %d pending: %v", w.Pending(), <-done)
@@ -119,8 +119,8 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 	})
 }
 
-// A seen of another crawl is refused, with the names of both; without any the
-// crawl goes on.
+// A seen-set of another crawl is refused, with the ids of both. If there is none, the crawl
+// continues.
 func TestSeenOfAnotherCrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		crawls := [2]*disk.Mem{}
@@ -209,12 +209,12 @@ func quietStory(t *testing.T, pages int) *story {
 	return s
 }
 
-// Random finishes, and marks that agree with the disk or do not: which finishes
-// count is as in the plainest reading.
+// Random finishes, and marks that agree with the disk or not: the verdict counts the same finishes
+// as a simple model.
 func TestLedgerHeld(t *testing.T) {
 	for seed := range uint64(500) {
 		rng := rand.New(rand.NewPCG(seed, 13))
-		// Files of a number below 5 are whole.
+		// In this model the files with numbers below 5 are intact.
 		missing := func(files []keyset.HeldFile) (n int64) {
 			for _, f := range files {
 				if f.Num >= 5 {
@@ -231,7 +231,7 @@ func TestLedgerHeld(t *testing.T) {
 		}
 		var (
 			counted = map[uint64]bool{}
-			waiting []uint64 // for a mark
+			waiting []uint64 // finishes that wait for a mark
 			robots  int
 			open    bool
 			gone    int64

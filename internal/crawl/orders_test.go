@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// TestOrdersModel gives orders at random instants to crawls of random webs that
-// end at random instants, and holds them to what was answered.
+// TestOrdersModel gives commands at random times to crawls of random webs that end at random times,
+// and checks their answers.
 func TestOrdersModel(t *testing.T) {
 	n := uint64(60)
 	if testing.Short() {
@@ -27,8 +27,8 @@ func TestOrdersModel(t *testing.T) {
 	}
 }
 
-// The same where seen holds nearly all links back for a while, and power
-// failures take what they like of what was not synced.
+// The same with a seen-set that holds back nearly all links for a while, and with power failures
+// that lose any part of what was not synced.
 func TestOrdersModelHeld(t *testing.T) {
 	n := uint64(60)
 	if testing.Short() {
@@ -41,8 +41,8 @@ func TestOrdersModelHeld(t *testing.T) {
 	}
 }
 
-// The same where all of seen is gone now and then while no process runs: links
-// may be lost with it, but no order is.
+// The same if the whole seen-set is deleted at times while no process runs. Links may be lost with
+// it, but no command.
 func TestOrdersModelLost(t *testing.T) {
 	n := uint64(60)
 	if testing.Short() {
@@ -67,7 +67,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 	s := &story{text: "seed http://h0.example/\ndelay 200ms\nslow-base 1s\n" + web.text}
 	s.parse(t)
 	s.seen = sc
-	s.pauses = []pause{{kill: true, crash: true}} // not more than that is to be held against the logs
+	s.pauses = []pause{{kill: true, crash: true}} // with more pauses the logs may lose lines
 	s.cfg.SnapshotBytes = 1 << (8 + rng.IntN(10))
 	s.cfg.Workers = 1 + rng.IntN(8)
 	s.cfg.MaxRedirects = 100
@@ -96,8 +96,8 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		from, to time.Duration
 	}
 	var spans []span
-	gone := map[string]time.Duration{}   // URLs that were finished as dropped, and when that was seen
-	doomed := map[string]time.Duration{} // URLs that are not to be asked for after this
+	gone := map[string]time.Duration{}   // URLs finished as dropped, and when
+	doomed := map[string]time.Duration{} // URLs that must not be requested after this time
 	var w *world
 	seeGone := func() {
 		for _, l := range w.lines(t) {
@@ -171,7 +171,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 			case 2:
 				if text, err := w.Drop(ctx, host); err == nil {
 					note("%s", text)
-					// What the pages of this run have named by now, and is not asked for yet.
+					// Links on the pages of this run that were not requested yet.
 					for _, l := range w.lines(t)[earlier:] {
 						if l.Code != 200 {
 							continue
@@ -236,9 +236,9 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 			t.Errorf("%s asked for at %s: dropped at %s", r.url, r.at, at)
 		}
 	}
-	// Known is at least what can be reached over pages that were not dropped, and
-	// at most what was asked for or dropped: a power failure may take a page, and
-	// the links that it named, before it is dropped.
+	// Known is at least the number of URLs reachable over pages that were not dropped. It is at
+	// most the number of URLs that were requested or dropped: a power failure may lose a page, with
+	// its links, before it is dropped.
 	least, todo := map[string]bool{"http://h0.example/": true}, []string{"http://h0.example/"}
 	for len(todo) > 0 {
 		u := todo[0]

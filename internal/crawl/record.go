@@ -15,44 +15,44 @@ import (
 // Kinds of journal records. A page's batch is its accepts, then its finish.
 //
 //	A accept   a Link in its one encoding
-//	E foreign  the same of a Link that another agent crawls; it has a number
+//	E foreign  like A, for a Link that another agent crawls; it has a number
 //	           among the accepts, too
-//	B between  the same of one that another agent has sent and a third one
-//	           crawls; seen has no key of it
-//	I inherit  the key, 16 bytes, of a URL that was finished elsewhere, and is
-//	           known from now on; it has a number, too, and is finished with it
-//	Y sent     numbers of Es and Bs that are over, see appendSent
+//	B between  like E, for a Link that another agent has sent and a third one
+//	           crawls; the seen-set has no key of it
+//	I inherit  the key, 16 bytes, of a URL that was finished on another agent and
+//	           is known from now on; it has a number, too, which counts as finished
+//	Y sent     numbers of E and B records that have ended, see appendSent
 //	F finish   see finish
 //	C crawl    the first record of a journal or snapshot: 1 byte, the version of
-//	           these kinds, and 16 bytes, the crawl's id, which seen has, too
+//	           these kinds, and 16 bytes, the crawl's id, which the seen-set has, too
 //	H host     a frontier.HostState: politeness that outlives the process
 //	G gone     a drop of a host's links, see appendDrop
 //	R robots   a robots.Entry
-//	K keys     part: seen's keys, 16 bytes each, big-endian
-//	J          part: the same of Es
-//	U          the same of what is finished, see doneKey
+//	K keys     part: keys of the seen-set, 16 bytes each, big-endian
+//	J          part: like K, for E records
+//	U          like K, for finished URLs, see doneKey
 //	P pending  part: uvarint number of a Link that was accepted and is not
 //	           finished, and the Link
-//	O outbound part: the same of an E or a B
+//	O outbound part: like P, for an E or a B record
 //	N number   snapshot: uvarint number of the last accept before it
 //	X done     snapshot: the numbers of finished Links that its parts still
 //	           have, see appendRuns, in pieces like T
-//	L held     what seen holds back, see appendHeld; empty: finishes count from
-//	           here on only if an L with files, or with none, is behind them
+//	L held     a mark about held-back links, see appendHeld; empty: finishes from
+//	           here on count only if an L with a number of files follows
 //	D digest   snapshot: a payload to recognize, see appendOriginal
 //	Q queries  snapshot: paths and how many queries they had, 8 and 4 bytes
 //	           each, big-endian
-//	V visited  snapshot: what a Planner remembers of a URL, see appendState
-//	T tally    snapshot: the report's counts in pieces, each behind a byte that
-//	           is 1 where more is to come
+//	V visited  snapshot: a Planner's state of a URL, see appendState
+//	T tally    snapshot: the report's counts in pieces; before each piece is a byte
+//	           that is 1 if more pieces follow
 //	S span     when the crawl began, Unix microseconds, and how long its runs
 //	           took, microseconds (two uvarints), and when this was written, Unix
 //	           microseconds (a uvarint; missing in older journals)
-//	h handed   what is to be known of a host that was given away, see appendHanded
-//	M list     keys as seen's lists have them, see appendList
-//	Z absent   the same of links that wait here and are finished elsewhere
-//	a again    a Link whose turn is taken back: the accept behind it is of the same
-//	           Link, see SeedAgain
+//	h handed   the state of a host that was given away, see appendHanded
+//	M list     truncated keys of the seen-set, see appendList
+//	Z absent   like M, for links that wait here and are finished on other agents
+//	a again    a Link that is accepted again: the next accept is of the same Link,
+//	           see SeedAgain
 //	f failed   snapshot: a Link that SeedAgain would accept again
 //	W seed     a URL that a seed redirected to, and that widens the scope
 const (

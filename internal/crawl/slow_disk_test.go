@@ -15,11 +15,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A slowDisk takes its time, in virtual seconds, for the journal: who waits for
-// the archive or a log holds a lock, and to the virtual clock a goroutine that
-// waits for a lock is not idle. What a Sync makes durable is what had been
-// written when it began or, with late, when it ends: a crawl may count on
-// neither.
+// A slowDisk takes virtual time for writes and syncs of the journal only. The archive and the logs
+// are locked during their I/O, and for the virtual clock a goroutine that waits for a lock is not
+// idle. A Sync makes durable what was written when it began or, with late, when it ends. The crawl
+// must not rely on either.
 type slowDisk struct {
 	*disk.Mem
 	late bool
@@ -29,12 +28,12 @@ type slowDisk struct {
 const (
 	slowDir  = crawlDir + "/state/journal"
 	slowSync = 2 * time.Second
-	// slowEvery is Config.SyncEvery. Were it less than slowSync, the next fsync
-	// would begin where one ends, and a checkpoint is begun only between two.
+	// slowEvery is Config.SyncEvery. If it were less than slowSync, syncs would follow each other
+	// without a gap, and a checkpoint begins only in a gap.
 	slowEvery = 2 * slowSync
 	slowRead  = 200 * time.Millisecond
-	slowOpen  = 5 * time.Millisecond // a write
-	slowRate  = 50_000               // bytes a second
+	slowOpen  = 5 * time.Millisecond // of a write
+	slowRate  = 50_000               // bytes per second
 )
 
 func newSlowDisk(mem *disk.Mem, late bool) *slowDisk {
@@ -90,17 +89,17 @@ func (f *slowFile) Sync() error {
 
 const (
 	slowHosts = 3
-	slowPages = 60 // a host
+	slowPages = 60 // per host
 	slowDelay = 500 * time.Millisecond
 )
 
-// slowStory is a crawl of three hosts, whose pages link to two of their own and
-// one of another host.
+// slowStory is a crawl of three hosts. Each page links to two pages of its host and to one of
+// another host.
 func slowStory(t *testing.T) (*story, map[string]bool) {
 	t.Helper()
 	s := &story{
-		// As many workers as may have something to do: none of a dead process
-		// finds a task at its door.
+		// There are as many workers as there can be tasks, so no worker of a dead process finds a
+		// waiting task.
 		cfg:      Config{Workers: 8, SnapshotBytes: 2 << 10, SyncEvery: slowEvery, DrainTimeout: time.Nanosecond},
 		frontier: frontier.Config{HostDelay: slowDelay, Seed: 1},
 		scope:    scope.Config{Scope: scope.Any},
@@ -131,7 +130,7 @@ func slowStory(t *testing.T) (*story, map[string]bool) {
 	return s, reach
 }
 
-// A stretch is the time in which something was on its way beside the crawl.
+// A stretch is a time in which a sync or a merge was under way.
 type stretch struct {
 	from, to time.Duration
 	asked    int // requests meanwhile
@@ -141,11 +140,11 @@ func (s stretch) String() string {
 	return fmt.Sprintf("%s to %s: %d requests", s.from, s.to, s.asked)
 }
 
-// lookEvery is how closely a run is watched.
+// lookEvery is the interval at which a test looks at a run.
 const lookEvery = 50 * time.Millisecond
 
-// look asks the dispatcher what is on its way, which it tells at once unless it
-// waits for the disk itself.
+// look asks the dispatcher what is under way. The dispatcher answers at once unless it waits for
+// the disk itself.
 func (w *world) look() (s *syncing, k *checkpoint, ok bool) {
 	synctest.Wait()
 	told := make(chan struct{})
@@ -158,8 +157,7 @@ func (w *world) look() (s *syncing, k *checkpoint, ok bool) {
 	}
 }
 
-// watch runs w to its end and notes when an fsync was on its way, and when a
-// checkpoint was merged.
+// watch runs w to its end and records when a sync was under way and when a checkpoint was merged.
 func (s *story) watch(t *testing.T, w *world) (syncs, merges []stretch) {
 	t.Helper()
 	over := make(chan Stop, 1)
@@ -204,15 +202,15 @@ func (s *story) watch(t *testing.T, w *world) (syncs, merges []stretch) {
 	}
 }
 
-// lastAsked is when the last page was asked for.
+// lastAsked returns the time of the last request for a page.
 func (s *story) lastAsked() time.Duration {
 	s.web.mu.Lock()
 	defer s.web.mu.Unlock()
 	return s.web.asked[len(s.web.asked)-1].at
 }
 
-// slowReference is a crawl on a slow disk that nobody disturbs: what was on its
-// way when, while there was enough to ask for.
+// slowReference is an undisturbed crawl on a slow disk. It records what was under way when, while
+// there were pages left to request.
 func slowReference(t *testing.T, late bool) (syncs, merges []stretch) {
 	s, reach := slowStory(t)
 	w, err := s.open(newSlowDisk(disk.NewMem(), late))
@@ -233,8 +231,8 @@ func slowReference(t *testing.T, late bool) (syncs, merges []stretch) {
 	return while(syncs), while(merges)
 }
 
-// TestSlowDisk: a crawl goes on while an fsync is on its way and while a
-// checkpoint is merged, as politely as ever.
+// TestSlowDisk: a crawl continues, as politely as ever, during a sync and during the merge of a
+// checkpoint.
 func TestSlowDisk(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -245,8 +243,8 @@ func TestSlowDisk(t *testing.T) {
 			for what, list := range map[string][]stretch{"fsync": syncs, "merge": merges} {
 				for _, x := range list {
 					t.Logf("late %v: %s, %s", late, what, x)
-					// Each of the hosts is due every half second; a checkpoint that is
-					// adopted meanwhile takes some of the time.
+					// Each host is due every half second. A checkpoint that is adopted meanwhile
+					// takes some of the time.
 					if x.to-x.from < slowSync-2*lookEvery || x.asked < slowHosts {
 						t.Errorf("late %v: %s, %s; want more of both", late, what, x)
 					}
@@ -259,25 +257,25 @@ func TestSlowDisk(t *testing.T) {
 // A blow ends a process of a slow story.
 type blow struct {
 	at    time.Duration
-	power bool // fails; else the process is killed
+	power bool // the power fails; otherwise the process is killed
 	late  bool
-	while string // what is on its way: fsync, merge; empty: the dispatcher waits for the disk
+	while string // what is under way: fsync, merge; empty: the dispatcher waits for the disk
 }
 
 const (
-	// What has ended is settled and written within so long while the dispatcher
-	// does not wait for the disk.
+	// The bound for an ended visit to be settled and written while the dispatcher does not wait for
+	// the disk.
 	slowSettled = 300 * time.Millisecond
-	// It is synced by the second fsync that ends thereafter.
+	// The second fsync that ends after that makes it durable.
 	slowSynced = slowEvery + slowSync + slowSettled
-	// A checkpoint is begun by three waits for the disk (old segment, new
-	// segment, directory), and adopted by two (name, removals).
+	// The dispatcher begins a checkpoint with three waits for the disk (old segment, new segment,
+	// directory), and adopts it with two (name, removals).
 	slowCheckpoint = 5*slowSync + time.Second
 )
 
-// TestSlowDiskKilled: whatever is on its way to a slow disk when the process is
-// killed or the power fails, nothing is lost, nobody is asked too early, and
-// only what had ended lately is fetched again.
+// TestSlowDiskKilled: whatever is under way to a slow disk when the process is killed or the power
+// fails, no URL is lost, no host is contacted too early, and only pages that ended shortly before
+// are fetched again.
 func TestSlowDiskKilled(t *testing.T) {
 	var blows []blow
 	for _, late := range []bool{false, true} {
@@ -286,7 +284,7 @@ func TestSlowDiskKilled(t *testing.T) {
 			add := func(while string, at time.Duration) {
 				at = at.Round(time.Millisecond) + time.Millisecond
 				blows = append(blows, blow{at, true, late, while})
-				if !late { // which a kill does not tell
+				if !late { // a kill does not depend on it
 					blows = append(blows, blow{at, false, late, while})
 				}
 			}
@@ -302,10 +300,10 @@ func TestSlowDiskKilled(t *testing.T) {
 				for _, share := range []float64{0.01, 0.5, 0.98} {
 					add("merge", at(m, share))
 				}
-				for _, before := range []time.Duration{1, 3, 5} { // it is begun
+				for _, before := range []time.Duration{1, 3, 5} { // during the beginning of a checkpoint
 					add("", m.from-before*slowSync/2)
 				}
-				for _, after := range []time.Duration{1, 3} { // it is adopted
+				for _, after := range []time.Duration{1, 3} { // during its adoption
 					add("", m.to+after*slowSync/2)
 				}
 			}
@@ -330,7 +328,7 @@ func TestSlowDiskKilled(t *testing.T) {
 	}
 }
 
-// slowKilled plays a blow, and says whether what was meant was on its way.
+// slowKilled plays a blow. It reports whether the intended work was under way.
 func slowKilled(t *testing.T, b blow) (meant bool) {
 	s, reach := slowStory(t)
 	mem := disk.NewMem()
@@ -404,9 +402,8 @@ func slowKilled(t *testing.T, b blow) (meant bool) {
 	return meant
 }
 
-// checkSlow holds the end of a slow story to what the servers saw and to what
-// was kept. A process may have died; what had ended within again before that
-// may be fetched again.
+// checkSlow compares the end of a slow story with the servers' log and the crawl's files. A process
+// may have died; pages that ended less than again before that may be fetched again.
 func (s *story) checkSlow(t *testing.T, w *world, reach map[string]bool, died, again time.Duration) {
 	t.Helper()
 	if w.Pending() != 0 || int(w.Tally.Finished()) != len(reach) {

@@ -21,7 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// order are the agents of a view in a host's order: the first owns it.
+// order returns the agents of a view in a host's order: the first one owns the host.
 func (c *cluster) order(host string, view int64) []string {
 	names := slices.Clone(c.members[view])
 	if c.ring {
@@ -37,7 +37,7 @@ func (c *cluster) order(host string, view int64) []string {
 	return names
 }
 
-// sees gives a node a view.
+// sees gives a node a new view.
 func (n *node) sees(view int64) {
 	n.mu.Lock()
 	n.views = append(n.views, view)
@@ -90,7 +90,7 @@ func (n *node) Inheriting() bool { return false }
 // Identity implements Tenancy.
 func (n *node) Identity(agent string) string { return agent }
 
-// way is what happens to a call on its way there and back.
+// way makes a call to a node. If harsh, the call and its answer may be lost, late or repeated.
 func (n *node) way(ctx context.Context, agent string, call func(w *world) error) error {
 	c := n.c
 	i := slices.IndexFunc(c.nodes, func(m *node) bool { return m.name == agent })
@@ -155,14 +155,14 @@ func (n *node) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) err
 	return err
 }
 
-// moves plays a crawl while agents come and go.
+// moves is a crawl during which agents come and go.
 type moves struct {
-	agents, begin int    // in all, and those that begin
+	agents, begin int    // number of agents, and of those that begin
 	kind          string // join, leave, return, flap
 	harsh, tiny   bool
 	ends          int
 	crashes       bool
-	away          string // who is for a while, with what it has fetched
+	away          string // the agent that is absent for a while, with its disk
 }
 
 func (mv moves) run(t *testing.T, seed uint64) {
@@ -183,7 +183,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 			web:   c.web, name: fmt.Sprint("a", i),
 		}}
 		if rng.IntN(3) == 0 {
-			n.frontier.Active = 1 // the others' links wait in pools
+			n.frontier.Active = 1 // links to other hosts wait in pools
 		}
 		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
 		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
@@ -213,7 +213,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	var events []event
 	add := func(at time.Duration, do func()) { events = append(events, event{at, do}) }
 	ms := func(n int) time.Duration { return time.Duration(rng.IntN(n)) * time.Millisecond }
-	// everybody hears of a new view when it does
+	// Each node learns a new view at its own time.
 	change := func(at time.Duration, members []string) {
 		view := int64(len(c.members))
 		c.members = append(c.members, members)
@@ -259,7 +259,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 			add(at, func() { n.start(view) })
 			at += 1300*time.Millisecond + ms(2000)
 		}
-	case "flap": // it comes, is not seen for a while by the others, and comes back
+	case "flap": // it joins, is invisible for a while, and is visible again
 		n := c.nodes[mv.begin]
 		for k := range 3 {
 			change(at, all[:mv.begin+1])
@@ -275,12 +275,12 @@ func (mv moves) run(t *testing.T, seed uint64) {
 				at += 1300*time.Millisecond + ms(2000)
 			}
 		}
-	case "leave": // one gives all away
+	case "leave": // one agent hands over all its hosts
 		n := c.nodes[rng.IntN(mv.begin)]
 		mv.away = n.name
 		add(at, n.leave)
 		change(at+time.Millisecond, slices.DeleteFunc(slices.Clone(first), func(a string) bool { return a == n.name }))
-	case "return": // one is away with its disk, and comes back
+	case "return": // one agent is absent with its disk, and comes back
 		n := c.nodes[rng.IntN(mv.begin)]
 		mv.away = n.name
 		add(at, func() { n.end(pause{kill: rng.IntN(2) == 0}) })
@@ -301,7 +301,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	for mv.kind == "leave" && !c.leaver.Load().left.Load() {
 		time.Sleep(time.Second)
 	}
-	for _, n := range c.present() { // who was down when it came has heard of it
+	for _, n := range c.present() { // an agent that was down at that time knows the view now
 		if w := n.w.Load(); n.view.Load() < last() {
 			n.sees(last())
 			w.ViewChanged()
@@ -325,7 +325,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	t.Logf("%d URLs, %d hosts claimed", len(web.reach), claimed)
 }
 
-// joins adds a node to a cluster whose hosts move.
+// joins adds a node to a cluster in which hosts move.
 func (n *node) joins(c *cluster, oc outbox.Config) {
 	n.with = func(r *Parts) (err error) {
 		r.Partition, r.Exchange, r.Tenancy = n, n, n
@@ -335,8 +335,7 @@ func (n *node) joins(c *cluster, oc outbox.Config) {
 	c.nodes = append(c.nodes, n)
 }
 
-// leave has a node give all its hosts away. It returns before that is done; then left
-// is set.
+// leave makes a node hand over all its hosts. It returns at once; left is set at the end.
 func (n *node) leave() {
 	t, w := n.c.t, n.w.Load()
 	n.c.leaver.Store(n)
@@ -361,7 +360,7 @@ func (n *node) leave() {
 	}()
 }
 
-// start opens a process that begins with a view.
+// start opens a process with its first view.
 func (n *node) start(view int64) {
 	n.mu.Lock()
 	n.views = nil
@@ -371,8 +370,8 @@ func (n *node) start(view int64) {
 	n.open()
 }
 
-// checkMoves holds the server's view to coverage, and to overlap where none is
-// allowed: but for what ended just before a process did.
+// checkMoves checks coverage by the server's log. It also checks overlap, except for pages that
+// ended just before a process did.
 func (c *cluster) checkMoves(web randomWeb, mv moves) {
 	if c.web.busy != "" {
 		c.t.Errorf("%s was asked by two at once", c.web.busy)
@@ -403,7 +402,7 @@ func (c *cluster) checkMoves(web randomWeb, mv moves) {
 				continue
 			}
 			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == before.by })]
-			excused := mv.kind == "return" && before.by == mv.away // nobody knew while it was away
+			excused := mv.kind == "return" && before.by == mv.away // nobody knew its finished URLs while it was absent
 			for _, p := range n.ends {
 				excused = excused || p.at >= before.at && p.at <= r.at &&
 					(!p.crash && p.at <= before.end+150*time.Millisecond ||
@@ -420,16 +419,15 @@ func movesModel(t *testing.T, n uint64, of func(seed uint64) moves) {
 	models(t, n, func(t *testing.T, seed uint64) { of(seed).run(t, seed) })
 }
 
-// TestMovesJoin lets agents come while others crawl: no page is missed, none is
-// fetched twice, and no host is asked by two at once.
+// TestMovesJoin lets agents join while others crawl. No page is missed, none is fetched twice, and
+// no two agents contact a host at once.
 func TestMovesJoin(t *testing.T) {
 	movesModel(t, 20, func(seed uint64) moves {
 		return moves{agents: 3, begin: 1 + int(seed%2), kind: "join", tiny: seed%3 == 2}
 	})
 }
 
-// The same with calls that get lost, late and repeated, and with processes that
-// end in between.
+// The same with calls that get lost, late and repeated, and with processes that end in between.
 func TestMovesJoinHarsh(t *testing.T) {
 	movesModel(t, 30, func(seed uint64) moves {
 		return moves{agents: 3, begin: 1 + int(seed%2), kind: "join", tiny: seed%3 == 2, harsh: true, ends: 3,
@@ -437,7 +435,7 @@ func TestMovesJoinHarsh(t *testing.T) {
 	})
 }
 
-// An agent comes and goes as its hosts go to and fro.
+// An agent joins and leaves repeatedly, so hosts move back and forth.
 func TestMovesFlap(t *testing.T) {
 	movesModel(t, 20, func(seed uint64) moves {
 		return moves{agents: 3, begin: 2, kind: "flap", tiny: seed%3 == 2, harsh: seed%2 == 1, ends: int(seed % 3),
@@ -445,14 +443,14 @@ func TestMovesFlap(t *testing.T) {
 	})
 }
 
-// An agent is away for a while, and comes back with what it knew.
+// An agent is absent for a while, and comes back with its disk.
 func TestMovesReturn(t *testing.T) {
 	movesModel(t, 20, func(seed uint64) moves {
 		return moves{agents: 3, begin: 3, kind: "return", tiny: seed%3 == 2, harsh: seed%2 == 1}
 	})
 }
 
-// An agent leaves for good, and nobody can ask it later.
+// An agent leaves for good, and cannot be asked later.
 func TestMovesLeave(t *testing.T) {
 	movesModel(t, 20, func(seed uint64) moves {
 		return moves{agents: 3, begin: 3, kind: "leave", tiny: seed%3 == 2, harsh: seed%2 == 1}
@@ -493,7 +491,7 @@ func FuzzTenancyRecords(f *testing.F) {
 	})
 }
 
-// A path is in a set as far as both are known.
+// has compares the bits of a path that both sides know.
 func TestPaths(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	widths := []uint{38, 42, 46, 50, 54, 58, 62, 64}
@@ -537,8 +535,8 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// The same where a host is asked for the last time while its agent is about to
-// leave: what came of that the others are told, too.
+// The same if a host gets its last request just before its agent leaves: the agent must hand over
+// the result as well.
 func TestMovesLeaveInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		moves{agents: 3, begin: 3, kind: "leave"}.run(t, 3108)

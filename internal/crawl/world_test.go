@@ -32,7 +32,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	tallyPiece = 100 // so that a snapshot has several
+	tallyPiece = 100 // so small that a snapshot has several
 	dropSlice = 3
 	goleak.VerifyTestMain(m)
 }
@@ -43,8 +43,7 @@ var (
 	modelSeeds = flag.Uint64("model-seeds", 0, "how many seeds each of them has; 0: its own number")
 )
 
-// models runs a model of a cluster once for each seed: for n of them, or for as
-// many as the flags say.
+// models runs a model of a cluster once for each of n seeds, or for as many seeds as the flags say.
 func models(t *testing.T, n uint64, run func(t *testing.T, seed uint64)) {
 	if testing.Short() {
 		n /= 2
@@ -60,7 +59,7 @@ func models(t *testing.T, n uint64, run func(t *testing.T, seed uint64)) {
 	}
 }
 
-// A story is a crawl in text: settings and a web, then what is to be seen.
+// A story is a crawl in text: settings and a web, then the expected events.
 type story struct {
 	cfg      Config
 	frontier frontier.Config
@@ -70,13 +69,13 @@ type story struct {
 	seeds    []weburl.URL
 	pauses   []pause // ends of runs before the last one
 	web      *textWeb
-	strategy func() Strategy          // one for each process; nil: none
+	strategy func() Strategy          // called for each process; nil: none
 	again    bool                     // URLs may be visited again
 	name     string                   // of the agent, if there are several
-	with     func(r *Parts) error     // adds what they need
+	with     func(r *Parts) error     // adds parts that the story needs
 	disk     atomic.Pointer[disk.Mem] // of the last process
 
-	text     string // settings and web as they stand
+	text     string // settings and web as text
 	requests string
 	log      string
 	stop     string
@@ -85,11 +84,11 @@ type story struct {
 // A pause ends a run: by a signal, or by a kill of the process.
 type pause struct {
 	at    time.Duration
-	end   bool // it ends by itself
+	end   bool // the run ends by itself
 	kill  bool
 	crash bool
-	takes func(name string) bool // the crash takes nothing but of these files
-	then  func(*disk.Mem)        // happens before the next run begins
+	takes func(name string) bool // the crash affects only these files; nil: all
+	then  func(*disk.Mem)        // runs before the next process starts
 	gap   time.Duration
 }
 
@@ -207,8 +206,7 @@ func (s *story) parse(t *testing.T) {
 	s.web = parseWeb(t, web.String())
 }
 
-// A world is one process: a Crawler with its rooms, wired as package agent
-// does it.
+// A world is one process: a Crawler with its parts, wired as in package node.
 type world struct {
 	*Crawler
 	fs      disk.FS
@@ -286,8 +284,7 @@ func (w *world) close() error {
 		w.Skipped.Close(), w.Events.Close(), w.Log.Close(), w.fetcher.Close())
 }
 
-// kill leaves the process where it is: nothing of what it does from now on is
-// to be seen.
+// kill abandons the process: nothing that it does from now on has an effect.
 func (w *world) kill(stop context.CancelFunc) *disk.Mem {
 	left := w.fs.(*disk.Mem).Clone()
 	w.dead.Store(true)
@@ -295,8 +292,7 @@ func (w *world) kill(stop context.CancelFunc) *disk.Mem {
 	return left
 }
 
-// run plays the story and returns its last process, which has ended and is
-// still open.
+// run plays the story. It returns the last process, which has ended and is still open.
 func (s *story) run(t *testing.T) *world {
 	t.Helper()
 	mem := disk.NewMem()
@@ -418,7 +414,7 @@ func logText(ls []report.Line) string {
 	return b.String()
 }
 
-// check holds the end of a story to what always holds.
+// check compares the end of a story with the invariants of every story.
 func (s *story) check(t *testing.T, w *world) {
 	t.Helper()
 	s.accounts(t, w)
@@ -451,7 +447,7 @@ func (s *story) check(t *testing.T, w *world) {
 	}
 	s.verify(t, w.fs)
 
-	// What the journal says is what was counted.
+	// The counts must agree with the journal.
 	again, err := s.open(w.fs)
 	if err != nil {
 		t.Fatal(err)
@@ -468,7 +464,7 @@ func (s *story) check(t *testing.T, w *world) {
 	}
 }
 
-// plain is a Summary without what no two runs share.
+// plain returns a Summary without the values that differ between runs.
 func plain(s report.Summary) map[string]any {
 	s.PeakMemory, s.Ended, s.StopReason = 0, time.Time{}, ""
 	b, _ := json.Marshal(s)
