@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// allocated is the bytes that f allocates.
+// allocated returns the bytes that f allocates.
 func allocated(f func()) uint64 {
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -23,8 +23,8 @@ type followAll struct{}
 
 func (followAll) Follow(*Page, *weburl.Link) Choice { return Take }
 
-// A Strategy is asked about every link of every page, and most of them are
-// known: that is to cost no memory.
+// The crawl asks a Strategy about every link of every page, and knows most of them already. That
+// must cost no memory.
 func TestFollowKnownAllocatesNothing(t *testing.T) {
 	c := &Crawler{Parts: Parts{Strategy: followAll{}}, known: new(known)}
 	u, err := weburl.Parse("http://a.example/page")
@@ -38,8 +38,8 @@ func TestFollowKnownAllocatesNothing(t *testing.T) {
 	}
 }
 
-// A checkpoint reads which URLs are finished. Breadth-first they are short runs
-// with gaps, and reading one of them is not to copy its neighbours.
+// A checkpoint reads which URLs are finished. In breadth-first order they are short runs with gaps,
+// and reading one run must not copy its neighbours.
 func TestDecodeRunsCopiesNothing(t *testing.T) {
 	for _, c := range []struct{ runs, length uint64 }{{10_000, 2}, {10_000, 1}, {50, longRun}, {50, 3 * longRun}} {
 		t.Run(fmt.Sprintf("%d of %d", c.runs, c.length), func(t *testing.T) {

@@ -22,24 +22,23 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A band are agents that keep replicas of each other, and some of which die
-// with their disks.
+// A band is several agents that keep replicas of each other. Some of them die with their disks.
 type band struct {
 	t     *testing.T
 	web   *textWeb
 	mates []*mate
 	harsh bool
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	rng   *rand.Rand
 	log   strings.Builder
 	acked map[string]map[weburl.Key][]time.Duration // since when an heir has finishes, by source
 	taken Taken
 
-	apart atomic.Pointer[map[string]int] // whose calls to whom are lost: of another side; nil: nobody's
+	apart atomic.Pointer[map[string]int] // the side of each agent: calls between sides are lost; nil: none are
 }
 
-// A mate is one agent, over all its processes.
+// A mate is one agent, with all its processes.
 type mate struct {
 	*story
 	name     string // among the agents; that of the story is the web's for this machine
@@ -53,17 +52,17 @@ type mate struct {
 	run      context.Context
 	stop     context.CancelFunc
 	ended    chan Stop
-	busy     atomic.Int32  // taking over
-	took     atomic.Bool   // it has
-	turn     chan struct{} // has an element while it does
-	changing chan struct{} // has an element while its view or its process is being changed
+	busy     atomic.Int32  // number of takeovers under way
+	took     atomic.Bool   // it has taken over
+	turn     chan struct{} // has an element during a takeover
+	changing chan struct{} // has an element while the view or the process changes
 	tasks    sync.WaitGroup
 	dead     bool // for good
-	late     bool // it came when the others had begun
+	late     bool // it joined after the crawl had begun
 	mute     bool // no link of it reaches another agent
 	ends     []pause
 
-	moves sync.Mutex // guards what follows
+	moves sync.Mutex // guards the fields below
 	views []*roster  // of the process
 	boots int
 }
@@ -107,7 +106,7 @@ func (b *band) note(format string, a ...any) {
 	fmt.Fprintf(&b.log, "%s "+format+"\n", append([]any{time.Since(b.web.start)}, a...)...)
 }
 
-// all are the agents that have been enlisted so far.
+// all returns the agents that have been enlisted so far.
 func (b *band) all() []*mate {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -119,7 +118,7 @@ func (b *band) mate(name string) *mate {
 	return all[slices.IndexFunc(all, func(m *mate) bool { return m.name == name })]
 }
 
-// call is a call to another agent, which may be lost, late or made twice.
+// call makes a call to another agent. The call may be lost, late or made twice.
 func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
 	b, view := m.b, m.view.Load()
 	if !slices.Contains(strings.Fields(view.names), agent) {
@@ -147,7 +146,7 @@ func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
 			return err
 		}
 		if b.cut(m, to) || to.w.Load() != w || m.w.Load() != me {
-			return errLost // the process is dead, and what it said is not to be heard
+			return errLost // the process is dead: its calls have no effect
 		}
 	}
 	if b.harsh && b.roll(8) == 0 {
@@ -182,7 +181,7 @@ func (m *mate) Ship(_ context.Context, agent string, number uint64, records []by
 	err := m.call(agent, func(to *mate, _ *world) error {
 		store, src := to.store, m.source()
 		if slices.ContainsFunc(*to.bars.Load(), func(b barred) bool { return b.lost == m }) {
-			return errLost // it takes us for dead
+			return errLost // it takes this agent for dead
 		}
 		if number > 1 && !slices.ContainsFunc(store.Sources(), func(i handoff.Info) bool { return i.Source == src }) {
 			return ErrNotWhole
@@ -227,7 +226,7 @@ func (m *mate) open() {
 		t.Fatal(err)
 	}
 	bars := []barred{}
-	for _, lost := range m.missing() { // a seed may be one's that is dead
+	for _, lost := range m.missing() { // a seed may belong to a dead agent
 		bars = append(bars, barred{lost, nil})
 	}
 	m.bars.Store(&bars)
@@ -257,7 +256,7 @@ func (m *mate) open() {
 	}
 }
 
-// missing are those that have shipped here and are not alive.
+// missing returns the agents that have shipped records here and are not alive.
 func (m *mate) missing() (lost []*mate) {
 	for _, i := range m.store.Sources() {
 		if o := m.b.all()[i.Source.Instance[0]-1]; !m.view.Load().has(o) {
@@ -267,7 +266,7 @@ func (m *mate) missing() (lost []*mate) {
 	return lost
 }
 
-// inherit goes on with what a dead one had.
+// inherit takes over the hosts of a dead agent.
 func (m *mate) inherit(lost *mate) {
 	w, ctx, store := m.w.Load(), m.run, m.store
 	m.busy.Add(1)
@@ -313,7 +312,7 @@ func (m *mate) loses(lost string) {
 	}
 }
 
-// bar puts off the hosts of a lost one.
+// bar puts off the hosts of a lost agent.
 func (m *mate) bar(b barred) {
 	bars := append(slices.Clone(*m.bars.Load()), b)
 	m.bars.Store(&bars)
@@ -348,7 +347,7 @@ func (m *mate) end(p pause) {
 	m.ends = append(m.ends, p)
 }
 
-// gains is what an agent does when it hears of one that comes, or is back.
+// gains is what an agent does when it hears that an agent has joined or is back.
 func (m *mate) gains(name string) {
 	if slices.Contains(strings.Fields(m.view.Load().names), name) {
 		return
@@ -356,7 +355,7 @@ func (m *mate) gains(name string) {
 	m.sees(m.view.Load().with(m.b.mate(name)))
 	if bars := m.bars.Load(); bars != nil {
 		left := slices.DeleteFunc(slices.Clone(*bars), func(b barred) bool { return b.lost.name == name })
-		m.bars.Store(&left) // what is being taken over of it is taken over to the end
+		m.bars.Store(&left) // a takeover under way continues to the end
 	}
 	m.b.note("%s has gained %s", m.name, name)
 	if w := m.w.Load(); w != nil {
@@ -364,7 +363,7 @@ func (m *mate) gains(name string) {
 	}
 }
 
-// hear lets all agents but one hear of something, each in its time.
+// hear tells all agents but one of an event, each at its own time.
 func (b *band) hear(but *mate, do func(m *mate)) {
 	var heard sync.WaitGroup
 	for _, m := range b.living() {
@@ -389,8 +388,8 @@ func (b *band) living() (ms []*mate) {
 	return ms
 }
 
-// calm waits until all agents know of the dead, have taken over what these had,
-// and have shipped what they know.
+// calm waits until all agents know of the dead ones, have taken over their hosts, and have shipped
+// what they know.
 func (b *band) calm() {
 	for end := time.Now().Add(10 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		calm := true
@@ -418,7 +417,7 @@ func (b *band) calm() {
 	}
 }
 
-// finish is cluster.finish.
+// finish is like cluster.finish.
 func (b *band) finish() {
 	ctx := context.Background()
 	var before []uint64
@@ -459,7 +458,7 @@ func (b *band) finish() {
 	}
 }
 
-// enlist makes an agent, which has no process and no view yet.
+// enlist creates an agent without a process and without a view.
 func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
 	m := &mate{b: b, name: name, index: len(b.mates), mem: disk.NewMem(), turn: make(chan struct{}, 1),
 		changing: make(chan struct{}, 1), story: &story{

@@ -10,8 +10,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// BenchmarkSettle is the dispatcher's part of a page with 100 links of which
-// five are new: what bounds the pages a second of all workers together.
+// BenchmarkSettle measures the dispatcher's work for a page with 100 links, five of them new. This
+// work limits the pages per second of all workers together.
 func BenchmarkSettle(b *testing.B) {
 	s := &story{web: &textWeb{}}
 	s.frontier.HostDelay = -1

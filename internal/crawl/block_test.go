@@ -15,9 +15,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestBlockMoves blocks a host, and then an agent joins that owns the host from then
-// on. The block is there in force: nobody asks the host, and the new owner can unblock
-// it. When the new owner leaves, the old one crawls the host: it has no block left.
+// TestBlockMoves blocks a host; then an agent joins that owns the host. The block moves with the
+// host: nobody contacts the host, and the new owner can unblock it. When the new owner leaves, the
+// old one crawls the host, because its block is gone.
 func TestBlockMoves(t *testing.T) {
 	for _, b := range []blockMoves{
 		{name: "before it is found", block: 100 * time.Millisecond, join: time.Second},

@@ -20,8 +20,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// hookFS calls hook when a snapshot's file is created: after the journal's and
-// the archive's sync, and before the merge.
+// hookFS calls hook when a snapshot's file is created: after the sync of journal and archive, and
+// before the merge.
 type hookFS struct {
 	disk.FS
 	hook func()
@@ -36,8 +36,8 @@ func (h *hookFS) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, e
 	return h.FS.OpenFile(name, flag, perm)
 }
 
-// A payload that a checkpoint remembers is in the archive, whatever happens
-// when: else its URL, fetched again, would be a revisit of a record that is lost.
+// A payload that a checkpoint remembers is in the archive, whatever the order of events. Otherwise
+// its URL, when fetched again, would be a revisit of a lost record.
 func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disk.NewMem()
@@ -92,7 +92,7 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 	})
 }
 
-// responses counts the response records of the archive.
+// responses returns the number of response records in the archive.
 func responses(t *testing.T, fs disk.FS) (n int) {
 	es, err := fs.ReadDir(crawlDir + "/archive")
 	if err != nil {
@@ -116,7 +116,7 @@ func responses(t *testing.T, fs disk.FS) (n int) {
 	return n
 }
 
-// A visit at rest holds on to nothing of a page that took much memory.
+// A visit kept for reuse does not keep the memory of a large page.
 func TestVisitsAtRest(t *testing.T) {
 	c := New(Config{}, Parts{})
 	var m runtime.MemStats
@@ -132,7 +132,7 @@ func TestVisitsAtRest(t *testing.T) {
 	for i := range 2400 {
 		fmt.Fprintf(&b, "<a href=%d>", i)
 	}
-	var under []*visit // all at once
+	var under []*visit // all under way at once
 	for range 8 {
 		v := c.take(frontier.Task{})
 		parse.Parse(parse.Input{URL: u, ContentType: "text/html", Body: []byte(b.String())}, parse.Options{}, &v.page)

@@ -10,8 +10,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A clock that was set back while the journal was written, or between two runs of which both
-// are in it: what is left of a pause is counted from then on.
+// A clock that was set back, while the journal was written or between two runs in it: the rest of a
+// pause counts from then on.
 func TestPausesOverClockChanges(t *testing.T) {
 	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	f, err := frontier.Open(disk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
@@ -38,7 +38,7 @@ func TestPausesOverClockChanges(t *testing.T) {
 	}
 }
 
-// Journals of before have no time in which a span was written.
+// Older journals have no time at which a span was written.
 func TestSpan(t *testing.T) {
 	began := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	c := &Crawler{Parts: Parts{Tally: report.NewTally()}, earlier: time.Hour}
@@ -64,8 +64,8 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// What is left of a pause when a crawl goes on, by a clock that may have been set
-// since: never more than was left at the last request before.
+// The rest of a pause when a crawl continues, by a clock that may have been set since: never more
+// than at the last request.
 func TestPausesOverClockChange(t *testing.T) {
 	end := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC) // the last request
 	for _, c := range []struct {

@@ -16,15 +16,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A judge is what the second agents of all contents know together. It outlives
-// their processes.
+// A judge is the shared knowledge of the second agents of all contents. It survives their
+// processes.
 type judge struct {
 	c     *cluster
 	harsh bool // answers are late, or do not come
 
-	mu     sync.Mutex                 // guards what follows
-	firsts map[[20]byte]warc.Original // are durable
-	claims map[[20]byte]warc.Original // are not, yet
+	mu     sync.Mutex                 // guards the fields below
+	firsts map[[20]byte]warc.Original // durable
+	claims map[[20]byte]warc.Original // not durable yet
 	counts report.Contents
 }
 
@@ -34,10 +34,10 @@ func newJudge(c *cluster, harsh bool) *judge {
 	}
 }
 
-// A judged is the judge as one process sees it.
+// A judged is the judge as seen by one process.
 type judged struct {
 	*judge
-	dead  func() bool // the process was killed: the others hear nothing of it any more
+	dead  func() bool // the process was killed: its calls have no effect
 	mu    sync.Mutex  // guards local
 	local map[[20]byte]warc.Original
 }
@@ -46,7 +46,7 @@ func (j *judge) process(dead func() bool) *judged {
 	return &judged{judge: j, dead: dead, local: map[[20]byte]warc.Original{}}
 }
 
-// judgePatience is how long a page waits for another one to be durable.
+// judgePatience is how long a page waits until another one is durable.
 const judgePatience = 2 * time.Second
 
 func (j *judged) First(ctx context.Context, digest [20]byte, size int64,
@@ -56,7 +56,7 @@ func (j *judged) First(ctx context.Context, digest [20]byte, size int64,
 	j.counts.Bytes += size
 	j.judge.mu.Unlock()
 	for end := time.Now().Add(judgePatience); ; time.Sleep(50 * time.Millisecond) {
-		lost := 0 // 1: the question, 2: the answer
+		lost := 0 // 1: the question is lost, 2: the answer
 		if j.harsh {
 			time.Sleep(time.Duration(j.c.roll(400)) * time.Millisecond)
 			lost = j.c.roll(12)
@@ -84,7 +84,7 @@ func (j *judged) unanswered() (warc.Original, bool) {
 	return warc.Original{}, false
 }
 
-// known is what this process has archived.
+// known returns the page with a content that this process has archived.
 func (j *judged) known(digest [20]byte) (warc.Original, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -92,7 +92,7 @@ func (j *judged) known(digest [20]byte) (warc.Original, bool) {
 	return first, known
 }
 
-// ask says which page is durable, or whether another one is about to be.
+// ask returns the page that is durable, or reports that another page claims the content.
 func (j *judge) ask(digest [20]byte, page warc.Original) (first warc.Original, known, claimed bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -131,8 +131,8 @@ func (j *judge) Counts() report.Contents {
 	return j.counts
 }
 
-// A Planner has a duplicate fetched again, and is told whether it changed; the page
-// that was first stays the first. What is no duplicate any more is read.
+// A Planner has a duplicate fetched again, and learns whether it changed. The first page stays the
+// first. The crawl follows the links of a page that is no longer a duplicate.
 func TestDuplicatesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := newJudge(nil, false).process(func() bool { return false })
@@ -195,8 +195,8 @@ http://b.example/robots.txt robots=User-agent:_*;Disallow:
 	})
 }
 
-// A company is the other agents of one crawl: one that owns b.example, and one that
-// is the heir of all hosts. Each takes nothing until its time.
+// A company is the other agents of a crawl: the owner of b.example, and the heir of all hosts. Each
+// accepts nothing until its time.
 type company struct {
 	start               time.Time
 	pushesAt, shippedAt time.Duration
@@ -228,7 +228,7 @@ type oneHeir struct{}
 
 func (oneHeir) Heir(uint64) string { return "heir" }
 
-// A tablet notes when pages were said to be durable.
+// A tablet records when pages were reported as durable.
 type tablet struct {
 	*judged
 	start time.Time
@@ -241,13 +241,13 @@ func (n *tablet) Durable(digest [20]byte, page warc.Original) {
 	n.at[page.URL] = time.Since(n.start)
 }
 
-// With copies no page is named to other agents before its links are safe: those of
-// its own hosts with the heir, the others with their owner. Else the loss of its
-// agent would lose the links, and other pages with the content are not read for them.
+// With replication, other agents hear of a page only when its links are safe: links of own hosts at
+// the heir, other links at their owner. Otherwise the loss of the agent would lose the links,
+// because nobody reads them from duplicates of the page.
 func TestDurableWithLinks(t *testing.T) {
 	for _, c := range []struct {
 		name        string
-		push, ships time.Duration // when the others begin to take
+		push, ships time.Duration // when the other agents begin to accept
 	}{
 		{"the owner takes nothing", 5 * time.Second, 0},
 		{"the heir takes nothing", 0, 5 * time.Second},

@@ -12,16 +12,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A fate says what befalls a band.
+// A fate says which events happen to a band.
 type fate struct {
 	agents, deaths int
-	late           int  // of the agents: they come later
-	doubts         bool // agents are taken for dead that are not
+	late           int  // number of agents that join later
+	doubts         bool // agents are wrongly taken for dead
 	splits         int  // how often two halves take each other for dead
-	quiet          bool // one is taken for dead for a while when nothing is left to do
+	quiet          bool // one is taken for dead for a while when no work is left
 	harsh          bool
-	moves          bool // hosts do
-	ends           int  // of processes that come back, at most, of each agent
+	moves          bool // hosts move
+	ends           int  // at most, of processes that come back, for each agent
 	crashes        bool
 	tiny           bool
 }
@@ -85,13 +85,13 @@ func (f fate) play(t *testing.T, seed uint64) {
 			m.open()
 			time.Sleep(time.Duration(rng.IntN(1500)) * time.Millisecond)
 		}
-		b.calm() // the death of a second machine before that is not what two copies are for
+		b.calm() // two copies do not survive the death of two machines at once
 		time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
 		m := b.living()[rng.IntN(len(b.living()))]
 		m.end(pause{kill: true})
 		m.dead, m.mem = true, nil
 		b.hear(nil, func(o *mate) { o.loses(m.name) })
-		if f.ends > 0 && rng.IntN(2) == 0 { // an heir dies and comes back while it takes over
+		if f.ends > 0 && rng.IntN(2) == 0 { // an heir dies during a takeover and comes back
 			time.Sleep(time.Duration(rng.IntN(100)) * time.Millisecond)
 			o := b.living()[rng.IntN(len(b.living()))]
 			o.end(pause{kill: true})
@@ -119,7 +119,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 	b.check(web, f)
 }
 
-// check holds the server's view to coverage and repeats.
+// check checks coverage and repeats by the server's log.
 func (b *band) check(web randomWeb, f fate) {
 	visits := map[string][]request{}
 	for _, r := range b.web.told() {
@@ -139,13 +139,13 @@ func (b *band) check(web randomWeb, f fate) {
 			b.t.Errorf("%s is not reachable", u)
 		}
 		for i, r := range rs[1:] {
-			before := rs[i] // by whom it was fetched before
+			before := rs[i] // which agent fetched it before
 			if before.status == 503 {
 				continue
 			}
 			repeated++
 			if before.by != r.by && (f.late > 0 || f.doubts || f.splits > 0) {
-				continue // hosts are not handed over: what an owner has got it keeps
+				continue // hosts do not move: an owner keeps the links that it has
 			}
 			m := b.mate(before.by)
 			k := slices.IndexFunc(m.ends, func(p pause) bool { return p.at >= before.at && p.at <= r.at })
@@ -172,13 +172,13 @@ func deathModel(t *testing.T, n uint64, fateOf func(seed uint64) fate) {
 	models(t, n, func(t *testing.T, seed uint64) { fateOf(seed).play(t, seed) })
 }
 
-// TestDeath lets one of three agents die with its disk.
+// TestDeath: one of three agents dies with its disk.
 func TestDeath(t *testing.T) {
 	deathModel(t, 20, func(seed uint64) fate { return fate{agents: 3, deaths: 1, tiny: seed%4 == 3} })
 }
 
-// The same where calls and answers are lost, late and repeated, two of four die
-// one after the other, and the others have kills and power failures.
+// The same with calls and answers that are lost, late and repeated. Two of four agents die one
+// after the other, and the others have kills and power failures.
 func TestDeathModel(t *testing.T) {
 	deathModel(t, 30, func(seed uint64) fate {
 		return fate{agents: 3 + int(seed%2), deaths: 1 + int(seed%2), harsh: true, ends: int(seed / 2 % 3),
@@ -186,7 +186,7 @@ func TestDeathModel(t *testing.T) {
 	})
 }
 
-// The same where hosts move between agents.
+// The same with hosts that move between agents.
 func TestDeathMoves(t *testing.T) {
 	deathModel(t, 30, func(seed uint64) fate {
 		return fate{
@@ -196,8 +196,8 @@ func TestDeathMoves(t *testing.T) {
 	})
 }
 
-// The same where agents come late, so that hosts get other owners and heirs, and
-// where some are taken for dead for a while: no URL is lost.
+// The same with agents that join late, so that hosts get new owners and heirs, and with agents that
+// are taken for dead for a while. No URL is lost.
 func TestDeathAfterChange(t *testing.T) {
 	deathModel(t, 30, func(seed uint64) fate {
 		return fate{

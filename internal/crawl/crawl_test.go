@@ -20,8 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// play opens a story given as text; fn runs while the crawl does. It returns
-// when both have ended.
+// play opens a story given as text and runs fn beside the crawl. It returns when both have ended.
 func play(t *testing.T, text string, fs disk.FS, fn func(w *world, stop func())) (*world, error) {
 	t.Helper()
 	s := &story{text: text}
@@ -103,7 +102,7 @@ func TestIdleCrawlFlushesItsLogs(t *testing.T) {
 	})
 }
 
-// A log that cannot be written ends the crawl, busy or idle.
+// A log that cannot be written ends the crawl, whether it is busy or idle.
 func TestLogErrorsEndTheCrawl(t *testing.T) {
 	for _, name := range []string{"crawl.log", "events.jsonl", "skipped.jsonl"} {
 		for _, at := range []time.Duration{0, 10 * time.Second} {
@@ -126,7 +125,7 @@ func TestLogErrorsEndTheCrawl(t *testing.T) {
 	}
 }
 
-// zeroTTL answers are stale as soon as they are there.
+// The answers of zeroTTL expire at once.
 type zeroTTL struct {
 	Resolver
 	asked atomic.Int64
@@ -160,8 +159,8 @@ func TestAddressThatExpiresAtOnce(t *testing.T) {
 	})
 }
 
-// TestManyOverQuota finishes a long queue of a host that has had its pages,
-// while another host is asked in time.
+// TestManyOverQuota finishes a long queue of a host that has reached its page limit, while another
+// host is visited in time.
 func TestManyOverQuota(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
@@ -182,8 +181,8 @@ func TestManyOverQuota(t *testing.T) {
 	})
 }
 
-// TestManyDeadNames has more names without an answer than look-ups may be
-// under way; the host whose address is known does not wait for them.
+// TestManyDeadNames has more names without an answer than concurrent look-ups. The host whose
+// address is known does not wait for them.
 func TestManyDeadNames(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var b strings.Builder
@@ -212,8 +211,7 @@ func TestManyDeadNames(t *testing.T) {
 	})
 }
 
-// TestQueriesOverRuns meets a path's queries in two runs: they are counted as
-// in one.
+// TestQueriesOverRuns finds a path's queries in two runs. They count as in one run.
 func TestQueriesOverRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := disk.NewMem()

@@ -17,11 +17,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// onDisk is a seen that keeps hardly anything in RAM.
+// onDisk configures a seen-set that keeps almost nothing in RAM.
 var onDisk = keyset.Config{MemoryBytes: 1}
 
-// damage takes a bit from some of seen's files whose names begin so, so many
-// times at most, until what it returns is called.
+// damage flips a bit in some files of the seen-set with a name prefix, a limited number of times,
+// until the returned function is called.
 func (s *story) damage(rng *rand.Rand, times int, within time.Duration, files string) (end func()) {
 	ended, gone := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -68,8 +68,8 @@ func damageFiles(mem *disk.Mem, rng *rand.Rand, files string) {
 	}
 }
 
-// What is damaged is often found when a crawl asks whether it is over: there is
-// nothing to do but what seen holds back. That is not the end.
+// A crawl often finds damage when it checks whether it is over, with only held-back links left. It
+// must not end then.
 func TestDamagedWhenNothingElseIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 400

@@ -17,9 +17,8 @@ seed http://a.example/
 http://a.example/robots.txt robots=User-agent:_*;Disallow:
 `
 
-// A page that is visited again when its host is dropped is not asked for any
-// more: not after the look-up of its host, nor after a failure, nor when a
-// worker is free for it, nor by the next run.
+// A page that is to be visited again is not requested after its host is dropped: not after the
+// look-up of the host, nor after a failure, nor when a worker is free, nor by the next run.
 func TestDropAgain(t *testing.T) {
 	for _, c := range []struct {
 		name, web string
@@ -79,8 +78,8 @@ func TestDropAgain(t *testing.T) {
 	}
 }
 
-// Of three pages that are visited again by two workers, the one that waits at the
-// door is not begun after the drop of its host.
+// Two workers visit three pages again. The visit that waits for a worker does not begin after its
+// host is dropped.
 func TestDropAgainDuringIntake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := "delay 1s\nworkers 2\nslow-visits -1\n"
@@ -122,9 +121,8 @@ func TestDropAgainDuringIntake(t *testing.T) {
 	})
 }
 
-// A restart copies each of many drops and blocks once, and a checkpoint leaves
-// out the drops of which nothing is left, all but the last; so does the restart
-// after it.
+// A restart copies each of many drops and blocks once. A checkpoint omits all drops but the last
+// that no link needs any more, and so does the next restart.
 func TestManyDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recovered := func(n int) (bytes uint64) {

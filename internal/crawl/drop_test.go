@@ -14,7 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// countingFS counts what is read of files whose name has this in it.
+// countingFS counts the bytes read from files whose name contains a string.
 type countingFS struct {
 	disk.FS
 	name  string
@@ -39,7 +39,7 @@ func (f countingFile) ReadAt(p []byte, off int64) (int, error) {
 	return f.File.ReadAt(p, off)
 }
 
-// takeLinks takes in n links to each of two hosts.
+// takeLinks accepts n links to each of two hosts.
 func (w *world) takeLinks(t *testing.T, n int, name string) {
 	t.Helper()
 	for i := range n {
@@ -63,8 +63,8 @@ dns a.example 192.0.2.1
 dns b.example 192.0.2.2
 `
 
-// An order reads nothing of what waits, and no turn of the dispatcher handles
-// more links than a slice has, however many are dropped.
+// A command reads none of the waiting links, and no turn of the dispatcher handles more links than
+// a slice, however many are dropped.
 func TestOrderTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2000
@@ -116,8 +116,8 @@ func TestOrderTurns(t *testing.T) {
 	})
 }
 
-// Wherever a kill or a power failure meets a drop, the rest of the links is
-// dropped by the next run, and nothing else.
+// If a kill or a power failure interrupts a drop, the next run drops the rest of the links, and
+// nothing else.
 func TestDropGoesOn(t *testing.T) {
 	for seed := range uint64(40) {
 		synctest.Test(t, func(t *testing.T) {
@@ -198,8 +198,8 @@ func TestDropGoesOn(t *testing.T) {
 	}
 }
 
-// A link that is under way when its host is dropped is not tried again, and
-// nobody waits for the time at which it would be.
+// A link that is under way when its host is dropped is not retried, and nothing waits for the time
+// of the retry.
 func TestDropUnderWay(t *testing.T) {
 	for _, blocked := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -8,8 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Halves of keys that were added, put together anew, are not known, not even
-// while the dispatcher writes.
+// Combinations of halves of added keys are not known, not even while the dispatcher writes.
 func TestKnown(t *testing.T) {
 	const seed = 7
 	rng := rand.New(rand.NewPCG(seed, 0))
@@ -22,7 +21,7 @@ func TestKnown(t *testing.T) {
 		t.Error("an empty cache knows the zero key")
 	}
 	own := func(i int) weburl.Key { return weburl.Key{Host: hosts[i], Path: paths[i]} }
-	// All in one slot: the worst there is.
+	// All keys in one slot: the worst case.
 	k := own(0)
 	n.add(k)
 	if !n.has(k) {
@@ -54,7 +53,7 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// What the cache knows is a part of what was added.
+// All that the cache knows was added.
 func TestKnownIsNeverWrong(t *testing.T) {
 	var n known
 	rng := rand.New(rand.NewPCG(1, 2))

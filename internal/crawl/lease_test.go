@@ -13,7 +13,7 @@ import (
 // A testLease is one address, which is held until it is lost.
 type testLease struct {
 	mu           sync.Mutex      // guards all
-	held, gone   bool            // gone: no contact, nothing is to begin
+	held, gone   bool            // gone: no contact, so no request may begin
 	used         []time.Duration // when requests there ended
 	start        time.Time
 	quiet        []time.Duration
@@ -58,9 +58,9 @@ func (l *testLease) set(held, gone bool) {
 	l.held, l.gone = held, gone
 }
 
-// A visit whose lease is lost is cut off at once, and its page is the first to be
-// asked for when the lease comes again; the quiet time has begun with the cut.
-// One that waits for a worker meanwhile asks for nothing, and leaves no quiet time.
+// A visit whose lease is lost is cut off at once. Its page is the first to be requested when the
+// lease comes back, and the quiet time begins with the cut. A visit that waits for a worker
+// meanwhile sends no request and causes no quiet time.
 func TestLeaseLost(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &testLease{held: true, start: time.Now()}
@@ -85,7 +85,7 @@ http://c.example/ 200
 		s.frontier.Lease = l
 		s.with = func(r *Parts) error { r.Leases = l; return nil }
 		w, _, end := s.begin(t)
-		time.Sleep(5 * time.Second) // a.example/ and b.example/ are being answered, c's visit waits for a worker
+		time.Sleep(5 * time.Second) // requests to a.example/ and b.example/ are under way, c's visit waits for a worker
 		asked := len(s.web.told())
 		var point, other []uint64
 		w.tell(func(time.Time) { point, other = w.Frontier.Points("a.example"), w.Frontier.Points("c.example") })

@@ -16,9 +16,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Random accepts and finishes with checkpoints between them, whose parts are
-// tiny, so that they are kept, merged and dropped: what is pending, in which
-// order, and which keys there are is as in the model.
+// Random accepts and finishes with checkpoints between them. The parts are tiny, so that they are
+// kept, merged and dropped. Pending links, their order and the keys must agree with the model.
 func TestLedger(t *testing.T) {
 	defer func(s, l int64) { smallPart, largePart = s, l }(smallPart, largePart)
 	smallPart, largePart = 300, 1500
@@ -183,8 +182,7 @@ func checkLedger(t *testing.T, fs disk.FS, when string, accepted uint64, pending
 	}
 }
 
-// What was made in pieces comes together again, and a damaged set of numbers is
-// an error.
+// Pieces join to the original, and a damaged set of numbers is an error.
 func TestDone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	done := roaring64.New()

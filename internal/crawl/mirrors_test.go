@@ -22,12 +22,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// mirrorSeed is the page that the crawls of mirrors begin with.
+// mirrorSeed is the seed of the crawls of mirrors.
 const mirrorSeed = "http://m0.example/"
 
-// mirrorWeb writes down a web whose hosts mirror each other: pages of several hosts
-// have one content, with links to their own host and to others. If the web changes,
-// half of its pages have another content from their second request on.
+// mirrorWeb returns the text of a web whose hosts mirror each other: pages of several hosts have
+// the same content, with links to their own host and to others. If the web changes, half of its
+// pages have other content from their second request on.
 func mirrorWeb(rng *rand.Rand, changes bool) string {
 	const hosts, pages = 8, 6
 	host := func(h int) string { return fmt.Sprintf("http://m%d.example", h) }
@@ -47,7 +47,7 @@ func mirrorWeb(rng *rand.Rand, changes bool) string {
 	for h := range hosts {
 		fmt.Fprintf(&web, "dns m%d.example 192.0.2.%d\n", h, h+1)
 	}
-	original := map[[2]int]string{} // what the pages of the first half of the hosts have
+	original := map[[2]int]string{} // contents of the pages of the first half of the hosts
 	for h := range hosts {
 		for p := range pages {
 			words, mirrored := original[[2]int{h - hosts/2, p}]
@@ -69,15 +69,15 @@ func mirrorWeb(rng *rand.Rand, changes bool) string {
 	return web.String() + "\n"
 }
 
-// A capture is a record: of which page, and of when.
+// A capture identifies a record by its page and time.
 type capture struct{ url, date string }
 
-// A harvest is what the archives and logs of all agents have together.
+// A harvest is the content of the archives and logs of all agents together.
 type harvest struct {
-	whole    map[capture]string    // records in full: the digest of each
-	urls     map[string][]string   // by digest: the pages that are in full
-	links    map[string][]string   // of a page that is in full, by its URL and digest
-	revisits map[capture][2]string // digest, and which record it refers to
+	whole    map[capture]string    // full records, with their digests
+	urls     map[string][]string   // by digest: the pages archived in full
+	links    map[string][]string   // of a page archived in full, by its URL and digest
+	revisits map[capture][2]string // digest, and the record that it refers to
 	refers   map[capture]capture
 	last     map[string]report.Line // of each page
 }
@@ -149,8 +149,8 @@ func (h *harvest) readRecord(t *testing.T, rec *warc.Record) {
 	}
 }
 
-// readLog adds the lines of an agent's log. Of a page that was fetched again after
-// a kill the last line counts.
+// readLog adds the lines of an agent's log. For a page that was fetched again after a kill, the
+// last line counts.
 func (h *harvest) readLog(lines []report.Line) {
 	for _, l := range lines {
 		if strings.HasSuffix(l.URL, "/robots.txt") || l.Code != 200 {
@@ -168,9 +168,9 @@ func digestOf(l report.Line) string {
 	return "sha1:" + base32.StdEncoding.EncodeToString(l.Digest[:])
 }
 
-// check holds all agents to what they promise together: each content is in full in
-// an archive, each revisit refers to a record that is there and has its content, and
-// the links of pages that are no duplicates were followed, and no others.
+// check checks the invariants of all agents together. Each content is archived in full, and each
+// revisit refers to an existing record with its content. The links of all pages that are not
+// duplicates were followed, and no others.
 func (h *harvest) check(t *testing.T) {
 	t.Helper()
 	for c, r := range h.revisits {
@@ -206,8 +206,8 @@ func (h *harvest) check(t *testing.T) {
 	t.Logf("%d pages, %d contents, %d revisits", len(h.last), len(h.urls), len(h.revisits))
 }
 
-// checkOnce holds agents that nothing befell to more: they archive each content in
-// full once, and fetch no page that only duplicates name.
+// checkOnce has stricter checks for agents without faults: they archive each content in full once,
+// and fetch no page that only duplicates link to.
 func (h *harvest) checkOnce(t *testing.T) {
 	t.Helper()
 	for digest, urls := range h.urls {
@@ -230,11 +230,11 @@ func (h *harvest) checkOnce(t *testing.T) {
 	}
 }
 
-// A mirrorCrawl says what befalls agents that share out contents.
+// A mirrorCrawl says which faults happen to agents that share contents.
 type mirrorCrawl struct {
 	harsh   bool // answers are late or lost, and processes end
-	crashes bool // some by power failures
-	changes bool // pages are others when they are asked for again
+	crashes bool // some processes end by power failures
+	changes bool // pages have other content when they are requested again
 }
 
 func (m mirrorCrawl) run(t *testing.T, seed uint64) {
@@ -311,19 +311,19 @@ func mirrors(t *testing.T, n uint64, m mirrorCrawl) {
 	models(t, n, func(t *testing.T, seed uint64) { m.run(t, seed) })
 }
 
-// TestMirrors: of each content one page is archived in full, and its links are
-// followed; the others are revisits, and theirs are not.
+// TestMirrors: one page of each content is archived in full, and its links are followed. The others
+// are revisits, and their links are not followed.
 func TestMirrors(t *testing.T) { mirrors(t, 20, mirrorCrawl{}) }
 
-// The same where answers are late or lost and processes are killed: no content is
-// lost, and nothing that is named by a page that is no duplicate.
+// The same with late or lost answers and killed processes: no content is lost, and no link of a
+// page that is not a duplicate.
 func TestMirrorsModel(t *testing.T) { mirrors(t, 40, mirrorCrawl{harsh: true}) }
 
-// The same where pages change: the content that a page had before its agent was
-// killed, and that others refer to, is in an archive.
+// The same with pages that change: the content that a page had before its agent was killed, and
+// that other records refer to, is in an archive.
 func TestMirrorsModelChange(t *testing.T) { mirrors(t, 80, mirrorCrawl{harsh: true, changes: true}) }
 
-// The same where the power fails.
+// The same with power failures.
 func TestMirrorsModelPower(t *testing.T) {
 	mirrors(t, 80, mirrorCrawl{harsh: true, changes: true, crashes: true})
 }

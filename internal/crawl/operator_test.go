@@ -22,7 +22,7 @@ http://a.example/ http://b.example/ /1 /2 /3
 http://b.example/ http://a.example/4
 `
 
-// begin opens a story's crawl and runs it beside the test; end waits for its end.
+// begin opens a story's crawl and runs it in the background; end waits for its end.
 func (s *story) begin(t *testing.T) (w *world, cancel context.CancelFunc, end func() (Stop, error)) {
 	t.Helper()
 	s.parse(t)
@@ -40,8 +40,8 @@ func (s *story) begin(t *testing.T) (w *world, cancel context.CancelFunc, end fu
 	}
 }
 
-// A host that is blocked is left alone, also after a kill; a crawl that has no
-// other links ends, and goes on when the host is free again.
+// A blocked host gets no requests, also after a kill. A crawl without other links ends, and
+// continues when the host is unblocked.
 func TestBlockOverKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: orderedWeb}
@@ -113,14 +113,14 @@ func TestBlockOverKill(t *testing.T) {
 	})
 }
 
-// told is what w was asked for so far.
+// told returns the requests that w got so far.
 func (w *textWeb) told() []request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.asked)
 }
 
-// What was dropped is finished, and stays so.
+// Dropped links are finished, and stay finished.
 func TestDropOverKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: orderedWeb + "http://b.example/x 504\n", frontier: frontier.Config{}}
@@ -136,7 +136,7 @@ func TestDropOverKill(t *testing.T) {
 		if got, err := w.Drop(t.Context(), "b.example"); got != "b.example: 1 link dropped" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
-		synctest.Wait() // they are finished beside the crawl
+		synctest.Wait() // they are finished in the background
 		mem := w.kill(cancel)
 		end()
 		w.close()
@@ -158,8 +158,7 @@ func TestDropOverKill(t *testing.T) {
 	})
 }
 
-// A host that is blocked while its visit waits for a worker is not asked, nor is
-// one that is dropped.
+// A host that is blocked or dropped while its visit waits for a worker gets no request.
 func TestOrderDuringIntake(t *testing.T) {
 	t.Run("block", func(t *testing.T) { orderDuringIntake(t, (*world).Block, OnlyBlocked, 2) })
 	t.Run("drop", func(t *testing.T) { orderDuringIntake(t, (*world).Drop, Finished, 3) })
@@ -183,7 +182,7 @@ http://b.example/ slow=20s
 http://c.example/ slow=20s
 `}
 		w, _, wait := s.begin(t)
-		time.Sleep(5 * time.Second) // two of them are being asked
+		time.Sleep(5 * time.Second) // two of them are being visited
 		asked := map[string]bool{}
 		for _, r := range s.web.told() {
 			asked[r.host] = asked[r.host] || !strings.HasSuffix(r.url, "/robots.txt")
@@ -212,7 +211,7 @@ http://c.example/ slow=20s
 	})
 }
 
-// Whoever gives an order that takes long hears that it goes on.
+// If a command takes long, its caller learns that it continues.
 func TestLongOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: orderedWeb}
@@ -239,8 +238,8 @@ func TestLongOrder(t *testing.T) {
 	})
 }
 
-// A robots.txt that another host keeps for this one cannot be had while that
-// one is blocked; nobody waits for it for ever.
+// A robots.txt on another host cannot be fetched while that host is blocked. The URLs that need it
+// do not wait forever.
 func TestBlockedHostHasOthersRobots(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: `

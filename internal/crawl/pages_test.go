@@ -14,7 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A given collects what Pages was given.
+// A given collects the calls of Pages.
 type given struct {
 	mu    sync.Mutex // guards all below
 	pages []string   // status and URL
@@ -47,8 +47,8 @@ func manyHosts(t *testing.T, hosts int, settings string) *story {
 	return s
 }
 
-// Pages that do not return hold up the crawl: no more pages are fetched than there are
-// workers, however long it takes. When they return, the crawl goes on.
+// Calls of Pages that do not return stop the crawl: it fetches no more pages than there are
+// workers. When they return, the crawl continues.
 func TestPagesHoldUpTheCrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const workers = 3
@@ -102,8 +102,8 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 	})
 }
 
-// Pages is given the last response to each URL: pages, redirects and errors, with a
-// body only for pages, and the record is written before.
+// Pages gets the last response to each URL: pages, redirects and errors, with a body only for
+// pages. The archive has the record before.
 func TestPagesAreGivenTheLastResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: `
@@ -144,8 +144,8 @@ retries 1
 	})
 }
 
-// What Pages returns decides whether its URL is finished and whether the run stops. The
-// next run gives it all pages that the first has not finished, and no other.
+// The result of Pages decides whether its URL is finished and whether the run stops. The next run
+// gives it all pages that the first has not finished, and no other.
 func TestPagesStopTheRun(t *testing.T) {
 	for _, c := range []struct {
 		name     string
@@ -211,7 +211,7 @@ func TestPagesStopTheRun(t *testing.T) {
 	}
 }
 
-// resume goes on with the crawl on mem to its end.
+// resume continues the crawl on mem to its end.
 func (s *story) resume(t *testing.T, mem *disk.Mem) *world {
 	t.Helper()
 	w, err := s.open(mem)
@@ -226,8 +226,8 @@ func (s *story) resume(t *testing.T, mem *disk.Mem) *world {
 	return w
 }
 
-// A kill repeats the pages whose call had not returned or whose finish was not yet in
-// the journal, and no other: the rest is given exactly once.
+// A kill repeats the pages whose call had not returned, or whose finish was not yet in the journal.
+// All others are given exactly once.
 func TestPagesAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := manyHosts(t, 10, "workers 2\n")

@@ -16,9 +16,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// An agent with an older view sends a link to an agent that passes it on, and that is
-// killed with its disk before it could: the link is fetched all the same, whether the
-// owner had the passing agent's replica or could not be reached at all.
+// An agent with an older view sends a link to another agent, which must pass it on. That agent is
+// killed with its disk before it can. The link is fetched all the same, whether the owner had the
+// passing agent's replica or could not be reached at all.
 func TestPassedOn(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -30,7 +30,7 @@ func TestPassedOn(t *testing.T) {
 	}
 }
 
-// hostBetween returns a host that two views give to two agents.
+// hostBetween returns a host that belongs to different agents in two views.
 func hostBetween(older, newer *roster, byOlder, byNewer string) string {
 	for i := 0; ; i++ {
 		host := fmt.Sprintf("h%d.example", i)
@@ -81,7 +81,7 @@ func passedOn(t *testing.T, ships bool) {
 	}
 }
 
-// closes waits until the agents have ended and closes what they have open.
+// closes waits until the agents have ended, and closes their open files.
 func (b *band) closes() {
 	for _, m := range b.living() {
 		w := m.w.Load()
@@ -147,9 +147,9 @@ func TestGivenWithLinks(t *testing.T) {
 	})
 }
 
-// An agent takes the only other one for lost for some seconds. What it accepts in that
-// time has no heir. When the other one is back, it is told of that, too: else it would
-// be told that a page is finished, and lack a link of the page.
+// An agent takes the only other agent for lost for some seconds. What it accepts in that time has
+// no heir. When the other agent is back, it must get those records, too. Otherwise it could learn
+// that a page is finished, and lack a link of the page.
 func TestHeirIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		others := &heirs{
@@ -211,8 +211,8 @@ http://a.example/1
 	})
 }
 
-// openBoxes opens the outboxes of a crawl with copies: of links, of records and of
-// finishes that wait.
+// openBoxes opens the outboxes of a crawl with replication: of links, of records, and of waiting
+// finishes.
 func (s *story) openBoxes(boxes *[3]*outbox.Outbox) (err error) {
 	for i := range boxes {
 		dir := fmt.Sprintf("%s/state/outbox%d", crawlDir, i)
@@ -223,7 +223,7 @@ func (s *story) openBoxes(boxes *[3]*outbox.Outbox) (err error) {
 	return nil
 }
 
-// heirs is a company that can be away, and notes what it is told of URLs.
+// heirs is a company that can be absent, and records what it learns of URLs.
 type heirs struct {
 	*company
 	alone atomic.Bool

@@ -20,17 +20,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A randomWeb is a small web and what a crawl of it must come to.
+// A randomWeb is a small web and the expected result of its crawl.
 type randomWeb struct {
 	text     string
-	reach    map[string]bool          // URLs that a crawl from the seed meets
+	reach    map[string]bool          // URLs that a crawl from the seed finds
 	delays   map[string]time.Duration // Crawl-delay of hosts
-	response map[string]bool          // of those: which answer
+	response map[string]bool          // those of reach that answer
 	links    map[string][]string      // of each page
 }
 
-// newRandomWeb makes one of up to pages pages a host, most of which can be
-// reached if it is dense.
+// newRandomWeb creates a web with up to pages pages for each host. If it is dense, most pages can
+// be reached.
 func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
 	var b strings.Builder
 	w := randomWeb{reach: map[string]bool{}, delays: map[string]time.Duration{}, response: map[string]bool{}}
@@ -101,9 +101,8 @@ func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
 	return w
 }
 
-// TestRecoveryModel ends crawls of random webs at random instants, by signal,
-// kill and power failure, and holds the whole to what an undisturbed crawl
-// would have come to.
+// TestRecoveryModel ends crawls of random webs at random times, by signal, kill and power failure,
+// and compares the result with an undisturbed crawl.
 func TestRecoveryModel(t *testing.T) {
 	n := uint64(150)
 	if testing.Short() {
@@ -116,8 +115,7 @@ func TestRecoveryModel(t *testing.T) {
 	}
 }
 
-// The same with pages that are visited again: none of these visits is lost,
-// none is counted twice.
+// The same with pages that are visited again: no visit is lost or counted twice.
 func TestRecoveryModelAgain(t *testing.T) {
 	n := uint64(40)
 	if testing.Short() {
@@ -130,8 +128,8 @@ func TestRecoveryModelAgain(t *testing.T) {
 	}
 }
 
-// The same where seen has hardly any memory: nearly all of its keys are on disk,
-// and nearly all links are held back for a while.
+// The same with a seen-set that has hardly any memory: nearly all keys are on disk, and nearly all
+// links are held back for a while.
 func TestRecoveryModelHeld(t *testing.T) {
 	n := uint64(60)
 	if testing.Short() {
@@ -144,7 +142,7 @@ func TestRecoveryModelHeld(t *testing.T) {
 	}
 }
 
-// The same where bits of seen's runs are lost now and then.
+// The same with random bit errors in the runs of the seen-set.
 func TestRecoveryModelDamaged(t *testing.T) {
 	n := uint64(40)
 	if testing.Short() {
@@ -159,8 +157,8 @@ func TestRecoveryModelDamaged(t *testing.T) {
 	}
 }
 
-// The same where bits of the links that seen holds back are lost, or all of seen
-// while no process runs: a page may be missed then, but not in silence.
+// The same with bit errors in held-back links, or with a seen-set that is deleted while no process
+// runs. A page may be missed then, but it must be reported.
 func TestRecoveryModelLost(t *testing.T) {
 	n := uint64(40)
 	if testing.Short() {
@@ -177,17 +175,17 @@ func TestRecoveryModelLost(t *testing.T) {
 	}
 }
 
-// tiny is a seen with hardly any memory, whose filters say perhaps to some of
-// what is new, or to all of it.
+// tiny is a seen-set with hardly any memory. Its filters answer "perhaps" to some or all of the new
+// keys.
 func tiny(seed uint64) keyset.Config { return keyset.Config{MemoryBytes: 1 + int64(seed%2)<<6} }
 
-// A trial is a crawl with what goes wrong in it besides ends of runs.
+// A trial is a crawl with the faults besides ends of runs.
 type trial struct {
 	again   int // how often each page is visited again
 	seen    keyset.Config
-	damaged string // seen's files of which bits are lost now and then
+	damaged string // files of the seen-set that get bit errors at times
 	within  time.Duration
-	deleted bool // state/seen is, at a kill
+	deleted bool // state/seen is deleted at a kill
 }
 
 func (tr trial) run(t *testing.T, seed uint64) {
@@ -197,7 +195,7 @@ func (tr trial) run(t *testing.T, seed uint64) {
 	dense := sc.MemoryBytes > 0
 	pages, least := 12, time.Duration(0)
 	if dense {
-		pages, least = 60, 2*time.Second // for which all is quiet after a restart
+		pages, least = 60, 2*time.Second // how long nothing happens after a restart
 	}
 	web := newRandomWeb(rng, pages, dense)
 	s := &story{
@@ -291,9 +289,9 @@ func (tr trial) run(t *testing.T, seed uint64) {
 	}
 }
 
-// takes chooses of which files a crash takes what was not synced: a file system
-// may keep a later write to one file and lose an earlier one to another. nil is
-// for Mem to choose, down to parts of a write.
+// takes chooses the files that lose their unsynced writes in a crash: a file system may keep a
+// later write to one file and lose an earlier write to another. With nil, Mem chooses, even parts
+// of a write.
 func takes(rng *rand.Rand) func(name string) bool {
 	salt := rng.Uint64()
 	switch of := rng.IntN(8); of {
@@ -307,7 +305,7 @@ func takes(rng *rand.Rand) func(name string) bool {
 	return nil
 }
 
-// checkPace holds the server's view to politeness.
+// checkPace checks politeness by the server's log.
 func (s *story) checkPace(t *testing.T, web randomWeb) {
 	t.Helper()
 	last := map[string]request{}
@@ -334,7 +332,7 @@ func (s *story) checkPace(t *testing.T, web randomWeb) {
 	}
 }
 
-// checkVisits holds it to coverage and overlap.
+// checkVisits checks coverage and overlap by the server's log.
 func (s *story) checkVisits(t *testing.T, web randomWeb) {
 	t.Helper()
 	visits := map[string][]request{}
@@ -370,7 +368,7 @@ func (s *story) checkVisits(t *testing.T, web randomWeb) {
 	}
 }
 
-// endedBetween finds the first end of a run in a stretch of time.
+// endedBetween finds the first end of a run in a time range.
 func (s *story) endedBetween(from, to time.Duration) *pause {
 	for i := range s.pauses {
 		if p := &s.pauses[i]; p.at >= from && p.at <= to {

@@ -75,15 +75,15 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 	time.Sleep(3*time.Second + time.Duration(rng.IntN(3000))*time.Millisecond)
 	b.calm()
 	start := time.Now()
-	const before = 3 * time.Second // of what is done before the loss
+	const before = 3 * time.Second // events start this long before the loss
 	until := func(span [2]float64) time.Duration {
 		at := span[0] + rng.Float64()*(span[1]-span[0])
 		return before + time.Duration(at*float64(time.Second)) - time.Since(start)
 	}
 	perm := rng.Perm(3)
 	lost, other := b.all()[perm[0]], b.all()[perm[1]]
-	// The loss is noticed by an agent at its time, by one that has come since not
-	// before that.
+	// Each agent notices the loss at its own time, but an agent that has joined since does so only
+	// after joining.
 	notices := map[*mate]time.Duration{}
 	first := before + 4*time.Second + time.Duration(rng.IntN(2500))*time.Millisecond
 	for _, m := range b.all() {
@@ -122,7 +122,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 		mu.Unlock()
 		by := b.all()[perm[1+rng.IntN(2)]]
 		at(wait, func() {
-			// it is refused, or not answered
+			// the agent is refused, or gets no answer
 			for slices.Contains(strings.Fields(by.view.Load().names), name) || by.w.Load() == nil {
 				time.Sleep(200 * time.Millisecond)
 			}
@@ -162,9 +162,9 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 			other.change()
 			defer other.changed()
 			other.end(pause{})
-			grace := 5 * time.Second // agent.leaveGrace
+			grace := 5 * time.Second // leaveGrace of package node
 			if time.Since(start) > before {
-				grace = 20 * time.Second // agent.awayGrace
+				grace = 20 * time.Second // awayGrace of package node
 			}
 			var heard sync.WaitGroup
 			for _, o := range b.all() {
@@ -209,14 +209,14 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 	b.checkReplaced(web)
 }
 
-// change and changed enclose what changes its view or its process. (A mutex that
-// is held while its holder sleeps would stop the clock.)
+// change and changed enclose a change of the agent's view or process. (A mutex whose holder sleeps
+// would stop the virtual clock.)
 func (m *mate) change() { m.changing <- struct{}{} }
 
 func (m *mate) changed() { <-m.changing }
 
-// losesFor is what an agent does when it hears that another one has gone: it goes
-// on with its hosts after a grace, if that one is not back by then.
+// losesFor is what an agent does when it hears that another agent has gone: if that agent is not
+// back after a grace, it takes over its hosts.
 func (m *mate) losesFor(o *mate, grace time.Duration) {
 	before := m.view.Load()
 	m.bar(barred{o, before})
@@ -228,7 +228,7 @@ func (m *mate) losesFor(o *mate, grace time.Duration) {
 func (m *mate) inheritAfter(o *mate, grace time.Duration) {
 	w := m.w.Load()
 	if w == nil {
-		return // it finds out when it is back
+		return // it learns of the loss when it is back
 	}
 	w.ViewChanged()
 	ctx := m.run
@@ -249,7 +249,7 @@ func (m *mate) inheritAfter(o *mate, grace time.Duration) {
 	})
 }
 
-// meets is what an agent does when it hears of one that comes, or is back.
+// meets is what an agent does when it hears that an agent has joined or is back.
 func (m *mate) meets(o *mate) {
 	m.change()
 	defer m.changed()
@@ -273,7 +273,7 @@ func (m *mate) meets(o *mate) {
 	}
 }
 
-// checkReplaced holds the server's view to coverage and repeats.
+// checkReplaced checks coverage and repeats by the server's log.
 func (b *band) checkReplaced(web randomWeb) {
 	visits := map[string][]request{}
 	for _, r := range b.web.told() {

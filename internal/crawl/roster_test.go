@@ -13,15 +13,15 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A roster is a view: the names of those alive. others says of a name that
-// another machine has it by now, by the place of its mate. ring: they divide the
-// hosts by UbiCrawler's ring.
+// A roster is a view: the names of the living agents. others has the names that another machine has
+// taken over, with the place of its mate. If ring is true, they divide the hosts by UbiCrawler's
+// ring.
 type roster struct {
 	names, others string
 	ring          bool
 }
 
-// id is the place of the mate that has a name.
+// id returns the place of the mate with a name.
 func (r *roster) id(name string) int {
 	for _, o := range strings.Fields(r.others) {
 		if n, id, _ := strings.Cut(o, "="); n == name {
@@ -35,7 +35,7 @@ func (r *roster) id(name string) int {
 	return id
 }
 
-// with is the roster with a mate, in the place of another one of its name.
+// with returns the roster with a mate, in the place of another mate with the same name.
 func (r *roster) with(m *mate) *roster {
 	w := r.without(m.name)
 	names := append(strings.Fields(w.names), m.name)
@@ -53,7 +53,7 @@ func (r *roster) without(name string) *roster {
 	return &roster{strings.Join(names, " "), strings.Join(others, " "), r.ring}
 }
 
-// has says whether a mate is in it.
+// has reports whether a mate is in the roster.
 func (r *roster) has(m *mate) bool {
 	return slices.Contains(strings.Fields(r.names), m.name) && r.id(m.name) == m.index
 }
@@ -63,7 +63,7 @@ type barred struct {
 	before *roster // nil: of all hosts
 }
 
-// nearest are the agents of a host in its order.
+// nearest returns the agents in a host's order.
 func (r *roster) nearest(host uint64) []string {
 	names := strings.Split(r.names, " ")
 	if r.ring {
@@ -76,15 +76,15 @@ func (r *roster) nearest(host uint64) []string {
 	return names
 }
 
-// onRing says which half of the models divide hosts by the ring. The other
-// half does it by rendezvous hashing, without buckets.
+// onRing reports which half of the models divide hosts by the ring. The other half uses rendezvous
+// hashing without buckets.
 func onRing(seed uint64) bool { return seed/2%2 == 1 }
 
-// rings has the rings of agents that models have used, by their names.
+// rings has the rings that models have used, by the names of the agents.
 var rings sync.Map
 
-// ringOrder returns the agents in a host's order on a ring with few replicas, on
-// which the shares of agents differ much.
+// ringOrder returns the agents in a host's order on a ring with few replicas, on which the agents'
+// shares differ much.
 func ringOrder(names []string, host uint64) []string {
 	key := strings.Join(names, " ")
 	ring, ok := rings.Load(key)
@@ -120,7 +120,7 @@ func (h mateHeirs) Heir(host uint64) string {
 	return ""
 }
 
-// sees takes note of a view.
+// sees records a new view.
 func (m *mate) sees(v *roster) {
 	m.moves.Lock()
 	defer m.moves.Unlock()

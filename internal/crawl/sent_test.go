@@ -28,7 +28,7 @@ func TestSentRecord(t *testing.T) {
 	}
 }
 
-// Any bytes are read as numbers of accepts, or refused.
+// Any bytes are decoded as numbers of accepts, or refused.
 func FuzzSentRecord(f *testing.F) {
 	f.Add(appendSent(nil, []uint64{1, 2, 3, 900, 5}, false))
 	f.Add(appendSent(nil, []uint64{7}, true))
@@ -54,7 +54,7 @@ func FuzzSentRecord(f *testing.F) {
 	})
 }
 
-// A URL has two keys in seen, one where it is crawled and one elsewhere.
+// A URL has two keys in the seen-set: one at its owner, and one at other agents.
 func TestForeignKey(t *testing.T) {
 	u := weburl.MustParse("http://a.example/x")
 	k := u.Key()

@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
-// besides is a web of one honest host, whose pages are a chain, and of n hosts
-// that answer every request with the words.
+// besides returns a web of one honest host, whose pages are a chain, and of n slow hosts. robots and
+// page are the answers of the slow hosts in the words of a textWeb; empty means none.
 func besides(n int, robots, page string) string {
 	var b strings.Builder
 	b.WriteString("delay 1s\nseed http://honest.example/0\ndns honest.example 192.0.2.1\n")
@@ -33,8 +33,8 @@ func besides(n int, robots, page string) string {
 	return b.String()
 }
 
-// honestPages is how many pages of the honest host are asked for from second 40 to
-// second 160 of a crawl.
+// honestPages returns how many pages of the honest host are requested from second 40 to second 160
+// of a crawl.
 func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int) {
 	t.Helper()
 	s := &story{text: text}
@@ -82,14 +82,14 @@ func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int
 	return pages, most
 }
 
-// Slow hosts do not keep the workers from an honest one, in whatever way they send less
-// than receivingRate.
+// Slow hosts do not keep the workers from an honest host, in whichever way they send less than
+// receivingRate.
 func TestSlowHostsBesideAnHonestOne(t *testing.T) {
 	type web struct {
 		name         string
 		hosts        int
 		robots, page string
-		slow         int // as many are slow at once, at least
+		slow         int // at least as many are slow at once
 	}
 	webs := []web{
 		{"none", 0, "", "", 0},
@@ -116,12 +116,12 @@ func TestSlowHostsBesideAnHonestOne(t *testing.T) {
 	}
 }
 
-// If the line is what makes responses slow, more visits at once would make them
-// slower: the workers make as many as they can.
+// If the network makes responses slow, more visits at once would make them slower. So the workers
+// keep their visits as long as they can.
 func TestSlowLine(t *testing.T) {
 	for _, c := range []struct {
 		name, words string
-		slow        int // as many at most
+		slow        int // at most as many are slow at once
 	}{
 		{"one response after the other", "size=20000 line=60ms*1", 8},
 		{"all responses at once", "size=20000 line=3ms*20", 8},
@@ -169,12 +169,12 @@ func TestSlowVisitsAreBounded(t *testing.T) {
 	}
 }
 
-// The headers of slow visits take memory within the bound, too.
+// The headers of slow visits count towards the memory bound, too.
 func TestSlowHeadersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: besides(100, "", "slow=6s size=100000 drip-header=8s")}
 		s.parse(t)
-		// Room for 40 slow visits of which 10 have such a header.
+		// Memory for 40 slow visits, 10 of them with such a header.
 		s.cfg.Retries = -1
 		s.cfg.SlowBytes = 40*(slowBytes+fetch.SlowMemory) + 10*96<<10
 		w, err := s.open(disk.NewMem())
@@ -227,8 +227,8 @@ func TestStopWithSlowVisits(t *testing.T) {
 	})
 }
 
-// A robots.txt that is cut off for its time says nothing: what came of it may
-// allow what the rest forbids.
+// A robots.txt that is cut by the timeout does not count: its first part may allow what the rest
+// forbids.
 func TestCutRobotsIsUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: "retries 1\nseed http://a.example/\ndns a.example 192.0.2.1\n" +

@@ -10,20 +10,19 @@ import (
 	"time"
 )
 
-// cut says that nothing comes from one agent to another.
+// cut reports whether calls from one agent to another are lost.
 func (b *band) cut(from, to *mate) bool {
 	sides := b.apart.Load()
 	return sides != nil && (*sides)[from.name] != (*sides)[to.name]
 }
 
-// misses says that an agent is still taken for dead.
+// misses reports whether m still takes lost for dead.
 func (m *mate) misses(lost *mate) bool {
 	return slices.ContainsFunc(*m.bars.Load(), func(b barred) bool { return b.lost == lost })
 }
 
-// split lets the agents of two sides not reach each other for a while. Each takes
-// those of the other side for dead, one after the other, if it lasts, and hears in
-// its time that they are not.
+// split separates the agents of two sides for a while. If it lasts, each agent takes those of the
+// other side for dead, one after the other, and later learns that they are alive.
 func (b *band) split(rng *rand.Rand) {
 	time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
 	all := b.living()
@@ -74,8 +73,8 @@ func (b *band) split(rng *rand.Rand) {
 	}
 }
 
-// quiet waits until nobody has anything to do, and lets one be taken for dead for
-// a while, by agents that are making a checkpoint.
+// quiet waits until no agent has work. Then agents that are making a checkpoint take one agent for
+// dead for a while.
 func (b *band) quiet(rng *rand.Rand) {
 	for idle := false; !idle; time.Sleep(100 * time.Millisecond) {
 		idle = true
@@ -109,14 +108,14 @@ func (b *band) quiet(rng *rand.Rand) {
 	b.calm()
 }
 
-// TestQuiet lets hosts get other heirs where nobody has anything to do, or to
-// write: what is known of them is told all the same.
+// TestQuiet gives hosts new heirs while no agent has work or anything to write. The agents ship
+// what they know of the hosts all the same.
 func TestQuiet(t *testing.T) {
 	deathModel(t, 6, func(seed uint64) fate { return fate{agents: 3, quiet: true, moves: seed%2 == 1} })
 }
 
-// TestSplit lets agents take each other for dead that are not, while hosts move:
-// one alone, or both halves each other. No URL is lost, and all end.
+// TestSplit makes agents take living agents for dead while hosts move: a single one, or both halves
+// each other. No URL is lost, and all agents end.
 func TestSplit(t *testing.T) {
 	deathModel(t, 30, func(seed uint64) fate {
 		return fate{agents: 2 + int(seed%3), splits: 1 + int(seed/3%2), moves: true, harsh: seed%4 > 1,
@@ -124,7 +123,7 @@ func TestSplit(t *testing.T) {
 	})
 }
 
-// The same where one of them dies in the end.
+// The same if one of them dies at the end.
 func TestSplitDeath(t *testing.T) {
 	deathModel(t, 30, func(seed uint64) fate {
 		return fate{

@@ -16,12 +16,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A follower is a Strategy of one function.
+// A follower is a Strategy that consists of one function.
 type follower func(p *Page, l *weburl.Link) Choice
 
 func (f follower) Follow(p *Page, l *weburl.Link) Choice { return f(p, l) }
 
-// playWith plays a story's web with a strategy to its end.
+// playWith runs the crawl of a story with a strategy to its end.
 func playWith(t *testing.T, text string, st func() Strategy) (*story, *world) {
 	t.Helper()
 	s := &story{text: text, strategy: st}
@@ -30,8 +30,7 @@ func playWith(t *testing.T, text string, st func() Strategy) (*story, *world) {
 	return s, w
 }
 
-// Links are taken by their level, and within it in their order; those that are
-// not followed are not asked for.
+// Links are visited in the order of their levels. Links that are not followed are not requested.
 func TestLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		follow := func(p *Page, l *weburl.Link) Choice {
@@ -63,7 +62,7 @@ http://a.example/news1 /urgent /3
 		}
 		s.check(t, w)
 
-		// A kill changes nothing of it.
+		// A kill does not change that.
 		s = &story{text: s.text, strategy: s.strategy, pauses: []pause{{at: 4500 * time.Millisecond, kill: true}}}
 		s.parse(t)
 		w = s.run(t)
@@ -76,8 +75,8 @@ http://a.example/news1 /urgent /3
 	})
 }
 
-// A returner wants each page again, n times, every so often. It remembers the
-// number of visits, when the last one was and the print of its content.
+// A returner wants each page n more times, at regular intervals. It remembers the number of visits,
+// the time of the last one and the print of its content.
 type returner struct {
 	follower
 	n, every int // seconds
@@ -96,7 +95,7 @@ func (r *returner) Forget(host string, at time.Time) {
 	}
 }
 
-// forget wants d no more if its last visit was too early.
+// forget stops wanting d if its last visit was too early.
 func (r *returner) forget(d *returning) {
 	last := d.at.Add(-time.Duration(r.every) * time.Second)
 	if at, ok := r.forgot[d.link.URL.Host()]; ok && !d.at.IsZero() && last.Before(at) {
@@ -173,8 +172,8 @@ func (r *returner) Next(now time.Time) (*Wanted, time.Time, error) {
 
 func takeAll(*Page, *weburl.Link) Choice { return Take }
 
-// Pages come again; a page that did not change is told from one that did, by
-// the server's word or by its bytes, and counted and archived so.
+// Pages are visited again. The crawl tells unchanged pages from changed ones by the server's answer
+// or by their bytes, and counts and archives them accordingly.
 func TestAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := playWith(t, `
@@ -223,7 +222,7 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 	})
 }
 
-// records are the response and revisit records of a URL, without their content.
+// records returns the response and revisit records of a URL, without their content.
 func records(t *testing.T, fs disk.FS, url string) (out []warc.Record) {
 	t.Helper()
 	es, err := fs.ReadDir(crawlDir + "/archive")
@@ -250,8 +249,8 @@ func records(t *testing.T, fs disk.FS, url string) (out []warc.Record) {
 	return out
 }
 
-// A page that is visited again is not over its host's limit, and counts for
-// the crawl's.
+// A page that is visited again does not count for its host's limit, but counts for the crawl's
+// limit.
 func TestAgainAndLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, w := playWith(t, "host-page-limit 1\npage-limit 3\nseed http://a.example/\ndns a.example 192.0.2.1\n"+
@@ -286,7 +285,7 @@ func TestStateRoundTrip(t *testing.T) {
 	}
 }
 
-// A journal goes on with a condition that no server may see.
+// A journal continues with a condition that no server may see.
 func TestBadCondition(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: "seed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/\n"}
@@ -327,9 +326,9 @@ func (r *returner) PutOff(w *Wanted, until time.Time) error {
 	return fmt.Errorf("%s is put off and was not wanted", w.Link.URL)
 }
 
-// TestWhaleAgain: a host with far more pages that are due than it can be asked
-// for, and more than there is room for, does not keep another one waiting; nor
-// has it a pause itself, nor any of its pages none of the turns.
+// TestWhaleAgain: a host has far more due pages than it can answer, and more than there are places.
+// It does not keep another host waiting. It gets visits without a pause itself, and each of its
+// pages gets a turn.
 func TestWhaleAgain(t *testing.T) {
 	defer func(n int) { againMax = n }(againMax)
 	againMax = 40

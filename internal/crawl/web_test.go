@@ -90,7 +90,7 @@ func duration(t *testing.T, s string) time.Duration {
 	return d
 }
 
-// next takes the answer whose turn it is.
+// next returns the next answer in turn.
 func next(m map[string][]string, key string) string {
 	list := m[key]
 	if len(list) == 0 {
@@ -102,12 +102,12 @@ func next(m map[string][]string, key string) string {
 	return list[0]
 }
 
-// Lookup implements Resolver. An answer is good for a minute.
+// Lookup implements Resolver. An answer is valid for a minute.
 func (w *textWeb) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 	w.mu.Lock()
 	a := next(w.dns, host)
 	w.mu.Unlock()
-	time.Sleep(time.Duration(host[0]) * time.Microsecond) // in the same order always
+	time.Sleep(time.Duration(host[0]) * time.Microsecond) // so that the order is always the same
 	switch a {
 	case "", "nxdomain":
 		return dns.Answer{}, fmt.Errorf("%s: %w", host, dns.ErrNotFound)
@@ -126,8 +126,8 @@ func (w *textWeb) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 	return ans, nil
 }
 
-// dialer opens connections for one run of the crawler; dead says that its
-// process has been killed.
+// dialer opens connections for one run of the crawler. dead reports that its process has been
+// killed.
 func (w *textWeb) dialer(by string,
 	dead func() bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(_ context.Context, _, addr string) (net.Conn, error) {
@@ -179,7 +179,7 @@ func (w *textWeb) serve(c net.Conn, ip, by string) {
 	}
 }
 
-// waits waits for d. It reports whether the crawler still is there.
+// waits waits for d. It reports whether the crawler is still connected.
 func waits(c net.Conn, d time.Duration) bool {
 	c.SetReadDeadline(time.Now().Add(d))
 	_, err := c.Read(make([]byte, 1))
@@ -187,7 +187,7 @@ func waits(c net.Conn, d time.Duration) bool {
 	return errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-// answer returns the status; 0 if the connection is of no more use.
+// answer returns the status, or 0 if the connection cannot be used any more.
 func (w *textWeb) answer(c net.Conn, url, words string) int {
 	status, head, size := 200, "", 0
 	piece, pieces := time.Duration(0), 1
@@ -280,8 +280,7 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 	return status
 }
 
-// carry puts a piece on the line, and says how long it takes until it has come
-// through.
+// carry puts a piece on the line, and returns the time until it has arrived.
 func (w *textWeb) carry(piece time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,8 +291,7 @@ func (w *textWeb) carry(piece time.Duration) time.Duration {
 	return time.Until(w.free)
 }
 
-// requests lists what was asked for and when, in an order that does not
-// depend on the scheduler.
+// requests lists the requests and their times, in an order that does not depend on the scheduler.
 func (w *textWeb) requests() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -7,7 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A sketch has all that was added, and takes few others for the same.
+// A sketch reports all added keys, and few others.
 func TestSketch(t *testing.T) {
 	const n = 10_000
 	rng := rand.New(rand.NewPCG(1, 2))
@@ -38,7 +38,7 @@ func TestSketch(t *testing.T) {
 	}
 }
 
-// A key that was inherited is read as it was written, and nothing else is one.
+// An inherited key is decoded as it was encoded, and no other bytes are accepted.
 func TestInheritedRecord(t *testing.T) {
 	k := weburl.MustParse("http://a.example/x").Key()
 	b := appendKeys(nil, []weburl.Key{k})
