@@ -194,7 +194,7 @@ type finding struct {
 	at      string   // the address of an agent that admits this one; empty: none does
 	crawl   rpc.ID   // the crawl of that agent
 	ourself []string // addresses that are this agent's own
-	again   []string // names of remembered agents that also look for the others
+	again   []string // remembered agents that also look for the others; empty: name unknown
 	smaller bool     // one of these names is smaller than ours
 	held    error    // our name belongs to an agent that does not answer; nil: it is free
 	last    error    // the last failure; nil: no contact failed
@@ -423,8 +423,8 @@ func (c *membership) say(format string, args ...any) {
 // its death may not be noticed yet.
 const nameHeld = "name-held"
 
-// notYet is the reason of a temporary refusal: the agent has not met the others yet, and has no
-// hosts of the crawl with which it could continue alone.
+// notYet is the reason of a temporary refusal: the agent has not begun to crawl, so it cannot
+// continue alone. It waits for the others itself.
 const notYet = "newcomer"
 
 // untenanted reports whether the refusal is about a name that no agent uses, as far as this agent
