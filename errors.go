@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -15,7 +16,8 @@ var (
 	// ErrOptions means that an option has a value that it cannot have. The text says which
 	// option, and what would be right. Nothing was fetched.
 	ErrOptions = errors.New("bad options")
-	// ErrInUse means that another crawl, in this process or another one, uses Options.Dir.
+	// ErrInUse means that another call of Crawl, in this process or in another one, uses
+	// Options.Dir.
 	ErrInUse = errors.New("the directory is in use")
 	// ErrDiskFull means that there is no room for the crawl's files. Make room and call Crawl
 	// again: nothing is lost.
@@ -88,8 +90,16 @@ var optionOf = map[string]string{
 	"--workers":      "Options.Workers",
 }
 
-// inOptions puts the names of options in the place of flags.
+// adviceFor says in terms of Options what an error's text advises in terms of the program.
+var adviceFor = strings.NewReplacer(
+	"give at least one URL, or a file of URLs with --seeds", "give at least one URL in Options.Seeds",
+	"remove --listen", "set Options.Cluster to nil",
+	"continue it with its --name and --listen", "continue it with Options.Cluster, with the agent's Name and Listen",
+)
+
+// inOptions replaces flags by the names of options, and advice that a program cannot follow.
 func inOptions(text string) string {
+	text = adviceFor.Replace(text)
 	return flag.ReplaceAllStringFunc(text, func(f string) string {
 		if option, ok := optionOf[f]; ok {
 			return option

@@ -37,6 +37,17 @@ func TestFlagsAreOptions(t *testing.T) {
 	if found < 20 {
 		t.Errorf("only %d flags were found", found)
 	}
+	for from, want := range map[string]string{
+		"no seeds: give at least one URL, or a file of URLs with --seeds": "no seeds: give at least one URL in Options.Seeds",
+		"--strategy walk runs on a single agent; remove --listen": "Options.Strategy walk runs on a single agent; " +
+			"set Options.Cluster to nil",
+		"an agent of a cluster: continue it with its --name and --listen": "an agent of a cluster: continue it with " +
+			"Options.Cluster, with the agent's Name and Listen",
+	} {
+		if got := inOptions(from); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
 	if got, want := inOptions("--site-delay -1s: give --contact; see --new-flag"),
 		"Options.Delay -1s: give Options.Contact; see --new-flag"; got != want {
 		t.Errorf("got %q, want %q", got, want)

@@ -43,8 +43,8 @@ type Options struct {
 	// ErrStop, Crawl begins no more calls and cancels the requests under way. The next call
 	// of Crawl for Dir fetches their URLs again, and that of a page with an error.
 	//
-	// ctx is done when the context of Crawl is done, or when the crawl ends early. If OnPage
-	// then returns ctx's error, the next call of Crawl for Dir fetches the page again. A panic
+	// ctx is done when the context of Crawl is done. At a limit or another early end, ctx is
+	// done when Crawl has waited 30 s for the running calls. If OnPage then returns ctx's error, the next call of Crawl for Dir fetches the page again. A panic
 	// in OnPage ends the program, like a panic in any goroutine.
 	OnPage func(ctx context.Context, p *Page) error
 	// Callbacks is the maximum number of calls of OnPage at a time. Zero means 1, so OnPage
@@ -70,7 +70,9 @@ type Options struct {
 	PageLimit, HostPageLimit int64
 	// SizeLimit is the maximum number of bytes received, over all calls. Zero means no limit.
 	SizeLimit int64
-	// TimeLimit is the maximum duration of one call. Zero means no limit.
+	// TimeLimit is the maximum duration of one call. Zero means no limit. When it is reached,
+	// Crawl begins no more requests and waits up to 30 s for the requests under way and the
+	// running calls of OnPage. Then it cancels their contexts.
 	TimeLimit time.Duration
 
 	// Delay is the quiet time between the end of a response and the next request to the same
@@ -98,9 +100,9 @@ type Options struct {
 	AllowPrivate bool
 	// Proxy is an http, socks5 or socks5h URL. Nil connects directly.
 	Proxy *url.URL
-	// DNS are name servers as host or host:port. Empty means those of the machine.
+	// DNS lists name servers, each as host or host:port. Empty means those of the machine.
 	DNS []string
-	// ConnectTo are rules HOST:PORT:ADDR:PORT as curl's --connect-to.
+	// ConnectTo lists rules HOST:PORT:ADDR:PORT, as for curl's --connect-to.
 	ConnectTo []string
 	// RootCAs are the authorities that sign certificates. Nil means those of the machine.
 	RootCAs *x509.CertPool
@@ -117,10 +119,11 @@ type Options struct {
 type Scope struct {
 	// Kind is how far from its seeds the crawl goes. Zero means SeedHosts.
 	Kind ScopeKind
-	// Include are regular expressions in Go's syntax. If there are any, a link must match at
-	// least one; embeds need not. They match anywhere in the canonical URL.
+	// Include lists regular expressions in Go's syntax. They match anywhere in the canonical
+	// URL. If the list is not empty, a link must match at least one of them; embeds need not.
 	Include []string
-	// Exclude are such expressions of which none may match.
+	// Exclude lists regular expressions like those of Include. A URL that matches one of them
+	// is outside the scope.
 	Exclude []string
 	// MaxDepth is the maximum number of links from a seed. Zero means no limit.
 	MaxDepth int
@@ -150,13 +153,13 @@ const (
 // machine of its own. All agents have the same Options except Dir and the Cluster's Name,
 // Listen, Keys and Capacity. Each agent crawls its own hosts, and its OnPage gets their pages.
 type Cluster struct {
-	// Name is this agent's, different from all others'.
+	// Name is the name of this agent. It must differ from the names of all other agents.
 	Name string
 	// Listen is the IP address and port at which the other agents reach this one, such as
 	// 192.0.2.1:7470. Without Keys it must be loopback.
 	Listen string
-	// Join are such addresses of other agents, of which one must answer. If Join is empty or
-	// begins with Listen, this agent begins the cluster.
+	// Join lists the Listen addresses of other agents. One of them must answer. If Join is
+	// empty, or if its first address is Listen, this agent starts the cluster.
 	Join []string
 	// Keys is the directory that the command "orbweaver cluster keys" made for this agent.
 	Keys string

@@ -31,7 +31,7 @@ type Result struct {
 // A FailedSeed is a seed, or a URL that a seed redirected to, that brought no response.
 type FailedSeed struct {
 	URL string
-	// Reason says why, in words for people. It may hold text of others.
+	// Reason says why, in words for people. It may contain text that a server sent.
 	Reason string
 }
 

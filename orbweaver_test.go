@@ -471,7 +471,7 @@ func TestBadOptions(t *testing.T) {
 		set  func(*orbweaver.Options)
 	}{
 		{"Options.Dir", func(o *orbweaver.Options) { o.Dir = "" }},
-		{"no seeds", func(o *orbweaver.Options) { o.Seeds = nil }},
+		{"give at least one URL in Options.Seeds", func(o *orbweaver.Options) { o.Seeds = nil }},
 		{"seed", func(o *orbweaver.Options) { o.Seeds = []string{"ftp://a.example/"} }},
 		{"Options.Contact", func(o *orbweaver.Options) { o.Contact = "" }},
 		{"Options.Contact", func(o *orbweaver.Options) { o.Contact = "me" }},
@@ -489,6 +489,15 @@ func TestBadOptions(t *testing.T) {
 		{"Options.Scope.Exclude", func(o *orbweaver.Options) { o.Scope.Exclude = []string{"."} }},
 		{"Max", func(o *orbweaver.Options) {
 			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Min: 2, Max: 1})
+		}},
+		{"Min 1000h0m0s and Max 720h0m0s", func(o *orbweaver.Options) {
+			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Min: 1000 * time.Hour})
+		}},
+		{"Min 1h0m0s and Max 1m0s", func(o *orbweaver.Options) {
+			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Max: time.Minute})
+		}},
+		{"Min -1h0m0s", func(o *orbweaver.Options) {
+			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Min: -time.Hour})
 		}},
 		{"Rounds", func(o *orbweaver.Options) {
 			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Rounds: -1})
@@ -572,7 +581,8 @@ func TestInUse(t *testing.T) {
 	o := local(t, serve(t, site.ServeHTTP)+"/0")
 	second := o
 	o.OnPage = func(ctx context.Context, _ *orbweaver.Page) error {
-		if _, err := orbweaver.Crawl(ctx, second); !errors.Is(err, orbweaver.ErrInUse) {
+		if _, err := orbweaver.Crawl(ctx, second); !errors.Is(err, orbweaver.ErrInUse) ||
+			!strings.Contains(err.Error(), "in use by this process") {
 			t.Errorf("a second crawl: %v", err)
 		}
 		return nil

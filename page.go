@@ -45,7 +45,7 @@ type Page struct {
 	// FetchedAt is when the request was sent.
 	FetchedAt time.Time
 	// Duplicate says that the archive already has the same content, at this or another URL.
-	// In a cluster that shares out contents, such a page has no Links.
+	// In a cluster with the Partition "hash", such a page has no Links.
 	Duplicate bool
 	// Again says that the strategy Recrawl fetched the page again.
 	Again bool

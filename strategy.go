@@ -85,9 +85,11 @@ func Recrawl(o RecrawlOptions) Strategy {
 		FollowFunc: func(*Page, Link) Choice { return Take },
 		open:       func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenRecrawl(at, cfg) },
 		check: func(*Options) error {
+			least, most := or(o.Min, time.Hour), or(o.Max, 30*24*time.Hour)
 			switch {
-			case o.Min < 0 || o.Max < 0 || o.Max > 0 && o.Max < o.Min:
-				return badOption("RecrawlOptions: Min %s, Max %s: not negative, and Max not below Min", o.Min, o.Max)
+			case least < 0 || most < least:
+				return badOption("RecrawlOptions.Min %s and Max %s: give durations above 0, Max not below Min; "+
+					"the defaults are 1h and 720h", least, most)
 			case o.Rounds < 0:
 				return badOption("RecrawlOptions.Rounds %d is negative; 0 is no limit", o.Rounds)
 			}

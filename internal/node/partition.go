@@ -2,6 +2,8 @@ package node
 
 import (
 	"fmt"
+	"strconv"
+	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 )
@@ -117,11 +119,22 @@ func (c *Cluster) sameMethod(dir, begun string) error {
 	if begun == "" {
 		begun = PartitionRendezvous
 	}
-	if now := c.method(); now != begun {
-		return configErrorf(
-			"--partition %s: the crawl in %s divides its hosts by %s, and by %s nearly all of them would "+
-				"move; resume it with the --partition and --kappa that it began with, or begin anew with --overwrite",
-			c.partition(), dir, begun, now)
+	if c.method() == begun {
+		return nil
 	}
-	return nil
+	partition, kappa, ring := strings.Cut(begun, ", kappa ")
+	with := "--partition " + partition
+	if ring {
+		with += " --kappa " + kappa
+	}
+	given, advice := "--partition "+c.partition(), "with "+with
+	if ring && c.partition() == PartitionRing {
+		given = fmt.Sprintf("--kappa %d", c.kappa())
+		advice = "with --kappa " + kappa
+		if kappa == strconv.Itoa(placement.Replicas) {
+			advice = "without --kappa"
+		}
+	}
+	return configErrorf("%s: the crawl in %s began with %s, and a change would move nearly all hosts; "+
+		"resume %s, or start again with --overwrite", given, dir, with, advice)
 }

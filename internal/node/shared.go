@@ -23,8 +23,8 @@ import (
 func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	rules := a.rules(seeds)
 	if _, walk := a.parts.Strategy.(*strategy.Walk); walk {
-		return nil, configErrorf("--strategy walk runs on a single agent, because another agent cannot continue a " +
-			"walk; remove --listen")
+		return nil, configErrorf("--strategy walk runs on a single agent, because another agent cannot continue " +
+			"a walk; remove --listen")
 	}
 	_, token, err := a.cfg.Identity()
 	if err != nil {

@@ -219,6 +219,27 @@ func TestMethod(t *testing.T) {
 			}
 		}
 	}
+	for _, c := range []struct {
+		given       Cluster
+		begun, want string
+	}{
+		{Cluster{Partition: "ring", Kappa: 30}, "ring, kappa 200", "--kappa 30: the crawl in c began with " +
+			"--partition ring --kappa 200, and a change would move nearly all hosts; resume without --kappa, or " +
+			"start again with --overwrite"},
+		{Cluster{Partition: "ring"}, "ring, kappa 30", "--kappa 200: the crawl in c began with --partition ring " +
+			"--kappa 30, and a change would move nearly all hosts; resume with --kappa 30, or start again with " +
+			"--overwrite"},
+		{Cluster{}, "ring, kappa 200", "--partition rendezvous: the crawl in c began with --partition ring " +
+			"--kappa 200, and a change would move nearly all hosts; resume with --partition ring --kappa 200, or " +
+			"start again with --overwrite"},
+		{Cluster{Partition: "ring"}, "", "--partition ring: the crawl in c began with --partition rendezvous, and " +
+			"a change would move nearly all hosts; resume with --partition rendezvous, or start again with " +
+			"--overwrite"},
+	} {
+		if err := c.given.sameMethod("c", c.begun); err == nil || err.Error() != c.want {
+			t.Errorf("%q: got\n%v, want\n%s", c.begun, err, c.want)
+		}
+	}
 	if err := cs[0].sameMethod("crawl", ""); err != nil {
 		t.Errorf("an old crawl: %v", err)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -41,7 +42,11 @@ func lock(fs FS, name string) (io.Closer, error) {
 
 // lockedBy returns ErrLocked with the process id in content, the bytes of the lock file. content is untrusted.
 func lockedBy(content []byte) error {
-	if pid, err := strconv.Atoi(strings.TrimSpace(string(content))); err == nil && pid > 0 {
+	pid, err := strconv.Atoi(strings.TrimSpace(string(content)))
+	switch {
+	case err == nil && pid == os.Getpid():
+		return fmt.Errorf("%w by this process; wait until it has closed the directory, or use another one", ErrLocked)
+	case err == nil && pid > 0:
 		return fmt.Errorf("%w by process %d; stop that process or use another directory", ErrLocked, pid)
 	}
 	return ErrLocked

@@ -50,7 +50,11 @@ func (f *flags) measure(out io.Writer, crawls bool, e lab.Experiment) error {
 			t.Width = w
 		}
 	}
-	err = lab.Do(ctx, e, t, f.dir())
+	dir, err := f.dir()
+	if err != nil {
+		return err
+	}
+	err = lab.Do(ctx, e, t, dir)
 	switch {
 	case errors.Is(err, lab.ErrNoGraph) || errors.Is(err, lab.ErrGroup):
 		return &usageError{err.Error()}
@@ -61,18 +65,19 @@ func (f *flags) measure(out io.Writer, crawls bool, e lab.Experiment) error {
 }
 
 // dir returns the folder for the results. A quick run does not overwrite the commented
-// results in docs/lab.
-func (f *flags) dir() string {
+// results in docs/lab. Outside a checkout there is no docs/lab, and the error is a *usageError.
+func (f *flags) dir() (string, error) {
 	switch {
 	case f.Out != "":
-		return f.Out
+		return f.Out, nil
 	case f.Quick:
-		return filepath.Join(os.TempDir(), "orbweaver-lab")
+		return filepath.Join(os.TempDir(), "orbweaver-lab"), nil
 	}
 	if root := checkout(); root != "" {
-		return filepath.Join(root, "docs", "lab")
+		return filepath.Join(root, "docs", "lab"), nil
 	}
-	return filepath.Join("docs", "lab")
+	return "", usageErrorf("no folder for the results: the working directory is not in a checkout of orbweaver; " +
+		"name a folder with --out")
 }
 
 // checkout returns the root folder of the orbweaver source that contains the working
