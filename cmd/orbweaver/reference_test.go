@@ -255,6 +255,21 @@ func TestReferenceMetrics(t *testing.T) {
 // next heading of the same level. With no heading it reads the tables of the whole page.
 func pageTable(t *testing.T, page, heading string) [][2]string {
 	t.Helper()
+	var rows [][2]string
+	for line := range strings.Lines(pageSection(t, page, heading)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		rows = append(rows, [2]string{cells[1], cells[2]})
+	}
+	return rows
+}
+
+// pageSection reads the text below a heading, up to the next heading of the same level. With no
+// heading it reads the whole page.
+func pageSection(t *testing.T, page, heading string) string {
+	t.Helper()
 	b, err := os.ReadFile(filepath.Join("../../docs/reference", page))
 	if err != nil {
 		t.Fatal(err)
@@ -268,15 +283,7 @@ func pageTable(t *testing.T, page, heading string) [][2]string {
 		level, _, _ := strings.Cut(heading, " ")
 		text, _, _ = strings.Cut(rest, "\n"+level+" ")
 	}
-	var rows [][2]string
-	for line := range strings.Lines(text) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 4 || !strings.Contains(cells[1], "`") {
-			continue
-		}
-		rows = append(rows, [2]string{cells[1], cells[2]})
-	}
-	return rows
+	return text
 }
 
 var inCode = regexp.MustCompile("`([^`]+)`")
