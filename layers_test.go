@@ -11,12 +11,15 @@ import (
 	"go/token"
 	"io"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -67,7 +70,7 @@ var layers = func() map[string]int {
 // testHelpers may be imported by the tests of any package.
 var testHelpers = []string{"internal/testweb", "internal/testweb/walk", "internal/testkit/testseed"}
 
-// A listed package is what go list says of one.
+// A listed holds the answer of go list for one package.
 type listed struct {
 	ImportPath, Dir                    string
 	Imports, TestImports, XTestImports []string
@@ -115,8 +118,115 @@ func packages(t *testing.T) []listed {
 	return ps
 }
 
+// TestLayersPicture compares the map of layers with the picture in DESIGN.md.
+func TestLayersPicture(t *testing.T) {
+	b, err := os.ReadFile("DESIGN.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, text, ok := strings.Cut(string(b), "\n## Layers\n")
+	_, text, ok2 := strings.Cut(text, "```\n")
+	text, _, ok3 := strings.Cut(text, "```")
+	if !ok || !ok2 || !ok3 {
+		t.Fatal("DESIGN.md has no picture of the layers")
+	}
+	drawn := picture(text)
+	for p, layer := range layers {
+		if got, ok := drawn[p]; !ok || got != layer {
+			t.Errorf("%s is in layer %d; draw it there in DESIGN.md (drawn: %v, in layer %d)", p, layer, ok, got)
+		}
+	}
+	for p := range drawn {
+		if _, ok := layers[p]; !ok {
+			t.Errorf("DESIGN.md draws %s, which has no layer", p)
+		}
+	}
+}
+
+// roots are the packages whose names in the picture have no slash, and are no words of its sentences.
+var roots = []string{".", "lab", "e2e"}
+
+// picture reads the layer of each package from the picture in DESIGN.md. A number begins a layer. A
+// word with a slash is a package, and so are the roots. A word that ends in a slash is a folder; all
+// words behind it, up to a colon or the next word with a slash, are packages in it.
+func picture(text string) map[string]int {
+	drawn := map[string]int{}
+	layer := -1
+	for line := range strings.Lines(text) {
+		folder := ""
+		for i, w := range strings.Fields(line) {
+			if n, err := strconv.Atoi(w); err == nil && i == 0 {
+				layer = n
+				continue
+			}
+			name := strings.TrimSuffix(w, ":")
+			switch {
+			case strings.HasSuffix(w, "/"):
+				folder = w
+				continue
+			case strings.Contains(name, "/") || slices.Contains(roots, name):
+				folder = ""
+				drawn[name] = layer
+			case folder != "":
+				drawn[folder+name] = layer
+			}
+			if name != w {
+				break
+			}
+		}
+	}
+	return drawn
+}
+
+func TestPictureIsRead(t *testing.T) {
+	got := picture("10 e2e  stories\n2  one job each:\n   a/b/  c  d: words\n   a/x  words  a/y\n1  .  the library\n")
+	want := map[string]int{"e2e": 10, "a/b/c": 2, "a/b/d": 2, "a/x": 2, "a/y": 2, ".": 1}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// TestNamedPackages checks that "package x" in a comment names a package of ours, or one that the
+// file's module imports.
+func TestNamedPackages(t *testing.T) {
+	known := map[string]bool{}
+	for _, p := range packages(t) {
+		known[path.Base(p.ImportPath)] = true
+		for _, imports := range [][]string{p.Imports, p.TestImports, p.XTestImports} {
+			for _, i := range imports {
+				known[path.Base(i)] = true
+			}
+		}
+	}
+	named := regexp.MustCompile(`(\w*)\W*\bpackage\s+([a-z][a-z0-9]*)\b`)
+	for _, f := range sources(t) {
+		known[f.ast.Name.Name] = true
+	}
+	for _, f := range sources(t) {
+		if ast.IsGenerated(f.ast) {
+			continue
+		}
+		for _, group := range f.ast.Comments {
+			for _, m := range named.FindAllStringSubmatch(group.Text(), -1) {
+				if !known[m[2]] && !slices.Contains(determiners, strings.ToLower(m[1])) {
+					t.Errorf("%s: a comment names package %s, which is not there", f.name, m[2])
+				}
+			}
+		}
+	}
+}
+
+// determiners stand before "package" where the word after it is not a name.
+var determiners = []string{"a", "an", "the", "this", "that", "each", "every", "no", "one", "any",
+	"which", "own", "other"}
+
 func TestImportsFall(t *testing.T) {
 	ps := packages(t)
+	for p := range layers {
+		if !slices.ContainsFunc(ps, func(l listed) bool { return l.name() == p }) {
+			t.Errorf("the map gives %s a layer, but there is no such package: delete it", p)
+		}
+	}
 	if len(ps) < 3 {
 		t.Fatalf("go list found only %d packages", len(ps))
 	}
@@ -307,7 +417,7 @@ func unbreakable(f source) map[int]bool {
 	}
 }
 
-// TestFilesAreShort: a house ages when one file swallows the rest.
+// TestFilesAreShort checks that no file grows so long that it swallows the rest of its package.
 func TestFilesAreShort(t *testing.T) {
 	const limit = 600
 	for _, f := range sources(t) {

@@ -16,8 +16,8 @@ func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 		return a.prepareCluster(seeds)
 	}
 	if _, err := a.fs.Stat(a.dir(identityFile)); err == nil {
-		return configErrorf("the crawl in %s belongs to an agent of a cluster: continue it with its --name and --listen",
-			a.cfg.Dir)
+		return configErrorf("the crawl in %s belongs to an agent of a cluster: "+
+			"continue it with its --name and --listen", a.cfg.Dir)
 	}
 	return nil
 }

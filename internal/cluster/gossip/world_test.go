@@ -220,7 +220,7 @@ func (a *agent) open() {
 	a.w.mu.Unlock()
 }
 
-// hello is the call that package exchange makes.
+// hello is the call that package rpc makes.
 func (a *agent) hello(ctx context.Context, addr string) error {
 	w := a.w
 	w.mu.Lock()

@@ -1,7 +1,7 @@
 // Package rpc answers: how do agents call one another, and who may?
 //
 //	Client -> Peer -> one HTTP/2 connection, mutual TLS 1.3 -> Listener -> Server -> Handlers
-//	                                                            `-> gossip, for package member
+//	                                                            `-> gossip, for package gossip
 //
 // One port serves everything. TCP carries the calls (Connect, protobuf, zstd) and the streams of
 // gossip; UDP carries the packets of gossip. ALPN distinguishes calls from streams, and without
