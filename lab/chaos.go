@@ -23,6 +23,9 @@ import (
 // ErrChaos reports that a story showed what no story may show.
 var ErrChaos = errors.New("a story failed")
 
+// ErrPlan reports that Chaos.Plan is not a plan.
+var ErrPlan = errors.New("not a plan")
+
 // Chaos asks: does a crawl keep its promises, whatever fails?
 //
 // It tells random stories of package sim, of single agents and of clusters, in worker
@@ -421,11 +424,11 @@ func (x *Chaos) rerun(ctx context.Context, t *Trial, ws *workers) error {
 	if b, err := os.ReadFile(text); err == nil {
 		text = string(b)
 	} else if !strings.HasPrefix(strings.TrimSpace(text), "{") {
-		return fmt.Errorf("plan: %w", err)
+		return fmt.Errorf("--plan %s: %w and no file that can be read: %w", text, ErrPlan, err)
 	}
 	plan, err := sim.Parse(text)
 	if err != nil {
-		return err
+		return fmt.Errorf("--plan %s: %w: %w", x.Plan, ErrPlan, err)
 	}
 	t.print("%s", plan)
 	done := t.step("the story, %d times", reruns)

@@ -153,7 +153,8 @@ func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usag
 			"links are popped, resolved, done and pushed in turn, in virtual time, with %d workers, 100 ms a fetch, "+
 			"a delay of 2 s, and of 0.5 s for addresses and registered domains, of which each host has its own. "+
 			"Every link that comes out is checked: once, and in its host's order. "+
-			"*Fairness*: the frontier in virtual time, %d workers, 100 ms a fetch, a delay of 1 s. The ceiling is "+
+			"*Fairness*: the frontier in virtual time, %d workers, 100 ms a fetch, a delay of 1 s. "+
+			"A whale is one host with a million links; a crowd is a million hosts with one link each. The ceiling is "+
 			"what politeness and the workers allow: the sum of 1/(delay + fetch) over hosts (or addresses) that have "+
 			"work, and as long as there are some that were never asked, or more than the workers can do, "+
 			"workers/fetch.",

@@ -14,7 +14,7 @@ type shapeFlags struct {
 	CloseEach bool           `help:"${testweb_close_each}" group:"Speed"`
 	Bandwidth *cli.Bandwidth `help:"${testweb_bandwidth}" placeholder:"RATE" group:"Speed"`
 	Latency   time.Duration  `help:"${testweb_latency}" placeholder:"D" group:"Speed"`
-	ShapePer  string         `help:"${testweb_shape_per}" enum:"all,client" default:"all" placeholder:"WHO" group:"Speed"`
+	ShapePer  string         `help:"${testweb_shape_per}" enum:"all,client" default:"all" placeholder:"KIND" group:"Speed"`
 }
 
 // shape turns the flags into testweb's configuration.

@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"os/exec"
 	"strings"
@@ -18,7 +17,7 @@ type ChaosCmd struct {
 	Seed       uint64        `placeholder:"N" help:"${chaos_seed}"`
 	For        time.Duration `placeholder:"D" help:"Tell stories for D (default: until --stories are told)."`
 	Stories    int           `placeholder:"N" help:"Tell N stories at most (default: 60, no limit with --for)."`
-	Alone      float64       `default:"0.3333333333" placeholder:"SHARE" help:"Share of stories of a single agent, from 0 to 1 (default: a third)."`
+	Alone      *float64      `placeholder:"SHARE" help:"Share of stories of a single agent, from 0 to 1 (default: a third)."`
 	Append     string        `placeholder:"FILE" help:"${chaos_append}"`
 	Plan       string        `placeholder:"FILE|JSON" help:"Tell the story of this plan 20 times, and say how often it fails."`
 	Keep       string        `placeholder:"DIR" help:"${chaos_keep}"`
@@ -43,11 +42,15 @@ What people write below the marker in chaos.md stays.`
 
 // Run runs the experiment.
 func (c *ChaosCmd) Run(out io.Writer) error {
+	alone := 0.3333333333 // a third; with another value the seeds would have other stories
+	if c.Alone != nil {
+		alone = *c.Alone
+	}
 	switch {
 	case c.For < 0 || c.Stories < 0 || c.Jobs < 0:
 		return usageErrorf("--for, --stories and --jobs: give values above 0")
-	case !(c.Alone >= 0 && c.Alone <= 1):
-		return usageErrorf("--alone %v: give a share from 0 to 1", c.Alone)
+	case !(alone >= 0 && alone <= 1):
+		return usageErrorf("--alone %v: give a share from 0 to 1", alone)
 	case c.Plan != "" && (c.For > 0 || c.Stories > 0 || c.Append != ""):
 		return usageErrorf("--plan repeats one story; remove --for, --stories and --append")
 	}
@@ -65,14 +68,14 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 	add(c.Quick, "%s", "--quick")
 	add(c.For > 0, "--for %s", c.For)
 	add(c.Stories > 0, "--stories %d", c.Stories)
-	add(math.Abs(c.Alone-1.0/3) > 1e-9, "--alone %g", c.Alone)
+	add(c.Alone != nil, "--alone %g", alone)
 	add(c.Append != "", "--append %s", c.Append)
 	if c.Append == "" {
 		add(c.Seed > 0, "--seed %d", c.Seed)
 	}
 	f := flags{Quick: c.Quick, Seed: c.Seed, Out: c.Out}
 	return f.measure(out, false, &lab.Chaos{
-		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: c.Alone, Append: c.Append, Keep: c.Keep, Jobs: c.Jobs,
+		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: alone, Append: c.Append, Keep: c.Keep, Jobs: c.Jobs,
 		Plan: c.Plan, Profiles: c.CPUProfile, Commit: commit(), Again: again,
 	})
 }

@@ -41,7 +41,7 @@ type commands struct {
 	Freshness  FreshnessCmd  `cmd:"" help:"${freshness}"`
 	Scaling    ScalingCmd    `cmd:"" help:"${scaling}"`
 	Chaos      ChaosCmd      `cmd:"" help:"${chaos}"`
-	Bare       BareCmd       `cmd:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
+	Bare       BareCmd       `cmd:"" passthrough:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
 
 	Web           WebCmd           `cmd:"" hidden:"" help:"Serve the web of an experiment."`
 	SeenStore     SeenStoreCmd     `cmd:"" hidden:"" help:"Run one store of the experiment seen."`

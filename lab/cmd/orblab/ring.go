@@ -10,9 +10,9 @@ import (
 // RingCmd implements "orblab ring".
 type RingCmd struct {
 	flags
-	Hosts  int64 `placeholder:"N" help:"Divide up to N hosts (default: 10000000, quick 200000)."`
-	Agents int64 `placeholder:"N" help:"Divide them among up to N agents (default: 1000, quick 100)."`
-	Sets   int64 `placeholder:"N" help:"Try N sets of agent names (default: 50, quick 5)."`
+	Hosts  *int64 `placeholder:"N" help:"Divide up to N hosts (default: 10000000, quick 200000)."`
+	Agents *int64 `placeholder:"N" help:"Divide them among up to N agents (default: 1000, quick 100)."`
+	Sets   *int64 `placeholder:"N" help:"Try N sets of agent names (default: 50, quick 5)."`
 }
 
 // Help explains the result.
@@ -27,13 +27,23 @@ hosts move.
 // Run runs the experiment.
 func (c *RingCmd) Run(out io.Writer) error {
 	bad := usageErrorf
-	switch {
-	case c.Hosts < 0 || c.Agents < 0 || c.Sets < 0:
-		return bad("--hosts, --agents and --sets: give values above 0")
-	case c.Hosts > 1e9:
-		return bad("--hosts %d is too large; give at most a billion", c.Hosts)
-	case c.Agents == 1 || c.Agents > 1000:
-		return bad("--agents %d: give a number from 2 to 1000", c.Agents)
+	x := &lab.Ring{}
+	for _, f := range []struct {
+		name        string
+		given       *int64
+		least, most int64
+		to          *int64
+	}{
+		{"hosts", c.Hosts, 1, 1e9, &x.Hosts},
+		{"agents", c.Agents, 2, 1000, &x.Agents},
+		{"sets", c.Sets, 1, 1e6, &x.Sets},
+	} {
+		if f.given == nil {
+			continue
+		}
+		if *f.to = *f.given; *f.to < f.least || *f.to > f.most {
+			return bad("--%s %d: give a number from %d to %d", f.name, *f.to, f.least, f.most)
+		}
 	}
 	again := "orblab ring"
 	add := func(told bool, format string, value any) {
@@ -43,8 +53,9 @@ func (c *RingCmd) Run(out io.Writer) error {
 	}
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
-	add(c.Hosts > 0, "--hosts %d", c.Hosts)
-	add(c.Agents > 0, "--agents %d", c.Agents)
-	add(c.Sets > 0, "--sets %d", c.Sets)
-	return c.measure(out, false, &lab.Ring{Hosts: c.Hosts, Agents: c.Agents, Sets: c.Sets, Again: again})
+	add(x.Hosts > 0, "--hosts %d", x.Hosts)
+	add(x.Agents > 0, "--agents %d", x.Agents)
+	add(x.Sets > 0, "--sets %d", x.Sets)
+	x.Again = again
+	return c.measure(out, false, x)
 }

@@ -19,7 +19,7 @@ type ThroughputCmd struct {
 	Agent []string `placeholder:"[NAME=]FILE" sep:"none" help:"${agent}"`
 
 	Hosts      int64         `placeholder:"N" help:"${throughput_hosts}"`
-	PagesMean  float64       `default:"20" placeholder:"X" help:"Generate N pages per host on average."`
+	PagesMean  float64       `default:"20" placeholder:"NUMBER" help:"Generate N pages per host on average."`
 	Runs       int           `placeholder:"N" help:"Measure each program N times (default: 3, quick 1)."`
 	Duration   time.Duration `placeholder:"D" help:"${duration}"`
 	Only       []string      `placeholder:"KIND" help:"Serve the web only in these ways: ${kinds}."`
