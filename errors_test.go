@@ -38,7 +38,8 @@ func TestFlagsAreOptions(t *testing.T) {
 		t.Errorf("only %d flags were found", found)
 	}
 	for from, want := range map[string]string{
-		"no seeds: give at least one URL, or a file of URLs with --seeds": "no seeds: give at least one URL in Options.Seeds",
+		"no seeds: give at least one URL, or a file of URLs with --seeds": "no seeds: give at least one URL in " +
+			"Options.Seeds",
 		"--strategy walk runs on a single agent; remove --listen": "Options.Strategy walk runs on a single agent; " +
 			"set Options.Cluster to nil",
 		"an agent of a cluster: continue it with its --name and --listen": "an agent of a cluster: continue it with " +

@@ -43,9 +43,10 @@ type Options struct {
 	// ErrStop, Crawl begins no more calls and cancels the requests under way. The next call
 	// of Crawl for Dir fetches their URLs again, and that of a page with an error.
 	//
-	// ctx is done when the context of Crawl is done. At a limit or another early end, ctx is
-	// done when Crawl has waited 30 s for the running calls. If OnPage then returns ctx's error, the next call of Crawl for Dir fetches the page again. A panic
-	// in OnPage ends the program, like a panic in any goroutine.
+	// ctx is done when the context of Crawl is done, or when another call of OnPage ends the
+	// crawl. If the crawl ends by a limit, Crawl waits up to 30 s for the running calls; then
+	// ctx is done. If OnPage then returns ctx's error, the next call of Crawl for Dir fetches
+	// the page again. A panic in OnPage ends the program, like a panic in any goroutine.
 	OnPage func(ctx context.Context, p *Page) error
 	// Callbacks is the maximum number of calls of OnPage at a time. Zero means 1, so OnPage
 	// needs no locks.
