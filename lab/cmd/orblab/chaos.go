@@ -74,6 +74,9 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 		add(c.Seed > 0, "--seed %d", c.Seed)
 	}
 	f := flags{Quick: c.Quick, Seed: c.Seed, Out: c.Out}
+	if c.Plan != "" && c.Out == "" {
+		f.Out = os.TempDir() // no results are written
+	}
 	return f.measure(out, false, &lab.Chaos{
 		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: alone, Append: c.Append, Keep: c.Keep, Jobs: c.Jobs,
 		Plan: c.Plan, Profiles: c.CPUProfile, Commit: commit(), Again: again,
