@@ -85,7 +85,7 @@ type CrawlCmd struct {
 	WARCSize   cli.ByteSize `name:"warc-size" help:"${warc_size}" default:"1GB" placeholder:"BYTES" group:"Output"`
 
 	Name      string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
-	Capacity  float64  `help:"${capacity}" default:"1" placeholder:"NUMBER" group:"Cluster"`
+	Capacity  float64  `help:"${capacity}" default:"1" placeholder:"N" group:"Cluster"`
 	Partition string   `help:"${partition}" default:"rendezvous" placeholder:"KIND" group:"Cluster"`
 	Kappa     *int     `help:"${kappa}" placeholder:"N" group:"Cluster"`
 	Replicas  int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
