@@ -2,11 +2,9 @@ package e2e
 
 import (
 	"context"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -125,50 +123,4 @@ func TestPolitenessOverKills(t *testing.T) {
 		t.Errorf("%s", v)
 	}
 	t.Logf("%d kills, %d wishes of servers lost in them", len(kills), excused)
-}
-
-// The judge of all this must be able to see what it never sees in the other
-// tests: a client in a hurry breaks every promise.
-func TestHurryIsSeen(t *testing.T) {
-	weighs(t, 1)
-	sites := politeHosts(24)
-	web := serve(t, testweb.Config{Sites: sites, Promise: promise(100 * time.Millisecond)})
-	client := &http.Client{Transport: &http.Transport{DialContext: web.DialContext}, Timeout: 5 * time.Second}
-	defer client.CloseIdleConnections()
-	var all sync.WaitGroup
-	for _, u := range []string{
-		"http://plain-0.example/", "http://plain-0.example/1", "http://slow.example/1", "http://slow.example/2",
-		"http://slow.example/3",
-		"http://secret.example/private/1", "http://secret.example/13", "http://patient.example/1",
-		"http://patient.example/2",
-		"http://shared-0.example/", "http://shared-1.example/", "http://h0.family.example/",
-		"http://h1.family.example/",
-		"http://asks-429.example/2", "http://asks-429.example/3", "http://asks-429.example/private/1",
-	} {
-		all.Go(func() {
-			for range 6 {
-				if resp, err := client.Get(u); err == nil {
-					resp.Body.Close()
-				}
-			}
-		})
-	}
-	all.Wait()
-	r := web.Report()
-	for _, kind := range []string{"gap", "concurrent", "connections", "robots", "retry-after"} {
-		if r.ViolationCount[kind] == 0 {
-			t.Errorf("no violation of kind %q was seen: %v", kind, r.ViolationCount)
-		}
-	}
-	by := map[string]bool{}
-	for _, v := range r.Violations {
-		if v.Kind == "gap" {
-			by[v.By] = true
-		}
-	}
-	for _, g := range []string{"host", "address", "site"} {
-		if !by[g] {
-			t.Errorf("no gap by %s was seen", g)
-		}
-	}
 }

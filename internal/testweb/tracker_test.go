@@ -132,6 +132,9 @@ func TestViolations(t *testing.T) {
 		"User-agent: orbweaver\nCrawl-delay: 1000\nDisallow: /private\nAllow: /private/open\n"
 	pages := Pages(map[string]string{"/": "home", "/private/x": "x", "/private/open": "o"})
 	w := serving(t, Config{Promise: Promise{HostDelay: time.Hour}, Sites: []Site{
+		{Host: "shared-0.example", Addr: "127.9.9.9", Handler: pages},
+		{Host: "shared-1.example", Addr: "127.9.9.9", Handler: pages},
+		{Host: "h0.family.example", Handler: pages}, {Host: "h1.family.example", Handler: pages},
 		{Host: "a.example", Handler: pages}, {Host: "robots.example", Robots: robots, Handler: pages},
 		{Host: "busy.example", Handler: pages,
 			Rules: []Rule{{Path: "/", First: 1, Status: 429, RetryAfter: 100 * time.Second}}},
@@ -154,6 +157,16 @@ func TestViolations(t *testing.T) {
 	get(t, c, "http://a.example/")
 	get(t, c, "http://a.example/private/x")
 	check("gap", 1, "gap host a.example http://a.example/private/x at")
+
+	w.Reset(Promise{AddrDelay: time.Hour})
+	get(t, c, "http://shared-0.example/")
+	get(t, c, "http://shared-1.example/")
+	check("gap", 1, "gap address 127.9.9.9")
+
+	w.Reset(Promise{SiteDelay: time.Hour})
+	get(t, c, "http://h0.family.example/")
+	get(t, c, "http://h1.family.example/")
+	check("gap", 1, "gap site family.example")
 
 	w.Reset(Promise{})
 	get(t, c, "http://robots.example/robots.txt")

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -230,6 +231,7 @@ type Verdict struct {
 	// By the own account of all agents that were not killed: their pages, the URLs that they
 	// know, and the bytes that they sent to heirs.
 	Pages, Unique, Shipped int64
+	Contents               report.Contents // if the plan has Mirrors: some sums over the summaries
 }
 
 // Bad says whether the story shows what no story may show.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 )
@@ -99,6 +100,7 @@ type Plan struct {
 	Kappa     int           `json:",omitempty"` // of --partition ring; zero means its default
 	Capacity  float64       `json:",omitempty"` // of agents that join; zero means 1
 	Addresses int64         `json:",omitempty"` // that all hosts share in turn; zero: see gen.Spec
+	Mirrors   bool          `json:",omitempty"` // some hosts and pages are copies of others; see holdings
 	PageLimit int64         `json:",omitempty"` // of all agents together; zero: none
 	TimeLimit time.Duration `json:",omitempty"` // of each agent; zero: none
 	Latency   time.Duration // between agents, one way
@@ -181,10 +183,15 @@ func Random(seed uint64) Plan {
 	case 1:
 		p.Partition = "ring"
 	}
-	return p.withFaults(rng, []Kind{
+	p = p.withFaults(rng, []Kind{
 		Kill, Kill, Power, Lose, Replace, Old, KillAll, Full, Stop, Leave, Join, Join, Cut, OneWay, Lossy, Slow,
 		NoDNS, NoWeb, Clock,
 	})
+	// A lost archive has contents that are nowhere else.
+	p.Mirrors = p.Partition == "hash" && !slices.ContainsFunc(p.Faults, func(f Fault) bool {
+		return slices.Contains([]Kind{Lose, Replace, Old, Full}, f.Kind)
+	})
+	return p
 }
 
 // RandomAlone returns the plan of a single agent that follows from a seed.

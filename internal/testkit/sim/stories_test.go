@@ -30,6 +30,7 @@ func TestNamedStories(t *testing.T) {
 	shared := Plan{ // many hosts share addresses and sites
 		Seed: 32, Agents: 3, Hosts: 45, Pages: 20, Delay: 120 * time.Millisecond, Addresses: 15,
 	}
+	mirrors := Plan{Seed: 41, Agents: 3, Hosts: 30, Pages: 20, Partition: "hash", Mirrors: true}
 	with := func(p Plan, fs ...Fault) Plan { p.Faults = fs; return p }
 	onRing := func(p Plan) Plan { p.Partition, p.Kappa = "ring", 20; return p }
 	spare := func(p Plan, n int) Plan { p.Spare = n; return p }
@@ -56,6 +57,13 @@ func TestNamedStories(t *testing.T) {
 		}}},
 		{"no fault, ring", onRing(long), bound{more: divided}},
 		{"no fault, hash", Plan{Seed: 4, Agents: 3, Partition: "hash"}, bound{}},
+		{"no fault, mirrors", mirrors, bound{more: questions}},
+		{"each killed, mirrors", with(mirrors, Fault{Kind: Kill, Agent: 1, At: 0.1, For: ms(300)},
+			Fault{Kind: Kill, Agent: 2, At: 0.3, For: ms(300)}, Fault{Kind: Kill, Agent: 3, At: 0.5, For: ms(300)}),
+			bound{twice: 40, lost: true}},
+		{"power failure, mirrors", with(mirrors, Fault{Kind: Power, Agent: 2, At: 0.2, For: 20 * s}), bound{twice: 40}},
+		{"join and death, mirrors", with(spare(agents(mirrors, 2), 1), Fault{Kind: Join, Agent: 3, At: 0.1},
+			Fault{Kind: Kill, Agent: 2, At: 0.1, After: 2 * s, For: time.Hour}), bound{twice: 40}},
 		{"no fault, shared addresses", shared, bound{}},
 		{"death", with(onRing(long), Fault{Kind: Lose, Agent: 3, At: 0.3}), bound{twice: 25}},
 		{"two deaths", with(agents(long, 6), Fault{Kind: Lose, Agent: 5, At: 0.2},
@@ -212,5 +220,22 @@ func sharedKept(t *testing.T, v *Verdict) {
 		if !w.Host && w.Group != groupNames[byHost] {
 			t.Error(w)
 		}
+	}
+}
+
+// questions fails unless each of three agents judges about a third of the contents, and asks
+// another one for the rest at most once per page, plus once for each attempt that had to wait.
+func questions(t *testing.T, v *Verdict) {
+	t.Helper()
+	n := v.Contents
+	if share := float64(n.Elsewhere) / float64(n.Pages); share < 2.0/3-0.1 || share > 2.0/3+0.1 {
+		t.Errorf("%.3f of the contents belong to another agent than the page, want two thirds", share)
+	}
+	const tries = 40 // of a page at most
+	if n.Asked == 0 || n.Asked > n.Elsewhere+(n.Unanswered+n.Waited)*tries {
+		t.Errorf("%d questions: %+v", n.Asked, n)
+	}
+	if n.Pages != v.Pages || v.Twice > 0 {
+		t.Errorf("%d pages have contents, want %d; %d fetched twice", n.Pages, v.Pages, v.Twice)
 	}
 }

@@ -52,6 +52,9 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
 	spec.Addresses = p.Addresses
 	spec.Busy = p.Busy
+	if p.Mirrors {
+		spec.Mirrors, spec.Duplicates = 0.15, 0.1
+	}
 	var err error
 	if s.made, err = gen.New(spec); err != nil {
 		t.Fatal(err)
@@ -142,6 +145,9 @@ func (s *story) finish() *Verdict {
 	case limited.TimeLimit > 0:
 		v.Missed, end = nil, crawl.TimeLimit
 	}
+	if s.plan.Mirrors { // the agents do not follow the links of duplicates, so they miss pages
+		v.Missed = nil
+	}
 	for _, a := range s.actors {
 		if a.run == nil || a.gone {
 			continue
@@ -170,6 +176,10 @@ func (s *story) finish() *Verdict {
 				}
 			}
 		}
+	}
+	if s.plan.Mirrors {
+		h := s.holdings()
+		v.Wrong, v.Contents = append(v.Wrong, h.judge(s.made.URL(0, 0), len(s.plan.Faults) > 0)...), h.counts
 	}
 	s.running.Wait()
 	// What is left of connections ends, and so do the last timers of libraries.
