@@ -26,35 +26,33 @@
 // archive them in full, and the first that is reported is the page that the Table names. Claims
 // are in memory only.
 //
-// # What always holds
+// Invariants
 //
 //   - A page that a Table names is archived in full, and survives the kill and the
-//     power failure of any agent. It is lost with the disk of its agent only; with
-//     replicas its links are not.
+//     power failure of any agent. It is lost only with the disk of its agent. With
+//     replicas its links are not lost.
 //   - A Table names one page for a content. The page is in the file before the
 //     Table names it, and outlives a kill.
 //   - A power failure may take the entries since the last sync. Damaged entries are
-//     ignored. What a Table loses makes more pages count as new, never fewer.
-//   - A page that asks again is told that it is the first, so a page that is
+//     ignored. If a Table loses entries, more pages count as new, never fewer.
+//   - A page that asks again is told that it is the first. So a page that is
 //     fetched again after a kill is no duplicate of itself.
 //
-// # Keys, odds and sizes
+// # Keys, probabilities and sizes
 //
-// The key of a content in drum is the first 128 bits of its digest. A Store with
-// values keeps all of them: of 10^9 contents (10^9)^2/2 * 2^-128 = 1.5e-21 pairs
-// are expected to have one key. The other 32 bits are in the file and are compared
-// there. SHA-1 is what the archive has; an attacker who can make two contents of
-// one SHA-1 can hide one of them.
+// The key of a content in drum is the first 128 bits of its digest. A Store with values keeps all
+// of them: of 10^9 contents (10^9)^2/2 * 2^-128 = 1.5e-21 pairs are expected to have one key. The
+// other 32 bits are in the file and are compared there. The archive uses SHA-1, too. An attacker
+// who can make two contents with the same SHA-1 can hide one of them.
 //
-// A content takes some 24 octets in drum (a host of its own, and all bits of it) and
-// 34 and its URL in the file. Config.MemoryBytes bounds the RAM of drum. A Recent is
-// bounded by the number of its entries, and so are the claims.
+// A content takes about 24 octets in drum, and 34 plus its URL in the file. Config.MemoryBytes
+// bounds the RAM of drum. The number of entries bounds a Recent, and also the claims.
 //
 // # Format
 //
-// The file "first"; numbers are little-endian, the checksum is CRC-32C. The rest of
-// the directory is drum's, whose mark says how far drum has the file. Version 1 had
-// pages that only had asked, so a file of it is begun anew.
+// This package writes the file "first"; numbers are little-endian, the checksum is CRC-32C. The
+// rest of the directory is drum's. Drum's mark says up to which offset drum has the file. Version 1
+// also had pages that were not archived yet, so Open replaces such a file by an empty one.
 //
 //	8  "OWFIRST" 2
 //	   of each content: 4 checksum of the rest · 2 length of the URL ·

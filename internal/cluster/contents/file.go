@@ -27,22 +27,22 @@ type Page struct {
 const (
 	fileName  = "first"
 	fileMagic = "OWFIRST\x02"
-	// askedMagic begins a file of version 1. Its pages only had asked, so none of
-	// them may be named.
+	// askedMagic begins a file of version 1. Its pages had only asked, so a Table must not name
+	// them.
 	askedMagic = "OWFIRST\x01"
 	entryHead  = 4 + 2 + 20 + 8
 	// MaxURL is the longest URL of a page, in octets.
 	MaxURL = 4096
-	// maxMillis ends the dates that WARC can write, with the year 9999.
+	// maxMillis is the end of the year 9999, the last date that WARC can write.
 	maxMillis = 253402300799999
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// errEntry is what cannot be read: torn, damaged, or never written.
+// errEntry reports an entry that cannot be read: torn, damaged or never written.
 var errEntry = errors.New("damaged entry")
 
-// An entry is a content and its first page, as they stand in the file.
+// An entry is a content and its first page, as the file has them.
 type entry struct {
 	digest Digest
 	page   Page
@@ -60,7 +60,7 @@ func (e *entry) appendTo(b []byte) []byte {
 	return b
 }
 
-// decodeEntry reads the entry at the beginning of b, and says how long it is.
+// decodeEntry reads the entry at the beginning of b. n is its length.
 func decodeEntry(b []byte) (e entry, n int, err error) {
 	if len(b) < entryHead {
 		return e, 0, errEntry
@@ -92,16 +92,16 @@ func CheckPage(p Page) error {
 	return nil
 }
 
-// A file is that of first pages. One goroutine owns it.
+// A file stores the first pages of contents. One goroutine owns it.
 type file struct {
 	fs   disk.FS
 	name string
 	f    disk.File
-	size int64 // up to which it is whole
+	size int64 // length of the part without a torn entry
 	buf  []byte
 }
 
-// openFile opens the file in dir, or makes it.
+// openFile opens the file in dir, or creates it.
 func openFile(fs disk.FS, dir string) (*file, error) {
 	l := &file{fs: fs, name: filepath.Join(dir, fileName)}
 	f, err := fs.OpenFile(l.name, os.O_RDWR|os.O_CREATE, 0o644)
@@ -120,7 +120,7 @@ func openFile(fs disk.FS, dir string) (*file, error) {
 			"wrote it, or remove %s, so that pages with contents that are archived already are archived in full "+
 			"once more",
 			l.name, dir)
-	default: // a crash left no more
+	default: // a crash cut the header off
 		err = l.begin(dir)
 	}
 	if err != nil {
@@ -139,7 +139,7 @@ func blank(b []byte) bool {
 	return true
 }
 
-// begin makes an empty file.
+// begin writes an empty file.
 func (l *file) begin(dir string) error {
 	if err := l.f.Truncate(0); err != nil {
 		return err
@@ -165,7 +165,7 @@ func (l *file) write(b []byte) error {
 	return err
 }
 
-// at reads the entry at an offset.
+// at reads the entry at offset off.
 func (l *file) at(off int64) (e entry, err error) {
 	if off < int64(len(fileMagic)) || off >= l.size {
 		return e, errEntry
@@ -182,8 +182,8 @@ func (l *file) at(off int64) (e entry, err error) {
 	return e, err
 }
 
-// each reads the entries from an offset on, and says where the last of them ends.
-// What is damaged between two of them is passed over.
+// each calls fn for the entries between two offsets. It returns the end of the last one, and skips
+// damaged data between two entries.
 func (l *file) each(from, to int64, fn func(off int64, e *entry) error) (end int64, err error) {
 	r := bufio.NewReaderSize(io.NewSectionReader(l.f, from, max(0, to-from)), 256<<10)
 	end = from
@@ -194,21 +194,21 @@ func (l *file) each(from, to int64, fn func(off int64, e *entry) error) (end int
 		}
 		e, n, err := decodeEntry(b)
 		if err != nil {
-			r.Discard(1) // was peeked
+			r.Discard(1) // cannot fail: Peek has read these bytes
 			at++
 			continue
 		}
 		if err := fn(at, &e); err != nil {
 			return end, err
 		}
-		r.Discard(n) // was peeked
+		r.Discard(n) // cannot fail: Peek has read these bytes
 		at += int64(n)
 		end = at
 	}
 	return end, nil
 }
 
-// length is how many octets there are on disk.
+// length returns the length of the file on disk.
 func (l *file) length() (int64, error) {
 	info, err := l.f.Stat()
 	if err != nil {
@@ -217,7 +217,7 @@ func (l *file) length() (int64, error) {
 	return info.Size(), nil
 }
 
-// cut forgets what is behind end.
+// cut removes everything after end.
 func (l *file) cut(end int64) error {
 	l.size = end
 	return l.f.Truncate(end)

@@ -5,8 +5,8 @@ import "sync"
 // A Recent is a cache of the contents seen lately, with their first pages. It forgets the least
 // recently used ones. Safe for concurrent use.
 type Recent struct {
-	most int // of a generation
-	// mu guards what follows.
+	most int // entries of a generation
+	// mu guards the fields below.
 	mu         sync.Mutex
 	young, old map[Digest]Page
 }
@@ -43,7 +43,7 @@ func (r *Recent) Add(d Digest, p Page) {
 	r.put(d, p)
 }
 
-// put adds to the young generation; mu is held.
+// put adds to the young generation. The caller holds mu.
 func (r *Recent) put(d Digest, p Page) {
 	if len(r.young) >= r.most {
 		r.young, r.old = make(map[Digest]Page, r.most), r.young

@@ -64,29 +64,29 @@ type Table struct {
 	drum *drum.Store
 
 	asks chan *asked
-	over chan struct{} // Run is
+	over chan struct{} // closed when Run has ended
 	once sync.Once     // closes over
 
-	claims *Recent // pages that were told First, and have not said that they are archived
+	claims *Recent // pages that were told First and are not archived yet
 
-	// What the questions in hand are known by in drum: the first has the number
-	// base. What a killed process left held in drum has other numbers.
+	// base is the number in drum of the first of the current questions. Keys that a killed process
+	// left held in drum have other numbers.
 	base    uint64
 	found   []verdict
 	items   []drum.Item
 	aux     []byte
 	buf     []byte
 	dirty   bool
-	syncing *syncing // nil: none is on its way
+	syncing *syncing // nil: no sync is running
 }
 
-// A verdict is what drum says of a question.
+// A verdict is drum's answer to a question.
 type verdict struct {
 	known bool
 	at    uint64
 }
 
-// A syncing is a sync on its way.
+// A syncing is a sync that is running.
 type syncing struct {
 	of   *drum.Syncing
 	size int64
@@ -116,7 +116,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
 		return nil, fmt.Errorf("open contents: %w", err)
 	}
 	if err = t.open(); err != nil {
-		t.file.f.Close() // the first error is the one to tell
+		t.file.f.Close() // the caller needs the first error
 		if t.drum != nil {
 			t.drum.Close() // likewise
 		}
@@ -127,7 +127,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Table, error) {
 
 func (t *Table) keys() string { return filepath.Join(t.dir, "keys") }
 
-// open opens drum and gives it what it has not on disk.
+// open opens drum and adds the contents that drum does not have on disk.
 func (t *Table) open() error {
 	length, err := t.file.length()
 	if err != nil {
@@ -145,7 +145,7 @@ func (t *Table) open() error {
 	return err
 }
 
-// openKeys opens drum, and says up to where it has the file.
+// openKeys opens drum. from is the offset up to which drum has the file.
 func (t *Table) openKeys() (from int64, err error) {
 	t.drum, err = drum.Open(t.fs, t.keys(),
 		drum.Config{MemoryBytes: t.cfg.MemoryBytes, Values: true, Known: true, Journal: true}, t.take)
@@ -168,16 +168,16 @@ func (t *Table) openKeys() (from int64, err error) {
 	return from, nil
 }
 
-// anew makes drum's part from the file alone.
+// anew rebuilds drum's part from the file.
 func (t *Table) anew() error {
 	if t.drum != nil {
-		t.drum.Close() // whatever it says, it goes
+		t.drum.Close() // an error does not matter: it is deleted
 		t.drum = nil
 	}
 	if err := t.fs.RemoveAll(t.keys()); err != nil {
 		return err
 	}
-	if err := t.file.f.Sync(); err != nil { // drum is never ahead of it
+	if err := t.file.f.Sync(); err != nil { // drum must never be ahead of the file
 		return err
 	}
 	from, err := t.openKeys()
@@ -187,8 +187,7 @@ func (t *Table) anew() error {
 	return t.restore(from)
 }
 
-// restore gives drum the contents in the file from an offset on, and cuts off what
-// a crash has torn.
+// restore adds to drum the contents in the file from an offset on. It cuts off a torn end.
 func (t *Table) restore(from int64) error {
 	var items []drum.Item
 	give := func() error {
@@ -219,8 +218,8 @@ func keyOf(d *Digest) weburl.Key {
 	return weburl.Key{Host: binary.BigEndian.Uint64(d[:]), Path: binary.BigEndian.Uint64(d[8:])}
 }
 
-// Ask answers questions in their order, each as if it came after those before it. It blocks until
-// Run has answered or ctx is done.
+// Ask answers questions in order, each as if it were asked after the ones before it. It blocks
+// until Run has answered or ctx is done.
 func (t *Table) Ask(ctx context.Context, qs []Question) ([]Answer, error) {
 	for i := range qs {
 		if err := CheckPage(qs[i].Page); err != nil {
@@ -241,7 +240,7 @@ func (t *Table) Ask(ctx context.Context, qs []Question) ([]Answer, error) {
 	case <-t.over:
 		return nil, ErrClosed
 	case <-ctx.Done():
-		return nil, ctx.Err() // it will be answered all the same
+		return nil, ctx.Err() // Run still answers, and nobody reads it
 	}
 }
 
@@ -288,7 +287,7 @@ func (t *Table) Run(ctx context.Context) error {
 	}
 }
 
-// gather is a and what else waits.
+// gather returns a and the other calls that wait, at most atOnce.
 func (t *Table) gather(a *asked) []*asked {
 	all := []*asked{a}
 	for len(all) < atOnce {
@@ -302,7 +301,7 @@ func (t *Table) gather(a *asked) []*asked {
 	return all
 }
 
-// answer answers calls together.
+// answer answers several calls together.
 func (t *Table) answer(calls []*asked) error {
 	n := 0
 	for _, a := range calls {
@@ -337,7 +336,7 @@ func (t *Table) answer(calls []*asked) error {
 	return nil
 }
 
-// look asks drum for t.items, and returns when it has answered.
+// look asks drum for t.items and returns when drum has answered.
 func (t *Table) look() error {
 	if err := t.drum.Check(t.items); err != nil {
 		return err
@@ -345,11 +344,11 @@ func (t *Table) look() error {
 	return t.drum.Flush()
 }
 
-// take is what drum answers to.
+// take stores drum's answers.
 func (t *Table) take(items []drum.Item) error {
 	for _, it := range items {
 		if len(it.Aux) != 8 {
-			continue // of what was damaged
+			continue // left from a damaged entry
 		}
 		if i := binary.BigEndian.Uint64(it.Aux) - t.base; i < uint64(len(t.found)) {
 			t.found[i] = verdict{it.Known, it.Value}
@@ -358,10 +357,10 @@ func (t *Table) take(items []drum.Item) error {
 	return nil
 }
 
-// judge makes answers of what drum has found, and notes the pages that say that
-// they are archived. A content that drum cannot tell is new.
+// judge turns drum's verdicts into answers, and stores the pages that are archived. A content that
+// drum cannot look up counts as new.
 func (t *Table) judge(calls []*asked) error {
-	fresh := map[Digest]Page{} // archived, by these calls
+	fresh := map[Digest]Page{} // archived, according to these calls
 	t.buf, t.items = t.buf[:0], t.items[:0]
 	n := 0
 	for _, a := range calls {
@@ -400,8 +399,7 @@ func (t *Table) judge(calls []*asked) error {
 	return t.mend(t.drum.Update(t.items))
 }
 
-// answerOf is the answer to q; first is the page that is archived with the content,
-// if one is known.
+// answerOf returns the answer to q. If known, first is the archived page with the content.
 func (t *Table) answerOf(q *Question, first Page, known bool) Answer {
 	if !known {
 		claimant, claimed := t.claims.First(q.Digest)
@@ -417,7 +415,7 @@ func (t *Table) answerOf(q *Question, first Page, known bool) Answer {
 	return Answer{Page: first}
 }
 
-// mend makes drum's part anew if it is damaged: the file has all of it.
+// mend rebuilds drum's part if it is damaged: the file has all of it.
 func (t *Table) mend(err error) error {
 	if _, damage := errors.AsType[*drum.Damage](err); !damage {
 		return err
@@ -428,7 +426,7 @@ func (t *Table) mend(err error) error {
 	return t.anew()
 }
 
-// beginSync begins to make durable what is in the file, and lets drum go on.
+// beginSync starts to sync the file, so that drum may go on.
 func (t *Table) beginSync() error {
 	of, err := t.drum.BeginSync()
 	if err != nil {
@@ -441,14 +439,14 @@ func (t *Table) beginSync() error {
 	return nil
 }
 
-// endSync takes note of one that has run.
+// endSync processes the result of a sync.
 func (t *Table) endSync(err error) error {
 	s := t.syncing
 	t.syncing = nil
 	return t.mend(t.drum.EndSync(s.of, err, binary.LittleEndian.AppendUint64(nil, uint64(s.size))))
 }
 
-// waitSync ends the sync that is on its way, if one is.
+// waitSync waits for the running sync, if there is one.
 func (t *Table) waitSync() error {
 	if t.syncing == nil {
 		return nil
@@ -456,7 +454,7 @@ func (t *Table) waitSync() error {
 	return t.endSync(<-t.syncing.done)
 }
 
-// sync makes durable what there is.
+// sync makes all contents durable.
 func (t *Table) sync() error {
 	if err := t.waitSync(); err != nil || !t.dirty {
 		return err
@@ -471,7 +469,7 @@ func (t *Table) sync() error {
 func (t *Table) Close() error {
 	t.once.Do(func() { close(t.over) })
 	var err error
-	if t.syncing != nil { // an error came first
+	if t.syncing != nil { // after an error
 		err = <-t.syncing.done
 		t.syncing = nil
 	}

@@ -5,16 +5,16 @@ import (
 	"io"
 )
 
-// complaints is where memberlist's log goes. The library says in no other way that
-// a packet or a stream could not be read: it logs a line and goes on.
+// complaints receives memberlist's log. Only the log shows that memberlist could not read a packet
+// or a stream.
 type complaints struct {
-	refused func() // nil: nobody counts
+	refused func() // nil: the caller does not count
 	next    io.Writer
 }
 
-// unread are what such lines have in common (net.go of version 0.7).
+// unread has substrings of the log lines about unreadable data (net.go of version 0.7).
 var unread = [][]byte{
-	[]byte("label"), // of another crawl, or none
+	[]byte("label"), // of another crawl, or without a label
 	[]byte("ecrypt packet failed"),
 	[]byte("invalid checksum"),
 	[]byte("missing message type"),
@@ -27,11 +27,11 @@ var unread = [][]byte{
 	[]byte("truncated messages"),
 }
 
-// broken are streams that ended or stood still: their reader's fate, not a fault.
+// broken has the errors of streams that ended or stalled. They are no fault of the sender.
 var broken = [][]byte{[]byte("EOF"), []byte("timeout"), []byte("reset by peer"), []byte("closed"),
 	[]byte("broken pipe")}
 
-// Write takes one line.
+// Write processes one line of the log.
 func (c complaints) Write(line []byte) (int, error) {
 	if c.refused != nil && contains(line, unread) && !contains(line, broken) {
 		c.refused()

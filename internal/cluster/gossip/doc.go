@@ -8,11 +8,11 @@
 // each change makes a new View with a higher number. The views of two agents may differ for a
 // while after a change, and become equal.
 //
-// What always holds: a dead agent disappears from all views (strong completeness). A living
-// agent that was believed dead comes back by itself. A Member tries lost agents again for as
-// long as it runs, so that the halves of a network partition become one cluster. Of two agents
-// with one name, one stops, and both know which one. The package decides what to believe of
-// other agents; its caller decides what happens to their hosts.
+// Invariants: a dead agent disappears from all views (strong completeness). A living agent that was
+// believed dead comes back by itself. A Member tries lost agents again for as long as it runs, so
+// that the halves of a network partition become one cluster. Of two agents with the same name one
+// stops, and both know which one. The package decides what to believe of other agents; its caller
+// decides what happens to their hosts.
 //
 // A Member is safe for concurrent use. Its goroutines end with Close.
 //

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// maxLost bounds those that are remembered to be tried again.
+	// maxLost bounds how many lost agents a Member remembers and tries again.
 	maxLost = 1024
-	// patience is how long a Hello may take.
+	// patience bounds the time of a Hello.
 	patience = 10 * time.Second
 )
 
@@ -70,7 +70,7 @@ type Config struct {
 	Log io.Writer
 }
 
-// living is an Agent and where its gossip goes.
+// living is an agent in the view, with its gossip address.
 type living struct {
 	Agent
 	gossip string
@@ -83,30 +83,30 @@ type Member struct {
 	changes chan struct{}
 	failed  chan error
 	rivals  chan Agent
-	differ  chan string // an agent whose view is another, as memberlist names it
+	differ  chan string // names of agents with another view, as memberlist writes them
 	ctx     context.Context
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 
-	// life guards list: Join and Close. It is held while memberlist begins.
+	// life guards list: Join and Close hold it, also while memberlist starts.
 	life sync.Mutex
 	list *memberlist.Memberlist
 
-	// mu guards what follows. It may be taken under memberlist's lock, so
-	// memberlist is never called with it held.
+	// mu guards the fields below. memberlist may hold its own lock when it calls code that takes
+	// mu. So mu is never held during a call to memberlist.
 	mu       sync.Mutex
 	self     Agent
 	living   map[string]living
 	lost     map[[16]byte]living
-	gone     map[[16]byte]struct{} // instances that said so
+	gone     map[[16]byte]struct{} // instances that announced Gone
 	reserved map[string]reservation
 	tries    map[string]*try
 	seeds    []string
 	met      map[life]string // the name of each life
 }
 
-// Open returns the Member of an agent without a cluster. It uses the network only from Join or
-// Found on.
+// Open returns the Member of an agent without a cluster. It uses the network only after Join or
+// Found.
 func Open(cfg Config) (*Member, error) {
 	cfg.Self.State = Joining
 	if err := cfg.Self.check(); err != nil {
@@ -159,11 +159,11 @@ func (m *Member) Failed() <-chan error { return m.failed }
 func (m *Member) fail(err error) {
 	select {
 	case m.failed <- err:
-	default: // the first one is enough
+	default: // the first error is enough
 	}
 }
 
-// publish makes the View of what is known. mu is held.
+// publish makes a new View. The caller holds mu.
 func (m *Member) publish() {
 	old := m.view.Load()
 	v := &View{Seq: 1, Agents: []Agent{m.self}}
@@ -190,49 +190,49 @@ func (m *Member) publish() {
 	}
 }
 
-// list's configuration, with the reasons of its times.
+// settings returns memberlist's configuration, with the reasons for its times.
 func (m *Member) settings(t *transport) *memberlist.Config {
 	c := memberlist.DefaultLANConfig()
 	c.Name, c.Label, c.SecretKey, c.Transport = m.config.Self.Name, m.config.Label, m.config.Secret, t
 	c.Delegate, c.Events, c.Alive = delegate{m}, delegate{m}, delegate{m}
 	c.Ping = pings{m, t}
 	c.Logger = log.New(complaints{m.config.Refused, m.config.Log}, "", log.LstdFlags)
-	// Each interval an agent pings one other. No answer within half of it: three
-	// others are asked to ping, and a stream is tried. None of them by its end:
-	// the agent is suspected.
+	// In each interval an agent pings one other agent. If no answer comes within half of the
+	// interval, it asks three others to ping that agent, and tries a stream. If all of that fails
+	// by the end of the interval, it suspects the agent.
 	i := m.config.Interval
 	c.ProbeInterval, c.ProbeTimeout = i, i/2
 	c.IndirectChecks = 3
-	// A suspect has this long to say that it lives:
+	// A suspected agent has this long to show that it lives:
 	//
-	//	3 · max(1, log10 n) intervals, once another agent suspects it as well,
-	//	twice that without.
+	//	3 · max(1, log10 n) intervals, if another agent suspects it as well,
+	//	twice that otherwise.
 	//
-	// So a dead agent of ten is dropped 4 to 8 intervals after its death: one
-	// until it is pinged, one for the ping to fail, 3 to 6 for the suspicion. Half
-	// as long drops living ones at 20 % loss, as three packets in a row get lost.
+	// So agents of a cluster of ten drop a dead agent 4 to 8 intervals after its death: one until
+	// it is pinged, one until the ping has failed, 3 to 6 for the suspicion. With half of that,
+	// agents drop living ones at 20 % packet loss, because three packets in a row get lost.
 	c.SuspicionMult, c.SuspicionMaxTimeoutMult = 3, 2
-	// An agent whose pings fail without those whom it asked for help saying so
-	// doubts itself, and waits up to so many times as long (Lifeguard).
+	// If the pings of an agent fail, and the agents that it asked for help do not report a failure,
+	// the agent suspects its own network. It then waits up to this many times as long (Lifeguard).
 	c.AwarenessMaxMultiplier = 4
 	c.GossipInterval, c.GossipNodes = i/5, 3
 	c.RetransmitMult = 4
-	// One that was stopped for half a minute hears of its death, and refutes it.
+	// An agent that was stopped for half a minute hears that it counts as dead, and refutes it.
 	c.GossipToTheDeadTime = 60 * i
-	// What gossip has lost is found by comparing all with one other, should
-	// answers to pings not have told it before (see compare).
+	// Two agents compare all they know at this interval. It repairs what gossip has lost, if the
+	// answers to pings have not shown it earlier (see compare).
 	c.PushPullInterval = 15 * i
 	c.TCPTimeout = 5 * i
-	// A dead agent's name is free for another address at once: whether it may
-	// have the name, Admit has said.
+	// A dead agent's name may be used from another address at once. Admit has already decided
+	// whether an agent may have the name.
 	c.DeadNodeReclaimTime = time.Nanosecond
-	// All is small, and a decompressor is one more thing to attack.
+	// All messages are small, and a decompressor would be one more target for attacks.
 	c.EnableCompression = false
-	c.DNSConfigPath = "" // addresses are resolved before
+	c.DNSConfigPath = "" // the Member resolves names itself
 	return c
 }
 
-// begin lets gossip begin, once. life is held.
+// begin starts gossip, once. The caller holds life.
 func (m *Member) begin() error {
 	if m.ctx.Err() != nil {
 		return errors.New("member: closed")
@@ -315,7 +315,7 @@ func (m *Member) Join(ctx context.Context, addrs []string) error {
 	}
 }
 
-// forget gives up a seed, and returns those that are left.
+// forget removes a seed and returns the remaining ones.
 func (m *Member) forget(addr string) []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -365,7 +365,7 @@ func resolve(ctx context.Context, addr string) ([]string, error) {
 	return out, nil
 }
 
-// ask is a Hello of a member.
+// ask calls Hello for an address until patience or the Member ends.
 func (m *Member) ask(addr string) error {
 	ctx, cancel := context.WithTimeout(m.ctx, patience)
 	defer cancel()
@@ -408,7 +408,7 @@ func (m *Member) Leave(ctx context.Context) error {
 	return err
 }
 
-// timeLeft is for a library that wants a duration, of which 0 is for ever.
+// timeLeft returns the time until ctx ends, for memberlist, to which 0 means forever.
 func timeLeft(ctx context.Context) time.Duration {
 	end, ok := ctx.Deadline()
 	if !ok {
@@ -430,24 +430,24 @@ func (m *Member) Close() error {
 	return err
 }
 
-// delegate is what memberlist tells and asks. All is called under its lock.
+// delegate has memberlist's callbacks. memberlist calls them under its lock.
 type delegate struct{ m *Member }
 
-// NodeMeta is what we say of ourselves.
+// NodeMeta returns what this agent announces about itself.
 func (d delegate) NodeMeta(int) []byte {
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
 	return appendMeta(nil, d.m.self)
 }
 
-// NotifyMsg is never called: we send no messages.
+// NotifyMsg is never called: no agent sends messages.
 func (delegate) NotifyMsg([]byte) {}
 
-// GetBroadcasts has none.
+// GetBroadcasts returns nothing: an agent broadcasts nothing else.
 func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState is the instances that have said Gone, 16 octets each: when two compare
-// all they know, memberlist says that somebody left, but not what he said last.
+// LocalState returns the instances that announced Gone, 16 octets each. When two agents compare all
+// they know, memberlist tells that an agent left, but not its last announcement.
 func (d delegate) LocalState(bool) []byte {
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
@@ -458,7 +458,7 @@ func (d delegate) LocalState(bool) []byte {
 	return b
 }
 
-// MergeRemoteState hears it, after memberlist has told who lives and who has left.
+// MergeRemoteState processes the LocalState of another agent. memberlist calls it after its events.
 func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	m := d.m
 	m.mu.Lock()
@@ -472,7 +472,7 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	m.publish()
 }
 
-// wentAway notes that an instance has said Gone. mu is held.
+// wentAway notes that an instance announced Gone. The caller holds mu.
 func (m *Member) wentAway(i [16]byte) {
 	if len(m.gone) < maxLost {
 		m.gone[i] = struct{}{}
@@ -480,7 +480,7 @@ func (m *Member) wentAway(i [16]byte) {
 	delete(m.lost, i)
 }
 
-// isThere says whether an instance lives, and has not said Gone. mu is held.
+// isThere reports whether an instance lives and has not announced Gone. The caller holds mu.
 func (m *Member) isThere(i [16]byte) bool {
 	for _, a := range m.living {
 		if a.Instance == i && a.State != Gone {
@@ -490,7 +490,7 @@ func (m *Member) isThere(i [16]byte) bool {
 	return m.self.Instance == i
 }
 
-// NotifyAlive looks at what is said of an agent before it counts.
+// NotifyAlive checks an announcement before memberlist accepts it.
 func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	a, err := parseMeta(n.Name, n.Meta)
 	if err != nil {
@@ -502,13 +502,13 @@ func (d delegate) NotifyAlive(n *memberlist.Node) error {
 	return nil
 }
 
-// NotifyJoin is of one that lives.
+// NotifyJoin is called for an agent that has joined.
 func (d delegate) NotifyJoin(n *memberlist.Node) { d.m.lives(n) }
 
-// NotifyUpdate is of one that says something new of itself.
+// NotifyUpdate is called for an agent that has changed its announcement.
 func (d delegate) NotifyUpdate(n *memberlist.Node) { d.m.lives(n) }
 
-// NotifyLeave is of one that is dead or gone.
+// NotifyLeave is called for an agent that is dead or has left.
 func (d delegate) NotifyLeave(n *memberlist.Node) {
 	m := d.m
 	m.mu.Lock()
@@ -533,7 +533,7 @@ func (m *Member) lives(n *memberlist.Node) {
 	if len(m.met) < maxLost {
 		m.met[life{a.Instance, a.Boot}] = a.Name
 	}
-	// A machine that came back with an empty disk, before its death was seen.
+	// A machine came back with an empty disk before its death was noticed.
 	if was, ok := m.living[a.Name]; ok && was.Instance != a.Instance {
 		m.miss(was)
 	}
@@ -551,7 +551,7 @@ func addrOf(ip net.IP) netip.Addr {
 	return a.Unmap()
 }
 
-// miss remembers one that went without a word. mu is held.
+// miss remembers an agent that disappeared without announcing Gone. The caller holds mu.
 func (m *Member) miss(was living) {
 	if _, gone := m.gone[was.Instance]; !gone && was.State != Gone && len(m.lost) < maxLost {
 		m.lost[was.Instance] = was

@@ -8,22 +8,21 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// pings lets the answers to the failure detector's pings carry the view's digest.
+// pings puts the view's digest into the answers to the failure detector's pings.
 type pings struct {
 	m *Member
 	t *transport
 }
 
-// AckPayload is what our answers to pings carry: 8 octets, big endian.
+// AckPayload returns the digest of our view, for our answers to pings: 8 octets, big-endian.
 func (p pings) AckPayload() []byte {
 	return binary.BigEndian.AppendUint64(nil, p.m.View().Digest())
 }
 
-// NotifyPingComplete is called for each answer to a ping over UDP. rtt is the
-// packet's time stamp minus the time at which the ping was sent. It is that time
-// that counts, and it must not be later than it was, however long we were stopped
-// before we come to be called: so all packets are stamped with the beginning of
-// the transport, from which that time follows. Nothing else looks at the stamps.
+// NotifyPingComplete is called for each answer to a ping over UDP. rtt is the packet's time stamp
+// minus the time of the ping. We need the time of the ping, and it must not come out too late, even
+// if this process was stopped before the call. So the transport stamps all packets with its own
+// start, and the time of the ping follows from that. Nothing else uses the stamps.
 func (p pings) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload []byte) {
 	if len(payload) != 8 {
 		return
@@ -32,7 +31,7 @@ func (p pings) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload
 	if digest != p.m.View().Digest() {
 		select {
 		case p.m.differ <- n.Name + "/" + n.Address():
-		default: // somebody else differs
+		default: // another agent differs, too
 		}
 	}
 	if p.m.config.Pinged != nil {
@@ -40,19 +39,18 @@ func (p pings) NotifyPingComplete(n *memberlist.Node, rtt time.Duration, payload
 	}
 }
 
-// compareEvery bounds how often all that is known is compared, in intervals, and
-// for each so many agents once more, as what is sent grows with them.
+// compareEvery is the least interval between two comparisons. The interval grows by as much again
+// for every compareMore agents, because the data sent grows with them.
 const compareEvery, compareMore = 1, 64
 
-// compare compares all with those whose views are others than ours. Gossip tells a
-// change some times, to some of those who are there at that time: when several
-// agents come at once, one of them may not hear of another before the next
-// comparison that memberlist makes by itself.
+// compare compares all knowledge with agents that have another view. Gossip sends a change a few
+// times, to some of the agents known at that time. If several agents join at once, one may not hear
+// of another before memberlist's next regular comparison.
 func (m *Member) compare(list *memberlist.Memberlist) {
 	for {
 		select {
 		case at := <-m.differ:
-			list.Join([]string{at}) // an error: the next answer says it again
+			list.Join([]string{at}) // after an error, the next answer reports the difference again
 		case <-m.ctx.Done():
 			return
 		}
@@ -60,13 +58,13 @@ func (m *Member) compare(list *memberlist.Memberlist) {
 			return
 		}
 		select {
-		case <-m.differ: // that was then
+		case <-m.differ: // from before the comparison
 		default:
 		}
 	}
 }
 
-// pass waits, and says whether ctx is still there.
+// pass waits for d and reports whether ctx is still alive.
 func pass(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -78,14 +76,14 @@ func pass(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// A life is an agent between its start and its end.
+// A life is one run of an agent, from its start to its end.
 type life struct {
 	instance [16]byte
 	boot     uint64
 }
 
-// Met returns how many starts of agents have been in this agent's views so far, with its own.
-// Beyond 1024 the number is not exact.
+// Met returns how many starts of agents, including this one, have been in this agent's views so
+// far. Beyond 1024 the number is not exact.
 func (m *Member) Met() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

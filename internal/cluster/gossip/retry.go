@@ -9,18 +9,18 @@ import (
 	"github.com/hashicorp/memberlist"
 )
 
-// Pauses between two tries to find one that is lost, in intervals. It is tried
-// for as long as we run: a partition may last for days.
+// Pauses between two tries to find a lost agent, in intervals. The tries go on while the Member
+// runs, because a partition may last for days.
 const firstPause, lastPause = 1, 30
 
-// A try is how often and when next an address is tried.
+// A try counts the tries of an address, and has the time of the next one.
 type try struct {
 	count int
 	next  time.Time
 }
 
-// pause is how long to wait after so many tries: twice as long each time, from
-// first to last, and of that between a half and all, by chance (0 to 1).
+// pause returns the wait after a number of tries. It doubles from first to last. Of that, chance (0
+// to 1) selects between a half and all.
 func pause(first, last time.Duration, tries int, chance float64) time.Duration {
 	d := last
 	if tries < 16 {
@@ -29,12 +29,12 @@ func pause(first, last time.Duration, tries int, chance float64) time.Duration {
 	return time.Duration(float64(d) * (0.5 + chance/2))
 }
 
-// A target is an address that nobody answers from, who should.
+// A target is an address at which an agent should answer and none does.
 type target struct {
-	addr, name string // of gossip, if name is known; else a call address
+	addr, name string // a gossip address if name is known; else a call address
 }
 
-// due are the targets whose time has come, and when to look again.
+// due returns the targets to try now, and when to look again.
 func (m *Member) due(now time.Time, chance *rand.Rand) []target {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -60,7 +60,7 @@ func (m *Member) due(now time.Time, chance *rand.Rand) []target {
 		wanted[t.addr] = true
 		s := m.tries[t.addr]
 		if s == nil {
-			// It was lost just now, or is a first seed that nobody answered at.
+			// It was lost just now, or is a seed that has not answered yet.
 			s = &try{next: now.Add(pause(m.config.Interval*firstPause, m.config.Interval*lastPause, 0,
 				chance.Float64()))}
 			m.tries[t.addr] = s
@@ -87,9 +87,9 @@ func (m *Member) next(t target) time.Time {
 	return time.Time{}
 }
 
-// keepTrying looks for those who are lost. memberlist pings only the living, so
-// without it the halves of a partition would never find each other again. One
-// answer is enough: the two compare all they know.
+// keepTrying tries to find lost agents. memberlist pings only living agents, so without these tries
+// the halves of a partition would never find each other again. One answer is enough, because then
+// the two agents compare all they know.
 func (m *Member) keepTrying(list *memberlist.Memberlist) {
 	chance := rand.New(rand.NewPCG(m.config.Seed, 2))
 	ticker := time.NewTicker(m.config.Interval / 2)
@@ -111,10 +111,10 @@ func (m *Member) keepTrying(list *memberlist.Memberlist) {
 
 func (m *Member) retry(list *memberlist.Memberlist, t target) {
 	if t.name != "" {
-		list.Join([]string{t.name + "/" + t.addr}) // an error is one more try
+		list.Join([]string{t.name + "/" + t.addr}) // after an error, the target is tried again
 		return
 	}
-	// Nobody knows who is there now: it is asked as at the start.
+	// The agent at this address is unknown, so it is asked as in Join.
 	if err := m.ask(t.addr); err != nil {
 		if errors.Is(err, ErrRefused) || errors.Is(err, ErrSelf) {
 			m.forget(t.addr)

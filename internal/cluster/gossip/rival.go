@@ -32,8 +32,8 @@ func (e *NameError) Error() string {
 // Is makes a NameError an ErrRefused.
 func (e *NameError) Is(target error) bool { return target == ErrRefused }
 
-// reserved is how long a name is kept for whom it was given to, before gossip
-// has told of it: a second one that asks in the meantime is refused.
+// reserved is how long a name stays reserved for the agent that was admitted with it. Until gossip
+// announces that agent, a second agent that asks for the name is refused.
 const reserved = 10 * time.Second
 
 type reservation struct {
@@ -53,9 +53,9 @@ func (e *ConflictError) Error() string {
 		e.Self.Name, e.Rival.Addr)
 }
 
-// stops says which of two living agents under one name has to go. Both come to
-// the same answer: of one instance the younger start stays, of two instances
-// the one that is more than joining, then the one whose number is smaller.
+// stops reports which of two living agents with the same name must stop. Both agents compute the
+// same result. Of one instance the later start stays. Of two instances the one stays that is past
+// Joining; otherwise the one with the smaller number.
 func stops(self, rival Agent) bool {
 	if self.Instance == rival.Instance {
 		if self.Boot != rival.Boot {
@@ -110,32 +110,32 @@ func (m *Member) Admit(candidate Agent, now time.Time) error {
 	if r, ok := m.reserved[candidate.Name]; ok && r.instance != candidate.Instance {
 		return &NameError{Name: candidate.Name}
 	}
-	if len(m.reserved) < maxLost { // strangers cannot ask, but bounds are bounds
+	if len(m.reserved) < maxLost { // only authenticated agents ask, but the map needs a bound all the same
 		m.reserved[candidate.Name] = reservation{candidate.Instance, now.Add(reserved)}
 	}
 	return nil
 }
 
-// rival looks at what is said of an agent under our own name, and keeps it to be
-// asked if it may be another. It is called under memberlist's lock.
+// rival receives announcements under our own name. If one may be another agent's, it is queued for
+// judgeRival. rival is called under memberlist's lock.
 func (m *Member) rival(other Agent) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	switch {
 	case other.Addr == m.self.Addr:
-		// We have that port: it is ourselves, or one that was there before us.
+		// We have its port, so it is this agent, or an earlier process at this port.
 	case other.Instance == m.self.Instance && other.Boot < m.self.Boot:
-		// We were that one.
+		// An earlier start of this agent.
 	default:
 		select {
 		case m.rivals <- other:
-		default: // it will be heard of again
+		default: // gossip will repeat it
 		}
 	}
 }
 
-// judgeRival finds out whether a rival lives: what gossip says may be old. One that
-// lives refuses our name.
+// judgeRival finds out whether a rival lives, because gossip may be old. A living rival refuses our
+// name.
 func (m *Member) judgeRival(other Agent) {
 	if err := m.ask(other.Addr); !errors.Is(err, ErrRefused) {
 		return

@@ -15,8 +15,8 @@ import (
 // maxPacket is the largest packet of UDP.
 const maxPacket = 64 << 10
 
-// A transport is memberlist's way to the network that the Config gives. It
-// starts and ends no sockets: those are the owner's.
+// A transport is memberlist's access to the network of the Config. It opens and closes no sockets:
+// the caller of Open owns them.
 type transport struct {
 	config  *Config
 	self    netip.AddrPort
@@ -47,7 +47,7 @@ func (t *transport) receive() {
 			return
 		}
 		if err != nil {
-			// A refused packet shows here on some systems; no error is the end.
+			// On some systems a refused packet shows as an error here. Reading goes on.
 			if !errors.Is(err, os.ErrDeadlineExceeded) {
 				select {
 				case <-time.After(10 * time.Millisecond):
@@ -91,7 +91,7 @@ func (t *transport) accept() {
 	}
 }
 
-// FinalAdvertiseAddr is what the Config says.
+// FinalAdvertiseAddr returns Config.Advertise.
 func (t *transport) FinalAdvertiseAddr(string, int) (net.IP, int, error) {
 	return net.IP(t.self.Addr().AsSlice()), int(t.self.Port()), nil
 }
@@ -111,16 +111,15 @@ func (t *transport) WriteToAddress(b []byte, addr memberlist.Address) (time.Time
 	return t.WriteTo(b, addr.Addr)
 }
 
-// PacketCh has the packets that come in.
+// PacketCh returns the channel of incoming packets.
 func (t *transport) PacketCh() <-chan *memberlist.Packet { return t.packets }
 
-// DialTimeout opens a stream to whoever is there.
+// DialTimeout opens a stream to any agent at an address.
 func (t *transport) DialTimeout(addr string, timeout time.Duration) (net.Conn, error) {
 	return t.DialAddressTimeout(memberlist.Address{Addr: addr}, timeout)
 }
 
-// DialAddressTimeout opens a stream to an agent whose name is known: whoever
-// else is there is refused by the dialer.
+// DialAddressTimeout opens a stream to the agent with a known name. Dial refuses any other agent.
 func (t *transport) DialAddressTimeout(addr memberlist.Address, timeout time.Duration) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(t.ctx, timeout)
 	defer cancel()
@@ -131,7 +130,7 @@ func (t *transport) DialAddressTimeout(addr memberlist.Address, timeout time.Dur
 	return t.own(conn), nil
 }
 
-// own lets a stream end with the transport: memberlist would wait for it.
+// own makes a stream end with the transport. Otherwise memberlist would wait for it.
 func (t *transport) own(conn net.Conn) net.Conn {
 	return &owned{conn, context.AfterFunc(t.ctx, func() { conn.Close() })}
 }
@@ -146,13 +145,13 @@ func (o *owned) Close() error {
 	return o.Conn.Close()
 }
 
-// StreamCh has the streams that come in.
+// StreamCh returns the channel of incoming streams.
 func (t *transport) StreamCh() <-chan net.Conn { return t.streams }
 
-// Shutdown returns when nothing is read any more.
+// Shutdown returns when all readers have ended.
 func (t *transport) Shutdown() error {
 	t.stop()
-	// The sockets stay open for their owner; only the waiting ends.
+	// The sockets belong to the caller and stay open. Only the read is interrupted.
 	t.config.Packets.SetReadDeadline(time.Unix(1, 0))
 	err := t.config.Streams.Close()
 	t.wg.Wait()

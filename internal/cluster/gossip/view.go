@@ -107,12 +107,12 @@ const (
 
 var errMeta = errors.New("what an agent says of itself cannot be read")
 
-// check refuses what no agent would say.
+// check returns an error for values that no agent announces.
 func (a Agent) check() error {
 	switch {
 	case a.Name == "" || len(a.Name) > maxName:
 		return fmt.Errorf("agent name %.80q: 1 to %d octets", a.Name, maxName)
-	case !(a.Capacity > 0 && a.Capacity <= maxCapacity): // not a number neither
+	case !(a.Capacity > 0 && a.Capacity <= maxCapacity): // also refuses NaN
 		return fmt.Errorf("agent %q: capacity %v: more than 0, at most %v", a.Name, a.Capacity, maxCapacity)
 	case a.State < Joining || a.State > Gone:
 		return fmt.Errorf("agent %q: state %d", a.Name, a.State)
@@ -126,8 +126,8 @@ func (a Agent) check() error {
 	return nil
 }
 
-// appendMeta appends all but the name, which gossip carries itself. It is
-// shorter than memberlist's 512 octets: at most 293.
+// appendMeta appends everything but the name, which gossip carries itself. It is at most 293
+// octets; memberlist allows 512.
 func appendMeta(b []byte, a Agent) []byte {
 	b = append(b, metaVersion, byte(a.State))
 	b = append(b, a.Instance[:]...)
@@ -137,7 +137,7 @@ func appendMeta(b []byte, a Agent) []byte {
 	return append(b, a.Addr...)
 }
 
-// parseMeta reads what another agent says of itself. It trusts nothing.
+// parseMeta reads another agent's announcement. It accepts any bytes.
 func parseMeta(name string, b []byte) (a Agent, err error) {
 	bad := fmt.Errorf("agent %.80q: %w", name, errMeta)
 	if len(b) < 2+16 || b[0] != metaVersion {

@@ -25,8 +25,8 @@ type Config struct {
 	// Points bounds the points that the Peer holds or asks for, and separately the points that
 	// it grants. Zero means 65536.
 	Points int
-	// First reports that this agent starts the cluster. Then no other agent can have leases,
-	// and the Peer need not wait at its start.
+	// First reports that this agent starts the cluster. No other agent can have leases then, so the
+	// Peer need not wait at its start.
 	First bool
 	// PerPage bounds the number of calls per page: an agent that is not stalled asks for leases
 	// only if it has made fewer calls. Zero means 0.03.
@@ -57,17 +57,17 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// A clock that runs up to a hundredth faster or slower than another's is met
-// by a margin of a fiftieth: what must be over at another's place is longer
-// here, what must not be over there yet is shorter.
+// The clocks of two agents may differ in speed by up to a hundredth. The package allows for a
+// fiftieth. A time that must have ended at another agent is made longer here. A time that must not
+// have ended there yet is made shorter.
 
 func longer(d time.Duration) time.Duration  { return d + d/50 }
 func shorter(d time.Duration) time.Duration { return d - d/50 }
 
-// grace is after how long what another view allowed has ended: an agent that
-// one view has lost was in contact with others until Settle later; it may come
-// back into views that are Settle apart; and it begins nothing Term after its
-// last contact. See DESIGN.md.
+// grace returns the time after which everything that an earlier view allowed has ended. An agent
+// that left the view may have had contact with other agents until Settle later. It may come back
+// into views that begin up to Settle apart. It begins no request later than Term after its last
+// contact. See DESIGN.md.
 func (c *Config) grace() time.Duration { return longer(c.Term + 2*c.Settle) }
 
 // Turn returns how long a holder with work keeps a point for which others wait. It is the time of
@@ -77,47 +77,46 @@ func Turn(quiet time.Duration) time.Duration {
 }
 
 const (
-	// stallAfter is how long an agent that wanted to begin something, and has
-	// begun nothing since, waits until it is stalled: it has nothing else to do.
+	// stallAfter is the time after which an agent is stalled: it wanted to begin a request, and
+	// leases have held back all requests since.
 	stallAfter = time.Second
-	// stallEvery is how often a stalled agent looks for asks that its grantors
-	// do not know to be those of a stalled agent.
+	// stallEvery is how often a stalled agent repeats those asks of which the grantor does not know
+	// that the agent is stalled.
 	stallEvery = time.Second
 	// surveyEvery is the least time between two questions of a survey to an agent.
 	surveyEvery = 500 * time.Millisecond
-	// idleAfter is how long a point that is called back may be unused by an
-	// agent that begins pages without a pause; by another it is two pauses.
+	// idleAfter is how long an agent that begins pages without a pause may leave a recalled point
+	// unused. Any other agent may leave it unused for two of its pauses between pages.
 	idleAfter = time.Second
-	// idleMost, grantMost and readyMost are how long a point for which a stalled
-	// agent waits may be unused: since it was used last; since it was granted, if
-	// no host could use it; and since a host could use it that waits for its other
-	// point. A host is given the longest, as it asks for its address first and for
-	// its domain then, and needs the time of a hand-over for the second.
+	// idleMost, grantMost and readyMost bound how long a point may stay unused while a stalled
+	// agent waits for it. idleMost counts from the last use. grantMost counts from the grant, as
+	// long as no host could use the point. readyMost counts from when a host could use the point
+	// but waits for its other point. readyMost is the longest: a host asks for its address first
+	// and for its domain second, and the domain may have to be handed over.
 	idleMost  = time.Second
 	grantMost = 500 * time.Millisecond
 	readyMost = 2 * time.Second
-	// prepaidCalls is how many calls can be paid for in advance; the start needs some.
+	// prepaidCalls is how many calls an agent can make before its first page.
 	prepaidCalls = 24
-	// savings is how many are kept: a fast crawl ends with what is slow.
+	// savings bounds how many paid calls an agent saves. A fast crawl uses them for its slow end.
 	savings = 256
-	// trickle is the time in which a call is paid for that no page pays.
+	// trickle is the interval in which an agent may make one call that no page pays for.
 	trickle = 10 * time.Minute
-	// askAgain is when a refused point is asked for again.
+	// askAgain is when the agent asks again for a refused point.
 	askAgain = time.Second
-	// lineAgain is when an ask that stands in line is repeated.
+	// lineAgain is when the agent repeats an ask that waits in the grantor's queue.
 	lineAgain = 10 * time.Minute
-	// callAgain is how long after its turn a holder that gives nothing back is
-	// called again.
+	// callAgain is how long after the end of its turn the grantor recalls a point again from a
+	// holder that does not return it.
 	callAgain = 30 * time.Second
-	// sweepEvery is how often everything is looked at.
+	// sweepEvery is the interval between two sweeps over all points.
 	sweepEvery = 10 * time.Second
-	// roomEvery is the same for the points that an agent has, while these are
-	// nearly as many as it may have: a crawl of many small hosts has new ones all
-	// the time.
+	// roomEvery is that interval for the holder's points while nearly all places are in use. A
+	// crawl of many small hosts needs new points all the time.
 	roomEvery = time.Second
-	// aheadAt is how many points that are wanted ahead are worth a call.
+	// aheadAt is the number of points wanted in advance that makes a call worth its cost.
 	aheadAt = 64
-	// maxChanges is how many views are kept to tell what is new to a grantor.
+	// maxChanges bounds how many past views a grantor keeps. They tell which points are new to it.
 	maxChanges = 16
 )
 

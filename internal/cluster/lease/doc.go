@@ -8,11 +8,11 @@
 // the requests. Each agent is grantor and holder, as one Peer. Peers exchange calls and answers;
 // each is a Batch, which the caller transports.
 //
-// What always holds, if the agents' views agree within Config.Settle and the speeds of their
-// clocks differ by less than a hundredth: no two agents use a point at the same time. Between the
-// end of a response to one agent and the next request of another agent passes the delay of the
-// point. This holds if messages are lost, late, repeated or reordered, and if agents die or come
-// back. Messages have durations only; clocks of two machines are never compared.
+// Invariants: no two agents use a point at the same time. Between the end of a response to one
+// agent and the next request of another agent passes the delay of the point. This requires that the
+// agents' views agree within Config.Settle, and that the speeds of their clocks differ by less than
+// a hundredth. It holds if messages are lost, late, repeated or reordered, and if agents die or
+// come back. Messages have durations only; clocks of two machines are never compared.
 //
 // A lease lasts long (Config.Hold), and the grantor recalls it when another agent asks for the
 // point. So a point without contention costs little. This is safe because a holder begins no

@@ -5,45 +5,45 @@ import (
 	"time"
 )
 
-// A grantor is the side of a Peer that gives leases. Times are on the Peer's
-// clock.
+// A grantor is the side of a Peer that grants leases. Times are on the Peer's clock.
 type grantor struct {
 	cfg    *Config
 	self   Agent
 	serial uint64
 	view   View
 	points map[uint64]*record
-	// due are points that nobody has and somebody waits for.
+	// due has the points without a holder for which an agent waits.
 	due map[uint64]struct{}
-	// news are the points of which holders are to be told.
+	// news has, for each holder, the points about which the grantor must tell it something.
 	news map[Agent]map[uint64]struct{}
-	// changes are the views that were in force before, with when they ended.
+	// changes are the ends of earlier views.
 	changes []change
-	// gone are agents that left the view, with when their leases end, and their
-	// places in line: until then they may come back and know nothing of it.
+	// gone has the agents that left the view, with the time when their leases and their places in
+	// the queues end. Until then such an agent may come back without knowing that it was gone.
 	gone map[Agent]time.Duration
-	// transfers are what agents have told that go, in this view.
+	// transfers has what retiring agents have sent in this view.
 	transfers map[Agent]*receivedTransfer
-	// lost are agents that left the view, and may go on until then.
+	// lost has the agents that left the view, with the time until which they may still send
+	// requests.
 	lost   map[Agent]time.Duration
 	survey survey
-	// retired says that we go, and pending what others are yet to be told.
+	// retired: this agent has begun to leave. pending has the transfers that it has not sent yet.
 	retired bool
 	pending map[Agent]*pendingTransfer
 }
 
-// A change is the end of a view; nil: of one that nothing is known of. Those who
-// left have told what they knew of the points whose heir we were.
+// A change is the end of a view. left are the agents that left and had transferred their points. If
+// was is nil, the grantor knows nothing of the view that ended.
 type change struct {
 	at   time.Duration
 	was  View
 	left map[Agent]struct{}
-	// known is when a survey found that all is known of what others granted
-	// before; 0: none has.
+	// known is when a survey found that this grantor knows all leases granted before the change.
+	// Zero means that no survey has ended.
 	known time.Duration
 }
 
-// tells says that all is known of what was granted of a point before.
+// tells reports whether a transfer told this grantor all about the point at the change.
 func (c *change) tells(point uint64, self Agent) bool {
 	if c.was == nil || len(c.left) == 0 {
 		return false
@@ -52,22 +52,22 @@ func (c *change) tells(point uint64, self Agent) bool {
 	return ok && c.was.Heir(point) == self
 }
 
-// A record is what is known of a point.
+// A record is what the grantor knows about a point.
 type record struct {
-	holder   Agent // 0: nobody
+	holder   Agent // 0: none
 	serial   uint64
-	since    time.Duration // granted
+	since    time.Duration // when it was granted
 	until    time.Duration
-	stamp    uint64        // of the call that asked for it,
-	heard    time.Duration // and when that came
-	told     bool          // the holder knows that it is the holder
-	wanted   bool          // it was stalled when it asked
-	called   bool          // the holder knows that others wait,
-	calledAt time.Duration // since then
-	pressed  bool          // the holder knows that one of them is stalled
-	quiet    time.Duration // the longest that was asked for
-	free     time.Duration // the quiet time is over
-	line     []waiter      // in the order in which they asked
+	stamp    uint64        // of the call that asked for the lease
+	heard    time.Duration // when that call came
+	told     bool          // the holder knows of the lease
+	wanted   bool          // the holder was stalled when it asked
+	called   bool          // the holder knows that other agents wait
+	calledAt time.Duration // when it was told
+	pressed  bool          // the holder knows that a waiting agent is stalled
+	quiet    time.Duration // the longest delay of all asks
+	free     time.Duration // when the delay ends
+	line     []waiter      // in the order of the first asks
 }
 
 type waiter struct {
@@ -89,8 +89,8 @@ func newGrantor(cfg *Config, self Agent) *grantor {
 	}
 }
 
-// look begins a view. What was known of a point stays known, also when it is
-// another's for a while: its holder may never have heard of that.
+// look begins a view. The grantor keeps what it knows of a point while another agent grants it: its
+// holder may never learn of the other grantor.
 func (g *grantor) look(v View, clock time.Duration) {
 	was := g.view
 	g.view, g.pending = v, nil
@@ -117,8 +117,8 @@ func (g *grantor) look(v View, clock time.Duration) {
 	for point, r := range g.points {
 		if r.holder != 0 {
 			missing(r.holder)
-			// The holder may have ignored messages of another view, and its answers of
-			// that view may have gone to another grantor.
+			// The holder may have ignored messages because it had another view. In that view it may
+			// have answered another grantor.
 			if r.called, r.pressed = false, false; len(r.line) > 0 {
 				g.tell(r.holder, point)
 			}
@@ -129,7 +129,7 @@ func (g *grantor) look(v View, clock time.Duration) {
 	}
 }
 
-// doubt says that others may have granted our points without our knowing.
+// doubt notes that other agents may have granted this agent's points without its knowledge.
 func (g *grantor) doubt(clock time.Duration) { g.changed(nil, nil, clock) }
 
 func (g *grantor) changed(was View, left map[Agent]struct{}, clock time.Duration) {
@@ -144,12 +144,13 @@ func (g *grantor) changed(was View, left map[Agent]struct{}, clock time.Duration
 	}
 }
 
-// mine says whether the leases of a point are ours to give.
+// mine reports whether this agent grants the leases of a point.
 func (g *grantor) mine(point uint64) bool {
 	return g.view != nil && !g.retired && g.view.Owner(point) == g.self
 }
 
-// newAt is the change by which the point last became ours; nil if it always was.
+// newAt returns the change by which the point last became this agent's. nil means that it always
+// was.
 func (g *grantor) newAt(point uint64) *change {
 	for i := len(g.changes) - 1; i >= 0; i-- {
 		if c := &g.changes[i]; c.was == nil || c.was.Owner(point) != g.self {
@@ -159,8 +160,8 @@ func (g *grantor) newAt(point uint64) *change {
 	return nil
 }
 
-// settled says whether a point that nobody has may be granted, and brings its
-// quiet time to what others may have caused before it was ours.
+// settled reports whether a point without a holder may be granted. If so, it extends the point's
+// delay, because an agent may have used the point before this agent became its grantor.
 func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
 	c := g.newAt(point)
 	if c == nil || c.tells(point, g.self) {
@@ -178,7 +179,7 @@ func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
 	return true
 }
 
-// record finds or makes what is known of a point, nil if there is no room.
+// record returns the record of a point, and makes it if necessary. nil means that there is no room.
 func (g *grantor) record(point uint64, clock time.Duration) *record {
 	r := g.points[point]
 	if r == nil {
@@ -192,8 +193,8 @@ func (g *grantor) record(point uint64, clock time.Duration) *record {
 	return r
 }
 
-// expire ends a lease whose time is over: its holder began nothing since, and
-// has cut off what it was doing.
+// expire ends a lease whose time is over. By then its holder has cut off its requests at the point
+// and begins no others.
 func (g *grantor) expire(point uint64, r *record, clock time.Duration) {
 	if r.holder == 0 {
 		return
@@ -207,7 +208,7 @@ func (g *grantor) expire(point uint64, r *record, clock time.Duration) {
 	}
 }
 
-// release takes a point from its holder; free is when its quiet time is over.
+// release takes a point from its holder. free is when the delay of the point ends.
 func (g *grantor) release(point uint64, r *record, free time.Duration) {
 	if n := g.news[r.holder]; n != nil {
 		delete(n, point)
@@ -219,7 +220,7 @@ func (g *grantor) release(point uint64, r *record, free time.Duration) {
 	}
 }
 
-// give takes a lease back.
+// give takes a returned lease.
 func (g *grantor) give(from Agent, v Give, clock time.Duration) {
 	r := g.points[v.Point]
 	if r == nil || r.holder != from || r.serial != v.Serial {
@@ -228,7 +229,7 @@ func (g *grantor) give(from Agent, v Give, clock time.Duration) {
 	g.release(v.Point, r, clock+longer(v.Rest))
 }
 
-// ask answers one Ask: with a grant; or it stands in line; or it is refused.
+// ask answers one Ask: it grants the lease, puts the ask into the point's queue, or refuses it.
 func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr Grant, granted, refused bool) {
 	if !g.mine(a.Point) || !g.view.Has(from) {
 		return Grant{}, false, true
@@ -240,7 +241,7 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 	r.quiet = max(r.quiet, min(a.Quiet, g.cfg.Hold))
 	w := waiter{from, stamp, clock, a.Stalled}
 	c := g.newAt(a.Point)
-	// What is known from a time before others granted it may be over.
+	// If another agent has been the grantor since, the lease known here may have ended.
 	stale := c != nil && r.holder != 0 && r.since < c.at
 	told := c != nil && (c.known > 0 || c.tells(a.Point, g.self))
 	if a.Holding && c != nil && clock < c.at+g.cfg.grace() && (stale || r.holder == 0 && !told) {
@@ -249,7 +250,7 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 		}
 		g.grant(a.Point, r, w, clock)
 		gr = g.answer(a.Point, r, clock)
-		gr.Rest = 0 // it alone has used it
+		gr.Rest = 0 // no other agent has used it since
 		return gr, true, false
 	}
 	if stale && r.holder == from && !a.Holding && (a.Serial != r.serial || r.serial == 0) {
@@ -276,12 +277,12 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 	return Grant{}, false, false
 }
 
-// awaited says whether somebody waits who is there.
+// awaited reports whether an agent in the view waits for r.
 func (g *grantor) awaited(r *record) bool {
 	return slices.ContainsFunc(r.line, func(w waiter) bool { return g.view.Has(w.agent) })
 }
 
-// queue lets w wait in line, where it was if it has asked before.
+// queue puts w into the queue of a point. An agent that asks again keeps its place.
 func (g *grantor) queue(point uint64, r *record, w waiter) {
 	i := slices.IndexFunc(r.line, func(o waiter) bool { return o.agent == w.agent })
 	if i >= 0 {
@@ -301,8 +302,8 @@ func (g *grantor) stalled(r *record) bool {
 	return slices.ContainsFunc(r.line, func(w waiter) bool { return w.stalled && g.view.Has(w.agent) })
 }
 
-// hasNews says whether an agent is to be told something, and whether a stalled
-// agent waits for that.
+// hasNews reports whether the grantor must tell an agent something, and whether a stalled agent
+// waits for that.
 func (g *grantor) hasNews(a Agent) (any, stalled bool) {
 	for point := range g.news[a] {
 		r := g.points[point]
@@ -325,7 +326,7 @@ func (g *grantor) tell(a Agent, point uint64) {
 	n[point] = struct{}{}
 }
 
-// grant gives a point that nobody has to w.
+// grant leases a point without a holder to w.
 func (g *grantor) grant(point uint64, r *record, w waiter, clock time.Duration) {
 	r.line = slices.DeleteFunc(r.line, func(o waiter) bool { return o.agent == w.agent })
 	g.serial++
@@ -336,8 +337,7 @@ func (g *grantor) grant(point uint64, r *record, w waiter, clock time.Duration) 
 	delete(g.due, point)
 }
 
-// answer is a lease that the holder is told of in the answer to its ask. If
-// that is lost it asks again.
+// answer returns the lease for the answer to its ask. If the answer is lost, the holder asks again.
 func (g *grantor) answer(point uint64, r *record, clock time.Duration) Grant {
 	v := g.asGrant(point, r, clock)
 	r.told, r.called, r.calledAt, r.pressed = true, v.Shared, clock, v.Stalled
@@ -352,7 +352,7 @@ func (g *grantor) asGrant(point uint64, r *record, clock time.Duration) Grant {
 	}
 }
 
-// pass gives points that nobody has to those who wait.
+// pass grants points without a holder to the agents that wait for them.
 func (g *grantor) pass(clock time.Duration) {
 	for _, point := range sorted(g.due) {
 		r := g.points[point]
@@ -371,7 +371,7 @@ func (g *grantor) pass(clock time.Duration) {
 	}
 }
 
-// notice puts what a holder is to be told into b.
+// notice puts into b what a holder must be told.
 func (g *grantor) notice(a Agent, b *Batch, clock time.Duration) {
 	for _, point := range sorted(g.news[a]) {
 		if len(b.Grants)+len(b.Recalls) >= g.cfg.Entries {
@@ -390,7 +390,7 @@ func (g *grantor) notice(a Agent, b *Batch, clock time.Duration) {
 	}
 }
 
-// noticed says that the holder has been told what stands in b.
+// noticed notes that the holder has received b and answered ans.
 func (g *grantor) noticed(a Agent, b, ans *Batch, clock time.Duration) {
 	for _, v := range b.Grants {
 		if r := g.heldBy(a, v.Point, v.Serial); r != nil {
@@ -400,7 +400,7 @@ func (g *grantor) noticed(a Agent, b, ans *Batch, clock time.Duration) {
 	}
 	for _, v := range b.Recalls {
 		if slices.Contains(ans.Refused, v.Point) {
-			continue // its view is another one: it is told again
+			continue // the holder has another view: tell it again
 		}
 		if r := g.heldBy(a, v.Point, v.Serial); r != nil {
 			r.called, r.calledAt, r.pressed = true, clock, v.Stalled
@@ -416,14 +416,14 @@ func (g *grantor) heldBy(a Agent, point, serial uint64) *record {
 	return nil
 }
 
-// leaveNews forgets that the holder is to be told of a point if it knows all.
+// leaveNews removes the point from the holder's news if the holder has been told everything.
 func (g *grantor) leaveNews(a Agent, point uint64, r *record) {
 	if len(r.line) == 0 || r.called && (r.pressed || !g.stalled(r)) {
 		delete(g.news[a], point)
 	}
 }
 
-// reap ends the leases of those who are gone for long enough.
+// reap ends the leases of agents that have been gone for long enough.
 func (g *grantor) reap(clock time.Duration) {
 	over := false
 	for _, t := range g.gone {
@@ -446,7 +446,7 @@ func (g *grantor) reap(clock time.Duration) {
 	}
 }
 
-// sweep forgets points of which there is nothing to remember.
+// sweep ends leases whose time is over, and forgets points without anything to remember.
 func (g *grantor) sweep(clock time.Duration) {
 	for a, n := range g.news {
 		if len(n) == 0 {
@@ -457,7 +457,7 @@ func (g *grantor) sweep(clock time.Duration) {
 		g.expire(point, r, clock)
 		r.line = slices.DeleteFunc(r.line, func(w waiter) bool { return w.heard+g.cfg.Hold < clock })
 		if r.holder != 0 && len(r.line) > 0 && r.called && clock-r.calledAt > Turn(r.quiet)+callAgain {
-			r.called, r.pressed = false, false // it may have heard that before it knew that it is the holder
+			r.called, r.pressed = false, false // the recall may have come before the grant
 			g.tell(r.holder, point)
 		}
 		if r.holder == 0 && len(r.line) == 0 && r.free <= clock {

@@ -6,18 +6,17 @@ import (
 	"time"
 )
 
-// A holder is the side of a Peer that has leases. Times are on the Peer's
-// clock.
+// A holder is the side of a Peer that has leases. Times are on the Peer's clock.
 type holder struct {
 	cfg    *Config
 	self   Agent
 	view   View
 	lots   map[uint64]*lot
 	queues map[Agent]*grantorQueue
-	called map[uint64]struct{} // held, and others wait
+	called map[uint64]struct{} // held, and other agents wait
 	using  map[uint64]struct{}
 	news   []uint64      // granted or refused, for the caller
-	idle   time.Duration // a point that is called back may be unused so long
+	idle   time.Duration // how long a recalled point may stay unused
 
 	quitting bool
 	stalled  bool // see Peer.stalled
@@ -38,32 +37,32 @@ type lot struct {
 	point   uint64
 	grantor Agent
 	serial  uint64
-	back    uint64        // the serial of a lease to be given back; 0: none
-	backEnd time.Duration // when that ends by itself
-	stamp   uint64        // of the first ask since it was last without
-	askedAt time.Duration // last
-	since   time.Duration // held
-	begun   time.Duration // the last visit
-	end     time.Duration // of the lease; of the time to confirm it, if orphaned
-	free    time.Duration // the quiet time is over
-	turn    time.Duration // end of our turn, 0: nobody waits
+	back    uint64        // the serial of a lease to return; 0: none
+	backEnd time.Duration // when that lease ends by itself
+	stamp   uint64        // of the first ask since it last had no lease
+	askedAt time.Duration // time of the last ask
+	since   time.Duration // when it was granted
+	begun   time.Duration // when the last visit began
+	end     time.Duration // end of the lease; if orphaned, of the time to confirm it
+	free    time.Duration // when the delay ends
+	turn    time.Duration // end of our turn; 0: no agent waits
 	quiet   time.Duration
-	seen    time.Duration // somebody last wanted it
+	seen    time.Duration // when a host last wanted it
 	state   lotState
 	urgent  bool          // a host waits for it
-	early   uint64        // a serial that was called back before it was known
-	unheard bool          // the ask may not have come to the grantor, and is to be said again
-	called  bool          // it is or was called back: giving it back is worth a call
+	early   uint64        // a serial that was recalled before its grant arrived
+	unheard bool          // the ask may not have arrived, and must be repeated
+	called  bool          // it is or was recalled: returning it is worth a call
 	stalled bool          // likewise, for a stalled agent
 	urged   bool          // the last ask said that we are stalled
-	ready   time.Duration // a host could first have used it since it was granted or used; 0: not yet
-	fresh   bool          // it was not used since it was granted
+	ready   time.Duration // when a host could first use it, since the grant or the last use; 0: none could yet
+	fresh   bool          // not used since it was granted
 	using   bool
 	queued  queue
 }
 
-// A queue is the one of its grantorQueue in which a lot stands; it may be left in
-// others, where it is passed over.
+// A queue names the list of its grantorQueue that a lot is in. The lot may also remain in other
+// lists, which skip it.
 type queue uint8
 
 const (
@@ -77,10 +76,10 @@ type grantorQueue struct {
 	urgent []*lot
 	wants  []*lot
 	gives  []*lot
-	called bool // somebody waits for one of them
-	// stalled says that a stalled agent does.
+	called bool // an agent waits for one of gives or strays
+	// stalled reports that such an agent is stalled.
 	stalled bool
-	strays  []Give // leases that we never knew we had
+	strays  []Give // leases that the holder never knew it had
 }
 
 func newHolder(cfg *Config, self Agent) *holder {
@@ -102,7 +101,7 @@ func (h *holder) queueFor(a Agent) *grantorQueue {
 	return d
 }
 
-// lot finds or makes the entry of a point, nil if there is no room for it.
+// lot returns the entry of a point, and makes it if necessary. nil means that there is no room.
 func (h *holder) lot(point uint64) *lot {
 	l := h.lots[point]
 	if l == nil && len(h.lots) < h.cfg.Points {
@@ -112,7 +111,7 @@ func (h *holder) lot(point uint64) *lot {
 	return l
 }
 
-// look begins a view: what another grantor has given is to be confirmed.
+// look begins a view. A held lease whose grantor has changed must be confirmed by the new grantor.
 func (h *holder) look(v View, clock time.Duration) {
 	h.view = v
 	before := h.queues
@@ -136,7 +135,7 @@ func (h *holder) look(v View, clock time.Duration) {
 			case asked, inLine:
 				l.state = without
 			}
-			l.back = 0 // nobody is left who would take it
+			l.back = 0 // that grantor no longer takes it
 			l.grantor = owner
 		}
 		if l.back != 0 {
@@ -144,7 +143,7 @@ func (h *holder) look(v View, clock time.Duration) {
 		}
 		switch {
 		case l.state == orphaned, l.state == without && l.urgent, l.state == inLine && was == inUrgent:
-			h.putUrgent(l) // the last, as the grantor may not have heard of it
+			h.putUrgent(l) // in the last case the grantor may not have heard of it
 		case was == inWants:
 			h.putWant(l)
 		}
@@ -185,7 +184,7 @@ func (h *holder) putGive(l *lot) {
 	d.stalled = d.stalled || l.stalled
 }
 
-// owner is who grants l by the view; it is noted when it is first asked for.
+// owner returns the grantor of l. It is looked up in the view when it is first needed.
 func (h *holder) owner(l *lot) Agent {
 	if l.grantor == 0 {
 		l.grantor = h.view.Owner(l.point)
@@ -193,14 +192,14 @@ func (h *holder) owner(l *lot) Agent {
 	return l.grantor
 }
 
-// lapse ends all leases: others may have been given the points.
+// lapse ends all leases, because other agents may have been granted the points.
 func (h *holder) lapse(clock time.Duration) {
 	for _, l := range h.sortedLots() {
 		if l.state == held || l.state == orphaned {
 			l.end = clock
 		}
-		// What was asked for is asked for again, so that a lease given on the
-		// old ask, which may have gone to another since, is not taken.
+		// A new ask gets a new stamp. So a grant for the old ask is not taken: the point may have
+		// gone to another agent since.
 		l.state, l.back, l.turn, l.askedAt = without, 0, 0, 0
 		if l.urgent {
 			h.putUrgent(l)
@@ -223,8 +222,8 @@ func (h *holder) want(point uint64, quiet, clock time.Duration) {
 	}
 }
 
-// ready says whether a request may begin, else when that may be; 0: not
-// foreseeable, the point will be in news. wake asks for the lease if need be.
+// ready reports whether a request may begin at a point. If not, at is the time to ask again. Zero
+// means that it is unknown; news will have the point. ready asks for the lease if necessary.
 func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at time.Duration) {
 	l := h.lot(point)
 	if l == nil || h.quitting {
@@ -258,7 +257,7 @@ func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at ti
 	return false, 0
 }
 
-// may says whether l is held and our turn is not over.
+// may reports whether l is held, not in use, and our turn is not over.
 func (h *holder) may(l *lot, clock time.Duration) bool {
 	return l.state == held && clock < l.end && (l.turn == 0 || clock < l.turn) && !l.using
 }
@@ -284,7 +283,7 @@ func (h *holder) used(point uint64, free, quiet, clock time.Duration) {
 	h.yield(l, clock)
 }
 
-// leave says that nobody here wants the point.
+// leave notes that no host here wants the point.
 func (h *holder) leave(point uint64, clock time.Duration) {
 	if l := h.lots[point]; l != nil && !l.using {
 		if l.urgent = false; l.queued == inWants {
@@ -296,7 +295,8 @@ func (h *holder) leave(point uint64, clock time.Duration) {
 	}
 }
 
-// yield gives l back if others wait and our turn is over or nobody uses it.
+// yield returns l if other agents wait, and either our turn is over or no host has used l for a
+// while.
 func (h *holder) yield(l *lot, clock time.Duration) bool {
 	if l.state != held || l.turn == 0 || l.using {
 		return false
@@ -330,7 +330,7 @@ func (h *holder) handBack(l *lot) {
 	}
 }
 
-// lost are the points in use whose lease has ended.
+// lost returns the points in use whose lease has ended.
 func (h *holder) lost(clock time.Duration, grip bool) (points []uint64) {
 	for point := range h.using {
 		l := h.lots[point]
@@ -342,14 +342,14 @@ func (h *holder) lost(clock time.Duration, grip bool) (points []uint64) {
 	return points
 }
 
-// fill puts into b what there is to say to a grantor, urgent things first.
+// fill puts into b everything that waits for a grantor, urgent asks before others.
 func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 	d := h.queues[a]
 	if d == nil {
 		return
 	}
 	for _, v := range d.strays {
-		// It may have come once more, on a later ask.
+		// A later ask may have brought the same lease again. Then it is kept.
 		if l := h.lots[v.Point]; l == nil || l.state != held || l.serial != v.Serial {
 			b.Gives = append(b.Gives, v)
 		}
@@ -411,8 +411,8 @@ func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []
 		b.Asks = append(b.Asks, a)
 		l.askedAt = clock
 		if l.state != held {
-			// By this ask the grantor learns that we do not have it: a lease that
-			// is on its way on an earlier one may be another's then.
+			// With this ask the grantor learns that we do not have the lease. A grant for an
+			// earlier ask that is still on its way may then belong to another agent.
 			l.stamp = b.Stamp
 		}
 		if l.state == without || l.state == inLine {
@@ -422,11 +422,11 @@ func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []
 	return nil
 }
 
-// grant takes a lease; if we do not want it, it is given back.
+// grant takes a lease. If the holder cannot use it, it returns it.
 func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, refuse bool) {
 	if h.view.Owner(v.Point) != from {
-		// It may be what another grantor has confirmed since: who gave it does
-		// not know yet, and would give it on.
+		// Another grantor may have confirmed this lease since. The old grantor does not know that
+		// yet, and would grant a returned point to another agent.
 		return Give{}, false
 	}
 	l := h.lots[v.Point]
@@ -444,11 +444,12 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 		l.called, l.stalled, l.fresh, l.ready = false, false, true, 0
 		h.news = append(h.news, l.point)
 	case current && l.state == orphaned:
-		// To give that back would give away what we claim: the claim confirms it.
+		// We claim this lease from the new grantor, which will confirm it. So it must not be
+		// returned.
 		return Give{}, false
 	default:
 		if l.back == v.Serial && l.urgent && (l.state == asked || l.state == inLine) {
-			l.state = without // it was granted, and is given back already
+			l.state = without // this lease was granted, and is already being returned
 			h.putUrgent(l)
 		}
 		return Give{v.Point, v.Serial, max(l.free-clock, 0)}, l.state != held || l.serial != v.Serial
@@ -459,7 +460,7 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 	return Give{}, false
 }
 
-// share notes that others wait for l, of which one may be stalled.
+// share notes that other agents wait for l, and whether one of them is stalled.
 func (h *holder) share(l *lot, stalled bool) {
 	l.called, l.stalled = true, l.stalled || stalled
 	if l.turn == 0 {
@@ -468,8 +469,8 @@ func (h *holder) share(l *lot, stalled bool) {
 	}
 }
 
-// recall notes that others wait for a point that is from's to grant, and may give it
-// back at once.
+// recall notes that other agents wait for a point that from grants. It may return the point at
+// once.
 func (h *holder) recall(from Agent, v Recall, clock time.Duration) (back Give, give bool) {
 	l := h.lots[v.Point]
 	switch {
@@ -480,16 +481,16 @@ func (h *holder) recall(from Agent, v Recall, clock time.Duration) (back Give, g
 			return Give{}, false
 		}
 	case l.state == orphaned:
-		l.early = v.Serial // before the answer to the claim, perhaps
+		l.early = v.Serial // the recall may come before the answer to the claim
 		return Give{}, false
 	case l.state == asked || l.state == inLine:
-		// Its grant may be under way, and is of no use any more.
+		// Its grant may be on its way, and can no longer be used.
 		l.back, l.backEnd = v.Serial, clock+h.cfg.Hold
 	}
 	return Give{v.Point, v.Serial, max(l.free-clock, 0)}, true
 }
 
-// answered takes in what a grantor has said to what stood in b.
+// answered processes a grantor's answer to b.
 func (h *holder) answered(b, ans *Batch, clock time.Duration) {
 	for _, v := range b.Gives {
 		if l := h.lots[v.Point]; l != nil && l.back == v.Serial && l.grantor == b.To {
@@ -518,7 +519,7 @@ func (h *holder) answered(b, ans *Batch, clock time.Duration) {
 	}
 }
 
-// failed says again what stood in b: nobody knows whether it was heard.
+// failed queues the content of b again, because the grantor may not have received it.
 func (h *holder) failed(b *Batch) {
 	for _, v := range b.Gives {
 		if l := h.lots[v.Point]; l != nil && l.back == v.Serial && l.grantor == b.To {
@@ -535,7 +536,7 @@ func (h *holder) failed(b *Batch) {
 		}
 		switch l.state {
 		case asked:
-			// Its stamp stays: it may have been granted.
+			// Its stamp stays, because the lease may have been granted.
 			l.unheard = true
 			if l.state = inLine; a.Urgent {
 				h.putUrgent(l)
@@ -550,7 +551,7 @@ func (h *holder) failed(b *Batch) {
 	}
 }
 
-// urge asks again, as a stalled agent, for what a host waits for.
+// urge repeats the asks that hosts wait for, now as a stalled agent.
 func (h *holder) urge() {
 	for _, l := range h.sortedLots() {
 		if l.urgent && l.state == inLine && !l.urged {
@@ -559,18 +560,19 @@ func (h *holder) urge() {
 	}
 }
 
-// turns gives back what others wait for when its time has come.
+// turns returns the recalled points whose turn is over or that are unused.
 func (h *holder) turns(clock time.Duration) {
 	for _, point := range sorted(h.called) {
 		h.yield(h.lots[point], clock)
 	}
 }
 
-// full says whether there is little room for more points.
+// full reports whether there is little room for more points.
 func (h *holder) full() bool { return len(h.lots) > h.cfg.Points*7/8 }
 
-// sweep gives back what nobody has wanted for long, asks for more time on what
-// is wanted, and forgets the rest.
+// sweep asks for more time on leases that are still wanted, and forgets points that no host has
+// wanted for long. If there is little room, it also returns the leases that were wanted longest
+// ago.
 func (h *holder) sweep(clock time.Duration) {
 	over := 0
 	if h.full() {

@@ -24,30 +24,30 @@ type Peer struct {
 	holder  *holder
 	grantor *grantor
 
-	contact time.Duration // last
-	lapsed  bool          // since then too long ago
+	contact time.Duration // time of the last contact
+	lapsed  bool          // the last contact became too old, and no other has come since
 
 	sessions map[Agent]*session
-	paid     float64       // calls
-	paidAt   time.Duration // the trickle
-	barred   time.Duration // first Ready that said no since the last Begin; 0: none
+	paid     float64       // number of calls
+	paidAt   time.Duration // when the trickle last paid
+	barred   time.Duration // the first Ready without success since the last Begin; 0: none
 	spared   time.Duration // barred before the last Begin, until a request has ended; 0: none
 	swept    time.Duration
-	roomAt   time.Duration // the holder's part of that
-	began    time.Duration // the last page
+	roomAt   time.Duration // when the holder was last swept
+	began    time.Duration // when the last page began
 	every    time.Duration // mean time between pages
-	urged    time.Duration // last: see urge
+	urged    time.Duration // when urge last ran
 }
 
-// A session is what passes between two agents. Calls have growing stamps, one
-// is under way at a time, and older ones than the last are not heard: nothing
-// is repeated or turned round.
+// A session has the state of the calls between two agents. Only one call is on its way at a time,
+// and stamps grow. The receiver ignores a call that is not newer than the last one. So no call is
+// repeated or reordered.
 type session struct {
 	stamp  uint64 // of our last call
 	heard  uint64 // of its last call
-	out    *Batch // under way
+	out    *Batch // on its way
 	sentAt time.Duration
-	round  int // of the grantor's survey then
+	round  int // of the grantor's survey when the call was made
 }
 
 // New returns the Peer of agent self. The Peer permits no request before Look.
@@ -75,7 +75,7 @@ func (p *Peer) tick(now time.Time) {
 	}
 }
 
-// grip says whether the last contact is not too long ago.
+// grip reports whether the last contact is recent enough.
 func (p *Peer) grip() bool { return p.view != nil && p.clock-p.contact < shorter(p.cfg.Term) }
 
 // Grip reports whether requests may begin: the last contact with the cluster is recent enough.
@@ -172,8 +172,8 @@ func (p *Peer) Used(point uint64, end time.Time, quiet time.Duration, requested 
 	p.holder.used(point, min(end.Sub(p.epoch)+1, p.clock)+quiet, quiet, p.clock)
 }
 
-// progress corrects what Begin has noted: only a request counts. Else an agent
-// whose visits all end without one would never be stalled.
+// progress corrects what Begin noted: only a visit with a request counts as progress. Otherwise an
+// agent whose visits all end without a request would never be stalled.
 func (p *Peer) progress(point uint64, requested bool) {
 	switch l := p.holder.lots[point]; {
 	case !requested && p.spared != 0:
@@ -206,10 +206,9 @@ func (p *Peer) Lost(now time.Time) []uint64 {
 	return p.holder.lost(p.clock, p.grip())
 }
 
-// stalled says whether there is nothing to begin but what leases hold back. Then
-// no page pays for calls, so those that end it are made at once, by all of the
-// three agents that have a part in it: the asks, the recalls, the gives and the
-// grants.
+// stalled reports whether leases have held back everything that this agent wants to begin. Then no
+// page pays for calls. So all three agents involved (this one, the grantor and the holder) make at
+// once the calls that end the stall: the asks, the recalls, the gives and the grants.
 func (p *Peer) stalled() bool { return p.barred != 0 && p.clock-p.barred > stallAfter }
 
 func (p *Peer) session(a Agent) *session {
@@ -263,7 +262,7 @@ func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
 	}
 	p.grantor.pass(p.clock)
 	if p.holder.quitting {
-		p.holder.quit() // what has come or ended since
+		p.holder.quit() // returns what has been granted, or is no longer in use, since
 	}
 	p.own()
 	p.survey()
@@ -304,8 +303,8 @@ func (s *session) next(clock time.Duration) uint64 {
 	return s.stamp
 }
 
-// partners are those to whom there may be something to say, who was called last
-// at the end: what few pages pay for would else always go to the same ones.
+// partners returns the agents for which there may be a message. The agent called longest ago comes
+// first. Otherwise the calls that few pages pay for would always go to the same agents.
 func (p *Peer) partners() (as []Agent) {
 	for a := range p.holder.queues {
 		as = append(as, a)
@@ -330,8 +329,7 @@ func (p *Peer) partners() (as []Agent) {
 	return slices.DeleteFunc(as, func(a Agent) bool { return a == p.self })
 }
 
-// pressing says whether a call to a is worth its cost, and whether it is to be
-// made whatever that is.
+// pressing reports whether a call to a is worth its cost, and whether it must be made at any cost.
 func (p *Peer) pressing(a Agent) (needed, free bool) {
 	if d := p.holder.queues[a]; d != nil {
 		needed = len(d.gives)+len(d.strays) >= p.cfg.Entries || len(d.wants) >= aheadAt && p.paid > prepaidCalls/4
@@ -349,10 +347,10 @@ func (p *Peer) pressing(a Agent) (needed, free bool) {
 	return needed || news, free || stalled || p.grantor.asks(a, p.clock)
 }
 
-// own passes between our own two sides what they have to say to each other.
+// own passes the messages between this agent's own holder and grantor.
 func (p *Peer) own() {
 	s := p.session(p.self)
-	for range 4 { // what is given back is asked for again, and granted
+	for range 4 { // a returned point is asked for again, and granted
 		said := false
 		for _, fill := range []func(b *Batch){
 			func(b *Batch) { p.grantor.notice(p.self, b, p.clock) },
@@ -372,7 +370,7 @@ func (p *Peer) own() {
 	}
 }
 
-// hear is what b's receiver does with it.
+// hear processes the call b and returns the answer.
 func (p *Peer) hear(b *Batch) *Batch {
 	ans := &Batch{From: p.self, To: b.From, Stamp: b.Stamp, Answer: true}
 	if b.Transfer != nil {
@@ -381,7 +379,7 @@ func (p *Peer) hear(b *Batch) *Batch {
 	for _, v := range b.Gives {
 		p.grantor.give(b.From, v, p.clock)
 	}
-	// Who waits has its turn before the giver asks again.
+	// Agents that wait get the returned points before the caller asks again.
 	p.grantor.pass(p.clock)
 	for _, a := range b.Asks {
 		v, granted, refused := p.grantor.ask(b.From, a, b.Stamp, p.clock)
@@ -412,8 +410,8 @@ func (p *Peer) hear(b *Batch) *Batch {
 	return ans
 }
 
-// take is what b's sender does with the answer. Who gives a lease back in it
-// may have asked since b was sent, and then still has it.
+// take processes the answer to the call b. A lease that the answer returns counts only if that
+// agent has not asked since b was sent. If it has asked, it has the lease again.
 func (p *Peer) take(b, ans *Batch, sent time.Duration, round int) {
 	p.holder.answered(b, ans, p.clock)
 	p.grantor.noticed(b.To, b, ans, p.clock)

@@ -2,33 +2,33 @@ package lease
 
 import "time"
 
-// A survey ends a grantor's wait for points that are new to it. Agents may still hold
-// leases from earlier grantors. Without a survey the grantor waits until every such
-// lease has ended (Config.grace). A survey finds out sooner:
+// A survey ends a grantor's wait for points that are new to it. Agents may still hold leases from
+// earlier grantors. Without a survey the grantor waits until every such lease has ended
+// (Config.grace). A survey finds out sooner:
 //
 //	grantor -> Survey(view) -> every other agent of the view -> Survey, Lost
 //
-// An agent answers if it is in the same view, and has no lease of the grantor's
-// points but those that the grantor has given or confirmed. From then on it takes
-// such leases from this grantor alone, and grants none of these points, as long
-// as it is in that view. Only agents that have left a view can have others. How
-// long these may go on, the answer says, too. When all have answered and no lost
-// agent can go on, the points are free after one quiet time.
+// An agent answers if it is in the same view, and if it has a lease of the grantor's points only if
+// the grantor has granted or confirmed it. From then on, as long as it is in that view, it takes
+// such leases only from this grantor, and grants none of these points. Only agents that have left a
+// view can have other leases. The answer says how long these agents may still send requests. When
+// all agents have answered and no lost agent can send requests, the points are free after one
+// delay.
 //
 // A survey begins when a host waits for such a point. It belongs to one view: the
 // next view begins another one. An answer counts only for a call of this survey.
 type survey struct {
-	round  int  // grows with the views
-	wanted bool // somebody waits for a point that only a survey can free now
+	round  int  // grows with each view
+	wanted bool // an agent waits for a point that only a survey can free now
 	began  bool
-	open   map[Agent]time.Duration // have not answered, with when they were asked last
-	till   time.Duration           // lost agents may go on until then
+	open   map[Agent]time.Duration // agents without an answer, and when they were last asked
+	till   time.Duration           // lost agents may send requests until then
 }
 
-// unknown stands in grantor.lost for agents that this one knew in an earlier life.
+// unknown is the key in grantor.lost for all agents that this one knew before its restart.
 const unknown Agent = 0
 
-// lose notes which agents may go on although the new view is without them.
+// lose notes the agents that left the view and may still send requests.
 func (g *grantor) lose(was View, clock time.Duration) {
 	end := clock + g.cfg.grace()
 	switch {
@@ -51,7 +51,7 @@ func (g *grantor) lose(was View, clock time.Duration) {
 	}
 }
 
-// lostFor is for how long lost agents may go on.
+// lostFor returns how long lost agents may still send requests.
 func (g *grantor) lostFor(clock time.Duration) (d time.Duration) {
 	for _, end := range g.lost {
 		d = max(d, end-clock)
@@ -59,7 +59,7 @@ func (g *grantor) lostFor(clock time.Duration) (d time.Duration) {
 	return d
 }
 
-// survey begins one if it is wanted, and ends it when all is known.
+// survey begins a survey if one is wanted, and ends it when all answers are in.
 func (p *Peer) survey() {
 	g := p.grantor
 	s := &g.survey
@@ -86,13 +86,13 @@ func (p *Peer) survey() {
 	g.pass(p.clock)
 }
 
-// asks says whether a question to an agent is due.
+// asks reports whether the grantor must ask an agent now.
 func (g *grantor) asks(a Agent, clock time.Duration) bool {
 	last, open := g.survey.open[a]
 	return open && clock-last >= surveyEvery
 }
 
-// question puts the question into a call.
+// question puts the survey's question into a call.
 func (g *grantor) question(a Agent, b *Batch, clock time.Duration) {
 	if _, open := g.survey.open[a]; open {
 		b.Survey = g.view.Digest()
@@ -100,7 +100,7 @@ func (g *grantor) question(a Agent, b *Batch, clock time.Duration) {
 	}
 }
 
-// surveyed takes the answer to a call that was made in a round.
+// surveyed takes the answer to a call. round is the survey's round when the call was made.
 func (g *grantor) surveyed(b, ans *Batch, round int, clock time.Duration) {
 	s := &g.survey
 	if b.Survey == 0 || round != s.round || ans.Survey != b.Survey {
@@ -110,8 +110,8 @@ func (g *grantor) surveyed(b, ans *Batch, round int, clock time.Duration) {
 	s.till = max(s.till, clock+longer(ans.Lost))
 }
 
-// clear says that we have no lease of a grantor's points that it has not given or
-// confirmed, and nothing under way without a lease.
+// clear reports whether this agent has only leases of the grantor's points that the grantor has
+// granted or confirmed, and no request at these points without a lease.
 func (h *holder) clear(grantor Agent, clock time.Duration) bool {
 	for _, l := range h.lots {
 		if l.grantor != grantor {

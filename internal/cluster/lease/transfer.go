@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// An agent that goes in good order leaves nothing for others to wait for:
+// An agent that leaves in an orderly way does not make the others wait:
 //
-//	Retire -> grants nothing more -> a Transfer to each agent that will grant its points
-//	Quit   -> that, and Gives of all that it holds
-//	Told   -> the view may go on without it
-//	Stay   -> or it grants again after all
+//	Retire -> the agent grants nothing more, and sends a Transfer to each next grantor
+//	Quit   -> it also returns all leases that it holds
+//	Told   -> it may leave the view
+//	Stay   -> it stays after all, and grants again
 
-// A Transfer tells the next grantor of points the state of these points. The sender retires and
-// grants nothing any more.
+// A Transfer tells the next grantor the state of points. The sender has retired: it grants nothing
+// any more.
 type Transfer struct {
-	// View is the digest of the sender's last view as grantor.
+	// View is the digest of the sender's view.
 	View uint64
-	// Total is the number of points in this Batch and others. No agent has the lease of any
-	// other point, and the delay of those points is over.
+	// Total is the number of points in all Transfers from this sender to this receiver. Every other
+	// point has no holder, and its delay has ended.
 	Total  int
 	Points []PointState
 }
@@ -31,13 +31,13 @@ type PointState struct {
 	Rest   time.Duration // the rest of the delay
 }
 
-// A pendingTransfer is what one agent is yet to be told.
+// A pendingTransfer has the points that this agent must still send to one grantor.
 type pendingTransfer struct {
 	total int
 	left  []uint64 // points
 }
 
-// A receivedTransfer is what an agent has told so far.
+// A receivedTransfer is what a retiring agent has sent so far.
 type receivedTransfer struct {
 	heard  time.Duration
 	total  int
@@ -49,8 +49,8 @@ type pointLease struct {
 	free, quiet time.Duration
 }
 
-// prepareTransfers makes out what others are to be told. Who does not know yet what was
-// granted before it says nothing.
+// prepareTransfers collects the points to send to each next grantor. It sends nothing if this agent
+// became a grantor so recently that it may not know all earlier leases.
 func (g *grantor) prepareTransfers(clock time.Duration) {
 	if g.view == nil {
 		return
@@ -81,7 +81,7 @@ func (g *grantor) prepareTransfers(clock time.Duration) {
 	}
 }
 
-// transfer puts into b what its receiver is yet to be told, or a part of it.
+// transfer puts the pending points for a into b, or as many of them as fit.
 func (g *grantor) transfer(a Agent, b *Batch, clock time.Duration) {
 	l := g.pending[a]
 	if l == nil {
@@ -97,7 +97,7 @@ func (g *grantor) transfer(a Agent, b *Batch, clock time.Duration) {
 	}
 }
 
-// transferred says that its receiver has heard b.
+// transferred notes that a has received b.
 func (g *grantor) transferred(a Agent, b *Batch) {
 	if l := g.pending[a]; l != nil && b.Transfer != nil {
 		if l.left = l.left[len(b.Transfer.Points):]; len(l.left) == 0 {
@@ -106,9 +106,9 @@ func (g *grantor) transferred(a Agent, b *Batch) {
 	}
 }
 
-// receiveTransfer takes in what an agent that goes has told. It is of use only if the next
-// view is the first one without it, and comes within Term: until then the agent
-// does not grant again, if it stays after all.
+// receiveTransfer stores what a retiring agent has sent. adopt uses it only if the next view is
+// without that agent and begins within Term. Until then that agent does not grant again, even if it
+// cancels its retirement.
 func (g *grantor) receiveTransfer(from Agent, w *Transfer, clock time.Duration) {
 	if g.view == nil || w.View != g.view.Digest() || w.Total > 2*g.cfg.Points {
 		delete(g.transfers, from)
@@ -127,9 +127,9 @@ func (g *grantor) receiveTransfer(from Agent, w *Transfer, clock time.Duration) 
 	}
 }
 
-// adopt takes over, in the view that has just begun, the points of agents that
-// have told all of them, and returns these agents. What was known of the points
-// here is from before those agents granted them.
+// adopt takes over the points of the agents that have left in the new view and had transferred all
+// their points. It returns these agents. Older knowledge of the points is discarded, because these
+// agents have granted them since.
 func (g *grantor) adopt(was View, clock time.Duration) map[Agent]struct{} {
 	transfers := g.transfers
 	g.transfers = make(map[Agent]*receivedTransfer)
@@ -162,8 +162,8 @@ func (g *grantor) adopt(was View, clock time.Duration) map[Agent]struct{} {
 			}
 			r.quiet, r.free = max(r.quiet, e.quiet), max(r.free, e.free)
 			if e.holder != 0 {
-				// It is to confirm that, as it would have to without a transfer, and
-				// gets a serial of ours then: until it does, 0.
+				// The holder must confirm the lease, as it would without a transfer. It then gets a
+				// serial of this grantor. Until then the serial is 0.
 				r.holder, r.serial = e.holder, 0
 				r.since, r.until = clock-1, clock+g.cfg.grace()
 				r.told, r.called = true, false
@@ -174,7 +174,7 @@ func (g *grantor) adopt(was View, clock time.Duration) map[Agent]struct{} {
 	return left
 }
 
-// quit gives back what is held and not in use, and asks for nothing more.
+// quit returns all leases that are not in use, and drops all asks.
 func (h *holder) quit() {
 	h.quitting = true
 	for _, l := range h.sortedLots() {
@@ -185,8 +185,8 @@ func (h *holder) quit() {
 	}
 }
 
-// giveOwn gives back what we have granted ourselves and do not use: nobody could
-// confirm it in time, if we go before our heirs follow the view.
+// giveOwn returns the unused leases that this agent has granted to itself. The next grantors could
+// not confirm them in time if this agent leaves before they have the new view.
 func (h *holder) giveOwn() {
 	for _, l := range h.sortedLots() {
 		if l.state == held && !l.using && l.grantor == h.self {
@@ -195,7 +195,7 @@ func (h *holder) giveOwn() {
 	}
 }
 
-// owes says whether there is something to give back to an agent that is there.
+// owes reports whether this agent must still return a lease to an agent in the view.
 func (h *holder) owes() bool {
 	for _, l := range h.lots {
 		if l.back != 0 && l.grantor != h.self && h.view.Has(l.grantor) {
@@ -230,12 +230,12 @@ func (p *Peer) Stay(now time.Time) {
 	}
 }
 
-// Quit tells the Peer that this agent begins no more requests. The Peer retires and returns all
-// its leases, those in use when their requests have ended.
+// Quit tells the Peer that this agent begins no more requests. The Peer retires and returns all its
+// leases. It returns a lease in use when the request has ended.
 func (p *Peer) Quit(now time.Time) {
 	p.tick(now)
 	retired := p.grantor.retired
-	p.grantor.retired = true // what is given back goes to nobody
+	p.grantor.retired = true // so that a returned point is not granted again
 	p.holder.quit()
 	if p.grip() {
 		if p.own(); !retired {
@@ -259,7 +259,7 @@ func (p *Peer) Told(now time.Time) bool {
 	return len(p.grantor.pending) == 0 && !(p.holder.quitting && p.holder.owes())
 }
 
-// parting says whether there is something to say to a before we go.
+// parting reports whether this agent must still send something to a before it leaves.
 func (p *Peer) parting(a Agent) bool {
 	if p.grantor.pending[a] != nil {
 		return true

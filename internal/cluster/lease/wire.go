@@ -25,22 +25,22 @@ type Batch struct {
 
 	// To a grantor.
 	Transfer *Transfer // nil, unless the sender retires
-	Gives    []Give    // take effect before Asks
+	Gives    []Give    // before Asks
 	Asks     []Ask
 
 	// To a holder.
 	Grants  []Grant
 	Recalls []Recall
-	// Refused are points of the call that the receiver neither grants nor queues. They are also
-	// recalled points that by the receiver's view the sender does not grant.
+	// Refused are points of the call that the receiver neither grants nor queues. In the answer to
+	// a recall they are points that the caller does not grant in the answering agent's view.
 	Refused []uint64
 
-	// Survey is the digest of the sender's view. In a call, a grantor asks whether the receiver
-	// has a lease of its points that the grantor does not know (see survey.go). In an answer,
-	// it says that the receiver has none, by the same view. Zero means neither.
+	// Survey is the digest of the sender's view; zero means no survey. In a call, a grantor asks
+	// whether the receiver has a lease of its points that the grantor does not know (see
+	// survey.go). In an answer, the receiver says that it has none, in the same view.
 	Survey uint64
-	// Lost is how long agents that the answering agent has lost may still send requests. It is
-	// valid only in an answer with a Survey.
+	// Lost is how long agents that have left the answering agent's view may still send requests. It
+	// is valid only in an answer with a Survey.
 	Lost time.Duration
 }
 
@@ -67,7 +67,7 @@ type Ask struct {
 	Serial uint64
 }
 
-// A Give returns a lease, also one that the sender did not know it had.
+// A Give returns a lease. The sender may never have known that it had the lease.
 type Give struct {
 	Point  uint64
 	Serial uint64
@@ -125,7 +125,7 @@ func flags(bs ...bool) (f byte) {
 //	byte    1: a transfer, 2: a survey
 //	uint64  view of the transfer
 //	uvarint total
-//	uvarint number of bequests, each: uint64 point, uint64 holder, quiet, rest
+//	uvarint number of points, each:  uint64 point, uint64 holder, quiet, rest
 //	uint64  survey
 //	uvarint lost
 //

@@ -2,7 +2,7 @@
 //
 //	Push -> a queue for each agent -> Next -> a batch, on its way -> Done
 //	             ^    RAM, files, RAM                                 |
-//	             `-- Route <- loose: who gets it is to be found <-----'
+//	             `-- Route <- loose: destination to be found <--------'
 //	                            ^
 //	                            `-- parked, for a while
 //
@@ -12,9 +12,9 @@
 // of hosts may have changed, Reroute makes all links loose (without a destination), and Route
 // asks for the destination of each, a few at a time.
 //
-// What always holds: a pushed link is in the outbox until Done reports that its batch has
-// arrived, or until the owner of the Outbox removes it. The files are not for recovery: the
-// owner has the links in a journal, and Open starts empty. One goroutine owns an Outbox.
+// Invariants: a pushed link is in the outbox until Done reports that its batch has arrived, or
+// until the owner of the Outbox removes it. The files are not for recovery: the owner has the links
+// in a journal, and Open starts empty. One goroutine owns an Outbox.
 package outbox
 
 import (
@@ -77,14 +77,14 @@ type Outbox struct {
 	rng *rand.Rand
 
 	n      int64
-	files  uint64 // that were made
+	files  uint64 // number of files made so far
 	queues map[string]*queue
-	turns  []*queue // the same, in the order of their turns
+	turns  []*queue // the same, in the order of sending
 	turn   int
-	busy   map[string]bool // agents that a batch is on its way to
+	busy   map[string]bool // agents with a batch on its way
 	loose  []*queue
-	stuck  bool   // nobody knows whose the first of the loose is
-	parked *queue // nil: none is
+	stuck  bool   // the destination of the first loose link is unknown
+	parked *queue // nil: no link is parked
 	parks  time.Time
 }
 
@@ -189,7 +189,7 @@ func (o *Outbox) Reroute() {
 	o.unpark()
 }
 
-// Ask lets Route ask again for the links that were to Stay.
+// Ask lets Route ask again for links for which way returned Stay.
 func (o *Outbox) Ask() { o.stuck = false }
 
 // A Way is a decision about a loose link.
@@ -205,8 +205,8 @@ const (
 	Gone
 )
 
-// Route calls way for up to most loose links, and does what way returns. link is valid until
-// way returns.
+// Route calls way for at most most loose links, and acts on the result. link is valid until way
+// returns.
 func (o *Outbox) Route(most int, way func(number uint64, link []byte) (agent string, w Way, err error)) error {
 	for ; most > 0 && o.Loose(); most-- {
 		q := o.loose[0]
@@ -269,7 +269,7 @@ func (o *Outbox) Next(now time.Time, keep func(number uint64, link []byte) bool)
 			}
 		}
 		if b == nil {
-			continue // keep wanted none of them
+			continue // keep returned false for all links
 		}
 		q.again = nil
 		o.busy[q.agent] = true
@@ -288,7 +288,7 @@ func (o *Outbox) Done(b *Batch, arrived bool, now time.Time) {
 		o.n -= int64(len(b.Numbers))
 		q.failures, q.due = 0, time.Time{}
 	case q.loose:
-		// It may be another's by now, and its queue may have been routed already.
+		// The links may have another destination now, and their queue may have been routed already.
 		again := &queue{o: o, loose: true}
 		again.restore(b)
 		o.loose = append(o.loose, again)
@@ -300,7 +300,7 @@ func (o *Outbox) Done(b *Batch, arrived bool, now time.Time) {
 	}
 }
 
-// chunk is how large a piece of a queue in RAM may be.
+// chunk returns the maximum size of a piece of a queue in RAM.
 func (o *Outbox) chunk() int {
 	return int(max(o.cfg.MemoryBytes/int64(2*max(len(o.turns)+len(o.loose), 1)), 4<<10))
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// fileBytes is when a queue begins another file: those that were read are
-// removed. A variable, so that tests need no more than a few links.
+// fileBytes is the size at which a queue begins another file, so that read files can be deleted. It
+// is a variable, so that tests need only a few links.
 var fileBytes int64 = 64 << 20
 
 // A queue has links, first in, first out: head, then the files, then tail.
@@ -25,14 +25,14 @@ type queue struct {
 	o     *Outbox
 	agent string
 	loose bool
-	open  bool // loose, and more may come
+	open  bool // loose, and may get more links
 
-	again    *Batch // goes out before all others
+	again    *Batch // is sent before all other links
 	due      time.Time
 	failures int
 
 	head  []byte
-	from  int // in head
+	from  int // offset in head
 	files []*file
 	tail  []byte
 }
@@ -53,7 +53,7 @@ func (q *queue) push(number uint64, hops int, link []byte) error {
 	return q.spill()
 }
 
-// peek is the first entry; it is valid until pop.
+// peek returns the first entry. It is valid until pop.
 func (q *queue) peek() (e entry, ok bool, err error) {
 	if q.from == len(q.head) {
 		if err := q.load(); err != nil {
@@ -69,7 +69,7 @@ func (q *queue) peek() (e entry, ok bool, err error) {
 	return e, true, nil
 }
 
-// pop takes the entry out that peek has shown.
+// pop removes the entry that peek has returned.
 func (q *queue) pop() {
 	e, err := decodeEntry(q.head[q.from:])
 	if err != nil {
@@ -78,7 +78,7 @@ func (q *queue) pop() {
 	q.from += e.size
 }
 
-// load fills head with what comes next.
+// load fills head with the next entries.
 func (q *queue) load() (err error) {
 	for q.from == len(q.head) && len(q.files) > 0 {
 		f := q.files[0]
@@ -99,7 +99,7 @@ func (q *queue) load() (err error) {
 	return nil
 }
 
-// batch takes links from the front, as long as they have come equally far.
+// batch takes links from the front, as long as they have the same number of hops.
 func (q *queue) batch(keep func(number uint64, link []byte) bool) (*Batch, error) {
 	b := &Batch{Agent: q.agent, q: q}
 	for len(b.Numbers) < q.o.cfg.BatchLinks {
@@ -131,7 +131,7 @@ func (q *queue) batch(keep func(number uint64, link []byte) bool) (*Batch, error
 	return b, nil
 }
 
-// restore puts a batch back before all others.
+// restore puts a batch back before all other links.
 func (q *queue) restore(b *Batch) {
 	q.again = nil
 	var front []byte
@@ -143,7 +143,7 @@ func (q *queue) restore(b *Batch) {
 	q.head, q.from = append(front, q.head[q.from:]...), 0
 }
 
-// discard removes the files.
+// discard deletes the files.
 func (q *queue) discard() error {
 	var errs []error
 	for _, f := range q.files {
@@ -160,7 +160,7 @@ func (q *queue) spill() error {
 		if err != nil {
 			return err
 		}
-		if n > 1 { // the first is being read
+		if n > 1 { // the first one is being read
 			if err := q.files[n-1].close(); err != nil {
 				q.files = append(q.files, f)
 				return err
@@ -175,7 +175,7 @@ func (q *queue) spill() error {
 	return nil
 }
 
-// A file has blocks, one behind the other:
+// A file is a sequence of blocks:
 //
 //	4  length, big-endian
 //	8  XXH64 of the rest, big-endian
@@ -184,7 +184,7 @@ type file struct {
 	fs      disk.FS
 	name    string
 	f       disk.File // nil: closed
-	at, end int64     // read, written
+	at, end int64     // offsets of reading and writing
 }
 
 const blockHeader = 12
