@@ -26,7 +26,7 @@
 // archive them in full, and the first that is reported is the page that the Table names. Claims
 // are in memory only.
 //
-// Invariants
+// # Invariants
 //
 //   - A page that a Table names is archived in full, and survives the kill and the
 //     power failure of any agent. It is lost only with the disk of its agent. With

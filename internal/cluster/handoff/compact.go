@@ -50,7 +50,7 @@ func (s *Store) compact(ctx context.Context, o *source) error {
 	for {
 		yielded, err := s.tryCompact(ctx, o)
 		if yielded && ctx.Err() == nil {
-			continue // and waits for its turn behind who is in a hurry
+			continue // and waits until no urgent call waits for work
 		}
 		if err != nil && !errors.Is(err, ErrDamaged) {
 			return fmt.Errorf("compact replica of %v: %w", o.id, err)
@@ -59,7 +59,7 @@ func (s *Store) compact(ctx context.Context, o *source) error {
 	}
 }
 
-// tryCompact compacts unless somebody is in a hurry.
+// tryCompact compacts, unless an urgent call wants to use the files.
 func (s *Store) tryCompact(ctx context.Context, o *source) (yielded bool, err error) {
 	select {
 	case s.work <- struct{}{}:
@@ -112,8 +112,8 @@ func (s *Store) compactNow(ctx context.Context, o *source) error {
 	return err
 }
 
-// reduce reads records from replay and tells put what they amount to. With
-// salvage, what stands before damage is told, too.
+// reduce reads records from replay and passes the resulting state to put. With salvage, it also
+// passes the state before damage.
 func (s *Store) reduce(ctx context.Context, wanted func(uint64) bool, replay func(func(byte, []byte) error) error,
 	put func(Kind, uint64, uint64, []byte) error, salvage bool) error {
 	r := newReduction(ctx, s.fs, filepath.Join(s.dir, sortDir)+string(filepath.Separator), s.cfg.MemoryBytes, wanted,
@@ -129,13 +129,12 @@ func (s *Store) reduce(ctx context.Context, wanted func(uint64) bool, replay fun
 	return damage
 }
 
-// isDamage says whether err is of a source's files, and not of the disk.
+// isDamage reports whether err means damage in a source's files, not a failure of the disk.
 func isDamage(err error) bool {
 	return errors.Is(err, journal.ErrDamaged) || errors.Is(err, ErrRecord)
 }
 
-// A snapshotWriter writes what a source's records amount to into the parts of a
-// checkpoint.
+// A snapshotWriter writes the state of a source into the parts of a checkpoint.
 type snapshotWriter struct {
 	c     *journal.Checkpoint
 	limit int64
@@ -144,8 +143,8 @@ type snapshotWriter struct {
 
 	host uint64
 	any  bool
-	// done are paths of host, of which nothing but the key is kept: from after
-	// the last Begin, and from before.
+	// done has the paths of host for which only the key is kept: those after the last Begin, and
+	// those before it.
 	done [2]Record
 	buf  []byte
 }
@@ -179,7 +178,7 @@ func (w *snapshotWriter) put(k Kind, host, path uint64, payload []byte) error {
 	return w.write(k, payload)
 }
 
-// endDone writes the paths that have gathered.
+// endDone writes the collected paths.
 func (w *snapshotWriter) endDone() error {
 	for i, k := range [...]Kind{kindDone, kindDone + older} {
 		d := &w.done[i]
@@ -222,7 +221,7 @@ func (w *snapshotWriter) endPart() error {
 	return nil
 }
 
-// finish completes the parts and the snapshot's one record.
+// finish completes the parts and writes the snapshot's only record.
 func (w *snapshotWriter) finish(mark Mark) error {
 	if err := w.endDone(); err != nil {
 		return err
@@ -234,7 +233,7 @@ func (w *snapshotWriter) finish(mark Mark) error {
 	return w.c.Append(byte(kindVersion), w.base.appendTo(nil))
 }
 
-// abandon gives up a part that is not complete.
+// abandon removes an incomplete part.
 func (w *snapshotWriter) abandon() {
 	if w.w != nil {
 		w.w.Abandon()

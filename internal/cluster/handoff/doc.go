@@ -1,15 +1,15 @@
 // Package handoff answers: what must an heir know to crawl the hosts of another agent?
 //
 //	Append(source, batch) -> journal of the source -> Sync: now it may be answered
-//	Compact: journal -> sort -> what it amounts to -> snapshot of the journal
-//	Import:  journal -> sort -> what it amounts to -> the one who goes on
+//	Compact: journal -> sort -> resulting state -> snapshot of the journal
+//	Import:  journal -> sort -> resulting state -> the new owner
 //
 // An agent ships its journal records of a host to the host's heir, the agent that would own the
 // host next. The heir keeps them in a Store, and imports them when the owner is dead. A source is
 // an agent's instance. It has a directory of its own, so that damage to one source does not affect
 // another.
 //
-// # What always holds
+// # Invariants
 //
 // Append checks all bytes before it keeps any. The batches of a source are numbered without a
 // gap, and the number is durable with the batch; a repeated batch is ignored. Records survive a
@@ -18,7 +18,7 @@
 // read as if it were complete. All methods are safe for concurrent use. The package starts no
 // goroutine; see Store.Run.
 //
-// # What records amount to
+// # The state that results from records
 //
 // For each URL the last record counts: an Accept makes it pending, a Finish makes it finished, and
 // an Accept does not undo a Finish. A whole state of a host (Begin, records, End) replaces the
@@ -32,9 +32,9 @@
 //
 // # Format
 //
-// A batch is shipped as its records, one behind the other, and stands so in the
-// journal: 1 octet kind, uvarint length, payload. Hosts and paths are the two
-// halves of weburl.Key, 8 octets, big-endian; times are uvarint microseconds.
+// A batch is shipped as its concatenated records. The journal stores them in the same form: 1 octet
+// kind, uvarint length, payload. Hosts and paths are the two halves of weburl.Key, 8 octets,
+// big-endian; times are uvarint microseconds.
 //
 //	A accept  uvarint number · weburl.Link
 //	F finish  host · path · uvarint number · 1 disposition · state, to the end
@@ -45,16 +45,16 @@
 //	E end     host
 //	G gone    host
 //
-// In the journal alone:
+// Only in the journal:
 //
 //	V version the first record of a journal and of a snapshot: 1 octet, the
-//	          version of these kinds; in a snapshot behind it uvarints: number of
+//	          version of these kinds; in a snapshot followed by uvarints: number of
 //	          the last batch, octets of the parts, hosts, pending, finished
 //	S batch   the first record of a batch: uvarint its number, 0 for none
-//	D done    part: host · paths of finished URLs of which nothing else is known
+//	D done    part: host · paths of finished URLs without other data
 //	a f k c d part: as A F K C D, but from before the Begin that stands for
 //	          their host in the same snapshot
 //
-// Files are package journal's. A snapshot has V alone; the rest stands in parts,
-// host by host in the order of their keys.
+// The files are those of package journal. A snapshot has only the V record. All else is in parts,
+// host by host in the order of the hosts' keys.
 package handoff

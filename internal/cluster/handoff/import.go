@@ -28,7 +28,7 @@ type Funcs struct {
 	Known func(keys Record) error
 }
 
-// Bounds of what Pending and Finished are given at once.
+// Limits of one call of Pending or Finished.
 const (
 	importRecords = 1024
 	importBytes   = 256 << 10
@@ -63,11 +63,11 @@ func (s *Store) Import(ctx context.Context, id Source, wanted func(host uint64) 
 		return mark, fmt.Errorf("import replica of %v: %w", id, err)
 	}
 	replay := func(fn func(byte, []byte) error) error {
-		_, err := journal.Replay(s.fs, o.dir, fn) // of a damaged one, or none
+		_, err := journal.Replay(s.fs, o.dir, fn) // a damaged journal, or none
 		return err
 	}
 	if c != nil {
-		defer c.Abandon() // it was begun for the files to stand still
+		defer c.Abandon() // begun only so that the files do not change
 		replay = func(fn func(byte, []byte) error) error { return c.Replay(false, fn) }
 	}
 	im := importing{fn: fn}
@@ -88,7 +88,7 @@ func (s *Store) Import(ctx context.Context, id Source, wanted func(host uint64) 
 	return mark, o.usable()
 }
 
-// importing hands on what a reduction tells.
+// importing passes the state from a reduction to the Funcs.
 type importing struct {
 	fn Funcs
 
@@ -96,13 +96,13 @@ type importing struct {
 	pending gathered
 	done    gathered
 	paths   []uint64
-	failed  error // of one of the funcs
+	failed  error // returned by one of the funcs
 }
 
-// gathered are records that are handed on together.
+// gathered has records that are passed on together.
 type gathered struct {
 	records []Record
-	bytes   []byte // that they point into
+	bytes   []byte // the records point into it
 	ends    []int
 }
 
@@ -144,7 +144,7 @@ func (im *importing) put(k Kind, host, path uint64, payload []byte) error {
 		}
 		return im.told(fn(r))
 	}
-	return nil // a Begin says nothing to who goes on
+	return nil // Import does not report Begin
 }
 
 // read decodes a payload of the journal.
@@ -176,7 +176,7 @@ func (im *importing) gather(g *gathered, fn func([]Record) error, k Kind, payloa
 	return nil
 }
 
-// end hands on what has gathered.
+// end passes on the gathered records.
 func (im *importing) end(g *gathered, fn func([]Record) error, k Kind) error {
 	if len(g.ends) == 0 {
 		return nil
@@ -196,7 +196,7 @@ func (im *importing) end(g *gathered, fn func([]Record) error, k Kind) error {
 	return err
 }
 
-// flush hands on all of a host.
+// flush passes on everything gathered for a host.
 func (im *importing) flush() error {
 	if err := im.end(&im.done, im.fn.Finished, Finish); err != nil {
 		return err

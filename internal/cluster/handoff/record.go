@@ -24,8 +24,7 @@ const (
 	Gone   Kind = 'G' // the source does not own the host any more
 )
 
-// The kinds of the journal alone. A letter in lower case is a kind from before
-// the Begin of its host.
+// Kinds only of the journal. A lower-case letter is a kind from before the Begin of its host.
 const (
 	kindVersion Kind = 'V'
 	kindBatch   Kind = 'S'
@@ -33,10 +32,10 @@ const (
 	older       Kind = 'a' - 'A'
 )
 
-// recordsVersion is that of the kinds.
+// recordsVersion is the version of the kinds.
 const recordsVersion = 1
 
-// Bounds of what is shipped.
+// Limits of shipped records.
 const (
 	// MaxBatch bounds the bytes of a batch.
 	MaxBatch = 1 << 20
@@ -147,7 +146,7 @@ func (r *Record) appendPayload(dst []byte) []byte {
 	return dst
 }
 
-// octets is what a number of so many bits takes.
+// octets returns the number of octets of a number of width bits.
 func octets(width uint8) int { return (int(width) + 7) / 8 }
 
 // Decode reads one Record from the front of src, and returns the number of its bytes. It checks
@@ -169,7 +168,7 @@ func Decode(src []byte, paths []uint64) (r Record, n int, err error) {
 	return r, n, nil
 }
 
-// decode reads the payload of r's kind, and says why it could not.
+// decode reads the payload of r's kind. If it cannot, it returns the reason.
 func (r *Record) decode(p []byte, paths []uint64) (reason string) {
 	switch r.Kind {
 	case Accept:
@@ -285,12 +284,12 @@ func (r *Record) decodeClock(p []byte) string {
 	return ""
 }
 
-// finished is what is behind a Finish's key.
+// finished has the fields of a Finish after its key.
 type finished struct {
 	number      uint64
 	disposition byte
 	state       []byte
 }
 
-// bare says that the key alone is worth keeping.
+// bare reports whether only the key must be kept.
 func (f *finished) bare() bool { return f.disposition == 0 && len(f.state) == 0 }

@@ -11,8 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// The classes of items, in the order in which those of a host are read: first
-// what its other records have to be measured by.
+// The classes of items, in the order in which a host's items are read. Control records come first,
+// because the others depend on them.
 const (
 	classControl byte = iota
 	classClock
@@ -21,23 +21,23 @@ const (
 	classEnd
 )
 
-// Places of what stands in a snapshot; those of later records follow.
+// Places of a snapshot's records; later records have greater places.
 const (
 	placeOlder = iota
 	placeBegin
 	placeSnapshot
 )
 
-// maxBegins bounds how many Begins without an End are told apart on a host;
-// the states before the last so many are one.
+// maxBegins bounds how many Begins without an End are kept apart for a host. Older states count as
+// one.
 const maxBegins = 4096
 
-// readReserve is what reading a journal and writing a snapshot take beside the
-// sorters: a frame of each, and their buffers.
+// readReserve is the memory for reading a journal and writing a snapshot: a frame of each, and
+// their buffers. The sorters come on top.
 const readReserve = 3 << 20
 
-// A reduction reads what a source has sent, in its order, and tells what it
-// amounts to, host by host.
+// A reduction reads the records of a source in order, and computes the resulting state, host by
+// host.
 type reduction struct {
 	ctx    context.Context
 	wanted func(host uint64) bool // nil: all
@@ -46,23 +46,23 @@ type reduction struct {
 	all   *sorter // items of all hosts
 	links *sorter // pending links of one host
 
-	segments bool // the snapshot lies behind
+	segments bool // all records of the snapshot have been read
 	place    uint64
 	read     int
 	buf      []byte
 
 	host   uint64
-	class  byte // of the item before
+	class  byte // of the previous item
 	cut    uint64
 	begins []uint64
-	marked bool // the host's Begin was told
+	marked bool // the host's Begin has been put
 	clock  entry
-	at     entry // what path amounts to so far
+	at     entry // the state of path so far
 	path   uint64
 	put    func(k Kind, host, path uint64, payload []byte) error
 }
 
-// An entry is what counts of a URL, or of a host's clock.
+// An entry is the record that counts for a URL, or for a host's clock.
 type entry struct {
 	kind    Kind // 0: nothing
 	place   uint64
@@ -90,7 +90,7 @@ func (r *reduction) close() {
 	r.gauge.add(-readReserve)
 }
 
-// count counts what is read, and asks now and then whether it is to go on.
+// count counts the items, and sometimes checks whether ctx has ended.
 func (r *reduction) count() error {
 	if r.read++; r.read%1024 == 0 {
 		return r.ctx.Err()
@@ -98,7 +98,7 @@ func (r *reduction) count() error {
 	return nil
 }
 
-// record takes the next record of the journal.
+// record processes the next record of the journal.
 func (r *reduction) record(kind byte, p []byte) error {
 	if err := r.count(); err != nil {
 		return err
@@ -172,7 +172,7 @@ func (r *reduction) record(kind byte, p []byte) error {
 	return r.add(host, class, path, place, k, p)
 }
 
-// unreadable is a record that passed Append and a checksum, and yet is none.
+// unreadable reports a record that Append has checked and that cannot be decoded all the same.
 func unreadable(k Kind) error {
 	return fmt.Errorf("%w of kind %q in the journal", ErrRecord, rune(k))
 }
@@ -182,9 +182,9 @@ func (r *reduction) add(host uint64, class byte, path, place uint64, k Kind, p [
 	return r.all.add(item{host, class, path, place, r.buf})
 }
 
-// tell gives put what the records amount to: of each host its clock, what of it
-// is finished, what is pending, by number, and what else is known. Kinds in
-// lower case are from before a Begin, which is told ahead of them.
+// tell passes the resulting state to put. For each host, put gets the clock, the finished URLs, the
+// pending links by number, and the other known keys. Kinds in lower case are from before a Begin;
+// the Begin comes first.
 func (r *reduction) tell(put func(k Kind, host, path uint64, payload []byte) error) error {
 	r.put, r.class = put, classEnd
 	if err := r.all.each(r.item); err != nil {
@@ -245,12 +245,12 @@ func (r *reduction) control(k Kind, place uint64) {
 	}
 }
 
-// epoch is how many states of the host had begun at a place.
+// epoch returns how many states of the host had begun before place.
 func (r *reduction) epoch(place uint64) int {
 	return sort.Search(len(r.begins), func(i int) bool { return r.begins[i] > place })
 }
 
-// key adds a word on the URL at r.path.
+// key adds a record for the URL at r.path.
 func (r *reduction) key(k Kind, place uint64, p []byte) error {
 	if r.at.kind == 0 || r.epoch(r.at.place) != r.epoch(place) {
 		r.at.set(k, place, p)
@@ -278,7 +278,7 @@ func (r *reduction) key(k Kind, place uint64, p []byte) error {
 	return nil
 }
 
-// splitFinish reads a Finish's payload behind its key.
+// splitFinish reads a Finish's payload without its key.
 func splitFinish(p []byte) (f finished, err error) {
 	var r Record
 	if len(p) < 16 || r.decodeFinish(p[8:]) != "" {
@@ -287,7 +287,7 @@ func splitFinish(p []byte) (f finished, err error) {
 	return finished{r.Number, r.Disposition, r.State}, nil
 }
 
-// endKey tells what the URL at r.path amounts to.
+// endKey puts the resulting state of the URL at r.path.
 func (r *reduction) endKey() error {
 	e := &r.at
 	k := e.kind
@@ -297,7 +297,7 @@ func (r *reduction) endKey() error {
 		return nil
 	case Accept:
 		number, _ := binary.Uvarint(e.payload)
-		// Of one host, so that the number may come first.
+		// All links are of one host, so the number can take the host's place in the order.
 		return r.links.add(item{number, classKey, r.path, e.place, e.payload})
 	case Finish:
 		f, err := splitFinish(e.payload)
@@ -311,7 +311,7 @@ func (r *reduction) endKey() error {
 	return r.out(k, e.place, r.path, e.payload)
 }
 
-// advance ends the classes before this one.
+// advance ends the classes before class.
 func (r *reduction) advance(class byte) error {
 	if r.class <= classClock && class > classClock && r.clock.kind != 0 {
 		k := r.clock.kind
@@ -334,7 +334,7 @@ func (r *reduction) advance(class byte) error {
 	return nil
 }
 
-// out tells of one entry.
+// out passes one entry to put.
 func (r *reduction) out(k Kind, place, path uint64, payload []byte) error {
 	if n := len(r.begins); n > 0 && place < r.begins[n-1] {
 		if !r.marked {

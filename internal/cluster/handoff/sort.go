@@ -17,7 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// An item is what is sorted: by host, class, path and place.
+// An item is an element to sort: by host, class, path and place.
 type item struct {
 	host    uint64
 	class   byte
@@ -28,7 +28,7 @@ type item struct {
 
 const (
 	itemKey  = 8 + 1 + 8 + 8
-	itemHead = 4 + 4 + itemKey // length of the payload, checksum of all behind it
+	itemHead = 4 + 4 + itemKey // length of the payload, checksum of everything after it
 
 	chunkBits = 20
 	chunkSize = 1 << chunkBits // more than any item
@@ -41,7 +41,7 @@ var (
 	errSorting = errors.New("damaged file of a sort")
 )
 
-// A gauge counts the octets that live buffers have.
+// A gauge counts the octets of the live buffers.
 type gauge struct{ now, peak int64 }
 
 func (g *gauge) add(n int) {
@@ -49,8 +49,8 @@ func (g *gauge) add(n int) {
 	g.peak = max(g.peak, g.now)
 }
 
-// A sorter sorts more items than fit in its memory: what is full is sorted and
-// written to a file, and the files are merged.
+// A sorter sorts more items than fit in its memory. When its buffers are full, it sorts them and
+// writes them to a file. Then it merges the files.
 type sorter struct {
 	ctx    context.Context
 	fs     disk.FS
@@ -73,12 +73,12 @@ type run struct {
 	items int
 }
 
-// newSorter returns an empty one. Its limit is at least two chunks.
+// newSorter returns an empty sorter. Its limit is at least two chunks.
 func newSorter(ctx context.Context, fs disk.FS, prefix string, limit int, g *gauge) *sorter {
 	return &sorter{ctx: ctx, fs: fs, prefix: prefix, limit: max(limit, 2*chunkSize), gauge: g}
 }
 
-// add takes an item, whose payload it copies.
+// add adds an item. It copies the payload.
 func (s *sorter) add(it item) error {
 	size := itemHead + len(it.payload)
 	if size > chunkSize {
@@ -86,7 +86,7 @@ func (s *sorter) add(it item) error {
 	}
 	k := len(s.chunks) - 1
 	if k < 0 || len(s.chunks[k])+size > chunkSize {
-		// Both of the next chunk and of twice the references there must be room.
+		// There must be room for the next chunk and for twice the references.
 		if len(s.chunks) > 0 && (len(s.chunks)+1)*chunkSize+2*4*cap(s.refs) > s.limit {
 			if err := s.spill(); err != nil {
 				return err
@@ -105,7 +105,7 @@ func (s *sorter) add(it item) error {
 	return nil
 }
 
-// recharge tells the gauge what refs take now.
+// recharge tells the gauge the present size of refs.
 func (s *sorter) recharge() {
 	if n := 4 * cap(s.refs); n != s.charge {
 		s.gauge.add(n - s.charge)
@@ -126,7 +126,7 @@ func appendItem(dst []byte, it item) []byte {
 	return dst
 }
 
-// parseItem reads one from its octets, whose memory it shares.
+// parseItem decodes an item. The item shares the memory of b.
 func parseItem(b []byte) item {
 	return item{
 		host: binary.BigEndian.Uint64(b[8:]), class: b[16], path: binary.BigEndian.Uint64(b[17:]),
@@ -134,7 +134,7 @@ func parseItem(b []byte) item {
 	}
 }
 
-// key is what items are in order of.
+// key returns the part of an encoded item that determines its order.
 func key(b []byte) []byte { return b[8:itemHead] }
 
 func (s *sorter) at(ref uint32) []byte {
@@ -146,7 +146,7 @@ func (s *sorter) sort() {
 	slices.SortFunc(s.refs, func(a, b uint32) int { return bytes.Compare(key(s.at(a)), key(s.at(b))) })
 }
 
-// spill writes what is in RAM to a file, and keeps one chunk.
+// spill sorts the items in RAM and writes them to a file. It keeps one chunk.
 func (s *sorter) spill() error {
 	s.sort()
 	w, err := s.create()
@@ -198,7 +198,7 @@ func (w *runWriter) put(item []byte) error {
 	return err
 }
 
-// end closes the file, which is a run then; err is what went wrong before.
+// end closes the file and adds it to the runs. err is the error of the writes before.
 func (w *runWriter) end(err error) error {
 	w.s.gauge.add(-writeSize)
 	w.s.runs = append(w.s.runs, w.run)
@@ -214,8 +214,8 @@ func (w *runWriter) end(err error) error {
 	return nil
 }
 
-// each gives fn all items in their order, and leaves the sorter empty. A
-// payload is valid until fn returns.
+// each calls fn for all items in order, and leaves the sorter empty. A payload is valid until fn
+// returns.
 func (s *sorter) each(fn func(item) error) error {
 	if len(s.runs) == 0 {
 		s.sort()
@@ -228,7 +228,7 @@ func (s *sorter) each(fn func(item) error) error {
 		for i := range s.chunks {
 			s.chunks[i] = s.chunks[i][:0]
 		}
-		if len(s.chunks) > 1 { // the one is for the next time
+		if len(s.chunks) > 1 { // keep one chunk for the next use
 			s.gauge.add(-(len(s.chunks) - 1) * chunkSize)
 			s.chunks = s.chunks[:1:1]
 		}
@@ -253,10 +253,10 @@ func (s *sorter) each(fn func(item) error) error {
 	return s.remove(runs)
 }
 
-// fan is how many files may be read at once.
+// fan returns how many files may be read at once.
 func (s *sorter) fan() int { return max(2, (s.limit-writeSize)/(readSize+s.largest)) }
 
-// fold makes one file of the first ones.
+// fold merges the first files into one.
 func (s *sorter) fold(fan int) error {
 	from := slices.Clone(s.runs[:fan])
 	w, err := s.create()
@@ -279,25 +279,25 @@ func (s *sorter) remove(runs []run) error {
 	return nil
 }
 
-// free gives the memory back.
+// free releases the memory.
 func (s *sorter) free() {
 	s.gauge.add(-len(s.chunks) * chunkSize)
 	s.chunks, s.refs = nil, nil
 	s.recharge()
 }
 
-// close gives up what is not given out.
+// close releases everything and removes the files.
 func (s *sorter) close() {
 	s.free()
 	for _, r := range s.runs {
-		_ = s.fs.Remove(r.name) // Open removes them too
+		_ = s.fs.Remove(r.name) // Open removes leftover files, too
 	}
 	s.runs = nil
 }
 
 // A runReader reads a file item by item.
 type runReader struct {
-	run  // items: that are still to be read
+	run  // items: the number still to read
 	r    *bufio.Reader
 	item []byte
 }
@@ -326,7 +326,7 @@ func (r *runReader) next(largest int) (more bool, err error) {
 	return true, nil
 }
 
-// merging is a heap of readers by their items.
+// merging is a heap of readers, ordered by their current items.
 type merging []*runReader
 
 func (m merging) Len() int           { return len(m) }
@@ -340,7 +340,7 @@ func (m *merging) Pop() any {
 	return x
 }
 
-// merge gives fn the items of some files in their order.
+// merge calls fn for the items of several files in order.
 func (s *sorter) merge(runs []run, fn func([]byte) error) error {
 	var m merging
 	cost := len(runs) * (readSize + s.largest)
@@ -349,7 +349,7 @@ func (s *sorter) merge(runs []run, fn func([]byte) error) error {
 	var files []disk.File
 	defer func() {
 		for _, f := range files {
-			_ = f.Close() // only read
+			_ = f.Close() // the file was only read
 		}
 	}()
 	for _, from := range runs {

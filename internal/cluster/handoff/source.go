@@ -10,29 +10,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
-// A source is what one agent has sent.
+// A source has the records of one agent.
 type source struct {
 	store *Store
 	id    Source
 	dir   string
 
-	// flush is held by who syncs or replaces files, ahead of mu, so that
-	// nobody appends into a pause.
+	// flush is locked before mu to sync or replace files. So only one goroutine does so, and
+	// appends do not have to wait for it.
 	flush sync.Mutex
-	// mu guards what follows. It is held while a full buffer is written: who
-	// waits then has something to write behind it.
+	// mu guards the fields below. It is held while a full buffer is written. A caller that waits
+	// for it then has records that must be written after the buffer anyway.
 	mu       sync.Mutex
-	j        *journal.Journal // nil: nothing was sent yet, or it is damaged or gone
+	j        *journal.Journal // nil: no records yet, or damaged or gone
 	last     uint64           // number of the last batch
-	appended uint64           // batches since Open, Drops left out
-	moved    int64            // hosts that lost what they had since the snapshot
+	appended uint64           // batches since Open, without those of Drop
+	moved    int64            // hosts that lost their records since the snapshot
 	base     base
 	damage   *Damage
-	gone     bool // forgotten: another one has its name
+	gone     bool // removed: a new source may have its name
 	closed   bool
 }
 
-// A base is what a snapshot states.
+// A base has the numbers that a snapshot states.
 type base struct {
 	last, bytes, hosts, pending, finished uint64
 }
@@ -49,8 +49,7 @@ func (b *base) appendTo(dst []byte) []byte {
 	return dst
 }
 
-// decode reads the first record of a journal, or of a snapshot, which has more
-// to say.
+// decode reads the first record of a journal or of a snapshot. That of a snapshot has more fields.
 func (b *base) decode(k Kind, p []byte) error {
 	if k != kindVersion || len(p) == 0 || p[0] != recordsVersion {
 		return fmt.Errorf("%w: it begins with a record of kind %q, %x", ErrVersion, rune(k), p[:min(len(p), 1)])
@@ -72,7 +71,7 @@ func newSource(s *Store, id Source) *source {
 	return &source{store: s, id: id, dir: filepath.Join(s.dir, id.dir())}
 }
 
-// open reads what is on disk, or makes a journal. Damage is not an error.
+// open opens the source's journal, or creates it. Damage is not an error.
 func (o *source) open() error {
 	j, err := journal.Open(o.store.fs, o.dir, journal.Config{BufferBytes: o.store.cfg.BufferBytes})
 	if errors.Is(err, journal.ErrDamaged) {
@@ -122,8 +121,8 @@ func (o *source) open() error {
 	return nil
 }
 
-// append takes a batch; gone is a source that was forgotten, wants one that
-// should be compacted.
+// append appends a batch. gone reports that the source has been removed, wants that it should be
+// compacted.
 func (o *source) append(number uint64, batch []journal.Record, moved int64) (wants, gone bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -154,7 +153,7 @@ func (o *source) append(number uint64, batch []journal.Record, moved int64) (wan
 	return o.wants(), false, nil
 }
 
-// usable says why the source takes nothing. o.mu is held.
+// usable returns the reason why the source takes no records, or nil. The caller holds o.mu.
 func (o *source) usable() error {
 	switch {
 	case o.closed:
@@ -165,9 +164,9 @@ func (o *source) usable() error {
 	return nil
 }
 
-// wants says whether the source should be compacted: when it has sent as much
-// as the snapshot has, or half of the snapshot's hosts have lost what they had.
-// So what is dead stays below about half. o.mu is held.
+// wants reports whether the source should be compacted. This is so if it has sent as much as the
+// snapshot has, or if half of the snapshot's hosts have lost their records. So obsolete records
+// stay below about half. The caller holds o.mu.
 func (o *source) wants() bool {
 	if o.j == nil || o.damage != nil {
 		return false
@@ -196,14 +195,14 @@ func (o *source) info() (i Info, ok bool) {
 	return i, true
 }
 
-// sync makes all durable that was appended.
+// sync makes all appended batches durable.
 func (o *source) sync() (last uint64, err error) {
 	o.flush.Lock()
 	defer o.flush.Unlock()
 	return o.syncFlushing()
 }
 
-// syncFlushing is sync for who holds flush.
+// syncFlushing is sync for callers that hold flush.
 func (o *source) syncFlushing() (last uint64, err error) {
 	o.mu.Lock()
 	if err := o.usable(); err != nil || o.j == nil {
@@ -226,12 +225,12 @@ func (o *source) syncFlushing() (last uint64, err error) {
 	return last, nil
 }
 
-// begin starts a checkpoint of all that was sent, and says how much that is.
-// For a damaged source, or one that has sent nothing, it is nil.
+// begin starts a checkpoint of all records, and returns their Mark. For a source that is damaged or
+// has no records, c is nil.
 func (o *source) begin() (c *journal.Checkpoint, mark Mark, err error) {
 	o.flush.Lock()
 	defer o.flush.Unlock()
-	// What Begin has to sync is then only what was appended meanwhile.
+	// The Begin below then has to sync only what is appended meanwhile.
 	if _, err := o.syncFlushing(); err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, mark, err
 	}
@@ -248,7 +247,7 @@ func (o *source) begin() (c *journal.Checkpoint, mark Mark, err error) {
 	return c, mark, nil
 }
 
-// adopt puts a finished checkpoint in its place.
+// adopt makes a finished checkpoint the source's snapshot.
 func (o *source) adopt(c *journal.Checkpoint, mark Mark, b base) error {
 	o.flush.Lock()
 	defer o.flush.Unlock()
@@ -262,7 +261,7 @@ func (o *source) adopt(c *journal.Checkpoint, mark Mark, b base) error {
 	return nil
 }
 
-// harm takes note of damage, from which on the source takes nothing.
+// harm marks the source as damaged. From then on it takes no records.
 func (o *source) harm(err error) *Damage {
 	o.flush.Lock()
 	defer o.flush.Unlock()
@@ -272,13 +271,13 @@ func (o *source) harm(err error) *Damage {
 		o.damage = &Damage{o.id, err}
 	}
 	if o.j != nil {
-		_ = o.j.Close() // it is of no use any more
+		_ = o.j.Close() // it cannot be used any more
 		o.j = nil
 	}
 	return o.damage
 }
 
-// drop appends what forgets some hosts, if nothing was sent since mark.
+// drop appends a batch that deletes hosts, unless the source has sent more since mark.
 func (o *source) drop(mark Mark, batch []journal.Record) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -287,15 +286,15 @@ func (o *source) drop(mark Mark, batch []journal.Record) error {
 		return ErrNewer
 	case o.damage != nil:
 		return o.damage
-	case o.j == nil: // there is nothing to forget
+	case o.j == nil: // nothing to delete
 		return nil
 	}
 	o.moved += int64(len(batch) - 1)
 	return o.j.Append(batch)
 }
 
-// remove takes the source's files out of its place, and says where they are
-// now; empty if there are none. It has gone from then on.
+// remove renames the source's directory and returns the new path, or an empty string if there are
+// no files. The source is gone from then on.
 func (o *source) remove(mark *Mark) (where string, err error) {
 	o.flush.Lock()
 	defer o.flush.Unlock()
@@ -308,7 +307,7 @@ func (o *source) remove(mark *Mark) (where string, err error) {
 		return "", ErrNewer
 	}
 	if o.j != nil {
-		_ = o.j.Close() // what it has is to go
+		_ = o.j.Close() // its records are to be deleted
 		o.j = nil
 	} else if o.damage == nil {
 		o.gone = true

@@ -114,13 +114,13 @@ type Store struct {
 	work chan struct{} // has an element while a source's files are read or replaced as a whole
 	wake chan struct{} // has one when a source wants to be compacted
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	sources map[Source]*source
 	closed  bool
-	urgent  int    // who waits for work, and may not wait for a Compact
-	yield   func() // ends the Compact that is running
+	urgent  int    // number of callers that wait for work and must not wait for a Compact
+	yield   func() // ends the running Compact
 
-	gauge gauge // of whoever has work
+	gauge gauge // of the holder of work
 }
 
 // Open opens the Store in dir, which belongs to the Store. The parent of dir must exist durably.
@@ -140,7 +140,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Store, error) {
 	s := &Store{fs: fs, dir: dir, cfg: cfg, sources: map[Source]*source{}, work: make(chan struct{}, 1),
 		wake: make(chan struct{}, 1)}
 	if err := s.open(); err != nil {
-		_ = s.Close() // what was opened has nothing new
+		_ = s.Close() // nothing was appended
 		return nil, fmt.Errorf("open replicas %s: %w", dir, err)
 	}
 	return s, nil
@@ -178,8 +178,8 @@ func (s *Store) open() error {
 	return s.fs.MkdirAll(filepath.Join(s.dir, sortDir), 0o755)
 }
 
-// source is that of an id; a new one if make is set, else nil where there is
-// none.
+// source returns the source with an id. If there is none, it makes one if make is set, and else
+// returns nil.
 func (s *Store) source(id Source, make bool) (*source, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,7 +218,7 @@ func (s *Store) Append(id Source, number uint64, data []byte) error {
 		}
 		wants, gone, err := o.append(number, batch, moved)
 		if gone {
-			continue // it was forgotten in this moment, and begins anew
+			continue // it was removed just now, and starts again
 		}
 		if wants {
 			s.poke()
@@ -227,8 +227,8 @@ func (s *Store) Append(id Source, number uint64, data []byte) error {
 	}
 }
 
-// parse checks a batch and makes journal records of it. moved is how many hosts
-// lose what they had.
+// parse checks a batch and converts it to journal records. moved is the number of hosts that lose
+// their records.
 func parse(number uint64, data []byte) (batch []journal.Record, moved int64, err error) {
 	if len(data) > MaxBatch {
 		return nil, 0, fmt.Errorf("%w: %d octets, limit %d", ErrTooLarge, len(data), MaxBatch)
@@ -287,7 +287,7 @@ func (s *Store) Sources() []Info {
 	return infos
 }
 
-// all are the sources in order.
+// all returns the sources in order.
 func (s *Store) all() []*source {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -376,7 +376,7 @@ func (s *Store) forget(ctx context.Context, o *source, mark *Mark) error {
 	return nil
 }
 
-// seize takes work, ahead of any Compact.
+// seize takes work. It interrupts a running Compact.
 func (s *Store) seize(ctx context.Context) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -391,7 +391,7 @@ func (s *Store) seize(ctx context.Context) (release func(), err error) {
 		s.mu.Lock()
 		s.urgent--
 		s.mu.Unlock()
-		s.poke() // a Compact may have given way
+		s.poke() // a Compact may have been interrupted
 	}
 	select {
 	case s.work <- struct{}{}:
@@ -406,7 +406,7 @@ func (s *Store) seize(ctx context.Context) (release func(), err error) {
 func (s *Store) poke() {
 	select {
 	case s.wake <- struct{}{}:
-	default: // it will look at all sources anyway
+	default: // Run is about to look at all sources anyway
 	}
 }
 

@@ -19,8 +19,8 @@
 //
 // Rendezvous is the default. Up to 500 agents it divides the hosts more evenly than
 // the Ring, with ten agents by a factor of nine, and a look-up takes a fifth of the
-// time. With 1,000 agents the Ring is more even (docs/lab/ring.md). Rendezvous costs
-// more to make: some 8 ms for each agent, and a megabyte for its tables.
+// time. With 1,000 agents the Ring is more even (docs/lab/ring.md). Making a Rendezvous takes
+// longer: about 8 ms for each agent, and a megabyte for its tables.
 //
 // # Invariants
 //
@@ -36,9 +36,9 @@
 //
 // # Formats
 //
-// The following is the same in every version: agents of two versions have to agree,
-// and hosts must not move with an update. k is 200 for a Rendezvous, and for a Ring
-// the number of replicas that NewRing is given.
+// The following is the same in every version, because agents of two versions must agree, and an
+// update must not move hosts. k is 200 for a Rendezvous. For a Ring it is the number of replicas
+// that NewRing gets.
 //
 //	weight     round(k * capacity), at least 1
 //	point      mix(key + g), g = 0x9e3779b97f4a7c15, mix is SplitMix64's finalizer

@@ -24,8 +24,8 @@ type Placement interface {
 // A Range is the points from First to Last, both included.
 type Range struct{ First, Last uint64 }
 
-// Point returns where the host with this key stands on the circle of 2^64
-// points. Different hosts have different points.
+// Point returns the point of the host with this key on the circle of 2^64 points. Different hosts
+// have different points.
 func Point(host uint64) uint64 { return mix(host + gamma) }
 
 // gamma is SplitMix64's increment: 2^64 divided by the golden ratio.

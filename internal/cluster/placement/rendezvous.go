@@ -9,8 +9,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Buckets is the default number of buckets. In another number the hosts have
-// other owners, so it never changes.
+// Buckets is the default number of buckets. It never changes, because another number would give the
+// hosts other owners.
 const Buckets = 1 << 18
 
 // maxBuckets bounds the tables at 256 MB.
@@ -27,10 +27,10 @@ type Rendezvous struct {
 	shift  uint     // of a point to its bucket
 }
 
-// draws is what an agent's numbers come from.
+// draws has the inputs for an agent's numbers.
 type draws struct{ seed, weight uint64 }
 
-// A lot is what an agent drew for a bucket.
+// A lot is an agent's number for a bucket.
 type lot struct {
 	hash   uint64 // uniform
 	number uint64 // -log2(hash); 0 if all weights are the same
@@ -38,9 +38,9 @@ type lot struct {
 	agent  int
 }
 
-// before says whether a comes before b in the order of the bucket. The agents'
-// numbers are exponential with their weight as the rate, so each is first with
-// odds of its weight by that of all.
+// before reports whether a comes before b in the order of the bucket. The agents' numbers are
+// exponential with their weights as the rates. So an agent is first with a probability equal to its
+// share of all weights.
 func (a *lot) before(b *lot) bool {
 	if a.weight != b.weight {
 		// a.number/a.weight < b.number/b.weight, exactly.
@@ -60,9 +60,9 @@ func (a *lot) before(b *lot) bool {
 	return a.agent < b.agent // by name
 }
 
-// NewRendezvous returns the Rendezvous of agents over a number of buckets, a power
-// of two from 2 on; zero means Buckets. The time is that of a hash for each agent
-// and bucket: with 2^18 buckets, some 8 ms for each agent. Errors are those of NewRing.
+// NewRendezvous returns the Rendezvous of agents over a number of buckets: a power of two, at least
+// 2. Zero means Buckets. It computes a hash for each agent and bucket: with 2^18 buckets about 8 ms
+// for each agent. It returns the same errors as NewRing.
 func NewRendezvous(agents []Agent, buckets int) (*Rendezvous, error) {
 	if buckets == 0 {
 		buckets = Buckets
@@ -102,7 +102,7 @@ func rendezvousOf(agents []Agent, buckets int, hash func(name string) uint64) (*
 	return r, nil
 }
 
-// lot is what an agent drew for a bucket.
+// lot returns an agent's number for a bucket.
 func (r *Rendezvous) lot(agent, bucket int) lot {
 	d := &r.draws[agent]
 	l := lot{hash: mix(d.seed + (uint64(bucket)+1)*gamma), weight: d.weight, agent: agent}
@@ -112,7 +112,7 @@ func (r *Rendezvous) lot(agent, bucket int) lot {
 	return l
 }
 
-// best are the two agents that are first for the bucket.
+// best returns the two agents that are first for the bucket.
 func (r *Rendezvous) best(bucket int) (owner, next uint16) {
 	first := r.lot(0, bucket)
 	if len(r.agents) == 1 {
@@ -134,7 +134,7 @@ func (r *Rendezvous) best(bucket int) (owner, next uint16) {
 	return uint16(first.agent), uint16(second.agent)
 }
 
-// With returns the Rendezvous with one more agent. Errors are those of NewRing.
+// With returns the Rendezvous with one more agent. It returns the same errors as NewRing.
 func (r *Rendezvous) With(a Agent) (*Rendezvous, error) {
 	agents, at, err := with(r.agents, a, Replicas)
 	if err != nil {
@@ -195,10 +195,10 @@ func (r *Rendezvous) Without(name string) (*Rendezvous, error) {
 // Agents implements Placement.
 func (r *Rendezvous) Agents() []Agent { return slices.Clone(r.agents) }
 
-// Owner implements Placement, by one access to a table.
+// Owner implements Placement with one access to a table.
 func (r *Rendezvous) Owner(host uint64) Agent { return r.agents[r.owners[Point(host)>>r.shift]] }
 
-// Ranges implements Placement. The time is that of a walk over all buckets.
+// Ranges implements Placement. It visits all buckets.
 func (r *Rendezvous) Ranges(name string) (rs []Range) {
 	at, ok := slices.BinarySearchFunc(r.agents, Agent{Name: name}, byName)
 	if !ok {
@@ -213,8 +213,8 @@ func (r *Rendezvous) Ranges(name string) (rs []Range) {
 	return rs
 }
 
-// Nearest implements Placement. Up to two agents are in tables; for more, the
-// time is that of a hash for each agent of the set.
+// Nearest implements Placement. The first two agents are in tables. For more, it computes a hash
+// for each agent of the set.
 func (r *Rendezvous) Nearest(dst []Agent, host uint64, t int) []Agent {
 	t = min(t, len(r.agents))
 	if t <= 0 {
@@ -246,14 +246,14 @@ func (r *Rendezvous) Nearest(dst []Agent, host uint64, t int) []Agent {
 		}
 		first = slices.Insert(first, at, l)
 	}
-	for _, l := range first[1:] { // the owner is there already
+	for _, l := range first[1:] { // the owner is in dst already
 		dst = append(dst, r.agents[l.agent])
 	}
 	return dst
 }
 
-// Shares are the agents' parts of the buckets, in the order of Agents: what
-// each has of ever more hosts.
+// Shares returns the agents' shares of the buckets, in the order of Agents. With more and more
+// hosts, an agent's share of the hosts approaches its share of the buckets.
 func (r *Rendezvous) Shares() []float64 {
 	shares := make([]float64, len(r.agents))
 	for _, owner := range r.owners {
@@ -266,15 +266,14 @@ func (r *Rendezvous) Shares() []float64 {
 }
 
 const (
-	// logBits are those behind the point of a fixed-point logarithm, cellBits
-	// those of a mantissa that choose a cell of the table.
+	// logBits is the number of bits after the point of a fixed-point logarithm. cellBits is the
+	// number of bits of a mantissa that choose a cell of the table.
 	logBits  = 57
 	cellBits = 12
 )
 
-// logs has log2(1 + i/2^cellBits). It is computed in integers: libraries'
-// logarithms differ in the last bits from one processor to the next, and so
-// would the owners.
+// logs has log2(1 + i/2^cellBits). It is computed in integers. Logarithms of libraries differ in
+// the last bits between processors, and would give different owners.
 var logs = sync.OnceValue(func() *[1<<cellBits + 1]uint64 {
 	var t [1<<cellBits + 1]uint64
 	for i := range len(t) - 1 {
@@ -294,17 +293,16 @@ var logs = sync.OnceValue(func() *[1<<cellBits + 1]uint64 {
 	return &t
 })
 
-// exponential is -log2(h/2^64) in steps of 2^-logBits, above 0; that of h = 0 is
-// 64. It never rises with h. Within a cell it is linear, which is exact at the
-// cell's ends, so that small numbers, which win, are off by less than 1 in 8,000
-// of their size.
+// exponential returns -log2(h/2^64) in steps of 2^-logBits, above 0; for h = 0 it returns 64. It
+// never rises with h. It is linear within a cell and exact at the cell's ends. Only small numbers
+// win, and their relative error is less than 1 in 8,000.
 func exponential(h uint64) uint64 {
 	if h == 0 {
 		return 64 << logBits
 	}
 	t := logs()
 	zeros := bits.LeadingZeros64(h)
-	fraction := h << zeros << 1 // of the mantissa, behind its 1
+	fraction := h << zeros << 1 // the mantissa without its leading 1
 	cell := fraction >> (64 - cellBits)
 	part, _ := bits.Mul64(t[cell+1]-t[cell], fraction<<cellBits)
 	return uint64(zeros+1)<<logBits - t[cell] - part

@@ -11,11 +11,10 @@ import (
 // A Ring assigns a host to the agent with the nearest replica, as UbiCrawler does
 // (see the package comment). It never changes.
 //
-// Making one sorts all replicas, k times the sum of the capacities: 20,000 for
-// 100 agents of capacity 1 with 200 replicas, in less than 20 ms and 520 KB. To
-// find the replica nearest to a host would take the logarithm of their number by a
-// binary search. A table, which divides the circle into as many parts as there are
-// replicas, makes that a constant time on average.
+// NewRing sorts all replicas, k times the sum of the capacities. For 100 agents of capacity 1 with
+// 200 replicas these are 20,000, in less than 20 ms and 520 KB. A binary search for the replica
+// nearest to a host would take time logarithmic in that number. A table, which divides the circle
+// into as many parts as there are replicas, makes the time constant on average.
 type Ring struct {
 	k        int
 	agents   []Agent   // ordered by name
@@ -76,7 +75,7 @@ func ringOf(agents []Agent, k int, rs []replica) (*Ring, error) {
 		}
 	}
 	r := &Ring{k: k, agents: agents, replicas: rs}
-	parts := bits.Len(uint(len(rs) - 1)) // their logarithm
+	parts := bits.Len(uint(len(rs) - 1)) // the logarithm of their number
 	r.shift = uint(64 - parts)
 	r.first = make([]uint32, 1<<parts+1)
 	n := 0
@@ -89,7 +88,7 @@ func ringOf(agents []Agent, k int, rs []replica) (*Ring, error) {
 	return r, nil
 }
 
-// With returns the Ring with one more agent. Errors are those of NewRing.
+// With returns the Ring with one more agent. It returns the same errors as NewRing.
 func (r *Ring) With(a Agent) (*Ring, error) {
 	agents, at, err := with(r.agents, a, r.k)
 	if err != nil {
@@ -193,7 +192,7 @@ func (r *Ring) nearest(dst []Agent, p uint64, t int) []Agent {
 	up, down := r.around(p)
 	var few [16]uint16
 	met := few[:0]
-	var known []bool // in place of a search in met
+	var known []bool // used instead of a search in met
 	if t > len(few) {
 		known = make([]bool, len(r.agents))
 	}
@@ -222,7 +221,7 @@ func (r *Ring) nearest(dst []Agent, p uint64, t int) []Agent {
 	return dst
 }
 
-// Ranges implements Placement. The time is that of a walk over all replicas.
+// Ranges implements Placement. It visits all replicas.
 func (r *Ring) Ranges(name string) (rs []Range) {
 	at, ok := slices.BinarySearchFunc(r.agents, Agent{Name: name}, byName)
 	if !ok {
@@ -234,8 +233,7 @@ func (r *Ring) Ranges(name string) (rs []Range) {
 		}
 	}
 	last := len(r.replicas) - 1
-	// The hosts of replica 0 begin either at 0 or above it, or below it: at the end
-	// of the circle.
+	// The range of replica 0 may begin below 0, which is at the end of the circle.
 	from, begin := uint64(0), r.behind(last)
 	split := begin > r.replicas[0].point
 	if !split && begin > 0 {
@@ -268,7 +266,7 @@ func (r *Ring) behind(i int) uint64 {
 func (r *Ring) Shares() []float64 {
 	shares := make([]float64, len(r.agents))
 	for i := range r.replicas {
-		// Half of the way to each neighbour. One alone has it all.
+		// A replica has half of the way to each neighbour. A single replica has the whole circle.
 		a, b := r.replicas[i], r.replicas[r.above(i)]
 		gap := float64(b.point-a.point) / (1 << 64)
 		if len(r.replicas) == 1 {

@@ -18,8 +18,8 @@ func twister(name string) *prng.MT19937_64 {
 	return t
 }
 
-// distinct are the first n distinct numbers that next gives, sorted. As what
-// came before is skipped, those for a smaller n are among them.
+// distinct returns the first n distinct numbers from next, sorted. They include the result for any
+// smaller n, because only repeated numbers are skipped.
 func distinct(next func() uint64, n int) []uint64 {
 	ps := make([]uint64, n)
 	for i := range ps {

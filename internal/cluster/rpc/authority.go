@@ -19,16 +19,16 @@ import (
 )
 
 const (
-	// authorityDir is where an authority keeps what no agent may have.
+	// authorityDir is the directory of the files that no agent may have.
 	authorityDir     = "authority"
 	authorityKeyFile = "ca.key"
 	secretType       = "ORBWEAVER GOSSIP SECRET"
 	certType         = "CERTIFICATE"
 	keyType          = "PRIVATE KEY"
-	// validity is that of all certificates. Whoever lost a key makes a new
-	// cluster authority: there is no list of revoked ones.
+	// validity is how long all certificates are valid. There is no revocation list. If a key is
+	// lost, the operator makes a new cluster authority.
 	validity = 10 * 365 * 24 * time.Hour
-	// backdated: a machine whose clock is behind believes a new certificate.
+	// backdated lets a machine whose clock is behind accept a new certificate.
 	backdated = 48 * time.Hour
 )
 
@@ -182,8 +182,8 @@ func (a *Authority) Check(name string) error {
 	return nil
 }
 
-// write makes a directory of secrets whole or not at all, so that a crash
-// leaves no half bundle under its name.
+// write creates a directory of secrets completely or not at all, so that a crash leaves no
+// incomplete bundle under its name.
 func (a *Authority) write(name string, files map[string][]byte) error {
 	final := filepath.Join(a.dir, name)
 	half := filepath.Join(a.dir, "."+name+".tmp")
@@ -218,7 +218,7 @@ func (a *Authority) write(name string, files map[string][]byte) error {
 }
 
 func (a *Authority) template(name string) *x509.Certificate {
-	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // never fails, by crypto/rand
+	serial, _ := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127)) // crypto/rand never fails
 	return &x509.Certificate{
 		SerialNumber:          serial,
 		Subject:               pkix.Name{CommonName: name},

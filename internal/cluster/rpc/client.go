@@ -21,11 +21,10 @@ import (
 )
 
 const (
-	// askedBulk, askedQuick and askedContents bound the calls to one agent that are
-	// under way.
+	// askedBulk, askedQuick and askedContents bound the calls to one agent that run at once.
 	askedBulk, askedQuick, askedContents = 4, 16, 4
-	// dialTimeout is shorter than the failure detector's patience, so that a
-	// call to a dead agent ends before its hosts are somebody else's.
+	// dialTimeout is shorter than the failure detector's patience. So a call to a dead agent ends
+	// before its hosts get other owners.
 	dialTimeout = 3 * time.Second
 	pingEvery   = 5 * time.Second
 	pingTimeout = 5 * time.Second
@@ -128,8 +127,8 @@ type Peer struct {
 	transport   *http.Transport
 	calls       pb.ExchangeClient
 	bulk, quick *lane
-	contents    *lane                 // they may wait for a disk, and leases are not to wait for them
-	apart       atomic.Pointer[error] // what the last connection found out, if it cannot be used
+	contents    *lane                 // apart from bulk and quick: they may wait for a disk, and leases must not
+	apart       atomic.Pointer[error] // why the last connection cannot be used
 	ctx         context.Context
 	stop        context.CancelFunc
 }
@@ -151,13 +150,13 @@ func (c *Client) peer(name, addr string) *Peer {
 			if err != nil {
 				return nil, err
 			}
-			// Whoever closes a Peer does not wait for its connection to be idle.
+			// Closing a Peer closes its connection at once, even if it is not idle.
 			stop := context.AfterFunc(p.ctx, func() { raw.Close() })
 			p.apart.Store(nil)
 			conn := &answered{Conn: raw, peer: p}
 			return &counted{Conn: conn, counts: c.counts, gone: func() { stop() }}, nil
 		},
-		// A peer that is cut off without a word is noticed by this alone.
+		// Only pings detect an agent that is cut off without closing the connection.
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingEvery, PingTimeout: pingTimeout, WriteByteTimeout: stall},
 	}
 	url := "http://agent"
@@ -195,7 +194,7 @@ func (p *Peer) close() {
 	p.transport.CloseIdleConnections()
 }
 
-// call is one call: its turn, its time, its end.
+// call runs fn in its lane and with its time limit, and counts it.
 func (p *Peer) call(ctx context.Context, call Call, fn func(context.Context) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -234,7 +233,7 @@ func (p *Peer) wrap(call Call, err error) error {
 	return fmt.Errorf("%s %s (%s): %w", call, p.name, p.addr, err)
 }
 
-// understand gives an error that came back the meaning it had there.
+// understand converts an error from the other agent to the error that its handler returned.
 func (p *Peer) understand(err error) error {
 	var wire *connect.Error
 	var tlsAlert tls.AlertError
@@ -256,7 +255,7 @@ func (p *Peer) understand(err error) error {
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	case connect.CodeInternal:
 		if connect.IsWireError(err) {
-			return err // something is wrong there
+			return err // the other agent has failed
 		}
 	}
 	return fmt.Errorf("%w: %w", ErrUnreachable, err)
@@ -310,7 +309,7 @@ func (p *Peer) Claim(ctx context.Context, c Claim) (vs []Verdict, err error) {
 func (p *Peer) Hand(ctx context.Context, parts iter.Seq2[Part, error]) (hosts int, err error) {
 	err = p.call(ctx, CallHand, func(ctx context.Context) error {
 		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // what was not sent to its end is not taken for whole
+		defer cancel() // an incomplete stream must not end like a complete one
 		stream, err := p.calls.Hand(ctx)
 		if err != nil {
 			return err
@@ -320,7 +319,7 @@ func (p *Peer) Hand(ctx context.Context, parts iter.Seq2[Part, error]) (hosts in
 				return err
 			}
 			if err := stream.Send(partToWire(part)); errors.Is(err, io.EOF) {
-				break // the answer says why
+				break // the answer has the reason
 			} else if err != nil {
 				return err
 			}

@@ -11,22 +11,22 @@ import (
 
 const (
 	zstdName = "zstd"
-	// compressFrom: what is smaller costs more time than it saves.
+	// compressFrom is the smallest size at which compression saves more time than it costs.
 	compressFrom = 512
-	// window bounds what a decoder remembers, and how far an encoder looks back.
+	// window bounds the memory of a decoder, and how far an encoder looks back.
 	window = 1 << 20
 )
 
-// codec is protobuf, counting what is none.
+// codec is protobuf. It counts messages that cannot be decoded.
 type codec struct{ counts *counters }
 
-// Name is Connect's for binary protobuf.
+// Name returns Connect's name for binary protobuf.
 func (codec) Name() string { return "proto" }
 
 // Marshal encodes.
 func (codec) Marshal(m any) ([]byte, error) { return proto.Marshal(m.(proto.Message)) }
 
-// Unmarshal decodes, and trusts nothing.
+// Unmarshal decodes any bytes safely.
 func (c codec) Unmarshal(b []byte, m any) error {
 	if err := proto.Unmarshal(b, m.(proto.Message)); err != nil {
 		c.counts.refuse(Malformed)
@@ -35,10 +35,10 @@ func (c codec) Unmarshal(b []byte, m any) error {
 	return nil
 }
 
-// A decompressor is the library's, with the methods that Connect wants. It
-// starts no goroutine, refuses windows that no agent of ours makes, and ends
-// where no message goes on: Connect reads what is too large to its end, to say
-// how large it is, and a megabyte can be the beginning of many gigabytes.
+// A decompressor is the library's decoder with the methods that Connect needs. It starts no
+// goroutine and refuses windows larger than our agents use. It stops at the message limit. Connect
+// would read a message that is too large to its end to report the size, and a megabyte can
+// decompress to many gigabytes.
 type decompressor struct {
 	zstd *zstd.Decoder
 	left int
@@ -47,7 +47,7 @@ type decompressor struct {
 func newDecompressor() connect.Decompressor {
 	d, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxWindow(window), zstd.WithDecoderMaxMemory(2*window),
-		// Else what is small is decompressed at once and whole, however large it gets.
+		// Otherwise the library decompresses small input at once, whatever the result's size.
 		zstd.WithDecodeBuffersBelow(0))
 	if err != nil {
 		panic(err) // the options are constants
@@ -65,10 +65,10 @@ func (d *decompressor) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// Close gives the source back; the decoder is used again.
+// Close releases the source. The decoder is used again.
 func (d *decompressor) Close() error { return d.zstd.Reset(nil) }
 
-// Reset begins anew.
+// Reset starts to read another source.
 func (d *decompressor) Reset(r io.Reader) error {
 	d.left = maxMessage + 1
 	return d.zstd.Reset(r)

@@ -103,7 +103,7 @@ func contentAnswersToWire(as []ContentAnswer) *pb.ContentsResponse {
 	return w
 }
 
-// contentAnswersFromWire reads the answers to so many questions.
+// contentAnswersFromWire reads the answers to a number of questions.
 func contentAnswersFromWire(w *pb.ContentsResponse, asked int) ([]ContentAnswer, error) {
 	if len(w.Answers) != asked {
 		return nil, malformed("%d answers to %d contents", len(w.Answers), asked)
@@ -129,8 +129,8 @@ func contentPageToWire(p ContentPage) *pb.ContentPage {
 	return &pb.ContentPage{Url: p.URL, DateMs: uint64(p.Date.UnixMilli())}
 }
 
-// contentPageFromWire lets a URL through only in its canonical form: it goes into
-// records and logs.
+// contentPageFromWire accepts only canonical URLs, because the URL is written into records and
+// logs.
 func contentPageFromWire(w *pb.ContentPage) (p ContentPage, err error) {
 	switch url := w.GetUrl(); {
 	case len(url) > MaxContentURL:

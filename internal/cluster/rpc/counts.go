@@ -20,7 +20,7 @@ const (
 	CallEnd
 	CallBudget
 	CallContents
-	calls // how many
+	calls // the number of calls
 )
 
 var callNames = [calls]string{"Hello", "Push", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget", "Contents"}
@@ -54,7 +54,7 @@ const (
 	Gossip
 	// NotAdmitted: a call of an agent that has not been admitted to the cluster.
 	NotAdmitted
-	refusals // how many
+	refusals // the number of reasons
 )
 
 var refusedNames = [refusals]string{"stranger", "identity", "other-crawl", "malformed", "too-large", "busy",
@@ -67,7 +67,7 @@ func (r Refused) String() string {
 	return fmt.Sprintf("Refused(%d)", uint8(r))
 }
 
-// counters are added to by all; none needs another to be right.
+// counters are independent of each other. Any goroutine may add to them.
 type counters struct {
 	calls, errors  [calls]atomic.Uint64
 	refused        [refusals]atomic.Uint64

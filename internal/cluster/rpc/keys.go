@@ -13,16 +13,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// The files of a bundle: all that one agent needs to be let in.
+// The files of a bundle: everything that one agent needs to be admitted.
 const (
-	authorityFile = "ca.pem"      // the cluster's authority: whose certificates count
-	certFile      = "agent.pem"   // this agent's certificate: its name
-	keyFile       = "agent.key"   // and the key that belongs to it
-	gossipFile    = "gossip.key"  // what all agents' packets are encrypted with
+	authorityFile = "ca.pem"      // certificate of the cluster's authority, which signs all others
+	certFile      = "agent.pem"   // this agent's certificate, with its name
+	keyFile       = "agent.key"   // the private key of that certificate
+	gossipFile    = "gossip.key"  // the secret that encrypts all agents' packets
 	secretLen     = 32            // AES-256
 	maxKeyFile    = 64 << 10      // no file of a bundle is larger
 	protoCalls    = "h2"          // ALPN of calls
-	protoGossip   = "orb-gossip1" // ALPN of gossip's streams
+	protoGossip   = "orb-gossip1" // ALPN of gossip streams
 )
 
 // ErrKeys reports keys that are missing, damaged or those of another agent.
@@ -36,11 +36,11 @@ type Keys struct {
 	cert   tls.Certificate
 	roots  *x509.CertPool
 	gossip []byte
-	now    func() time.Time // by which certificates are valid
+	now    func() time.Time // the clock for the validity of certificates
 }
 
-// nameForm is that of a DNS name in lower case: an agent's name is in its
-// certificate and in the names of its archives.
+// nameForm matches a DNS name in lower case, because an agent's name is in its certificate and in
+// the names of its archives.
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 
 // CheckName returns an error unless name is valid for an agent: 1 to 63 bytes of a to z, 0 to 9,
@@ -113,7 +113,7 @@ func newKeys(dir string, caPEM, certPEM, keyPEM, secret []byte, now func() time.
 	if k.name, err = nameOf(leaf); err != nil {
 		return nil, fail(certFile, err)
 	}
-	// Found out now, not by every other agent one after the other.
+	// Without this check, each of the other agents would refuse the certificate in turn.
 	if err := k.judge([]*x509.Certificate{leaf}, x509.ExtKeyUsageClientAuth, k.name); err != nil {
 		return nil, fail(certFile, err)
 	}
@@ -137,7 +137,7 @@ func (k *Keys) Gossip() []byte {
 	return k.gossip
 }
 
-// nameOf is the one agent that a certificate names.
+// nameOf returns the only agent that a certificate names.
 func nameOf(c *x509.Certificate) (string, error) {
 	if len(c.DNSNames) != 1 {
 		return "", fmt.Errorf("the certificate names %d agents, not one", len(c.DNSNames))
@@ -145,8 +145,8 @@ func nameOf(c *x509.Certificate) (string, error) {
 	return c.DNSNames[0], CheckName(c.DNSNames[0])
 }
 
-// judge says why a certificate chain does not prove that its owner is the
-// agent of this cluster called name; any, if name is empty.
+// judge returns an error unless a certificate chain proves that its owner is the agent of this
+// cluster called name. An empty name means any agent.
 func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name string) error {
 	if len(chain) == 0 {
 		return errors.New("no certificate")
@@ -165,9 +165,9 @@ func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name strin
 	return nil
 }
 
-// server is how connections are accepted: with a certificate of the cluster
-// only. Sessions are not resumed: connections are few and live long, and so a
-// certificate is looked at on each.
+// server returns the configuration for accepted connections: they need a certificate of the
+// cluster. Sessions are not resumed, so that every connection checks the certificate. Connections
+// are few and live long.
 func (k *Keys) server() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
@@ -181,17 +181,18 @@ func (k *Keys) server() *tls.Config {
 	}
 }
 
-// client is how an agent is called; an empty name is any agent of the cluster.
+// client returns the configuration for a call to the agent called name, or to any agent if name is
+// empty.
 func (k *Keys) client(proto, name string) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{k.cert},
 		NextProtos:   []string{proto},
-		// A server's name goes over the wire in clear: it is nobody's.
+		// The server name is sent unencrypted, so it must not name an agent.
 		ServerName: "agent",
-		// The library would compare a host name; agents are known by the name
-		// in their certificate, wherever they listen. VerifyConnection is run
-		// for every handshake, and is all of the judgement.
+		// The library would compare a host name. An agent is identified by the name in its
+		// certificate, whatever its address. VerifyConnection runs for every handshake and does the
+		// whole check.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
 			err := k.judge(s.PeerCertificates, x509.ExtKeyUsageServerAuth, name)

@@ -12,9 +12,9 @@ const (
 	backoffMost  = 5 * time.Second
 )
 
-// backoff is how long to leave an agent alone after so many failures in a row:
-// twice as long each time, up to backoffMost, and of that between a half and
-// all, by chance (0 to 1), so that many callers do not come back at once.
+// backoff returns how long to wait after a number of failures in a row. The wait doubles up to
+// backoffMost. Of that, chance (0 to 1) selects between a half and all, so that many callers do not
+// return at once.
 func backoff(failures int, chance float64) time.Duration {
 	if failures <= 0 {
 		return 0
@@ -26,11 +26,11 @@ func backoff(failures int, chance float64) time.Duration {
 	return time.Duration(float64(d) * (0.5 + chance/2))
 }
 
-// A lane is a kind of calls to one agent: so many at once, and a pause after
-// each failure. Those who call often do not keep the other lane waiting.
+// A lane limits one kind of calls to one agent: a number of them at once, and a pause after each
+// failure. Frequent calls of one kind do not delay those of another.
 type lane struct {
 	slots chan struct{}
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	failures int
 	until    time.Time
@@ -70,14 +70,14 @@ func (l *lane) enter(ctx context.Context) error {
 	}
 }
 
-// leave gives the slot back. A call that its caller broke off says nothing of
-// the agent.
+// leave frees the slot. If the caller cancelled the call (broken), the call tells nothing about the
+// agent.
 func (l *lane) leave(ok, broken bool) {
 	l.mu.Lock()
 	if ok {
 		l.failures, l.until = 0, time.Time{}
 	} else if !broken {
-		// Those who were under way together fail together: that is one failure.
+		// Calls that ran at the same time fail together. They count as one failure.
 		if now := time.Now(); !now.Before(l.until) {
 			l.failures++
 			l.until = now.Add(backoff(l.failures, l.chance.Float64()))

@@ -10,7 +10,7 @@ import (
 // Errors between two agents that last until an operator changes a setting.
 var (
 	// ErrStranger reports an agent whose certificate another authority has signed.
-	ErrStranger = errors.New("it is not of this cluster: its keys and ours are not of one authority")
+	ErrStranger = errors.New("it is not of this cluster: another authority has signed its keys")
 	// ErrKeysThere reports a call without keys to an agent with keys.
 	ErrKeysThere = errors.New("that agent has --keys, and this one has none")
 	// ErrKeysHere reports a call with keys to an agent without keys.
@@ -27,10 +27,9 @@ func Lasting(err error) bool {
 	return false
 }
 
-// Whoever calls with keys where there are none, or without where there are, is
-// told so by a TLS record, as it can be read in both cases: a fatal alert,
-// handshake_failure (RFC 8446, 6). Nobody else sends that one here: a server
-// that wants TLS 1.3 and a certificate has others to send.
+// noHandshake is sent if one side has keys and the other has none. It is a TLS record, which both
+// can read: a fatal alert, handshake_failure (RFC 8446, 6). Nothing else here sends that alert. A
+// server that requires TLS 1.3 and a certificate sends other alerts.
 var noHandshake = []byte{recordAlert, 3, 3, 0, 2, 2, alertHandshake}
 
 const (
@@ -39,17 +38,16 @@ const (
 	alertHandshake  = 40
 )
 
-// sayNoHandshake reads on, as a connection that is closed before all of it was
-// read may take back what was sent. The connection has a deadline.
+// sayNoHandshake sends noHandshake and reads on: closing a connection with unread data may discard
+// what was sent. The connection has a deadline.
 func sayNoHandshake(raw net.Conn) {
 	if _, err := raw.Write(noHandshake); err == nil {
 		io.CopyN(io.Discard, raw, 16<<10)
 	}
 }
 
-// An answered connection looks at what comes in first. Without keys that is a
-// frame of HTTP/2, which never begins as an alert does (it would be of more than a
-// megabyte).
+// An answered connection checks the first bytes that come in. Without keys these are a frame of
+// HTTP/2. A frame never begins like an alert, because its length would be more than a megabyte.
 type answered struct {
 	net.Conn
 	peer   *Peer
@@ -72,14 +70,13 @@ func (a *answered) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// setApart keeps what the connection has found out: HTTP/2 does not always say why
-// a connection could not be used.
+// setApart stores why the connection cannot be used. HTTP/2 does not always report it.
 func (p *Peer) setApart(err error) error {
 	p.apart.Store(&err)
 	return err
 }
 
-// whyApart adds that to the error of a call.
+// whyApart adds that reason to the error of a call.
 func (p *Peer) whyApart(err error) error {
 	if why := p.apart.Load(); err != nil && why != nil && !errors.Is(err, *why) {
 		return fmt.Errorf("%w: %w", *why, err)

@@ -23,13 +23,12 @@ const (
 	// for all others: each a sixteenth of the descriptors.
 	leastConns, maxConns     = 64, 1024
 	leastShaking, maxShaking = 16, 256
-	// shakeTimeout is as long as a caller waits for the handshake to end.
+	// shakeTimeout bounds a handshake. A caller waits as long.
 	shakeTimeout = dialTimeout
-	// takeTimeout is how long a caller that has proved its identity waits for an
-	// agent that is not ready.
+	// takeTimeout is how long a proven caller waits for an agent that is not ready.
 	takeTimeout = 10 * time.Second
-	// gossipMark is the first octet of a stream of gossip where there is no TLS
-	// to tell it from a call; no request of HTTP begins with it.
+	// gossipMark is the first octet of a gossip stream without TLS. It tells the stream from a
+	// call, because no HTTP request begins with it.
 	gossipMark = 0xF6
 	// http2Preface begins a connection of calls (RFC 9113, section 3.4).
 	http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -102,7 +101,7 @@ func ListenOn(network Network, addr string, keys *Keys) (*Listener, error) {
 		return nil, err
 	}
 	if b, ok := udp.(*net.UDPConn); ok {
-		_ = b.SetReadBuffer(udpBuffer) // the system's own size does, too
+		_ = b.SetReadBuffer(udpBuffer) // on an error, the system's own size will do
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Listener{
@@ -119,7 +118,7 @@ func ListenOn(network Network, addr string, keys *Keys) (*Listener, error) {
 	return l, nil
 }
 
-// ports are one port, of both kinds.
+// ports opens one port for TCP and for UDP.
 func ports(addr string) (net.Listener, net.PacketConn, error) {
 	for try := 0; ; try++ {
 		tcp, err := net.Listen("tcp", addr)
@@ -131,19 +130,19 @@ func ports(addr string) (net.Listener, net.PacketConn, error) {
 			return tcp, udp, nil
 		}
 		tcp.Close()
-		// Only where the system chose the port may another one do.
+		// Another port may be tried only if the system chose this one.
 		if netip.MustParseAddrPort(addr).Port() != 0 || try == 20 {
 			return nil, nil, notTaken(addr, err)
 		}
 	}
 }
 
-// notTaken says why the port could not be taken.
+// notTaken explains why the port could not be opened.
 func notTaken(addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("listen %s: the port is in use; choose another", addr)
 	}
-	if cause, ok := errors.AsType[*net.OpError](err); ok { // without "listen tcp" and the address once more
+	if cause, ok := errors.AsType[*net.OpError](err); ok { // the inner error repeats "listen tcp" and the address
 		err = cause.Err
 	}
 	return fmt.Errorf("listen %s: %w", addr, err)
@@ -183,7 +182,7 @@ func (l *Listener) accept() {
 			if l.ctx.Err() != nil {
 				return
 			}
-			// A caller that is gone is not the end.
+			// The caller may have hung up. Go on.
 			select {
 			case <-time.After(50 * time.Millisecond):
 			case <-l.ctx.Done():
@@ -195,8 +194,7 @@ func (l *Listener) accept() {
 	}
 }
 
-// sort finds out who is calling and what for, and gives the connection to
-// those who wait for it.
+// sort finds out what kind of connection this is, and gives it to the server of calls or to gossip.
 func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 	stop := context.AfterFunc(l.ctx, func() { raw.Close() })
 	defer stop()
@@ -206,7 +204,7 @@ func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 	if l.keys != nil {
 		secure := tls.Server(raw, l.keys.server())
 		if err := secure.HandshakeContext(l.ctx); err != nil {
-			if !in.Evicted() { // else it is counted already
+			if !in.Evicted() { // an evicted connection is counted already
 				l.counts.refuse(Stranger)
 			}
 			if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
@@ -234,7 +232,8 @@ func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 		case recordHandshake:
 			sayNoHandshake(raw)
 		case http2Preface[0]:
-			// An agent begins a call with it; nobody else is worth an answer.
+			// Every call of an agent begins like this. Any other connection is closed without an
+			// answer.
 			begin := make([]byte, len(http2Preface))
 			begin[0] = first[0]
 			if _, err := io.ReadFull(raw, begin[1:]); err == nil && string(begin) == http2Preface {
@@ -242,12 +241,12 @@ func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 			}
 		}
 	}
-	if to == nil { // a member of the cluster that wants neither, or one with keys
+	if to == nil { // a TLS caller without a known protocol, or bytes that are no call
 		l.counts.refuse(Malformed)
 		raw.Close()
 		return
 	}
-	if !in.Prove() { // too many, or closed to make room
+	if !in.Prove() { // too many connections, or evicted
 		if !in.Evicted() {
 			l.counts.refuse(Busy)
 		}
@@ -289,7 +288,7 @@ func DialGossip(ctx context.Context, keys *Keys, dial Dialer, addr, name string)
 // A Dialer opens connections, as DialContext of net.Dialer does.
 type Dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 
-// reach makes a connection for one use; without keys to loopback only.
+// reach opens a connection for one use. Without keys it reaches only loopback addresses.
 func reach(ctx context.Context, keys *Keys, dial Dialer, addr string) (net.Conn, error) {
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
@@ -298,7 +297,7 @@ func reach(ctx context.Context, keys *Keys, dial Dialer, addr string) (net.Conn,
 	if err != nil {
 		return nil, err
 	}
-	// Judged by where it arrived, as a name may mean anything.
+	// Check the address that was reached, because a name may resolve to any address.
 	if keys == nil {
 		if to, err := netip.ParseAddrPort(conn.RemoteAddr().String()); err != nil || !to.Addr().Unmap().IsLoopback() {
 			conn.Close()
@@ -308,7 +307,7 @@ func reach(ctx context.Context, keys *Keys, dial Dialer, addr string) (net.Conn,
 	return conn, nil
 }
 
-// An inlet is a net.Listener of the connections that it is given.
+// An inlet is a net.Listener for connections from give.
 type inlet struct {
 	ctx    context.Context
 	stop   context.CancelFunc
@@ -322,7 +321,7 @@ func newInlet(ctx context.Context, addr net.Addr) *inlet {
 	return in
 }
 
-// give says whether somebody took conn.
+// give passes conn to a caller of Accept, and reports whether there was one.
 func (in *inlet) give(conn net.Conn) bool {
 	select {
 	case in.queued <- conn:
@@ -350,10 +349,10 @@ func (in *inlet) Close() error {
 	return nil
 }
 
-// Addr is the listener's address.
+// Addr returns the listener's address.
 func (in *inlet) Addr() net.Addr { return in.addr }
 
-// A peeked connection gives back what was read to find out what it is.
+// A peeked connection returns again the bytes that were read to identify it.
 type peeked struct {
 	net.Conn
 	first []byte
@@ -368,18 +367,18 @@ func (p *peeked) Read(b []byte) (int, error) {
 	return p.Conn.Read(b)
 }
 
-// A counted connection counts its octets, and says when it is gone. One for calls
-// that is closed here, not by the caller, before it brought a request has brought
-// something else: frames that are too large, or none of HTTP/2.
+// A counted connection counts its octets and reports its end. If this side closes a connection for
+// calls before its first request, the caller sent something malformed: frames that are too large,
+// or no HTTP/2.
 type counted struct {
 	net.Conn
 	counts      *counters
 	gone        func()
 	calls       atomic.Bool // it is for calls
-	asked, left atomic.Bool // it has brought a request; the caller has gone
+	asked, left atomic.Bool // a request has come; the caller has hung up
 }
 
-// countedOf is the counted connection below one that was given to the calls.
+// countedOf returns the counted connection below a connection for calls.
 func countedOf(c net.Conn) *counted {
 	switch k := c.(type) {
 	case *tls.Conn:

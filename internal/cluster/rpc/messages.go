@@ -11,7 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Bounds of what one call may carry.
+// Limits of one call.
 const (
 	// MaxData bounds the bytes of links, records or keys in one message, and maxMessage the
 	// decompressed message.
@@ -120,8 +120,8 @@ type Welcome struct {
 	// Elapsed is how long the crawl has been running. It is a duration, because clocks of two
 	// machines are never compared.
 	Elapsed time.Duration
-	// Agents are those of a crawl that goes on; none: it has not begun, as far as
-	// the one that answers knows.
+	// Agents are those of a running crawl. If there are none, the answering agent does not know
+	// that the crawl has begun.
 	Agents []Agent
 }
 
@@ -133,8 +133,8 @@ type Links struct {
 	Hops int
 }
 
-// check decodes every link: what goes on from here is never looked at with
-// suspicion again. Each is of host, if that is not empty.
+// check decodes every link, because later code trusts them. If host is not empty, every link must
+// be of that host.
 func (l Links) check(host string) error {
 	if len(l.Data) > MaxData {
 		return fmt.Errorf("%w: %d octets of links", errTooLarge, len(l.Data))
@@ -243,7 +243,7 @@ func (p Part) check() error {
 	return nil
 }
 
-// checkHost refuses what is no host name in its canonical form.
+// checkHost returns an error unless host is a canonical host name.
 func checkHost(host string) error {
 	if len(host) == 0 || len(host) > maxHost {
 		return malformed("host %.64q", host)

@@ -23,25 +23,24 @@ import (
 const (
 	callerHeader = "Orbweaver-Caller"
 	reasonHeader = "Orbweaver-Reason"
-	// servedBulk and servedQuick bound the calls that are served at once, and
-	// with them the memory of what came in; the others are told to come back.
-	// Bulk does not keep what is quick waiting.
+	// servedBulk and servedQuick bound the calls served at once, and so the memory of requests.
+	// Other callers are told to come back. Bulk calls do not delay quick ones.
 	servedBulk, servedQuick = 16, 128
 	maxStreams              = 64 // of one connection
-	// stall is how long a caller may take for its next octets.
+	// stall bounds how long a caller may pause within a message.
 	stall = 30 * time.Second
-	// grace is how much longer than the caller a server works on a call.
+	// grace is how much longer than the caller's limit the server works on a call.
 	grace = 2 * time.Second
 )
 
-// limits are how long a call may take in all.
+// limits bound the whole time of each call.
 var limits = [calls]time.Duration{
 	CallHello: 10 * time.Second, CallPush: time.Minute, CallShip: time.Minute,
 	CallClaim: time.Minute, CallHand: 10 * time.Minute, CallLease: 5 * time.Second,
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
 }
 
-// bulk calls carry much, and are answered when a disk has it.
+// bulk reports calls with much data, which are answered when the data is on disk.
 func (c Call) bulk() bool {
 	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand
 }
@@ -120,11 +119,11 @@ type Server struct {
 	http        *http.Server
 	errors      *connect.ErrorWriter
 	bulk, quick chan struct{}
-	ships       chan struct{}  // Pushes wait for them, at other agents
+	ships       chan struct{}  // apart from bulk: Pushes at other agents wait for Ships
 	running     sync.WaitGroup // calls
 }
 
-// NewServer returns the server of a listener's calls. It answers once Run runs.
+// NewServer returns the server of a listener's calls. Calls wait until Run is called.
 func NewServer(l *Listener, cfg ServerConfig) *Server {
 	s := &Server{
 		config: cfg, listener: l, counts: l.counts,
@@ -153,14 +152,14 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, countedOf(c))
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // what strangers send is counted, not logged
+		ErrorLog: log.New(io.Discard, "", 0), // invalid input is counted, not logged
 	}
 	s.http.Protocols.SetHTTP2(true)
 	s.http.Protocols.SetUnencryptedHTTP2(l.keys == nil)
 	return s
 }
 
-// connKey is the context's key of a request's connection.
+// connKey is the context key of a request's connection.
 type connKey struct{}
 
 // asking notes that a connection has brought a request.
@@ -191,7 +190,7 @@ func (s *Server) Counts() Counts { return s.counts.counts() }
 
 type callerKey struct{}
 
-// admit lets a call through to be decoded: not before it is known who calls.
+// admit checks the caller before the call is decoded.
 func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.running.Add(1)
@@ -234,7 +233,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 	})
 }
 
-// callOf is which call a request is; only protobuf in Connect's form is one.
+// callOf returns the call of a request. Only Connect's POST requests in protobuf are calls.
 func callOf(r *http.Request) (Call, bool) {
 	name, ok := strings.CutPrefix(r.URL.Path, "/"+pb.ExchangeName+"/")
 	if !ok || r.Method != http.MethodPost {
@@ -281,7 +280,7 @@ func (s *Server) identify(r *http.Request, call Call) (c Caller, why Refused, er
 	return c, 0, nil
 }
 
-// answer turns what a handler returned into what goes back.
+// answer converts a handler's error to the error that is sent.
 func answer(err error) error {
 	var refusal *Refusal
 	var already *connect.Error
@@ -310,10 +309,10 @@ func answer(err error) error {
 	return connect.NewError(connect.CodeInternal, err)
 }
 
-// answers are the generated service's methods.
+// answers implements the generated service.
 type answers struct{ s *Server }
 
-// handle is one call with one message: decode and check, do, encode.
+// handle serves a call with one message: decode, check, execute, encode.
 func handle[Req, In, Out, Res any](
 	s *Server, ctx context.Context, call Call, req Req, decode func(Req) (In, error),
 	do func(context.Context, Caller, In) (Out, error), encode func(Out) Res,
@@ -338,7 +337,7 @@ func handle[Req, In, Out, Res any](
 	return encode(out), nil
 }
 
-// damaged counts what a check found.
+// damaged counts an error of a check.
 func (c *counters) damaged(err error) {
 	if errors.Is(err, errTooLarge) {
 		c.refuse(TooLarge)
@@ -347,7 +346,7 @@ func (c *counters) damaged(err error) {
 	}
 }
 
-// nothing is the answer of a call that has only an error to return.
+// nothing adapts a handler that returns only an error.
 func nothing[In any](do func(context.Context, Caller, In) error) func(context.Context, Caller, In) (struct{}, error) {
 	if do == nil {
 		return nil
@@ -429,7 +428,7 @@ func (a answers) Budget(ctx context.Context, req *pb.BudgetRequest) (*pb.BudgetR
 	return handle(a.s, ctx, CallBudget, req, budgetFromWire, a.s.config.Handlers.Budget, grantToWire)
 }
 
-// A pressed body does not wait for a caller that has stopped sending.
+// A pressed body does not wait longer than stall for the next octets.
 type pressed struct {
 	body    io.ReadCloser
 	control *http.ResponseController
@@ -447,8 +446,8 @@ func (p *pressed) Read(b []byte) (int, error) {
 
 func (p *pressed) Close() error { return p.body.Close() }
 
-// A watched answer counts what the library found too large before any of our
-// code saw it: of that, the answer has no reason in our words.
+// A watched response counts requests that the library refused as too large before our code saw
+// them. Such a response has none of our reasons.
 type watched struct {
 	http.ResponseWriter
 	counts *counters

@@ -27,7 +27,7 @@ func agentFromWire(w *pb.Agent) (a Agent, err error) {
 	if a.Instance, err = idFromWire(w.Instance); err != nil {
 		return a, err
 	}
-	if !(w.Capacity > 0 && w.Capacity <= maxCapacity) { // not a number neither
+	if !(w.Capacity > 0 && w.Capacity <= maxCapacity) { // also refuses NaN
 		return a, malformed("capacity %v", w.Capacity)
 	}
 	if err := checkAddress(w.Address); err != nil {
@@ -136,7 +136,7 @@ func (r Records) check() error {
 	if len(r.Data) > MaxData {
 		return errTooLarge
 	}
-	// No record is without an octet.
+	// A record has at least one octet.
 	if r.Count <= 0 || r.Count > len(r.Data) {
 		return malformed("%d records in %d octets", r.Count, len(r.Data))
 	}
@@ -249,7 +249,7 @@ func grantToWire(g Grant) *pb.BudgetResponse {
 	return &pb.BudgetResponse{Held: uint64(g.Held), Spent: g.Spent, Known: knownToWire(g.Known)}
 }
 
-// grantFromWire reads the answer to b.
+// grantFromWire reads the answer to the Budget b.
 func grantFromWire(w *pb.BudgetResponse, b Budget) (g Grant, err error) {
 	if w.Held < uint64(b.Held) || w.Held > uint64(b.Held+b.Want) {
 		return g, malformed("%d pages to hold, of %d and %d wanted", w.Held, b.Held, b.Want)

@@ -1,7 +1,7 @@
 // Package pb answers: what do the calls between agents look like on the wire?
 //
-// All but this file is generated from exchange.proto, by programs that go get
-// brings. Package exchange is the only one that speaks it.
+// All files except this one and generate.go are generated from exchange.proto: run go generate. Only
+// package rpc uses this package.
 package pb
 
 //go:generate go run -tags generate generate.go

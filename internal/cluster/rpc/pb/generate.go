@@ -18,8 +18,8 @@ import (
 
 const source = "exchange.proto"
 
-// main compiles the source, and gives it to the two generators as protoc would:
-// so nothing is needed but Go. They are built from the versions in go.mod.
+// main compiles the source and passes it to the two generators, as protoc would. So only Go is
+// needed. The generators are built from the versions in go.mod.
 func main() {
 	log.SetFlags(0)
 	c := protocompile.Compiler{
