@@ -450,7 +450,7 @@ func (c *Crawler) newHeirs() {
 	s := &c.shipping
 	if heirs := c.Copies.Heirs(); heirs != s.heirs {
 		s.heirs = heirs
-		s.whole.nth++ // a telling under way has the wrong heirs
+		s.whole.nth++ // the telling in progress has the wrong heirs
 		c.Copies.Out.Reroute()
 	}
 }

@@ -199,52 +199,52 @@ type Crawler struct {
 
 	// Owned by the dispatcher.
 	free       []*visit           // visits not in use
-	busy       int                // visits that were given to the workers and are not settled
-	resolving  int                // look-ups under way
-	unresolved []*visit           // wait for one of them to end
+	busy       int                // visits that the workers have and that are not settled
+	resolving  int                // look-ups in progress
+	unresolved []*visit           // visits that wait until a look-up ends
 	later      waiting            // URLs that wait for a retry beside the queues
 	attempts   map[weburl.Key]int // visits made to URLs that came back from later
 	id         keyset.Crawl
 	holding    holding
-	requeued   map[weburl.Key]uint64 // the numbers of accepts of URLs that are queued again
+	requeued   map[weburl.Key]uint64 // numbers of the accepts of URLs that are queued again
 	trouble    troubles              // failures in a row, by host
-	errands    map[string]int        // robots.txt fetches queued for other hosts' sake
-	nth        uint64                // of the last drop
-	underWay   map[uint64]int        // visits by the nth of the last drop before they were taken
-	planned    bool                  // the journal has what a Planner of an earlier run remembers
-	stamped    []byte                // memory for links on their way to seen
+	errands    map[string]int        // fetches of a robots.txt that are queued for other hosts
+	nth        uint64                // number of the last drop
+	underWay   map[uint64]int        // visits in progress, by the number of drops before them
+	planned    bool                  // the journal has state of a Planner of an earlier run
+	stamped    []byte                // reused memory for links on their way to the seen-set
 	batch      batch
-	dirty      bool          // the journal holds what is not synced
-	arrived    []weburl.Link // links that seen emits, as they come
-	fresh      []weburl.Link // new links of the batch in hand
+	dirty      bool          // the journal has records that are not synced
+	arrived    []weburl.Link // reused memory for links from the seen-set
+	fresh      []weburl.Link // new links of the current batch
 	accepted   uint64        // the number of the last accept
-	numbers    []uint64      // of fresh
+	numbers    []uint64      // URLs logged as skipped lately
 	items      []keyset.Item
 	skips      recent      // URLs whose skipping was logged lately
-	skipped    []skipCount // not yet in a finish: of the visit in hand, and of what seen had held back
-	rec        []byte      // memory for its finish
-	nextSlot   time.Time   // with Rate: when the next visit may begin
-	urgent     bool        // the journal's batch holds a server's wish
+	skipped    []skipCount // not in a finish yet: of the current visit, and of links that the seen-set held back
+	rec        []byte      // reused memory for an encoded record
+	nextSlot   time.Time   // with Rate: start of the next visit
+	urgent     bool        // a server in the journal's batch demands fewer requests
 	committed  time.Time
 	synced     time.Time
 	stop       Stop
-	pagesStop  bool      // Pages has asked for the end of the run
-	noProxy    time.Time // since when the proxy cannot be reached; zero: it can
+	pagesStop  bool      // Pages has stopped the run
+	noProxy    time.Time // when the proxy became unreachable; zero: it is reachable
 	fatal      error
 	began      time.Time
-	earlier    time.Duration // of earlier runs
-	widened    []weburl.URL  // what seeds redirected to: seeds themselves, to the scope
+	earlier    time.Duration // time of earlier runs
+	widened    []weburl.URL  // targets of seeds' redirects, which widen the scope
 	snapSize   int64
-	checkpoint *checkpoint // in the making; nil: none is
-	syncing    *syncing    // on its way; nil: none is
+	checkpoint *checkpoint // nil: none is in progress
+	syncing    *syncing    // nil: none is in progress
 	lastURL    string
-	retrying   retrying               // what failed and is not given up
-	planner    Planner                // the Strategy, if it is one
-	revisiting map[weburl.Key]*Before // what the Planner wants again, and is not finished
-	hostsAgain map[string]*hostAgain  // of these, by host
-	nextWanted time.Time              // when the Planner wants the next
-	alone      visit                  // for links that no visit has found
-	remembered int64                  // URLs of which the Planner remembers something from an earlier run
+	retrying   retrying               // URLs that have failed and will be retried
+	planner    Planner                // the Strategy, if it is a Planner
+	revisiting map[weburl.Key]*Before // URLs that the Planner wants again and that are not finished
+	hostsAgain map[string]*hostAgain  // the hosts of revisiting
+	nextWanted time.Time              // when the Planner wants the next URL
+	alone      visit                  // for links without a page
+	remembered int64                  // number of URLs with a Planner's state from an earlier run
 	remote     remote
 	shipping   shipping
 	tenants    tenants
@@ -349,7 +349,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 	done := ctx.Done()
 	timer := time.NewTimer(0)
 	defer timer.Stop()
-	var patience <-chan time.Time // runs while a stop waits for visits under way
+	var patience <-chan time.Time // runs while a stop waits for visits in progress
 	for c.fatal == nil {
 		now := c.cfg.Now()
 		switch {
@@ -497,7 +497,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		host := t.Host
 		switch {
 		case c.dropped(host, t.Number):
-			// It came back to its host after the order.
+			// The operator dropped the host, and the URL came back to the queue after that.
 			v.outcome = Dropped
 			c.settle(v, now)
 		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && v.before == nil &&
@@ -541,8 +541,8 @@ func (c *Crawler) settleAll(v *visit) {
 			c.busy--
 		}
 		if c.fatal == nil {
-			// The clock is read for each: settling one takes a while, in which
-			// the next one's response may end, and its quiet time begin.
+			// Read the clock for each visit. Settling one takes time, in which the response of the
+			// next may end. Its quiet time begins then.
 			c.settle(v, c.cfg.Now())
 		}
 		select {

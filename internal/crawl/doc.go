@@ -26,8 +26,8 @@
 // The Strategy decides which links the crawl follows and with what priority. A Planner also
 // decides which URLs the crawl fetches again, and when.
 //
-// What always holds: a URL is accepted once. An accepted URL is in exactly one of the last
-// five states. The journal gets the finish of a URL in one atomic batch with the links of the
-// page, after the archive has its record. So after a kill, only visits whose finish was not
-// yet written are repeated.
+// Invariants: a URL is accepted once. An accepted URL is in exactly one of the last five states.
+// The journal gets the finish of a URL in one atomic batch with the links of the page, after the
+// archive has its record. So after a kill, only visits whose finish was not yet written are
+// repeated.
 package crawl

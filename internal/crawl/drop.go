@@ -214,7 +214,7 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 		return false
 	}
 	done, err := c.Frontier.Withdrawn(dropSlice, func(w frontier.Waiting) error {
-		if isErrand(w.Link) { // hosts that need it ask for it again
+		if isErrand(w.Link) { // hosts that need the robots.txt ask for it again
 			delete(c.errands, errandID(w.Link))
 			return nil
 		}

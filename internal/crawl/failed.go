@@ -92,7 +92,7 @@ func (c *Crawler) noteRobots(v *visit) {
 		why = "cut off by a time bound"
 	case why == "":
 		why = "status " + strconv.Itoa(v.status)
-	case v.failure == fetch.Refused: // the remedy is found by it
+	case v.failure == fetch.Refused: // the kind tells the operator what to do
 		why = v.errorKind() + ": " + why
 	}
 	setBounded(&n.robots, host, why)
@@ -170,7 +170,7 @@ func (c *Crawler) SeedAgain() error {
 	}
 	retrier, _ := c.planner.(Retrier)
 	for _, enc := range again {
-		// Both records are in one batch: Accept appends behind its own only.
+		// Accept appends the batch, so both records are in it.
 		c.batch.add(kindAgain, enc)
 		l, err := c.tookBack(enc)
 		if err != nil {

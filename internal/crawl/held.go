@@ -15,11 +15,12 @@ import (
 // failure, a finish counts only if some mark after it agrees with the files on disk. The finish of
 // a link that the operator dropped always counts, because it brought no links.
 //
-// One such mark is enough. All links of the pages before a mark were accepted, or known, in records
-// before it, or they are in the files that it names.
+// One such mark is enough: every link of the pages before it is safe. Either a record before the
+// mark accepts the link or shows that it was known, or the link is in a file that the mark names.
 //
-// A synced finish always counts. Its sync also covers a mark, and all files that the mark names. A
-// file is deleted only after the next sync, whose mark does not name it.
+// A finish always counts once a sync has covered it, because the same sync covers a mark after it
+// and all files that the mark names. The seen-set deletes a file only after a later sync, whose
+// mark does not name the file any more.
 
 // A holding is what the journal knows about the links that the seen-set holds back.
 type holding struct {

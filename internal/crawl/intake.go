@@ -25,8 +25,7 @@ func (c *Crawler) Seed(us []weburl.URL) error {
 	c.intake(&v)
 	c.append()
 	if c.fatal == nil {
-		// Whatever happens later, the next run must know that this run existed, and that it may
-		// have sent requests.
+		// The next run must know in any case that this run existed and may have sent requests.
 		c.fatal = c.sync()
 	}
 	return c.fatal
@@ -84,7 +83,9 @@ func (c *Crawler) flushSeen() {
 	}
 }
 
-// repair handles an error of the seen-set. It rebuilds a damaged part from the journal.
+// repair handles an error of the seen-set. If a part of the seen-set is damaged, it rebuilds the
+// part from the journal and emits the new links again. It tries that three times. Any other error
+// ends the run.
 func (c *Crawler) repair(err error) {
 	defer c.lostLinks()
 	for tries := 0; err != nil; tries++ {
@@ -95,8 +96,9 @@ func (c *Crawler) repair(err error) {
 		if c.append(); c.fatal != nil {
 			return
 		}
-		// The rebuilt part is on disk at once and must not be ahead of the journal, so the journal
-		// is synced first. A sync under way must end, because it names the seen-set's runs, too.
+		// rebuildSeen writes the rebuilt part to disk at once. The seen-set must never be ahead of
+		// the journal, so the journal is synced first. A sync in progress must end before, because
+		// it names the seen-set's runs, too.
 		if c.fatal = c.endSync(true); c.fatal != nil {
 			return
 		}

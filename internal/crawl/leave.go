@@ -99,11 +99,11 @@ func (c *Crawler) leaveOn(now time.Time) (wake time.Time) {
 	done := c.busy == 0 && c.resolving == 0 && len(c.unresolved) == 0 && len(c.later) == 0 && len(l.told) == 0 &&
 		c.Frontier.Len() == 0 && c.settledElsewhere()
 	if done && c.Seen.Holds() {
-		c.flushSeen() // and see what comes of it
+		c.flushSeen() // may bring more links
 		return now
 	}
 	if done {
-		// Visits that were under way have told of more.
+		// The last visits may have finished URLs of more hosts.
 		c.Tally.EachHost(func(host string) {
 			if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner != "" &&
 				c.tenants.given[weburl.HostKey(host)] == "" {

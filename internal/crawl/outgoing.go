@@ -192,7 +192,7 @@ func (c *Crawler) keepOut(number uint64, enc []byte) bool {
 	}
 	l, _, err := weburl.DecodeLink(enc)
 	if err != nil || !c.dropped(l.URL.Host(), number) {
-		return true // whoever decodes it next reports the error
+		return true // if the link is damaged, its next reader reports the error
 	}
 	c.withdrawLink(l, number, 0)
 	c.arrivedElsewhere(number)
@@ -246,7 +246,7 @@ func (c *Crawler) finishSent(numbers []uint64, returned bool) {
 	c.arrivedElsewhere(numbers...)
 }
 
-// endSent is finishSent for links that no agent was to have.
+// endSent is finishSent for links that were not counted as outgoing.
 func (c *Crawler) endSent(numbers []uint64, returned bool) {
 	c.rec = appendSent(c.rec[:0], numbers, returned)
 	c.batch.add(kindSent, c.rec)

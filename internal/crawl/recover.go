@@ -358,10 +358,10 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		}
 	}
 	if r.Repeated > 0 || r.Lost > 0 || verdict.doubtful() {
-		// The next recovery could take the lost records for intact: the WARC file may grow past
-		// their ends or be deleted, and so may the files of the seen-set. So a checkpoint removes
-		// these finishes from the journal now.
-		c.holding.mute = true // a mark would confirm these finishes
+		// A power failure has destroyed what these finishes refer to. But the next recovery could
+		// take them for valid: their WARC file may grow past their ends or be deleted, and so may
+		// the files of the seen-set. So a checkpoint removes these finishes from the journal now.
+		c.holding.mute = true // no mark may confirm these finishes
 		if err := c.beginCheckpoint(counts); err != nil {
 			return r, err
 		}

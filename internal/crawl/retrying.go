@@ -80,8 +80,8 @@ func (t *troubles) clear(host string) {
 	delete(t.before, host)
 }
 
-// requeue puts a link that was accepted before, or is visited again, to the end of its queue.
-// number is the number of its accept; 0: it is finished.
+// requeue puts a link to the end of its queue. The link was accepted before, or is visited again.
+// number is the number of its accept, or 0 if the URL is finished.
 func (c *Crawler) requeue(l weburl.Link, number uint64) error {
 	c.requeued[l.URL.Key()] = number
 	return c.Frontier.PushAt([]weburl.Link{l}, []uint64{c.accepted})

@@ -292,14 +292,14 @@ func (c *Crawler) recoverTenancy(lists bool) error {
 	if err != nil {
 		return fmt.Errorf("seen: %w", err)
 	}
-	c.append() // what it emitted
+	c.append() // the batch that Accept has filled
 	return c.fatal
 }
 
 // mayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
 // away.
 func (c *Crawler) mayVisit(t *frontier.Task, now time.Time) bool {
-	if isErrand(t.Link) { // a host of ours asked for it
+	if isErrand(t.Link) { // a host of this agent needs the robots.txt
 		return true
 	}
 	k := t.Link.URL.Key()

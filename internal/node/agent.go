@@ -311,7 +311,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	fc.Now = a.now
 	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
-	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // whatever a URL or a name server says
+	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // even if a URL or a name server leads elsewhere
 	if fc.LooksUp() {
 		cfg.DNS.IPv6, cfg.DNS.Relieve, cfg.DNS.Now = true, a.relieve, a.now
 		res, err := dns.New(cfg.DNS)
@@ -420,7 +420,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	if cfg.Resume && a.membership == nil {
-		// If nothing could be fetched so far, the operator may have removed the cause.
+		// The operator may have removed the reason why nothing could be fetched so far.
 		if err := a.crawler.SeedAgain(); err != nil {
 			return err
 		}

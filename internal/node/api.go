@@ -63,8 +63,8 @@ func (a *Agent) Serve(ln net.Listener) error {
 	return nil
 }
 
-// startPatience is how long a question waits for the crawl to begin. A crawl begins
-// some milliseconds after its API unless it waits for other agents.
+// startPatience is how long a call waits for the crawl to begin. A crawl begins some milliseconds
+// after its API, unless it waits for other agents.
 const startPatience = 5 * time.Second
 
 // status returns the state of the crawl or, before the crawl begins, what the agent waits for.

@@ -110,8 +110,8 @@ func (c *membership) contents(ctx context.Context, agent string, cs []rpc.Conten
 	return c.client.Peer(to.Name, to.Addr).Contents(ctx, cs)
 }
 
-// begin starts the table. It answers until ctx is done, and so also for visits that end after the
-// agent was told to stop.
+// begin starts the table. It answers until ctx is done, so that visits that end after a stop still
+// get answers.
 func (k *contentService) begin(ctx context.Context) {
 	if k == nil {
 		return

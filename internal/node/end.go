@@ -16,7 +16,7 @@ import (
 // the same view and no activity in between. Of the agents that are up, the first by name asks. It
 // ends the crawl in two steps:
 //
-//	prepare  each agent says whether it would end, and admits nobody for prepareTime
+//	prepare  each agent says whether it would end, and admits no agent for prepareTime
 //	end      if all agreed, each agent ends, whatever changes in its view
 //
 // With one step, an agent that refuses would continue without those that have ended, and would
@@ -26,7 +26,7 @@ import (
 func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
 	p, err := c.a.crawler.Pulse(ctx)
 	if err != nil {
-		return rpc.Pulse{}, rpc.ErrAgain // not begun, or over
+		return rpc.Pulse{}, rpc.ErrAgain // not begun, or ended
 	}
 	v := c.member.Load().View()
 	idle := p.Idle && c.settled() && !c.admissions.expected(v, c.a.now())
@@ -72,7 +72,7 @@ func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
 	v := c.member.Load().View()
 	p, err := c.a.crawler.Pulse(ctx)
 	if err != nil {
-		return false, rpc.ErrAgain // over
+		return false, rpc.ErrAgain // ended
 	}
 	if !p.Idle || p.Activity != e.Activity || v.Digest() != e.View || !c.settled() || c.admissions.expected(v, now) {
 		c.admissions.hold(time.Time{})

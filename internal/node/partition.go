@@ -19,9 +19,8 @@ const (
 	PartitionHash = "hash"
 )
 
-// CheckPartition returns a *ConfigError if the partition is unknown, or if it does
-// not go with kappa, the replicas of an agent of capacity 1 on the ring; nil is the
-// default.
+// CheckPartition returns a *ConfigError if the partition is unknown, or if kappa is invalid for it.
+// kappa is the number of replicas of an agent of capacity 1 on the ring; nil means the default.
 func CheckPartition(partition string, kappa *int) error {
 	switch partition {
 	case PartitionRendezvous, PartitionRing, PartitionHash:
@@ -65,8 +64,8 @@ func (c *Cluster) kappa() int {
 	return c.Kappa
 }
 
-// method names how hosts are divided, for other agents and for later runs. Two
-// clusters of the same agents divide all hosts alike if their methods are equal.
+// method describes how hosts are divided, for other agents and for later runs. Two clusters of the
+// same agents divide all hosts in the same way if their methods are equal.
 func (c *Cluster) method() string {
 	if c.partition() == PartitionRing {
 		return fmt.Sprintf("%s, kappa %d", PartitionRing, c.kappa())
@@ -74,8 +73,8 @@ func (c *Cluster) method() string {
 	return PartitionRendezvous
 }
 
-// partitionTerms returns the partition with its parameter, which all agents of a
-// cluster must have alike.
+// partitionTerms returns the partition with its parameter. It must be equal for all agents of a
+// cluster.
 func (c *Cluster) partitionTerms() string {
 	if c.partition() == PartitionRing {
 		return c.method()
@@ -88,7 +87,7 @@ func (c *Cluster) place(agents []placement.Agent) (placement.Placement, error) {
 	if c.partition() == PartitionRing {
 		r, err := placement.NewRing(agents, c.kappa())
 		if err != nil {
-			return nil, err // and not a nil *Ring in an interface
+			return nil, err // not a nil *Ring in an interface
 		}
 		return r, nil
 	}
@@ -110,11 +109,10 @@ func (c *Cluster) checkAgents(agents []placement.Agent) (err error) {
 	return err
 }
 
-// sameMethod returns a *ConfigError if a crawl that has begun divided its hosts by
-// another method: nearly all hosts would move, and neither the agents that claim
-// hosts nor their replicas would be where the new method looks for them. So pages
-// would be fetched again. An empty method is that of crawls older than the record of
-// it, which is rendezvous whatever their crawl.yaml calls it.
+// sameMethod returns a *ConfigError if a crawl that has begun divided its hosts by another method.
+// After such a change nearly all hosts would move. The new owners would look for previous owners
+// and replicas in the wrong places, and would fetch pages again. An empty method means rendezvous:
+// older crawls did not record their method, and always used it.
 func (c *Cluster) sameMethod(dir, begun string) error {
 	if begun == "" {
 		begun = PartitionRendezvous

@@ -8,9 +8,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// makePrivate keeps other users of the machine out of the directories of a crawl with
-// --allow-private that were there before. The crawl directory itself, if there was no
-// crawl in it, keeps the permissions that the operator gave it.
+// makePrivate takes the permissions of other users from the existing directories of a crawl with
+// --allow-private. If the crawl directory held no crawl before, it keeps the permissions that the
+// operator gave it.
 func (a *Agent) makePrivate() error {
 	if !a.cfg.Fetch.AllowPrivate {
 		return nil

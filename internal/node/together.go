@@ -13,18 +13,19 @@ import (
 )
 
 // At its start an agent waits before it grants leases, because other agents may have used the
-// addresses before. Agents that begin a crawl together need not wait: nobody has crawled yet.
+// addresses before. Agents that begin a crawl together need not wait, because no agent has crawled
+// yet.
 //
 // Each agent fixes the first view that has enough agents, and asks all agents of that view. An
 // agent answers yes on three conditions: it has fixed the same view and still sees these agents,
 // this is the first start of its crawl directory, and it has never met an agent outside the view.
 // The asker may skip the wait if all agree, one of them started the crawl in this run, and less
-// than togetherTime has passed since it fixed its view. Then nobody can have used what the asker
+// than togetherTime has passed since it fixed its view. Then no agent can have used what the asker
 // grants:
 //
 //   - Every agent that ever crawled joined through another agent, which thereby met it. So if the
-//     agent that started the crawl is among those asked, and none of them has met anybody else, no
-//     other agent ever crawled.
+//     agent that started the crawl is among those asked, and none of them has met any other agent,
+//     no other agent ever crawled.
 //   - All of them begin with this view, and in this view only the asker grants its leases. An
 //     agent that already sees another view would have said no. If an agent sees another view later,
 //     the new grantor waits longer than togetherTime.
@@ -96,8 +97,8 @@ func (c *membership) starts(hash uint64) byte {
 	return togetherYes
 }
 
-// together fixes the view with which this agent begins. It reports whether nobody can have crawled
-// before.
+// together fixes the view with which this agent begins. It reports whether no agent can have
+// crawled before.
 func (c *membership) together(ctx context.Context, v *gossip.View) bool {
 	hash, began := agentsHash(v), time.Now()
 	c.start.mu.Lock()

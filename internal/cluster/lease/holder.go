@@ -198,8 +198,7 @@ func (h *holder) lapse(clock time.Duration) {
 		if l.state == held || l.state == orphaned {
 			l.end = clock
 		}
-		// A new ask gets a new stamp. So a grant for the old ask is not taken: the point may have
-		// gone to another agent since.
+		// A new ask has a new stamp: a grant for the old one may be another agent's by now.
 		l.state, l.back, l.turn, l.askedAt = without, 0, 0, 0
 		if l.urgent {
 			h.putUrgent(l)
@@ -444,8 +443,7 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 		l.called, l.stalled, l.fresh, l.ready = false, false, true, 0
 		h.news = append(h.news, l.point)
 	case current && l.state == orphaned:
-		// We claim this lease from the new grantor, which will confirm it. So it must not be
-		// returned.
+		// We claim this lease from the new grantor, so it must not be returned.
 		return Give{}, false
 	default:
 		if l.back == v.Serial && l.urgent && (l.state == asked || l.state == inLine) {

@@ -17,11 +17,10 @@
 // If more pages of a host are due than the crawl can fetch, the crawl queues a few of them
 // and gives the others back to Recrawl, which is a Postponer.
 //
-// What always holds: the decisions of Recrawl and Walk, which are Planners, follow from the
-// journal and the clock alone. So a crawl continues after a kill as if it had never
-// stopped. The strategies keep what they know of pages in files below Place.Dir, and every
-// run rebuilds these files from the journal. Recrawl's memory is bounded; Walk's memory
-// grows with the number of its steps.
+// Invariants: the decisions of Recrawl and Walk, which are Planners, follow from the journal and
+// the clock alone. So a crawl continues after a kill as if it had never stopped. The strategies
+// keep what they know of pages in files below Place.Dir, and every run rebuilds these files from
+// the journal. Recrawl's memory is bounded; Walk's memory grows with the number of its steps.
 //
 // The crawl's dispatcher owns a Planner: one goroutine calls its methods. Any worker may
 // call Follow.

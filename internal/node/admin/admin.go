@@ -76,11 +76,11 @@ var ErrAddr = errors.New("not a loopback address and port")
 func NewToken() string { return rand.Text() }
 
 const (
-	// leastConns and maxConns bound the connections that have shown the token, and as
-	// many others: a thirty-second of the process's descriptors each.
+	// leastConns and maxConns bound the connections that have shown the token, and separately all
+	// others. Each kind may take a thirty-second of the process's file descriptors.
 	leastConns, maxConns = 8, 64
-	// headerTimeout is for the header of a request, from its connection's beginning or
-	// the end of the answer before; readTimeout for all of it.
+	// headerTimeout bounds the time for a request's header, from the start of the connection or the
+	// end of the previous answer. readTimeout bounds the time for the whole request.
 	headerTimeout, readTimeout = 5 * time.Second, 10 * time.Second
 	writeTimeout               = 30 * time.Second
 	// idleTimeout is how long a connection may wait for its next request.
@@ -137,7 +137,7 @@ func Listen(cfg Config) (*Server, error) {
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
 		},
-		ErrorLog: log.New(io.Discard, "", 0), // what strangers send is not for the operator's terminal
+		ErrorLog: log.New(io.Discard, "", 0), // invalid requests are not shown to the operator
 	}}
 	go func() {
 		defer close(s.done)
@@ -146,7 +146,7 @@ func Listen(cfg Config) (*Server, error) {
 	return s, nil
 }
 
-// connKey is the context's key of a request's connection.
+// connKey is the context key of a request's connection.
 type connKey struct{}
 
 // Addr returns the address and port on which the server listens.
@@ -195,7 +195,8 @@ func handler(cfg Config) http.Handler {
 	return mux
 }
 
-// aboutHost answers with what fn says about a host.
+// aboutHost returns a handler that calls fn with the host of the request, and answers with its
+// text.
 func aboutHost(fn func(ctx context.Context, host string) (string, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		host := r.URL.Query().Get("host")
@@ -207,7 +208,7 @@ func aboutHost(fn func(ctx context.Context, host string) (string, error)) http.H
 	}
 }
 
-// say answers with what fn says.
+// say calls fn and answers with its text.
 func say(w http.ResponseWriter, r *http.Request, fn func(ctx context.Context) (string, error)) {
 	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
 	defer cancel()

@@ -19,8 +19,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
-// An actor is an agent of a story with its machine and its disk. It may be killed and
-// started again.
+// An actor is an agent of a story, with its machine and its disk. A story may kill it and start it
+// again.
 type actor struct {
 	s        *story
 	number   int // from 1
@@ -28,16 +28,16 @@ type actor struct {
 	addr     netip.AddrPort
 	mem      *disk.Mem
 	faulty   *disk.Faulty
-	founds   bool      // it begins the cluster: its first start names its own address first
+	founds   bool      // it starts the cluster: at its first start, its own address is the first of --join
 	gone     bool      // its machine is lost
 	newcomer bool      // it joined later, with an empty disk
-	starts   int       // of its process
-	down     time.Time // when it went down last; zero: never
-	up       time.Time // when it came back after that; zero: it has not
-	slow     time.Time // until when its line is slow
-	clock    clock     // of its machine
+	starts   int       // number of starts of its process
+	down     time.Time // when it last went down; zero: never
+	up       time.Time // when it came back after that; zero: not yet
+	slow     time.Time // end of the time with a slow line
+	clock    clock     // the clock of its machine
 
-	run *process // nil: it was never started
+	run *process // nil: not started yet
 }
 
 // A process is one run of an actor, from its start to its end.
@@ -50,10 +50,10 @@ type process struct {
 	agent *node.Agent // nil: not open
 
 	began  time.Time
-	result node.Result // these three when done is closed
+	result node.Result // result, err and at are set when done is closed
 	err    error
 	at     time.Time
-	killed bool // by a fault: nobody looks at the result
+	killed bool // a fault killed it: its result does not matter
 }
 
 func (p *process) open() *node.Agent {
@@ -71,7 +71,7 @@ func (p *process) ended() bool {
 	}
 }
 
-// config is what the command line of an agent makes.
+// config returns the configuration that the command line would make for the agent.
 func (a *actor) config(resume bool, together int) node.Config {
 	s, m := a.s, a.run.machine
 	cfg := node.Config{
@@ -113,11 +113,11 @@ func (a *actor) config(resume bool, together int) node.Config {
 
 const crawlDir, keysDir = "/crawl", "/keys"
 
-// start starts the actor's process. together is how many agents have to be there before
+// start starts the actor's process. together is the number of agents that must be present before
 // the crawl begins.
 func (a *actor) start(resume bool, together int) {
 	a.starts++
-	a.faulty.Heal() // whoever starts it has made room
+	a.faulty.Heal() // the disk works again: after a Full fault, there is room
 	p := &process{done: make(chan struct{}), began: time.Now()}
 	p.machine = a.s.net.machine(a.number, a.addr.Addr())
 	a.run = p
@@ -153,13 +153,13 @@ func (a *actor) newDisk() {
 
 func (a *actor) setDisk(mem *disk.Mem) { a.mem, a.faulty = mem, disk.NewFaulty(mem, nil) }
 
-// kill ends the process at once. What it has written is there.
+// kill ends the process at once. Its disk keeps everything that was written.
 func (a *actor) kill() { a.end(a.mem.Clone(), (*machine).kill) }
 
-// power takes the power from the machine: what was not synced may be lost.
+// power cuts the machine's power. Data that was not synced may be lost.
 func (a *actor) power(seed uint64) { a.end(a.mem.Crash(seed), (*machine).vanish) }
 
-// end ends the process, and leaves a disk.
+// end ends the process. left is the disk that remains.
 func (a *actor) end(left *disk.Mem, off func(*machine)) {
 	p := a.run
 	p.killed = true
@@ -171,14 +171,14 @@ func (a *actor) end(left *disk.Mem, off func(*machine)) {
 
 var errGone = errors.New("the machine is off")
 
-// begun says whether there is a crawl on the actor's disk.
+// begun reports whether there is a crawl on the actor's disk.
 func (a *actor) begun() bool {
 	_, err := a.mem.Stat(crawlDir + "/crawl.yaml")
 	return err == nil
 }
 
-// audit reads the actor's disk after the story: the archive's files are whole. It returns
-// the URLs in the index, and how many records each has.
+// audit checks after the story that the archive's files on the actor's disk are complete. It
+// returns the URLs in the index, with the number of records of each.
 func (a *actor) audit() (wrong []string, pages map[string]int) {
 	pages = map[string]int{}
 	entries, err := a.mem.ReadDir(crawlDir + "/archive")
@@ -215,7 +215,7 @@ func (a *actor) audit() (wrong []string, pages map[string]int) {
 	return wrong, pages
 }
 
-// parseStamp reads the time of a line of an index. It is cut to whole seconds.
+// parseStamp reads the time of a line of an index, which has whole seconds.
 func parseStamp(stamp string) time.Time {
 	t, err := time.Parse("20060102150405", stamp[:min(14, len(stamp))])
 	if err != nil {
@@ -224,8 +224,8 @@ func parseStamp(stamp string) time.Time {
 	return t
 }
 
-// shipped is how many bytes of records the actor has sent to the heirs of its hosts, by its
-// events.
+// shipped returns how many bytes of records the actor has sent to the heirs of its hosts, according
+// to its events.
 func (a *actor) shipped() (n int64) {
 	b, err := disk.ReadFile(a.mem, crawlDir+"/logs/events.jsonl", 1<<30)
 	if err != nil {
@@ -243,8 +243,8 @@ func (a *actor) shipped() (n int64) {
 	return n
 }
 
-// makeKeys issues keys for agents, as "orbweaver cluster keys" does, each on a disk of its
-// own.
+// makeKeys issues keys for agents, as "orbweaver cluster keys" does. Each agent's keys are on a
+// disk of its own.
 func makeKeys(names []string) (map[string]*disk.Mem, error) {
 	all := disk.NewMem()
 	auth, err := rpc.OpenAuthority(all, "/made", time.Now())
@@ -286,7 +286,7 @@ func copyDir(to disk.FS, into string, from disk.FS, dir string) error {
 	return nil
 }
 
-// addrOf is the address of an agent by its number.
+// addrOf returns the address of the agent with a number.
 func addrOf(number int) netip.AddrPort {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{10, 0, 0, byte(number)}), 7470)
 }

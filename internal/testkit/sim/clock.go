@@ -6,21 +6,21 @@ import (
 	"unsafe"
 )
 
-// A clock is the wall clock of a machine, which may be wrong, and may be set while a process
-// runs. Its zero value is right. Safe for concurrent use.
+// A clock is the wall clock of a machine. It may be wrong, and may be set while a process runs. Its
+// zero value is right. Safe for concurrent use.
 type clock struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	wrong time.Duration
 	sets  []setting
 }
 
-// A setting is what a clock was wrong by until a time.
+// A setting is a past error of the clock, and the time at which it ended.
 type setting struct {
 	wrong time.Duration
 	until time.Time
 }
 
-// set makes the clock wrong by so much.
+// set makes the clock wrong by a duration.
 func (c *clock) set(by time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -28,14 +28,14 @@ func (c *clock) set(by time.Duration) {
 	c.wrong = by
 }
 
-// by returns by how much the clock is wrong.
+// by returns the present error of the clock.
 func (c *clock) by() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.wrong
 }
 
-// showed reports whether the clock showed a time, which is cut to whole seconds.
+// showed reports whether the clock ever showed t, which has whole seconds.
 func (c *clock) showed(t time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -49,24 +49,24 @@ func (c *clock) showed(t time.Time) bool {
 	return false
 }
 
-// now returns what time.Now returns on a machine whose wall clock is wrong. The monotonic
-// reading is right, as setting a clock does not change it: differences are right, too. What
-// is written or sent loses that reading, and shows the wrong clock.
+// now returns what time.Now returns on a machine whose wall clock is wrong. The monotonic reading
+// is right, because setting a clock does not change it. So differences of times are right, too. A
+// time that is written or sent loses its monotonic reading, and shows the wrong clock.
 func (c *clock) now() time.Time {
 	now := time.Now()
 	return withReading(now.Add(c.by()), now.Sub(start))
 }
 
-// until is time.Until for times of a clock, too. In a bubble, time.Now has no monotonic
-// reading. So time.Until would compare a deadline with the wrong wall clock.
+// until is time.Until for times of a clock. In a bubble, time.Now has no monotonic reading. So
+// time.Until would compare a deadline with the wrong wall clock.
 func until(t time.Time) time.Duration {
 	var right clock
 	return t.Sub(right.now())
 }
 
-// withReading returns a time with a monotonic reading, which no function of package time
-// does. Such a Time begins with a word of a bit that is set, 33 bits of seconds since 1885,
-// and 30 bits of nanoseconds; the second word is the reading.
+// withReading returns a time with a monotonic reading, which package time cannot make. The first
+// word of such a Time has a set bit, 33 bits of seconds since 1885, and 30 bits of nanoseconds. The
+// second word is the reading.
 func withReading(wall time.Time, mono time.Duration) (t time.Time) {
 	words := (*[2]uint64)(unsafe.Pointer(&t))
 	words[0] = 1<<63 | uint64(wall.Unix()-wallBegin)<<30 | uint64(wall.Nanosecond())

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// The tests rely on a clock that is set as a machine's is.
+// TestSetClock checks the clock that the other tests rely on.
 func TestSetClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var c clock
@@ -29,14 +29,14 @@ func TestSetClock(t *testing.T) {
 	})
 }
 
-// clocked is a cluster of three agents whose hosts share addresses and sites.
+// clocked returns the plan of three agents whose hosts share addresses and sites.
 func clocked(seed uint64, faults ...Fault) Plan {
 	return Plan{Seed: seed, Agents: 3, Hosts: 30, Pages: 12, Delay: 100 * time.Millisecond, Faults: faults}
 }
 
-// tellClocked runs a story in which hosts are shared. Unless agents go down, each page is
-// fetched and archived once. No page is archived under a time that the agent's clock did not
-// show.
+// tellClocked runs a story in which agents share addresses and sites. Unless agents go down, each
+// page must be fetched and archived once. No page may be archived with a time that the agent's
+// clock never showed.
 func tellClocked(t *testing.T, p Plan) *Verdict {
 	t.Helper()
 	v := tell(t, p)
@@ -59,8 +59,8 @@ func tellClocked(t *testing.T, p Plan) *Verdict {
 	return v
 }
 
-// One agent's clock is two hours fast, or slow. Only durations travel: the crawl is that of
-// agents whose clocks are right.
+// TestWrongClock sets one agent's clock two hours ahead or back. Agents exchange only durations, so
+// the crawl must be the same as with right clocks.
 func TestWrongClock(t *testing.T) {
 	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
 		t.Run(by.String(), func(t *testing.T) {
@@ -71,7 +71,7 @@ func TestWrongClock(t *testing.T) {
 	}
 }
 
-// One agent's clock is an hour slow, and another's an hour fast.
+// TestClocksApart has one clock an hour slow and another one an hour fast.
 func TestClocksApart(t *testing.T) {
 	for _, partition := range []string{"", "hash", "ring"} {
 		p := clocked(2, Fault{Kind: Clock, Agent: 1, For: -time.Hour}, Fault{Kind: Clock, Agent: 3, For: time.Hour})
@@ -80,8 +80,8 @@ func TestClocksApart(t *testing.T) {
 	}
 }
 
-// Clocks are set while agents crawl: on, back, and right again. Hosts that ask for a pause have
-// it.
+// TestClockIsSet sets clocks ahead, back and right again while agents crawl. Pauses that hosts
+// demand must be kept.
 func TestClockIsSet(t *testing.T) {
 	p := clocked(3,
 		Fault{Kind: Clock, Agent: 1, At: 0.2, For: 2 * time.Hour},
@@ -95,7 +95,7 @@ func TestClockIsSet(t *testing.T) {
 	tellClocked(t, p)
 }
 
-// An agent ends and starts again, and its clock is set on or back while it is down, or before.
+// TestClockIsSetBetweenRuns sets a clock while its agent is down, or just before.
 func TestClockIsSetBetweenRuns(t *testing.T) {
 	for _, kind := range []Kind{Kill, Power, Stop} {
 		for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
@@ -115,8 +115,9 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 	}
 }
 
-// A single crawl is killed, and its clock set on by an hour before it goes on, and back by
-// two before it goes on again. It neither forgets what it owes to a host nor waits for hours.
+// TestClockIsSetAlone kills a single crawl and sets its clock an hour ahead. Before the next start
+// it sets the clock two hours back. The crawl must keep the hosts' delays, and must not wait for
+// hours.
 func TestClockIsSetAlone(t *testing.T) {
 	for seed := range uint64(4) {
 		p := clocked(seed,
@@ -130,7 +131,8 @@ func TestClockIsSetAlone(t *testing.T) {
 	}
 }
 
-// Hosts go to agents whose clocks are others: when one is lost, leaves, or comes.
+// TestClocksOfHeirs moves hosts to agents with other clocks: when an agent is lost, leaves or
+// joins.
 func TestClocksOfHeirs(t *testing.T) {
 	for _, f := range []Fault{{Kind: Lose, Agent: 2}, {Kind: Leave, Agent: 2}, {Kind: Join, Agent: 4},
 		{Kind: Replace, Agent: 2, For: 2 * time.Second}} {
@@ -143,7 +145,7 @@ func TestClocksOfHeirs(t *testing.T) {
 					p.Spare = 1
 				}
 				tellClocked(t, p)
-				// The clock of the agent that takes them over is set before.
+				// The clock of the agent that takes over is set before.
 				p.Faults = []Fault{{Kind: Clock, Agent: agent, At: 0.2, For: by},
 					{Kind: Clock, Agent: 1, At: 0.2, For: -by}, f}
 				tellClocked(t, p)
@@ -152,9 +154,8 @@ func TestClocksOfHeirs(t *testing.T) {
 	}
 }
 
-// A clock that is set confuses no cache: no robots.txt is asked for more often than once more,
-// addresses expire when they would, and hosts that could not be reached are tried again in
-// time.
+// TestCachesAndClocks checks that a set clock does not confuse caches. Each robots.txt may be
+// fetched at most once more, addresses expire in time, and unreachable hosts are retried in time.
 func TestCachesAndClocks(t *testing.T) {
 	plain := clocked(6)
 	plain.Agents, plain.Hosts, plain.Pages, plain.Delay = 1, 20, 40, 2*time.Second

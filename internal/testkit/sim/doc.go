@@ -1,4 +1,4 @@
-// Package sim answers: does a cluster keep its promises, whatever fails?
+// Package sim answers: does a cluster keep its promises under all faults?
 //
 // A story is a crawl by whole agents in one process. node.Open opens them, as the program does:
 //
@@ -10,17 +10,17 @@
 // cuts, partitions and slow lines act on the delivery, so that writing never blocks. The web is a
 // generated one that knows the truth (testweb/gen), with its own name server.
 //
-// A story runs in a bubble of testing/synctest: time is virtual, and hours of waiting cost
-// nothing. The seed of a Plan fixes the web, the faults and the network. It cannot fix the order
-// of goroutines and the random numbers of libraries, so two runs of a plan may differ. Therefore
-// a Verdict has the log of its story, and a plan that failed once is to be told many times.
+// A story runs in a bubble of testing/synctest: time is virtual, and hours of waiting cost nothing.
+// The seed of a Plan fixes the web, the faults and the network. It cannot fix the order of
+// goroutines and the random numbers of libraries, so two runs of a plan may differ. Therefore a
+// Verdict has the log of its story, and a plan that failed once should be run many times.
 //
-// The judge sees the requests as the web does, and shares nothing with the crawler: coverage,
-// repeated fetches, politeness among all agents, and the longest time without a page. A repeated
-// fetch needs an excuse, which is what a fault may cost: the last second of a killed agent, for
-// example. If a plan loses more than two copies of everything can bear, the story is void: its
-// pages are not judged, all else is. At the end the archives on the disks have to be whole, and
-// each agent has to have ended by itself.
+// The judge sees the requests as the web does, and shares nothing with the crawler. It checks
+// coverage, repeated fetches, politeness among all agents, and the longest time without a page. A
+// repeated fetch needs an excuse: a fault that explains it, such as the last second of a killed
+// agent. If a plan loses more than two copies of everything can survive, the story is void: its
+// pages are not judged, but everything else is. At the end the archives on the disks must be
+// complete, and each agent must have ended by itself.
 //
 // Only tests and the laboratory import this package.
 package sim

@@ -9,23 +9,23 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// What a fault may cost. A killed agent repeats at most its last second, and one without
-// power the time between two syncs more (the durability contract of DESIGN.md).
+// The fetches that a fault may repeat (the durability contract of DESIGN.md). A killed agent
+// repeats at most its last second. An agent without power also repeats the time between two syncs.
 const (
 	killedRepeats  = time.Second
 	powerRepeats   = 2*time.Second + 100*time.Millisecond
 	lostRepeats    = 2 * time.Second
-	separatedAfter = 20 * time.Second // until halves that were apart have one view again
-	// restartTime is how long agents that start together may take until they crawl again, and
-	// retryTime how long a URL that failed waits for its next visit.
+	separatedAfter = 20 * time.Second // until separated agents have one view again
+	// restartTime is how long agents that start together may take until they crawl again. retryTime
+	// is how long a failed URL may wait for its next visit.
 	restartTime, retryTime = 20 * time.Second, 60 * time.Second
-	// slowLag is how far the replicas may be behind over a slow line.
+	// slowLag is how far the replicas may lag behind over a slow line.
 	slowLag = 5 * time.Second
 	// replicatedAfter is how long after a return or a takeover all hosts have two copies again.
 	replicatedAfter = 20 * time.Second
 )
 
-// play lets the faults happen, one after the other.
+// play makes the faults happen, one after the other.
 func (s *story) play() {
 	var before time.Time
 	for _, f := range s.plan.Faults {
@@ -47,14 +47,14 @@ func (s *story) play() {
 	}
 }
 
-// isOver is over for those who do not hold stage.
+// isOver is over for callers that do not hold stage.
 func (s *story) isOver() bool {
 	s.stage.Lock()
 	defer s.stage.Unlock()
 	return s.over()
 }
 
-// over says whether all agents have ended, and none is to start again. stage is held.
+// over reports whether all agents have ended and none will start again. The caller holds stage.
 func (s *story) over() bool {
 	if s.pending.Load() > 0 {
 		return false
@@ -67,7 +67,7 @@ func (s *story) over() bool {
 	return true
 }
 
-// alive says whether any agent runs. stage is held.
+// alive reports whether any agent runs. The caller holds stage.
 func (s *story) alive() bool {
 	for _, a := range s.actors {
 		if a.lives() {
@@ -77,7 +77,7 @@ func (s *story) alive() bool {
 	return false
 }
 
-// later runs f in d, as a part of the story that others wait for.
+// later runs f after d. The story does not end before.
 func (s *story) later(d time.Duration, f func()) {
 	s.pending.Add(1)
 	s.running.Go(func() {
@@ -89,10 +89,10 @@ func (s *story) later(d time.Duration, f func()) {
 	})
 }
 
-// lives says whether the actor has a process that has not ended.
+// lives reports whether the actor has a process that has not ended.
 func (a *actor) lives() bool { return a.run != nil && !a.run.killed && !a.run.ended() }
 
-// strike lets a fault happen. It returns false if the agent that it is for does not run.
+// strike makes a fault happen. It returns false if the fault's agent does not run.
 func (s *story) strike(f Fault) bool {
 	s.stage.Lock()
 	defer s.stage.Unlock()
@@ -177,14 +177,14 @@ func (s *story) strike(f Fault) bool {
 				return
 			}
 			s.log("%s is killed, and gets its disk of %s before", a.name, f.For)
-			s.void = true // what it has accepted since the copy is lost
+			s.void = true // the links accepted since the copy are lost
 			a.s.judge.excuse(excuse{agent: a.number, from: now.Add(-killedRepeats), to: time.Now(), polite: true})
 			a.end(copied, (*machine).kill)
 			a.start(a.begun(), s.plan.Agents)
 		})
 	case Full:
 		run, full := a.run, disk.FullAfter(20_000)
-		var since time.Time // there was no room
+		var since time.Time // start of the time without room
 		a.faulty.Break(func(c disk.Call) disk.Fault {
 			f := full(c)
 			if f.Err != nil && since.IsZero() {
@@ -211,7 +211,7 @@ func (s *story) strike(f Fault) bool {
 	case Stop:
 		run := a.run
 		run.cancel()
-		a.repeats(0) // what it knows is away with it
+		a.repeats(0) // while it is away, others may fetch its pages again
 		s.pending.Add(1)
 		s.running.Go(func() {
 			<-run.done
@@ -268,9 +268,9 @@ func (s *story) strike(f Fault) bool {
 	return true
 }
 
-// repeats excuses what the actor fetched in its last time: it is down from now on. What two
-// agents keep of a host is promised to outlive one of them. If a second agent goes down before
-// the others have made new replicas, nothing is promised of either's pages.
+// repeats excuses the actor's fetches of the time last before now. From now on the actor is down.
+// Two copies of a host survive the loss of one agent. If a second agent goes down before the others
+// have made new replicas, the pages of both may be lost.
 func (a *actor) repeats(last time.Duration) {
 	s := a.s
 	for _, other := range s.actors {
@@ -285,26 +285,26 @@ func (a *actor) repeats(last time.Duration) {
 	}
 	e := excuse{agent: a.number, from: time.Now().Add(-last), to: time.Now(), polite: true}
 	if s.plan.Replicas < 2 && !s.plan.alone() {
-		e.from = start // nobody else knows what it has fetched
+		e.from = start // no other agent knows which pages it has fetched
 	}
 	s.judge.excuse(e)
 }
 
-// separate excuses what agents do that cannot reach each other for d, or hardly.
+// separate excuses the fetches of agents that cannot reach each other, or hardly, for d.
 func (s *story) separate(d time.Duration) {
 	e := excuse{from: time.Now(), to: time.Now().Add(d + separatedAfter)}
 	s.judge.excuse(e)
 	s.apart = append(s.apart, e)
 }
 
-// lose is the loss of the actor's machine.
+// lose loses the actor's machine and disk.
 func (a *actor) lose() {
 	a.repeats(lostRepeats)
 	a.end(disk.NewMem(), (*machine).vanish)
 	a.gone = true
 }
 
-// comesBack starts the actor's process again.
+// comesBack starts the actor's process again after d.
 func (s *story) comesBack(a *actor, d time.Duration) {
 	run := a.run
 	s.later(d, func() {
@@ -314,8 +314,8 @@ func (s *story) comesBack(a *actor, d time.Duration) {
 	})
 }
 
-// startAgain starts an actor that was killed or stopped. If the others have ended the crawl
-// without it, with two replicas of everything, nobody starts it.
+// startAgain starts an actor that was killed or stopped. It does not start the actor if the others
+// have ended the crawl and two replicas of everything existed.
 func (s *story) startAgain(a *actor) {
 	alone := true
 	for _, other := range s.actors {
@@ -335,7 +335,7 @@ func (s *story) startAgain(a *actor) {
 	a.start(a.begun(), s.plan.Agents)
 }
 
-// finished says whether an agent has ended because the crawl had.
+// finished reports whether an agent has ended because the crawl was finished.
 func (s *story) finished() bool {
 	for _, a := range s.actors {
 		if a.run != nil && a.run.ended() && !a.run.killed && a.run.result.Stop == crawl.Finished {
@@ -345,7 +345,7 @@ func (s *story) finished() bool {
 	return false
 }
 
-// overlay changes the network's rule for d.
+// overlay changes the rules of the network for d.
 func (s *story) overlay(d time.Duration, change func(from, to int, p path) path) {
 	i := len(s.overlays)
 	s.bad += d
@@ -358,7 +358,7 @@ func (s *story) overlay(d time.Duration, change func(from, to int, p path) path)
 	})
 }
 
-// compose makes the network's rule of the plan and of all overlays.
+// compose makes the rules of the network from the plan and all overlays.
 func (s *story) compose() {
 	overlays := append([]func(int, int, path) path(nil), s.overlays...)
 	latency := s.plan.Latency

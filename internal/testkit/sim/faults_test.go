@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// Each fault that an operator has to expect, and two at a time that meet at a bad moment. The
-// bounds are the judge's, and those that a case names.
+// TestFaults runs each fault that an operator must expect, and pairs of faults that meet at a bad
+// moment. The bounds are the judge's and those of the case.
 func TestFaults(t *testing.T) {
 	const sec, ms = time.Second, time.Millisecond
 	for name, c := range map[string]struct {
 		faults []Fault
-		twice  int64 // at most so many pages are fetched again
-		void   bool  // more is lost than two copies of everything can bear
+		twice  int64 // bound of the repeated fetches
+		void   bool  // more is lost than two copies of everything survive
 	}{
 		"killed and back at once":   {[]Fault{{Kind: Kill, Agent: 2, At: 0.3, For: 300 * ms}}, 20, false},
 		"killed and taken over":     {[]Fault{{Kind: Kill, Agent: 2, At: 0.3, For: 30 * sec}}, 20, false},

@@ -12,30 +12,30 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// A judge keeps the web's own account of all requests, and says at the end what they came
-// to. It shares nothing with the crawler. All methods are safe for concurrent use.
+// A judge records all requests, as the web sees them, and judges them at the end. It shares nothing
+// with the crawler. All methods are safe for concurrent use.
 type judge struct {
 	truth *gen.Truth
 	delay [groups]time.Duration
 
-	mu         sync.Mutex // guards what follows
+	mu         sync.Mutex // guards the fields below
 	groups     [groups]map[string]*group
 	pages      map[page][]fetched
-	reachable  int64 // pages fetched of those that can be reached
-	beyond     int64 // fetches of pages that cannot
+	reachable  int64 // reachable pages that were fetched
+	beyond     int64 // fetches of unreachable pages
 	robots     int64 // requests for a robots.txt
-	shared     int64 // requests to an address or a site after another agent's
+	shared     int64 // requests to an address or a site that another agent used before
 	violations []Violation
 	excuses    []excuse
 }
 
-// A group is the requests that politeness holds apart: those of one host, address or
-// registered domain.
+// A group is the set of requests that must keep a delay: those to one host, address or registered
+// domain.
 type group struct {
 	active    int
 	ended     time.Time
 	last      visit
-	notBefore time.Time // after a Retry-After
+	notBefore time.Time // from a Retry-After
 }
 
 const (
@@ -49,7 +49,7 @@ var groupNames = [groups]string{"host", "address", "site"}
 
 type page struct{ host, number int64 }
 
-// A fetched is one whole answer with a page.
+// A fetched is one complete response with a page.
 type fetched struct {
 	agent int
 	at    time.Time
@@ -69,11 +69,11 @@ type Violation struct {
 	Kind  string        // "gap", "concurrent", "robots" or "retry-after"
 	Group string        // "host", "address" or "site" for a gap
 	URL   string        // of the request
-	Agent int           // that made it
+	Agent int           // the agent that made it
 	At    time.Duration // since the story began
 	Gap   time.Duration // since the end of the last request of its group
-	After int           // the agent that made that one
-	Host  bool          // that one was to the same host
+	After int           // the agent that made the previous request
+	Host  bool          // the previous request was to the same host
 }
 
 func (v Violation) String() string {
@@ -81,12 +81,12 @@ func (v Violation) String() string {
 		v.Kind, v.At, v.Agent, v.URL, v.Gap, v.After, v.Group)
 }
 
-// An excuse says that a page fetched by an agent in a time may be fetched again, and that
-// the politeness among agents does not hold in that time.
+// An excuse covers the fetches of an agent in a period: these pages may be fetched again. Unless
+// polite is set, the politeness among agents need not hold in that period either.
 type excuse struct {
-	agent    int // 0: any
+	agent    int // 0: any agent
 	from, to time.Time
-	polite   bool // politeness holds all the same
+	polite   bool // politeness must hold all the same
 }
 
 func (e excuse) covers(agent int, at time.Time) bool {
@@ -102,7 +102,7 @@ func newJudge(truth *gen.Truth, host, addr, site time.Duration) *judge {
 	return j
 }
 
-// start is when all stories begin: the virtual time of a bubble.
+// start is the time at which all stories begin: the initial virtual time of a bubble.
 var start = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (j *judge) excuse(e excuse) {
@@ -111,7 +111,7 @@ func (j *judge) excuse(e excuse) {
 	j.excuses = append(j.excuses, e)
 }
 
-// begin notes a request and holds it against those before it.
+// begin records a request and compares it with the requests before it.
 func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Time) *visit {
 	v := &visit{j: j, host: h, agent: agent, target: target, began: at}
 	j.mu.Lock()
@@ -146,7 +146,7 @@ func (v *visit) names() [groups]string {
 	return [groups]string{v.host.Name, v.host.Addr.String(), v.host.Site}
 }
 
-// violate notes a violation, unless an excuse covers it. mu is held.
+// violate records a violation. The caller holds mu.
 func (j *judge) violate(kind string, k int, v *visit, g *group, gap time.Duration) {
 	j.violations = append(j.violations, Violation{
 		Kind: kind, Group: groupNames[k], URL: "http://" + v.host.Name + v.target, Agent: v.agent,
@@ -154,7 +154,7 @@ func (j *judge) violate(kind string, k int, v *visit, g *group, gap time.Duratio
 	})
 }
 
-// end notes the answer to a request.
+// end records the response to a request.
 func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 	j := v.j
 	j.mu.Lock()
@@ -184,14 +184,14 @@ func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 	j.pages[p] = append(j.pages[p], fetched{v.agent, at})
 }
 
-// share is the part of the reachable pages that were fetched so far.
+// share returns the share of the reachable pages that were fetched so far.
 func (j *judge) share() float64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return float64(j.reachable) / float64(max(j.truth.Reachable(), 1))
 }
 
-// by returns how many pages an agent fetched since a time.
+// by returns how many pages an agent has fetched since a time.
 func (j *judge) by(agent int, since time.Time) (n int) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -205,42 +205,42 @@ func (j *judge) by(agent int, since time.Time) (n int) {
 	return n
 }
 
-// A Verdict is what a story came to.
+// A Verdict is the result of a story.
 type Verdict struct {
 	Reachable, Fetched int64
 	Missed             []string // URLs, at most ten
 	Beyond             int64    // fetches of pages that no crawl should reach
-	Twice              int64    // fetches of pages beyond the first of each
-	Unexcused          int64    // of these, those that no fault explains
+	Twice              int64    // repeated fetches of pages
+	Unexcused          int64    // repeated fetches that no fault explains
 	Repeats            []string // their URLs with all fetches, at most ten
 	Robots, Queries    int64    // requests for a robots.txt, and queries to the name server
-	Shared             int64    // requests to an address or a site after another agent's
+	Shared             int64    // requests to an address or a site that another agent used before
 	Violations         []Violation
-	Excused            []Violation   // those that a fault explains
+	Excused            []Violation   // violations that a fault explains
 	Stall              time.Duration // the longest time without a page while there was work
-	StallAt            time.Duration // when that began
+	StallAt            time.Duration // start of Stall
 	Took               time.Duration // virtual time of the crawl
-	Stalled            bool          // Stall is longer than what waiting for an agent's death explains
-	Void               bool          // more was lost than replicas can bear: pages may be missed and repeated
-	Wrong              []string      // everything else that no story may show
-	Struck             []Kind        // of the faults those that happened
-	Log                []string      // what happened
+	Stalled            bool          // Stall is longer than a wait for an agent's death explains
+	Void               bool          // more was lost than replicas survive: pages may be missed and repeated
+	Wrong              []string      // all other faults of agents, in words
+	Struck             []Kind        // kinds of the faults that happened
+	Log                []string      // the story's events
 
-	Ends     map[string]crawl.Stop // why each agent ended that was not killed
-	Archived map[string][]string   // of each URL, the agents that have a record of it
-	// By the own account of all agents that were not killed: their pages, the URLs that they
-	// know, and the bytes that they sent to heirs.
+	Ends     map[string]crawl.Stop // stop reasons of the agents that were not killed
+	Archived map[string][]string   // for each URL, the agents that have a record of it
+	// Pages, Unique and Shipped are counts of the agents that were not killed: their pages, the
+	// URLs that they know, and the bytes that they sent to heirs.
 	Pages, Unique, Shipped int64
 	Contents               report.Contents // if the plan has Mirrors: some sums over the summaries
 }
 
-// Bad says whether the story shows what no story may show.
+// Bad reports whether the story broke a promise.
 func (v *Verdict) Bad() bool {
 	return !v.Void && (len(v.Missed) > 0 || v.Unexcused > 0) || v.Beyond > 0 || v.Stalled ||
 		len(v.Violations) > 0 || len(v.Wrong) > 0
 }
 
-// String tells the verdict.
+// String returns the verdict as text.
 func (v *Verdict) String() string {
 	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations, stall %s at %s, took %s",
 		v.Fetched, v.Reachable, v.Twice, v.Unexcused, len(v.Violations), v.Stall, v.StallAt, v.Took)
@@ -262,9 +262,9 @@ func (v *Verdict) String() string {
 	return s
 }
 
-// verdict judges the pages and the requests. end is when the last agent ended. Nothing could
-// be fetched in the times of still. For bad in all, the network between agents was bad: what
-// they have to tell each other takes longer by so much.
+// verdict judges the pages and the requests. end is when the last agent ended. In the times of
+// still, nothing could be fetched. bad is how long the network between agents was bad; a stall may
+// be longer by that.
 func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -282,8 +282,8 @@ func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdi
 		slices.SortFunc(fs, func(a, b fetched) int { return a.at.Compare(b.at) })
 		times = append(times, fs[0].at)
 		v.Twice += int64(len(fs) - 1)
-		// All fetches but one need an excuse: the pages of a fetch that was lost, or one
-		// that did not know of the other.
+		// All fetches but one need an excuse. A fetch may have been lost, or its agent could not
+		// know of the other fetch.
 		unexcused, all := 0, j.truth.URL(host, number)
 		for _, f := range fs {
 			all += fmt.Sprintf(", a%d at %s", f.agent, f.at.Sub(start))
@@ -310,7 +310,7 @@ func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdi
 	last := start
 	for _, at := range times {
 		gap := at.Sub(last)
-		for _, e := range still { // in which nothing could be fetched
+		for _, e := range still { // nothing could be fetched in these times
 			from, to := later(e.from, last), sooner(e.to, at)
 			gap -= max(0, to.Sub(from))
 		}
@@ -323,9 +323,9 @@ func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdi
 	return v
 }
 
-// stallBound is the longest time without a page that a story may show while there is work. A
-// death is noticed after up to 8 s, the leases of the dead agent end 10 s later, and an heir
-// waits for what others know of the hosts.
+// stallBound is the longest permitted time without a page while there is work. The cluster notices
+// a death after up to 8 s, and the leases of the dead agent end 10 s later. Then an heir waits for
+// what others know of the hosts.
 const stallBound = 30 * time.Second
 
 func later(a, b time.Time) time.Time {

@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// The judge sees every rule that a crawl in a hurry breaks, and nothing else.
+// TestJudge checks that the judge sees every broken rule, and reports no request that breaks none.
 func TestJudge(t *testing.T) {
 	made, err := gen.New(gen.Plain(1, 2))
 	if err != nil {

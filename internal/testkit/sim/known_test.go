@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Stories that the simulation found by chance. Each is named after the mistake that it showed,
-// so that the mistake stays away. TestStories and TestAlone log the Plan of a new one.
+// TestKnown has stories that failed when the simulation found a mistake by chance. Each is named
+// after that mistake. TestStories and TestAlone log the Plan of a new one.
 func TestKnown(t *testing.T) {
 	const ms = time.Millisecond
 	for _, c := range []struct {
@@ -54,7 +54,7 @@ func TestKnown(t *testing.T) {
 			},
 		}, 30 * time.Second},
 	} {
-		for range 3 { // the same plan is not always the same story
+		for range 3 { // runs of one plan may differ
 			t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
 				t.Parallel()
 				if v := tell(t, c.plan); c.stall > 0 && v.Stall > c.stall {

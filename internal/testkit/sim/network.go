@@ -12,30 +12,30 @@ import (
 	"time"
 )
 
-// A path is how the network treats what one machine sends to another now.
+// A path says how the network treats data from one machine to another.
 type path struct {
 	latency time.Duration
 	loss    float64 // share of packets lost; a stream sends a lost segment again
 	rate    float64 // bytes a second of each stream; 0: no limit
-	cut     bool    // nothing arrives; a stream sends again until the cut ends
+	cut     bool    // nothing arrives; a stream repeats its segments until the cut ends
 }
 
-// A network connects machines, which are numbered; number 0 is the web's. It carries
-// streams (TCP) and packets (UDP). Writing never blocks: latency, loss, cuts and rates act
-// on the delivery. All methods are safe for concurrent use.
+// A network connects machines, which have numbers; number 0 is the web's. It carries streams (TCP)
+// and packets (UDP). Writing never blocks: latency, loss, cuts and rates act on the delivery. All
+// methods are safe for concurrent use.
 type network struct {
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	rng      *rand.Rand
 	rule     func(from, to int) path
 	machines map[netip.Addr]*machine
 	streams  map[*stream]struct{}
 	ports    uint16 // last ephemeral port
 	carried  int64  // packets and segments delivered
-	lost     int64  // packets lost, and segments sent again
+	lost     int64  // packets lost, and segments repeated
 }
 
-// firstResend and lastResend bound the time after which a stream sends a lost segment
-// again; it doubles each time.
+// firstResend and lastResend bound the time after which a stream repeats a lost segment. The time
+// doubles with each repetition.
 const firstResend, lastResend = 200 * time.Millisecond, 3 * time.Second
 
 func newNetwork(seed uint64) *network {
@@ -45,15 +45,14 @@ func newNetwork(seed uint64) *network {
 	}
 }
 
-// follow sets the rule of the network.
+// follow sets the rules of the network.
 func (n *network) follow(rule func(from, to int) path) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.rule = rule
 }
 
-// fate is how long the delivery of size bytes takes now. lost says that they do not
-// arrive.
+// fate returns how long the delivery of size bytes takes now, or that they are lost.
 func (n *network) fate(from, to, size int) (takes time.Duration, lost bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -70,8 +69,8 @@ func (n *network) fate(from, to, size int) (takes time.Duration, lost bool) {
 	return takes, lost
 }
 
-// A machine is one end of the network: an address with ports. A machine that is off
-// neither sends nor receives.
+// A machine is an address with ports on the network. A machine that is off neither sends nor
+// receives.
 type machine struct {
 	net    *network
 	number int
@@ -84,7 +83,7 @@ type machine struct {
 	conns     map[*stream]struct{}
 }
 
-// machine adds a machine to the network, in the place of one that had the address before.
+// machine adds a machine to the network. It replaces an earlier machine with the same address.
 func (n *network) machine(number int, addr netip.Addr) *machine {
 	m := &machine{
 		net: n, number: number, addr: addr,
@@ -111,14 +110,14 @@ func (n *network) ephemeral() uint16 {
 	return n.ports
 }
 
-// kill ends all that the machine's process has open, as the kernel does: the other ends of
-// its streams are reset. The machine stays, and refuses connections.
+// kill ends the sockets of the machine's process, as the kernel does: the other ends of its streams
+// are reset. The machine stays on the network and refuses connections.
 func (m *machine) kill() {
 	m.net.machine(m.number, m.addr)
 	m.end(true)
 }
 
-// vanish is the loss of the machine: the others hear nothing of it.
+// vanish removes the machine without any message to the others.
 func (m *machine) vanish() { m.end(false) }
 
 func (m *machine) end(reset bool) {
@@ -148,7 +147,7 @@ func (m *machine) end(reset bool) {
 	}
 }
 
-// drop resets the machine's connections to another one.
+// drop resets the machine's connections to other.
 func (m *machine) drop(other *machine) {
 	m.mu.Lock()
 	var cs []*stream
@@ -202,7 +201,7 @@ func (m *machine) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		to = there.number
 	}
 	resend := firstResend
-	for { // the handshake of TCP: there and back
+	for { // the TCP handshake takes a round trip
 		out, lost := m.net.fate(m.number, to, 0)
 		back, lostToo := m.net.fate(to, m.number, 0)
 		wait := out + back
@@ -221,7 +220,7 @@ func (m *machine) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		if !lost {
 			break
 		}
-		there = m.net.at(ap.Addr()) // it may be there by now
+		there = m.net.at(ap.Addr()) // a machine may have come meanwhile
 		if there != nil {
 			to = there.number
 		}
@@ -239,7 +238,7 @@ func (m *machine) Dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return ours, nil
 }
 
-// sleep waits for d of virtual time. The error is that of ctx.
+// sleep waits for d of virtual time. It returns the error of ctx if ctx ends first.
 func sleep(ctx context.Context, d time.Duration) error {
 	if d <= 0 {
 		return ctx.Err()
@@ -271,7 +270,7 @@ type listener struct {
 	m  *machine
 	at netip.AddrPort
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	cond   sync.Cond
 	queue  []*stream
 	closed bool
@@ -329,10 +328,10 @@ type socket struct {
 	m  *machine
 	at netip.AddrPort
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	cond   sync.Cond
 	queue  []packet
-	woken  bool // by a deadline in the past, as a reader's owner sets it to end the reading
+	woken  bool // a deadline in the past has ended the reading
 	closed bool
 }
 
@@ -341,7 +340,7 @@ type packet struct {
 	from netip.AddrPort
 }
 
-// mostQueued is how many packets a socket holds; it drops later ones.
+// mostQueued is the number of packets that a socket keeps. It drops later ones.
 const mostQueued = 1024
 
 // ReadFrom implements net.PacketConn.
@@ -430,5 +429,5 @@ var errReset = &net.OpError{Op: "read", Net: "tcp", Err: os.NewSyscallError("rea
 
 var errPipe = &net.OpError{Op: "write", Net: "tcp", Err: os.NewSyscallError("write", syscall.EPIPE)}
 
-// errTimeout is what a deadline does to a read, as a net.Error.
+// errTimeout is the error of a read whose deadline has passed, as a net.Error.
 var errTimeout = &net.OpError{Op: "read", Net: "tcp", Err: os.ErrDeadlineExceeded}

@@ -16,30 +16,30 @@ type Kind string
 const (
 	// Kill ends an agent's process (kill -9). It starts again on its disk after For.
 	Kill Kind = "kill"
-	// Power takes the power from an agent's machine: of what was not synced, some is lost.
-	// It starts again after For.
+	// Power cuts the power of an agent's machine. Some of the data that was not synced is lost. The
+	// agent starts again after For.
 	Power Kind = "power"
 	// Lose is the loss of an agent's machine and of its disk.
 	Lose Kind = "lose"
 	// Replace loses a machine; after For an agent of the same name starts with an empty disk.
 	Replace Kind = "replace"
-	// Old starts an agent again from a copy of its disk: the copy is made now, and For later
-	// the process is killed and the copy put in the disk's place.
+	// Old starts an agent again from a copy of its disk. The copy is made now. After For the
+	// process is killed, and the copy replaces the disk.
 	Old Kind = "old"
 	// KillAll kills all agents; each starts again within For.
 	KillAll Kind = "kill all"
-	// Full leaves an agent's disk without room. The agent stops; after For there is room
-	// again, and it starts.
+	// Full fills an agent's disk, and the agent stops. After For there is room again, and the agent
+	// starts.
 	Full Kind = "full"
-	// Stop stops an agent in good order (SIGTERM). It starts again after For.
+	// Stop stops an agent with SIGTERM. It starts again after For.
 	Stop Kind = "stop"
-	// Leave has an agent give its hosts to the others, and end for good.
+	// Leave makes an agent hand its hosts to the others and end for good.
 	Leave Kind = "leave"
 	// Join starts one more agent.
 	Join Kind = "join"
-	// Cut separates an agent and those with smaller numbers from the others for For.
+	// Cut separates an agent, and those with smaller numbers, from the others for For.
 	Cut Kind = "cut"
-	// OneWay lets nothing that an agent sends arrive at other agents for For.
+	// OneWay loses everything that an agent sends to other agents for For.
 	OneWay Kind = "one-way"
 	// Lossy loses a fifth of all packets between agents for For, and delays the others by
 	// 200 ms.
@@ -48,26 +48,26 @@ const (
 	Slow Kind = "slow"
 	// Offline takes an agent off every network for For. Its connections to the web end.
 	Offline Kind = "offline"
-	// NoDNS lets no DNS query be answered for For.
+	// NoDNS leaves all DNS queries without an answer for For.
 	NoDNS Kind = "no dns"
-	// NoWeb lets no host of the web answer for For.
+	// NoWeb makes all hosts of the web unreachable for For.
 	NoWeb Kind = "no web"
 	// Clock sets an agent's wall clock, so that it is wrong by For from now on. For may be
 	// negative. If At and After are zero, the clock is wrong before the agent starts.
 	Clock Kind = "clock"
 )
 
-// A Fault happens when the share At of the reachable pages is fetched and, if it is not the
-// first one, not before After has passed since the fault before it.
+// A Fault happens when the share At of the reachable pages has been fetched and After has passed
+// since the fault before it. After has no effect on the first fault.
 type Fault struct {
 	Kind  Kind
-	Agent int           `json:",omitempty"` // its number; faults of no agent in particular ignore it
+	Agent int           `json:",omitempty"` // number of the agent; 0 for faults of no particular agent
 	At    float64       `json:",omitempty"`
 	After time.Duration `json:",omitempty"`
 	For   time.Duration `json:",omitempty"`
 }
 
-// String tells the fault in a line.
+// String returns the fault as one line.
 func (f Fault) String() string {
 	s := string(f.Kind)
 	if f.Agent > 0 {
@@ -86,28 +86,28 @@ func (f Fault) String() string {
 	return s
 }
 
-// A Plan is what happens in a story.
+// A Plan describes a story.
 type Plan struct {
 	Seed      uint64
 	Agents    int           // at the start; zero means 1
 	Spare     int           // agents that may join later
-	Hosts     int64         // of the web; zero means 20
-	Pages     float64       // of a host on average; zero means 10
-	Delay     time.Duration // of a host; an address and a site have half of it; zero means 100 ms
+	Hosts     int64         // number of hosts of the web; zero means 20
+	Pages     float64       // mean pages of a host; zero means 10
+	Delay     time.Duration // of a host; addresses and sites have half of it; zero means 100 ms
 	Busy      float64       // share of the pages that first answer 429 with a Retry-After of 1 s
 	Replicas  int           // zero means 2
 	Partition string        // empty means the default of node.Cluster
-	Kappa     int           `json:",omitempty"` // of --partition ring; zero means its default
+	Kappa     int           `json:",omitempty"` // replicas on the ring; zero means the default
 	Capacity  float64       `json:",omitempty"` // of agents that join; zero means 1
-	Addresses int64         `json:",omitempty"` // that all hosts share in turn; zero: see gen.Spec
+	Addresses int64         `json:",omitempty"` // number of addresses that all hosts share; zero: see gen.Spec
 	Mirrors   bool          `json:",omitempty"` // some hosts and pages are copies of others; see holdings
 	PageLimit int64         `json:",omitempty"` // of all agents together; zero: none
 	TimeLimit time.Duration `json:",omitempty"` // of each agent; zero: none
-	Latency   time.Duration // between agents, one way
+	Latency   time.Duration // one way, between agents
 	Faults    []Fault
 }
 
-// String tells the plan in lines.
+// String returns the plan as text.
 func (p Plan) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "seed %d: %d agents, %d hosts of %.0f pages, delay %s, %d replicas, latency %s",
@@ -121,13 +121,13 @@ func (p Plan) String() string {
 	return b.String()
 }
 
-// JSON is the plan as Parse reads it.
+// JSON returns the plan in the form that Parse reads.
 func (p Plan) JSON() string {
-	b, _ := json.Marshal(p) // a Plan always has a form
+	b, _ := json.Marshal(p) // a Plan can always be encoded
 	return string(b)
 }
 
-// Parse reads what JSON wrote.
+// Parse reads the output of JSON.
 func Parse(text string) (p Plan, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
@@ -154,7 +154,7 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
-// alone says whether the plan is of one agent that is no part of a cluster.
+// alone reports whether the plan is for a single agent without a cluster.
 func (p Plan) alone() bool { return p.Agents == 1 && p.Spare == 0 }
 
 // Without returns the plan without fault i.
@@ -163,7 +163,7 @@ func (p Plan) Without(i int) Plan {
 	return p
 }
 
-// Random returns the plan that follows from a seed.
+// Random returns the plan of a cluster for a seed.
 func Random(seed uint64) Plan {
 	rng := rand.New(rand.NewPCG(seed, 0x706c616e))
 	between := func(from, to time.Duration) time.Duration {
@@ -194,7 +194,7 @@ func Random(seed uint64) Plan {
 	return p
 }
 
-// RandomAlone returns the plan of a single agent that follows from a seed.
+// RandomAlone returns the plan of a single agent for a seed.
 func RandomAlone(seed uint64) Plan {
 	rng := rand.New(rand.NewPCG(seed, 0x616c6f6e))
 	p := Plan{
@@ -204,7 +204,7 @@ func RandomAlone(seed uint64) Plan {
 	return p.withFaults(rng, []Kind{Kill, Kill, Power, Power, Full, Stop, NoDNS, NoWeb, Clock})
 }
 
-// withFaults adds one to three faults of some kinds.
+// withFaults adds one to three faults of the given kinds.
 func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
 	between := func(from, to time.Duration) time.Duration {
 		return (from + time.Duration(rng.Int64N(int64(to-from)))).Round(time.Millisecond)
@@ -246,7 +246,7 @@ func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
 			switch rng.IntN(4) {
 			case 0: // within a second
 				f.After = between(0, time.Second)
-			case 1: // while others take over
+			case 1: // while others take over its hosts
 				f.After = between(3*time.Second, 12*time.Second)
 			default:
 				at += rng.Float64() * (0.9 - at)
@@ -254,7 +254,7 @@ func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
 		} else {
 			at = rng.Float64() * 0.7
 		}
-		f.At = max(0.01, float64(int(at*100))/100) // not before the crawl has begun
+		f.At = max(0.01, float64(int(at*100))/100) // not before the crawl begins
 		p.Faults = append(p.Faults, f)
 	}
 	return p

@@ -14,7 +14,7 @@ var (
 	alone   = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
 )
 
-// tell runs a story and fails if it shows what no story may show.
+// tell runs a story and fails if the verdict is bad.
 func tell(t *testing.T, p Plan) (v *Verdict) {
 	t.Helper()
 	t.Log(p)
@@ -33,7 +33,7 @@ func tell(t *testing.T, p Plan) (v *Verdict) {
 	return v
 }
 
-// few is n, or a fifth of it for short tests.
+// few returns n, or a fifth of it for short tests.
 func few(n int) int {
 	if testing.Short() {
 		return n / 5
@@ -41,7 +41,7 @@ func few(n int) int {
 	return n
 }
 
-// Random faults in clusters.
+// TestStories runs random faults in clusters.
 func TestStories(t *testing.T) {
 	for i := range few(*stories) {
 		p := Random(*first + uint64(i))
@@ -52,7 +52,7 @@ func TestStories(t *testing.T) {
 	}
 }
 
-// Random faults of single agents.
+// TestAlone runs random faults of single agents.
 func TestAlone(t *testing.T) {
 	for i := range few(*alone) {
 		p := RandomAlone(*first + uint64(i))

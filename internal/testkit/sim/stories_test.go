@@ -9,19 +9,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
-// A bound says what a story with a name may show. Every story has coverage 1, keeps all
-// delays, and never rests for long without a reason: see Verdict.Bad.
+// A bound has the limits of a named story. Every story must have coverage 1, keep all delays, and
+// never stall without a reason: see Verdict.Bad.
 type bound struct {
-	twice   int64         // fetches of pages beyond the first of each; an agent repeats its last second
+	twice   int64         // repeated fetches; an agent may repeat its last second
 	excused int           // violations among agents that cannot hear each other
 	stall   time.Duration // zero: 30 s
-	took    time.Duration // of virtual time; zero: any
-	lost    bool          // agents are lost within seconds; the pages are covered all the same
+	took    time.Duration // virtual time; zero: any
+	lost    bool          // agents are lost within seconds; all pages must be fetched all the same
 	ends    map[string]crawl.Stop
 	more    func(t *testing.T, v *Verdict)
 }
 
-// The stories of clusters. Each has a name because it shows a promise of docs/cluster.md.
+// TestNamedStories runs stories of clusters. Each shows a promise of docs/cluster.md.
 func TestNamedStories(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute; TestStories and TestKnown are shorter")
@@ -145,7 +145,7 @@ func TestNamedStories(t *testing.T) {
 	}
 }
 
-// hold fails the test for what a story shows beyond its bounds.
+// hold fails the test if the story exceeds its bounds.
 func (b bound) hold(t *testing.T, v *Verdict) {
 	t.Helper()
 	t.Logf("%d violations excused", len(v.Excused))
@@ -177,7 +177,7 @@ func (b bound) hold(t *testing.T, v *Verdict) {
 	}
 }
 
-// divided fails unless each page has one record, and each host one agent.
+// divided fails unless each page has one record, and each host is crawled by one agent.
 func divided(t *testing.T, v *Verdict) {
 	t.Helper()
 	by, pages, all := map[string]string{}, int64(0), map[string]bool{}
@@ -212,8 +212,8 @@ func fetchedBy(name string) func(t *testing.T, v *Verdict) {
 	}
 }
 
-// sharedKept fails for each request that came too early after one to another host of its
-// address or site: leases hold in any network.
+// sharedKept fails if an agent contacted an address or a site too early after a request to another
+// host of it. Leases must prevent that in any network.
 func sharedKept(t *testing.T, v *Verdict) {
 	t.Helper()
 	for _, w := range v.Excused {

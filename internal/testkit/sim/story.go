@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// A story is a Plan that is being told.
+// A story is a Plan in execution.
 type story struct {
 	plan    Plan
 	t       testing.TB
@@ -25,14 +25,14 @@ type story struct {
 	keys    map[string]*disk.Mem
 	struck  []Kind // faults that happened
 	running sync.WaitGroup
-	pending atomic.Int64 // parts of the story that are yet to come
+	pending atomic.Int64 // parts of the story that have not happened yet
 
-	stage    sync.Mutex // guards what follows, and the actors
+	stage    sync.Mutex // guards the fields below, and the actors
 	overlays []func(from, to int, p path) path
 	still    []excuse      // times in which nothing can be fetched
 	apart    []excuse      // times in which agents do not know what others do
-	bad      time.Duration // how long the network between agents is bad, all faults together
-	void     bool          // more was lost than two replicas of everything can bear
+	bad      time.Duration // total time of bad networks between agents
+	void     bool          // more was lost than two replicas of everything survive
 
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -89,8 +89,9 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	return s.finish()
 }
 
-// excuseLateComers excuses what agents fetched that came back when the others were ending, or
-// were separated from them then: they find nobody, and go on alone with what they know.
+// excuseLateComers excuses the fetches of agents that came back while the others were ending, or
+// that were separated from them then. Such an agent finds no other agent, and continues alone with
+// what it knows.
 func (s *story) excuseLateComers() {
 	for _, a := range s.actors {
 		var others time.Time // when the last of them ended
@@ -112,10 +113,10 @@ func (s *story) excuseLateComers() {
 // lateBefore is how long an agent may take to join the others.
 const lateBefore = 10 * time.Second
 
-// busyTime is how long the last page may wait that has answered 429 before.
+// busyTime is how much longer the last page may take if pages answer 429 first.
 const busyTime = 10 * time.Minute
 
-// finish waits until all agents have ended, and judges.
+// finish waits until all agents have ended, and returns the verdict.
 func (s *story) finish() *Verdict {
 	for deadline := time.Now().Add(2 * time.Hour); ; time.Sleep(100 * time.Millisecond) {
 		if s.isOver() {
@@ -162,7 +163,7 @@ func (s *story) finish() *Verdict {
 		case p.killed:
 			v.Wrong = append(v.Wrong, a.name+" did not end by itself")
 		case a.newcomer && s.finished() && s.judge.by(a.number, p.began) == 0:
-			// It came when the crawl was ending, or met nobody before.
+			// It joined when the crawl was ending, or met no agent before.
 		case p.err != nil || p.result.Stop != end && p.result.Stop != crawl.Left:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s, %v", a.name, p.result.Stop, p.err))
 		case p.result.Summary.Queued != 0 && end == crawl.Finished:
@@ -182,7 +183,7 @@ func (s *story) finish() *Verdict {
 		v.Wrong, v.Contents = append(v.Wrong, h.judge(s.made.URL(0, 0), len(s.plan.Faults) > 0)...), h.counts
 	}
 	s.running.Wait()
-	// What is left of connections ends, and so do the last timers of libraries.
+	// End the remaining connections, and let the last timers of libraries run out.
 	s.web.self.kill()
 	time.Sleep(5 * time.Minute)
 	v.Struck, v.Log = s.struck, s.lines

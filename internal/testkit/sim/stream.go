@@ -8,33 +8,33 @@ import (
 	"time"
 )
 
-// A stream is one end of a connection. What is written leaves at once and arrives in
-// order, each piece when the network lets it.
+// A stream is one end of a connection. Written data leaves at once and arrives in order, each piece
+// when the network delivers it.
 type stream struct {
 	m             *machine
 	local, remote netip.AddrPort
 	peer          *stream
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	cond   sync.Cond
-	in     []byte    // arrived and not read
-	err    error     // after in: io.EOF or a reset
+	in     []byte    // arrived and not read yet
+	err    error     // follows the data of in: io.EOF or a reset
 	until  time.Time // the read deadline; zero: none
 	alarm  *time.Timer
-	out    []segment // on their way, in order
-	busy   bool      // a timer delivers out
+	out    []segment // segments on their way, in order
+	busy   bool      // a timer is set to deliver out
 	resend time.Duration
 	closed bool
 }
 
-// A segment is a piece on its way. With a nil b it is the end of the stream.
+// A segment is a piece on its way. A nil b means the end of the stream.
 type segment struct {
 	b     []byte
 	at    time.Time // when it arrives, if it is not lost
 	reset bool
 }
 
-// connect makes the two ends of a connection from m to there.
+// connect returns the two ends of a new connection from m to there.
 func (m *machine) connect(there *machine, from, to netip.AddrPort) (ours, theirs *stream) {
 	ours, theirs = &stream{m: m, local: from, remote: to}, &stream{m: there, local: to, remote: from}
 	ours.peer, theirs.peer = theirs, ours
@@ -88,7 +88,7 @@ func (s *stream) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// send puts a segment on its way. mu is held.
+// send puts a segment on its way. The caller holds mu.
 func (s *stream) send(g segment) {
 	takes, lost := s.m.net.fate(s.m.number, s.peer.m.number, len(g.b))
 	if lost {
@@ -105,13 +105,13 @@ func (s *stream) send(g segment) {
 	}
 }
 
-// deliver gives the peer all that has arrived, and comes back for the rest.
+// deliver gives the peer everything that is due, and sets a timer for the rest.
 func (s *stream) deliver() {
 	s.mu.Lock()
 	now := time.Now()
 	var there []segment
 	for len(s.out) > 0 && !s.out[0].at.After(now) {
-		if s.m.net.blocked(s.m.number, s.peer.m.number) { // sent again later
+		if s.m.net.blocked(s.m.number, s.peer.m.number) { // the stream repeats it later
 			s.resend = min(max(2*s.resend, firstResend), lastResend)
 			later := now.Add(s.resend)
 			for i := range s.out {
@@ -136,14 +136,14 @@ func (s *stream) deliver() {
 	}
 }
 
-// blocked says whether nothing arrives now.
+// blocked reports whether nothing arrives now.
 func (n *network) blocked(from, to int) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.rule(from, to).cut
 }
 
-// arrive takes in a segment that the peer sent.
+// arrive takes a segment from the peer.
 func (s *stream) arrive(g segment) {
 	if s.m.isOff() {
 		return
@@ -151,7 +151,7 @@ func (s *stream) arrive(g segment) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
-		if len(g.b) > 0 && !g.reset { // nobody reads it: the peer is reset
+		if len(g.b) > 0 && !g.reset { // it cannot be read any more: reset the peer
 			s.send(segment{reset: true})
 		}
 		return
@@ -169,11 +169,11 @@ func (s *stream) arrive(g segment) {
 	s.cond.Broadcast()
 }
 
-// Close implements net.Conn: the peer reads what was written, then the end.
+// Close implements net.Conn. The peer can read the written data, and then the end.
 func (s *stream) Close() error { return s.shut(true) }
 
-// abort ends the stream without the peer's reading the rest. If tell is false the peer
-// hears nothing.
+// abort ends the stream. The peer cannot read the rest. If tell is false, the peer does not learn
+// of it.
 func (s *stream) abort(tell bool) {
 	s.mu.Lock()
 	if !s.closed {

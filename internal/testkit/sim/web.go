@@ -17,19 +17,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// A web serves a generated web to all agents, answers their DNS queries, and tells the judge
-// of each request. It is machine 0 of the network.
+// A web serves a generated web to all agents, answers their DNS queries, and reports each request
+// to the judge. It is machine 0 of the network.
 type web struct {
 	net   *network
 	self  *machine
 	made  *gen.Web
 	judge *judge
 
-	queries atomic.Int64 // to the name server
+	queries atomic.Int64 // number of DNS queries
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	away    bool       // no host accepts connections
-	dnsAway bool       // no query is answered
+	dnsAway bool       // queries get no answer
 	asked   map[string]int
 }
 
@@ -123,7 +123,7 @@ func (w *web) serve(conn *stream, agent int) {
 		visit.end(host, reply, time.Now(), whole && err == nil)
 		switch reply.Fault {
 		case testweb.HangAfter:
-			in.Peek(1) // until the client leaves
+			in.Peek(1) // waits until the client closes the connection
 			return
 		case testweb.ResetAfter:
 			conn.abort(true)
@@ -137,12 +137,12 @@ func (w *web) serve(conn *stream, agent int) {
 	}
 }
 
-// A query is a socket to the web's name server. Packets are whole messages.
+// A query is a socket to the web's name server. Each packet is one message.
 type query struct {
 	w *web
 	m *machine
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	cond    sync.Cond
 	answers [][]byte
 	until   time.Time
