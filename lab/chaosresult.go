@@ -34,18 +34,18 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 	kinds.Add("all", alone.faults(), cluster.faults(), nil)
 	failures, failed := chaosFailures(runs)
 	return &Result{
-		Name: "chaos", Title: "Does a crawl keep its promises, whatever fails?",
+		Name: "chaos", Title: "Does a crawl keep its guarantees under faults?",
 		Question: "Random faults meet single agents and clusters: kills, power failures, lost machines, old disks, " +
 			"full disks, bad networks. Does each crawl still fetch every page, none twice without a reason, and " +
 			"stay polite?",
 		SetUp: "A story is a crawl by whole agents in one process, in virtual time, with their disks and their " +
 			"network in memory (`internal/testkit/sim`). Its plan follows from its seed: the web, the agents, and " +
-			"one to three faults. The web keeps its own account, and a judge compares it with the promises. The " +
-			"seed fixes web, faults and network. It does not fix the order of goroutines nor the random numbers " +
-			"of libraries. So a plan that failed is told 20 times more, and made smaller while it fails at least " +
-			"half as often.\n\n" +
-			"A story is *bad* if it shows what no story may show. It is *void* if its faults lost more than two " +
-			"replicas can bear; it may then miss and repeat pages, but nothing else.",
+			"one to three faults. The web keeps its own log, and a judge compares it with the guarantees. The seed " +
+			"fixes web, faults and network. It does not fix the order of goroutines nor the random numbers of " +
+			"libraries. So the experiment runs a failed plan 20 times more, and makes it smaller while it fails at " +
+			"least half as often.\n\nA story is *bad* if it breaks a guarantee. It is *void* if its faults lost more " +
+			"data than two replicas can replace. A void story may miss and repeat pages, but must keep all other " +
+			"guarantees.",
 		Sections: []Section{
 			{Heading: "Stories", Table: storyTable(alone, cluster, all), Shown: true,
 				Text: "*Longest stall*: the longest time without a page while there was work. *On 2 cores*: stories " +

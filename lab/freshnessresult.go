@@ -21,24 +21,25 @@ func (x *Freshness) result(t *Trial, laws []*freshLaw) *Result {
 	}
 	return &Result{
 		Name: "freshness", Title: "How fresh are the copies?",
-		Question: "A crawl that visits each page as often as it changes (`--strategy recrawl`), and one that visits " +
-			"all pages at one interval, with as many visits: which has the fresher copies?",
+		Question: "One crawl visits each page as often as the page changes (`--strategy recrawl`). Another visits " +
+			"all pages at one interval, and makes as many visits. Which crawl has the fresher copies?",
 		SetUp: x.setUp(t),
 		Sections: []Section{
 			{Heading: "Freshness", Table: freshTable(laws), Shown: true, Text: x.verdict(laws)},
-			{Heading: "What theory says", Table: theoryTable(laws), Shown: true,
-				Text: "What visits at regular times come to in the long run, by the true rates of the pages (Cho and " +
-					"Garcia-Molina, SIGMOD 2000, section 4). *Recrawl with true rates*: each page after its mean " +
-					"time between two changes, within the bounds; where it measures fewer or more visits, the " +
-					"estimate of the rates is the reason. *Fixed*: with the visits that the fixed interval made. " +
-					"*Freshest*: the plan that keeps most copies fresh with as many visits; it gives pages up that " +
-					"change too often for their visits to pay, so its age has no bound where there are such pages, " +
-					"and it needs to know all rates beforehand."},
+			{Heading: "The results by theory", Table: theoryTable(laws), Shown: true,
+				Text: "The results of regular visits in the long run, computed from the true rates of the pages (Cho " +
+					"and Garcia-Molina, SIGMOD 2000, section 4).\n\n- *Recrawl with true rates*: a visit to each " +
+					"page after its mean time between two changes, within the bounds. If the measured number of " +
+					"visits differs, the estimated rates are the reason.\n- *Fixed*: one interval, with as many " +
+					"visits as the fixed interval made.\n- *Freshest*: the plan that keeps the most copies fresh " +
+					"with as many visits. It must know all rates beforehand. It never visits pages that change too " +
+					"often for a visit to pay, so the age of these copies has no bound."},
 			{Heading: "How well the rates are estimated", Table: rateTable(rates), Shown: true,
-				Text: "At the end of each crawl with recrawl, from its `reports/recrawl.csv` and the web's true " +
-					"rates. *No change seen*: the pages whose rate recrawl does not know; it takes their time to the " +
-					"next visit twice as long each time. Of the others: the median of their visits, of the rate " +
-					"estimated by the true one, and the share with a rate within a factor of two."},
+				Text: "This table compares `reports/recrawl.csv` at the end of each crawl with recrawl, and the " +
+					"web's true rates. *No change seen* is the share of the pages whose rate recrawl does not know; " +
+					"it doubles their time to the next visit each time. The last three columns cover the other " +
+					"pages: the median number of visits, the median of the estimated rate divided by the true rate, " +
+					"and the share of estimates within a factor of two."},
 		},
 		Data:   freshData(runs),
 		Figure: x.figure(laws),
@@ -50,9 +51,10 @@ func (x *Freshness) result(t *Trial, laws []*freshLaw) *Result {
 
 func (x *Freshness) setUp(t *Trial) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "A made-up web (`testweb --generate --changes`, seed %d, %s hosts, %d pages on average) whose "+
-		"pages change as Poisson processes. A day of the web takes %s. Half of the pages have an ETag and a "+
-		"Last-Modified, 15 %% each have only one of the two, 20 %% have neither; all are right. ",
+	fmt.Fprintf(&b, "The web is generated (`testweb --generate --changes`, seed %d, %s hosts, %d pages on average). "+
+		"Its pages change as Poisson processes. A day of the web takes %s. Half of the pages have an ETag and a "+
+		"Last-Modified. 15 %% have only an ETag, 15 %% only a Last-Modified, and 20 %% neither. All of them are "+
+		"correct. ",
 		t.Seed, humanize.Comma(x.Hosts), freshPages, x.Day)
 	b.WriteString("How often pages change:\n\n")
 	for _, l := range changeLaws {
@@ -73,16 +75,16 @@ func (x *Freshness) setUp(t *Trial) string {
 		}
 		b.WriteString(".\n")
 	}
-	fmt.Fprintf(&b, "\nThe rates *as observed* are those of Cho and Garcia-Molina (VLDB 2000), with a quarter of a "+
-		"day as the shortest time. *Recrawl* is `--strategy recrawl` with `--recrawl-min` %s and `--recrawl-max` %s, "+
-		"in days of the web. *Fixed* is the same program with both at the interval that makes as many visits as "+
-		"recrawl made in the time measured. "+
-		"Both crawl without delays the same web with the same changes, %d days from its start, and know nothing at "+
-		"first. Measured is the second half; with a fixed interval, as many whole intervals of it as there are. ",
+	fmt.Fprintf(&b, "\nThe rates *as observed* are those that Cho and Garcia-Molina measured (VLDB 2000), with a "+
+		"quarter of a day as the shortest time.\n\n- *Recrawl* is `--strategy recrawl` with `--recrawl-min` %s and "+
+		"`--recrawl-max` %s, in days of the web.\n- *Fixed* is the same program with one interval for both settings. "+
+		"With this interval it makes as many visits as recrawl made during the measurement.\n\nBoth crawl the same "+
+		"web with the same changes, without delays, for its first %d days. They know nothing at first. The "+
+		"measurement covers the second half; with a fixed interval, only its whole intervals. ",
 		inDays(freshLeast), inDays(freshMost), x.Days)
-	b.WriteString("*Fresh* is the share of the copies that are up to date, *age* the mean time since the first " +
-		"change that a copy has missed, 0 if it is up to date. The web computes both from its own account of what it " +
-		"served and when; a wrong 304 would end the experiment.")
+	b.WriteString("*Fresh* is the share of the copies that are up to date. *Age* is the mean time since the first " +
+		"change that a copy has missed, and 0 for a copy that is up to date. The web computes both from its own log " +
+		"of its responses. A wrong 304 would end the experiment.")
 	return b.String()
 }
 
@@ -100,15 +102,15 @@ func inDays(d time.Duration) string {
 // verdict returns text that says for each law which policy is fresher.
 func (x *Freshness) verdict(laws []*freshLaw) string {
 	var b strings.Builder
-	b.WriteString("*Found*: the share of the visits that brought another version. ")
+	b.WriteString("*Found*: the share of the visits that returned another version. ")
 	for _, l := range laws {
 		r, f := l.runs[recrawlPolicy], l.runs[fixedPolicy]
 		word := "fresher"
 		if r.Fresh < f.Fresh {
 			word = "less fresh"
 		}
-		fmt.Fprintf(&b, "With the changes *%s*, recrawl is %s by %.1f points (%.1f and %.1f %%), and brings %.2f "+
-			"versions of a page in ten days, fixed %.2f. ",
+		fmt.Fprintf(&b, "With the changes *%s*, recrawl is %s by %.1f percentage points (%.1f and %.1f %%). In ten "+
+			"days it fetches %.2f versions of a page; fixed fetches %.2f. ",
 			l.name, word, percent*max(r.Fresh-f.Fresh, f.Fresh-r.Fresh), percent*r.Fresh, percent*f.Fresh,
 			10*r.Visits*r.Found, 10*f.Visits*f.Found)
 	}

@@ -127,12 +127,13 @@ func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usag
 		ram = append(ram, plotter.XY{X: float64(p.Queued), Y: max(float64(p.RAM)/1e6, 0.1)})
 	}
 	last := &ps[len(ps)-1]
-	verdict := fmt.Sprintf("With all of it waiting: %s operations a second (wanted: %s), %s of RAM (bound: %s). One "+
-		"goroutine pushes and pops; another makes the links meanwhile, up to %s a second. Timing and checking take "+
-		"%.2f µs of an operation, which are not subtracted; the processor time has the making in it as well.",
+	verdict := fmt.Sprintf("With all links waiting, the frontier has %s operations a second (target: %s) and takes "+
+		"%s of RAM (bound: %s). One goroutine pushes and pops. Another generates the links meanwhile, up to %s a "+
+		"second. Timing and checking take %.2f µs of each operation, which are not subtracted. The processor time "+
+		"also includes the generation of the links.",
 		count(last.OpsPerS()), count(wantedOps), humanize.Bytes(uint64(last.RAM)), humanize.Bytes(uint64(x.Memory)),
 		count(last.Made), float64(last.Own)/1e3)
-	fairness := &Table{Columns: []Column{{Name: "who waits"}, {Name: "links"}, {Name: "hosts"},
+	fairness := &Table{Columns: []Column{{Name: "waiting"}, {Name: "links"}, {Name: "hosts"},
 		{Name: "virtual time", Unit: "s"}, {Name: "fetched"}, {Name: "ceiling"}, {Name: "share", Digits: 4},
 		{Name: "worst window", Digits: 4}, {Name: "others, share", Digits: 4}}}
 	rates := Panel{Title: "Share of the politeness ceiling over virtual time (dashed: 0.95)", X: "virtual time (s)",
@@ -144,26 +145,28 @@ func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usag
 		rates.Lines = append(rates.Lines, Line{Name: f.name, Points: f.windows})
 	}
 	return &Result{
-		Name: "frontier", Title: "Links that wait",
-		Question: "How many links a second can be pushed and popped as ever more of them wait, in how much memory; " +
-			"and do hosts with a million links, or a million hosts with one, slow the others?",
-		SetUp: fmt.Sprintf("*Load*: a process of its own pushes %s links of %s hosts (seed %d; every twentieth link "+
-			"is of a new host, the others of a host by a power law, so that the largest has millions) with encodings "+
-			"of some 150 octets, %d at a time, as pages have them. At each number of waiting links it is measured: "+
-			"links are popped, resolved, done and pushed in turn, in virtual time, with %d workers, 100 ms a fetch, "+
-			"a delay of 2 s, and of 0.5 s for addresses and registered domains, of which each host has its own. "+
-			"Every link that comes out is checked: once, and in its host's order. "+
-			"*Fairness*: the frontier in virtual time, %d workers, 100 ms a fetch, a delay of 1 s. "+
-			"A whale is one host with a million links; a crowd is a million hosts with one link each. The ceiling is "+
-			"what politeness and the workers allow: the sum of 1/(delay + fetch) over hosts (or addresses) that have "+
-			"work, and as long as there are some that were never asked, or more than the workers can do, "+
-			"workers/fetch.",
+		Name: "frontier", Title: "Speed and fairness of the frontier",
+		Question: "How many links a second can be pushed and popped as the number of waiting links grows, and how " +
+			"much memory do they take? Does a host with a million links slow the other hosts? Do a million hosts " +
+			"with one link each?",
+		SetUp: fmt.Sprintf("**Load.** A process of its own pushes %s links of %s hosts (seed %d). Every twentieth "+
+			"link belongs to a new host. A power law chooses the host of the others, so the largest hosts have "+
+			"millions of links. An encoded link has about 150 bytes. The process pushes %d links at a time, as pages "+
+			"have them.\n\nIt measures at certain numbers of waiting links. Then it pops, resolves, finishes and "+
+			"pushes links in turn, in virtual time, with %d workers and 100 ms a fetch. The delay is 2 s for hosts, "+
+			"and 0.5 s for addresses and registered domains; each host has its own. The experiment checks that every "+
+			"link comes out once, in its host's order.\n\n**Fairness.** The frontier runs in virtual time, with %d "+
+			"workers, 100 ms a fetch and a delay of 1 s. A whale is one host with a million links. A crowd is a "+
+			"million hosts with one link each.\n\nThe ceiling is the rate that politeness and the workers allow. It "+
+			"is the sum of 1/(delay + fetch) over the hosts (or addresses) that have work. It is workers/fetch if "+
+			"some hosts were never asked, or if the hosts allow more than the workers can do.",
 			humanize.Comma(x.Links), humanize.Comma(x.Hosts), t.Seed, pageLinks, queueWorkers, fairWorkers),
 		Sections: []Section{
-			{Heading: "By waiting links", Table: byLinks, Shown: true, Text: verdict},
-			{Heading: "By the politeness ceiling", Table: fairness, Shown: true, Text: fmt.Sprintf("*Worst window*: "+
-				"the least share of any %v. *Others*: fetches of the hosts of the first line by what they had there "+
-				"in the same time; where the workers are the limit they share with the crowd.", fairWindow)},
+			{Heading: "Operations by the number of waiting links", Table: byLinks, Shown: true, Text: verdict},
+			{Heading: "Share of the politeness ceiling", Table: fairness, Shown: true, Text: fmt.Sprintf("*Worst window*: "+
+				"the smallest share in any %v. *Others*: the fetches of the hosts of the first line, divided by "+
+				"their fetches in the first line in the same time. If the workers are the limit, these hosts share "+
+				"them with the crowd.", fairWindow)},
 		},
 		Data: data,
 		Figure: &Figure{Alt: "Operations a second and memory by the number of waiting links, and the share of the " +

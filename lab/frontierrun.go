@@ -236,7 +236,7 @@ func RunQueue(ctx context.Context, spec []byte, out io.Writer) error {
 		return fmt.Errorf("frontier: %w", err)
 	}
 	if s.Hosts <= 0 || s.Hosts >= 1e8 || len(s.Points) == 0 {
-		return fmt.Errorf("frontier: %d hosts and %d points: both must be above 0", s.Hosts, len(s.Points))
+		return fmt.Errorf("frontier: %d hosts and %d points: give values above 0", s.Hosts, len(s.Points))
 	}
 	r := &queueRun{hosts: s.Hosts, dir: s.Dir, now: time.Unix(1e9, 0)}
 	r.last = make([]uint32, s.Hosts)

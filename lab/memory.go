@@ -148,17 +148,18 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 		lastCPU = cpu / max(firstCPU, 1e-9)
 		byTenth.Add(i+1, until, rate, last, float64(mostOf(samples, from, until))/1e6, cpu, lastCPU, web)
 	}
-	verdict := "The crawl is too short to be told in tenths."
+	verdict := "The crawl is too short for a comparison of its tenths."
 	if tenths != nil {
-		verdict = fmt.Sprintf("The last tenth of the pages came at %.3f of the rate of the first: ", last)
+		verdict = fmt.Sprintf("The last tenth of the pages had %.3f times the rate of the first: ", last)
 		if last >= 1-steady {
-			verdict += fmt.Sprintf("within %.0f %% of it, or faster.", 100*steady)
+			verdict += fmt.Sprintf("at most %.0f %% slower.", 100*steady)
 		} else {
 			verdict += fmt.Sprintf("more than %.0f %% slower.", 100*steady)
 		}
-		verdict += fmt.Sprintf(" A page of it took %.3f of the processor time of a page of the first: ", lastCPU)
+		verdict += fmt.Sprintf(" A page in the last tenth took %.3f times the processor time of a page in the first: ",
+			lastCPU)
 		if lastCPU <= 1+steady {
-			verdict += fmt.Sprintf("within %.0f %% of it, or less.", 100*steady)
+			verdict += fmt.Sprintf("at most %.0f %% more.", 100*steady)
 		} else {
 			verdict += fmt.Sprintf("more than %.0f %% more.", 100*steady)
 		}
@@ -192,10 +193,10 @@ func (x *Memory) result(t *Trial, samples []Sample, run *crawlRun) *Result {
 	}
 	r := &Result{
 		Name: name, Title: title,
-		Question: "Does an agent stay under " + humanize.Bytes(uint64(x.Bound)) +
-			" and as fast as it began, however many URLs it has met?",
+		Question: "Does an agent keep its memory below " + humanize.Bytes(uint64(x.Bound)) +
+			", and its speed, as the number of known URLs grows?",
 		SetUp: x.setUp(t.Seed),
-		Sections: []Section{{Heading: "In sum", Table: sum, Shown: true, Text: verdict},
+		Sections: []Section{{Heading: "Summary", Table: sum, Shown: true, Text: verdict},
 			{Heading: "In tenths of the pages", Table: byTenth, Shown: true}},
 		Data: Table{Columns: []Column{
 			{Name: "time", Unit: "s"}, {Name: "pages"}, {Name: "resident bytes"},
@@ -226,11 +227,10 @@ func (x *Memory) setUp(seed uint64) string {
 	if x.Budget > 0 {
 		budget = " --memory " + mebibytes(x.Budget)
 	}
-	return fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average%s, "+
-		"served with gzip by a process of its own on the same cores; "+
-		"`crawl --delay 0 --scope any --page-limit %d%s`, everything else as by default. "+
-		"Pages and resident memory are noted each second. "+
-		"Archive files that are complete are emptied meanwhile, to save the disk.",
+	return fmt.Sprintf("The web is generated (seed %d) and has %s hosts with %g pages each on average%s. A process "+
+		"of its own serves it with gzip, on the same cores. The crawl is `crawl --delay 0 --scope any --page-limit "+
+		"%d%s`, with defaults for all other settings. The experiment records pages and resident memory each second. "+
+		"It empties complete archive files meanwhile, to save disk space.",
 		seed, humanize.Comma(x.Hosts), x.PagesMean, length, x.Pages, budget)
 }
 

@@ -184,26 +184,29 @@ func (q *qualityRun) byOne() (cs []*QualityCurve) {
 // result returns the text, tables and figures of the experiment.
 func (q *qualityRun) result() *Result {
 	return &Result{
-		Name: "quality", Title: "Good pages first?",
-		Question: "Does a crawl that visits host by host, as UbiCrawler's agents do (section 5 and figure 2), or " +
-			"that keeps a quiet time for hundreds of hosts, as this one does, still fetch the pages early that many " +
-			"others link to? And does it hurt to divide the hosts among agents?",
+		Name: "quality", Title: "Are important pages fetched early?",
+		Question: "UbiCrawler's agents visit host by host (section 5 and figure 2 of its paper). This crawler keeps " +
+			"a delay for hundreds of hosts at the same time. Do both still fetch pages early that many other pages " +
+			"link to? Does the division of hosts among agents change this?",
 		SetUp: q.setUp(),
 		Sections: []Section{
 			{Heading: "Mean indegree of the first n pages", Table: q.meanTable(), Shown: true,
-				Text: "Means of all sets of seeds. The bound is that of what can be reached, sorted."},
-			{Heading: "Beside breadth-first", Table: q.besideTable(), Shown: true, Text: "The mean indegree by that " +
-				"of plain breadth-first with the same seeds: median, and in parentheses least and greatest of the " +
-				"sets of seeds."},
-			{Heading: "The best hundredth", Table: q.topTable(), Shown: true, Text: "How much of the hundredth with " +
-				"the highest indegree, of all pages that can be reached, is among the first n: a few pages to which " +
-				"half of the web links decide on the mean, not on this. Means of all sets of seeds."},
-			{Heading: "Agents", Table: q.agentTable(), Shown: true, Text: "The mean indegree by that of one agent " +
-				"with the same seeds: median, least and greatest. The threads and the hosts at a time are the same " +
-				"in sum (of 16 agents 31 hosts each)."},
-			{Heading: "What hangs on the hosts", Table: q.hostTable(), Text: "Beside plain breadth-first, as above. " +
-				"*More* and *fewer*: a host costs other numbers of bits. *Any pages*: as many hosts of the same " +
-				"sizes, with pages that have nothing to do with each other."},
+				Text: "The values are means over all sets of seeds. The bound is the order of all reachable pages by " +
+					"indegree."},
+			{Heading: "Compared with breadth-first", Table: q.besideTable(), Shown: true, Text: "The mean indegree, " +
+				"divided by the mean indegree of plain breadth-first with the same seeds: the median over the sets of " +
+				"seeds, with the least and the greatest in parentheses."},
+			{Heading: "The best hundredth", Table: q.topTable(), Shown: true, Text: "The best hundredth are the " +
+				"reachable pages with the highest indegree. The table shows how many of them are among the first n " +
+				"pages, as means over all sets of seeds. Half of the web links to a few pages; these dominate the " +
+				"mean indegree, but not this share."},
+			{Heading: "Agents", Table: q.agentTable(), Shown: true, Text: "The mean indegree, divided by the mean " +
+				"indegree of one agent with the same seeds: the median, with the least and the greatest in " +
+				"parentheses. The agents together have as many threads and hosts at a time as the one agent. So each " +
+				"of 16 agents has 31 hosts."},
+			{Heading: "The influence of the hosts", Table: q.hostTable(), Text: "Compared with plain breadth-first, " +
+				"as above. *More* and *fewer*: hosts that were made with another number of bits for a host. *Any " +
+				"pages*: as many hosts of the same sizes, with random pages."},
 		},
 		Data:   q.data(),
 		Figure: q.figure(),
@@ -217,23 +220,22 @@ func (q *qualityRun) setUp() string {
 	sizes := slices.Sorted(slices.Values(q.main.sizes))
 	reached := q.find(plainName, q.main.name, 1).each(0,
 		func(d *QualityDraw, _ int) float64 { return float64(d.Reached) })
-	return fmt.Sprintf("*Web*: a real link graph of %s pages and %s links (uk-2007-05@100000, see the shared data's "+
-		"README; Boldi and Vigna, \"The WebGraph framework I\", WWW 2004; Boldi, Rosa, Santini, Vigna, \"Layered "+
-		"label propagation\", WWW 2011). A page's quality is its indegree in the whole graph. "+
-		"The graph comes without URLs, so *hosts are made*: pages that link to each other stand together in its "+
-		"numbering, and hosts are the runs of pages that make the shortest description of the links, where a link "+
-		"inside a host of s pages takes log2 s bits, any other one log2 of all pages, and a host %g. This comes to "+
-		"%s hosts of %s pages (median; the largest has %s), with %.0f %% of the links inside. "+
-		"*Seeds*: %d sets of %d pages, drawn (seed %d), the same for all orders; from a set %s pages can be reached, "+
-		"and every order is checked to fetch them all, once. A page is known when a page that links to it was "+
-		"fetched. "+
-		"*Per host*: section 3 of the paper. A thread visits one host breadth-first until nothing of it is left, "+
-		"then takes the one met first of those that wait; all threads fetch at the same pace. "+
-		"*This crawler*: its frontier in virtual time, %v between two requests to a host, %v a fetch, links "+
-		"scrambled by site, no robots.txt; %d hosts at a time, or fewer fetches than politeness allows (%d at a "+
-		"time). "+
-		"*Agents* have hosts by rendezvous hashing, with other names in each draw; links reach them at once, and "+
-		"threads and hosts at a time are divided among them.",
+	return fmt.Sprintf("- **Web**: a real link graph of %s pages and %s links (uk-2007-05@100000; Boldi and Vigna, "+
+		"\"The WebGraph framework I\", WWW 2004; Boldi, Rosa, Santini, Vigna, \"Layered label propagation\", WWW "+
+		"2011). A page's quality is its indegree in the whole graph.\n- **Hosts**: the graph has no URLs, so the "+
+		"experiment makes hosts. Pages that link to each other have near numbers, and each host is a run of "+
+		"consecutive pages. The chosen runs give the shortest description of the links. A link inside a host of s "+
+		"pages takes log2 s bits, any other link log2 of all pages, and a host %g bits. The result is %s hosts of %s "+
+		"pages (median; the largest has %s), with %.0f %% of the links inside a host.\n- **Seeds**: %d random sets "+
+		"of %d pages (seed %d), the same for all orders. From a set %s pages can be reached. The experiment checks "+
+		"that every order fetches each of them once. A page becomes known when a page that links to it is "+
+		"fetched.\n- **Per host**: section 3 of the paper. A thread visits one host breadth-first until it has no "+
+		"pages left. Then the thread takes the waiting host that was met first. All threads fetch at the same "+
+		"rate.\n- **This crawler**: its frontier in virtual time, with %v between two requests to a host, %v a "+
+		"fetch, links in a random order by site, and no robots.txt. It visits %d hosts at a time. A variant makes "+
+		"fewer fetches than politeness allows (%d at a time).\n- **Agents**: rendezvous hashing divides the hosts, "+
+		"with other names in each draw. Links reach their owner at once. The agents share the number of threads and "+
+		"of hosts at a time.",
 		humanize.Comma(int64(q.web.g.Nodes())), humanize.Comma(int64(q.web.g.Links())), hostCosts[0].bits,
 		humanize.Comma(int64(len(sizes))), humanize.Comma(int64(Median(sizes))),
 		humanize.Comma(int64(sizes[len(sizes)-1])), percent*q.main.inside,

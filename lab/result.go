@@ -49,7 +49,7 @@ type Section struct {
 
 // Marker separates the text in NAME.md that the program writes from the text below it, which
 // people write and the program keeps.
-const Marker = "<!-- Below this line people write; the program keeps it. -->"
+const Marker = "<!-- The text below this line is written by hand; the program keeps it. -->"
 
 // Do runs e and writes its Result into the folder out. It reports progress and the Result on
 // t.Screen.
@@ -133,7 +133,7 @@ func (r *Result) markdown(m Machine, quick bool) string {
 			b.WriteString("\n" + strings.TrimSpace(s.Text) + "\n")
 		}
 	}
-	fmt.Fprintf(&b, "\n## Again\n\n```sh\n%s\n```\n\n", r.Again)
+	fmt.Fprintf(&b, "\n## Repeat the experiment\n\n```sh\n%s\n```\n\n", r.Again)
 	return b.String()
 }
 

@@ -17,36 +17,39 @@ const percent = 100
 // result returns the text, tables and figures of the experiment.
 func (x *Ring) result(t *Trial, r *ringRun) *Result {
 	return &Result{
-		Name: "ring", Title: "Whose is this host?",
-		Question: "How evenly do agents without a centre divide the hosts among themselves, by UbiCrawler's ring " +
-			"(section 4.3) and by rendezvous hashing over virtual buckets; what does it cost to know whose a host " +
-			"is; and what moves when an agent joins or leaves?",
+		Name: "ring", Title: "How are hosts divided among agents?",
+		Question: "How evenly do agents without a coordinator divide the hosts: with UbiCrawler's ring (section 4.3 " +
+			"of its paper), and with rendezvous hashing over virtual buckets? What does the look-up of an owner " +
+			"cost? Which hosts move when an agent joins or leaves?",
 		SetUp: x.setUp(t),
 		Sections: []Section{
 			{Heading: "The paper's figure", Table: x.paper(r), Shown: true,
-				Text: "The paper: less than 6 % with 100 replicas, less than 4.5 % with 200, once a substantial " +
-					"number of hosts has been met, for small as well as for large sets of agents; it does not say " +
-					"which deviation. *Least*, *greatest* and *below* are of the shares themselves, in the mean of " +
-					"all sets of names: the extremes over the numbers of agents, and how many of these numbers are " +
-					"below the paper's bound. *Hosts met* is the same after the last host was met, with the first " +
-					"few sets of names only. *Fits*: \"yes\" if both are always below, \"in part\" if only the " +
-					"shares are. A mean over a few sets of names of few agents varies much, so \"in part\" does not " +
-					"refute the paper, and \"yes\" does not promise that every cluster stays below: see the greatest " +
-					"MAD of a set. *Theory*: a share is the mean of w random parts of the circle, each from the " +
-					"middle of one gap to the middle of the next, with a standard deviation of 1/√(2w); the mean " +
-					"absolute of that is √(2/π) times as much."},
+				Text: "The paper states a deviation below 6 % with 100 replicas and below 4.5 % with 200. This holds " +
+					"for small and large sets of agents that have met a substantial number of hosts. The paper does " +
+					"not say which deviation it means.\n\n- *Least* and *greatest*: the extremes over the numbers of " +
+					"agents. Each value is the mean over all sets of names, computed from the shares of the " +
+					"circle.\n- *Below*: how many of these values are below the paper's bound.\n- *Hosts met*: the " +
+					"same, counted in hosts after the last host was met. Only the first sets of names are " +
+					"counted.\n- *Fits*: \"yes\" if both are always below the bound, \"in part\" if only the shares " +
+					"of the circle are. A mean over few sets of few agents varies much. So \"in part\" does not " +
+					"refute the paper. \"Yes\" does not promise that every cluster stays below the bound: see the " +
+					"greatest MAD of a set.\n- *Theory*: an agent's share is the mean of w random parts of the " +
+					"circle. Each part reaches from the middle of one gap to the middle of the next. The standard " +
+					"deviation of this mean is 1/√(2w), and its mean absolute deviation is √(2/π) times as much."},
 			{Heading: "With ever more hosts, equal capacities", Table: limitTable(r, "equal"), Shown: true,
-				Text: "The deviation of the shares themselves, without the chance in which hosts there are. Mean of " +
-					"the sets of names, and the greatest mean absolute deviation of a set."},
+				Text: "The deviations of the shares of the circle or of the buckets, so they do not depend on which " +
+					"hosts exist. The values are means over the sets of names. The last column is the greatest MAD " +
+					"of a single set."},
 			{Heading: "With ever more hosts, capacities 1, 2 and 4", Table: limitTable(r, "mixed")},
-			{Heading: "As hosts are met", Table: growthTable(r), Text: fmt.Sprintf("Mean absolute deviation, mean of "+
-				"%d sets of names, equal capacities. With few hosts it is that of chance, which no way of dividing "+
-				"avoids: √(2n/πh) for n agents and h hosts.", min(x.Sets, growthSets))},
+			{Heading: "Deviation as hosts are met", Table: growthTable(r), Text: fmt.Sprintf("Mean absolute deviation "+
+				"with equal capacities, the mean over %d sets of names. With few hosts, chance alone causes a deviation "+
+				"of about √(2n/πh) for n agents and h hosts. No method avoids this.", min(x.Sets, growthSets))},
 			{Heading: "Time and memory", Table: timeTable(r), Shown: true, Text: fmt.Sprintf("The fastest of %d "+
-				"rounds of %s look-ups of hosts in no order, and of %d joins and leaves. *Next*: the owner and the "+
-				"one after it.", lookupRounds, humanize.Comma(ringLookups), ringRounds)},
+				"rounds of %s look-ups of hosts in random order, and of %d joins and leaves. *Next*: the look-up of "+
+				"the owner and the heir.", lookupRounds, humanize.Comma(ringLookups), ringRounds)},
 			{Heading: "What moves", Table: moveTable(r), Shown: true,
-				Text: "*Astray*: moved between two agents neither of which came or went."},
+				Text: "*Astray*: the share of hosts that moved between two agents although neither of them joined or " +
+					"left."},
 		},
 		Data:    x.data(r),
 		Figure:  x.figure(r),
@@ -56,15 +59,16 @@ func (x *Ring) result(t *Trial, r *ringRun) *Result {
 }
 
 func (x *Ring) setUp(t *Trial) string {
-	return fmt.Sprintf("Names of agents and hosts are made up from seed %d; a host's key is the xxHash of its name, "+
-		"as in a crawl. *Ring*: κ replicas times the capacity. *Rendezvous*: so many buckets; the default is %s. "+
-		"Deviations are of share/expected - 1 over the agents, where the expected share is the capacity by that of "+
-		"all: *MAD*, the mean of the absolutes; *RMS*, the root of the mean of the squares; *max*, the largest "+
-		"absolute. "+
-		"They are measured with up to %s hosts, and of the shares of circle or buckets themselves, that is with ever "+
-		"more hosts, for up to %d sets of names (fewer for rendezvous with many agents and buckets, whose agents "+
-		"make up for it in number). "+
-		"All runs in one process, one thing after the other.", t.Seed, humanize.Comma(placement.Buckets),
+	return fmt.Sprintf("Seed %d determines the names of agents and hosts. A host's key is the xxHash of its name, as "+
+		"in a crawl.\n\n- *Ring*: an agent has κ replicas for each unit of its capacity.\n- *Rendezvous*: the "+
+		"method's name has the number of virtual buckets; the default is %s.\n\nThe deviation of an agent is "+
+		"share/expected - 1. Its expected share is its capacity divided by the capacity of all agents. *MAD* is the "+
+		"mean of the absolute deviations, *RMS* the root of the mean of their squares, and *max* the largest "+
+		"absolute deviation.\n\nThe experiment measures the deviations with up to %s hosts. It also computes them "+
+		"from the shares of the circle or of the buckets: these are the limit with ever more hosts. There are up to "+
+		"%d sets of names. Rendezvous with many agents and buckets has fewer sets, because many agents already "+
+		"average out chance. Everything runs in one process, one step after the other.", t.Seed,
+		humanize.Comma(placement.Buckets),
 		humanize.Comma(x.Hosts), x.Sets)
 }
 

@@ -72,28 +72,31 @@ func (x *Scaling) points(rs []ScalingRun) (ps []ScalingPoint) {
 func (x *Scaling) result(t *Trial, rs []ScalingRun, ws []WholeCrawl) *Result {
 	ps := x.points(rs)
 	return &Result{
-		Name: "scaling", Title: "As much among many as alone?",
-		Question: "How many pages a second does each agent fetch when there are more of them (UbiCrawler, section " +
-			"5.2 and figure 3), and what does the exchange of links cost? In a crawler that scales, the line is " +
-			"level; a coordinator with seven agents keeps 98.6 % of one agent's rate.",
+		Name: "scaling", Title: "Does a cluster scale?",
+		Question: "How many pages a second does each agent fetch as the number of agents grows (UbiCrawler, section " +
+			"5.2 and figure 3)? What does the exchange of links cost? In a crawler that scales, the rate of each " +
+			"agent stays the same. A crawler with a coordinator and seven agents keeps 98.6 % of one agent's rate.",
 		SetUp: x.setUp(t),
 		Sections: []Section{
-			{Heading: "Pages a second of one agent", Table: scalingTable(ps), Shown: true, Text: "Medians of the " +
-				"runs. *Of one*: the share of its line that an agent used, by that of one agent alone, run by run, " +
-				"with the least and the greatest: in bytes, as the lengths of pages are chance. *Least agent* and " +
-				"*most*: the one that fetched the least, and the most. " + x.verdict(ps)},
+			{Heading: "Pages a second of one agent", Table: scalingTable(ps), Shown: true, Text: "The values are " +
+				"medians of the runs.\n\n- *Of one*: the share of its line that an agent used, divided by the share " +
+				"that a single agent used, run by run. *Least* and *greatest* are the extremes of the runs. The " +
+				"share is measured in bytes, because the lengths of pages vary by chance.\n- *Least agent* and " +
+				"*most*: the pages/s of the agents that fetched the fewest and the most pages.\n\n" + x.verdict(ps)},
 			{Heading: "What it costs: the runs with a line", Table: x.lineCosts(ps), Shown: true,
-				Text: "The runs from which the table above comes, from their start to their end: medians, the mean " +
-					"number of pages of all agents together, and the largest memory. *Links sent*: to other " +
-					"agents, by pages fetched: the paper's e/n. *Bytes to agents*: on the wire, with all that the " +
-					"calls need. *Processor*: of an agent, by page; start and end are in it. A run ends long " +
-					"before the web does, so more of the links that an agent finds are new to it, and are sent: " +
+				Text: "These are the runs of the table above, from their start to their end. *Pages* is the mean " +
+					"over the runs, *memory* the maximum; all other values are medians.\n\n- *Links sent*: the links " +
+					"sent to other agents, divided by the pages fetched (e/n in the paper).\n- *Bytes to agents*: " +
+					"the bytes on the wire, the overhead of the calls included.\n- *Processor*: the processor time " +
+					"of an agent, divided by its pages. Start and end are included.\n\nA run ends long before all " +
+					"pages of its web are fetched. So more of the links that an agent finds are new to it, and it " +
+					"sends more of them: " +
 					x.lineVerdict(ps)},
 			{Heading: "What it costs: crawls to the end", Table: costTable(ws), Shown: true,
-				Text: "One crawl each of the smaller web, to its end, as fast as the machine can; the web's own " +
-					"account says that every page was fetched once. Most links of such a crawl lead to pages that " +
-					"the agent has met before, and these are not sent again: so it sends fewer a page than the " +
-					"beginning of a large crawl, which the runs with a line are."},
+				Text: "Each is one crawl of the smaller web to its end, as fast as the machine allows. By the web's " +
+					"own log, every page was fetched once. Most links of such a crawl lead to pages that the agent " +
+					"knows already, and the agent does not send a link twice. So it sends fewer links a page than " +
+					"the runs with a line, which show the beginning of a large crawl."},
 		},
 		Data:   scalingData(rs, ws),
 		Figure: scalingFigure(ps, ws),
@@ -106,19 +109,18 @@ func (x *Scaling) result(t *Trial, rs []ScalingRun, ws []WholeCrawl) *Result {
 }
 
 func (x *Scaling) setUp(t *Trial) string {
-	return fmt.Sprintf("A made-up web (`testweb --generate`, seed %d and up, %s hosts, %d pages on average), the "+
-		"same for every number of agents and larger than any run comes through. "+
-		"Each agent is a process with a server of that web of its own, behind a line of %s/s of its own, so that "+
-		"every agent has the same bandwidth and one machine is enough. That is %.1f MB/s; in the paper on "+
-		"FC2L-UDCbot, a crawler with a coordinator, an agent has 40 MB/s: what is measured here is whether "+
-		"agents keep each other waiting, not whether they fill such a line. No delays, scope any, one "+
-		"seed, gzip, memory %s. "+
-		"They reach each other on loopback without keys. A run is measured for %s, %s after the last agent has "+
-		"fetched its first page; %d runs of each, by turns. "+
-		"What the exchange costs is told twice: of these runs, and of crawls to the end of a web of %s hosts. A "+
-		"violation of politeness, a page fetched twice or missed, or a host visited by two agents ends the "+
-		"experiment. All share one machine's processors: as long as those are not busy, what is "+
-		"measured is the agents'.",
+	return fmt.Sprintf("The web is generated (`testweb --generate`, seed %d and up, %s hosts, %d pages on average). "+
+		"It is the same for every number of agents, and larger than any run can fetch.\n\nEach agent is a process "+
+		"and has a web server of its own, behind a line of %s/s of its own. So every agent has the same bandwidth, "+
+		"and one machine is enough. This is %.1f MB/s. In the paper on FC2L-UDCbot, a crawler with a coordinator, an "+
+		"agent has 40 MB/s. So this experiment shows whether agents keep each other waiting. It does not show "+
+		"whether they fill such a line.\n\n- The crawls have no delays, scope any, one seed, gzip, and memory %s. "+
+		"The agents reach each other on loopback without keys.\n- A measurement takes %s. It begins %s after the "+
+		"last agent has fetched its first page. There are %d runs for each number of agents, which take turns.\n- "+
+		"The cost of the exchange is measured twice: in these runs, and in crawls to the end of a web of %s "+
+		"hosts.\n- The experiment fails at a violation of politeness, at a page that is missed or fetched twice, and "+
+		"at a host that two agents visit.\n\nAll agents share one machine's processors. While these are not busy, "+
+		"the agents alone determine the results.",
 		t.Seed, humanize.Comma(int64(scalingHosts*slices.Max(x.Agents))), scalingPages,
 		humanize.Bytes(uint64(x.Bandwidth)), float64(x.Bandwidth)/1e6, scalingMemory, x.Measured.Round(time.Second),
 		x.Warm.Round(time.Second), x.Runs, humanize.Comma(x.Hosts))
@@ -166,8 +168,8 @@ func (x *Scaling) lineVerdict(ps []ScalingPoint) string {
 	for _, p := range ps {
 		if p.Agents == scalingAt || p.Agents == x.Agents[len(x.Agents)-1] {
 			page := p.Line * float64(x.Bandwidth) / p.PagesPerS
-			return fmt.Sprintf("with %d agents %.2f links and %.0f bytes a page, which are %.1f %% of a page's %s "+
-				"bytes on the line. They do not go over that line, but over loopback.",
+			return fmt.Sprintf("with %d agents %.2f links and %.0f bytes a page, which is %.1f %% of the %s bytes "+
+				"that a page takes on the line. The agents exchange these bytes over loopback, not over the line.",
 				p.Agents, p.Overhead, p.Exchanged, percent*p.Exchanged/page, humanize.Comma(int64(page)))
 		}
 	}

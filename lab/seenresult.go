@@ -33,10 +33,10 @@ const runBytes = "run_bytes"
 // result returns the text, tables and figures of the experiment.
 func (x *Seen) result(t *Trial, rs []*storeResult) *Result {
 	r := &Result{
-		Name: x.name(), Title: "Which of these links are new?",
-		Question: "What does it cost to find out which links are new, in time, in bytes read and written, in memory " +
-			"and on disk, as the number of known URLs grows: with ours, with what one would use else, and with what " +
-			"the papers describe?",
+		Name: x.name(), Title: "Stores of known URLs",
+		Question: "What does it cost to find out which links are new, as the number of known URLs grows? The " +
+			"experiment compares our store with common libraries and with the stores that papers describe, by time, " +
+			"bytes read and written, memory and disk space.",
 		SetUp:   x.setUp(t, rs),
 		Data:    seenData(rs),
 		Figures: seenFigures(rs),
@@ -61,39 +61,43 @@ func (x *Seen) result(t *Trial, rs []*storeResult) *Result {
 // setUp returns text that says what was measured.
 func (x *Seen) setUp(t *Trial, rs []*storeResult) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "A stream of links made up from seed %d: keys of 128 bits (host, URL) with a real link's "+
-		"encoding of some 155 octets behind each, in batches of %s. ", t.Seed, humanize.Comma(batchItems))
-	b.WriteString("Hosts are of all sizes by a power law. *Uniform*: the known links are drawn evenly from all URLs. " +
-		"*Zipf*: as real links lie, so that a cache of 50,000 URLs answers eight in ten, as Broder, Najork and " +
-		"Wiener measured (WWW 2003). " +
-		"The stream knows which of its links are new, and every answer of every store was held against it.\n\n")
-	fmt.Fprintf(&b, "Each store is a process of its own, alone, with the same stream in it; the time includes the "+
-		"stream, whose own speed is that of *no store*. A store is filled with new URLs to each number of keys; then "+
-		"it is measured with one link in ten new, for as many links as it has keys, at most %s or three tenths of "+
-		"its keys, or for %v if that is over first; the measurement ends when everything that was asked is answered. ",
+	fmt.Fprintf(&b, "Seed %d determines a stream of links. Each has a key of 128 bits (host, URL) and an encoding of "+
+		"about 155 bytes, as real links have. The stream gives them out in batches of %s. ", t.Seed,
+		humanize.Comma(batchItems))
+	b.WriteString("The sizes of hosts follow a power law. The stream has two shapes:\n\n- *Uniform*: the known links " +
+		"are drawn evenly from all URLs.\n- *Zipf*: known links repeat as on the real web. A cache of 50,000 URLs " +
+		"answers eight checks of ten, as Broder, Najork and Wiener measured (WWW 2003).\n\nThe stream knows which of " +
+		"its links are new. The experiment compares every answer of every store with it.\n\n")
+	fmt.Fprintf(&b, "Each store runs alone, in a process of its own that also generates the stream. The time "+
+		"includes the stream; *no store* shows its speed. New URLs fill a store to each number of keys. Then a "+
+		"measurement follows, in which one link of ten is new. It covers as many links as the store has keys, but at "+
+		"most %s or three tenths of its keys, and takes at most %v. It ends when the store has answered every "+
+		"check.\n\n",
 		humanize.Comma(windowChecks), x.Each/windowParts)
-	fmt.Fprintf(&b, "Every store gets %v for a shape up to %s known keys, and is measured there. Rivals end there. ",
+	fmt.Fprintf(&b, "Every store has %v for a shape to reach %s known keys, and is measured there. The other stores "+
+		"end there. ",
 		x.Each, humanize.Comma(x.Common))
 	if x.Keys > x.Common {
-		fmt.Fprintf(&b, "Ours go on to %s keys and have %v in all. ", humanize.Comma(x.Keys),
+		fmt.Fprintf(&b, "Ours continues to %s keys and has %v in all. ", humanize.Comma(x.Keys),
 			x.Each*time.Duration(max(1, x.Keys/x.Common)))
 	}
-	fmt.Fprintf(&b, "A store has %s of memory where it can be told, the run time of Go included; one that takes more "+
-		"than %s is stopped. ", humanize.Bytes(uint64(x.Memory)), humanize.Bytes(uint64(x.Most)))
-	b.WriteString("Read and written is what the process asked of the system (rchar and wchar of /proc/self/io); a " +
-		"mapped file's reads are not in it, which concerns bbolt. The CSV also has what reached the disk. " +
-		"RAM is the greatest anonymous resident memory, without what the process had before the store was opened. ")
+	fmt.Fprintf(&b, "If a store's memory can be bounded, the bound is %s, the Go runtime included. The experiment "+
+		"stops a store that takes more than %s.\n\n", humanize.Bytes(uint64(x.Memory)), humanize.Bytes(uint64(x.Most)))
+	b.WriteString("*Read* and *written* count the bytes of the process's system calls (rchar and wchar of " +
+		"/proc/self/io). Reads of a mapped file are not counted; bbolt maps its file. The CSV also has the bytes " +
+		"that reached the disk. *RAM* is the maximum of the anonymous resident memory, minus the process's memory " +
+		"before it opened the store.\n\n")
 	if x.PageCache > 0 {
-		fmt.Fprintf(&b, "The page cache is bounded: each store that keeps keys on disk runs in a control group of "+
-			"its own with a limit of %s for its memory and the page cache of its files together, %s for the memory "+
-			"that it is told and %s beside it. The map, the Bloom filter and no store keep nothing on disk and "+
+		fmt.Fprintf(&b, "The page cache is bounded. Each store that keeps keys on disk runs in a control group of "+
+			"its own. Its memory and the page cache of its files together have a limit of %s: %s for the store's "+
+			"memory, and %s for the page cache. The map, the Bloom filter and *no store* keep nothing on disk and "+
 			"have no limit.\n\n",
 			humanize.Bytes(uint64(x.Memory+x.PageCache)), humanize.Bytes(uint64(x.Memory)),
 			humanize.Bytes(uint64(x.PageCache)))
 	} else {
-		b.WriteString("The page cache is not bounded and holds most files whole: a random access costs a system call " +
-			"here and no access of a disk, to the benefit of Mercator-like, Pebble and bbolt. " +
-			"`--page-cache` bounds it.\n\n")
+		b.WriteString("The page cache is not bounded and holds most files whole. So a random access costs a system " +
+			"call here, but no access to a disk. This favours Mercator-like, Pebble and bbolt. `--page-cache` bounds " +
+			"the page cache.\n\n")
 	}
 	var told []string
 	for _, s := range rs {
@@ -131,7 +135,7 @@ func (x *Seen) against(rs []*storeResult) *Section {
 			row("checks/s", count(p.PerS()), "at least "+count(want.perS), p.PerS() >= want.perS)
 			row("RAM", humanize.Bytes(uint64(p.RAM)), "at most "+humanize.Bytes(uint64(want.ram)), p.RAM <= want.ram)
 			if i == len(s.Points)-1 && s.Usage.Peak > 0 {
-				row("RAM of the whole process, with program, stream and judge", humanize.Bytes(uint64(s.Usage.Peak)),
+				row("RAM of the whole process, with program, stream and check", humanize.Bytes(uint64(s.Usage.Peak)),
 					"at most "+humanize.Bytes(uint64(want.ram)), s.Usage.Peak <= want.ram)
 			}
 			bytes, ok := p.Told[runBytes]
@@ -139,10 +143,10 @@ func (x *Seen) against(rs []*storeResult) *Section {
 				bytes = p.Disk
 			}
 			disk := float64(bytes) / float64(p.Known)
-			row("octets a key on disk, in runs", count(disk), "at most "+count(want.diskKey), disk <= want.diskKey)
+			row("bytes a key on disk, in runs", count(disk), "at most "+count(want.diskKey), disk <= want.diskKey)
 			if n, ok := p.Told[indexBytes]; ok {
 				ram := float64(n) / float64(p.Known)
-				row("octets a key of filter and index", count(ram), "at most "+count(want.ramKey), ram <= want.ramKey)
+				row("bytes a key for filter and index", count(ram), "at most "+count(want.ramKey), ram <= want.ramKey)
 			}
 			row("99.9th percentile of Add", p.Block.P999.String(), "at most "+want.block.String(),
 				p.Block.P999 <= want.block)
@@ -199,12 +203,14 @@ func (x *Seen) growth(rs []*storeResult, shape string) []Section {
 	}
 	return []Section{
 		{Heading: "Checks a second by known keys, " + shape, Table: speed, Shown: true,
-			Text: "Empty: it was stopped before, or only ours go on to so many keys; see below."},
-		{Heading: "Processor time a check, " + shape, Table: cpu, Text: "In µs, of all threads of the process, the " +
-			"stream included. It says more than the rate does where other things ran on the machine. Empty as well: " +
-			"less than " + cpuTold.String() + " in all, of which the system tells hundredths of a second only."},
-		{Heading: "Octets read a check, " + shape, Table: read},
-		{Heading: "Octets written a check, " + shape, Table: written},
+			Text: "A cell is empty if the store was stopped before, or if only ours continues to so many keys; see " +
+				"below."},
+		{Heading: "Processor time a check, " + shape, Table: cpu, Text: "The time of all threads of the process in " +
+			"µs, the stream included. If other programs ran on the machine, this time is more reliable than the " +
+			"rate. A cell is also empty if all checks together took less than " + cpuTold.String() +
+			" because the system measures processor time in hundredths of a second."},
+		{Heading: "Bytes read a check, " + shape, Table: read},
+		{Heading: "Bytes written a check, " + shape, Table: written},
 	}
 }
 
@@ -239,8 +245,8 @@ func (x *Seen) common(rs []*storeResult, shape string) Section {
 			float64(p.RAM)/1e6, float64(p.Disk)/float64(p.Known), p.Block.P999, wrong, "")
 	}
 	return Section{Heading: fmt.Sprintf("All at %s known keys, %s", short10(x.Common), shape), Table: t, Shown: true,
-		Text: fmt.Sprintf("Each store had the same time to come here, %v. *From disk* is what the system had to read "+
-			"from the disk, as it was not in the page cache.", x.Each)}
+		Text: fmt.Sprintf("Each store had the same time to reach this number of keys, %v. *From disk* counts the "+
+			"bytes that the system read from the disk because they were not in the page cache.", x.Each)}
 }
 
 // short10 formats a number as 20 M.
@@ -290,11 +296,12 @@ func (x *Seen) last(rs []*storeResult, shape string) Section {
 			float64(p.Mapped)/1e6, float64(p.Disk)/float64(p.Known),
 			p.Block.P50, p.Block.P99, p.Block.P999, p.Block.Max, after, longest, p.Twice, falseKnown, why)
 	}
-	return Section{Heading: "At the most keys that each reached, " + shape, Table: t, Shown: true,
-		Text: fmt.Sprintf("*Add* is the time for which a batch of %s links blocks its caller; *new after* how long "+
-			"after that it took until a new link was told of, of one in %d. *Filled in*: the time for all new keys "+
-			"before the measurements. *Disk* is all files, those too that only hold links for their answer, of which "+
-			"some may not be deleted yet.", humanize.Comma(batchItems), latencySample)}
+	return Section{Heading: "At the largest number of keys of each store, " + shape, Table: t, Shown: true,
+		Text: fmt.Sprintf("- *Add*: the time for which a batch of %s links blocks its caller.\n- *New after*: the "+
+			"time from then until the store reports a new link, measured for one link in %d.\n- *Filled in*: the "+
+			"time to add all new keys before the measurements.\n- *Disk*: the size of all files. This includes files "+
+			"of links that wait for their answer, and files that are not deleted yet.", humanize.Comma(batchItems),
+			latencySample)}
 }
 
 // seenData returns the CSV.
@@ -349,10 +356,10 @@ func seenFigures(rs []*storeResult) map[string]any {
 
 // figure draws checks per second and bytes per check over the known keys.
 func (x *Seen) figure(rs []*storeResult) *Figure {
-	f := &Figure{Alt: "Checks a second, and octets read and written a check, of each store by the number of known keys"}
+	f := &Figure{Alt: "Checks a second, and bytes read and written a check, of each store by the number of known keys"}
 	for _, shape := range x.Shapes {
 		speed := Panel{Title: "Checks a second, " + shape, X: "known keys", Y: "checks/s", Log: true}
-		bytes := Panel{Title: "Octets read and written a check, " + shape, X: "known keys", Y: "octets/check",
+		bytes := Panel{Title: "Bytes read and written a check, " + shape, X: "known keys", Y: "bytes/check",
 			Log: true}
 		for _, s := range rs {
 			if s.Shape != shape || len(s.Points) == 0 {

@@ -57,8 +57,8 @@ func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 	r := &Result{
 		Name:  "throughput",
 		Title: "Pages a second of one agent",
-		Question: "How many pages a second does one agent archive, beside the least work that still counts as " +
-			"crawling (`bare`), on the same cores, from the same web?",
+		Question: "How many pages a second does one agent archive, compared with a minimal fetch-decode-scan-archive " +
+			"loop (our yardstick, `bare`) on the same cores and from the same web?",
 		SetUp:   x.setUp(t),
 		Data:    runsTable(ms),
 		Figures: map[string]any{},
@@ -66,20 +66,22 @@ func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 	}
 	rates, compared := x.rates(ks, ms, r.Figures)
 	if len(compared.Rows) > 0 {
-		r.Sections = append(r.Sections, Section{Heading: "Beside the yardstick", Table: compared, Shown: true,
-			Text: fmt.Sprintf("Pages/s of the agent by those of bare in the same round, the median of %d. *Whole* "+
-				"counts the time from the start of the process to its end, *fetching* that from the first page's "+
-				"request to the last fetch's end; what is quoted is the lesser. *By CPU* is what the ratio would be "+
-				"if nobody ever waited for anything but the cores: processor time a page of bare and its web by that "+
-				"of the agent and its web. Floor %.2f, aim %.2f.", x.Runs, floorRatio, aimRatio)})
+		r.Sections = append(r.Sections, Section{Heading: "Compared with the yardstick", Table: compared, Shown: true,
+			Text: fmt.Sprintf("Pages/s of the agent, divided by the pages/s of bare in the same round; the median of "+
+				"%d rounds.\n\n- *Whole* counts the time from the start of the process to its end.\n- *Fetching* "+
+				"counts the time from the first page's request to the end of the last fetch. We quote the smaller "+
+				"ratio of the two.\n- *By CPU* is the ratio if no process ever waited for anything but the cores: "+
+				"the processor time a page of bare and its web, divided by the processor time a page of the agent "+
+				"and its web.\n\nThe floor is %.2f, and the aim is %.2f.", x.Runs, floorRatio, aimRatio)})
 	}
-	r.Sections = append(r.Sections, Section{Heading: "All runs in sum", Table: rates, Shown: true,
-		Text: "Medians; the spread is that of greatest and least by the median. CPU is user and system time of the " +
-			"process by its pages. *To gzip, kept* are pages/s by those of the same program with gzip bodies over " +
-			"kept connections, in the same round: the yardstick can do neither TLS nor a connection for each fetch."})
+	r.Sections = append(r.Sections, Section{Heading: "All runs", Table: rates, Shown: true,
+		Text: "The values are medians. *Spread* is the greatest minus the least, divided by the median. *CPU* is the " +
+			"user and system time of the process, divided by its pages. *To gzip, kept* is the pages/s, divided by " +
+			"the pages/s of the same program with gzip bodies over kept connections in the same round. It is given " +
+			"because the yardstick supports neither TLS nor a connection for each fetch."})
 	r.Sections = append(r.Sections, Section{Heading: "What the web saw", Table: seenTable(ks, x.Agents, ms),
-		Text: "In sum over the runs. No run with a violation, a page fetched twice or one missed is measured: the " +
-			"program ends with an error. *Missed* is known of crawls that went to their end only."})
+		Text: "The sums over the runs. If a run has a violation, or a page that was missed or fetched twice, the " +
+			"program ends with an error. *Missed* is known only for crawls that fetched their whole web."})
 	r.Sections = append(r.Sections, x.profiles(ks, ms)...)
 	r.Figure = x.figure(ks, ms)
 	return r
@@ -88,8 +90,8 @@ func (x *Throughput) result(t *Trial, ks []kind, ms []measurement) *Result {
 // profiles returns the profiles of the agents as trees. If there are several agents, it also
 // returns their comparison.
 func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
-	intro := "Runs with a profiler, which do not count above. First level: the package of ours whose function is " +
-		"innermost on the stack. Second level: the kind of work. Third level: the function.\n\n"
+	intro := "These runs had a profiler and are not in the tables above. The first level is our package whose " +
+		"function is innermost on the stack. The second level is the kind of work, the third the function.\n\n"
 	for _, k := range ks {
 		var ps []Profiled
 		for _, m := range ms {
@@ -99,8 +101,8 @@ func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
 		}
 		if len(ps) > 1 {
 			out = append(out, Section{Heading: "What changed: " + k.name, Table: Compare(ps, compareLeast),
-				Text: "Processor time per page, by package and kind of work, where it is more than a hundredth " +
-					"for one of the programs."})
+				Text: "Processor time per page, by package and kind of work. A line is shown if it is more than a " +
+					"hundredth of the time of one of the programs."})
 		}
 		for i, p := range ps {
 			heading := "Where the time goes: " + k.name
@@ -120,15 +122,16 @@ func (x *Throughput) profiles(ks []kind, ms []measurement) (out []Section) {
 }
 
 func (x *Throughput) setUp(t *Trial) string {
-	how := "The agent crawls the whole web where bare is measured, too, else for " + (2 * x.Duration).String() + "."
+	how := "In kinds of web that bare can crawl, the agent crawls the whole web. In the others it crawls for " +
+		(2 * x.Duration).String() + "."
 	if t.Quick {
-		how = "The agent crawls for " + x.Duration.String() + " at most."
+		how = "The agent crawls for at most " + x.Duration.String() + "."
 	}
-	return fmt.Sprintf("A generated web (seed %d) of %s hosts with %g pages each on average, 22.3 KB and 50 links a "+
-		"page, robots.txt obeyed; web, agent and bare are processes of their own on the same cores, and every run "+
-		"has a web of its own. "+
-		"The agent: `crawl --delay 0 --scope any`, 64 workers, everything else as by default. Bare: %d kept "+
-		"connections for %s, on %s URLs drawn from all hosts. %s In turns, %d rounds.",
+	return fmt.Sprintf("The web is generated (seed %d) and has %s hosts with %g pages each on average. A page has "+
+		"22.3 KB and 50 links. Web, agent and bare are processes of their own on the same cores, and every run has a "+
+		"web of its own.\n\n- The agent is `crawl --delay 0 --scope any` with 64 workers and defaults for all other "+
+		"settings. It obeys robots.txt.\n- Bare has %d kept connections for %s, and a list of %s URLs drawn from all "+
+		"hosts.\n\n%s The programs take turns, %d rounds each.",
 		t.Seed, humanize.Comma(x.Hosts), x.PagesMean, bareConns, x.Duration, humanize.Comma(bareURLs), how, x.Runs)
 }
 
@@ -295,7 +298,7 @@ func runsTable(ms []measurement) Table {
 // figure draws rates, ratios and processor time.
 func (x *Throughput) figure(ks []kind, ms []measurement) *Figure {
 	rate := Panel{Title: "Pages a second, whole process (median, least to greatest)", Y: "pages/s"}
-	ratio := Panel{Title: "Beside the yardstick", Y: "agent / bare", Digits: 2, First: 1,
+	ratio := Panel{Title: "Compared with the yardstick", Y: "agent / bare", Digits: 2, First: 1,
 		Levels: []Level{{fmt.Sprintf("floor %.2f", floorRatio), floorRatio},
 			{fmt.Sprintf("aim %.2f", aimRatio), aimRatio}}}
 	cost := Panel{Title: "Processor time of the program itself", Y: "µs a page"}

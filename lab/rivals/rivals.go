@@ -62,29 +62,32 @@ type Kind struct {
 
 // Kinds lists all kinds, ours first.
 var Kinds = []Kind{
-	{Name: "drum", Title: "drum", How: "package drum: a cache, a table and a filter in RAM answer what they can; the " +
-		"rest is held for a pass that reads sorted runs, behind the intake. As in a crawl, what is held is synced " +
-		"once a second.", Open: openDrum, Bounded: true, Exact: true, Ours: true},
+	{Name: "drum", Title: "drum", How: "our package drum. A cache, a table and a filter in RAM answer most checks. " +
+		"The other links wait on disk for a pass that reads sorted runs, beside the intake. As in a crawl, the " +
+		"waiting links are synced once a second.", Open: openDrum, Bounded: true, Exact: true, Ours: true},
 	{Name: "map", Title: "Go map", How: "`map[weburl.Key]struct{}`.", Open: openMap, Exact: true},
-	{Name: "pebble", Title: "Pebble", How: "cockroachdb/pebble v2: an LSM tree without a log; 10-bit Bloom filters " +
-		"on all levels, half the memory as block cache, a quarter for memtables, look-ups of a batch in key order, " +
-		"new keys written as one batch.", Open: openPebble, Bounded: true, Exact: true},
-	{Name: "bbolt", Title: "bbolt", How: "etcd-io/bbolt: a copy-on-write B+ tree in a mapped file, without fsync; a " +
-		"transaction for each 65,536 links, in key order.", Open: openBolt, Bounded: true, Exact: true},
-	{Name: "mercator", Title: "Mercator-like", How: "as Mercator (Heydon and Najork, 1999) first did: a cache of the " +
-		"keys used last in nearly all of the memory, and behind it a hash file with a page read for each key that " +
-		"the cache does not know and a page written for each new one; the file doubles when it is four fifths full.",
+	{Name: "pebble", Title: "Pebble", How: "cockroachdb/pebble v2, an LSM tree, without its log. All levels have " +
+		"10-bit Bloom filters. Half of the memory is the block cache, a quarter is for memtables. A batch is looked " +
+		"up in key order, and its new keys are written as one batch.", Open: openPebble, Bounded: true, Exact: true},
+	{Name: "bbolt", Title: "bbolt", How: "etcd-io/bbolt, a copy-on-write B+ tree in a mapped file, without fsync. " +
+		"Each transaction has 65,536 links, in key order.", Open: openBolt, Bounded: true, Exact: true},
+	{Name: "mercator", Title: "Mercator-like", How: "the first store of Mercator (Heydon and Najork, 1999). A cache " +
+		"of the recently used keys takes nearly all of the memory. A hash file has all keys: the store reads a page " +
+		"for each key that is not in the cache, and writes a page for each new key. The file doubles when it is four " +
+		"fifths full.",
 		Open: openMercator, Bounded: true, Exact: true},
-	{Name: "polybot", Title: "Polybot-like", How: "as Polybot (Shkapenyuk and Suel, 2002): a tree in RAM takes links " +
-		"in, and when it is full is merged with the whole sorted, prefix-compressed file by another thread, while a " +
-		"second tree takes links in.", Open: openPolybot, Bounded: true, Exact: true},
-	{Name: "drum-paper", Title: "DRUM as in the paper", How: "as IRLbot (Lee, Leonard, Wang and Loguinov, 2008): " +
-		"64-bit keys in 16 arrays that spill to 16 bucket files, links to 16 more; when a bucket file is full, all " +
-		"are sorted and compared with the whole of Z, which is written anew.", Open: openDrumPaper, Bounded: true,
+	{Name: "polybot", Title: "Polybot-like", How: "the store of Polybot (Shkapenyuk and Suel, 2002). A tree in RAM " +
+		"collects links. When it is full, another thread merges it with the whole sorted, prefix-compressed file. " +
+		"Meanwhile a second tree collects links.", Open: openPolybot, Bounded: true, Exact: true},
+	{Name: "drum-paper", Title: "DRUM as in the paper", How: "the store of IRLbot (Lee, Leonard, Wang and Loguinov, " +
+		"2008). 64-bit keys fill 16 arrays that spill to 16 bucket files; links spill to 16 more files. When a " +
+		"bucket file is full, the store sorts all buckets, compares them with the whole file of known keys, and " +
+		"rewrites that file.", Open: openDrumPaper, Bounded: true,
 		Exact: true},
-	{Name: "bloom", Title: "Bloom filter", How: "as the Internet Archive's crawler: 10 bits a key in RAM, seven " +
-		"looked at. It takes one new URL in a hundred for known, once it is full.", Open: openBloom},
-	{Name: "nothing", Title: "no store", How: "throws all away: what the stream itself takes.", Open: openNothing},
+	{Name: "bloom", Title: "Bloom filter", How: "the method of the Internet Archive's crawler: 10 bits a key in RAM " +
+		"and seven hash functions. When it is full, it takes one new URL in a hundred for known.", Open: openBloom},
+	{Name: "nothing", Title: "no store", How: "discards every link. It shows the cost of the stream.",
+		Open: openNothing},
 }
 
 // Find returns the Kind with a name.
