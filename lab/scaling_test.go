@@ -39,7 +39,7 @@ func TestScalingPoints(t *testing.T) {
 		t.Errorf("costs %+v, want %+v", got, want)
 	}
 	x.Bandwidth = 1_000_000
-	verdict := "7 agents 3.00 links and 600 bytes a page, which are 6.0 % of a page's 10,000 bytes"
+	verdict := "7 agents 3.00 links and 600 bytes a page, which is 6.0 % of the 10,000 bytes that a page takes"
 	if v := x.lineVerdict(ps); !strings.Contains(v, verdict) {
 		t.Errorf("costs %q", v)
 	}
