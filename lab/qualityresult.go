@@ -194,8 +194,8 @@ func (q *qualityRun) result() *Result {
 				Text: "The values are means over all sets of seeds. The bound is the order of all reachable pages by " +
 					"indegree."},
 			{Heading: "Compared with breadth-first", Table: q.besideTable(), Shown: true, Text: "The mean indegree, " +
-				"divided by the mean indegree of plain breadth-first with the same seeds: the median over the sets of " +
-				"seeds, with the least and the greatest in parentheses."},
+				"divided by the mean indegree of plain breadth-first with the same seeds: the median over the sets " +
+				"of seeds, with the least and the greatest in parentheses."},
 			{Heading: "The best hundredth", Table: q.topTable(), Shown: true, Text: "The best hundredth are the " +
 				"reachable pages with the highest indegree. The table shows how many of them are among the first n " +
 				"pages, as means over all sets of seeds. Half of the web links to a few pages; these dominate the " +

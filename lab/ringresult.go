@@ -41,9 +41,10 @@ func (x *Ring) result(t *Trial, r *ringRun) *Result {
 					"hosts exist. The values are means over the sets of names. The last column is the greatest MAD " +
 					"of a single set."},
 			{Heading: "With ever more hosts, capacities 1, 2 and 4", Table: limitTable(r, "mixed")},
-			{Heading: "Deviation as hosts are met", Table: growthTable(r), Text: fmt.Sprintf("Mean absolute deviation "+
-				"with equal capacities, the mean over %d sets of names. With few hosts, chance alone causes a deviation "+
-				"of about √(2n/πh) for n agents and h hosts. No method avoids this.", min(x.Sets, growthSets))},
+			{Heading: "Deviation as hosts are met", Table: growthTable(r),
+				Text: fmt.Sprintf("Mean absolute deviation with equal capacities, the mean over %d sets of names. "+
+					"With few hosts, chance alone causes a deviation of about √(2n/πh) for n agents and h hosts. No "+
+					"method avoids this.", min(x.Sets, growthSets))},
 			{Heading: "Time and memory", Table: timeTable(r), Shown: true, Text: fmt.Sprintf("The fastest of %d "+
 				"rounds of %s look-ups of hosts in random order, and of %d joins and leaves. *Next*: the look-up of "+
 				"the owner and the heir.", lookupRounds, humanize.Comma(ringLookups), ringRounds)},
