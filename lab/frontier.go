@@ -163,10 +163,10 @@ func (x *Frontier) result(t *Trial, ps []QueuePoint, fair []*fairRun, usage Usag
 			humanize.Comma(x.Links), humanize.Comma(x.Hosts), t.Seed, pageLinks, queueWorkers, fairWorkers),
 		Sections: []Section{
 			{Heading: "Operations by the number of waiting links", Table: byLinks, Shown: true, Text: verdict},
-			{Heading: "Share of the politeness ceiling", Table: fairness, Shown: true, Text: fmt.Sprintf("*Worst "+
-				"window*: the smallest share in any %v. *Others*: the fetches of the hosts of the first line, divided by "+
-				"their fetches in the first line in the same time. If the workers are the limit, these hosts share "+
-				"them with the crowd.", fairWindow)},
+			{Heading: "Share of the politeness ceiling", Table: fairness, Shown: true,
+				Text: fmt.Sprintf("*Worst window*: the smallest share in any %v. *Others*: the fetches of the hosts "+
+					"of the first line, divided by their fetches in the first line in the same time. If the workers "+
+					"are the limit, these hosts share them with the crowd.", fairWindow)},
 		},
 		Data: data,
 		Figure: &Figure{Alt: "Operations a second and memory by the number of waiting links, and the share of the " +
