@@ -307,7 +307,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.dispatch(ctx, work, abandon)
 	close(c.ended)
 
-	// Stop the workers first, so that nobody writes to the archive any more. The channel has space
+	// Stop the workers first, so that no goroutine writes to the archive any more. The channel has space
 	// for their results, so no worker blocks.
 	abandon()
 	close(c.tasks)

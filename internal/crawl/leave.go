@@ -10,7 +10,7 @@ import (
 
 // An agent that leaves for good gives away all its hosts, not only those that are due. It sends
 // their links to the owners in the view, which no longer contains this agent. It also sends the
-// finished URLs of every host that it has contacted, because nobody can ask for them later. It does
+// finished URLs of every host that it has contacted, because no agent can ask for them later. It does
 // not send what other agents have told it, because those agents still know it.
 
 // Left is the stop reason of an agent that has handed its hosts to other agents.

@@ -75,7 +75,7 @@ func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path
 // isForeign reports whether a key is the foreignKey of u.
 func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
 
-// notOurs reports whether u belongs to another agent or to nobody yet. Safe for
+// notOurs reports whether u belongs to another agent, or has no known owner yet. Safe for
 // concurrent use.
 func (c *Crawler) notOurs(u weburl.URL) bool {
 	if c.Partition == nil {

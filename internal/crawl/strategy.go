@@ -46,7 +46,7 @@ type Page struct {
 	// page.
 	Memo any
 
-	// What follows is set for Pages only.
+	// The fields below are set for Pages only.
 
 	Began time.Time // start of the request
 	// Duplicate reports that the archive already has the same content and refers to it.

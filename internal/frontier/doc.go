@@ -13,7 +13,7 @@
 // Links get their request numbers in the order of Push. The crawl is therefore breadth-first, overall and within each
 // host, as far as politeness and, without a delay, Config.Burst allow.
 //
-// What always holds:
+// Invariants:
 //
 //   - One link at a time is in process for a host, with IPDelay for an address, with SiteDelay for a site.
 //   - At least the quiet time passes between the end of a response and the next request.

@@ -143,7 +143,7 @@ type Frontier struct {
 
 	pace    pace
 	active  int  // number of hosts to keep ready; negative: all
-	readAll bool // read all pools, whatever Config.Active says; see ReadAll
+	readAll bool // read all pools, even if Config.Active hosts are ready; see ReadAll
 
 	// Links that are in no queue yet.
 	pools      []*pool     // the pools that are not empty, highest level first

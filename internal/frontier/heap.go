@@ -52,7 +52,7 @@ func (h *heap[T]) push(x T) {
 		return
 	}
 	if n-1 == h.head || h.run[n-2].key <= it.key {
-		// One member far behind the others, such as a host that must wait for a day, must not stay at the end of the
+		// A member far behind the others, such as a host that must wait for a day, must not stay at the end of the
 		// run.
 		last := h.run[n-1]
 		h.leaveRun(n - 1)

@@ -55,7 +55,7 @@ func (f *Frontier) writeFrames(p *pool, n int) error {
 		return err
 	}
 	if _, err := s.file.Write(f.out); err != nil {
-		// Nobody knows how much was written: write no more to this file.
+		// It is unknown how much was written: write no more to this file.
 		p.broken = true
 		if s.size == 0 {
 			p.files = p.files[:len(p.files)-1]

@@ -15,7 +15,7 @@ const (
 	// fewer references stay in RAM.
 	spillBlockBytes = 64 << 10
 
-	// What memory accounting counts for each struct, in bytes. For a host: itself with its first queue and block, its
+	// The bytes that memory accounting counts for each struct. For a host: itself with its first queue and block, its
 	// name, and its places in the dictionary and a heap.
 	hostOverhead   = 112 + 24 + 22 + 16
 	aloneOverhead  = 12 // per table

@@ -2,8 +2,8 @@ package frontier
 
 import "strings"
 
-// ReadAll makes Next read the pools to their end, whatever Config.Active says. It is for a caller that gives all hosts
-// away and takes the links from the queues as they arrive.
+// ReadAll makes Next read the pools to their end, even if Config.Active hosts are ready. It is for a caller that hands
+// all hosts over and takes the links from the queues as they arrive.
 func (f *Frontier) ReadAll() { f.active = -1; f.readAll = true }
 
 // ReadSome ends a ReadAll. Links that were read stay in their queues.

@@ -12,7 +12,6 @@ import "github.com/orbweaver/orbweaver/internal/web/weburl"
 //
 // The links of a site keep their order. Only neighbours of the same level and depth change places, so that the crawl is
 // as breadth-first as before. The same ls give the same order.
-// is as breadth-first as before. The same ls give the same order.
 func Scramble(ls []weburl.Link) (order []int) {
 	for from := 0; from < len(ls); {
 		to, several := from+1, false

@@ -189,7 +189,7 @@ func (f *Frontier) writeRuns() error {
 		return err
 	}
 	if _, err := s.file.Write(f.out); err != nil {
-		// Nobody knows how much was written: write no more to this file.
+		// It is unknown how much was written: write no more to this file.
 		f.current = nil
 		if s.live == 0 {
 			f.deleteSegment(s)

@@ -234,7 +234,7 @@ func (f *Frontier) Hush(now time.Time) {
 }
 
 // Touched starts the quiet time of host now, at least delay. Call it when a crawl that has just ended may have fetched
-// the host. It also starts the quiet times of all addresses and sites, because nobody knows which of them the host
+// the host. It also starts the quiet times of all addresses and sites, because it is unknown which of them the host
 // used.
 func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	f.tick(now)

@@ -15,7 +15,7 @@ import (
 // arrive.
 const admissionTime = 5 * time.Second
 
-// admitting says whether agents may join.
+// admitting is a state: may agents join?
 type admitting uint8
 
 const (

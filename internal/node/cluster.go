@@ -585,7 +585,7 @@ func (c *membership) leave() error {
 	var err error
 	if m := c.member.Load(); m != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
-		if !c.ended.Load() { // otherwise nobody needs them
+		if !c.ended.Load() { // otherwise no agent needs them
 			c.a.leases.quit(ctx)
 		}
 		m.Leave(ctx) // agents that do not hear it detect it

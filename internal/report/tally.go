@@ -285,7 +285,7 @@ func (t *Tally) TakeBack(host, tag string, seed bool) {
 	t.seeds.findOrAdd(tag).urls--
 }
 
-// Finished returns the number of URLs that are done, whatever the result.
+// Finished returns the number of URLs that are done, with any result.
 func (t *Tally) Finished() int64 { return t.n.finished }
 
 // Bytes returns the number of received bytes, including robots.txt.

@@ -35,7 +35,7 @@ var gapBounds = func() (b []int64) {
 // gapCounts counts the gaps of all groups of one kind.
 type gapCounts struct {
 	classes [19]atomic.Int64
-	// promised counts the gaps with a promised delay, short those of them that were shorter. least is the smallest
+	// promised counts the gaps with a promised delay, short the shorter ones of them. least is the smallest
 	// gap/promise of all, in millionths plus one; 0: there is none yet.
 	promised atomic.Int64
 	short    atomic.Int64

@@ -253,7 +253,7 @@ func framings() []Hostility {
 		{Path: "/status-icy", What: "ICY 200 OK", run: says("ICY 200 OK\r\nContent-Type: text/html\r\n\r\n" + body)},
 		{Path: "/status-bare", What: "a status line without a reason",
 			run: says("HTTP/1.1 200\r\nContent-Type: text/html\r\n\r\n" + body)},
-		{Path: "/status-101", What: "an upgrade that nobody asked for", run: says("HTTP/1.1 101 Switching " +
+		{Path: "/status-101", What: "an upgrade that was not requested", run: says("HTTP/1.1 101 Switching " +
 			"Protocols\r\nUpgrade: h2c\r\nConnection: Upgrade\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")},
 		{Path: "/status-204", What: "204 with a body",
 			run: says("HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\nhello")},
@@ -275,13 +275,13 @@ func framings() []Hostility {
 		{Path: "/header-colon", What: "a header line without a colon",
 			run: says("HTTP/1.1 200 OK\r\nContent-Type text/html\r\n: empty\r\n\r\n" + body)},
 		{Path: "/header-cut", What: "a close within the header", run: says("HTTP/1.1 200 OK\r\nContent-Ty")},
-		{Path: "/encoding-unknown", What: "a content coding that nobody knows",
+		{Path: "/encoding-unknown", What: "an unknown content coding",
 			run: says(head200 + "Content-Encoding: rot13\r\n\r\n" + body)},
 		{Path: "/encoding-lie", What: "gzip that is none",
 			run: says(head200 + "Content-Encoding: gzip\r\n\r\n" + body)},
 		{Path: "/encoding-many", What: "a hundred content codings",
 			run: says(head200 + "Content-Encoding: gzip" + strings.Repeat(", gzip", 99) + "\r\n\r\n" + body)},
-		{Path: "/pipelined", What: "a second reply that nobody asked for", run: func(c *RawConn, _ *http.Request) bool {
+		{Path: "/pipelined", What: "a second, unrequested reply", run: func(c *RawConn, _ *http.Request) bool {
 			one := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: " + strconv.Itoa(len(body)) +
 				"\r\n\r\n" + body
 			c.WriteString(one + "HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\npoison")

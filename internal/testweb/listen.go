@@ -141,7 +141,7 @@ type conn struct {
 	// for the rest of a request. 0: it does not wait.
 	waiting atomic.Int64
 
-	// What the tracker found in the tables tab. Only the goroutine that serves the request uses these.
+	// The tracker's entries in the tables tab. Only the goroutine that serves the request uses these.
 	tab   *tables
 	addr  *addrState
 	state *hostState // of the Origin's host that was requested last

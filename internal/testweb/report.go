@@ -73,7 +73,7 @@ type GapReport struct {
 	Gaps int64 `json:"gaps"`
 	// Lengths counts the gaps by length, the shortest first.
 	Lengths []GapClass `json:"lengths,omitempty"`
-	// Promised counts the gaps for which a delay was promised, TooShort those of them that were shorter. Least is the
+	// Promised counts the gaps for which a delay was promised. TooShort counts the shorter ones of them. Least is the
 	// smallest gap divided by its promised delay; 1 means that it was kept exactly.
 	Promised int64    `json:"promised"`
 	TooShort int64    `json:"too_short"`
@@ -109,8 +109,8 @@ type OriginReport struct {
 	Fetched int64 `json:"fetched"`
 	Twice   int64 `json:"twice"`
 	// The fields below are set only with a Config.Truth. Reachable counts the pages that a crawl can reach. Missed
-	// counts those of them that were not fetched; MissedURLs has the first 1,000. Beyond counts the fetched pages that
-	// are not reachable.
+	// counts the reachable pages that were not fetched; MissedURLs has the first 1,000. Beyond counts the fetched pages
+	// that are not reachable.
 	Reachable  int64    `json:"reachable,omitempty"`
 	Missed     int64    `json:"missed"`
 	MissedURLs []string `json:"missed_urls,omitempty"`

@@ -10,14 +10,14 @@
 // pages a second. Each costs the tracker about 600 bytes, so there may be a million of them. net/http serves everything
 // else.
 //
-// What always holds:
+// Invariants:
 //   - No other machine can reach a Web, unless this machine routes its loopback addresses and Config.Routed is set.
 //   - A request lasts from the moment when its first byte is read until the last write of its response begins, or until
 //     the client has closed. So a client that keeps a delay is never blamed for the scheduling of the server.
 //   - Memory is bounded, whatever the number of requests and hosts.
 //   - The package shares no code with the crawler that it judges: it imports no robots, fetch or parse package.
 //
-// One Web is one server. The caller who makes it runs or closes it. All its methods are safe for concurrent use.
+// A Web is one server. The caller of New runs it or closes it. All its methods are safe for concurrent use.
 package testweb
 
 import (
@@ -361,7 +361,7 @@ func (w *Web) Run(ctx context.Context) error {
 // Start runs the Web in the background. stop ends it, waits, and returns the result of Run.
 func (w *Web) Start() (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1) // so that Run can end if nobody calls stop
+	done := make(chan error, 1) // so that Run can end even if stop is not called
 	go func() { done <- w.Run(ctx) }()
 	return sync.OnceValue(func() error {
 		cancel()

@@ -6,7 +6,7 @@
 // The package writes and reads WARC/1.1 (ISO 28500:2017). It indexes WARC files as pywb does (CDXJ). It also reads
 // files of other programs: WARC/0.17, 0.18 and 1.0, plain or gzip, with one or several records in a gzip member.
 //
-// What always holds:
+// Invariants:
 //   - A record is complete or absent. While a Writer writes a file, the file is called NAME.open. If a crash leaves
 //     an incomplete record at its end, Open removes that record and gives the file its final name. After a failed
 //     write a Writer refuses all further writes.

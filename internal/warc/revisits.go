@@ -67,7 +67,7 @@ func (g *generation) at(place uint32) []byte {
 	return e[:revisitHead+int(binary.LittleEndian.Uint16(e[revisitHead-2:]))]
 }
 
-// slotSeed is random, so that nobody can prepare pages whose digests fall into the same slots.
+// slotSeed is random, so that a site cannot prepare pages whose digests fall into the same slots.
 var slotSeed = maphash.MakeSeed()
 
 // slot returns the slot of digest d, whose hash is h, and its entry. If d is not there, e is nil and i is the slot that

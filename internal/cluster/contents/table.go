@@ -240,7 +240,7 @@ func (t *Table) Ask(ctx context.Context, qs []Question) ([]Answer, error) {
 	case <-t.over:
 		return nil, ErrClosed
 	case <-ctx.Done():
-		return nil, ctx.Err() // Run still answers, and nobody reads it
+		return nil, ctx.Err() // Run still answers, and the answer is dropped
 	}
 }
 

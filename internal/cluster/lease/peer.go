@@ -223,7 +223,7 @@ func (p *Peer) session(a Agent) *session {
 // Calls returns the calls to make now. Call it every Config.Every.
 func (p *Peer) Calls(now time.Time) []*Batch { return p.callsNow(now, false) }
 
-// Hurry returns those of the Calls that cannot wait, because a stalled agent or an unconfirmed
+// Hurry returns the Calls that cannot wait, because a stalled agent or an unconfirmed
 // lease waits for them. Call it after each Serve and Answered.
 func (p *Peer) Hurry(now time.Time) []*Batch { return p.callsNow(now, true) }
 

@@ -25,7 +25,7 @@ const (
 	protoGossip   = "orb-gossip1" // ALPN of gossip streams
 )
 
-// ErrKeys reports keys that are missing, damaged or those of another agent.
+// ErrKeys reports keys that are missing, damaged, or issued to another agent.
 var ErrKeys = errors.New("cluster keys")
 
 // Keys prove the identity of an agent, and verify other agents. All connections share them. A nil
@@ -191,7 +191,7 @@ func (k *Keys) client(proto, name string) *tls.Config {
 		// The server name is sent unencrypted, so it must not name an agent.
 		ServerName: "agent",
 		// The library would compare a host name. An agent is identified by the name in its
-		// certificate, whatever its address. VerifyConnection runs for every handshake and does the
+		// certificate, not by its address. VerifyConnection runs for every handshake and does the
 		// whole check.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {

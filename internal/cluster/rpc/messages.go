@@ -255,7 +255,7 @@ func checkHost(host string) error {
 	return nil
 }
 
-// A Pulse says whether an agent is idle.
+// A Pulse reports whether an agent is idle.
 type Pulse struct {
 	// View is the digest of the agent's view.
 	View uint64

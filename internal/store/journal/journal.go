@@ -93,9 +93,9 @@ type Record struct {
 	Payload []byte
 }
 
-// A Journal appends to the last segment of a directory. After a failed write nobody knows what reached the disk.
-// Every later call therefore returns that first error and writes nothing. To recover, Close the Journal, remove the
-// cause (for example make room) and Open it again: no committed batch is lost.
+// A Journal appends to the last segment of a directory. After a failed write it is unknown which bytes reached the
+// disk. Every later call therefore returns that first error and writes nothing. To recover, Close the Journal, remove
+// the cause (for example make room) and Open it again: no committed batch is lost.
 type Journal struct {
 	fs  disk.FS
 	dir string

@@ -162,7 +162,7 @@ func (s *story) strike(f Fault) bool {
 		a.lose()
 		s.later(f.For, func() {
 			if !s.alive() {
-				s.log("nobody is left to be joined by the new %s", a.name)
+				s.log("no agent is left that the new %s could join", a.name)
 				return
 			}
 			a.gone, a.up = false, time.Now()

@@ -76,7 +76,7 @@ type machine struct {
 	number int
 	addr   netip.Addr
 
-	mu        sync.Mutex // guards what follows
+	mu        sync.Mutex // guards the fields below
 	off       bool
 	listeners map[uint16]*listener
 	sockets   map[uint16]*socket

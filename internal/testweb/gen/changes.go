@@ -17,7 +17,7 @@ type Changes struct {
 	Start time.Time
 	// Day is the real duration of a day of the web. It scales all rates. Zero means 24h.
 	Day time.Duration
-	// Rates says what share of the pages changes how often. Pages outside of these shares never change. Nil means
+	// Rates has shares of the pages, each with a rate of change. Pages outside of these shares never change. Nil means
 	// WebRates.
 	Rates []Rate
 

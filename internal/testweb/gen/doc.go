@@ -60,7 +60,7 @@
 // does not matter: the page may be denied or broken. The host must be alive, and its robots.txt must exist and not deny
 // everything.
 //
-// What always holds: two webs of the same Spec are equal to the byte, on every machine. The length of an answer equals
+// Invariants: two webs of the same Spec are equal to the byte, on every machine. The length of an answer equals
 // its Content-Length. Memory is bounded by the blocks, the Graph and, while one is in use, a [Truth]. All methods of a
 // Web are safe for concurrent use. The package imports nothing of the crawler: it has its own knowledge of what
 // robots.txt denies.

@@ -25,7 +25,7 @@ type Spec struct {
 	Links int
 	// Local is the share of links within the site; zero means 0.8.
 	Local float64
-	// Topics is the number of topics, at most 15, and Languages that of languages, at most 20; zero means all.
+	// Topics is the number of topics, at most 15. Languages is the number of languages, at most 20. Zero means all.
 	// Locality is the share of links to other sites that stay in the topic, and also of those that stay in the
 	// language; zero means 0.7.
 	Topics, Languages int

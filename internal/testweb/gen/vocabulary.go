@@ -37,7 +37,7 @@ func (v *vocabulary) draw(x uint64) string {
 	return v.words[sort.Search(len(v.sums), func(i int) bool { return v.sums[i] > at })]
 }
 
-// vocabularies returns those of the topics, in alphabetic order, and those of the languages, English first.
+// vocabularies returns the topics' vocabularies in alphabetic order, and the languages' with English first.
 var vocabularies = sync.OnceValues(func() (topics, languages []*vocabulary) {
 	z, err := gzip.NewReader(bytes.NewReader(vocabularyFile))
 	if err != nil {

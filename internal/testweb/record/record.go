@@ -27,11 +27,11 @@
 // Different escapes of a URL lead to the same capture; http and https are different URLs. A URL that was not recorded
 // is a 404.
 //
-// What always holds: bodies stay on disk. Memory holds the index and the responses that are being sent, each at most
+// Invariants: bodies stay on disk. Memory holds the index and the responses that are being sent, each at most
 // Config.MaxResponse. A damaged file, or one that is not WARC, neither causes a panic nor ends the serving: parts that
 // cannot be read are counted, and the first of them are listed.
 //
-// An open Archive does not change and is safe for concurrent use. The caller who opens it closes it.
+// An open Archive does not change and is safe for concurrent use. The caller of Open closes it.
 package record
 
 import (

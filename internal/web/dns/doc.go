@@ -7,7 +7,7 @@
 // configured servers do the recursion. miekg/dns reads and writes the wire format. This package
 // does the exchange itself, because the exchange decides which replies to trust.
 //
-// A flight is one lookup in progress, shared by all its callers. These rules always hold:
+// A flight is one lookup in progress, shared by all its callers. Invariants:
 //
 //   - A name has one flight, however many callers wait for it.
 //   - At most Config.Concurrency queries are on the wire.

@@ -299,7 +299,7 @@ func (cs charset) appendQuery(dst, q []byte) []byte {
 
 func trimBOM(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\xEF\xBB\xBF")) }
 
-// narrow returns the beginning of an XML body in a form in which ASCII can be read, whatever its
+// narrow returns the beginning of an XML body in a form in which ASCII can be read, in any
 // encoding.
 func narrow(b []byte) []byte {
 	b = trimBOM(b)

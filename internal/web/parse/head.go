@@ -36,8 +36,8 @@ func open(in Input, opt *Options) (body []byte, kind Kind, cs charset) {
 	return body, kind, cs
 }
 
-// gzipped reports whether the body is a gzip file that may be a sitemap: somebody named it as a
-// sitemap, or its file name says so.
+// gzipped reports whether the body is a gzip file that may be a sitemap: Input.Sitemap is set, or
+// the file name says so.
 func gzipped(in Input, essence string) bool {
 	if !bytes.HasPrefix(in.Body, []byte("\x1f\x8b\x08")) {
 		return false
@@ -83,8 +83,8 @@ func (p *Page) header(in Input) {
 	}
 }
 
-// refOf returns a reference of the header. It is relative to the response's URL, whatever base the
-// document has (RFC 8288, 3.2).
+// refOf returns a reference of the header. It is relative to the response's URL, even if the
+// document has another base (RFC 8288, 3.2).
 func refOf(hop byte, tag string) ref { return ref{hop: hop, tag: tag, base: ofSelf} }
 
 // linkHeader reads a Link field (RFC 8288, 3). It uses canonical links and what a browser loads.

@@ -4,9 +4,8 @@
 //	Input -> kind -> charset -> one pass of a byte scanner -> references
 //	      -> resolve -> de-duplicate by key -> Page
 //
-// Nothing that the web sends makes Parse fail: from a page that it cannot read it gets fewer links.
-// The work is linear in the size of the body, nothing recurses, and Options limits what a page can
-// make us keep.
+// Parse never fails. From a page that it cannot read it gets fewer links. The work is linear in the
+// size of the body, nothing recurses, and Options limits what a page can make us keep.
 //
 // References are resolved as they are found. The first base element applies to the whole document,
 // wherever it stands (HTML, 2.4.3). So does the first declaration of the encoding, if nothing
@@ -64,7 +63,8 @@ type Input struct {
 	Header func(name string) []string
 	// Body has no transfer or content coding. Parse does not keep it.
 	Body []byte
-	// Sitemap is set if somebody named the URL as a sitemap. A text file is then read as a sitemap.
+	// Sitemap is set if a robots.txt or a sitemap index names the URL as a sitemap. A text file is
+	// then read as a sitemap.
 	Sitemap bool
 }
 

@@ -23,8 +23,8 @@ type slot struct {
 // leastSlots is the initial size of a table, a power of two. It is enough for an ordinary page.
 const leastSlots = 256
 
-// maxCrowd is how many links with one key are compared. Two URLs share a key only if somebody
-// intends it (see weburl.Key).
+// maxCrowd is how many links with one key are compared. Two URLs share a key only if an attacker
+// constructs them (see weburl.Key).
 const maxCrowd = 8
 
 // secret makes positions in the table unpredictable for the authors of pages. It mixes all bits of

@@ -11,7 +11,7 @@
 // strict for pages. It adds two rules that the RFC has and Google's matcher lacks: /robots.txt is
 // always allowed, and %7E equals ~ on either side (RFC 9309, 2.2.2).
 //
-// These rules always hold:
+// Invariants:
 //
 //   - Parse never fails and reads at most ReadLimit bytes.
 //   - A match takes time linear in the length of the path and of the rules, whatever the rules are.

@@ -44,7 +44,7 @@ func (l Link) Depth() int {
 //	4 times     uvarint length, then as many octets:
 //	            URL, via, hops, seed
 //
-// None of the four is longer than MaxParse.
+// Each of the four has at most MaxParse octets.
 func (l Link) AppendTo(dst []byte) []byte {
 	dst = append(slices.Grow(dst, l.encodedLen()), l.Level)
 	dst = appendString(dst, l.URL.s)

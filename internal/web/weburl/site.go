@@ -31,9 +31,8 @@ func Site(host string) string {
 	return site
 }
 
-// ICANNSite is Site with only the ICANN section of the list: it returns the domain that somebody
-// registered, even if its owner lets others use names below it. All hosts below github.io are one
-// ICANN site.
+// ICANNSite is Site with only the ICANN section of the list: it returns the registered domain, even
+// if its owner lets others use names below it. All hosts below github.io are one ICANN site.
 func ICANNSite(host string) string {
 	if len(host) == 0 || len(host) > maxHost {
 		return host

@@ -172,7 +172,7 @@ type block struct {
 }
 
 // parse checks the block in buf, which includes slack bytes, and starts to read it. It replaces the previous block.
-// withValues says whether the Store has values.
+// withValues reports whether the Store has values.
 func (b *block) parse(buf []byte, withValues bool) error {
 	le := binary.LittleEndian
 	size := len(buf) - slack

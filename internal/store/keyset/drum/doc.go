@@ -9,7 +9,7 @@
 // merged by size instead of all at once. While everything fits in the first table, nothing is on disk and every answer
 // is immediate. One goroutine owns a Store. Answers reach it only during its own calls.
 //
-// # What always holds
+// # Invariants
 //
 // An answer is exact, except with the probability shown below; the filter only decides whether runs must be read. A key
 // is unknown once. Held items that Commit has written are answered after a kill; those that a sync has written, after a

@@ -5,7 +5,6 @@ import "math/bits"
 // A hostIndex finds the keys of a host in a table. The table itself finds keys, not hosts: reading out one host scans
 // all keys, which takes milliseconds. When many hosts are read out, because they move to another agent, an index is
 // built. It takes about five bytes per key.
-// table's keys.
 type hostIndex struct {
 	upTo   int // the index covers the positions below
 	shift  uint
