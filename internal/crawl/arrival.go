@@ -126,25 +126,25 @@ func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
 func (c *Crawler) receiptWhenDurable(d receipt) {
 	c.append()
 	d.safe = c.shipping.now()
-	c.remote.owed = append(c.remote.owed, d)
+	c.remote.unsynced = append(c.remote.unsynced, d)
 	c.dirty = true // even if the seen-set holds all links back
 }
 
-// oweFinish calls then when all finishes so far are durable and, with replication, may go to
+// whenFinishesSafe calls then when all finishes so far are durable and, with replication, may go to
 // the heirs. From that time on nothing can undo them, and the loss of this machine loses none
 // of their links.
-func (c *Crawler) oweFinish(then func()) {
+func (c *Crawler) whenFinishesSafe(then func()) {
 	c.append()
-	c.remote.owed = append(c.remote.owed, receipt{then: then, finish: c.shipping.begun()})
+	c.remote.unsynced = append(c.remote.unsynced, receipt{then: then, finish: c.shipping.begun()})
 	c.dirty = true
 }
 
 // ackAt returns the time of the next sync for callers that wait for one.
 func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
 
-// commitOwed writes the journal for callers that do not wait for a sync.
-func (c *Crawler) commitOwed(now time.Time) error {
-	if len(c.remote.owed) > 0 {
+// commitReceipts writes the journal for callers that do not wait for a sync.
+func (c *Crawler) commitReceipts(now time.Time) error {
+	if len(c.remote.unsynced) > 0 {
 		// The seen-set's held-back links must be written, too: give the journal a record to write.
 		c.batch.add(kindSpan, c.span(now))
 		c.append()
@@ -156,7 +156,7 @@ func (c *Crawler) commitOwed(now time.Time) error {
 		return err
 	}
 	if c.cfg.AckWritten {
-		c.remote.due, c.remote.owed = append(c.remote.due, c.remote.owed...), nil
+		c.remote.due, c.remote.unsynced = append(c.remote.due, c.remote.unsynced...), nil
 	}
 	return nil
 }

@@ -283,7 +283,7 @@ func (m *mate) inherit(lost *mate) {
 			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known,
 				m.b.taken.Passed+n.Passed
 			m.b.mu.Unlock()
-			m.b.note("%s inherits from %s: %+v %v", m.story.name, lost.story.name, n, err)
+			m.b.note("%s takes over from %s: %+v %v", m.story.name, lost.story.name, n, err)
 			switch {
 			case errors.Is(err, handoff.ErrNewer):
 				continue

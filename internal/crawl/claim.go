@@ -250,9 +250,9 @@ func (c *Crawler) foundElsewhere(key uint64, finished *paths) {
 	c.append()
 }
 
-// estateKeys is the number of keys that are processed at once, unless one host has more. Each takes
+// handedKeys is the number of keys that are processed at once, unless one host has more. Each takes
 // 8 bytes of RAM.
-const estateKeys = 1 << 18
+const handedKeys = 1 << 18
 
 // A handedHost is another agent's state of a host.
 type handedHost struct {
@@ -281,7 +281,7 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 		taken := 0
 		durable := make(chan struct{})
 		if err := c.ask(ctx, "handed", func() {
-			taken = c.takeEstates(from, es)
+			taken = c.takeHanded(from, es)
 			c.receiptWhenDurable(receipt{then: func() { close(durable) }})
 		}); err != nil {
 			return err
@@ -318,7 +318,7 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 			e.paths.order()
 			es = append(es, e)
 			e = handedHost{}
-			if n >= estateKeys || len(es) == claimHosts {
+			if n >= handedKeys || len(es) == claimHosts {
 				if err := flush(); err != nil {
 					return hosts, err
 				}
@@ -352,8 +352,8 @@ func (c *Crawler) news(dst []ranged, key uint64, finished *paths) []ranged {
 	return append(dst, ranged{done, kindDoneKeys, fresh}, ranged{own, kindKeys, fresh})
 }
 
-// takeEstates processes the states of hosts.
-func (c *Crawler) takeEstates(from string, es []handedHost) (taken int) {
+// takeHanded processes the states of hosts.
+func (c *Crawler) takeHanded(from string, es []handedHost) (taken int) {
 	t := &c.tenants
 	now := c.cfg.Now()
 	var news []ranged // up to two of each host

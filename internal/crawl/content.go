@@ -59,7 +59,7 @@ func (c *Crawler) hasContent(v *visit) {
 	}
 	digest, page := v.written.PayloadDigest, v.written.Original
 	c.Contents.Archived(digest, page)
-	c.oweFinish(func() { c.Contents.Durable(digest, page) })
+	c.whenFinishesSafe(func() { c.Contents.Durable(digest, page) })
 }
 
 // contentCounts returns the counts of Contents, or nil without Contents.

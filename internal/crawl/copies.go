@@ -165,7 +165,7 @@ func (c *Crawler) beginCopies() {
 	s := &c.shipping
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
 	if c.accepted > 0 {
-		s.whole.owed = true
+		s.whole.lacking = true
 		s.epochs = append(s.epochs, epoch{from: 1, began: c.cfg.Now(), closed: true, away: int(c.Outbox.Len()),
 			copies: 1, held: c.lastHeld()})
 	}

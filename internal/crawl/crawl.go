@@ -441,7 +441,7 @@ func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	if c.syncing == nil && c.Seen.WantsSync() {
 		d = min(d, c.synced.Add(c.cfg.SyncEvery).Sub(now))
 	}
-	if c.syncing == nil && len(c.remote.owed) > 0 && !c.cfg.AckWritten {
+	if c.syncing == nil && len(c.remote.unsynced) > 0 && !c.cfg.AckWritten {
 		d = min(d, c.ackAt().Sub(now))
 	}
 	if !wake.IsZero() {

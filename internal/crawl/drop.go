@@ -192,7 +192,7 @@ func (c *Crawler) ends(v *visit) {
 // count of drops, which is stored with held links, never decreases.
 func (c *Crawler) forgetDrops() {
 	if c.drops.n.Load() == 0 || c.planner != nil || c.planned || c.Seen.Holds() || c.Frontier.Stats().Withdrawn > 0 ||
-		c.outgoing() > 0 || len(c.remote.owed)+len(c.remote.due) > 0 {
+		c.outgoing() > 0 || len(c.remote.unsynced)+len(c.remote.due) > 0 {
 		return
 	}
 	first := c.nth

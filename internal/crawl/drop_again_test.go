@@ -83,7 +83,7 @@ func TestDropAgain(t *testing.T) {
 func TestDropAgainDuringIntake(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		text := "delay 1s\nworkers 2\nslow-visits -1\n"
-		waits := map[string]bool{} // at the door
+		waits := map[string]bool{} // waiting for a worker
 		for i, h := range []string{"a.example", "b.example", "c.example"} {
 			text += fmt.Sprintf("seed http://%s/\ndns %[1]s 192.0.2.%d\nhttp://%[1]s/ 200 | slow=20s\n"+
 				"http://%[1]s/robots.txt robots=User-agent:_*;Disallow:\n", h, i+1)
@@ -102,7 +102,7 @@ func TestDropAgainDuringIntake(t *testing.T) {
 		w.tell(func(time.Time) { busy = w.busy })
 		synctest.Wait()
 		if busy != 3 || len(waits) != 1 {
-			t.Errorf("%d visits under way, %v at the door\n%s", busy, waits, s.web.requests())
+			t.Errorf("%d visits under way, %v waiting for a worker\n%s", busy, waits, s.web.requests())
 		}
 		for host := range waits {
 			if _, err := w.Drop(t.Context(), host); err != nil {

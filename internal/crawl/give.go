@@ -199,7 +199,7 @@ func (c *Crawler) bundleUp(agent string, g *handoffQueue, now time.Time) {
 		return
 	}
 	g.busy, g.stale = true, nil
-	c.oweFinish(func() { g.ready, c.tenants.ready = b, true })
+	c.whenFinishesSafe(func() { g.ready, c.tenants.ready = b, true })
 }
 
 // told records the result of sending a bundle. If err is nil, the new owner has the blocks in it.

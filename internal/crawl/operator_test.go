@@ -193,7 +193,7 @@ http://c.example/ slow=20s
 			}
 			if text, err := order(w, t.Context(), host); !strings.HasSuffix(text, "visit is in progress and will "+
 				"be completed") || err != nil {
-				t.Errorf("%q, %v: not at the door", text, err)
+				t.Errorf("%q, %v: not waiting for a worker", text, err)
 			}
 		}
 		stop, err := wait()

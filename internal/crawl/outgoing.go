@@ -45,9 +45,9 @@ type Exchange interface {
 
 // remote is the state of the exchange with other agents.
 type remote struct {
-	failing map[string]bool // agents whose last batch failed
-	owed    []receipt       // waiting for the next sync
-	due     []receipt       // durable, not sent yet
+	failing  map[string]bool // agents whose last batch failed
+	unsynced []receipt       // waiting for the next sync
+	due      []receipt       // durable, not sent yet
 
 	received, sent, passed int64 // numbers of links in this run
 	activity               uint64

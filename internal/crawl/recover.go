@@ -430,7 +430,7 @@ func (c *Crawler) save(now time.Time) {
 		// sync would always be under way.
 		c.fatal = c.beginCheckpoint(all())
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
-	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.remote.owed) > 0 && !c.cfg.AckWritten &&
+	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.remote.unsynced) > 0 && !c.cfg.AckWritten &&
 		!now.Before(c.ackAt())):
 		c.batch.add(kindSpan, c.span(now))
 		if c.append(); c.fatal != nil {
@@ -439,7 +439,7 @@ func (c *Crawler) save(now time.Time) {
 		c.fatal = c.beginSync()
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
 	case !now.Before(c.commitAt()):
-		c.fatal = c.commitOwed(now)
+		c.fatal = c.commitReceipts(now)
 		c.committed, c.urgent = now, false
 	default:
 		wrote = false
@@ -463,7 +463,7 @@ type syncing struct {
 	journal  *journal.Syncing
 	seen     *keyset.Syncing
 	accepted uint64
-	owed     []receipt
+	receipts []receipt
 	done     chan error // buffered: sending never blocks
 }
 
@@ -489,9 +489,9 @@ func (c *Crawler) startSync() (*syncing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	owed := c.remote.owed
-	c.remote.owed = nil
-	return &syncing{j, held, c.accepted, owed, make(chan error, 1)}, nil
+	receipts := c.remote.unsynced
+	c.remote.unsynced = nil
+	return &syncing{j, held, c.accepted, receipts, make(chan error, 1)}, nil
 }
 
 // noteSync processes the result of a sync.
@@ -502,7 +502,7 @@ func (c *Crawler) noteSync(s *syncing, err error) error {
 	if err := c.Seen.EndSync(s.seen, err, s.accepted); err != nil {
 		return err
 	}
-	c.remote.due = append(c.remote.due, s.owed...)
+	c.remote.due = append(c.remote.due, s.receipts...)
 	return nil
 }
 
@@ -513,7 +513,7 @@ func (c *Crawler) beginSync() error {
 		return err
 	}
 	c.syncing = s
-	wake := len(s.owed) > 0
+	wake := len(s.receipts) > 0
 	go func() {
 		if s.done <- s.run(); wake {
 			c.tell(func(time.Time) {})

@@ -26,8 +26,8 @@ type Pulse struct {
 // settledElsewhere reports that no links are on their way to other agents or wait for a sync.
 func (c *Crawler) settledElsewhere() bool {
 	return c.Partition == nil ||
-		c.Outbox.Len() == 0 && c.tenants.settled() && len(c.remote.owed) == 0 && len(c.remote.due) == 0 &&
-			(c.syncing == nil || len(c.syncing.owed) == 0)
+		c.Outbox.Len() == 0 && c.tenants.settled() && len(c.remote.unsynced) == 0 && len(c.remote.due) == 0 &&
+			(c.syncing == nil || len(c.syncing.receipts) == 0)
 }
 
 // idle reports that no work is left.

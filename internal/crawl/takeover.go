@@ -37,8 +37,8 @@ const (
 	takeAhead = 8
 )
 
-// A legacy is a part of the state of a lost source.
-type legacy struct {
+// A lostPart is a part of the state of a lost source.
+type lostPart struct {
 	a           arrival // pending links, of own hosts and of others
 	links       []weburl.Link
 	ours        []bool       // for each of links: this agent owns its host
@@ -50,7 +50,7 @@ type legacy struct {
 	n           int                 // number of all these items
 }
 
-// finishedOf holds finished URLs of a host: all of them if there are at most estateKeys.
+// finishedOf holds finished URLs of a host: all of them if there are at most handedKeys.
 type finishedOf struct {
 	host  uint64
 	paths paths
@@ -142,13 +142,13 @@ type takingOver struct {
 	c     *Crawler
 	ctx   context.Context
 	n     *Taken
-	l     *legacy
-	given []*legacy
+	l     *lostPart
+	given []*lostPart
 	of    finishedOf // the current host, which is added to l as a whole
 }
 
 func (in *takingOver) begin() {
-	in.l = &legacy{a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
+	in.l = &lostPart{a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
 }
 
 func (in *takingOver) added(n int) error {
@@ -161,7 +161,7 @@ func (in *takingOver) added(n int) error {
 // finished collects the finished URLs of one host. There is one finishedOf for each host, because
 // each needs a look-up.
 func (in *takingOver) finished(rs []handoff.Record) error {
-	if in.of.host != rs[0].Host || in.of.paths.n >= estateKeys {
+	if in.of.host != rs[0].Host || in.of.paths.n >= handedKeys {
 		if err := in.endHost(); err != nil {
 			return err
 		}
@@ -211,7 +211,7 @@ func (in *takingOver) give() error {
 	return in.wait(takeAhead)
 }
 
-// wait returns when at most ahead of the passed legacies are not durable.
+// wait returns when at most ahead of the passed lostParts are not durable.
 func (in *takingOver) wait(ahead int) error {
 	for len(in.given) > ahead {
 		select {
@@ -245,8 +245,8 @@ func clockState(b []byte) (slow uint8, blocked bool) {
 	return slow, len(b) > 1 && b[1] == 1
 }
 
-// takeOver processes a legacy.
-func (c *Crawler) takeOver(l *legacy, now time.Time) {
+// takeOver processes a lostPart.
+func (c *Crawler) takeOver(l *lostPart, now time.Time) {
 	if c.stop != notStopping || c.fatal != nil {
 		l.a.done <- ErrNotRunning
 		return

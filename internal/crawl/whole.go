@@ -30,7 +30,7 @@ import (
 // whole is the state of shipping the whole state of own hosts to their heirs.
 type whole struct {
 	last    Heirs           // the heirs that have the whole state; nil: none
-	owed    bool            // the heirs lack the state of an earlier run: no finish may be shipped, see epoch
+	lacking bool            // the heirs lack the state of an earlier run: no finish may be shipped, see epoch
 	anew    map[string]bool // agents that need the whole state again
 	untold  bool            // records had no heir: the next heirs need the whole state
 	reading bool
@@ -61,7 +61,7 @@ func (c *Crawler) tellWhole(work context.Context) {
 	}
 	untold := w.untold && s.heirs.Heir(0) != ""
 	switch {
-	case w.last == nil && !w.owed && !untold: // the crawl began with these heirs
+	case w.last == nil && !w.lacking && !untold: // the crawl began with these heirs
 		w.last = s.heirs
 		return
 	case w.last == s.heirs && len(w.anew) == 0 && !untold:
@@ -119,8 +119,8 @@ func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
 // toldPending records that the heirs have all pending links.
 func (c *Crawler) toldPending() {
 	s := &c.shipping
-	if s.whole.owed {
-		s.whole.owed = false
+	if s.whole.lacking {
+		s.whole.lacking = false
 		s.epochs[0].copies-- // beginCopies has counted the earlier run there
 	}
 }

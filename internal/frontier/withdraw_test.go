@@ -84,7 +84,7 @@ func TestHandOver(t *testing.T) {
 			return f, now, busy
 		}
 		kept, now, busy := live()
-		giver, _, _ := live()
+		from, _, _ := live()
 		cfg := Config{HostDelay: time.Second, NoAddresses: true, Active: -1, MemoryBytes: 1}
 		taker, err := Open(disk.NewMem(), "q", cfg)
 		if err != nil {
@@ -97,13 +97,13 @@ func TestHandOver(t *testing.T) {
 			}
 		}
 		for h := range busy {
-			if _, err := giver.HandOver(h); !errors.Is(err, ErrInProcess) {
+			if _, err := from.HandOver(h); !errors.Is(err, ErrInProcess) {
 				t.Fatalf("seed %d: HandOver of %s, which is in process: %v, want ErrInProcess", seed, h, err)
 			}
 		}
 		taker.tick(now)
 		for _, h := range append(given, given[0], "unknown.example") {
-			s, err := giver.HandOver(h)
+			s, err := from.HandOver(h)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,7 +116,7 @@ func TestHandOver(t *testing.T) {
 		move := func() {
 			for done := false; !done; {
 				var err error
-				if done, err = giver.Withdrawn(7, func(w Waiting) error {
+				if done, err = from.Withdrawn(7, func(w Waiting) error {
 					moved++
 					if w.Front {
 						return taker.PushFront(w.Link)
@@ -128,30 +128,30 @@ func TestHandOver(t *testing.T) {
 			}
 		}
 		move()
-		total := giver.Len()
-		for len(giver.pools) > 0 {
-			if err := giver.readOn(giver.pools[0]); err != nil {
+		total := from.Len()
+		for len(from.pools) > 0 {
+			if err := from.readOn(from.pools[0]); err != nil {
 				t.Fatal(err)
 			}
-			if err := giver.check(); err != nil {
+			if err := from.check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
 		move()
-		for _, f := range []*Frontier{giver, taker} {
+		for _, f := range []*Frontier{from, taker} {
 			if err := f.check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
-		if giver.Len()+moved != kept.Len() || taker.Len() != moved || total < giver.Len() {
-			t.Fatalf("seed %d: %d + %d links, want %d", seed, giver.Len(), taker.Len(), kept.Len())
+		if from.Len()+moved != kept.Len() || taker.Len() != moved || total < from.Len() {
+			t.Fatalf("seed %d: %d + %d links, want %d", seed, from.Len(), taker.Len(), kept.Len())
 		}
 		for i := range hosts {
-			h, owner := name(i), giver
+			h, owner := name(i), from
 			if slices.Contains(given, h) {
 				owner = taker
-				if giver.hosts.of(h) != nil {
-					t.Fatalf("seed %d: the giver still knows %s", seed, h)
+				if from.hosts.of(h) != nil {
+					t.Fatalf("seed %d: the from still knows %s", seed, h)
 				}
 			}
 			got, want := owner.Host(h), kept.Host(h)
@@ -191,7 +191,7 @@ func TestHandOver(t *testing.T) {
 			}
 			return out
 		}
-		want, left, taken := drain(kept), drain(giver), drain(taker)
+		want, left, taken := drain(kept), drain(from), drain(taker)
 		for i := range hosts {
 			h := name(i)
 			got := left[h]

@@ -8,8 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// BenchmarkKnown asks for contents that are on disk, 64 questions a call, of
-// 500,000 that are there.
+// BenchmarkKnown asks for 64 of 500,000 contents on disk per call.
 func BenchmarkKnown(b *testing.B) {
 	table, err := Open(disk.OS, b.TempDir()+"/contents", Config{MemoryBytes: 4 << 20})
 	if err != nil {

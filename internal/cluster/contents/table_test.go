@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const tableDir = "/state/contents"
 
-// A running is a Table whose Run is under way.
+// A running is a Table with a running Run.
 type running struct {
 	*Table
 	stop  context.CancelFunc
@@ -64,7 +64,7 @@ func memory(t *testing.T) *disk.Mem {
 	return m
 }
 
-// A model is a Table as maps.
+// A model is a Table made of maps.
 type model struct {
 	archived map[Digest]Page
 	claims   map[Digest]Page
@@ -114,8 +114,8 @@ func (m *model) crash(t *testing.T, r *running) {
 	}
 }
 
-// TestTable holds a Table to a model: after kills exactly but for the claims, after
-// power failures but for what it may have forgotten.
+// TestTable compares a Table with a model. After a kill it may differ only in the claims. After a
+// power failure it may also lack the entries since the last sync.
 func TestTable(t *testing.T) {
 	for i := range 30 {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
@@ -168,8 +168,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// A page that asked, and whose agent was killed before it was archived, is no
-// original: the Table does not name it.
+// TestClaimIsNoOriginal: a page asked, and its agent was killed before it was archived. The Table
+// must not name that page.
 func TestClaimIsNoOriginal(t *testing.T) {
 	r := start(t, memory(t), Config{})
 	defer r.end()
@@ -184,14 +184,14 @@ func TestClaimIsNoOriginal(t *testing.T) {
 	killed, other, third := pageOf(1), pageOf(2), pageOf(3)
 	ask(Question{Digest: d, Page: killed}, Answer{First: true})
 	ask(Question{Digest: d, Page: other}, Answer{Claimed: true})
-	ask(Question{Digest: d, Page: killed}, Answer{First: true}) // its heir has fetched it
+	ask(Question{Digest: d, Page: killed}, Answer{First: true}) // its new agent has fetched it
 	ask(Question{Digest: d, Page: other, Archived: true}, Answer{First: true})
 	ask(Question{Digest: d, Page: third}, Answer{Page: other})
 	ask(Question{Digest: d, Page: killed, Archived: true}, Answer{Page: other})
 	ask(Question{Digest: d, Page: other}, Answer{First: true})
 }
 
-// A power failure takes nothing that a sync has kept.
+// TestSynced: a power failure loses no content that a sync has covered.
 func TestSynced(t *testing.T) {
 	mem := memory(t)
 	for round := range 20 {
@@ -218,8 +218,8 @@ func TestSynced(t *testing.T) {
 	}
 }
 
-// Many ask at once: each content has one page that the others hear of, and that page
-// has said that it is archived.
+// TestAskers has concurrent askers. For each content, the Table names one page, and that page was
+// reported as archived.
 func TestAskers(t *testing.T) {
 	r := start(t, memory(t), Config{MemoryBytes: 1, SyncEvery: time.Millisecond})
 	var mu sync.Mutex // guards archived and named
@@ -248,7 +248,7 @@ func TestAskers(t *testing.T) {
 						note(named, q.Digest, a[0].Page)
 						break
 					}
-					if q.Archived || rng.IntN(3) == 0 { // else it is killed, or its page waits no longer
+					if q.Archived || rng.IntN(3) == 0 { // otherwise its agent was killed, or no longer waits
 						break
 					}
 					q.Archived = true
@@ -264,7 +264,7 @@ func TestAskers(t *testing.T) {
 		}
 		for p := range pages {
 			if !archived[d][p] {
-				t.Errorf("%x is said to be archived as %v, which did not say so", d, p)
+				t.Errorf("%x is named as %v, which was not reported as archived", d, p)
 			}
 		}
 	}
@@ -279,8 +279,8 @@ func TestAskers(t *testing.T) {
 	}
 }
 
-// What is damaged is as if it were not there: a content is new again, and the
-// others are known.
+// TestDamage: a damaged entry counts as missing. Its content is new again, and all others are
+// known.
 func TestDamage(t *testing.T) {
 	const all = 150
 	mem := memory(t)
@@ -299,7 +299,7 @@ func TestDamage(t *testing.T) {
 	}
 	fill := func() {
 		r := start(t, mem, cfg)
-		for n := 0; n < all || len(onDisk()) == 0; n++ { // keys go to disk behind the answers
+		for n := 0; n < all || len(onDisk()) == 0; n++ { // keys reach the disk after the answers
 			if n > 1000*all {
 				t.Fatal("nothing is on disk")
 			}
@@ -374,9 +374,8 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestVersions: a file of version 1 is begun anew, since its entries are of pages that
-// only had asked. Nothing that it led to is remembered. A file of a later version is
-// left as it is.
+// TestVersions: Open replaces a file of version 1 by an empty one, because its pages may not be
+// archived. Nothing of it is remembered. Open leaves a file of a later version unchanged.
 func TestVersions(t *testing.T) {
 	mem := memory(t)
 	cfg := Config{MemoryBytes: 1, SyncEvery: time.Millisecond}
@@ -430,7 +429,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// A disk that fails ends Run, and no asker waits for ever.
+// TestFullDisk: a failing disk ends Run, and no caller of Ask waits forever.
 func TestFullDisk(t *testing.T) {
 	faulty := disk.NewFaulty(memory(t), nil)
 	r := start(t, faulty, Config{SyncEvery: time.Hour})
@@ -465,9 +464,9 @@ func TestRecent(t *testing.T) {
 	r := NewRecent(100)
 	for n := range 1000 {
 		r.Add(digestOf(n), pageOf(n))
-		r.Add(digestOf(n), pageOf(n+1)) // does not hold
+		r.Add(digestOf(n), pageOf(n+1)) // must not replace the first page
 		if p, ok := r.First(digestOf(0)); !ok || p != pageOf(0) {
-			t.Fatalf("after %d others what is asked for again is forgotten: %+v %v", n, p, ok)
+			t.Fatalf("after %d others a content in use is forgotten: %+v %v", n, p, ok)
 		}
 	}
 	known := 0
@@ -482,11 +481,11 @@ func TestRecent(t *testing.T) {
 		t.Errorf("%d contents known, of at most 100", known)
 	}
 	if _, ok := r.First(digestOf(990)); !ok {
-		t.Error("one that came lately is forgotten")
+		t.Error("a recent content is forgotten")
 	}
 }
 
-// FuzzEntry: what is read is what would be written.
+// FuzzEntry: a decoded entry is encoded to the same bytes.
 func FuzzEntry(f *testing.F) {
 	e := entry{digestOf(1), pageOf(1)}
 	f.Add(e.appendTo(nil))

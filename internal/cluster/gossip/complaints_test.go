@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestRefused: packets and streams that are no gossip of this crawl are counted,
-// with a secret and without, and what belongs to it is not.
+// TestRefused: packets and streams that are no gossip of this crawl are counted, with and without a
+// secret. Gossip of this crawl is not.
 func TestRefused(t *testing.T) {
 	for _, secret := range [][]byte{nil, bytes.Repeat([]byte{7}, 32)} {
 		story(t, func(t *testing.T, w *world) {

@@ -23,7 +23,7 @@ func story(t *testing.T, run func(t *testing.T, w *world)) {
 	})
 }
 
-// five agents that are up, and know each other.
+// five returns agents that are up and know each other.
 func five(w *world) []*agent {
 	var out []*agent
 	for i := range 5 {
@@ -35,8 +35,8 @@ func five(w *world) []*agent {
 	return out
 }
 
-// TestDeath: one that was killed is distrusted by all, soon, and remembered as
-// lost; with the same instance it comes back as the same, later.
+// TestDeath: all agents drop a killed agent soon and remember it as lost. When it comes back with
+// the same instance, they know it again.
 func TestDeath(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		all := five(w)
@@ -46,9 +46,9 @@ func TestDeath(t *testing.T) {
 		dead.kill()
 		rest := append(slices.Clone(all[:2]), all[3:]...)
 		took := w.settle(rest...)
-		t.Logf("distrusted by all after %v", took)
+		t.Logf("dropped by all after %v", took)
 		if took > 12*time.Second {
-			t.Errorf("it took %v until all distrusted the dead", took)
+			t.Errorf("it took %v until all had dropped the dead agent", took)
 		}
 		for _, a := range rest {
 			v := a.m.View()
@@ -62,7 +62,7 @@ func TestDeath(t *testing.T) {
 		select {
 		case <-all[0].m.Changes():
 		default:
-			t.Error("nobody was told")
+			t.Error("no change was reported")
 		}
 		dead.mustStart(all[4])
 		w.settle(all...)
@@ -74,8 +74,8 @@ func TestDeath(t *testing.T) {
 	})
 }
 
-// TestQuickRestart: one that is back before its death was seen is not taken for
-// what it was.
+// TestQuickRestart: an agent comes back before its death was noticed. It must not be taken for its
+// earlier run.
 func TestQuickRestart(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		all := five(w)
@@ -90,7 +90,7 @@ func TestQuickRestart(t *testing.T) {
 	})
 }
 
-// TestLeaving in good order is not a failure: others see each state.
+// TestLeaving: an orderly end is not a failure, and the others see each state.
 func TestLeaving(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		all := five(w)
@@ -108,7 +108,7 @@ func TestLeaving(t *testing.T) {
 		if took := time.Since(begin); took > 5*time.Second {
 			t.Errorf("leaving took %v", took)
 		}
-		time.Sleep(2 * time.Minute) // and is not taken for dead later
+		time.Sleep(2 * time.Minute) // nor taken for dead later
 		for _, a := range rest {
 			if v := a.m.View(); len(v.Lost) != 0 {
 				t.Errorf("%s has lost %v", a.self.Name, names(v.Lost))
@@ -120,7 +120,7 @@ func TestLeaving(t *testing.T) {
 	})
 }
 
-// TestSuccessor: another instance under a dead one's name is not taken for it.
+// TestSuccessor: another instance with the name of a dead agent must not be taken for that agent.
 func TestSuccessor(t *testing.T) {
 	for _, sameMachine := range []bool{true, false} {
 		t.Run(fmt.Sprintf("same machine=%v", sameMachine), func(t *testing.T) {
@@ -159,8 +159,8 @@ func TestSuccessor(t *testing.T) {
 	}
 }
 
-// TestPartition: two halves, apart for so long that memberlist has forgotten the
-// others, become one again by themselves.
+// TestPartition: two halves are apart for so long that memberlist has forgotten the other half.
+// They must become one cluster again by themselves.
 func TestPartition(t *testing.T) {
 	for _, apart := range []time.Duration{20 * time.Second, 10 * time.Minute} {
 		t.Run(apart.String(), func(t *testing.T) {
@@ -194,8 +194,7 @@ func TestPartition(t *testing.T) {
 	}
 }
 
-// TestFrozen: one that nothing reaches for 30 s, as one that was stopped, is
-// dropped, and back by itself.
+// TestFrozen: an agent that nothing reaches for 30 s is dropped, and comes back by itself.
 func TestFrozen(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		all := five(w)
@@ -214,8 +213,8 @@ func TestFrozen(t *testing.T) {
 	})
 }
 
-// TestBadNetwork: with a fifth of the packets lost and 200 ms each way agents
-// join, hardly anybody is dropped wrongly, and nobody for long.
+// TestBadNetwork: with 20 % packet loss and 200 ms each way, agents can join. Agents are hardly
+// ever dropped wrongly, and never for long.
 func TestBadNetwork(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		w.loss, w.delay = 0.2, 200*time.Millisecond
@@ -238,11 +237,11 @@ func TestBadNetwork(t *testing.T) {
 		w.settle(all...)
 		all[1].kill()
 		took := w.settle(all[0], all[2], all[3], all[4])
-		t.Logf("a dead one is distrusted by all after %v", took)
+		t.Logf("a dead agent is dropped by all after %v", took)
 	})
 }
 
-// TestNames: who may not come is told why before it gossips.
+// TestNames: an agent that may not join is told why before it gossips.
 func TestNames(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		all := five(w)
@@ -262,7 +261,7 @@ func TestNames(t *testing.T) {
 		renamed := w.agent("a9")
 		renamed.self.Instance = all[1].self.Instance
 		refused(renamed, `the crawl directory of agent "a9" is that of agent "a2"`)
-		// Two new ones ask for one name at once.
+		// Two new agents ask for the same name at once.
 		first, second := w.agent("b"), w.agent("b")
 		if err := all[0].m.Admit(first.self, time.Now()); err != nil {
 			t.Error(err)
@@ -277,8 +276,8 @@ func TestNames(t *testing.T) {
 	})
 }
 
-// TestRivals: two agents under one name, each let in by one side of a partition:
-// one stops, with the reason, and not both.
+// TestRivals: two agents have the same name, each admitted on one side of a partition. Exactly one
+// of them must stop, with the reason.
 func TestRivals(t *testing.T) {
 	for _, same := range []bool{false, true} {
 		t.Run(fmt.Sprintf("same instance=%v", same), func(t *testing.T) {
@@ -322,8 +321,8 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestOthersGossip: neither another label nor another secret gets in, even when
-// Hello was content.
+// TestOthersGossip: an agent with another label or another secret cannot join, even if Hello
+// succeeds.
 func TestOthersGossip(t *testing.T) {
 	secret := func(b byte) []byte { return slices.Repeat([]byte{b}, 32) }
 	for name, change := range map[string]func(w *world){
@@ -355,7 +354,7 @@ func TestOthersGossip(t *testing.T) {
 	}
 }
 
-// TestJoin: orders in which agents may be started.
+// TestJoin starts agents in several orders.
 func TestJoin(t *testing.T) {
 	t.Run("each joins the other", func(t *testing.T) {
 		story(t, func(t *testing.T, w *world) {
@@ -403,8 +402,8 @@ func TestJoin(t *testing.T) {
 	})
 }
 
-// TestRandom: whatever happens to six agents, when it is over those who run see
-// exactly each other.
+// TestRandom causes random faults of six agents. At the end the running agents must see exactly
+// each other.
 func TestRandom(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		var all []*agent
@@ -426,7 +425,7 @@ func TestRandom(t *testing.T) {
 							t.Errorf("start %s: %v", a.self.Name, err)
 						}
 					} else if w.sides == nil {
-						// All are dead: somebody begins, and knows where others may be.
+						// All are dead: this agent starts alone, and knows addresses of others.
 						a.open()
 						ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 						err := a.m.Join(ctx, []string{all[0].addr, all[1].addr})
@@ -473,7 +472,7 @@ func TestRandom(t *testing.T) {
 	})
 }
 
-// TestStops: of two living ones exactly one stops.
+// TestStops: of two living rivals exactly one stops.
 func TestStops(t *testing.T) {
 	rng := testseed.Rand(t)
 	for range 10000 {
@@ -483,7 +482,7 @@ func TestStops(t *testing.T) {
 		}
 		a, b := make1(), make1()
 		if a.Addr == b.Addr {
-			continue // one port has one owner
+			continue // an address has one agent
 		}
 		if stops(a, b) == stops(b, a) {
 			t.Fatalf("%+v and %+v: both %v", a, b, stops(a, b))
@@ -504,7 +503,7 @@ func TestPause(t *testing.T) {
 	}
 }
 
-// FuzzMeta: what is read is what would be written, and fits.
+// FuzzMeta: decoded data is encoded to the same bytes, and fits.
 func FuzzMeta(f *testing.F) {
 	full := Agent{Name: "a", Capacity: 1.5, Instance: [16]byte{1, 2}, Boot: math.MaxUint64,
 		Addr: strings.Repeat("h", 249) + ":65535", State: Gone}

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestPinged: the answers to pings say what view the other has, and never that
-// they were asked for later than they were.
+// TestPinged: answers to pings carry the other agent's view. The reported time of the ping is never
+// too late.
 func TestPinged(t *testing.T) {
 	story(t, func(t *testing.T, w *world) {
 		w.delay = 40 * time.Millisecond
@@ -48,14 +48,14 @@ func TestPinged(t *testing.T) {
 		}
 		mu.Unlock()
 
-		// Another life of it is another one.
+		// Another start of the agent counts as another life.
 		b.kill()
 		b.mustStart(a)
 		w.settle(a, b)
 		if n := a.m.Met(); n != 3 {
 			t.Errorf("%d met after a restart, want 3", n)
 		}
-		// One that is not there answers nothing.
+		// A dead agent does not answer.
 		b.kill()
 		time.Sleep(20 * time.Second)
 		mu.Lock()
@@ -65,7 +65,7 @@ func TestPinged(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if len(heard) > 0 {
-			t.Errorf("%d answers of nobody", len(heard))
+			t.Errorf("%d answers of a dead agent", len(heard))
 		}
 	})
 }

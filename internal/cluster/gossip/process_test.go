@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// Processes on loopback: the real sockets, and the signals of a real kernel.
+// These tests use processes on loopback, with real sockets and signals.
 
 const (
 	roleEnv = "ORBWEAVER_TEST_MEMBER" // name of the agent, then the address to join
@@ -33,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// opened is a Member on free ports of loopback.
+// opened returns a Member on free loopback ports.
 func opened(name string) (*Member, func(), error) {
 	var udp net.PacketConn
 	var tcp net.Listener
@@ -66,7 +66,7 @@ func opened(name string) (*Member, func(), error) {
 	return m, func() { m.Close(); udp.Close() }, nil
 }
 
-// child is a process that joins, and ends with its standard input.
+// child is a process that joins. It ends when its standard input ends.
 func child(args []string) {
 	m, end, err := opened(args[0])
 	if err == nil {
@@ -84,8 +84,8 @@ func child(args []string) {
 	end()
 }
 
-// TestProcesses: one that is stopped is taken for dead, and is back as the same
-// when it goes on; one that is killed is dropped.
+// TestProcesses: a stopped process is taken for dead, and comes back as the same agent when it
+// continues. A killed process is dropped.
 func TestProcesses(t *testing.T) {
 	exe, err := os.Executable()
 	if err != nil {

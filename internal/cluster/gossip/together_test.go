@@ -7,9 +7,8 @@ import (
 	"time"
 )
 
-// TestTogether: agents that begin at the same instant by way of one of them all see
-// each other soon, though gossip may miss one of them: a join is told some times,
-// to some of those who are there already.
+// TestTogether: agents join at the same instant through one of them. All must soon see each other,
+// although gossip may miss one: a join is sent only a few times, to some of the agents known then.
 func TestTogether(t *testing.T) {
 	const worlds, most = 30, 8 * time.Second
 	var longest, sum time.Duration

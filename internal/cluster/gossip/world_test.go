@@ -15,15 +15,15 @@ import (
 	"time"
 )
 
-// A world is a network in memory, and agents on it. It lives in virtual time.
+// A world is a network in memory with agents, in virtual time.
 type world struct {
 	t *testing.T
-	// mu guards all.
+	// mu guards the fields below.
 	mu     sync.Mutex
-	rng    *rand.Rand // the network's
-	dice   *rand.Rand // the story's, without mu
+	rng    *rand.Rand // of the network
+	dice   *rand.Rand // of the story; not guarded by mu
 	nodes  map[string]*node
-	sides  map[string]int // of a partition: who is on which side
+	sides  map[string]int // sides of a partition, by address
 	loss   float64
 	delay  time.Duration
 	agents []*agent
@@ -36,10 +36,10 @@ func newWorld(t *testing.T, seed uint64) *world {
 		nodes: map[string]*node{}, label: "crawl"}
 }
 
-// cut says whether two addresses cannot reach each other. mu is held.
+// cut reports whether two addresses cannot reach each other. The caller holds mu.
 func (w *world) cut(a, b string) bool { return w.sides[a] != w.sides[b] }
 
-// partition puts the agents named on a side of their own.
+// partition separates agents from all others.
 func (w *world) partition(agents ...*agent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -66,8 +66,8 @@ type node struct {
 	addr    netip.AddrPort
 	packets chan packet
 	conns   chan net.Conn
-	down    chan struct{} // the machine is off
-	ended   chan struct{} // reading is not wanted any more
+	down    chan struct{} // closed when the machine is off
+	ended   chan struct{} // closed when reading must end
 	downOne sync.Once
 	endOne  sync.Once
 }
@@ -127,7 +127,7 @@ func (n *node) SetWriteDeadline(time.Time) error { return nil }
 func (n *node) LocalAddr() net.Addr              { return net.UDPAddrFromAddrPort(n.addr) }
 func (n *node) Addr() net.Addr                   { return net.TCPAddrFromAddrPort(n.addr) }
 
-// A stream takes the world's time for each write, and breaks with a partition.
+// A stream delays each write like the network, and breaks with a partition.
 type stream struct {
 	net.Conn
 	w    *world
@@ -171,7 +171,7 @@ func (n *node) dial(ctx context.Context, addr, _ string) (net.Conn, error) {
 	return nil, errors.New("connection refused")
 }
 
-// An agent is a process: it may be killed and started again.
+// An agent may be killed and started again.
 type agent struct {
 	w    *world
 	self Agent
@@ -183,7 +183,7 @@ type agent struct {
 	refused func()
 }
 
-// agent makes one that has never run.
+// agent makes an agent that has never run.
 func (w *world) agent(name string) *agent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -220,7 +220,7 @@ func (a *agent) open() {
 	a.w.mu.Unlock()
 }
 
-// hello is the call that package rpc makes.
+// hello stands for the call of package rpc.
 func (a *agent) hello(ctx context.Context, addr string) error {
 	w := a.w
 	w.mu.Lock()
@@ -243,7 +243,7 @@ func (a *agent) hello(ctx context.Context, addr string) error {
 	return to.Admit(a.self, time.Now())
 }
 
-// start runs the process until it is up.
+// start runs the process until the agent is up.
 func (a *agent) start(seeds ...*agent) error {
 	a.open()
 	var addrs []string
@@ -256,7 +256,7 @@ func (a *agent) start(seeds ...*agent) error {
 		a.kill()
 		return err
 	}
-	a.m.Announce(ctx, Up) // an error says that nobody was told in time: gossip goes on
+	a.m.Announce(ctx, Up) // an error means that no agent was told in time: gossip goes on
 	return nil
 }
 
@@ -267,7 +267,7 @@ func (a *agent) mustStart(seeds ...*agent) {
 	}
 }
 
-// kill ends the process without a word.
+// kill ends the process without an announcement.
 func (a *agent) kill() {
 	a.w.mu.Lock()
 	m := a.m
@@ -280,7 +280,7 @@ func (a *agent) kill() {
 	}
 }
 
-// leave ends it in good order.
+// leave ends the process in an orderly way.
 func (a *agent) leave() {
 	ctx, cancel := context.WithTimeout(a.w.t.Context(), time.Minute)
 	defer cancel()
@@ -288,7 +288,7 @@ func (a *agent) leave() {
 	a.kill()
 }
 
-// end stops everything, and lets memberlist's last timers run out.
+// end stops everything, and waits for memberlist's last timers.
 func (w *world) end() {
 	for _, a := range w.agents {
 		a.kill()
@@ -296,12 +296,12 @@ func (w *world) end() {
 	time.Sleep(5 * time.Minute)
 }
 
-// running are the agents that run.
+// running returns the agents that run.
 func (w *world) running() []*agent {
 	return slices.DeleteFunc(slices.Clone(w.agents), func(a *agent) bool { return a.m == nil })
 }
 
-// sees says why a's view is not of exactly these agents, as they are now.
+// sees returns an error unless a's view has exactly these agents in their present state.
 func (a *agent) sees(want ...*agent) error {
 	v := a.m.View()
 	if len(v.Agents) != len(want) {
@@ -330,8 +330,7 @@ func names(agents []Agent) []string {
 	return out
 }
 
-// settle waits until all of a group see exactly the group, and returns how long
-// that took.
+// settle waits until all agents of a group see exactly the group. It returns how long that took.
 func (w *world) settle(group ...*agent) time.Duration {
 	w.t.Helper()
 	begin := time.Now()

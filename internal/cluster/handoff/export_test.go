@@ -1,12 +1,12 @@
 package handoff
 
-// Peak is the most that live buffers of Compacts and Imports ever had.
+// Peak returns the maximum memory of the buffers of Compacts and Imports.
 func (s *Store) Peak() int64 { return s.gauge.peak }
 
-// Buffered is what they have now.
+// Buffered returns their present memory.
 func (s *Store) Buffered() int64 { return s.gauge.now }
 
-// Urgent is how many wait ahead of a Compact.
+// Urgent returns how many callers wait ahead of a Compact.
 func (s *Store) Urgent() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

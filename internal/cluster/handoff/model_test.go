@@ -34,7 +34,7 @@ func source(n int) handoff.Source {
 	return handoff.Source{Name: fmt.Sprintf("a%d", n), Instance: [16]byte{byte(n), 0xaa}}
 }
 
-// A model is what one source's records amount to, in maps.
+// A model is the state that one source's records result in, as maps.
 type model map[uint64]*modelHost
 
 type modelHost struct {
@@ -114,7 +114,7 @@ func pendingText(r handoff.Record) string {
 	return fmt.Sprintf("pending %d %x %x", r.Number, r.Path, r.Link)
 }
 
-// text tells all of a model, host by host.
+// text returns a model as text, host by host.
 func (m model) text(wanted func(uint64) bool) string {
 	var b strings.Builder
 	for _, key := range slices.Sorted(maps.Keys(m)) {
@@ -164,8 +164,8 @@ func writeHost(b *strings.Builder, key uint64, clock string, pending []handoff.R
 	}
 }
 
-// imported is what an Import gives, as text like a model's. It checks the
-// order of calls.
+// imported returns the result of an Import as text, like model.text. It checks the order of the
+// calls.
 func imported(s *handoff.Store, id handoff.Source,
 	wanted func(uint64) bool) (text string, mark handoff.Mark, err error) {
 	var b strings.Builder
@@ -234,7 +234,7 @@ func imported(s *handoff.Store, id handoff.Source,
 	return b.String(), mark, err
 }
 
-// urls are few, so that records meet.
+// The URLs are few, so that several records concern the same one.
 func randomURL(rng *rand.Rand) weburl.URL {
 	return weburl.MustParse(fmt.Sprintf("http://h%d.example/%d", rng.IntN(5), rng.IntN(8)))
 }
@@ -285,12 +285,12 @@ func encode(rs []handoff.Record) (b []byte) {
 	return b
 }
 
-// A story is what one source sent, batch by batch.
+// A story is the sequence of batches of one source.
 type story struct {
 	id     handoff.Source
 	log    [][]handoff.Record
-	number []uint64 // of each; 0: a drop
-	synced int      // of the log, durable
+	number []uint64 // of each batch; 0: a drop
+	synced int      // length of the durable part of log
 }
 
 func (st *story) last() (n uint64) {
@@ -310,7 +310,7 @@ func (st *story) model() model {
 	return m
 }
 
-// step does something at random.
+// step does a random operation.
 func (st *story) step(s *handoff.Store, rng *rand.Rand) error {
 	switch op := rng.IntN(40); {
 	case op < 28:
@@ -320,7 +320,7 @@ func (st *story) step(s *handoff.Store, rng *rand.Rand) error {
 			return err
 		}
 		st.log, st.number = append(st.log, rs), append(st.number, n)
-		if rng.IntN(4) == 0 { // what was sent again is nothing
+		if rng.IntN(4) == 0 { // a repeated batch must change nothing
 			if err := s.Append(st.id, 1+rng.Uint64N(n), encode(randomBatch(rng))); err != nil {
 				return err
 			}
@@ -353,7 +353,7 @@ func (st *story) step(s *handoff.Store, rng *rand.Rand) error {
 	return nil
 }
 
-// differ tells what is not the same.
+// differ returns an error with the differences.
 func differ(got, want string) error {
 	g, w := strings.Split(got, "\n"), strings.Split(want, "\n")
 	var b strings.Builder
@@ -370,10 +370,10 @@ func differ(got, want string) error {
 	if b.Len() == 0 {
 		b.WriteString("\n\tonly the order: " + got + want)
 	}
-	return fmt.Errorf("imported is not what was sent:%s", b.String())
+	return fmt.Errorf("the imported state is wrong:%s", b.String())
 }
 
-// check imports and compares.
+// check imports and compares with the model.
 func (st *story) check(s *handoff.Store, mark *handoff.Mark) error {
 	got, m, err := imported(s, st.id, nil)
 	if err != nil {
@@ -395,8 +395,7 @@ func (st *story) check(s *handoff.Store, mark *handoff.Mark) error {
 	return nil
 }
 
-// survive cuts the story off where the store does, which must have all that was
-// synced.
+// survive cuts the story off at the store's last batch. The store must have all synced batches.
 func (st *story) survive(s *handoff.Store) error {
 	last, err := s.Sync(st.id)
 	if err != nil {
@@ -404,7 +403,7 @@ func (st *story) survive(s *handoff.Store) error {
 	}
 	n := slices.Index(st.number, last) + 1
 	if last > st.last() {
-		return fmt.Errorf("batch %d is there, and was never sent", last)
+		return fmt.Errorf("the store has batch %d, which was never sent", last)
 	}
 	if n < st.synced {
 		if i := slices.IndexFunc(st.number[n:st.synced], func(v uint64) bool { return v > 0 }); i >= 0 {
@@ -416,8 +415,7 @@ func (st *story) survive(s *handoff.Store) error {
 	return st.check(s, nil)
 }
 
-// TestModel does random operations, with kills and power failures, and
-// compares with maps.
+// TestModel does random operations, with kills and power failures, and compares with maps.
 func TestModel(t *testing.T) {
 	stories := uint64(60)
 	if testing.Short() {
@@ -466,9 +464,8 @@ func TestModel(t *testing.T) {
 	}
 }
 
-// TestFaultAtEveryOperation fails each change of the disk in turn, once or from
-// then on, with compactions under way; then the power fails, or the disk is
-// healed.
+// TestFaultAtEveryOperation fails each change of the disk in turn, only that one or all from then
+// on, with compactions in progress. Then the power fails, or the disk works again.
 func TestFaultAtEveryOperation(t *testing.T) {
 	failed := 0
 	for seed := range uint64(1) {
@@ -493,8 +490,8 @@ func TestFaultAtEveryOperation(t *testing.T) {
 					whole = false
 					failed++
 				}
-				// What failed may have been a Drop, which has happened or not;
-				// then there is nothing to compare with.
+				// If a Drop has failed, it may have happened or not. Then there is nothing to
+				// compare with.
 				for j, fs := range []disk.FS{mem.Crash(uint64(n)), mem.Clone()} {
 					again, err := handoff.Open(fs, "r", handoff.Config{})
 					if err != nil {
@@ -525,7 +522,7 @@ func TestFaultAtEveryOperation(t *testing.T) {
 
 var errIO = errors.New("input/output error")
 
-// dropped says whether what is there is st with one host more dropped.
+// dropped reports whether the store has st with one more host dropped.
 func dropped(s *handoff.Store, st *story) bool {
 	for h := range 5 {
 		host := weburl.HostKey(fmt.Sprintf("h%d.example", h))

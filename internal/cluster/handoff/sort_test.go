@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// sorted sends random items through a sorter on fs that has room for two
-// chunks, and compares with a slice. It returns how many files were made.
+// sorted passes random items through a sorter on fs with room for two chunks, and compares with a
+// slice. It returns the number of files.
 func sorted(fs disk.FS, rng *rand.Rand, items, largest int, g *gauge) (files int, err error) {
 	s := newSorter(context.Background(), fs, "sort", 2*chunkSize, g)
 	defer s.close()
@@ -43,7 +43,7 @@ func sorted(fs disk.FS, rng *rand.Rand, items, largest int, g *gauge) (files int
 	return s.made, err
 }
 
-// TestSorter: in RAM, in some files, and in more files than can be read at once.
+// TestSorter sorts in RAM, with some files, and with more files than can be read at once.
 func TestSorter(t *testing.T) {
 	for seed, c := range []struct{ items, largest, files int }{
 		{0, 1, 0}, {1000, 500, 0}, {3000, 4000, 3}, {60, 900_000, 30}, {40000, 40, 1},
@@ -64,7 +64,7 @@ func TestSorter(t *testing.T) {
 	}
 }
 
-// TestSorterFaults fails every operation in turn, and flips bits on the way.
+// TestSorterFaults fails every operation in turn, and flips bits in between.
 func TestSorterFaults(t *testing.T) {
 	broken := errors.New("broken")
 	for n := int64(1); ; n++ {
@@ -82,7 +82,7 @@ func TestSorterFaults(t *testing.T) {
 			}
 			break
 		}
-		// A file that cannot be closed or removed is in nobody's way.
+		// A file that cannot be closed or removed does no harm.
 		if err != nil && !errors.Is(err, broken) {
 			t.Fatalf("operation %d: %v", n, err)
 		}
@@ -110,7 +110,7 @@ func TestSorterFaults(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := s.each(func(item) error { return nil }); err == nil {
-			t.Errorf("seed %d: bit at byte %d of %d flipped, and nobody notices", seed, at, len(b))
+			t.Errorf("seed %d: bit at byte %d of %d flipped, without an error", seed, at, len(b))
 		}
 		s.close()
 	}

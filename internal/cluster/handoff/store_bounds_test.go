@@ -57,14 +57,14 @@ func TestTogether(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	// What is left is compacted without anybody asking for it.
+	// Run compacts the rest by itself.
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		infos := s.Sources()
 		if !slices.ContainsFunc(infos, func(i handoff.Info) bool { return i.Hosts == 0 || i.Since > 40000 }) {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("nobody compacts: %+v", infos)
+			t.Fatalf("Run does not compact: %+v", infos)
 		}
 	}
 	stop()
@@ -122,11 +122,11 @@ func TestImportGoesFirst(t *testing.T) {
 	}
 	wg.Wait()
 	if infos := s.Sources(); infos[0].Hosts != 1 || infos[0].Finished != 9000 {
-		t.Errorf("the Compact that gave way left %+v", infos[0])
+		t.Errorf("the interrupted Compact left %+v", infos[0])
 	}
 }
 
-// TestCancelled: a context or a func that ends an Import leaves nothing open.
+// TestCancelled: if a context or a func ends an Import, nothing stays open.
 func TestCancelled(t *testing.T) {
 	fs := disk.NewMem()
 	s := openStore(t, fs, handoff.Config{})

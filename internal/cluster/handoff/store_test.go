@@ -57,7 +57,7 @@ func TestNumbers(t *testing.T) {
 		t.Errorf("Sync = %d, %v, want 2", last, err)
 	}
 	if last, err := s.Sync(source(2)); err != nil || last != 0 {
-		t.Errorf("Sync of a stranger = %d, %v", last, err)
+		t.Errorf("Sync of an unknown source = %d, %v", last, err)
 	}
 	must(t, s.Compact(ctx, id))
 	must(t, s.Close())
@@ -138,7 +138,7 @@ func ascending(n int) (ps []uint64) {
 	return ps
 }
 
-// TestDrop: what is imported and dropped is gone, unless more has come.
+// TestDrop: imported and dropped records are gone, unless the source has sent more.
 func TestDrop(t *testing.T) {
 	fs := disk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
@@ -149,10 +149,10 @@ func TestDrop(t *testing.T) {
 	must(t, s.Append(id, 2, encode([]handoff.Record{accept(3, "http://a.example/3")})))
 	a := weburl.HostKey("a.example")
 	if err := s.Drop(mark, []uint64{a}); !errors.Is(err, handoff.ErrNewer) {
-		t.Errorf("Drop of what was not imported: %v", err)
+		t.Errorf("Drop without an Import: %v", err)
 	}
 	if err := s.DropSource(ctx, mark); !errors.Is(err, handoff.ErrNewer) {
-		t.Errorf("DropSource of what was not imported: %v", err)
+		t.Errorf("DropSource without an Import: %v", err)
 	}
 	_, mark, err = imported(s, id, nil)
 	must(t, err)
@@ -163,7 +163,7 @@ func TestDrop(t *testing.T) {
 		!strings.Contains(got, fmt.Sprintf("host %x ", weburl.HostKey("b.example"))) {
 		t.Errorf("after Drop there is %q", got)
 	}
-	must(t, s.DropSource(ctx, mark)) // the Drop in between was ours
+	must(t, s.DropSource(ctx, mark)) // the Drop in between is not the source's
 	if infos := s.Sources(); len(infos) != 0 {
 		t.Errorf("after DropSource there is %+v", infos)
 	}
@@ -173,12 +173,12 @@ func TestDrop(t *testing.T) {
 	defer s.Close()
 	if got, _, err := imported(s, id, nil); err != nil || strings.Count(got, "pending") != 1 ||
 		!strings.Contains(got, "pending 9 ") {
-		t.Errorf("what came behind DropSource is %q, %v", got, err)
+		t.Errorf("the records after DropSource are %q, %v", got, err)
 	}
 }
 
-// TestDamage flips bits: the source is named, what is imported was sent, and
-// other sources do not notice.
+// TestDamage flips bits. The damage names the source, an Import returns only records that were
+// sent, and other sources are not affected.
 func TestDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
 	build := func() (*disk.Mem, []*story) {
@@ -214,8 +214,7 @@ func TestDamage(t *testing.T) {
 		must(t, disk.WriteFile(fs, filepath.Join(hurt, name), b))
 		s, err := handoff.Open(fs, "r", handoff.Config{})
 		if err != nil {
-			// A version is no damage: some other program's work is not to be
-			// thrown away.
+			// Another version is not damage: its records must not be deleted.
 			if !errors.Is(err, journal.ErrVersion) {
 				t.Fatalf("%s byte %d: %v", name, at, err)
 			}
@@ -228,7 +227,7 @@ func TestDamage(t *testing.T) {
 				!slices.ContainsFunc(slices.Concat(sts[0].log...), func(r handoff.Record) bool {
 					return r.Kind == handoff.Accept && pendingText(r) == l
 				}) {
-				t.Fatalf("%s byte %d: imported was what nobody sent: %s", name, at, l)
+				t.Fatalf("%s byte %d: the Import returned a record that was not sent: %s", name, at, l)
 			} else if ok {
 				kinds["salvaged lines"]++
 			}
@@ -262,7 +261,7 @@ func TestDamage(t *testing.T) {
 			kinds["version"]++
 		case err != nil:
 			t.Fatalf("%s byte %d: %v", name, at, err)
-		default: // the last frames of a file look like a torn tail
+		default: // damaged last frames look like a torn end
 			kinds["torn"]++
 			if err := sts[0].survive(s); err != nil && !strings.HasPrefix(name, "journal") {
 				t.Fatalf("%s byte %d: %v", name, at, err)
@@ -277,7 +276,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// TestMissingPart: a file that is gone is damage, found when it is read.
+// TestMissingPart: a missing file is damage, found when it is read.
 func TestMissingPart(t *testing.T) {
 	fs := disk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
@@ -302,7 +301,7 @@ func TestMissingPart(t *testing.T) {
 	must(t, s.Close())
 }
 
-// TestGolden: the files of this version stay readable, and are written so.
+// TestGolden: files of this version stay readable, and are still written in the same way.
 func TestGolden(t *testing.T) {
 	fs := disk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
@@ -355,8 +354,8 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// FuzzDecode: whatever is decoded is encoded to the same, and Append takes just
-// what Decode takes.
+// FuzzDecode: a decoded record is encoded to the same bytes, and Append accepts exactly what Decode
+// accepts.
 func FuzzDecode(f *testing.F) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	for range 60 {
@@ -443,7 +442,7 @@ func TestMemory(t *testing.T) {
 					}
 					last[r.Host] = r.Number
 				}
-				if pending += len(rs); len(rs) > 1000 { // of the giant
+				if pending += len(rs); len(rs) > 1000 { // of the large host
 					peak = max(peak, heap()-before)
 				}
 				return nil
@@ -462,7 +461,7 @@ func TestMemory(t *testing.T) {
 		if p := s.Peak(); p > limit || p < limit/2 {
 			t.Errorf("%s: buffers had %d octets, limit %d", when, p, limit)
 		}
-		// The gauge does not see all, but it must not be far off.
+		// The gauge does not count everything, but it must be nearly right.
 		if peak > limit || peak == 0 {
 			t.Errorf("%s: the heap grew by %d octets, limit %d", when, peak, limit)
 		}

@@ -9,12 +9,12 @@ import (
 	"time"
 )
 
-// A crawl is agents with hosts, each of which gives out pages as a frontier
-// does: the host that was found first of those that are due, with so many
-// others active, and no faster than its share of the whole.
+// A crawl simulates agents with hosts. Each agent begins pages like a frontier: it takes the due
+// host that was found first. It keeps a number of hosts active, and is not faster than its share of
+// the crawl's rate.
 type crawl struct {
 	w      *world
-	rate   float64 // pages a second, of an agent; 0: whatever politeness allows
+	rate   float64 // pages a second, of an agent; 0: as many as politeness allows
 	active int
 	agents []*crawler
 }
@@ -22,12 +22,12 @@ type crawl struct {
 type crawler struct {
 	a      *agent
 	hosts  []*site  // not active yet, in order
-	ready  byNumber // may be tried
+	ready  byNumber // to try next
 	parked map[uint64]*byNumber
 	timers byTime
 	flying int
 	number int
-	left   int // hosts that are not done
+	left   int // hosts with pages left
 }
 
 type site struct {
@@ -44,7 +44,7 @@ func (s byNumber) Swap(i, j int)      { s[i], s[j] = s[j], s[i] }
 func (s *byNumber) Push(x any)        { *s = append(*s, x.(*site)) }
 func (s *byNumber) Pop() any          { x := (*s)[len(*s)-1]; *s = (*s)[:len(*s)-1]; return x }
 
-// A timer wakes the best of those parked at a point.
+// A timer wakes the best host that is parked at a point.
 type timer struct {
 	at    time.Duration
 	point uint64
@@ -62,7 +62,7 @@ const crawlQuiet = 2 * time.Second
 
 func (c *crawl) points(s *site) []uint64 { return []uint64{s.address, s.domain} }
 
-// unpark lets the best of those that wait for a point try again.
+// unpark makes the best host that waits for a point try again.
 func (k *crawler) unpark(point uint64) {
 	if q := k.parked[point]; q != nil {
 		heap.Push(&k.ready, heap.Pop(q).(*site))
@@ -79,8 +79,7 @@ func (k *crawler) park(s *site, point uint64) {
 	heap.Push(k.parked[point], s)
 }
 
-// wake brings those back whose time has come, and others in while too few are
-// ready.
+// wake returns hosts whose time has come, and adds new ones while too few are ready.
 func (c *crawl) wake(k *crawler) {
 	for len(k.timers) > 0 && k.timers[0].at <= c.w.now {
 		k.unpark(heap.Pop(&k.timers).(timer).point)
@@ -100,7 +99,7 @@ func (c *crawl) wake(k *crawler) {
 	}
 }
 
-// obstacle is the first point at which s may not begin.
+// obstacle returns the first point at which s may not begin.
 func (c *crawl) obstacle(k *crawler, s *site) (point uint64, at time.Time, barred bool) {
 	for _, p := range c.points(s) {
 		if ok, at := k.a.peer.Ready(p, crawlQuiet, k.a.clock()); !ok {
@@ -110,7 +109,7 @@ func (c *crawl) obstacle(k *crawler, s *site) (point uint64, at time.Time, barre
 	return 0, time.Time{}, false
 }
 
-// next starts at most one page.
+// next begins at most one page.
 func (c *crawl) next(k *crawler) bool {
 	c.wake(k)
 	for len(k.ready) > 0 {
@@ -124,7 +123,7 @@ func (c *crawl) next(k *crawler) bool {
 		}
 		took := 20*time.Millisecond + c.w.within(160*time.Millisecond)
 		if !k.a.try(took, c.points(s)...) {
-			c.w.t.Fatal("what was ready cannot begin")
+			c.w.t.Fatal("a ready page cannot begin")
 		}
 		s.pages--
 		k.number++
@@ -134,7 +133,7 @@ func (c *crawl) next(k *crawler) bool {
 			k.flying--
 			for _, p := range c.points(s) {
 				heap.Push(&k.timers, timer{c.w.now + crawlQuiet*101/100, p})
-				if s.pages == 0 && p >= 1<<32 { // its own
+				if s.pages == 0 && p >= 1<<32 { // a point of its own
 					k.a.peer.Leave(p, k.a.clock())
 				}
 			}
@@ -155,7 +154,7 @@ func (c *crawl) step(k *crawler) {
 	}
 	gap := 50 * time.Millisecond
 	if c.rate > 0 {
-		// A page that may begin now, and finds no host, begins with the next one.
+		// A page is due, but no host can begin. It begins as soon as a host can.
 		if c.next(k) {
 			gap = time.Duration(float64(time.Second) / c.rate * (0.5 + c.w.rand.Float64()))
 		}
@@ -166,7 +165,7 @@ func (c *crawl) step(k *crawler) {
 	c.w.after(gap, func() { c.step(k) })
 }
 
-// newCrawl deals hosts to agents, a share of them on few addresses.
+// newCrawl divides hosts among agents. A share of the hosts is on a few addresses.
 func newCrawl(t testing.TB, seed uint64, agents, hosts, shared, addresses, pages int) *crawl {
 	w := newWorld(t, seed, agents, Config{})
 	c := &crawl{w: w, active: 500}
@@ -211,7 +210,7 @@ func TestCost(t *testing.T) {
 		name   string
 		shared int
 		pages  int
-		rate   float64 // of all
+		rate   float64 // pages a second of all agents
 		until  time.Duration
 	}{
 		{"each its own address", 0, 1, 0, time.Hour},
@@ -248,7 +247,7 @@ func TestCost(t *testing.T) {
 	}
 }
 
-// TestTurns has agents share one address, each with more than enough to do.
+// TestTurns has agents that share one address. Each has more pages than it can fetch.
 func TestTurns(t *testing.T) {
 	for _, agents := range []int{2, 8} {
 		c := newCrawl(t, 1, agents, 100*agents, 100*agents, 1, 400)
@@ -256,12 +255,12 @@ func TestTurns(t *testing.T) {
 		c.w.run(long)
 		perPage := c.report(t, "one address")
 		j := c.w.points[1]
-		// 100 ms for a page, 50 ms until it is noticed that the quiet time is over.
+		// 100 ms for a page, and 50 ms until the agent notices that the delay is over.
 		best := long.Seconds() / (crawlQuiet + 100*time.Millisecond).Seconds()
 		if got := float64(j.begins) / best; got < 0.8 {
-			t.Errorf("%d agents: %d pages at one address, %.2f of what its quiet time allows", agents, j.begins, got)
+			t.Errorf("%d agents: %d pages at one address, %.2f of the possible pages", agents, j.begins, got)
 		} else {
-			t.Logf("%d agents: %.2f of what its quiet time allows, %d changes of hand, %v", agents, got, j.changes,
+			t.Logf("%d agents: %.2f of the possible pages, %d changes of hand, %v", agents, got, j.changes,
 				j.byPlace)
 		}
 		for place := range c.agents {
@@ -269,7 +268,7 @@ func TestTurns(t *testing.T) {
 				t.Errorf("%d agents: agent %d has %.2f of its share", agents, place, share)
 			}
 		}
-		if perPage > 0.4 { // with nothing else that pays for it
+		if perPage > 0.4 { // no other pages pay for the calls
 			t.Errorf("%d agents: %.3f messages a page", agents, perPage)
 		}
 	}

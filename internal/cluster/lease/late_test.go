@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// pair is two agents of which the first grants the point.
+// pair returns a view of two agents, and a point that the first one grants.
 func pair() (v *picture, point uint64) {
 	v = &picture{members: []Agent{1, 2}}
 	for v.Owner(point) != 1 {
@@ -14,8 +14,8 @@ func pair() (v *picture, point uint64) {
 	return v, point
 }
 
-// An ask says that its sender has no lease: a grant on an earlier one that comes
-// after it may be another's by then, and is not taken.
+// TestGrantOfAnEarlierAsk: a new ask says that its sender has no lease. If a grant for an earlier
+// ask arrives after it, the point may be another agent's. So the holder must not take that grant.
 func TestGrantOfAnEarlierAsk(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	v, point := pair()
@@ -32,7 +32,7 @@ func TestGrantOfAnEarlierAsk(t *testing.T) {
 				if len(calls[0].Asks) != 1 {
 					t.Fatalf("call %+v", calls[0])
 				}
-				p.Failed(calls[0], now) // heard or not
+				p.Failed(calls[0], now) // whether it arrived or not
 				return calls[0].Stamp
 			}
 		}
@@ -56,21 +56,21 @@ func TestGrantOfAnEarlierAsk(t *testing.T) {
 		t.Fatalf("asked at %d and at %d", first, second)
 	}
 	if ans := grant(7, first); len(ans.Gives) != 1 || ans.Gives[0].Serial != 7 {
-		t.Errorf("a late grant is answered by %+v", ans)
+		t.Errorf("the answer to a late grant: %+v", ans)
 	}
 	if ok, _ := p.Ready(point, time.Second, now); ok {
 		t.Fatal("a late grant was taken")
 	}
 	if ans := grant(8, second); len(ans.Gives) != 0 {
-		t.Errorf("the grant is answered by %+v", ans)
+		t.Errorf("the answer to the grant: %+v", ans)
 	}
 	if ok, _ := p.Ready(point, time.Second, now); !ok {
 		t.Error("the grant was not taken")
 	}
 }
 
-// Who holds a point, confirmed by another grantor meanwhile, is not robbed of it
-// by the first one, however long ago that last granted it.
+// TestHolderComesBack: another grantor has confirmed a holder's lease meanwhile. The first grantor
+// must not grant the point to another agent, even if its own grant was long ago.
 func TestHolderComesBack(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	v, point := pair()
@@ -90,7 +90,7 @@ func TestHolderComesBack(t *testing.T) {
 	if ans := ask(Ask{Point: point, Quiet: time.Second, Urgent: true}); len(ans.Grants) != 1 {
 		t.Fatalf("not granted: %+v", ans)
 	}
-	now = now.Add(30 * time.Second) // without contact for longer than its term
+	now = now.Add(30 * time.Second) // longer than its term without contact
 	g.Calls(now)
 	g.Contact(now, now)
 	g.Ready(point, time.Second, now) // it wants the point itself
@@ -104,12 +104,12 @@ func TestHolderComesBack(t *testing.T) {
 		t.Fatalf("not confirmed: %+v", ans)
 	}
 	if ok, _ := g.Ready(point, time.Second, now); ok {
-		t.Error("the grantor has it, too")
+		t.Error("the grantor has the point, too")
 	}
 }
 
-// Who claims a point that another grantor has confirmed does not give away by the
-// way what its own grantor has granted it long before.
+// TestGrantWhileClaiming: an agent claims a lease that another grantor has confirmed. An old grant
+// of the point's present grantor arrives. The agent must not return the lease in its answer.
 func TestGrantWhileClaiming(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	v, point := pair()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestManyPoints: a crawl in which each page has an address and a domain of its
-// own is as fast when the agents have as many points as they may have as before.
+// TestManyPoints: each page has an address and a domain of its own. The crawl must be as fast with
+// all of Config.Points in use as before.
 func TestManyPoints(t *testing.T) {
 	type host struct{ address, domain uint64 }
 	const ahead, each = 200, 10 * time.Millisecond

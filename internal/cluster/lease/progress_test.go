@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// An agent that waits for a point is stalled although it begins visits, if none of
-// them makes a request: their hosts may wait for the robots.txt that stands at the
-// point. With a request it is not stalled.
+// TestStalledWithoutRequests: an agent that waits for a point begins visits without requests,
+// because their hosts wait for a robots.txt at that point. Such an agent counts as stalled. An
+// agent with a request does not.
 func TestStalledWithoutRequests(t *testing.T) {
 	for _, requested := range []bool{false, true} {
 		now := time.Unix(1e9, 0)
-		v, theirs := pair() // 1 grants it
+		v, theirs := pair() // agent 1 grants theirs
 		own := uint64(1)
 		for v.Owner(own) != 2 {
 			own++
@@ -19,7 +19,7 @@ func TestStalledWithoutRequests(t *testing.T) {
 		p := New(2, Config{First: true}, now)
 		p.Look(v, now)
 		if ok, _ := p.Ready(theirs, time.Second, now); ok {
-			t.Fatal("granted by nobody")
+			t.Fatal("no grant")
 		}
 		begun := 0
 		for end := now.Add(3 * time.Second); now.Before(end); now = now.Add(100 * time.Millisecond) {

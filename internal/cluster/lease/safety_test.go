@@ -7,7 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
-// work lets an agent try for points at random.
+// work makes an agent try random points.
 func (w *world) work(place, points int) {
 	a := w.agents[place]
 	if a != nil && !a.stopped && !a.idle && a.view != nil {
@@ -34,7 +34,7 @@ func (w *world) work(place, points int) {
 	w.after(w.within(400*time.Millisecond), func() { w.work(place, points) })
 }
 
-// trouble lets things happen to agents, each time one.
+// trouble causes faults of agents, one at a time.
 func (w *world) trouble(every time.Duration, until time.Duration) {
 	if w.now > until {
 		return
@@ -48,7 +48,7 @@ func (w *world) trouble(every time.Duration, until time.Duration) {
 		}
 	}
 	if a == nil || w.troubled[a.id] || living < 3 {
-		return // who sees nobody that lives is in a partition
+		return // it sees no living agent: it is in a partition
 	}
 	switch w.rand.IntN(6) {
 	case 0, 1:
@@ -68,8 +68,8 @@ func (w *world) trouble(every time.Duration, until time.Duration) {
 	}
 }
 
-// again starts an agent at the place of an earlier one: with its crawl directory,
-// or with an empty one.
+// again starts an agent in the place of an earlier one, with its crawl directory or with an empty
+// one.
 func (w *world) again(place int, earlier *agent) {
 	if w.chance(0.5) {
 		w.resume(place, earlier)
@@ -84,7 +84,7 @@ func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 	for i := range n {
 		seed := uint64(i + 1)
 		if i >= n/2 {
-			seed = base + uint64(i) // the other half is new each time
+			seed = base + uint64(i) // the other half of the seeds is new each time
 		}
 		f(t, seed)
 		if t.Failed() {
@@ -113,7 +113,7 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 		for _, j := range w.points {
 			clear(j.byPlace)
 		}
-		// All is well again: everybody has turns.
+		// The trouble is over: every agent must get turns.
 		w.run(40 * time.Minute)
 		for p, j := range w.points {
 			for place, a := range w.agents {
@@ -136,8 +136,8 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 	}
 }
 
-// TestWhatIsAssumed: with views that differ for a minute there are violations,
-// so the assumption is needed, and the judge sees what it is there for.
+// TestWhatIsAssumed: with views that differ for a minute there are violations. So the assumption is
+// needed, and the judge detects violations.
 func TestWhatIsAssumed(t *testing.T) {
 	found := 0
 	for seed := uint64(1); seed <= 20 && found == 0; seed++ {
@@ -154,11 +154,11 @@ func TestWhatIsAssumed(t *testing.T) {
 		}
 	}
 	if found == 0 {
-		t.Error("views that differ for a minute did no harm in 20 runs: what does the judge see?")
+		t.Error("no violation in 20 runs with views that differ for a minute: the judge misses them")
 	}
 }
 
-// TestAlone: without others every lease is there at once, and costs nothing.
+// TestAlone: a single agent gets every lease at once, without calls.
 func TestAlone(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	p := New(1, Config{First: true}, now)
@@ -176,7 +176,7 @@ func TestAlone(t *testing.T) {
 			t.Fatalf("round %d: not ready until %v", i, at)
 		}
 		if !p.Begin(now, 7) {
-			t.Fatal("what is ready cannot begin")
+			t.Fatal("a ready request cannot begin")
 		}
 		if ok, _ := p.Ready(7, time.Second, now); ok || p.Begin(now, 7) {
 			t.Fatal("begun twice")
@@ -184,13 +184,12 @@ func TestAlone(t *testing.T) {
 		now = now.Add(10 * time.Second)
 		p.Used(7, now, time.Second, true, now)
 		if ok, at := p.Ready(7, time.Second, now); ok || !at.Equal(now.Add(time.Second)) {
-			t.Fatalf("ready %v at %v, a second after %v is right", ok, at, now)
+			t.Fatalf("ready %v at %v, want a second after %v", ok, at, now)
 		}
 	}
 }
 
-// TestWithoutContact: an agent that hears of nobody stops, and what it does
-// is to be cut off.
+// TestWithoutContact: an agent without contact must stop, and its requests must be cut off.
 func TestWithoutContact(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := New(1, Config{}, start)
@@ -231,6 +230,6 @@ func TestWithoutContact(t *testing.T) {
 	p.Ready(point, time.Second, now)
 	p.Calls(now)
 	if ok, _ := p.Ready(point, time.Second, now); ok {
-		t.Error("after a time without contact the point is not new")
+		t.Error("after a time without contact the agent still has its lease")
 	}
 }

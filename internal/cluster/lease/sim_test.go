@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// A world is a cluster with a true time that none of its agents knows.
+// A world is a cluster with a true time, which no agent knows.
 type world struct {
 	t     testing.TB
 	rand  *rand.Rand
@@ -23,28 +23,28 @@ type world struct {
 
 	agents  []*agent // by place; nil: dead
 	lives   int
-	members []Agent // the truth: who is in the others' views
-	going   []Agent // of these, those that grant nothing any more
+	members []Agent // the agents in the others' views
+	going   []Agent // members that grant nothing any more
 	quiet   func(point uint64) time.Duration
 	points  map[uint64]*judged
-	// troubled are those that are not, or soon not, in the others' views.
+	// troubled are the agents that are missing, or soon will be, from the others' views.
 	troubled map[Agent]bool
-	// over are those that have said that they are gone, or have a next life.
+	// over are the agents that have announced that they are gone, or have been restarted.
 	over map[Agent]bool
 
 	delay, loss, twice float64 // seconds; shares
 	rates              float64
-	calls, answers     int // messages
+	calls, answers     int // number of messages
 	bytes              int
 	pages              int
 	cut                int
-	transfers          int           // that were taken over
-	surveys            int           // that found all to be known
+	transfers          int           // number of transfers taken over
+	surveys            int           // number of complete surveys
 	dead               bool          // a violation was found
-	lag                time.Duration // views differ for longer than is assumed, and violations are expected
+	lag                time.Duration // views differ for longer than assumed, so violations are expected
 }
 
-// An agent is one life of one.
+// An agent is one run of an agent.
 type agent struct {
 	w       *world
 	id      Agent
@@ -54,11 +54,11 @@ type agent struct {
 	rate    float64
 	offset  time.Duration
 	stopped bool
-	idle    bool // it begins nothing any more
+	idle    bool // it begins no more requests
 	gone    bool
-	back    bool // it goes on after an earlier life, and knows all others
+	back    bool // it is a restart, and knows all others
 	view    *picture
-	inbox   []func() // while it is stopped
+	inbox   []func() // messages that wait while it is stopped
 	uses    map[int]*use
 	nextUse int
 }
@@ -68,7 +68,7 @@ type use struct {
 	end    time.Duration
 }
 
-// judged is what the web sees of a point.
+// judged is a point as the web sees it.
 type judged struct {
 	user    *agent
 	ended   time.Duration
@@ -179,7 +179,7 @@ func (w *world) run(until time.Duration) {
 	}
 }
 
-// start gives a place a new life.
+// start starts a new agent at a place.
 func (w *world) start(place int) *agent {
 	w.lives++
 	a := &agent{w: w, id: Agent(w.lives), place: place, born: w.now, uses: map[int]*use{}}
@@ -193,8 +193,7 @@ func (w *world) start(place int) *agent {
 	return a
 }
 
-// resume gives a place a new life in the crawl directory of an earlier one, which
-// is over.
+// resume starts an agent at a place, in the crawl directory of an earlier one that has ended.
 func (w *world) resume(place int, earlier *agent) *agent {
 	w.over[earlier.id] = true
 	w.members = slices.DeleteFunc(slices.Clone(w.members), func(m Agent) bool { return m == earlier.id })
@@ -205,17 +204,17 @@ func (w *world) resume(place int, earlier *agent) *agent {
 	return a
 }
 
-// missing says whether an agent that was there once is not in a view of m.
+// missing reports whether an earlier agent is absent from the view m.
 func (w *world) missing(m []Agent) bool {
 	return slices.ContainsFunc(w.agents, func(a *agent) bool { return a == nil || !slices.Contains(m, a.id) })
 }
 
-// clock is a's own.
+// clock returns the agent's own time.
 func (a *agent) clock() time.Time {
 	return time.Unix(1e9, 0).Add(a.offset + time.Duration(float64(a.w.now-a.born)*a.rate))
 }
 
-// do runs what happens to a, later if it is stopped.
+// do runs f on the agent, or later if the agent is stopped.
 func (a *agent) do(f func()) {
 	switch {
 	case a.gone:
@@ -245,7 +244,7 @@ func (a *agent) look() {
 	}
 }
 
-// viewed lets everybody hear of a change of the members.
+// viewed tells all agents about a change of the members.
 func (w *world) viewed() {
 	for _, a := range w.agents {
 		if a != nil {
@@ -254,8 +253,8 @@ func (w *world) viewed() {
 	}
 }
 
-// part lets a go in good order: it ends what it does, retires, perhaps long before
-// it goes, and gives back. Without words it does none of the last two.
+// part makes a leave in an orderly way. It ends its requests, retires, perhaps long before it
+// leaves, and returns its leases. If wordless, it does not do the last two.
 func (w *world) part(a *agent, wordless bool) {
 	w.troubled[a.id] = true
 	a.idle = true
@@ -303,7 +302,7 @@ func (w *world) part(a *agent, wordless bool) {
 		quit()
 		return
 	}
-	// It has hosts to give away first.
+	// It hands its hosts over first.
 	a.peer.Retire(a.clock())
 	a.exchange()
 	w.after(time.Second, func() {
@@ -361,7 +360,7 @@ func (a *agent) ping() {
 	})
 }
 
-// trip is how long a message takes.
+// trip returns how long a message takes.
 func (w *world) trip() time.Duration {
 	d := w.within(time.Duration(2 * w.delay * float64(time.Second)))
 	if w.twice > 0 && w.chance(0.05) {
@@ -370,7 +369,7 @@ func (w *world) trip() time.Duration {
 	return d
 }
 
-// send carries a message to whoever is there, perhaps not, perhaps twice.
+// send delivers a message to its receiver. It may lose the message or deliver it twice.
 func (w *world) send(b *Batch, to Agent, got func(o *agent, b *Batch)) {
 	raw := b.AppendTo(nil)
 	w.bytes += len(raw)
@@ -452,7 +451,7 @@ func (w *world) judged(p uint64) *judged {
 	return j
 }
 
-// try begins a page at points for d if a may, and says whether it did.
+// try begins a page at points for d if a may, and reports whether it did.
 func (a *agent) try(d time.Duration, points ...uint64) bool {
 	w := a.w
 	ok := true
@@ -494,7 +493,7 @@ func (w *world) violation(format string, args ...any) {
 	w.t.Errorf("at %v: %s", w.now, fmt.Sprintf(format, args...))
 }
 
-// finish is the end of a response; a hears of it when it can.
+// finish ends a response. The agent notices it when it is not stopped.
 func (a *agent) finish(id int) {
 	u := a.uses[id]
 	if u == nil {
@@ -532,7 +531,7 @@ func (w *world) kill(a *agent) {
 	w.after(time.Second+w.within(6*time.Second), func() { w.leave(a.id) })
 }
 
-// stop is a SIGSTOP for d.
+// stop stops a for d, like SIGSTOP.
 func (w *world) stop(a *agent, d time.Duration) {
 	a.stopped, w.troubled[a.id] = true, true
 	if d > 5*time.Second {
@@ -553,7 +552,7 @@ func (w *world) stop(a *agent, d time.Duration) {
 	})
 }
 
-// suspect removes a from the views without reason for d.
+// suspect removes a living agent from the views for d.
 func (w *world) suspect(a *agent, d time.Duration) {
 	w.troubled[a.id] = true
 	w.leave(a.id)

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// A tail is a crawl in which only a handful of addresses and domains have work: its
-// end, or what is left after a resume. A host has some pages, then rests, and has its
-// own quiet time besides those of its address and its domain.
+// A tail is a crawl in which only a few addresses and domains have work: the end of a crawl, or a
+// resumed crawl. A host has some pages, then rests. It has its own delay besides those of its
+// address and its domain.
 //
 // A tail measures stalls. A host could begin if it is due, no agent uses its address
 // and its domain, and their quiet times are over. A stall is the time for which a host
@@ -35,7 +35,7 @@ type tail struct {
 
 	all    stall // no agent begins a visit
 	unheld stall // no agent holds a point that a stalled agent wants
-	own    stall // an agent begins nothing
+	own    stall // an agent begins no visit
 }
 
 type tailHost struct {
@@ -46,12 +46,12 @@ type tailHost struct {
 	due             time.Duration
 	busy            bool
 	pages           int           // until it rests
-	moved           time.Duration // to its agent
+	moved           time.Duration // when it moved to its agent
 }
 
 type tailAgent struct {
 	began  time.Duration
-	barred map[uint64]time.Duration // asked again then
+	barred map[uint64]time.Duration // when to ask again
 }
 
 type loss struct {
@@ -88,7 +88,7 @@ func newTail(t *testing.T, seed uint64, agents, addresses, domains, hosts int) *
 	return c
 }
 
-// refill gives a host pages, some now, most later.
+// refill gives a host pages: some now, most later.
 func (c *tail) refill(h *tailHost) {
 	h.pages = 1 + c.w.rand.IntN(12)
 	h.due = c.w.now + h.delay
@@ -97,11 +97,11 @@ func (c *tail) refill(h *tailHost) {
 	}
 }
 
-// step lets all agents begin what they can, as a frontier would, and measures.
+// step lets all agents begin what they can, as a frontier would, and measures the stalls.
 func (c *tail) step() {
 	w := c.w
 	w.after(20*time.Millisecond, c.step)
-	for _, h := range c.hosts { // a host whose agent is gone is another's
+	for _, h := range c.hosts { // if a host's agent is gone, it moves to another agent
 		if a := w.agents[h.place]; (a == nil || a.idle) && !h.busy {
 			if living := c.living(); len(living) > 0 {
 				h.place, h.moved = living[w.rand.IntN(len(living))].place, w.now
@@ -155,7 +155,7 @@ func (c *tail) begin(a *agent) {
 			}
 			ok, at := a.peer.Ready(p, c.quiet[p], a.clock())
 			if !ok {
-				k.barred[p] = w.now + 5*time.Second // as the frontier's leaseAgain
+				k.barred[p] = w.now + 5*time.Second // like the frontier's leaseAgain
 				if !at.IsZero() {
 					k.barred[p] = w.now + max(at.Sub(a.clock()), time.Millisecond)
 				}
@@ -175,7 +175,7 @@ func (c *tail) begin(a *agent) {
 			}
 		})
 	}
-	if w.chance(0.01) { // the frontier forgets what no host wants
+	if w.chance(0.01) { // the frontier forgets points that no host wants
 		for p := range uint64(len(c.quiet)) {
 			if !wanted[p] {
 				a.peer.Leave(p, a.clock())
@@ -185,15 +185,14 @@ func (c *tail) begin(a *agent) {
 	}
 }
 
-// inUse says whether another host of an agent uses a point of h.
+// inUse reports whether another host of an agent uses a point of h.
 func (c *tail) inUse(a *agent, h *tailHost) bool {
 	return slices.ContainsFunc(c.hosts, func(o *tailHost) bool {
 		return o.place == a.place && o.busy && (o.address == h.address || o.domain == h.domain)
 	})
 }
 
-// whole says whether every agent sees all agents, and these only, and all are
-// there.
+// whole reports whether every agent sees exactly all agents, and all of them run.
 func (c *tail) whole() bool {
 	w := c.w
 	truth := &picture{members: slices.Sorted(slices.Values(w.members)), going: slices.Sorted(slices.Values(w.going))}
@@ -209,13 +208,13 @@ func (c *tail) whole() bool {
 	return there == len(w.members)
 }
 
-// lose notes that an agent is killed, or stopped for long, without a word.
+// lose notes that an agent is killed, or stopped for long, without an announcement.
 func (c *tail) lose(a *agent) {
 	l := &loss{agent: a.id, held: map[uint64]bool{}, before: a.view}
 	for p, lot := range a.peer.holder.lots {
 		l.held[p] = lot.state != without || lot.using || lot.back != 0
 	}
-	for _, o := range c.w.agents { // what is on its way to it, too
+	for _, o := range c.w.agents { // also points that are on their way to it
 		if o != nil {
 			for p, r := range o.peer.grantor.points {
 				l.held[p] = l.held[p] || r.holder == a.id
@@ -225,7 +224,7 @@ func (c *tail) lose(a *agent) {
 	c.losses = append(c.losses, l)
 }
 
-// unsure says whether a lost agent may use a point.
+// unsure reports whether a lost agent may use a point.
 func (c *tail) unsure(p uint64) bool {
 	for _, l := range c.losses {
 		if l.end != 0 && c.w.now >= l.end {
@@ -274,7 +273,7 @@ func (c *tail) measure() {
 			if h.place != a.place || h.busy || h.due > w.now {
 				continue
 			}
-			since := max(h.due, h.moved, c.settled, a.born) // it could begin
+			since := max(h.due, h.moved, c.settled, a.born) // since when it could have begun
 			for _, p := range []uint64{h.address, h.domain} {
 				j := w.judged(p)
 				if j.user != nil {
@@ -284,7 +283,7 @@ func (c *tail) measure() {
 			}
 			c.all.note(w, max(since, c.began), "nobody begins anything, and agent %d not %s", a.id, h.name)
 			c.own.note(w, max(since, k.began), "agent %d begins nothing, and not %s", a.id, h.name)
-			// It wants the address; once it has that, the domain.
+			// It wants the address first, and then the domain.
 			p := h.address
 			if l := a.peer.holder.lots[p]; l != nil && l.state == held {
 				p = h.domain
@@ -298,7 +297,7 @@ func (c *tail) measure() {
 	}
 }
 
-// held says whether an agent holds a point.
+// held reports whether an agent holds a point.
 func (c *tail) held(p uint64) bool {
 	return slices.ContainsFunc(c.living(), func(a *agent) bool {
 		l := a.peer.holder.lots[p]
@@ -306,7 +305,7 @@ func (c *tail) held(p uint64) bool {
 	})
 }
 
-// A stall is the longest time of its kind.
+// A stall is the longest stall of a kind.
 type stall struct {
 	longest time.Duration
 	what    string
@@ -318,7 +317,7 @@ func (s *stall) note(w *world, since time.Duration, format string, args ...any) 
 	}
 }
 
-// events lets things happen to agents, one after the other.
+// events causes faults of agents, one after the other.
 func (c *tail) events(until time.Duration) {
 	w := c.w
 	if w.now > until || w.dead {
@@ -327,9 +326,9 @@ func (c *tail) events(until time.Duration) {
 	w.after(20*time.Second+w.within(40*time.Second), func() { c.events(until) })
 	living := c.living()
 	if len(living) == 0 || len(living) < len(w.agents) {
-		return // one is not back yet
+		return // an agent is not back yet
 	}
-	for _, h := range c.hosts { // those that have come since get their share
+	for _, h := range c.hosts { // new agents get their share of the hosts
 		if !h.busy && w.chance(0.5) {
 			h.place, h.moved = living[w.rand.IntN(len(living))].place, w.now
 		}
@@ -337,7 +336,7 @@ func (c *tail) events(until time.Duration) {
 	a := living[w.rand.IntN(len(living))]
 	what := w.rand.IntN(6)
 	if len(living) < 3 && what != 5 {
-		what = 0 // a single agent would be in a partition
+		what = 0 // not for a single agent, which would be a partition
 	}
 	switch what {
 	case 0:
@@ -347,7 +346,7 @@ func (c *tail) events(until time.Duration) {
 		w.agents = append(w.agents, nil)
 		w.start(len(w.agents) - 1).look()
 		w.viewed()
-	case 1: // SIGTERM, and on with it
+	case 1: // SIGTERM, and a restart
 		w.part(a, false)
 		var back func()
 		back = func() {
@@ -358,10 +357,10 @@ func (c *tail) events(until time.Duration) {
 			w.after(w.within(20*time.Second), func() { w.resume(a.place, a) })
 		}
 		back()
-	case 2: // kill -9, and on with it, perhaps before the others have noticed
+	case 2: // kill -9, and a restart, perhaps before the others have noticed
 		c.kill(a)
 		w.after(w.within(10*time.Second), func() { w.resume(a.place, a) })
-	case 3: // kill -9, and another one in its place
+	case 3: // kill -9, and a new agent in its place
 		c.kill(a)
 		w.after(10*time.Second+w.within(10*time.Second), func() {
 			w.start(a.place).look()
@@ -373,7 +372,7 @@ func (c *tail) events(until time.Duration) {
 			c.lose(a)
 		}
 		w.stop(a, d)
-	case 5: // all are killed, and go on
+	case 5: // all are killed and restarted
 		for _, a := range living {
 			c.kill(a)
 			w.after(w.within(5*time.Second), func() { w.resume(a.place, a) })
@@ -417,7 +416,7 @@ func TestStalls(t *testing.T) {
 				all, unheld, own = max(all, k.all.longest), max(unheld, k.unheld.longest), max(own, k.own.longest)
 				pages, messages = pages+w.pages, messages+w.calls+w.answers
 			}
-			t.Logf("nobody began anything for %v, or held a point that a stalled agent wanted for %v", all, unheld)
+			t.Logf("no agent began a visit for %v; no agent held a wanted point for %v", all, unheld)
 			t.Logf("one agent began nothing for %v; %d pages, %.2f messages a page", own, pages,
 				float64(messages)/float64(pages))
 		})

@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// A grantor that is new to a point grants it as soon as a survey has found that no
-// agent can hold it. If a survey does not find that out, it grants it after
-// Config.grace.
+// TestSurvey: a grantor that is new to a point grants it as soon as a survey shows that no agent
+// can hold it. If the survey does not show that, it grants it after Config.grace.
 func TestSurvey(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		answer func(b, ans *Batch) // changes what the other agent says
+		answer func(b, ans *Batch) // changes the other agent's answer
 		view   func(v *picture)
 		soon   bool
 	}{
@@ -56,11 +55,11 @@ func TestSurvey(t *testing.T) {
 	}
 }
 
-// An agent does not answer a survey while it has a lease of the asker's points that
-// the asker has not confirmed: by another grantor, or none at all for what it does.
+// TestSurveyIsNotAnswered: an agent must not answer a survey in two cases. It has a lease of the
+// asker's points from another grantor, or it has a request in progress at one without a lease.
 func TestSurveyIsNotAnswered(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	v, point := pair() // 1 grants it
+	v, point := pair() // agent 1 grants point
 	p := New(2, Config{First: true}, now)
 	p.Look(&picture{members: []Agent{2}}, now)
 	p.Ready(point, time.Second, now)

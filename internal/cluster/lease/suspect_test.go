@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// busyAt lets an agent try for one point all the time.
+// busyAt makes an agent try for one point all the time.
 func (w *world) busyAt(place int, point uint64) {
 	if a := w.agents[place]; a != nil && !a.stopped && a.view != nil {
 		a.try(100*time.Millisecond, point)
@@ -15,9 +15,9 @@ func (w *world) busyAt(place int, point uint64) {
 	w.after(200*time.Millisecond, func() { w.busyAt(place, point) })
 }
 
-// TestSuspectKeepsItsTurn: an agent that the others take for dead for some
-// seconds, and that hears nothing of it, waits no longer for a point than if
-// nothing had been, nor do others for one that it has.
+// TestSuspectKeepsItsTurn: the others take an agent for dead for some seconds, and it does not
+// notice. It must not wait longer for a point than without that, and others must not wait longer
+// for its points.
 func TestSuspectKeepsItsTurn(t *testing.T) {
 	for _, suspect := range []int{0, 1} {
 		for at := 21 * time.Second; at < 150*time.Second; at += 3 * time.Second {
@@ -38,7 +38,7 @@ func TestSuspectKeepsItsTurn(t *testing.T) {
 					clear(w.judged(point).byPlace)
 					w.run(w.now + 3*Turn(w.quiet(point)))
 					if by := w.judged(point).byPlace; by[0] == 0 || by[1] == 0 {
-						t.Fatalf("at %v: not everybody had a turn: %v", w.now, by)
+						t.Fatalf("at %v: an agent had no turn: %v", w.now, by)
 					}
 				}
 			})
@@ -46,8 +46,8 @@ func TestSuspectKeepsItsTurn(t *testing.T) {
 	}
 }
 
-// TestUnheardIsAskedAgain: an ask that nobody answered is made again, also if the
-// view changes meanwhile, and the point has the same grantor.
+// TestUnheardIsAskedAgain: an ask without an answer must be repeated, also if the view changes
+// meanwhile and the point keeps its grantor.
 func TestUnheardIsAskedAgain(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	p := New(1, Config{First: true}, start)
@@ -72,11 +72,11 @@ func TestUnheardIsAskedAgain(t *testing.T) {
 	}
 	b := asks(0, 5*time.Second)
 	if b == nil {
-		t.Fatal("nothing is asked for")
+		t.Fatal("no ask")
 	}
-	p.Failed(b, start.Add(5*time.Second)) // its view was another one
+	p.Failed(b, start.Add(5*time.Second)) // the receiver had another view
 	p.Look(views[1], start.Add(5*time.Second))
 	if asks(5*time.Second, 20*time.Second) == nil {
-		t.Error("it is not asked for again")
+		t.Error("no second ask")
 	}
 }

@@ -195,8 +195,8 @@ func (h *holder) giveOwn() {
 	}
 }
 
-// owes reports whether this agent must still return a lease to an agent in the view.
-func (h *holder) owes() bool {
+// mustGive reports whether this agent must still return a lease to an agent in the view.
+func (h *holder) mustGive() bool {
 	for _, l := range h.lots {
 		if l.back != 0 && l.grantor != h.self && h.view.Has(l.grantor) {
 			return true
@@ -256,7 +256,7 @@ func (p *Peer) Told(now time.Time) bool {
 			return false
 		}
 	}
-	return len(p.grantor.pending) == 0 && !(p.holder.quitting && p.holder.owes())
+	return len(p.grantor.pending) == 0 && !(p.holder.quitting && p.holder.mustGive())
 }
 
 // parting reports whether this agent must still send something to a before it leaves.

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// After an agent has gone in good order others use at once the points that it
-// held, those that it granted and somebody holds, and those that it granted and
-// nobody has; without words of its they wait for its leases' end, and for what
-// else it may have granted.
+// TestGoingInGoodOrder: an agent has left in an orderly way. Then others must use at once the
+// points that it held, and the points that it granted, whether they have a holder or not. If it
+// leaves without a transfer, they must wait until its leases have ended, and all leases that it may
+// have granted.
 func TestGoingInGoodOrder(t *testing.T) {
 	const each = 40
 	late := func(seed uint64, wordless bool) (longest time.Duration) {
 		w := newWorld(t, seed, 4, Config{First: true})
 		w.delay = 0.005
 		leaver := w.agents[0]
-		// It uses the first of the points, another the next, nobody the rest.
+		// It uses the first point, another agent uses the next one, and no agent uses the rest.
 		busy := true
 		var use func()
 		use = func() {
@@ -48,7 +48,7 @@ func TestGoingInGoodOrder(t *testing.T) {
 		var want func()
 		want = func() {
 			for p := range uint64(3 * each) {
-				k := 1 + int(p)%3 // its hosts are these agents' now
+				k := 1 + int(p)%3 // its hosts belong to these agents now
 				if p/each == 1 {
 					k = 1
 				}
@@ -70,7 +70,7 @@ func TestGoingInGoodOrder(t *testing.T) {
 		for p := range uint64(3 * each) {
 			d, ok := first[p]
 			if !ok {
-				t.Fatalf("point %d is never used again", p)
+				t.Fatalf("point %d is not used again", p)
 			}
 			longest = max(longest, d)
 		}
@@ -78,69 +78,71 @@ func TestGoingInGoodOrder(t *testing.T) {
 	}
 	seeds(t, 6, func(t *testing.T, seed uint64) {
 		with, without := late(seed, false), late(seed, true)
-		t.Logf("the last point is used after %v, without words after %v", with, without)
+		t.Logf("the last point is used after %v, without a transfer after %v", with, without)
 		if with > 8*time.Second || without < 14*time.Second {
-			t.Errorf("the last point is used after %v, without words after %v", with, without)
+			t.Errorf("the last point is used after %v, without a transfer after %v", with, without)
 		}
 	})
 }
 
-// What an agent tells that goes is of use only in the view that it was told in,
-// only if it is whole, and only from one that had granted for long enough to know
-// all: else its heir waits.
-func TestWillsThatDoNotCount(t *testing.T) {
+// TestTransfersThatDoNotCount: a transfer counts only in the view in which it was sent, only if it
+// is complete, and only if its sender has been the grantor for long enough. Otherwise the heir
+// waits.
+func TestTransfersThatDoNotCount(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		ok   bool
-		do   func(w *world, giver, heir *agent)
+		do   func(w *world, leaver, heir *agent)
 	}{
-		{"told", true, func(w *world, giver, heir *agent) { w.hand(giver, heir, 100) }},
+		{"told", true, func(w *world, leaver, heir *agent) { w.hand(leaver, heir, 100) }},
 		{"not told", false, func(*world, *agent, *agent) {}},
-		{"told in part", false, func(w *world, giver, heir *agent) { w.hand(giver, heir, 1) }},
-		{"told in another view", false, func(w *world, giver, heir *agent) {
+		{"told in part", false, func(w *world, leaver, heir *agent) { w.hand(leaver, heir, 1) }},
+		{"told in another view", false, func(w *world, leaver, heir *agent) {
 			w.start(2)
 			heir.look()
-			w.hand(giver, heir, 100)
+			w.hand(leaver, heir, 100)
 		}},
-		{"a view between", false, func(w *world, giver, heir *agent) {
-			w.hand(giver, heir, 100)
+		{"a view between", false, func(w *world, leaver, heir *agent) {
+			w.hand(leaver, heir, 100)
 			w.start(2)
 			heir.look()
 		}},
-		{"told long ago", false, func(w *world, giver, heir *agent) {
-			w.hand(giver, heir, 100)
+		{"told long ago", false, func(w *world, leaver, heir *agent) {
+			w.hand(leaver, heir, 100)
 			w.run(w.now + 11*time.Second)
 		}},
-		{"told by who does not know", false, func(w *world, giver, heir *agent) {
-			w.hand(giver, heir, 100)
+		{"told without full knowledge", false, func(w *world, leaver, heir *agent) {
+			w.hand(leaver, heir, 100)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			w := newWorld(t, 1, 3, Config{First: true})
-			giver, heir := w.agents[0], w.agents[1]
+			leaver, heir := w.agents[0], w.agents[1]
 			w.run(time.Minute)
-			var point, other uint64 // one that is held, and one that nobody has
-			for giver.view.Owner(point) != giver.id || giver.view.Heir(point) != heir.id {
+			var point, other uint64 // point has a holder, other has none
+			for leaver.view.Owner(point) != leaver.id || leaver.view.Heir(point) != heir.id {
 				point++
 			}
-			for other = point + 1; giver.view.Owner(other) != giver.id || giver.view.Heir(other) != heir.id; other++ {
+			other = point + 1
+			for leaver.view.Owner(other) != leaver.id || leaver.view.Heir(other) != heir.id {
+				other++
 			}
 			for i := range 100 {
-				giver.peer.Ready(point, time.Second, giver.clock())
-				giver.peer.Calls(giver.clock())
-				if giver.try(time.Second, point) {
+				leaver.peer.Ready(point, time.Second, leaver.clock())
+				leaver.peer.Calls(leaver.clock())
+				if leaver.try(time.Second, point) {
 					break
 				}
 				if i == 99 {
 					t.Fatal("not granted")
 				}
 			}
-			giver.peer.grantor.record(other, giver.peer.clock).free = giver.peer.clock + 4*time.Second
-			if c.name == "told by who does not know" {
-				giver.peer.grantor.doubt(giver.peer.clock)
+			leaver.peer.grantor.record(other, leaver.peer.clock).free = leaver.peer.clock + 4*time.Second
+			if c.name == "told without full knowledge" {
+				leaver.peer.grantor.doubt(leaver.peer.clock)
 			}
-			giver.peer.Retire(giver.clock())
-			c.do(w, giver, heir)
+			leaver.peer.Retire(leaver.clock())
+			c.do(w, leaver, heir)
 			w.members = []Agent{heir.id, w.agents[2].id}
 			w.going = nil
 			heir.look()
@@ -153,7 +155,7 @@ func TestWillsThatDoNotCount(t *testing.T) {
 				if rest := r.free - heir.peer.clock; rest < 4*time.Second || rest > 5*time.Second {
 					t.Errorf("%v of the quiet time are left, want 4 s", rest)
 				}
-				if h := heir.peer.grantor.points[point]; h == nil || h.holder != giver.id {
+				if h := heir.peer.grantor.points[point]; h == nil || h.holder != leaver.id {
 					t.Errorf("the point that is held: %+v", h)
 				}
 			}
@@ -161,8 +163,8 @@ func TestWillsThatDoNotCount(t *testing.T) {
 	}
 }
 
-// An agent that stays after all grants its points again, but not before what it
-// told is worth nothing.
+// TestStay: an agent that cancels its retirement grants its points again, but only when its
+// transfers do not count any more.
 func TestStay(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	v, point := pair()
@@ -177,13 +179,13 @@ func TestStay(t *testing.T) {
 	}
 	g.Retire(now)
 	if ready() {
-		t.Fatal("granted by who grants nothing")
+		t.Fatal("a retired agent has granted a lease")
 	}
 	g.Stay(now)
 	began := now
 	for !ready() {
 		if now = now.Add(250 * time.Millisecond); now.Sub(began) > time.Minute {
-			t.Fatal("it grants nothing any more")
+			t.Fatal("it grants nothing after Stay")
 		}
 	}
 	if took := now.Sub(began); took < 16*time.Second {
@@ -191,18 +193,18 @@ func TestStay(t *testing.T) {
 	}
 	g.Quit(now)
 	if g.Stay(now); ready() {
-		t.Error("there is a way back from Quit")
+		t.Error("Stay has cancelled a Quit")
 	}
 }
 
-// hand carries so much of what giver has to tell heir.
-func (w *world) hand(giver, heir *agent, most int) {
-	b := &Batch{From: giver.id, To: heir.id, Stamp: 1}
-	giver.peer.grantor.transfer(heir.id, b, giver.peer.clock)
+// hand delivers leaver's transfer to heir, with at most most points.
+func (w *world) hand(leaver, heir *agent, most int) {
+	b := &Batch{From: leaver.id, To: heir.id, Stamp: 1}
+	leaver.peer.grantor.transfer(heir.id, b, leaver.peer.clock)
 	if b.Transfer == nil {
 		return
 	}
 	b.Transfer.Points = b.Transfer.Points[:min(most, len(b.Transfer.Points))]
 	heir.peer.tick(heir.clock())
-	heir.peer.grantor.receiveTransfer(giver.id, b.Transfer, heir.peer.clock)
+	heir.peer.grantor.receiveTransfer(leaver.id, b.Transfer, heir.peer.clock)
 }

@@ -65,8 +65,7 @@ func TestBatchComesBack(t *testing.T) {
 	}
 }
 
-// TestRounding: what keeps others waiting gets no shorter on the way, and no
-// lease longer.
+// TestRounding: waits get no shorter by encoding, and leases get no longer.
 func TestRounding(t *testing.T) {
 	d := 1500 * time.Nanosecond
 	b := &Batch{
@@ -92,7 +91,7 @@ func TestRounding(t *testing.T) {
 	}
 }
 
-// FuzzBatch: whatever comes from the network is refused or means one thing.
+// FuzzBatch: ParseBatch refuses any bytes, or encodes the result to the same bytes.
 func FuzzBatch(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	f.Add([]byte{})
@@ -112,7 +111,7 @@ func FuzzBatch(f *testing.F) {
 		if diff := cmp.Diff(b, again); diff != "" {
 			t.Fatal(diff)
 		}
-		// A stranger's batch, even with our names, breaks nothing.
+		// A hostile batch, even with our names, must not cause a panic.
 		now := time.Unix(0, 0)
 		p := New(b.To, Config{Points: 100}, now)
 		p.Look(&picture{members: []Agent{b.To, b.From}}, now)

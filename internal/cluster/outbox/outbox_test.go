@@ -26,7 +26,7 @@ func linkOf(n uint64) []byte {
 		strings.Repeat("x", int(n%300)))), Hops: "L"}.AppendTo(nil)
 }
 
-// TestModel does random things to an Outbox and to maps.
+// TestModel compares random operations on an Outbox with maps.
 func TestModel(t *testing.T) {
 	for seed := range uint64(30) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) { modelOnce(t, seed) })
@@ -46,7 +46,7 @@ func modelOnce(t *testing.T, seed uint64) {
 		agent string // "": loose or parked
 		hops  int
 	}
-	in := map[uint64]where{}       // all that is there
+	in := map[uint64]where{}       // all links in the outbox
 	order := map[string][]uint64{} // of each agent's queue since the last Reroute
 	under := map[string]*Batch{}
 	next := uint64(0)
@@ -192,7 +192,7 @@ func modelOnce(t *testing.T, seed uint64) {
 			}
 		}
 	}
-	// All of it goes out in the end.
+	// In the end all links are sent.
 	for a, b := range under {
 		delete(under, a)
 		for _, n := range b.Numbers {
@@ -233,7 +233,7 @@ func modelOnce(t *testing.T, seed uint64) {
 	}
 }
 
-// What is in RAM is bounded, however much waits.
+// TestMemory: the RAM is bounded for any number of links.
 func TestMemory(t *testing.T) {
 	o, err := Open(disk.NewMem(), "/out", Config{MemoryBytes: 64 << 10})
 	if err != nil {
@@ -254,7 +254,7 @@ func TestMemory(t *testing.T) {
 	}
 }
 
-// A file that was changed is no source of links.
+// TestDamage: a changed file must be reported.
 func TestDamage(t *testing.T) {
 	mem := disk.NewMem()
 	o, err := Open(mem, "/out", Config{MemoryBytes: 1})
@@ -287,13 +287,13 @@ func TestDamage(t *testing.T) {
 			return
 		}
 		if err != nil || b == nil {
-			t.Fatal("the damage went unseen", err)
+			t.Fatal("no error for the damage", err)
 		}
 		o.Done(b, true, time.Now())
 	}
 }
 
-// An error of the disk is told, and names the outbox.
+// TestFullDisk: an error of the disk is returned, and names the outbox.
 func TestFullDisk(t *testing.T) {
 	full := errors.New("no room")
 	fs := disk.NewFaulty(disk.NewMem(), nil)

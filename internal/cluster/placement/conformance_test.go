@@ -11,9 +11,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A host moves to who joins and from who leaves, never between two others;
-// each host's order of a part of the agents is its order of all without the
-// others. Whatever the way to a set of agents, the value is the same.
+// TestContravariance: a host moves to an agent that joins or from an agent that leaves, and never
+// between two others. A host's order of some agents is its order of all agents without the others.
+// The value for a set of agents does not depend on how it was made.
 func TestContravariance(t *testing.T) {
 	each(t, testContravariance[*Ring], testContravariance[*Rendezvous])
 }
@@ -34,10 +34,10 @@ func testContravariance[T changing[T]](t *testing.T, build func([]Agent) (T, err
 			more = must[T](t)(more.With(a))
 		}
 		if !reflect.DeepEqual(less, part) {
-			t.Fatal("to leave comes to something else than never to have been there")
+			t.Fatal("Without differs from a set without the agent")
 		}
 		if !reflect.DeepEqual(more, all) {
-			t.Fatal("to join comes to something else than to have been there")
+			t.Fatal("With differs from a set with the agent")
 		}
 		for _, key := range keys(rapid.Uint64().Draw(t, "hosts"), 200) {
 			before, after := part.Owner(key), all.Owner(key)
@@ -69,9 +69,8 @@ func sameSet(a, b []Agent) bool {
 	return slices.Equal(a, b)
 }
 
-// An agent that joins gets hosts, and has before it as the next in line the agent
-// that owned them; so UbiCrawler finds who has fetched their pages. If it leaves,
-// they are the heir's.
+// TestHeir: the agent that owned the hosts of a new agent is second in their order. So UbiCrawler
+// finds the agent that has fetched their pages. If the new agent leaves, the heir owns the hosts.
 func TestHeir(t *testing.T) { each(t, testHeir[*Ring], testHeir[*Rendezvous]) }
 
 func testHeir[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
@@ -90,14 +89,14 @@ func testHeir[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	})
 }
 
-// The ranges of all agents are the circle, and Owner agrees with them.
+// TestRanges: the ranges of all agents cover the circle, and agree with Owner.
 func TestRanges(t *testing.T) { each(t, testRanges[*Ring], testRanges[*Rendezvous]) }
 
 func testRanges[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	rapid.Check(t, func(t *rapid.T) {
 		x := must[T](t)(build(some(t, 1, 6)))
 		if rs := x.Ranges("nobody's"); rs != nil {
-			t.Fatalf("nobody has %v", rs)
+			t.Fatalf("the ranges of no agent are %v", rs)
 		}
 		owner := checkRanges(t, x, nil)
 		for _, key := range keys(rapid.Uint64().Draw(t, "hosts"), 200) {
@@ -108,8 +107,8 @@ func testRanges[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	})
 }
 
-// checkRanges fails if the ranges of all agents of x are not the circle. It returns
-// what they say of a point; owner, if not nil, says what they should say.
+// checkRanges fails if the ranges of all agents of x do not cover the circle. It returns the owner
+// of a point according to the ranges. owner, if not nil, returns the expected owner.
 func checkRanges(t *rapid.T, x Placement, owner func(point uint64) Agent) func(point uint64) Agent {
 	type piece struct {
 		Range
@@ -137,7 +136,7 @@ func checkRanges(t *rapid.T, x Placement, owner func(point uint64) Agent) func(p
 		from = p.Last + 1
 	}
 	if from != 0 {
-		t.Fatalf("nobody owns what is from %x on", from)
+		t.Fatalf("no agent owns the points from %x on", from)
 	}
 	return func(point uint64) Agent {
 		i, found := slices.BinarySearchFunc(pieces, point,
@@ -149,7 +148,7 @@ func checkRanges(t *rapid.T, x Placement, owner func(point uint64) Agent) func(p
 	}
 }
 
-// A capacity that grows takes hosts from others and gives none to them.
+// TestCapacityGrows: an agent whose capacity grows takes hosts from others and gives none to them.
 func TestCapacityGrows(t *testing.T) {
 	each(t, testCapacityGrows[*Ring], testCapacityGrows[*Rendezvous])
 }
@@ -169,9 +168,9 @@ func testCapacityGrows[T changing[T]](t *testing.T, build func([]Agent) (T, erro
 	})
 }
 
-// Each has its share, within five times what the theory calls its deviation, for
-// any names. Replicas at random: a share is a sum of w parts of the circle with
-// a deviation of 1/sqrt(2w); buckets: n trials.
+// TestBalance: with any names, each agent has its share of the hosts, within five standard
+// deviations. For random replicas, a share is a sum of w parts of the circle, with a deviation of
+// 1/sqrt(2w). For buckets it is n trials.
 func TestBalance(t *testing.T) {
 	each(t, func(t *testing.T, build func([]Agent) (*Ring, error)) {
 		k := must[*Ring](t)(build(named(1))).k
@@ -183,8 +182,7 @@ func TestBalance(t *testing.T) {
 	})
 }
 
-// testBalance gives each agent at least a capacity: with fewer replicas than 100
-// there is no normal law.
+// testBalance gives each agent at least a capacity, because the normal law needs 100 replicas.
 func testBalance[T changing[T]](t *testing.T, build func([]Agent) (T, error), least float64,
 	deviation func(share, capacity float64) float64) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -211,7 +209,7 @@ func testBalance[T changing[T]](t *testing.T, build func([]Agent) (T, error), le
 	})
 }
 
-// Shares are what hosts come to.
+// TestShares: the shares of many hosts approach Shares.
 func TestShares(t *testing.T) { each(t, testShares[*Ring], testShares[*Rendezvous]) }
 
 func testShares[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
@@ -230,18 +228,18 @@ func testShares[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 	one := must[T](t)(build([]Agent{{"alone", 0.001}}))
 	if s := one.Shares(); !slices.Equal(s, []float64{1}) || one.Owner(7).Name != "alone" ||
 		len(one.Nearest(nil, 7, 3)) != 1 {
-		t.Errorf("one alone has %v", s)
+		t.Errorf("the share of a single agent is %v", s)
 	}
 }
 
-// An agent's hosts fill the parts of a store evenly, whether that splits them
-// by the key or by drum's scrambled key, even with the seed 0.
+// TestOwnerSaysNothingOfTheKey: an agent's hosts are spread evenly over the parts of a store that
+// is split by the key or by drum's scrambled key, even with the seed 0.
 func TestOwnerSaysNothingOfTheKey(t *testing.T) {
 	each(t, testUncorrelated[*Ring], testUncorrelated[*Rendezvous])
 }
 
 func testUncorrelated[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
-	murmur := func(x uint64) uint64 { // package drum's
+	murmur := func(x uint64) uint64 { // the hash of package drum
 		x = (x ^ x>>33) * 0xff51afd7ed558ccd
 		x = (x ^ x>>33) * 0xc4ceb9fe1a85ec53
 		return x ^ x>>33
@@ -279,7 +277,7 @@ func testUncorrelated[T changing[T]](t *testing.T, build func([]Agent) (T, error
 	}
 }
 
-// Nothing is allocated for a host.
+// TestAllocations: look-ups do not allocate.
 func TestAllocations(t *testing.T) { each(t, testAllocations[*Ring], testAllocations[*Rendezvous]) }
 
 func testAllocations[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {

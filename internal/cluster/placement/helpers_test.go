@@ -10,8 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A changing Placement is one that the other agents' joining and leaving make
-// another one of.
+// A changing Placement can return a Placement with one agent more or less.
 type changing[T any] interface {
 	Placement
 	With(Agent) (T, error)
@@ -19,8 +18,8 @@ type changing[T any] interface {
 	Shares() []float64
 }
 
-// each runs a test of the conformance suite for both implementations, and for the
-// ring with few replicas, too.
+// each runs a test of the conformance suite for both implementations, and for a ring with few
+// replicas.
 func each(t *testing.T, ring func(*testing.T, func([]Agent) (*Ring, error)),
 	rendezvous func(*testing.T, func([]Agent) (*Rendezvous, error))) {
 	for _, k := range []int{Replicas, 10} {
@@ -42,8 +41,8 @@ func must[T any](t interface{ Fatal(...any) }) func(T, error) T {
 	}
 }
 
-// some draws agents: also names that begin with each other, also capacities
-// that differ by a thousand.
+// some draws agents. Some names are prefixes of others, and capacities may differ by a factor of a
+// thousand.
 func some(t *rapid.T, least, most int) []Agent {
 	even := rapid.Bool().Draw(t, "even")
 	return rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) Agent {
@@ -58,7 +57,7 @@ func some(t *rapid.T, least, most int) []Agent {
 // keyOf is weburl.HostKey.
 func keyOf(host string) uint64 { return xxhash.Sum64String(host) }
 
-// keys are hosts' keys, drawn from a seed.
+// keys returns n keys of hosts, drawn from a seed.
 func keys(seed uint64, n int) []uint64 {
 	ks := make([]uint64, n)
 	for i := range ks {
@@ -67,7 +66,7 @@ func keys(seed uint64, n int) []uint64 {
 	return ks
 }
 
-// named are n agents of the same capacity.
+// named returns n agents of the same capacity.
 func named(n int) []Agent {
 	agents := make([]Agent, n)
 	for i := range agents {

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The generator is the published one.
+// TestTwister: the generator gives the published numbers.
 func TestTwister(t *testing.T) {
 	src := prng.NewMT19937_64()
 	src.SeedFromKeys([]uint64{0x12345, 0x23456, 0x34567, 0x45678})
@@ -28,8 +28,8 @@ func TestTwister(t *testing.T) {
 	}
 }
 
-// Names that begin with each other, and such that init_by_array64 could take
-// for each other, have nothing in common.
+// TestNamesAreSeeds: names that are prefixes of others, or that init_by_array64 could confuse, have
+// no point in common.
 func TestNamesAreSeeds(t *testing.T) {
 	names := []string{"a", "aa", "ab", "b", "ba", "cba", "dcba", "agent-1", "agent-10", "agent-2", "\x01a", "a\x00",
 		"\x00", "\x00\x00", strings.Repeat("x", maxName), strings.Repeat("x", maxName-1)}
@@ -44,7 +44,7 @@ func TestNamesAreSeeds(t *testing.T) {
 	}
 }
 
-// Numbers that come again are skipped, and what fewer replicas have, more have.
+// TestDistinct: repeated numbers are skipped, and a larger result contains a smaller one.
 func TestDistinct(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nums := rapid.SliceOfN(rapid.Uint64Range(0, 30), 5, 60).Draw(t, "numbers")
@@ -64,8 +64,8 @@ func TestDistinct(t *testing.T) {
 	})
 }
 
-// Owner and Nearest are what a search of all replicas finds, also around 0,
-// also for a point in the middle of two.
+// TestNearestReplica compares Owner and Nearest with a search of all replicas, also around 0 and
+// for a point in the middle of two replicas.
 func TestNearestReplica(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		near := rapid.Custom(func(t *rapid.T) uint64 {
@@ -75,7 +75,7 @@ func TestNearestReplica(t *testing.T) {
 		agents := named(rapid.IntRange(1, 20).Draw(t, "agents"))
 		var rs []replica
 		for i, p := range rapid.SliceOfNDistinct(near, len(agents), 40, rapid.ID[uint64]).Draw(t, "points") {
-			who := i // each has one
+			who := i // each agent has one replica
 			if i >= len(agents) {
 				who = rapid.IntRange(0, len(agents)-1).Draw(t, "whose")
 			}
@@ -106,7 +106,7 @@ func TestNearestReplica(t *testing.T) {
 	})
 }
 
-// Of two replicas at the same distance the one upwards counts, also over 0.
+// TestMiddle: of two replicas at the same distance the upper one counts, also across 0.
 func TestMiddle(t *testing.T) {
 	r := must[*Ring](t)(ringOf(named(2), 1, []replica{{10, 0}, {1 << 63, 1}}))
 	for p, want := range map[uint64]uint16{5 + 1<<62: 1, 5 + 3<<62: 0, 6 + 1<<62: 1, 4 + 1<<62: 0, 10: 0, 9: 0,
@@ -120,9 +120,9 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
-// An agent has as many replicas as kappa times its capacity, and at least one. Those
-// of a smaller kappa are among those of a larger one, so that more replicas move
-// hosts to and from an agent, and not all hosts.
+// TestReplicas: an agent has kappa times its capacity replicas, and at least one. The replicas for
+// a smaller kappa are among those for a larger one. So a larger kappa moves some hosts to and from
+// an agent, not all.
 func TestReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 1, 6)
@@ -152,8 +152,8 @@ func TestReplicas(t *testing.T) {
 	}
 }
 
-// The ranges of an agent end where those of a neighbour begin, and that exactly in
-// the middle of two replicas, also around 0.
+// TestRangesOfReplicas: an agent's range ends where a neighbour's begins, exactly in the middle of
+// two replicas, also around 0.
 func TestRangesOfReplicas(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := named(rapid.IntRange(1, 4).Draw(t, "agents"))
@@ -171,7 +171,7 @@ func TestRangesOfReplicas(t *testing.T) {
 	})
 }
 
-// Two agents at one point are refused, by name, whoever joins.
+// TestConflict: two agents with the same point are refused by name, in any order.
 func TestConflict(t *testing.T) {
 	agents := named(3)
 	_, err := ringOf(agents, 1, []replica{{5, 0}, {9, 2}, {9, 1}, {12, 0}})
@@ -242,7 +242,7 @@ func testErrors[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 			t.Errorf("%d buckets", n)
 		}
 	}
-	// What is given and what is got are copies.
+	// Arguments and results are copies.
 	given := []Agent{{"b", 1}, {"a", 1}}
 	y := must[T](t)(build(given))
 	owner := y.Owner(1)
@@ -255,8 +255,8 @@ func testErrors[T changing[T]](t *testing.T, build func([]Agent) (T, error)) {
 
 func second[T any](_ T, err error) error { return err }
 
-// The logarithm is right to 1 in 8,000 of the number, to 2e-8, and does not
-// rise.
+// TestExponential: the logarithm does not rise with h. Its error is at most 1 in 8,000 of the
+// number, plus 2e-8.
 func TestExponential(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		h := rapid.Uint64().Draw(t, "h")
@@ -264,7 +264,7 @@ func TestExponential(t *testing.T) {
 			h = ^(h >> rapid.IntRange(1, 60).Draw(t, "by"))
 		}
 		got := float64(exponential(h)) / (1 << logBits)
-		// The difference to 1 is exact, the logarithm near 1 is not.
+		// The difference to 1 is exact; a logarithm near 1 is not.
 		u, _ := new(big.Float).SetInt(new(big.Int).Sub(new(big.Int).Lsh(big.NewInt(1), 64),
 			new(big.Int).SetUint64(h))).Float64()
 		want := -math.Log1p(-u/(1<<64)) / math.Ln2
@@ -290,7 +290,7 @@ func TestExponential(t *testing.T) {
 	}
 }
 
-// The numbers are those that the format says, found the long way.
+// TestLots compares the numbers with a direct computation from the format.
 func TestLots(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		agents := some(t, 2, 8)
@@ -311,7 +311,7 @@ func TestLots(t *testing.T) {
 	})
 }
 
-// What agents of two versions have to agree on.
+// TestGolden has the values on which agents of two versions must agree.
 func TestGolden(t *testing.T) {
 	agents := []Agent{{"amber", 1}, {"birch", 1}, {"cedar", 2}, {"dune", 0.5}, {"élan", 3.25}}
 	ring := must[*Ring](t)(NewRing(agents, 0))

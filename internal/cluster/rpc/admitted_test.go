@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A caller that has a certificate of the cluster, and has not been admitted, may say
-// Hello and nothing else. Each of its other calls is counted, and is to be repeated.
+// TestNotAdmitted: a caller with a certificate of the cluster that was not admitted may only call
+// Hello. Each of its other calls is counted and told to come back.
 func TestNotAdmitted(t *testing.T) {
 	keys := bundles(t, "a2", unknown)
 	reached := errors.New("a handler was reached")

@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// cutConn breaks after so many octets, in either direction.
+// cutConn breaks after a number of octets, in either direction.
 type cutConn struct {
 	net.Conn
 	mu   sync.Mutex
@@ -47,8 +47,8 @@ func (c *cutConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// TestAtLeastOnce: over connections that break at any octet, everything that is
-// repeated until it is acknowledged arrives, and nothing else does.
+// TestAtLeastOnce: connections break at any octet. Every link that is pushed until it is
+// acknowledged arrives, and nothing else does.
 func TestAtLeastOnce(t *testing.T) {
 	rng := testseed.Rand(t)
 	keys := bundles(t, "a1", "a2")
@@ -95,7 +95,7 @@ func TestAtLeastOnce(t *testing.T) {
 				t.Fatalf("Push: %v", err)
 			}
 			failures++
-			if failures%5 == 0 { // a test has no patience
+			if failures%5 == 0 { // shorten the wait after failures
 				p.bulk.leave1()
 			}
 		}

@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var theCrawl = ID{1, 2, 3}
 
-// bundles are keys of one new cluster.
+// bundles makes keys of one new cluster.
 func bundles(t *testing.T, names ...string) map[string]*Keys {
 	t.Helper()
 	mem := disk.NewMem()
@@ -105,8 +105,7 @@ func sequence[T any](values ...T) iter.Seq2[T, error] {
 	}
 }
 
-// TestCalls: what is sent arrives, and what is answered comes back, with keys
-// and without.
+// TestCalls: requests and answers arrive unchanged, with and without keys.
 func TestCalls(t *testing.T) {
 	keys := bundles(t, "a1", "a2")
 	for _, secure := range []bool{false, true} {
@@ -265,7 +264,7 @@ func TestCalls(t *testing.T) {
 	}
 }
 
-// TestErrors: an error means on this side what it means on that.
+// TestErrors: an error has the same meaning on both sides.
 func TestErrors(t *testing.T) {
 	broken := errors.New("the disk is on fire")
 	for _, c := range []struct {
@@ -332,8 +331,7 @@ func TestErrors(t *testing.T) {
 	})
 }
 
-// TestBusy: more than so many bulk calls are told to come back, and quick ones
-// still get through.
+// TestBusy: bulk calls above the limit are told to come back, and quick calls still succeed.
 func TestBusy(t *testing.T) {
 	block := make(chan struct{})
 	var inside sync.WaitGroup
@@ -372,7 +370,7 @@ func TestBusy(t *testing.T) {
 	wg.Wait()
 }
 
-// TestCompressed: links cost a fraction of their octets on the wire.
+// TestCompressed: compression reduces links to a fraction of their octets.
 func TestCompressed(t *testing.T) {
 	var urls []string
 	for i := range 2000 {
@@ -390,7 +388,7 @@ func TestCompressed(t *testing.T) {
 	}
 }
 
-// TestGossipShares the port: streams and packets of gossip beside calls.
+// TestGossip: streams and packets of gossip share the port with calls.
 func TestGossip(t *testing.T) {
 	keys := bundles(t, "a1", "a2")
 	for _, secure := range []bool{false, true} {

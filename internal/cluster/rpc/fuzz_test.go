@@ -16,7 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// FuzzCaller: what is read is what would be written.
+// FuzzCaller: a decoded caller is encoded to the same text.
 func FuzzCaller(f *testing.F) {
 	f.Add(caller("a1").header())
 	f.Add("")
@@ -36,7 +36,7 @@ func FuzzCaller(f *testing.F) {
 	})
 }
 
-// FuzzMessages: whatever the octets, a message is refused or within its bounds.
+// FuzzMessages: any message is refused or within its bounds.
 func FuzzMessages(f *testing.F) {
 	add := func(kind byte, m proto.Message) {
 		b, err := proto.Marshal(m)
@@ -227,7 +227,7 @@ func FuzzMessages(f *testing.F) {
 	})
 }
 
-// contentPage holds one that was let through to its bounds.
+// contentPage checks that an accepted page is within its bounds.
 func contentPage(t *testing.T, p ContentPage) {
 	u, err := weburl.Parse(p.URL)
 	if err != nil || u.String() != p.URL || len(p.URL) > MaxContentURL || p.Date.UnixMilli() < 0 ||
@@ -256,8 +256,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-// TestLane: no call begins in a pause, never more than so many are under way,
-// and pauses follow the rule.
+// TestLane: no call begins in a pause, at most the limit of calls run, and pauses follow the rule.
 func TestLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := testseed.New(t)
@@ -274,7 +273,7 @@ func TestLane(t *testing.T) {
 			if waited := time.Since(before); waited < backoff(failures, 0) || waited > backoff(failures, 1) {
 				t.Errorf("after %d failures it waited %v", failures, waited)
 			}
-			l.leave(false, true) // its caller broke it off: no failure
+			l.leave(false, true) // its caller cancelled it: no failure
 		}
 		if err := l.enter(t.Context()); err != nil {
 			t.Fatal(err)

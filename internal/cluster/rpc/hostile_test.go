@@ -20,8 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
-// TestStrangers: without a key of the cluster nothing gets through and nothing
-// can be read, whatever is tried.
+// TestStrangers: without a key of the cluster, no call reaches a handler and nothing can be read.
 func TestStrangers(t *testing.T) {
 	keys, others := bundles(t, "a1", "a2"), bundles(t, "a1", "a2")
 	reached := func(context.Context, Caller, Links) error { t.Error("a stranger reached a handler"); return nil }
@@ -49,7 +48,7 @@ func TestStrangers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := tls.Dial("tcp", l.Addr(), cfg)
-			if err == nil { // TLS 1.3: the client learns of the refusal by its first read
+			if err == nil { // with TLS 1.3 the client learns of the refusal at its first read
 				conn.SetDeadline(time.Now().Add(10 * time.Second))
 				var b [64]byte
 				var n int
@@ -82,7 +81,7 @@ func TestStrangers(t *testing.T) {
 			}
 			conn.(*net.TCPConn).CloseWrite()
 			answer, _ := io.ReadAll(conn)
-			// Go tells a caller that speaks HTTP to use https; an alert is two octets.
+			// Go tells a caller that speaks HTTP to use https. An alert is two octets.
 			if len(answer) > 128 || bytes.Contains(answer, []byte("orbweaver")) {
 				t.Errorf("read %q", answer)
 			}
@@ -121,7 +120,7 @@ func TestStrangers(t *testing.T) {
 	}
 }
 
-// TestPlainStaysHere: without keys no other machine is spoken with.
+// TestPlainStaysHere: without keys the agent talks only to this machine.
 func TestPlainStaysHere(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:7470"} {
 		if l, err := Listen(addr, nil); !errors.Is(err, ErrPlain) {
@@ -133,7 +132,7 @@ func TestPlainStaysHere(t *testing.T) {
 	}
 	for _, addr := range []string{"", "localhost:1", "127.0.0.1", ":7470"} {
 		if err := CheckListen(addr, nil); err == nil {
-			t.Errorf("CheckListen(%q) is content", addr)
+			t.Errorf("CheckListen(%q) returned no error", addr)
 		}
 	}
 	far := func(context.Context, string, string) (net.Conn, error) {
@@ -154,7 +153,7 @@ type farConn struct{ net.Conn }
 
 func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
 
-// post sends a body as a call, without our client's good manners.
+// post sends a body as a call, without the checks of our client.
 func post(t *testing.T, l *Listener, call, contentType, encoding string, body []byte, header string) (int, string) {
 	t.Helper()
 	tr := &http.Transport{Protocols: new(http.Protocols)}
@@ -191,8 +190,8 @@ func encoded(t *testing.T, m proto.Message) []byte {
 	return b
 }
 
-// TestHostileMessages: each is refused before a handler sees it, and counted as
-// what it is.
+// TestHostileMessages: each message is refused before a handler gets it, and is counted by its
+// reason.
 func TestHostileMessages(t *testing.T) {
 	good := encoded(t, linksToWire(links("http://a.example/")))
 	bomb := func(n int) []byte {
@@ -208,7 +207,7 @@ func TestHostileMessages(t *testing.T) {
 		w.Close()
 		return b.Bytes()
 	}
-	wide := func() []byte { // a window of 64 MiB
+	wide := func() []byte { // with a window of 64 MiB
 		var b bytes.Buffer
 		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(64<<20), zstd.WithSingleSegment(false))
 		if err != nil {
@@ -326,13 +325,13 @@ func TestHostileMessages(t *testing.T) {
 			return nil
 		}})
 		if status, text := post(t, l, "Push", "application/proto", "gzip", good, who); status == 200 {
-			t.Errorf("gzip is taken: %s", text)
+			t.Errorf("gzip was accepted: %s", text)
 		}
 		if status, text := post(t, l, "Push", "application/proto", "zstd", good, who); status == 200 {
-			t.Errorf("what is not compressed is taken: %s", text)
+			t.Errorf("an uncompressed body was accepted: %s", text)
 		}
 		if status, text := post(t, l, "Lease", "application/proto", "zstd", wide(), who); status == 200 {
-			t.Errorf("a window of 64 MiB is taken: %s", text)
+			t.Errorf("a window of 64 MiB was accepted: %s", text)
 		}
 	})
 	t.Run("a part that is none, in a stream", func(t *testing.T) {
@@ -365,8 +364,7 @@ func TestHostileMessages(t *testing.T) {
 	})
 }
 
-// TestHandBreaksOff: what its sender did not send to its end is never taken for
-// whole by the receiver.
+// TestHandBreaksOff: the receiver must never take an incomplete stream for a complete one.
 func TestHandBreaksOff(t *testing.T) {
 	saw := make(chan error, 1)
 	l, _ := serve(t, nil, Handlers{Hand: func(_ context.Context, _ Caller, parts iter.Seq2[Part, error]) (int, error) {

@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// TestBundles: an authority that is opened again makes keys that the first ones
-// believe; nothing is overwritten; only the owner may read.
+// TestBundles: a reopened authority makes keys that the first agents accept. Nothing is
+// overwritten, and only the owner may read the files.
 func TestBundles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	now := time.Now()
@@ -80,7 +80,7 @@ func TestBundles(t *testing.T) {
 	}
 }
 
-// TestDamagedBundles: what is missing, damaged or mixed up is named.
+// TestDamagedBundles: the error names the file that is missing, damaged or of another agent.
 func TestDamagedBundles(t *testing.T) {
 	mem := disk.NewMem()
 	a, err := OpenAuthority(mem, "keys", time.Now())
@@ -119,7 +119,7 @@ func TestDamagedBundles(t *testing.T) {
 		}
 		try("cut")
 		if file == gossipFile {
-			continue // any secret of the right length could be the right one
+			continue // any secret of the right length is valid
 		}
 		theirs, err := disk.ReadFile(mem, filepath.Join(other, file), maxKeyFile)
 		if err != nil {
@@ -138,7 +138,7 @@ func TestDamagedBundles(t *testing.T) {
 	}
 }
 
-// TestBundlesAndCrashes: what was issued outlives a power failure.
+// TestBundlesAndCrashes: issued keys survive a power failure.
 func TestBundlesAndCrashes(t *testing.T) {
 	mem := disk.NewMem()
 	a, err := OpenAuthority(mem, "keys", time.Now())

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// Agents that cannot meet are told why, and that it will not pass; one that is
-// not there may come.
+// TestLasting: agents that cannot connect are told why, and that the error lasts. The error for an
+// absent agent does not last.
 func TestLasting(t *testing.T) {
 	ours, theirs := bundles(t, "a1", "a2"), bundles(t, "a2")
 	keyed, _ := serve(t, ours["a1"], Handlers{})

@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// silence opens connections to l that say nothing: all from one address, or each from
-// another one of loopback. It returns when l has taken all of them in.
+// silence opens connections to l that send nothing: all from one address, or each from another
+// loopback address. It returns when l has accepted all of them.
 func silence(t *testing.T, l *Listener, addresses bool) {
 	t.Helper()
 	n := 1000
@@ -23,7 +23,7 @@ func silence(t *testing.T, l *Listener, addresses bool) {
 	before := l.counts.refused[Busy].Load()
 	for i := range n {
 		var d net.Dialer
-		if addresses && runtime.GOOS == "linux" { // elsewhere loopback is one address
+		if addresses && runtime.GOOS == "linux" { // elsewhere loopback has one address
 			d.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 1, byte(i>>8), byte(i))}
 		}
 		conn, err := d.Dial("tcp", l.Addr())
@@ -32,7 +32,7 @@ func silence(t *testing.T, l *Listener, addresses bool) {
 		}
 		t.Cleanup(func() { conn.Close() })
 	}
-	// Each is in the pool, or was closed to make room, or has taken too long.
+	// Each is in the pool, was evicted, or has timed out.
 	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
 		open, _ := l.pool.Open()
 		gone := l.counts.refused[Busy].Load() - before + l.counts.refused[Stranger].Load()
@@ -45,8 +45,8 @@ func silence(t *testing.T, l *Listener, addresses bool) {
 	}
 }
 
-// Silent strangers keep no agent out, from one address or from many: its first call is
-// answered, as is its first stream of gossip, and no known agent's place is taken.
+// TestSilentStrangers: silent connections, from one address or many, keep no agent out. Its first
+// call and its first gossip stream succeed, and no known agent loses its place.
 func TestSilentStrangers(t *testing.T) {
 	keys := bundles(t, "a1", "a2", "a3")
 	for _, secure := range []bool{true, false} {

@@ -12,12 +12,12 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// TestVisitors: who connects to an agent without keys and brings no call is turned
-// away and counted; who calls, or connects and goes, is not.
+// TestVisitors: an agent without keys closes and counts connections that bring no call. It does not
+// count callers, and clients that connect and close.
 func TestVisitors(t *testing.T) {
 	l, s := serve(t, nil, Handlers{Pulse: func(context.Context, Caller, uint64) (Pulse, error) { return Pulse{}, nil }})
 	malformed := func() uint64 { return s.Counts().Refused[Malformed.String()] }
-	var header [9]byte // of a frame of DATA of 2^24 - 1 octets
+	var header [9]byte // of a DATA frame of 2^24 - 1 octets
 	binary.BigEndian.PutUint32(header[:], 0xffffff<<8)
 	for what, sent := range map[string]string{
 		"HTTP/1":           "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
@@ -58,14 +58,13 @@ func TestVisitors(t *testing.T) {
 	io.WriteString(conn, http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
 	awaitOpen(t, l, 1)
 	conn.Close()
-	awaitOpen(t, l, 0) // a visitor is counted before its connection is closed
+	awaitOpen(t, l, 0) // the connection is counted before it is closed
 	if n := malformed() - before; n != 0 {
 		t.Errorf("%d of those that call, or go, were counted", n)
 	}
 }
 
-// awaitOpen waits until n callers have proved to l that they speak the protocol, and
-// no other connections are open.
+// awaitOpen waits until n connections are proven, and no others are open.
 func awaitOpen(t *testing.T, l *Listener, n int) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
