@@ -41,7 +41,7 @@ type band struct {
 // A mate is one agent, with all its processes.
 type mate struct {
 	*story
-	name     string // among the agents; that of the story is the web's for this machine
+	name     string // among the agents; the story's name is the web's name for this machine
 	b        *band
 	index    int
 	view     atomic.Pointer[roster] // nil: not known yet

@@ -16,7 +16,7 @@ import (
 )
 
 // TestBlockMoves blocks a host; then an agent joins that owns the host. The block moves with the
-// host: nobody contacts the host, and the new owner can unblock it. When the new owner leaves, the
+// host: no agent contacts the host, and the new owner can unblock it. When the new owner leaves, the
 // old one crawls the host, because its block is gone.
 func TestBlockMoves(t *testing.T) {
 	for _, b := range []blockMoves{

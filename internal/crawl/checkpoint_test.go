@@ -36,7 +36,7 @@ func (h *hookFS) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, e
 	return h.FS.OpenFile(name, flag, perm)
 }
 
-// A payload that a checkpoint remembers is in the archive, whatever the order of events. Otherwise
+// A payload that a checkpoint remembers is in the archive in any order of events. Otherwise
 // its URL, when fetched again, would be a revisit of a lost record.
 func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

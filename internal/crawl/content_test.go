@@ -116,7 +116,7 @@ func (j *judged) Archived(digest [20]byte, page warc.Original) {
 
 func (j *judged) Durable(digest [20]byte, page warc.Original) {
 	if j.dead() || j.harsh && j.c.roll(12) == 0 {
-		return // nobody hears of it
+		return // the report is lost
 	}
 	j.judge.mu.Lock()
 	defer j.judge.mu.Unlock()
@@ -243,7 +243,7 @@ func (n *tablet) Durable(digest [20]byte, page warc.Original) {
 
 // With replication, other agents hear of a page only when its links are safe: links of own hosts at
 // the heir, other links at their owner. Otherwise the loss of the agent would lose the links,
-// because nobody reads them from duplicates of the page.
+// because no agent reads them from duplicates of the page.
 func TestDurableWithLinks(t *testing.T) {
 	for _, c := range []struct {
 		name        string

@@ -25,7 +25,7 @@ type randomWeb struct {
 	text     string
 	reach    map[string]bool          // URLs that a crawl from the seed finds
 	delays   map[string]time.Duration // Crawl-delay of hosts
-	response map[string]bool          // those of reach that answer
+	response map[string]bool          // URLs of reach that answer
 	links    map[string][]string      // of each page
 }
 

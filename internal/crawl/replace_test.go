@@ -26,8 +26,8 @@ type replacement struct {
 }
 
 var replacements = []replacement{
-	{name: "nobody comes"},
-	{name: "before anybody notices", joins: [][2]float64{{1, 4}}},
+	{name: "no agent joins"},
+	{name: "before the loss is noticed", joins: [][2]float64{{1, 4}}},
 	{name: "while it is noticed", joins: [][2]float64{{4, 8.5}}},
 	{name: "while it is taken over", joins: [][2]float64{{8, 9}}},
 	{name: "just before the loss", joins: [][2]float64{{-2, 0}}},

@@ -22,7 +22,7 @@ import (
 type slowDisk struct {
 	*disk.Mem
 	late bool
-	gone chan struct{} // closed when its process is dead: nobody waits any more
+	gone chan struct{} // closed when its process is dead: waiting ends
 }
 
 const (
@@ -273,9 +273,9 @@ const (
 	slowCheckpoint = 5*slowSync + time.Second
 )
 
-// TestSlowDiskKilled: whatever is under way to a slow disk when the process is killed or the power
-// fails, no URL is lost, no host is contacted too early, and only pages that ended shortly before
-// are fetched again.
+// TestSlowDiskKilled: the process is killed or the power fails at any stage of the work of a slow
+// disk. Then no URL is lost, no host is contacted too early, and only pages that ended shortly
+// before are fetched again.
 func TestSlowDiskKilled(t *testing.T) {
 	var blows []blow
 	for _, late := range []bool{false, true} {

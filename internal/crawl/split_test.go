@@ -21,8 +21,8 @@ func (m *mate) misses(lost *mate) bool {
 	return slices.ContainsFunc(*m.bars.Load(), func(b barred) bool { return b.lost == lost })
 }
 
-// split separates the agents of two sides for a while. If it lasts, each agent takes those of the
-// other side for dead, one after the other, and later learns that they are alive.
+// split separates the agents of two sides for a while. If it lasts, each agent takes the agents of
+// the other side for dead, one after the other, and later learns that they are alive.
 func (b *band) split(rng *rand.Rand) {
 	time.Sleep(time.Duration(rng.IntN(3000)) * time.Millisecond)
 	all := b.living()

@@ -402,7 +402,7 @@ func (c *cluster) checkMoves(web randomWeb, mv moves) {
 				continue
 			}
 			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == before.by })]
-			excused := mv.kind == "return" && before.by == mv.away // nobody knew its finished URLs while it was absent
+			excused := mv.kind == "return" && before.by == mv.away // its finished URLs were unknown while it was absent
 			for _, p := range n.ends {
 				excused = excused || p.at >= before.at && p.at <= r.at &&
 					(!p.crash && p.at <= before.end+150*time.Millisecond ||

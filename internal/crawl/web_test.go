@@ -34,7 +34,7 @@ import (
 // often, behind size=N of it), drip-header=DURATION (likewise), size=N, same (a body that other
 // pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
 // reset, line=DURATION*N (N pieces, each of which takes DURATION on the one line to
-// the crawler, in turn with those of other answers).
+// the crawler, in turn with pieces of other answers).
 type textWeb struct {
 	start time.Time
 

@@ -448,7 +448,7 @@ func TestPoolHush(t *testing.T) {
 	}
 }
 
-// TestPoolCrash checks that a frontier starts empty after a power failure, whatever files are left.
+// TestPoolCrash checks that a frontier starts empty after a power failure, even if files are left.
 func TestPoolCrash(t *testing.T) {
 	mem := disk.NewMem()
 	f := pooling(t, mem, Config{MemoryBytes: 20_000})

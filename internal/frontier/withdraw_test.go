@@ -207,7 +207,7 @@ func TestHandOver(t *testing.T) {
 }
 
 // TestWithdrawPooled checks that links that are withdrawn while in the pools are delivered once by Withdrawn, and no
-// others, whatever their numbers.
+// others, in any order of their numbers.
 func TestWithdrawPooled(t *testing.T) {
 	for _, memory := range []int64{20_000, 1 << 20} {
 		f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: memory})

@@ -16,7 +16,7 @@ func TestAdmissions(t *testing.T) {
 	alone := &gossip.View{Agents: []gossip.Agent{{Name: "a0", Instance: rpc.ID{9}}}}
 	both := &gossip.View{Agents: []gossip.Agent{{Name: "a0", Instance: rpc.ID{9}}, {Name: "a1", Instance: a}}}
 	if g.expected(alone, now) {
-		t.Error("somebody is expected before anybody was welcomed")
+		t.Error("an agent is expected before one was welcomed")
 	}
 	for _, id := range []rpc.ID{a, b} {
 		if err := g.welcome(rpc.Agent{Instance: id}, false, now); err != nil {
@@ -24,10 +24,10 @@ func TestAdmissions(t *testing.T) {
 		}
 	}
 	if !g.expected(alone, now) || !g.expected(both, now.Add(admissionTime)) {
-		t.Error("who was welcomed is not expected")
+		t.Error("a welcomed agent is not expected")
 	}
 	if g.expected(alone, now.Add(admissionTime+1)) {
-		t.Error("one who does not come is expected for ever")
+		t.Error("an agent that does not come stays expected")
 	}
 
 	g.hold(now.Add(time.Second))
@@ -40,13 +40,13 @@ func TestAdmissions(t *testing.T) {
 	g.set(ended)
 	if refusal, ok := errors.AsType[*rpc.Refusal](g.welcome(rpc.Agent{Instance: a}, false, now)); !ok ||
 		refusal.Reason != "over" {
-		t.Error("a new agent is let in when the crawl is over")
+		t.Error("a new agent is admitted after the end of the crawl")
 	}
 	if err := g.welcome(rpc.Agent{Instance: a}, true, now); !errors.Is(err, rpc.ErrAgain) {
-		t.Errorf("one that comes back: %v", err)
+		t.Errorf("an agent that comes back: %v", err)
 	}
 	if g.expected(alone, now) {
-		t.Error("one who may not come is expected")
+		t.Error("a refused agent is expected")
 	}
 	g.set(open)
 	if err := g.welcome(rpc.Agent{Instance: a}, false, now); err != nil {
@@ -84,6 +84,6 @@ func TestWelcomed(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !g.welcomed(rpc.Caller{Name: "a1", Instance: a, Boot: 3}, now) {
-		t.Error("a1 is not heard any more")
+		t.Error("a1 is no longer welcomed")
 	}
 }

@@ -151,7 +151,7 @@ func refersToArchived(t *testing.T, all map[contents.Digest]*fetched) (duplicate
 	for _, f := range all {
 		for _, u := range f.refers {
 			if !f.archived[u] {
-				t.Errorf("a duplicate of %s, which is none of the pages in full %v", u, f.archived)
+				t.Errorf("a duplicate of %s, which is not archived in full: %v", u, f.archived)
 			}
 		}
 		duplicates += len(f.refers)
@@ -271,7 +271,7 @@ func TestContentsFullDisk(t *testing.T) {
 		synctest.Wait()
 		page.URL += "2"
 		if _, duplicate := k.First(ctx, [20]byte{1}, 1, page); duplicate {
-			t.Error("a duplicate of nothing")
+			t.Error("a duplicate without an original")
 		}
 		if !disk.IsFull(failed) {
 			t.Errorf("the run ends with %v", failed)

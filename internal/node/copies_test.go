@@ -21,8 +21,8 @@ func finishOf(url string) []byte {
 	return r.AppendTo(nil)
 }
 
-// What an agent stores for another: batches that continue those in the replica, each once, and
-// nothing from a lost source.
+// TestKeepsReplica: an agent stores another agent's batches if they continue the replica, each batch
+// once. It stores no batch of a lost source.
 func TestKeepsReplica(t *testing.T) {
 	ctx := context.Background()
 	store, err := handoff.Open(disk.NewMem(), "/replica", handoff.Config{})
@@ -48,7 +48,7 @@ func TestKeepsReplica(t *testing.T) {
 	bytes := func() int64 { return store.Sources()[0].Bytes }
 	var refusal *rpc.Refusal
 	if err := ship(5, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole {
-		t.Errorf("a batch that goes on from nothing: %v", err)
+		t.Errorf("a batch without the batches before: %v", err)
 	}
 	for n, u := range []string{"http://a.example/1", "http://a.example/2"} {
 		if err := ship(uint64(n+1), u); err != nil {
@@ -57,7 +57,7 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	was := bytes()
 	if err := ship(2, "http://a.example/2"); err != nil || bytes() != was {
-		t.Errorf("a batch that comes again: %v, %d octets more", err, bytes()-was)
+		t.Errorf("a repeated batch: %v, %d octets more", err, bytes()-was)
 	}
 	// After a restart the same agent begins again, in the same replica.
 	from.Boot = 2
@@ -66,7 +66,7 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	err = k.receive(ctx, from, rpc.Records{Seq: 2, Count: 1, Data: []byte("nonsense")})
 	if !errors.Is(err, rpc.ErrMalformed) {
-		t.Errorf("nonsense: %v", err)
+		t.Errorf("a malformed batch: %v", err)
 	}
 
 	both, err := placement.NewRendezvous([]placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1}}, 0)
@@ -76,11 +76,11 @@ func TestKeepsReplica(t *testing.T) {
 	a2 := gossip.Agent{Name: "a2", Instance: from.Instance, State: gossip.Up}
 	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
 	if !k.settled() {
-		t.Error("one that is there is lost")
+		t.Error("an agent in the view counts as lost")
 	}
 	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, both, time.Now())
 	if err := ship(2, "http://a.example/4"); !errors.Is(err, rpc.ErrAgain) || k.settled() {
-		t.Errorf("of one that is lost: %v", err)
+		t.Errorf("a batch of a lost agent: %v", err)
 	}
 	for host := range uint64(100) {
 		host *= 0x9e3779b97f4a7c15
@@ -96,7 +96,7 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
 	if err := ship(2, "http://a.example/4"); err != nil || !k.settled() || known() != 4 {
-		t.Errorf("of one that is back: %v, %d known", err, known())
+		t.Errorf("a batch of an agent that is back: %v, %d known", err, known())
 	}
 	if k.barring() == bars {
 		t.Error("the same hosts are barred, though it is back")
@@ -111,16 +111,16 @@ func TestKeepsReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := ship(3, "http://a.example/5"); !errors.As(err, &refusal) || refusal.Reason != notWhole || k.has(source) {
-		t.Errorf("a batch that goes on from what is forgotten: %v", err)
+		t.Errorf("a batch that continues a forgotten replica: %v", err)
 	}
 	if err := ship(1, "http://a.example/1"); err != nil || known() != 1 {
-		t.Errorf("it begins anew: %v, %d known", err, known())
+		t.Errorf("the first batch of a new replica: %v, %d known", err, known())
 	}
 	// Another machine with its name is another source, and the old source is lost.
 	a2.Instance = rpc.ID{8}
 	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
 	if k.settled() || !k.has(source) {
-		t.Error("the instance that was lost is not missed")
+		t.Error("the lost instance is not missing")
 	}
 }
 

@@ -42,8 +42,8 @@ func (w *watched) gone() bool {
 	return m != nil && (m.View().Agents[0].State == gossip.Gone)
 }
 
-// Whatever ends an agent's run, it closes its connections before it says that it is gone, because
-// from then on other agents contact its hosts.
+// TestConnectionsCloseFirst: however its run ends, an agent closes its connections before it announces
+// that it is gone. From then on other agents contact its hosts.
 func TestConnectionsCloseFirst(t *testing.T) {
 	halt := func(stop context.CancelFunc, _ *disk.Faulty) { stop() }
 	fill := func(_ context.CancelFunc, d *disk.Faulty) { d.Break(disk.FailFrom(1, syscall.ENOSPC)) }
@@ -116,7 +116,7 @@ func TestConnectionsCloseFirst(t *testing.T) {
 				t.Errorf("stop %q, %v", res.Stop, err)
 			}
 			if !seen.gone() {
-				t.Error("it has not said that it is gone")
+				t.Error("it has not announced that it is gone")
 			}
 			if open, late := seen.open.Load(), seen.late.Load(); open > 0 || late > 0 {
 				t.Errorf("when it had said that it is gone %d connections were open, and %d more had been closed since",

@@ -134,7 +134,7 @@ func (w *smallWeb) goOn(t *testing.T, cfg Config, broke time.Time) {
 	cfg.Resume = err == nil
 	res, err := life(cfg)
 	if err != nil {
-		t.Fatalf("when there was room again: %v", err)
+		t.Fatalf("with room again: %v", err)
 	}
 	if res.Stop != crawl.Finished || res.Summary.Queued != 0 {
 		t.Fatalf("stop %s, %d queued", res.Stop, res.Summary.Queued)
@@ -286,7 +286,7 @@ func faultAt(t *testing.T, n int64, begun, full bool) {
 	case full && !disk.IsFull(err):
 		t.Errorf("%s %s failed: %v; want an error that says that the disk is full", failed.Op, failed.Name, err)
 	case !full && err == nil && !harmless(failed):
-		t.Errorf("%s %s failed, and nobody said so", failed.Op, failed.Name)
+		t.Errorf("%s %s failed, without an error", failed.Op, failed.Name)
 	case !full && err != nil && !errors.Is(err, syscall.EIO):
 		t.Errorf("%s %s failed: %v; want the disk's error", failed.Op, failed.Name, err)
 	}

@@ -86,11 +86,11 @@ func TestRecall(t *testing.T) {
 		many.Lost = append(many.Lost, at(fmt.Sprintf("b%03d", i), 100+i))
 	}
 	if err := c.recall(many, false); err != nil || len(c.who.Others) != mostAbsent || !c.who.Begun {
-		t.Errorf("%d of those that are gone are remembered: %v", len(c.who.Others), err)
+		t.Errorf("%d of the absent agents are remembered: %v", len(c.who.Others), err)
 	}
 	many.Agents, many.Lost = append(many.Agents, many.Lost...), nil
 	if c.recall(many, false); len(c.who.Others) < 500 {
-		t.Errorf("%d of those that are there are remembered", len(c.who.Others))
+		t.Errorf("%d of the present agents are remembered", len(c.who.Others))
 	}
 }
 

@@ -65,7 +65,7 @@ func TestOriginals(t *testing.T) {
 				k.Durable([20]byte{2}, warc.Original{URL: "http://h.example/", Date: time.Now()}) // for a2
 				time.Sleep(time.Second)
 				if n := k.Counts().Told; n != 1 && n != c.told+1 {
-					t.Errorf("%d pages told after a second, want that of a2 at least", n)
+					t.Errorf("%d pages told after a second, want at least the page of a2", n)
 				}
 				time.Sleep(20 * time.Second)
 				if n := k.Counts(); n.Told != c.told+1 || n.Untold != c.untold {

@@ -104,8 +104,8 @@ func TestPageBudget(t *testing.T) {
 				if s == counter {
 					elect()
 				}
-				// What it held without a report dies with it. So does its knowledge of agents that
-				// went before, if the living ones have just come.
+				// The pages that it held without a report are lost, and so is its knowledge of agents
+				// that went before, if the living ones have just come.
 				for _, d := range all {
 					if d.lives {
 						continue
@@ -163,7 +163,7 @@ func TestPageBudget(t *testing.T) {
 			}
 		}
 		if !p.everybody(there()) {
-			t.Fatalf("round %d: not everybody knows", round)
+			t.Fatalf("round %d: some agents do not know", round)
 		}
 		if used, _ := p.sum(); used < limit {
 			t.Fatalf("round %d: %d pages of %d", round, used, limit)

@@ -185,8 +185,8 @@ func TestCheckPartition(t *testing.T) {
 	}
 }
 
-// If two methods are equal, the agents divide hosts alike, whatever else they divide. A crawl that
-// has begun keeps its method.
+// TestMethod: if two methods are equal, the agents divide hosts alike, even if other parts of the
+// partition differ. A crawl that has begun keeps its method.
 func TestMethod(t *testing.T) {
 	cs := []Cluster{{}, {Partition: PartitionHash}, {Partition: PartitionRing}, {Partition: PartitionRing, Kappa: 100}}
 	var names []string

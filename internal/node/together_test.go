@@ -11,7 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/lease"
 )
 
-// What an agent answers when others ask whether it begins with them.
+// TestStarts checks an agent's answers to the question whether it begins with the others.
 func TestStarts(t *testing.T) {
 	packets, err := net.ListenPacket("udp", "127.0.0.1:0")
 	if err != nil {
@@ -53,7 +53,7 @@ func TestStarts(t *testing.T) {
 		t.Errorf("before it has begun with any: %d", got)
 	}
 	if c.together(t.Context(), v) {
-		t.Error("began alone, in a crawl that somebody else began")
+		t.Error("began alone, in a crawl that another agent started")
 	}
 	if got := c.starts(hash); got != togetherYes {
 		t.Errorf("begun with these: %d", got)
@@ -66,7 +66,7 @@ func TestStarts(t *testing.T) {
 		t.Errorf("begun with these, and it began the crawl: %d", got)
 	}
 	if !c.together(t.Context(), v) {
-		t.Error("the one that began the crawl does not begin it alone")
+		t.Error("the agent that started the crawl does not begin it alone")
 	}
 	// It sees no agent up any more, not even itself.
 	if err := m.Announce(t.Context(), gossip.Leaving); err != nil {
@@ -84,7 +84,7 @@ func TestStarts(t *testing.T) {
 	c.member.Load().Announce(t.Context(), gossip.Up)
 	c.start.founds()
 	if v := c.member.Load().View(); c.together(t.Context(), v) || c.starts(agentsHash(v)) != togetherNo {
-		t.Error("a second life begins as if there had been none before")
+		t.Error("a second start counts as the first one")
 	}
 }
 
@@ -104,7 +104,7 @@ func TestLeaseView(t *testing.T) {
 	}
 	a, b := agent("a1", 1, gossip.Up), agent("a2", 1, gossip.Up)
 	if v := view(agent("a1", 1, gossip.Joining)); v != nil {
-		t.Errorf("a view without anybody up: %+v", v)
+		t.Errorf("a view without an agent that is up: %+v", v)
 	}
 	two := view(a, b)
 	for i, c := range []struct {
@@ -122,13 +122,13 @@ func TestLeaseView(t *testing.T) {
 	leaving := view(a, agent("a2", 1, gossip.Leaving))
 	id := leaseAgent(b.Instance, b.Boot)
 	if !leaving.Has(id) || leaving.Len() != 2 || id == leaseAgent(b.Instance, 2) {
-		t.Error("one that leaves is not there")
+		t.Error("a leaving agent is not in the view")
 	}
 	granted := map[bool]int{}
 	for p := range uint64(1000) {
 		granted[two.Owner(p) == id]++
 		if leaving.Owner(p) == id {
-			t.Fatal("one that leaves grants")
+			t.Fatal("a leaving agent grants leases")
 		}
 	}
 	if granted[true] < 300 || granted[false] < 300 {

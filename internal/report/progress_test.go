@@ -369,7 +369,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// FuzzClean: no control character reaches the terminal, whatever the input.
+// FuzzClean: no control character of any input reaches the terminal.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{"http://a.example/", "\x1b[2J", "\u009b2J", "a\u202eb", "é\xff", "%41 \t"} {
 		f.Add(s)

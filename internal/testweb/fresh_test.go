@@ -36,7 +36,7 @@ func (s *scheduled) stale(id pageID, from int) int {
 	return math.MaxInt
 }
 
-// TestFreshTrackerAgainstModel: freshness and age equal those of a model that looks at every step of time.
+// TestFreshTrackerAgainstModel: freshness and age equal the values of a model that looks at every step of time.
 func TestFreshTrackerAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		base := time.Now()

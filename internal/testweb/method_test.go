@@ -50,7 +50,7 @@ func TestHeadFetchesNothing(t *testing.T) {
 	c := client(t, w)
 	const a, b, s = "http://h0.made.example", "http://h1.made.example", "http://site.example"
 	for _, q := range []string{
-		// One page is fetched, once.
+		// A page is fetched once.
 		"HEAD " + a + "/robots.txt", "HEAD " + a + "/0", "HEAD " + a + "/0", "HEAD " + a + "/1", "GET " + a + "/1",
 		"HEAD " + a + "/1",
 		"GET " + b + "/2", "HEAD " + b + "/2", "GET " + b + "/2", "HEAD " + b + "/2", // fetched twice

@@ -27,7 +27,7 @@ func TestReadRobots(t *testing.T) {
 	}
 }
 
-// TestRobotsSpellings: a rule forbids a URL whatever the spelling of the two (RFC 9309, 2.2.2).
+// TestRobotsSpellings: a rule forbids a URL in any spelling of the two (RFC 9309, 2.2.2).
 func TestRobotsSpellings(t *testing.T) {
 	for _, c := range []struct {
 		pattern, target string

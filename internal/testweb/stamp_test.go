@@ -54,7 +54,7 @@ func TestFolderFollowsItsFiles(t *testing.T) {
 	want("/page.html", 304, "", "If-None-Match", older.Header.Get("Etag"), "If-Modified-Since",
 		"Mon, 02 Jan 2006 15:04:05 GMT")
 	want("/page.html", 200, "older", "If-Modified-Since", now.Add(-2*time.Hour).UTC().Format(http.TimeFormat))
-	// Files with the same content have the same ETag, whatever their times.
+	// Files with the same content have the same ETag, even if their times differ.
 	put("page.html", "older "+strings.Repeat("text ", 99), now.Add(-30*time.Minute))
 	want("/page.html", 304, "", "If-None-Match", older.Header.Get("Etag"))
 	want("/page.html", 200, "older", "If-Modified-Since", older.Header.Get("Last-Modified"))

@@ -14,7 +14,7 @@ import (
 )
 
 // TestGroupAgainstModel: the group finds the same gaps and overlaps as a model that sees all requests together, in
-// whatever order begins and ends are reported.
+// any order of the reported begins and ends.
 func TestGroupAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 12).Draw(t, "n")

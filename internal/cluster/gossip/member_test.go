@@ -379,7 +379,7 @@ func TestJoin(t *testing.T) {
 			}
 		})
 	})
-	t.Run("nobody, then alone, then found", func(t *testing.T) {
+	t.Run("no agent, then alone, then found", func(t *testing.T) {
 		story(t, func(t *testing.T, w *world) {
 			a, b := w.agent("a"), w.agent("b")
 			a.open()

@@ -281,7 +281,7 @@ func (c *tail) measure() {
 				}
 				since = max(since, j.ended+c.quiet[p], c.unclear[p])
 			}
-			c.all.note(w, max(since, c.began), "nobody begins anything, and agent %d not %s", a.id, h.name)
+			c.all.note(w, max(since, c.began), "no agent begins a visit, and agent %d not %s", a.id, h.name)
 			c.own.note(w, max(since, k.began), "agent %d begins nothing, and not %s", a.id, h.name)
 			// It wants the address first, and then the domain.
 			p := h.address
@@ -292,7 +292,7 @@ func (c *tail) measure() {
 			if c.held(p) {
 				c.heldAt[p] = w.now
 			}
-			c.unheld.note(w, max(since, k.began, c.heldAt[p]), "nobody holds %d, which agent %d wants", p, a.id)
+			c.unheld.note(w, max(since, k.began, c.heldAt[p]), "no agent holds %d, which agent %d wants", p, a.id)
 		}
 	}
 }

@@ -301,7 +301,7 @@ func TestErrors(t *testing.T) {
 			t.Errorf("Pulse: %v", err)
 		}
 	})
-	t.Run("nobody", func(t *testing.T) {
+	t.Run("no agent", func(t *testing.T) {
 		l, err := Listen("127.0.0.1:0", nil)
 		if err != nil {
 			t.Fatal(err)

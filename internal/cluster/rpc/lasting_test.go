@@ -33,7 +33,7 @@ func TestLasting(t *testing.T) {
 		{"none, of an agent with keys", nil, keyed.Addr(), ErrKeysThere, true},
 		{"keys, of an agent without", ours["a2"], bare.Addr(), ErrKeysHere, true},
 		{"of another program, with keys", ours["a2"], web.Listener.Addr().String(), ErrUnreachable, false},
-		{"nobody there", nil, gone.Addr().String(), ErrUnreachable, false},
+		{"no agent there", nil, gone.Addr().String(), ErrUnreachable, false},
 		{"not ready", ours["a2"], keyed.Addr(), ErrAgain, false},
 	} {
 		_, err := client(t, c.keys, caller("a2"), nil).Hello(t.Context(), c.addr, hello)

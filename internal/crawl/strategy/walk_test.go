@@ -192,8 +192,8 @@ func TestWalkIsRepeatable(t *testing.T) {
 }
 
 // TestFailedSeedsAgain: all seeds fail in the first run. Later runs visit them as if they
-// were new, also after a kill. The responses, the counts of URLs and the ways of the walkers
-// are those of a crawl that never failed.
+// were new, also after a kill. The responses, the counts of URLs and the walks
+// equal the results of a crawl that never failed.
 func TestFailedSeedsAgain(t *testing.T) {
 	seeds := []string{"http://h0.example/0", "http://h1.example/1", "http://h2.example/2", "http://h3.example/3"}
 	for name, open := range map[string]func(Place) (crawl.Strategy, error){

@@ -107,7 +107,7 @@ func (o *owner) crash(power bool, seed uint64) {
 	o.open()
 }
 
-// TestOnce checks that every key is accepted exactly once, whatever crashes and when.
+// TestOnce checks that every key is accepted exactly once over crashes of any kind at any time.
 func TestOnce(t *testing.T) {
 	for seed := range uint64(25) {
 		rng := rand.New(rand.NewPCG(seed, 31))

@@ -6,7 +6,7 @@ import (
 )
 
 // TestFaults runs each fault that an operator must expect, and pairs of faults that meet at a bad
-// moment. The bounds are the judge's and those of the case.
+// moment. The bounds of the judge and of the case apply.
 func TestFaults(t *testing.T) {
 	const sec, ms = time.Second, time.Millisecond
 	for name, c := range map[string]struct {

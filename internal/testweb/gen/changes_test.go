@@ -37,7 +37,7 @@ func changesOf(t *rapid.T, w *Web, host, page int64, from, to time.Time) (at []t
 	}
 }
 
-// TestChangedIsOneProcess: Changed reports the same changes at whatever time it is asked.
+// TestChangedIsOneProcess: Changed reports the same changes at any time.
 func TestChangedIsOneProcess(t *testing.T) {
 	w := changingWeb(t, Changes{Rates: []Rate{{0.9, time.Hour, 30 * webDay}}})
 	rapid.Check(t, func(t *rapid.T) {

@@ -176,7 +176,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestRolesAndFates: the shares in the web are those of the Spec.
+// TestRolesAndFates: the shares in the web equal the shares in the Spec.
 func TestRolesAndFates(t *testing.T) {
 	s := Wild(3, 20_000)
 	s.PagesMean = 50

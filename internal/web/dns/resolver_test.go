@@ -341,7 +341,7 @@ func TestCaching(t *testing.T) {
 	}
 }
 
-// The first server with a valid answer wins, whatever is wrong with the servers before it.
+// The first server with a valid answer wins, even if the servers before it fail in any way.
 func TestFailover(t *testing.T) {
 	good := zone(t, "h.example. 300 IN A 192.0.2.1")
 	for name, bad := range map[string]func(q dns.Question, m *dns.Msg, tcp bool) bool{

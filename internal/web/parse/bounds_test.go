@@ -59,7 +59,7 @@ func TestGiantReference(t *testing.T) {
 	}
 }
 
-// What stands before a late base element is read again, but only once.
+// The part before a late base element is read again, but only once.
 func TestLateBase(t *testing.T) {
 	in := Input{
 		URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=utf-8",

@@ -119,8 +119,8 @@ func TestCharset(t *testing.T) {
 	}
 }
 
-// TestCSSCharset checks that CSS is decoded and that its references are UTF-8, whatever the
-// document's encoding.
+// TestCSSCharset checks that CSS is decoded and that its references are UTF-8 in documents
+// of any encoding.
 func TestCSSCharset(t *testing.T) {
 	tests := []struct{ contentType, in, want string }{
 		{"text/css; charset=windows-1252", "a{b:url(\xe9?\xe9)}", "E %C3%A9?%C3%A9 css:url"},

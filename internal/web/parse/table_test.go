@@ -50,7 +50,7 @@ func TestTableAgainstMap(t *testing.T) {
 	}
 }
 
-// If somebody finds URLs with one key, a few are kept apart, and more cost nothing.
+// Of URLs with the same key, a few are kept apart, and more cost nothing.
 func TestURLsOfOneKey(t *testing.T) {
 	var p Page
 	p.reset(Input{}, Options{})

@@ -341,7 +341,7 @@ func FuzzFrame(f *testing.F) {
 	})
 }
 
-// TestFrameSharesAux checks that a frame returns each Aux unchanged, whatever they have in common.
+// TestFrameSharesAux checks that a frame returns each Aux unchanged, with any common parts.
 func TestFrameSharesAux(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	alphabet := []string{"a", "b", "https://www.", "example", "/a/long/path/", "", "\x00", strings.Repeat("tail", 30)}

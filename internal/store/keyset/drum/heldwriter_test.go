@@ -49,8 +49,8 @@ func synced(t *testing.T, s *Store) {
 	must(t, s.EndSync(sync, sync.Run(), []byte{1}))
 }
 
-// TestSyncOfPendingFrames checks that frames that are pending when a sync begins are durable when it ends, whatever is
-// added and committed meanwhile.
+// TestSyncOfPendingFrames checks that frames that are pending when a sync begins are durable when it ends, even if
+// more is added and committed meanwhile.
 func TestSyncOfPendingFrames(t *testing.T) {
 	pending, crashes := 0, 0
 	seed := testseed.New(t)
