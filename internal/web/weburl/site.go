@@ -53,8 +53,8 @@ func ICANNSite(host string) string {
 //
 // A slot is one word, so that it needs no lock. The lowest octet is the length of the site (1 to
 // 253). The other bits come from the hash of the host. A wrong host matches a slot with a chance of
-// 2^-48: once in 28,000 crawls of 10^10 lookups. It then gets a site of the wrong length. Nobody
-// outside can predict the hash, because its seed is random.
+// 2^-48: once in 28,000 crawls of 10^10 lookups. It then gets a site of the wrong length. An
+// attacker cannot predict the hash, because its seed is random.
 var (
 	sites     [1 << 16]atomic.Uint64
 	sitesSeed = maphash.MakeSeed()
