@@ -61,7 +61,7 @@ func TestClusterRefusals(t *testing.T) {
 		{`has --agents 3, and the agents that are present have --agents 2: use the same --agents`,
 			[]string{"--agents", "3"}},
 		{"--strategy walk runs on a single agent", []string{"--strategy", "walk"}},
-		{"that agent has no --keys, and this one has", []string{"--keys", filepath.Join(keys, "a2")}},
+		{"that agent has no --keys, and this agent has", []string{"--keys", filepath.Join(keys, "a2")}},
 		{"--listen " + addr + ": the port is in use; choose another", []string{"--listen", addr}},
 		{fmt.Sprintf(`agent name "a1" is in use by another agent, at %s`, addr), []string{"--name", "a1"}},
 	} {

@@ -116,10 +116,9 @@ func openFile(fs disk.FS, dir string) (*file, error) {
 	case n == len(head) && string(head) == fileMagic:
 		l.size, err = int64(len(head)), nil
 	case n == len(head) && !blank(head) && string(head) != askedMagic:
-		err = fmt.Errorf("%s: another version of this program wrote it, or it is damaged: go on with the program that "+
-			"wrote it, or remove %s, so that pages with contents that are archived already are archived in full "+
-			"once more",
-			l.name, dir)
+		err = fmt.Errorf("%s: another version of this program wrote it, or it is damaged: "+
+			"continue with the program that wrote it, or remove %s; "+
+			"then pages with known contents are archived in full once more", l.name, dir)
 	default: // a crash cut the header off
 		err = l.begin(dir)
 	}

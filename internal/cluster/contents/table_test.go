@@ -416,7 +416,7 @@ func TestVersions(t *testing.T) {
 	}
 	setVersion(3)
 	_, err := Open(mem, tableDir, cfg)
-	if err == nil || !strings.Contains(err.Error(), "go on with the program that wrote it") {
+	if err == nil || !strings.Contains(err.Error(), "continue with the program that wrote it") {
 		t.Errorf("a file of version 3: %v", err)
 	}
 	setVersion(2)

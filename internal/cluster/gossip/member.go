@@ -114,13 +114,13 @@ func Open(cfg Config) (*Member, error) {
 	}
 	switch {
 	case cfg.Packets == nil || cfg.Streams == nil || cfg.Dial == nil || cfg.Hello == nil:
-		return nil, errors.New("member: no network")
+		return nil, errors.New("gossip: the configuration has no network")
 	case !cfg.Advertise.IsValid() || cfg.Advertise.Addr().IsUnspecified() || cfg.Advertise.Port() == 0:
-		return nil, fmt.Errorf("member: others cannot reach %s", cfg.Advertise)
+		return nil, fmt.Errorf("gossip: other agents cannot reach %s", cfg.Advertise)
 	case cfg.Secret != nil && len(cfg.Secret) != 32:
-		return nil, fmt.Errorf("member: a secret of %d octets, not 32", len(cfg.Secret))
+		return nil, fmt.Errorf("gossip: the secret has %d octets, want 32", len(cfg.Secret))
 	case len(cfg.Label) > memberlist.LabelMaxSize:
-		return nil, fmt.Errorf("member: a label of %d octets", len(cfg.Label))
+		return nil, fmt.Errorf("gossip: the label has %d octets, at most 255", len(cfg.Label))
 	}
 	if cfg.Interval <= 0 {
 		cfg.Interval = time.Second
@@ -235,7 +235,7 @@ func (m *Member) settings(t *transport) *memberlist.Config {
 // begin starts gossip, once. The caller holds life.
 func (m *Member) begin() error {
 	if m.ctx.Err() != nil {
-		return errors.New("member: closed")
+		return errors.New("gossip: closed")
 	}
 	if m.list != nil {
 		return nil
@@ -244,7 +244,7 @@ func (m *Member) begin() error {
 	list, err := memberlist.Create(m.settings(t))
 	if err != nil {
 		t.Shutdown()
-		return fmt.Errorf("member: %w", err)
+		return fmt.Errorf("gossip: %w", err)
 	}
 	m.list = list
 	m.wg.Go(func() { m.keepTrying(list) })

@@ -105,7 +105,7 @@ const (
 	maxCapacity = 1e6
 )
 
-var errMeta = errors.New("what an agent says of itself cannot be read")
+var errMeta = errors.New("malformed announcement")
 
 // check returns an error for values that no agent announces.
 func (a Agent) check() error {

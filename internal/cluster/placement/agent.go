@@ -10,7 +10,7 @@ import (
 
 // An Agent owns hosts.
 type Agent struct {
-	// Name identifies the agent: 1 to 255 octets, compared as they are.
+	// Name identifies the agent: 1 to 255 octets. Two names are equal if all octets are.
 	Name string
 	// Capacity is the agent's share of the hosts relative to the other agents:
 	// above 0, at most 1000. It counts in steps of 1/Replicas, on a Ring in
@@ -35,12 +35,11 @@ const (
 // Errors.
 var (
 	// ErrAgent: a name, a capacity or the sum of all capacities is out of bounds.
-	ErrAgent = errors.New("impossible agent")
+	ErrAgent = errors.New("invalid agent")
 	// ErrDuplicate: two agents have the same name.
 	ErrDuplicate = errors.New("another agent has this name")
-	// ErrConflict: the names of two agents come to the same point. Another name
-	// is the remedy.
-	ErrConflict = errors.New("their names come to the same point: choose another name for the one that joins")
+	// ErrConflict: the names of two agents have the same hash or replica. Choose another name.
+	ErrConflict = errors.New("their names hash to the same point: choose another name for the agent that joins")
 	// ErrUnknown: no agent has this name.
 	ErrUnknown = errors.New("no agent has this name")
 	// ErrEmpty: the set would have no agents.

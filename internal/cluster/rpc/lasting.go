@@ -12,9 +12,9 @@ var (
 	// ErrStranger reports an agent whose certificate another authority has signed.
 	ErrStranger = errors.New("it is not of this cluster: another authority has signed its keys")
 	// ErrKeysThere reports a call without keys to an agent with keys.
-	ErrKeysThere = errors.New("that agent has --keys, and this one has none")
+	ErrKeysThere = errors.New("that agent has --keys, and this agent has none")
 	// ErrKeysHere reports a call with keys to an agent without keys.
-	ErrKeysHere = errors.New("that agent has no --keys, and this one has")
+	ErrKeysHere = errors.New("that agent has no --keys, and this agent has")
 )
 
 // Lasting reports that the next call will have the same error.

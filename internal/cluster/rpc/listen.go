@@ -37,7 +37,7 @@ const (
 )
 
 // ErrPlain reports an address other than loopback without keys.
-var ErrPlain = errors.New("other machines are reached with keys only: make them with \"orbweaver cluster keys\"")
+var ErrPlain = errors.New("agents on other machines need keys: make them with \"orbweaver cluster keys\"")
 
 // A Listener is an agent's port: TCP for calls and streams of gossip, UDP for packets of gossip.
 type Listener struct {
