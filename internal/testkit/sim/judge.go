@@ -245,7 +245,7 @@ func (v *Verdict) String() string {
 	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations, stall %s at %s, took %s",
 		v.Fetched, v.Reachable, v.Twice, v.Unexcused, len(v.Violations), v.Stall, v.StallAt, v.Took)
 	if v.Void {
-		s += ", more was lost than replicas bear"
+		s += ", more was lost than replicas survive"
 	}
 	for _, w := range v.Violations[:min(5, len(v.Violations))] {
 		s += "\n  " + w.String()

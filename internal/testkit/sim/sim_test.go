@@ -24,7 +24,7 @@ func tell(t *testing.T, p Plan) (v *Verdict) {
 		if !v.Bad() {
 			return
 		}
-		t.Error("the story shows what no story may show")
+		t.Error("the story broke a promise: see its verdict")
 		for _, l := range v.Log {
 			l, _, _ = strings.Cut(l, "\n")
 			t.Log(l)

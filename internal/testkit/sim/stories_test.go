@@ -153,7 +153,7 @@ func (b bound) hold(t *testing.T, v *Verdict) {
 		t.Errorf("missed: %v; %d pages fetched again without a reason", v.Missed, v.Unexcused)
 	}
 	if v.Void && !b.lost {
-		t.Error("more is lost than the story is to lose")
+		t.Error("more was lost than this story may lose")
 	}
 	if v.Twice > b.twice {
 		t.Errorf("%d pages of %d fetched twice, want at most %d", v.Twice, v.Reachable, b.twice)
