@@ -119,7 +119,7 @@ func TestConnectionsCloseFirst(t *testing.T) {
 				t.Error("it has not announced that it is gone")
 			}
 			if open, late := seen.open.Load(), seen.late.Load(); open > 0 || late > 0 {
-				t.Errorf("%d connections were open when it announced that it is gone, and %d more were closed after that",
+				t.Errorf("%d connections were open when it announced its end, and %d more were closed after that",
 					open, late)
 			}
 			close(over)
