@@ -103,13 +103,13 @@ func TestPolitenessOverKills(t *testing.T) {
 	// just come. The delays that were promised in any case are.
 	excused := 0
 	for _, v := range web.Report().Violations {
-		wish := v.AfterEnded
+		promised := v.AfterEnded
 		if v.Kind == "retry-after" {
-			wish = wish.Add(time.Duration(v.Promised) - time.Second)
+			promised = promised.Add(time.Duration(v.Promised) - time.Second)
 		}
 		lost := false
 		for _, k := range kills {
-			age := k.Sub(wish)
+			age := k.Sub(promised)
 			lost = lost || age > -50*time.Millisecond && age < 50*time.Millisecond
 		}
 		asked := v.Kind == "retry-after" ||
@@ -122,5 +122,5 @@ func TestPolitenessOverKills(t *testing.T) {
 		}
 		t.Errorf("%s", v)
 	}
-	t.Logf("%d kills, %d wishes of servers lost in them", len(kills), excused)
+	t.Logf("%d kills, %d promises excused that a kill lost", len(kills), excused)
 }

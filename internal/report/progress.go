@@ -213,15 +213,13 @@ func (p *Progress) Close(now time.Time) {
 	p.drawn = nil // later messages go below the display
 }
 
+// sample remembers s for rates. The first and the last of three adjacent samples are at least
+// rateSpan/40 apart, so there are at most about 80.
 func (p *Progress) sample(s Snapshot, now time.Time) {
-	if n := len(p.samples); n > 0 && now.Sub(p.samples[n-1].at) < rateSpan/40 {
-		p.samples[n-1].pages, p.samples[n-1].bytes = s.Pages, s.Bytes
-		if n > 1 {
-			p.samples[n-1].at = now
-		}
-	} else {
-		p.samples = append(p.samples, sample{now, s.Pages, s.Bytes})
+	if n := len(p.samples); n > 1 && now.Sub(p.samples[n-2].at) < rateSpan/40 {
+		p.samples = p.samples[:n-1]
 	}
+	p.samples = append(p.samples, sample{now, s.Pages, s.Bytes})
 	for len(p.samples) > 2 && now.Sub(p.samples[1].at) >= rateSpan {
 		p.samples = p.samples[1:]
 	}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 	"testing"
@@ -386,4 +387,31 @@ func FuzzClean(f *testing.F) {
 			}
 		}
 	})
+}
+
+// The rates are those of the last ten seconds, however often the caller shows progress.
+func TestRatesOfTheLastSeconds(t *testing.T) {
+	for _, every := range []time.Duration{20, 100, 200, 249, 250, 1000, 4000} {
+		every *= time.Millisecond
+		p := NewProgress(io.Discard, JSON, nil)
+		now, s := time.Unix(0, 0), Snapshot{}
+		run := func(d time.Duration, perS float64) {
+			for range d / every {
+				now = now.Add(every)
+				s.Pages += int64(perS * every.Seconds())
+				p.Show(s, now)
+			}
+		}
+		run(40*time.Second, 500)
+		if got, _ := p.rates(); got < 495 || got > 505 {
+			t.Errorf("shown every %s: %.1f pages/s, want 500", every, got)
+		}
+		run(20*time.Second, 0)
+		if got, _ := p.rates(); got != 0 {
+			t.Errorf("shown every %s: %.1f pages/s after 20 s without pages, want 0", every, got)
+		}
+		if n := len(p.samples); n > 85 {
+			t.Errorf("shown every %s: %d samples, want at most 85", every, n)
+		}
+	}
 }
