@@ -16,6 +16,7 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // A document is README.md or a file of docs or docs/reference.
@@ -298,6 +299,26 @@ func TestDocumentGoVersion(t *testing.T) {
 	version := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindSubmatch(mod)
 	if version == nil || !strings.Contains(string(readme), "- Go "+string(version[1])+" or later") {
 		t.Errorf("README.md does not ask for the Go of go.mod: %s", version)
+	}
+}
+
+// Until CHANGELOG.md has a section for the version, the program calls itself a development
+// version of it.
+func TestDocumentVersion(t *testing.T) {
+	changes, err := os.ReadFile("../../CHANGELOG.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	section := regexp.MustCompile(`(?m)^## \[(.*?)\](?: \((.*)\))?`).FindStringSubmatch(string(changes))
+	if section == nil {
+		t.Fatal("CHANGELOG.md has no section of a version")
+	}
+	want := section[1]
+	if want == "Unreleased" {
+		want = section[2] + "-dev"
+	}
+	if node.Version != want {
+		t.Errorf("the program's version is %s; by CHANGELOG.md it is %s", node.Version, want)
 	}
 }
 

@@ -20,8 +20,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Version of the program, for User-Agent and warcinfo.
-const Version = "0.1.0"
+// Version is the version of the program, for User-Agent and warcinfo. Between releases it is
+// the next version with "-dev"; CHANGELOG.md names that version.
+const Version = "0.1.0-dev"
 
 // productName is the product in the default User-Agent, and so the name under
 // which robots.txt files know the crawler by default.
