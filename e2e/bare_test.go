@@ -20,12 +20,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// lab is the environment's name for tests that measure, and print what they
-// measured; they take minutes, and assert nothing about it.
+// lab is the environment variable that enables tests that measure. They take minutes, print their
+// measurements and assert nothing about them.
 const lab = "ORBWEAVER_LAB"
 
-// debianBoth serves the real pages by both schemes alike, so that a crawl may
-// stay with http as the yardstick does.
+// debianBoth serves the real pages by http and https alike, so that a crawl may stay with http as
+// the yardstick does.
 func debianBoth(t *testing.T) (*testweb.Web, []string) {
 	t.Helper()
 	folders, seeds := testweb.DebianDocs(), []string(nil)
@@ -41,8 +41,8 @@ func debianBoth(t *testing.T) (*testweb.Web, []string) {
 	return serve(t, testweb.Config{Folders: folders, Gzip: true}), seeds
 }
 
-// pageList writes the pages of a crawl as the yardstick reads them, and counts
-// them. Those of https are asked for by http, which serves the same.
+// pageList writes the URLs of a crawl's pages in the form that the yardstick reads, and counts
+// them. It turns https URLs into http URLs, which serve the same pages.
 func pageList(t *testing.T, a *ledger) (name string, n int) {
 	t.Helper()
 	urls := map[string]bool{}
@@ -63,7 +63,7 @@ func pageList(t *testing.T, a *ledger) (name string, n int) {
 	return name, len(list)
 }
 
-// buildLab builds orblab, which has the yardstick inside, once for all tests.
+// buildLab builds orblab, which contains the yardstick, once for all tests.
 var buildLab = func() func(t *testing.T) string {
 	build := sync.OnceValues(func() (string, error) {
 		name := filepath.Join(filepath.Dir(orbweaver), "orblab")
@@ -85,7 +85,7 @@ var buildLab = func() func(t *testing.T) string {
 	}
 }()
 
-// runBare is the yardstick's pages a second over d, and its processor time a page.
+// runBare returns the yardstick's pages per second over d, and its processor time per page.
 func runBare(t *testing.T, urls, addr string, conns int, d time.Duration) (rate float64, cost time.Duration) {
 	t.Helper()
 	out := filepath.Join(t.TempDir(), "bare.warc.gz")
@@ -108,7 +108,7 @@ func runBare(t *testing.T, urls, addr string, conns int, d time.Duration) (rate 
 		cmd.ProcessState.SystemTime()) / time.Duration(max(res.Pages, 1))
 }
 
-// The comparison itself works: both fetch pages from the same server.
+// The comparison itself works: both programs fetch pages from the same server.
 func TestBare(t *testing.T) {
 	web, seeds := debianBoth(t)
 	dir := filepath.Join(t.TempDir(), "crawl")
@@ -127,8 +127,8 @@ func TestBare(t *testing.T) {
 	}
 }
 
-// Pages a second with --delay 0 beside the yardstick's, on the same server and
-// with the same URLs, in turns.
+// The test measures pages per second with --delay 0 and those of the yardstick, on the same server
+// and with the same URLs, in turns.
 func TestLabBare(t *testing.T) {
 	if os.Getenv(lab) == "" {
 		t.Skipf("a measurement: set %s=1", lab)
@@ -157,7 +157,7 @@ func TestLabBare(t *testing.T) {
 		os.RemoveAll(dir)
 	}
 	for range runs {
-		// Some pages name their own site by https, and this web has them twice.
+		// Some pages link to their own site by https, and this web serves them by both schemes.
 		measure("http", plain, httpSeeds, "--exclude", "^https:")
 		measure("https", secure, testweb.DebianSeeds())
 		for _, conns := range []int{8, 64} {
@@ -175,7 +175,7 @@ func TestLabBare(t *testing.T) {
 	}
 }
 
-// middle is the median.
+// middle returns the median.
 func middle[T cmp.Ordered](s []T) T {
 	s = slices.Sorted(slices.Values(s))
 	return s[len(s)/2]

@@ -12,14 +12,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Only the agent that crawls a host can carry out an order about it. Any other agent
-// refuses the order, changes nothing, and names the agent and its address. When the
-// agent is lost with its disk, its heir keeps the host blocked.
+// Only the agent that crawls a host can carry out a command about it. Any other agent refuses the
+// command, changes nothing, and names the agent and its address. If that agent is lost with its
+// disk, its heir keeps the host blocked.
 func TestClusterBlock(t *testing.T) {
 	weighs(t, 3)
 	spec := gen.Plain(36, 15)
 	spec.PagesMean, spec.MaxPages = 60, 120
-	b := bandOf(t, spec, 150*time.Millisecond, 2, "2") // slow, so that there are pages left to block
+	b := bandOf(t, spec, 150*time.Millisecond, 2, "2") // slow, so that some pages are left to block
 	for i := range 2 {
 		b.begin(i, "--agents", "2", "--api", "127.0.0.1:0", b.seed())
 	}
@@ -58,7 +58,7 @@ func TestClusterBlock(t *testing.T) {
 			t.Fatal("the host stays in process")
 		}
 	}
-	// Until a1 has a copy of everything that a2 knew of the host.
+	// Wait until a1 has a copy of all records of the host at a2.
 	idle := time.Now()
 	for end := idle.Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		asked := time.Now()

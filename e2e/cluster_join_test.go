@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// eventsOf are the events of a kind that an agent has written.
+// eventsOf returns the events of a kind that an agent has written.
 func eventsOf(t *testing.T, dir, kind string) (es []map[string]any) {
 	t.Helper()
 	f, err := os.Open(filepath.Join(dir, "logs", "events.jsonl"))
@@ -34,7 +34,7 @@ func eventsOf(t *testing.T, dir, kind string) (es []map[string]any) {
 	return es
 }
 
-// sum adds a number of events up.
+// sum adds up a number in events.
 func sum(es []map[string]any, field string) (n float64) {
 	for _, e := range es {
 		if v, ok := e[field].(float64); ok {
@@ -53,7 +53,7 @@ type band struct {
 	delay    time.Duration // of a host
 	addrs    []string
 	replicas string
-	ps       []*process   // of each agent the last one; nil: lost for good
+	ps       []*process   // the last process of each agent; nil: lost for good
 	left     map[int]bool // agents that leave for good
 }
 
@@ -100,10 +100,10 @@ func (b *band) begin(i int, more ...string) {
 	b.ps[i] = start(b.t, append(args, more...)...)
 }
 
-// seed is where the crawl begins.
+// seed returns the URL at which the crawl begins.
 func (b *band) seed() string { return b.made.URL(0, 0) }
 
-// await waits until the web has been asked for so many pages.
+// await waits until the web has received a number of requests for pages.
 func (b *band) await(pages int64) {
 	b.t.Helper()
 	b.awaitFor(pages, 2*time.Minute)
@@ -119,8 +119,8 @@ func (b *band) awaitFor(pages int64, patience time.Duration) {
 	}
 }
 
-// finish waits for the end of all, and holds them to the truth; twice is how many
-// pages may be fetched twice. It returns how many pages each has.
+// finish waits for the end of all agents and compares the crawl with the truth. twice is the
+// largest number of pages that may be fetched twice. It returns how many pages each agent has.
 func (b *band) finish(twice int64) (pages []float64) {
 	t := b.t
 	t.Helper()
@@ -146,7 +146,7 @@ func (b *band) finish(twice int64) (pages []float64) {
 		if got := s["urls_finished"].(float64) + s["urls_sent"].(float64); got != s["urls_unique"] {
 			t.Errorf("a%d: %v URLs finished or sent, %v accepted", i+1, got, s["urls_unique"])
 		}
-		if s["pages"] != 0.0 { // else it came too late, and has no archive
+		if s["pages"] != 0.0 { // otherwise the agent came too late and has no archive
 			verify(t, b.home(i))
 		}
 	}
@@ -160,7 +160,7 @@ func (b *band) finish(twice int64) (pages []float64) {
 	return pages
 }
 
-// untold is for how long an agent has had something that no other has been told.
+// untold returns for how long an agent has had a record that no other agent has received.
 func (b *band) untold(i int) time.Duration {
 	b.t.Helper()
 	var s struct {
@@ -173,8 +173,8 @@ func (b *band) untold(i int) time.Duration {
 	return time.Duration(s.Lag * float64(time.Second))
 }
 
-// One of three leaves for good: the others have its links and know what it has
-// fetched, though nobody has a copy. The last one cannot leave.
+// One of three agents leaves for good. The others have its links and know what it has fetched,
+// although --replicas is 1. The last agent cannot leave.
 func TestClusterLeave(t *testing.T) {
 	weighs(t, 3)
 	b := newBand(t, 34, 3, "1")

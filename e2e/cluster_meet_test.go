@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// An agent that may not come is told why at once, and its directory is as it was;
-// the others say meanwhile for how many they wait.
+// An agent that may not join gets the reason at once, and its directory stays unchanged. Meanwhile
+// the others say for how many agents they wait.
 func TestClusterRefusals(t *testing.T) {
 	weighs(t, 1)
 	web := serve(t, testweb.Config{Sites: politeHosts(4), Promise: promise(10 * time.Millisecond)})
@@ -79,7 +79,7 @@ func TestClusterRefusals(t *testing.T) {
 		}
 	}
 
-	// A copy of the directory of an agent that lives.
+	// The directory is a copy of the directory of a running agent.
 	if err := os.CopyFS(home("copy"), os.DirFS(home("a1"))); err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,8 @@ func TestClusterRefusals(t *testing.T) {
 		t.Errorf("crawl.yaml was %s, is %s (%v)", before, after, err)
 	}
 
-	// The second one may come as it should be, after all that. The only seed has no address.
+	// After all refusals, the second agent may join with the right settings. The only seed has no
+	// address.
 	second := start(t, args("a2", port(t), "--agents", "2", "--join", addr)...)
 	for i, p := range []*process{first, second} {
 		if !ended(p, 2*time.Minute) || p.code() != 16 {
@@ -106,7 +107,7 @@ func TestClusterRefusals(t *testing.T) {
 		}
 	}
 
-	// Its own address in other words is no other agent. It says for whom it waits.
+	// An agent recognizes its own address in another spelling. It says for which agents it waits.
 	own := port(t)
 	_, number, err := net.SplitHostPort(own)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// port finds one of loopback that is free for TCP and for UDP.
+// port finds a loopback port that is free for TCP and for UDP.
 func port(t *testing.T) string {
 	t.Helper()
 	addrs, err := testweb.FreeAddrs(1)
@@ -23,10 +23,9 @@ func port(t *testing.T) string {
 	return addrs[0]
 }
 
-// Agents that begin together divide a web among them: every page is fetched by
-// one of them, none twice, each host by one agent alone, and all of them end by
-// themselves. On loopback that goes without keys; here also with them. Each agent
-// brings a seed of its own.
+// Agents that begin together divide a web: each page is fetched once, each host by one agent alone,
+// and all agents end by themselves. On loopback this needs no keys; the test runs with and without
+// them. Each agent has a seed of its own.
 func TestCluster(t *testing.T) {
 	weighs(t, 3)
 	for _, c := range []struct {
@@ -39,7 +38,7 @@ func TestCluster(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var seeds []gen.Seed // with every host in scope each agent may have its own
+			var seeds []gen.Seed // with every host in scope each agent may have its own seed
 			for i := range c.agents {
 				seeds = append(seeds, gen.Seed{Host: int64(i)})
 			}
@@ -68,7 +67,7 @@ func TestCluster(t *testing.T) {
 				}
 				ps = append(ps, start(t, append(args, made.URL(int64(i), 0))...))
 			}
-			fetched := map[string]string{} // who fetched a URL
+			fetched := map[string]string{} // the agent that fetched each URL
 			owner := map[string]string{}
 			sent := 0.0
 			for i, p := range ps {
@@ -127,7 +126,7 @@ func events(t *testing.T, dir string) string {
 	return tail(string(b))
 }
 
-// Agents of which none has fetched anything end with exit code 16, and each names the
+// If no agent of a cluster has fetched anything, all end with exit code 16, and each names the
 // seeds of its hosts. If one of them has fetched a page, none has failed.
 func TestClusterNothing(t *testing.T) {
 	weighs(t, 2)

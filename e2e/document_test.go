@@ -18,10 +18,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// buildLine is the README's line that builds the program.
+// buildLine finds the README's line that builds the program.
 var buildLine = regexp.MustCompile(`(?m)^((?:[A-Z0-9_]+=\S+ )*)(go build .*)$`)
 
-// documentedBuild is the README's build command, which writes to name instead.
+// documentedBuild returns the README's build command, changed to write the program to name.
 func documentedBuild(name string) (*exec.Cmd, error) {
 	readme, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -39,7 +39,7 @@ func documentedBuild(name string) (*exec.Cmd, error) {
 	}
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Dir = ".."
-	// The command itself must turn cgo off; the machine does not.
+	// The command itself must turn cgo off; the machine's settings do not.
 	cmd.Env = append(append(os.Environ(), "CGO_ENABLED=1"), strings.Fields(string(found[0][1]))...)
 	return cmd, nil
 }
@@ -51,7 +51,7 @@ func TestStaticBinary(t *testing.T) {
 		t.Skip("ELF is Linux's format")
 	}
 	name := orbweaver
-	if *raced { // then the program under test is another one
+	if *raced { // then the test uses another program
 		name = filepath.Join(t.TempDir(), "orbweaver")
 		build, err := documentedBuild(name)
 		if err != nil {
@@ -76,8 +76,8 @@ func TestStaticBinary(t *testing.T) {
 	}
 }
 
-// replayConfig is the configuration of pywb, and waybackArgs are the arguments
-// of its command, as docs/archive.md shows them.
+// replayConfig is the configuration of pywb, and waybackArgs are the arguments of its command, as
+// in docs/archive.md.
 func replayConfig(t *testing.T) (config string, waybackArgs []string) {
 	t.Helper()
 	b, err := os.ReadFile("../docs/archive.md")

@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	flag.Parse()
-	// The weights of the tests bound the load. Their number must not: tests that wait for
-	// weight would take the places that subtests of a test with weight wait for.
+	// The weights of the tests bound the load. The number of parallel tests must not: tests that
+	// wait for weight would occupy the places that subtests of a running test need.
 	if err := flag.Set("test.parallel", "1000"); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -58,7 +58,7 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	code := m.Run()
-	found, _ := filepath.Glob(races + ".*") // the pattern is a good one
+	found, _ := filepath.Glob(races + ".*") // the pattern compiles
 	for _, name := range found {
 		text, err := os.ReadFile(name)
 		fmt.Fprintf(os.Stderr, "%s: %v\n%s", name, err, text)
@@ -68,17 +68,16 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// load bounds what the tests that run at the same time weigh together: three for each
-// processor.
+// load bounds the weights of the tests that run at the same time: three for each processor.
 var (
 	loadMost = int64(3 * runtime.GOMAXPROCS(0))
 	load     = semaphore.NewWeighted(loadMost)
 )
 
-// weighs lets a test run beside others that weigh no more than loadMost with it. A crawl
-// by one agent weighs 1 if it mostly waits, and up to 4 if it does not; each agent of a
-// cluster weighs 1. A test that does not call weighs runs alone: those in network
-// namespaces, and those that measure.
+// weighs lets a test run in parallel with others, as long as all weights together are at most
+// loadMost. A crawl by one agent weighs 1 if it mostly waits, and up to 4 if it does not; each
+// agent of a cluster weighs 1. A test that does not call weighs runs alone: tests in network
+// namespaces, and tests that measure.
 func weighs(t *testing.T, n int64) {
 	t.Helper()
 	t.Parallel()
@@ -89,7 +88,7 @@ func weighs(t *testing.T, n int64) {
 	t.Cleanup(func() { load.Release(n) })
 }
 
-// missing skips a test for want of what CI must have.
+// missing skips a test because this machine lacks something. With CI=true it fails the test.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
@@ -98,7 +97,7 @@ func missing(t *testing.T, what string) {
 	t.Skipf("missing: %s", what)
 }
 
-// debianWeb serves the real pages; it skips where they are not installed.
+// debianWeb serves the real pages. It skips the test if they are not installed.
 func debianWeb(t *testing.T, p testweb.Promise) *testweb.Web {
 	t.Helper()
 	folders := testweb.DebianDocs()
@@ -126,7 +125,7 @@ func serve(t *testing.T, cfg testweb.Config) *testweb.Web {
 	return web
 }
 
-// flags lead a crawl into web and into dir.
+// flags returns the flags that lead a crawl to web and to dir.
 func flags(t *testing.T, web *testweb.Web, dir string, more ...string) []string {
 	t.Helper()
 	watch(t)
@@ -228,7 +227,7 @@ func indexed(t *testing.T, dir string) map[string]int {
 	return urls
 }
 
-// noViolations fails the test for every promise that the web saw broken.
+// noViolations fails the test for every violation that the web reports.
 func noViolations(t *testing.T, web *testweb.Web) {
 	t.Helper()
 	web.WaitIdle(time.Minute)

@@ -13,8 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// limitWeb is a web whose crawl would take a while: a host of n pages that
-// answer within wait.
+// limitWeb returns a web whose crawl takes a while: a host of n pages that answer within wait.
 func limitWeb(t *testing.T, n int, wait time.Duration) *testweb.Web {
 	return serve(t, testweb.Config{Sites: []testweb.Site{{
 		Host: "many.example", Handler: site("many.example", n), Rules: []testweb.Rule{{Wait: wait}},
@@ -78,7 +77,7 @@ func TestLimits(t *testing.T) {
 				!strings.Contains(r.stdout, "--dir "+dir) {
 				t.Errorf("%d URLs queued, and nothing says how to go on:\n%s", a.sum.Queued, r.stdout)
 			}
-			// The limit holds for all runs; without it the crawl goes on to its end.
+			// The limit holds for all runs together. Without it the crawl continues to its end.
 			more := []string{"crawl", "--resume", "--dir", dir, "--delay", "0"}
 			if c.name == "pages" || c.name == "bytes" {
 				crawl(context.Background(), t, more...).must(t, c.code)
@@ -142,7 +141,7 @@ func TestSecondSignal(t *testing.T) {
 	weighs(t, 1)
 	web := limitWeb(t, 60, 20*time.Second)
 	dir := t.TempDir()
-	// robots.txt, and a page that takes its time
+	// The first requests are for robots.txt and a page that takes its time.
 	p := begin(t, web, 2, flags(t, web, dir, "--delay", "10ms", "http://many.example/")...)
 	p.cmd.Process.Signal(syscall.SIGINT)
 	p.says(t, "press Ctrl-C again to exit at once")
@@ -163,8 +162,7 @@ func TestSecondSignal(t *testing.T) {
 	verify(t, dir)
 }
 
-// A state that is not what was written ends the run with its name, and changes
-// nothing.
+// If a state file differs from what was written, the run ends, names the file, and changes nothing.
 func TestBrokenState(t *testing.T) {
 	weighs(t, 1)
 	dir := t.TempDir()

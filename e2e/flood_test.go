@@ -16,9 +16,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// Other users of the machine open connections to the API and to the port of the agents
-// and say nothing, more than the crawl may have descriptors. It goes on, answers its
-// operator, and misses no page.
+// Other users of the machine open silent connections to the API and to the agents' port, more than
+// the crawl may have file descriptors. The crawl continues, answers its operator, and misses no
+// page.
 func TestFlood(t *testing.T) {
 	weighs(t, 3)
 	const delay, descriptors, callers = 20 * time.Millisecond, "160", 400
@@ -41,7 +41,7 @@ func TestFlood(t *testing.T) {
 	var api node.APIAccess
 	for end := time.Now().Add(time.Minute); api.Addr == ""; time.Sleep(10 * time.Millisecond) {
 		if b, err := os.ReadFile(filepath.Join(dir, node.APIFile)); err == nil {
-			_ = json.Unmarshal(b, &api) // it is there as a whole or not at all
+			_ = json.Unmarshal(b, &api) // the file exists as a whole or not at all
 		}
 		if time.Now().After(end) {
 			t.Fatalf("no API:\n%s", tail(p.out.String()))
@@ -60,7 +60,7 @@ func TestFlood(t *testing.T) {
 					done := make(chan struct{})
 					go func() { defer close(done); io.Copy(io.Discard, conn) }()
 					select {
-					case <-done: // closed there: once more
+					case <-done: // the crawl closed the connection: try once more
 					case <-over:
 					}
 					conn.Close()

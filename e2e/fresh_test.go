@@ -5,12 +5,12 @@ import (
 	"path/filepath"
 	"testing"
 
-	_ "github.com/orbweaver/orbweaver/internal/node" // the program is made of it
+	_ "github.com/orbweaver/orbweaver/internal/node" // the program is built from it
 )
 
-// watch makes "go test" see what the program under test is built from: a
-// result in its cache is good only as long as these files are the same. What
-// lies below cmd is watched by the import above.
+// watch makes "go test" record the files from which the program under test is built. A cached
+// result is valid only as long as these files are the same. The import above covers the files below
+// cmd.
 func watch(t *testing.T) {
 	t.Helper()
 	names, err := filepath.Glob("../cmd/orbweaver/*.go")

@@ -12,9 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// A disk that runs full ends the program with code 3 and says what to do;
-// after room was made, --resume finds everything. The disk is a real one, in
-// memory, which takes root.
+// If the disk is full, the program ends with code 3 and says what to do. When the disk has space
+// again, --resume continues without a loss. The disk is a real one, in memory, which requires root.
 func TestDiskFull(t *testing.T) {
 	weighs(t, 1)
 	disk := t.TempDir()
@@ -35,7 +34,7 @@ func TestDiskFull(t *testing.T) {
 			}
 			return
 		}
-		// Text that no compressor makes small.
+		// The text is random, so that no compressor makes it small.
 		x := uint64(len(r.URL.Path))*1e9 + uint64(r.URL.Path[len(r.URL.Path)-1])
 		for range 2500 {
 			x = x*6364136223846793005 + 1442695040888963407
@@ -53,7 +52,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	more := flags(t, web, dir, "--delay", "0s", "--resume")
-	crawl(context.Background(), t, more...).must(t, 3) // it is as full as before
+	crawl(context.Background(), t, more...).must(t, 3) // the disk is as full as before
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", syscall.MS_REMOUNT, "size=100m"); err != nil {
 		t.Fatal(err)
 	}

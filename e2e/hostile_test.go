@@ -16,11 +16,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// memoryBound is the most memory that a crawl of hostile hosts may need.
+// memoryBound is the most memory that a crawl of hostile hosts may take, in bytes.
 const memoryBound = 300e6
 
-// noAddresses keeps crawls of scope "any" away from addresses as hosts: names
-// lead to the test web or nowhere, addresses to real machines.
+// noAddresses keeps crawls of scope "any" away from URLs whose host is an address. Names lead to
+// the test web or nowhere, but addresses lead to real machines.
 const noAddresses = `^https?://[\d\[]`
 
 // seedFile writes a file for --seeds.
@@ -33,7 +33,7 @@ func seedFile(t *testing.T, seeds []string) string {
 	return name
 }
 
-// bounded fails the test if the crawl needed more memory than it may.
+// bounded fails the test if the crawl took more memory than allowed.
 func (a *ledger) bounded(t *testing.T) {
 	t.Helper()
 	if m := a.sum.PeakMemory; m <= 0 || m > memoryBound {
@@ -42,8 +42,8 @@ func (a *ledger) bounded(t *testing.T) {
 	t.Logf("%d URLs in %.1f s, peak memory %d MB", a.sum.Finished, a.sum.DurationS, a.sum.PeakMemory/1e6)
 }
 
-// servedAlike holds the crawl's account against the server's: what was asked
-// for has an end, and an end with a response was asked for.
+// servedAlike compares the crawl's log with the server's. Each requested URL has an end, and each
+// URL that ended with a response was requested.
 func (a *ledger) servedAlike(t *testing.T, web *testweb.Web) {
 	t.Helper()
 	web.WaitIdle(time.Minute)
@@ -70,7 +70,7 @@ func TestRawReplies(t *testing.T) {
 	if len(names) < 700 {
 		missing(t, fmt.Sprintf("raw replies: %d files in %s", len(names), replies))
 	}
-	// A host for each, for some ask for a pause of years.
+	// Each path has its own host, because some ask for a pause of years.
 	var sites []testweb.Site
 	var seeds []string
 	for _, n := range names {
@@ -99,7 +99,7 @@ func TestRawReplies(t *testing.T) {
 		switch {
 		case !ok:
 			t.Errorf("%s: no end in crawl.log", n)
-		case len(b) > 0 && l.Size <= 0 && l.Code <= 0: // with a status there is a header at least
+		case len(b) > 0 && l.Size <= 0 && l.Code <= 0: // a response with a status has at least a header
 			t.Errorf("%s: %d bytes were sent, none is in the log", n, len(b))
 		case l.Size > int64(len(b)):
 			t.Errorf("%s: %d bytes were sent, %d came", n, len(b), l.Size)
@@ -114,18 +114,18 @@ func TestRawReplies(t *testing.T) {
 	}
 }
 
-// rawExceptions are the raw replies that end otherwise than their status line says.
+// rawExceptions are the raw replies whose end differs from their status line.
 var rawExceptions = map[string]int{
-	"497": report.CodeBroken, // the header is larger than is read
+	"497": report.CodeBroken, // the header is larger than the crawl reads
 }
 
-// statusLine is a status line that a client has to understand.
+// statusLine matches a status line that a client must understand.
 var statusLine = regexp.MustCompile(`^HTTP/\d(?:\.\d)? ([1-9]\d\d)(?:[ \r\n]|$)`)
 
 var headEnd = regexp.MustCompile(`\r?\n\r?\n`)
 
-// statusOf is the status of a raw reply as its bytes say it: that of the first
-// whole header that is not interim, or -3 for none.
+// statusOf returns the status of a raw reply by its bytes: the status of the first whole header
+// that is not interim, or -3 if there is none.
 func statusOf(b []byte) int {
 	for {
 		m, end := statusLine.FindSubmatch(b), headEnd.FindIndex(b)

@@ -10,10 +10,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// hostile is how the hostilities that do not end as a plain 200 end. Those
-// that fail for a passing reason were visited twice.
+// hostile has the ends of all hostile pages that do not end as a plain 200. Pages that fail for a
+// temporary reason were visited twice.
 var hostile = map[string]end{
-	// Too long: cut, and marked as cut.
+	// These are too long: they are cut, and marked as cut.
 	"/endless":           ends(200, "truncated:length"),
 	"/endless-chunks":    ends(200, "truncated:length"),
 	"/endless-length":    ends(200, "truncated:length"),
@@ -29,13 +29,13 @@ var hostile = map[string]end{
 	"/bomb-deflate":      ends(200, "truncated:length", "links-cut"),
 	"/bomb-brotli":       ends(200, "links-cut"),
 	"/bomb-zstd":         ends(200, "links-cut"),
-	// Too slow.
+	// These are too slow.
 	"/drip":        ends(200, "timeout-total", "truncated:time"),
 	"/hang-body":   ends(200, "timeout-idle", "truncated:time"),
 	"/drip-header": ends(report.CodeTooManyRetries, "2t", "error:timeout-total"),
 	"/hang":        ends(report.CodeTooManyRetries, "2t", "error:timeout-first-byte"),
 	"/hang-header": ends(report.CodeTooManyRetries, "2t", "error:timeout-idle"),
-	// Cut off.
+	// These connections end early.
 	"/reset":         ends(report.CodeTooManyRetries, "2t", "error:broken"),
 	"/empty":         ends(report.CodeTooManyRetries, "2t", "error:broken"),
 	"/header-cut":    ends(report.CodeTooManyRetries, "2t", "error:broken"),
@@ -43,7 +43,7 @@ var hostile = map[string]end{
 	"/length-long":   ends(200, "early-close", "truncated:disconnect"),
 	"/chunk-cut":     ends(200, "early-close", "truncated:disconnect"),
 	"/chunk-unended": ends(200, "early-close", "truncated:disconnect"),
-	// Wrongly framed.
+	// These have wrong framing.
 	"/length-short":    ends(200, "excess-bytes"),
 	"/pipelined":       ends(200, "excess-bytes"),
 	"/length-negative": ends(200, "bad-content-length"),
@@ -57,17 +57,17 @@ var hostile = map[string]end{
 	"/chunk-short":     ends(200, "broken-chunk", "truncated:disconnect"),
 	"/encoding-lie":    ends(200, "bad-encoding"),
 	"/encoding-many":   ends(200, "bad-encoding"),
-	// No HTTP.
+	// These are not HTTP.
 	"/http09":       ends(report.CodeBroken, "error:bad-response"),
 	"/garbage":      ends(report.CodeBroken, "error:bad-response"),
 	"/status-words": ends(report.CodeBroken, "error:bad-response"),
 	"/status-four":  ends(report.CodeBroken, "error:bad-response"),
 	"/status-000":   ends(report.CodeBroken, "error:bad-response"),
 	"/status-icy":   ends(report.CodeBroken, "error:bad-response"),
-	// Unasked.
+	// These send what the crawl did not ask for.
 	"/status-101": ends(101), "/status-204": ends(204, "excess-bytes"), "/status-205": ends(205),
 	"/status-206": ends(206), "/status-304": ends(304), "/status-407": ends(407), "/status-999": ends(999),
-	// Redirects.
+	// These are redirects.
 	"/redirect-self": ends(302), "/redirect-there": ends(302), "/redirect-back": ends(302),
 	"/redirect-chain": ends(302),
 	"/redirect-grow":  ends(302), "/redirect-empty": ends(302), "/redirect-none": ends(301), "/redirect-two": ends(302),
@@ -78,12 +78,12 @@ var hostile = map[string]end{
 	"/redirect-script": ends(302, "bad-redirect"),
 }
 
-// hostileHosts is how the home pages of the hosts at fault end.
+// hostileHosts has the ends of the home pages of faulty hosts.
 var hostileHosts = map[string]end{
 	"https://self-signed.example/": ends(report.CodeConnect, "error:tls"),
 	"https://expired.example/":     ends(report.CodeConnect, "error:tls"),
 	"https://wrong-name.example/":  ends(report.CodeConnect, "error:tls"),
-	// time may mend it
+	// The cause may be temporary.
 	"https://cut-tls.example/":         ends(report.CodeRobotsUnfetchable, "2t", "error:robots-unreachable"),
 	"http://no-such-name.example/":     ends(report.CodeDNS, "error:dns"),
 	"http://dns-empty.example/":        ends(report.CodeDNS, "error:dns"),
@@ -94,11 +94,11 @@ var hostileHosts = map[string]end{
 	"http://robots-503.example/":       ends(report.CodeRobotsUnfetchable, "2t"),
 	"http://robots-reset.example/":     ends(report.CodeRobotsUnfetchable, "2t"),
 	"http://robots-403.example/":       ends(200),
-	"http://robots-loop.example/":      ends(200), // as if there were none (RFC 9309, 2.3.1.2)
+	"http://robots-loop.example/":      ends(200), // treated as if there were none (RFC 9309, 2.3.1.2)
 	"http://robots-html.example/":      ends(200),
 	"http://robots-elsewhere.example/": ends(200),
 	"http://reset-always.example/":     ends(report.CodeRobotsUnfetchable, "2t"),
-	"http://busy.example/":             ends(503, "2t"), // a third visit would have met it in better mood
+	"http://busy.example/":             ends(503, "2t"), // a third visit would have had another response
 	"http://flapping.example/":         ends(200),
 	"http://chain-0.example/":          ends(200),
 	"http://chain-1.example/":          ends(200),
@@ -107,15 +107,15 @@ var hostileHosts = map[string]end{
 	"http://chain-4.example/":          ends(200),
 }
 
-// hostilePromise is what the crawls of hostile hosts keep.
+// hostilePromise holds the delays that the crawls of hostile hosts keep.
 const hostileDelay = 50 * time.Millisecond
 
 var hostilePromise = testweb.Promise{HostDelay: hostileDelay, AddrDelay: hostileDelay / 4, SiteDelay: hostileDelay / 4,
 	CrawlDelay: true}
 
-// hostileWeb serves each hostility that choose takes on a host of its own:
-// their outcomes stay apart, and the slow ones hurt side by side. urls are
-// their URLs by path, without the star of a trap.
+// hostileWeb serves each hostile page that choose accepts on a host of its own, so that their ends
+// stay apart and slow pages run at the same time. urls are their URLs by path, without the star of
+// a trap.
 func hostileWeb(t *testing.T, more []testweb.Site,
 	choose func(h testweb.Hostility) bool) (web *testweb.Web, urls map[string]string) {
 	t.Helper()
@@ -137,7 +137,7 @@ func hostileWeb(t *testing.T, more []testweb.Site,
 	return serve(t, testweb.Config{Sites: more, Promise: hostilePromise, LogEntries: 1 << 16}), urls
 }
 
-// hostileFlags are patient enough for a busy machine, and no more.
+// hostileFlags returns flags with timeouts that are long enough for a busy machine.
 func hostileFlags(t *testing.T, web *testweb.Web, dir string, seeds []string, more ...string) []string {
 	return flags(t, web, dir, append([]string{"--seeds", seedFile(t, seeds), "--scope", "any", "--exclude", noAddresses,
 		"--delay", hostileDelay.String(), "--retries", "1", "--retry-wait", "200ms", "--slow-down", "100ms",
@@ -186,11 +186,11 @@ func TestHostilities(t *testing.T) {
 		a.want(t, u, e)
 	}
 
-	// What the pages led to.
+	// These are the results of the pages' links.
 	for u, e := range map[string]end{
 		"http://charset-utf16.example/fine/utf16":                     ends(200),
 		"http://charset-bom.example/fine/bom":                         ends(200),
-		"http://charset-utf7.example/fine/utf7":                       {}, // UTF-7 is not read
+		"http://charset-utf7.example/fine/utf7":                       {}, // the crawl does not read UTF-7
 		"http://nested.example/fine/content":                          ends(200),
 		"http://nested-links.example/fine/nested":                     ends(200),
 		"http://attributes.example/fine/attributes":                   ends(200),
@@ -212,7 +212,7 @@ func TestHostilities(t *testing.T) {
 			t.Errorf("%s: ended as %d, want it left alone", u, l.Code)
 		}
 	}
-	// A trap costs its host's pages, and no more.
+	// A trap takes its host's pages, but no more.
 	for _, trap := range []string{"calendar", "session", "filters", "numbers"} {
 		h := web.Report().Hosts[trap+".example"]
 		if h.Pages != 40 {
@@ -230,8 +230,8 @@ func TestHostilities(t *testing.T) {
 	}
 }
 
-// Bombs are crawled apart from the other hostilities, for warcio decodes what
-// it checks: some gigabytes of each.
+// The test crawls bombs apart from the other hostile pages, because warcio decodes what it checks:
+// some gigabytes of each.
 func TestBombs(t *testing.T) {
 	weighs(t, 2)
 	web, urls := hostileWeb(t, nil, isBomb)

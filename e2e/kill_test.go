@@ -21,8 +21,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// A death is one unclean end of a run: connections opened until the next run
-// began were the dead one's.
+// A death is an unclean end of a run. Connections opened until the next run began belonged to the
+// dead run.
 type death struct {
 	at, next time.Time
 }
@@ -34,7 +34,7 @@ type process struct {
 	done chan struct{} // closed when it has ended
 }
 
-// output is what a process has written. Safe for concurrent use.
+// output is the text that a process has written. It is safe for concurrent use.
 type output struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -57,7 +57,7 @@ func start(t *testing.T, args ...string) *process {
 	return startCommand(t, exec.Command(orbweaver, args...))
 }
 
-// startCommand is start of a command that becomes the binary.
+// startCommand is start for a command that becomes the binary.
 func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	t.Helper()
 	p := &process{cmd: cmd, done: make(chan struct{})}
@@ -67,7 +67,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	}
 	go func() {
 		defer close(p.done)
-		p.cmd.Wait() // the exit code is asked for later
+		p.cmd.Wait() // code returns the exit code later
 	}()
 	t.Cleanup(func() { p.kill() })
 	return p
@@ -84,7 +84,7 @@ func (p *process) says(t *testing.T, text string) {
 	}
 }
 
-// lives waits for d, and says whether the process has outlived it.
+// lives waits for d, and reports whether the process still runs.
 func (p *process) lives(d time.Duration) bool {
 	select {
 	case <-p.done:
@@ -94,8 +94,8 @@ func (p *process) lives(d time.Duration) bool {
 	}
 }
 
-// kill is kill -9; at is when the process was alive for the last time, and
-// killed is false if it had ended before.
+// kill sends kill -9. at is the last time at which the process was alive. killed is false if the
+// process had ended before.
 func (p *process) kill() (at time.Time, killed bool) {
 	p.cmd.Process.Kill()
 	at = time.Now()
@@ -109,16 +109,15 @@ func (p *process) code() int {
 	return p.cmd.ProcessState.ExitCode()
 }
 
-// Killed at twenty instants that nobody chose, the crawl goes on each time and
-// ends as if it had never been disturbed.
+// The crawl is killed at twenty random instants. It continues each time and ends as if there had
+// been no kill.
 func TestKilled(t *testing.T) {
 	weighs(t, 4)
 	const (
 		kills = 20
 		delay = 8 * time.Millisecond
-		// span is the time in which most kills fall. Sixteen halves of it are
-		// less than the largest host takes with that delay, so that the kills
-		// hit a crawl at work.
+		// span is the time in which most kills happen. Sixteen halves of it are less than the time
+		// of the largest host with that delay, so that the kills hit a working crawl.
 		span = 3000 * time.Millisecond
 	)
 	rng := testseed.Rand(t)
@@ -150,20 +149,20 @@ func TestKilled(t *testing.T) {
 			d := within(150 * time.Millisecond)
 			p.lives(d)
 			die(p, fmt.Sprintf("%v after the start", d))
-		case 4: // while it ends because it was told to
+		case 4: // while it stops after SIGTERM
 			d, more := within(span), within(200*time.Millisecond)
 			if p.lives(d) {
 				p.cmd.Process.Signal(syscall.SIGTERM)
 				p.lives(more)
 			}
 			die(p, fmt.Sprintf("%v after SIGTERM at %v", more, d))
-		case 6: // told to end, and left in peace
+		case 6: // stopped by SIGTERM, without a kill
 			d, runs := within(span), begun(t, dir)
 			if p.lives(d) {
 				p.cmd.Process.Signal(syscall.SIGTERM)
 			}
-			// A signal in the milliseconds before main listens to it is the
-			// kernel's to answer; the run has not begun then.
+			// If a signal arrives in the milliseconds before main handles it, the kernel ends the
+			// process. Then the run has not begun.
 			if c := p.code(); c != 11 && c != 0 && !(c == -1 && begun(t, dir) == runs) {
 				t.Fatalf("exit code %d after SIGTERM at %v, want 11\n%s", c, d, tail(p.out.String()))
 			}
@@ -174,11 +173,11 @@ func TestKilled(t *testing.T) {
 			die(p, fmt.Sprintf("%v after the start", d))
 		}
 		if _, err := os.Stat(filepath.Join(dir, "crawl.yaml")); err == nil {
-			args = resume // else it was killed before there was a crawl
+			args = resume // otherwise the kill came before the crawl began
 		}
 	}
-	// The last kills come when all is fetched, while index and reports are
-	// being written. Then the last run has nothing to do but that.
+	// The last kills come when everything is fetched, while the crawl writes index and reports. So
+	// the last run has only that to do.
 	for range 2 {
 		p := start(t, resume...)
 		for p.lives(time.Millisecond) && !stopped(t, dir) {
@@ -203,9 +202,9 @@ func TestKilled(t *testing.T) {
 	served(t, web, total)
 	a := auditKilled(t, dir, func(u string) bool {
 		if strings.HasSuffix(u, "/robots.txt") {
-			// Fetched for two origins where http's redirects to https's, so that
-			// repeats cannot name the one whose line a kill took; it bounds how
-			// often they were answered.
+			// The URL is fetched for two origins if http's robots.txt redirects to https's. Then
+			// repeats cannot tell which line a kill removed. So this bounds the number of
+			// responses.
 			return true
 		}
 		host, err := hostOf(u)
@@ -230,7 +229,7 @@ func begun(t *testing.T, dir string) (runs int) {
 	return bytes.Count(b, []byte(`"event":"started"`)) + bytes.Count(b, []byte(`"event":"resumed"`))
 }
 
-// stopped says whether the last run has written that its crawl is finished.
+// stopped reports whether the last run has written that its crawl is finished.
 func stopped(t *testing.T, dir string) bool {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, "logs", "events.jsonl"))
@@ -241,19 +240,18 @@ func stopped(t *testing.T, dir string) bool {
 	return bytes.Contains(b[i:], []byte(`"event":"stopped"`))
 }
 
-// repeats holds the server's log against what a kill may cost: of two answers
-// to one URL (its robots.txt too) the first ended less than a second before a
-// kill, or was under way then, and the second began after that kill. It
-// returns the URLs that were answered again, with how often.
+// repeats compares the server's log with the guarantee for a kill. If a URL (or a robots.txt) had
+// two responses, the first ended less than a second before a kill, or was in progress then, and the
+// second began after that kill. It returns the repeated URLs with their numbers of responses.
 func repeats(t *testing.T, log []testweb.Entry, deaths []death) map[string]int {
 	t.Helper()
 	again, cost, wrong := map[string]int{}, make([]int, len(deaths)), &most{t: t}
 	oldest, which := time.Duration(0), ""
 	last := map[string]testweb.Entry{}
-	moved := map[string]int{} // robots.txt that http's redirects to, by URL
-	// The server may read late what the dead one has sent, so that a request is
-	// known by its connection; a first one by being sooner than a run can make
-	// its own.
+	moved := map[string]int{} // robots.txt targets of redirects from http, by URL
+	// The server may read requests of the killed run late. So a request belongs to a run by its
+	// connection. For the first request of a connection, the time decides: a new run takes longer
+	// to make its own.
 	const startUp = 30 * time.Millisecond
 	opened := map[int64]time.Time{}
 	for _, e := range log {
@@ -274,7 +272,7 @@ func repeats(t *testing.T, log []testweb.Entry, deaths []death) map[string]int {
 		}
 		i := slices.IndexFunc(deaths, func(d death) bool { return d.next.Add(startUp).After(opened[old.Conn]) })
 		switch {
-		case moved[e.URL] > 0: // one answer for each origin
+		case moved[e.URL] > 0: // one response for each origin
 			moved[e.URL]--
 		case i >= 0 && !deaths[i].at.After(e.Began) && deaths[i].at.Sub(old.Ended) <= time.Second:
 			again[e.URL]++
@@ -296,9 +294,9 @@ func repeats(t *testing.T, log []testweb.Entry, deaths []death) map[string]int {
 	return again
 }
 
-// repeatedEnds fails the test unless between two lines of one URL in crawl.log
-// there was a kill, less than a second after the first: its journal record was
-// not written yet.
+// repeatedEnds checks URLs with two lines in crawl.log. It fails the test unless a kill came
+// between the lines, less than a second after the first: that line's journal record was not written
+// yet.
 func (a *ledger) repeatedEnds(t *testing.T, deaths []death) {
 	t.Helper()
 	last, wrong, n := map[string]time.Time{}, &most{t: t}, 0

@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// sharingWeb has hosts of one registered domain, hosts at one address, and hosts
-// that share nothing, of n pages each. Their seeds come with them.
+// sharingWeb returns a web with hosts of one registered domain, hosts at one address, and hosts
+// that share nothing, of n pages each, and their seeds.
 func sharingWeb(family, shared, plain, n int) (sites []testweb.Site, seeds []string) {
 	add := func(host, addr string, n int) {
 		tree := http.HandlerFunc(func(rw http.ResponseWriter, req *http.Request) {
@@ -70,7 +70,7 @@ func leased(t *testing.T, web *testweb.Web, dir string, seeds []string, agents i
 	return ps, homes
 }
 
-// noSharedViolations is noViolations without those of hosts.
+// noSharedViolations is noViolations without the violations of single hosts.
 func noSharedViolations(t *testing.T, web *testweb.Web) {
 	t.Helper()
 	web.WaitIdle(time.Minute)
@@ -87,7 +87,7 @@ func noSharedViolations(t *testing.T, web *testweb.Web) {
 	}
 }
 
-// reaches waits until so many pages were answered.
+// reaches waits until a number of pages was served.
 func reaches(t *testing.T, web *testweb.Web, pages int64, p *process) {
 	t.Helper()
 	for began := time.Now(); web.Report().Pages < pages; time.Sleep(20 * time.Millisecond) {
@@ -97,8 +97,8 @@ func reaches(t *testing.T, web *testweb.Web, pages int64, p *process) {
 	}
 }
 
-// An agent that is stopped for longer than its leases last begins nothing when
-// it goes on, although the visits that it was about to begin know of nothing.
+// If an agent is stopped for longer than its leases last, it begins no fetch when it continues, not
+// even for visits that were about to begin.
 func TestLeasesStopped(t *testing.T) {
 	weighs(t, 3)
 	if testing.Short() {

@@ -17,31 +17,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
-// A ledger is what a crawl says about itself: its log, its archive and its
-// summary, read together so that each can be held against the others.
+// A ledger is the crawl's own report: its log, its archive and its summary, read together so that
+// the test can compare them.
 type ledger struct {
 	dir    string
 	lines  []report.Line
-	final  map[string]report.Line // by URL, the fetches of robots.txt left out
+	final  map[string]report.Line // by URL, without the fetches of robots.txt
 	robots map[string]int         // robots.txt fetches by URL
-	// records counts the WARC records that hold what a URL answered.
+	// records counts the WARC records with a URL's responses.
 	records map[string]int
 	sum     report.Summary
-	// again says whether a kill made the crawl visit a URL again.
+	// again reports whether a kill made the crawl visit a URL again.
 	again func(u string) bool
 }
 
-// audit reads a crawl and fails the test for every contradiction in it: a URL
-// with two ends, counts that differ, a line without its record or a record
-// without its line.
+// audit reads a crawl and fails the test for every contradiction in it: a URL with two ends, counts
+// that differ, a line without its record or a record without its line.
 func audit(t *testing.T, dir string) *ledger {
 	t.Helper()
 	return auditKilled(t, dir, func(string) bool { return false })
 }
 
-// auditKilled is audit for a crawl that was killed: a URL whose end the kill
-// came before, which again names, may have lines and records of both visits,
-// and the last line counts.
+// auditKilled is audit for a crawl that was killed. URLs for which again is true may have lines and
+// records of two visits; the last line counts.
 func auditKilled(t *testing.T, dir string, again func(u string) bool) *ledger {
 	t.Helper()
 	a := &ledger{dir: dir, final: map[string]report.Line{}, robots: map[string]int{}, records: map[string]int{},
@@ -66,8 +64,8 @@ func auditKilled(t *testing.T, dir string, again func(u string) bool) *ledger {
 			continue
 		}
 		a.lines = append(a.lines, l)
-		// A response may have a header and no content; without either there
-		// is no record to have a digest.
+		// A response may have a header and no content. Without both there is no record with a
+		// digest.
 		if l.HasDigest != (l.Size > 0 || l.Code > 0) {
 			t.Errorf("crawl.log: %d bytes came, and digest is %v: %q", l.Size, l.HasDigest, s)
 		}
@@ -119,7 +117,7 @@ func auditKilled(t *testing.T, dir string, again func(u string) bool) *ledger {
 	return a
 }
 
-// warcs are the crawl's archive files.
+// warcs returns the crawl's archive files.
 func (a *ledger) warcs(t *testing.T) []string {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(a.dir, "archive", "*.warc.gz"))
@@ -150,8 +148,7 @@ func (a *ledger) readArchive(t *testing.T) {
 	}
 }
 
-// accepted fails the test unless our own verifier, and the two programs that
-// the world reads archives with, take every file.
+// accepted fails the test unless our own verifier, warcio and pywb accept every file.
 func (a *ledger) accepted(t *testing.T) {
 	t.Helper()
 	verify(t, a.dir)
@@ -184,8 +181,8 @@ func (a *ledger) indexed(t *testing.T) {
 	}
 }
 
-// venv is the virtual environment with warcio and pywb; empty: there is none,
-// and nobody said that there must be.
+// venv returns the virtual environment with warcio and pywb, or "" if there is none and CI does not
+// require it.
 func venv(t *testing.T) string {
 	t.Helper()
 	v := os.Getenv("ORBWEAVER_VENV")
@@ -210,8 +207,7 @@ func foreign(t *testing.T, name string, args ...string) string {
 	return out.String()
 }
 
-// An end is what crawl.log shall say of a URL: a code, and notes among its
-// annotations.
+// An end is the expected line of a URL in crawl.log: a code, and words in its annotations.
 type end struct {
 	code  int
 	notes []string

@@ -45,12 +45,12 @@ func TestPoliteness(t *testing.T) {
 	}
 }
 
-// A crawl that is killed and goes on is as polite as one that is not, although
-// nobody has written down what was in flight.
+// A crawl that is killed and continues is as polite as a crawl without a kill, although nothing on
+// disk says which requests were in progress.
 func TestPolitenessOverKills(t *testing.T) {
 	weighs(t, 1)
 	const pages = 12
-	const delay = 350 * time.Millisecond // longer than a new run needs to its first request
+	const delay = 350 * time.Millisecond // longer than a new run takes to its first request
 	sites := politeHosts(pages)
 	web := serve(t, testweb.Config{Sites: sites, Promise: promise(delay)})
 	dir := t.TempDir()
@@ -69,12 +69,13 @@ func TestPolitenessOverKills(t *testing.T) {
 		}
 		runs := begun(t, dir)
 		r, at := signalled(t, after, sig, args...)
-		if at.IsZero() { // done before
+		if at.IsZero() { // finished before
 			r.must(t, 0)
 			ended = true
 			break
 		}
-		// A signal before main listens to it is the kernel's to answer; the run has not begun then.
+		// If a signal arrives before main handles it, the kernel ends the process. Then the run has
+		// not begun.
 		if r.code != -1 || begun(t, dir) > runs {
 			r.must(t, want)
 		}
@@ -82,7 +83,7 @@ func TestPolitenessOverKills(t *testing.T) {
 		if sig == syscall.SIGKILL {
 			kills = append(kills, at)
 		}
-		// else it was killed before there was a crawl
+		// otherwise the kill came before the crawl began
 		if _, err := os.Stat(filepath.Join(dir, "crawl.yaml")); err == nil {
 			args = []string{"crawl", "--resume", "--dir", dir}
 		}
@@ -98,9 +99,9 @@ func TestPolitenessOverKills(t *testing.T) {
 	for _, u := range missingPages(web, sites, pages) {
 		t.Errorf("%s was never answered", u)
 	}
-	// What a server asked for a moment before a kill is not known afterwards:
-	// its Retry-After of a second, or the Crawl-delay of a robots.txt that had
-	// just come. The delays that were promised in any case are.
+	// After a kill, the crawl does not know what a server asked for a moment before: a Retry-After,
+	// or the Crawl-delay of a robots.txt that had just arrived. The configured delays hold in any
+	// case.
 	excused := 0
 	for _, v := range web.Report().Violations {
 		promised := v.AfterEnded

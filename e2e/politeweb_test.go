@@ -17,14 +17,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// promise is what a crawl with politeFlags(delay) keeps.
+// promise returns the delays that a crawl with politeFlags(delay) keeps.
 func promise(delay time.Duration) testweb.Promise {
 	return testweb.Promise{HostDelay: delay, AddrDelay: delay / 4, SiteDelay: delay / 6, CrawlDelay: true}
 }
 
-// politeHosts are hosts with every reason to be impatient: those that fail,
-// slow down, redirect, and those that share an address, a domain or a
-// robots.txt.
+// politeHosts are hosts that test politeness: hosts that fail, slow down or redirect, and hosts
+// that share an address, a domain or a robots.txt.
 func politeHosts(pages int) []testweb.Site {
 	tree := func(host string, n int) testweb.Site { return testweb.Site{Host: host, Handler: site(host, n)} }
 	with := func(s testweb.Site, change func(*testweb.Site)) testweb.Site { change(&s); return s }
@@ -41,14 +40,14 @@ func politeHosts(pages int) []testweb.Site {
 	}
 	for i := range 3 {
 		sites = append(sites, with(tree(fmt.Sprintf("moved-%d.example", i), pages/2), func(s *testweb.Site) {
-			s.Robots = "User-agent: *\nDisallow: /private/\n" // what the judge reads
+			s.Robots = "User-agent: *\nDisallow: /private/\n" // the judge reads this robots.txt
 			s.Rules = []testweb.Rule{{Path: "/robots.txt", Status: 301, Location: "http://central.example/robots.txt"}}
 		}))
 	}
 	misbehaves := func(host string, n int, rules ...testweb.Rule) {
 		sites = append(sites, with(tree(host, n), func(s *testweb.Site) { s.Rules = rules }))
 	}
-	// Each pause is twice the one before: three are enough.
+	// Each pause doubles; three pauses are enough.
 	asks := func(status int, wait time.Duration) []testweb.Rule {
 		return []testweb.Rule{
 			{Path: "/2", First: 1, Status: status, RetryAfter: wait, Body: "slower"},
@@ -66,13 +65,13 @@ func politeHosts(pages int) []testweb.Site {
 	misbehaves("slow.example", pages/2, testweb.Rule{Every: 2, Wait: 300 * time.Millisecond})
 	misbehaves("silent.example", pages/4, testweb.Rule{Path: "/3", First: 1, Hang: true})
 	for i := range 3 {
-		// A kill meets their robots.txt in flight: nothing says afterwards
-		// that they were ever asked.
+		// A kill may come while the crawl fetches their robots.txt. Nothing on disk says then that
+		// the crawl has asked them.
 		misbehaves(fmt.Sprintf("sleepy-%d.example", i), pages/4,
 			testweb.Rule{Path: "/robots.txt", First: 3, Wait: 600 * time.Millisecond})
 	}
 	for i := range 3 {
-		// Pages that lead to the next host of the three, and to themselves.
+		// These pages link to the next of the three hosts, and to themselves.
 		misbehaves(fmt.Sprintf("hop-%d.example", i), pages/2,
 			testweb.Rule{Path: "/go/", Every: 2, Location: fmt.Sprintf("http://hop-%d.example/1", (i+1)%3)},
 			testweb.Rule{Path: "/go/", Location: "/2"})
@@ -129,7 +128,7 @@ func site(host string, n int) http.Handler {
 	})
 }
 
-// politeFlags begin a crawl of politeHosts that keeps promise(delay).
+// politeFlags returns flags for a crawl of politeHosts that keeps promise(delay).
 func politeFlags(t *testing.T, web *testweb.Web, dir string, sites []testweb.Site, delay time.Duration) []string {
 	p := promise(delay)
 	return flags(t, web, dir, "--seeds", seedFile(t, politeSeeds(sites)), "--delay", p.HostDelay.String(),
@@ -138,8 +137,7 @@ func politeFlags(t *testing.T, web *testweb.Web, dir string, sites []testweb.Sit
 		"--slow-down", "300ms", "--timeout", "2s", "--max-time", "10s")
 }
 
-// signalled runs the program and sends it sig after a time, unless it has
-// ended before.
+// signalled runs the program and sends it sig after a time, unless it has ended before.
 func signalled(t *testing.T, after time.Duration, sig syscall.Signal, args ...string) (r run, at time.Time) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), after)
@@ -160,8 +158,8 @@ func signalled(t *testing.T, after time.Duration, sig syscall.Signal, args ...st
 	return run{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errs.String()}, at
 }
 
-// maxConcurrent fails the test if a host had two requests or connections at
-// once, and logs the shortest gaps.
+// maxConcurrent fails the test if a host had two requests or connections at the same time, and logs
+// the shortest gaps.
 func maxConcurrent(t *testing.T, web *testweb.Web) {
 	t.Helper()
 	r := web.Report()
@@ -177,7 +175,8 @@ func maxConcurrent(t *testing.T, web *testweb.Web) {
 	t.Logf("%d requests to %d hosts, shortest gap of a host %s, status %v", r.Requests, len(r.Hosts), least, r.Status)
 }
 
-// missingPages are the pages that a whole crawl of sites would have got.
+// missingPages returns the pages that a whole crawl of sites would have fetched, and this crawl has
+// not.
 func missingPages(web *testweb.Web, sites []testweb.Site, pages int) []string {
 	fetched := web.Fetched()
 	var lost []string
@@ -197,7 +196,7 @@ func missingPages(web *testweb.Web, sites []testweb.Site, pages int) []string {
 			}
 		}
 		if s.Host == "secret.example" {
-			continue // a rule cuts its tree
+			continue // a rule of robots.txt cuts its tree
 		}
 		for i := range n {
 			u := scheme + "://" + s.Host + "/"

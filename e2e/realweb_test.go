@@ -29,20 +29,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/walk"
 )
 
-// peakMemory is the most that a crawl of real pages may need, in bytes.
+// peakMemory is the most memory that a crawl of real pages may take, in bytes.
 const peakMemory = 300e6
 
-// A truth is what there is on the web of Debian's documentation, by an
-// independent walk that shares no code with the crawler.
+// A truth is the list of all URLs of the web of Debian's documentation, by an independent walk that
+// shares no code with the crawler.
 type truth struct {
 	*walk.Result
 	hosts map[string]bool
 }
 
-// debianTruth walks once for all tests. Its scope says what --scope host says:
-// the hosts of the seeds by both schemes, with "www." or without; the names
-// that differ in that only do not exist on this web, as pages do link to
-// www.sqlite.org, and the crawl has to end those URLs too.
+// debianTruth walks once for all tests. Its scope is that of --scope host: the hosts of the seeds
+// by both schemes, with "www." or without. Names that differ only in "www." do not exist on this
+// web. Pages link to www.sqlite.org, and the crawl must end those URLs, too.
 var debianTruth = sync.OnceValues(func() (*truth, error) {
 	web, err := testweb.New(testweb.Config{Folders: testweb.DebianDocs()})
 	if err != nil {
@@ -63,7 +62,7 @@ var debianTruth = sync.OnceValues(func() (*truth, error) {
 	return &truth{res, hosts}, errors.Join(err, stop())
 })
 
-// knownWeb is the web of Debian's documentation and the truth about it.
+// knownWeb returns the web of Debian's documentation and its truth.
 func knownWeb(t *testing.T, p testweb.Promise) (*testweb.Web, *truth) {
 	t.Helper()
 	web := debianWeb(t, p)
@@ -77,7 +76,7 @@ func knownWeb(t *testing.T, p testweb.Promise) (*testweb.Web, *truth) {
 	return web, tr
 }
 
-// most reports errors of one kind, the first few with their words.
+// most reports errors of one kind, the first few with their text.
 type most struct {
 	t *testing.T
 	n int
@@ -97,9 +96,8 @@ func (m *most) done(what string) {
 	}
 }
 
-// covers holds a finished crawl against the truth: the same URLs, each ended
-// once (audit sees to that), with the same status and the same content, and
-// each page found by the index.
+// covers compares a finished crawl with the truth: the same URLs, each ended once (audit checks
+// this), with the same status and the same content, and each page in the index.
 func (a *ledger) covers(t *testing.T, tr *truth) {
 	t.Helper()
 	missed, extra, wrong := &most{t: t}, &most{t: t}, &most{t: t}
@@ -159,9 +157,8 @@ func hostOf(u string) (string, error) {
 	return p.Hostname(), nil
 }
 
-// bodies are the SHA-1 of what every URL's record holds, without codings; a
-// revisit's is that of the record which it refers to. The archive is read with
-// the standard library only.
+// bodies returns the SHA-1 of each URL's content, without codings. For a revisit it is that of the
+// record to which the revisit refers. It reads the archive with the standard library only.
 func (a *ledger) bodies(t *testing.T) map[string]string {
 	t.Helper()
 	byURL, byPayload := map[string]string{}, map[string]string{}
@@ -196,7 +193,7 @@ func (a *ledger) bodies(t *testing.T) map[string]string {
 	return byURL
 }
 
-// digest is the SHA-1 in hex of the body of an HTTP response.
+// digest returns the SHA-1 in hex of the body of an HTTP response.
 func digest(block io.Reader) (string, error) {
 	res, err := http.ReadResponse(bufio.NewReader(block), nil)
 	if err != nil {
@@ -212,7 +209,7 @@ func digest(block io.Reader) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), err
 }
 
-// identity is the body of a response without its coding.
+// identity returns the body of a response without its coding.
 func identity(res *http.Response) (io.Reader, error) {
 	switch c := res.Header.Get("Content-Encoding"); c {
 	case "":
@@ -275,13 +272,12 @@ func records(name string, each func(h http.Header, block io.Reader) error) error
 	}
 }
 
-// measured leads this test program to measure.
+// measured is the variable that makes this test program run measure.
 const measured = "measure-memory"
 
-// measure runs a program and writes the most memory that it had, in bytes by
-// the system's account, to a file. It stands between because a process's
-// account begins with that of the one which forked it: the test's own, with a
-// whole web in it.
+// measure runs a program and writes the most memory that it had by the system's count, in bytes, to
+// a file. It is a process in between, because the count of a process begins with the memory of the
+// process that forked it. That would be the test, with a whole web in memory.
 func measure(name string, args []string) int {
 	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
@@ -292,7 +288,7 @@ func measure(name string, args []string) int {
 		return 1
 	}
 	rss := u.Maxrss
-	if runtime.GOOS != "darwin" { // there it is bytes
+	if runtime.GOOS != "darwin" { // on this system the unit is bytes
 		rss <<= 10
 	}
 	if err := os.WriteFile(name, []byte(strconv.FormatInt(rss, 10)), 0o644); err != nil {
@@ -302,8 +298,8 @@ func measure(name string, args []string) int {
 	return cmd.ProcessState.ExitCode()
 }
 
-// light runs the program and fails the test if it needs more memory than
-// peakMemory, by its own account or the system's.
+// light runs the program and fails the test if the program took more memory than peakMemory, by its
+// own count or the system's.
 func light(t *testing.T, dir string, args ...string) run {
 	t.Helper()
 	self, err := os.Executable()
@@ -337,11 +333,12 @@ func light(t *testing.T, dir string, args ...string) run {
 	return r
 }
 
-// Coverage 1, overlap 0: each URL that there is, once, and nothing else; in an
-// archive that others can read, and in little memory.
+// Coverage is 1 and overlap is 0: the crawl fetches each existing URL once, and nothing else. Other
+// programs can read the archive, and the crawl takes little memory.
 func TestRealWeb(t *testing.T) {
 	weighs(t, 4)
-	// Two at once are judged; without a delay every gap is long enough.
+	// The judge checks only for two requests at once, because without a delay every gap is long
+	// enough.
 	web, tr := knownWeb(t, testweb.Promise{})
 	dir := filepath.Join(t.TempDir(), "crawl")
 	r := light(t, dir, flags(t, web, dir, append([]string{"--delay", "0", "--quiet"}, testweb.DebianSeeds()...)...)...)
@@ -353,8 +350,8 @@ func TestRealWeb(t *testing.T) {
 	t.Run("replay", func(t *testing.T) { a.replays(t, tr) })
 }
 
-// served fails the test unless the server saw no URL answered twice, more than
-// repeated at most, no robots.txt more than once an origin, and no broken promise.
+// served fails the test if the server gave more than repeated second responses, or more than one
+// robots.txt for an origin, or saw a violation.
 func served(t *testing.T, web *testweb.Web, repeated int64) {
 	t.Helper()
 	noViolations(t, web)

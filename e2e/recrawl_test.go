@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// Killed again and again, a crawl by recrawl visits each page as often as it
-// was told to, politely, and archives what it finds unchanged as revisits.
+// A crawl by recrawl is killed several times. It visits each page as often as configured, politely,
+// and archives unchanged pages as revisits.
 func TestRecrawlKilled(t *testing.T) {
 	weighs(t, 1)
 	const (
@@ -24,8 +24,7 @@ func TestRecrawlKilled(t *testing.T) {
 	)
 	began := time.Now()
 	plain := site(host, pages)
-	// Pages with an odd number never change and can tell; the others change
-	// every 700 ms.
+	// Pages with an odd number never change and have validators. The others change every 700 ms.
 	h := func(rw http.ResponseWriter, req *http.Request) {
 		if last := req.URL.Path[len(req.URL.Path)-1]; last%2 == 1 && last != '/' {
 			rw.Header().Set("ETag", `"same"`)

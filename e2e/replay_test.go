@@ -22,8 +22,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
-// judged fails the test unless every archive file passes our own verifier and
-// warcio's, and pywb's indexer writes the very index that the crawl has.
+// judged fails the test unless every archive file passes our own verifier and warcio's, and pywb's
+// indexer writes the same index as the crawl.
 func (a *ledger) judged(t *testing.T) {
 	t.Helper()
 	verify(t, a.dir)
@@ -75,10 +75,9 @@ func (a *ledger) judged(t *testing.T) {
 	t.Logf("warcio: %d records pass; pywb's indexer: %d lines, as ours", passed, len(theirs))
 }
 
-// replays lets pywb serve the crawl, and fails the test unless pages come back
-// byte for byte: some of those whose record holds them, and of those that are
-// in the archive as revisit records only. All were served by https, and
-// compressed. One is also shown as a browser would have it.
+// replays serves the crawl with pywb. It fails the test unless pages come back byte for byte: some
+// with full records, and some that are in the archive as revisit records only. All were served by
+// https, and compressed. The test also requests one page in the form that pywb gives to browsers.
 func (a *ledger) replays(t *testing.T, tr *truth) {
 	venv := venv(t)
 	if venv == "" {
@@ -131,8 +130,7 @@ func (a *ledger) replays(t *testing.T, tr *truth) {
 	}
 }
 
-// sort notes the URLs whose body came compressed, and those that are
-// revisits.
+// sort separates the URLs whose body was compressed, and those that are revisits.
 func sort(name string, coded, revisited map[string]bool) error {
 	return records(name, func(h http.Header, block io.Reader) error {
 		u := h.Get("WARC-Target-URI")
@@ -149,8 +147,8 @@ func sort(name string, coded, revisited map[string]bool) error {
 	})
 }
 
-// wayback starts pywb on the crawl in dir, as docs/archive.md shows, but with
-// a free port. It returns the address of the collection.
+// wayback starts pywb on the crawl in dir, as docs/archive.md shows, but on a free port. It returns
+// the address of the collection.
 func wayback(t *testing.T, venv, dir string) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

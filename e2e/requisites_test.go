@@ -14,8 +14,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/walk"
 )
 
-// With --requisites the same pages come, and all that they embed; everything
-// still once, and nothing else.
+// With --requisites the crawl fetches the same pages and everything that they embed, each once, and
+// nothing else.
 func TestRealWebRequisites(t *testing.T) {
 	weighs(t, 4)
 	web, tr := knownWeb(t, testweb.Promise{})
@@ -52,8 +52,8 @@ func TestRealWebRequisites(t *testing.T) {
 		len(a.final), len(tr.Pages), len(embeds), missed.n, extra.n)
 }
 
-// embeds are the images, scripts and styles that the archived pages name, each
-// with one of these pages.
+// embeds returns the images, scripts and styles of the archived pages, each with one of these
+// pages.
 func (a *ledger) embeds(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -89,7 +89,7 @@ func (a *ledger) embeds(t *testing.T) map[string]string {
 	return found
 }
 
-// embedded are the references of img, script and style sheets on a page.
+// embedded returns the references of img, script and style sheets on a page.
 func embedded(z *html.Tokenizer) (refs []string) {
 	for {
 		switch z.Next() {
@@ -98,7 +98,7 @@ func embedded(z *html.Tokenizer) (refs []string) {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			tok := z.Token()
 			attr := map[string]string{}
-			for i := len(tok.Attr) - 1; i >= 0; i-- { // the first of its name wins
+			for i := len(tok.Attr) - 1; i >= 0; i-- { // the first attribute of its name counts
 				attr[tok.Attr[i].Key] = tok.Attr[i].Val
 			}
 			ref := attr["src"]

@@ -9,9 +9,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// The robots.txt of hosts of all agents stands on one host, which one of them
-// crawls: it is asked by one at a time, over one connection at a time, and with
-// the quiet time of its address.
+// The robots.txt of the hosts of all agents redirects to one host, which one agent crawls. The
+// agents ask this host one at a time, over one connection at a time, and with the delay of its
+// address.
 func TestClusterRobotsElsewhere(t *testing.T) {
 	weighs(t, 3)
 	const hosts, delay = 12, 60 * time.Millisecond
@@ -21,7 +21,7 @@ func TestClusterRobotsElsewhere(t *testing.T) {
 	for i := range hosts {
 		host := fmt.Sprintf("moved-%d.example", i)
 		site := testweb.Site{Host: host, Handler: site(host, 6)}
-		site.Robots = "User-agent: *\nDisallow: /private/\n" // what the judge reads
+		site.Robots = "User-agent: *\nDisallow: /private/\n" // the judge reads this robots.txt
 		site.Rules = []testweb.Rule{{Path: "/robots.txt", Status: 301, Location: "http://central.example/robots.txt"}}
 		sites, seeds = append(sites, site), append(seeds, "http://"+site.Host+"/")
 	}

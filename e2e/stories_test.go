@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A machine of four is lost, with its disk: nothing is missed, and twice is
-// fetched only what the lost one fetched in its last second.
+// One machine of four is lost with its disk. No page is missed. Only pages of the lost machine's
+// last second are fetched twice.
 func TestStoryDeath(t *testing.T) {
 	s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 30 * time.Millisecond,
 		flags: []string{"--partition", "ring", "--kappa", "50"}})
@@ -23,8 +23,8 @@ func TestStoryDeath(t *testing.T) {
 	s.repeated(v, last, 1)
 }
 
-// repeated fails if more was fetched twice than so many lost agents had fetched
-// in their last second, in flight, and in the logs' last interval.
+// repeated fails the test if more pages were fetched twice than the lost agents had fetched in
+// their last second, in progress, and in the logs' last interval.
 func (s *story) repeated(v *verdict, last int64, lost int) {
 	s.Helper()
 	const unlogged = 20

@@ -20,19 +20,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// A plot is what a story begins with.
+// A plot is the set-up of a story.
 type plot struct {
 	agents    int
 	hosts     int64
 	pages     float64       // of a host
 	delay     time.Duration // of a host; an address and a site have half of it
 	flags     []string      // of all agents
-	addresses int           // of all hosts together; 0: one of each
-	names     string        // of the agents, before their number; empty: "a"
+	addresses int           // of all hosts together; 0: one for each host
+	names     string        // prefix of the agents' names, before their number; empty: "a"
 }
 
-// A story is a crawl by agents in network namespaces, which know each other by
-// mutual TLS, and the web's own account of it.
+// A story is a crawl by agents in network namespaces, with mutual TLS between them, and the web's
+// log of it.
 type story struct {
 	*testing.T
 	plot
@@ -45,7 +45,7 @@ type story struct {
 	agents []*actor
 }
 
-// An actor is an agent of a story, in the place of its number.
+// An actor is an agent of a story, at the index of its number.
 type actor struct {
 	s      *story
 	number int // from 1
@@ -55,20 +55,20 @@ type actor struct {
 	gone   bool     // for good
 }
 
-// A verdict is what came of a story.
+// A verdict is the result of a story.
 type verdict struct {
 	reachable, missed, beyond int64
-	twice                     int64 // pages that the web gave more than once
-	archived, copies          int64 // pages in the archives there are, and their records
+	twice                     int64 // pages that the web served more than once
+	archived, copies          int64 // pages in the existing archives, and their records
 	violations                map[string]int64
 	sent                      float64
-	wrong                     []string // what no story may show
+	wrong                     []string // errors that no story may have
 }
 
-// overlap is the paper's: what was fetched beyond once, by what was fetched.
+// overlap returns the papers' overlap: the repeated fetches divided by all fetches.
 func (v *verdict) overlap() float64 { return float64(v.twice) / max(1, float64(v.reachable)) }
 
-// tell begins a story: the web is there, and no agent.
+// tell begins a story with a web and without agents.
 func tell(t *testing.T, p plot) *story {
 	t.Helper()
 	s := &story{T: t, plot: p, seed: testseed.New(t), dir: t.TempDir()}
@@ -111,7 +111,7 @@ func tell(t *testing.T, p plot) *story {
 
 func (a *actor) addr() string { return a.s.wire.places[a.number].addr.String() + ":7470" }
 
-// start lets an agent begin its crawl, or with "--resume" go on with it.
+// start lets an agent begin its crawl, or continue it with "--resume".
 func (a *actor) start(more ...string) {
 	s := a.s
 	s.Helper()
@@ -121,7 +121,7 @@ func (a *actor) start(more ...string) {
 		"--name", a.name, "--listen", a.addr(), "--api", "127.0.0.1:0", "--keys", filepath.Join(s.dir, "keys", a.name))
 	var join []string
 	if a.number == 1 {
-		join = append(join, a.addr()) // it begins the cluster
+		join = append(join, a.addr()) // it starts the cluster
 	}
 	for _, other := range s.agents {
 		if other != a {
@@ -138,13 +138,13 @@ func (a *actor) start(more ...string) {
 	p := a.p
 	go func() {
 		defer close(p.done)
-		p.cmd.Wait() // the exit code is asked for later
+		p.cmd.Wait() // the exit code is read later
 	}()
 	s.Cleanup(func() { p.kill() })
 }
 
-// lost is the loss of an agent's machine: its network, then its process, and its
-// disk. It returns how many pages it had fetched in its last second.
+// lost removes an agent's machine: its network, then its process, then its disk. It returns how
+// many pages the agent had fetched in its last second.
 func (a *actor) lost() (lastSecond int64) {
 	s := a.s
 	s.Helper()
@@ -169,9 +169,8 @@ func (a *actor) lost() (lastSecond int64) {
 	return lastSecond
 }
 
-// pagesLately is how many pages stand in the last second of an agent's crawl.log,
-// and may be fetched again if the agent is lost: a few more are in flight, or not
-// in the log yet.
+// pagesLately returns the number of pages in the last second of an agent's crawl.log. These may be
+// fetched again if the agent is lost. A few more are in progress, or not in the log yet.
 func pagesLately(t *testing.T, dir string) (n int64) {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, "logs", "crawl.log"))
@@ -197,7 +196,7 @@ func pagesLately(t *testing.T, dir string) (n int64) {
 	return n
 }
 
-// says waits until an agent's events have a kind.
+// says waits until an agent has written an event of a kind.
 func (a *actor) says(kind string, since int) {
 	a.s.Helper()
 	for deadline := time.Now().Add(time.Minute); a.said(kind) <= since; time.Sleep(50 * time.Millisecond) {
@@ -217,7 +216,7 @@ func (a *actor) said(kind string) int {
 	return strings.Count(string(b), fmt.Sprintf(`"event":%q`, kind))
 }
 
-// startAll lets all agents begin, none before all are there.
+// startAll starts all agents; none crawls before all are present.
 func (s *story) startAll() {
 	s.Helper()
 	for _, a := range s.agents {
@@ -225,7 +224,7 @@ func (s *story) startAll() {
 	}
 }
 
-// await waits until the web has given so many of its reachable pages.
+// await waits until the web has served a number of its reachable pages.
 func (s *story) await(share float64) {
 	s.Helper()
 	want := int64(share * float64(s.web.Report().Origin.Reachable))
@@ -252,7 +251,7 @@ func (s *story) patience() *patience {
 	}}
 }
 
-// end waits until all agents that are left have ended by themselves, with code.
+// end waits until all remaining agents have ended by themselves, with code.
 func (s *story) end(code int) {
 	s.Helper()
 	p := s.patience()
@@ -272,7 +271,7 @@ func (s *story) end(code int) {
 	}
 }
 
-// dump says what the agents said last.
+// dump logs the last messages of the agents.
 func (s *story) dump() {
 	for _, a := range s.agents {
 		if a.p != nil && !a.gone {
@@ -284,7 +283,7 @@ func (s *story) dump() {
 		r.Origin.MissedURLs[:min(10, len(r.Origin.MissedURLs))])
 }
 
-// judge compares the web's account and the archives with the truth.
+// judge compares the web's log and the archives with the truth.
 func (s *story) judge() *verdict {
 	s.Helper()
 	s.web.WaitIdle(time.Minute)
@@ -334,9 +333,9 @@ func (s *story) judge() *verdict {
 	return v
 }
 
-// polite fails for any violation. Where machines were lost, the web takes their
-// connections for open until it has given them up: these it may see beside those
-// of who took over.
+// polite fails the test for any violation. If machines were lost, the web counts their connections
+// as open until they time out. So it may see these beside the connections of the agents that took
+// over.
 func (s *story) polite() {
 	s.Helper()
 	lost := slices.ContainsFunc(s.agents, func(a *actor) bool { return a.gone })

@@ -24,9 +24,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A stranger, with no keys or with those of another authority, can neither join
-// agents that crawl, nor ask them, nor give them a URL. They turn it away, count
-// it, and go on.
+// A stranger has no keys, or keys of another authority. It can neither join agents that crawl, nor
+// ask them, nor send them a URL. The agents refuse it, count it, and continue.
 func TestClusterStrangers(t *testing.T) {
 	weighs(t, 3)
 	const delay = 20 * time.Millisecond
@@ -65,7 +64,7 @@ func TestClusterStrangers(t *testing.T) {
 	}
 	before := refused(t, home)
 
-	// One with keys of another authority, under a name that is free.
+	// The agent has keys of another authority, under a free name.
 	alien := start(t, flags(t, web, filepath.Join(dir, "alien"), "--quiet", "--scope", "any",
 		"--name", "a3", "--listen", port(t), "--join", addrs[0], "--keys", filepath.Join(theirs, "a3"),
 		"https://pushed.example/")...)
@@ -73,7 +72,7 @@ func TestClusterStrangers(t *testing.T) {
 	link := weburl.Link{URL: mustParse(t, "http://pushed.example/")}.AppendTo(nil)
 	for what, keys := range map[string]*rpc.Keys{"no keys": nil,
 		"another authority's keys": loadKeys(t, filepath.Join(theirs, "a2"))} {
-		me := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 9, Crawl: crawlID(t, home)} // even knowing that
+		me := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 9, Crawl: crawlID(t, home)} // even if it knows the port
 		c := rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller { return me }})
 		p := c.Peer("a1", addrs[0])
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -103,7 +102,7 @@ func TestClusterStrangers(t *testing.T) {
 	} else if code := alien.code(); code != 4 {
 		t.Errorf("exit code %d of an agent with another authority's keys", code)
 	}
-	// It is refused for good, and leaves nothing behind.
+	// The agent is refused for good, and leaves nothing behind.
 	if b, err := os.ReadFile(filepath.Join(dir, "alien", "logs", "events.jsonl")); err == nil &&
 		strings.Contains(string(b), `"joined"`) {
 		t.Errorf("it joined:\n%s", b)
@@ -131,8 +130,7 @@ func TestClusterStrangers(t *testing.T) {
 	}
 }
 
-// refusedHello calls as an agent with keys of the cluster that was refused: nothing but
-// Hello is answered.
+// refusedHello calls as a refused agent with keys of the cluster. The agents answer Hello only.
 func refusedHello(t *testing.T, keys, addr string, crawl rpc.ID, link []byte) {
 	t.Helper()
 	me := rpc.Caller{Name: "a3", Instance: rpc.ID{8}, Boot: 1, Crawl: crawl}
@@ -178,7 +176,7 @@ func loadKeys(t *testing.T, dir string) *rpc.Keys {
 	return k
 }
 
-// crawlID is that of an agent's cluster.
+// crawlID returns the crawl's id of an agent's cluster.
 func crawlID(t *testing.T, dir string) rpc.ID {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, "state", "agent.json"))
@@ -198,7 +196,7 @@ func crawlID(t *testing.T, dir string) rpc.ID {
 
 var refusedLine = regexp.MustCompile(`(?m)^orbweaver_exchange_refused_total\{reason="([a-z-]+)"\} ([0-9.e+]+)$`)
 
-// refused is what a running agent has turned away, by its metrics.
+// refused returns the calls that a running agent has refused, by its metrics.
 func refused(t *testing.T, dir string) map[string]float64 {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, node.APIFile))

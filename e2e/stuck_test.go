@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// A patience is over when nothing has happened for five minutes, or what happens
-// has no end. Only the time counts in which the test itself had its turns: where
-// a machine has no time for anybody, nobody is stuck.
+// A patience ends when nothing has happened for five minutes, or when activity never ends. It
+// counts only time in which the test itself had the processor, so an overloaded machine does not
+// count as stuck.
 type patience struct {
-	happened func() int64 // it changes with whatever happens
+	happened func() int64 // it changes with each activity
 
 	last          int64
 	quiet, waited time.Duration
@@ -42,9 +42,8 @@ func (p *patience) over() bool {
 	return p.quiet > quietMost || p.waited > waitedMost
 }
 
-// stuck ends a process that should have ended by itself, and says what it was at:
-// its status, if it has an API, and its goroutines. begin starts a command where
-// the API can be reached; nil is here.
+// stuck ends a process that should have ended by itself, and logs its status, if it has an API, and
+// its goroutines. begin starts a command where the API is reachable; nil means here.
 func (p *process) stuck(t *testing.T, dir string, begin func(*exec.Cmd) error) string {
 	t.Helper()
 	var b strings.Builder

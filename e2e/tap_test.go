@@ -19,26 +19,26 @@ import (
 	"time"
 )
 
-// A tap hears every packet on a wire, and puts the streams together.
+// A tap reads every packet on a wire, and reassembles the streams.
 type tap struct {
 	mu      sync.Mutex
 	streams []*stream
-	last    map[way]*stream  // of those with the same ports
-	packets map[way][][]byte // of UDP: what is in them
-	other   [][]byte         // neither, whole
+	last    map[way]*stream  // of connections with the same ports
+	packets map[way][][]byte // the contents of UDP packets
+	other   [][]byte         // other packets, whole
 	octets  int
 }
 
 // A way is one direction of a connection.
 type way struct{ from, to netip.AddrPort }
 
-// A stream is what went one way over a TCP connection.
+// A stream is the data of one direction of a TCP connection.
 type stream struct {
 	way
 	data  []byte
 	first uint32
 	next  uint32
-	begun bool // with its first octet
+	begun bool // with its first byte
 	gaps  int
 }
 
@@ -47,7 +47,7 @@ const (
 	protoUDP = 17
 )
 
-// listen taps the wire, from now on.
+// listen taps the wire from now on.
 func (w *wire) listen() *tap {
 	k := &tap{last: map[way]*stream{}, packets: map[way][][]byte{}}
 	hear := k.hear
@@ -55,7 +55,7 @@ func (w *wire) listen() *tap {
 	return k
 }
 
-// hear takes an IPv4 packet.
+// hear handles an IPv4 packet.
 func (k *tap) hear(packet []byte) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -88,7 +88,7 @@ func (k *tap) hear(packet []byte) {
 	const syn = 1 << 1
 	begins := body[13]&syn != 0
 	if begins {
-		seq++ // it counts as an octet
+		seq++ // it counts as a byte
 	}
 	s := k.last[at]
 	if s == nil || begins && seq != s.first {
@@ -96,7 +96,7 @@ func (k *tap) hear(packet []byte) {
 		k.streams, k.last[at] = append(k.streams, s), s
 	}
 	switch ahead := int32(seq - s.next); {
-	case len(data) == 0 || ahead+int32(len(data)) <= 0: // nothing, or nothing new
+	case len(data) == 0 || ahead+int32(len(data)) <= 0: // empty, or nothing new
 	default:
 		if ahead > 0 {
 			s.gaps++
@@ -107,8 +107,7 @@ func (k *tap) hear(packet []byte) {
 	}
 }
 
-// between calls f with all that went between two places that ok wants; what says
-// what it is, for people.
+// between calls f with all data between two places that ok accepts. what describes it for messages.
 func (k *tap) between(ok func(from, to netip.Addr) bool, f func(what string, data []byte)) {
 	for _, s := range k.streams {
 		if ok(s.from.Addr(), s.to.Addr()) {
@@ -129,9 +128,8 @@ func (k *tap) between(ok func(from, to netip.Addr) bool, f func(what string, dat
 	}
 }
 
-// sealed says why what went one way over a connection is not TLS 1.3 from its
-// first octet: a hello, in clear, and then records that are encrypted. It returns
-// the hello.
+// sealed returns why the data of one direction of a connection is not TLS 1.3 from its first byte:
+// a hello in clear, and then encrypted records. It returns the hello.
 func (s *stream) sealed() (hello []byte, err error) {
 	if !s.begun || s.gaps > 0 {
 		return nil, fmt.Errorf("not heard from its beginning, or with %d gaps", s.gaps)
@@ -162,7 +160,7 @@ func (s *stream) sealed() (hello []byte, err error) {
 
 var errHello = errors.New("no hello of TLS")
 
-// extension finds one in a hello.
+// extension finds an extension in a hello.
 func extension(hello []byte, want uint16) (ext []byte, ok bool, err error) {
 	if len(hello) < 4+2+32+1 {
 		return nil, false, errHello
@@ -207,8 +205,8 @@ func extension(hello []byte, want uint16) (ext []byte, ok bool, err error) {
 	return nil, false, nil
 }
 
-// opened is a packet of gossip, opened with the cluster's key: behind the crawl's
-// label, which is authenticated, a byte 1, a nonce and what is sealed.
+// opened decrypts a packet of gossip with the cluster's key. The packet has the crawl's label,
+// which is authenticated, a byte 1, a nonce and the encrypted part.
 func opened(packet, key []byte) ([]byte, error) {
 	if len(packet) < 2 || packet[0] != 244 || len(packet) < 2+int(packet[1])+1+12 {
 		return nil, errors.New("no packet with a label")
@@ -228,10 +226,10 @@ func opened(packet, key []byte) ([]byte, error) {
 	return seal.Open(nil, rest[1:13], rest[13:], label)
 }
 
-// Who hears all that agents with keys say to each other, while they crawl, one
-// comes and one is lost, learns the name of no host, no path and no agent: it is
-// all TLS 1.3, and packets sealed with the cluster's key. The same tap reads what
-// they say to the web, and with the key what is in the packets.
+// The tap reads all traffic between agents with keys while they crawl, one joins and one is lost.
+// It contains no name of a host, a path or an agent: everything is TLS 1.3, or packets encrypted
+// with the cluster's key. The same tap reads the traffic with the web, and with the key the
+// contents of the packets.
 func TestStoryTapped(t *testing.T) {
 	s := tell(t, plot{agents: 4, hosts: 40, pages: 20, delay: 40 * time.Millisecond, names: "unheard-of-"})
 	rng := rand.New(rand.NewPCG(s.seed, 5))
@@ -251,7 +249,7 @@ func TestStoryTapped(t *testing.T) {
 	}
 	s.polite()
 
-	// What nobody is to learn.
+	// These words must not be in the traffic.
 	kinds := map[string][]string{}
 	for host, h := range s.web.Report().Hosts {
 		if h.Requests > 0 {
@@ -264,7 +262,7 @@ func TestStoryTapped(t *testing.T) {
 			continue
 		}
 		for u := range indexed(t, a.dir) {
-			// A short one may be there by chance.
+			// A short word may occur by chance.
 			if path := "/" + strings.SplitN(u, "/", 4)[3]; len(path) >= 8 && len(kinds["path"]) < 500 &&
 				!strings.HasSuffix(u, "/robots.txt") {
 				kinds["path"] = append(kinds["path"], path)
@@ -327,7 +325,7 @@ func TestStoryTapped(t *testing.T) {
 		}
 	}
 
-	// And what the tap can hear.
+	// The tap can read these.
 	heard := map[string]map[string]bool{"host": {}, "path": {}}
 	k.between(toWeb, func(_ string, data []byte) {
 		for kind, found := range heard {
@@ -356,7 +354,7 @@ func TestStoryTapped(t *testing.T) {
 	}
 }
 
-// The judge of the tap sees what is not sealed.
+// The tap's check detects data that is not encrypted.
 func TestTapJudge(t *testing.T) {
 	record := func(kind byte, body ...byte) []byte {
 		return append([]byte{kind, 3, 3, byte(len(body) >> 8), byte(len(body))}, body...)

@@ -22,19 +22,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A wire is a network in this process: what a place sends, the wire reads from a
-// TUN device, and writes to the device of the place that it is for, or later, or
-// not at all. So loss, latency and partitions need nothing of the kernel.
+// A wire is a network in this process. It reads the packets of a place from a TUN device and writes
+// them to the device of their destination: at once, later, or never. So loss, latency and
+// partitions need no support of the kernel.
 //
-// Places have addresses of 10.77.0.0/24; 127.0.0.0/8 but for 127.0.0.1 is the
-// web's place, so that a testweb keeps its hosts' addresses.
+// Places have addresses of 10.77.0.0/24. 127.0.0.0/8 except 127.0.0.1 belongs to the web's place,
+// so that a testweb keeps its hosts' addresses.
 type wire struct {
-	places []*place // the web's first
+	places []*place // the web's is the first
 	rule   atomic.Pointer[func(from, to int) path]
-	heard  atomic.Pointer[func(packet []byte)] // nil: nobody listens
+	heard  atomic.Pointer[func(packet []byte)] // nil: no tap
 	seed   uint64
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	rng     *rand.Rand
 	late    map[[2]int]chan delayed
 	stopped bool
@@ -45,7 +45,7 @@ type wire struct {
 	carried, lost atomic.Int64 // packets
 }
 
-// A path is how packets go from one place to another.
+// A path says how packets get from one place to another.
 type path struct {
 	cut     bool
 	loss    float64
@@ -57,19 +57,18 @@ type delayed struct {
 	packet []byte
 }
 
-// lateMost bounds the packets under way between two places; more are lost, as
-// in a router.
+// lateMost bounds the delayed packets between two places; more are lost, as in a router.
 const lateMost = 4096
 
-// A place is a network namespace without a name: it goes with its last process
-// and socket, so that a test that was killed leaves nothing behind.
+// A place is a network namespace without a name. It ends with its last process and socket, so a
+// killed test leaves nothing behind.
 type place struct {
 	addr netip.Addr
-	do   chan func() // run by the thread that lives there
+	do   chan func() // run by the thread in the namespace
 	tun  *os.File
 }
 
-// canStory says what stories lack here; empty: nothing.
+// canStory returns what this machine lacks for stories, or "" if it lacks nothing.
 func canStory() string {
 	if os.Geteuid() != 0 {
 		return "root, for network namespaces"
@@ -83,7 +82,7 @@ func canStory() string {
 	return ""
 }
 
-// newWire lays the wire between a place for the web and those of so many agents.
+// newWire returns a wire between a place for the web and a place for each agent.
 func newWire(t *testing.T, agents int, seed uint64) *wire {
 	t.Helper()
 	if lack := canStory(); lack != "" {
@@ -110,8 +109,8 @@ func newPlace(addr netip.Addr, web bool) (*place, error) {
 	p := &place{addr: addr, do: make(chan func())}
 	made := make(chan error)
 	go func() {
-		// Never unlocked: the thread ends with the goroutine, as no other could
-		// use one that is elsewhere.
+		// The thread stays locked: it ends with the goroutine, because no other goroutine could use
+		// a thread in another namespace.
 		runtime.LockOSThread()
 		err := unix.Unshare(unix.CLONE_NEWNET)
 		made <- err
@@ -130,15 +129,15 @@ func newPlace(addr netip.Addr, web bool) (*place, error) {
 	return p, err
 }
 
-// within runs f on the thread that lives in the place: sockets that it opens and
-// processes that it starts are there.
+// within runs f on the thread in the place. Sockets that f opens and processes that f starts are in
+// the place.
 func (p *place) within(f func()) {
 	done := make(chan struct{})
 	p.do <- func() { defer close(done); f() }
 	<-done
 }
 
-// furnish gives the place its device and its ways.
+// furnish gives the place its device and its routes.
 func (p *place) furnish(web bool) error {
 	fd, err := unix.Open("/dev/net/tun", unix.O_RDWR|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -153,7 +152,7 @@ func (p *place) furnish(web bool) error {
 		return fmt.Errorf("TUNSETIFF: %w", err)
 	}
 	p.tun = os.NewFile(uintptr(fd), "tun") // not before: an idle device cannot be polled
-	// Pages come in one piece; between agents packets are as large as elsewhere.
+	// Pages arrive in one piece. Between agents packets have the usual size.
 	setup := []string{
 		"link set lo up",
 		"address add " + p.addr.String() + "/32 dev wire",
@@ -185,14 +184,14 @@ func (p *place) furnish(web bool) error {
 	return nil
 }
 
-// start starts a process in the place; it dies with it.
+// start starts a process in the place. The process ends with the place.
 func (p *place) start(cmd *exec.Cmd) (err error) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	p.within(func() { err = cmd.Start() })
 	return err
 }
 
-// follow makes rule that of the packets from now on. Place 0 is the web's.
+// follow applies rule to all packets from now on. Place 0 is the web's.
 func (w *wire) follow(rule func(from, to int) path) { w.rule.Store(&rule) }
 
 func (w *wire) close() {
@@ -207,7 +206,7 @@ func (w *wire) close() {
 	w.running.Wait()
 }
 
-// carry carries what one place sends.
+// carry forwards the packets of one place.
 func (w *wire) carry(from int) {
 	b := make([]byte, 1<<16)
 	for {
@@ -229,12 +228,12 @@ func (w *wire) carry(from int) {
 			w.delay(from, to, p.latency, b[:n])
 		default:
 			w.carried.Add(1)
-			w.places[to].tun.Write(b[:n]) // a full queue loses it
+			w.places[to].tun.Write(b[:n]) // a full queue drops it
 		}
 	}
 }
 
-// placeOf is whom an IPv4 packet is for.
+// placeOf returns the destination of an IPv4 packet.
 func (w *wire) placeOf(packet []byte) (int, bool) {
 	if len(packet) < 20 || packet[0]>>4 != 4 {
 		return 0, false
@@ -257,7 +256,7 @@ func (w *wire) chance() float64 {
 	return w.rng.Float64()
 }
 
-// delay lets a packet come later, behind those before it.
+// delay delivers a packet later, behind those before it.
 func (w *wire) delay(from, to int, by time.Duration, packet []byte) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -292,7 +291,7 @@ func (w *wire) delay(from, to int, by time.Duration, packet []byte) {
 	}
 }
 
-// The wire itself: what is sent arrives, late, in part or not, as it is told.
+// The wire itself is tested: a packet arrives, late, sometimes or never, by its rule.
 func TestWire(t *testing.T) {
 	w := newWire(t, 2, 1)
 	var l net.Listener
@@ -311,7 +310,7 @@ func TestWire(t *testing.T) {
 			go func() { defer c.Close(); io.Copy(c, c) }()
 		}
 	}()
-	// echo is the time that a text takes there and back.
+	// echo returns the round-trip time of a text.
 	echo := func() (took time.Duration, err error) {
 		began := time.Now()
 		var c net.Conn
