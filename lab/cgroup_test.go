@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// put writes a file of a made-up control group.
+// put writes a file of a simulated control group.
 func put(t *testing.T, dir, name, text string) {
 	t.Helper()
 	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
@@ -30,8 +30,7 @@ func said(t *testing.T, dir, name string) string {
 	return string(b)
 }
 
-// A group of either version gets its limit, says when a member was killed, and
-// is removed.
+// A group of either version has its limit, reports that a member was killed, and is removed.
 func TestMemoryGroup(t *testing.T) {
 	for name, c := range map[string]struct {
 		parent, text, limit, events, spared, killed string
@@ -62,7 +61,7 @@ func TestMemoryGroup(t *testing.T) {
 			if !g.killed() {
 				t.Error("not killed, and a member was")
 			}
-			for _, f := range []string{c.limit, c.events} { // the kernel's go with the folder
+			for _, f := range []string{c.limit, c.events} { // the kernel's files go with the folder
 				if err := os.Remove(filepath.Join(g.dir, f)); err != nil {
 					t.Fatal(err)
 				}
@@ -115,7 +114,7 @@ func TestStoreJoinsGroup(t *testing.T) {
 	}
 }
 
-// A run with a bounded page cache that cannot have it ends before it measures.
+// A run with a bounded page cache ends before it measures if it cannot bound the page cache.
 func TestPageCacheNeedsGroup(t *testing.T) {
 	x := &Seen{Keys: 1000, PageCache: 1 << 20, Group: t.TempDir(), Stores: []string{"drum"}}
 	_, err := x.Run(context.Background(), (&Trial{Quick: true, Seed: 1, Screen: io.Discard}).with(t.TempDir()))

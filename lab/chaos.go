@@ -20,42 +20,44 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/sim"
 )
 
-// ErrChaos reports that a story showed what no story may show.
+// ErrChaos reports that a story broke a guarantee.
 var ErrChaos = errors.New("a story failed")
 
 // ErrPlan reports that Chaos.Plan is not a plan.
 var ErrPlan = errors.New("not a plan")
 
-// Chaos asks: does a crawl keep its promises, whatever fails?
+// Chaos asks: does a crawl keep its guarantees under faults?
 //
-// It tells random stories of package sim, of single agents and of clusters, in worker
-// processes, and adds up over runs.
+// It runs random stories of package sim, of single agents and of clusters, in worker processes, and
+// adds the results to those of earlier runs.
 type Chaos struct {
-	// Time is how long stories are told. Zero means until Stories are told.
+	// Time bounds the run. Zero means until Stories are done.
 	Time time.Duration
-	// Stories are told at most. Zero means no limit if Time is set, else 60, when quick 20.
+	// Stories bounds the number of stories. Zero means no limit if Time is set, otherwise 60, with
+	// --quick 20.
 	Stories int
-	// Seed is that of the first story; each story has the next one. Zero means the one
-	// after all those in Append.
+	// Seed is the seed of the first story; each story has the next one. Zero means the seed after
+	// all those in Append.
 	Seed uint64
 	// Alone is the share of stories of single agents. Zero means none.
 	Alone float64
-	// Append is a file of earlier runs, to which this one is added. Empty means none.
+	// Append is a file of earlier runs. The experiment adds this run to it. Empty means no file.
 	Append string
 	// Keep is the folder for the event logs of failures.
 	Keep string
-	// Jobs are the worker processes. Zero means one for each processor.
+	// Jobs is the number of worker processes. Zero means one for each processor.
 	Jobs int
-	// Plan is a plan in JSON: its story is told 20 times, and no other.
+	// Plan is a plan in JSON. If it is not empty, the experiment runs its story 20 times, and no
+	// other.
 	Plan string
-	// Profiles is a folder for processor profiles of the workers. Empty means none.
+	// Profiles is a folder for processor profiles of the workers. Empty means no profiles.
 	Profiles string
-	// Commit is that of orblab. Empty means that it is not known.
+	// Commit is the commit of orblab. Empty means that it is not known.
 	Commit string
 	Again  string
 }
 
-// A ChaosRun is what one run came to: a line of the file Append.
+// A ChaosRun is the result of one run: a line of the file Append.
 type ChaosRun struct {
 	Date    string         `json:"date"`
 	Commit  string         `json:"commit,omitempty"` // of orblab; empty: not known
@@ -63,16 +65,16 @@ type ChaosRun struct {
 	Last    uint64         `json:"last"`             // seed
 	Alone   ChaosStories   `json:"alone"`
 	Cluster ChaosStories   `json:"cluster"`
-	Wall    time.Duration  `json:"wall_ns"` // for all stories but reruns
+	Wall    time.Duration  `json:"wall_ns"` // for all stories without reruns
 	Jobs    int            `json:"jobs"`
 	Failed  []ChaosFailure `json:"failures,omitempty"`
 }
 
-// ChaosStories sums stories up.
+// ChaosStories holds sums over stories.
 type ChaosStories struct {
 	Stories  int              `json:"stories"`
 	Bad      int              `json:"bad"`
-	Void     int              `json:"void"` // more was lost than replicas can bear
+	Void     int              `json:"void"` // the faults lost more than the replicas can replace
 	Faults   map[sim.Kind]int `json:"faults"`
 	BadWith  map[sim.Kind]int `json:"bad_with"` // bad stories that had the fault
 	Pages    int64            `json:"pages"`
@@ -88,7 +90,7 @@ type ChaosFailure struct {
 	Plan         sim.Plan  `json:"plan"`
 	Why          string    `json:"why"`
 	Rate         Rate      `json:"rate"`               // of reruns
-	Smallest     *sim.Plan `json:"smallest,omitempty"` // nil: it never failed again
+	Smallest     *sim.Plan `json:"smallest,omitempty"` // nil: no rerun failed
 	SmallestRate Rate      `json:"smallest_rate"`
 }
 
@@ -135,7 +137,7 @@ func (s *ChaosStories) plus(o ChaosStories) {
 	s.Faults, s.BadWith, s.Stalls = sum(s.Faults, o.Faults), sum(s.BadWith, o.BadWith), sum(s.Stalls, o.Stalls)
 }
 
-// sum adds up counts.
+// sum adds the counts of b to a.
 func sum[K comparable](a, b map[K]int) map[K]int {
 	c := maps.Clone(a)
 	if c == nil {
@@ -147,7 +149,7 @@ func sum[K comparable](a, b map[K]int) map[K]int {
 	return c
 }
 
-// faults is how many faults happened.
+// faults returns the number of faults that happened.
 func (s *ChaosStories) faults() (n int) {
 	for _, m := range s.Faults {
 		n += m
@@ -155,10 +157,10 @@ func (s *ChaosStories) faults() (n int) {
 	return n
 }
 
-// stories is how many stories the run told.
+// stories returns the number of stories of the run.
 func (r *ChaosRun) stories() int { return r.Alone.Stories + r.Cluster.Stories }
 
-// bad is how many of them failed.
+// bad returns the number of stories that failed.
 func (r *ChaosRun) bad() int { return r.Alone.Bad + r.Cluster.Bad }
 
 // add adds a story to the run.
@@ -173,7 +175,7 @@ func (r *ChaosRun) add(t Told) {
 
 func isAlone(p sim.Plan) bool { return p.Agents <= 1 && p.Spare == 0 }
 
-// storyOf is the story of a seed, of which the share alone is of a single agent.
+// storyOf returns the story of a seed. The share alone of all stories has a single agent.
 func storyOf(seed uint64, alone float64) sim.Plan {
 	if before := float64(seed - 1); math.Floor(float64(seed)*alone) > math.Floor(before*alone) {
 		return sim.RandomAlone(seed)
@@ -217,7 +219,7 @@ func writeRuns(name string, runs []ChaosRun) error {
 	return nil
 }
 
-// nextSeed is the seed after those of some runs.
+// nextSeed returns the seed after those of some runs.
 func nextSeed(runs []ChaosRun) uint64 {
 	last := uint64(0)
 	for _, r := range runs {
@@ -240,7 +242,7 @@ func (x *Chaos) defaults(quick bool) {
 	def(&x.Keep, filepath.Join(os.TempDir(), "orblab-chaos"))
 }
 
-// Run tells the stories.
+// Run implements Experiment.
 func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 	x.defaults(t.Quick)
 	ws := &workers{self: t.Self, jobs: x.Jobs, profile: x.Profiles}
@@ -272,7 +274,7 @@ func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 		run.Failed = append(run.Failed, f)
 	}
-	if len(failures) > 0 { // to shrink their plans takes long, so the run is there without them
+	if len(failures) > 0 { // shrinking their plans takes long, so the run is in the file before
 		if all, err = x.addTo(runs, *run); err != nil {
 			return nil, err
 		}
@@ -283,8 +285,8 @@ func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return x.result(t, all), err
 }
 
-// addTo adds the run to those in the file Append, or takes its place there. It returns all
-// runs. Another orblab may have added runs since those in before were read.
+// addTo adds the run to those in the file Append, or replaces it there. It returns all runs.
+// Another orblab may have added runs since those in before were read.
 func (x *Chaos) addTo(before []ChaosRun, run ChaosRun) ([]ChaosRun, error) {
 	if x.Append == "" || run.stories() == 0 {
 		return append(before, run), nil
@@ -302,7 +304,7 @@ func (x *Chaos) addTo(before []ChaosRun, run ChaosRun) ([]ChaosRun, error) {
 	return runs, writeRuns(x.Append, runs)
 }
 
-// tell tells stories until the time is over or enough are told.
+// tell runs stories until the time is over or the number of stories is reached.
 func (x *Chaos) tell(ctx context.Context, t *Trial, ws *workers) (*ChaosRun, []Told, error) {
 	began := time.Now()
 	run := &ChaosRun{
@@ -337,7 +339,7 @@ func (x *Chaos) tell(ctx context.Context, t *Trial, ws *workers) (*ChaosRun, []T
 	return run, failures, errors.Join(err, broken)
 }
 
-// keep writes what is known of a failure into the folder for that, and returns the file.
+// keep writes the data of a failure to a file in the folder Keep, and returns the file's name.
 func (x *Chaos) keep(told Told) (string, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n%s\n\n%s\n", told.Plan, told.Plan.JSON(), told.why())
@@ -355,7 +357,7 @@ func (x *Chaos) keep(told Told) (string, error) {
 	return name, nil
 }
 
-// logOf is the file of a failure's event log.
+// logOf returns the file for a failure's event log.
 func (x *Chaos) logOf(p sim.Plan) string {
 	kind := "cluster"
 	if isAlone(p) {
@@ -364,10 +366,10 @@ func (x *Chaos) logOf(p sim.Plan) string {
 	return filepath.Join(x.Keep, fmt.Sprintf("%s-%d.log", kind, p.Seed))
 }
 
-// shrinkBudget bounds the stories that are told to shrink one plan.
+// shrinkBudget bounds the stories that are run to shrink one plan.
 const shrinkBudget = 400
 
-// investigate finds out how often a plan fails that has failed, and makes it smaller.
+// investigate measures how often a failed plan fails, and makes it smaller.
 func (x *Chaos) investigate(ctx context.Context, t *Trial, ws *workers, told Told) (f ChaosFailure, err error) {
 	f = ChaosFailure{Plan: told.Plan, Why: told.why()}
 	if ctx.Err() != nil {
@@ -390,12 +392,12 @@ func (x *Chaos) investigate(ctx context.Context, t *Trial, ws *workers, told Tol
 	return f, err
 }
 
-// rerunCommand is the command that tells a plan again.
+// rerunCommand returns the command that runs a plan again.
 func rerunCommand(p sim.Plan) string { return fmt.Sprintf("orblab chaos --plan '%s'", p.JSON()) }
 
-// rate tells a plan at most most times, and counts how often it fails. It stops when enough
-// stories have failed or cannot fail any more; zero means that it does not stop early. heard
-// gets those that failed; nil: nobody does.
+// rate runs a plan at most most times, and counts its failures. It stops when enough stories have
+// failed, or when enough cannot be reached any more; zero means that it does not stop early. It
+// calls heard, if not nil, with each story that failed.
 func (ws *workers) rate(ctx context.Context, p sim.Plan, most, enough int, heard func(Told)) (r Rate, err error) {
 	planned := 0
 	next := func() (sim.Plan, bool) {
@@ -418,7 +420,7 @@ func (ws *workers) rate(ctx context.Context, p sim.Plan, most, enough int, heard
 	return r, err
 }
 
-// rerun tells the story of the plan some times, and says how often it failed.
+// rerun runs the story of the plan several times, and reports how often it failed.
 func (x *Chaos) rerun(ctx context.Context, t *Trial, ws *workers) error {
 	text := x.Plan
 	if b, err := os.ReadFile(text); err == nil {

@@ -18,8 +18,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
-// The shrinker finds the one fault that matters and the agents that it needs, although the
-// plan fails only now and then.
+// The shrinker finds the one fault that matters and the agents that it needs, although the plan
+// fails only now and then.
 func TestShrink(t *testing.T) {
 	rng := testseed.Rand(t)
 	plan := sim.Plan{Seed: 7, Agents: 4, Spare: 1, Hosts: 30, Pages: 16, Partition: "ring", Latency: time.Millisecond,
@@ -60,7 +60,7 @@ func TestShrink(t *testing.T) {
 	}
 }
 
-// A plan that hardly ever fails ends the search when the budget is used up.
+// A plan that rarely fails ends the search when the budget is used up.
 func TestShrinkBudget(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	told := 0
@@ -80,7 +80,7 @@ func TestShrinkBudget(t *testing.T) {
 	}
 }
 
-// A plan with an agent less names no agent that there is not.
+// If a plan has one agent less, its faults name only agents that exist.
 func TestLessenedNumbers(t *testing.T) {
 	for seed := range uint64(300) {
 		p := sim.Random(seed)
@@ -167,7 +167,7 @@ func TestShareOfSingleAgents(t *testing.T) {
 	}
 }
 
-// script writes a program that takes the place of orblab as a worker.
+// script writes a program that replaces orblab as a worker.
 func script(t *testing.T, text string) string {
 	name := filepath.Join(t.TempDir(), "orblab")
 	if err := os.WriteFile(name, []byte("#!/bin/sh\n"+text), 0o755); err != nil {
@@ -176,8 +176,8 @@ func script(t *testing.T, text string) string {
 	return name
 }
 
-// A worker that ends in the middle of a story is a failure of that story, and the others are
-// told all the same.
+// If a worker ends in the middle of a story, that story has failed, and the other stories still
+// run.
 func TestWorkerEnds(t *testing.T) {
 	trial := (&Trial{Screen: new(bytes.Buffer), Dir: t.TempDir(), Self: script(t, `while read -r plan; do
 	case $plan in
@@ -225,8 +225,8 @@ done
 	}
 }
 
-// A run that is interrupted reports the stories that were told. A story that ends with its
-// worker by that is none that failed.
+// An interrupted run reports the stories that have ended. A story that the interruption ended with
+// its worker has not failed.
 func TestChaosInterrupted(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()

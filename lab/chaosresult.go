@@ -23,7 +23,7 @@ func chaosTotal(runs []ChaosRun) (alone, cluster, all ChaosStories) {
 	return alone, cluster, all
 }
 
-// result sums all runs up. The last one is this one.
+// result reports all runs together. The last element of runs is this run.
 func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 	alone, cluster, all := chaosTotal(runs)
 	kinds := Table{Columns: []Column{{Name: "fault"}, {Name: "single agents"}, {Name: "clusters"},
@@ -72,7 +72,7 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 	}
 }
 
-// storyTable sums the stories up.
+// storyTable returns the sums over stories.
 func storyTable(alone, cluster, all ChaosStories) *Table {
 	table := &Table{Columns: []Column{
 		{Name: "stories of"}, {Name: "told"}, {Name: "faults"}, {Name: "bad"}, {Name: "void"}, {Name: "pages"},
@@ -98,7 +98,7 @@ func storyTable(alone, cluster, all ChaosStories) *Table {
 	return table
 }
 
-// runTable has a row for each run.
+// runTable returns a row for each run.
 func runTable(runs []ChaosRun) *Table {
 	table := &Table{Columns: []Column{
 		{Name: "date"}, {Name: "commit"}, {Name: "first seed"}, {Name: "single agents"}, {Name: "their faults"},
@@ -114,8 +114,8 @@ func runTable(runs []ChaosRun) *Table {
 	return table
 }
 
-// chaosFailures lists the failures of all runs, and the smallest plans. The table is nil if
-// there are none.
+// chaosFailures lists the failures of all runs, and the smallest plans. The table is nil if there
+// are none.
 func chaosFailures(runs []ChaosRun) (*Table, string) {
 	table := &Table{Columns: []Column{{Name: "date"}, {Name: "commit"}, {Name: "seed"}, {Name: "reruns that failed"},
 		{Name: "what failed"}}}
@@ -151,7 +151,7 @@ func faultPanel(alone, cluster, all ChaosStories) Panel {
 	kinds := slices.SortedFunc(maps.Keys(all.Faults), func(a, b sim.Kind) int { return all.Faults[b] - all.Faults[a] })
 	for i, k := range kinds {
 		name := strings.ReplaceAll(string(k), " ", "\n")
-		if i%2 == 1 { // names would touch on one line
+		if i%2 == 1 { // otherwise the names would touch
 			name = "\n\n" + name
 		}
 		p.Groups = append(p.Groups, name)
@@ -161,7 +161,8 @@ func faultPanel(alone, cluster, all ChaosStories) Panel {
 	return p
 }
 
-// longer is the share of stories, in hundredths, whose longest stall is longer than x seconds.
+// longer returns the share, in percent, of the stories whose longest stall is longer than x
+// seconds.
 func longer(s ChaosStories) (points plotter.XYs) {
 	points = plotter.XYs{{X: 0, Y: percent}}
 	left, longest := s.Stories, 0

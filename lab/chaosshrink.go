@@ -6,7 +6,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/sim"
 )
 
-// A Rate is how often a plan failed.
+// A Rate says how often a plan failed.
 type Rate struct {
 	Failed int `json:"failed"`
 	Told   int `json:"told"`
@@ -14,21 +14,21 @@ type Rate struct {
 
 // A shrinker looks for the smallest plan that fails about as often as another.
 type shrinker struct {
-	// tell tells the story of a plan at most most times. It stops when enough stories have
-	// failed, or when so many cannot fail any more. Zero means that it never stops early.
+	// tell runs the story of a plan at most most times. It stops when enough stories have failed,
+	// or when enough cannot be reached any more. Zero means that it never stops early.
 	tell func(p sim.Plan, most, enough int) Rate
-	// budget is how many stories may be told in all.
+	// budget bounds the number of stories in all.
 	budget int
 }
 
-// reruns is how often a plan that failed is told again.
+// reruns is the number of reruns of a plan that failed.
 const reruns = 20
 
-// shrink returns the smallest plan that it finds, and how often that fails. rate is how often
-// p failed in reruns; it is not zero.
+// shrink returns the smallest plan that it finds, and how often it fails. rate says how often p
+// failed in reruns; it is not zero.
 //
-// A smaller plan takes the place of a larger one if it fails at least half as often. As the
-// seed does not fix the order of goroutines, that is a matter of counting.
+// A smaller plan replaces a larger one if it fails at least half as often. The seed does not fix
+// the order of goroutines, so shrink counts failures.
 func (s *shrinker) shrink(p sim.Plan, rate Rate) (sim.Plan, Rate) {
 	enough := max(1, (rate.Failed+1)/2)
 	smaller := false

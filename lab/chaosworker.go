@@ -22,18 +22,18 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/sim"
 )
 
-// A Told is a story that was told.
+// A Told is the result of a story.
 type Told struct {
 	Plan    sim.Plan      `json:"-"`
-	Verdict *sim.Verdict  // nil if the process ended before the story did
+	Verdict *sim.Verdict  // nil if the process ended before the story
 	Output  string        `json:",omitempty"` // of that process
 	CPU     time.Duration // processor time
 }
 
-// bad says whether the story failed.
+// bad reports whether the story failed.
 func (t Told) bad() bool { return t.Verdict == nil || t.Verdict.Bad() }
 
-// why says in a line why the story failed.
+// why returns a line that says why the story failed.
 func (t Told) why() string {
 	v := t.Verdict
 	if v == nil {
@@ -68,16 +68,16 @@ func (t Told) why() string {
 	return strings.Join(whys, "; ")
 }
 
-// verdictMark begins the line with a story's verdict on a worker's standard output, where
-// package testing writes, too.
+// verdictMark begins the line with a story's verdict on a worker's standard output. Package testing
+// writes to standard output, too.
 const verdictMark = "verdict: "
 
-// TellStories is the worker of Chaos: it reads a plan in JSON from each line of in, tells its
-// story, and writes the verdict to standard output. If profile is not empty, it writes a
+// TellStories is the worker of Chaos. It reads plans in JSON from the lines of in, runs the story
+// of each, and writes the verdict to standard output. If profile is not empty, it writes a
 // processor profile to this file. It ends the process.
 //
-// A story needs a testing.T, as it runs in a bubble of testing/synctest, so the worker is a
-// test program of one test. A bubble in which all goroutines wait for each other ends the
+// A story needs a testing.T, because it runs in a bubble of testing/synctest. So the worker is a
+// test program with one test. A bubble in which all goroutines wait for each other ends the
 // process.
 func TellStories(in io.Reader, profile string) {
 	os.Args = os.Args[:1] // package testing reads them
@@ -97,21 +97,21 @@ func TellStories(in io.Reader, profile string) {
 			}
 			told := tellStory(t, plan)
 			if told.Verdict == nil {
-				t.FailNow() // its output follows at the end of the process
+				t.FailNow() // its output follows when the process ends
 			}
 			b, err := json.Marshal(told)
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := fmt.Fprintf(os.Stdout, "%s%s\n", verdictMark, b); err != nil {
-				return // nobody listens any more
+				return // no reader is left
 			}
 		}
 	}}}, nil, nil)
 }
 
-// startProfile writes a processor profile to a file until stop is called. If name is empty, it
-// does nothing.
+// startProfile writes a processor profile to a file until the caller calls stop. If name is empty,
+// it does nothing.
 func startProfile(name string) (stop func(), err error) {
 	if name == "" {
 		return func() {}, nil
@@ -125,11 +125,11 @@ func startProfile(name string) (stop func(), err error) {
 	}
 	return func() {
 		pprof.StopCPUProfile()
-		f.Close() // a profile that is cut short does not parse
+		f.Close() // a truncated profile cannot be parsed
 	}, nil
 }
 
-// tellStory tells one story.
+// tellStory runs one story.
 func tellStory(t *testing.T, plan sim.Plan) (told Told) {
 	before := ownCPU()
 	t.Run(fmt.Sprint(plan.Seed), func(t *testing.T) {
@@ -142,7 +142,7 @@ func tellStory(t *testing.T, plan sim.Plan) (told Told) {
 	return told
 }
 
-// A worker is a process that tells one story after another. It belongs to one goroutine.
+// A worker is a process that runs one story after another. One goroutine owns it.
 type worker struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
@@ -150,17 +150,17 @@ type worker struct {
 	stderr firstBytes
 }
 
-// workers are the processes that tell stories, one for each job.
+// workers are the processes that run stories, one for each job.
 type workers struct {
 	self    string // the file of orblab
 	jobs    int
 	profile string // a folder; empty: no profile
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	started int
 }
 
-// start starts a worker. It ends with ctx.
+// start starts a worker. The worker ends with ctx.
 func (ws *workers) start(ctx context.Context) (*worker, error) {
 	ws.mu.Lock()
 	ws.started++
@@ -171,8 +171,8 @@ func (ws *workers) start(ctx context.Context) (*worker, error) {
 	ws.mu.Unlock()
 	w := &worker{cmd: exec.CommandContext(ctx, ws.self, args...)}
 	w.cmd.Env, w.cmd.Stderr, w.cmd.WaitDelay = environment(), &w.stderr, 10*time.Second
-	// A Ctrl-C at the terminal is for orblab alone: a worker that ends by it would look like
-	// a story that failed.
+	// Ctrl-C at the terminal must reach orblab only. A worker that ends by it would look like a
+	// story that failed.
 	w.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	var err error
 	if w.in, err = w.cmd.StdinPipe(); err != nil {
@@ -189,11 +189,11 @@ func (ws *workers) start(ctx context.Context) (*worker, error) {
 	return w, nil
 }
 
-// storyLimit is how much real time a story may take. Then the worker ends and shows what its
-// goroutines do.
+// storyLimit bounds the real time of a story. After it the worker ends and prints the stacks of its
+// goroutines.
 const storyLimit = 5 * time.Minute
 
-// tell has the worker tell a story. If alive is false, the worker has ended with it.
+// tell makes the worker run a story. If alive is false, the worker has ended.
 func (w *worker) tell(plan sim.Plan) (told Told, alive bool) {
 	w.stderr.reset()
 	limit := time.AfterFunc(storyLimit, func() {
@@ -223,17 +223,17 @@ func (w *worker) tell(plan sim.Plan) (told Told, alive bool) {
 	return told, false
 }
 
-// stop lets the worker end after its story, and waits for that.
+// stop waits until the worker has finished its story and ended.
 func (w *worker) stop() error {
 	w.in.Close() // fails if the worker has ended
 	_, err := io.Copy(io.Discard, w.out)
 	return errors.Join(err, w.cmd.Wait())
 }
 
-// tellAll has workers tell the stories of plans until next has no more. heard gets each; next
-// and heard are called by one goroutine at a time. It returns when all workers have ended.
+// tellAll runs the stories of plans on all workers until next has no more. It calls next and heard
+// from one goroutine at a time, heard with each result. It returns when all workers have ended.
 func (ws *workers) tellAll(ctx context.Context, next func() (sim.Plan, bool), heard func(Told)) error {
-	var turn sync.Mutex // held while next and heard are called
+	var turn sync.Mutex // held while next and heard run
 	var running sync.WaitGroup
 	errs := make([]error, ws.jobs)
 	for i := range ws.jobs {
@@ -277,14 +277,13 @@ func (ws *workers) tellAll(ctx context.Context, next func() (sim.Plan, bool), he
 	return errors.Join(errs...)
 }
 
-// defaultJobs is a worker for each processor.
+// defaultJobs returns one worker for each processor.
 func defaultJobs() int { return runtime.GOMAXPROCS(0) }
 
-// keepOutput bounds what is kept of the output of a worker that ended: a panic begins with its
-// reason.
+// keepOutput bounds the kept output of a worker that ended: a panic begins with its reason.
 const keepOutput = 256 << 10
 
-// firstBytes keeps the beginning of what is written to it.
+// firstBytes keeps the beginning of the data written to it.
 type firstBytes struct {
 	mu sync.Mutex // guards b
 	b  []byte

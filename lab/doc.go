@@ -9,11 +9,11 @@
 //	                            NAME.svg  the picture
 //	                            NAME.json the figures that the text quotes, and the machine
 //
-// What always holds: the web, the crawler and the yardstick are processes of their own, so
-// that the use of memory and processors is known for each. Every crawl is compared with the
-// web's own report, and an impolite crawl is an error, whatever its speed. Do keeps the text
-// below the marker in NAME.md, which people have written.
+// What always holds: the web, the crawler and the yardstick are processes of their own, so that the
+// use of memory and processors is known for each. Every crawl is compared with the web's own
+// report, and an impolite crawl is an error, even if it is fast. Do keeps the text below the marker
+// in NAME.md, which is written by hand.
 //
-// The goroutine that runs an experiment owns it. Only types whose comment says so are safe
-// for concurrent use.
+// The goroutine that runs an experiment owns it. Only types whose comment says so are safe for
+// concurrent use.
 package lab

@@ -13,7 +13,7 @@ import (
 	"gonum.org/v1/plot/plotter"
 )
 
-// words are the texts of an SVG, which has to be well-formed.
+// words returns the texts of an SVG, which must be well-formed.
 func words(t *testing.T, svg []byte) string {
 	t.Helper()
 	var b strings.Builder

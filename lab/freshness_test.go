@@ -16,7 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// Freshness and age in theory are those of a page that is played through.
+// The formulas of freshness and age agree with a simulation of one page.
 func TestFreshnessTheory(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for _, c := range [][2]float64{{1, 1}, {3, 1}, {1, 4}, {10, 2.5}} {
@@ -60,7 +60,7 @@ func TestFreshestPlan(t *testing.T) {
 	if math.Abs(p.Visits-1) > 1e-6 || p.Fresh <= same.Fresh || p.bounded() || !same.bounded() {
 		t.Errorf("best %+v, all alike %+v", p, same)
 	}
-	// Of pages that are alike the best plan is to visit them alike.
+	// If all pages are alike, the best plan visits them alike.
 	alike := []float64{3, 3, 3}
 	if got := freshest(alike, 0.25)(3); math.Abs(got-4) > 1e-6 {
 		t.Errorf("every %g days, want 4", got)
@@ -109,7 +109,7 @@ func TestFreshnessEstimates(t *testing.T) {
 			rate := "0"
 			if m := w.MeanTime(h, p); m > 0 {
 				changing++
-				rate = "1e9" // far too much
+				rate = "1e9" // far too large
 				if changing%4 != 0 {
 					js, _ := json.Marshal(webDay.Seconds() / m.Seconds() * 1.5)
 					rate = string(js)
@@ -136,8 +136,8 @@ func TestFreshnessEstimates(t *testing.T) {
 	}
 }
 
-// TestFreshnessExperiment: web and crawl run, and the account is whole. Nothing
-// is said about how fresh copies are, which a busy machine decides.
+// TestFreshnessExperiment: web and crawl run, and the report is complete. The test asserts nothing
+// about freshness, because a busy machine changes it.
 func TestFreshnessExperiment(t *testing.T) {
 	trial := buildTrial(t)
 	dir := t.TempDir()

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// Everything that is pushed comes out once and in order, whatever the time
-// that takes.
+// Every pushed link comes out once and in order. The test asserts nothing about the time.
 func TestRunQueue(t *testing.T) {
 	spec, err := json.Marshal(QueueSpec{Dir: t.TempDir(), Seed: 3, Hosts: 500, Points: []int64{3000, 10_000}})
 	if err != nil {
@@ -35,8 +34,7 @@ func TestRunQueue(t *testing.T) {
 	}
 }
 
-// Neither a whale nor a crowd nor a shared address takes from the rate that
-// politeness allows.
+// Neither a whale nor a crowd nor a shared address lowers the rate that politeness allows.
 func TestFrontierIsFair(t *testing.T) {
 	for _, s := range fairScenarios(50) {
 		s.time = 60 * time.Second
@@ -51,8 +49,7 @@ func TestFrontierIsFair(t *testing.T) {
 	}
 }
 
-// The ceiling is what politeness allows, counted by hand: 3 hosts, one fetch
-// each in 1.1 s.
+// The ceiling agrees with a count by hand: 3 hosts, one fetch each in 1.1 s.
 func TestFairCeiling(t *testing.T) {
 	s := fairScenario{name: "three", ordinary: 3, each: 100, time: 22 * time.Second}
 	r, err := s.run(context.Background(), filepath.Join(t.TempDir(), "f"), 1)

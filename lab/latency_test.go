@@ -39,8 +39,7 @@ func TestLatencies(t *testing.T) {
 	}
 }
 
-// Each value is in the class that ends at or above it, and the classes follow
-// each other.
+// Each value belongs to the class that ends at or above it, and the classes are contiguous.
 func TestLatencyClasses(t *testing.T) {
 	last := uint64(0)
 	for class := range 60 << latencyBits {

@@ -22,7 +22,7 @@ type Machine struct {
 	Date   string `json:"date"` // start of the measurement, UTC
 }
 
-// ThisMachine describes this machine. Fields that the system does not tell are empty.
+// ThisMachine describes this machine. Fields that the system does not report are empty.
 func ThisMachine(now time.Time) Machine {
 	m := Machine{Cores: runtime.NumCPU(), OS: runtime.GOOS + "/" + runtime.GOARCH, Go: runtime.Version(),
 		Date: now.UTC().Format("2006-01-02 15:04")}

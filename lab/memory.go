@@ -105,8 +105,8 @@ func (x *Memory) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return r, err
 }
 
-// keepSmall truncates finished archive files to zero bytes, because nobody reads the archive
-// of a long run and it would fill the disk. The names of the files stay.
+// keepSmall truncates finished archive files to zero bytes, because the archive of a long run is
+// not read and would fill the disk. The names of the files stay.
 func keepSmall(dir string) (stop func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {

@@ -182,7 +182,7 @@ func TestViolations(t *testing.T) {
 	}
 }
 
-// What was measured, and what comes of it.
+// The tables and the verdict follow from given measurements.
 func TestVerdict(t *testing.T) {
 	x := &Throughput{Agents: []Program{{Name: "agent"}}}
 	x.defaults(false)

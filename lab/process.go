@@ -143,8 +143,8 @@ func cpuOf(stat []byte) time.Duration {
 	return time.Duration(user+system) * tick
 }
 
-// memoryOf returns the resident memory of a process and its peak, in bytes, or 0 where the
-// system does not tell.
+// memoryOf returns the resident memory of a process and its peak, in bytes, or 0 if the system does
+// not report it.
 func memoryOf(pid int) (now, peak int64) {
 	b, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {
@@ -168,7 +168,7 @@ func kilobytes(status []byte, name string) int64 {
 	return 0
 }
 
-// lastBytes keeps the end of what is written to it.
+// lastBytes keeps the end of the data written to it.
 type lastBytes struct {
 	mu sync.Mutex // guards b
 	b  []byte

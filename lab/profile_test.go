@@ -11,7 +11,7 @@ import (
 	"github.com/google/pprof/profile"
 )
 
-// stack are frames, the innermost first: name or name@file.
+// stack returns frames, the innermost first, from name or name@file.
 func stack(names ...string) []frame {
 	var fs []frame
 	for _, n := range names {

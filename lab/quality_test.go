@@ -18,7 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// sevenPages are three hosts: 0 to 2, 3 to 5, and 6.
+// sevenPages is a graph of three hosts: pages 0 to 2, 3 to 5, and 6.
 func sevenPages(t *testing.T) (*linkWeb, *division) {
 	t.Helper()
 	g, err := gen.ReadGraph(strings.NewReader("0\t1\n0\t3\n1\t6\n2\t3\n2\t6\n3\t4\n4\t2\n4\t5\n5\t0\n5\t6\n"))
@@ -35,7 +35,7 @@ func sevenPages(t *testing.T) (*linkWeb, *division) {
 	return newLinkWeb(g), d
 }
 
-// Each order's rule, followed by hand.
+// Each order agrees with its rule, followed by hand.
 func TestQualityOrders(t *testing.T) {
 	w, d := sevenPages(t)
 	seeds := []uint32{0}
@@ -82,7 +82,7 @@ func TestQualityOrders(t *testing.T) {
 	}
 }
 
-// randomGraph has n pages and about n*links links.
+// randomGraph returns a graph of n pages and about n*links links.
 func randomGraph(t *testing.T, r *rand.Rand, n, links int) *gen.Graph {
 	t.Helper()
 	var b strings.Builder
@@ -99,8 +99,8 @@ func randomGraph(t *testing.T, r *rand.Rand, n, links int) *gen.Graph {
 	return g
 }
 
-// A page is fetched once, after a page that links to it, by every order, and
-// the same seed gives the same.
+// Every order fetches each page once, after a page that links to it, and the same seed gives the
+// same order.
 func TestQualityOrdersKnowOnlyTheDiscovered(t *testing.T) {
 	seed := testseed.New(t)
 	r := rand.New(rand.NewPCG(seed, 0))
@@ -150,13 +150,13 @@ func TestQualityOrdersKnowOnlyTheDiscovered(t *testing.T) {
 	}
 }
 
-// The runs are the best of all ways to cut.
+// The runs are the best of all divisions.
 func TestRuns(t *testing.T) {
 	r := testseed.Rand(t)
 	for range 60 {
 		g := randomGraph(t, r, 2+r.IntN(10), 1+r.IntN(3))
 		n := g.Nodes()
-		// saved is what a division of begins saves.
+		// saved returns the bits that a division at begins saves.
 		saved := func(begins []int, cost float64) (sum float64) {
 			for i, from := range begins {
 				to := n
@@ -197,8 +197,8 @@ func TestRuns(t *testing.T) {
 	}
 }
 
-// Two hosts with links inside and one between are found, though a boundary is
-// off by less than a step.
+// runs finds two hosts with links inside and one link between them, with boundaries that may be off
+// by less than a step.
 func TestDivideHosts(t *testing.T) {
 	var b strings.Builder
 	for p := range 400 {
@@ -235,8 +235,8 @@ func TestQualityCurve(t *testing.T) {
 	if got, want := qualityPoints(2000), []int{100, 200, 500, 1000, 2000}; !slices.Equal(got, want) {
 		t.Errorf("points %d, want %d", got, want)
 	}
-	// Page p has indegree p; from the last to the first the mean of the first
-	// hundred is that of 199 to 100, and both best pages are in it.
+	// Page p has indegree p. If pages come from the last to the first, the mean of the first
+	// hundred is that of 199 to 100, and both best pages are among them.
 	w := &linkWeb{}
 	var pages []uint32
 	for p := range 200 {
@@ -287,7 +287,7 @@ func TestFindGraph(t *testing.T) {
 			t.Errorf("%s: %s, %v", path, got, err)
 		}
 	}
-	// What is too small for a point has its tables and its picture all the same.
+	// A graph that is too small for a point still has its tables and its picture.
 	r, err := (&Quality{Graph: dir, Draws: 1}).Run(context.Background(),
 		(&Trial{Seed: 1, Screen: io.Discard}).with(t.TempDir()))
 	if err != nil {
@@ -299,8 +299,7 @@ func TestFindGraph(t *testing.T) {
 	}
 }
 
-// On the real graph: the bound is one, and all orders come to the same in the
-// end.
+// On the real graph the bound is one, and all orders have the same mean at the end.
 func TestQualityOfTheRealGraph(t *testing.T) {
 	const graph = "../../shared/data/graph"
 	if _, err := FindGraph(graph); err != nil {

@@ -17,8 +17,8 @@ import (
 
 // An Experiment answers one question by measurements.
 type Experiment interface {
-	// Run measures, and blocks until it is done or ctx ends. If Run returns both a Result and
-	// an error, the error is what the experiment found wrong, and Do writes the Result.
+	// Run measures, and blocks until it is done or ctx ends. If Run returns both a Result and an
+	// error, the error says which result is wrong, and Do writes the Result.
 	Run(ctx context.Context, t *Trial) (*Result, error)
 }
 
@@ -47,8 +47,8 @@ type Section struct {
 	Shown   bool   // show it on the terminal, too
 }
 
-// Marker separates the text in NAME.md that the program writes from the text below it, which
-// people write and the program keeps.
+// Marker separates the text in NAME.md that the program writes from the text below it, which is
+// written by hand and which the program keeps.
 const Marker = "<!-- The text below this line is written by hand; the program keeps it. -->"
 
 // Do runs e and writes its Result into the folder out. It reports progress and the Result on

@@ -21,7 +21,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// fake finds what it is told to.
+// fake is an experiment with given results.
 type fake struct {
 	err   error
 	wrote string // a file of its run
@@ -99,7 +99,7 @@ func TestDo(t *testing.T) {
 		t.Errorf("the screen shows all:\n%s", screen.String())
 	}
 
-	// What people write stays, and what is wrong is written, too.
+	// Do keeps text written by hand, and writes a wrong result, too.
 	const mine = "\n## Before and after\n\nMy words.\n"
 	if err := os.WriteFile(filepath.Join(out, "fake.md"), []byte("# Old\n"+Marker+mine), 0o644); err != nil {
 		t.Fatal(err)
@@ -170,7 +170,7 @@ func TestCount(t *testing.T) {
 	}
 }
 
-// The memory run's text and pictures, of a crawl that slowed down.
+// The memory run has its text and pictures, here for a crawl that slowed down.
 func TestMemoryResult(t *testing.T) {
 	x := &Memory{Hosts: 30000, Pages: 1000, PagesMean: 20, Bound: 1e9}
 	samples := []Sample{{}}
@@ -183,7 +183,7 @@ func TestMemoryResult(t *testing.T) {
 		pages += rate
 		samples = append(samples, Sample{
 			At: time.Duration(i+1) * time.Second, Pages: pages, Resident: int64(i+1) * 10e6,
-			CPU: time.Duration(i+1) * time.Second, // so that a page takes twice as much where there are half as many
+			CPU: time.Duration(i+1) * time.Second, // so that a page takes twice the time if there are half as many
 		})
 	}
 	run := &crawlRun{Report: &testweb.Report{}, Fetching: 14 * time.Second,

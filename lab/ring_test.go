@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 )
 
-// Counted by hand: of 8 hosts, expected 2 and 6.
+// The deviation agrees with a count by hand: of 8 hosts, expected 2 and 6.
 func TestDeviation(t *testing.T) {
 	d := deviation([]placement.Agent{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 3}}, []float64{3, 5})
 	want := Deviation{MAD: (0.5 + 1.0/6) / 2, RMS: math.Sqrt((0.25 + 1.0/36) / 2), Max: 0.5}
@@ -30,7 +30,7 @@ func TestGrowthPoints(t *testing.T) {
 	}
 }
 
-// What has no owner to stay with moves, what is contravariant stays.
+// A way without stable owners moves hosts; a ring and rendezvous do not.
 func TestMoves(t *testing.T) {
 	keys := hostKeys(1, 20_000)
 	for _, w := range []way{ring200, rendezvousWay(16), moduloWay} {
@@ -50,8 +50,7 @@ func TestMoves(t *testing.T) {
 	}
 }
 
-// The ring's deviation is what the theory says, and rendezvous' what n trials
-// have.
+// The ring's deviation agrees with the theory, and that of rendezvous hashing with n random draws.
 func TestRingExperiment(t *testing.T) {
 	x := &Ring{Hosts: 30_000, Agents: 20, Sets: 20}
 	r, err := x.Run(context.Background(), (&Trial{Quick: true, Seed: 5, Screen: io.Discard}).with(t.TempDir()))
@@ -74,7 +73,7 @@ func TestRingExperiment(t *testing.T) {
 			"rendezvous, 2^18": others * math.Sqrt(20.0/(1<<18)),
 			"rendezvous, 2^20": others * math.Sqrt(20.0/(1<<20)),
 		}[l.Way]
-		// Of the root of the mean of the squares: 1/sqrt(2n) and a bit.
+		// The expected root mean square is 1/sqrt(2n), with a tolerance.
 		if n := float64(l.Sets * 20); math.Abs(l.Mean.RMS/want-1) > 5/math.Sqrt(2*n) {
 			t.Errorf("%s: RMS %.4f, theory %.4f", l.Way, l.Mean.RMS, want)
 		}
@@ -98,7 +97,7 @@ func TestRingExperiment(t *testing.T) {
 	}
 }
 
-// A bound that the hosts met exceed is kept in part only.
+// The paper's bound fits in part if only the hosts that were met exceed it.
 func TestRingFits(t *testing.T) {
 	grown := func(mads ...float64) (g []RingGrowth) {
 		for i, m := range mads {

@@ -59,8 +59,8 @@ func timeRing(w way, agents []placement.Agent, keys []uint64) (RingTime, error) 
 		buf = d.Nearest(buf[:0], key, 2)
 		total += len(buf)
 	})
-	runtime.KeepAlive(total) // so that the compiler does not leave the lookups out
-	// A slow change is measured once.
+	runtime.KeepAlive(total) // so that the compiler does not remove the look-ups
+	// The test measures a slow change once.
 	again := ringRounds
 	if w.lots(len(agents)) > quickLots {
 		again = 1

@@ -75,7 +75,7 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 	}
 	f := flags{Quick: c.Quick, Seed: c.Seed, Out: c.Out}
 	if c.Plan != "" && c.Out == "" {
-		f.Out = os.TempDir() // no results are written
+		f.Out = os.TempDir() // the command writes no results
 	}
 	return f.measure(out, false, &lab.Chaos{
 		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: alone, Append: c.Append, Keep: c.Keep, Jobs: c.Jobs,
@@ -83,12 +83,12 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 	})
 }
 
-// ChaosStoryCmd is "orblab chaos-story": a process that tells stories.
+// ChaosStoryCmd implements "orblab chaos-story": a worker process that runs stories.
 type ChaosStoryCmd struct {
 	CPUProfile string `name:"cpuprofile" help:"Write a processor profile to this file."`
 }
 
-// Run tells the stories whose plans standard input has, and ends the process.
+// Run runs the stories whose plans it reads from standard input, and ends the process.
 func (c *ChaosStoryCmd) Run() error {
 	lab.TellStories(os.Stdin, c.CPUProfile)
 	return nil

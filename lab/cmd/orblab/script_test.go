@@ -17,9 +17,9 @@ func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){"orblab": main})
 }
 
-// TestScripts runs the program as its users do. Beside testscript's own commands there is
-// "exits CODE PROGRAM ARG...", which runs a program and compares its exit code. $ORBWEAVER
-// is the crawler, built from this checkout, and is in the PATH, too.
+// TestScripts runs the program as its users do. In addition to testscript's own commands there is
+// "exits CODE PROGRAM ARG...", which runs a program and compares its exit code. $ORBWEAVER is the
+// crawler, built from this checkout; it is also in the PATH.
 func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the crawler and runs experiments with it")
@@ -56,9 +56,9 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// The program parses the commands by which the experiments of docs/lab are repeated. They
-// run for minutes to hours, so this test does not run them; the tests of package lab run
-// each experiment with --quick.
+// The program can parse the commands that repeat the experiments of docs/lab. They run for minutes
+// to hours, so this test does not run them. The tests of package lab run each experiment with
+// --quick.
 func TestDocumentedCommands(t *testing.T) {
 	names, err := filepath.Glob("../../../docs/lab/*.md")
 	if err != nil || len(names) == 0 {
@@ -73,7 +73,7 @@ func TestDocumentedCommands(t *testing.T) {
 		for _, m := range regexp.MustCompile("(?ms)^```sh\n(.*?)^```").FindAllStringSubmatch(string(b), -1) {
 			for line := range strings.Lines(strings.ReplaceAll(m[1], "\\\n", "")) {
 				args, ok := strings.CutPrefix(strings.TrimSpace(line), "orblab ")
-				if !ok { // go test and what it needs, of the end-to-end tests
+				if !ok { // the tests' own commands, such as go test
 					continue
 				}
 				experiments++
