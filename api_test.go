@@ -53,7 +53,7 @@ func TestNoInternalTypesInTheAPI(t *testing.T) {
 	}
 }
 
-// An api walks what an importer of the package can reach.
+// An api collects the types that an importer of the package can reach.
 type api struct {
 	seen         map[types.Type]bool
 	names, leaks []string
@@ -111,8 +111,8 @@ func (a *api) walk(name string, t types.Type) {
 	}
 }
 
-// ofTheProcess are names that change or end the whole process, or talk for it, by import
-// path. They belong to a program.
+// ofTheProcess lists names that change or end the whole process, or act for it, by import path.
+// Only a program may use them.
 var ofTheProcess = map[string]*regexp.Regexp{
 	"os":             regexp.MustCompile(`^(Exit|Setenv|Unsetenv|Clearenv|Chdir|Stdin|Stdout|Args|Getenv|LookupEnv|Environ)$`),
 	"os/signal":      regexp.MustCompile(`.`),
@@ -136,15 +136,15 @@ const (
 	promauto         = prometheusClient + "/promauto"
 )
 
-// exempt are the files that may name what belongs to a program, with what they may name.
+// exempt lists the files that may use such names, with the names that they may use.
 var exempt = map[string][]string{
-	// For tests alone: the seed of random tests is in the environment.
+	// Only tests import it. The seed of random tests is in the environment.
 	"internal/testkit/testseed/testseed.go": {"os.Getenv"},
 }
 
-// TestNothingOfTheProcess: two crawls run in one process, and the process is another's. No
-// package below the programs sets signal handlers, exits, bounds the garbage collector, reads
-// the environment, or uses registries of the whole process.
+// TestNothingOfTheProcess: two crawls run in one process, and the process belongs to another
+// program. No package below the programs sets signal handlers, exits, bounds the garbage collector,
+// reads the environment, or uses registries of the whole process.
 func TestNothingOfTheProcess(t *testing.T) {
 	checked, used := 0, map[string]bool{}
 	for _, f := range sources(t) {

@@ -15,10 +15,10 @@ type calls struct {
 	all    bool
 	slots  chan struct{} // capacity: how many calls may run at a time
 
-	// mu guards what follows. It is never held during a call of onPage.
+	// mu guards the fields below. It is never held during a call of onPage.
 	mu   sync.Mutex
 	over bool  // onPage has ended the crawl
-	err  error // the first that onPage returned
+	err  error // the first error that onPage returned
 }
 
 // newCalls returns nil if there is no OnPage.
@@ -29,7 +29,7 @@ func newCalls(o *Options) *calls {
 	return &calls{onPage: o.OnPage, all: o.AllResponses, slots: make(chan struct{}, or(o.Callbacks, 1))}
 }
 
-// errOver leaves a page to the next run, since OnPage has ended this one.
+// errOver leaves a page to the next run, because OnPage has ended this run.
 var errOver = errors.New("OnPage has ended the crawl")
 
 // page gives p to OnPage. run is done when the crawl no longer waits for visits, ctx is the
@@ -70,7 +70,7 @@ func (c *calls) isOver() bool {
 	return c.over
 }
 
-// end makes no more calls begin. The first call's error counts.
+// end lets no more calls begin. The first call's error counts.
 func (c *calls) end(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -80,7 +80,7 @@ func (c *calls) end(err error) {
 	c.over = true
 }
 
-// refused is the first error that OnPage returned. A nil c has none.
+// refused returns the first error that OnPage returned. A nil c has none.
 func (c *calls) refused() error {
 	if c == nil {
 		return nil

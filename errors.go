@@ -19,10 +19,10 @@ var (
 	// ErrInUse means that another call of Crawl, in this process or in another one, uses
 	// Options.Dir.
 	ErrInUse = errors.New("the directory is in use")
-	// ErrDiskFull means that there is no room for the crawl's files. Make room and call Crawl
+	// ErrDiskFull means that the disk has no space for the crawl's files. Free space and call Crawl
 	// again: nothing is lost.
 	ErrDiskFull = errors.New("the disk is full")
-	// ErrNothingFetched means that not one URL could be fetched. Result.FailedSeeds says why.
+	// ErrNothingFetched means that no URL could be fetched. Result.FailedSeeds says why.
 	ErrNothingFetched = errors.New("nothing could be fetched")
 )
 
@@ -30,7 +30,7 @@ var (
 // is finished. Crawl returns a Result with the Stop reason Stopped.
 var ErrStop = errors.New("stop the crawl")
 
-// A crawlError is one of the errors above with a text of its own.
+// A crawlError is an error above with a text of its own.
 type crawlError struct {
 	kind error
 	text string
@@ -66,7 +66,7 @@ func canceled(ctx context.Context) error { return fmt.Errorf("orbweaver: %w", co
 
 var flag = regexp.MustCompile(`--[a-z]+(-[a-z]+)*`)
 
-// optionOf names the option that has the place of a flag in an error's text.
+// optionOf names the option that stands for a flag in an error's text.
 var optionOf = map[string]string{
 	"--agents":       "Options.Cluster.Agents",
 	"--contact":      "Options.Contact",
@@ -90,14 +90,15 @@ var optionOf = map[string]string{
 	"--workers":      "Options.Workers",
 }
 
-// adviceFor says in terms of Options what an error's text advises in terms of the program.
+// adviceFor rewrites the advice of an error's text, from the program's flags to Options.
 var adviceFor = strings.NewReplacer(
 	"give at least one URL, or a file of URLs with --seeds", "give at least one URL in Options.Seeds",
 	"remove --listen", "set Options.Cluster to nil",
 	"continue it with its --name and --listen", "continue it with Options.Cluster, with the agent's Name and Listen",
 )
 
-// inOptions replaces flags by the names of options, and advice that a program cannot follow.
+// inOptions replaces flags by the names of options, and removes advice that a program cannot
+// follow.
 func inOptions(text string) string {
 	text = adviceFor.Replace(text)
 	return flag.ReplaceAllStringFunc(text, func(f string) string {

@@ -71,7 +71,7 @@ func Example_ownScope() {
 	// /news/2
 }
 
-// Crawl the news first, and what is old not at all.
+// Crawl the news first, and skip old pages.
 func Example_ownStrategy() {
 	site, dir := exampleSite()
 	defer site.Close()

@@ -33,16 +33,16 @@ const module = "github.com/orbweaver/orbweaver"
 var layers = func() map[string]int {
 	m := map[string]int{}
 	for layer, packages := range []string{
-		// the words that all others use: URLs, files, messages
+		// basic types and functions: URLs, files, messages
 		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/testkit/testseed",
 		// storage, and guards of listeners
 		"internal/store/keyset/drum internal/store/journal internal/inbound",
-		// one job each; none of them knows another of this layer
+		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/report internal/testweb " +
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
-		// one agent's crawl loop; webs made of testweb; what the programs share
+		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record " +
 			"internal/testweb/walk " +
 			"lab/bare lab/stream",
@@ -70,7 +70,7 @@ var layers = func() map[string]int {
 // testHelpers may be imported by the tests of any package.
 var testHelpers = []string{"internal/testweb", "internal/testweb/walk", "internal/testkit/testseed"}
 
-// A listed holds the answer of go list for one package.
+// A listed holds the output of go list for one package.
 type listed struct {
 	ImportPath, Dir                    string
 	Imports, TestImports, XTestImports []string
@@ -79,7 +79,7 @@ type listed struct {
 
 func (p listed) name() string { return relative(p.ImportPath) }
 
-// relative is the folder of one of our import paths, or "" for another's.
+// relative returns the folder of an import path of ours, or "" for others.
 func relative(path string) string {
 	if path == module {
 		return "."
@@ -91,7 +91,7 @@ func relative(path string) string {
 	return rel
 }
 
-// modules are the folders of the modules of this repository.
+// modules lists the folders of the modules of this repository.
 var modules = []string{".", "lab"}
 
 // packages returns the packages of all modules.
@@ -143,7 +143,8 @@ func TestLayersPicture(t *testing.T) {
 	}
 }
 
-// roots are the packages whose names in the picture have no slash, and are no words of its sentences.
+// roots lists the packages whose names in the picture have no slash, and are not words of its
+// sentences.
 var roots = []string{".", "lab", "e2e"}
 
 // picture reads the layer of each package from the picture in DESIGN.md. A number begins a layer. A
@@ -216,7 +217,7 @@ func TestNamedPackages(t *testing.T) {
 	}
 }
 
-// determiners stand before "package" where the word after it is not a name.
+// determiners lists words before "package" that show that the next word is not a name.
 var determiners = []string{"a", "an", "the", "this", "that", "each", "every", "no", "one", "any",
 	"which", "own", "other"}
 
@@ -309,8 +310,8 @@ func sources(t *testing.T) []source {
 	return out
 }
 
-// walk gives fn the files of the repository, but not of testdata and of what
-// tools and git ignore.
+// walk calls fn for each file of the repository, except testdata and files that tools and git
+// ignore.
 func walk(t *testing.T, fn func(name string)) {
 	t.Helper()
 	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
@@ -430,8 +431,8 @@ func TestFilesAreShort(t *testing.T) {
 	}
 }
 
-// TestPackageComments: one file of each package says what it is for. A folder
-// of tests only may say it in one of them.
+// TestPackageComments: one file of each package has a package comment. In a folder with tests only
+// it may be in one of them.
 func TestPackageComments(t *testing.T) {
 	said := map[string]int{}
 	code := map[string]bool{}
@@ -471,7 +472,7 @@ var (
 	mdHTML  = regexp.MustCompile(`(?:href|src)="([^"]+)"`)
 )
 
-// TestLinks: what the documents link to in the repository exists.
+// TestLinks: the targets of links between documents exist.
 func TestLinks(t *testing.T) {
 	walk(t, func(name string) {
 		if !strings.HasSuffix(name, ".md") {
@@ -543,7 +544,7 @@ func links(md string) []string {
 	return out
 }
 
-// anchors are the fragments that the code hosts make of a file's headings.
+// anchors returns the fragments that code hosts make of a file's headings.
 func anchors(t *testing.T, name string) []string {
 	t.Helper()
 	b, err := os.ReadFile(name)

@@ -81,8 +81,8 @@ type Options struct {
 	// Crawl-delay of a robots.txt may raise it. Zero means 2 s. A negative Delay means none;
 	// use it for your own hosts only.
 	Delay time.Duration
-	// Retries is how often Crawl fetches a URL again that failed for a passing reason. Zero
-	// means 4; a negative number means never.
+	// Retries is how often Crawl fetches a URL again after a temporary failure. Zero means 4; a
+	// negative number means never.
 	Retries int
 	// RetryWait is the wait before the first retry; it doubles with each. Zero means 30 s.
 	RetryWait time.Duration

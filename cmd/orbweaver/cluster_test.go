@@ -19,7 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A clustered agent is the columns of one, wired as an agent does, without a
+// A clustered has the cluster parts of one agent, wired as in package node, without a
 // crawl.
 type clustered struct {
 	self   gossip.Agent
@@ -107,9 +107,8 @@ func startClustered(t *testing.T, keys *rpc.Keys, name string, instance byte) *c
 	return c
 }
 
-// TestClusterKeys: agents with the keys that the command makes find each other
-// and call each other; one with the keys of another cluster, or under a name
-// that is in use, does not get in.
+// TestClusterKeys: agents with the keys that the command makes find each other and call each other.
+// An agent with the keys of another cluster, or with a name that is in use, is refused.
 func TestClusterKeys(t *testing.T) {
 	dir := t.TempDir()
 	keys := func(cluster string, names ...string) (out []*rpc.Keys) {
@@ -145,7 +144,7 @@ func TestClusterKeys(t *testing.T) {
 					t.Fatal(err)
 				}
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				a.member.Announce(ctx, gossip.Up) // who was not told in time hears it by gossip
+				a.member.Announce(ctx, gossip.Up) // an agent that was not told in time hears it by gossip
 				cancel()
 				agents = append(agents, a)
 			}

@@ -77,8 +77,8 @@ func (d *display) show(a *node.Agent) (stop func()) {
 		for {
 			select {
 			case now := <-tick.C:
-				// Standard output gets nothing until the end, and --quiet writes nothing: a write
-				// does not tell us that the reader of the pipe has gone.
+				// Standard output gets nothing until the end, and with --quiet nothing is written.
+				// So no write would show that the reader of the pipe has closed it.
 				if isAbandoned(1) || isAbandoned(2) {
 					d.stop()
 				}
@@ -203,7 +203,7 @@ func dirFlag(dir string) string {
 	return " --dir " + dir
 }
 
-// certPool returns a pool of the one authority in pem.
+// certPool returns a pool with the one authority in pem.
 func certPool(pem []byte) *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AppendCertsFromPEM(pem)

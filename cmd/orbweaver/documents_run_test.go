@@ -18,26 +18,26 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
-// A step is a command of a document, or one that the test adds between them.
+// A step is a command of a document, or a command that the test adds between them.
 type step struct {
 	command string
-	added   bool   // it stands in no document
-	not     string // why it is not run as it stands; empty: it is
-	instead string // run in its place; empty: nothing is
+	added   bool   // no document has the command
+	not     string // why the test does not run it unchanged; empty: it does
+	instead string // the command to run instead; empty: none
 	code    int    // the exit code
-	// A step with beside runs beside the steps that follow, up to and with the
-	// next one with last. Then it gets the signal, if there is one, and has to
-	// end with code.
+	// A step with beside runs in parallel with the steps that follow, until the next step with last
+	// has ended. Then it gets the signal, if there is one, and must end with code.
 	beside, last bool
 	signal       os.Signal
-	// await is a file, empty for the step's output, and a regular expression
-	// that it has to match before the next step begins.
+	// await is a file, empty for the step's output, and a regular expression. The file must match
+	// it before the next step begins.
 	await [2]string
-	dir   string   // below the sandbox, made if it is missing; empty: the sandbox itself
+	dir   string   // a folder below the sandbox, created if missing; empty: the sandbox
 	env   []string // instead of the variables that lead to the test web
 }
 
-// runningCrawl is a crawl for the commands of ctl. It waits long enough for them.
+// runningCrawl is a crawl for the commands of ctl. It has a long delay, so that it runs while they
+// do.
 var runningCrawl = step{
 	command: "orbweaver crawl --api 127.0.0.1:0 --delay 10m --contact you@example.org " +
 		"https://example.net/ https://www.example.org/",
@@ -45,7 +45,7 @@ var runningCrawl = step{
 	await: [2]string{"crawl/logs/crawl.log", "https://www.example.org/robots.txt"},
 }
 
-// documentSteps are all commands of the documents, in their order.
+// documentSteps has all commands of the documents, in their order.
 var documentSteps = map[string][]step{
 	"README.md": {
 		{command: "CGO_ENABLED=0 go build -o orbweaver ./cmd/orbweaver", not: "e2e builds the program by it"},
@@ -101,7 +101,7 @@ var documentSteps = map[string][]step{
 			beside: true, signal: os.Interrupt, await: [2]string{"", "(?m)^orbweaver crawl --config web.yaml"}},
 		{command: "orbweaver crawl --config web.yaml --seeds seeds.txt --delay 20ms --time-limit 60s", dir: "slow",
 			last: true, env: []string{}, await: [2]string{"slow/crawl/logs/crawl.log", " 200 +\\d+ \\S+ L "},
-			signal: os.Kill, code: -1}, // a stop would wait for the slow hosts
+			signal: os.Kill, code: -1}, // the stop would wait for the slow hosts
 	},
 	"docs/cluster.md": {
 		{command: "orbweaver cluster keys --out keys --agents a1,a2,a3"},
@@ -122,8 +122,7 @@ var documentSteps = map[string][]step{
 	},
 }
 
-// Every command of the documents is run as it stands there, or has a reason not
-// to be.
+// The test runs every command of the documents unchanged, or names a reason not to.
 func TestDocumentCommands(t *testing.T) {
 	steps := documentSteps
 	for _, d := range readDocuments(t) {
@@ -164,8 +163,7 @@ func TestDocumentCommands(t *testing.T) {
 // exampleHosts are the hosts of the documents, which the test web serves.
 var exampleHosts = []string{"example.org", "www.example.org", "example.net", "example.com"}
 
-// exampleWeb serves the example hosts, and returns the variables that lead a
-// crawl to them.
+// exampleWeb serves the example hosts. It returns the variables that lead a crawl to them.
 func exampleWeb(t *testing.T) []string {
 	t.Helper()
 	site := t.TempDir()
@@ -198,14 +196,14 @@ func exampleWeb(t *testing.T) []string {
 	}
 }
 
-// agentAddr is an address at which the documents' agents listen.
+// agentAddr is the address at which the documents' agents listen.
 var agentAddr = regexp.MustCompile(`(127\.0\.0|192\.0\.2)\.(\d+):74\d\d\b`)
 
 // documentsRun counts the calls of runSteps.
 var documentsRun atomic.Int32
 
-// runSteps runs the commands of one document in a directory of their own, which
-// has the program as ./orbweaver.
+// runSteps runs the commands of one document in a directory of their own, with the program as
+// ./orbweaver.
 func runSteps(t *testing.T, steps []step) {
 	program, err := exec.LookPath("orbweaver")
 	if err != nil {
@@ -216,8 +214,8 @@ func runSteps(t *testing.T, steps []step) {
 		t.Fatal(err)
 	}
 	toWeb := exampleWeb(t)
-	// Agents of other tests may listen at the same port. On Linux all of 127/8
-	// is this machine, so each document of each test process has its own subnet.
+	// Agents of other tests may listen at the same port. On Linux all of 127/8 is this machine, so
+	// each document of each test process has its own subnet.
 	subnet := "127.0.0"
 	if runtime.GOOS == "linux" {
 		n := 8*os.Getpid() + int(documentsRun.Add(1))
@@ -301,13 +299,13 @@ func startStep(t *testing.T, cmd *exec.Cmd, out string, s step) *started {
 	p := &started{s, cmd, out, make(chan error, 1)}
 	go func() { p.ended <- cmd.Wait(); close(p.ended) }()
 	t.Cleanup(func() {
-		cmd.Process.Kill() // if the test failed before its end
+		cmd.Process.Kill() // if the test failed before the command's end
 		<-p.ended
 	})
 	return p
 }
 
-// patience is how long a command may take on a machine with much else to do.
+// patience bounds the time of a command on a busy machine.
 const patience = 2 * time.Minute
 
 // await waits until the file matches.
@@ -330,7 +328,7 @@ func (p *started) said() string {
 	return string(b)
 }
 
-// end waits for the end, and compares the exit code.
+// end waits for the end of the command, and compares its exit code.
 func (p *started) end(t *testing.T) {
 	t.Helper()
 	if p.step.signal != nil {

@@ -23,12 +23,12 @@ import (
 type document struct {
 	name   string // as in "docs/start.md"
 	blocks []block
-	prose  string // all but the blocks
+	prose  string // everything outside the blocks
 }
 
 // A block is a fenced block of code.
 type block struct {
-	kind string // behind the fence: sh, yaml, ini, go, text
+	kind string // after the fence: sh, yaml, ini, go, text
 	line int
 	text string
 }
@@ -105,7 +105,7 @@ func parseLine(t *testing.T, args []string, incomplete bool) error {
 	return err
 }
 
-// Each block says what it is, so that no command can hide from the tests.
+// Each block names its language, so that the tests find every command.
 func TestDocumentBlocks(t *testing.T) {
 	program := regexp.MustCompile(`(?m)^\s*(\./)?orbweaver `)
 	for _, d := range readDocuments(t) {
@@ -123,7 +123,7 @@ func TestDocumentBlocks(t *testing.T) {
 	}
 }
 
-// Each Go block is a program that compiles with the library, and go vet has nothing to say.
+// Each Go block is a program that compiles with the library, and go vet finds nothing.
 func TestDocumentPrograms(t *testing.T) {
 	programs := 0
 	for _, d := range readDocuments(t) {
@@ -149,8 +149,8 @@ func TestDocumentPrograms(t *testing.T) {
 	}
 }
 
-// The program reads each block of settings as the file of --config, and takes
-// the flags of each command that stands in a YAML file or a systemd unit.
+// The program can read each block of settings as the file of --config, and can parse each command
+// in a YAML file or a systemd unit.
 func TestDocumentSettings(t *testing.T) {
 	goOn := regexp.MustCompile(`\$+go_on `)
 	config := regexp.MustCompile(`--config \S+`)
@@ -212,7 +212,7 @@ func TestDocumentSettings(t *testing.T) {
 	}
 }
 
-// verifyUnit asks systemd, if it is there, with a program that exists.
+// verifyUnit checks the unit with systemd, if it is installed, and a program that exists.
 func verifyUnit(t *testing.T, text string) {
 	t.Helper()
 	analyze, err := exec.LookPath("systemd-analyze")
@@ -239,10 +239,10 @@ func verifyUnit(t *testing.T, text string) {
 	t.Logf("systemd-analyze verify: %v\n%s", err, out)
 }
 
-// othersFlags are flags of other programs that documents name.
+// othersFlags has flags of other programs that documents name.
 var othersFlags = []string{"from-file"}
 
-// The commands and flags that the prose names exist.
+// The commands and flags in the text exist.
 func TestDocumentProse(t *testing.T) {
 	code := regexp.MustCompile("`([^`\n]+)`")
 	dashes := regexp.MustCompile(`(?:^|[\s\[(])--([a-z][a-z-]*[a-z])`)

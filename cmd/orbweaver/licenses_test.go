@@ -19,13 +19,13 @@ import (
 
 var update = goflag.Bool("update", false, "rewrite THIRD-PARTY-LICENSES and the generated pages of docs/reference")
 
-// A linked module is what go list says of one whose packages are in the program.
+// A linked module is a module with packages in the program, as go list describes it.
 type linked struct {
 	Path, Version, Dir string
 	packages           []string // directories of its linked packages
 }
 
-// modules are those of the program, by path, on Linux and macOS.
+// modules returns the program's modules, by path, on Linux and macOS.
 func modules(t *testing.T) []linked {
 	t.Helper()
 	all := map[string]*linked{}
@@ -72,8 +72,8 @@ func modules(t *testing.T) []linked {
 
 var licenseFile = regexp.MustCompile(`(?i)^(licen[cs]e|copying|notice|copyright|unlicense)([.-].*)?$`)
 
-// folders are those of a module that may hold a licence of what is linked: the
-// module's, its linked packages', and all in between.
+// folders returns the folders of a module whose licence may cover linked code: the module's, its
+// linked packages', and all between them.
 func (m linked) folders() []string {
 	folders := []string{m.Dir}
 	for _, dir := range m.packages {
@@ -85,7 +85,7 @@ func (m linked) folders() []string {
 	return slices.Compact(folders)
 }
 
-// licensesOf are the texts of the licence files of a folder.
+// licensesOf returns the texts of the licence files of a folder.
 func licensesOf(t *testing.T, dir string) (texts []string) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)
@@ -105,8 +105,8 @@ func licensesOf(t *testing.T, dir string) (texts []string) {
 	return texts
 }
 
-// licenseText is the whole file. A text that several modules share stands once,
-// below all their names.
+// licenseText returns the whole file. If several modules share a text, it appears once, below all
+// their names.
 func licenseText(t *testing.T) string {
 	goroot, err := exec.Command("go", "env", "GOROOT").Output()
 	if err != nil {
@@ -143,8 +143,7 @@ func licenseText(t *testing.T) string {
 	return b.String()
 }
 
-// TestLicenses: the file has the licence of every module that is linked, and
-// of no other.
+// TestLicenses: the file has the licence of every linked module, and no other.
 func TestLicenses(t *testing.T) {
 	want := licenseText(t)
 	if *update {

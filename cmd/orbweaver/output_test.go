@@ -28,11 +28,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
-// evil is what no terminal may get from a server: colours and a title, by C0 and by C1,
-// text that reads backwards, text that hides, and bytes that are not UTF-8.
+// evil is text of a server that must not reach a terminal: colours and a title, by C0 and by C1,
+// text that reads backwards, hidden text, and bytes that are not UTF-8.
 const evil = "\x1b[31mred\x1b]0;title\a\u009b2J\u202egpj\u2066x\u200bhidden\x7f\xff"
 
-// harmless reports what is in text that must not be.
+// harmless returns the characters in text that must not be there.
 func harmless(text string) error {
 	if !utf8.ValidString(text) {
 		return fmt.Errorf("%q is not UTF-8", text)
@@ -98,7 +98,7 @@ func TestForeignText(t *testing.T) {
 	}
 	write(ca, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
 
-	// Another program has taken the port of a crawl that was killed.
+	// Another program has taken the port of a killed crawl.
 	imposter := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/status" {
 			json.NewEncoder(w).Encode(map[string]string{"state": evil})
@@ -162,7 +162,7 @@ func TestForeignText(t *testing.T) {
 		}
 	}
 
-	// Bytes for programs are exact.
+	// Output for programs is unchanged, byte for byte.
 	var stdout, stderr bytes.Buffer
 	if code := run([]string{"warc", "extract", warc, "--offset", "0"}, &stdout, &stderr); code != 0 ||
 		stdout.String() != record {
@@ -170,7 +170,7 @@ func TestForeignText(t *testing.T) {
 	}
 }
 
-// Nothing in this program writes to the standard outputs beside run's, which clean.
+// Code of this program writes to the standard outputs only through run's writers, which escape.
 func TestOneOutput(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
@@ -178,8 +178,8 @@ func TestOneOutput(t *testing.T) {
 	}
 	aside := regexp.MustCompile(`os\.Std(out|err)|\bprintln?\(|fmt\.Print|\blog\.(Print|Fatal)`)
 	allowed := map[string]int{
-		"main.go":    2, // what main gives to run, on one line
-		"display.go": 2, // the live display, which cleans what it draws
+		"main.go":    2, // main gives the outputs to run, on one line
+		"display.go": 2, // the live display, which escapes what it draws
 	}
 	for _, name := range files {
 		if strings.HasSuffix(name, "_test.go") {

@@ -12,8 +12,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
-// docs/reference/files.md is written by hand. Its annotations, kinds of errors, codes and reasons are
-// those of the code, and no others.
+// docs/reference/files.md is written by hand. Its annotations, kinds of errors, codes and reasons
+// are the same as the code's.
 
 func compareNames(t *testing.T, what string, got, want map[string]bool) {
 	t.Helper()
@@ -82,7 +82,7 @@ func firstLiteral(e ast.Expr) string {
 
 func TestReferenceAnnotations(t *testing.T) {
 	rows := filesTable(t, "## logs/crawl.log", "annotation")
-	// A try is a number and a letter; a response's time bounds are noted by their kinds.
+	// A try is a number and a letter. A response's time bounds are noted by their kinds.
 	want := map[string]bool{"3t": true, "timeout-idle": true, "timeout-total": true, "timeout-rate": true,
 		"truncated:length": true, "truncated:time": true, "truncated:disconnect": true}
 	add := func(e ast.Expr) {

@@ -27,11 +27,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// The pages of docs/reference that follow from the code are generated below this line.
+// The reference pages that follow from the code are generated below this line.
 const generatedMark = "<!-- Generated below this line. To rewrite it: go generate ./cmd/orbweaver -->\n"
 
 // checkReference compares the generated part of a reference page with want. With -update it
-// rewrites the page. The part above the mark belongs to its authors.
+// rewrites the page. The part above the mark is written by hand.
 func checkReference(t *testing.T, name, want string) {
 	t.Helper()
 	path := filepath.Join("../../docs/reference", name)
@@ -163,7 +163,7 @@ func inSources(t *testing.T, fn func(dir string, f *ast.File)) {
 	}
 }
 
-// literal is the value of a string literal, or of several that are added.
+// literal returns the value of a string literal, or of a sum of string literals.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -177,8 +177,8 @@ func literal(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// called is the name of the function that is called, and of what stands before it, as in
-// "Events" and "Write" of c.Events.Write.
+// called returns the name of the called function, and the name before it, such as "Events" and
+// "Write" of c.Events.Write.
 func called(e *ast.CallExpr) (of, name string) {
 	switch f := e.Fun.(type) {
 	case *ast.Ident:
@@ -195,7 +195,7 @@ func called(e *ast.CallExpr) (of, name string) {
 	return "", ""
 }
 
-// Each metric is described once, by a call of desc in package node.
+// Package node describes each metric once, by a call of desc.
 func TestReferenceMetrics(t *testing.T) {
 	groups := []string{"The crawl", "The cluster", "Contents (`--partition hash`)"}
 	rows := map[string][][]string{}
@@ -288,7 +288,7 @@ func pageSection(t *testing.T, page, heading string) string {
 
 var inCode = regexp.MustCompile("`([^`]+)`")
 
-// names are the words in a cell that stand in code.
+// names returns the words in code font in a cell.
 func names(cell string) []string {
 	var out []string
 	for _, m := range inCode.FindAllStringSubmatch(cell, -1) {
@@ -297,13 +297,13 @@ func names(cell string) []string {
 	return out
 }
 
-// written are the events that the code writes, each with its fields.
+// written returns the events that the code writes, each with its fields.
 func written(t *testing.T) map[string][]string {
 	t.Helper()
 	type site struct {
 		fields []string
 		fn     *ast.FuncDecl
-		kind   *ast.Ident // where it is no literal
+		kind   *ast.Ident // if it is not a literal
 		dir    string
 	}
 	events := map[string][]string{}
@@ -347,7 +347,7 @@ func written(t *testing.T) map[string][]string {
 	for _, s := range sites {
 		found := false
 		at := 0
-		for _, p := range s.fn.Type.Params.List { // a parameter: what the callers pass
+		for _, p := range s.fn.Type.Params.List { // a parameter: the values that the callers pass
 			for _, id := range p.Names {
 				if id.Name == s.kind.Name {
 					for _, c := range calls[s.dir+" "+s.fn.Name.Name] {
@@ -360,7 +360,7 @@ func written(t *testing.T) map[string][]string {
 				at++
 			}
 		}
-		ast.Inspect(s.fn, func(n ast.Node) bool { // a variable: what is assigned to it
+		ast.Inspect(s.fn, func(n ast.Node) bool { // a variable: the values that are assigned to it
 			if a, ok := n.(*ast.AssignStmt); ok && len(a.Lhs) == 1 {
 				if id, ok := a.Lhs[0].(*ast.Ident); ok && id.Name == s.kind.Name {
 					if kind, ok := literal(a.Rhs[0]); ok {
@@ -378,8 +378,8 @@ func written(t *testing.T) map[string][]string {
 	return events
 }
 
-// docs/reference/events.md is written by hand. It has each event of the code with its
-// fields, and no other.
+// docs/reference/events.md is written by hand. It has each event of the code with its fields, and
+// no others.
 func TestReferenceEvents(t *testing.T) {
 	events := written(t)
 	if len(events) < 30 {
@@ -406,7 +406,7 @@ func TestReferenceEvents(t *testing.T) {
 	}
 }
 
-// jsonFields are the names of a struct's fields in JSON.
+// jsonFields returns the names of a struct's fields in JSON.
 func jsonFields(t reflect.Type) []string {
 	var out []string
 	for i := range t.NumField() {
@@ -443,14 +443,14 @@ func compareFields(t *testing.T, heading string, want []string) {
 	}
 }
 
-// docs/reference/json.md is written by hand. It has each field, and no other.
+// docs/reference/json.md is written by hand. It has each field, and no others.
 func TestReferenceJSON(t *testing.T) {
 	for heading, fields := range jsonObjects(t) {
 		t.Run(strings.Trim(heading, "# "), func(t *testing.T) { compareFields(t, heading, fields) })
 	}
 }
 
-// jsonObjects are the objects of docs/reference/json.md, by heading.
+// jsonObjects has the objects of docs/reference/json.md, by heading.
 func jsonObjects(t *testing.T) map[string][]string {
 	t.Helper()
 	var out strings.Builder

@@ -41,8 +41,8 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// A handler here gives the programs the default action, even if the tests
-	// were started with SIGHUP ignored.
+	// A signal handler here gives the programs the default action, even if the tests were started
+	// with SIGHUP ignored.
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangups) })
@@ -50,7 +50,7 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
-			e.Setenv("GORACE", "atexit_sleep_ms=0") // else each run ends a second late
+			e.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each run ends a second late
 			e.Values[processesKey{}] = processes{}
 			return nil
 		},
@@ -74,7 +74,7 @@ func TestScripts(t *testing.T) {
 
 type processes map[string]*exec.Cmd
 
-// processesKey finds a script's processes.
+// processesKey is the key of a script's processes.
 type processesKey struct{}
 
 func usage(ts *testscript.TestScript, ok bool, text string) {
@@ -98,7 +98,7 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// command is a process with the script's directory and environment.
+// command returns a process with the script's directory and environment.
 func command(ts *testscript.TestScript, name string, args ...string) *exec.Cmd {
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
 		if p := filepath.Join(dir, name); isFile(p) {
@@ -139,7 +139,7 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	running := ts.Value(processesKey{}).(processes)
 	running[args[0]] = cmd
 	ts.Defer(func() {
-		if running[args[0]] != nil { // the script failed before its end
+		if running[args[0]] != nil { // if the script failed before the process's end
 			cmd.Process.Kill()
 			cmd.Wait()
 		}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A terminal that closes sends SIGHUP twice, and systemd may send one behind SIGTERM:
-// only a second SIGINT or SIGTERM ends the process at once.
+// A terminal that closes sends SIGHUP twice, and systemd may send SIGHUP after a SIGTERM. Only a
+// second SIGINT or SIGTERM ends the process at once.
 func TestSignals(t *testing.T) {
 	names := map[string]os.Signal{"HUP": syscall.SIGHUP, "INT": os.Interrupt, "TERM": syscall.SIGTERM}
 	for given, want := range map[string]string{

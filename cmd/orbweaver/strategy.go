@@ -14,7 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
-// StrategyFlags choose which page is fetched next, and which page again.
+// StrategyFlags choose the order of visits and the repeated visits.
 type StrategyFlags struct {
 	Strategy string `help:"${strategy}" enum:"bfs,list,recrawl,walk" default:"bfs" placeholder:"KIND" group:"Strategy"`
 

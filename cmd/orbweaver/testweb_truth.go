@@ -83,7 +83,7 @@ func (f *truthFlags) truth(w *gen.Web, b gen.Bounds) (testweb.Truth, error) {
 			return nil, nil
 		}
 	}
-	// An error in the bounds shows at depth 0, too, which is quick to enumerate.
+	// An error in the bounds also occurs at depth 0, which takes little time.
 	none := 0
 	try := gen.Bounds{Seeds: b.Seeds[:1], Depth: &none}
 	if _, err := w.Reachable(try); err != nil {
