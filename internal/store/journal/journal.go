@@ -109,6 +109,7 @@ type Journal struct {
 	buf    []byte // whole frames that follow size
 	err    error  // the first error
 	last   func() (r Record, ok bool)
+	unsure int64 // records at the end that Open found and that may not have been durable
 }
 
 // Open prepares the journal in dir for appending and creates it if there is none. It cuts off a torn tail, removes the
@@ -187,7 +188,7 @@ func (j *Journal) create(number uint64, prev int64) error {
 // reopen continues segment number after its last whole frame.
 func (j *Journal) reopen(number uint64, prev int64) error {
 	var st Stats
-	how := scanOptions{typ: typeSegment, number: number, last: true, prev: prev}
+	how := scanOptions{typ: typeSegment, number: number, last: true, prev: prev, unsure: &j.unsure}
 	good, err := scan(j.fs, segmentName(j.dir, number), how, &st, nil)
 	if err != nil {
 		return err
@@ -354,6 +355,10 @@ func (j *Journal) fail(err error) error {
 	j.err = err
 	return err
 }
+
+// Unsure returns how many records at the end of the journal no fsync is known to have covered when Open found them.
+// Of the files that Config.Before has written for these records, a power failure may have lost some bytes.
+func (j *Journal) Unsure() int64 { return j.unsure }
 
 // Err returns the error that stopped the Journal, or nil.
 func (j *Journal) Err() error { return j.err }

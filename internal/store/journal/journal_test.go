@@ -413,3 +413,32 @@ func TestEndWith(t *testing.T) {
 	must(t, j.Close())
 	wantReplay(t, m, "j", "a:1", "a:2", "e:1", "a:"+strings.Repeat("x", 100), "e:2", "a:3", "a:4", "e:4")
 }
+
+// TestUnsure: Open counts the records that no later frame calls durable.
+func TestUnsure(t *testing.T) {
+	fs := disk.NewMem()
+	for _, c := range []struct {
+		commit, sync int // batches, written one by one, before the crash
+		want         int64
+	}{
+		{0, 0, 0},
+		{3, 0, 3},   // nothing was synced
+		{2, 2, 2},   // no frame after the sync tells of it
+		{1, 0, 1},   // the frame tells that those before it are durable: Open has synced them
+		{4, 2, 2},   // a frame after the sync tells of it
+		{70, 0, 70}, // of more than one buffer
+	} {
+		j := open(t, fs, "j", journal.Config{})
+		for i := range c.commit {
+			must(t, j.Append(one("x")))
+			must(t, j.Commit())
+			if i+1 == c.sync {
+				must(t, j.Sync())
+			}
+		}
+		fs = fs.Clone()
+		if got := open(t, fs, "j", journal.Config{}).Unsure(); got != c.want {
+			t.Errorf("after %d commits, a sync after %d: %d records are unsure, want %d", c.commit, c.sync, got, c.want)
+		}
+	}
+}

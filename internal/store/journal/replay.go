@@ -165,6 +165,8 @@ type scanOptions struct {
 	last   bool  // the last segment: a torn tail is not damage
 	prev   int64 // size of the previous segment, -1 if it was not read
 	part   *Part // nil, or the part that the file must be
+	// unsure is set to the number of records that no later frame calls durable. Nil: nobody asks.
+	unsure *int64
 }
 
 // A scanner reads one file frame by frame.
@@ -180,6 +182,25 @@ type scanner struct {
 	sum  count
 	end  bool  // the end frame was read
 	at   int64 // offset of the frame of parts; 0: none so far
+
+	unsureFrames []unsureFrame // the frames that no later frame calls durable; only if unsure is set
+}
+
+// An unsureFrame is a frame that may not have been durable when the file was last written.
+type unsureFrame struct {
+	end     int64 // offset behind it
+	records uint64
+}
+
+// noteUnsure counts the records of the frame that ends at end. synced is the durable prefix that its header names.
+func (s *scanner) noteUnsure(synced, end int64, records uint64) {
+	n := 0
+	for n < len(s.unsureFrames) && s.unsureFrames[n].end <= synced {
+		*s.unsure -= int64(s.unsureFrames[n].records)
+		n++
+	}
+	s.unsureFrames = append(s.unsureFrames[n:], unsureFrame{end, records})
+	*s.unsure += int64(records)
 }
 
 // scan reads a file, calls fn for each record, and adds to st. fn may be nil. good is the length of the prefix that
@@ -278,6 +299,7 @@ func (s *scanner) frame(st *Stats, fn func(byte, []byte) error) (whole bool, err
 	if crc32.Checksum(s.body, castagnoli) != h.crc {
 		return false, nil
 	}
+	before := s.sum.records
 	switch h.typ {
 	case frameEnd:
 		err = s.finish()
@@ -290,6 +312,9 @@ func (s *scanner) frame(st *Stats, fn func(byte, []byte) error) (whole bool, err
 		return true, err
 	}
 	s.off += frameHead + int64(h.length)
+	if s.unsure != nil {
+		s.noteUnsure(int64(h.synced), s.off, s.sum.records-before)
+	}
 	return true, nil
 }
 
