@@ -1,9 +1,12 @@
 package report
 
 import (
+	"bufio"
 	"encoding/base32"
 	"errors"
 	"fmt"
+	"hash/maphash"
+	"io"
 	"strconv"
 	"strings"
 	"time"
@@ -289,3 +292,50 @@ func OpenLog(fs disk.FS, name string) (*Log, error) {
 
 // Write adds a line to the buffer. Flush returns the error if the line cannot be written.
 func (l *Log) Write(line Line) { l.add(line.AppendTo) }
+
+// A Tail knows the last lines of a crawl.log.
+type Tail struct {
+	seed  maphash.Seed
+	lines map[uint64]struct{}
+}
+
+// Tail reads the last lines of the log, at least as many as are written between two syncs. Call it before Write.
+func (l *Log) Tail() (*Tail, error) {
+	t := &Tail{seed: maphash.MakeSeed(), lines: map[uint64]struct{}{}}
+	st, err := l.file.Stat()
+	if err != nil {
+		return nil, logError(l.name, err)
+	}
+	from := max(st.Size()-repairBytes, 0)
+	r := bufio.NewReaderSize(io.NewSectionReader(l.file, from, st.Size()-from), 64<<10)
+	for cut := from > 0; ; cut = false { // the first line is incomplete
+		s, err := r.ReadString('\n')
+		if err == io.EOF {
+			return t, nil
+		}
+		if err != nil {
+			return nil, logError(l.name, err)
+		}
+		if line, err := ReadLine(s); err == nil && !cut {
+			t.lines[t.key([]byte(line.URL), line.Code, line.Began)] = struct{}{}
+		}
+	}
+}
+
+// Empty reports that the log has no lines.
+func (t *Tail) Empty() bool { return len(t.lines) == 0 }
+
+// Has reports whether one of the lines is about this visit. began may be more exact than the line.
+func (t *Tail) Has(url string, code int, began time.Time) bool {
+	_, ok := t.lines[t.key(appendColumn(nil, url, "-"), code, began)]
+	return ok
+}
+
+// key returns the hash of what identifies a visit. It may change url.
+func (t *Tail) key(url []byte, code int, began time.Time) uint64 {
+	b := strconv.AppendInt(append(url, ' '), int64(code), 10)
+	if !began.IsZero() {
+		b = appendTime(append(b, ' '), began, false)
+	}
+	return maphash.Bytes(t.seed, b)
+}

@@ -460,3 +460,62 @@ func BenchmarkSkipped(b *testing.B) {
 			Reason: "outOfScope", Detail: "host"})
 	}
 }
+
+// A Tail has the lines of the log, however their URLs and times are written.
+func TestTail(t *testing.T) {
+	fs := disk.NewMem()
+	l, err := OpenLog(fs, "/logs/crawl.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	began := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
+	if tail, err := l.Tail(); err != nil || !tail.Empty() {
+		t.Fatalf("a new log is not empty: %v", err)
+	}
+	long := "http://a.example/" + strings.Repeat("x", 2*maxColumn)
+	for _, line := range []Line{
+		{Code: 200, URL: "http://a.example/", Began: began}, {Code: -9998, URL: "http://a.example/no"},
+		{Code: 200, URL: long, Began: began},
+	} {
+		l.Write(line)
+	}
+	if err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	tail, err := l.Tail()
+	if err != nil || tail.Empty() {
+		t.Fatal("the log is empty", err)
+	}
+	for _, c := range []struct {
+		url   string
+		code  int
+		began time.Time
+		want  bool
+	}{
+		{"http://a.example/", 200, began, true},
+		{"http://a.example/", 404, began, false},
+		{"http://a.example/", 200, began.Add(time.Second), false},
+		{"http://a.example/", 200, time.Time{}, false},
+		{"http://a.example/no", -9998, time.Time{}, true},
+		{"http://a.example/n", -9998, time.Time{}, false},
+		{long, 200, began, true},
+	} {
+		if got := tail.Has(c.url, c.code, c.began); got != c.want {
+			t.Errorf("Has(%.30s, %d, %s) = %v", c.url, c.code, c.began, got)
+		}
+	}
+	// Of a long log, the last lines are there, and none that was cut.
+	for n := range 2 * repairBytes / maxColumn {
+		l.Write(Line{Code: 200, URL: fmt.Sprint(n, long)})
+	}
+	if err := l.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	if tail, err = l.Tail(); err != nil || !tail.Has(fmt.Sprint(2*repairBytes/maxColumn-1, long), 200, time.Time{}) ||
+		tail.Has("http://a.example/", 200, began) {
+		t.Error("the tail does not have the last lines only", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
