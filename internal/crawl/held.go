@@ -13,7 +13,7 @@ import (
 // failure may keep a later write and lose an earlier one. So while links are held back, each write
 // of the journal ends with a mark (kindHeld), which names these files and their ends. After a power
 // failure, a finish counts only if some mark after it agrees with the files on disk. The finish of
-// a link that the operator dropped always counts, because it brought no links.
+// a link that the operator dropped needs no mark, because it brought no links.
 //
 // One such mark is enough: every link of the pages before it is safe. Either a record before the
 // mark accepts the link or shows that it was known, or the link is in a file that the mark names.
@@ -126,21 +126,22 @@ func (c *Crawler) lostLinks() {
 type verdict struct {
 	intact func(file string, end int64) bool // of WARC files; nil: all are
 	sure   uint64                            // number of first finishes whose links are not lost
+	logged uint64                            // number of first finishes whose lines in crawl.log are not lost
 	n      uint64                            // number of finishes seen so far
 }
 
 // all returns the verdict by which all finishes count.
-func all() verdict { return verdict{sure: 1<<64 - 1} }
+func all() verdict { return verdict{sure: 1<<64 - 1, logged: 1<<64 - 1} }
 
-// lost reports that a finish does not count, because its WARC record is gone, or because its
-// held links may be gone.
+// lost reports that a finish does not count, because its WARC record or its line in crawl.log is
+// gone, or because its held links may be gone.
 func (v *verdict) lost(f *finish) bool {
 	v.n++
-	return v.doubtful() && !f.dropped() || f.file != "" && v.intact != nil && !v.intact(f.file, f.end)
+	return v.n > v.logged || v.doubtful() && !f.dropped() || f.file != "" && v.intact != nil && !v.intact(f.file, f.end)
 }
 
 // dropped reports that the operator dropped the URL. Then no links can be lost.
 func (f *finish) dropped() bool { return f.code == report.CodeDeletedByUser }
 
-// doubtful reports that the links of the last finish may be gone.
-func (v *verdict) doubtful() bool { return v.n > v.sure }
+// doubtful reports that the links or the line of the last finish may be gone.
+func (v *verdict) doubtful() bool { return v.n > min(v.sure, v.logged) }

@@ -3,9 +3,11 @@ package crawl
 import (
 	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -141,19 +143,64 @@ type ledger struct {
 	open    bool     // a mark must follow the later finishes
 	unsure  []unsure // finishes that count if the mark follows
 	gone    int64    // lost held links of finishes that count
+
+	lines lineCheck
 }
 
-// An unsure is a finish that counts only if a mark follows.
+// An unsure is a finish that may turn out not to count, because its mark or its line in crawl.log is missing.
 type unsure struct {
+	nth    uint64 // among all finishes
+	counts bool   // if the mark or the line is there
 	number uint64
 	key    weburl.Key
 	state  bool // it has something to remember
+}
+
+// A lineCheck finds the finishes whose lines in crawl.log a power failure has destroyed. The crawl writes the lines
+// before the finishes, and both in the same order. So if the log has the line of a finish, it has those of all
+// finishes before it, and a power failure takes the lines of the last ones.
+type lineCheck struct {
+	tail     *report.Tail // nil: no check
+	recent   int64        // number of last records that may be newer than the last sync
+	records  int64        // read so far, of recent and all others
+	begun    bool         // pages were finished before the recent records
+	found    bool         // the tail has the line of a finish
+	unlogged []unsure     // finishes after the last one with a line
+	at       []int64      // the number of their records
+}
+
+// saw notes a finish.
+func (l *lineCheck) saw(f *finish, u unsure) {
+	if l.tail.Has(f.link.URL.String(), f.code, f.began) {
+		l.found, l.unlogged, l.at = true, l.unlogged[:0], l.at[:0]
+		return
+	}
+	l.forget()
+	l.unlogged, l.at = append(l.unlogged, u), append(l.at, l.records)
+}
+
+// lost returns the finishes without a line. If the log has no line of any finish, only the recent ones can have lost
+// theirs. If it has no lines at all and must have had some, somebody has removed it, and lost returns nothing.
+func (l *lineCheck) lost() []unsure {
+	l.forget()
+	if !l.found && l.begun && l.tail.Empty() {
+		return nil
+	}
+	return l.unlogged
+}
+
+// forget forgets the finishes that are not recent, until the log has the line of a finish.
+func (l *lineCheck) forget() {
+	for !l.found && len(l.at) > 0 && l.at[0] <= l.records-l.recent {
+		l.unlogged, l.at, l.begun = l.unlogged[1:], l.at[1:], true
+	}
 }
 
 // read reads a record of accepts or finishes. It ignores other kinds.
 func (g *ledger) read(kind byte, p []byte) error {
 	switch kind {
 	case kindNumber:
+		g.lines.begun = true
 		n, w := binary.Uvarint(p)
 		if w <= 0 || w != len(p) || n > maxNumber {
 			return errRecord
@@ -189,6 +236,14 @@ func (g *ledger) read(kind byte, p []byte) error {
 			return err
 		}
 		lost := g.verdict.lost(&f)
+		var u unsure
+		if g.open || g.lines.tail != nil {
+			counts := !lost && f.flags&flagRobots == 0
+			u = unsure{g.verdict.n, counts, f.number, f.link.URL.Key(), len(f.state) > 0}
+		}
+		if g.lines.tail != nil {
+			g.lines.saw(&f, u)
+		}
 		switch {
 		case f.number > g.last:
 			return errRecord
@@ -201,7 +256,7 @@ func (g *ledger) read(kind byte, p []byte) error {
 				g.done.Add(f.number)
 			}
 			if g.open && !f.dropped() {
-				g.unsure = append(g.unsure, unsure{f.number, f.link.URL.Key(), len(f.state) > 0})
+				g.unsure = append(g.unsure, u)
 			}
 		}
 		if !g.open {
@@ -236,9 +291,21 @@ func (g *ledger) held(p []byte) error {
 	return nil
 }
 
-// close removes the finishes without a mark, and returns the verdict.
+// close removes the finishes without a mark or without a line in crawl.log, and returns the verdict.
 func (g *ledger) close() verdict {
+	v := all()
+	v.intact, v.sure = g.verdict.intact, g.sure
+	if g.lines.tail != nil {
+		if us := g.lines.lost(); len(us) > 0 {
+			v.logged = us[0].nth - 1
+			later := func(u unsure) bool { return u.nth > v.logged }
+			g.unsure = append(slices.DeleteFunc(g.unsure, later), us...)
+		}
+	}
 	for _, u := range g.unsure {
+		if !u.counts {
+			continue
+		}
 		g.repeated++
 		g.done.Remove(u.number)
 		if u.state {
@@ -246,7 +313,7 @@ func (g *ledger) close() verdict {
 		}
 	}
 	g.unsure = nil
-	return verdict{intact: g.verdict.intact, sure: g.sure}
+	return v
 }
 
 // label returns the label of a part: the kind of its records, K or P, and as uvarints the first

@@ -24,8 +24,8 @@ import (
 type Recovered struct {
 	// Pending includes the links of blocked hosts.
 	Accepted, Finished, Pending int64
-	// Repeated counts the finishes whose WARC record, or whose held-back links, a power failure
-	// has destroyed. Their URLs are pending again.
+	// Repeated counts the finishes whose WARC record, line in crawl.log, or held-back links a power
+	// failure has destroyed. Their URLs are pending again.
 	Repeated int64
 	// Lost is the number of held-back links that may be lost, and whose pages are not known.
 	Lost int64
@@ -44,8 +44,14 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	states := c.states()
 	g := ledger{done: roaring64.New(), states: states, verdict: all(), missing: c.Seen.Missing}
 	g.verdict.intact = intact
+	tail, err := c.Log.Tail()
+	if err != nil {
+		return r, err
+	}
+	g.lines.tail, g.lines.recent = tail, c.Journal.Unsure()
 	first := true
 	if _, err := journal.ReplayWithout(fs, dir, anyPart, func(kind byte, p []byte) (err error) {
+		g.lines.records++
 		if first {
 			first = false
 			c.id, err = decodeCrawl(kind, p)
@@ -147,7 +153,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	var tally pieces
 	blocked := map[string]struct{}{}
 	var past pastClock
-	_, err := journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
+	_, err = journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
 		switch kind {
 		case kindInherited:
 			c.accepted++
