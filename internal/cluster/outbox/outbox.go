@@ -134,7 +134,8 @@ func (o *Outbox) Len() int64 { return o.n }
 func (o *Outbox) Loose() bool { return len(o.loose) > 0 && !o.stuck }
 
 // Push queues a link for an agent. number identifies the link to the owner of the Outbox, hops
-// is how often the link was passed on, and link is its encoding.
+// is how often the link was passed on, and link is its encoding. The link is queued even if Push returns an error,
+// which is one of the disk.
 func (o *Outbox) Push(agent string, number uint64, hops int, link []byte) error {
 	q := o.queues[agent]
 	if q == nil {
@@ -229,12 +230,13 @@ func (o *Outbox) Route(most int, way func(number uint64, link []byte) (agent str
 			o.stuck = true
 			return nil
 		case w == Send:
-			if err := o.Push(agent, e.number, 0, e.link); err != nil {
-				return err
-			}
+			err = o.Push(agent, e.number, 0, e.link)
 		}
 		o.n--
 		q.pop()
+		if err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -313,3 +313,73 @@ func TestFullDisk(t *testing.T) {
 	}
 	t.Fatal("nothing was written")
 }
+
+// After a failed write, which may have stored a part, the links go to another file. After a failed read, the same
+// block is read again. So each link comes out once and in order, whatever call fails.
+func TestFailedCalls(t *testing.T) {
+	const links = 250
+	broken := errors.New("broken")
+	run := func(fail func(disk.Call) disk.Fault) (calls int64, failed int) {
+		fs := disk.NewFaulty(disk.NewMem(), nil)
+		o, err := Open(fs, "/out", Config{MemoryBytes: 1, BatchLinks: 50})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _ := fs.Calls()
+		if fail != nil {
+			fs.Break(func(c disk.Call) disk.Fault { c.N -= before; return fail(c) })
+		}
+		note := func(err error) bool {
+			if err != nil && !errors.Is(err, broken) {
+				t.Fatal(err)
+			}
+			if err != nil {
+				failed++
+			}
+			return err != nil
+		}
+		for n := range uint64(links) {
+			note(o.PushLoose(n+1, linkOf(n+1)))
+		}
+		for o.Loose() {
+			note(o.Route(links, func(uint64, []byte) (string, Way, error) { return "a", Send, nil }))
+		}
+		next := uint64(1)
+		for o.Len() > 0 {
+			b, _, err := o.Next(time.Now(), nil)
+			if note(err) {
+				continue
+			}
+			if b == nil {
+				t.Fatalf("%d links are in no queue", o.Len())
+			}
+			for _, n := range b.Numbers {
+				if n != next {
+					t.Fatalf("link %d comes after %d", n, next-1)
+				}
+				next++
+			}
+			o.Done(b, true, time.Now())
+		}
+		if next != links+1 {
+			t.Fatalf("%d links came out", next-1)
+		}
+		if err := o.Close(); err != nil {
+			t.Fatal(err)
+		}
+		all, _ := fs.Calls()
+		return all - before, failed
+	}
+	calls, _ := run(nil)
+	for n := range calls {
+		_, failed := run(func(c disk.Call) disk.Fault {
+			if c.N != n+1 || c.Op != disk.OpWrite && c.Op != disk.OpRead && c.Op != disk.OpCreate && c.Op != disk.OpOpen {
+				return disk.Fault{}
+			}
+			return disk.Fault{Err: broken, Short: c.Bytes / 2}
+		})
+		if failed > 1 {
+			t.Errorf("call %d failed once, %d times in all", n+1, failed)
+		}
+	}
+}

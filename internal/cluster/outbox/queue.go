@@ -153,9 +153,9 @@ func (q *queue) discard() error {
 	return errors.Join(errs...)
 }
 
-// spill writes tail to the last file.
+// spill writes tail to the last file. After an error, tail is still in RAM. The next spill writes it to another file.
 func (q *queue) spill() error {
-	if n := len(q.files); n == 0 || q.files[n-1].end >= fileBytes {
+	if n := len(q.files); n == 0 || q.files[n-1].broken || q.files[n-1].end >= fileBytes {
 		f, err := q.o.create()
 		if err != nil {
 			return err
@@ -168,7 +168,13 @@ func (q *queue) spill() error {
 		}
 		q.files = append(q.files, f)
 	}
-	if err := q.files[len(q.files)-1].write(q.tail); err != nil {
+	last := len(q.files) - 1
+	f := q.files[last]
+	if err := f.write(q.tail); err != nil {
+		if f.broken = true; f.end == 0 {
+			q.files = q.files[:last]
+			_ = f.remove() // the error of the write says more
+		}
 		return err
 	}
 	q.tail = q.tail[:0]
@@ -185,6 +191,7 @@ type file struct {
 	name    string
 	f       disk.File // nil: closed
 	at, end int64     // offsets of reading and writing
+	broken  bool      // a write failed: the bytes after end are not known, so nothing may follow them
 }
 
 const blockHeader = 12
@@ -210,7 +217,7 @@ func (f *file) write(p []byte) error {
 	return nil
 }
 
-// read appends the next block to dst.
+// read appends the next block to dst. After an error, the next call reads the same block.
 func (f *file) read(dst []byte) ([]byte, error) {
 	if f.f == nil {
 		var err error
@@ -219,29 +226,29 @@ func (f *file) read(dst []byte) ([]byte, error) {
 		}
 	}
 	var head [blockHeader]byte
-	if err := f.readAt(head[:]); err != nil {
+	if err := f.readAt(head[:], f.at); err != nil {
 		return dst, err
 	}
 	n := int64(binary.BigEndian.Uint32(head[:]))
-	if n > f.end-f.at {
+	if n > f.end-f.at-blockHeader {
 		return dst, fmt.Errorf("outbox: %s: %w", f.name, ErrDamaged)
 	}
 	from := len(dst)
 	dst = slices.Grow(dst, int(n))[:from+int(n)]
-	if err := f.readAt(dst[from:]); err != nil {
+	if err := f.readAt(dst[from:], f.at+blockHeader); err != nil {
 		return dst[:from], err
 	}
 	if xxhash.Sum64(dst[from:]) != binary.BigEndian.Uint64(head[4:]) {
 		return dst[:from], fmt.Errorf("outbox: %s: %w", f.name, ErrDamaged)
 	}
+	f.at += blockHeader + n
 	return dst, nil
 }
 
-func (f *file) readAt(p []byte) error {
-	if _, err := io.ReadFull(io.NewSectionReader(f.f, f.at, int64(len(p))), p); err != nil {
+func (f *file) readAt(p []byte, at int64) error {
+	if _, err := io.ReadFull(io.NewSectionReader(f.f, at, int64(len(p))), p); err != nil {
 		return fmt.Errorf("outbox: %s: %w", f.name, err)
 	}
-	f.at += int64(len(p))
 	return nil
 }
 
