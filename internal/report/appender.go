@@ -41,8 +41,8 @@ const repairBytes = 8 << 20
 
 // openLines opens a file of lines for appending. It creates the file and its directory if they are missing. It removes
 // an incomplete last line, and everything from the first zero byte on: lines contain no zeros, so a zero byte is a hole
-// that a power failure left. The lines that remain are on the disk when openLines returns: a process that was killed may
-// have left some of them in the page cache only.
+// that a power failure left. The lines that remain are on the disk when openLines returns: a process that was killed
+// may have left some of them in the page cache only.
 func openLines(fs disk.FS, name string) (*appender, error) {
 	if err := fs.MkdirAll(filepath.Dir(name), 0o755); err != nil {
 		return nil, logError(name, err)
