@@ -161,7 +161,14 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, end()) }()
+	defer func() {
+		if bad := end(); bad != nil {
+			fmt.Fprintln(errs, "orbweaver:", bad)
+			if err == nil {
+				err = &exitError{code: exitOther}
+			}
+		}
+	}()
 	name := ""
 	if cfg.Cluster != nil {
 		name = cfg.Cluster.Name

@@ -2,8 +2,12 @@ package main
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"runtime/pprof"
+
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // Profiles are the flags for processor and memory profiles.
@@ -12,34 +16,84 @@ type Profiles struct {
 	MemProfile string `name:"memprofile" placeholder:"FILE" help:"${memprofile}"`
 }
 
-// begin starts the profiles. end writes them; the caller must call it once.
+// begin creates the files and starts the profiles. end writes them; the caller must call it once.
+// The errors name the flag and the file.
 func (p Profiles) begin() (end func() error, err error) {
-	if p.CPUProfile == "" && p.MemProfile == "" {
-		return func() error { return nil }, nil
+	cpu, err := createProfile("cpuprofile", p.CPUProfile)
+	if err != nil {
+		return nil, err
 	}
-	var cpu *os.File
-	if p.CPUProfile != "" {
-		if cpu, err = os.Create(p.CPUProfile); err != nil {
-			return nil, err
-		}
+	mem, err := createProfile("memprofile", p.MemProfile)
+	if err != nil {
+		return nil, errors.Join(err, cpu.Close())
+	}
+	if cpu != nil {
 		if err := pprof.StartCPUProfile(cpu); err != nil {
-			return nil, errors.Join(err, cpu.Close())
+			return nil, errors.Join(err, cpu.Close(), mem.Close())
 		}
 	}
 	return func() error {
-		var errs []error
 		if cpu != nil {
 			pprof.StopCPUProfile()
-			errs = append(errs, cpu.Close())
 		}
-		if p.MemProfile != "" {
-			f, err := os.Create(p.MemProfile)
-			if err != nil {
-				return errors.Join(append(errs, err)...)
-			}
+		if mem != nil {
 			// The profile shows the heap at the last garbage collection, while the crawl ran.
-			errs = append(errs, pprof.Lookup("heap").WriteTo(f, 0), f.Close())
+			pprof.Lookup("heap").WriteTo(mem, 0) // mem keeps the error
 		}
-		return errors.Join(errs...)
+		return errors.Join(cpu.Close(), mem.Close())
 	}, nil
+}
+
+// A profile is the open file of a profile. It keeps the first error of Write, because pprof drops
+// the errors of processor profiles. A nil profile is not asked for.
+type profile struct {
+	flag string
+	file *os.File
+	err  error
+}
+
+// createProfile creates the file of --flag. An empty name is no profile.
+func createProfile(flag, name string) (*profile, error) {
+	if name == "" {
+		return nil, nil
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, &node.ConfigError{Text: fmt.Sprintf("--%s %s: %v; name a file that can be written", flag, name,
+			cause(err))}
+	}
+	return &profile{flag: flag, file: f}, nil
+}
+
+// Write implements io.Writer.
+func (p *profile) Write(b []byte) (int, error) {
+	n, err := p.file.Write(b)
+	if p.err == nil {
+		p.err = err
+	}
+	return n, err
+}
+
+// Close closes the file and returns the first error of all.
+func (p *profile) Close() error {
+	if p == nil {
+		return nil
+	}
+	err := p.file.Close()
+	if p.err != nil {
+		err = p.err
+	}
+	if err != nil {
+		return fmt.Errorf("--%s %s: %w", p.flag, p.file.Name(), cause(err))
+	}
+	return nil
+}
+
+// cause returns err without the operation and the file name that the operating system's errors
+// begin with, for messages that name the file.
+func cause(err error) error {
+	if path, ok := errors.AsType[*fs.PathError](err); ok {
+		return path.Err
+	}
+	return err
 }
