@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"syscall"
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
@@ -116,6 +117,9 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 	}
 	if ok {
 		if err := s.fromFile(file, flags, commandLineOnly); err != nil {
+			if _, ok := errors.AsType[*fs.PathError](err); ok {
+				return fmt.Errorf("--config %s: %w; name a YAML file of settings", file, cause(err))
+			}
 			return err
 		}
 	}
@@ -128,10 +132,11 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 	}
 	// If the file does not exist, the agent explains what is wrong with the directory.
 	file = filepath.Join(dir, "crawl.yaml")
-	if err := s.fromFile(file, flags, commandLineOnly); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
+	err = s.fromFile(file, flags, commandLineOnly)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return nil
 	}
-	return nil
+	return err
 }
 
 // fromEnvironment reads the environment variables of flags. A variable whose name is
@@ -167,7 +172,7 @@ func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
 func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []string) error {
 	b, err := os.ReadFile(path)
 	if err != nil {
-		return fmt.Errorf("configuration: %w", err)
+		return err
 	}
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
