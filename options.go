@@ -16,7 +16,8 @@ import (
 // fields are polite and safe.
 type Options struct {
 	// Dir is the crawl directory, for the archive, the index, logs, reports and the state of
-	// the crawl. If Dir holds a crawl, Crawl continues it.
+	// the crawl. If Dir holds a crawl, Crawl continues it. Crawl refuses a crawl of the command
+	// "orbweaver crawl", and that command refuses a crawl of this package.
 	Dir string
 	// Overwrite deletes the crawl in Dir first. Crawl refuses a directory that holds anything
 	// else.
@@ -185,8 +186,7 @@ func (o *Options) config() (node.Config, error) {
 	cfg := node.Config{
 		Dir: o.Dir, Seeds: o.Seeds, Overwrite: o.Overwrite, Contact: o.Contact, UserAgent: o.UserAgent,
 		RobotsAgent: o.RobotsAgent, MemoryBytes: o.Memory, Note: o.Note,
-		Effective: []byte("# A program with the Go package orbweaver made this crawl. " +
-			"Continue it with that program.\n{}\n"),
+		Effective: []byte(node.ProgramMark + " Continue it with that program.\n{}\n"),
 	}
 	if err := o.check(); err != nil {
 		return cfg, err
@@ -195,6 +195,12 @@ func (o *Options) config() (node.Config, error) {
 		exists, err := node.HoldsCrawl(nil, o.Dir)
 		if err != nil {
 			return cfg, explain(err)
+		}
+		if ours, err := node.MadeByProgram(o.Dir); err != nil {
+			return cfg, explain(err)
+		} else if exists && !ours {
+			return cfg, badOption("Options.Dir: the crawl in %s belongs to the command line; continue it with "+
+				"`orbweaver crawl --resume --dir %[1]s`", o.Dir)
 		}
 		cfg.Resume = exists
 	}

@@ -508,6 +508,10 @@ func TestBadOptions(t *testing.T) {
 		{"depth", func(o *orbweaver.Options) {
 			o.Strategy, o.Scope.MaxDepth = orbweaver.Walk(orbweaver.WalkOptions{}), 1
 		}},
+		{"set Options.Cluster to nil", func(o *orbweaver.Options) {
+			o.Strategy = orbweaver.Walk(orbweaver.WalkOptions{})
+			o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "127.0.0.1:1"}
+		}},
 		{"connect-to", func(o *orbweaver.Options) { o.ConnectTo = []string{"x"} }},
 		{"Options.Cluster.Name", func(o *orbweaver.Options) {
 			o.Cluster = &orbweaver.Cluster{Name: "A B", Listen: "127.0.0.1:1"}
@@ -572,6 +576,26 @@ func TestDir(t *testing.T) {
 	if _, err := orbweaver.Crawl(t.Context(), o); !errors.Is(err, orbweaver.ErrOptions) ||
 		!strings.Contains(err.Error(), "strategy") {
 		t.Errorf("another strategy: %v", err)
+	}
+}
+
+// A crawl of the command line is refused and stays as it is.
+func TestCrawlOfTheCommandLine(t *testing.T) {
+	o := local(t, "http://127.0.0.1:1/")
+	yaml := filepath.Join(o.Dir, "crawl.yaml")
+	const text = "# The flags of this crawl; \"orbweaver crawl --resume\" reads them.\npage-limit: 3\n"
+	if err := errors.Join(os.Mkdir(o.Dir, 0o755), os.WriteFile(yaml, []byte(text), 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := orbweaver.Crawl(t.Context(), o); !errors.Is(err, orbweaver.ErrOptions) ||
+		!strings.Contains(err.Error(), "continue it with `orbweaver crawl --resume --dir "+o.Dir+"`") {
+		t.Errorf("a crawl of the command line: %v", err)
+	}
+	if b, err := os.ReadFile(yaml); err != nil || string(b) != text {
+		t.Errorf("crawl.yaml: %q, %v", b, err)
+	}
+	if entries, err := os.ReadDir(o.Dir); err != nil || len(entries) != 1 {
+		t.Errorf("the directory: %v, %v", entries, err)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -128,6 +129,8 @@ func Walk(o WalkOptions) Strategy {
 			case all.Scope.MaxDepth > 0:
 				return badOption("Options.Scope.MaxDepth %d: a walk has no depth; use WalkOptions.Steps",
 					all.Scope.MaxDepth)
+			case all.Cluster != nil:
+				return explain(node.WalkInCluster())
 			}
 			return nil
 		},

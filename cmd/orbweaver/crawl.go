@@ -151,6 +151,9 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 	if err != nil {
 		return err
 	}
+	if err := c.notOfProgram(); err != nil {
+		return err
+	}
 	if err := c.checkUnused(k, given, filepath.Join(c.Dir, "crawl.yaml")); err != nil {
 		return err
 	}
@@ -177,6 +180,19 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 		agent: name, out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
 		pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit,
 	})
+}
+
+// notOfProgram refuses to continue a crawl of a Go program, whose settings are not in crawl.yaml.
+func (c *CrawlCmd) notOfProgram() error {
+	if !c.Resume {
+		return nil
+	}
+	theirs, err := node.MadeByProgram(c.Dir)
+	if err == nil && theirs {
+		err = &node.ConfigError{Text: fmt.Sprintf(
+			"the crawl in %s belongs to a Go program; continue it with that program", c.Dir)}
+	}
+	return err
 }
 
 // leastMemory is node.LeastMemory as people write it.
@@ -250,6 +266,9 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	}
 	if cfg.Strategy, err = c.strategy(c.Depth); err != nil {
 		return cfg, err
+	}
+	if c.Strategy == "walk" && c.Listen != "" {
+		return cfg, node.WalkInCluster()
 	}
 	if c.Listen != "" {
 		cfg.Cluster = &node.Cluster{

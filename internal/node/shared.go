@@ -23,8 +23,7 @@ import (
 func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	rules := a.rules(seeds)
 	if _, walk := a.parts.Strategy.(*strategy.Walk); walk {
-		return nil, configErrorf("--strategy walk runs on a single agent, because another agent cannot continue " +
-			"a walk; remove --listen")
+		return nil, WalkInCluster()
 	}
 	_, token, err := a.cfg.Identity()
 	if err != nil {
@@ -44,6 +43,13 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
 		agentsSetting:     strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
 	}, nil
+}
+
+// WalkInCluster returns the *ConfigError for a walk on several agents. Open checks it too late to
+// leave the directory unchanged, because only an open strategy is known to be a walk.
+func WalkInCluster() error {
+	return configErrorf("--strategy walk runs on a single agent, because another agent cannot continue " +
+		"a walk; remove --listen")
 }
 
 // quiet returns the effective value of a delay.
