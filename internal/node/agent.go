@@ -34,7 +34,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -225,41 +224,6 @@ func (a *Agent) mark(seeds []weburl.URL) error {
 		write = disk.WriteSecret
 	}
 	return write(a.fs, a.dir(marker), a.cfg.Effective)
-}
-
-// ProgramMark begins Config.Effective of a crawl that a Go program makes with the package orbweaver.
-const ProgramMark = "# A program with the Go package orbweaver made this crawl."
-
-// MadeByProgram reports whether dir holds a crawl whose crawl.yaml begins with ProgramMark. Only the
-// Go program knows the settings of that crawl.
-func MadeByProgram(dir string) (bool, error) {
-	b, err := os.ReadFile(filepath.Join(dir, marker))
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("crawl directory: %w", err)
-	}
-	return strings.HasPrefix(string(b), ProgramMark), nil
-}
-
-// HoldsCrawl reports whether there is a crawl in dir that Config.Resume can go on with.
-// A nil fsys is the machine's disk.
-func HoldsCrawl(fsys disk.FS, dir string) (bool, error) {
-	if fsys == nil {
-		fsys = disk.OS
-	}
-	_, err := fsys.Stat(filepath.Join(dir, marker))
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	if errors.Is(err, syscall.ENOTDIR) {
-		return false, configErrorf("--dir %s: this is a file, or below a file; name a directory", dir)
-	}
-	if err != nil {
-		return false, fmt.Errorf("crawl directory: %w", err)
-	}
-	return true, nil
 }
 
 // inspect checks that the directory agrees with Resume and Overwrite, and that it has no files of
