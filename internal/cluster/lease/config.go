@@ -104,8 +104,10 @@ const (
 	trickle = 10 * time.Minute
 	// askAgain is when the agent asks again for a refused point.
 	askAgain = time.Second
-	// lineAgain is when the agent repeats an ask that waits in the grantor's queue.
+	// lineAgain is when the agent repeats an ask that waits in the grantor's queue. lineSoon is
+	// when it does so after a new view.
 	lineAgain = 10 * time.Minute
+	lineSoon  = 5 * time.Second
 	// callAgain is how long after the end of its turn the grantor recalls a point again from a
 	// holder that does not return it.
 	callAgain = 30 * time.Second

@@ -85,10 +85,8 @@ type grantorQueue struct {
 func newHolder(cfg *Config, self Agent) *holder {
 	return &holder{
 		cfg: cfg, self: self, idle: idleAfter,
-		lots:   make(map[uint64]*lot),
-		queues: make(map[Agent]*grantorQueue),
-		called: make(map[uint64]struct{}),
-		using:  make(map[uint64]struct{}),
+		lots: make(map[uint64]*lot), queues: make(map[Agent]*grantorQueue),
+		called: make(map[uint64]struct{}), using: make(map[uint64]struct{}),
 	}
 }
 
@@ -144,6 +142,8 @@ func (h *holder) look(v View, clock time.Duration) {
 		switch {
 		case l.state == orphaned, l.state == without && l.urgent, l.state == inLine && was == inUrgent:
 			h.putUrgent(l) // in the last case the grantor may not have heard of it
+		case l.state == inLine: // a grantor whose view lacked this agent may have forgotten the ask
+			l.askedAt = min(l.askedAt, clock+lineSoon-lineAgain)
 		case was == inWants:
 			h.putWant(l)
 		}
