@@ -104,6 +104,9 @@ func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
 	switch {
 	case err == nil && t.nth == w.nth:
 		w.last = t.heirs
+		if t.heirs.Heir(0) == "" {
+			return // there is no second copy: the next loss loses all
+		}
 		c.Events.Write("shipped-whole", report.F("records", w.records),
 			report.F("took_ms", now.Sub(t.began).Milliseconds()))
 		return
