@@ -74,7 +74,8 @@ type ChaosRun struct {
 type ChaosStories struct {
 	Stories  int              `json:"stories"`
 	Bad      int              `json:"bad"`
-	Void     int              `json:"void"` // the faults lost more than the replicas can replace
+	Void     int              `json:"void"`   // all copies of what is known of every host may be lost
+	Partly   int              `json:"partly"` // that of some hosts
 	Faults   map[sim.Kind]int `json:"faults"`
 	BadWith  map[sim.Kind]int `json:"bad_with"` // bad stories that had the fault
 	Pages    int64            `json:"pages"`
@@ -116,8 +117,11 @@ func (s *ChaosStories) add(t Told) {
 			s.BadWith[k]++
 		}
 	}
-	if v.Void {
+	if v.Void() {
 		s.Void++
+	}
+	if v.Partly() {
+		s.Partly++
 	}
 	s.Pages += v.Fetched
 	s.Repeated += v.Twice
@@ -130,6 +134,7 @@ func (s *ChaosStories) plus(o ChaosStories) {
 	s.Stories += o.Stories
 	s.Bad += o.Bad
 	s.Void += o.Void
+	s.Partly += o.Partly
 	s.Pages += o.Pages
 	s.Repeated += o.Repeated
 	s.Virtual += o.Virtual

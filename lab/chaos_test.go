@@ -109,7 +109,8 @@ func TestChaosAddsUp(t *testing.T) {
 	first.add(Told{Plan: sim.Plan{Seed: 2, Agents: 3}, CPU: 2 * time.Second, Verdict: &sim.Verdict{Reachable: 9,
 		Fetched: 7, Twice: 4, Missed: []string{"a", "b"}, Struck: []sim.Kind{sim.Kill, sim.Kill},
 		Stall: 12 * time.Second}})
-	first.add(Told{Plan: sim.Plan{Seed: 3, Agents: 2}, Verdict: &sim.Verdict{Missed: []string{"a"}, Void: true}})
+	first.add(Told{Plan: sim.Plan{Seed: 3, Agents: 2}, Verdict: &sim.Verdict{Lost: 2, Hosts: 2}})
+	first.add(Told{Plan: sim.Plan{Seed: 3, Agents: 2}, Verdict: &sim.Verdict{Lost: 1, Hosts: 2}})
 	smallest := sim.Plan{Seed: 2, Agents: 2, Faults: []sim.Fault{{Kind: sim.KillAll, At: 0.5}}}
 	first.Failed = []ChaosFailure{{Plan: sim.Random(2), Why: "2 pages missed", Rate: Rate{3, 20}, Smallest: &smallest,
 		SmallestRate: Rate{2, 20}}}
@@ -122,13 +123,13 @@ func TestChaosAddsUp(t *testing.T) {
 		t.Fatalf("%d runs, %v, next seed %d", len(runs), err, nextSeed(runs))
 	}
 	alone, cluster, all := chaosTotal(runs)
-	want := ChaosStories{Stories: 4, Bad: 2, Void: 1, Faults: map[sim.Kind]int{sim.Kill: 3, sim.Power: 1},
+	want := ChaosStories{Stories: 5, Bad: 2, Void: 1, Partly: 1, Faults: map[sim.Kind]int{sim.Kill: 3, sim.Power: 1},
 		BadWith: map[sim.Kind]int{sim.Kill: 1}, Pages: 16, Repeated: 4, Virtual: time.Hour, CPU: 3 * time.Second,
-		Stalls: map[int]int{0: 1, 1: 1, 12: 1}}
+		Stalls: map[int]int{0: 2, 1: 1, 12: 1}}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("all (-want +got)\n%s", diff)
 	}
-	if alone.Stories != 1 || alone.faults() != 2 || cluster.Stories != 3 || cluster.Bad != 2 {
+	if alone.Stories != 1 || alone.faults() != 2 || cluster.Stories != 4 || cluster.Bad != 2 {
 		t.Errorf("%+v and %+v", alone, cluster)
 	}
 	if diff := cmp.Diff(first.Failed, runs[0].Failed); diff != "" {

@@ -51,8 +51,8 @@ func (t Told) why() string {
 			whys = append(whys, fmt.Sprintf(format, a...))
 		}
 	}
-	add(!v.Void && len(v.Missed) > 0, "%d pages missed", v.Reachable-v.Fetched)
-	add(!v.Void && v.Unexcused > 0, "%d pages fetched twice without a reason", v.Unexcused)
+	add(len(v.Missed) > 0, "%d pages missed", v.Reachable-v.Fetched-v.MissedExcused)
+	add(v.Unexcused > 0, "%d pages fetched twice without a reason", v.Unexcused)
 	add(v.Beyond > 0, "%d fetches of pages that the crawl should not reach", v.Beyond)
 	add(v.Stalled, "no page for %s", v.Stall)
 	kinds := map[string]int{}

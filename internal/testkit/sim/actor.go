@@ -28,14 +28,17 @@ type actor struct {
 	addr     netip.AddrPort
 	mem      *disk.Mem
 	faulty   *disk.Faulty
-	founds   bool      // it starts the cluster: at its first start, its own address is the first of --join
-	gone     bool      // its machine is lost
-	newcomer bool      // it joined later, with an empty disk
-	starts   int       // number of starts of its process
-	down     time.Time // when it last went down; zero: never
-	up       time.Time // when it came back after that; zero: not yet
-	slow     time.Time // end of the time with a slow line
-	clock    clock     // the clock of its machine
+	founds   bool           // it starts the cluster: at its first start, its own address is the first of --join
+	gone     bool           // its machine is lost
+	newcomer bool           // it joined later, with an empty disk
+	starts   int            // number of starts of its process
+	down     time.Time      // when it last went down; zero: never
+	up       time.Time      // when it came back after that; zero: not yet
+	links    time.Time      // its disk lacks the links that it accepted since then; zero: it has all
+	marks    map[*actor]int // lengths of the others' event files when it went down or came back
+	leaving  bool           // it was told to leave
+	slow     time.Time      // end of the time with a slow line
+	clock    clock          // the clock of its machine
 
 	run *process // nil: not started yet
 }

@@ -15,12 +15,13 @@
 // goroutines and the random numbers of libraries, so two runs of a plan may differ. Therefore a
 // Verdict has the log of its story, and a plan that failed once should be run many times.
 //
-// The judge sees the requests as the web does, and shares nothing with the crawler. It checks
-// coverage, repeated fetches, politeness among all agents, and the longest time without a page. A
-// repeated fetch needs an excuse: a fault that explains it, such as the last second of a killed
-// agent. If a plan loses more than two copies of everything can survive, the story is void: its
-// pages are not judged, but everything else is. At the end the archives on the disks must be
-// complete, and each agent must have ended by itself.
+// The judge sees the requests as the web does. It checks coverage, repeated fetches, politeness
+// among all agents, and the longest time without a page. A repeated fetch needs an excuse: a fault
+// that explains it, such as the last second of a killed agent. If all copies of what is known of a
+// host may go down together, the host's pages fetched before may be fetched again, and links to it
+// may be lost with the disks (loss.go). The placement of hosts tells which agents have the copies.
+// The judge shares nothing else with the crawler. Everything else is judged in every story. At the
+// end the archives on the disks must be complete, and each agent must have ended by itself.
 //
 // Only tests and the laboratory import this package.
 package sim

@@ -19,6 +19,10 @@ const (
 	// restartTime is how long agents that start together may take until they crawl again. retryTime
 	// is how long a failed URL may wait for its next visit.
 	restartTime, retryTime = 20 * time.Second, 60 * time.Second
+	// noticedAfter is how long the others wait at most until they continue with the hosts of an
+	// agent that went down: 8 s until they notice, and 20 s if another one is away. backAfter is how
+	// long after the return of an agent links reach it again.
+	noticedAfter, backAfter = 30 * time.Second, 5 * time.Second
 	// slowLag is how far the replicas may lag behind over a slow line.
 	slowLag = 5 * time.Second
 	// replicatedAfter is how long after a return or a takeover all hosts have two copies again.
@@ -115,8 +119,9 @@ func (s *story) strike(f Fault) bool {
 		rng := rand.New(rand.NewPCG(s.plan.Seed, uint64(now.Sub(start))))
 		for _, a := range s.actors {
 			if a.lives() {
-				s.judge.excuse(excuse{agent: a.number, from: now.Add(-killedRepeats), to: now, polite: true})
+				a.repeats(killedRepeats)
 				a.down, a.up = now, time.Time{}
+				a.mark()
 				a.kill()
 				s.comesBack(a, time.Duration(rng.Int64N(int64(f.For)+1)))
 			}
@@ -147,25 +152,26 @@ func (s *story) strike(f Fault) bool {
 	}
 	switch f.Kind {
 	case Kill:
+		a.goesDown(time.Time{})
 		a.repeats(killedRepeats)
 		a.kill()
 		s.comesBack(a, f.For)
 	case Power:
+		a.goesDown(time.Time{})
 		a.repeats(powerRepeats)
 		a.power(s.plan.Seed + uint64(now.Sub(start)))
 		s.comesBack(a, f.For)
 	case Lose:
 		a.lose()
-		s.void = s.void || s.plan.Replicas < 2
 	case Replace:
-		s.void = s.void || s.plan.Replicas < 2
 		a.lose()
 		s.later(f.For, func() {
 			if !s.alive() {
 				s.log("no agent is left that the new %s could join", a.name)
 				return
 			}
-			a.gone, a.up = false, time.Now()
+			a.gone = false
+			a.comesUp()
 			a.newDisk()
 			a.newcomer = true
 			a.start(false, s.plan.Agents)
@@ -177,9 +183,10 @@ func (s *story) strike(f Fault) bool {
 				return
 			}
 			s.log("%s is killed, and gets its disk of %s before", a.name, f.For)
-			s.void = true // the links accepted since the copy are lost
-			a.s.judge.excuse(excuse{agent: a.number, from: now.Add(-killedRepeats), to: time.Now(), polite: true})
+			a.goesDown(now.Add(-acceptedAfter))
+			a.repeats(time.Since(now) + killedRepeats)
 			a.end(copied, (*machine).kill)
+			a.comesUp()
 			a.start(a.begun(), s.plan.Agents)
 		})
 	case Full:
@@ -196,7 +203,8 @@ func (s *story) strike(f Fault) bool {
 		s.running.Go(func() {
 			<-run.done
 			s.stage.Lock()
-			if !since.IsZero() {
+			if !since.IsZero() && !run.killed {
+				a.goesDown(time.Time{})
 				a.repeats(time.Since(since) + killedRepeats)
 			}
 			s.stage.Unlock()
@@ -211,10 +219,14 @@ func (s *story) strike(f Fault) bool {
 	case Stop:
 		run := a.run
 		run.cancel()
-		a.repeats(0) // while it is away, others may fetch its pages again
 		s.pending.Add(1)
 		s.running.Go(func() {
 			<-run.done
+			s.stage.Lock()
+			if !run.killed && run.result.Stop == crawl.Signal {
+				a.goesDown(time.Time{}) // what it knows is away with it
+			}
+			s.stage.Unlock()
 			s.later(f.For, func() {
 				if a.run == run && run.result.Stop == crawl.Signal {
 					s.startAgain(a)
@@ -223,6 +235,7 @@ func (s *story) strike(f Fault) bool {
 			s.pending.Add(-1)
 		})
 	case Leave:
+		a.leaving = true
 		if agent := a.run.open(); agent != nil {
 			s.running.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -268,37 +281,38 @@ func (s *story) strike(f Fault) bool {
 	return true
 }
 
-// repeats excuses the actor's fetches of the time last before now. From now on the actor is down.
-// Two copies of a host survive the loss of one agent. If a second agent goes down before the others
-// have made new replicas, the pages of both may be lost.
+// repeats excuses the actor's fetches of the time last before now. A page is finished when its links
+// are on the disks of two agents, and the agent that knows pages by their contents has answered
+// (with the partition hash). If such an agent is down, the page waits until the others have noticed
+// that, or until the agent is back.
 func (a *actor) repeats(last time.Duration) {
-	s := a.s
-	for _, other := range s.actors {
-		if other != a && !other.down.IsZero() && (other.up.IsZero() || time.Since(other.up) < replicatedAfter) {
-			s.log("%s and %s are down together: their pages may be lost", other.name, a.name)
-			s.void = true
+	for _, other := range a.s.actors {
+		away := time.Since(other.down)
+		switch {
+		case other == a || other.down.IsZero() || away == 0:
+		case other.up.IsZero() && away < noticedAfter:
+			last = max(last, away+lostRepeats)
+		case !other.up.IsZero() && time.Since(other.up) < backAfter:
+			last = max(last, min(away, time.Since(other.up)+noticedAfter)+lostRepeats)
 		}
 	}
-	a.down, a.up = time.Now(), time.Time{}
 	if time.Now().Before(a.slow) {
 		last += slowLag
 	}
-	e := excuse{agent: a.number, from: time.Now().Add(-last), to: time.Now(), polite: true}
-	if s.plan.Replicas < 2 && !s.plan.alone() {
-		e.from = start // no other agent knows which pages it has fetched
-	}
-	s.judge.excuse(e)
+	a.s.judge.excuse(excuse{agent: a.number, from: time.Now().Add(-last), to: time.Now(), polite: true})
 }
 
-// separate excuses the fetches of agents that cannot reach each other, or hardly, for d.
+// separate excuses the fetches of agents that cannot reach each other, or hardly, for d. The excuse
+// includes what they had not told each other before.
 func (s *story) separate(d time.Duration) {
-	e := excuse{from: time.Now(), to: time.Now().Add(d + separatedAfter)}
+	e := excuse{from: time.Now().Add(-killedRepeats), to: time.Now().Add(d + separatedAfter)}
 	s.judge.excuse(e)
 	s.apart = append(s.apart, e)
 }
 
 // lose loses the actor's machine and disk.
 func (a *actor) lose() {
+	a.goesDown(start)
 	a.repeats(lostRepeats)
 	a.end(disk.NewMem(), (*machine).vanish)
 	a.gone = true
@@ -325,13 +339,13 @@ func (s *story) startAgain(a *actor) {
 		s.still = append(s.still, excuse{from: a.down, to: time.Now().Add(restartTime)})
 	}
 	if alone && s.finished() {
-		if s.plan.Replicas >= 2 && !s.void {
+		if s.plan.Replicas >= 2 && !s.judge.hasLost() {
 			s.log("%s is not needed any more", a.name)
 			a.gone = true
 			return
 		}
 	}
-	a.up = time.Now()
+	a.comesUp()
 	a.start(a.begun(), s.plan.Agents)
 }
 

@@ -15,6 +15,7 @@ import (
 // A judge records all requests, as the web sees them, and judges them at the end. It shares nothing
 // with the crawler. All methods are safe for concurrent use.
 type judge struct {
+	made  *gen.Web
 	truth *gen.Truth
 	delay [groups]time.Duration
 
@@ -27,6 +28,7 @@ type judge struct {
 	shared     int64 // requests to an address or a site that another agent used before
 	violations []Violation
 	excuses    []excuse
+	losses     map[int64][]loss // by host
 }
 
 // A group is the set of requests that must keep a delay: those to one host, address or registered
@@ -93,8 +95,8 @@ func (e excuse) covers(agent int, at time.Time) bool {
 	return (e.agent == 0 || e.agent == agent) && !at.Before(e.from) && !at.After(e.to)
 }
 
-func newJudge(truth *gen.Truth, host, addr, site time.Duration) *judge {
-	j := &judge{truth: truth, pages: map[page][]fetched{}}
+func newJudge(made *gen.Web, truth *gen.Truth, host, addr, site time.Duration) *judge {
+	j := &judge{made: made, truth: truth, pages: map[page][]fetched{}, losses: map[int64][]loss{}}
 	j.delay = [groups]time.Duration{byHost: host, byAddr: addr, bySite: site}
 	for i := range j.groups {
 		j.groups[i] = map[string]*group{}
@@ -208,7 +210,8 @@ func (j *judge) by(agent int, since time.Time) (n int) {
 // A Verdict is the result of a story.
 type Verdict struct {
 	Reachable, Fetched int64
-	Missed             []string // URLs, at most ten
+	Missed             []string // URLs to which an agent knew a link that no fault explains, at most ten
+	MissedExcused      int64    // pages that were not fetched, and that a fault explains
 	Beyond             int64    // fetches of pages that no crawl should reach
 	Twice              int64    // repeated fetches of pages
 	Unexcused          int64    // repeated fetches that no fault explains
@@ -221,7 +224,7 @@ type Verdict struct {
 	StallAt            time.Duration // start of Stall
 	Took               time.Duration // virtual time of the crawl
 	Stalled            bool          // Stall is longer than a wait for an agent's death explains
-	Void               bool          // more was lost than replicas survive: pages may be missed and repeated
+	Lost, Hosts        int64         // hosts of which a fault may have lost all copies, and all hosts
 	Wrong              []string      // all other faults of agents, in words
 	Struck             []Kind        // kinds of the faults that happened
 	Log                []string      // the story's events
@@ -236,16 +239,24 @@ type Verdict struct {
 
 // Bad reports whether the story broke a promise.
 func (v *Verdict) Bad() bool {
-	return !v.Void && (len(v.Missed) > 0 || v.Unexcused > 0) || v.Beyond > 0 || v.Stalled ||
-		len(v.Violations) > 0 || len(v.Wrong) > 0
+	return len(v.Missed) > 0 || v.Unexcused > 0 || v.Beyond > 0 || v.Stalled || len(v.Violations) > 0 ||
+		len(v.Wrong) > 0
 }
+
+// Void reports whether a fault may have lost all copies of what agents knew of every host. Pages
+// fetched before the fault may be fetched again.
+func (v *Verdict) Void() bool { return v.Lost > 0 && v.Lost == v.Hosts }
+
+// Partly reports whether a fault may have lost all copies of what agents knew of some hosts.
+func (v *Verdict) Partly() bool { return v.Lost > 0 && v.Lost < v.Hosts }
 
 // String returns the verdict as text.
 func (v *Verdict) String() string {
 	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations, stall %s at %s, took %s",
 		v.Fetched, v.Reachable, v.Twice, v.Unexcused, len(v.Violations), v.Stall, v.StallAt, v.Took)
-	if v.Void {
-		s += ", more was lost than replicas survive"
+	if v.Lost > 0 {
+		s += fmt.Sprintf(", all copies of %d of %d hosts may be lost, %d pages missed for that",
+			v.Lost, v.Hosts, v.MissedExcused)
 	}
 	for _, w := range v.Violations[:min(5, len(v.Violations))] {
 		s += "\n  " + w.String()
@@ -269,14 +280,12 @@ func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdi
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	v := &Verdict{Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond,
-		Robots: j.robots, Shared: j.shared, Took: end.Sub(start)}
+		Robots: j.robots, Shared: j.shared, Took: end.Sub(start), Lost: int64(len(j.losses)), Hosts: j.made.Hosts()}
+	v.Missed, v.MissedExcused = j.missed()
 	var times []time.Time
 	j.truth.Each(func(host, number int64) {
 		fs := j.pages[page{host, number}]
 		if len(fs) == 0 {
-			if len(v.Missed) < 10 {
-				v.Missed = append(v.Missed, j.truth.URL(host, number))
-			}
 			return
 		}
 		slices.SortFunc(fs, func(a, b fetched) int { return a.at.Compare(b.at) })
@@ -287,7 +296,8 @@ func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdi
 		unexcused, all := 0, j.truth.URL(host, number)
 		for _, f := range fs {
 			all += fmt.Sprintf(", a%d at %s", f.agent, f.at.Sub(start))
-			if slices.ContainsFunc(j.excuses, func(e excuse) bool { return e.covers(f.agent, f.at) }) {
+			if j.mayRepeat(host, f.at) ||
+				slices.ContainsFunc(j.excuses, func(e excuse) bool { return e.covers(f.agent, f.at) }) {
 				all += " (excused)"
 			} else {
 				unexcused++

@@ -63,7 +63,7 @@ func TestJudge(t *testing.T) {
 		}, []string{"concurrent address"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			j := newJudge(truth, 100*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)
+			j := newJudge(made, truth, 100*time.Millisecond, 50*time.Millisecond, 50*time.Millisecond)
 			c.play(j, func(h testweb.OriginHost, from, to int, r testweb.Reply) {
 				r.Page = -1
 				ms := func(n int) time.Time { return start.Add(time.Duration(n) * time.Millisecond) }

@@ -53,6 +53,43 @@ func TestKnown(t *testing.T) {
 				{Kind: Kill, Agent: 2, At: 0.5, After: 1500 * ms, For: 50 * ms},
 			},
 		}, 30 * time.Second},
+		{"pages with links to a lost agent are not finished until the loss is noticed", Plan{
+			Seed: 21089, Agents: 5, Hosts: 38, Pages: 14, Delay: 210 * ms, Latency: 12 * ms, Partition: "ring",
+			Faults: []Fault{
+				{Kind: Power, Agent: 4, At: 0.29, For: 1900 * ms},
+				{Kind: Kill, Agent: 1, At: 0.29, After: 3872 * ms, For: 58154 * ms},
+			},
+		}, 0},
+		{"contents were asked of a lost agent when all were killed", Plan{
+			Seed: 10217, Agents: 3, Hosts: 6, Pages: 9, Delay: 265 * ms, Partition: "hash",
+			Faults: []Fault{
+				{Kind: Lose, Agent: 3, At: 0.04},
+				{Kind: KillAll, At: 0.04, After: 3381 * ms, For: 9245 * ms},
+			},
+		}, 0},
+		{"one replica of hosts that came from an agent that left", Plan{
+			Seed: 10862, Agents: 3, Hosts: 12, Pages: 8, Delay: 309 * ms, Replicas: 1, Latency: 13 * ms,
+			Faults: []Fault{
+				{Kind: Full, Agent: 2, At: 0.37, For: 2281 * ms},
+				{Kind: Leave, Agent: 3, At: 0.5},
+			},
+		}, 0},
+		{"the last agent said that the loss of one more loses nothing", Plan{
+			Seed: 20041, Agents: 2, Hosts: 14, Pages: 7, Delay: 298 * ms, Latency: 6 * ms,
+			Faults: []Fault{
+				{Kind: NoWeb, At: 0.51, For: 4344 * ms},
+				{Kind: Lose, Agent: 2, At: 0.62},
+				{Kind: Replace, Agent: 1, At: 0.62, After: 5878 * ms, For: 4232 * ms},
+			},
+		}, 0},
+		{"an agent forgot who waits for its leases in a view without them", Plan{
+			Seed: 20076, Agents: 3, Hosts: 18, Pages: 13, Delay: 190 * ms, Latency: 6 * ms,
+			Faults: []Fault{
+				{Kind: Old, Agent: 1, At: 0.38, For: 6768 * ms},
+				{Kind: OneWay, Agent: 3, At: 0.54, For: 28854 * ms},
+				{Kind: Full, Agent: 2, At: 0.56, For: 18905 * ms},
+			},
+		}, 60 * time.Second},
 	} {
 		for range 3 { // runs of one plan may differ
 			t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

@@ -152,7 +152,7 @@ func (b bound) hold(t *testing.T, v *Verdict) {
 	if len(v.Missed) > 0 || v.Unexcused > 0 {
 		t.Errorf("missed: %v; %d pages fetched again without a reason", v.Missed, v.Unexcused)
 	}
-	if v.Void && !b.lost {
+	if v.Lost > 0 && !b.lost {
 		t.Error("more was lost than this story may lose")
 	}
 	if v.Twice > b.twice {

@@ -32,7 +32,7 @@ type story struct {
 	still    []excuse      // times in which nothing can be fetched
 	apart    []excuse      // times in which agents do not know what others do
 	bad      time.Duration // total time of bad networks between agents
-	void     bool          // more was lost than two replicas of everything survive
+	ranks    [][]int       // for each host, the actors in the order in which they own it; nil: unknown
 
 	mu    sync.Mutex // guards lines
 	lines []string
@@ -63,7 +63,7 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.judge = newJudge(truth, p.Delay, p.Delay/2, p.Delay/2)
+	s.judge = newJudge(s.made, truth, p.Delay, p.Delay/2, p.Delay/2)
 	s.web = newWeb(s.net, s.made, s.judge)
 	var names []string
 	for i := range p.Agents + p.Spare {
@@ -89,23 +89,23 @@ func Tell(t testing.TB, p Plan) *Verdict {
 	return s.finish()
 }
 
-// excuseLateComers excuses the fetches of agents that came back while the others were ending, or
-// that were separated from them then. Such an agent finds no other agent, and continues alone with
-// what it knows.
+// excuseLateComers excuses the fetches of agents that came back while others were ending or had
+// ended, or that were separated from them then. Such an agent finds no other agent, and continues
+// alone with what it knows.
 func (s *story) excuseLateComers() {
 	for _, a := range s.actors {
-		var others time.Time // when the last of them ended
-		for _, o := range s.actors {
-			if o != a && o.run != nil && !o.run.killed && o.run.at.After(others) {
-				others = o.run.at
-			}
-		}
 		if a.run == nil || a.run.killed {
 			continue
 		}
-		apart := slices.ContainsFunc(s.apart, func(e excuse) bool { return e.covers(0, others) })
-		if apart || a.starts > 1 && a.run.began.After(others.Add(-lateBefore)) {
-			s.judge.excuse(excuse{agent: a.number, from: others.Add(-lateBefore), to: time.Now(), polite: true})
+		for _, o := range s.actors {
+			if o == a || o.run == nil || !o.run.ended() || o.run.killed || o.run.err != nil ||
+				o.run.result.Stop == crawl.Left {
+				continue
+			}
+			apart := slices.ContainsFunc(s.apart, func(e excuse) bool { return e.covers(0, o.run.at) })
+			if from := o.run.at.Add(-lateBefore); apart || a.starts > 1 && a.run.began.After(from) {
+				s.judge.excuse(excuse{agent: a.number, from: from, to: time.Now(), polite: true})
+			}
 		}
 	}
 }
@@ -137,7 +137,7 @@ func (s *story) finish() *Verdict {
 		s.bad += busyTime
 	}
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
-	v.Void, v.Queries = s.void, s.web.queries.Load()
+	v.Queries = s.web.queries.Load()
 	v.Ends, v.Archived = map[string]crawl.Stop{}, map[string][]string{}
 	end := crawl.Finished
 	switch limited := s.plan; {
