@@ -417,7 +417,8 @@ func warcFiles(args []string) (files []string, err error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
 		if err != nil {
-			return nil, err
+			return nil, &node.ConfigError{Text: fmt.Sprintf("%s: %v; name a WARC file or a crawl directory", arg,
+				cause(err))}
 		}
 		if !info.IsDir() {
 			files = append(files, arg)
