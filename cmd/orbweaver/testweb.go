@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/netip"
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
@@ -134,7 +136,7 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 	if c.Log != "" {
 		f, err := os.Create(c.Log)
 		if err != nil {
-			return fmt.Errorf("log: %w", err)
+			return fileError("log", c.Log, err)
 		}
 		defer f.Close()
 		b := bufio.NewWriter(f)
@@ -143,17 +145,17 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 	}
 	w, err := testweb.New(s.cfg)
 	if err != nil {
-		return &node.ConfigError{Text: "testweb: " + err.Error()}
+		return webError(err)
 	}
 	defer w.Close()
 	if c.CAOut != "" {
 		if err := os.WriteFile(c.CAOut, w.CAPEM(), 0o644); err != nil {
-			return fmt.Errorf("ca-out: %w", err)
+			return fileError("ca-out", c.CAOut, err)
 		}
 	}
 	if c.SeedsOut != "" {
 		if err := os.WriteFile(c.SeedsOut, []byte(strings.Join(s.seeds, "\n")+"\n"), 0o644); err != nil {
-			return fmt.Errorf("seeds-out: %w", err)
+			return fileError("seeds-out", c.SeedsOut, err)
 		}
 	}
 	if c.URLs != "" {
@@ -181,7 +183,7 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 			err = os.WriteFile(c.ReportOut, append(b, '\n'), 0o644)
 		}
 		if err != nil {
-			return fmt.Errorf("report-out: %w", err)
+			return fmt.Errorf("--report-out %s: %w", c.ReportOut, cause(err))
 		}
 	}
 	if !c.AsJSON {
@@ -189,6 +191,38 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 		summarize(out, r)
 	}
 	return nil
+}
+
+// fileError is the error of a flag's file that cannot be written.
+func fileError(flag, name string, err error) error {
+	return &node.ConfigError{Text: fmt.Sprintf("--%s %s: %v; name a file that can be written", flag, name, cause(err))}
+}
+
+// webFlagNames matches the flags with which errors of testweb.New begin.
+var webFlagNames = regexp.MustCompile(`^(folder|http-port|https-port|dns-listen|control) `)
+
+// webError turns an error of testweb.New into a message that names the flag.
+func webError(err error) error {
+	if text := err.Error(); webFlagNames.MatchString(text) {
+		return &node.ConfigError{Text: "--" + text}
+	}
+	return &node.ConfigError{Text: "testweb: " + err.Error()}
+}
+
+// checkLoopback refuses an address that other machines could reach. Empty means the default.
+func checkLoopback(flag, addr string) error {
+	if addr == "" {
+		return nil
+	}
+	host, port, err := net.SplitHostPort(addr)
+	a, aerr := netip.ParseAddr(host)
+	if _, perr := strconv.ParseUint(port, 10, 16); err == nil && perr == nil &&
+		(host == "" || host == "localhost" || aerr == nil && a.IsLoopback()) {
+		return nil
+	}
+	return &node.ConfigError{Text: fmt.Sprintf(
+		"--%s %s: testweb serves this machine only; give a loopback address and a port, such as 127.0.0.1:15353",
+		flag, addr)}
 }
 
 // config turns the flags into the web to serve and the URLs to start from.
@@ -200,6 +234,11 @@ func (c *TestwebCmd) config() (s served, err error) {
 	bad := func(format string, args ...any) (served, error) {
 		return s, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
+	for _, l := range []struct{ flag, addr string }{{"dns-listen", c.DNSListen}, {"control", c.Control}} {
+		if err := checkLoopback(l.flag, l.addr); err != nil {
+			return s, err
+		}
+	}
 	s.cfg.CloseEach = c.CloseEach
 	if s.cfg.Shape, err = c.shape(); err != nil {
 		return s, err
@@ -210,7 +249,7 @@ func (c *TestwebCmd) config() (s served, err error) {
 	for _, text := range c.Folder {
 		f, err := testweb.ParseFolder(text)
 		if err != nil {
-			return bad("%v", err)
+			return bad("--%v", err)
 		}
 		f.Listing = c.Listing
 		s.cfg.Folders = append(s.cfg.Folders, f)
@@ -242,12 +281,12 @@ func (c *TestwebCmd) config() (s served, err error) {
 	}
 	if c.Raw != "" {
 		host, dir, ok := strings.Cut(c.Raw, "=")
-		if !ok {
+		if !ok || host == "" || dir == "" {
 			return bad("--raw %q: write HOST=DIR, such as raw.example=./replies", c.Raw)
 		}
 		replies, _, err := testweb.RawReplies(dir)
 		if err != nil {
-			return bad("--raw %s: %v", c.Raw, err)
+			return bad("--raw %s: %v", c.Raw, cause(err))
 		}
 		s.cfg.Sites = append(s.cfg.Sites, testweb.Site{Host: host, Raw: replies})
 		s.seeds = append(s.seeds, "http://"+host+"/")
@@ -465,7 +504,7 @@ func writeCrawlConfig(name string, flags []flag) error {
 		}
 	}
 	if err := os.WriteFile(name, b, 0o644); err != nil {
-		return fmt.Errorf("config-out: %w", err)
+		return fileError("config-out", name, err)
 	}
 	return nil
 }

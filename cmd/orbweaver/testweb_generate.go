@@ -206,7 +206,7 @@ func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 	if g.Graph != "" {
 		graph, err := gen.OpenGraph(g.Graph)
 		if err != nil {
-			return bad("--graph %v", err)
+			return bad("--graph %s: %v", g.Graph, cause(err))
 		}
 		s.Graph = graph
 	}
@@ -278,7 +278,7 @@ func plural(n int64, what string) string {
 func (g *generateFlags) writeURLs(w *gen.Web) error {
 	f, err := os.Create(g.URLs)
 	if err != nil {
-		return fmt.Errorf("urls: %w", err)
+		return fileError("urls", g.URLs, err)
 	}
 	b := bufio.NewWriter(f)
 	for u := range w.URLs(g.URLsCount, uint64(1)) {
@@ -287,7 +287,7 @@ func (g *generateFlags) writeURLs(w *gen.Web) error {
 	}
 	if err := b.Flush(); err != nil {
 		f.Close()
-		return fmt.Errorf("urls: %w", err)
+		return fmt.Errorf("--urls %s: %w", g.URLs, cause(err))
 	}
 	return f.Close()
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -56,6 +58,33 @@ func TestTestwebRefuses(t *testing.T) {
 		var bad *node.ConfigError
 		if err := c.Run(&bytes.Buffer{}); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v, want a configuration error", name, err)
+		}
+	}
+}
+
+// A port in use is refused with the name of its flag.
+func TestTestwebPortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	addr := l.Addr().String()
+	_, port, _ := net.SplitHostPort(addr)
+	number, err := strconv.Atoi(port)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for want, c := range map[string]TestwebCmd{
+		"--http-port " + port + ": the port is in use; choose another":  {Demo: true, HTTP: number},
+		"--https-port " + port + ": the port is in use; choose another": {Demo: true, HTTPS: number},
+		"--control " + addr + ": the port is in use; choose another":    {Demo: true, Control: addr},
+		"--dns-listen " + addr + ": the port is in use; choose another": {Demo: true, DNSListen: addr},
+	} {
+		c.Scheme = "both"
+		var bad *node.ConfigError
+		if err := c.Run(&bytes.Buffer{}); !errors.As(err, &bad) || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func ParseFolder(s string) (Folder, error) {
 	where, dir, ok := strings.Cut(s, "=")
 	host, prefix, _ := strings.Cut(where, "/")
 	if !ok || host == "" || dir == "" {
-		return Folder{}, fmt.Errorf("folder %q: want HOST=DIR or HOST/PREFIX=DIR", s)
+		return Folder{}, fmt.Errorf("folder %q: write HOST=DIR or HOST/PREFIX=DIR, such as docs.example=./public", s)
 	}
 	f := Folder{Host: host, Dir: dir}
 	if prefix = strings.Trim(prefix, "/"); prefix != "" {

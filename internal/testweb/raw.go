@@ -3,6 +3,7 @@ package testweb
 import (
 	"bufio"
 	"bytes"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -143,6 +144,11 @@ func hostOnly(host string) string {
 // RawReplies returns a site of raw responses and their names. The site answers /NAME with the bytes of the file
 // NAME.http in dir, and then closes the connection. The path / links to all of them.
 func RawReplies(dir string) (RawFunc, []string, error) {
+	if info, err := os.Stat(dir); err != nil {
+		return nil, nil, err
+	} else if !info.IsDir() {
+		return nil, nil, fmt.Errorf("%s is not a directory", dir)
+	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.http"))
 	if err != nil {
 		return nil, nil, err

@@ -34,6 +34,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/miekg/dns"
@@ -261,25 +262,36 @@ func (s *site) robotsText() []byte {
 
 func (w *Web) listen() (err error) {
 	if w.plain, err = listenLoopback(w.cfg.HTTPPort, w.cfg.Routed); err != nil {
-		return fmt.Errorf("listen http: %w", err)
+		return notOpened("http-port", strconv.Itoa(w.cfg.HTTPPort), err)
 	}
 	if w.secure, err = listenLoopback(w.cfg.HTTPSPort, w.cfg.Routed); err != nil {
-		return fmt.Errorf("listen https: %w", err)
+		return notOpened("https-port", strconv.Itoa(w.cfg.HTTPSPort), err)
 	}
 	if w.control, err = net.Listen("tcp", loopbackOnly(w.cfg.Control)); err != nil {
-		return fmt.Errorf("listen control: %w", err)
+		return notOpened("control", w.cfg.Control, err)
 	}
 	// UDP and TCP of the name server must have the same port. The TCP port may be in use, so try several times.
 	for range 20 {
 		if w.dnsUDP, err = net.ListenPacket("udp", loopbackOnly(w.cfg.DNS)); err != nil {
-			return fmt.Errorf("listen dns: %w", err)
+			return notOpened("dns-listen", w.cfg.DNS, err)
 		}
 		if w.dnsTCP, err = net.Listen("tcp", w.dnsUDP.LocalAddr().String()); err == nil {
 			return nil
 		}
 		w.dnsUDP.Close()
 	}
-	return fmt.Errorf("listen dns: %w", err)
+	return notOpened("dns-listen", w.cfg.DNS, err)
+}
+
+// notOpened is the error of a port that cannot be opened. It begins with the name of the setting.
+func notOpened(setting, value string, err error) error {
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return fmt.Errorf("%s %s: the port is in use; choose another", setting, value)
+	}
+	if op, ok := errors.AsType[*net.OpError](err); ok { // its text repeats the address
+		err = op.Err
+	}
+	return fmt.Errorf("%s %s: %w", setting, value, err)
 }
 
 // loopbackOnly returns addr if it is a loopback address, and otherwise 127.0.0.1 with the same port.
