@@ -69,9 +69,12 @@ var flag = regexp.MustCompile(`--[a-z]+(-[a-z]+)*`)
 // optionOf names the option that stands for a flag in an error's text.
 var optionOf = map[string]string{
 	"--agents":       "Options.Cluster.Agents",
+	"--connect-to":   "Options.ConnectTo",
 	"--contact":      "Options.Contact",
 	"--dir":          "Options.Dir",
+	"--dns":          "Options.DNS",
 	"--exclude":      "Options.Scope.Exclude",
+	"--include":      "Options.Scope.Include",
 	"--ip-delay":     "Options.Delay",
 	"--join":         "Options.Cluster.Join",
 	"--kappa":        "Options.Cluster.Kappa",
@@ -80,6 +83,7 @@ var optionOf = map[string]string{
 	"--name":         "Options.Cluster.Name",
 	"--overwrite":    "Options.Overwrite",
 	"--partition":    "Options.Cluster.Partition",
+	"--proxy":        "Options.Proxy",
 	"--resume":       "another call of Crawl",
 	"--robots-agent": "Options.RobotsAgent",
 	"--seeds":        "Options.Seeds",

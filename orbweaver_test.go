@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -485,7 +486,10 @@ func TestBadOptions(t *testing.T) {
 		{"Options.MaxPageBytes", func(o *orbweaver.Options) { o.MaxPageBytes = -1 }},
 		{"Options.Scope.Kind", func(o *orbweaver.Options) { o.Scope.Kind = 9 }},
 		{"Options.Scope.MaxDepth", func(o *orbweaver.Options) { o.Scope.MaxDepth = -1 }},
-		{"exclude", func(o *orbweaver.Options) { o.Scope.Exclude = []string{"("} }},
+		{"Options.Scope.Exclude 1 of 1", func(o *orbweaver.Options) { o.Scope.Exclude = []string{"("} }},
+		{"Options.Scope.Include 1 of 1", func(o *orbweaver.Options) { o.Scope.Include = []string{"("} }},
+		{"Options.DNS", func(o *orbweaver.Options) { o.DNS = []string{"here"} }},
+		{"Options.Proxy", func(o *orbweaver.Options) { o.Proxy = &url.URL{Scheme: "ftp", Host: "a.example"} }},
 		{"Options.Scope.Exclude", func(o *orbweaver.Options) { o.Scope.Exclude = []string{"."} }},
 		{"Max", func(o *orbweaver.Options) {
 			o.Strategy = orbweaver.Recrawl(orbweaver.RecrawlOptions{Min: 2, Max: 1})
@@ -512,7 +516,7 @@ func TestBadOptions(t *testing.T) {
 			o.Strategy = orbweaver.Walk(orbweaver.WalkOptions{})
 			o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "127.0.0.1:1"}
 		}},
-		{"connect-to", func(o *orbweaver.Options) { o.ConnectTo = []string{"x"} }},
+		{"Options.ConnectTo", func(o *orbweaver.Options) { o.ConnectTo = []string{"x"} }},
 		{"Options.Cluster.Name", func(o *orbweaver.Options) {
 			o.Cluster = &orbweaver.Cluster{Name: "A B", Listen: "127.0.0.1:1"}
 		}},

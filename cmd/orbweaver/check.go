@@ -57,7 +57,7 @@ func (w *webFlags) identity() (userAgent, token string, err error) {
 func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Response, body []byte, _ error) {
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {
-		return nil, nil, &node.ConfigError{Text: err.Error()}
+		return nil, nil, node.FlagError(err)
 	}
 	defer res.Close()
 	ua, _, err := w.identity()
@@ -73,7 +73,7 @@ func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Respon
 		TotalTimeout: time.Minute,
 	})
 	if err != nil {
-		return nil, nil, &node.ConfigError{Text: err.Error()}
+		return nil, nil, node.FlagError(err)
 	}
 	defer f.Close()
 	for range 6 {
@@ -209,7 +209,7 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 	}
 	s, err := scope.New(cfg, seeds)
 	if err != nil {
-		return &node.ConfigError{Text: err.Error()}
+		return node.FlagError(err)
 	}
 	urls, err := arguments(c.URL)
 	if err != nil {
@@ -414,7 +414,7 @@ func readInput(name string, max int64) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, &node.ConfigError{Text: err.Error()}
+			return nil, node.FlagError(err)
 		}
 		defer f.Close()
 		r = f

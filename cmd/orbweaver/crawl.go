@@ -260,6 +260,15 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	case c.Memory < node.LeastMemory:
 		return bad("--memory %d is too little; give at least %s", int64(c.Memory), leastMemory)
 	}
+	if len(c.Unblock) > 0 && !c.Resume {
+		return bad("--unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
+			c.Unblock[0])
+	}
+	for _, h := range c.Unblock {
+		if _, err := node.ParseHost(h); err != nil {
+			return bad("--unblock: %v", err)
+		}
+	}
 	err := node.CheckPartition(c.Partition, c.Kappa)
 	if err != nil {
 		return cfg, err

@@ -285,7 +285,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	if r.Scope, err = scope.New(cfg.Scope, seeds); err != nil {
-		return &ConfigError{err.Error()}
+		return FlagError(err)
 	}
 
 	fc := cfg.Fetch
@@ -300,7 +300,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		cfg.DNS.IPv6, cfg.DNS.Relieve, cfg.DNS.Now = true, a.relieve, a.now
 		res, err := dns.New(cfg.DNS)
 		if err != nil {
-			return &ConfigError{"dns: " + err.Error()}
+			return FlagError(err)
 		}
 		a.onClose(res.Close)
 		r.DNS = res
@@ -315,7 +315,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		cfg.Frontier.NoAddresses = true
 	}
 	if a.fetcher, err = fetch.New(fc); err != nil {
-		return &ConfigError{err.Error()}
+		return FlagError(err)
 	}
 	a.onClose(a.fetcher.Close)
 	r.Fetch = a.fetcher

@@ -12,6 +12,7 @@ import (
 	"net/netip"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -134,7 +135,7 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 	if c.Keys != "" {
 		var err error
 		if keys, err = rpc.LoadKeys(fsys, c.Keys, now); err != nil {
-			return nil, configErrorf("--keys: %v", err)
+			return nil, configErrorf("--keys: %s", strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": "))
 		}
 		if keys.Name() != c.Name {
 			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q; "+
@@ -485,18 +486,6 @@ func (c *membership) secret() []byte {
 		return nil
 	}
 	return c.keys.Gossip()
-}
-
-// refused turns an error of meeting the others into a message for the operator.
-func (c *membership) refused(err error) error {
-	switch {
-	case errors.Is(err, gossip.ErrNobody):
-		return &ConfigError{"--join: " + err.Error() + "\nThe directory " + c.a.cfg.Dir +
-			" holds this crawl: continue with --resume, and a --join at which an agent answers."}
-	case errors.Is(err, gossip.ErrRefused):
-		return &ConfigError{"--join: " + err.Error()}
-	}
-	return err
 }
 
 // agentsUp returns the agents of a view that own hosts.

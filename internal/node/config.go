@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -97,6 +98,15 @@ func (e *ConfigError) Error() string { return e.Text }
 
 func configErrorf(format string, args ...any) error {
 	return &ConfigError{fmt.Sprintf(format, args...)}
+}
+
+// flagNames are the flags with which errors of the packages fetch, dns and scope begin, one on a line.
+var flagNames = regexp.MustCompile(`(?m)^(ca|proxy|connect-to|dns|include|exclude)[ :]`)
+
+// FlagError returns a *ConfigError for an error of the packages fetch, dns or scope about a setting.
+// Its text names the flag.
+func FlagError(err error) error {
+	return &ConfigError{flagNames.ReplaceAllString(err.Error(), "--$0")}
 }
 
 // Identity returns the User-Agent header and the product token whose robots.txt groups the
@@ -267,7 +277,7 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 	if len(seeds) > 0 {
 		s, err := scope.New(c.Scope, seeds)
 		if err != nil {
-			return &ConfigError{err.Error()}
+			return FlagError(err)
 		}
 		if !slices.ContainsFunc(seeds, func(u weburl.URL) bool { return s.Judge(weburl.Link{URL: u}).In }) {
 			return configErrorf("--exclude matches %s and every other seed; remove the pattern, or give other seeds",
@@ -276,13 +286,13 @@ func (c *Config) rehearse(seeds []weburl.URL) error {
 	}
 	f, err := fetch.New(c.Fetch)
 	if err != nil {
-		return &ConfigError{err.Error()}
+		return FlagError(err)
 	}
 	f.Close()
 	if c.Fetch.LooksUp() {
 		r, err := dns.New(c.DNS)
 		if err != nil {
-			return &ConfigError{"dns: " + err.Error()}
+			return FlagError(err)
 		}
 		r.Close()
 	}

@@ -449,3 +449,19 @@ func (c *membership) lives(ctx context.Context, a gossip.Agent) bool {
 	w, err := c.client.Hello(ctx, a.Addr, c.greeting())
 	return err == nil && w.Agent.Name == a.Name && w.Agent.Instance == a.Instance
 }
+
+// refused turns an error of meeting the others into a message for the operator.
+func (c *membership) refused(err error) error {
+	switch {
+	case errors.Is(err, gossip.ErrNobody):
+		return &ConfigError{"--join: " + err.Error() + "\nThe directory " + c.a.cfg.Dir +
+			" holds this crawl: continue with --resume, and a --join at which an agent answers."}
+	case errors.Is(err, gossip.ErrRefused):
+		text := err.Error()
+		if refusal, ok := errors.AsType[*rpc.Refusal](err); ok { // without the call, which err names, too
+			text = refusal.Text
+		}
+		return &ConfigError{"--join: " + strings.TrimPrefix(text, gossip.ErrRefused.Error()+": ")}
+	}
+	return err
+}

@@ -160,3 +160,19 @@ func TestLateWaitsForNobody(t *testing.T) {
 		t.Errorf("%v, %v, begun %v", v, err, c.begun.Load())
 	}
 }
+
+// The message of a refusal says the reason once, without the call that brought it.
+func TestRefusedText(t *testing.T) {
+	c := &membership{a: &Agent{}}
+	name := &gossip.NameError{Name: "a2", Holder: gossip.Agent{Name: "a2", Addr: "127.0.0.1:7471"}}
+	const want = `--join: agent name "a2" is in use by another agent, at 127.0.0.1:7471: ` +
+		"each agent needs a name of its own"
+	for _, err := range []error{
+		name,
+		fmt.Errorf("%w: Hello 127.0.0.1:7470: %w", gossip.ErrRefused, &rpc.Refusal{Reason: "name", Text: name.Error()}),
+	} {
+		if got := c.refused(err); got.Error() != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

@@ -35,7 +35,7 @@ func CheckPartition(partition string, kappa *int) error {
 		return configErrorf("--kappa %d: only --partition %s has replicas on a ring, and this is --partition %s; "+
 			"leave --kappa out", *kappa, PartitionRing, partition)
 	case *kappa < 1 || *kappa > placement.MaxReplicas:
-		return configErrorf("--kappa %d: from 1 to %d", *kappa, placement.MaxReplicas)
+		return configErrorf("--kappa %d: give a number from 1 to %d", *kappa, placement.MaxReplicas)
 	}
 	return nil
 }

@@ -165,9 +165,9 @@ func TestCheckPartition(t *testing.T) {
 		{PartitionRing, nil, ""},
 		{PartitionRing, number(1), ""},
 		{PartitionRing, number(placement.MaxReplicas), ""},
-		{PartitionRing, number(0), "--kappa 0: from 1 to 1000"},
-		{PartitionRing, number(-3), "--kappa -3: from 1 to 1000"},
-		{PartitionRing, number(1001), "--kappa 1001: from 1 to 1000"},
+		{PartitionRing, number(0), "--kappa 0: give a number from 1 to 1000"},
+		{PartitionRing, number(-3), "--kappa -3: give a number from 1 to 1000"},
+		{PartitionRing, number(1001), "--kappa 1001: give a number from 1 to 1000"},
 		{PartitionRendezvous, number(200), "--kappa 200: only --partition ring has replicas on a ring, and this is " +
 			"--partition rendezvous; leave --kappa out"},
 		{PartitionHash, number(200), "--kappa 200: only --partition ring has replicas on a ring, and this is " +

@@ -80,7 +80,7 @@ func serverAddr(s string) (string, error) {
 	}
 	a, err := netip.ParseAddrPort(s)
 	if err != nil || a.Port() == 0 {
-		return "", fmt.Errorf("name server %q: %w", s, errServerAddr)
+		return "", fmt.Errorf("dns %q: %w", s, errServerAddr)
 	}
 	return a.String(), nil
 }

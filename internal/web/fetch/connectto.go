@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// ErrConnectTo means that a ConnectTo rule cannot be read.
-var ErrConnectTo = errors.New("bad connect-to rule")
+// ErrConnectTo means that a ConnectTo rule cannot be read. Its text begins the error.
+var ErrConnectTo = errors.New("connect-to")
 
 // rule is one HOST:PORT:ADDR:PORT. An empty HOST or first PORT matches all; an empty ADDR or second
 // PORT changes nothing.
@@ -20,7 +20,7 @@ type rule struct {
 
 func parseConnectTo(s string) (r rule, err error) {
 	bad := func(why string) (rule, error) {
-		return rule{}, fmt.Errorf("%w %q: %s (use HOST:PORT:ADDR:PORT)", ErrConnectTo, s, why)
+		return rule{}, fmt.Errorf("%w %q: %s; write HOST:PORT:ADDR:PORT", ErrConnectTo, s, why)
 	}
 	var part [4]string
 	rest := s

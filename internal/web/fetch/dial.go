@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -91,7 +92,10 @@ func (d *dialer) init(c *Config) error {
 	if c.CAFile != "" {
 		pem, err := os.ReadFile(c.CAFile)
 		if err != nil {
-			return fmt.Errorf("fetch: read the file of certificate authorities: %w", err)
+			if path, ok := errors.AsType[*fs.PathError](err); ok { // the message has the name already
+				err = path.Err
+			}
+			return fmt.Errorf("ca %s: %w; name a PEM file of certificate authorities", c.CAFile, err)
 		}
 		if roots == nil {
 			if roots, err = x509.SystemCertPool(); err != nil {
@@ -101,7 +105,7 @@ func (d *dialer) init(c *Config) error {
 			roots = roots.Clone()
 		}
 		if !roots.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("fetch: %s has no PEM certificate", c.CAFile)
+			return fmt.Errorf("ca %s: no PEM certificate in it; name a PEM file of certificate authorities", c.CAFile)
 		}
 	}
 	d.tls = &tls.Config{
@@ -136,10 +140,10 @@ func (d *dialer) initProxy(c *Config) error {
 			port = "1080"
 		}
 	default:
-		return fmt.Errorf("fetch: proxy %s: the scheme must be http, socks5 or socks5h", c.Proxy.Redacted())
+		return fmt.Errorf("proxy %s: the scheme must be http, socks5 or socks5h", c.Proxy.Redacted())
 	}
 	if c.Proxy.Hostname() == "" {
-		return fmt.Errorf("fetch: proxy %s: the URL has no host", c.Proxy.Redacted())
+		return fmt.Errorf("proxy %s: the URL has no host", c.Proxy.Redacted())
 	}
 	d.proxy = net.JoinHostPort(c.Proxy.Hostname(), port)
 	if d.mode == httpProxy {
@@ -152,7 +156,7 @@ func (d *dialer) initProxy(c *Config) error {
 	}
 	s, err := proxy.SOCKS5("tcp", d.proxy, auth, nil)
 	if err != nil {
-		return fmt.Errorf("fetch: proxy %s: %w", c.Proxy.Redacted(), err)
+		return fmt.Errorf("proxy %s: %w", c.Proxy.Redacted(), err)
 	}
 	d.socks = s.(socksClient)
 	return nil

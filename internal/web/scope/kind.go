@@ -35,7 +35,7 @@ func ParseKind(s string) (Kind, error) {
 			return Kind(k), nil
 		}
 	}
-	return 0, fmt.Errorf("scope %q: unknown; use page, prefix, host, domain or any", s)
+	return 0, fmt.Errorf("%q is unknown; use page, prefix, host, domain or any", s)
 }
 
 // String returns the word that ParseKind reads.
