@@ -14,9 +14,10 @@
 // # What a crawl does
 //
 // [Crawl] begins at the seeds and follows links within [Options.Scope], in the order that
-// [Options.Strategy] chooses. By default it makes one request at a time to a host, waits two
-// seconds between two requests, obeys robots.txt (RFC 9309), slows down when a server asks
-// for it, and refuses private addresses.
+// [Options.Strategy] chooses. By default it makes one request at a time to a host. After a
+// response it waits two seconds before the next request to that host, and half a second before
+// a request to another host with the same address or registered domain. It obeys robots.txt
+// (RFC 9309), slows down when a server asks for it, and refuses private addresses.
 //
 // Each response first goes to the archive in [Options.Dir] (WARC/1.1 with a CDXJ index), then
 // to [Options.OnPage]. When OnPage has returned, the URL is finished.
@@ -25,7 +26,8 @@
 //
 // The directory is the crawl. If [Options.Dir] holds a crawl, Crawl continues it and does not
 // fetch finished URLs again. So you continue after a kill, a crash or a full disk by starting
-// your program again. [Options.Overwrite] begins anew.
+// your program again. [Options.Overwrite] begins anew. Only this package continues its crawls:
+// the command "orbweaver crawl" refuses them, and Crawl refuses those of the command.
 //
 // OnPage gets each page at least once. It gets a page again in these cases:
 //

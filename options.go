@@ -88,8 +88,9 @@ type Options struct {
 	// RetryWait is the wait before the first retry; it doubles with each. Zero means 30 s.
 	RetryWait time.Duration
 
-	// Workers is the maximum number of pages that are fetched and handled at a time. Up to
-	// 1024 requests to slow servers do not count. Zero means 64.
+	// Workers is the maximum number of pages that are fetched and handled at a time. Zero means
+	// 64. Requests to slow servers do not count, up to a quarter of the file descriptors of the
+	// process, 4,096 requests, and a fifth of Memory.
 	Workers int
 	// Memory is the budget of the crawl's memory in bytes, at least 128 MiB. Caches and queues
 	// share it; what exceeds it goes to disk. Zero means 1 GiB.
@@ -174,8 +175,8 @@ type Cluster struct {
 	// With "hash" agents also archive one full copy of identical pages, and follow only that
 	// copy's links. Empty means "rendezvous".
 	Partition string
-	// Kappa is the number of replicas of an agent on the ring, with the partition "ring"
-	// only. Zero means the default of that partition.
+	// Kappa is the number of replicas of an agent on the ring, from 1 to 1000, with the
+	// partition "ring" only. Zero means 200.
 	Kappa int
 	// Capacity is this agent's share of the hosts, relative to the others'. Zero means 1.
 	Capacity float64

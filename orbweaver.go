@@ -38,7 +38,7 @@ type FailedSeed struct {
 // A Stop is why a crawl returned.
 type Stop string
 
-// The reasons. Only Finished leaves nothing to do; the next call for the same directory
+// The reasons. Finished and Left leave nothing to do. The next call for the same directory
 // continues after any other.
 const (
 	Finished  Stop = "finished"   // nothing is left to fetch
@@ -47,6 +47,8 @@ const (
 	PageLimit Stop = "page-limit" // Options.PageLimit
 	SizeLimit Stop = "size-limit" // Options.SizeLimit
 	TimeLimit Stop = "time-limit" // Options.TimeLimit
+	Blocked   Stop = "blocked"    // only links of blocked hosts are left
+	Left      Stop = "left"       // the agent has handed its hosts to the others of its Cluster
 	Failed    Stop = "failed"     // Crawl returned an error
 )
 

@@ -24,6 +24,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -695,6 +696,31 @@ func TestStrategies(t *testing.T) {
 				t.Errorf("%q, %d again, %+v, %v", got, again, res, err)
 			}
 		})
+	}
+}
+
+// A Choice out of range is the nearest one in range.
+func TestChoiceOutOfRange(t *testing.T) {
+	for choice, pages := range map[orbweaver.Choice]int64{-7: 1, 1000: 4} {
+		site := &chain{n: 4}
+		o := local(t, serve(t, site.ServeHTTP)+"/0")
+		o.Strategy = orbweaver.FollowFunc(func(*orbweaver.Page, orbweaver.Link) orbweaver.Choice { return choice })
+		if res, err := orbweaver.Crawl(t.Context(), o); err != nil || res.Pages != pages {
+			t.Errorf("choice %d: %+v, %v", choice, res, err)
+		}
+	}
+}
+
+// Each way in which a run can end has a Stop.
+func TestStops(t *testing.T) {
+	for stop, want := range map[crawl.Stop]orbweaver.Stop{
+		crawl.Finished: orbweaver.Finished, crawl.OnlyBlocked: orbweaver.Blocked, crawl.Left: orbweaver.Left,
+		crawl.PageLimit: orbweaver.PageLimit, crawl.SizeLimit: orbweaver.SizeLimit,
+		crawl.TimeLimit: orbweaver.TimeLimit,
+	} {
+		if got := orbweaver.Stop(stop); got != want {
+			t.Errorf("%s: got %s", want, got)
+		}
 	}
 }
 

@@ -24,7 +24,8 @@ type Strategy interface {
 
 // A Choice is what a Strategy decides about a link. A Choice above Take is a priority, up to
 // 255: of the links that wait, the crawl fetches those with the highest priority first,
-// within a host and among the hosts that may be asked now.
+// within a host and among the hosts that may be asked now. A Choice above 255 is the same as
+// 255, and one below Drop is the same as Drop.
 type Choice int
 
 const (
