@@ -17,11 +17,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 )
 
 // A visited is a page as a worker of a crawl has it after the fetch.
@@ -157,15 +158,6 @@ func bareStored(out *bytes.Buffer, head, body []byte) {
 	out.Write(binary.LittleEndian.AppendUint32(nil, uint32(n)))
 }
 
-// cpuTime returns the user and system time of the process.
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
 // BenchmarkAgainstBare archives pages in turn with a Writer and with a minimal archiver (bare), and compares their CPU
 // time. Both write to a file. The Writer flushes as often as in a crawl at 5,000 pages/s.
 func BenchmarkAgainstBare(b *testing.B) {
@@ -192,7 +184,7 @@ func BenchmarkAgainstBare(b *testing.B) {
 					bares[i] = newBare(&mu, out)
 				}
 				run := func(fn func(worker int, v *visited, serial uint64), base uint64) time.Duration {
-					from := cpuTime()
+					from := testcost.CPU()
 					var wg sync.WaitGroup
 					for k := range workers {
 						wg.Go(func() {
@@ -202,7 +194,7 @@ func BenchmarkAgainstBare(b *testing.B) {
 						})
 					}
 					wg.Wait()
-					return cpuTime() - from
+					return testcost.CPU() - from
 				}
 				var us, them time.Duration
 				var n, mallocs uint64
@@ -214,11 +206,11 @@ func BenchmarkAgainstBare(b *testing.B) {
 							b.Error(err)
 						}
 					}, n)
-					from := cpuTime()
+					from := testcost.CPU()
 					if err := w.Flush(); err != nil {
 						b.Fatal(err)
 					}
-					us += cpuTime() - from
+					us += testcost.CPU() - from
 					runtime.ReadMemStats(&after)
 					mallocs += after.Mallocs - before.Mallocs
 					them += run(func(k int, v *visited, serial uint64) { bares[k].write(v, coding == "gzip", serial) },

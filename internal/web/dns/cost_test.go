@@ -1,22 +1,19 @@
 package dns
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"net"
 	"net/netip"
-	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 )
 
 // BenchmarkCost measures the CPU time that a lookup of an uncached name costs this process, with 64
@@ -24,7 +21,7 @@ import (
 //
 //	go test -run - -bench Cost -benchtime 30000x ./internal/web/dns
 func BenchmarkCost(b *testing.B) {
-	addr := startBenchServer(b)
+	addr := testcost.StartServer(b)
 	for _, six := range []bool{false, true} {
 		b.Run(fmt.Sprintf("ipv6=%v", six), func(b *testing.B) {
 			r := open(b, Config{Servers: []string{addr}, IPv6: six, CacheEntries: 1 << 20, Timeout: 10 * time.Second})
@@ -35,7 +32,7 @@ func BenchmarkCost(b *testing.B) {
 			runtime.GC()
 			b.ReportAllocs()
 			b.ResetTimer()
-			before := cpuTime()
+			before := testcost.CPU()
 			var next atomic.Int64
 			var wg sync.WaitGroup
 			for range 64 {
@@ -51,15 +48,9 @@ func BenchmarkCost(b *testing.B) {
 			}
 			wg.Wait()
 			b.StopTimer()
-			b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
+			b.ReportMetric(float64((testcost.CPU()-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
 		})
 	}
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // BenchmarkCacheMemory measures the memory of an entry of a full cache.
@@ -67,67 +58,28 @@ func BenchmarkCacheMemory(b *testing.B) {
 	for b.Loop() {
 		const entries = 1 << 20
 		var c cache
-		before := heapInUse()
+		before := testcost.Heap()
 		c.init(entries)
 		soon := time.Now().Add(time.Hour)
 		for i := range entries {
 			addrs := []netip.Addr{netip.AddrFrom4([4]byte{192, byte(i >> 16), byte(i >> 8), byte(i)})}
 			c.add(strings.Clone("www.host"+strconv.Itoa(i)+".example"), entry{addrs: addrs, expires: soon})
 		}
-		b.ReportMetric(float64(heapInUse()-before)/entries, "B/entry")
+		b.ReportMetric(float64(testcost.Heap()-before)/entries, "B/entry")
 		runtime.KeepAlive(&c)
 	}
-}
-
-func heapInUse() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}
-
-// startBenchServer runs this test binary again as the server.
-func startBenchServer(b *testing.B) string {
-	if addr := os.Getenv("ORBWEAVER_BENCH_SERVER"); addr != "" {
-		return addr
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestBenchServer$")
-	cmd.Env = append(os.Environ(), "ORBWEAVER_BENCH_SERVE=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { in.Close(); io.Copy(io.Discard, out); cmd.Wait() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		b.Fatal(err)
-	}
-	return strings.TrimSpace(line)
 }
 
 // TestBenchServer is the server of BenchmarkCost, in its own process. It answers A with one address
 // and AAAA with no address.
 func TestBenchServer(t *testing.T) {
-	if os.Getenv("ORBWEAVER_BENCH_SERVE") == "" {
-		t.Skip("only BenchmarkCost runs this server")
-	}
+	testcost.IsServer(t)
 	pc, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
 	if err != nil {
 		t.Fatal(err)
 	}
 	pc.SetReadBuffer(4 << 20)
 	fmt.Println(pc.LocalAddr())
-	go func() {
-		io.Copy(io.Discard, os.Stdin)
-		os.Exit(0)
-	}()
 	b := make([]byte, 4096)
 	for {
 		n, from, err := pc.ReadFromUDPAddrPort(b)

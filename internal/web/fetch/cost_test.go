@@ -14,18 +14,17 @@ import (
 	"net/http"
 	"net/netip"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -125,7 +124,7 @@ func crowd(b *testing.B, hosts int, worker func(g int) func(host int) error) {
 	runtime.GC()
 	b.ReportAllocs()
 	b.ResetTimer()
-	before := cpuTime()
+	before := testcost.CPU()
 	var wg sync.WaitGroup
 	var left atomic.Int64
 	left.Store(int64(b.N))
@@ -144,13 +143,7 @@ func crowd(b *testing.B, hosts int, worker func(g int) func(host int) error) {
 	}
 	wg.Wait()
 	b.StopTimer()
-	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
-}
-
-func cpuTime() time.Duration {
-	var u syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &u)
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+	b.ReportMetric(float64((testcost.CPU()-before).Nanoseconds())/1e3/float64(b.N), "cpu-µs/op")
 }
 
 // bareWorker fetches as our yardstick, the program bare of the lab, does.
@@ -245,30 +238,10 @@ func (s *benchServer) url(i int, tls bool, path string) string {
 	return fmt.Sprintf("%s://h%d.example:%d%s", scheme, i, s.port(tls), path)
 }
 
-// startBenchServer runs this test binary again as the server.
+// startBenchServer starts the server in another process.
 func startBenchServer(b *testing.B) *benchServer {
 	s := new(benchServer)
-	if line := os.Getenv("ORBWEAVER_BENCH_SERVER"); line != "" {
-		if err := json.Unmarshal([]byte(line), s); err != nil {
-			b.Fatal(err)
-		}
-		return s
-	}
-	cmd := exec.Command(os.Args[0], "-test.run=^TestBenchServer$")
-	cmd.Env = append(os.Environ(), "ORBWEAVER_BENCH_SERVE=1")
-	in, err := cmd.StdinPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		b.Fatal(err)
-	}
-	b.Cleanup(func() { in.Close(); io.Copy(io.Discard, out); cmd.Wait() })
-	if err := json.NewDecoder(out).Decode(s); err != nil {
+	if err := json.Unmarshal([]byte(testcost.StartServer(b)), s); err != nil {
 		b.Fatal(err)
 	}
 	return s
@@ -276,9 +249,7 @@ func startBenchServer(b *testing.B) *benchServer {
 
 // TestBenchServer is the server of BenchmarkCost, in its own process.
 func TestBenchServer(t *testing.T) {
-	if os.Getenv("ORBWEAVER_BENCH_SERVE") == "" {
-		t.Skip("only BenchmarkCost runs this server")
-	}
+	testcost.IsServer(t)
 	page := benchText()
 	var z bytes.Buffer
 	w, _ := gzip.NewWriterLevel(&z, 6)
@@ -335,8 +306,7 @@ func TestBenchServer(t *testing.T) {
 		})
 	}
 	json.NewEncoder(os.Stdout).Encode(s)
-	io.Copy(io.Discard, os.Stdin)
-	os.Exit(0) // connections are still open
+	open.Wait() // for ever: the process ends with the benchmark
 }
 
 // benchText returns a page of the web's mean size. gzip compresses it to a third.

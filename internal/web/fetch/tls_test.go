@@ -21,6 +21,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 )
 
 // authority signs certificates for tests.
@@ -312,11 +314,11 @@ func BenchmarkTLSSessionMemory(b *testing.B) {
 	for b.Loop() {
 		f := mustNew(b, Config{CA: ca.pool, ConnectTo: []string{"::" + addr}, IdleKeep: -1})
 		const sessions = 2000
-		before := heapInUse()
+		before := testcost.Heap()
 		for i := range sessions {
 			mustFetch(b, f, Request{URL: mustURL(b, "https://h"+strconv.Itoa(i)+".example/")}).Release()
 		}
-		b.ReportMetric(float64(heapInUse()-before)/sessions, "B/session")
+		b.ReportMetric(float64(testcost.Heap()-before)/sessions, "B/session")
 		runtime.KeepAlive(f)
 	}
 }
@@ -337,18 +339,10 @@ func BenchmarkIdleMemory(b *testing.B) {
 						b.Fatal(err)
 					}
 				}
-				with := heapInUse()
+				with := testcost.Heap()
 				f.Close()
-				b.ReportMetric(float64(with-heapInUse())/conns, "B/conn")
+				b.ReportMetric(float64(with-testcost.Heap())/conns, "B/conn")
 			}
 		})
 	}
-}
-
-func heapInUse() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // frees the pools
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }

@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testcost"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -31,7 +32,7 @@ func BenchmarkCacheMemory(b *testing.B) {
 	} {
 		b.Run(kind.name, func(b *testing.B) {
 			const origins = 100_000
-			before := heapInUse()
+			before := testcost.Heap()
 			var c *Cache
 			for b.Loop() {
 				c = NewCache(Config{Agent: "orbweaver", MemoryBytes: 1 << 30})
@@ -41,18 +42,10 @@ func BenchmarkCacheMemory(b *testing.B) {
 				}
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/origins, "ns/learn")
-			b.ReportMetric(float64(heapInUse()-before)/origins, "B/origin")
+			b.ReportMetric(float64(testcost.Heap()-before)/origins, "B/origin")
 			runtime.KeepAlive(c)
 		})
 	}
-}
-
-func heapInUse() int64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // BenchmarkAskMany asks about an allowed page of each of 100,000 origins in turn, from all
