@@ -119,25 +119,14 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // newParser returns a parser of the command line into c. Flags that the command line does
 // not set come from given. If the parser answers by itself, as for --help, it calls exit.
 func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
-	return kong.New(c, append([]kong.Option{
-		kong.Name("orbweaver"),
-		kong.Description(description),
-		kong.UsageOnError(),
-		kong.Writers(stdout.Raw, stderr), // kong fits the help to the width of the raw terminal
-		kong.Exit(exit),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.BindTo(stdout, (*io.Writer)(nil)),
-		kong.Bind(cli.ErrorOutput{Writer: stderr}),
+	return cli.Parser("orbweaver", description, c, stdout, stderr, exit,
 		kong.Bind(c, given),
 		kong.Resolvers(given),
-		kong.ValueFormatter(cli.HelpText),
-		kong.Vars{
-			"version": node.Version,
-		},
+		kong.Vars{"version": node.Version},
 		crawlHelp,
 		longHelp,
 		testwebHelp,
-	}, cli.Values()...)...)
+	)
 }
 
 // run runs the program and returns its exit code. It escapes control characters in all
@@ -151,20 +140,10 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 func runWith(args []string, stdout, stderr *cli.Output) int {
 	var c commands
-	code, exited := 0, false
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
 	given := &settings{environ: os.Environ()}
-	parser, err := newParser(&c, given, stdout, stderr, func(n int) { code, exited = n, true })
-	if err != nil {
-		fmt.Fprintln(stderr, "orbweaver:", err)
-		return exitFatal
-	}
-	ctx, err := parser.Parse(args)
-	if exited {
-		return code
-	}
+	ctx, code, err := cli.Parse(args, func(exit func(code int)) (*kong.Kong, error) {
+		return newParser(&c, given, stdout, stderr, exit)
+	})
 	if err != nil {
 		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
 		if bad := (*node.ConfigError)(nil); !errors.As(err, &bad) {
@@ -172,8 +151,10 @@ func runWith(args []string, stdout, stderr *cli.Output) int {
 		}
 		return exitConfig
 	}
-	err = ctx.Run()
-	return exitCode(err, stderr)
+	if ctx == nil {
+		return code
+	}
+	return exitCode(ctx.Run(), stderr)
 }
 
 // exitCode prints err and returns its documented exit code.

@@ -62,18 +62,10 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // newParser returns the parser of the command line into c. If the parser answers by itself,
 // as for --help, it calls exit.
 func newParser(c *commands, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
-	return kong.New(c, append([]kong.Option{
-		kong.Name("orblab"),
-		kong.Description(description),
-		kong.UsageOnError(),
-		kong.Writers(stdout.Raw, stderr),
-		kong.Exit(exit),
-		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
-		kong.BindTo(stdout, (*io.Writer)(nil)),
-		kong.ValueFormatter(cli.HelpText),
+	return cli.Parser("orblab", description, c, stdout, stderr, exit,
 		kong.Vars{"kinds": strings.Join(lab.Kinds(), ", "), "stores": strings.Join(lab.StoreNames(), ", ")},
 		help,
-	}, cli.Values()...)...)
+	)
 }
 
 // run runs the command line args and returns the exit code.
@@ -81,23 +73,16 @@ func run(args []string, stdout, stderr io.Writer) int {
 	out, errs := cli.NewOutput(stdout), cli.NewOutput(stderr)
 	defer out.Flush()
 	defer errs.Flush()
-	if len(args) == 0 {
-		args = []string{"--help"}
-	}
 	var c commands
-	code, exited := 0, false
-	parser, err := newParser(&c, out, errs, func(n int) { code, exited = n, true })
+	ctx, code, err := cli.Parse(args, func(exit func(code int)) (*kong.Kong, error) {
+		return newParser(&c, out, errs, exit)
+	})
 	if err != nil {
-		fmt.Fprintln(errs, "orblab:", err)
-		return exitOther
-	}
-	ctx, err := parser.Parse(args)
-	if exited {
-		return code
-	}
-	if err != nil {
-		fmt.Fprintf(errs, "orblab: %v\n\"orblab --help\" and \"orblab EXPERIMENT --help\" list what there is.\n", err)
+		fmt.Fprintf(errs, "orblab: %v\nSee \"orblab --help\" and \"orblab EXPERIMENT --help\".\n", err)
 		return exitConfig
+	}
+	if ctx == nil {
+		return code
 	}
 	err = ctx.Run()
 	usage := (*usageError)(nil)

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"io"
+
+	"github.com/alecthomas/kong"
+)
+
+// Parser returns a parser of the command line of the program name into commands, with the
+// options that all programs have, and the program's own. If the parser answers by itself, as
+// for --help, it calls exit.
+func Parser(
+	name, description string, commands any, stdout, stderr *Output, exit func(code int), own ...kong.Option,
+) (*kong.Kong, error) {
+	options := []kong.Option{
+		kong.Name(name),
+		kong.Description(description),
+		kong.UsageOnError(),
+		kong.Writers(stdout.Raw, stderr), // kong fits the help to the width of the raw terminal
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 100}),
+		kong.BindTo(stdout, (*io.Writer)(nil)),
+		kong.Bind(ErrorOutput{Writer: stderr}),
+		kong.ValueFormatter(HelpText),
+	}
+	return kong.New(commands, append(append(options, Values()...), own...)...)
+}
+
+// Parse parses args, or --help if there are none, with the parser that newParser returns. If
+// the parser has answered by itself, ctx and err are nil, and code is the exit code.
+func Parse(
+	args []string, newParser func(exit func(code int)) (*kong.Kong, error),
+) (ctx *kong.Context, code int, err error) {
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	exited := false
+	parser, err := newParser(func(n int) { code, exited = n, true })
+	if err != nil {
+		panic(err) // the commands are declared wrongly
+	}
+	if ctx, err = parser.Parse(args); exited {
+		return nil, code, nil
+	}
+	return ctx, 0, err
+}
