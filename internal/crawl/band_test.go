@@ -24,14 +24,10 @@ import (
 
 // A band is several agents that keep replicas of each other. Some of them die with their disks.
 type band struct {
+	diary // its mutex also guards mates, acked and taken
 	t     *testing.T
-	web   *textWeb
 	mates []*mate
 	harsh bool
-
-	mu    sync.Mutex // guards the fields below
-	rng   *rand.Rand
-	log   strings.Builder
 	acked map[string]map[weburl.Key][]time.Duration // since when an heir has finishes, by source
 	taken Taken
 
@@ -94,18 +90,6 @@ func (m *mate) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) err
 	})
 }
 
-func (b *band) roll(n int) int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.rng.IntN(n)
-}
-
-func (b *band) note(format string, a ...any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	fmt.Fprintf(&b.log, "%s "+format+"\n", append([]any{time.Since(b.web.start)}, a...)...)
-}
-
 // all returns the agents that have been enlisted so far.
 func (b *band) all() []*mate {
 	b.mu.Lock()
@@ -157,13 +141,9 @@ func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
 
 // Push implements Exchange.
 func (m *mate) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
-	var ls []weburl.Link
-	for rest := links; len(rest) > 0; {
-		l, used, err := weburl.DecodeLink(rest)
-		if err != nil {
-			return err
-		}
-		ls, rest = append(ls, l), rest[used:]
+	ls, err := decodeLinks(links)
+	if err != nil {
+		return err
 	}
 	if m.mute {
 		return errLost

@@ -39,7 +39,7 @@ type blockMoves struct {
 func (b blockMoves) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 31))
 	first, all := []string{"a0", "a1"}, []string{"a0", "a1", "a2"}
-	c := &cluster{t: t, rng: rand.New(rand.NewPCG(seed, 32)), harsh: seed%2 == 1, ring: onRing(seed),
+	c := &cluster{t: t, diary: newDiary(nil, seed, 32), harsh: seed%2 == 1, ring: onRing(seed),
 		members: [][]string{first, all, first}}
 	host := ""
 	for i := 0; host == "" || c.order(host, 0)[0] != "a0" || c.order(host, 1)[0] != "a2"; i++ {

@@ -24,18 +24,14 @@ import (
 
 // A cluster is several crawls of one web. Each of them owns some hosts.
 type cluster struct {
+	diary
 	t     *testing.T
-	web   *textWeb
 	nodes []*node
 	harsh bool // batches and answers get lost, late and repeated
 
 	ring    bool       // the members divide the hosts by UbiCrawler's ring
 	members [][]string // of each view; nil: all agents are in every view
 	leaver  atomic.Pointer[node]
-
-	mu  sync.Mutex // guards rng and log
-	rng *rand.Rand
-	log strings.Builder
 }
 
 // A node is one agent, with all its processes.
@@ -68,31 +64,15 @@ func (n *node) Owner(u weburl.URL) (string, bool) {
 	return a, a == n.name
 }
 
-func (c *cluster) roll(n int) int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.rng.IntN(n)
-}
-
-func (c *cluster) note(format string, a ...any) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	fmt.Fprintf(&c.log, "%s "+format+"\n", append([]any{time.Since(c.web.start)}, a...)...)
-}
-
 var errLost = errors.New("lost on its way")
 
 // Push implements Exchange.
 func (n *node) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
 	c := n.c
 	i := slices.IndexFunc(c.nodes, func(m *node) bool { return m.name == agent })
-	var ls []weburl.Link
-	for rest := links; len(rest) > 0; {
-		l, used, err := weburl.DecodeLink(rest)
-		if err != nil {
-			return err
-		}
-		ls, rest = append(ls, l), rest[used:]
+	ls, err := decodeLinks(links)
+	if err != nil {
+		return err
 	}
 	if len(ls) != count {
 		return fmt.Errorf("%d links, %d said", len(ls), count)
@@ -257,7 +237,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 		pages = 40
 	}
 	web := newRandomWeb(rng, pages, true)
-	c := &cluster{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 12)), harsh: sh.harsh}
+	c := &cluster{t: t, diary: newDiary(parseWeb(t, web.text), seed, 12), harsh: sh.harsh}
 	for i := range sh.agents {
 		n := &node{c: c, mem: disk.NewMem(), story: &story{
 			cfg: Config{

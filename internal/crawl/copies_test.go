@@ -29,7 +29,7 @@ type fate struct {
 func (f fate) play(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 21))
 	web := newRandomWeb(rng, 40, true)
-	b := &band{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 22)), harsh: f.harsh,
+	b := &band{t: t, diary: newDiary(parseWeb(t, web.text), seed, 22), harsh: f.harsh,
 		acked: map[string]map[weburl.Key][]time.Duration{}}
 	var names []string
 	for i := range f.agents {

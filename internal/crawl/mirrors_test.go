@@ -240,7 +240,7 @@ type mirrorCrawl struct {
 func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 21))
 	text := mirrorWeb(rng, m.changes)
-	c := &cluster{t: t, web: parseWeb(t, text), rng: rand.New(rand.NewPCG(seed, 22)), harsh: m.harsh}
+	c := &cluster{t: t, diary: newDiary(parseWeb(t, text), seed, 22), harsh: m.harsh}
 	j := newJudge(c, m.harsh)
 	for i := range 3 {
 		n := &node{c: c, mem: disk.NewMem(), story: &story{

@@ -46,9 +46,9 @@ func passedOn(t *testing.T, ships bool) {
 	found, moved := hostBetween(older, newer, "a0", "a0"), hostBetween(older, newer, "a1", "a2")
 	seed, link := "http://"+found+"/", "http://"+moved+"/1"
 	b := &band{
-		t: t, rng: rand.New(rand.NewPCG(1, 22)), acked: map[string]map[weburl.Key][]time.Duration{},
-		web: parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", found,
-			moved, seed, link, link)),
+		t: t, acked: map[string]map[weburl.Key][]time.Duration{},
+		diary: newDiary(parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", found,
+			moved, seed, link, link)), 1, 22),
 	}
 	for i, view := range []*roster{older, newer, newer} {
 		m := b.enlist(rand.New(rand.NewPCG(1, 21)), 1, fmt.Sprint("a", i), fate{moves: true})
@@ -115,9 +115,9 @@ func TestGivenWithLinks(t *testing.T) {
 		moves, stays := hostBetween(older, newer, "a0", "a2"), hostBetween(older, newer, "a1", "a1")
 		seed, link := "http://"+moves+"/", "http://"+stays+"/1"
 		b := &band{
-			t: t, rng: rand.New(rand.NewPCG(1, 22)), acked: map[string]map[weburl.Key][]time.Duration{},
-			web: parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", moves,
-				stays, seed, link, link)),
+			t: t, acked: map[string]map[weburl.Key][]time.Duration{},
+			diary: newDiary(parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", moves,
+				stays, seed, link, link)), 1, 22),
 		}
 		for i := range 3 {
 			m := b.enlist(rand.New(rand.NewPCG(1, 21)), 1, fmt.Sprint("a", i), fate{moves: true})

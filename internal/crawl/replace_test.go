@@ -58,7 +58,7 @@ func TestReplaced(t *testing.T) {
 func (r replacement) play(t *testing.T, seed uint64, f fate) {
 	rng := rand.New(rand.NewPCG(seed, 31))
 	web := newRandomWeb(rng, 90, true)
-	b := &band{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 32)), harsh: f.harsh,
+	b := &band{t: t, diary: newDiary(parseWeb(t, web.text), seed, 32), harsh: f.harsh,
 		acked: map[string]map[weburl.Key][]time.Duration{}}
 	for i := range 3 {
 		b.enlist(rng, seed, fmt.Sprint("a", i), f).view.Store(&roster{names: "a0 a1 a2", ring: onRing(seed)})

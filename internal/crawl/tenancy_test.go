@@ -168,7 +168,7 @@ type moves struct {
 func (mv moves) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 21))
 	web := newRandomWeb(rng, 40, true)
-	c := &cluster{t: t, web: parseWeb(t, web.text), rng: rand.New(rand.NewPCG(seed, 22)), harsh: mv.harsh,
+	c := &cluster{t: t, diary: newDiary(parseWeb(t, web.text), seed, 22), harsh: mv.harsh,
 		ring: onRing(seed)}
 	for i := range mv.agents {
 		n := &node{c: c, mem: disk.NewMem(), story: &story{

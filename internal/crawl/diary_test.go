@@ -1,0 +1,53 @@
+package crawl
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A diary holds what the agents of a test share: the web, random numbers, and the log that a
+// failure prints. Its methods are safe for concurrent use.
+type diary struct {
+	web *textWeb
+
+	mu  sync.Mutex // guards the fields below
+	rng *rand.Rand
+	log strings.Builder
+}
+
+// newDiary returns a diary on a web. stream distinguishes the random numbers of the diary from
+// others of the same seed.
+func newDiary(web *textWeb, seed, stream uint64) diary {
+	return diary{web: web, rng: rand.New(rand.NewPCG(seed, stream))}
+}
+
+// roll returns a random number below n.
+func (d *diary) roll(n int) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.rng.IntN(n)
+}
+
+// note adds a line to the log.
+func (d *diary) note(format string, a ...any) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	fmt.Fprintf(&d.log, "%s "+format+"\n", append([]any{time.Since(d.web.start)}, a...)...)
+}
+
+// decodeLinks decodes links that an agent sends to another.
+func decodeLinks(links []byte) (ls []weburl.Link, err error) {
+	for len(links) > 0 {
+		l, used, err := weburl.DecodeLink(links)
+		if err != nil {
+			return nil, err
+		}
+		ls, links = append(ls, l), links[used:]
+	}
+	return ls, nil
+}
