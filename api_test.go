@@ -141,7 +141,9 @@ var exempt = map[string][]string{
 	// Only tests import these. The seed of random tests is in the environment. The server of a
 	// benchmark is a process of its own, which the environment names and which ends with its input.
 	"internal/testkit/testseed/testseed.go": {"os.Getenv"},
-	"internal/testkit/testcost/testcost.go": {"os.Args", "os.Environ", "os.Exit", "os.Getenv", "os.Stdin", "runtime.GC"},
+	"internal/testkit/testcost/testcost.go": {
+		"os.Args", "os.Environ", "os.Exit", "os.Getenv", "os.Stdin", "runtime.GC",
+	},
 }
 
 // TestNothingOfTheProcess: two crawls run in one process, and the process belongs to another
