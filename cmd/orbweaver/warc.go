@@ -417,8 +417,7 @@ func warcFiles(args []string) (files []string, err error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
 		if err != nil {
-			return nil, &node.ConfigError{Text: fmt.Sprintf("%s: %v; name a WARC file or a crawl directory", arg,
-				cause(err))}
+			return nil, noWARC(arg, err)
 		}
 		if !info.IsDir() {
 			files = append(files, arg)
@@ -446,11 +445,16 @@ func warcFiles(args []string) (files []string, err error) {
 	return files, nil
 }
 
+// noWARC is the error of an argument that cannot be opened.
+func noWARC(arg string, err error) error {
+	return &node.ConfigError{Text: fmt.Sprintf("%s: %v; name a WARC file or a crawl directory", arg, cause(err))}
+}
+
 // withWARC calls f with the opened file. Its error names the file.
 func withWARC(path string, f func(*os.File) error) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return noWARC(path, err)
 	}
 	defer file.Close()
 	if err := f(file); err != nil {
