@@ -3,6 +3,7 @@ package sim
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -316,6 +317,13 @@ func (a *actor) lose() {
 	a.repeats(lostRepeats)
 	a.end(disk.NewMem(), (*machine).vanish)
 	a.gone = true
+}
+
+// finishedBy reports whether the crawl had ended for an agent by a time.
+func (s *story) finishedBy(t time.Time) bool {
+	return slices.ContainsFunc(s.actors, func(a *actor) bool {
+		return a.run != nil && a.run.ended() && !a.run.killed && a.run.result.Stop == crawl.Finished && !a.run.at.After(t)
+	})
 }
 
 // comesBack starts the actor's process again after d.

@@ -209,6 +209,9 @@ func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
 	between := func(from, to time.Duration) time.Duration {
 		return (from + time.Duration(rng.Int64N(int64(to-from)))).Round(time.Millisecond)
 	}
+	// From other random numbers, so that plans keep all else: a supervisor starts a killed process
+	// at once.
+	quick := rand.New(rand.NewPCG(p.Seed, 0x717569636b))
 	fault := func() Fault {
 		f := Fault{Agent: 1 + rng.IntN(p.Agents)}
 		switch f.Kind = kinds[rng.IntN(len(kinds))]; f.Kind {
@@ -216,6 +219,9 @@ func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
 			f.For = between(50*time.Millisecond, 3*time.Second)
 			if rng.IntN(2) == 0 { // long enough for the others to take over
 				f.For = between(8*time.Second, 60*time.Second)
+			}
+			if f.Kind == Kill && quick.IntN(2) == 0 {
+				f.For = time.Duration(1+quick.IntN(150)) * time.Millisecond
 			}
 		case Replace:
 			f.For = between(100*time.Millisecond, 12*time.Second)

@@ -162,7 +162,8 @@ func (s *story) finish() *Verdict {
 		switch p := a.run; {
 		case p.killed:
 			v.Wrong = append(v.Wrong, a.name+" did not end by itself")
-		case a.newcomer && s.finished() && s.judge.by(a.number, p.began) == 0:
+		case a.newcomer && (p.err == nil || s.finishedBy(p.at.Add(lateBefore))) &&
+			s.finished() && s.judge.by(a.number, p.began) == 0:
 			// It joined when the crawl was ending, or met no agent before.
 		case p.err != nil || p.result.Stop != end && p.result.Stop != crawl.Left:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s, %v", a.name, p.result.Stop, p.err))
