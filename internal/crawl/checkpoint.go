@@ -114,7 +114,8 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 			return err
 		}
 	}
-	if err := k.put(kindSpan, c.span(c.cfg.Now())); err != nil {
+	now := c.cfg.Now() // one time for the span and the pauses: the clock may have been set since the last visit
+	if err := k.put(kindSpan, c.span(now)); err != nil {
 		return err
 	}
 	if err := k.put(kindNumber, binary.AppendUvarint(nil, c.accepted)); err != nil {
@@ -161,7 +162,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 			return err
 		}
 	}
-	return c.Frontier.EachHost(func(st frontier.HostState) error {
+	return c.Frontier.EachHost(now, func(st frontier.HostState) error {
 		st.Blocked = c.isBlocked(st.Host) // and not held for another reason
 		buf = st.AppendTo(buf[:0])
 		return k.put(kindHost, buf)

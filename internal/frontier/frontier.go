@@ -526,10 +526,7 @@ func (f *Frontier) tick(now time.Time) {
 		f.restore(f.restored)
 		f.restored = nil
 	}
-	elapsed := f.since(now)
-	// If the wall clock was set, the epoch follows: its monotonic reading stays as it is.
-	f.epoch = now.Add(-time.Duration(elapsed))
-	f.clock = max(f.clock, elapsed)
+	f.clock = max(f.clock, f.follow(now))
 	f.adapt()
 	for n := 0; f.waiting.len() > 0 && f.waiting.first() <= uint64(f.clock); n++ {
 		if n%prefetchCount == 0 {
@@ -568,6 +565,14 @@ const prefetchCount = 16
 
 // prefetchHost reads the fields of h that moving it needs, so that they are in the processor's cache.
 func (f *Frontier) prefetchHost(h *host) { f.prefetched += int(h.pos) + int(h.q.head.r) }
+
+// follow returns now by the frontier's clock. If the wall clock was set, the epoch follows: its
+// monotonic reading stays as it is.
+func (f *Frontier) follow(now time.Time) int64 {
+	elapsed := f.since(now)
+	f.epoch = now.Add(-time.Duration(elapsed))
+	return elapsed
+}
 
 // prefetchLink reads the first link of h, which will soon be needed.
 func (f *Frontier) prefetchLink(h *host) {

@@ -207,7 +207,7 @@ func TestHostState(t *testing.T) {
 	}
 	f.Block("c.example")
 	want := map[string]HostState{}
-	if err := f.EachHost(func(s HostState) error { want[s.Host] = s; return nil }); err != nil {
+	if err := f.EachHost(start, func(s HostState) error { want[s.Host] = s; return nil }); err != nil {
 		t.Fatal(err)
 	}
 	a, c := want["a.example"], want["c.example"]

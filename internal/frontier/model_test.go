@@ -311,7 +311,7 @@ func (m *model) pooled(h *modelHost) int {
 func (m *model) restart() {
 	m.withdrawn = nil
 	var states []HostState
-	m.must(m.f.EachHost(func(s HostState) error { states = append(states, s); return nil }))
+	m.must(m.f.EachHost(m.now, func(s HostState) error { states = append(states, s); return nil }))
 	links := m.pending()
 	for name, h := range m.hosts { // in the order of each host
 		var of []modelLink

@@ -163,8 +163,12 @@ func (f *Frontier) hostState(h *host) HostState {
 	return s
 }
 
-// EachHost calls fn for each host with something to remember. It stops at the first error.
-func (f *Frontier) EachHost(fn func(HostState) error) error {
+// EachHost calls fn for each host with something to remember. It stops at the first error. The times of the states are
+// of the wall clock as it is at now.
+func (f *Frontier) EachHost(now time.Time, fn func(HostState) error) error {
+	if !f.epoch.IsZero() {
+		f.follow(now)
+	}
 	for h := range f.hosts.all() {
 		if h.at > f.clock || h.slow > 0 || h.retired || h.delay > 0 {
 			if err := fn(f.hostState(h)); err != nil {

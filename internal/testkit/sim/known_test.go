@@ -46,6 +46,13 @@ func TestKnown(t *testing.T) {
 				{Kind: Join, Agent: 5, At: 0.04, After: 5180 * ms},
 			},
 		}, 0},
+		{"an agent whose clock was set back as it stopped waited for an hour", Plan{
+			Seed: 40286, Agents: 1, Hosts: 3, Pages: 7, Delay: 48 * ms,
+			Faults: []Fault{
+				{Kind: Stop, Agent: 1, At: 0.53, For: 2769 * ms},
+				{Kind: Clock, Agent: 1, At: 0.57, For: -4472805 * ms},
+			},
+		}, 0},
 		{"an agent that went on waited for a replaced one that waited for it", Plan{
 			Seed: 10682, Agents: 2, Hosts: 22, Pages: 4, Delay: 266 * ms, Latency: ms,
 			Faults: []Fault{
