@@ -322,7 +322,8 @@ func (a *actor) lose() {
 // finishedBy reports whether the crawl had ended for an agent by a time.
 func (s *story) finishedBy(t time.Time) bool {
 	return slices.ContainsFunc(s.actors, func(a *actor) bool {
-		return a.run != nil && a.run.ended() && !a.run.killed && a.run.result.Stop == crawl.Finished && !a.run.at.After(t)
+		p := a.run
+		return p != nil && p.ended() && !p.killed && p.result.Stop == crawl.Finished && !p.at.After(t)
 	})
 }
 

@@ -209,8 +209,8 @@ func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
 	between := func(from, to time.Duration) time.Duration {
 		return (from + time.Duration(rng.Int64N(int64(to-from)))).Round(time.Millisecond)
 	}
-	// From other random numbers, so that plans keep all else: a supervisor starts a killed process
-	// at once.
+	// A supervisor starts a killed process again at once. A generator of its own leaves the other
+	// parts of each plan as they were.
 	quick := rand.New(rand.NewPCG(p.Seed, 0x717569636b))
 	fault := func() Fault {
 		f := Fault{Agent: 1 + rng.IntN(p.Agents)}
