@@ -282,7 +282,7 @@ func TestVet(t *testing.T) {
 	}
 }
 
-// A source is a Go file of ours, whatever its build constraints.
+// A source is a Go file of ours, with any build constraints.
 type source struct {
 	name string // relative to the root
 	text []byte
@@ -358,7 +358,7 @@ func TestRandomTestsCanBeRepeated(t *testing.T) {
 			x, ok := sel.X.(*ast.Ident)
 			if ok && random && x.Name == "rand" && token.IsExported(sel.Sel.Name) &&
 				!slices.Contains(own, sel.Sel.Name) {
-				t.Errorf("%s draws with rand.%s, whose seed nobody knows: use testseed.Rand(t)", f.name, sel.Sel.Name)
+				t.Errorf("%s draws with rand.%s, whose seed is unknown: use testseed.Rand(t)", f.name, sel.Sel.Name)
 			}
 			return true
 		})

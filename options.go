@@ -245,7 +245,7 @@ func or[T comparable](v, usual T) T {
 	return v
 }
 
-// check refuses what is wrong whatever the rest of the options. The node refuses the rest.
+// check refuses values that are always wrong. The node refuses wrong combinations.
 func (o *Options) check() error {
 	switch {
 	case o.Dir == "":

@@ -203,7 +203,7 @@ func TestPoliteByDefault(t *testing.T) {
 	}
 }
 
-// Nothing private is dialled without AllowPrivate. A crawl that fetches nothing says so.
+// Without AllowPrivate the crawl dials no private address. If it fetches nothing, it returns an error.
 func TestPrivateAddressesAreRefused(t *testing.T) {
 	var requests atomic.Int64
 	o := local(t, serve(t, func(http.ResponseWriter, *http.Request) { requests.Add(1) }))

@@ -55,7 +55,7 @@ func TestMemoryGroup(t *testing.T) {
 			}
 			put(t, g.dir, c.events, c.spared)
 			if g.killed() {
-				t.Error("killed, and nobody was")
+				t.Error("the group reports a kill, but no process was killed")
 			}
 			put(t, g.dir, c.events, c.killed)
 			if !g.killed() {

@@ -15,8 +15,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// buildTrial builds orblab and orbweaver as they are released, without the race detector,
-// which takes memory that no crawl takes. It returns a quick trial with them.
+// buildTrial builds orblab and orbweaver without the race detector, which takes additional memory.
+// It returns a quick trial with them.
 func buildTrial(t *testing.T) *Trial {
 	t.Helper()
 	if testing.Short() {
@@ -40,18 +40,18 @@ func buildTrial(t *testing.T) *Trial {
 	return trial
 }
 
-// The short version of the memory run: 60,000 pages of a web of 30,000 hosts.
-// It asserts how much memory, and nothing about the speed.
+// The short version of the memory run: 60,000 pages of a web of 30,000 hosts. It bounds the memory,
+// and asserts nothing about the speed.
 func TestMemoryIsBounded(t *testing.T) {
 	trial := buildTrial(t)
-	// 3 million pages have to stay under 1 GB; so few have to stay well under.
+	// 3 million pages must stay below 1 GB, so 60,000 pages must stay well below.
 	const bound = 300e6
 	err := Do(context.Background(), &Memory{Agent: Program{"agent", trial.Orbweaver}, Bound: bound}, trial, t.TempDir())
 	t.Log(trial.Screen)
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The bound is held against what there is.
+	// The experiment compares the peak with the bound.
 	err = Do(context.Background(), &Memory{Agent: Program{"agent", trial.Orbweaver}, Hosts: 10, Pages: 10, Bound: 1e6},
 		trial,
 		t.TempDir())
@@ -60,7 +60,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 }
 
-// A crawl that goes to its end misses nothing, and a web ends when it should.
+// A crawl that finishes misses nothing, and a web ends when its experiment ends.
 func TestCrawlToTheEnd(t *testing.T) {
 	trial := buildTrial(t)
 	dir := t.TempDir()
@@ -78,7 +78,7 @@ func TestCrawlToTheEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The web has seen all pages when another crawl of it begins.
+	// The web has served all pages before another crawl of it begins.
 	again := job
 	again.Dir, again.Profile = filepath.Join(dir, "twice"), ""
 	var cover *CoverageError
@@ -100,7 +100,7 @@ func TestCrawlToTheEnd(t *testing.T) {
 	if u, err := w.stop(); err != nil || u.CPU <= 0 {
 		t.Errorf("the web: %+v, %v", u, err)
 	}
-	// A crawl where there is nothing says so.
+	// A crawl of an empty web says that it archived no pages.
 	job.Dir, job.TimeLimit = filepath.Join(dir, "again"), 300*time.Millisecond
 	if _, err := job.run(context.Background()); err == nil {
 		t.Error("a crawl of a web that is gone is no error")
@@ -110,8 +110,8 @@ func TestCrawlToTheEnd(t *testing.T) {
 	}
 }
 
-// Who was impolite is told so, whatever his speed: here one who keeps no delay
-// where a second was promised.
+// An impolite crawl is an error, even if it is fast. Here the crawl keeps no delay, but the web
+// expects a second.
 func TestImpolite(t *testing.T) {
 	trial := buildTrial(t)
 	dir := t.TempDir()
@@ -131,7 +131,7 @@ func TestImpolite(t *testing.T) {
 	}
 }
 
-// A crawl that ends by itself and has missed pages fails, and the error names some of
+// If a crawl ends by itself and has missed pages, the experiment fails, and the error names some of
 // them. A crawl that was stopped does not fail.
 func TestMissed(t *testing.T) {
 	trial := buildTrial(t)

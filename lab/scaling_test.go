@@ -51,7 +51,7 @@ func TestScalingPoints(t *testing.T) {
 	}
 }
 
-// The experiment as it is, with two agents for a moment.
+// The whole experiment, with two agents for a short time.
 func TestScalingExperiment(t *testing.T) {
 	trial := buildTrial(t)
 	out := t.TempDir()

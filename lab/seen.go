@@ -181,7 +181,7 @@ func wrong(rs []*storeResult) error {
 		for _, p := range r.Points {
 			if r.Kind.Exact && p.False() > 0 {
 				lines = append(lines, fmt.Sprintf("%s, %s at %s keys: %d known taken as new, %d new taken as known, "+
-					"%d that nobody asked about",
+					"%d answers without a question",
 					r.Shape, r.Kind.Name, humanize.Comma(p.Keys), p.Twice, p.Missing, p.Foreign))
 				break
 			}

@@ -15,9 +15,9 @@ import (
 	"github.com/orbweaver/orbweaver/lab/rivals"
 )
 
-// The short version of the experiment: a million keys in ours, fewer in the
-// rivals. It asserts that nobody but the Bloom filter gives a false answer, and
-// how much memory and disk ours takes; nothing about the speed.
+// The short version of the experiment: a million keys in ours, fewer in the other stores. It
+// asserts that only the Bloom filter gives a false answer, and bounds the memory and the disk space
+// of ours. It asserts nothing about the speed.
 func TestSeenIsExactAndSmall(t *testing.T) {
 	trial := buildTrial(t)
 	out := t.TempDir()
@@ -40,7 +40,7 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 	for _, shape := range ShapeNames() {
 		rivals := figuresOf(t, filepath.Join(out, "seen.json"), shape)
 		if f := rivals["bloom"]; len(f.Points) == 0 || f.Points[len(f.Points)-1].Missing == 0 {
-			t.Errorf("%s: the Bloom filter has no false answer: nobody looked", shape)
+			t.Errorf("%s: the Bloom filter has no false answer, so the judge does not work", shape)
 		}
 		for name, f := range rivals {
 			if f.End.Why != "done" || len(f.Points) != len(points(100_000)) {
@@ -55,9 +55,9 @@ func TestSeenIsExactAndSmall(t *testing.T) {
 			if p.Keys < 1_000_000 || p.False() != 0 {
 				t.Errorf("%s, %s: %d false answers at %d keys", shape, name, p.False(), p.Keys)
 			}
-			// A million keys are few for what every store has besides: filters of
-			// buckets this small have room for half as many keys again (10 bits
-			// each), and how full they are depends on when the last pass was.
+			// A million keys are few compared with the fixed parts of a store. Filters of such
+			// small buckets have space for half as many keys again (10 bits each). How full they
+			// are depends on the time of the last pass.
 			index, runs := float64(p.Told[indexBytes])/float64(p.Known), float64(p.Told[runBytes])/float64(p.Known)
 			if p.RAM > 80e6 || index <= 0 || index > 1.5*10/8+0.1 || runs <= 0 || runs > 6.5 {
 				t.Errorf("%s, %s: %d octets of RAM, %.2f of filter and index a key, %.2f on disk", shape,
@@ -133,7 +133,7 @@ func TestRunStore(t *testing.T) {
 			t.Errorf("point %d: %+v", i, p)
 		}
 	}
-	// One that writes is seen to, on a system that tells.
+	// The process notices a write, if the system counts writes.
 	spec.Store, spec.Memory, spec.Profile = "drum-paper", 1e6, filepath.Join(t.TempDir(), "profile")
 	l = runStore(t, spec)
 	if _, err := ReadProfile(spec.Profile); err != nil {
@@ -142,12 +142,12 @@ func TestRunStore(t *testing.T) {
 	if p := l.points[1]; p.Disk < 8*p.Known || ownIO() != (IO{}) && p.IO.Written < 150*p.Checks {
 		t.Errorf("%+v", p)
 	}
-	// The time is kept, and what was hardly measured is not told.
+	// The time is recorded. Very short processor times are not shown.
 	spec.Limit = 1
 	if l := runStore(t, spec); l.end.Why != "time" || len(l.points) != 0 {
 		t.Errorf("%+v, %d points", l.end, len(l.points))
 	}
-	// So is the memory, where the system tells of it.
+	// The memory is recorded, if the system reports it.
 	if ownMemory() == (residents{}) {
 		return
 	}
@@ -173,7 +173,7 @@ func TestRunStoreRefuses(t *testing.T) {
 	}
 }
 
-// A false answer is an error, unless it was to be expected.
+// A false answer is an error, unless the store may give false answers.
 func TestWrong(t *testing.T) {
 	exact, _ := rivals.Find("pebble")
 	bloom, _ := rivals.Find("bloom")
@@ -189,7 +189,7 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// All stores are measured at the common number of keys; only ours go on.
+// All stores are measured at the common number of keys; only ours continues.
 func TestCommonPoints(t *testing.T) {
 	x := &Seen{Keys: 100_000_000}
 	x.defaults(false)
@@ -230,7 +230,7 @@ func TestPoints(t *testing.T) {
 	}
 }
 
-// What ours has to reach is held against what it did, and shown.
+// The text compares ours with its targets.
 func TestAgainst(t *testing.T) {
 	ours := rivals.Kind{Name: "drum", Title: "ours", Ours: true, Exact: true}
 	p := StorePoint{Keys: 1e8, Known: 1.1e8, Checks: 1e8, Time: 40 * time.Second, RAM: 500e6, Disk: 6e8,

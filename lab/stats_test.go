@@ -42,7 +42,7 @@ func TestTenths(t *testing.T) {
 	samples := []Sample{{}, {At: 5 * time.Second, Pages: 500}, {At: 7 * time.Second, Pages: 500},
 		{At: 15 * time.Second, Pages: 900}, {At: 17 * time.Second, Pages: 1000}}
 	got := Tenths(samples)
-	// The sixth has the two seconds without a page.
+	// The sixth tenth contains the two seconds without a page.
 	want := []float64{100, 100, 100, 100, 100, 25, 50, 50, 50, 50}
 	if len(got) != 10 {
 		t.Fatalf("Tenths = %v", got)
@@ -59,7 +59,7 @@ func TestTenths(t *testing.T) {
 	}
 }
 
-// The tenths take the time that the samples took, in all.
+// All tenths together take the time of the samples.
 func TestTenthsAddUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		samples := []Sample{{}}
@@ -74,7 +74,7 @@ func TestTenthsAddUp(t *testing.T) {
 		if rates == nil {
 			return
 		}
-		// Without those before the first page and behind the last one.
+		// The samples before the first page and after the last page are left out.
 		last := samples[len(samples)-1]
 		end := samples[slices.IndexFunc(samples, func(s Sample) bool { return s.Pages == last.Pages })].At
 		sum := 0.0

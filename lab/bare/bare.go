@@ -57,7 +57,7 @@ type run struct {
 func Run(args []string, stdout io.Writer) error {
 	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
 	list := flags.String("urls", "", "file of URLs, one a line")
-	addr := flags.String("addr", "", "connect here whatever the URL's host (host:port)")
+	addr := flags.String("addr", "", "connect to this host:port for every URL")
 	conns := flags.Int("c", 64, "connections")
 	d := flags.Duration("d", 10*time.Second, "how long to measure")
 	askGzip := flags.Bool("gzip", false, "ask for compressed bodies and archive them as they come")

@@ -10,8 +10,8 @@ import (
 	"github.com/orbweaver/orbweaver/lab/stream"
 )
 
-// put gives a store urls of a stream in batches of all sizes, and returns the
-// Judge of what it emitted.
+// put feeds urls of a stream to a store in batches of all sizes, and returns the Judge of the
+// emitted items.
 func put(t *testing.T, k Kind, seed uint64, shape stream.Shape, memory int64, urls int64) *stream.Judge {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 1))
@@ -59,8 +59,8 @@ func put(t *testing.T, k Kind, seed uint64, shape stream.Shape, memory int64, ur
 	return j
 }
 
-// TestRivalsAreRight: each answers a stream without a false answer, with so
-// little memory that everything it has goes to disk.
+// TestRivalsAreRight: each store answers a stream without a false answer, with so little memory
+// that all data go to disk.
 func TestRivalsAreRight(t *testing.T) {
 	for _, k := range Kinds {
 		if !k.Exact {
@@ -77,14 +77,14 @@ func TestRivalsAreRight(t *testing.T) {
 	}
 }
 
-// TestJudgeSeesBloom: what is known to be wrong is seen to be.
+// TestJudgeSeesBloom: the judge finds the false answers of a Bloom filter.
 func TestJudgeSeesBloom(t *testing.T) {
 	k, ok := Find("bloom")
 	if !ok {
 		t.Fatal("there is no bloom")
 	}
 	j := put(t, k, 1, stream.Uniform, 0, 50_000)
-	// When it is full one look-up in 122 is false, and on the way there fewer.
+	// When the filter is full, one look-up in 122 is false, and fewer before.
 	if m := j.Missing(); m < 20 || m > 400 || j.Twice != 0 {
 		t.Errorf("%d of 50,000 are missing, %d were emitted twice", m, j.Twice)
 	}
@@ -96,7 +96,7 @@ func TestJudgeSeesBloom(t *testing.T) {
 	}
 }
 
-// The zero key, extreme keys and many keys of one place are keys like others.
+// The zero key, extreme keys and many keys of one place are answered like other keys.
 func TestRivalsTakeAnyKey(t *testing.T) {
 	const most = ^uint64(0)
 	odd := []weburl.Key{{}, {Path: 1}, {Host: 1}, {Host: most, Path: most}, {Host: most}, {Path: most}, {Host: 1 << 63},

@@ -9,8 +9,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// What is new is known of every item: the numbers of new ones come in order,
-// each once, and known ones are below.
+// The stream knows which items are new: the numbers of new items come in order, each once, and the
+// numbers of known items are lower.
 func TestStreamKnowsWhatIsNew(t *testing.T) {
 	for _, shape := range []Shape{Uniform, Zipf} {
 		s := New(7, shape)
@@ -120,7 +120,7 @@ func TestZipfIsCacheable(t *testing.T) {
 	}
 }
 
-// TestHostsArePowerLaw: a few have much, most have one or two.
+// TestHostsArePowerLaw: a few hosts have many URLs, most hosts have one or two.
 func TestHostsArePowerLaw(t *testing.T) {
 	s := New(5, Uniform)
 	items := make([]Item, 1000)
