@@ -245,7 +245,7 @@ func or[T comparable](v, usual T) T {
 	return v
 }
 
-// check refuses values that are always wrong. The node refuses wrong combinations.
+// check refuses values that are wrong with any other options. The node refuses the rest.
 func (o *Options) check() error {
 	switch {
 	case o.Dir == "":
