@@ -89,11 +89,11 @@ var documentSteps = map[string][]step{
 		{command: "wayback -b 127.0.0.1 -p 8080", not: "e2e replays a crawl with it"},
 	},
 	"docs/testweb.md": {
-		{command: "orbweaver testweb --generate --wild --hosts 200 --pages-mean 20 " +
+		{command: "orbweaver testweb --generate --wild --hosts 100 --pages-mean 10 --traps 0 --crawl-delay 100ms " +
 			"--promise-delay 50ms --promise-crawl-delay --ca-out ca.pem --seeds-out seeds.txt --config-out web.yaml",
 			beside: true, signal: os.Interrupt, await: [2]string{"", "(?m)^orbweaver crawl --config web.yaml$"}},
-		{command: "orbweaver crawl --config web.yaml --delay 50ms --dir try", last: true,
-			env: []string{"ORBWEAVER_PAGE_LIMIT=20"}, code: exitPageLimit},
+		{command: "orbweaver crawl --config web.yaml --delay 50ms --timeout 2s --retry-wait 1s --slow-down 1s " +
+			"--dir try", last: true, env: []string{"ORBWEAVER_PAGE_LIMIT=20"}, code: exitPageLimit},
 	},
 	"docs/reference/retries.md": {
 		{command: "orbweaver testweb --generate --hosts 1 --pages-mean 20000 --page-bytes 5KB --without-robots 1 " +
