@@ -103,7 +103,8 @@ type Options struct {
 	AllowPrivate bool
 	// Proxy is an http, socks5 or socks5h URL. Nil connects directly.
 	Proxy *url.URL
-	// DNS lists name servers, each as host or host:port. Empty means those of the machine.
+	// DNS lists name servers, each an IP address with or without a port. Empty means those of
+	// the machine.
 	DNS []string
 	// ConnectTo lists rules HOST:PORT:ADDR:PORT, as for curl's --connect-to.
 	ConnectTo []string
