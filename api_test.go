@@ -138,8 +138,9 @@ const (
 
 // exempt lists the files that may use such names, with the names that they may use.
 var exempt = map[string][]string{
-	// Only tests import these. The seed of random tests is in the environment. The server of a
+	// Only tests import these. The environment holds the seed of random tests, and says if this is CI. The server of a
 	// benchmark is a process of its own, which the environment names and which ends with its input.
+	"internal/testkit/testneed/testneed.go": {"os.Getenv"},
 	"internal/testkit/testseed/testseed.go": {"os.Getenv"},
 	"internal/testkit/testcost/testcost.go": {
 		"os.Args", "os.Environ", "os.Exit", "os.Getenv", "os.Stdin", "runtime.GC",

@@ -35,7 +35,7 @@ var layers = func() map[string]int {
 	for layer, packages := range []string{
 		// basic types and functions: URLs, files, messages
 		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb " +
-			"internal/testkit/testcost internal/testkit/testseed",
+			"internal/testkit/testcost internal/testkit/testneed internal/testkit/testseed",
 		// storage, and guards of listeners
 		"internal/store/keyset/drum internal/store/journal internal/inbound",
 		// one job each; none of them imports another of this layer
@@ -70,7 +70,7 @@ var layers = func() map[string]int {
 
 // testHelpers may be imported by the tests of any package.
 var testHelpers = []string{"internal/testweb", "internal/testweb/walk", "internal/testkit/testcost",
-	"internal/testkit/testseed"}
+	"internal/testkit/testneed", "internal/testkit/testseed"}
 
 // A listed holds the output of go list for one package.
 type listed struct {

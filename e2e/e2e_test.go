@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -91,10 +92,7 @@ func weighs(t *testing.T, n int64) {
 // missing skips a test because this machine lacks something. With CI=true it fails the test.
 func missing(t *testing.T, what string) {
 	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatalf("missing in CI: %s", what)
-	}
-	t.Skipf("missing: %s", what)
+	testneed.Missing(t, what)
 }
 
 // debianWeb serves the real pages. It skips the test if they are not installed.

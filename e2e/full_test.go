@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -18,7 +19,7 @@ func TestDiskFull(t *testing.T) {
 	weighs(t, 1)
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=2m"); err != nil {
-		t.Skipf("no small disk to be had: mount: %v", err)
+		testneed.Missing(t, "a small disk, which requires root: mount:", err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -27,10 +28,7 @@ func dataDir(tb testing.TB, name string) string {
 	tb.Helper()
 	dir := filepath.Join("..", "..", "..", "..", "shared", "data", name)
 	if _, err := os.Stat(dir); err != nil {
-		if os.Getenv("CI") == "true" {
-			tb.Fatalf("test data is missing: %v", err)
-		}
-		tb.Skipf("no test data: %v", err)
+		testneed.Missing(tb, err)
 	}
 	return dir
 }

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/net/idna"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
 func sharedPath(name string) string {
@@ -22,10 +24,7 @@ func shared(t testing.TB, name string) []byte {
 	t.Helper()
 	b, err := os.ReadFile(sharedPath(name))
 	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal(err)
-		}
-		t.Skip("no shared test data: ", err)
+		testneed.Missing(t, err)
 	}
 	return b
 }

@@ -1,0 +1,33 @@
+package testneed
+
+import "testing"
+
+// With CI=true a test that lacks something fails; otherwise it is skipped.
+func TestMissing(t *testing.T) {
+	for _, c := range []struct {
+		ci   string
+		want string
+	}{{"true", "fatal"}, {"false", "skip"}, {"", "skip"}} {
+		t.Setenv("CI", c.ci)
+		r := &recorder{TB: t}
+		Missing(r, "a program")
+		if r.did != c.want {
+			t.Errorf("CI=%q: got %q, want %q", c.ci, r.did, c.want)
+		}
+	}
+}
+
+// A recorder keeps the first call that would end the test.
+type recorder struct {
+	testing.TB
+	did string
+}
+
+func (r *recorder) end(how string) {
+	if r.did == "" {
+		r.did = how
+	}
+}
+
+func (r *recorder) Fatal(...any) { r.end("fatal") }
+func (r *recorder) Skip(...any)  { r.end("skip") }
