@@ -76,7 +76,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 // says waits until the running process has written text.
 func (p *process) says(t *testing.T, text string) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); !strings.Contains(p.out.String(), text); {
+	for end := time.Now().Add(time.Minute); !strings.Contains(p.out.String(), text); {
 		if time.Now().After(end) {
 			t.Fatalf("the program has not said %q; it said\n%s", text, tail(p.out.String()))
 		}

@@ -104,7 +104,8 @@ func TestLeasesStopped(t *testing.T) {
 	if testing.Short() {
 		t.Skip("a minute")
 	}
-	sites, seeds := sharingWeb(9, 9, 4, 80)
+	const pages = 80 // of each host that shares
+	sites, seeds := sharingWeb(9, 9, 4, pages)
 	web := serve(t, testweb.Config{Sites: sites, Promise: leasePromise()})
 	ps, homes := leased(t, web, t.TempDir(), seeds, 3)
 	reaches(t, web, 200, ps[0])
@@ -112,6 +113,14 @@ func TestLeasesStopped(t *testing.T) {
 		t.Fatal(err)
 	}
 	time.Sleep(22 * time.Second)
+	// Otherwise the agent would have nothing to fetch when it continues.
+	for _, host := range []string{"h0.family.example", "shared-0.example"} {
+		n := web.Report().Hosts[host].Pages
+		t.Logf("%s: %d of %d pages after the pause", host, n, pages)
+		if n >= pages {
+			t.Errorf("all %d pages of %s were fetched during the pause", n, host)
+		}
+	}
 	if err := ps[1].cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}

@@ -54,13 +54,13 @@ func (p *process) stuck(t *testing.T, dir string, begin func(*exec.Cmd) error) s
 	ask := exec.Command(orbweaver, "ctl", "--dir", dir, "status")
 	ask.Stdout, ask.Stderr = &out, &out
 	if begin(ask) == nil {
-		late := time.AfterFunc(10*time.Second, func() { ask.Process.Kill() })
+		late := time.AfterFunc(time.Minute, func() { ask.Process.Kill() })
 		ask.Wait()
 		late.Stop()
 	}
 	b.WriteString(out.String())
 	p.cmd.Process.Signal(syscall.SIGQUIT)
-	if !ended(p, 10*time.Second) {
+	if !ended(p, time.Minute) {
 		p.kill()
 	}
 	b.WriteString(p.out.String())
