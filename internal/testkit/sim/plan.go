@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -127,11 +128,18 @@ func (p Plan) JSON() string {
 	return string(b)
 }
 
-// Parse reads the output of JSON.
+// Parse reads the output of JSON. It refuses a plan that no story can have, such as one with a fault
+// of an agent that does not exist.
 func Parse(text string) (p Plan, err error) {
 	d := json.NewDecoder(strings.NewReader(text))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {
+		return p, fmt.Errorf("plan: %w", err)
+	}
+	if d.More() {
+		return p, errors.New("plan: something follows after the plan")
+	}
+	if err := p.check(); err != nil {
 		return p, fmt.Errorf("plan: %w", err)
 	}
 	return p, nil

@@ -3,6 +3,7 @@ package sim
 import (
 	"flag"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,12 +15,14 @@ var (
 	alone   = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
 )
 
-// tell runs a story and fails if the verdict is bad.
+// tell runs a story and fails if the verdict is bad. The file of openEvents has the events meanwhile.
 func tell(t *testing.T, p Plan) (v *Verdict) {
 	t.Helper()
 	t.Log(p)
+	events := openEvents(t, p)
 	synctest.Test(t, func(t *testing.T) {
-		v = Tell(t, p)
+		v = Tell(t, p, events)
+		os.Remove(events.Name())
 		t.Log(v)
 		if !v.Bad() {
 			return

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -34,20 +35,27 @@ type story struct {
 	bad      time.Duration // total time of bad networks between agents
 	ranks    [][]int       // for each host, the actors in the order in which they own it; nil: unknown
 
-	mu    sync.Mutex // guards lines
-	lines []string
+	mu     sync.Mutex // guards lines, and writes to events
+	lines  []string
+	events io.Writer // each line is written here at once; nil: nowhere
 }
 
 func (s *story) log(format string, args ...any) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lines = append(s.lines, fmt.Sprintf("%10.3fs  ", time.Since(start).Seconds())+fmt.Sprintf(format, args...))
+	line := fmt.Sprintf("%10.3fs  ", time.Since(start).Seconds()) + fmt.Sprintf(format, args...)
+	s.lines = append(s.lines, line)
+	if s.events != nil {
+		io.WriteString(s.events, line+"\n") // the story goes on without
+	}
 }
 
-// Tell runs a story to its end, in a bubble of testing/synctest.
-func Tell(t testing.TB, p Plan) *Verdict {
+// Tell runs a story to its end, in a bubble of testing/synctest. If events is not nil, Tell writes
+// each event to it as it happens: if the process ends before the story, there is no Verdict. events
+// must not wait.
+func Tell(t testing.TB, p Plan, events io.Writer) *Verdict {
 	p = p.withDefaults()
-	s := &story{plan: p, t: t, net: newNetwork(p.Seed)}
+	s := &story{plan: p, t: t, net: newNetwork(p.Seed), events: events}
 	spec := gen.Plain(p.Seed, p.Hosts)
 	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
 	spec.Addresses = p.Addresses

@@ -1,0 +1,40 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+)
+
+// kinds lists all kinds of faults.
+var kinds = []Kind{Kill, Power, Lose, Replace, Old, KillAll, Full, "fail", Stop, Leave, Join, Cut, OneWay, Lossy, Slow,
+	Offline, NoDNS, NoWeb, Clock}
+
+// ofNoAgent lists the kinds of faults that need no agent.
+var ofNoAgent = []Kind{KillAll, Lossy, NoDNS, NoWeb}
+
+// mostAgents bounds the agents of a story: the last byte of an agent's address is its number.
+const mostAgents = 250
+
+// check reports why no story can have the plan.
+func (p Plan) check() error {
+	all := max(p.Agents, 1) + p.Spare
+	switch {
+	case p.Agents < 0 || p.Spare < 0 || all > mostAgents:
+		return fmt.Errorf("%d agents and %d more: give 1 to %d together", p.Agents, p.Spare, mostAgents)
+	case p.Hosts < 0 || p.Pages < 0 || p.Delay < 0 || p.Replicas < 0 || p.Latency < 0:
+		return fmt.Errorf("hosts, pages, delay, replicas and latency must not be negative")
+	}
+	for i, f := range p.Faults {
+		switch {
+		case !slices.Contains(kinds, f.Kind):
+			return fmt.Errorf("fault %d: no such kind: %q", i+1, f.Kind)
+		case f.Agent < 0 || f.Agent > all || f.Agent == 0 && !slices.Contains(ofNoAgent, f.Kind):
+			return fmt.Errorf("fault %d: %s of agent %d: the plan has agents 1 to %d", i+1, f.Kind, f.Agent, all)
+		case !(f.At >= 0 && f.At <= 1):
+			return fmt.Errorf("fault %d: at %v: give a share of the pages from 0 to 1", i+1, f.At)
+		case f.After < 0 || f.For < 0 && f.Kind != Clock:
+			return fmt.Errorf("fault %d: after %s, for %s: must not be negative", i+1, f.After, f.For)
+		}
+	}
+	return nil
+}

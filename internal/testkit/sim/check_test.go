@@ -1,0 +1,43 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// Parse reads every random plan, and refuses plans that no story can have.
+func TestParse(t *testing.T) {
+	for seed := range uint64(500) {
+		for _, p := range []Plan{Random(seed), RandomAlone(seed)} {
+			got, err := Parse(p.JSON())
+			if err != nil {
+				t.Fatalf("%s\n%v", p, err)
+			}
+			if diff := cmp.Diff(p, got); diff != "" {
+				t.Fatalf("(-want +got)\n%s", diff)
+			}
+		}
+	}
+	for _, c := range []struct{ plan, want string }{
+		{`{"Faults":[{"Kind":"earthquake","Agent":1}]}`, `fault 1: no such kind: "earthquake"`},
+		{`{"Agents":2,"Spare":1,"Faults":[{"Kind":"lossy"},{"Kind":"kill","Agent":4}]}`,
+			"fault 2: kill of agent 4: the plan has agents 1 to 3"},
+		{`{"Faults":[{"Kind":"stop"}]}`, "fault 1: stop of agent 0"},
+		{`{"Faults":[{"Kind":"stop","Agent":-1}]}`, "fault 1: stop of agent -1"},
+		{`{"Faults":[{"Kind":"stop","Agent":1,"At":2}]}`, "fault 1: at 2"},
+		{`{"Faults":[{"Kind":"stop","Agent":1,"For":-2}]}`, "for -2ns"},
+		{`{"Agents":1,"Spare":400}`, "400 more"},
+		{`{"Hosts":-1}`, "hosts"},
+		{`{"Agent":1}`, "unknown field"},
+		{`{"Agents":1} {}`, "after the plan"},
+	} {
+		if _, err := Parse(c.plan); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: got error %v, want %q", c.plan, err, c.want)
+		}
+	}
+	if _, err := Parse(`{"Faults":[{"Kind":"clock","Agent":1,"For":-2}]}`); err != nil {
+		t.Error(err)
+	}
+}
