@@ -1,13 +1,9 @@
 package lab
 
 import (
-	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"math"
 	"os"
@@ -16,7 +12,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/sim"
 )
 
@@ -55,6 +50,9 @@ type Chaos struct {
 	// Commit is the commit of orblab. Empty means that it is not known.
 	Commit string
 	Again  string
+
+	every time.Duration // between two writes of the run's line in Append; zero: a minute
+	added bool          // the run is in the file Append
 }
 
 // A ChaosRun is the result of one run: a line of the file Append.
@@ -63,6 +61,7 @@ type ChaosRun struct {
 	Commit  string         `json:"commit,omitempty"` // of orblab; empty: not known
 	First   uint64         `json:"first"`            // seed
 	Last    uint64         `json:"last"`             // seed
+	Untold  []uint64       `json:"untold,omitempty"` // seeds below Last whose stories did not end
 	Alone   ChaosStories   `json:"alone"`
 	Cluster ChaosStories   `json:"cluster"`
 	Wall    time.Duration  `json:"wall_ns"` // for all stories without reruns
@@ -90,7 +89,7 @@ type ChaosStories struct {
 type ChaosFailure struct {
 	Plan         sim.Plan  `json:"plan"`
 	Why          string    `json:"why"`
-	Rate         Rate      `json:"rate"`               // of reruns
+	Rate         Rate      `json:"rate"`               // of reruns; a rerun fails if it fails like this story
 	Smallest     *sim.Plan `json:"smallest,omitempty"` // nil: no rerun failed
 	SmallestRate Rate      `json:"smallest_rate"`
 }
@@ -188,51 +187,6 @@ func storyOf(seed uint64, alone float64) sim.Plan {
 	return sim.Random(seed)
 }
 
-// readRuns reads the runs in a file. If there is no file, there are no runs.
-func readRuns(name string) (runs []ChaosRun, err error) {
-	b, err := os.ReadFile(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, fmt.Errorf("lab: %w", err)
-	}
-	lines := bufio.NewScanner(bytes.NewReader(b))
-	lines.Buffer(nil, len(b)+1)
-	for n := 1; lines.Scan(); n++ {
-		var r ChaosRun
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", name, n, err)
-		}
-		runs = append(runs, r)
-	}
-	return runs, nil
-}
-
-// writeRuns writes runs to a file, which stays whole if the machine stops.
-func writeRuns(name string, runs []ChaosRun) error {
-	var b bytes.Buffer
-	for _, r := range runs {
-		line, err := json.Marshal(r)
-		if err != nil {
-			return fmt.Errorf("lab: %w", err)
-		}
-		b.Write(append(line, '\n'))
-	}
-	if err := disk.WriteFile(disk.OS, name, b.Bytes()); err != nil {
-		return fmt.Errorf("lab: %w", err)
-	}
-	return nil
-}
-
-// nextSeed returns the seed after those of some runs.
-func nextSeed(runs []ChaosRun) uint64 {
-	last := uint64(0)
-	for _, r := range runs {
-		last = max(last, r.Last)
-	}
-	return last + 1
-}
-
 func (x *Chaos) defaults(quick bool) {
 	if x.Time == 0 {
 		if quick {
@@ -245,12 +199,13 @@ func (x *Chaos) defaults(quick bool) {
 	}
 	def(&x.Jobs, defaultJobs())
 	def(&x.Keep, filepath.Join(os.TempDir(), "orblab-chaos"))
+	def(&x.every, time.Minute)
 }
 
 // Run implements Experiment.
 func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 	x.defaults(t.Quick)
-	ws := &workers{self: t.Self, jobs: x.Jobs, profile: x.Profiles}
+	ws := &workers{self: t.Self, jobs: x.Jobs, profile: x.Profiles, keep: x.Keep}
 	if x.Plan != "" {
 		return nil, x.rerun(ctx, t, ws)
 	}
@@ -264,23 +219,29 @@ func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if x.Seed == 0 {
 		x.Seed = nextSeed(runs)
 	}
-	run, failures, err := x.tell(ctx, t, ws)
+	last := uint64(math.MaxUint64)
+	if n := uint64(x.Stories); n <= last-x.Seed {
+		last = x.Seed + n - 1
+	}
+	if err := overlap(runs, x.Commit, x.Seed, last); err != nil {
+		return nil, fmt.Errorf("--append %s: %w", x.Append, err)
+	}
+	run, failures, err := x.tell(ctx, t, ws, runs)
 	if err != nil {
-		return nil, err
+		_, more := x.addTo(runs, *run)
+		return nil, errors.Join(err, more)
 	}
 	all, err := x.addTo(runs, *run)
 	if err != nil {
 		return nil, err
 	}
-	for _, told := range failures {
+	for i, told := range failures {
 		f, err := x.investigate(ctx, t, ws, told)
 		if err != nil {
 			return nil, err
 		}
-		run.Failed = append(run.Failed, f)
-	}
-	if len(failures) > 0 { // shrinking their plans takes long, so the run is in the file before
-		if all, err = x.addTo(runs, *run); err != nil {
+		run.Failed[i] = f
+		if all, err = x.addTo(runs, *run); err != nil { // now, because the next one may take long
 			return nil, err
 		}
 	}
@@ -290,56 +251,57 @@ func (x *Chaos) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return x.result(t, all), err
 }
 
-// addTo adds the run to those in the file Append, or replaces it there. It returns all runs.
-// Another orblab may have added runs since those in before were read.
-func (x *Chaos) addTo(before []ChaosRun, run ChaosRun) ([]ChaosRun, error) {
-	if x.Append == "" || run.stories() == 0 {
-		return append(before, run), nil
-	}
-	runs, err := readRuns(x.Append)
-	if err != nil {
-		return nil, err
-	}
-	same := func(r ChaosRun) bool { return r.Date == run.Date && r.First == run.First }
-	if i := slices.IndexFunc(runs, same); i >= 0 {
-		runs[i] = run
-	} else {
-		runs = append(runs, run)
-	}
-	return runs, writeRuns(x.Append, runs)
-}
-
-// tell runs stories until the time is over or the number of stories is reached.
-func (x *Chaos) tell(ctx context.Context, t *Trial, ws *workers) (*ChaosRun, []Told, error) {
+// tell runs stories until the time is over or the number of stories is reached. It adds what has
+// been told to those in before about every minute, so that a killed run keeps its stories. The run
+// is never nil. Its failures have the order of the told stories.
+func (x *Chaos) tell(ctx context.Context, t *Trial, ws *workers, before []ChaosRun) (*ChaosRun, []Told, error) {
 	began := time.Now()
 	run := &ChaosRun{
 		Date: began.UTC().Format("2006-01-02 15:04"), Commit: x.Commit, First: x.Seed, Last: x.Seed, Jobs: x.Jobs,
 	}
 	var failures []Told
 	var broken error
-	planned := 0
+	planned, saved := 0, began
+	var ahead []uint64 // seeds of stories under way
 	next := func() (sim.Plan, bool) {
 		if planned == x.Stories || x.Time > 0 && time.Since(began) >= x.Time || broken != nil {
 			return sim.Plan{}, false
 		}
 		planned++
-		return storyOf(x.Seed+uint64(planned-1), x.Alone), true
+		p := storyOf(x.Seed+uint64(planned-1), x.Alone)
+		ahead = append(ahead, p.Seed)
+		return p, true
+	}
+	sum := func() {
+		run.Wall = time.Since(began)
+		run.Untold = nil
+		for _, seed := range ahead {
+			if seed < run.Last {
+				run.Untold = append(run.Untold, seed)
+			}
+		}
 	}
 	perMinute := func() float64 { return float64(run.stories()) / time.Since(began).Minutes() }
 	done := t.step("stories from seed %d on", x.Seed)
 	err := ws.tellAll(ctx, next, func(told Told) {
 		run.add(told)
+		ahead = slices.DeleteFunc(ahead, func(seed uint64) bool { return seed == told.Plan.Seed })
 		if told.bad() {
 			failures = append(failures, told)
+			run.Failed = append(run.Failed, ChaosFailure{Plan: told.Plan, Why: told.why()})
 			name, err := x.keep(told)
-			if err != nil {
-				broken = err
-			}
+			broken = errors.Join(broken, err)
 			t.say("seed %d failed: %s; see %s", told.Plan.Seed, told.why(), name)
 		}
 		t.partial("%d stories, %.0f a minute, %d failed", run.stories(), perMinute(), run.bad())
+		if x.Append != "" && time.Since(saved) >= x.every {
+			sum()
+			_, err := x.addTo(before, *run)
+			broken = errors.Join(broken, err)
+			saved = time.Now()
+		}
 	})
-	run.Wall = time.Since(began)
+	sum()
 	done("%d stories, %.0f a minute, %d failed", run.stories(), perMinute(), run.bad())
 	return run, failures, errors.Join(err, broken)
 }
@@ -350,6 +312,9 @@ func (x *Chaos) keep(told Told) (string, error) {
 	fmt.Fprintf(&b, "%s\n\n%s\n\n%s\n", told.Plan, told.Plan.JSON(), told.why())
 	if v := told.Verdict; v != nil {
 		fmt.Fprintf(&b, "\n%s\n\n%s\n", v, strings.Join(v.Log, "\n"))
+	}
+	if told.events != "" {
+		b.WriteString("\n" + told.events)
 	}
 	b.WriteString("\n" + told.Output)
 	name := x.logOf(told.Plan)
@@ -381,7 +346,7 @@ func (x *Chaos) investigate(ctx context.Context, t *Trial, ws *workers, told Tol
 		return f, nil
 	}
 	s := &shrinker{budget: shrinkBudget, tell: func(p sim.Plan, most, enough int) Rate {
-		r, e := ws.rate(ctx, p, most, enough, nil)
+		r, e := ws.rate(ctx, p, most, enough, told.likewise, nil)
 		err = errors.Join(err, e)
 		return r
 	}}
@@ -401,9 +366,10 @@ func (x *Chaos) investigate(ctx context.Context, t *Trial, ws *workers, told Tol
 func rerunCommand(p sim.Plan) string { return fmt.Sprintf("orblab chaos --plan '%s'", p.JSON()) }
 
 // rate runs a plan at most most times, and counts its failures. It stops when enough stories have
-// failed, or when enough cannot be reached any more; zero means that it does not stop early. It
-// calls heard, if not nil, with each story that failed.
-func (ws *workers) rate(ctx context.Context, p sim.Plan, most, enough int, heard func(Told)) (r Rate, err error) {
+// failed, or when enough cannot be reached any more; zero means that it does not stop early. failed
+// says which stories failed. It calls heard, if not nil, with each of them.
+func (ws *workers) rate(ctx context.Context, p sim.Plan, most, enough int, failed func(Told) bool,
+	heard func(Told)) (r Rate, err error) {
 	planned := 0
 	next := func() (sim.Plan, bool) {
 		decided := enough > 0 && (r.Failed >= enough || r.Told-r.Failed > most-enough)
@@ -415,7 +381,7 @@ func (ws *workers) rate(ctx context.Context, p sim.Plan, most, enough int, heard
 	}
 	err = ws.tellAll(ctx, next, func(told Told) {
 		r.Told++
-		if told.bad() {
+		if failed(told) {
 			r.Failed++
 			if heard != nil {
 				heard(told)
@@ -440,14 +406,15 @@ func (x *Chaos) rerun(ctx context.Context, t *Trial, ws *workers) error {
 	t.print("%s", plan)
 	done := t.step("the story, %d times", reruns)
 	name := ""
-	r, err := ws.rate(ctx, plan, reruns, 0, func(told Told) {
+	var unkept error
+	r, err := ws.rate(ctx, plan, reruns, 0, Told.bad, func(told Told) {
 		t.say("%s", told.why())
-		if name == "" {
-			name, err = x.keep(told)
+		if name == "" && unkept == nil {
+			name, unkept = x.keep(told)
 		}
 	})
 	done("failed %d of %d times", r.Failed, r.Told)
-	if r.Failed > 0 && err == nil {
+	if err = errors.Join(err, unkept); r.Failed > 0 && err == nil {
 		err = fmt.Errorf("%w: %d of %d times; the first event log is %s", ErrChaos, r.Failed, r.Told, name)
 	}
 	return err

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -23,6 +25,7 @@ import (
 func TestShrink(t *testing.T) {
 	rng := testseed.Rand(t)
 	plan := sim.Plan{Seed: 7, Agents: 4, Spare: 1, Hosts: 30, Pages: 16, Partition: "ring", Latency: time.Millisecond,
+		Replicas: 2, Mirrors: true, Busy: 0.1, Kappa: 30, Addresses: 9,
 		Faults: []sim.Fault{
 			{Kind: sim.Kill, Agent: 2, At: 0.1, For: time.Second},
 			{Kind: sim.Old, Agent: 3, At: 0.3, For: 5 * time.Second, After: time.Second},
@@ -33,7 +36,9 @@ func TestShrink(t *testing.T) {
 		tell := func(p sim.Plan, most, enough int) (r Rate) {
 			for r.Told < most && (enough == 0 || r.Failed < enough) {
 				r.Told++
-				old := slices.ContainsFunc(p.Faults, func(f sim.Fault) bool { return f.Kind == sim.Old })
+				old := slices.ContainsFunc(p.Faults, func(f sim.Fault) bool {
+					return f.Kind == sim.Old && f.For >= 2*time.Second
+				})
 				if old && p.Agents+p.Spare >= 3 && p.Hosts >= 8 && rng.Float64() < often {
 					r.Failed++
 				}
@@ -43,8 +48,8 @@ func TestShrink(t *testing.T) {
 		}
 		s := &shrinker{tell: tell, budget: 2000}
 		p, rate := s.shrink(plan, tell(plan, reruns, 0))
-		want := sim.Plan{Seed: 7, Agents: 3, Hosts: 8, Pages: 4,
-			Faults: []sim.Fault{{Kind: sim.Old, Agent: p.Faults[0].Agent, At: 0.3, For: 5 * time.Second}}}
+		want := sim.Plan{Seed: 7, Agents: 3, Hosts: 8, Pages: 4, Replicas: 1,
+			Faults: []sim.Fault{{Kind: sim.Old, Agent: p.Faults[0].Agent, At: 0.3, For: 2500 * time.Millisecond}}}
 		if p.Agents == 2 {
 			want.Agents, want.Spare = 2, 1
 		}
@@ -103,7 +108,7 @@ func TestChaosAddsUp(t *testing.T) {
 	if err != nil || len(runs) != 0 || nextSeed(runs) != 1 {
 		t.Fatalf("no file: %v, %v, next seed %d", runs, err, nextSeed(runs))
 	}
-	first := ChaosRun{First: 1, Wall: time.Minute, Jobs: 2}
+	first := ChaosRun{Date: "2026-11-23 10:00", First: 1, Wall: time.Minute, Jobs: 2}
 	first.add(Told{Plan: sim.Plan{Seed: 1, Agents: 1}, CPU: time.Second, Verdict: &sim.Verdict{Reachable: 9, Fetched: 9,
 		Struck: []sim.Kind{sim.Kill, sim.Power}, Took: time.Hour, Stall: 1500 * time.Millisecond}})
 	first.add(Told{Plan: sim.Plan{Seed: 2, Agents: 3}, CPU: 2 * time.Second, Verdict: &sim.Verdict{Reachable: 9,
@@ -114,7 +119,7 @@ func TestChaosAddsUp(t *testing.T) {
 	smallest := sim.Plan{Seed: 2, Agents: 2, Faults: []sim.Fault{{Kind: sim.KillAll, At: 0.5}}}
 	first.Failed = []ChaosFailure{{Plan: sim.Random(2), Why: "2 pages missed", Rate: Rate{3, 20}, Smallest: &smallest,
 		SmallestRate: Rate{2, 20}}}
-	second := ChaosRun{First: 4}
+	second := ChaosRun{Date: "2026-11-23 10:00", First: 4}
 	second.add(Told{Plan: sim.Plan{Seed: 4, Agents: 2}, Output: "panic: all goroutines sleep\n\nlong"})
 	if err := writeRuns(name, []ChaosRun{first, second}); err != nil {
 		t.Fatal(err)
@@ -146,11 +151,135 @@ func TestChaosAddsUp(t *testing.T) {
 	if err := r.Figure.SVG(new(bytes.Buffer)); err != nil {
 		t.Error(err)
 	}
-	if err := os.WriteFile(name, []byte("{}\nnonsense\n"), 0o644); err != nil {
+	whole, err := os.ReadFile(name)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readRuns(name); err == nil || !strings.Contains(err.Error(), "chaos.jsonl:2") {
-		t.Errorf("a broken file: %v", err)
+	unknown := bytes.Replace(whole, []byte(`{"date"`), []byte(`{"weather":"fine","date"`), 1)
+	for _, c := range []struct {
+		text []byte
+		want string
+	}{
+		{append(bytes.Clone(whole), "nonsense\n"...), "chaos.jsonl:3: "},
+		{append(bytes.Clone(whole), "{}\n"...), "chaos.jsonl:3: no run"},
+		{unknown, `chaos.jsonl:1: json: unknown field "weather"`},
+	} {
+		if err := os.WriteFile(name, c.text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := readRuns(name); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("a broken file: got error %v, want %q", err, c.want)
+		}
+	}
+}
+
+// A run of seeds that the file has from the same commit is refused.
+func TestChaosOverlap(t *testing.T) {
+	runs := []ChaosRun{
+		{Date: "d", Commit: "a", First: 10, Last: 20, Untold: []uint64{13, 14}}, {Commit: "b", First: 30, Last: 31},
+	}
+	for _, c := range []struct {
+		commit      string
+		first, last uint64
+		bad         bool
+	}{
+		{"a", 1, 9, false}, {"a", 1, 10, true}, {"a", 20, 20, true}, {"a", 21, math.MaxUint64, false},
+		{"a", 13, 14, false}, {"a", 13, 15, true}, {"b", 10, 20, false}, {"b", 1, math.MaxUint64, true},
+		{"", 1, 99, false},
+	} {
+		if err := overlap(runs, c.commit, c.first, c.last); errors.Is(err, ErrSeeds) != c.bad {
+			t.Errorf("%s from %d to %d: got error %v, want one: %t", c.commit, c.first, c.last, err, c.bad)
+		}
+	}
+}
+
+// The program reads the file of the repository.
+func TestChaosReadsTheRuns(t *testing.T) {
+	if runs, err := readRuns("../docs/lab/chaos.jsonl"); err != nil || len(runs) == 0 {
+		t.Errorf("%d runs, %v", len(runs), err)
+	}
+}
+
+// Two processes that add runs to a file at the same time lose none.
+func TestChaosAddsAtOnce(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "chaos.jsonl")
+	var adding sync.WaitGroup
+	for i := range uint64(8) {
+		adding.Go(func() {
+			x := &Chaos{Append: name}
+			for range 5 {
+				run := ChaosRun{Date: "d", First: 10*i + 1, Last: 10*i + 3, Alone: ChaosStories{Stories: 3}}
+				if _, err := x.addTo(nil, run); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	adding.Wait()
+	if runs, err := readRuns(name); err != nil || len(runs) != 8 {
+		t.Errorf("%d runs, %v; want 8", len(runs), err)
+	}
+	x := &Chaos{Append: name}
+	same := ChaosRun{Date: "d", First: 1, Last: 1, Alone: ChaosStories{Stories: 1}}
+	if _, err := x.addTo(nil, same); !errors.Is(err, ErrSeeds) {
+		t.Errorf("the run of another process: got error %v, want %v", err, ErrSeeds)
+	}
+}
+
+// The gravest kind of failure decides whether two stories failed alike.
+func TestLikewise(t *testing.T) {
+	ended, good := Told{}, Told{Verdict: &sim.Verdict{}}
+	twice := Told{Verdict: &sim.Verdict{Unexcused: 1, Stalled: true}}
+	stalled := Told{Verdict: &sim.Verdict{Stalled: true}}
+	for _, c := range []struct {
+		name     string
+		first, t Told
+		want     bool
+	}{
+		{"both ended", ended, ended, true}, {"ended, stalled", ended, stalled, false},
+		{"twice, twice", twice, twice, true}, {"twice, stalled", twice, stalled, false},
+		{"stalled, twice and stalled", stalled, twice, true}, {"stalled, good", stalled, good, false},
+	} {
+		if got := c.first.likewise(c.t); got != c.want {
+			t.Errorf("%s: got %t, want %t", c.name, got, c.want)
+		}
+	}
+}
+
+// A run is in the file before it ends.
+func TestChaosSavesMeanwhile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "chaos.jsonl")
+	trial := (&Trial{Screen: new(bytes.Buffer), Dir: t.TempDir(), Self: script(t, `while read -r plan; do
+	case $plan in
+	'{"Seed":4,'*) test "$(grep -c '"last":3,' `+file+`)" = 1 || exit 2;;
+	esac
+	echo 'verdict: {"Verdict":{"Reachable":5,"Fetched":5},"CPU":1000}'
+done
+`)}).with(t.TempDir())
+	x := &Chaos{Stories: 4, Seed: 1, Jobs: 1, Keep: filepath.Join(t.TempDir(), "kept"), Append: file, every: 1}
+	if _, err := x.Run(context.Background(), trial); err != nil {
+		t.Fatal(err)
+	}
+	again := &Chaos{Stories: 4, Seed: 4, Jobs: 1, Keep: x.Keep, Append: file}
+	if _, err := again.Run(context.Background(), trial); !errors.Is(err, ErrSeeds) {
+		t.Errorf("the same seeds again: got error %v, want %v", err, ErrSeeds)
+	}
+	if _, err := os.Stat(x.Keep); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder for logs of failures: got %v, want none", err)
+	}
+}
+
+// If the log of a failure cannot be kept, the error says so.
+func TestChaosCannotKeep(t *testing.T) {
+	keep := filepath.Join(t.TempDir(), "kept")
+	if err := os.WriteFile(keep, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	trial := (&Trial{Screen: new(bytes.Buffer), Dir: t.TempDir(), Self: script(t, "exit 2\n")}).with(t.TempDir())
+	for _, x := range []*Chaos{{Plan: `{"Seed":1}`, Jobs: 1, Keep: keep}, {Stories: 3, Jobs: 1, Keep: keep}} {
+		if _, err := x.Run(context.Background(), trial); err == nil || !strings.Contains(err.Error(), keep) {
+			t.Errorf("got error %v, want one that names %s", err, keep)
+		}
 	}
 }
 
@@ -182,7 +311,8 @@ func script(t *testing.T, text string) string {
 func TestWorkerEnds(t *testing.T) {
 	trial := (&Trial{Screen: new(bytes.Buffer), Dir: t.TempDir(), Self: script(t, `while read -r plan; do
 	case $plan in
-	'{"Seed":3,'*) echo 'panic: deadlock: all goroutines are blocked' >&2; echo 'goroutine 1:' >&2; exit 2;;
+	'{"Seed":3,'*) echo '     1.500s  a1 is killed' >"$3"
+	   echo 'panic: deadlock: all goroutines are blocked' >&2; echo 'goroutine 1:' >&2; exit 2;;
 	*) echo 'a line of package testing'
 	   echo 'verdict: {"Verdict":{"Reachable":5,"Fetched":5,"Struck":["kill"]},"CPU":1000}';;
 	esac
@@ -216,7 +346,7 @@ done
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"goroutine 1:", "exit status 2"} {
+	for _, want := range []string{"goroutine 1:", "exit status 2", "1.500s  a1 is killed"} {
 		if !strings.Contains(string(kept), want) {
 			t.Errorf("the log does not say %q:\n%s", want, kept)
 		}

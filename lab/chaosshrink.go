@@ -2,6 +2,7 @@ package lab
 
 import (
 	"slices"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/sim"
 )
@@ -25,7 +26,7 @@ type shrinker struct {
 const reruns = 20
 
 // shrink returns the smallest plan that it finds, and how often it fails. rate says how often p
-// failed in reruns; it is not zero.
+// failed in reruns; it is not zero. tell decides which failures count.
 //
 // A smaller plan replaces a larger one if it fails at least half as often. The seed does not fix
 // the order of goroutines, so shrink counts failures.
@@ -51,6 +52,9 @@ func (s *shrinker) shrink(p sim.Plan, rate Rate) (sim.Plan, Rate) {
 	}
 	return p, rate
 }
+
+// shortest bounds the time of faults that are made shorter.
+const shortest = 100 * time.Millisecond
 
 // lessened returns the plans that are a step smaller than p, the largest steps first.
 func lessened(p sim.Plan) (ps []sim.Plan) {
@@ -85,10 +89,19 @@ func lessened(p sim.Plan) (ps []sim.Plan) {
 	change(p.Hosts > 3, func(p *sim.Plan) { p.Hosts = max(3, p.Hosts/2) })
 	change(p.Pages > 4, func(p *sim.Plan) { p.Pages = max(4, float64(int(p.Pages/2))) })
 	change(p.Partition != "", func(p *sim.Plan) { p.Partition = "" })
+	change(p.Mirrors, func(p *sim.Plan) { p.Mirrors = false })
+	change(p.Replicas > 1, func(p *sim.Plan) { p.Replicas-- })
+	change(p.Busy > 0, func(p *sim.Plan) { p.Busy = 0 })
+	change(p.Kappa > 0, func(p *sim.Plan) { p.Kappa = 0 })
+	change(p.Capacity > 0, func(p *sim.Plan) { p.Capacity = 0 })
+	change(p.Addresses > 0, func(p *sim.Plan) { p.Addresses = 0 })
 	change(p.Latency > 0, func(p *sim.Plan) { p.Latency = 0 })
 	for i, f := range p.Faults {
 		change(f.After > 0, func(p *sim.Plan) { p.Faults[i].After = 0 })
 	}
 	change(p.Hosts > 3, func(p *sim.Plan) { p.Hosts = max(3, p.Hosts*3/4) })
+	for i, f := range p.Faults {
+		change(f.For.Abs() >= shortest, func(p *sim.Plan) { p.Faults[i].For = (f.For / 2).Round(time.Millisecond) })
+	}
 	return ps
 }

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"runtime/pprof"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -28,10 +30,56 @@ type Told struct {
 	Verdict *sim.Verdict  // nil if the process ended before the story
 	Output  string        `json:",omitempty"` // of that process
 	CPU     time.Duration // processor time
+
+	events string // of a story without a verdict
 }
 
 // bad reports whether the story failed.
 func (t Told) bad() bool { return t.Verdict == nil || t.Verdict.Bad() }
+
+// A failure is a kind of failure of a story.
+type failure string
+
+// The kinds of failures, the gravest first.
+const (
+	failedPanic     failure = "panic" // or a deadlock, or a story that took too long: the process ended
+	failedMissed    failure = "missed"
+	failedTwice     failure = "twice"
+	failedViolation failure = "violation"
+	failedBeyond    failure = "beyond"
+	failedWrong     failure = "wrong"
+	failedStall     failure = "stall"
+)
+
+// failures returns the kinds of failures of the story, the gravest first.
+func (t Told) failures() (kinds []failure) {
+	v := t.Verdict
+	if v == nil {
+		return []failure{failedPanic}
+	}
+	for _, k := range []struct {
+		is   bool
+		kind failure
+	}{
+		{len(v.Missed) > 0, failedMissed}, {v.Unexcused > 0, failedTwice}, {len(v.Violations) > 0, failedViolation},
+		{v.Beyond > 0, failedBeyond}, {len(v.Wrong) > 0, failedWrong}, {v.Stalled, failedStall},
+	} {
+		if k.is {
+			kinds = append(kinds, k.kind)
+		}
+	}
+	return kinds
+}
+
+// likewise reports whether another story failed like t, which failed: the gravest kind of failure of
+// t is among those of the other.
+func (t Told) likewise(other Told) bool {
+	if !other.bad() {
+		return false
+	}
+	kinds := t.failures()
+	return len(kinds) == 0 || slices.Contains(other.failures(), kinds[0])
+}
 
 // why returns a line that says why the story failed.
 func (t Told) why() string {
@@ -73,13 +121,14 @@ func (t Told) why() string {
 const verdictMark = "verdict: "
 
 // TellStories is the worker of Chaos. It reads plans in JSON from the lines of in, runs the story
-// of each, and writes the verdict to standard output. If profile is not empty, it writes a
-// processor profile to this file. It ends the process.
+// of each, and writes the verdict to standard output. It writes the events of the story under way to
+// the file events. If profile is not empty, it writes a processor profile to this file. It ends the
+// process.
 //
 // A story needs a testing.T, because it runs in a bubble of testing/synctest. So the worker is a
 // test program with one test. A bubble in which all goroutines wait for each other ends the
 // process.
-func TellStories(in io.Reader, profile string) {
+func TellStories(in io.Reader, events, profile string) {
 	os.Args = os.Args[:1] // package testing reads them
 	all := func(string, string) (bool, error) { return true, nil }
 	testing.Main(all, []testing.InternalTest{{Name: "Stories", F: func(t *testing.T) {
@@ -88,6 +137,11 @@ func TellStories(in io.Reader, profile string) {
 			t.Fatal(err)
 		}
 		defer stop()
+		log, err := os.Create(events)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer log.Close()
 		lines := bufio.NewScanner(in)
 		lines.Buffer(nil, 1<<20)
 		for lines.Scan() {
@@ -95,7 +149,7 @@ func TellStories(in io.Reader, profile string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			told := tellStory(t, plan)
+			told := tellStory(t, plan, log)
 			if told.Verdict == nil {
 				t.FailNow() // its output follows when the process ends
 			}
@@ -129,11 +183,14 @@ func startProfile(name string) (stop func(), err error) {
 	}, nil
 }
 
-// tellStory runs one story.
-func tellStory(t *testing.T, plan sim.Plan) (told Told) {
+// tellStory runs one story. It writes its events to the file, in place of those of the story before.
+func tellStory(t *testing.T, plan sim.Plan, events *os.File) (told Told) {
+	if err := errors.Join(events.Truncate(0), seekStart(events)); err != nil {
+		t.Fatal(err)
+	}
 	before := ownCPU()
 	t.Run(fmt.Sprint(plan.Seed), func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) { told.Verdict = sim.Tell(t, plan) })
+		synctest.Test(t, func(t *testing.T) { told.Verdict = sim.Tell(t, plan, events) })
 	})
 	told.CPU = ownCPU() - before
 	if v := told.Verdict; v != nil && !v.Bad() {
@@ -142,12 +199,18 @@ func tellStory(t *testing.T, plan sim.Plan) (told Told) {
 	return told
 }
 
+func seekStart(f *os.File) error {
+	_, err := f.Seek(0, io.SeekStart)
+	return err
+}
+
 // A worker is a process that runs one story after another. One goroutine owns it.
 type worker struct {
 	cmd    *exec.Cmd
 	in     io.WriteCloser
 	out    *bufio.Reader
 	stderr firstBytes
+	events string // the file with the events of its story
 }
 
 // workers are the processes that run stories, one for each job.
@@ -155,6 +218,7 @@ type workers struct {
 	self    string // the file of orblab
 	jobs    int
 	profile string // a folder; empty: no profile
+	keep    string // the folder for the events of the stories under way
 
 	mu      sync.Mutex // guards the fields below
 	started int
@@ -164,12 +228,13 @@ type workers struct {
 func (ws *workers) start(ctx context.Context) (*worker, error) {
 	ws.mu.Lock()
 	ws.started++
-	args := []string{"chaos-story"}
+	events := filepath.Join(ws.keep, fmt.Sprintf("under-way-%d-%d.log", os.Getpid(), ws.started))
+	args := []string{"chaos-story", "--events", events}
 	if ws.profile != "" {
 		args = append(args, "--cpuprofile", filepath.Join(ws.profile, fmt.Sprintf("chaos-%d.pprof", ws.started)))
 	}
 	ws.mu.Unlock()
-	w := &worker{cmd: exec.CommandContext(ctx, ws.self, args...)}
+	w := &worker{cmd: exec.CommandContext(ctx, ws.self, args...), events: events}
 	w.cmd.Env, w.cmd.Stderr, w.cmd.WaitDelay = environment(), &w.stderr, 10*time.Second
 	// Ctrl-C at the terminal must reach orblab only. A worker that ends by it would look like a
 	// story that failed.
@@ -219,6 +284,11 @@ func (w *worker) tell(plan sim.Plan) (told Told, alive bool) {
 	if err := w.stop(); err != nil {
 		state = err.Error()
 	}
+	b, err := os.ReadFile(w.events)
+	if told.events = string(b); err != nil {
+		told.events = err.Error()
+	}
+	os.Remove(w.events) // fails if the worker wrote none
 	told.Output = strings.TrimSpace(w.stderr.String()+"\n"+said.String()) + "\n" + state + "\n"
 	return told, false
 }
@@ -233,6 +303,12 @@ func (w *worker) stop() error {
 // tellAll runs the stories of plans on all workers until next has no more. It calls next and heard
 // from one goroutine at a time, heard with each result. It returns when all workers have ended.
 func (ws *workers) tellAll(ctx context.Context, next func() (sim.Plan, bool), heard func(Told)) error {
+	if _, err := os.Stat(ws.keep); errors.Is(err, fs.ErrNotExist) {
+		if err := os.MkdirAll(ws.keep, 0o755); err != nil {
+			return fmt.Errorf("lab: %w", err)
+		}
+		defer os.Remove(ws.keep) // fails if there are logs of failures
+	}
 	var turn sync.Mutex // held while next and heard run
 	var running sync.WaitGroup
 	errs := make([]error, ws.jobs)
@@ -267,6 +343,7 @@ func (ws *workers) tellAll(ctx context.Context, next func() (sim.Plan, bool), he
 				turn.Unlock()
 			}
 			if w != nil {
+				defer os.Remove(w.events)
 				if err := w.stop(); err != nil && ctx.Err() == nil {
 					errs[i] = fmt.Errorf("a worker: %w", err)
 				}

@@ -70,9 +70,7 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 	add(c.Stories > 0, "--stories %d", c.Stories)
 	add(c.Alone != nil, "--alone %g", alone)
 	add(c.Append != "", "--append %s", c.Append)
-	if c.Append == "" {
-		add(c.Seed > 0, "--seed %d", c.Seed)
-	}
+	add(c.Seed > 0, "--seed %d", c.Seed)
 	f := flags{Quick: c.Quick, Seed: c.Seed, Out: c.Out}
 	if c.Plan != "" && c.Out == "" {
 		f.Out = os.TempDir() // the command writes no results
@@ -85,12 +83,13 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 
 // ChaosStoryCmd implements "orblab chaos-story": a worker process that runs stories.
 type ChaosStoryCmd struct {
+	Events     string `required:"" help:"Write the events of the story under way to this file."`
 	CPUProfile string `name:"cpuprofile" help:"Write a processor profile to this file."`
 }
 
 // Run runs the stories whose plans it reads from standard input, and ends the process.
 func (c *ChaosStoryCmd) Run() error {
-	lab.TellStories(os.Stdin, c.CPUProfile)
+	lab.TellStories(os.Stdin, c.Events, c.CPUProfile)
 	return nil
 }
 
