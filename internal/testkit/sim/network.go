@@ -16,7 +16,8 @@ import (
 type path struct {
 	latency time.Duration
 	loss    float64 // share of packets lost; a stream sends a lost segment again
-	rate    float64 // bytes a second of each stream; 0: no limit
+	rate    float64 // bytes a second of the line; 0: no limit
+	line    int     // paths with the same number share a line; 0: this path has a line of its own
 	cut     bool    // nothing arrives; a stream repeats its segments until the cut ends
 }
 
@@ -29,10 +30,14 @@ type network struct {
 	rule     func(from, to int) path
 	machines map[netip.Addr]*machine
 	streams  map[*stream]struct{}
-	ports    uint16 // last ephemeral port
-	carried  int64  // packets and segments delivered
-	lost     int64  // packets lost, and segments repeated
+	busy     map[line]time.Time // when each slow line has sent all data of streams
+	ports    uint16             // last ephemeral port
+	carried  int64              // packets and segments delivered
+	lost     int64              // packets lost, and segments repeated
 }
+
+// A line carries the data of one or several paths, one piece after the other.
+type line struct{ number, from, to int }
 
 // firstResend and lastResend bound the time after which a stream repeats a lost segment. The time
 // doubles with each repetition.
@@ -41,7 +46,7 @@ const firstResend, lastResend = 200 * time.Millisecond, 3 * time.Second
 func newNetwork(seed uint64) *network {
 	return &network{
 		rng: rand.New(rand.NewPCG(seed, 0x6e6574)), rule: func(int, int) path { return path{} },
-		machines: map[netip.Addr]*machine{}, streams: map[*stream]struct{}{}, ports: 32768,
+		machines: map[netip.Addr]*machine{}, streams: map[*stream]struct{}{}, busy: map[line]time.Time{}, ports: 32768,
 	}
 }
 
@@ -52,21 +57,50 @@ func (n *network) follow(rule func(from, to int) path) {
 	n.rule = rule
 }
 
-// fate returns how long the delivery of size bytes takes now, or that they are lost.
+// fate returns how long the delivery of a packet of size bytes takes now, or that it is lost. Packets
+// overtake the data of streams on a slow line, as they do on routers that share a line fairly.
 func (n *network) fate(from, to, size int) (takes time.Duration, lost bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	p := n.rule(from, to)
-	takes = p.latency
-	if p.rate > 0 {
-		takes += time.Duration(float64(size) / p.rate * float64(time.Second))
+	return p.latency + p.send(size), n.isLost(p)
+}
+
+// queue is like fate for data of a stream. On a slow line, it waits until all data before it has
+// been sent.
+func (n *network) queue(from, to, size int) (takes time.Duration, lost bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	p := n.rule(from, to)
+	if takes = p.send(size); takes > 0 {
+		l := line{number: p.line}
+		if p.line == 0 {
+			l.from, l.to = from, to
+		}
+		now := time.Now()
+		n.busy[l] = later(now, n.busy[l]).Add(takes)
+		takes = n.busy[l].Sub(now)
 	}
-	if lost = p.cut || p.loss > 0 && n.rng.Float64() < p.loss; lost {
+	return p.latency + takes, n.isLost(p)
+}
+
+// send returns how long the line of p needs to send so many bytes.
+func (p path) send(size int) time.Duration {
+	if p.rate == 0 {
+		return 0
+	}
+	return time.Duration(float64(size) / p.rate * float64(time.Second))
+}
+
+// isLost decides whether a packet or a segment on p is lost, and counts it. The caller holds mu.
+func (n *network) isLost(p path) bool {
+	lost := p.cut || p.loss > 0 && n.rng.Float64() < p.loss
+	if lost {
 		n.lost++
 	} else {
 		n.carried++
 	}
-	return takes, lost
+	return lost
 }
 
 // A machine is an address with ports on the network. A machine that is off neither sends nor

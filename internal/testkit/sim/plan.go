@@ -45,7 +45,7 @@ const (
 	// Lossy loses a fifth of all packets between agents for For, and delays the others by
 	// 200 ms.
 	Lossy Kind = "lossy"
-	// Slow gives an agent a line of 50 kB/s, with 300 ms of latency, for For.
+	// Slow gives an agent a line of 50 kB/s, with 150 ms of latency, for For.
 	Slow Kind = "slow"
 	// Offline takes an agent off every network for For. Its connections to the web end.
 	Offline Kind = "offline"

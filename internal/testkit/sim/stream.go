@@ -90,7 +90,7 @@ func (s *stream) Write(b []byte) (int, error) {
 
 // send puts a segment on its way. The caller holds mu.
 func (s *stream) send(g segment) {
-	takes, lost := s.m.net.fate(s.m.number, s.peer.m.number, len(g.b))
+	takes, lost := s.m.net.queue(s.m.number, s.peer.m.number, len(g.b))
 	if lost {
 		takes += firstResend
 	}
