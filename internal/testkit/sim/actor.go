@@ -89,6 +89,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Scope.Scope = scope.Any
 	d := s.plan.Delay
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = d, d/2, d/2
+	cfg.Frontier.SlowBase = s.plan.Pause
 	cfg.Crawl.DrainTimeout = 2 * time.Second
 	cfg.Crawl.PageLimit, cfg.Crawl.TimeLimit = s.plan.PageLimit, s.plan.TimeLimit
 	cfg.Archive.Agent = a.name
@@ -108,7 +109,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
 		Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2, Network: m,
 	}
-	if a.newcomer && s.plan.Capacity > 0 {
+	if a.number > s.plan.Agents && s.plan.Capacity > 0 {
 		cfg.Cluster.Capacity = s.plan.Capacity
 	}
 	return cfg

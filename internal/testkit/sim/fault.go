@@ -2,8 +2,10 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -193,8 +195,11 @@ func (s *story) strike(f Fault) bool {
 			a.comesUp()
 			a.start(a.begun(), s.plan.Agents)
 		})
-	case Full:
-		run, full := a.run, disk.FullAfter(20_000)
+	case Full, Fail:
+		run, full, stops := a.run, disk.FullAfter(20_000), disk.IsFull
+		if f.Kind == Fail {
+			full, stops = failing(s.plan.Seed+uint64(now.Sub(start))), isFailing
+		}
 		var since time.Time // start of the time without room
 		a.faulty.Break(func(c disk.Call) disk.Fault {
 			f := full(c)
@@ -214,7 +219,7 @@ func (s *story) strike(f Fault) bool {
 			s.stage.Unlock()
 			s.later(f.For, func() {
 				a.faulty.Heal()
-				if a.run == run && disk.IsFull(run.err) {
+				if a.run == run && stops(run.err) {
 					s.startAgain(a)
 				}
 			})
@@ -271,6 +276,7 @@ func (s *story) strike(f Fault) bool {
 			return p
 		})
 		s.judge.excuse(excuse{from: now.Add(-killedRepeats), to: now.Add(f.For + separatedAfter)})
+		s.still = append(s.still, excuse{from: now, to: span.to.Add(retryTime)})
 	case Slow:
 		a.slow = now.Add(f.For + slowLag)
 		s.overlay(f.For, func(from, to int, p path) path {
@@ -288,6 +294,21 @@ func (s *story) strike(f Fault) bool {
 	}
 	return true
 }
+
+// failing returns a hook for a disk that fails: from now on no file can be synced. The seed decides
+// whether writes still succeed.
+func failing(seed uint64) func(disk.Call) disk.Fault {
+	writes := rand.New(rand.NewPCG(seed, 0)).IntN(2) == 0
+	return func(c disk.Call) disk.Fault {
+		if c.Op == disk.OpSync || c.Op == disk.OpWrite && !writes {
+			return disk.Fault{Err: syscall.EIO, Short: c.Bytes / 2}
+		}
+		return disk.Fault{}
+	}
+}
+
+// isFailing reports whether an agent has ended for a failing disk.
+func isFailing(err error) bool { return errors.Is(err, syscall.EIO) }
 
 // repeats excuses the actor's fetches of the time last before now. A page is finished when its links
 // are on the disks of two agents, and the agent that knows pages by their contents has answered

@@ -68,7 +68,7 @@ type visit struct {
 
 // A Violation is a request that broke a rule of politeness.
 type Violation struct {
-	Kind  string        // "gap", "concurrent", "robots" or "retry-after"
+	Kind  string        // "gap", "concurrent", "robots", "retry-after" or "crawl-delay"
 	Group string        // "host", "address" or "site" for a gap
 	URL   string        // of the request
 	Agent int           // the agent that made it
@@ -134,6 +134,9 @@ func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Ti
 			j.violate("gap", k, v, g, gap)
 		case k == byHost && at.Before(g.notBefore):
 			j.violate("retry-after", k, v, g, gap)
+		}
+		if k == byHost {
+			j.tooSoon(v, g)
 		}
 		if k != byHost && !g.ended.IsZero() && g.last.agent != agent {
 			j.shared++

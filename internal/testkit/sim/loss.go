@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -68,6 +69,9 @@ func (j *judge) missed() (urls []string, excused int64) {
 	first := map[found]when{}
 	for p, fs := range j.pages {
 		for _, to := range j.made.Links(p.host, p.number, nil) {
+			if to.Kind != gen.ToPage { // the steps of a redirect may be lost, too
+				continue
+			}
 			for _, f := range fs {
 				k := found{f.agent, page{to.Host, to.Page}}
 				if w, ok := first[k]; !ok || f.at.Before(w.at) {

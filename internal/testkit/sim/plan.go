@@ -32,6 +32,9 @@ const (
 	// Full fills an agent's disk, and the agent stops. After For there is room again, and the agent
 	// starts.
 	Full Kind = "full"
+	// Fail makes the writes and syncs of an agent's disk fail, and the agent stops. After For the
+	// disk works again, and the agent starts.
+	Fail Kind = "fail"
 	// Stop stops an agent with SIGTERM. It starts again after For.
 	Stop Kind = "stop"
 	// Leave makes an agent hand its hosts to the others and end for good.
@@ -96,6 +99,11 @@ type Plan struct {
 	Pages     float64       // mean pages of a host; zero means 10
 	Delay     time.Duration // of a host; addresses and sites have half of it; zero means 100 ms
 	Busy      float64       // share of the pages that first answer 429 with a Retry-After of 1 s
+	Failing   float64       `json:",omitempty"` // share of the pages that first answer 503, and of those that are slow
+	Broken    float64       `json:",omitempty"` // share of the pages that always answer 500, and of those with 410
+	Redirects float64       `json:",omitempty"` // share of the links that redirect, and of those that lead nowhere
+	Delays    float64       `json:",omitempty"` // share of the hosts with a Crawl-delay of 3 times Delay
+	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503; zero: the frontier's default
 	Replicas  int           // zero means 2
 	Partition string        // empty means the default of node.Cluster
 	Kappa     int           `json:",omitempty"` // replicas on the ring; zero means the default
@@ -115,6 +123,26 @@ func (p Plan) String() string {
 		p.Seed, p.Agents, p.Hosts, p.Pages, p.Delay, p.Replicas, p.Latency)
 	if p.Partition != "" {
 		b.WriteString(", partition " + p.Partition)
+	}
+	if p.Kappa > 0 {
+		fmt.Fprintf(&b, ", kappa %d", p.Kappa)
+	}
+	if p.Capacity > 0 {
+		fmt.Fprintf(&b, ", capacity %g of new agents", p.Capacity)
+	}
+	if p.Addresses > 0 {
+		fmt.Fprintf(&b, ", %d addresses", p.Addresses)
+	}
+	for _, share := range []struct {
+		of   float64
+		name string
+	}{
+		{p.Busy, "busy"}, {p.Failing, "failing"}, {p.Broken, "broken"}, {p.Redirects, "redirects"},
+		{p.Delays, "with a Crawl-delay"},
+	} {
+		if share.of > 0 {
+			fmt.Fprintf(&b, ", %.0f %% %s", 100*share.of, share.name)
+		}
 	}
 	for _, f := range p.Faults {
 		b.WriteString("\n  " + f.String())
@@ -192,13 +220,45 @@ func Random(seed uint64) Plan {
 		p.Partition = "ring"
 	}
 	p = p.withFaults(rng, []Kind{
-		Kill, Kill, Power, Lose, Replace, Old, KillAll, Full, Stop, Leave, Join, Join, Cut, OneWay, Lossy, Slow,
-		NoDNS, NoWeb, Clock,
+		Kill, Kill, Power, Lose, Replace, Old, KillAll, Full, Fail, Stop, Leave, Join, Join, Cut, OneWay, Lossy,
+		Slow, Offline, NoDNS, NoWeb, Clock,
 	})
 	// A lost archive has contents that are nowhere else.
 	p.Mirrors = p.Partition == "hash" && !slices.ContainsFunc(p.Faults, func(f Fault) bool {
-		return slices.Contains([]Kind{Lose, Replace, Old, Full}, f.Kind)
+		return slices.Contains([]Kind{Lose, Replace, Old, Full, Fail}, f.Kind)
 	})
+	if p.Partition == "ring" && rng.IntN(2) == 0 {
+		p.Kappa = 5 + rng.IntN(50)
+	}
+	if p.Spare > 0 && rng.IntN(2) == 0 {
+		p.Capacity = []float64{0.5, 2, 4}[rng.IntN(3)]
+	}
+	if rng.IntN(4) == 0 {
+		p.Addresses = max(2, p.Hosts/3)
+	}
+	return p.wild(rng)
+}
+
+// wild gives the web of one plan in three pages that fail, redirects, and hosts with a Crawl-delay.
+// Each page that a crawl should reach answers in the end, and at once: a page is not fetched again
+// after 410 or 500.
+func (p Plan) wild(rng *rand.Rand) Plan {
+	if rng.IntN(3) > 0 {
+		return p
+	}
+	p.Busy, p.Pause = 0.02+0.03*rng.Float64(), time.Second
+	if rng.IntN(2) == 0 {
+		p.Failing = 0.02
+	}
+	if rng.IntN(2) == 0 {
+		p.Delays = 0.3
+	}
+	if rng.IntN(2) == 0 && !p.Mirrors { // see holdings: it knows pages only
+		p.Broken = 0.03
+	}
+	if rng.IntN(2) == 0 && !p.Mirrors {
+		p.Redirects = 0.05
+	}
 	return p
 }
 
@@ -209,7 +269,8 @@ func RandomAlone(seed uint64) Plan {
 		Seed: seed, Agents: 1, Hosts: 3 + rng.Int64N(10), Pages: 4 + float64(rng.IntN(20)),
 		Delay: time.Duration(20+rng.IntN(100)) * time.Millisecond,
 	}
-	return p.withFaults(rng, []Kind{Kill, Kill, Power, Power, Full, Stop, NoDNS, NoWeb, Clock})
+	p = p.withFaults(rng, []Kind{Kill, Kill, Power, Power, Full, Fail, Stop, Offline, NoDNS, NoWeb, Clock})
+	return p.wild(rng)
 }
 
 // withFaults adds one to three faults of the given kinds.
@@ -221,9 +282,9 @@ func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
 	// parts of each plan as they were.
 	quick := rand.New(rand.NewPCG(p.Seed, 0x717569636b))
 	fault := func() Fault {
-		f := Fault{Agent: 1 + rng.IntN(p.Agents)}
+		f := Fault{Agent: 1 + rng.IntN(p.Agents+p.Spare)} // it may have joined
 		switch f.Kind = kinds[rng.IntN(len(kinds))]; f.Kind {
-		case Kill, Power, Stop, Full:
+		case Kill, Power, Stop, Full, Fail:
 			f.For = between(50*time.Millisecond, 3*time.Second)
 			if rng.IntN(2) == 0 { // long enough for the others to take over
 				f.For = between(8*time.Second, 60*time.Second)
@@ -239,7 +300,7 @@ func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
 			f.For = between(100*time.Millisecond, 10*time.Second)
 		case Cut, OneWay, Lossy, Slow:
 			f.For = between(time.Second, 40*time.Second)
-		case NoDNS, NoWeb:
+		case NoDNS, NoWeb, Offline:
 			f.For = between(time.Second, 30*time.Second)
 		case Clock:
 			f.For = between(-2*time.Hour, 2*time.Hour)

@@ -59,7 +59,8 @@ func Tell(t testing.TB, p Plan, events io.Writer) *Verdict {
 	spec := gen.Plain(p.Seed, p.Hosts)
 	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
 	spec.Addresses = p.Addresses
-	spec.Busy = p.Busy
+	spec.Busy, spec.Failing, spec.Slow, spec.Broken, spec.Gone = p.Busy, p.Failing, p.Failing, p.Broken, p.Broken
+	spec.Redirects, spec.DeadLinks, spec.CrawlDelays, spec.CrawlDelay = p.Redirects, p.Redirects, p.Delays, 3*p.Delay
 	if p.Mirrors {
 		spec.Mirrors, spec.Duplicates = 0.15, 0.1
 	}
@@ -141,7 +142,10 @@ func (s *story) finish() *Verdict {
 		}
 	}
 	s.excuseLateComers()
-	if s.plan.Busy > 0 {
+	switch {
+	case s.plan.Pause > 0:
+		s.bad += 64 * s.plan.Pause // each pause is twice as long as the one before
+	case s.plan.Busy > 0:
 		s.bad += busyTime
 	}
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
