@@ -99,7 +99,7 @@ type Plan struct {
 	Pages     float64       // mean pages of a host; zero means 10
 	Delay     time.Duration // of a host; addresses and sites have half of it; zero means 100 ms
 	Busy      float64       // share of the pages that first answer 429 with a Retry-After of 1 s
-	Failing   float64       `json:",omitempty"` // share of the pages that first answer 503, and of those that are slow
+	Failing   float64       `json:",omitempty"` // share of the pages that first answer 503, and of slow ones; see notNow
 	Broken    float64       `json:",omitempty"` // share of the pages that always answer 500, and of those with 410
 	Redirects float64       `json:",omitempty"` // share of the links that redirect, and of those that lead nowhere
 	Delays    float64       `json:",omitempty"` // share of the hosts with a Crawl-delay of 3 times Delay
@@ -239,14 +239,14 @@ func Random(seed uint64) Plan {
 	return p.wild(rng)
 }
 
-// wild gives the web of one plan in three pages that fail, redirects, and hosts with a Crawl-delay.
+// wild gives the web of every third plan pages that fail, redirects, and hosts with a Crawl-delay.
 // Each page that a crawl should reach answers in the end, and at once: a page is not fetched again
 // after 410 or 500.
 func (p Plan) wild(rng *rand.Rand) Plan {
-	if rng.IntN(3) > 0 {
+	if p.Seed%3 != 1 {
 		return p
 	}
-	p.Busy, p.Pause = 0.02+0.03*rng.Float64(), time.Second
+	p.Busy, p.Pause = 0.03+0.05*rng.Float64(), time.Second
 	if rng.IntN(2) == 0 {
 		p.Failing = 0.02
 	}

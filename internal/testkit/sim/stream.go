@@ -209,6 +209,17 @@ func (s *stream) shut(end bool) error {
 	return nil
 }
 
+// deserted reports whether the peer has reset the stream, or its machine is off. A request on it ends
+// then, although a real server may not notice that the machine is off.
+func (s *stream) deserted() bool {
+	if s.peer.m.isOff() {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.err == errReset
+}
+
 // SetReadDeadline implements net.Conn.
 func (s *stream) SetReadDeadline(t time.Time) error {
 	s.mu.Lock()

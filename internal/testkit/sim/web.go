@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -80,6 +81,12 @@ func (w *web) dial(ctx context.Context, m *machine, addr string) (net.Conn, erro
 	return ours, nil
 }
 
+// waitStep is how soon a host that is slow notices that the client has gone.
+const waitStep = 10 * time.Millisecond
+
+// notNow ends the first line of a response with status 503, which has no Retry-After by itself.
+const notNow = "\r\nRetry-After: 2\r\n"
+
 // serve answers the requests of one connection, one after the other.
 func (w *web) serve(conn *stream, agent int) {
 	defer conn.Close()
@@ -107,15 +114,18 @@ func (w *web) serve(conn *stream, agent int) {
 		visit := w.judge.begin(w.made.Host(host), agent, r.RequestURI, began)
 		var reply testweb.Reply
 		answer, reply = w.made.Answer(answer[:0], q)
+		if reply.Status == http.StatusServiceUnavailable {
+			answer, reply.RetryAfter = bytes.Replace(answer, []byte("\r\n"), []byte(notNow), 1), 2*time.Second
+		}
 		if reply.Page < 0 {
 			w.mu.Lock()
 			w.asked[key]++
 			w.mu.Unlock()
 		}
-		if reply.Wait > 0 {
-			time.Sleep(reply.Wait)
+		for wait := reply.Wait; wait > 0 && !conn.deserted(); wait -= waitStep {
+			time.Sleep(min(wait, waitStep))
 		}
-		whole := reply.Fault == testweb.NoFault
+		whole := reply.Fault == testweb.NoFault && !conn.deserted()
 		if !whole {
 			answer = answer[:min(len(answer), reply.Cut)]
 		}
