@@ -6,7 +6,7 @@ import (
 )
 
 // kinds lists all kinds of faults.
-var kinds = []Kind{Kill, Power, Lose, Replace, Old, KillAll, Full, "fail", Stop, Leave, Join, Cut, OneWay, Lossy, Slow,
+var kinds = []Kind{Kill, Power, Lose, Replace, Old, KillAll, Full, Fail, Stop, Leave, Join, Cut, OneWay, Lossy, Slow,
 	Offline, NoDNS, NoWeb, Clock}
 
 // ofNoAgent lists the kinds of faults that need no agent.
@@ -21,8 +21,13 @@ func (p Plan) check() error {
 	switch {
 	case p.Agents < 0 || p.Spare < 0 || all > mostAgents:
 		return fmt.Errorf("%d agents and %d more: give 1 to %d together", p.Agents, p.Spare, mostAgents)
-	case p.Hosts < 0 || p.Pages < 0 || p.Delay < 0 || p.Replicas < 0 || p.Latency < 0:
-		return fmt.Errorf("hosts, pages, delay, replicas and latency must not be negative")
+	case p.Hosts < 0 || p.Pages < 0 || p.Delay < 0 || p.Replicas < 0 || p.Latency < 0 || p.Pause < 0:
+		return fmt.Errorf("hosts, pages, delay, replicas, latency and pause must not be negative")
+	}
+	for _, share := range p.shares() {
+		if !(share.of >= 0 && share.of <= 1) {
+			return fmt.Errorf("share %v of the web is %s: give 0 to 1", share.of, share.name)
+		}
 	}
 	for i, f := range p.Faults {
 		switch {

@@ -30,6 +30,7 @@ func TestParse(t *testing.T) {
 		{`{"Faults":[{"Kind":"stop","Agent":1,"For":-2}]}`, "for -2ns"},
 		{`{"Agents":1,"Spare":400}`, "400 more"},
 		{`{"Hosts":-1}`, "hosts"},
+		{`{"Busy":1.5}`, "share 1.5 of the web is busy"},
 		{`{"Agent":1}`, "unknown field"},
 		{`{"Agents":1} {}`, "after the plan"},
 	} {

@@ -99,7 +99,7 @@ type Plan struct {
 	Pages     float64       // mean pages of a host; zero means 10
 	Delay     time.Duration // of a host; addresses and sites have half of it; zero means 100 ms
 	Busy      float64       // share of the pages that first answer 429 with a Retry-After of 1 s
-	Failing   float64       `json:",omitempty"` // share of the pages that first answer 503, and of slow ones; see notNow
+	Failing   float64       `json:",omitempty"` // share of pages that first answer 503, and of slow ones
 	Broken    float64       `json:",omitempty"` // share of the pages that always answer 500, and of those with 410
 	Redirects float64       `json:",omitempty"` // share of the links that redirect, and of those that lead nowhere
 	Delays    float64       `json:",omitempty"` // share of the hosts with a Crawl-delay of 3 times Delay
@@ -133,13 +133,7 @@ func (p Plan) String() string {
 	if p.Addresses > 0 {
 		fmt.Fprintf(&b, ", %d addresses", p.Addresses)
 	}
-	for _, share := range []struct {
-		of   float64
-		name string
-	}{
-		{p.Busy, "busy"}, {p.Failing, "failing"}, {p.Broken, "broken"}, {p.Redirects, "redirects"},
-		{p.Delays, "with a Crawl-delay"},
-	} {
+	for _, share := range p.shares() {
 		if share.of > 0 {
 			fmt.Fprintf(&b, ", %.0f %% %s", 100*share.of, share.name)
 		}
@@ -148,6 +142,19 @@ func (p Plan) String() string {
 		b.WriteString("\n  " + f.String())
 	}
 	return b.String()
+}
+
+// A share is a part of the pages, links or hosts of a story's web.
+type share struct {
+	of   float64
+	name string
+}
+
+func (p Plan) shares() []share {
+	return []share{
+		{p.Busy, "busy"}, {p.Failing, "failing"}, {p.Broken, "broken"}, {p.Redirects, "redirects"},
+		{p.Delays, "with a Crawl-delay"},
+	}
 }
 
 // JSON returns the plan in the form that Parse reads.
@@ -309,6 +316,8 @@ func (p Plan) withFaults(rng *rand.Rand, kinds []Kind) Plan {
 		case Join:
 			p.Spare++
 			f.Agent = p.Agents + p.Spare
+		case Cut: // none of the others has a larger number than the last agent
+			f.Agent = min(f.Agent, p.Agents+p.Spare-1)
 		case KillAll, Lossy, NoDNS, NoWeb:
 			f.Agent = 0
 		}
