@@ -25,7 +25,7 @@ import (
 func TestShrink(t *testing.T) {
 	rng := testseed.Rand(t)
 	plan := sim.Plan{Seed: 7, Agents: 4, Spare: 1, Hosts: 30, Pages: 16, Partition: "ring", Latency: time.Millisecond,
-		Replicas: 2, Mirrors: true, Busy: 0.1, Kappa: 30, Addresses: 9,
+		Replicas: 2, Mirrors: true, Busy: 0.1, Delays: 0.3, Pause: time.Second, Kappa: 30, Addresses: 9,
 		Faults: []sim.Fault{
 			{Kind: sim.Kill, Agent: 2, At: 0.1, For: time.Second},
 			{Kind: sim.Old, Agent: 3, At: 0.3, For: 5 * time.Second, After: time.Second},

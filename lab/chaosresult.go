@@ -46,8 +46,8 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 			"least half as often.\n\nA story is *bad* if it breaks a guarantee. If a fault may lose all copies of " +
 			"what is known of a host, two failures are excused: a page of this host that was fetched before the " +
 			"fault is fetched again, or a page is missed because the disks with all links to it are lost or old. " +
-			"A story is *partly* excused if that holds for some hosts, and *void* if it holds for all. Everything " +
-			"else is judged.",
+			"A story is *partly* excused if that holds for some hosts, and *void* if it holds for all. The last " +
+			"part of this page lists all checks, the other excuses, and what the judge does not see.",
 		Sections: []Section{
 			{Heading: "Stories", Table: storyTable(alone, cluster, all), Shown: true,
 				Text: "*Longest stall*: the longest time without a page while there was work. *On 2 cores*: stories " +

@@ -91,7 +91,14 @@ func lessened(p sim.Plan) (ps []sim.Plan) {
 	change(p.Partition != "", func(p *sim.Plan) { p.Partition = "" })
 	change(p.Mirrors, func(p *sim.Plan) { p.Mirrors = false })
 	change(p.Replicas > 1, func(p *sim.Plan) { p.Replicas-- })
-	change(p.Busy > 0, func(p *sim.Plan) { p.Busy = 0 })
+	for _, share := range []func(p *sim.Plan) *float64{
+		func(p *sim.Plan) *float64 { return &p.Busy }, func(p *sim.Plan) *float64 { return &p.Failing },
+		func(p *sim.Plan) *float64 { return &p.Broken }, func(p *sim.Plan) *float64 { return &p.Redirects },
+		func(p *sim.Plan) *float64 { return &p.Delays },
+	} {
+		change(*share(&p) > 0, func(p *sim.Plan) { *share(p) = 0 })
+	}
+	change(p.Pause > 0 && p.Busy == 0 && p.Failing == 0, func(p *sim.Plan) { p.Pause = 0 })
 	change(p.Kappa > 0, func(p *sim.Plan) { p.Kappa = 0 })
 	change(p.Capacity > 0, func(p *sim.Plan) { p.Capacity = 0 })
 	change(p.Addresses > 0, func(p *sim.Plan) { p.Addresses = 0 })
