@@ -89,7 +89,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Scope.Scope = scope.Any
 	d := s.plan.Delay
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = d, d/2, d/2
-	cfg.Frontier.SlowBase = s.plan.Pause
+	cfg.Frontier.SlowBase, cfg.Frontier.SlowMax = s.plan.Pause, 16*s.plan.Pause
 	cfg.Crawl.DrainTimeout = 2 * time.Second
 	cfg.Crawl.PageLimit, cfg.Crawl.TimeLimit = s.plan.PageLimit, s.plan.TimeLimit
 	cfg.Archive.Agent = a.name

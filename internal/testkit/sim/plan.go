@@ -103,7 +103,7 @@ type Plan struct {
 	Broken    float64       `json:",omitempty"` // share of the pages that always answer 500, and of those with 410
 	Redirects float64       `json:",omitempty"` // share of the links that redirect, and of those that lead nowhere
 	Delays    float64       `json:",omitempty"` // share of the hosts with a Crawl-delay of 3 times Delay
-	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503; zero: the frontier's default
+	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503, up to 16 times as long; zero: the default
 	Replicas  int           // zero means 2
 	Partition string        // empty means the default of node.Cluster
 	Kappa     int           `json:",omitempty"` // replicas on the ring; zero means the default
@@ -253,7 +253,17 @@ func (p Plan) wild(rng *rand.Rand) Plan {
 	if p.Seed%3 != 1 {
 		return p
 	}
-	p.Busy, p.Pause = 0.03+0.05*rng.Float64(), time.Second
+	// What an agent without power or disk knew of a Retry-After may be lost with its last seconds. So it
+	// stays away for longer than the web's Retry-Afters, which are at most 2 s.
+	for i, f := range p.Faults {
+		switch f.Kind {
+		case Power, Full, Fail, Replace:
+			p.Faults[i].For = max(f.For, 2100*time.Millisecond)
+		case Old:
+			return p
+		}
+	}
+	p.Busy, p.Pause = 0.03+0.04*rng.Float64(), time.Second
 	if rng.IntN(2) == 0 {
 		p.Failing = 0.02
 	}

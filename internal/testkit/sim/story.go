@@ -144,7 +144,7 @@ func (s *story) finish() *Verdict {
 	s.excuseLateComers()
 	switch {
 	case s.plan.Pause > 0:
-		s.bad += 64 * s.plan.Pause // each pause is twice as long as the one before
+		s.bad += 64 * s.plan.Pause // four of the longest pauses, one after the other
 	case s.plan.Busy > 0:
 		s.bad += busyTime
 	}
