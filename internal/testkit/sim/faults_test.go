@@ -34,6 +34,8 @@ func TestFaults(t *testing.T) {
 			{Kind: Lose, Agent: 2, At: 0.3, After: 700 * ms}}, 400, true},
 		"kill of all":         {[]Fault{{Kind: KillAll, At: 0.4, For: 3 * sec}}, 40, false},
 		"disk full":           {[]Fault{{Kind: Full, Agent: 2, At: 0.3, For: 5 * sec}}, 30, false},
+		"disk fails":          {[]Fault{{Kind: Fail, Agent: 2, At: 0.3, For: 5 * sec}}, 30, false},
+		"off the network":     {[]Fault{{Kind: Offline, Agent: 2, At: 0.3, For: 5 * sec}}, 30, false},
 		"disk old":            {[]Fault{{Kind: Old, Agent: 2, At: 0.3, For: 3 * sec}}, 100, true},
 		"no dns":              {[]Fault{{Kind: NoDNS, At: 0.3, For: 20 * sec}}, 0, false},
 		"no web":              {[]Fault{{Kind: NoWeb, At: 0.3, For: 20 * sec}}, 0, false},

@@ -103,7 +103,7 @@ type Plan struct {
 	Broken    float64       `json:",omitempty"` // share of the pages that always answer 500, and of those with 410
 	Redirects float64       `json:",omitempty"` // share of the links that redirect, and of those that lead nowhere
 	Delays    float64       `json:",omitempty"` // share of the hosts with a Crawl-delay of 3 times Delay
-	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503, up to 16 times as long; zero: the default
+	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503, at first; zero: the default
 	Replicas  int           // zero means 2
 	Partition string        // empty means the default of node.Cluster
 	Kappa     int           `json:",omitempty"` // replicas on the ring; zero means the default
