@@ -15,7 +15,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -181,25 +180,10 @@ func (a *actor) begun() bool {
 	return err == nil
 }
 
-// audit checks after the story that the archive's files on the actor's disk are complete. It
-// returns the URLs in the index, with the number of records of each.
+// audit reads after the story the index of the archive on the actor's disk. It returns the URLs in the index, with the
+// number of records of each.
 func (a *actor) audit() (wrong []string, pages map[string]int) {
 	pages = map[string]int{}
-	entries, err := a.mem.ReadDir(crawlDir + "/archive")
-	if err != nil {
-		return []string{fmt.Sprintf("%s: %v", a.name, err)}, pages
-	}
-	for _, e := range entries {
-		b, err := disk.ReadFile(a.mem, crawlDir+"/archive/"+e.Name(), 1<<30)
-		if err != nil {
-			wrong = append(wrong, fmt.Sprintf("%s: %v", a.name, err))
-			continue
-		}
-		r, err := warc.Verify(bytes.NewReader(b))
-		if err != nil || !r.OK() || strings.HasSuffix(e.Name(), ".open") {
-			wrong = append(wrong, fmt.Sprintf("%s: %s: %v %+v", a.name, e.Name(), err, r))
-		}
-	}
 	index, err := disk.ReadFile(a.mem, crawlDir+"/indexes/index.cdxj", 1<<30)
 	if err != nil {
 		return append(wrong, fmt.Sprintf("%s: %v", a.name, err)), pages

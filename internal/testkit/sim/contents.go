@@ -1,58 +1,54 @@
 package sim
 
 import (
-	"bytes"
-	"encoding/base32"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/parse"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// holdings are the pages on the disks of all agents together. They judge the search for
-// duplicates among agents (--partition hash): each content is archived in full, its links are
-// followed once, and each revisit record refers to a record that exists.
+// holdings are the pages on the disks of all agents together. They judge the search for duplicates among agents
+// (--partition hash): each content is archived in full, and its links are followed once. Links and contents are those
+// of the generated web, and records those of archive.go. What depends on the agents is which pages they call
+// duplicates in crawl.log, and the counts in their summaries.
 type holdings struct {
-	last     map[string]report.Line // of each fetched page: its latest log line
-	read     map[string]bool        // pages that were no duplicates in some log line
-	denied   map[string]bool        // by robots.txt
-	records  map[capture]string     // digests of the response records
-	urls     map[string][]string    // by digest: the URLs of its response records, with repetitions
-	bodies   map[string][]byte      // by digest
-	revisits []revisit
+	judged   *judge
+	archives *archives
+	pages    map[string]page // reachable pages by URL
+	content  map[page]string // digests of all pages
+	last     map[page]logged // of each fetched page: its latest log line
+	read     map[page]bool   // pages that were no duplicates in some log line
 	counts   report.Contents // sums over the summaries
 	wrong    []string
 }
 
-// A capture names a record of an archive.
-type capture struct{ url, date string }
-
-// A revisit is a record that refers to an earlier one.
-type revisit struct {
-	capture
-	digest string
-	first  capture
+// A logged is a line of crawl.log.
+type logged struct {
+	at        time.Time
+	duplicate bool
 }
 
-// holdings reads the logs, archives and summaries of all agents.
-func (s *story) holdings() *holdings {
+// holdings reads the logs and summaries of all agents.
+func (s *story) holdings(all *archives) *holdings {
 	h := &holdings{
-		last: map[string]report.Line{}, read: map[string]bool{}, denied: map[string]bool{},
-		records: map[capture]string{}, urls: map[string][]string{}, bodies: map[string][]byte{},
+		judged: s.judge, archives: all, pages: map[string]page{}, content: map[page]string{},
+		last: map[page]logged{}, read: map[page]bool{},
 	}
+	s.judge.truth.Each(func(host, number int64) {
+		p := page{host, number}
+		h.pages[s.judge.truth.URL(host, number)] = p
+		h.content[p] = s.judge.content(p)
+	})
 	for _, a := range s.actors {
 		if a.run == nil {
 			continue
 		}
-		if err := h.readAgent(a); err != nil {
+		if err := h.readLog(a); err != nil {
 			h.fail("%s: %v", a.name, err)
 		}
 		if c := a.run.result.Summary.Contents; c != nil && !a.run.killed {
@@ -71,15 +67,10 @@ func (h *holdings) fail(format string, args ...any) {
 	h.wrong = append(h.wrong, fmt.Sprintf(format, args...))
 }
 
-// readAgent reads the log and the archive on an actor's disk. For an agent that was killed, it
-// first recovers the archive, as a resumed crawl does.
-func (h *holdings) readAgent(a *actor) error {
-	if a.run.killed {
-		w, _, err := warc.Open(warc.Config{Dir: crawlDir, FS: a.mem})
-		if err = errors.Join(err, w.Close()); err != nil {
-			return err
-		}
-	}
+func (h *holdings) url(p page) string { return h.judged.truth.URL(p.host, p.number) }
+
+// readLog reads the log on an actor's disk.
+func (h *holdings) readLog(a *actor) error {
 	log, err := disk.ReadFile(a.mem, crawlDir+"/logs/crawl.log", 1<<30)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an agent without pages has no log
 		return err
@@ -88,123 +79,73 @@ func (h *holdings) readAgent(a *actor) error {
 		if !strings.HasSuffix(line, "\n") {
 			continue // cut by a kill
 		}
-		l, err := report.ReadLine(line)
-		if err != nil {
-			return err
-		}
-		h.readLine(l)
-	}
-	files, err := a.mem.ReadDir(crawlDir + "/archive")
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	for _, f := range files {
-		b, err := disk.ReadFile(a.mem, crawlDir+"/archive/"+f.Name(), 1<<30)
-		if err != nil {
-			return err
-		}
-		if err := h.readWARC(b); err != nil {
-			return fmt.Errorf("%s: %w", f.Name(), err)
+		if err := h.readLine(strings.Fields(line)); err != nil {
+			return fmt.Errorf("crawl.log: %w: %q", err, line)
 		}
 	}
 	return nil
 }
 
-// readLine takes a line of a log. If a fault made an agent repeat a fetch, the last line counts.
-func (h *holdings) readLine(l report.Line) {
+// readLine takes the columns of a line of a log: time, status, size, URL, seven others, and notes. If a fault made an
+// agent repeat a fetch, the last line counts.
+func (h *holdings) readLine(column []string) error {
+	const denied = "-9998" // by robots.txt
+	if len(column) != 12 {
+		return fmt.Errorf("%d columns", len(column))
+	}
+	at, err := time.Parse(time.RFC3339, column[0])
+	status, url := column[1], column[3]
 	switch {
-	case strings.HasSuffix(l.URL, "/robots.txt"):
-		return
-	case l.Code == report.CodeRobotsDenied:
-		h.denied[l.URL] = true
-		return
-	case l.Code != 200:
-		h.fail("%s: status %d", l.URL, l.Code)
-		return
-	case !isDuplicate(l):
-		h.read[l.URL] = true
+	case err != nil:
+		return err
+	case strings.HasSuffix(url, "/robots.txt") || status == denied:
+		return nil
+	case status != "200":
+		return errors.New("not 200")
 	}
-	if before, ok := h.last[l.URL]; !ok || before.Time.Before(l.Time) {
-		h.last[l.URL] = l
+	p, ok := h.pages[url]
+	if !ok {
+		return errors.New("not a reachable page")
 	}
-}
-
-func isDuplicate(l report.Line) bool { return slices.Contains(l.Notes, "duplicate:content") }
-
-// digestOf returns a line's digest as WARC records have it.
-func digestOf(l report.Line) string { return "sha1:" + base32.StdEncoding.EncodeToString(l.Digest[:]) }
-
-func (h *holdings) readWARC(file []byte) error {
-	for r := warc.NewReader(bytes.NewReader(file)); ; {
-		rec, err := r.Next()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-		c := capture{rec.URL(), rec.Header.Value("WARC-Date")}
-		digest := rec.Header.Value("WARC-Payload-Digest")
-		switch rec.Type() {
-		case "revisit":
-			first := capture{
-				rec.Header.Value("WARC-Refers-To-Target-URI"), rec.Header.Value("WARC-Refers-To-Date"),
-			}
-			h.revisits = append(h.revisits, revisit{c, digest, first})
-			if rec.Header.Value("WARC-Profile") != warc.ProfileIdentical {
-				h.fail("revisit %v has the profile %q", c, rec.Header.Value("WARC-Profile"))
-			}
-		case "response":
-			body, err := rec.Payload()
-			if err != nil {
-				return err
-			}
-			text, err := io.ReadAll(body)
-			if err != nil {
-				return err
-			}
-			h.records[c], h.bodies[digest] = digest, text
-			if !strings.HasSuffix(c.url, "/robots.txt") {
-				h.urls[digest] = append(h.urls[digest], c.url)
-			}
-		}
+	duplicate := slices.Contains(strings.Split(column[11], ","), "duplicate:content")
+	if !duplicate {
+		h.read[p] = true
 	}
+	if before, ok := h.last[p]; !ok || before.at.Before(at) {
+		h.last[p] = logged{at, duplicate}
+	}
+	return nil
 }
 
 // judge returns what is wrong with the holdings. Without faults, a content may have several
 // response records only if an answer came too late, or if no agent could be told of the first.
-func (h *holdings) judge(seed string, faults bool) []string {
-	named, duplicates := map[string]bool{seed: true}, 0
-	for url := range h.read {
-		for _, to := range h.links(url, digestOf(h.last[url])) {
+func (h *holdings) judge(faults bool) []string {
+	named, duplicates := map[page]bool{{}: true}, 0
+	for p := range h.read {
+		for _, to := range h.links(p) {
 			named[to] = true
 		}
 	}
-	for url, l := range h.last {
-		digest := digestOf(l)
+	for p, l := range h.last {
+		full := h.archives.urls[h.content[p]]
 		switch {
-		case !named[url]:
-			h.fail("%s was fetched, but no page whose links were followed names it", url)
-		case len(h.urls[digest]) == 0:
-			h.fail("the content of %s has no response record", url)
+		case !named[p]:
+			h.fail("%s was fetched, but no page whose links were followed names it", h.url(p))
+		case len(full) == 0:
+			h.fail("the content of %s has no response record", h.url(p))
 		}
-		if isDuplicate(l) {
+		if l.duplicate {
 			duplicates++
-		} else if !slices.Contains(h.urls[digest], url) {
-			h.fail("%s is no duplicate and has no response record", url)
+		} else if !slices.Contains(full, h.url(p)) {
+			h.fail("%s is no duplicate and has no response record", h.url(p))
 		}
 	}
 	if duplicates == 0 {
 		h.fail("the web has copies of pages, but no page was a duplicate")
 	}
-	h.walk(seed)
-	for _, r := range h.revisits {
-		if h.records[r.first] != r.digest {
-			h.fail("the revisit %v refers to %v, which is not archived with this content", r.capture, r.first)
-		}
-	}
+	h.walk()
 	extra := int64(0)
-	for _, urls := range h.urls {
+	for _, urls := range h.archives.urls {
 		extra += int64(len(urls) - 1)
 	}
 	if n := h.counts; extra > n.Unanswered+n.Untold && !faults {
@@ -218,12 +159,13 @@ func (h *holdings) judge(seed string, faults bool) []string {
 // pages that it names must have been fetched. If it is a duplicate, the links of another page
 // with its content must have been followed. That page need not be the one that the revisit
 // record names: an agent that was killed may fetch its last pages again as duplicates.
-func (h *holdings) walk(seed string) {
+func (h *holdings) walk() {
+	seed := page{}
 	if _, fetched := h.last[seed]; !fetched {
 		h.fail("the seed was not fetched")
 	}
-	met, read, queue := map[string]bool{seed: true}, map[string]bool{}, []string{seed}
-	follow := func(links []string) {
+	met, read, queue := map[page]bool{seed: true}, map[string]bool{}, []page{seed}
+	follow := func(links []page) {
 		for _, to := range links {
 			if _, fetched := h.last[to]; fetched && !met[to] {
 				met[to] = true
@@ -232,21 +174,20 @@ func (h *holdings) walk(seed string) {
 		}
 	}
 	for len(queue) > 0 {
-		url := queue[0]
+		p := queue[0]
 		queue = queue[1:]
-		l := h.last[url]
-		digest := digestOf(l)
-		if !isDuplicate(l) {
+		digest := h.content[p]
+		if !h.last[p].duplicate {
 			read[digest] = true
-			links := h.links(url, digest)
+			links := h.links(p)
 			if to, ok := h.unfetched(links); ok {
-				h.fail("%s names %s, which was not fetched", url, to)
+				h.fail("%s names %s, which was not fetched", h.url(p), h.url(to))
 			}
 			follow(links)
 			continue
 		}
-		for _, original := range h.urls[digest] {
-			links := h.links(original, digest)
+		for _, original := range h.archives.urls[digest] {
+			links := h.links(h.pages[original])
 			if _, ok := h.unfetched(links); ok || read[digest] {
 				continue
 			}
@@ -254,31 +195,30 @@ func (h *holdings) walk(seed string) {
 			follow(links)
 		}
 	}
-	for url := range met {
-		if digest := digestOf(h.last[url]); !read[digest] {
+	for p := range met {
+		if digest := h.content[p]; !read[digest] {
 			h.fail("%s is a duplicate, but no agent followed the links of a page with its content: %q",
-				url, h.urls[digest])
+				h.url(p), h.archives.urls[digest])
 		}
 	}
 }
 
-// unfetched returns a link that robots.txt allows and that no agent fetched.
-func (h *holdings) unfetched(links []string) (to string, found bool) {
+// unfetched returns a link to a page that no agent fetched.
+func (h *holdings) unfetched(links []page) (to page, found bool) {
 	for _, to := range links {
-		if _, fetched := h.last[to]; !fetched && !h.denied[to] {
+		if _, fetched := h.last[to]; !fetched {
 			return to, true
 		}
 	}
-	return "", false
+	return page{}, false
 }
 
-// links returns the links of a page with a content.
-func (h *holdings) links(url, digest string) (links []string) {
-	var page parse.Page
-	in := parse.Input{URL: weburl.MustParse(url), ContentType: "text/html", Body: h.bodies[digest]}
-	parse.Parse(in, parse.Options{}, &page)
-	for _, l := range page.Links {
-		links = append(links, l.URL.String())
+// links returns the reachable pages to which a page links.
+func (h *holdings) links(p page) (links []page) {
+	for _, to := range h.judged.made.Links(p.host, p.number, nil) {
+		if h.judged.truth.Has(to.Host, to.Page) {
+			links = append(links, page{to.Host, to.Page})
+		}
 	}
 	return links
 }

@@ -190,6 +190,7 @@ func (s *story) strike(f Fault) bool {
 			}
 			s.log("%s is killed, and gets its disk of %s before", a.name, f.For)
 			a.goesDown(now.Add(-acceptedAfter))
+			s.judge.forgets(a.number, excuse{from: now.Add(-acceptedAfter), to: time.Now()})
 			a.repeats(time.Since(now) + killedRepeats)
 			a.end(copied, (*machine).kill)
 			a.comesUp()
@@ -342,6 +343,7 @@ func (s *story) separate(d time.Duration) {
 // lose loses the actor's machine and disk.
 func (a *actor) lose() {
 	a.goesDown(start)
+	a.s.judge.forgets(a.number, excuse{from: start, to: time.Now()})
 	a.repeats(lostRepeats)
 	a.end(disk.NewMem(), (*machine).vanish)
 	a.gone = true

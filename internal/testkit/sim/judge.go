@@ -29,6 +29,7 @@ type judge struct {
 	violations []Violation
 	excuses    []excuse
 	losses     map[int64][]loss // by host
+	forgotten  []excuse         // agents' periods of which the disks, and with them the archives, are lost
 }
 
 // A group is the set of requests that must keep a delay: those to one host, address or registered

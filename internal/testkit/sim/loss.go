@@ -53,11 +53,10 @@ func (j *judge) mayMiss(from, to int64, at time.Time) bool {
 	return slices.ContainsFunc(j.losses[to], accepted) || slices.ContainsFunc(j.losses[from], untold)
 }
 
-// missed returns the URLs, at most ten, of the pages that were not fetched although an agent
-// knew a link to them, and the number of all others that were not fetched. An agent sends a link
-// once. If it is lost then, the agent does not send it again when it finds it on another page. mu
+// known returns the pages to which an agent knew a link that no fault can have lost. An agent sends a
+// link once. If it is lost then, the agent does not send it again when it finds it on another page. mu
 // is held.
-func (j *judge) missed() (urls []string, excused int64) {
+func (j *judge) known() map[page]bool {
 	type found struct {
 		by int // agent
 		to page
@@ -86,6 +85,13 @@ func (j *judge) missed() (urls []string, excused int64) {
 			known[k.to] = true
 		}
 	}
+	return known
+}
+
+// missed returns the URLs, at most ten, of the pages that were not fetched although they were known, and the number
+// of all others that were not fetched. mu is held.
+func (j *judge) missed() (urls []string, excused int64) {
+	known := j.known()
 	j.truth.Each(func(host, number int64) {
 		p := page{host, number}
 		switch {

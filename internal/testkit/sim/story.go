@@ -191,9 +191,11 @@ func (s *story) finish() *Verdict {
 			}
 		}
 	}
+	all := s.archives()
+	v.Wrong = append(v.Wrong, s.judge.archived(all)...)
 	if s.plan.Mirrors {
-		h := s.holdings()
-		v.Wrong, v.Contents = append(v.Wrong, h.judge(s.made.URL(0, 0), len(s.plan.Faults) > 0)...), h.counts
+		h := s.holdings(all)
+		v.Wrong, v.Contents = append(v.Wrong, h.judge(len(s.plan.Faults) > 0)...), h.counts
 	}
 	s.running.Wait()
 	// End the remaining connections, and let the last timers of libraries run out.
