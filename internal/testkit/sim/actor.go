@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/netip"
 	"strings"
@@ -159,8 +160,17 @@ func (a *actor) setDisk(mem *disk.Mem) { a.mem, a.faulty = mem, disk.NewFaulty(m
 // kill ends the process at once. Its disk keeps everything that was written.
 func (a *actor) kill() { a.end(a.mem.Clone(), (*machine).kill) }
 
-// power cuts the machine's power. Data that was not synced may be lost.
-func (a *actor) power(seed uint64) { a.end(a.mem.Crash(seed), (*machine).vanish) }
+// power cuts the machine's power. Data that was not synced may be lost: of any file, or of all files below one
+// directory.
+func (a *actor) power(seed uint64) {
+	left := a.mem.Crash(seed)
+	hit := []string{"/archive/", "/logs/", "/state/seen/", "/state/journal/"}
+	if i := rand.New(rand.NewPCG(seed, 0x706f776572)).IntN(2 * len(hit)); i < len(hit) {
+		a.s.log("%s loses what was not synced below %s", a.name, hit[i])
+		left = a.mem.CrashOf(func(name string) bool { return strings.HasPrefix(name, crawlDir+hit[i]) })
+	}
+	a.end(left, (*machine).vanish)
+}
 
 // end ends the process. left is the disk that remains.
 func (a *actor) end(left *disk.Mem, off func(*machine)) {

@@ -368,7 +368,8 @@ func (s *story) comesBack(a *actor, d time.Duration) {
 }
 
 // startAgain starts an actor that was killed or stopped. It does not start the actor if the others
-// have ended the crawl and two replicas of everything existed.
+// have ended the crawl and two replicas of everything existed. After an error it always starts: the
+// agent could not write its last records.
 func (s *story) startAgain(a *actor) {
 	alone := true
 	for _, other := range s.actors {
@@ -377,7 +378,7 @@ func (s *story) startAgain(a *actor) {
 	if alone {
 		s.still = append(s.still, excuse{from: a.down, to: time.Now().Add(restartTime)})
 	}
-	if alone && s.finished() {
+	if alone && s.finished() && (a.run.killed || a.run.err == nil) {
 		if s.plan.Replicas >= 2 && !s.judge.hasLost() {
 			s.log("%s is not needed any more", a.name)
 			a.gone = true
@@ -388,10 +389,10 @@ func (s *story) startAgain(a *actor) {
 	a.start(a.begun(), s.plan.Agents)
 }
 
-// finished reports whether an agent has ended because the crawl was finished.
+// finished reports whether an agent has ended without an error because the crawl was finished.
 func (s *story) finished() bool {
 	for _, a := range s.actors {
-		if a.run != nil && a.run.ended() && !a.run.killed && a.run.result.Stop == crawl.Finished {
+		if a.run != nil && a.run.ended() && !a.run.killed && a.run.err == nil && a.run.result.Stop == crawl.Finished {
 			return true
 		}
 	}

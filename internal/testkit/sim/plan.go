@@ -287,6 +287,14 @@ func RandomAlone(seed uint64) Plan {
 		Delay: time.Duration(20+rng.IntN(100)) * time.Millisecond,
 	}
 	p = p.withFaults(rng, []Kind{Kill, Kill, Power, Power, Full, Fail, Stop, Offline, NoDNS, NoWeb, Clock})
+	// Power failures lose records in most ways, so there are always some. A generator of its own leaves the other
+	// faults as they were.
+	more := rand.New(rand.NewPCG(seed, 0x706f776572))
+	for at := p.Faults[len(p.Faults)-1].At; len(p.Faults) < 4; {
+		at += more.Float64() * (0.95 - at)
+		wait := time.Duration(50+more.IntN(3000)) * time.Millisecond
+		p.Faults = append(p.Faults, Fault{Kind: Power, Agent: 1, At: float64(int(at*100)) / 100, For: wait})
+	}
 	return p.wild(rng)
 }
 
