@@ -368,8 +368,8 @@ func (s *story) comesBack(a *actor, d time.Duration) {
 }
 
 // startAgain starts an actor that was killed or stopped. It does not start the actor if the others
-// have ended the crawl and two replicas of everything existed. After an error it always starts: the
-// agent could not write its last records.
+// have ended the crawl and two replicas of everything existed. If an agent fails at the end of the crawl, it
+// starts again: the others rely on it, but it could not write its last records.
 func (s *story) startAgain(a *actor) {
 	alone := true
 	for _, other := range s.actors {
@@ -378,7 +378,8 @@ func (s *story) startAgain(a *actor) {
 	if alone {
 		s.still = append(s.still, excuse{from: a.down, to: time.Now().Add(restartTime)})
 	}
-	if alone && s.finished() && (a.run.killed || a.run.err == nil) {
+	failed := !a.run.killed && a.run.err != nil && a.run.result.Stop == crawl.Finished
+	if alone && s.finished() && !failed {
 		if s.plan.Replicas >= 2 && !s.judge.hasLost() {
 			s.log("%s is not needed any more", a.name)
 			a.gone = true
