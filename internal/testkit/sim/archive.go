@@ -33,29 +33,37 @@ type record struct {
 // repeat the mistakes of the agents' writer.
 type archives struct {
 	list  []record
-	at    map[capture]string   // digests of the responses with status 200
-	urls  map[string][]string  // by digest: the URLs of these responses without robots.txt, with repetitions
-	by    map[string][]*record // by URL
+	at    map[capture]string  // digests of the responses with status 200
+	urls  map[string][]string // by digest: the URLs of these responses without robots.txt, with repetitions
+	has   map[string]bool     // URLs of these responses and of the revisits
 	wrong []string
+}
+
+func newArchives() *archives {
+	return &archives{at: map[capture]string{}, urls: map[string][]string{}, has: map[string]bool{}}
+}
+
+// add adds a record.
+func (all *archives) add(r record) {
+	all.list = append(all.list, r)
+	if r.revisit || r.status == 200 {
+		all.has[r.url] = true
+	}
+	if r.revisit || r.status != 200 {
+		return
+	}
+	all.at[r.capture] = r.digest
+	if !strings.HasSuffix(r.url, "/robots.txt") {
+		all.urls[r.digest] = append(all.urls[r.digest], r.url)
+	}
 }
 
 // archives reads the disks of all agents, also of those that were killed and did not return.
 func (s *story) archives() *archives {
-	all := &archives{at: map[capture]string{}, urls: map[string][]string{}, by: map[string][]*record{}}
+	all := newArchives()
 	for _, a := range s.actors {
 		if a.run != nil {
 			all.read(a)
-		}
-	}
-	for i := range all.list {
-		r := &all.list[i]
-		all.by[r.url] = append(all.by[r.url], r)
-		if r.revisit || r.status != 200 {
-			continue
-		}
-		all.at[r.capture] = r.digest
-		if !strings.HasSuffix(r.url, "/robots.txt") {
-			all.urls[r.digest] = append(all.urls[r.digest], r.url)
 		}
 	}
 	return all
@@ -86,7 +94,7 @@ func (all *archives) read(a *actor) {
 		}
 		for _, r := range list {
 			r.agent = a.name
-			all.list = append(all.list, r)
+			all.add(r)
 		}
 	}
 }
@@ -233,8 +241,7 @@ func (j *judge) archived(all *archives) []string {
 	j.truth.Each(func(host, number int64) {
 		p := page{host, number}
 		fs, url := j.pages[p], j.truth.URL(host, number)
-		if len(fs) == 0 || forgotten[url] || !known[p] ||
-			slices.ContainsFunc(all.by[url], func(r *record) bool { return r.revisit || r.status == 200 }) {
+		if len(fs) == 0 || forgotten[url] || !known[p] || all.has[url] {
 			return
 		}
 		text := url

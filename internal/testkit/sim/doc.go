@@ -19,9 +19,18 @@
 // among all agents, and the longest time without a page. A repeated fetch needs an excuse: a fault
 // that explains it, such as the last second of a killed agent. If all copies of what is known of a
 // host may go down together, the host's pages fetched before may be fetched again, and links to it
-// may be lost with the disks (loss.go). The placement of hosts tells which agents have the copies.
-// The judge shares nothing else with the crawler. Everything else is judged in every story. At the
-// end the archives on the disks must be complete, and each agent must have ended by itself.
+// may be lost with the disks (loss.go). Everything else is judged in every story.
+//
+// At the end the judge reads the archives on all disks that are left (archive.go), also those of
+// agents that did not return. Each page that the web has answered in whole must have a record with
+// the body that the web serves, unless the record was lost with a disk. Each agent must have ended
+// by itself.
+//
+// Requests, pages, links and bodies come from the generated web, and the judge reads archives and
+// logs with code of its own. It uses the crawler's code in one place: the placement of hosts tells
+// which agents have the copies. It believes what agents say in four places: the event
+// "shipped-whole", the reason or error of a stop, the pages that crawl.log calls duplicates, and the
+// counts of a summary.
 //
 // Only tests and the laboratory import this package.
 package sim
