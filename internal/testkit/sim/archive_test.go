@@ -16,8 +16,8 @@ import (
 // member returns a record in a gzip member.
 func member(kind, url, block string, fields ...string) []byte {
 	_, body, _ := strings.Cut(block, "\r\n\r\n")
-	text := fmt.Sprintf("WARC/1.1\r\nWARC-Type: %s\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Date: 2000-01-01T00:00:00Z\r\n"+
-		"WARC-Target-URI: %s\r\nContent-Length: %d\r\nWARC-Block-Digest: %s\r\nWARC-Payload-Digest: %s\r\n",
+	text := fmt.Sprintf("WARC/1.1\r\nWARC-Type: %s\r\nWARC-Record-ID: <urn:uuid:1>\r\n"+
+		"WARC-Date: 2000-01-01T00:00:00Z\r\nWARC-Target-URI: %s\r\nContent-Length: %d\r\nWARC-Block-Digest: %s\r\nWARC-Payload-Digest: %s\r\n",
 		kind, url, len(block), digestOf([]byte(block)), digestOf([]byte(body)))
 	for _, f := range fields {
 		text += f + "\r\n"
@@ -103,7 +103,8 @@ func TestArchived(t *testing.T) {
 		"missing":        {nil, false, "no agent has a record"},
 		"lost":           {nil, true, ""},
 		"another status": {[]record{{capture: capture{url, "1"}, status: 429}}, false, "no agent has a record"},
-		"another body":   {[]record{{capture: capture{url, "1"}, status: 200, digest: "sha1:A"}}, false, "another content"},
+		"another body": {[]record{{capture: capture{url, "1"}, status: 200, digest: "sha1:A"}}, false,
+			"another content"},
 		"revisit": {[]record{{capture: capture{"x", "1"}, status: 200},
 			{capture: capture{url, "2"}, revisit: true, first: capture{"x", "1"}}}, false, ""},
 		"revisit of nothing": {[]record{{capture: capture{url, "2"}, revisit: true, first: capture{"x", "1"}}}, false,

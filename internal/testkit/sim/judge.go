@@ -12,8 +12,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// A judge records all requests, as the web sees them, and judges them at the end. It knows
-// the pages from the generated web, and uses no code of the crawler but the placement of hosts (loss.go). All methods are safe for concurrent use.
+// A judge records all requests, as the web sees them, and judges them at the end. It knows the pages
+// from the generated web, and uses no code of the crawler but the placement of hosts (loss.go). All
+// methods are safe for concurrent use.
 type judge struct {
 	made  *gen.Web
 	truth *gen.Truth
