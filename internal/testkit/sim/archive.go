@@ -33,9 +33,9 @@ type record struct {
 // repeat the mistakes of the agents' writer.
 type archives struct {
 	list  []record
-	at    map[capture]string  // digests of the responses with status 200
-	urls  map[string][]string // by digest: the URLs of these responses without robots.txt, with repetitions
-	has   map[string]bool     // URLs of these responses and of the revisits
+	at    map[capture]string  // digests of the responses
+	urls  map[string][]string // by digest: URLs of the responses with status 200, no robots.txt, with repetitions
+	has   map[string]bool     // URLs of all records with status 200
 	wrong []string
 }
 
@@ -46,14 +46,14 @@ func newArchives() *archives {
 // add adds a record.
 func (all *archives) add(r record) {
 	all.list = append(all.list, r)
-	if r.revisit || r.status == 200 {
+	if r.status == 200 {
 		all.has[r.url] = true
 	}
-	if r.revisit || r.status != 200 {
+	if r.revisit {
 		return
 	}
 	all.at[r.capture] = r.digest
-	if !strings.HasSuffix(r.url, "/robots.txt") {
+	if r.status == 200 && !strings.HasSuffix(r.url, "/robots.txt") {
 		all.urls[r.digest] = append(all.urls[r.digest], r.url)
 	}
 }
@@ -167,6 +167,15 @@ func parseRecord(text []byte) (r record, kind string, err error) {
 		return r, "", fmt.Errorf("%s record does not match its digest %s", kind, want)
 	}
 	r = record{capture: capture{fields["WARC-Target-URI"], fields["WARC-Date"]}, digest: fields["WARC-Payload-Digest"]}
+	httpHead, body, ok := bytes.Cut(block, []byte("\r\n\r\n"))
+	if kind == "response" || kind == "revisit" {
+		if len(httpHead) > 12 {
+			r.status, err = strconv.Atoi(string(httpHead[9:12])) // after "HTTP/1.1 "
+		}
+		if !ok || err != nil {
+			return r, "", fmt.Errorf("%s of %s with the HTTP header %.40q", kind, r.url, httpHead)
+		}
+	}
 	switch kind {
 	case "revisit":
 		r.revisit = true
@@ -175,13 +184,8 @@ func parseRecord(text []byte) (r record, kind string, err error) {
 			return r, "", fmt.Errorf("revisit of %s with the profile %q", r.url, fields["WARC-Profile"])
 		}
 	case "response":
-		head, body, ok := bytes.Cut(block, []byte("\r\n\r\n"))
-		if len(head) > 12 {
-			r.status, err = strconv.Atoi(string(head[9:12])) // after "HTTP/1.1 "
-		}
-		if !ok || err != nil || r.digest != digestOf(body) {
-			return r, "", fmt.Errorf("response of %s, status %d, does not match its payload digest %s", r.url, r.status,
-				r.digest)
+		if r.digest != digestOf(body) {
+			return r, "", fmt.Errorf("response of %s does not match its payload digest %s", r.url, r.digest)
 		}
 	}
 	return r, kind, nil
@@ -233,7 +237,7 @@ func (j *judge) archived(all *archives) []string {
 		case r.revisit && original != r.digest:
 			all.fail("%s: the revisit %v refers to %v, which is not archived with this content", r.agent, r.capture,
 				r.first)
-		case reachable && r.digest != want && (r.revisit || r.status == 200):
+		case reachable && r.digest != want && r.status == 200:
 			all.fail("%s: %v is archived with another content than the web has", r.agent, r.capture)
 		}
 	}

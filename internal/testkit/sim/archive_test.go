@@ -106,11 +106,11 @@ func TestArchived(t *testing.T) {
 		"another body": {[]record{{capture: capture{url, "1"}, status: 200, digest: "sha1:A"}}, false,
 			"another content"},
 		"revisit": {[]record{{capture: capture{"x", "1"}, status: 200},
-			{capture: capture{url, "2"}, revisit: true, first: capture{"x", "1"}}}, false, ""},
-		"revisit of nothing": {[]record{{capture: capture{url, "2"}, revisit: true, first: capture{"x", "1"}}}, false,
+			{capture: capture{url, "2"}, status: 200, revisit: true, first: capture{"x", "1"}}}, false, ""},
+		"revisit of nothing": {[]record{{capture: capture{url, "2"}, status: 200, revisit: true, first: capture{"x", "1"}}}, false,
 			"refers to"},
 		"revisit of another body": {[]record{{capture: capture{"x", "1"}, status: 200, digest: "sha1:A"},
-			{capture: capture{url, "2"}, revisit: true, first: capture{"x", "1"}}}, false, "refers to"},
+			{capture: capture{url, "2"}, status: 200, revisit: true, first: capture{"x", "1"}}}, false, "refers to"},
 	} {
 		j := newJudge(made, truth, 0, 0, 0)
 		j.begin(made.Host(0), 1, "/", now).end(0, testweb.Reply{Status: 200}, now, true)
