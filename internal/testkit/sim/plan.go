@@ -287,6 +287,10 @@ func RandomAlone(seed uint64) Plan {
 		Delay: time.Duration(20+rng.IntN(100)) * time.Millisecond,
 	}
 	p = p.withFaults(rng, []Kind{Kill, Kill, Power, Power, Full, Fail, Stop, Offline, NoDNS, NoWeb, Clock})
+	p = p.wild(rng)
+	if p.Pause > 0 { // its pauses make it long enough
+		return p
+	}
 	// Power failures lose records in most ways, so there are always some. A generator of its own leaves the other
 	// faults as they were.
 	more := rand.New(rand.NewPCG(seed, 0x706f776572))
@@ -295,7 +299,7 @@ func RandomAlone(seed uint64) Plan {
 		wait := time.Duration(50+more.IntN(3000)) * time.Millisecond
 		p.Faults = append(p.Faults, Fault{Kind: Power, Agent: 1, At: float64(int(at*100)) / 100, For: wait})
 	}
-	return p.wild(rng)
+	return p
 }
 
 // withFaults adds one to three faults of the given kinds.
