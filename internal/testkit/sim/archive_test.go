@@ -16,9 +16,9 @@ import (
 // member returns a record in a gzip member.
 func member(kind, url, block string, fields ...string) []byte {
 	_, body, _ := strings.Cut(block, "\r\n\r\n")
-	text := fmt.Sprintf("WARC/1.1\r\nWARC-Type: %s\r\nWARC-Record-ID: <urn:uuid:1>\r\n"+
-		"WARC-Date: 2000-01-01T00:00:00Z\r\nWARC-Target-URI: %s\r\nContent-Length: %d\r\nWARC-Block-Digest: %s\r\nWARC-Payload-Digest: %s\r\n",
-		kind, url, len(block), digestOf([]byte(block)), digestOf([]byte(body)))
+	head := "WARC/1.1\r\nWARC-Type: %s\r\nWARC-Record-ID: <urn:uuid:1>\r\nWARC-Date: 2000-01-01T00:00:00Z\r\n" +
+		"WARC-Target-URI: %s\r\nContent-Length: %d\r\nWARC-Block-Digest: %s\r\nWARC-Payload-Digest: %s\r\n"
+	text := fmt.Sprintf(head, kind, url, len(block), digestOf([]byte(block)), digestOf([]byte(body)))
 	for _, f := range fields {
 		text += f + "\r\n"
 	}
@@ -107,8 +107,8 @@ func TestArchived(t *testing.T) {
 			"another content"},
 		"revisit": {[]record{{capture: capture{"x", "1"}, status: 200},
 			{capture: capture{url, "2"}, status: 200, revisit: true, first: capture{"x", "1"}}}, false, ""},
-		"revisit of nothing": {[]record{{capture: capture{url, "2"}, status: 200, revisit: true, first: capture{"x", "1"}}}, false,
-			"refers to"},
+		"revisit of nothing": {[]record{
+			{capture: capture{url, "2"}, status: 200, revisit: true, first: capture{"x", "1"}}}, false, "refers to"},
 		"revisit of another body": {[]record{{capture: capture{"x", "1"}, status: 200, digest: "sha1:A"},
 			{capture: capture{url, "2"}, status: 200, revisit: true, first: capture{"x", "1"}}}, false, "refers to"},
 	} {

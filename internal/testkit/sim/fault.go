@@ -165,7 +165,6 @@ func (s *story) strike(f Fault) bool {
 	case Power:
 		a.goesDown(time.Time{})
 		a.repeats(powerRepeats)
-		s.judge.forgetPauses(a.number, now.Add(-powerRepeats))
 		a.power(s.plan.Seed + uint64(now.Sub(start)))
 		s.comesBack(a, f.For)
 	case Lose:
