@@ -34,6 +34,7 @@ type actor struct {
 	starts   int            // number of starts of its process
 	down     time.Time      // when it last went down; zero: never
 	up       time.Time      // when it came back after that; zero: not yet
+	untold   time.Time      // it was apart from others since then when it went down; zero: it was not
 	links    time.Time      // its disk lacks the links that it accepted since then; zero: it has all
 	marks    map[*actor]int // lengths of the others' event files when it went down or came back
 	leaving  bool           // it was told to leave

@@ -126,7 +126,7 @@ func (s *story) strike(f Fault) bool {
 		for _, a := range s.actors {
 			if a.lives() {
 				a.repeats(killedRepeats)
-				a.down, a.up = now, time.Time{}
+				a.down, a.up, a.untold = now, time.Time{}, a.separatedSince()
 				a.mark()
 				a.kill()
 				s.comesBack(a, time.Duration(rng.Int64N(int64(f.For)+1)))
@@ -141,7 +141,7 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.separate(f.For)
+		s.separate(f.For, func(a, b int) bool { return true })
 		return true
 	case NoDNS, NoWeb:
 		s.web.set(f.Kind == NoWeb, f.Kind == NoDNS)
@@ -261,7 +261,7 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.separate(f.For)
+		s.separate(f.For, func(x, y int) bool { return (x <= a.number) != (y <= a.number) })
 	case OneWay:
 		s.overlay(f.For, func(from, to int, p path) path {
 			if from == a.number && to != 0 {
@@ -269,17 +269,18 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.separate(f.For)
+		s.separate(f.For, of(a.number))
 	case Offline:
 		a.run.machine.drop(s.web.self)
 		s.overlay(f.For, func(from, to int, p path) path {
 			p.cut = p.cut || from == a.number || to == a.number
 			return p
 		})
-		s.judge.excuse(excuse{from: now.Add(-killedRepeats), to: now.Add(f.For + separatedAfter)})
+		s.separate(f.For, of(a.number))
 		s.still = append(s.still, excuse{from: now, to: span.to.Add(retryTime)})
 	case Slow:
 		a.slow = now.Add(f.For + slowLag)
+		s.bad = append(s.bad, span)
 		s.overlay(f.For, func(from, to int, p path) path {
 			switch {
 			case from == 0 || to == 0:
@@ -329,15 +330,7 @@ func (a *actor) repeats(last time.Duration) {
 	if time.Now().Before(a.slow) {
 		last += slowLag
 	}
-	a.s.judge.excuse(excuse{agent: a.number, from: time.Now().Add(-last), to: time.Now(), polite: true})
-}
-
-// separate excuses the fetches of agents that cannot reach each other, or hardly, for d. The excuse
-// includes what they had not told each other before.
-func (s *story) separate(d time.Duration) {
-	e := excuse{from: time.Now().Add(-killedRepeats), to: time.Now().Add(d + separatedAfter)}
-	s.judge.excuse(e)
-	s.apart = append(s.apart, e)
+	a.s.judge.excuse(excuse{agent: a.number, from: time.Now().Add(-last), to: time.Now()})
 }
 
 // lose loses the actor's machine and disk.
@@ -345,6 +338,9 @@ func (a *actor) lose() {
 	a.goesDown(start)
 	a.s.judge.forgets(a.number, excuse{from: start, to: time.Now()})
 	a.repeats(lostRepeats)
+	if !a.untold.IsZero() { // nobody else knows what it fetched while it was apart
+		a.repeats(time.Since(a.untold))
+	}
 	a.end(disk.NewMem(), (*machine).vanish)
 	a.gone = true
 }
@@ -403,7 +399,6 @@ func (s *story) finished() bool {
 // overlay changes the rules of the network for d.
 func (s *story) overlay(d time.Duration, change func(from, to int, p path) path) {
 	i := len(s.overlays)
-	s.bad += d
 	s.overlays = append(s.overlays, change)
 	s.compose()
 	s.later(d, func() {

@@ -28,7 +28,11 @@ type judge struct {
 	robots     int64 // requests for a robots.txt
 	shared     int64 // requests to an address or a site that another agent used before
 	violations []Violation
-	excuses    []excuse
+	excuses    []excuse         // fetches that nobody knows of
+	apart      []separation     // times in which agents did not hear each other
+	away       []excuse         // times in which agents were not there
+	slowed     map[int64]int    // number of answers with a Retry-After, by host
+	pauses     []excuse         // what hosts rest after these answers
 	losses     map[int64][]loss // by host
 	forgotten  []excuse         // agents' periods of which the disks, and with them the archives, are lost
 }
@@ -36,10 +40,27 @@ type judge struct {
 // A group is the set of requests that must keep a delay: those to one host, address or registered
 // domain.
 type group struct {
-	active    int
-	ended     time.Time
+	by        []requests // one for each agent
 	last      visit
 	notBefore time.Time // from a Retry-After
+	notBy     int       // the agent that got it
+}
+
+// A requests holds the requests of one agent to a group.
+type requests struct {
+	agent  int
+	active int
+	ended  time.Time // end of the last response
+	host   string    // of the last request
+}
+
+// of returns the requests of an agent.
+func (g *group) of(agent int) *requests {
+	i := slices.IndexFunc(g.by, func(r requests) bool { return r.agent == agent })
+	if i < 0 {
+		i, g.by = len(g.by), append(g.by, requests{agent: agent})
+	}
+	return &g.by[i]
 }
 
 const (
@@ -75,8 +96,8 @@ type Violation struct {
 	URL   string        // of the request
 	Agent int           // the agent that made it
 	At    time.Duration // since the story began
-	Gap   time.Duration // since the end of the last request of its group
-	After int           // the agent that made the previous request
+	Gap   time.Duration // since the end of that agent's last request of the group
+	After int           // the agent whose request or Retry-After came before; may be the same
 	Host  bool          // the previous request was to the same host
 }
 
@@ -85,20 +106,20 @@ func (v Violation) String() string {
 		v.Kind, v.At, v.Agent, v.URL, v.Gap, v.After, v.Group)
 }
 
-// An excuse covers the fetches of an agent in a period: these pages may be fetched again. Unless
-// polite is set, the politeness among agents need not hold in that period either.
+// An excuse is a time. It covers the fetches of an agent in it: nobody else may know of them, and
+// these pages may be fetched again.
 type excuse struct {
-	agent    int // 0: any agent
+	agent    int
 	from, to time.Time
-	polite   bool // politeness must hold all the same
 }
 
 func (e excuse) covers(agent int, at time.Time) bool {
-	return (e.agent == 0 || e.agent == agent) && !at.Before(e.from) && !at.After(e.to)
+	return e.agent == agent && !at.Before(e.from) && !at.After(e.to)
 }
 
 func newJudge(made *gen.Web, truth *gen.Truth, host, addr, site time.Duration) *judge {
-	j := &judge{made: made, truth: truth, pages: map[page][]fetched{}, losses: map[int64][]loss{}}
+	j := &judge{made: made, truth: truth, pages: map[page][]fetched{}, losses: map[int64][]loss{},
+		slowed: map[int64]int{}}
 	j.delay = [groups]time.Duration{byHost: host, byAddr: addr, bySite: site}
 	for i := range j.groups {
 		j.groups[i] = map[string]*group{}
@@ -129,21 +150,28 @@ func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Ti
 			g = &group{}
 			j.groups[k][name] = g
 		}
-		switch gap := at.Sub(g.ended); {
-		case g.active > 0 && (k == byHost || j.delay[k] > 0):
-			j.violate("concurrent", k, v, g, 0)
-		case !g.ended.IsZero() && gap < j.delay[k]:
-			j.violate("gap", k, v, g, gap)
-		case k == byHost && at.Before(g.notBefore):
-			j.violate("retry-after", k, v, g, gap)
+		g.of(agent)
+		for _, r := range g.by {
+			switch gap := at.Sub(r.ended); {
+			case r.active > 0 && (k == byHost || j.delay[k] > 0):
+				j.violate("concurrent", k, v, r, 0)
+			case !r.ended.IsZero() && gap < j.delay[k]:
+				j.violate("gap", k, v, r, gap)
+			}
+		}
+		if k == byHost && at.Before(g.notBefore) {
+			by := g.of(g.notBy)
+			j.violate("retry-after", k, v, *by, at.Sub(by.ended))
 		}
 		if k == byHost {
 			j.tooSoon(v, g)
 		}
-		if k != byHost && !g.ended.IsZero() && g.last.agent != agent {
+		if k != byHost && g.last.agent != 0 && g.last.agent != agent {
 			j.shared++
 		}
-		g.active++
+		own := g.of(agent)
+		own.active++
+		own.host = h.Name
 		g.last = *v
 	}
 	return v
@@ -153,11 +181,12 @@ func (v *visit) names() [groups]string {
 	return [groups]string{v.host.Name, v.host.Addr.String(), v.host.Site}
 }
 
-// violate records a violation. The caller holds mu.
-func (j *judge) violate(kind string, k int, v *visit, g *group, gap time.Duration) {
+// violate records a violation: v came too early after the requests r of an agent. The caller holds
+// mu.
+func (j *judge) violate(kind string, k int, v *visit, r requests, gap time.Duration) {
 	j.violations = append(j.violations, Violation{
 		Kind: kind, Group: groupNames[k], URL: "http://" + v.host.Name + v.target, Agent: v.agent,
-		At: v.began.Sub(start), Gap: gap, After: g.last.agent, Host: g.last.host.Name == v.host.Name,
+		At: v.began.Sub(start), Gap: gap, After: r.agent, Host: r.host == v.host.Name,
 	})
 }
 
@@ -168,16 +197,17 @@ func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 	defer j.mu.Unlock()
 	for k, name := range v.names() {
 		g := j.groups[k][name]
-		g.active--
-		if at.After(g.ended) {
-			g.ended = at
-		}
+		own := g.of(v.agent)
+		own.active--
+		own.ended = later(own.ended, at)
 		if r.RetryAfter > 0 && k == byHost {
-			g.notBefore = at.Add(r.RetryAfter)
+			g.notBefore, g.notBy = at.Add(r.RetryAfter), v.agent
+			j.slowed[host]++
+			j.pauses = append(j.pauses, excuse{from: at, to: at.Add(max(r.RetryAfter, pauseOf(j.slowed[host])))})
 		}
 	}
 	if r.Denied {
-		j.violate("robots", byHost, v, j.groups[byHost][v.host.Name], 0)
+		j.violate("robots", byHost, v, requests{agent: v.agent, host: v.host.Name}, 0)
 	}
 	if r.Page < 0 || r.Status != 200 || !whole {
 		return
@@ -219,7 +249,7 @@ type Verdict struct {
 	MissedExcused      int64    // pages that were not fetched, and that a fault explains
 	Beyond             int64    // fetches of pages that no crawl should reach
 	Twice              int64    // repeated fetches of pages
-	Unexcused          int64    // repeated fetches that no fault explains
+	Unexcused          int64    // repeated fetches that no fault explains; the others are excused
 	Repeats            []string // their URLs with all fetches, at most ten
 	Robots, Queries    int64    // requests for a robots.txt, and queries to the name server
 	Shared             int64    // requests to an address or a site that another agent used before
@@ -257,8 +287,15 @@ func (v *Verdict) Partly() bool { return v.Lost > 0 && v.Lost < v.Hosts }
 
 // String returns the verdict as text.
 func (v *Verdict) String() string {
-	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations, stall %s at %s, took %s",
-		v.Fetched, v.Reachable, v.Twice, v.Unexcused, len(v.Violations), v.Stall, v.StallAt, v.Took)
+	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations (%d more excused), stall %s at %s, "+
+		"took %s", v.Fetched, v.Reachable, v.Twice, v.Unexcused, len(v.Violations), len(v.Excused), v.Stall, v.StallAt,
+		v.Took)
+	if v.Beyond > 0 {
+		s += fmt.Sprintf(", %d fetches of pages that the crawl should not reach", v.Beyond)
+	}
+	if v.Stalled {
+		s += ", a stall that no fault explains"
+	}
 	if v.Lost > 0 {
 		s += fmt.Sprintf(", all copies of %d of %d hosts may be lost, %d pages missed for that",
 			v.Lost, v.Hosts, v.MissedExcused)
@@ -279,9 +316,9 @@ func (v *Verdict) String() string {
 }
 
 // verdict judges the pages and the requests. end is when the last agent ended. In the times of
-// still, nothing could be fetched. bad is how long the network between agents was bad; a stall may
-// be longer by that.
-func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdict {
+// still, nothing could be fetched. In those of bad, the network was bad, and a stall may be longer by
+// them.
+func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	v := &Verdict{Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond,
@@ -296,51 +333,72 @@ func (j *judge) verdict(end time.Time, still []excuse, bad time.Duration) *Verdi
 		slices.SortFunc(fs, func(a, b fetched) int { return a.at.Compare(b.at) })
 		times = append(times, fs[0].at)
 		v.Twice += int64(len(fs) - 1)
-		// All fetches but one need an excuse. A fetch may have been lost, or its agent could not
-		// know of the other fetch.
-		unexcused, all := 0, j.truth.URL(host, number)
-		for _, f := range fs {
+		unexcused, all := int64(0), j.truth.URL(host, number)
+		for i, f := range fs {
 			all += fmt.Sprintf(", a%d at %s", f.agent, f.at.Sub(start))
-			if j.mayRepeat(host, f.at) ||
-				slices.ContainsFunc(j.excuses, func(e excuse) bool { return e.covers(f.agent, f.at) }) {
+			switch {
+			case i == 0:
+			case j.mayFetch(host, fs[:i], f):
 				all += " (excused)"
-			} else {
+			default:
 				unexcused++
 			}
 		}
-		v.Unexcused += int64(max(0, unexcused-1))
-		if unexcused > 1 && len(v.Repeats) < 10 {
+		v.Unexcused += unexcused
+		if unexcused > 0 && len(v.Repeats) < 10 {
 			v.Repeats = append(v.Repeats, all)
 		}
 	})
 	for _, w := range j.violations {
-		at := start.Add(w.At)
-		if !slices.ContainsFunc(j.excuses, func(e excuse) bool { return !e.polite && e.covers(0, at) }) {
-			v.Violations = append(v.Violations, w)
-		} else {
+		if j.mayViolate(w) {
 			v.Excused = append(v.Excused, w)
+		} else {
+			v.Violations = append(v.Violations, w)
 		}
 	}
 	slices.SortFunc(times, func(a, b time.Time) int { return a.Compare(b) })
-	last := start
+	last, explained := start, slices.Concat(still, bad)
 	for _, at := range times {
-		gap := at.Sub(last)
-		for _, e := range still { // nothing could be fetched in these times
-			from, to := later(e.from, last), sooner(e.to, at)
-			gap -= max(0, to.Sub(from))
-		}
-		if gap > v.Stall {
+		if gap := uncovered(last, at, still); gap > v.Stall {
 			v.Stall, v.StallAt = gap, last.Sub(start)
 		}
+		v.Stalled = v.Stalled || uncovered(last, at, explained) > stallBound
 		last = at
 	}
-	v.Stalled = v.Stall > stallBound+bad
 	return v
 }
 
-// stallBound is the longest permitted time without a page while there is work. The cluster notices
-// a death after up to 8 s, and the leases of the dead agent end 10 s later. Then an heir waits for
-// what others know of the hosts.
+// lastPage returns when the last page was fetched.
+func (j *judge) lastPage() time.Time {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	last := start
+	for _, fs := range j.pages {
+		for _, f := range fs {
+			last = later(last, f.at)
+		}
+	}
+	return last
+}
+
+// rests returns the times in which hosts rest because they have asked for it, and the most that one
+// of them has asked.
+func (j *judge) rests() (pauses []excuse, most int) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, n := range j.slowed {
+		most = max(most, n)
+	}
+	return j.pauses, most
+}
+
+// pauseOf returns how long an agent lets a host rest after the host's nth answer with a Retry-After:
+// a minute, twice as long for each further one, within a tenth.
+func pauseOf(n int) time.Duration { return 66 * time.Second << (n - 1) }
+
+// stallBound is the longest permitted time without a page while there is work, and until an agent
+// ends when there is none. The cluster notices a death after up to 8 s, and the leases of the dead
+// agent end 10 s later. Then an heir waits for what others know of the hosts.
 const stallBound = 30 * time.Second
 
 func later(a, b time.Time) time.Time {

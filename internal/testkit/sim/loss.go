@@ -180,6 +180,7 @@ func (a *actor) events() []byte {
 // comesUp notes that the actor starts again.
 func (a *actor) comesUp() {
 	a.up = time.Now()
+	a.wasAway()
 	a.mark()
 }
 
@@ -211,7 +212,7 @@ func (a *actor) goesDown(links time.Time) {
 	if !slices.Contains(views, a) {
 		views = append(views, a)
 	}
-	a.down, a.up = now, time.Time{}
+	a.down, a.up, a.untold = now, time.Time{}, a.separatedSince()
 	a.mark()
 	if s.plan.alone() || len(down) < s.plan.Replicas && !old {
 		return

@@ -30,10 +30,10 @@ type story struct {
 
 	stage    sync.Mutex // guards the fields below, and the actors
 	overlays []func(from, to int, p path) path
-	still    []excuse      // times in which nothing can be fetched
-	apart    []excuse      // times in which agents do not know what others do
-	bad      time.Duration // total time of bad networks between agents
-	ranks    [][]int       // for each host, the actors in the order in which they own it; nil: unknown
+	still    []excuse     // times in which nothing can be fetched
+	apart    []separation // times in which agents do not know what others do
+	bad      []excuse     // times of bad networks
+	ranks    [][]int      // for each host, the actors in the order in which they own it; nil: unknown
 
 	mu     sync.Mutex // guards lines, and writes to events
 	lines  []string
@@ -111,9 +111,9 @@ func (s *story) excuseLateComers() {
 				o.run.result.Stop == crawl.Left {
 				continue
 			}
-			apart := slices.ContainsFunc(s.apart, func(e excuse) bool { return e.covers(0, o.run.at) })
+			apart := slices.ContainsFunc(s.apart, func(e separation) bool { return e.covers(a.number, o.number, o.run.at) })
 			if from := o.run.at.Add(-lateBefore); apart || a.starts > 1 && a.run.began.After(from) {
-				s.judge.excuse(excuse{agent: a.number, from: from, to: time.Now(), polite: true})
+				s.judge.separate(separation{from: from, to: time.Now(), between: of(a.number), polite: true})
 			}
 		}
 	}
@@ -121,9 +121,6 @@ func (s *story) excuseLateComers() {
 
 // lateBefore is how long an agent may take to join the others.
 const lateBefore = 10 * time.Second
-
-// busyTime is how much longer the last page may take if pages answer 429 first.
-const busyTime = 10 * time.Minute
 
 // finish waits until all agents have ended, and returns the verdict.
 func (s *story) finish() *Verdict {
@@ -142,12 +139,14 @@ func (s *story) finish() *Verdict {
 		}
 	}
 	s.excuseLateComers()
-	switch {
-	case s.plan.Pause > 0:
-		s.bad += 64 * s.plan.Pause // four of the longest pauses, one after the other
-	case s.plan.Busy > 0:
-		s.bad += busyTime
+	for _, a := range s.actors {
+		a.wasAway()
 	}
+	pauses, most := s.judge.rests()
+	for i := range s.still { // hosts that rested before rest longer when they cannot be reached
+		s.still[i].to = s.still[i].to.Add(pauseOf(most+1) - pauseOf(1))
+	}
+	s.bad = append(s.bad, pauses...)
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
 	v.Queries = s.web.queries.Load()
 	v.Ends, v.Archived = map[string]crawl.Stop{}, map[string][]string{}
@@ -161,11 +160,13 @@ func (s *story) finish() *Verdict {
 	if s.plan.Mirrors { // the agents do not follow the links of duplicates, so they miss pages
 		v.Missed = nil
 	}
+	last, explained := s.judge.lastPage(), slices.Concat(s.still, s.bad)
 	for _, a := range s.actors {
 		if a.run == nil || a.gone {
 			continue
 		}
 		if !a.run.killed {
+			v.Wrong = append(v.Wrong, s.idle(a, last, explained)...)
 			v.Ends[a.name] = a.run.result.Stop
 			v.Pages += a.run.result.Summary.Pages
 			v.Unique += a.run.result.Summary.Unique
@@ -174,9 +175,10 @@ func (s *story) finish() *Verdict {
 		switch p := a.run; {
 		case p.killed:
 			v.Wrong = append(v.Wrong, a.name+" did not end by itself")
-		case a.newcomer && (p.err == nil || s.finishedBy(p.at.Add(lateBefore))) &&
-			s.finished() && s.judge.by(a.number, p.began) == 0:
+		case a.newcomer && s.cameTooLate(a):
 			// It joined when the crawl was ending, or met no agent before.
+		case p.err == nil && p.result.Stop == crawl.Left && !a.leaving:
+			v.Wrong = append(v.Wrong, a.name+" left, although nobody told it to")
 		case p.err != nil || p.result.Stop != end && p.result.Stop != crawl.Left:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s, %v", a.name, p.result.Stop, p.err))
 		case p.result.Summary.Queued != 0 && end == crawl.Finished:

@@ -1,0 +1,178 @@
+package sim
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+)
+
+// A separation is a time in which some agents could not hear each other, or hardly. It explains that
+// one of them fetches what the other has fetched, and that their requests to a host, an address or a
+// site come too close to each other. It explains nothing about the requests of one agent alone.
+type separation struct {
+	from, to time.Time
+	between  func(a, b int) bool // whether two different agents were apart
+	since    time.Time           // the one does not know what the other has fetched since then
+	polite   bool                // politeness must hold all the same
+}
+
+func (s separation) covers(a, b int, at time.Time) bool {
+	return a != b && !at.Before(s.from) && !at.After(s.to) && s.between(a, b)
+}
+
+// hides reports whether the agent of fetch f could not know of the earlier fetch e.
+func (s separation) hides(e, f fetched) bool {
+	return s.covers(e.agent, f.agent, f.at) && !e.at.Before(s.since)
+}
+
+// of returns a function that reports whether one of two agents is n.
+func of(n int) func(a, b int) bool { return func(a, b int) bool { return a == n || b == n } }
+
+// separate notes a separation.
+func (j *judge) separate(s separation) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.apart = append(j.apart, s)
+}
+
+// went notes that an agent was not there for a time.
+func (j *judge) went(agent int, from, to time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.away = append(j.away, excuse{agent, from, to})
+}
+
+// mayFetch reports whether a fault explains fetch f of a page of a host that was fetched before. It
+// must explain for each earlier fetch that the agent of f did not know of it:
+//
+//   - nobody knows of the earlier fetch: its agent was killed just after it, or all copies may be lost;
+//   - the two agents were apart at the time of f;
+//   - the earlier agent was away at the time of f, and f's agent could not hear another one, which
+//     may have had the copy.
+//
+// So a fault explains at most as many repeated fetches as agents could make that did not hear of
+// each other, and none after a fetch of the same agent that it must remember. The caller holds mu.
+func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
+	for _, e := range earlier {
+		forgot := func(x excuse) bool { return x.covers(e.agent, e.at) }
+		hides := func(s separation) bool { return s.hides(e, f) }
+		gone := func(x excuse) bool { return x.covers(e.agent, f.at) }
+		deaf := func(s separation) bool {
+			return slices.ContainsFunc(j.agents(), func(o int) bool { return s.covers(o, f.agent, f.at) })
+		}
+		if !j.mayRepeat(host, e.at) && !slices.ContainsFunc(j.excuses, forgot) &&
+			!slices.ContainsFunc(j.apart, hides) && (e.agent == f.agent ||
+			!slices.ContainsFunc(j.away, gone) || !slices.ContainsFunc(j.apart, deaf)) {
+			return false
+		}
+	}
+	return true
+}
+
+// agents returns the numbers of all agents that have made requests. The caller holds mu.
+func (j *judge) agents() (all []int) {
+	for _, g := range j.groups[byHost] {
+		for _, r := range g.by {
+			if !slices.Contains(all, r.agent) {
+				all = append(all, r.agent)
+			}
+		}
+	}
+	return all
+}
+
+// mayViolate reports whether a separation explains a violation. Only requests of different agents
+// can have such a reason, and robots.txt has nothing to do with other agents. The caller holds mu.
+func (j *judge) mayViolate(v Violation) bool {
+	return v.Kind != "robots" && slices.ContainsFunc(j.apart, func(s separation) bool {
+		return !s.polite && s.covers(v.Agent, v.After, start.Add(v.At))
+	})
+}
+
+// uncovered returns how much of the time from from to to is in none of the spans.
+func uncovered(from, to time.Time, spans []excuse) (d time.Duration) {
+	spans = slices.SortedFunc(slices.Values(spans), func(a, b excuse) int { return a.from.Compare(b.from) })
+	for _, s := range spans {
+		if s.from.After(from) {
+			d += max(0, sooner(s.from, to).Sub(from))
+		}
+		from = later(from, s.to)
+	}
+	return d + max(0, to.Sub(from))
+}
+
+// separate notes that agents cannot hear each other, or hardly, for d. They also do not know what
+// they had not told each other before, and agree again some time after it.
+func (s *story) separate(d time.Duration, between func(a, b int) bool) {
+	now := time.Now()
+	s.bad = append(s.bad, excuse{from: now, to: now.Add(d)})
+	e := separation{from: now.Add(-killedRepeats), to: now.Add(d + separatedAfter), between: between}
+	s.judge.separate(e)
+	s.apart = append(s.apart, e)
+}
+
+// separatedSince returns since when the actor is apart from any other agent; zero: it is not.
+func (a *actor) separatedSince() (since time.Time) {
+	for _, e := range a.s.apart {
+		for _, o := range a.s.actors {
+			if e.covers(a.number, o.number, time.Now()) && (since.IsZero() || e.from.Before(since)) {
+				since = e.from
+			}
+		}
+	}
+	return since
+}
+
+// idle returns what is wrong with the time that an actor needed to end. The time counts from the
+// last page, or from the last start of an agent. last is the time of the last page.
+func (s *story) idle(a *actor, last time.Time, explained []excuse) (wrong []string) {
+	end := a.run.at
+	for _, o := range s.actors {
+		if o.run != nil && o.run.began.Before(end) {
+			last = later(last, o.run.began)
+		}
+	}
+	if d := uncovered(last, end, explained); d > stallBound {
+		wrong = append(wrong, fmt.Sprintf("%s: ended %s after the last page or start, of which no fault explains %s",
+			a.name, end.Sub(last), d))
+	}
+	return wrong
+}
+
+// wasAway tells the judge from when to when the actor was down the last time, if it was. What it had
+// fetched while it was apart, the others do not know until it is back.
+func (a *actor) wasAway() {
+	from, to := a.down, time.Now()
+	switch {
+	case a.run != nil && a.run.ended() && a.run.result.Stop == crawl.Left:
+		from = a.run.at
+	case from.IsZero():
+		return
+	case !a.up.IsZero():
+		to = a.up.Add(separatedAfter)
+	}
+	a.s.judge.went(a.number, from, to)
+	if !a.untold.IsZero() {
+		a.s.judge.separate(separation{from: from, to: to, between: of(a.number), since: a.untold, polite: true})
+	}
+}
+
+// cameTooLate reports whether an actor that joined could not take part, because the crawl was over
+// or about to end. Then the others may refuse it, or none of them answers.
+func (s *story) cameTooLate(a *actor) bool {
+	p := a.run
+	if s.judge.by(a.number, p.began) > 0 {
+		return false
+	}
+	if p.err == nil {
+		return s.finished()
+	}
+	refusal, refused := errors.AsType[*rpc.Refusal](p.err)
+	refused = refused && refusal.Reason == "over"
+	s.log("%s came too late: refused %t, %v", a.name, refused, p.err)
+	return s.finishedBy(p.at.Add(lateBefore))
+}
