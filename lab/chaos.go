@@ -79,8 +79,11 @@ type ChaosStories struct {
 	BadWith  map[sim.Kind]int `json:"bad_with"` // bad stories that had the fault
 	Pages    int64            `json:"pages"`
 	Repeated int64            `json:"repeated"` // fetches beyond the first of each page
-	Virtual  time.Duration    `json:"virtual_ns"`
-	CPU      time.Duration    `json:"cpu_ns"`
+	// RepeatsExcused and ViolationsExcused count those that a fault explains.
+	RepeatsExcused    int64         `json:"repeats_excused"`
+	ViolationsExcused int64         `json:"violations_excused"`
+	Virtual           time.Duration `json:"virtual_ns"`
+	CPU               time.Duration `json:"cpu_ns"`
 	// Stalls counts stories by their longest time without a page, in whole seconds.
 	Stalls map[int]int `json:"stalls"`
 }
@@ -124,6 +127,8 @@ func (s *ChaosStories) add(t Told) {
 	}
 	s.Pages += v.Fetched
 	s.Repeated += v.Twice
+	s.RepeatsExcused += v.Twice - v.Unexcused
+	s.ViolationsExcused += int64(len(v.Excused))
 	s.Virtual += v.Took
 	s.Stalls[int(v.Stall/time.Second)]++
 }
@@ -136,6 +141,8 @@ func (s *ChaosStories) plus(o ChaosStories) {
 	s.Partly += o.Partly
 	s.Pages += o.Pages
 	s.Repeated += o.Repeated
+	s.RepeatsExcused += o.RepeatsExcused
+	s.ViolationsExcused += o.ViolationsExcused
 	s.Virtual += o.Virtual
 	s.CPU += o.CPU
 	s.Faults, s.BadWith, s.Stalls = sum(s.Faults, o.Faults), sum(s.BadWith, o.BadWith), sum(s.Stalls, o.Stalls)

@@ -112,7 +112,7 @@ func TestChaosAddsUp(t *testing.T) {
 	first.add(Told{Plan: sim.Plan{Seed: 1, Agents: 1}, CPU: time.Second, Verdict: &sim.Verdict{Reachable: 9, Fetched: 9,
 		Struck: []sim.Kind{sim.Kill, sim.Power}, Took: time.Hour, Stall: 1500 * time.Millisecond}})
 	first.add(Told{Plan: sim.Plan{Seed: 2, Agents: 3}, CPU: 2 * time.Second, Verdict: &sim.Verdict{Reachable: 9,
-		Fetched: 7, Twice: 4, Missed: []string{"a", "b"}, Struck: []sim.Kind{sim.Kill, sim.Kill},
+		Fetched: 7, Twice: 4, Unexcused: 1, Excused: make([]sim.Violation, 2), Missed: []string{"a", "b"}, Struck: []sim.Kind{sim.Kill, sim.Kill},
 		Stall: 12 * time.Second}})
 	first.add(Told{Plan: sim.Plan{Seed: 3, Agents: 2}, Verdict: &sim.Verdict{Lost: 2, Hosts: 2}})
 	first.add(Told{Plan: sim.Plan{Seed: 3, Agents: 2}, Verdict: &sim.Verdict{Lost: 1, Hosts: 2}})
@@ -129,7 +129,8 @@ func TestChaosAddsUp(t *testing.T) {
 	}
 	alone, cluster, all := chaosTotal(runs)
 	want := ChaosStories{Stories: 5, Bad: 2, Void: 1, Partly: 1, Faults: map[sim.Kind]int{sim.Kill: 3, sim.Power: 1},
-		BadWith: map[sim.Kind]int{sim.Kill: 1}, Pages: 16, Repeated: 4, Virtual: time.Hour, CPU: 3 * time.Second,
+		BadWith: map[sim.Kind]int{sim.Kill: 1}, Pages: 16, Repeated: 4,
+		RepeatsExcused: 3, ViolationsExcused: 2, Virtual: time.Hour, CPU: 3 * time.Second,
 		Stalls: map[int]int{0: 2, 1: 1, 12: 1}}
 	if diff := cmp.Diff(want, all); diff != "" {
 		t.Errorf("all (-want +got)\n%s", diff)

@@ -51,7 +51,8 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 		Sections: []Section{
 			{Heading: "Stories", Table: storyTable(alone, cluster, all), Shown: true,
 				Text: "*Longest stall*: the longest time without a page while there was work. *On 2 cores*: stories " +
-					"a minute by the processor time, as if nothing else ran on two cores."},
+					"a minute by the processor time, as if nothing else ran on two cores. " +
+					"*Excused*: a fault explains it. Runs before this was counted have 0."},
 			{Heading: "Faults", Table: &kinds, Shown: t.Quick,
 				Text: "Faults that happened. A plan's fault does not happen if the crawl is over before it, or if " +
 					"its agent does not run."},
@@ -78,7 +79,7 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 func storyTable(alone, cluster, all ChaosStories) *Table {
 	table := &Table{Columns: []Column{
 		{Name: "stories of"}, {Name: "told"}, {Name: "faults"}, {Name: "bad"}, {Name: "void"}, {Name: "partly"},
-		{Name: "pages"}, {Name: "repeated"}, {Name: "virtual time", Unit: "h", Digits: 1},
+		{Name: "pages"}, {Name: "repeated"}, {Name: "repeats excused"}, {Name: "violations excused"}, {Name: "virtual time", Unit: "h", Digits: 1},
 		{Name: "longest stall", Unit: "s"},
 		{Name: "processor time each", Unit: "ms"}, {Name: "on 2 cores", Unit: "/min"},
 	}}
@@ -95,8 +96,8 @@ func storyTable(alone, cluster, all ChaosStories) *Table {
 		for seconds := range s.Stalls {
 			longest = max(longest, seconds)
 		}
-		table.Add(r.name, s.Stories, s.faults(), s.Bad, s.Void, s.Partly, s.Pages, s.Repeated, s.Virtual.Hours(),
-			longest, each, 2*float64(time.Minute)/float64(max(each, 1)))
+		table.Add(r.name, s.Stories, s.faults(), s.Bad, s.Void, s.Partly, s.Pages, s.Repeated, s.RepeatsExcused,
+			s.ViolationsExcused, s.Virtual.Hours(), longest, each, 2*float64(time.Minute)/float64(max(each, 1)))
 	}
 	return table
 }

@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
@@ -24,9 +25,12 @@ func (s separation) covers(a, b int, at time.Time) bool {
 	return a != b && !at.Before(s.from) && !at.After(s.to) && s.between(a, b)
 }
 
-// hides reports whether the agent of fetch f could not know of the earlier fetch e.
+// hides reports whether the agent of fetch f may not know of the earlier fetch e: they are apart, or
+// were when the page was fetched. An agent does not ask what others have fetched of its hosts while
+// they were apart, because it never lost these hosts in its own view. So it may fetch such a page
+// long after they agree again.
 func (s separation) hides(e, f fetched) bool {
-	return s.covers(e.agent, f.agent, f.at) && !e.at.Before(s.since)
+	return !e.at.Before(s.since) && s.covers(e.agent, f.agent, f.at) || !s.polite && s.covers(e.agent, f.agent, e.at)
 }
 
 // of returns a function that reports whether one of two agents is n.
@@ -171,8 +175,6 @@ func (s *story) cameTooLate(a *actor) bool {
 	if p.err == nil {
 		return s.finished()
 	}
-	refusal, refused := errors.AsType[*rpc.Refusal](p.err)
-	refused = refused && refusal.Reason == "over"
-	s.log("%s came too late: refused %t, %v", a.name, refused, p.err)
-	return s.finishedBy(p.at.Add(lateBefore))
+	over := strings.Contains(p.err.Error(), "the crawl has ended") || errors.Is(p.err, gossip.ErrNobody)
+	return over && s.finishedBy(p.at.Add(lateBefore))
 }
