@@ -131,18 +131,27 @@ func (a *actor) separatedSince() (since time.Time) {
 	return since
 }
 
-// idle returns what is wrong with the time that an actor needed to end. The time counts from the
-// last page, or from the last start of an agent. last is the time of the last page.
-func (s *story) idle(a *actor, last time.Time, explained []excuse) (wrong []string) {
+// idle returns what is wrong with the time that an actor needed to end. From the last page on,
+// requests for other things and starts of agents must follow each other as soon as pages before, and
+// the end must follow them. last is the time of the last page, and requests has those of the others.
+func (s *story) idle(a *actor, last time.Time, requests []time.Time, explained []excuse) (wrong []string) {
 	end := a.run.at
+	work := append(slices.Clone(requests), end)
 	for _, o := range s.actors {
-		if o.run != nil && o.run.began.Before(end) {
-			last = later(last, o.run.began)
+		if o.run != nil {
+			work = append(work, o.run.began)
 		}
 	}
-	if d := uncovered(last, end, explained); d > stallBound {
-		wrong = append(wrong, fmt.Sprintf("%s: ended %s after the last page or start, of which no fault explains %s",
-			a.name, end.Sub(last), d))
+	slices.SortFunc(work, func(a, b time.Time) int { return a.Compare(b) })
+	for _, at := range work {
+		if at.After(end) {
+			break
+		}
+		if d := uncovered(last, at, explained); d > stallBound {
+			wrong = append(wrong, fmt.Sprintf("%s: ended at %s although nothing happened for %s from %s on", a.name,
+				end.Sub(start), d, last.Sub(start)))
+		}
+		last = later(last, at)
 	}
 	return wrong
 }

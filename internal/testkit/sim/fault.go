@@ -277,6 +277,7 @@ func (s *story) strike(f Fault) bool {
 			return p
 		})
 		s.separate(f.For, of(a.number))
+		s.judge.excuse(excuse{agent: a.number, from: now.Add(-2 * webLatency), to: now.Add(webLatency)}) // on the way
 		s.still = append(s.still, excuse{from: now, to: span.to.Add(retryTime)})
 	case Slow:
 		a.slow = now.Add(f.For + slowLag)

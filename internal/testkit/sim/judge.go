@@ -23,14 +23,16 @@ type judge struct {
 	mu         sync.Mutex // guards the fields below
 	groups     [groups]map[string]*group
 	pages      map[page][]fetched
-	reachable  int64 // reachable pages that were fetched
-	beyond     int64 // fetches of unreachable pages
-	robots     int64 // requests for a robots.txt
-	shared     int64 // requests to an address or a site that another agent used before
+	ends       []time.Time // of all requests
+	reachable  int64       // reachable pages that were fetched
+	beyond     int64       // fetches of unreachable pages
+	robots     int64       // requests for a robots.txt
+	shared     int64       // requests to an address or a site that another agent used before
 	violations []Violation
 	excuses    []excuse         // fetches that nobody knows of
 	apart      []separation     // times in which agents did not hear each other
 	away       []excuse         // times in which agents were not there
+	pause      time.Duration    // of a host that answers with a Retry-After; zero: the frontier's default
 	slowed     map[int64]int    // number of answers with a Retry-After, by host
 	pauses     []excuse         // what hosts rest after these answers
 	losses     map[int64][]loss // by host
@@ -195,6 +197,7 @@ func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 	j := v.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.ends = append(j.ends, at)
 	for k, name := range v.names() {
 		g := j.groups[k][name]
 		own := g.of(v.agent)
@@ -203,7 +206,7 @@ func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 		if r.RetryAfter > 0 && k == byHost {
 			g.notBefore, g.notBy = at.Add(r.RetryAfter), v.agent
 			j.slowed[host]++
-			j.pauses = append(j.pauses, excuse{from: at, to: at.Add(max(r.RetryAfter, pauseOf(j.slowed[host])))})
+			j.pauses = append(j.pauses, excuse{from: at, to: at.Add(max(r.RetryAfter, j.pauseOf(j.slowed[host])))})
 		}
 	}
 	if r.Denied {
@@ -368,17 +371,22 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 	return v
 }
 
-// lastPage returns when the last page was fetched.
-func (j *judge) lastPage() time.Time {
+// lastPage returns when the last page was fetched, and when all requests since then ended.
+func (j *judge) lastPage() (last time.Time, requests []time.Time) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	last := start
+	last = start
 	for _, fs := range j.pages {
 		for _, f := range fs {
 			last = later(last, f.at)
 		}
 	}
-	return last
+	for _, at := range j.ends {
+		if at.After(last) {
+			requests = append(requests, at)
+		}
+	}
+	return last, requests
 }
 
 // rests returns the times in which hosts rest because they have asked for it, and the most that one
@@ -393,8 +401,14 @@ func (j *judge) rests() (pauses []excuse, most int) {
 }
 
 // pauseOf returns how long an agent lets a host rest after the host's nth answer with a Retry-After:
-// a minute, twice as long for each further one, within a tenth.
-func pauseOf(n int) time.Duration { return 66 * time.Second << (n - 1) }
+// as long as the plan says, twice as long for each further one, within a tenth.
+func (j *judge) pauseOf(n int) time.Duration {
+	pause := j.pause
+	if pause == 0 {
+		pause = time.Minute
+	}
+	return pause * 11 / 10 << (n - 1)
+}
 
 // stallBound is the longest permitted time without a page while there is work, and until an agent
 // ends when there is none. The cluster notices a death after up to 8 s, and the leases of the dead

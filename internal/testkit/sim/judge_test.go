@@ -98,29 +98,29 @@ func TestSeparation(t *testing.T) {
 	last := excuse{agent: 1, from: at(10), to: at(11)} // a1 was killed
 	for _, c := range []struct {
 		name string
-		j    judge
+		j    *judge
 		fs   []fetched // the last one is judged
 		want bool
 	}{
-		{"no fault", judge{}, []fetched{fetch(1, 20), fetch(2, 30)}, false},
-		{"apart", judge{apart: []separation{offline}}, []fetched{fetch(1, 5), fetch(3, 20)}, true},
-		{"the other way round", judge{apart: []separation{offline}}, []fetched{fetch(3, 20), fetch(1, 30)}, true},
-		{"the same agent", judge{apart: []separation{offline}}, []fetched{fetch(3, 20), fetch(3, 21)}, false},
-		{"the same agent in between", judge{apart: []separation{offline}},
+		{"no fault", &judge{}, []fetched{fetch(1, 20), fetch(2, 30)}, false},
+		{"apart", &judge{apart: []separation{offline}}, []fetched{fetch(1, 5), fetch(3, 20)}, true},
+		{"the other way round", &judge{apart: []separation{offline}}, []fetched{fetch(3, 20), fetch(1, 30)}, true},
+		{"the same agent", &judge{apart: []separation{offline}}, []fetched{fetch(3, 20), fetch(3, 21)}, false},
+		{"the same agent in between", &judge{apart: []separation{offline}},
 			[]fetched{fetch(3, 20), fetch(1, 21), fetch(3, 22)}, false},
-		{"both on one side", judge{apart: []separation{offline}}, []fetched{fetch(1, 20), fetch(2, 30)}, false},
-		{"before", judge{apart: []separation{offline}}, []fetched{fetch(1, 5), fetch(3, 9)}, false},
-		{"after", judge{apart: []separation{offline}}, []fetched{fetch(1, 51), fetch(3, 60)}, false},
-		{"fetched while apart, repeated later", judge{apart: []separation{offline}},
+		{"both on one side", &judge{apart: []separation{offline}}, []fetched{fetch(1, 20), fetch(2, 30)}, false},
+		{"before", &judge{apart: []separation{offline}}, []fetched{fetch(1, 5), fetch(3, 9)}, false},
+		{"after", &judge{apart: []separation{offline}}, []fetched{fetch(1, 51), fetch(3, 60)}, false},
+		{"fetched while apart, repeated later", &judge{apart: []separation{offline}},
 			[]fetched{fetch(1, 20), fetch(3, 60)}, true},
-		{"went down while apart", judge{apart: []separation{untold}}, []fetched{fetch(3, 15), fetch(1, 30)}, true},
-		{"fetched before, went down while apart", judge{apart: []separation{untold}},
+		{"went down while apart", &judge{apart: []separation{untold}}, []fetched{fetch(3, 15), fetch(1, 30)}, true},
+		{"fetched before, went down while apart", &judge{apart: []separation{untold}},
 			[]fetched{fetch(3, 9), fetch(1, 30)}, false},
-		{"killed", judge{excuses: []excuse{last}}, []fetched{fetch(1, 10), fetch(2, 20)}, true},
-		{"killed, the same agent", judge{excuses: []excuse{last}}, []fetched{fetch(1, 10), fetch(1, 20)}, true},
-		{"killed later", judge{excuses: []excuse{last}}, []fetched{fetch(1, 9), fetch(1, 20)}, false},
-		{"the repetition is killed", judge{excuses: []excuse{last}}, []fetched{fetch(2, 5), fetch(1, 10)}, false},
-		{"killed once, fetched twice", judge{excuses: []excuse{last}},
+		{"killed", &judge{excuses: []excuse{last}}, []fetched{fetch(1, 10), fetch(2, 20)}, true},
+		{"killed, the same agent", &judge{excuses: []excuse{last}}, []fetched{fetch(1, 10), fetch(1, 20)}, true},
+		{"killed later", &judge{excuses: []excuse{last}}, []fetched{fetch(1, 9), fetch(1, 20)}, false},
+		{"the repetition is killed", &judge{excuses: []excuse{last}}, []fetched{fetch(2, 5), fetch(1, 10)}, false},
+		{"killed once, fetched twice", &judge{excuses: []excuse{last}},
 			[]fetched{fetch(1, 10), fetch(2, 20), fetch(2, 21)}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -210,19 +210,22 @@ func TestIdle(t *testing.T) {
 		ends       int
 		lastPage   int
 		otherBegan int
+		requests   []time.Time
 		explained  []excuse
 		bad        bool
 	}{
-		{"at once", 101, 100, 0, nil, false},
-		{"before the last page", 50, 100, 0, nil, false},
-		{"100 minutes later", 6100, 100, 0, nil, true},
-		{"soon after a restart", 6100, 100, 6090, nil, false},
-		{"after an outage", 6100, 100, 0, []excuse{{from: at(90), to: at(6080)}}, false},
-		{"long after an outage", 6100, 100, 0, []excuse{{from: at(0), to: at(6000)}}, true},
+		{"at once", 101, 100, 0, nil, nil, false},
+		{"before the last page", 50, 100, 0, nil, nil, false},
+		{"100 minutes later", 6100, 100, 0, nil, nil, true},
+		{"other requests meanwhile", 160, 100, 0, []time.Time{at(125), at(150)}, nil, false},
+		{"a request in the end", 160, 100, 0, []time.Time{at(159)}, nil, true},
+		{"soon after a restart", 120, 80, 105, nil, nil, false},
+		{"after an outage", 6100, 100, 0, nil, []excuse{{from: at(90), to: at(6080)}}, false},
+		{"long after an outage", 6100, 100, 0, nil, []excuse{{from: at(0), to: at(6000)}}, true},
 	} {
 		a := &actor{name: "a1", run: &process{at: at(c.ends), began: start}}
 		s := &story{actors: []*actor{a, {name: "a2", run: &process{began: at(c.otherBegan)}}, {name: "a3"}}}
-		if wrong := s.idle(a, at(c.lastPage), c.explained); (len(wrong) > 0) != c.bad {
+		if wrong := s.idle(a, at(c.lastPage), c.requests, c.explained); (len(wrong) > 0) != c.bad {
 			t.Errorf("%s: %v", c.name, wrong)
 		}
 	}

@@ -73,6 +73,7 @@ func Tell(t testing.TB, p Plan, events io.Writer) *Verdict {
 		t.Fatal(err)
 	}
 	s.judge = newJudge(s.made, truth, p.Delay, p.Delay/2, p.Delay/2)
+	s.judge.pause = p.Pause
 	s.web = newWeb(s.net, s.made, s.judge)
 	var names []string
 	for i := range p.Agents + p.Spare {
@@ -144,7 +145,7 @@ func (s *story) finish() *Verdict {
 	}
 	pauses, most := s.judge.rests()
 	for i := range s.still { // hosts that rested before rest longer when they cannot be reached
-		s.still[i].to = s.still[i].to.Add(pauseOf(most+1) - pauseOf(1))
+		s.still[i].to = s.still[i].to.Add(s.judge.pauseOf(most+1) - s.judge.pauseOf(1))
 	}
 	s.bad = append(s.bad, pauses...)
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
@@ -160,13 +161,14 @@ func (s *story) finish() *Verdict {
 	if s.plan.Mirrors { // the agents do not follow the links of duplicates, so they miss pages
 		v.Missed = nil
 	}
-	last, explained := s.judge.lastPage(), slices.Concat(s.still, s.bad)
+	last, requests := s.judge.lastPage()
+	explained := slices.Concat(s.still, s.bad)
 	for _, a := range s.actors {
 		if a.run == nil || a.gone {
 			continue
 		}
 		if !a.run.killed {
-			v.Wrong = append(v.Wrong, s.idle(a, last, explained)...)
+			v.Wrong = append(v.Wrong, s.idle(a, last, requests, explained)...)
 			v.Ends[a.name] = a.run.result.Stop
 			v.Pages += a.run.result.Summary.Pages
 			v.Unique += a.run.result.Summary.Unique
