@@ -112,7 +112,8 @@ func TestChaosAddsUp(t *testing.T) {
 	first.add(Told{Plan: sim.Plan{Seed: 1, Agents: 1}, CPU: time.Second, Verdict: &sim.Verdict{Reachable: 9, Fetched: 9,
 		Struck: []sim.Kind{sim.Kill, sim.Power}, Took: time.Hour, Stall: 1500 * time.Millisecond}})
 	first.add(Told{Plan: sim.Plan{Seed: 2, Agents: 3}, CPU: 2 * time.Second, Verdict: &sim.Verdict{Reachable: 9,
-		Fetched: 7, Twice: 4, Unexcused: 1, Excused: make([]sim.Violation, 2), Missed: []string{"a", "b"}, Struck: []sim.Kind{sim.Kill, sim.Kill},
+		Fetched: 7, Twice: 4, Unexcused: 1, Excused: make([]sim.Violation, 2),
+		Missed: []string{"a", "b"}, Struck: []sim.Kind{sim.Kill, sim.Kill},
 		Stall: 12 * time.Second}})
 	first.add(Told{Plan: sim.Plan{Seed: 3, Agents: 2}, Verdict: &sim.Verdict{Lost: 2, Hosts: 2}})
 	first.add(Told{Plan: sim.Plan{Seed: 3, Agents: 2}, Verdict: &sim.Verdict{Lost: 1, Hosts: 2}})

@@ -79,8 +79,8 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 func storyTable(alone, cluster, all ChaosStories) *Table {
 	table := &Table{Columns: []Column{
 		{Name: "stories of"}, {Name: "told"}, {Name: "faults"}, {Name: "bad"}, {Name: "void"}, {Name: "partly"},
-		{Name: "pages"}, {Name: "repeated"}, {Name: "repeats excused"}, {Name: "violations excused"}, {Name: "virtual time", Unit: "h", Digits: 1},
-		{Name: "longest stall", Unit: "s"},
+		{Name: "pages"}, {Name: "repeated"}, {Name: "repeats excused"}, {Name: "violations excused"},
+		{Name: "virtual time", Unit: "h", Digits: 1}, {Name: "longest stall", Unit: "s"},
 		{Name: "processor time each", Unit: "ms"}, {Name: "on 2 cores", Unit: "/min"},
 	}}
 	for _, r := range []struct {

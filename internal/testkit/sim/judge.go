@@ -290,9 +290,9 @@ func (v *Verdict) Partly() bool { return v.Lost > 0 && v.Lost < v.Hosts }
 
 // String returns the verdict as text.
 func (v *Verdict) String() string {
-	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations (%d more excused), stall %s at %s, "+
-		"took %s", v.Fetched, v.Reachable, v.Twice, v.Unexcused, len(v.Violations), len(v.Excused), v.Stall, v.StallAt,
-		v.Took)
+	s := fmt.Sprintf("%d of %d pages, %d twice (%d without a reason), %d violations (%d more excused), ",
+		v.Fetched, v.Reachable, v.Twice, v.Unexcused, len(v.Violations), len(v.Excused))
+	s += fmt.Sprintf("stall %s at %s, took %s", v.Stall, v.StallAt, v.Took)
 	if v.Beyond > 0 {
 		s += fmt.Sprintf(", %d fetches of pages that the crawl should not reach", v.Beyond)
 	}

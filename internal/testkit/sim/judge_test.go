@@ -234,7 +234,8 @@ func TestIdle(t *testing.T) {
 // The verdict as text says all that makes it bad.
 func TestVerdictText(t *testing.T) {
 	v := &Verdict{Beyond: 3, Stalled: true, Excused: make([]Violation, 2)}
-	for _, want := range []string{"3 fetches of pages that the crawl should not", "no fault explains", "2 more excused"} {
+	wants := []string{"3 fetches of pages that the crawl should not", "no fault explains", "2 more excused"}
+	for _, want := range wants {
 		if !strings.Contains(v.String(), want) {
 			t.Errorf("the text does not say %q: %s", want, v)
 		}

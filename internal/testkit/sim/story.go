@@ -112,7 +112,8 @@ func (s *story) excuseLateComers() {
 				o.run.result.Stop == crawl.Left {
 				continue
 			}
-			apart := slices.ContainsFunc(s.apart, func(e separation) bool { return e.covers(a.number, o.number, o.run.at) })
+			deaf := func(e separation) bool { return e.covers(a.number, o.number, o.run.at) }
+			apart := slices.ContainsFunc(s.apart, deaf)
 			if from := o.run.at.Add(-lateBefore); apart || a.starts > 1 && a.run.began.After(from) {
 				s.judge.separate(separation{from: from, to: time.Now(), between: of(a.number), polite: true})
 			}
