@@ -401,13 +401,14 @@ func (j *judge) rests() (pauses []excuse, most int) {
 }
 
 // pauseOf returns how long an agent lets a host rest after the host's nth answer with a Retry-After:
-// as long as the plan says, twice as long for each further one, within a tenth.
+// as long as the plan says, and twice as long for each further one, up to 16 times as long, within a
+// tenth.
 func (j *judge) pauseOf(n int) time.Duration {
 	pause := j.pause
 	if pause == 0 {
 		pause = time.Minute
 	}
-	return pause * 11 / 10 << (n - 1)
+	return pause * 11 / 10 << min(n-1, 4)
 }
 
 // stallBound is the longest permitted time without a page while there is work, and until an agent
