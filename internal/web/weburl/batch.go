@@ -111,9 +111,6 @@ func (b *Batch) resolveSlow(ref string) (out []byte, p parts, err error) {
 	return append(b.buf, a.out...), a.parts(), nil
 }
 
-// Len returns the number of URLs.
-func (b *Batch) Len() int { return len(b.at) }
-
 // Size returns the total length of all URLs in octets.
 func (b *Batch) Size() int { return len(b.buf) }
 

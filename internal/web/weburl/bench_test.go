@@ -87,21 +87,13 @@ func TestResolveAllocations(t *testing.T) {
 func BenchmarkAppendLink(b *testing.B) {
 	u, _ := ordinaryBase.Resolve(ordinary[3])
 	l := Link{URL: u, Via: ordinaryBase.String(), Hops: "LLEL", Seed: "docs.python.org"}
-	for _, shared := range []bool{false, true} {
-		b.Run(map[bool]string{false: "whole", true: "tail"}[shared], func(b *testing.B) {
-			var enc, tail []byte
-			b.ReportAllocs()
-			for b.Loop() {
-				enc, tail = enc[:0], l.AppendTail(tail[:0])
-				for range 50 {
-					if shared {
-						enc = AppendLink(enc, l.Level, l.URL, tail)
-					} else {
-						enc = l.AppendTo(enc)
-					}
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*50), "ns/link")
-		})
+	var enc []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		enc = enc[:0]
+		for range 50 {
+			enc = l.AppendTo(enc)
+		}
 	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*50), "ns/link")
 }

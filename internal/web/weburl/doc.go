@@ -3,10 +3,10 @@
 //	bytes of an href -> WHATWG parsing -> canonical form -> URL
 //
 // There are two layers. The lower layer is the URL standard (https://url.spec.whatwg.org), limited
-// to http and https: it gives the URL that a browser would request. [ParseWHATWG] exposes this
-// layer. The upper layer, [Parse] and [URL.Resolve], continues to one canonical form. Comparing two
-// URLs with == then asks: is it the same resource, as far as a client can tell without a request?
-// Two URLs get one canonical form only if every conforming server answers both alike:
+// to http and https: it gives the URL that a browser would request. The upper layer, [Parse] and
+// [URL.Resolve], continues to one canonical form. Comparing two URLs with == then asks: is it the
+// same resource, as far as a client can tell without a request? Two URLs get one canonical form only
+// if every conforming server answers both alike:
 //
 //	input                     becomes             why this is safe
 //	------------------------  ------------------  -------------------------------------------

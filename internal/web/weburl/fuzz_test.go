@@ -187,9 +187,6 @@ func checkCanonical(t interface {
 	if site := u.Site(); !strings.HasSuffix(u.Host(), site) || site == "" {
 		t.Fatalf("%s: site %q", u, site)
 	}
-	if icann := ICANNSite(u.Host()); !strings.HasSuffix(u.Site(), icann) || icann == "" {
-		t.Fatalf("%s: site %q, ICANN site %q", u, u.Site(), icann)
-	}
 	if s := u.SURT(); s == "" || strings.ContainsAny(s, " \n\t") {
 		t.Fatalf("%s: SURT %q", u, s)
 	}
@@ -234,9 +231,6 @@ func FuzzDecodeLink(f *testing.F) {
 			t.Fatalf("took %d of %d octets", n, len(src))
 		}
 		enc := l.AppendTo([]byte("x"))
-		if got := AppendLink([]byte("x"), l.Level, l.URL, l.AppendTail(nil)); string(got) != string(enc) {
-			t.Fatalf("%+v: AppendLink: got %q, want %q", l, got, enc)
-		}
 		back, _, err := DecodeLink(enc[1:])
 		if err != nil || back != l {
 			t.Fatalf("%+v: encoded and decoded again: got %+v, %v", l, back, err)

@@ -52,16 +52,9 @@ func (l Link) AppendTo(dst []byte) []byte {
 }
 
 // AppendTail appends the part of l's encoding that follows the URL. This part is the same for all
-// links of a page that were found by the same kind of step. See AppendLink.
+// links of a page that were found by the same kind of step.
 func (l Link) AppendTail(dst []byte) []byte {
 	return appendString(appendString(appendString(dst, l.Via), l.Hops), l.Seed)
-}
-
-// AppendLink is Link.AppendTo for one of many links that differ only in level and URL. tail is the
-// output of AppendTail for any of them.
-func AppendLink(dst []byte, level uint8, u URL, tail []byte) []byte {
-	dst = append(slices.Grow(dst, 4+len(u.s)+len(tail)), level)
-	return append(appendString(dst, u.s), tail...)
 }
 
 // encodedLen returns an upper bound for the length of l's encoding.

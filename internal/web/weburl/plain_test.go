@@ -56,8 +56,8 @@ func checkPlain(t fataler, input string, base URL) bool {
 		t.Fatalf("%q against %s: got error %v from a Batch, want %v", input, base, err, wantErr)
 	}
 	if err != nil {
-		if b.Len() != 1 {
-			t.Fatalf("%q against %s: after an error the Batch has %d URLs, want 1", input, base, b.Len())
+		if len(b.at) != 1 {
+			t.Fatalf("%q against %s: after an error the Batch has %d URLs, want 1", input, base, len(b.at))
 		}
 		return ok
 	}
@@ -191,8 +191,8 @@ func TestBatch(t *testing.T) {
 		for _, ref := range []string{"1", "../2?q", "//b.example", "http://[", "/3"} {
 			b.Resolve([]byte(ref))
 		}
-		if got := string(b.Text(2)); b.Len() != 4 || got != "https://b.example/" {
-			t.Fatalf("%d URLs, the third %q", b.Len(), got)
+		if got := string(b.Text(2)); len(b.at) != 4 || got != "https://b.example/" {
+			t.Fatalf("%d URLs, the third %q", len(b.at), got)
 		}
 		b.Cut(3)
 		b.SetBase(URL{})
@@ -202,7 +202,7 @@ func TestBatch(t *testing.T) {
 		b.Resolve([]byte("http://c.example/4"))
 		b.Seal()
 		var got []string
-		for i := range b.Len() {
+		for i := range b.at {
 			got = append(got, b.URL(i).String())
 		}
 		want := "https://a.example/d/1 https://a.example/2?q https://b.example/ http://c.example/4"

@@ -25,27 +25,9 @@ func Site(host string) string {
 	if e := slot.Load(); e != 0 && (e^hash)&^siteMask == 0 {
 		return host[len(host)-int(e&siteMask):]
 	}
-	suffix, _ := publicSuffix(host)
-	site := plusOne(host, suffix)
+	site := plusOne(host, publicSuffix(host))
 	slot.Store(hash&^siteMask | uint64(len(site)))
 	return site
-}
-
-// ICANNSite is Site with only the ICANN section of the list: it returns the registered domain, even
-// if its owner lets others use names below it. All hosts below github.io are one ICANN site.
-func ICANNSite(host string) string {
-	if len(host) == 0 || len(host) > maxHost {
-		return host
-	}
-	suffix, icann := publicSuffix(host)
-	for !icann {
-		_, parent, ok := strings.Cut(suffix, ".")
-		if !ok {
-			break // no rule matches: the last label is the suffix
-		}
-		suffix, icann = publicSuffix(parent)
-	}
-	return plusOne(host, suffix)
 }
 
 // sites caches recent results of Site, because a lookup in the list allocates and Site runs for
@@ -63,15 +45,12 @@ var (
 const siteMask = 0xff
 
 // publicSuffix returns the public suffix of host. The suffix of an address is the address itself.
-func publicSuffix(host string) (suffix string, icann bool) {
+func publicSuffix(host string) string {
 	if host[0] == '[' {
-		return host, true
+		return host
 	}
-	suffix, icann = publicsuffix.PublicSuffix(host)
-	if suffix == host && endsInNumber(host) {
-		icann = true
-	}
-	return suffix, icann
+	suffix, _ := publicsuffix.PublicSuffix(host)
+	return suffix
 }
 
 // plusOne returns suffix and the label before it. It returns host if that label is missing or
