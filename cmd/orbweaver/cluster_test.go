@@ -33,7 +33,7 @@ var clusterID = rpc.ID{1, 2, 3}
 
 func startClustered(t *testing.T, keys *rpc.Keys, name string, instance byte) *clustered {
 	t.Helper()
-	l, err := rpc.Listen("127.0.0.1:0", keys)
+	l, err := rpc.Listen(rpc.System, "127.0.0.1:0", keys)
 	if err != nil {
 		t.Fatal(err)
 	}

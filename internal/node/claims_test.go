@@ -58,7 +58,7 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 // memberOf returns the part of one of three agents that admits agents and asks for admission.
 func memberOf(t *testing.T, name string) *membership {
 	t.Helper()
-	listener, err := rpc.Listen("127.0.0.1:0", nil)
+	listener, err := rpc.Listen(rpc.System, "127.0.0.1:0", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -170,7 +170,7 @@ func (c *Cluster) tryPort(fsys disk.FS, now func() time.Time) error {
 	if err != nil {
 		return err
 	}
-	l, err := rpc.ListenOn(c.network(), c.Listen, keys)
+	l, err := rpc.Listen(c.network(), c.Listen, keys)
 	if err != nil {
 		return configErrorf("--%v", err)
 	}
@@ -190,7 +190,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 		return err
 	}
 	c := &membership{a: a, cfg: cfg, keys: keys, limits: limits{heard: map[string]int64{}}, settings: settings}
-	if c.listener, err = rpc.ListenOn(cfg.network(), cfg.Listen, keys); err != nil {
+	if c.listener, err = rpc.Listen(cfg.network(), cfg.Listen, keys); err != nil {
 		return configErrorf("--%v", err)
 	}
 	a.onClose(c.listener.Close)

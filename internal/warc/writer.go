@@ -454,17 +454,6 @@ func (w *Writer) syncOpen(syncFile disk.File) error {
 	return w.runTasks() // the file was rotated meanwhile, and its task syncs it
 }
 
-// Position returns the final name of the current file and how many of its bytes Flush has handed to the operating
-// system. The name is empty if there is no current file.
-func (w *Writer) Position() (file string, validBytes int64) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.file == nil {
-		return "", 0
-	}
-	return w.name, w.size - int64(w.out.Buffered())
-}
-
 // Close finishes the current file and its index, and blocks until they are on disk. After a failed write it leaves the
 // file unfinished, so that Open repairs it, and returns the error of that write. A second Close returns nil.
 func (w *Writer) Close() error {

@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
-// Run compacts sources that have sent enough, until ctx ends. Damaged reports the damage that it
+// Run compacts sources that have sent enough, until ctx ends. Sources reports the damage that it
 // finds. Any other error is an error of the disk.
 func (s *Store) Run(ctx context.Context) error {
 	for {
@@ -35,17 +35,9 @@ func (s *Store) Run(ctx context.Context) error {
 	}
 }
 
-// Compact replaces the records of a source by a shorter equivalent. Append and Sync may run at
-// the same time; an Import makes Compact start again. A crash at any instant leaves either the
+// compact replaces the records of a source by a shorter equivalent. Append and Sync may run at
+// the same time; an Import makes it start again. A crash at any instant leaves either the
 // old files or the new ones.
-func (s *Store) Compact(ctx context.Context, id Source) error {
-	o, err := s.source(id, false)
-	if o == nil || err != nil {
-		return err
-	}
-	return s.compact(ctx, o)
-}
-
 func (s *Store) compact(ctx context.Context, o *source) error {
 	for {
 		yielded, err := s.tryCompact(ctx, o)

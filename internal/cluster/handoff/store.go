@@ -18,7 +18,7 @@ import (
 
 // Config tunes a Store. The zero Config has usable defaults.
 type Config struct {
-	// MemoryBytes bounds the buffers of a Compact or an Import; only one of them runs at a
+	// MemoryBytes bounds the buffers of a compaction or an Import; only one of them runs at a
 	// time. Zero means 64 MiB; the least value is 8 MiB.
 	MemoryBytes int64
 	// BufferBytes is the size of the write buffer of each source. Zero means 1 MiB.
@@ -26,7 +26,7 @@ type Config struct {
 	// CompactBytes is the least number of bytes that a source sends between two compactions.
 	// Zero means 64 MiB.
 	CompactBytes int64
-	// PartBytes is the size of the files that Compact writes. Zero means 64 MiB.
+	// PartBytes is the size of the files that a compaction writes. Zero means 64 MiB.
 	PartBytes int64
 }
 
@@ -117,15 +117,15 @@ type Store struct {
 	mu      sync.Mutex // guards the fields below
 	sources map[Source]*source
 	closed  bool
-	urgent  int    // number of callers that wait for work and must not wait for a Compact
-	yield   func() // ends the running Compact
+	urgent  int    // number of callers that wait for work and must not wait for a compaction
+	yield   func() // ends the running compaction
 
 	gauge gauge // of the holder of work
 }
 
 // Open opens the Store in dir, which belongs to the Store. The parent of dir must exist durably.
-// Open reads what each source has sent since its last Compact. It returns a Store even if a
-// source is damaged: see Damaged.
+// Open reads what each source has sent since its last compaction. It returns a Store even if a
+// source is damaged: see Sources.
 func Open(fs disk.FS, dir string, cfg Config) (*Store, error) {
 	if cfg.MemoryBytes == 0 {
 		cfg.MemoryBytes = 64 << 20
@@ -270,8 +270,8 @@ type Info struct {
 	Source Source
 	Last   uint64 // number of the last batch, durable or not
 	Bytes  int64  // on disk or in buffers
-	Since  int64  // the part of Bytes since the last Compact
-	// Hosts, Pending and Finished are the counts of the last Compact.
+	Since  int64  // the part of Bytes since the last compaction
+	// Hosts, Pending and Finished are the counts of the last compaction.
 	Hosts, Pending, Finished int64
 	Damage                   error
 }
@@ -302,20 +302,6 @@ func (s *Store) all() []*source {
 		return strings.Compare(a.id.dir(), b.id.dir())
 	})
 	return all
-}
-
-// Damaged returns the sources that must ship again, as far as Open, Compact and Import have found
-// damage.
-func (s *Store) Damaged() []*Damage {
-	var ds []*Damage
-	for _, o := range s.all() {
-		o.mu.Lock()
-		if o.damage != nil {
-			ds = append(ds, o.damage)
-		}
-		o.mu.Unlock()
-	}
-	return ds
 }
 
 // Drop deletes the records of hosts that a source had at the start of the Import which returned
@@ -376,7 +362,7 @@ func (s *Store) forget(ctx context.Context, o *source, mark *Mark) error {
 	return nil
 }
 
-// seize takes work. It interrupts a running Compact.
+// seize takes work. It interrupts a running compaction.
 func (s *Store) seize(ctx context.Context) (release func(), err error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -391,7 +377,7 @@ func (s *Store) seize(ctx context.Context) (release func(), err error) {
 		s.mu.Lock()
 		s.urgent--
 		s.mu.Unlock()
-		s.poke() // a Compact may have been interrupted
+		s.poke() // a compaction may have been interrupted
 	}
 	select {
 	case s.work <- struct{}{}:
@@ -410,7 +396,7 @@ func (s *Store) poke() {
 	}
 }
 
-// Close syncs the appended batches and closes the files. Call it after Compact, Import and Run
+// Close syncs the appended batches and closes the files. Call it after Import and Run
 // have returned. It returns the first error.
 func (s *Store) Close() error {
 	s.mu.Lock()

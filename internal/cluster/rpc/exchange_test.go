@@ -50,7 +50,7 @@ func bundles(t *testing.T, names ...string) map[string]*Keys {
 // serve runs an agent's server until the test ends.
 func serve(t *testing.T, keys *Keys, h Handlers) (*Listener, *Server) {
 	t.Helper()
-	l, err := Listen("127.0.0.1:0", keys)
+	l, err := Listen(System, "127.0.0.1:0", keys)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +302,7 @@ func TestErrors(t *testing.T) {
 		}
 	})
 	t.Run("no agent", func(t *testing.T) {
-		l, err := Listen("127.0.0.1:0", nil)
+		l, err := Listen(System, "127.0.0.1:0", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -310,23 +310,6 @@ func TestErrors(t *testing.T) {
 		if _, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).
 			Pulse(t.Context(), 1); !errors.Is(err, ErrUnreachable) {
 			t.Errorf("Pulse: %v", err)
-		}
-	})
-	t.Run("forgotten", func(t *testing.T) {
-		inside := make(chan struct{})
-		l, _ := serve(t, nil, Handlers{Push: func(ctx context.Context, _ Caller, _ Links) error {
-			close(inside)
-			<-ctx.Done()
-			return ctx.Err()
-		}})
-		c := client(t, nil, caller("a1"), nil)
-		go func() {
-			<-inside
-			c.Forget("a2")
-		}()
-		err := c.Peer("a2", l.Addr()).Push(t.Context(), links("http://a.example/"))
-		if !errors.Is(err, ErrUnreachable) {
-			t.Errorf("Push: %v", err)
 		}
 	})
 }

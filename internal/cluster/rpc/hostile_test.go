@@ -123,7 +123,7 @@ func TestStrangers(t *testing.T) {
 // TestPlainStaysHere: without keys the agent talks only to this machine.
 func TestPlainStaysHere(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:7470"} {
-		if l, err := Listen(addr, nil); !errors.Is(err, ErrPlain) {
+		if l, err := Listen(System, addr, nil); !errors.Is(err, ErrPlain) {
 			t.Errorf("Listen(%s): %v", addr, err)
 			if err == nil {
 				l.Close()

@@ -87,12 +87,9 @@ func (system) Dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// Listen opens a port of the machine's network (see ListenOn).
-func Listen(addr string, keys *Keys) (*Listener, error) { return ListenOn(System, addr, keys) }
-
-// ListenOn opens a port of a network. Without keys, addr must be a loopback address. The
+// Listen opens a port of a network. Without keys, addr must be a loopback address. The
 // caller closes the Listener.
-func ListenOn(network Network, addr string, keys *Keys) (*Listener, error) {
+func Listen(network Network, addr string, keys *Keys) (*Listener, error) {
 	if err := CheckListen(addr, keys); err != nil {
 		return nil, err
 	}

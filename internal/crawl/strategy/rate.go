@@ -5,28 +5,23 @@ import (
 	"time"
 )
 
-// Rate estimates how often a page changes, in changes per second. The page was visited n
-// times at equal intervals, and x of these visits found a change since the visit before:
+// rateOf estimates how often a page changes, in changes per second. x of n visits found a
+// change since the visit before. changed is the sum in seconds of the intervals with a
+// change, and unchanged the sum of the others. If all intervals are equal, the estimate is
 //
 //	-log((n - x + 0.5) / (n + 0.5)) / interval
 //
-// The estimate assumes that pages change as a Poisson process. The plain quotient
-// x/(n*interval) counts several changes between two visits as one: it sees 63 % of the
-// changes of a page that changes once per interval on average. The mean of Rate is within
-// 1 % of the true rate from n = 10 on, for up to 1.5 changes per interval (Cho and
-// Garcia-Molina, "Estimating frequency of change", ACM TOIT 3(3), 2003, section 4).
-func Rate(n, x int, interval time.Duration) float64 {
-	return rateOf(float64(n), float64(x), float64(n-x)*interval.Seconds(), float64(x)*interval.Seconds())
-}
-
-// rateOf is Rate for intervals of different lengths. changed is the sum in seconds of the
-// intervals with a change, and unchanged the sum of the others.
+// It assumes that pages change as a Poisson process. The plain quotient x/(n*interval)
+// counts several changes between two visits as one: it sees 63 % of the changes of a page
+// that changes once per interval on average. The mean of the estimate is within 1 % of the
+// true rate from n = 10 on, for up to 1.5 changes per interval (Cho and Garcia-Molina,
+// "Estimating frequency of change", ACM TOIT 3(3), 2003, section 4).
 //
-// The likelihood is highest at the rate for which the sum of t/(exp(rate*t)-1) over the
-// intervals t with a change equals unchanged (section 4.3). rateOf solves this with the
-// mean of these intervals for each t, and adds half a visit as Rate does. For equal
-// intervals it equals Rate. The more the intervals with a change differ, the lower is the
-// result.
+// For intervals of different lengths, the likelihood is highest at the rate for which the
+// sum of t/(exp(rate*t)-1) over the intervals t with a change equals unchanged (section
+// 4.3). rateOf solves this with the mean of these intervals for each t, and adds half a
+// visit, as the formula above does. The more the intervals with a change differ, the lower
+// is the result.
 func rateOf(n, x, unchanged, changed float64) float64 {
 	if x <= 0 || changed <= 0 {
 		return 0

@@ -45,7 +45,7 @@ func (c RecrawlConfig) withDefaults() RecrawlConfig {
 }
 
 // A Recrawl crawls breadth-first, and visits each page again as often as the page changes.
-// It estimates the rate of change from all visits to the page (see Rate), and schedules the
+// It estimates the rate of change from all visits to the page (see rateOf), and schedules the
 // next visit for the time at which it expects one change. The repeated requests are
 // conditional if the server has sent an ETag or a Last-Modified.
 //

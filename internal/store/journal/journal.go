@@ -360,9 +360,6 @@ func (j *Journal) fail(err error) error {
 // Of the files that Config.Before has written for these records, a power failure may have lost some bytes.
 func (j *Journal) Unsure() int64 { return j.unsure }
 
-// Err returns the error that stopped the Journal, or nil.
-func (j *Journal) Err() error { return j.err }
-
 // SegmentBytes returns the size of the current segment in bytes, including the buffer in RAM.
 func (j *Journal) SegmentBytes() int64 { return j.size + int64(len(j.buf)) }
 

@@ -224,7 +224,7 @@ func (s *Store) Repair(
 	load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error,
 ) (repaired []drum.Damage, err error) {
 	for _, d := range s.d.Damaged() {
-		if err := s.d.RebuildLists(d.Bucket, load); err != nil {
+		if err := s.d.Rebuild(d.Bucket, load); err != nil {
 			return repaired, fmt.Errorf("rebuild key set after %w: %w", &d, err)
 		}
 		repaired = append(repaired, d)

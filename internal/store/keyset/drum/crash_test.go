@@ -413,9 +413,7 @@ func TestDamagedInRestore(t *testing.T) {
 				if !errors.As(err, &d) || rebuilt > 100 {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
-				must(t, s.Rebuild(d.Bucket, func(yield func([]weburl.Key) error) error {
-					return yield(keys[:n+100])
-				}))
+				must(t, rebuild(s, d.Bucket, keys[:n+100]))
 				rebuilt++
 			}
 		}

@@ -370,50 +370,16 @@ func (s *Store) quiesce() error {
 	return s.awaitManifest()
 }
 
-// Rebuild rebuilds a damaged bucket from the keys that the owner has. load passes them to yield in any order; Rebuild
-// ignores keys of other buckets. They must include all keys that were inserted before Mark and not dropped. Later keys
-// do no harm if they are durable. If damage has stopped a pass, the pass runs again afterwards.
-func (s *Store) Rebuild(bucket int, load func(yield func(keys []weburl.Key) error) error) error {
-	return s.RebuildLists(bucket, func(keys func([]weburl.Key) error, _ func(uint64, List) error) error {
-		return load(keys)
-	})
-}
-
-// RebuildLists is Rebuild for a Store into which some keys came by Insert: load passes their Lists to lists.
-func (s *Store) RebuildLists(
+// Rebuild rebuilds a damaged bucket from the keys that the owner has. load passes them in any order: to keys, or as the
+// Lists of an Insert to lists. Rebuild ignores keys of other buckets. They must include all keys that were inserted
+// before Mark and not dropped. Later keys do no harm if they are durable. If damage has stopped a pass, the pass runs
+// again afterwards. A Store with values cannot be rebuilt.
+func (s *Store) Rebuild(
 	bucket int, load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error,
 ) error {
 	if s.cfg.Values {
-		return errors.New("drum: Rebuild would lose the values: use RebuildValues")
+		return errors.New("drum: a rebuild would lose the values")
 	}
-	return s.rebuild(bucket, func(in *inserter) error {
-		return load(func(keys []weburl.Key) error {
-			for _, k := range keys {
-				if err := in.add(insertRow{h: place(k.Host, s.seed), v: k.Path, class: maxClass + 1}); err != nil {
-					return err
-				}
-			}
-			return nil
-		}, in.list)
-	})
-}
-
-// RebuildValues is Rebuild for a Store with values. If several items have the same key, the last value is used.
-func (s *Store) RebuildValues(bucket int, load func(yield func(items []Item) error) error) error {
-	return s.rebuild(bucket, func(in *inserter) error {
-		return load(func(items []Item) error {
-			for i := range items {
-				k := keyOf(items[i].Key, s.seed)
-				if err := in.add(insertRow{h: k.h, v: k.p, value: items[i].Value, class: maxClass + 1}); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
-	})
-}
-
-func (s *Store) rebuild(bucket int, load func(*inserter) error) error {
 	if s.err != nil {
 		return s.err
 	}
@@ -429,7 +395,14 @@ func (s *Store) rebuild(bucket int, load func(*inserter) error) error {
 		return err
 	}
 	in := &inserter{s: s, only: bucket, runs: make([][]*run, len(s.buckets))}
-	err := load(in)
+	err := load(func(keys []weburl.Key) error {
+		for _, k := range keys {
+			if err := in.add(insertRow{h: place(k.Host, s.seed), v: k.Path, class: maxClass + 1}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}, in.list)
 	if err == nil {
 		err = in.flush()
 	}

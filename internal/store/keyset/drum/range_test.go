@@ -176,14 +176,7 @@ func TestDamage(t *testing.T) {
 				if i > 10 {
 					t.Fatalf("still damaged: %v", s.Damaged())
 				}
-				must(t, s.Rebuild(s.Damaged()[0].Bucket, func(yield func([]weburl.Key) error) error {
-					for part := range slices.Chunk(keys, 100) {
-						if err := yield(part); err != nil {
-							return err
-						}
-					}
-					return nil
-				}))
+				must(t, rebuild(s, s.Damaged()[0].Bucket, keys))
 			}
 			fresh := weburl.Key{Host: 1 << 60, Path: 12345}
 			must(t, s.Add([]Item{{Key: fresh}}))
@@ -260,7 +253,7 @@ func TestDamagedWhileRunning(t *testing.T) {
 			if !errors.As(err, &d) || rebuilt > 5 {
 				t.Fatal(err)
 			}
-			must(t, s.Rebuild(d.Bucket, func(yield func([]weburl.Key) error) error { return yield(keys) }))
+			must(t, rebuild(s, d.Bucket, keys))
 			err = s.Flush()
 		}
 	}
@@ -273,4 +266,16 @@ func TestDamagedWhileRunning(t *testing.T) {
 		t.Errorf("%d rebuilds, damaged %v; want some rebuilds and no damage", rebuilt, s.Damaged())
 	}
 	must(t, s.Close())
+}
+
+// rebuild rebuilds a bucket from all keys, in parts.
+func rebuild(s *Store, bucket int, all []weburl.Key) error {
+	return s.Rebuild(bucket, func(keys func([]weburl.Key) error, _ func(uint64, List) error) error {
+		for part := range slices.Chunk(all, 100) {
+			if err := keys(part); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
 }
