@@ -247,9 +247,6 @@ func (c *CrawlCmd) config() (node.Config, error) {
 		return bad("--capacity %g: give a weight above 0, at most 1000", c.Capacity)
 	case c.Replicas < 0 || c.Replicas > 2:
 		return bad("--replicas %d: give 1 or 2", c.Replicas)
-	case c.Replicas == 2 && c.Listen == "":
-		return bad("--replicas 2 has no effect without other agents: add --listen, the address at which they " +
-			"reach this one")
 	case c.Recovery < 1:
 		return bad("--recovery %d is too small; give at least 1", c.Recovery)
 	case c.Agents < 1:

@@ -66,8 +66,8 @@ var crawlHelp = kong.Vars{
 	"warc_prefix": "Begin the archive files' names with S.",
 	"warc_size":   "Start a new archive file at BYTES.",
 	"name":        "Name this agent S; the archive files' names end with it.",
-	"capacity":    "Give this agent weight N (above 0, at most 1000) among the agents. No effect with a single agent.",
-	"partition": "How agents divide the work. No effect with a single agent. rendezvous: by hosts, with " +
+	"capacity":    "With --listen: give this agent weight N (above 0, at most 1000) among the agents.",
+	"partition": "With --listen: how agents divide the work. rendezvous: by hosts, with " +
 		"rendezvous hashing. ring: by hosts, with UbiCrawler's ring (see --kappa). hash: by hosts " +
 		"as rendezvous does, and by contents: for each content one agent decides which page was " +
 		"first; agents archive other pages with it as revisits and do not follow their links.",

@@ -2,12 +2,7 @@ package main
 
 import (
 	"fmt"
-	"reflect"
-	"slices"
-	"strings"
 	"time"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
@@ -63,35 +58,4 @@ func (f *StrategyFlags) strategy(depth int) (func(strategy.Place) (crawl.Strateg
 		return func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenWalk(at, cfg) }, nil
 	}
 	return nil, nil
-}
-
-// checkUnused returns an error if a flag of another strategy is set, because it would have
-// no effect. It accepts values from resumed, the crawl.yaml of a resumed crawl: the agent
-// checks that a resumed crawl keeps its strategy.
-func (f *StrategyFlags) checkUnused(k *kong.Context, given *settings, resumed string) error {
-	for _, flag := range k.Selected().Flags {
-		of := ""
-		switch {
-		case strings.HasPrefix(flag.Name, "recrawl-"):
-			of = "recrawl"
-		case strings.HasPrefix(flag.Name, "walk"):
-			of = "walk"
-		}
-		typed := slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag == flag && !p.Resolved })
-		if of == "" || of == f.Strategy || !typed && strings.HasPrefix(given.values[flag.Name].from, resumed+",") {
-			continue
-		}
-		usual := reflect.New(flag.Target.Type()).Elem()
-		if flag.Default != "" {
-			if err := flag.Parse(kong.Scan().PushTyped(flag.Default, kong.FlagValueToken), usual); err != nil {
-				return fmt.Errorf("--%s: default %q: %w", flag.Name, flag.Default, err)
-			}
-		}
-		if v := flag.Target.Interface(); v != usual.Interface() {
-			return &node.ConfigError{Text: fmt.Sprintf(
-				"--%s %v has no effect with --strategy %s: leave it out, or give --strategy %s",
-				flag.Name, v, f.Strategy, of)}
-		}
-	}
-	return nil
 }
