@@ -62,7 +62,7 @@ type verdict struct {
 	archived, copies          int64 // pages in the existing archives, and their records
 	violations                map[string]int64
 	sent                      float64
-	wrong                     []string // errors that no story may have
+	wrong                     []string // errors; a correct cluster causes none
 }
 
 // overlap returns the papers' overlap: the repeated fetches divided by all fetches.
