@@ -75,6 +75,20 @@ func (c *Crawler) beginCheckpoint(counts verdict) error {
 	return nil
 }
 
+// ended returns the result of work that sends it to done. With wait it blocks until the work is
+// over.
+func ended(done <-chan error, wait bool) (over bool, err error) {
+	if wait {
+		return true, <-done
+	}
+	select {
+	case err = <-done:
+		return true, err
+	default:
+		return false, nil
+	}
+}
+
 // endCheckpoint puts the running checkpoint into service if it is ready. With wait it blocks
 // until it is. Without a running checkpoint it does nothing.
 func (c *Crawler) endCheckpoint(wait bool) error {
@@ -82,15 +96,9 @@ func (c *Crawler) endCheckpoint(wait bool) error {
 	if k == nil {
 		return nil
 	}
-	var err error
-	if wait {
-		err = <-k.done
-	} else {
-		select {
-		case err = <-k.done:
-		default:
-			return nil
-		}
+	over, err := ended(k.done, wait)
+	if !over {
+		return nil
 	}
 	c.checkpoint = nil
 	if err != nil {

@@ -2,11 +2,9 @@ package crawl
 
 import (
 	"cmp"
-	"container/heap"
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -89,16 +87,7 @@ func (c *Crawler) drop(host string, now time.Time) error {
 	c.noteDrop(host, d)
 	c.batch.add(kindDrop, appendDrop(nil, host, d))
 	c.Frontier.Withdraw(host)
-	var its []frontier.Waiting
-	c.later = slices.DeleteFunc(c.later, func(d delayed) bool {
-		mine := d.link.URL.Host() == host
-		if mine {
-			its = append(its, frontier.Waiting{Link: d.link, Number: d.number, Attempt: d.attempt})
-		}
-		return mine
-	})
-	heap.Init(&c.later)
-	if err := c.Frontier.PushWithdrawn(its); err != nil {
+	if err := c.withdrawLater(host); err != nil {
 		return fmt.Errorf("drop %s: %w", host, err)
 	}
 	if f, ok := c.planner.(Forgetter); ok {

@@ -535,15 +535,9 @@ func (c *Crawler) endSync(wait bool) error {
 	if s == nil {
 		return nil
 	}
-	var err error
-	if wait {
-		err = <-s.done
-	} else {
-		select {
-		case err = <-s.done:
-		default:
-			return nil
-		}
+	over, err := ended(s.done, wait)
+	if !over {
+		return nil
 	}
 	c.syncing = nil
 	return c.noteSync(s, err)

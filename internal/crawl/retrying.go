@@ -2,9 +2,11 @@ package crawl
 
 import (
 	"container/heap"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -123,4 +125,18 @@ func (c *Crawler) release(now time.Time) (next time.Time) {
 		}
 	}
 	return time.Time{}
+}
+
+// withdrawLater moves the URLs of a host that wait for a retry to the frontier, as withdrawn.
+func (c *Crawler) withdrawLater(host string) error {
+	var its []frontier.Waiting
+	c.later = slices.DeleteFunc(c.later, func(d delayed) bool {
+		mine := d.link.URL.Host() == host
+		if mine {
+			its = append(its, frontier.Waiting{Link: d.link, Number: d.number, Attempt: d.attempt})
+		}
+		return mine
+	})
+	heap.Init(&c.later)
+	return c.Frontier.PushWithdrawn(its)
 }

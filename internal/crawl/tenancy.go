@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"container/heap"
 	"context"
 	"errors"
 	"fmt"
@@ -367,16 +366,7 @@ func (c *Crawler) giveAway(host, to string, now time.Time) (given bool) {
 	c.letGo(host)
 	t := &c.tenants
 	c.remote.activity++
-	var its []frontier.Waiting
-	c.later = slices.DeleteFunc(c.later, func(d delayed) bool {
-		mine := d.link.URL.Host() == host
-		if mine {
-			its = append(its, frontier.Waiting{Link: d.link, Number: d.number, Attempt: d.attempt})
-		}
-		return mine
-	})
-	heap.Init(&c.later)
-	if err := c.Frontier.PushWithdrawn(its); err != nil {
+	if err := c.withdrawLater(host); err != nil {
 		c.fatal = fmt.Errorf("frontier: %w", err)
 		return false
 	}
