@@ -24,8 +24,8 @@ type Config struct {
 	// MemoryBytes limits the RAM of the Store. Zero means 512 MiB. Half of it is for filters. If that is less than 1.5
 	// bytes per key, filters shrink and more items are held.
 	MemoryBytes int64
-	// Values gives each key a number. It takes 8 more bytes on disk. The owner then uses RestoreValues and
-	// RebuildValues instead of Restore and Rebuild.
+	// Values gives each key a number. It takes 8 more bytes on disk. The owner then uses RestoreValues
+	// instead of Restore, and cannot use Rebuild.
 	Values bool
 	// Known makes emit receive known items too, not only unknown ones.
 	Known bool
