@@ -245,7 +245,7 @@ func (j *judge) archived(all *archives) []string {
 	j.truth.Each(func(host, number int64) {
 		p := page{host, number}
 		fs, url := j.pages[p], j.truth.URL(host, number)
-		if len(fs) == 0 || forgotten[url] || !known[p] || all.has[url] {
+		if len(fs) == 0 || forgotten[url] || !known[place{page: p}] || all.has[url] {
 			return
 		}
 		text := url

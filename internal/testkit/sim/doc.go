@@ -15,14 +15,14 @@
 // goroutines and the random numbers of libraries, so two runs of a plan may differ. Therefore a
 // Verdict has the log of its story, and a plan that failed once should be run many times.
 //
-// The judge sees the requests as the web does. It checks coverage, repeated fetches, politeness
-// among all agents, the longest time without a page, and the time from the last page until each
-// agent ends. A repeated fetch needs an excuse: a fault that explains it, such as the last second of
-// a killed agent. A bad network explains only repeated fetches and violations between two agents of
-// which one did not hear the other. It explains nothing about the requests of one agent, and no
-// request that robots.txt forbids (apart.go). If all copies of what is known of a host may go down
-// together, the host's pages fetched before may be fetched again, and links to it may be lost with
-// the disks (loss.go). Everything else is judged in every story.
+// The judge sees the requests as the web does. It checks coverage, also of redirects (redirect.go),
+// repeated fetches, politeness among all agents, the longest time without a page, and the time from
+// the last page until each agent ends. A repeated fetch needs an excuse: a fault that explains it,
+// such as the last second of a killed agent. A bad network explains only repeated fetches and
+// violations between two agents of which one did not hear the other. It explains nothing about the
+// requests of one agent, and no request that robots.txt forbids (apart.go). If all copies of what
+// is known of a host may go down together, the host's pages fetched before may be fetched again,
+// and links to it may be lost with the disks (loss.go). Everything else is judged in every story.
 //
 // At the end the judge reads the archives on all disks that are left (archive.go), also those of
 // agents that did not return. Each page that the web has answered in whole must have a record with

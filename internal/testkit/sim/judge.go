@@ -23,11 +23,12 @@ type judge struct {
 	mu         sync.Mutex // guards the fields below
 	groups     [groups]map[string]*group
 	pages      map[page][]fetched
-	ends       []time.Time // of all requests
-	reachable  int64       // reachable pages that were fetched
-	beyond     int64       // fetches of unreachable pages
-	robots     int64       // requests for a robots.txt
-	shared     int64       // requests to an address or a site that another agent used before
+	others     map[string][]fetched // by URL: complete answers that are no page with status 200, such as redirects
+	ends       []time.Time          // of all requests
+	reachable  int64                // reachable pages that were fetched
+	beyond     int64                // fetches of unreachable pages
+	robots     int64                // requests for a robots.txt
+	shared     int64                // requests to an address or a site that another agent used before
 	violations []Violation
 	excuses    []excuse         // fetches that nobody knows of
 	apart      []separation     // times in which agents did not hear each other
@@ -120,8 +121,8 @@ func (e excuse) covers(agent int, at time.Time) bool {
 }
 
 func newJudge(made *gen.Web, truth *gen.Truth, host, addr, site time.Duration) *judge {
-	j := &judge{made: made, truth: truth, pages: map[page][]fetched{}, losses: map[int64][]loss{},
-		slowed: map[int64]int{}}
+	j := &judge{made: made, truth: truth, pages: map[page][]fetched{}, others: map[string][]fetched{},
+		losses: map[int64][]loss{}, slowed: map[int64]int{}}
 	j.delay = [groups]time.Duration{byHost: host, byAddr: addr, bySite: site}
 	for i := range j.groups {
 		j.groups[i] = map[string]*group{}
@@ -213,6 +214,10 @@ func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 		j.violate("robots", byHost, v, requests{agent: v.agent, host: v.host.Name}, 0)
 	}
 	if r.Page < 0 || r.Status != 200 || !whole {
+		if whole {
+			url := "http://" + v.host.Name + v.target
+			j.others[url] = append(j.others[url], fetched{v.agent, at})
+		}
 		return
 	}
 	p := page{host, r.Page}
@@ -248,7 +253,7 @@ func (j *judge) by(agent int, since time.Time) (n int) {
 // A Verdict is the result of a story.
 type Verdict struct {
 	Reachable, Fetched int64
-	Missed             []string // URLs to which an agent knew a link that no fault explains, at most ten
+	Missed             []string // URLs that were not fetched although an agent knew a link, at most ten
 	MissedExcused      int64    // pages that were not fetched, and that a fault explains
 	Beyond             int64    // fetches of pages that no crawl should reach
 	Twice              int64    // repeated fetches of pages

@@ -7,7 +7,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -51,58 +50,6 @@ func (j *judge) mayMiss(from, to int64, at time.Time) bool {
 	// The agent that has found the link may be lost before it has told the other agent.
 	untold := func(l loss) bool { return accepted(l) && !at.Before(l.at.Add(-acceptedAfter)) }
 	return slices.ContainsFunc(j.losses[to], accepted) || slices.ContainsFunc(j.losses[from], untold)
-}
-
-// known returns the pages to which an agent knew a link that no fault can have lost. An agent sends a
-// link once. If it is lost then, the agent does not send it again when it finds it on another page. mu
-// is held.
-func (j *judge) known() map[page]bool {
-	type found struct {
-		by int // agent
-		to page
-	}
-	type when struct {
-		at   time.Time
-		lost bool
-	}
-	first := map[found]when{}
-	for p, fs := range j.pages {
-		for _, to := range j.made.Links(p.host, p.number, nil) {
-			if to.Kind != gen.ToPage { // the steps of a redirect may be lost, too
-				continue
-			}
-			for _, f := range fs {
-				k := found{f.agent, page{to.Host, to.Page}}
-				if w, ok := first[k]; !ok || f.at.Before(w.at) {
-					first[k] = when{f.at, j.mayMiss(p.host, to.Host, f.at)}
-				}
-			}
-		}
-	}
-	known := map[page]bool{{0, 0}: !j.mayMiss(0, 0, start)}
-	for k, w := range first {
-		if !w.lost {
-			known[k.to] = true
-		}
-	}
-	return known
-}
-
-// missed returns the URLs, at most ten, of the pages that were not fetched although they were known, and the number
-// of all others that were not fetched. mu is held.
-func (j *judge) missed() (urls []string, excused int64) {
-	known := j.known()
-	j.truth.Each(func(host, number int64) {
-		p := page{host, number}
-		switch {
-		case len(j.pages[p]) > 0:
-		case !known[p]:
-			excused++
-		case len(urls) < 10:
-			urls = append(urls, j.truth.URL(host, number))
-		}
-	})
-	return urls, excused
 }
 
 // rank returns for each host the numbers of all actors in the order in which they own it.

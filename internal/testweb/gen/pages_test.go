@@ -111,7 +111,7 @@ func TestLinksAreOnThePage(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if err := leadsTo(w, u, ref); err != nil {
+					if err := leadsTo(w, u, h, ref); err != nil {
 						t.Fatalf("%s: link %d, %s: %v", base, i, found[i], err)
 					}
 				}
@@ -124,11 +124,15 @@ func TestLinksAreOnThePage(t *testing.T) {
 	}
 }
 
-// leadsTo checks that a URL leads to the target of a Ref.
-func leadsTo(w *Web, u *url.URL, ref Ref) error {
+// leadsTo checks that a URL on a page of a host leads to the target of a Ref, by the URLs of Steps.
+func leadsTo(w *Web, u *url.URL, host int64, ref Ref) error {
+	urls := w.Steps(host, ref)
 	for steps := 0; ; steps++ {
+		if steps < len(urls) && u.String() != urls[steps] {
+			return fmt.Errorf("step %d is %s, want %s", steps, u, urls[steps])
+		}
 		if ref.Page >= 0 && u.String() == w.URL(ref.Host, ref.Page) {
-			if want := int(ref.steps); ref.Kind == ToRedirect && steps != want || ref.Kind == ToPage && steps != 0 {
+			if want := len(urls); steps != want {
 				return fmt.Errorf("%d redirects, want %d", steps, want)
 			}
 			return nil

@@ -122,6 +122,24 @@ func (b *builder) redirect(k *kit, host, page, steps int64) {
 	b.number(k, uint64(steps))
 }
 
+// Steps returns the URLs that a crawl requests when it follows a link on a page of a host, without the page to which the
+// link leads: those that redirect, or the one that does not exist. It returns none for a link into a trap.
+func (w *Web) Steps(host int64, to Ref) (urls []string) {
+	name, _ := w.Name(host)
+	base := w.scheme(host) + name
+	switch to.Kind {
+	case ToRedirect:
+		for left := to.steps; left > 0; left-- {
+			urls = append(urls, fmt.Sprintf("%s%s%d-%d-%d", base, wayDir, to.Host, to.Page, left))
+		}
+	case ToCircle:
+		urls = append(urls, fmt.Sprint(base, loopDir, to.number), fmt.Sprint(base, loopDir, to.number^1))
+	case ToNothing:
+		urls = append(urls, fmt.Sprintf("%s%s%d.html", base, missingDir, to.number))
+	}
+	return urls
+}
+
 // maxSteps is the largest number of steps of a redirect.
 const maxSteps = 9
 
