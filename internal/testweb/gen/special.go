@@ -122,8 +122,8 @@ func (b *builder) redirect(k *kit, host, page, steps int64) {
 	b.number(k, uint64(steps))
 }
 
-// Steps returns the URLs that a crawl requests when it follows a link on a page of a host, without the page to which the
-// link leads: those that redirect, or the one that does not exist. It returns none for a link into a trap.
+// Steps returns the URLs that a crawl requests when it follows a link on a page of a host, without the page to which
+// the link leads: those that redirect, or the one that does not exist. It returns none for a link into a trap.
 func (w *Web) Steps(host int64, to Ref) (urls []string) {
 	name, _ := w.Name(host)
 	base := w.scheme(host) + name
