@@ -319,6 +319,7 @@ func (x *Chaos) keep(told Told) (string, error) {
 	fmt.Fprintf(&b, "%s\n\n%s\n\n%s\n", told.Plan, told.Plan.JSON(), told.why())
 	if v := told.Verdict; v != nil {
 		fmt.Fprintf(&b, "\n%s\n\n%s\n", v, strings.Join(v.Log, "\n"))
+		fmt.Fprintf(&b, "\nevents of the agents, by their clocks:\n%s\n", strings.Join(v.AgentEvents, "\n"))
 	}
 	if told.events != "" {
 		b.WriteString("\n" + told.events)

@@ -27,6 +27,7 @@ type actor struct {
 	name     string
 	addr     netip.AddrPort
 	mem      *disk.Mem
+	disk     time.Time // when its disk was new
 	faulty   *disk.Faulty
 	founds   bool           // it starts the cluster: at its first start, its own address is the first of --join
 	gone     bool           // its machine is lost
@@ -153,6 +154,7 @@ func (a *actor) start(resume bool, together int) {
 // newDisk gives the actor an empty disk with its keys.
 func (a *actor) newDisk() {
 	a.founds = a.number == 1 && a.run == nil
+	a.disk = time.Now()
 	a.setDisk(a.s.keys[a.name].Clone())
 }
 

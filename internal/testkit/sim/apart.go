@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -50,11 +49,44 @@ func (j *judge) went(agent int, from, to time.Time) {
 	j.away = append(j.away, excuse{agent, from, to})
 }
 
+// A restore is the return of an agent with an older copy of its disk. If hosts changed owners since
+// the copy was made, it does not know what others have told it of them: it does not ask again.
+type restore struct {
+	agent int
+	at    time.Time
+	disk  time.Time // the agent's fetches since then, on the same disk, are in the copy
+}
+
+func (r restore) forgets(e, f fetched) bool {
+	return f.agent == r.agent && !f.at.Before(r.at) && e.at.Before(r.at) &&
+		(e.agent != r.agent || e.at.Before(r.disk))
+}
+
+// isRestored tells the judge that the actor gets a copy of its disk that was made at a time.
+func (a *actor) isRestored(copied time.Time) {
+	if !a.s.movedSince(copied.Add(-replicatedAfter)) {
+		return
+	}
+	j := a.s.judge
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.restores = append(j.restores, restore{a.number, time.Now(), a.disk})
+}
+
+// movedSince reports whether hosts may have changed owners since t.
+func (s *story) movedSince(t time.Time) bool {
+	return slices.ContainsFunc(s.apart, func(e separation) bool { return e.to.After(t) }) ||
+		slices.ContainsFunc(s.actors, func(a *actor) bool {
+			return a.run != nil && a.run.began.After(start) && a.run.began.After(t) || a.down.After(t) || a.leaving
+		})
+}
+
 // mayFetch reports whether a fault explains fetch f of a page of a host that was fetched before. It
 // must explain for each earlier fetch that the agent of f did not know of it:
 //
 //   - nobody knows of the earlier fetch: its agent was killed just after it, or all copies may be lost;
 //   - the two agents were apart at the time of f;
+//   - the agent of f got an older copy of its disk, and the fetch was told it, or made on another disk;
 //   - the earlier agent was away at the time of f, and f's agent could not hear another one, which
 //     may have had the copy.
 //
@@ -64,12 +96,13 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 	for _, e := range earlier {
 		forgot := func(x excuse) bool { return x.covers(e.agent, e.at) }
 		hides := func(s separation) bool { return s.hides(e, f) }
+		forgets := func(r restore) bool { return r.forgets(e, f) }
 		gone := func(x excuse) bool { return x.covers(e.agent, f.at) }
 		deaf := func(s separation) bool {
 			return slices.ContainsFunc(j.agents(), func(o int) bool { return s.covers(o, f.agent, f.at) })
 		}
 		if !j.mayRepeat(host, e.at) && !slices.ContainsFunc(j.excuses, forgot) &&
-			!slices.ContainsFunc(j.apart, hides) && (e.agent == f.agent ||
+			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) && (e.agent == f.agent ||
 			!slices.ContainsFunc(j.away, gone) || !slices.ContainsFunc(j.apart, deaf)) {
 			return false
 		}
@@ -97,6 +130,25 @@ func (j *judge) mayViolate(v Violation) bool {
 	})
 }
 
+// An outage is a time in which an agent cannot reach the hosts. Afterwards they rest.
+type outage struct {
+	until time.Time
+	rest  time.Duration
+}
+
+// unreachable notes an outage. A host that cannot be reached again after its rest rests twice as
+// long.
+func (s *story) unreachable(span excuse) {
+	o := outage{span.to, retryTime}
+	for _, before := range s.outages {
+		if span.from.Before(before.until.Add(before.rest + retryTime)) {
+			o.rest = max(o.rest, 2*before.rest)
+		}
+	}
+	s.outages = append(s.outages, o)
+	s.still = append(s.still, excuse{from: span.from, to: span.to.Add(o.rest)})
+}
+
 // uncovered returns how much of the time from from to to is in none of the spans.
 func uncovered(from, to time.Time, spans []excuse) (d time.Duration) {
 	spans = slices.SortedFunc(slices.Values(spans), func(a, b excuse) int { return a.from.Compare(b.from) })
@@ -113,7 +165,7 @@ func uncovered(from, to time.Time, spans []excuse) (d time.Duration) {
 // they had not told each other before, and agree again some time after it.
 func (s *story) separate(d time.Duration, between func(a, b int) bool) {
 	now := time.Now()
-	s.bad = append(s.bad, excuse{from: now, to: now.Add(d)})
+	s.bad = append(s.bad, excuse{from: now, to: now.Add(d + separatedAfter)})
 	e := separation{from: now.Add(-killedRepeats), to: now.Add(d + separatedAfter), between: between}
 	s.judge.separate(e)
 	s.apart = append(s.apart, e)
@@ -184,6 +236,42 @@ func (s *story) cameTooLate(a *actor) bool {
 	if p.err == nil {
 		return s.finished()
 	}
-	over := strings.Contains(p.err.Error(), "the crawl has ended") || errors.Is(p.err, gossip.ErrNobody)
+	over := strings.Contains(p.err.Error(), "the crawl has ended") || a.metNobody()
 	return over && s.finishedBy(p.at.Add(lateBefore))
+}
+
+// metNobody reports whether the actor ended because no agent answered it. It cannot tell by the kind
+// of the error, which is that of a wrong --join.
+func (a *actor) metNobody() bool {
+	p := a.run
+	return p.ended() && p.err != nil && strings.Contains(p.err.Error(), gossip.ErrNobody.Error())
+}
+
+// endedCrawl reports whether the actor has ended the crawl together with others, or alone.
+func (a *actor) endedCrawl() bool {
+	p := a.run
+	return p != nil && p.ended() && !p.killed && p.err == nil && p.result.Stop != crawl.Left
+}
+
+// cameLate reports whether the actor could not take part in the end of the crawl at another one: they
+// were apart, or it started again just before or after.
+func (a *actor) cameLate(o *actor) bool {
+	deaf := func(e separation) bool { return e.covers(a.number, o.number, o.run.at) }
+	return o != a && (slices.ContainsFunc(a.s.apart, deaf) ||
+		a.starts > 1 && a.run.began.After(o.run.at.Add(-lateBefore)))
+}
+
+// isAlone reports whether the actor ended because it met nobody, and could not: it came late for each
+// agent that has ended the crawl, and there is one.
+func (a *actor) isAlone() bool {
+	some := false
+	for _, o := range a.s.actors {
+		if o.endedCrawl() {
+			if !a.cameLate(o) {
+				return false
+			}
+			some = true
+		}
+	}
+	return some && a.metNobody()
 }

@@ -146,7 +146,7 @@ func (s *story) strike(f Fault) bool {
 	case NoDNS, NoWeb:
 		s.web.set(f.Kind == NoWeb, f.Kind == NoDNS)
 		s.later(f.For, func() { s.web.set(false, false) })
-		s.still = append(s.still, excuse{from: now, to: span.to.Add(retryTime)})
+		s.unreachable(span)
 		return true
 	case Clock:
 		a.clock.set(f.For)
@@ -189,6 +189,7 @@ func (s *story) strike(f Fault) bool {
 				return
 			}
 			s.log("%s is killed, and gets its disk of %s before", a.name, f.For)
+			a.isRestored(now)
 			a.goesDown(now.Add(-acceptedAfter))
 			s.judge.forgets(a.number, excuse{from: now.Add(-acceptedAfter), to: time.Now()})
 			a.repeats(time.Since(now) + killedRepeats)
@@ -278,7 +279,7 @@ func (s *story) strike(f Fault) bool {
 		})
 		s.separate(f.For, of(a.number))
 		s.judge.excuse(excuse{agent: a.number, from: now.Add(-2 * webLatency), to: now.Add(webLatency)}) // on the way
-		s.still = append(s.still, excuse{from: now, to: span.to.Add(retryTime)})
+		s.unreachable(span)
 	case Slow:
 		a.slow = now.Add(f.For + slowLag)
 		s.bad = append(s.bad, span)

@@ -32,6 +32,7 @@ type judge struct {
 	violations []Violation
 	excuses    []excuse         // fetches that nobody knows of
 	apart      []separation     // times in which agents did not hear each other
+	restores   []restore        // returns with older copies of disks
 	away       []excuse         // times in which agents were not there
 	pause      time.Duration    // of a host that answers with a Retry-After; zero: the frontier's default
 	slowed     map[int64]int    // number of answers with a Retry-After, by host
@@ -271,6 +272,7 @@ type Verdict struct {
 	Wrong              []string      // all other faults of agents, in words
 	Struck             []Kind        // kinds of the faults that happened
 	Log                []string      // the story's events
+	AgentEvents        []string      // of a bad story: what the agents wrote to events.jsonl, by their clocks
 
 	Ends     map[string]crawl.Stop // stop reasons of the agents that were not killed
 	Archived map[string][]string   // for each URL, the agents that have a record of it

@@ -96,6 +96,7 @@ func TestSeparation(t *testing.T) {
 	offline := separation{from: at(10), to: at(50), between: of(3)}
 	untold := separation{from: at(20), to: at(50), between: of(3), since: at(10), polite: true}
 	last := excuse{agent: 1, from: at(10), to: at(11)} // a1 was killed
+	old := []restore{{agent: 1, at: at(40), disk: at(20)}}
 	for _, c := range []struct {
 		name string
 		j    *judge
@@ -120,6 +121,11 @@ func TestSeparation(t *testing.T) {
 		{"killed, the same agent", &judge{excuses: []excuse{last}}, []fetched{fetch(1, 10), fetch(1, 20)}, true},
 		{"killed later", &judge{excuses: []excuse{last}}, []fetched{fetch(1, 9), fetch(1, 20)}, false},
 		{"the repetition is killed", &judge{excuses: []excuse{last}}, []fetched{fetch(2, 5), fetch(1, 10)}, false},
+		{"old disk, fetched by another", &judge{restores: old}, []fetched{fetch(2, 30), fetch(1, 50)}, true},
+		{"old disk, fetched on another disk", &judge{restores: old}, []fetched{fetch(1, 10), fetch(1, 50)}, true},
+		{"old disk, fetched on this disk", &judge{restores: old}, []fetched{fetch(1, 30), fetch(1, 50)}, false},
+		{"old disk, fetched since", &judge{restores: old}, []fetched{fetch(2, 41), fetch(1, 50)}, false},
+		{"old disk of another", &judge{restores: old}, []fetched{fetch(1, 30), fetch(2, 50)}, false},
 		{"killed once, fetched twice", &judge{excuses: []excuse{last}},
 			[]fetched{fetch(1, 10), fetch(2, 20), fetch(2, 21)}, false},
 	} {

@@ -97,6 +97,28 @@ func TestKnown(t *testing.T) {
 				{Kind: Full, Agent: 2, At: 0.56, For: 18905 * ms},
 			},
 		}, 60 * time.Second},
+		{"an agent that started again met nobody, because the others ended while it was cut off", Plan{
+			Seed: 700116, Agents: 2, Hosts: 19, Pages: 13, Delay: 135 * ms, Latency: 8 * ms,
+			Faults: []Fault{
+				{Kind: Lossy, At: 0.42, For: 12831 * ms},
+				{Kind: Kill, Agent: 1, At: 0.45, For: 63 * ms},
+				{Kind: Cut, Agent: 1, At: 0.72, For: 20650 * ms},
+			},
+		}, 0},
+		{"hosts rested twice as long after the second outage of the web", Plan{
+			Seed: 700157, Agents: 2, Hosts: 15, Pages: 10, Delay: 229 * ms, Latency: 2 * ms,
+			Faults: []Fault{
+				{Kind: NoWeb, At: 0.04, For: 16918 * ms},
+				{Kind: NoWeb, At: 0.7, For: 17383 * ms},
+			},
+		}, 0},
+		{"an old disk lacked what others had told the new agent", Plan{
+			Seed: 700574, Agents: 5, Hosts: 36, Pages: 5, Delay: 267 * ms, Latency: 7 * ms,
+			Faults: []Fault{
+				{Kind: Replace, Agent: 1, At: 0.55, For: 7507 * ms},
+				{Kind: Old, Agent: 1, At: 0.88, For: 7547 * ms},
+			},
+		}, 0},
 	} {
 		for range 3 { // runs of one plan may differ
 			t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

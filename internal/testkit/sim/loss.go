@@ -2,6 +2,8 @@ package sim
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"slices"
 	"time"
 
@@ -122,6 +124,32 @@ func (a *actor) events() []byte {
 		return nil
 	}
 	return b
+}
+
+// agentEvents returns the events of all agents in order, one in a line. Those on lost disks are not
+// among them.
+func (s *story) agentEvents() []string {
+	type event struct {
+		at   time.Time
+		line string
+	}
+	var all []event
+	for _, a := range s.actors {
+		for line := range bytes.Lines(a.events()) {
+			var e struct{ Time time.Time }
+			if json.Unmarshal(line, &e) != nil {
+				continue // the last line of an agent that was killed
+			}
+			text := fmt.Sprintf("%10.3fs  %s  %s", e.Time.Sub(start).Seconds(), a.name, bytes.TrimSpace(line))
+			all = append(all, event{e.Time, text})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b event) int { return a.at.Compare(b.at) })
+	var lines []string
+	for _, e := range all {
+		lines = append(lines, e.line)
+	}
+	return lines
 }
 
 // comesUp notes that the actor starts again.

@@ -32,6 +32,7 @@ func tell(t *testing.T, p Plan) (v *Verdict) {
 			l, _, _ = strings.Cut(l, "\n")
 			t.Log(l)
 		}
+		t.Logf("events of the agents:\n%s", strings.Join(v.AgentEvents, "\n"))
 	})
 	return v
 }

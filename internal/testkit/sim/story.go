@@ -31,8 +31,9 @@ type story struct {
 	stage    sync.Mutex // guards the fields below, and the actors
 	overlays []func(from, to int, p path) path
 	still    []excuse     // times in which nothing can be fetched
+	outages  []outage     // times in which hosts cannot be reached
 	apart    []separation // times in which agents do not know what others do
-	bad      []excuse     // times of bad networks
+	bad      []excuse     // times of bad networks, until the agents agree again
 	ranks    [][]int      // for each host, the actors in the order in which they own it; nil: unknown
 
 	mu     sync.Mutex // guards lines, and writes to events
@@ -108,13 +109,8 @@ func (s *story) excuseLateComers() {
 			continue
 		}
 		for _, o := range s.actors {
-			if o == a || o.run == nil || !o.run.ended() || o.run.killed || o.run.err != nil ||
-				o.run.result.Stop == crawl.Left {
-				continue
-			}
-			deaf := func(e separation) bool { return e.covers(a.number, o.number, o.run.at) }
-			apart := slices.ContainsFunc(s.apart, deaf)
-			if from := o.run.at.Add(-lateBefore); apart || a.starts > 1 && a.run.began.After(from) {
+			if o.endedCrawl() && a.cameLate(o) {
+				from := o.run.at.Add(-lateBefore)
 				s.judge.separate(separation{from: from, to: time.Now(), between: of(a.number), polite: true})
 			}
 		}
@@ -168,8 +164,11 @@ func (s *story) finish() *Verdict {
 		if a.run == nil || a.gone {
 			continue
 		}
+		late := a.isAlone() || a.newcomer && s.cameTooLate(a)
 		if !a.run.killed {
-			v.Wrong = append(v.Wrong, s.idle(a, last, requests, explained)...)
+			if !late { // such an agent waits for others, for up to two minutes
+				v.Wrong = append(v.Wrong, s.idle(a, last, requests, explained)...)
+			}
 			v.Ends[a.name] = a.run.result.Stop
 			v.Pages += a.run.result.Summary.Pages
 			v.Unique += a.run.result.Summary.Unique
@@ -178,12 +177,12 @@ func (s *story) finish() *Verdict {
 		switch p := a.run; {
 		case p.killed:
 			v.Wrong = append(v.Wrong, a.name+" did not end by itself")
-		case a.newcomer && s.cameTooLate(a):
-			// It joined when the crawl was ending, or met no agent before.
+		case late:
+			// It started when the crawl was ending, or met no agent before.
 		case p.err == nil && p.result.Stop == crawl.Left && !a.leaving:
 			v.Wrong = append(v.Wrong, a.name+" left, although nobody told it to")
 		case p.err != nil || p.result.Stop != end && p.result.Stop != crawl.Left:
-			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %s, %v", a.name, p.result.Stop, p.err))
+			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: ended as %q, error: %v", a.name, p.result.Stop, p.err))
 		case p.result.Summary.Queued != 0 && end == crawl.Finished:
 			v.Wrong = append(v.Wrong, fmt.Sprintf("%s: %d URLs left", a.name, p.result.Summary.Queued))
 		default:
@@ -207,5 +206,8 @@ func (s *story) finish() *Verdict {
 	s.web.self.kill()
 	time.Sleep(5 * time.Minute)
 	v.Struck, v.Log = s.struck, s.lines
+	if v.Bad() {
+		v.AgentEvents = s.agentEvents()
+	}
 	return v
 }
