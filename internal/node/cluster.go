@@ -79,7 +79,8 @@ const (
 // identity is the content of identityFile.
 type identity struct {
 	Name string `json:"name"`
-	// Instance is created with the crawl directory. Boot counts its starts.
+	// Instance is created with the crawl directory. Boot is 1 at its first start, and grows with each
+	// start: see nextBoot.
 	Instance string `json:"instance"`
 	Boot     uint64 `json:"boot"`
 	// Crawl is the cluster's crawl; empty until an agent has told it.
@@ -268,10 +269,21 @@ func (c *membership) identify() error {
 		c.crawl.Store(&id)
 	}
 	c.begun.Store(c.who.Begun)
-	c.who.Boot++
+	c.who.Boot = nextBoot(c.who.Boot, c.a.now())
 	c.self = gossip.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance,
 		Boot: c.who.Boot, Addr: c.self.Addr}
 	return c.remember()
+}
+
+// nextBoot returns the number of a start. It is larger than that of each earlier start, also if the
+// directory was restored from an older copy: then the last number in it is not the last one used.
+// With an equal number, the others would take this start for the one before, and count on leases
+// and questions that this one does not know.
+func nextBoot(last uint64, now time.Time) uint64 {
+	if last == 0 {
+		return 1
+	}
+	return max(last+1, uint64(max(0, now.UnixMilli())))
 }
 
 func (c *membership) remember() error {
@@ -559,6 +571,13 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 		c.running.Go(func() {
 			if err := k.store.Run(ctx); err != nil {
 				fail(err)
+			}
+		})
+		c.running.Go(func() {
+			select {
+			case err := <-k.broken:
+				fail(err)
+			case <-ctx.Done():
 			}
 		})
 	}

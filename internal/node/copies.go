@@ -43,6 +43,9 @@ type copies struct {
 	c     *membership
 	store *handoff.Store
 	wake  chan struct{}
+	// broken has the error of a disk that cannot store what others ship. The run ends then: the others
+	// would wait for this agent forever.
+	broken chan error
 
 	// ship is read-locked while records are appended to the store. It is locked to declare a source
 	// lost or to forget it, so that no record of the source is appended after that.
@@ -85,7 +88,7 @@ func (a *Agent) openCopies() error {
 		return err
 	}
 	a.onClose(store.Close)
-	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), heard: map[handoff.Source]heard{},
+	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), broken: make(chan error, 1), heard: map[handoff.Source]heard{},
 		away: map[handoff.Source]time.Time{}}
 	out := &crawl.Copies{Shipper: k}
 	for dir, box := range map[string]**outbox.Outbox{"shipping": &out.Out, "shipping-ends": &out.Waiting} {
@@ -175,6 +178,10 @@ func (k *copies) receive(ctx context.Context, from rpc.Caller, r rpc.Records) er
 	case errors.Is(err, handoff.ErrRecord), errors.Is(err, handoff.ErrTooLarge), errors.Is(err, handoff.ErrSource):
 		return fmt.Errorf("%w: %w", rpc.ErrMalformed, err)
 	case err != nil:
+		select {
+		case k.broken <- err: // nothing else may tell: this agent may have nothing to write itself
+		default:
+		}
 		return err
 	}
 	k.mu.Lock()

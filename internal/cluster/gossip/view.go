@@ -48,7 +48,7 @@ type Agent struct {
 	// Instance is a random number made with the crawl directory. Another instance with the
 	// same name has none of this one's data.
 	Instance [16]byte
-	// Boot counts the starts of the instance.
+	// Boot tells the starts of the instance apart: a later one has a larger number. The first is 1.
 	Boot uint64
 	// Addr is the call address, host:port.
 	Addr  string
