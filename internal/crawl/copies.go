@@ -23,8 +23,9 @@ import (
 //
 // A link of an own host is safe when the host's heir has it durably. A link that another agent
 // crawls is safe when that agent has it. An heir that has a finish takes the page for done. So a
-// finish is shipped only when two conditions hold: every link accepted before it is safe, and the
-// seen-set has answered all links that it held back then. If this machine is lost, other agents
+// finish is shipped only when three conditions hold: every link accepted before it is safe, the
+// seen-set has answered all links that it held back then, and the page's record in the archive is
+// synced. Otherwise a power failure could lose a record of a page that the others take for done. If this machine is lost, other agents
 // know each accepted link, or find it again. Only pages whose finish was not shipped yet are
 // fetched again.
 //
@@ -98,6 +99,7 @@ type shipping struct {
 	epochs   []epoch // oldest first; the last one is open
 	first    uint64  // id of epochs[0]
 	safeTo   uint64  // the last epoch that is safe, with all before it
+	synced   uint64  // the last epoch whose records are synced, the archive's too
 	released uint64  // the last epoch whose finishes may be shipped
 
 	arena  []byte // records that are not written to the journal yet
@@ -168,6 +170,7 @@ func (c *Crawler) beginCopies() {
 		s.whole.lacking = true
 		s.epochs = append(s.epochs, epoch{from: 1, began: c.cfg.Now(), closed: true, away: int(c.Outbox.Len()),
 			copies: 1, held: c.lastHeld()})
+		s.synced = s.first
 	}
 	s.epochs = append(s.epochs, epoch{from: c.accepted + 1})
 }
@@ -395,7 +398,7 @@ func (c *Crawler) turn(now time.Time) error {
 		s.safeTo++
 	}
 	before := s.released
-	for e := s.epoch(s.released + 1); e != nil && e.closed; e = s.epoch(s.released + 1) {
+	for e := s.epoch(s.released + 1); e != nil && e.closed && s.released < s.synced; e = s.epoch(s.released + 1) {
 		switch {
 		case e.until > 0:
 		case e.held == 0:

@@ -72,7 +72,7 @@ type Config struct {
 	ResumeWait time.Duration
 	// CommitEvery bounds how long a finish is only in memory: a kill can repeat the visits of
 	// that time. Zero means 100 ms. SyncEvery is the same for a power failure. Zero means
-	// 1 s.
+	// 1 s, or with replicas 250 ms: a finish is shipped when it is synced.
 	CommitEvery, SyncEvery time.Duration
 	// SnapshotBytes is the least growth of the journal between two snapshots.
 	// Zero means 64 MiB.
@@ -267,6 +267,9 @@ type Crawler struct {
 
 // New returns a Crawler of the parts. It does not touch the disk.
 func New(cfg Config, parts Parts) *Crawler {
+	if cfg.SyncEvery == 0 && parts.Copies != nil {
+		cfg.SyncEvery = 250 * time.Millisecond
+	}
 	cfg = cfg.withDefaults()
 	c := &Crawler{
 		cfg: cfg, Parts: parts,

@@ -422,7 +422,7 @@ func (c *Crawler) save(now time.Time) {
 	if c.fatal = c.endSync(false); c.fatal != nil {
 		return
 	}
-	wrote := true
+	wrote, began := true, false
 	switch {
 	case !c.dirty && !(c.syncing == nil && c.Seen.WantsSync()):
 		// The journal needs no write, but a log may have buffered lines or an error.
@@ -435,7 +435,8 @@ func (c *Crawler) save(now time.Time) {
 		// A checkpoint goes before a sync. On a disk that needs longer than SyncEvery for a sync, a
 		// sync would always be under way.
 		c.fatal = c.beginCheckpoint(all())
-		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
+		c.synced, c.committed, c.urgent = now, now, false
+		c.dirty = c.Copies != nil // its records must be synced before they are shipped
 	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.remote.unsynced) > 0 && !c.cfg.AckWritten &&
 		!now.Before(c.ackAt())):
 		c.batch.add(kindSpan, c.span(now))
@@ -444,6 +445,7 @@ func (c *Crawler) save(now time.Time) {
 		}
 		c.fatal = c.beginSync()
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
+		began = true
 	case !now.Before(c.commitAt()):
 		c.fatal = c.commitReceipts(now)
 		c.committed, c.urgent = now, false
@@ -452,6 +454,9 @@ func (c *Crawler) save(now time.Time) {
 	}
 	if wrote {
 		c.copyCommitted(now)
+	}
+	if began && c.syncing != nil && c.Copies != nil {
+		c.syncing.epoch = c.shipping.now() - 1
 	}
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(false)
@@ -470,6 +475,7 @@ type syncing struct {
 	seen     *keyset.Syncing
 	accepted uint64
 	receipts []receipt
+	epoch    uint64     // the last epoch whose records it makes durable; 0: none
 	done     chan error // buffered: sending never blocks
 }
 
@@ -497,7 +503,7 @@ func (c *Crawler) startSync() (*syncing, error) {
 	}
 	receipts := c.remote.unsynced
 	c.remote.unsynced = nil
-	return &syncing{j, held, c.accepted, receipts, make(chan error, 1)}, nil
+	return &syncing{j, held, c.accepted, receipts, 0, make(chan error, 1)}, nil
 }
 
 // noteSync processes the result of a sync.
@@ -509,6 +515,7 @@ func (c *Crawler) noteSync(s *syncing, err error) error {
 		return err
 	}
 	c.remote.due = append(c.remote.due, s.receipts...)
+	c.shipping.synced = max(c.shipping.synced, s.epoch)
 	return nil
 }
 
@@ -519,7 +526,7 @@ func (c *Crawler) beginSync() error {
 		return err
 	}
 	c.syncing = s
-	wake := len(s.receipts) > 0
+	wake := len(s.receipts) > 0 || c.Copies != nil
 	go func() {
 		if s.done <- s.run(); wake {
 			c.tell(func(time.Time) {})

@@ -86,6 +86,7 @@ func (b *band) quiet(rng *rand.Rand) {
 			idle = idle && p.Idle && m.busy.Load() == 0
 		}
 	}
+	time.Sleep(time.Second) // until the last finishes are synced and shipped
 	for _, m := range b.living() {
 		w := m.w.Load()
 		if err := w.ask(context.Background(), "checkpoint", func() {
