@@ -41,6 +41,7 @@ type actor struct {
 	leaving  bool           // it was told to leave
 	slow     time.Time      // end of the time with a slow line
 	clock    clock          // the clock of its machine
+	forward  bool           // the clock was set forward since the process started
 
 	run *process // nil: not started yet
 }

@@ -122,11 +122,28 @@ func (j *judge) agents() (all []int) {
 	return all
 }
 
+// skips notes that an agent starts again after its clock was set forward. Then pauses that hosts asked
+// for before may be over by its clock.
+func (j *judge) skips(agent int, at time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, p := range j.pauses {
+		if p.from.Before(at) && p.to.After(at) {
+			j.skipped = append(j.skipped, excuse{agent, at, p.to})
+		}
+	}
+}
+
 // mayViolate reports whether a separation explains a violation. Only requests of different agents
 // can have such a reason, and robots.txt has nothing to do with other agents. The caller holds mu.
 func (j *judge) mayViolate(v Violation) bool {
+	at := start.Add(v.At)
+	if v.Kind == "retry-after" &&
+		slices.ContainsFunc(j.skipped, func(e excuse) bool { return e.covers(v.Agent, at) }) {
+		return true
+	}
 	return v.Kind != "robots" && slices.ContainsFunc(j.apart, func(s separation) bool {
-		return !s.polite && s.covers(v.Agent, v.After, start.Add(v.At))
+		return !s.polite && s.covers(v.Agent, v.After, at)
 	})
 }
 

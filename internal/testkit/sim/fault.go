@@ -26,6 +26,8 @@ const (
 	// agent that went down: 8 s until they notice, and 20 s if another one is away. backAfter is how
 	// long after the return of an agent links reach it again.
 	noticedAfter, backAfter = 30 * time.Second, 5 * time.Second
+	// secondWait is how long they wait for an agent that goes down while another one is away.
+	secondWait = 20 * time.Second
 	// slowLag is how far the replicas may lag behind over a slow line.
 	slowLag = 5 * time.Second
 	// slowLatency is what a slow line adds to the latency, one way, and slowRate its bytes a second.
@@ -149,6 +151,7 @@ func (s *story) strike(f Fault) bool {
 		s.unreachable(span)
 		return true
 	case Clock:
+		a.forward = a.forward || f.For > a.clock.by()
 		a.clock.set(f.For)
 		return true
 	}
@@ -329,6 +332,14 @@ func (a *actor) repeats(last time.Duration) {
 			last = max(last, min(away, time.Since(other.up)+noticedAfter)+lostRepeats)
 		}
 	}
+	for _, e := range a.s.apart { // likewise while another agent cannot be heard
+		away := time.Since(e.from)
+		if away < noticedAfter+backAfter && slices.ContainsFunc(a.s.actors, func(o *actor) bool {
+			return e.between(a.number, o.number) && a != o
+		}) {
+			last = max(last, min(away, noticedAfter)+lostRepeats)
+		}
+	}
 	if time.Now().Before(a.slow) {
 		last += slowLag
 	}
@@ -371,7 +382,7 @@ func (s *story) comesBack(a *actor, d time.Duration) {
 func (s *story) startAgain(a *actor) {
 	alone := true
 	for _, other := range s.actors {
-		alone = alone && !other.lives()
+		alone = alone && !(other.lives() && s.judge.by(other.number, other.run.began) > 0)
 	}
 	if alone {
 		s.still = append(s.still, excuse{from: a.down, to: time.Now().Add(restartTime)})
@@ -385,6 +396,10 @@ func (s *story) startAgain(a *actor) {
 		}
 	}
 	a.comesUp()
+	if a.forward { // pauses end by the wall clock if a process does not live as long
+		a.forward = false
+		s.judge.skips(a.number, time.Now())
+	}
 	a.start(a.begun(), s.plan.Agents)
 }
 

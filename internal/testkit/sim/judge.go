@@ -37,6 +37,7 @@ type judge struct {
 	pause      time.Duration    // of a host that answers with a Retry-After; zero: the frontier's default
 	slowed     map[int64]int    // number of answers with a Retry-After, by host
 	pauses     []excuse         // what hosts rest after these answers
+	skipped    []excuse         // times in which an agent may have forgotten pauses
 	losses     map[int64][]loss // by host
 	forgotten  []excuse         // agents' periods of which the disks, and with them the archives, are lost
 }
@@ -264,7 +265,7 @@ type Verdict struct {
 	Shared             int64    // requests to an address or a site that another agent used before
 	Violations         []Violation
 	Excused            []Violation   // violations that a fault explains
-	Stall              time.Duration // the longest time without a page while there was work
+	Stall              time.Duration // the longest time without an answer while there was work
 	StallAt            time.Duration // start of Stall
 	Took               time.Duration // virtual time of the crawl
 	Stalled            bool          // Stall is longer than a wait for an agent's death explains
@@ -366,6 +367,7 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 			v.Violations = append(v.Violations, w)
 		}
 	}
+	times = append(times, j.ends...) // answers without a page are work, too
 	slices.SortFunc(times, func(a, b time.Time) int { return a.Compare(b) })
 	last, explained := start, slices.Concat(still, bad)
 	for _, at := range times {

@@ -119,6 +119,36 @@ func TestKnown(t *testing.T) {
 				{Kind: Old, Agent: 1, At: 0.88, For: 7547 * ms},
 			},
 		}, 0},
+		{"an agent that could not store what others shipped went on, and nobody ended", Plan{
+			Seed: 710058, Agents: 5, Hosts: 11, Pages: 13, Delay: 258 * ms, Latency: 13 * ms,
+			Faults: []Fault{{Kind: Fail, Agent: 2, At: 0.28, For: 58539 * ms}},
+		}, 0},
+		{"two starts of an agent had one number, because its disk came back old", Plan{
+			Seed: 710336, Agents: 5, Hosts: 36, Pages: 9, Delay: 61 * ms, Latency: 5 * ms, Addresses: 12,
+			Faults: []Fault{
+				{Kind: Old, Agent: 5, At: 0.35, For: 7146 * ms},
+				{Kind: Old, Agent: 5, At: 0.84, For: 9182 * ms},
+				{Kind: NoWeb, At: 0.84, After: 540 * ms, For: 26035 * ms},
+			},
+		}, 0},
+		{"a power failure lost records of pages that an heir took for done", Plan{
+			Seed: 710417, Agents: 5, Hosts: 35, Pages: 6, Delay: 356 * ms, Latency: 8 * ms,
+			Faults: []Fault{{Kind: Power, Agent: 5, At: 0.49, For: 42534 * ms}},
+		}, 0},
+		{"two agents were away, one after the other", Plan{
+			Seed: 710736, Agents: 5, Hosts: 33, Pages: 8, Delay: 181 * ms, Latency: 18 * ms,
+			Faults: []Fault{
+				{Kind: Full, Agent: 1, At: 0.08, For: 21719 * ms},
+				{Kind: Power, Agent: 5, At: 0.08, After: 8250 * ms, For: 34739 * ms},
+			},
+		}, 0},
+		{"a clock set forward before a restart ended pauses", Plan{
+			Seed: 710482, Agents: 1, Hosts: 7, Pages: 18, Delay: 35 * ms, Busy: 0.05, Pause: time.Second,
+			Faults: []Fault{
+				{Kind: Clock, Agent: 1, At: 0.38, For: 4680482 * ms},
+				{Kind: Kill, Agent: 1, At: 0.42, For: 115 * ms},
+			},
+		}, 0},
 	} {
 		for range 3 { // runs of one plan may differ
 			t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

@@ -187,6 +187,11 @@ func (a *actor) goesDown(links time.Time) {
 	if !slices.Contains(views, a) {
 		views = append(views, a)
 	}
+	if slices.ContainsFunc(s.actors, func(o *actor) bool {
+		return o != a && !o.down.IsZero() && (o.up.IsZero() || now.Sub(o.down) < noticedAfter)
+	}) { // the others wait for the return of the second agent that goes down
+		s.bad = append(s.bad, excuse{from: now, to: now.Add(secondWait)})
+	}
 	a.down, a.up, a.untold = now, time.Time{}, a.separatedSince()
 	a.mark()
 	if s.plan.alone() || len(down) < s.plan.Replicas && !old {

@@ -33,7 +33,7 @@ type story struct {
 	still    []excuse     // times in which nothing can be fetched
 	outages  []outage     // times in which hosts cannot be reached
 	apart    []separation // times in which agents do not know what others do
-	bad      []excuse     // times of bad networks, until the agents agree again
+	bad      []excuse     // times of bad networks, until the agents agree again, and of other waits
 	ranks    [][]int      // for each host, the actors in the order in which they own it; nil: unknown
 
 	mu     sync.Mutex // guards lines, and writes to events
