@@ -25,9 +25,9 @@ import (
 // crawls is safe when that agent has it. An heir that has a finish takes the page for done. So a
 // finish is shipped only when three conditions hold: every link accepted before it is safe, the
 // seen-set has answered all links that it held back then, and the page's record in the archive is
-// synced. Otherwise a power failure could lose a record of a page that the others take for done. If this machine is lost, other agents
-// know each accepted link, or find it again. Only pages whose finish was not shipped yet are
-// fetched again.
+// synced. Otherwise a power failure could lose a record of a page that the others take for done. If
+// this machine is lost, other agents know each accepted link, or find it again. Only pages whose
+// finish was not shipped yet are fetched again.
 //
 // The accepts and finishes between two writes of the journal form an epoch. An epoch counts what is
 // not safe. A finish waits for its epoch and the epochs before it. The agent need not look at

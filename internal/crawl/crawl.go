@@ -66,13 +66,11 @@ type Config struct {
 	// DrainTimeout bounds how long a stop waits for the visits in progress. After that it
 	// leaves their URLs to the next run. Zero means 30 s.
 	DrainTimeout time.Duration
-	// ResumeWait is the quiet time of all hosts at the start of a resumed run, because the
-	// journal does not tell which requests were in progress at a kill. It should be at least
-	// the largest delay of the Frontier. Zero means none.
+	// ResumeWait is the quiet time of all hosts at the start of a resumed run, because the journal does not tell
+	// which requests were in progress at a kill. It should be at least the Frontier's largest delay. Zero means none.
 	ResumeWait time.Duration
-	// CommitEvery bounds how long a finish is only in memory: a kill can repeat the visits of
-	// that time. Zero means 100 ms. SyncEvery is the same for a power failure. Zero means
-	// 1 s, or with replicas 250 ms: a finish is shipped when it is synced.
+	// CommitEvery bounds how long a finish is only in memory: a kill can repeat the visits of that time. Zero means
+	// 100 ms. SyncEvery is the same for a power failure. Zero means 1 s; with replicas 250 ms, see copies.go.
 	CommitEvery, SyncEvery time.Duration
 	// SnapshotBytes is the least growth of the journal between two snapshots.
 	// Zero means 64 MiB.
@@ -82,12 +80,11 @@ type Config struct {
 	AckWritten bool
 	// Seed is the random seed of the jitter of waits.
 	Seed uint64
-	// Now is the clock of the agent, from which come all times that are written, sent or
-	// compared with such times. Nil means time.Now.
+	// Now is the agent's clock. Times that are written, sent or compared with such are its own. Nil means time.Now.
 	Now func() time.Time
 }
 
-func (c Config) withDefaults() Config {
+func (c Config) withDefaults(replicas bool) Config {
 	set := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
@@ -124,6 +121,9 @@ func (c Config) withDefaults() Config {
 	set(&c.RetryWait, 30*time.Second)
 	set(&c.DrainTimeout, 30*time.Second)
 	set(&c.CommitEvery, 100*time.Millisecond)
+	if replicas {
+		set(&c.SyncEvery, time.Second/4)
+	}
 	set(&c.SyncEvery, time.Second)
 	return c
 }
@@ -267,10 +267,7 @@ type Crawler struct {
 
 // New returns a Crawler of the parts. It does not touch the disk.
 func New(cfg Config, parts Parts) *Crawler {
-	if cfg.SyncEvery == 0 && parts.Copies != nil {
-		cfg.SyncEvery = 250 * time.Millisecond
-	}
-	cfg = cfg.withDefaults()
+	cfg = cfg.withDefaults(parts.Copies != nil)
 	c := &Crawler{
 		cfg: cfg, Parts: parts,
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),

@@ -3,11 +3,8 @@ package node
 import (
 	"cmp"
 	"context"
-	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
@@ -75,23 +72,6 @@ const (
 	pulseEvery = 250 * time.Millisecond
 	leaveTime  = 3 * time.Second
 )
-
-// identity is the content of identityFile.
-type identity struct {
-	Name string `json:"name"`
-	// Instance is created with the crawl directory. Boot is 1 at its first start, and grows with each
-	// start: see nextBoot.
-	Instance string `json:"instance"`
-	Boot     uint64 `json:"boot"`
-	// Crawl is the cluster's crawl; empty until an agent has told it.
-	Crawl string `json:"crawl,omitempty"`
-	// Begun reports that this agent has crawled, so it does not wait for Cluster.Agents agents.
-	Begun bool `json:"begun,omitempty"`
-	// Partition is how the crawl divides its hosts: see Cluster.method.
-	Partition string `json:"partition,omitempty"`
-	// Others are the last known addresses of the other agents, by name.
-	Others map[string]string `json:"others,omitempty"`
-}
 
 // A membership is what an agent needs to take part in its cluster.
 type membership struct {
@@ -231,72 +211,6 @@ func (c *membership) id() rpc.ID {
 		return *id
 	}
 	return rpc.ID{}
-}
-
-// identify reads or creates the agent's identity, and counts this start.
-func (c *membership) identify() error {
-	name := c.a.dir(identityFile)
-	b, err := disk.ReadFile(c.a.fs, name, 1<<16)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		c.who.Name, c.who.Instance = c.cfg.Name, newExchangeID().String()
-	case err != nil:
-		return err
-	default:
-		if err := json.Unmarshal(b, &c.who); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		if c.who.Name != c.cfg.Name {
-			return configErrorf("--name %s: the crawl in %s belongs to agent %q; give --name %[3]s, or another --dir",
-				c.cfg.Name, c.a.cfg.Dir, c.who.Name)
-		}
-		if c.who.Begun {
-			if err := c.cfg.sameMethod(c.a.cfg.Dir, c.who.Partition); err != nil {
-				return err
-			}
-		}
-	}
-	c.who.Partition = c.cfg.method()
-	instance, err := rpc.ParseID(c.who.Instance)
-	if err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
-	if c.who.Crawl != "" {
-		id, err := rpc.ParseID(c.who.Crawl)
-		if err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
-		c.crawl.Store(&id)
-	}
-	c.begun.Store(c.who.Begun)
-	c.who.Boot = nextBoot(c.who.Boot, c.a.now())
-	c.self = gossip.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance,
-		Boot: c.who.Boot, Addr: c.self.Addr}
-	return c.remember()
-}
-
-// nextBoot returns the number of a start. It is larger than that of each earlier start, also if the
-// directory was restored from an older copy: then the last number in it is not the last one used.
-// With an equal number, the others would take this start for the one before, and count on leases
-// and questions that this one does not know.
-func nextBoot(last uint64, now time.Time) uint64 {
-	if last == 0 {
-		return 1
-	}
-	return max(last+1, uint64(max(0, now.UnixMilli())))
-}
-
-func (c *membership) remember() error {
-	b, err := json.Marshal(c.who)
-	if err != nil {
-		return err
-	}
-	return disk.WriteFile(c.a.fs, c.a.dir(identityFile), append(b, '\n'))
-}
-
-func newExchangeID() (id rpc.ID) {
-	rand.Read(id[:])
-	return id
 }
 
 // owners returns the placement of the view that this agent applied last, or nil before the first

@@ -88,8 +88,8 @@ func (a *Agent) openCopies() error {
 		return err
 	}
 	a.onClose(store.Close)
-	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), broken: make(chan error, 1), heard: map[handoff.Source]heard{},
-		away: map[handoff.Source]time.Time{}}
+	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), broken: make(chan error, 1),
+		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{}}
 	out := &crawl.Copies{Shipper: k}
 	for dir, box := range map[string]**outbox.Outbox{"shipping": &out.Out, "shipping-ends": &out.Waiting} {
 		if *box, err = outbox.Open(a.fs, a.dir("state", dir),
