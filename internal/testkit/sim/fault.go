@@ -232,6 +232,7 @@ func (s *story) strike(f Fault) bool {
 		})
 	case Stop:
 		run := a.run
+		s.order(Stop, a)
 		run.cancel()
 		s.pending.Add(1)
 		s.running.Go(func() {
@@ -251,11 +252,13 @@ func (s *story) strike(f Fault) bool {
 	case Leave:
 		a.leaving = true
 		if agent := a.run.open(); agent != nil {
+			o := s.order(Leave, a)
 			s.running.Go(func() {
 				ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 				defer cancel()
 				text, err := agent.Leave(ctx)
 				s.log("%s leaves: %s %v", a.name, text, err)
+				o.answered(err)
 			})
 		}
 	case Cut:

@@ -34,6 +34,7 @@ type story struct {
 	outages  []outage     // times in which hosts cannot be reached
 	apart    []separation // times in which agents do not know what others do
 	bad      []excuse     // times of bad networks, until the agents agree again, and of other waits
+	orders   []*order     // to agents
 	ranks    [][]int      // for each host, the actors in the order in which they own it; nil: unknown
 
 	mu     sync.Mutex // guards lines, and writes to events
@@ -195,6 +196,7 @@ func (s *story) finish() *Verdict {
 			}
 		}
 	}
+	v.Wrong = append(v.Wrong, s.disobeyed()...)
 	all := s.archives()
 	v.Wrong = append(v.Wrong, s.judge.archived(all)...)
 	if s.plan.Mirrors {
