@@ -43,6 +43,8 @@ type actor struct {
 	clock    clock          // the clock of its machine
 	forward  bool           // the clock was set forward since the process started
 
+	records map[string][]record // on its disk at the end, by file; see archives.read
+
 	run *process // nil: not started yet
 }
 
@@ -201,6 +203,9 @@ func (a *actor) audit() (wrong []string, pages map[string]int) {
 	index, err := disk.ReadFile(a.mem, crawlDir+"/indexes/index.cdxj", 1<<30)
 	if err != nil {
 		return append(wrong, fmt.Sprintf("%s: %v", a.name, err)), pages
+	}
+	for _, fault := range checkIndex(string(index), a.records) {
+		wrong = append(wrong, a.name+": "+fault)
 	}
 	for line := range strings.Lines(string(index)) {
 		if stamp := strings.SplitN(line, " ", 3)[1]; !a.clock.showed(parseStamp(stamp)) {

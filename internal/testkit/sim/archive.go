@@ -27,6 +27,8 @@ type record struct {
 	status  int     // of a response
 	digest  string  // of the body: computed for a response, stated by a revisit
 	first   capture // the record to which a revisit refers
+	offset  int     // in the file
+	length  int     // of its gzip member
 }
 
 // archives holds the records on the disks of all agents. Its reader of WARC files is its own, so that it does not
@@ -77,6 +79,7 @@ func (all *archives) fail(format string, args ...any) {
 // an incomplete record.
 func (all *archives) read(a *actor) {
 	const dir = crawlDir + "/archive/"
+	a.records = map[string][]record{}
 	entries, err := a.mem.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) { // an agent without pages, or a new disk, has no archive
 		all.fail("%s: %v", a.name, err)
@@ -89,6 +92,7 @@ func (all *archives) read(a *actor) {
 		}
 		open, away := strings.HasSuffix(e.Name(), ".open"), a.run.killed || a.run.err != nil
 		list, err := readWARC(file)
+		a.records[e.Name()] = list
 		if open && !away || err != nil && !(open && away) {
 			all.fail("%s: %s: %v", a.name, e.Name(), err)
 		}
@@ -121,6 +125,7 @@ func readWARC(file []byte) (list []record, err error) {
 			return list, fmt.Errorf("offset %d: %w", at, err)
 		}
 		if kind == "response" || kind == "revisit" {
+			r.offset, r.length = at, len(file)-in.Len()-at
 			list = append(list, r)
 		}
 	}

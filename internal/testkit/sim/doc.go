@@ -27,7 +27,8 @@
 // At the end the judge reads the archives on all disks that are left (archive.go), also those of
 // agents that did not return. Each page that the web has answered in whole must have a record with
 // the body that the web serves, unless the record was lost with a disk. Each agent must have ended
-// by itself.
+// by itself, and have done what the story told it (order.go). If it ended well, each record on its disk
+// has a line in its index that says where it is (index.go).
 //
 // Requests, pages, links and bodies come from the generated web, and the judge reads archives and
 // logs with code of its own. It uses the crawler's code in one place: the placement of hosts tells

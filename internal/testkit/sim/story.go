@@ -159,6 +159,7 @@ func (s *story) finish() *Verdict {
 	if s.plan.Mirrors { // the agents do not follow the links of duplicates, so they miss pages
 		v.Missed = nil
 	}
+	all := s.archives()
 	last, requests := s.judge.lastPage()
 	explained := slices.Concat(s.still, s.bad)
 	for _, a := range s.actors {
@@ -197,7 +198,6 @@ func (s *story) finish() *Verdict {
 		}
 	}
 	v.Wrong = append(v.Wrong, s.disobeyed()...)
-	all := s.archives()
 	v.Wrong = append(v.Wrong, s.judge.archived(all)...)
 	if s.plan.Mirrors {
 		h := s.holdings(all)
