@@ -24,15 +24,6 @@ func (l *Latencies) Add(d time.Duration) {
 	l.longest = max(l.longest, d)
 }
 
-// Merge adds all times of m.
-func (l *Latencies) Merge(m *Latencies) {
-	for i, n := range m.classes {
-		l.classes[i] += n
-	}
-	l.n += m.n
-	l.longest = max(l.longest, m.longest)
-}
-
 // classOf returns the class of v. The first classes hold one value each.
 func classOf(v uint64) int {
 	e := max(bits.Len64(v)-latencyBits-1, 0)
