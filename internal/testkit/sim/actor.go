@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -53,6 +54,8 @@ type process struct {
 	machine *machine
 	cancel  context.CancelFunc
 	done    chan struct{} // closed at the end
+
+	failed atomic.Int64 // when its disk first failed, as a time.Duration since start; 0: never
 
 	mu    sync.Mutex  // guards agent
 	agent *node.Agent // nil: not open

@@ -205,11 +205,10 @@ func (s *story) strike(f Fault) bool {
 		if f.Kind == Fail {
 			full, stops = failing(s.plan.Seed+uint64(now.Sub(start))), isFailing
 		}
-		var since time.Time // start of the time without room
 		a.faulty.Break(func(c disk.Call) disk.Fault {
 			f := full(c)
-			if f.Err != nil && since.IsZero() {
-				since = time.Now()
+			if f.Err != nil {
+				run.failed.CompareAndSwap(0, int64(time.Since(start)))
 			}
 			return f
 		})
@@ -217,9 +216,9 @@ func (s *story) strike(f Fault) bool {
 		s.running.Go(func() {
 			<-run.done
 			s.stage.Lock()
-			if !since.IsZero() && !run.killed {
+			if run.failed.Load() > 0 && !run.killed {
 				a.goesDown(time.Time{})
-				a.repeats(time.Since(since) + killedRepeats)
+				a.repeats(killedRepeats)
 			}
 			s.stage.Unlock()
 			s.later(f.For, func() {
@@ -240,6 +239,7 @@ func (s *story) strike(f Fault) bool {
 			s.stage.Lock()
 			if !run.killed && run.result.Stop == crawl.Signal {
 				a.goesDown(time.Time{}) // what it knows is away with it
+				a.repeats(0)
 			}
 			s.stage.Unlock()
 			s.later(f.For, func() {
@@ -345,6 +345,9 @@ func (a *actor) repeats(last time.Duration) {
 	}
 	if time.Now().Before(a.slow) {
 		last += slowLag
+	}
+	if at := a.run.failed.Load(); at > 0 { // nothing was written since then
+		last += time.Since(start) - time.Duration(at)
 	}
 	a.s.judge.excuse(excuse{agent: a.number, from: time.Now().Add(-last), to: time.Now()})
 }

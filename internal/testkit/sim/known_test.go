@@ -149,6 +149,28 @@ func TestKnown(t *testing.T) {
 				{Kind: Kill, Agent: 1, At: 0.42, For: 115 * ms},
 			},
 		}, 0},
+		{"the last agent was lost while the other one left", Plan{
+			Seed: 730472, Agents: 2, Hosts: 32, Pages: 9, Delay: 295 * ms, Latency: 12 * ms,
+			Faults: []Fault{
+				{Kind: Leave, Agent: 1, At: 0.41},
+				{Kind: Replace, Agent: 2, At: 0.45, For: 4049 * ms},
+			},
+		}, 0},
+		{"an agent stopped before the loss of another was noticed", Plan{
+			Seed: 730596, Agents: 3, Hosts: 37, Pages: 10, Delay: 339 * ms, Latency: 8 * ms,
+			Faults: []Fault{
+				{Kind: Replace, Agent: 3, At: 0.21, For: 9279 * ms},
+				{Kind: Stop, Agent: 2, At: 0.4, For: 46144 * ms},
+			},
+		}, 0},
+		{"an agent was killed while its disk was full", Plan{
+			Seed: 730698, Agents: 2, Hosts: 25, Pages: 10, Delay: 247 * ms, Latency: 19 * ms,
+			Faults: []Fault{
+				{Kind: Full, Agent: 1, At: 0.61, For: 1764 * ms},
+				{Kind: Fail, Agent: 2, At: 0.61, After: 481 * ms, For: 18509 * ms},
+				{Kind: KillAll, At: 0.61, After: 870 * ms, For: 8884 * ms},
+			},
+		}, 0},
 	} {
 		for range 3 { // runs of one plan may differ
 			t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

@@ -194,7 +194,17 @@ func (a *actor) goesDown(links time.Time) {
 	}
 	a.down, a.up, a.untold = now, time.Time{}, a.separatedSince()
 	a.mark()
-	if s.plan.alone() || len(down) < s.plan.Replicas && !old {
+	copies := s.plan.Replicas
+	if !links.IsZero() { // its disk is lost, and it may be the only agent that stays
+		stay := 0
+		for _, o := range slices.Concat(views, may) {
+			if !o.leaving {
+				stay++
+			}
+		}
+		copies = min(copies, stay)
+	}
+	if s.plan.alone() || len(down) < copies && !old {
 		return
 	}
 	lost := 0

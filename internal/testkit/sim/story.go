@@ -113,6 +113,7 @@ func (s *story) excuseLateComers() {
 			if o.endedCrawl() && a.cameLate(o) {
 				from := o.run.at.Add(-lateBefore)
 				s.judge.separate(separation{from: from, to: time.Now(), between: of(a.number), polite: true})
+				s.still = append(s.still, excuse{from: a.run.began, to: a.run.began.Add(restartTime)})
 			}
 		}
 	}
