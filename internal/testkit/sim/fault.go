@@ -25,7 +25,7 @@ const (
 	// noticedAfter is how long the others wait at most until they continue with the hosts of an
 	// agent that went down: 8 s until they notice, and 20 s if another one is away. backAfter is how
 	// long after the return of an agent links reach it again.
-	noticedAfter, backAfter = 30 * time.Second, 5 * time.Second
+	noticedAfter, backAfter = 30 * time.Second, 10 * time.Second
 	// secondWait is how long they wait for an agent that goes down while another one is away.
 	secondWait = 20 * time.Second
 	// slowLag is how far the replicas may lag behind over a slow line.

@@ -163,6 +163,13 @@ func TestKnown(t *testing.T) {
 				{Kind: Stop, Agent: 2, At: 0.4, For: 46144 * ms},
 			},
 		}, 0},
+		{"connections to an agent that lost power were silent for 9 s", Plan{
+			Seed: 740159, Agents: 4, Hosts: 20, Pages: 14, Delay: 60 * ms, Latency: 8 * ms, Partition: "hash",
+			Faults: []Fault{
+				{Kind: Power, Agent: 3, At: 0.38, For: 1282 * ms},
+				{Kind: Fail, Agent: 4, At: 0.38, After: 6191 * ms, For: 42100 * ms},
+			},
+		}, 0},
 		{"an agent was killed while its disk was full", Plan{
 			Seed: 730698, Agents: 2, Hosts: 25, Pages: 10, Delay: 247 * ms, Latency: 19 * ms,
 			Faults: []Fault{
