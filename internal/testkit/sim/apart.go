@@ -186,6 +186,13 @@ func (s *story) separate(d time.Duration, between func(a, b int) bool) {
 	e := separation{from: now.Add(-killedRepeats), to: now.Add(d + separatedAfter), between: between}
 	s.judge.separate(e)
 	s.apart = append(s.apart, e)
+	for _, a := range s.actors {
+		if a.newcomer && a.lives() && now.Sub(a.run.began) < replicatedAfter {
+			// It is still asking for what others know of its hosts. It does not ask again.
+			s.judge.separate(separation{from: now, to: now.Add(24 * time.Hour), polite: true,
+				between: func(x, y int) bool { return (x == a.number || y == a.number) && between(x, y) }})
+		}
+	}
 }
 
 // separatedSince returns since when the actor is apart from any other agent; zero: it is not.

@@ -170,6 +170,14 @@ func TestKnown(t *testing.T) {
 				{Kind: Fail, Agent: 4, At: 0.38, After: 6191 * ms, For: 42100 * ms},
 			},
 		}, 0},
+		{"a new agent was cut off while it asked for what others knew of its hosts", Plan{
+			Seed: 14099, Agents: 3, Spare: 1, Hosts: 38, Pages: 12, Delay: 301 * ms, Replicas: 1, Latency: 18 * ms,
+			Capacity: 4,
+			Faults: []Fault{
+				{Kind: Join, Agent: 4, At: 0.63},
+				{Kind: Cut, Agent: 2, At: 0.67, For: 16332 * ms},
+			},
+		}, 0},
 		{"an agent was killed while its disk was full", Plan{
 			Seed: 730698, Agents: 2, Hosts: 25, Pages: 10, Delay: 247 * ms, Latency: 19 * ms,
 			Faults: []Fault{
