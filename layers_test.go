@@ -37,7 +37,7 @@ var layers = func() map[string]int {
 		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb " +
 			"internal/testkit/testcost internal/testkit/testneed internal/testkit/testseed",
 		// storage, and guards of listeners
-		"internal/store/keyset/drum internal/store/journal internal/inbound",
+		"internal/store/keyset/drum internal/store/journal internal/inbound internal/testkit/testdisk",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/report internal/testweb " +
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
@@ -45,7 +45,7 @@ var layers = func() map[string]int {
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record " +
-			"internal/testweb/walk " +
+			"internal/testkit/walk " +
 			"lab/bare lab/stream",
 		// what to crawl next
 		"internal/crawl/strategy",
@@ -69,8 +69,8 @@ var layers = func() map[string]int {
 }()
 
 // testHelpers may be imported by the tests of any package.
-var testHelpers = []string{"internal/testweb", "internal/testweb/walk", "internal/testkit/testcost",
-	"internal/testkit/testneed", "internal/testkit/testseed"}
+var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "internal/testkit/testdisk",
+	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/walk"}
 
 // A listed holds the output of go list for one package.
 type listed struct {

@@ -25,8 +25,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/walk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
-	"github.com/orbweaver/orbweaver/internal/testweb/walk"
 )
 
 // peakMemory is the most memory that a crawl of real pages may take, in bytes.

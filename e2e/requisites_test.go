@@ -10,8 +10,8 @@ import (
 
 	"golang.org/x/net/html"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/walk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
-	"github.com/orbweaver/orbweaver/internal/testweb/walk"
 )
 
 // With --requisites the crawl fetches the same pages and everything that they embed, each once, and

@@ -17,7 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -42,7 +42,7 @@ type mate struct {
 	index    int
 	view     atomic.Pointer[roster] // nil: not known yet
 	bars     atomic.Pointer[[]barred]
-	mem      *disk.Mem
+	mem      *testdisk.Mem
 	w        atomic.Pointer[world] // nil: no process runs
 	store    *handoff.Store
 	run      context.Context
@@ -440,7 +440,7 @@ func (b *band) finish() {
 
 // enlist creates an agent without a process and without a view.
 func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
-	m := &mate{b: b, name: name, index: len(b.mates), mem: disk.NewMem(), turn: make(chan struct{}, 1),
+	m := &mate{b: b, name: name, index: len(b.mates), mem: testdisk.NewMem(), turn: make(chan struct{}, 1),
 		changing: make(chan struct{}, 1), story: &story{
 			cfg: Config{
 				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)),

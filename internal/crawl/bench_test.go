@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -21,7 +21,7 @@ func BenchmarkSettle(b *testing.B) {
 		b.Fatal(err)
 	}
 	s.seeds = []weburl.URL{seed}
-	w, err := s.open(disk.NewMem())
+	w, err := s.open(testdisk.NewMem())
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -66,7 +66,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 		}
 	}()
 	for _, name := range all {
-		n := &node{c: c, mem: disk.NewMem(), story: &story{
+		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
 			cfg:      Config{Workers: 2, DrainTimeout: 100 * time.Millisecond, SnapshotBytes: 1 << (8 + 2*rng.IntN(8))},
 			frontier: frontier.Config{HostDelay: 400 * time.Millisecond, Seed: seed},
 			scope:    scope.Config{Scope: scope.Any},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -40,7 +41,7 @@ func (h *hookFS) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, e
 // its URL, when fetched again, would be a revisit of a lost record.
 func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		u, err := weburl.Parse("http://h0.example/")
 		if err != nil {
 			t.Fatal(err)
@@ -71,7 +72,7 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 		if err := w.endCheckpoint(true); err != nil {
 			t.Fatal(err)
 		}
-		for name, after := range map[string]*disk.Mem{"kill": mem.Clone(), "power failure": mem.Crash(1)} {
+		for name, after := range map[string]*testdisk.Mem{"kill": mem.Clone(), "power failure": mem.Crash(1)} {
 			again, err := s.open(after)
 			if err != nil {
 				t.Fatal(err)

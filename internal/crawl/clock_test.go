@@ -7,14 +7,14 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // A clock that was set back, while the journal was written or between two runs in it: the rest of a
 // pause counts from then on.
 func TestPausesOverClockChanges(t *testing.T) {
 	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	f, err := frontier.Open(disk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
+	f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +80,7 @@ func TestPausesOverClockChange(t *testing.T) {
 		{"set back by a month", -30 * 24 * time.Hour, 5 * time.Minute, 5 * time.Minute},
 		{"set back, a pause that was over", -time.Hour, -10 * time.Minute, 0},
 	} {
-		f, err := frontier.Open(disk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
+		f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -17,7 +17,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -39,7 +39,7 @@ type node struct {
 	*story
 	c     *cluster
 	view  atomic.Int64 // number of the view that it knows
-	mem   *disk.Mem
+	mem   *testdisk.Mem
 	w     atomic.Pointer[world] // nil: no process runs
 	stop  context.CancelFunc
 	ended chan Stop
@@ -239,7 +239,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 	web := newRandomWeb(rng, pages, true)
 	c := &cluster{t: t, diary: newDiary(parseWeb(t, web.text), seed, 12), harsh: sh.harsh}
 	for i := range sh.agents {
-		n := &node{c: c, mem: disk.NewMem(), story: &story{
+		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
 			cfg: Config{
 				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
 				MaxRedirects: 100,

@@ -11,7 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -273,7 +273,7 @@ http://a.example/1
 					r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
 					return nil
 				}
-				w, err := s.open(disk.NewMem())
+				w, err := s.open(testdisk.NewMem())
 				if err != nil {
 					t.Fatal(err)
 				}

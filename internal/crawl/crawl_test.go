@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -52,7 +53,7 @@ func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: slowedWeb}
 		s.parse(t)
-		w, err := s.open(disk.NewMem())
+		w, err := s.open(testdisk.NewMem())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -62,7 +63,7 @@ func TestExplain(t *testing.T) {
 		if err := w.close(); err != nil {
 			t.Fatal(err)
 		}
-		w, err = play(t, slowedWeb, disk.NewMem(), func(w *world, _ func()) {
+		w, err = play(t, slowedWeb, testdisk.NewMem(), func(w *world, _ func()) {
 			time.Sleep(10 * time.Second)
 			got, err := w.Explain(t.Context(), "a.example")
 			if err != nil || !strings.Contains(got, "a.example") {
@@ -86,7 +87,7 @@ func TestExplain(t *testing.T) {
 
 func TestIdleCrawlFlushesItsLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		_, err := play(t, slowedWeb, mem, func(w *world, _ func()) {
 			time.Sleep(10 * time.Second)
 			w.Events.Write("a word in between")
@@ -109,11 +110,11 @@ func TestLogErrorsEndTheCrawl(t *testing.T) {
 			t.Run(fmt.Sprint(name, " at ", at), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					began := time.Now()
-					fs := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
-						if c.Op == disk.OpWrite && strings.HasSuffix(c.Name, name) && time.Since(began) >= at {
-							return disk.Fault{Err: syscall.ENOSPC}
+					fs := testdisk.NewFaulty(testdisk.NewMem(), func(c testdisk.Call) testdisk.Fault {
+						if c.Op == testdisk.OpWrite && strings.HasSuffix(c.Name, name) && time.Since(began) >= at {
+							return testdisk.Fault{Err: syscall.ENOSPC}
 						}
-						return disk.Fault{}
+						return testdisk.Fault{}
 					})
 					_, err := play(t, slowedWeb, fs, func(w *world, _ func()) {})
 					if !disk.IsFull(err) {
@@ -143,7 +144,7 @@ func TestAddressThatExpiresAtOnce(t *testing.T) {
 		s := &story{text: "ip-delay 3s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n" +
 			"dns b.example 192.0.2.1\nhttp://a.example/ /1\nhttp://a.example/1\n"}
 		s.parse(t)
-		w, err := s.open(disk.NewMem())
+		w, err := s.open(testdisk.NewMem())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +170,7 @@ func TestManyOverQuota(t *testing.T) {
 		for i := range 5000 {
 			fmt.Fprintf(&b, " /%d", i)
 		}
-		w, err := play(t, b.String()+"\n", disk.NewMem(), func(w *world, _ func()) {})
+		w, err := play(t, b.String()+"\n", testdisk.NewMem(), func(w *world, _ func()) {})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -196,7 +197,7 @@ func TestManyDeadNames(t *testing.T) {
 		}
 		s := &story{text: b.String()}
 		s.parse(t)
-		w, err := s.open(disk.NewMem())
+		w, err := s.open(testdisk.NewMem())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -214,7 +215,7 @@ func TestManyDeadNames(t *testing.T) {
 // TestQueriesOverRuns finds a path's queries in two runs. They count as in one run.
 func TestQueriesOverRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		const text = "seed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/ /p?1 /p?2 /p?3\n" +
 			"http://a.example/p?3 /p?4 /p?5 /p?6\n"
 		s := &story{text: text}

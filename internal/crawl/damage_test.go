@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -40,7 +40,7 @@ func (s *story) damage(rng *rand.Rand, times int, within time.Duration, files st
 	return func() { close(ended); <-gone }
 }
 
-func damageFiles(mem *disk.Mem, rng *rand.Rand, files string) {
+func damageFiles(mem *testdisk.Mem, rng *rand.Rand, files string) {
 	dir := crawlDir + "/state/seen/"
 	entries, _ := mem.ReadDir(dir) // there may be none yet
 	for _, e := range entries {

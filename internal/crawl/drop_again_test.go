@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 const againWeb = `
@@ -128,7 +128,7 @@ func TestManyDrops(t *testing.T) {
 		recovered := func(n int) (bytes uint64) {
 			s := &story{text: twoHosts}
 			s.parse(t)
-			w, err := s.open(disk.NewMem())
+			w, err := s.open(testdisk.NewMem())
 			if err != nil {
 				t.Fatal(err)
 			}

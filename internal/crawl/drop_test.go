@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -71,7 +72,7 @@ func TestOrderTurns(t *testing.T) {
 		s := &story{text: twoHosts}
 		s.parse(t)
 		s.frontier.Active, s.frontier.MemoryBytes = 1, 1 // links wait in pools
-		fs := &countingFS{FS: disk.NewMem(), name: "/state/queues/"}
+		fs := &countingFS{FS: testdisk.NewMem(), name: "/state/queues/"}
 		w, err := s.open(fs)
 		if err != nil {
 			t.Fatal(err)
@@ -130,7 +131,7 @@ func TestDropGoesOn(t *testing.T) {
 			}
 			s.cfg.SnapshotBytes = 1 << (8 + rng.IntN(10))
 			s.pauses = []pause{{kill: true, crash: true}}
-			mem := disk.NewMem()
+			mem := testdisk.NewMem()
 			w, err := s.open(mem)
 			if err != nil {
 				t.Fatal(err)
@@ -168,7 +169,7 @@ func TestDropGoesOn(t *testing.T) {
 				if rng.IntN(2) == 0 {
 					mem = w.kill(func() {})
 				} else {
-					mem = w.fs.(*disk.Mem).Crash(seed + uint64(kills))
+					mem = w.fs.(*testdisk.Mem).Crash(seed + uint64(kills))
 				}
 				w.close()
 				if w, err = s.open(mem); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -51,7 +51,7 @@ http://b.example/robots.txt 301 to=http://c.example/rules.txt
 ` + c.web + "\n"}
 				s.parse(t)
 				s.cfg.Retries, s.fetch.AllowPrivate = -1, false
-				w, err := s.open(disk.NewMem())
+				w, err := s.open(testdisk.NewMem())
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -19,12 +19,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // slowRuns is a disk on which the passes of the seen-set take time.
-type slowRuns struct{ *disk.Mem }
+type slowRuns struct{ *testdisk.Mem }
 
 func (d slowRuns) OpenFile(name string, flag int, perm iofs.FileMode) (disk.File, error) {
 	if strings.Contains(name, "/seen/run-") && flag&os.O_CREATE != 0 {
@@ -60,7 +61,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		b.WriteString("\nhttp://h.example/2 slow=1800ms http://a0.example/ http://a1.example/")
 		links("c") // during the pass
 		s.web = parseWeb(t, b.String()+"\n")
-		fs := slowRuns{disk.NewMem()}
+		fs := slowRuns{testdisk.NewMem()}
 		w, err := s.open(fs)
 		if err != nil {
 			t.Fatal(err)
@@ -123,10 +124,10 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 // continues.
 func TestSeenOfAnotherCrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		crawls := [2]*disk.Mem{}
+		crawls := [2]*testdisk.Mem{}
 		for i := range crawls {
 			s := quietStory(t, 60)
-			w, err := s.open(disk.NewMem())
+			w, err := s.open(testdisk.NewMem())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -136,7 +137,7 @@ func TestSeenOfAnotherCrawl(t *testing.T) {
 			if err := w.close(); err != nil {
 				t.Fatal(err)
 			}
-			crawls[i] = w.fs.(*disk.Mem)
+			crawls[i] = w.fs.(*testdisk.Mem)
 		}
 		const dir = crawlDir + "/state/seen"
 		mine, other := crawls[0], crawls[1]

@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -23,7 +24,7 @@ func TestLedger(t *testing.T) {
 	smallPart, largePart = 300, 1500
 	for seed := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, 11))
-		fs := disk.NewMem()
+		fs := testdisk.NewMem()
 		j, err := journal.Open(fs, "j", journal.Config{})
 		if err != nil {
 			t.Fatal(err)

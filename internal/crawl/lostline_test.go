@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -88,7 +88,7 @@ func TestPowerFailureAfterKill(t *testing.T) {
 // If the operator has removed crawl.log, the pages whose lines it had are not fetched again.
 func TestRemovedLog(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		removed := func(m *disk.Mem) {
+		removed := func(m *testdisk.Mem) {
 			if err := m.Remove(crawlLog); err != nil {
 				t.Error(err)
 			}

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -243,7 +244,7 @@ func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 	c := &cluster{t: t, diary: newDiary(parseWeb(t, text), seed, 22), harsh: m.harsh}
 	j := newJudge(c, m.harsh)
 	for i := range 3 {
-		n := &node{c: c, mem: disk.NewMem(), story: &story{
+		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
 			cfg:      Config{Workers: 1 + rng.IntN(4), DrainTimeout: 100 * time.Millisecond},
 			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, Seed: seed},
 			scope:    scope.Config{Scope: scope.Any},

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 const orderedWeb = `
@@ -26,7 +26,7 @@ http://b.example/ http://a.example/4
 func (s *story) begin(t *testing.T) (w *world, cancel context.CancelFunc, end func() (Stop, error)) {
 	t.Helper()
 	s.parse(t)
-	w, err := s.open(disk.NewMem())
+	w, err := s.open(testdisk.NewMem())
 	if err != nil {
 		t.Fatal(err)
 	}

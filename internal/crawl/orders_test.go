@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestOrdersModel gives commands at random times to crawls of random webs that end at random times,
@@ -89,7 +89,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 			t.Logf("seed %d, %+v %+v\n%s\n%s\n%s", seed, s.cfg, s.frontier, web.text, log.String(), s.web.requests())
 		}
 	}()
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	blocked := map[string]time.Duration{}
 	type span struct {
 		host     string

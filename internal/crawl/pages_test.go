@@ -11,7 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // A given collects the calls of Pages.
@@ -63,7 +63,7 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 			}
 			return nil
 		}
-		w, err := s.open(disk.NewMem())
+		w, err := s.open(testdisk.NewMem())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -158,7 +158,7 @@ func TestPagesStopTheRun(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := manyHosts(t, 10, "workers 1\n")
-				mem := disk.NewMem()
+				mem := testdisk.NewMem()
 				var first, second given
 				var last string
 				s.with = func(r *Parts) error {
@@ -212,7 +212,7 @@ func TestPagesStopTheRun(t *testing.T) {
 }
 
 // resume continues the crawl on mem to its end.
-func (s *story) resume(t *testing.T, mem *disk.Mem) *world {
+func (s *story) resume(t *testing.T, mem *testdisk.Mem) *world {
 	t.Helper()
 	w, err := s.open(mem)
 	if err != nil {
@@ -231,7 +231,7 @@ func (s *story) resume(t *testing.T, mem *disk.Mem) *world {
 func TestPagesAfterAKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := manyHosts(t, 10, "workers 2\n")
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		var first, second given
 		s.with = func(r *Parts) error {
 			r.Pages = func(ctx context.Context, p *Page) error {

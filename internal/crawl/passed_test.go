@@ -12,7 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -176,7 +176,7 @@ http://a.example/1
 			r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
 			return nil
 		}
-		w, err := s.open(disk.NewMem())
+		w, err := s.open(testdisk.NewMem())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -227,7 +228,7 @@ func (tr trial) run(t *testing.T, seed uint64) {
 		case tr.deleted:
 			p.kill = true
 			if end > 0 {
-				p.then = func(m *disk.Mem) {
+				p.then = func(m *testdisk.Mem) {
 					if err := m.RemoveAll(crawlDir + "/state/seen"); err != nil {
 						t.Error(err)
 					}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -20,7 +21,7 @@ import (
 // idle. A Sync makes durable what was written when it began or, with late, when it ends. The crawl
 // must not rely on either.
 type slowDisk struct {
-	*disk.Mem
+	*testdisk.Mem
 	late bool
 	gone chan struct{} // closed when its process is dead: waiting ends
 }
@@ -36,7 +37,7 @@ const (
 	slowRate  = 50_000               // bytes per second
 )
 
-func newSlowDisk(mem *disk.Mem, late bool) *slowDisk {
+func newSlowDisk(mem *testdisk.Mem, late bool) *slowDisk {
 	return &slowDisk{Mem: mem, late: late, gone: make(chan struct{})}
 }
 
@@ -213,7 +214,7 @@ func (s *story) lastAsked() time.Duration {
 // there were pages left to request.
 func slowReference(t *testing.T, late bool) (syncs, merges []stretch) {
 	s, reach := slowStory(t)
-	w, err := s.open(newSlowDisk(disk.NewMem(), late))
+	w, err := s.open(newSlowDisk(testdisk.NewMem(), late))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -331,7 +332,7 @@ func TestSlowDiskKilled(t *testing.T) {
 // slowKilled plays a blow. It reports whether the intended work was under way.
 func slowKilled(t *testing.T, b blow) (meant bool) {
 	s, reach := slowStory(t)
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	d := newSlowDisk(mem, b.late)
 	w, err := s.open(d)
 	if err != nil {

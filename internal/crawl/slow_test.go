@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
@@ -41,7 +41,7 @@ func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int
 	s.parse(t)
 	tune(&s.cfg)
 	s.seen.MemoryBytes = 1 << 20
-	w, err := s.open(disk.NewMem())
+	w, err := s.open(testdisk.NewMem())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +177,7 @@ func TestSlowHeadersAreBounded(t *testing.T) {
 		// Memory for 40 slow visits, 10 of them with such a header.
 		s.cfg.Retries = -1
 		s.cfg.SlowBytes = 40*(slowBytes+fetch.SlowMemory) + 10*96<<10
-		w, err := s.open(disk.NewMem())
+		w, err := s.open(testdisk.NewMem())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -292,7 +293,7 @@ func TestBadCondition(t *testing.T) {
 		r := &returner{follower: takeAll, n: 1, every: 10}
 		s.strategy = func() Strategy { return bad{r} }
 		s.parse(t)
-		w, err := s.open(disk.NewMem())
+		w, err := s.open(testdisk.NewMem())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,8 +15,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -171,7 +171,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	c := &cluster{t: t, diary: newDiary(parseWeb(t, web.text), seed, 22), harsh: mv.harsh,
 		ring: onRing(seed)}
 	for i := range mv.agents {
-		n := &node{c: c, mem: disk.NewMem(), story: &story{
+		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
 			cfg: Config{
 				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
 				MaxRedirects: 100,

@@ -24,6 +24,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
@@ -69,12 +70,12 @@ type story struct {
 	seeds     []weburl.URL
 	pauses    []pause // ends of runs before the last one
 	web       *textWeb
-	strategy  func() Strategy          // called for each process; nil: none
-	again     bool                     // URLs may be visited again
-	name      string                   // of the agent, if there are several
-	with      func(r *Parts) error     // adds parts that the story needs
-	recovered func(Recovered)          // is told what each process has recovered
-	disk      atomic.Pointer[disk.Mem] // of the last process
+	strategy  func() Strategy              // called for each process; nil: none
+	again     bool                         // URLs may be visited again
+	name      string                       // of the agent, if there are several
+	with      func(r *Parts) error         // adds parts that the story needs
+	recovered func(Recovered)              // is told what each process has recovered
+	disk      atomic.Pointer[testdisk.Mem] // of the last process
 
 	text     string // settings and web as text
 	requests string
@@ -89,7 +90,7 @@ type pause struct {
 	kill  bool
 	crash bool
 	takes func(name string) bool // the crash affects only these files; nil: all
-	then  func(*disk.Mem)        // runs before the next process starts
+	then  func(*testdisk.Mem)    // runs before the next process starts
 	gap   time.Duration
 }
 
@@ -220,7 +221,7 @@ const crawlDir = "/crawl"
 
 func (s *story) open(fs disk.FS) (w *world, err error) {
 	w = &world{fs: fs}
-	if m, ok := fs.(*disk.Mem); ok {
+	if m, ok := fs.(*testdisk.Mem); ok {
 		s.disk.Store(m)
 	}
 	r := Parts{Robots: robots.NewCache(robots.Config{Agent: "orbweaver", RetryWait: s.cfg.RetryWait}),
@@ -289,8 +290,8 @@ func (w *world) close() error {
 }
 
 // kill abandons the process: nothing that it does from now on has an effect.
-func (w *world) kill(stop context.CancelFunc) *disk.Mem {
-	left := w.fs.(*disk.Mem).Clone()
+func (w *world) kill(stop context.CancelFunc) *testdisk.Mem {
+	left := w.fs.(*testdisk.Mem).Clone()
 	w.dead.Store(true)
 	stop()
 	return left
@@ -299,7 +300,7 @@ func (w *world) kill(stop context.CancelFunc) *disk.Mem {
 // run plays the story. It returns the last process, which has ended and is still open.
 func (s *story) run(t *testing.T) *world {
 	t.Helper()
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	for _, p := range s.pauses {
 		w, err := s.open(mem)
 		if err != nil {

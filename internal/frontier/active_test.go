@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -35,7 +35,7 @@ func TestActiveFor(t *testing.T) {
 // is fast, and few again when it is slow again.
 func TestActiveFollowsSpeed(t *testing.T) {
 	const delay, took = 2 * time.Second, 100 * time.Millisecond
-	f, err := Open(disk.NewMem(), "frontier", Config{HostDelay: delay, NoAddresses: true, MemoryBytes: 64 << 20})
+	f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: delay, NoAddresses: true, MemoryBytes: 64 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}

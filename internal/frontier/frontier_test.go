@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -271,7 +272,7 @@ func FuzzDecodeHostState(f *testing.F) {
 		if err != nil || !again.NotBefore.Equal(s.NotBefore) || !same {
 			t.Fatalf("%+v, %v; want %+v", again, err, s)
 		}
-		g, err := Open(disk.NewMem(), "frontier", Config{})
+		g, err := Open(testdisk.NewMem(), "frontier", Config{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -449,7 +450,7 @@ func BenchmarkPushPop(b *testing.B) {
 // took over has had another request.
 func TestTouchedKeepsDelay(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	f, err := Open(disk.NewMem(), "q", Config{HostDelay: time.Second})
+	f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: time.Second})
 	if err != nil {
 		t.Fatal(err)
 	}

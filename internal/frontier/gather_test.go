@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -17,8 +17,8 @@ func TestGather(t *testing.T) {
 		const hosts, active = 300, 10
 		rows := map[bool]int{}
 		for _, gather := range []bool{false, true} {
-			f, err := Open(disk.NewMem(), "q", Config{HostDelay: -1, NoAddresses: true, Active: active, Gather: gather,
-				MemoryBytes: []int64{20_000, 1 << 20}[seed%2], SegmentBytes: 10_000})
+			f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: -1, NoAddresses: true, Active: active,
+				Gather: gather, MemoryBytes: []int64{20_000, 1 << 20}[seed%2], SegmentBytes: 10_000})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -83,7 +84,7 @@ func bulk(t testing.TB, f *Frontier, ls []weburl.Link, n int) {
 
 func open(t testing.TB, cfg Config) *Frontier {
 	t.Helper()
-	f, err := Open(disk.NewMem(), "frontier", cfg)
+	f, err := Open(testdisk.NewMem(), "frontier", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -13,7 +13,7 @@ import (
 // that are met later.
 func TestHush(t *testing.T) {
 	const delay = 10 * time.Second
-	f, err := frontier.Open(disk.NewMem(), "q", frontier.Config{HostDelay: delay, NoAddresses: true, Active: 2})
+	f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: delay, NoAddresses: true, Active: 2})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -376,7 +377,7 @@ func testModel(t *testing.T, leased bool) {
 			return time.Duration(max(0, rapid.IntRange(-most, most).Draw(t, name))) * time.Millisecond
 		}
 		m := &model{
-			t: t, now: start, mem: disk.NewMem(), gone: map[string]bool{},
+			t: t, now: start, mem: testdisk.NewMem(), gone: map[string]bool{},
 			// From all hosts sharing their addresses and sites to nearly all being alone.
 			sites: rapid.SampledFrom([]int{3, 3, 5, modelHosts}).Draw(t, "sites"),
 			addrs: rapid.SampledFrom([]int{4, 4, 10, 50}).Draw(t, "addrs"),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -21,7 +22,7 @@ func TestPoolOrder(t *testing.T) {
 		for _, memory := range []int64{1, 100_000, 1 << 30} {
 			t.Run(fmt.Sprintf("active=%d/memory=%d", active, memory), func(t *testing.T) {
 				cfg := Config{HostDelay: -1, Burst: -1, Active: active, MemoryBytes: memory, SegmentBytes: 100_000}
-				f := pooling(t, disk.NewMem(), cfg)
+				f := pooling(t, testdisk.NewMem(), cfg)
 				want := manyLinks(t, 20_000, 3000)
 				bulk(t, f, want, 100)
 				s := f.Stats()
@@ -93,7 +94,7 @@ func TestPoolFiles(t *testing.T) {
 
 // TestPoolLevels checks that a link of a higher level does not wait for the pools of lower levels.
 func TestPoolLevels(t *testing.T) {
-	f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1})
+	f := pooling(t, testdisk.NewMem(), Config{HostDelay: -1, Burst: -1})
 	bulk(t, f, manyLinks(t, 3000, 500), 100)
 	for i, level := range []uint8{3, 1, 2, 3, 1} {
 		if err := f.Push([]weburl.Link{link(t, fmt.Sprintf("http://up%d.example/", i), level)}); err != nil {
@@ -119,7 +120,7 @@ func TestPoolLevels(t *testing.T) {
 // TestPoolWhale has a host with very many links before all others in the pool. The frontier must read past it in steps.
 // A host that becomes due meanwhile must have its turn after at most one step.
 func TestPoolWhale(t *testing.T) {
-	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 3})
+	f := pooling(t, testdisk.NewMem(), Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 3})
 	now := start
 	push(t, f, "http://a.example/1", "http://b.example/1", "http://c.example/1")
 	var whale []weburl.Link
@@ -174,7 +175,7 @@ func TestPoolWhale(t *testing.T) {
 // TestPoolSharedAddress checks that hosts that their address holds back do not count as ready, so that the frontier
 // finds hosts after them in the pool.
 func TestPoolSharedAddress(t *testing.T) {
-	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Second, IPDelay: time.Hour, Active: 2, MemoryBytes: 1})
+	f := pooling(t, testdisk.NewMem(), Config{HostDelay: time.Second, IPDelay: time.Hour, Active: 2, MemoryBytes: 1})
 	var ls []weburl.Link
 	for i := range 300 {
 		ls = append(ls, link(t, fmt.Sprintf("http://s%d.example/", i), 0))
@@ -215,10 +216,10 @@ func TestPoolFails(t *testing.T) {
 	want := manyLinks(t, 5000, 2000)
 	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
-			mem := disk.NewMem()
-			faulty := disk.NewFaulty(mem, nil)
+			mem := testdisk.NewMem()
+			faulty := testdisk.NewFaulty(mem, nil)
 			f := pooling(t, faulty, Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
-			faulty.Break(disk.FullAfter(room))
+			faulty.Break(testdisk.FullAfter(room))
 			failed := 0
 			for i := 0; i < len(want); i += 50 {
 				if err := f.Push(want[i : i+50]); err != nil {
@@ -249,7 +250,7 @@ func TestPoolFails(t *testing.T) {
 // stop the frontier with an error that names the file, and no wrong link may come out before.
 func TestPoolFault(t *testing.T) {
 	want := manyLinks(t, 1500, 300)
-	run := func(faulty *disk.Faulty, f *Frontier) (got int) {
+	run := func(faulty *testdisk.Faulty, f *Frontier) (got int) {
 		for i := 0; i < len(want); i += 50 {
 			err := f.Push(want[i : i+50])
 			if err != nil && !errors.Is(err, syscall.EIO) {
@@ -275,8 +276,8 @@ func TestPoolFault(t *testing.T) {
 		}
 		return got
 	}
-	open := func() (*disk.Faulty, *Frontier) {
-		faulty := disk.NewFaulty(disk.NewMem(), nil)
+	open := func() (*testdisk.Faulty, *Frontier) {
+		faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 		cfg := Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000, SegmentBytes: 20_000}
 		return faulty, pooling(t, faulty, cfg)
 	}
@@ -289,12 +290,12 @@ func TestPoolFault(t *testing.T) {
 		faulty, f := open()
 		var calls int64 = -1
 		reading := false
-		faulty.Break(func(c disk.Call) disk.Fault {
+		faulty.Break(func(c testdisk.Call) testdisk.Fault {
 			if calls++; calls == n {
 				reading = !c.Op.Grows()
-				return disk.Fault{Err: syscall.EIO}
+				return testdisk.Fault{Err: syscall.EIO}
 			}
-			return disk.Fault{}
+			return testdisk.Fault{}
 		})
 		got := run(faulty, f)
 		switch {
@@ -378,7 +379,7 @@ func TestPoolDamaged(t *testing.T) {
 
 // TestPoolBlocked checks that links of blocked hosts move from the pools to the hosts' queues and are not given out.
 func TestPoolBlocked(t *testing.T) {
-	f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000})
+	f := pooling(t, testdisk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000})
 	ls := manyLinks(t, 2000, 30)
 	of := map[string]int64{}
 	for _, l := range ls {
@@ -431,7 +432,7 @@ func TestPoolBlocked(t *testing.T) {
 
 // TestPoolHush checks that in the quiet time of all hosts the pool is not read in search of a host.
 func TestPoolHush(t *testing.T) {
-	f := pooling(t, disk.NewMem(), Config{HostDelay: time.Minute, MemoryBytes: 20_000})
+	f := pooling(t, testdisk.NewMem(), Config{HostDelay: time.Minute, MemoryBytes: 20_000})
 	bulk(t, f, manyLinks(t, 3000, 1000), 100)
 	f.Hush(start)
 	f.Touched("h1.example", time.Hour, start) // its quiet time is longer than that of the others
@@ -450,7 +451,7 @@ func TestPoolHush(t *testing.T) {
 
 // TestPoolCrash checks that a frontier starts empty after a power failure, even if files are left.
 func TestPoolCrash(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	f := pooling(t, mem, Config{MemoryBytes: 20_000})
 	bulk(t, f, manyLinks(t, 3000, 500), 100)
 	for seed := range uint64(20) {
@@ -466,7 +467,7 @@ func TestPoolCrash(t *testing.T) {
 }
 
 func TestExplainPool(t *testing.T) {
-	f := pooling(t, disk.NewMem(), Config{Active: 1})
+	f := pooling(t, testdisk.NewMem(), Config{Active: 1})
 	push(t, f, "http://a.example/", "http://b.example/", "http://b.example/2")
 	want := "b.example: unknown\n" +
 		"  no links in a queue: the host was never found, or all its links are done, or all are in the pools\n" +

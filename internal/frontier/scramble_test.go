@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -133,7 +133,7 @@ func TestBreadthFirst(t *testing.T) {
 		gather bool
 	}{{-1, false}, {0, false}, {20, false}, {1, false}, {-1, true}, {20, true}, {1, true}} {
 		t.Run(fmt.Sprintf("active=%d/gather=%v", tt.active, tt.gather), func(t *testing.T) {
-			f, err := Open(disk.NewMem(), "q", Config{HostDelay: -1, Burst: -1, NoAddresses: true,
+			f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: -1, Burst: -1, NoAddresses: true,
 				Active: tt.active, Gather: tt.gather, MemoryBytes: 200_000, SegmentBytes: 50_000})
 			if err != nil {
 				t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -113,13 +114,13 @@ func TestSpillFails(t *testing.T) {
 	want := manyLinks(t, 3000, 20)
 	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
-			faulty := disk.NewFaulty(disk.NewMem(), nil)
+			faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 			f, err := Open(faulty, "frontier",
 				Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
 			if err != nil {
 				t.Fatal(err)
 			}
-			faulty.Break(disk.FullAfter(room))
+			faulty.Break(testdisk.FullAfter(room))
 			failed := 0
 			for i := 0; i < len(want); i += 50 {
 				if err := f.Push(want[i : i+50]); err != nil {
@@ -189,7 +190,7 @@ func TestSpillDamaged(t *testing.T) {
 
 // TestSpillUnreadable checks that an I/O error on reading stops the frontier.
 func TestSpillUnreadable(t *testing.T) {
-	faulty := disk.NewFaulty(disk.NewMem(), nil)
+	faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 	f, err := Open(faulty, "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -197,11 +198,11 @@ func TestSpillUnreadable(t *testing.T) {
 	if err := f.Push(manyLinks(t, 500, 3)); err != nil {
 		t.Fatal(err)
 	}
-	faulty.Break(func(c disk.Call) disk.Fault {
+	faulty.Break(func(c testdisk.Call) testdisk.Fault {
 		if !c.Op.Changes() {
-			return disk.Fault{Err: syscall.EIO}
+			return testdisk.Fault{Err: syscall.EIO}
 		}
-		return disk.Fault{}
+		return testdisk.Fault{}
 	})
 	if _, ok := take(t, f, start); ok || !errors.Is(f.Err(), syscall.EIO) {
 		t.Fatalf("Next: %v, Err: %v; want false, EIO", ok, f.Err())
@@ -226,7 +227,7 @@ func TestOpenEmptiesItsDirectory(t *testing.T) {
 
 // TestLongLinks uses links that are longer than a block.
 func TestLongLinks(t *testing.T) {
-	f, err := Open(disk.NewMem(), "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
+	f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -247,13 +248,13 @@ func TestLongLinks(t *testing.T) {
 // when it is due.
 func TestReadAhead(t *testing.T) {
 	inNext, reads, readsInNext := false, 0, 0
-	fs := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
-		if c.Op == disk.OpRead {
+	fs := testdisk.NewFaulty(testdisk.NewMem(), func(c testdisk.Call) testdisk.Fault {
+		if c.Op == testdisk.OpRead {
 			if reads++; inNext {
 				readsInNext++
 			}
 		}
-		return disk.Fault{}
+		return testdisk.Fault{}
 	})
 	f, err := Open(fs, "/q", Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 1000})
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -139,7 +139,7 @@ func (s *story) addr(host string) netip.Addr {
 func short(u weburl.URL) string { return strings.TrimPrefix(u.String(), "http://") }
 
 func (s *story) run() {
-	f, err := Open(disk.NewMem(), "frontier", s.cfg)
+	f, err := Open(testdisk.NewMem(), "frontier", s.cfg)
 	if err != nil {
 		s.t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -25,7 +26,7 @@ func TestHandOver(t *testing.T) {
 		name := func(i int) string { return fmt.Sprintf("h%d.s%d.example", i, i%3) }
 		live := func() (*Frontier, time.Time, map[string]bool) {
 			r := rand.New(rand.NewPCG(seed, 3))
-			f, err := Open(disk.NewMem(), "q", Config{HostDelay: time.Second, NoAddresses: true, Seed: seed,
+			f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: time.Second, NoAddresses: true, Seed: seed,
 				Active: []int{-1, 1, 4}[r.IntN(3)], MemoryBytes: []int64{1, 1 << 20}[r.IntN(2)], SegmentBytes: 2000})
 			if err != nil {
 				t.Fatal(err)
@@ -86,7 +87,7 @@ func TestHandOver(t *testing.T) {
 		kept, now, busy := live()
 		from, _, _ := live()
 		cfg := Config{HostDelay: time.Second, NoAddresses: true, Active: -1, MemoryBytes: 1}
-		taker, err := Open(disk.NewMem(), "q", cfg)
+		taker, err := Open(testdisk.NewMem(), "q", cfg)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -210,7 +211,7 @@ func TestHandOver(t *testing.T) {
 // others, in any order of their numbers.
 func TestWithdrawPooled(t *testing.T) {
 	for _, memory := range []int64{20_000, 1 << 20} {
-		f := pooling(t, disk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: memory})
+		f := pooling(t, testdisk.NewMem(), Config{HostDelay: -1, Burst: -1, MemoryBytes: memory})
 		ls := manyLinks(t, 2000, 30)
 		bulk(t, f, ls, 100)
 		f.tick(start)
@@ -271,7 +272,7 @@ func TestWithdrawPooled(t *testing.T) {
 
 // TestWithdrawAtOnce checks that Withdraw reads nothing from disk, however many links a host has.
 func TestWithdrawAtOnce(t *testing.T) {
-	fs := &countingFS{FS: disk.NewMem()}
+	fs := &countingFS{FS: testdisk.NewMem()}
 	f := pooling(t, fs, Config{HostDelay: -1, Burst: -1, MemoryBytes: 20_000})
 	bulk(t, f, manyLinks(t, 5000, 30), 100)
 	f.tick(start)

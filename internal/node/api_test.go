@@ -9,14 +9,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestMetrics checks that the metrics include those of each part.
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSmallWeb()
-		a, err := Open(w.config(t, disk.NewMem()))
+		a, err := Open(w.config(t, testdisk.NewMem()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,7 +66,7 @@ func TestMetrics(t *testing.T) {
 func TestStatusWaitsForTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSmallWeb()
-		a, err := Open(w.config(t, disk.NewMem()))
+		a, err := Open(w.config(t, testdisk.NewMem()))
 		if err != nil {
 			t.Fatal(err)
 		}

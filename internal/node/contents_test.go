@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
@@ -38,7 +39,7 @@ func newJudges(t *testing.T, seed uint64, n int) *judges {
 	ctx, stop := context.WithCancel(t.Context())
 	j.stop = stop
 	for i := range n {
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		if err := errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")); err != nil {
 			t.Fatal(err)
 		}
@@ -249,11 +250,11 @@ func TestContentsModel(t *testing.T) {
 // A full disk under the table ends the run. Until then pages count as new.
 func TestContentsFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		if err := errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")); err != nil {
 			t.Fatal(err)
 		}
-		faulty := disk.NewFaulty(mem, nil)
+		faulty := testdisk.NewFaulty(mem, nil)
 		table, err := contents.Open(faulty, "/"+contentsDir, contents.Config{})
 		if err != nil {
 			t.Fatal(err)
@@ -265,7 +266,7 @@ func TestContentsFullDisk(t *testing.T) {
 		k.begin(ctx)
 		var failed error
 		k.tend(ctx, func(err error) { failed = err })
-		faulty.Break(disk.FullAfter(0))
+		faulty.Break(testdisk.FullAfter(0))
 		page := warc.Original{URL: "http://a.example/", Date: time.Now()}
 		k.Durable([20]byte{1}, page)
 		synctest.Wait()

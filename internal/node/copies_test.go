@@ -11,7 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -25,7 +25,7 @@ func finishOf(url string) []byte {
 // once. It stores no batch of a lost source.
 func TestKeepsReplica(t *testing.T) {
 	ctx := context.Background()
-	store, err := handoff.Open(disk.NewMem(), "/replica", handoff.Config{})
+	store, err := handoff.Open(testdisk.NewMem(), "/replica", handoff.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestKeepsReplica(t *testing.T) {
 // here. How long others wait for it depends on how it went, and on whether another agent was lost
 // shortly before and is still away.
 func TestAway(t *testing.T) {
-	store, err := handoff.Open(disk.NewMem(), "/replica", handoff.Config{})
+	store, err := handoff.Open(testdisk.NewMem(), "/replica", handoff.Config{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // A watched counts the open connections to the web, and those that are closed only after their
@@ -45,16 +46,16 @@ func (w *watched) gone() bool {
 // TestConnectionsCloseFirst: however its run ends, an agent closes its connections before it announces
 // that it is gone. From then on other agents contact its hosts.
 func TestConnectionsCloseFirst(t *testing.T) {
-	halt := func(stop context.CancelFunc, _ *disk.Faulty) { stop() }
-	fill := func(_ context.CancelFunc, d *disk.Faulty) { d.Break(disk.FailFrom(1, syscall.ENOSPC)) }
-	damage := func(_ context.CancelFunc, d *disk.Faulty) { d.Break(disk.FailFrom(1, syscall.EIO)) }
+	halt := func(stop context.CancelFunc, _ *testdisk.Faulty) { stop() }
+	fill := func(_ context.CancelFunc, d *testdisk.Faulty) { d.Break(testdisk.FailFrom(1, syscall.ENOSPC)) }
+	damage := func(_ context.CancelFunc, d *testdisk.Faulty) { d.Break(testdisk.FailFrom(1, syscall.EIO)) }
 	ended := func(want crawl.Stop) func(crawl.Stop, error) bool {
 		return func(s crawl.Stop, err error) bool { return s == want && err == nil }
 	}
 	for _, c := range []struct {
 		name  string
 		pages int64 // a limit
-		end   func(stop context.CancelFunc, faulty *disk.Faulty)
+		end   func(stop context.CancelFunc, faulty *testdisk.Faulty)
 		hangs bool // the web stops answering
 		want  func(crawl.Stop, error) bool
 	}{
@@ -68,7 +69,7 @@ func TestConnectionsCloseFirst(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			web, seen := newSmallWeb(), &watched{}
-			faulty := disk.NewFaulty(disk.NewMem(), nil)
+			faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 			cfg := web.config(t, faulty)
 			cfg.Crawl.PageLimit, cfg.Crawl.DrainTimeout = c.pages, 50*time.Millisecond
 			cfg.Frontier.HostDelay, cfg.Frontier.IPDelay = 5*time.Millisecond, time.Millisecond

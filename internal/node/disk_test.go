@@ -24,6 +24,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
@@ -221,7 +222,7 @@ func TestDiskFaults(t *testing.T) {
 			var changes int64
 			synctest.Test(t, func(t *testing.T) {
 				w := newSmallWeb()
-				faulty := disk.NewFaulty(disk.NewMem(), nil)
+				faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 				cfg := w.config(t, faulty)
 				before := w.begin(t, cfg, faulty, begun)
 				w.goOn(t, cfg, time.Now())
@@ -249,7 +250,7 @@ func TestDiskFaults(t *testing.T) {
 
 // begin crawls a few pages if there must be an earlier run, and returns the number of operations so
 // far.
-func (w *smallWeb) begin(t *testing.T, cfg Config, faulty *disk.Faulty, begun bool) int64 {
+func (w *smallWeb) begin(t *testing.T, cfg Config, faulty *testdisk.Faulty, begun bool) int64 {
 	t.Helper()
 	if begun {
 		cfg.Crawl.PageLimit = 9
@@ -263,16 +264,16 @@ func (w *smallWeb) begin(t *testing.T, cfg Config, faulty *disk.Faulty, begun bo
 
 func faultAt(t *testing.T, n int64, begun, full bool) {
 	w := newSmallWeb()
-	faulty := disk.NewFaulty(disk.NewMem(), nil)
+	faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 	cfg := w.config(t, faulty)
 	n += w.begin(t, cfg, faulty, begun)
-	var failed disk.Call
+	var failed testdisk.Call
 	var broke time.Time
-	hook := disk.FailAt(n, syscall.EIO)
+	hook := testdisk.FailAt(n, syscall.EIO)
 	if full {
-		hook = disk.FailFrom(n, syscall.ENOSPC)
+		hook = testdisk.FailFrom(n, syscall.ENOSPC)
 	}
-	faulty.Break(func(c disk.Call) disk.Fault {
+	faulty.Break(func(c testdisk.Call) testdisk.Fault {
 		if c.Change == n {
 			failed, broke = c, time.Now()
 		}
@@ -303,8 +304,8 @@ func faultAt(t *testing.T, n int64, begun, full bool) {
 
 // harmless reports whether a single failure may go unnoticed: the next start deletes the file
 // again.
-func harmless(c disk.Call) bool {
-	return c.Op == disk.OpRemove && strings.Contains(c.Name, "spill")
+func harmless(c testdisk.Call) bool {
+	return c.Op == testdisk.OpRemove && strings.Contains(c.Name, "spill")
 }
 
 // TestDiskFull limits the disk to a number of bytes.
@@ -313,7 +314,7 @@ func TestDiskFull(t *testing.T) {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				w := newSmallWeb()
-				faulty := disk.NewFaulty(disk.NewMem(), disk.FullAfter(room))
+				faulty := testdisk.NewFaulty(testdisk.NewMem(), testdisk.FullAfter(room))
 				cfg := w.config(t, faulty)
 				_, err := life(cfg)
 				if !disk.IsFull(err) {
@@ -341,7 +342,7 @@ func TestKilledWhileBegun(t *testing.T) {
 	left := 0
 	for n, opened := int64(1), false; !opened; n++ {
 		synctest.Test(t, func(t *testing.T) {
-			mem := disk.NewMem()
+			mem := testdisk.NewMem()
 			if err := mem.MkdirAll("/crawl/state", 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -350,11 +351,11 @@ func TestKilledWhileBegun(t *testing.T) {
 				t.Fatal(err)
 			}
 			dead := errors.New("killed")
-			cfg := newSmallWeb().config(t, disk.NewFaulty(mem, func(c disk.Call) disk.Fault {
+			cfg := newSmallWeb().config(t, testdisk.NewFaulty(mem, func(c testdisk.Call) testdisk.Fault {
 				if c.Change >= n {
-					return disk.Fault{Err: dead}
+					return testdisk.Fault{Err: dead}
 				}
-				return disk.Fault{}
+				return testdisk.Fault{}
 			}))
 			a, err := Open(cfg)
 			if opened = err == nil; opened {

@@ -13,12 +13,12 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 func newcomer(t *testing.T, addr string, join ...string) *membership {
 	t.Helper()
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	if err := fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -148,7 +148,7 @@ func TestJudge(t *testing.T) {
 // An agent that joins after the crawl has begun does not wait for the number of agents of --agents.
 func TestLateWaitsForNobody(t *testing.T) {
 	c := memberOf(t, "a3")
-	c.a = &Agent{cfg: Config{Dir: "crawl"}, fs: disk.NewMem()}
+	c.a = &Agent{cfg: Config{Dir: "crawl"}, fs: testdisk.NewMem()}
 	if err := c.a.fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
 	}

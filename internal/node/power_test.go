@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestPowerFailure cuts the power at random times, from the start of a crawl on, and continues with
@@ -24,7 +24,7 @@ func TestPowerFailure(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 3))
 				w := newSmallWeb()
 				w.torn = true
-				mem := disk.NewMem()
+				mem := testdisk.NewMem()
 				for range 1 + rng.IntN(4) {
 					mem = w.live(t, mem, time.Duration(rng.IntN(1500))*time.Millisecond, rng.Uint64())
 				}
@@ -41,7 +41,7 @@ func TestPowerFailure(t *testing.T) {
 }
 
 // live crawls for the duration d and returns the disk that a power failure then leaves.
-func (w *smallWeb) live(t *testing.T, mem *disk.Mem, d time.Duration, seed uint64) (left *disk.Mem) {
+func (w *smallWeb) live(t *testing.T, mem *testdisk.Mem, d time.Duration, seed uint64) (left *testdisk.Mem) {
 	t.Helper()
 	cfg := w.config(t, mem)
 	_, err := mem.Stat("/crawl/crawl.yaml")

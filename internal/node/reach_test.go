@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -97,7 +97,7 @@ func reachConfig(t *testing.T, n *recorder, hosts string, seeds ...string) Confi
 		t.Fatal(err)
 	}
 	t.Cleanup(n.open.Wait)
-	cfg := Config{Dir: "/crawl", Seeds: seeds, FS: disk.NewMem()}
+	cfg := Config{Dir: "/crawl", Seeds: seeds, FS: testdisk.NewMem()}
 	cfg.DNS.HostsFile, cfg.DNS.Servers = file, []string{"127.0.0.1:1"}
 	cfg.Fetch.Dial = n.dial
 	cfg.Scope.Scope = scope.Any

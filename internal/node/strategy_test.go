@@ -13,13 +13,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // A crawl keeps the strategy that it began with, whichever program opens it. A refused strategy
 // changes nothing in the directory.
 func TestCrawlKeepsItsStrategy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		cfg := newSmallWeb().config(t, mem)
 		cfg.Effective = []byte("begun: so\n")
 		if _, err := life(cfg); err != nil {

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestOpenCutsWhatAPowerFailureLeft: openLines removes an incomplete last line and everything from the first hole on.
@@ -17,7 +18,7 @@ func TestOpenCutsWhatAPowerFailureLeft(t *testing.T) {
 		{"\x00\x00\nd\n", "new\n"},
 		{"a\n\x00", "a\nnew\n"},
 	} {
-		fs := disk.NewMem()
+		fs := testdisk.NewMem()
 		if err := fs.MkdirAll("/l", 0o755); err != nil {
 			t.Fatal(err)
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 var at = time.Date(2026, 1, 2, 3, 4, 5, 678_900_000, time.UTC)
@@ -193,7 +194,7 @@ func TestTornLine(t *testing.T) {
 		if cut > 20 && cut < len(lines)-3 && cut%997 != 0 && cut != 5008 && cut != 5009 {
 			continue
 		}
-		fs := disk.NewMem()
+		fs := testdisk.NewMem()
 		name := filepath.Join("logs", "crawl.log")
 		if err := fs.MkdirAll("logs", 0o755); err != nil {
 			t.Fatal(err)
@@ -221,7 +222,7 @@ func TestTornLine(t *testing.T) {
 // TestStickyError: after an error nothing more is written, so that the log has no gap, and all methods return the
 // error.
 func TestStickyError(t *testing.T) {
-	faulty := disk.NewFaulty(disk.NewMem(), nil)
+	faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 	l, err := OpenLog(faulty, "logs/crawl.log")
 	if err != nil {
 		t.Fatal(err)
@@ -230,7 +231,7 @@ func TestStickyError(t *testing.T) {
 	if err := l.Sync(); err != nil {
 		t.Fatal(err)
 	}
-	faulty.Break(disk.FullAfter(10))
+	faulty.Break(testdisk.FullAfter(10))
 	l.Write(Line{Time: at, URL: "torn"})
 	if err := l.Flush(); !disk.IsFull(err) || !strings.Contains(err.Error(), "logs/crawl.log") {
 		t.Fatalf("flush on a full disk: got %v, want an error with the log's name", err)
@@ -265,7 +266,7 @@ func TestStickyError(t *testing.T) {
 // TestOpenFails lets each call of the disk fail: OpenSkipped returns the error.
 func TestOpenFails(t *testing.T) {
 	for n := int64(1); n <= 2; n++ {
-		faulty := disk.NewFaulty(disk.NewMem(), disk.FailAt(n, syscall.EIO))
+		faulty := testdisk.NewFaulty(testdisk.NewMem(), testdisk.FailAt(n, syscall.EIO))
 		if _, err := OpenSkipped(faulty, "reports/skipped.jsonl"); !errors.Is(err, syscall.EIO) {
 			t.Errorf("call %d: got %v, want EIO", n, err)
 		}
@@ -285,7 +286,7 @@ func TestOpenErrorNamesTheLogOnce(t *testing.T) {
 }
 
 func TestConcurrentLines(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	l, err := OpenLog(fs, "crawl.log")
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +324,7 @@ func TestConcurrentLines(t *testing.T) {
 }
 
 func TestEvents(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	now := at
 	e, err := OpenEvents(fs, "logs/events.jsonl", func() time.Time { return now })
 	if err != nil {
@@ -357,7 +358,7 @@ func TestEvents(t *testing.T) {
 }
 
 func TestSkipped(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	s, err := OpenSkipped(fs, "reports/skipped.jsonl")
 	if err != nil {
 		t.Fatal(err)
@@ -463,7 +464,7 @@ func BenchmarkSkipped(b *testing.B) {
 
 // A Tail has the lines of the log, however their URLs and times are written.
 func TestTail(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	l, err := OpenLog(fs, "/logs/crawl.log")
 	if err != nil {
 		t.Fatal(err)

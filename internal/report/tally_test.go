@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -84,7 +85,7 @@ func TestReports(t *testing.T) {
 	s.PeakMemory = 123_456_789
 	s.Ended = at.Add(90 * time.Second)
 	s.Queued = 4
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	if err := tally.WriteReports(fs, "reports", s); err != nil {
 		t.Fatal(err)
 	}
@@ -111,13 +112,13 @@ func TestReportsAreAtomic(t *testing.T) {
 	now := sampleTally()
 	now.Add(Visit{Host: "z.example", Code: 500, MIME: "x/y", Error: "odd", Seed: "z.example"})
 	for n := int64(1); ; n++ {
-		mem := disk.NewMem()
-		faulty := disk.NewFaulty(mem, nil)
+		mem := testdisk.NewMem()
+		faulty := testdisk.NewFaulty(mem, nil)
 		if err := old.WriteReports(faulty, "reports", old.Summary(0, "old")); err != nil {
 			t.Fatal(err)
 		}
 		_, changes := faulty.Calls()
-		faulty.Break(disk.FailAt(changes+n, syscall.ENOSPC))
+		faulty.Break(testdisk.FailAt(changes+n, syscall.ENOSPC))
 		err := now.WriteReports(faulty, "reports", now.Summary(time.Second, "new"))
 		if err == nil {
 			if n < 6 {
@@ -267,7 +268,7 @@ func TestCauses(t *testing.T) {
 	if err := got.Decode(tally.AppendTo(nil)); err != nil {
 		t.Fatal(err)
 	}
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	if err := got.WriteReports(mem, "/r", got.Summary(0, "")); err != nil {
 		t.Fatal(err)
 	}
@@ -353,7 +354,7 @@ func FuzzTallyDecode(f *testing.F) {
 			t.Fatalf("the encoding of a decoded tally differs: %v", err)
 		}
 		_ = tally.Summary(time.Second, "x").String()
-		if err := tally.WriteReports(disk.NewMem(), "reports", tally.Summary(0, "")); err != nil {
+		if err := tally.WriteReports(testdisk.NewMem(), "reports", tally.Summary(0, "")); err != nil {
 			t.Fatal(err)
 		}
 	})

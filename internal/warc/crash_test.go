@@ -14,6 +14,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // A promise is an exchange that a Flush or Sync has made durable.
@@ -137,7 +138,7 @@ func checkReopened(fsys disk.FS, promised []promise) error {
 // TestEveryWriteFails lets the disk fail at its first, second, … change, once or for good. Then it opens the archive:
 // after a kill, where everything written is left, and after power failures, where only synced data is certain.
 func TestEveryWriteFails(t *testing.T) {
-	counted := disk.NewFaulty(disk.NewMem(), nil)
+	counted := testdisk.NewFaulty(testdisk.NewMem(), nil)
 	if _, _, err := crawlOn(counted, 0); err != nil {
 		t.Fatal(err)
 	}
@@ -145,11 +146,13 @@ func TestEveryWriteFails(t *testing.T) {
 	if changes < 50 {
 		t.Fatalf("the crawl makes only %d changes to the disk", changes)
 	}
-	hooks := map[string]func(int64, error) func(disk.Call) disk.Fault{"from": disk.FailFrom, "at": disk.FailAt}
+	hooks := map[string]func(int64, error) func(testdisk.Call) testdisk.Fault{
+		"from": testdisk.FailFrom, "at": testdisk.FailAt,
+	}
 	for name, hook := range hooks {
 		for n := int64(1); n <= changes; n++ {
-			mem := disk.NewMem()
-			flushed, synced, err := crawlOn(disk.NewFaulty(mem, hook(n, syscall.ENOSPC)), 0)
+			mem := testdisk.NewMem()
+			flushed, synced, err := crawlOn(testdisk.NewFaulty(mem, hook(n, syscall.ENOSPC)), 0)
 			if err == nil || !disk.IsFull(err) || errors.Is(err, errTookMore) {
 				t.Errorf("%s change %d: crawl ended with %v", name, n, err)
 			}
@@ -174,14 +177,14 @@ func TestEveryWriteFails(t *testing.T) {
 
 // TestRecoveryFails lets the disk fail while Open repairs the archive.
 func TestRecoveryFails(t *testing.T) {
-	mem := disk.NewMem()
-	flushed, _, err := crawlOn(disk.NewFaulty(mem, disk.FailFrom(40, syscall.EIO)), 0)
+	mem := testdisk.NewMem()
+	flushed, _, err := crawlOn(testdisk.NewFaulty(mem, testdisk.FailFrom(40, syscall.EIO)), 0)
 	if err == nil || len(flushed) == 0 {
 		t.Fatalf("crawl: error %v, %d exchanges flushed; want an error and some", err, len(flushed))
 	}
 	for n := int64(1); ; n++ {
 		again := mem.Clone()
-		faulty := disk.NewFaulty(again, disk.FailFrom(n, syscall.EIO))
+		faulty := testdisk.NewFaulty(again, testdisk.FailFrom(n, syscall.EIO))
 		cfg := testConfig("/c")
 		cfg.FS = faulty
 		w, _, err := Open(cfg)
@@ -204,8 +207,8 @@ func TestRecoveryFails(t *testing.T) {
 // TestFullDisk writes to disks of many sizes until they are full.
 func TestFullDisk(t *testing.T) {
 	for room := int64(0); room < 24000; room += 211 {
-		mem := disk.NewMem()
-		flushed, _, err := crawlOn(disk.NewFaulty(mem, disk.FullAfter(room)), 0)
+		mem := testdisk.NewMem()
+		flushed, _, err := crawlOn(testdisk.NewFaulty(mem, testdisk.FullAfter(room)), 0)
 		if err == nil {
 			continue
 		}
@@ -220,7 +223,7 @@ func TestFullDisk(t *testing.T) {
 
 // TestCutAnywhere truncates a file at every byte, and appends garbage at some of them.
 func TestCutAnywhere(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	cfg := testConfig("/c")
 	cfg.FS = mem
 	ws := writeAll(t, cfg, everyKind()[:5])
@@ -235,7 +238,7 @@ func TestCutAnywhere(t *testing.T) {
 	}
 	for cut := range whole {
 		for _, tail := range []string{"", "\x00\x00\x00\x00", "WARC/1.1\r\n", string(whole[:40])} {
-			mem := disk.NewMem()
+			mem := testdisk.NewMem()
 			if err := mem.MkdirAll("/c/archive", 0o755); err != nil {
 				t.Fatal(err)
 			}

@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"pgregory.net/rapid"
 )
 
 // TestMerge compares the external sort with a sort in memory. It uses more runs than one round can merge.
 func TestMerge(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	if err := mem.MkdirAll("/t", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -59,7 +60,7 @@ func TestMerge(t *testing.T) {
 
 // TestManyRuns writes more index lines than a run holds in memory.
 func TestManyRuns(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	r := runs{fs: mem, dir: "/r"}
 	if err := mem.MkdirAll("/r", 0o755); err != nil {
 		t.Fatal(err)
@@ -148,7 +149,7 @@ func TestLineRoundTrip(t *testing.T) {
 
 // TestLookup compares the binary search with a scan.
 func TestLookup(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	if err := mem.MkdirAll("/c/indexes", 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -188,7 +189,7 @@ func TestLookup(t *testing.T) {
 
 // TestForeignFileIsIndexed checks that BuildIndex also indexes a WARC file that another program put into the archive.
 func TestForeignFileIsIndexed(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	cfg := testConfig("/c")
 	cfg.FS = mem
 	writeAll(t, cfg, everyKind()[:1])
@@ -268,7 +269,7 @@ func TestRevisitsModel(t *testing.T) {
 // Writer and the indexer produce the same line.
 func TestLongFieldsStayOut(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	cfg := testConfig("/c")
 	cfg.FS = mem
 	writeAll(t, cfg, []*Exchange{page("http://a.example/",

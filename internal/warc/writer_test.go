@@ -19,6 +19,7 @@ import (
 
 	"github.com/andybalholm/brotli"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"go.uber.org/goleak"
 )
 
@@ -503,7 +504,7 @@ func (f *slowFile) Sync() error {
 // TestWritesGoOnWhileAFileIsFinished: only the goroutine that fills a file waits for the disk.
 func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 	defer goleak.VerifyNone(t)
-	slow := &slowSync{disk.NewMem(), make(chan struct{}), make(chan struct{})}
+	slow := &slowSync{testdisk.NewMem(), make(chan struct{}), make(chan struct{})}
 	cfg := testConfig("/c")
 	cfg.FS, cfg.MaxBytes, cfg.Level = slow, 7000, -1
 	w, _, err := Open(cfg)

@@ -16,6 +16,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -55,9 +56,9 @@ func pageOf(n int) Page {
 
 var otherPage = Page{URL: "http://other.example/", Date: time.Unix(1, 0)}
 
-func memory(t *testing.T) *disk.Mem {
+func memory(t *testing.T) *testdisk.Mem {
 	t.Helper()
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	if err := errors.Join(m.MkdirAll("/state", 0o755), m.SyncDir("/")); err != nil {
 		t.Fatal(err)
 	}
@@ -431,9 +432,9 @@ func TestVersions(t *testing.T) {
 
 // TestFullDisk: a failing disk ends Run, and no caller of Ask waits forever.
 func TestFullDisk(t *testing.T) {
-	faulty := disk.NewFaulty(memory(t), nil)
+	faulty := testdisk.NewFaulty(memory(t), nil)
 	r := start(t, faulty, Config{SyncEvery: time.Hour})
-	faulty.Break(disk.FullAfter(500))
+	faulty.Break(testdisk.FullAfter(500))
 	var err error
 	for n := range 100 {
 		if _, err = r.Ask(t.Context(), []Question{{digestOf(n), pageOf(n), true}}); err != nil {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -423,7 +424,7 @@ func TestModel(t *testing.T) {
 	}
 	for seed := range stories {
 		rng := rand.New(rand.NewPCG(seed, 1))
-		fs := disk.NewMem()
+		fs := testdisk.NewMem()
 		sources := []*story{{id: source(0)}, {id: source(1)}}
 		cfg := handoff.Config{BufferBytes: 1 << rng.IntN(12), PartBytes: 1 << (8 + rng.IntN(8))}
 		for generation := range 5 {
@@ -471,9 +472,10 @@ func TestFaultAtEveryOperation(t *testing.T) {
 	for seed := range uint64(1) {
 		for n := int64(1); ; n++ {
 			whole := true
-			for i, hook := range []func(disk.Call) disk.Fault{disk.FailAt(n, errIO), disk.FailFrom(n, errIO)} {
-				mem := disk.NewMem()
-				fs := disk.NewFaulty(mem, hook)
+			hooks := []func(testdisk.Call) testdisk.Fault{testdisk.FailAt(n, errIO), testdisk.FailFrom(n, errIO)}
+			for i, hook := range hooks {
+				mem := testdisk.NewMem()
+				fs := testdisk.NewFaulty(mem, hook)
 				rng := rand.New(rand.NewPCG(seed, 2))
 				st := &story{id: source(0)}
 				s, err := handoff.Open(fs, "r", handoff.Config{BufferBytes: 300, PartBytes: 400})

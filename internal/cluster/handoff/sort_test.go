@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // sorted passes random items through a sorter on fs with room for two chunks, and compares with a
@@ -48,7 +49,7 @@ func TestSorter(t *testing.T) {
 	for seed, c := range []struct{ items, largest, files int }{
 		{0, 1, 0}, {1000, 500, 0}, {3000, 4000, 3}, {60, 900_000, 30}, {40000, 40, 1},
 	} {
-		fs := disk.NewMem()
+		fs := testdisk.NewMem()
 		var g gauge
 		files, err := sorted(fs, rand.New(rand.NewPCG(uint64(seed), 5)), c.items, c.largest, &g)
 		if err != nil || files < c.files {
@@ -68,12 +69,12 @@ func TestSorter(t *testing.T) {
 func TestSorterFaults(t *testing.T) {
 	broken := errors.New("broken")
 	for n := int64(1); ; n++ {
-		mem := disk.NewMem()
-		fs := disk.NewFaulty(mem, func(c disk.Call) disk.Fault {
+		mem := testdisk.NewMem()
+		fs := testdisk.NewFaulty(mem, func(c testdisk.Call) testdisk.Fault {
 			if c.N == n {
-				return disk.Fault{Err: broken}
+				return testdisk.Fault{Err: broken}
 			}
-			return disk.Fault{}
+			return testdisk.Fault{}
 		})
 		_, err := sorted(fs, rand.New(rand.NewPCG(1, 6)), 12, 900_000, &gauge{})
 		if all, _ := fs.Calls(); all < n {
@@ -88,7 +89,7 @@ func TestSorterFaults(t *testing.T) {
 		}
 	}
 	for seed := range uint64(20) {
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		rng := rand.New(rand.NewPCG(seed, 8))
 		s := newSorter(context.Background(), mem, "sort", 0, &gauge{})
 		for i := range 4000 {

@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestTogether ships, syncs, imports and compacts at once.
 func TestTogether(t *testing.T) {
-	s := openStore(t, disk.NewMem(), handoff.Config{CompactBytes: 20000, BufferBytes: 1000})
+	s := openStore(t, testdisk.NewMem(), handoff.Config{CompactBytes: 20000, BufferBytes: 1000})
 	running, stop := context.WithCancel(ctx)
 	var compacting, shipping sync.WaitGroup
 	compacting.Go(func() {
@@ -74,10 +74,10 @@ func TestTogether(t *testing.T) {
 
 // TestImportGoesFirst: an Import does not wait for a Compact.
 func TestImportGoesFirst(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	var once sync.Once
 	reached, goOn := make(chan struct{}), make(chan struct{})
-	fs := disk.NewFaulty(mem, nil)
+	fs := testdisk.NewFaulty(mem, nil)
 	s := openStore(t, fs, handoff.Config{})
 	defer s.Close()
 	big := func() (rs []handoff.Record) {
@@ -89,11 +89,11 @@ func TestImportGoesFirst(t *testing.T) {
 	id := source(1)
 	must(t, s.Append(id, 1, encode(big)))
 	must(t, s.Append(source(2), 1, encode([]handoff.Record{accept(1, "http://b.example/")})))
-	fs.Break(func(c disk.Call) disk.Fault {
-		if c.Op == disk.OpOpen && strings.Contains(c.Name, id.Name) {
+	fs.Break(func(c testdisk.Call) testdisk.Fault {
+		if c.Op == testdisk.OpOpen && strings.Contains(c.Name, id.Name) {
 			once.Do(func() { close(reached); <-goOn })
 		}
-		return disk.Fault{}
+		return testdisk.Fault{}
 	})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -128,7 +128,7 @@ func TestImportGoesFirst(t *testing.T) {
 
 // TestCancelled: if a context or a func ends an Import, nothing stays open.
 func TestCancelled(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
 	defer s.Close()
 	id := source(1)

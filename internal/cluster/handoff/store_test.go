@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -40,7 +41,7 @@ func finish(number uint64, url string) handoff.Record {
 }
 
 func TestNumbers(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
 	id := source(1)
 	batch := encode([]handoff.Record{accept(1, "http://a.example/")})
@@ -84,7 +85,7 @@ func TestNumbers(t *testing.T) {
 }
 
 func TestMalformedBatches(t *testing.T) {
-	s := openStore(t, disk.NewMem(), handoff.Config{})
+	s := openStore(t, testdisk.NewMem(), handoff.Config{})
 	defer s.Close()
 	good := encode([]handoff.Record{accept(1, "http://a.example/")})
 	for name, bad := range map[string][]byte{
@@ -140,7 +141,7 @@ func ascending(n int) (ps []uint64) {
 
 // TestDrop: imported and dropped records are gone, unless the source has sent more.
 func TestDrop(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
 	id := source(1)
 	must(t, s.Append(id, 1, encode([]handoff.Record{accept(1, "http://a.example/"), accept(2, "http://b.example/")})))
@@ -181,8 +182,8 @@ func TestDrop(t *testing.T) {
 // sent, and other sources are not affected.
 func TestDamage(t *testing.T) {
 	rng := rand.New(rand.NewPCG(7, 7))
-	build := func() (*disk.Mem, []*story) {
-		fs := disk.NewMem()
+	build := func() (*testdisk.Mem, []*story) {
+		fs := testdisk.NewMem()
 		s := openStore(t, fs, handoff.Config{PartBytes: 500})
 		sts := []*story{{id: source(0)}, {id: source(1)}}
 		for _, st := range sts {
@@ -278,7 +279,7 @@ func TestDamage(t *testing.T) {
 
 // TestMissingPart: a missing file is damage, found when it is read.
 func TestMissingPart(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
 	id := source(3)
 	must(t, s.Append(id, 1, encode([]handoff.Record{accept(1, "http://a.example/")})))
@@ -303,7 +304,7 @@ func TestMissingPart(t *testing.T) {
 
 // TestGolden: files of this version stay readable, and are still written in the same way.
 func TestGolden(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
 	id := source(1)
 	a := weburl.HostKey("a.example")
@@ -326,7 +327,7 @@ func TestGolden(t *testing.T) {
 	dir := filepath.Join("r", fmt.Sprintf("%x-%s", id.Instance, id.Name))
 	es, err := fs.ReadDir(dir)
 	must(t, err)
-	golden := disk.NewMem()
+	golden := testdisk.NewMem()
 	must(t, golden.MkdirAll(dir, 0o755))
 	for _, e := range es {
 		got, err := disk.ReadFile(fs, filepath.Join(dir, e.Name()), 1<<20)
@@ -362,7 +363,7 @@ func FuzzDecode(f *testing.F) {
 		r := randomRecord(rng)
 		f.Add(r.AppendTo(nil))
 	}
-	s, err := handoff.Open(disk.NewMem(), "r", handoff.Config{})
+	s, err := handoff.Open(testdisk.NewMem(), "r", handoff.Config{})
 	must(f, err)
 	f.Cleanup(func() { _ = s.Close() })
 	f.Fuzz(func(t *testing.T, data []byte) {

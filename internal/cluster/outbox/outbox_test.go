@@ -13,6 +13,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -35,7 +36,7 @@ func TestModel(t *testing.T) {
 
 func modelOnce(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	cfg := Config{MemoryBytes: 1, BatchLinks: 1 + rng.IntN(40), BatchBytes: 1 + rng.IntN(4000), Seed: seed}
 	o, err := Open(mem, "/out", cfg)
 	if err != nil {
@@ -235,7 +236,7 @@ func modelOnce(t *testing.T, seed uint64) {
 
 // TestMemory: the RAM is bounded for any number of links.
 func TestMemory(t *testing.T) {
-	o, err := Open(disk.NewMem(), "/out", Config{MemoryBytes: 64 << 10})
+	o, err := Open(testdisk.NewMem(), "/out", Config{MemoryBytes: 64 << 10})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +257,7 @@ func TestMemory(t *testing.T) {
 
 // TestDamage: a changed file must be reported.
 func TestDamage(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	o, err := Open(mem, "/out", Config{MemoryBytes: 1})
 	if err != nil {
 		t.Fatal(err)
@@ -296,13 +297,13 @@ func TestDamage(t *testing.T) {
 // TestFullDisk: an error of the disk is returned, and names the outbox.
 func TestFullDisk(t *testing.T) {
 	full := errors.New("no room")
-	fs := disk.NewFaulty(disk.NewMem(), nil)
+	fs := testdisk.NewFaulty(testdisk.NewMem(), nil)
 	o, err := Open(fs, "/out", Config{MemoryBytes: 1})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer o.Close()
-	fs.Break(disk.FailFrom(1, full))
+	fs.Break(testdisk.FailFrom(1, full))
 	for n := range uint64(1000) {
 		if err := o.Push("a", n+1, 0, linkOf(n+1)); err != nil {
 			if !errors.Is(err, full) || !strings.Contains(err.Error(), "outbox") {
@@ -319,15 +320,15 @@ func TestFullDisk(t *testing.T) {
 func TestFailedCalls(t *testing.T) {
 	const links = 250
 	broken := errors.New("broken")
-	run := func(fail func(disk.Call) disk.Fault) (calls int64, failed int) {
-		fs := disk.NewFaulty(disk.NewMem(), nil)
+	run := func(fail func(testdisk.Call) testdisk.Fault) (calls int64, failed int) {
+		fs := testdisk.NewFaulty(testdisk.NewMem(), nil)
 		o, err := Open(fs, "/out", Config{MemoryBytes: 1, BatchLinks: 50})
 		if err != nil {
 			t.Fatal(err)
 		}
 		before, _ := fs.Calls()
 		if fail != nil {
-			fs.Break(func(c disk.Call) disk.Fault { c.N -= before; return fail(c) })
+			fs.Break(func(c testdisk.Call) testdisk.Fault { c.N -= before; return fail(c) })
 		}
 		note := func(err error) bool {
 			if err != nil && !errors.Is(err, broken) {
@@ -371,13 +372,13 @@ func TestFailedCalls(t *testing.T) {
 		return all - before, failed
 	}
 	calls, _ := run(nil)
-	ops := []disk.Op{disk.OpWrite, disk.OpRead, disk.OpCreate, disk.OpOpen}
+	ops := []testdisk.Op{testdisk.OpWrite, testdisk.OpRead, testdisk.OpCreate, testdisk.OpOpen}
 	for n := range calls {
-		_, failed := run(func(c disk.Call) disk.Fault {
+		_, failed := run(func(c testdisk.Call) testdisk.Fault {
 			if c.N != n+1 || !slices.Contains(ops, c.Op) {
-				return disk.Fault{}
+				return testdisk.Fault{}
 			}
-			return disk.Fault{Err: broken, Short: c.Bytes / 2}
+			return testdisk.Fault{Err: broken, Short: c.Bytes / 2}
 		})
 		if failed > 1 {
 			t.Errorf("call %d failed once, %d times in all", n+1, failed)

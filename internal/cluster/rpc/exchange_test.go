@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -29,7 +29,7 @@ var theCrawl = ID{1, 2, 3}
 // bundles makes keys of one new cluster.
 func bundles(t *testing.T, names ...string) map[string]*Keys {
 	t.Helper()
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	a, err := OpenAuthority(mem, "keys", time.Now())
 	if err != nil {
 		t.Fatal(err)

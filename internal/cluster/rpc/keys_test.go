@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestBundles: a reopened authority makes keys that the first agents accept. Nothing is
@@ -82,7 +83,7 @@ func TestBundles(t *testing.T) {
 
 // TestDamagedBundles: the error names the file that is missing, damaged or of another agent.
 func TestDamagedBundles(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	a, err := OpenAuthority(mem, "keys", time.Now())
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +141,7 @@ func TestDamagedBundles(t *testing.T) {
 
 // TestBundlesAndCrashes: issued keys survive a power failure.
 func TestBundlesAndCrashes(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	a, err := OpenAuthority(mem, "keys", time.Now())
 	if err != nil {
 		t.Fatal(err)

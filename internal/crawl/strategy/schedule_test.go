@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 func newSchedule(t testing.TB, fs disk.FS, limit int64) *schedule {
@@ -26,7 +27,7 @@ func newSchedule(t testing.TB, fs disk.FS, limit int64) *schedule {
 func TestScheduleModel(t *testing.T) {
 	for seed := range uint64(10) {
 		rng := rand.New(rand.NewPCG(seed, 0))
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		s := newSchedule(t, mem, 1<<(8+rng.IntN(12)))
 		var want []entry
 		late := int64(0) // what is pushed is due later than what was popped, mostly
@@ -96,17 +97,17 @@ func TestScheduleErrors(t *testing.T) {
 		}
 		return nil
 	}
-	full := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
-		if c.Op == disk.OpWrite {
-			return disk.Fault{Err: syscall.ENOSPC}
+	full := testdisk.NewFaulty(testdisk.NewMem(), func(c testdisk.Call) testdisk.Fault {
+		if c.Op == testdisk.OpWrite {
+			return testdisk.Fault{Err: syscall.ENOSPC}
 		}
-		return disk.Fault{}
+		return testdisk.Fault{}
 	})
 	if err := fill(newSchedule(t, full, 4096)); !disk.IsFull(err) {
 		t.Errorf("on a full disk: %v", err)
 	}
 
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	s := newSchedule(t, mem, 4096)
 	if err := fill(s); err != nil {
 		t.Fatal(err)
@@ -143,7 +144,7 @@ func TestScheduleErrors(t *testing.T) {
 }
 
 func FuzzRun(f *testing.F) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	s := newSchedule(f, mem, 1)
 	for i := range 20 {
 		if err := s.push(int64(i), []byte("abc")); err != nil {
@@ -158,7 +159,7 @@ func FuzzRun(f *testing.F) {
 	f.Add(b[:len(b)-1])
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, b []byte) {
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		if err := disk.WriteFile(mem, "/r", b); err != nil {
 			t.Fatal(err)
 		}

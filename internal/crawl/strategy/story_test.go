@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -280,11 +281,11 @@ func TestRecrawlOnAFullDisk(t *testing.T) {
 		full := true
 		cfg := RecrawlConfig{Min: time.Minute, Max: 10 * time.Minute, Rounds: 2, MemoryBytes: 4096}
 		w := newWorld(t, docs, func(at Place) (crawl.Strategy, error) {
-			at.FS = disk.NewFaulty(at.FS, func(c disk.Call) disk.Fault {
-				if full && c.Op == disk.OpWrite {
-					return disk.Fault{Err: syscall.ENOSPC}
+			at.FS = testdisk.NewFaulty(at.FS, func(c testdisk.Call) testdisk.Fault {
+				if full && c.Op == testdisk.OpWrite {
+					return testdisk.Fault{Err: syscall.ENOSPC}
 				}
-				return disk.Fault{}
+				return testdisk.Fault{}
 			})
 			return OpenRecrawl(at, cfg)
 		}, "http://a.example/")
@@ -426,7 +427,7 @@ func TestRecrawlLargeHost(t *testing.T) {
 
 // A page whose waiting visit the operator dropped is not visited again, also after a restart.
 func TestRecrawlDropped(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	now := time.Unix(1e9, 0)
 	open := func() *Recrawl {
 		r, err := OpenRecrawl(Place{FS: mem, Dir: dir}, RecrawlConfig{Min: time.Minute, Max: time.Minute})
@@ -491,7 +492,7 @@ func TestRecrawlDropped(t *testing.T) {
 // The operator drops the links of a host. Its known pages are not visited again, also after a
 // restart. A page found there later is visited again.
 func TestRecrawlForgotten(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	now := time.Unix(1e9, 0)
 	const pages = 2*atOnce + 10
 	states := map[string][]byte{}

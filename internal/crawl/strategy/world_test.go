@@ -25,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -182,13 +183,13 @@ type world struct {
 	delays   map[string]time.Duration // Crawl-delay of hosts
 	maxBody  int64
 	strategy func(Place) (crawl.Strategy, error)
-	mem      *disk.Mem
+	mem      *testdisk.Mem
 }
 
 func newWorld(t *testing.T, docs map[string]*doc, open func(Place) (crawl.Strategy, error), seeds ...string) *world {
 	w := &world{
 		web: &web{start: time.Now(), docs: docs, open: map[string]int{}}, strategy: open, delay: time.Second,
-		mem: disk.NewMem(),
+		mem: testdisk.NewMem(),
 		cfg: crawl.Config{Workers: 8, DrainTimeout: time.Second, SnapshotBytes: 4096},
 	}
 	for _, s := range seeds {

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestConformance runs the same suite on every implementation of FS.
@@ -20,12 +21,12 @@ func TestConformance(t *testing.T) {
 		fs   func(t *testing.T) (disk.FS, string)
 	}{
 		{"OS", func(t *testing.T) (disk.FS, string) { return disk.OS, t.TempDir() }},
-		{"Mem", func(t *testing.T) (disk.FS, string) { return disk.NewMem(), "/" }},
-		{"FaultyMem", func(t *testing.T) (disk.FS, string) { return disk.NewFaulty(disk.NewMem(), nil), "." }},
-		{"FaultyOS", func(t *testing.T) (disk.FS, string) { return disk.NewFaulty(disk.OS, nil), t.TempDir() }},
+		{"Mem", func(t *testing.T) (disk.FS, string) { return testdisk.NewMem(), "/" }},
+		{"FaultyMem", func(t *testing.T) (disk.FS, string) { return testdisk.NewFaulty(testdisk.NewMem(), nil), "." }},
+		{"FaultyOS", func(t *testing.T) (disk.FS, string) { return testdisk.NewFaulty(disk.OS, nil), t.TempDir() }},
 		{"Patient", func(t *testing.T) (disk.FS, string) { return disk.Patient(disk.OS, func() {}), t.TempDir() }},
 		{"Private", func(t *testing.T) (disk.FS, string) { return disk.Private(disk.OS), t.TempDir() }},
-		{"CrashedMem", func(t *testing.T) (disk.FS, string) { return disk.NewMem().Crash(1), "/" }},
+		{"CrashedMem", func(t *testing.T) (disk.FS, string) { return testdisk.NewMem().Crash(1), "/" }},
 	}
 	for _, impl := range impls {
 		t.Run(impl.name, func(t *testing.T) {

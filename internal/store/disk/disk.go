@@ -1,8 +1,8 @@
 // Package disk answers: where does the crawler store its bytes, and what happens if that fails?
 //
-// All file access of Orbweaver goes through an FS. Production uses OS. Tests use Mem, which simulates a power
-// failure, and Faulty, which fails chosen calls. Patient and Private wrap another FS. One conformance suite holds
-// all of them to the same behaviour. Several goroutines may share an FS. An open File belongs to its opener.
+// All file access of Orbweaver goes through an FS. Production uses OS. Package testdisk has others for tests:
+// one simulates power failures, one fails chosen calls. Patient and Private wrap another FS. One conformance suite
+// holds all of them to the same behaviour. Several goroutines may share an FS. An open File belongs to its opener.
 package disk
 
 import (
@@ -41,6 +41,11 @@ type FS interface {
 	Stat(name string) (fs.FileInfo, error)
 	// SyncDir blocks until the creation, renaming and removal of dir's entries would survive a power failure.
 	SyncDir(dir string) error
+	Chmod(name string, perm fs.FileMode) error
+	// Lock creates the file name if it is missing and locks it until the result is closed or the process ends. It
+	// does not wait: see ErrLocked. On systems without flock(2) the error is errors.ErrUnsupported. Use the function
+	// Lock to lock a directory.
+	Lock(name string) (io.Closer, error)
 }
 
 // IsFull reports whether err means that the disk or the user's quota is full.
@@ -66,7 +71,7 @@ func (osFS) RemoveAll(name string) error                 { return os.RemoveAll(n
 func (osFS) MkdirAll(dir string, perm fs.FileMode) error { return os.MkdirAll(dir, perm) }
 func (osFS) ReadDir(dir string) ([]fs.DirEntry, error)   { return os.ReadDir(dir) }
 func (osFS) Stat(name string) (fs.FileInfo, error)       { return os.Stat(name) }
-func (osFS) chmod(name string, perm fs.FileMode) error   { return os.Chmod(name, perm) }
+func (osFS) Chmod(name string, perm fs.FileMode) error   { return os.Chmod(name, perm) }
 func (osFS) SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

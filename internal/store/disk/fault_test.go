@@ -11,13 +11,14 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 func pidText() string { return fmt.Sprintf("process %d", os.Getpid()) }
 
 // TestCrashKeepsWhatWasSynced writes a file in steps and checks what 400 different power failures leave of it.
 func TestCrashKeepsWhatWasSynced(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	must(t, m.MkdirAll("d", 0o755))
 	must(t, m.SyncDir("."))
 	f := open(t, m, "d/log", os.O_WRONLY|os.O_CREATE)
@@ -78,7 +79,7 @@ func TestCrashKeepsWhatWasSynced(t *testing.T) {
 
 // TestCrashLosesUnsyncedEntries checks that the Sync of a file does not make its directory entry durable.
 func TestCrashLosesUnsyncedEntries(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	f := open(t, m, "a", os.O_WRONLY|os.O_CREATE)
 	must(t, write(f, "x"))
 	must(t, f.Sync())
@@ -104,15 +105,15 @@ func TestCrashLosesUnsyncedEntries(t *testing.T) {
 // TestWriteFileIsAtomic crashes and fails WriteFile at each of its operations.
 func TestWriteFileIsAtomic(t *testing.T) {
 	for n := int64(1); ; n++ {
-		m := disk.NewMem()
+		m := testdisk.NewMem()
 		must(t, disk.WriteFile(m, "a", []byte("old")))
-		f := disk.NewFaulty(m, disk.FailFrom(n, syscall.ENOSPC))
+		f := testdisk.NewFaulty(m, testdisk.FailFrom(n, syscall.ENOSPC))
 		err := disk.WriteFile(f, "a", []byte("newer"))
 		if err != nil && !disk.IsFull(err) {
 			t.Fatalf("n=%d: %v is not ENOSPC", n, err)
 		}
 		for seed := range uint64(50) {
-			for _, c := range []*disk.Mem{m.Clone(), m.Crash(seed)} {
+			for _, c := range []*testdisk.Mem{m.Clone(), m.Crash(seed)} {
 				b, rerr := disk.ReadFile(c, "a", 100)
 				if rerr != nil || string(b) != "old" && string(b) != "newer" {
 					t.Fatalf("n=%d seed %d: the file holds %q, %v; want \"old\" or \"newer\"", n, seed, b, rerr)
@@ -135,8 +136,8 @@ func TestWriteFileIsAtomic(t *testing.T) {
 }
 
 func TestFullAfter(t *testing.T) {
-	m := disk.NewMem()
-	fsys := disk.NewFaulty(m, disk.FullAfter(5))
+	m := testdisk.NewMem()
+	fsys := testdisk.NewFaulty(m, testdisk.FullAfter(5))
 	f := open(t, fsys, "a", os.O_WRONLY|os.O_CREATE)
 	must(t, write(f, "123"))
 	n, err := f.Write([]byte("4567"))
@@ -158,9 +159,9 @@ func TestFullAfter(t *testing.T) {
 
 func TestFaultyCounts(t *testing.T) {
 	var calls []string
-	fsys := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
+	fsys := testdisk.NewFaulty(testdisk.NewMem(), func(c testdisk.Call) testdisk.Fault {
 		calls = append(calls, fmt.Sprintf("%d/%d %s %s %d", c.N, c.Change, c.Op, c.Name, c.Bytes))
-		return disk.Fault{}
+		return testdisk.Fault{}
 	})
 	f := open(t, fsys, "a", os.O_RDWR|os.O_CREATE)
 	must(t, write(f, "xyz"))
@@ -199,7 +200,7 @@ func TestLockAcrossProcesses(t *testing.T) {
 
 // TestCrashOf checks that CrashOf drops the unsynced bytes and names of the chosen files and keeps all others.
 func TestCrashOf(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	must(t, m.MkdirAll("d", 0o755))
 	for _, name := range []string{"d/kept", "d/lost"} {
 		f := open(t, m, name, os.O_WRONLY|os.O_CREATE)

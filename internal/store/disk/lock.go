@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 )
 
 // LockName is the name of the lock file in a locked directory. The file holds the process id of its last holder.
@@ -21,23 +20,11 @@ var ErrLocked = errors.New("in use")
 // not wait: if the directory is locked, the error is ErrLocked and names the process that holds the lock. dir must
 // exist. The file dir/lock stays behind after Close; its presence does not mean that dir is locked.
 func Lock(fs FS, dir string) (io.Closer, error) {
-	c, err := lock(fs, filepath.Join(dir, LockName))
+	c, err := fs.Lock(filepath.Join(dir, LockName))
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
 	return c, nil
-}
-
-// A locker is an FS that can lock a file.
-type locker interface {
-	lock(name string) (io.Closer, error)
-}
-
-func lock(fs FS, name string) (io.Closer, error) {
-	if l, ok := fs.(locker); ok {
-		return l.lock(name)
-	}
-	return nil, errors.ErrUnsupported
 }
 
 // lockedBy returns ErrLocked with the process id in content, the bytes of the lock file. content is untrusted.
@@ -50,41 +37,4 @@ func lockedBy(content []byte) error {
 		return fmt.Errorf("%w by process %d; stop that process or use another directory", ErrLocked, pid)
 	}
 	return ErrLocked
-}
-
-// A closeOnce is a lock in a Mem.
-type closeOnce struct {
-	once sync.Once
-	f    func()
-}
-
-func (c *closeOnce) Close() error {
-	c.once.Do(c.f)
-	return nil
-}
-
-// lock excludes other callers on this Mem only. The copies that Clone and Crash return have no locks.
-func (m *Mem) lock(name string) (io.Closer, error) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	dir, base, n, err := m.find(name)
-	if err != nil {
-		return nil, pathError("open", name, err)
-	}
-	key := strings.Join(split(name), "/")
-	if m.locks[key] {
-		return nil, lockedBy([]byte(pid()))
-	}
-	if n == nil {
-		n = m.newNode(0o600)
-		m.set(entryOp{dir, base, n})
-	}
-	n.change(m, change{})
-	n.change(m, change{0, []byte(pid())})
-	m.locks[key] = true
-	return &closeOnce{f: func() {
-		m.mu.Lock()
-		defer m.mu.Unlock()
-		delete(m.locks, key)
-	}}, nil
 }

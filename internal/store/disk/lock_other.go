@@ -3,10 +3,8 @@
 package disk
 
 import (
-	"os"
-	"strconv"
+	"errors"
+	"io"
 )
 
-func pid() string { return strconv.Itoa(os.Getpid()) + "\n" }
-
-// On systems without flock(2), osFS does not implement locker. Lock returns errors.ErrUnsupported.
+func (osFS) Lock(string) (io.Closer, error) { return nil, errors.ErrUnsupported }

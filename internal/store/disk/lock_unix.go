@@ -13,9 +13,9 @@ import (
 
 func pid() string { return strconv.Itoa(os.Getpid()) + "\n" }
 
-// lock takes flock(2), which the kernel releases when the process ends. It truncates and writes the file that it
+// Lock takes flock(2), which the kernel releases when the process ends. It truncates and writes the file that it
 // locks. It therefore refuses a symbolic link, which could point to any file of the user.
-func (osFS) lock(name string) (io.Closer, error) {
+func (osFS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0o600)
 	switch info, lerr := os.Lstat(name); {
 	case lerr == nil && info.Mode()&os.ModeSymlink != 0:

@@ -2,7 +2,6 @@ package disk
 
 import (
 	"errors"
-	"io"
 	"io/fs"
 	"syscall"
 	"time"
@@ -68,6 +67,3 @@ func (p patient) RemoveAll(name string) error {
 func (p patient) SyncDir(dir string) error {
 	return p.retry(func() error { return p.FS.SyncDir(dir) })
 }
-
-func (p patient) lock(name string) (io.Closer, error)       { return lock(p.FS, name) }
-func (p patient) chmod(name string, perm fs.FileMode) error { return chmod(p.FS, name, perm) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestPatient checks that a passing shortage of descriptors only costs time, and that a lasting one is an error.
@@ -27,11 +28,11 @@ func TestPatient(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				began, relieved := time.Now(), 0
-				faulty := disk.NewFaulty(disk.NewMem(), func(disk.Call) disk.Fault {
+				faulty := testdisk.NewFaulty(testdisk.NewMem(), func(testdisk.Call) testdisk.Fault {
 					if time.Since(began) < c.for_ {
-						return disk.Fault{Err: c.lack}
+						return testdisk.Fault{Err: c.lack}
 					}
-					return disk.Fault{}
+					return testdisk.Fault{}
 				})
 				fsys := disk.Patient(faulty, func() { relieved++ })
 				f, err := fsys.OpenFile("a", os.O_CREATE|os.O_RDWR, 0o644)

@@ -7,12 +7,13 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestCheckpointBesideAppends writes a checkpoint while the Journal goes on. Whenever the machine dies, Replay must
 // return either the old records or the checkpoint, plus all records synced since.
 func TestCheckpointBesideAppends(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	must(t, mem.MkdirAll("/j", 0o755))
 	j, err := journal.Open(mem, "/j", journal.Config{})
 	must(t, err)

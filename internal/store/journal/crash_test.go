@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // A model knows what a journal must hold (synced or committed batches) and may hold (appended batches). The batches
@@ -118,7 +119,7 @@ func (m *model) check(fs disk.FS, min int) error {
 func TestCrashes(t *testing.T) {
 	for seed := range uint64(300) {
 		rng := rand.New(rand.NewPCG(seed, 3))
-		fs := disk.NewMem()
+		fs := testdisk.NewMem()
 		var m model
 		for generation := range 6 {
 			j, err := journal.Open(fs, "j", journal.Config{BufferBytes: 1 << rng.IntN(12)})
@@ -149,10 +150,10 @@ func TestFaultAtEveryOperation(t *testing.T) {
 		failed := 0
 		for n := int64(1); ; n++ {
 			whole := true
-			for i, hook := range []func(disk.Call) disk.Fault{disk.FailAt(n, syscall.EIO),
-				disk.FailFrom(n, syscall.ENOSPC)} {
-				mem := disk.NewMem()
-				fs := disk.NewFaulty(mem, hook)
+			for i, hook := range []func(testdisk.Call) testdisk.Fault{testdisk.FailAt(n, syscall.EIO),
+				testdisk.FailFrom(n, syscall.ENOSPC)} {
+				mem := testdisk.NewMem()
+				fs := testdisk.NewFaulty(mem, hook)
 				rng := rand.New(rand.NewPCG(seed, 4))
 				var m model
 				j, err := journal.Open(fs, "j", journal.Config{BufferBytes: 200})
@@ -202,7 +203,7 @@ func TestFaultAtEveryOperation(t *testing.T) {
 func TestFaultInRecovery(t *testing.T) {
 	for seed := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, 5))
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		j := open(t, mem, "j", journal.Config{BufferBytes: 200})
 		var before model
 		if err := before.run(j, rng, 60); err != nil {
@@ -210,7 +211,7 @@ func TestFaultInRecovery(t *testing.T) {
 		}
 		crashed := mem.Crash(seed)
 		for n := int64(1); ; n++ {
-			fs := disk.NewFaulty(crashed.Clone(), disk.FailFrom(n, syscall.EIO))
+			fs := testdisk.NewFaulty(crashed.Clone(), testdisk.FailFrom(n, syscall.EIO))
 			m := before
 			_, err := journal.Open(fs, "j", journal.Config{})
 			fs.Heal()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // FuzzReplay reads arbitrary bytes as a segment, a snapshot or a part. If mend is true, it corrects the checksums
@@ -30,7 +31,7 @@ func FuzzReplay(f *testing.F) {
 	f.Add([]byte{}, byte(0), false)
 	f.Fuzz(func(t *testing.T, data []byte, typ byte, mend bool) {
 		snapshot := typ%3 > 0
-		m := disk.NewMem()
+		m := testdisk.NewMem()
 		must(t, m.MkdirAll("j", 0o755))
 		if mend {
 			data = mended(data, typ%3)

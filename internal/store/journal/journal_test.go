@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -55,7 +56,7 @@ func wantReplay(t *testing.T, fs disk.FS, dir string, want ...string) journal.St
 }
 
 func TestAppendAndReplay(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	if st := wantReplay(t, m, "state/j"); st.Segments != 0 {
 		t.Errorf("Segments = %d without a journal, want 0", st.Segments)
 	}
@@ -92,7 +93,7 @@ func TestAppendAndReplay(t *testing.T) {
 }
 
 func TestBufferBoundCommits(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	calls := 0
 	j := open(t, m, "j", journal.Config{BufferBytes: 1000, Before: func() error { calls++; return nil }})
 	for range 100 {
@@ -112,11 +113,11 @@ func TestBufferBoundCommits(t *testing.T) {
 // TestHooks checks the order of hooks, writes and syncs: the archive is written before the journal.
 func TestHooks(t *testing.T) {
 	var log []string
-	fs := disk.NewFaulty(disk.NewMem(), func(c disk.Call) disk.Fault {
-		if c.Op == disk.OpWrite || c.Op == disk.OpSync {
+	fs := testdisk.NewFaulty(testdisk.NewMem(), func(c testdisk.Call) testdisk.Fault {
+		if c.Op == testdisk.OpWrite || c.Op == testdisk.OpSync {
 			log = append(log, string(c.Op))
 		}
-		return disk.Fault{}
+		return testdisk.Fault{}
 	})
 	var fail error
 	j := open(t, fs, "j", journal.Config{
@@ -151,7 +152,7 @@ func TestHooks(t *testing.T) {
 }
 
 func TestSnapshot(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	j := open(t, m, "j", journal.Config{})
 	must(t, j.Append(one("old")))
 	must(t, snapshot(j, func(add func(byte, []byte) error) error {
@@ -252,7 +253,7 @@ func build(t testing.TB, fs disk.FS, dir string) []string {
 // TestEveryFlippedByteIsFound changes each byte of a journal in turn. The result must be an error that names the file
 // or, in the very last frame, a torn tail.
 func TestEveryFlippedByteIsFound(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	want := build(t, m, "j")
 	wantReplay(t, m, "j", want...)
 	es, err := m.ReadDir("j")
@@ -320,7 +321,7 @@ func TestEveryFlippedByteIsFound(t *testing.T) {
 
 // TestGolden checks that the bytes of version 2 do not change.
 func TestGolden(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	want := build(t, m, "j")
 	dir := filepath.Join("testdata", "v2")
 	es, err := m.ReadDir("j")
@@ -393,7 +394,7 @@ func BenchmarkReplay(b *testing.B) {
 
 // TestEndWith checks that the record of EndWith is written after all batches of a write, and only if ok is true.
 func TestEndWith(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	writes := 0
 	j := open(t, m, "j", journal.Config{BufferBytes: 100, Before: func() error { writes++; return nil }})
 	on := true
@@ -416,7 +417,7 @@ func TestEndWith(t *testing.T) {
 
 // TestUnsure: Open counts the records that no later frame calls durable.
 func TestUnsure(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	for _, c := range []struct {
 		commit, sync int // batches, written one by one, before the crash
 		want         int64

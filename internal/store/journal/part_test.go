@@ -13,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // put writes a part whose records have kind 'p'.
@@ -43,7 +44,7 @@ func namesIn(t *testing.T, fs disk.FS, prefix string) (names []string) {
 }
 
 func TestParts(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	j := open(t, m, "j", journal.Config{})
 	must(t, j.Append(one("old")))
 	c, err := j.Begin()
@@ -116,7 +117,7 @@ func TestParts(t *testing.T) {
 
 // TestDamagedParts checks that each changed byte of a part is damage, and that another part under its name is too.
 func TestDamagedParts(t *testing.T) {
-	m := disk.NewMem()
+	m := testdisk.NewMem()
 	j := open(t, m, "j", journal.Config{})
 	c, err := j.Begin()
 	must(t, err)
@@ -169,12 +170,12 @@ func TestPartsOverCrashes(t *testing.T) {
 	for seed := range uint64(12) {
 		for n := int64(1); ; n++ {
 			rng := rand.New(rand.NewPCG(seed, 7))
-			mem := disk.NewMem()
-			hook := disk.FailFrom(n, syscall.EIO)
+			mem := testdisk.NewMem()
+			hook := testdisk.FailFrom(n, syscall.EIO)
 			if n%2 == 0 {
-				hook = disk.FailAt(n, syscall.ENOSPC)
+				hook = testdisk.FailAt(n, syscall.ENOSPC)
 			}
-			fs := disk.NewFaulty(mem, hook)
+			fs := testdisk.NewFaulty(mem, hook)
 			appended, synced, err := runParts(fs, rng)
 			_, changes := fs.Calls()
 			fs.Heal()

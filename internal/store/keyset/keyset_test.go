@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 	"go.uber.org/goleak"
 )
@@ -20,7 +21,7 @@ const tiny = 8 << 10
 // lags behind.
 type owner struct {
 	t     *testing.T
-	mem   *disk.Mem
+	mem   *testdisk.Mem
 	s     *keyset.Store
 	pages [][]weburl.Key
 
@@ -111,7 +112,7 @@ func (o *owner) crash(power bool, seed uint64) {
 func TestOnce(t *testing.T) {
 	for seed := range uint64(25) {
 		rng := rand.New(rand.NewPCG(seed, 31))
-		o := &owner{t: t, mem: disk.NewMem()}
+		o := &owner{t: t, mem: testdisk.NewMem()}
 		all := map[weburl.Key]bool{}
 		var known []weburl.Key
 		for range 300 {
@@ -182,7 +183,7 @@ func TestOnce(t *testing.T) {
 
 // TestSmall checks that a small crawl gets all new keys in the call that adds them, and that nothing goes to disk.
 func TestSmall(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	var got int
 	emit := func(items []keyset.Item) error { got += len(items); return nil }
 	s, err := keyset.Open(mem, "seen", keyset.Config{}, emit)
@@ -214,7 +215,7 @@ func TestSmall(t *testing.T) {
 // TestDamage checks that a damaged run is rebuilt from the owner's keys, and that a Store with a damaged manifest is
 // rebuilt completely.
 func TestDamage(t *testing.T) {
-	o := &owner{t: t, mem: disk.NewMem()}
+	o := &owner{t: t, mem: testdisk.NewMem()}
 	rng := rand.New(rand.NewPCG(5, 5))
 	o.open()
 	for p := range 200 {
@@ -277,7 +278,7 @@ func TestDamage(t *testing.T) {
 // TestManifestDamaged checks that a damaged manifest does not lose held items. The journal has a copy of the keys, but
 // none of the held items.
 func TestManifestDamaged(t *testing.T) {
-	o := &owner{t: t, mem: disk.NewMem()}
+	o := &owner{t: t, mem: testdisk.NewMem()}
 	rng := rand.New(rand.NewPCG(6, 6))
 	o.open()
 	found := 0
@@ -323,7 +324,7 @@ func (o *owner) hasManifest() bool {
 
 // TestRepairAll checks that Repair rebuilds all damaged buckets, not only the first one.
 func TestRepairAll(t *testing.T) {
-	o := &owner{t: t, mem: disk.NewMem()}
+	o := &owner{t: t, mem: testdisk.NewMem()}
 	rng := rand.New(rand.NewPCG(7, 7))
 	o.open()
 	for p := 0; ; p++ {

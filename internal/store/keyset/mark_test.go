@@ -4,13 +4,13 @@ import (
 	"errors"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // TestBind checks that a Store refuses another crawl than the one that wrote it.
 func TestBind(t *testing.T) {
-	fs := disk.NewMem()
+	fs := testdisk.NewMem()
 	nothing := func([]Item) error { return nil }
 	s, err := Open(fs, "seen", Config{MemoryBytes: 1}, nothing)
 	if err != nil {

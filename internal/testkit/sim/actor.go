@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -27,9 +28,9 @@ type actor struct {
 	number   int // from 1
 	name     string
 	addr     netip.AddrPort
-	mem      *disk.Mem
+	mem      *testdisk.Mem
 	disk     time.Time // when its disk was new
-	faulty   *disk.Faulty
+	faulty   *testdisk.Faulty
 	founds   bool           // it starts the cluster: at its first start, its own address is the first of --join
 	gone     bool           // its machine is lost
 	newcomer bool           // it joined later, with an empty disk
@@ -164,7 +165,7 @@ func (a *actor) newDisk() {
 	a.setDisk(a.s.keys[a.name].Clone())
 }
 
-func (a *actor) setDisk(mem *disk.Mem) { a.mem, a.faulty = mem, disk.NewFaulty(mem, nil) }
+func (a *actor) setDisk(mem *testdisk.Mem) { a.mem, a.faulty = mem, testdisk.NewFaulty(mem, nil) }
 
 // kill ends the process at once. Its disk keeps everything that was written.
 func (a *actor) kill() { a.end(a.mem.Clone(), (*machine).kill) }
@@ -182,10 +183,10 @@ func (a *actor) power(seed uint64) {
 }
 
 // end ends the process. left is the disk that remains.
-func (a *actor) end(left *disk.Mem, off func(*machine)) {
+func (a *actor) end(left *testdisk.Mem, off func(*machine)) {
 	p := a.run
 	p.killed = true
-	a.faulty.Break(func(disk.Call) disk.Fault { return disk.Fault{Err: errGone} })
+	a.faulty.Break(func(testdisk.Call) testdisk.Fault { return testdisk.Fault{Err: errGone} })
 	off(p.machine)
 	p.cancel()
 	a.setDisk(left)
@@ -255,19 +256,19 @@ func (a *actor) shipped() (n int64) {
 
 // makeKeys issues keys for agents, as "orbweaver cluster keys" does. Each agent's keys are on a
 // disk of its own.
-func makeKeys(names []string) (map[string]*disk.Mem, error) {
-	all := disk.NewMem()
+func makeKeys(names []string) (map[string]*testdisk.Mem, error) {
+	all := testdisk.NewMem()
 	auth, err := rpc.OpenAuthority(all, "/made", time.Now())
 	if err != nil {
 		return nil, err
 	}
-	keys := map[string]*disk.Mem{}
+	keys := map[string]*testdisk.Mem{}
 	for _, name := range names {
 		dir, err := auth.Issue(name)
 		if err != nil {
 			return nil, err
 		}
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		if err := copyDir(mem, keysDir, all, dir); err != nil {
 			return nil, err
 		}

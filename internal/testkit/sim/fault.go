@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // The fetches that a fault may repeat (the durability contract of DESIGN.md). A killed agent
@@ -201,11 +202,11 @@ func (s *story) strike(f Fault) bool {
 			a.start(a.begun(), s.plan.Agents)
 		})
 	case Full, Fail:
-		run, full, stops := a.run, disk.FullAfter(20_000), disk.IsFull
+		run, full, stops := a.run, testdisk.FullAfter(20_000), disk.IsFull
 		if f.Kind == Fail {
 			full, stops = failing(s.plan.Seed+uint64(now.Sub(start))), isFailing
 		}
-		a.faulty.Break(func(c disk.Call) disk.Fault {
+		a.faulty.Break(func(c testdisk.Call) testdisk.Fault {
 			f := full(c)
 			if f.Err != nil {
 				run.failed.CompareAndSwap(0, int64(time.Since(start)))
@@ -307,13 +308,13 @@ func (s *story) strike(f Fault) bool {
 
 // failing returns a hook for a disk that fails: from now on no file can be synced. The seed decides
 // whether writes still succeed.
-func failing(seed uint64) func(disk.Call) disk.Fault {
+func failing(seed uint64) func(testdisk.Call) testdisk.Fault {
 	writes := rand.New(rand.NewPCG(seed, 0)).IntN(2) == 0
-	return func(c disk.Call) disk.Fault {
-		if c.Op == disk.OpSync || c.Op == disk.OpWrite && !writes {
-			return disk.Fault{Err: syscall.EIO, Short: c.Bytes / 2}
+	return func(c testdisk.Call) testdisk.Fault {
+		if c.Op == testdisk.OpSync || c.Op == testdisk.OpWrite && !writes {
+			return testdisk.Fault{Err: syscall.EIO, Short: c.Bytes / 2}
 		}
-		return disk.Fault{}
+		return testdisk.Fault{}
 	}
 }
 
@@ -360,7 +361,7 @@ func (a *actor) lose() {
 	if !a.untold.IsZero() { // nobody else knows what it fetched while it was apart
 		a.repeats(time.Since(a.untold))
 	}
-	a.end(disk.NewMem(), (*machine).vanish)
+	a.end(testdisk.NewMem(), (*machine).vanish)
 	a.gone = true
 }
 

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -23,7 +23,7 @@ type story struct {
 	web     *web
 	judge   *judge
 	actors  []*actor
-	keys    map[string]*disk.Mem
+	keys    map[string]*testdisk.Mem
 	struck  []Kind // faults that happened
 	running sync.WaitGroup
 	pending atomic.Int64 // parts of the story that have not happened yet

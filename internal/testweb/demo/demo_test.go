@@ -11,8 +11,8 @@ import (
 
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/walk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
-	"github.com/orbweaver/orbweaver/internal/testweb/walk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }

@@ -18,9 +18,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/walk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/record"
-	"github.com/orbweaver/orbweaver/internal/testweb/walk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 	"go.uber.org/goleak"
@@ -23,8 +23,8 @@ type owner struct {
 	t         *testing.T
 	rng       *rand.Rand
 	cfg       Config
-	mem       *disk.Mem
-	faulty    *disk.Faulty
+	mem       *testdisk.Mem
+	faulty    *testdisk.Faulty
 	s         *Store
 	journal   []record
 	committed int // records that a kill leaves
@@ -45,7 +45,7 @@ type record struct {
 }
 
 func (o *owner) open() {
-	o.faulty = disk.NewFaulty(o.mem, nil)
+	o.faulty = testdisk.NewFaulty(o.mem, nil)
 	s, err := Open(o.faulty, "/drum", o.cfg, o.emit)
 	if err != nil {
 		o.t.Fatal(err)
@@ -113,7 +113,7 @@ func (o *owner) forgetUncertain() {
 // crash loses what was not written, or what was not synced.
 func (o *owner) crash() {
 	o.crashes++
-	o.faulty.Break(func(disk.Call) disk.Fault { return disk.Fault{Err: errors.New("crashed")} })
+	o.faulty.Break(func(testdisk.Call) testdisk.Fault { return testdisk.Fault{Err: errors.New("crashed")} })
 	keep := o.committed
 	o.kept = keep
 	switch o.rng.IntN(4) {
@@ -262,7 +262,7 @@ func TestCrashes(t *testing.T) {
 	for i := range n {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rng := testseed.Rand(t)
-			o := &owner{t: t, rng: rng, cfg: Config{Journal: true, tune: small(rng)}, mem: disk.NewMem()}
+			o := &owner{t: t, rng: rng, cfg: Config{Journal: true, tune: small(rng)}, mem: testdisk.NewMem()}
 			o.open()
 			flushes := int64(0)
 			for range 300 {
@@ -282,7 +282,7 @@ func TestCrashes(t *testing.T) {
 				case r < 93:
 					err = o.drop()
 				case r < 95:
-					o.faulty.Break(disk.FailAt(1+rng.Int64N(20), errInjected))
+					o.faulty.Break(testdisk.FailAt(1+rng.Int64N(20), errInjected))
 				case r < 97:
 					flushes += o.s.Stats().Flushes
 					o.crash()
@@ -320,7 +320,7 @@ func TestHeldDamaged(t *testing.T) {
 	seed := testseed.New(t)
 	for round := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, round))
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		tune := small(rng)
 		tune.age, tune.heldMin, tune.filterBytes = time.Hour, 1<<20, -1 // no filters
 		s, got := openCollecting(t, mem, "drum", Config{tune: tune})
@@ -385,7 +385,7 @@ func TestDamagedInRestore(t *testing.T) {
 	seed := testseed.New(t)
 	for round := range uint64(20) {
 		rng := rand.New(rand.NewPCG(seed, round))
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		tune := small(rng)
 		tune.memKeys, tune.firstKeys = 50, 50
 		s, _ := openCollecting(t, mem, "drum", Config{Journal: true, tune: tune})

@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/s2"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -142,7 +143,7 @@ var smallFrames int
 
 // golden returns the files of the current version: a run, a manifest and a part.
 func golden(t *testing.T) map[string][]byte {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	v := &volume{fs: mem, dir: "g", blockBytes: 400}
 	must(t, mem.MkdirAll("g", 0o755))
 	s := &Store{vol: v, seed: 42, bucketBits: 1, shift: 63, buckets: make([]bucket, 2), pool: &pool{}}
@@ -216,7 +217,7 @@ func TestGolden(t *testing.T) {
 		if version == last {
 			held = 103
 		}
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		must(t, mem.MkdirAll("g", 0o755))
 		for _, name := range []string{"run-00000007", "manifest", "held-00000008"} {
 			b, err := os.ReadFile(filepath.Join("testdata", version, name))

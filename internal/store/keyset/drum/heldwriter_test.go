@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -15,13 +15,13 @@ import (
 // holding returns a Store with runs that holds nearly all new items, a function that opens it again, and a source of
 // items.
 func holding(
-	t *testing.T, rng *rand.Rand, mem *disk.Mem,
-) (s *Store, reopen func(*disk.Mem) *Store, item func() Item) {
+	t *testing.T, rng *rand.Rand, mem *testdisk.Mem,
+) (s *Store, reopen func(*testdisk.Mem) *Store, item func() Item) {
 	cfg := Config{Journal: true, tune: tuning{
 		memKeys: 64, firstKeys: 64, filterBytes: -1, heldMin: 1 << 20, heldMost: 1 << 20, age: time.Hour,
 		slabKeys: 50 + rng.IntN(400), pendingFrames: 1 + rng.IntN(4),
 	}}
-	reopen = func(mem *disk.Mem) *Store {
+	reopen = func(mem *testdisk.Mem) *Store {
 		s, err := Open(mem, "drum", cfg, func([]Item) error { return nil })
 		must(t, err)
 		return s
@@ -56,7 +56,7 @@ func TestSyncOfPendingFrames(t *testing.T) {
 	seed := testseed.New(t)
 	for round := range uint64(40) {
 		rng := rand.New(rand.NewPCG(seed, round))
-		mem := disk.NewMem()
+		mem := testdisk.NewMem()
 		s, reopen, item := holding(t, rng, mem)
 		add := func(n int) {
 			var items []Item
@@ -106,7 +106,7 @@ func TestSyncOfPendingFrames(t *testing.T) {
 // was durable, so no crash can have torn it off.
 func TestSyncedDamageIsReported(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	s, reopen, item := holding(t, rng, mem)
 	var items []Item
 	for range 50 {
@@ -142,7 +142,7 @@ func TestCompressesIfItPays(t *testing.T) {
 		{"slow processor", 20, 8, 0.5, false},
 	} {
 		rng := rand.New(rand.NewPCG(1, 1))
-		s, _, item := holding(t, rng, disk.NewMem())
+		s, _, item := holding(t, rng, testdisk.NewMem())
 		must(t, s.commit())
 		before := len(s.gen.frames)
 		s.heldWriter.packs, s.heldWriter.writes, s.heldWriter.saves = c.packs, c.writes, c.saves

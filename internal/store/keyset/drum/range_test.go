@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -35,7 +36,7 @@ func TestHandOver(t *testing.T) {
 			var stores [2]*Store
 			var got [2]map[weburl.Key]int
 			for i := range stores {
-				stores[i], got[i] = openCollecting(t, disk.NewMem(), "drum", Config{tune: small(rng)})
+				stores[i], got[i] = openCollecting(t, testdisk.NewMem(), "drum", Config{tune: small(rng)})
 			}
 			owner := map[uint64]int{} // of a host
 			model := map[weburl.Key]bool{}
@@ -107,7 +108,7 @@ func TestHandOver(t *testing.T) {
 
 // TestInsertRefuses checks that Insert refuses malformed Lists.
 func TestInsertRefuses(t *testing.T) {
-	s, _ := openCollecting(t, disk.NewMem(), "drum", Config{})
+	s, _ := openCollecting(t, testdisk.NewMem(), "drum", Config{})
 	defer s.Close()
 	for _, l := range []List{
 		{Width: 39, Paths: []uint64{1}},
@@ -125,7 +126,7 @@ func TestDamage(t *testing.T) {
 	rng := testseed.Rand(t)
 	cfg := Config{tune: small(rng)}
 	cfg.tune.bucketBits, cfg.tune.blockBytes = 1, 256
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	s, _ := openCollecting(t, mem, "drum", cfg)
 	var keys []weburl.Key
 	for range 3 {
@@ -225,7 +226,7 @@ func flip(t *testing.T, fs disk.FS, name string, off int64, bit byte) {
 
 // TestDamagedWhileRunning damages a run of an open Store.
 func TestDamagedWhileRunning(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	cfg := Config{tune: tuning{bucketBits: 1, blockBytes: 256, memKeys: 200, heldMin: 10}}
 	s, got := openCollecting(t, mem, "drum", cfg)
 	var items []Item

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -51,7 +51,7 @@ func TestSetAgainstMap(t *testing.T) {
 			model := map[weburl.Key]bool{}
 			var asked []weburl.Key
 			emitted := map[weburl.Key]int{}
-			s, err := Open(disk.NewMem(), "drum", cfg, func(items []Item) error {
+			s, err := Open(testdisk.NewMem(), "drum", cfg, func(items []Item) error {
 				for _, it := range items {
 					if it.Known {
 						t.Errorf("emitted a known item: %v", it)
@@ -101,7 +101,7 @@ func TestSetAgainstMap(t *testing.T) {
 // write.
 func TestPace(t *testing.T) {
 	cfg := Config{tune: tuning{bucketBits: 1, memKeys: 500, firstKeys: 50_000}}
-	s, err := Open(disk.NewMem(), "d", cfg, func([]Item) error { return nil })
+	s, err := Open(testdisk.NewMem(), "d", cfg, func([]Item) error { return nil })
 	must(t, err)
 	items := make([]Item, 100)
 	most := 0

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -18,7 +18,7 @@ func TestValuesAgainstMap(t *testing.T) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rng := testseed.Rand(t)
 			cfg := Config{Values: true, Known: true, tune: small(rng)}
-			mem := disk.NewMem()
+			mem := testdisk.NewMem()
 			var answers []Item
 			emit := func(items []Item) error {
 				for _, it := range items {
@@ -92,7 +92,7 @@ func TestValuesAgainstMap(t *testing.T) {
 // TestRestoreValues kills a Store with held items. Afterwards the keys in the owner's journal must be known with their
 // values, and each new key must be emitted once.
 func TestRestoreValues(t *testing.T) {
-	mem := disk.NewMem()
+	mem := testdisk.NewMem()
 	cfg := Config{Values: true, Known: true, Journal: true, tune: tuning{
 		bucketBits: 1, memKeys: 50, firstKeys: 50, filterBytes: 16, heldMin: 1000, age: 5 * time.Millisecond,
 	}}

@@ -1,4 +1,4 @@
-package disk
+package testdisk
 
 import (
 	"io/fs"
@@ -10,6 +10,8 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // Mem is a file system in memory for tests. It knows which bytes a power failure would lose: the writes to a file
@@ -293,7 +295,7 @@ func pathError(op, name string, err error) error {
 }
 
 // OpenFile implements FS.
-func (m *Mem) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+func (m *Mem) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	dir, base, n, err := m.find(name)
@@ -433,7 +435,8 @@ func (m *Mem) ReadDir(dir string) ([]fs.DirEntry, error) {
 }
 
 // chmod sets permissions, durably at once. No test depends on a crash of it.
-func (m *Mem) chmod(name string, perm fs.FileMode) error {
+// Chmod implements FS.
+func (m *Mem) Chmod(name string, perm fs.FileMode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	_, _, n, err := m.existing(name)

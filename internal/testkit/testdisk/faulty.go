@@ -1,4 +1,4 @@
-package disk
+package testdisk
 
 import (
 	"io"
@@ -6,9 +6,11 @@ import (
 	"os"
 	"sync"
 	"syscall"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// An Op names an operation of an FS or of one of its Files.
+// An Op names an operation of a disk.FS or of one of its Files.
 type Op string
 
 // The operations that the hook of a Faulty sees.
@@ -63,10 +65,10 @@ type Fault struct {
 	Short int
 }
 
-// Faulty is an FS that passes calls on to another FS, unless its hook makes them fail. It counts the calls, so that a
-// test can fail each of them in turn.
+// Faulty is a disk.FS that passes calls on to another disk.FS, unless its hook makes them fail. It counts the calls,
+// so that a test can fail each of them in turn.
 type Faulty struct {
-	fs FS
+	fs disk.FS
 
 	mu         sync.Mutex // guards the fields below; held while the hook runs, never across I/O
 	hook       func(Call) Fault
@@ -75,7 +77,7 @@ type Faulty struct {
 
 // NewFaulty returns a Faulty around fs. It calls hook before every operation, one call at a time. A nil hook lets all
 // operations pass.
-func NewFaulty(fs FS, hook func(Call) Fault) *Faulty { return &Faulty{fs: fs, hook: hook} }
+func NewFaulty(fs disk.FS, hook func(Call) Fault) *Faulty { return &Faulty{fs: fs, hook: hook} }
 
 // Break replaces the hook.
 func (f *Faulty) Break(hook func(Call) Fault) {
@@ -155,7 +157,7 @@ func (f *Faulty) call(op Op, name string, bytes int) (short int, err error) {
 }
 
 // OpenFile implements FS.
-func (f *Faulty) OpenFile(name string, flag int, perm fs.FileMode) (File, error) {
+func (f *Faulty) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, error) {
 	op := OpOpen
 	if flag&(os.O_CREATE|os.O_TRUNC) != 0 {
 		op = OpCreate
@@ -226,11 +228,14 @@ func (f *Faulty) SyncDir(dir string) error {
 	return f.fs.SyncDir(dir)
 }
 
-func (f *Faulty) lock(name string) (io.Closer, error)       { return lock(f.fs, name) }
-func (f *Faulty) chmod(name string, perm fs.FileMode) error { return chmod(f.fs, name, perm) }
+// Lock implements FS. No hook sees it.
+func (f *Faulty) Lock(name string) (io.Closer, error) { return f.fs.Lock(name) }
+
+// Chmod implements FS. No hook sees it.
+func (f *Faulty) Chmod(name string, perm fs.FileMode) error { return f.fs.Chmod(name, perm) }
 
 type faultyFile struct {
-	File
+	disk.File
 	fs *Faulty
 }
 
