@@ -2,7 +2,9 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -61,15 +63,15 @@ func (a *ledger) servedAlike(t *testing.T, web *testweb.Web) {
 }
 
 func TestRawReplies(t *testing.T) {
-	weighs(t, 1)
 	const replies = "../../shared/data/http"
 	raw, names, err := testweb.RawReplies(replies)
-	if err != nil {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
 	if len(names) < 700 {
 		missing(t, fmt.Sprintf("raw replies: %d files in %s", len(names), replies))
 	}
+	weighs(t, 1)
 	// Each path has its own host, because some ask for a pause of years.
 	var sites []testweb.Site
 	var seeds []string
