@@ -35,21 +35,18 @@ var ErrAlone = errors.New("this crawl has no other agents")
 // concurrent use, also before Run. It blocks until the dispatcher has accepted the links or
 // ctx is done. After an error, the caller does not know which links were accepted, and may
 // send the same links again.
-func (c *Crawler) Receive(ctx context.Context, links []weburl.Link, hops int) error {
-	if c.Partition == nil {
-		return ErrAlone
-	}
+func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int) error {
 	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
 	for _, l := range links {
 		if l.URL.IsZero() || isErrand(l) {
 			a.v.skipped = append(a.v.skipped, skip{l, reasonErrand})
 			continue
 		}
-		c.judge(&a.v, l, l.URL.Key())
+		cl.c.judge(&a.v, l, l.URL.Key())
 	}
 	select {
-	case c.commands <- func(now time.Time) { c.arrive(a, now, nil) }:
-	case <-c.ended:
+	case cl.c.commands <- func(now time.Time) { cl.arrive(a, now) }:
+	case <-cl.c.ended:
 		return ErrNotRunning
 	case <-ctx.Done():
 		return fmt.Errorf("receive: %w", ctx.Err())
@@ -59,7 +56,7 @@ func (c *Crawler) Receive(ctx context.Context, links []weburl.Link, hops int) er
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("receive: %w", ctx.Err())
-	case <-c.ended:
+	case <-cl.c.ended:
 	}
 	select {
 	case err := <-a.done:
@@ -69,15 +66,14 @@ func (c *Crawler) Receive(ctx context.Context, links []weburl.Link, hops int) er
 	}
 }
 
-// arrive accepts received links. It calls then, if not nil, before it reports to anybody that
-// the links are durable.
-func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
-	if c.stop != notStopping || c.fatal != nil {
+// arrive accepts received links.
+func (cl *Clustered) arrive(a *arrival, now time.Time) {
+	if cl.c.stop != notStopping || cl.c.fatal != nil {
 		a.done <- ErrNotRunning
 		return
 	}
-	c.remote.activity++
-	c.remote.received += int64(a.n)
+	cl.c.activity++
+	cl.remote.received += int64(a.n)
 	ours := a.v.found[:0]
 	for _, f := range a.v.found {
 		if !f.foreign {
@@ -86,99 +82,77 @@ func (c *Crawler) arrive(a *arrival, now time.Time, then func()) {
 		}
 		// The seen-set is not asked. Even if the link was sent on before, its owner may not have
 		// it, because two agents may take each other for the owner.
-		if c.fatal = c.pass(a.v.enc[f.from:f.to], a.hops, now); c.fatal != nil {
+		if cl.c.fatal = cl.pass(a.v.enc[f.from:f.to], a.hops, now); cl.c.fatal != nil {
 			return
 		}
 	}
 	a.v.found = ours
-	c.intakeSafely(&a.v)
+	cl.intakeSafely(&a.v)
 	for _, s := range a.v.skipped {
-		c.skip(s)
+		cl.c.skip(s)
 	}
-	if then != nil {
-		then()
-	}
-	c.receiptWhenDurable(receipt{from: a})
+	cl.receiptWhenDurable(receipt{from: a})
 }
 
 // pass accepts a link and sends it on to another agent. Its sender forgets the link when the
 // arrival is acknowledged. So the link is also shipped to a replica, like links of this agent's
 // hosts: to the host's owner by the view here. If this agent is lost before it has passed the link
 // on, the owner takes it over.
-func (c *Crawler) pass(enc []byte, hops int, now time.Time) error {
+func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
 	l, _, err := weburl.PeekLink(enc)
 	if err != nil {
 		return fmt.Errorf("link received: %w", err)
 	}
-	c.batch.add(kindPassed, enc)
-	c.accepted++
-	c.copyAccept(c.accepted, weburl.HostKey(l.URL.Host()), enc)
-	c.Tally.Accepted(1)
-	c.remote.passed++
-	c.countOutgoing()
+	cl.c.batch.add(kindPassed, enc)
+	cl.c.accepted++
+	cl.copyAccept(cl.c.accepted, weburl.HostKey(l.URL.Host()), enc)
+	cl.c.Tally.Accepted(1)
+	cl.remote.passed++
+	cl.countOutgoing()
 	if hops > MaxHops {
-		return c.Outbox.Park(c.accepted, enc, now)
+		return cl.Outbox.Park(cl.c.accepted, enc, now)
 	}
-	return c.post(c.accepted, l.URL, hops, enc)
+	return cl.post(cl.c.accepted, l.URL, hops, enc)
 }
 
 // receiptWhenDurable queues a receipt that is sent after the next sync.
-func (c *Crawler) receiptWhenDurable(d receipt) {
-	c.append()
-	d.safe = c.shipping.now()
-	c.remote.unsynced = append(c.remote.unsynced, d)
-	c.dirty = true // even if the seen-set holds all links back
+func (cl *Clustered) receiptWhenDurable(d receipt) {
+	cl.c.append()
+	d.safe = cl.shipping.now()
+	cl.remote.unsynced = append(cl.remote.unsynced, d)
+	cl.c.dirty = true // even if the seen-set holds all links back
 }
 
 // whenFinishesSafe calls then when all finishes so far are durable and, with replication, may go to
 // the heirs. From that time on nothing can undo them, and the loss of this machine loses none
 // of their links.
-func (c *Crawler) whenFinishesSafe(then func()) {
-	c.append()
-	c.remote.unsynced = append(c.remote.unsynced, receipt{then: then, finish: c.shipping.begun()})
-	c.dirty = true
+func (cl *Clustered) whenFinishesSafe(then func()) {
+	cl.c.append()
+	cl.remote.unsynced = append(cl.remote.unsynced, receipt{then: then, finish: cl.shipping.begun()})
+	cl.c.dirty = true
 }
 
-// ackAt returns the time of the next sync for callers that wait for one.
-func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
-
-// commitReceipts writes the journal for callers that do not wait for a sync.
-func (c *Crawler) commitReceipts(now time.Time) error {
-	if len(c.remote.unsynced) > 0 {
-		// The seen-set's held-back links must be written, too: give the journal a record to write.
-		c.batch.add(kindSpan, c.span(now))
-		c.append()
-	}
-	if c.fatal != nil {
-		return c.fatal
-	}
-	if err := c.Journal.Commit(); err != nil {
-		return err
-	}
-	if c.cfg.AckWritten {
-		c.remote.due, c.remote.unsynced = append(c.remote.due, c.remote.unsynced...), nil
-	}
-	return nil
-}
-
-// sendReceipts sends the receipts for everything that is durable here and in the replicas.
-func (c *Crawler) sendReceipts(now time.Time) {
-	left := c.remote.due[:0]
-	for _, d := range c.remote.due {
+// sendReceipts sends the receipts for everything that is durable here and in the replicas. It reports
+// whether it has sent any.
+func (cl *Clustered) sendReceipts(now time.Time) (sent bool) {
+	before := len(cl.remote.due)
+	left := cl.remote.due[:0]
+	for _, d := range cl.remote.due {
 		switch {
-		case c.fatal == nil && (!c.shipping.copied(d.safe) || d.finish > c.shipping.released):
+		case cl.c.fatal == nil && (!cl.shipping.copied(d.safe) || d.finish > cl.shipping.released):
 			left = append(left, d)
-		case c.fatal != nil:
+		case cl.c.fatal != nil:
 		case d.then != nil:
 			d.then()
 		case d.from != nil:
 			d.from.done <- nil
 		default:
-			c.remote.activity++
-			c.finishSent(d.back.Numbers, true)
-			c.Outbox.Done(d.back, true, now)
+			cl.c.activity++
+			cl.finishSent(d.back.Numbers, true)
+			cl.Outbox.Done(d.back, true, now)
 		}
 	}
-	clear(c.remote.due[len(left):])
-	c.remote.due = left
+	clear(cl.remote.due[len(left):])
+	cl.remote.due = left
+	return len(left) < before
 }

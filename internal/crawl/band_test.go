@@ -66,7 +66,7 @@ type mate struct {
 // Claim implements Tenancy.
 func (m *mate) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []Verdict, err error) {
 	err = m.call(agent, func(_ *mate, w *world) (err error) {
-		vs, err = w.Claimed(ctx, m.name, fmt.Sprint(m.name, m.index), view, hosts)
+		vs, err = w.cl.Claimed(ctx, m.name, fmt.Sprint(m.name, m.index), view, hosts)
 		return err
 	})
 	m.b.note("%s claims of %s: %v: %v %v", m.story.name, agent, hosts, vs, err)
@@ -76,7 +76,7 @@ func (m *mate) Claim(ctx context.Context, agent string, view uint64, hosts []str
 // Hand implements Tenancy.
 func (m *mate) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error {
 	return m.call(agent, func(_ *mate, w *world) error {
-		_, err := w.Handed(ctx, m.name, func(yield func(Part, error) bool) {
+		_, err := w.cl.Handed(ctx, m.name, func(yield func(Part, error) bool) {
 			for p := range parts {
 				if n := len(p.Keys.Paths); n > 0 {
 					m.b.note("%s hands %s: %s %d keys", m.story.name, agent, p.Host, n)
@@ -148,7 +148,7 @@ func (m *mate) Push(ctx context.Context, agent string, links []byte, count, hops
 	if m.mute {
 		return errLost
 	}
-	return m.call(agent, func(_ *mate, w *world) error { return w.Receive(ctx, ls, hops) })
+	return m.call(agent, func(_ *mate, w *world) error { return w.cl.Receive(ctx, ls, hops) })
 }
 
 func (m *mate) source() handoff.Source {
@@ -250,14 +250,14 @@ func (m *mate) missing() (lost []*mate) {
 func (m *mate) inherit(lost *mate) {
 	w, ctx, store := m.w.Load(), m.run, m.store
 	m.busy.Add(1)
-	w.ViewChanged()
+	w.cl.ViewChanged()
 	m.tasks.Go(func() {
 		defer m.busy.Add(-1)
 		m.turn <- struct{}{}
 		defer func() { <-m.turn }()
 		for m.misses(lost) {
 			m.took.Store(true)
-			n, err := w.TakeOver(ctx, store, lost.source(),
+			n, err := w.cl.TakeOver(ctx, store, lost.source(),
 				func(host uint64) bool { return m.view.Load().nearest(host)[0] == m.name })
 			m.b.mu.Lock()
 			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known,
@@ -276,7 +276,7 @@ func (m *mate) inherit(lost *mate) {
 		}
 		left := slices.DeleteFunc(slices.Clone(*m.bars.Load()), func(b barred) bool { return b.lost == lost })
 		m.bars.Store(&left)
-		w.ViewChanged()
+		w.cl.ViewChanged()
 	})
 }
 
@@ -320,7 +320,7 @@ func (m *mate) end(p pause) {
 	m.stop()
 	<-m.ended
 	m.tasks.Wait()
-	if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close()); err != nil {
+	if err := errors.Join(w.close(), w.cl.Outbox.Close(), w.cl.Copies.Out.Close(), w.cl.Copies.Waiting.Close()); err != nil {
 		m.b.t.Fatal(err)
 	}
 	_ = old.Close()
@@ -339,7 +339,7 @@ func (m *mate) gains(name string) {
 	}
 	m.b.note("%s has gained %s", m.name, name)
 	if w := m.w.Load(); w != nil {
-		w.ViewChanged()
+		w.cl.ViewChanged()
 	}
 }
 
@@ -380,9 +380,9 @@ func (b *band) calm() {
 				continue
 			}
 			if err := w.ask(context.Background(), "calm", func() {
-				s := &w.shipping
-				calm = calm && s.whole.last == s.heirs && !s.whole.reading && len(s.whole.anew) == 0 &&
-					w.Outbox.Len() == 0 && w.Copies.Out.Len() == 0
+				s := &w.cl.shipping
+				calm = calm && s.whole.last == s.heirs && !w.reading && len(s.whole.anew) == 0 &&
+					w.cl.Outbox.Len() == 0 && w.cl.Copies.Out.Len() == 0
 			}); err != nil {
 				b.t.Fatal(m.name, err)
 			}
@@ -406,7 +406,7 @@ func (b *band) finish() {
 		if time.Now().After(end) {
 			for _, m := range b.living() {
 				w := m.w.Load()
-				p, err := w.Pulse(ctx)
+				p, err := w.cl.Pulse(ctx)
 				b.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox, %d to ship, busy %d", m.name, p, err,
 					w.Status().Queued, w.Status().Outgoing, w.Status().Copying, m.busy.Load())
 				m.stop()
@@ -416,7 +416,7 @@ func (b *band) finish() {
 		var now []uint64
 		idle := true
 		for _, m := range b.living() {
-			p, err := m.w.Load().Pulse(ctx)
+			p, err := m.w.Load().cl.Pulse(ctx)
 			if err != nil {
 				b.t.Fatal(m.name, err)
 			}
@@ -431,7 +431,7 @@ func (b *band) finish() {
 		}
 	}
 	for i, m := range b.living() {
-		if agreed, err := m.w.Load().End(ctx, before[i]); err != nil || !agreed {
+		if agreed, err := m.w.Load().cl.End(ctx, before[i]); err != nil || !agreed {
 			b.t.Errorf("%s does not agree to the end: %v", m.name, err)
 			m.stop()
 		}
@@ -458,12 +458,10 @@ func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
 		oc.MemoryBytes = 1
 	}
 	m.with = func(r *Parts) (err error) {
-		r.Partition, r.Exchange, r.Copies = m, m, &Copies{Shipper: m}
-		if f.moves {
-			r.Tenancy = m
-		}
-		for dir, o := range map[string]**outbox.Outbox{"outbox": &r.Outbox, "shipping": &r.Copies.Out,
-			"waiting": &r.Copies.Waiting} {
+		others := &Others{Peers: m, Copies: &Copies{Shipper: m}}
+		r.Others = others
+		for dir, o := range map[string]**outbox.Outbox{"outbox": &others.Outbox, "shipping": &others.Copies.Out,
+			"waiting": &others.Copies.Waiting} {
 			if *o, err = outbox.Open(m.mem, crawlDir+"/state/"+dir, oc); err != nil {
 				return err
 			}

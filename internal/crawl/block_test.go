@@ -81,7 +81,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 		for _, n := range ns {
 			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
 			n.sees(view)
-			n.w.Load().ViewChanged()
+			n.w.Load().cl.ViewChanged()
 		}
 	}
 	restart := func(n *node, view int64) {
@@ -147,7 +147,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 		if stop := <-n.ended; stop != Finished || w.Pending() != 0 {
 			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
 		}
-		if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)
 		}
 	}

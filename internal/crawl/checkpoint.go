@@ -3,7 +3,6 @@ package crawl
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -13,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A checkpoint replaces the journal by a shorter equivalent: a snapshot with parts. The
@@ -36,8 +36,7 @@ type checkpoint struct {
 	done  chan error // result of the merge; has space, so that sending never blocks
 
 	states lastStates
-	moves  bool              // hosts move between agents
-	handed map[uint64]handed // a copy from the start of the checkpoint
+	keys   Keys // from the start of the checkpoint
 }
 
 // put appends a record.
@@ -57,7 +56,7 @@ func (c *Crawler) beginCheckpoint(counts verdict) error {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
 	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), states: lastStates{},
-		moves: c.Tenancy != nil, handed: maps.Clone(c.tenants.handed)}
+		keys: c.cluster.Keys().Freeze()}
 	if err := c.putSmall(k); err != nil {
 		k.Abandon()
 		return fmt.Errorf("checkpoint: %w", err)
@@ -161,7 +160,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 			return err
 		}
 	}
-	if err := c.tenants.put(k.put); err != nil {
+	if err := c.cluster.Save(k.put); err != nil {
 		return err
 	}
 	for _, host := range *c.blocked.Load() { // one that was given away is not in the frontier
@@ -215,6 +214,19 @@ func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict) err
 	return k.mergeLinks(counts)
 }
 
+// putDone adds the key that stands for a finish, if it counts.
+func (k *checkpoint) putDone(kind byte, p []byte, counts *verdict, a *assembly) error {
+	if _, ok := k.keys.Finish(weburl.Key{}); !ok || kind != kindFinish {
+		return nil
+	}
+	f, err := decodeFinish(p)
+	if err != nil || counts.lost(&f) || f.flags&flagRobots != 0 {
+		return err
+	}
+	key, _ := k.keys.Finish(f.link.URL.Key())
+	return a.done(key)
+}
+
 // mergeLinks writes the parts.
 func (k *checkpoint) mergeLinks(counts verdict) error {
 	g := ledger{done: roaring64.New(), states: k.states, verdict: counts}
@@ -243,7 +255,7 @@ func (k *checkpoint) mergeLinks(counts verdict) error {
 		switch kind {
 		case kindAccept:
 			left = kindPending
-		case kindForeign, kindPassed, kindInherited:
+		case kindForeign, kindPassed:
 		default:
 			return nil
 		}
@@ -264,19 +276,15 @@ func (k *checkpoint) mergeLinks(counts verdict) error {
 	if err := k.ReplayWithout(false, anyPart, func(kind byte, p []byte) error {
 		switch kind {
 		case kindFinish, kindState:
-			if key, ok, err := k.doneOf(kind, p, &done); err != nil {
+			if err := k.putDone(kind, p, &done, &a); err != nil {
 				return err
-			} else if ok {
-				if err := a.done(key); err != nil {
-					return err
-				}
 			}
 			return k.putState(kind, p, &counts)
 		case kindAgain:
 			return k.putState(kind, p, &counts)
-		case kindAccept, kindForeign, kindPassed, kindInherited:
+		case kindAccept, kindForeign, kindPassed:
 			at++
-			key, ok, err := ownedKey(kind, p, at, k.handed)
+			key, ok, err := k.keys.Accept(kind, at, p)
 			if err != nil || !ok {
 				return err
 			}

@@ -40,49 +40,49 @@ const (
 )
 
 // hold stops visits to a host. If this agent owns the host, it asks other agents about it.
-func (c *Crawler) hold(host string, mine bool, since uint64) {
-	c.Frontier.Block(host)
-	t := &c.tenants
+func (cl *Clustered) hold(host string, mine bool, since uint64) {
+	cl.c.Frontier.Block(host)
+	t := &cl.tenants
 	if t.held[host] != nil {
 		return
 	}
-	c.remote.activity++
+	cl.c.activity++
 	host = strings.Clone(host)
-	w := &inquiry{view: c.Tenancy.View(), since: since, enough: 1} // a foreign host gets no answers
+	w := &inquiry{view: cl.Peers.View(), since: since, enough: 1} // a foreign host gets no answers
 	t.held[host] = w
 	if !mine {
 		return
 	}
-	w.others, w.enough = c.Tenancy.Before(host)
-	c.askFor(host, w, c.cfg.Now())
+	w.others, w.enough = cl.Peers.Before(host)
+	cl.askFor(host, w, cl.c.cfg.Now())
 }
 
 // askFor asks as many agents about a host as answers are needed. If no agent is left to ask, this
 // agent may crawl the host.
-func (c *Crawler) askFor(host string, w *inquiry, now time.Time) {
+func (cl *Clustered) askFor(host string, w *inquiry, now time.Time) {
 	for len(w.others) > 0 && len(w.open) < w.enough {
 		agent := w.others[0]
 		w.others = w.others[1:]
 		w.open = append(w.open, agent)
-		c.lineOf(agent).hosts = append(c.lineOf(agent).hosts, host)
+		cl.lineOf(agent).hosts = append(cl.lineOf(agent).hosts, host)
 	}
 	if len(w.open) == 0 {
-		c.settleHere(host, w, now)
+		cl.settleHere(host, w, now)
 	}
 }
 
-func (c *Crawler) lineOf(agent string) *line {
-	l := c.tenants.lines[agent]
+func (cl *Clustered) lineOf(agent string) *line {
+	l := cl.tenants.lines[agent]
 	if l == nil {
 		l = &line{}
-		c.tenants.lines[agent] = l
+		cl.tenants.lines[agent] = l
 	}
 	return l
 }
 
 // askAround sends questions. wake is the time to send more.
-func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time) {
-	t, asked := &c.tenants, c.Tenancy.View()
+func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.Time) {
+	t, asked := &cl.tenants, cl.Peers.View()
 	for agent, l := range t.lines {
 		if l.busy {
 			continue
@@ -101,7 +101,7 @@ func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time
 			switch w := t.held[host]; {
 			case w == nil || !slices.Contains(w.open, agent) || slices.Contains(hosts, host):
 			case w.view != asked: // the view has changed: all agents are asked again when the host is due
-				c.unhold(host)
+				cl.unhold(host)
 				wake = now
 			default:
 				hosts = append(hosts, host)
@@ -115,11 +115,11 @@ func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time
 		}
 		l.busy = true
 		view := t.view
-		c.inFlight.Go(func() {
-			vs, err := c.Tenancy.Claim(work, agent, asked, hosts)
-			c.tell(func(now time.Time) {
+		cl.c.inFlight.Go(func() {
+			vs, err := cl.Peers.Claim(work, agent, asked, hosts)
+			cl.c.tell(func(now time.Time) {
 				if l.busy = false; view == t.view {
-					c.answered(agent, asked, hosts, vs, err, now)
+					cl.answered(agent, asked, hosts, vs, err, now)
 				}
 			})
 		})
@@ -128,18 +128,18 @@ func (c *Crawler) askAround(work context.Context, now time.Time) (wake time.Time
 }
 
 // answered processes the answer to a question of the view asked.
-func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verdict, err error, now time.Time) {
-	t, l := &c.tenants, c.lineOf(agent)
-	if c.stop != notStopping || c.fatal != nil {
+func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []Verdict, err error, now time.Time) {
+	t, l := &cl.tenants, cl.lineOf(agent)
+	if cl.c.stop != notStopping || cl.c.fatal != nil {
 		return
 	}
 	if err != nil || len(vs) != len(hosts) {
 		for _, host := range hosts {
-			if others, _ := c.Tenancy.Before(host); slices.Contains(others, agent) {
+			if others, _ := cl.Peers.Before(host); slices.Contains(others, agent) {
 				l.hosts = append(l.hosts, host)
 			} else if w := t.held[host]; w != nil { // the agent is gone: do not wait for it
 				w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
-				c.askFor(host, w, now)
+				cl.askFor(host, w, now)
 			}
 		}
 		l.due = now.Add(min(claimWait<<min(l.failures, 10), claimWaitMax))
@@ -158,37 +158,37 @@ func (c *Crawler) answered(agent string, asked uint64, hosts []string, vs []Verd
 		}
 		switch verdict {
 		case Nothing, Stranger:
-			c.remote.activity++
+			cl.c.activity++
 			w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
 			if verdict == Nothing {
 				w.enough--
 			}
-			c.askFor(host, w, now)
+			cl.askFor(host, w, now)
 		default:
 			if len(l.again) == 0 {
 				l.due = now.Add(claimWait)
 			}
 			l.again = append(l.again, host)
 		}
-		if c.fatal != nil {
+		if cl.c.fatal != nil {
 			return
 		}
 	}
 }
 
 // settleHere starts visits to a host that this agent owns.
-func (c *Crawler) settleHere(host string, w *inquiry, now time.Time) {
-	t := &c.tenants
+func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
+	t := &cl.tenants
 	key := weburl.HostKey(host)
-	c.remote.activity++
-	if _, mine, since := c.Tenancy.Tenure(host); !mine || since != w.since || w.view != c.Tenancy.View() {
-		c.unhold(host) // when it is due, the agent decides again
+	cl.c.activity++
+	if _, mine, since := cl.Peers.Tenure(host); !mine || since != w.since || w.view != cl.Peers.View() {
+		cl.unhold(host) // when it is due, the agent decides again
 		return
 	}
-	if c.Tenancy.Inheriting() {
+	if cl.Peers.Inheriting() {
 		return // the takeover may bring more finished URLs; the next view starts again
 	}
-	if c.unite(key); c.fatal != nil {
+	if cl.unite(key); cl.c.fatal != nil {
 		return
 	}
 	t.claimed[key] = w.since
@@ -202,52 +202,52 @@ func (c *Crawler) settleHere(host string, w *inquiry, now time.Time) {
 		delete(t.clocks, host)
 	}
 	// The last owner may have died just after a request to the host.
-	clock.Quiet = max(clock.Quiet, c.cfg.ResumeWait)
+	clock.Quiet = max(clock.Quiet, cl.c.cfg.ResumeWait)
 	clock.Blocked = true // held still blocks it; unhold lifts that
-	c.Frontier.Restore(clock.state(host, now))
-	c.append()
-	c.unhold(host)
+	cl.c.Frontier.Restore(clock.state(host, now))
+	cl.c.append()
+	cl.unhold(host)
 }
 
 // unite moves the done keys of a host that was handed over before into the host's own range.
-func (c *Crawler) unite(key uint64) {
-	h, ok := c.tenants.handed[key]
+func (cl *Clustered) unite(key uint64) {
+	h, ok := cl.tenants.handed[key]
 	if !ok || !h.apart {
 		return
 	}
-	done := c.rangeOf(doneKey(weburl.Key{Host: key}).Host)
-	c.foundElsewhere(key, &done)
+	done := cl.rangeOf(doneKey(weburl.Key{Host: key}).Host)
+	cl.foundElsewhere(key, &done)
 	own := h.key(weburl.Key{Host: key}).Host
-	if c.learn([]ranged{{own, kindKeys, done}}); c.fatal != nil {
+	if cl.learn([]ranged{{own, kindKeys, done}}); cl.c.fatal != nil {
 		return
 	}
 	h.apart = false
-	c.setHanded(key, h)
-	c.append()
+	cl.setHanded(key, h)
+	cl.c.append()
 }
 
 // foundElsewhere records which waiting links are finished on other agents. The paths must not
 // contain URLs finished here.
-func (c *Crawler) foundElsewhere(key uint64, finished *paths) {
-	if finished.n == 0 || c.fatal != nil {
+func (cl *Clustered) foundElsewhere(key uint64, finished *paths) {
+	if finished.n == 0 || cl.c.fatal != nil {
 		return
 	}
-	own := c.rangeOf(c.ownKey(weburl.Key{Host: key}).Host)
+	own := cl.rangeOf(cl.ownKey(weburl.Key{Host: key}).Host)
 	twice := own.within(finished)
 	if twice.n == 0 {
 		return
 	}
-	c.tenants.absent(key, func(s *paths) {
+	cl.tenants.absent(key, func(s *paths) {
 		for _, l := range twice.lists {
 			s.add(l)
 		}
 	})
 	for _, l := range twice.lists {
 		for part := range slices.Chunk(l.Paths, keysPiece) {
-			c.batch.add(kindAbsent, appendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
+			cl.c.batch.add(kindAbsent, appendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
 		}
 	}
-	c.append()
+	cl.c.append()
 }
 
 // handedKeys is the number of keys that are processed at once, unless one host has more. Each takes
@@ -268,10 +268,7 @@ var ErrNotHeir = errors.New("this agent does not own all of these hosts")
 // Handed processes another agent's state of hosts. It returns the number of hosts when that is
 // durable. It skips hosts that this agent does not own by its view; then the error is an
 // ErrNotHeir. Safe for concurrent use; ctx bounds the wait.
-func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part, error]) (hosts int, err error) {
-	if c.Tenancy == nil {
-		return 0, ErrAlone
-	}
+func (cl *Clustered) Handed(ctx context.Context, from string, parts iter.Seq2[Part, error]) (hosts int, err error) {
 	var es []handedHost
 	e, n := handedHost{}, 0
 	flush := func() error {
@@ -280,9 +277,9 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 		}
 		taken := 0
 		durable := make(chan struct{})
-		if err := c.ask(ctx, "handed", func() {
-			taken = c.takeHanded(from, es)
-			c.receiptWhenDurable(receipt{then: func() { close(durable) }})
+		if err := cl.c.ask(ctx, "handed", func() {
+			taken = cl.takeHanded(from, es)
+			cl.receiptWhenDurable(receipt{then: func() { close(durable) }})
 		}); err != nil {
 			return err
 		}
@@ -290,7 +287,7 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 		case <-durable:
 		case <-ctx.Done():
 			return fmt.Errorf("handed: %w", ctx.Err())
-		case <-c.ended:
+		case <-cl.c.ended:
 			return ErrNotRunning
 		}
 		hosts += taken
@@ -330,48 +327,48 @@ func (c *Crawler) Handed(ctx context.Context, from string, parts iter.Seq2[Part,
 
 // news appends to dst the unknown ones of the finished URLs of a host, for learn, and ships them to
 // the host's heir.
-func (c *Crawler) news(dst []ranged, key uint64, finished *paths) []ranged {
-	if c.unite(key); c.fatal != nil {
+func (cl *Clustered) news(dst []ranged, key uint64, finished *paths) []ranged {
+	if cl.unite(key); cl.c.fatal != nil {
 		return dst
 	}
 	done := doneKey(weburl.Key{Host: key}).Host
-	known := c.rangeOf(done)
+	known := cl.rangeOf(done)
 	fresh := finished.without(&known)
-	if c.foundElsewhere(key, &fresh); c.fatal != nil || fresh.n == 0 {
+	if cl.foundElsewhere(key, &fresh); cl.c.fatal != nil || fresh.n == 0 {
 		return dst
 	}
-	c.tenants.newlyDone(key)
+	cl.tenants.newlyDone(key)
 	for _, l := range fresh.lists {
 		for _, p := range l.Paths {
 			if l.Width == keyset.WholeKey {
-				c.copyKnown(weburl.Key{Host: key, Path: p})
+				cl.copyKnown(weburl.Key{Host: key, Path: p})
 			}
 		}
 	}
-	own := c.ownKey(weburl.Key{Host: key}).Host
+	own := cl.ownKey(weburl.Key{Host: key}).Host
 	return append(dst, ranged{done, kindDoneKeys, fresh}, ranged{own, kindKeys, fresh})
 }
 
 // takeHanded processes the states of hosts.
-func (c *Crawler) takeHanded(from string, es []handedHost) (taken int) {
-	t := &c.tenants
-	now := c.cfg.Now()
+func (cl *Clustered) takeHanded(from string, es []handedHost) (taken int) {
+	t := &cl.tenants
+	now := cl.c.cfg.Now()
 	var news []ranged // up to two of each host
 	keys := int64(0)
 	for i := range es {
-		if c.stop != notStopping || c.fatal != nil {
+		if cl.c.stop != notStopping || cl.c.fatal != nil {
 			return taken
 		}
 		e := &es[i]
-		_, mine, since := c.Tenancy.Tenure(e.host)
+		_, mine, since := cl.Peers.Tenure(e.host)
 		if !mine {
 			continue
 		}
-		c.remote.activity++
+		cl.c.activity++
 		taken++
 		key := weburl.HostKey(e.host)
 		was := len(news)
-		if news = c.news(news, key, &e.paths); c.fatal != nil {
+		if news = cl.news(news, key, &e.paths); cl.c.fatal != nil {
 			return taken
 		}
 		if len(news) > was {
@@ -379,23 +376,23 @@ func (c *Crawler) takeHanded(from string, es []handedHost) (taken int) {
 		}
 		if k := e.clock; k != nil {
 			if k.Blocked {
-				c.takeBlock(e.host)
-				c.copyBlock(e.host, now)
+				cl.c.takeBlock(e.host)
+				cl.c.copyBlock(e.host, now)
 			}
-			if c.isTenant(key, since) {
+			if cl.isTenant(key, since) {
 				clock := *k
-				clock.Blocked = c.isBlocked(e.host)
-				c.Frontier.Restore(clock.state(e.host, now))
+				clock.Blocked = cl.c.isBlocked(e.host)
+				cl.c.Frontier.Restore(clock.state(e.host, now))
 			} else {
 				t.inherited[strings.Clone(e.host)] = *k
 			}
 		}
 	}
-	if c.fatal == nil {
-		c.learn(news)
+	if cl.c.fatal == nil {
+		cl.learn(news)
 	}
 	t.n.KeysIn += keys
-	c.tellMoves("hosts-taken", from, taken, keys)
+	cl.tellMoves("hosts-taken", from, taken, keys)
 	// The agent that this one waited for has sent its part. Ask again at once.
 	if l := t.lines[from]; l != nil {
 		l.hosts, l.again = append(l.hosts, l.again...), nil

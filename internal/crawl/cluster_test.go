@@ -59,8 +59,8 @@ func (c *cluster) ownerOf(host string, view int64) string {
 	return c.nodes[xxhash.Sum64String(fmt.Sprint(host, view))%uint64(len(c.nodes))].name
 }
 
-func (n *node) Owner(u weburl.URL) (string, bool) {
-	a := n.c.ownerOf(u.Host(), n.view.Load())
+func (n *node) Owner(host string) (string, bool) {
+	a := n.c.ownerOf(host, n.view.Load())
 	return a, a == n.name
 }
 
@@ -95,7 +95,7 @@ func (n *node) Push(ctx context.Context, agent string, links []byte, count, hops
 		if w == nil {
 			return errLost
 		}
-		if err := w.Receive(ctx, ls, hops); err != nil {
+		if err := w.cl.Receive(ctx, ls, hops); err != nil {
 			return err
 		}
 		if c.nodes[i].w.Load() != w {
@@ -157,7 +157,7 @@ func (n *node) end(p pause) {
 	if !p.kill && !p.crash {
 		n.accounts(n.c.t, w)
 	}
-	if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+	if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 		n.c.t.Fatal(err)
 	}
 	n.ends = append(n.ends, p)
@@ -176,7 +176,7 @@ func (c *cluster) finish() {
 		if time.Now().After(end) {
 			for _, n := range c.present() {
 				w := n.w.Load()
-				p, err := w.Pulse(ctx)
+				p, err := w.cl.Pulse(ctx)
 				c.t.Errorf("%s does not end: %+v %v, %d pending, %d in the outbox", n.name, p, err, w.Status().Queued,
 					w.Status().Outgoing)
 				n.stop()
@@ -186,7 +186,7 @@ func (c *cluster) finish() {
 		var now []uint64
 		idle := true
 		for _, n := range c.present() {
-			p, err := n.w.Load().Pulse(ctx)
+			p, err := n.w.Load().cl.Pulse(ctx)
 			if err != nil {
 				c.t.Fatal(n.name, err)
 			}
@@ -201,7 +201,7 @@ func (c *cluster) finish() {
 		}
 	}
 	for i, n := range c.present() {
-		agreed, err := n.w.Load().End(ctx, before[i])
+		agreed, err := n.w.Load().cl.End(ctx, before[i])
 		if err != nil || !agreed {
 			c.t.Errorf("%s does not agree to the end: %v", n.name, err)
 			n.stop()
@@ -226,7 +226,6 @@ type shape struct {
 	ends    int  // at most, for each agent's processes
 	crashes bool // some are power failures
 	tiny    bool // the seen-set and the outboxes are tiny
-	views   int  // how often the owners change
 	written bool // links are acknowledged when written
 }
 
@@ -257,8 +256,8 @@ func (sh shape) run(t *testing.T, seed uint64) {
 			oc.MemoryBytes = 1
 		}
 		n.with = func(r *Parts) (err error) {
-			r.Partition, r.Exchange = n, n
-			r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
+			r.Others = &Others{Peers: n}
+			r.Others.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
 			return err
 		}
 		c.nodes = append(c.nodes, n)
@@ -294,18 +293,6 @@ func (sh shape) run(t *testing.T, seed uint64) {
 			at += gap + 101*time.Millisecond
 		}
 	}
-	for v := range sh.views {
-		at := time.Duration(1+rng.IntN(4000)) * time.Millisecond
-		for _, n := range c.nodes {
-			events = append(events, event{at + time.Duration(rng.IntN(1500))*time.Millisecond, func() {
-				c.note("%s has view %d", n.name, v+1)
-				n.view.Store(max(n.view.Load(), int64(v+1)))
-				if w := n.w.Load(); w != nil {
-					w.ViewChanged()
-				}
-			}})
-		}
-	}
 	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
 	for _, e := range events {
 		time.Sleep(e.at - time.Since(c.web.start))
@@ -321,12 +308,12 @@ func (sh shape) run(t *testing.T, seed uint64) {
 		n.accounts(t, w)
 		pages += int(w.Tally.Finished())
 		sent += w.Tally.Summary(0, "").Sent
-		if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)
 		}
 		n.verify(t, n.mem)
 	}
-	if sh.views == 0 && pages != len(web.reach) || pages < len(web.reach) {
+	if pages != len(web.reach) {
 		t.Errorf("%d URLs finished, %d reachable", pages, len(web.reach))
 	}
 	c.check(web, sh)
@@ -338,7 +325,7 @@ func (c *cluster) check(web randomWeb, sh shape) {
 	visits := map[string][]request{}
 	lastOf := map[string]request{}
 	for _, r := range c.web.told() {
-		if before, ok := lastOf[r.host]; ok && sh.views == 0 && r.at-before.end < 200*time.Millisecond {
+		if before, ok := lastOf[r.host]; ok && r.at-before.end < 200*time.Millisecond {
 			c.t.Errorf("%s at %s, %s after %s", r.url, r.at, r.at-before.end, before.url)
 		}
 		lastOf[r.host] = r
@@ -357,7 +344,7 @@ func (c *cluster) check(web randomWeb, sh shape) {
 		}
 		last := map[string]request{}
 		for _, r := range rs {
-			if own := c.ownerOf(r.host, 0); sh.views == 0 && r.by != own {
+			if own := c.ownerOf(r.host, 0); r.by != own {
 				c.t.Errorf("%s was fetched by %s, its owner is %s", u, r.by, own)
 			}
 			before, again := last[r.by]
@@ -419,14 +406,5 @@ func TestClusterModelHeld(t *testing.T) {
 func TestClusterModelWritten(t *testing.T) {
 	clusterModel(t, 40, func(seed uint64) shape {
 		return shape{agents: 2, harsh: true, ends: 4, written: true, tiny: seed%2 == 1}
-	})
-}
-
-// The same with owners that change. Each agent hears of a change at its own time. An owner keeps
-// the links that it has, so each agent may fetch a page once, but no page is missed.
-func TestClusterModelViews(t *testing.T) {
-	clusterModel(t, 80, func(seed uint64) shape {
-		return shape{agents: 2 + int(seed%2), harsh: seed%3 > 0, ends: int(seed % 4), crashes: true,
-			views: 1 + int(seed%3), tiny: seed%5 == 4}
 	})
 }

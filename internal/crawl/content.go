@@ -5,7 +5,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
 // Contents answers, if the agents divide contents by their hash, which page with a content is
@@ -34,39 +33,32 @@ type Contents interface {
 	Counts() report.Contents
 }
 
-// compare looks up whether another page has the content of r.
-func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) error {
-	if v.failure != 0 || r.Status/100 != 2 {
-		return nil
+// First looks up whether another page has the content of x.
+func (cl *Clustered) First(ctx context.Context, x *warc.Exchange,
+	size int64) (first warc.Original, duplicate, asked bool, err error) {
+	if cl.Contents == nil {
+		return first, false, false, nil
 	}
-	x := exchangeOf(v.asked, r)
-	digest, ok, err := warc.PayloadDigest(&x)
+	digest, ok, err := warc.PayloadDigest(x)
 	if err != nil || !ok {
-		return err
+		return first, false, false, err
 	}
-	v.judged = true
-	page := warc.Original{URL: x.URL, Date: x.Began}
-	v.first, v.duplicate = c.Contents.First(ctx, digest, r.Wire.Size()-int64(r.HeadLen), page)
-	return nil
+	first, duplicate = cl.Contents.First(ctx, digest, size, warc.Original{URL: x.URL, Date: x.Began})
+	return first, duplicate, true, nil
 }
 
-// hasContent reports a finished visit that archived its page in full to Contents: at once,
-// and again when the finish is durable and the links of the page are safe. The finish is in
-// the present batch.
-func (c *Crawler) hasContent(v *visit) {
-	if !v.judged || v.duplicate || !v.archived || c.fatal != nil {
-		return
-	}
-	digest, page := v.written.PayloadDigest, v.written.Original
-	c.Contents.Archived(digest, page)
-	c.whenFinishesSafe(func() { c.Contents.Durable(digest, page) })
+// Archived reports a page to Contents: at once, and again when its finish is durable and its links
+// are safe.
+func (cl *Clustered) Archived(digest [20]byte, page warc.Original) {
+	cl.Contents.Archived(digest, page)
+	cl.whenFinishesSafe(func() { cl.Contents.Durable(digest, page) })
 }
 
 // contentCounts returns the counts of Contents, or nil without Contents.
-func (c *Crawler) contentCounts() *report.Contents {
-	if c.Contents == nil {
+func (cl *Clustered) contentCounts() *report.Contents {
+	if cl.Contents == nil {
 		return nil
 	}
-	n := c.Contents.Counts()
+	n := cl.Contents.Counts()
 	return &n
 }

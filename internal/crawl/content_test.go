@@ -13,7 +13,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A judge is the shared knowledge of the second agents of all contents. It survives their
@@ -138,7 +137,7 @@ func TestDuplicatesAgain(t *testing.T) {
 		j := newJudge(nil, false).process(func() bool { return false })
 		s := &story{
 			strategy: func() Strategy { return &returner{follower: takeAll, n: 2, every: 60} }, again: true,
-			with: func(r *Parts) error { r.Contents = j; return nil },
+			partly: &Others{Contents: j},
 			text: `
 seed http://a.example/
 dns a.example 192.0.2.1
@@ -198,15 +197,18 @@ http://b.example/robots.txt robots=User-agent:_*;Disallow:
 // A company is the other agents of a crawl: the owner of b.example, and the heir of all hosts. Each
 // accepts nothing until its time.
 type company struct {
+	static
 	start               time.Time
 	pushesAt, shippedAt time.Duration
 }
 
-func (o *company) Owner(u weburl.URL) (string, bool) {
-	if u.Host() == "b.example" {
-		return "owner", false
-	}
-	return "self", true
+func newCompany(pushesAt, shippedAt time.Duration) *company {
+	return &company{static{func(host string) (string, bool) {
+		if host == "b.example" {
+			return "owner", false
+		}
+		return "self", true
+	}}, time.Now(), pushesAt, shippedAt}
 }
 
 func (o *company) after(at time.Duration) error {
@@ -254,7 +256,7 @@ func TestDurableWithLinks(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				others := &company{time.Now(), c.push, c.ships}
+				others := newCompany(c.push, c.ships)
 				told := &tablet{newJudge(nil, false).process(func() bool { return false }), time.Now(),
 					map[string]time.Duration{}}
 				var boxes [3]*outbox.Outbox
@@ -269,8 +271,8 @@ http://a.example/1
 					if err := s.openBoxes(&boxes); err != nil {
 						return err
 					}
-					r.Partition, r.Exchange, r.Contents = others, others, told
-					r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
+					r.Others = &Others{Peers: others, Contents: told, Outbox: boxes[0],
+						Copies: &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}}
 					return nil
 				}
 				w, err := s.open(testdisk.NewMem())

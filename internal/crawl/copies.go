@@ -133,6 +133,14 @@ type shipLane struct {
 // now returns the id of the open epoch.
 func (s *shipping) now() uint64 { return s.first + uint64(max(len(s.epochs), 1)) - 1 }
 
+// closed returns the id of the last epoch that gets no more records.
+func (s *shipping) closed() uint64 {
+	if n := len(s.epochs); n > 0 && s.epochs[n-1].closed {
+		return s.now()
+	}
+	return max(s.now(), 1) - 1
+}
+
 // begun returns the id of the last epoch with a record.
 func (s *shipping) begun() uint64 {
 	if n := len(s.epochs); n > 0 && s.epochs[n-1].began.IsZero() {
@@ -142,11 +150,11 @@ func (s *shipping) begun() uint64 {
 }
 
 // openEpoch returns the open epoch, which receives a record.
-func (c *Crawler) openEpoch() *epoch {
-	s := &c.shipping
+func (cl *Clustered) openEpoch() *epoch {
+	s := &cl.shipping
 	e := &s.epochs[len(s.epochs)-1]
 	if e.began.IsZero() {
-		e.began = c.cfg.Now()
+		e.began = cl.c.cfg.Now()
 	}
 	return e
 }
@@ -160,25 +168,25 @@ func (s *shipping) epoch(id uint64) *epoch {
 }
 
 // beginCopies starts replication with the records of an earlier run, whose heirs are not known.
-func (c *Crawler) beginCopies() {
-	if c.Copies == nil {
+func (cl *Clustered) beginCopies() {
+	if cl.Copies == nil {
 		return
 	}
-	s := &c.shipping
+	s := &cl.shipping
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
-	if c.accepted > 0 {
+	if cl.c.accepted > 0 {
 		s.whole.lacking = true
-		s.epochs = append(s.epochs, epoch{from: 1, began: c.cfg.Now(), closed: true, away: int(c.Outbox.Len()),
-			copies: 1, held: c.lastHeld()})
+		s.epochs = append(s.epochs, epoch{from: 1, began: cl.c.cfg.Now(), closed: true, away: int(cl.Outbox.Len()),
+			copies: 1, held: cl.lastHeld()})
 		s.synced = s.first
 	}
-	s.epochs = append(s.epochs, epoch{from: c.accepted + 1})
+	s.epochs = append(s.epochs, epoch{from: cl.c.accepted + 1})
 }
 
 // stage keeps a record until the journal is written.
-func (c *Crawler) stage(counts int, r *handoff.Record, host uint64) {
-	s := &c.shipping
-	e := c.openEpoch()
+func (cl *Clustered) stage(counts int, r *handoff.Record, host uint64) {
+	s := &cl.shipping
+	e := cl.openEpoch()
 	switch counts {
 	case countsCopy:
 		e.copies++
@@ -190,23 +198,23 @@ func (c *Crawler) stage(counts int, r *handoff.Record, host uint64) {
 }
 
 // copyAccept ships an accept. Number 0 stands for a link that may be known already.
-func (c *Crawler) copyAccept(number, host uint64, enc []byte) {
-	if c.Copies != nil {
-		c.stage(countsCopy, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
+func (cl *Clustered) copyAccept(number, host uint64, enc []byte) {
+	if cl.Copies != nil {
+		cl.stage(countsCopy, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
 	}
 }
 
 // copyKnown ships the key of a URL that is finished already.
-func (c *Crawler) copyKnown(k weburl.Key) {
-	if c.Copies != nil {
-		c.stage(countsCopy, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
+func (cl *Clustered) copyKnown(k weburl.Key) {
+	if cl.Copies != nil {
+		cl.stage(countsCopy, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
 	}
 }
 
 // copyFinish ships a finish when that is allowed.
-func (c *Crawler) copyFinish(f *finish) {
-	if c.Copies == nil || f.flags&flagRobots != 0 || f.number == 0 && len(f.state) == 0 ||
-		f.dropped() && c.notOurs(f.link.URL) {
+func (cl *Clustered) copyFinish(f *finish) {
+	if cl.Copies == nil || f.flags&flagRobots != 0 || f.number == 0 && len(f.state) == 0 ||
+		f.dropped() && cl.c.notOurs(f.link.URL) {
 		return
 	}
 	k := f.link.URL.Key()
@@ -214,14 +222,14 @@ func (c *Crawler) copyFinish(f *finish) {
 	if len(f.state) <= handoff.MaxState {
 		r.State = f.state
 	}
-	c.stage(countsEnd, &r, k.Host)
+	cl.stage(countsEnd, &r, k.Host)
 }
 
 // copyClock ships how long a host must rest.
-func (c *Crawler) copyClock(st frontier.HostState, now time.Time) {
-	if c.Copies != nil {
+func (cl *Clustered) copyClock(st frontier.HostState, now time.Time) {
+	if cl.Copies != nil {
 		r := clockRecord(st, now)
-		c.stage(countsNothing, &r, weburl.HostKey(st.Host))
+		cl.stage(countsNothing, &r, weburl.HostKey(st.Host))
 	}
 }
 
@@ -234,15 +242,15 @@ func clockRecord(st frontier.HostState, now time.Time) handoff.Record {
 }
 
 // countOutgoing counts an accepted link that another agent owns.
-func (c *Crawler) countOutgoing() {
-	if c.Copies != nil {
-		c.openEpoch().away++
+func (cl *Clustered) countOutgoing() {
+	if cl.Copies != nil {
+		cl.openEpoch().away++
 	}
 }
 
 // leavesFor records that another agent must get a link that was accepted as an own one.
-func (c *Crawler) leavesFor(number uint64) {
-	s := &c.shipping
+func (cl *Clustered) leavesFor(number uint64) {
+	s := &cl.shipping
 	if i := s.epochOf(number); i >= 0 {
 		s.epochs[i].away++
 	}
@@ -255,8 +263,8 @@ func (s *shipping) epochOf(number uint64) int {
 
 // arrivedElsewhere marks links as delivered or abandoned. leavesFor or countOutgoing has counted
 // each of them.
-func (c *Crawler) arrivedElsewhere(numbers ...uint64) {
-	s := &c.shipping
+func (cl *Clustered) arrivedElsewhere(numbers ...uint64) {
+	s := &cl.shipping
 	for _, n := range numbers {
 		if i := s.epochOf(n); i >= 0 && s.epochs[i].away > 0 {
 			s.epochs[i].away--
@@ -266,18 +274,18 @@ func (c *Crawler) arrivedElsewhere(numbers ...uint64) {
 
 // intakeSafely is intake for links whose sender will forget them. It ships the links that the
 // seen-set holds back as if they were new. That is safe, because a finished link stays finished.
-func (c *Crawler) intakeSafely(v *visit) {
-	if c.Copies == nil {
-		c.intake(v)
+func (cl *Clustered) intakeSafely(v *visit) {
+	if cl.Copies == nil {
+		cl.c.intake(v)
 		return
 	}
-	ever := c.Seen.Stats().EverHeld
-	if c.intake(v); c.fatal != nil || c.Seen.Stats().EverHeld == ever {
+	ever := cl.c.Seen.Stats().EverHeld
+	if cl.c.intake(v); cl.c.fatal != nil || cl.c.Seen.Stats().EverHeld == ever {
 		return
 	}
 	for _, f := range v.found {
 		if !f.foreign {
-			c.copyAccept(0, f.key.Host, v.enc[f.from:f.to])
+			cl.copyAccept(0, f.key.Host, v.enc[f.from:f.to])
 		}
 	}
 }
@@ -296,9 +304,9 @@ func (s *shipping) copied(id uint64) bool {
 }
 
 // copyCommitted queues the records that are now in the journal.
-func (c *Crawler) copyCommitted(now time.Time) {
-	s := &c.shipping
-	if c.Copies == nil || c.fatal != nil || s.epochs[len(s.epochs)-1].began.IsZero() {
+func (cl *Clustered) copyCommitted() {
+	s := &cl.shipping
+	if len(s.epochs) == 0 || cl.c.fatal != nil || s.epochs[len(s.epochs)-1].began.IsZero() {
 		return
 	}
 	from := 0
@@ -307,12 +315,12 @@ func (c *Crawler) copyCommitted(now time.Time) {
 		from = r.end
 		var err error
 		if r.number&(1<<countBits-1) == countsEnd {
-			err = c.Copies.Waiting.PushLoose(r.number, rec)
+			err = cl.Copies.Waiting.PushLoose(r.number, rec)
 		} else {
-			err = c.ship(r.number, r.host, rec)
+			err = cl.ship(r.number, r.host, rec)
 		}
 		if err != nil {
-			c.fatal = err
+			cl.c.fatal = err
 			return
 		}
 	}
@@ -322,8 +330,8 @@ func (c *Crawler) copyCommitted(now time.Time) {
 	s.arena = s.arena[:0]
 	if len(s.epochs) < epochsMax {
 		e := &s.epochs[len(s.epochs)-1]
-		e.closed, e.held = true, c.lastHeld()
-		s.epochs = append(s.epochs, epoch{from: c.accepted + 1})
+		e.closed, e.held = true, cl.lastHeld()
+		s.epochs = append(s.epochs, epoch{from: cl.c.accepted + 1})
 	}
 }
 
@@ -331,12 +339,12 @@ func (c *Crawler) copyCommitted(now time.Time) {
 type heldFiles struct{ first, last uint64 }
 
 // held returns the first and the last file in which the seen-set holds links back, or zero.
-func (c *Crawler) held() (h heldFiles) {
-	if !c.Seen.Holds() {
+func (cl *Clustered) held() (h heldFiles) {
+	if !cl.c.Seen.Holds() {
 		return h
 	}
-	c.holding.files = c.Seen.Held(c.holding.files[:0])
-	for _, f := range c.holding.files {
+	cl.c.holding.files = cl.c.Seen.Held(cl.c.holding.files[:0])
+	for _, f := range cl.c.holding.files {
 		if h.first == 0 || f.Num < h.first {
 			h.first = f.Num
 		}
@@ -348,26 +356,26 @@ func (c *Crawler) held() (h heldFiles) {
 	return h
 }
 
-func (c *Crawler) lastHeld() uint64 { return c.held().last }
+func (cl *Clustered) lastHeld() uint64 { return cl.held().last }
 
 // ship queues a record for its host's heir.
-func (c *Crawler) ship(number, host uint64, rec []byte) error {
-	s := &c.shipping
+func (cl *Clustered) ship(number, host uint64, rec []byte) error {
+	s := &cl.shipping
 	if s.heirs == nil {
-		return c.Copies.Out.PushLoose(number, rec)
+		return cl.Copies.Out.PushLoose(number, rec)
 	}
 	heir := s.heirs.Heir(host)
 	if heir == "" {
 		s.whole.untold = true
-		c.shipped(number)
+		cl.shipped(number)
 		return nil
 	}
-	return c.Copies.Out.Push(heir, number, 0, rec)
+	return cl.Copies.Out.Push(heir, number, 0, rec)
 }
 
 // shipped records that a record has reached its heir, or that there is no heir.
-func (c *Crawler) shipped(number uint64) {
-	s := &c.shipping
+func (cl *Clustered) shipped(number uint64) {
+	s := &cl.shipping
 	id := number >> countBits
 	switch number & (1<<countBits - 1) {
 	case countsCopy:
@@ -391,8 +399,8 @@ func (s *shipping) safe(id uint64) bool {
 }
 
 // turn releases what has become safe, and forgets the epochs that are over.
-func (c *Crawler) turn(now time.Time) error {
-	s := &c.shipping
+func (cl *Clustered) turn(now time.Time) error {
+	s := &cl.shipping
 	s.safeTo, s.released = max(s.safeTo, s.first-1), max(s.released, s.first-1)
 	for e := s.epoch(s.safeTo + 1); e != nil && e.closed && e.safe(); e = s.epoch(s.safeTo + 1) {
 		s.safeTo++
@@ -404,7 +412,7 @@ func (c *Crawler) turn(now time.Time) error {
 		case e.held == 0:
 			e.until = s.released + 1
 		default:
-			if h := c.held(); h.last == 0 || h.first > e.held {
+			if h := cl.held(); h.last == 0 || h.first > e.held {
 				e.until = s.now() // its answers are in this epoch or before
 			}
 		}
@@ -414,7 +422,7 @@ func (c *Crawler) turn(now time.Time) error {
 		s.released++
 	}
 	if s.released > before {
-		c.Copies.Waiting.Ask()
+		cl.Copies.Waiting.Ask()
 	}
 	for len(s.epochs) > 1 && s.epochs[0].closed && s.epochs[0].safe() && s.epochs[0].ends == 0 {
 		if b := s.epochs[0].began; !b.IsZero() {
@@ -424,13 +432,13 @@ func (c *Crawler) turn(now time.Time) error {
 		s.epochs = s.epochs[1:]
 		s.first++
 	}
-	return c.Copies.Waiting.Route(routeSlice, func(number uint64, rec []byte) (string, outbox.Way, error) {
+	return cl.Copies.Waiting.Route(routeSlice, func(number uint64, rec []byte) (string, outbox.Way, error) {
 		if number>>countBits > s.released {
 			return "", outbox.Stay, nil
 		}
 		host, err := hostOf(rec)
 		if err == nil {
-			err = c.ship(number, host, rec)
+			err = cl.ship(number, host, rec)
 		}
 		return "", outbox.Gone, err
 	})
@@ -446,47 +454,47 @@ func hostOf(rec []byte) (uint64, error) {
 }
 
 // newHeirs processes a change of the view.
-func (c *Crawler) newHeirs() {
-	if c.Copies == nil {
+func (cl *Clustered) newHeirs() {
+	if cl.Copies == nil {
 		return
 	}
-	s := &c.shipping
-	if heirs := c.Copies.Heirs(); heirs != s.heirs {
+	s := &cl.shipping
+	if heirs := cl.Copies.Heirs(); heirs != s.heirs {
 		s.heirs = heirs
 		s.whole.nth++ // the telling in progress has the wrong heirs
-		c.Copies.Out.Reroute()
+		cl.Copies.Out.Reroute()
 	}
 }
 
 // shipOut ships the records that may go. wake is the time of the next work; zero means not before
 // an answer arrives.
-func (c *Crawler) shipOut(work context.Context, now time.Time) (wake time.Time) {
-	if c.Copies == nil || c.fatal != nil {
+func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Time) {
+	if cl.Copies == nil || cl.c.fatal != nil {
 		return time.Time{}
 	}
-	s, out := &c.shipping, c.Copies.Out
+	s, out := &cl.shipping, cl.Copies.Out
 	if s.heirs == nil {
-		if c.newHeirs(); s.heirs == nil {
+		if cl.newHeirs(); s.heirs == nil {
 			return time.Time{}
 		}
 	}
-	if c.fatal = c.turn(now); c.fatal != nil {
+	if cl.c.fatal = cl.turn(now); cl.c.fatal != nil {
 		return time.Time{}
 	}
-	if c.fatal = out.Route(routeSlice, c.heirOf); c.fatal != nil {
+	if cl.c.fatal = out.Route(routeSlice, cl.heirOf); cl.c.fatal != nil {
 		return time.Time{}
 	}
-	if out.Loose() || c.Copies.Waiting.Loose() {
+	if out.Loose() || cl.Copies.Waiting.Loose() {
 		wake = now
 	}
-	if c.tellWhole(work); c.fatal != nil {
+	if cl.tellWhole(work); cl.c.fatal != nil {
 		return wake
 	}
 	for {
 		b, next, err := out.Next(now, nil)
 		switch {
 		case err != nil:
-			c.fatal = err
+			cl.c.fatal = err
 			return wake
 		case b == nil:
 			return earlier(wake, next)
@@ -501,61 +509,61 @@ func (c *Crawler) shipOut(work context.Context, now time.Time) (wake time.Time) 
 			l.batch = b
 		}
 		number := l.last
-		c.inFlight.Go(func() {
-			err := c.Copies.Ship(work, b.Agent, number, b.Links, len(b.Numbers))
-			c.tell(func(now time.Time) { c.hasShipped(b, l, err, now) })
+		cl.c.inFlight.Go(func() {
+			err := cl.Copies.Ship(work, b.Agent, number, b.Links, len(b.Numbers))
+			cl.c.tell(func(now time.Time) { cl.hasShipped(b, l, err, now) })
 		})
 	}
 }
 
 // heirOf returns the heir of a record without a destination.
-func (c *Crawler) heirOf(number uint64, rec []byte) (string, outbox.Way, error) {
+func (cl *Clustered) heirOf(number uint64, rec []byte) (string, outbox.Way, error) {
 	host, err := hostOf(rec)
 	if err != nil {
 		return "", outbox.Stay, err
 	}
-	if heir := c.shipping.heirs.Heir(host); heir != "" {
+	if heir := cl.shipping.heirs.Heir(host); heir != "" {
 		return heir, outbox.Send, nil
 	}
-	c.shipping.whole.untold = true
-	c.shipped(number)
+	cl.shipping.whole.untold = true
+	cl.shipped(number)
 	return "", outbox.Gone, nil
 }
 
 // hasShipped records the result of shipping a batch.
-func (c *Crawler) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.Time) {
-	s := &c.shipping
+func (cl *Clustered) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.Time) {
+	s := &cl.shipping
 	switch {
 	case err == nil:
 		for _, n := range b.Numbers {
-			c.shipped(n)
+			cl.shipped(n)
 		}
 		s.records += int64(len(b.Numbers))
 		s.octets += int64(len(b.Links))
 		if l.batch = nil; l.failing {
-			c.Events.Write("ship-again", report.F("agent", b.Agent))
+			cl.c.Events.Write("ship-again", report.F("agent", b.Agent))
 		}
 		l.failing = false
 	case errors.Is(err, ErrNotWhole):
 		l.last, l.batch = 0, nil
 		s.whole.anew[b.Agent] = true
 		s.whole.nth++
-	case !l.failing && c.stop == notStopping:
+	case !l.failing && cl.c.stop == notStopping:
 		l.failing = true
-		c.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)),
+		cl.c.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)),
 			report.F("error", err))
 	}
-	c.Copies.Out.Done(b, err == nil, now)
+	cl.Copies.Out.Done(b, err == nil, now)
 }
 
 // lingerTime bounds how long a stop waits until other agents have this agent's links and finishes,
 // because they may soon continue with its hosts.
 const lingerTime = 2 * time.Second
 
-// lingers reports whether a stop must wait for that.
-func (c *Crawler) lingers(now time.Time) bool {
-	s := &c.shipping
-	if c.Copies == nil || s.heirs == nil || c.stop == Finished || c.stop == OnlyBlocked || c.copying() == 0 {
+// Lingers reports whether a stop must wait for that.
+func (cl *Clustered) Lingers(now time.Time) bool {
+	s := &cl.shipping
+	if cl.Copies == nil || s.heirs == nil || cl.c.stop == Finished || cl.c.stop == OnlyBlocked || cl.copying() == 0 {
 		return false
 	}
 	if s.lingering.IsZero() {
@@ -565,11 +573,11 @@ func (c *Crawler) lingers(now time.Time) bool {
 }
 
 // copying returns the number of records that wait to be sent to heirs.
-func (c *Crawler) copying() int64 {
-	if c.Copies == nil {
+func (cl *Clustered) copying() int64 {
+	if cl.Copies == nil {
 		return 0
 	}
-	return c.Copies.Out.Len() + c.Copies.Waiting.Len() + int64(len(c.shipping.staged))
+	return cl.Copies.Out.Len() + cl.Copies.Waiting.Len() + int64(len(cl.shipping.staged))
 }
 
 // lag returns the age of the oldest epoch that is not safe.
@@ -581,13 +589,13 @@ func (s *shipping) lag(now time.Time) time.Duration {
 }
 
 // tellCopies writes the event at the end of a run about what was shipped.
-func (c *Crawler) tellCopies() {
-	s := &c.shipping
-	if c.Copies == nil || s.over == 0 {
+func (cl *Clustered) tellCopies() {
+	s := &cl.shipping
+	if cl.Copies == nil || s.over == 0 {
 		return
 	}
-	c.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets),
-		report.F("left", c.copying()),
+	cl.c.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets),
+		report.F("left", cl.copying()),
 		report.F("lag_ms", (s.sum/time.Duration(s.over)).Milliseconds()),
 		report.F("longest_lag_ms", s.longest.Milliseconds()))
 }

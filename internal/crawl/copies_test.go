@@ -110,7 +110,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 		}
 		m.tasks.Wait()
 		m.accounts(t, w)
-		if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close(),
+		if err := errors.Join(w.close(), w.cl.Outbox.Close(), w.cl.Copies.Out.Close(), w.cl.Copies.Waiting.Close(),
 			m.store.Close()); err != nil {
 			t.Fatal(err)
 		}

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -147,28 +146,22 @@ type Resolver interface {
 // Parts are the parts that a Crawler uses. The caller owns them, and closes them when Run has
 // returned.
 type Parts struct {
-	Partition Partition      // nil: this agent crawls all URLs
-	Exchange  Exchange       // nil if Partition is nil
-	Outbox    *outbox.Outbox // nil if Partition is nil
-	Copies    *Copies        // nil: replication is off
-	Contents  Contents       // nil: contents are not compared with those of other agents
-	Leases    Leases         // nil: no leases; otherwise the Frontier's Config has them, too
-	Tenancy   Tenancy        // nil: hosts do not move between agents
-	Strategy  Strategy       // nil: breadth-first
-	Pages     Pages          // nil: no callback
-	Scope     *scope.Scope
-	Queries   *scope.Queries // nil: no bound on the queries of a path
-	Seen      *keyset.Store
-	Journal   *journal.Journal
-	Frontier  *frontier.Frontier
-	Robots    *robots.Cache
-	DNS       Resolver // nil: the proxy looks names up
-	Fetch     Fetcher
-	Archive   *warc.Writer
-	Log       *report.Log
-	Events    *report.Events
-	Skipped   *report.Skipped
-	Tally     *report.Tally
+	Others   *Others  // nil: this agent crawls all URLs
+	Strategy Strategy // nil: breadth-first
+	Pages    Pages    // nil: no callback
+	Scope    *scope.Scope
+	Queries  *scope.Queries // nil: no bound on the queries of a path
+	Seen     *keyset.Store
+	Journal  *journal.Journal
+	Frontier *frontier.Frontier
+	Robots   *robots.Cache
+	DNS      Resolver // nil: the proxy looks names up
+	Fetch    Fetcher
+	Archive  *warc.Writer
+	Log      *report.Log
+	Events   *report.Events
+	Skipped  *report.Skipped
+	Tally    *report.Tally
 }
 
 // Stop is the reason why a run ended.
@@ -245,10 +238,10 @@ type Crawler struct {
 	nextWanted time.Time              // when the Planner wants the next URL
 	alone      visit                  // for links without a page
 	remembered int64                  // number of URLs with a Planner's state from an earlier run
-	remote     remote
-	shipping   shipping
-	tenants    tenants
 	failures   failures
+	cluster    Cluster
+	activity   uint64 // grows with each event that may give this agent work
+	reading    bool   // something reads the journal's files: no checkpoint may replace them
 
 	fs       disk.FS // of the journal
 	dir      string  // likewise
@@ -267,7 +260,7 @@ type Crawler struct {
 
 // New returns a Crawler of the parts. It does not touch the disk.
 func New(cfg Config, parts Parts) *Crawler {
-	cfg = cfg.withDefaults(parts.Copies != nil)
+	cfg = cfg.withDefaults(parts.Others != nil && parts.Others.Copies != nil)
 	c := &Crawler{
 		cfg: cfg, Parts: parts,
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
@@ -285,8 +278,10 @@ func New(cfg Config, parts Parts) *Crawler {
 	}
 	c.blocked.Store(&[]string{})
 	c.planner, _ = parts.Strategy.(Planner)
-	c.tenants.init()
-	c.tenants.blocks = c.Tenancy != nil // an earlier run may have left blocked hosts
+	c.cluster = Alone()
+	if parts.Others != nil {
+		c.cluster = newClustered(c, *parts.Others)
+	}
 	c.slow.init()
 	return c
 }
@@ -301,7 +296,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	for i := range c.cfg.Workers {
 		c.inFlight.Go(func() { c.work(work, i+1) })
 	}
-	c.began, c.remote.pagesBefore = c.cfg.Now(), c.Tally.Pages()
+	c.began = c.cfg.Now()
 	c.committed, c.synced = c.began, c.began
 	c.publish(c.began)
 	c.dispatch(ctx, work, abandon)
@@ -319,10 +314,11 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	if c.fatal == nil {
 		c.fatal = c.sync()
 	}
-	if c.fatal == nil && len(c.remote.due) > 0 {
-		if c.sendReceipts(c.cfg.Now()); c.fatal == nil {
-			c.fatal = c.sync()
-		}
+	if c.fatal == nil {
+		c.cluster.Deliver(work, c.cfg.Now())
+	}
+	if c.fatal == nil && c.dirty {
+		c.fatal = c.sync()
 	}
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(true)
@@ -339,7 +335,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.checkpoint = nil
 	}
 	c.publish(c.cfg.Now())
-	c.tellCopies()
+	c.cluster.Ended()
 	return c.stop, c.fatal
 }
 
@@ -368,9 +364,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			patience = time.After(c.cfg.DrainTimeout)
 		}
 		wake := c.send(work, now)
-		if c.Partition != nil {
-			wake = earlier(wake, c.sendOut(work, now))
-		}
+		wake = earlier(wake, c.cluster.Tick(work, now))
 		if c.giveUp(now) {
 			wake = now
 		}
@@ -378,17 +372,16 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			break
 		}
 		if c.busy == 0 && c.resolving == 0 {
-			if c.stop != notStopping && !c.lingers(now) {
+			if c.stop != notStopping && !c.cluster.Lingers(now) {
 				return
 			}
-			if c.stop == notStopping && wake.IsZero() && !c.idle() {
+			if c.stop == notStopping && wake.IsZero() && !c.cluster.Waits() {
 				c.finished()
 				continue
 			}
 		}
 		c.save(now)
-		c.sendReceipts(now)
-		wake = earlier(wake, c.shipOut(work, now))
+		wake = earlier(wake, c.cluster.Deliver(work, now))
 		c.publishEvery(now)
 		timer.Reset(c.sleep(now, wake))
 		select {
@@ -418,13 +411,12 @@ func (c *Crawler) finished() {
 		return
 	}
 	switch err := c.Frontier.Err(); {
-	case c.fatal != nil || c.Frontier.Pending() > before || !c.settledElsewhere():
+	case c.fatal != nil || c.Frontier.Pending() > before || !c.cluster.Settled():
 	case err != nil:
 		c.fatal = fmt.Errorf("frontier: %w", err)
 	case c.Frontier.Pending() > 0:
 		c.fatal = fmt.Errorf("frontier: %d links pending, and nothing to wait for", c.Frontier.Pending())
-	case c.Partition != nil:
-		c.rest()
+	case c.cluster.Rest():
 	case c.Frontier.Len() > 0:
 		c.stop = OnlyBlocked
 	default:
@@ -441,14 +433,11 @@ func (c *Crawler) sleep(now, wake time.Time) time.Duration {
 	if c.syncing == nil && c.Seen.WantsSync() {
 		d = min(d, c.synced.Add(c.cfg.SyncEvery).Sub(now))
 	}
-	if c.syncing == nil && len(c.remote.unsynced) > 0 && !c.cfg.AckWritten {
+	if c.syncing == nil && c.cluster.WantsSync() {
 		d = min(d, c.ackAt().Sub(now))
 	}
 	if !wake.IsZero() {
 		d = min(d, wake.Sub(now))
-	}
-	if c.tenants.ready && c.stop == notStopping {
-		d = 0
 	}
 	if c.cfg.TimeLimit > 0 && c.stop == notStopping {
 		d = min(d, c.cfg.TimeLimit-now.Sub(c.began))
@@ -478,7 +467,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		if !ok {
 			return earlier(wake, due)
 		}
-		if c.Tenancy != nil && !c.mayVisit(&t, now) {
+		if !c.cluster.MayVisit(&t, now) {
 			if c.fatal != nil {
 				return wake
 			}
@@ -533,7 +522,7 @@ const rateSlack = 10 * time.Millisecond
 
 // settleAll settles v and all other ended visits.
 func (c *Crawler) settleAll(v *visit) {
-	c.remote.activity++
+	c.activity++
 	for {
 		if v.resolved {
 			c.resolving--

@@ -43,7 +43,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.recycle(v)
 		return
 	case v.outcome == Abandoned || v.outcome == Stale:
-		d.NoRequest = d.NoRequest && !v.leased.isOff() // a request may have been sent
+		d.NoRequest = d.NoRequest && !v.permit.cutOff() // a request may have been sent
 		d.Again, d.Attempt = &l, v.task.Attempt
 	case v.proxyDown():
 		c.awaitProxy(v, &d, now)
@@ -91,7 +91,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		st := c.Frontier.Host(host)
 		st.Blocked = c.isBlocked(host)
 		c.batch.add(kindHost, st.AppendTo(nil))
-		c.copyClock(st, now)
+		c.cluster.Rests(st, now)
 		c.urgent = true
 		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status),
 			report.F("until", st.NotBefore))
@@ -203,8 +203,9 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	c.retrying.forget(v.task.Link.URL.Key())
 	delete(c.requeued, v.task.Link.URL.Key())
 	c.record(v, &f)
-	c.isDone(v.task.Link.URL.Key())
-	c.hasContent(v)
+	if v.judged && !v.duplicate && v.archived && c.fatal == nil {
+		c.cluster.Archived(v.written.PayloadDigest, v.written.Original)
+	}
 }
 
 // record counts a finish and adds it to the batch. Recovery counts it in the same way.
@@ -216,7 +217,7 @@ func (c *Crawler) record(v *visit, f *finish) {
 	c.Tally.Retried(int64(f.tries))
 	c.rec = f.appendTo(c.rec[:0])
 	c.batch.add(kindFinish, c.rec)
-	c.copyFinish(f)
+	c.cluster.Finished(f)
 	f.skips, c.skipped = nil, c.skipped[:0]
 }
 

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
@@ -83,7 +82,7 @@ func (c *Crawler) Drop(ctx context.Context, host string) (string, error) {
 
 func (c *Crawler) drop(host string, now time.Time) error {
 	d := drop{c.nth + 1, c.accepted, now}
-	c.remote.activity++
+	c.activity++
 	c.noteDrop(host, d)
 	c.batch.add(kindDrop, appendDrop(nil, host, d))
 	c.Frontier.Withdraw(host)
@@ -160,18 +159,14 @@ func (c *Crawler) overtaken(v *visit) bool {
 func (c *Crawler) begins(v *visit) {
 	v.drops = c.nth
 	c.underWay[v.drops]++
-	if c.Leases != nil {
-		c.cuttable(v)
-	}
+	v.permit = c.cluster.Permit(v.task.Host)
 }
 
 func (c *Crawler) ends(v *visit) {
 	if c.underWay[v.drops]--; c.underWay[v.drops] <= 0 {
 		delete(c.underWay, v.drops)
 	}
-	if v.leased != nil {
-		c.remote.cuts.settled(v.leased)
-	}
+	v.permit.release()
 }
 
 // forgetDrops forgets the drops that cannot matter any more: no link found before them waits,
@@ -181,7 +176,7 @@ func (c *Crawler) ends(v *visit) {
 // count of drops, which is stored with held links, never decreases.
 func (c *Crawler) forgetDrops() {
 	if c.drops.n.Load() == 0 || c.planner != nil || c.planned || c.Seen.Holds() || c.Frontier.Stats().Withdrawn > 0 ||
-		c.outgoing() > 0 || len(c.remote.unsynced)+len(c.remote.due) > 0 {
+		!c.cluster.Settled() {
 		return
 	}
 	first := c.nth
@@ -209,8 +204,8 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 		}
 		t := frontier.Task{Link: w.Link, Host: w.Link.URL.Host(), Attempt: w.Attempt, Number: w.Number}
 		k := t.Link.URL.Key()
-		if c.Tenancy != nil && !c.dropped(t.Host, cmp.Or(c.requeued[k], w.Number)) {
-			return c.sendAway(w)
+		if sent, err := c.cluster.SendAway(w); sent || err != nil {
+			return err
 		}
 		t.Attempt += c.attempts[k]
 		if number, ok := c.requeued[k]; ok {

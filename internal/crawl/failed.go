@@ -149,7 +149,7 @@ func failedSeed(f *finish) bool {
 func (c *Crawler) noteFailed(f *finish) {
 	n := &c.failures
 	switch {
-	case f.code > 0 && n.again == nil || c.Partition != nil || f.flags&flagAgain != 0:
+	case f.code > 0 && n.again == nil || f.flags&flagAgain != 0:
 	case failedSeed(f) && c.Tally.Answered() == 0:
 		if len(n.again) == maxAgain {
 			return
@@ -180,7 +180,7 @@ func (c *Crawler) SeedAgain() error {
 			retrier.Retry(l.URL)
 		}
 		c.stamped = c.stamped[:0]
-		if err := c.Accept([]keyset.Item{{Key: c.ownKey(l.URL.Key()), Aux: c.stamp(enc)}}); err != nil {
+		if err := c.Accept([]keyset.Item{{Key: c.cluster.Keys().Of(l.URL.Key(), false), Aux: c.stamp(enc)}}); err != nil {
 			return err
 		}
 	}

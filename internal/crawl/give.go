@@ -38,17 +38,14 @@ const bundleKeys = 1 << 18
 // Claimed answers an agent, by, that has become the owner of hosts, and starts to send it the links
 // of these hosts. identity is Tenancy's identity of the agent, view the agent's View. Safe for
 // concurrent use while Run runs; ctx bounds the wait.
-func (c *Crawler) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
-	if c.Tenancy == nil {
-		return nil, ErrAlone
-	}
+func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
 	var vs []Verdict
 	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
-		err := c.ask(ctx, "claim", func() {
+		err := cl.c.ask(ctx, "claim", func() {
 			for _, host := range part {
-				vs = append(vs, c.claimedBy(host, by, identity, view, c.cfg.Now()))
+				vs = append(vs, cl.claimedBy(host, by, identity, view, cl.c.cfg.Now()))
 			}
-			c.append()
+			cl.c.append()
 		})
 		if err != nil {
 			return nil, fmt.Errorf("claim: %w", err)
@@ -57,20 +54,20 @@ func (c *Crawler) Claimed(ctx context.Context, by, identity string, view uint64,
 	return vs, nil
 }
 
-func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Time) Verdict {
-	t := &c.tenants
-	if c.stop != notStopping || c.fatal != nil {
+func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.Time) Verdict {
+	t := &cl.tenants
+	if cl.c.stop != notStopping || cl.c.fatal != nil {
 		return Again
 	}
 	// Only one of the two agents may know that a third one is lost. That agent may have crawled the
 	// host, and a replica here may have its finished URLs.
-	if view != c.Tenancy.View() || c.Tenancy.Inheriting() {
+	if view != cl.Peers.View() || cl.Peers.Inheriting() {
 		return Again
 	}
-	if owner, mine, _ := c.Tenancy.Tenure(host); mine || owner != by {
+	if owner, mine, _ := cl.Peers.Tenure(host); mine || owner != by {
 		return Again
 	}
-	ever, began := c.Tenancy.Had(host)
+	ever, began := cl.Peers.Had(host)
 	if !ever {
 		return Stranger
 	}
@@ -79,8 +76,8 @@ func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Tim
 	if _, crawled := t.claimed[key]; crawled || began {
 		nothing = Nothing
 	}
-	if !c.emptyRange(c.ownKey(weburl.Key{Host: key}).Host) {
-		if !c.giveAway(host, by, now) {
+	if !cl.emptyRange(cl.ownKey(weburl.Key{Host: key}).Host) {
+		if !cl.giveAway(host, by, now) {
 			return Again // a request to the host is under way
 		}
 	}
@@ -88,24 +85,24 @@ func (c *Crawler) claimedBy(host, by, identity string, view uint64, now time.Tim
 		return nothing
 	}
 	st, ok := t.clocks[host]
-	if c.noteDone(); c.fatal != nil {
+	if cl.Prepare(); cl.c.fatal != nil {
 		return Again
 	}
-	tellsClock := c.isBlocked(host) || ok && !quietOf(st, false, now).unchanged
-	if !tellsClock && c.emptyRange(doneKey(weburl.Key{Host: key}).Host) {
+	tellsClock := cl.c.isBlocked(host) || ok && !quietOf(st, false, now).unchanged
+	if !tellsClock && cl.emptyRange(doneKey(weburl.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
 	}
-	c.give(host, by)
+	cl.give(host, by)
 	return Coming
 }
 
 // give queues the state of a host for an agent.
-func (c *Crawler) give(host, to string) {
-	g := c.tenants.giving[to]
+func (cl *Clustered) give(host, to string) {
+	g := cl.tenants.giving[to]
 	if g == nil {
 		g = &handoffQueue{in: map[string]struct{}{}}
-		c.tenants.giving[to] = g
+		cl.tenants.giving[to] = g
 	}
 	if _, twice := g.in[host]; !twice {
 		g.hosts = append(g.hosts, host)
@@ -128,20 +125,19 @@ func (t *tenants) newlyDone(host uint64) {
 }
 
 // giveOut sends queued states to agents. wake is the time of the next work.
-func (c *Crawler) giveOut(work context.Context, now time.Time) (wake time.Time) {
-	c.tenants.ready = false
-	for agent, g := range c.tenants.giving {
+func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Time) {
+	for agent, g := range cl.tenants.giving {
 		if b := g.ready; b != nil {
 			g.ready = nil
-			c.inFlight.Go(func() {
-				err := c.Tenancy.Hand(work, b.agent, func(yield func(Part) bool) {
+			cl.c.inFlight.Go(func() {
+				err := cl.Peers.Hand(work, b.agent, func(yield func(Part) bool) {
 					for _, p := range b.parts {
 						if !yield(p) {
 							return
 						}
 					}
 				})
-				c.tell(func(now time.Time) { c.told(g, b, err, now) })
+				cl.c.tell(func(now time.Time) { cl.told(g, b, err, now) })
 			})
 		}
 		switch {
@@ -149,12 +145,12 @@ func (c *Crawler) giveOut(work context.Context, now time.Time) (wake time.Time) 
 		case g.due.After(now):
 			wake = earlier(wake, g.due)
 		default:
-			c.bundleUp(agent, g, now)
+			cl.bundleUp(agent, g, now)
 			if len(g.hosts) > 0 {
 				wake = now
 			}
 		}
-		if c.fatal != nil {
+		if cl.c.fatal != nil {
 			return wake
 		}
 	}
@@ -165,18 +161,18 @@ func (c *Crawler) giveOut(work context.Context, now time.Time) (wake time.Time) 
 // finishes are durable here and the links of these pages are safe. Otherwise the new owner could
 // take a page for finished that a power failure here undoes, or whose links are lost with this
 // machine.
-func (c *Crawler) bundleUp(agent string, g *handoffQueue, now time.Time) {
-	b := &bundle{agent: agent, identity: c.Tenancy.Identity(agent)}
+func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
+	b := &bundle{agent: agent, identity: cl.Peers.Identity(agent)}
 	for len(g.hosts) > 0 && len(b.hosts) < claimHosts && b.keys < bundleKeys {
 		host := g.hosts[0]
 		g.hosts = g.hosts[1:]
 		delete(g.in, host)
-		if owner, mine, _ := c.Tenancy.Tenure(host); mine || owner != agent {
+		if owner, mine, _ := cl.Peers.Tenure(host); mine || owner != agent {
 			continue
 		}
 		b.hosts = append(b.hosts, host)
-		done := c.rangeOf(doneKey(weburl.Key{Host: weburl.HostKey(host)}).Host)
-		if c.fatal != nil {
+		done := cl.rangeOf(doneKey(weburl.Key{Host: weburl.HostKey(host)}).Host)
+		if cl.c.fatal != nil {
 			return
 		}
 		for _, l := range done.lists {
@@ -185,11 +181,11 @@ func (c *Crawler) bundleUp(agent string, g *handoffQueue, now time.Time) {
 			}
 		}
 		b.keys += int64(done.n)
-		st, ok := c.tenants.clocks[host]
+		st, ok := cl.tenants.clocks[host]
 		if !ok {
 			st = frontier.HostState{Host: host}
 		}
-		clock := quietOf(st, c.isBlocked(host), now)
+		clock := quietOf(st, cl.c.isBlocked(host), now)
 		if clock.Blocked {
 			b.blocked = append(b.blocked, host)
 		}
@@ -199,36 +195,36 @@ func (c *Crawler) bundleUp(agent string, g *handoffQueue, now time.Time) {
 		return
 	}
 	g.busy, g.stale = true, nil
-	c.whenFinishesSafe(func() { g.ready, c.tenants.ready = b, true })
+	cl.whenFinishesSafe(func() { g.ready = b })
 }
 
 // told records the result of sending a bundle. If err is nil, the new owner has the blocks in it.
-func (c *Crawler) told(g *handoffQueue, b *bundle, err error, now time.Time) {
-	c.remote.activity++
+func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) {
+	cl.c.activity++
 	g.busy = false
 	if err != nil {
 		for _, host := range b.hosts {
-			c.give(host, b.agent)
+			cl.give(host, b.agent)
 		}
 		g.due = now.Add(min(claimWait<<min(g.failures, 10), claimWaitMax))
 		g.failures++
 		return
 	}
 	g.failures, g.due = 0, time.Time{}
-	t := &c.tenants
+	t := &cl.tenants
 	for _, host := range b.hosts {
 		key := weburl.HostKey(host)
 		_, stale := g.stale[key]
-		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent && !stale {
+		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent && !stale {
 			t.given[key] = b.identity
 		}
 	}
 	for _, host := range b.blocked {
-		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner == b.agent {
-			c.forgetBlock(host)
+		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent {
+			cl.c.forgetBlock(host, cl.tenants.held[host] == nil)
 		}
 	}
-	c.append()
+	cl.c.append()
 	t.n.KeysOut += b.keys
-	c.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
+	cl.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
 }

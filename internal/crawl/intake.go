@@ -38,14 +38,9 @@ func (c *Crawler) intake(v *visit) {
 		return
 	}
 	c.items, c.stamped = c.items[:0], c.stamped[:0]
+	keys := c.cluster.Keys()
 	for _, f := range v.found {
-		k := f.key
-		if f.foreign {
-			k = foreignKey(k)
-		} else {
-			k = c.ownKey(k)
-		}
-		c.items = append(c.items, keyset.Item{Key: k, Aux: c.stamp(v.enc[f.from:f.to])})
+		c.items = append(c.items, keyset.Item{Key: keys.Of(f.key, f.foreign), Aux: c.stamp(v.enc[f.from:f.to])})
 	}
 	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
 		return
@@ -129,15 +124,8 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 			i = order[i]
 		}
 		l := c.arrived[i]
-		if l.URL.IsZero() {
-			c.acceptKnown(items[i])
-			before++ // it has no number in this crawl
-			continue
-		}
-		foreign := c.Partition != nil && isForeign(items[i].Key, l.URL)
-		stale := c.Tenancy != nil && !foreign && items[i].Key != c.ownKey(l.URL.Key()) // given away meanwhile
-		foreign = foreign || stale
-		if l.Hops != "" && c.Queries != nil && !foreign { // the owner of a foreign link counts it
+		class := c.cluster.Class(items[i].Key, l)
+		if l.Hops != "" && c.Queries != nil && class == Own { // the owner of a foreign link counts it
 			if d := c.Queries.Admit(l.URL); !d.In {
 				c.skip(skip{l, string(d.Reason)})
 				if err := c.refuse(l); err != nil {
@@ -150,32 +138,25 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 			c.widen(l.URL.Clone())
 			c.batch.add(kindSeed, []byte(l.URL.String()))
 		}
-		kind := kindAccept
-		if stale {
-			kind = kindPassed
-		} else if foreign {
-			kind = kindForeign
-		} else if l.Hops == "" {
+		if class == Own && l.Hops == "" {
 			c.Tally.Found(1)
 		}
 		enc, dropped, err := c.unstamp(items[i].Aux, l)
 		if err != nil {
 			return err
 		}
-		c.batch.add(kind, enc)
+		c.batch.add(byte(class), enc)
 		c.accepted++
-		switch {
-		case dropped:
+		if dropped {
 			err = c.acceptDropped(enc, c.accepted)
-		case foreign:
-			c.countOutgoing()
-			err = c.post(c.accepted, l.URL, 0, enc)
-		default:
-			c.copyAccept(c.accepted, c.hostOf(items[i].Key, l.URL), enc)
-			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.accepted)
+		} else {
+			err = c.cluster.Accepted(class, c.accepted, l, enc)
 		}
 		if err != nil {
 			return err
+		}
+		if class == Own && !dropped {
+			c.fresh, c.numbers = append(c.fresh, l), append(c.numbers, c.accepted)
 		}
 		if len(c.batch.arena) > batchBytes {
 			if c.append(); c.fatal != nil {

@@ -28,8 +28,8 @@ type visit struct {
 	drops   uint64  // number of the last drop when the visit was taken
 	last    bool    // the host is in trouble: no retries
 	outcome Outcome
-	err     error // a failure of this machine
-	leased  *cut  // nil: the visit uses no lease
+	err     error   // a failure of this machine
+	permit  *Permit // nil: the visit uses no lease
 
 	// The look-up:
 	resolved   bool
@@ -105,20 +105,15 @@ func (v *visit) reset(t frontier.Task) {
 // recorded in v; an error is a failure of this machine.
 func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	l, run := v.task.Link, ctx
-	if v.leased != nil {
-		var end context.CancelFunc
-		ctx, end = v.leased.begin(ctx)
-		defer end()
-	}
+	ctx, end := v.permit.begin(ctx)
+	defer end()
 	if isErrand(l) {
 		about, err := weburl.Parse(l.Via)
 		if err != nil {
 			return fmt.Errorf("robots.txt errand for %q: %w", l.Via, err)
 		}
 		err = c.fetchRobots(ctx, v, about, l.URL)
-		if c.Partition != nil {
-			c.letGo(l.URL.Host()) // the next agent that contacts the host may be another one
-		}
+		c.letGo(l.URL.Host()) // the next agent that contacts the host may be another one
 		return err
 	}
 	a := c.Robots.Ask(l.URL, c.cfg.Now())
@@ -146,10 +141,8 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	if v.outcome == Stale || !c.final(v) {
 		return nil
 	}
-	if c.Contents != nil {
-		if err := c.compare(ctx, v, resp); err != nil {
-			return err
-		}
+	if err := c.compare(ctx, v, resp); err != nil {
+		return err
 	}
 	if resp.Failure == nil {
 		if err := c.read(v, resp); err != nil {
@@ -354,6 +347,23 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 		v.notes = append(v.notes, "warcRevisit:notModified")
 	}
 	return nil
+}
+
+// compare looks up whether another agent's page has the content of r.
+func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) (err error) {
+	if v.failure != 0 || r.Status/100 != 2 {
+		return nil
+	}
+	x := exchangeOf(v.asked, r)
+	v.first, v.duplicate, v.judged, err = c.cluster.First(ctx, &x, r.Wire.Size()-int64(r.HeadLen))
+	return err
+}
+
+// notOurs reports whether u belongs to another agent, or has no known owner yet. Safe for
+// concurrent use.
+func (c *Crawler) notOurs(u weburl.URL) bool {
+	_, mine := c.cluster.Owner(u.Host())
+	return !mine
 }
 
 // exchangeOf returns what the archive stores of a response to l.

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"context"
 	"sync"
 	"time"
 
@@ -9,9 +8,8 @@ import (
 )
 
 // Leases are the permissions to contact the addresses and registered domains that hosts of
-// other agents share. The Frontier has them, too, and returns no visit without its leases. If
-// a lease is lost, the Crawler cuts its visits off and puts their URLs back to the front of
-// their hosts. Safe for concurrent use.
+// other agents share. The Frontier has them, too, and returns no visit without its leases. Safe for
+// concurrent use.
 type Leases interface {
 	// Grip reports whether requests may begin now with the present leases.
 	Grip() bool
@@ -19,113 +17,71 @@ type Leases interface {
 	Counts() report.Leases
 }
 
-// cuts are the visits in progress that use leases, by point. A point is an address or a
+// permits are the Permits of the visits in progress, by point. A point is an address or a
 // registered domain.
-type cuts struct {
+type permits struct {
 	mu sync.Mutex
-	at map[uint64]*cut
+	at map[uint64]*Permit
 }
 
-// A cut cuts a visit off.
-type cut struct {
-	points []uint64
-
-	mu   sync.Mutex
-	off  bool
-	stop context.CancelFunc // nil: not begun
-}
-
-// begin returns the context of the visit's work from now on.
-func (k *cut) begin(ctx context.Context) (context.Context, context.CancelFunc) {
-	ctx, stop := context.WithCancel(ctx)
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.stop = stop; k.off {
-		stop()
+// Permit returns the permission for a visit to a host, if it uses a lease.
+func (cl *Clustered) Permit(host string) *Permit {
+	if cl.Leases == nil {
+		return nil
 	}
-	return ctx, stop
-}
-
-// isOff reports whether the visit was cut off. For nil it returns false.
-func (k *cut) isOff() bool {
-	if k == nil {
-		return false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.off
-}
-
-// cuttable registers v so that it can be cut off, if it uses a lease.
-func (c *Crawler) cuttable(v *visit) {
-	points := c.Frontier.Points(v.task.Host)
+	points := cl.c.Frontier.Points(host)
 	if len(points) == 0 {
-		return
+		return nil
 	}
-	v.leased = &cut{points: points}
-	c.remote.cuts.mu.Lock()
-	defer c.remote.cuts.mu.Unlock()
-	if c.remote.cuts.at == nil {
-		c.remote.cuts.at = map[uint64]*cut{}
+	all := &cl.permits
+	p := NewPermit(cl.Leases.Grip, func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		for _, point := range points {
+			delete(all.at, point)
+		}
+	})
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	if all.at == nil {
+		all.at = map[uint64]*Permit{}
 	}
-	for _, p := range points {
-		c.remote.cuts.at[p] = v.leased
+	for _, point := range points {
+		all.at[point] = p
 	}
-}
-
-// settled removes k.
-func (c *cuts) settled(k *cut) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, p := range k.points {
-		delete(c.at, p)
-	}
+	return p
 }
 
 // CutOff ends the visits in progress that use one of points, because their leases are lost. It
 // returns their number. It does not block. Safe for concurrent use.
-func (c *Crawler) CutOff(points []uint64) (n int) {
-	for _, p := range points {
-		c.remote.cuts.mu.Lock()
-		k := c.remote.cuts.at[p]
-		c.remote.cuts.mu.Unlock()
-		if k == nil {
-			continue
-		}
-		k.mu.Lock()
-		if !k.off {
+func (cl *Clustered) CutOff(points []uint64) (n int) {
+	for _, point := range points {
+		cl.permits.mu.Lock()
+		p := cl.permits.at[point]
+		cl.permits.mu.Unlock()
+		if p != nil && p.CutOff() {
 			n++
 		}
-		k.off = true
-		if k.stop != nil {
-			k.stop()
-		}
-		k.mu.Unlock()
 	}
 	if n > 0 {
-		c.Events.Write("lease-lost", report.F("visits", n))
+		cl.c.Events.Write("lease-lost", report.F("visits", n))
 	}
 	return n
 }
 
 // Leased tells the Frontier for which points leases may have arrived. It returns when the
 // Frontier knows, or when the run has ended. Safe for concurrent use.
-func (c *Crawler) Leased(points []uint64) {
-	c.tell(func(now time.Time) { c.Frontier.Leased(points, now) })
-}
-
-// lapsed reports that a visit which waited for a worker must not begin any more.
-func (c *Crawler) lapsed(v *visit) bool {
-	return v.leased != nil && (v.leased.isOff() || !c.Leases.Grip())
+func (cl *Clustered) Leased(points []uint64) {
+	cl.c.tell(func(now time.Time) { cl.c.Frontier.Leased(points, now) })
 }
 
 // leaseCounts returns the counts of leases in this run, or nil without leases.
-func (c *Crawler) leaseCounts() *report.Leases {
-	if c.Leases == nil {
+func (cl *Clustered) leaseCounts() *report.Leases {
+	if cl.Leases == nil {
 		return nil
 	}
-	n := c.Leases.Counts()
-	n.Waits = c.Frontier.Stats().LeaseWaits
-	n.Count(c.Tally.Pages() - c.remote.pagesBefore)
+	n := cl.Leases.Counts()
+	n.Waits = cl.c.Frontier.Stats().LeaseWaits
+	n.Count(cl.c.Tally.Pages() - cl.remote.pagesBefore)
 	return &n
 }

@@ -83,7 +83,7 @@ http://b.example/ slow=10s
 http://c.example/ 200
 `}
 		s.frontier.Lease = l
-		s.with = func(r *Parts) error { r.Leases = l; return nil }
+		s.partly = &Others{Leases: l}
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // requests to a.example/ and b.example/ are under way, c's visit waits for a worker
 		asked := len(s.web.told())
@@ -95,10 +95,10 @@ http://c.example/ 200
 		}
 		l.set(false, true)
 		cutAt := time.Since(l.start)
-		if n := w.CutOff(append(point, 1, 2)); n != 1 {
+		if n := w.cl.CutOff(append(point, 1, 2)); n != 1 {
 			t.Errorf("%d visits cut off, want 1", n)
 		}
-		if n := w.CutOff(point); n != 0 {
+		if n := w.cl.CutOff(point); n != 0 {
 			t.Errorf("%d visits cut off once more", n)
 		}
 		synctest.Wait()
@@ -120,7 +120,7 @@ http://c.example/ 200
 			t.Errorf("%d pending, want 2", pending)
 		}
 		l.set(true, false)
-		w.Leased(append(point, other...))
+		w.cl.Leased(append(point, other...))
 		if stop, err := end(); stop != Finished || err != nil {
 			t.Fatalf("%s, %v", stop, err)
 		}

@@ -32,91 +32,91 @@ type leaving struct {
 // Leave starts to hand all hosts to other agents. The run ends when that is done, at the
 // latest after within. The caller must remove this agent from the view of Tenancy. Leave
 // returns when the handoff has started. Safe for concurrent use while Run runs.
-func (c *Crawler) Leave(ctx context.Context, within time.Duration) error {
-	return c.ask(ctx, "leave", func() {
-		l := &c.tenants.leaving
-		if l.on || c.Tenancy == nil {
+func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
+	return cl.c.ask(ctx, "leave", func() {
+		l := &cl.tenants.leaving
+		if l.on {
 			return
 		}
-		now := c.cfg.Now()
-		c.remote.activity++
+		now := cl.c.cfg.Now()
+		cl.c.activity++
 		*l = leaving{on: true, next: now, limit: now.Add(within)}
-		c.Tally.EachHost(func(host string) { l.told = append(l.told, host) })
-		c.Frontier.ReadAll()
-		c.Events.Write("leaving", report.F("links", c.Pending()), report.F("hosts", len(l.told)))
+		cl.c.Tally.EachHost(func(host string) { l.told = append(l.told, host) })
+		cl.c.Frontier.ReadAll()
+		cl.c.Events.Write("leaving", report.F("links", cl.c.Pending()), report.F("hosts", len(l.told)))
 	})
 }
 
 // Stay cancels Leave. Hosts already handed over stay with the other agents; this agent
 // continues with those that Tenancy leaves it. It reports whether this agent was leaving.
 // Safe for concurrent use while Run runs.
-func (c *Crawler) Stay(ctx context.Context) (was bool, err error) {
-	err = c.ask(ctx, "stay", func() {
-		l := &c.tenants.leaving
-		if was = l.on; was && c.stop == notStopping {
-			c.remote.activity++
+func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
+	err = cl.c.ask(ctx, "stay", func() {
+		l := &cl.tenants.leaving
+		if was = l.on; was && cl.c.stop == notStopping {
+			cl.c.activity++
 			*l = leaving{}
-			c.Frontier.ReadSome()
-			c.Events.Write("leave-undone", report.F("links", c.Pending()))
+			cl.c.Frontier.ReadSome()
+			cl.c.Events.Write("leave-undone", report.F("links", cl.c.Pending()))
 		}
 	})
 	return was, err
 }
 
 // leaveOn continues to leave. wake is the time of the next step.
-func (c *Crawler) leaveOn(now time.Time) (wake time.Time) {
-	l := &c.tenants.leaving
-	if !l.on || c.fatal != nil {
+func (cl *Clustered) leaveOn(now time.Time) (wake time.Time) {
+	l := &cl.tenants.leaving
+	if !l.on || cl.c.fatal != nil {
 		return time.Time{}
 	}
 	if l.next.After(now) {
 		return l.next
 	}
 	l.next = now.Add(leaveEvery)
-	hosts := c.Frontier.Queued(nil, leaveHosts)
-	for _, d := range c.later[:min(len(c.later), leaveHosts)] {
+	hosts := cl.c.Frontier.Queued(nil, leaveHosts)
+	for _, d := range cl.c.later[:min(len(cl.c.later), leaveHosts)] {
 		hosts = append(hosts, d.link.URL.Host())
 	}
 	for _, host := range hosts {
-		if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner != "" {
-			c.giveAway(host, owner, now)
+		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner != "" {
+			cl.giveAway(host, owner, now)
 		}
-		if c.fatal != nil {
+		if cl.c.fatal != nil {
 			return time.Time{}
 		}
 	}
 	for n := 0; len(l.told) > 0 && n < leaveHosts; n++ {
 		host := l.told[len(l.told)-1]
-		owner, mine, _ := c.Tenancy.Tenure(host)
+		owner, mine, _ := cl.Peers.Tenure(host)
 		if mine || owner == "" {
 			break // the view is not known here yet
 		}
 		l.told = l.told[:len(l.told)-1]
-		if c.tenants.given[weburl.HostKey(host)] == "" {
-			c.give(host, owner)
+		if cl.tenants.given[weburl.HostKey(host)] == "" {
+			cl.give(host, owner)
 		}
 	}
-	done := c.busy == 0 && c.resolving == 0 && len(c.unresolved) == 0 && len(c.later) == 0 && len(l.told) == 0 &&
-		c.Frontier.Len() == 0 && c.settledElsewhere()
-	if done && c.Seen.Holds() {
-		c.flushSeen() // may bring more links
+	done := cl.c.busy == 0 && cl.c.resolving == 0 && len(cl.c.unresolved) == 0 && len(cl.c.later) == 0 && len(l.told) == 0 &&
+		cl.c.Frontier.Len() == 0 && cl.Settled()
+	if done && cl.c.Seen.Holds() {
+		cl.c.flushSeen() // may bring more links
 		return now
 	}
 	if done {
 		// The last visits may have finished URLs of more hosts.
-		c.Tally.EachHost(func(host string) {
-			if owner, mine, _ := c.Tenancy.Tenure(host); !mine && owner != "" &&
-				c.tenants.given[weburl.HostKey(host)] == "" {
+		cl.c.Tally.EachHost(func(host string) {
+			if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner != "" &&
+				cl.tenants.given[weburl.HostKey(host)] == "" {
 				l.told = append(l.told, host)
 			}
 		})
 		done = len(l.told) == 0
 	}
 	if done || now.After(l.limit) {
-		n := &c.tenants.n
-		c.Events.Write("gave-all", report.F("left", c.Pending()), report.F("hosts", n.Given),
+		n := &cl.tenants.n
+		cl.c.Events.Write("gave-all", report.F("left", cl.c.Pending()), report.F("hosts", n.Given),
 			report.F("links", n.LinksOut), report.F("keys", n.KeysOut))
-		c.halt(Left)
+		cl.c.halt(Left)
 	}
 	if len(hosts) >= leaveHosts {
 		l.next = now

@@ -215,9 +215,6 @@ func (g *ledger) read(kind byte, p []byte) error {
 		return err
 	case kindAccept, kindForeign, kindPassed:
 		g.last++
-	case kindInherited:
-		g.last++
-		g.done.Add(g.last)
 	case kindAgain:
 		l, _, err := weburl.PeekLink(p)
 		if err == nil {
@@ -541,35 +538,11 @@ func (a *assembly) carryKeys(parts []journal.Part, fresh int64) error {
 	return nil
 }
 
-// acceptedKey returns the key in the seen-set of an accept.
-func acceptedKey(kind byte, link []byte) (weburl.Key, error) {
-	if kind == kindInherited {
-		var one [1]weburl.Key
-		if len(link) != 16 {
-			return weburl.Key{}, errRecord
-		}
-		_, err := decodeKeys(one[:0], link)
-		return one[0], err
-	}
+// acceptedKey returns the key of the link of an accept.
+func acceptedKey(link []byte) (weburl.Key, error) {
 	l, _, err := weburl.PeekLink(link)
 	if err != nil {
 		return weburl.Key{}, err
 	}
-	if kind == kindForeign {
-		return foreignKey(l.URL.Key()), nil
-	}
 	return l.URL.Key(), nil
-}
-
-// ownedKey is acceptedKey for an agent that has handed hosts over. number is the number of the
-// record. ok is false if there is no key that the agent needs.
-func ownedKey(kind byte, link []byte, number uint64, of map[uint64]handed) (k weburl.Key, ok bool, err error) {
-	if kind == kindPassed {
-		return k, false, nil
-	}
-	if k, err = acceptedKey(kind, link); err != nil || kind != kindAccept {
-		return k, err == nil, err
-	}
-	h, is := of[k.Host]
-	return h.key(k), !is || number > h.last, nil
 }

@@ -76,7 +76,7 @@ func TestLedger(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				k := &checkpoint{Checkpoint: c}
+				k := &checkpoint{Checkpoint: c, keys: plainKeys{}}
 				if err := k.put(kindNumber, binary.AppendUvarint(nil, accepted)); err != nil {
 					t.Fatal(err)
 				}

@@ -54,6 +54,18 @@ func (c *Crawler) restoreSeen(keys []weburl.Key) error {
 	return nil
 }
 
+// restoreAccepted adds the key of the present accept to the seen-set, unless it is there on disk.
+func (c *Crawler) restoreAccepted(kind byte, p []byte) error {
+	if c.accepted <= c.Seen.Mark() {
+		return nil
+	}
+	k, ok, err := c.cluster.Keys().Accept(kind, c.accepted, p)
+	if err != nil || !ok {
+		return err
+	}
+	return c.restoreSeen([]weburl.Key{k})
+}
+
 // rebuildSeen rebuilds the damaged parts of the seen-set from the journal.
 func (c *Crawler) rebuildSeen() error {
 	repaired, err := c.Seen.Repair(func(yield func([]weburl.Key) error, list func(uint64, keyset.List) error) error {
@@ -73,9 +85,9 @@ func (c *Crawler) rebuildSeen() error {
 			case kindNumber:
 				number, _ = binary.Uvarint(p)
 				return nil
-			case kindAccept, kindForeign, kindPassed, kindInherited:
+			case kindAccept, kindForeign, kindPassed:
 				number++
-				k, ok, err := ownedKey(kind, p, number, c.tenants.handed)
+				k, ok, err := c.cluster.Keys().Accept(kind, number, p)
 				if err != nil || !ok {
 					return err
 				}
@@ -87,14 +99,15 @@ func (c *Crawler) rebuildSeen() error {
 				}
 				return list(host, l)
 			case kindFinish:
-				if c.Tenancy == nil {
-					return nil
-				}
 				f, err := decodeFinish(p)
 				if err != nil || f.flags&flagRobots != 0 {
 					return err
 				}
-				keys = append(keys, doneKey(f.link.URL.Key()))
+				k, ok := c.cluster.Keys().Finish(f.link.URL.Key())
+				if !ok {
+					return nil
+				}
+				keys = append(keys, k)
 			default:
 				return nil
 			}
@@ -106,4 +119,32 @@ func (c *Crawler) rebuildSeen() error {
 		c.damaged(&repaired[i])
 	}
 	return err
+}
+
+// restoreLists adds the lists of keys in the journal to the seen-set. lists reports that it may lack them.
+func (c *Crawler) restoreLists(lists bool) error {
+	if !lists {
+		return nil
+	}
+	err := c.Seen.Insert(func(add func(uint64, keyset.List) error) error {
+		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool {
+			kind, _, _, err := parseLabel(p.Label)
+			return err == nil && kind != kindKeys
+		}, func(kind byte, p []byte) error {
+			if kind != kindList {
+				return nil
+			}
+			host, l, err := decodeList(p)
+			if err != nil {
+				return err
+			}
+			return add(host, l)
+		})
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("seen: %w", err)
+	}
+	c.append() // the batch that Accept has filled
+	return c.fatal
 }

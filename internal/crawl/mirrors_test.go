@@ -253,8 +253,8 @@ func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 		}}
 		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
 		n.with = func(r *Parts) (err error) {
-			r.Partition, r.Exchange, r.Contents = n, n, j.process(func() bool { return n.w.Load() == nil })
-			r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox",
+			r.Others = &Others{Peers: n, Contents: j.process(func() bool { return n.w.Load() == nil })}
+			r.Others.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox",
 				outbox.Config{BatchLinks: 10, Seed: seed, ParkWait: time.Second})
 			return err
 		}
@@ -294,7 +294,7 @@ func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 		}
 		n.accounts(t, w)
 		h.readLog(w.lines(t))
-		if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)
 		}
 		n.verify(t, n.mem)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // The commands of the operator for a host while the crawl runs. The answer to a command comes when
@@ -127,10 +126,7 @@ func (c *Crawler) order(
 // agentOf returns the other agent that crawls host. It is "" if this agent crawls host, or
 // if the owner is not known.
 func (c *Crawler) agentOf(host string) string {
-	if c.Tenancy == nil {
-		return ""
-	}
-	owner, mine, _ := c.Tenancy.Tenure(host)
+	owner, mine := c.cluster.Owner(host)
 	if mine {
 		return ""
 	}
@@ -139,11 +135,9 @@ func (c *Crawler) agentOf(host string) string {
 
 // copyBlock tells the host's heir whether the host is blocked.
 func (c *Crawler) copyBlock(host string, now time.Time) {
-	if c.Copies != nil {
-		st := c.Frontier.Host(host)
-		st.Blocked = c.isBlocked(host)
-		c.copyClock(st, now)
-	}
+	st := c.Frontier.Host(host)
+	st.Blocked = c.isBlocked(host)
+	c.cluster.Rests(st, now)
 }
 
 // waiting returns how many links of host wait, as far as that is known without reading the
@@ -196,8 +190,7 @@ func (c *Crawler) noteBlock(host string, blocked bool) error {
 		c.fatal = fmt.Errorf("frontier: %w", err)
 		return c.fatal
 	}
-	c.remote.activity++
-	delete(c.tenants.given, weburl.HostKey(host)) // tell the host's next owner
+	c.activity++
 	c.setBlocked(host, blocked)
 	st := c.Frontier.Host(host)
 	st.Blocked = blocked
@@ -216,8 +209,6 @@ func (c *Crawler) takeBlock(host string) {
 	if c.isBlocked(host) {
 		return
 	}
-	c.tenants.blocks = c.Tenancy != nil
-	delete(c.tenants.given, weburl.HostKey(host))
 	c.setBlocked(strings.Clone(host), true)
 	c.Frontier.Block(host)
 	st := c.Frontier.Host(host)
@@ -228,10 +219,10 @@ func (c *Crawler) takeBlock(host string) {
 }
 
 // forgetBlock forgets the block of a host: another agent owns the host and keeps it blocked.
-func (c *Crawler) forgetBlock(host string) {
+func (c *Crawler) forgetBlock(host string, unblock bool) {
 	if c.isBlocked(host) {
 		c.setBlocked(host, false)
-		if c.tenants.held[host] == nil {
+		if unblock {
 			c.Frontier.Unblock(host)
 		}
 		c.batch.add(kindHost, frontier.HostState{Host: host}.AppendTo(nil))

@@ -29,9 +29,9 @@ import (
 // changes, the caller calls Crawler.ViewChanged. A single agent has no Partition. Safe for
 // concurrent use.
 type Partition interface {
-	// Owner returns the name of the agent that crawls u. mine reports that it is this agent.
+	// Owner returns the name of the agent that crawls a host. mine reports that it is this agent.
 	// If agent is empty and mine is false, the owner is not known yet.
-	Owner(u weburl.URL) (agent string, mine bool)
+	Owner(host string) (agent string, mine bool)
 }
 
 // An Exchange sends links to other agents. Safe for concurrent use.
@@ -48,10 +48,9 @@ type remote struct {
 	failing  map[string]bool // agents whose last batch failed
 	unsynced []receipt       // waiting for the next sync
 	due      []receipt       // durable, not sent yet
+	syncing  int             // number of receipts that the sync under way makes durable
 
-	received, sent, passed int64 // numbers of links in this run
-	activity               uint64
-	cuts                   cuts   // visits that use leases
+	received, sent, passed int64  // numbers of links in this run
 	pagesBefore            int64  // pages of earlier runs
 	resting                bool   // no work is left here
 	restedAt               uint64 // activity at that time
@@ -77,24 +76,17 @@ func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostK
 
 // notOurs reports whether u belongs to another agent, or has no known owner yet. Safe for
 // concurrent use.
-func (c *Crawler) notOurs(u weburl.URL) bool {
-	if c.Partition == nil {
-		return false
-	}
-	_, mine := c.Partition.Owner(u)
-	return !mine
-}
 
 // post puts an accepted link into the outbox.
-func (c *Crawler) post(number uint64, u weburl.URL, hops int, enc []byte) error {
-	agent, mine := c.Partition.Owner(u)
+func (cl *Clustered) post(number uint64, u weburl.URL, hops int, enc []byte) error {
+	agent, mine := cl.Peers.Owner(u.Host())
 	switch {
 	case mine:
-		return c.Outbox.Push("", number, 0, enc)
+		return cl.Outbox.Push("", number, 0, enc)
 	case agent == "":
-		return c.Outbox.PushLoose(number, enc)
+		return cl.Outbox.PushLoose(number, enc)
 	}
-	return c.Outbox.Push(agent, number, hops, enc)
+	return cl.Outbox.Push(agent, number, hops, enc)
 }
 
 // routeSlice bounds the links that the dispatcher routes in one turn.
@@ -102,14 +94,14 @@ const routeSlice = 256
 
 // ViewChanged tells the Crawler that the answers of Partition may have changed. It returns when
 // the dispatcher knows, or when the run has ended. Safe for concurrent use.
-func (c *Crawler) ViewChanged() {
-	c.tell(func(time.Time) {
-		if c.Outbox.Len() > 0 {
-			c.remote.activity++
+func (cl *Clustered) ViewChanged() {
+	cl.c.tell(func(time.Time) {
+		if cl.Outbox.Len() > 0 {
+			cl.c.activity++
 		}
-		c.Outbox.Reroute()
-		c.newHeirs()
-		c.resettle()
+		cl.Outbox.Reroute()
+		cl.newHeirs()
+		cl.resettle()
 	})
 }
 
@@ -123,58 +115,55 @@ func (c *Crawler) tell(f func(now time.Time)) (told bool) {
 	}
 }
 
-// sendOut sends links to other agents. wake is the time of the next work; zero means not before
-// an answer arrives.
-func (c *Crawler) sendOut(work context.Context, now time.Time) (wake time.Time) {
-	if c.stop != notStopping && c.shipping.lingering.IsZero() || c.fatal != nil {
+// Tick sends links to other agents, and moves hosts.
+func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) {
+	if cl.c.stop != notStopping && cl.shipping.lingering.IsZero() || cl.c.fatal != nil {
 		return time.Time{}
 	}
-	if err := c.Outbox.Route(routeSlice, c.wayOf); err != nil {
-		c.fatal = err
+	if err := cl.Outbox.Route(routeSlice, cl.wayOf); err != nil {
+		cl.c.fatal = err
 		return time.Time{}
 	}
-	if c.Outbox.Loose() {
+	if cl.Outbox.Loose() {
 		wake = now
 	}
-	if c.Tenancy != nil {
-		wake = earlier(wake, c.settleIn(work, now))
-	}
+	wake = earlier(wake, cl.settleIn(work, now))
 	var keep func(uint64, []byte) bool
-	if c.drops.n.Load() > 0 {
-		keep = c.keepOut
+	if cl.c.drops.n.Load() > 0 {
+		keep = cl.keepOut
 	}
 	for {
-		b, next, err := c.Outbox.Next(now, keep)
+		b, next, err := cl.Outbox.Next(now, keep)
 		switch {
 		case err != nil:
-			c.fatal = err
+			cl.c.fatal = err
 			return wake
 		case b == nil:
 			return earlier(wake, next)
 		case b.Agent == "":
-			c.takeBack(b)
+			cl.takeBack(b)
 		default:
-			c.inFlight.Go(func() {
-				err := c.Exchange.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
-				c.tell(func(now time.Time) { c.pushed(b, err, now) })
+			cl.c.inFlight.Go(func() {
+				err := cl.Peers.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
+				cl.c.tell(func(now time.Time) { cl.pushed(b, err, now) })
 			})
 		}
-		if c.fatal != nil {
+		if cl.c.fatal != nil {
 			return wake
 		}
 	}
 }
 
 // wayOf returns the agent that a link without a destination goes to.
-func (c *Crawler) wayOf(number uint64, enc []byte) (string, outbox.Way, error) {
+func (cl *Clustered) wayOf(number uint64, enc []byte) (string, outbox.Way, error) {
 	l, _, err := weburl.PeekLink(enc)
 	if err != nil {
 		return "", outbox.Stay, fmt.Errorf("link from the outbox: %w", err)
 	}
-	if !c.keepOut(number, enc) {
-		return "", outbox.Gone, c.fatal
+	if !cl.keepOut(number, enc) {
+		return "", outbox.Gone, cl.c.fatal
 	}
-	agent, mine := c.Partition.Owner(l.URL)
+	agent, mine := cl.Peers.Owner(l.URL.Host())
 	switch {
 	case mine:
 		return "", outbox.Send, nil
@@ -186,72 +175,72 @@ func (c *Crawler) wayOf(number uint64, enc []byte) (string, outbox.Way, error) {
 
 // keepOut reports whether a link still has to be sent. If its host was dropped, the link is
 // finished like waiting links.
-func (c *Crawler) keepOut(number uint64, enc []byte) bool {
-	if c.drops.n.Load() == 0 {
+func (cl *Clustered) keepOut(number uint64, enc []byte) bool {
+	if cl.c.drops.n.Load() == 0 {
 		return true
 	}
 	l, _, err := weburl.DecodeLink(enc)
-	if err != nil || !c.dropped(l.URL.Host(), number) {
+	if err != nil || !cl.c.dropped(l.URL.Host(), number) {
 		return true // if the link is damaged, its next reader reports the error
 	}
-	c.withdrawLink(l, number, 0)
-	c.arrivedElsewhere(number)
+	cl.c.withdrawLink(l, number, 0)
+	cl.arrivedElsewhere(number)
 	return false
 }
 
 // pushed records the result of sending a batch.
-func (c *Crawler) pushed(b *outbox.Batch, err error, now time.Time) {
-	c.remote.activity++
-	was := c.remote.failing[b.Agent]
+func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
+	cl.c.activity++
+	was := cl.remote.failing[b.Agent]
 	switch {
 	case err == nil:
-		c.remote.sent += int64(len(b.Numbers))
-		c.finishSent(b.Numbers, false)
-		delete(c.remote.failing, b.Agent)
+		cl.remote.sent += int64(len(b.Numbers))
+		cl.finishSent(b.Numbers, false)
+		delete(cl.remote.failing, b.Agent)
 		if was {
-			c.Events.Write("push-again", report.F("agent", b.Agent))
+			cl.c.Events.Write("push-again", report.F("agent", b.Agent))
 		}
-	case c.stop != notStopping:
+	case cl.c.stop != notStopping:
 	case !was:
-		if c.remote.failing == nil {
-			c.remote.failing = map[string]bool{}
+		if cl.remote.failing == nil {
+			cl.remote.failing = map[string]bool{}
 		}
-		c.remote.failing[b.Agent] = true
-		c.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)),
+		cl.remote.failing[b.Agent] = true
+		cl.c.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)),
 			report.F("error", err))
 	}
-	c.Outbox.Done(b, err == nil, now)
+	cl.Outbox.Done(b, err == nil, now)
 }
 
 // takeBack accepts links that another agent owned and this agent owns now.
-func (c *Crawler) takeBack(b *outbox.Batch) {
+func (cl *Clustered) takeBack(b *outbox.Batch) {
 	var v visit
 	for rest := b.Links; len(rest) > 0; {
 		l, n, err := weburl.PeekLink(rest)
 		if err != nil {
-			c.fatal = fmt.Errorf("link from the outbox: %w", err)
+			cl.c.fatal = fmt.Errorf("link from the outbox: %w", err)
 			return
 		}
 		v.found = append(v.found, found{key: l.URL.Key(), from: len(v.enc), to: len(v.enc) + n})
 		v.enc = append(v.enc, rest[:n]...)
 		rest = rest[n:]
 	}
-	c.intakeSafely(&v)
-	c.receiptWhenDurable(receipt{back: b})
+	cl.intakeSafely(&v)
+	cl.receiptWhenDurable(receipt{back: b})
 }
 
 // finishSent ends links that other agents have, or that this agent has accepted again.
-func (c *Crawler) finishSent(numbers []uint64, returned bool) {
-	c.endSent(numbers, returned)
-	c.arrivedElsewhere(numbers...)
+func (cl *Clustered) finishSent(numbers []uint64, returned bool) {
+	cl.endSent(numbers, returned)
+	cl.arrivedElsewhere(numbers...)
 }
 
 // endSent is finishSent for links that were not counted as outgoing.
-func (c *Crawler) endSent(numbers []uint64, returned bool) {
-	c.rec = appendSent(c.rec[:0], numbers, returned)
-	c.batch.add(kindSent, c.rec)
-	c.append()
-	c.countSent(int64(len(numbers)), returned)
+func (cl *Clustered) endSent(numbers []uint64, returned bool) {
+	cl.c.rec = appendSent(cl.c.rec[:0], numbers, returned)
+	cl.c.batch.add(kindSent, cl.c.rec)
+	cl.c.append()
+	cl.c.countSent(int64(len(numbers)), returned)
 }
 
 func (c *Crawler) countSent(n int64, returned bool) {

@@ -89,7 +89,7 @@ func (b *band) closes() {
 			b.t.Errorf("%s: stop %s, %d pending", m.name, stop, w.Pending())
 		}
 		m.tasks.Wait()
-		err := errors.Join(w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close())
+		err := errors.Join(w.cl.Outbox.Close(), w.cl.Copies.Out.Close(), w.cl.Copies.Waiting.Close())
 		if err := errors.Join(err, w.close(), m.store.Close()); err != nil {
 			b.t.Fatal(err)
 		}
@@ -153,7 +153,7 @@ func TestGivenWithLinks(t *testing.T) {
 func TestHeirIsBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		others := &heirs{
-			company: &company{start: time.Now(), pushesAt: 30 * time.Second}, told: map[weburl.Key]handoff.Kind{},
+			company: newCompany(30*time.Second, 0), told: map[weburl.Key]handoff.Kind{},
 		}
 		var boxes [3]*outbox.Outbox
 		s := &story{text: `
@@ -172,8 +172,8 @@ http://a.example/1
 			if err := s.openBoxes(&boxes); err != nil {
 				return err
 			}
-			r.Partition, r.Exchange = others, others
-			r.Outbox, r.Copies = boxes[0], &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}
+			r.Others = &Others{Peers: others, Outbox: boxes[0],
+				Copies: &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}}
 			return nil
 		}
 		w, err := s.open(testdisk.NewMem())
@@ -188,7 +188,7 @@ http://a.example/1
 		}()
 		sees := func(alone bool, until time.Duration) {
 			others.alone.Store(alone)
-			w.ViewChanged()
+			w.cl.ViewChanged()
 			time.Sleep(until - time.Since(others.start))
 		}
 		sees(false, 10*time.Second) // a link of x.example's page cannot be sent before 30 s

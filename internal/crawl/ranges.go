@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
@@ -36,12 +37,42 @@ func (h handed) key(k weburl.Key) weburl.Key {
 }
 
 // ownKey returns the key in the seen-set of a URL that this agent crawls.
-func (c *Crawler) ownKey(k weburl.Key) weburl.Key {
-	if len(c.tenants.handed) == 0 {
+func (cl *Clustered) ownKey(k weburl.Key) weburl.Key { return hostKeys(cl.tenants.handed).own(k) }
+
+// Keys returns the keys of the seen-set.
+func (cl *Clustered) Keys() Keys { return hostKeys(cl.tenants.handed) }
+
+// hostKeys are the Keys of an agent of a cluster, by the hosts that it has given away.
+type hostKeys map[uint64]handed
+
+func (h hostKeys) own(k weburl.Key) weburl.Key {
+	if len(h) == 0 {
 		return k
 	}
-	return c.tenants.handed[k.Host].key(k)
+	return h[k.Host].key(k)
 }
+
+func (h hostKeys) Of(k weburl.Key, foreign bool) weburl.Key {
+	if foreign {
+		return foreignKey(k)
+	}
+	return h.own(k)
+}
+
+func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok bool, err error) {
+	if kind == kindPassed {
+		return k, false, nil
+	}
+	if k, err = acceptedKey(p); err != nil || kind == kindForeign {
+		return foreignKey(k), err == nil, err
+	}
+	given, is := h[k.Host]
+	return given.key(k), !is || number > given.last, nil
+}
+
+func (h hostKeys) Finish(k weburl.Key) (weburl.Key, bool) { return doneKey(k), true }
+
+func (h hostKeys) Freeze() Keys { return maps.Clone(h) }
 
 // doneKey returns the key of a finished URL. No host has its host part, as with foreignKey.
 func doneKey(k weburl.Key) weburl.Key {
@@ -174,16 +205,16 @@ func (s *paths) within(o *paths) (both paths) {
 }
 
 // rangeOf reads a range of the seen-set.
-func (c *Crawler) rangeOf(host uint64) (s paths) {
-	c.noteDone()
-	for tries := 0; c.fatal == nil; tries++ {
+func (cl *Clustered) rangeOf(host uint64) (s paths) {
+	cl.Prepare()
+	for tries := 0; cl.c.fatal == nil; tries++ {
 		s = paths{}
-		err := c.Seen.Range(host, func(l keyset.List) error { s.add(l); return nil })
+		err := cl.c.Seen.Range(host, func(l keyset.List) error { s.add(l); return nil })
 		if err == nil {
 			break
 		}
-		if c.repair(err); tries > 2 && c.fatal == nil {
-			c.fatal = err
+		if cl.c.repair(err); tries > 2 && cl.c.fatal == nil {
+			cl.c.fatal = err
 		}
 	}
 	s.order()
@@ -191,11 +222,11 @@ func (c *Crawler) rangeOf(host uint64) (s paths) {
 }
 
 // emptyRange reports that the seen-set has no key of a range.
-func (c *Crawler) emptyRange(host uint64) bool {
+func (cl *Clustered) emptyRange(host uint64) bool {
 	some := errors.New("some")
-	err := c.Seen.Range(host, func(keyset.List) error { return some })
+	err := cl.c.Seen.Range(host, func(keyset.List) error { return some })
 	if err != nil && err != some {
-		c.repair(err)
+		cl.c.repair(err)
 	}
 	return err == nil
 }
@@ -209,7 +240,7 @@ type ranged struct {
 
 // learn adds keys to the seen-set, and then to the journal. So the seen-set has all truncated keys
 // of the journal on disk.
-func (c *Crawler) learn(all []ranged) {
+func (cl *Clustered) learn(all []ranged) {
 	narrow := false
 	for _, r := range all {
 		for _, l := range r.lists {
@@ -222,23 +253,23 @@ func (c *Crawler) learn(all []ranged) {
 				keys = append(keys, weburl.Key{Host: r.host, Path: p})
 			}
 			for part := range slices.Chunk(keys, keysPiece) {
-				c.batch.add(r.kind, appendKeys(nil, part))
+				cl.c.batch.add(r.kind, appendKeys(nil, part))
 			}
-			if c.append(); c.fatal == nil {
-				c.repair(c.Seen.Note(keys))
+			if cl.c.append(); cl.c.fatal == nil {
+				cl.c.repair(cl.c.Seen.Note(keys))
 			}
 		}
 	}
-	if !narrow || c.fatal != nil {
+	if !narrow || cl.c.fatal != nil {
 		return
 	}
-	if c.append(); c.fatal == nil {
-		c.fatal = c.endSync(true) // Insert writes to disk at once, and names all runs
+	if cl.c.append(); cl.c.fatal == nil {
+		cl.c.fatal = cl.c.endSync(true) // Insert writes to disk at once, and names all runs
 	}
-	if c.fatal != nil {
+	if cl.c.fatal != nil {
 		return
 	}
-	if c.repair(c.insert(all)); c.fatal != nil {
+	if cl.c.repair(cl.insert(all)); cl.c.fatal != nil {
 		return
 	}
 	for _, r := range all {
@@ -247,18 +278,18 @@ func (c *Crawler) learn(all []ranged) {
 				continue
 			}
 			for part := range slices.Chunk(l.Paths, keysPiece) {
-				c.batch.add(kindList, appendList(nil, r.host, keyset.List{Width: l.Width, Paths: part}))
+				cl.c.batch.add(kindList, appendList(nil, r.host, keyset.List{Width: l.Width, Paths: part}))
 			}
 		}
-		if len(c.batch.arena) > batchBytes {
-			c.append()
+		if len(cl.c.batch.arena) > batchBytes {
+			cl.c.append()
 		}
 	}
-	c.append()
+	cl.c.append()
 }
 
 // insert adds truncated keys.
-func (c *Crawler) insert(all []ranged) error {
+func (cl *Clustered) insert(all []ranged) error {
 	load := func(add func(uint64, keyset.List) error) error {
 		for _, r := range all {
 			for _, l := range r.lists {
@@ -272,70 +303,36 @@ func (c *Crawler) insert(all []ranged) error {
 		}
 		return nil
 	}
-	err := c.Seen.Insert(load)
+	err := cl.c.Seen.Insert(load)
 	for tries := 0; tries < flushTries; tries++ {
 		if _, damage := errors.AsType[*drum.Damage](err); !damage {
 			break
 		}
-		if c.repair(err); c.fatal != nil {
+		if cl.c.repair(err); cl.c.fatal != nil {
 			return nil // c.fatal has the error
 		}
-		err = c.Seen.Insert(load)
+		err = cl.c.Seen.Insert(load)
 	}
 	return err
 }
 
 // isDone records that a URL is finished, for the host's next owner.
-func (c *Crawler) isDone(k weburl.Key) {
-	if c.Tenancy != nil {
-		c.tenants.done = append(c.tenants.done, doneKey(k))
-		c.tenants.newlyDone(k.Host)
-	}
+func (cl *Clustered) isDone(k weburl.Key) {
+	cl.tenants.done = append(cl.tenants.done, doneKey(k))
+	cl.tenants.newlyDone(k.Host)
 }
 
-// noteDone adds the keys of finished URLs to the seen-set. The caller calls it before each sync and
-// before it reads these keys.
-func (c *Crawler) noteDone() {
-	if len(c.tenants.done) == 0 || c.fatal != nil {
+// Prepare adds the keys of finished URLs to the seen-set. It is also called before these keys are read.
+func (cl *Clustered) Prepare() {
+	if len(cl.tenants.done) == 0 || cl.c.fatal != nil {
 		return
 	}
-	keys := c.tenants.done
-	c.tenants.done = nil
-	c.repair(c.Seen.Note(keys))
-	if c.append(); c.tenants.done == nil {
-		c.tenants.done = keys[:0]
+	keys := cl.tenants.done
+	cl.tenants.done = nil
+	cl.c.repair(cl.c.Seen.Note(keys))
+	if cl.c.append(); cl.tenants.done == nil {
+		cl.tenants.done = keys[:0]
 	}
-}
-
-// doneOf returns the key of a finish that counts.
-func (k *checkpoint) doneOf(kind byte, p []byte, counts *verdict) (key weburl.Key, ok bool, err error) {
-	if !k.moves || kind != kindFinish {
-		return key, false, nil
-	}
-	f, err := decodeFinish(p)
-	if err != nil || counts.lost(&f) || f.flags&flagRobots != 0 {
-		return key, false, err
-	}
-	return doneKey(f.link.URL.Key()), true, nil
-}
-
-// plainKey returns the key at the end of an item's Aux.
-func plainKey(it keyset.Item) weburl.Key {
-	var one [1]weburl.Key
-	if n := len(it.Aux) - 16; n >= 0 {
-		if ks, err := decodeKeys(one[:0], it.Aux[n:]); err == nil {
-			return ks[0]
-		}
-	}
-	return it.Key
-}
-
-// hostOf returns the key of the host of a URL whose key in the seen-set is k.
-func (c *Crawler) hostOf(k weburl.Key, u weburl.URL) uint64 {
-	if c.Tenancy == nil {
-		return k.Host
-	}
-	return weburl.HostKey(u.Host())
 }
 
 // done sends heirs the finished URLs of a record. It omits truncated keys from other agents.

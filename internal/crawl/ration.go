@@ -26,35 +26,43 @@ type Need struct {
 
 // ShareLimit makes Config.PageLimit a limit of several agents together: the crawl fetches as
 // many pages as Ration allows. Call it before Run.
-func (c *Crawler) ShareLimit() { c.remote.ration = ration{shared: c.cfg.PageLimit > 0} }
+func (cl *Clustered) ShareLimit() { cl.remote.ration = ration{shared: cl.c.cfg.PageLimit > 0} }
 
 // Ration calls f with the present Need on the dispatcher, and sets the ration to the result of
 // f, or to what is used of it if that is more. Safe for concurrent use; ctx bounds the wait.
-func (c *Crawler) Ration(ctx context.Context, f func(Need) (allowed int64)) error {
-	return c.ask(ctx, "ration", func() {
-		used := c.Tally.Pages() + int64(c.busy)
-		r := &c.remote.ration
+func (cl *Clustered) Ration(ctx context.Context, f func(Need) (allowed int64)) error {
+	return cl.c.ask(ctx, "ration", func() {
+		used := cl.c.Tally.Pages() + int64(cl.c.busy)
+		r := &cl.remote.ration
 		r.allowed = max(r.allowed, used)
-		r.allowed = max(used, f(Need{Pages: c.Tally.Pages(), Busy: int64(c.busy), Allowed: r.allowed,
-			Pending: c.Frontier.Pending()}))
+		r.allowed = max(used, f(Need{Pages: cl.c.Tally.Pages(), Busy: int64(cl.c.busy), Allowed: r.allowed,
+			Pending: cl.c.Frontier.Pending()}))
 	})
 }
 
 // rationWait is the interval at which a crawl without a rest of its ration looks again.
 const rationWait = 100 * time.Millisecond
 
-// spent reports that no visit may begin now because the ration is used up. ask is the time to
-// look again; zero means never.
+// Spent reports that the ration is used up.
+func (cl *Clustered) Spent(used int64, now time.Time) (spent bool, ask time.Time) {
+	switch r := cl.remote.ration; {
+	case !r.shared || used < r.allowed:
+		return false, time.Time{}
+	case cl.c.Frontier.Pending() == 0:
+		return true, time.Time{} // a ration would change nothing
+	}
+	return true, now.Add(rationWait)
+}
+
+// spent reports that no visit may begin now because of the page limit. ask is the time to look again;
+// zero means never.
 func (c *Crawler) spent(now time.Time) (spent bool, ask time.Time) {
 	if c.cfg.PageLimit == 0 {
 		return false, time.Time{}
 	}
 	used := c.Tally.Pages() + int64(c.busy)
-	if r := c.remote.ration; r.shared && used >= r.allowed {
-		if c.Frontier.Pending() == 0 {
-			return true, time.Time{} // a ration would change nothing
-		}
-		return true, now.Add(rationWait)
+	if spent, ask := c.cluster.Spent(used, now); spent {
+		return true, ask
 	}
 	return used >= c.cfg.PageLimit, time.Time{}
 }

@@ -19,8 +19,6 @@ import (
 //	           among the accepts, too
 //	B between  like E, for a Link that another agent has sent and a third one
 //	           crawls; the seen-set has no key of it
-//	I inherit  the key, 16 bytes, of a URL that was finished on another agent and
-//	           is known from now on; it has a number, too, which counts as finished
 //	Y sent     numbers of E and B records that have ended, see appendSent
 //	F finish   see finish
 //	C crawl    the first record of a journal or snapshot: 1 byte, the version of
@@ -80,7 +78,6 @@ const (
 	kindSent    byte = 'Y'
 	kindOutward byte = 'O'
 
-	kindInherited   byte = 'I'
 	kindForeignKeys byte = 'J'
 	kindHanded      byte = 'h'
 	kindList        byte = 'M'

@@ -65,7 +65,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 			return err
 		}
 		if kind == kindHanded || kind == kindAbsent {
-			return c.tenants.read(kind, p)
+			return c.cluster.Load(kind, p)
 		}
 		return g.read(kind, p)
 	}); err != nil {
@@ -112,10 +112,8 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		if c.dropped(l.URL.Host(), number) {
 			return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 		}
-		if c.Tenancy != nil {
-			if elsewhere, err := c.recoverAway(l, number); elsewhere || err != nil {
-				return err
-			}
+		if away, err := c.cluster.Away(l, number); away || err != nil {
+			return err
 		}
 		batch, numbers = append(batch, l), append(numbers, number)
 		if len(batch) == 1024 {
@@ -128,9 +126,6 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		if g.done.Contains(number) {
 			return nil
 		}
-		if c.Outbox == nil {
-			return ErrAlone
-		}
 		l, _, err := weburl.DecodeLink(enc)
 		if err != nil {
 			return err
@@ -138,13 +133,13 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		if c.dropped(l.URL.Host(), number) {
 			return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 		}
-		return c.Outbox.PushLoose(number, enc)
+		return c.cluster.Requeue(number, enc)
 	}
 	var sent []uint64
 	// The keys that the seen-set has on disk need not be read: those of the complete parts.
 	restored := func(p journal.Part) bool {
 		kind, _, last, err := parseLabel(p.Label)
-		if c.Tenancy != nil { // finishes have keys in the seen-set, too
+		if _, ok := c.cluster.Keys().Finish(weburl.Key{}); ok { // finishes have keys in the seen-set, too
 			last++
 		}
 		return err == nil && kind == kindKeys && last <= c.Seen.Mark()
@@ -155,16 +150,11 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	var past pastClock
 	_, err = journal.ReplayWithout(fs, dir, restored, func(kind byte, p []byte) error {
 		switch kind {
-		case kindInherited:
-			c.accepted++
-			return c.restoreAccepted(kind, p)
 		case kindForeign, kindPassed:
 			c.Tally.Accepted(1)
 			c.accepted++
-			if kind == kindForeign {
-				if err := c.restoreAccepted(kind, p); err != nil {
-					return err
-				}
+			if err := c.restoreAccepted(kind, p); err != nil {
+				return err
 			}
 			return outward(c.accepted, p)
 		case kindOutward:
@@ -193,12 +183,8 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 				c.Queries.Admit(l.URL)
 			}
 			c.accepted++
-			if k, ok, err := ownedKey(kind, p, c.accepted, c.tenants.handed); err != nil {
+			if err := c.restoreAccepted(kind, p); err != nil {
 				return err
-			} else if ok && c.accepted > c.Seen.Mark() {
-				if err := c.restoreSeen(append(keys[:0], k)); err != nil {
-					return err
-				}
 			}
 			return pending(l, c.accepted)
 		case kindPending:
@@ -233,8 +219,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 				return nil
 			}
 			c.count(&f)
-			if c.Tenancy != nil && f.flags&flagRobots == 0 && c.accepted >= c.Seen.Mark() {
-				if err := c.restoreSeen(append(keys[:0], doneKey(f.link.URL.Key()))); err != nil {
+			if k, ok := c.cluster.Keys().Finish(f.link.URL.Key()); ok && f.flags&flagRobots == 0 &&
+				c.accepted >= c.Seen.Mark() {
+				if err := c.restoreSeen(append(keys[:0], k)); err != nil {
 					return err
 				}
 			}
@@ -338,7 +325,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		err = push()
 	}
 	if err == nil {
-		err = c.recoverTenancy(lists)
+		err = c.restoreLists(lists)
 	}
 	if err != nil {
 		return r, err
@@ -376,7 +363,7 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		}
 		c.holding.mute = false
 	}
-	c.beginCopies()
+	c.cluster.Recovered()
 	return r, nil
 }
 
@@ -413,6 +400,9 @@ func (c *Crawler) commitAt() time.Time {
 	return c.committed.Add(c.cfg.CommitEvery)
 }
 
+// ackAt returns the time of the next sync for callers that wait for one.
+func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
+
 // save writes the journal when it is due. The journal's Before writes archive and logs first, so
 // that the journal never has a finish without its record.
 func (c *Crawler) save(now time.Time) {
@@ -422,7 +412,6 @@ func (c *Crawler) save(now time.Time) {
 	if c.fatal = c.endSync(false); c.fatal != nil {
 		return
 	}
-	wrote, began := true, false
 	switch {
 	case !c.dirty && !(c.syncing == nil && c.Seen.WantsSync()):
 		// The journal needs no write, but a log may have buffered lines or an error.
@@ -430,33 +419,26 @@ func (c *Crawler) save(now time.Time) {
 			c.fatal = errors.Join(c.Log.Flush(), c.Events.Flush(), c.Skipped.Flush())
 			c.synced = now
 		}
-		wrote = false
 	case c.syncing == nil && c.checkpointDue():
 		// A checkpoint goes before a sync. On a disk that needs longer than SyncEvery for a sync, a
 		// sync would always be under way.
 		c.fatal = c.beginCheckpoint(all())
-		c.synced, c.committed, c.urgent = now, now, false
-		c.dirty = c.Copies != nil // its records must be synced before they are shipped
-	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || len(c.remote.unsynced) > 0 && !c.cfg.AckWritten &&
-		!now.Before(c.ackAt())):
+		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
+	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || c.cluster.WantsSync() && !now.Before(c.ackAt())):
 		c.batch.add(kindSpan, c.span(now))
 		if c.append(); c.fatal != nil {
 			return
 		}
 		c.fatal = c.beginSync()
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
-		began = true
 	case !now.Before(c.commitAt()):
-		c.fatal = c.commitReceipts(now)
+		c.batch.add(kindSpan, c.span(now)) // even if only the seen-set has links to write
+		if c.append(); c.fatal != nil {
+			return
+		}
+		c.fatal = c.Journal.Commit()
+		c.cluster.Committed(now)
 		c.committed, c.urgent = now, false
-	default:
-		wrote = false
-	}
-	if wrote {
-		c.copyCommitted(now)
-	}
-	if began && c.syncing != nil && c.Copies != nil {
-		c.syncing.epoch = c.shipping.now() - 1
 	}
 	if c.fatal == nil {
 		c.fatal = c.endCheckpoint(false)
@@ -465,7 +447,7 @@ func (c *Crawler) save(now time.Time) {
 
 // checkpointDue reports that the journal has grown by as much as the last checkpoint wrote.
 func (c *Crawler) checkpointDue() bool {
-	return c.checkpoint == nil && !c.shipping.whole.reading &&
+	return c.checkpoint == nil && !c.reading &&
 		c.Journal.SinceSnapshot() > max(c.cfg.SnapshotBytes, c.snapSize)
 }
 
@@ -474,8 +456,7 @@ type syncing struct {
 	journal  *journal.Syncing
 	seen     *keyset.Syncing
 	accepted uint64
-	receipts []receipt
-	epoch    uint64     // the last epoch whose records it makes durable; 0: none
+	durable  func()     // tells the Cluster
 	done     chan error // buffered: sending never blocks
 }
 
@@ -490,7 +471,7 @@ func (s *syncing) run() error {
 
 // startSync writes what endSync will report as durable.
 func (c *Crawler) startSync() (*syncing, error) {
-	if c.noteDone(); c.fatal != nil {
+	if c.cluster.Prepare(); c.fatal != nil {
 		return nil, c.fatal
 	}
 	j, err := c.Journal.BeginSync()
@@ -501,9 +482,8 @@ func (c *Crawler) startSync() (*syncing, error) {
 	if err != nil {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
-	receipts := c.remote.unsynced
-	c.remote.unsynced = nil
-	return &syncing{j, held, c.accepted, receipts, 0, make(chan error, 1)}, nil
+	c.cluster.Committed(c.cfg.Now())
+	return &syncing{j, held, c.accepted, c.cluster.Syncing(), make(chan error, 1)}, nil
 }
 
 // noteSync processes the result of a sync.
@@ -514,8 +494,7 @@ func (c *Crawler) noteSync(s *syncing, err error) error {
 	if err := c.Seen.EndSync(s.seen, err, s.accepted); err != nil {
 		return err
 	}
-	c.remote.due = append(c.remote.due, s.receipts...)
-	c.shipping.synced = max(c.shipping.synced, s.epoch)
+	s.durable()
 	return nil
 }
 
@@ -526,11 +505,9 @@ func (c *Crawler) beginSync() error {
 		return err
 	}
 	c.syncing = s
-	wake := len(s.receipts) > 0 || c.Copies != nil
 	go func() {
-		if s.done <- s.run(); wake {
-			c.tell(func(time.Time) {})
-		}
+		s.done <- s.run()
+		c.tell(func(time.Time) {})
 	}()
 	return nil
 }

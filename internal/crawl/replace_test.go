@@ -200,7 +200,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 		}
 		m.tasks.Wait()
 		m.accounts(t, w)
-		if err := errors.Join(w.close(), w.Outbox.Close(), w.Copies.Out.Close(), w.Copies.Waiting.Close(),
+		if err := errors.Join(w.close(), w.cl.Outbox.Close(), w.cl.Copies.Out.Close(), w.cl.Copies.Waiting.Close(),
 			m.store.Close()); err != nil {
 			t.Fatal(err)
 		}
@@ -230,7 +230,7 @@ func (m *mate) inheritAfter(o *mate, grace time.Duration) {
 	if w == nil {
 		return // it learns of the loss when it is back
 	}
-	w.ViewChanged()
+	w.cl.ViewChanged()
 	ctx := m.run
 	grace += time.Duration(m.b.roll(1500)) * time.Millisecond // as if the replica were large
 	m.busy.Add(1)
@@ -269,7 +269,7 @@ func (m *mate) meets(o *mate) {
 	if was != nil {
 		m.inheritAfter(was, 0)
 	} else if w := m.w.Load(); w != nil {
-		w.ViewChanged()
+		w.cl.ViewChanged()
 	}
 }
 

@@ -23,46 +23,44 @@ type Pulse struct {
 	Answered int64
 }
 
-// settledElsewhere reports that no links are on their way to other agents or wait for a sync.
-func (c *Crawler) settledElsewhere() bool {
-	return c.Partition == nil ||
-		c.Outbox.Len() == 0 && c.tenants.settled() && len(c.remote.unsynced) == 0 && len(c.remote.due) == 0 &&
-			(c.syncing == nil || len(c.syncing.receipts) == 0)
+// Settled reports that no links are on their way to other agents or wait for a sync.
+func (cl *Clustered) Settled() bool {
+	return cl.Outbox.Len() == 0 && cl.tenants.settled() && len(cl.remote.unsynced)+cl.remote.syncing+len(cl.remote.due) == 0
 }
 
-// idle reports that no work is left.
-func (c *Crawler) idle() bool {
-	return c.Partition != nil && (!c.settledElsewhere() || c.resting())
+func (cl *Clustered) Waits() bool { return !cl.Settled() || cl.resting() }
+
+func (cl *Clustered) resting() bool {
+	a := &cl.remote
+	return a.resting && a.restedAt == cl.c.activity && cl.c.busy == 0 && cl.c.resolving == 0 && len(cl.c.later) == 0 &&
+		cl.c.Frontier.Pending() == 0 && cl.Settled()
 }
 
-func (c *Crawler) resting() bool {
-	a := &c.remote
-	return a.resting && a.restedAt == a.activity && c.busy == 0 && c.resolving == 0 && len(c.later) == 0 &&
-		c.Frontier.Pending() == 0 && c.settledElsewhere()
+// Rest records that no work is left. The agents end the crawl together.
+func (cl *Clustered) Rest() bool {
+	cl.remote.resting, cl.remote.restedAt = true, cl.c.activity
+	return true
 }
-
-// rest records that no work is left.
-func (c *Crawler) rest() { c.remote.resting, c.remote.restedAt = true, c.remote.activity }
 
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
-func (c *Crawler) Pulse(ctx context.Context) (p Pulse, err error) {
-	err = c.ask(ctx, "pulse", func() {
-		p = Pulse{Idle: c.resting(), Blocked: c.Frontier.Len() > 0, Activity: c.remote.activity,
-			Answered: c.Tally.Answered()}
+func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
+	err = cl.c.ask(ctx, "pulse", func() {
+		p = Pulse{Idle: cl.resting(), Blocked: cl.c.Frontier.Len() > 0, Activity: cl.c.activity,
+			Answered: cl.c.Tally.Answered()}
 	})
 	return p, err
 }
 
 // End ends the run if the agent is idle and has been since activity, because all agents are
 // idle. It reports whether it did. Safe for concurrent use; ctx bounds the wait.
-func (c *Crawler) End(ctx context.Context, activity uint64) (agreed bool, err error) {
-	err = c.ask(ctx, "end", func() {
-		if agreed = c.resting() && c.remote.activity == activity; !agreed || c.stop != notStopping {
+func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err error) {
+	err = cl.c.ask(ctx, "end", func() {
+		if agreed = cl.resting() && cl.c.activity == activity; !agreed || cl.c.stop != notStopping {
 			return
 		}
-		c.stop = Finished
-		if c.Frontier.Len() > 0 {
-			c.stop = OnlyBlocked
+		cl.c.stop = Finished
+		if cl.c.Frontier.Len() > 0 {
+			cl.c.stop = OnlyBlocked
 		}
 	})
 	return agreed, err

@@ -182,8 +182,8 @@ func (m *mate) Heirs() Heirs {
 	return nil
 }
 
-func (m *mate) Owner(u weburl.URL) (string, bool) {
-	host := weburl.HostKey(u.Host())
+func (m *mate) Owner(name string) (string, bool) {
+	host := weburl.HostKey(name)
 	owner := m.view.Load().nearest(host)[0]
 	if owner == m.name && m.barred(host) {
 		return "", false

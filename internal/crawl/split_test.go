@@ -79,7 +79,7 @@ func (b *band) quiet(rng *rand.Rand) {
 	for idle := false; !idle; time.Sleep(100 * time.Millisecond) {
 		idle = true
 		for _, m := range b.living() {
-			p, err := m.w.Load().Pulse(context.Background())
+			p, err := m.w.Load().cl.Pulse(context.Background())
 			if err != nil {
 				b.t.Fatal(m.name, err)
 			}

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // Status is the state of a crawl at most 250 ms ago.
@@ -34,18 +33,12 @@ type Status struct {
 	Unchanged  int64            `json:"unchanged"`           // revisits that found no change
 	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
 	Skipped    int64            `json:"skipped"`
-	Sent       int64            `json:"urls_sent"`       // sent to other agents
-	Outgoing   int64            `json:"urls_outgoing"`   // waiting to be sent to other agents
-	Received   int64            `json:"urls_received"`   // from other agents, in this run
-	Copying    int64            `json:"copies_outgoing"` // records waiting to be sent to heirs
-	CopyLagS   float64          `json:"copies_lag_s"`    // age of the oldest of them, in seconds
-	Leases     *report.Leases   `json:"leases,omitempty"`
-	Moves      *report.Moves    `json:"moves,omitempty"` // of hosts between agents
-	Contents   *report.Contents `json:"contents,omitempty"`
-	Retrying   map[string]int64 `json:"retrying"` // URLs that failed and will be retried, by kind
-	NextRetry  time.Time        `json:"next_retry,omitzero"`
-	LastURL    string           `json:"last_url"`
-	Stop       Stop             `json:"stop_reason,omitempty"`
+	Sent       int64            `json:"urls_sent"` // sent to other agents
+	ClusterStatus
+	Retrying  map[string]int64 `json:"retrying"` // URLs that failed and will be retried, by kind
+	NextRetry time.Time        `json:"next_retry,omitzero"`
+	LastURL   string           `json:"last_url"`
+	Stop      Stop             `json:"stop_reason,omitempty"`
 }
 
 // publishEvery is the interval at which the dispatcher updates the Status.
@@ -63,29 +56,19 @@ func (c *Crawler) publish(now time.Time) {
 		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.underWayNow(), Slow: c.slow.len(),
-		Resolving: c.resolving + len(c.unresolved), Unique: c.unique(),
+		Resolving: c.resolving + len(c.unresolved), Unique: c.Tally.Unique(),
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(),
 		Errors: c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
-		Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), Outgoing: c.outgoing(),
-		Received: c.remote.received, Copying: c.copying(), Moves: c.moves(), CopyLagS: c.shipping.lag(now).Seconds(),
-		Leases: c.leaseCounts(), Contents: c.contentCounts(), Retrying: retrying, NextRetry: next,
-		LastURL: c.lastURL, Stop: c.stop,
+		Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), ClusterStatus: c.cluster.Status(now),
+		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, Stop: c.stop,
 	})
 }
 
 // Pending returns the number of accepted URLs that are not finished. During Run only the
 // dispatcher may call it.
 func (c *Crawler) Pending() int64 {
-	return c.Frontier.Len() + c.outgoing() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
-}
-
-// outgoing returns how many of them wait to be sent to other agents.
-func (c *Crawler) outgoing() int64 {
-	if c.Outbox == nil {
-		return 0
-	}
-	return c.Outbox.Len()
+	return c.Frontier.Len() + c.cluster.Outgoing() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
 }
 
 // Elapsed returns the time that the crawl has run, with earlier runs.
@@ -101,11 +84,3 @@ func (c *Crawler) Status() *Status { return c.status.Load() }
 
 // ErrNotRunning reports a command to a Crawler that does not run.
 var ErrNotRunning = errors.New("the crawl is not running")
-
-// unique returns about how many URLs were accepted.
-func (c *Crawler) unique() int64 {
-	if c.Tenancy != nil { // seen has finished ones twice
-		return int64(c.accepted)
-	}
-	return c.Seen.Len()
-}

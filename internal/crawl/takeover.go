@@ -42,9 +42,7 @@ type lostPart struct {
 	a           arrival // pending links, of own hosts and of others
 	links       []weburl.Link
 	ours        []bool       // for each of links: this agent owns its host
-	handedHosts []finishedOf // finished URLs, with Tenancy
-	finished    []weburl.Key // finished URLs, without Tenancy
-	known       []weburl.Key // keys to add after the links are accepted
+	handedHosts []finishedOf // finished URLs
 	clocks      []handoff.Record
 	hosts       map[string]struct{} // own hosts that have links
 	n           int                 // number of all these items
@@ -68,32 +66,19 @@ type LostReplica interface {
 // is durable here. ours reports whether this agent owns a host, given by its key, from now on. Until
 // TakeOver has returned, Partition must report the owner of such a host as not known. If the error
 // is a handoff.ErrNewer, call TakeOver again.
-func (c *Crawler) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
+func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
 	ours func(host uint64) bool) (n Taken, err error) {
-	in := takingOver{c: c, ctx: ctx, n: &n}
+	in := takingOver{cl: cl, ctx: ctx, n: &n}
 	in.begin()
 	mark, err := store.Import(ctx, source, nil, handoff.Funcs{
 		Clock: func(r handoff.Record) error {
-			if c.Tenancy == nil && !ours(r.Host) {
-				return nil
-			}
 			r.State = append([]byte(nil), r.State...)
 			in.l.clocks = append(in.l.clocks, r)
 			return in.added(1)
 		},
 		Finished: func(rs []handoff.Record) error {
-			if c.Tenancy != nil {
-				n.Known += int64(len(rs))
-				return in.finished(rs)
-			}
-			if !ours(rs[0].Host) {
-				return nil // without Tenancy no agent asks for them
-			}
-			for i := range rs {
-				in.l.finished = append(in.l.finished, rs[i].Key())
-			}
 			n.Known += int64(len(rs))
-			return in.added(len(rs))
+			return in.finished(rs)
 		},
 		Pending: func(rs []handoff.Record) error {
 			mine := ours(rs[0].Host)
@@ -114,16 +99,6 @@ func (c *Crawler) TakeOver(ctx context.Context, store LostReplica, source handof
 			}
 			return in.added(len(rs))
 		},
-		Known: func(r handoff.Record) error {
-			if !ours(r.Host) || r.Width != 64 {
-				return nil
-			}
-			for _, p := range r.Paths {
-				in.l.known = append(in.l.known, weburl.Key{Host: r.Host, Path: p})
-			}
-			n.Known += int64(len(r.Paths))
-			return in.added(len(r.Paths))
-		},
 	})
 	damage := err
 	if err != nil && !errors.Is(err, handoff.ErrDamaged) {
@@ -139,7 +114,7 @@ func (c *Crawler) TakeOver(ctx context.Context, store LostReplica, source handof
 }
 
 type takingOver struct {
-	c     *Crawler
+	cl    *Clustered
 	ctx   context.Context
 	n     *Taken
 	l     *lostPart
@@ -188,7 +163,7 @@ func (in *takingOver) endHost() error {
 
 // give passes the collected items to the dispatcher.
 func (in *takingOver) give() error {
-	l, c := in.l, in.c
+	l, c := in.l, in.cl.c
 	if l.n == 0 {
 		return nil
 	}
@@ -201,7 +176,7 @@ func (in *takingOver) give() error {
 		}
 	}
 	select {
-	case c.commands <- func(now time.Time) { c.takeOver(l, now) }:
+	case c.commands <- func(now time.Time) { in.cl.takeOver(l, now) }:
 	case <-c.ended:
 		return ErrNotRunning
 	case <-in.ctx.Done():
@@ -219,7 +194,7 @@ func (in *takingOver) wait(ahead int) error {
 			if err != nil {
 				return err
 			}
-		case <-in.c.ended:
+		case <-in.cl.c.ended:
 			return ErrNotRunning
 		case <-in.ctx.Done():
 			return in.ctx.Err()
@@ -246,94 +221,53 @@ func clockState(b []byte) (slow uint8, blocked bool) {
 }
 
 // takeOver processes a lostPart.
-func (c *Crawler) takeOver(l *lostPart, now time.Time) {
-	if c.stop != notStopping || c.fatal != nil {
+func (cl *Clustered) takeOver(l *lostPart, now time.Time) {
+	if cl.c.stop != notStopping || cl.c.fatal != nil {
 		l.a.done <- ErrNotRunning
 		return
 	}
 	for _, r := range l.clocks {
-		if c.takeClock(r, now); c.fatal != nil {
+		if cl.takeClock(r, now); cl.c.fatal != nil {
 			return
 		}
 	}
 	for host := range l.hosts { // the lost agent may just have sent a request
-		c.Frontier.Touched(host, 0, now)
+		cl.c.Frontier.Touched(host, 0, now)
 	}
 	var news []ranged
 	for i := range l.handedHosts {
-		if news = c.news(news, l.handedHosts[i].host, &l.handedHosts[i].paths); c.fatal != nil {
+		if news = cl.news(news, l.handedHosts[i].host, &l.handedHosts[i].paths); cl.c.fatal != nil {
 			return
 		}
 	}
-	if c.learn(news); c.fatal != nil {
+	if cl.learn(news); cl.c.fatal != nil {
 		return
 	}
-	if c.know(l.finished); c.fatal == nil {
-		c.arrive(&l.a, now, func() { c.know(l.known) })
-	}
+	cl.arrive(&l.a, now)
 }
 
 // takeClock processes how long a host must rest. If another agent owns the host, that agent gets it
 // with the host.
-func (c *Crawler) takeClock(r handoff.Record, now time.Time) {
+func (cl *Clustered) takeClock(r handoff.Record, now time.Time) {
 	slow, blocked := clockState(r.State)
-	mine, owner, crawled := true, "", false
-	if c.Tenancy != nil {
-		var since uint64
-		owner, mine, since = c.Tenancy.Tenure(r.Name)
-		// The block of a host that this agent crawls has come with the host, and may have
-		// been lifted since.
-		crawled = mine && c.isTenant(weburl.HostKey(r.Name), since)
-	}
+	owner, mine, since := cl.Peers.Tenure(r.Name)
+	// The block of a host that this agent crawls has come with the host, and may have been lifted since.
+	crawled := mine && cl.isTenant(weburl.HostKey(r.Name), since)
 	if blocked && !crawled {
-		c.takeBlock(r.Name)
+		cl.c.takeBlock(r.Name)
 	}
-	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: c.isBlocked(r.Name)}
+	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: cl.c.isBlocked(r.Name)}
 	if slow > 0 {
 		st.Slow, st.SlowUntil = slow, st.NotBefore
 	}
 	if !mine && owner != "" {
-		if _, ok := c.tenants.clocks[r.Name]; !ok && !quietOf(st, false, now).unchanged {
-			c.tenants.clocks[strings.Clone(r.Name)] = st
+		if _, ok := cl.tenants.clocks[r.Name]; !ok && !quietOf(st, false, now).unchanged {
+			cl.tenants.clocks[strings.Clone(r.Name)] = st
 		}
 		return
 	}
-	c.Frontier.Restore(st)
-	st = c.Frontier.Host(r.Name)
-	st.Blocked = c.isBlocked(r.Name)
-	c.batch.add(kindHost, st.AppendTo(nil))
-}
-
-// know processes the keys of finished URLs.
-func (c *Crawler) know(keys []weburl.Key) {
-	if len(keys) == 0 || c.fatal != nil {
-		return
-	}
-	aux := weburl.Link{}.AppendTo(nil)
-	c.items = c.items[:0]
-	for _, k := range keys {
-		c.items = append(c.items, keyset.Item{Key: c.ownKey(k),
-			Aux: appendKeys(aux[:len(aux):len(aux)], []weburl.Key{k})})
-	}
-	c.repair(c.Seen.Add(c.items))
-	c.holds()
-}
-
-// acceptKnown accepts such a key.
-func (c *Crawler) acceptKnown(it keyset.Item) {
-	c.batch.add(kindInherited, appendKeys(nil, []weburl.Key{it.Key}))
-	c.accepted++
-	c.copyKnown(plainKey(it))
-}
-
-// restoreAccepted adds the key of the present accept to the seen-set, unless it is there on disk.
-func (c *Crawler) restoreAccepted(kind byte, p []byte) error {
-	if c.accepted <= c.Seen.Mark() {
-		return nil
-	}
-	k, err := acceptedKey(kind, p)
-	if err != nil {
-		return err
-	}
-	return c.restoreSeen([]weburl.Key{k})
+	cl.c.Frontier.Restore(st)
+	st = cl.c.Frontier.Host(r.Name)
+	st.Blocked = cl.c.isBlocked(r.Name)
+	cl.c.batch.add(kindHost, st.AppendTo(nil))
 }

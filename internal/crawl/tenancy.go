@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,7 +12,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -145,7 +145,6 @@ type tenants struct {
 	given  map[uint64]string // the agent that has been told all finished URLs of a host
 	clocks map[string]frontier.HostState
 	giving map[string]*handoffQueue // by agent
-	ready  bool                     // a bundle may be sent now
 	blocks bool                     // blocked hosts of other agents may be here
 	tried  time.Time                // when the blocked hosts were last given away
 
@@ -154,13 +153,10 @@ type tenants struct {
 	n report.Moves
 }
 
-// moves returns the counts of moved hosts, or nil without Tenancy.
-func (c *Crawler) moves() *report.Moves {
-	if c.Tenancy == nil {
-		return nil
-	}
-	n := c.tenants.n
-	n.Held = len(c.tenants.held)
+// moves returns the counts of moved hosts.
+func (cl *Clustered) moves() *report.Moves {
+	n := cl.tenants.n
+	n.Held = len(cl.tenants.held)
 	return &n
 }
 
@@ -193,13 +189,13 @@ type elsewhere struct {
 }
 
 // isElsewhere reports, once for each link, that a waiting link is finished on another agent.
-func (c *Crawler) isElsewhere(k weburl.Key) bool {
-	e := c.tenants.elsewhere[k.Host]
+func (cl *Clustered) isElsewhere(k weburl.Key) bool {
+	e := cl.tenants.elsewhere[k.Host]
 	if e == nil || !e.has(keyset.WholeKey, k.Path) {
 		return false
 	}
 	if e.left--; e.left <= 0 {
-		delete(c.tenants.elsewhere, k.Host)
+		delete(cl.tenants.elsewhere, k.Host)
 	}
 	return true
 }
@@ -251,221 +247,192 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 	return nil
 }
 
-// recoverAway handles a pending link of an earlier run. If the link's host was handed over later,
+// Away handles a pending link of an earlier run. If the link's host was handed over later,
 // the link goes to the new owner. If the link is finished on another agent, it is dropped. away
 // reports either.
-func (c *Crawler) recoverAway(l weburl.Link, number uint64) (away bool, err error) {
+func (cl *Clustered) Away(l weburl.Link, number uint64) (away bool, err error) {
 	k := l.URL.Key()
-	if h, ok := c.tenants.handed[k.Host]; ok && number <= h.last {
-		return true, c.Outbox.PushLoose(number, l.AppendTo(nil))
+	if h, ok := cl.tenants.handed[k.Host]; ok && number <= h.last {
+		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
 	}
-	if e := c.tenants.elsewhere[k.Host]; e != nil && e.has(keyset.WholeKey, k.Path) {
+	if e := cl.tenants.elsewhere[k.Host]; e != nil && e.has(keyset.WholeKey, k.Path) {
 		// PushLoose does not send: the link leaves when it is routed after the replay.
-		return true, c.Outbox.PushLoose(number, l.AppendTo(nil))
+		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
 	}
 	return false, nil
 }
 
-// recoverTenancy ends the recovery. lists reports that the seen-set may lack the lists of keys in the
-// journal.
-func (c *Crawler) recoverTenancy(lists bool) error {
-	if !lists {
-		return nil
-	}
-	err := c.Seen.Insert(func(add func(uint64, keyset.List) error) error {
-		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool {
-			kind, _, _, err := parseLabel(p.Label)
-			return err == nil && kind != kindKeys
-		}, func(kind byte, p []byte) error {
-			if kind != kindList {
-				return nil
-			}
-			host, l, err := decodeList(p)
-			if err != nil {
-				return err
-			}
-			return add(host, l)
-		})
-		return err
-	})
-	if err != nil {
-		return fmt.Errorf("seen: %w", err)
-	}
-	c.append() // the batch that Accept has filled
-	return c.fatal
-}
-
-// mayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
+// MayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
 // away.
-func (c *Crawler) mayVisit(t *frontier.Task, now time.Time) bool {
+func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
 	if isErrand(t.Link) { // a host of this agent needs the robots.txt
 		return true
 	}
 	k := t.Link.URL.Key()
-	owner, mine, since := c.Tenancy.Tenure(t.Host)
+	owner, mine, since := cl.Peers.Tenure(t.Host)
 	done := frontier.Done{NoRequest: true}
 	switch {
-	case mine && c.isTenant(k.Host, since):
-		if !c.isElsewhere(k) {
+	case mine && cl.isTenant(k.Host, since):
+		if !cl.isElsewhere(k) {
 			return true
 		}
-		c.giveUpElsewhere(t)
+		cl.giveUpElsewhere(t)
 	default:
 		back := t.Link
 		done.Again, done.Attempt = &back, t.Attempt
 	}
-	if c.fatal == nil {
-		c.fatal = c.Frontier.Done(t.Host, done, now)
+	if cl.c.fatal == nil {
+		cl.c.fatal = cl.c.Frontier.Done(t.Host, done, now)
 	}
 	switch {
-	case c.fatal != nil || done.Again == nil:
+	case cl.c.fatal != nil || done.Again == nil:
 	case mine || owner == "":
-		c.hold(t.Host, mine, since)
+		cl.hold(t.Host, mine, since)
 	default:
-		c.giveAway(strings.Clone(t.Host), owner, now)
+		cl.giveAway(strings.Clone(t.Host), owner, now)
 	}
 	return false
 }
 
 // isTenant reports that this agent may crawl a host, which it owns since then.
-func (c *Crawler) isTenant(host, since uint64) bool {
-	return since == 0 || c.tenants.claimed[host] == since
+func (cl *Clustered) isTenant(host, since uint64) bool {
+	return since == 0 || cl.tenants.claimed[host] == since
 }
 
 // giveUpElsewhere drops a link that is finished on another agent. It is not counted.
-func (c *Crawler) giveUpElsewhere(t *frontier.Task) {
-	c.remote.activity++
-	number := c.forget(t.Link.URL.Key(), t.Number)
+func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
+	cl.c.activity++
+	number := cl.forget(t.Link.URL.Key(), t.Number)
 	if number > 0 {
-		c.endSent([]uint64{number}, true)
+		cl.endSent([]uint64{number}, true)
 	}
 }
 
 // forget forgets the state of a waiting link, and returns the number of its accept.
-func (c *Crawler) forget(k weburl.Key, number uint64) uint64 {
-	if n, ok := c.requeued[k]; ok {
+func (cl *Clustered) forget(k weburl.Key, number uint64) uint64 {
+	if n, ok := cl.c.requeued[k]; ok {
 		number = n
-		delete(c.requeued, k)
+		delete(cl.c.requeued, k)
 	}
-	delete(c.attempts, k)
-	c.retrying.forget(k)
+	delete(cl.c.attempts, k)
+	cl.c.retrying.forget(k)
 	return number
 }
 
 // giveAway hands a host to another agent, unless it is in process. The links go to the outbox, some
 // at a time. The host's keys stay here.
-func (c *Crawler) giveAway(host, to string, now time.Time) (given bool) {
+func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	key := weburl.HostKey(host)
-	st, err := c.Frontier.HandOver(host)
+	st, err := cl.c.Frontier.HandOver(host)
 	if err != nil {
 		if !errors.Is(err, frontier.ErrInProcess) {
-			c.fatal = fmt.Errorf("frontier: %w", err)
+			cl.c.fatal = fmt.Errorf("frontier: %w", err)
 		}
 		return false
 	}
-	c.letGo(host)
-	t := &c.tenants
-	c.remote.activity++
-	if err := c.withdrawLater(host); err != nil {
-		c.fatal = fmt.Errorf("frontier: %w", err)
+	cl.c.letGo(host)
+	t := &cl.tenants
+	cl.c.activity++
+	if err := cl.c.withdrawLater(host); err != nil {
+		cl.c.fatal = fmt.Errorf("frontier: %w", err)
 		return false
 	}
 	h := t.handed[key]
-	h.gen, h.apart, h.last = h.gen+1, true, c.accepted
-	c.setHanded(key, h)
-	c.append()
-	if !quietOf(st, c.isBlocked(host), now).unchanged {
+	h.gen, h.apart, h.last = h.gen+1, true, cl.c.accepted
+	cl.setHanded(key, h)
+	cl.c.append()
+	if !quietOf(st, cl.c.isBlocked(host), now).unchanged {
 		t.clocks[host] = st
 	}
 	delete(t.elsewhere, key)
 	delete(t.given, key)
 	delete(t.held, host)
 	t.n.Given++
-	c.give(host, to)
+	cl.give(host, to)
 	return true
 }
 
-func (c *Crawler) setHanded(host uint64, h handed) {
-	c.tenants.handed[host] = h
-	c.batch.add(kindHanded, appendHanded(nil, host, h))
+func (cl *Clustered) setHanded(host uint64, h handed) {
+	cl.tenants.handed[host] = h
+	cl.c.batch.add(kindHanded, appendHanded(nil, host, h))
 }
 
-// sendAway puts a link of a host that was handed over into the outbox.
-func (c *Crawler) sendAway(w frontier.Waiting) error {
+// SendAway puts a link of a host that was handed over into the outbox.
+func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
 	k := w.Link.URL.Key()
-	number := c.forget(k, w.Number)
-	if _, ok := c.revisiting[k]; ok {
-		c.revisited(w.Link.URL)
+	if cl.c.dropped(w.Link.URL.Host(), cmp.Or(cl.c.requeued[k], w.Number)) {
+		return false, nil
+	}
+	number := cl.forget(k, w.Number)
+	if _, ok := cl.c.revisiting[k]; ok {
+		cl.c.revisited(w.Link.URL)
 	}
 	if number == 0 {
-		return nil // the link is finished
+		return true, nil // the link is finished
 	}
-	c.tenants.n.LinksOut++
-	c.leavesFor(number)
-	return c.post(number, w.Link.URL, 0, w.Link.AppendTo(nil))
+	cl.tenants.n.LinksOut++
+	cl.leavesFor(number)
+	return true, cl.post(number, w.Link.URL, 0, w.Link.AppendTo(nil))
 }
 
 // resettle starts the moves of hosts again after a change of the view.
-func (c *Crawler) resettle() {
-	if c.Tenancy == nil {
-		return
-	}
-	t := &c.tenants
+func (cl *Clustered) resettle() {
+	t := &cl.tenants
 	t.view++
 	t.blocks = true
-	c.remote.activity++
+	cl.c.activity++
 	for host := range t.held {
-		c.unhold(host)
+		cl.unhold(host)
 	}
 	for _, l := range t.lines {
 		l.hosts, l.again = nil, nil
 	}
 	// Accept links again that were found before: the agent that had them may be gone.
-	c.known.forget()
+	cl.c.known.forget()
 }
 
 // unhold allows visits to a host again.
-func (c *Crawler) unhold(host string) {
-	delete(c.tenants.held, host)
-	if !c.isBlocked(host) {
-		c.Frontier.Unblock(host)
+func (cl *Clustered) unhold(host string) {
+	delete(cl.tenants.held, host)
+	if !cl.c.isBlocked(host) {
+		cl.c.Frontier.Unblock(host)
 	}
 }
 
 // settleIn asks for hosts and hands hosts over. wake is the time of the next work.
-func (c *Crawler) settleIn(work context.Context, now time.Time) (wake time.Time) {
-	wake = earlier(c.leaveOn(now), c.giveBlocked(now))
-	wake = earlier(wake, c.askAround(work, now))
-	return earlier(wake, c.giveOut(work, now))
+func (cl *Clustered) settleIn(work context.Context, now time.Time) (wake time.Time) {
+	wake = earlier(cl.leaveOn(now), cl.giveBlocked(now))
+	wake = earlier(wake, cl.askAround(work, now))
+	return earlier(wake, cl.giveOut(work, now))
 }
 
 // giveBlocked hands blocked hosts to their new owners. Other hosts are handed over when they are
 // due, which a blocked host never is. wake is the time to try again.
-func (c *Crawler) giveBlocked(now time.Time) (wake time.Time) {
-	t := &c.tenants
-	if !t.blocks || c.fatal != nil {
+func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
+	t := &cl.tenants
+	if !t.blocks || cl.c.fatal != nil {
 		return time.Time{}
 	}
 	if next := t.tried.Add(claimWait); next.After(now) {
 		return next
 	}
 	t.blocks, t.tried = false, now
-	for _, host := range *c.blocked.Load() {
-		owner, mine, _ := c.Tenancy.Tenure(host)
+	for _, host := range *cl.c.blocked.Load() {
+		owner, mine, _ := cl.Peers.Tenure(host)
 		switch {
 		case mine || owner == "":
-		case c.emptyRange(c.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
-			c.give(host, owner)
-		case !c.giveAway(host, owner, now): // a request to the host is under way
+		case cl.emptyRange(cl.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
+			cl.give(host, owner)
+		case !cl.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)
 		}
-		if c.fatal != nil {
+		if cl.c.fatal != nil {
 			return time.Time{}
 		}
 	}
 	return wake
 }
 
-func (c *Crawler) tellMoves(name string, agent string, hosts int, keys int64) {
-	c.Events.Write(name, report.F("agent", agent), report.F("hosts", hosts), report.F("keys", keys))
+func (cl *Clustered) tellMoves(name string, agent string, hosts int, keys int64) {
+	cl.c.Events.Write(name, report.F("agent", agent), report.F("hosts", hosts), report.F("keys", keys))
 }

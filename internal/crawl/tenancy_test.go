@@ -49,6 +49,10 @@ func (n *node) sees(view int64) {
 func (n *node) Tenure(host string) (owner string, mine bool, since uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if n.c.members == nil {
+		owner, mine = n.Owner(host)
+		return owner, mine, 0
+	}
 	i := len(n.views) - 1
 	if owner = n.c.order(host, n.views[i])[0]; owner != n.name {
 		return owner, false, 0
@@ -127,7 +131,7 @@ func (n *node) way(ctx context.Context, agent string, call func(w *world) error)
 // Claim implements Tenancy.
 func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []Verdict, err error) {
 	err = n.way(ctx, agent, func(w *world) (err error) {
-		vs, err = w.Claimed(ctx, n.name, n.name, view, hosts)
+		vs, err = w.cl.Claimed(ctx, n.name, n.name, view, hosts)
 		return err
 	})
 	n.c.note("%s claims of %s: %v: %v %v", n.name, agent, hosts, vs, err)
@@ -137,7 +141,7 @@ func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []str
 // Hand implements Tenancy.
 func (n *node) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error {
 	err := n.way(ctx, agent, func(w *world) error {
-		_, err := w.Handed(ctx, n.name, func(yield func(Part, error) bool) {
+		_, err := w.cl.Handed(ctx, n.name, func(yield func(Part, error) bool) {
 			for p := range parts {
 				if !yield(p, nil) {
 					return
@@ -225,7 +229,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 				if w := n.w.Load(); w != nil && n.view.Load() < view {
 					c.note("%s has view %d", n.name, view)
 					n.sees(view)
-					w.ViewChanged()
+					w.cl.ViewChanged()
 				}
 			})
 		}
@@ -271,7 +275,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 			if k < 2 {
 				change(at, first)
 				v := last()
-				add(at, func() { n.sees(v); n.w.Load().ViewChanged() }) // it knows
+				add(at, func() { n.sees(v); n.w.Load().cl.ViewChanged() }) // it knows
 				at += 1300*time.Millisecond + ms(2000)
 			}
 		}
@@ -304,7 +308,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	for _, n := range c.present() { // an agent that was down at that time knows the view now
 		if w := n.w.Load(); n.view.Load() < last() {
 			n.sees(last())
-			w.ViewChanged()
+			w.cl.ViewChanged()
 		}
 	}
 	c.finish()
@@ -315,8 +319,8 @@ func (mv moves) run(t *testing.T, seed uint64) {
 			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
 		}
 		n.accounts(t, w)
-		claimed += w.tenants.n.Claimed
-		if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+		claimed += w.cl.tenants.n.Claimed
+		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)
 		}
 		n.verify(t, n.mem)
@@ -328,8 +332,8 @@ func (mv moves) run(t *testing.T, seed uint64) {
 // joins adds a node to a cluster in which hosts move.
 func (n *node) joins(c *cluster, oc outbox.Config) {
 	n.with = func(r *Parts) (err error) {
-		r.Partition, r.Exchange, r.Tenancy = n, n, n
-		r.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
+		r.Others = &Others{Peers: n}
+		r.Others.Outbox, err = outbox.Open(n.mem, crawlDir+"/state/outbox", oc)
 		return err
 	}
 	c.nodes = append(c.nodes, n)
@@ -340,7 +344,7 @@ func (n *node) leave() {
 	t, w := n.c.t, n.w.Load()
 	n.c.leaver.Store(n)
 	n.c.note("%s leaves", n.name)
-	if err := w.Leave(context.Background(), time.Hour); err != nil {
+	if err := w.cl.Leave(context.Background(), time.Hour); err != nil {
 		t.Error(err)
 	}
 	go func() {
@@ -353,7 +357,7 @@ func (n *node) leave() {
 		n.ended <- stop
 		n.w.Store(nil)
 		n.accounts(t, w)
-		if err := errors.Join(w.close(), w.Outbox.Close()); err != nil {
+		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Error(err)
 		}
 		n.verify(t, n.mem)

@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"math/bits"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -33,9 +32,8 @@ type whole struct {
 	lacking bool            // the heirs lack the state of an earlier run: no finish may be shipped, see epoch
 	anew    map[string]bool // agents that need the whole state again
 	untold  bool            // records had no heir: the next heirs need the whole state
-	reading bool
-	nth     uint64 // number of the telling; records of earlier ones do not count
-	out     int64  // records of it that heirs must still get
+	nth     uint64          // number of the telling; records of earlier ones do not count
+	out     int64           // records of it that heirs must still get
 	records int64
 }
 
@@ -53,10 +51,10 @@ const (
 )
 
 // tellWhole starts to ship the whole state if an heir needs it.
-func (c *Crawler) tellWhole(work context.Context) {
-	s := &c.shipping
+func (cl *Clustered) tellWhole(work context.Context) {
+	s := &cl.shipping
 	w := &s.whole
-	if w.reading || c.checkpoint != nil || c.stop != notStopping {
+	if cl.c.reading || cl.c.checkpoint != nil || cl.c.stop != notStopping {
 		return
 	}
 	untold := w.untold && s.heirs.Heir(0) != ""
@@ -68,18 +66,18 @@ func (c *Crawler) tellWhole(work context.Context) {
 		return
 	}
 	// The journal's files must not change meanwhile, as during a checkpoint.
-	if c.fatal = c.endSync(true); c.fatal != nil {
+	if cl.c.fatal = cl.c.endSync(true); cl.c.fatal != nil {
 		return
 	}
-	if c.fatal = c.sync(); c.fatal != nil {
+	if cl.c.fatal = cl.c.sync(); cl.c.fatal != nil {
 		return
 	}
-	j, err := c.Journal.Begin()
+	j, err := cl.c.Journal.Begin()
 	if err != nil {
-		c.fatal = fmt.Errorf("ship anew: %w", err)
+		cl.c.fatal = fmt.Errorf("ship anew: %w", err)
 		return
 	}
-	w.reading, w.out, w.records = true, 0, 0
+	cl.c.reading, w.out, w.records = true, 0, 0
 	w.nth++
 	if untold {
 		// The heirs may be the same as before. But they lack what this agent accepted while it had
@@ -87,31 +85,31 @@ func (c *Crawler) tellWhole(work context.Context) {
 		w.last, w.untold = nil, false
 	}
 	t := telling{
-		c: c, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(), began: c.cfg.Now(),
+		cl: cl, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(), began: cl.c.cfg.Now(),
 	}
 	w.anew = map[string]bool{}
-	c.inFlight.Go(func() {
+	cl.c.inFlight.Go(func() {
 		err := t.run(work)
 		j.Abandon()
-		c.tell(func(now time.Time) { c.toldWhole(&t, err, now) })
+		cl.c.tell(func(now time.Time) { cl.toldWhole(&t, err, now) })
 	})
 }
 
 // toldWhole processes the end of a telling.
-func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
-	w := &c.shipping.whole
-	w.reading = false
+func (cl *Clustered) toldWhole(t *telling, err error, now time.Time) {
+	w := &cl.shipping.whole
+	cl.c.reading = false
 	switch {
 	case err == nil && t.nth == w.nth:
 		w.last = t.heirs
 		if t.heirs.Heir(0) == "" {
 			return // there is no second copy: the next loss loses all
 		}
-		c.Events.Write("shipped-whole", report.F("records", w.records),
+		cl.c.Events.Write("shipped-whole", report.F("records", w.records),
 			report.F("took_ms", now.Sub(t.began).Milliseconds()))
 		return
 	case err != nil && !errors.Is(err, errOldView) && !errors.Is(err, errOver):
-		c.fatal = fmt.Errorf("ship anew: %w", err)
+		cl.c.fatal = fmt.Errorf("ship anew: %w", err)
 	}
 	for agent := range t.anew { // they still need it
 		w.anew[agent] = true
@@ -120,8 +118,8 @@ func (c *Crawler) toldWhole(t *telling, err error, now time.Time) {
 }
 
 // toldPending records that the heirs have all pending links.
-func (c *Crawler) toldPending() {
-	s := &c.shipping
+func (cl *Clustered) toldPending() {
+	s := &cl.shipping
 	if s.whole.lacking {
 		s.whole.lacking = false
 		s.epochs[0].copies-- // beginCopies has counted the earlier run there
@@ -130,7 +128,7 @@ func (c *Crawler) toldPending() {
 
 // A telling reads the journal and queues the whole state for the heirs.
 type telling struct {
-	c      *Crawler
+	cl     *Clustered
 	files  *journal.Checkpoint
 	nth    uint64
 	before Heirs // the heirs that had the whole state before
@@ -155,28 +153,27 @@ func (t *telling) run(ctx context.Context) error {
 	if err := t.files.ReplayWithout(false, anyPart, g.read); err != nil {
 		return err
 	}
-	open := newSketch(g.last - min(g.done.GetCardinality(), g.last))
-	if err := t.pending(ctx, &g, open); err != nil {
+	if err := t.pending(ctx, &g); err != nil {
 		return err
 	}
 	if err := t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 }); err != nil {
 		return err
 	}
-	if err := t.do(ctx, t.c.toldPending); err != nil {
+	if err := t.do(ctx, t.cl.toldPending); err != nil {
 		return err
 	}
 	// No finish is shipped before the links of its page are safe, as in turn.
 	if err := t.await(ctx, func(s *shipping) bool { return s.released >= t.last }); err != nil {
 		return err
 	}
-	if err := t.finished(ctx, open); err != nil {
+	if err := t.finished(ctx); err != nil {
 		return err
 	}
 	return t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 })
 }
 
 // pending queues the pending links, and how long the hosts must rest.
-func (t *telling) pending(ctx context.Context, g *ledger, open *sketch) error {
+func (t *telling) pending(ctx context.Context, g *ledger) error {
 	number := uint64(0)
 	tell := func(number uint64, enc []byte) error {
 		if g.done.Contains(number) {
@@ -190,7 +187,6 @@ func (t *telling) pending(ctx context.Context, g *ledger, open *sketch) error {
 		if !t.wanted(k.Host) {
 			return nil
 		}
-		open.add(k)
 		return t.put(ctx, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, k.Host)
 	}
 	notPending := func(p journal.Part) bool {
@@ -201,7 +197,7 @@ func (t *telling) pending(ctx context.Context, g *ledger, open *sketch) error {
 		switch kind {
 		case kindNumber:
 			number, _ = binary.Uvarint(p)
-		case kindForeign, kindPassed, kindInherited:
+		case kindForeign, kindPassed:
 			number++
 		case kindAccept:
 			number++
@@ -230,45 +226,13 @@ func (t *telling) pending(ctx context.Context, g *ledger, open *sketch) error {
 	return t.flush(ctx)
 }
 
-// finished queues the keys of the other URLs.
-func (t *telling) finished(ctx context.Context, open *sketch) error {
-	tell := func(k weburl.Key) error {
-		switch {
-		case !t.wanted(k.Host):
-			return nil
-		case open.mayHave(k): // possibly pending: an heir that has it as pending keeps it so
-			return t.put(ctx, &handoff.Record{Kind: handoff.Known, Host: k.Host, Width: 64, Paths: []uint64{k.Path}},
-				k.Host)
-		}
-		return t.put(ctx, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
-	}
+// finished queues the keys of the finished URLs.
+func (t *telling) finished(ctx context.Context) error {
 	notKeys := func(p journal.Part) bool {
 		kind, _, _, err := parseLabel(p.Label)
 		return err == nil && kind != kindKeys
 	}
-	var keys []weburl.Key
-	err := t.files.ReplayWithout(false, notKeys, func(kind byte, p []byte) error {
-		var err error
-		if t.c.Tenancy != nil {
-			return t.done(ctx, kind, p)
-		}
-		switch kind {
-		case kindKeys:
-			keys, err = decodeKeys(keys[:0], p)
-		case kindAccept, kindInherited:
-			var k weburl.Key
-			k, err = acceptedKey(kind, p)
-			keys = append(keys[:0], k)
-		default:
-			return nil
-		}
-		for _, k := range keys {
-			if err == nil {
-				err = tell(k)
-			}
-		}
-		return err
-	})
+	err := t.files.ReplayWithout(false, notKeys, func(kind byte, p []byte) error { return t.done(ctx, kind, p) })
 	if err != nil {
 		return err
 	}
@@ -288,13 +252,13 @@ func (t *telling) put(ctx context.Context, r *handoff.Record, host uint64) error
 // flush queues the collected records, and waits until there is space for more.
 func (t *telling) flush(ctx context.Context) error {
 	err := t.do(ctx, func() {
-		c, from := t.c, 0
-		w := &c.shipping.whole
+		cl, from := t.cl, 0
+		w := &cl.shipping.whole
 		for i, end := range t.ends {
-			if c.fatal == nil {
+			if cl.c.fatal == nil {
 				w.out++
 				w.records++
-				c.fatal = c.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end])
+				cl.c.fatal = cl.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end])
 			}
 			from = end
 		}
@@ -303,14 +267,14 @@ func (t *telling) flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.await(ctx, func(*shipping) bool { return t.c.Copies.Out.Len() < tellAhead })
+	return t.await(ctx, func(*shipping) bool { return t.cl.Copies.Out.Len() < tellAhead })
 }
 
 // do lets the dispatcher call f, if the view is still the same.
 func (t *telling) do(ctx context.Context, f func()) error {
 	result := make(chan error, 1)
-	if !t.c.tell(func(time.Time) {
-		if t.nth != t.c.shipping.whole.nth {
+	if !t.cl.c.tell(func(time.Time) {
+		if t.nth != t.cl.shipping.whole.nth {
 			result <- errOldView
 			return
 		}
@@ -326,7 +290,7 @@ func (t *telling) do(ctx context.Context, f func()) error {
 func (t *telling) await(ctx context.Context, yes func(*shipping) bool) error {
 	for {
 		done := false
-		if err := t.do(ctx, func() { done = yes(&t.c.shipping) }); err != nil || done {
+		if err := t.do(ctx, func() { done = yes(&t.cl.shipping) }); err != nil || done {
 			return err
 		}
 		select {
@@ -335,42 +299,4 @@ func (t *telling) await(ctx context.Context, yes func(*shipping) bool) error {
 			return errOver
 		}
 	}
-}
-
-// A sketch is a Bloom filter (Bloom 1970): it may report keys that it does not have.
-type sketch struct {
-	bits []uint64
-	mask uint64
-}
-
-// sketchMax bounds a sketch's bytes.
-const sketchMax = 32 << 20
-
-// newSketch returns a sketch for n keys with 16 to 32 bits per key. It wrongly reports about one in
-// some thousands of other keys.
-func newSketch(n uint64) *sketch {
-	size := uint64(1) << bits.Len64(min(n, sketchMax/4)*16|1023)
-	return &sketch{make([]uint64, size/64), size - 1}
-}
-
-const sketchProbes = 4
-
-func (s *sketch) each(k weburl.Key, fn func(word *uint64, bit uint64) bool) bool {
-	h, step := k.Path^k.Host*0xff51afd7ed558ccd, k.Host|1
-	for range sketchProbes {
-		h += step
-		at := (h ^ h>>32) & s.mask
-		if !fn(&s.bits[at/64], 1<<(at%64)) {
-			return false
-		}
-	}
-	return true
-}
-
-func (s *sketch) add(k weburl.Key) {
-	s.each(k, func(w *uint64, bit uint64) bool { *w |= bit; return true })
-}
-
-func (s *sketch) mayHave(k weburl.Key) bool {
-	return s.each(k, func(w *uint64, bit uint64) bool { return *w&bit != 0 })
 }

@@ -74,6 +74,7 @@ type story struct {
 	again     bool                         // URLs may be visited again
 	name      string                       // of the agent, if there are several
 	with      func(r *Parts) error         // adds parts that the story needs
+	partly    *Others                      // parts of a cluster for an agent that is alone
 	recovered func(Recovered)              // is told what each process has recovered
 	disk      atomic.Pointer[testdisk.Mem] // of the last process
 
@@ -211,6 +212,7 @@ func (s *story) parse(t *testing.T) {
 // A world is one process: a Crawler with its parts, wired as in package node.
 type world struct {
 	*Crawler
+	cl      *Clustered // nil: the agent is alone
 	fs      disk.FS
 	fetcher *fetch.Fetcher
 	rec     Recovered
@@ -270,6 +272,12 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	cfg := s.cfg
 	cfg.ResumeWait = max(s.frontier.HostDelay, s.frontier.IPDelay, 2*time.Second)
 	w.Crawler = New(cfg, r)
+	if s.partly != nil {
+		w.cl = newClustered(w.Crawler, *s.partly)
+		w.cluster = partly{cl: w.cl}
+	} else {
+		w.cl, _ = w.cluster.(*Clustered)
+	}
 	valid := found.Valid()
 	intact := func(file string, end int64) bool {
 		n, ok := valid[file]

@@ -57,6 +57,7 @@ type Agent struct {
 	budget     budget
 	crawler    *crawl.Crawler
 	parts      crawl.Parts
+	others     crawl.Others // of a cluster
 	fetcher    *fetch.Fetcher
 	membership *membership     // nil: this agent is alone
 	leases     *leases         // nil: no lease is needed

@@ -146,7 +146,7 @@ func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([
 	if c.tenure.Load() == nil {
 		return nil, rpc.ErrAgain
 	}
-	vs, err := c.a.crawler.Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
+	vs, err := c.a.crawler.Clustered().Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
 	if err != nil {
 		return nil, again(err)
 	}
@@ -204,7 +204,7 @@ func (c *membership) Hand(ctx context.Context, agent string, parts iter.Seq[craw
 
 // handed receives the handoff of another agent.
 func (c *membership) handed(ctx context.Context, from rpc.Caller, parts iter.Seq2[rpc.Part, error]) (int, error) {
-	n, err := c.a.crawler.Handed(ctx, from.Name, func(yield func(crawl.Part, error) bool) {
+	n, err := c.a.crawler.Clustered().Handed(ctx, from.Name, func(yield func(crawl.Part, error) bool) {
 		for p, err := range parts {
 			out := crawl.Part{Host: p.Host}
 			if err == nil {

@@ -223,12 +223,12 @@ func (c *membership) owners() placement.Placement {
 }
 
 // Owner implements crawl.Partition.
-func (c *membership) Owner(u weburl.URL) (string, bool) {
-	owners := c.owners()
+func (c *membership) Owner(host string) (string, bool) {
+	owners, key := c.owners(), weburl.HostKey(host)
 	if owners == nil {
 		return "", false
 	}
-	return c.ready(owners.Owner(weburl.HostKey(u.Host())).Name, u)
+	return c.ready(owners.Owner(key).Name, key)
 }
 
 // Push implements crawl.Exchange.
@@ -250,7 +250,7 @@ func (c *membership) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) err
 		}
 		links, rest = append(links, link), rest[n:]
 	}
-	err := c.a.crawler.Receive(ctx, links, l.Hops)
+	err := c.a.crawler.Clustered().Receive(ctx, links, l.Hops)
 	if errors.Is(err, crawl.ErrNotRunning) {
 		return rpc.ErrAgain
 	}
@@ -465,7 +465,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 					fail(err)
 				}
 				if c.saw.Load() != saw || c.copies.barring() != bars || !c.copies.settled() {
-					c.a.crawler.ViewChanged()
+					c.a.crawler.Clustered().ViewChanged()
 				}
 				if err := c.recall(m.View(), true); err != nil {
 					fail(err)

@@ -79,7 +79,7 @@ func (a *Agent) openContents() error {
 	a.contents = newContents(a.membership.self.Name, table)
 	a.contents.second, a.contents.call, a.contents.run = a.membership.second, a.membership.contents,
 		a.membership.running.Go
-	a.parts.Contents = a.contents
+	a.others.Contents = a.contents
 	return nil
 }
 

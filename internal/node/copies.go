@@ -17,7 +17,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 const (
@@ -98,7 +97,7 @@ func (a *Agent) openCopies() error {
 		}
 		a.onClose((*box).Close)
 	}
-	a.parts.Copies, a.membership.copies = out, k
+	a.others.Copies, a.membership.copies = out, k
 	return nil
 }
 
@@ -359,7 +358,7 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	k.mu.Lock()
 	k.taken = true
 	k.mu.Unlock()
-	n, err := k.c.a.crawler.TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host uint64) bool {
+	n, err := k.c.a.crawler.Clustered().TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host uint64) bool {
 		return k.c.owners().Owner(host).Name == k.c.self.Name
 	})
 	over := false
@@ -390,7 +389,7 @@ func (k *copies) over(l *loss) {
 	k.mu.Lock()
 	k.put(slices.DeleteFunc(slices.Clone(k.losses), func(o *loss) bool { return o == l }))
 	k.mu.Unlock()
-	k.c.a.crawler.ViewChanged()
+	k.c.a.crawler.Clustered().ViewChanged()
 }
 
 // took reports whether this agent has taken over hosts of a lost one. If so, any host may have URLs
@@ -436,11 +435,11 @@ func (b lostReplica) forget(drop func() error) error {
 
 // ready returns the owner that Owner reports. A host that a lost agent may have owned has no owner
 // until its takeover is done.
-func (c *membership) ready(name string, u weburl.URL) (string, bool) {
+func (c *membership) ready(name string, host uint64) (string, bool) {
 	if name != c.cfg.Name {
 		return name, false
 	}
-	if c.copies.barred(weburl.HostKey(u.Host())) {
+	if c.copies.barred(host) {
 		return "", false
 	}
 	return name, true

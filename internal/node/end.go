@@ -24,7 +24,7 @@ import (
 
 // pulse answers whether this agent is idle.
 func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
-	p, err := c.a.crawler.Pulse(ctx)
+	p, err := c.a.crawler.Clustered().Pulse(ctx)
 	if err != nil {
 		return rpc.Pulse{}, rpc.ErrAgain // not begun, or ended
 	}
@@ -70,7 +70,7 @@ func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
 	now := c.a.now()
 	c.admissions.hold(now.Add(prepareTime))
 	v := c.member.Load().View()
-	p, err := c.a.crawler.Pulse(ctx)
+	p, err := c.a.crawler.Clustered().Pulse(ctx)
 	if err != nil {
 		return false, rpc.ErrAgain // ended
 	}
@@ -133,7 +133,7 @@ func (c *membership) round(ctx context.Context,
 			return nil, 0, false // that agent asks
 		}
 	}
-	own, err := c.a.crawler.Pulse(ctx)
+	own, err := c.a.crawler.Clustered().Pulse(ctx)
 	if err != nil || !own.Idle || !c.settled() || c.admissions.expected(v, c.a.now()) {
 		return nil, 0, false
 	}
@@ -215,11 +215,11 @@ func (c *membership) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
 // idle.
 func (c *membership) endOwn(ctx context.Context, activity uint64) bool {
 	for until := c.a.now().Add(endPatience); ; {
-		agreed, err := c.a.crawler.End(ctx, activity)
+		agreed, err := c.a.crawler.Clustered().End(ctx, activity)
 		if err != nil || agreed {
 			return agreed
 		}
-		p, err := c.a.crawler.Pulse(ctx)
+		p, err := c.a.crawler.Clustered().Pulse(ctx)
 		if err != nil || c.a.now().After(until) {
 			return false
 		}

@@ -162,7 +162,7 @@ func (a *Agent) openLeases() {
 	a.leases = &leases{
 		a: a, some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), known: map[lease.Agent]gossip.Agent{},
 	}
-	f.Lease, a.parts.Leases = a.leases, a.leases
+	f.Lease, a.others.Leases = a.leases, a.leases
 }
 
 // begin creates the Peer. v is its first view.
@@ -350,7 +350,7 @@ func (l *leases) tend(ctx context.Context) {
 			freed := l.freed
 			l.freed = nil
 			l.mu.Unlock()
-			l.a.crawler.Leased(freed)
+			l.a.crawler.Clustered().Leased(freed)
 		}
 	})
 }
@@ -367,7 +367,7 @@ func (l *leases) turn(ctx context.Context) {
 	l.mu.Unlock()
 	var cut int
 	if len(lost) > 0 {
-		cut = l.a.crawler.CutOff(lost)
+		cut = l.a.crawler.Clustered().CutOff(lost)
 	}
 	if !grip { // other agents may soon contact our hosts
 		l.a.fetcher.LetAllGo()

@@ -34,7 +34,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if others == 0 {
 		return "", errors.New("no other agent is present that could take the hosts")
 	}
-	if err := a.crawler.Leave(ctx, leaveWithin); err != nil {
+	if err := a.crawler.Clustered().Leave(ctx, leaveWithin); err != nil {
 		return "", err
 	}
 	a.leases.retire(ctx)
@@ -61,7 +61,7 @@ func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 	if self != gossip.Leaving {
 		return
 	}
-	if was, err := c.a.crawler.Stay(ctx); err != nil || !was {
+	if was, err := c.a.crawler.Clustered().Stay(ctx); err != nil || !was {
 		return // the crawl is over
 	}
 	c.a.leases.stay()

@@ -114,7 +114,7 @@ func (c *membership) keepLimit(ctx context.Context) {
 		var need crawl.Need
 		var b rpc.Budget
 		var now bool
-		if err := c.a.crawler.Ration(ctx, func(n crawl.Need) (allowed int64) {
+		if err := c.a.crawler.Clustered().Ration(ctx, func(n crawl.Need) (allowed int64) {
 			need = n
 			b, now = r.tell(n, c.a.now())
 			return b.Held
@@ -160,7 +160,7 @@ func (c *membership) tell(ctx context.Context, b rpc.Budget) (spent bool, err er
 	maps.Copy(c.limits.heard, g.Known) // the counter may not have heard of all agents yet
 	c.limits.mu.Unlock()
 	if g.Held > b.Held {
-		err = c.a.crawler.Ration(ctx, func(crawl.Need) int64 { return g.Held })
+		err = c.a.crawler.Clustered().Ration(ctx, func(crawl.Need) int64 { return g.Held })
 	}
 	return g.Spent, err
 }

@@ -33,13 +33,12 @@ func (a *Agent) openOthers() (err error) {
 	if err := a.openCluster(); err != nil {
 		return err
 	}
-	r := &a.parts
-	if r.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"),
+	if a.others.Outbox, err = outbox.Open(a.fs, a.dir("state", "outbox"),
 		outbox.Config{MemoryBytes: a.budget.of(shareOutbox)}); err != nil {
 		return err
 	}
-	a.onClose(r.Outbox.Close)
-	r.Partition, r.Exchange, r.Tenancy = a.membership, a.membership, a.membership
+	a.onClose(a.others.Outbox.Close)
+	a.others.Peers, a.parts.Others = a.membership, &a.others
 	return nil
 }
 
@@ -52,7 +51,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if err := a.membership.meet(ctx); err != nil && ctx.Err() == nil {
 		return "", err
 	}
-	a.crawler.ShareLimit()
+	a.crawler.Clustered().ShareLimit()
 	a.crawler.RanBefore(a.membership.limits.running(a.now()))
 	// Visits may continue for a while after ctx is done. Until they have ended, the loss of a lease
 	// cuts them off.

@@ -232,6 +232,9 @@ func (t *Tally) Found(n int64) { t.n.found += n }
 // Accepted counts n URLs that are new and in scope.
 func (t *Tally) Accepted(n int64) { t.n.unique += n }
 
+// Unique returns the number of accepted URLs.
+func (t *Tally) Unique() int64 { return t.n.unique }
+
 // Sent counts n URLs that were handed to other agents.
 func (t *Tally) Sent(n int64) { t.n.sent += n }
 

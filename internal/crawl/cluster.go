@@ -1,0 +1,194 @@
+package crawl
+
+import (
+	"context"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A Cluster is the rest of the cluster, as the crawl loop of one agent sees it. The loop of a single
+// agent has the Cluster that Alone returns. The dispatcher calls all methods, except those that are
+// safe for concurrent use.
+type Cluster interface {
+	clusterHosts
+	clusterRecords
+	clusterTurns
+}
+
+// clusterHosts answers: whose is this link, and may it be visited now?
+type clusterHosts interface {
+	// Owner returns the agent that crawls a host. mine reports that it is this agent. If agent is
+	// empty and mine is false, the owner is not known yet. Safe for concurrent use.
+	Owner(host string) (agent string, mine bool)
+	// Class tells what a link is that the seen-set has found new under a key.
+	Class(key weburl.Key, l weburl.Link) Class
+	// MayVisit reports whether t, just taken from the frontier, may be visited. If not, the Cluster
+	// has put t away.
+	MayVisit(t *frontier.Task, now time.Time) bool
+	// Permit returns the permission to contact the addresses and domains that the host shares with
+	// hosts of other agents. Nil means that the host shares none.
+	Permit(host string) *Permit
+	// First returns the page that is archived in full with the payload of x, of size bytes, if
+	// another page has it. asked is false if contents are not compared. It blocks for a bounded time.
+	// Safe for concurrent use.
+	First(ctx context.Context, x *warc.Exchange, size int64) (first warc.Original, duplicate, asked bool, err error)
+	// SendAway takes a link that was withdrawn from the frontier because its host has another owner
+	// now. sent is false if the operator has dropped the link.
+	SendAway(w frontier.Waiting) (sent bool, err error)
+	// Spent reports that no visit may begin now because this agent's share of the page limit, of
+	// which it has used a number, is used up. ask is the time to look again; zero means never.
+	Spent(used int64, now time.Time) (spent bool, ask time.Time)
+}
+
+// clusterRecords follows what the journal gets, and has records of its own there.
+type clusterRecords interface {
+	// Keys returns the keys of the seen-set.
+	Keys() Keys
+	// Accepted is told of each accepted link with its encoding.
+	Accepted(class Class, number uint64, l weburl.Link, enc []byte) error
+	// Finished is told of each finish. Both are in the present batch.
+	Finished(f *finish)
+	// Archived is told that a page, which First was asked about, is archived in full. Its finish is
+	// in the present batch.
+	Archived(digest [20]byte, page warc.Original)
+	// Rests is told how long a host must rest, and whether it is blocked.
+	Rests(st frontier.HostState, now time.Time)
+	// Prepare adds the records that a sync must cover.
+	Prepare()
+	// Committed is told that all records so far are written.
+	Committed(now time.Time)
+	// Syncing is told that a sync begins. The caller calls durable when all records so far are
+	// durable.
+	Syncing() (durable func())
+
+	// Save writes the Cluster's records into a checkpoint.
+	Save(put func(kind byte, p []byte) error) error
+	// Load reads such a record, before Away and Requeue.
+	Load(kind byte, p []byte) error
+	// Away takes a pending link of an earlier run if this agent must not visit it.
+	Away(l weburl.Link, number uint64) (away bool, err error)
+	// Requeue takes a link of an earlier run that another agent crawls.
+	Requeue(number uint64, enc []byte) error
+	// Recovered is told that the journal has been read.
+	Recovered()
+}
+
+// clusterTurns lets the Cluster do its work on the dispatcher, and answers: is all done?
+type clusterTurns interface {
+	// Tick does what is due. wake is the time of the next work; zero means not before an answer
+	// arrives. Work in the background uses the context.
+	Tick(work context.Context, now time.Time) (wake time.Time)
+	// Deliver acknowledges and ships what is durable. wake is as with Tick.
+	Deliver(work context.Context, now time.Time) (wake time.Time)
+	// WantsSync reports that an answer to another agent waits for the next sync.
+	WantsSync() bool
+	// Settled reports that no link is on its way to another agent, and nothing waits for a sync.
+	Settled() bool
+	// Waits reports that the loop has to wait for other agents if it has no work itself.
+	Waits() bool
+	// Rest is called when no work is left here. It reports whether the Cluster decides about the end.
+	Rest() bool
+	// Lingers reports whether a stop must wait until other agents have what this one knows.
+	Lingers(now time.Time) bool
+	// Outgoing returns the number of links that wait to be sent to other agents.
+	Outgoing() int64
+	// Status returns the counts of the cluster, for the Status.
+	Status(now time.Time) ClusterStatus
+	// Ended is told that the run has ended.
+	Ended()
+}
+
+// A Class tells what an accepted link is.
+type Class byte
+
+// The classes are the kinds of their records in the journal.
+const (
+	// Own is a link that this agent crawls.
+	Own = Class(kindAccept)
+	// Outgoing is a link that another agent crawls, and that this agent has found.
+	Outgoing = Class(kindForeign)
+	// Passed is a link of a host that was given away after the link was found.
+	Passed = Class(kindPassed)
+)
+
+// Keys tells which key of the seen-set a URL has, and a record of the journal.
+type Keys interface {
+	// Of returns the key of a URL with key k. foreign reports that another agent crawls it.
+	Of(k weburl.Key, foreign bool) weburl.Key
+	// Accept returns the key of an accept with this kind, number and payload. ok is false if the
+	// seen-set does not need it.
+	Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok bool, err error)
+	// Finish returns the key that stands for the finish of the URL with key k. ok is false if there
+	// is none.
+	Finish(k weburl.Key) (done weburl.Key, ok bool)
+	// Freeze returns Keys that do not change any more. They are safe for concurrent use.
+	Freeze() Keys
+}
+
+// ClusterStatus is the part of a Status that tells of other agents.
+type ClusterStatus struct {
+	Outgoing int64            `json:"urls_outgoing"`   // waiting to be sent to other agents
+	Received int64            `json:"urls_received"`   // from other agents, in this run
+	Copying  int64            `json:"copies_outgoing"` // records waiting to be sent to heirs
+	CopyLagS float64          `json:"copies_lag_s"`    // age of the oldest of them, in seconds
+	Leases   *report.Leases   `json:"leases,omitempty"`
+	Moves    *report.Moves    `json:"moves,omitempty"` // of hosts between agents
+	Contents *report.Contents `json:"contents,omitempty"`
+}
+
+// alone is the Cluster of a single agent.
+type alone struct{}
+
+// Alone returns the Cluster of a single agent.
+func Alone() Cluster { return alone{} }
+
+func (alone) Owner(string) (string, bool)                  { return "", true }
+func (alone) Class(weburl.Key, weburl.Link) Class          { return Own }
+func (alone) MayVisit(*frontier.Task, time.Time) bool      { return true }
+func (alone) Permit(string) *Permit                        { return nil }
+func (alone) SendAway(frontier.Waiting) (bool, error)      { return false, nil }
+func (alone) Spent(int64, time.Time) (bool, time.Time)     { return false, time.Time{} }
+func (alone) Keys() Keys                                   { return plainKeys{} }
+func (alone) Finished(*finish)                             {}
+func (alone) Archived([20]byte, warc.Original)             {}
+func (alone) Rests(frontier.HostState, time.Time)          {}
+func (alone) Prepare()                                     {}
+func (alone) Committed(time.Time)                          {}
+func (alone) Syncing() func()                              { return func() {} }
+func (alone) Save(func(byte, []byte) error) error          { return nil }
+func (alone) Load(byte, []byte) error                      { return ErrAlone }
+func (alone) Away(weburl.Link, uint64) (bool, error)       { return false, nil }
+func (alone) Requeue(uint64, []byte) error                 { return ErrAlone }
+func (alone) Recovered()                                   {}
+func (alone) Tick(context.Context, time.Time) time.Time    { return time.Time{} }
+func (alone) Deliver(context.Context, time.Time) time.Time { return time.Time{} }
+func (alone) WantsSync() bool                              { return false }
+func (alone) Settled() bool                                { return true }
+func (alone) Waits() bool                                  { return false }
+func (alone) Rest() bool                                   { return false }
+func (alone) Lingers(time.Time) bool                       { return false }
+func (alone) Outgoing() int64                              { return 0 }
+func (alone) Status(time.Time) ClusterStatus               { return ClusterStatus{} }
+func (alone) Ended()                                       {}
+
+func (alone) Accepted(Class, uint64, weburl.Link, []byte) error { return nil }
+
+func (alone) First(context.Context, *warc.Exchange, int64) (first warc.Original, duplicate, asked bool, err error) {
+	return first, false, false, nil
+}
+
+// plainKeys are the Keys of a single agent: each URL has its own key, and a finish has none.
+type plainKeys struct{}
+
+func (plainKeys) Of(k weburl.Key, _ bool) weburl.Key     { return k }
+func (plainKeys) Finish(k weburl.Key) (weburl.Key, bool) { return k, false }
+func (p plainKeys) Freeze() Keys                         { return p }
+
+func (plainKeys) Accept(kind byte, _ uint64, p []byte) (weburl.Key, bool, error) {
+	k, err := acceptedKey(p)
+	return k, err == nil && kind == kindAccept, err
+}

@@ -1,0 +1,137 @@
+package crawl
+
+import (
+	"context"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Others are the parts that an agent of a cluster needs in addition.
+type Others struct {
+	Peers
+	Outbox   *outbox.Outbox
+	Copies   *Copies  // nil: replication is off
+	Contents Contents // nil: contents are not compared with those of other agents
+	Leases   Leases   // nil: no leases; otherwise the Frontier's Config has them, too
+}
+
+// Peers tells which agents crawl which hosts, and carries what the agents say to each other. Safe for
+// concurrent use.
+type Peers interface {
+	Partition
+	Exchange
+	Tenancy
+}
+
+// Clustered is the Cluster of an agent that crawls together with others.
+type Clustered struct {
+	c *Crawler
+	Others
+	remote   remote
+	shipping shipping
+	tenants  tenants
+	permits  permits
+}
+
+// Clustered returns the Cluster of an agent that has Parts.Others, or nil.
+func (c *Crawler) Clustered() *Clustered {
+	cl, _ := c.cluster.(*Clustered)
+	return cl
+}
+
+func newClustered(c *Crawler, others Others) *Clustered {
+	cl := &Clustered{c: c, Others: others}
+	cl.tenants.init()
+	cl.tenants.blocks = true // an earlier run may have left blocked hosts
+	return cl
+}
+
+func (cl *Clustered) Owner(host string) (agent string, mine bool) {
+	return cl.Peers.Owner(host)
+}
+
+func (cl *Clustered) Class(key weburl.Key, l weburl.Link) Class {
+	switch {
+	case isForeign(key, l.URL):
+		return Outgoing
+	case key != cl.ownKey(l.URL.Key()): // given away meanwhile
+		return Passed
+	}
+	return Own
+}
+
+func (cl *Clustered) Accepted(class Class, number uint64, l weburl.Link, enc []byte) error {
+	if class == Own {
+		cl.copyAccept(number, weburl.HostKey(l.URL.Host()), enc)
+		return nil
+	}
+	cl.countOutgoing()
+	return cl.post(number, l.URL, 0, enc)
+}
+
+func (cl *Clustered) Finished(f *finish) {
+	if f.flags&flagRobots == 0 {
+		cl.isDone(f.link.URL.Key())
+	}
+	cl.copyFinish(f)
+}
+
+func (cl *Clustered) Rests(st frontier.HostState, now time.Time) {
+	delete(cl.tenants.given, weburl.HostKey(st.Host)) // tell the host's next owner
+	cl.copyClock(st, now)
+}
+
+func (cl *Clustered) Committed(time.Time) {
+	cl.copyCommitted()
+	if cl.c.cfg.AckWritten {
+		cl.remote.due, cl.remote.unsynced = append(cl.remote.due, cl.remote.unsynced...), nil
+	}
+}
+
+func (cl *Clustered) Syncing() (durable func()) {
+	receipts, epoch := cl.remote.unsynced, cl.shipping.closed()
+	cl.remote.unsynced = nil
+	cl.remote.syncing += len(receipts)
+	return func() {
+		cl.remote.due = append(cl.remote.due, receipts...)
+		cl.remote.syncing -= len(receipts)
+		cl.shipping.synced = max(cl.shipping.synced, epoch)
+	}
+}
+
+func (cl *Clustered) Save(put func(kind byte, p []byte) error) error { return cl.tenants.put(put) }
+
+func (cl *Clustered) Load(kind byte, p []byte) error { return cl.tenants.read(kind, p) }
+
+func (cl *Clustered) Requeue(number uint64, enc []byte) error {
+	return cl.Outbox.PushLoose(number, enc)
+}
+
+func (cl *Clustered) Recovered() {
+	cl.remote.pagesBefore = cl.c.Tally.Pages()
+	cl.beginCopies()
+}
+
+func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Time) {
+	if cl.sendReceipts(now) {
+		wake = now
+	}
+	if work.Err() != nil { // the run is over
+		return wake
+	}
+	return earlier(wake, cl.shipOut(work, now))
+}
+
+func (cl *Clustered) WantsSync() bool { return len(cl.remote.unsynced) > 0 && !cl.c.cfg.AckWritten }
+
+func (cl *Clustered) Outgoing() int64 { return cl.Outbox.Len() }
+
+func (cl *Clustered) Status(now time.Time) ClusterStatus {
+	return ClusterStatus{Outgoing: cl.Outgoing(), Received: cl.remote.received, Copying: cl.copying(),
+		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(), Contents: cl.contentCounts()}
+}
+
+func (cl *Clustered) Ended() { cl.tellCopies() }
