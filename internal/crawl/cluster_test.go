@@ -367,15 +367,6 @@ func (c *cluster) check(web randomWeb, sh shape) {
 	}
 }
 
-// byAgent lists the requests of each agent.
-func (w *textWeb) byAgent() string {
-	var b strings.Builder
-	for _, r := range w.told() {
-		fmt.Fprintf(&b, "%-8s %s %s %d\n", r.at, r.by, r.url, r.status)
-	}
-	return b.String()
-}
-
 func clusterModel(t *testing.T, n uint64, shapeOf func(seed uint64) shape) {
 	models(t, n, func(t *testing.T, seed uint64) { shapeOf(seed).run(t, seed) })
 }

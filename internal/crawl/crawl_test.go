@@ -153,7 +153,7 @@ func TestAddressThatExpiresAtOnce(t *testing.T) {
 		if _, err := w.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(s.web.asked); z.asked.Load() > int64(2*n) || n != 5 {
+		if n := len(s.web.told()); z.asked.Load() > int64(2*n) || n != 5 {
 			t.Errorf("%d look-ups for %d requests", z.asked.Load(), n)
 		}
 		s.check(t, w)

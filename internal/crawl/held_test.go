@@ -179,7 +179,7 @@ func TestSeenOfAnotherCrawl(t *testing.T) {
 		if err := w.close(); err != nil {
 			t.Fatal(err)
 		}
-		if len(s.web.asked) > 0 {
+		if len(s.web.told()) > 0 {
 			t.Errorf("asked for %s again", s.web.requests())
 		}
 	})

@@ -113,13 +113,6 @@ func TestBlockOverKill(t *testing.T) {
 	})
 }
 
-// told returns the requests that w got so far.
-func (w *textWeb) told() []request {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return slices.Clone(w.asked)
-}
-
 // Dropped links are finished, and stay finished.
 func TestDropOverKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

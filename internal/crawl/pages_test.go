@@ -81,7 +81,7 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 			t.Errorf("%d calls after a day, want %d", n, workers)
 		}
 		fetched := 0
-		for _, r := range s.web.asked {
+		for _, r := range s.web.told() {
 			if !strings.HasSuffix(r.url, "/robots.txt") {
 				fetched++
 			}

@@ -21,87 +21,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A randomWeb is a small web and the expected result of its crawl.
-type randomWeb struct {
-	text     string
-	reach    map[string]bool          // URLs that a crawl from the seed finds
-	delays   map[string]time.Duration // Crawl-delay of hosts
-	response map[string]bool          // URLs of reach that answer
-	links    map[string][]string      // of each page
-}
-
-// newRandomWeb creates a web with up to pages pages for each host. If it is dense, most pages can
-// be reached.
-func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
-	var b strings.Builder
-	w := randomWeb{reach: map[string]bool{}, delays: map[string]time.Duration{}, response: map[string]bool{}}
-	links := map[string][]string{}
-	var urls []string
-	hosts0, links0 := 1, 0
-	if dense {
-		hosts0, links0 = 2, 2
-	}
-	for h := range hosts0 + rng.IntN(5) {
-		host := fmt.Sprintf("h%d.example", h)
-		fmt.Fprintf(&b, "dns %s 192.0.2.%d\n", host, 1+rng.IntN(3))
-		if rng.IntN(3) == 0 {
-			w.delays[host] = time.Second
-			fmt.Fprintf(&b, "http://%s/robots.txt robots=User-agent:_*;Crawl-delay:_1\n", host)
-		}
-		urls = append(urls, "http://"+host+"/")
-		for p := range links0*pages/4 + rng.IntN(pages) {
-			urls = append(urls, fmt.Sprintf("http://%s/%d", host, p))
-		}
-	}
-	for _, u := range urls {
-		fmt.Fprintf(&b, "%s", u)
-		if rng.IntN(4) == 0 {
-			fmt.Fprintf(&b, " slow=%dms", rng.IntN(400))
-		}
-		w.response[u] = true
-		kind := rng.IntN(12)
-		if dense && u == urls[0] {
-			kind = 12
-		}
-		switch kind {
-		case 0:
-			b.WriteString(" 404\n")
-			continue
-		case 1:
-			to := urls[rng.IntN(len(urls))]
-			links[u] = []string{to}
-			fmt.Fprintf(&b, " 302 to=%s\n", to)
-			continue
-		case 2:
-			b.WriteString(" same")
-		case 3:
-			fmt.Fprintf(&b, " size=%d", 1<<rng.IntN(16))
-		case 4:
-			b.WriteString(" 503 | 200")
-		}
-		for range links0 + rng.IntN(6) {
-			to := urls[rng.IntN(len(urls))]
-			links[u] = append(links[u], to)
-			b.WriteString(" " + to)
-		}
-		b.WriteByte('\n')
-	}
-	todo := []string{urls[0]}
-	w.reach[urls[0]] = true
-	for len(todo) > 0 {
-		u := todo[0]
-		todo = todo[1:]
-		for _, to := range links[u] {
-			if !w.reach[to] {
-				w.reach[to] = true
-				todo = append(todo, to)
-			}
-		}
-	}
-	w.text, w.links = b.String(), links
-	return w
-}
-
 // TestRecoveryModel ends crawls of random webs at random times, by signal, kill and power failure,
 // and compares the result with an undisturbed crawl.
 func TestRecoveryModel(t *testing.T) {
@@ -310,9 +229,7 @@ func takes(rng *rand.Rand) func(name string) bool {
 func (s *story) checkPace(t *testing.T, web randomWeb) {
 	t.Helper()
 	last := map[string]request{}
-	s.web.mu.Lock()
-	defer s.web.mu.Unlock()
-	for _, r := range s.web.asked {
+	for _, r := range s.web.told() {
 		if before, ok := last[r.host]; ok {
 			delay := 200 * time.Millisecond
 			robots := strings.HasSuffix(before.url, "/robots.txt")
@@ -337,9 +254,7 @@ func (s *story) checkPace(t *testing.T, web randomWeb) {
 func (s *story) checkVisits(t *testing.T, web randomWeb) {
 	t.Helper()
 	visits := map[string][]request{}
-	s.web.mu.Lock()
-	defer s.web.mu.Unlock()
-	for _, r := range s.web.asked {
+	for _, r := range s.web.told() {
 		if !strings.HasSuffix(r.url, "/robots.txt") {
 			visits[r.url] = append(visits[r.url], r)
 		}

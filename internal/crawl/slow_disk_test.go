@@ -175,9 +175,7 @@ func (s *story) watch(t *testing.T, w *world) (syncs, merges []stretch) {
 	for asked := 0; ; time.Sleep(lookEvery) {
 		sync, merge, ok := w.look()
 		now := time.Since(s.web.start)
-		s.web.mu.Lock()
-		n := len(s.web.asked)
-		s.web.mu.Unlock()
+		n := len(s.web.told())
 		note := func(list *[]stretch, on, same bool) {
 			switch {
 			case !on:
@@ -206,9 +204,7 @@ func (s *story) watch(t *testing.T, w *world) (syncs, merges []stretch) {
 
 // lastAsked returns the time of the last request for a page.
 func (s *story) lastAsked() time.Duration {
-	s.web.mu.Lock()
-	defer s.web.mu.Unlock()
-	return s.web.asked[len(s.web.asked)-1].at
+	return s.web.told()[len(s.web.told())-1].at
 }
 
 // slowReference is an undisturbed crawl on a slow disk. It records what was under way when, while
@@ -416,8 +412,7 @@ func (s *story) checkSlow(t *testing.T, w *world, reach map[string]bool, died, a
 	}
 	last := map[string]request{}
 	visits := map[string]request{}
-	s.web.mu.Lock()
-	for _, r := range s.web.asked {
+	for _, r := range s.web.told() {
 		if before, ok := last[r.host]; ok && r.at-before.end < slowDelay {
 			t.Errorf("%s at %s, %s after %s", r.url, r.at, r.at-before.end, before.url)
 		}
@@ -432,7 +427,6 @@ func (s *story) checkSlow(t *testing.T, w *world, reach map[string]bool, died, a
 			t.Errorf("%s ended at %s, the process at %s, asked for again at %s", r.url, before.end, died, r.at)
 		}
 	}
-	s.web.mu.Unlock()
 	for u := range reach {
 		if _, ok := visits[u]; !ok {
 			t.Errorf("%s was never asked for", u)

@@ -69,9 +69,7 @@ func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int
 	if n := w.slow.len(); n != 0 || w.slow.bytes != 0 {
 		t.Errorf("%d slow visits and %d bytes at the end", n, w.slow.bytes)
 	}
-	s.web.mu.Lock()
-	defer s.web.mu.Unlock()
-	for _, r := range s.web.asked {
+	for _, r := range s.web.told() {
 		if r.host == "honest.example" && r.at >= 40*time.Second && r.at < 160*time.Second {
 			pages++
 		}

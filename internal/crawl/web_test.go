@@ -308,3 +308,19 @@ func (w *textWeb) requests() string {
 	}
 	return b.String()
 }
+
+// told returns the requests that w got so far.
+func (w *textWeb) told() []request {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.asked)
+}
+
+// byAgent lists the requests of each agent.
+func (w *textWeb) byAgent() string {
+	var b strings.Builder
+	for _, r := range w.told() {
+		fmt.Fprintf(&b, "%-8s %s %s %d\n", r.at, r.by, r.url, r.status)
+	}
+	return b.String()
+}
