@@ -45,7 +45,7 @@ var layers = func() map[string]int {
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record " +
-			"internal/testkit/walk " +
+			"internal/testkit/walk internal/testkit/textweb " +
 			"lab/bare lab/stream",
 		// what to crawl next
 		"internal/crawl/strategy",
@@ -70,7 +70,8 @@ var layers = func() map[string]int {
 
 // testHelpers may be imported by the tests of any package.
 var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "internal/testkit/testdisk",
-	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/walk"}
+	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/textweb",
+	"internal/testkit/walk"}
 
 // A listed holds the output of go list for one package.
 type listed struct {

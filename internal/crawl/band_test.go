@@ -18,14 +18,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A band is several agents that keep replicas of each other. Some of them die with their disks.
 type band struct {
-	diary // its mutex also guards mates, acked and taken
+	textweb.Diary
 	t     *testing.T
+	mu    sync.Mutex // guards mates, acked and taken
 	mates []*mate
 	harsh bool
 	acked map[string]map[weburl.Key][]time.Duration // since when an heir has finishes, by source
@@ -69,7 +71,7 @@ func (m *mate) Claim(ctx context.Context, agent string, view uint64, hosts []str
 		vs, err = w.cl.Claimed(ctx, m.name, fmt.Sprint(m.name, m.index), view, hosts)
 		return err
 	})
-	m.b.note("%s claims of %s: %v: %v %v", m.story.name, agent, hosts, vs, err)
+	m.b.Note("%s claims of %s: %v: %v %v", m.story.name, agent, hosts, vs, err)
 	return vs, err
 }
 
@@ -79,7 +81,7 @@ func (m *mate) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) err
 		_, err := w.cl.Handed(ctx, m.name, func(yield func(Part, error) bool) {
 			for p := range parts {
 				if n := len(p.Keys.Paths); n > 0 {
-					m.b.note("%s hands %s: %s %d keys", m.story.name, agent, p.Host, n)
+					m.b.Note("%s hands %s: %s %d keys", m.story.name, agent, p.Host, n)
 				}
 				if !yield(p, nil) {
 					return
@@ -112,8 +114,8 @@ func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
 	times := 1
 	time.Sleep(time.Millisecond)
 	if b.harsh {
-		time.Sleep(time.Duration(b.roll(200)) * time.Millisecond)
-		switch b.roll(8) {
+		time.Sleep(time.Duration(b.Roll(200)) * time.Millisecond)
+		switch b.Roll(8) {
 		case 0:
 			return errLost
 		case 1:
@@ -133,7 +135,7 @@ func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
 			return errLost // the process is dead: its calls have no effect
 		}
 	}
-	if b.harsh && b.roll(8) == 0 {
+	if b.harsh && b.Roll(8) == 0 {
 		return errLost
 	}
 	return nil
@@ -141,7 +143,7 @@ func (m *mate) call(agent string, fn func(to *mate, w *world) error) error {
 
 // Push implements Exchange.
 func (m *mate) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
-	ls, err := decodeLinks(links)
+	ls, err := textweb.DecodeLinks(links)
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,7 @@ func (m *mate) Ship(_ context.Context, agent string, number uint64, records []by
 		}
 		if r.Kind == handoff.Finish {
 			acked := m.b.acked[m.story.name]
-			acked[r.Key()] = append(acked[r.Key()], time.Since(m.b.web.start))
+			acked[r.Key()] = append(acked[r.Key()], time.Since(m.b.Web.Start))
 		}
 		rest = rest[used:]
 	}
@@ -219,7 +221,7 @@ func (m *mate) open() {
 		t.Fatal(m.name, err)
 	}
 	m.accounts(t, w)
-	m.b.note("%s opens: %+v", m.name, w.rec)
+	m.b.Note("%s opens: %+v", m.name, w.rec)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan Stop, 1)
 	m.run, m.stop, m.ended = ctx, cancel, ended
@@ -263,7 +265,7 @@ func (m *mate) inherit(lost *mate) {
 			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known,
 				m.b.taken.Passed+n.Passed
 			m.b.mu.Unlock()
-			m.b.note("%s takes over from %s: %+v %v", m.story.name, lost.story.name, n, err)
+			m.b.Note("%s takes over from %s: %+v %v", m.story.name, lost.story.name, n, err)
 			switch {
 			case errors.Is(err, handoff.ErrNewer):
 				continue
@@ -286,7 +288,7 @@ func (m *mate) loses(lost string) {
 	o := m.b.all()[before.id(lost)]
 	m.bar(barred{o, before})
 	m.sees(before.without(lost))
-	m.b.note("%s has lost %s", m.story.name, o.story.name)
+	m.b.Note("%s has lost %s", m.story.name, o.story.name)
 	if m.w.Load() != nil {
 		m.inherit(o)
 	}
@@ -302,8 +304,8 @@ func (m *mate) bar(b barred) {
 func (m *mate) end(p pause) {
 	w := m.w.Load()
 	synctest.Wait()
-	p.at = time.Since(m.b.web.start)
-	m.b.note("%s ends: %+v", m.name, p)
+	p.at = time.Since(m.b.Web.Start)
+	m.b.Note("%s ends: %+v", m.name, p)
 	m.w.Store(nil)
 	old := m.store
 	switch {
@@ -320,7 +322,8 @@ func (m *mate) end(p pause) {
 	m.stop()
 	<-m.ended
 	m.tasks.Wait()
-	if err := errors.Join(w.close(), w.cl.Outbox.Close(), w.cl.Copies.Out.Close(), w.cl.Copies.Waiting.Close()); err != nil {
+	if err := errors.Join(w.close(), w.cl.Outbox.Close(), w.cl.Copies.Out.Close(),
+		w.cl.Copies.Waiting.Close()); err != nil {
 		m.b.t.Fatal(err)
 	}
 	_ = old.Close()
@@ -337,7 +340,7 @@ func (m *mate) gains(name string) {
 		left := slices.DeleteFunc(slices.Clone(*bars), func(b barred) bool { return b.lost.name == name })
 		m.bars.Store(&left) // a takeover under way continues to the end
 	}
-	m.b.note("%s has gained %s", m.name, name)
+	m.b.Note("%s has gained %s", m.name, name)
 	if w := m.w.Load(); w != nil {
 		w.cl.ViewChanged()
 	}
@@ -347,7 +350,7 @@ func (m *mate) gains(name string) {
 func (b *band) hear(but *mate, do func(m *mate)) {
 	var heard sync.WaitGroup
 	for _, m := range b.living() {
-		wait := time.Duration(b.roll(1500)) * time.Millisecond
+		wait := time.Duration(b.Roll(1500)) * time.Millisecond
 		if m == but || m.view.Load() == nil {
 			continue
 		}
@@ -449,7 +452,7 @@ func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
 			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
 			scope:    scope.Config{Scope: scope.Any},
 			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
-			web:      b.web, name: fmt.Sprint("a", len(b.mates)),
+			web:      b.Web, name: fmt.Sprint("a", len(b.mates)),
 		}}
 	m.fetch.UserAgent, m.fetch.AllowPrivate = "orbweaver", true
 	oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}

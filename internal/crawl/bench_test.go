@@ -7,13 +7,14 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // BenchmarkSettle measures the dispatcher's work for a page with 100 links, five of them new. This
 // work limits the pages per second of all workers together.
 func BenchmarkSettle(b *testing.B) {
-	s := &story{web: &textWeb{}}
+	s := &story{web: &textweb.Web{}}
 	s.frontier.HostDelay = -1
 	s.fetch.UserAgent = "orbweaver"
 	seed, err := weburl.Parse("http://a.example/")

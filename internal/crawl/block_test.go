@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -39,7 +40,7 @@ type blockMoves struct {
 func (b blockMoves) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 31))
 	first, all := []string{"a0", "a1"}, []string{"a0", "a1", "a2"}
-	c := &cluster{t: t, diary: newDiary(nil, seed, 32), harsh: seed%2 == 1, ring: onRing(seed),
+	c := &cluster{t: t, Diary: textweb.NewDiary(nil, seed, 32), harsh: seed%2 == 1, ring: onRing(seed),
 		members: [][]string{first, all, first}}
 	host := ""
 	for i := 0; host == "" || c.order(host, 0)[0] != "a0" || c.order(host, 1)[0] != "a2"; i++ {
@@ -59,10 +60,10 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	for i := range pages {
 		web += fmt.Sprintf("http://%s/%d /%d\n", host, i, i+1)
 	}
-	c.web = parseWeb(t, web)
+	c.Web = textweb.Parse(t, web)
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d, host %s\n%s\n%s", seed, host, c.log.String(), c.web.byAgent())
+			t.Logf("seed %d, host %s\n%s\n%s", seed, host, c.Log.String(), c.Web.ByAgent())
 		}
 	}()
 	for _, name := range all {
@@ -71,12 +72,12 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 			frontier: frontier.Config{HostDelay: 400 * time.Millisecond, Seed: seed},
 			scope:    scope.Config{Scope: scope.Any},
 			seeds:    []weburl.URL{weburl.MustParse("http://s.example/0")},
-			web:      c.web, name: name,
+			web:      c.Web, name: name,
 		}}
 		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
 		n.joins(c, outbox.Config{Seed: seed, ParkWait: time.Second})
 	}
-	until := func(at time.Duration) { time.Sleep(at - time.Since(c.web.start)) }
+	until := func(at time.Duration) { time.Sleep(at - time.Since(c.Web.Start)) }
 	sees := func(view int64, ns ...*node) {
 		for _, n := range ns {
 			time.Sleep(time.Duration(rng.IntN(300)) * time.Millisecond)
@@ -98,7 +99,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	if _, err := a0.w.Load().Block(t.Context(), host); err != nil {
 		t.Fatal(err)
 	}
-	blocked := time.Since(c.web.start)
+	blocked := time.Since(c.Web.Start)
 	until(b.join)
 	a2.start(1)
 	if b.away {
@@ -122,7 +123,7 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	if err != nil || !strings.Contains(answer, "unblocked") {
 		t.Errorf("a2 is told to unblock %s: %q, %v", host, answer, err)
 	}
-	unblocked := time.Since(c.web.start)
+	unblocked := time.Since(c.Web.Start)
 	time.Sleep(2 * time.Second)
 	a2.leave()
 	sees(2, a0, a1, a2)
@@ -131,10 +132,10 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	}
 	c.finish()
 	asked := map[string]bool{}
-	for _, r := range c.web.told() {
-		asked[r.url] = true
-		if r.host == host && r.at > blocked && r.at < unblocked {
-			t.Errorf("%s by %s at %s: blocked from %s to %s", r.url, r.by, r.at, blocked, unblocked)
+	for _, r := range c.Web.Told() {
+		asked[r.URL] = true
+		if r.Host == host && r.At > blocked && r.At < unblocked {
+			t.Errorf("%s by %s at %s: blocked from %s to %s", r.URL, r.By, r.At, blocked, unblocked)
 		}
 	}
 	for i := range pages {

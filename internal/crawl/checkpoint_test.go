@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -49,7 +50,7 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 		s := &story{frontier: frontier.Config{HostDelay: time.Second}, scope: scope.Config{Scope: scope.Any},
 			seeds: []weburl.URL{u}}
 		s.fetch = fetch.Config{UserAgent: "orbweaver", AllowPrivate: true}
-		s.web = parseWeb(t, "dns h0.example 192.0.2.1\nhttp://h0.example/ same\n")
+		s.web = textweb.Parse(t, "dns h0.example 192.0.2.1\nhttp://h0.example/ same\n")
 		hook := &hookFS{FS: mem}
 		w, err := s.open(hook)
 		if err != nil {

@@ -18,13 +18,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A cluster is several crawls of one web. Each of them owns some hosts.
 type cluster struct {
-	diary
+	textweb.Diary
 	t     *testing.T
 	nodes []*node
 	harsh bool // batches and answers get lost, late and repeated
@@ -70,18 +71,18 @@ var errLost = errors.New("lost on its way")
 func (n *node) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
 	c := n.c
 	i := slices.IndexFunc(c.nodes, func(m *node) bool { return m.name == agent })
-	ls, err := decodeLinks(links)
+	ls, err := textweb.DecodeLinks(links)
 	if err != nil {
 		return err
 	}
 	if len(ls) != count {
 		return fmt.Errorf("%d links, %d said", len(ls), count)
 	}
-	wait := func() { time.Sleep(time.Duration(c.roll(300)) * time.Millisecond) }
+	wait := func() { time.Sleep(time.Duration(c.Roll(300)) * time.Millisecond) }
 	times := 1
 	if c.harsh {
 		wait()
-		switch c.roll(8) {
+		switch c.Roll(8) {
 		case 0:
 			return errLost
 		case 1:
@@ -104,7 +105,7 @@ func (n *node) Push(ctx context.Context, agent string, links []byte, count, hops
 	}
 	if c.harsh {
 		wait()
-		if c.roll(8) == 0 {
+		if c.Roll(8) == 0 {
 			return errLost
 		}
 	}
@@ -118,7 +119,7 @@ func (n *node) open() {
 		n.c.t.Fatal(n.name, err)
 	}
 	n.accounts(n.c.t, w)
-	n.c.note("%s opens: %+v", n.name, w.rec)
+	n.c.Note("%s opens: %+v", n.name, w.rec)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan Stop, 1)
 	n.stop, n.ended = cancel, ended
@@ -136,8 +137,8 @@ func (n *node) open() {
 func (n *node) end(p pause) {
 	w := n.w.Load()
 	synctest.Wait()
-	p.at = time.Since(n.c.web.start)
-	n.c.note("%s ends: %+v", n.name, p)
+	p.at = time.Since(n.c.Web.Start)
+	n.c.Note("%s ends: %+v", n.name, p)
 	switch {
 	case p.kill:
 		n.w.Store(nil)
@@ -235,8 +236,8 @@ func (sh shape) run(t *testing.T, seed uint64) {
 	if sh.tiny {
 		pages = 40
 	}
-	web := newRandomWeb(rng, pages, true)
-	c := &cluster{t: t, diary: newDiary(parseWeb(t, web.text), seed, 12), harsh: sh.harsh}
+	web := textweb.NewRandom(rng, pages, true)
+	c := &cluster{t: t, Diary: textweb.NewDiary(textweb.Parse(t, web.Text), seed, 12), harsh: sh.harsh}
 	for i := range sh.agents {
 		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
 			cfg: Config{
@@ -247,7 +248,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
 			scope:    scope.Config{Scope: scope.Any},
 			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
-			web:      c.web, name: fmt.Sprint("a", i),
+			web:      c.Web, name: fmt.Sprint("a", i),
 		}}
 		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
 		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
@@ -264,7 +265,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 	}
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, sh, web.text, c.log.String(), c.web.byAgent())
+			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, sh, web.Text, c.Log.String(), c.Web.ByAgent())
 		}
 	}()
 	for _, n := range c.nodes {
@@ -295,7 +296,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
 	for _, e := range events {
-		time.Sleep(e.at - time.Since(c.web.start))
+		time.Sleep(e.at - time.Since(c.Web.Start))
 		e.do()
 	}
 	c.finish()
@@ -313,55 +314,55 @@ func (sh shape) run(t *testing.T, seed uint64) {
 		}
 		n.verify(t, n.mem)
 	}
-	if pages != len(web.reach) {
-		t.Errorf("%d URLs finished, %d reachable", pages, len(web.reach))
+	if pages != len(web.Reach) {
+		t.Errorf("%d URLs finished, %d reachable", pages, len(web.Reach))
 	}
 	c.check(web, sh)
 	t.Logf("%d URLs, %d sent", pages, sent)
 }
 
 // check checks coverage, overlap and owners by the server's log.
-func (c *cluster) check(web randomWeb, sh shape) {
-	visits := map[string][]request{}
-	lastOf := map[string]request{}
-	for _, r := range c.web.told() {
-		if before, ok := lastOf[r.host]; ok && r.at-before.end < 200*time.Millisecond {
-			c.t.Errorf("%s at %s, %s after %s", r.url, r.at, r.at-before.end, before.url)
+func (c *cluster) check(web textweb.Random, sh shape) {
+	visits := map[string][]textweb.Request{}
+	lastOf := map[string]textweb.Request{}
+	for _, r := range c.Web.Told() {
+		if before, ok := lastOf[r.Host]; ok && r.At-before.End < 200*time.Millisecond {
+			c.t.Errorf("%s at %s, %s after %s", r.URL, r.At, r.At-before.End, before.URL)
 		}
-		lastOf[r.host] = r
-		if !strings.HasSuffix(r.url, "/robots.txt") {
-			visits[r.url] = append(visits[r.url], r)
+		lastOf[r.Host] = r
+		if !strings.HasSuffix(r.URL, "/robots.txt") {
+			visits[r.URL] = append(visits[r.URL], r)
 		}
 	}
-	for u := range web.reach {
+	for u := range web.Reach {
 		if len(visits[u]) == 0 {
 			c.t.Errorf("%s was never asked for", u)
 		}
 	}
 	for u, rs := range visits {
-		if !web.reach[u] {
+		if !web.Reach[u] {
 			c.t.Errorf("%s is not reachable", u)
 		}
-		last := map[string]request{}
+		last := map[string]textweb.Request{}
 		for _, r := range rs {
-			if own := c.ownerOf(r.host, 0); r.by != own {
-				c.t.Errorf("%s was fetched by %s, its owner is %s", u, r.by, own)
+			if own := c.ownerOf(r.Host, 0); r.By != own {
+				c.t.Errorf("%s was fetched by %s, its owner is %s", u, r.By, own)
 			}
-			before, again := last[r.by]
-			if last[r.by] = r; !again || before.status == 503 {
+			before, again := last[r.By]
+			if last[r.By] = r; !again || before.Status == 503 {
 				continue
 			}
-			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == r.by })]
-			i := slices.IndexFunc(n.ends, func(p pause) bool { return p.at >= before.at && p.at <= r.at })
+			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == r.By })]
+			i := slices.IndexFunc(n.ends, func(p pause) bool { return p.at >= before.At && p.at <= r.At })
 			if i < 0 {
-				c.t.Errorf("%s by %s at %s and %s, without an end of the process", u, r.by, before.at, r.at)
+				c.t.Errorf("%s by %s at %s and %s, without an end of the process", u, r.By, before.At, r.At)
 				continue
 			}
 			switch p := n.ends[i]; {
-			case p.kill && before.end+150*time.Millisecond < p.at, p.crash && before.end+1300*time.Millisecond < p.at,
-				!p.kill && !p.crash && before.end < p.at:
-				c.t.Errorf("%s by %s ended at %s, the process at %s (%+v), asked for again at %s", u, r.by, before.end,
-					p.at, p, r.at)
+			case p.kill && before.End+150*time.Millisecond < p.at, p.crash && before.End+1300*time.Millisecond < p.at,
+				!p.kill && !p.crash && before.End < p.at:
+				c.t.Errorf("%s by %s ended at %s, the process at %s (%+v), asked for again at %s", u, r.By, before.End,
+					p.at, p, r.At)
 			}
 		}
 	}

@@ -131,7 +131,8 @@ func (cl *Clustered) Outgoing() int64 { return cl.Outbox.Len() }
 
 func (cl *Clustered) Status(now time.Time) ClusterStatus {
 	return ClusterStatus{Outgoing: cl.Outgoing(), Received: cl.remote.received, Copying: cl.copying(),
-		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(), Contents: cl.contentCounts()}
+		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
+		Contents: cl.contentCounts()}
 }
 
 func (cl *Clustered) Ended() { cl.tellCopies() }

@@ -57,8 +57,8 @@ func (j *judged) First(ctx context.Context, digest [20]byte, size int64,
 	for end := time.Now().Add(judgePatience); ; time.Sleep(50 * time.Millisecond) {
 		lost := 0 // 1: the question is lost, 2: the answer
 		if j.harsh {
-			time.Sleep(time.Duration(j.c.roll(400)) * time.Millisecond)
-			lost = j.c.roll(12)
+			time.Sleep(time.Duration(j.c.Roll(400)) * time.Millisecond)
+			lost = j.c.Roll(12)
 		}
 		if first, known := j.known(digest); known {
 			return first, first.URL != page.URL
@@ -114,7 +114,7 @@ func (j *judged) Archived(digest [20]byte, page warc.Original) {
 }
 
 func (j *judged) Durable(digest [20]byte, page warc.Original) {
-	if j.dead() || j.harsh && j.c.roll(12) == 0 {
+	if j.dead() || j.harsh && j.c.Roll(12) == 0 {
 		return // the report is lost
 	}
 	j.judge.mu.Lock()

@@ -134,12 +134,7 @@ type shipLane struct {
 func (s *shipping) now() uint64 { return s.first + uint64(max(len(s.epochs), 1)) - 1 }
 
 // closed returns the id of the last epoch that gets no more records.
-func (s *shipping) closed() uint64 {
-	if n := len(s.epochs); n > 0 && s.epochs[n-1].closed {
-		return s.now()
-	}
-	return max(s.now(), 1) - 1
-}
+func (s *shipping) closed() uint64 { return max(s.now(), 1) - 1 }
 
 // begun returns the id of the last epoch with a record.
 func (s *shipping) begun() uint64 {

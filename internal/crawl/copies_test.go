@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -28,8 +29,8 @@ type fate struct {
 
 func (f fate) play(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 21))
-	web := newRandomWeb(rng, 40, true)
-	b := &band{t: t, diary: newDiary(parseWeb(t, web.text), seed, 22), harsh: f.harsh,
+	web := textweb.NewRandom(rng, 40, true)
+	b := &band{t: t, Diary: textweb.NewDiary(textweb.Parse(t, web.Text), seed, 22), harsh: f.harsh,
 		acked: map[string]map[weburl.Key][]time.Duration{}}
 	var names []string
 	for i := range f.agents {
@@ -43,7 +44,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 	}
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, f, web.text, b.log.String(), b.web.byAgent())
+			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, f, web.Text, b.Log.String(), b.Web.ByAgent())
 		}
 	}()
 	for _, m := range b.living() {
@@ -66,7 +67,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 			m := b.living()[rng.IntN(len(b.living()))]
 			b.hear(m, func(o *mate) {
 				o.loses(m.name)
-				time.Sleep(time.Duration(b.roll(2000)) * time.Millisecond)
+				time.Sleep(time.Duration(b.Roll(2000)) * time.Millisecond)
 				o.gains(m.name)
 			})
 		}
@@ -120,46 +121,46 @@ func (f fate) play(t *testing.T, seed uint64) {
 }
 
 // check checks coverage and repeats by the server's log.
-func (b *band) check(web randomWeb, f fate) {
-	visits := map[string][]request{}
-	for _, r := range b.web.told() {
-		if !strings.HasSuffix(r.url, "/robots.txt") {
-			visits[r.url] = append(visits[r.url], r)
+func (b *band) check(web textweb.Random, f fate) {
+	visits := map[string][]textweb.Request{}
+	for _, r := range b.Web.Told() {
+		if !strings.HasSuffix(r.URL, "/robots.txt") {
+			visits[r.URL] = append(visits[r.URL], r)
 		}
 	}
 	repeated, total := 0, 0
-	for u := range web.reach {
+	for u := range web.Reach {
 		if len(visits[u]) == 0 {
 			b.t.Errorf("%s was never asked for", u)
 		}
 	}
 	for u, rs := range visits {
 		total++
-		if !web.reach[u] {
+		if !web.Reach[u] {
 			b.t.Errorf("%s is not reachable", u)
 		}
 		for i, r := range rs[1:] {
 			before := rs[i] // which agent fetched it before
-			if before.status == 503 {
+			if before.Status == 503 {
 				continue
 			}
 			repeated++
-			if before.by != r.by && (f.late > 0 || f.doubts || f.splits > 0) {
+			if before.By != r.By && (f.late > 0 || f.doubts || f.splits > 0) {
 				continue // hosts do not move: an owner keeps the links that it has
 			}
-			m := b.mate(before.by)
-			k := slices.IndexFunc(m.ends, func(p pause) bool { return p.at >= before.at && p.at <= r.at })
+			m := b.mate(before.By)
+			k := slices.IndexFunc(m.ends, func(p pause) bool { return p.at >= before.At && p.at <= r.At })
 			switch {
 			case k < 0:
-				b.t.Errorf("%s by %s at %s and by %s at %s, without an end of the process", u, before.by, before.at,
-					r.by, r.at)
-			case m.ends[k].crash && before.by == r.by && before.end+1300*time.Millisecond > m.ends[k].at:
+				b.t.Errorf("%s by %s at %s and by %s at %s, without an end of the process", u, before.By, before.At,
+					r.By, r.At)
+			case m.ends[k].crash && before.By == r.By && before.End+1300*time.Millisecond > m.ends[k].at:
 			default:
 				// Of this visit: a power failure may have taken what was told of one before.
-				for _, at := range b.acked[before.by][weburl.MustParse(u).Key()] {
-					if at > before.at && at < m.ends[k].at {
-						b.t.Errorf("%s by %s at %s, and by %s at %s, though an heir had its finish at %s", u, before.by,
-							before.at, r.by, r.at, at)
+				for _, at := range b.acked[before.By][weburl.MustParse(u).Key()] {
+					if at > before.At && at < m.ends[k].at {
+						b.t.Errorf("%s by %s at %s, and by %s at %s, though an heir had its finish at %s", u, before.By,
+							before.At, r.By, r.At, at)
 					}
 				}
 			}

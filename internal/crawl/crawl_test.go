@@ -153,7 +153,7 @@ func TestAddressThatExpiresAtOnce(t *testing.T) {
 		if _, err := w.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if n := len(s.web.told()); z.asked.Load() > int64(2*n) || n != 5 {
+		if n := len(s.web.Told()); z.asked.Load() > int64(2*n) || n != 5 {
 			t.Errorf("%d look-ups for %d requests", z.asked.Load(), n)
 		}
 		s.check(t, w)
@@ -205,7 +205,7 @@ func TestManyDeadNames(t *testing.T) {
 			t.Fatal(stop, err)
 		}
 		want := "0s     a.example/robots.txt\n1s     a.example/\n2s     a.example/1\n3s     a.example/2\n"
-		if diff := cmp.Diff(want, s.web.requests()); diff != "" {
+		if diff := cmp.Diff(want, s.web.Requests()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		s.check(t, w)

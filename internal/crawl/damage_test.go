@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -91,7 +92,7 @@ func TestDamagedWhenNothingElseIsLeft(t *testing.T) {
 			fmt.Fprintf(&b, "http://h.example/%d http://h.example/%d\n", p, p+1)
 		}
 		fmt.Fprintf(&b, "http://h.example/%d\n", pages)
-		s.web = parseWeb(t, b.String())
+		s.web = textweb.Parse(t, b.String())
 		defer s.damage(rand.New(rand.NewPCG(1, 9)), 1000, 400*time.Millisecond, "run-")()
 		w := s.run(t)
 		if got := w.Tally.Finished(); w.stop != Finished || got != pages+1 {

@@ -38,12 +38,12 @@ func TestDropAgain(t *testing.T) {
 					s.pauses = []pause{{kill: kill}}
 					w, cancel, end := s.begin(t)
 					time.Sleep(c.at)
-					asked := len(s.web.told())
+					asked := len(s.web.Told())
 					again := 0
 					w.tell(func(time.Time) { again = len(w.revisiting) })
 					synctest.Wait()
 					if again != 1 {
-						t.Errorf("%d URLs are visited again\n%s", again, s.web.requests())
+						t.Errorf("%d URLs are visited again\n%s", again, s.web.Requests())
 					}
 					if _, err := w.Drop(t.Context(), "a.example"); err != nil {
 						t.Fatal(err)
@@ -52,7 +52,7 @@ func TestDropAgain(t *testing.T) {
 						mem := w.kill(cancel)
 						end()
 						w.close()
-						asked = len(s.web.told())
+						asked = len(s.web.Told())
 						var err error
 						if w, err = s.open(mem); err != nil {
 							t.Fatal(err)
@@ -63,8 +63,8 @@ func TestDropAgain(t *testing.T) {
 					} else if stop, err := end(); stop != Finished || err != nil {
 						t.Errorf("ended with %s, %v", stop, err)
 					}
-					if n := len(s.web.told()) - asked; n != 0 {
-						t.Errorf("%d requests after the drop\n%s", n, s.web.requests())
+					if n := len(s.web.Told()) - asked; n != 0 {
+						t.Errorf("%d requests after the drop\n%s", n, s.web.Requests())
 					}
 					if len(w.underWay) > 0 || w.Pending() != 0 {
 						t.Errorf("under way %v, %d pending", w.underWay, w.Pending())
@@ -92,17 +92,17 @@ func TestDropAgainDuringIntake(t *testing.T) {
 		s := &story{text: text, strategy: func() Strategy { return &returner{follower: takeAll, n: 1, every: 30} }}
 		w, _, end := s.begin(t)
 		time.Sleep(40 * time.Second)
-		asked := s.web.told()
+		asked := s.web.Told()
 		for _, r := range asked {
-			if r.at > 30*time.Second {
-				delete(waits, r.host)
+			if r.At > 30*time.Second {
+				delete(waits, r.Host)
 			}
 		}
 		busy := 0
 		w.tell(func(time.Time) { busy = w.busy })
 		synctest.Wait()
 		if busy != 3 || len(waits) != 1 {
-			t.Errorf("%d visits under way, %v waiting for a worker\n%s", busy, waits, s.web.requests())
+			t.Errorf("%d visits under way, %v waiting for a worker\n%s", busy, waits, s.web.Requests())
 		}
 		for host := range waits {
 			if _, err := w.Drop(t.Context(), host); err != nil {
@@ -112,8 +112,8 @@ func TestDropAgainDuringIntake(t *testing.T) {
 		if stop, err := end(); stop != Finished || err != nil {
 			t.Errorf("ended with %s, %v", stop, err)
 		}
-		if n := len(s.web.told()) - len(asked); n != 0 {
-			t.Errorf("%d requests after the drop\n%s", n, s.web.requests())
+		if n := len(s.web.Told()) - len(asked); n != 0 {
+			t.Errorf("%d requests after the drop\n%s", n, s.web.Requests())
 		}
 		if err := w.close(); err != nil {
 			t.Error(err)

@@ -105,9 +105,9 @@ func TestOrderTurns(t *testing.T) {
 		if dropped := w.Tally.Summary(0, "").Skipped["dropped"]; stop != Finished || err != nil || dropped != n {
 			t.Errorf("ended with %s, %v, %d dropped", stop, err, dropped)
 		}
-		for _, r := range s.web.told() {
-			if r.host == "a.example" {
-				t.Errorf("%s asked for", r.url)
+		for _, r := range s.web.Told() {
+			if r.Host == "a.example" {
+				t.Errorf("%s asked for", r.URL)
 			}
 		}
 		s.accounts(t, w)
@@ -181,11 +181,11 @@ func TestDropGoesOn(t *testing.T) {
 				t.Fatalf("seed %d: %s, %v", seed, stop, err)
 			}
 			asked := map[string]int{}
-			for _, r := range s.web.told() {
-				asked[r.url]++
-				if r.host == "a.example" && !strings.Contains(r.url, "/late") &&
-					!strings.HasSuffix(r.url, "/robots.txt") {
-					t.Errorf("seed %d: %s asked for", seed, r.url)
+			for _, r := range s.web.Told() {
+				asked[r.URL]++
+				if r.Host == "a.example" && !strings.Contains(r.URL, "/late") &&
+					!strings.HasSuffix(r.URL, "/robots.txt") {
+					t.Errorf("seed %d: %s asked for", seed, r.URL)
 				}
 			}
 			if len(asked) != n+1+2*3+2 {
@@ -214,7 +214,7 @@ http://a.example/2 504 slow=5s
 `}
 			w, _, end := s.begin(t)
 			time.Sleep(4 * time.Second)
-			asked := len(s.web.told())
+			asked := len(s.web.Told())
 			if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped; one visit is in "+
 				"progress and will be completed" || err != nil {
 				t.Errorf("%q, %v", got, err)
@@ -225,10 +225,10 @@ http://a.example/2 504 slow=5s
 				}
 			}
 			stop, err := end()
-			if took := time.Since(s.web.start); stop != Finished || err != nil || took > 20*time.Second {
+			if took := time.Since(s.web.Start); stop != Finished || err != nil || took > 20*time.Second {
 				t.Errorf("ended with %s, %v, after %s", stop, err, took)
 			}
-			if got := len(s.web.told()); got != asked {
+			if got := len(s.web.Told()); got != asked {
 				t.Errorf("%d requests after the drop", got-asked)
 			}
 			if n := w.Tally.Summary(0, "").Skipped["dropped"]; n != 2 {

@@ -180,7 +180,8 @@ func (c *Crawler) SeedAgain() error {
 			retrier.Retry(l.URL)
 		}
 		c.stamped = c.stamped[:0]
-		if err := c.Accept([]keyset.Item{{Key: c.cluster.Keys().Of(l.URL.Key(), false), Aux: c.stamp(enc)}}); err != nil {
+		key := c.cluster.Keys().Of(l.URL.Key(), false)
+		if err := c.Accept([]keyset.Item{{Key: key, Aux: c.stamp(enc)}}); err != nil {
 			return err
 		}
 	}

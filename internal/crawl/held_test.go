@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -60,7 +61,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		links("b") // starts a pass
 		b.WriteString("\nhttp://h.example/2 slow=1800ms http://a0.example/ http://a1.example/")
 		links("c") // during the pass
-		s.web = parseWeb(t, b.String()+"\n")
+		s.web = textweb.Parse(t, b.String()+"\n")
 		fs := slowRuns{testdisk.NewMem()}
 		w, err := s.open(fs)
 		if err != nil {
@@ -179,8 +180,8 @@ func TestSeenOfAnotherCrawl(t *testing.T) {
 		if err := w.close(); err != nil {
 			t.Fatal(err)
 		}
-		if len(s.web.told()) > 0 {
-			t.Errorf("asked for %s again", s.web.requests())
+		if len(s.web.Told()) > 0 {
+			t.Errorf("asked for %s again", s.web.Requests())
 		}
 	})
 }
@@ -206,7 +207,7 @@ func quietStory(t *testing.T, pages int) *story {
 		fmt.Fprintf(&b, "http://h.example/%d http://h.example/%d\n", p, p+1)
 	}
 	fmt.Fprintf(&b, "http://h.example/%d\n", pages)
-	s.web = parseWeb(t, b.String())
+	s.web = textweb.Parse(t, b.String())
 	return s
 }
 

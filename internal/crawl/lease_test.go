@@ -86,12 +86,12 @@ http://c.example/ 200
 		s.partly = &Others{Leases: l}
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // requests to a.example/ and b.example/ are under way, c's visit waits for a worker
-		asked := len(s.web.told())
+		asked := len(s.web.Told())
 		var point, other []uint64
 		w.tell(func(time.Time) { point, other = w.Frontier.Points("a.example"), w.Frontier.Points("c.example") })
 		synctest.Wait()
 		if len(point) != 1 || len(other) != 1 || point[0] == other[0] {
-			t.Errorf("a.example uses %x, c.example %x\n%s", point, other, s.web.requests())
+			t.Errorf("a.example uses %x, c.example %x\n%s", point, other, s.web.Requests())
 		}
 		l.set(false, true)
 		cutAt := time.Since(l.start)
@@ -110,8 +110,8 @@ http://c.example/ 200
 		}
 		l.mu.Unlock()
 		time.Sleep(40 * time.Second)
-		if got := s.web.told(); len(got) != asked {
-			t.Errorf("without a lease: asked for\n%s", s.web.requests())
+		if got := s.web.Told(); len(got) != asked {
+			t.Errorf("without a lease: asked for\n%s", s.web.Requests())
 		}
 		pending := int64(0)
 		w.tell(func(time.Time) { pending = w.Pending() })
@@ -125,9 +125,9 @@ http://c.example/ 200
 			t.Fatalf("%s, %v", stop, err)
 		}
 		if n := w.Tally.Pages(); n != 3 {
-			t.Errorf("%d pages, want 3\n%s", n, s.web.requests())
+			t.Errorf("%d pages, want 3\n%s", n, s.web.Requests())
 		}
-		if got := s.web.requests(); strings.Count(got, "a.example/\n") != 2 ||
+		if got := s.web.Requests(); strings.Count(got, "a.example/\n") != 2 ||
 			strings.Count(got, "b.example/\n") != 1 || strings.Count(got, "c.example/\n") != 1 {
 			t.Errorf("requests\n%s", got)
 		}

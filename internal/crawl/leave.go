@@ -96,8 +96,8 @@ func (cl *Clustered) leaveOn(now time.Time) (wake time.Time) {
 			cl.give(host, owner)
 		}
 	}
-	done := cl.c.busy == 0 && cl.c.resolving == 0 && len(cl.c.unresolved) == 0 && len(cl.c.later) == 0 && len(l.told) == 0 &&
-		cl.c.Frontier.Len() == 0 && cl.Settled()
+	done := cl.c.busy == 0 && cl.c.resolving == 0 && len(cl.c.unresolved) == 0 && len(cl.c.later) == 0 &&
+		len(l.told) == 0 && cl.c.Frontier.Len() == 0 && cl.Settled()
 	if done && cl.c.Seen.Holds() {
 		cl.c.flushSeen() // may bring more links
 		return now

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -40,7 +41,7 @@ func runWithLog(t *testing.T, pauses ...pause) (repeated int64) {
 		fetch:    fetch.Config{UserAgent: "orbweaver", AllowPrivate: true},
 		seeds:    []weburl.URL{weburl.MustParse(urls[0])},
 		pauses:   pauses,
-		web:      parseWeb(t, web.String()),
+		web:      textweb.Parse(t, web.String()),
 	}
 	s.recovered = func(r Recovered) { repeated += r.Repeated }
 	w := s.run(t)
@@ -99,7 +100,7 @@ func TestRemovedLog(t *testing.T) {
 			fetch:    fetch.Config{UserAgent: "orbweaver", AllowPrivate: true},
 			seeds:    []weburl.URL{weburl.MustParse("http://a.example/")},
 			pauses:   []pause{{at: 5 * time.Second, then: removed}},
-			web: parseWeb(t, "dns a.example 192.0.2.1\nhttp://a.example/ "+strings.Repeat("/1 /2 ", 1)+
+			web: textweb.Parse(t, "dns a.example 192.0.2.1\nhttp://a.example/ "+strings.Repeat("/1 /2 ", 1)+
 				"/3 /4 /5 /6 /7 /8 /9 slow=900ms\n"),
 		}
 		s.recovered = func(r Recovered) {

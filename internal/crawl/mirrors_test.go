@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -241,7 +242,7 @@ type mirrorCrawl struct {
 func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 21))
 	text := mirrorWeb(rng, m.changes)
-	c := &cluster{t: t, diary: newDiary(parseWeb(t, text), seed, 22), harsh: m.harsh}
+	c := &cluster{t: t, Diary: textweb.NewDiary(textweb.Parse(t, text), seed, 22), harsh: m.harsh}
 	j := newJudge(c, m.harsh)
 	for i := range 3 {
 		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
@@ -249,7 +250,7 @@ func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, Seed: seed},
 			scope:    scope.Config{Scope: scope.Any},
 			seeds:    []weburl.URL{weburl.MustParse(mirrorSeed)},
-			web:      c.web, name: fmt.Sprint("a", i),
+			web:      c.Web, name: fmt.Sprint("a", i),
 		}}
 		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
 		n.with = func(r *Parts) (err error) {
@@ -262,7 +263,7 @@ func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 	}
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d\n%s\n%s\n%s", seed, text, c.log.String(), c.web.byAgent())
+			t.Logf("seed %d\n%s\n%s\n%s", seed, text, c.Log.String(), c.Web.ByAgent())
 		}
 	}()
 	for _, n := range c.nodes {
@@ -272,7 +273,7 @@ func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 		at := time.Duration(0)
 		for range rng.IntN(8) {
 			at += time.Duration(100+rng.IntN(1000)) * time.Millisecond
-			time.Sleep(at - time.Since(c.web.start))
+			time.Sleep(at - time.Since(c.Web.Start))
 			n := c.nodes[rng.IntN(len(c.nodes))]
 			switch k := rng.IntN(6); {
 			case k == 0:

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 )
 
 const orderedWeb = `
@@ -83,9 +84,9 @@ func TestBlockOverKill(t *testing.T) {
 		if err := w.close(); err != nil {
 			t.Fatal(err)
 		}
-		for _, r := range s.web.told() {
-			if r.host == "a.example" && r.at > 1500*time.Millisecond {
-				t.Errorf("%s asked for at %s", r.url, r.at)
+		for _, r := range s.web.Told() {
+			if r.Host == "a.example" && r.At > 1500*time.Millisecond {
+				t.Errorf("%s asked for at %s", r.URL, r.At)
 			}
 		}
 
@@ -133,13 +134,13 @@ func TestDropOverKill(t *testing.T) {
 		mem := w.kill(cancel)
 		end()
 		w.close()
-		asked := len(s.web.told())
+		asked := len(s.web.Told())
 		w, err := s.open(mem)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if stop, err := w.Run(t.Context()); stop != Finished || err != nil || len(s.web.told()) != asked {
-			t.Errorf("ended with %s, %v, after %d requests", stop, err, len(s.web.told())-asked)
+		if stop, err := w.Run(t.Context()); stop != Finished || err != nil || len(s.web.Told()) != asked {
+			t.Errorf("ended with %s, %v, after %d requests", stop, err, len(s.web.Told())-asked)
 		}
 		if n := w.Tally.Summary(0, "").Status["-6000"]; n < 1 || n > 2 {
 			t.Errorf("%d URLs dropped", n)
@@ -177,8 +178,8 @@ http://c.example/ slow=20s
 		w, _, wait := s.begin(t)
 		time.Sleep(5 * time.Second) // two of them are being visited
 		asked := map[string]bool{}
-		for _, r := range s.web.told() {
-			asked[r.host] = asked[r.host] || !strings.HasSuffix(r.url, "/robots.txt")
+		for _, r := range s.web.Told() {
+			asked[r.Host] = asked[r.Host] || !strings.HasSuffix(r.URL, "/robots.txt")
 		}
 		for _, host := range []string{"a.example", "b.example", "c.example"} {
 			if asked[host] {
@@ -193,8 +194,8 @@ http://c.example/ slow=20s
 		if stop != end || err != nil || w.Pending() != 3-finished || w.Tally.Finished() != finished {
 			t.Errorf("ended with %s, %v, %d finished, %d pending", stop, err, w.Tally.Finished(), w.Pending())
 		}
-		if n := len(slices.DeleteFunc(s.web.told(),
-			func(r request) bool { return strings.HasSuffix(r.url, "/robots.txt") })); n != 2 {
+		if n := len(slices.DeleteFunc(s.web.Told(),
+			func(r textweb.Request) bool { return strings.HasSuffix(r.URL, "/robots.txt") })); n != 2 {
 			t.Errorf("%d pages asked for", n)
 		}
 		s.accounts(t, w)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 )
 
 // TestOrdersModel gives commands at random times to crawls of random webs that end at random times,
@@ -63,8 +64,8 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 	if dense {
 		pages += rng.IntN(48)
 	}
-	web := newRandomWeb(rng, pages, dense)
-	s := &story{text: "seed http://h0.example/\ndelay 200ms\nslow-base 1s\n" + web.text}
+	web := textweb.NewRandom(rng, pages, dense)
+	s := &story{text: "seed http://h0.example/\ndelay 200ms\nslow-base 1s\n" + web.Text}
 	s.parse(t)
 	s.seen = sc
 	s.pauses = []pause{{kill: true, crash: true}} // with more pauses the logs may lose lines
@@ -82,11 +83,11 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		s.strategy = func() Strategy { return &returner{follower: takeAll, n: again, every: 2} }
 	}
 	var log strings.Builder
-	since := func() time.Duration { return time.Since(s.web.start) }
+	since := func() time.Duration { return time.Since(s.web.Start) }
 	note := func(format string, a ...any) { fmt.Fprintf(&log, "%s "+format+"\n", append([]any{since()}, a...)...) }
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d, %+v %+v\n%s\n%s\n%s", seed, s.cfg, s.frontier, web.text, log.String(), s.web.requests())
+			t.Logf("seed %d, %+v %+v\n%s\n%s\n%s", seed, s.cfg, s.frontier, web.Text, log.String(), s.web.Requests())
 		}
 	}()
 	mem := testdisk.NewMem()
@@ -176,7 +177,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 						if l.Code != 200 {
 							continue
 						}
-						for _, u := range web.links[l.URL] {
+						for _, u := range web.Links[l.URL] {
 							if _, ok := doomed[u]; !ok && strings.HasPrefix(u, "http://"+host+"/") {
 								doomed[u] = since()
 							}
@@ -222,18 +223,18 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 	}
 	t.Logf("%d times blocked, %d URLs dropped, of %d that were named before", len(spans), len(gone), len(doomed))
 	asked := map[string]bool{}
-	for _, r := range s.web.told() {
-		asked[r.url] = true
+	for _, r := range s.web.Told() {
+		asked[r.URL] = true
 		for _, b := range spans {
-			if r.host == b.host && r.at > b.from && r.at < b.to {
-				t.Errorf("%s asked for at %s: blocked from %s to %s", r.url, r.at, b.from, b.to)
+			if r.Host == b.host && r.At > b.from && r.At < b.to {
+				t.Errorf("%s asked for at %s: blocked from %s to %s", r.URL, r.At, b.from, b.to)
 			}
 		}
-		if at, ok := doomed[r.url]; ok && r.at > at && !s.again && !tr.deleted {
-			t.Errorf("%s asked for at %s: its host was dropped at %s", r.url, r.at, at)
+		if at, ok := doomed[r.URL]; ok && r.At > at && !s.again && !tr.deleted {
+			t.Errorf("%s asked for at %s: its host was dropped at %s", r.URL, r.At, at)
 		}
-		if at, ok := gone[r.url]; ok && r.at > at && !tr.deleted {
-			t.Errorf("%s asked for at %s: dropped at %s", r.url, r.at, at)
+		if at, ok := gone[r.URL]; ok && r.At > at && !tr.deleted {
+			t.Errorf("%s asked for at %s: dropped at %s", r.URL, r.At, at)
 		}
 	}
 	// Known is at least the number of URLs reachable over pages that were not dropped. It is at
@@ -247,7 +248,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		if !dropped && !asked[u] && !tr.deleted {
 			t.Errorf("%s was neither asked for nor dropped", u)
 		}
-		for _, to := range web.links[u] {
+		for _, to := range web.Links[u] {
 			if !dropped && !least[to] {
 				least[to] = true
 				todo = append(todo, to)

@@ -81,8 +81,8 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 			t.Errorf("%d calls after a day, want %d", n, workers)
 		}
 		fetched := 0
-		for _, r := range s.web.told() {
-			if !strings.HasSuffix(r.url, "/robots.txt") {
+		for _, r := range s.web.Told() {
+			if !strings.HasSuffix(r.URL, "/robots.txt") {
 				fetched++
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -47,7 +48,7 @@ func passedOn(t *testing.T, ships bool) {
 	seed, link := "http://"+found+"/", "http://"+moved+"/1"
 	b := &band{
 		t: t, acked: map[string]map[weburl.Key][]time.Duration{},
-		diary: newDiary(parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", found,
+		Diary: textweb.NewDiary(textweb.Parse(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", found,
 			moved, seed, link, link)), 1, 22),
 	}
 	for i, view := range []*roster{older, newer, newer} {
@@ -77,7 +78,7 @@ func passedOn(t *testing.T, ships bool) {
 	b.finish()
 	b.closes()
 	if n := b.fetched(link); n != 1 {
-		t.Errorf("%s was fetched %d times\n%s\n%s", link, n, b.log.String(), b.web.byAgent())
+		t.Errorf("%s was fetched %d times\n%s\n%s", link, n, b.Log.String(), b.Web.ByAgent())
 	}
 }
 
@@ -98,8 +99,8 @@ func (b *band) closes() {
 
 // fetched counts the requests for a URL.
 func (b *band) fetched(url string) (n int) {
-	for _, r := range b.web.told() {
-		if r.url == url {
+	for _, r := range b.Web.Told() {
+		if r.URL == url {
 			n++
 		}
 	}
@@ -116,7 +117,8 @@ func TestGivenWithLinks(t *testing.T) {
 		seed, link := "http://"+moves+"/", "http://"+stays+"/1"
 		b := &band{
 			t: t, acked: map[string]map[weburl.Key][]time.Duration{},
-			diary: newDiary(parseWeb(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n", moves,
+			Diary: textweb.NewDiary(textweb.Parse(t, fmt.Sprintf("dns %s 192.0.2.1\ndns %s 192.0.2.2\n%s %s\n%s\n",
+				moves,
 				stays, seed, link, link)), 1, 22),
 		}
 		for i := range 3 {
@@ -142,7 +144,7 @@ func TestGivenWithLinks(t *testing.T) {
 		b.finish()
 		b.closes()
 		if n := b.fetched(link); n != 1 {
-			t.Errorf("%s was fetched %d times\n%s\n%s", link, n, b.log.String(), b.web.byAgent())
+			t.Errorf("%s was fetched %d times\n%s\n%s", link, n, b.Log.String(), b.Web.ByAgent())
 		}
 	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -117,7 +118,7 @@ func (tr trial) run(t *testing.T, seed uint64) {
 	if dense {
 		pages, least = 60, 2*time.Second // how long nothing happens after a restart
 	}
-	web := newRandomWeb(rng, pages, dense)
+	web := textweb.NewRandom(rng, pages, dense)
 	s := &story{
 		cfg: Config{Workers: 1 + rng.IntN(8), SnapshotBytes: 1 << (8 + rng.IntN(10)),
 			DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100},
@@ -165,7 +166,7 @@ func (tr trial) run(t *testing.T, seed uint64) {
 		s.pauses = append(s.pauses, p)
 		at += p.gap + s.cfg.DrainTimeout
 	}
-	s.web = parseWeb(t, web.text)
+	s.web = textweb.Parse(t, web.Text)
 	if tr.damaged != "" {
 		defer s.damage(rand.New(rand.NewPCG(seed, 9)), 12, tr.within, tr.damaged)()
 	}
@@ -173,19 +174,19 @@ func (tr trial) run(t *testing.T, seed uint64) {
 	log := logText(w.lines(t))
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d, pauses %+v, config %+v\n%s\n%s\n%s", seed, s.pauses, s.cfg, web.text, s.web.requests(),
+			t.Logf("seed %d, pauses %+v, config %+v\n%s\n%s\n%s", seed, s.pauses, s.cfg, web.Text, s.web.Requests(),
 				log)
 		}
 	}()
 	if w.stop != Finished || w.Pending() != 0 {
 		t.Fatalf("stop %s, %d pending", w.stop, w.Pending())
 	}
-	missed := len(web.reach) - int(w.Tally.Finished())
+	missed := len(web.Reach) - int(w.Tally.Finished())
 	sum := w.Tally.Summary(0, "")
 	if lost := sum.Skipped[reasonLost]; lossy && lost > 0 {
 		t.Logf("at most %d links are lost, %d pages missed", lost, missed)
 	} else if got := int(w.Tally.Finished()); missed != 0 {
-		t.Errorf("%d URLs finished, %d reachable", got, len(web.reach))
+		t.Errorf("%d URLs finished, %d reachable", got, len(web.Reach))
 	}
 	if s.again {
 		if want := (sum.Finished - sum.Status["404"] - sum.Status["302"]) * int64(again); sum.Revisits != want ||
@@ -202,8 +203,8 @@ func (tr trial) run(t *testing.T, seed uint64) {
 	s.checkVisits(t, web)
 	s.check(t, w)
 	have := archived(t, w.fs)
-	for u := range web.reach {
-		if have[u] == 0 && web.response[u] {
+	for u := range web.Reach {
+		if have[u] == 0 && web.Response[u] {
 			t.Errorf("no record of %s", u)
 		}
 	}
@@ -226,59 +227,59 @@ func takes(rng *rand.Rand) func(name string) bool {
 }
 
 // checkPace checks politeness by the server's log.
-func (s *story) checkPace(t *testing.T, web randomWeb) {
+func (s *story) checkPace(t *testing.T, web textweb.Random) {
 	t.Helper()
-	last := map[string]request{}
-	for _, r := range s.web.told() {
-		if before, ok := last[r.host]; ok {
+	last := map[string]textweb.Request{}
+	for _, r := range s.web.Told() {
+		if before, ok := last[r.Host]; ok {
 			delay := 200 * time.Millisecond
-			robots := strings.HasSuffix(before.url, "/robots.txt")
-			if !robots || s.endedBetween(before.end, r.at) == nil {
-				delay = max(delay, web.delays[r.host])
+			robots := strings.HasSuffix(before.URL, "/robots.txt")
+			if !robots || s.endedBetween(before.End, r.At) == nil {
+				delay = max(delay, web.Delays[r.Host])
 			}
-			if r.at-before.end < delay {
-				t.Errorf("%s at %s, %s after %s at %s", r.url, r.at, r.at-before.end, before.url, before.at)
+			if r.At-before.End < delay {
+				t.Errorf("%s at %s, %s after %s at %s", r.URL, r.At, r.At-before.End, before.URL, before.At)
 			}
 		}
-		last[r.host] = r
+		last[r.Host] = r
 		if s.frontier.IPDelay > 0 {
-			if before, ok := last[r.addr]; ok && r.at-before.end < s.frontier.IPDelay {
-				t.Errorf("%s at %s, %s after %s on the same address", r.url, r.at, r.at-before.end, before.url)
+			if before, ok := last[r.Addr]; ok && r.At-before.End < s.frontier.IPDelay {
+				t.Errorf("%s at %s, %s after %s on the same address", r.URL, r.At, r.At-before.End, before.URL)
 			}
-			last[r.addr] = r
+			last[r.Addr] = r
 		}
 	}
 }
 
 // checkVisits checks coverage and overlap by the server's log.
-func (s *story) checkVisits(t *testing.T, web randomWeb) {
+func (s *story) checkVisits(t *testing.T, web textweb.Random) {
 	t.Helper()
-	visits := map[string][]request{}
-	for _, r := range s.web.told() {
-		if !strings.HasSuffix(r.url, "/robots.txt") {
-			visits[r.url] = append(visits[r.url], r)
+	visits := map[string][]textweb.Request{}
+	for _, r := range s.web.Told() {
+		if !strings.HasSuffix(r.URL, "/robots.txt") {
+			visits[r.URL] = append(visits[r.URL], r)
 		}
 	}
-	for u := range web.reach {
+	for u := range web.Reach {
 		if len(visits[u]) == 0 {
 			t.Errorf("%s was never asked for", u)
 		}
 	}
 	for u, rs := range visits {
-		if !web.reach[u] {
+		if !web.Reach[u] {
 			t.Errorf("%s is not reachable", u)
 		}
 		for i, r := range rs[:max(len(rs)-1, 0)] {
-			if r.status == 503 || s.again {
+			if r.Status == 503 || s.again {
 				continue // asked for again on purpose
 			}
-			p := s.endedBetween(r.at, rs[i+1].at)
+			p := s.endedBetween(r.At, rs[i+1].At)
 			switch {
 			case p == nil:
-				t.Errorf("%s at %s and at %s, without an end of the run in between", u, r.at, rs[i+1].at)
-			case p.kill && r.end+150*time.Millisecond < p.at, p.crash && r.end+1300*time.Millisecond < p.at,
-				!p.kill && !p.crash && r.end < p.at:
-				t.Errorf("%s ended at %s, the run at %s (%+v), asked for again at %s", u, r.end, p.at, *p, rs[i+1].at)
+				t.Errorf("%s at %s and at %s, without an end of the run in between", u, r.At, rs[i+1].At)
+			case p.kill && r.End+150*time.Millisecond < p.at, p.crash && r.End+1300*time.Millisecond < p.at,
+				!p.kill && !p.crash && r.End < p.at:
+				t.Errorf("%s ended at %s, the run at %s (%+v), asked for again at %s", u, r.End, p.at, *p, rs[i+1].At)
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -57,15 +58,15 @@ func TestReplaced(t *testing.T) {
 
 func (r replacement) play(t *testing.T, seed uint64, f fate) {
 	rng := rand.New(rand.NewPCG(seed, 31))
-	web := newRandomWeb(rng, 90, true)
-	b := &band{t: t, diary: newDiary(parseWeb(t, web.text), seed, 32), harsh: f.harsh,
+	web := textweb.NewRandom(rng, 90, true)
+	b := &band{t: t, Diary: textweb.NewDiary(textweb.Parse(t, web.Text), seed, 32), harsh: f.harsh,
 		acked: map[string]map[weburl.Key][]time.Duration{}}
 	for i := range 3 {
 		b.enlist(rng, seed, fmt.Sprint("a", i), f).view.Store(&roster{names: "a0 a1 a2", ring: onRing(seed)})
 	}
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, r, web.text, b.log.String(), b.web.byAgent())
+			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, r, web.Text, b.Log.String(), b.Web.ByAgent())
 		}
 	}()
 	for _, m := range b.all() {
@@ -131,8 +132,8 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 			notice(m)
 			for _, o := range b.all() {
 				if o != m && o != lost && o.view.Load() != nil {
-					at(time.Duration(b.roll(1500))*time.Millisecond, func() { o.meets(m) })
-					at(time.Duration(b.roll(1500))*time.Millisecond, func() { m.meets(o) })
+					at(time.Duration(b.Roll(1500))*time.Millisecond, func() { o.meets(m) })
+					at(time.Duration(b.Roll(1500))*time.Millisecond, func() { m.meets(o) })
 				}
 			}
 		})
@@ -171,7 +172,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 				if o == other || o.view.Load() == nil || o.dead {
 					continue
 				}
-				wait := time.Duration(b.roll(300)) * time.Millisecond
+				wait := time.Duration(b.Roll(300)) * time.Millisecond
 				heard.Go(func() {
 					time.Sleep(wait)
 					o.change()
@@ -186,7 +187,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 			other.open()
 			for _, o := range b.all() {
 				if o != other && o.view.Load() != nil && !o.dead {
-					at(time.Duration(b.roll(1000))*time.Millisecond, func() { o.meets(other) })
+					at(time.Duration(b.Roll(1000))*time.Millisecond, func() { o.meets(other) })
 				}
 			}
 		})
@@ -221,7 +222,7 @@ func (m *mate) losesFor(o *mate, grace time.Duration) {
 	before := m.view.Load()
 	m.bar(barred{o, before})
 	m.sees(before.without(o.name))
-	m.b.note("%s has lost %s", m.story.name, o.story.name)
+	m.b.Note("%s has lost %s", m.story.name, o.story.name)
 	m.inheritAfter(o, grace)
 }
 
@@ -232,7 +233,7 @@ func (m *mate) inheritAfter(o *mate, grace time.Duration) {
 	}
 	w.cl.ViewChanged()
 	ctx := m.run
-	grace += time.Duration(m.b.roll(1500)) * time.Millisecond // as if the replica were large
+	grace += time.Duration(m.b.Roll(1500)) * time.Millisecond // as if the replica were large
 	m.busy.Add(1)
 	m.tasks.Go(func() {
 		defer m.busy.Add(-1)
@@ -265,7 +266,7 @@ func (m *mate) meets(o *mate) {
 	left := slices.DeleteFunc(slices.Clone(*m.bars.Load()), func(b barred) bool { return b.lost == o })
 	m.bars.Store(&left)
 	m.sees(view.with(o))
-	m.b.note("%s meets %s", m.story.name, o.story.name)
+	m.b.Note("%s meets %s", m.story.name, o.story.name)
 	if was != nil {
 		m.inheritAfter(was, 0)
 	} else if w := m.w.Load(); w != nil {
@@ -274,14 +275,14 @@ func (m *mate) meets(o *mate) {
 }
 
 // checkReplaced checks coverage and repeats by the server's log.
-func (b *band) checkReplaced(web randomWeb) {
-	visits := map[string][]request{}
-	for _, r := range b.web.told() {
-		if !strings.HasSuffix(r.url, "/robots.txt") {
-			visits[r.url] = append(visits[r.url], r)
+func (b *band) checkReplaced(web textweb.Random) {
+	visits := map[string][]textweb.Request{}
+	for _, r := range b.Web.Told() {
+		if !strings.HasSuffix(r.URL, "/robots.txt") {
+			visits[r.URL] = append(visits[r.URL], r)
 		}
 	}
-	for u := range web.reach {
+	for u := range web.Reach {
 		if len(visits[u]) == 0 {
 			b.t.Errorf("%s was never asked for", u)
 		}
@@ -290,25 +291,25 @@ func (b *band) checkReplaced(web randomWeb) {
 	for u, rs := range visits {
 		for i, r := range rs[1:] {
 			before := rs[i]
-			if before.status == 503 {
+			if before.Status == 503 {
 				continue
 			}
 			twice++
 			all := b.all()
-			m := all[slices.IndexFunc(all, func(m *mate) bool { return m.story.name == before.by })]
-			k := slices.IndexFunc(m.ends, func(p pause) bool { return p.at >= before.at && p.at <= r.at })
+			m := all[slices.IndexFunc(all, func(m *mate) bool { return m.story.name == before.By })]
+			k := slices.IndexFunc(m.ends, func(p pause) bool { return p.at >= before.At && p.at <= r.At })
 			switch {
 			case k < 0:
-				b.t.Errorf("%s by %s at %s and by %s at %s, without an end of the process", u, before.by,
-					before.at, r.by, r.at)
-			case !m.dead && before.end+300*time.Millisecond < m.ends[k].at:
-				b.t.Errorf("%s by %s at %s and by %s at %s, though the process ended at %s", u, before.by, before.at,
-					r.by, r.at, m.ends[k].at)
+				b.t.Errorf("%s by %s at %s and by %s at %s, without an end of the process", u, before.By,
+					before.At, r.By, r.At)
+			case !m.dead && before.End+300*time.Millisecond < m.ends[k].at:
+				b.t.Errorf("%s by %s at %s and by %s at %s, though the process ended at %s", u, before.By, before.At,
+					r.By, r.At, m.ends[k].at)
 			case m.dead:
-				for _, at := range b.acked[before.by][weburl.MustParse(u).Key()] {
-					if at > before.at && at < m.ends[k].at {
-						b.t.Errorf("%s by %s at %s, and by %s at %s, though an heir had its finish at %s", u, before.by,
-							before.at, r.by, r.at, at)
+				for _, at := range b.acked[before.By][weburl.MustParse(u).Key()] {
+					if at > before.At && at < m.ends[k].at {
+						b.t.Errorf("%s by %s at %s, and by %s at %s, though an heir had its finish at %s", u, before.By,
+							before.At, r.By, r.At, at)
 					}
 				}
 			}

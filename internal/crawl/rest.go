@@ -25,7 +25,8 @@ type Pulse struct {
 
 // Settled reports that no links are on their way to other agents or wait for a sync.
 func (cl *Clustered) Settled() bool {
-	return cl.Outbox.Len() == 0 && cl.tenants.settled() && len(cl.remote.unsynced)+cl.remote.syncing+len(cl.remote.due) == 0
+	waiting := len(cl.remote.unsynced) + cl.remote.syncing + len(cl.remote.due)
+	return cl.Outbox.Len() == 0 && cl.tenants.settled() && waiting == 0
 }
 
 func (cl *Clustered) Waits() bool { return !cl.Settled() || cl.resting() }

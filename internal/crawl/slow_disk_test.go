@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -128,7 +129,7 @@ func slowStory(t *testing.T) (*story, map[string]bool) {
 			b.WriteByte('\n')
 		}
 	}
-	s.web = parseWeb(t, b.String())
+	s.web = textweb.Parse(t, b.String())
 	return s, reach
 }
 
@@ -174,8 +175,8 @@ func (s *story) watch(t *testing.T, w *world) (syncs, merges []stretch) {
 	var merging *checkpoint
 	for asked := 0; ; time.Sleep(lookEvery) {
 		sync, merge, ok := w.look()
-		now := time.Since(s.web.start)
-		n := len(s.web.told())
+		now := time.Since(s.web.Start)
+		n := len(s.web.Told())
 		note := func(list *[]stretch, on, same bool) {
 			switch {
 			case !on:
@@ -204,7 +205,7 @@ func (s *story) watch(t *testing.T, w *world) (syncs, merges []stretch) {
 
 // lastAsked returns the time of the last request for a page.
 func (s *story) lastAsked() time.Duration {
-	return s.web.told()[len(s.web.told())-1].at
+	return s.web.Told()[len(s.web.Told())-1].At
 }
 
 // slowReference is an undisturbed crawl on a slow disk. It records what was under way when, while
@@ -345,14 +346,14 @@ func slowKilled(t *testing.T, b blow) (meant bool) {
 		ended <- err
 	}()
 	// Before that nothing matters any more at the end.
-	time.Sleep(max(b.at-2*slowSynced-time.Since(s.web.start), lookEvery))
+	time.Sleep(max(b.at-2*slowSynced-time.Since(s.web.Start), lookEvery))
 	var sync *syncing
 	var merge *checkpoint
 	var waited stretch // the last time that the dispatcher waited for the disk
-	told := time.Since(s.web.start)
-	for now := time.Since(s.web.start); now < b.at; {
+	told := time.Since(s.web.Start)
+	for now := time.Since(s.web.Start); now < b.at; {
 		time.Sleep(min(lookEvery, b.at-now))
-		now = time.Since(s.web.start)
+		now = time.Since(s.web.Start)
 		var ok bool
 		if sync, merge, ok = w.look(); ok {
 			told = now
@@ -410,21 +411,21 @@ func (s *story) checkSlow(t *testing.T, w *world, reach map[string]bool, died, a
 	if w.Pending() != 0 || int(w.Tally.Finished()) != len(reach) {
 		t.Errorf("%d pending, %d finished of %d", w.Pending(), w.Tally.Finished(), len(reach))
 	}
-	last := map[string]request{}
-	visits := map[string]request{}
-	for _, r := range s.web.told() {
-		if before, ok := last[r.host]; ok && r.at-before.end < slowDelay {
-			t.Errorf("%s at %s, %s after %s", r.url, r.at, r.at-before.end, before.url)
+	last := map[string]textweb.Request{}
+	visits := map[string]textweb.Request{}
+	for _, r := range s.web.Told() {
+		if before, ok := last[r.Host]; ok && r.At-before.End < slowDelay {
+			t.Errorf("%s at %s, %s after %s", r.URL, r.At, r.At-before.End, before.URL)
 		}
-		last[r.host] = r
-		before, twice := visits[r.url]
-		visits[r.url] = r
+		last[r.Host] = r
+		before, twice := visits[r.URL]
+		visits[r.URL] = r
 		switch {
-		case !twice || strings.HasSuffix(r.url, "/robots.txt"):
-		case before.at > died || r.at < died:
-			t.Errorf("%s at %s and at %s, without an end of the process in between", r.url, before.at, r.at)
-		case before.status != 0 && before.end < died-again:
-			t.Errorf("%s ended at %s, the process at %s, asked for again at %s", r.url, before.end, died, r.at)
+		case !twice || strings.HasSuffix(r.URL, "/robots.txt"):
+		case before.At > died || r.At < died:
+			t.Errorf("%s at %s and at %s, without an end of the process in between", r.URL, before.At, r.At)
+		case before.Status != 0 && before.End < died-again:
+			t.Errorf("%s ended at %s, the process at %s, asked for again at %s", r.URL, before.End, died, r.At)
 		}
 	}
 	for u := range reach {

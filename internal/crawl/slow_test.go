@@ -69,13 +69,13 @@ func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int
 	if n := w.slow.len(); n != 0 || w.slow.bytes != 0 {
 		t.Errorf("%d slow visits and %d bytes at the end", n, w.slow.bytes)
 	}
-	for _, r := range s.web.told() {
-		if r.host == "honest.example" && r.at >= 40*time.Second && r.at < 160*time.Second {
+	for _, r := range s.web.Told() {
+		if r.Host == "honest.example" && r.At >= 40*time.Second && r.At < 160*time.Second {
 			pages++
 		}
 	}
-	if s.web.busy != "" {
-		t.Errorf("%s had two requests at once", s.web.busy)
+	if s.web.Busy != "" {
+		t.Errorf("%s had two requests at once", s.web.Busy)
 	}
 	return pages, most
 }
@@ -233,9 +233,9 @@ func TestCutRobotsIsUnreachable(t *testing.T) {
 			"http://a.example/robots.txt drip=8s\nhttp://a.example/\n"}
 		s.parse(t)
 		w := s.run(t)
-		for _, r := range s.web.told() {
-			if !strings.HasSuffix(r.url, "/robots.txt") {
-				t.Errorf("asked for %s", r.url)
+		for _, r := range s.web.Told() {
+			if !strings.HasSuffix(r.URL, "/robots.txt") {
+				t.Errorf("asked for %s", r.URL)
 			}
 		}
 		if n := w.Tally.Errors()["robots-unreachable"]; n != 1 ||

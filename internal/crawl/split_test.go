@@ -34,7 +34,7 @@ func (b *band) split(rng *rand.Rand) {
 		}
 	}
 	b.apart.Store(&sides)
-	b.note("split: %v", sides)
+	b.Note("split: %v", sides)
 	var hearing sync.WaitGroup
 	healed := make(chan struct{})
 	for _, m := range all {
@@ -63,7 +63,7 @@ func (b *band) split(rng *rand.Rand) {
 	}
 	time.Sleep(time.Duration(500+rng.IntN(6000)) * time.Millisecond)
 	b.apart.Store(nil)
-	b.note("healed")
+	b.Note("healed")
 	close(healed)
 	hearing.Wait()
 	for _, m := range all {
@@ -103,7 +103,7 @@ func (b *band) quiet(rng *rand.Rand) {
 	one := b.living()[rng.IntN(len(b.living()))]
 	b.hear(one, func(o *mate) {
 		o.loses(one.name)
-		time.Sleep(time.Duration(b.roll(2000)) * time.Millisecond)
+		time.Sleep(time.Duration(b.Roll(2000)) * time.Millisecond)
 		o.gains(one.name)
 	})
 	b.calm()

@@ -58,7 +58,7 @@ http://a.example/news1 /urgent /3
 `, func() Strategy { return follower(follow) })
 		want := "0s     a.example/robots.txt\n2s     a.example/\n4s     a.example/news1\n6s     a.example/urgent\n8s " +
 			"    a.example/news2\n10s    a.example/1\n12s    a.example/2\n14s    a.example/3\n"
-		if diff := cmp.Diff(want, s.web.requests()); diff != "" {
+		if diff := cmp.Diff(want, s.web.Requests()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
 		}
 		s.check(t, w)
@@ -69,7 +69,7 @@ http://a.example/news1 /urgent /3
 		w = s.run(t)
 		want = strings.NewReplacer("6s     a", "6.5s   a", "8s     a", "8.5s   a", "10s    a", "10.5s  a", "12s    a",
 			"12.5s  a", "14s    a", "14.5s  a").Replace(want)
-		if diff := cmp.Diff(want, s.web.requests()); diff != "" {
+		if diff := cmp.Diff(want, s.web.Requests()); diff != "" {
 			t.Errorf("requests with a kill (-want +got):\n%s", diff)
 		}
 		s.check(t, w)
@@ -344,8 +344,8 @@ func TestWhaleAgain(t *testing.T) {
 		}
 		s, w := playWith(t, text+"\n", func() Strategy { return &returner{follower: takeAll, n: 1 << 30, every: 3} })
 		visits := map[string]int{}
-		for _, r := range s.web.told() {
-			visits[r.url]++
+		for _, r := range s.web.Told() {
+			visits[r.URL]++
 		}
 		if n := visits["http://b.example/"]; n < 70 {
 			t.Errorf("the other host's page was visited %d times in 300 s, due every 3 s", n)

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -100,8 +101,8 @@ func (n *node) way(ctx context.Context, agent string, call func(w *world) error)
 	i := slices.IndexFunc(c.nodes, func(m *node) bool { return m.name == agent })
 	times := 1
 	if c.harsh {
-		time.Sleep(time.Duration(c.roll(300)) * time.Millisecond)
-		switch c.roll(8) {
+		time.Sleep(time.Duration(c.Roll(300)) * time.Millisecond)
+		switch c.Roll(8) {
 		case 0:
 			return errLost
 		case 1:
@@ -122,7 +123,7 @@ func (n *node) way(ctx context.Context, agent string, call func(w *world) error)
 			return errLost
 		}
 	}
-	if c.harsh && c.roll(8) == 0 {
+	if c.harsh && c.Roll(8) == 0 {
 		return errLost
 	}
 	return nil
@@ -134,7 +135,7 @@ func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []str
 		vs, err = w.cl.Claimed(ctx, n.name, n.name, view, hosts)
 		return err
 	})
-	n.c.note("%s claims of %s: %v: %v %v", n.name, agent, hosts, vs, err)
+	n.c.Note("%s claims of %s: %v: %v %v", n.name, agent, hosts, vs, err)
 	return vs, err
 }
 
@@ -152,7 +153,7 @@ func (n *node) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) err
 	})
 	for p := range parts {
 		if len(p.Keys.Paths) > 0 {
-			n.c.note("%s hands %s: %s %d keys of %d bits: %v", n.name, agent, p.Host, len(p.Keys.Paths), p.Keys.Width,
+			n.c.Note("%s hands %s: %s %d keys of %d bits: %v", n.name, agent, p.Host, len(p.Keys.Paths), p.Keys.Width,
 				err)
 		}
 	}
@@ -171,8 +172,8 @@ type moves struct {
 
 func (mv moves) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 21))
-	web := newRandomWeb(rng, 40, true)
-	c := &cluster{t: t, diary: newDiary(parseWeb(t, web.text), seed, 22), harsh: mv.harsh,
+	web := textweb.NewRandom(rng, 40, true)
+	c := &cluster{t: t, Diary: textweb.NewDiary(textweb.Parse(t, web.Text), seed, 22), harsh: mv.harsh,
 		ring: onRing(seed)}
 	for i := range mv.agents {
 		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
@@ -184,7 +185,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 				SlowMax: 5 * time.Second, Seed: seed},
 			scope: scope.Config{Scope: scope.Any},
 			seeds: []weburl.URL{weburl.MustParse("http://h0.example/")},
-			web:   c.web, name: fmt.Sprint("a", i),
+			web:   c.Web, name: fmt.Sprint("a", i),
 		}}
 		if rng.IntN(3) == 0 {
 			n.frontier.Active = 1 // links to other hosts wait in pools
@@ -199,7 +200,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	}
 	defer func() {
 		if t.Failed() {
-			t.Logf("seed %d, ring %v, %+v\n%s\n%s\n%s", seed, c.ring, mv, web.text, c.log.String(), c.web.byAgent())
+			t.Logf("seed %d, ring %v, %+v\n%s\n%s\n%s", seed, c.ring, mv, web.Text, c.Log.String(), c.Web.ByAgent())
 		}
 	}()
 	var all, first []string
@@ -227,7 +228,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 			}
 			add(at+ms(1200), func() {
 				if w := n.w.Load(); w != nil && n.view.Load() < view {
-					c.note("%s has view %d", n.name, view)
+					c.Note("%s has view %d", n.name, view)
 					n.sees(view)
 					w.cl.ViewChanged()
 				}
@@ -299,7 +300,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	}
 	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
 	for _, e := range events {
-		time.Sleep(e.at - time.Since(c.web.start))
+		time.Sleep(e.at - time.Since(c.Web.Start))
 		e.do()
 	}
 	for mv.kind == "leave" && !c.leaver.Load().left.Load() {
@@ -326,7 +327,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		n.verify(t, n.mem)
 	}
 	c.checkMoves(web, mv)
-	t.Logf("%d URLs, %d hosts claimed", len(web.reach), claimed)
+	t.Logf("%d URLs, %d hosts claimed", len(web.Reach), claimed)
 }
 
 // joins adds a node to a cluster in which hosts move.
@@ -343,14 +344,14 @@ func (n *node) joins(c *cluster, oc outbox.Config) {
 func (n *node) leave() {
 	t, w := n.c.t, n.w.Load()
 	n.c.leaver.Store(n)
-	n.c.note("%s leaves", n.name)
+	n.c.Note("%s leaves", n.name)
 	if err := w.cl.Leave(context.Background(), time.Hour); err != nil {
 		t.Error(err)
 	}
 	go func() {
 		stop := <-n.ended
 		n.left.Store(true)
-		n.c.note("%s has left: %s, %d pending", n.name, stop, w.Pending())
+		n.c.Note("%s has left: %s, %d pending", n.name, stop, w.Pending())
 		if stop != Left || w.Pending() != 0 {
 			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
 		}
@@ -376,44 +377,44 @@ func (n *node) start(view int64) {
 
 // checkMoves checks coverage by the server's log. It also checks overlap, except for pages that
 // ended just before a process did.
-func (c *cluster) checkMoves(web randomWeb, mv moves) {
-	if c.web.busy != "" {
-		c.t.Errorf("%s was asked by two at once", c.web.busy)
+func (c *cluster) checkMoves(web textweb.Random, mv moves) {
+	if c.Web.Busy != "" {
+		c.t.Errorf("%s was asked by two at once", c.Web.Busy)
 	}
-	visits := map[string][]request{}
-	lastOf := map[string]request{}
-	for _, r := range c.web.told() {
-		if before, ok := lastOf[r.host]; ok && r.at-before.end < 200*time.Millisecond {
-			c.t.Errorf("%s at %s by %s, %s after %s by %s", r.url, r.at, r.by, r.at-before.end, before.url, before.by)
+	visits := map[string][]textweb.Request{}
+	lastOf := map[string]textweb.Request{}
+	for _, r := range c.Web.Told() {
+		if before, ok := lastOf[r.Host]; ok && r.At-before.End < 200*time.Millisecond {
+			c.t.Errorf("%s at %s by %s, %s after %s by %s", r.URL, r.At, r.By, r.At-before.End, before.URL, before.By)
 		}
-		lastOf[r.host] = r
-		if len(r.url) < 11 || r.url[len(r.url)-11:] != "/robots.txt" {
-			visits[r.url] = append(visits[r.url], r)
+		lastOf[r.Host] = r
+		if len(r.URL) < 11 || r.URL[len(r.URL)-11:] != "/robots.txt" {
+			visits[r.URL] = append(visits[r.URL], r)
 		}
 	}
-	for u := range web.reach {
+	for u := range web.Reach {
 		if len(visits[u]) == 0 {
 			c.t.Errorf("%s was never asked for", u)
 		}
 	}
 	for u, rs := range visits {
-		if !web.reach[u] {
+		if !web.Reach[u] {
 			c.t.Errorf("%s is not reachable", u)
 		}
 		for i, r := range rs[1:] {
 			before := rs[i]
-			if before.status == 503 || before.status == 0 {
+			if before.Status == 503 || before.Status == 0 {
 				continue
 			}
-			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == before.by })]
-			excused := mv.kind == "return" && before.by == mv.away // its finished URLs were unknown while it was absent
+			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == before.By })]
+			excused := mv.kind == "return" && before.By == mv.away // its finished URLs were unknown while it was absent
 			for _, p := range n.ends {
-				excused = excused || p.at >= before.at && p.at <= r.at &&
-					(!p.crash && p.at <= before.end+150*time.Millisecond ||
-						p.crash && p.at <= before.end+1300*time.Millisecond)
+				excused = excused || p.at >= before.At && p.at <= r.At &&
+					(!p.crash && p.at <= before.End+150*time.Millisecond ||
+						p.crash && p.at <= before.End+1300*time.Millisecond)
 			}
 			if !excused {
-				c.t.Errorf("%s by %s at %s, and by %s at %s", u, before.by, before.at, r.by, r.at)
+				c.t.Errorf("%s by %s at %s, and by %s at %s", u, before.By, before.At, r.By, r.At)
 			}
 		}
 	}

@@ -85,7 +85,8 @@ func (cl *Clustered) tellWhole(work context.Context) {
 		w.last, w.untold = nil, false
 	}
 	t := telling{
-		cl: cl, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(), began: cl.c.cfg.Now(),
+		cl: cl, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(),
+		began: cl.c.cfg.Now(),
 	}
 	w.anew = map[string]bool{}
 	cl.c.inFlight.Go(func() {

@@ -25,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
@@ -69,7 +70,7 @@ type story struct {
 	fetch     fetch.Config
 	seeds     []weburl.URL
 	pauses    []pause // ends of runs before the last one
-	web       *textWeb
+	web       *textweb.Web
 	strategy  func() Strategy              // called for each process; nil: none
 	again     bool                         // URLs may be visited again
 	name      string                       // of the agent, if there are several
@@ -155,13 +156,13 @@ func (s *story) parse(t *testing.T) {
 			}
 			s.seeds = append(s.seeds, u)
 		case "delay":
-			s.frontier.HostDelay = duration(t, arg(1))
+			s.frontier.HostDelay = textweb.Duration(t, arg(1))
 		case "ip-delay":
-			s.frontier.IPDelay = duration(t, arg(1))
+			s.frontier.IPDelay = textweb.Duration(t, arg(1))
 		case "slow-base":
-			s.frontier.SlowBase = duration(t, arg(1))
+			s.frontier.SlowBase = textweb.Duration(t, arg(1))
 		case "forgive-after":
-			s.frontier.ForgiveAfter = duration(t, arg(1))
+			s.frontier.ForgiveAfter = textweb.Duration(t, arg(1))
 		case "workers":
 			s.cfg.Workers = int(num())
 		case "slow-visits":
@@ -169,7 +170,7 @@ func (s *story) parse(t *testing.T) {
 		case "retries":
 			s.cfg.Retries = int(num())
 		case "retry-wait":
-			s.cfg.RetryWait = duration(t, arg(1))
+			s.cfg.RetryWait = textweb.Duration(t, arg(1))
 		case "max-redirects":
 			s.cfg.MaxRedirects = int(num())
 		case "page-limit":
@@ -179,9 +180,9 @@ func (s *story) parse(t *testing.T) {
 		case "size-limit":
 			s.cfg.SizeLimit = num()
 		case "time-limit":
-			s.cfg.TimeLimit = duration(t, arg(1))
+			s.cfg.TimeLimit = textweb.Duration(t, arg(1))
 		case "drain-timeout":
-			s.cfg.DrainTimeout = duration(t, arg(1))
+			s.cfg.DrainTimeout = textweb.Duration(t, arg(1))
 		case "rate":
 			s.cfg.Rate = float64(num())
 		case "no-keep":
@@ -197,16 +198,17 @@ func (s *story) parse(t *testing.T) {
 			}
 			s.scope.Scope = k
 		case "run": // run 5s signal|kill|crash [gap]
-			p := pause{at: duration(t, arg(1)), kill: arg(2) == "kill", end: arg(2) == "end", crash: arg(2) == "crash"}
+			p := pause{at: textweb.Duration(t, arg(1)), kill: arg(2) == "kill", end: arg(2) == "end",
+				crash: arg(2) == "crash"}
 			if len(f) > 3 {
-				p.gap = duration(t, f[3])
+				p.gap = textweb.Duration(t, f[3])
 			}
 			s.pauses = append(s.pauses, p)
 		default:
 			web.WriteString(line)
 		}
 	}
-	s.web = parseWeb(t, web.String())
+	s.web = textweb.Parse(t, web.String())
 }
 
 // A world is one process: a Crawler with its parts, wired as in package node.
@@ -233,7 +235,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	fail(fs.MkdirAll(path("state", "journal"), 0o755))
 	fc := s.fetch
 	fc.FS, fc.SpillDir = fs, path("state")
-	fc.Dial = s.web.dialer(s.name, w.dead.Load)
+	fc.Dial = s.web.Dialer(s.name, w.dead.Load)
 	w.fetcher, err = fetch.New(fc)
 	fail(err)
 	r.Fetch = w.fetcher
@@ -327,7 +329,7 @@ func (s *story) run(t *testing.T) *world {
 			}
 			ended <- stop
 		}()
-		time.Sleep(time.Until(s.web.start.Add(p.at)))
+		time.Sleep(time.Until(s.web.Start.Add(p.at)))
 		synctest.Wait()
 		switch {
 		case p.kill:
@@ -431,8 +433,8 @@ func logText(ls []report.Line) string {
 func (s *story) check(t *testing.T, w *world) {
 	t.Helper()
 	s.accounts(t, w)
-	if s.web.busy != "" {
-		t.Errorf("%s had two requests at once", s.web.busy)
+	if s.web.Busy != "" {
+		t.Errorf("%s had two requests at once", s.web.Busy)
 	}
 	killed := slices.ContainsFunc(s.pauses, func(p pause) bool { return p.kill || p.crash })
 	finished := int64(0)
@@ -514,7 +516,7 @@ func TestStories(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := readStory(t, file)
 				w := s.run(t)
-				requests, log := s.web.requests(), logText(w.lines(t))
+				requests, log := s.web.Requests(), logText(w.lines(t))
 				stop := string(w.stop) + "\n"
 				s.check(t, w)
 				if *update {

@@ -358,7 +358,8 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	k.mu.Lock()
 	k.taken = true
 	k.mu.Unlock()
-	n, err := k.c.a.crawler.Clustered().TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host uint64) bool {
+	cluster := k.c.a.crawler.Clustered()
+	n, err := cluster.TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host uint64) bool {
 		return k.c.owners().Owner(host).Name == k.c.self.Name
 	})
 	over := false

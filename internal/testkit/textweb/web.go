@@ -1,4 +1,7 @@
-package crawl
+// Package textweb answers: how does a test write down a small web, and what was requested from it?
+//
+// The web is served over connections in memory, in the virtual time of testing/synctest.
+package textweb
 
 import (
 	"bufio"
@@ -35,17 +38,17 @@ import (
 // pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
 // reset, line=DURATION*N (N pieces, each of which takes DURATION on the one line to
 // the crawler, in turn with pieces of other answers).
-type textWeb struct {
-	start time.Time
+type Web struct {
+	Start time.Time
 
 	mu    sync.Mutex // guards all below
 	dns   map[string][]string
 	pages map[string][]string
 	down  []outage
-	asked []request
+	asked []Request
 	open  map[string]int // requests under way by host
 	free  time.Time      // when the line has carried all that waits for it
-	busy  string         // a host that was asked twice at once
+	Busy  string         // a host that was asked twice at once
 }
 
 type outage struct {
@@ -53,17 +56,17 @@ type outage struct {
 	from, to time.Duration
 }
 
-type request struct {
-	at, end   time.Duration
-	host, url string
-	addr      string
-	by        string // the agent that asked, if there are several
-	status    int    // 0: the answer was not sent to its end
+type Request struct {
+	At, End   time.Duration
+	Host, URL string
+	Addr      string
+	By        string // the agent that asked, if there are several
+	Status    int    // 0: the answer was not sent to its end
 }
 
-func parseWeb(t *testing.T, text string) *textWeb {
+func Parse(t testing.TB, text string) *Web {
 	t.Helper()
-	w := &textWeb{start: time.Now(), dns: map[string][]string{}, pages: map[string][]string{}, open: map[string]int{}}
+	w := &Web{Start: time.Now(), dns: map[string][]string{}, pages: map[string][]string{}, open: map[string]int{}}
 	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		switch {
@@ -71,7 +74,7 @@ func parseWeb(t *testing.T, text string) *textWeb {
 		case f[0] == "dns":
 			w.dns[f[1]] = strings.Split(strings.Join(f[2:], " "), " | ")
 		case f[0] == "down":
-			w.down = append(w.down, outage{f[1], duration(t, f[2]), duration(t, f[3])})
+			w.down = append(w.down, outage{f[1], Duration(t, f[2]), Duration(t, f[3])})
 		case strings.HasPrefix(f[0], "http://"):
 			w.pages[f[0]] = strings.Split(strings.Join(append(f[1:], "200")[:max(len(f)-1, 1)], " "), " | ")
 		default:
@@ -81,7 +84,7 @@ func parseWeb(t *testing.T, text string) *textWeb {
 	return w
 }
 
-func duration(t *testing.T, s string) time.Duration {
+func Duration(t testing.TB, s string) time.Duration {
 	t.Helper()
 	d, err := time.ParseDuration(s)
 	if err != nil {
@@ -103,7 +106,7 @@ func next(m map[string][]string, key string) string {
 }
 
 // Lookup implements Resolver. An answer is valid for a minute.
-func (w *textWeb) Lookup(ctx context.Context, host string) (dns.Answer, error) {
+func (w *Web) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 	w.mu.Lock()
 	a := next(w.dns, host)
 	w.mu.Unlock()
@@ -128,11 +131,11 @@ func (w *textWeb) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 
 // dialer opens connections for one run of the crawler. dead reports that its process has been
 // killed.
-func (w *textWeb) dialer(by string,
+func (w *Web) Dialer(by string,
 	dead func() bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
 	return func(_ context.Context, _, addr string) (net.Conn, error) {
 		ip, _, _ := net.SplitHostPort(addr)
-		now := time.Since(w.start)
+		now := time.Since(w.Start)
 		for _, o := range w.down {
 			if o.addr == ip && now >= o.from && now < o.to {
 				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
@@ -147,7 +150,7 @@ func (w *textWeb) dialer(by string,
 	}
 }
 
-func (w *textWeb) serve(c net.Conn, ip, by string) {
+func (w *Web) serve(c net.Conn, ip, by string) {
 	defer c.Close()
 	in := bufio.NewReader(c)
 	for {
@@ -158,9 +161,9 @@ func (w *textWeb) serve(c net.Conn, ip, by string) {
 		url := "http://" + r.Host + r.RequestURI
 		w.mu.Lock()
 		i := len(w.asked)
-		w.asked = append(w.asked, request{at: time.Since(w.start), host: r.Host, url: url, addr: ip, by: by})
+		w.asked = append(w.asked, Request{At: time.Since(w.Start), Host: r.Host, URL: url, Addr: ip, By: by})
 		if w.open[r.Host]++; w.open[r.Host] > 1 {
-			w.busy = r.Host
+			w.Busy = r.Host
 		}
 		answer := next(w.pages, url)
 		w.mu.Unlock()
@@ -170,7 +173,7 @@ func (w *textWeb) serve(c net.Conn, ip, by string) {
 		}
 		status := w.answer(c, url, answer)
 		w.mu.Lock()
-		w.asked[i].end, w.asked[i].status = time.Since(w.start), status
+		w.asked[i].End, w.asked[i].Status = time.Since(w.Start), status
 		w.open[r.Host]--
 		w.mu.Unlock()
 		if status == 0 {
@@ -188,7 +191,7 @@ func waits(c net.Conn, d time.Duration) bool {
 }
 
 // answer returns the status, or 0 if the connection cannot be used any more.
-func (w *textWeb) answer(c net.Conn, url, words string) int {
+func (w *Web) answer(c net.Conn, url, words string) int {
 	status, head, size := 200, "", 0
 	piece, pieces := time.Duration(0), 1
 	kind := "text/html"
@@ -281,7 +284,7 @@ func (w *textWeb) answer(c net.Conn, url, words string) int {
 }
 
 // carry puts a piece on the line, and returns the time until it has arrived.
-func (w *textWeb) carry(piece time.Duration) time.Duration {
+func (w *Web) carry(piece time.Duration) time.Duration {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if now := time.Now(); w.free.Before(now) {
@@ -292,35 +295,35 @@ func (w *textWeb) carry(piece time.Duration) time.Duration {
 }
 
 // requests lists the requests and their times, in an order that does not depend on the scheduler.
-func (w *textWeb) requests() string {
+func (w *Web) Requests() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	rs := slices.Clone(w.asked)
-	slices.SortStableFunc(rs, func(a, b request) int {
-		if a.at != b.at {
-			return int(a.at - b.at)
+	slices.SortStableFunc(rs, func(a, b Request) int {
+		if a.At != b.At {
+			return int(a.At - b.At)
 		}
-		return strings.Compare(a.url, b.url)
+		return strings.Compare(a.URL, b.URL)
 	})
 	var b strings.Builder
 	for _, r := range rs {
-		fmt.Fprintf(&b, "%-6s %s\n", r.at.Round(100*time.Millisecond), strings.TrimPrefix(r.url, "http://"))
+		fmt.Fprintf(&b, "%-6s %s\n", r.At.Round(100*time.Millisecond), strings.TrimPrefix(r.URL, "http://"))
 	}
 	return b.String()
 }
 
 // told returns the requests that w got so far.
-func (w *textWeb) told() []request {
+func (w *Web) Told() []Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.asked)
 }
 
 // byAgent lists the requests of each agent.
-func (w *textWeb) byAgent() string {
+func (w *Web) ByAgent() string {
 	var b strings.Builder
-	for _, r := range w.told() {
-		fmt.Fprintf(&b, "%-8s %s %s %d\n", r.at, r.by, r.url, r.status)
+	for _, r := range w.Told() {
+		fmt.Fprintf(&b, "%-8s %s %s %d\n", r.At, r.By, r.URL, r.Status)
 	}
 	return b.String()
 }

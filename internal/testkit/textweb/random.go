@@ -1,4 +1,4 @@
-package crawl
+package textweb
 
 import (
 	"fmt"
@@ -8,19 +8,19 @@ import (
 )
 
 // A randomWeb is a small web and the expected result of its crawl.
-type randomWeb struct {
-	text     string
-	reach    map[string]bool          // URLs that a crawl from the seed finds
-	delays   map[string]time.Duration // Crawl-delay of hosts
-	response map[string]bool          // URLs of reach that answer
-	links    map[string][]string      // of each page
+type Random struct {
+	Text     string
+	Reach    map[string]bool          // URLs that a crawl from the seed finds
+	Delays   map[string]time.Duration // Crawl-delay of hosts
+	Response map[string]bool          // URLs of reach that answer
+	Links    map[string][]string      // of each page
 }
 
 // newRandomWeb creates a web with up to pages pages for each host. If it is dense, most pages can
 // be reached.
-func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
+func NewRandom(rng *rand.Rand, pages int, dense bool) Random {
 	var b strings.Builder
-	w := randomWeb{reach: map[string]bool{}, delays: map[string]time.Duration{}, response: map[string]bool{}}
+	w := Random{Reach: map[string]bool{}, Delays: map[string]time.Duration{}, Response: map[string]bool{}}
 	links := map[string][]string{}
 	var urls []string
 	hosts0, links0 := 1, 0
@@ -31,7 +31,7 @@ func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
 		host := fmt.Sprintf("h%d.example", h)
 		fmt.Fprintf(&b, "dns %s 192.0.2.%d\n", host, 1+rng.IntN(3))
 		if rng.IntN(3) == 0 {
-			w.delays[host] = time.Second
+			w.Delays[host] = time.Second
 			fmt.Fprintf(&b, "http://%s/robots.txt robots=User-agent:_*;Crawl-delay:_1\n", host)
 		}
 		urls = append(urls, "http://"+host+"/")
@@ -44,7 +44,7 @@ func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
 		if rng.IntN(4) == 0 {
 			fmt.Fprintf(&b, " slow=%dms", rng.IntN(400))
 		}
-		w.response[u] = true
+		w.Response[u] = true
 		kind := rng.IntN(12)
 		if dense && u == urls[0] {
 			kind = 12
@@ -73,17 +73,17 @@ func newRandomWeb(rng *rand.Rand, pages int, dense bool) randomWeb {
 		b.WriteByte('\n')
 	}
 	todo := []string{urls[0]}
-	w.reach[urls[0]] = true
+	w.Reach[urls[0]] = true
 	for len(todo) > 0 {
 		u := todo[0]
 		todo = todo[1:]
 		for _, to := range links[u] {
-			if !w.reach[to] {
-				w.reach[to] = true
+			if !w.Reach[to] {
+				w.Reach[to] = true
 				todo = append(todo, to)
 			}
 		}
 	}
-	w.text, w.links = b.String(), links
+	w.Text, w.Links = b.String(), links
 	return w
 }

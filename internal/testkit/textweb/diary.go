@@ -1,4 +1,4 @@
-package crawl
+package textweb
 
 import (
 	"fmt"
@@ -12,36 +12,36 @@ import (
 
 // A diary holds what the agents of a test share: the web, random numbers, and the log that a
 // failure prints. Its methods are safe for concurrent use.
-type diary struct {
-	web *textWeb
+type Diary struct {
+	Web *Web
 
 	mu  sync.Mutex // guards the fields below
 	rng *rand.Rand
-	log strings.Builder
+	Log strings.Builder
 }
 
 // newDiary returns a diary on a web. stream distinguishes the random numbers of the diary from
 // others of the same seed.
-func newDiary(web *textWeb, seed, stream uint64) diary {
-	return diary{web: web, rng: rand.New(rand.NewPCG(seed, stream))}
+func NewDiary(web *Web, seed, stream uint64) Diary {
+	return Diary{Web: web, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
 // roll returns a random number below n.
-func (d *diary) roll(n int) int {
+func (d *Diary) Roll(n int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.rng.IntN(n)
 }
 
 // note adds a line to the log.
-func (d *diary) note(format string, a ...any) {
+func (d *Diary) Note(format string, a ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	fmt.Fprintf(&d.log, "%s "+format+"\n", append([]any{time.Since(d.web.start)}, a...)...)
+	fmt.Fprintf(&d.Log, "%s "+format+"\n", append([]any{time.Since(d.Web.Start)}, a...)...)
 }
 
 // decodeLinks decodes links that an agent sends to another.
-func decodeLinks(links []byte) (ls []weburl.Link, err error) {
+func DecodeLinks(links []byte) (ls []weburl.Link, err error) {
 	for len(links) > 0 {
 		l, used, err := weburl.DecodeLink(links)
 		if err != nil {
