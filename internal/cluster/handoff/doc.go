@@ -23,8 +23,8 @@
 // For each URL the last record counts: an Accept makes it pending, a Finish makes it finished, and
 // an Accept does not undo a Finish. A whole state of a host (Begin, records, End) replaces the
 // state before. Between Begin and End both states count; for a URL in both, the new one counts.
-// At End the old state is deleted. So records of the running crawl may come in between. Gone
-// deletes the state of the host. An End without its Begin is ignored.
+// At End the old state is deleted. So records of the running crawl may come in between. An
+// End without its Begin is ignored.
 //
 // Known keys may be truncated, because package drum keeps the upper bits of paths. So they do not
 // tell which URLs are pending. They tell which other URLs were ever accepted, and must be read
@@ -43,7 +43,6 @@
 //	C clock   uvarint length, host name · quiet · pause · state, to the end
 //	B begin   host
 //	E end     host
-//	G gone    host
 //
 // Only in the journal:
 //

@@ -43,7 +43,7 @@ type Mark struct {
 
 // Import passes the state of the wanted hosts, which follows from a source's records, to fn. A
 // nil wanted means all hosts. Import changes nothing, so it may be repeated. The caller must make
-// the state durable elsewhere before it calls Drop or DropSource with the mark. Append may run at
+// the state durable elsewhere before it calls DropSource with the mark. Append may run at
 // the same time.
 //
 // If the source is damaged, Import passes what is before the damage, and the error is an

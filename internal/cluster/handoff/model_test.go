@@ -95,8 +95,6 @@ func (m model) apply(r handoff.Record) {
 		if h.clock != nil && h.clock.epoch < h.epoch {
 			h.clock = nil
 		}
-	case handoff.Gone:
-		delete(m, r.Host)
 	}
 }
 
@@ -264,10 +262,8 @@ func randomRecord(rng *rand.Rand) handoff.Record {
 		r.Quiet, r.Pause = time.Duration(rng.IntN(1e9))*time.Microsecond, time.Second
 	case n < 37:
 		r.Kind = handoff.Begin
-	case n < 39:
-		r.Kind = handoff.End
 	default:
-		r.Kind = handoff.Gone
+		r.Kind = handoff.End
 	}
 	return r
 }
@@ -290,7 +286,7 @@ func encode(rs []handoff.Record) (b []byte) {
 type story struct {
 	id     handoff.Source
 	log    [][]handoff.Record
-	number []uint64 // of each batch; 0: a drop
+	number []uint64 // of each batch
 	synced int      // length of the durable part of log
 }
 
@@ -337,19 +333,8 @@ func (st *story) step(s *handoff.Store, rng *rand.Rand) error {
 		st.synced = len(st.log)
 	case op < 36:
 		return s.Compact(ctx, st.id)
-	case op < 38:
-		return st.check(s, nil)
 	default:
-		host := randomURL(rng).Key().Host
-		var mark handoff.Mark
-		if err := st.check(s, &mark); err != nil {
-			return err
-		}
-		if err := s.Drop(mark, []uint64{host}); err != nil {
-			return err
-		}
-		st.log, st.number = append(st.log, []handoff.Record{{Kind: handoff.Gone, Host: host}}), append(st.number, 0)
-		st.synced = len(st.log)
+		return st.check(s)
 	}
 	return nil
 }
@@ -375,13 +360,10 @@ func differ(got, want string) error {
 }
 
 // check imports and compares with the model.
-func (st *story) check(s *handoff.Store, mark *handoff.Mark) error {
-	got, m, err := imported(s, st.id, nil)
+func (st *story) check(s *handoff.Store) error {
+	got, _, err := imported(s, st.id, nil)
 	if err != nil {
 		return err
-	}
-	if mark != nil {
-		*mark = m
 	}
 	if want := st.model().text(nil); got != want {
 		return differ(got, want)
@@ -413,7 +395,7 @@ func (st *story) survive(s *handoff.Store) error {
 		n = st.synced
 	}
 	st.log, st.number, st.synced = st.log[:n], st.number[:n], n
-	return st.check(s, nil)
+	return st.check(s)
 }
 
 // TestModel does random operations, with kills and power failures, and compares with maps.
@@ -492,8 +474,6 @@ func TestFaultAtEveryOperation(t *testing.T) {
 					whole = false
 					failed++
 				}
-				// If a Drop has failed, it may have happened or not. Then there is nothing to
-				// compare with.
 				for j, fs := range []disk.FS{mem.Crash(uint64(n)), mem.Clone()} {
 					again, err := handoff.Open(fs, "r", handoff.Config{})
 					if err != nil {
@@ -503,7 +483,7 @@ func TestFaultAtEveryOperation(t *testing.T) {
 						t.Fatalf("seed %d n=%d hook %d: %v", seed, n, i, d[0])
 					}
 					lost := *st
-					if err := lost.survive(again); err != nil && !dropped(again, &lost) {
+					if err := lost.survive(again); err != nil {
 						t.Fatalf("seed %d n=%d hook %d crash %d: %v", seed, n, i, j, err)
 					}
 					must(t, again.Close())
@@ -523,18 +503,3 @@ func TestFaultAtEveryOperation(t *testing.T) {
 }
 
 var errIO = errors.New("input/output error")
-
-// dropped reports whether the store has st with one more host dropped.
-func dropped(s *handoff.Store, st *story) bool {
-	for h := range 5 {
-		host := weburl.HostKey(fmt.Sprintf("h%d.example", h))
-		with := *st
-		with.log = append(slices.Clone(st.log), []handoff.Record{{Kind: handoff.Gone, Host: host}})
-		with.number = append(slices.Clone(st.number), 0)
-		with.synced = len(with.log)
-		if with.check(s, nil) == nil {
-			return true
-		}
-	}
-	return false
-}

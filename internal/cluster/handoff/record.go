@@ -21,7 +21,6 @@ const (
 	Clock  Kind = 'C' // how long a host must rest
 	Begin  Kind = 'B' // the whole state of a host follows
 	End    Kind = 'E' // end of the whole state of a host
-	Gone   Kind = 'G' // the source does not own the host any more
 )
 
 // Kinds only of the journal. A lower-case letter is a kind from before the Begin of its host.
@@ -175,7 +174,7 @@ func (r *Record) decode(p []byte, paths []uint64) (reason string) {
 		return r.decodeAccept(p)
 	case Clock:
 		return r.decodeClock(p)
-	case Finish, Known, Begin, End, Gone:
+	case Finish, Known, Begin, End:
 	default:
 		return "no such kind"
 	}

@@ -164,7 +164,7 @@ func (r *reduction) record(kind byte, p []byte) error {
 		return nil
 	case Known:
 		class = classKnown
-	case Begin, End, Gone:
+	case Begin, End:
 		class, p = classControl, nil
 	default:
 		return unreadable(k)
@@ -238,8 +238,6 @@ func (r *reduction) control(k Kind, place uint64) {
 			r.begins = slices.Delete(r.begins, 0, maxBegins/2)
 		}
 		r.begins = append(r.begins, place)
-	case k == Gone:
-		r.cut, r.begins = place, r.begins[:0]
 	case len(r.begins) > 0: // End
 		r.cut, r.begins = r.begins[len(r.begins)-1], r.begins[:0]
 	}

@@ -101,7 +101,7 @@ func (o *source) open() error {
 					return unreadable(k)
 				}
 				o.last = max(o.last, n)
-			case End, Gone:
+			case End:
 				o.moved++
 			}
 			return nil
@@ -275,22 +275,6 @@ func (o *source) harm(err error) *Damage {
 		o.j = nil
 	}
 	return o.damage
-}
-
-// drop appends a batch that deletes hosts, unless the source has sent more since mark.
-func (o *source) drop(mark Mark, batch []journal.Record) error {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	switch {
-	case o.appended != mark.appended:
-		return ErrNewer
-	case o.damage != nil:
-		return o.damage
-	case o.j == nil: // nothing to delete
-		return nil
-	}
-	o.moved += int64(len(batch) - 1)
-	return o.j.Append(batch)
 }
 
 // remove renames the source's directory and returns the new path, or an empty string if there are

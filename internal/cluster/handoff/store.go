@@ -244,7 +244,7 @@ func parse(number uint64, data []byte) (batch []journal.Record, moved int64, err
 		if r.Kind == Known {
 			paths = r.Paths
 		}
-		if r.Kind == End || r.Kind == Gone {
+		if r.Kind == End {
 			moved++
 		}
 		_, w := binary.Uvarint(data[1:])
@@ -302,25 +302,6 @@ func (s *Store) all() []*source {
 		return strings.Compare(a.id.dir(), b.id.dir())
 	})
 	return all
-}
-
-// Drop deletes the records of hosts that a source had at the start of the Import which returned
-// mark. It returns when that is durable. If the source has sent more since, Drop deletes nothing
-// and the error is ErrNewer: Import again.
-func (s *Store) Drop(mark Mark, hosts []uint64) error {
-	for part := range slices.Chunk(hosts, 4096) {
-		batch := []journal.Record{{Kind: byte(kindBatch), Payload: []byte{0}}}
-		for _, h := range part {
-			batch = append(batch, journal.Record{Kind: byte(Gone), Payload: binary.BigEndian.AppendUint64(nil, h)})
-		}
-		if err := mark.of.drop(mark, batch); err != nil {
-			return fmt.Errorf("drop hosts of %v: %w", mark.of.id, err)
-		}
-	}
-	if _, err := mark.of.sync(); err != nil {
-		return fmt.Errorf("drop hosts of %v: %w", mark.of.id, err)
-	}
-	return nil
 }
 
 // DropSource deletes all records of a source, after an Import that returned mark. If the source

@@ -44,7 +44,7 @@ func TestTogether(t *testing.T) {
 					}
 				}
 				if n%100 == 50 {
-					if err := st.check(s, nil); err != nil {
+					if err := st.check(s); err != nil {
 						t.Errorf("source %d batch %d: %v", i, n, err)
 					}
 				}
@@ -53,7 +53,7 @@ func TestTogether(t *testing.T) {
 	}
 	shipping.Wait()
 	for _, st := range stories {
-		if err := st.check(s, nil); err != nil {
+		if err := st.check(s); err != nil {
 			t.Error(err)
 		}
 	}
@@ -168,5 +168,5 @@ func TestCancelled(t *testing.T) {
 		t.Errorf("%d files of a sort stay", len(es))
 	}
 	st := &story{id: id, log: [][]handoff.Record{rs}}
-	must(t, st.check(s, nil))
+	must(t, st.check(s))
 }

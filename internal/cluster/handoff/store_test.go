@@ -139,8 +139,8 @@ func ascending(n int) (ps []uint64) {
 	return ps
 }
 
-// TestDrop: imported and dropped records are gone, unless the source has sent more.
-func TestDrop(t *testing.T) {
+// TestDropSource: imported and dropped records are gone, unless the source has sent more.
+func TestDropSource(t *testing.T) {
 	fs := testdisk.NewMem()
 	s := openStore(t, fs, handoff.Config{})
 	id := source(1)
@@ -148,23 +148,12 @@ func TestDrop(t *testing.T) {
 	_, mark, err := imported(s, id, nil)
 	must(t, err)
 	must(t, s.Append(id, 2, encode([]handoff.Record{accept(3, "http://a.example/3")})))
-	a := weburl.HostKey("a.example")
-	if err := s.Drop(mark, []uint64{a}); !errors.Is(err, handoff.ErrNewer) {
-		t.Errorf("Drop without an Import: %v", err)
-	}
 	if err := s.DropSource(ctx, mark); !errors.Is(err, handoff.ErrNewer) {
 		t.Errorf("DropSource without an Import: %v", err)
 	}
 	_, mark, err = imported(s, id, nil)
 	must(t, err)
-	must(t, s.Drop(mark, []uint64{a}))
-	got, _, err := imported(s, id, nil)
-	must(t, err)
-	if strings.Count(got, "pending") != 1 ||
-		!strings.Contains(got, fmt.Sprintf("host %x ", weburl.HostKey("b.example"))) {
-		t.Errorf("after Drop there is %q", got)
-	}
-	must(t, s.DropSource(ctx, mark)) // the Drop in between is not the source's
+	must(t, s.DropSource(ctx, mark))
 	if infos := s.Sources(); len(infos) != 0 {
 		t.Errorf("after DropSource there is %+v", infos)
 	}
@@ -257,7 +246,7 @@ func TestDamage(t *testing.T) {
 			again := &story{id: sts[0].id}
 			must(t, s.Append(again.id, 1, encode(sts[0].log[0])))
 			again.log, again.number = sts[0].log[:1], []uint64{1}
-			must(t, again.check(s, nil))
+			must(t, again.check(s))
 		case errors.Is(err, journal.ErrVersion):
 			kinds["version"]++
 		case err != nil:
@@ -268,7 +257,7 @@ func TestDamage(t *testing.T) {
 				t.Fatalf("%s byte %d: %v", name, at, err)
 			}
 		}
-		must(t, sts[1].check(s, nil))
+		must(t, sts[1].check(s))
 		must(t, s.Close())
 	}
 	t.Logf("of 150: %v", kinds)
@@ -321,8 +310,7 @@ func TestGolden(t *testing.T) {
 	})))
 	must(t, s.Compact(ctx, id))
 	must(t,
-		s.Append(id, 2, encode([]handoff.Record{{Kind: handoff.End, Host: a},
-			{Kind: handoff.Gone, Host: weburl.HostKey("b.example")}})))
+		s.Append(id, 2, encode([]handoff.Record{{Kind: handoff.End, Host: a}})))
 	must(t, s.Close())
 	dir := filepath.Join("r", fmt.Sprintf("%x-%s", id.Instance, id.Name))
 	es, err := fs.ReadDir(dir)
@@ -348,8 +336,9 @@ func TestGolden(t *testing.T) {
 	defer s.Close()
 	got, _, err := imported(s, id, nil)
 	must(t, err)
-	want := fmt.Sprintf("host %x clock -\n%s\nfinished %x 0 0 \n", a, pendingText(accept(4, "http://a.example/4")),
-		weburl.MustParse("http://a.example/1").Key().Path)
+	b := weburl.MustParse("http://b.example/").Key()
+	want := fmt.Sprintf("host %x clock -\n%s\nfinished %x 0 0 \nhost %x clock -\nfinished %x 0 0 \n", a,
+		pendingText(accept(4, "http://a.example/4")), weburl.MustParse("http://a.example/1").Key().Path, b.Host, b.Path)
 	if got != want {
 		t.Errorf("the golden files have\n%swant\n%s", got, want)
 	}

@@ -52,14 +52,3 @@ func (c *cache) add(k key, h uint64) {
 	s := c.set(h)
 	s[3], s[2] = s[2], k
 }
-
-// drop removes the keys of host h.
-func (c *cache) drop(h uint64) {
-	for i := range c.sets {
-		for j := range c.sets[i] {
-			if c.sets[i][j].h == h {
-				c.sets[i][j] = key{}
-			}
-		}
-	}
-}

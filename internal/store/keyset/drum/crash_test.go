@@ -17,8 +17,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// An owner imitates a crawl. Its journal has the keys that were emitted, those that pages asked for, and the hosts that
-// were given away.
+// An owner imitates a crawl. Its journal has the keys that were emitted, those that pages asked for.
 type owner struct {
 	t         *testing.T
 	rng       *rand.Rand
@@ -39,7 +38,7 @@ type owner struct {
 var errInjected = errors.New("injected")
 
 type record struct {
-	kind byte // 'a' accepted, 'p' asked for by a finished page, 'd' host dropped, 'm' mark of held items
+	kind byte // 'a' accepted, 'p' asked for by a finished page, 'm' mark of held items
 	key  weburl.Key
 	held []HeldFile
 }
@@ -63,11 +62,8 @@ func (o *owner) open() {
 		o.t.Fatalf("mark %d is after the end of the journal, %d", from, len(o.journal))
 	}
 	for _, r := range o.journal[from:] {
-		switch r.kind {
-		case 'a':
+		if r.kind == 'a' {
 			must(o.t, s.Restore([]weburl.Key{r.key}))
-		case 'd':
-			must(o.t, s.Drop(r.key.Host))
 		}
 	}
 	o.committed, o.synced, o.sync = len(o.journal), len(o.journal), nil // a crashed Mem has everything synced
@@ -131,7 +127,7 @@ func (o *owner) crash() {
 	o.open()
 }
 
-// check verifies the journal: each key that a page asked for was accepted exactly once since its host was dropped.
+// check verifies the journal: each key that a page asked for was accepted exactly once.
 func (o *owner) check() {
 	o.t.Helper()
 	if err := o.s.Flush(); errors.Is(err, errInjected) { // a pass met the fault before Heal
@@ -150,17 +146,6 @@ func (o *owner) check() {
 			accepted[r.key] = true
 		case 'p':
 			asked[r.key] = true
-		case 'd':
-			for k := range accepted {
-				if k.Host == r.key.Host {
-					delete(accepted, k)
-				}
-			}
-			for k := range asked {
-				if k.Host == r.key.Host {
-					delete(asked, k)
-				}
-			}
 		}
 	}
 	for k := range asked {
@@ -244,16 +229,6 @@ func (o *owner) endSync() error {
 	return o.s.EndSync(t, nil, binary.LittleEndian.AppendUint64(nil, uint64(o.syncAt)))
 }
 
-func (o *owner) drop() error {
-	h := randomKey(o.rng).Host
-	// The answer to a held item could be that before or after the drop.
-	if err := o.s.Flush(); err != nil {
-		return err
-	}
-	o.journal = append(o.journal, record{kind: 'd', key: weburl.Key{Host: h}})
-	return o.s.Drop(h)
-}
-
 func TestCrashes(t *testing.T) {
 	n := 25
 	if testing.Short() {
@@ -279,8 +254,6 @@ func TestCrashes(t *testing.T) {
 				case r < 92:
 					err = o.s.Flush()
 					time.Sleep(time.Duration(rng.IntN(3)) * time.Millisecond)
-				case r < 93:
-					err = o.drop()
 				case r < 95:
 					o.faulty.Break(testdisk.FailAt(1+rng.Int64N(20), errInjected))
 				case r < 97:

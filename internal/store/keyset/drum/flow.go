@@ -2,7 +2,6 @@ package drum
 
 import (
 	"errors"
-	"maps"
 	"time"
 )
 
@@ -85,9 +84,6 @@ func (s *Store) notePublished() error {
 func (s *Store) full() bool {
 	if s.pub != nil {
 		return false
-	}
-	if 4*len(s.drops) >= max(s.tune.memKeys, 4) {
-		return true
 	}
 	if s.onDisk {
 		return s.mem.n >= s.tableKeys()
@@ -279,12 +275,9 @@ func (s *Store) freeze() error {
 	for i := range s.buckets {
 		p.runs[i] = s.buckets[i].runs
 	}
-	if !p.flush {
-		p.dropped = maps.Clone(s.drops) // after a crash, items of dropped hosts may still be held
-	} else {
-		s.frozen, s.frozenDrops = s.mem, s.drops
-		p.frozen, p.dropped = s.frozen, s.frozenDrops
-		s.mem, s.drops, p.empty = p.empty, map[uint64]int{}, nil
+	if p.flush {
+		s.frozen, p.frozen = s.mem, s.mem
+		s.mem, p.empty = p.empty, nil
 		for i := range s.buckets {
 			s.buckets[i].next, s.buckets[i].fresh = p.next[i], 0
 		}
@@ -354,7 +347,7 @@ func (s *Store) adopt() error {
 			s.notify()
 		}()
 		s.frozen.release()
-		s.frozen, s.frozenDrops, p.frozen = nil, nil, nil
+		s.frozen, p.frozen = nil, nil
 		if s.cache == nil && !s.cfg.Known {
 			s.cache = newCache(s.tune.cacheSets)
 		}
@@ -458,7 +451,7 @@ func (s *Store) resolve(o op, it *Item, seq uint32) error {
 	fh := filterHash(k.h, k.p)
 	ih := indexHash(fh, k.p)
 	if unknown || g.values != nil {
-		if pos := s.mem.find(k, ih, s.drops[k.h]); pos >= 0 {
+		if pos := s.mem.find(k, ih); pos >= 0 {
 			s.answerKnown(it, s.mem.value(pos))
 			return nil
 		}

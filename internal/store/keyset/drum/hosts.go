@@ -20,27 +20,26 @@ const (
 	scansWorth = 4
 )
 
-// ofHost calls fn with the positions, at from or later, of the keys of host h, in ascending order.
-func (t *table) ofHost(h uint64, from int, fn func(pos int)) {
+// ofHost calls fn with the positions of the keys of host h, in ascending order.
+func (t *table) ofHost(h uint64, fn func(pos int)) {
 	x := &t.hosts
 	if x.seen > scansWorth*t.n {
 		t.indexHosts()
 	}
-	if from < x.upTo {
+	if x.upTo > 0 {
 		g := h >> x.shift
 		for _, pos := range x.places[x.starts[g]:x.starts[g+1]] {
-			if int(pos) >= from && t.at(int(pos)).h == h {
+			if t.at(int(pos)).h == h {
 				fn(int(pos))
 			}
 		}
 	}
-	begin := max(from, x.upTo)
-	for i := begin; i < t.n; i++ {
+	for i := x.upTo; i < t.n; i++ {
 		if t.at(i).h == h {
 			fn(i)
 		}
 	}
-	x.seen += max(t.n-begin, 0)
+	x.seen += t.n - x.upTo
 }
 
 // indexHosts builds the index: it sorts the positions of all keys by the top bits of their hosts.

@@ -12,7 +12,6 @@ type lookup struct {
 	// hostKeys counts the keys of each host, in the entry of the host's first query.
 	hostKeys []int64
 	values   []uint64 // values of known queries; nil in a Store without values
-	dropped  map[uint64]int
 	stop     *atomic.Bool
 	out      []uint64
 }
@@ -131,11 +130,6 @@ func (lk *lookup) block(b *block, qi int) error {
 		}
 		if end == qi {
 			end = lk.after(qi, func(k *query) bool { return k.h == l.h })
-		}
-		if len(lk.dropped) > 0 {
-			if _, ok := lk.dropped[l.h]; ok {
-				continue
-			}
 		}
 		lk.hostKeys[qi] += int64(l.n)
 		shift := 64 - width(l.class)

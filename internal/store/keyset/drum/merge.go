@@ -21,32 +21,23 @@ func (c *cursor) before(o *cursor) bool {
 	return c.h < o.h || c.h == o.h && c.class < o.class
 }
 
-// A runSource delivers the lists of a run, without those of dropped hosts.
+// A runSource delivers the lists of a run.
 type runSource struct {
-	it      *runIter
-	cur     cursor
-	dropped map[uint64]int
+	it  *runIter
+	cur cursor
 }
 
 func (s *runSource) head() *cursor { return &s.cur }
 
 func (s *runSource) advance() error {
-	for {
-		if err := s.it.next(); err != nil {
-			return err
-		}
-		if s.it.l.n == 0 {
-			s.cur = cursor{}
-			return nil
-		}
-		if len(s.dropped) > 0 {
-			if _, ok := s.dropped[s.it.l.h]; ok {
-				continue
-			}
-		}
-		s.cur = cursor{s.it.l.h, s.it.l.class, s.it.vals, s.it.values}
-		return nil
+	if err := s.it.next(); err != nil {
+		return err
 	}
+	s.cur = cursor{s.it.l.h, s.it.l.class, s.it.vals, s.it.values}
+	if s.it.l.n == 0 {
+		s.cur = cursor{}
+	}
+	return nil
 }
 
 // A freshSource delivers new keys, which are sorted, in given classes.

@@ -39,7 +39,6 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 		vol:  &volume{fs: fs, dir: dir, withValues: cfg.Values, blockBytes: t.blockBytes},
 		pool: &pool{keep: 2 + (t.memKeys+2*t.slabKeys)/chunkKeys},
 		seed: rand.Uint64(), bucketBits: t.bucketBits,
-		drops: map[uint64]int{},
 		ready: make(chan struct{}, 1), timer: time.NewTimer(time.Hour),
 		items: itemReader{withValues: cfg.Values}, heldWriter: newHeldWriter(t.pendingFrames),
 	}
@@ -121,8 +120,7 @@ func (s *Store) openRuns(m *manifest) error {
 		total += r.keys
 		of[r.bucket] = append(of[r.bucket], r)
 	}
-	var mu sync.Mutex // guards done and s.damages
-	done := 0
+	var mu sync.Mutex // guards s.damages and s.onDisk
 	var g errgroup.Group
 	g.SetLimit(runtime.GOMAXPROCS(0))
 	for i := range s.buckets {
@@ -152,12 +150,8 @@ func (s *Store) openRuns(m *manifest) error {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			done++
 			s.damages = append(s.damages, damages...)
 			s.onDisk = s.onDisk || len(b.runs) > 0
-			if s.cfg.Progress != nil {
-				s.cfg.Progress(done, len(s.buckets))
-			}
 			return nil
 		})
 	}

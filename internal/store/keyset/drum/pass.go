@@ -26,11 +26,10 @@ type pass struct {
 	// Set before the pass runs.
 	gen       *generation
 	frozen    *table
-	dropped   map[uint64]int // hosts to forget in the runs and, at smaller positions than this one, in frozen
-	runs      [][]*run       // of each bucket, the oldest first
-	next      []*filter      // filters to fill; nil: the bucket keeps its filter
-	empty     *table         // the table that replaces frozen
-	tableKeys int            // keys for which empty need not grow
+	runs      [][]*run  // of each bucket, the oldest first
+	next      []*filter // filters to fill; nil: the bucket keeps its filter
+	empty     *table    // the table that replaces frozen
+	tableKeys int       // keys for which empty need not grow
 
 	ready chan struct{} // closed when next and empty are allocated
 	done  chan struct{}
@@ -137,15 +136,11 @@ func (w *worker) bucket(b int, slab, fresh *grouping) error {
 	if err := w.gather(b, slab, fresh); err != nil {
 		return err
 	}
-	drops := false
-	for h := range p.dropped {
-		drops = drops || int(h>>s.shift) == b
-	}
-	if len(w.q) == 0 && !(drops && p.flush) && p.next[b] == nil {
+	if len(w.q) == 0 && p.next[b] == nil {
 		return nil
 	}
 	sortQueries(w.q, w.tmp, int(s.shift))
-	lk := lookup{q: w.q, hostKeys: w.hostKeys, dropped: p.dropped, stop: &p.stop, out: w.out}
+	lk := lookup{q: w.q, hostKeys: w.hostKeys, stop: &p.stop, out: w.out}
 	if s.vol.withValues {
 		lk.values = w.values
 	}
@@ -174,9 +169,6 @@ func (w *worker) bucket(b int, slab, fresh *grouping) error {
 		for ; from > 0 && runs[from-1].keys <= mergeRatio*n; from-- {
 			n += runs[from-1].keys
 		}
-	}
-	if drops {
-		from = 0
 	}
 	if from < len(runs) || len(w.fresh) > 0 {
 		r, err := w.merge(b, runs[from:])
@@ -250,13 +242,7 @@ func (w *worker) gather(b int, slab, fresh *grouping) error {
 	}
 	if p.flush {
 		for _, i := range fresh.of(b) {
-			k := p.frozen.at(int(i))
-			if len(p.dropped) > 0 {
-				if from, ok := p.dropped[k.h]; ok && int(i) < from {
-					continue
-				}
-			}
-			w.q = append(w.q, query{k, i, queryFresh})
+			w.q = append(w.q, query{p.frozen.at(int(i)), i, queryFresh})
 		}
 	}
 	n := len(w.q)
@@ -342,7 +328,7 @@ func (w *worker) merge(b int, runs []*run) (*run, error) {
 			return nil, err
 		}
 		defer it.rr.close()
-		sources = append(sources, &runSource{it: it, dropped: w.p.dropped})
+		sources = append(sources, &runSource{it: it})
 	}
 	sources = append(sources, fresh)
 	for _, src := range sources {

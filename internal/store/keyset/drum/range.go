@@ -9,47 +9,37 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A List holds keys of one host: the top Width bits of their paths, as ascending numbers. In a Store with values it
-// also holds their Values.
+// A List holds keys of one host: the top Width bits of their paths, as ascending numbers.
 type List struct {
-	Width  uint
-	Paths  []uint64
-	Values []uint64
+	Width uint
+	Paths []uint64
 }
 
 // listLimit is the maximum length of a List that Range makes from a table.
 const listLimit = 4096
 
-// Range calls fn with all keys of host, in Lists. A key that was inserted more than once may be reported more than
-// once; in a Store with values, the last report is valid. The List is valid until fn returns. fn must not call the
-// Store. Held items are left out: call Flush first. Range reads from disk.
+// Range calls fn with all keys of host, in Lists, but without values. A key that was inserted more than once may be
+// reported more than once. The List is valid until fn returns. fn must not call the Store. Held items are left out:
+// call Flush first. Range reads from disk.
 func (s *Store) Range(host uint64, fn func(List) error) error {
 	if s.err != nil {
 		return s.err
 	}
 	h := place(host, s.seed)
-	from, dropped := s.drops[h]
-	if !dropped {
-		for _, r := range s.buckets[h>>s.shift].runs {
-			if err := s.rangeRun(r, h, fn); err != nil {
-				return err
-			}
-		}
-		if s.frozen != nil {
-			if err := s.rangeTable(s.frozen, h, s.frozenDrops[h], fn); err != nil {
-				return err
-			}
+	for _, r := range s.buckets[h>>s.shift].runs {
+		if err := s.rangeRun(r, h, fn); err != nil {
+			return err
 		}
 	}
-	return s.rangeTable(s.mem, h, from, fn)
+	if s.frozen != nil {
+		if err := s.rangeTable(s.frozen, h, fn); err != nil {
+			return err
+		}
+	}
+	return s.rangeTable(s.mem, h, fn)
 }
 
 func (s *Store) rangeRun(r *run, h uint64, fn func(List) error) error {
-	if len(s.frozenDrops) > 0 {
-		if _, ok := s.frozenDrops[h]; ok {
-			return nil // a pass is removing its keys
-		}
-	}
 	rr, err := s.vol.reader(r)
 	if err != nil {
 		return err
@@ -57,7 +47,6 @@ func (s *Store) rangeRun(r *run, h uint64, fn func(List) error) error {
 	defer rr.close()
 	i, j := r.blocksOf(h)
 	out := make([]uint64, listKeys)
-	var values []uint64
 	for at := i; at < j; at++ {
 		b, err := rr.block(at, j)
 		if err != nil {
@@ -79,13 +68,7 @@ func (s *Store) rangeRun(r *run, h uint64, fn func(List) error) error {
 			if l.h < h {
 				continue
 			}
-			values = values[:0]
-			if s.vol.withValues {
-				for k := range l.n {
-					values = append(values, b.value(l.index+k))
-				}
-			}
-			if err := fn(List{width(l.class), vals, values}); err != nil {
+			if err := fn(List{width(l.class), vals}); err != nil {
 				return err
 			}
 		}
@@ -93,42 +76,14 @@ func (s *Store) rangeRun(r *run, h uint64, fn func(List) error) error {
 	return nil
 }
 
-func (s *Store) rangeTable(t *table, h uint64, from int, fn func(List) error) error {
-	type pair struct{ path, value uint64 }
-	var found []pair
-	t.ofHost(h, from, func(pos int) { found = append(found, pair{t.at(pos).p, t.value(pos)}) })
-	slices.SortFunc(found, func(a, b pair) int {
-		if a.path < b.path {
-			return -1
-		}
-		return 1 // no path occurs twice
-	})
+func (s *Store) rangeTable(t *table, h uint64, fn func(List) error) error {
+	var found []uint64
+	t.ofHost(h, func(pos int) { found = append(found, t.at(pos).p) })
+	slices.Sort(found)
 	for part := range slices.Chunk(found, listLimit) {
-		l := List{Width: 64}
-		for _, f := range part {
-			l.Paths = append(l.Paths, f.path)
-			if s.vol.withValues {
-				l.Values = append(l.Values, f.value)
-			}
-		}
-		if err := fn(l); err != nil {
+		if err := fn(List{Width: 64, Paths: part}); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// Drop forgets the keys of host. All lookups see this at once; the disk follows with the next flush. After Open, the
-// owner must repeat the drops that it made after Mark. If an item of the host is held, its answer may be that before or
-// after the Drop.
-func (s *Store) Drop(host uint64) error {
-	if s.err != nil {
-		return s.err
-	}
-	h := place(host, s.seed)
-	s.drops[h] = s.mem.n
-	if s.cache != nil {
-		s.cache.drop(h)
 	}
 	return nil
 }
@@ -144,7 +99,6 @@ type inserter struct {
 
 type insertRow struct {
 	h, v  uint64
-	value uint64
 	class uint8 // maxClass+1: not yet decided, and v is a whole path
 }
 
@@ -181,7 +135,7 @@ func (in *inserter) add(r insertRow) error {
 
 // flush writes the rows to new runs.
 func (in *inserter) flush() error {
-	slices.SortStableFunc(in.rows, insertRow.compare)
+	slices.SortFunc(in.rows, insertRow.compare)
 	for len(in.rows) > 0 {
 		b := int(in.rows[0].h >> in.s.shift)
 		w, err := in.s.vol.newRun(in.s.nextNum(), b)
@@ -215,48 +169,32 @@ func (in *inserter) flush() error {
 // host writes the rows of one host to w.
 func (in *inserter) host(w *runWriter, rows []insertRow) error {
 	class := min(maxClass, classOf(int64(len(rows)))+in.extraClass)
-	if in.s.vol.withValues {
-		class = maxClass
-	}
 	for i := range rows {
 		if rows[i].class > maxClass {
 			rows[i].class, rows[i].v = class, rows[i].v>>(64-width(class))
 		}
 	}
-	slices.SortStableFunc(rows, insertRow.compare)
-	var value []uint64
-	for i, r := range rows {
-		if i+1 < len(rows) && rows[i+1].class == r.class && rows[i+1].v == r.v {
-			continue // the later value is valid
-		}
-		if in.s.vol.withValues {
-			value = append(value[:0], r.value)
-		}
-		if err := w.add(r.h, r.class, []uint64{r.v}, value); err != nil {
+	slices.SortFunc(rows, insertRow.compare)
+	for _, r := range slices.Compact(rows) {
+		if err := w.add(r.h, r.class, []uint64{r.v}, nil); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// ErrWidth means that a List has a Width that no class has, a path that exceeds it, or too few values.
+// ErrWidth means that a List has a Width that no class has, or a path that exceeds it.
 var ErrWidth = errors.New("drum: bad list")
 
 // Insert adds keys that another Store's Range reported: load passes them to add. If Insert returns nil, all of them are
-// known and durable. After an error of load, none is. Insert waits for a running pass and may emit answers. If the
-// Store has another value of a key in RAM, that value stays: Drop the host first. After a Drop, call Save before
-// Insert.
+// known and durable. After an error of load, none is. Insert waits for a running pass and may emit answers. A Store
+// with values has no Insert.
 func (s *Store) Insert(load func(add func(host uint64, l List) error) error) error {
 	if err := s.quiesce(); err != nil {
 		return err
 	}
 	in := &inserter{s: s, only: -1, runs: make([][]*run, len(s.buckets))}
-	err := load(func(host uint64, l List) error {
-		if _, ok := s.drops[place(host, s.seed)]; ok {
-			return fmt.Errorf("drum: insert into a host that was dropped since the last flush: call Save first")
-		}
-		return in.list(host, l)
-	})
+	err := load(in.list)
 	if err == nil {
 		err = in.flush()
 	}
@@ -274,20 +212,17 @@ func (in *inserter) list(host uint64, l List) error {
 	for class < maxClass && width(class) != l.Width {
 		class++
 	}
-	if width(class) != l.Width || s.vol.withValues && (class != maxClass || len(l.Values) != len(l.Paths)) {
-		return fmt.Errorf("%w: width %d, %d paths, %d values", ErrWidth, l.Width, len(l.Paths), len(l.Values))
+	if width(class) != l.Width {
+		return fmt.Errorf("%w: width %d", ErrWidth, l.Width)
 	}
 	h := place(host, s.seed)
-	for i, v := range l.Paths {
+	for _, v := range l.Paths {
 		if l.Width < 64 && v>>l.Width != 0 {
 			return fmt.Errorf("%w: path %#x has more than %d bits", ErrWidth, v, l.Width)
 		}
 		r := insertRow{h: h, v: v, class: class}
 		if class == maxClass {
 			r.class = maxClass + 1 // it may be stored with fewer bits
-		}
-		if s.vol.withValues {
-			r.value = l.Values[i]
 		}
 		if err := in.add(r); err != nil {
 			return err
@@ -372,8 +307,7 @@ func (s *Store) quiesce() error {
 
 // Rebuild rebuilds a damaged bucket from the keys that the owner has. load passes them in any order: to keys, or as the
 // Lists of an Insert to lists. Rebuild ignores keys of other buckets. They must include all keys that were inserted
-// before Mark and not dropped. Later keys do no harm if they are durable. If damage has stopped a pass, the pass runs
-// again afterwards. A Store with values cannot be rebuilt.
+// before Mark. Later keys do no harm if they are durable. If damage has stopped a pass, the pass runs again afterwards. A Store with values cannot be rebuilt.
 func (s *Store) Rebuild(
 	bucket int, load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error,
 ) error {

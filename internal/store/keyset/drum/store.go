@@ -33,8 +33,6 @@ type Config struct {
 	// reaches the runs only after it has reached that copy. Without Journal, a crash leaves the set as it was at some
 	// earlier moment.
 	Journal bool
-	// Progress, if not nil, is called while Open reads the runs: done of total buckets are ready. One call at a time.
-	Progress func(done, total int)
 
 	tune tuning
 }
@@ -146,11 +144,9 @@ type Store struct {
 	buckets    []bucket
 	onDisk     bool // some bucket has runs
 
-	mem         *table
-	drops       map[uint64]int // dropped hosts; their keys at smaller positions in mem are forgotten
-	frozen      *table
-	frozenDrops map[uint64]int
-	cache       *cache
+	mem    *table
+	frozen *table
+	cache  *cache
 
 	gen        *generation // collects the held items for the next pass
 	part       *part       // of gen
@@ -274,11 +270,7 @@ func (s *Store) askBatch(o op, items []Item) error {
 
 func (s *Store) askOne(o op, it *Item, k key, fh, ih uint64) error {
 	b := &s.buckets[k.h>>s.shift]
-	from, dropped := 0, false
-	if len(s.drops) > 0 {
-		from, dropped = s.drops[k.h]
-	}
-	onDisk := len(b.runs) > 0 && !dropped
+	onDisk := len(b.runs) > 0
 	if onDisk {
 		if b.filter != nil && !b.filter.has(fh) {
 			return s.answerUnknown(o, it, k, b, fh, ih) // the filter contains the keys of the table too
@@ -288,7 +280,7 @@ func (s *Store) askOne(o op, it *Item, k key, fh, ih uint64) error {
 			return nil
 		}
 	}
-	if pos := s.mem.find(k, ih, from); pos >= 0 {
+	if pos := s.mem.find(k, ih); pos >= 0 {
 		if o == opUpdate {
 			s.mem.setValue(pos, it.Value)
 		} else {
@@ -296,12 +288,8 @@ func (s *Store) askOne(o op, it *Item, k key, fh, ih uint64) error {
 		}
 		return nil
 	}
-	if s.frozen != nil && !dropped && o != opUpdate {
-		from := 0
-		if len(s.frozenDrops) > 0 {
-			from = s.frozenDrops[k.h]
-		}
-		if pos := s.frozen.find(k, ih, from); pos >= 0 {
+	if s.frozen != nil && o != opUpdate {
+		if pos := s.frozen.find(k, ih); pos >= 0 {
 			s.answerKnown(it, s.frozen.value(pos))
 			return nil
 		}
@@ -389,7 +377,7 @@ func (s *Store) restore(n int, nth func(int) (weburl.Key, uint64)) error {
 		k := keyOf(wk, s.seed)
 		f := filterHash(k.h, k.p)
 		h := indexHash(f, k.p)
-		if pos := s.mem.find(k, h, s.drops[k.h]); pos >= 0 {
+		if pos := s.mem.find(k, h); pos >= 0 {
 			s.mem.setValue(pos, value)
 		} else if err := s.insert(k, &s.buckets[k.h>>s.shift], f, h, value); err != nil {
 			return s.fail(err)
@@ -455,7 +443,7 @@ func (s *Store) wait() {
 }
 
 // Len returns the number of keys. It counts a key twice that was restored although a run contains it, or that was
-// updated, until the runs are merged. It counts dropped keys until the next flush.
+// updated, until the runs are merged.
 func (s *Store) Len() int64 {
 	n := int64(s.mem.n)
 	if s.frozen != nil {
@@ -527,7 +515,7 @@ func (s *Store) Mark() []byte { return s.mark }
 func (s *Store) Damaged() []Damage { return slices.Clone(s.damages) } // a copy, because Rebuild changes it
 
 // Close stops a running pass, writes the held items and closes the files. It does not write the keys that are in no run
-// yet: see Save.
+// yet.
 func (s *Store) Close() error {
 	if s.err == errClosed {
 		return nil

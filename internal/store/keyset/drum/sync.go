@@ -170,19 +170,6 @@ func without(parts []*part, p *part) []*part {
 	return out
 }
 
-// Save answers all held items and writes all keys to disk, with mark as the owner's position. After the next Open
-// nothing has to be restored. It blocks for a pass. Before the call, the owner's copy of everything emitted must be
-// durable, except for what Save itself emits.
-func (s *Store) Save(mark []byte) error {
-	if err := s.Flush(); err != nil {
-		return err
-	}
-	if err := s.quiesce(); err != nil {
-		return err
-	}
-	return s.flushTable(mark)
-}
-
 // flushTable writes the table to disk and waits for that. The Store must be idle. Held items stay held.
 func (s *Store) flushTable(mark []byte) error {
 	if err := s.writeFrame(); err != nil {

@@ -173,8 +173,8 @@ func (t *table) touch(h uint64) uint64 {
 	return 0
 }
 
-// find returns the position of k if it is at least from, otherwise -1.
-func (t *table) find(k key, h uint64, from int) int {
+// find returns the position of k, or -1.
+func (t *table) find(k key, h uint64) int {
 	s := t.sub[h>>56].slots
 	if len(s) == 0 {
 		return -1
@@ -187,14 +187,14 @@ func (t *table) find(k key, h uint64, from int) int {
 			return -1
 		}
 		if e&^(1<<posBits-1) == tg {
-			if pos := int(e&(1<<posBits-1)) - 1; pos >= from && t.at(pos) == k {
+			if pos := int(e&(1<<posBits-1)) - 1; t.at(pos) == k {
 				return pos
 			}
 		}
 	}
 }
 
-// insert adds k, which must not be in the table at a valid position.
+// insert adds k, which must not be in the table.
 func (t *table) insert(k key, h, value uint64) {
 	s := &t.sub[h>>56]
 	if 4*(s.n+1) > 3*len(s.slots) {
