@@ -108,8 +108,7 @@ func (s *Store) compactNow(ctx context.Context, o *source) error {
 // passes the state before damage.
 func (s *Store) reduce(ctx context.Context, wanted func(uint64) bool, replay func(func(byte, []byte) error) error,
 	put func(Kind, uint64, uint64, []byte) error, salvage bool) error {
-	r := newReduction(ctx, s.fs, filepath.Join(s.dir, sortDir)+string(filepath.Separator), s.cfg.MemoryBytes, wanted,
-		&s.gauge)
+	r := newReduction(ctx, s.fs, filepath.Join(s.dir, sortDir)+string(filepath.Separator), s.cfg.MemoryBytes, wanted)
 	defer r.close()
 	damage := replay(r.record)
 	if damage != nil && !(salvage && isDamage(damage)) {

@@ -8,6 +8,7 @@ import (
 	"sort"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -32,19 +33,45 @@ const (
 // one.
 const maxBegins = 4096
 
-// readReserve is the memory for reading a journal and writing a snapshot: a frame of each, and
-// their buffers. The sorters come on top.
-const readReserve = 3 << 20
+// readReserve is the memory for reading a journal and writing a snapshot, and for the buffers of the sorts' files.
+const readReserve = 6 << 20
+
+// An item is an element to sort: by host, class, path and place.
+type item struct {
+	host    uint64
+	class   byte
+	path    uint64
+	place   uint64 // in the source's log
+	kind    Kind
+	payload []byte
+}
+
+const itemHead = 8 + 1 + 8 + 8 + 1
+
+func (it *item) appendTo(dst []byte) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, it.host)
+	dst = append(dst, it.class)
+	dst = binary.BigEndian.AppendUint64(dst, it.path)
+	dst = binary.BigEndian.AppendUint64(dst, it.place)
+	return append(append(dst, byte(it.kind)), it.payload...)
+}
+
+// parseItem decodes an item. The item shares the memory of b.
+func parseItem(b []byte) item {
+	return item{
+		host: binary.BigEndian.Uint64(b), class: b[8], path: binary.BigEndian.Uint64(b[9:]),
+		place: binary.BigEndian.Uint64(b[17:]), kind: Kind(b[25]), payload: b[itemHead:],
+	}
+}
 
 // A reduction reads the records of a source in order, and computes the resulting state, host by
 // host.
 type reduction struct {
 	ctx    context.Context
 	wanted func(host uint64) bool // nil: all
-	gauge  *gauge
 
-	all   *sorter // items of all hosts
-	links *sorter // pending links of one host
+	all   *extsort.Queue // items of all hosts
+	links *extsort.Queue // pending links of one host
 
 	segments bool // all records of the snapshot have been read
 	place    uint64
@@ -73,21 +100,18 @@ func (e *entry) set(k Kind, place uint64, payload []byte) {
 	e.kind, e.place, e.payload = k, place, append(e.payload[:0], payload...)
 }
 
-func newReduction(ctx context.Context, fs disk.FS, prefix string, memory int64, wanted func(uint64) bool,
-	g *gauge) *reduction {
+func newReduction(ctx context.Context, fs disk.FS, prefix string, memory int64, wanted func(uint64) bool) *reduction {
 	half := int(memory-readReserve) / 2
-	g.add(readReserve)
 	return &reduction{
-		ctx: ctx, wanted: wanted, gauge: g, place: placeSnapshot,
-		all:   newSorter(ctx, fs, prefix+"all", half, g),
-		links: newSorter(ctx, fs, prefix+"links", half, g),
+		ctx: ctx, wanted: wanted, place: placeSnapshot,
+		all:   extsort.New(fs, prefix+"all", half, ctx.Err),
+		links: extsort.New(fs, prefix+"links", half, ctx.Err),
 	}
 }
 
 func (r *reduction) close() {
-	r.all.close()
-	r.links.close()
-	r.gauge.add(-readReserve)
+	_ = r.all.Close() // Open removes leftover files, too
+	_ = r.links.Close()
 }
 
 // count counts the items, and sometimes checks whether ctx has ended.
@@ -178,8 +202,12 @@ func unreadable(k Kind) error {
 }
 
 func (r *reduction) add(host uint64, class byte, path, place uint64, k Kind, p []byte) error {
-	r.buf = append(append(r.buf[:0], byte(k)), p...)
-	return r.all.add(item{host, class, path, place, r.buf})
+	return r.push(r.all, item{host, class, path, place, k, p})
+}
+
+func (r *reduction) push(q *extsort.Queue, it item) error {
+	r.buf = it.appendTo(r.buf[:0])
+	return q.Push(r.buf)
 }
 
 // tell passes the resulting state to put. For each host, put gets the clock, the finished URLs, the
@@ -187,13 +215,14 @@ func (r *reduction) add(host uint64, class byte, path, place uint64, k Kind, p [
 // the Begin comes first.
 func (r *reduction) tell(put func(k Kind, host, path uint64, payload []byte) error) error {
 	r.put, r.class = put, classEnd
-	if err := r.all.each(r.item); err != nil {
+	if err := r.all.Each(r.item); err != nil {
 		return err
 	}
 	return r.advance(classEnd)
 }
 
-func (r *reduction) item(it item) error {
+func (r *reduction) item(b []byte) error {
+	it := parseItem(b)
 	if err := r.count(); err != nil {
 		return err
 	}
@@ -203,7 +232,7 @@ func (r *reduction) item(it item) error {
 		}
 		r.host, r.class, r.cut, r.begins, r.marked = it.host, classControl, 0, r.begins[:0], false
 	}
-	k, p := Kind(it.payload[0]), it.payload[1:]
+	k, p := it.kind, it.payload
 	if it.class == classControl {
 		r.control(k, it.place)
 		return nil
@@ -296,7 +325,7 @@ func (r *reduction) endKey() error {
 	case Accept:
 		number, _ := binary.Uvarint(e.payload)
 		// All links are of one host, so the number can take the host's place in the order.
-		return r.links.add(item{number, classKey, r.path, e.place, e.payload})
+		return r.push(r.links, item{number, classKey, r.path, e.place, Accept, e.payload})
 	case Finish:
 		f, err := splitFinish(e.payload)
 		if err != nil {
@@ -322,7 +351,8 @@ func (r *reduction) advance(class byte) error {
 		if err := r.endKey(); err != nil {
 			return err
 		}
-		if err := r.links.each(func(it item) error {
+		if err := r.links.Each(func(b []byte) error {
+			it := parseItem(b)
 			return r.out(Accept, it.place, it.path, it.payload)
 		}); err != nil {
 			return err

@@ -120,7 +120,6 @@ type Store struct {
 	urgent  int    // number of callers that wait for work and must not wait for a compaction
 	yield   func() // ends the running compaction
 
-	gauge gauge // of the holder of work
 }
 
 // Open opens the Store in dir, which belongs to the Store. The parent of dir must exist durably.

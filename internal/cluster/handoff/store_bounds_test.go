@@ -155,9 +155,6 @@ func TestCancelled(t *testing.T) {
 		if !errors.Is(err, end.want) || calls == 0 || calls > 5 {
 			t.Errorf("Import that should end with %v: %v after %d calls", end.want, err, calls)
 		}
-		if n := s.Buffered(); n != 0 {
-			t.Errorf("%d octets of buffers stay", n)
-		}
 	}
 	if err := s.Compact(over, id); !errors.Is(err, context.Canceled) {
 		t.Errorf("Compact without time: %v", err)

@@ -45,8 +45,7 @@ func BenchmarkRecrawl(b *testing.B) {
 		now = now.Add(86 * time.Millisecond)
 	}
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "visits/s")
-	b.ReportMetric(float64(r.due.ram)/(1<<20), "MB-RAM")
-	b.ReportMetric(float64(len(r.due.runs)), "runs")
+	b.ReportMetric(float64(r.due.Memory())/(1<<20), "MB-RAM")
 }
 
 // BenchmarkWalk makes steps over known pages.

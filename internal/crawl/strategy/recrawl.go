@@ -1,7 +1,9 @@
 package strategy
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"math"
@@ -14,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -58,9 +61,10 @@ type Recrawl struct {
 	BreadthFirst
 	cfg RecrawlConfig
 	Place
-	due schedule
-	out map[weburl.Key]queuedPage // pages in the crawl's queues
-	enc []byte                    // reused by Visited
+	due   *extsort.Queue            // a schedule: pages, ordered by the time at which they are due
+	out   map[weburl.Key]queuedPage // pages in the crawl's queues
+	enc   []byte                    // reused by Visited
+	entry []byte                    // reused by schedule
 
 	// forgotten holds, for hosts whose links the operator dropped, the time of the drop in
 	// Unix milliseconds. Pages last visited before that time are not due any more.
@@ -85,7 +89,7 @@ func OpenRecrawl(at Place, cfg RecrawlConfig) (*Recrawl, error) {
 		return nil, err
 	}
 	r := &Recrawl{cfg: cfg.withDefaults(), Place: at, out: map[weburl.Key]queuedPage{}, forgotten: map[string]int64{}}
-	r.due = schedule{fs: at.FS, dir: at.Dir, limit: r.cfg.MemoryBytes}
+	r.due = extsort.New(at.FS, filepath.Join(at.Dir, "run"), int(r.cfg.MemoryBytes), nil)
 	return r, nil
 }
 
@@ -102,7 +106,7 @@ func (at Place) clear() error {
 }
 
 // Close deletes the schedule's files.
-func (r *Recrawl) Close() error { return r.due.close() }
+func (r *Recrawl) Close() error { return r.due.Close() }
 
 // Visited implements crawl.Planner.
 func (r *Recrawl) Visited(v *crawl.Visit) ([]byte, error) {
@@ -184,8 +188,17 @@ func (r *Recrawl) plan(l weburl.Link, h *history) error {
 		due = never
 	}
 	l.Via = ""
-	return r.due.push(due, h.appendTo(l.AppendTo(nil)))
+	return r.schedule(due, l, h)
 }
+
+// schedule puts a page into the schedule: the time in Unix milliseconds, then the page.
+func (r *Recrawl) schedule(due int64, l weburl.Link, h *history) error {
+	r.entry = binary.BigEndian.AppendUint64(r.entry[:0], uint64(due)^1<<63) // bytes in the order of the times
+	r.entry = h.appendTo(l.AppendTo(r.entry))
+	return r.due.Push(r.entry)
+}
+
+func dueOf(entry []byte) int64 { return int64(binary.BigEndian.Uint64(entry) ^ 1<<63) }
 
 // never is the due time of a page that stays in the schedule for the report only.
 const never = math.MaxInt64
@@ -227,19 +240,19 @@ func (r *Recrawl) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 
 // next takes the next due page out of the schedule.
 func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
-	e, ok := r.due.earliest()
-	if !ok || e.due == never {
+	entry, ok := r.due.Min()
+	if !ok || dueOf(entry) == never {
 		return nil, time.Time{}, nil
 	}
-	if at := time.UnixMilli(e.due); at.After(now) {
+	due := dueOf(entry)
+	if at := time.UnixMilli(due); at.After(now) {
 		return nil, at, nil
 	}
-	e, err := r.due.pop()
+	l, h, err := decodePage(bytes.Clone(entry))
 	if err != nil {
-		return nil, time.Time{}, err
+		return nil, time.Time{}, fmt.Errorf("schedule: %w", err)
 	}
-	l, h, err := decodePage(e.data)
-	if err != nil {
+	if err := r.due.Pop(); err != nil {
 		return nil, time.Time{}, fmt.Errorf("schedule: %w", err)
 	}
 	r.out[l.URL.Key()] = queuedPage{l.URL.String(), h}
@@ -247,7 +260,7 @@ func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	if before.Original.URL == "" && before.Original.ID != [16]byte{} {
 		before.Original.URL = l.URL.String()
 	}
-	return &crawl.Wanted{Link: l, Before: &before, Returned: e.due != h.due}, time.Time{}, nil
+	return &crawl.Wanted{Link: l, Before: &before, Returned: due != h.due}, time.Time{}, nil
 }
 
 // PutOff implements crawl.Postponer.
@@ -258,11 +271,12 @@ func (r *Recrawl) PutOff(w *crawl.Wanted, until time.Time) error {
 		return fmt.Errorf("recrawl: %s was put off but was not due", w.Link.URL)
 	}
 	delete(r.out, k)
-	return r.due.push(until.UnixMilli()+1, h.appendTo(w.Link.AppendTo(nil)))
+	return r.schedule(until.UnixMilli()+1, w.Link, h)
 }
 
 // decodePage reads an entry of the schedule.
-func decodePage(b []byte) (weburl.Link, *history, error) {
+func decodePage(entry []byte) (weburl.Link, *history, error) {
+	b := entry[8:]
 	l, n, err := weburl.DecodeLink(b)
 	if err != nil {
 		return l, nil, err
@@ -298,8 +312,8 @@ func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 			at(h.last), at(h.changed), at(h.due),
 		}})
 	}
-	err := r.due.each(func(e entry) error {
-		l, h, err := decodePage(e.data)
+	err := r.due.All(func(entry []byte) error {
+		l, h, err := decodePage(entry)
 		if err == nil {
 			add(l.URL.String(), h)
 		}

@@ -249,8 +249,8 @@ func TestRecrawlGoesOn(t *testing.T) {
 func pagesOf(t *testing.T, r *Recrawl) map[string]string {
 	t.Helper()
 	out := map[string]string{}
-	err := r.due.each(func(e entry) error {
-		l, h, err := decodePage(e.data)
+	err := r.due.All(func(entry []byte) error {
+		l, h, err := decodePage(entry)
 		if _, twice := out[l.URL.String()]; twice {
 			t.Errorf("%s is there twice", l.URL)
 		}

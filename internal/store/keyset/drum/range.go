@@ -307,7 +307,8 @@ func (s *Store) quiesce() error {
 
 // Rebuild rebuilds a damaged bucket from the keys that the owner has. load passes them in any order: to keys, or as the
 // Lists of an Insert to lists. Rebuild ignores keys of other buckets. They must include all keys that were inserted
-// before Mark. Later keys do no harm if they are durable. If damage has stopped a pass, the pass runs again afterwards. A Store with values cannot be rebuilt.
+// before Mark. Later keys do no harm if they are durable. If damage has stopped a pass, the pass runs again afterwards.
+// A Store with values cannot be rebuilt.
 func (s *Store) Rebuild(
 	bucket int, load func(keys func([]weburl.Key) error, lists func(host uint64, l List) error) error,
 ) error {

@@ -1,0 +1,453 @@
+// Package extsort answers: which of more records than fit in memory is the least?
+//
+//	Push -> RAM -(full)-> sorted runs on disk -(16 of a size)-> merged runs -> Pop, Each
+//
+// A record is a string of bytes, and bytes.Compare orders the records. A Queue sorts a set once (Push, then Each) or is
+// a priority queue (Push, Min and Pop in any order). Disk access is sequential, and memory stays within the limit for
+// any number of records. The files need not be durable: a Queue is rebuilt from the records' source after a restart.
+//
+//	run:    blocks
+//	block:  uint32 LE  CRC-32C of what follows
+//	        uint32 LE  length of the records
+//	        bytes      records, each: uvarint length, bytes
+//
+// One goroutine owns a Queue. After an error of the disk the Queue can only be closed.
+package extsort
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// ErrDamaged means that a run does not have the bytes that were written.
+var ErrDamaged = errors.New("damaged run of a sort")
+
+const (
+	overhead   = 48 // bytes of RAM for a record, besides its own
+	chunkBytes = 64 << 10
+	mergeAt    = 16       // runs of one size class that are merged into one of the next
+	maxBlock   = 64 << 20 // no record is as large, so a larger block is damage
+	stopEvery  = 1024     // records between two calls of stop
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A Queue holds records and returns the least one first.
+type Queue struct {
+	fs     disk.FS
+	prefix string
+	limit  int
+	stop   func() error
+
+	ram    heap[record] // a heap if sorted, otherwise in any order
+	sorted bool
+	popped bool   // Pop was called: the Queue is a priority queue
+	chunk  []byte // has the newest records of ram
+	live   int    // bytes that the records of ram take
+	used   int    // live, and those that have left since the chunks were made
+
+	runs heap[*run]
+	n    int64
+	made int // runs so far, for their names
+}
+
+// New returns an empty Queue that takes about limit bytes of RAM. The names of its files begin with prefix. If stop is
+// not nil, it is called often during long writes; its error ends them and is returned.
+func New(fs disk.FS, prefix string, limit int, stop func() error) *Queue {
+	return &Queue{fs: fs, prefix: prefix, limit: limit, stop: stop}
+}
+
+// Len returns the number of records.
+func (q *Queue) Len() int64 { return q.n }
+
+// Memory returns how many bytes the records in RAM take.
+func (q *Queue) Memory() int { return q.used }
+
+// Push adds a copy of rec.
+func (q *Queue) Push(rec []byte) error {
+	q.ram = append(q.ram, q.keep(rec))
+	if q.sorted {
+		q.ram.up(len(q.ram) - 1)
+	}
+	q.n++
+	if q.used > q.limit && len(q.ram) > 8 {
+		return q.shrink()
+	}
+	return nil
+}
+
+// keep copies rec into the chunk.
+func (q *Queue) keep(rec []byte) record {
+	q.live += len(rec) + overhead
+	q.used += len(rec) + overhead
+	if len(rec) > cap(q.chunk)-len(q.chunk) {
+		if len(rec) > chunkBytes/4 {
+			return bytes.Clone(rec)
+		}
+		q.chunk = make([]byte, 0, min(chunkBytes, max(q.limit/8, len(rec))))
+	}
+	at := len(q.chunk)
+	q.chunk = append(q.chunk, rec...)
+	return q.chunk[at:len(q.chunk):len(q.chunk)]
+}
+
+// Min returns the least record. It is valid until the next call of another method. ok is false if there is none.
+func (q *Queue) Min() (rec []byte, ok bool) {
+	q.order()
+	switch {
+	case len(q.ram) > 0 && (len(q.runs) == 0 || bytes.Compare(q.ram[0], q.runs[0].head) <= 0):
+		return q.ram[0], true
+	case len(q.runs) > 0:
+		return q.runs[0].head, true
+	}
+	return nil, false
+}
+
+// order makes ram a heap.
+func (q *Queue) order() {
+	if !q.sorted {
+		q.sorted = true
+		for i := len(q.ram)/2 - 1; i >= 0; i-- {
+			q.ram.down(i)
+		}
+	}
+}
+
+// Pop removes the record that Min returns, if there is one.
+func (q *Queue) Pop() error {
+	least, ok := q.Min()
+	if !ok {
+		return nil
+	}
+	q.n--
+	q.popped = true
+	if len(q.ram) > 0 && (len(q.runs) == 0 || bytes.Compare(q.ram[0], q.runs[0].head) <= 0) {
+		q.live -= len(least) + overhead
+		if q.ram.pop(); len(q.ram) == 0 {
+			q.reset()
+		}
+		return nil
+	}
+	return q.advance(&q.runs)
+}
+
+// reset reuses the memory when no record is left in RAM.
+func (q *Queue) reset() {
+	clear(q.ram)
+	q.ram, q.chunk, q.live, q.used = q.ram[:0], q.chunk[:0], 0, 0
+}
+
+// Each removes all records and calls fn for each of them in order. rec is valid until fn returns. After an error of fn
+// the Queue can only be closed.
+func (q *Queue) Each(fn func(rec []byte) error) error {
+	if len(q.runs) > 0 && len(q.ram) > 0 {
+		if err := q.spill(0); err != nil {
+			return err
+		}
+	}
+	q.ram.sort()
+	for _, rec := range q.ram {
+		if err := fn(rec); err != nil {
+			return err
+		}
+	}
+	q.reset()
+	q.n, q.sorted = 0, false
+	for len(q.runs) > 0 {
+		if err := fn(q.runs[0].head); err != nil {
+			return err
+		}
+		if err := q.advance(&q.runs); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// All calls fn for each record in any order, and removes none. rec is valid until fn returns.
+func (q *Queue) All(fn func(rec []byte) error) error {
+	for _, rec := range q.ram {
+		if err := fn(rec); err != nil {
+			return err
+		}
+	}
+	for _, r := range q.runs {
+		again := *r
+		again.block = nil // so that load allocates a block of its own
+		for ok := true; ok; {
+			if err := fn(again.head); err != nil {
+				return err
+			}
+			var err error
+			if ok, err = again.next(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Close deletes the files.
+func (q *Queue) Close() error {
+	var errs []error
+	for _, r := range q.runs {
+		errs = append(errs, q.drop(r))
+	}
+	q.runs, q.ram, q.chunk, q.n = nil, nil, nil, 0
+	return errors.Join(errs...)
+}
+
+// advance moves the least run of h to its next record. At its end it removes the run.
+func (q *Queue) advance(h *heap[*run]) error {
+	r := (*h)[0]
+	ok, err := r.next()
+	if err != nil {
+		return err
+	}
+	if ok {
+		h.down(0)
+		return nil
+	}
+	h.pop()
+	return q.drop(r)
+}
+
+// drop closes and deletes the file of a run.
+func (q *Queue) drop(r *run) error {
+	if err := errors.Join(r.file.Close(), q.fs.Remove(r.name)); err != nil {
+		return fmt.Errorf("sort %s: %w", r.name, err)
+	}
+	return nil
+}
+
+// shrink makes room in RAM. A sort writes everything to disk. A priority queue keeps the least quarter, which will
+// leave first; if most records have left already, it keeps all.
+func (q *Queue) shrink() error {
+	keep := 0
+	if q.popped {
+		keep = len(q.ram) / 4
+	}
+	if 2*q.live > q.limit {
+		if err := q.spill(keep); err != nil || keep == 0 {
+			return err
+		}
+	}
+	// Copy what is left, so that the chunks of the others become free.
+	left := q.ram
+	q.ram, q.chunk, q.live, q.used = make(heap[record], 0, 2*len(left)), nil, 0, 0
+	for _, rec := range left {
+		q.ram = append(q.ram, q.keep(rec))
+	}
+	return nil
+}
+
+// spill writes all but the first keep records of ram to a new run.
+func (q *Queue) spill(keep int) error {
+	q.ram.sort()
+	r, err := q.write(0, func(put func([]byte) error) error {
+		for _, rec := range q.ram[keep:] {
+			if err := put(rec); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if clear(q.ram[keep:]); keep == 0 {
+		q.reset()
+	}
+	q.ram = q.ram[:keep] // sorted, and so a heap
+	q.runs.push(r)
+	return q.merge(0)
+}
+
+// merge merges the runs of a size class into one of the next, if there are enough of them.
+func (q *Queue) merge(class int) error {
+	var from, rest heap[*run]
+	for _, r := range q.runs {
+		if r.class == class {
+			from.push(r)
+		} else {
+			rest.push(r)
+		}
+	}
+	if len(from) < mergeAt {
+		return nil
+	}
+	r, err := q.write(class+1, func(put func([]byte) error) error {
+		for len(from) > 0 {
+			if err := put(from[0].head); err != nil {
+				return err
+			}
+			if err := q.advance(&from); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if q.runs = append(rest, from...); err != nil { // Close removes those that are left
+		return err
+	}
+	q.runs.push(r)
+	return q.merge(class + 1)
+}
+
+// write writes a run of the records, at least one, that fill passes to put in their order.
+func (q *Queue) write(class int, fill func(put func([]byte) error) error) (*run, error) {
+	q.made++
+	r := &run{name: fmt.Sprintf("%s-%06d", q.prefix, q.made), class: class}
+	var err error
+	if r.file, err = q.fs.OpenFile(r.name, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644); err != nil {
+		return nil, fmt.Errorf("sort: %w", err)
+	}
+	buf := make([]byte, 8, q.blockBytes()+1024)
+	flush := func() error {
+		binary.LittleEndian.PutUint32(buf[4:], uint32(len(buf)-8))
+		binary.LittleEndian.PutUint32(buf, crc32.Checksum(buf[4:], castagnoli))
+		_, err := r.file.Write(buf)
+		r.end += int64(len(buf))
+		buf = buf[:8]
+		return err
+	}
+	n := 0
+	err = fill(func(rec []byte) error {
+		buf = binary.AppendUvarint(buf, uint64(len(rec)))
+		buf = append(buf, rec...)
+		if n++; q.stop != nil && n%stopEvery == 0 {
+			if err := q.stop(); err != nil {
+				return err
+			}
+		}
+		if len(buf) < q.blockBytes() {
+			return nil
+		}
+		return flush()
+	})
+	if err == nil && len(buf) > 8 {
+		err = flush()
+	}
+	if err == nil {
+		_, err = r.next()
+	}
+	if err != nil {
+		_ = q.drop(r) // the first error says more
+		return nil, fmt.Errorf("sort %s: %w", r.name, err)
+	}
+	return r, nil
+}
+
+// blockBytes returns the size of a block. The blocks of all runs together are small compared with the limit.
+func (q *Queue) blockBytes() int { return min(64<<10, max(q.limit/128, 4<<10)) }
+
+// A run is a sorted file of records that is read from its front.
+type run struct {
+	name     string
+	file     disk.File
+	class    int   // size class
+	off, end int64 // offsets of the next block and of the end
+	block    []byte
+	rest     []byte // the part of block after head
+	head     []byte // the next record; it is in block
+}
+
+func (r *run) top() []byte { return r.head }
+
+// next moves to the next record. ok is false at the end.
+func (r *run) next() (ok bool, err error) {
+	if len(r.rest) == 0 {
+		if r.off == r.end {
+			r.head = nil
+			return false, nil
+		}
+		if err := r.load(); err != nil {
+			return false, fmt.Errorf("%s at %d: %w", r.name, r.off, err)
+		}
+	}
+	n, w := binary.Uvarint(r.rest)
+	if w <= 0 || n > uint64(len(r.rest)-w) {
+		return false, fmt.Errorf("%s before %d: %w", r.name, r.off, ErrDamaged)
+	}
+	to := w + int(n)
+	r.head, r.rest = r.rest[w:to:to], r.rest[to:]
+	return true, nil
+}
+
+// load reads the next block and checks its checksum.
+func (r *run) load() error {
+	var head [8]byte
+	if n, err := r.file.ReadAt(head[:], r.off); n < len(head) {
+		return err
+	}
+	n := binary.LittleEndian.Uint32(head[4:])
+	if n == 0 || n > maxBlock || int64(n) > r.end-r.off-8 {
+		return ErrDamaged
+	}
+	r.block = slices.Grow(r.block[:0], int(n)+4)[:n+4]
+	if k, err := r.file.ReadAt(r.block, r.off+4); k < len(r.block) {
+		return err
+	}
+	if crc32.Checksum(r.block, castagnoli) != binary.LittleEndian.Uint32(head[:]) {
+		return ErrDamaged
+	}
+	r.off += 8 + int64(n)
+	r.rest = r.block[4:]
+	return nil
+}
+
+// A record is a record in RAM.
+type record []byte
+
+func (r record) top() []byte { return r }
+
+// A heap has its least member in front.
+type heap[T interface{ top() []byte }] []T
+
+func (h heap[T]) less(i, j int) bool { return bytes.Compare(h[i].top(), h[j].top()) < 0 }
+
+// sort sorts the members. A sorted slice is a heap.
+func (h heap[T]) sort() {
+	slices.SortFunc(h, func(a, b T) int { return bytes.Compare(a.top(), b.top()) })
+}
+
+func (h *heap[T]) push(x T) {
+	*h = append(*h, x)
+	h.up(len(*h) - 1)
+}
+
+// pop removes the least member.
+func (h *heap[T]) pop() {
+	var none T
+	last := len(*h) - 1
+	(*h)[0], (*h)[last] = (*h)[last], none
+	*h = (*h)[:last]
+	h.down(0)
+}
+
+func (h heap[T]) up(i int) {
+	for p := (i - 1) / 2; i > 0 && h.less(i, p); i, p = p, (p-1)/2 {
+		h[i], h[p] = h[p], h[i]
+	}
+}
+
+func (h heap[T]) down(i int) {
+	for {
+		c := 2*i + 1
+		if c+1 < len(h) && h.less(c+1, c) {
+			c++
+		}
+		if c >= len(h) || !h.less(c, i) {
+			return
+		}
+		h[i], h[c] = h[c], h[i]
+		i = c
+	}
+}
