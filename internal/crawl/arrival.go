@@ -11,10 +11,10 @@ import (
 
 // An arrival is a batch of links that another agent has sent.
 type arrival struct {
-	v    visit // what is in scope
-	n    int
-	hops int
-	done chan error // buffered: sending never blocks
+	links Links
+	n     int
+	hops  int
+	done  chan error // buffered: sending never blocks
 }
 
 // MaxHops bounds how often agents pass a link on because they see another agent as its owner.
@@ -39,24 +39,20 @@ func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int)
 	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
 	for _, l := range links {
 		if l.URL.IsZero() || isErrand(l) {
-			a.v.skipped = append(a.v.skipped, skip{l, reasonErrand})
+			a.links.Skip(l, reasonErrand)
 			continue
 		}
-		cl.c.judge(&a.v, l, l.URL.Key())
+		cl.loop.Judge(&a.links, l)
 	}
-	select {
-	case cl.c.commands <- func(now time.Time) { cl.arrive(a, now) }:
-	case <-cl.c.ended:
-		return ErrNotRunning
-	case <-ctx.Done():
-		return fmt.Errorf("receive: %w", ctx.Err())
+	if err := cl.loop.Post(ctx, func(now time.Time) { cl.arrive(a, now) }); err != nil {
+		return fmt.Errorf("receive: %w", err)
 	}
 	select {
 	case err := <-a.done:
 		return err
 	case <-ctx.Done():
 		return fmt.Errorf("receive: %w", ctx.Err())
-	case <-cl.c.ended:
+	case <-cl.loop.Ended():
 	}
 	select {
 	case err := <-a.done:
@@ -68,29 +64,18 @@ func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int)
 
 // arrive accepts received links.
 func (cl *Clustered) arrive(a *arrival, now time.Time) {
-	if cl.c.stop != notStopping || cl.c.fatal != nil {
+	if cl.loop.Stopping() {
 		a.done <- ErrNotRunning
 		return
 	}
-	cl.c.activity++
+	cl.loop.Stir()
 	cl.remote.received += int64(a.n)
-	ours := a.v.found[:0]
-	for _, f := range a.v.found {
-		if !f.foreign {
-			ours = append(ours, f)
-			continue
-		}
-		// The seen-set is not asked. Even if the link was sent on before, its owner may not have
-		// it, because two agents may take each other for the owner.
-		if cl.c.fatal = cl.pass(a.v.enc[f.from:f.to], a.hops, now); cl.c.fatal != nil {
-			return
-		}
+	// The seen-set is not asked about links of other agents. Even if such a link was sent on before, its
+	// owner may not have it, because two agents may take each other for the owner.
+	if cl.loop.Fail(a.links.TakeForeign(func(enc []byte) error { return cl.pass(enc, a.hops, now) })) {
+		return
 	}
-	a.v.found = ours
-	cl.intakeSafely(&a.v)
-	for _, s := range a.v.skipped {
-		cl.c.skip(s)
-	}
+	cl.intakeSafely(&a.links)
 	cl.receiptWhenDurable(receipt{from: a})
 }
 
@@ -103,33 +88,29 @@ func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
 	if err != nil {
 		return fmt.Errorf("link received: %w", err)
 	}
-	cl.c.batch.add(kindPassed, enc)
-	cl.c.accepted++
-	cl.copyAccept(cl.c.accepted, weburl.HostKey(l.URL.Host()), enc)
-	cl.c.Tally.Accepted(1)
+	number := cl.loop.Accept(Passed, enc)
+	cl.copyAccept(number, weburl.HostKey(l.URL.Host()), enc)
 	cl.remote.passed++
 	cl.countOutgoing()
 	if hops > MaxHops {
-		return cl.Outbox.Park(cl.c.accepted, enc, now)
+		return cl.Outbox.Park(number, enc, now)
 	}
-	return cl.post(cl.c.accepted, l.URL, hops, enc)
+	return cl.post(number, l.URL, hops, enc)
 }
 
 // receiptWhenDurable queues a receipt that is sent after the next sync.
 func (cl *Clustered) receiptWhenDurable(d receipt) {
-	cl.c.append()
+	cl.loop.FlushForSync()
 	d.safe = cl.shipping.now()
 	cl.remote.unsynced = append(cl.remote.unsynced, d)
-	cl.c.dirty = true // even if the seen-set holds all links back
 }
 
 // whenFinishesSafe calls then when all finishes so far are durable and, with replication, may go to
 // the heirs. From that time on nothing can undo them, and the loss of this machine loses none
 // of their links.
 func (cl *Clustered) whenFinishesSafe(then func()) {
-	cl.c.append()
+	cl.loop.FlushForSync()
 	cl.remote.unsynced = append(cl.remote.unsynced, receipt{then: then, finish: cl.shipping.begun()})
-	cl.c.dirty = true
 }
 
 // sendReceipts sends the receipts for everything that is durable here and in the replicas. It reports
@@ -139,15 +120,15 @@ func (cl *Clustered) sendReceipts(now time.Time) (sent bool) {
 	left := cl.remote.due[:0]
 	for _, d := range cl.remote.due {
 		switch {
-		case cl.c.fatal == nil && (!cl.shipping.copied(d.safe) || d.finish > cl.shipping.released):
+		case !cl.loop.Failed() && (!cl.shipping.copied(d.safe) || d.finish > cl.shipping.released):
 			left = append(left, d)
-		case cl.c.fatal != nil:
+		case cl.loop.Failed():
 		case d.then != nil:
 			d.then()
 		case d.from != nil:
 			d.from.done <- nil
 		default:
-			cl.c.activity++
+			cl.loop.Stir()
 			cl.finishSent(d.back.Numbers, true)
 			cl.Outbox.Done(d.back, true, now)
 		}

@@ -57,7 +57,7 @@ func BenchmarkSettle(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			w.add(v, weburl.Link{URL: u, Via: t.Link.URL.String(), Hops: "LL", Seed: "a.example"}, u.Key())
+			v.add(weburl.Link{URL: u, Via: t.Link.URL.String(), Hops: "LL", Seed: "a.example"}, u.Key(), false)
 		}
 		b.StartTimer()
 		w.settle(v, now)

@@ -41,12 +41,12 @@ const (
 
 // hold stops visits to a host. If this agent owns the host, it asks other agents about it.
 func (cl *Clustered) hold(host string, mine bool, since uint64) {
-	cl.c.Frontier.Block(host)
+	cl.loop.Frontier.Block(host)
 	t := &cl.tenants
 	if t.held[host] != nil {
 		return
 	}
-	cl.c.activity++
+	cl.loop.Stir()
 	host = strings.Clone(host)
 	w := &inquiry{view: cl.Peers.View(), since: since, enough: 1} // a foreign host gets no answers
 	t.held[host] = w
@@ -54,7 +54,7 @@ func (cl *Clustered) hold(host string, mine bool, since uint64) {
 		return
 	}
 	w.others, w.enough = cl.Peers.Before(host)
-	cl.askFor(host, w, cl.c.cfg.Now())
+	cl.askFor(host, w, cl.loop.Now())
 }
 
 // askFor asks as many agents about a host as answers are needed. If no agent is left to ask, this
@@ -115,9 +115,9 @@ func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.T
 		}
 		l.busy = true
 		view := t.view
-		cl.c.inFlight.Go(func() {
+		cl.loop.Go(func() {
 			vs, err := cl.Peers.Claim(work, agent, asked, hosts)
-			cl.c.tell(func(now time.Time) {
+			cl.loop.Tell(func(now time.Time) {
 				if l.busy = false; view == t.view {
 					cl.answered(agent, asked, hosts, vs, err, now)
 				}
@@ -130,7 +130,7 @@ func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.T
 // answered processes the answer to a question of the view asked.
 func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []Verdict, err error, now time.Time) {
 	t, l := &cl.tenants, cl.lineOf(agent)
-	if cl.c.stop != notStopping || cl.c.fatal != nil {
+	if cl.loop.Stopping() {
 		return
 	}
 	if err != nil || len(vs) != len(hosts) {
@@ -158,7 +158,7 @@ func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []V
 		}
 		switch verdict {
 		case Nothing, Stranger:
-			cl.c.activity++
+			cl.loop.Stir()
 			w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
 			if verdict == Nothing {
 				w.enough--
@@ -170,7 +170,7 @@ func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []V
 			}
 			l.again = append(l.again, host)
 		}
-		if cl.c.fatal != nil {
+		if cl.loop.Failed() {
 			return
 		}
 	}
@@ -180,7 +180,7 @@ func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []V
 func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	t := &cl.tenants
 	key := weburl.HostKey(host)
-	cl.c.activity++
+	cl.loop.Stir()
 	if _, mine, since := cl.Peers.Tenure(host); !mine || since != w.since || w.view != cl.Peers.View() {
 		cl.unhold(host) // when it is due, the agent decides again
 		return
@@ -188,7 +188,7 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	if cl.Peers.Inheriting() {
 		return // the takeover may bring more finished URLs; the next view starts again
 	}
-	if cl.unite(key); cl.c.fatal != nil {
+	if cl.unite(key); cl.loop.Failed() {
 		return
 	}
 	t.claimed[key] = w.since
@@ -202,10 +202,10 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 		delete(t.clocks, host)
 	}
 	// The last owner may have died just after a request to the host.
-	clock.Quiet = max(clock.Quiet, cl.c.cfg.ResumeWait)
+	clock.Quiet = max(clock.Quiet, cl.loop.Config.ResumeWait)
 	clock.Blocked = true // held still blocks it; unhold lifts that
-	cl.c.Frontier.Restore(clock.state(host, now))
-	cl.c.append()
+	cl.loop.Frontier.Restore(clock.state(host, now))
+	cl.loop.Flush()
 	cl.unhold(host)
 }
 
@@ -218,36 +218,36 @@ func (cl *Clustered) unite(key uint64) {
 	done := cl.rangeOf(doneKey(weburl.Key{Host: key}).Host)
 	cl.foundElsewhere(key, &done)
 	own := h.key(weburl.Key{Host: key}).Host
-	if cl.learn([]ranged{{own, kindKeys, done}}); cl.c.fatal != nil {
+	if cl.loop.Learn([]Ranged{{own, false, done}}); cl.loop.Failed() {
 		return
 	}
 	h.apart = false
 	cl.setHanded(key, h)
-	cl.c.append()
+	cl.loop.Flush()
 }
 
 // foundElsewhere records which waiting links are finished on other agents. The paths must not
 // contain URLs finished here.
-func (cl *Clustered) foundElsewhere(key uint64, finished *paths) {
-	if finished.n == 0 || cl.c.fatal != nil {
+func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
+	if finished.N == 0 || cl.loop.Failed() {
 		return
 	}
 	own := cl.rangeOf(cl.ownKey(weburl.Key{Host: key}).Host)
-	twice := own.within(finished)
-	if twice.n == 0 {
+	twice := own.Within(finished)
+	if twice.N == 0 {
 		return
 	}
-	cl.tenants.absent(key, func(s *paths) {
-		for _, l := range twice.lists {
-			s.add(l)
+	cl.tenants.absent(key, func(s *keyset.Paths) {
+		for _, l := range twice.Lists {
+			s.Add(l)
 		}
 	})
-	for _, l := range twice.lists {
+	for _, l := range twice.Lists {
 		for part := range slices.Chunk(l.Paths, keysPiece) {
-			cl.c.batch.add(kindAbsent, appendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
+			cl.loop.Record(kindAbsent, appendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
 		}
 	}
-	cl.c.append()
+	cl.loop.Flush()
 }
 
 // handedKeys is the number of keys that are processed at once, unless one host has more. Each takes
@@ -257,7 +257,7 @@ const handedKeys = 1 << 18
 // A handedHost is another agent's state of a host.
 type handedHost struct {
 	host  string
-	paths paths
+	paths keyset.Paths
 	clock *Clock
 }
 
@@ -277,7 +277,7 @@ func (cl *Clustered) Handed(ctx context.Context, from string, parts iter.Seq2[Pa
 		}
 		taken := 0
 		durable := make(chan struct{})
-		if err := cl.c.ask(ctx, "handed", func() {
+		if err := cl.loop.Ask(ctx, "handed", func() {
 			taken = cl.takeHanded(from, es)
 			cl.receiptWhenDurable(receipt{then: func() { close(durable) }})
 		}); err != nil {
@@ -287,7 +287,7 @@ func (cl *Clustered) Handed(ctx context.Context, from string, parts iter.Seq2[Pa
 		case <-durable:
 		case <-ctx.Done():
 			return fmt.Errorf("handed: %w", ctx.Err())
-		case <-cl.c.ended:
+		case <-cl.loop.Ended():
 			return ErrNotRunning
 		}
 		hosts += taken
@@ -305,14 +305,14 @@ func (cl *Clustered) Handed(ctx context.Context, from string, parts iter.Seq2[Pa
 			e = handedHost{host: p.Host}
 		}
 		if len(p.Keys.Paths) > 0 {
-			e.paths.add(p.Keys)
+			e.paths.Add(p.Keys)
 			n += len(p.Keys.Paths)
 		}
 		if p.Clock != nil {
 			e.clock = p.Clock
 		}
 		if p.Last {
-			e.paths.order()
+			e.paths.Order()
 			es = append(es, e)
 			e = handedHost{}
 			if n >= handedKeys || len(es) == claimHosts {
@@ -327,18 +327,18 @@ func (cl *Clustered) Handed(ctx context.Context, from string, parts iter.Seq2[Pa
 
 // news appends to dst the unknown ones of the finished URLs of a host, for learn, and ships them to
 // the host's heir.
-func (cl *Clustered) news(dst []ranged, key uint64, finished *paths) []ranged {
-	if cl.unite(key); cl.c.fatal != nil {
+func (cl *Clustered) news(dst []Ranged, key uint64, finished *keyset.Paths) []Ranged {
+	if cl.unite(key); cl.loop.Failed() {
 		return dst
 	}
 	done := doneKey(weburl.Key{Host: key}).Host
 	known := cl.rangeOf(done)
-	fresh := finished.without(&known)
-	if cl.foundElsewhere(key, &fresh); cl.c.fatal != nil || fresh.n == 0 {
+	fresh := finished.Without(&known)
+	if cl.foundElsewhere(key, &fresh); cl.loop.Failed() || fresh.N == 0 {
 		return dst
 	}
 	cl.tenants.newlyDone(key)
-	for _, l := range fresh.lists {
+	for _, l := range fresh.Lists {
 		for _, p := range l.Paths {
 			if l.Width == keyset.WholeKey {
 				cl.copyKnown(weburl.Key{Host: key, Path: p})
@@ -346,17 +346,17 @@ func (cl *Clustered) news(dst []ranged, key uint64, finished *paths) []ranged {
 		}
 	}
 	own := cl.ownKey(weburl.Key{Host: key}).Host
-	return append(dst, ranged{done, kindDoneKeys, fresh}, ranged{own, kindKeys, fresh})
+	return append(dst, Ranged{done, true, fresh}, Ranged{own, false, fresh})
 }
 
 // takeHanded processes the states of hosts.
 func (cl *Clustered) takeHanded(from string, es []handedHost) (taken int) {
 	t := &cl.tenants
-	now := cl.c.cfg.Now()
-	var news []ranged // up to two of each host
+	now := cl.loop.Now()
+	var news []Ranged // up to two of each host
 	keys := int64(0)
 	for i := range es {
-		if cl.c.stop != notStopping || cl.c.fatal != nil {
+		if cl.loop.Stopping() {
 			return taken
 		}
 		e := &es[i]
@@ -364,32 +364,32 @@ func (cl *Clustered) takeHanded(from string, es []handedHost) (taken int) {
 		if !mine {
 			continue
 		}
-		cl.c.activity++
+		cl.loop.Stir()
 		taken++
 		key := weburl.HostKey(e.host)
 		was := len(news)
-		if news = cl.news(news, key, &e.paths); cl.c.fatal != nil {
+		if news = cl.news(news, key, &e.paths); cl.loop.Failed() {
 			return taken
 		}
 		if len(news) > was {
-			keys += int64(news[was].n)
+			keys += int64(news[was].N)
 		}
 		if k := e.clock; k != nil {
 			if k.Blocked {
-				cl.c.takeBlock(e.host)
-				cl.c.copyBlock(e.host, now)
+				cl.loop.Block(e.host)
+				cl.copyBlock(e.host, now)
 			}
 			if cl.isTenant(key, since) {
 				clock := *k
-				clock.Blocked = cl.c.isBlocked(e.host)
-				cl.c.Frontier.Restore(clock.state(e.host, now))
+				clock.Blocked = cl.loop.Blocked(e.host)
+				cl.loop.Frontier.Restore(clock.state(e.host, now))
 			} else {
 				t.inherited[strings.Clone(e.host)] = *k
 			}
 		}
 	}
-	if cl.c.fatal == nil {
-		cl.learn(news)
+	if !cl.loop.Failed() {
+		cl.loop.Learn(news)
 	}
 	t.n.KeysIn += keys
 	cl.tellMoves("hosts-taken", from, taken, keys)

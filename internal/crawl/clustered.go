@@ -6,6 +6,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -28,12 +29,13 @@ type Peers interface {
 
 // Clustered is the Cluster of an agent that crawls together with others.
 type Clustered struct {
-	c *Crawler
+	loop *Loop
 	Others
-	remote   remote
-	shipping shipping
-	tenants  tenants
-	permits  permits
+	remote    remote
+	shipping  shipping
+	tenants   tenants
+	permits   permits
+	heldFiles []keyset.HeldFile // reused memory
 }
 
 // Clustered returns the Cluster of an agent that has Parts.Others, or nil.
@@ -43,7 +45,7 @@ func (c *Crawler) Clustered() *Clustered {
 }
 
 func newClustered(c *Crawler, others Others) *Clustered {
-	cl := &Clustered{c: c, Others: others}
+	cl := &Clustered{loop: newLoop(c), Others: others}
 	cl.tenants.init()
 	cl.tenants.blocks = true // an earlier run may have left blocked hosts
 	return cl
@@ -51,6 +53,12 @@ func newClustered(c *Crawler, others Others) *Clustered {
 
 func (cl *Clustered) Owner(host string) (agent string, mine bool) {
 	return cl.Peers.Owner(host)
+}
+
+// owns reports whether this agent crawls a host.
+func (cl *Clustered) owns(host string) bool {
+	_, mine := cl.Peers.Owner(host)
+	return mine
 }
 
 func (cl *Clustered) Class(key weburl.Key, l weburl.Link) Class {
@@ -84,9 +92,16 @@ func (cl *Clustered) Rests(st frontier.HostState, now time.Time) {
 	cl.copyClock(st, now)
 }
 
+// copyBlock tells the host's heir whether the host is blocked.
+func (cl *Clustered) copyBlock(host string, now time.Time) {
+	st := cl.loop.Frontier.Host(host)
+	st.Blocked = cl.loop.Blocked(host)
+	cl.copyClock(st, now)
+}
+
 func (cl *Clustered) Committed(time.Time) {
 	cl.copyCommitted()
-	if cl.c.cfg.AckWritten {
+	if cl.loop.Config.AckWritten {
 		cl.remote.due, cl.remote.unsynced = append(cl.remote.due, cl.remote.unsynced...), nil
 	}
 }
@@ -111,7 +126,7 @@ func (cl *Clustered) Requeue(number uint64, enc []byte) error {
 }
 
 func (cl *Clustered) Recovered() {
-	cl.remote.pagesBefore = cl.c.Tally.Pages()
+	cl.remote.pagesBefore = cl.loop.Tally.Pages()
 	cl.beginCopies()
 }
 
@@ -125,7 +140,9 @@ func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Tim
 	return earlier(wake, cl.shipOut(work, now))
 }
 
-func (cl *Clustered) WantsSync() bool { return len(cl.remote.unsynced) > 0 && !cl.c.cfg.AckWritten }
+func (cl *Clustered) WantsSync() bool {
+	return len(cl.remote.unsynced) > 0 && !cl.loop.Config.AckWritten
+}
 
 func (cl *Clustered) Outgoing() int64 { return cl.Outbox.Len() }
 

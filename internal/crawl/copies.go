@@ -149,7 +149,7 @@ func (cl *Clustered) openEpoch() *epoch {
 	s := &cl.shipping
 	e := &s.epochs[len(s.epochs)-1]
 	if e.began.IsZero() {
-		e.began = cl.c.cfg.Now()
+		e.began = cl.loop.Now()
 	}
 	return e
 }
@@ -169,13 +169,13 @@ func (cl *Clustered) beginCopies() {
 	}
 	s := &cl.shipping
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
-	if cl.c.accepted > 0 {
+	if cl.loop.Accepted() > 0 {
 		s.whole.lacking = true
-		s.epochs = append(s.epochs, epoch{from: 1, began: cl.c.cfg.Now(), closed: true, away: int(cl.Outbox.Len()),
+		s.epochs = append(s.epochs, epoch{from: 1, began: cl.loop.Now(), closed: true, away: int(cl.Outbox.Len()),
 			copies: 1, held: cl.lastHeld()})
 		s.synced = s.first
 	}
-	s.epochs = append(s.epochs, epoch{from: cl.c.accepted + 1})
+	s.epochs = append(s.epochs, epoch{from: cl.loop.Accepted() + 1})
 }
 
 // stage keeps a record until the journal is written.
@@ -209,7 +209,7 @@ func (cl *Clustered) copyKnown(k weburl.Key) {
 // copyFinish ships a finish when that is allowed.
 func (cl *Clustered) copyFinish(f *finish) {
 	if cl.Copies == nil || f.flags&flagRobots != 0 || f.number == 0 && len(f.state) == 0 ||
-		f.dropped() && cl.c.notOurs(f.link.URL) {
+		f.dropped() && !cl.owns(f.link.URL.Host()) {
 		return
 	}
 	k := f.link.URL.Key()
@@ -269,20 +269,16 @@ func (cl *Clustered) arrivedElsewhere(numbers ...uint64) {
 
 // intakeSafely is intake for links whose sender will forget them. It ships the links that the
 // seen-set holds back as if they were new. That is safe, because a finished link stays finished.
-func (cl *Clustered) intakeSafely(v *visit) {
+func (cl *Clustered) intakeSafely(ls *Links) {
 	if cl.Copies == nil {
-		cl.c.intake(v)
+		cl.loop.Intake(ls)
 		return
 	}
-	ever := cl.c.Seen.Stats().EverHeld
-	if cl.c.intake(v); cl.c.fatal != nil || cl.c.Seen.Stats().EverHeld == ever {
+	ever := cl.loop.Seen.Stats().EverHeld
+	if cl.loop.Intake(ls); cl.loop.Failed() || cl.loop.Seen.Stats().EverHeld == ever {
 		return
 	}
-	for _, f := range v.found {
-		if !f.foreign {
-			cl.copyAccept(0, f.key.Host, v.enc[f.from:f.to])
-		}
-	}
+	ls.EachOwn(func(k weburl.Key, enc []byte) { cl.copyAccept(0, k.Host, enc) })
 }
 
 // copied reports that the heirs have all own links accepted up to an epoch.
@@ -301,7 +297,7 @@ func (s *shipping) copied(id uint64) bool {
 // copyCommitted queues the records that are now in the journal.
 func (cl *Clustered) copyCommitted() {
 	s := &cl.shipping
-	if len(s.epochs) == 0 || cl.c.fatal != nil || s.epochs[len(s.epochs)-1].began.IsZero() {
+	if len(s.epochs) == 0 || cl.loop.Failed() || s.epochs[len(s.epochs)-1].began.IsZero() {
 		return
 	}
 	from := 0
@@ -315,7 +311,7 @@ func (cl *Clustered) copyCommitted() {
 			err = cl.ship(r.number, r.host, rec)
 		}
 		if err != nil {
-			cl.c.fatal = err
+			cl.loop.Fail(err)
 			return
 		}
 	}
@@ -326,7 +322,7 @@ func (cl *Clustered) copyCommitted() {
 	if len(s.epochs) < epochsMax {
 		e := &s.epochs[len(s.epochs)-1]
 		e.closed, e.held = true, cl.lastHeld()
-		s.epochs = append(s.epochs, epoch{from: cl.c.accepted + 1})
+		s.epochs = append(s.epochs, epoch{from: cl.loop.Accepted() + 1})
 	}
 }
 
@@ -335,11 +331,11 @@ type heldFiles struct{ first, last uint64 }
 
 // held returns the first and the last file in which the seen-set holds links back, or zero.
 func (cl *Clustered) held() (h heldFiles) {
-	if !cl.c.Seen.Holds() {
+	if !cl.loop.Seen.Holds() {
 		return h
 	}
-	cl.c.holding.files = cl.c.Seen.Held(cl.c.holding.files[:0])
-	for _, f := range cl.c.holding.files {
+	cl.heldFiles = cl.loop.Seen.Held(cl.heldFiles[:0])
+	for _, f := range cl.heldFiles {
 		if h.first == 0 || f.Num < h.first {
 			h.first = f.Num
 		}
@@ -464,7 +460,7 @@ func (cl *Clustered) newHeirs() {
 // shipOut ships the records that may go. wake is the time of the next work; zero means not before
 // an answer arrives.
 func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Time) {
-	if cl.Copies == nil || cl.c.fatal != nil {
+	if cl.Copies == nil || cl.loop.Failed() {
 		return time.Time{}
 	}
 	s, out := &cl.shipping, cl.Copies.Out
@@ -473,23 +469,23 @@ func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Tim
 			return time.Time{}
 		}
 	}
-	if cl.c.fatal = cl.turn(now); cl.c.fatal != nil {
+	if cl.loop.Fail(cl.turn(now)) {
 		return time.Time{}
 	}
-	if cl.c.fatal = out.Route(routeSlice, cl.heirOf); cl.c.fatal != nil {
+	if cl.loop.Fail(out.Route(routeSlice, cl.heirOf)) {
 		return time.Time{}
 	}
 	if out.Loose() || cl.Copies.Waiting.Loose() {
 		wake = now
 	}
-	if cl.tellWhole(work); cl.c.fatal != nil {
+	if cl.tellWhole(work); cl.loop.Failed() {
 		return wake
 	}
 	for {
 		b, next, err := out.Next(now, nil)
 		switch {
 		case err != nil:
-			cl.c.fatal = err
+			cl.loop.Fail(err)
 			return wake
 		case b == nil:
 			return earlier(wake, next)
@@ -504,9 +500,9 @@ func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Tim
 			l.batch = b
 		}
 		number := l.last
-		cl.c.inFlight.Go(func() {
+		cl.loop.Go(func() {
 			err := cl.Copies.Ship(work, b.Agent, number, b.Links, len(b.Numbers))
-			cl.c.tell(func(now time.Time) { cl.hasShipped(b, l, err, now) })
+			cl.loop.Tell(func(now time.Time) { cl.hasShipped(b, l, err, now) })
 		})
 	}
 }
@@ -536,16 +532,16 @@ func (cl *Clustered) hasShipped(b *outbox.Batch, l *shipLane, err error, now tim
 		s.records += int64(len(b.Numbers))
 		s.octets += int64(len(b.Links))
 		if l.batch = nil; l.failing {
-			cl.c.Events.Write("ship-again", report.F("agent", b.Agent))
+			cl.loop.Events.Write("ship-again", report.F("agent", b.Agent))
 		}
 		l.failing = false
 	case errors.Is(err, ErrNotWhole):
 		l.last, l.batch = 0, nil
 		s.whole.anew[b.Agent] = true
 		s.whole.nth++
-	case !l.failing && cl.c.stop == notStopping:
+	case !l.failing && !cl.loop.Stopping():
 		l.failing = true
-		cl.c.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)),
+		cl.loop.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)),
 			report.F("error", err))
 	}
 	cl.Copies.Out.Done(b, err == nil, now)
@@ -558,7 +554,7 @@ const lingerTime = 2 * time.Second
 // Lingers reports whether a stop must wait for that.
 func (cl *Clustered) Lingers(now time.Time) bool {
 	s := &cl.shipping
-	if cl.Copies == nil || s.heirs == nil || cl.c.stop == Finished || cl.c.stop == OnlyBlocked || cl.copying() == 0 {
+	if cl.Copies == nil || s.heirs == nil || cl.loop.Stop() == Finished || cl.loop.Stop() == OnlyBlocked || cl.copying() == 0 {
 		return false
 	}
 	if s.lingering.IsZero() {
@@ -589,7 +585,7 @@ func (cl *Clustered) tellCopies() {
 	if cl.Copies == nil || s.over == 0 {
 		return
 	}
-	cl.c.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets),
+	cl.loop.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets),
 		report.F("left", cl.copying()),
 		report.F("lag_ms", (s.sum/time.Duration(s.over)).Milliseconds()),
 		report.F("longest_lag_ms", s.longest.Milliseconds()))

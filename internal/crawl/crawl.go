@@ -236,7 +236,6 @@ type Crawler struct {
 	revisiting map[weburl.Key]*Before // URLs that the Planner wants again and that are not finished
 	hostsAgain map[string]*hostAgain  // the hosts of revisiting
 	nextWanted time.Time              // when the Planner wants the next URL
-	alone      visit                  // for links without a page
 	remembered int64                  // number of URLs with a Planner's state from an earlier run
 	failures   failures
 	cluster    Cluster

@@ -178,7 +178,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 		if v.status/100 == 2 {
 			f.flags |= flagPage
 		}
-		c.intake(v)
+		c.intake(&v.Links)
 	}
 	if c.visited(v, &f, now); c.fatal != nil {
 		return
@@ -223,7 +223,7 @@ func (c *Crawler) record(v *visit, f *finish) {
 
 // logRobots logs and counts a fetch of robots.txt, and keeps its rules.
 func (c *Crawler) logRobots(v *visit, now time.Time) {
-	c.intake(v) // its sitemaps
+	c.intake(&v.Links) // its sitemaps
 	for _, s := range v.skipped {
 		c.skip(s)
 	}

@@ -41,11 +41,11 @@ const bundleKeys = 1 << 18
 func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
 	var vs []Verdict
 	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
-		err := cl.c.ask(ctx, "claim", func() {
+		err := cl.loop.Ask(ctx, "claim", func() {
 			for _, host := range part {
-				vs = append(vs, cl.claimedBy(host, by, identity, view, cl.c.cfg.Now()))
+				vs = append(vs, cl.claimedBy(host, by, identity, view, cl.loop.Now()))
 			}
-			cl.c.append()
+			cl.loop.Flush()
 		})
 		if err != nil {
 			return nil, fmt.Errorf("claim: %w", err)
@@ -56,7 +56,7 @@ func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint
 
 func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.Time) Verdict {
 	t := &cl.tenants
-	if cl.c.stop != notStopping || cl.c.fatal != nil {
+	if cl.loop.Stopping() {
 		return Again
 	}
 	// Only one of the two agents may know that a third one is lost. That agent may have crawled the
@@ -76,7 +76,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 	if _, crawled := t.claimed[key]; crawled || began {
 		nothing = Nothing
 	}
-	if !cl.emptyRange(cl.ownKey(weburl.Key{Host: key}).Host) {
+	if !cl.loop.EmptyRange(cl.ownKey(weburl.Key{Host: key}).Host) {
 		if !cl.giveAway(host, by, now) {
 			return Again // a request to the host is under way
 		}
@@ -85,11 +85,11 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 		return nothing
 	}
 	st, ok := t.clocks[host]
-	if cl.Prepare(); cl.c.fatal != nil {
+	if cl.Prepare(); cl.loop.Failed() {
 		return Again
 	}
-	tellsClock := cl.c.isBlocked(host) || ok && !quietOf(st, false, now).unchanged
-	if !tellsClock && cl.emptyRange(doneKey(weburl.Key{Host: key}).Host) {
+	tellsClock := cl.loop.Blocked(host) || ok && !quietOf(st, false, now).unchanged
+	if !tellsClock && cl.loop.EmptyRange(doneKey(weburl.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
 	}
@@ -129,7 +129,7 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 	for agent, g := range cl.tenants.giving {
 		if b := g.ready; b != nil {
 			g.ready = nil
-			cl.c.inFlight.Go(func() {
+			cl.loop.Go(func() {
 				err := cl.Peers.Hand(work, b.agent, func(yield func(Part) bool) {
 					for _, p := range b.parts {
 						if !yield(p) {
@@ -137,7 +137,7 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 						}
 					}
 				})
-				cl.c.tell(func(now time.Time) { cl.told(g, b, err, now) })
+				cl.loop.Tell(func(now time.Time) { cl.told(g, b, err, now) })
 			})
 		}
 		switch {
@@ -150,7 +150,7 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 				wake = now
 			}
 		}
-		if cl.c.fatal != nil {
+		if cl.loop.Failed() {
 			return wake
 		}
 	}
@@ -172,20 +172,20 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 		}
 		b.hosts = append(b.hosts, host)
 		done := cl.rangeOf(doneKey(weburl.Key{Host: weburl.HostKey(host)}).Host)
-		if cl.c.fatal != nil {
+		if cl.loop.Failed() {
 			return
 		}
-		for _, l := range done.lists {
+		for _, l := range done.Lists {
 			for part := range slices.Chunk(l.Paths, keysPiece) {
 				b.parts = append(b.parts, Part{Host: host, Keys: keyset.List{Width: l.Width, Paths: part}})
 			}
 		}
-		b.keys += int64(done.n)
+		b.keys += int64(done.N)
 		st, ok := cl.tenants.clocks[host]
 		if !ok {
 			st = frontier.HostState{Host: host}
 		}
-		clock := quietOf(st, cl.c.isBlocked(host), now)
+		clock := quietOf(st, cl.loop.Blocked(host), now)
 		if clock.Blocked {
 			b.blocked = append(b.blocked, host)
 		}
@@ -200,7 +200,7 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 
 // told records the result of sending a bundle. If err is nil, the new owner has the blocks in it.
 func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) {
-	cl.c.activity++
+	cl.loop.Stir()
 	g.busy = false
 	if err != nil {
 		for _, host := range b.hosts {
@@ -221,10 +221,10 @@ func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) 
 	}
 	for _, host := range b.blocked {
 		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent {
-			cl.c.forgetBlock(host, cl.tenants.held[host] == nil)
+			cl.loop.Unblock(host, cl.tenants.held[host] == nil)
 		}
 	}
-	cl.c.append()
+	cl.loop.Flush()
 	t.n.KeysOut += b.keys
 	cl.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
 }

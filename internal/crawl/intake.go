@@ -15,14 +15,14 @@ import (
 // Seed accepts the crawl's seeds. Seeds known from an earlier run change nothing. Call it after
 // Recover and before Run.
 func (c *Crawler) Seed(us []weburl.URL) error {
-	var v visit
+	var ls Links
 	for _, u := range us {
-		c.judge(&v, weburl.Link{URL: u, Seed: u.Host()}, u.Key())
+		c.judge(&ls, weburl.Link{URL: u, Seed: u.Host()}, u.Key())
 	}
-	for _, k := range v.skipped {
+	for _, k := range ls.skipped {
 		c.skip(k)
 	}
-	c.intake(&v)
+	c.intake(&ls)
 	c.append()
 	if c.fatal == nil {
 		// The next run must know in any case that this run existed and may have sent requests.
@@ -31,16 +31,16 @@ func (c *Crawler) Seed(us []weburl.URL) error {
 	return c.fatal
 }
 
-// intake accepts the new links of a visit. The seen-set drops known ones. The worker has
+// intake accepts new links. The seen-set drops known ones. The worker has
 // checked the scope already.
-func (c *Crawler) intake(v *visit) {
-	if len(v.found) == 0 {
+func (c *Crawler) intake(ls *Links) {
+	if len(ls.found) == 0 {
 		return
 	}
 	c.items, c.stamped = c.items[:0], c.stamped[:0]
 	keys := c.cluster.Keys()
-	for _, f := range v.found {
-		c.items = append(c.items, keyset.Item{Key: keys.Of(f.key, f.foreign), Aux: c.stamp(v.enc[f.from:f.to])})
+	for _, f := range ls.found {
+		c.items = append(c.items, keyset.Item{Key: keys.Of(f.key, f.foreign), Aux: c.stamp(ls.enc[f.from:f.to])})
 	}
 	if c.repair(c.Seen.Add(c.items)); c.fatal != nil {
 		return
@@ -49,7 +49,7 @@ func (c *Crawler) intake(v *visit) {
 	// From now on a page that names one of these links may finish without it. If the link is new,
 	// the journal has its accept before that finish. If the seen-set holds the link back, it is in
 	// a file that is written before the finish.
-	for _, f := range v.found {
+	for _, f := range ls.found {
 		c.known.add(f.key)
 	}
 }

@@ -78,26 +78,12 @@ type visit struct {
 	entry    robots.Entry
 	hasEntry bool
 
-	// The links in scope, in page order. enc holds their encodings.
-	found   []found
-	enc     []byte
-	skipped []skip
-	links   int // number of references on the page, before any check
-}
-
-type found struct {
-	key      weburl.Key
-	from, to int // in visit.enc
-	foreign  bool
-}
-
-type skip struct {
-	link   weburl.Link
-	reason string
+	Links     // of the page
+	links int // number of references on the page, before any check
 }
 
 func (v *visit) reset(t frontier.Task) {
-	*v = visit{task: t, asked: t.Link, found: v.found[:0], enc: v.enc[:0], skipped: v.skipped[:0], notes: v.notes[:0],
+	*v = visit{task: t, asked: t.Link, Links: Links{v.found[:0], v.enc[:0], v.skipped[:0]}, notes: v.notes[:0],
 		meta: v.meta[:0], page: v.page}
 }
 
@@ -284,20 +270,13 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 // sitemapMax bounds the size of a sitemap in bytes (sitemaps.org: 50 MB).
 const sitemapMax = 50 << 20
 
-// judge checks a link against the scope, and adds or skips it.
-func (c *Crawler) judge(v *visit, l weburl.Link, k weburl.Key) {
+// judge checks a link against the scope, and adds or skips it. Safe for concurrent use.
+func (c *Crawler) judge(ls *Links, l weburl.Link, k weburl.Key) {
 	if d := c.Scope.Judge(l); !d.In {
-		v.skipped = append(v.skipped, skip{l, string(d.Reason)})
+		ls.Skip(l, string(d.Reason))
 		return
 	}
-	c.add(v, l, k)
-}
-
-// add adds a link that is in scope. Its encoding goes to seen-set, journal and frontier.
-func (c *Crawler) add(v *visit, l weburl.Link, k weburl.Key) {
-	from := len(v.enc)
-	v.enc = l.AppendTo(v.enc)
-	v.found = append(v.found, found{k, from, len(v.enc), c.notOurs(l.URL)})
+	ls.add(l, k, c.notOurs(l.URL))
 }
 
 // keep writes an exchange to the archive.

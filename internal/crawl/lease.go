@@ -29,7 +29,7 @@ func (cl *Clustered) Permit(host string) *Permit {
 	if cl.Leases == nil {
 		return nil
 	}
-	points := cl.c.Frontier.Points(host)
+	points := cl.loop.Frontier.Points(host)
 	if len(points) == 0 {
 		return nil
 	}
@@ -64,7 +64,7 @@ func (cl *Clustered) CutOff(points []uint64) (n int) {
 		}
 	}
 	if n > 0 {
-		cl.c.Events.Write("lease-lost", report.F("visits", n))
+		cl.loop.Events.Write("lease-lost", report.F("visits", n))
 	}
 	return n
 }
@@ -72,7 +72,7 @@ func (cl *Clustered) CutOff(points []uint64) (n int) {
 // Leased tells the Frontier for which points leases may have arrived. It returns when the
 // Frontier knows, or when the run has ended. Safe for concurrent use.
 func (cl *Clustered) Leased(points []uint64) {
-	cl.c.tell(func(now time.Time) { cl.c.Frontier.Leased(points, now) })
+	cl.loop.Tell(func(now time.Time) { cl.loop.Frontier.Leased(points, now) })
 }
 
 // leaseCounts returns the counts of leases in this run, or nil without leases.
@@ -81,7 +81,7 @@ func (cl *Clustered) leaseCounts() *report.Leases {
 		return nil
 	}
 	n := cl.Leases.Counts()
-	n.Waits = cl.c.Frontier.Stats().LeaseWaits
-	n.Count(cl.c.Tally.Pages() - cl.remote.pagesBefore)
+	n.Waits = cl.loop.Frontier.Stats().LeaseWaits
+	n.Count(cl.loop.Tally.Pages() - cl.remote.pagesBefore)
 	return &n
 }

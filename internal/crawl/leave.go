@@ -33,17 +33,17 @@ type leaving struct {
 // latest after within. The caller must remove this agent from the view of Tenancy. Leave
 // returns when the handoff has started. Safe for concurrent use while Run runs.
 func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
-	return cl.c.ask(ctx, "leave", func() {
+	return cl.loop.Ask(ctx, "leave", func() {
 		l := &cl.tenants.leaving
 		if l.on {
 			return
 		}
-		now := cl.c.cfg.Now()
-		cl.c.activity++
+		now := cl.loop.Now()
+		cl.loop.Stir()
 		*l = leaving{on: true, next: now, limit: now.Add(within)}
-		cl.c.Tally.EachHost(func(host string) { l.told = append(l.told, host) })
-		cl.c.Frontier.ReadAll()
-		cl.c.Events.Write("leaving", report.F("links", cl.c.Pending()), report.F("hosts", len(l.told)))
+		cl.loop.Tally.EachHost(func(host string) { l.told = append(l.told, host) })
+		cl.loop.Frontier.ReadAll()
+		cl.loop.Events.Write("leaving", report.F("links", cl.loop.Pending()), report.F("hosts", len(l.told)))
 	})
 }
 
@@ -51,13 +51,13 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 // continues with those that Tenancy leaves it. It reports whether this agent was leaving.
 // Safe for concurrent use while Run runs.
 func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
-	err = cl.c.ask(ctx, "stay", func() {
+	err = cl.loop.Ask(ctx, "stay", func() {
 		l := &cl.tenants.leaving
-		if was = l.on; was && cl.c.stop == notStopping {
-			cl.c.activity++
+		if was = l.on; was && cl.loop.Stop() == notStopping {
+			cl.loop.Stir()
 			*l = leaving{}
-			cl.c.Frontier.ReadSome()
-			cl.c.Events.Write("leave-undone", report.F("links", cl.c.Pending()))
+			cl.loop.Frontier.ReadSome()
+			cl.loop.Events.Write("leave-undone", report.F("links", cl.loop.Pending()))
 		}
 	})
 	return was, err
@@ -66,22 +66,20 @@ func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
 // leaveOn continues to leave. wake is the time of the next step.
 func (cl *Clustered) leaveOn(now time.Time) (wake time.Time) {
 	l := &cl.tenants.leaving
-	if !l.on || cl.c.fatal != nil {
+	if !l.on || cl.loop.Failed() {
 		return time.Time{}
 	}
 	if l.next.After(now) {
 		return l.next
 	}
 	l.next = now.Add(leaveEvery)
-	hosts := cl.c.Frontier.Queued(nil, leaveHosts)
-	for _, d := range cl.c.later[:min(len(cl.c.later), leaveHosts)] {
-		hosts = append(hosts, d.link.URL.Host())
-	}
+	hosts := cl.loop.Frontier.Queued(nil, leaveHosts)
+	hosts = cl.loop.HostsLater(hosts, leaveHosts)
 	for _, host := range hosts {
 		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner != "" {
 			cl.giveAway(host, owner, now)
 		}
-		if cl.c.fatal != nil {
+		if cl.loop.Failed() {
 			return time.Time{}
 		}
 	}
@@ -96,15 +94,14 @@ func (cl *Clustered) leaveOn(now time.Time) (wake time.Time) {
 			cl.give(host, owner)
 		}
 	}
-	done := cl.c.busy == 0 && cl.c.resolving == 0 && len(cl.c.unresolved) == 0 && len(cl.c.later) == 0 &&
-		len(l.told) == 0 && cl.c.Frontier.Len() == 0 && cl.Settled()
-	if done && cl.c.Seen.Holds() {
-		cl.c.flushSeen() // may bring more links
+	done := cl.loop.Idle() && len(l.told) == 0 && cl.loop.Frontier.Len() == 0 && cl.Settled()
+	if done && cl.loop.Seen.Holds() {
+		cl.loop.FlushSeen() // may bring more links
 		return now
 	}
 	if done {
 		// The last visits may have finished URLs of more hosts.
-		cl.c.Tally.EachHost(func(host string) {
+		cl.loop.Tally.EachHost(func(host string) {
 			if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner != "" &&
 				cl.tenants.given[weburl.HostKey(host)] == "" {
 				l.told = append(l.told, host)
@@ -114,9 +111,9 @@ func (cl *Clustered) leaveOn(now time.Time) (wake time.Time) {
 	}
 	if done || now.After(l.limit) {
 		n := &cl.tenants.n
-		cl.c.Events.Write("gave-all", report.F("left", cl.c.Pending()), report.F("hosts", n.Given),
+		cl.loop.Events.Write("gave-all", report.F("left", cl.loop.Pending()), report.F("hosts", n.Given),
 			report.F("links", n.LinksOut), report.F("keys", n.KeysOut))
-		cl.c.halt(Left)
+		cl.loop.Halt(Left)
 	}
 	if len(hosts) >= leaveHosts {
 		l.next = now

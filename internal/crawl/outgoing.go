@@ -95,9 +95,9 @@ const routeSlice = 256
 // ViewChanged tells the Crawler that the answers of Partition may have changed. It returns when
 // the dispatcher knows, or when the run has ended. Safe for concurrent use.
 func (cl *Clustered) ViewChanged() {
-	cl.c.tell(func(time.Time) {
+	cl.loop.Tell(func(time.Time) {
 		if cl.Outbox.Len() > 0 {
-			cl.c.activity++
+			cl.loop.Stir()
 		}
 		cl.Outbox.Reroute()
 		cl.newHeirs()
@@ -105,23 +105,13 @@ func (cl *Clustered) ViewChanged() {
 	})
 }
 
-// tell lets the dispatcher call f. It reports whether the dispatcher did.
-func (c *Crawler) tell(f func(now time.Time)) (told bool) {
-	select {
-	case c.commands <- f:
-		return true
-	case <-c.ended:
-		return false
-	}
-}
-
 // Tick sends links to other agents, and moves hosts.
 func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) {
-	if cl.c.stop != notStopping && cl.shipping.lingering.IsZero() || cl.c.fatal != nil {
+	if cl.loop.Stop() != notStopping && cl.shipping.lingering.IsZero() || cl.loop.Failed() {
 		return time.Time{}
 	}
 	if err := cl.Outbox.Route(routeSlice, cl.wayOf); err != nil {
-		cl.c.fatal = err
+		cl.loop.Fail(err)
 		return time.Time{}
 	}
 	if cl.Outbox.Loose() {
@@ -129,26 +119,26 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 	}
 	wake = earlier(wake, cl.settleIn(work, now))
 	var keep func(uint64, []byte) bool
-	if cl.c.drops.n.Load() > 0 {
+	if cl.loop.Drops() {
 		keep = cl.keepOut
 	}
 	for {
 		b, next, err := cl.Outbox.Next(now, keep)
 		switch {
 		case err != nil:
-			cl.c.fatal = err
+			cl.loop.Fail(err)
 			return wake
 		case b == nil:
 			return earlier(wake, next)
 		case b.Agent == "":
 			cl.takeBack(b)
 		default:
-			cl.c.inFlight.Go(func() {
+			cl.loop.Go(func() {
 				err := cl.Peers.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
-				cl.c.tell(func(now time.Time) { cl.pushed(b, err, now) })
+				cl.loop.Tell(func(now time.Time) { cl.pushed(b, err, now) })
 			})
 		}
-		if cl.c.fatal != nil {
+		if cl.loop.Failed() {
 			return wake
 		}
 	}
@@ -161,7 +151,7 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (string, outbox.Way, error
 		return "", outbox.Stay, fmt.Errorf("link from the outbox: %w", err)
 	}
 	if !cl.keepOut(number, enc) {
-		return "", outbox.Gone, cl.c.fatal
+		return "", outbox.Gone, cl.loop.Err()
 	}
 	agent, mine := cl.Peers.Owner(l.URL.Host())
 	switch {
@@ -176,21 +166,21 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (string, outbox.Way, error
 // keepOut reports whether a link still has to be sent. If its host was dropped, the link is
 // finished like waiting links.
 func (cl *Clustered) keepOut(number uint64, enc []byte) bool {
-	if cl.c.drops.n.Load() == 0 {
+	if !cl.loop.Drops() {
 		return true
 	}
 	l, _, err := weburl.DecodeLink(enc)
-	if err != nil || !cl.c.dropped(l.URL.Host(), number) {
+	if err != nil || !cl.loop.Dropped(l.URL.Host(), number) {
 		return true // if the link is damaged, its next reader reports the error
 	}
-	cl.c.withdrawLink(l, number, 0)
+	cl.loop.Withdraw(l, number)
 	cl.arrivedElsewhere(number)
 	return false
 }
 
 // pushed records the result of sending a batch.
 func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
-	cl.c.activity++
+	cl.loop.Stir()
 	was := cl.remote.failing[b.Agent]
 	switch {
 	case err == nil:
@@ -198,15 +188,15 @@ func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
 		cl.finishSent(b.Numbers, false)
 		delete(cl.remote.failing, b.Agent)
 		if was {
-			cl.c.Events.Write("push-again", report.F("agent", b.Agent))
+			cl.loop.Events.Write("push-again", report.F("agent", b.Agent))
 		}
-	case cl.c.stop != notStopping:
+	case cl.loop.Stopping():
 	case !was:
 		if cl.remote.failing == nil {
 			cl.remote.failing = map[string]bool{}
 		}
 		cl.remote.failing[b.Agent] = true
-		cl.c.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)),
+		cl.loop.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)),
 			report.F("error", err))
 	}
 	cl.Outbox.Done(b, err == nil, now)
@@ -214,33 +204,25 @@ func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
 
 // takeBack accepts links that another agent owned and this agent owns now.
 func (cl *Clustered) takeBack(b *outbox.Batch) {
-	var v visit
+	var ls Links
 	for rest := b.Links; len(rest) > 0; {
 		l, n, err := weburl.PeekLink(rest)
 		if err != nil {
-			cl.c.fatal = fmt.Errorf("link from the outbox: %w", err)
+			cl.loop.Fail(fmt.Errorf("link from the outbox: %w", err))
 			return
 		}
-		v.found = append(v.found, found{key: l.URL.Key(), from: len(v.enc), to: len(v.enc) + n})
-		v.enc = append(v.enc, rest[:n]...)
+		ls.AddOwn(l.URL.Key(), rest[:n])
 		rest = rest[n:]
 	}
-	cl.intakeSafely(&v)
+	cl.intakeSafely(&ls)
 	cl.receiptWhenDurable(receipt{back: b})
 }
 
-// finishSent ends links that other agents have, or that this agent has accepted again.
+// finishSent ends links that other agents have, or that this agent has accepted again. They were
+// counted as outgoing.
 func (cl *Clustered) finishSent(numbers []uint64, returned bool) {
-	cl.endSent(numbers, returned)
+	cl.loop.EndOutgoing(numbers, returned)
 	cl.arrivedElsewhere(numbers...)
-}
-
-// endSent is finishSent for links that were not counted as outgoing.
-func (cl *Clustered) endSent(numbers []uint64, returned bool) {
-	cl.c.rec = appendSent(cl.c.rec[:0], numbers, returned)
-	cl.c.batch.add(kindSent, cl.c.rec)
-	cl.c.append()
-	cl.c.countSent(int64(len(numbers)), returned)
 }
 
 func (c *Crawler) countSent(n int64, returned bool) {

@@ -41,10 +41,9 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 
 // takeIn accepts one link that does not come from a page.
 func (c *Crawler) takeIn(l weburl.Link) {
-	v := &c.alone
-	v.found, v.enc = v.found[:0], v.enc[:0]
-	c.add(v, l, l.URL.Key())
-	c.intake(v)
+	var ls Links
+	ls.add(l, l.URL.Key(), c.notOurs(l.URL))
+	c.intake(&ls)
 	c.append()
 }
 
@@ -180,7 +179,7 @@ func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 			return
 		}
 	}
-	c.judge(v, l, k)
+	c.judge(&v.Links, l, k)
 }
 
 // A lastStates finds the last finish of each URL that has a Planner's state, in two passes over

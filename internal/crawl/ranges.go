@@ -3,13 +3,10 @@ package crawl
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"maps"
-	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
-	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -133,187 +130,10 @@ func decodeList(p []byte) (host uint64, l keyset.List, err error) {
 	return host, l, nil
 }
 
-// paths is a set of paths of one host, each with as many bits as the seen-set knows.
-type paths struct {
-	lists []keyset.List // ascending, one for each width
-	n     int
-}
-
-// add takes a List, which it copies.
-func (s *paths) add(l keyset.List) {
-	if len(l.Paths) == 0 {
-		return
-	}
-	s.n += len(l.Paths)
-	for i := range s.lists {
-		if s.lists[i].Width == l.Width {
-			s.lists[i].Paths = append(s.lists[i].Paths, l.Paths...)
-			return
-		}
-	}
-	s.lists = append(s.lists, keyset.List{Width: l.Width, Paths: slices.Clone(l.Paths)})
-}
-
-// order sorts the paths, as has requires, and removes duplicates.
-func (s *paths) order() {
-	s.n = 0
-	for i := range s.lists {
-		p := s.lists[i].Paths
-		slices.Sort(p)
-		s.lists[i].Paths = slices.Compact(p)
-		s.n += len(s.lists[i].Paths)
-	}
-}
-
-// has reports whether a path, given by its top width bits, is in the set. It compares the bits that
-// both have.
-func (s *paths) has(width uint, path uint64) bool {
-	for _, l := range s.lists {
-		low, high := path, path
-		if l.Width >= width {
-			d := l.Width - width
-			low, high = path<<d, path<<d|(1<<d-1)
-		} else {
-			low = path >> (width - l.Width)
-			high = low
-		}
-		if i, _ := slices.BinarySearch(l.Paths, low); i < len(l.Paths) && l.Paths[i] <= high {
-			return true
-		}
-	}
-	return false
-}
-
-// without returns the paths that are not in o.
-func (s *paths) without(o *paths) (left paths) {
-	for _, l := range s.lists {
-		rest := keyset.List{Width: l.Width}
-		for _, p := range l.Paths {
-			if !o.has(l.Width, p) {
-				rest.Paths = append(rest.Paths, p)
-			}
-		}
-		left.add(rest)
-	}
-	return left
-}
-
-// within returns the paths that are in o.
-func (s *paths) within(o *paths) (both paths) {
-	out := s.without(o)
-	return s.without(&out)
-}
-
 // rangeOf reads a range of the seen-set.
-func (cl *Clustered) rangeOf(host uint64) (s paths) {
+func (cl *Clustered) rangeOf(host uint64) keyset.Paths {
 	cl.Prepare()
-	for tries := 0; cl.c.fatal == nil; tries++ {
-		s = paths{}
-		err := cl.c.Seen.Range(host, func(l keyset.List) error { s.add(l); return nil })
-		if err == nil {
-			break
-		}
-		if cl.c.repair(err); tries > 2 && cl.c.fatal == nil {
-			cl.c.fatal = err
-		}
-	}
-	s.order()
-	return s
-}
-
-// emptyRange reports that the seen-set has no key of a range.
-func (cl *Clustered) emptyRange(host uint64) bool {
-	some := errors.New("some")
-	err := cl.c.Seen.Range(host, func(keyset.List) error { return some })
-	if err != nil && err != some {
-		cl.c.repair(err)
-	}
-	return err == nil
-}
-
-// A ranged is a set of paths to add to a range.
-type ranged struct {
-	host uint64
-	kind byte // of the journal's record: kindKeys or kindDoneKeys
-	paths
-}
-
-// learn adds keys to the seen-set, and then to the journal. So the seen-set has all truncated keys
-// of the journal on disk.
-func (cl *Clustered) learn(all []ranged) {
-	narrow := false
-	for _, r := range all {
-		for _, l := range r.lists {
-			if l.Width != keyset.WholeKey {
-				narrow = true
-				continue
-			}
-			keys := make([]weburl.Key, 0, len(l.Paths))
-			for _, p := range l.Paths {
-				keys = append(keys, weburl.Key{Host: r.host, Path: p})
-			}
-			for part := range slices.Chunk(keys, keysPiece) {
-				cl.c.batch.add(r.kind, appendKeys(nil, part))
-			}
-			if cl.c.append(); cl.c.fatal == nil {
-				cl.c.repair(cl.c.Seen.Note(keys))
-			}
-		}
-	}
-	if !narrow || cl.c.fatal != nil {
-		return
-	}
-	if cl.c.append(); cl.c.fatal == nil {
-		cl.c.fatal = cl.c.endSync(true) // Insert writes to disk at once, and names all runs
-	}
-	if cl.c.fatal != nil {
-		return
-	}
-	if cl.c.repair(cl.insert(all)); cl.c.fatal != nil {
-		return
-	}
-	for _, r := range all {
-		for _, l := range r.lists {
-			if l.Width == keyset.WholeKey {
-				continue
-			}
-			for part := range slices.Chunk(l.Paths, keysPiece) {
-				cl.c.batch.add(kindList, appendList(nil, r.host, keyset.List{Width: l.Width, Paths: part}))
-			}
-		}
-		if len(cl.c.batch.arena) > batchBytes {
-			cl.c.append()
-		}
-	}
-	cl.c.append()
-}
-
-// insert adds truncated keys.
-func (cl *Clustered) insert(all []ranged) error {
-	load := func(add func(uint64, keyset.List) error) error {
-		for _, r := range all {
-			for _, l := range r.lists {
-				if l.Width == keyset.WholeKey {
-					continue
-				}
-				if err := add(r.host, l); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	}
-	err := cl.c.Seen.Insert(load)
-	for tries := 0; tries < flushTries; tries++ {
-		if _, damage := errors.AsType[*drum.Damage](err); !damage {
-			break
-		}
-		if cl.c.repair(err); cl.c.fatal != nil {
-			return nil // c.fatal has the error
-		}
-		err = cl.c.Seen.Insert(load)
-	}
-	return err
+	return cl.loop.Range(host)
 }
 
 // isDone records that a URL is finished, for the host's next owner.
@@ -324,13 +144,12 @@ func (cl *Clustered) isDone(k weburl.Key) {
 
 // Prepare adds the keys of finished URLs to the seen-set. It is also called before these keys are read.
 func (cl *Clustered) Prepare() {
-	if len(cl.tenants.done) == 0 || cl.c.fatal != nil {
+	if len(cl.tenants.done) == 0 || cl.loop.Failed() {
 		return
 	}
 	keys := cl.tenants.done
 	cl.tenants.done = nil
-	cl.c.repair(cl.c.Seen.Note(keys))
-	if cl.c.append(); cl.tenants.done == nil {
+	if cl.loop.Note(keys); cl.tenants.done == nil {
 		cl.tenants.done = keys[:0]
 	}
 }

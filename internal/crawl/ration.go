@@ -26,17 +26,17 @@ type Need struct {
 
 // ShareLimit makes Config.PageLimit a limit of several agents together: the crawl fetches as
 // many pages as Ration allows. Call it before Run.
-func (cl *Clustered) ShareLimit() { cl.remote.ration = ration{shared: cl.c.cfg.PageLimit > 0} }
+func (cl *Clustered) ShareLimit() { cl.remote.ration = ration{shared: cl.loop.Config.PageLimit > 0} }
 
 // Ration calls f with the present Need on the dispatcher, and sets the ration to the result of
 // f, or to what is used of it if that is more. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Ration(ctx context.Context, f func(Need) (allowed int64)) error {
-	return cl.c.ask(ctx, "ration", func() {
-		used := cl.c.Tally.Pages() + int64(cl.c.busy)
+	return cl.loop.Ask(ctx, "ration", func() {
+		used := cl.loop.Tally.Pages() + int64(cl.loop.Busy())
 		r := &cl.remote.ration
 		r.allowed = max(r.allowed, used)
-		r.allowed = max(used, f(Need{Pages: cl.c.Tally.Pages(), Busy: int64(cl.c.busy), Allowed: r.allowed,
-			Pending: cl.c.Frontier.Pending()}))
+		r.allowed = max(used, f(Need{Pages: cl.loop.Tally.Pages(), Busy: int64(cl.loop.Busy()), Allowed: r.allowed,
+			Pending: cl.loop.Frontier.Pending()}))
 	})
 }
 
@@ -48,7 +48,7 @@ func (cl *Clustered) Spent(used int64, now time.Time) (spent bool, ask time.Time
 	switch r := cl.remote.ration; {
 	case !r.shared || used < r.allowed:
 		return false, time.Time{}
-	case cl.c.Frontier.Pending() == 0:
+	case cl.loop.Frontier.Pending() == 0:
 		return true, time.Time{} // a ration would change nothing
 	}
 	return true, now.Add(rationWait)

@@ -2,8 +2,6 @@ package crawl
 
 import (
 	"context"
-	"fmt"
-	"time"
 )
 
 // A crawl of several agents ends when no agent has work left. A link under way is pending at its
@@ -33,21 +31,21 @@ func (cl *Clustered) Waits() bool { return !cl.Settled() || cl.resting() }
 
 func (cl *Clustered) resting() bool {
 	a := &cl.remote
-	return a.resting && a.restedAt == cl.c.activity && cl.c.busy == 0 && cl.c.resolving == 0 && len(cl.c.later) == 0 &&
-		cl.c.Frontier.Pending() == 0 && cl.Settled()
+	return a.resting && a.restedAt == cl.loop.Activity() && cl.loop.Idle() &&
+		cl.loop.Frontier.Pending() == 0 && cl.Settled()
 }
 
 // Rest records that no work is left. The agents end the crawl together.
 func (cl *Clustered) Rest() bool {
-	cl.remote.resting, cl.remote.restedAt = true, cl.c.activity
+	cl.remote.resting, cl.remote.restedAt = true, cl.loop.Activity()
 	return true
 }
 
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
-	err = cl.c.ask(ctx, "pulse", func() {
-		p = Pulse{Idle: cl.resting(), Blocked: cl.c.Frontier.Len() > 0, Activity: cl.c.activity,
-			Answered: cl.c.Tally.Answered()}
+	err = cl.loop.Ask(ctx, "pulse", func() {
+		p = Pulse{Idle: cl.resting(), Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.loop.Activity(),
+			Answered: cl.loop.Tally.Answered()}
 	})
 	return p, err
 }
@@ -55,28 +53,10 @@ func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
 // End ends the run if the agent is idle and has been since activity, because all agents are
 // idle. It reports whether it did. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err error) {
-	err = cl.c.ask(ctx, "end", func() {
-		if agreed = cl.resting() && cl.c.activity == activity; !agreed || cl.c.stop != notStopping {
-			return
-		}
-		cl.c.stop = Finished
-		if cl.c.Frontier.Len() > 0 {
-			cl.c.stop = OnlyBlocked
+	err = cl.loop.Ask(ctx, "end", func() {
+		if agreed = cl.resting() && cl.loop.Activity() == activity; agreed && cl.loop.Stop() == notStopping {
+			cl.loop.End()
 		}
 	})
 	return agreed, err
-}
-
-// ask runs question on the dispatcher and waits for it.
-func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
-	done := make(chan struct{})
-	select {
-	case c.commands <- func(time.Time) { question(); close(done) }:
-		<-done // the dispatcher has it
-		return nil
-	case <-c.ended:
-		return ErrNotRunning
-	case <-ctx.Done():
-		return fmt.Errorf("%s: %w", name, ctx.Err())
-	}
 }

@@ -51,7 +51,7 @@ type lostPart struct {
 // finishedOf holds finished URLs of a host: all of them if there are at most handedKeys.
 type finishedOf struct {
 	host  uint64
-	paths paths
+	paths keyset.Paths
 }
 
 // A LostReplica holds the records that sources have shipped: a handoff.Store.
@@ -136,7 +136,7 @@ func (in *takingOver) added(n int) error {
 // finished collects the finished URLs of one host. There is one finishedOf for each host, because
 // each needs a look-up.
 func (in *takingOver) finished(rs []handoff.Record) error {
-	if in.of.host != rs[0].Host || in.of.paths.n >= handedKeys {
+	if in.of.host != rs[0].Host || in.of.paths.N >= handedKeys {
 		if err := in.endHost(); err != nil {
 			return err
 		}
@@ -146,16 +146,16 @@ func (in *takingOver) finished(rs []handoff.Record) error {
 	for i := range rs {
 		l.Paths = append(l.Paths, rs[i].Path)
 	}
-	in.of.paths.add(l)
+	in.of.paths.Add(l)
 	return nil
 }
 
 func (in *takingOver) endHost() error {
-	n := in.of.paths.n
+	n := in.of.paths.N
 	if n == 0 {
 		return nil
 	}
-	in.of.paths.order()
+	in.of.paths.Order()
 	in.l.handedHosts = append(in.l.handedHosts, in.of)
 	in.of = finishedOf{}
 	return in.added(n)
@@ -163,24 +163,16 @@ func (in *takingOver) endHost() error {
 
 // give passes the collected items to the dispatcher.
 func (in *takingOver) give() error {
-	l, c := in.l, in.cl.c
+	l, loop := in.l, in.cl.loop
 	if l.n == 0 {
 		return nil
 	}
 	in.begin()
 	for i, link := range l.links {
-		n := len(l.a.v.found)
-		c.judge(&l.a.v, link, link.URL.Key())
-		if len(l.a.v.found) > n {
-			l.a.v.found[n].foreign = !l.ours[i]
-		}
+		loop.JudgeAs(&l.a.links, link, !l.ours[i])
 	}
-	select {
-	case c.commands <- func(now time.Time) { in.cl.takeOver(l, now) }:
-	case <-c.ended:
-		return ErrNotRunning
-	case <-in.ctx.Done():
-		return in.ctx.Err()
+	if err := loop.Post(in.ctx, func(now time.Time) { in.cl.takeOver(l, now) }); err != nil {
+		return err
 	}
 	in.given = append(in.given, l)
 	return in.wait(takeAhead)
@@ -194,7 +186,7 @@ func (in *takingOver) wait(ahead int) error {
 			if err != nil {
 				return err
 			}
-		case <-in.cl.c.ended:
+		case <-in.cl.loop.Ended():
 			return ErrNotRunning
 		case <-in.ctx.Done():
 			return in.ctx.Err()
@@ -222,25 +214,25 @@ func clockState(b []byte) (slow uint8, blocked bool) {
 
 // takeOver processes a lostPart.
 func (cl *Clustered) takeOver(l *lostPart, now time.Time) {
-	if cl.c.stop != notStopping || cl.c.fatal != nil {
+	if cl.loop.Stopping() {
 		l.a.done <- ErrNotRunning
 		return
 	}
 	for _, r := range l.clocks {
-		if cl.takeClock(r, now); cl.c.fatal != nil {
+		if cl.takeClock(r, now); cl.loop.Failed() {
 			return
 		}
 	}
 	for host := range l.hosts { // the lost agent may just have sent a request
-		cl.c.Frontier.Touched(host, 0, now)
+		cl.loop.Frontier.Touched(host, 0, now)
 	}
-	var news []ranged
+	var news []Ranged
 	for i := range l.handedHosts {
-		if news = cl.news(news, l.handedHosts[i].host, &l.handedHosts[i].paths); cl.c.fatal != nil {
+		if news = cl.news(news, l.handedHosts[i].host, &l.handedHosts[i].paths); cl.loop.Failed() {
 			return
 		}
 	}
-	if cl.learn(news); cl.c.fatal != nil {
+	if cl.loop.Learn(news); cl.loop.Failed() {
 		return
 	}
 	cl.arrive(&l.a, now)
@@ -254,9 +246,9 @@ func (cl *Clustered) takeClock(r handoff.Record, now time.Time) {
 	// The block of a host that this agent crawls has come with the host, and may have been lifted since.
 	crawled := mine && cl.isTenant(weburl.HostKey(r.Name), since)
 	if blocked && !crawled {
-		cl.c.takeBlock(r.Name)
+		cl.loop.Block(r.Name)
 	}
-	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: cl.c.isBlocked(r.Name)}
+	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: cl.loop.Blocked(r.Name)}
 	if slow > 0 {
 		st.Slow, st.SlowUntil = slow, st.NotBefore
 	}
@@ -266,8 +258,8 @@ func (cl *Clustered) takeClock(r handoff.Record, now time.Time) {
 		}
 		return
 	}
-	cl.c.Frontier.Restore(st)
-	st = cl.c.Frontier.Host(r.Name)
-	st.Blocked = cl.c.isBlocked(r.Name)
-	cl.c.batch.add(kindHost, st.AppendTo(nil))
+	cl.loop.Frontier.Restore(st)
+	st = cl.loop.Frontier.Host(r.Name)
+	st.Blocked = cl.loop.Blocked(r.Name)
+	cl.loop.Record(kindHost, st.AppendTo(nil))
 }

@@ -184,14 +184,14 @@ func (t *tenants) settled() bool {
 
 // elsewhere holds the waiting links of one host that are finished on other agents.
 type elsewhere struct {
-	paths
+	keyset.Paths
 	left int
 }
 
 // isElsewhere reports, once for each link, that a waiting link is finished on another agent.
 func (cl *Clustered) isElsewhere(k weburl.Key) bool {
 	e := cl.tenants.elsewhere[k.Host]
-	if e == nil || !e.has(keyset.WholeKey, k.Path) {
+	if e == nil || !e.Has(keyset.WholeKey, k.Path) {
 		return false
 	}
 	if e.left--; e.left <= 0 {
@@ -211,21 +211,21 @@ func (t *tenants) read(kind byte, p []byte) error {
 	}
 	host, l, err := decodeList(p)
 	if err == nil {
-		t.absent(host, func(s *paths) { s.add(l) })
+		t.absent(host, func(s *keyset.Paths) { s.Add(l) })
 	}
 	return err
 }
 
 // absent adds links of a host that are finished on other agents.
-func (t *tenants) absent(host uint64, add func(*paths)) {
+func (t *tenants) absent(host uint64, add func(*keyset.Paths)) {
 	e := t.elsewhere[host]
 	if e == nil {
 		e = &elsewhere{}
 		t.elsewhere[host] = e
 	}
-	add(&e.paths)
-	e.order()
-	e.left = e.n
+	add(&e.Paths)
+	e.Order()
+	e.left = e.N
 }
 
 // put writes the state into a checkpoint.
@@ -236,7 +236,7 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 		}
 	}
 	for host, e := range t.elsewhere {
-		for _, l := range e.lists {
+		for _, l := range e.Lists {
 			for part := range slices.Chunk(l.Paths, keysPiece) {
 				if err := put(kindAbsent, appendList(nil, host, keyset.List{Width: l.Width, Paths: part})); err != nil {
 					return err
@@ -255,7 +255,7 @@ func (cl *Clustered) Away(l weburl.Link, number uint64) (away bool, err error) {
 	if h, ok := cl.tenants.handed[k.Host]; ok && number <= h.last {
 		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
 	}
-	if e := cl.tenants.elsewhere[k.Host]; e != nil && e.has(keyset.WholeKey, k.Path) {
+	if e := cl.tenants.elsewhere[k.Host]; e != nil && e.Has(keyset.WholeKey, k.Path) {
 		// PushLoose does not send: the link leaves when it is routed after the replay.
 		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
 	}
@@ -281,11 +281,11 @@ func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
 		back := t.Link
 		done.Again, done.Attempt = &back, t.Attempt
 	}
-	if cl.c.fatal == nil {
-		cl.c.fatal = cl.c.Frontier.Done(t.Host, done, now)
+	if !cl.loop.Failed() {
+		cl.loop.Fail(cl.loop.Frontier.Done(t.Host, done, now))
 	}
 	switch {
-	case cl.c.fatal != nil || done.Again == nil:
+	case cl.loop.Failed() || done.Again == nil:
 	case mine || owner == "":
 		cl.hold(t.Host, mine, since)
 	default:
@@ -301,47 +301,36 @@ func (cl *Clustered) isTenant(host, since uint64) bool {
 
 // giveUpElsewhere drops a link that is finished on another agent. It is not counted.
 func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
-	cl.c.activity++
-	number := cl.forget(t.Link.URL.Key(), t.Number)
+	cl.loop.Stir()
+	number := cl.loop.Forget(t.Link.URL, t.Number)
 	if number > 0 {
-		cl.endSent([]uint64{number}, true)
+		cl.loop.EndOutgoing([]uint64{number}, true)
 	}
-}
-
-// forget forgets the state of a waiting link, and returns the number of its accept.
-func (cl *Clustered) forget(k weburl.Key, number uint64) uint64 {
-	if n, ok := cl.c.requeued[k]; ok {
-		number = n
-		delete(cl.c.requeued, k)
-	}
-	delete(cl.c.attempts, k)
-	cl.c.retrying.forget(k)
-	return number
 }
 
 // giveAway hands a host to another agent, unless it is in process. The links go to the outbox, some
 // at a time. The host's keys stay here.
 func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	key := weburl.HostKey(host)
-	st, err := cl.c.Frontier.HandOver(host)
+	st, err := cl.loop.Frontier.HandOver(host)
 	if err != nil {
 		if !errors.Is(err, frontier.ErrInProcess) {
-			cl.c.fatal = fmt.Errorf("frontier: %w", err)
+			cl.loop.Fail(fmt.Errorf("frontier: %w", err))
 		}
 		return false
 	}
-	cl.c.letGo(host)
+	cl.loop.LetGo(host)
 	t := &cl.tenants
-	cl.c.activity++
-	if err := cl.c.withdrawLater(host); err != nil {
-		cl.c.fatal = fmt.Errorf("frontier: %w", err)
+	cl.loop.Stir()
+	if err := cl.loop.WithdrawLater(host); err != nil {
+		cl.loop.Fail(fmt.Errorf("frontier: %w", err))
 		return false
 	}
 	h := t.handed[key]
-	h.gen, h.apart, h.last = h.gen+1, true, cl.c.accepted
+	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Accepted()
 	cl.setHanded(key, h)
-	cl.c.append()
-	if !quietOf(st, cl.c.isBlocked(host), now).unchanged {
+	cl.loop.Flush()
+	if !quietOf(st, cl.loop.Blocked(host), now).unchanged {
 		t.clocks[host] = st
 	}
 	delete(t.elsewhere, key)
@@ -354,19 +343,16 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 
 func (cl *Clustered) setHanded(host uint64, h handed) {
 	cl.tenants.handed[host] = h
-	cl.c.batch.add(kindHanded, appendHanded(nil, host, h))
+	cl.loop.Record(kindHanded, appendHanded(nil, host, h))
 }
 
 // SendAway puts a link of a host that was handed over into the outbox.
 func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
 	k := w.Link.URL.Key()
-	if cl.c.dropped(w.Link.URL.Host(), cmp.Or(cl.c.requeued[k], w.Number)) {
+	if cl.loop.Dropped(w.Link.URL.Host(), cmp.Or(cl.loop.Number(k, w.Number), w.Number)) {
 		return false, nil
 	}
-	number := cl.forget(k, w.Number)
-	if _, ok := cl.c.revisiting[k]; ok {
-		cl.c.revisited(w.Link.URL)
-	}
+	number := cl.loop.Forget(w.Link.URL, w.Number)
 	if number == 0 {
 		return true, nil // the link is finished
 	}
@@ -380,7 +366,7 @@ func (cl *Clustered) resettle() {
 	t := &cl.tenants
 	t.view++
 	t.blocks = true
-	cl.c.activity++
+	cl.loop.Stir()
 	for host := range t.held {
 		cl.unhold(host)
 	}
@@ -388,14 +374,14 @@ func (cl *Clustered) resettle() {
 		l.hosts, l.again = nil, nil
 	}
 	// Accept links again that were found before: the agent that had them may be gone.
-	cl.c.known.forget()
+	cl.loop.ForgetKnown()
 }
 
 // unhold allows visits to a host again.
 func (cl *Clustered) unhold(host string) {
 	delete(cl.tenants.held, host)
-	if !cl.c.isBlocked(host) {
-		cl.c.Frontier.Unblock(host)
+	if !cl.loop.Blocked(host) {
+		cl.loop.Frontier.Unblock(host)
 	}
 }
 
@@ -410,23 +396,23 @@ func (cl *Clustered) settleIn(work context.Context, now time.Time) (wake time.Ti
 // due, which a blocked host never is. wake is the time to try again.
 func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
 	t := &cl.tenants
-	if !t.blocks || cl.c.fatal != nil {
+	if !t.blocks || cl.loop.Failed() {
 		return time.Time{}
 	}
 	if next := t.tried.Add(claimWait); next.After(now) {
 		return next
 	}
 	t.blocks, t.tried = false, now
-	for _, host := range *cl.c.blocked.Load() {
+	for _, host := range cl.loop.BlockedHosts() {
 		owner, mine, _ := cl.Peers.Tenure(host)
 		switch {
 		case mine || owner == "":
-		case cl.emptyRange(cl.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
+		case cl.loop.EmptyRange(cl.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
 			cl.give(host, owner)
 		case !cl.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)
 		}
-		if cl.c.fatal != nil {
+		if cl.loop.Failed() {
 			return time.Time{}
 		}
 	}
@@ -434,5 +420,5 @@ func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
 }
 
 func (cl *Clustered) tellMoves(name string, agent string, hosts int, keys int64) {
-	cl.c.Events.Write(name, report.F("agent", agent), report.F("hosts", hosts), report.F("keys", keys))
+	cl.loop.Events.Write(name, report.F("agent", agent), report.F("hosts", hosts), report.F("keys", keys))
 }

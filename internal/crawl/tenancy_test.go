@@ -501,39 +501,39 @@ func TestPaths(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 3))
 	widths := []uint{38, 42, 46, 50, 54, 58, 62, 64}
 	for range 300 {
-		var s paths
+		var s keyset.Paths
 		in := map[uint64]uint{}
 		for range rng.IntN(40) {
 			p, w := rng.Uint64(), widths[rng.IntN(len(widths))]
 			in[p] = w
-			s.add(keyset.List{Width: w, Paths: []uint64{p >> (64 - w)}})
+			s.Add(keyset.List{Width: w, Paths: []uint64{p >> (64 - w)}})
 		}
-		s.order()
-		if s.n != len(in) {
-			t.Fatalf("%d paths, not %d", s.n, len(in))
+		s.Order()
+		if s.N != len(in) {
+			t.Fatalf("%d paths, not %d", s.N, len(in))
 		}
 		for p := range in {
 			for _, w := range widths {
-				if !s.has(w, p>>(64-w)) {
+				if !s.Has(w, p>>(64-w)) {
 					t.Fatalf("%x of %d bits is not there", p, w)
 				}
 			}
-			if q := p ^ 1<<(63-uint(rng.IntN(38))); s.has(64, q) {
+			if q := p ^ 1<<(63-uint(rng.IntN(38))); s.Has(64, q) {
 				if _, ok := in[q]; !ok {
 					t.Fatalf("%x is there", q)
 				}
 			}
 		}
-		other := paths{}
+		other := keyset.Paths{}
 		for p := range in {
 			if p%2 == 0 {
-				other.add(keyset.List{Width: 50, Paths: []uint64{p >> 14}})
+				other.Add(keyset.List{Width: 50, Paths: []uint64{p >> 14}})
 			}
 		}
-		other.order()
-		odd, even := s.without(&other), s.within(&other)
+		other.Order()
+		odd, even := s.Without(&other), s.Within(&other)
 		for p := range in {
-			if odd.has(64, p) == (p%2 == 0) || even.has(64, p) == (p%2 == 1) {
+			if odd.Has(64, p) == (p%2 == 0) || even.Has(64, p) == (p%2 == 1) {
 				t.Fatalf("%x is on the wrong side", p)
 			}
 		}

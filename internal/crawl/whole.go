@@ -54,9 +54,6 @@ const (
 func (cl *Clustered) tellWhole(work context.Context) {
 	s := &cl.shipping
 	w := &s.whole
-	if cl.c.reading || cl.c.checkpoint != nil || cl.c.stop != notStopping {
-		return
-	}
 	untold := w.untold && s.heirs.Heir(0) != ""
 	switch {
 	case w.last == nil && !w.lacking && !untold: // the crawl began with these heirs
@@ -65,19 +62,11 @@ func (cl *Clustered) tellWhole(work context.Context) {
 	case w.last == s.heirs && len(w.anew) == 0 && !untold:
 		return
 	}
-	// The journal's files must not change meanwhile, as during a checkpoint.
-	if cl.c.fatal = cl.c.endSync(true); cl.c.fatal != nil {
+	files, release := cl.loop.ReadJournal()
+	if files == nil {
 		return
 	}
-	if cl.c.fatal = cl.c.sync(); cl.c.fatal != nil {
-		return
-	}
-	j, err := cl.c.Journal.Begin()
-	if err != nil {
-		cl.c.fatal = fmt.Errorf("ship anew: %w", err)
-		return
-	}
-	cl.c.reading, w.out, w.records = true, 0, 0
+	w.out, w.records = 0, 0
 	w.nth++
 	if untold {
 		// The heirs may be the same as before. But they lack what this agent accepted while it had
@@ -85,32 +74,32 @@ func (cl *Clustered) tellWhole(work context.Context) {
 		w.last, w.untold = nil, false
 	}
 	t := telling{
-		cl: cl, files: j, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(),
-		began: cl.c.cfg.Now(),
+		cl: cl, files: files, release: release, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(),
+		began: cl.loop.Now(),
 	}
 	w.anew = map[string]bool{}
-	cl.c.inFlight.Go(func() {
+	cl.loop.Go(func() {
 		err := t.run(work)
-		j.Abandon()
-		cl.c.tell(func(now time.Time) { cl.toldWhole(&t, err, now) })
+		files.Abandon()
+		cl.loop.Tell(func(now time.Time) { cl.toldWhole(&t, err, now) })
 	})
 }
 
 // toldWhole processes the end of a telling.
 func (cl *Clustered) toldWhole(t *telling, err error, now time.Time) {
 	w := &cl.shipping.whole
-	cl.c.reading = false
+	t.release()
 	switch {
 	case err == nil && t.nth == w.nth:
 		w.last = t.heirs
 		if t.heirs.Heir(0) == "" {
 			return // there is no second copy: the next loss loses all
 		}
-		cl.c.Events.Write("shipped-whole", report.F("records", w.records),
+		cl.loop.Events.Write("shipped-whole", report.F("records", w.records),
 			report.F("took_ms", now.Sub(t.began).Milliseconds()))
 		return
 	case err != nil && !errors.Is(err, errOldView) && !errors.Is(err, errOver):
-		cl.c.fatal = fmt.Errorf("ship anew: %w", err)
+		cl.loop.Fail(fmt.Errorf("ship anew: %w", err))
 	}
 	for agent := range t.anew { // they still need it
 		w.anew[agent] = true
@@ -129,14 +118,15 @@ func (cl *Clustered) toldPending() {
 
 // A telling reads the journal and queues the whole state for the heirs.
 type telling struct {
-	cl     *Clustered
-	files  *journal.Checkpoint
-	nth    uint64
-	before Heirs // the heirs that had the whole state before
-	heirs  Heirs
-	anew   map[string]bool
-	last   uint64 // the last epoch with records in the files
-	began  time.Time
+	cl      *Clustered
+	files   *journal.Checkpoint
+	release func()
+	nth     uint64
+	before  Heirs // the heirs that had the whole state before
+	heirs   Heirs
+	anew    map[string]bool
+	last    uint64 // the last epoch with records in the files
+	began   time.Time
 
 	arena []byte
 	ends  []int
@@ -256,10 +246,10 @@ func (t *telling) flush(ctx context.Context) error {
 		cl, from := t.cl, 0
 		w := &cl.shipping.whole
 		for i, end := range t.ends {
-			if cl.c.fatal == nil {
+			if !cl.loop.Failed() {
 				w.out++
 				w.records++
-				cl.c.fatal = cl.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end])
+				cl.loop.Fail(cl.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end]))
 			}
 			from = end
 		}
@@ -274,7 +264,7 @@ func (t *telling) flush(ctx context.Context) error {
 // do lets the dispatcher call f, if the view is still the same.
 func (t *telling) do(ctx context.Context, f func()) error {
 	result := make(chan error, 1)
-	if !t.cl.c.tell(func(time.Time) {
+	if !t.cl.loop.Tell(func(time.Time) {
 		if t.nth != t.cl.shipping.whole.nth {
 			result <- errOldView
 			return

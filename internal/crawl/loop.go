@@ -1,0 +1,395 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A Loop is a crawl loop, as its Cluster sees it. Only the dispatcher may use it, except for what is
+// safe for concurrent use: Config, Now, Events, Tell, Ask, Post, Ended, Go, Judge and Blocked.
+type Loop struct {
+	c *Crawler
+
+	Config   Config
+	Frontier *frontier.Frontier
+	Seen     *keyset.Store
+	Events   *report.Events
+	Tally    *report.Tally
+}
+
+func newLoop(c *Crawler) *Loop {
+	return &Loop{c: c, Config: c.cfg, Frontier: c.Frontier, Seen: c.Seen, Events: c.Events, Tally: c.Tally}
+}
+
+// Now returns the time by the agent's clock.
+func (l *Loop) Now() time.Time { return l.c.cfg.Now() }
+
+// Tell lets the dispatcher call f. It reports whether the dispatcher did.
+func (l *Loop) Tell(f func(now time.Time)) (told bool) { return l.c.tell(f) }
+
+// Ask lets the dispatcher call f and waits for it. ctx bounds the wait for the dispatcher.
+func (l *Loop) Ask(ctx context.Context, name string, f func()) error { return l.c.ask(ctx, name, f) }
+
+// Post lets the dispatcher call f, and does not wait for the end of f. ctx bounds the wait for the
+// dispatcher.
+func (l *Loop) Post(ctx context.Context, f func(now time.Time)) error {
+	select {
+	case l.c.commands <- f:
+		return nil
+	case <-l.c.ended:
+		return ErrNotRunning
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Ended returns a channel that is closed when the dispatcher takes no more calls.
+func (l *Loop) Ended() <-chan struct{} { return l.c.ended }
+
+// Go runs f in a goroutine that the run waits for.
+func (l *Loop) Go(f func()) { l.c.inFlight.Go(f) }
+
+// Fail ends the run with an error if err is not nil. It reports whether the run has failed, now or
+// before.
+func (l *Loop) Fail(err error) (failed bool) {
+	if l.c.fatal == nil {
+		l.c.fatal = err
+	}
+	return l.c.fatal != nil
+}
+
+// Err returns the error that ends the run, or nil.
+func (l *Loop) Err() error { return l.c.fatal }
+
+// Failed reports that the run has failed.
+func (l *Loop) Failed() bool { return l.c.fatal != nil }
+
+// Stop returns the reason why the run stops, or "" while it goes on.
+func (l *Loop) Stop() Stop { return l.c.stop }
+
+// Stopping reports that the run stops or has failed.
+func (l *Loop) Stopping() bool { return l.c.stop != notStopping || l.c.fatal != nil }
+
+// Halt stops the run.
+func (l *Loop) Halt(why Stop) { l.c.halt(why) }
+
+// End ends a run that has no work left.
+func (l *Loop) End() {
+	l.c.stop = Finished
+	if l.Frontier.Len() > 0 {
+		l.c.stop = OnlyBlocked
+	}
+}
+
+// Stir records an event that may give this agent work. Activity counts these events and all ended
+// visits.
+func (l *Loop) Stir() { l.c.activity++ }
+
+// Activity returns the number of events that may have given this agent work.
+func (l *Loop) Activity() uint64 { return l.c.activity }
+
+// Busy returns the number of visits that the workers have.
+func (l *Loop) Busy() int { return l.c.busy }
+
+// Idle reports that no visit and no look-up is in progress, and that no URL waits for a retry.
+func (l *Loop) Idle() bool {
+	c := l.c
+	return c.busy == 0 && c.resolving == 0 && len(c.unresolved) == 0 && len(c.later) == 0
+}
+
+// Pending returns the number of accepted URLs that are not finished.
+func (l *Loop) Pending() int64 { return l.c.Pending() }
+
+// Record adds a record to the present batch. The payload is copied.
+func (l *Loop) Record(kind byte, payload []byte) { l.c.batch.add(kind, payload) }
+
+// Flush appends the present batch to the journal.
+func (l *Loop) Flush() { l.c.append() }
+
+// FlushForSync appends the present batch to the journal, which is synced soon, even if only the seen-set
+// has links to write.
+func (l *Loop) FlushForSync() {
+	l.c.append()
+	l.c.dirty = true
+}
+
+// Accepted returns the number of the last accept.
+func (l *Loop) Accepted() uint64 { return l.c.accepted }
+
+// Accept adds an accept to the present batch, and returns its number.
+func (l *Loop) Accept(class Class, enc []byte) (number uint64) {
+	l.c.batch.add(byte(class), enc)
+	l.c.accepted++
+	l.Tally.Accepted(1)
+	return l.c.accepted
+}
+
+// EndOutgoing ends links that other agents have. returned reports that this agent has accepted them
+// again.
+func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
+	l.c.rec = appendSent(l.c.rec[:0], numbers, returned)
+	l.c.batch.add(kindSent, l.c.rec)
+	l.c.append()
+	l.c.countSent(int64(len(numbers)), returned)
+}
+
+// Judge checks a link against the scope, and adds it to ls.
+func (l *Loop) Judge(ls *Links, link weburl.Link) { l.c.judge(ls, link, link.URL.Key()) }
+
+// JudgeAs is Judge for a link of which the caller knows whether another agent crawls it.
+func (l *Loop) JudgeAs(ls *Links, link weburl.Link, foreign bool) {
+	n := len(ls.found)
+	if l.Judge(ls, link); len(ls.found) > n {
+		ls.found[n].foreign = foreign
+	}
+}
+
+// Intake accepts the new links of ls, and logs the skipped ones.
+func (l *Loop) Intake(ls *Links) {
+	l.c.intake(ls)
+	for _, s := range ls.skipped {
+		l.c.skip(s)
+	}
+}
+
+// Dropped reports whether the operator dropped the accept with this number.
+func (l *Loop) Dropped(host string, number uint64) bool { return l.c.dropped(host, number) }
+
+// Drops reports whether the operator has dropped any host's links.
+func (l *Loop) Drops() bool { return l.c.drops.n.Load() > 0 }
+
+// Withdraw finishes a link whose host was dropped.
+func (l *Loop) Withdraw(link weburl.Link, number uint64) { l.c.withdrawLink(link, number, 0) }
+
+// WithdrawLater moves the URLs of a host that wait for a retry to the frontier, as withdrawn.
+func (l *Loop) WithdrawLater(host string) error { return l.c.withdrawLater(host) }
+
+// Number returns the number of the accept of a waiting link. number is the one in its queue. 0 means
+// that the URL is finished and waits for another visit.
+func (l *Loop) Number(k weburl.Key, number uint64) uint64 {
+	if n, ok := l.c.requeued[k]; ok {
+		return n
+	}
+	return number
+}
+
+// Forget forgets the state of a waiting link that leaves this agent, and returns the number of its
+// accept.
+func (l *Loop) Forget(u weburl.URL, number uint64) uint64 {
+	k := u.Key()
+	number = l.Number(k, number)
+	delete(l.c.requeued, k)
+	delete(l.c.attempts, k)
+	l.c.retrying.forget(k)
+	if _, ok := l.c.revisiting[k]; ok {
+		l.c.revisited(u)
+	}
+	return number
+}
+
+// HostsLater appends up to n hosts with URLs that wait for a retry.
+func (l *Loop) HostsLater(hosts []string, n int) []string {
+	for _, d := range l.c.later[:min(len(l.c.later), n)] {
+		hosts = append(hosts, d.link.URL.Host())
+	}
+	return hosts
+}
+
+// LetGo closes the idle connection to a host.
+func (l *Loop) LetGo(host string) { l.c.letGo(host) }
+
+// Blocked reports whether the operator has blocked a host.
+func (l *Loop) Blocked(host string) bool { return l.c.isBlocked(host) }
+
+// BlockedHosts returns the hosts that the operator has blocked. They must not be changed.
+func (l *Loop) BlockedHosts() []string { return *l.c.blocked.Load() }
+
+// Block blocks a host that the operator has blocked at another agent.
+func (l *Loop) Block(host string) { l.c.takeBlock(host) }
+
+// Unblock forgets the block of a host, which another agent keeps blocked. If visit is true, nothing
+// else prevents visits here.
+func (l *Loop) Unblock(host string, visit bool) { l.c.forgetBlock(host, visit) }
+
+// ForgetKnown makes the workers judge links again that were found lately.
+func (l *Loop) ForgetKnown() { l.c.known.forget() }
+
+// FlushSeen accepts all new links that the seen-set holds back.
+func (l *Loop) FlushSeen() { l.c.flushSeen() }
+
+// ReadJournal syncs the journal and returns its files, which do not change until Abandon and release
+// are called. It returns nil if that is not possible now, or if the run has failed.
+func (l *Loop) ReadJournal() (files *journal.Checkpoint, release func()) {
+	c := l.c
+	if c.reading || c.checkpoint != nil || l.Stopping() {
+		return nil, nil
+	}
+	if l.Fail(c.endSync(true)) || l.Fail(c.sync()) {
+		return nil, nil
+	}
+	files, err := c.Journal.Begin()
+	if err != nil {
+		l.Fail(fmt.Errorf("read the journal: %w", err))
+		return nil, nil
+	}
+	c.reading = true
+	return files, func() { c.reading = false }
+}
+
+// Range reads a range of the seen-set.
+func (l *Loop) Range(host uint64) (s keyset.Paths) {
+	for tries := 0; !l.Failed(); tries++ {
+		s = keyset.Paths{}
+		err := l.Seen.Range(host, func(list keyset.List) error { s.Add(list); return nil })
+		if err == nil {
+			break
+		}
+		if l.c.repair(err); tries > 2 {
+			l.Fail(err)
+		}
+	}
+	s.Order()
+	return s
+}
+
+// EmptyRange reports that the seen-set has no key of a range.
+func (l *Loop) EmptyRange(host uint64) bool {
+	some := errors.New("some")
+	err := l.Seen.Range(host, func(keyset.List) error { return some })
+	if err != nil && err != some {
+		l.c.repair(err)
+	}
+	return err == nil
+}
+
+// Note adds keys to the seen-set whose records are in the journal.
+func (l *Loop) Note(keys []weburl.Key) {
+	l.c.repair(l.Seen.Note(keys))
+	l.c.append()
+}
+
+// A Ranged is a set of paths to add to a range of the seen-set.
+type Ranged struct {
+	Host uint64
+	// Done reports that the range has finished URLs, see Keys.Finish.
+	Done bool
+	keyset.Paths
+}
+
+// kind returns the kind of the journal's record.
+func (r *Ranged) kind() byte {
+	if r.Done {
+		return kindDoneKeys
+	}
+	return kindKeys
+}
+
+// Learn adds keys to the seen-set, and then to the journal. So the seen-set has all truncated keys
+// of the journal on disk.
+func (l *Loop) Learn(all []Ranged) {
+	narrow := false
+	for _, r := range all {
+		for _, list := range r.Lists {
+			if list.Width != keyset.WholeKey {
+				narrow = true
+				continue
+			}
+			keys := make([]weburl.Key, 0, len(list.Paths))
+			for _, p := range list.Paths {
+				keys = append(keys, weburl.Key{Host: r.Host, Path: p})
+			}
+			for part := range slices.Chunk(keys, keysPiece) {
+				l.Record(r.kind(), appendKeys(nil, part))
+			}
+			if l.Flush(); !l.Failed() {
+				l.c.repair(l.Seen.Note(keys))
+			}
+		}
+	}
+	if !narrow || l.Failed() {
+		return
+	}
+	l.Flush()
+	if l.Failed() || l.Fail(l.c.endSync(true)) { // Insert writes to disk at once, and names all runs
+		return
+	}
+	if l.c.repair(l.insert(all)); l.Failed() {
+		return
+	}
+	for _, r := range all {
+		for _, list := range r.Lists {
+			if list.Width == keyset.WholeKey {
+				continue
+			}
+			for part := range slices.Chunk(list.Paths, keysPiece) {
+				l.Record(kindList, appendList(nil, r.Host, keyset.List{Width: list.Width, Paths: part}))
+			}
+		}
+		if len(l.c.batch.arena) > batchBytes {
+			l.Flush()
+		}
+	}
+	l.Flush()
+}
+
+// insert adds truncated keys.
+func (l *Loop) insert(all []Ranged) error {
+	load := func(add func(uint64, keyset.List) error) error {
+		for _, r := range all {
+			for _, list := range r.Lists {
+				if list.Width == keyset.WholeKey {
+					continue
+				}
+				if err := add(r.Host, list); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	}
+	err := l.Seen.Insert(load)
+	for tries := 0; tries < flushTries; tries++ {
+		if _, damage := errors.AsType[*drum.Damage](err); !damage {
+			break
+		}
+		if l.c.repair(err); l.Failed() {
+			return nil // Err has the error
+		}
+		err = l.Seen.Insert(load)
+	}
+	return err
+}
+
+// tell lets the dispatcher call f. It reports whether the dispatcher did.
+func (c *Crawler) tell(f func(now time.Time)) (told bool) {
+	select {
+	case c.commands <- f:
+		return true
+	case <-c.ended:
+		return false
+	}
+}
+
+// ask runs question on the dispatcher and waits for it.
+func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
+	done := make(chan struct{})
+	select {
+	case c.commands <- func(time.Time) { question(); close(done) }:
+		<-done // the dispatcher has it
+		return nil
+	case <-c.ended:
+		return ErrNotRunning
+	case <-ctx.Done():
+		return fmt.Errorf("%s: %w", name, ctx.Err())
+	}
+}
