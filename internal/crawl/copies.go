@@ -554,7 +554,8 @@ const lingerTime = 2 * time.Second
 // Lingers reports whether a stop must wait for that.
 func (cl *Clustered) Lingers(now time.Time) bool {
 	s := &cl.shipping
-	if cl.Copies == nil || s.heirs == nil || cl.loop.Stop() == Finished || cl.loop.Stop() == OnlyBlocked || cl.copying() == 0 {
+	why := cl.loop.Stop()
+	if cl.Copies == nil || s.heirs == nil || why == Finished || why == OnlyBlocked || cl.copying() == 0 {
 		return false
 	}
 	if s.lingering.IsZero() {

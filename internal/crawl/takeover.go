@@ -248,7 +248,8 @@ func (cl *Clustered) takeClock(r handoff.Record, now time.Time) {
 	if blocked && !crawled {
 		cl.loop.Block(r.Name)
 	}
-	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet), Blocked: cl.loop.Blocked(r.Name)}
+	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet),
+		Blocked: cl.loop.Blocked(r.Name)}
 	if slow > 0 {
 		st.Slow, st.SlowUntil = slow, st.NotBefore
 	}

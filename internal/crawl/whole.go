@@ -74,7 +74,8 @@ func (cl *Clustered) tellWhole(work context.Context) {
 		w.last, w.untold = nil, false
 	}
 	t := telling{
-		cl: cl, files: files, release: release, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(),
+		cl: cl, files: files, release: release,
+		nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(),
 		began: cl.loop.Now(),
 	}
 	w.anew = map[string]bool{}
