@@ -156,6 +156,9 @@ type outage struct {
 // unreachable notes an outage. A host that cannot be reached again after its rest rests twice as
 // long.
 func (s *story) unreachable(span excuse) {
+	s.judge.mu.Lock()
+	s.judge.outage = true
+	s.judge.mu.Unlock()
 	o := outage{span.to, retryTime}
 	for _, before := range s.outages {
 		if span.from.Before(before.until.Add(before.rest + retryTime)) {

@@ -24,6 +24,7 @@ type judge struct {
 	groups     [groups]map[string]*group
 	pages      map[page][]fetched
 	others     map[string][]fetched // by URL: complete answers that are no page with status 200, such as redirects
+	outage     bool                 // some agent could not reach the web for a while
 	ends       []time.Time          // of all requests
 	reachable  int64                // reachable pages that were fetched
 	beyond     int64                // fetches of unreachable pages

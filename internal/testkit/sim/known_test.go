@@ -22,6 +22,10 @@ func TestKnown(t *testing.T) {
 				{Kind: Join, Agent: 4, At: 0.27},
 			},
 		}, 0},
+		{"an outage took most tries of a page, and the web refused the last one", Plan{
+			Seed: 810187, Agents: 1, Hosts: 6, Pages: 5, Delay: 94 * ms, Busy: 0.06, Pause: 1000 * ms,
+			Faults: []Fault{{Kind: Offline, Agent: 1, At: 0.01, For: 13064 * ms}},
+		}, 0},
 		{"one agent refused to end after another had agreed", Plan{
 			Seed: 207, Agents: 4, Hosts: 11, Pages: 10, Delay: 192 * ms, Latency: 12 * ms,
 			Faults: []Fault{

@@ -75,8 +75,8 @@ func (j *judge) missed() (urls []string, excused int64) {
 		p := page{host, number}
 		switch {
 		case len(j.pages[p]) > 0:
-		case !known[place{page: p}]:
-			excused++
+		case !known[place{page: p}], j.outage && len(j.others[j.truth.URL(host, number)]) > 0:
+			excused++ // in the second case the outage took most of its tries, and the web refused the last one
 		default:
 			urls = append(urls, j.truth.URL(host, number))
 		}
