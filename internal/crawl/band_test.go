@@ -463,13 +463,10 @@ func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
 	m.with = func(r *Parts) (err error) {
 		others := &Others{Peers: m, Copies: &Copies{Shipper: m}}
 		r.Others = others
-		for dir, o := range map[string]**outbox.Outbox{"outbox": &others.Outbox, "shipping": &others.Copies.Out,
-			"waiting": &others.Copies.Waiting} {
-			if *o, err = outbox.Open(m.mem, crawlDir+"/state/"+dir, oc); err != nil {
-				return err
-			}
-		}
-		return nil
+		var b boxes
+		err = b.open(m.mem, oc)
+		others.Outbox, others.Copies.Out, others.Copies.Waiting = b.links, b.records, b.finishes
+		return err
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -259,7 +259,7 @@ func TestDurableWithLinks(t *testing.T) {
 				others := newCompany(c.push, c.ships)
 				told := &tablet{newJudge(nil, false).process(func() bool { return false }), time.Now(),
 					map[string]time.Duration{}}
-				var boxes [3]*outbox.Outbox
+				var boxes boxes
 				s := &story{text: `
 seed http://a.example/
 dns a.example 192.0.2.1
@@ -268,11 +268,11 @@ http://a.example/1
 `}
 				s.parse(t)
 				s.with = func(r *Parts) error {
-					if err := s.openBoxes(&boxes); err != nil {
+					if err := boxes.open(s.disk.Load(), outbox.Config{}); err != nil {
 						return err
 					}
-					r.Others = &Others{Peers: others, Contents: told, Outbox: boxes[0],
-						Copies: &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}}
+					r.Others = &Others{Peers: others, Contents: told, Outbox: boxes.links,
+						Copies: &Copies{Shipper: others, Out: boxes.records, Waiting: boxes.finishes}}
 					return nil
 				}
 				w, err := s.open(testdisk.NewMem())
@@ -290,10 +290,7 @@ http://a.example/1
 				if err := <-ended; err != nil {
 					t.Error(err)
 				}
-				for _, box := range boxes {
-					err = errors.Join(err, box.Close())
-				}
-				if err := errors.Join(err, w.close()); err != nil {
+				if err := errors.Join(boxes.close(), w.close()); err != nil {
 					t.Fatal(err)
 				}
 				const page = "http://a.example/"

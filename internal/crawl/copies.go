@@ -63,7 +63,8 @@ type Copies struct {
 	Shipper
 	// Out holds the records to ship, Waiting the finishes that must not be shipped yet. Only the
 	// Crawler uses them.
-	Out, Waiting *outbox.Outbox
+	Out     *outbox.Outbox
+	Waiting *outbox.Queue
 }
 
 // epochsMax bounds the number of epochs that are not over. At this number, the last one continues
@@ -306,7 +307,7 @@ func (cl *Clustered) copyCommitted() {
 		from = r.end
 		var err error
 		if r.number&(1<<countBits-1) == countsEnd {
-			err = cl.Copies.Waiting.PushLoose(r.number, rec)
+			err = cl.Copies.Waiting.Push(r.number, 0, rec)
 		} else {
 			err = cl.ship(r.number, r.host, rec)
 		}
@@ -396,7 +397,6 @@ func (cl *Clustered) turn(now time.Time) error {
 	for e := s.epoch(s.safeTo + 1); e != nil && e.closed && e.safe(); e = s.epoch(s.safeTo + 1) {
 		s.safeTo++
 	}
-	before := s.released
 	for e := s.epoch(s.released + 1); e != nil && e.closed && s.released < s.synced; e = s.epoch(s.released + 1) {
 		switch {
 		case e.until > 0:
@@ -412,9 +412,6 @@ func (cl *Clustered) turn(now time.Time) error {
 		}
 		s.released++
 	}
-	if s.released > before {
-		cl.Copies.Waiting.Ask()
-	}
 	for len(s.epochs) > 1 && s.epochs[0].closed && s.epochs[0].safe() && s.epochs[0].ends == 0 {
 		if b := s.epochs[0].began; !b.IsZero() {
 			lag := now.Sub(b)
@@ -423,16 +420,28 @@ func (cl *Clustered) turn(now time.Time) error {
 		s.epochs = s.epochs[1:]
 		s.first++
 	}
-	return cl.Copies.Waiting.Route(routeSlice, func(number uint64, rec []byte) (string, outbox.Way, error) {
-		if number>>countBits > s.released {
-			return "", outbox.Stay, nil
+	for range routeSlice {
+		e, more, err := cl.releasable()
+		if err != nil || !more {
+			return err
 		}
-		host, err := hostOf(rec)
-		if err == nil {
-			err = cl.ship(number, host, rec)
+		host, err := hostOf(e.Link)
+		if err != nil {
+			return err
 		}
-		return "", outbox.Gone, err
-	})
+		err = cl.ship(e.Number, host, e.Link)
+		cl.Copies.Waiting.Pop()
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releasable returns the first finish that waits, if it may be shipped now.
+func (cl *Clustered) releasable() (e outbox.Entry, ok bool, err error) {
+	e, ok, err = cl.Copies.Waiting.Peek()
+	return e, ok && e.Number>>countBits <= cl.shipping.released, err
 }
 
 // hostOf returns the host of a record.
@@ -453,7 +462,7 @@ func (cl *Clustered) newHeirs() {
 	if heirs := cl.Copies.Heirs(); heirs != s.heirs {
 		s.heirs = heirs
 		s.whole.nth++ // the telling in progress has the wrong heirs
-		cl.Copies.Out.Reroute()
+		cl.Copies.Out.Changed()
 	}
 }
 
@@ -475,14 +484,18 @@ func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Tim
 	if cl.loop.Fail(out.Route(routeSlice, cl.heirOf)) {
 		return time.Time{}
 	}
-	if out.Loose() || cl.Copies.Waiting.Loose() {
+	_, more, err := cl.releasable()
+	if cl.loop.Fail(err) {
+		return time.Time{}
+	}
+	if out.Loose() || more {
 		wake = now
 	}
 	if cl.tellWhole(work); cl.loop.Failed() {
 		return wake
 	}
 	for {
-		b, next, err := out.Next(now, nil)
+		b, next, err := out.Next(now, cl.heirOf)
 		switch {
 		case err != nil:
 			cl.loop.Fail(err)
@@ -507,18 +520,18 @@ func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Tim
 	}
 }
 
-// heirOf returns the heir of a record without a destination.
-func (cl *Clustered) heirOf(number uint64, rec []byte) (string, outbox.Way, error) {
+// heirOf returns the destination of a record: its heir.
+func (cl *Clustered) heirOf(number uint64, rec []byte) (outbox.To, error) {
 	host, err := hostOf(rec)
 	if err != nil {
-		return "", outbox.Stay, err
+		return outbox.To{}, err
 	}
 	if heir := cl.shipping.heirs.Heir(host); heir != "" {
-		return heir, outbox.Send, nil
+		return outbox.To{Agent: heir}, nil
 	}
 	cl.shipping.whole.untold = true
 	cl.shipped(number)
-	return "", outbox.Gone, nil
+	return outbox.To{Way: outbox.Gone}, nil
 }
 
 // hasShipped records the result of shipping a batch.

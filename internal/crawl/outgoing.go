@@ -49,6 +49,7 @@ type remote struct {
 	unsynced []receipt       // waiting for the next sync
 	due      []receipt       // durable, not sent yet
 	syncing  int             // number of receipts that the sync under way makes durable
+	begun    bool            // the run has begun
 
 	received, sent, passed int64  // numbers of links in this run
 	pagesBefore            int64  // pages of earlier runs
@@ -84,7 +85,7 @@ func (cl *Clustered) post(number uint64, u weburl.URL, hops int, enc []byte) err
 	case mine:
 		return cl.Outbox.Push("", number, 0, enc)
 	case agent == "":
-		return cl.Outbox.PushLoose(number, enc)
+		return cl.Outbox.PushWaiting(weburl.HostKey(u.Host()), number, enc)
 	}
 	return cl.Outbox.Push(agent, number, hops, enc)
 }
@@ -99,9 +100,22 @@ func (cl *Clustered) ViewChanged() {
 		if cl.Outbox.Len() > 0 {
 			cl.loop.Stir()
 		}
-		cl.Outbox.Reroute()
+		cl.Outbox.Changed()
 		cl.newHeirs()
 		cl.resettle()
+	})
+}
+
+// Assigned tells the Crawler that the owner of a host is known now, and was not before. It costs as
+// much as the links that wait for the owner. If a host gets another owner, call ViewChanged.
+// Otherwise Assigned is like ViewChanged.
+func (cl *Clustered) Assigned(host string) {
+	cl.loop.Tell(func(time.Time) {
+		cl.loop.Stir()
+		cl.Outbox.Assigned(weburl.HostKey(host))
+		if cl.tenants.held[host] != nil {
+			cl.unhold(host)
+		}
 	})
 }
 
@@ -109,6 +123,10 @@ func (cl *Clustered) ViewChanged() {
 func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) {
 	if cl.loop.Stop() != notStopping && cl.shipping.lingering.IsZero() || cl.loop.Failed() {
 		return time.Time{}
+	}
+	if !cl.remote.begun { // the first view came before the run
+		cl.remote.begun = true
+		cl.Outbox.Changed()
 	}
 	if err := cl.Outbox.Route(routeSlice, cl.wayOf); err != nil {
 		cl.loop.Fail(err)
@@ -118,12 +136,8 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 		wake = now
 	}
 	wake = earlier(wake, cl.settleIn(work, now))
-	var keep func(uint64, []byte) bool
-	if cl.loop.Drops() {
-		keep = cl.keepOut
-	}
 	for {
-		b, next, err := cl.Outbox.Next(now, keep)
+		b, next, err := cl.Outbox.Next(now, cl.wayOf)
 		switch {
 		case err != nil:
 			cl.loop.Fail(err)
@@ -144,38 +158,30 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 	}
 }
 
-// wayOf returns the agent that a link without a destination goes to.
-func (cl *Clustered) wayOf(number uint64, enc []byte) (string, outbox.Way, error) {
-	l, _, err := weburl.PeekLink(enc)
-	if err != nil {
-		return "", outbox.Stay, fmt.Errorf("link from the outbox: %w", err)
+// wayOf returns the destination of a link. If its host was dropped, the link is finished like waiting
+// links.
+func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) {
+	host, ok := weburl.PeekHost(enc)
+	if !ok {
+		return to, fmt.Errorf("link from the outbox: %w", weburl.ErrLink)
 	}
-	if !cl.keepOut(number, enc) {
-		return "", outbox.Gone, cl.loop.Err()
+	if cl.loop.Drops() && cl.loop.Dropped(host, number) {
+		l, _, err := weburl.DecodeLink(enc)
+		if err != nil {
+			return to, fmt.Errorf("link from the outbox: %w", err)
+		}
+		cl.loop.Withdraw(l, number)
+		cl.arrivedElsewhere(number)
+		return outbox.To{Way: outbox.Gone}, cl.loop.Err()
 	}
-	agent, mine := cl.Peers.Owner(l.URL.Host())
-	switch {
-	case mine:
-		return "", outbox.Send, nil
-	case agent == "":
-		return "", outbox.Stay, nil
+	agent, mine := cl.Peers.Owner(host)
+	if agent == "" && !mine {
+		return outbox.To{Way: outbox.Wait, Key: weburl.HostKey(host)}, nil
 	}
-	return agent, outbox.Send, nil
-}
-
-// keepOut reports whether a link still has to be sent. If its host was dropped, the link is
-// finished like waiting links.
-func (cl *Clustered) keepOut(number uint64, enc []byte) bool {
-	if !cl.loop.Drops() {
-		return true
+	if mine {
+		agent = ""
 	}
-	l, _, err := weburl.DecodeLink(enc)
-	if err != nil || !cl.loop.Dropped(l.URL.Host(), number) {
-		return true // if the link is damaged, its next reader reports the error
-	}
-	cl.loop.Withdraw(l, number)
-	cl.arrivedElsewhere(number)
-	return false
+	return outbox.To{Agent: agent}, nil
 }
 
 // pushed records the result of sending a batch.

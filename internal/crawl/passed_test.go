@@ -157,7 +157,7 @@ func TestHeirIsBack(t *testing.T) {
 		others := &heirs{
 			company: newCompany(30*time.Second, 0), told: map[weburl.Key]handoff.Kind{},
 		}
-		var boxes [3]*outbox.Outbox
+		var boxes boxes
 		s := &story{text: `
 delay 1s
 seed http://a.example/
@@ -171,11 +171,11 @@ http://a.example/1
 `}
 		s.parse(t)
 		s.with = func(r *Parts) error {
-			if err := s.openBoxes(&boxes); err != nil {
+			if err := boxes.open(s.disk.Load(), outbox.Config{}); err != nil {
 				return err
 			}
-			r.Others = &Others{Peers: others, Outbox: boxes[0],
-				Copies: &Copies{Shipper: others, Out: boxes[1], Waiting: boxes[2]}}
+			r.Others = &Others{Peers: others, Outbox: boxes.links,
+				Copies: &Copies{Shipper: others, Out: boxes.records, Waiting: boxes.finishes}}
 			return nil
 		}
 		w, err := s.open(testdisk.NewMem())
@@ -200,10 +200,7 @@ http://a.example/1
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
-		for _, box := range boxes {
-			err = errors.Join(err, box.Close())
-		}
-		if err := errors.Join(err, w.close()); err != nil {
+		if err := errors.Join(boxes.close(), w.close()); err != nil {
 			t.Fatal(err)
 		}
 		page, link := weburl.MustParse("http://a.example/").Key(), weburl.MustParse("http://a.example/1").Key()
@@ -213,16 +210,25 @@ http://a.example/1
 	})
 }
 
-// openBoxes opens the outboxes of a crawl with replication: of links, of records, and of waiting
-// finishes.
-func (s *story) openBoxes(boxes *[3]*outbox.Outbox) (err error) {
-	for i := range boxes {
-		dir := fmt.Sprintf("%s/state/outbox%d", crawlDir, i)
-		if boxes[i], err = outbox.Open(s.disk.Load(), dir, outbox.Config{}); err != nil {
-			return err
-		}
+// boxes are the outboxes of a crawl with replication, and the queue of its waiting finishes.
+type boxes struct {
+	links, records *outbox.Outbox
+	finishes       *outbox.Queue
+}
+
+func (b *boxes) open(fs *testdisk.Mem, c outbox.Config) (err error) {
+	if b.links, err = outbox.Open(fs, crawlDir+"/state/outbox", c); err != nil {
+		return err
 	}
-	return nil
+	if b.records, err = outbox.Open(fs, crawlDir+"/state/shipping", c); err != nil {
+		return err
+	}
+	b.finishes, err = outbox.OpenQueue(fs, crawlDir+"/state/waiting", c.MemoryBytes)
+	return err
+}
+
+func (b *boxes) close() error {
+	return errors.Join(b.links.Close(), b.records.Close(), b.finishes.Close())
 }
 
 // heirs is a company that can be absent, and records what it learns of URLs.

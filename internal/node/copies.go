@@ -90,13 +90,15 @@ func (a *Agent) openCopies() error {
 	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), broken: make(chan error, 1),
 		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{}}
 	out := &crawl.Copies{Shipper: k}
-	for dir, box := range map[string]**outbox.Outbox{"shipping": &out.Out, "shipping-ends": &out.Waiting} {
-		if *box, err = outbox.Open(a.fs, a.dir("state", dir),
-			outbox.Config{MemoryBytes: a.budget.of(shareShipping)}); err != nil {
-			return err
-		}
-		a.onClose((*box).Close)
+	memory := a.budget.of(shareShipping)
+	if out.Out, err = outbox.Open(a.fs, a.dir("state", "shipping"), outbox.Config{MemoryBytes: memory}); err != nil {
+		return err
 	}
+	a.onClose(out.Out.Close)
+	if out.Waiting, err = outbox.OpenQueue(a.fs, a.dir("state", "shipping-ends"), memory); err != nil {
+		return err
+	}
+	a.onClose(out.Waiting.Close)
 	a.others.Copies, a.membership.copies = out, k
 	return nil
 }

@@ -1,27 +1,39 @@
 // Package outbox answers: which links go to which agent next?
 //
-//	Push -> a queue for each agent -> Next -> a batch, on its way -> Done
-//	             ^    RAM, files, RAM                                 |
-//	             `-- Route <- loose: destination to be found <--------'
-//	                            ^
-//	                            `-- parked, for a while
+//	Push -> the queue of an agent ------------> Next -> a batch, on its way -> Done
+//	             ^    RAM, files, RAM            |                             |
+//	             |                               | the owner has changed       | failed, and owners
+//	             +---- Route <- loose <----------+-----------------------------+ have changed
+//	                     |  ^
+//	                     v  `-- Assigned, Changed
+//	                  waiting: links without an owner, by key
 //
-// Each agent has a first-in-first-out queue. The ends of a queue are in RAM; the middle is in
-// files that are written and read sequentially. One batch for each agent is on its way at a
-// time. A batch that failed goes out again unchanged, after a wait that doubles. When the owners
-// of hosts may have changed, Reroute makes all links loose (without a destination), and Route
-// asks for the destination of each, a few at a time.
+// Each agent has a first-in-first-out queue. The ends of a queue are in RAM; the middle is in files
+// that are written and read sequentially. One batch for each agent is on its way at a time. A batch
+// that failed goes out again unchanged, after a wait that doubles.
+//
+// The caller's Router knows the destinations. Next asks it once more for each link before the link is
+// sent, and moves the link if its host has another owner now. So a change of owners (Changed) costs
+// nothing for the links that stay. Changed looks at a whole queue only if its agent does not answer,
+// because the links of other agents would be stuck behind it.
+//
+// A link without an owner waits under a key, usually that of its host. Assigned releases the links of
+// one key, and Changed asks for all keys. Millions of hosts may have one such link each. So the links
+// are on disk, ordered by key, in pages of 16 KiB. RAM holds the latest links, and 88 octets for each
+// page of older ones: at 100 octets a link, a million hosts take 100 MB of disk and about 1 MB of RAM,
+// which counts as MemoryBytes. Releasing one host reads one page, however many hosts wait, and then the
+// pages that have only links of this host.
 //
 // Invariants: a pushed link is in the outbox until Done reports that its batch has arrived, or
-// until the owner of the Outbox removes it. The files are not for recovery: the owner has the links
-// in a journal, and Open starts empty. One goroutine owns an Outbox.
+// until the Router or the owner of the Outbox removes it. A batch has only links for which the Router
+// named its agent. The files are not for recovery: the owner has the links in a journal, and Open
+// starts empty. One goroutine owns an Outbox.
 package outbox
 
 import (
-	"encoding/binary"
 	"errors"
-	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -30,7 +42,8 @@ import (
 // Config tunes an Outbox. The zero Config has usable defaults.
 type Config struct {
 	// MemoryBytes bounds the RAM of all queues, without batches on their way. Zero means
-	// 16 MiB. Each queue takes at least two pieces of 4 KiB.
+	// 16 MiB. Links without an owner take at most half of it. Each queue takes at least two pieces of
+	// 4 KiB.
 	MemoryBytes int64
 	// BatchLinks and BatchBytes bound a batch. A batch has at least one link. Zero means 1,000
 	// and 256 KiB.
@@ -71,21 +84,31 @@ var ErrDamaged = errors.New("damaged outbox file")
 
 // An Outbox holds the links that wait to be sent to other agents.
 type Outbox struct {
-	fs  disk.FS
-	dir string
+	dir *folder
 	cfg Config
 	rng *rand.Rand
 
-	n      int64
-	files  uint64 // number of files made so far
-	queues map[string]*queue
-	turns  []*queue // the same, in the order of sending
-	turn   int
-	busy   map[string]bool // agents with a batch on its way
-	loose  []*queue
-	stuck  bool   // the destination of the first loose link is unknown
-	parked *queue // nil: no link is parked
-	parks  time.Time
+	n       int64 // number of links, with those on their way
+	lanes   map[string]*lane
+	turns   []*lane // the same, in the order of sending
+	turn    int
+	loose   []*Queue // links whose destination must be asked for
+	waiting *waitingRoom
+	parked  *Queue // nil: no link is parked
+	parks   time.Time
+}
+
+// A lane is the queue of one agent.
+type lane struct {
+	Queue
+	agent    string
+	busy     bool   // a batch is on its way
+	again    *Batch // is sent before all other links
+	due      time.Time
+	failures int // of batches, since one arrived
+
+	unsure bool // owners have changed while links were in it or on their way
+	front  bool // Route must look at its first link
 }
 
 // A Batch holds links that are sent to an agent in one call. It is valid until Done.
@@ -98,30 +121,55 @@ type Batch struct {
 	Links []byte
 
 	ends []int // in Links
-	q    *queue
+	lane *lane
 }
+
+// A To is the destination of a link.
+type To struct {
+	Way   Way
+	Agent string // with Send
+	Key   uint64 // with Wait; always the same for a link
+}
+
+// A Way is the kind of a To.
+type Way uint8
+
+const (
+	// Send puts the link into an agent's queue.
+	Send Way = iota
+	// Wait keeps the link under a key, because its owner is not known yet. The Outbox asks again after
+	// Assigned with this key, and after Changed.
+	Wait
+	// Gone removes the link from the outbox.
+	Gone
+)
+
+// A Router returns the present destination of a link. link is valid until the Router returns. It does
+// not call methods of the Outbox.
+type Router func(number uint64, link []byte) (To, error)
 
 // Open returns an empty Outbox with its files in dir. It deletes the content of dir.
 func Open(fs disk.FS, dir string, cfg Config) (*Outbox, error) {
-	if err := fs.RemoveAll(dir); err != nil {
-		return nil, fmt.Errorf("outbox: %w", err)
-	}
-	if err := fs.MkdirAll(dir, 0o755); err != nil {
-		return nil, fmt.Errorf("outbox: %w", err)
+	d, err := openFolder(fs, dir)
+	if err != nil {
+		return nil, err
 	}
 	cfg = cfg.withDefaults()
 	return &Outbox{
-		fs: fs, dir: dir, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6f7574)),
-		queues: map[string]*queue{}, busy: map[string]bool{},
+		dir: d, cfg: cfg, rng: rand.New(rand.NewPCG(cfg.Seed, 0x6f7574)), lanes: map[string]*lane{},
+		waiting: newWaitingRoom(d, int(cfg.MemoryBytes/2)),
 	}, nil
 }
 
 // Close closes the files.
 func (o *Outbox) Close() error {
-	var errs []error
 	o.unpark()
-	for _, q := range append(o.turns, o.loose...) {
-		errs = append(errs, q.discard())
+	errs := []error{o.waiting.close()}
+	for _, l := range o.turns {
+		errs = append(errs, l.Close())
+	}
+	for _, q := range o.loose {
+		errs = append(errs, q.Close())
 	}
 	o.turns, o.loose = nil, nil
 	return errors.Join(errs...)
@@ -130,40 +178,46 @@ func (o *Outbox) Close() error {
 // Len returns the number of links, with those on their way.
 func (o *Outbox) Len() int64 { return o.n }
 
+// Waiting returns the number of links without an owner.
+func (o *Outbox) Waiting() int64 { return o.waiting.n }
+
 // Loose reports whether Route has work.
-func (o *Outbox) Loose() bool { return len(o.loose) > 0 && !o.stuck }
+func (o *Outbox) Loose() bool {
+	return len(o.loose) > 0 || len(o.waiting.sweeps) > 0 ||
+		slices.ContainsFunc(o.turns, func(l *lane) bool { return l.front })
+}
 
-// Push queues a link for an agent. number identifies the link to the owner of the Outbox, hops
-// is how often the link was passed on, and link is its encoding. The link is queued even if Push returns an error,
-// which is one of the disk.
+// Push queues a link for an agent. number identifies the link to the owner of the Outbox, hops is how
+// often the link was passed on, and link is its encoding. The link is queued even if Push returns an
+// error, which is one of the disk. The same holds for the other methods that queue a link.
 func (o *Outbox) Push(agent string, number uint64, hops int, link []byte) error {
-	q := o.queues[agent]
-	if q == nil {
-		q = &queue{o: o, agent: agent}
-		o.queues[agent] = q
-		o.turns = append(o.turns, q)
-	}
 	o.n++
-	return q.push(number, hops, link)
+	return o.lane(agent).Push(number, hops, link)
 }
 
-// PushLoose queues a link without a destination.
+// PushWaiting queues a link without an owner under a key.
+func (o *Outbox) PushWaiting(key, number uint64, link []byte) error {
+	o.n++
+	return o.waiting.add(key, number, link)
+}
+
+// PushLoose queues a link for whose destination Route asks.
 func (o *Outbox) PushLoose(number uint64, link []byte) error {
-	if len(o.loose) == 0 || !o.loose[len(o.loose)-1].open {
-		o.loose = append(o.loose, &queue{o: o, loose: true, open: true})
+	if len(o.loose) == 0 {
+		o.loose = append(o.loose, o.queue())
 	}
 	o.n++
-	return o.loose[len(o.loose)-1].push(number, 0, link)
+	return o.loose[len(o.loose)-1].Push(number, 0, link)
 }
 
-// Park keeps a link until Config.ParkWait after now, or until Reroute. Then the link is loose.
-// Use it for a link that agents have passed on too often.
+// Park keeps a link until Config.ParkWait after now, or until Changed. Then Route asks for its
+// destination. Use it for a link that agents have passed on too often.
 func (o *Outbox) Park(number uint64, link []byte, now time.Time) error {
 	if o.parked == nil {
-		o.parked, o.parks = &queue{o: o, loose: true}, now.Add(o.cfg.ParkWait)
+		o.parked, o.parks = o.queue(), now.Add(o.cfg.ParkWait)
 	}
 	o.n++
-	return o.parked.push(number, 0, link)
+	return o.parked.Push(number, 0, link)
 }
 
 func (o *Outbox) unpark() {
@@ -172,170 +226,235 @@ func (o *Outbox) unpark() {
 	}
 }
 
-// Reroute makes all links loose and sets their hops to 0. Links on their way become loose if
-// they do not arrive.
-func (o *Outbox) Reroute() {
-	o.stuck = false
-	for _, q := range o.turns {
-		q.loose = true
-		if q.again != nil {
-			q.restore(q.again)
-		}
-		if !q.empty() {
-			o.loose = append(o.loose, q)
-		}
-	}
-	clear(o.queues)
-	o.turns, o.turn = nil, 0
-	o.unpark()
+func (o *Outbox) queue() *Queue { return &Queue{dir: o.dir, chunk: o.chunk} }
+
+// chunk returns the maximum size of a piece of a queue in RAM.
+func (o *Outbox) chunk() int {
+	return int(max(o.cfg.MemoryBytes/int64(4*max(len(o.turns)+len(o.loose), 1)), 4<<10))
 }
 
-// Ask lets Route ask again for links for which way returned Stay.
-func (o *Outbox) Ask() { o.stuck = false }
+func (o *Outbox) lane(agent string) *lane {
+	l := o.lanes[agent]
+	if l == nil {
+		l = &lane{Queue: *o.queue(), agent: agent}
+		o.lanes[agent] = l
+		o.turns = append(o.turns, l)
+	}
+	return l
+}
 
-// A Way is a decision about a loose link.
-type Way uint8
+// Changed tells the Outbox that the owners of any hosts may have changed. Route then asks for the
+// destinations of waiting and parked links, and of the links of agents that do not answer. Next asks
+// for the others.
+func (o *Outbox) Changed() {
+	o.unpark()
+	o.waiting.askAll()
+	for _, l := range o.turns {
+		l.takeBack(l.again)
+		l.front, l.unsure = l.n > 0, l.n > 0 || l.busy
+		if l.failures > 0 {
+			o.loosen(l)
+		}
+	}
+	o.turns = slices.DeleteFunc(o.turns, func(l *lane) bool {
+		idle := l.n == 0 && !l.busy
+		if idle {
+			delete(o.lanes, l.agent)
+		}
+		return idle
+	})
+}
 
-const (
-	// Send puts the link into an agent's queue.
-	Send Way = iota
-	// Stay keeps the link loose, because its owner is not known yet. Route asks again after
-	// Reroute or Ask.
-	Stay
-	// Gone removes the link from the outbox.
-	Gone
-)
+// Assigned tells the Outbox that the owner of one key is known now, or has changed. Route then asks
+// for the destinations of the links that wait under the key.
+func (o *Outbox) Assigned(key uint64) { o.waiting.ask(key) }
 
-// Route calls way for at most most loose links, and acts on the result. link is valid until way
-// returns.
-func (o *Outbox) Route(most int, way func(number uint64, link []byte) (agent string, w Way, err error)) error {
-	for ; most > 0 && o.Loose(); most-- {
-		q := o.loose[0]
-		e, ok, err := q.peek()
+// takeBack puts a batch that will not be sent again unchanged in front of the other links.
+func (l *lane) takeBack(b *Batch) {
+	if b != nil {
+		l.restore(b)
+	}
+	l.again = nil
+}
+
+// loosen makes the links of an agent loose.
+func (o *Outbox) loosen(l *lane) {
+	if l.n > 0 {
+		q := l.Queue
+		o.loose, l.Queue = append(o.loose, &q), *o.queue()
+	}
+	l.front, l.unsure = false, l.busy
+}
+
+// Route asks for the destinations of about most links, and acts on the answers.
+func (o *Outbox) Route(most int, way Router) error {
+	for most > 0 && o.Loose() {
+		n, err := o.routeSome(most, way)
 		if err != nil {
 			return err
 		}
-		if !ok {
-			o.loose = o.loose[1:]
-			if err := q.discard(); err != nil {
-				return err
-			}
-			continue
-		}
-		agent, w, err := way(e.number, e.link)
-		switch {
-		case err != nil:
-			return err
-		case w == Stay:
-			o.stuck = true
-			return nil
-		case w == Send:
-			err = o.Push(agent, e.number, 0, e.link)
-		}
-		o.n--
-		q.pop()
-		if err != nil {
-			return err
-		}
+		most -= max(n, 1)
 	}
 	return nil
 }
 
-// Next returns the next batch to send at now, or nil. With nil, wake is the time to ask again;
-// zero means when a batch is Done or a link is pushed. Next removes links for which keep returns
-// false; a nil keep keeps all.
-func (o *Outbox) Next(now time.Time, keep func(number uint64, link []byte) bool) (b *Batch, wake time.Time, err error) {
+func (o *Outbox) routeSome(most int, way Router) (n int, err error) {
+	if len(o.loose) > 0 {
+		q := o.loose[0]
+		if n, err := o.drain(q, nil, most, way); err != nil || n == most {
+			return n, err
+		}
+		o.loose = o.loose[1:]
+		return 1, q.Close()
+	}
+	for _, l := range o.turns {
+		// The agent may be gone. Otherwise its first link probably stays, and Next asks for the rest.
+		if l.front {
+			n, err := o.drain(&l.Queue, l, most, way)
+			if err == nil && n < most {
+				l.front = false
+			}
+			return n, err
+		}
+	}
+	return o.waiting.route(func(key uint64, e Entry) (keep bool, err error) {
+		to, err := way(e.Number, e.Link)
+		if err != nil || to.Way == Wait {
+			return true, err
+		}
+		return false, o.put(to, e)
+	})
+}
+
+// drain moves links from the front of a queue to their destinations. It returns the number of moved
+// links. It is less than most if the queue is empty or its first link belongs into the lane.
+func (o *Outbox) drain(q *Queue, l *lane, most int, way Router) (n int, err error) {
+	for ; n < most; n++ {
+		e, ok, err := q.Peek()
+		if err != nil || !ok {
+			return n, err
+		}
+		to, err := way(e.Number, e.Link)
+		if err != nil || l != nil && to.Way == Send && to.Agent == l.agent {
+			return n, err
+		}
+		err = o.put(to, e)
+		q.Pop()
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// put acts on the destination of a link. The caller removes the link from its place.
+func (o *Outbox) put(to To, e Entry) error {
+	switch to.Way {
+	case Send:
+		return o.lane(to.Agent).Push(e.Number, 0, e.Link)
+	case Wait:
+		return o.waiting.add(to.Key, e.Number, e.Link)
+	}
+	o.n--
+	return nil
+}
+
+// Next returns the next batch to send at now, or nil. With nil, wake is the time to ask again; zero
+// means when a batch is Done or a link is pushed. Next asks for the destination of each link, and
+// moves a link that does not belong to the agent any more. With a nil Router, all links belong there.
+func (o *Outbox) Next(now time.Time, way Router) (b *Batch, wake time.Time, err error) {
 	if o.parked != nil {
-		if o.parks.After(now) {
-			wake = o.parks
-		} else {
+		if wake = o.parks; !wake.After(now) {
+			wake = now
 			o.unpark()
 		}
 	}
-	for range o.turns {
-		q := o.turns[o.turn%len(o.turns)]
+	for range len(o.turns) {
+		l := o.turns[o.turn%len(o.turns)]
 		o.turn++
-		if o.busy[q.agent] || q.again == nil && q.empty() {
+		if l.busy || l.again == nil && l.n == 0 {
 			continue
 		}
-		if q.due.After(now) {
-			if wake.IsZero() || q.due.Before(wake) {
-				wake = q.due
+		at := l.due
+		if !at.After(now) {
+			b, l.again = l.again, nil
+			if b == nil {
+				if b, err = o.batch(l, way); err != nil {
+					return nil, wake, err
+				}
 			}
-			continue
-		}
-		b := q.again
-		if b == nil {
-			if b, err = q.batch(keep); err != nil {
-				return nil, wake, err
+			if b != nil {
+				l.busy = true
+				return b, time.Time{}, nil
 			}
+			at = now // its links have moved, maybe to an agent that has had its turn
 		}
-		if b == nil {
-			continue // keep returned false for all links
+		if wake.IsZero() || at.Before(wake) {
+			wake = at
 		}
-		q.again = nil
-		o.busy[q.agent] = true
-		return b, time.Time{}, nil
 	}
 	return nil, wake, nil
 }
 
-// Done reports the result of sending a batch. If it has arrived, its links leave the outbox. If
-// it has not, or if that is not known, the batch goes out again.
+// batch takes links from the front of a lane, as long as they have the same number of hops, and moves
+// those that belong elsewhere. It moves a limited number, so that a call does not take long.
+func (o *Outbox) batch(l *lane, way Router) (*Batch, error) {
+	b := &Batch{Agent: l.agent, lane: l}
+	for moved := 0; len(b.Numbers) < o.cfg.BatchLinks && moved < o.cfg.BatchLinks; {
+		e, ok, err := l.Peek()
+		if err != nil {
+			l.takeBack(b)
+			return nil, err
+		}
+		if !ok {
+			break
+		}
+		if len(b.Numbers) > 0 && (e.Hops != b.Hops || len(b.Links)+len(e.Link) > o.cfg.BatchBytes) {
+			break
+		}
+		if way != nil {
+			to, err := way(e.Number, e.Link)
+			if err == nil && (to.Way != Send || to.Agent != l.agent) {
+				err = o.put(to, e)
+				l.Pop()
+				if moved++; err == nil {
+					continue
+				}
+			}
+			if err != nil {
+				l.takeBack(b)
+				return nil, err
+			}
+		}
+		b.Hops = e.Hops
+		b.Numbers = append(b.Numbers, e.Number)
+		b.Links = append(b.Links, e.Link...)
+		b.ends = append(b.ends, len(b.Links))
+		l.Pop()
+	}
+	if l.front = false; len(b.Numbers) == 0 {
+		return nil, nil
+	}
+	return b, nil
+}
+
+// Done reports the result of sending a batch. If it has arrived, its links leave the outbox. If it has
+// not, or if that is not known, the batch goes out again. If owners may have changed meanwhile, Route
+// asks for the destinations of its links and of all others for the agent.
 func (o *Outbox) Done(b *Batch, arrived bool, now time.Time) {
-	delete(o.busy, b.Agent)
-	q := b.q
-	switch {
-	case arrived:
+	l := b.lane
+	l.busy = false
+	if arrived {
 		o.n -= int64(len(b.Numbers))
-		q.failures, q.due = 0, time.Time{}
-	case q.loose:
-		// The links may have another destination now, and their queue may have been routed already.
-		again := &queue{o: o, loose: true}
-		again.restore(b)
-		o.loose = append(o.loose, again)
-	default:
-		wait := min(o.cfg.RetryWait<<min(q.failures, 20), o.cfg.RetryMax)
-		q.failures++
-		q.due = now.Add(wait + time.Duration(o.rng.Float64()*float64(wait)/4))
-		q.again = b
+		l.failures, l.due = 0, time.Time{}
+		l.unsure = l.unsure && l.n > 0
+		return
 	}
-}
-
-// chunk returns the maximum size of a piece of a queue in RAM.
-func (o *Outbox) chunk() int {
-	return int(max(o.cfg.MemoryBytes/int64(2*max(len(o.turns)+len(o.loose), 1)), 4<<10))
-}
-
-// An entry is a link in a queue:
-//
-//	uvarint  number
-//	1        hops
-//	uvarint  length of the link's encoding, and as many octets
-type entry struct {
-	number uint64
-	hops   int
-	link   []byte
-	size   int
-}
-
-func appendEntry(dst []byte, number uint64, hops int, link []byte) []byte {
-	dst = binary.AppendUvarint(dst, number)
-	dst = append(dst, byte(hops))
-	dst = binary.AppendUvarint(dst, uint64(len(link)))
-	return append(dst, link...)
-}
-
-func decodeEntry(b []byte) (e entry, err error) {
-	number, n := binary.Uvarint(b)
-	if n <= 0 || n >= len(b) {
-		return e, ErrDamaged
+	wait := min(o.cfg.RetryWait<<min(l.failures, 20), o.cfg.RetryMax)
+	l.failures++
+	l.due = now.Add(wait + time.Duration(o.rng.Float64()*float64(wait)/4))
+	if l.again = b; l.unsure {
+		l.takeBack(b)
+		o.loosen(l)
 	}
-	size, m := binary.Uvarint(b[n+1:])
-	if m <= 0 || size > uint64(len(b)-n-1-m) {
-		return e, ErrDamaged
-	}
-	from := n + 1 + m
-	to := from + int(size)
-	return entry{number, int(b[n]), b[from:to:to], to}, nil
 }

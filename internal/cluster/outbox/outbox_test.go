@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -18,18 +19,67 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	fileBytes = 10 << 10
+	fileBytes, pageBytes = 10<<10, 1<<10
 	goleak.VerifyTestMain(m)
 }
 
+var links [][]byte
+
 func linkOf(n uint64) []byte {
+	for m := uint64(len(links)); m <= n; m++ {
+		links = append(links, makeLink(m))
+	}
+	return links[n]
+}
+
+func makeLink(n uint64) []byte {
 	return weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/%d%s", n%7, n,
 		strings.Repeat("x", int(n%300)))), Hops: "L"}.AppendTo(nil)
 }
 
-// TestModel compares random operations on an Outbox with maps.
+// keyOf returns the key of a link: some keys have many links, most have few.
+func keyOf(n uint64) uint64 {
+	switch n % 10 {
+	case 0, 1:
+		return 0
+	case 2:
+		return math.MaxUint64
+	case 3, 4:
+		return n % 7 << 60
+	}
+	return (n % 997) * 0x9e3779b97f4a7c15
+}
+
+// A table is a placement that answers late, in any order, and changes its mind.
+type table struct {
+	t      *testing.T
+	owners map[uint64]string // "?" or nothing: nobody yet
+	in     map[uint64]bool   // the links in the outbox, except those on their way
+	asked  int
+}
+
+// to is the Router. It removes some of the links at some time.
+func (p *table) to(n uint64, link []byte) (To, error) {
+	p.asked++
+	if !p.in[n] || !bytes.Equal(link, linkOf(n)) {
+		p.t.Fatalf("asked for link %d, which is not there or is not the same", n)
+	}
+	if n%17 == 3 && p.asked%2 == 0 {
+		delete(p.in, n)
+		return To{Way: Gone}, nil
+	}
+	switch agent, ok := p.owners[keyOf(n)]; {
+	case !ok, agent == "?":
+		return To{Way: Wait, Key: keyOf(n)}, nil
+	default:
+		return To{Agent: agent}, nil
+	}
+}
+
+// TestModel compares random operations on an Outbox with a map of links and a table of owners that
+// answers late, out of order, and changes its mind.
 func TestModel(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(25) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) { modelOnce(t, seed) })
 	}
 }
@@ -37,28 +87,36 @@ func TestModel(t *testing.T) {
 func modelOnce(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 1))
 	mem := testdisk.NewMem()
-	cfg := Config{MemoryBytes: 1, BatchLinks: 1 + rng.IntN(40), BatchBytes: 1 + rng.IntN(4000), Seed: seed}
+	cfg := Config{MemoryBytes: 1 + int64(rng.IntN(2))*64<<10, BatchLinks: 1 + rng.IntN(40),
+		BatchBytes: 1 + rng.IntN(4000), Seed: seed}
 	o, err := Open(mem, "/out", cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
 	now := time.Unix(1, 0)
-	type where struct {
-		agent string // "": loose or parked
-		hops  int
-	}
-	in := map[uint64]where{}       // all links in the outbox
-	order := map[string][]uint64{} // of each agent's queue since the last Reroute
-	under := map[string]*Batch{}
-	next := uint64(0)
+	p := &table{t: t, owners: map[uint64]string{}, in: map[uint64]bool{}}
 	agents := []string{"", "a", "b", "c"}
-	gone := func(n uint64) bool { return n%17 == 3 }
+	anyone := func() string { return append(agents, "?", "?")[rng.IntN(len(agents)+2)] }
+	under, failed, late := map[string]*Batch{}, map[string]*Batch{}, map[uint64]bool{}
+	next := uint64(0)
+	must := func(err error) {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 	check := func(b *Batch) {
 		if under[b.Agent] != nil {
 			t.Fatalf("two batches to %q", b.Agent)
 		}
 		if len(b.Numbers) > cfg.BatchLinks || len(b.Links) > cfg.BatchBytes && len(b.Numbers) > 1 {
 			t.Fatalf("%d links, %d octets", len(b.Numbers), len(b.Links))
+		}
+		if f := failed[b.Agent]; f != nil {
+			delete(failed, b.Agent)
+			if f != b {
+				t.Fatalf("another batch before the one to %q that failed", b.Agent)
+			}
+			return
 		}
 		rest := b.Links
 		for _, n := range b.Numbers {
@@ -67,176 +125,157 @@ func modelOnce(t *testing.T, seed uint64) {
 				t.Fatalf("link %d is not in its place", n)
 			}
 			rest = rest[len(want):]
-			w, ok := in[n]
-			if !ok || w.agent != b.Agent || w.hops != b.Hops {
-				t.Fatalf("link %d to %q after %d hops, is %+v %v", n, b.Agent, b.Hops, w, ok)
+			if !p.in[n] || p.owners[keyOf(n)] != b.Agent {
+				t.Fatalf("link %d goes to %q, its owner is %q; %v", n, b.Agent, p.owners[keyOf(n)], p.in[n])
 			}
-			i := slices.Index(order[b.Agent], n)
-			if i < 0 {
-				t.Fatalf("link %d is not waiting for %q", n, b.Agent)
-			}
-			for _, m := range order[b.Agent][:i] {
-				if !gone(m) {
-					t.Fatalf("%d before %d, to %q", n, m, b.Agent)
-				}
-				delete(in, m)
-			}
-			order[b.Agent] = order[b.Agent][i+1:]
+			delete(p.in, n)
 		}
 		if len(rest) != 0 {
 			t.Fatalf("%d octets too many", len(rest))
 		}
 	}
-	failed := map[string]*Batch{}
-	for range 2000 {
+	changed := func() {
+		o.Changed()
+		for _, b := range failed {
+			for _, n := range b.Numbers {
+				p.in[n] = true
+			}
+		}
+		clear(failed)
+		clear(late)
+	}
+	turn := func() (sent bool) {
+		b, wake, err := o.Next(now, p.to)
+		must(err)
+		if b == nil {
+			if !wake.IsZero() && wake.Before(now) {
+				t.Fatalf("asked to wait until %s at %s", wake, now)
+			}
+			return wake.Equal(now)
+		}
+		check(b)
+		under[b.Agent] = b
+		return true
+	}
+	done := func(a string, arrived bool) {
+		b := under[a]
+		delete(under, a)
+		unsure := b.lane.unsure
+		o.Done(b, arrived, now)
+		switch {
+		case arrived:
+		case unsure:
+			for _, n := range b.Numbers {
+				p.in[n] = true
+			}
+		default:
+			failed[a] = b
+		}
+	}
+	for range 3000 {
 		now = now.Add(time.Duration(rng.IntN(20)) * time.Millisecond)
-		switch rng.IntN(12) {
+		switch rng.IntN(14) {
 		case 0, 1, 2, 3, 4:
 			for range rng.IntN(20) {
 				next++
-				a, hops := agents[rng.IntN(len(agents))], 0
-				if rng.IntN(4) == 0 {
-					hops = rng.IntN(4)
-				}
-				if err := o.Push(a, next, hops, linkOf(next)); err != nil {
-					t.Fatal(err)
-				}
-				in[next] = where{a, hops}
-				order[a] = append(order[a], next)
-			}
-		case 5:
-			next++
-			var err error
-			if rng.IntN(2) == 0 {
-				err = o.PushLoose(next, linkOf(next))
-			} else {
-				err = o.Park(next, linkOf(next), now)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-			in[next] = where{"loose", 0}
-		case 6, 7, 8:
-			b, wake, err := o.Next(now, func(n uint64, _ []byte) bool { return !gone(n) })
-			if err != nil {
-				t.Fatal(err)
-			}
-			if b == nil {
-				if !wake.IsZero() && !wake.After(now) {
-					t.Fatalf("asked to wait until %s at %s", wake, now)
-				}
-				continue
-			}
-			if f := failed[b.Agent]; f != nil {
-				if f != b {
-					t.Fatalf("another batch before the one to %q that failed", b.Agent)
-				}
-				delete(failed, b.Agent)
-			} else {
-				check(b)
-			}
-			under[b.Agent] = b
-		case 9, 10:
-			for a, b := range under {
-				delete(under, a)
-				if arrived := rng.IntN(3) > 0; arrived {
-					for _, n := range b.Numbers {
-						delete(in, n)
-					}
-					o.Done(b, true, now)
-				} else {
-					o.Done(b, false, now)
-					if !b.q.loose {
-						failed[a] = b
+				p.in[next] = true
+				switch a := p.owners[keyOf(next)]; rng.IntN(8) {
+				case 0:
+					must(o.PushLoose(next, linkOf(next)))
+				case 1:
+					must(o.Park(next, linkOf(next), now))
+				case 2:
+					must(o.Push(anyone(), next, rng.IntN(4), linkOf(next))) // by an earlier table
+				default:
+					if a == "" || a == "?" {
+						must(o.PushWaiting(keyOf(next), next, linkOf(next)))
 					} else {
-						for _, n := range b.Numbers {
-							in[n] = where{"loose", 0}
-						}
+						must(o.Push(a, next, rng.IntN(4), linkOf(next)))
 					}
 				}
+			}
+		case 5, 6, 7:
+			turn()
+		case 8, 9:
+			for a := range under {
+				done(a, rng.IntN(3) > 0)
 				break
 			}
-		case 11:
-			if rng.IntN(20) == 0 {
-				o.Reroute()
-				clear(failed)
-				for n, w := range in {
-					onWay := false
-					for _, b := range under {
-						onWay = onWay || slices.Contains(b.Numbers, n)
-					}
-					if !onWay {
-						w = where{"loose", 0}
-						in[n] = w
-					}
+		case 10, 11: // one key is assigned; the wake-up may come later
+			key := keyOf(rng.Uint64N(next + 1))
+			p.owners[key] = anyone()
+			if late[key] = true; rng.IntN(2) == 0 {
+				for key := range late {
+					o.Assigned(key)
+					delete(late, key)
+					break
 				}
-				clear(order)
 			}
-			stay := rng.IntN(10) == 0
-			if err := o.Route(rng.IntN(200), func(n uint64, link []byte) (string, Way, error) {
-				if !bytes.Equal(link, linkOf(n)) || in[n].agent != "loose" {
-					t.Fatalf("link %d: %+v", n, in[n])
+		case 12: // a view changes: nearly all keys, or few, get other owners
+			if rng.IntN(10) == 0 {
+				few := rng.IntN(2) == 0
+				for key := range p.owners {
+					if !few || rng.IntN(8) == 0 {
+						p.owners[key] = anyone()
+					}
 				}
-				if stay {
-					return "", Stay, nil
-				}
-				if gone(n) {
-					delete(in, n)
-					return "", Gone, nil
-				}
-				a := agents[rng.IntN(len(agents))]
-				in[n] = where{a, 0}
-				order[a] = append(order[a], n)
-				return a, Send, nil
-			}); err != nil {
-				t.Fatal(err)
+				changed()
 			}
+		case 13:
+			must(o.Route(rng.IntN(300), p.to))
+		}
+		if ram := o.waiting.ram; int64(ram) > cfg.MemoryBytes+4*int64(pageBytes) {
+			t.Fatalf("%d octets of waiting links in RAM", ram)
 		}
 	}
-	// In the end all links are sent.
-	for a, b := range under {
-		delete(under, a)
-		for _, n := range b.Numbers {
-			delete(in, n)
-		}
-		o.Done(b, true, now)
-	}
-	o.Reroute()
-	var left []uint64
-	for o.Loose() {
-		if err := o.Route(100, func(n uint64, link []byte) (string, Way, error) {
-			left = append(left, n)
-			return "", Gone, nil
-		}); err != nil {
-			t.Fatal(err)
+	// In the end each key is assigned, in any order. The agent c does not answer.
+	for n := range next {
+		if a, ok := p.owners[keyOf(n)]; !ok || a == "?" {
+			p.owners[keyOf(n)], late[keyOf(n)] = agents[rng.IntN(len(agents))], true
 		}
 	}
-	for _, n := range left {
-		if _, ok := in[n]; !ok {
-			t.Errorf("%d is there, and should not be", n)
+	for key := range late {
+		o.Assigned(key)
+	}
+	settle := func(stuck string) {
+		for quiet := 0; quiet < 3; quiet++ {
+			if o.Loose() {
+				must(o.Route(300, p.to))
+				quiet = 0
+			}
+			for turn() {
+			}
+			for a := range under {
+				if done(a, a != stuck); a != stuck {
+					quiet = 0
+				}
+			}
+			now = now.Add(10 * time.Second)
 		}
-		delete(in, n)
 	}
-	for n := range in {
-		if !gone(n) {
-			t.Errorf("%d is lost", n)
+	changed()
+	settle("c")
+	for n := range p.in {
+		if a := p.owners[keyOf(n)]; a != "c" {
+			t.Fatalf("link %d to %q is stuck behind an agent that does not answer", n, a)
 		}
 	}
-	if o.Len() != 0 {
-		t.Errorf("Len %d, nothing is left", o.Len())
+	settle("")
+	if len(p.in) > 0 || o.Len() != 0 || o.Waiting() != 0 {
+		t.Errorf("%d links are left, Len %d, Waiting %d", len(p.in), o.Len(), o.Waiting())
 	}
-	files, err := mem.ReadDir("/out")
-	if err != nil || len(files) > 0 {
+	if files, err := mem.ReadDir("/out"); err != nil || len(files) > 0 {
 		t.Errorf("files left: %v %v", files, err)
 	}
-	if err := o.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(o.Close())
 }
 
-// TestMemory: the RAM is bounded for any number of links.
+// TestMemory: the RAM is bounded for any number of links, of agents and without an owner.
 func TestMemory(t *testing.T) {
-	o, err := Open(testdisk.NewMem(), "/out", Config{MemoryBytes: 64 << 10})
+	const memory = 256 << 10
+	defer func(n int) { pageBytes = n }(pageBytes)
+	pageBytes = 16 << 10
+	o, err := Open(testdisk.NewMem(), "/out", Config{MemoryBytes: memory})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -245,12 +284,101 @@ func TestMemory(t *testing.T) {
 		if err := o.Push(fmt.Sprint("agent", n%4), n+1, 0, linkOf(n+1)); err != nil {
 			t.Fatal(err)
 		}
-		ram := 0
-		for _, q := range o.turns {
-			ram += len(q.head) + len(q.tail)
+		if err := o.PushWaiting(n*0x9e3779b97f4a7c15, n+1, linkOf(n+1)); err != nil {
+			t.Fatal(err)
 		}
-		if ram > 2*(64<<10) {
-			t.Fatalf("%d octets in RAM", ram)
+		queued, w := 0, o.waiting
+		for _, l := range o.turns {
+			queued += len(l.head) + len(l.tail)
+		}
+		if queued > memory || w.ram+len(w.leaves)*leafBytes > memory/2+2*pageBytes {
+			t.Fatalf("RAM: %d octets of queues, %d of waiting links, %d leaves", queued, w.ram, len(w.leaves))
+		}
+	}
+}
+
+// The disk is bounded, too: pages that are out of use are deleted while one key after the other is
+// assigned and its owner is forgotten again.
+func TestWaitingDisk(t *testing.T) {
+	mem := testdisk.NewMem()
+	o, err := Open(mem, "/out", Config{MemoryBytes: 32 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	const links = 3000
+	key := func(n uint64) uint64 { return n * 0x9e3779b97f4a7c15 }
+	for n := range uint64(links) {
+		if err := o.PushWaiting(key(n), n, linkOf(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	size := func() (all int64) {
+		for _, f := range o.waiting.files {
+			all += f.end
+		}
+		return all
+	}
+	before := size()
+	for round := range uint64(5) {
+		for n := range uint64(links) {
+			asked := 0
+			o.Assigned(key(n))
+			if err := o.Route(links, func(m uint64, _ []byte) (To, error) {
+				if asked++; m != n {
+					t.Fatalf("asked for link %d after %d was assigned", m, n)
+				}
+				return To{Way: Send, Agent: "a"}, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+			if asked != 1 {
+				t.Fatalf("round %d: %d links of key %d", round, asked, n)
+			}
+			if _, _, err := o.Next(time.Now(), func(uint64, []byte) (To, error) {
+				return To{Way: Wait, Key: key(n)}, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if now := size(); now > 3*before+2*fileBytes {
+			t.Fatalf("round %d: %d octets on disk, %d before", round, now, before)
+		}
+	}
+	if o.Waiting() != links {
+		t.Fatalf("%d links wait", o.Waiting())
+	}
+}
+
+// The links of one key stay in order, however many there are.
+func TestWaitingOrder(t *testing.T) {
+	o, err := Open(testdisk.NewMem(), "/out", Config{MemoryBytes: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	const links = 2000
+	for n := range uint64(links) {
+		if err := o.PushWaiting(n%2*77, n, linkOf(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, key := range []uint64{77, 0} {
+		o.Assigned(key)
+		next := key % 2
+		for o.Loose() {
+			if err := o.Route(10, func(n uint64, _ []byte) (To, error) {
+				if n != next {
+					t.Fatalf("link %d, want %d", n, next)
+				}
+				next += 2
+				return To{Agent: "a"}, nil
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if next < links {
+			t.Fatalf("the links of key %d end before %d", key, next)
 		}
 	}
 }
@@ -343,7 +471,7 @@ func TestFailedCalls(t *testing.T) {
 			note(o.PushLoose(n+1, linkOf(n+1)))
 		}
 		for o.Loose() {
-			note(o.Route(links, func(uint64, []byte) (string, Way, error) { return "a", Send, nil }))
+			note(o.Route(links, func(uint64, []byte) (To, error) { return To{Agent: "a"}, nil }))
 		}
 		next := uint64(1)
 		for o.Len() > 0 {
@@ -383,5 +511,61 @@ func TestFailedCalls(t *testing.T) {
 		if failed > 1 {
 			t.Errorf("call %d failed once, %d times in all", n+1, failed)
 		}
+	}
+}
+
+// Each link that waits for an owner comes out once, whatever call of the disk fails.
+func TestFailedCallsWaiting(t *testing.T) {
+	const links = 120
+	broken := errors.New("broken")
+	run := func(fail func(testdisk.Call) testdisk.Fault) (calls int64) {
+		fs := testdisk.NewFaulty(testdisk.NewMem(), nil)
+		o, err := Open(fs, "/out", Config{MemoryBytes: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, _ := fs.Calls()
+		if fail != nil {
+			fs.Break(func(c testdisk.Call) testdisk.Fault { c.N -= before; return fail(c) })
+		}
+		note := func(err error) {
+			if err != nil && !errors.Is(err, broken) {
+				t.Fatal(err)
+			}
+		}
+		for n := range uint64(links) {
+			note(o.PushWaiting(keyOf(n), n, linkOf(n)))
+		}
+		seen := map[uint64]bool{}
+		for n := range uint64(links) {
+			o.Assigned(keyOf(n))
+			for o.Loose() {
+				note(o.Route(links, func(m uint64, link []byte) (To, error) {
+					if seen[m] || keyOf(m) != keyOf(n) || !bytes.Equal(link, linkOf(m)) {
+						t.Fatalf("link %d comes out after %d was assigned; before: %v", m, n, seen[m])
+					}
+					seen[m] = true
+					return To{Way: Gone}, nil
+				}))
+			}
+		}
+		if len(seen) != links || o.Len() != 0 || o.Waiting() != 0 {
+			t.Fatalf("%d links came out, Len %d, Waiting %d", len(seen), o.Len(), o.Waiting())
+		}
+		if err := o.Close(); err != nil {
+			t.Fatal(err)
+		}
+		all, _ := fs.Calls()
+		return all - before
+	}
+	calls := run(nil)
+	ops := []testdisk.Op{testdisk.OpWrite, testdisk.OpRead, testdisk.OpCreate, testdisk.OpOpen, testdisk.OpRemove}
+	for n := range calls {
+		run(func(c testdisk.Call) testdisk.Fault {
+			if c.N != n+1 || !slices.Contains(ops, c.Op) {
+				return testdisk.Fault{}
+			}
+			return testdisk.Fault{Err: broken, Short: c.Bytes / 2}
+		})
 	}
 }

@@ -9,41 +9,47 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// fileBytes is the size at which a queue begins another file, so that read files can be deleted. It
-// is a variable, so that tests need only a few links.
-var fileBytes int64 = 64 << 20
+// fileBytes is the size at which another file is begun, so that old files can be deleted. It is a
+// variable, so that tests need only a few links.
+var fileBytes int64 = 32 << 20
 
-// A queue has links, first in, first out: head, then the files, then tail.
-type queue struct {
-	o     *Outbox
-	agent string
-	loose bool
-	open  bool // loose, and may get more links
+// A Queue holds entries, first in, first out: head, then the files, then tail. Head and tail are in
+// RAM. One goroutine owns a Queue. Its files are not for recovery.
+type Queue struct {
+	dir   *folder
+	chunk func() int // the maximum size of head, and of tail
 
-	again    *Batch // is sent before all other links
-	due      time.Time
-	failures int
-
+	n     int64
 	head  []byte
 	from  int // offset in head
 	files []*file
 	tail  []byte
 }
 
-func (q *queue) empty() bool {
-	return q.from == len(q.head) && len(q.files) == 0 && len(q.tail) == 0
+// OpenQueue returns an empty Queue with its files in dir. It deletes the content of dir. The Queue takes at most about
+// memory octets of RAM, but at least two pieces of 4 KiB.
+func OpenQueue(fs disk.FS, dir string, memory int64) (*Queue, error) {
+	d, err := openFolder(fs, dir)
+	if err != nil {
+		return nil, err
+	}
+	return &Queue{dir: d, chunk: func() int { return int(max(memory/2, 4<<10)) }}, nil
 }
 
-func (q *queue) push(number uint64, hops int, link []byte) error {
+// Len returns the number of entries.
+func (q *Queue) Len() int64 { return q.n }
+
+// Push appends an entry. The entry is queued even if Push returns an error, which is one of the disk.
+func (q *Queue) Push(number uint64, hops int, link []byte) error {
+	q.n++
 	q.tail = appendEntry(q.tail, number, hops, link)
-	if len(q.tail) < q.o.chunk() {
+	if len(q.tail) < q.chunk() {
 		return nil
 	}
 	if q.from == len(q.head) && len(q.files) == 0 {
@@ -53,8 +59,8 @@ func (q *queue) push(number uint64, hops int, link []byte) error {
 	return q.spill()
 }
 
-// peek returns the first entry. It is valid until pop.
-func (q *queue) peek() (e entry, ok bool, err error) {
+// Peek returns the first entry. It is valid until Pop or Push. ok is false if there is none.
+func (q *Queue) Peek() (e Entry, ok bool, err error) {
 	if q.from == len(q.head) {
 		if err := q.load(); err != nil {
 			return e, false, err
@@ -69,23 +75,35 @@ func (q *queue) peek() (e entry, ok bool, err error) {
 	return e, true, nil
 }
 
-// pop removes the entry that peek has returned.
-func (q *queue) pop() {
+// Pop removes the entry that Peek has returned.
+func (q *Queue) Pop() {
 	e, err := decodeEntry(q.head[q.from:])
 	if err != nil {
-		panic("outbox: pop without peek")
+		panic("outbox: Pop without Peek")
 	}
 	q.from += e.size
+	q.n--
+}
+
+// Close deletes the files.
+func (q *Queue) Close() error {
+	var errs []error
+	for _, f := range q.files {
+		errs = append(errs, f.remove())
+	}
+	q.files = nil
+	return errors.Join(errs...)
 }
 
 // load fills head with the next entries.
-func (q *queue) load() (err error) {
+func (q *Queue) load() (err error) {
 	for q.from == len(q.head) && len(q.files) > 0 {
 		f := q.files[0]
 		q.from = 0
-		if q.head, err = f.read(q.head[:0]); err != nil {
+		if q.head, err = f.read(q.head[:0], f.at); err != nil {
 			return err
 		}
+		f.at += blockHeader + int64(len(q.head))
 		if f.at == f.end {
 			q.files = q.files[1:]
 			if err := f.remove(); err != nil {
@@ -99,41 +117,8 @@ func (q *queue) load() (err error) {
 	return nil
 }
 
-// batch takes links from the front, as long as they have the same number of hops.
-func (q *queue) batch(keep func(number uint64, link []byte) bool) (*Batch, error) {
-	b := &Batch{Agent: q.agent, q: q}
-	for len(b.Numbers) < q.o.cfg.BatchLinks {
-		e, ok, err := q.peek()
-		if err != nil {
-			q.restore(b)
-			return nil, err
-		}
-		if !ok {
-			break
-		}
-		if keep != nil && !keep(e.number, e.link) {
-			q.pop()
-			q.o.n--
-			continue
-		}
-		if len(b.Numbers) > 0 && (e.hops != b.Hops || len(b.Links)+len(e.link) > q.o.cfg.BatchBytes) {
-			break
-		}
-		b.Hops = e.hops
-		b.Numbers = append(b.Numbers, e.number)
-		b.Links = append(b.Links, e.link...)
-		b.ends = append(b.ends, len(b.Links))
-		q.pop()
-	}
-	if len(b.Numbers) == 0 {
-		return nil, nil
-	}
-	return b, nil
-}
-
-// restore puts a batch back before all other links.
-func (q *queue) restore(b *Batch) {
-	q.again = nil
+// restore puts a batch back before all other entries.
+func (q *Queue) restore(b *Batch) {
 	var front []byte
 	from := 0
 	for i, end := range b.ends {
@@ -141,22 +126,13 @@ func (q *queue) restore(b *Batch) {
 		from = end
 	}
 	q.head, q.from = append(front, q.head[q.from:]...), 0
-}
-
-// discard deletes the files.
-func (q *queue) discard() error {
-	var errs []error
-	for _, f := range q.files {
-		errs = append(errs, f.remove())
-	}
-	q.files = nil
-	return errors.Join(errs...)
+	q.n += int64(len(b.Numbers))
 }
 
 // spill writes tail to the last file. After an error, tail is still in RAM. The next spill writes it to another file.
-func (q *queue) spill() error {
-	if n := len(q.files); n == 0 || q.files[n-1].broken || q.files[n-1].end >= fileBytes {
-		f, err := q.o.create()
+func (q *Queue) spill() error {
+	if n := len(q.files); n == 0 || q.files[n-1].full() {
+		f, err := q.dir.create()
 		if err != nil {
 			return err
 		}
@@ -171,7 +147,7 @@ func (q *queue) spill() error {
 	last := len(q.files) - 1
 	f := q.files[last]
 	if err := f.write(q.tail); err != nil {
-		if f.broken = true; f.end == 0 {
+		if f.end == 0 {
 			q.files = q.files[:last]
 			_ = f.remove() // the error of the write says more
 		}
@@ -181,44 +157,70 @@ func (q *queue) spill() error {
 	return nil
 }
 
+// A folder makes files with different names in one directory.
+type folder struct {
+	fs   disk.FS
+	dir  string
+	made uint64
+}
+
+// openFolder creates a directory, or deletes its content.
+func openFolder(fs disk.FS, dir string) (*folder, error) {
+	if err := fs.RemoveAll(dir); err != nil {
+		return nil, fmt.Errorf("outbox: %w", err)
+	}
+	if err := fs.MkdirAll(dir, 0o755); err != nil {
+		return nil, fmt.Errorf("outbox: %w", err)
+	}
+	return &folder{fs: fs, dir: dir}, nil
+}
+
+func (d *folder) create() (*file, error) {
+	d.made++
+	name := filepath.Join(d.dir, "out-"+strconv.FormatUint(d.made, 10))
+	f, err := d.fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return nil, fmt.Errorf("outbox: %w", err)
+	}
+	return &file{fs: d.fs, name: name, f: f}, nil
+}
+
 // A file is a sequence of blocks:
 //
 //	4  length, big-endian
 //	8  XXH64 of the rest, big-endian
 //	n  entries
 type file struct {
-	fs      disk.FS
-	name    string
-	f       disk.File // nil: closed
-	at, end int64     // offsets of reading and writing
-	broken  bool      // a write failed: the bytes after end are not known, so nothing may follow them
+	fs     disk.FS
+	name   string
+	f      disk.File // nil: closed
+	end    int64     // the offset of writing
+	broken bool      // a write failed: the bytes after end are not known, so nothing may follow them
+
+	at   int64 // in a Queue: the offset of reading
+	live int64 // in a store: the octets of blocks that are in use
 }
 
 const blockHeader = 12
 
-func (o *Outbox) create() (*file, error) {
-	o.files++
-	name := filepath.Join(o.dir, "out-"+strconv.FormatUint(o.files, 10))
-	f, err := o.fs.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o644)
-	if err != nil {
-		return nil, fmt.Errorf("outbox: %w", err)
-	}
-	return &file{fs: o.fs, name: name, f: f}, nil
-}
+// full reports whether the next block must go to another file.
+func (f *file) full() bool { return f.broken || f.end >= fileBytes }
 
+// write appends a block.
 func (f *file) write(p []byte) error {
 	b := make([]byte, blockHeader, blockHeader+len(p))
 	binary.BigEndian.PutUint32(b, uint32(len(p)))
 	binary.BigEndian.PutUint64(b[4:], xxhash.Sum64(p))
 	if _, err := f.f.Write(append(b, p...)); err != nil {
+		f.broken = true
 		return fmt.Errorf("outbox: %w", err)
 	}
 	f.end += int64(blockHeader + len(p))
 	return nil
 }
 
-// read appends the next block to dst. After an error, the next call reads the same block.
-func (f *file) read(dst []byte) ([]byte, error) {
+// read appends the block at an offset to dst.
+func (f *file) read(dst []byte, at int64) ([]byte, error) {
 	if f.f == nil {
 		var err error
 		if f.f, err = f.fs.OpenFile(f.name, os.O_RDONLY, 0); err != nil {
@@ -226,22 +228,21 @@ func (f *file) read(dst []byte) ([]byte, error) {
 		}
 	}
 	var head [blockHeader]byte
-	if err := f.readAt(head[:], f.at); err != nil {
+	if err := f.readAt(head[:], at); err != nil {
 		return dst, err
 	}
 	n := int64(binary.BigEndian.Uint32(head[:]))
-	if n > f.end-f.at-blockHeader {
+	if n > f.end-at-blockHeader {
 		return dst, fmt.Errorf("outbox: %s: %w", f.name, ErrDamaged)
 	}
 	from := len(dst)
 	dst = slices.Grow(dst, int(n))[:from+int(n)]
-	if err := f.readAt(dst[from:], f.at+blockHeader); err != nil {
+	if err := f.readAt(dst[from:], at+blockHeader); err != nil {
 		return dst[:from], err
 	}
 	if xxhash.Sum64(dst[from:]) != binary.BigEndian.Uint64(head[4:]) {
 		return dst[:from], fmt.Errorf("outbox: %s: %w", f.name, ErrDamaged)
 	}
-	f.at += blockHeader + n
 	return dst, nil
 }
 
@@ -262,3 +263,36 @@ func (f *file) close() error {
 }
 
 func (f *file) remove() error { return errors.Join(f.close(), f.fs.Remove(f.name)) }
+
+// An Entry is a link in the outbox, or a record in a Queue.
+//
+//	uvarint  number
+//	1        hops
+//	uvarint  length of the link's encoding, and as many octets
+type Entry struct {
+	Number uint64
+	Hops   int
+	Link   []byte
+	size   int // of the encoding
+}
+
+func appendEntry(dst []byte, number uint64, hops int, link []byte) []byte {
+	dst = binary.AppendUvarint(dst, number)
+	dst = append(dst, byte(hops))
+	dst = binary.AppendUvarint(dst, uint64(len(link)))
+	return append(dst, link...)
+}
+
+func decodeEntry(b []byte) (e Entry, err error) {
+	number, n := binary.Uvarint(b)
+	if n <= 0 || n >= len(b) {
+		return e, ErrDamaged
+	}
+	size, m := binary.Uvarint(b[n+1:])
+	if m <= 0 || size > uint64(len(b)-n-1-m) {
+		return e, ErrDamaged
+	}
+	from := n + 1 + m
+	to := from + int(size)
+	return Entry{number, int(b[n]), b[from:to:to], to}, nil
+}
