@@ -426,12 +426,10 @@ func (cl *Clustered) turn(now time.Time) error {
 			return err
 		}
 		host, err := hostOf(e.Link)
-		if err != nil {
-			return err
+		if err == nil {
+			err = cl.ship(e.Number, host, e.Link)
 		}
-		err = cl.ship(e.Number, host, e.Link)
-		cl.Copies.Waiting.Pop()
-		if err != nil {
+		if cl.Copies.Waiting.Pop(); err != nil {
 			return err
 		}
 	}
@@ -478,17 +476,10 @@ func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Tim
 			return time.Time{}
 		}
 	}
-	if cl.loop.Fail(cl.turn(now)) {
+	if cl.loop.Fail(cl.turn(now)) || cl.loop.Fail(out.Route(routeSlice, cl.heirOf)) {
 		return time.Time{}
 	}
-	if cl.loop.Fail(out.Route(routeSlice, cl.heirOf)) {
-		return time.Time{}
-	}
-	_, more, err := cl.releasable()
-	if cl.loop.Fail(err) {
-		return time.Time{}
-	}
-	if out.Loose() || more {
+	if _, more, err := cl.releasable(); cl.loop.Fail(err) || more || out.Loose() {
 		wake = now
 	}
 	if cl.tellWhole(work); cl.loop.Failed() {

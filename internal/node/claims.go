@@ -21,11 +21,14 @@ const recoveryDefault = 2
 
 // settle records which agents own the hosts from now on.
 func (c *membership) settle(owners placement.Placement) {
-	old := c.tenure.Load()
+	if old := c.owners(); old != nil {
+		c.placed.Store(old.Next(owners))
+		return
+	}
 	// Agents that wait for each other begin together, with the same view. An agent came later if it
 	// finds more agents, or if it was told that the crawl has begun.
-	began := old == nil && c.self.Boot == 1 && !c.late.Load() && len(owners.Agents()) == max(c.cfg.Agents, 1)
-	c.tenure.Store(old.next(owners, c.self.Name, began, c.self.Boot > 1))
+	first := c.self.Boot == 1 && !c.late.Load() && len(owners.Agents()) == max(c.cfg.Agents, 1)
+	c.placed.Store(placement.NewView(owners, c.self.Name, placement.Begin{First: first, Before: c.self.Boot > 1}))
 }
 
 // crawling returns the agents of a crawl that has begun, or none if this agent does not know that
@@ -44,19 +47,14 @@ func (c *membership) crawling() (agents []rpc.Agent) {
 
 // Tenure implements crawl.Tenancy.
 func (c *membership) Tenure(host string) (owner string, mine bool, since uint64) {
-	t := c.tenure.Load()
-	if t == nil {
+	owners, key := c.owners(), weburl.HostKey(host)
+	if owners == nil {
 		return "", false, 0
 	}
-	key := weburl.HostKey(host)
-	s := t.at(placement.Point(key))
-	switch {
-	case s.since == gone:
-		return t.owners.Owner(key).Name, false, 0
-	case c.copies.barred(key):
-		return "", false, 0
+	if owner, mine = c.ready(owners.Owner(key).Name, key); mine {
+		since = uint64(owners.Tenure(key).Since)
 	}
-	return c.self.Name, true, uint64(s.since)
+	return owner, mine, since
 }
 
 // View implements crawl.Tenancy.
@@ -64,12 +62,12 @@ func (c *membership) View() uint64 { return c.saw.Load() }
 
 // Had implements crawl.Tenancy.
 func (c *membership) Had(host string) (ever, began bool) {
-	t := c.tenure.Load()
-	if t == nil {
+	owners := c.owners()
+	if owners == nil {
 		return false, false
 	}
-	s := t.of(host)
-	return s.ever || c.copies.took(), s.began
+	t := owners.Tenure(weburl.HostKey(host))
+	return t.Ever || c.copies.took(), t.Began
 }
 
 // Inheriting implements crawl.Tenancy.
@@ -90,13 +88,7 @@ func (c *membership) Before(host string) (agents []string, enough int) {
 			enough++
 		}
 	}
-	t := c.tenure.Load()
-	for _, a := range t.owners.Nearest(nil, weburl.HostKey(host), len(t.owners.Agents())) {
-		if a.Name != c.self.Name {
-			agents = append(agents, a.Name)
-		}
-	}
-	return agents, enough
+	return append(agents, c.owners().Others(weburl.HostKey(host))...), enough
 }
 
 // Identity implements crawl.Tenancy.
@@ -143,7 +135,7 @@ func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts
 
 // claim answers the claim of another agent.
 func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([]rpc.Verdict, error) {
-	if c.tenure.Load() == nil {
+	if c.owners() == nil {
 		return nil, rpc.ErrAgain
 	}
 	vs, err := c.a.crawler.Clustered().Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)

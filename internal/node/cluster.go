@@ -90,18 +90,17 @@ type membership struct {
 	join       []string // addresses of --join, without its own
 	starting   []string // agents that were starting when this one went on without a cluster
 	waits      atomic.Pointer[Waiting]
-	placed     atomic.Pointer[placement.Placement] // see owners
-	prepared   atomic.Pointer[time.Time]           // until when it waits for the order to end; nil: it does not wait
-	ended      atomic.Bool                         // the agents have ended the crawl together
-	nothing    atomic.Bool                         // at the end: no agent has fetched anything
-	absent     atomic.Bool                         // an agent of this or an earlier run is gone
-	saw        atomic.Uint64                       // digest of the view that owners belong to
-	copies     *copies                             // nil: replication is off
+	placed     atomic.Pointer[placement.View] // see owners
+	prepared   atomic.Pointer[time.Time]      // until when it waits for the order to end; nil: it does not wait
+	ended      atomic.Bool                    // the agents have ended the crawl together
+	nothing    atomic.Bool                    // at the end: no agent has fetched anything
+	absent     atomic.Bool                    // an agent of this or an earlier run is gone
+	saw        atomic.Uint64                  // digest of the view that owners belong to
+	copies     *copies                        // nil: replication is off
 	limits     limits
 	admissions admissions
-	tenure     atomic.Pointer[tenure] // nil if owners is
-	late       atomic.Bool            // the others had begun when this agent joined
-	begun      atomic.Bool            // this agent has begun, now or in an earlier run
+	late       atomic.Bool // the others had begun when this agent joined
+	begun      atomic.Bool // this agent has begun, now or in an earlier run
 	settings   map[string]string
 	stop       context.CancelFunc
 	running    sync.WaitGroup
@@ -215,12 +214,7 @@ func (c *membership) id() rpc.ID {
 
 // owners returns the placement of the view that this agent applied last, or nil before the first
 // view.
-func (c *membership) owners() placement.Placement {
-	if p := c.placed.Load(); p != nil {
-		return *p
-	}
-	return nil
-}
+func (c *membership) owners() *placement.View { return c.placed.Load() }
 
 // Owner implements crawl.Partition.
 func (c *membership) Owner(host string) (string, bool) {
@@ -432,8 +426,12 @@ func (c *membership) see(v *gossip.View) error {
 	c.nameMembers(v)
 	up, old := agentsUp(v), c.owners()
 	if c.copies != nil {
-		c.copies.lose(v, old, c.a.now()) // before any caller asks for the owner of their hosts
-		defer c.copies.takeOver()        // when the new owners are known
+		var before placement.Placement
+		if old != nil {
+			before = old
+		}
+		c.copies.lose(v, before, c.a.now()) // before any caller asks for the owner of their hosts
+		defer c.copies.takeOver()           // when the new owners are known
 	}
 	defer c.saw.Store(v.Digest())
 	if len(up) == 0 || old != nil && slices.Equal(old.Agents(), up) {
@@ -444,7 +442,6 @@ func (c *membership) see(v *gossip.View) error {
 		return err
 	}
 	c.settle(owners)
-	c.placed.Store(&owners)
 	var names []string
 	for _, a := range up {
 		names = append(names, a.Name)

@@ -103,31 +103,12 @@ func (a *Agent) openCopies() error {
 	return nil
 }
 
-// heirs returns heirs by a placement, as the agent self sees them.
-type heirs struct {
-	owners placement.Placement
-	self   string
-}
-
-// Heir implements crawl.Heirs. It returns the nearest agent other than self. That is the owner if
-// self no longer owns the host.
-func (h heirs) Heir(host uint64) string {
-	var two [2]placement.Agent
-	for _, a := range h.owners.Nearest(two[:0], host, 2) {
-		if a.Name != h.self {
-			return a.Name
-		}
-	}
-	return ""
-}
-
 // Heirs implements crawl.Shipper.
 func (k *copies) Heirs() crawl.Heirs {
-	owners := k.c.owners()
-	if owners == nil {
-		return nil
+	if owners := k.c.owners(); owners != nil {
+		return owners
 	}
-	return heirs{owners, k.c.self.Name}
+	return nil // not a nil *View in an interface
 }
 
 const notWhole = "whole" // the reason of a refusal

@@ -22,7 +22,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 		return "", errors.New("this crawl has a single agent, so no other agent can take its hosts; stop it instead")
 	}
 	m := c.member.Load()
-	if m == nil || c.tenure.Load() == nil {
+	if m == nil || c.owners() == nil {
 		return "", errors.New("the crawl has not started yet; try again later")
 	}
 	others := 0

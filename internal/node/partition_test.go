@@ -1,0 +1,105 @@
+package node
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+)
+
+// An invalid partition or kappa is refused, and the message says what is valid.
+func TestCheckPartition(t *testing.T) {
+	number := func(n int) *int { return &n }
+	for _, c := range []struct {
+		partition string
+		kappa     *int
+		want      string
+	}{
+		{PartitionRendezvous, nil, ""},
+		{PartitionHash, nil, ""},
+		{PartitionRing, nil, ""},
+		{PartitionRing, number(1), ""},
+		{PartitionRing, number(placement.MaxReplicas), ""},
+		{PartitionRing, number(0), "--kappa 0: give a number from 1 to 1000"},
+		{PartitionRing, number(-3), "--kappa -3: give a number from 1 to 1000"},
+		{PartitionRing, number(1001), "--kappa 1001: give a number from 1 to 1000"},
+		{PartitionRendezvous, number(200), "--kappa 200: only --partition ring has replicas on a ring, and this is " +
+			"--partition rendezvous; leave --kappa out"},
+		{PartitionHash, number(200), "--kappa 200: only --partition ring has replicas on a ring, and this is " +
+			"--partition hash; leave --kappa out"},
+		{"sites", nil, "--partition sites: this version knows rendezvous, ring and hash"},
+		{"topic", nil, "--partition topic: this version knows rendezvous, ring and hash"},
+	} {
+		got := ""
+		if err := CheckPartition(c.partition, c.kappa); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s: %q, want %q", c.partition, got, c.want)
+		}
+	}
+}
+
+// TestMethod: if two methods are equal, the agents divide hosts alike, even if other parts of the
+// partition differ. A crawl that has begun keeps its method.
+func TestMethod(t *testing.T) {
+	cs := []Cluster{{}, {Partition: PartitionHash}, {Partition: PartitionRing}, {Partition: PartitionRing, Kappa: 100}}
+	var names []string
+	for i := range 50 {
+		names = append(names, fmt.Sprint("host-", i))
+	}
+	owners := func(c *Cluster) (all []string) {
+		p, err := c.place([]placement.Agent{{Name: "a1", Capacity: 1}, {Name: "a2", Capacity: 1},
+			{Name: "a3", Capacity: 2}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range names {
+			all = append(all, p.Owner(uint64(i)<<40).Name)
+		}
+		return all
+	}
+	for i := range cs {
+		for j := range cs {
+			a, b := &cs[i], &cs[j]
+			if alike := slices.Equal(owners(a), owners(b)); alike != (a.method() == b.method()) {
+				t.Errorf("%q and %q divide hosts alike: %v", a.method(), b.method(), alike)
+			}
+			if same := a.partitionTerms() == b.partitionTerms(); same != (i == j) {
+				t.Errorf("agents with %q and with %q may crawl together: %v", a.partitionTerms(), b.partitionTerms(),
+					same)
+			}
+			if err := a.sameMethod("crawl", b.method()); (err == nil) != (a.method() == b.method()) {
+				t.Errorf("with %q a crawl goes on that began with %q: %v", a.method(), b.method(), err)
+			}
+		}
+	}
+	for _, c := range []struct {
+		given       Cluster
+		begun, want string
+	}{
+		{Cluster{Partition: "ring", Kappa: 30}, "ring, kappa 200", "--kappa 30: the crawl in c began with " +
+			"--partition ring --kappa 200, and a change would move nearly all hosts; resume without --kappa, or " +
+			"start again with --overwrite"},
+		{Cluster{Partition: "ring"}, "ring, kappa 30", "--kappa 200: the crawl in c began with --partition ring " +
+			"--kappa 30, and a change would move nearly all hosts; resume with --kappa 30, or start again with " +
+			"--overwrite"},
+		{Cluster{}, "ring, kappa 200", "--partition rendezvous: the crawl in c began with --partition ring " +
+			"--kappa 200, and a change would move nearly all hosts; resume with --partition ring --kappa 200, or " +
+			"start again with --overwrite"},
+		{Cluster{Partition: "ring"}, "", "--partition ring: the crawl in c began with --partition rendezvous, and " +
+			"a change would move nearly all hosts; resume with --partition rendezvous, or start again with " +
+			"--overwrite"},
+	} {
+		if err := c.given.sameMethod("c", c.begun); err == nil || err.Error() != c.want {
+			t.Errorf("%q: got\n%v, want\n%s", c.begun, err, c.want)
+		}
+	}
+	if err := cs[0].sameMethod("crawl", ""); err != nil {
+		t.Errorf("an old crawl: %v", err)
+	}
+	if err := cs[2].sameMethod("crawl", ""); err == nil {
+		t.Error("an old crawl, which called rendezvous ring, goes on with the ring")
+	}
+}
