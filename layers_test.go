@@ -44,6 +44,8 @@ var layers = func() map[string]int {
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
+		// the records of a crawl's journal
+		"internal/crawl/state",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record " +
 			"internal/testkit/walk internal/testkit/textweb " +

@@ -7,6 +7,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -41,6 +42,7 @@ func TestFollowKnownAllocatesNothing(t *testing.T) {
 // A checkpoint reads which URLs are finished. In breadth-first order they are short runs with gaps,
 // and reading one run must not copy its neighbours.
 func TestDecodeRunsCopiesNothing(t *testing.T) {
+	const longRun = 1 << 12 // from which a run is added as a range
 	for _, c := range []struct{ runs, length uint64 }{{10_000, 2}, {10_000, 1}, {50, longRun}, {50, 3 * longRun}} {
 		t.Run(fmt.Sprintf("%d of %d", c.runs, c.length), func(t *testing.T) {
 			want := roaring64.New()
@@ -53,11 +55,11 @@ func TestDecodeRunsCopiesNothing(t *testing.T) {
 				at += c.length + 2
 			}
 			want.AddMany(short)
-			enc := appendRuns(nil, want)
+			enc := state.AppendRuns(nil, want)
 			var got *roaring64.Bitmap
 			var err error
 			const most = 2 << 20 // with ranges alone it is 9 MB and 18 MB for the first cases
-			if n := allocated(func() { got, err = decodeRuns(enc, at) }); n > most {
+			if n := allocated(func() { got, err = state.DecodeRuns(enc, at) }); n > most {
 				t.Errorf("%d bytes allocated, want at most %d", n, most)
 			}
 			if err != nil || !got.Equals(want) {

@@ -2,11 +2,13 @@ package crawl
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"time"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -35,8 +37,8 @@ type checkpoint struct {
 	bytes int64
 	done  chan error // result of the merge; has space, so that sending never blocks
 
-	states lastStates
-	keys   Keys // from the start of the checkpoint
+	accepted uint64 // number of accepts before it
+	keys     Keys   // from the start of the checkpoint
 }
 
 // put appends a record.
@@ -55,7 +57,7 @@ func (c *Crawler) beginCheckpoint(counts verdict) error {
 	if err != nil {
 		return fmt.Errorf("checkpoint: %w", err)
 	}
-	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), states: lastStates{},
+	k := &checkpoint{Checkpoint: j, began: time.Now(), done: make(chan error, 1), accepted: c.accepted,
 		keys: c.cluster.Keys().Freeze()}
 	if err := c.putSmall(k); err != nil {
 		k.Abandon()
@@ -63,7 +65,7 @@ func (c *Crawler) beginCheckpoint(counts verdict) error {
 	}
 	c.checkpoint = k
 	go func() {
-		err := k.merge(c.Archive, c.Robots, counts)
+		err := k.merge(c.Archive, c.Robots, counts, &merge{History: state.NewHistory(spoolOf(c.fs, c.dir, 0))})
 		if err != nil {
 			k.Abandon()
 		} else {
@@ -113,23 +115,23 @@ func (c *Crawler) endCheckpoint(wait bool) error {
 
 // putSmall writes the state that the dispatcher owns.
 func (c *Crawler) putSmall(k *checkpoint) error {
-	if err := k.put(kindCrawl, appendCrawl(nil, c.id)); err != nil {
+	if err := k.put(state.Crawl, state.AppendCrawl(nil, c.id)); err != nil {
 		return err
 	}
 	if c.holding.open {
-		if err := k.put(kindHeld, c.holding.encode(c.Seen)); err != nil {
+		if err := k.put(state.Held, c.holding.encode(c.Seen)); err != nil {
 			return err
 		}
 	}
 	now := c.cfg.Now() // one time for the span and the pauses: the clock may have been set since the last visit
-	if err := k.put(kindSpan, c.span(now)); err != nil {
+	if err := k.put(state.Span, state.AppendSpan(nil, c.Tally.Started(), c.Elapsed(now), now)); err != nil {
 		return err
 	}
-	if err := k.put(kindNumber, binary.AppendUvarint(nil, c.accepted)); err != nil {
+	if err := k.put(state.Number, binary.AppendUvarint(nil, c.accepted)); err != nil {
 		return err
 	}
 	for _, u := range c.widened {
-		if err := k.put(kindSeed, []byte(u.String())); err != nil {
+		if err := k.put(state.Seed, []byte(u.String())); err != nil {
 			return err
 		}
 	}
@@ -139,7 +141,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 	}
 	c.skipped = c.skipped[:0] // are counted with it
 	for _, enc := range c.failures.again {
-		if err := k.put(kindFailed, enc); err != nil {
+		if err := k.put(state.Failed, enc); err != nil {
 			return err
 		}
 	}
@@ -150,13 +152,13 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 			buf = binary.BigEndian.AppendUint32(buf, n)
 			return nil
 		})
-		if err := k.put(kindQueries, buf); err != nil {
+		if err := k.put(state.Queries, buf); err != nil {
 			return err
 		}
 	}
 	c.forgetDrops()
 	for host, d := range c.drops.of {
-		if err := k.put(kindDrop, appendDrop(nil, host, d)); err != nil {
+		if err := k.put(state.Drop, appendDrop(nil, host, d)); err != nil {
 			return err
 		}
 	}
@@ -165,18 +167,18 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 	}
 	for _, host := range *c.blocked.Load() { // one that was given away is not in the frontier
 		buf = frontier.HostState{Host: host, Blocked: true}.AppendTo(buf[:0])
-		if err := k.put(kindHost, buf); err != nil {
+		if err := k.put(state.Host, buf); err != nil {
 			return err
 		}
 	}
 	return c.Frontier.EachHost(now, func(st frontier.HostState) error {
 		st.Blocked = c.isBlocked(st.Host) // and not held for another reason
 		buf = st.AppendTo(buf[:0])
-		return k.put(kindHost, buf)
+		return k.put(state.Host, buf)
 	})
 }
 
-// putTally writes the counts in pieces, as putPieces does. The counts of a million hosts are
+// putTally writes the counts in pieces, as state.PutPieces does. The counts of a million hosts are
 // large, and encoding them as a whole would take much memory.
 func (c *Crawler) putTally(put func(kind byte, p []byte) error) error {
 	var buf []byte
@@ -186,17 +188,17 @@ func (c *Crawler) putTally(put func(kind byte, p []byte) error) error {
 			more = 0
 		}
 		buf = append(append(buf[:0], more), piece...)
-		return put(kindTally, buf)
+		return put(state.Tally, buf)
 	})
 }
 
 // merge writes the other state. It runs beside the dispatcher: it reads files that do not
 // change any more, and calls parts that are safe for concurrent use.
-func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict) error {
+func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict, m *merge) error {
 	var buf []byte
 	if err := a.EachRemembered(func(digest [20]byte, o warc.Original) error {
-		buf = appendOriginal(buf[:0], digest, o)
-		return k.put(kindDigest, buf)
+		buf = state.AppendOriginal(buf[:0], digest, o)
+		return k.put(state.Digest, buf)
 	}); err != nil {
 		return err
 	}
@@ -207,99 +209,115 @@ func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict) err
 	}
 	if err := rc.Each(func(e robots.Entry) error {
 		buf = e.AppendTo(buf[:0])
-		return k.put(kindRobots, buf)
+		return k.put(state.Robots, buf)
 	}); err != nil {
 		return err
 	}
-	return k.mergeLinks(counts)
+	return k.mergeLinks(counts, m)
 }
 
-// putDone adds the key that stands for a finish, if it counts.
-func (k *checkpoint) putDone(kind byte, p []byte, counts *verdict, a *assembly) error {
-	if _, ok := k.keys.Finish(weburl.Key{}); !ok || kind != kindFinish {
-		return nil
-	}
-	f, err := decodeFinish(p)
-	if err != nil || counts.lost(&f) || f.flags&flagRobots != 0 {
+// A merge writes the parts of a checkpoint while it reads what the checkpoint replaces.
+type merge struct {
+	*state.History
+	assembly
+	keys   Keys // from the start of the checkpoint
+	counts verdict
+	states lastStates
+}
+
+func (m *merge) number(_ byte, p []byte) error { return m.Number(p) }
+func (m *merge) runs(_ byte, p []byte) error   { return m.Runs(p) }
+
+func (m *merge) accept(kind byte, p []byte) error {
+	if err := m.Accept(kind, p); err != nil {
 		return err
 	}
-	key, _ := k.keys.Finish(f.link.URL.Key())
-	return a.done(key)
+	key, ok, err := m.keys.Accept(kind, m.Last, p)
+	if err != nil || !ok {
+		return err
+	}
+	return m.key(key, kind == state.Outgoing)
 }
 
-// mergeLinks writes the parts.
-func (k *checkpoint) mergeLinks(counts verdict) error {
-	g := ledger{done: roaring64.New(), states: k.states, verdict: counts}
-	before := uint64(0) // the last accept of the snapshot before
-	if err := k.ReplayWithout(false, anyPart, func(kind byte, p []byte) error {
-		err := g.read(kind, p)
-		if kind == kindNumber {
-			before = g.last
+func (m *merge) sent(_ byte, p []byte) error {
+	_, _, err := m.Sent(p)
+	return err
+}
+
+func (m *merge) finish(_ byte, p []byte) error {
+	f, err := state.DecodeFinish(p)
+	if err != nil || m.counts.next(&f) || f.IsRobots() {
+		return err
+	}
+	if err := m.Finish(f.Number); err != nil {
+		return err
+	}
+	if k, ok := m.keys.Finish(f.Link.URL.Key()); ok {
+		if err := m.done(k); err != nil {
+			return err
 		}
-		return err
-	}); err != nil {
-		return err
 	}
-	parts, err := k.Parts()
+	return m.states.add(m.Later, &f)
+}
+
+func (m *merge) again(_ byte, p []byte) error {
+	l, _, err := weburl.PeekLink(p)
 	if err != nil {
 		return err
 	}
-	a := assembly{Checkpoint: k.Checkpoint, kept: roaring64.New()}
-	defer a.abandon()
-	if err := a.carryPending(parts, g.done); err != nil {
+	return m.states.addAgain(m.Later, l)
+}
+
+func (m *merge) visited(kind byte, p []byte) error  { return m.Later.Add(kind, inSnapshot, p) }
+func (m *merge) copyKeys(kind byte, p []byte) error { return m.keysRecord(kind, p) }
+
+// mergeLinks writes the parts, and the states of a Planner. accepted is the number of accepts so far.
+func (k *checkpoint) mergeLinks(counts verdict, m *merge) (err error) {
+	m.assembly = assembly{Checkpoint: k.Checkpoint, kept: roaring64.New()}
+	m.counts, m.keys, m.states = counts, k.keys, lastStates{}
+	defer func() {
+		m.abandon()
+		err = errors.Join(err, m.Later.Close())
+	}()
+	files, err := k.Files()
+	if err != nil {
 		return err
 	}
-	number := before
-	if err := k.Replay(true, func(kind byte, p []byte) error {
-		left := kindOutward
-		switch kind {
-		case kindAccept:
-			left = kindPending
-		case kindForeign, kindPassed:
-		default:
-			return nil
+	one := table.Checkpoint(m)
+	if err := files.Snapshot(one); err != nil {
+		return err
+	}
+	parts, err := state.PartsOf(files)
+	if err != nil {
+		return err
+	}
+	if err := m.carryKeys(files, parts, int64(k.accepted-m.Before)*16); err != nil {
+		return err
+	}
+	if err := files.Segments(func(_ bool, kind byte, p []byte) error { return one(kind, p) }); err != nil {
+		return err
+	}
+	if err := m.endKeys(m.Last); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err := m.carryPending(files, p, m.History); err != nil {
+			return err
 		}
-		if number++; g.done.Contains(number) {
-			return nil
+	}
+	if err := m.EachLater(m.pending, func(kind byte, number uint64, p []byte) error {
+		l, planned, err := m.states.last(kind, number, p)
+		if err != nil || planned == nil {
+			return err
 		}
-		return a.pending(left, number, p)
+		return k.put(state.Visited, state.AppendVisited(nil, l, planned))
 	}); err != nil {
 		return err
 	}
-	if err := a.endPending(); err != nil {
+	if err := m.endPending(); err != nil {
 		return err
 	}
-	if err := a.carryKeys(parts, int64(number-before)*16); err != nil {
-		return err
-	}
-	at, done := before, counts
-	if err := k.ReplayWithout(false, anyPart, func(kind byte, p []byte) error {
-		switch kind {
-		case kindFinish, kindState:
-			if err := k.putDone(kind, p, &done, &a); err != nil {
-				return err
-			}
-			return k.putState(kind, p, &counts)
-		case kindAgain:
-			return k.putState(kind, p, &counts)
-		case kindAccept, kindForeign, kindPassed:
-			at++
-			key, ok, err := k.keys.Accept(kind, at, p)
-			if err != nil || !ok {
-				return err
-			}
-			return a.key(key, kind == kindForeign)
-		case kindKeys, kindDoneKeys, kindList:
-			return a.keysRecord(kind, p)
-		}
-		return nil
-	}); err != nil {
-		return err
-	}
-	if err := a.endKeys(number); err != nil {
-		return err
-	}
-	k.bytes += a.bytes
-	g.done.And(a.kept)
-	return putPieces(kindDone, appendRuns(nil, g.done), donePiece, k.put)
+	k.bytes += m.bytes
+	m.Done.And(m.kept)
+	return state.PutPieces(state.Done, state.AppendRuns(nil, m.Done), donePiece, k.put)
 }

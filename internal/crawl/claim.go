@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -244,7 +245,7 @@ func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
 	})
 	for _, l := range twice.Lists {
 		for part := range slices.Chunk(l.Paths, keysPiece) {
-			cl.loop.Record(kindAbsent, appendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
+			cl.loop.Record(state.Absent, state.AppendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
 		}
 	}
 	cl.loop.Flush()

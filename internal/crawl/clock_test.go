@@ -1,10 +1,10 @@
 package crawl
 
 import (
-	"encoding/binary"
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -38,27 +38,18 @@ func TestPausesOverClockChanges(t *testing.T) {
 	}
 }
 
-// Older journals have no time at which a span was written.
 func TestSpan(t *testing.T) {
 	began := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	c := &Crawler{Parts: Parts{Tally: report.NewTally()}, earlier: time.Hour}
 	c.Tally.Start(began)
 	now := began.Add(2 * time.Hour)
-	b := c.span(now)
-	_, n := binary.Uvarint(b)
-	_, m := binary.Uvarint(b[n:])
-	for _, k := range []struct {
-		b       []byte
-		written time.Time
-	}{{b, now}, {b[:n+m], time.Time{}}} {
-		started, took, written, err := decodeSpan(k.b)
-		if err != nil || !started.Equal(began) || took != time.Hour || !written.Equal(k.written) {
-			t.Errorf("%d bytes: %v, %v, %v, %v; want %v, 1h, %v",
-				len(k.b), started, took, written, err, began, k.written)
-		}
+	b := state.AppendSpan(nil, c.Tally.Started(), c.Elapsed(now), now)
+	started, took, written, err := state.DecodeSpan(b)
+	if err != nil || !started.Equal(began) || took != time.Hour || !written.Equal(now) {
+		t.Errorf("%v, %v, %v, %v; want %v, 1h, %v", started, took, written, err, began, now)
 	}
 	for _, bad := range [][]byte{nil, b[:1], append(b, 1)} {
-		if _, _, _, err := decodeSpan(bad); err == nil {
+		if _, _, _, err := state.DecodeSpan(bad); err == nil {
 			t.Errorf("%x is decoded without an error", bad)
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -51,7 +52,7 @@ type clusterRecords interface {
 	// Accepted is told of each accepted link with its encoding.
 	Accepted(class Class, number uint64, l weburl.Link, enc []byte) error
 	// Finished is told of each finish. Both are in the present batch.
-	Finished(f *finish)
+	Finished(f *state.Finish)
 	// Archived is told that a page, which First was asked about, is archived in full. Its finish is
 	// in the present batch.
 	Archived(digest [20]byte, page warc.Original)
@@ -108,11 +109,11 @@ type Class byte
 // The classes are the kinds of their records in the journal.
 const (
 	// Own is a link that this agent crawls.
-	Own = Class(kindAccept)
+	Own = Class(state.Accept)
 	// Outgoing is a link that another agent crawls, and that this agent has found.
-	Outgoing = Class(kindForeign)
+	Outgoing = Class(state.Outgoing)
 	// Passed is a link of a host that was given away after the link was found.
-	Passed = Class(kindPassed)
+	Passed = Class(state.Passed)
 )
 
 // Keys tells which key of the seen-set a URL has, and a record of the journal.
@@ -153,7 +154,7 @@ func (alone) Permit(string) *Permit                        { return nil }
 func (alone) SendAway(frontier.Waiting) (bool, error)      { return false, nil }
 func (alone) Spent(int64, time.Time) (bool, time.Time)     { return false, time.Time{} }
 func (alone) Keys() Keys                                   { return plainKeys{} }
-func (alone) Finished(*finish)                             {}
+func (alone) Finished(*state.Finish)                       {}
 func (alone) Archived([20]byte, warc.Original)             {}
 func (alone) Rests(frontier.HostState, time.Time)          {}
 func (alone) Prepare()                                     {}
@@ -190,5 +191,5 @@ func (p plainKeys) Freeze() Keys                         { return p }
 
 func (plainKeys) Accept(kind byte, _ uint64, p []byte) (weburl.Key, bool, error) {
 	k, err := acceptedKey(p)
-	return k, err == nil && kind == kindAccept, err
+	return k, err == nil && kind == state.Accept, err
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -80,9 +81,9 @@ func (cl *Clustered) Accepted(class Class, number uint64, l weburl.Link, enc []b
 	return cl.post(number, l.URL, 0, enc)
 }
 
-func (cl *Clustered) Finished(f *finish) {
-	if f.flags&flagRobots == 0 {
-		cl.isDone(f.link.URL.Key())
+func (cl *Clustered) Finished(f *state.Finish) {
+	if f.Flags&state.FlagRobots == 0 {
+		cl.isDone(f.Link.URL.Key())
 	}
 	cl.copyFinish(f)
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -208,15 +209,15 @@ func (cl *Clustered) copyKnown(k weburl.Key) {
 }
 
 // copyFinish ships a finish when that is allowed.
-func (cl *Clustered) copyFinish(f *finish) {
-	if cl.Copies == nil || f.flags&flagRobots != 0 || f.number == 0 && len(f.state) == 0 ||
-		f.dropped() && !cl.owns(f.link.URL.Host()) {
+func (cl *Clustered) copyFinish(f *state.Finish) {
+	if cl.Copies == nil || f.Flags&state.FlagRobots != 0 || f.Number == 0 && len(f.State) == 0 ||
+		f.Dropped() && !cl.owns(f.Link.URL.Host()) {
 		return
 	}
-	k := f.link.URL.Key()
-	r := handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path, Number: f.number}
-	if len(f.state) <= handoff.MaxState {
-		r.State = f.state
+	k := f.Link.URL.Key()
+	r := handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path, Number: f.Number}
+	if len(f.State) <= handoff.MaxState {
+		r.State = f.State
 	}
 	cl.stage(countsEnd, &r, k.Host)
 }

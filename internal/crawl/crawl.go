@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -213,11 +214,11 @@ type Crawler struct {
 	accepted   uint64        // the number of the last accept
 	numbers    []uint64      // URLs logged as skipped lately
 	items      []keyset.Item
-	skips      recent      // URLs whose skipping was logged lately
-	skipped    []skipCount // not in a finish yet: of the current visit, and of links that the seen-set held back
-	rec        []byte      // reused memory for an encoded record
-	nextSlot   time.Time   // with Rate: start of the next visit
-	urgent     bool        // a server in the journal's batch demands fewer requests
+	skips      recent       // URLs whose skipping was logged lately
+	skipped    []state.Skip // not in a finish yet: of the current visit, and of links that the seen-set held back
+	rec        []byte       // reused memory for an encoded record
+	nextSlot   time.Time    // with Rate: start of the next visit
+	urgent     bool         // a server in the journal's batch demands fewer requests
 	committed  time.Time
 	synced     time.Time
 	stop       Stop

@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -273,32 +274,32 @@ func TestRecentIsBounded(t *testing.T) {
 	}
 }
 
-func sampleFinish(t testing.TB) finish {
+func sampleFinish(t testing.TB) state.Finish {
 	u, err := weburl.Parse("http://a.example/x?y")
 	if err != nil {
 		t.Fatal(err)
 	}
-	return finish{
-		link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, number: 1 << 50, code: -61,
-		kind: "robots-unreachable", cause: "robots.txt: connection refused", mime: "text/html",
-		size: 1 << 40, began: time.UnixMicro(1234567890123456).UTC(), took: 1500 * time.Microsecond, delay: time.Minute,
-		flags: flagPage | flagTruncated, digest: [20]byte{1, 2, 3}, file: "x.warc.gz", end: 77, tries: 4, found: 1000,
-		skips: []skipCount{{"outOfScope", 7}, {"nofollow", 1}},
+	return state.Finish{
+		Link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, Number: 1 << 50, Code: -61,
+		Kind: "robots-unreachable", Cause: "robots.txt: connection refused", Mime: "text/html",
+		Size: 1 << 40, Began: time.UnixMicro(1234567890123456).UTC(), Took: 1500 * time.Microsecond, Delay: time.Minute,
+		Flags: state.FlagPage | state.FlagTruncated, Digest: [20]byte{1, 2, 3}, File: "x.warc.gz", End: 77, Tries: 4, Found: 1000,
+		Skips: []state.Skip{{Reason: "outOfScope", N: 7}, {Reason: "nofollow", N: 1}},
 	}
 }
 
 func TestFinishRoundTrip(t *testing.T) {
-	for _, f := range []finish{sampleFinish(t), {link: sampleFinish(t).link, began: time.UnixMicro(0).UTC()}} {
-		enc := f.appendTo(nil)
-		got, err := decodeFinish(enc)
+	for _, f := range []state.Finish{sampleFinish(t), {Link: sampleFinish(t).Link, Began: time.UnixMicro(0).UTC()}} {
+		enc := f.AppendTo(nil)
+		got, err := state.DecodeFinish(enc)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(f, got, cmp.AllowUnexported(finish{}, skipCount{}, weburl.URL{})); diff != "" {
+		if diff := cmp.Diff(f, got, cmp.AllowUnexported(state.Finish{}, state.Skip{}, weburl.URL{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 		for n := range enc {
-			if _, err := decodeFinish(enc[:n]); err == nil {
+			if _, err := state.DecodeFinish(enc[:n]); err == nil {
 				t.Errorf("%d of %d bytes were taken for a finish", n, len(enc))
 			}
 		}
@@ -307,8 +308,8 @@ func TestFinishRoundTrip(t *testing.T) {
 
 func TestOriginalRoundTrip(t *testing.T) {
 	want := warc.Original{URL: "http://a.example/", Date: time.UnixMilli(1234567890123).UTC(), ID: [16]byte{4, 5}}
-	enc := appendOriginal(nil, [20]byte{9}, want)
-	digest, got, err := decodeOriginal(enc)
+	enc := state.AppendOriginal(nil, [20]byte{9}, want)
+	digest, got, err := state.DecodeOriginal(enc)
 	if err != nil || digest != [20]byte{9} || got != want {
 		t.Errorf("%v %+v, %v", digest, got, err)
 	}
@@ -316,25 +317,25 @@ func TestOriginalRoundTrip(t *testing.T) {
 
 func FuzzRecords(f *testing.F) {
 	sample := sampleFinish(f)
-	f.Add(sample.appendTo(nil))
-	f.Add(appendOriginal(nil, [20]byte{1}, warc.Original{URL: "http://a.example/"}))
+	f.Add(sample.AppendTo(nil))
+	f.Add(state.AppendOriginal(nil, [20]byte{1}, warc.Original{URL: "http://a.example/"}))
 	f.Add([]byte{0xe0, 1, 7})
 	f.Add(appendDrop(nil, "a.example", drop{1, 2, time.UnixMilli(3)}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		if fin, err := decodeFinish(b); err == nil {
-			again, err := decodeFinish(fin.appendTo(nil))
-			if err != nil || !bytes.Equal(again.appendTo(nil), fin.appendTo(nil)) {
+		if fin, err := state.DecodeFinish(b); err == nil {
+			again, err := state.DecodeFinish(fin.AppendTo(nil))
+			if err != nil || !bytes.Equal(again.AppendTo(nil), fin.AppendTo(nil)) {
 				t.Errorf("%+v became %+v, %v", fin, again, err)
 			}
 		}
-		decodeOriginal(b)
+		state.DecodeOriginal(b)
 		if host, d, err := decodeDrop(b); err == nil {
 			if host2, again, err := decodeDrop(appendDrop(nil, host, d)); err != nil || host2 != host || again != d {
 				t.Fatalf("drop of %q %+v became %q %+v, %v", host, d, host2, again, err)
 			}
 		}
-		decodeSpan(b)
-		if ks, err := decodeKeys(nil, b); err == nil && !bytes.Equal(appendKeys(nil, ks), b) {
+		state.DecodeSpan(b)
+		if ks, err := state.DecodeKeys(nil, b); err == nil && !bytes.Equal(state.AppendKeys(nil, ks), b) {
 			t.Errorf("%x became other keys", b)
 		}
 	})

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -90,7 +91,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	if d.SlowDown || d.RetryAfter > 0 {
 		st := c.Frontier.Host(host)
 		st.Blocked = c.isBlocked(host)
-		c.batch.add(kindHost, st.AppendTo(nil))
+		c.batch.add(state.Host, st.AppendTo(nil))
 		c.cluster.Rests(st, now)
 		c.urgent = true
 		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status),
@@ -170,13 +171,13 @@ func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.T
 // finish finishes a URL: it writes the log, counts, accepts the links, and adds the finish.
 func (c *Crawler) finish(v *visit, now time.Time) {
 	f := c.finishOf(v, c.policy(v).tries > 1)
-	f.tries, f.number = v.task.Attempt, v.task.Number // 0 if it was finished before
+	f.Tries, f.Number = v.task.Attempt, v.task.Number // 0 if it was finished before
 	if isSeed(v.task.Link) {
-		f.link.Via = v.task.Link.Via
+		f.Link.Via = v.task.Link.Via
 	}
 	if v.outcome == Fetched {
 		if v.status/100 == 2 {
-			f.flags |= flagPage
+			f.Flags |= state.FlagPage
 		}
 		c.intake(&v.Links)
 	}
@@ -209,16 +210,16 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 }
 
 // record counts a finish and adds it to the batch. Recovery counts it in the same way.
-func (c *Crawler) record(v *visit, f *finish) {
-	f.found, f.skips = v.links, c.skipped
+func (c *Crawler) record(v *visit, f *state.Finish) {
+	f.Found, f.Skips = v.links, c.skipped
 	c.Tally.Add(visitOf(f))
 	c.noteFailed(f)
-	c.Tally.Found(int64(f.found))
-	c.Tally.Retried(int64(f.tries))
-	c.rec = f.appendTo(c.rec[:0])
-	c.batch.add(kindFinish, c.rec)
+	c.Tally.Found(int64(f.Found))
+	c.Tally.Retried(int64(f.Tries))
+	c.rec = f.AppendTo(c.rec[:0])
+	c.batch.add(state.Finished, c.rec)
 	c.cluster.Finished(f)
-	f.skips, c.skipped = nil, c.skipped[:0]
+	f.Skips, c.skipped = nil, c.skipped[:0]
 }
 
 // logRobots logs and counts a fetch of robots.txt, and keeps its rules.
@@ -229,59 +230,59 @@ func (c *Crawler) logRobots(v *visit, now time.Time) {
 	}
 	c.noteRobots(v)
 	f := c.finishOf(v, false)
-	f.flags |= flagRobots
+	f.Flags |= state.FlagRobots
 	c.log(v, f, now)
 	c.record(v, &f)
 	if v.hasEntry {
-		c.batch.add(kindRobots, v.entry.AppendTo(nil))
+		c.batch.add(state.Robots, v.entry.AppendTo(nil))
 		c.urgent = c.urgent || v.delay > 0
 	}
 }
 
-func (c *Crawler) finishOf(v *visit, exhausted bool) finish {
-	f := finish{
-		link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed}, code: v.code(exhausted),
-		kind: v.errorKind(), cause: c.causeOf(v), mime: v.mime,
-		size: v.size, began: v.began, took: v.took, delay: v.delay,
+func (c *Crawler) finishOf(v *visit, exhausted bool) state.Finish {
+	f := state.Finish{
+		Link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed}, Code: v.code(exhausted),
+		Kind: v.errorKind(), Cause: c.causeOf(v), Mime: v.mime,
+		Size: v.size, Began: v.began, Took: v.took, Delay: v.delay,
 	}
 	if v.truncated != "" {
-		f.flags |= flagTruncated
+		f.Flags |= state.FlagTruncated
 	}
 	if v.archived {
-		f.digest, f.file, f.end = v.written.PayloadDigest, v.written.File, v.written.End
+		f.Digest, f.File, f.End = v.written.PayloadDigest, v.written.File, v.written.End
 		if v.written.Revisit {
-			f.flags |= flagDuplicate
+			f.Flags |= state.FlagDuplicate
 		}
 	}
 	return f
 }
 
-func visitOf(f *finish) report.Visit {
+func visitOf(f *state.Finish) report.Visit {
 	return report.Visit{
-		Host: f.link.URL.Host(), Seed: f.link.Seed, Code: f.code, MIME: f.mime, Error: f.kind,
-		Cause: f.cause, Bytes: f.size,
-		Page: f.flags&flagPage != 0, Robots: f.flags&flagRobots != 0,
-		Duplicate: f.flags&flagDuplicate != 0, Truncated: f.flags&flagTruncated != 0,
-		Again: f.flags&flagAgain != 0, Unchanged: f.flags&flagUnchanged != 0, Unknown: f.flags&flagUnknown != 0,
+		Host: f.Link.URL.Host(), Seed: f.Link.Seed, Code: f.Code, MIME: f.Mime, Error: f.Kind,
+		Cause: f.Cause, Bytes: f.Size,
+		Page: f.Flags&state.FlagPage != 0, Robots: f.Flags&state.FlagRobots != 0,
+		Duplicate: f.Flags&state.FlagDuplicate != 0, Truncated: f.Flags&state.FlagTruncated != 0,
+		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0, Unknown: f.Flags&state.FlagUnknown != 0,
 	}
 }
 
-func (c *Crawler) log(v *visit, f finish, now time.Time) {
+func (c *Crawler) log(v *visit, f state.Finish, now time.Time) {
 	line := report.Line{
-		Time: now, Code: f.code, Size: -1, URL: v.asked.URL.String(), Hops: v.asked.Hops, Via: v.asked.Via,
-		MIME: f.mime, Thread: v.thread, Began: v.began, Took: v.took, Seed: v.asked.Seed, Notes: v.notes,
+		Time: now, Code: f.Code, Size: -1, URL: v.asked.URL.String(), Hops: v.asked.Hops, Via: v.asked.Via,
+		MIME: f.Mime, Thread: v.thread, Began: v.began, Took: v.took, Seed: v.asked.Seed, Notes: v.notes,
 	}
 	if !v.began.IsZero() {
 		line.Size = v.content
 	}
 	if v.archived && !v.confirmed() {
-		line.Digest, line.HasDigest = f.digest, true
+		line.Digest, line.HasDigest = f.Digest, true
 	}
-	if f.kind != "" {
-		line.Notes = append(line.Notes, "error:"+f.kind)
+	if f.Kind != "" {
+		line.Notes = append(line.Notes, "error:"+f.Kind)
 	}
-	if f.cause != "" {
-		line.Notes = append(line.Notes, "cause:"+f.cause)
+	if f.Cause != "" {
+		line.Notes = append(line.Notes, "cause:"+f.Cause)
 	}
 	if v.rule != "" {
 		line.Notes = append(line.Notes, "rule:"+v.rule)

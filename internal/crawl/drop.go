@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -43,15 +44,15 @@ func appendDrop(dst []byte, host string, d drop) []byte {
 func decodeDrop(p []byte) (host string, d drop, err error) {
 	nth, n := binary.Uvarint(p)
 	if n <= 0 {
-		return "", d, errRecord
+		return "", d, state.ErrRecord
 	}
 	last, m := binary.Uvarint(p[n:])
-	if m <= 0 || nth == 0 || last > maxNumber {
-		return "", d, errRecord
+	if m <= 0 || nth == 0 || last > state.MaxNumber {
+		return "", d, state.ErrRecord
 	}
 	at, k := binary.Varint(p[n+m:])
 	if k <= 0 || n+m+k == len(p) {
-		return "", d, errRecord
+		return "", d, state.ErrRecord
 	}
 	return string(p[n+m+k:]), drop{nth, last, time.UnixMilli(at)}, nil
 }
@@ -84,7 +85,7 @@ func (c *Crawler) drop(host string, now time.Time) error {
 	d := drop{c.nth + 1, c.accepted, now}
 	c.activity++
 	c.noteDrop(host, d)
-	c.batch.add(kindDrop, appendDrop(nil, host, d))
+	c.batch.add(state.Drop, appendDrop(nil, host, d))
 	c.Frontier.Withdraw(host)
 	if err := c.withdrawLater(host); err != nil {
 		return fmt.Errorf("drop %s: %w", host, err)
@@ -268,7 +269,7 @@ func (c *Crawler) unstamp(aux []byte, l weburl.Link) (enc []byte, dropped bool, 
 	if err == nil && n < len(aux) {
 		w := 0
 		if drops, w = binary.Uvarint(aux[n:]); w != len(aux)-n {
-			err = errRecord
+			err = state.ErrRecord
 		}
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -61,7 +62,7 @@ func (c *Crawler) FailedSeeds() (first []FailedSeed, count int64) {
 }
 
 // noteSeed records a seed whose visits ended without a response.
-func (c *Crawler) noteSeed(v *visit, f *finish) {
+func (c *Crawler) noteSeed(v *visit, f *state.Finish) {
 	if !failedSeed(f) {
 		return
 	}
@@ -70,7 +71,7 @@ func (c *Crawler) noteSeed(v *visit, f *finish) {
 		return
 	}
 	l := v.task.Link
-	s := FailedSeed{URL: l.URL.Clone(), Via: strings.Clone(l.Via), Code: f.code, Kind: f.kind, Cause: f.cause}
+	s := FailedSeed{URL: l.URL.Clone(), Via: strings.Clone(l.Via), Code: f.Code, Kind: f.Kind, Cause: f.Cause}
 	if v.outcome == Denied {
 		s.Cause = strings.Clone(v.rule)
 	}
@@ -139,22 +140,22 @@ func (c *Crawler) causeOf(v *visit) string {
 }
 
 // failedSeed reports whether f finishes a seed without a response.
-func failedSeed(f *finish) bool {
-	dropped := f.code == report.CodeDeletedByUser || f.code == report.CodeQuota // no failure
-	return f.code <= 0 && !dropped && f.flags&flagRobots == 0 && isSeed(f.link)
+func failedSeed(f *state.Finish) bool {
+	dropped := f.Code == report.CodeDeletedByUser || f.Code == report.CodeQuota // no failure
+	return f.Code <= 0 && !dropped && f.Flags&state.FlagRobots == 0 && isSeed(f.Link)
 }
 
 // noteFailed keeps a failed seed for SeedAgain until the crawl has an answer. Recovery does
 // the same. In a cluster it keeps nothing.
-func (c *Crawler) noteFailed(f *finish) {
+func (c *Crawler) noteFailed(f *state.Finish) {
 	n := &c.failures
 	switch {
-	case f.code > 0 && n.again == nil || f.flags&flagAgain != 0:
+	case f.Code > 0 && n.again == nil || f.Flags&state.FlagAgain != 0:
 	case failedSeed(f) && c.Tally.Answered() == 0:
 		if len(n.again) == maxAgain {
 			return
 		}
-		n.again = append(n.again, f.link.AppendTo(nil))
+		n.again = append(n.again, f.Link.AppendTo(nil))
 	case c.Tally.Answered() > 0:
 		n.again = nil
 	}
@@ -171,7 +172,7 @@ func (c *Crawler) SeedAgain() error {
 	retrier, _ := c.planner.(Retrier)
 	for _, enc := range again {
 		// Accept appends the batch, so both records are in it.
-		c.batch.add(kindAgain, enc)
+		c.batch.add(state.Again, enc)
 		l, err := c.tookBack(enc)
 		if err != nil {
 			return err

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"testing/synctest"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -18,7 +19,7 @@ func TestFailedSeedsAreBounded(t *testing.T) {
 		return weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/", i)), Seed: "h.example"}
 	}
 	for i := range maxAgain + 5 {
-		c.noteFailed(&finish{link: seed(i), code: report.CodeDNS})
+		c.noteFailed(&state.Finish{Link: seed(i), Code: report.CodeDNS})
 	}
 	again := c.failures.again
 	if len(again) != maxAgain {

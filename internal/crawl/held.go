@@ -1,8 +1,10 @@
 package crawl
 
 import (
-	"encoding/binary"
+	"bytes"
+	"maps"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -11,7 +13,7 @@ import (
 // The links that the seen-set holds back are only in its files, until it has answered whether they
 // are new. These files are written before the journal records the finish of the page. But a power
 // failure may keep a later write and lose an earlier one. So while links are held back, each write
-// of the journal ends with a mark (kindHeld), which names these files and their ends. After a power
+// of the journal ends with a mark (state.Held), which names these files and their ends. After a power
 // failure, a finish counts only if some mark after it agrees with the files on disk. The finish of
 // a link that the operator dropped needs no mark, because it brought no links.
 //
@@ -30,52 +32,12 @@ type holding struct {
 	buf   []byte
 }
 
-// appendHeld appends the encoding of a mark: uvarint number of files, and for each file the
-// uvarints number, end, and number of links.
-func appendHeld(dst []byte, files []keyset.HeldFile) []byte {
-	dst = binary.AppendUvarint(dst, uint64(len(files)))
-	for _, f := range files {
-		for _, n := range [...]uint64{f.Num, uint64(f.End), uint64(f.Items)} {
-			dst = binary.AppendUvarint(dst, n)
-		}
-	}
-	return dst
-}
-
-// decodeHeld reads what appendHeld wrote. An empty record is not a mark; it says that a mark
-// must follow the finishes after it.
-func decodeHeld(p []byte) (files []keyset.HeldFile, mark bool, err error) {
-	if len(p) == 0 {
-		return nil, false, nil
-	}
-	next := func() uint64 {
-		n, w := binary.Uvarint(p)
-		if w <= 0 {
-			p, err = nil, errRecord
-			return 0
-		}
-		p = p[w:]
-		return n
-	}
-	for n := next(); n > 0 && err == nil; n-- {
-		f := keyset.HeldFile{Num: next(), End: int64(next()), Items: int64(next())}
-		if f.End < 0 || f.Items < 0 {
-			err = errRecord
-		}
-		files = append(files, f)
-	}
-	if len(p) > 0 {
-		err = errRecord
-	}
-	return files, true, err
-}
-
 // holds adds a record to the present batch which says that a mark must follow the finishes
 // from here on.
 func (c *Crawler) holds() {
 	if !c.holding.open && c.Seen.Holds() {
 		c.holding.open = true
-		c.batch.add(kindHeld, nil)
+		c.batch.add(state.Held, nil)
 	}
 }
 
@@ -85,13 +47,13 @@ func (c *Crawler) mark() (r journal.Record, ok bool) {
 	if !h.open || h.mute {
 		return r, false
 	}
-	return journal.Record{Kind: kindHeld, Payload: c.holding.encode(c.Seen)}, true
+	return journal.Record{Kind: state.Held, Payload: c.holding.encode(c.Seen)}, true
 }
 
 // encode returns a mark for the held links.
 func (h *holding) encode(s *keyset.Store) []byte {
 	h.files = s.Held(h.files[:0])
-	h.buf = appendHeld(h.buf[:0], h.files)
+	h.buf = state.AppendHeld(h.buf[:0], h.files)
 	h.open = len(h.files) > 0
 	return h.buf
 }
@@ -102,7 +64,7 @@ func (c *Crawler) markAnyway() error {
 	if !c.holding.open || c.holding.mute {
 		return nil
 	}
-	return c.Journal.Append([]journal.Record{{Kind: kindHeld}})
+	return c.Journal.Append([]journal.Record{{Kind: state.Held}})
 }
 
 // reasonLost is the reason for a link that was held back in a file which is damaged or gone.
@@ -125,23 +87,161 @@ func (c *Crawler) lostLinks() {
 // order.
 type verdict struct {
 	intact func(file string, end int64) bool // of WARC files; nil: all are
-	sure   uint64                            // number of first finishes whose links are not lost
+	marked uint64                            // number of first finishes whose links are not lost
 	logged uint64                            // number of first finishes whose lines in crawl.log are not lost
 	n      uint64                            // number of finishes seen so far
 }
 
 // all returns the verdict by which all finishes count.
-func all() verdict { return verdict{sure: 1<<64 - 1, logged: 1<<64 - 1} }
+func all() verdict { return verdict{marked: 1<<64 - 1, logged: 1<<64 - 1} }
 
-// lost reports that a finish does not count, because its WARC record or its line in crawl.log is
-// gone, or because its held links may be gone.
-func (v *verdict) lost(f *finish) bool {
+// next reports that the next finish does not count.
+func (v *verdict) next(f *state.Finish) bool {
 	v.n++
-	return v.n > v.logged || v.doubtful() && !f.dropped() || f.file != "" && v.intact != nil && !v.intact(f.file, f.end)
+	return v.lost(v.n, f)
 }
 
-// dropped reports that the operator dropped the URL. Then no links can be lost.
-func (f *finish) dropped() bool { return f.code == report.CodeDeletedByUser }
+// safe returns the number of first finishes whose links and lines are not lost.
+func (v *verdict) safe() uint64 { return min(v.marked, v.logged) }
 
 // doubtful reports that the links or the line of the last finish may be gone.
-func (v *verdict) doubtful() bool { return v.n > min(v.sure, v.logged) }
+func (v *verdict) doubtful() bool { return v.n > v.safe() }
+
+// lost reports that the nth finish does not count, because its WARC record or its line in crawl.log is
+// gone, or because its held links may be gone.
+func (v *verdict) lost(nth uint64, f *state.Finish) bool {
+	return nth > v.logged || nth > v.marked && !f.Dropped() ||
+		f.File != "" && v.intact != nil && !v.intact(f.File, f.End)
+}
+
+// A doubt makes up the verdict while a journal is read. It holds records back from the first finish on
+// that may not count, until a mark or the end decides.
+//
+// A mark decides for a finish before it if all files that it names are whole. Of those that are not, the seen-set
+// may have deleted some since, because it had answered all links in them. Then a later mark does not name them.
+//
+// A finish that no sync is known to have covered needs its line in crawl.log. The crawl writes the lines before the
+// finishes, and both in the same order. So if the log has the line of a finish, it has those of all finishes before
+// it, and a power failure takes the lines of the last ones.
+type doubt struct {
+	verdict
+	missing func([]keyset.HeldFile) int64 // links that were held back in files and are gone
+	tail    *report.Tail                  // of crawl.log
+	sure    int64                         // number of first records of the last segment that a sync has covered
+
+	records int64 // of the last segment
+	recent  bool  // the present record is not one of the sure ones
+	open    bool  // a mark must follow the later finishes
+	found   bool  // the tail has the line of a finish
+	begun   bool  // pages were finished before the recent records
+	waiting []unmarked
+	held    []heldBack
+}
+
+// An unmarked is a number of finishes that wait for files to be answered.
+type unmarked struct {
+	last  uint64 // the last of these finishes
+	files map[uint64]bool
+	gone  int64 // links in these files; only of a snapshot, which does not tell the single finishes
+}
+
+// A heldBack is a record that was held back.
+type heldBack struct {
+	nth  uint64 // of the last finish, this one included
+	kind byte
+	p    []byte
+}
+
+// next begins a record of a segment.
+func (d *doubt) next(last bool) {
+	if last {
+		d.records++
+		d.recent = d.records > d.sure
+	}
+}
+
+// finish reads a finish. waits reports that it must be held back.
+func (d *doubt) finish(f *state.Finish) (waits bool) {
+	d.n++
+	if !d.open {
+		d.marked = d.n
+	}
+	switch {
+	case d.tail == nil:
+		d.logged = d.n
+	case d.tail.Has(f.Link.URL.String(), f.Code, f.Began):
+		d.found, d.logged = true, d.n
+	case !d.found && !d.recent:
+		d.begun, d.logged = true, d.n
+	}
+	return d.doubtful()
+}
+
+// hold holds a copy of a record back.
+func (d *doubt) hold(kind byte, p []byte) {
+	d.held = append(d.held, heldBack{d.n, kind, bytes.Clone(p)})
+}
+
+// mark reads a mark about held-back links.
+func (d *doubt) mark(p []byte) error {
+	files, mark, err := state.DecodeHeld(p)
+	if err != nil {
+		return err
+	}
+	d.open = len(files) > 0 || !mark
+	if !mark {
+		return nil
+	}
+	named, gone := unmarked{last: d.n, files: map[uint64]bool{}}, map[uint64]bool{}
+	for _, f := range files {
+		n := d.missing([]keyset.HeldFile{f})
+		if gone[f.Num] = n > 0; n > 0 {
+			named.files[f.Num] = true
+			named.gone += n
+		}
+	}
+	for i := range d.waiting {
+		maps.DeleteFunc(d.waiting[i].files, func(num uint64, _ bool) bool { _, ok := gone[num]; return !ok })
+	}
+	for len(d.waiting) > 0 && len(d.waiting[0].files) == 0 {
+		d.marked = max(d.marked, d.waiting[0].last)
+		d.waiting = d.waiting[1:]
+	}
+	switch {
+	case len(named.files) == 0:
+		d.marked, d.waiting = d.n, nil
+	case d.n == 0:
+		d.waiting = []unmarked{named}
+	case len(d.waiting) == 0 || d.waiting[len(d.waiting)-1].last < d.n:
+		named.gone = 0
+		d.waiting = append(d.waiting, named)
+	}
+	return nil
+}
+
+// release passes on the records that need not be held back any more. nth is the number of the last finish.
+func (d *doubt) release(fn func(nth uint64, kind byte, p []byte) error) error {
+	safe := d.safe()
+	for len(d.held) > 0 && (d.held[0].nth <= safe || d.missing == nil) {
+		h := d.held[0]
+		d.held = d.held[1:]
+		if err := fn(h.nth, h.kind, h.p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// decide ends the doubt: release passes on all records. It returns the number of held-back links that are lost and
+// whose pages are not known. If crawl.log has no lines at all and must have had some, somebody has removed it. Then no
+// line is lost.
+func (d *doubt) decide() (gone int64) {
+	if !d.found && d.begun && d.tail != nil && d.tail.Empty() {
+		d.logged = d.n
+	}
+	if len(d.waiting) > 0 {
+		gone = d.waiting[0].gone
+	}
+	d.missing = nil
+	return gone
+}

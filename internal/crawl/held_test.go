@@ -14,8 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -211,12 +210,12 @@ func quietStory(t *testing.T, pages int) *story {
 	return s
 }
 
-// Random finishes, and marks that agree with the disk or not: the verdict counts the same finishes
+// Random finishes, and marks that agree with the disk or not: the doubt counts the same finishes
 // as a simple model.
-func TestLedgerHeld(t *testing.T) {
-	for seed := range uint64(500) {
+func TestDoubt(t *testing.T) {
+	for seed := range uint64(2000) {
 		rng := rand.New(rand.NewPCG(seed, 13))
-		// In this model the files with numbers below 5 are intact.
+		// In this model the files with numbers below 5 are whole.
 		missing := func(files []keyset.HeldFile) (n int64) {
 			for _, f := range files {
 				if f.Num >= 5 {
@@ -225,91 +224,115 @@ func TestLedgerHeld(t *testing.T) {
 			}
 			return n
 		}
-		g := ledger{done: roaring64.New(), verdict: all(), missing: missing, states: lastStates{}}
-		read := func(kind byte, p []byte) {
-			if err := g.read(kind, p); err != nil {
+		d := doubt{missing: missing}
+		var counted []uint64
+		settle := func(nth uint64, _ byte, p []byte) error {
+			f, err := state.DecodeFinish(p)
+			if err == nil && !d.lost(nth, &f) {
+				counted = append(counted, nth)
+			}
+			return err
+		}
+		release := func() {
+			if err := d.release(settle); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
 		}
+		mark := func(p []byte) {
+			if err := d.mark(p); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+			release()
+		}
 		var (
-			counted = map[uint64]bool{}
-			waiting []uint64 // finishes that wait for a mark
-			robots  int
+			want    []uint64
 			open    bool
-			gone    int64
-			snap    = true // no finish was read yet
+			n       uint64
+			gone    = map[uint64]int64{}           // before the first finish, by file
+			waiting = map[uint64]map[uint64]bool{} // by finish, the files; nil: no mark yet
 		)
 		for range rng.IntN(40) {
 			switch rng.IntN(6) {
 			case 0:
-				read(kindHeld, nil)
+				mark(nil)
 				open = true
 			case 1, 2:
 				var files []keyset.HeldFile
-				for range rng.IntN(3) {
-					files = append(files, keyset.HeldFile{Num: rng.Uint64N(7), End: 100, Items: 1 + rng.Int64N(9)})
-				}
-				read(kindHeld, appendHeld(nil, files))
-				open = len(files) > 0
-				if n := missing(files); n == 0 {
-					for _, w := range waiting {
-						counted[w] = true
+				bad := map[uint64]int64{}
+				named := map[uint64]bool{}
+				for num := range uint64(7) {
+					if rng.IntN(4) == 0 {
+						f := keyset.HeldFile{Num: num, End: 100, Items: 1 + rng.Int64N(9)}
+						files, named[num] = append(files, f), true
+						if num >= 5 {
+							bad[num] = f.Items
+						}
 					}
-					waiting, gone = nil, 0
-				} else if snap {
-					gone = n
+				}
+				mark(state.AppendHeld(nil, files))
+				open = len(files) > 0
+				for nth, of := range waiting {
+					if of == nil {
+						of = map[uint64]bool{}
+						for num := range bad {
+							of[num] = true
+						}
+						waiting[nth] = of
+					}
+					maps.DeleteFunc(of, func(num uint64, _ bool) bool { return !named[num] })
+					if len(bad) == 0 || len(of) == 0 {
+						want = append(want, nth)
+						delete(waiting, nth)
+					}
+				}
+				if maps.DeleteFunc(gone, func(num uint64, _ int64) bool { return !named[num] }); n == 0 || len(bad) == 0 {
+					gone = bad
 				}
 			default:
-				u, err := weburl.Parse(fmt.Sprintf("http://h.example/%d", rng.IntN(5)))
-				if err != nil {
-					t.Fatal(err)
-				}
-				snap = false
-				f := finish{link: weburl.Link{URL: u}, began: time.UnixMicro(1)}
-				if rng.IntN(4) == 0 {
-					f.flags = flagRobots
-					robots++
+				n++
+				f := state.Finish{Link: weburl.Link{URL: weburl.MustParse("http://h.example/")}, Began: time.UnixMicro(1)}
+				if open {
+					waiting[n] = nil
 				} else {
-					read(kindAccept, nil)
-					f.number = g.last
-					f.state = []byte("remember")
-					if open {
-						waiting = append(waiting, f.number)
-					} else {
-						counted[f.number] = true
-					}
+					want = append(want, n)
 				}
-				read(kindFinish, f.appendTo(nil))
+				waits := d.finish(&f)
+				release()
+				if waits {
+					d.hold(state.Finished, f.AppendTo(nil))
+				} else if !d.lost(n, &f) {
+					counted = append(counted, n)
+				}
 			}
 		}
-		n := g.verdict.n
-		v := g.close()
-		if got, want := g.done.ToArray(), slices.Sorted(maps.Keys(counted)); !slices.Equal(got, want) ||
-			g.repeated != int64(len(waiting)) || g.gone != gone {
-			t.Fatalf("seed %d: %v count, %d are repeated, %d links gone; want %v, %v and %d", seed, got, g.repeated,
-				g.gone, want, waiting, gone)
+		slices.Sort(want)
+		before := len(counted)
+		lost, wantLost := d.decide(), int64(0)
+		release()
+		for _, items := range gone {
+			wantLost += items
 		}
-		states := 0
-		for _, k := range g.states {
-			states += k
+		if before != len(want) || !slices.Equal(counted, want) || (lost == 0) != (wantLost == 0) {
+			t.Fatalf("seed %d: %v count, %d of them before the end, %d links are gone; want %v, %d", seed, counted, before,
+				lost, want, wantLost)
 		}
-		if states != len(counted) || v.sure > n || int(n)-robots-len(waiting) != len(counted) {
-			t.Fatalf("seed %d: %d states, %d sure of %d, %d robots, %d count", seed, states, v.sure, n, robots,
-				len(counted))
+		if d.n != n || d.open != open || d.doubtful() != (len(waiting) > 0) {
+			t.Fatalf("seed %d: %d finishes, open %v, doubtful %v; want %d, %v, %d waiting", seed, d.n, d.open, d.doubtful(),
+				n, open, len(waiting))
 		}
 	}
 }
 
 func FuzzHeld(f *testing.F) {
-	f.Add(appendHeld(nil, nil))
-	f.Add(appendHeld(nil, []keyset.HeldFile{{Num: 1, End: 2, Items: 3}, {Num: 1 << 40, End: 1 << 50, Items: 7}}))
+	f.Add(state.AppendHeld(nil, nil))
+	f.Add(state.AppendHeld(nil, []keyset.HeldFile{{Num: 1, End: 2, Items: 3}, {Num: 1 << 40, End: 1 << 50, Items: 7}}))
 	f.Add([]byte{})
 	f.Fuzz(func(t *testing.T, p []byte) {
-		files, mark, err := decodeHeld(p)
+		files, mark, err := state.DecodeHeld(p)
 		if err != nil || !mark {
 			return
 		}
-		again, _, err := decodeHeld(appendHeld(nil, files))
+		again, _, err := state.DecodeHeld(state.AppendHeld(nil, files))
 		if err != nil || !slices.Equal(files, again) {
 			t.Fatalf("%v became %v, %v", files, again, err)
 		}
@@ -317,11 +340,11 @@ func FuzzHeld(f *testing.F) {
 }
 
 func FuzzCrawl(f *testing.F) {
-	f.Add(kindCrawl, appendCrawl(nil, keyset.Crawl{1, 2, 3}))
-	f.Add(kindAccept, []byte{recordsVersion})
+	f.Add(state.Crawl, state.AppendCrawl(nil, keyset.Crawl{1, 2, 3}))
+	f.Add(state.Accept, []byte{state.Version})
 	f.Fuzz(func(t *testing.T, kind byte, p []byte) {
-		id, err := decodeCrawl(kind, p)
-		if err == nil && string(appendCrawl(nil, id)) != string(p) {
+		id, err := state.DecodeCrawl(kind, p)
+		if err == nil && string(state.AppendCrawl(nil, id)) != string(p) {
 			t.Fatalf("%x is %s", p, id)
 		}
 	})

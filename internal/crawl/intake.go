@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -136,7 +137,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		if l.Hops != "" && isSeed(l) {
 			c.widen(l.URL.Clone())
-			c.batch.add(kindSeed, []byte(l.URL.String()))
+			c.batch.add(state.Seed, []byte(l.URL.String()))
 		}
 		if class == Own && l.Hops == "" {
 			c.Tally.Found(1)
@@ -186,11 +187,11 @@ func (c *Crawler) skip(s skip) {
 // skipCounted counts a URL that is not crawled, now and in the next finish.
 func (c *Crawler) skipCounted(reason string) {
 	c.Tally.Skipped(reason)
-	i := slices.IndexFunc(c.skipped, func(k skipCount) bool { return k.reason == reason })
+	i := slices.IndexFunc(c.skipped, func(k state.Skip) bool { return k.Reason == reason })
 	if i < 0 {
-		i, c.skipped = len(c.skipped), append(c.skipped, skipCount{reason: reason})
+		i, c.skipped = len(c.skipped), append(c.skipped, state.Skip{Reason: reason})
 	}
-	c.skipped[i].n++
+	c.skipped[i].N++
 }
 
 // recent is a set of at most 2*recentMax keys that forgets older keys.

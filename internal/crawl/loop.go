@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -137,8 +138,8 @@ func (l *Loop) Accept(class Class, enc []byte) (number uint64) {
 // EndOutgoing ends links that other agents have. returned reports that this agent has accepted them
 // again.
 func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
-	l.c.rec = appendSent(l.c.rec[:0], numbers, returned)
-	l.c.batch.add(kindSent, l.c.rec)
+	l.c.rec = state.AppendSent(l.c.rec[:0], numbers, returned)
+	l.c.batch.add(state.Sent, l.c.rec)
 	l.c.append()
 	l.c.countSent(int64(len(numbers)), returned)
 }
@@ -272,6 +273,9 @@ func (l *Loop) EmptyRange(host uint64) bool {
 	return err == nil
 }
 
+// Spool returns an empty Spool for a reading of the journal. n is 0 or 1.
+func (l *Loop) Spool(n int) *state.Spool { return spoolOf(l.c.fs, l.c.dir, n) }
+
 // Note adds keys to the seen-set whose records are in the journal.
 func (l *Loop) Note(keys []weburl.Key) {
 	l.c.repair(l.Seen.Note(keys))
@@ -289,9 +293,9 @@ type Ranged struct {
 // kind returns the kind of the journal's record.
 func (r *Ranged) kind() byte {
 	if r.Done {
-		return kindDoneKeys
+		return state.DoneKeys
 	}
-	return kindKeys
+	return state.Keys
 }
 
 // Learn adds keys to the seen-set, and then to the journal. So the seen-set has all truncated keys
@@ -309,7 +313,7 @@ func (l *Loop) Learn(all []Ranged) {
 				keys = append(keys, weburl.Key{Host: r.Host, Path: p})
 			}
 			for part := range slices.Chunk(keys, keysPiece) {
-				l.Record(r.kind(), appendKeys(nil, part))
+				l.Record(r.kind(), state.AppendKeys(nil, part))
 			}
 			if l.Flush(); !l.Failed() {
 				l.c.repair(l.Seen.Note(keys))
@@ -332,7 +336,7 @@ func (l *Loop) Learn(all []Ranged) {
 				continue
 			}
 			for part := range slices.Chunk(list.Paths, keysPiece) {
-				l.Record(kindList, appendList(nil, r.Host, keyset.List{Width: list.Width, Paths: part}))
+				l.Record(state.KeyList, state.AppendList(nil, r.Host, keyset.List{Width: list.Width, Paths: part}))
 			}
 		}
 		if len(l.c.batch.arena) > batchBytes {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -12,24 +13,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// bindSeen checks that the seen-set belongs to this crawl and is complete. accepted is the
-// number of URLs in the journal.
-func (c *Crawler) bindSeen(accepted uint64) error {
-	const mend = "restore the whole folder state, or delete state/seen: the program rebuilds it from the journal"
+const mendSeen = "restore the whole folder state, or delete state/seen: the program rebuilds it from the journal"
+
+// bindSeen checks that the seen-set belongs to this crawl, and mends it.
+func (c *Crawler) bindSeen() error {
 	if err := c.Seen.Bind(c.id); err != nil {
-		return fmt.Errorf("state/seen does not belong to state/journal: %w; %s", err, mend)
+		return fmt.Errorf("state/seen does not belong to state/journal: %w; %s", err, mendSeen)
 	}
-	if accepted < c.Seen.Mark() {
-		return fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: the journal is an "+
-			"older copy; %s", c.Seen.Mark(), accepted, mend)
-	}
-	for _, d := range c.Seen.Lost() { // which the ledger knows of
+	for _, d := range c.Seen.Lost() { // which the doubt knows of
 		c.damaged(&d)
 	}
 	if err := c.rebuildSeen(); err != nil {
 		return fmt.Errorf("seen: %w", err)
 	}
 	return nil
+}
+
+// checkSeen checks that the journal has what the seen-set has.
+func (c *Crawler) checkSeen() error {
+	if c.accepted >= c.Seen.Mark() {
+		return nil
+	}
+	return fmt.Errorf("state/seen has the keys of %d accepted URLs, state/journal knows of %d: the journal is an "+
+		"older copy; %s", c.Seen.Mark(), c.accepted, mendSeen)
 }
 
 // damaged reports a damaged part of the seen-set.
@@ -66,53 +72,61 @@ func (c *Crawler) restoreAccepted(kind byte, p []byte) error {
 	return c.restoreSeen([]weburl.Key{k})
 }
 
+// A repair passes all keys in the journal to the seen-set.
+type repair struct {
+	keys   Keys
+	number uint64 // of the last accept
+	yield  func([]weburl.Key) error
+	add    func(host uint64, l keyset.List) error
+	buf    []weburl.Key
+}
+
+func (r *repair) last(_ byte, p []byte) error {
+	r.number, _ = binary.Uvarint(p)
+	return nil
+}
+
+func (r *repair) key(_ byte, p []byte) (err error) {
+	if r.buf, err = state.DecodeKeys(r.buf[:0], p); err != nil {
+		return err
+	}
+	return r.yield(r.buf)
+}
+
+func (r *repair) list(_ byte, p []byte) error {
+	host, l, err := state.DecodeList(p)
+	if err != nil {
+		return err
+	}
+	return r.add(host, l)
+}
+
+func (r *repair) accept(kind byte, p []byte) error {
+	r.number++
+	k, ok, err := r.keys.Accept(kind, r.number, p)
+	if err != nil || !ok {
+		return err
+	}
+	return r.yield(append(r.buf[:0], k))
+}
+
+func (r *repair) finish(_ byte, p []byte) error {
+	if _, ok := r.keys.Finish(weburl.Key{}); !ok {
+		return nil
+	}
+	f, err := state.DecodeFinish(p)
+	if err != nil || f.IsRobots() {
+		return err
+	}
+	k, _ := r.keys.Finish(f.Link.URL.Key())
+	return r.yield(append(r.buf[:0], k))
+}
+
 // rebuildSeen rebuilds the damaged parts of the seen-set from the journal.
 func (c *Crawler) rebuildSeen() error {
-	repaired, err := c.Seen.Repair(func(yield func([]weburl.Key) error, list func(uint64, keyset.List) error) error {
-		var keys []weburl.Key
-		number := uint64(0)
-		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool {
-			kind, _, _, err := parseLabel(p.Label)
-			return err == nil && kind != kindKeys
-		}, func(kind byte, p []byte) error {
-			keys = keys[:0]
-			switch kind {
-			case kindKeys, kindForeignKeys, kindDoneKeys:
-				var err error
-				if keys, err = decodeKeys(keys, p); err != nil {
-					return err
-				}
-			case kindNumber:
-				number, _ = binary.Uvarint(p)
-				return nil
-			case kindAccept, kindForeign, kindPassed:
-				number++
-				k, ok, err := c.cluster.Keys().Accept(kind, number, p)
-				if err != nil || !ok {
-					return err
-				}
-				keys = append(keys, k)
-			case kindList:
-				host, l, err := decodeList(p)
-				if err != nil {
-					return err
-				}
-				return list(host, l)
-			case kindFinish:
-				f, err := decodeFinish(p)
-				if err != nil || f.flags&flagRobots != 0 {
-					return err
-				}
-				k, ok := c.cluster.Keys().Finish(f.link.URL.Key())
-				if !ok {
-					return nil
-				}
-				keys = append(keys, k)
-			default:
-				return nil
-			}
-			return yield(keys)
-		})
+	repaired, err := c.Seen.Repair(func(yield func([]weburl.Key) error, add func(uint64, keyset.List) error) error {
+		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool { return p.Label[0] != state.Keys },
+			table.Repair(&repair{keys: c.cluster.Keys(), yield: yield, add: add}))
 		return err
 	})
 	for i := range repaired {
@@ -121,26 +135,19 @@ func (c *Crawler) rebuildSeen() error {
 	return err
 }
 
-// restoreLists adds the lists of keys in the journal to the seen-set. lists reports that it may lack them.
-func (c *Crawler) restoreLists(lists bool) error {
-	if !lists {
+// restoreLists adds lists of keys in the journal to the seen-set.
+func (c *Crawler) restoreLists(lists *state.Spool) error {
+	if lists.Empty() {
 		return nil
 	}
 	err := c.Seen.Insert(func(add func(uint64, keyset.List) error) error {
-		_, err := journal.ReplayWithout(c.fs, c.dir, func(p journal.Part) bool {
-			kind, _, _, err := parseLabel(p.Label)
-			return err == nil && kind != kindKeys
-		}, func(kind byte, p []byte) error {
-			if kind != kindList {
-				return nil
-			}
-			host, l, err := decodeList(p)
+		return lists.Each(func(_ byte, _ uint64, p []byte) error {
+			host, l, err := state.DecodeList(p)
 			if err != nil {
 				return err
 			}
 			return add(host, l)
 		})
-		return err
 	})
 	if err != nil {
 		return fmt.Errorf("seen: %w", err)

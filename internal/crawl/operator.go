@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -22,7 +23,7 @@ import (
 //
 // A visit under way ends as usual. No command reads a queue or a pool: it takes the dispatcher one
 // sync of the journal, however many links it affects. A block is a part of the host's record in the
-// journal (kindHost), a drop has a record of its own. Checkpoints keep both.
+// journal (state.Host), a drop has a record of its own. Checkpoints keep both.
 
 // command runs what on the dispatcher and waits for its answer. ctx bounds the wait; if what has
 // begun by then, it continues and the error is ErrUnderWay.
@@ -194,7 +195,7 @@ func (c *Crawler) noteBlock(host string, blocked bool) error {
 	c.setBlocked(host, blocked)
 	st := c.Frontier.Host(host)
 	st.Blocked = blocked
-	c.batch.add(kindHost, st.AppendTo(nil))
+	c.batch.add(state.Host, st.AppendTo(nil))
 	event := "host-unblocked"
 	if blocked {
 		event = "host-blocked"
@@ -213,7 +214,7 @@ func (c *Crawler) takeBlock(host string) {
 	c.Frontier.Block(host)
 	st := c.Frontier.Host(host)
 	st.Blocked = true
-	c.batch.add(kindHost, st.AppendTo(nil))
+	c.batch.add(state.Host, st.AppendTo(nil))
 	c.append()
 	c.Events.Write("host-blocked", report.F("host", host))
 }
@@ -225,7 +226,7 @@ func (c *Crawler) forgetBlock(host string, unblock bool) {
 		if unblock {
 			c.Frontier.Unblock(host)
 		}
-		c.batch.add(kindHost, frontier.HostState{Host: host}.AppendTo(nil))
+		c.batch.add(state.Host, frontier.HostState{Host: host}.AppendTo(nil))
 	}
 }
 

@@ -2,7 +2,6 @@ package crawl
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"time"
 
@@ -12,9 +11,9 @@ import (
 )
 
 // A link that another agent crawls is accepted like any other. It gets a number, a record in the
-// journal (kindForeign, in the batch of the visit that found it), and a key in the seen-set. So it
+// journal (state.Outgoing, in the batch of the visit that found it), and a key in the seen-set. So it
 // is sent once, however many pages name it. It stays in the outbox, pending, until its owner has it
-// durably; then it ends (kindSent). So no link is lost between two agents, whichever of them dies.
+// durably; then it ends (state.Sent). So no link is lost between two agents, whichever of them dies.
 //
 //	found -> seen-set -> E in the journal -> outbox -> Push -> S in the journal
 //
@@ -237,40 +236,4 @@ func (c *Crawler) countSent(n int64, returned bool) {
 	} else {
 		c.Tally.Sent(n)
 	}
-}
-
-// appendSent appends the encoding of the end of foreign links: 1 byte, which is 1 for returned
-// links, and for each number the varint difference to the number before.
-func appendSent(dst []byte, numbers []uint64, returned bool) []byte {
-	flag := byte(0)
-	if returned {
-		flag = 1
-	}
-	dst = append(dst, flag)
-	last := uint64(0)
-	for _, n := range numbers {
-		dst = binary.AppendVarint(dst, int64(n-last))
-		last = n
-	}
-	return dst
-}
-
-// decodeSent reads what appendSent wrote. Numbers above last are damage.
-func decodeSent(dst []uint64, p []byte, last uint64) (numbers []uint64, returned bool, err error) {
-	if len(p) == 0 || p[0] > 1 {
-		return dst, false, errRecord
-	}
-	returned, p = p[0] == 1, p[1:]
-	n := uint64(0)
-	for len(p) > 0 {
-		d, w := binary.Varint(p)
-		if w <= 0 {
-			return dst, false, errRecord
-		}
-		if n, p = n+uint64(d), p[w:]; n == 0 || n > last {
-			return dst, false, errRecord
-		}
-		dst = append(dst, n)
-	}
-	return dst, returned, nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -60,7 +61,7 @@ func (c *Crawler) refuse(l weburl.Link) error {
 
 // visited tells the Planner how the visits to a URL ended, and puts the Planner's state of the
 // URL into the finish.
-func (c *Crawler) visited(v *visit, f *finish, now time.Time) {
+func (c *Crawler) visited(v *visit, f *state.Finish, now time.Time) {
 	if c.planner == nil {
 		return
 	}
@@ -75,12 +76,12 @@ func (c *Crawler) visited(v *visit, f *finish, now time.Time) {
 	}
 	if v.before != nil {
 		c.revisited(l.URL)
-		f.flags |= flagAgain
+		f.Flags |= state.FlagAgain
 		switch {
 		case visit.Unchanged:
-			f.flags |= flagUnchanged
+			f.Flags |= state.FlagUnchanged
 		case v.outcome == Fetched && !visit.Compared:
-			f.flags |= flagUnknown
+			f.Flags |= state.FlagUnknown
 		}
 		if v.status == 304 {
 			visit.Response = *v.before
@@ -92,7 +93,7 @@ func (c *Crawler) visited(v *visit, f *finish, now time.Time) {
 		c.fatal = fmt.Errorf("strategy: %w", err)
 		return
 	}
-	f.state = state
+	f.State = state
 }
 
 // unchanged reports that a page that was visited again has not changed.
@@ -182,56 +183,57 @@ func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 	c.judge(&v.Links, l, k)
 }
 
-// A lastStates finds the last finish of each URL that has a Planner's state, in two passes over
-// the journal. The zero lastStates is for a crawl without a Planner.
+// A lastStates finds the last finish of each URL that has a Planner's state. While the journal is read,
+// it counts the states of each URL and adds them to a Spool; when the Spool is read, it counts down. The
+// zero lastStates is for a crawl without a Planner.
 type lastStates map[weburl.Key]int
 
-// saw counts a finish in the first pass.
-func (s lastStates) saw(f *finish) {
-	if s != nil && len(f.state) > 0 {
-		s[f.link.URL.Key()]++
+// The numbers in a Spool of states that are in a snapshot and in a finish.
+const (
+	inSnapshot = iota
+	inFinish
+)
+
+// add adds the state in a finish.
+func (s lastStates) add(to *state.Spool, f *state.Finish) error {
+	if s == nil || len(f.State) == 0 {
+		return nil
 	}
+	s[f.Link.URL.Key()]++
+	return to.Add(state.Visited, inFinish, state.AppendVisited(nil, f.Link, f.State))
 }
 
-// sawAgain counts, in the first pass, a URL that is visited again as if it were new. Its states
-// before are not the last.
-func (s lastStates) sawAgain(k weburl.Key) {
-	if s != nil {
-		s[k]++
-	}
-}
-
-// passAgain is sawAgain for the second pass.
-func (s lastStates) passAgain(k weburl.Key) {
-	if s != nil {
-		s[k]--
-	}
-}
-
-// unsaw removes a counted finish with a state.
-func (s lastStates) unsaw(k weburl.Key) {
+// addAgain adds that a URL is visited again as if it were new. Its states before are not the last.
+func (s lastStates) addAgain(to *state.Spool, l weburl.Link) error {
 	if s == nil {
-		return
+		return nil
 	}
-	if s[k]--; s[k] == 0 {
-		delete(s, k)
-	}
+	s[l.URL.Key()]++
+	return to.Add(state.Again, 0, l.AppendTo(nil))
 }
 
-// isLast reports, in the second pass, that no later finish replaces f's state.
-func (s lastStates) isLast(f *finish) bool {
-	if s == nil || len(f.state) == 0 {
-		return false
+// last reads what was added. If a state is not the last of its URL, last returns none.
+func (s lastStates) last(kind byte, number uint64, p []byte) (l weburl.Link, planned []byte, err error) {
+	if kind == state.Again {
+		if l, _, err = weburl.PeekLink(p); err == nil {
+			s[l.URL.Key()]--
+		}
+		return l, nil, err
 	}
-	k := f.link.URL.Key()
-	s[k]--
-	return s[k] == 0
-}
-
-// has reports that a finish replaces the state of k in the snapshot.
-func (s lastStates) has(k weburl.Key) bool {
-	_, ok := s[k]
-	return ok
+	if l, planned, err = state.DecodeVisited(p); err != nil {
+		return l, nil, err
+	}
+	k := l.URL.Key()
+	left, replaced := s[k]
+	if number == inFinish {
+		left--
+		s[k] = left
+		replaced = left > 0
+	}
+	if replaced {
+		return l, nil, nil
+	}
+	return l, planned, nil
 }
 
 // states returns an empty lastStates, or nil without a Planner.
@@ -240,24 +242,6 @@ func (c *Crawler) states() lastStates {
 		return nil
 	}
 	return lastStates{}
-}
-
-// appendState appends the encoding of a Planner's state of a URL: the Link without its Via,
-// then the Planner's bytes.
-func appendState(dst []byte, l weburl.Link, state []byte) []byte {
-	l.Via = ""
-	return append(l.AppendTo(dst), state...)
-}
-
-func decodeState(src []byte) (l weburl.Link, state []byte, err error) {
-	l, n, err := weburl.DecodeLink(src)
-	if err == nil && (l.URL.IsZero() || n == len(src)) {
-		err = errRecord
-	}
-	if err != nil {
-		return l, nil, err
-	}
-	return l, src[n:], nil
 }
 
 // restoreState gives a Planner its state of a URL back. The last run may have ended during a
@@ -270,31 +254,4 @@ func (c *Crawler) restoreState(l weburl.Link, state []byte, now time.Time,
 		return fmt.Errorf("strategy: %s: %w", l.URL, err)
 	}
 	return nil
-}
-
-// putState writes the Planner's state in a record of the journal, if no later record replaces
-// it. Records come in the journal's order. A run without a Planner keeps the states.
-func (k *checkpoint) putState(kind byte, p []byte, counts *verdict) error {
-	if kind == kindState {
-		l, _, err := decodeState(p)
-		if err != nil || k.states.has(l.URL.Key()) {
-			return err
-		}
-		return k.put(kindState, p)
-	}
-	if kind == kindAgain {
-		l, _, err := weburl.PeekLink(p)
-		if err == nil {
-			k.states.passAgain(l.URL.Key())
-		}
-		return err
-	}
-	if len(k.states) == 0 {
-		return nil
-	}
-	f, err := decodeFinish(p)
-	if err != nil || counts.lost(&f) || f.flags&flagRobots != 0 || !k.states.isLast(&f) {
-		return err
-	}
-	return k.put(kindState, appendState(nil, f.link, f.state))
 }

@@ -1,11 +1,10 @@
 package crawl
 
 import (
-	"context"
 	"encoding/binary"
 	"maps"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -57,10 +56,10 @@ func (h hostKeys) Of(k weburl.Key, foreign bool) weburl.Key {
 }
 
 func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok bool, err error) {
-	if kind == kindPassed {
+	if kind == state.Passed {
 		return k, false, nil
 	}
-	if k, err = acceptedKey(p); err != nil || kind == kindForeign {
+	if k, err = acceptedKey(p); err != nil || kind == state.Outgoing {
 		return foreignKey(k), err == nil, err
 	}
 	given, is := h[k.Host]
@@ -90,44 +89,18 @@ func appendHanded(dst []byte, host uint64, h handed) []byte {
 
 func decodeHanded(p []byte) (host uint64, h handed, err error) {
 	if len(p) < 8+3 {
-		return 0, h, errRecord
+		return 0, h, state.ErrRecord
 	}
 	host, p = binary.BigEndian.Uint64(p), p[8:]
 	gen, n := binary.Uvarint(p)
 	if n <= 0 || gen == 0 || gen > 1<<32-1 {
-		return 0, h, errRecord
+		return 0, h, state.ErrRecord
 	}
 	last, m := binary.Uvarint(p[n:])
-	if m <= 0 || last > maxNumber || len(p) != n+m+1 || p[n+m] > 1 {
-		return 0, h, errRecord
+	if m <= 0 || last > state.MaxNumber || len(p) != n+m+1 || p[n+m] > 1 {
+		return 0, h, state.ErrRecord
 	}
 	return host, handed{uint32(gen), p[n+m] == 1, last}, nil
-}
-
-// appendList encodes keys, big-endian: 8 bytes host part, 1 byte width, and 8 bytes for each path.
-// A path is a number that consists of the path's top width bits.
-func appendList(dst []byte, host uint64, l keyset.List) []byte {
-	dst = binary.BigEndian.AppendUint64(dst, host)
-	dst = append(dst, byte(l.Width))
-	for _, p := range l.Paths {
-		dst = binary.BigEndian.AppendUint64(dst, p)
-	}
-	return dst
-}
-
-func decodeList(p []byte) (host uint64, l keyset.List, err error) {
-	if len(p) < 9 || len(p)%8 != 1 || p[8] == 0 || p[8] > keyset.WholeKey {
-		return 0, l, errRecord
-	}
-	host, l.Width, p = binary.BigEndian.Uint64(p), uint(p[8]), p[9:]
-	for ; len(p) > 0; p = p[8:] {
-		path := binary.BigEndian.Uint64(p)
-		if path>>l.Width != 0 { // at width 64 the shift leaves 0
-			return 0, l, errRecord
-		}
-		l.Paths = append(l.Paths, path)
-	}
-	return host, l, nil
 }
 
 // rangeOf reads a range of the seen-set.
@@ -152,34 +125,4 @@ func (cl *Clustered) Prepare() {
 	if cl.loop.Note(keys); cl.tenants.done == nil {
 		cl.tenants.done = keys[:0]
 	}
-}
-
-// done sends heirs the finished URLs of a record. It omits truncated keys from other agents.
-func (t *telling) done(ctx context.Context, kind byte, p []byte) error {
-	var keys []weburl.Key
-	switch kind {
-	case kindDoneKeys:
-		var err error
-		if keys, err = decodeKeys(nil, p); err != nil {
-			return err
-		}
-		for i, k := range keys {
-			keys[i] = doneKey(k) // undo doneKey
-		}
-	case kindFinish:
-		f, err := decodeFinish(p)
-		if err != nil || f.flags&flagRobots != 0 {
-			return err
-		}
-		keys = append(keys, f.link.URL.Key())
-	}
-	for _, k := range keys {
-		if !t.wanted(k.Host) {
-			continue
-		}
-		if err := t.put(ctx, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -15,26 +16,26 @@ func TestSentRecord(t *testing.T) {
 	for range 1000 {
 		var want []uint64
 		for range rng.IntN(50) {
-			want = append(want, 1+rng.Uint64N(maxNumber))
+			want = append(want, 1+rng.Uint64N(state.MaxNumber))
 		}
 		returned := rng.IntN(2) == 1
-		got, back, err := decodeSent(nil, appendSent(nil, want, returned), maxNumber)
+		got, back, err := state.DecodeSent(nil, state.AppendSent(nil, want, returned), state.MaxNumber)
 		if err != nil || back != returned || !slices.Equal(got, want) {
 			t.Fatalf("%v %v came back as %v %v, %v", want, returned, got, back, err)
 		}
 	}
-	if _, _, err := decodeSent(nil, appendSent(nil, []uint64{8}, false), 7); err == nil {
+	if _, _, err := state.DecodeSent(nil, state.AppendSent(nil, []uint64{8}, false), 7); err == nil {
 		t.Error("a number that no accept has is taken")
 	}
 }
 
 // Any bytes are decoded as numbers of accepts, or refused.
 func FuzzSentRecord(f *testing.F) {
-	f.Add(appendSent(nil, []uint64{1, 2, 3, 900, 5}, false))
-	f.Add(appendSent(nil, []uint64{7}, true))
+	f.Add(state.AppendSent(nil, []uint64{1, 2, 3, 900, 5}, false))
+	f.Add(state.AppendSent(nil, []uint64{7}, true))
 	f.Add([]byte{2})
 	f.Fuzz(func(t *testing.T, p []byte) {
-		numbers, returned, err := decodeSent(nil, p, 1000)
+		numbers, returned, err := state.DecodeSent(nil, p, 1000)
 		if err != nil {
 			return
 		}
@@ -43,13 +44,13 @@ func FuzzSentRecord(f *testing.F) {
 				t.Fatalf("number %d", n)
 			}
 		}
-		again, back, err := decodeSent(nil, appendSent(nil, numbers, returned), 1000)
+		again, back, err := state.DecodeSent(nil, state.AppendSent(nil, numbers, returned), 1000)
 		if err != nil || back != returned || !slices.Equal(again, numbers) {
 			t.Fatalf("%v came back as %v", numbers, again)
 		}
-		g := ledger{last: 1000, done: roaring64.New()}
-		if err := g.read(kindSent, p); err != nil {
-			t.Fatal(err)
+		h := state.History{Last: 1000, Done: roaring64.New()}
+		if n, _, err := h.Sent(p); err != nil || n != int64(len(numbers)) {
+			t.Fatal(n, err)
 		}
 	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -268,19 +269,19 @@ func TestAgainAndLimits(t *testing.T) {
 
 func TestStateRoundTrip(t *testing.T) {
 	f := sampleFinish(t)
-	f.state = []byte("state")
-	got, err := decodeFinish(f.appendTo(nil))
-	if err != nil || string(got.state) != "state" {
-		t.Fatalf("%q, %v", got.state, err)
+	f.State = []byte("state")
+	got, err := state.DecodeFinish(f.AppendTo(nil))
+	if err != nil || string(got.State) != "state" {
+		t.Fatalf("%q, %v", got.State, err)
 	}
-	f.link.Via = "http://b.example/"
-	l, state, err := decodeState(appendState(nil, f.link, f.state))
-	if err != nil || string(state) != "state" || l.URL != f.link.URL || l.Hops != f.link.Hops ||
-		l.Seed != f.link.Seed || l.Via != "" {
-		t.Errorf("%+v %q, %v", l, state, err)
+	f.Link.Via = "http://b.example/"
+	l, planned, err := state.DecodeVisited(state.AppendVisited(nil, f.Link, f.State))
+	if err != nil || string(planned) != "state" || l.URL != f.Link.URL || l.Hops != f.Link.Hops ||
+		l.Seed != f.Link.Seed || l.Via != "" {
+		t.Errorf("%+v %q, %v", l, planned, err)
 	}
-	for _, bad := range []string{"", "\x00\x00\x00\x00\x00x", string(appendState(nil, f.link, nil))} {
-		if _, _, err := decodeState([]byte(bad)); err == nil {
+	for _, bad := range []string{"", "\x00\x00\x00\x00\x00x", string(state.AppendVisited(nil, f.Link, nil))} {
+		if _, _, err := state.DecodeVisited([]byte(bad)); err == nil {
 			t.Errorf("%q was taken for a state", bad)
 		}
 	}

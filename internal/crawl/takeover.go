@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -262,5 +263,5 @@ func (cl *Clustered) takeClock(r handoff.Record, now time.Time) {
 	cl.loop.Frontier.Restore(st)
 	st = cl.loop.Frontier.Host(r.Name)
 	st.Blocked = cl.loop.Blocked(r.Name)
-	cl.loop.Record(kindHost, st.AppendTo(nil))
+	cl.loop.Record(state.Host, st.AppendTo(nil))
 }

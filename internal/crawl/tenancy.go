@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -202,14 +203,14 @@ func (cl *Clustered) isElsewhere(k weburl.Key) bool {
 
 // read reads a record of the journal.
 func (t *tenants) read(kind byte, p []byte) error {
-	if kind == kindHanded {
+	if kind == state.Handed {
 		host, h, err := decodeHanded(p)
 		if err == nil {
 			t.handed[host] = h
 		}
 		return err
 	}
-	host, l, err := decodeList(p)
+	host, l, err := state.DecodeList(p)
 	if err == nil {
 		t.absent(host, func(s *keyset.Paths) { s.Add(l) })
 	}
@@ -231,14 +232,14 @@ func (t *tenants) absent(host uint64, add func(*keyset.Paths)) {
 // put writes the state into a checkpoint.
 func (t *tenants) put(put func(kind byte, p []byte) error) error {
 	for host, h := range t.handed {
-		if err := put(kindHanded, appendHanded(nil, host, h)); err != nil {
+		if err := put(state.Handed, appendHanded(nil, host, h)); err != nil {
 			return err
 		}
 	}
 	for host, e := range t.elsewhere {
 		for _, l := range e.Lists {
 			for part := range slices.Chunk(l.Paths, keysPiece) {
-				if err := put(kindAbsent, appendList(nil, host, keyset.List{Width: l.Width, Paths: part})); err != nil {
+				if err := put(state.Absent, state.AppendList(nil, host, keyset.List{Width: l.Width, Paths: part})); err != nil {
 					return err
 				}
 			}
@@ -343,7 +344,7 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 
 func (cl *Clustered) setHanded(host uint64, h handed) {
 	cl.tenants.handed[host] = h
-	cl.loop.Record(kindHanded, appendHanded(nil, host, h))
+	cl.loop.Record(state.Handed, appendHanded(nil, host, h))
 }
 
 // SendAway puts a link of a host that was handed over into the outbox.

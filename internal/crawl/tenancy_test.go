@@ -14,6 +14,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -463,7 +464,7 @@ func TestMovesLeave(t *testing.T) {
 }
 
 func TestHandedRecord(t *testing.T) {
-	for _, want := range []handed{{1, true, 0}, {7, false, maxNumber}} {
+	for _, want := range []handed{{1, true, 0}, {7, false, state.MaxNumber}} {
 		host, got, err := decodeHanded(appendHanded(nil, 1<<63+5, want))
 		if err != nil || host != 1<<63+5 || got != want {
 			t.Errorf("%+v came back as %d %+v, %v", want, host, got, err)
@@ -473,7 +474,7 @@ func TestHandedRecord(t *testing.T) {
 
 func FuzzTenancyRecords(f *testing.F) {
 	f.Add(byte(0), appendHanded(nil, 5, handed{3, true, 9}))
-	f.Add(byte(1), appendList(nil, 5, keyset.List{Width: 42, Paths: []uint64{1, 1 << 41}}))
+	f.Add(byte(1), state.AppendList(nil, 5, keyset.List{Width: 42, Paths: []uint64{1, 1 << 41}}))
 	f.Fuzz(func(t *testing.T, kind byte, p []byte) {
 		if kind == 0 {
 			host, h, err := decodeHanded(p)
@@ -486,11 +487,11 @@ func FuzzTenancyRecords(f *testing.F) {
 			}
 			return
 		}
-		host, l, err := decodeList(p)
+		host, l, err := state.DecodeList(p)
 		if err != nil {
 			return
 		}
-		if !slices.Equal(appendList(nil, host, l), p) {
+		if !slices.Equal(state.AppendList(nil, host, l), p) {
 			t.Fatalf("%d %+v is not what was read", host, l)
 		}
 	})

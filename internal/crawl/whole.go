@@ -2,14 +2,12 @@ package crawl
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
 
-	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -74,6 +72,7 @@ func (cl *Clustered) tellWhole(work context.Context) {
 		w.last, w.untold = nil, false
 	}
 	t := telling{
+		History: state.NewHistory(cl.loop.Spool(0)), done: cl.loop.Spool(1),
 		cl: cl, files: files, release: release,
 		nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(),
 		began: cl.loop.Now(),
@@ -119,6 +118,9 @@ func (cl *Clustered) toldPending() {
 
 // A telling reads the journal and queues the whole state for the heirs.
 type telling struct {
+	*state.History
+	done    *state.Spool // keys of finished URLs
+	put     func(r *handoff.Record, host uint64) error
 	cl      *Clustered
 	files   *journal.Checkpoint
 	release func()
@@ -140,12 +142,18 @@ func (t *telling) wanted(host uint64) bool {
 	return heir != "" && (t.before == nil || t.anew[heir] || t.before.Heir(host) != heir)
 }
 
-func (t *telling) run(ctx context.Context) error {
-	g := ledger{done: roaring64.New(), verdict: all()}
-	if err := t.files.ReplayWithout(false, anyPart, g.read); err != nil {
+func (t *telling) run(ctx context.Context) (err error) {
+	t.put = func(r *handoff.Record, host uint64) error { return t.collect(ctx, r, host) }
+	defer func() { err = errors.Join(err, t.Later.Close(), t.done.Close()) }()
+	files, err := t.files.Files()
+	if err != nil {
 		return err
 	}
-	if err := t.pending(ctx, &g); err != nil {
+	parts, err := state.PartsOf(files)
+	if err != nil {
+		return err
+	}
+	if err := t.pending(ctx, files, parts); err != nil {
 		return err
 	}
 	if err := t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 }); err != nil {
@@ -158,81 +166,112 @@ func (t *telling) run(ctx context.Context) error {
 	if err := t.await(ctx, func(s *shipping) bool { return s.released >= t.last }); err != nil {
 		return err
 	}
-	if err := t.finished(ctx); err != nil {
+	if err := t.finished(ctx, files, parts); err != nil {
 		return err
 	}
 	return t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 })
 }
 
 // pending queues the pending links, and how long the hosts must rest.
-func (t *telling) pending(ctx context.Context, g *ledger) error {
-	number := uint64(0)
-	tell := func(number uint64, enc []byte) error {
-		if g.done.Contains(number) {
-			return nil
-		}
-		l, _, err := weburl.PeekLink(enc)
-		if err != nil {
+func (t *telling) pending(ctx context.Context, files *journal.Files, parts []journal.Part) error {
+	one := table.Transfer(t)
+	if err := files.Snapshot(one); err != nil {
+		return err
+	}
+	if err := files.Segments(func(_ bool, kind byte, p []byte) error { return one(kind, p) }); err != nil {
+		return err
+	}
+	for _, p := range parts {
+		if err := t.EachIn(files, p, t.tell); err != nil {
 			return err
 		}
-		k := l.URL.Key()
-		if !t.wanted(k.Host) {
-			return nil
-		}
-		return t.put(ctx, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, k.Host)
 	}
-	notPending := func(p journal.Part) bool {
-		kind, _, _, err := parseLabel(p.Label)
-		return err == nil && kind != kindPending
+	if err := t.EachLater(t.tell, nil); err != nil {
+		return err
 	}
-	err := t.files.ReplayWithout(false, notPending, func(kind byte, p []byte) error {
-		switch kind {
-		case kindNumber:
-			number, _ = binary.Uvarint(p)
-		case kindForeign, kindPassed:
-			number++
-		case kindAccept:
-			number++
-			return tell(number, p)
-		case kindPending:
-			n, enc, err := splitPending(p)
-			if err != nil {
-				return err
-			}
-			return tell(n, enc)
-		case kindHost:
-			st, err := frontier.DecodeHostState(p)
-			if err != nil {
-				return err
-			}
-			if host := weburl.HostKey(st.Host); t.wanted(host) {
-				r := clockRecord(st, t.began)
-				return t.put(ctx, &r, host)
-			}
-		}
+	return t.flush(ctx)
+}
+
+// tell queues a pending link of this agent.
+func (t *telling) tell(kind byte, number uint64, enc []byte) error {
+	l, _, err := weburl.PeekLink(enc)
+	if err != nil || kind != state.Pending {
+		return err
+	}
+	host := l.URL.Key().Host
+	if !t.wanted(host) {
 		return nil
-	})
+	}
+	return t.put(&handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
+}
+
+func (t *telling) number(_ byte, p []byte) error    { return t.Number(p) }
+func (t *telling) runs(_ byte, p []byte) error      { return t.Runs(p) }
+func (t *telling) accept(kind byte, p []byte) error { return t.Accept(kind, p) }
+
+func (t *telling) sent(_ byte, p []byte) error {
+	_, _, err := t.Sent(p)
+	return err
+}
+
+func (t *telling) host(_ byte, p []byte) error {
+	st, err := frontier.DecodeHostState(p)
 	if err != nil {
+		return err
+	}
+	host := weburl.HostKey(st.Host)
+	if !t.wanted(host) {
+		return nil
+	}
+	r := clockRecord(st, t.began)
+	return t.put(&r, host)
+}
+
+func (t *telling) finish(_ byte, p []byte) error {
+	f, err := state.DecodeFinish(p)
+	if err != nil || f.IsRobots() {
+		return err
+	}
+	if err := t.Finish(f.Number); err != nil {
+		return err
+	}
+	return t.done.Add(state.DoneKeys, 0, state.AppendKeys(nil, []weburl.Key{doneKey(f.Link.URL.Key())}))
+}
+
+func (t *telling) doneKeys(kind byte, p []byte) error { return t.done.Add(kind, 0, p) }
+
+// finished queues the keys of the finished URLs. It omits truncated keys from other agents.
+func (t *telling) finished(ctx context.Context, files *journal.Files, parts []journal.Part) error {
+	for _, p := range parts {
+		if p.Label[0] != state.Keys {
+			continue
+		}
+		if err := files.Part(p, t.tellDone); err != nil {
+			return err
+		}
+	}
+	if err := t.done.Each(func(kind byte, _ uint64, p []byte) error { return t.tellDone(kind, p) }); err != nil {
 		return err
 	}
 	return t.flush(ctx)
 }
 
-// finished queues the keys of the finished URLs.
-func (t *telling) finished(ctx context.Context) error {
-	notKeys := func(p journal.Part) bool {
-		kind, _, _, err := parseLabel(p.Label)
-		return err == nil && kind != kindKeys
+func (t *telling) tellDone(kind byte, p []byte) error {
+	if kind != state.DoneKeys {
+		return nil
 	}
-	err := t.files.ReplayWithout(false, notKeys, func(kind byte, p []byte) error { return t.done(ctx, kind, p) })
-	if err != nil {
-		return err
+	keys, err := state.DecodeKeys(nil, p)
+	for _, k := range keys {
+		k = doneKey(k) // undo doneKey
+		if err == nil && t.wanted(k.Host) {
+			err = t.put(&handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
+		}
 	}
-	return t.flush(ctx)
+	return err
 }
 
-// put collects a record.
-func (t *telling) put(ctx context.Context, r *handoff.Record, host uint64) error {
+// collect collects a record.
+func (t *telling) collect(ctx context.Context, r *handoff.Record, host uint64) error {
 	t.arena = r.AppendTo(t.arena)
 	t.ends, t.hosts = append(t.ends, len(t.arena)), append(t.hosts, host)
 	if len(t.arena) < tellBytes {

@@ -78,6 +78,7 @@ type story struct {
 	partly    *Others                      // parts of a cluster for an agent that is alone
 	recovered func(Recovered)              // is told what each process has recovered
 	disk      atomic.Pointer[testdisk.Mem] // of the last process
+	dir       string                       // of the crawl; empty: crawlDir
 
 	text     string // settings and web as text
 	requests string
@@ -231,7 +232,11 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	r := Parts{Robots: robots.NewCache(robots.Config{Agent: "orbweaver", RetryWait: s.cfg.RetryWait}),
 		Tally: report.NewTally(), Queries: scope.NewQueries(0, 0), DNS: s.web}
 	fail := func(e error) { err = errors.Join(err, e) }
-	path := func(p ...string) string { return filepath.Join(append([]string{crawlDir}, p...)...) }
+	dir := s.dir
+	if dir == "" {
+		dir = crawlDir
+	}
+	path := func(p ...string) string { return filepath.Join(append([]string{dir}, p...)...) }
 	fail(fs.MkdirAll(path("state", "journal"), 0o755))
 	fc := s.fetch
 	fc.FS, fc.SpillDir = fs, path("state")
@@ -248,7 +253,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	r.Skipped, err = report.OpenSkipped(fs, path("logs", "skipped.jsonl"))
 	fail(err)
 	var found warc.Recovered
-	r.Archive, found, err = warc.Open(warc.Config{Dir: crawlDir, FS: fs})
+	r.Archive, found, err = warc.Open(warc.Config{Dir: dir, FS: fs})
 	fail(err)
 	r.Frontier, err = frontier.Open(fs, path("state", "queues"), s.frontier)
 	fail(err)

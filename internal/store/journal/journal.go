@@ -109,7 +109,7 @@ type Journal struct {
 	buf    []byte // whole frames that follow size
 	err    error  // the first error
 	last   func() (r Record, ok bool)
-	unsure int64 // records at the end that Open found and that may not have been durable
+	sure   int64 // records of the segment before those that may not have been durable when Open found them
 }
 
 // Open prepares the journal in dir for appending and creates it if there is none. It cuts off a torn tail, removes the
@@ -188,11 +188,13 @@ func (j *Journal) create(number uint64, prev int64) error {
 // reopen continues segment number after its last whole frame.
 func (j *Journal) reopen(number uint64, prev int64) error {
 	var st Stats
-	how := scanOptions{typ: typeSegment, number: number, last: true, prev: prev, unsure: &j.unsure}
+	unsure := int64(0)
+	how := scanOptions{typ: typeSegment, number: number, last: true, prev: prev, unsure: &unsure}
 	good, err := scan(j.fs, segmentName(j.dir, number), how, &st, nil)
 	if err != nil {
 		return err
 	}
+	j.sure = st.Records - unsure
 	if good < fileHeader {
 		return j.create(number, max(prev, 0))
 	}
@@ -356,9 +358,10 @@ func (j *Journal) fail(err error) error {
 	return err
 }
 
-// Unsure returns how many records at the end of the journal no fsync is known to have covered when Open found them.
-// Of the files that Config.Before has written for these records, a power failure may have lost some bytes.
-func (j *Journal) Unsure() int64 { return j.unsure }
+// Sure returns how many records at the front of the last segment an fsync is known to have covered when Open found
+// them. Of the files that Config.Before has written for the records after them, a power failure may have lost some
+// bytes. All records of earlier files were covered.
+func (j *Journal) Sure() int64 { return j.sure }
 
 // SegmentBytes returns the size of the current segment in bytes, including the buffer in RAM.
 func (j *Journal) SegmentBytes() int64 { return j.size + int64(len(j.buf)) }

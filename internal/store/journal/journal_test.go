@@ -415,12 +415,13 @@ func TestEndWith(t *testing.T) {
 	wantReplay(t, m, "j", "a:1", "a:2", "e:1", "a:"+strings.Repeat("x", 100), "e:2", "a:3", "a:4", "e:4")
 }
 
-// TestUnsure: Open counts the records that no later frame calls durable.
-func TestUnsure(t *testing.T) {
+// TestSure: Open counts the records that a later frame calls durable.
+func TestSure(t *testing.T) {
 	fs := testdisk.NewMem()
+	all := int64(0)
 	for _, c := range []struct {
 		commit, sync int // batches, written one by one, before the crash
-		want         int64
+		unsure       int64
 	}{
 		{0, 0, 0},
 		{3, 0, 3},   // nothing was synced
@@ -438,8 +439,9 @@ func TestUnsure(t *testing.T) {
 			}
 		}
 		fs = fs.Clone()
-		if got := open(t, fs, "j", journal.Config{}).Unsure(); got != c.want {
-			t.Errorf("after %d commits, a sync after %d: %d records are unsure, want %d", c.commit, c.sync, got, c.want)
+		all += int64(c.commit)
+		if got := all - open(t, fs, "j", journal.Config{}).Sure(); got != c.unsure {
+			t.Errorf("after %d commits, a sync after %d: %d records are unsure, want %d", c.commit, c.sync, got, c.unsure)
 		}
 	}
 }

@@ -84,23 +84,8 @@ func parseParts(b []byte) (ps []Part, ok bool) {
 	return ps, true
 }
 
-// Parts returns the parts of the snapshot that c replaces, in the order of that snapshot.
-func (c *Checkpoint) Parts() ([]Part, error) {
-	l, err := c.replaced()
-	if err != nil {
-		return nil, err
-	}
-	return l.parts(c.fs, c.dir)
-}
-
 // Keep makes the new snapshot refer to p, an existing part. p comes after the parts kept or closed before.
 func (c *Checkpoint) Keep(p Part) { c.parts = append(c.parts, p) }
-
-// ReplayPart calls fn for each record of p, like the function Replay.
-func (c *Checkpoint) ReplayPart(p Part, fn func(kind byte, payload []byte) error) error {
-	var st Stats
-	return p.scan(c.fs, c.dir, &st, fn)
-}
 
 // A PartWriter writes a new part. After Close or Abandon it must not be used.
 type PartWriter struct {

@@ -49,7 +49,12 @@ func TestParts(t *testing.T) {
 	must(t, j.Append(one("old")))
 	c, err := j.Begin()
 	must(t, err)
-	if ps, err := c.Parts(); err != nil || len(ps) != 0 {
+	files := func() *journal.Files {
+		f, err := c.Files()
+		must(t, err)
+		return f
+	}
+	if ps, err := files().Parts(); err != nil || len(ps) != 0 {
 		t.Fatalf("Parts without an older snapshot: %v, %v; want none", ps, err)
 	}
 	must(t, c.Append('s', []byte("state")))
@@ -67,24 +72,24 @@ func TestParts(t *testing.T) {
 	// The next snapshot keeps one part and leaves out the other.
 	c, err = j.Begin()
 	must(t, err)
-	ps, err := c.Parts()
+	ps, err := files().Parts()
 	must(t, err)
 	if len(ps) != 2 || string(ps[0].Label) != "keys" || ps[0].Records != 2 || string(ps[1].Label) != "links" {
 		t.Fatalf("Parts() = %+v", ps)
 	}
 	var got []string
-	must(t, c.ReplayPart(ps[1], func(_ byte, p []byte) error { got = append(got, string(p)); return nil }))
+	must(t, files().Part(ps[1], func(_ byte, p []byte) error { got = append(got, string(p)); return nil }))
 	if !slices.Equal(got, []string{"l1"}) {
-		t.Errorf("ReplayPart gave %q", got)
+		t.Errorf("Part gave %q", got)
 	}
 	got = nil
-	noKeys := func(p journal.Part) bool { return string(p.Label) == "keys" }
-	must(t, c.ReplayWithout(false, noKeys, func(_ byte, p []byte) error {
-		got = append(got, string(p))
+	must(t, files().Snapshot(func(_ byte, p []byte) error { got = append(got, string(p)); return nil }))
+	must(t, files().Segments(func(last bool, _ byte, p []byte) error {
+		got = append(got, fmt.Sprint(string(p), " ", last))
 		return nil
 	}))
-	if want := []string{"state", "l1", "beside"}; !slices.Equal(got, want) {
-		t.Errorf("ReplayWithout the keys gave %q, want %q", got, want)
+	if want := []string{"state", "beside true"}; !slices.Equal(got, want) {
+		t.Errorf("snapshot and segments gave %q, want %q", got, want)
 	}
 	must(t, c.Append('s', []byte("state 2")))
 	must(t, put(c, "links", "l2"))
@@ -250,7 +255,11 @@ func runParts(fs disk.FS, rng *rand.Rand) (appended, synced int, err error) {
 }
 
 func checkpointParts(c *journal.Checkpoint, rng *rand.Rand) error {
-	ps, err := c.Parts()
+	f, err := c.Files()
+	if err != nil {
+		return err
+	}
+	ps, err := f.Parts()
 	if err != nil {
 		return err
 	}
@@ -261,7 +270,7 @@ func checkpointParts(c *journal.Checkpoint, rng *rand.Rand) error {
 		c.Keep(p)
 	}
 	for _, p := range ps[from:] {
-		if err := c.ReplayPart(p, take); err != nil {
+		if err := f.Part(p, take); err != nil {
 			return err
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
-	iofs "io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -43,59 +42,12 @@ func Replay(fs disk.FS, dir string, fn func(kind byte, payload []byte) error) (S
 func ReplayWithout(
 	fs disk.FS, dir string, skip func(Part) bool, fn func(kind byte, payload []byte) error,
 ) (Stats, error) {
-	var st Stats
-	l, err := list(fs, dir)
-	if errors.Is(err, iofs.ErrNotExist) {
-		return st, nil
-	}
-	if err == nil {
-		err = l.replay(fs, dir, replayOptions{skip: skip}, &st, fn)
-	}
+	f, err := List(fs, dir)
 	if err != nil {
-		return st, fmt.Errorf("replay %s: %w", dir, err)
+		return Stats{}, err
 	}
-	return st, nil
-}
-
-// replayOptions tells how much of a journal to read.
-type replayOptions struct {
-	closed bool            // all segments have successors, so none may have a torn tail
-	recent bool            // leave out the snapshot
-	skip   func(Part) bool // leave out these parts; nil: none
-}
-
-func (l listing) replay(fs disk.FS, dir string, how replayOptions, st *Stats, fn func(byte, []byte) error) error {
-	segs, err := l.live(dir)
-	if err != nil {
-		return err
-	}
-	if st.Snapshot = l.newest(); st.Snapshot > 0 && !how.recent {
-		s := scanOptions{typ: typeSnapshot, number: st.Snapshot}
-		if _, err := scan(fs, snapshotName(dir, st.Snapshot), s, st, fn); err != nil {
-			return err
-		}
-		ps, err := l.parts(fs, dir)
-		if err != nil {
-			return err
-		}
-		for i := range ps {
-			if how.skip != nil && how.skip(ps[i]) {
-				continue
-			}
-			if err := ps[i].scan(fs, dir, st, fn); err != nil {
-				return err
-			}
-		}
-	}
-	prev := int64(-1)
-	for i, n := range segs {
-		s := scanOptions{typ: typeSegment, number: n, last: !how.closed && i == len(segs)-1, prev: prev}
-		if prev, err = scan(fs, segmentName(dir, n), s, st, fn); err != nil {
-			return err
-		}
-		st.Segments++
-	}
-	return nil
+	err = f.replay(skip, fn)
+	return f.st, err
 }
 
 // A listing holds the files of a journal's directory, in ascending order.

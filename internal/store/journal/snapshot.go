@@ -42,31 +42,26 @@ func (j *Journal) Begin() (*Checkpoint, error) {
 	return c, nil
 }
 
-// Replay calls fn for each record that the Checkpoint replaces, like the function Replay. If recent is true, it leaves
-// out the previous snapshot and its parts.
-func (c *Checkpoint) Replay(recent bool, fn func(kind byte, payload []byte) error) error {
-	return c.ReplayWithout(recent, nil, fn)
-}
-
-// ReplayWithout is Replay without the parts for which skip returns true. A nil skip skips none.
-func (c *Checkpoint) ReplayWithout(
-	recent bool, skip func(Part) bool, fn func(kind byte, payload []byte) error,
-) error {
-	l, err := c.replaced()
-	if err != nil {
-		return err
-	}
-	var st Stats
-	return l.replay(c.fs, c.dir, replayOptions{closed: true, recent: recent, skip: skip}, &st, fn)
-}
-
-// replaced lists the files of the directory that are older than c.
-func (c *Checkpoint) replaced() (listing, error) {
+// Files returns the files that the Checkpoint replaces.
+func (c *Checkpoint) Files() (*Files, error) {
 	l, err := list(c.fs, c.dir)
 	later := func(n uint64) bool { return n >= c.number }
 	l.segments = slices.DeleteFunc(l.segments, later)
 	l.snapshots = slices.DeleteFunc(l.snapshots, later)
-	return l, err
+	return &Files{fs: c.fs, dir: c.dir, l: l, closed: true}, err
+}
+
+// Replay calls fn for each record that the Checkpoint replaces, like the function Replay. If recent is true, it leaves
+// out the previous snapshot and its parts.
+func (c *Checkpoint) Replay(recent bool, fn func(kind byte, payload []byte) error) error {
+	f, err := c.Files()
+	if err != nil {
+		return err
+	}
+	if recent {
+		return f.Segments(func(_ bool, kind byte, p []byte) error { return fn(kind, p) })
+	}
+	return f.replay(nil, fn)
 }
 
 // Finish completes the snapshot and makes it durable, but not yet valid: pass its result to Adopt.

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -44,7 +46,7 @@ func TestLedger(t *testing.T) {
 				}
 				pending[accepted] = u.String()
 				keys[u.Key()] = true
-				if err := j.Append([]journal.Record{{Kind: kindAccept,
+				if err := j.Append([]journal.Record{{Kind: state.Accept,
 					Payload: weburl.Link{URL: u}.AppendTo(nil)}}); err != nil {
 					t.Fatal(err)
 				}
@@ -58,8 +60,8 @@ func TestLedger(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				f := finish{link: weburl.Link{URL: u}, number: n, began: time.UnixMicro(1)}
-				if err := j.Append([]journal.Record{{Kind: kindFinish, Payload: f.appendTo(nil)}}); err != nil {
+				f := state.Finish{Link: weburl.Link{URL: u}, Number: n, Began: time.UnixMicro(1)}
+				if err := j.Append([]journal.Record{{Kind: state.Finished, Payload: f.AppendTo(nil)}}); err != nil {
 					t.Fatal(err)
 				}
 				delete(pending, n)
@@ -72,15 +74,15 @@ func TestLedger(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				before, err := c.Parts()
+				before, err := partsOf(c)
 				if err != nil {
 					t.Fatal(err)
 				}
 				k := &checkpoint{Checkpoint: c, keys: plainKeys{}}
-				if err := k.put(kindNumber, binary.AppendUvarint(nil, accepted)); err != nil {
+				if err := k.put(state.Number, binary.AppendUvarint(nil, accepted)); err != nil {
 					t.Fatal(err)
 				}
-				if err := k.mergeLinks(all()); err != nil {
+				if err := k.mergeLinks(all(), &merge{History: state.NewHistory(spoolOf(fs, "j", 0))}); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 				if err := j.Adopt(c, c.Finish()); err != nil {
@@ -90,13 +92,13 @@ func TestLedger(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				after, err := c2.Parts()
+				after, err := partsOf(c2)
 				if err != nil {
 					t.Fatal(err)
 				}
 				c2.Abandon()
 				for _, p := range after {
-					if p.Label[0] == kindPending &&
+					if p.Label[0] == state.Pending &&
 						slices.ContainsFunc(before,
 							func(q journal.Part) bool {
 								return string(q.Label) == string(p.Label) && q.Bytes == p.Bytes
@@ -116,23 +118,23 @@ func TestLedger(t *testing.T) {
 	}
 }
 
+func partsOf(c *journal.Checkpoint) ([]journal.Part, error) {
+	f, err := c.Files()
+	if err != nil {
+		return nil, err
+	}
+	return f.Parts()
+}
+
 func checkLedger(t *testing.T, fs disk.FS, when string, accepted uint64, pending map[uint64]string,
 	keys map[weburl.Key]bool) {
 	t.Helper()
-	g := ledger{done: roaring64.New(), verdict: all()}
-	if _, err := journal.ReplayWithout(fs, "j", anyPart,
-		func(kind byte, p []byte) error { return g.read(kind, p) }); err != nil {
-		t.Fatalf("%s: %v", when, err)
-	}
-	if g.last != accepted {
-		t.Fatalf("%s: %d accepts, want %d", when, g.last, accepted)
-	}
+	h := state.NewHistory(spoolOf(fs, ".", 0))
 	var order []uint64
 	gotKeys := map[weburl.Key]int{}
-	number := uint64(0)
-	link := func(n uint64, enc []byte) error {
+	link := func(_ byte, n uint64, enc []byte) error {
 		l, _, err := weburl.DecodeLink(enc)
-		if err != nil || g.done.Contains(n) {
+		if err != nil {
 			return err
 		}
 		if pending[n] != l.URL.String() {
@@ -141,34 +143,51 @@ func checkLedger(t *testing.T, fs disk.FS, when string, accepted uint64, pending
 		order = append(order, n)
 		return nil
 	}
-	if _, err := journal.Replay(fs, "j", func(kind byte, p []byte) error {
+	read := func(kind byte, p []byte) error {
 		switch kind {
-		case kindNumber:
-			number, _ = binary.Uvarint(p)
-		case kindAccept:
-			l, _, err := weburl.DecodeLink(p)
+		case state.Number:
+			return h.Number(p)
+		case state.Done:
+			return h.Runs(p)
+		case state.Finished:
+			f, err := state.DecodeFinish(p)
+			if err != nil {
+				return err
+			}
+			return h.Finish(f.Number)
+		case state.Accept:
+			l, _, err := weburl.PeekLink(p)
 			if err != nil {
 				return err
 			}
 			gotKeys[l.URL.Key()]++
-			number++
-			return link(number, p)
-		case kindPending:
-			n, enc, err := splitPending(p)
-			if err != nil {
-				return err
-			}
-			return link(n, enc)
-		case kindKeys:
-			ks, err := decodeKeys(nil, p)
+			return h.Accept(kind, p)
+		case state.Keys:
+			ks, err := state.DecodeKeys(nil, p)
 			for _, k := range ks {
 				gotKeys[k]++
 			}
 			return err
 		}
 		return nil
-	}); err != nil {
+	}
+	files, err := journal.List(fs, "j")
+	if err != nil {
 		t.Fatalf("%s: %v", when, err)
+	}
+	parts, err := state.PartsOf(files)
+	if err != nil {
+		t.Fatalf("%s: %v", when, err)
+	}
+	err = errors.Join(files.Snapshot(read), files.Segments(func(_ bool, kind byte, p []byte) error { return read(kind, p) }))
+	for _, p := range parts {
+		if p.Label[0] == state.Keys {
+			err = errors.Join(err, files.Part(p, read))
+		}
+		err = errors.Join(err, h.EachIn(files, p, link))
+	}
+	if err = errors.Join(err, h.EachLater(link, nil), h.Later.Close()); err != nil || h.Last != accepted {
+		t.Fatalf("%s: %d accepts, want %d; %v", when, h.Last, accepted, err)
 	}
 	if want := slices.Sorted(maps.Keys(pending)); !slices.Equal(order, want) {
 		t.Fatalf("%s: pending are %v, want %v", when, order, want)
@@ -188,59 +207,59 @@ func TestDone(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 1))
 	done := roaring64.New()
 	for range 5000 {
-		done.Add(rng.Uint64N(maxNumber))
+		done.Add(rng.Uint64N(state.MaxNumber))
 	}
 	done.AddRange(0, 7)
 	done.AddRange(1<<33, 1<<33+100_000)
-	b := appendRuns(nil, done)
-	var s pieces
+	b := state.AppendRuns(nil, done)
+	var s state.Pieces
 	var whole []byte
 	records := 0
-	if err := putPieces(kindDone, b, 1000, func(kind byte, p []byte) error {
+	if err := state.PutPieces(state.Done, b, 1000, func(kind byte, p []byte) error {
 		records++
-		if len(p) > 1001 || kind != kindDone || whole != nil {
+		if len(p) > 1001 || kind != state.Done || whole != nil {
 			t.Fatalf("piece of %d bytes, kind %c", len(p), kind)
 		}
 		var err error
-		whole, err = s.add(p)
+		whole, err = s.Add(p)
 		return err
 	}); err != nil || records < 2 {
-		t.Fatalf("%d pieces, %v", records, err)
+		t.Fatalf("%d state.Pieces, %v", records, err)
 	}
-	got, err := decodeRuns(whole, maxNumber)
+	got, err := state.DecodeRuns(whole, state.MaxNumber)
 	if err != nil || !got.Equals(done) {
 		t.Fatalf("got other numbers, %v", err)
 	}
-	if _, err := s.add(nil); err == nil {
+	if _, err := s.Add(nil); err == nil {
 		t.Error("an empty piece is taken")
 	}
 	for _, b := range [][]byte{{1}, {0x80}, {0, 0x80}, binary.AppendUvarint([]byte{1}, 1<<41),
 		binary.AppendUvarint(nil, 1<<63)} {
-		if _, err := decodeRuns(b, maxNumber); err == nil {
+		if _, err := state.DecodeRuns(b, state.MaxNumber); err == nil {
 			t.Errorf("%x is taken for a set", b)
 		}
 	}
-	if b := appendRuns(nil, roaring64.New()); len(b) != 0 {
+	if b := state.AppendRuns(nil, roaring64.New()); len(b) != 0 {
 		t.Errorf("no numbers are %x", b)
 	}
 }
 
 func FuzzLedger(f *testing.F) {
-	f.Add(append([]byte{0}, appendRuns(nil, roaring64.BitmapOf(1, 2, 3, 1<<23))...), label(kindPending, 1, 300))
+	f.Add(append([]byte{0}, state.AppendRuns(nil, roaring64.BitmapOf(1, 2, 3, 1<<23))...), state.Label(state.Pending, 1, 300))
 	f.Add([]byte{1, 2, 3}, []byte("P"))
 	f.Fuzz(func(t *testing.T, p, b []byte) {
-		g := ledger{done: roaring64.New(), last: 1 << 24}
-		if err := g.read(kindDone, p); err == nil && len(p) > 0 {
-			again, err := decodeRuns(appendRuns(nil, g.done), g.last)
-			if err != nil || !again.Equals(g.done) {
-				t.Errorf("%v became %v, %v", g.done, again, err)
+		h := state.History{Done: roaring64.New(), Last: 1 << 24}
+		if err := h.Runs(p); err == nil && len(p) > 0 {
+			again, err := state.DecodeRuns(state.AppendRuns(nil, h.Done), h.Last)
+			if err != nil || !again.Equals(h.Done) {
+				t.Errorf("%v became %v, %v", h.Done, again, err)
 			}
 		}
-		_ = g.read(kindNumber, p)
-		_ = g.read(kindFinish, p)
-		_, _, _ = splitPending(p)
-		if kind, first, last, err := parseLabel(b); err == nil {
-			if k, f, l, err := parseLabel(label(kind, first, last)); err != nil || k != kind || f != first ||
+		_ = h.Number(p)
+		_, _ = state.DecodeFinish(p)
+		_, _, _ = state.SplitPending(p)
+		if kind, first, last, err := state.ParseLabel(b); err == nil {
+			if k, f, l, err := state.ParseLabel(state.Label(kind, first, last)); err != nil || k != kind || f != first ||
 				l != last {
 				t.Errorf("%c %d to %d became %c %d to %d, %v", kind, first, last, k, f, l, err)
 			}

@@ -1,0 +1,165 @@
+package crawl
+
+import (
+	"encoding/binary"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+var (
+	resumeURLs = flag.Float64("resume-millions", 0.02, "millions of finished URLs in BenchmarkResume; as many are pending")
+	resumeDir  = flag.String("resume-dir", "", "directory of BenchmarkResume's crawl, which is kept for the next run")
+)
+
+// BenchmarkResume measures the restart of a crawl that was killed, with as many pending URLs as finished ones. Three
+// quarters of its history are in a snapshot, the rest in segments. For the peak of the memory run it twice in the same
+// -resume-dir: the first run writes the crawl.
+func BenchmarkResume(b *testing.B) {
+	defer func(n int) { tallyPiece = n }(tallyPiece)
+	tallyPiece = 256 << 10 // as outside of tests
+	dir := *resumeDir
+	if dir == "" {
+		dir = b.TempDir()
+	}
+	crawl := resumable{n: int(*resumeURLs * 1e6), fs: disk.OS, s: &story{web: &textweb.Web{}, dir: dir}}
+	crawl.s.fetch.UserAgent = "orbweaver"
+	if _, err := os.Stat(filepath.Join(dir, "state")); err != nil {
+		crawl.write(b)
+	}
+	for b.Loop() {
+		var use syscall.Rusage
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+			b.Fatal(err)
+		}
+		start, before := time.Now(), processor(&use)
+		w, err := crawl.s.open(crawl.fs)
+		if err != nil {
+			b.Fatal(err)
+		}
+		took := time.Since(start)
+		if n := int64(crawl.n); w.rec.Finished != n || w.rec.Pending != n || w.rec.Repeated != 0 {
+			b.Fatalf("recovered %+v", w.rec)
+		}
+		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
+			b.Fatal(err)
+		}
+		b.ReportMetric(float64(2*crawl.n)/took.Seconds(), "urls/s")
+		b.ReportMetric((processor(&use) - before).Seconds(), "cpu-s")
+		b.ReportMetric(float64(use.Maxrss)/1024, "peak-MiB")
+		b.StopTimer()
+		if err := w.close(); err != nil {
+			b.Fatal(err)
+		}
+		b.StartTimer()
+	}
+}
+
+// processor returns the processor time.
+func processor(u *syscall.Rusage) time.Duration {
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// resumable is a large crawl on disk. Each second accepted URL is finished, in the order of the numbers.
+type resumable struct {
+	n  int // of finished URLs
+	fs disk.FS
+	s  *story
+}
+
+// write writes the crawl: first a journal, then a checkpoint of it, then the rest of the journal.
+func (r *resumable) write(b *testing.B) {
+	dir := filepath.Join(r.s.dir, "state", "journal")
+	if err := r.fs.MkdirAll(dir, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	j, err := journal.Open(r.fs, dir, journal.Config{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	batch := []journal.Record{{Kind: state.Crawl, Payload: state.AppendCrawl(nil, keyset.Crawl{1})}}
+	add := func(kind byte, p []byte) {
+		if batch = append(batch, journal.Record{Kind: kind, Payload: p}); len(batch) == 1000 {
+			if err := j.Append(batch); err != nil {
+				b.Fatal(err)
+			}
+			batch = batch[:0]
+		}
+	}
+	visit := func(i int) {
+		for n := 2 * i; n < 2*i+2; n++ {
+			add(state.Accept, r.link(n).AppendTo(nil))
+		}
+		f := state.Finish{Link: r.link(i), Number: uint64(i + 1), Code: 200, Mime: "text/html", Size: 20000 + int64(i%1000),
+			Began: time.UnixMicro(1_700_000_000_000_000 + int64(i)*1000), Took: 50 * time.Millisecond, Flags: state.FlagPage,
+			File: "archive/orbweaver-0001.warc.gz", End: int64(i) * 5000, Found: 20}
+		binary.BigEndian.PutUint64(f.Digest[:], uint64(i)*0x9e3779b97f4a7c15)
+		f.Link.Via = ""
+		add(state.Finished, f.AppendTo(nil))
+	}
+	end := func() {
+		// A record after the sync says that the others are durable.
+		last := []journal.Record{{Kind: state.Span, Payload: []byte{0, 0, 0}}}
+		if err := errors.Join(j.Append(batch), j.Sync(), j.Append(last)); err != nil {
+			b.Fatal(err)
+		}
+		batch = batch[:0]
+	}
+	first := r.n / 4 * 3
+	for i := range first {
+		visit(i)
+	}
+	end()
+	if err := j.Close(); err != nil {
+		b.Fatal(err)
+	}
+	w, err := r.s.open(r.fs)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if err := w.beginCheckpoint(all()); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.endCheckpoint(true); err != nil {
+		b.Fatal(err)
+	}
+	j = w.Journal
+	for i := first; i < r.n; i++ {
+		visit(i)
+	}
+	end()
+	if err := w.close(); err != nil {
+		b.Fatal(err)
+	}
+	if w, err = r.s.open(r.fs); err != nil { // writes the keys
+		b.Fatal(err)
+	}
+	if err := w.beginSync(); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.endSync(true); err != nil {
+		b.Fatal(err)
+	}
+	if err := w.close(); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// link returns the URL with number n+1.
+func (r *resumable) link(n int) weburl.Link {
+	const hosts = 50_000
+	u := func(n int) string { return fmt.Sprintf("http://h%d.example/some/path/page-%d.html", n*7919%hosts, n) }
+	return weburl.Link{URL: weburl.MustParse(u(n)), Via: u(n / 2), Hops: "LLLL", Seed: "h1.example"}
+}
