@@ -124,7 +124,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 		}
 	}
 	now := c.cfg.Now() // one time for the span and the pauses: the clock may have been set since the last visit
-	if err := k.put(state.Span, state.AppendSpan(nil, c.Tally.Started(), c.Elapsed(now), now)); err != nil {
+	if err := k.put(state.Span, c.span(now)); err != nil {
 		return err
 	}
 	if err := k.put(state.Number, binary.AppendUvarint(nil, c.accepted)); err != nil {

@@ -43,7 +43,7 @@ func TestSpan(t *testing.T) {
 	c := &Crawler{Parts: Parts{Tally: report.NewTally()}, earlier: time.Hour}
 	c.Tally.Start(began)
 	now := began.Add(2 * time.Hour)
-	b := state.AppendSpan(nil, c.Tally.Started(), c.Elapsed(now), now)
+	b := c.span(now)
 	started, took, written, err := state.DecodeSpan(b)
 	if err != nil || !started.Equal(began) || took != time.Hour || !written.Equal(now) {
 		t.Errorf("%v, %v, %v, %v; want %v, 1h, %v", started, took, written, err, began, now)

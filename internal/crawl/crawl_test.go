@@ -283,7 +283,8 @@ func sampleFinish(t testing.TB) state.Finish {
 		Link: weburl.Link{URL: u, Hops: "LLR", Seed: "a.example"}, Number: 1 << 50, Code: -61,
 		Kind: "robots-unreachable", Cause: "robots.txt: connection refused", Mime: "text/html",
 		Size: 1 << 40, Began: time.UnixMicro(1234567890123456).UTC(), Took: 1500 * time.Microsecond, Delay: time.Minute,
-		Flags: state.FlagPage | state.FlagTruncated, Digest: [20]byte{1, 2, 3}, File: "x.warc.gz", End: 77, Tries: 4, Found: 1000,
+		Flags: state.FlagPage | state.FlagTruncated, Digest: [20]byte{1, 2, 3}, File: "x.warc.gz", End: 77,
+		Tries: 4, Found: 1000,
 		Skips: []state.Skip{{Reason: "outOfScope", N: 7}, {Reason: "nofollow", N: 1}},
 	}
 }

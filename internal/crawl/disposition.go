@@ -263,7 +263,8 @@ func visitOf(f *state.Finish) report.Visit {
 		Cause: f.Cause, Bytes: f.Size,
 		Page: f.Flags&state.FlagPage != 0, Robots: f.Flags&state.FlagRobots != 0,
 		Duplicate: f.Flags&state.FlagDuplicate != 0, Truncated: f.Flags&state.FlagTruncated != 0,
-		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0, Unknown: f.Flags&state.FlagUnknown != 0,
+		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
+		Unknown: f.Flags&state.FlagUnknown != 0,
 	}
 }
 

@@ -285,12 +285,14 @@ func TestDoubt(t *testing.T) {
 						delete(waiting, nth)
 					}
 				}
-				if maps.DeleteFunc(gone, func(num uint64, _ int64) bool { return !named[num] }); n == 0 || len(bad) == 0 {
+				maps.DeleteFunc(gone, func(num uint64, _ int64) bool { return !named[num] })
+				if n == 0 || len(bad) == 0 {
 					gone = bad
 				}
 			default:
 				n++
-				f := state.Finish{Link: weburl.Link{URL: weburl.MustParse("http://h.example/")}, Began: time.UnixMicro(1)}
+				l := weburl.Link{URL: weburl.MustParse("http://h.example/")}
+				f := state.Finish{Link: l, Began: time.UnixMicro(1)}
 				if open {
 					waiting[n] = nil
 				} else {
@@ -313,12 +315,12 @@ func TestDoubt(t *testing.T) {
 			wantLost += items
 		}
 		if before != len(want) || !slices.Equal(counted, want) || (lost == 0) != (wantLost == 0) {
-			t.Fatalf("seed %d: %v count, %d of them before the end, %d links are gone; want %v, %d", seed, counted, before,
-				lost, want, wantLost)
+			t.Fatalf("seed %d: %v count, %d of them before the end, %d links are gone; want %v, %d", seed, counted,
+				before, lost, want, wantLost)
 		}
 		if d.n != n || d.open != open || d.doubtful() != (len(waiting) > 0) {
-			t.Fatalf("seed %d: %d finishes, open %v, doubtful %v; want %d, %v, %d waiting", seed, d.n, d.open, d.doubtful(),
-				n, open, len(waiting))
+			t.Fatalf("seed %d: %d finishes, open %v, doubtful %v; want %d, %v, %d waiting", seed, d.n, d.open,
+				d.doubtful(), n, open, len(waiting))
 		}
 	}
 }

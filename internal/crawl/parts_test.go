@@ -179,7 +179,8 @@ func checkLedger(t *testing.T, fs disk.FS, when string, accepted uint64, pending
 	if err != nil {
 		t.Fatalf("%s: %v", when, err)
 	}
-	err = errors.Join(files.Snapshot(read), files.Segments(func(_ bool, kind byte, p []byte) error { return read(kind, p) }))
+	err = errors.Join(files.Snapshot(read),
+		files.Segments(func(_ bool, kind byte, p []byte) error { return read(kind, p) }))
 	for _, p := range parts {
 		if p.Label[0] == state.Keys {
 			err = errors.Join(err, files.Part(p, read))
@@ -245,7 +246,8 @@ func TestDone(t *testing.T) {
 }
 
 func FuzzLedger(f *testing.F) {
-	f.Add(append([]byte{0}, state.AppendRuns(nil, roaring64.BitmapOf(1, 2, 3, 1<<23))...), state.Label(state.Pending, 1, 300))
+	f.Add(append([]byte{0}, state.AppendRuns(nil, roaring64.BitmapOf(1, 2, 3, 1<<23))...),
+		state.Label(state.Pending, 1, 300))
 	f.Add([]byte{1, 2, 3}, []byte("P"))
 	f.Fuzz(func(t *testing.T, p, b []byte) {
 		h := state.History{Done: roaring64.New(), Last: 1 << 24}
@@ -259,8 +261,8 @@ func FuzzLedger(f *testing.F) {
 		_, _ = state.DecodeFinish(p)
 		_, _, _ = state.SplitPending(p)
 		if kind, first, last, err := state.ParseLabel(b); err == nil {
-			if k, f, l, err := state.ParseLabel(state.Label(kind, first, last)); err != nil || k != kind || f != first ||
-				l != last {
+			if k, f, l, err := state.ParseLabel(state.Label(kind, first, last)); err != nil || k != kind ||
+				f != first || l != last {
 				t.Errorf("%c %d to %d became %c %d to %d, %v", kind, first, last, k, f, l, err)
 			}
 		}

@@ -95,8 +95,8 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	return r.result, nil
 }
 
-// spoolOf returns an empty Spool in the journal's directory. One reading of the journal at a time uses it. A file that a
-// killed process has left there is overwritten or does no harm.
+// spoolOf returns an empty Spool in the journal's directory. One reading of the journal at a time uses it. A
+// file that a killed process has left there is overwritten or does no harm.
 func spoolOf(fs disk.FS, dir string, n int) *state.Spool {
 	return state.NewSpool(fs, filepath.Join(dir, fmt.Sprintf("spool-%d.tmp", n)))
 }

@@ -20,7 +20,7 @@ import (
 )
 
 var (
-	resumeURLs = flag.Float64("resume-millions", 0.02, "millions of finished URLs in BenchmarkResume; as many are pending")
+	resumeURLs = flag.Float64("resume-millions", 0.02, "millions of finished and of pending URLs in BenchmarkResume")
 	resumeDir  = flag.String("resume-dir", "", "directory of BenchmarkResume's crawl, which is kept for the next run")
 )
 
@@ -102,9 +102,11 @@ func (r *resumable) write(b *testing.B) {
 		for n := 2 * i; n < 2*i+2; n++ {
 			add(state.Accept, r.link(n).AppendTo(nil))
 		}
-		f := state.Finish{Link: r.link(i), Number: uint64(i + 1), Code: 200, Mime: "text/html", Size: 20000 + int64(i%1000),
-			Began: time.UnixMicro(1_700_000_000_000_000 + int64(i)*1000), Took: 50 * time.Millisecond, Flags: state.FlagPage,
-			File: "archive/orbweaver-0001.warc.gz", End: int64(i) * 5000, Found: 20}
+		f := state.Finish{Link: r.link(i), Number: uint64(i + 1), Code: 200, Mime: "text/html",
+			Size: 20000 + int64(i%1000), Began: time.UnixMicro(1_700_000_000_000_000 + int64(i)*1000),
+			Took:  50 * time.Millisecond,
+			Flags: state.FlagPage,
+			File:  "archive/orbweaver-0001.warc.gz", End: int64(i) * 5000, Found: 20}
 		binary.BigEndian.PutUint64(f.Digest[:], uint64(i)*0x9e3779b97f4a7c15)
 		f.Link.Via = ""
 		add(state.Finished, f.AppendTo(nil))

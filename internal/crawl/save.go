@@ -25,6 +25,10 @@ func (c *Crawler) commitAt() time.Time {
 // ackAt returns the time of the next sync for callers that wait for one.
 func (c *Crawler) ackAt() time.Time { return c.synced.Add(c.cfg.CommitEvery) }
 
+func (c *Crawler) span(now time.Time) []byte {
+	return state.AppendSpan(nil, c.Tally.Started(), c.Elapsed(now), now)
+}
+
 // save writes the journal when it is due. The journal's Before writes archive and logs first, so
 // that the journal never has a finish without its record.
 func (c *Crawler) save(now time.Time) {
@@ -47,14 +51,14 @@ func (c *Crawler) save(now time.Time) {
 		c.fatal = c.beginCheckpoint(all())
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
 	case c.syncing == nil && (now.Sub(c.synced) >= c.cfg.SyncEvery || c.cluster.WantsSync() && !now.Before(c.ackAt())):
-		c.batch.add(state.Span, state.AppendSpan(nil, c.Tally.Started(), c.Elapsed(now), now))
+		c.batch.add(state.Span, c.span(now))
 		if c.append(); c.fatal != nil {
 			return
 		}
 		c.fatal = c.beginSync()
 		c.synced, c.committed, c.dirty, c.urgent = now, now, false, false
 	case !now.Before(c.commitAt()):
-		c.batch.add(state.Span, state.AppendSpan(nil, c.Tally.Started(), c.Elapsed(now), now)) // even if only the seen-set has links to write
+		c.batch.add(state.Span, c.span(now)) // even if only the seen-set has links to write
 		if c.append(); c.fatal != nil {
 			return
 		}

@@ -239,7 +239,8 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 	for host, e := range t.elsewhere {
 		for _, l := range e.Lists {
 			for part := range slices.Chunk(l.Paths, keysPiece) {
-				if err := put(state.Absent, state.AppendList(nil, host, keyset.List{Width: l.Width, Paths: part})); err != nil {
+				list := state.AppendList(nil, host, keyset.List{Width: l.Width, Paths: part})
+				if err := put(state.Absent, list); err != nil {
 					return err
 				}
 			}

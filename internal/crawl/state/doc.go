@@ -29,7 +29,7 @@ const (
 	DoneKeys     byte = 'U' // like Keys, of finished URLs
 	KeyList      byte = 'M' // truncated keys of the seen-set, see AppendList
 	Absent       byte = 'Z' // like KeyList, of links that wait here and are finished on other agents
-	Pending      byte = 'P' // part: the number of an accepted Link that is not finished, and the Link, see AppendPending
+	Pending      byte = 'P' // part: an accepted Link that is not finished, and its number, see AppendPending
 	PendingOut   byte = 'O' // part: like Pending, of Outgoing and Passed links
 	Number       byte = 'N' // snapshot: uvarint number of the last accept before it
 	Done         byte = 'X' // snapshot: numbers of finished links that its parts still have: AppendRuns in pieces

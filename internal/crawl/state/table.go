@@ -16,9 +16,9 @@ type row[Resume, Checkpoint, Repair, Transfer any] struct {
 	transfer   Handler[Transfer]
 }
 
-// Add adds the row of a kind, which must be new: what becomes of its records after a restart, when a checkpoint replaces
-// them, when the keys of the seen-set are collected again, and when heirs get the whole state. A nil handler ignores
-// them.
+// Add adds the row of a kind, which must be new: what becomes of its records after a restart, when a checkpoint
+// replaces them, when the keys of the seen-set are collected again, and when heirs get the whole state. A nil handler
+// ignores them.
 func (t *Table[A, B, C, D]) Add(kind byte, name string, resume Handler[A], checkpoint Handler[B], repair Handler[C],
 	transfer Handler[D]) {
 	if t[kind].name != "" {

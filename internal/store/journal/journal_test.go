@@ -441,7 +441,8 @@ func TestSure(t *testing.T) {
 		fs = fs.Clone()
 		all += int64(c.commit)
 		if got := all - open(t, fs, "j", journal.Config{}).Sure(); got != c.unsure {
-			t.Errorf("after %d commits, a sync after %d: %d records are unsure, want %d", c.commit, c.sync, got, c.unsure)
+			t.Errorf("after %d commits, a sync after %d: %d records are unsure, want %d", c.commit, c.sync, got,
+				c.unsure)
 		}
 	}
 }
