@@ -33,12 +33,7 @@ type bucket struct {
 
 func (b *bucket) free(clock int64) bool { return b.holder == nil && b.freeAt <= clock }
 
-func newBucketTimes() heap[*bucket] {
-	return heap[*bucket]{
-		key: func(b *bucket) uint64 { return uint64(b.freeAt) },
-		pos: func(b *bucket) *int32 { return &b.pos },
-	}
-}
+func (b *bucket) heapPos() *int32 { return &b.pos }
 
 type groupKey struct{ addr, site *bucket }
 
@@ -47,7 +42,7 @@ type groupKey struct{ addr, site *bucket }
 // A group without hosts is in no heap.
 type group struct {
 	addr, site *bucket // nil if there is none
-	hosts      readyHosts
+	hosts      heap[*host]
 	key        uint64 // order of the best host
 	in         *heap[*group]
 	parkedAt   *bucket
@@ -59,9 +54,7 @@ func newGroup(addr, site *bucket) *group {
 	return &group{addr: addr, site: site, pos: -1}
 }
 
-func newGroupHeap() heap[*group] {
-	return heap[*group]{key: func(g *group) uint64 { return g.key }, pos: func(g *group) *int32 { return &g.pos }}
-}
+func (g *group) heapPos() *int32 { return &g.pos }
 
 // A key is the position of a host in the ready queue: that of its first link.
 type key struct {
@@ -128,7 +121,7 @@ func (f *Frontier) regroup(g *group) {
 	if g.in == nil || g.obstacle(f.clock) != g.parkedAt {
 		f.placeGroup(g)
 	} else {
-		g.in.fix(g)
+		g.in.fix(g, g.key)
 	}
 	f.wakeParked(g.addr, g)
 	f.wakeParked(g.site, g)
@@ -160,15 +153,14 @@ func (f *Frontier) placeGroup(g *group) bool {
 	b := g.obstacle(f.clock)
 	if b == nil {
 		g.in = &f.ready
-		g.in.push(g)
+		g.in.push(g, g.key)
 		return true
 	}
 	if b.parked == nil {
-		parked := newGroupHeap()
-		b.parked = &parked
+		b.parked = new(heap[*group])
 	}
 	g.parkedAt, g.in = b, b.parked
-	g.in.push(g)
+	g.in.push(g, g.key)
 	f.stats.Parked += g.hosts.len()
 	if b.holder == nil {
 		f.time(b, &f.freeing)
@@ -185,7 +177,7 @@ func (f *Frontier) time(b *bucket, to *heap[*bucket]) {
 		b.in.remove(b)
 	}
 	b.in = to
-	to.push(b)
+	to.push(b, uint64(b.freeAt))
 }
 
 // wakeParked lets the best group that b holds back become ready if b is free, unless the ready group taker comes before

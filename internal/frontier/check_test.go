@@ -90,12 +90,8 @@ func (f *Frontier) check() error {
 			} else {
 				want.Ready++
 			}
-			c := &f.groupOf(h).hosts
-			k, ok := h.key().order(), c.one == h
-			if in = c.many; in != nil {
-				k, ok = in.has(h)
-			}
-			if !ok || k != h.key().order() || (c.one != nil) == (in != nil) {
+			in = &f.groupOf(h).hosts
+			if k, ok := in.has(h); !ok || k != h.key().order() {
 				return fmt.Errorf("%s: at the wrong position in its group", name)
 			}
 		case parked:

@@ -187,7 +187,7 @@ func (f *Frontier) behind(h *host) (n int) {
 	if b := f.groupOf(h).parkedAt; b != nil {
 		groups = b.parked
 	}
-	groups.before(mine, func(g *group) { n += g.hosts.before(mine) })
+	groups.before(mine, func(g *group) { n += g.hosts.before(mine, nil) })
 	return n
 }
 

@@ -190,12 +190,9 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		addrs:    make(map[netip.Addr]*bucket),
 		sites:    make(map[string]*bucket),
 		groups:   make(map[groupKey]share),
-		ready:    newGroupHeap(),
 		awaiting: make(map[uint64]*bucket),
 		aloneAt:  newTable(),
 		aloneIn:  newTable(),
-		freeing:  newBucketTimes(),
-		fading:   newBucketTimes(),
 		active:   cfg.Active,
 
 		frameBytes: int(min(max(cfg.MemoryBytes/64, frameMin), frameMax)),
@@ -204,7 +201,6 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 	if cfg.Active == 0 {
 		f.active = activeFor(0, 0, cfg.MemoryBytes)
 	}
-	f.waiting, f.resting = f.newHostTimes(), f.newHostTimes()
 	f.unbound = newGroup(nil, nil)
 	f.groupsByNumber = []*group{f.unbound}
 	f.unbound.refs = 1

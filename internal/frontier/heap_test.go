@@ -8,17 +8,17 @@ import (
 	"pgregory.net/rapid"
 )
 
+type member struct {
+	key uint64
+	pos int32
+}
+
+func (m *member) heapPos() *int32 { return &m.pos }
+
 // TestHeap compares a heap with a list.
 func TestHeap(t *testing.T) {
-	type member struct {
-		key uint64
-		pos int32
-	}
 	rapid.Check(t, func(t *rapid.T) {
-		h := heap[*member]{
-			key: func(m *member) uint64 { return m.key },
-			pos: func(m *member) *int32 { return &m.pos },
-		}
+		var h heap[*member]
 		var all []*member
 		// Keys are in any order, or most of them are ascending.
 		most, ascending := rapid.SampledFrom([]uint64{3, 1000}).Draw(t, "most"), rapid.Bool().Draw(t, "ascending")
@@ -32,7 +32,6 @@ func TestHeap(t *testing.T) {
 			return k
 		})
 		growing := rapid.IntRange(1, 4).Draw(t, "growing")
-		h.base = rapid.SampledFrom([]int32{0, runPlaces - 20}).Draw(t, "base")
 		drop := func(m *member) {
 			if m.pos != -1 {
 				t.Fatalf("pos is %d after removal, want -1", m.pos)
@@ -43,7 +42,7 @@ func TestHeap(t *testing.T) {
 		for range rapid.IntRange(1, 600).Draw(t, "steps") {
 			if len(all) == 0 || rapid.IntRange(0, 4).Draw(t, "op") < growing {
 				m := &member{key: keys.Draw(t, "key"), pos: -1}
-				h.push(m)
+				h.push(m, m.key)
 				all = append(all, m)
 			} else {
 				m := rapid.SampledFrom(all).Draw(t, "member")
@@ -53,7 +52,7 @@ func TestHeap(t *testing.T) {
 					drop(m)
 				case 1:
 					m.key = keys.Draw(t, "key")
-					h.fix(m)
+					h.fix(m, m.key)
 				case 2:
 					drop(h.pop())
 				}
@@ -89,7 +88,7 @@ func TestHeap(t *testing.T) {
 					t.Fatalf("ahead(%d) gives key %d", k, m.key)
 				}
 			})
-			if run := h.run[h.head:]; shown > most || most > 0 && shown == 0 && len(run) > 0 && run[0].key <= k {
+			if shown > most || most > 0 && shown == 0 && least <= k {
 				t.Fatalf("ahead gives %d members, want at most %d and at least one", shown, most)
 			}
 		}
@@ -98,19 +97,12 @@ func TestHeap(t *testing.T) {
 
 // has returns x's key, and whether x is at its position.
 func (h *heap[T]) has(x T) (key uint64, ok bool) {
-	p := *h.pos(x)
-	if p < 0 {
+	i := int(*x.heapPos())
+	if i < 0 || i >= len(h.tree) {
 		return 0, false
 	}
-	items := h.tree
-	i, inRun := h.place(x)
-	if inRun {
-		items = h.run
-	}
-	if i >= len(items) || items[i].x != x {
-		return 0, false
-	}
-	return items[i].key, true
+	it := h.tree[i]
+	return it.key, it.x.heapPos() == x.heapPos()
 }
 
 func (h *heap[T]) holds(x T) bool { _, ok := h.has(x); return ok }
@@ -121,23 +113,6 @@ func (h *heap[T]) check() error {
 		if i > 0 && it.key < h.tree[(i-1)/heapWidth].key {
 			return fmt.Errorf("key %d at %d of the tree is out of order", it.key, i)
 		}
-	}
-	var none T
-	holes := 0
-	for i, it := range h.run[h.head:] {
-		if i > 0 && it.key < h.run[h.head+i-1].key {
-			return fmt.Errorf("key %d at %d of the run is out of order", it.key, i)
-		}
-		if it.x == none {
-			holes++
-		}
-	}
-	left := len(h.run) - h.head
-	if holes != h.holes || left > 0 && (h.run[h.head].x == none || h.run[len(h.run)-1].x == none) {
-		return fmt.Errorf("%d holes found in a run of %d, the count is %d", holes, left, h.holes)
-	}
-	if most := 4*(left-holes) + 128; len(h.run) > most || cap(h.run) > 2*most {
-		return fmt.Errorf("length %d, capacity %d for a run of %d members", len(h.run), cap(h.run), left-holes)
 	}
 	return nil
 }

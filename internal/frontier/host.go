@@ -235,12 +235,7 @@ func (f *Frontier) heapOf(h *host) *heap[*host] {
 // busy reports whether h was given to the caller.
 func (h *host) busy() bool { return h.state == inProcess || h.state == resolving }
 
-func (f *Frontier) newHostTimes() heap[*host] {
-	return heap[*host]{
-		key: func(h *host) uint64 { return uint64(f.due(h)) },
-		pos: func(h *host) *int32 { return &h.pos },
-	}
-}
+func (h *host) heapPos() *int32 { return &h.pos }
 
 // count adds d to the number of hosts in state s.
 func (f *Frontier) count(s state, d int) {
@@ -313,24 +308,24 @@ func (f *Frontier) place(h *host) {
 			// Only a slow-down is left: check again when it is forgiven.
 			f.needExtra(h).look = max(h.slowUntil+int64(f.cfg.ForgiveAfter), f.clock+1)
 		}
-		f.resting.push(h)
+		f.resting.push(h, uint64(f.due(h)))
 	case h.at > f.clock:
 		if h.slowUntil > f.clock {
 			f.become(h, slowed)
 		} else {
 			f.become(h, waiting)
 		}
-		f.waiting.push(h)
+		f.waiting.push(h, uint64(f.due(h)))
 	case f.quietAt(h) > f.clock:
 		f.become(h, parked)
-		f.waiting.push(h)
+		f.waiting.push(h, uint64(f.due(h)))
 	default:
 		if h.share.alone() {
 			h.share = unasked // before the stored end wraps around
 		}
 		f.become(h, ready)
 		g := f.groupOf(h)
-		g.hosts.push(h)
+		g.hosts.push(h, h.key().order())
 		if g.parkedAt != nil {
 			f.stats.Parked++
 		}
@@ -342,7 +337,7 @@ func (f *Frontier) place(h *host) {
 func (f *Frontier) rekey(h *host) {
 	if h.state == ready {
 		g := f.groupOf(h)
-		g.hosts.fix(h)
+		g.hosts.fix(h, h.key().order())
 		f.regroup(g)
 	}
 }

@@ -20,7 +20,7 @@ const (
 	hostOverhead   = 112 + 24 + 22 + 16
 	aloneOverhead  = 12 // per table
 	extraOverhead  = 80
-	groupOverhead  = 64 + 40
+	groupOverhead  = 80 + 40
 	bucketOverhead = 96 + 62
 	blockOverhead  = 64 // per block after a queue's first
 	queueOverhead  = 64 // per queue after a host's first
