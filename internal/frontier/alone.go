@@ -274,7 +274,7 @@ func (t *table) remove(h *host, k bucketKey) {
 			hole = 0
 		}
 	}
-	// As in dict.remove.
+	// Move the later entries that a search would no longer reach into the hole.
 	for i := hole; ; {
 		if i++; i == len(p.tags) {
 			i = 0
@@ -306,4 +306,12 @@ func (p *tablePart) resize(n int) {
 			p.put(hosts[i], tag)
 		}
 	}
+}
+
+// between reports whether home is after hole and not after i, in circular order.
+func between(hole, home, i int) bool {
+	if hole <= i {
+		return hole < home && home <= i
+	}
+	return hole < home || home <= i
 }

@@ -63,21 +63,11 @@ type key struct {
 	number uint64
 }
 
-// ahead reports whether k comes before o: by higher level, then warm hosts first, then by lower request number.
-func (k key) ahead(o key) bool {
-	if k.level != o.level {
-		return k.level > o.level
-	}
-	if k.warm != o.warm {
-		return k.warm
-	}
-	return k.number < o.number
-}
-
 // numberBits is the number of bits of a request number that the order uses. No crawl makes more requests.
 const numberBits = 55
 
-// order packs k into a number: the key that is ahead has the lower one. levelOf recovers the level.
+// order packs k into a number. Lower numbers come first: hosts of a higher level, then warm hosts, then hosts with a lower
+// request number. levelOf recovers the level.
 func (k key) order() uint64 {
 	o := uint64(^k.level)<<(numberBits+1) | min(k.number, 1<<numberBits-1)
 	if !k.warm {

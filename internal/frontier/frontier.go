@@ -168,7 +168,6 @@ type Frontier struct {
 	runs     []run
 	segments int // number of segments and pool files ever made
 	files    int // segments on disk now
-	swept    int // the part of the dictionary whose heads are spilled next
 	current  *segment
 	open     []*segment
 }

@@ -152,3 +152,23 @@ func drains(t testing.TB, f *Frontier, want []weburl.Link, see func()) {
 		t.Errorf("the empty frontier has stats %+v", s)
 	}
 }
+
+// ahead reports whether k comes before o: by higher level, then warm hosts first, then by lower request number.
+func (k key) ahead(o key) bool {
+	if k.level != o.level {
+		return k.level > o.level
+	}
+	if k.warm != o.warm {
+		return k.warm
+	}
+	return k.number < o.number
+}
+
+// ram returns the number of bytes of q's blocks in RAM.
+func (q *queue) ram() int64 {
+	n := int64(cap(q.head.buf))
+	if q.rest != nil {
+		n += q.rest.ram
+	}
+	return n
+}

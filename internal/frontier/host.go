@@ -122,13 +122,7 @@ func (s seconds) after(clock int64) bool { return int64(s)*int64(time.Second) > 
 
 // host returns the dictionary's entry for name and adds it if it is missing.
 func (f *Frontier) host(name string) *host {
-	p, hash := f.hosts.place(name)
-	return f.hostAt(name, p, hash)
-}
-
-// hostAt is host with the result of dict.place for the name.
-func (f *Frontier) hostAt(name string, p *dictPart, hash uint32) *host {
-	_, h := p.find(name, hash)
+	h := f.hosts.of(name)
 	if h != nil {
 		return h
 	}
@@ -139,7 +133,7 @@ func (f *Frontier) hostAt(name string, p *dictPart, hash uint32) *host {
 	}
 	*h = host{extra: &noExtra, name: strings.Clone(name), pos: -1, state: exhausted}
 	f.stats.Exhausted++
-	f.hosts.add(h, p, hash)
+	f.hosts.add(h)
 	if f.hushing() {
 		f.notBefore(h, f.quietTill)
 	}

@@ -222,18 +222,13 @@ func (f *Frontier) readOn(p *pool) error {
 	if p.from, err = f.arrive(c); err != nil {
 		return fmt.Errorf("%s: %w", place, err)
 	}
-	f.prefetched += f.hosts.findAll(f.arrivals)
-	for i := range f.arrivals {
-		a := &f.arrivals[i]
+	for i, a := range f.arrivals {
 		f.pooled--
 		if len(p.withdrawn) > 0 && p.at+int64(i) < p.withdrawn[a.name] {
 			f.withdrawn.add(f, a.number, a.enc)
 			continue
 		}
-		if a.h == nil {
-			a.h = f.hostAt(a.name, a.part, a.hash) // an earlier link of the frame may have added the host
-		}
-		f.insert(a.h, p.level, a.number, a.enc)
+		f.insert(f.host(a.name), p.level, a.number, a.enc)
 	}
 	clear(f.arrivals)
 	p.passed(int64(c.n))
@@ -244,13 +239,9 @@ func (f *Frontier) readOn(p *pool) error {
 
 // An arrival is a link of a frame on its way to its host's queue.
 type arrival struct {
-	enc       []byte
-	name      string // of its host; shares memory with enc
-	number    uint64
-	part      *dictPart // the part of the dictionary for the host
-	hash      uint32    // its hash there
-	lastBlock []byte    // the last block of the host's queue
-	h         *host     // nil if the dictionary does not have it
+	enc    []byte
+	name   string // of its host; shares memory with enc
+	number uint64
 }
 
 // arrive decodes the links of c into f.arrivals. last is the number of the last one.
@@ -267,7 +258,7 @@ func (f *Frontier) arrive(c *frame) (last uint64, err error) {
 		if !ok {
 			return 0, ErrSpill
 		}
-		f.arrivals = append(f.arrivals, arrival{enc: enc, name: name, number: number})
+		f.arrivals = append(f.arrivals, arrival{enc, name, number})
 	}
 	if n := int32(len(f.arrivals)); n != c.n {
 		return 0, fmt.Errorf("%d links, but the frame's header says %d: %w", n, c.n, ErrSpill)

@@ -17,7 +17,7 @@ const (
 
 	// The bytes that memory accounting counts for each struct. For a host: itself with its first queue and block, its
 	// name, and its places in the dictionary and a heap.
-	hostOverhead   = 112 + 24 + 22 + 16
+	hostOverhead   = 112 + 24 + 40 + 16
 	aloneOverhead  = 12 // per table
 	extraOverhead  = 80
 	groupOverhead  = 80 + 40
@@ -127,15 +127,6 @@ func (q *queue) place(i int) place {
 
 // tail returns the last block.
 func (q *queue) tail() *block { return q.block(q.blocks() - 1) }
-
-// ram returns the number of bytes of q's blocks in RAM.
-func (q *queue) ram() int64 {
-	n := int64(cap(q.head.buf))
-	if q.rest != nil {
-		n += q.rest.ram
-	}
-	return n
-}
 
 // last returns the number of q's last entry. q must have entries.
 func (q *queue) last() (number uint64) {

@@ -41,12 +41,12 @@ func TestHostSize(t *testing.T) {
 		asked bool
 		want  float64
 	}{
-		{"before its first request", Config{}, false, 180},
-		{"asked", Config{}, true, 180},
-		{"asked, with an address and a site", Config{IPDelay: time.Second / 2, SiteDelay: time.Second / 2}, true, 205},
+		{"before its first request", Config{}, false, 200},
+		{"asked", Config{}, true, 200},
+		{"asked, with an address and a site", Config{IPDelay: time.Second / 2, SiteDelay: time.Second / 2}, true, 225},
 		{
 			"asked, its address and site quiet for longer",
-			Config{HostDelay: time.Second / 2, IPDelay: time.Second, SiteDelay: 2 * time.Second}, true, 205,
+			Config{HostDelay: time.Second / 2, IPDelay: time.Second, SiteDelay: 2 * time.Second}, true, 225,
 		},
 		{"asked, with leases", Config{IPDelay: time.Second / 2, SiteDelay: time.Second / 2, Lease: freeLease{}}, true,
 			660},

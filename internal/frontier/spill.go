@@ -83,26 +83,14 @@ func (f *Frontier) spill() error {
 	return f.spillHeads(target)
 }
 
-// spillHeads writes the heads that are in no list, until the queues fit into target. It finds them by going round the
-// dictionary, one part at a time, and in the withdrawn queues. Every queue with bytes in RAM is in a list or found
+// spillHeads writes the heads that are in no list, until the queues fit into target. It finds them in the
+// dictionary and in the withdrawn queues. Every queue with bytes in RAM is in a list or found
 // here, whatever its level. So there is something to write while ram exceeds target.
 func (f *Frontier) spillHeads(target int64) error {
-	if err := f.spillLoose(target, slices.Values(f.withdrawn.qs)); err != nil {
+	if err := f.spillLoose(target, slices.Values(f.withdrawn.qs)); err != nil || f.ram <= target {
 		return err
 	}
-	for range dictParts {
-		if f.ram <= target {
-			return nil
-		}
-		part := &f.hosts.parts[f.swept%dictParts]
-		if err := f.spillLoose(target, part.queues()); err != nil {
-			return err
-		}
-		if f.ram > target {
-			f.swept++ // this part has nothing left to spill
-		}
-	}
-	return nil
+	return f.spillLoose(target, f.hosts.queues())
 }
 
 // spillLoose writes those of qs that are in no list, until all queues fit into target.
