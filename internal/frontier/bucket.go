@@ -66,8 +66,8 @@ type key struct {
 // numberBits is the number of bits of a request number that the order uses. No crawl makes more requests.
 const numberBits = 55
 
-// order packs k into a number. Lower numbers come first: hosts of a higher level, then warm hosts, then hosts with a lower
-// request number. levelOf recovers the level.
+// order packs k into a number. Lower numbers come first: hosts of a higher level, then warm hosts, then
+// hosts with a lower request number. levelOf recovers the level.
 func (k key) order() uint64 {
 	o := uint64(^k.level)<<(numberBits+1) | min(k.number, 1<<numberBits-1)
 	if !k.warm {

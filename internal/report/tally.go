@@ -55,7 +55,7 @@ type totals struct {
 	duplicates, denied, truncated   int64
 	robots, robotsBytes             int64
 	found, unique, sent, retried    int64
-	revisits, unchanged, changed    int64 // since version 2
+	revisits, unchanged, changed    int64
 }
 
 func (n *totals) all() []*int64 {
@@ -344,7 +344,7 @@ const tallyVersion = 2
 //	byte    version, 2
 //	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
 //	        truncated, robots, bytes of robots, found, unique, sent, retried,
-//	        revisits, unchanged, changed (version 1 lacks the last three)
+//	        revisits, unchanged, changed
 //	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
 //	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
 //	mimes   as seeds
@@ -440,15 +440,10 @@ func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) erro
 func (t *Tally) Decode(src []byte) error {
 	d := decoder{src: src}
 	n := Tally{started: t.started}
-	totals := n.n.all()
-	switch d.byte() {
-	case 1:
-		totals = totals[:len(totals)-3]
-	case tallyVersion:
-	default:
+	if d.byte() != tallyVersion {
 		return ErrTally
 	}
-	for _, p := range totals {
+	for _, p := range n.n.all() {
 		*p = d.uvarint()
 	}
 	for range d.len() {

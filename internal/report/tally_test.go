@@ -2,7 +2,6 @@ package report
 
 import (
 	"encoding/csv"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -233,25 +232,6 @@ func TestTallyEncoding(t *testing.T) {
 	}
 	if got.Pages() != tally.Pages() {
 		t.Error("a failed Decode changed the tally")
-	}
-}
-
-// TestTallyVersion1 decodes a tally of version 1, which lacks the revisits.
-func TestTallyVersion1(t *testing.T) {
-	b, err := os.ReadFile("testdata/tally-1.hex")
-	if err != nil {
-		t.Fatal(err)
-	}
-	enc, err := hex.DecodeString(strings.TrimSpace(string(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := NewTally()
-	if err := got.Decode(enc); err != nil {
-		t.Fatal(err)
-	}
-	if string(got.AppendTo(nil)) != string(sampleTally().AppendTo(nil)) {
-		t.Error("the decoded tally has other counts")
 	}
 }
 

@@ -27,10 +27,7 @@ type Page struct {
 const (
 	fileName  = "first"
 	fileMagic = "OWFIRST\x02"
-	// askedMagic begins a file of version 1. Its pages had only asked, so a Table must not name
-	// them.
-	askedMagic = "OWFIRST\x01"
-	entryHead  = 4 + 2 + 20 + 8
+	entryHead = 4 + 2 + 20 + 8
 	// MaxURL is the longest URL of a page, in octets.
 	MaxURL = 4096
 	// maxMillis is the end of the year 9999, the last date that WARC can write.
@@ -115,7 +112,7 @@ func openFile(fs disk.FS, dir string) (*file, error) {
 	case err != nil && !errors.Is(err, io.EOF):
 	case n == len(head) && string(head) == fileMagic:
 		l.size, err = int64(len(head)), nil
-	case n == len(head) && !blank(head) && string(head) != askedMagic:
+	case n == len(head) && !blank(head):
 		err = fmt.Errorf("%s: another version of this program wrote it, or it is damaged: "+
 			"continue with the program that wrote it, or remove %s; "+
 			"then pages with known contents are archived in full once more", l.name, dir)

@@ -30,8 +30,7 @@
 //	1        class
 //	varint   fetched, microseconds since 1970 (zigzag)
 //	varint   expires, likewise
-//	1        failures in a row, 0 unless the class is unreachable or stale;
-//	         version 1 does not have this byte
+//	1        failures in a row, 0 unless the class is unreachable or stale
 //	uvarint  length, then the agent that the rules are for
 //	uvarint  length, then the origin
 //	uvarint  length, then the body: the robots.txt with a blank line in place of

@@ -66,14 +66,12 @@ func appendBytes[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, s...)
 }
 
-// DecodeEntry reads the Entry in src, of any version. src must hold nothing else. The Entry does
-// not share src's memory. The error is ErrEntry.
+// DecodeEntry reads the Entry in src. src must hold nothing else. The Entry does not share src's memory. The error is ErrEntry.
 func DecodeEntry(src []byte) (Entry, error) {
 	var e Entry
-	if len(src) < 2 || src[0] < 1 || src[0] > entryVersion {
+	if len(src) < 2 || src[0] != entryVersion {
 		return e, fmt.Errorf("decode version: %w", ErrEntry)
 	}
-	version := src[0]
 	e.Class = src[1]
 	if e.Class < ClassRules || e.Class > ClassStale {
 		return Entry{}, fmt.Errorf("decode class %d: %w", e.Class, ErrEntry)
@@ -87,15 +85,10 @@ func DecodeEntry(src []byte) (Entry, error) {
 		*t, src = time.UnixMicro(v).UTC(), src[n:]
 	}
 	failed := e.Class == ClassUnreachable || e.Class == ClassStale
-	switch {
-	case version == 1 && failed:
-		e.Failures = 1 // version 1 does not count failures
-	case version > 1:
-		if len(src) == 0 || (src[0] > 0) != failed {
-			return Entry{}, fmt.Errorf("decode failures: %w", ErrEntry)
-		}
-		e.Failures, src = src[0], src[1:]
+	if len(src) == 0 || (src[0] > 0) != failed {
+		return Entry{}, fmt.Errorf("decode failures: %w", ErrEntry)
 	}
+	e.Failures, src = src[0], src[1:]
 	var agent, origin []byte
 	for _, f := range [...]struct {
 		to  *[]byte

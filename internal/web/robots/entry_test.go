@@ -118,11 +118,6 @@ func FuzzEntry(f *testing.F) {
 	e := Entry{Origin: "https://a.example", Agent: "x", Fetched: start, Expires: start.Add(time.Hour),
 		Class: ClassStale, Failures: 7, Body: []byte("User-agent: *\nDisallow: /")}
 	f.Add(e.AppendTo(nil))
-	v1, err := os.ReadFile("testdata/entry-v1.bin")
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(v1)
 	f.Fuzz(func(t *testing.T, b []byte) {
 		e, err := DecodeEntry(b)
 		if err != nil {
@@ -144,50 +139,25 @@ func FuzzEntry(f *testing.F) {
 	})
 }
 
-// The encodings of all versions stay readable. Version 1 does not count failures.
+// TestEntryGolden checks that the encoding does not change.
 func TestEntryGolden(t *testing.T) {
-	rules := Entry{
-		Origin: "https://a.example:8443", Agent: "orbweaver", Class: ClassRules,
+	want := Entry{
+		Origin: "https://a.example:8443", Agent: "orbweaver", Class: ClassStale, Failures: 3,
 		Fetched: start, Expires: start.Add(24 * time.Hour), Body: []byte("\n\nUser-agent: *\nDisallow: /p"),
 	}
-	stale := rules
-	stale.Class, stale.Failures = ClassStale, 3
-	for file, want := range map[string]Entry{"entry-v1.bin": rules, "entry-v2.bin": stale} {
-		b, err := os.ReadFile("testdata/" + file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := DecodeEntry(b)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if d := cmp.Diff(want, got); d != "" {
-			t.Errorf("%s: decode (-want +got)\n%s", file, d)
-		}
-		if enc := want.AppendTo(nil); b[0] == entryVersion && !bytes.Equal(enc, b) {
-			t.Errorf("%s: encode: got %q, want %q", file, enc, b)
-		}
-	}
-}
-
-// An unreachable origin of version 1 counts as failed once.
-func TestEntryOfVersion1Unreachable(t *testing.T) {
-	b, err := os.ReadFile("testdata/entry-v1.bin")
+	b, err := os.ReadFile("testdata/entry-v2.bin")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[1] = ClassUnreachable
-	e, err := DecodeEntry(b)
-	if err != nil || e.Failures != 1 {
-		t.Fatalf("got %d failures, %v, want 1", e.Failures, err)
+	got, err := DecodeEntry(b)
+	if err != nil {
+		t.Fatal(err)
 	}
-	c := NewCache(Config{Agent: "orbweaver"})
-	c.Restore(e)
-	u := mustParse(t, e.Origin+"/p")
-	now := e.Expires
-	c.Learn(u, u, Reply{Failed: true}, now)
-	if got := brief(c.Ask(u, now), now); got != "unreachable 2m0s" {
-		t.Errorf("after the next failure: got %s, want unreachable 2m0s", got)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Errorf("decode (-want +got)\n%s", d)
+	}
+	if enc := want.AppendTo(nil); !bytes.Equal(enc, b) {
+		t.Errorf("encode: got %q, want %q", enc, b)
 	}
 }
 

@@ -75,12 +75,11 @@
 //	    frames: 4 "DFRM"  4 checksum of the rest  4 length of the frame
 //	            8 bytes of this file that were durable when it was written
 //	            4 items  4 length of the items unpacked; 0: they are not packed
-//	            (S2 block format; versions 1 and 2: never)
+//	            (S2 block format)
 //	            items: 1 operation  8 host  8 path  (8 value)  uvarint length, aux
 //	            with 80h in the operation a part of aux is left out: before the
 //	            length stand two uvarints, the numbers of bytes at its front and
 //	            at its end that equal those of the last item without 80h
-//	            (version 1: never)
 //
 //	block
 //	 4  checksum of the rest

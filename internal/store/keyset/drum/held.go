@@ -25,9 +25,7 @@ const (
 
 const (
 	heldMagic  = "OWHELD\x00\x03"
-	heldMagic2 = "OWHELD\x00\x02" // without packed frames
-	heldMagic1 = "OWHELD\x00\x01" // also without shared parts of aux
-	frameMagic = 0x4d524644       // "DFRM"
+	frameMagic = 0x4d524644 // "DFRM"
 	frameHead  = 28
 	frameBytes = 64 << 10 // size at which a frame is written
 	maxFrame   = 1 << 30

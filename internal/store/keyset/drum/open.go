@@ -213,7 +213,7 @@ func (s *Store) openPart(num uint64) error {
 	head := make([]byte, len(heldMagic))
 	off := int64(0)
 	n, _ := f.ReadAt(head, 0)
-	if magic := string(head); n == len(head) && (magic == heldMagic || magic == heldMagic2 || magic == heldMagic1) {
+	if n == len(head) && string(head) == heldMagic {
 		off = int64(n)
 	}
 	whole := true // no damage so far
