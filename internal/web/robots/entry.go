@@ -66,7 +66,8 @@ func appendBytes[T string | []byte](dst []byte, s T) []byte {
 	return append(dst, s...)
 }
 
-// DecodeEntry reads the Entry in src. src must hold nothing else. The Entry does not share src's memory. The error is ErrEntry.
+// DecodeEntry reads the Entry in src. src must hold nothing else. The Entry does not share src's memory. The error is
+// ErrEntry.
 func DecodeEntry(src []byte) (Entry, error) {
 	var e Entry
 	if len(src) < 2 || src[0] != entryVersion {

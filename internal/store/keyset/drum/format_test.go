@@ -193,7 +193,8 @@ func golden(t *testing.T) map[string][]byte {
 	return files
 }
 
-// TestGolden checks that the current version writes the same bytes as before, and reads them. UPDATE_GOLDEN=1 writes the files of the current version again; a changed format needs a new version.
+// TestGolden checks that the current version writes the same bytes as before, and reads them. UPDATE_GOLDEN=1 writes
+// the files again; a changed format needs a new version.
 func TestGolden(t *testing.T) {
 	const last = "v3"
 	for name, got := range golden(t) {
