@@ -66,6 +66,8 @@ type progressLine struct {
 	Bytes     int64   `json:"bytes"`
 	Queued    int64   `json:"queued"`
 	Memory    int64   `json:"memory_bytes"`
+	// Exchange is zero for an agent that is not in a cluster.
+	Exchange report.Exchange `json:"exchange"`
 }
 
 // progressLines is a writer that calls tick with each progressLine.

@@ -94,9 +94,10 @@ type ScalingRun struct {
 
 // costs are the costs of a crawl with several agents.
 type costs struct {
-	// Per fetched page: links and bytes sent to other agents, and processor time of the
-	// agents. Then the largest memory of an agent.
+	// Per fetched page: links sent to other agents, URLs that other agents were asked about, bytes
+	// sent to other agents, and processor time of the agents. Then the largest memory of an agent.
 	Overhead  float64 `json:"overhead"`
+	Keys      float64 `json:"keys_per_page"`
 	Exchanged float64 `json:"exchanged_bytes_per_page"`
 	CPU       float64 `json:"cpu_us_per_page"`
 	Peak      int64   `json:"peak_memory_bytes"`
@@ -154,10 +155,12 @@ type scaled struct {
 	usage     Usage
 }
 
-// paged is the number of pages and bytes of an agent at a time.
+// paged is the number of pages and bytes of an agent at a time, and what it has sent to other
+// agents.
 type paged struct {
 	at           time.Time
 	pages, bytes int64
+	sent         report.Exchange
 }
 
 // crawl makes one timed run, with a line for each agent.
@@ -274,7 +277,7 @@ func (a *scaled) start(ctx context.Context, program string, limit time.Duration,
 	}
 	lines := &progressLines{tick: func(l progressLine) {
 		a.mu.Lock()
-		a.progress = append(a.progress, paged{time.Now(), l.Pages, l.Bytes})
+		a.progress = append(a.progress, paged{time.Now(), l.Pages, l.Bytes, l.Exchange})
 		a.mu.Unlock()
 	}}
 	a.process, err = launch(ctx, program, append(args, a.web.Seed), nil, lines)
@@ -362,18 +365,20 @@ func (x *Scaling) measured(all []*scaled) (r ScalingRun, err error) {
 
 // costsOf returns the costs of a whole crawl.
 func costsOf(all []*scaled) (c costs) {
-	var sent, exchanged int64
+	var sent, keys, exchanged int64
 	var cpu time.Duration
 	for _, a := range all {
 		s := a.summary
 		c.Pages += s.Pages
-		sent += s.Sent
-		exchanged += s.Exchanged
+		if e := s.Exchange; e != nil {
+			sent, keys, exchanged = sent+e.Links, keys+e.Keys, exchanged+e.Bytes
+		}
 		cpu += a.usage.CPU
 		c.Peak = max(c.Peak, a.usage.Peak, s.PeakMemory)
 	}
 	pages := float64(c.Pages)
-	c.Overhead, c.Exchanged, c.CPU = float64(sent)/pages, float64(exchanged)/pages, float64(cpu.Microseconds())/pages
+	c.Overhead, c.Keys = float64(sent)/pages, float64(keys)/pages
+	c.Exchanged, c.CPU = float64(exchanged)/pages, float64(cpu.Microseconds())/pages
 	return c
 }
 

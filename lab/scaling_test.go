@@ -10,7 +10,7 @@ import (
 
 func TestPagesAt(t *testing.T) {
 	at := func(s float64) time.Time { return time.Unix(0, int64(s*1e9)) }
-	ps := []paged{{at(1), 0, 0}, {at(2), 10, 100}, {at(4), 50, 500}}
+	ps := []paged{{at: at(1)}, {at: at(2), pages: 10, bytes: 100}, {at: at(4), pages: 50, bytes: 500}}
 	for _, c := range []struct {
 		at, want float64
 		ok       bool
@@ -43,7 +43,7 @@ func TestScalingPoints(t *testing.T) {
 	if v := x.lineVerdict(ps); !strings.Contains(v, verdict) {
 		t.Errorf("costs %q", v)
 	}
-	if row := x.lineCosts(ps).Rows[1]; row[0] != 7 || row[2] != 3.0 || row[3] != 600.0 {
+	if row := x.lineCosts(ps).Rows[1]; row[0] != 7 || row[2] != 3.0 || row[4] != 600.0 {
 		t.Errorf("%v", row)
 	}
 	if v := x.verdict(ps); !strings.Contains(v, "missed: 98.0 %") {

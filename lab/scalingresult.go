@@ -53,6 +53,7 @@ func (x *Scaling) points(rs []ScalingRun) (ps []ScalingPoint) {
 			Line:  middle(func(r ScalingRun) float64 { return r.Line }),
 			costs: costs{
 				Overhead:  middle(func(r ScalingRun) float64 { return r.Overhead }),
+				Keys:      middle(func(r ScalingRun) float64 { return r.Keys }),
 				Exchanged: middle(func(r ScalingRun) float64 { return r.Exchanged }),
 				CPU:       middle(func(r ScalingRun) float64 { return r.CPU }),
 			},
@@ -178,10 +179,11 @@ func (x *Scaling) lineVerdict(ps []ScalingPoint) string {
 
 func costTable(ws []WholeCrawl) *Table {
 	t := &Table{Columns: []Column{{Name: "agents"}, {Name: "pages"}, {Name: "links sent a page", Digits: 3},
+		{Name: "URLs asked about a page", Digits: 3},
 		{Name: "bytes to agents a page", Digits: 0}, {Name: "processor", Unit: "µs/page", Digits: 0},
 		{Name: "memory", Unit: "MB", Digits: 0}}}
 	for _, w := range ws {
-		t.Add(w.Agents, w.Pages, w.Overhead, w.Exchanged, w.CPU, float64(w.Peak)/1e6)
+		t.Add(w.Agents, w.Pages, w.Overhead, w.Keys, w.Exchanged, w.CPU, float64(w.Peak)/1e6)
 	}
 	return t
 }
@@ -189,13 +191,15 @@ func costTable(ws []WholeCrawl) *Table {
 // scalingData returns the CSV, with a line for each run.
 func scalingData(rs []ScalingRun, ws []WholeCrawl) Table {
 	t := Table{Columns: []Column{{Name: "kind"}, {Name: "agents"}, {Name: "pages/s"}, {Name: "least pages/s"},
-		{Name: "most pages/s"}, {Name: "line share"}, {Name: "overhead"}, {Name: "exchanged bytes per page"},
+		{Name: "most pages/s"}, {Name: "line share"}, {Name: "overhead"}, {Name: "keys per page"},
+		{Name: "exchanged bytes per page"},
 		{Name: "cpu us per page"}, {Name: "peak memory"}, {Name: "pages"}}}
 	for _, r := range rs {
-		t.Add("line", r.Agents, r.PagesPerS, r.Least, r.Most, r.Line, r.Overhead, r.Exchanged, r.CPU, r.Peak, r.Pages)
+		t.Add("line", r.Agents, r.PagesPerS, r.Least, r.Most, r.Line, r.Overhead, r.Keys,
+			r.Exchanged, r.CPU, r.Peak, r.Pages)
 	}
 	for _, w := range ws {
-		t.Add("whole", w.Agents, nil, nil, nil, nil, w.Overhead, w.Exchanged, w.CPU, w.Peak, w.Pages)
+		t.Add("whole", w.Agents, nil, nil, nil, nil, w.Overhead, w.Keys, w.Exchanged, w.CPU, w.Peak, w.Pages)
 	}
 	return t
 }

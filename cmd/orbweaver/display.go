@@ -131,7 +131,7 @@ func (d *display) snapshot(s *crawl.Status) report.Snapshot {
 		Queued: s.Queued + int64(s.Later), Unique: s.Unique, InFlight: s.InFlight, Resolving: s.Resolving,
 		Ready: s.Frontier.Ready + s.Frontier.Parked, Waiting: s.Frontier.Waiting, Slowed: s.Frontier.Slowed,
 		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying,
-		RetryIn: retryIn, Memory: memoryInUse(), LastURL: s.LastURL,
+		RetryIn: retryIn, Memory: memoryInUse(), Exchange: s.Exchange, LastURL: s.LastURL,
 		PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
 	}
 }

@@ -410,6 +410,10 @@ func TestReferenceEvents(t *testing.T) {
 func jsonFields(t reflect.Type) []string {
 	var out []string
 	for i := range t.NumField() {
+		if f := t.Field(i); f.Anonymous {
+			out = append(out, jsonFields(f.Type)...)
+			continue
+		}
 		name, _, _ := strings.Cut(t.Field(i).Tag.Get("json"), ",")
 		if name != "" && name != "-" {
 			out = append(out, name)
@@ -457,6 +461,7 @@ func jsonObjects(t *testing.T) map[string][]string {
 	p := report.NewProgress(&out, report.JSON, nil)
 	p.Agent = "a1"
 	p.Show(report.Snapshot{Revisits: 1, Unchanged: 1, NextIn: time.Second, RetryIn: time.Second, LastURL: "x",
+		Exchange:  new(report.Exchange),
 		TimeLimit: time.Hour}, time.Unix(1e9, 0))
 	progress := map[string]any{}
 	if err := json.Unmarshal([]byte(out.String()), &progress); err != nil {
@@ -470,6 +475,7 @@ func jsonObjects(t *testing.T) map[string][]string {
 		"## `frontier`: hosts and their queues":          of(frontier.Stats{}),
 		"## `moves`: hosts that move":                    of(report.Moves{}),
 		"## `leases`: shared addresses and domains":      of(report.Leases{}),
+		"## `exchange`: messages to other agents":        of(report.Exchange{}),
 		"## `contents`: duplicates (`--partition hash`)": of(report.Contents{}),
 	}
 }

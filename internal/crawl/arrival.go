@@ -36,6 +36,7 @@ var ErrAlone = errors.New("this crawl has no other agents")
 // ctx is done. After an error, the caller does not know which links were accepted, and may
 // send the same links again.
 func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int) error {
+	generation := cl.Durable.now()
 	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
 	for _, l := range links {
 		if l.URL.IsZero() || isErrand(l) {
@@ -49,14 +50,14 @@ func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int)
 	}
 	select {
 	case err := <-a.done:
-		return err
+		return cl.received(a, generation, err)
 	case <-ctx.Done():
 		return fmt.Errorf("receive: %w", ctx.Err())
 	case <-cl.loop.Ended():
 	}
 	select {
 	case err := <-a.done:
-		return err
+		return cl.received(a, generation, err)
 	default:
 		return ErrNotRunning
 	}

@@ -58,6 +58,8 @@ type clusterRecords interface {
 	Archived(digest [20]byte, page warc.Original)
 	// Rests is told how long a host must rest, and whether it is blocked.
 	Rests(st frontier.HostState, now time.Time)
+	// Forget is told that the seen-set may have lost some of its keys.
+	Forget()
 	// Prepare adds the records that a sync must cover.
 	Prepare()
 	// Committed is told that all records so far are written.
@@ -139,6 +141,7 @@ type ClusterStatus struct {
 	Leases   *report.Leases   `json:"leases,omitempty"`
 	Moves    *report.Moves    `json:"moves,omitempty"` // of hosts between agents
 	Contents *report.Contents `json:"contents,omitempty"`
+	Exchange *report.Exchange `json:"exchange,omitempty"` // messages to other agents, in this run
 }
 
 // alone is the Cluster of a single agent.
@@ -158,6 +161,7 @@ func (alone) Finished(*state.Finish)                       {}
 func (alone) Archived([20]byte, warc.Original)             {}
 func (alone) Rests(frontier.HostState, time.Time)          {}
 func (alone) Prepare()                                     {}
+func (alone) Forget()                                      {}
 func (alone) Committed(time.Time)                          {}
 func (alone) Syncing() func()                              { return func() {} }
 func (alone) Save(func(byte, []byte) error) error          { return nil }

@@ -15,6 +15,7 @@ import (
 type Others struct {
 	Peers
 	Outbox   *outbox.Outbox
+	Durable  *Durable // nil: no agent asks which URLs this one has
 	Copies   *Copies  // nil: replication is off
 	Contents Contents // nil: contents are not compared with those of other agents
 	Leases   Leases   // nil: no leases; otherwise the Frontier's Config has them, too
@@ -37,6 +38,7 @@ type Clustered struct {
 	tenants   tenants
 	permits   permits
 	heldFiles []keyset.HeldFile // reused memory
+	fresh     []weburl.Key      // accepted since the last sync; see found
 }
 
 // Clustered returns the Cluster of an agent that has Parts.Others, or nil.
@@ -74,6 +76,7 @@ func (cl *Clustered) Class(key weburl.Key, l weburl.Link) Class {
 
 func (cl *Clustered) Accepted(class Class, number uint64, l weburl.Link, enc []byte) error {
 	if class == Own {
+		cl.found(l.URL.Key())
 		cl.copyAccept(number, weburl.HostKey(l.URL.Host()), enc)
 		return nil
 	}
@@ -108,7 +111,7 @@ func (cl *Clustered) Committed(time.Time) {
 }
 
 func (cl *Clustered) Syncing() (durable func()) {
-	receipts, epoch := cl.remote.unsynced, cl.shipping.closed()
+	receipts, epoch := append(cl.remote.unsynced, cl.freshDurable()...), cl.shipping.closed()
 	cl.remote.unsynced = nil
 	cl.remote.syncing += len(receipts)
 	return func() {

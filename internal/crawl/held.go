@@ -80,6 +80,7 @@ func (c *Crawler) lostLinks() {
 		}
 		// Accept them again when a page names them.
 		c.known.forget()
+		c.cluster.Forget()
 	}
 }
 

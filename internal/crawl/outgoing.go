@@ -100,6 +100,7 @@ func (cl *Clustered) ViewChanged() {
 			cl.loop.Stir()
 		}
 		cl.Outbox.Changed()
+		cl.Forget()
 		cl.newHeirs()
 		cl.resettle()
 	})
@@ -127,6 +128,7 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 		cl.remote.begun = true
 		cl.Outbox.Changed()
 	}
+	cl.Outbox.Linger(cl.linger())
 	if err := cl.Outbox.Route(routeSlice, cl.wayOf); err != nil {
 		cl.loop.Fail(err)
 		return time.Time{}

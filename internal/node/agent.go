@@ -70,6 +70,8 @@ type Agent struct {
 	// NotBlocked lists the hosts of Config.Unblock that were not blocked.
 	NotBlocked []string
 	began      time.Time
+	// pagesBefore is the number of pages of earlier runs.
+	pagesBefore int64
 }
 
 // Result says how a run ended.
@@ -475,7 +477,7 @@ func (a *Agent) info(ua string) []warc.Field {
 // the index and the reports. Call it once. With an error, the Result holds what is known
 // up to the error.
 func (a *Agent) Run(ctx context.Context) (Result, error) {
-	a.began = a.now()
+	a.began, a.pagesBefore = a.now(), a.parts.Tally.Pages()
 	kind := "started"
 	if a.cfg.Resume {
 		kind = "resumed"
@@ -498,9 +500,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		res.Nothing = true
 		res.OnlyRedirects = res.FailedCount == 0 && a.parts.Tally.Fetched() > 0
 	}
-	if c := a.membership; c != nil {
-		res.Summary.Exchanged = int64(c.client.Counts().Sent + c.server.Counts().Sent)
-	}
+	res.Summary.Exchange = a.exchange(a.parts.Tally.Pages())
 	if err != nil {
 		res.Summary.StopReason = "error: " + err.Error()
 		a.parts.Events.Write("error", report.F("error", err.Error()))
@@ -533,7 +533,15 @@ func (a *Agent) conclude(res Result) error {
 }
 
 // Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
-func (a *Agent) Status() *crawl.Status { return a.crawler.Status() }
+func (a *Agent) Status() *crawl.Status {
+	s := a.crawler.Status()
+	if s == nil || a.membership == nil {
+		return s
+	}
+	t := *s
+	t.Exchange = a.exchange(s.Pages)
+	return &t
+}
 
 // Close closes all parts in the reverse order of Open, the lock last. A second call does
 // nothing.

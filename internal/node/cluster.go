@@ -191,8 +191,9 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 // openCluster opens what the agent needs to meet others. Run then meets them.
 func (a *Agent) openCluster() error {
 	c := a.membership
-	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Ship: c.keep, Claim: c.claim, Hand: c.handed,
-		Pulse: c.pulse, End: c.end, Budget: c.budget}
+	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
+		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget}
+	a.others.Durable = crawl.NewDurable(func() [16]byte { return c.id() })
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve
 	}
@@ -223,15 +224,6 @@ func (c *membership) Owner(host string) (string, bool) {
 		return "", false
 	}
 	return c.ready(owners.Owner(key).Name, key)
-}
-
-// Push implements crawl.Exchange.
-func (c *membership) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
-	to, ok := c.member.Load().View().Agent(agent)
-	if !ok {
-		return fmt.Errorf("agent %q is gone", agent)
-	}
-	return c.client.Peer(to.Name, to.Addr).Push(ctx, rpc.Links{Count: count, Data: links, Hops: hops})
 }
 
 // receive accepts the links that another agent pushes.

@@ -1,9 +1,12 @@
 package node
 
 import (
+	"strings"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // exchanges reports the calls between agents to Prometheus.
@@ -18,7 +21,13 @@ var (
 	descRefused = desc("orbweaver_exchange_refused_total",
 		"Callers and messages that this agent refused, by reason.", "reason")
 	descExchanged = desc("orbweaver_exchange_bytes_total",
-		"Bytes exchanged with other agents, without the packets of the membership protocol.", "way")
+		"Bytes exchanged with other agents, on the wire.", "way")
+	descBodies = desc("orbweaver_exchange_message_bytes_total",
+		"Bytes of messages sent to other agents, after compression. "+
+			"The rest of orbweaver_exchange_bytes_total is HTTP, TLS and gossip.", "call")
+	descLinks = desc("orbweaver_exchange_links_sent_total", "Links sent to other agents.")
+	descKeys  = desc("orbweaver_exchange_keys_asked_total",
+		"URLs that this agent asked their owners about, to send only the links that they do not know.")
 	descSent     = desc("orbweaver_exchange_urls_sent_total", "URLs sent to the agents that own their hosts.")
 	descOutgoing = desc("orbweaver_exchange_urls_outgoing", "URLs that wait to be sent to other agents.")
 )
@@ -43,6 +52,11 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 			metric(descCallErrs, prometheus.CounterValue, float64(n), call, s.way)
 		}
 	}
+	for call, n := range in.Bodies {
+		metric(descBodies, prometheus.CounterValue, float64(n+out.Bodies[call]), call)
+	}
+	metric(descLinks, prometheus.CounterValue, float64(out.Links))
+	metric(descKeys, prometheus.CounterValue, float64(out.Keys))
 	for reason, n := range in.Refused {
 		metric(descRefused, prometheus.CounterValue, float64(n), reason)
 	}
@@ -56,4 +70,32 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 		metric(descSent, prometheus.CounterValue, float64(s.Sent))
 		metric(descOutgoing, prometheus.GaugeValue, float64(s.Outgoing))
 	}
+}
+
+// exchange returns what this run has sent to other agents, or nil without a cluster. pages is the
+// number of pages of all runs.
+func (a *Agent) exchange(pages int64) *report.Exchange {
+	if a.membership == nil {
+		return nil
+	}
+	in, out := a.membership.server.Counts(), a.membership.client.Counts()
+	e := &report.Exchange{Links: int64(out.Links), Keys: int64(out.Keys), Bytes: int64(in.Sent + out.Sent),
+		ByCall: map[string]int64{}, Calls: map[string]int64{}}
+	rest := e.Bytes
+	for _, m := range []map[string]uint64{in.Bodies, out.Bodies} {
+		for call, n := range m {
+			if n > 0 {
+				e.ByCall[strings.ToLower(call)] += int64(n)
+				rest -= int64(n)
+			}
+		}
+	}
+	for call, n := range out.Calls {
+		if n > 0 {
+			e.Calls[strings.ToLower(call)] = int64(n)
+		}
+	}
+	e.ByCall["gossip"], e.ByCall["transport"] = int64(in.Packets), rest-int64(in.Packets)
+	e.Count(pages - a.pagesBefore)
+	return e
 }

@@ -29,6 +29,7 @@ type Snapshot struct {
 	Revisits, Unchanged int64
 	NextIn              time.Duration // until the next revisit is due; 0: now or never
 	Memory              int64         // bytes in use
+	Exchange            *Exchange     // nil: not in a cluster
 	LastURL             string
 
 	PageLimit, SizeLimit int64 // pages, bytes; 0: no limit
@@ -491,6 +492,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Retrying   map[string]int64 `json:"retrying"`
 		RetryIn    float64          `json:"next_retry_s,omitempty"`
 		Memory     int64            `json:"memory_bytes"`
+		Exchange   *Exchange        `json:"exchange,omitempty"`
 		LastURL    string           `json:"last_url,omitempty"`
 		Limit      string           `json:"limit,omitempty"`
 		ETA        *float64         `json:"eta_s,omitempty"`
@@ -499,7 +501,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
 		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying,
-		round2(s.RetryIn.Seconds()), s.Memory, Clean(s.LastURL), "", nil,
+		round2(s.RetryIn.Seconds()), s.Memory, s.Exchange, Clean(s.LastURL), "", nil,
 	}
 	if line.State == "" {
 		line.State = "crawling"

@@ -32,9 +32,7 @@ type Summary struct {
 	Unique     int64   `json:"urls_unique"`
 	Finished   int64   `json:"urls_finished"`
 	Queued     int64   `json:"urls_queued"`
-	Sent       int64   `json:"urls_sent"`       // handed to the agents that crawl them
-	Overhead   float64 `json:"overhead"`        // Sent for each page fetched here; UbiCrawler's e/n
-	Exchanged  int64   `json:"bytes_exchanged"` // sent to other agents in this run, including responses to them
+	Sent       int64   `json:"urls_sent"` // handed to the agents that crawl them
 	Hosts      int     `json:"hosts"`
 	Duplicates int64   `json:"duplicates"`
 	Truncated  int64   `json:"truncated"`
@@ -49,6 +47,7 @@ type Summary struct {
 	Leases     *Leases `json:"leases,omitempty"` // messages about leases, in the last run
 	Moves      *Moves  `json:"moves,omitempty"`  // hosts that moved between agents, in the last run
 
+	Exchange *Exchange `json:"exchange,omitempty"` // messages to other agents, in the last run
 	Contents *Contents `json:"contents,omitempty"` // search for duplicate contents among agents, in the last run
 
 	Errors  map[string]int64 `json:"errors"`  // by kind
@@ -64,6 +63,31 @@ type Moves struct {
 	KeysOut  int64 `json:"keys_given"`    // keys of finished URLs that went with given hosts
 	LinksOut int64 `json:"links_given"`   // waiting links that went with given hosts
 	Held     int   `json:"hosts_held"`    // hosts that wait for an answer now
+}
+
+// An Exchange counts what an agent sends to other agents.
+type Exchange struct {
+	// Links counts the links that were sent. Keys counts the URLs that this agent has asked their
+	// owners about, to send only the links that they do not know.
+	Links int64 `json:"links_sent"`
+	Keys  int64 `json:"keys_asked"`
+	// Bytes are those on the wire, answers included, without the headers of TCP, UDP and IP. ByCall has the
+	// compressed messages of each kind of call; "gossip" are the packets of the membership protocol,
+	// and "transport" is the rest: HTTP, TLS and the streams of gossip.
+	Bytes  int64            `json:"bytes"`
+	ByCall map[string]int64 `json:"bytes_by_call"`
+	Calls  map[string]int64 `json:"calls"` // made by this agent
+	// The same divided by the pages of the run. UbiCrawler, a distributed crawler, calls
+	// LinksPerPage e/n (paper, section 5).
+	LinksPerPage float64 `json:"links_per_page"`
+	KeysPerPage  float64 `json:"keys_per_page"`
+	BytesPerPage float64 `json:"bytes_per_page"`
+}
+
+// Count sets the values a page. pages is the number of pages of the same run.
+func (e *Exchange) Count(pages int64) {
+	per := func(n int64) float64 { return math.Round(float64(n)/float64(max(pages, 1))*1e4) / 1e4 }
+	e.LinksPerPage, e.KeysPerPage, e.BytesPerPage = per(e.Links), per(e.Keys), per(e.Bytes)
 }
 
 // Leases counts the messages with which agents share addresses and registered domains.
@@ -96,9 +120,6 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 	}
 	if took > 0 {
 		s.PagesPerS = float64(int64(float64(t.n.pages)/took.Seconds()*100+0.5)) / 100
-	}
-	if t.n.pages > 0 {
-		s.Overhead = math.Round(float64(t.n.sent)/float64(t.n.pages)*1e4) / 1e4
 	}
 	for k, n := range t.errors {
 		s.Errors[k] = n
@@ -139,8 +160,9 @@ func (s Summary) String() string {
 		optional("lease messages", s.Leases.Messages)
 	}
 	s.Contents.rows(row)
-	if s.Exchanged > 0 {
-		row("bytes to agents", "%s", humanize.Bytes(uint64(s.Exchanged)))
+	if e := s.Exchange; e != nil {
+		row("links to agents", "%s (%.2f a page)", humanize.Comma(e.Links), e.LinksPerPage)
+		row("bytes to agents", "%s (%.0f a page)", humanize.Bytes(uint64(e.Bytes)), e.BytesPerPage)
 	}
 	optional("duplicates", s.Duplicates)
 	optional("truncated", s.Truncated)

@@ -88,6 +88,7 @@ type Outbox struct {
 	cfg Config
 	rng *rand.Rand
 
+	linger  time.Duration
 	n       int64 // number of links, with those on their way
 	lanes   map[string]*lane
 	turns   []*lane // the same, in the order of sending
@@ -102,8 +103,9 @@ type Outbox struct {
 type lane struct {
 	Queue
 	agent    string
-	busy     bool   // a batch is on its way
-	again    *Batch // is sent before all other links
+	busy     bool      // a batch is on its way
+	again    *Batch    // is sent before all other links
+	sent     time.Time // when the last batch arrived
 	due      time.Time
 	failures int // of batches, since one arrived
 
@@ -265,6 +267,10 @@ func (o *Outbox) Changed() {
 	})
 }
 
+// Linger sets how long an agent's queue gathers links after it has sent a batch. A queue with
+// links for a whole batch does not wait. Larger batches take fewer calls and less processor time.
+func (o *Outbox) Linger(d time.Duration) { o.linger = d }
+
 // Assigned tells the Outbox that the owner of one key is known now, or has changed. Route then asks
 // for the destinations of the links that wait under the key.
 func (o *Outbox) Assigned(key uint64) { o.waiting.ask(key) }
@@ -376,6 +382,9 @@ func (o *Outbox) Next(now time.Time, way Router) (b *Batch, wake time.Time, err 
 			continue
 		}
 		at := l.due
+		if full := l.n >= int64(o.cfg.BatchLinks); l.agent != "" && !full && l.sent.Add(o.linger).After(at) {
+			at = l.sent.Add(o.linger)
+		}
 		if !at.After(now) {
 			b, l.again = l.again, nil
 			if b == nil {
@@ -446,7 +455,7 @@ func (o *Outbox) Done(b *Batch, arrived bool, now time.Time) {
 	l.busy = false
 	if arrived {
 		o.n -= int64(len(b.Numbers))
-		l.failures, l.due = 0, time.Time{}
+		l.failures, l.due, l.sent = 0, time.Time{}, now
 		l.unsure = l.unsure && l.n > 0
 		return
 	}

@@ -569,3 +569,55 @@ func TestFailedCallsWaiting(t *testing.T) {
 		})
 	}
 }
+
+// TestLinger: after a batch, a queue gathers links for a while, unless they fill a batch. The links
+// that this agent owns again do not wait.
+func TestLinger(t *testing.T) {
+	o, err := Open(testdisk.NewMem(), "/out", Config{BatchLinks: 3})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer o.Close()
+	o.Linger(time.Second)
+	now := time.Unix(1, 0)
+	number := uint64(0)
+	push := func(agent string, links int) {
+		t.Helper()
+		for range links {
+			number++
+			if err := o.Push(agent, number, 0, linkOf(number)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	next := func(after time.Duration, links int, wake time.Duration) {
+		t.Helper()
+		b, w, err := o.Next(now.Add(after), nil)
+		switch {
+		case err != nil:
+			t.Fatal(err)
+		case b == nil && links > 0, b != nil && len(b.Numbers) != links:
+			t.Fatalf("after %v: batch %+v, want %d links", after, b, links)
+		case b == nil && (wake == 0) != w.IsZero(), b == nil && wake > 0 && !w.Equal(now.Add(wake)):
+			t.Fatalf("after %v: wake at %v", after, w)
+		case b != nil:
+			o.Done(b, true, now.Add(after))
+		}
+	}
+	push("a", 1)
+	next(0, 1, 0)
+	push("a", 2)
+	next(0, 0, time.Second)
+	next(time.Second-1, 0, time.Second)
+	push("a", 2)
+	next(time.Second-1, 3, 0) // a whole batch
+	next(time.Second, 0, 2*time.Second-1)
+	next(2*time.Second, 1, 0)
+	push("", 1)
+	next(2*time.Second, 1, 0)
+	push("", 1)
+	next(2*time.Second, 1, 0)
+	push("a", 1)
+	o.Linger(0)
+	next(2*time.Second, 1, 0)
+}

@@ -47,6 +47,7 @@ func TestNotAdmitted(t *testing.T) {
 		CallPulse:  func(p *Peer) error { _, err := p.Pulse(ctx, 1); return err },
 		CallEnd:    func(p *Peer) error { _, err := p.End(ctx, End{}); return err },
 		CallBudget: func(p *Peer) error { _, err := p.Budget(ctx, Budget{Known: map[string]int64{}}); return err },
+		CallKnown:  func(p *Peer) error { _, err := p.Known(ctx, []Fingerprint{1}); return err },
 		CallContents: func(p *Peer) error {
 			_, err := p.Contents(ctx, []Content{{Page: ContentPage{URL: "http://a.example/"}}})
 			return err

@@ -11,6 +11,8 @@ import (
 	"iter"
 	"net"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -168,8 +170,27 @@ func (c *Client) peer(name, addr string) *Peer {
 // Do adds the identity of the caller. Only the Connect library calls it.
 func (p *Peer) Do(r *http.Request) (*http.Response, error) {
 	r.Header.Set(callerHeader, p.client.config.Self().header())
-	r.Header.Del("User-Agent")
+	r.Header["User-Agent"] = []string{""}
+	// The server has its own limits. A header that changes from call to call takes many more bytes
+	// than one that repeats (HPACK, RFC 7541).
+	r.Header.Del("Connect-Timeout-Ms")
+	if r.Body != nil {
+		name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
+		r.Body = &outgoing{r.Body, &p.client.counts.bodies[max(0, slices.Index(callNames[:], name))]}
+	}
 	return p.transport.RoundTrip(r)
+}
+
+// An outgoing body counts its octets.
+type outgoing struct {
+	io.ReadCloser
+	sent *atomic.Uint64
+}
+
+func (o *outgoing) Read(b []byte) (int, error) {
+	n, err := o.ReadCloser.Read(b)
+	o.sent.Add(uint64(n))
+	return n, err
 }
 
 // Name returns the name of the agent.
@@ -266,6 +287,9 @@ func (p *Peer) Hello(ctx context.Context, h Hello) (v Welcome, err error) {
 func (p *Peer) Push(ctx context.Context, l Links) error {
 	return p.call(ctx, CallPush, func(ctx context.Context) error {
 		_, err := p.calls.Push(ctx, linksToWire(l))
+		if err == nil {
+			p.client.counts.links.Add(uint64(l.Count))
+		}
 		return err
 	})
 }

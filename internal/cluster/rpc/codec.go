@@ -11,8 +11,8 @@ import (
 
 const (
 	zstdName = "zstd"
-	// compressFrom is the smallest size at which compression saves more time than it costs.
-	compressFrom = 512
+	// compressFrom is the smallest size at which compression usually saves bytes.
+	compressFrom = 96
 	// window bounds the memory of a decoder, and how far an encoder looks back.
 	window = 1 << 20
 )
@@ -76,7 +76,7 @@ func (d *decompressor) Reset(r io.Reader) error {
 
 func newCompressor() connect.Compressor {
 	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true),
-		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window))
+		zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithWindowSize(window), zstd.WithEncoderCRC(false))
 	if err != nil {
 		panic(err) // the options are constants
 	}

@@ -12,6 +12,7 @@ type Call uint8
 const (
 	CallHello Call = iota
 	CallPush
+	CallKnown
 	CallShip
 	CallClaim
 	CallHand
@@ -23,7 +24,8 @@ const (
 	calls // the number of calls
 )
 
-var callNames = [calls]string{"Hello", "Push", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget", "Contents"}
+var callNames = [calls]string{"Hello", "Push", "Known", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget",
+	"Contents"}
 
 func (c Call) String() string {
 	if c < calls {
@@ -70,6 +72,9 @@ func (r Refused) String() string {
 // counters are independent of each other. Any goroutine may add to them.
 type counters struct {
 	calls, errors  [calls]atomic.Uint64
+	bodies         [calls]atomic.Uint64
+	links, keys    atomic.Uint64
+	packets        atomic.Uint64
 	refused        [refusals]atomic.Uint64
 	sent, received atomic.Uint64
 }
@@ -84,15 +89,24 @@ type Counts struct {
 	// Refused counts callers and messages that did not reach a handler, by reason. A Client has
 	// none.
 	Refused map[string]uint64
-	// Sent and Received are bytes on the wire, with TLS and the streams of gossip.
+	// Bodies counts the bytes of messages that were sent, after compression: of requests by a
+	// Client, of answers by a Server. The rest of Sent is HTTP, TLS and gossip.
+	Bodies map[string]uint64
+	// Links counts the links that a Client has pushed, Keys the URLs that it has asked about.
+	Links, Keys uint64
+	// Packets are the bytes that were sent in packets of gossip.
+	Packets uint64
+	// Sent and Received are bytes on the wire, with TLS and gossip.
 	Sent, Received uint64
 }
 
 func (c *counters) counts() Counts {
 	out := Counts{Calls: map[string]uint64{}, Errors: map[string]uint64{}, Refused: map[string]uint64{},
+		Bodies: map[string]uint64{}, Links: c.links.Load(), Keys: c.keys.Load(), Packets: c.packets.Load(),
 		Sent: c.sent.Load(), Received: c.received.Load()}
 	for i := range calls {
 		out.Calls[i.String()], out.Errors[i.String()] = c.calls[i].Load(), c.errors[i].Load()
+		out.Bodies[i.String()] = c.bodies[i].Load()
 	}
 	for i := range refusals {
 		out.Refused[i.String()] = c.refused[i].Load()

@@ -10,6 +10,7 @@
 //	call      lane   carries                                 the answer says
 //	Hello     quick  the caller's identity and settings      admitted, or the reason why not
 //	Push      bulk   links that the receiver owns            they are durable
+//	Known     quick  fingerprints of URLs of the receiver    the URLs that it has durably
 //	Ship      bulk   journal records for a replica           they are durable
 //	Claim     bulk   hosts that the caller owns now          a verdict for each
 //	Hand      bulk   a stream: the state of hosts            it is durable

@@ -137,6 +137,10 @@ func TestCalls(t *testing.T) {
 					return welcome, nil
 				},
 				Push: func(_ context.Context, from Caller, l Links) error { note(from, l); return nil },
+				Known: func(_ context.Context, from Caller, fs []Fingerprint) ([]bool, error) {
+					note(from, fs)
+					return []bool{false, true, true, false, false, false, false, true, true}, nil
+				},
 				Ship: func(_ context.Context, from Caller, r Records) error { note(from, r); return nil },
 				Claim: func(_ context.Context, from Caller, h Claim) ([]Verdict, error) {
 					note(from, h)
@@ -201,6 +205,11 @@ func TestCalls(t *testing.T) {
 			if err := p.Push(ctx, push); err != nil {
 				t.Error(err)
 			}
+			fs := []Fingerprint{0, 1, 1<<48 - 1, 0x123456789abc, 4, 5, 6, 7, 8}
+			known := []bool{false, true, true, false, false, false, false, true, true}
+			if got, err := p.Known(ctx, fs); err != nil || !slices.Equal(got, known) {
+				t.Errorf("Known = %v, %v", got, err)
+			}
 			if err := p.Ship(ctx, ship); err != nil {
 				t.Error(err)
 			}
@@ -233,7 +242,7 @@ func TestCalls(t *testing.T) {
 			if as, err := p.Contents(ctx, contents); err != nil || !slices.Equal(as, answers) {
 				t.Errorf("Contents = %v, %v", as, err)
 			}
-			want := []any{hello, hello, push, ship, claim, parts[0], parts[1], parts[2], parts[3], []byte("may I?"),
+			want := []any{hello, hello, push, fs, ship, claim, parts[0], parts[1], parts[2], parts[3], []byte("may I?"),
 				uint64(4), end, budget, contents}
 			mu.Lock()
 			defer mu.Unlock()
@@ -256,6 +265,10 @@ func TestCalls(t *testing.T) {
 				if n != 0 {
 					t.Errorf("%d refused as %s", n, kind)
 				}
+			}
+			if ours := c.Counts(); ours.Links != 2 || ours.Keys != 9 || ours.Bodies["Ship"] == 0 ||
+				counts.Bodies["Lease"] == 0 || ours.Bodies["Known"] != 6*9+2 {
+				t.Errorf("counts %+v, %+v", ours, counts)
 			}
 			if ours := c.Counts(); ours.Sent == 0 || counts.Received == 0 || ours.Calls["Push"] != 1 {
 				t.Errorf("client counts %+v", ours)

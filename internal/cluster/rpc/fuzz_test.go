@@ -61,6 +61,8 @@ func FuzzMessages(f *testing.F) {
 	add(10, contentsToWire([]Content{{Digest: [20]byte{1}, Page: page},
 		{Digest: [20]byte{2}, Page: page, Archived: true}}))
 	add(11, contentAnswersToWire([]ContentAnswer{{First: page}, {Claimed: true}}))
+	add(12, fingerprintsToWire([]Fingerprint{1, 1<<48 - 1}))
+	add(13, knownBitsToWire([]bool{true, false, true}))
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
 		agent := func(a Agent) {
@@ -81,7 +83,7 @@ func FuzzMessages(f *testing.F) {
 				t.Fatalf("%d links, said %d", n, l.Count)
 			}
 		}
-		switch kind % 12 {
+		switch kind % 14 {
 		case 0:
 			var w pb.HelloRequest
 			if !read(&w) {
@@ -204,6 +206,24 @@ func FuzzMessages(f *testing.F) {
 			}
 			if again, err := contentsFromWire(contentsToWire(cs)); err != nil || !slices.Equal(again, cs) {
 				t.Fatalf("%+v is %+v, %v", cs, again, err)
+			}
+		case 12:
+			var w pb.KnownRequest
+			if !read(&w) {
+				return
+			}
+			if fs, err := fingerprintsFromWire(&w); err == nil && (len(fs) == 0 || len(fs) > MaxKnown ||
+				!bytes.Equal(fingerprintsToWire(fs).Fingerprints, w.Fingerprints)) {
+				t.Fatalf("fingerprints %x", w.Fingerprints)
+			}
+		case 13:
+			var w pb.KnownResponse
+			if !read(&w) {
+				return
+			}
+			known, err := knownBitsFromWire(&w, 3)
+			if err == nil && !bytes.Equal(knownBitsToWire(known).Known, w.Known) {
+				t.Fatalf("known %x", w.Known)
 			}
 		case 11:
 			var w pb.ContentsResponse

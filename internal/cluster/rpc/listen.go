@@ -156,7 +156,26 @@ func (l *Listener) SetMembers(addrs []netip.Addr) { l.pool.SetMembers(addrs) }
 func (l *Listener) Gossip() net.Listener { return l.gossip }
 
 // Packets returns the connection for packets of gossip. The reader decrypts them with Keys.Gossip.
-func (l *Listener) Packets() net.PacketConn { return l.udp }
+func (l *Listener) Packets() net.PacketConn { return packets{l.udp, l.counts} }
+
+// packets counts the octets of packets.
+type packets struct {
+	net.PacketConn
+	counts *counters
+}
+
+func (p packets) ReadFrom(b []byte) (int, net.Addr, error) {
+	n, from, err := p.PacketConn.ReadFrom(b)
+	p.counts.received.Add(uint64(n))
+	return n, from, err
+}
+
+func (p packets) WriteTo(b []byte, to net.Addr) (int, error) {
+	n, err := p.PacketConn.WriteTo(b, to)
+	p.counts.sent.Add(uint64(n))
+	p.counts.packets.Add(uint64(n))
+	return n, err
+}
 
 // RefusedGossip counts a packet or stream of gossip that its reader could not read.
 func (l *Listener) RefusedGossip() { l.counts.refuse(Gossip) }

@@ -35,7 +35,7 @@ const (
 
 // limits bound the whole time of each call.
 var limits = [calls]time.Duration{
-	CallHello: 10 * time.Second, CallPush: time.Minute, CallShip: time.Minute,
+	CallHello: 10 * time.Second, CallPush: time.Minute, CallKnown: 5 * time.Second, CallShip: time.Minute,
 	CallClaim: time.Minute, CallHand: 10 * time.Minute, CallLease: 5 * time.Second,
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
 }
@@ -84,8 +84,10 @@ func (h Hello) Differ(ours map[string]string) error {
 type Handlers struct {
 	Hello func(ctx context.Context, from Caller, h Hello) (Welcome, error)
 	// Push and Ship return when the links or records are durable.
-	Push  func(ctx context.Context, from Caller, l Links) error
-	Ship  func(ctx context.Context, from Caller, r Records) error
+	Push func(ctx context.Context, from Caller, l Links) error
+	Ship func(ctx context.Context, from Caller, r Records) error
+	// Known returns one answer per URL.
+	Known func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
 	Claim func(ctx context.Context, from Caller, c Claim) ([]Verdict, error)
 	// Hand reads parts as they arrive, to the end or to the first error, and returns the number
 	// of hosts that are now durable here.
@@ -193,6 +195,7 @@ type callerKey struct{}
 // admit checks the caller before the call is decoded.
 func (s *Server) admit(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header()["Date"] = nil // it changes every second, and nobody reads it
 		s.running.Add(1)
 		defer s.running.Done()
 		call, ok := callOf(r)
@@ -228,7 +231,7 @@ func (s *Server) admit(next http.Handler) http.Handler {
 		control := http.NewResponseController(w)
 		control.SetWriteDeadline(end)
 		r.Body = &pressed{body: r.Body, control: control, end: end}
-		watch := &watched{ResponseWriter: w, counts: s.counts}
+		watch := &watched{ResponseWriter: w, counts: s.counts, call: call}
 		next.ServeHTTP(watch, r.WithContext(ctx))
 	})
 }
@@ -446,12 +449,19 @@ func (p *pressed) Read(b []byte) (int, error) {
 
 func (p *pressed) Close() error { return p.body.Close() }
 
-// A watched response counts requests that the library refused as too large before our code saw
+// A watched response counts its octets, and requests that the library refused as too large before our code saw
 // them. Such a response has none of our reasons.
 type watched struct {
 	http.ResponseWriter
 	counts *counters
+	call   Call
 	wrote  bool
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	w.counts.bodies[w.call].Add(uint64(n))
+	return n, err
 }
 
 func (w *watched) WriteHeader(status int) {

@@ -15,6 +15,10 @@ var help = kong.Vars{
 	"quality": "Measure whether pages with many inlinks are fetched early, by order of the crawl and number of agents.",
 	"scaling": "Measure how many pages each agent fetches as the number of agents grows, and the cost of exchanging " +
 		"links.",
+	"links": "Measure how many links and bytes agents send to each other for each page, beside a model of ways to " +
+		"send fewer.",
+	"links_hosts":  "Crawl a web of N hosts with 20 pages each on average (default: 1500, quick 100).",
+	"links_agents": "Run these numbers of agents (default: 2,4,8,16, quick 2,4).",
 	"freshness": "Measure how fresh the copies of changing pages are with --strategy recrawl, beside one fixed " +
 		"interval with as many visits.",
 	"chaos": "Let random faults hit single agents and clusters, in virtual time, and check that each crawl keeps its " +

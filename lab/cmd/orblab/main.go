@@ -40,6 +40,7 @@ type commands struct {
 	Quality    QualityCmd    `cmd:"" help:"${quality}"`
 	Freshness  FreshnessCmd  `cmd:"" help:"${freshness}"`
 	Scaling    ScalingCmd    `cmd:"" help:"${scaling}"`
+	Links      LinksCmd      `cmd:"" help:"${links}"`
 	Chaos      ChaosCmd      `cmd:"" help:"${chaos}"`
 	Bare       BareCmd       `cmd:"" passthrough:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
 

@@ -39,6 +39,8 @@ const (
 	ExchangeHelloProcedure = "/orbweaver.exchange.v1.Exchange/Hello"
 	// ExchangePushProcedure is the fully-qualified name of the Exchange's Push RPC.
 	ExchangePushProcedure = "/orbweaver.exchange.v1.Exchange/Push"
+	// ExchangeKnownProcedure is the fully-qualified name of the Exchange's Known RPC.
+	ExchangeKnownProcedure = "/orbweaver.exchange.v1.Exchange/Known"
 	// ExchangeShipProcedure is the fully-qualified name of the Exchange's Ship RPC.
 	ExchangeShipProcedure = "/orbweaver.exchange.v1.Exchange/Ship"
 	// ExchangeClaimProcedure is the fully-qualified name of the Exchange's Claim RPC.
@@ -64,6 +66,9 @@ type ExchangeClient interface {
 	Hello(context.Context, *HelloRequest) (*HelloResponse, error)
 	// Push sends links that the receiver owns. They are durable when it answers.
 	Push(context.Context, *PushRequest) (*PushResponse, error)
+	// Known asks which URLs the receiver has durably, so that Push need not send
+	// their links.
+	Known(context.Context, *KnownRequest) (*KnownResponse, error)
 	// Ship sends journal records of hosts whose replica the receiver keeps. They
 	// are durable when it answers.
 	Ship(context.Context, *ShipRequest) (*ShipResponse, error)
@@ -106,6 +111,12 @@ func NewExchangeClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			httpClient,
 			baseURL+ExchangePushProcedure,
 			connect.WithSchema(exchangeMethods.ByName("Push")),
+			connect.WithClientOptions(opts...),
+		),
+		known: connect.NewClient[KnownRequest, KnownResponse](
+			httpClient,
+			baseURL+ExchangeKnownProcedure,
+			connect.WithSchema(exchangeMethods.ByName("Known")),
 			connect.WithClientOptions(opts...),
 		),
 		ship: connect.NewClient[ShipRequest, ShipResponse](
@@ -163,6 +174,7 @@ func NewExchangeClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 type exchangeClient struct {
 	hello    *connect.Client[HelloRequest, HelloResponse]
 	push     *connect.Client[PushRequest, PushResponse]
+	known    *connect.Client[KnownRequest, KnownResponse]
 	ship     *connect.Client[ShipRequest, ShipResponse]
 	claim    *connect.Client[ClaimRequest, ClaimResponse]
 	hand     *connect.Client[HandRequest, HandResponse]
@@ -185,6 +197,15 @@ func (c *exchangeClient) Hello(ctx context.Context, req *HelloRequest) (*HelloRe
 // Push calls orbweaver.exchange.v1.Exchange.Push.
 func (c *exchangeClient) Push(ctx context.Context, req *PushRequest) (*PushResponse, error) {
 	response, err := c.push.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Known calls orbweaver.exchange.v1.Exchange.Known.
+func (c *exchangeClient) Known(ctx context.Context, req *KnownRequest) (*KnownResponse, error) {
+	response, err := c.known.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -266,6 +287,9 @@ type ExchangeHandler interface {
 	Hello(context.Context, *HelloRequest) (*HelloResponse, error)
 	// Push sends links that the receiver owns. They are durable when it answers.
 	Push(context.Context, *PushRequest) (*PushResponse, error)
+	// Known asks which URLs the receiver has durably, so that Push need not send
+	// their links.
+	Known(context.Context, *KnownRequest) (*KnownResponse, error)
 	// Ship sends journal records of hosts whose replica the receiver keeps. They
 	// are durable when it answers.
 	Ship(context.Context, *ShipRequest) (*ShipResponse, error)
@@ -304,6 +328,12 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 		ExchangePushProcedure,
 		svc.Push,
 		connect.WithSchema(exchangeMethods.ByName("Push")),
+		connect.WithHandlerOptions(opts...),
+	)
+	exchangeKnownHandler := connect.NewUnaryHandlerSimple(
+		ExchangeKnownProcedure,
+		svc.Known,
+		connect.WithSchema(exchangeMethods.ByName("Known")),
 		connect.WithHandlerOptions(opts...),
 	)
 	exchangeShipHandler := connect.NewUnaryHandlerSimple(
@@ -360,6 +390,8 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 			exchangeHelloHandler.ServeHTTP(w, r)
 		case ExchangePushProcedure:
 			exchangePushHandler.ServeHTTP(w, r)
+		case ExchangeKnownProcedure:
+			exchangeKnownHandler.ServeHTTP(w, r)
 		case ExchangeShipProcedure:
 			exchangeShipHandler.ServeHTTP(w, r)
 		case ExchangeClaimProcedure:
@@ -391,6 +423,10 @@ func (UnimplementedExchangeHandler) Hello(context.Context, *HelloRequest) (*Hell
 
 func (UnimplementedExchangeHandler) Push(context.Context, *PushRequest) (*PushResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Push is not implemented"))
+}
+
+func (UnimplementedExchangeHandler) Known(context.Context, *KnownRequest) (*KnownResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Known is not implemented"))
 }
 
 func (UnimplementedExchangeHandler) Ship(context.Context, *ShipRequest) (*ShipResponse, error) {

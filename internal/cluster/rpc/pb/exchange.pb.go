@@ -324,6 +324,94 @@ func (*PushResponse) Descriptor() ([]byte, []int) {
 	return file_exchange_proto_rawDescGZIP(), []int{4}
 }
 
+type KnownRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Fingerprints  []byte                 `protobuf:"bytes,1,opt,name=fingerprints,proto3" json:"fingerprints,omitempty"` // 6 octets for each URL
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KnownRequest) Reset() {
+	*x = KnownRequest{}
+	mi := &file_exchange_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KnownRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KnownRequest) ProtoMessage() {}
+
+func (x *KnownRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KnownRequest.ProtoReflect.Descriptor instead.
+func (*KnownRequest) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *KnownRequest) GetFingerprints() []byte {
+	if x != nil {
+		return x.Fingerprints
+	}
+	return nil
+}
+
+type KnownResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Known         []byte                 `protobuf:"bytes,1,opt,name=known,proto3" json:"known,omitempty"` // a bit for each fingerprint, the lowest bit first
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *KnownResponse) Reset() {
+	*x = KnownResponse{}
+	mi := &file_exchange_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *KnownResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*KnownResponse) ProtoMessage() {}
+
+func (x *KnownResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use KnownResponse.ProtoReflect.Descriptor instead.
+func (*KnownResponse) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *KnownResponse) GetKnown() []byte {
+	if x != nil {
+		return x.Known
+	}
+	return nil
+}
+
 type ShipRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
@@ -335,7 +423,7 @@ type ShipRequest struct {
 
 func (x *ShipRequest) Reset() {
 	*x = ShipRequest{}
-	mi := &file_exchange_proto_msgTypes[5]
+	mi := &file_exchange_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -347,7 +435,7 @@ func (x *ShipRequest) String() string {
 func (*ShipRequest) ProtoMessage() {}
 
 func (x *ShipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[5]
+	mi := &file_exchange_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -360,7 +448,7 @@ func (x *ShipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShipRequest.ProtoReflect.Descriptor instead.
 func (*ShipRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{5}
+	return file_exchange_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ShipRequest) GetSeq() uint64 {
@@ -393,7 +481,7 @@ type ShipResponse struct {
 
 func (x *ShipResponse) Reset() {
 	*x = ShipResponse{}
-	mi := &file_exchange_proto_msgTypes[6]
+	mi := &file_exchange_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -405,7 +493,7 @@ func (x *ShipResponse) String() string {
 func (*ShipResponse) ProtoMessage() {}
 
 func (x *ShipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[6]
+	mi := &file_exchange_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -418,7 +506,7 @@ func (x *ShipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShipResponse.ProtoReflect.Descriptor instead.
 func (*ShipResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{6}
+	return file_exchange_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ShipResponse) GetSeq() uint64 {
@@ -438,7 +526,7 @@ type ClaimRequest struct {
 
 func (x *ClaimRequest) Reset() {
 	*x = ClaimRequest{}
-	mi := &file_exchange_proto_msgTypes[7]
+	mi := &file_exchange_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -450,7 +538,7 @@ func (x *ClaimRequest) String() string {
 func (*ClaimRequest) ProtoMessage() {}
 
 func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[7]
+	mi := &file_exchange_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -463,7 +551,7 @@ func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{7}
+	return file_exchange_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ClaimRequest) GetHosts() []string {
@@ -489,7 +577,7 @@ type ClaimResponse struct {
 
 func (x *ClaimResponse) Reset() {
 	*x = ClaimResponse{}
-	mi := &file_exchange_proto_msgTypes[8]
+	mi := &file_exchange_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -501,7 +589,7 @@ func (x *ClaimResponse) String() string {
 func (*ClaimResponse) ProtoMessage() {}
 
 func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[8]
+	mi := &file_exchange_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -514,7 +602,7 @@ func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimResponse.ProtoReflect.Descriptor instead.
 func (*ClaimResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{8}
+	return file_exchange_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ClaimResponse) GetVerdicts() []byte {
@@ -536,7 +624,7 @@ type HandRequest struct {
 
 func (x *HandRequest) Reset() {
 	*x = HandRequest{}
-	mi := &file_exchange_proto_msgTypes[9]
+	mi := &file_exchange_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -548,7 +636,7 @@ func (x *HandRequest) String() string {
 func (*HandRequest) ProtoMessage() {}
 
 func (x *HandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[9]
+	mi := &file_exchange_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -561,7 +649,7 @@ func (x *HandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandRequest.ProtoReflect.Descriptor instead.
 func (*HandRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{9}
+	return file_exchange_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *HandRequest) GetHost() string {
@@ -601,7 +689,7 @@ type HandResponse struct {
 
 func (x *HandResponse) Reset() {
 	*x = HandResponse{}
-	mi := &file_exchange_proto_msgTypes[10]
+	mi := &file_exchange_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -613,7 +701,7 @@ func (x *HandResponse) String() string {
 func (*HandResponse) ProtoMessage() {}
 
 func (x *HandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[10]
+	mi := &file_exchange_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -626,7 +714,7 @@ func (x *HandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandResponse.ProtoReflect.Descriptor instead.
 func (*HandResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{10}
+	return file_exchange_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *HandResponse) GetHosts() uint32 {
@@ -645,7 +733,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_exchange_proto_msgTypes[11]
+	mi := &file_exchange_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -657,7 +745,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[11]
+	mi := &file_exchange_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -670,7 +758,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{11}
+	return file_exchange_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *LeaseRequest) GetBatch() []byte {
@@ -689,7 +777,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_exchange_proto_msgTypes[12]
+	mi := &file_exchange_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -701,7 +789,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[12]
+	mi := &file_exchange_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -714,7 +802,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{12}
+	return file_exchange_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *LeaseResponse) GetBatch() []byte {
@@ -733,7 +821,7 @@ type PulseRequest struct {
 
 func (x *PulseRequest) Reset() {
 	*x = PulseRequest{}
-	mi := &file_exchange_proto_msgTypes[13]
+	mi := &file_exchange_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -745,7 +833,7 @@ func (x *PulseRequest) String() string {
 func (*PulseRequest) ProtoMessage() {}
 
 func (x *PulseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[13]
+	mi := &file_exchange_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -758,7 +846,7 @@ func (x *PulseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PulseRequest.ProtoReflect.Descriptor instead.
 func (*PulseRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{13}
+	return file_exchange_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *PulseRequest) GetView() uint64 {
@@ -781,7 +869,7 @@ type PulseResponse struct {
 
 func (x *PulseResponse) Reset() {
 	*x = PulseResponse{}
-	mi := &file_exchange_proto_msgTypes[14]
+	mi := &file_exchange_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -793,7 +881,7 @@ func (x *PulseResponse) String() string {
 func (*PulseResponse) ProtoMessage() {}
 
 func (x *PulseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[14]
+	mi := &file_exchange_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -806,7 +894,7 @@ func (x *PulseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PulseResponse.ProtoReflect.Descriptor instead.
 func (*PulseResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{14}
+	return file_exchange_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *PulseResponse) GetView() uint64 {
@@ -856,7 +944,7 @@ type EndRequest struct {
 
 func (x *EndRequest) Reset() {
 	*x = EndRequest{}
-	mi := &file_exchange_proto_msgTypes[15]
+	mi := &file_exchange_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -868,7 +956,7 @@ func (x *EndRequest) String() string {
 func (*EndRequest) ProtoMessage() {}
 
 func (x *EndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[15]
+	mi := &file_exchange_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -881,7 +969,7 @@ func (x *EndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
 func (*EndRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{15}
+	return file_exchange_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *EndRequest) GetView() uint64 {
@@ -921,7 +1009,7 @@ type EndResponse struct {
 
 func (x *EndResponse) Reset() {
 	*x = EndResponse{}
-	mi := &file_exchange_proto_msgTypes[16]
+	mi := &file_exchange_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -933,7 +1021,7 @@ func (x *EndResponse) String() string {
 func (*EndResponse) ProtoMessage() {}
 
 func (x *EndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[16]
+	mi := &file_exchange_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -946,7 +1034,7 @@ func (x *EndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
 func (*EndResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{16}
+	return file_exchange_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *EndResponse) GetAgreed() bool {
@@ -969,7 +1057,7 @@ type BudgetRequest struct {
 
 func (x *BudgetRequest) Reset() {
 	*x = BudgetRequest{}
-	mi := &file_exchange_proto_msgTypes[17]
+	mi := &file_exchange_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -981,7 +1069,7 @@ func (x *BudgetRequest) String() string {
 func (*BudgetRequest) ProtoMessage() {}
 
 func (x *BudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[17]
+	mi := &file_exchange_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -994,7 +1082,7 @@ func (x *BudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRequest.ProtoReflect.Descriptor instead.
 func (*BudgetRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{17}
+	return file_exchange_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *BudgetRequest) GetSeq() uint64 {
@@ -1043,7 +1131,7 @@ type BudgetResponse struct {
 
 func (x *BudgetResponse) Reset() {
 	*x = BudgetResponse{}
-	mi := &file_exchange_proto_msgTypes[18]
+	mi := &file_exchange_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1055,7 +1143,7 @@ func (x *BudgetResponse) String() string {
 func (*BudgetResponse) ProtoMessage() {}
 
 func (x *BudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[18]
+	mi := &file_exchange_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1068,7 +1156,7 @@ func (x *BudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetResponse.ProtoReflect.Descriptor instead.
 func (*BudgetResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{18}
+	return file_exchange_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *BudgetResponse) GetHeld() uint64 {
@@ -1102,7 +1190,7 @@ type ContentPage struct {
 
 func (x *ContentPage) Reset() {
 	*x = ContentPage{}
-	mi := &file_exchange_proto_msgTypes[19]
+	mi := &file_exchange_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1114,7 +1202,7 @@ func (x *ContentPage) String() string {
 func (*ContentPage) ProtoMessage() {}
 
 func (x *ContentPage) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[19]
+	mi := &file_exchange_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1127,7 +1215,7 @@ func (x *ContentPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentPage.ProtoReflect.Descriptor instead.
 func (*ContentPage) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{19}
+	return file_exchange_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ContentPage) GetUrl() string {
@@ -1155,7 +1243,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_exchange_proto_msgTypes[20]
+	mi := &file_exchange_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1167,7 +1255,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[20]
+	mi := &file_exchange_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1180,7 +1268,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{20}
+	return file_exchange_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Content) GetDigest() []byte {
@@ -1214,7 +1302,7 @@ type ContentAnswer struct {
 
 func (x *ContentAnswer) Reset() {
 	*x = ContentAnswer{}
-	mi := &file_exchange_proto_msgTypes[21]
+	mi := &file_exchange_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1226,7 +1314,7 @@ func (x *ContentAnswer) String() string {
 func (*ContentAnswer) ProtoMessage() {}
 
 func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[21]
+	mi := &file_exchange_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1239,7 +1327,7 @@ func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentAnswer.ProtoReflect.Descriptor instead.
 func (*ContentAnswer) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{21}
+	return file_exchange_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ContentAnswer) GetFirst() *ContentPage {
@@ -1265,7 +1353,7 @@ type ContentsRequest struct {
 
 func (x *ContentsRequest) Reset() {
 	*x = ContentsRequest{}
-	mi := &file_exchange_proto_msgTypes[22]
+	mi := &file_exchange_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1277,7 +1365,7 @@ func (x *ContentsRequest) String() string {
 func (*ContentsRequest) ProtoMessage() {}
 
 func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[22]
+	mi := &file_exchange_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1290,7 +1378,7 @@ func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsRequest.ProtoReflect.Descriptor instead.
 func (*ContentsRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{22}
+	return file_exchange_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ContentsRequest) GetContents() []*Content {
@@ -1309,7 +1397,7 @@ type ContentsResponse struct {
 
 func (x *ContentsResponse) Reset() {
 	*x = ContentsResponse{}
-	mi := &file_exchange_proto_msgTypes[23]
+	mi := &file_exchange_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1321,7 +1409,7 @@ func (x *ContentsResponse) String() string {
 func (*ContentsResponse) ProtoMessage() {}
 
 func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[23]
+	mi := &file_exchange_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1334,7 +1422,7 @@ func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsResponse.ProtoReflect.Descriptor instead.
 func (*ContentsResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{23}
+	return file_exchange_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ContentsResponse) GetAnswers() []*ContentAnswer {
@@ -1372,7 +1460,11 @@ const file_exchange_proto_rawDesc = "" +
 	"\x04hops\x18\x01 \x01(\rR\x04hops\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
 	"\x05links\x18\x03 \x01(\fR\x05links\"\x0e\n" +
-	"\fPushResponse\"O\n" +
+	"\fPushResponse\"2\n" +
+	"\fKnownRequest\x12\"\n" +
+	"\ffingerprints\x18\x01 \x01(\fR\ffingerprints\"%\n" +
+	"\rKnownResponse\x12\x14\n" +
+	"\x05known\x18\x01 \x01(\fR\x05known\"O\n" +
 	"\vShipRequest\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x18\n" +
@@ -1442,10 +1534,11 @@ const file_exchange_proto_rawDesc = "" +
 	"\x0fContentsRequest\x12:\n" +
 	"\bcontents\x18\x01 \x03(\v2\x1e.orbweaver.exchange.v1.ContentR\bcontents\"R\n" +
 	"\x10ContentsResponse\x12>\n" +
-	"\aanswers\x18\x01 \x03(\v2$.orbweaver.exchange.v1.ContentAnswerR\aanswers2\xd1\x06\n" +
+	"\aanswers\x18\x01 \x03(\v2$.orbweaver.exchange.v1.ContentAnswerR\aanswers2\xa5\a\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
-	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12O\n" +
+	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12R\n" +
+	"\x05Known\x12#.orbweaver.exchange.v1.KnownRequest\x1a$.orbweaver.exchange.v1.KnownResponse\x12O\n" +
 	"\x04Ship\x12\".orbweaver.exchange.v1.ShipRequest\x1a#.orbweaver.exchange.v1.ShipResponse\x12R\n" +
 	"\x05Claim\x12#.orbweaver.exchange.v1.ClaimRequest\x1a$.orbweaver.exchange.v1.ClaimResponse\x12Q\n" +
 	"\x04Hand\x12\".orbweaver.exchange.v1.HandRequest\x1a#.orbweaver.exchange.v1.HandResponse(\x01\x12R\n" +
@@ -1467,69 +1560,73 @@ func file_exchange_proto_rawDescGZIP() []byte {
 	return file_exchange_proto_rawDescData
 }
 
-var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_exchange_proto_goTypes = []any{
 	(*Agent)(nil),            // 0: orbweaver.exchange.v1.Agent
 	(*HelloRequest)(nil),     // 1: orbweaver.exchange.v1.HelloRequest
 	(*HelloResponse)(nil),    // 2: orbweaver.exchange.v1.HelloResponse
 	(*PushRequest)(nil),      // 3: orbweaver.exchange.v1.PushRequest
 	(*PushResponse)(nil),     // 4: orbweaver.exchange.v1.PushResponse
-	(*ShipRequest)(nil),      // 5: orbweaver.exchange.v1.ShipRequest
-	(*ShipResponse)(nil),     // 6: orbweaver.exchange.v1.ShipResponse
-	(*ClaimRequest)(nil),     // 7: orbweaver.exchange.v1.ClaimRequest
-	(*ClaimResponse)(nil),    // 8: orbweaver.exchange.v1.ClaimResponse
-	(*HandRequest)(nil),      // 9: orbweaver.exchange.v1.HandRequest
-	(*HandResponse)(nil),     // 10: orbweaver.exchange.v1.HandResponse
-	(*LeaseRequest)(nil),     // 11: orbweaver.exchange.v1.LeaseRequest
-	(*LeaseResponse)(nil),    // 12: orbweaver.exchange.v1.LeaseResponse
-	(*PulseRequest)(nil),     // 13: orbweaver.exchange.v1.PulseRequest
-	(*PulseResponse)(nil),    // 14: orbweaver.exchange.v1.PulseResponse
-	(*EndRequest)(nil),       // 15: orbweaver.exchange.v1.EndRequest
-	(*EndResponse)(nil),      // 16: orbweaver.exchange.v1.EndResponse
-	(*BudgetRequest)(nil),    // 17: orbweaver.exchange.v1.BudgetRequest
-	(*BudgetResponse)(nil),   // 18: orbweaver.exchange.v1.BudgetResponse
-	(*ContentPage)(nil),      // 19: orbweaver.exchange.v1.ContentPage
-	(*Content)(nil),          // 20: orbweaver.exchange.v1.Content
-	(*ContentAnswer)(nil),    // 21: orbweaver.exchange.v1.ContentAnswer
-	(*ContentsRequest)(nil),  // 22: orbweaver.exchange.v1.ContentsRequest
-	(*ContentsResponse)(nil), // 23: orbweaver.exchange.v1.ContentsResponse
-	nil,                      // 24: orbweaver.exchange.v1.HelloRequest.SettingsEntry
-	nil,                      // 25: orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	nil,                      // 26: orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	(*KnownRequest)(nil),     // 5: orbweaver.exchange.v1.KnownRequest
+	(*KnownResponse)(nil),    // 6: orbweaver.exchange.v1.KnownResponse
+	(*ShipRequest)(nil),      // 7: orbweaver.exchange.v1.ShipRequest
+	(*ShipResponse)(nil),     // 8: orbweaver.exchange.v1.ShipResponse
+	(*ClaimRequest)(nil),     // 9: orbweaver.exchange.v1.ClaimRequest
+	(*ClaimResponse)(nil),    // 10: orbweaver.exchange.v1.ClaimResponse
+	(*HandRequest)(nil),      // 11: orbweaver.exchange.v1.HandRequest
+	(*HandResponse)(nil),     // 12: orbweaver.exchange.v1.HandResponse
+	(*LeaseRequest)(nil),     // 13: orbweaver.exchange.v1.LeaseRequest
+	(*LeaseResponse)(nil),    // 14: orbweaver.exchange.v1.LeaseResponse
+	(*PulseRequest)(nil),     // 15: orbweaver.exchange.v1.PulseRequest
+	(*PulseResponse)(nil),    // 16: orbweaver.exchange.v1.PulseResponse
+	(*EndRequest)(nil),       // 17: orbweaver.exchange.v1.EndRequest
+	(*EndResponse)(nil),      // 18: orbweaver.exchange.v1.EndResponse
+	(*BudgetRequest)(nil),    // 19: orbweaver.exchange.v1.BudgetRequest
+	(*BudgetResponse)(nil),   // 20: orbweaver.exchange.v1.BudgetResponse
+	(*ContentPage)(nil),      // 21: orbweaver.exchange.v1.ContentPage
+	(*Content)(nil),          // 22: orbweaver.exchange.v1.Content
+	(*ContentAnswer)(nil),    // 23: orbweaver.exchange.v1.ContentAnswer
+	(*ContentsRequest)(nil),  // 24: orbweaver.exchange.v1.ContentsRequest
+	(*ContentsResponse)(nil), // 25: orbweaver.exchange.v1.ContentsResponse
+	nil,                      // 26: orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	nil,                      // 27: orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	nil,                      // 28: orbweaver.exchange.v1.BudgetResponse.KnownEntry
 }
 var file_exchange_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.exchange.v1.HelloRequest.agent:type_name -> orbweaver.exchange.v1.Agent
-	24, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	26, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
 	0,  // 2: orbweaver.exchange.v1.HelloResponse.agent:type_name -> orbweaver.exchange.v1.Agent
 	0,  // 3: orbweaver.exchange.v1.HelloResponse.agents:type_name -> orbweaver.exchange.v1.Agent
-	25, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	26, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
-	19, // 6: orbweaver.exchange.v1.Content.page:type_name -> orbweaver.exchange.v1.ContentPage
-	19, // 7: orbweaver.exchange.v1.ContentAnswer.first:type_name -> orbweaver.exchange.v1.ContentPage
-	20, // 8: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
-	21, // 9: orbweaver.exchange.v1.ContentsResponse.answers:type_name -> orbweaver.exchange.v1.ContentAnswer
+	27, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	28, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	21, // 6: orbweaver.exchange.v1.Content.page:type_name -> orbweaver.exchange.v1.ContentPage
+	21, // 7: orbweaver.exchange.v1.ContentAnswer.first:type_name -> orbweaver.exchange.v1.ContentPage
+	22, // 8: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
+	23, // 9: orbweaver.exchange.v1.ContentsResponse.answers:type_name -> orbweaver.exchange.v1.ContentAnswer
 	1,  // 10: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
 	3,  // 11: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
-	5,  // 12: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
-	7,  // 13: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
-	9,  // 14: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
-	11, // 15: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
-	13, // 16: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
-	15, // 17: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
-	17, // 18: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
-	22, // 19: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
-	2,  // 20: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
-	4,  // 21: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
-	6,  // 22: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
-	8,  // 23: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
-	10, // 24: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
-	12, // 25: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
-	14, // 26: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
-	16, // 27: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
-	18, // 28: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
-	23, // 29: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
-	20, // [20:30] is the sub-list for method output_type
-	10, // [10:20] is the sub-list for method input_type
+	5,  // 12: orbweaver.exchange.v1.Exchange.Known:input_type -> orbweaver.exchange.v1.KnownRequest
+	7,  // 13: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
+	9,  // 14: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
+	11, // 15: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
+	13, // 16: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
+	15, // 17: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
+	17, // 18: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
+	19, // 19: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
+	24, // 20: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
+	2,  // 21: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
+	4,  // 22: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
+	6,  // 23: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
+	8,  // 24: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
+	10, // 25: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
+	12, // 26: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
+	14, // 27: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
+	16, // 28: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
+	18, // 29: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
+	20, // 30: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
+	25, // 31: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
+	21, // [21:32] is the sub-list for method output_type
+	10, // [10:21] is the sub-list for method input_type
 	10, // [10:10] is the sub-list for extension type_name
 	10, // [10:10] is the sub-list for extension extendee
 	0,  // [0:10] is the sub-list for field type_name
@@ -1546,7 +1643,7 @@ func file_exchange_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_exchange_proto_rawDesc), len(file_exchange_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   29,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

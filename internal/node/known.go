@@ -1,0 +1,64 @@
+package node
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// askFrom is the smallest batch for which the question takes fewer bytes than it saves.
+const askFrom = 4
+
+// known answers which URLs this agent has durably.
+func (c *membership) known(_ context.Context, _ rpc.Caller, fs []rpc.Fingerprint) ([]bool, error) {
+	known := make([]bool, len(fs))
+	for i, f := range fs {
+		known[i] = c.a.others.Durable.Has(uint64(f))
+	}
+	return known, nil
+}
+
+// Push implements crawl.Exchange.
+func (c *membership) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
+	to, ok := c.member.Load().View().Agent(agent)
+	if !ok {
+		return fmt.Errorf("agent %q is gone", agent)
+	}
+	peer := c.client.Peer(to.Name, to.Addr)
+	if count >= askFrom && hops == 0 {
+		var err error
+		if links, count, err = c.unknown(ctx, peer, links, count); err != nil || count == 0 {
+			return err
+		}
+	}
+	return peer.Push(ctx, rpc.Links{Count: count, Data: links, Hops: hops})
+}
+
+// unknown returns those of the links that the agent does not know.
+func (c *membership) unknown(ctx context.Context, to *rpc.Peer, links []byte, count int) ([]byte, int, error) {
+	ends, fs := make([]int, 0, count), make([]rpc.Fingerprint, 0, count)
+	for at := 0; at < len(links); {
+		l, n, err := weburl.PeekLink(links[at:])
+		if err != nil {
+			return nil, 0, fmt.Errorf("link to send: %w", err)
+		}
+		at += n
+		ends, fs = append(ends, at), append(fs, rpc.Fingerprint(c.a.others.Durable.Fingerprint(l.URL.Key())))
+	}
+	known, err := to.Known(ctx, fs)
+	if err != nil {
+		return nil, 0, err
+	}
+	var left []byte
+	n, from := 0, 0
+	for i, end := range ends {
+		if !known[i] {
+			left = append(left, links[from:end]...)
+			n++
+		}
+		from = end
+	}
+	return left, n, nil
+}
