@@ -13,9 +13,8 @@ import (
 // beginning.
 type pool struct {
 	level  uint8
-	n      int64  // number of links in it, including withdrawn ones
-	at     int64  // number of links that were in it before its first one
-	from   uint64 // no link in it has a lower number
+	n      int64 // number of links in it, including withdrawn ones
+	at     int64 // number of links that were in it before its first one
 	files  []*poolFile
 	frames []*frame // frames in RAM, after those in the files; the last one is open
 	broken bool     // the last file had a write error: make another
@@ -108,7 +107,7 @@ func (f *Frontier) intoPool(level uint8, number uint64, enc []byte) (taken bool)
 		if f.needsHosts(level) {
 			return false
 		}
-		p = &pool{level: level, from: number}
+		p = &pool{level: level}
 		f.pools = slices.Insert(f.pools, i, p)
 	}
 	var c *frame
@@ -219,7 +218,7 @@ func (f *Frontier) readOn(p *pool) error {
 		_, i := f.poolAt(p.level)
 		f.pools = slices.Delete(f.pools, i, i+1)
 	}
-	if p.from, err = f.arrive(c); err != nil {
+	if err = f.arrive(c); err != nil {
 		return fmt.Errorf("%s: %w", place, err)
 	}
 	for i, a := range f.arrivals {
@@ -244,24 +243,24 @@ type arrival struct {
 	number uint64
 }
 
-// arrive decodes the links of c into f.arrivals. last is the number of the last one.
-func (f *Frontier) arrive(c *frame) (last uint64, err error) {
+// arrive decodes the links of c into f.arrivals.
+func (f *Frontier) arrive(c *frame) error {
 	f.arrivals = f.arrivals[:0]
 	number, at := c.first, 0
 	for at < len(c.entries) {
 		enc, num, end, ok := c.at(at, number)
 		if !ok {
-			return 0, ErrSpill
+			return ErrSpill
 		}
 		number, at = num, end
 		name, ok := weburl.PeekHost(enc)
 		if !ok {
-			return 0, ErrSpill
+			return ErrSpill
 		}
 		f.arrivals = append(f.arrivals, arrival{enc, name, number})
 	}
 	if n := int32(len(f.arrivals)); n != c.n {
-		return 0, fmt.Errorf("%d links, but the frame's header says %d: %w", n, c.n, ErrSpill)
+		return fmt.Errorf("%d links, but the frame's header says %d: %w", n, c.n, ErrSpill)
 	}
-	return number, nil
+	return nil
 }

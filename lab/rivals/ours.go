@@ -14,7 +14,6 @@ const syncEvery = time.Second
 // keys once a second.
 type ours struct {
 	s     *drum.Store
-	asked []drum.Item
 	fresh fresh
 
 	sync   *drum.Syncing // in progress; nil: none
@@ -28,7 +27,7 @@ func openDrum(c Config) (Store, error) {
 	o.s, err = drum.Open(c.FS, filepath.Join(c.Dir, "drum"), drum.Config{MemoryBytes: c.memory(), Journal: true},
 		func(items []drum.Item) error {
 			for i := range items {
-				o.fresh.add(Item{Key: items[i].Key, Aux: items[i].Aux})
+				o.fresh.add(items[i])
 			}
 			return o.fresh.flush()
 		})
@@ -36,11 +35,7 @@ func openDrum(c Config) (Store, error) {
 }
 
 func (o *ours) Add(items []Item) error {
-	o.asked = o.asked[:0]
-	for i := range items {
-		o.asked = append(o.asked, drum.Item{Key: items[i].Key, Aux: items[i].Aux})
-	}
-	if err := o.s.Add(o.asked); err != nil {
+	if err := o.s.Add(items); err != nil {
 		return err
 	}
 	return o.step()

@@ -43,12 +43,8 @@ type Config struct {
 	MemoryBytes int64
 }
 
-// An Item is a URL that Add checks.
-type Item struct {
-	Key weburl.Key
-	// Aux is passed to emit together with the key. The Store does not interpret it. The crawl puts the link here.
-	Aux []byte
-}
+// An Item is a URL that Add checks. The crawl puts the link into Aux. Value and Known are not used.
+type Item = drum.Item
 
 // Stats describes a Store.
 type Stats = drum.Stats
@@ -72,9 +68,7 @@ var (
 // A Store is the set of all keys that were ever added.
 type Store struct {
 	d    *drum.Store
-	emit func([]Item) error
-	ask  []drum.Item
-	out  []Item
+	note []Item // reused by Note
 
 	crawl Crawl
 	mark  uint64
@@ -87,9 +81,9 @@ func Open(fs disk.FS, dir string, cfg Config, emit func([]Item) error) (*Store, 
 	if cfg.MemoryBytes <= 0 {
 		cfg.MemoryBytes = 256 << 20
 	}
-	s := &Store{emit: emit}
+	s := &Store{}
 	open := func() (err error) {
-		s.d, err = drum.Open(fs, dir, drum.Config{MemoryBytes: cfg.MemoryBytes, Journal: true}, s.answers)
+		s.d, err = drum.Open(fs, dir, drum.Config{MemoryBytes: cfg.MemoryBytes, Journal: true}, emit)
 		return err
 	}
 	err := open()
@@ -142,26 +136,7 @@ func (s *Store) Bind(c Crawl) error {
 // Add checks items. It drops duplicates, also within items. New items reach emit in this call or in a later Add, Emit
 // or Flush. The caller may change an Aux when Add returns. If the error is a *drum.Damage, the items are added, and the
 // caller must call Repair. Any other error is final.
-func (s *Store) Add(items []Item) error {
-	s.ask = s.ask[:0]
-	for i := range items {
-		s.ask = append(s.ask, drum.Item{Key: items[i].Key, Aux: items[i].Aux})
-	}
-	err := s.d.Add(s.ask)
-	clear(s.ask) // do not keep the Aux alive
-	return err
-}
-
-// answers receives what drum emits and passes it on to emit.
-func (s *Store) answers(items []drum.Item) error {
-	s.out = s.out[:0]
-	for i := range items {
-		s.out = append(s.out, Item{Key: items[i].Key, Aux: items[i].Aux})
-	}
-	err := s.emit(s.out)
-	clear(s.out)
-	return err
-}
+func (s *Store) Add(items []Item) error { return s.d.Add(items) }
 
 // Ready returns a channel that receives a value when a call of Emit would do something.
 func (s *Store) Ready() <-chan struct{} { return s.d.Ready() }

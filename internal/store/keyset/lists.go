@@ -28,9 +28,9 @@ func (s *Store) Insert(load func(add func(host uint64, l List) error) error) err
 // Note adds keys, whether they are known or not, and emits nothing for them. As with Add, the durable copy of the keys
 // is the owner's journal.
 func (s *Store) Note(keys []weburl.Key) error {
-	s.ask = s.ask[:0]
+	s.note = s.note[:0]
 	for _, k := range keys {
-		s.ask = append(s.ask, drum.Item{Key: k})
+		s.note = append(s.note, Item{Key: k})
 	}
-	return s.d.Update(s.ask)
+	return s.d.Update(s.note)
 }
