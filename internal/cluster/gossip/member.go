@@ -88,6 +88,7 @@ type Member struct {
 	stop    context.CancelFunc
 	wg      sync.WaitGroup
 
+	heard *hearing
 	// life guards list: Join and Close hold it, also while memberlist starts.
 	life sync.Mutex
 	list *memberlist.Memberlist
@@ -136,7 +137,7 @@ func Open(cfg Config) (*Member, error) {
 		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{},
 		lost: map[[16]byte]living{}, gone: map[[16]byte]struct{}{},
 		reserved: map[string]reservation{}, tries: map[string]*try{},
-		met: map[life]string{{cfg.Self.Instance, cfg.Self.Boot}: cfg.Self.Name},
+		heard: newHearing(), met: map[life]string{{cfg.Self.Instance, cfg.Self.Boot}: cfg.Self.Name},
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.mu.Lock()
@@ -240,7 +241,7 @@ func (m *Member) begin() error {
 	if m.list != nil {
 		return nil
 	}
-	t := newTransport(&m.config, m.config.Advertise)
+	t := newTransport(&m.config, m.config.Advertise, m.heard)
 	list, err := memberlist.Create(m.settings(t))
 	if err != nil {
 		t.Shutdown()

@@ -25,14 +25,15 @@ type transport struct {
 	stop    context.CancelFunc
 	packets chan *memberlist.Packet
 	streams chan net.Conn
+	heard   *hearing
 	wg      sync.WaitGroup
 }
 
 var _ memberlist.NodeAwareTransport = (*transport)(nil)
 
-func newTransport(cfg *Config, self netip.AddrPort) *transport {
+func newTransport(cfg *Config, self netip.AddrPort, heard *hearing) *transport {
 	t := &transport{config: cfg, self: self, began: time.Now(), packets: make(chan *memberlist.Packet),
-		streams: make(chan net.Conn)}
+		streams: make(chan net.Conn), heard: heard}
 	t.ctx, t.stop = context.WithCancel(context.Background())
 	t.wg.Go(t.receive)
 	t.wg.Go(t.accept)
@@ -59,6 +60,8 @@ func (t *transport) receive() {
 		if n == 0 {
 			continue
 		}
+		// This comes before the packet can be answered.
+		t.heard.note(from)
 		p := &memberlist.Packet{Buf: append([]byte(nil), b[:n]...), From: from, Timestamp: t.began} // see pings
 		select {
 		case t.packets <- p:
