@@ -202,12 +202,21 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 		clock.Delay, clock.Quiet = max(clock.Delay, old.Delay), max(clock.Quiet, old.Quiet)
 		delete(t.clocks, host)
 	}
-	// The last owner may have died just after a request to the host.
-	clock.Quiet = max(clock.Quiet, cl.loop.Config.ResumeWait)
+	clock.Quiet = max(clock.Quiet, cl.restOf(now))
 	clock.Blocked = true // held still blocks it; unhold lifts that
 	cl.loop.Frontier.Restore(clock.state(host, now))
 	cl.loop.Flush()
 	cl.unhold(host)
+}
+
+// restOf returns how long a host must rest that this agent gets now: its last owner may have died
+// just after a request to it.
+func (cl *Clustered) restOf(now time.Time) time.Duration {
+	cfg := &cl.loop.Config
+	if cfg.Unheard == nil {
+		return cfg.ResumeWait
+	}
+	return cfg.ResumeWait - now.Sub(cfg.Unheard())
 }
 
 // unite moves the done keys of a host that was handed over before into the host's own range.

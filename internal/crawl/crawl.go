@@ -69,6 +69,9 @@ type Config struct {
 	// ResumeWait is the quiet time of all hosts at the start of a resumed run, because the journal does not tell
 	// which requests were in progress at a kill. It should be at least the Frontier's largest delay. Zero means none.
 	ResumeWait time.Duration
+	// Unheard returns the latest time at which another agent may have made a request to a host of
+	// this one without telling it. Nil: now.
+	Unheard func() time.Time
 	// CommitEvery bounds how long a finish is only in memory: a kill can repeat the visits of that time. Zero means
 	// 100 ms. SyncEvery is the same for a power failure. Zero means 1 s; with replicas 250 ms, see copies.go.
 	CommitEvery, SyncEvery time.Duration

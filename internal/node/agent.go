@@ -395,6 +395,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.openOthers(); err != nil {
 		return err
 	}
+	if c := a.membership; c != nil {
+		cfg.Crawl.Unheard = func() time.Time { return *c.unheard.Load() }
+	}
 	a.crawler = crawl.New(cfg.Crawl, *r)
 	intact, err := a.archived(whole)
 	if err != nil {

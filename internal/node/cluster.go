@@ -85,15 +85,17 @@ type membership struct {
 	client     *rpc.Client
 	server     *rpc.Server
 	member     atomic.Pointer[gossip.Member] // nil: not joined yet
-	start      start
-	founder    bool     // this agent begins the cluster
-	join       []string // addresses of --join, without its own
-	starting   []string // agents that were starting when this one went on without a cluster
+	started    time.Time                     // when this run began
+	founder    bool                          // this agent begins the cluster
+	join       []string                      // addresses of --join, without its own
+	starting   []string                      // agents that were starting when this one went on without a cluster
 	waits      atomic.Pointer[Waiting]
 	placed     atomic.Pointer[placement.View] // see owners
 	prepared   atomic.Pointer[time.Time]      // until when it waits for the order to end; nil: it does not wait
 	ended      atomic.Bool                    // the agents have ended the crawl together
 	nothing    atomic.Bool                    // at the end: no agent has fetched anything
+	seen       *gossip.View                   // the last view
+	unheard    atomic.Pointer[time.Time]      // see crawl.Config.Unheard; nil: before the first view
 	absent     atomic.Bool                    // an agent of this or an earlier run is gone
 	saw        atomic.Uint64                  // digest of the view that owners belong to
 	copies     *copies                        // nil: replication is off
@@ -184,7 +186,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 		return rpc.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	a.onClose(c.client.Close)
-	a.membership = c
+	a.membership, c.started = c, a.now()
 	return c.mayCome()
 }
 
@@ -389,7 +391,7 @@ func (c *membership) meet(ctx context.Context) error {
 		return err
 	}
 	c.limits.since(0, c.a.now()) // the wait does not count as running time
-	c.a.leases.begin(ctx, v)
+	c.a.leases.begin()
 	return c.see(v)
 }
 
@@ -416,6 +418,7 @@ func (c *membership) see(v *gossip.View) error {
 		return err
 	}
 	c.nameMembers(v)
+	c.miss(v)
 	up, old := agentsUp(v), c.owners()
 	if c.copies != nil {
 		var before placement.Placement
@@ -440,6 +443,27 @@ func (c *membership) see(v *gossip.View) error {
 	}
 	c.a.parts.Events.Write("view", report.F("agents", names))
 	return nil
+}
+
+// miss notes since when the agents that are gone in a view cannot have made requests.
+func (c *membership) miss(v *gossip.View) {
+	last := c.unheard.Load()
+	if last == nil {
+		last = &c.started
+	}
+	if c.seen != nil {
+		for _, a := range c.seen.Agents {
+			b, there := v.Agent(a.Name)
+			if there && b.Instance == a.Instance && b.Boot == a.Boot {
+				continue
+			}
+			if at := c.a.now().Add(-c.member.Load().Silent(a)); at.After(*last) {
+				last = &at
+			}
+		}
+	}
+	c.seen = v
+	c.unheard.Store(last)
 }
 
 // tend applies new views and looks for the end until ctx is done. fail ends the run.
@@ -496,9 +520,6 @@ func (c *membership) leave() error {
 	var err error
 	if m := c.member.Load(); m != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
-		if !c.ended.Load() { // otherwise no agent needs them
-			c.a.leases.quit(ctx)
-		}
 		m.Leave(ctx) // agents that do not hear it detect it
 		cancel()
 		err = m.Close()

@@ -53,24 +53,20 @@ type leaseView struct {
 	ids    map[string]lease.Agent       // of the agents that grant leases, by name
 	agents map[lease.Agent]gossip.Agent // including agents that are leaving
 	over   map[lease.Agent]bool
-	gap    bool // an agent of an earlier run is missing
+	silent map[lease.Agent]time.Duration // agents that left: for how long this one had not heard from them
+	gap    bool                          // an agent of an earlier run is missing
 	digest uint64
 }
 
 func (v *leaseView) Owner(point uint64) lease.Agent { return v.ids[v.owners.Owner(point).Name] }
 func (v *leaseView) Digest() uint64                 { return v.digest }
-func (v *leaseView) Grantors() []lease.Agent        { return slices.Sorted(maps.Values(v.ids)) }
 func (v *leaseView) Has(a lease.Agent) bool         { _, ok := v.agents[a]; return ok }
 func (v *leaseView) Len() int                       { return len(v.agents) }
 func (v *leaseView) Agents() []lease.Agent          { return slices.Sorted(maps.Keys(v.agents)) }
 func (v *leaseView) Over(a lease.Agent) bool        { return v.over[a] }
 func (v *leaseView) Missing() bool                  { return v.gap }
-func (v *leaseView) Heir(point uint64) lease.Agent {
-	if two := v.owners.Nearest(nil, point, 2); len(two) == 2 {
-		return v.ids[two[1].Name]
-	}
-	return 0
-}
+
+func (v *leaseView) Silent(a lease.Agent) time.Duration { return v.silent[a] }
 
 // leaseAgent identifies one start of an agent. It is never 0.
 func leaseAgent(instance rpc.ID, boot uint64) lease.Agent {
@@ -106,12 +102,16 @@ func newLeaseView(v *gossip.View, c *Cluster) (*leaseView, error) {
 	return l, nil
 }
 
-// follow sets over and gap from agents that are not in v: known are those of earlier views, before
-// those of earlier runs.
-func (v *leaseView) follow(m *gossip.View, known map[lease.Agent]gossip.Agent, before map[string]string) {
-	v.over = map[lease.Agent]bool{}
+// follow sets over, silent and gap from agents that are not in v: known are those of earlier views,
+// before those of earlier runs.
+func (v *leaseView) follow(m *gossip.View, silent func(gossip.Agent) time.Duration,
+	known map[lease.Agent]gossip.Agent, before map[string]string) {
+	v.over, v.silent = map[lease.Agent]bool{}, map[lease.Agent]time.Duration{}
 	for id, a := range known {
-		if _, there := v.agents[id]; !there && isOver(m, a) {
+		if _, there := v.agents[id]; there {
+			continue
+		}
+		if v.silent[id] = silent(a); isOver(m, a) {
 			v.over[id] = true
 		}
 	}
@@ -165,18 +165,16 @@ func (a *Agent) openLeases() {
 	f.Lease, a.others.Leases = a.leases, a.leases
 }
 
-// begin creates the Peer. v is its first view.
-func (l *leases) begin(ctx context.Context, v *gossip.View) {
+// begin creates the Peer.
+func (l *leases) begin() {
 	if l == nil {
 		return
 	}
 	self := l.a.membership.self
-	first := l.a.membership.together(ctx, v)
-	l.a.parts.Events.Write("leases", report.F("together", first))
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.before = maps.Clone(l.a.membership.who.Others)
-	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery, First: first}, l.a.now())
+	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery}, l.a.now())
 }
 
 // look applies a view of the cluster.
@@ -195,7 +193,7 @@ func (l *leases) look(v *gossip.View) error {
 		return nil // the run ends before the Peer exists
 	}
 	if l.digest = digest; !l.view.same(view) {
-		view.follow(v, l.known, l.before)
+		view.follow(v, l.a.membership.member.Load().Silent, l.known, l.before)
 		if len(l.known) > mostKnown {
 			clear(l.known) // from now on Over is false for all of them
 		}
@@ -260,7 +258,16 @@ func (l *leases) Ready(point uint64, quiet time.Duration, now time.Time) (ok boo
 	if l.peer == nil { // the run ends before the Peer exists
 		return false, now.Add(leaseEvery)
 	}
-	return l.peer.Ready(point, quiet, now)
+	ok, at = l.peer.Ready(point, quiet, now)
+	l.hasten()
+	return ok, at
+}
+
+// hasten wakes tend if it has something to do. The caller holds mu.
+func (l *leases) hasten() {
+	if l.peer.Soon() {
+		signal(l.hurry)
+	}
 }
 
 func (l *leases) Begin(now time.Time, points ...uint64) bool {
@@ -273,6 +280,7 @@ func (l *leases) Used(point uint64, end time.Time, quiet time.Duration, requeste
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.peer.Used(point, end, quiet, requested, now)
+	l.hasten()
 }
 
 func (l *leases) Leave(point uint64, now time.Time) {
@@ -297,9 +305,6 @@ func (l *leases) Counts() report.Leases {
 
 // serve answers a lease call of another agent.
 func (l *leases) serve(_ context.Context, from rpc.Caller, raw []byte) ([]byte, error) {
-	if len(raw) == 9 && raw[0] == togetherAsk {
-		return []byte{l.a.membership.starts(binary.BigEndian.Uint64(raw[1:]))}, nil
-	}
 	b, err := lease.ParseBatch(raw)
 	if err != nil {
 		return nil, &rpc.Refusal{Reason: "lease", Text: err.Error()}
@@ -325,17 +330,22 @@ func (l *leases) tend(ctx context.Context) {
 		return
 	}
 	l.a.membership.running.Go(func() {
-		tick := time.NewTicker(leaseEvery)
+		tick, wake := time.NewTicker(leaseEvery), time.NewTimer(time.Hour)
 		defer tick.Stop()
+		defer wake.Stop()
 		for {
 			select {
 			case <-tick.C:
 				l.turn(ctx)
 			case <-l.hurry:
-				l.mu.Lock()
-				l.carry(ctx, l.peer.Hurry(l.a.now()))
+				l.hurryUp(ctx)
+			case <-wake.C:
+				l.hurryUp(ctx)
 			case <-ctx.Done():
 				return
+			}
+			if d := l.wake(); d > 0 {
+				wake.Reset(d)
 			}
 		}
 	})
@@ -353,6 +363,21 @@ func (l *leases) tend(ctx context.Context) {
 			l.a.crawler.Clustered().Leased(freed)
 		}
 	})
+}
+
+// hurryUp makes the calls that cannot wait for the next turn.
+func (l *leases) hurryUp(ctx context.Context) {
+	l.mu.Lock()
+	l.carry(ctx, l.peer.Hurry(l.a.now()))
+}
+
+func (l *leases) wake() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.peer == nil {
+		return 0
+	}
+	return l.peer.Wake()
 }
 
 // turn does the periodic work, every leaseEvery.

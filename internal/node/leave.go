@@ -37,7 +37,6 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if err := a.crawler.Clustered().Leave(ctx, leaveWithin); err != nil {
 		return "", err
 	}
-	a.leases.retire(ctx)
 	// Agents that are not told in time hear it by gossip. Until then they pass on the links that
 	// they get.
 	if err := m.Announce(ctx, gossip.Leaving); err != nil {
@@ -64,7 +63,6 @@ func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 	if was, err := c.a.crawler.Clustered().Stay(ctx); err != nil || !was {
 		return // the crawl is over
 	}
-	c.a.leases.stay()
 	told, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if err := m.Announce(told, gossip.Up); err != nil {

@@ -322,7 +322,6 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 	if !back { // all given addresses are our own, or this agent starts the cluster
 		id := newExchangeID()
 		c.crawl.Store(&id)
-		c.start.founds()
 	}
 	return "", nil
 }

@@ -7,7 +7,7 @@ import "time"
 type Config struct {
 	// Term is how long after its last contact with the cluster an agent may begin requests. It
 	// also bounds the time to get a lease confirmed after a change of the view. Zero means
-	// 10 s.
+	// 5 s.
 	Term time.Duration
 	// Settle is the time within which the agents' views agree after a change. Zero means 3 s.
 	Settle time.Duration
@@ -17,7 +17,7 @@ type Config struct {
 	// Every is the least time between two calls to the same agent, and the interval at which
 	// the caller calls Calls. Zero means 250 ms.
 	Every time.Duration
-	// Timeout is the time after which a call without an answer has failed. Zero means 5 s.
+	// Timeout is the time after which a call without an answer has failed. Zero means 3 s.
 	Timeout time.Duration
 	// Entries bounds the number of points that a call asks for, and that it returns. Zero means
 	// 256.
@@ -25,9 +25,6 @@ type Config struct {
 	// Points bounds the points that the Peer holds or asks for, and separately the points that
 	// it grants. Zero means 65536.
 	Points int
-	// First reports that this agent starts the cluster. No other agent can have leases then, so the
-	// Peer need not wait at its start.
-	First bool
 	// PerPage bounds the number of calls per page: an agent that is not stalled asks for leases
 	// only if it has made fewer calls. Zero means 0.03.
 	PerPage float64
@@ -39,11 +36,11 @@ func (c Config) withDefaults() Config {
 			*d = v
 		}
 	}
-	def(&c.Term, 10*time.Second)
+	def(&c.Term, 5*time.Second)
 	def(&c.Settle, 3*time.Second)
 	def(&c.Hold, time.Hour)
 	def(&c.Every, 250*time.Millisecond)
-	def(&c.Timeout, 5*time.Second)
+	def(&c.Timeout, 3*time.Second)
 	if c.Entries <= 0 {
 		c.Entries = 256
 	}
@@ -71,29 +68,37 @@ func shorter(d time.Duration) time.Duration { return d - d/50 }
 func (c *Config) grace() time.Duration { return longer(c.Term + 2*c.Settle) }
 
 // Turn returns how long a holder with work keeps a point for which others wait. It is the time of
-// 30 requests, so that points change hands rarely, but at least 10 s and at most 10 min.
-func Turn(quiet time.Duration) time.Duration {
+// 30 requests, so that points change hands rarely, but at least 10 s and at most 10 min. If one of
+// the others is stalled, it is the time of 10 requests, and at least 5 s.
+func Turn(quiet time.Duration, stalled bool) time.Duration {
+	if stalled {
+		return min(max(10*quiet, 5*time.Second), 10*time.Minute)
+	}
 	return min(max(30*quiet, 10*time.Second), 10*time.Minute)
 }
 
 const (
 	// stallAfter is the time after which an agent is stalled: it wanted to begin a request, and
-	// leases have held back all requests since.
-	stallAfter = time.Second
+	// leases have held back all requests since. A frontier with other hosts that are due begins one
+	// of them at once.
+	stallAfter = 60 * time.Millisecond
 	// stallEvery is how often a stalled agent repeats those asks of which the grantor does not know
 	// that the agent is stalled.
-	stallEvery = time.Second
+	stallEvery = 250 * time.Millisecond
 	// surveyEvery is the least time between two questions of a survey to an agent.
-	surveyEvery = 500 * time.Millisecond
+	surveyEvery = 250 * time.Millisecond
+	// probeEvery is the least time between two calls that are made only for the contact.
+	probeEvery = 500 * time.Millisecond
 	// idleAfter is how long an agent that begins pages without a pause may leave a recalled point
 	// unused. Any other agent may leave it unused for two of its pauses between pages.
 	idleAfter = time.Second
-	// idleMost, grantMost and readyMost bound how long a point may stay unused while a stalled
-	// agent waits for it. idleMost counts from the last use. grantMost counts from the grant, as
-	// long as no host could use the point. readyMost counts from when a host could use the point
-	// but waits for its other point. readyMost is the longest: a host asks for its address first
-	// and for its domain second, and the domain may have to be handed over.
-	idleMost  = time.Second
+	// quiet/idleShare, grantMost and readyMost bound how long a point may stay unused while a
+	// stalled agent waits for it. The first counts from the end of the delay after a use: a host
+	// that is due uses the point at that moment. grantMost counts from the grant, as long as no host could use
+	// the point. readyMost counts from when a host could use the point but waits for its other
+	// point. readyMost is the longest: a host asks for its address first and for its domain second,
+	// and the domain may have to be handed over.
+	idleShare = 25
 	grantMost = 500 * time.Millisecond
 	readyMost = 2 * time.Second
 	// prepaidCalls is how many calls an agent can make before its first page.
@@ -110,7 +115,7 @@ const (
 	lineSoon  = 5 * time.Second
 	// callAgain is how long after the end of its turn the grantor recalls a point again from a
 	// holder that does not return it.
-	callAgain = 30 * time.Second
+	callAgain = 5 * time.Second
 	// sweepEvery is the interval between two sweeps over all points.
 	sweepEvery = 10 * time.Second
 	// roomEvery is that interval for the holder's points while nearly all places are in use. A
@@ -126,10 +131,6 @@ const (
 type View interface {
 	// Owner returns the grantor of a point.
 	Owner(point uint64) Agent
-	// Heir returns the agent that becomes the grantor when the Owner is gone; 0: none.
-	Heir(point uint64) Agent
-	// Grantors returns all agents that are grantors of points.
-	Grantors() []Agent
 	// Digest is equal for two views only if they are equal.
 	Digest() uint64
 	// Has reports whether an agent, in this start, is in the view.
@@ -139,6 +140,10 @@ type View interface {
 	// Over reports that an agent outside of the view has no request in progress and begins
 	// none: it has said so, or it has been started again.
 	Over(a Agent) bool
+	// Silent returns for how long this agent has not heard from an agent that has left the view.
+	// Nothing that the agent sent later may have been answered in a view with it. Zero is always
+	// right.
+	Silent(a Agent) time.Duration
 	// Missing reports whether an agent that this one knew before its restart is not in the
 	// view. Then possibly no agent knows the leases of the missing one.
 	Missing() bool

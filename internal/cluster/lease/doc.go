@@ -19,7 +19,7 @@
 // request unless it had contact with the cluster within the last Config.Term: an agent that is
 // lost to the others stops by itself before they lease its points to others.
 //
-// After an orderly end (Retire, Quit), other agents need not wait for an agent's leases.
+// An agent that has said that it is gone, or has been started again, has no leases any more (View.Over).
 //
 // The package has no I/O, no clock, no goroutine and no lock. One goroutine owns a Peer. DESIGN.md
 // has the reasons, and says what is not promised.

@@ -21,35 +21,18 @@ type grantor struct {
 	// gone has the agents that left the view, with the time when their leases and their places in
 	// the queues end. Until then such an agent may come back without knowing that it was gone.
 	gone map[Agent]time.Duration
-	// transfers has what retiring agents have sent in this view.
-	transfers map[Agent]*receivedTransfer
-	// lost has the agents that left the view, with the time until which they may still send
-	// requests.
-	lost   map[Agent]time.Duration
-	survey survey
-	// retired: this agent has begun to leave. pending has the transfers that it has not sent yet.
-	retired bool
-	pending map[Agent]*pendingTransfer
+	// departed has the agents that left the view lately.
+	departed map[Agent]departure
+	survey   survey
 }
 
-// A change is the end of a view. left are the agents that left and had transferred their points. If
-// was is nil, the grantor knows nothing of the view that ended.
+// A change is the end of a view. If was is nil, the grantor knows nothing of the view that ended.
 type change struct {
-	at   time.Duration
-	was  View
-	left map[Agent]struct{}
+	at  time.Duration
+	was View
 	// known is when a survey found that this grantor knows all leases granted before the change.
 	// Zero means that no survey has ended.
 	known time.Duration
-}
-
-// tells reports whether a transfer told this grantor all about the point at the change.
-func (c *change) tells(point uint64, self Agent) bool {
-	if c.was == nil || len(c.left) == 0 {
-		return false
-	}
-	_, ok := c.left[c.was.Owner(point)]
-	return ok && c.was.Heir(point) == self
 }
 
 // A record is what the grantor knows about a point.
@@ -80,25 +63,22 @@ type waiter struct {
 func newGrantor(cfg *Config, self Agent) *grantor {
 	return &grantor{
 		cfg: cfg, self: self,
-		points:    make(map[uint64]*record),
-		due:       make(map[uint64]struct{}),
-		news:      make(map[Agent]map[uint64]struct{}),
-		gone:      make(map[Agent]time.Duration),
-		lost:      make(map[Agent]time.Duration),
-		transfers: make(map[Agent]*receivedTransfer),
+		points:   make(map[uint64]*record),
+		due:      make(map[uint64]struct{}),
+		news:     make(map[Agent]map[uint64]struct{}),
+		gone:     make(map[Agent]time.Duration),
+		departed: make(map[Agent]departure),
 	}
 }
 
-// look begins a view. The grantor keeps what it knows of a point while another agent grants it: its
-// holder may never learn of the other grantor.
-func (g *grantor) look(v View, clock time.Duration) {
+// look begins a view. heard tells when this agent last got a call from an agent. The grantor keeps
+// what it knows of a point while another agent grants it: its holder may never learn of the other
+// grantor.
+func (g *grantor) look(v View, heard func(Agent) time.Duration, clock time.Duration) {
 	was := g.view
-	g.view, g.pending = v, nil
-	left := g.adopt(was, clock)
-	if was != nil || !g.cfg.First {
-		g.changed(was, left, clock)
-	}
-	g.lose(was, clock)
+	g.view = v
+	g.changed(was, clock)
+	g.lose(was, heard, clock)
 	end := clock + g.cfg.grace()
 	for a := range g.gone {
 		if v.Has(a) {
@@ -121,6 +101,7 @@ func (g *grantor) look(v View, clock time.Duration) {
 			// have answered another grantor.
 			if r.called, r.pressed = false, false; len(r.line) > 0 {
 				g.tell(r.holder, point)
+				g.survey.wanted = g.survey.wanted || !v.Has(r.holder)
 			}
 		}
 		for _, w := range r.line {
@@ -130,13 +111,13 @@ func (g *grantor) look(v View, clock time.Duration) {
 }
 
 // doubt notes that other agents may have granted this agent's points without its knowledge.
-func (g *grantor) doubt(clock time.Duration) { g.changed(nil, nil, clock) }
+func (g *grantor) doubt(clock time.Duration) { g.changed(nil, clock) }
 
-func (g *grantor) changed(was View, left map[Agent]struct{}, clock time.Duration) {
+func (g *grantor) changed(was View, clock time.Duration) {
 	g.changes = slices.DeleteFunc(g.changes, func(c change) bool {
 		return c.at+g.cfg.grace()+g.cfg.Hold < clock
 	})
-	g.changes = append(g.changes, change{at: clock, was: was, left: left})
+	g.changes = append(g.changes, change{at: clock, was: was})
 	g.survey = survey{round: g.survey.round + 1}
 	if len(g.changes) > maxChanges {
 		g.changes = g.changes[1:]
@@ -146,7 +127,7 @@ func (g *grantor) changed(was View, left map[Agent]struct{}, clock time.Duration
 
 // mine reports whether this agent grants the leases of a point.
 func (g *grantor) mine(point uint64) bool {
-	return g.view != nil && !g.retired && g.view.Owner(point) == g.self
+	return g.view != nil && g.view.Owner(point) == g.self
 }
 
 // newAt returns the change by which the point last became this agent's. nil means that it always
@@ -164,7 +145,7 @@ func (g *grantor) newAt(point uint64) *change {
 // delay, because an agent may have used the point before this agent became its grantor.
 func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
 	c := g.newAt(point)
-	if c == nil || c.tells(point, g.self) {
+	if c == nil {
 		return true
 	}
 	end := c.at + g.cfg.grace()
@@ -243,7 +224,7 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 	c := g.newAt(a.Point)
 	// If another agent has been the grantor since, the lease known here may have ended.
 	stale := c != nil && r.holder != 0 && r.since < c.at
-	told := c != nil && (c.known > 0 || c.tells(a.Point, g.self))
+	told := c != nil && c.known > 0
 	if a.Holding && c != nil && clock < c.at+g.cfg.grace() && (stale || r.holder == 0 && !told) {
 		if r.holder != 0 {
 			g.release(a.Point, r, 0)
@@ -292,7 +273,10 @@ func (g *grantor) queue(point uint64, r *record, w waiter) {
 	}
 	if r.holder == 0 {
 		g.due[point] = struct{}{}
-	} else if !r.called || w.stalled && !r.pressed {
+		return
+	}
+	g.survey.wanted = g.survey.wanted || !g.view.Has(r.holder)
+	if !r.called || w.stalled && !r.pressed {
 		g.tell(r.holder, point)
 	}
 }
@@ -456,7 +440,7 @@ func (g *grantor) sweep(clock time.Duration) {
 	for point, r := range g.points {
 		g.expire(point, r, clock)
 		r.line = slices.DeleteFunc(r.line, func(w waiter) bool { return w.heard+g.cfg.Hold < clock })
-		if r.holder != 0 && len(r.line) > 0 && r.called && clock-r.calledAt > Turn(r.quiet)+callAgain {
+		if r.holder != 0 && len(r.line) > 0 && r.called && clock-r.calledAt > Turn(r.quiet, r.pressed)+callAgain {
 			r.called, r.pressed = false, false // the recall may have come before the grant
 			g.tell(r.holder, point)
 		}

@@ -18,8 +18,7 @@ type holder struct {
 	news   []uint64      // granted or refused, for the caller
 	idle   time.Duration // how long a recalled point may stay unused
 
-	quitting bool
-	stalled  bool // see Peer.stalled
+	stalled bool // see Peer.stalled
 }
 
 type lotState uint8
@@ -212,7 +211,7 @@ func (h *holder) lapse(clock time.Duration) {
 
 func (h *holder) want(point uint64, quiet, clock time.Duration) {
 	l := h.lot(point)
-	if l == nil || h.quitting {
+	if l == nil {
 		return
 	}
 	l.seen, l.quiet = clock, max(l.quiet, quiet)
@@ -225,7 +224,7 @@ func (h *holder) want(point uint64, quiet, clock time.Duration) {
 // means that it is unknown; news will have the point. ready asks for the lease if necessary.
 func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at time.Duration) {
 	l := h.lot(point)
-	if l == nil || h.quitting {
+	if l == nil {
 		return false, clock + askAgain
 	}
 	l.seen, l.quiet = clock, max(l.quiet, quiet)
@@ -294,30 +293,6 @@ func (h *holder) leave(point uint64, clock time.Duration) {
 	}
 }
 
-// yield returns l if other agents wait, and either our turn is over or no host has used l for a
-// while.
-func (h *holder) yield(l *lot, clock time.Duration) bool {
-	if l.state != held || l.turn == 0 || l.using {
-		return false
-	}
-	keep := max(l.seen, l.free) + h.idle
-	if l.stalled {
-		switch {
-		case l.ready != 0:
-			keep = l.ready + readyMost
-		case l.fresh:
-			keep = max(l.since, l.free) + grantMost
-		default:
-			keep = l.free + idleMost
-		}
-	}
-	if clock < l.turn && clock < keep {
-		return false
-	}
-	h.handBack(l)
-	return true
-}
-
 func (h *holder) handBack(l *lot) {
 	l.state, l.turn = without, 0
 	l.back, l.backEnd = l.serial, l.end
@@ -354,12 +329,9 @@ func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 		}
 	}
 	d.strays = nil
-	n, most := 0, h.cfg.Entries
-	if h.quitting {
-		most = maxItems
-	}
+	n := 0
 	for _, l := range d.gives {
-		if n++; len(b.Gives) >= most {
+		if n++; len(b.Gives) >= h.cfg.Entries {
 			n--
 			break
 		}
@@ -369,9 +341,6 @@ func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 	}
 	if d.gives = slices.Delete(d.gives, 0, n); len(d.gives) == 0 {
 		d.called, d.stalled = false, false
-	}
-	if h.quitting {
-		return
 	}
 	d.urgent = h.fillAsks(b, d.urgent, inUrgent, clock)
 	d.wants = h.fillAsks(b, d.wants, inWants, clock)
@@ -456,15 +425,6 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 		h.share(l, v.Stalled)
 	}
 	return Give{}, false
-}
-
-// share notes that other agents wait for l, and whether one of them is stalled.
-func (h *holder) share(l *lot, stalled bool) {
-	l.called, l.stalled = true, l.stalled || stalled
-	if l.turn == 0 {
-		l.turn = max(l.since+Turn(l.quiet), 1)
-		h.called[l.point] = struct{}{}
-	}
 }
 
 // recall notes that other agents wait for a point that from grants. It may return the point at
@@ -555,13 +515,6 @@ func (h *holder) urge() {
 		if l.urgent && l.state == inLine && !l.urged {
 			h.putUrgent(l)
 		}
-	}
-}
-
-// turns returns the recalled points whose turn is over or that are unused.
-func (h *holder) turns(clock time.Duration) {
-	for _, point := range sorted(h.called) {
-		h.yield(h.lots[point], clock)
 	}
 }
 

@@ -14,6 +14,14 @@ func pair() (v *picture, point uint64) {
 	return v, point
 }
 
+// opened returns a Peer with a view, which knows that no other agent has a lease of its points.
+func opened(self Agent, v View, now time.Time) *Peer {
+	p := New(self, Config{}, now)
+	p.Look(v, now)
+	p.grantor.changes = nil
+	return p
+}
+
 // TestGrantOfAnEarlierAsk: a new ask says that its sender has no lease. If a grant for an earlier
 // ask arrives after it, the point may be another agent's. So the holder must not take that grant.
 func TestGrantOfAnEarlierAsk(t *testing.T) {
@@ -74,8 +82,7 @@ func TestGrantOfAnEarlierAsk(t *testing.T) {
 func TestHolderComesBack(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	v, point := pair()
-	g := New(1, Config{First: true}, now)
-	g.Look(v, now)
+	g := opened(1, v, now)
 	stamp := uint64(0)
 	ask := func(a Ask) *Batch {
 		t.Helper()
@@ -113,9 +120,7 @@ func TestHolderComesBack(t *testing.T) {
 func TestGrantWhileClaiming(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	v, point := pair()
-	p := New(2, Config{First: true}, now)
-	alone := &picture{members: []Agent{2}}
-	p.Look(alone, now)
+	p := opened(2, &picture{members: []Agent{2}}, now)
 	p.Ready(point, time.Second, now)
 	p.Calls(now)
 	if ok, _ := p.Ready(point, time.Second, now); !ok {

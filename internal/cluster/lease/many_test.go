@@ -10,7 +10,7 @@ import (
 func TestManyPoints(t *testing.T) {
 	type host struct{ address, domain uint64 }
 	const ahead, each = 200, 10 * time.Millisecond
-	w := newWorld(t, 5, 3, Config{First: true, Points: 4096})
+	w := newWorld(t, 5, 3, Config{Points: 4096})
 	w.quiet = func(uint64) time.Duration { return 500 * time.Millisecond }
 	next := uint64(0)
 	queues := make([][]host, len(w.agents))

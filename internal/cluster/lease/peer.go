@@ -26,6 +26,7 @@ type Peer struct {
 
 	contact time.Duration // time of the last contact
 	lapsed  bool          // the last contact became too old, and no other has come since
+	probed  time.Duration // when it last made a call only for the contact
 
 	sessions map[Agent]*session
 	paid     float64       // number of calls
@@ -37,15 +38,18 @@ type Peer struct {
 	began    time.Duration // when the last page began
 	every    time.Duration // mean time between pages
 	urged    time.Duration // when urge last ran
+	wake     time.Duration // when Hurry must be called again; 0: never
+	soon     bool          // Hurry may have something to do now
 }
 
 // A session has the state of the calls between two agents. Only one call is on its way at a time,
 // and stamps grow. The receiver ignores a call that is not newer than the last one. So no call is
 // repeated or reordered.
 type session struct {
-	stamp  uint64 // of our last call
-	heard  uint64 // of its last call
-	out    *Batch // on its way
+	stamp  uint64        // of our last call
+	heard  uint64        // of its last call
+	served time.Duration // when that came; 0: never
+	out    *Batch        // on its way
 	sentAt time.Duration
 	round  int // of the grantor's survey when the call was made
 }
@@ -57,6 +61,12 @@ func New(self Agent, cfg Config, now time.Time) *Peer {
 	p.holder = newHolder(&p.cfg, self)
 	p.grantor = newGrantor(&p.cfg, self)
 	return p
+}
+
+// event is tick for calls and answers: no two of them have the same time.
+func (p *Peer) event(now time.Time) {
+	p.clock++
+	p.tick(now)
 }
 
 func (p *Peer) tick(now time.Time) {
@@ -92,7 +102,7 @@ func (p *Peer) Look(v View, now time.Time) {
 		p.contact = p.clock
 	}
 	p.holder.look(v, p.clock)
-	p.grantor.look(v, p.clock)
+	p.grantor.look(v, p.served, p.clock)
 	for a, s := range p.sessions {
 		if !v.Has(a) && s.out != nil {
 			p.fail(s)
@@ -100,16 +110,28 @@ func (p *Peer) Look(v View, now time.Time) {
 	}
 }
 
+// served returns when an agent last called this one; 0: never.
+func (p *Peer) served(a Agent) time.Duration {
+	if s := p.sessions[a]; s != nil {
+		return s.served
+	}
+	return 0
+}
+
 // Contact records an answer, to a question sent at sent, from an agent with the same view as the
 // last Look: so other agents still see this agent. The failure detector gives the caller such
-// answers all the time. Without one for Config.Term, this agent begins no requests.
+// answers all the time. Without one for Config.Term, this agent begins no requests. The answers to
+// calls of the Peer count as well.
 func (p *Peer) Contact(sent, now time.Time) {
 	p.tick(now)
-	if p.lapsed {
+	p.met(min(sent.Sub(p.epoch)+1, p.clock))
+}
+
+func (p *Peer) met(sent time.Duration) {
+	if p.contact = max(p.contact, sent); p.lapsed && p.grip() {
 		p.lapsed = false
 		p.grantor.doubt(p.clock)
 	}
-	p.contact = max(p.contact, min(sent.Sub(p.epoch)+1, p.clock))
 }
 
 // Want tells the Peer that a host at point will be due soon. quiet is the delay of the point.
@@ -133,7 +155,7 @@ func (p *Peer) Ready(point uint64, quiet time.Duration, now time.Time) (ok bool,
 			at = p.epoch.Add(d - 1)
 		}
 		if p.barred == 0 && d == 0 {
-			p.barred = p.clock
+			p.barred, p.soon = p.clock, true
 		}
 	}
 	return ok, at
@@ -169,6 +191,9 @@ func (p *Peer) Begin(now time.Time, points ...uint64) bool {
 func (p *Peer) Used(point uint64, end time.Time, quiet time.Duration, requested bool, now time.Time) {
 	p.tick(now)
 	p.progress(point, requested)
+	if l := p.holder.lots[point]; l != nil && l.stalled {
+		p.soon = true
+	}
 	p.holder.used(point, min(end.Sub(p.epoch)+1, p.clock)+quiet, quiet, p.clock)
 }
 
@@ -224,11 +249,27 @@ func (p *Peer) session(a Agent) *session {
 func (p *Peer) Calls(now time.Time) []*Batch { return p.callsNow(now, false) }
 
 // Hurry returns the Calls that cannot wait, because a stalled agent or an unconfirmed
-// lease waits for them. Call it after each Serve and Answered.
+// lease waits for them. Call it after each Serve and Answered, when Soon reports so, and at the time
+// of Wake.
 func (p *Peer) Hurry(now time.Time) []*Batch { return p.callsNow(now, true) }
 
+// Soon reports, once, that Ready or Used has left something to do for Hurry.
+func (p *Peer) Soon() (soon bool) {
+	soon, p.soon = p.soon, false
+	return soon
+}
+
+// Wake returns how long after now, the time of the last Calls or Hurry, Hurry must be called again.
+// Zero means that the next Calls is soon enough.
+func (p *Peer) Wake() time.Duration {
+	if p.wake == 0 {
+		return 0
+	}
+	return max(p.wake-p.clock, time.Millisecond)
+}
+
 func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
-	p.tick(now)
+	p.event(now)
 	if p.view == nil {
 		return nil
 	}
@@ -256,46 +297,75 @@ func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
 			}
 		}
 	}
-	p.holder.turns(p.clock)
-	if !p.grip() {
-		return nil
-	}
-	p.grantor.pass(p.clock)
-	if p.holder.quitting {
-		p.holder.quit() // returns what has been granted, or is no longer in use, since
-	}
-	p.own()
-	p.survey()
-	for _, a := range p.partners() {
-		s := p.session(a)
+	for _, s := range p.sessions {
 		if s.out != nil && p.clock-s.sentAt >= p.cfg.Timeout {
 			p.fail(s)
 		}
-		parting := p.parting(a)
-		if s.out != nil || p.clock-s.sentAt < p.cfg.Every && !parting || !p.view.Has(a) {
+	}
+	p.wake = p.holder.turns(p.clock)
+	if p.barred != 0 && !p.holder.stalled {
+		p.wake = earlier(p.wake, p.barred+stallAfter+1)
+	}
+	if calls = p.probe(); !p.grip() {
+		return calls
+	}
+	p.grantor.pass(p.clock)
+	if p.own(); p.survey() {
+		p.own()
+	}
+	for _, a := range p.partners() {
+		s := p.session(a)
+		if s.out != nil || !p.view.Has(a) {
 			continue
 		}
 		needed, free := p.pressing(a)
-		switch {
-		case parting:
-		case free:
-		case needed && p.paid >= 1 && !hurry:
-		default:
+		if at := s.sentAt + p.cfg.Every/5; free && p.clock < at {
+			p.wake = earlier(p.wake, at)
 			continue
 		}
-		b := &Batch{From: p.self, To: a, Stamp: s.next(p.clock)}
+		if !free && (hurry || !needed || p.paid < 1 || p.clock-s.sentAt < p.cfg.Every) {
+			continue
+		}
+		b := p.batch(a)
 		p.holder.fill(a, b, p.clock)
 		p.grantor.notice(a, b, p.clock)
-		p.grantor.transfer(a, b, p.clock)
 		p.grantor.question(a, b, p.clock)
 		if b.empty() {
 			continue
 		}
 		p.paid = max(p.paid-1, 0)
-		s.out, s.sentAt, s.round = b, p.clock, p.grantor.survey.round
-		calls = append(calls, b)
+		calls = append(calls, p.send(s, b))
 	}
 	return calls
+}
+
+// batch returns an empty call to an agent.
+func (p *Peer) batch(a Agent) *Batch {
+	return &Batch{From: p.self, To: a, View: p.view.Digest(), Stamp: p.session(a).next(p.clock)}
+}
+
+func (p *Peer) send(s *session, b *Batch) *Batch {
+	s.out, s.sentAt, s.round = b, p.clock, p.grantor.survey.round
+	return b
+}
+
+// probe makes an empty call if the pings of the failure detector have given no contact for some
+// time: packets may be lost, but the answer to a call gives contact, too.
+func (p *Peer) probe() []*Batch {
+	if p.clock-p.contact < p.cfg.Term/3 || p.clock-p.probed < probeEvery {
+		return nil
+	}
+	var to Agent // the agent called longest ago: any agent may be unreachable
+	for _, a := range p.view.Agents() {
+		if s := p.session(a); a != p.self && s.out == nil && (to == 0 || s.sentAt < p.session(to).sentAt) {
+			to = a
+		}
+	}
+	if to == 0 {
+		return nil
+	}
+	p.probed = p.clock
+	return []*Batch{p.send(p.session(to), p.batch(to))}
 }
 
 func (s *session) next(clock time.Duration) uint64 {
@@ -312,17 +382,7 @@ func (p *Peer) partners() (as []Agent) {
 	for a := range p.grantor.news {
 		as = append(as, a)
 	}
-	for a := range p.grantor.pending {
-		as = append(as, a)
-	}
-	for a := range p.grantor.survey.open {
-		as = append(as, a)
-	}
-	for a, s := range p.sessions {
-		if s.out != nil {
-			as = append(as, a)
-		}
-	}
+	as = append(as, p.grantor.survey.open()...)
 	slices.Sort(as)
 	as = slices.Compact(as)
 	slices.SortStableFunc(as, func(a, b Agent) int { return cmp.Compare(p.session(a).sentAt, p.session(b).sentAt) })
@@ -349,14 +409,13 @@ func (p *Peer) pressing(a Agent) (needed, free bool) {
 
 // own passes the messages between this agent's own holder and grantor.
 func (p *Peer) own() {
-	s := p.session(p.self)
 	for range 4 { // a returned point is asked for again, and granted
 		said := false
 		for _, fill := range []func(b *Batch){
 			func(b *Batch) { p.grantor.notice(p.self, b, p.clock) },
 			func(b *Batch) { p.holder.fill(p.self, b, p.clock) },
 		} {
-			b := &Batch{From: p.self, To: p.self, Stamp: s.next(p.clock)}
+			b := p.batch(p.self)
 			if fill(b); b.empty() {
 				continue
 			}
@@ -372,10 +431,7 @@ func (p *Peer) own() {
 
 // hear processes the call b and returns the answer.
 func (p *Peer) hear(b *Batch) *Batch {
-	ans := &Batch{From: p.self, To: b.From, Stamp: b.Stamp, Answer: true}
-	if b.Transfer != nil {
-		p.grantor.receiveTransfer(b.From, b.Transfer, p.clock)
-	}
+	ans := &Batch{From: p.self, To: b.From, View: p.view.Digest(), Stamp: b.Stamp, Answer: true}
 	for _, v := range b.Gives {
 		p.grantor.give(b.From, v, p.clock)
 	}
@@ -404,8 +460,8 @@ func (p *Peer) hear(b *Batch) *Batch {
 			ans.Gives = append(ans.Gives, back)
 		}
 	}
-	if b.Survey != 0 && b.Survey == p.view.Digest() && p.holder.clear(b.From, p.clock) {
-		ans.Survey, ans.Lost = b.Survey, p.grantor.lostFor(p.clock)
+	if b.Survey && b.View == ans.View && p.holder.clear(b.From, p.clock) {
+		ans.Survey, ans.Lost = true, p.grantor.lostFor(p.clock)
 	}
 	return ans
 }
@@ -415,8 +471,7 @@ func (p *Peer) hear(b *Batch) *Batch {
 func (p *Peer) take(b, ans *Batch, sent time.Duration, round int) {
 	p.holder.answered(b, ans, p.clock)
 	p.grantor.noticed(b.To, b, ans, p.clock)
-	p.grantor.transferred(b.To, b)
-	p.grantor.surveyed(b, ans, round, p.clock)
+	p.grantor.surveyed(b, ans, sent, round, p.clock)
 	for _, v := range ans.Gives {
 		if r := p.grantor.points[v.Point]; r != nil && r.heard < sent {
 			p.grantor.give(b.To, v, p.clock)
@@ -426,25 +481,25 @@ func (p *Peer) take(b, ans *Batch, sent time.Duration, round int) {
 
 // Serve answers a call. The caller must have verified b.From. The error is ErrNotForUs.
 func (p *Peer) Serve(b *Batch, now time.Time) (*Batch, error) {
-	p.tick(now)
+	p.event(now)
 	if b.To != p.self || b.From == p.self || b.From == 0 || b.Answer || len(b.Refused) > 0 || p.view == nil {
 		return nil, fmt.Errorf("call of %x: %w", uint64(b.From), ErrNotForUs)
 	}
-	if !p.grip() || !p.view.Has(b.From) {
+	if !p.grip() && !b.empty() || !p.view.Has(b.From) {
 		return nil, fmt.Errorf("call of %x, while it or we are not in the view: %w", uint64(b.From), ErrNotForUs)
 	}
 	s := p.session(b.From)
 	if b.Stamp <= s.heard {
 		return nil, fmt.Errorf("call %d of %x after %d: %w", b.Stamp, uint64(b.From), s.heard, ErrNotForUs)
 	}
-	s.heard = b.Stamp
+	s.heard, s.served = b.Stamp, p.clock
 	return p.hear(b), nil
 }
 
 // Answered processes the answer to a call. It ignores an answer that no call waits for.
 func (p *Peer) Answered(ans *Batch, now time.Time) error {
 	p.tick(now)
-	if ans.To != p.self || !ans.Answer || len(ans.Asks)+len(ans.Recalls) > 0 || ans.Transfer != nil {
+	if ans.To != p.self || !ans.Answer || len(ans.Asks)+len(ans.Recalls) > 0 {
 		return fmt.Errorf("answer of %x: %w", uint64(ans.From), ErrNotForUs)
 	}
 	s := p.sessions[ans.From]
@@ -453,7 +508,10 @@ func (p *Peer) Answered(ans *Batch, now time.Time) error {
 	}
 	b := s.out
 	s.out = nil
-	if p.clock-s.sentAt >= p.cfg.Timeout {
+	if ans.View == p.view.Digest() {
+		p.met(s.sentAt)
+	}
+	if p.clock-s.sentAt >= p.cfg.Timeout || !p.grip() {
 		p.holder.failed(b)
 		return nil
 	}

@@ -16,8 +16,7 @@ func TestStalledWithoutRequests(t *testing.T) {
 		for v.Owner(own) != 2 {
 			own++
 		}
-		p := New(2, Config{First: true}, now)
-		p.Look(v, now)
+		p := opened(2, v, now)
 		if ok, _ := p.Ready(theirs, time.Second, now); ok {
 			t.Fatal("no grant")
 		}

@@ -98,7 +98,7 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 	if testing.Short() {
 		n = 6
 	}
-	pages, cut, changes, transfers, surveys := 0, 0, 0, 0, 0
+	pages, cut, changes, surveys := 0, 0, 0, 0
 	seeds(t, n, func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed, 3+int(seed%5), Config{})
 		const points = 12
@@ -125,14 +125,11 @@ func TestNoPointIsUsedTwice(t *testing.T) {
 		}
 		pages += w.pages
 		cut += w.cut
-		transfers += w.transfers
 		surveys += w.surveys
 	})
-	t.Logf("%d pages, %d changes of hand, %d cut off, %d transfers taken over, %d surveys", pages, changes,
-		cut, transfers, surveys)
-	if transfers == 0 || surveys == 0 {
-		t.Errorf("%d transfers were taken over, and %d surveys made: agents that go or come are not tested", transfers,
-			surveys)
+	t.Logf("%d pages, %d changes of hand, %d cut off, %d surveys", pages, changes, cut, surveys)
+	if surveys == 0 {
+		t.Error("no surveys: agents that go or come are not tested")
 	}
 }
 
@@ -161,7 +158,7 @@ func TestWhatIsAssumed(t *testing.T) {
 // TestAlone: a single agent gets every lease at once, without calls.
 func TestAlone(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	p := New(1, Config{First: true}, now)
+	p := New(1, Config{}, now)
 	if ok, _ := p.Ready(7, time.Second, now); ok {
 		t.Error("ready before there is a view")
 	}
@@ -205,7 +202,7 @@ func TestWithoutContact(t *testing.T) {
 		p.Contact(now, now)
 		p.Ready(point, time.Second, now)
 		p.Calls(now)
-		if ok, _ := p.Ready(point, time.Second, now); ok && now.Sub(start) < 16*time.Second {
+		if ok, _ := p.Ready(point, time.Second, now); ok && now.Sub(start) < 11*time.Second {
 			t.Fatalf("granted %v after the agent was new", now.Sub(start))
 		}
 	}
@@ -214,11 +211,11 @@ func TestWithoutContact(t *testing.T) {
 	}
 	last := now
 	for len(p.Lost(now)) == 0 {
-		if now = now.Add(100 * time.Millisecond); now.Sub(last) > 10*time.Second {
-			t.Fatal("not cut off 10 s after the last contact")
+		if now = now.Add(100 * time.Millisecond); now.Sub(last) > 5*time.Second {
+			t.Fatal("not cut off 5 s after the last contact")
 		}
 	}
-	if now.Sub(last) < 9*time.Second {
+	if now.Sub(last) < 4500*time.Millisecond {
 		t.Errorf("cut off %v after the last contact", now.Sub(last))
 	}
 	p.Used(point, now, time.Second, true, now)

@@ -24,7 +24,6 @@ type world struct {
 	agents  []*agent // by place; nil: dead
 	lives   int
 	members []Agent // the agents in the others' views
-	going   []Agent // members that grant nothing any more
 	quiet   func(point uint64) time.Duration
 	points  map[uint64]*judged
 	// troubled are the agents that are missing, or soon will be, from the others' views.
@@ -38,7 +37,6 @@ type world struct {
 	bytes              int
 	pages              int
 	cut                int
-	transfers          int           // number of transfers taken over
 	surveys            int           // number of complete surveys
 	dead               bool          // a violation was found
 	lag                time.Duration // views differ for longer than assumed, so violations are expected
@@ -46,21 +44,24 @@ type world struct {
 
 // An agent is one run of an agent.
 type agent struct {
-	w       *world
-	id      Agent
-	place   int
-	peer    *Peer
-	born    time.Duration
-	rate    float64
-	offset  time.Duration
-	stopped bool
-	idle    bool // it begins no more requests
-	gone    bool
-	back    bool // it is a restart, and knows all others
-	view    *picture
-	inbox   []func() // messages that wait while it is stopped
-	uses    map[int]*use
-	nextUse int
+	w        *world
+	id       Agent
+	place    int
+	peer     *Peer
+	born     time.Duration
+	rate     float64
+	offset   time.Duration
+	stopped  bool
+	idle     bool // it begins no more requests
+	gone     bool
+	back     bool                    // it is a restart, and knows all others
+	heard    map[Agent]time.Duration // true times
+	view     *picture
+	wake     time.Duration // when it hurries
+	surveyed time.Duration // end of its last survey
+	inbox    []func()      // messages that wait while it is stopped
+	uses     map[int]*use
+	nextUse  int
 }
 
 type use struct {
@@ -79,20 +80,15 @@ type judged struct {
 }
 
 type picture struct {
-	members, going []Agent
-	over           map[Agent]bool
-	missing        bool
+	members []Agent
+	over    map[Agent]bool
+	silent  map[Agent]time.Duration
+	missing bool
 }
 
-func (v *picture) Owner(point uint64) Agent { return v.best(point, 0) }
-func (v *picture) Heir(point uint64) Agent  { return v.best(point, v.Owner(point)) }
-
-func (v *picture) best(point uint64, not Agent) (best Agent) {
+func (v *picture) Owner(point uint64) (best Agent) {
 	var most uint64
-	for _, a := range v.Grantors() {
-		if a == not {
-			continue
-		}
+	for _, a := range v.members {
 		h := fnv.New64a()
 		h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(a)*0x9e3779b97f4a7c15),
 			point*0xbf58476d1ce4e5b9))
@@ -105,16 +101,10 @@ func (v *picture) best(point uint64, not Agent) (best Agent) {
 	}
 	return best
 }
-func (v *picture) Grantors() []Agent {
-	return slices.DeleteFunc(slices.Clone(v.members), func(a Agent) bool { return slices.Contains(v.going, a) })
-}
 func (v *picture) Digest() uint64 {
 	h := fnv.New64a()
-	for _, as := range [][]Agent{v.members, v.going} {
-		for _, a := range as {
-			h.Write(binary.BigEndian.AppendUint64(nil, uint64(a)))
-		}
-		h.Write([]byte("and"))
+	for _, a := range v.members {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(a)))
 	}
 	return h.Sum64()
 }
@@ -123,6 +113,8 @@ func (v *picture) Len() int          { return len(v.members) }
 func (v *picture) Agents() []Agent   { return v.members }
 func (v *picture) Over(a Agent) bool { return v.over[a] }
 func (v *picture) Missing() bool     { return v.missing }
+
+func (v *picture) Silent(a Agent) time.Duration { return v.silent[a] }
 
 type event struct {
 	at  time.Duration
@@ -182,7 +174,8 @@ func (w *world) run(until time.Duration) {
 // start starts a new agent at a place.
 func (w *world) start(place int) *agent {
 	w.lives++
-	a := &agent{w: w, id: Agent(w.lives), place: place, born: w.now, uses: map[int]*use{}}
+	a := &agent{w: w, id: Agent(w.lives), place: place, born: w.now, uses: map[int]*use{},
+		heard: map[Agent]time.Duration{}}
 	a.rate = 1 + (2*w.rand.Float64()-1)*w.rates
 	a.offset = time.Duration((2*w.rand.Float64() - 1) * float64(time.Hour))
 	a.peer = New(a.id, w.cfg, a.clock())
@@ -231,17 +224,12 @@ func (a *agent) look() {
 		m = append(m, a.id)
 	}
 	slices.Sort(m)
-	a.view = &picture{
-		members: m,
-		going: slices.DeleteFunc(slices.Sorted(slices.Values(a.w.going)),
-			func(g Agent) bool { return !slices.Contains(m, g) }),
-		over:    maps.Clone(a.w.over),
-		missing: a.back && a.w.missing(m),
+	silent := map[Agent]time.Duration{}
+	for o, at := range a.heard {
+		silent[o] = time.Duration(float64(a.w.now-at) * a.rate)
 	}
+	a.view = &picture{members: m, over: maps.Clone(a.w.over), silent: silent, missing: a.back && a.w.missing(m)}
 	a.peer.Look(a.view, a.clock())
-	if cs := a.peer.grantor.changes; len(cs) > 0 && cs[len(cs)-1].at == a.peer.clock {
-		a.w.transfers += len(cs[len(cs)-1].left)
-	}
 }
 
 // viewed tells all agents about a change of the members.
@@ -253,64 +241,25 @@ func (w *world) viewed() {
 	}
 }
 
-// part makes a leave in an orderly way. It ends its requests, retires, perhaps long before it
-// leaves, and returns its leases. If wordless, it does not do the last two.
+// part makes a end in an orderly way: it ends its requests, and announces that it is gone. If
+// wordless, the others do not hear that.
 func (w *world) part(a *agent, wordless bool) {
 	w.troubled[a.id] = true
 	a.idle = true
-	out := func() {
-		if a.gone {
-			return
-		}
-		a.gone = true
-		w.over[a.id] = !wordless
-		w.agents[a.place] = nil
-		w.going = slices.DeleteFunc(slices.Clone(w.going), func(g Agent) bool { return g == a.id })
-		w.leave(a.id)
-	}
-	quit := func() {
-		var turn func(end time.Duration)
-		turn = func(end time.Duration) {
-			a.do(func() {
-				if len(a.uses) > 0 {
-					w.after(100*time.Millisecond, func() { turn(end) })
-					return
-				}
-				if a.peer.Quit(a.clock()); a.peer.Told(a.clock()) || w.now > end {
-					out()
-					return
-				}
-				a.exchange()
-				w.after(50*time.Millisecond, func() { turn(end) })
-			})
-		}
-		if wordless {
-			var wait func()
-			wait = func() {
-				if len(a.uses) > 0 {
-					w.after(100*time.Millisecond, wait)
-					return
-				}
-				out()
+	var wait func()
+	wait = func() {
+		a.do(func() {
+			if len(a.uses) > 0 {
+				w.after(100*time.Millisecond, wait)
+				return
 			}
-			wait()
-			return
-		}
-		turn(w.now + 2*time.Second)
+			a.gone = true
+			w.over[a.id] = !wordless
+			w.agents[a.place] = nil
+			w.leave(a.id)
+		})
 	}
-	if wordless || w.chance(0.5) {
-		quit()
-		return
-	}
-	// It hands its hosts over first.
-	a.peer.Retire(a.clock())
-	a.exchange()
-	w.after(time.Second, func() {
-		w.going = append(slices.Clone(w.going), a.id)
-		a.do(a.look)
-		w.viewed()
-		w.after(w.within(30*time.Second), quit)
-	})
+	wait()
 }
 
 func (w *world) leave(id Agent) {
@@ -346,6 +295,7 @@ func (a *agent) ping() {
 	o := w.agents[i]
 	sent := a.clock()
 	w.after(w.trip(), func() {
+		o.heard[a.id] = w.now
 		if o.stopped || a.view.Digest() != o.view.Digest() {
 			return
 		}
@@ -409,17 +359,25 @@ func (a *agent) tick() {
 		a.cutOff(p)
 	}
 	a.exchange()
-	for _, c := range a.peer.grantor.changes {
-		if c.known == a.peer.clock {
-			a.w.surveys++
-			break
-		}
-	}
 }
 
 func (a *agent) exchange() { a.send(a.peer.Calls(a.clock())) }
 
+func (a *agent) hurry() { a.send(a.peer.Hurry(a.clock())) }
+
 func (a *agent) send(calls []*Batch) {
+	if d := a.peer.Wake(); d > 0 && (a.wake < a.w.now || a.wake > a.w.now+d) {
+		a.wake = a.w.now + d
+		a.w.after(d, func() {
+			if !a.gone && !a.stopped {
+				a.hurry()
+			}
+		})
+	}
+	if cs := a.peer.grantor.changes; len(cs) > 0 && cs[len(cs)-1].known > a.surveyed {
+		a.surveyed = cs[len(cs)-1].known
+		a.w.surveys++
+	}
 	for _, b := range calls {
 		a.w.calls++
 		a.w.send(b, b.To, func(o *agent, got *Batch) {
@@ -428,6 +386,9 @@ func (a *agent) send(calls []*Batch) {
 			}
 			ans, err := o.peer.Serve(got, o.clock())
 			if err != nil {
+				if !a.w.chance(a.w.loss) { // the answer is an error
+					a.w.after(a.w.trip(), func() { a.do(func() { a.peer.Failed(b, a.clock()) }) })
+				}
 				return
 			}
 			a.w.answers++

@@ -195,7 +195,7 @@ func (c *tail) inUse(a *agent, h *tailHost) bool {
 // whole reports whether every agent sees exactly all agents, and all of them run.
 func (c *tail) whole() bool {
 	w := c.w
-	truth := &picture{members: slices.Sorted(slices.Values(w.members)), going: slices.Sorted(slices.Values(w.going))}
+	truth := &picture{members: slices.Sorted(slices.Values(w.members))}
 	there := 0
 	for _, a := range w.agents {
 		if a == nil || a.stopped && !slices.Contains(w.members, a.id) {
@@ -230,7 +230,7 @@ func (c *tail) unsure(p uint64) bool {
 		if l.end != 0 && c.w.now >= l.end {
 			continue
 		}
-		now := &picture{members: c.w.members, going: c.w.going}
+		now := &picture{members: c.w.members}
 		if l.held[p] || l.before.Owner(p) != now.Owner(p) {
 			return true
 		}

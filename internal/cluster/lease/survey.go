@@ -2,112 +2,177 @@ package lease
 
 import "time"
 
-// A survey ends a grantor's wait for points that are new to it. Agents may still hold leases from
-// earlier grantors. Without a survey the grantor waits until every such lease has ended
-// (Config.grace). A survey finds out sooner:
+// A survey ends a grantor's wait for two kinds of points: those that are new to it, and those whose
+// holder has left the view. Without a survey the grantor waits until every lease that it does not
+// know, and every lease of an agent that left, has ended by itself (Config.grace). A survey finds out
+// sooner:
 //
-//	grantor -> Survey(view) -> every other agent of the view -> Survey, Lost
+//	grantor -> Survey -> every other agent of the view -> Survey, Lost
 //
 // An agent answers if it is in the same view, and if it has a lease of the grantor's points only if
 // the grantor has granted or confirmed it. From then on, as long as it is in that view, it takes
 // such leases only from this grantor, and grants none of these points. Only agents that have left a
-// view can have other leases. The answer says how long these agents may still send requests. When
-// all agents have answered and no lost agent can send requests, the points are free after one
-// delay.
+// view can have other leases. The answer says when the last of these agents has stopped by itself,
+// as far as the answering agent can tell (see lostFor). The survey ends when every agent has answered
+// a question that was sent after all of these times. So at the latest of them, no agent of the view
+// has had contact with a lost agent for Config.Term.
 //
-// A survey begins when a host waits for such a point. It belongs to one view: the
-// next view begins another one. An answer counts only for a call of this survey.
+// A survey begins when a host waits for such a point. It belongs to one view: the next view begins
+// another one. An answer counts only for a call of this survey.
 type survey struct {
 	round  int  // grows with each view
 	wanted bool // an agent waits for a point that only a survey can free now
 	began  bool
-	open   map[Agent]time.Duration // agents without an answer, and when they were last asked
+	last   map[Agent]time.Duration // when each other agent was last asked
+	sent   map[Agent]time.Duration // when the last question was sent that each agent has answered
 	till   time.Duration           // lost agents may send requests until then
 }
 
-// unknown is the key in grantor.lost for all agents that this one knew before its restart.
+// A departure is an agent that has left the view.
+type departure struct {
+	heard time.Duration // the last message of it that may have given it contact
+	at    time.Duration // when the view without it began
+}
+
+// unknown is the key in grantor.departed for all agents that this one knew before its restart.
 const unknown Agent = 0
 
-// lose notes the agents that left the view and may still send requests.
-func (g *grantor) lose(was View, clock time.Duration) {
-	end := clock + g.cfg.grace()
+// lose notes the agents that left the view. heard tells when this agent last got a call from an
+// agent.
+func (g *grantor) lose(was View, heard func(Agent) time.Duration, clock time.Duration) {
 	switch {
 	case was == nil && g.view.Missing():
-		g.lost[unknown] = end
+		g.departed[unknown] = departure{clock, clock}
 	case !g.view.Missing():
-		delete(g.lost, unknown)
+		delete(g.departed, unknown)
 	}
 	if was != nil {
 		for _, a := range was.Agents() {
-			if _, known := g.lost[a]; !known && !g.view.Has(a) {
-				g.lost[a] = end
+			if _, known := g.departed[a]; !known && !g.view.Has(a) {
+				silent := max(0, min(g.view.Silent(a), clock-heard(a)))
+				g.departed[a] = departure{heard: clock - silent, at: clock}
 			}
 		}
 	}
-	for a, end := range g.lost {
-		if a != unknown && (g.view.Has(a) || g.view.Over(a)) || clock >= end {
-			delete(g.lost, a)
+	for a, d := range g.departed {
+		if a != unknown && g.view.Has(a) || clock >= d.at+g.cfg.grace() {
+			delete(g.departed, a)
 		}
 	}
 }
 
-// lostFor returns how long lost agents may still send requests.
-func (g *grantor) lostFor(clock time.Duration) (d time.Duration) {
-	for _, end := range g.lost {
-		d = max(d, end-clock)
+// lostFor returns how long lost agents may still send requests. If negative, they have stopped that
+// long ago.
+//
+// A lost agent stops Term after its last contact with any agent. Agents of this view gave it contact
+// only before they last heard from it, and each of them tells its part. An agent that left the view
+// around the same time may have given it contact until Settle after it left.
+func (g *grantor) lostFor(clock time.Duration) time.Duration {
+	var first, second time.Duration // the last two departures
+	for _, d := range g.departed {
+		if d.at >= first {
+			first, second = d.at, first
+		} else {
+			second = max(second, d.at)
+		}
 	}
-	return d
+	stopped := clock - maxDuration
+	for a, d := range g.departed {
+		if a != unknown && g.view.Over(a) {
+			continue
+		}
+		contact, other := d.heard, first
+		if d.at == first {
+			other = second
+		}
+		if a == unknown {
+			contact = d.at + 2*g.cfg.Settle
+		} else if other > 0 {
+			contact = max(contact, other+g.cfg.Settle)
+		}
+		stopped = max(stopped, min(contact+longer(g.cfg.Term+2*g.cfg.Every), d.at+g.cfg.grace()))
+	}
+	return stopped - clock
 }
 
-// survey begins a survey if one is wanted, and ends it when all answers are in.
-func (p *Peer) survey() {
+// survey begins a survey if one is wanted. When all answers are in, it ends it and returns true.
+func (p *Peer) survey() (over bool) {
 	g := p.grantor
 	s := &g.survey
-	if !s.wanted || g.retired || g.lostFor(p.clock) > 0 {
-		return
+	if !s.wanted {
+		return false
 	}
 	if !s.began {
-		s.began, s.open = true, make(map[Agent]time.Duration)
+		s.began, s.last, s.sent = true, make(map[Agent]time.Duration), make(map[Agent]time.Duration)
 		for _, a := range g.view.Agents() {
 			if a != g.self {
-				s.open[a] = p.clock - surveyEvery
+				s.last[a] = p.clock - surveyEvery
 			}
 		}
 	}
-	if len(s.open) > 0 || p.clock < s.till || !p.holder.clear(g.self, p.clock) {
-		return
+	s.till = max(s.till, p.clock+g.lostFor(p.clock))
+	if p.clock < s.till || len(s.open()) > 0 || !p.holder.clear(g.self, p.clock) {
+		return false
 	}
 	for i := range g.changes {
 		if c := &g.changes[i]; c.known == 0 {
 			c.known = p.clock
 		}
 	}
+	for a := range g.gone {
+		g.gone[a] = p.clock
+	}
 	s.wanted = false
+	g.reap(p.clock)
 	g.pass(p.clock)
+	return true
 }
 
-// asks reports whether the grantor must ask an agent now.
+// open returns the agents without an answer that counts.
+func (s *survey) open() (as []Agent) {
+	if !s.wanted {
+		return nil
+	}
+	for a := range s.last {
+		if sent, ok := s.sent[a]; !ok || sent < s.till {
+			as = append(as, a)
+		}
+	}
+	return as
+}
+
+// asks reports whether the grantor must ask an agent now. The first question to each is asked at
+// once: the answers tell when the lost agents stop.
 func (g *grantor) asks(a Agent, clock time.Duration) bool {
-	last, open := g.survey.open[a]
-	return open && clock-last >= surveyEvery
+	s := &g.survey
+	last, asked := s.last[a]
+	if !asked || !s.wanted || clock-last < surveyEvery {
+		return false
+	}
+	sent, answered := s.sent[a]
+	return !answered || sent < s.till && clock >= s.till
 }
 
 // question puts the survey's question into a call.
 func (g *grantor) question(a Agent, b *Batch, clock time.Duration) {
-	if _, open := g.survey.open[a]; open {
-		b.Survey = g.view.Digest()
-		g.survey.open[a] = clock
+	if g.asks(a, clock) {
+		b.Survey = true
+		g.survey.last[a] = clock
 	}
 }
 
-// surveyed takes the answer to a call. round is the survey's round when the call was made.
-func (g *grantor) surveyed(b, ans *Batch, round int, clock time.Duration) {
+// surveyed takes the answer to a call that was sent at a time. round is the survey's round then.
+func (g *grantor) surveyed(b, ans *Batch, sent time.Duration, round int, clock time.Duration) {
 	s := &g.survey
-	if b.Survey == 0 || round != s.round || ans.Survey != b.Survey {
+	if !b.Survey || !ans.Survey || round != s.round || ans.View != g.view.Digest() || b.View != ans.View {
 		return
 	}
-	delete(s.open, b.To)
-	s.till = max(s.till, clock+longer(ans.Lost))
+	s.sent[b.To] = sent
+	if ans.Lost >= 0 {
+		s.till = max(s.till, clock+longer(ans.Lost))
+	} else {
+		s.till = max(s.till, clock-shorter(-ans.Lost))
+	}
 }
 
 // clear reports whether this agent has only leases of the grantor's points that the grantor has

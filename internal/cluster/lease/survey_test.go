@@ -15,7 +15,7 @@ func TestSurvey(t *testing.T) {
 		soon   bool
 	}{
 		{"all is known", func(_, _ *Batch) {}, func(*picture) {}, true},
-		{"another view, or a lease", func(_, ans *Batch) { ans.Survey, ans.Lost = 0, 0 }, func(*picture) {}, false},
+		{"another view, or a lease", func(_, ans *Batch) { ans.Survey, ans.Lost = false, 0 }, func(*picture) {}, false},
 		{"the other one has lost an agent", func(_, ans *Batch) { ans.Lost = 15 * time.Second },
 			func(*picture) {}, false},
 		{"an agent is missing", func(_, _ *Batch) {}, func(v *picture) { v.missing = true }, false},
@@ -24,8 +24,7 @@ func TestSurvey(t *testing.T) {
 			now := time.Unix(1e9, 0)
 			v, point := pair()
 			c.view(v)
-			other := New(2, Config{First: true}, now)
-			other.Look(v, now)
+			other := opened(2, v, now)
 			p := New(1, Config{}, now)
 			p.Look(v, now)
 			for began := now; ; now = now.Add(250 * time.Millisecond) {
@@ -60,8 +59,7 @@ func TestSurvey(t *testing.T) {
 func TestSurveyIsNotAnswered(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	v, point := pair() // agent 1 grants point
-	p := New(2, Config{First: true}, now)
-	p.Look(&picture{members: []Agent{2}}, now)
+	p := opened(2, &picture{members: []Agent{2}}, now)
 	p.Ready(point, time.Second, now)
 	p.Calls(now)
 	if !p.Begin(now, point) {
@@ -72,11 +70,11 @@ func TestSurveyIsNotAnswered(t *testing.T) {
 		t.Helper()
 		stamp++
 		p.Contact(now, now)
-		ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp, Survey: v.Digest()}, now)
+		ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp, View: v.Digest(), Survey: true}, now)
 		if err != nil {
 			t.Fatal(err)
 		}
-		return ans.Survey == v.Digest()
+		return ans.Survey
 	}
 	p.Look(v, now)
 	if answered() {
@@ -97,8 +95,8 @@ func TestSurveyIsNotAnswered(t *testing.T) {
 	if !answered() {
 		t.Error("not answered when the request has ended")
 	}
-	ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp + 1, Survey: v.Digest() + 1}, now)
-	if err != nil || ans.Survey != 0 {
+	ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp + 1, View: v.Digest() + 1, Survey: true}, now)
+	if err != nil || ans.Survey {
 		t.Errorf("a survey of another view is answered by %+v, %v", ans, err)
 	}
 }

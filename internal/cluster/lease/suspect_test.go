@@ -36,7 +36,7 @@ func TestSuspectKeepsItsTurn(t *testing.T) {
 				w.run(at + 20*time.Second)
 				for range 4 {
 					clear(w.judged(point).byPlace)
-					w.run(w.now + 3*Turn(w.quiet(point)))
+					w.run(w.now + 3*Turn(w.quiet(point), false))
 					if by := w.judged(point).byPlace; by[0] == 0 || by[1] == 0 {
 						t.Fatalf("at %v: an agent had no turn: %v", w.now, by)
 					}
@@ -50,7 +50,7 @@ func TestSuspectKeepsItsTurn(t *testing.T) {
 // meanwhile and the point keeps its grantor.
 func TestUnheardIsAskedAgain(t *testing.T) {
 	start := time.Unix(1e9, 0)
-	p := New(1, Config{First: true}, start)
+	p := New(1, Config{}, start)
 	views := []*picture{{members: []Agent{1, 2}}, {members: []Agent{1, 2, 3}}}
 	var point uint64
 	for views[0].Owner(point) != 2 || views[1].Owner(point) != 2 {

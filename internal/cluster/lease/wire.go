@@ -22,11 +22,11 @@ type Batch struct {
 	// Other agents use only the order of stamps.
 	Stamp  uint64
 	Answer bool
+	View   uint64 // digest of the sender's view
 
 	// To a grantor.
-	Transfer *Transfer // nil, unless the sender retires
-	Gives    []Give    // before Asks
-	Asks     []Ask
+	Gives []Give // before Asks
+	Asks  []Ask
 
 	// To a holder.
 	Grants  []Grant
@@ -35,17 +35,17 @@ type Batch struct {
 	// a recall they are points that the caller does not grant in the answering agent's view.
 	Refused []uint64
 
-	// Survey is the digest of the sender's view; zero means no survey. In a call, a grantor asks
-	// whether the receiver has a lease of its points that the grantor does not know (see
-	// survey.go). In an answer, the receiver says that it has none, in the same view.
-	Survey uint64
-	// Lost is how long agents that have left the answering agent's view may still send requests. It
-	// is valid only in an answer with a Survey.
+	// Survey: in a call, a grantor asks whether the receiver has a lease of its points that the
+	// grantor does not know (see survey.go). In an answer, the receiver says that it has none, in
+	// the same view.
+	Survey bool
+	// Lost is how long agents that have left the answering agent's view may still send requests. If
+	// negative, they have stopped that long ago. It is valid only in an answer with a Survey.
 	Lost time.Duration
 }
 
 func (b *Batch) empty() bool {
-	return b.Transfer == nil && b.Survey == 0 && len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
+	return !b.Survey && len(b.Gives)+len(b.Asks)+len(b.Grants)+len(b.Recalls) == 0
 }
 
 // An Ask requests the lease of a point, or more time for a lease.
@@ -101,7 +101,7 @@ const maxItems = 1 << 12
 const maxDuration = 1000 * time.Hour
 
 // wireVersion is the first byte of a Batch.
-const wireVersion = 3
+const wireVersion = 4
 
 func flags(bs ...bool) (f byte) {
 	for i, b := range bs {
@@ -114,23 +114,17 @@ func flags(bs ...bool) (f byte) {
 
 // AppendTo appends b's encoding to dst. It rounds waits up and lease times down to microseconds.
 //
-//	byte    version, 3
-//	byte    1: answer
-//	uint64  from, to, stamp; big-endian
+//	byte    version, 4
+//	byte    flags: 1 answer, 2 survey
+//	uint64  from, to, stamp, view; big-endian
 //	uvarint number of gives, each:   uint64 point, uvarint serial, rest
 //	uvarint number of asks, each:    uint64 point, byte flags, uvarint serial, quiet, rest
 //	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest
 //	uvarint number of recalls, each: uint64 point, byte flags, uvarint serial
 //	uvarint number of refused, each: uint64 point
-//	byte    1: a transfer, 2: a survey
-//	uint64  view of the transfer
-//	uvarint total
-//	uvarint number of points, each:  uint64 point, uint64 holder, quiet, rest
-//	uint64  survey
-//	uvarint lost
+//	varint  lost; only with a survey
 //
-// The fields of a transfer and of a survey are there only if there is one. Flags: 1
-// urgent, shared or stalled (recall); 2 holding or stalled (grant); 4 stalled (ask).
+// Flags of items: 1 urgent, shared or stalled (recall); 2 holding or stalled (grant); 4 stalled (ask).
 func (b *Batch) AppendTo(dst []byte) []byte {
 	up := func(d time.Duration) {
 		dst = binary.AppendUvarint(dst, uint64((min(max(d, 0), maxDuration)+time.Microsecond-1)/time.Microsecond))
@@ -139,10 +133,11 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(min(max(d, 0), maxDuration)/time.Microsecond))
 	}
 	fixed := func(v uint64) { dst = binary.BigEndian.AppendUint64(dst, v) }
-	dst = append(dst, wireVersion, flags(b.Answer))
+	dst = append(dst, wireVersion, flags(b.Answer, b.Survey))
 	fixed(uint64(b.From))
 	fixed(uint64(b.To))
 	fixed(b.Stamp)
+	fixed(b.View)
 	dst = binary.AppendUvarint(dst, uint64(len(b.Gives)))
 	for _, g := range b.Gives {
 		fixed(g.Point)
@@ -177,21 +172,9 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 	for _, p := range b.Refused {
 		fixed(p)
 	}
-	dst = append(dst, flags(b.Transfer != nil, b.Survey != 0))
-	if w := b.Transfer; w != nil {
-		fixed(w.View)
-		dst = binary.AppendUvarint(dst, uint64(w.Total))
-		dst = binary.AppendUvarint(dst, uint64(len(w.Points)))
-		for _, q := range w.Points {
-			fixed(q.Point)
-			fixed(uint64(q.Holder))
-			up(q.Quiet)
-			up(q.Rest)
-		}
-	}
-	if b.Survey != 0 {
-		fixed(b.Survey)
-		up(b.Lost)
+	if b.Survey {
+		d := min(max(b.Lost, -maxDuration), maxDuration)
+		dst = binary.AppendVarint(dst, int64(math.Ceil(float64(d)/float64(time.Microsecond))))
 	}
 	return dst
 }
@@ -248,6 +231,17 @@ func (r *reader) duration(what string) time.Duration {
 	return time.Duration(v) * time.Microsecond
 }
 
+// signed reads a duration that may be negative.
+func (r *reader) signed(what string) time.Duration {
+	v, n := binary.Varint(r.src)
+	if n <= 0 || max(v, -v) > int64(maxDuration/time.Microsecond) || v == math.MinInt64 {
+		r.fail(what)
+		return 0
+	}
+	r.src = r.src[n:]
+	return time.Duration(v) * time.Microsecond
+}
+
 // count reads how many items of at least least bytes follow.
 func (r *reader) count(what string, least int) int {
 	n := r.uvarint(what)
@@ -265,8 +259,9 @@ func ParseBatch(src []byte) (*Batch, error) {
 	if r.flags("version", wireVersion) != wireVersion {
 		r.fail("version")
 	}
-	b := &Batch{Answer: r.flags("answer", 1) == 1}
-	b.From, b.To, b.Stamp = Agent(r.fixed("from")), Agent(r.fixed("to")), r.fixed("stamp")
+	f := r.flags("flags", 3)
+	b := &Batch{Answer: f&1 > 0, Survey: f&2 > 0}
+	b.From, b.To, b.Stamp, b.View = Agent(r.fixed("from")), Agent(r.fixed("to")), r.fixed("stamp"), r.fixed("view")
 	if n := r.count("gives", 10); n > 0 {
 		b.Gives = make([]Give, n)
 		for i := range b.Gives {
@@ -310,27 +305,8 @@ func ParseBatch(src []byte) (*Batch, error) {
 			b.Refused[i] = r.fixed("refused")
 		}
 	}
-	more := r.flags("transfer or survey", 3)
-	if more&1 > 0 {
-		w := &Transfer{View: r.fixed("view")}
-		if n := r.uvarint("total"); n <= math.MaxInt32 {
-			w.Total = int(n)
-		} else {
-			r.fail("total")
-		}
-		if n := r.count("bequests", 18); n > 0 {
-			w.Points = make([]PointState, n)
-			for i := range w.Points {
-				w.Points[i] = PointState{r.fixed("point"), Agent(r.fixed("point holder")), r.duration("point quiet"),
-					r.duration("point rest")}
-			}
-		}
-		b.Transfer = w
-	}
-	if more&2 > 0 {
-		if b.Survey, b.Lost = r.fixed("survey"), r.duration("lost"); b.Survey == 0 {
-			r.fail("survey")
-		}
+	if b.Survey {
+		b.Lost = r.signed("lost")
 	}
 	if r.bad == "" && len(r.src) > 0 {
 		r.bad = "end"

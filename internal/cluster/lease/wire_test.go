@@ -14,7 +14,7 @@ import (
 func randomBatch(r *rand.Rand) *Batch {
 	d := func() time.Duration { return time.Duration(r.IntN(1e9)) * time.Microsecond }
 	yes := func() bool { return r.IntN(2) == 0 }
-	b := &Batch{From: Agent(r.Uint64()), To: Agent(r.Uint64()), Stamp: r.Uint64(), Answer: yes()}
+	b := &Batch{From: Agent(r.Uint64()), To: Agent(r.Uint64()), Stamp: r.Uint64(), Answer: yes(), View: r.Uint64()}
 	for range r.IntN(4) {
 		b.Gives = append(b.Gives, Give{r.Uint64(), r.Uint64(), d()})
 	}
@@ -31,13 +31,7 @@ func randomBatch(r *rand.Rand) *Batch {
 		b.Refused = append(b.Refused, r.Uint64())
 	}
 	if yes() {
-		b.Transfer = &Transfer{View: r.Uint64(), Total: r.IntN(1 << 20)}
-		for range r.IntN(4) {
-			b.Transfer.Points = append(b.Transfer.Points, PointState{r.Uint64(), Agent(r.Uint64()), d(), d()})
-		}
-	}
-	if yes() {
-		b.Survey, b.Lost = max(r.Uint64(), 1), d()
+		b.Survey, b.Lost = true, d()-d()
 	}
 	return b
 }
@@ -69,22 +63,20 @@ func TestBatchComesBack(t *testing.T) {
 func TestRounding(t *testing.T) {
 	d := 1500 * time.Nanosecond
 	b := &Batch{
-		Gives:    []Give{{Rest: d}},
-		Asks:     []Ask{{Quiet: d, Rest: d}, {Rest: -d}, {Quiet: 2 * maxDuration}},
-		Grants:   []Grant{{Held: d, Term: d, Rest: d}},
-		Transfer: &Transfer{Points: []PointState{{Quiet: d, Rest: d}}},
-		Survey:   1, Lost: d,
+		Gives:  []Give{{Rest: d}},
+		Asks:   []Ask{{Quiet: d, Rest: d}, {Rest: -d}, {Quiet: 2 * maxDuration}},
+		Grants: []Grant{{Held: d, Term: d, Rest: d}},
+		Survey: true, Lost: d,
 	}
 	got, err := ParseBatch(b.AppendTo(nil))
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := &Batch{
-		Gives:    []Give{{Rest: 2 * time.Microsecond}},
-		Asks:     []Ask{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}, {}, {Quiet: maxDuration}},
-		Grants:   []Grant{{Held: time.Microsecond, Term: time.Microsecond, Rest: 2 * time.Microsecond}},
-		Transfer: &Transfer{Points: []PointState{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}}},
-		Survey:   1, Lost: 2 * time.Microsecond,
+		Gives:  []Give{{Rest: 2 * time.Microsecond}},
+		Asks:   []Ask{{Quiet: 2 * time.Microsecond, Rest: 2 * time.Microsecond}, {}, {Quiet: maxDuration}},
+		Grants: []Grant{{Held: time.Microsecond, Term: time.Microsecond, Rest: 2 * time.Microsecond}},
+		Survey: true, Lost: 2 * time.Microsecond,
 	}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)

@@ -1,0 +1,59 @@
+package lease
+
+import "time"
+
+// share notes that other agents wait for l, and whether one of them is stalled.
+func (h *holder) share(l *lot, stalled bool) {
+	l.called, l.stalled = true, l.stalled || stalled
+	l.turn = max(l.since+Turn(l.quiet, l.stalled), 1)
+	h.called[l.point] = struct{}{}
+}
+
+// yield returns l if other agents wait, and either our turn is over or no host has used l for a
+// while.
+func (h *holder) yield(l *lot, clock time.Duration) bool {
+	if l.state != held || l.turn == 0 || l.using {
+		return false
+	}
+	if clock < h.yieldAt(l) {
+		return false
+	}
+	h.handBack(l)
+	return true
+}
+
+// yieldAt returns when l, which is not in use, must be returned because other agents wait.
+func (h *holder) yieldAt(l *lot) time.Duration {
+	keep := max(l.seen, l.free) + h.idle
+	if l.stalled {
+		switch {
+		case l.ready != 0:
+			keep = l.ready + readyMost
+		case l.fresh:
+			keep = max(l.since, l.free) + grantMost
+		default:
+			keep = l.free + l.quiet/idleShare
+		}
+	}
+	return min(l.turn, keep)
+}
+
+// turns returns the recalled points whose turn is over or that are unused. next is when it must do
+// so again for a stalled agent; 0: no such agent waits.
+func (h *holder) turns(clock time.Duration) (next time.Duration) {
+	for _, point := range sorted(h.called) {
+		l := h.lots[point]
+		if !h.yield(l, clock) && l.stalled && !l.using {
+			next = earlier(next, h.yieldAt(l))
+		}
+	}
+	return next
+}
+
+// earlier returns the earlier of two times; 0 is never.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b != 0 && b < a {
+		return b
+	}
+	return a
+}
