@@ -96,8 +96,8 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Fetch.AllowPrivate = true
 	cfg.Fetch.Dial = func(ctx context.Context, _, addr string) (net.Conn, error) { return s.web.dial(ctx, m, addr) }
 	cfg.Scope.Scope = scope.Any
-	d := s.plan.Delay
-	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = d, d/2, d/2
+	d := s.plan.Shared
+	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = s.plan.Delay, d, d
 	cfg.Frontier.SlowBase, cfg.Frontier.SlowMax = s.plan.Pause, 16*s.plan.Pause
 	cfg.Crawl.DrainTimeout = 2 * time.Second
 	cfg.Crawl.PageLimit, cfg.Crawl.TimeLimit = s.plan.PageLimit, s.plan.TimeLimit

@@ -422,8 +422,8 @@ func (j *judge) pauseOf(n int) time.Duration {
 }
 
 // stallBound is the longest permitted time without a page while there is work, and until an agent
-// ends when there is none. The cluster notices a death after up to 8 s, and the leases of the dead
-// agent end 10 s later. Then an heir waits for what others know of the hosts.
+// ends when there is none. The cluster notices a death after up to 8 s. If two agents die, the leases of
+// the dead end up to 11 s later. Then an heir waits for what others know of the hosts.
 const stallBound = 30 * time.Second
 
 func later(a, b time.Time) time.Time {

@@ -97,7 +97,8 @@ type Plan struct {
 	Spare     int           // agents that may join later
 	Hosts     int64         // number of hosts of the web; zero means 20
 	Pages     float64       // mean pages of a host; zero means 10
-	Delay     time.Duration // of a host; addresses and sites have half of it; zero means 100 ms
+	Delay     time.Duration // of a host; zero means 100 ms
+	Shared    time.Duration `json:",omitempty"` // delay of addresses and sites; zero: half of Delay
 	Busy      float64       // share of the pages that first answer 429 with a Retry-After of 1 s
 	Failing   float64       `json:",omitempty"` // share of pages that first answer 503, and of slow ones
 	Broken    float64       `json:",omitempty"` // share of the pages that always answer 500, and of those with 410
@@ -190,6 +191,9 @@ func (p Plan) withDefaults() Plan {
 	}
 	if p.Delay == 0 {
 		p.Delay = 100 * time.Millisecond
+	}
+	if p.Shared == 0 {
+		p.Shared = p.Delay / 2
 	}
 	if p.Replicas == 0 {
 		p.Replicas = 2

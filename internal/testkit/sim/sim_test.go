@@ -12,6 +12,7 @@ import (
 var (
 	stories = flag.Int("stories", 60, "how many random stories TestStories tells")
 	first   = flag.Uint64("first", 1, "seed of the first of them")
+	waits   = flag.Int("waits", 10, "how many stories each test of waits tells")
 	alone   = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
 )
 

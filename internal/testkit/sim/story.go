@@ -56,6 +56,12 @@ func (s *story) log(format string, args ...any) {
 // each event to it as it happens: if the process ends before the story, there is no Verdict. events
 // must not wait.
 func Tell(t testing.TB, p Plan, events io.Writer) *Verdict {
+	_, v := tellAll(t, p, events)
+	return v
+}
+
+// tellAll also returns the story, for measurements of what a Verdict does not have.
+func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 	p = p.withDefaults()
 	s := &story{plan: p, t: t, net: newNetwork(p.Seed), events: events}
 	spec := gen.Plain(p.Seed, p.Hosts)
@@ -74,7 +80,7 @@ func Tell(t testing.TB, p Plan, events io.Writer) *Verdict {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.judge = newJudge(s.made, truth, p.Delay, p.Delay/2, p.Delay/2)
+	s.judge = newJudge(s.made, truth, p.Delay, p.Shared, p.Shared)
 	s.judge.pause = p.Pause
 	s.web = newWeb(s.net, s.made, s.judge)
 	var names []string
@@ -98,7 +104,7 @@ func Tell(t testing.TB, p Plan, events io.Writer) *Verdict {
 		a.start(false, p.Agents)
 	}
 	s.play()
-	return s.finish()
+	return s, s.finish()
 }
 
 // excuseLateComers excuses the fetches of agents that came back while others were ending or had
