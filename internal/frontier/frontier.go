@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/netip"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -169,7 +170,7 @@ type Frontier struct {
 	segments int // number of segments and pool files ever made
 	files    int // segments on disk now
 	current  *segment
-	open     []*segment
+	open     []*tempFile
 }
 
 // Open makes an empty frontier whose queues spill into dir. It deletes everything in dir: the durable copy of the links
@@ -209,19 +210,12 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 // Close deletes the frontier's files. The frontier must not be used afterwards.
 func (f *Frontier) Close() error {
 	var first error
-	for _, s := range f.open {
-		if err := f.closeSegment(s); err != nil && first == nil {
+	for _, t := range slices.Clone(f.open) {
+		if err := f.closeFile(t); err != nil && first == nil {
 			first = err
 		}
 	}
-	f.open, f.current = nil, nil
-	for _, p := range f.pools {
-		for _, s := range p.files {
-			if err := f.closePoolFile(s); err != nil && first == nil {
-				first = err
-			}
-		}
-	}
+	f.current = nil
 	if err := f.fs.RemoveAll(f.dir); err != nil && first == nil {
 		first = fmt.Errorf("delete the frontier's directory: %w", err)
 	}

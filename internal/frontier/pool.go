@@ -194,7 +194,7 @@ func (f *Frontier) readOn(p *pool) error {
 	place := "pool in memory"
 	if len(p.files) > 0 {
 		s := p.files[0]
-		place = fmt.Sprintf("pool file %s, byte %d", s.name, s.read)
+		place = fmt.Sprintf("queue file %s, byte %d", s.name, s.read)
 		var size int64
 		if c, size, err = f.readFrame(s, s.read, &f.window); err != nil {
 			return err

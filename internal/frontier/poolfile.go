@@ -4,14 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
-	"io"
-	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/klauspost/compress/s2"
-
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // A poolFile is Polybot's request file: frames that are written and read in sequence. It is deleted when it has been
@@ -23,10 +18,8 @@ import (
 //	       uint64 LE  request number of the first
 //	       bytes      entries, an S2 block
 type poolFile struct {
-	name string
-	file disk.File // nil: open it when needed
-	size int64     // bytes written
-	read int64     // bytes consumed
+	tempFile
+	read int64 // bytes consumed
 }
 
 const frameHeader = 4 + 4 + 4 + 8
@@ -61,7 +54,7 @@ func (f *Frontier) writeFrames(p *pool, n int) error {
 			p.files = p.files[:len(p.files)-1]
 			_ = f.deletePoolFile(s) // the error of the write says more
 		}
-		return fmt.Errorf("write pool file %s: %w", s.name, err)
+		return fmt.Errorf("write queue file %s: %w", s.name, err)
 	}
 	s.size += int64(len(f.out))
 	f.poolBytes += int64(len(f.out))
@@ -142,32 +135,17 @@ func (f *Frontier) readFrame(s *poolFile, off int64, w *frameWindow) (c *frame, 
 			return &got, int64(n), nil
 		}
 		if short == 0 || int64(short) > s.size-off {
-			return nil, 0, fmt.Errorf("pool file %s, byte %d: %w", s.name, off, ErrSpill)
+			return nil, 0, s.at(off, ErrSpill)
 		}
 		// This nearly always covers the frame and the beginning of the next ones.
 		want := int(min(int64(max(short, frameHeader+f.frameBytes)), s.size-off))
 		w.s = nil
 		w.bytes = slices.Grow(w.bytes[:0], want)[:want]
-		if err := f.readPool(s, w.bytes, off); err != nil {
+		if err := f.readAt(&s.tempFile, w.bytes, off); err != nil {
 			return nil, 0, err
 		}
 		w.s, w.off = s, off
 	}
-}
-
-func (f *Frontier) readPool(s *poolFile, b []byte, off int64) error {
-	if s.file == nil {
-		if err := f.openPoolFile(s, os.O_RDONLY); err != nil {
-			return err
-		}
-	}
-	if n, err := s.file.ReadAt(b, off); n < len(b) {
-		if err == io.EOF {
-			err = ErrSpill // the file was cut short
-		}
-		return fmt.Errorf("pool file %s, byte %d: %w", s.name, off, err)
-	}
-	return nil
 }
 
 // writableFile returns the last file of p, or a new one.
@@ -178,14 +156,13 @@ func (f *Frontier) writableFile(p *pool) (*poolFile, error) {
 			return s, nil
 		}
 		if k > 1 { // the first file stays open, because it is being read
-			if err := f.closePoolFile(s); err != nil {
+			if err := f.closeFile(&s.tempFile); err != nil {
 				return nil, err
 			}
 		}
 	}
-	f.segments++
-	s := &poolFile{name: filepath.Join(f.dir, fmt.Sprintf("pool-%08d", f.segments))}
-	if err := f.openPoolFile(s, os.O_RDWR|os.O_CREATE|os.O_TRUNC); err != nil {
+	s := &poolFile{}
+	if err := f.create(&s.tempFile, "pool"); err != nil {
 		return nil, err
 	}
 	p.broken = false
@@ -194,32 +171,7 @@ func (f *Frontier) writableFile(p *pool) (*poolFile, error) {
 	return s, nil
 }
 
-func (f *Frontier) openPoolFile(s *poolFile, flag int) error {
-	file, err := f.fs.OpenFile(s.name, flag, 0o600)
-	if err != nil {
-		return fmt.Errorf("open pool file %s: %w", s.name, err)
-	}
-	s.file = file
-	return nil
-}
-
-func (f *Frontier) closePoolFile(s *poolFile) error {
-	if s.file == nil {
-		return nil
-	}
-	err := s.file.Close()
-	s.file = nil
-	if err != nil {
-		return fmt.Errorf("close pool file %s: %w", s.name, err)
-	}
-	return nil
-}
-
 func (f *Frontier) deletePoolFile(s *poolFile) error {
 	f.poolFiles--
-	err := f.closePoolFile(s)
-	if rm := f.fs.Remove(s.name); rm != nil && err == nil {
-		err = fmt.Errorf("delete pool file %s: %w", s.name, rm)
-	}
-	return err
+	return f.deleteFile(&s.tempFile)
 }

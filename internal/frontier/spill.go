@@ -6,11 +6,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"iter"
-	"os"
-	"path/filepath"
 	"slices"
-
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // ErrSpill means that a block of queued links on disk does not hold what was written. The error names file and offset.
@@ -22,17 +18,14 @@ var ErrSpill = errors.New("damaged spill block")
 //	       uint32 LE  length of the entries
 //	       bytes      entries
 type segment struct {
-	name string
-	file disk.File // nil: open it when needed
-	size int64     // bytes written
-	live int       // number of blocks not yet consumed
+	tempFile
+	live int // number of blocks not yet consumed
 }
 
 const (
 	blockHeader = 8
 	writeBytes  = 1 << 20 // size of one sequential write
 	spillBytes  = 4 << 20 // freed by one spill, unless more is needed
-	openFiles   = 32      // limit of segments kept open for reading
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -180,9 +173,9 @@ func (f *Frontier) writeRuns() error {
 		// It is unknown how much was written: write no more to this file.
 		f.current = nil
 		if s.live == 0 {
-			f.deleteSegment(s)
+			_ = f.deleteSegment(s) // the error of the write says more
 		}
-		return fmt.Errorf("write spill file %s: %w", s.name, err)
+		return fmt.Errorf("write queue file %s: %w", s.name, err)
 	}
 	for i := range f.runs {
 		r := &f.runs[i]
@@ -224,9 +217,8 @@ func (f *Frontier) writable() (*segment, error) {
 	if f.current != nil {
 		return f.current, nil
 	}
-	f.segments++
-	s := &segment{name: filepath.Join(f.dir, fmt.Sprintf("spill-%08d", f.segments))}
-	if err := f.openSegment(s, os.O_RDWR|os.O_CREATE|os.O_TRUNC); err != nil {
+	s := &segment{}
+	if err := f.create(&s.tempFile, "spill"); err != nil {
 		return nil, err
 	}
 	f.current = s
@@ -234,51 +226,9 @@ func (f *Frontier) writable() (*segment, error) {
 	return s, nil
 }
 
-func (f *Frontier) openSegment(s *segment, flag int) error {
-	if len(f.open) >= openFiles {
-		for i, o := range f.open {
-			if o != f.current {
-				f.open = append(f.open[:i], f.open[i+1:]...)
-				if err := f.closeSegment(o); err != nil {
-					return err
-				}
-				break
-			}
-		}
-	}
-	file, err := f.fs.OpenFile(s.name, flag, 0o600)
-	if err != nil {
-		return fmt.Errorf("open spill file %s: %w", s.name, err)
-	}
-	s.file = file
-	f.open = append(f.open, s)
-	return nil
-}
-
-func (f *Frontier) closeSegment(s *segment) error {
-	err := s.file.Close()
-	s.file = nil
-	if err != nil {
-		return fmt.Errorf("close spill file %s: %w", s.name, err)
-	}
-	return nil
-}
-
 func (f *Frontier) deleteSegment(s *segment) error {
-	for i, o := range f.open {
-		if o == s {
-			f.open = append(f.open[:i], f.open[i+1:]...)
-			if err := f.closeSegment(s); err != nil {
-				return err
-			}
-			break
-		}
-	}
 	f.files--
-	if err := f.fs.Remove(s.name); err != nil {
-		return fmt.Errorf("delete spill file %s: %w", s.name, err)
-	}
-	return nil
+	return f.deleteFile(&s.tempFile)
 }
 
 // load reads the head of q into RAM.
@@ -323,30 +273,18 @@ func (p place) damaged(i int) error {
 	if !p.onDisk() {
 		return fmt.Errorf("a queue in memory: %w", ErrSpill)
 	}
-	return fmt.Errorf("spill file %s, byte %d: %w", p.seg.name, p.off+blockHeader+int64(i), ErrSpill)
+	return p.seg.at(p.off+blockHeader+int64(i), ErrSpill)
 }
 
 func (f *Frontier) read(p place) ([]byte, error) { return f.readBlock(p, make([]byte, p.size)) }
 
 func (f *Frontier) readBlock(p place, buf []byte) ([]byte, error) {
-	if err := f.readAt(p.seg, buf, p.off); err != nil {
+	if err := f.readAt(&p.seg.tempFile, buf, p.off); err != nil {
 		return nil, err
 	}
 	if binary.LittleEndian.Uint32(buf) != crc32.Checksum(buf[4:], castagnoli) ||
 		int64(binary.LittleEndian.Uint32(buf[4:])) != int64(len(buf)-blockHeader) {
-		return nil, fmt.Errorf("spill file %s, byte %d: %w", p.seg.name, p.off, ErrSpill)
+		return nil, p.seg.at(p.off, ErrSpill)
 	}
 	return buf[blockHeader:], nil
-}
-
-func (f *Frontier) readAt(s *segment, buf []byte, off int64) error {
-	if s.file == nil {
-		if err := f.openSegment(s, os.O_RDONLY); err != nil {
-			return err
-		}
-	}
-	if _, err := s.file.ReadAt(buf, off); err != nil {
-		return fmt.Errorf("spill file %s, byte %d: %w", s.name, off, err)
-	}
-	return nil
 }
