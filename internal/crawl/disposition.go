@@ -241,8 +241,8 @@ func (c *Crawler) logRobots(v *visit, now time.Time) {
 
 func (c *Crawler) finishOf(v *visit, exhausted bool) state.Finish {
 	f := state.Finish{
-		Link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed}, Code: v.code(exhausted),
-		Kind: v.errorKind(), Cause: c.causeOf(v), Mime: v.mime,
+		Link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed, Ext: v.asked.Ext},
+		Code: v.code(exhausted), Kind: v.errorKind(), Cause: c.causeOf(v), Mime: v.mime,
 		Size: v.size, Began: v.began, Took: v.took, Delay: v.delay,
 	}
 	if v.truncated != "" {

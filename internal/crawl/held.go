@@ -14,7 +14,7 @@ import (
 // are new. These files are written before the journal records the finish of the page. But a power
 // failure may keep a later write and lose an earlier one. So while links are held back, each write
 // of the journal ends with a mark (state.Held), which names these files and their ends. After a power
-// failure, a finish counts only if some mark after it agrees with the files on disk. The finish of
+// failure, a finish counts only if a mark after it agrees with the files on disk, see doubt. The finish of
 // a link that the operator dropped needs no mark, because it brought no links.
 //
 // One such mark is enough: every link of the pages before it is safe. Either a record before the

@@ -28,8 +28,8 @@ var (
 // quarters of its history are in a snapshot, the rest in segments. For the peak of the memory run it twice in the same
 // -resume-dir: the first run writes the crawl.
 func BenchmarkResume(b *testing.B) {
-	defer func(n int) { tallyPiece = n }(tallyPiece)
-	tallyPiece = 256 << 10 // as outside of tests
+	defer func(tally, spool int) { tallyPiece, state.SpoolBytes = tally, spool }(tallyPiece, state.SpoolBytes)
+	tallyPiece, state.SpoolBytes = 256<<10, 16<<20 // as outside of tests
 	dir := *resumeDir
 	if dir == "" {
 		dir = b.TempDir()

@@ -19,6 +19,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -35,6 +36,7 @@ import (
 
 func TestMain(m *testing.M) {
 	tallyPiece = 100 // so small that a snapshot has several
+	state.SpoolBytes = 200
 	dropSlice = 3
 	goleak.VerifyTestMain(m)
 }

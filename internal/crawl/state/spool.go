@@ -11,8 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// spoolBytes is the size up to which a Spool stays in RAM. It is a variable so that tests use the file.
-var spoolBytes = 16 << 20
+// SpoolBytes is the size up to which a Spool stays in RAM. It is a variable so that tests use the file.
+var SpoolBytes = 16 << 20
 
 // A Spool keeps records in the order in which they were added, in RAM and, above 16 MiB, in a file.
 type Spool struct {
@@ -30,7 +30,7 @@ func (s *Spool) Add(kind byte, number uint64, p []byte) error {
 	s.buf = append(s.buf, kind)
 	s.buf = binary.AppendUvarint(s.buf, number)
 	s.buf = binary.AppendUvarint(s.buf, uint64(len(p)))
-	if s.buf = append(s.buf, p...); len(s.buf) < spoolBytes {
+	if s.buf = append(s.buf, p...); len(s.buf) < SpoolBytes {
 		return nil
 	}
 	return s.flush()

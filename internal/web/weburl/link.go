@@ -18,9 +18,15 @@ type Link struct {
 	Hops string
 	// Seed is the source tag: the host of the seed that this link descends from.
 	Seed string
+	// Ext is what versions of this program to come say of the link, see AppendTo. It has at most MaxExt
+	// octets. This version writes none, and keeps what it reads.
+	Ext string
 	// Level is the priority. Zero is the ordinary priority.
 	Level uint8
 }
+
+// MaxExt is the limit of Link.Ext in octets.
+const MaxExt = 1 << 10
 
 // ErrLink means that the encoding of a Link cannot be read.
 var ErrLink = errors.New("damaged link encoding")
@@ -44,7 +50,9 @@ func (l Link) Depth() int {
 //	4 times     uvarint length, then as many octets:
 //	            URL, via, hops, seed
 //
-// Each of the four has at most MaxParse octets.
+// Each of the four has at most MaxParse octets. If the link has an Ext, the hops are followed by a zero
+// octet and the Ext, within their length. An Ext consists of fields: 1 octet tag, uvarint length, as many
+// octets. The tags ascend. No tag has a meaning yet. A reader keeps the fields whose tags it does not know.
 func (l Link) AppendTo(dst []byte) []byte {
 	dst = append(slices.Grow(dst, l.encodedLen()), l.Level)
 	dst = appendString(dst, l.URL.s)
@@ -54,12 +62,19 @@ func (l Link) AppendTo(dst []byte) []byte {
 // AppendTail appends the part of l's encoding that follows the URL. This part is the same for all
 // links of a page that were found by the same kind of step.
 func (l Link) AppendTail(dst []byte) []byte {
-	return appendString(appendString(appendString(dst, l.Via), l.Hops), l.Seed)
+	dst = appendString(dst, l.Via)
+	if l.Ext == "" {
+		dst = appendString(dst, l.Hops)
+	} else {
+		dst = binary.AppendUvarint(dst, uint64(len(l.Hops)+1+len(l.Ext)))
+		dst = append(append(append(dst, l.Hops...), 0), l.Ext...)
+	}
+	return appendString(dst, l.Seed)
 }
 
 // encodedLen returns an upper bound for the length of l's encoding.
 func (l *Link) encodedLen() int {
-	return 1 + 4*3 + len(l.URL.s) + len(l.Via) + len(l.Hops) + len(l.Seed)
+	return 1 + 4*3 + len(l.URL.s) + len(l.Via) + len(l.Hops) + 1 + len(l.Ext) + len(l.Seed)
 }
 
 func appendString(dst []byte, s string) []byte {
@@ -72,7 +87,7 @@ func appendString(dst []byte, s string) []byte {
 }
 
 // DecodeLink reads one Link from the front of src and returns the number of bytes that it read. The
-// Link shares no memory with src; its four strings share one allocation. DecodeLink accepts
+// Link shares no memory with src; its strings share one allocation. DecodeLink accepts
 // untrusted input: the URL must be canonical (an empty one is the zero URL), or the error is
 // ErrLink.
 func DecodeLink(src []byte) (l Link, n int, err error) { return decodeLink(src, false) }
@@ -146,8 +161,29 @@ func decodeLink(src []byte, share bool) (l Link, n int, err error) {
 	l.Level = src[0]
 	l.Via = all[at[1].from-first : at[1].to-first]
 	l.Hops = all[at[2].from-first : at[2].to-first]
+	if i := strings.IndexByte(l.Hops, 0); i >= 0 {
+		l.Hops, l.Ext = l.Hops[:i], l.Hops[i+1:]
+		if !validExt(l.Ext) {
+			return Link{}, 0, ErrLink
+		}
+	}
 	l.Seed = all[at[3].from-first : at[3].to-first]
 	return l, n, nil
+}
+
+// validExt reports that s consists of fields with ascending tags.
+func validExt(s string) bool {
+	if s == "" || len(s) > MaxExt {
+		return false
+	}
+	for last := -1; s != ""; {
+		size, n := binary.Uvarint([]byte(s[1:min(len(s), 1+binary.MaxVarintLen16)]))
+		if n <= 0 || int(s[0]) <= last || size > uint64(len(s)-1-n) {
+			return false
+		}
+		last, s = int(s[0]), s[1+n+int(size):]
+	}
+	return true
 }
 
 // restore makes a URL of a canonical string and refuses any other string: s is accepted only if

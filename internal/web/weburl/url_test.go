@@ -2,10 +2,12 @@ package weburl
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -311,6 +313,7 @@ func TestLink(t *testing.T) {
 			Via:   rapid.String().Draw(t, "via"),
 			Hops:  rapid.StringOf(rapid.RuneFrom([]rune("LERPMX"))).Draw(t, "hops"),
 			Seed:  rapid.String().Draw(t, "seed"),
+			Ext:   rapid.SampledFrom([]string{"", "\x00\x00", "\x01\x03abc\x07\x00"}).Draw(t, "ext"),
 			Level: rapid.Uint8().Draw(t, "level"),
 		}
 		if ref := rapid.SampledFrom(append([]string{"-"}, ordinary...)).Draw(t, "ref"); ref != "-" {
@@ -325,6 +328,51 @@ func TestLink(t *testing.T) {
 			t.Fatalf("cut short: got %v, want ErrLink", err)
 		}
 	})
+}
+
+// The file has the encoding of each link in hex. Journals, queues and messages contain these bytes.
+func TestLinkFormat(t *testing.T) {
+	b, err := os.ReadFile("testdata/links.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := slices.Collect(strings.Lines(string(b)))
+	links := []Link{
+		{},
+		{URL: MustParse("http://a.example/")},
+		{URL: MustParse("https://a.example:8443/x?y"), Via: "http://b.example/", Hops: "LR", Seed: "b.example", Level: 200},
+		{URL: MustParse("http://a.example/"), Hops: "L", Seed: "a.example", Ext: "\x01\x03abc\x07\x00"},
+		{URL: MustParse("http://a.example/"), Ext: "\xff\x80\x01" + strings.Repeat("e", 128)},
+	}
+	if len(lines) != len(links) {
+		t.Fatalf("%d lines for %d links", len(lines), len(links))
+	}
+	for i, l := range links {
+		enc, err := hex.DecodeString(strings.TrimSpace(lines[i]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := l.AppendTo(nil); !bytes.Equal(got, enc) {
+			t.Errorf("%+v: got %x, want %x", l, got, enc)
+		}
+		if got, n, err := DecodeLink(enc); got != l || n != len(enc) || err != nil {
+			t.Errorf("%x: got %+v, %d, %v, want %+v", enc, got, n, err, l)
+		}
+	}
+}
+
+func TestLinkRefusesOtherExts(t *testing.T) {
+	for _, ext := range []string{"\x01", "\x01\x02x", "\x02\x00\x01\x00", "\x01\x00\x01\x00",
+		"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x01\xfe\x07" + strings.Repeat("x", 1022)} {
+		enc := Link{URL: MustParse("http://a.example/"), Hops: "L", Ext: ext}.AppendTo(nil)
+		if l, _, err := DecodeLink(enc); !errors.Is(err, ErrLink) {
+			t.Errorf("%q: got %q, %v, want ErrLink", ext, l.Ext, err)
+		}
+	}
+	enc := Link{Hops: "L\x00"}.AppendTo(nil)
+	if _, _, err := DecodeLink(enc); !errors.Is(err, ErrLink) {
+		t.Errorf("an empty extension: got %v, want ErrLink", err)
+	}
 }
 
 func TestLinkRefusesOtherURLs(t *testing.T) {
