@@ -225,9 +225,6 @@ type merge struct {
 	states lastStates
 }
 
-func (m *merge) number(_ byte, p []byte) error { return m.Number(p) }
-func (m *merge) runs(_ byte, p []byte) error   { return m.Runs(p) }
-
 func (m *merge) accept(kind byte, p []byte) error {
 	if err := m.Accept(kind, p); err != nil {
 		return err
@@ -237,11 +234,6 @@ func (m *merge) accept(kind byte, p []byte) error {
 		return err
 	}
 	return m.key(key, kind == state.Outgoing)
-}
-
-func (m *merge) sent(_ byte, p []byte) error {
-	_, _, err := m.Sent(p)
-	return err
 }
 
 func (m *merge) finish(_ byte, p []byte) error {
@@ -268,8 +260,7 @@ func (m *merge) again(_ byte, p []byte) error {
 	return m.states.addAgain(m.Later, l)
 }
 
-func (m *merge) visited(kind byte, p []byte) error  { return m.Later.Add(kind, inSnapshot, p) }
-func (m *merge) copyKeys(kind byte, p []byte) error { return m.keysRecord(kind, p) }
+func (m *merge) visited(kind byte, p []byte) error { return m.Later.Add(kind, inSnapshot, p) }
 
 // mergeLinks writes the parts, and the states of a Planner. accepted is the number of accepts so far.
 func (k *checkpoint) mergeLinks(counts verdict, m *merge) (err error) {

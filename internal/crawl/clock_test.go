@@ -4,9 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -34,23 +32,6 @@ func TestPausesOverClockChanges(t *testing.T) {
 	for _, host := range []string{"before.example", "after.example"} {
 		if got, want := f.Host(host).NotBefore.Sub(now), 7*time.Minute; got != want {
 			t.Errorf("%s: %v are left of the pause, want %v", host, got, want)
-		}
-	}
-}
-
-func TestSpan(t *testing.T) {
-	began := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
-	c := &Crawler{Parts: Parts{Tally: report.NewTally()}, earlier: time.Hour}
-	c.Tally.Start(began)
-	now := began.Add(2 * time.Hour)
-	b := c.span(now)
-	started, took, written, err := state.DecodeSpan(b)
-	if err != nil || !started.Equal(began) || took != time.Hour || !written.Equal(now) {
-		t.Errorf("%v, %v, %v, %v; want %v, 1h, %v", started, took, written, err, began, now)
-	}
-	for _, bad := range [][]byte{nil, b[:1], append(b, 1)} {
-		if _, _, _, err := state.DecodeSpan(bad); err == nil {
-			t.Errorf("%x is decoded without an error", bad)
 		}
 	}
 }

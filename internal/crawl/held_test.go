@@ -324,30 +324,3 @@ func TestDoubt(t *testing.T) {
 		}
 	}
 }
-
-func FuzzHeld(f *testing.F) {
-	f.Add(state.AppendHeld(nil, nil))
-	f.Add(state.AppendHeld(nil, []keyset.HeldFile{{Num: 1, End: 2, Items: 3}, {Num: 1 << 40, End: 1 << 50, Items: 7}}))
-	f.Add([]byte{})
-	f.Fuzz(func(t *testing.T, p []byte) {
-		files, mark, err := state.DecodeHeld(p)
-		if err != nil || !mark {
-			return
-		}
-		again, _, err := state.DecodeHeld(state.AppendHeld(nil, files))
-		if err != nil || !slices.Equal(files, again) {
-			t.Fatalf("%v became %v, %v", files, again, err)
-		}
-	})
-}
-
-func FuzzCrawl(f *testing.F) {
-	f.Add(state.Crawl, state.AppendCrawl(nil, keyset.Crawl{1, 2, 3}))
-	f.Add(state.Accept, []byte{state.Version})
-	f.Fuzz(func(t *testing.T, kind byte, p []byte) {
-		id, err := state.DecodeCrawl(kind, p)
-		if err == nil && string(state.AppendCrawl(nil, id)) != string(p) {
-			t.Fatalf("%x is %s", p, id)
-		}
-	})
-}

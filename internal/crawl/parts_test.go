@@ -10,8 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -146,9 +144,9 @@ func checkLedger(t *testing.T, fs disk.FS, when string, accepted uint64, pending
 	read := func(kind byte, p []byte) error {
 		switch kind {
 		case state.Number:
-			return h.Number(p)
+			return h.Number(0, p)
 		case state.Done:
-			return h.Runs(p)
+			return h.Runs(0, p)
 		case state.Finished:
 			f, err := state.DecodeFinish(p)
 			if err != nil {
@@ -201,70 +199,4 @@ func checkLedger(t *testing.T, fs disk.FS, when string, accepted uint64, pending
 			t.Fatalf("%s: key %v %d times, known: %v", when, k, n, keys[k])
 		}
 	}
-}
-
-// Pieces join to the original, and a damaged set of numbers is an error.
-func TestDone(t *testing.T) {
-	rng := rand.New(rand.NewPCG(1, 1))
-	done := roaring64.New()
-	for range 5000 {
-		done.Add(rng.Uint64N(state.MaxNumber))
-	}
-	done.AddRange(0, 7)
-	done.AddRange(1<<33, 1<<33+100_000)
-	b := state.AppendRuns(nil, done)
-	var s state.Pieces
-	var whole []byte
-	records := 0
-	if err := state.PutPieces(state.Done, b, 1000, func(kind byte, p []byte) error {
-		records++
-		if len(p) > 1001 || kind != state.Done || whole != nil {
-			t.Fatalf("piece of %d bytes, kind %c", len(p), kind)
-		}
-		var err error
-		whole, err = s.Add(p)
-		return err
-	}); err != nil || records < 2 {
-		t.Fatalf("%d state.Pieces, %v", records, err)
-	}
-	got, err := state.DecodeRuns(whole, state.MaxNumber)
-	if err != nil || !got.Equals(done) {
-		t.Fatalf("got other numbers, %v", err)
-	}
-	if _, err := s.Add(nil); err == nil {
-		t.Error("an empty piece is taken")
-	}
-	for _, b := range [][]byte{{1}, {0x80}, {0, 0x80}, binary.AppendUvarint([]byte{1}, 1<<41),
-		binary.AppendUvarint(nil, 1<<63)} {
-		if _, err := state.DecodeRuns(b, state.MaxNumber); err == nil {
-			t.Errorf("%x is taken for a set", b)
-		}
-	}
-	if b := state.AppendRuns(nil, roaring64.New()); len(b) != 0 {
-		t.Errorf("no numbers are %x", b)
-	}
-}
-
-func FuzzLedger(f *testing.F) {
-	f.Add(append([]byte{0}, state.AppendRuns(nil, roaring64.BitmapOf(1, 2, 3, 1<<23))...),
-		state.Label(state.Pending, 1, 300))
-	f.Add([]byte{1, 2, 3}, []byte("P"))
-	f.Fuzz(func(t *testing.T, p, b []byte) {
-		h := state.History{Done: roaring64.New(), Last: 1 << 24}
-		if err := h.Runs(p); err == nil && len(p) > 0 {
-			again, err := state.DecodeRuns(state.AppendRuns(nil, h.Done), h.Last)
-			if err != nil || !again.Equals(h.Done) {
-				t.Errorf("%v became %v, %v", h.Done, again, err)
-			}
-		}
-		_ = h.Number(p)
-		_, _ = state.DecodeFinish(p)
-		_, _, _ = state.SplitPending(p)
-		if kind, first, last, err := state.ParseLabel(b); err == nil {
-			if k, f, l, err := state.ParseLabel(state.Label(kind, first, last)); err != nil || k != kind ||
-				f != first || l != last {
-				t.Errorf("%c %d to %d became %c %d to %d, %v", kind, first, last, k, f, l, err)
-			}
-		}
-	})
 }

@@ -221,13 +221,11 @@ func (r *resume) crawl(kind byte, p []byte) (err error) {
 	return r.c.bindSeen()
 }
 
-func (r *resume) number(_ byte, p []byte) error {
-	err := r.Number(p)
+func (r *resume) number(kind byte, p []byte) error {
+	err := r.Number(kind, p)
 	r.c.accepted, r.doubt.begun = r.Last, true
 	return err
 }
-
-func (r *resume) runs(_ byte, p []byte) error { return r.Runs(p) }
 
 func (r *resume) accept(kind byte, p []byte) error {
 	c := r.c
@@ -252,7 +250,7 @@ func (r *resume) accept(kind byte, p []byte) error {
 }
 
 func (r *resume) sent(_ byte, p []byte) error {
-	n, returned, err := r.Sent(p)
+	n, returned, err := r.CountEnded(p)
 	if err == nil {
 		r.c.countSent(n, returned)
 	}

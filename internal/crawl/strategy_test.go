@@ -10,7 +10,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -265,26 +264,6 @@ func TestAgainAndLimits(t *testing.T) {
 		s.again = true
 		s.check(t, w)
 	})
-}
-
-func TestStateRoundTrip(t *testing.T) {
-	f := sampleFinish(t)
-	f.State = []byte("state")
-	got, err := state.DecodeFinish(f.AppendTo(nil))
-	if err != nil || string(got.State) != "state" {
-		t.Fatalf("%q, %v", got.State, err)
-	}
-	f.Link.Via = "http://b.example/"
-	l, planned, err := state.DecodeVisited(state.AppendVisited(nil, f.Link, f.State))
-	if err != nil || string(planned) != "state" || l.URL != f.Link.URL || l.Hops != f.Link.Hops ||
-		l.Seed != f.Link.Seed || l.Via != "" {
-		t.Errorf("%+v %q, %v", l, planned, err)
-	}
-	for _, bad := range []string{"", "\x00\x00\x00\x00\x00x", string(state.AppendVisited(nil, f.Link, nil))} {
-		if _, _, err := state.DecodeVisited([]byte(bad)); err == nil {
-			t.Errorf("%q was taken for a state", bad)
-		}
-	}
 }
 
 // A journal continues with a condition that no server may see.

@@ -16,11 +16,11 @@ func init() {
 // ownRows adds the kinds that a single agent writes. A checkpoint writes the kinds of a snapshot anew, from memory.
 func ownRows(t *recordTable) {
 	t.Add(state.Crawl, "crawl", nil, nil, nil, nil) // resume.crawl reads the first record
-	t.Add(state.Number, "number", (*resume).number, (*merge).number, (*repair).last, (*telling).number)
-	t.Add(state.Done, "done", (*resume).runs, (*merge).runs, nil, (*telling).runs)
-	t.Add(state.Accept, "accept", (*resume).accept, (*merge).accept, (*repair).accept, (*telling).accept)
+	t.Add(state.Number, "number", (*resume).number, (*merge).Number, (*repair).last, (*telling).Number)
+	t.Add(state.Done, "done", (*resume).Runs, (*merge).Runs, nil, (*telling).Runs)
+	t.Add(state.Accept, "accept", (*resume).accept, (*merge).accept, (*repair).accept, (*telling).Accept)
 	t.Add(state.Finished, "finish", (*resume).finish, (*merge).finish, (*repair).finish, (*telling).finish)
-	t.Add(state.Keys, "keys", (*resume).key, (*merge).copyKeys, (*repair).key, nil)
+	t.Add(state.Keys, "keys", (*resume).key, (*merge).keysRecord, (*repair).key, nil)
 	t.Add(state.Pending, "pending", nil, nil, nil, nil) // History.EachIn reads them
 	t.Add(state.Again, "again", (*resume).ordered, (*merge).again, nil, nil)
 	t.Add(state.Visited, "visited", (*resume).visited, (*merge).visited, nil, nil)
@@ -38,13 +38,13 @@ func ownRows(t *recordTable) {
 
 // clusterRows adds the kinds that only an agent of a cluster writes.
 func clusterRows(t *recordTable) {
-	t.Add(state.Outgoing, "outgoing", (*resume).accept, (*merge).accept, (*repair).accept, (*telling).accept)
-	t.Add(state.Passed, "passed", (*resume).accept, (*merge).accept, (*repair).accept, (*telling).accept)
-	t.Add(state.Sent, "sent", (*resume).sent, (*merge).sent, nil, (*telling).sent)
+	t.Add(state.Outgoing, "outgoing", (*resume).accept, (*merge).accept, (*repair).accept, (*telling).Accept)
+	t.Add(state.Passed, "passed", (*resume).accept, (*merge).accept, (*repair).accept, (*telling).Accept)
+	t.Add(state.Sent, "sent", (*resume).sent, (*merge).Ended, nil, (*telling).Ended)
 	t.Add(state.PendingOut, "pending outgoing", nil, nil, nil, nil)
-	t.Add(state.OutgoingKeys, "outgoing keys", (*resume).key, (*merge).copyKeys, (*repair).key, nil)
-	t.Add(state.DoneKeys, "done keys", (*resume).key, (*merge).copyKeys, (*repair).key, (*telling).doneKeys)
-	t.Add(state.KeyList, "key list", (*resume).list, (*merge).copyKeys, (*repair).list, nil)
+	t.Add(state.OutgoingKeys, "outgoing keys", (*resume).key, (*merge).keysRecord, (*repair).key, nil)
+	t.Add(state.DoneKeys, "done keys", (*resume).key, (*merge).keysRecord, (*repair).key, (*telling).doneKeys)
+	t.Add(state.KeyList, "key list", (*resume).list, (*merge).keysRecord, (*repair).list, nil)
 	t.Add(state.Absent, "absent", (*resume).load, nil, nil, nil)
 	t.Add(state.Handed, "handed", (*resume).load, nil, nil, nil)
 }

@@ -205,15 +205,6 @@ func (t *telling) tell(kind byte, number uint64, enc []byte) error {
 	return t.put(&handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
 }
 
-func (t *telling) number(_ byte, p []byte) error    { return t.Number(p) }
-func (t *telling) runs(_ byte, p []byte) error      { return t.Runs(p) }
-func (t *telling) accept(kind byte, p []byte) error { return t.Accept(kind, p) }
-
-func (t *telling) sent(_ byte, p []byte) error {
-	_, _, err := t.Sent(p)
-	return err
-}
-
 func (t *telling) host(_ byte, p []byte) error {
 	st, err := frontier.DecodeHostState(p)
 	if err != nil {

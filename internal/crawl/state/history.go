@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 )
 
-// A History is what one pass over a journal tells about accepted and finished links. Its methods process the records
+// A History is what one pass over a journal tells about accepted and finished links. Its handlers read the records
 // of their kinds; then EachIn and EachLater return the links that are not finished.
 type History struct {
 	Last   uint64            // number of the last accept so far
@@ -24,7 +24,7 @@ type History struct {
 func NewHistory(later *Spool) *History { return &History{Done: roaring64.New(), Later: later} }
 
 // Number reads a Number.
-func (h *History) Number(p []byte) error {
+func (h *History) Number(_ byte, p []byte) error {
 	n, w := binary.Uvarint(p)
 	if w <= 0 || w != len(p) || n > MaxNumber {
 		return ErrRecord
@@ -34,7 +34,7 @@ func (h *History) Number(p []byte) error {
 }
 
 // Runs reads a Done.
-func (h *History) Runs(p []byte) error {
+func (h *History) Runs(_ byte, p []byte) error {
 	whole, err := h.piece.Add(p)
 	if err == nil && whole != nil {
 		h.Done, err = DecodeRuns(whole, h.Last)
@@ -52,8 +52,14 @@ func (h *History) Accept(kind byte, p []byte) error {
 	return h.Later.Add(left, h.Last, p)
 }
 
-// Sent reads a Sent and returns the number of its links.
-func (h *History) Sent(p []byte) (n int64, returned bool, err error) {
+// Ended reads a Sent.
+func (h *History) Ended(_ byte, p []byte) error {
+	_, _, err := h.CountEnded(p)
+	return err
+}
+
+// CountEnded is Ended, and returns the number of the links.
+func (h *History) CountEnded(p []byte) (n int64, returned bool, err error) {
 	h.numbers, returned, err = DecodeSent(h.numbers[:0], p, h.Last)
 	if err == nil {
 		h.Done.AddMany(h.numbers)
