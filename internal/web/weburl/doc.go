@@ -58,8 +58,8 @@
 // the references of a page into one piece of memory.
 //
 // A [Link] is a URL and how it was found. It has one encoding everywhere: in the journal, in queues and between agents.
-// Versions to come can add fields to it in its extension ([Link.Ext], see [Link.AppendTo]), which costs nothing while it
-// is empty, and which this version bounds, keeps and passes on.
+// Versions to come can add fields to it in its extension ([Link.Ext], see [Link.AppendTo]). It costs nothing while it
+// is empty. This version bounds it, keeps it and passes it on.
 //
 // All types except Batch are values and safe for concurrent use. A Batch belongs to one goroutine.
 package weburl

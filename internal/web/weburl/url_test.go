@@ -340,7 +340,8 @@ func TestLinkFormat(t *testing.T) {
 	links := []Link{
 		{},
 		{URL: MustParse("http://a.example/")},
-		{URL: MustParse("https://a.example:8443/x?y"), Via: "http://b.example/", Hops: "LR", Seed: "b.example", Level: 200},
+		{URL: MustParse("https://a.example:8443/x?y"), Via: "http://b.example/", Hops: "LR", Seed: "b.example",
+			Level: 200},
 		{URL: MustParse("http://a.example/"), Hops: "L", Seed: "a.example", Ext: "\x01\x03abc\x07\x00"},
 		{URL: MustParse("http://a.example/"), Ext: "\xff\x80\x01" + strings.Repeat("e", 128)},
 	}
