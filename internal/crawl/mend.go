@@ -60,18 +60,6 @@ func (c *Crawler) restoreSeen(keys []weburl.Key) error {
 	return nil
 }
 
-// restoreAccepted adds the key of the present accept to the seen-set, unless it is there on disk.
-func (c *Crawler) restoreAccepted(kind byte, p []byte) error {
-	if c.accepted <= c.Seen.Mark() {
-		return nil
-	}
-	k, ok, err := c.cluster.Keys().Accept(kind, c.accepted, p)
-	if err != nil || !ok {
-		return err
-	}
-	return c.restoreSeen([]weburl.Key{k})
-}
-
 // A repair passes all keys in the journal to the seen-set.
 type repair struct {
 	keys   Keys

@@ -49,7 +49,7 @@ type resume struct {
 	blocked map[string]struct{}
 	tally   state.Pieces
 
-	keys    []weburl.Key // reused memory
+	keys    []weburl.Key // of accepts and finishes, for the seen-set
 	batch   []weburl.Link
 	numbers []uint64
 }
@@ -137,7 +137,7 @@ func (r *resume) read() error {
 	}
 	r.result.Lost = r.doubt.decide()
 	c.holding.open = r.doubt.open
-	if err := r.doubt.release(r.settle); err != nil {
+	if err := errors.Join(r.doubt.release(r.settle), r.restoreKeys()); err != nil {
 		return err
 	}
 	if !r.begun {
@@ -245,8 +245,14 @@ func (r *resume) accept(kind byte, p []byte) error {
 	if err := r.Accept(kind, p); err != nil {
 		return err
 	}
-	c.accepted = r.Last
-	return c.restoreAccepted(kind, p)
+	if c.accepted = r.Last; c.accepted <= c.Seen.Mark() {
+		return nil
+	}
+	k, ok, err := c.cluster.Keys().Accept(kind, c.accepted, p)
+	if err != nil || !ok {
+		return err
+	}
+	return r.addKey(k)
 }
 
 func (r *resume) sent(_ byte, p []byte) error {
@@ -296,7 +302,7 @@ func (r *resume) finished(f *state.Finish, lost bool) error {
 			return err
 		}
 		if k, ok := c.cluster.Keys().Finish(f.Link.URL.Key()); ok && c.accepted >= c.Seen.Mark() {
-			if err := c.restoreSeen(append(r.keys[:0], k)); err != nil {
+			if err := r.addKey(k); err != nil {
 				return err
 			}
 		}
@@ -377,10 +383,24 @@ func (r *resume) host(_ byte, p []byte) error {
 }
 
 func (r *resume) key(_ byte, p []byte) (err error) {
-	if r.keys, err = state.DecodeKeys(r.keys[:0], p); err != nil {
+	if r.keys, err = state.DecodeKeys(r.keys, p); err != nil {
 		return err
 	}
-	return r.c.restoreSeen(r.keys)
+	return r.restoreKeys()
+}
+
+// addKey adds a key to the seen-set, which does not have it on disk.
+func (r *resume) addKey(k weburl.Key) error {
+	if r.keys = append(r.keys, k); len(r.keys) < keysPiece {
+		return nil
+	}
+	return r.restoreKeys()
+}
+
+func (r *resume) restoreKeys() error {
+	err := r.c.restoreSeen(r.keys)
+	r.keys = r.keys[:0]
+	return err
 }
 
 func (r *resume) list(kind byte, p []byte) error {

@@ -148,10 +148,7 @@ func (r *resumable) write(b *testing.B) {
 	if w, err = r.s.open(r.fs); err != nil { // writes the keys
 		b.Fatal(err)
 	}
-	if err := w.beginSync(); err != nil {
-		b.Fatal(err)
-	}
-	if err := w.endSync(true); err != nil {
+	if err := w.sync(); err != nil {
 		b.Fatal(err)
 	}
 	if err := w.close(); err != nil {
