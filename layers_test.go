@@ -48,10 +48,10 @@ var layers = func() map[string]int {
 		"internal/crawl/state",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record " +
-			"internal/testkit/walk internal/testkit/textweb " +
+			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +
 			"lab/bare lab/stream",
-		// what to crawl next
-		"internal/crawl/strategy",
+		// what to crawl next, and what agents do with each other
+		"internal/crawl/strategy internal/cluster",
 		// one agent; the stores that ours is compared with
 		"internal/node lab/rivals",
 		// the library
@@ -73,8 +73,8 @@ var layers = func() map[string]int {
 
 // testHelpers may be imported by the tests of any package.
 var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "internal/testkit/testdisk",
-	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/textweb",
-	"internal/testkit/walk"}
+	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/testparts",
+	"internal/testkit/textweb", "internal/testkit/walk"}
 
 // A listed holds the output of go list for one package.
 type listed struct {

@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
@@ -15,6 +16,8 @@ import (
 // agent has the Cluster that Alone returns. The dispatcher calls all methods, except those that are
 // safe for concurrent use.
 type Cluster interface {
+	// Bind tells the loop. It is called once, before all other methods.
+	Bind(loop *Loop)
 	clusterHosts
 	clusterRecords
 	clusterTurns
@@ -144,12 +147,16 @@ type ClusterStatus struct {
 	Exchange *report.Exchange `json:"exchange,omitempty"` // messages to other agents, in this run
 }
 
+// ErrAlone reports a link from another agent to a crawl without other agents.
+var ErrAlone = errors.New("this crawl has no other agents")
+
 // alone is the Cluster of a single agent.
 type alone struct{}
 
 // Alone returns the Cluster of a single agent.
 func Alone() Cluster { return alone{} }
 
+func (alone) Bind(*Loop)                                   {}
 func (alone) Owner(string) (string, bool)                  { return "", true }
 func (alone) Class(weburl.Key, weburl.Link) Class          { return Own }
 func (alone) MayVisit(*frontier.Task, time.Time) bool      { return true }

@@ -73,7 +73,7 @@ type Config struct {
 	// this one without telling it. Nil: now.
 	Unheard func() time.Time
 	// CommitEvery bounds how long a finish is only in memory: a kill can repeat the visits of that time. Zero means
-	// 100 ms. SyncEvery is the same for a power failure. Zero means 1 s; with replicas 250 ms, see copies.go.
+	// 100 ms. SyncEvery is the same for a power failure. Zero means 1 s.
 	CommitEvery, SyncEvery time.Duration
 	// SnapshotBytes is the least growth of the journal between two snapshots.
 	// Zero means 64 MiB.
@@ -87,7 +87,7 @@ type Config struct {
 	Now func() time.Time
 }
 
-func (c Config) withDefaults(replicas bool) Config {
+func (c Config) withDefaults() Config {
 	set := func(d *time.Duration, v time.Duration) {
 		if *d == 0 {
 			*d = v
@@ -124,9 +124,6 @@ func (c Config) withDefaults(replicas bool) Config {
 	set(&c.RetryWait, 30*time.Second)
 	set(&c.DrainTimeout, 30*time.Second)
 	set(&c.CommitEvery, 100*time.Millisecond)
-	if replicas {
-		set(&c.SyncEvery, time.Second/4)
-	}
 	set(&c.SyncEvery, time.Second)
 	return c
 }
@@ -150,7 +147,7 @@ type Resolver interface {
 // Parts are the parts that a Crawler uses. The caller owns them, and closes them when Run has
 // returned.
 type Parts struct {
-	Others   *Others  // nil: this agent crawls all URLs
+	Cluster  Cluster  // nil: Alone
 	Strategy Strategy // nil: breadth-first
 	Pages    Pages    // nil: no callback
 	Scope    *scope.Scope
@@ -181,6 +178,7 @@ const (
 	SizeLimit     Stop = "size-limit"
 	TimeLimit     Stop = "time-limit"
 	ByPages       Stop = "callback" // Parts.Pages has stopped the run
+	Left          Stop = "left"     // the agent has handed its hosts to other agents
 	notStopping   Stop = ""
 	resolversMax       = 128
 	unresolvedMax      = 4096
@@ -263,7 +261,7 @@ type Crawler struct {
 
 // New returns a Crawler of the parts. It does not touch the disk.
 func New(cfg Config, parts Parts) *Crawler {
-	cfg = cfg.withDefaults(parts.Others != nil && parts.Others.Copies != nil)
+	cfg = cfg.withDefaults()
 	c := &Crawler{
 		cfg: cfg, Parts: parts,
 		rng:        rand.New(rand.NewPCG(cfg.Seed, 0x6f7262)),
@@ -281,10 +279,10 @@ func New(cfg Config, parts Parts) *Crawler {
 	}
 	c.blocked.Store(&[]string{})
 	c.planner, _ = parts.Strategy.(Planner)
-	c.cluster = Alone()
-	if parts.Others != nil {
-		c.cluster = newClustered(c, *parts.Others)
+	if c.cluster = parts.Cluster; c.cluster == nil {
+		c.cluster = Alone()
 	}
+	c.cluster.Bind(newLoop(c))
 	c.slow.init()
 	return c
 }
@@ -493,7 +491,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			v.outcome = Dropped
 			c.settle(v, now)
 		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && v.before == nil &&
-			!isErrand(t.Link):
+			!IsErrand(t.Link):
 			v.outcome = OverQuota
 			if c.settle(v, now); c.fatal == nil {
 				if quota--; quota == 0 {

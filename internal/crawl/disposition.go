@@ -52,7 +52,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.noteRobotsAt(host, v.errand.URL.Host())
 		c.runErrand(v.errand, now)
 		d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(errandWait)
-	case isErrand(l):
+	case IsErrand(l):
 		c.settleErrand(v, now)
 	case v.outcome == Prerequisite:
 		// The URL is due again after the quiet time. Then the robots cache decides about it.

@@ -153,7 +153,7 @@ func (c *Crawler) dropped(host string, number uint64) bool {
 // counts of drops, because a URL that is visited again has no number of an accept. A fetch of
 // robots.txt for another host is never overtaken.
 func (c *Crawler) overtaken(v *visit) bool {
-	return c.drops.last(v.task.Host).nth > v.drops && !isErrand(v.task.Link)
+	return c.drops.last(v.task.Host).nth > v.drops && !IsErrand(v.task.Link)
 }
 
 // begins and ends count the visits in progress by the number of drops before them.
@@ -199,7 +199,7 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 		return false
 	}
 	done, err := c.Frontier.Withdrawn(dropSlice, func(w frontier.Waiting) error {
-		if isErrand(w.Link) { // hosts that need the robots.txt ask for it again
+		if IsErrand(w.Link) { // hosts that need the robots.txt ask for it again
 			delete(c.errands, errandID(w.Link))
 			return nil
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -41,7 +42,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quietStory(t, 0)
 		s.cfg = Config{Workers: 4, RetryWait: 20 * time.Minute, Retries: 1, DrainTimeout: time.Millisecond}
-		s.seen = tiny(1)
+		s.seen = testparts.Tiny(1)
 		var b strings.Builder
 		fmt.Fprint(&b, "dns h.example 192.0.2.1\ndown 192.0.2.2 0s 1m\n")
 		for _, kind := range "abc" {

@@ -93,7 +93,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	l, run := v.task.Link, ctx
 	ctx, end := v.permit.begin(ctx)
 	defer end()
-	if isErrand(l) {
+	if IsErrand(l) {
 		about, err := weburl.Parse(l.Via)
 		if err != nil {
 			return fmt.Errorf("robots.txt errand for %q: %w", l.Via, err)
@@ -397,7 +397,7 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	v.entry, v.hasEntry = c.Robots.Entry(about.Origin())
 	// The delay is the one that the contacted host demands.
 	v.delay = c.Robots.Ask(from, c.cfg.Now()).Delay
-	if !isErrand(l) {
+	if !IsErrand(l) {
 		v.delay = max(v.delay, c.Robots.Ask(about, c.cfg.Now()).Delay)
 	}
 	if c.cfg.Sitemaps {
@@ -413,7 +413,7 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		}
 	}
 	v.asked = weburl.Link{URL: from, Via: about.String(), Hops: l.Hops, Seed: l.Seed}
-	if !isErrand(l) {
+	if !IsErrand(l) {
 		v.asked.Hops += "P"
 	}
 	return c.keep(v, resp)
@@ -430,7 +430,8 @@ func (c *Crawler) letGo(host string) {
 // has such a Link: after a restart the robots cache asks again.
 const errandHops = "P"
 
-func isErrand(l weburl.Link) bool { return l.Hops == errandHops }
+// IsErrand reports whether l is the fetch of a robots.txt for another host. Only the loop makes such a link.
+func IsErrand(l weburl.Link) bool { return l.Hops == errandHops }
 
 // child returns the link from a page at l to u.
 func child(l weburl.Link, u weburl.URL, hop byte) weburl.Link {

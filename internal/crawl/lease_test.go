@@ -6,8 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // A testLease is one address, which is held until it is lost.
@@ -50,8 +48,6 @@ func (l *testLease) Grip() bool {
 	return !l.gone
 }
 
-func (l *testLease) Counts() report.Leases { return report.Leases{Messages: 3} }
-
 func (l *testLease) set(held, gone bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,7 +79,8 @@ http://b.example/ slow=10s
 http://c.example/ 200
 `}
 		s.frontier.Lease = l
-		s.partly = &Others{Leases: l}
+		cluster := newPartly(l.Grip)
+		s.with = func(r *Parts) error { r.Cluster = cluster; return nil }
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // requests to a.example/ and b.example/ are under way, c's visit waits for a worker
 		asked := len(s.web.Told())
@@ -95,10 +92,10 @@ http://c.example/ 200
 		}
 		l.set(false, true)
 		cutAt := time.Since(l.start)
-		if n := w.cl.CutOff(append(point, 1, 2)); n != 1 {
+		if n := cluster.cutOff(append(point, 1, 2)); n != 1 {
 			t.Errorf("%d visits cut off, want 1", n)
 		}
-		if n := w.cl.CutOff(point); n != 0 {
+		if n := cluster.cutOff(point); n != 0 {
 			t.Errorf("%d visits cut off once more", n)
 		}
 		synctest.Wait()
@@ -120,7 +117,7 @@ http://c.example/ 200
 			t.Errorf("%d pending, want 2", pending)
 		}
 		l.set(true, false)
-		w.cl.Leased(append(point, other...))
+		w.tell(func(now time.Time) { w.Frontier.Leased(append(point, other...), now) })
 		if stop, err := end(); stop != Finished || err != nil {
 			t.Fatalf("%s, %v", stop, err)
 		}
@@ -130,9 +127,6 @@ http://c.example/ 200
 		if got := s.web.Requests(); strings.Count(got, "a.example/\n") != 2 ||
 			strings.Count(got, "b.example/\n") != 1 || strings.Count(got, "c.example/\n") != 1 {
 			t.Errorf("requests\n%s", got)
-		}
-		if c := w.Status().Leases; c == nil || c.Messages != 3 || c.Waits == 0 || c.PerPage != 1 {
-			t.Errorf("leases in the status: %+v", c)
 		}
 		if err := w.close(); err != nil {
 			t.Error(err)

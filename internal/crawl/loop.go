@@ -10,7 +10,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -228,23 +227,11 @@ func (l *Loop) ForgetKnown() { l.c.known.forget() }
 // FlushSeen accepts all new links that the seen-set holds back.
 func (l *Loop) FlushSeen() { l.c.flushSeen() }
 
-// ReadJournal syncs the journal and returns its files, which do not change until Abandon and release
-// are called. It returns nil if that is not possible now, or if the run has failed.
-func (l *Loop) ReadJournal() (files *journal.Checkpoint, release func()) {
-	c := l.c
-	if c.reading || c.checkpoint != nil || l.Stopping() {
-		return nil, nil
+// Checkpoint begins a checkpoint, unless one is in progress.
+func (l *Loop) Checkpoint() {
+	if c := l.c; c.checkpoint == nil && !l.Fail(c.endSync(true)) {
+		l.Fail(c.beginCheckpoint(all()))
 	}
-	if l.Fail(c.endSync(true)) || l.Fail(c.sync()) {
-		return nil, nil
-	}
-	files, err := c.Journal.Begin()
-	if err != nil {
-		l.Fail(fmt.Errorf("read the journal: %w", err))
-		return nil, nil
-	}
-	c.reading = true
-	return files, func() { c.reading = false }
 }
 
 // Range reads a range of the seen-set.
@@ -272,9 +259,6 @@ func (l *Loop) EmptyRange(host uint64) bool {
 	}
 	return err == nil
 }
-
-// Spool returns an empty Spool for a reading of the journal. n is 0 or 1.
-func (l *Loop) Spool(n int) *state.Spool { return spoolOf(l.c.fs, l.c.dir, n) }
 
 // Note adds keys to the seen-set whose records are in the journal.
 func (l *Loop) Note(keys []weburl.Key) {
@@ -312,7 +296,7 @@ func (l *Loop) Learn(all []Ranged) {
 			for _, p := range list.Paths {
 				keys = append(keys, weburl.Key{Host: r.Host, Path: p})
 			}
-			for part := range slices.Chunk(keys, keysPiece) {
+			for part := range slices.Chunk(keys, state.KeysPiece) {
 				l.Record(r.kind(), state.AppendKeys(nil, part))
 			}
 			if l.Flush(); !l.Failed() {
@@ -335,7 +319,7 @@ func (l *Loop) Learn(all []Ranged) {
 			if list.Width == keyset.WholeKey {
 				continue
 			}
-			for part := range slices.Chunk(list.Paths, keysPiece) {
+			for part := range slices.Chunk(list.Paths, state.KeysPiece) {
 				l.Record(state.KeyList, state.AppendList(nil, r.Host, keyset.List{Width: list.Width, Paths: part}))
 			}
 		}
@@ -395,5 +379,13 @@ func (c *Crawler) ask(ctx context.Context, name string, question func()) error {
 		return ErrNotRunning
 	case <-ctx.Done():
 		return fmt.Errorf("%s: %w", name, ctx.Err())
+	}
+}
+
+func (c *Crawler) countSent(n int64, returned bool) {
+	if returned {
+		c.Tally.Accepted(-n)
+	} else {
+		c.Tally.Sent(n)
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 )
 
@@ -37,7 +38,9 @@ func TestOrdersModelHeld(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, max(0, int(seed%4)-2), trial{seen: tiny(seed)}) })
+			synctest.Test(t, func(t *testing.T) {
+				ordersOnce(t, seed, max(0, int(seed%4)-2), trial{seen: testparts.Tiny(seed)})
+			})
 		})
 	}
 }
@@ -51,7 +54,9 @@ func TestOrdersModelLost(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, 0, trial{seen: tiny(seed), deleted: true}) })
+			synctest.Test(t, func(t *testing.T) {
+				ordersOnce(t, seed, 0, trial{seen: testparts.Tiny(seed), deleted: true})
+			})
 		})
 	}
 }
@@ -209,7 +214,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 			}
 		default:
 			note("crash")
-			if tk := takes(rng); tk != nil {
+			if tk := testparts.Takes(rng); tk != nil {
 				mem = mem.CrashOf(tk)
 			} else {
 				mem = mem.Crash(seed + uint64(run))

@@ -91,14 +91,11 @@ func (a *assembly) key(k weburl.Key, foreign bool) error {
 func (a *assembly) done(k weburl.Key) error { return a.addKey(&a.keys[2], k) }
 
 func (a *assembly) addKey(ks *[]weburl.Key, k weburl.Key) error {
-	if *ks = append(*ks, k); len(*ks) == keysPiece {
+	if *ks = append(*ks, k); len(*ks) == state.KeysPiece {
 		return a.flushKeys()
 	}
 	return nil
 }
-
-// keysPiece is the number of keys per record.
-const keysPiece = 4096
 
 func (a *assembly) flushKeys() error {
 	for i, kind := range [...]byte{state.Keys, state.OutgoingKeys, state.DoneKeys} {

@@ -391,7 +391,7 @@ func (r *resume) key(_ byte, p []byte) (err error) {
 
 // addKey adds a key to the seen-set, which does not have it on disk.
 func (r *resume) addKey(k weburl.Key) error {
-	if r.keys = append(r.keys, k); len(r.keys) < keysPiece {
+	if r.keys = append(r.keys, k); len(r.keys) < state.KeysPiece {
 		return nil
 	}
 	return r.restoreKeys()

@@ -10,12 +10,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -58,7 +57,7 @@ func TestRecoveryModelHeld(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { trial{seen: tiny(seed)}.run(t, seed) })
+			synctest.Test(t, func(t *testing.T) { trial{seen: testparts.Tiny(seed)}.run(t, seed) })
 		})
 	}
 }
@@ -87,18 +86,14 @@ func TestRecoveryModelLost(t *testing.T) {
 	}
 	for seed := range n {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			tr := trial{seen: tiny(seed), damaged: "held-", within: 400 * time.Millisecond}
+			tr := trial{seen: testparts.Tiny(seed), damaged: "held-", within: 400 * time.Millisecond}
 			if seed%3 == 0 {
-				tr = trial{seen: tiny(seed), deleted: true}
+				tr = trial{seen: testparts.Tiny(seed), deleted: true}
 			}
 			synctest.Test(t, func(t *testing.T) { tr.run(t, seed) })
 		})
 	}
 }
-
-// tiny is a seen-set with hardly any memory. Its filters answer "perhaps" to some or all of the new
-// keys.
-func tiny(seed uint64) keyset.Config { return keyset.Config{MemoryBytes: 1 + int64(seed%2)<<6} }
 
 // A trial is a crawl with the faults besides ends of runs.
 type trial struct {
@@ -160,7 +155,7 @@ func (tr trial) run(t *testing.T, seed uint64) {
 		default:
 			p.crash = true
 			if dense {
-				p.takes = takes(rng)
+				p.takes = testparts.Takes(rng)
 			}
 		}
 		s.pauses = append(s.pauses, p)
@@ -208,22 +203,6 @@ func (tr trial) run(t *testing.T, seed uint64) {
 			t.Errorf("no record of %s", u)
 		}
 	}
-}
-
-// takes chooses the files that lose their unsynced writes in a crash: a file system may keep a
-// later write to one file and lose an earlier write to another. With nil, Mem chooses, even parts
-// of a write.
-func takes(rng *rand.Rand) func(name string) bool {
-	salt := rng.Uint64()
-	switch of := rng.IntN(8); of {
-	case 0, 1, 2:
-		return func(name string) bool { return strings.HasPrefix(name, crawlDir+"/state/seen/held-") }
-	case 3:
-		return func(name string) bool { return strings.HasPrefix(name, crawlDir+"/state/journal/") }
-	case 4, 5:
-		return func(name string) bool { return xxhash.Sum64String(name)>>(salt%57)&1 == 0 }
-	}
-	return nil
 }
 
 // checkPace checks politeness by the server's log.

@@ -2,7 +2,7 @@ package crawl
 
 import "github.com/orbweaver/orbweaver/internal/crawl/state"
 
-type recordTable = state.Table[*resume, *merge, *repair, *telling]
+type recordTable = state.Table[*resume, *merge, *repair, *Transfer]
 
 // table tells what becomes of the journal's records of each kind. The handlers read it themselves, so it cannot be
 // initialized here.
@@ -16,16 +16,16 @@ func init() {
 // ownRows adds the kinds that a single agent writes. A checkpoint writes the kinds of a snapshot anew, from memory.
 func ownRows(t *recordTable) {
 	t.Add(state.Crawl, "crawl", nil, nil, nil, nil) // resume.crawl reads the first record
-	t.Add(state.Number, "number", (*resume).number, (*merge).Number, (*repair).last, (*telling).Number)
-	t.Add(state.Done, "done", (*resume).Runs, (*merge).Runs, nil, (*telling).Runs)
-	t.Add(state.Accept, "accept", (*resume).accept, (*merge).accept, (*repair).accept, (*telling).Accept)
-	t.Add(state.Finished, "finish", (*resume).finish, (*merge).finish, (*repair).finish, (*telling).finish)
+	t.Add(state.Number, "number", (*resume).number, (*merge).Number, (*repair).last, (*Transfer).Number)
+	t.Add(state.Done, "done", (*resume).Runs, (*merge).Runs, nil, (*Transfer).Runs)
+	t.Add(state.Accept, "accept", (*resume).accept, (*merge).accept, (*repair).accept, (*Transfer).Accept)
+	t.Add(state.Finished, "finish", (*resume).finish, (*merge).finish, (*repair).finish, (*Transfer).finish)
 	t.Add(state.Keys, "keys", (*resume).key, (*merge).keysRecord, (*repair).key, nil)
 	t.Add(state.Pending, "pending", nil, nil, nil, nil) // History.EachIn reads them
 	t.Add(state.Again, "again", (*resume).ordered, (*merge).again, nil, nil)
 	t.Add(state.Visited, "visited", (*resume).visited, (*merge).visited, nil, nil)
 	t.Add(state.Robots, "robots", (*resume).ordered, nil, nil, nil)
-	t.Add(state.Host, "host", (*resume).host, nil, nil, (*telling).host)
+	t.Add(state.Host, "host", (*resume).host, nil, nil, (*Transfer).host)
 	t.Add(state.Drop, "drop", (*resume).drop, nil, nil, nil)
 	t.Add(state.Held, "held", (*resume).mark, nil, nil, nil)
 	t.Add(state.Span, "span", (*resume).span, nil, nil, nil)
@@ -38,12 +38,12 @@ func ownRows(t *recordTable) {
 
 // clusterRows adds the kinds that only an agent of a cluster writes.
 func clusterRows(t *recordTable) {
-	t.Add(state.Outgoing, "outgoing", (*resume).accept, (*merge).accept, (*repair).accept, (*telling).Accept)
-	t.Add(state.Passed, "passed", (*resume).accept, (*merge).accept, (*repair).accept, (*telling).Accept)
-	t.Add(state.Sent, "sent", (*resume).sent, (*merge).Ended, nil, (*telling).Ended)
+	t.Add(state.Outgoing, "outgoing", (*resume).accept, (*merge).accept, (*repair).accept, (*Transfer).Accept)
+	t.Add(state.Passed, "passed", (*resume).accept, (*merge).accept, (*repair).accept, (*Transfer).Accept)
+	t.Add(state.Sent, "sent", (*resume).sent, (*merge).Ended, nil, (*Transfer).Ended)
 	t.Add(state.PendingOut, "pending outgoing", nil, nil, nil, nil)
 	t.Add(state.OutgoingKeys, "outgoing keys", (*resume).key, (*merge).keysRecord, (*repair).key, nil)
-	t.Add(state.DoneKeys, "done keys", (*resume).key, (*merge).keysRecord, (*repair).key, (*telling).doneKeys)
+	t.Add(state.DoneKeys, "done keys", (*resume).key, (*merge).keysRecord, (*repair).key, (*Transfer).doneKeys)
 	t.Add(state.KeyList, "key list", (*resume).list, (*merge).keysRecord, (*repair).list, nil)
 	t.Add(state.Absent, "absent", (*resume).load, nil, nil, nil)
 	t.Add(state.Handed, "handed", (*resume).load, nil, nil, nil)

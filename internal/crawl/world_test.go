@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -23,13 +22,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
-	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -41,27 +39,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-var (
-	update     = flag.Bool("update", false, "write what the stories come to into their files")
-	modelFirst = flag.Uint64("model-first", 0, "first seed of the models of clusters")
-	modelSeeds = flag.Uint64("model-seeds", 0, "how many seeds each of them has; 0: its own number")
-)
-
-// models runs a model of a cluster once for each of n seeds, or for as many seeds as the flags say.
-func models(t *testing.T, n uint64, run func(t *testing.T, seed uint64)) {
-	if testing.Short() {
-		n /= 2
-	}
-	if *modelSeeds > 0 {
-		n = *modelSeeds
-	}
-	for i := range n {
-		seed := *modelFirst + i
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { run(t, seed) })
-		})
-	}
-}
+var update = flag.Bool("update", false, "write what the stories come to into their files")
 
 // A story is a crawl in text: settings and a web, then the expected events.
 type story struct {
@@ -77,7 +55,6 @@ type story struct {
 	again     bool                         // URLs may be visited again
 	name      string                       // of the agent, if there are several
 	with      func(r *Parts) error         // adds parts that the story needs
-	partly    *Others                      // parts of a cluster for an agent that is alone
 	recovered func(Recovered)              // is told what each process has recovered
 	disk      atomic.Pointer[testdisk.Mem] // of the last process
 	dir       string                       // of the crawl; empty: crawlDir
@@ -217,63 +194,33 @@ func (s *story) parse(t *testing.T) {
 // A world is one process: a Crawler with its parts, wired as in package node.
 type world struct {
 	*Crawler
-	cl      *Clustered // nil: the agent is alone
-	fs      disk.FS
-	fetcher *fetch.Fetcher
-	rec     Recovered
-	dead    atomic.Bool
+	fs    disk.FS
+	parts *testparts.Parts
+	rec   Recovered
+	dead  atomic.Bool
 }
 
-const crawlDir = "/crawl"
+const crawlDir = testparts.Dir
 
 func (s *story) open(fs disk.FS) (w *world, err error) {
 	w = &world{fs: fs}
 	if m, ok := fs.(*testdisk.Mem); ok {
 		s.disk.Store(m)
 	}
-	r := Parts{Robots: robots.NewCache(robots.Config{Agent: "orbweaver", RetryWait: s.cfg.RetryWait}),
-		Tally: report.NewTally(), Queries: scope.NewQueries(0, 0), DNS: s.web}
-	fail := func(e error) { err = errors.Join(err, e) }
-	dir := s.dir
-	if dir == "" {
-		dir = crawlDir
-	}
-	path := func(p ...string) string { return filepath.Join(append([]string{dir}, p...)...) }
-	fail(fs.MkdirAll(path("state", "journal"), 0o755))
-	fc := s.fetch
-	fc.FS, fc.SpillDir = fs, path("state")
-	fc.Dial = s.web.Dialer(s.name, w.dead.Load)
-	w.fetcher, err = fetch.New(fc)
-	fail(err)
-	r.Fetch = w.fetcher
-	r.Scope, err = scope.New(s.scope, s.seeds)
-	fail(err)
-	r.Log, err = report.OpenLog(fs, path("logs", "crawl.log"))
-	fail(err)
-	r.Events, err = report.OpenEvents(fs, path("logs", "events.jsonl"), time.Now)
-	fail(err)
-	r.Skipped, err = report.OpenSkipped(fs, path("logs", "skipped.jsonl"))
-	fail(err)
-	var found warc.Recovered
-	r.Archive, found, err = warc.Open(warc.Config{Dir: dir, FS: fs})
-	fail(err)
-	r.Frontier, err = frontier.Open(fs, path("state", "queues"), s.frontier)
-	fail(err)
-	r.Seen, err = keyset.Open(fs, path("state", "seen"), s.seen,
-		func(items []keyset.Item) error { return w.Accept(items) })
-	fail(err)
-	r.Journal, err = journal.Open(fs, path("state", "journal"), journal.Config{
-		Before: func() error {
-			return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
-		},
-		BeforeSync: func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) },
-	})
-	fail(err)
-	if s.with != nil {
-		fail(s.with(&r))
-	}
+	w.parts, err = testparts.Open(fs, testparts.Config{Dir: s.dir, Frontier: s.frontier, Scope: s.scope, Seen: s.seen,
+		Fetch: s.fetch, Dial: s.web.Dialer(s.name, w.dead.Load), RetryWait: s.cfg.RetryWait, Seeds: s.seeds,
+		Accept: func(items []keyset.Item) error { return w.Accept(items) }})
 	if err != nil {
 		return nil, err
+	}
+	p := w.parts
+	r := Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web, Fetch: p.Fetch,
+		Scope: p.Scope, Log: p.Log, Events: p.Events, Skipped: p.Skipped, Archive: p.Archive, Frontier: p.Frontier,
+		Seen: p.Seen, Journal: p.Journal}
+	if s.with != nil {
+		if err := s.with(&r); err != nil {
+			return nil, err
+		}
 	}
 	if s.strategy != nil {
 		r.Strategy = s.strategy()
@@ -281,18 +228,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	cfg := s.cfg
 	cfg.ResumeWait = max(s.frontier.HostDelay, s.frontier.IPDelay, 2*time.Second)
 	w.Crawler = New(cfg, r)
-	if s.partly != nil {
-		w.cl = newClustered(w.Crawler, *s.partly)
-		w.cluster = partly{cl: w.cl}
-	} else {
-		w.cl, _ = w.cluster.(*Clustered)
-	}
-	valid := found.Valid()
-	intact := func(file string, end int64) bool {
-		n, ok := valid[file]
-		return !ok || end <= n
-	}
-	if w.rec, err = w.Recover(fs, path("state", "journal"), intact, time.Now()); err != nil {
+	if w.rec, err = w.Recover(fs, p.JournalDir(), p.Intact, time.Now()); err != nil {
 		return nil, err
 	}
 	if s.recovered != nil {
@@ -301,10 +237,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	return w, w.Seed(s.seeds)
 }
 
-func (w *world) close() error {
-	return errors.Join(w.Journal.Close(), w.Seen.Close(), w.Frontier.Close(), w.Archive.Close(),
-		w.Skipped.Close(), w.Events.Close(), w.Log.Close(), w.fetcher.Close())
-}
+func (w *world) close() error { return w.parts.Close() }
 
 // kill abandons the process: nothing that it does from now on has an effect.
 func (w *world) kill(stop context.CancelFunc) *testdisk.Mem {

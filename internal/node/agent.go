@@ -36,6 +36,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -57,7 +58,8 @@ type Agent struct {
 	budget     budget
 	crawler    *crawl.Crawler
 	parts      crawl.Parts
-	others     crawl.Others // of a cluster
+	others     cluster.Others
+	cluster    *cluster.Clustered // nil: this agent is alone
 	fetcher    *fetch.Fetcher
 	membership *membership     // nil: this agent is alone
 	leases     *leases         // nil: no lease is needed

@@ -8,6 +8,7 @@ import (
 	"iter"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -45,7 +46,7 @@ func (c *membership) crawling() (agents []rpc.Agent) {
 	return agents
 }
 
-// Tenure implements crawl.Tenancy.
+// Tenure implements cluster.Tenancy.
 func (c *membership) Tenure(host string) (owner string, mine bool, since uint64) {
 	owners, key := c.owners(), weburl.HostKey(host)
 	if owners == nil {
@@ -57,10 +58,10 @@ func (c *membership) Tenure(host string) (owner string, mine bool, since uint64)
 	return owner, mine, since
 }
 
-// View implements crawl.Tenancy.
+// View implements cluster.Tenancy.
 func (c *membership) View() uint64 { return c.saw.Load() }
 
-// Had implements crawl.Tenancy.
+// Had implements cluster.Tenancy.
 func (c *membership) Had(host string) (ever, began bool) {
 	owners := c.owners()
 	if owners == nil {
@@ -70,10 +71,10 @@ func (c *membership) Had(host string) (ever, began bool) {
 	return t.Ever || c.copies.took(), t.Began
 }
 
-// Inheriting implements crawl.Tenancy.
+// Inheriting implements cluster.Tenancy.
 func (c *membership) Inheriting() bool { return !c.copies.settled() }
 
-// Before implements crawl.Tenancy. It returns the agents that are leaving, then those that are back
+// Before implements cluster.Tenancy. It returns the agents that are leaving, then those that are back
 // and not up yet, then all others. The others are in the host's order: first the agent that would
 // own the host if this one were absent, and so on.
 func (c *membership) Before(host string) (agents []string, enough int) {
@@ -91,7 +92,7 @@ func (c *membership) Before(host string) (agents []string, enough int) {
 	return append(agents, c.owners().Others(weburl.HostKey(host))...), enough
 }
 
-// Identity implements crawl.Tenancy.
+// Identity implements cluster.Tenancy.
 func (c *membership) Identity(agent string) string {
 	a, ok := c.member.Load().View().Agent(agent)
 	if !ok {
@@ -111,13 +112,13 @@ func (c *membership) peer(agent string) (*rpc.Peer, error) {
 	return c.client.Peer(to.Name, to.Addr), nil
 }
 
-var verdicts = map[rpc.Verdict]crawl.Verdict{
-	rpc.Unknown: crawl.Nothing, rpc.Coming: crawl.Coming,
-	rpc.Again: crawl.Again, rpc.Never: crawl.Stranger,
+var verdicts = map[rpc.Verdict]cluster.Verdict{
+	rpc.Unknown: cluster.Nothing, rpc.Coming: cluster.Coming,
+	rpc.Again: cluster.Again, rpc.Never: cluster.Stranger,
 }
 
-// Claim implements crawl.Tenancy.
-func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]crawl.Verdict, error) {
+// Claim implements cluster.Tenancy.
+func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]cluster.Verdict, error) {
 	p, err := c.peer(agent)
 	if err != nil {
 		return nil, err
@@ -126,7 +127,7 @@ func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts
 	if err != nil {
 		return nil, err
 	}
-	out := make([]crawl.Verdict, len(vs))
+	out := make([]cluster.Verdict, len(vs))
 	for i, v := range vs {
 		out[i] = verdicts[v]
 	}
@@ -138,18 +139,18 @@ func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([
 	if c.owners() == nil {
 		return nil, rpc.ErrAgain
 	}
-	vs, err := c.a.crawler.Clustered().Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
+	vs, err := c.a.cluster.Claimed(ctx, from.Name, identityOf(from.Name, from.Instance), q.View, q.Hosts)
 	if err != nil {
 		return nil, again(err)
 	}
 	out := make([]rpc.Verdict, len(vs))
 	for i, v := range vs {
 		switch v {
-		case crawl.Nothing:
+		case cluster.Nothing:
 			out[i] = rpc.Unknown
-		case crawl.Coming:
+		case cluster.Coming:
 			out[i] = rpc.Coming
-		case crawl.Stranger:
+		case cluster.Stranger:
 			out[i] = rpc.Never
 		default:
 			out[i] = rpc.Again
@@ -160,14 +161,14 @@ func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([
 
 // again returns the error that another agent gets for an error of the crawl.
 func again(err error) error {
-	if errors.Is(err, crawl.ErrNotRunning) || errors.Is(err, crawl.ErrNotHeir) {
+	if errors.Is(err, crawl.ErrNotRunning) || errors.Is(err, cluster.ErrNotHeir) {
 		return rpc.ErrAgain
 	}
 	return err
 }
 
-// Hand implements crawl.Tenancy.
-func (c *membership) Hand(ctx context.Context, agent string, parts iter.Seq[crawl.Part]) error {
+// Hand implements cluster.Tenancy.
+func (c *membership) Hand(ctx context.Context, agent string, parts iter.Seq[cluster.Part]) error {
 	p, err := c.peer(agent)
 	if err != nil {
 		return err
@@ -196,9 +197,9 @@ func (c *membership) Hand(ctx context.Context, agent string, parts iter.Seq[craw
 
 // handed receives the handoff of another agent.
 func (c *membership) handed(ctx context.Context, from rpc.Caller, parts iter.Seq2[rpc.Part, error]) (int, error) {
-	n, err := c.a.crawler.Clustered().Handed(ctx, from.Name, func(yield func(crawl.Part, error) bool) {
+	n, err := c.a.cluster.Handed(ctx, from.Name, func(yield func(cluster.Part, error) bool) {
 		for p, err := range parts {
-			out := crawl.Part{Host: p.Host}
+			out := cluster.Part{Host: p.Host}
 			if err == nil {
 				switch p.Kind {
 				case rpc.PartGone:
@@ -236,7 +237,7 @@ func decodePaths(b []byte) (l keyset.List, err error) {
 
 // appendClock encodes a clock: 1 byte pauses, 1 byte that is 1 if the host is blocked, and three
 // uvarints of milliseconds, rounded up: delay, quiet time and last pause.
-func appendClock(dst []byte, k crawl.Clock) []byte {
+func appendClock(dst []byte, k cluster.Clock) []byte {
 	blocked := byte(0)
 	if k.Blocked {
 		blocked = 1
@@ -251,12 +252,12 @@ func appendClock(dst []byte, k crawl.Clock) []byte {
 // clockMost is the longest time that is accepted in another agent's clock.
 const clockMost = 366 * 24 * time.Hour
 
-func decodeClock(b []byte) (*crawl.Clock, error) {
+func decodeClock(b []byte) (*cluster.Clock, error) {
 	bad := fmt.Errorf("%w: clock %x", rpc.ErrMalformed, b[:min(len(b), 64)])
 	if len(b) < 2 || b[0] > 64 || b[1] > 1 {
 		return nil, bad
 	}
-	k := &crawl.Clock{Slow: b[0], Blocked: b[1] == 1}
+	k := &cluster.Clock{Slow: b[0], Blocked: b[1] == 1}
 	b = b[2:]
 	for _, d := range []*time.Duration{&k.Delay, &k.Quiet, &k.SlowFor} {
 		ms, n := binary.Uvarint(b)

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
 // A new agent with --agents 3 sees three agents and asks another one whether it may join. It takes
@@ -100,7 +100,8 @@ func memberOf(t *testing.T, name string) *membership {
 }
 
 func TestClock(t *testing.T) {
-	want := crawl.Clock{Delay: time.Second, Quiet: 1500 * time.Microsecond, SlowFor: time.Hour, Slow: 3, Blocked: true}
+	want := cluster.Clock{Delay: time.Second, Quiet: 1500 * time.Microsecond, SlowFor: time.Hour, Slow: 3,
+		Blocked: true}
 	got, err := decodeClock(appendClock(nil, want))
 	if want.Quiet = 2 * time.Millisecond; err != nil || *got != want { // rounded up: never too early
 		t.Errorf("%+v came back as %+v, %v", want, got, err)
@@ -109,7 +110,7 @@ func TestClock(t *testing.T) {
 
 // FuzzHand: a Hand of another agent is decoded or refused.
 func FuzzHand(f *testing.F) {
-	f.Add(true, appendClock(nil, crawl.Clock{Delay: time.Second, Slow: 2}))
+	f.Add(true, appendClock(nil, cluster.Clock{Delay: time.Second, Slow: 2}))
 	f.Add(false, []byte{42, 0, 0, 0, 0, 0, 0, 0, 9})
 	f.Fuzz(func(t *testing.T, clock bool, b []byte) {
 		if clock {

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -195,7 +196,7 @@ func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
 		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget}
-	a.others.Durable = crawl.NewDurable(func() [16]byte { return c.id() })
+	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.id() })
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve
 	}
@@ -219,7 +220,7 @@ func (c *membership) id() rpc.ID {
 // view.
 func (c *membership) owners() *placement.View { return c.placed.Load() }
 
-// Owner implements crawl.Partition.
+// Owner implements cluster.Partition.
 func (c *membership) Owner(host string) (string, bool) {
 	owners, key := c.owners(), weburl.HostKey(host)
 	if owners == nil {
@@ -238,7 +239,7 @@ func (c *membership) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) err
 		}
 		links, rest = append(links, link), rest[n:]
 	}
-	err := c.a.crawler.Clustered().Receive(ctx, links, l.Hops)
+	err := c.a.cluster.Receive(ctx, links, l.Hops)
 	if errors.Is(err, crawl.ErrNotRunning) {
 		return rpc.ErrAgain
 	}
@@ -478,7 +479,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 					fail(err)
 				}
 				if c.saw.Load() != saw || c.copies.barring() != bars || !c.copies.settled() {
-					c.a.crawler.Clustered().ViewChanged()
+					c.a.cluster.ViewChanged()
 				}
 				if err := c.recall(m.View(), true); err != nil {
 					fail(err)

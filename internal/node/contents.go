@@ -143,7 +143,7 @@ func contentPage(page warc.Original) contents.Page {
 	return contents.Page{URL: page.URL, Date: page.Date.Truncate(time.Millisecond).UTC()}
 }
 
-// First implements crawl.Contents.
+// First implements cluster.Contents.
 func (k *contentService) First(
 	ctx context.Context, digest [20]byte, size int64, page warc.Original,
 ) (warc.Original, bool) {
@@ -174,14 +174,14 @@ func (k *contentService) First(
 	return warc.Original{URL: first.URL, Date: first.Date}, true
 }
 
-// Archived implements crawl.Contents.
+// Archived implements cluster.Contents.
 func (k *contentService) Archived(digest [20]byte, page warc.Original) {
 	if p := contentPage(page); contents.CheckPage(p) == nil {
 		k.recent.Add(digest, p)
 	}
 }
 
-// Durable implements crawl.Contents.
+// Durable implements cluster.Contents.
 func (k *contentService) Durable(digest [20]byte, page warc.Original) {
 	if p := contentPage(page); contents.CheckPage(p) == nil {
 		k.originals.add(contents.Question{Digest: digest, Page: p, Archived: true})
@@ -194,7 +194,7 @@ func (k *contentService) count(add func(n *report.Contents)) {
 	add(&k.counts)
 }
 
-// Counts implements crawl.Contents.
+// Counts implements cluster.Contents.
 func (k *contentService) Counts() report.Contents {
 	k.mu.Lock()
 	defer k.mu.Unlock()

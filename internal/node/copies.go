@@ -10,6 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
@@ -89,7 +90,7 @@ func (a *Agent) openCopies() error {
 	a.onClose(store.Close)
 	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), broken: make(chan error, 1),
 		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{}}
-	out := &crawl.Copies{Shipper: k}
+	out := &cluster.Copies{Shipper: k}
 	memory := a.budget.of(shareShipping)
 	if out.Out, err = outbox.Open(a.fs, a.dir("state", "shipping"), outbox.Config{MemoryBytes: memory}); err != nil {
 		return err
@@ -103,8 +104,8 @@ func (a *Agent) openCopies() error {
 	return nil
 }
 
-// Heirs implements crawl.Shipper.
-func (k *copies) Heirs() crawl.Heirs {
+// Heirs implements cluster.Shipper.
+func (k *copies) Heirs() cluster.Heirs {
 	if owners := k.c.owners(); owners != nil {
 		return owners
 	}
@@ -113,7 +114,7 @@ func (k *copies) Heirs() crawl.Heirs {
 
 const notWhole = "whole" // the reason of a refusal
 
-// Ship implements crawl.Shipper.
+// Ship implements cluster.Shipper.
 func (k *copies) Ship(ctx context.Context, agent string, number uint64, records []byte, count int) error {
 	c := k.c
 	to, ok := c.member.Load().View().Agent(agent)
@@ -123,7 +124,7 @@ func (k *copies) Ship(ctx context.Context, agent string, number uint64, records 
 	err := c.client.Peer(to.Name, to.Addr).Ship(ctx, rpc.Records{Seq: number, Count: count, Data: records})
 	var refusal *rpc.Refusal
 	if errors.As(err, &refusal) && refusal.Reason == notWhole {
-		return fmt.Errorf("%w: %w", crawl.ErrNotWhole, err)
+		return fmt.Errorf("%w: %w", cluster.ErrNotWhole, err)
 	}
 	return err
 }
@@ -341,8 +342,7 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	k.mu.Lock()
 	k.taken = true
 	k.mu.Unlock()
-	cluster := k.c.a.crawler.Clustered()
-	n, err := cluster.TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host uint64) bool {
+	n, err := k.c.a.cluster.TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host uint64) bool {
 		return k.c.owners().Owner(host).Name == k.c.self.Name
 	})
 	over := false
@@ -373,7 +373,7 @@ func (k *copies) over(l *loss) {
 	k.mu.Lock()
 	k.put(slices.DeleteFunc(slices.Clone(k.losses), func(o *loss) bool { return o == l }))
 	k.mu.Unlock()
-	k.c.a.crawler.Clustered().ViewChanged()
+	k.c.a.cluster.ViewChanged()
 }
 
 // took reports whether this agent has taken over hosts of a lost one. If so, any host may have URLs
@@ -396,7 +396,7 @@ type lostReplica struct {
 	source handoff.Source
 }
 
-// DropSource implements crawl.LostReplica, as does Reset.
+// DropSource implements cluster.LostReplica, as does Reset.
 func (b lostReplica) DropSource(ctx context.Context, mark handoff.Mark) error {
 	return b.forget(func() error { return b.Store.DropSource(ctx, mark) })
 }

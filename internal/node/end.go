@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -24,7 +25,7 @@ import (
 
 // pulse answers whether this agent is idle.
 func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
-	p, err := c.a.crawler.Clustered().Pulse(ctx)
+	p, err := c.a.cluster.Pulse(ctx)
 	if err != nil {
 		return rpc.Pulse{}, rpc.ErrAgain // not begun, or ended
 	}
@@ -36,7 +37,7 @@ func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pul
 
 // answered returns how many HTTP responses other than redirects this agent got. It adds one if an
 // agent is gone, because the count of that agent is unknown.
-func (c *membership) answered(p crawl.Pulse) uint64 {
+func (c *membership) answered(p cluster.Pulse) uint64 {
 	if c.absent.Load() {
 		return uint64(p.Answered) + 1
 	}
@@ -70,7 +71,7 @@ func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
 	now := c.a.now()
 	c.admissions.hold(now.Add(prepareTime))
 	v := c.member.Load().View()
-	p, err := c.a.crawler.Clustered().Pulse(ctx)
+	p, err := c.a.cluster.Pulse(ctx)
 	if err != nil {
 		return false, rpc.ErrAgain // ended
 	}
@@ -133,7 +134,7 @@ func (c *membership) round(ctx context.Context,
 			return nil, 0, false // that agent asks
 		}
 	}
-	own, err := c.a.crawler.Clustered().Pulse(ctx)
+	own, err := c.a.cluster.Pulse(ctx)
 	if err != nil || !own.Idle || !c.settled() || c.admissions.expected(v, c.a.now()) {
 		return nil, 0, false
 	}
@@ -215,11 +216,11 @@ func (c *membership) tellEnd(ctx context.Context, a gossip.Agent, e rpc.End) {
 // idle.
 func (c *membership) endOwn(ctx context.Context, activity uint64) bool {
 	for until := c.a.now().Add(endPatience); ; {
-		agreed, err := c.a.crawler.Clustered().End(ctx, activity)
+		agreed, err := c.a.cluster.End(ctx, activity)
 		if err != nil || agreed {
 			return agreed
 		}
-		p, err := c.a.crawler.Clustered().Pulse(ctx)
+		p, err := c.a.cluster.Pulse(ctx)
 		if err != nil || c.a.now().After(until) {
 			return false
 		}

@@ -20,7 +20,7 @@ func (c *membership) known(_ context.Context, _ rpc.Caller, fs []rpc.Fingerprint
 	return known, nil
 }
 
-// Push implements crawl.Exchange.
+// Push implements cluster.Exchange.
 func (c *membership) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
 	to, ok := c.member.Load().View().Agent(agent)
 	if !ok {

@@ -289,14 +289,14 @@ func (l *leases) Leave(point uint64, now time.Time) {
 	l.peer.Leave(point, now)
 }
 
-// Grip implements crawl.Leases.
+// Grip implements cluster.Leases.
 func (l *leases) Grip() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.peer.Grip(l.a.now())
 }
 
-// Counts implements crawl.Leases.
+// Counts implements cluster.Leases.
 func (l *leases) Counts() report.Leases {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -360,7 +360,7 @@ func (l *leases) tend(ctx context.Context) {
 			freed := l.freed
 			l.freed = nil
 			l.mu.Unlock()
-			l.a.crawler.Clustered().Leased(freed)
+			l.a.cluster.Leased(freed)
 		}
 	})
 }
@@ -392,7 +392,7 @@ func (l *leases) turn(ctx context.Context) {
 	l.mu.Unlock()
 	var cut int
 	if len(lost) > 0 {
-		cut = l.a.crawler.Clustered().CutOff(lost)
+		cut = l.a.cluster.CutOff(lost)
 	}
 	if !grip { // other agents may soon contact our hosts
 		l.a.fetcher.LetAllGo()

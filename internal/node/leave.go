@@ -34,7 +34,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if others == 0 {
 		return "", errors.New("no other agent is present that could take the hosts")
 	}
-	if err := a.crawler.Clustered().Leave(ctx, leaveWithin); err != nil {
+	if err := a.cluster.Leave(ctx, leaveWithin); err != nil {
 		return "", err
 	}
 	// Agents that are not told in time hear it by gossip. Until then they pass on the links that
@@ -60,7 +60,7 @@ func (c *membership) stay(ctx context.Context, m *gossip.Member) {
 	if self != gossip.Leaving {
 		return
 	}
-	if was, err := c.a.crawler.Clustered().Stay(ctx); err != nil || !was {
+	if was, err := c.a.cluster.Stay(ctx); err != nil || !was {
 		return // the crawl is over
 	}
 	told, cancel := context.WithTimeout(ctx, leaveTime)

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -111,10 +112,10 @@ func (c *membership) keepLimit(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		}
-		var need crawl.Need
+		var need cluster.Need
 		var b rpc.Budget
 		var now bool
-		if err := c.a.crawler.Clustered().Ration(ctx, func(n crawl.Need) (allowed int64) {
+		if err := c.a.cluster.Ration(ctx, func(n cluster.Need) (allowed int64) {
 			need = n
 			b, now = r.tell(n, c.a.now())
 			return b.Held
@@ -160,14 +161,14 @@ func (c *membership) tell(ctx context.Context, b rpc.Budget) (spent bool, err er
 	maps.Copy(c.limits.heard, g.Known) // the counter may not have heard of all agents yet
 	c.limits.mu.Unlock()
 	if g.Held > b.Held {
-		err = c.a.crawler.Clustered().Ration(ctx, func(crawl.Need) int64 { return g.Held })
+		err = c.a.cluster.Ration(ctx, func(cluster.Need) int64 { return g.Held })
 	}
 	return g.Spent, err
 }
 
 // reached stops this agent because the page limit is reached. The counter stops last, so that the
 // others hear of it.
-func (c *membership) reached(ctx context.Context, n crawl.Need) {
+func (c *membership) reached(ctx context.Context, n cluster.Need) {
 	c.a.parts.Events.Write("limit-reached", report.F("limit", c.a.cfg.Crawl.PageLimit), report.F("pages", n.Pages))
 	if c.counts() == c.self.Name {
 		late := time.After(spentTime)
@@ -211,7 +212,7 @@ type rationer struct {
 
 // tell returns the next report: the pages to hold from now on and the pages to ask for. tell is
 // false if no report is due.
-func (r *rationer) tell(n crawl.Need, now time.Time) (b rpc.Budget, tell bool) {
+func (r *rationer) tell(n cluster.Need, now time.Time) (b rpc.Budget, tell bool) {
 	r.past = append(r.past, n.Pages)
 	if most := int(rationAhead/rationEvery) + 1; len(r.past) > most {
 		r.past = r.past[len(r.past)-most:]

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -38,7 +39,12 @@ func (a *Agent) openOthers() (err error) {
 		return err
 	}
 	a.onClose(a.others.Outbox.Close)
-	a.others.Peers, a.parts.Others = a.membership, &a.others
+	a.others.Peers = a.membership
+	a.cluster = cluster.New(a.others)
+	a.parts.Cluster = a.cluster
+	if a.others.Copies != nil && a.cfg.Crawl.SyncEvery == 0 {
+		a.cfg.Crawl.SyncEvery = cluster.SyncEvery
+	}
 	return nil
 }
 
@@ -51,7 +57,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if err := a.membership.meet(ctx); err != nil && ctx.Err() == nil {
 		return "", err
 	}
-	a.crawler.Clustered().ShareLimit()
+	a.cluster.ShareLimit()
 	a.crawler.RanBefore(a.membership.limits.running(a.now()))
 	// Visits may continue for a while after ctx is done. Until they have ended, the loss of a lease
 	// cuts them off.

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -195,7 +195,7 @@ func TestPageBudgetLateRequest(t *testing.T) {
 func TestRationer(t *testing.T) {
 	var r rationer
 	now := time.Unix(0, 0)
-	n := crawl.Need{Pending: 5}
+	n := cluster.Need{Pending: 5}
 	b, tell := r.tell(n, now)
 	if !tell || b.Want != rationLeast {
 		t.Fatalf("at the start: %+v, %v", b, tell)

@@ -94,6 +94,9 @@ func DecodeOriginal(src []byte) (digest [20]byte, o warc.Original, err error) {
 	return digest, o, nil
 }
 
+// KeysPiece is the largest number of keys in a record.
+const KeysPiece = 4096
+
 func AppendKeys(dst []byte, ks []weburl.Key) []byte {
 	for _, k := range ks {
 		dst = binary.BigEndian.AppendUint64(dst, k.Host)

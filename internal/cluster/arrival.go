@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// An arrival is a batch of links that another agent has sent.
+type arrival struct {
+	links crawl.Links
+	n     int
+	hops  int
+	done  chan error // buffered: sending never blocks
+}
+
+// MaxHops bounds how often agents pass a link on because they see another agent as its owner.
+// After that the link waits at its present agent for a while, or until that agent's view
+// changes.
+const MaxHops = 3
+
+// reasonErrand is the reason to refuse a link that only this agent itself can have made.
+const reasonErrand = "notALink"
+
+// Receive accepts links from another agent. It returns when they are as durable as links that
+// this agent finds: in the synced journal (see Config.AckWritten), or in the files in which
+// the seen-set holds links back. Receive counts links out of scope and drops them. It passes
+// on links that a third agent owns; hops is how often they were passed on before. Safe for
+// concurrent use, also before Run. It blocks until the dispatcher has accepted the links or
+// ctx is done. After an error, the caller does not know which links were accepted, and may
+// send the same links again.
+func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int) error {
+	generation := cl.Durable.now()
+	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
+	for _, l := range links {
+		if l.URL.IsZero() || crawl.IsErrand(l) {
+			a.links.Skip(l, reasonErrand)
+			continue
+		}
+		cl.loop.Judge(&a.links, l)
+	}
+	if err := cl.loop.Post(ctx, func(now time.Time) { cl.arrive(a, now) }); err != nil {
+		return fmt.Errorf("receive: %w", err)
+	}
+	select {
+	case err := <-a.done:
+		return cl.received(a, generation, err)
+	case <-ctx.Done():
+		return fmt.Errorf("receive: %w", ctx.Err())
+	case <-cl.loop.Ended():
+	}
+	select {
+	case err := <-a.done:
+		return cl.received(a, generation, err)
+	default:
+		return crawl.ErrNotRunning
+	}
+}
+
+// arrive accepts received links.
+func (cl *Clustered) arrive(a *arrival, now time.Time) {
+	if cl.loop.Stopping() {
+		a.done <- crawl.ErrNotRunning
+		return
+	}
+	cl.loop.Stir()
+	cl.remote.received += int64(a.n)
+	// The seen-set is not asked about links of other agents. Even if such a link was sent on before, its
+	// owner may not have it, because two agents may take each other for the owner.
+	if cl.loop.Fail(a.links.TakeForeign(func(enc []byte) error { return cl.pass(enc, a.hops, now) })) {
+		return
+	}
+	cl.intakeSafely(&a.links)
+	cl.receiptWhenDurable(receipt{from: a})
+}
+
+// pass accepts a link and sends it on to another agent. Its sender forgets the link when the
+// arrival is acknowledged. So the link is also shipped to a replica, like links of this agent's
+// hosts: to the host's owner by the view here. If this agent is lost before it has passed the link
+// on, the owner takes it over.
+func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
+	l, _, err := weburl.PeekLink(enc)
+	if err != nil {
+		return fmt.Errorf("link received: %w", err)
+	}
+	number := cl.loop.Accept(crawl.Passed, enc)
+	cl.copyAccept(number, weburl.HostKey(l.URL.Host()), enc)
+	cl.remote.passed++
+	cl.countOutgoing()
+	if hops > MaxHops {
+		return cl.Outbox.Park(number, enc, now)
+	}
+	return cl.post(number, l.URL, hops, enc)
+}
+
+// receiptWhenDurable queues a receipt that is sent after the next sync.
+func (cl *Clustered) receiptWhenDurable(d receipt) {
+	cl.loop.FlushForSync()
+	d.safe = cl.shipping.now()
+	cl.remote.unsynced = append(cl.remote.unsynced, d)
+}
+
+// whenFinishesSafe calls then when all finishes so far are durable and, with replication, may go to
+// the heirs. From that time on nothing can undo them, and the loss of this machine loses none
+// of their links.
+func (cl *Clustered) whenFinishesSafe(then func()) {
+	cl.loop.FlushForSync()
+	cl.remote.unsynced = append(cl.remote.unsynced, receipt{then: then, finish: cl.shipping.begun()})
+}
+
+// sendReceipts sends the receipts for everything that is durable here and in the replicas. It reports
+// whether it has sent any.
+func (cl *Clustered) sendReceipts(now time.Time) (sent bool) {
+	before := len(cl.remote.due)
+	left := cl.remote.due[:0]
+	for _, d := range cl.remote.due {
+		switch {
+		case !cl.loop.Failed() && (!cl.shipping.copied(d.safe) || d.finish > cl.shipping.released):
+			left = append(left, d)
+		case cl.loop.Failed():
+		case d.then != nil:
+			d.then()
+		case d.from != nil:
+			d.from.done <- nil
+		default:
+			cl.loop.Stir()
+			cl.finishSent(d.back.Numbers, true)
+			cl.Outbox.Done(d.back, true, now)
+		}
+	}
+	clear(cl.remote.due[len(left):])
+	cl.remote.due = left
+	return len(left) < before
+}

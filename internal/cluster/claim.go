@@ -1,0 +1,413 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// An inquiry is a host that waits until the agents that may have owned it have answered, or until
+// the view changes.
+type inquiry struct {
+	view   uint64 // Tenancy.View of the first question; all answers must be of this view
+	since  uint64
+	others []string // more agents to ask if needed
+	open   []string // asked, and not answered finally
+	enough int      // answers still wanted
+}
+
+// A line is the list of hosts to ask one agent for.
+type line struct {
+	hosts    []string
+	again    []string // to ask for again when due
+	due      time.Time
+	failures int
+	busy     bool // a question is under way
+}
+
+const (
+	claimHosts = 256 // in one question
+	// claimWait is the pause before the agent asks for a host again. It doubles after errors.
+	claimWait    = 100 * time.Millisecond
+	claimWaitMax = 5 * time.Second
+)
+
+// hold stops visits to a host. If this agent owns the host, it asks other agents about it.
+func (cl *Clustered) hold(host string, mine bool, since uint64) {
+	cl.loop.Frontier.Block(host)
+	t := &cl.tenants
+	if t.held[host] != nil {
+		return
+	}
+	cl.loop.Stir()
+	host = strings.Clone(host)
+	w := &inquiry{view: cl.Peers.View(), since: since, enough: 1} // a foreign host gets no answers
+	t.held[host] = w
+	if !mine {
+		return
+	}
+	w.others, w.enough = cl.Peers.Before(host)
+	cl.askFor(host, w, cl.loop.Now())
+}
+
+// askFor asks as many agents about a host as answers are needed. If no agent is left to ask, this
+// agent may crawl the host.
+func (cl *Clustered) askFor(host string, w *inquiry, now time.Time) {
+	for len(w.others) > 0 && len(w.open) < w.enough {
+		agent := w.others[0]
+		w.others = w.others[1:]
+		w.open = append(w.open, agent)
+		cl.lineOf(agent).hosts = append(cl.lineOf(agent).hosts, host)
+	}
+	if len(w.open) == 0 {
+		cl.settleHere(host, w, now)
+	}
+}
+
+func (cl *Clustered) lineOf(agent string) *line {
+	l := cl.tenants.lines[agent]
+	if l == nil {
+		l = &line{}
+		cl.tenants.lines[agent] = l
+	}
+	return l
+}
+
+// askAround sends questions. wake is the time to send more.
+func (cl *Clustered) askAround(work context.Context, now time.Time) (wake time.Time) {
+	t, asked := &cl.tenants, cl.Peers.View()
+	for agent, l := range t.lines {
+		if l.busy {
+			continue
+		}
+		if len(l.again) > 0 && !l.due.After(now) {
+			l.hosts, l.again = append(l.hosts, l.again...), nil
+		}
+		if l.failures > 0 && l.due.After(now) {
+			wake = earlier(wake, l.due)
+			continue
+		}
+		var hosts []string
+		for len(l.hosts) > 0 && len(hosts) < claimHosts {
+			host := l.hosts[0]
+			l.hosts = l.hosts[1:]
+			switch w := t.held[host]; {
+			case w == nil || !slices.Contains(w.open, agent) || slices.Contains(hosts, host):
+			case w.view != asked: // the view has changed: all agents are asked again when the host is due
+				cl.unhold(host)
+				wake = now
+			default:
+				hosts = append(hosts, host)
+			}
+		}
+		if len(hosts) == 0 {
+			if len(l.again) > 0 {
+				wake = earlier(wake, l.due)
+			}
+			continue
+		}
+		l.busy = true
+		view := t.view
+		cl.loop.Go(func() {
+			vs, err := cl.Peers.Claim(work, agent, asked, hosts)
+			cl.loop.Tell(func(now time.Time) {
+				if l.busy = false; view == t.view {
+					cl.answered(agent, asked, hosts, vs, err, now)
+				}
+			})
+		})
+	}
+	return wake
+}
+
+// answered processes the answer to a question of the view asked.
+func (cl *Clustered) answered(agent string, asked uint64, hosts []string, vs []Verdict, err error, now time.Time) {
+	t, l := &cl.tenants, cl.lineOf(agent)
+	if cl.loop.Stopping() {
+		return
+	}
+	if err != nil || len(vs) != len(hosts) {
+		for _, host := range hosts {
+			if others, _ := cl.Peers.Before(host); slices.Contains(others, agent) {
+				l.hosts = append(l.hosts, host)
+			} else if w := t.held[host]; w != nil { // the agent is gone: do not wait for it
+				w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
+				cl.askFor(host, w, now)
+			}
+		}
+		l.due = now.Add(min(claimWait<<min(l.failures, 10), claimWaitMax))
+		l.failures++
+		return
+	}
+	l.failures = 0
+	for i, host := range hosts {
+		w := t.held[host]
+		if w == nil || !slices.Contains(w.open, agent) {
+			continue
+		}
+		verdict := vs[i]
+		if w.view != asked {
+			verdict = Again // the answer is for an older question
+		}
+		switch verdict {
+		case Nothing, Stranger:
+			cl.loop.Stir()
+			w.open = slices.DeleteFunc(w.open, func(a string) bool { return a == agent })
+			if verdict == Nothing {
+				w.enough--
+			}
+			cl.askFor(host, w, now)
+		default:
+			if len(l.again) == 0 {
+				l.due = now.Add(claimWait)
+			}
+			l.again = append(l.again, host)
+		}
+		if cl.loop.Failed() {
+			return
+		}
+	}
+}
+
+// settleHere starts visits to a host that this agent owns.
+func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
+	t := &cl.tenants
+	key := weburl.HostKey(host)
+	cl.loop.Stir()
+	if _, mine, since := cl.Peers.Tenure(host); !mine || since != w.since || w.view != cl.Peers.View() {
+		cl.unhold(host) // when it is due, the agent decides again
+		return
+	}
+	if cl.Peers.Inheriting() {
+		return // the takeover may bring more finished URLs; the next view starts again
+	}
+	if cl.unite(key); cl.loop.Failed() {
+		return
+	}
+	t.claimed[key] = w.since
+	delete(t.given, key)
+	t.n.Claimed++
+	clock := t.inherited[host]
+	delete(t.inherited, host)
+	if st, ok := t.clocks[host]; ok { // this agent owned it before
+		old := quietOf(st, false, now)
+		clock.Delay, clock.Quiet = max(clock.Delay, old.Delay), max(clock.Quiet, old.Quiet)
+		delete(t.clocks, host)
+	}
+	clock.Quiet = max(clock.Quiet, cl.restOf(now))
+	clock.Blocked = true // held still blocks it; unhold lifts that
+	cl.loop.Frontier.Restore(clock.state(host, now))
+	cl.loop.Flush()
+	cl.unhold(host)
+}
+
+// restOf returns how long a host must rest that this agent gets now: its last owner may have died
+// just after a request to it.
+func (cl *Clustered) restOf(now time.Time) time.Duration {
+	cfg := &cl.loop.Config
+	if cfg.Unheard == nil {
+		return cfg.ResumeWait
+	}
+	return cfg.ResumeWait - now.Sub(cfg.Unheard())
+}
+
+// unite moves the done keys of a host that was handed over before into the host's own range.
+func (cl *Clustered) unite(key uint64) {
+	h, ok := cl.tenants.handed[key]
+	if !ok || !h.apart {
+		return
+	}
+	done := cl.rangeOf(doneKey(weburl.Key{Host: key}).Host)
+	cl.foundElsewhere(key, &done)
+	own := h.key(weburl.Key{Host: key}).Host
+	if cl.loop.Learn([]crawl.Ranged{{Host: own, Paths: done}}); cl.loop.Failed() {
+		return
+	}
+	h.apart = false
+	cl.setHanded(key, h)
+	cl.loop.Flush()
+}
+
+// foundElsewhere records which waiting links are finished on other agents. The paths must not
+// contain URLs finished here.
+func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
+	if finished.N == 0 || cl.loop.Failed() {
+		return
+	}
+	own := cl.rangeOf(cl.ownKey(weburl.Key{Host: key}).Host)
+	twice := own.Within(finished)
+	if twice.N == 0 {
+		return
+	}
+	cl.tenants.absent(key, func(s *keyset.Paths) {
+		for _, l := range twice.Lists {
+			s.Add(l)
+		}
+	})
+	for _, l := range twice.Lists {
+		for part := range slices.Chunk(l.Paths, state.KeysPiece) {
+			cl.loop.Record(state.Absent, state.AppendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
+		}
+	}
+	cl.loop.Flush()
+}
+
+// handedKeys is the number of keys that are processed at once, unless one host has more. Each takes
+// 8 bytes of RAM.
+const handedKeys = 1 << 18
+
+// A handedHost is another agent's state of a host.
+type handedHost struct {
+	host  string
+	paths keyset.Paths
+	clock *Clock
+}
+
+// ErrNotHeir reports a Hand of a host that this agent does not own by its view. The sender checks
+// its own view, and may send the host again.
+var ErrNotHeir = errors.New("this agent does not own all of these hosts")
+
+// Handed processes another agent's state of hosts. It returns the number of hosts when that is
+// durable. It skips hosts that this agent does not own by its view; then the error is an
+// ErrNotHeir. Safe for concurrent use; ctx bounds the wait.
+func (cl *Clustered) Handed(ctx context.Context, from string, parts iter.Seq2[Part, error]) (hosts int, err error) {
+	var es []handedHost
+	e, n := handedHost{}, 0
+	flush := func() error {
+		if len(es) == 0 {
+			return nil
+		}
+		taken := 0
+		durable := make(chan struct{})
+		if err := cl.loop.Ask(ctx, "handed", func() {
+			taken = cl.takeHanded(from, es)
+			cl.receiptWhenDurable(receipt{then: func() { close(durable) }})
+		}); err != nil {
+			return err
+		}
+		select {
+		case <-durable:
+		case <-ctx.Done():
+			return fmt.Errorf("handed: %w", ctx.Err())
+		case <-cl.loop.Ended():
+			return crawl.ErrNotRunning
+		}
+		hosts += taken
+		if taken < len(es) {
+			return ErrNotHeir
+		}
+		es, n = nil, 0
+		return nil
+	}
+	for p, err := range parts {
+		if err != nil {
+			return hosts, err
+		}
+		if p.Host != e.host {
+			e = handedHost{host: p.Host}
+		}
+		if len(p.Keys.Paths) > 0 {
+			e.paths.Add(p.Keys)
+			n += len(p.Keys.Paths)
+		}
+		if p.Clock != nil {
+			e.clock = p.Clock
+		}
+		if p.Last {
+			e.paths.Order()
+			es = append(es, e)
+			e = handedHost{}
+			if n >= handedKeys || len(es) == claimHosts {
+				if err := flush(); err != nil {
+					return hosts, err
+				}
+			}
+		}
+	}
+	return hosts, flush()
+}
+
+// news appends to dst the unknown ones of the finished URLs of a host, for learn, and ships them to
+// the host's heir.
+func (cl *Clustered) news(dst []crawl.Ranged, key uint64, finished *keyset.Paths) []crawl.Ranged {
+	if cl.unite(key); cl.loop.Failed() {
+		return dst
+	}
+	done := doneKey(weburl.Key{Host: key}).Host
+	known := cl.rangeOf(done)
+	fresh := finished.Without(&known)
+	if cl.foundElsewhere(key, &fresh); cl.loop.Failed() || fresh.N == 0 {
+		return dst
+	}
+	cl.tenants.newlyDone(key)
+	for _, l := range fresh.Lists {
+		for _, p := range l.Paths {
+			if l.Width == keyset.WholeKey {
+				cl.copyKnown(weburl.Key{Host: key, Path: p})
+			}
+		}
+	}
+	own := cl.ownKey(weburl.Key{Host: key}).Host
+	return append(dst, crawl.Ranged{Host: done, Done: true, Paths: fresh},
+		crawl.Ranged{Host: own, Paths: fresh})
+}
+
+// takeHanded processes the states of hosts.
+func (cl *Clustered) takeHanded(from string, es []handedHost) (taken int) {
+	t := &cl.tenants
+	now := cl.loop.Now()
+	var news []crawl.Ranged // up to two of each host
+	keys := int64(0)
+	for i := range es {
+		if cl.loop.Stopping() {
+			return taken
+		}
+		e := &es[i]
+		_, mine, since := cl.Peers.Tenure(e.host)
+		if !mine {
+			continue
+		}
+		cl.loop.Stir()
+		taken++
+		key := weburl.HostKey(e.host)
+		was := len(news)
+		if news = cl.news(news, key, &e.paths); cl.loop.Failed() {
+			return taken
+		}
+		if len(news) > was {
+			keys += int64(news[was].N)
+		}
+		if k := e.clock; k != nil {
+			if k.Blocked {
+				cl.loop.Block(e.host)
+				cl.copyBlock(e.host, now)
+			}
+			if cl.isTenant(key, since) {
+				clock := *k
+				clock.Blocked = cl.loop.Blocked(e.host)
+				cl.loop.Frontier.Restore(clock.state(e.host, now))
+			} else {
+				t.inherited[strings.Clone(e.host)] = *k
+			}
+		}
+	}
+	if !cl.loop.Failed() {
+		cl.loop.Learn(news)
+	}
+	t.n.KeysIn += keys
+	cl.tellMoves("hosts-taken", from, taken, keys)
+	// The agent that this one waited for has sent its part. Ask again at once.
+	if l := t.lines[from]; l != nil {
+		l.hosts, l.again = append(l.hosts, l.again...), nil
+	}
+	return taken
+}

@@ -1,0 +1,166 @@
+package cluster
+
+import (
+	"context"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Others are the parts that an agent of a cluster needs in addition.
+type Others struct {
+	Peers
+	Outbox   *outbox.Outbox
+	Durable  *Durable // nil: no agent asks which URLs this one has
+	Copies   *Copies  // nil: replication is off
+	Contents Contents // nil: contents are not compared with those of other agents
+	Leases   Leases   // nil: no leases; otherwise the Frontier's Config has them, too
+}
+
+// Peers tells which agents crawl which hosts, and carries what the agents say to each other. Safe for
+// concurrent use.
+type Peers interface {
+	Partition
+	Exchange
+	Tenancy
+}
+
+// Clustered is the Cluster of an agent that crawls together with others.
+type Clustered struct {
+	loop *crawl.Loop
+	Others
+	remote    remote
+	shipping  shipping
+	tenants   tenants
+	permits   permits
+	heldFiles []keyset.HeldFile // reused memory
+	fresh     []weburl.Key      // accepted since the last sync; see found
+}
+
+// New returns the Cluster of an agent with these parts.
+func New(others Others) *Clustered {
+	cl := &Clustered{Others: others}
+	cl.tenants.init()
+	cl.tenants.blocks = true // an earlier run may have left blocked hosts
+	return cl
+}
+
+// Bind implements crawl.Cluster.
+func (cl *Clustered) Bind(loop *crawl.Loop) { cl.loop = loop }
+
+func (cl *Clustered) Owner(host string) (agent string, mine bool) {
+	return cl.Peers.Owner(host)
+}
+
+// owns reports whether this agent crawls a host.
+func (cl *Clustered) owns(host string) bool {
+	_, mine := cl.Peers.Owner(host)
+	return mine
+}
+
+func (cl *Clustered) Class(key weburl.Key, l weburl.Link) crawl.Class {
+	switch {
+	case isForeign(key, l.URL):
+		return crawl.Outgoing
+	case key != cl.ownKey(l.URL.Key()): // given away meanwhile
+		return crawl.Passed
+	}
+	return crawl.Own
+}
+
+func (cl *Clustered) Accepted(class crawl.Class, number uint64, l weburl.Link, enc []byte) error {
+	if class == crawl.Own {
+		cl.found(l.URL.Key())
+		cl.copyAccept(number, weburl.HostKey(l.URL.Host()), enc)
+		return nil
+	}
+	cl.countOutgoing()
+	return cl.post(number, l.URL, 0, enc)
+}
+
+func (cl *Clustered) Finished(f *state.Finish) {
+	if f.Flags&state.FlagRobots == 0 {
+		cl.isDone(f.Link.URL.Key())
+	}
+	cl.copyFinish(f)
+}
+
+func (cl *Clustered) Rests(st frontier.HostState, now time.Time) {
+	delete(cl.tenants.given, weburl.HostKey(st.Host)) // tell the host's next owner
+	cl.copyClock(st, now)
+}
+
+// copyBlock tells the host's heir whether the host is blocked.
+func (cl *Clustered) copyBlock(host string, now time.Time) {
+	st := cl.loop.Frontier.Host(host)
+	st.Blocked = cl.loop.Blocked(host)
+	cl.copyClock(st, now)
+}
+
+func (cl *Clustered) Committed(time.Time) {
+	cl.copyCommitted()
+	if cl.loop.Config.AckWritten {
+		cl.remote.due, cl.remote.unsynced = append(cl.remote.due, cl.remote.unsynced...), nil
+	}
+}
+
+func (cl *Clustered) Syncing() (durable func()) {
+	receipts, epoch := append(cl.remote.unsynced, cl.freshDurable()...), cl.shipping.closed()
+	cl.remote.unsynced = nil
+	cl.remote.syncing += len(receipts)
+	return func() {
+		cl.remote.due = append(cl.remote.due, receipts...)
+		cl.remote.syncing -= len(receipts)
+		cl.shipping.synced = max(cl.shipping.synced, epoch)
+	}
+}
+
+func (cl *Clustered) Save(put func(kind byte, p []byte) error) error { return cl.tenants.put(put) }
+
+func (cl *Clustered) Load(kind byte, p []byte) error { return cl.tenants.read(kind, p) }
+
+func (cl *Clustered) Requeue(number uint64, enc []byte) error {
+	return cl.Outbox.PushLoose(number, enc)
+}
+
+func (cl *Clustered) Recovered() {
+	cl.remote.pagesBefore = cl.loop.Tally.Pages()
+	cl.beginCopies()
+}
+
+func (cl *Clustered) Deliver(work context.Context, now time.Time) (wake time.Time) {
+	if cl.sendReceipts(now) {
+		wake = now
+	}
+	if work.Err() != nil { // the run is over
+		return wake
+	}
+	return earlier(wake, cl.shipOut(work, now))
+}
+
+func (cl *Clustered) WantsSync() bool {
+	return len(cl.remote.unsynced) > 0 && !cl.loop.Config.AckWritten
+}
+
+func (cl *Clustered) Outgoing() int64 { return cl.Outbox.Len() }
+
+func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
+	return crawl.ClusterStatus{Outgoing: cl.Outgoing(), Received: cl.remote.received, Copying: cl.copying(),
+		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
+		Contents: cl.contentCounts()}
+}
+
+func (cl *Clustered) Ended() { cl.tellCopies() }
+
+// earlier returns the earlier of two times; zero stands for none.
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,534 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// An agent ships what it journals about its hosts to their heirs: the agents that own the hosts
+// when this one is gone (package handoff). So losing a machine and its disk loses no URL.
+//
+//	accept -> journal -> Out -> durable at the host's heir: safe
+//	finish -> journal -> Waiting, until the links of the page are safe -> Out
+//
+// A link of an own host is safe when the host's heir has it durably. A link that another agent
+// crawls is safe when that agent has it. An heir that has a finish takes the page for done. So a
+// finish is shipped only when three conditions hold: every link accepted before it is safe, the
+// seen-set has answered all links that it held back then, and the page's record in the archive is
+// synced. Otherwise a power failure could lose a record of a page that the others take for done. If
+// this machine is lost, other agents know each accepted link, or find it again. Only pages whose
+// finish was not shipped yet are fetched again.
+//
+// The accepts and finishes between two writes of the journal form an epoch. An epoch counts what is
+// not safe. A finish waits for its epoch and the epochs before it. The agent need not look at
+// single links for that, and a slow peer delays only finishes.
+//
+// The queues do not survive the process. After a restart, and when hosts get new heirs, the agent
+// ships all that it knows of the hosts again; see whole.
+
+// Heirs assigns an heir to each host, by one view of the cluster. Values of the same view are equal.
+type Heirs interface {
+	// Heir returns the agent that has the replica of the host with this key (weburl.HostKey), or
+	// "" if there is no other agent.
+	Heir(host uint64) string
+}
+
+// A Shipper sends records to heirs. Safe for concurrent use.
+type Shipper interface {
+	// Heirs returns the present heirs, or nil if they are not known yet. When they change, the
+	// caller calls Crawler.ViewChanged.
+	Heirs() Heirs
+	// Ship sends count concatenated encodings of handoff.Records to an agent. It returns nil when
+	// they are durable there. number counts the batches to an agent from 1; a failed batch may
+	// come again with its number. The error is ErrNotWhole if the agent lacks the batches before.
+	// records is valid until Ship returns.
+	Ship(ctx context.Context, agent string, number uint64, records []byte, count int) error
+}
+
+// ErrNotWhole reports a batch for a replica that the agent does not have.
+var ErrNotWhole = errors.New("the agent lacks the records that were shipped before")
+
+// Copies configures replication: shipping the records of own hosts to their heirs.
+type Copies struct {
+	Shipper
+	// Out holds the records to ship, Waiting the finishes that must not be shipped yet. Only the
+	// Crawler uses them.
+	Out     *outbox.Outbox
+	Waiting *outbox.Queue
+}
+
+// SyncEvery is how often an agent with replicas syncs, as a finish is shipped only when it is synced.
+const SyncEvery = time.Second / 4
+
+// epochsMax bounds the number of epochs that are not over. At this number, the last one continues
+// until an earlier one is over.
+const epochsMax = 4096
+
+// arenaMax bounds the memory for staged records that is reused.
+const arenaMax = 16 << 20
+
+// The low bits of a record's number say which count it belongs to.
+const (
+	countsCopy  = iota // accepts of an epoch
+	countsEnd          // finishes of an epoch
+	countsWhole        // records of a whole state
+	countsNothing
+	countBits = 2
+)
+
+// shipping is the state of replication. The dispatcher owns it.
+type shipping struct {
+	epochs   []epoch // oldest first; the last one is open
+	first    uint64  // id of epochs[0]
+	safeTo   uint64  // the last epoch that is safe, with all before it
+	synced   uint64  // the last epoch whose records are synced, the archive's too
+	released uint64  // the last epoch whose finishes may be shipped
+
+	arena  []byte // records that are not written to the journal yet
+	staged []stagedRecord
+
+	heirs Heirs // nil: unknown
+	lanes map[string]*shipLane
+	whole whole
+
+	lingering time.Time // until when a stop waits
+
+	records, octets int64 // shipped
+	longest         time.Duration
+	sum             time.Duration // of the lags of the epochs that are over
+	over            int64         // number of epochs that are over
+}
+
+type stagedRecord struct {
+	number uint64
+	host   uint64
+	end    int // offset in arena
+}
+
+// A shipLane is the state of shipping to one agent.
+type shipLane struct {
+	last    uint64        // number of the last batch
+	batch   *outbox.Batch // the last batch while it is under way
+	failing bool
+}
+
+// beginCopies starts replication with the records of an earlier run, whose heirs are not known.
+func (cl *Clustered) beginCopies() {
+	if cl.Copies == nil {
+		return
+	}
+	s := &cl.shipping
+	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
+	if cl.loop.Accepted() > 0 {
+		s.whole.lacking = true
+		s.epochs = append(s.epochs, epoch{from: 1, began: cl.loop.Now(), closed: true, away: int(cl.Outbox.Len()),
+			copies: 1, held: cl.lastHeld()})
+		s.synced = s.first
+	}
+	s.epochs = append(s.epochs, epoch{from: cl.loop.Accepted() + 1})
+}
+
+// stage keeps a record until the journal is written.
+func (cl *Clustered) stage(counts int, r *handoff.Record, host uint64) {
+	s := &cl.shipping
+	e := cl.openEpoch()
+	switch counts {
+	case countsCopy:
+		e.copies++
+	case countsEnd:
+		e.ends++
+	}
+	s.arena = r.AppendTo(s.arena)
+	s.staged = append(s.staged, stagedRecord{s.now()<<countBits | uint64(counts), host, len(s.arena)})
+}
+
+// copyAccept ships an accept. Number 0 stands for a link that may be known already.
+func (cl *Clustered) copyAccept(number, host uint64, enc []byte) {
+	if cl.Copies != nil {
+		cl.stage(countsCopy, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
+	}
+}
+
+// copyKnown ships the key of a URL that is finished already.
+func (cl *Clustered) copyKnown(k weburl.Key) {
+	if cl.Copies != nil {
+		cl.stage(countsCopy, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
+	}
+}
+
+// copyFinish ships a finish when that is allowed.
+func (cl *Clustered) copyFinish(f *state.Finish) {
+	if cl.Copies == nil || f.Flags&state.FlagRobots != 0 || f.Number == 0 && len(f.State) == 0 ||
+		f.Dropped() && !cl.owns(f.Link.URL.Host()) {
+		return
+	}
+	k := f.Link.URL.Key()
+	r := handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path, Number: f.Number}
+	if len(f.State) <= handoff.MaxState {
+		r.State = f.State
+	}
+	cl.stage(countsEnd, &r, k.Host)
+}
+
+// copyClock ships how long a host must rest.
+func (cl *Clustered) copyClock(st frontier.HostState, now time.Time) {
+	if cl.Copies != nil {
+		r := clockRecord(st, now)
+		cl.stage(countsNothing, &r, weburl.HostKey(st.Host))
+	}
+}
+
+// clockRecord returns a host's state in durations, because clocks of two machines are never
+// compared.
+func clockRecord(st frontier.HostState, now time.Time) handoff.Record {
+	bound := func(d time.Duration) time.Duration { return min(max(d, 0), handoff.MaxPause) }
+	return handoff.Record{Kind: handoff.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)),
+		Pause: bound(st.Delay), State: appendClockState(nil, st)}
+}
+
+// countOutgoing counts an accepted link that another agent owns.
+func (cl *Clustered) countOutgoing() {
+	if cl.Copies != nil {
+		cl.openEpoch().away++
+	}
+}
+
+// leavesFor records that another agent must get a link that was accepted as an own one.
+func (cl *Clustered) leavesFor(number uint64) {
+	s := &cl.shipping
+	if i := s.epochOf(number); i >= 0 {
+		s.epochs[i].away++
+	}
+}
+
+// arrivedElsewhere marks links as delivered or abandoned. leavesFor or countOutgoing has counted
+// each of them.
+func (cl *Clustered) arrivedElsewhere(numbers ...uint64) {
+	s := &cl.shipping
+	for _, n := range numbers {
+		if i := s.epochOf(n); i >= 0 && s.epochs[i].away > 0 {
+			s.epochs[i].away--
+		}
+	}
+}
+
+// intakeSafely is intake for links whose sender will forget them. It ships the links that the
+// seen-set holds back as if they were new. That is safe, because a finished link stays finished.
+func (cl *Clustered) intakeSafely(ls *crawl.Links) {
+	if cl.Copies == nil {
+		cl.loop.Intake(ls)
+		return
+	}
+	ever := cl.loop.Seen.Stats().EverHeld
+	if cl.loop.Intake(ls); cl.loop.Failed() || cl.loop.Seen.Stats().EverHeld == ever {
+		return
+	}
+	ls.EachOwn(func(k weburl.Key, enc []byte) { cl.copyAccept(0, k.Host, enc) })
+}
+
+// copyCommitted queues the records that are now in the journal.
+func (cl *Clustered) copyCommitted() {
+	s := &cl.shipping
+	if len(s.epochs) == 0 || cl.loop.Failed() || s.epochs[len(s.epochs)-1].began.IsZero() {
+		return
+	}
+	from := 0
+	for _, r := range s.staged {
+		rec := s.arena[from:r.end]
+		from = r.end
+		var err error
+		if r.number&(1<<countBits-1) == countsEnd {
+			err = cl.Copies.Waiting.Push(r.number, 0, rec)
+		} else {
+			err = cl.ship(r.number, r.host, rec)
+		}
+		if err != nil {
+			cl.loop.Fail(err)
+			return
+		}
+	}
+	if s.staged = s.staged[:0]; cap(s.arena) > arenaMax {
+		s.arena = nil
+	}
+	s.arena = s.arena[:0]
+	if len(s.epochs) < epochsMax {
+		e := &s.epochs[len(s.epochs)-1]
+		e.closed, e.held = true, cl.lastHeld()
+		s.epochs = append(s.epochs, epoch{from: cl.loop.Accepted() + 1})
+	}
+}
+
+// heldFiles is a range of file numbers.
+type heldFiles struct{ first, last uint64 }
+
+// held returns the first and the last file in which the seen-set holds links back, or zero.
+func (cl *Clustered) held() (h heldFiles) {
+	if !cl.loop.Seen.Holds() {
+		return h
+	}
+	cl.heldFiles = cl.loop.Seen.Held(cl.heldFiles[:0])
+	for _, f := range cl.heldFiles {
+		if h.first == 0 || f.Num < h.first {
+			h.first = f.Num
+		}
+		h.last = max(h.last, f.Num)
+	}
+	if h.last == 0 { // it is in no file yet
+		h = heldFiles{math.MaxInt64, math.MaxInt64}
+	}
+	return h
+}
+
+func (cl *Clustered) lastHeld() uint64 { return cl.held().last }
+
+// ship queues a record for its host's heir.
+func (cl *Clustered) ship(number, host uint64, rec []byte) error {
+	s := &cl.shipping
+	if s.heirs == nil {
+		return cl.Copies.Out.PushLoose(number, rec)
+	}
+	heir := s.heirs.Heir(host)
+	if heir == "" {
+		s.whole.untold = true
+		cl.shipped(number)
+		return nil
+	}
+	return cl.Copies.Out.Push(heir, number, 0, rec)
+}
+
+// shipped records that a record has reached its heir, or that there is no heir.
+func (cl *Clustered) shipped(number uint64) {
+	s := &cl.shipping
+	id := number >> countBits
+	switch number & (1<<countBits - 1) {
+	case countsCopy:
+		if e := s.epoch(id); e != nil {
+			e.copies--
+		}
+	case countsEnd:
+		if e := s.epoch(id); e != nil {
+			e.ends--
+		}
+	case countsWhole:
+		if id == s.whole.nth {
+			s.whole.out--
+		}
+	}
+}
+
+// turn releases what has become safe, and forgets the epochs that are over.
+func (cl *Clustered) turn(now time.Time) error {
+	s := &cl.shipping
+	s.safeTo, s.released = max(s.safeTo, s.first-1), max(s.released, s.first-1)
+	for e := s.epoch(s.safeTo + 1); e != nil && e.closed && e.safe(); e = s.epoch(s.safeTo + 1) {
+		s.safeTo++
+	}
+	for e := s.epoch(s.released + 1); e != nil && e.closed && s.released < s.synced; e = s.epoch(s.released + 1) {
+		switch {
+		case e.until > 0:
+		case e.held == 0:
+			e.until = s.released + 1
+		default:
+			if h := cl.held(); h.last == 0 || h.first > e.held {
+				e.until = s.now() // its answers are in this epoch or before
+			}
+		}
+		if e.until == 0 || !s.safe(e.until) {
+			break
+		}
+		s.released++
+	}
+	for len(s.epochs) > 1 && s.epochs[0].closed && s.epochs[0].safe() && s.epochs[0].ends == 0 {
+		if b := s.epochs[0].began; !b.IsZero() {
+			lag := now.Sub(b)
+			s.sum, s.over, s.longest = s.sum+lag, s.over+1, max(s.longest, lag)
+		}
+		s.epochs = s.epochs[1:]
+		s.first++
+	}
+	for range routeSlice {
+		e, more, err := cl.releasable()
+		if err != nil || !more {
+			return err
+		}
+		host, err := hostOf(e.Link)
+		if err == nil {
+			err = cl.ship(e.Number, host, e.Link)
+		}
+		if cl.Copies.Waiting.Pop(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// releasable returns the first finish that waits, if it may be shipped now.
+func (cl *Clustered) releasable() (e outbox.Entry, ok bool, err error) {
+	e, ok, err = cl.Copies.Waiting.Peek()
+	return e, ok && e.Number>>countBits <= cl.shipping.released, err
+}
+
+// hostOf returns the host of a record.
+func hostOf(rec []byte) (uint64, error) {
+	r, _, err := handoff.Decode(rec, nil)
+	if err != nil {
+		return 0, fmt.Errorf("record to be shipped: %w", err)
+	}
+	return r.Host, nil
+}
+
+// newHeirs processes a change of the view.
+func (cl *Clustered) newHeirs() {
+	if cl.Copies == nil {
+		return
+	}
+	s := &cl.shipping
+	if heirs := cl.Copies.Heirs(); heirs != s.heirs {
+		s.heirs = heirs
+		s.whole.nth++ // the telling in progress has the wrong heirs
+		cl.Copies.Out.Changed()
+	}
+}
+
+// shipOut ships the records that may go. wake is the time of the next work; zero means not before
+// an answer arrives.
+func (cl *Clustered) shipOut(work context.Context, now time.Time) (wake time.Time) {
+	if cl.Copies == nil || cl.loop.Failed() {
+		return time.Time{}
+	}
+	s, out := &cl.shipping, cl.Copies.Out
+	if s.heirs == nil {
+		if cl.newHeirs(); s.heirs == nil {
+			return time.Time{}
+		}
+	}
+	if cl.loop.Fail(cl.turn(now)) || cl.loop.Fail(out.Route(routeSlice, cl.heirOf)) {
+		return time.Time{}
+	}
+	if _, more, err := cl.releasable(); cl.loop.Fail(err) || more || out.Loose() {
+		wake = now
+	}
+	if cl.tellWhole(work); cl.loop.Failed() {
+		return wake
+	}
+	for {
+		b, next, err := out.Next(now, cl.heirOf)
+		switch {
+		case err != nil:
+			cl.loop.Fail(err)
+			return wake
+		case b == nil:
+			return earlier(wake, next)
+		}
+		l := s.lanes[b.Agent]
+		if l == nil {
+			l = &shipLane{}
+			s.lanes[b.Agent] = l
+		}
+		if l.batch != b {
+			l.last++
+			l.batch = b
+		}
+		number := l.last
+		cl.loop.Go(func() {
+			err := cl.Copies.Ship(work, b.Agent, number, b.Links, len(b.Numbers))
+			cl.loop.Tell(func(now time.Time) { cl.hasShipped(b, l, err, now) })
+		})
+	}
+}
+
+// heirOf returns the destination of a record: its heir.
+func (cl *Clustered) heirOf(number uint64, rec []byte) (outbox.To, error) {
+	host, err := hostOf(rec)
+	if err != nil {
+		return outbox.To{}, err
+	}
+	if heir := cl.shipping.heirs.Heir(host); heir != "" {
+		return outbox.To{Agent: heir}, nil
+	}
+	cl.shipping.whole.untold = true
+	cl.shipped(number)
+	return outbox.To{Way: outbox.Gone}, nil
+}
+
+// hasShipped records the result of shipping a batch.
+func (cl *Clustered) hasShipped(b *outbox.Batch, l *shipLane, err error, now time.Time) {
+	s := &cl.shipping
+	switch {
+	case err == nil:
+		for _, n := range b.Numbers {
+			cl.shipped(n)
+		}
+		s.records += int64(len(b.Numbers))
+		s.octets += int64(len(b.Links))
+		if l.batch = nil; l.failing {
+			cl.loop.Events.Write("ship-again", report.F("agent", b.Agent))
+		}
+		l.failing = false
+	case errors.Is(err, ErrNotWhole):
+		l.last, l.batch = 0, nil
+		s.whole.anew[b.Agent] = true
+		s.whole.nth++
+	case !l.failing && !cl.loop.Stopping():
+		l.failing = true
+		cl.loop.Events.Write("ship-failed", report.F("agent", b.Agent), report.F("records", len(b.Numbers)),
+			report.F("error", err))
+	}
+	cl.Copies.Out.Done(b, err == nil, now)
+}
+
+// lingerTime bounds how long a stop waits until other agents have this agent's links and finishes,
+// because they may soon continue with its hosts.
+const lingerTime = 2 * time.Second
+
+// Lingers reports whether a stop must wait for that.
+func (cl *Clustered) Lingers(now time.Time) bool {
+	s := &cl.shipping
+	why := cl.loop.Stop()
+	if cl.Copies == nil || s.heirs == nil || why == crawl.Finished || why == crawl.OnlyBlocked || cl.copying() == 0 {
+		return false
+	}
+	if s.lingering.IsZero() {
+		s.lingering = now.Add(lingerTime)
+	}
+	return now.Before(s.lingering)
+}
+
+// copying returns the number of records that wait to be sent to heirs.
+func (cl *Clustered) copying() int64 {
+	if cl.Copies == nil {
+		return 0
+	}
+	return cl.Copies.Out.Len() + cl.Copies.Waiting.Len() + int64(len(cl.shipping.staged))
+}
+
+// lag returns the age of the oldest epoch that is not safe.
+func (s *shipping) lag(now time.Time) time.Duration {
+	if len(s.epochs) == 0 || s.epochs[0].began.IsZero() {
+		return 0
+	}
+	return max(now.Sub(s.epochs[0].began), 0)
+}
+
+// tellCopies writes the event at the end of a run about what was shipped.
+func (cl *Clustered) tellCopies() {
+	s := &cl.shipping
+	if cl.Copies == nil || s.over == 0 {
+		return
+	}
+	cl.loop.Events.Write("shipped", report.F("records", s.records), report.F("bytes", s.octets),
+		report.F("left", cl.copying()),
+		report.F("lag_ms", (s.sum/time.Duration(s.over)).Milliseconds()),
+		report.F("longest_lag_ms", s.longest.Milliseconds()))
+}

@@ -1,0 +1,231 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A handoffQueue queues the finished URLs to send to one new owner.
+type handoffQueue struct {
+	hosts    []string
+	in       map[string]struct{} // the same hosts
+	busy     bool                // a bundle is under way, or waits for a sync
+	due      time.Time
+	failures int
+	ready    *bundle             // durable here: it may be sent
+	stale    map[uint64]struct{} // hosts with finishes that the bundle under way lacks
+}
+
+// A bundle is the state of some hosts: of one host, or of several with at most bundleKeys keys.
+type bundle struct {
+	agent, identity string
+	hosts           []string
+	blocked         []string // those of hosts that the operator has blocked
+	parts           []Part
+	keys            int64
+}
+
+// bundleKeys bounds the keys in a bundle, unless one host has more. Each takes 8 bytes of RAM until
+// it has arrived.
+const bundleKeys = 1 << 18
+
+// Claimed answers an agent, by, that has become the owner of hosts, and starts to send it the links
+// of these hosts. identity is Tenancy's identity of the agent, view the agent's View. Safe for
+// concurrent use while Run runs; ctx bounds the wait.
+func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
+	var vs []Verdict
+	for part := range slices.Chunk(hosts, 32) { // each may need a disk access
+		err := cl.loop.Ask(ctx, "claim", func() {
+			for _, host := range part {
+				vs = append(vs, cl.claimedBy(host, by, identity, view, cl.loop.Now()))
+			}
+			cl.loop.Flush()
+		})
+		if err != nil {
+			return nil, fmt.Errorf("claim: %w", err)
+		}
+	}
+	return vs, nil
+}
+
+func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.Time) Verdict {
+	t := &cl.tenants
+	if cl.loop.Stopping() {
+		return Again
+	}
+	// Only one of the two agents may know that a third one is lost. That agent may have crawled the
+	// host, and a replica here may have its finished URLs.
+	if view != cl.Peers.View() || cl.Peers.Inheriting() {
+		return Again
+	}
+	if owner, mine, _ := cl.Peers.Tenure(host); mine || owner != by {
+		return Again
+	}
+	ever, began := cl.Peers.Had(host)
+	if !ever {
+		return Stranger
+	}
+	key := weburl.HostKey(host)
+	nothing := Stranger
+	if _, crawled := t.claimed[key]; crawled || began {
+		nothing = Nothing
+	}
+	if !cl.loop.EmptyRange(cl.ownKey(weburl.Key{Host: key}).Host) {
+		if !cl.giveAway(host, by, now) {
+			return Again // a request to the host is under way
+		}
+	}
+	if t.given[key] == identity {
+		return nothing
+	}
+	st, ok := t.clocks[host]
+	if cl.Prepare(); cl.loop.Failed() {
+		return Again
+	}
+	tellsClock := cl.loop.Blocked(host) || ok && !quietOf(st, false, now).unchanged
+	if !tellsClock && cl.loop.EmptyRange(doneKey(weburl.Key{Host: key}).Host) {
+		delete(t.clocks, host)
+		return nothing
+	}
+	cl.give(host, by)
+	return Coming
+}
+
+// give queues the state of a host for an agent.
+func (cl *Clustered) give(host, to string) {
+	g := cl.tenants.giving[to]
+	if g == nil {
+		g = &handoffQueue{in: map[string]struct{}{}}
+		cl.tenants.giving[to] = g
+	}
+	if _, twice := g.in[host]; !twice {
+		g.hosts = append(g.hosts, host)
+		g.in[host] = struct{}{}
+	}
+}
+
+// newlyDone records that no agent has all finished URLs of a host.
+func (t *tenants) newlyDone(host uint64) {
+	delete(t.given, host)
+	for _, g := range t.giving {
+		if !g.busy {
+			continue
+		}
+		if g.stale == nil {
+			g.stale = map[uint64]struct{}{}
+		}
+		g.stale[host] = struct{}{}
+	}
+}
+
+// giveOut sends queued states to agents. wake is the time of the next work.
+func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Time) {
+	for agent, g := range cl.tenants.giving {
+		if b := g.ready; b != nil {
+			g.ready = nil
+			cl.loop.Go(func() {
+				err := cl.Peers.Hand(work, b.agent, func(yield func(Part) bool) {
+					for _, p := range b.parts {
+						if !yield(p) {
+							return
+						}
+					}
+				})
+				cl.loop.Tell(func(now time.Time) { cl.told(g, b, err, now) })
+			})
+		}
+		switch {
+		case g.busy || len(g.hosts) == 0:
+		case g.due.After(now):
+			wake = earlier(wake, g.due)
+		default:
+			cl.bundleUp(agent, g, now)
+			if len(g.hosts) > 0 {
+				wake = now
+			}
+		}
+		if cl.loop.Failed() {
+			return wake
+		}
+	}
+	return wake
+}
+
+// bundleUp reads the states of some hosts into a bundle. The bundle goes to the new owner when its
+// finishes are durable here and the links of these pages are safe. Otherwise the new owner could
+// take a page for finished that a power failure here undoes, or whose links are lost with this
+// machine.
+func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
+	b := &bundle{agent: agent, identity: cl.Peers.Identity(agent)}
+	for len(g.hosts) > 0 && len(b.hosts) < claimHosts && b.keys < bundleKeys {
+		host := g.hosts[0]
+		g.hosts = g.hosts[1:]
+		delete(g.in, host)
+		if owner, mine, _ := cl.Peers.Tenure(host); mine || owner != agent {
+			continue
+		}
+		b.hosts = append(b.hosts, host)
+		done := cl.rangeOf(doneKey(weburl.Key{Host: weburl.HostKey(host)}).Host)
+		if cl.loop.Failed() {
+			return
+		}
+		for _, l := range done.Lists {
+			for part := range slices.Chunk(l.Paths, state.KeysPiece) {
+				b.parts = append(b.parts, Part{Host: host, Keys: keyset.List{Width: l.Width, Paths: part}})
+			}
+		}
+		b.keys += int64(done.N)
+		st, ok := cl.tenants.clocks[host]
+		if !ok {
+			st = frontier.HostState{Host: host}
+		}
+		clock := quietOf(st, cl.loop.Blocked(host), now)
+		if clock.Blocked {
+			b.blocked = append(b.blocked, host)
+		}
+		b.parts = append(b.parts, Part{Host: host, Clock: &clock}, Part{Host: host, Last: true})
+	}
+	if len(b.hosts) == 0 {
+		return
+	}
+	g.busy, g.stale = true, nil
+	cl.whenFinishesSafe(func() { g.ready = b })
+}
+
+// told records the result of sending a bundle. If err is nil, the new owner has the blocks in it.
+func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) {
+	cl.loop.Stir()
+	g.busy = false
+	if err != nil {
+		for _, host := range b.hosts {
+			cl.give(host, b.agent)
+		}
+		g.due = now.Add(min(claimWait<<min(g.failures, 10), claimWaitMax))
+		g.failures++
+		return
+	}
+	g.failures, g.due = 0, time.Time{}
+	t := &cl.tenants
+	for _, host := range b.hosts {
+		key := weburl.HostKey(host)
+		_, stale := g.stale[key]
+		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent && !stale {
+			t.given[key] = b.identity
+		}
+	}
+	for _, host := range b.blocked {
+		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent {
+			cl.loop.Unblock(host, cl.tenants.held[host] == nil)
+		}
+	}
+	cl.loop.Flush()
+	t.n.KeysOut += b.keys
+	cl.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)
+}

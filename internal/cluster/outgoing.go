@@ -1,0 +1,234 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A link that another agent crawls is accepted like any other. It gets a number, a record in the
+// journal (state.Outgoing, in the batch of the visit that found it), and a key in the seen-set. So it
+// is sent once, however many pages name it. It stays in the outbox, pending, until its owner has it
+// durably; then it ends (state.Sent). So no link is lost between two agents, whichever of them dies.
+//
+//	found -> seen-set -> E in the journal -> outbox -> Push -> S in the journal
+//
+// The key differs from the key of the same URL at its owner. So if this agent becomes the owner,
+// the link counts as new here, unless the previous owner reports it as finished.
+//
+// When the view changes, the agent routes everything in the outbox again. It accepts links that it
+// owns now as if another agent had sent them; their first numbers then end as returned, and do not
+// count. For whole hosts see Tenancy.
+
+// A Partition assigns URLs to agents, by the present view of the cluster. When the view
+// changes, the caller calls Crawler.ViewChanged. A single agent has no Partition. Safe for
+// concurrent use.
+type Partition interface {
+	// Owner returns the name of the agent that crawls a host. mine reports that it is this agent.
+	// If agent is empty and mine is false, the owner is not known yet.
+	Owner(host string) (agent string, mine bool)
+}
+
+// An Exchange sends links to other agents. Safe for concurrent use.
+type Exchange interface {
+	// Push sends concatenated encodings of count links to an agent. It returns nil when they
+	// are durable there. hops is how often they were passed on before. After an error the
+	// crawl pushes the links again, so an agent may get links twice. links is valid until
+	// Push returns.
+	Push(ctx context.Context, agent string, links []byte, count, hops int) error
+}
+
+// remote is the state of the exchange with other agents.
+type remote struct {
+	failing  map[string]bool // agents whose last batch failed
+	unsynced []receipt       // waiting for the next sync
+	due      []receipt       // durable, not sent yet
+	syncing  int             // number of receipts that the sync under way makes durable
+	begun    bool            // the run has begun
+
+	received, sent, passed int64  // numbers of links in this run
+	pagesBefore            int64  // pages of earlier runs
+	resting                bool   // no work is left here
+	restedAt               uint64 // activity at that time
+	ration                 ration
+}
+
+// A receipt is a report that is due when the present journal is durable.
+type receipt struct {
+	from *arrival      // received links
+	back *outbox.Batch // links that this agent owns again
+	then func()        // nil with one of these
+	safe uint64        // the last epoch whose accepts the heirs must have
+	// finish is the last epoch whose finishes must be released to the heirs; 0: none.
+	finish uint64
+}
+
+// foreignKey returns the key in the seen-set for a URL that another agent crawls. No host has
+// its host part (with a probability of 1 in 2^64), so the keys of an own host stay one range.
+func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path: k.Path} }
+
+// isForeign reports whether a key is the foreignKey of u.
+func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
+
+// notOurs reports whether u belongs to another agent, or has no known owner yet. Safe for
+// concurrent use.
+
+// post puts an accepted link into the outbox.
+func (cl *Clustered) post(number uint64, u weburl.URL, hops int, enc []byte) error {
+	agent, mine := cl.Peers.Owner(u.Host())
+	switch {
+	case mine:
+		return cl.Outbox.Push("", number, 0, enc)
+	case agent == "":
+		return cl.Outbox.PushWaiting(weburl.HostKey(u.Host()), number, enc)
+	}
+	return cl.Outbox.Push(agent, number, hops, enc)
+}
+
+// routeSlice bounds the links that the dispatcher routes in one turn.
+const routeSlice = 256
+
+// ViewChanged tells the Crawler that the answers of Partition may have changed. It returns when
+// the dispatcher knows, or when the run has ended. Safe for concurrent use.
+func (cl *Clustered) ViewChanged() {
+	cl.loop.Tell(func(time.Time) {
+		if cl.Outbox.Len() > 0 {
+			cl.loop.Stir()
+		}
+		cl.Outbox.Changed()
+		cl.Forget()
+		cl.newHeirs()
+		cl.resettle()
+	})
+}
+
+// Assigned tells the Crawler that the owner of a host is known now, and was not before. It costs as
+// much as the links that wait for the owner. If a host gets another owner, call ViewChanged.
+// Otherwise Assigned is like ViewChanged.
+func (cl *Clustered) Assigned(host string) {
+	cl.loop.Tell(func(time.Time) {
+		cl.loop.Stir()
+		cl.Outbox.Assigned(weburl.HostKey(host))
+		if cl.tenants.held[host] != nil {
+			cl.unhold(host)
+		}
+	})
+}
+
+// Tick sends links to other agents, and moves hosts.
+func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) {
+	if cl.loop.Stop() != "" && cl.shipping.lingering.IsZero() || cl.loop.Failed() {
+		return time.Time{}
+	}
+	if !cl.remote.begun { // the first view came before the run
+		cl.remote.begun = true
+		cl.Outbox.Changed()
+	}
+	cl.Outbox.Linger(cl.linger())
+	if err := cl.Outbox.Route(routeSlice, cl.wayOf); err != nil {
+		cl.loop.Fail(err)
+		return time.Time{}
+	}
+	if cl.Outbox.Loose() {
+		wake = now
+	}
+	wake = earlier(wake, cl.settleIn(work, now))
+	for {
+		b, next, err := cl.Outbox.Next(now, cl.wayOf)
+		switch {
+		case err != nil:
+			cl.loop.Fail(err)
+			return wake
+		case b == nil:
+			return earlier(wake, next)
+		case b.Agent == "":
+			cl.takeBack(b)
+		default:
+			cl.loop.Go(func() {
+				err := cl.Peers.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
+				cl.loop.Tell(func(now time.Time) { cl.pushed(b, err, now) })
+			})
+		}
+		if cl.loop.Failed() {
+			return wake
+		}
+	}
+}
+
+// wayOf returns the destination of a link. If its host was dropped, the link is finished like waiting
+// links.
+func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) {
+	host, ok := weburl.PeekHost(enc)
+	if !ok {
+		return to, fmt.Errorf("link from the outbox: %w", weburl.ErrLink)
+	}
+	if cl.loop.Drops() && cl.loop.Dropped(host, number) {
+		l, _, err := weburl.DecodeLink(enc)
+		if err != nil {
+			return to, fmt.Errorf("link from the outbox: %w", err)
+		}
+		cl.loop.Withdraw(l, number)
+		cl.arrivedElsewhere(number)
+		return outbox.To{Way: outbox.Gone}, cl.loop.Err()
+	}
+	agent, mine := cl.Peers.Owner(host)
+	if agent == "" && !mine {
+		return outbox.To{Way: outbox.Wait, Key: weburl.HostKey(host)}, nil
+	}
+	if mine {
+		agent = ""
+	}
+	return outbox.To{Agent: agent}, nil
+}
+
+// pushed records the result of sending a batch.
+func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
+	cl.loop.Stir()
+	was := cl.remote.failing[b.Agent]
+	switch {
+	case err == nil:
+		cl.remote.sent += int64(len(b.Numbers))
+		cl.finishSent(b.Numbers, false)
+		delete(cl.remote.failing, b.Agent)
+		if was {
+			cl.loop.Events.Write("push-again", report.F("agent", b.Agent))
+		}
+	case cl.loop.Stopping():
+	case !was:
+		if cl.remote.failing == nil {
+			cl.remote.failing = map[string]bool{}
+		}
+		cl.remote.failing[b.Agent] = true
+		cl.loop.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)),
+			report.F("error", err))
+	}
+	cl.Outbox.Done(b, err == nil, now)
+}
+
+// takeBack accepts links that another agent owned and this agent owns now.
+func (cl *Clustered) takeBack(b *outbox.Batch) {
+	var ls crawl.Links
+	for rest := b.Links; len(rest) > 0; {
+		l, n, err := weburl.PeekLink(rest)
+		if err != nil {
+			cl.loop.Fail(fmt.Errorf("link from the outbox: %w", err))
+			return
+		}
+		ls.AddOwn(l.URL.Key(), rest[:n])
+		rest = rest[n:]
+	}
+	cl.intakeSafely(&ls)
+	cl.receiptWhenDurable(receipt{back: b})
+}
+
+// finishSent ends links that other agents have, or that this agent has accepted again. They were
+// counted as outgoing.
+func (cl *Clustered) finishSent(numbers []uint64, returned bool) {
+	cl.loop.EndOutgoing(numbers, returned)
+	cl.arrivedElsewhere(numbers...)
+}

@@ -1,0 +1,135 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"maps"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Where hosts move between agents, the seen-set has three ranges of keys for each host:
+//
+//	own      accepted here since the host was last given away, pending or finished
+//	done     finished, here or elsewhere: sent to the host's next owner
+//	foreign  links sent, or to be sent, to the host's owner (foreignKey)
+//
+// When the agent gives a host away, it starts a new, empty own range. So the links that leave with
+// the host are unknown here, and are accepted if they come back with it. Before this agent crawls
+// the host again, it copies the done keys into the new own range.
+
+// A handed records that a host was handed to another agent.
+type handed struct {
+	gen   uint32 // how often the host was given away; names its own range
+	apart bool   // its done keys are not in its own range yet
+	last  uint64 // number of the last accept before it was last given away
+}
+
+// key returns the key of a URL of the host in the host's own range.
+func (h handed) key(k weburl.Key) weburl.Key {
+	k.Host += uint64(h.gen) * 0x9e3779b97f4a7c15
+	return k
+}
+
+// ownKey returns the key in the seen-set of a URL that this agent crawls.
+func (cl *Clustered) ownKey(k weburl.Key) weburl.Key { return hostKeys(cl.tenants.handed).own(k) }
+
+// Keys returns the keys of the seen-set.
+func (cl *Clustered) Keys() crawl.Keys { return hostKeys(cl.tenants.handed) }
+
+// hostKeys are the Keys of an agent of a cluster, by the hosts that it has given away.
+type hostKeys map[uint64]handed
+
+func (h hostKeys) own(k weburl.Key) weburl.Key {
+	if len(h) == 0 {
+		return k
+	}
+	return h[k.Host].key(k)
+}
+
+func (h hostKeys) Of(k weburl.Key, foreign bool) weburl.Key {
+	if foreign {
+		return foreignKey(k)
+	}
+	return h.own(k)
+}
+
+func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok bool, err error) {
+	if kind == state.Passed {
+		return k, false, nil
+	}
+	if k, err = linkKey(p); err != nil || kind == state.Outgoing {
+		return foreignKey(k), err == nil, err
+	}
+	given, is := h[k.Host]
+	return given.key(k), !is || number > given.last, nil
+}
+
+func (h hostKeys) Finish(k weburl.Key) (weburl.Key, bool) { return doneKey(k), true }
+
+func (h hostKeys) Freeze() crawl.Keys { return maps.Clone(h) }
+
+// doneKey returns the key of a finished URL. No host has its host part, as with foreignKey.
+func doneKey(k weburl.Key) weburl.Key {
+	return weburl.Key{Host: k.Host ^ 0xd1b54a32d192ed03, Path: k.Path}
+}
+
+// appendHanded encodes a handed: 8 bytes key of the host, big-endian, uvarint gen, uvarint last,
+// and a byte that is 1 if apart is true.
+func appendHanded(dst []byte, host uint64, h handed) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, host)
+	dst = binary.AppendUvarint(dst, uint64(h.gen))
+	dst = binary.AppendUvarint(dst, h.last)
+	if h.apart {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+func decodeHanded(p []byte) (host uint64, h handed, err error) {
+	if len(p) < 8+3 {
+		return 0, h, state.ErrRecord
+	}
+	host, p = binary.BigEndian.Uint64(p), p[8:]
+	gen, n := binary.Uvarint(p)
+	if n <= 0 || gen == 0 || gen > 1<<32-1 {
+		return 0, h, state.ErrRecord
+	}
+	last, m := binary.Uvarint(p[n:])
+	if m <= 0 || last > state.MaxNumber || len(p) != n+m+1 || p[n+m] > 1 {
+		return 0, h, state.ErrRecord
+	}
+	return host, handed{uint32(gen), p[n+m] == 1, last}, nil
+}
+
+// rangeOf reads a range of the seen-set.
+func (cl *Clustered) rangeOf(host uint64) keyset.Paths {
+	cl.Prepare()
+	return cl.loop.Range(host)
+}
+
+// isDone records that a URL is finished, for the host's next owner.
+func (cl *Clustered) isDone(k weburl.Key) {
+	cl.tenants.done = append(cl.tenants.done, doneKey(k))
+	cl.tenants.newlyDone(k.Host)
+}
+
+// Prepare adds the keys of finished URLs to the seen-set. It is also called before these keys are read.
+func (cl *Clustered) Prepare() {
+	if len(cl.tenants.done) == 0 || cl.loop.Failed() {
+		return
+	}
+	keys := cl.tenants.done
+	cl.tenants.done = nil
+	if cl.loop.Note(keys); cl.tenants.done == nil {
+		cl.tenants.done = keys[:0]
+	}
+}
+
+// linkKey returns the key of an encoded link.
+func linkKey(enc []byte) (weburl.Key, error) {
+	l, _, err := weburl.PeekLink(enc)
+	return l.URL.Key(), err
+}

@@ -1,0 +1,55 @@
+package cluster
+
+import (
+	"context"
+	"time"
+)
+
+// The limits of a crawl hold for all of its agents together. One agent counts the pages of all and
+// divides them into rations. A visit begins only if the page that it may bring is in the ration, so
+// the crawl never exceeds the limit. The time limit counts from the start of the first agent.
+
+// A ration is the number of pages that this agent may fetch if the agents share a limit.
+type ration struct {
+	shared  bool
+	allowed int64 // pages over all runs
+}
+
+// A Need reports what an agent has used of its ration, and the links that it has left.
+type Need struct {
+	// Pages is the number of fetched pages over all runs. Busy is the number of visits in
+	// progress, each of which may become a page. Allowed is the ration, at least Pages+Busy.
+	Pages, Busy, Allowed int64
+	// Pending is the number of links that wait for a visit.
+	Pending int64
+}
+
+// ShareLimit makes Config.PageLimit a limit of several agents together: the crawl fetches as
+// many pages as Ration allows. Call it before Run.
+func (cl *Clustered) ShareLimit() { cl.remote.ration = ration{shared: cl.loop.Config.PageLimit > 0} }
+
+// Ration calls f with the present Need on the dispatcher, and sets the ration to the result of
+// f, or to what is used of it if that is more. Safe for concurrent use; ctx bounds the wait.
+func (cl *Clustered) Ration(ctx context.Context, f func(Need) (allowed int64)) error {
+	return cl.loop.Ask(ctx, "ration", func() {
+		used := cl.loop.Tally.Pages() + int64(cl.loop.Busy())
+		r := &cl.remote.ration
+		r.allowed = max(r.allowed, used)
+		r.allowed = max(used, f(Need{Pages: cl.loop.Tally.Pages(), Busy: int64(cl.loop.Busy()), Allowed: r.allowed,
+			Pending: cl.loop.Frontier.Pending()}))
+	})
+}
+
+// rationWait is the interval at which a crawl without a rest of its ration looks again.
+const rationWait = 100 * time.Millisecond
+
+// Spent reports that the ration is used up.
+func (cl *Clustered) Spent(used int64, now time.Time) (spent bool, ask time.Time) {
+	switch r := cl.remote.ration; {
+	case !r.shared || used < r.allowed:
+		return false, time.Time{}
+	case cl.loop.Frontier.Pending() == 0:
+		return true, time.Time{} // a ration would change nothing
+	}
+	return true, now.Add(rationWait)
+}

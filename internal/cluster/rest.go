@@ -1,0 +1,62 @@
+package cluster
+
+import (
+	"context"
+)
+
+// A crawl of several agents ends when no agent has work left. A link under way is pending at its
+// sender until it is durable at its receiver, so then no link is under way either. An agent without
+// work rests: only links from other agents wake it. The agents ask each other whether all rest
+// (Pulse). If all rested twice, with no activity in between, they agree to end (End).
+
+// A Pulse reports whether an agent of a cluster has work left. The cluster ends when no agent has
+// any.
+type Pulse struct {
+	// Idle reports that no work is left here. Blocked reports that links of blocked hosts wait.
+	Idle, Blocked bool
+	// Activity grows with each event that gives an agent work. If an idle agent has the same
+	// Activity twice, it was idle in between.
+	Activity uint64
+	// Answered counts the HTTP responses of all runs, without redirects and robots.txt.
+	Answered int64
+}
+
+// Settled reports that no links are on their way to other agents or wait for a sync.
+func (cl *Clustered) Settled() bool {
+	waiting := len(cl.remote.unsynced) + cl.remote.syncing + len(cl.remote.due)
+	return cl.Outbox.Len() == 0 && cl.tenants.settled() && waiting == 0
+}
+
+func (cl *Clustered) Waits() bool { return !cl.Settled() || cl.resting() }
+
+func (cl *Clustered) resting() bool {
+	a := &cl.remote
+	return a.resting && a.restedAt == cl.loop.Activity() && cl.loop.Idle() &&
+		cl.loop.Frontier.Pending() == 0 && cl.Settled()
+}
+
+// Rest records that no work is left. The agents end the crawl together.
+func (cl *Clustered) Rest() bool {
+	cl.remote.resting, cl.remote.restedAt = true, cl.loop.Activity()
+	return true
+}
+
+// Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
+func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
+	err = cl.loop.Ask(ctx, "pulse", func() {
+		p = Pulse{Idle: cl.resting(), Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.loop.Activity(),
+			Answered: cl.loop.Tally.Answered()}
+	})
+	return p, err
+}
+
+// End ends the run if the agent is idle and has been since activity, because all agents are
+// idle. It reports whether it did. Safe for concurrent use; ctx bounds the wait.
+func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err error) {
+	err = cl.loop.Ask(ctx, "end", func() {
+		if agreed = cl.resting() && cl.loop.Activity() == activity; agreed && cl.loop.Stop() == "" {
+			cl.loop.End()
+		}
+	})
+	return agreed, err
+}

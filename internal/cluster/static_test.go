@@ -1,0 +1,29 @@
+package cluster
+
+import (
+	"context"
+	"iter"
+)
+
+// static is a Tenancy of hosts that never move.
+type static struct {
+	owner func(host string) (agent string, mine bool)
+}
+
+func (s static) Owner(host string) (string, bool) { return s.owner(host) }
+
+func (s static) Tenure(host string) (owner string, mine bool, since uint64) {
+	owner, mine = s.owner(host)
+	return owner, mine, 0
+}
+
+func (static) Before(string) ([]string, int)                        { return nil, 0 }
+func (static) View() uint64                                         { return 1 }
+func (static) Had(string) (ever, began bool)                        { return false, false }
+func (static) Inheriting() bool                                     { return false }
+func (static) Identity(agent string) string                         { return agent }
+func (static) Push(context.Context, string, []byte, int, int) error { return errLost }
+func (static) Hand(context.Context, string, iter.Seq[Part]) error   { return errLost }
+func (static) Claim(context.Context, string, uint64, []string) ([]Verdict, error) {
+	return nil, errLost
+}

@@ -1,0 +1,427 @@
+package cluster
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// When the agents of the cluster change, hosts get new owners. One agent at a time crawls a host.
+// The new owner starts when the agents that may have owned the host before have told it what they
+// know.
+//
+//	old owner: the host is due, but another agent's -> give it away: links -> outbox
+//	new owner: the host is due and newly ours -> hold it -> Claim to old owners
+//	old owner: in process: "again, later"; else give it away, finished URLs -> Hand
+//	new owner: all have answered -> crawl
+//
+// The old owner sends the pending links of the host like any links to another agent. The new owner
+// asks for the finished URLs (Claim) and receives them (Hand). Both steps may be repeated: the old
+// owner keeps its knowledge of the finished URLs, and the new owner ignores what it knows already.
+// So a kill on either side costs only time. After a start the agent claims all its hosts again,
+// because other agents may have owned them meanwhile.
+//
+// A blocked host is never due. The agent gives it away when the owners change, and keeps its block
+// until the new owner has it durably.
+//
+// If a waiting link turns out to be finished on another agent, the agent drops it when it is due
+// (elsewhere).
+
+// Tenancy tells which agent owns a host, and moves the state of hosts between agents. Safe for
+// concurrent use.
+type Tenancy interface {
+	// Tenure returns the owner of a host. If mine is true, this agent owns the host, and since
+	// identifies the period of ownership: it differs for each period, and 0 means since the start
+	// of the crawl.
+	Tenure(host string) (owner string, mine bool, since uint64)
+	// Before returns the agents that may have owned a host of this agent, the most likely first,
+	// and the number of answers that are needed.
+	Before(host string) (agents []string, enough int)
+	// View identifies the view that Tenure and Before use: two agents with the same View see the
+	// same agents in the same states. When it changes, the caller calls Crawler.ViewChanged.
+	View() uint64
+	// Had reports what this agent may know about a host that another agent owns. ever: this agent
+	// has owned the host, or has taken over from a lost agent. began: it owned the host at the
+	// start of the crawl.
+	Had(host string) (ever, began bool)
+	// Inheriting reports whether this agent still has to take over hosts of a lost agent. When it
+	// ends, the caller calls Crawler.ViewChanged.
+	Inheriting() bool
+	// Identity returns a name that identifies an agent and its crawl directory.
+	Identity(agent string) string
+	// Claim asks an agent for hosts, by the asker's View. Without an error there is a verdict for
+	// each.
+	Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]Verdict, error)
+	// Hand sends an agent the finished URLs of hosts. It returns nil when they are durable there.
+	Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error
+}
+
+// A Verdict is the answer to a Claim for one host.
+type Verdict uint8
+
+// The verdicts.
+const (
+	// Nothing: the agent has nothing more to send. It has crawled the host, so it knew all
+	// finished URLs at that time.
+	Nothing Verdict = 1 + iota
+	// Coming: a Hand is on its way; ask again.
+	Coming
+	// Again: the host is in process, the agent has another view than the asker, or it still has
+	// to take over from a lost agent. Ask again.
+	Again
+	// Stranger: the agent has nothing to send, and has not crawled the host in this run. Ask
+	// another agent as well.
+	Stranger
+)
+
+// A Part is a part of the state of a host. All parts of a host come together; Last marks the last
+// one.
+type Part struct {
+	Host  string
+	Keys  keyset.List // of URLs that are finished
+	Clock *Clock
+	Last  bool
+}
+
+// A Clock is the politeness state of a host for its next owner. It has durations only, because
+// clocks of two machines are never compared.
+type Clock struct {
+	Delay     time.Duration // Crawl-delay of the host
+	Quiet     time.Duration // time without a request from now on
+	SlowFor   time.Duration // rest of the last pause
+	Slow      uint8         // number of pauses that still count
+	Blocked   bool          // the operator has blocked the host
+	unchanged bool          // there is nothing to send
+}
+
+func quietOf(st frontier.HostState, blocked bool, now time.Time) Clock {
+	k := Clock{Delay: st.Delay, Slow: st.Slow, Blocked: blocked}
+	if !st.NotBefore.IsZero() {
+		k.Quiet = max(st.NotBefore.Sub(now), 0)
+	}
+	if !st.SlowUntil.IsZero() {
+		k.SlowFor = max(st.SlowUntil.Sub(now), 0)
+	}
+	k.unchanged = k.Delay == 0 && k.Quiet == 0 && k.Slow == 0 && !blocked
+	return k
+}
+
+// state returns the state that a frontier restores.
+func (k Clock) state(host string, now time.Time) frontier.HostState {
+	st := frontier.HostState{Host: host, Delay: k.Delay, Slow: k.Slow, Blocked: k.Blocked}
+	if k.Quiet > 0 {
+		st.NotBefore = now.Add(k.Quiet)
+	}
+	if k.Slow > 0 {
+		st.SlowUntil = now.Add(k.SlowFor)
+	}
+	return st
+}
+
+// tenants is the state of hosts that move between agents. The dispatcher owns it.
+type tenants struct {
+	handed map[uint64]handed // hosts that were given away, by key
+	done   []weburl.Key      // finished URLs that the seen-set does not have yet
+
+	// For hosts that this agent gets:
+	view      uint64                // counts changes
+	claimed   map[uint64]uint64     // hosts that may be crawled, with since of Tenure at that time
+	held      map[string]*inquiry   // hosts that must not be visited yet
+	lines     map[string]*line      // agents to be asked
+	inherited map[string]Clock      // received state of hosts that are not crawled yet
+	elsewhere map[uint64]*elsewhere // waiting links that are finished on other agents
+
+	// For hosts that this agent gives away:
+	given  map[uint64]string // the agent that has been told all finished URLs of a host
+	clocks map[string]frontier.HostState
+	giving map[string]*handoffQueue // by agent
+	blocks bool                     // blocked hosts of other agents may be here
+	tried  time.Time                // when the blocked hosts were last given away
+
+	leaving leaving
+
+	n report.Moves
+}
+
+// moves returns the counts of moved hosts.
+func (cl *Clustered) moves() *report.Moves {
+	n := cl.tenants.n
+	n.Held = len(cl.tenants.held)
+	return &n
+}
+
+func (t *tenants) init() {
+	*t = tenants{
+		handed: map[uint64]handed{}, claimed: map[uint64]uint64{}, held: map[string]*inquiry{},
+		lines:     map[string]*line{},
+		inherited: map[string]Clock{}, elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{},
+		clocks: map[string]frontier.HostState{}, giving: map[string]*handoffQueue{},
+	}
+}
+
+// settled reports that no host is moving.
+func (t *tenants) settled() bool {
+	if len(t.held) > 0 || t.blocks {
+		return false
+	}
+	for _, g := range t.giving {
+		if g.busy || len(g.hosts) > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// elsewhere holds the waiting links of one host that are finished on other agents.
+type elsewhere struct {
+	keyset.Paths
+	left int
+}
+
+// isElsewhere reports, once for each link, that a waiting link is finished on another agent.
+func (cl *Clustered) isElsewhere(k weburl.Key) bool {
+	e := cl.tenants.elsewhere[k.Host]
+	if e == nil || !e.Has(keyset.WholeKey, k.Path) {
+		return false
+	}
+	if e.left--; e.left <= 0 {
+		delete(cl.tenants.elsewhere, k.Host)
+	}
+	return true
+}
+
+// read reads a record of the journal.
+func (t *tenants) read(kind byte, p []byte) error {
+	if kind == state.Handed {
+		host, h, err := decodeHanded(p)
+		if err == nil {
+			t.handed[host] = h
+		}
+		return err
+	}
+	host, l, err := state.DecodeList(p)
+	if err == nil {
+		t.absent(host, func(s *keyset.Paths) { s.Add(l) })
+	}
+	return err
+}
+
+// absent adds links of a host that are finished on other agents.
+func (t *tenants) absent(host uint64, add func(*keyset.Paths)) {
+	e := t.elsewhere[host]
+	if e == nil {
+		e = &elsewhere{}
+		t.elsewhere[host] = e
+	}
+	add(&e.Paths)
+	e.Order()
+	e.left = e.N
+}
+
+// put writes the state into a checkpoint.
+func (t *tenants) put(put func(kind byte, p []byte) error) error {
+	for host, h := range t.handed {
+		if err := put(state.Handed, appendHanded(nil, host, h)); err != nil {
+			return err
+		}
+	}
+	for host, e := range t.elsewhere {
+		for _, l := range e.Lists {
+			for part := range slices.Chunk(l.Paths, state.KeysPiece) {
+				list := state.AppendList(nil, host, keyset.List{Width: l.Width, Paths: part})
+				if err := put(state.Absent, list); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// Away handles a pending link of an earlier run. If the link's host was handed over later,
+// the link goes to the new owner. If the link is finished on another agent, it is dropped. away
+// reports either.
+func (cl *Clustered) Away(l weburl.Link, number uint64) (away bool, err error) {
+	k := l.URL.Key()
+	if h, ok := cl.tenants.handed[k.Host]; ok && number <= h.last {
+		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
+	}
+	if e := cl.tenants.elsewhere[k.Host]; e != nil && e.Has(keyset.WholeKey, k.Path) {
+		// PushLoose does not send: the link leaves when it is routed after the replay.
+		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
+	}
+	return false, nil
+}
+
+// MayVisit reports whether t, just taken from the frontier, may be visited. If not, it has put t
+// away.
+func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
+	if crawl.IsErrand(t.Link) { // a host of this agent needs the robots.txt
+		return true
+	}
+	k := t.Link.URL.Key()
+	owner, mine, since := cl.Peers.Tenure(t.Host)
+	done := frontier.Done{NoRequest: true}
+	switch {
+	case mine && cl.isTenant(k.Host, since):
+		if !cl.isElsewhere(k) {
+			return true
+		}
+		cl.giveUpElsewhere(t)
+	default:
+		back := t.Link
+		done.Again, done.Attempt = &back, t.Attempt
+	}
+	if !cl.loop.Failed() {
+		cl.loop.Fail(cl.loop.Frontier.Done(t.Host, done, now))
+	}
+	switch {
+	case cl.loop.Failed() || done.Again == nil:
+	case mine || owner == "":
+		cl.hold(t.Host, mine, since)
+	default:
+		cl.giveAway(strings.Clone(t.Host), owner, now)
+	}
+	return false
+}
+
+// isTenant reports that this agent may crawl a host, which it owns since then.
+func (cl *Clustered) isTenant(host, since uint64) bool {
+	return since == 0 || cl.tenants.claimed[host] == since
+}
+
+// giveUpElsewhere drops a link that is finished on another agent. It is not counted.
+func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
+	cl.loop.Stir()
+	number := cl.loop.Forget(t.Link.URL, t.Number)
+	if number > 0 {
+		cl.loop.EndOutgoing([]uint64{number}, true)
+	}
+}
+
+// giveAway hands a host to another agent, unless it is in process. The links go to the outbox, some
+// at a time. The host's keys stay here.
+func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
+	key := weburl.HostKey(host)
+	st, err := cl.loop.Frontier.HandOver(host)
+	if err != nil {
+		if !errors.Is(err, frontier.ErrInProcess) {
+			cl.loop.Fail(fmt.Errorf("frontier: %w", err))
+		}
+		return false
+	}
+	cl.loop.LetGo(host)
+	t := &cl.tenants
+	cl.loop.Stir()
+	if err := cl.loop.WithdrawLater(host); err != nil {
+		cl.loop.Fail(fmt.Errorf("frontier: %w", err))
+		return false
+	}
+	h := t.handed[key]
+	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Accepted()
+	cl.setHanded(key, h)
+	cl.loop.Flush()
+	if !quietOf(st, cl.loop.Blocked(host), now).unchanged {
+		t.clocks[host] = st
+	}
+	delete(t.elsewhere, key)
+	delete(t.given, key)
+	delete(t.held, host)
+	t.n.Given++
+	cl.give(host, to)
+	return true
+}
+
+func (cl *Clustered) setHanded(host uint64, h handed) {
+	cl.tenants.handed[host] = h
+	cl.loop.Record(state.Handed, appendHanded(nil, host, h))
+}
+
+// SendAway puts a link of a host that was handed over into the outbox.
+func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
+	k := w.Link.URL.Key()
+	if cl.loop.Dropped(w.Link.URL.Host(), cmp.Or(cl.loop.Number(k, w.Number), w.Number)) {
+		return false, nil
+	}
+	number := cl.loop.Forget(w.Link.URL, w.Number)
+	if number == 0 {
+		return true, nil // the link is finished
+	}
+	cl.tenants.n.LinksOut++
+	cl.leavesFor(number)
+	return true, cl.post(number, w.Link.URL, 0, w.Link.AppendTo(nil))
+}
+
+// resettle starts the moves of hosts again after a change of the view.
+func (cl *Clustered) resettle() {
+	t := &cl.tenants
+	t.view++
+	t.blocks = true
+	cl.loop.Stir()
+	for host := range t.held {
+		cl.unhold(host)
+	}
+	for _, l := range t.lines {
+		l.hosts, l.again = nil, nil
+	}
+	// Accept links again that were found before: the agent that had them may be gone.
+	cl.loop.ForgetKnown()
+}
+
+// unhold allows visits to a host again.
+func (cl *Clustered) unhold(host string) {
+	delete(cl.tenants.held, host)
+	if !cl.loop.Blocked(host) {
+		cl.loop.Frontier.Unblock(host)
+	}
+}
+
+// settleIn asks for hosts and hands hosts over. wake is the time of the next work.
+func (cl *Clustered) settleIn(work context.Context, now time.Time) (wake time.Time) {
+	wake = earlier(cl.leaveOn(now), cl.giveBlocked(now))
+	wake = earlier(wake, cl.askAround(work, now))
+	return earlier(wake, cl.giveOut(work, now))
+}
+
+// giveBlocked hands blocked hosts to their new owners. Other hosts are handed over when they are
+// due, which a blocked host never is. wake is the time to try again.
+func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
+	t := &cl.tenants
+	if !t.blocks || cl.loop.Failed() {
+		return time.Time{}
+	}
+	if next := t.tried.Add(claimWait); next.After(now) {
+		return next
+	}
+	t.blocks, t.tried = false, now
+	for _, host := range cl.loop.BlockedHosts() {
+		owner, mine, _ := cl.Peers.Tenure(host)
+		switch {
+		case mine || owner == "":
+		case cl.loop.EmptyRange(cl.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
+			cl.give(host, owner)
+		case !cl.giveAway(host, owner, now): // a request to the host is under way
+			t.blocks, wake = true, now.Add(claimWait)
+		}
+		if cl.loop.Failed() {
+			return time.Time{}
+		}
+	}
+	return wake
+}
+
+func (cl *Clustered) tellMoves(name string, agent string, hosts int, keys int64) {
+	cl.loop.Events.Write(name, report.F("agent", agent), report.F("hosts", hosts), report.F("keys", keys))
+}

@@ -1,0 +1,261 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// After a restart, for hosts that get another heir, and for an heir that has lost its replica, the
+// agent ships all that the journal says about the hosts again. It reads the journal's files while
+// the crawl continues. It ships the pending links first. When the heirs have them, and the links of
+// all pages finished before are safe, it ships the keys of all other URLs as finishes. New records
+// are shipped meanwhile as always. Old and new records may arrive in any order: a finished link
+// stays finished. If the view changes before the end, the agent begins again.
+//
+// The previous heir keeps its replica. If the owner dies, the previous heir sends the links on to
+// the next owner, and tells it the finished URLs when asked.
+
+// whole is the state of shipping the whole state of own hosts to their heirs.
+type whole struct {
+	last    Heirs           // the heirs that have the whole state; nil: none
+	lacking bool            // the heirs lack the state of an earlier run: no finish may be shipped, see epoch
+	anew    map[string]bool // agents that need the whole state again
+	reading bool            // a telling is in progress
+	untold  bool            // records had no heir: the next heirs need the whole state
+	nth     uint64          // number of the telling; records of earlier ones do not count
+	out     int64           // records of it that heirs must still get
+	records int64
+}
+
+var (
+	errOldView = errors.New("the view has changed")
+	errOver    = errors.New("the crawl is over")
+)
+
+const (
+	// tellBytes is the number of bytes queued in one turn of the dispatcher. tellAhead bounds the
+	// queued records.
+	tellBytes = 64 << 10
+	tellAhead = 20_000
+	tellWait  = 10 * time.Millisecond
+)
+
+// tellWhole starts to ship the whole state if an heir needs it.
+func (cl *Clustered) tellWhole(work context.Context) {
+	s := &cl.shipping
+	w := &s.whole
+	untold := w.untold && s.heirs.Heir(0) != ""
+	switch {
+	case w.last == nil && !w.lacking && !untold: // the crawl began with these heirs
+		w.last = s.heirs
+		return
+	case w.last == s.heirs && len(w.anew) == 0 && !untold:
+		return
+	}
+	files := cl.loop.Transfer()
+	if files == nil {
+		return
+	}
+	w.reading, w.out, w.records = true, 0, 0
+	w.nth++
+	if untold {
+		// The heirs may be the same as before. But they lack what this agent accepted while it had
+		// no heir.
+		w.last, w.untold = nil, false
+	}
+	t := telling{
+		cl: cl, files: files, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(),
+		began: cl.loop.Now(),
+	}
+	w.anew = map[string]bool{}
+	cl.loop.Go(func() {
+		err := t.run(work)
+		cl.loop.Tell(func(now time.Time) { cl.toldWhole(&t, err, now) })
+	})
+}
+
+// toldWhole processes the end of a telling.
+func (cl *Clustered) toldWhole(t *telling, err error, now time.Time) {
+	w := &cl.shipping.whole
+	t.files.Release()
+	w.reading = false
+	switch {
+	case err == nil && t.nth == w.nth:
+		w.last = t.heirs
+		if t.heirs.Heir(0) == "" {
+			return // there is no second copy: the next loss loses all
+		}
+		cl.loop.Events.Write("shipped-whole", report.F("records", w.records),
+			report.F("took_ms", now.Sub(t.began).Milliseconds()))
+		return
+	case err != nil && !errors.Is(err, errOldView) && !errors.Is(err, errOver):
+		cl.loop.Fail(fmt.Errorf("ship anew: %w", err))
+	}
+	for agent := range t.anew { // they still need it
+		w.anew[agent] = true
+	}
+	w.untold = w.untold || t.before == nil
+}
+
+// toldPending records that the heirs have all pending links.
+func (cl *Clustered) toldPending() {
+	s := &cl.shipping
+	if s.whole.lacking {
+		s.whole.lacking = false
+		s.epochs[0].copies-- // beginCopies has counted the earlier run there
+	}
+}
+
+// A telling reads the journal and queues the whole state for the heirs.
+type telling struct {
+	cl     *Clustered
+	files  *crawl.Transfer
+	nth    uint64
+	before Heirs // the heirs that had the whole state before
+	heirs  Heirs
+	anew   map[string]bool
+	last   uint64 // the last epoch with records in the files
+	began  time.Time
+
+	arena []byte
+	ends  []int
+	hosts []uint64
+}
+
+// wanted reports whether an heir needs the state of a host.
+func (t *telling) wanted(host uint64) bool {
+	heir := t.heirs.Heir(host)
+	return heir != "" && (t.before == nil || t.anew[heir] || t.before.Heir(host) != heir)
+}
+
+func (t *telling) run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, t.files.Close()) }()
+	if err := t.pending(ctx); err != nil {
+		return err
+	}
+	if err := t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 }); err != nil {
+		return err
+	}
+	if err := t.do(ctx, t.cl.toldPending); err != nil {
+		return err
+	}
+	// No finish is shipped before the links of its page are safe, as in turn.
+	if err := t.await(ctx, func(s *shipping) bool { return s.released >= t.last }); err != nil {
+		return err
+	}
+	if err := t.finished(ctx); err != nil {
+		return err
+	}
+	return t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 })
+}
+
+// pending queues the pending links, and how long the hosts must rest.
+func (t *telling) pending(ctx context.Context) error {
+	err := t.files.Pending(func(number uint64, enc []byte) error {
+		l, _, err := weburl.PeekLink(enc)
+		if err != nil {
+			return err
+		}
+		host := l.URL.Key().Host
+		if !t.wanted(host) {
+			return nil
+		}
+		return t.put(ctx, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
+	}, func(st frontier.HostState) error {
+		host := weburl.HostKey(st.Host)
+		if !t.wanted(host) {
+			return nil
+		}
+		r := clockRecord(st, t.began)
+		return t.put(ctx, &r, host)
+	})
+	if err != nil {
+		return err
+	}
+	return t.flush(ctx)
+}
+
+// finished queues the keys of the finished URLs. It omits truncated keys from other agents.
+func (t *telling) finished(ctx context.Context) error {
+	err := t.files.Finished(func(done weburl.Key) error {
+		k := doneKey(done) // undo doneKey
+		if !t.wanted(k.Host) {
+			return nil
+		}
+		return t.put(ctx, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
+	})
+	if err != nil {
+		return err
+	}
+	return t.flush(ctx)
+}
+
+// put collects a record.
+func (t *telling) put(ctx context.Context, r *handoff.Record, host uint64) error {
+	t.arena = r.AppendTo(t.arena)
+	t.ends, t.hosts = append(t.ends, len(t.arena)), append(t.hosts, host)
+	if len(t.arena) < tellBytes {
+		return nil
+	}
+	return t.flush(ctx)
+}
+
+// flush queues the collected records, and waits until there is space for more.
+func (t *telling) flush(ctx context.Context) error {
+	err := t.do(ctx, func() {
+		cl, from := t.cl, 0
+		w := &cl.shipping.whole
+		for i, end := range t.ends {
+			if !cl.loop.Failed() {
+				w.out++
+				w.records++
+				cl.loop.Fail(cl.ship(w.nth<<countBits|countsWhole, t.hosts[i], t.arena[from:end]))
+			}
+			from = end
+		}
+	})
+	t.arena, t.ends, t.hosts = t.arena[:0], t.ends[:0], t.hosts[:0]
+	if err != nil {
+		return err
+	}
+	return t.await(ctx, func(*shipping) bool { return t.cl.Copies.Out.Len() < tellAhead })
+}
+
+// do lets the dispatcher call f, if the view is still the same.
+func (t *telling) do(ctx context.Context, f func()) error {
+	result := make(chan error, 1)
+	if !t.cl.loop.Tell(func(time.Time) {
+		if t.nth != t.cl.shipping.whole.nth {
+			result <- errOldView
+			return
+		}
+		f()
+		result <- nil
+	}) || ctx.Err() != nil {
+		return errOver
+	}
+	return <-result
+}
+
+// await waits until yes returns true on the dispatcher.
+func (t *telling) await(ctx context.Context, yes func(*shipping) bool) error {
+	for {
+		done := false
+		if err := t.do(ctx, func() { done = yes(&t.cl.shipping) }); err != nil || done {
+			return err
+		}
+		select {
+		case <-time.After(tellWait):
+		case <-ctx.Done():
+			return errOver
+		}
+	}
+}

@@ -1,0 +1,76 @@
+package crawl
+
+import (
+	"context"
+	"sync"
+
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// partly is the Cluster of a single agent that compares contents, and needs leases if grip is not nil.
+type partly struct {
+	alone
+	grip func() bool
+	loop *Loop
+
+	mu      sync.Mutex // guards the fields below
+	firsts  map[[20]byte]warc.Original
+	permits map[uint64]*Permit // by point
+}
+
+func newPartly(grip func() bool) *partly {
+	return &partly{grip: grip, firsts: map[[20]byte]warc.Original{}, permits: map[uint64]*Permit{}}
+}
+
+func (p *partly) Bind(loop *Loop) { p.loop = loop }
+
+func (p *partly) Permit(host string) *Permit {
+	if p.grip == nil {
+		return nil
+	}
+	points := p.loop.Frontier.Points(host)
+	permit := NewPermit(p.grip, func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		for _, point := range points {
+			delete(p.permits, point)
+		}
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, point := range points {
+		p.permits[point] = permit
+	}
+	return permit
+}
+
+// cutOff ends the visits that use a point, and returns their number.
+func (p *partly) cutOff(points []uint64) (n int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, point := range points {
+		if permit := p.permits[point]; permit != nil && permit.CutOff() {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *partly) First(_ context.Context, x *warc.Exchange, _ int64) (first warc.Original, dup, asked bool, err error) {
+	digest, ok, err := warc.PayloadDigest(x)
+	if err != nil || !ok {
+		return first, false, false, err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	first, dup = p.firsts[digest]
+	return first, dup && first.URL != x.URL, true, nil
+}
+
+func (p *partly) Archived(digest [20]byte, page warc.Original) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if _, dup := p.firsts[digest]; !dup {
+		p.firsts[digest] = page
+	}
+}

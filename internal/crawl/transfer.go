@@ -1,0 +1,134 @@
+package crawl
+
+import (
+	"errors"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A Transfer reads the whole state of this agent's hosts from the journal, while the crawl continues. One
+// goroutine, which need not be the dispatcher, calls Pending, then Finished, then Close.
+type Transfer struct {
+	*state.History              // its methods are handlers of the table
+	done           *state.Spool // keys of finished URLs
+	keys           Keys
+	files          *journal.Checkpoint
+	read           *journal.Files
+	parts          []journal.Part
+	rests          func(frontier.HostState) error
+	release        func()
+}
+
+// Transfer returns the journal's files as they are now. No checkpoint can replace them before the
+// dispatcher has called Release. It returns nil if that is not possible now, or if the run has failed.
+func (l *Loop) Transfer() *Transfer {
+	c := l.c
+	if c.reading || c.checkpoint != nil || l.Stopping() {
+		return nil
+	}
+	if l.Fail(c.endSync(true)) || l.Fail(c.sync()) {
+		return nil
+	}
+	files, err := c.Journal.Begin()
+	if l.Fail(err) {
+		return nil
+	}
+	c.reading = true
+	return &Transfer{History: state.NewHistory(spoolOf(c.fs, c.dir, 0)), done: spoolOf(c.fs, c.dir, 1),
+		keys: c.cluster.Keys().Freeze(), files: files, release: func() { c.reading = false }}
+}
+
+// Release ends the use of the files. Only the dispatcher calls it, after Close.
+func (t *Transfer) Release() { t.release() }
+
+// Close closes the files.
+func (t *Transfer) Close() error {
+	t.files.Abandon()
+	return errors.Join(t.Later.Close(), t.done.Close())
+}
+
+// Pending passes on the pending links of this agent, and how long hosts must rest. Arguments are valid
+// until the function returns.
+func (t *Transfer) Pending(link func(number uint64, enc []byte) error, rests func(frontier.HostState) error) error {
+	files, err := t.files.Files()
+	if err != nil {
+		return err
+	}
+	if t.parts, err = state.PartsOf(files); err != nil {
+		return err
+	}
+	t.read = files
+	t.rests = rests
+	one := table.Transfer(t)
+	if err := files.Snapshot(one); err != nil {
+		return err
+	}
+	if err := files.Segments(func(_ bool, kind byte, p []byte) error { return one(kind, p) }); err != nil {
+		return err
+	}
+	own := func(kind byte, number uint64, enc []byte) error {
+		if kind != state.Pending {
+			return nil
+		}
+		return link(number, enc)
+	}
+	for _, p := range t.parts {
+		if err := t.EachIn(files, p, own); err != nil {
+			return err
+		}
+	}
+	return t.EachLater(own, nil)
+}
+
+// Finished passes on the keys that stand for the finishes of URLs, see Keys. It omits truncated keys.
+func (t *Transfer) Finished(fn func(done weburl.Key) error) error {
+	each := func(kind byte, p []byte) error {
+		if kind != state.DoneKeys {
+			return nil
+		}
+		keys, err := state.DecodeKeys(nil, p)
+		for _, k := range keys {
+			if err == nil {
+				err = fn(k)
+			}
+		}
+		return err
+	}
+	for _, p := range t.parts {
+		if p.Label[0] != state.Keys {
+			continue
+		}
+		if err := t.read.Part(p, each); err != nil {
+			return err
+		}
+	}
+	return t.done.Each(func(kind byte, _ uint64, p []byte) error { return each(kind, p) })
+}
+
+func (t *Transfer) doneKeys(kind byte, p []byte) error { return t.done.Add(kind, 0, p) }
+
+func (t *Transfer) host(_ byte, p []byte) error {
+	st, err := frontier.DecodeHostState(p)
+	if err != nil {
+		return err
+	}
+	return t.rests(st)
+}
+
+func (t *Transfer) finish(_ byte, p []byte) error {
+	f, err := state.DecodeFinish(p)
+	if err != nil || f.IsRobots() {
+		return err
+	}
+	if err := t.Finish(f.Number); err != nil {
+		return err
+	}
+	done, ok := t.keys.Finish(f.Link.URL.Key())
+	if !ok {
+		return nil
+	}
+	return t.done.Add(state.DoneKeys, 0, state.AppendKeys(nil, []weburl.Key{done}))
+}
