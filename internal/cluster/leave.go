@@ -92,7 +92,8 @@ func (cl *Clustered) leaveOn(now time.Time) (wake time.Time) {
 			cl.give(host, owner)
 		}
 	}
-	done := cl.loop.Idle() && len(l.told) == 0 && cl.loop.Frontier.Len() == 0 && cl.Settled()
+	// It may have the only replica of an agent that is gone. Then it passes on that agent's links first.
+	done := cl.loop.Idle() && len(l.told) == 0 && !cl.Peers.Inheriting() && cl.loop.Frontier.Len() == 0 && cl.Settled()
 	if done && cl.loop.Seen.Holds() {
 		cl.loop.FlushSeen() // may bring more links
 		return now

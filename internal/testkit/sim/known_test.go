@@ -26,6 +26,13 @@ func TestKnown(t *testing.T) {
 			Seed: 810187, Agents: 1, Hosts: 6, Pages: 5, Delay: 94 * ms, Busy: 0.06, Pause: 1000 * ms,
 			Faults: []Fault{{Kind: Offline, Agent: 1, At: 0.01, For: 13064 * ms}},
 		}, 0},
+		{"an agent left that had the only replica of an agent with a full disk", Plan{
+			Seed: 830046, Agents: 3, Hosts: 9, Pages: 4, Delay: 384 * ms, Replicas: 2,
+			Faults: []Fault{
+				{Kind: Full, Agent: 2, At: 0.01, For: 46532 * ms},
+				{Kind: Leave, Agent: 3, At: 0.24},
+			},
+		}, 0},
 		{"one agent refused to end after another had agreed", Plan{
 			Seed: 207, Agents: 4, Hosts: 11, Pages: 10, Delay: 192 * ms, Latency: 12 * ms,
 			Faults: []Fault{
