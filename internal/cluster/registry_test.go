@@ -143,7 +143,7 @@ func (k *clerk) Tenure(host string) (owner string, mine bool, since uint64) {
 	for last > 0 && as[last-1].agent == k.name {
 		last--
 	}
-	return k.name, true, as[last].view
+	return k.name, true, as[last].view + uint64(k.process()-1)*1000 // it claims its hosts again after a restart
 }
 
 // Before implements Tenancy.
@@ -154,6 +154,13 @@ func (k *clerk) Before(host string) (agents []string, enough int) {
 		}
 	}
 	return agents, len(agents)
+}
+
+// process returns the number of the agent's process.
+func (k *clerk) process() int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.boots
 }
 
 // View implements Tenancy.
@@ -167,11 +174,12 @@ func (k *clerk) View() uint64 {
 func (k *clerk) Had(host string) (ever, began bool) {
 	as := k.assignments(host)
 	return slices.ContainsFunc(as, func(a assignment) bool { return a.agent == k.name }),
-		len(as) > 0 && as[0].agent == k.name
+		len(as) > 0 && as[0].agent == k.name && k.process() == 1
 }
 
 // TestRegistry lets agents crawl together whose placement answers late, in any order, and changes its
-// mind. All pages are fetched, and none twice.
+// mind. Some of them are stopped or killed, and start again. All pages are fetched, and none twice,
+// except just before a kill.
 func TestRegistry(t *testing.T) {
 	models(t, 60, registryOnce)
 }
@@ -215,6 +223,11 @@ func registryOnce(t *testing.T, seed uint64) {
 	}
 	for range rng.IntN(5) {
 		time.Sleep(time.Duration(rng.IntN(6000)) * time.Millisecond)
+		if n := c.nodes[rng.IntN(len(c.nodes))]; rng.IntN(4) == 0 {
+			n.end(pause{kill: rng.IntN(2) == 0})
+			n.start(0)
+			continue
+		}
 		r.change(rng)
 	}
 	time.Sleep(7 * time.Second) // the agents know the last view
