@@ -67,7 +67,7 @@ type mate struct {
 	boots int
 }
 
-// Claim implements Tenancy.
+// Claim implements Exchange.
 func (m *mate) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []Verdict, err error) {
 	err = m.call(agent, func(_ *mate, w *world) (err error) {
 		vs, err = w.cl.Claimed(ctx, m.name, fmt.Sprint(m.name, m.index), view, hosts)
@@ -77,7 +77,7 @@ func (m *mate) Claim(ctx context.Context, agent string, view uint64, hosts []str
 	return vs, err
 }
 
-// Hand implements Tenancy.
+// Hand implements Exchange.
 func (m *mate) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error {
 	return m.call(agent, func(_ *mate, w *world) error {
 		_, err := w.cl.Handed(ctx, m.name, func(yield func(Part, error) bool) {

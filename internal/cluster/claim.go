@@ -18,7 +18,7 @@ import (
 // An inquiry is a host that waits until the agents that may have owned it have answered, or until
 // the view changes.
 type inquiry struct {
-	view   uint64 // Tenancy.View of the first question; all answers must be of this view
+	view   uint64 // Placement.View of the first question; all answers must be of this view
 	since  uint64
 	others []string // more agents to ask if needed
 	open   []string // asked, and not answered finally

@@ -22,14 +22,6 @@ type Others struct {
 	Leases   Leases   // nil: no leases; otherwise the Frontier's Config has them, too
 }
 
-// Peers tells which agents crawl which hosts, and carries what the agents say to each other. Safe for
-// concurrent use.
-type Peers interface {
-	Partition
-	Exchange
-	Tenancy
-}
-
 // Clustered is the Cluster of an agent that crawls together with others.
 type Clustered struct {
 	loop *crawl.Loop

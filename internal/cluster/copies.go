@@ -37,18 +37,8 @@ import (
 // The queues do not survive the process. After a restart, and when hosts get new heirs, the agent
 // ships all that it knows of the hosts again; see whole.
 
-// Heirs assigns an heir to each host, by one view of the cluster. Values of the same view are equal.
-type Heirs interface {
-	// Heir returns the agent that has the replica of the host with this key (weburl.HostKey), or
-	// "" if there is no other agent.
-	Heir(host uint64) string
-}
-
 // A Shipper sends records to heirs. Safe for concurrent use.
 type Shipper interface {
-	// Heirs returns the present heirs, or nil if they are not known yet. When they change, the
-	// caller calls Crawler.ViewChanged.
-	Heirs() Heirs
 	// Ship sends count concatenated encodings of handoff.Records to an agent. It returns nil when
 	// they are durable there. number counts the batches to an agent from 1; a failed batch may
 	// come again with its number. The error is ErrNotWhole if the agent lacks the batches before.
@@ -394,7 +384,7 @@ func (cl *Clustered) newHeirs() {
 		return
 	}
 	s := &cl.shipping
-	if heirs := cl.Copies.Heirs(); heirs != s.heirs {
+	if heirs := cl.Peers.Heirs(); heirs != s.heirs {
 		s.heirs = heirs
 		s.whole.nth++ // the telling in progress has the wrong heirs
 		cl.Copies.Out.Changed()

@@ -37,7 +37,7 @@ type bundle struct {
 const bundleKeys = 1 << 18
 
 // Claimed answers an agent, by, that has become the owner of hosts, and starts to send it the links
-// of these hosts. identity is Tenancy's identity of the agent, view the agent's View. Safe for
+// of these hosts. identity is the agent's Exchange.Identity, view the agent's View. Safe for
 // concurrent use while Run runs; ctx bounds the wait.
 func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint64, hosts []string) ([]Verdict, error) {
 	var vs []Verdict

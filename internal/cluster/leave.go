@@ -28,7 +28,7 @@ type leaving struct {
 }
 
 // Leave starts to hand all hosts to other agents. The run ends when that is done, at the
-// latest after within. The caller must remove this agent from the view of Tenancy. Leave
+// latest after within. The caller must remove this agent from the view of the Placement. Leave
 // returns when the handoff has started. Safe for concurrent use while Run runs.
 func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 	return cl.loop.Ask(ctx, "leave", func() {
@@ -46,7 +46,7 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 }
 
 // Stay cancels Leave. Hosts already handed over stay with the other agents; this agent
-// continues with those that Tenancy leaves it. It reports whether this agent was leaving.
+// continues with those that the Placement leaves it. It reports whether this agent was leaving.
 // Safe for concurrent use while Run runs.
 func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
 	err = cl.loop.Ask(ctx, "stay", func() {

@@ -23,25 +23,7 @@ import (
 //
 // When the view changes, the agent routes everything in the outbox again. It accepts links that it
 // owns now as if another agent had sent them; their first numbers then end as returned, and do not
-// count. For whole hosts see Tenancy.
-
-// A Partition assigns URLs to agents, by the present view of the cluster. When the view
-// changes, the caller calls Crawler.ViewChanged. A single agent has no Partition. Safe for
-// concurrent use.
-type Partition interface {
-	// Owner returns the name of the agent that crawls a host. mine reports that it is this agent.
-	// If agent is empty and mine is false, the owner is not known yet.
-	Owner(host string) (agent string, mine bool)
-}
-
-// An Exchange sends links to other agents. Safe for concurrent use.
-type Exchange interface {
-	// Push sends concatenated encodings of count links to an agent. It returns nil when they
-	// are durable there. hops is how often they were passed on before. After an error the
-	// crawl pushes the links again, so an agent may get links twice. links is valid until
-	// Push returns.
-	Push(ctx context.Context, agent string, links []byte, count, hops int) error
-}
+// count. For whole hosts see tenancy.go.
 
 // remote is the state of the exchange with other agents.
 type remote struct {
@@ -93,7 +75,7 @@ func (cl *Clustered) post(number uint64, u weburl.URL, hops int, enc []byte) err
 // routeSlice bounds the links that the dispatcher routes in one turn.
 const routeSlice = 256
 
-// ViewChanged tells the Crawler that the answers of Partition may have changed. It returns when
+// ViewChanged tells the Crawler that the answers of the Placement may have changed. It returns when
 // the dispatcher knows, or when the run has ended. Safe for concurrent use.
 func (cl *Clustered) ViewChanged() {
 	cl.loop.Tell(func(time.Time) {

@@ -120,7 +120,7 @@ func (k *clerk) learn(view uint64) {
 	}
 }
 
-// Owner implements Partition.
+// Owner implements Placement.
 func (k *clerk) Owner(host string) (string, bool) {
 	as := k.assignments(host)
 	if len(as) == 0 {
@@ -130,7 +130,7 @@ func (k *clerk) Owner(host string) (string, bool) {
 	return agent, agent == k.name
 }
 
-// Tenure implements Tenancy.
+// Tenure implements Placement.
 func (k *clerk) Tenure(host string) (owner string, mine bool, since uint64) {
 	as := k.assignments(host)
 	if len(as) == 0 {
@@ -146,7 +146,7 @@ func (k *clerk) Tenure(host string) (owner string, mine bool, since uint64) {
 	return k.name, true, as[last].view + uint64(k.process()-1)*1000 // it claims its hosts again after a restart
 }
 
-// Before implements Tenancy.
+// Before implements Placement.
 func (k *clerk) Before(host string) (agents []string, enough int) {
 	for _, a := range k.assignments(host) {
 		if a.agent != k.name && !slices.Contains(agents, a.agent) {
@@ -163,14 +163,14 @@ func (k *clerk) process() int {
 	return k.boots
 }
 
-// View implements Tenancy.
+// View implements Placement.
 func (k *clerk) View() uint64 {
 	k.r.mu.Lock()
 	defer k.r.mu.Unlock()
 	return k.view
 }
 
-// Had implements Tenancy.
+// Had implements Placement.
 func (k *clerk) Had(host string) (ever, began bool) {
 	as := k.assignments(host)
 	return slices.ContainsFunc(as, func(a assignment) bool { return a.agent == k.name }),

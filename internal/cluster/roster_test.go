@@ -128,7 +128,7 @@ func (m *mate) sees(v *roster) {
 	m.view.Store(v)
 }
 
-// Tenure implements Tenancy.
+// Tenure implements Placement.
 func (m *mate) Tenure(host string) (owner string, mine bool, since uint64) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
@@ -149,15 +149,15 @@ func (m *mate) Tenure(host string) (owner string, mine bool, since uint64) {
 	return owner, true, uint64(m.boots*1000 + i + 1)
 }
 
-// Before implements Tenancy.
+// Before implements Placement.
 func (m *mate) Before(host string) ([]string, int) {
 	return slices.DeleteFunc(m.view.Load().nearest(weburl.HostKey(host)), func(a string) bool { return a == m.name }), 2
 }
 
-// View implements Tenancy.
+// View implements Placement.
 func (m *mate) View() uint64 { return xxhash.Sum64String(fmt.Sprint(*m.view.Load())) }
 
-// Had implements Tenancy.
+// Had implements Placement.
 func (m *mate) Had(host string) (ever, began bool) {
 	m.moves.Lock()
 	defer m.moves.Unlock()
@@ -169,10 +169,10 @@ func (m *mate) Had(host string) (ever, began bool) {
 	return ever || m.boots > 1 || m.took.Load(), began
 }
 
-// Inheriting implements Tenancy.
+// Inheriting implements Placement.
 func (m *mate) Inheriting() bool { return len(*m.bars.Load()) > 0 }
 
-// Identity implements Tenancy.
+// Identity implements Exchange.
 func (m *mate) Identity(agent string) string { return fmt.Sprint(agent, m.view.Load().id(agent)) }
 
 func (m *mate) Heirs() Heirs {

@@ -5,7 +5,7 @@ import (
 	"iter"
 )
 
-// static is a Tenancy of hosts that never move.
+// static is a Placement of hosts that never move.
 type static struct {
 	owner func(host string) (agent string, mine bool)
 }
@@ -20,6 +20,7 @@ func (s static) Tenure(host string) (owner string, mine bool, since uint64) {
 func (static) Before(string) ([]string, int)                        { return nil, 0 }
 func (static) View() uint64                                         { return 1 }
 func (static) Had(string) (ever, began bool)                        { return false, false }
+func (static) Heirs() Heirs                                         { return nil }
 func (static) Inheriting() bool                                     { return false }
 func (static) Identity(agent string) string                         { return agent }
 func (static) Push(context.Context, string, []byte, int, int) error { return errLost }

@@ -22,7 +22,7 @@ import (
 //
 // A host may have another owner by then: an agent that has joined since, or that this agent does
 // not know yet. The heir sends pending links of such a host on to the owner. It keeps the finished
-// URLs, and the owner asks for them (Tenancy.Claim). Until the takeover is done, the heir answers
+// URLs, and the owner asks for them (Exchange.Claim). Until the takeover is done, the heir answers
 // every Claim with "ask again", and starts no new host itself.
 
 // Taken reports what TakeOver imported.
@@ -66,7 +66,7 @@ type LostReplica interface {
 
 // TakeOver imports the state that a lost source has shipped to store, and deletes it there once it
 // is durable here. ours reports whether this agent owns a host, given by its key, from now on. Until
-// TakeOver has returned, Partition must report the owner of such a host as not known. If the error
+// TakeOver has returned, the Placement must report the owner of such a host as not known. If the error
 // is a handoff.ErrNewer, call TakeOver again.
 func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
 	ours func(host uint64) bool) (n Taken, err error) {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
@@ -38,35 +37,6 @@ import (
 //
 // If a waiting link turns out to be finished on another agent, the agent drops it when it is due
 // (elsewhere).
-
-// Tenancy tells which agent owns a host, and moves the state of hosts between agents. Safe for
-// concurrent use.
-type Tenancy interface {
-	// Tenure returns the owner of a host. If mine is true, this agent owns the host, and since
-	// identifies the period of ownership: it differs for each period, and 0 means since the start
-	// of the crawl.
-	Tenure(host string) (owner string, mine bool, since uint64)
-	// Before returns the agents that may have owned a host of this agent, the most likely first,
-	// and the number of answers that are needed.
-	Before(host string) (agents []string, enough int)
-	// View identifies the view that Tenure and Before use: two agents with the same View see the
-	// same agents in the same states. When it changes, the caller calls Crawler.ViewChanged.
-	View() uint64
-	// Had reports what this agent may know about a host that another agent owns. ever: this agent
-	// has owned the host, or has taken over from a lost agent. began: it owned the host at the
-	// start of the crawl.
-	Had(host string) (ever, began bool)
-	// Inheriting reports whether this agent still has to take over hosts of a lost agent. When it
-	// ends, the caller calls Crawler.ViewChanged.
-	Inheriting() bool
-	// Identity returns a name that identifies an agent and its crawl directory.
-	Identity(agent string) string
-	// Claim asks an agent for hosts, by the asker's View. Without an error there is a verdict for
-	// each.
-	Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]Verdict, error)
-	// Hand sends an agent the finished URLs of hosts. It returns nil when they are durable there.
-	Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error
-}
 
 // A Verdict is the answer to a Claim for one host.
 type Verdict uint8

@@ -49,7 +49,7 @@ func (n *node) sees(view int64) {
 	n.view.Store(view)
 }
 
-// Tenure implements Tenancy.
+// Tenure implements Placement.
 func (n *node) Tenure(host string) (owner string, mine bool, since uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -70,7 +70,7 @@ func (n *node) Tenure(host string) (owner string, mine bool, since uint64) {
 	return owner, true, uint64(n.boots*1000 + i + 1)
 }
 
-// Before implements Tenancy.
+// Before implements Placement.
 func (n *node) Before(host string) ([]string, int) {
 	names, enough := slices.DeleteFunc(n.c.order(host, n.view.Load()), func(a string) bool { return a == n.name }), 2
 	if l := n.c.leaver.Load(); l != nil && l.w.Load() != nil && !slices.Contains(names, l.name) && l != n {
@@ -79,10 +79,10 @@ func (n *node) Before(host string) ([]string, int) {
 	return names, enough
 }
 
-// View implements Tenancy.
+// View implements Placement.
 func (n *node) View() uint64 { return uint64(n.view.Load()) }
 
-// Had implements Tenancy.
+// Had implements Placement.
 func (n *node) Had(host string) (ever, began bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,10 +92,13 @@ func (n *node) Had(host string) (ever, began bool) {
 	return ever || n.boots > 1, n.boots == 1 && n.views[0] == 0 && n.c.order(host, 0)[0] == n.name
 }
 
-// Inheriting implements Tenancy.
+// Heirs implements Placement.
+func (n *node) Heirs() Heirs { return nil }
+
+// Inheriting implements Placement.
 func (n *node) Inheriting() bool { return false }
 
-// Identity implements Tenancy.
+// Identity implements Exchange.
 func (n *node) Identity(agent string) string { return agent }
 
 // way makes a call to a node. If harsh, the call and its answer may be lost, late or repeated.
@@ -132,7 +135,7 @@ func (n *node) way(ctx context.Context, agent string, call func(w *world) error)
 	return nil
 }
 
-// Claim implements Tenancy.
+// Claim implements Exchange.
 func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []string) (vs []Verdict, err error) {
 	err = n.way(ctx, agent, func(w *world) (err error) {
 		vs, err = w.cl.Claimed(ctx, n.name, n.name, view, hosts)
@@ -142,7 +145,7 @@ func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []str
 	return vs, err
 }
 
-// Hand implements Tenancy.
+// Hand implements Exchange.
 func (n *node) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error {
 	err := n.way(ctx, agent, func(w *world) error {
 		_, err := w.cl.Handed(ctx, n.name, func(yield func(Part, error) bool) {

@@ -46,7 +46,7 @@ func (c *membership) crawling() (agents []rpc.Agent) {
 	return agents
 }
 
-// Tenure implements cluster.Tenancy.
+// Tenure implements cluster.Placement.
 func (c *membership) Tenure(host string) (owner string, mine bool, since uint64) {
 	owners, key := c.owners(), weburl.HostKey(host)
 	if owners == nil {
@@ -58,10 +58,10 @@ func (c *membership) Tenure(host string) (owner string, mine bool, since uint64)
 	return owner, mine, since
 }
 
-// View implements cluster.Tenancy.
+// View implements cluster.Placement.
 func (c *membership) View() uint64 { return c.saw.Load() }
 
-// Had implements cluster.Tenancy.
+// Had implements cluster.Placement.
 func (c *membership) Had(host string) (ever, began bool) {
 	owners := c.owners()
 	if owners == nil {
@@ -71,10 +71,10 @@ func (c *membership) Had(host string) (ever, began bool) {
 	return t.Ever || c.copies.took(), t.Began
 }
 
-// Inheriting implements cluster.Tenancy.
+// Inheriting implements cluster.Placement.
 func (c *membership) Inheriting() bool { return !c.copies.settled() }
 
-// Before implements cluster.Tenancy. It returns the agents that are leaving, then those that are back
+// Before implements cluster.Placement. It returns the agents that are leaving, then those that are back
 // and not up yet, then all others. The others are in the host's order: first the agent that would
 // own the host if this one were absent, and so on.
 func (c *membership) Before(host string) (agents []string, enough int) {
@@ -92,7 +92,7 @@ func (c *membership) Before(host string) (agents []string, enough int) {
 	return append(agents, c.owners().Others(weburl.HostKey(host))...), enough
 }
 
-// Identity implements cluster.Tenancy.
+// Identity implements cluster.Exchange.
 func (c *membership) Identity(agent string) string {
 	a, ok := c.member.Load().View().Agent(agent)
 	if !ok {
@@ -117,7 +117,7 @@ var verdicts = map[rpc.Verdict]cluster.Verdict{
 	rpc.Again: cluster.Again, rpc.Never: cluster.Stranger,
 }
 
-// Claim implements cluster.Tenancy.
+// Claim implements cluster.Exchange.
 func (c *membership) Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]cluster.Verdict, error) {
 	p, err := c.peer(agent)
 	if err != nil {
@@ -167,7 +167,7 @@ func again(err error) error {
 	return err
 }
 
-// Hand implements cluster.Tenancy.
+// Hand implements cluster.Exchange.
 func (c *membership) Hand(ctx context.Context, agent string, parts iter.Seq[cluster.Part]) error {
 	p, err := c.peer(agent)
 	if err != nil {

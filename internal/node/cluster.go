@@ -220,7 +220,7 @@ func (c *membership) id() rpc.ID {
 // view.
 func (c *membership) owners() *placement.View { return c.placed.Load() }
 
-// Owner implements cluster.Partition.
+// Owner implements cluster.Placement.
 func (c *membership) Owner(host string) (string, bool) {
 	owners, key := c.owners(), weburl.HostKey(host)
 	if owners == nil {

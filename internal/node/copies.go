@@ -104,9 +104,9 @@ func (a *Agent) openCopies() error {
 	return nil
 }
 
-// Heirs implements cluster.Shipper.
-func (k *copies) Heirs() cluster.Heirs {
-	if owners := k.c.owners(); owners != nil {
+// Heirs implements cluster.Placement.
+func (c *membership) Heirs() cluster.Heirs {
+	if owners := c.owners(); owners != nil {
 		return owners
 	}
 	return nil // not a nil *View in an interface

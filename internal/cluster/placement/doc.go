@@ -17,6 +17,10 @@
 //     a bucket. All agents draw an exponential number for each bucket. The agent
 //     whose number divided by its capacity is the smallest owns the bucket.
 //
+// A View is a Placement as one agent sees it, with the history of its own hosts: since when it has owned
+// them, and which agent keeps their replicas. Package node answers from it what package cluster asks
+// (cluster.Placement). That interface also allows answers that come later.
+//
 // Rendezvous is the default. Up to 500 agents it divides the hosts more evenly than
 // the Ring, with ten agents by a factor of nine, and a look-up takes a fifth of the
 // time. With 1,000 agents the Ring is more even (docs/lab/ring.md). Making a Rendezvous takes
