@@ -27,57 +27,19 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.fatal = v.err
 		return
 	}
-	l := v.task.Link
-	host := l.URL.Host()
+	host := v.task.Link.URL.Host()
 	c.ends(v)
 	c.pagesStop = c.pagesStop || v.stops
-	if v.resolved && v.outcome == Fetched && c.overtaken(v) {
+	if v.resolved && v.outcome == Fetched {
+		if !c.overtaken(v) {
+			c.Frontier.Resolved(host, v.addr, v.expires, now)
+			c.recycle(v)
+			return
+		}
 		v.outcome = Dropped
 	}
-	if !v.resolved || v.outcome != Fetched {
-		delete(c.attempts, l.URL.Key())
-	}
-	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero()}
-	switch {
-	case v.resolved && v.outcome == Fetched:
-		c.Frontier.Resolved(host, v.addr, v.expires, now)
-		c.recycle(v)
-		return
-	case v.outcome == Abandoned || v.outcome == Stale:
-		d.NoRequest = d.NoRequest && !v.permit.cutOff() // a request may have been sent
-		d.Again, d.Attempt = &l, v.task.Attempt
-	case v.proxyDown():
-		c.awaitProxy(v, &d, now)
-	case v.outcome == Elsewhere:
-		c.noteRobotsAt(host, v.errand.URL.Host())
-		c.runErrand(v.errand, now)
-		d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(errandWait)
-	case IsErrand(l):
-		c.settleErrand(v, now)
-	case v.outcome == Prerequisite:
-		// The URL is due again after the quiet time. Then the robots cache decides about it.
-		c.logRobots(v, now)
-		if v.failure == fetch.Refused || v.failure == fetch.TLS && !v.fail.Retryable() {
-			// The robots.txt cannot be fetched, and time will not change that. The URL itself would
-			// fail in the same way.
-			c.trouble.set(host, max(c.trouble.of(host), c.cfg.Retries+1))
-			v.asked, v.outcome, v.archived = l, Failed, false
-			c.finish(v, now)
-			break
-		}
-		d.Again, d.Attempt = &l, v.task.Attempt
-		if v.failure != 0 {
-			c.retrying.put(l.URL.Key(), v.reason(), now)
-		}
-	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || v.outcome == Dropped || c.final(v):
-		if p := c.policy(v); v.outcome == Fetched && !c.final(v) {
-			c.again(v, p, &d, now)
-		} else {
-			c.finish(v, now)
-		}
-	default:
-		c.again(v, c.policy(v), &d, now)
-	}
+	delete(c.attempts, v.task.Link.URL.Key())
+	d := c.dispose(v, now)
 	if d.Again != nil && c.overtaken(v) {
 		d.Again = nil
 		c.withdraw(v)
@@ -89,16 +51,70 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		c.fatal = c.Frontier.Done(host, d, now)
 	}
 	if d.SlowDown || d.RetryAfter > 0 {
-		st := c.Frontier.Host(host)
-		st.Blocked = c.isBlocked(host)
-		c.batch.add(state.Host, st.AppendTo(nil))
-		c.cluster.Rests(st, now)
-		c.urgent = true
-		c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status),
-			report.F("until", st.NotBefore))
+		c.noteSlow(v, host, now)
 	}
 	c.append()
 	c.recycle(v)
+}
+
+// dispose decides what becomes of a visited URL: it is finished, waits for a retry beside the queues, or
+// goes back to the front of its host's queue.
+func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
+	l := v.task.Link
+	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero()}
+	switch {
+	case v.outcome == Abandoned || v.outcome == Stale:
+		d.NoRequest = d.NoRequest && !v.permit.cutOff() // a request may have been sent
+		d.Again, d.Attempt = &l, v.task.Attempt
+	case v.proxyDown():
+		c.awaitProxy(v, &d, now)
+	case v.outcome == Elsewhere:
+		c.noteRobotsAt(l.URL.Host(), v.errand.URL.Host())
+		c.runErrand(v.errand, now)
+		d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(errandWait)
+	case IsErrand(l):
+		c.settleErrand(v, now)
+	case v.outcome == Prerequisite:
+		c.settleRobots(v, &d, now)
+	case v.outcome == Fetched && !c.final(v):
+		c.again(v, c.policy(v), &d, now)
+	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || v.outcome == Dropped || c.final(v):
+		c.finish(v, now)
+	default:
+		c.again(v, c.policy(v), &d, now)
+	}
+	return d
+}
+
+// settleRobots processes a fetch of robots.txt for the URL. The URL is due again after the quiet time. Then
+// the robots cache decides about it.
+func (c *Crawler) settleRobots(v *visit, d *frontier.Done, now time.Time) {
+	l := v.task.Link
+	c.logRobots(v, now)
+	if v.failure == fetch.Refused || v.failure == fetch.TLS && !v.fail.Retryable() {
+		// The robots.txt cannot be fetched, and time will not change that. The URL itself would fail in
+		// the same way.
+		host := l.URL.Host()
+		c.trouble.set(host, max(c.trouble.of(host), c.cfg.Retries+1))
+		v.asked, v.outcome, v.archived = l, Failed, false
+		c.finish(v, now)
+		return
+	}
+	d.Again, d.Attempt = &l, v.task.Attempt
+	if v.failure != 0 {
+		c.retrying.put(l.URL.Key(), v.reason(), now)
+	}
+}
+
+// noteSlow records that a host demands fewer requests.
+func (c *Crawler) noteSlow(v *visit, host string, now time.Time) {
+	st := c.Frontier.Host(host)
+	st.Blocked = c.isBlocked(host)
+	c.batch.add(state.Host, st.AppendTo(nil))
+	c.cluster.Rests(st, now)
+	c.urgent = true
+	c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status),
+		report.F("until", st.NotBefore))
 }
 
 // proxyDown reports whether the visit failed because the proxy cannot be reached.
