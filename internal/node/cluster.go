@@ -446,7 +446,8 @@ func (c *membership) see(v *gossip.View) error {
 	return nil
 }
 
-// miss notes since when the agents that are gone in a view cannot have made requests.
+// miss notes since when the agents that are gone in a view cannot have made requests. It ends the calls to
+// those that have been started again.
 func (c *membership) miss(v *gossip.View) {
 	last := c.unheard.Load()
 	if last == nil {
@@ -457,6 +458,10 @@ func (c *membership) miss(v *gossip.View) {
 			b, there := v.Agent(a.Name)
 			if there && b.Instance == a.Instance && b.Boot == a.Boot {
 				continue
+			}
+			if there && a.Name != c.self.Name {
+				// It has been started again. After a power failure its earlier connections are silent.
+				c.client.Forget(a.Name)
 			}
 			if at := c.a.now().Add(-c.member.Load().Silent(a)); at.After(*last) {
 				last = &at

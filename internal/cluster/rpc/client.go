@@ -86,6 +86,17 @@ func (c *Client) Peer(name, addr string) *Peer {
 	return p
 }
 
+// Forget ends the calls to the agent called name, and closes its connection. Later calls open a new one.
+func (c *Client) Forget(name string) {
+	c.mu.Lock()
+	p := c.peers[name]
+	delete(c.peers, name)
+	c.mu.Unlock()
+	if p != nil {
+		p.close()
+	}
+}
+
 // Close ends all calls and connections.
 func (c *Client) Close() error {
 	c.mu.Lock()

@@ -180,7 +180,7 @@ func TestKnown(t *testing.T) {
 				{Kind: Power, Agent: 3, At: 0.38, For: 1282 * ms},
 				{Kind: Fail, Agent: 4, At: 0.38, After: 6191 * ms, For: 42100 * ms},
 			},
-		}, 0},
+		}, 5 * time.Second},
 		{"a new agent was cut off while it asked for what others knew of its hosts", Plan{
 			Seed: 14099, Agents: 3, Spare: 1, Hosts: 38, Pages: 12, Delay: 301 * ms, Replicas: 1, Latency: 18 * ms,
 			Capacity: 4,
