@@ -18,6 +18,9 @@ import (
 //
 //	found -> seen-set -> E in the journal -> outbox -> Push -> S in the journal
 //
+// Push first asks the owner which of the URLs it has (see Durable). Their links are not sent, and end
+// like those that are.
+//
 // The key differs from the key of the same URL at its owner. So if this agent becomes the owner,
 // the link counts as new here, unless the previous owner reports it as finished.
 //
