@@ -47,8 +47,8 @@ func TestLinksModel(t *testing.T) {
 			links[r.Remedy] = r.Links
 		}
 	}
-	chain := []string{"keys first: cache of the owner (now)", "keys first: URLs pushed before",
-		"each link once (before)", "nothing is remembered"}
+	chain := []string{"keys first: cache of the owner", "keys first: URLs pushed before",
+		"each link once", "nothing is remembered"}
 	if !slices.IsSortedFunc(chain, func(a, b string) int { return int(1000 * (links[a] - links[b])) }) ||
 		links[chain[0]] >= links[chain[1]] {
 		t.Errorf("links a page: %v", links)

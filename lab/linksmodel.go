@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/klauspost/compress/flate"
@@ -29,7 +28,7 @@ type remedy struct {
 	// whether it is in the owner's cache of 2^bits slots.
 	pushed bool
 	owner  int
-	// epoch is the number of own pages after which an agent sends. Zero: at once.
+	// epoch is the number of own pages after which an agent with a long queue sends. Zero: at once.
 	epoch int64
 }
 
@@ -42,14 +41,18 @@ var linksRemedies = []remedy{
 	{name: "cache of 4,096 links sent", bits: 12},
 	{name: "cache of 65,536 links sent", bits: 16},
 	{name: "the same for own and foreign links", bits: 16, shared: true},
-	{name: "each link once (before)", exact: true},
-	{name: "the same, sent every 680 pages", exact: true, epoch: 680},
+	{name: "each link once", exact: true},
+	{name: "the same, every 10 pages (before)", exact: true, epoch: 10},
+	{name: "the same, every 680 pages", exact: true, epoch: 680},
 	{name: "keys first: URLs pushed before", exact: true, pushed: true},
-	{name: "keys first: cache of the owner (now)", exact: true, owner: linksCache},
-	{name: "the same, sent every 68 pages", exact: true, owner: linksCache, epoch: 68},
-	{name: "the same, sent every 680 pages", exact: true, owner: linksCache, epoch: 680},
-	{name: "a cache of 4,096 URLs, every 68 pages", exact: true, owner: 12, epoch: 68},
+	{name: "keys first: cache of the owner", exact: true, owner: linksCache},
+	{name: "the same, every 34 pages (now)", exact: true, owner: linksCache, epoch: 34},
+	{name: "the same, every 680 pages", exact: true, owner: linksCache, epoch: 680},
+	{name: "a cache of 4,096 URLs, every 34 pages", exact: true, owner: 12, epoch: 34},
 }
+
+// epochFrom is the number of own pages in the queue from which an agent gathers links.
+const epochFrom = 256
 
 // A ModelRow is the result of a remedy.
 type ModelRow struct {
@@ -57,9 +60,9 @@ type ModelRow struct {
 	Fill   float64 `json:"fill"`
 	Links  float64 `json:"links_per_page"`
 	Keys   float64 `json:"keys_per_page"`
-	// Moved is how far a page moves in the order of the crawl, compared with sending at once: the
-	// mean over all pages, as a share of the crawl. Set at a fill of 1.
-	Moved float64 `json:"moved"`
+	// Deeper is the share of the pages that are reached by more links than if all links are sent at
+	// once. Set at a fill of 1.
+	Deeper float64 `json:"deeper"`
 }
 
 // A page of the model is the host and page of gen, with a number.
@@ -102,7 +105,7 @@ func (x *Links) newModel(t *Trial) (*linksModel, error) {
 
 // crawl crawls the web with a remedy. sent is called with each link that is sent in full.
 func (m *linksModel) crawl(ctx context.Context, r remedy, sent func(from, to int, page, via modelPage, depth int32)) (
-	rows []ModelRow, order []int64, err error) {
+	rows []ModelRow, depth []int32, err error) {
 	type toSend struct {
 		page, via modelPage
 		depth     int32
@@ -112,14 +115,16 @@ func (m *linksModel) crawl(ctx context.Context, r remedy, sent func(from, to int
 		sent    modelSet // what the sender remembers
 		has     modelSet // the owner's cache
 		waiting [][]toSend
-		fetched int64
+		flushed int64 // pages since the last time it sent
 	}, m.n)
 	for i := range agents {
 		a := &agents[i]
 		a.sent, a.has = newModelSet(r.exact, r.bits, m.total), newModelSet(r.pushed, r.owner, m.total)
 		a.waiting = make([][]toSend, m.n)
 	}
-	known, depth := make([]bool, m.total), make([]int32, m.total)
+	known := make([]bool, m.total)
+	depth = make([]int32, m.total)
+	fetched := 0.0
 	var links, keys int64
 	accept := func(o int, p modelPage, d int32) {
 		if !known[p.id] {
@@ -168,8 +173,8 @@ func (m *linksModel) crawl(ctx context.Context, r remedy, sent func(from, to int
 			busy = true
 			via := a.queue[0]
 			a.queue = a.queue[1:]
-			order = append(order, via.id)
-			a.fetched++
+			fetched++
+			a.flushed++
 			refs = m.web.Links(via.host, via.page, refs[:0])
 			for _, ref := range refs {
 				if ref.Page < 0 || ref.Page >= m.web.Pages(ref.Host) {
@@ -197,20 +202,19 @@ func (m *linksModel) crawl(ctx context.Context, r remedy, sent func(from, to int
 					deliver(i, o, l)
 				}
 			}
-			if r.epoch > 0 && a.fetched%r.epoch == 0 {
+			if r.epoch > 0 && (a.flushed >= r.epoch || len(a.queue) < epochFrom) {
 				flush(i)
+				a.flushed = 0
 			}
-			n := float64(len(order))
-			for len(fills) > 1 && n >= fills[0]*float64(m.total) {
-				rows = append(rows, ModelRow{Remedy: r.name, Fill: fills[0], Links: float64(links) / n,
-					Keys: float64(keys) / n})
+			for len(fills) > 1 && fetched >= fills[0]*float64(m.total) {
+				rows = append(rows, ModelRow{Remedy: r.name, Fill: fills[0], Links: float64(links) / fetched,
+					Keys: float64(keys) / fetched})
 				fills = fills[1:]
 			}
 		}
 	}
-	n := float64(len(order))
-	return append(rows, ModelRow{Remedy: r.name, Fill: 1, Links: float64(links) / n, Keys: float64(keys) / n}), order,
-		nil
+	return append(rows, ModelRow{Remedy: r.name, Fill: 1, Links: float64(links) / fetched,
+		Keys: float64(keys) / fetched}), depth, nil
 }
 
 // A modelSet is an exact set, a cache, or always empty.
@@ -251,23 +255,22 @@ func (x *Links) model(ctx context.Context, t *Trial) (rows []ModelRow, sizes []L
 	if err != nil {
 		return nil, nil, err
 	}
-	var plain []float64 // place of each page in the order, sent at once
+	var plain []int32 // depth of each page, sent at once
 	for _, r := range linksRemedies {
-		got, order, err := m.crawl(ctx, r, nil)
+		got, depth, err := m.crawl(ctx, r, nil)
 		if err != nil {
 			return nil, nil, err
 		}
 		if plain == nil {
-			plain = make([]float64, m.total)
-			for i, id := range order {
-				plain[id] = float64(i)
+			plain = depth
+		}
+		deeper := 0.0
+		for id, d := range depth {
+			if d > plain[id] {
+				deeper++
 			}
 		}
-		moved := 0.0
-		for i, id := range order {
-			moved += math.Abs(float64(i) - plain[id])
-		}
-		got[len(got)-1].Moved = moved / float64(len(order)) / float64(len(order))
+		got[len(got)-1].Deeper = deeper / float64(m.total)
 		rows = append(rows, got...)
 	}
 	sizes, err = m.sizes(ctx)

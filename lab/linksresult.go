@@ -37,10 +37,10 @@ func (x *Links) result(t *Trial, model []ModelRow, sizes []LinkSize, runs []Link
 			{Heading: fmt.Sprintf("Model: remedies with %d agents", modelAgents), Table: modelTable(model), Shown: true,
 				Text: "The columns are links a page, at several fills. *Keys* is at the end of the crawl.\n\n- " +
 					"*Cache*: the sender does not send the links in a cache. *Each link once* is an exact set on " +
-					"disk.\n- *Every n pages*: an agent gathers links until it has fetched n more pages: 68 is a " +
-					"second with a line.\n- *Keys first*: the sender asks the owner. The owner knows the URLs that " +
-					"other agents have pushed, or all in a cache of 262,144 URLs.\n- *Moved*: how far a page moves " +
-					"in the order of the crawl, as a share of the crawl, on average."},
+					"disk.\n- *Every n pages*: an agent with 256 waiting pages gathers links until it has " +
+					"fetched n more: 34 take half a second with a line.\n- *Keys first*: the sender asks the owner. The owner knows the URLs that " +
+					"other agents have pushed, or all in a cache of 262,144 URLs.\n- *Deeper*: the share of the " +
+					"pages that are reached by more links than if all links are sent at once."},
 			{Heading: "Model: octets of a link", Table: sizesTable(sizes), Text: "Links that one agent sends to " +
 				"another, by the number of links in a batch. *After 64 KiB*, *after 8 KiB*: the receiver keeps as " +
 				"many octets of earlier batches, to which the compression refers."},
@@ -134,7 +134,7 @@ func modelTable(model []ModelRow) *Table {
 	for _, f := range modelFills {
 		t.Columns = append(t.Columns, Column{Name: fmt.Sprintf("at %.0f %%", percent*f), Digits: 2})
 	}
-	t.Columns = append(t.Columns, Column{Name: "keys", Digits: 2}, Column{Name: "moved", Unit: "%", Digits: 2})
+	t.Columns = append(t.Columns, Column{Name: "keys", Digits: 2}, Column{Name: "deeper", Unit: "%", Digits: 2})
 	for rows := range slices.Chunk(model, len(linksFills)) {
 		row := []any{rows[0].Remedy}
 		for _, f := range modelFills {
@@ -142,7 +142,7 @@ func modelTable(model []ModelRow) *Table {
 			row = append(row, rows[i].Links)
 		}
 		last := rows[len(rows)-1]
-		t.Add(append(row, last.Keys, percent*last.Moved)...)
+		t.Add(append(row, last.Keys, percent*last.Deeper)...)
 	}
 	return t
 }
