@@ -39,7 +39,8 @@ func (x *Links) result(t *Trial, model []ModelRow, sizes []LinkSize, runs []Link
 					"*Cache*: the sender does not send the links in a cache. *Each link once* is an exact set on " +
 					"disk.\n- *Every n pages*: an agent with 256 waiting pages gathers links until it has " +
 					"fetched n more: 34 take half a second with a line.\n- *Keys first*: the sender asks the " +
-					"owner. The owner knows the URLs that other agents have pushed, or all in a cache of 262,144 URLs.\n- *Deeper*: the share of the " +
+					"owner. The owner knows the URLs that other agents have pushed, or all in a cache of " +
+					"262,144 URLs.\n- *Deeper*: the share of the " +
 					"pages that are reached by more links than if all links are sent at once."},
 			{Heading: "Model: octets of a link", Table: sizesTable(sizes), Text: "Links that one agent sends to " +
 				"another, by the number of links in a batch. *After 64 KiB*, *after 8 KiB*: the receiver keeps as " +
