@@ -110,7 +110,7 @@ func TestReferenceAnnotations(t *testing.T) {
 			case strings.HasSuffix(dir, "web/fetch") && name == "note":
 				add(call.Args[0])
 				found++
-			case strings.HasSuffix(dir, "internal/crawl") && name == "append" && to != nil &&
+			case inCrawl(dir) && name == "append" && to != nil &&
 				strings.EqualFold(to.Sel.Name, "notes"):
 				add(call.Args[1])
 				found++
@@ -137,7 +137,7 @@ func TestReferenceSkipReasons(t *testing.T) {
 			if kind, _ := spec.Type.(*ast.Ident); ok && strings.HasSuffix(dir, "web/scope") && kind != nil &&
 				kind.Name == "Reason" {
 				want[text] = true
-			} else if ok && strings.HasSuffix(dir, "internal/crawl") {
+			} else if ok && inCrawl(dir) {
 				constants[spec.Names[0].Name] = text
 			}
 			return true
@@ -145,7 +145,7 @@ func TestReferenceSkipReasons(t *testing.T) {
 	})
 	inSources(t, func(dir string, f *ast.File) {
 		ast.Inspect(f, func(n ast.Node) bool {
-			if call, ok := n.(*ast.CallExpr); ok && strings.HasSuffix(dir, "internal/crawl") && len(call.Args) == 2 {
+			if call, ok := n.(*ast.CallExpr); ok && inCrawl(dir) && len(call.Args) == 2 {
 				of, _ := call.Fun.(*ast.SelectorExpr) // Links.Skip
 				id, _ := call.Args[1].(*ast.Ident)
 				if of != nil && of.Sel.Name == "Skip" && id != nil && constants[id.Name] != "" {
@@ -153,7 +153,7 @@ func TestReferenceSkipReasons(t *testing.T) {
 				}
 			}
 			made, ok := n.(*ast.CompositeLit)
-			if !ok || !strings.HasSuffix(dir, "internal/crawl") || len(made.Elts) != 2 {
+			if !ok || !inCrawl(dir) || len(made.Elts) != 2 {
 				return true
 			}
 			if of, _ := made.Type.(*ast.Ident); of == nil || of.Name != "skip" {
@@ -186,7 +186,7 @@ func TestReferenceCodes(t *testing.T) {
 					}
 				}
 			case *ast.SelectorExpr:
-				if of, ok := n.X.(*ast.Ident); ok && of.Name == "report" && strings.HasSuffix(dir, "internal/crawl") &&
+				if of, ok := n.X.(*ast.Ident); ok && of.Name == "report" && inCrawl(dir) &&
 					strings.HasPrefix(n.Sel.Name, "Code") {
 					used[n.Sel.Name] = true
 				}
@@ -204,4 +204,9 @@ func TestReferenceCodes(t *testing.T) {
 		want[strconv.Itoa((&fetch.Failure{Kind: k}).CrawlLogCode())] = true
 	}
 	compareNames(t, "code", filesTable(t, "## logs/crawl.log", "code"), want)
+}
+
+// inCrawl reports whether a directory has a part of the crawl loop.
+func inCrawl(dir string) bool {
+	return strings.HasSuffix(dir, "internal/crawl") || strings.HasSuffix(dir, "internal/cluster")
 }

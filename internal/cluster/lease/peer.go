@@ -63,8 +63,8 @@ func New(self Agent, cfg Config, now time.Time) *Peer {
 	return p
 }
 
-// event is tick for calls and answers: no two of them have the same time.
-func (p *Peer) event(now time.Time) {
+// advance is tick for calls and answers: no two of them have the same time.
+func (p *Peer) advance(now time.Time) {
 	p.clock++
 	p.tick(now)
 }
@@ -269,7 +269,7 @@ func (p *Peer) Wake() time.Duration {
 }
 
 func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
-	p.event(now)
+	p.advance(now)
 	if p.view == nil {
 		return nil
 	}
@@ -481,7 +481,7 @@ func (p *Peer) take(b, ans *Batch, sent time.Duration, round int) {
 
 // Serve answers a call. The caller must have verified b.From. The error is ErrNotForUs.
 func (p *Peer) Serve(b *Batch, now time.Time) (*Batch, error) {
-	p.event(now)
+	p.advance(now)
 	if b.To != p.self || b.From == p.self || b.From == 0 || b.Answer || len(b.Refused) > 0 || p.view == nil {
 		return nil, fmt.Errorf("call of %x: %w", uint64(b.From), ErrNotForUs)
 	}
