@@ -125,9 +125,6 @@ func (q *queue) place(i int) place {
 	return q.rest.place
 }
 
-// tail returns the last block.
-func (q *queue) tail() *block { return q.block(q.blocks() - 1) }
-
 // last returns the number of q's last entry. q must have entries.
 func (q *queue) last() (number uint64) {
 	if q.rest != nil {

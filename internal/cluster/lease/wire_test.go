@@ -31,7 +31,8 @@ func randomBatch(r *rand.Rand) *Batch {
 		b.Refused = append(b.Refused, r.Uint64())
 	}
 	if yes() {
-		b.Survey, b.Lost = true, d()-d()
+		b.Survey, b.Lost = true, d()
+		b.Lost -= d() // it may be negative
 	}
 	return b
 }

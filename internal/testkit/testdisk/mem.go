@@ -434,8 +434,7 @@ func (m *Mem) ReadDir(dir string) ([]fs.DirEntry, error) {
 	return out, nil
 }
 
-// chmod sets permissions, durably at once. No test depends on a crash of it.
-// Chmod implements FS.
+// Chmod implements FS. It sets permissions, durably at once. No test depends on a crash of it.
 func (m *Mem) Chmod(name string, perm fs.FileMode) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A diary holds what the agents of a test share: the web, random numbers, and the log that a
+// A Diary holds what the agents of a test share: the web, random numbers, and the log that a
 // failure prints. Its methods are safe for concurrent use.
 type Diary struct {
 	Web *Web
@@ -20,27 +20,27 @@ type Diary struct {
 	Log strings.Builder
 }
 
-// newDiary returns a diary on a web. stream distinguishes the random numbers of the diary from
+// NewDiary returns a diary on a web. stream distinguishes the random numbers of the diary from
 // others of the same seed.
 func NewDiary(web *Web, seed, stream uint64) Diary {
 	return Diary{Web: web, rng: rand.New(rand.NewPCG(seed, stream))}
 }
 
-// roll returns a random number below n.
+// Roll returns a random number below n.
 func (d *Diary) Roll(n int) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.rng.IntN(n)
 }
 
-// note adds a line to the log.
+// Note adds a line to the log.
 func (d *Diary) Note(format string, a ...any) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	fmt.Fprintf(&d.Log, "%s "+format+"\n", append([]any{time.Since(d.Web.Start)}, a...)...)
 }
 
-// decodeLinks decodes links that an agent sends to another.
+// DecodeLinks decodes links that an agent sends to another.
 func DecodeLinks(links []byte) (ls []weburl.Link, err error) {
 	for len(links) > 0 {
 		l, used, err := weburl.DecodeLink(links)

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A randomWeb is a small web and the expected result of its crawl.
+// A Random is a small web and the expected result of its crawl.
 type Random struct {
 	Text     string
 	Reach    map[string]bool          // URLs that a crawl from the seed finds
@@ -16,7 +16,7 @@ type Random struct {
 	Links    map[string][]string      // of each page
 }
 
-// newRandomWeb creates a web with up to pages pages for each host. If it is dense, most pages can
+// NewRandom creates a web with up to pages pages for each host. If it is dense, most pages can
 // be reached.
 func NewRandom(rng *rand.Rand, pages int, dense bool) Random {
 	var b strings.Builder

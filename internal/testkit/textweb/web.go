@@ -23,7 +23,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 )
 
-// A textWeb is a web written down as text, served over connections in memory:
+// A Web is a web written down as text, served over connections in memory:
 //
 //	dns a.example 192.0.2.1          a host; also timeout, nxdomain, and "|"
 //	down 192.0.2.1 0s 90s            refuses connections from and to
@@ -129,7 +129,7 @@ func (w *Web) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 	return ans, nil
 }
 
-// dialer opens connections for one run of the crawler. dead reports that its process has been
+// Dialer opens connections for one run of the crawler. dead reports that its process has been
 // killed.
 func (w *Web) Dialer(by string,
 	dead func() bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -294,7 +294,7 @@ func (w *Web) carry(piece time.Duration) time.Duration {
 	return time.Until(w.free)
 }
 
-// requests lists the requests and their times, in an order that does not depend on the scheduler.
+// Requests lists the requests and their times, in an order that does not depend on the scheduler.
 func (w *Web) Requests() string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -312,14 +312,14 @@ func (w *Web) Requests() string {
 	return b.String()
 }
 
-// told returns the requests that w got so far.
+// Told returns the requests that w got so far.
 func (w *Web) Told() []Request {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.Clone(w.asked)
 }
 
-// byAgent lists the requests of each agent.
+// ByAgent lists the requests of each agent.
 func (w *Web) ByAgent() string {
 	var b strings.Builder
 	for _, r := range w.Told() {
