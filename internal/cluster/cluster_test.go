@@ -313,7 +313,7 @@ func (sh shape) run(t *testing.T, seed uint64) {
 		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)
 		}
-		n.verify(t, n.mem)
+		testparts.Verify(t, n.mem)
 	}
 	if pages != len(web.Reach) {
 		t.Errorf("%d URLs finished, %d reachable", pages, len(web.Reach))

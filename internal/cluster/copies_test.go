@@ -117,7 +117,7 @@ func (f fate) play(t *testing.T, seed uint64) {
 			m.store.Close()); err != nil {
 			t.Fatal(err)
 		}
-		m.verify(t, m.mem)
+		testparts.Verify(t, m.mem)
 	}
 	b.check(web, f)
 }

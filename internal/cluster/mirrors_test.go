@@ -296,11 +296,11 @@ func (m mirrorCrawl) run(t *testing.T, seed uint64) {
 			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
 		}
 		n.accounts(t, w)
-		h.readLog(w.lines(t))
+		h.readLog(w.parts.Lines(t, w.fs))
 		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)
 		}
-		n.verify(t, n.mem)
+		testparts.Verify(t, n.mem)
 		h.readArchive(t, n.mem)
 	}
 	if h.check(t); !m.harsh {

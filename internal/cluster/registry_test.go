@@ -241,7 +241,7 @@ func registryOnce(t *testing.T, seed uint64) {
 		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)
 		}
-		n.verify(t, n.mem)
+		testparts.Verify(t, n.mem)
 	}
 	c.checkMoves(web, moves{})
 	t.Logf("%d URLs of %d hosts, %d changes", len(web.Reach), len(r.hosts), r.view)

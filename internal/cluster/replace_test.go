@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -206,7 +207,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 			m.store.Close()); err != nil {
 			t.Fatal(err)
 		}
-		m.verify(t, m.mem)
+		testparts.Verify(t, m.mem)
 	}
 	b.checkReplaced(web)
 }

@@ -330,7 +330,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)
 		}
-		n.verify(t, n.mem)
+		testparts.Verify(t, n.mem)
 	}
 	c.checkMoves(web, mv)
 	t.Logf("%d URLs, %d hosts claimed", len(web.Reach), claimed)
@@ -366,7 +366,7 @@ func (n *node) leave() {
 		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Error(err)
 		}
-		n.verify(t, n.mem)
+		testparts.Verify(t, n.mem)
 	}()
 }
 

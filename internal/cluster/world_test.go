@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"flag"
 	"fmt"
@@ -15,13 +14,11 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -151,46 +148,5 @@ func (s *story) accounts(t *testing.T, w *world) {
 	if got := sum.Finished + sum.Sent + w.Pending(); got != sum.Unique {
 		t.Errorf("%s: %d URLs finished + %d sent + %d pending = %d, accepted %d", s.name, sum.Finished, sum.Sent,
 			w.Pending(), got, sum.Unique)
-	}
-}
-
-// lines reads crawl.log.
-func (w *world) lines(t *testing.T) []report.Line {
-	t.Helper()
-	if err := w.Log.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	b, err := disk.ReadFile(w.fs, testparts.Dir+"/logs/crawl.log", 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ls []report.Line
-	for s := range strings.Lines(string(b)) {
-		l, err := report.ReadLine(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ls = append(ls, l)
-	}
-	return ls
-}
-
-// verify reads every WARC file.
-func (s *story) verify(t *testing.T, fs disk.FS) {
-	t.Helper()
-	dir := testparts.Dir + "/archive/"
-	entries, err := fs.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		b, err := disk.ReadFile(fs, dir+e.Name(), 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := warc.Verify(bytes.NewReader(b))
-		if err != nil || !r.OK() || strings.HasSuffix(e.Name(), ".open") {
-			t.Errorf("%s: %v %v", e.Name(), err, r)
-		}
 	}
 }

@@ -16,7 +16,7 @@ import (
 // agent has the Cluster that Alone returns. The dispatcher calls all methods, except those that are
 // safe for concurrent use.
 type Cluster interface {
-	// Bind tells the loop. It is called once, before all other methods.
+	// Bind gives the Cluster its loop. The loop calls Bind once, before all other methods.
 	Bind(loop *Loop)
 	clusterHosts
 	clusterRecords

@@ -46,7 +46,7 @@ http://b.example/robots.txt robots=User-agent:_*;Disallow:
   200 b.example/1 LLL
   404 b.example/3 LLLL
 `, "\n")
-		if got := logText(w.lines(t)); got != want {
+		if got := logText(w.parts.Lines(t, w.fs)); got != want {
 			t.Errorf("the log is\n%s\nwant\n%s", got, want)
 		}
 		if sum := w.Tally.Summary(0, ""); sum.Revisits != 8 || sum.Unchanged != 7 || sum.Changed != 1 ||

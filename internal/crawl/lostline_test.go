@@ -46,7 +46,7 @@ func runWithLog(t *testing.T, pauses ...pause) (repeated int64) {
 	s.recovered = func(r Recovered) { repeated += r.Repeated }
 	w := s.run(t)
 	var logged []string
-	for _, l := range w.lines(t) {
+	for _, l := range w.parts.Lines(t, w.fs) {
 		logged = append(logged, l.URL)
 	}
 	for _, u := range urls {

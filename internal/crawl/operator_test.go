@@ -145,7 +145,7 @@ func TestDropOverKill(t *testing.T) {
 		if n := w.Tally.Summary(0, "").Status["-6000"]; n < 1 || n > 2 {
 			t.Errorf("%d URLs dropped", n)
 		}
-		if text := logText(w.lines(t)); !strings.Contains(text, "-6000 b.example/x LL [2t]") {
+		if text := logText(w.parts.Lines(t, w.fs)); !strings.Contains(text, "-6000 b.example/x LL [2t]") {
 			t.Errorf("log:\n%s", text)
 		}
 		s.check(t, w)

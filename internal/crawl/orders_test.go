@@ -106,7 +106,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 	doomed := map[string]time.Duration{} // URLs that must not be requested after this time
 	var w *world
 	seeGone := func() {
-		for _, l := range w.lines(t) {
+		for _, l := range w.parts.Lines(t, w.fs) {
 			if _, ok := gone[l.URL]; l.Code == report.CodeDeletedByUser && !ok {
 				gone[l.URL] = since()
 			}
@@ -145,7 +145,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 			seeGone()
 			break
 		}
-		earlier := len(w.lines(t))
+		earlier := len(w.parts.Lines(t, w.fs))
 		ctx, cancel := context.WithCancel(context.Background())
 		ended := make(chan Stop, 1)
 		go func() {
@@ -178,7 +178,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 				if text, err := w.Drop(ctx, host); err == nil {
 					note("%s", text)
 					// Links on the pages of this run that were not requested yet.
-					for _, l := range w.lines(t)[earlier:] {
+					for _, l := range w.parts.Lines(t, w.fs)[earlier:] {
 						if l.Code != 200 {
 							continue
 						}

@@ -10,7 +10,7 @@ import (
 // host. The methods of a nil Permit are those of a permission that cannot be lost. Safe for concurrent
 // use.
 type Permit struct {
-	// valid reports whether requests may begin now; ended is told that the visit has ended.
+	// grip reports whether requests may begin now. The visit calls ended when it has ended.
 	grip  func() bool
 	ended func()
 

@@ -166,7 +166,7 @@ func (tr trial) run(t *testing.T, seed uint64) {
 		defer s.damage(rand.New(rand.NewPCG(seed, 9)), 12, tr.within, tr.damaged)()
 	}
 	w := s.run(t)
-	log := logText(w.lines(t))
+	log := logText(w.parts.Lines(t, w.fs))
 	defer func() {
 		if t.Failed() {
 			t.Logf("seed %d, pauses %+v, config %+v\n%s\n%s\n%s", seed, s.pauses, s.cfg, web.Text, s.web.Requests(),

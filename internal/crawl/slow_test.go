@@ -239,8 +239,8 @@ func TestCutRobotsIsUnreachable(t *testing.T) {
 			}
 		}
 		if n := w.Tally.Errors()["robots-unreachable"]; n != 1 ||
-			!strings.Contains(logText(w.lines(t)), "robots.txt:%20cut%20off%20by%20a%20time%20bound") {
-			t.Errorf("errors %v\n%s", w.Tally.Errors(), logText(w.lines(t)))
+			!strings.Contains(logText(w.parts.Lines(t, w.fs)), "robots.txt:%20cut%20off%20by%20a%20time%20bound") {
+			t.Errorf("errors %v\n%s", w.Tally.Errors(), logText(w.parts.Lines(t, w.fs)))
 		}
 		s.check(t, w)
 	})

@@ -197,7 +197,7 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
   200 a.example/2 L [duplicate:digest]
   200 a.example/2 L [duplicate:digest]
 `, "\n")
-		if diff := cmp.Diff(want, logText(w.lines(t))); diff != "" {
+		if diff := cmp.Diff(want, logText(w.parts.Lines(t, w.fs))); diff != "" {
 			t.Errorf("log (-want +got):\n%s", diff)
 		}
 		sum := w.Tally.Summary(0, "")

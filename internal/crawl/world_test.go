@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
@@ -26,7 +25,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -326,27 +324,6 @@ func (s *story) accounts(t *testing.T, w *world) {
 	}
 }
 
-// lines reads crawl.log.
-func (w *world) lines(t *testing.T) []report.Line {
-	t.Helper()
-	if err := w.Log.Flush(); err != nil {
-		t.Fatal(err)
-	}
-	b, err := disk.ReadFile(w.fs, crawlDir+"/logs/crawl.log", 1<<30)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ls []report.Line
-	for s := range strings.Lines(string(b)) {
-		l, err := report.ReadLine(s)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ls = append(ls, l)
-	}
-	return ls
-}
-
 func logText(ls []report.Line) string {
 	ls = slices.Clone(ls)
 	slices.SortStableFunc(ls, func(a, b report.Line) int {
@@ -379,7 +356,7 @@ func (s *story) check(t *testing.T, w *world) {
 	killed := slices.ContainsFunc(s.pauses, func(p pause) bool { return p.kill || p.crash })
 	finished := int64(0)
 	seen := map[string]bool{}
-	for _, l := range w.lines(t) {
+	for _, l := range w.parts.Lines(t, w.fs) {
 		if strings.HasSuffix(l.Hops, "P") {
 			continue
 		}
@@ -399,7 +376,7 @@ func (s *story) check(t *testing.T, w *world) {
 	if err := w.close(); err != nil {
 		t.Fatal(err)
 	}
-	s.verify(t, w.fs)
+	testparts.Verify(t, w.fs)
 
 	// The counts must agree with the journal.
 	again, err := s.open(w.fs)
@@ -427,25 +404,6 @@ func plain(s report.Summary) map[string]any {
 	return m
 }
 
-// verify reads every WARC file.
-func (s *story) verify(t *testing.T, fs disk.FS) {
-	t.Helper()
-	entries, err := fs.ReadDir(crawlDir + "/archive")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		b, err := disk.ReadFile(fs, crawlDir+"/archive/"+e.Name(), 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := warc.Verify(bytes.NewReader(b))
-		if err != nil || !r.OK() || strings.HasSuffix(e.Name(), ".open") {
-			t.Errorf("%s: %v %v", e.Name(), err, r)
-		}
-	}
-}
-
 func TestStories(t *testing.T) {
 	files, err := filepath.Glob("testdata/stories/*.txt")
 	if err != nil || len(files) == 0 {
@@ -456,7 +414,7 @@ func TestStories(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := readStory(t, file)
 				w := s.run(t)
-				requests, log := s.web.Requests(), logText(w.lines(t))
+				requests, log := s.web.Requests(), logText(w.parts.Lines(t, w.fs))
 				stop := string(w.stop) + "\n"
 				s.check(t, w)
 				if *update {
