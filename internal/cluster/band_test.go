@@ -170,11 +170,10 @@ func (m *mate) Ship(_ context.Context, agent string, number uint64, records []by
 		if number > 1 && !slices.ContainsFunc(store.Sources(), func(i handoff.Info) bool { return i.Source == src }) {
 			return ErrNotWhole
 		}
-		if err := store.Append(src, 0, records); err != nil {
+		if err := store.Append(src, records); err != nil {
 			return err
 		}
-		_, err := store.Sync(src)
-		return err
+		return store.Sync(src)
 	})
 	if err != nil {
 		return err
@@ -187,9 +186,9 @@ func (m *mate) Ship(_ context.Context, agent string, number uint64, records []by
 		if err != nil {
 			return err
 		}
-		if r.Kind == handoff.Finish {
-			acked := m.b.acked[m.story.name]
-			acked[r.Key()] = append(acked[r.Key()], time.Since(m.b.Web.Start))
+		acked := m.b.acked[m.story.name]
+		for _, k := range finishedKeys(&r) {
+			acked[k] = append(acked[k], time.Since(m.b.Web.Start))
 		}
 		rest = rest[used:]
 	}
@@ -197,6 +196,17 @@ func (m *mate) Ship(_ context.Context, agent string, number uint64, records []by
 		return fmt.Errorf("%d records, %d said", n, count)
 	}
 	return nil
+}
+
+// finishedKeys returns the keys of the finished URLs that a record has.
+func finishedKeys(r *handoff.Record) (ks []weburl.Key) {
+	if r.Kind == handoff.Finish {
+		ks = append(ks, r.Key())
+	}
+	for _, p := range r.Paths {
+		ks = append(ks, weburl.Key{Host: r.Host, Path: p})
+	}
+	return ks
 }
 
 // open starts a process.

@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -153,8 +154,13 @@ func (cl *Clustered) copyAccept(number, host uint64, enc []byte) {
 // copyKnown ships the key of a URL that is finished already.
 func (cl *Clustered) copyKnown(k weburl.Key) {
 	if cl.Copies != nil {
-		cl.stage(countsCopy, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
+		cl.stage(countsCopy, keyRecord(k), k.Host)
 	}
+}
+
+// keyRecord returns the record of a finished URL of which only the key is known.
+func keyRecord(k weburl.Key) *handoff.Record {
+	return &handoff.Record{Kind: handoff.Known, Host: k.Host, Width: keyset.WholeKey, Paths: []uint64{k.Path}}
 }
 
 // copyFinish ships a finish when that is allowed.
@@ -163,12 +169,16 @@ func (cl *Clustered) copyFinish(f *state.Finish) {
 		f.Dropped() && !cl.owns(f.Link.URL.Host()) {
 		return
 	}
-	k := f.Link.URL.Key()
-	r := handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path, Number: f.Number}
+	link := f.Link
+	link.Via = ""
+	r := handoff.Record{Kind: handoff.Finish, Number: f.Number, Link: link.AppendTo(nil)}
+	if f.File != "" {
+		r.Disposition = handoff.Archived
+	}
 	if len(f.State) <= handoff.MaxState {
 		r.State = f.State
 	}
-	cl.stage(countsEnd, &r, k.Host)
+	cl.stage(countsEnd, &r, link.URL.Key().Host)
 }
 
 // copyClock ships how long a host must rest.
@@ -183,8 +193,10 @@ func (cl *Clustered) copyClock(st frontier.HostState, now time.Time) {
 // compared.
 func clockRecord(st frontier.HostState, now time.Time) handoff.Record {
 	bound := func(d time.Duration) time.Duration { return min(max(d, 0), handoff.MaxPause) }
-	return handoff.Record{Kind: handoff.Clock, Name: st.Host, Quiet: bound(st.NotBefore.Sub(now)),
-		Pause: bound(st.Delay), State: appendClockState(nil, st)}
+	return handoff.Record{Kind: handoff.Clock, Name: st.Host, Rest: handoff.Rest{
+		Delay: bound(st.Delay), Quiet: bound(st.NotBefore.Sub(now)), SlowFor: bound(st.SlowUntil.Sub(now)),
+		Slow: min(st.Slow, handoff.MaxSlow), Blocked: st.Blocked,
+	}}
 }
 
 // countOutgoing counts an accepted link that another agent owns.

@@ -9,7 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -173,6 +176,56 @@ func (b *band) check(web textweb.Random, f fate) {
 
 func deathModel(t *testing.T, n uint64, fateOf func(seed uint64) fate) {
 	models(t, n, func(t *testing.T, seed uint64) { fateOf(seed).play(t, seed) })
+}
+
+// TestShippedRecords: a finish is shipped with its URL and what the archive has, a clock with the
+// whole politeness state of the host.
+func TestShippedRecords(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	url := weburl.MustParse("http://a.example/1")
+	link := weburl.Link{URL: url, Hops: "LL", Seed: "s.example", Level: 2}
+	encoded := link.AppendTo(nil)
+	link.Via = "http://s.example/"
+	for name, c := range map[string]struct {
+		stage func(cl *Clustered)
+		want  handoff.Record
+	}{
+		"archived": {
+			func(cl *Clustered) {
+				cl.copyFinish(&state.Finish{Link: link, Number: 7, Code: 200, File: "a.warc.gz", State: []byte("plan")})
+			},
+			handoff.Record{Kind: handoff.Finish, Number: 7, Disposition: handoff.Archived, Link: encoded,
+				State: []byte("plan")},
+		},
+		"not archived": {
+			func(cl *Clustered) { cl.copyFinish(&state.Finish{Link: link, Number: 8, Code: -2}) },
+			handoff.Record{Kind: handoff.Finish, Number: 8, Link: encoded},
+		},
+		"key": {
+			func(cl *Clustered) { cl.copyKnown(url.Key()) },
+			handoff.Record{Kind: handoff.Known, Host: url.Key().Host, Width: 64, Paths: []uint64{url.Key().Path}},
+		},
+		"clock": {
+			func(cl *Clustered) {
+				cl.copyClock(frontier.HostState{Host: "a.example", Delay: time.Second, NotBefore: now.Add(time.Minute),
+					Slow: 2, SlowUntil: now.Add(30 * time.Second), Blocked: true}, now)
+			},
+			handoff.Record{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Delay: time.Second,
+				Quiet: time.Minute, SlowFor: 30 * time.Second, Slow: 2, Blocked: true}},
+		},
+		"idle clock": {
+			func(cl *Clustered) { cl.copyClock(frontier.HostState{Host: "a.example"}, now) },
+			handoff.Record{Kind: handoff.Clock, Name: "a.example"},
+		},
+	} {
+		cl := &Clustered{Others: Others{Copies: &Copies{}}}
+		cl.shipping.epochs = []epoch{{began: now}}
+		c.stage(cl)
+		got, want := cl.shipping.arena, c.want.AppendTo(nil)
+		if _, n, err := handoff.Decode(got, nil); err != nil || n != len(got) || string(got) != string(want) {
+			t.Errorf("%s: %x, %v, want %x", name, got, err, want)
+		}
+	}
 }
 
 // TestDeath: one of three agents dies with its disk.

@@ -233,7 +233,7 @@ func (b *boxes) close() error {
 type heirs struct {
 	*company
 	alone atomic.Bool
-	told  map[weburl.Key]handoff.Kind // the last kind
+	told  map[weburl.Key]handoff.Kind // the last one: Accept or Finish
 }
 
 type noHeir struct{}
@@ -253,8 +253,11 @@ func (o *heirs) Ship(_ context.Context, _ string, _ uint64, records []byte, _ in
 		if err != nil {
 			return err
 		}
-		if r.Kind == handoff.Accept || r.Kind == handoff.Finish {
-			o.told[r.Key()] = r.Kind
+		if r.Kind == handoff.Accept {
+			o.told[r.Key()] = handoff.Accept
+		}
+		for _, k := range finishedKeys(&r) {
+			o.told[k] = handoff.Finish
 		}
 		records = records[used:]
 	}

@@ -58,8 +58,7 @@ type finishedOf struct {
 
 // A LostReplica holds the records that sources have shipped: a handoff.Store.
 type LostReplica interface {
-	Import(ctx context.Context, source handoff.Source, wanted func(host uint64) bool,
-		fn handoff.Funcs) (handoff.Mark, error)
+	Import(ctx context.Context, source handoff.Source, fn func(*handoff.Record) error) (handoff.Mark, error)
 	DropSource(ctx context.Context, mark handoff.Mark) error
 	Reset(ctx context.Context, source handoff.Source) error
 }
@@ -70,38 +69,9 @@ type LostReplica interface {
 // is a handoff.ErrNewer, call TakeOver again.
 func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
 	ours func(host uint64) bool) (n Taken, err error) {
-	in := takingOver{cl: cl, ctx: ctx, n: &n}
+	in := takingOver{cl: cl, ctx: ctx, n: &n, owns: ours}
 	in.begin()
-	mark, err := store.Import(ctx, source, nil, handoff.Funcs{
-		Clock: func(r handoff.Record) error {
-			r.State = append([]byte(nil), r.State...)
-			in.l.clocks = append(in.l.clocks, r)
-			return in.added(1)
-		},
-		Finished: func(rs []handoff.Record) error {
-			n.Known += int64(len(rs))
-			return in.finished(rs)
-		},
-		Pending: func(rs []handoff.Record) error {
-			mine := ours(rs[0].Host)
-			for i := range rs {
-				link, _, err := weburl.DecodeLink(rs[i].Link)
-				if err != nil {
-					return err
-				}
-				in.l.links, in.l.ours = append(in.l.links, link), append(in.l.ours, mine)
-				if mine {
-					in.l.hosts[link.URL.Host()] = struct{}{}
-				}
-			}
-			if mine {
-				n.Pending += int64(len(rs))
-			} else {
-				n.Passed += int64(len(rs))
-			}
-			return in.added(len(rs))
-		},
-	})
+	mark, err := store.Import(ctx, source, in.record)
 	damage := err
 	if err != nil && !errors.Is(err, handoff.ErrDamaged) {
 		return n, fmt.Errorf("take over: %w", err)
@@ -119,6 +89,7 @@ type takingOver struct {
 	cl    *Clustered
 	ctx   context.Context
 	n     *Taken
+	owns  func(host uint64) bool
 	l     *lostPart
 	given []*lostPart
 	of    finishedOf // the current host, which is added to l as a whole
@@ -135,20 +106,45 @@ func (in *takingOver) added(n int) error {
 	return in.give()
 }
 
+// record adds a record of the lost source. It skips truncated keys.
+func (in *takingOver) record(r *handoff.Record) error {
+	switch {
+	case r.Kind == handoff.Clock:
+		in.l.clocks = append(in.l.clocks, *r)
+	case r.Kind == handoff.Finish:
+		return in.finished(r.Host, r.Path)
+	case r.Kind == handoff.Known && r.Width == keyset.WholeKey:
+		return in.finished(r.Host, r.Paths...)
+	case r.Kind == handoff.Accept:
+		link, _, err := weburl.DecodeLink(r.Link)
+		if err != nil {
+			return err
+		}
+		mine := in.owns(r.Host)
+		in.l.links, in.l.ours = append(in.l.links, link), append(in.l.ours, mine)
+		if mine {
+			in.l.hosts[link.URL.Host()] = struct{}{}
+			in.n.Pending++
+		} else {
+			in.n.Passed++
+		}
+	default:
+		return nil
+	}
+	return in.added(1)
+}
+
 // finished collects the finished URLs of one host. There is one finishedOf for each host, because
 // each needs a look-up.
-func (in *takingOver) finished(rs []handoff.Record) error {
-	if in.of.host != rs[0].Host || in.of.paths.N >= handedKeys {
+func (in *takingOver) finished(host uint64, paths ...uint64) error {
+	if in.of.host != host || in.of.paths.N >= handedKeys {
 		if err := in.endHost(); err != nil {
 			return err
 		}
-		in.of.host = rs[0].Host
+		in.of.host = host
 	}
-	l := keyset.List{Width: keyset.WholeKey}
-	for i := range rs {
-		l.Paths = append(l.Paths, rs[i].Path)
-	}
-	in.of.paths.Add(l)
+	in.n.Known += int64(len(paths))
+	in.of.paths.Add(keyset.List{Width: keyset.WholeKey, Paths: paths})
 	return nil
 }
 
@@ -198,22 +194,6 @@ func (in *takingOver) wait(ahead int) error {
 	return nil
 }
 
-// appendClockState encodes the state of a Clock record: 1 byte number of pauses that still count.
-// If the operator has blocked the host, a byte 1 follows.
-func appendClockState(dst []byte, st frontier.HostState) []byte {
-	if dst = append(dst, st.Slow); st.Blocked {
-		dst = append(dst, 1)
-	}
-	return dst
-}
-
-func clockState(b []byte) (slow uint8, blocked bool) {
-	if len(b) > 0 {
-		slow = b[0]
-	}
-	return slow, len(b) > 1 && b[1] == 1
-}
-
 // takeOver processes a lostPart.
 func (cl *Clustered) takeOver(l *lostPart, now time.Time) {
 	if cl.loop.Stopping() {
@@ -243,17 +223,16 @@ func (cl *Clustered) takeOver(l *lostPart, now time.Time) {
 // takeClock processes how long a host must rest. If another agent owns the host, that agent gets it
 // with the host.
 func (cl *Clustered) takeClock(r handoff.Record, now time.Time) {
-	slow, blocked := clockState(r.State)
 	owner, mine, since := cl.Peers.Tenure(r.Name)
 	// The block of a host that this agent crawls has come with the host, and may have been lifted since.
 	crawled := mine && cl.isTenant(weburl.HostKey(r.Name), since)
-	if blocked && !crawled {
+	if r.Rest.Blocked && !crawled {
 		cl.loop.Block(r.Name)
 	}
-	st := frontier.HostState{Host: r.Name, Delay: r.Pause, NotBefore: now.Add(r.Quiet),
+	st := frontier.HostState{Host: r.Name, Delay: r.Rest.Delay, NotBefore: now.Add(r.Rest.Quiet),
 		Blocked: cl.loop.Blocked(r.Name)}
-	if slow > 0 {
-		st.Slow, st.SlowUntil = slow, st.NotBefore
+	if r.Rest.Slow > 0 {
+		st.Slow, st.SlowUntil = r.Rest.Slow, now.Add(r.Rest.SlowFor)
 	}
 	if !mine && owner != "" {
 		if _, ok := cl.tenants.clocks[r.Name]; !ok && !quietOf(st, false, now).unchanged {

@@ -16,7 +16,7 @@ import (
 // After a restart, for hosts that get another heir, and for an heir that has lost its replica, the
 // agent ships all that the journal says about the hosts again. It reads the journal's files while
 // the crawl continues. It ships the pending links first. When the heirs have them, and the links of
-// all pages finished before are safe, it ships the keys of all other URLs as finishes. New records
+// all pages finished before are safe, it ships the keys of all finished URLs. New records
 // are shipped meanwhile as always. Old and new records may arrive in any order: a finished link
 // stays finished. If the view changes before the end, the agent begins again.
 //
@@ -190,7 +190,7 @@ func (t *telling) finished(ctx context.Context) error {
 		if !t.wanted(k.Host) {
 			return nil
 		}
-		return t.put(ctx, &handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}, k.Host)
+		return t.put(ctx, keyRecord(k), k.Host)
 	})
 	if err != nil {
 		return err

@@ -144,12 +144,11 @@ func (k *copies) receive(ctx context.Context, from rpc.Caller, r rpc.Records) er
 	case r.Seq > 1 && !ok && !k.has(source):
 		return k.refuse(source)
 	case ok && was.boot == from.Boot && r.Seq <= was.number && r.Seq > 1:
-		_, err := k.store.Sync(source) // a repetition: the batch is stored already
-		return err
+		return k.store.Sync(source) // a repetition: the batch is stored already
 	}
-	err := k.store.Append(source, 0, r.Data)
+	err := k.store.Append(source, r.Data)
 	if err == nil {
-		_, err = k.store.Sync(source)
+		err = k.store.Sync(source)
 	}
 	switch {
 	case errors.Is(err, handoff.ErrDamaged):

@@ -17,7 +17,7 @@ import (
 
 func finishOf(url string) []byte {
 	k := weburl.MustParse(url).Key()
-	r := handoff.Record{Kind: handoff.Finish, Host: k.Host, Path: k.Path}
+	r := handoff.Record{Kind: handoff.Known, Host: k.Host, Width: 64, Paths: []uint64{k.Path}}
 	return r.AppendTo(nil)
 }
 
@@ -39,8 +39,8 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	known := func() (n int) {
 		t.Helper()
-		if _, err := store.Import(ctx, source, nil,
-			handoff.Funcs{Finished: func(rs []handoff.Record) error { n += len(rs); return nil }}); err != nil {
+		if _, err := store.Import(ctx, source,
+			func(r *handoff.Record) error { n += len(r.Paths); return nil }); err != nil {
 			t.Fatal(err)
 		}
 		return n
@@ -103,7 +103,7 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	// The agent came back during the takeover, and its replica is forgotten. Its next batch is
 	// useless without the batches before.
-	mark, err := store.Import(ctx, source, nil, handoff.Funcs{})
+	mark, err := store.Import(ctx, source, func(*handoff.Record) error { return nil })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -78,7 +78,7 @@ func (s *Store) tryCompact(ctx context.Context, o *source) (yielded bool, err er
 }
 
 func (s *Store) compactNow(ctx context.Context, o *source) error {
-	c, mark, err := o.begin()
+	c, _, err := o.begin()
 	if c == nil || err != nil {
 		if err == nil {
 			o.mu.Lock()
@@ -88,15 +88,15 @@ func (s *Store) compactNow(ctx context.Context, o *source) error {
 		return err
 	}
 	w := snapshotWriter{c: c, limit: s.cfg.PartBytes}
-	err = s.reduce(ctx, nil, func(fn func(byte, []byte) error) error { return c.Replay(false, fn) }, w.put, false)
+	err = s.reduce(ctx, func(fn func(byte, []byte) error) error { return c.Replay(false, fn) }, w.put, false)
 	if err == nil {
-		err = w.finish(mark)
+		err = w.finish()
 	}
 	w.abandon()
 	if err != nil {
 		c.Abandon()
 	} else if err = c.Finish(); err == nil {
-		err = o.adopt(c, mark, w.base)
+		err = o.adopt(c, w.bytes)
 	}
 	if isDamage(err) {
 		return o.harm(err)
@@ -106,9 +106,9 @@ func (s *Store) compactNow(ctx context.Context, o *source) error {
 
 // reduce reads records from replay and passes the resulting state to put. With salvage, it also
 // passes the state before damage.
-func (s *Store) reduce(ctx context.Context, wanted func(uint64) bool, replay func(func(byte, []byte) error) error,
-	put func(Kind, uint64, uint64, []byte) error, salvage bool) error {
-	r := newReduction(ctx, s.fs, filepath.Join(s.dir, sortDir)+string(filepath.Separator), s.cfg.MemoryBytes, wanted)
+func (s *Store) reduce(ctx context.Context, replay func(func(byte, []byte) error) error,
+	put func(Kind, []byte) error, salvage bool) error {
+	r := newReduction(ctx, s.fs, filepath.Join(s.dir, sortDir)+string(filepath.Separator), s.cfg.MemoryBytes)
 	defer r.close()
 	damage := replay(r.record)
 	if damage != nil && !(salvage && isDamage(damage)) {
@@ -128,65 +128,12 @@ func isDamage(err error) bool {
 // A snapshotWriter writes the state of a source into the parts of a checkpoint.
 type snapshotWriter struct {
 	c     *journal.Checkpoint
-	limit int64
-	w     *journal.PartWriter
-	base  base
-
-	host uint64
-	any  bool
-	// done has the paths of host for which only the key is kept: those after the last Begin, and
-	// those before it.
-	done [2]Record
-	buf  []byte
+	limit int64               // of a part's bytes
+	w     *journal.PartWriter // nil: no part is open
+	bytes uint64              // of the closed parts
 }
 
-func (w *snapshotWriter) put(k Kind, host, path uint64, payload []byte) error {
-	if !w.any || host != w.host {
-		if err := w.endDone(); err != nil {
-			return err
-		}
-		w.host, w.any = host, true
-		w.base.hosts++
-	}
-	switch k {
-	case Begin:
-		return w.write(Begin, binary.BigEndian.AppendUint64(nil, host))
-	case kindDone, kindDone + older:
-		w.base.finished++
-		d := &w.done[0]
-		if k >= 'a' {
-			d = &w.done[1]
-		}
-		if d.Paths = append(d.Paths, path); len(d.Paths) == MaxPaths {
-			return w.endDone()
-		}
-		return nil
-	case Accept, Accept + older:
-		w.base.pending++
-	case Finish, Finish + older:
-		w.base.finished++
-	}
-	return w.write(k, payload)
-}
-
-// endDone writes the collected paths.
-func (w *snapshotWriter) endDone() error {
-	for i, k := range [...]Kind{kindDone, kindDone + older} {
-		d := &w.done[i]
-		if len(d.Paths) == 0 {
-			continue
-		}
-		d.Kind, d.Host = kindDone, w.host
-		w.buf = d.appendPayload(w.buf[:0])
-		d.Paths = d.Paths[:0]
-		if err := w.write(k, w.buf); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (w *snapshotWriter) write(k Kind, payload []byte) (err error) {
+func (w *snapshotWriter) put(k Kind, payload []byte) (err error) {
 	if w.w != nil && w.w.Bytes() >= w.limit {
 		if err := w.endPart(); err != nil {
 			return err
@@ -207,21 +154,17 @@ func (w *snapshotWriter) endPart() error {
 	if err := w.w.Close(nil); err != nil {
 		return err
 	}
-	w.base.bytes += uint64(w.w.Bytes())
+	w.bytes += uint64(w.w.Bytes())
 	w.w = nil
 	return nil
 }
 
 // finish completes the parts and writes the snapshot's only record.
-func (w *snapshotWriter) finish(mark Mark) error {
-	if err := w.endDone(); err != nil {
-		return err
-	}
+func (w *snapshotWriter) finish() error {
 	if err := w.endPart(); err != nil {
 		return err
 	}
-	w.base.last = mark.last
-	return w.c.Append(byte(kindVersion), w.base.appendTo(nil))
+	return w.c.Append(byte(kindVersion), binary.AppendUvarint([]byte{recordsVersion}, w.bytes))
 }
 
 // abandon removes an incomplete part.

@@ -2,13 +2,6 @@ package handoff
 
 import "context"
 
-// Urgent returns how many callers wait ahead of a Compact.
-func (s *Store) Urgent() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.urgent
-}
-
 // Compact compacts a source at once.
 func (s *Store) Compact(ctx context.Context, id Source) error {
 	o, err := s.source(id, false)
@@ -16,6 +9,17 @@ func (s *Store) Compact(ctx context.Context, id Source) error {
 		return err
 	}
 	return s.compact(ctx, o)
+}
+
+// Sizes returns the bytes of a source's snapshot, and of its records since.
+func (s *Store) Sizes(id Source) (snapshot, since int64) {
+	o, err := s.source(id, false)
+	if o == nil || err != nil {
+		return 0, 0
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return int64(o.snapshot), o.j.SinceSnapshot()
 }
 
 // Damaged returns the damage that Open, Compact and Import have found.

@@ -13,38 +13,38 @@ import (
 // A Kind is the meaning of a Record.
 type Kind byte
 
-// The kinds that are shipped.
+// The kinds of records.
 const (
 	Accept Kind = 'A' // a link was accepted: it is pending
 	Finish Kind = 'F' // a URL was finished
-	Known  Kind = 'K' // keys of URLs that were accepted
+	Known  Kind = 'K' // keys of URLs that were finished
 	Clock  Kind = 'C' // how long a host must rest
-	Begin  Kind = 'B' // the whole state of a host follows
-	End    Kind = 'E' // end of the whole state of a host
-)
 
-// Kinds only of the journal. A lower-case letter is a kind from before the Begin of its host.
-const (
-	kindVersion Kind = 'V'
-	kindBatch   Kind = 'S'
-	kindDone    Kind = 'D'
-	older       Kind = 'a' - 'A'
+	kindVersion Kind = 'V' // only in the journal
 )
 
 // recordsVersion is the version of the kinds.
-const recordsVersion = 1
+const recordsVersion = 2
 
-// Limits of shipped records.
+// The dispositions of a finished URL. Zero means that the sender's archive has no record of it. If
+// Finishes of a URL disagree, the largest disposition counts.
+const (
+	Archived byte = 1 // the sender's archive has a record of the URL
+	Lost     byte = 2 // an archive that was lost had one
+)
+
+// Limits of records.
 const (
 	// MaxBatch bounds the bytes of a batch.
 	MaxBatch = 1 << 20
 	// MaxState bounds the State of a Record, and MaxPaths its Paths.
 	MaxState = 64 << 10
 	MaxPaths = 4096
-	// MaxPause bounds Quiet and Pause.
+	// MaxPause bounds the times of a Rest, and MaxSlow its Slow.
 	MaxPause = 366 * 24 * time.Hour
-
-	maxName = 255 + 2 // of an IPv6 address with its brackets, or 253 of a name
+	MaxSlow  = 64
+	wholeKey = 64
+	maxName  = 255 + 2 // of an IPv6 address with its brackets, or 253 of a name
 )
 
 // Errors of this package; test with errors.Is.
@@ -69,40 +69,52 @@ func (e *RecordError) Error() string {
 // Is makes a RecordError an ErrRecord.
 func (e *RecordError) Is(target error) bool { return target == ErrRecord }
 
-// A Record is one fact about a host of a source.
+// A Record is one fact about a host.
 type Record struct {
 	Kind Kind
-	// Host is the weburl.HostKey. AppendTo computes it from Link or Name if one is set.
+	// Host is the weburl.HostKey. Decode computes it from Link or Name if the kind has one. The
+	// encoder uses it only for a Known.
 	Host uint64
 
-	// Number is the source's number of an Accept, or of the accept that a Finish belongs to; 0
+	// Number is the sender's number of an Accept, or of the accept that a Finish belongs to; 0
 	// for none.
 	Number uint64
-	// Link is the encoded link of an Accept.
+	// Link is the encoded weburl.Link of an Accept or of a Finish. That of a Finish has no Via.
 	Link []byte
-
-	// Path is the path part of a Finish's key.
+	// Path is the path part of Link's key. Only Decode sets it.
 	Path uint64
-	// Disposition is the source's own code for a Finish. If it is 0 and State is empty, only
-	// the key is kept.
-	Disposition byte
-	// State is the planner's state of a finished URL, or the other data of a Clock. It has
-	// durations, not times, because clocks of two machines are never compared. In a later
-	// Finish of a URL, an empty State means no change.
-	State []byte
 
-	// Width is the number of known bits of each path, 1 to 64. Paths are these bits as numbers
-	// in ascending order.
+	// Disposition and State belong to a Finish. State is the planner's state of the URL. It has
+	// durations, not times, because clocks of two machines are never compared. In a later Finish
+	// of a URL, an empty State means no change.
+	Disposition byte
+	State       []byte
+
+	// Width is the number of bits of each of the Paths of a Known, 1 to 64; 64 for whole keys. Paths are the
+	// top bits of path keys as numbers in ascending order.
 	Width uint8
 	Paths []uint64
 
-	// Name is the host of a Clock. The host must rest for Quiet, counted from when the record
-	// was shipped. Pause is its delay.
-	Name         string
-	Quiet, Pause time.Duration
+	// Name is the host of a Clock.
+	Name string
+	Rest Rest
 }
 
-// AppendTo appends r's encoding to dst.
+// A Rest is the politeness state of a host. Its times are durations, counted from when the record
+// was shipped. Counting from when it arrives is safe.
+type Rest struct {
+	Delay   time.Duration // the host's own delay (Crawl-delay)
+	Quiet   time.Duration // time without a request
+	SlowFor time.Duration // rest of the last pause
+	Slow    uint8         // number of pauses that still count
+	Blocked bool          // the operator has blocked the host
+}
+
+// Key returns the key of the URL of an Accept or a Finish that Decode has read.
+func (r *Record) Key() weburl.Key { return weburl.Key{Host: r.Host, Path: r.Path} }
+
+// AppendTo appends r's encoding to dst. It rounds times up to microseconds, and negative times to
+// zero.
 func (r *Record) AppendTo(dst []byte) []byte {
 	dst = append(dst, byte(r.Kind))
 	at := len(dst)
@@ -115,31 +127,26 @@ func (r *Record) AppendTo(dst []byte) []byte {
 func (r *Record) appendPayload(dst []byte) []byte {
 	switch r.Kind {
 	case Accept:
-		return append(binary.AppendUvarint(dst, r.Number), r.Link...)
-	case Clock:
-		dst = binary.AppendUvarint(dst, uint64(len(r.Name)))
-		dst = append(dst, r.Name...)
-		dst = binary.AppendUvarint(dst, uint64(r.Quiet.Microseconds()))
-		dst = binary.AppendUvarint(dst, uint64(r.Pause.Microseconds()))
-		return append(dst, r.State...)
-	}
-	dst = binary.BigEndian.AppendUint64(dst, r.Host)
-	switch r.Kind {
+		dst = append(binary.AppendUvarint(dst, r.Number), r.Link...)
 	case Finish:
-		dst = binary.BigEndian.AppendUint64(dst, r.Path)
-		dst = binary.AppendUvarint(dst, r.Number)
-		dst = append(dst, r.Disposition)
-		dst = append(dst, r.State...)
+		dst = append(binary.AppendUvarint(dst, r.Number), r.Disposition)
+		dst = append(append(dst, r.Link...), r.State...)
 	case Known:
-		dst = append(dst, r.Width)
+		dst = append(binary.BigEndian.AppendUint64(dst, r.Host), r.Width)
 		for _, p := range r.Paths {
 			for n := octets(r.Width) - 1; n >= 0; n-- {
 				dst = append(dst, byte(p>>(8*n)))
 			}
 		}
-	case kindDone:
-		for _, p := range r.Paths {
-			dst = binary.BigEndian.AppendUint64(dst, p)
+	case Clock:
+		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
+		blocked := byte(0)
+		if r.Rest.Blocked {
+			blocked = 1
+		}
+		dst = append(dst, r.Rest.Slow, blocked)
+		for _, d := range [...]time.Duration{r.Rest.Delay, r.Rest.Quiet, r.Rest.SlowFor} {
+			dst = binary.AppendUvarint(dst, uint64((max(d, 0)+time.Microsecond-1)/time.Microsecond))
 		}
 	}
 	return dst
@@ -148,89 +155,104 @@ func (r *Record) appendPayload(dst []byte) []byte {
 // octets returns the number of octets of a number of width bits.
 func octets(width uint8) int { return (int(width) + 7) / 8 }
 
-// Decode reads one Record from the front of src, and returns the number of its bytes. It checks
-// all of them. The Record shares src's memory. Decode appends the Paths to paths, which may be
-// nil. The error is ErrRecord.
+// uvarint is binary.Uvarint, but refuses all encodings of a number except the shortest. So a Record
+// has one encoding only.
+func uvarint(p []byte) (v uint64, n int) {
+	if v, n = binary.Uvarint(p); n > 1 && p[n-1] == 0 {
+		return 0, 0
+	}
+	return v, n
+}
+
+// Decode reads one Record from the front of src, and returns the number of its bytes. It accepts
+// untrusted input: it checks all of the bytes, and AppendTo gives the same bytes again. The
+// Record shares src's memory, except for Name. Decode overwrites paths with the Paths; paths may
+// be nil. The error is an ErrRecord.
 func Decode(src []byte, paths []uint64) (r Record, n int, err error) {
 	if len(src) == 0 {
 		return r, 0, &RecordError{Reason: "nothing there"}
 	}
-	r.Kind = Kind(src[0])
-	size, w := binary.Uvarint(src[1:])
+	k := Kind(src[0])
+	size, w := uvarint(src[1:])
 	if w <= 0 || size > uint64(len(src)-1-w) {
-		return r, 0, &RecordError{Kind: r.Kind, Reason: "cut off"}
+		return r, 0, &RecordError{Kind: k, Reason: "cut off"}
 	}
 	n = 1 + w + int(size)
-	if reason := r.decode(src[1+w:n:n], paths); reason != "" {
-		return r, 0, &RecordError{Kind: r.Kind, Reason: reason}
+	if reason := r.decode(k, src[1+w:n:n], paths); reason != "" {
+		return Record{}, 0, &RecordError{Kind: k, Reason: reason}
 	}
 	return r, n, nil
 }
 
-// decode reads the payload of r's kind. If it cannot, it returns the reason.
-func (r *Record) decode(p []byte, paths []uint64) (reason string) {
-	switch r.Kind {
+// decode replaces r by the Record with a payload. If that is malformed, decode returns the reason.
+func (r *Record) decode(k Kind, p []byte, paths []uint64) (reason string) {
+	*r = Record{Kind: k}
+	switch k {
 	case Accept:
 		return r.decodeAccept(p)
-	case Clock:
-		return r.decodeClock(p)
-	case Finish, Known, Begin, End:
-	default:
-		return "no such kind"
-	}
-	if len(p) < 8 {
-		return "no host"
-	}
-	r.Host, p = binary.BigEndian.Uint64(p), p[8:]
-	switch r.Kind {
 	case Finish:
 		return r.decodeFinish(p)
 	case Known:
 		return r.decodeKnown(p, paths)
+	case Clock:
+		return r.decodeClock(p)
 	}
-	if len(p) > 0 {
-		return "more than a host"
-	}
-	return ""
+	return "no such kind"
 }
 
 func (r *Record) decodeAccept(p []byte) string {
-	number, w := binary.Uvarint(p)
+	number, w := uvarint(p)
 	if w <= 0 {
 		return "no number"
 	}
-	l, n, err := weburl.PeekLink(p[w:])
-	switch {
-	case err != nil:
-		return "no link"
-	case l.URL.IsZero():
-		return "a link to nothing"
-	case w+n != len(p):
+	_, rest, reason := r.decodeLink(p[w:])
+	if reason == "" && len(rest) > 0 {
 		return "more than a link"
 	}
-	k := l.URL.Key()
-	r.Host, r.Path, r.Number, r.Link = k.Host, k.Path, number, p[w:]
-	return ""
+	r.Number = number
+	return reason
 }
 
 func (r *Record) decodeFinish(p []byte) string {
-	if len(p) < 8 {
-		return "no path"
-	}
-	r.Path, p = binary.BigEndian.Uint64(p), p[8:]
-	number, w := binary.Uvarint(p)
-	switch {
-	case w <= 0 || w == len(p):
+	number, w := uvarint(p)
+	if w <= 0 || w == len(p) || p[w] > Lost {
 		return "no number and disposition"
-	case len(p)-w-1 > MaxState:
+	}
+	r.Number, r.Disposition = number, p[w]
+	l, state, reason := r.decodeLink(p[w+1:])
+	switch {
+	case reason != "":
+		return reason
+	case l.Via != "":
+		return "a link with a referrer"
+	case len(state) > MaxState:
 		return "too much state"
 	}
-	r.Number, r.Disposition, r.State = number, p[w], p[w+1:]
+	r.State = state
 	return ""
 }
 
+// decodeLink reads the link at the front of p. It returns the link, which shares p's memory, and
+// what follows.
+func (r *Record) decodeLink(p []byte) (l weburl.Link, rest []byte, reason string) {
+	l, n, err := weburl.PeekLink(p)
+	switch {
+	case err != nil:
+		return l, nil, "no link"
+	case l.URL.IsZero():
+		return l, nil, "a link to nothing"
+	}
+	k := l.URL.Key()
+	r.Host, r.Path, r.Link = k.Host, k.Path, p[:n:n]
+	return l, p[n:], ""
+}
+
 func (r *Record) decodeKnown(p []byte, paths []uint64) string {
-	if len(p) == 0 || p[0] == 0 || p[0] > 64 {
+	if len(p) < 8 {
+		return "no host"
+	}
+	r.Host, p = binary.BigEndian.Uint64(p), p[8:]
+	if len(p) == 0 || p[0] == 0 || p[0] > wholeKey {
 		return "no width from 1 to 64"
 	}
 	r.Width, p = p[0], p[1:]
@@ -260,7 +282,7 @@ func (r *Record) decodeKnown(p []byte, paths []uint64) string {
 }
 
 func (r *Record) decodeClock(p []byte) string {
-	k, w := binary.Uvarint(p)
+	k, w := uvarint(p)
 	if w <= 0 || k > maxName || k > uint64(len(p)-w) {
 		return "no host"
 	}
@@ -269,26 +291,20 @@ func (r *Record) decodeClock(p []byte) string {
 		return "no host's name"
 	}
 	p = p[w+int(k):]
-	for _, d := range []*time.Duration{&r.Quiet, &r.Pause} {
-		us, w := binary.Uvarint(p)
+	if len(p) < 2 || p[0] > MaxSlow || p[1] > 1 {
+		return "no pauses and block"
+	}
+	r.Rest.Slow, r.Rest.Blocked, p = p[0], p[1] == 1, p[2:]
+	for _, d := range []*time.Duration{&r.Rest.Delay, &r.Rest.Quiet, &r.Rest.SlowFor} {
+		us, w := uvarint(p)
 		if w <= 0 || us > uint64(MaxPause.Microseconds()) {
 			return "no time to wait"
 		}
 		*d, p = time.Duration(us)*time.Microsecond, p[w:]
 	}
-	if len(p) > MaxState {
-		return "too much state"
+	if len(p) > 0 {
+		return "more than a clock"
 	}
-	r.Name, r.Host, r.State = name, weburl.HostKey(name), p
+	r.Name, r.Host = name, weburl.HostKey(name)
 	return ""
 }
-
-// finished has the fields of a Finish after its key.
-type finished struct {
-	number      uint64
-	disposition byte
-	state       []byte
-}
-
-// bare reports whether only the key must be kept.
-func (f *finished) bare() bool { return f.disposition == 0 && len(f.state) == 0 }

@@ -4,34 +4,18 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"slices"
-	"sort"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// The classes of items, in the order in which a host's items are read. Control records come first,
-// because the others depend on them.
+// The classes of items, in the order in which a host's items are read. Truncated keys of a width
+// have the class classKey + width.
 const (
-	classControl byte = iota
+	classNone byte = iota
 	classClock
 	classKey
-	classKnown
-	classEnd
 )
-
-// Places of a snapshot's records; later records have greater places.
-const (
-	placeOlder = iota
-	placeBegin
-	placeSnapshot
-)
-
-// maxBegins bounds how many Begins without an End are kept apart for a host. Older states count as
-// one.
-const maxBegins = 4096
 
 // readReserve is the memory for reading a journal and writing a snapshot, and for the buffers of the sorts' files.
 const readReserve = 6 << 20
@@ -41,9 +25,9 @@ type item struct {
 	host    uint64
 	class   byte
 	path    uint64
-	place   uint64 // in the source's log
+	place   uint64 // of a record, in the source's log; 0 for a key
 	kind    Kind
-	payload []byte
+	payload []byte // of an Accept, a Finish or a Clock
 }
 
 const itemHead = 8 + 1 + 8 + 8 + 1
@@ -67,43 +51,37 @@ func parseItem(b []byte) item {
 // A reduction reads the records of a source in order, and computes the resulting state, host by
 // host.
 type reduction struct {
-	ctx    context.Context
-	wanted func(host uint64) bool // nil: all
+	ctx context.Context
 
 	all   *extsort.Queue // items of all hosts
 	links *extsort.Queue // pending links of one host
 
-	segments bool // all records of the snapshot have been read
-	place    uint64
-	read     int
-	buf      []byte
+	place uint64
+	read  int
+	paths []uint64 // reused
+	buf   []byte   // reused
 
-	host   uint64
-	class  byte // of the previous item
-	cut    uint64
-	begins []uint64
-	marked bool // the host's Begin has been put
-	clock  entry
-	at     entry // the state of path so far
-	path   uint64
-	put    func(k Kind, host, path uint64, payload []byte) error
+	// host and class are those of the previous item.
+	host  uint64
+	class byte
+	path  uint64
+	at    entry  // the state of path, or of the host's clock, so far
+	keys  Record // a Known that is not put yet
+	put   func(k Kind, payload []byte) error
 }
 
 // An entry is the record that counts for a URL, or for a host's clock.
 type entry struct {
 	kind    Kind // 0: nothing
-	place   uint64
 	payload []byte
 }
 
-func (e *entry) set(k Kind, place uint64, payload []byte) {
-	e.kind, e.place, e.payload = k, place, append(e.payload[:0], payload...)
-}
+func (e *entry) set(k Kind, payload []byte) { e.kind, e.payload = k, append(e.payload[:0], payload...) }
 
-func newReduction(ctx context.Context, fs disk.FS, prefix string, memory int64, wanted func(uint64) bool) *reduction {
+func newReduction(ctx context.Context, fs disk.FS, prefix string, memory int64) *reduction {
 	half := int(memory-readReserve) / 2
 	return &reduction{
-		ctx: ctx, wanted: wanted, place: placeSnapshot,
+		ctx:   ctx,
 		all:   extsort.New(fs, prefix+"all", half, ctx.Err),
 		links: extsort.New(fs, prefix+"links", half, ctx.Err),
 	}
@@ -128,81 +106,36 @@ func (r *reduction) record(kind byte, p []byte) error {
 		return err
 	}
 	k := Kind(kind)
-	switch k {
-	case kindVersion:
-		return nil
-	case kindBatch:
-		r.segments = true
+	if k == kindVersion {
 		return nil
 	}
-	place := uint64(placeSnapshot)
-	if r.segments {
-		r.place++
-		place = r.place
-	} else if k >= 'a' {
-		k, place = k-older, placeOlder
-	} else if k == Begin {
-		place = placeBegin
+	var rec Record
+	if rec.decode(k, p, r.paths) != "" {
+		return unreadable(k)
 	}
-	host, path, class := uint64(0), uint64(0), classKey
+	r.place++
 	switch k {
-	case Accept:
-		_, w := binary.Uvarint(p)
-		if w <= 0 {
-			return unreadable(k)
-		}
-		l, _, err := weburl.PeekLink(p[w:])
-		if err != nil {
-			return unreadable(k)
-		}
-		key := l.URL.Key()
-		host, path = key.Host, key.Path
 	case Clock:
-		n, w := binary.Uvarint(p)
-		if w <= 0 || n > uint64(len(p)-w) {
-			return unreadable(k)
+		return r.push(r.all, item{rec.Host, classClock, 0, r.place, k, p})
+	case Known:
+		r.paths = rec.Paths
+		class := classKey
+		if rec.Width < wholeKey {
+			class += rec.Width
 		}
-		host, class = weburl.HostKey(string(p[w:w+int(n)])), classClock
-	default:
-		if len(p) < 8 {
-			return unreadable(k)
-		}
-		host = binary.BigEndian.Uint64(p)
-	}
-	if r.wanted != nil && !r.wanted(host) {
-		return nil
-	}
-	switch k {
-	case Accept, Clock:
-	case Finish:
-		if len(p) < 16 {
-			return unreadable(k)
-		}
-		path = binary.BigEndian.Uint64(p[8:])
-	case kindDone:
-		for rest := p[8:]; len(rest) >= 8; rest = rest[8:] {
-			if err := r.add(host, classKey, binary.BigEndian.Uint64(rest), place, k, nil); err != nil {
+		for _, path := range rec.Paths {
+			if err := r.push(r.all, item{rec.Host, class, path, 0, k, nil}); err != nil {
 				return err
 			}
 		}
 		return nil
-	case Known:
-		class = classKnown
-	case Begin, End:
-		class, p = classControl, nil
-	default:
-		return unreadable(k)
 	}
-	return r.add(host, class, path, place, k, p)
+	return r.push(r.all, item{rec.Host, classKey, rec.Path, r.place, k, p})
 }
 
 // unreadable reports a record that Append has checked and that cannot be decoded all the same.
 func unreadable(k Kind) error {
 	return fmt.Errorf("%w of kind %q in the journal", ErrRecord, rune(k))
-}
-
-func (r *reduction) add(host uint64, class byte, path, place uint64, k Kind, p []byte) error {
-	return r.push(r.all, item{host, class, path, place, k, p})
 }
 
 func (r *reduction) push(q *extsort.Queue, it item) error {
@@ -211,14 +144,13 @@ func (r *reduction) push(q *extsort.Queue, it item) error {
 }
 
 // tell passes the resulting state to put. For each host, put gets the clock, the finished URLs, the
-// pending links by number, and the other known keys. Kinds in lower case are from before a Begin;
-// the Begin comes first.
-func (r *reduction) tell(put func(k Kind, host, path uint64, payload []byte) error) error {
-	r.put, r.class = put, classEnd
+// pending links by number, and the truncated keys. A payload is valid until put returns.
+func (r *reduction) tell(put func(k Kind, payload []byte) error) error {
+	r.put = put
 	if err := r.all.Each(r.item); err != nil {
 		return err
 	}
-	return r.advance(classEnd)
+	return r.endClass()
 }
 
 func (r *reduction) item(b []byte) error {
@@ -226,152 +158,101 @@ func (r *reduction) item(b []byte) error {
 	if err := r.count(); err != nil {
 		return err
 	}
-	if r.class == classEnd || it.host != r.host {
-		if err := r.advance(classEnd); err != nil {
+	if it.host != r.host || it.class != r.class {
+		if err := r.endClass(); err != nil {
 			return err
 		}
-		r.host, r.class, r.cut, r.begins, r.marked = it.host, classControl, 0, r.begins[:0], false
+		r.host, r.class = it.host, it.class
 	}
-	k, p := it.kind, it.payload
-	if it.class == classControl {
-		r.control(k, it.place)
+	switch {
+	case it.class == classClock:
+		r.at.set(Clock, it.payload)
 		return nil
-	}
-	if err := r.advance(it.class); err != nil {
-		return err
-	}
-	if r.cut > 0 && it.place <= r.cut {
-		return nil
-	}
-	switch it.class {
-	case classClock:
-		r.clock.set(k, it.place, p)
-	case classKnown:
-		return r.out(k, it.place, 0, p)
-	default:
-		if it.path != r.path {
-			if err := r.endKey(); err != nil {
-				return err
-			}
-			r.path = it.path
+	case it.class > classKey:
+		return r.known(it.class-classKey, it.path)
+	case it.path != r.path:
+		if err := r.endPath(); err != nil {
+			return err
 		}
-		return r.key(k, it.place, p)
+		r.path = it.path
+	}
+	return r.add(it.kind, it.payload)
+}
+
+// add adds a record to the state of r.path.
+func (r *reduction) add(k Kind, p []byte) error {
+	switch {
+	case r.at.kind == 0, r.at.kind == Accept && k != Accept, r.at.kind == Known && k == Finish:
+		r.at.set(k, p)
+	case r.at.kind == Finish && k == Finish:
+		var before, after Record
+		if before.decode(k, r.at.payload, nil) != "" || after.decode(k, p, nil) != "" {
+			return unreadable(k)
+		}
+		after.Disposition = max(after.Disposition, before.Disposition)
+		if len(after.State) == 0 {
+			after.State = before.State
+		}
+		r.at.payload = after.appendPayload(nil) // not in place: State may lie there
 	}
 	return nil
 }
 
-func (r *reduction) control(k Kind, place uint64) {
-	switch {
-	case k == Begin:
-		if len(r.begins) == maxBegins {
-			r.begins = slices.Delete(r.begins, 0, maxBegins/2)
-		}
-		r.begins = append(r.begins, place)
-	case len(r.begins) > 0: // End
-		r.cut, r.begins = r.begins[len(r.begins)-1], r.begins[:0]
-	}
-}
-
-// epoch returns how many states of the host had begun before place.
-func (r *reduction) epoch(place uint64) int {
-	return sort.Search(len(r.begins), func(i int) bool { return r.begins[i] > place })
-}
-
-// key adds a record for the URL at r.path.
-func (r *reduction) key(k Kind, place uint64, p []byte) error {
-	if r.at.kind == 0 || r.epoch(r.at.place) != r.epoch(place) {
-		r.at.set(k, place, p)
-		return nil
-	}
-	switch {
-	case k == Accept:
-		// It is pending or finished already.
-	case r.at.kind == Accept:
-		r.at.set(k, place, p)
-	case k == Finish:
-		f, err := splitFinish(p)
-		if err != nil {
-			return err
-		}
-		if len(f.state) == 0 && r.at.kind == Finish {
-			before, err := splitFinish(r.at.payload)
-			if err != nil {
-				return err
-			}
-			p = append(slices.Clone(p), before.state...)
-		}
-		r.at.set(k, place, p)
-	}
-	return nil
-}
-
-// splitFinish reads a Finish's payload without its key.
-func splitFinish(p []byte) (f finished, err error) {
-	var r Record
-	if len(p) < 16 || r.decodeFinish(p[8:]) != "" {
-		return f, unreadable(Finish)
-	}
-	return finished{r.Number, r.Disposition, r.State}, nil
-}
-
-// endKey puts the resulting state of the URL at r.path.
-func (r *reduction) endKey() error {
-	e := &r.at
-	k := e.kind
-	e.kind = 0
+// endPath puts the state of r.path, or of the host's clock.
+func (r *reduction) endPath() error {
+	k, p := r.at.kind, r.at.payload
+	r.at.kind = 0
 	switch k {
 	case 0:
 		return nil
+	case Known:
+		return r.known(wholeKey, r.path)
 	case Accept:
-		number, _ := binary.Uvarint(e.payload)
+		number, _ := binary.Uvarint(p)
 		// All links are of one host, so the number can take the host's place in the order.
-		return r.push(r.links, item{number, classKey, r.path, e.place, Accept, e.payload})
-	case Finish:
-		f, err := splitFinish(e.payload)
-		if err != nil {
-			return err
-		}
-		if f.bare() {
-			return r.out(kindDone, e.place, r.path, nil)
-		}
+		return r.push(r.links, item{number, classKey, r.path, 0, k, p})
 	}
-	return r.out(k, e.place, r.path, e.payload)
+	return r.put(k, p)
 }
 
-// advance ends the classes before class.
-func (r *reduction) advance(class byte) error {
-	if r.class <= classClock && class > classClock && r.clock.kind != 0 {
-		k := r.clock.kind
-		r.clock.kind = 0
-		if err := r.out(k, r.clock.place, 0, r.clock.payload); err != nil {
+// known adds a key to the ones to be put. Keys of a width come in ascending order.
+func (r *reduction) known(width uint8, path uint64) error {
+	k := &r.keys
+	n := len(k.Paths)
+	if n > 0 && k.Paths[n-1] == path {
+		return nil
+	}
+	if n == MaxPaths {
+		if err := r.endKnown(); err != nil {
 			return err
 		}
 	}
-	if r.class <= classKey && class > classKey {
-		if err := r.endKey(); err != nil {
-			return err
-		}
-		if err := r.links.Each(func(b []byte) error {
-			it := parseItem(b)
-			return r.out(Accept, it.place, it.path, it.payload)
-		}); err != nil {
-			return err
-		}
-	}
-	r.class = class
+	k.Kind, k.Host, k.Width, k.Paths = Known, r.host, width, append(k.Paths, path)
 	return nil
 }
 
-// out passes one entry to put.
-func (r *reduction) out(k Kind, place, path uint64, payload []byte) error {
-	if n := len(r.begins); n > 0 && place < r.begins[n-1] {
-		if !r.marked {
-			r.marked = true
-			if err := r.put(Begin, r.host, 0, nil); err != nil {
-				return err
-			}
-		}
-		k += older
+func (r *reduction) endKnown() error {
+	if len(r.keys.Paths) == 0 {
+		return nil
 	}
-	return r.put(k, r.host, path, payload)
+	r.buf = r.keys.appendPayload(r.buf[:0])
+	r.keys.Paths = r.keys.Paths[:0]
+	return r.put(Known, r.buf)
+}
+
+// endClass puts what is left of r.class.
+func (r *reduction) endClass() error {
+	if err := r.endPath(); err != nil {
+		return err
+	}
+	if err := r.endKnown(); err != nil {
+		return err
+	}
+	return r.links.Each(func(b []byte) error {
+		if err := r.count(); err != nil {
+			return err
+		}
+		it := parseItem(b)
+		return r.put(it.kind, it.payload)
+	})
 }

@@ -23,48 +23,27 @@ type source struct {
 	// for it then has records that must be written after the buffer anyway.
 	mu       sync.Mutex
 	j        *journal.Journal // nil: no records yet, or damaged or gone
-	last     uint64           // number of the last batch
-	appended uint64           // batches since Open, without those of Drop
-	moved    int64            // hosts that lost their records since the snapshot
-	base     base
+	appended uint64           // batches since Open
+	snapshot uint64           // bytes of the snapshot's parts
 	damage   *Damage
 	gone     bool // removed: a new source may have its name
 	closed   bool
 }
 
-// A base has the numbers that a snapshot states.
-type base struct {
-	last, bytes, hosts, pending, finished uint64
-}
-
-func (b *base) fields() []*uint64 {
-	return []*uint64{&b.last, &b.bytes, &b.hosts, &b.pending, &b.finished}
-}
-
-func (b *base) appendTo(dst []byte) []byte {
-	dst = append(dst, recordsVersion)
-	for _, v := range b.fields() {
-		dst = binary.AppendUvarint(dst, *v)
-	}
-	return dst
-}
-
-// decode reads the first record of a journal or of a snapshot. That of a snapshot has more fields.
-func (b *base) decode(k Kind, p []byte) error {
+// decodeVersion reads the first record of a journal or of a snapshot. That of a snapshot has the
+// bytes of the parts; otherwise they are 0.
+func decodeVersion(k Kind, p []byte) (parts uint64, err error) {
 	if k != kindVersion || len(p) == 0 || p[0] != recordsVersion {
-		return fmt.Errorf("%w: it begins with a record of kind %q, %x", ErrVersion, rune(k), p[:min(len(p), 1)])
+		return 0, fmt.Errorf("%w: it begins with a record of kind %q, %x", ErrVersion, rune(k), p[:min(len(p), 1)])
 	}
 	if p = p[1:]; len(p) == 0 {
-		return nil
+		return 0, nil
 	}
-	for _, f := range b.fields() {
-		v, w := binary.Uvarint(p)
-		if w <= 0 {
-			return unreadable(k)
-		}
-		*f, p = v, p[w:]
+	parts, w := binary.Uvarint(p)
+	if w <= 0 {
+		return 0, unreadable(k)
 	}
-	return nil
+	return parts, nil
 }
 
 func newSource(s *Store, id Source) *source {
@@ -81,30 +60,15 @@ func (o *source) open() error {
 	if err != nil {
 		return err
 	}
-	o.base, o.last, o.moved = base{}, 0, 0
+	o.snapshot = 0
 	first := true
 	_, err = journal.ReplayWithout(o.store.fs, o.dir, func(journal.Part) bool { return true },
-		func(kind byte, p []byte) error {
-			k := Kind(kind)
+		func(kind byte, p []byte) (err error) {
 			if first {
 				first = false
-				if err := o.base.decode(k, p); err != nil {
-					return err
-				}
-				o.last = o.base.last
-				return nil
+				o.snapshot, err = decodeVersion(Kind(kind), p)
 			}
-			switch k {
-			case kindBatch:
-				n, w := binary.Uvarint(p)
-				if w <= 0 {
-					return unreadable(k)
-				}
-				o.last = max(o.last, n)
-			case End:
-				o.moved++
-			}
-			return nil
+			return err
 		})
 	if err == nil && first {
 		err = j.Append([]journal.Record{{Kind: byte(kindVersion), Payload: []byte{recordsVersion}}})
@@ -123,7 +87,7 @@ func (o *source) open() error {
 
 // append appends a batch. gone reports that the source has been removed, wants that it should be
 // compacted.
-func (o *source) append(number uint64, batch []journal.Record, moved int64) (wants, gone bool, err error) {
+func (o *source) append(batch []journal.Record) (wants, gone bool, err error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if err := o.usable(); err != nil || o.gone {
@@ -137,19 +101,10 @@ func (o *source) append(number uint64, batch []journal.Record, moved int64) (wan
 			return false, false, o.damage
 		}
 	}
-	switch {
-	case number == 0:
-	case number <= o.last:
-		return false, false, nil
-	case number > o.last+1:
-		return false, false, &GapError{o.id, o.last, number}
-	}
 	if err := o.j.Append(batch); err != nil {
 		return false, false, fmt.Errorf("replica of %v: %w", o.id, err)
 	}
-	o.last = max(o.last, number)
 	o.appended++
-	o.moved += moved
 	return o.wants(), false, nil
 }
 
@@ -164,16 +119,11 @@ func (o *source) usable() error {
 	return nil
 }
 
-// wants reports whether the source should be compacted. This is so if it has sent as much as the
-// snapshot has, or if half of the snapshot's hosts have lost their records. So obsolete records
-// stay below about half. The caller holds o.mu.
+// wants reports whether the source should be compacted: it has sent as much as the snapshot has. So
+// obsolete records stay below about half. The caller holds o.mu.
 func (o *source) wants() bool {
-	if o.j == nil || o.damage != nil {
-		return false
-	}
-	min := o.store.cfg.CompactBytes
-	return o.j.SinceSnapshot() >= max(min, int64(o.base.bytes)) ||
-		int64(o.base.bytes) >= min/4 && o.moved > 0 && 2*uint64(o.moved) >= o.base.hosts
+	return o.j != nil && o.damage == nil &&
+		o.j.SinceSnapshot() >= max(o.store.cfg.CompactBytes, int64(o.snapshot))
 }
 
 func (o *source) info() (i Info, ok bool) {
@@ -182,34 +132,27 @@ func (o *source) info() (i Info, ok bool) {
 	if o.j == nil && o.damage == nil {
 		return i, false
 	}
-	i = Info{
-		Source: o.id, Last: o.last, Bytes: int64(o.base.bytes),
-		Hosts: int64(o.base.hosts), Pending: int64(o.base.pending), Finished: int64(o.base.finished),
+	i = Info{Source: o.id, Bytes: int64(o.snapshot)}
+	if o.j != nil {
+		i.Bytes += o.j.SinceSnapshot()
 	}
-	if o.damage != nil {
-		i.Damage = o.damage
-		return i, true
-	}
-	i.Since = o.j.SinceSnapshot()
-	i.Bytes += i.Since
 	return i, true
 }
 
 // sync makes all appended batches durable.
-func (o *source) sync() (last uint64, err error) {
+func (o *source) sync() error {
 	o.flush.Lock()
 	defer o.flush.Unlock()
 	return o.syncFlushing()
 }
 
 // syncFlushing is sync for callers that hold flush.
-func (o *source) syncFlushing() (last uint64, err error) {
+func (o *source) syncFlushing() error {
 	o.mu.Lock()
 	if err := o.usable(); err != nil || o.j == nil {
 		o.mu.Unlock()
-		return 0, err
+		return err
 	}
-	last = o.last
 	j := o.j
 	run, err := j.BeginSync()
 	o.mu.Unlock()
@@ -220,9 +163,9 @@ func (o *source) syncFlushing() (last uint64, err error) {
 		o.mu.Unlock()
 	}
 	if err != nil {
-		return 0, fmt.Errorf("replica of %v: %w", o.id, err)
+		return fmt.Errorf("replica of %v: %w", o.id, err)
 	}
-	return last, nil
+	return nil
 }
 
 // begin starts a checkpoint of all records, and returns their Mark. For a source that is damaged or
@@ -231,24 +174,23 @@ func (o *source) begin() (c *journal.Checkpoint, mark Mark, err error) {
 	o.flush.Lock()
 	defer o.flush.Unlock()
 	// The Begin below then has to sync only what is appended meanwhile.
-	if _, err := o.syncFlushing(); err != nil && !errors.Is(err, ErrDamaged) {
+	if err := o.syncFlushing(); err != nil && !errors.Is(err, ErrDamaged) {
 		return nil, mark, err
 	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	mark = Mark{of: o, appended: o.appended, last: o.last}
+	mark = Mark{of: o, appended: o.appended}
 	if o.j == nil {
 		return nil, mark, nil
 	}
 	if c, err = o.j.Begin(); err != nil {
 		return nil, mark, fmt.Errorf("replica of %v: %w", o.id, err)
 	}
-	mark.moved = o.moved
 	return c, mark, nil
 }
 
-// adopt makes a finished checkpoint the source's snapshot.
-func (o *source) adopt(c *journal.Checkpoint, mark Mark, b base) error {
+// adopt makes a finished checkpoint, with parts of so many bytes, the source's snapshot.
+func (o *source) adopt(c *journal.Checkpoint, bytes uint64) error {
 	o.flush.Lock()
 	defer o.flush.Unlock()
 	o.mu.Lock()
@@ -256,8 +198,7 @@ func (o *source) adopt(c *journal.Checkpoint, mark Mark, b base) error {
 	if err := o.j.Adopt(c, nil); err != nil {
 		return err
 	}
-	o.base = b
-	o.moved -= mark.moved
+	o.snapshot = bytes
 	return nil
 }
 

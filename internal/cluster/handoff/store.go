@@ -42,8 +42,6 @@ const (
 var (
 	// ErrSource reports an invalid source, or one source too many.
 	ErrSource = errors.New("no such source")
-	// ErrGap reports a batch that does not follow the last one. The error is a *GapError.
-	ErrGap = errors.New("batches are missing")
 	// ErrDamaged reports a source whose files do not hold what was written. The error is a
 	// *Damage.
 	ErrDamaged = errors.New("replica damaged")
@@ -78,19 +76,6 @@ func parseDir(base string) (s Source, ok bool) {
 	return s, s.dir() == base
 }
 
-// A GapError has the number of the last batch.
-type GapError struct {
-	Source    Source
-	Have, Got uint64
-}
-
-func (e *GapError) Error() string {
-	return fmt.Sprintf("%v: batch %d of %v came behind batch %d", ErrGap, e.Got, e.Source, e.Have)
-}
-
-// Is makes a GapError an ErrGap.
-func (e *GapError) Is(target error) bool { return target == ErrGap }
-
 // A Damage reports a damaged source. After a Reset the source must ship all of its hosts again.
 type Damage struct {
 	Source Source
@@ -119,7 +104,6 @@ type Store struct {
 	closed  bool
 	urgent  int    // number of callers that wait for work and must not wait for a compaction
 	yield   func() // ends the running compaction
-
 }
 
 // Open opens the Store in dir, which belongs to the Store. The parent of dir must exist durably.
@@ -200,22 +184,20 @@ func (s *Store) source(id Source, make bool) (*source, error) {
 }
 
 // Append adds a batch of concatenated encoded Records, as a whole or not at all. It copies data.
-// The caller may acknowledge the batch only after Sync. number counts the batches of the source
-// from 1. Append ignores a batch that it has already; a batch that leaves a gap is an ErrGap.
-// Number 0 is for records that this agent itself adds for the source, and is never a repetition.
+// The caller may acknowledge the batch only after Sync. Repeating the last batch changes nothing.
 // If anything in the batch is malformed, the error is an ErrRecord or ErrTooLarge, and Append
 // keeps nothing of it.
-func (s *Store) Append(id Source, number uint64, data []byte) error {
-	batch, moved, err := parse(number, data)
+func (s *Store) Append(id Source, data []byte) error {
+	batch, err := parse(data)
 	if err != nil {
-		return fmt.Errorf("batch %d of %v: %w", number, id, err)
+		return fmt.Errorf("batch of %v: %w", id, err)
 	}
 	for {
 		o, err := s.source(id, true)
 		if err != nil {
 			return err
 		}
-		wants, gone, err := o.append(number, batch, moved)
+		wants, gone, err := o.append(batch)
 		if gone {
 			continue // it was removed just now, and starts again
 		}
@@ -226,40 +208,34 @@ func (s *Store) Append(id Source, number uint64, data []byte) error {
 	}
 }
 
-// parse checks a batch and converts it to journal records. moved is the number of hosts that lose
-// their records.
-func parse(number uint64, data []byte) (batch []journal.Record, moved int64, err error) {
+// parse checks a batch and converts it to journal records.
+func parse(data []byte) (batch []journal.Record, err error) {
 	if len(data) > MaxBatch {
-		return nil, 0, fmt.Errorf("%w: %d octets, limit %d", ErrTooLarge, len(data), MaxBatch)
+		return nil, fmt.Errorf("%w: %d octets, limit %d", ErrTooLarge, len(data), MaxBatch)
 	}
-	batch = append(batch, journal.Record{Kind: byte(kindBatch), Payload: binary.AppendUvarint(nil, number)})
 	var paths []uint64
 	for len(data) > 0 {
 		r, n, err := Decode(data, paths)
 		if err != nil {
-			err.(*RecordError).Index = len(batch) - 1
-			return nil, 0, err
+			err.(*RecordError).Index = len(batch)
+			return nil, err
 		}
 		if r.Kind == Known {
 			paths = r.Paths
-		}
-		if r.Kind == End {
-			moved++
 		}
 		_, w := binary.Uvarint(data[1:])
 		batch = append(batch, journal.Record{Kind: byte(r.Kind), Payload: data[1+w : n]})
 		data = data[n:]
 	}
-	return batch, moved, nil
+	return batch, nil
 }
 
-// Sync makes all appended batches of a source durable. It returns the number of the last one, or
-// 0 if there is none. The caller may acknowledge all batches up to it. A source that does not
-// know what has arrived continues after it.
-func (s *Store) Sync(id Source) (last uint64, err error) {
+// Sync makes all appended batches of a source durable. The caller may then acknowledge them. For a
+// source without records, Sync does nothing.
+func (s *Store) Sync(id Source) error {
 	o, err := s.source(id, false)
 	if o == nil || err != nil {
-		return 0, err
+		return err
 	}
 	return o.sync()
 }
@@ -267,12 +243,7 @@ func (s *Store) Sync(id Source) (last uint64, err error) {
 // Info describes the records of a source.
 type Info struct {
 	Source Source
-	Last   uint64 // number of the last batch, durable or not
-	Bytes  int64  // on disk or in buffers
-	Since  int64  // the part of Bytes since the last compaction
-	// Hosts, Pending and Finished are the counts of the last compaction.
-	Hosts, Pending, Finished int64
-	Damage                   error
+	Bytes  int64 // on disk or in buffers
 }
 
 // Sources returns the sources that have sent records, sorted by name.
@@ -309,7 +280,7 @@ func (s *Store) DropSource(ctx context.Context, mark Mark) error {
 	return s.forget(ctx, mark.of, &mark)
 }
 
-// Reset deletes all records of a source, so that the source ships again from batch 1.
+// Reset deletes all records of a source. Its agent must ship everything again.
 func (s *Store) Reset(ctx context.Context, id Source) error {
 	o, err := s.source(id, false)
 	if o == nil || err != nil {

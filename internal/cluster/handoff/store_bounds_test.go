@@ -5,18 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // TestTogether ships, syncs, imports and compacts at once.
-func TestTogether(t *testing.T) {
+func TestTogether(t *testing.T) { synctest.Test(t, together) }
+
+func together(t *testing.T) {
 	s := openStore(t, testdisk.NewMem(), handoff.Config{CompactBytes: 20000, BufferBytes: 1000})
 	running, stop := context.WithCancel(ctx)
 	var compacting, shipping sync.WaitGroup
@@ -32,15 +33,13 @@ func TestTogether(t *testing.T) {
 		rng := rand.New(rand.NewPCG(uint64(i), 9))
 		shipping.Go(func() {
 			for n := range 300 {
-				rs := randomBatch(rng)
-				if err := s.Append(st.id, uint64(n+1), encode(rs)); err != nil {
+				if err := st.append(s, randomBatch(rng)); err != nil {
 					t.Errorf("Append: %v", err)
 					return
 				}
-				st.log, st.number = append(st.log, rs), append(st.number, uint64(n+1))
 				if n%10 == 0 {
-					if last, err := s.Sync(st.id); err != nil || last != uint64(n+1) {
-						t.Errorf("Sync = %d, %v", last, err)
+					if err := s.Sync(st.id); err != nil {
+						t.Errorf("Sync: %v", err)
 					}
 				}
 				if n%100 == 50 {
@@ -58,13 +57,10 @@ func TestTogether(t *testing.T) {
 		}
 	}
 	// Run compacts the rest by itself.
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		infos := s.Sources()
-		if !slices.ContainsFunc(infos, func(i handoff.Info) bool { return i.Hosts == 0 || i.Since > 40000 }) {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("Run does not compact: %+v", infos)
+	synctest.Wait()
+	for _, st := range stories {
+		if snapshot, since := s.Sizes(st.id); snapshot == 0 || since > 40000 {
+			t.Errorf("%v: Run leaves %d octets since a snapshot of %d", st.id, since, snapshot)
 		}
 	}
 	stop()
@@ -73,7 +69,9 @@ func TestTogether(t *testing.T) {
 }
 
 // TestImportGoesFirst: an Import does not wait for a Compact.
-func TestImportGoesFirst(t *testing.T) {
+func TestImportGoesFirst(t *testing.T) { synctest.Test(t, importGoesFirst) }
+
+func importGoesFirst(t *testing.T) {
 	mem := testdisk.NewMem()
 	var once sync.Once
 	reached, goOn := make(chan struct{}), make(chan struct{})
@@ -87,8 +85,8 @@ func TestImportGoesFirst(t *testing.T) {
 		return rs
 	}()
 	id := source(1)
-	must(t, s.Append(id, 1, encode(big)))
-	must(t, s.Append(source(2), 1, encode([]handoff.Record{accept(1, "http://b.example/")})))
+	must(t, s.Append(id, encode(big)))
+	must(t, s.Append(source(2), encode([]handoff.Record{accept(1, "http://b.example/")})))
 	fs.Break(func(c testdisk.Call) testdisk.Fault {
 		if c.Op == testdisk.OpOpen && strings.Contains(c.Name, id.Name) {
 			once.Do(func() { close(reached); <-goOn })
@@ -102,27 +100,22 @@ func TestImportGoesFirst(t *testing.T) {
 		}
 	})
 	<-reached
-	done := make(chan error)
-	order := make(chan string, 2)
 	wg.Go(func() {
-		_, err := s.Import(ctx, source(2), nil, handoff.Funcs{Pending: func([]handoff.Record) error {
-			infos := s.Sources()
-			order <- fmt.Sprintf("imported while %d hosts are compacted", infos[0].Hosts)
+		_, err := s.Import(ctx, source(2), func(*handoff.Record) error {
+			if snapshot, _ := s.Sizes(id); snapshot > 0 {
+				t.Error("the Import waited for the Compact")
+			}
 			return nil
-		}})
-		done <- err
+		})
+		if err != nil {
+			t.Errorf("Import: %v", err)
+		}
 	})
-	for s.Urgent() == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	synctest.Wait() // the Import waits for the Compact to yield
 	close(goOn)
-	must(t, <-done)
-	if got, want := <-order, "imported while 0 hosts are compacted"; got != want {
-		t.Errorf("%s, want %s", got, want)
-	}
 	wg.Wait()
-	if infos := s.Sources(); infos[0].Hosts != 1 || infos[0].Finished != 9000 {
-		t.Errorf("the interrupted Compact left %+v", infos[0])
+	if snapshot, _ := s.Sizes(id); snapshot == 0 {
+		t.Error("the interrupted Compact was not repeated")
 	}
 }
 
@@ -137,22 +130,23 @@ func TestCancelled(t *testing.T) {
 		rs = append(rs, accept(uint64(i), fmt.Sprintf("http://a.example/%d", i)),
 			accept(uint64(i), fmt.Sprintf("http://b.example/%d", i)))
 	}
-	must(t, s.Append(id, 1, encode(rs)))
+	must(t, s.Append(id, encode(rs)))
 	over, cancel := context.WithCancel(ctx)
 	enough := errors.New("enough")
 	for _, end := range []struct {
 		want error
-		fn   func([]handoff.Record) error
+		fn   func() error
+		most int // calls
 	}{
-		{enough, func([]handoff.Record) error { return enough }},
-		{context.Canceled, func([]handoff.Record) error { cancel(); return nil }},
+		{enough, func() error { return enough }, 1},
+		{context.Canceled, func() error { cancel(); return nil }, 1024},
 	} {
 		calls := 0
-		_, err := s.Import(over, id, nil, handoff.Funcs{Pending: func(rs []handoff.Record) error {
+		_, err := s.Import(over, id, func(*handoff.Record) error {
 			calls++
-			return end.fn(rs)
-		}})
-		if !errors.Is(err, end.want) || calls == 0 || calls > 5 {
+			return end.fn()
+		})
+		if !errors.Is(err, end.want) || calls == 0 || calls > end.most {
 			t.Errorf("Import that should end with %v: %v after %d calls", end.want, err, calls)
 		}
 	}
