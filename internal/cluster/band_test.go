@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -78,20 +78,42 @@ func (m *mate) Claim(ctx context.Context, agent string, view uint64, hosts []str
 }
 
 // Hand implements Exchange.
-func (m *mate) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error {
-	return m.call(agent, func(_ *mate, w *world) error {
-		_, err := w.cl.Handed(ctx, m.name, func(yield func(Part, error) bool) {
-			for p := range parts {
-				if n := len(p.Keys.Paths); n > 0 {
-					m.b.Note("%s hands %s: %s %d keys", m.story.name, agent, p.Host, n)
-				}
-				if !yield(p, nil) {
-					return
-				}
-			}
-		})
-		return err
-	})
+func (m *mate) Hand(ctx context.Context, agent string, records []byte, _ int) error {
+	err := m.call(agent, func(_ *mate, w *world) error { return w.cl.Handed(ctx, m.name, records) })
+	m.b.Note("%s hands %s: %s: %v", m.story.name, agent, summary(records), err)
+	return err
+}
+
+// finishedKeys returns the whole keys of the URLs that a record says are finished.
+func finishedKeys(r *handoff.Record) (keys []weburl.Key) {
+	switch {
+	case r.Kind == handoff.Finish:
+		keys = append(keys, r.Key())
+	case r.Kind == handoff.Known && r.Width == keyset.WholeKey:
+		for _, p := range r.Paths {
+			keys = append(keys, weburl.Key{Host: r.Host, Path: p})
+		}
+	}
+	return keys
+}
+
+// summary says what records tell.
+func summary(records []byte) string {
+	var b strings.Builder
+	for len(records) > 0 {
+		r, n, err := handoff.Decode(records, nil)
+		if err != nil {
+			return err.Error()
+		}
+		switch r.Kind {
+		case handoff.Known:
+			fmt.Fprintf(&b, "%d keys of %d bits ", len(r.Paths), r.Width)
+		case handoff.Clock:
+			fmt.Fprintf(&b, "of %s; ", r.Name)
+		}
+		records = records[n:]
+	}
+	return b.String()
 }
 
 // all returns the agents that have been enlisted so far.
@@ -186,8 +208,8 @@ func (m *mate) Ship(_ context.Context, agent string, number uint64, records []by
 		if err != nil {
 			return err
 		}
-		acked := m.b.acked[m.story.name]
 		for _, k := range finishedKeys(&r) {
+			acked := m.b.acked[m.story.name]
 			acked[k] = append(acked[k], time.Since(m.b.Web.Start))
 		}
 		rest = rest[used:]
@@ -196,17 +218,6 @@ func (m *mate) Ship(_ context.Context, agent string, number uint64, records []by
 		return fmt.Errorf("%d records, %d said", n, count)
 	}
 	return nil
-}
-
-// finishedKeys returns the keys of the finished URLs that a record has.
-func finishedKeys(r *handoff.Record) (ks []weburl.Key) {
-	if r.Kind == handoff.Finish {
-		ks = append(ks, r.Key())
-	}
-	for _, p := range r.Paths {
-		ks = append(ks, weburl.Key{Host: r.Host, Path: p})
-	}
-	return ks
 }
 
 // open starts a process.

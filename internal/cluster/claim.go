@@ -2,16 +2,11 @@ package cluster
 
 import (
 	"context"
-	"errors"
-	"fmt"
-	"iter"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -196,23 +191,22 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 	t.claimed[key] = w.since
 	delete(t.given, key)
 	t.n.Claimed++
-	clock := t.inherited[host]
-	delete(t.inherited, host)
+	rest := restOf(cl.loop.Frontier.Host(host), now)
 	if st, ok := t.clocks[host]; ok { // this agent owned it before
-		old := quietOf(st, false, now)
-		clock.Delay, clock.Quiet = max(clock.Delay, old.Delay), max(clock.Quiet, old.Quiet)
+		old := restOf(st, now)
+		rest.Delay, rest.Quiet = max(rest.Delay, old.Delay), max(rest.Quiet, old.Quiet)
 		delete(t.clocks, host)
 	}
-	clock.Quiet = max(clock.Quiet, cl.restOf(now))
-	clock.Blocked = true // held still blocks it; unhold lifts that
-	cl.loop.Frontier.Restore(clock.state(host, now))
+	rest.Quiet = max(rest.Quiet, cl.firstRest(now))
+	rest.Blocked = true // held still blocks it; unhold lifts that
+	cl.loop.Frontier.Restore(stateOf(host, rest, now))
 	cl.loop.Flush()
 	cl.unhold(host)
 }
 
-// restOf returns how long a host must rest that this agent gets now: its last owner may have died
+// firstRest returns how long a host must rest that this agent gets now: its last owner may have died
 // just after a request to it.
-func (cl *Clustered) restOf(now time.Time) time.Duration {
+func (cl *Clustered) firstRest(now time.Time) time.Duration {
 	cfg := &cl.loop.Config
 	if cfg.Unheard == nil {
 		return cfg.ResumeWait
@@ -235,179 +229,4 @@ func (cl *Clustered) unite(key uint64) {
 	h.apart = false
 	cl.setHanded(key, h)
 	cl.loop.Flush()
-}
-
-// foundElsewhere records which waiting links are finished on other agents. The paths must not
-// contain URLs finished here.
-func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
-	if finished.N == 0 || cl.loop.Failed() {
-		return
-	}
-	own := cl.rangeOf(cl.ownKey(weburl.Key{Host: key}).Host)
-	twice := own.Within(finished)
-	if twice.N == 0 {
-		return
-	}
-	cl.tenants.absent(key, func(s *keyset.Paths) {
-		for _, l := range twice.Lists {
-			s.Add(l)
-		}
-	})
-	for _, l := range twice.Lists {
-		for part := range slices.Chunk(l.Paths, state.KeysPiece) {
-			cl.loop.Record(state.Absent, state.AppendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
-		}
-	}
-	cl.loop.Flush()
-}
-
-// handedKeys is the number of keys that are processed at once, unless one host has more. Each takes
-// 8 bytes of RAM.
-const handedKeys = 1 << 18
-
-// A handedHost is another agent's state of a host.
-type handedHost struct {
-	host  string
-	paths keyset.Paths
-	clock *Clock
-}
-
-// ErrNotHeir reports a Hand of a host that this agent does not own by its view. The sender checks
-// its own view, and may send the host again.
-var ErrNotHeir = errors.New("this agent does not own all of these hosts")
-
-// Handed processes another agent's state of hosts. It returns the number of hosts when that is
-// durable. It skips hosts that this agent does not own by its view; then the error is an
-// ErrNotHeir. Safe for concurrent use; ctx bounds the wait.
-func (cl *Clustered) Handed(ctx context.Context, from string, parts iter.Seq2[Part, error]) (hosts int, err error) {
-	var es []handedHost
-	e, n := handedHost{}, 0
-	flush := func() error {
-		if len(es) == 0 {
-			return nil
-		}
-		taken := 0
-		durable := make(chan struct{})
-		if err := cl.loop.Ask(ctx, "handed", func() {
-			taken = cl.takeHanded(from, es)
-			cl.receiptWhenDurable(receipt{then: func() { close(durable) }})
-		}); err != nil {
-			return err
-		}
-		select {
-		case <-durable:
-		case <-ctx.Done():
-			return fmt.Errorf("handed: %w", ctx.Err())
-		case <-cl.loop.Ended():
-			return crawl.ErrNotRunning
-		}
-		hosts += taken
-		if taken < len(es) {
-			return ErrNotHeir
-		}
-		es, n = nil, 0
-		return nil
-	}
-	for p, err := range parts {
-		if err != nil {
-			return hosts, err
-		}
-		if p.Host != e.host {
-			e = handedHost{host: p.Host}
-		}
-		if len(p.Keys.Paths) > 0 {
-			e.paths.Add(p.Keys)
-			n += len(p.Keys.Paths)
-		}
-		if p.Clock != nil {
-			e.clock = p.Clock
-		}
-		if p.Last {
-			e.paths.Order()
-			es = append(es, e)
-			e = handedHost{}
-			if n >= handedKeys || len(es) == claimHosts {
-				if err := flush(); err != nil {
-					return hosts, err
-				}
-			}
-		}
-	}
-	return hosts, flush()
-}
-
-// news appends to dst the unknown ones of the finished URLs of a host, for learn, and ships them to
-// the host's heir.
-func (cl *Clustered) news(dst []crawl.Ranged, key uint64, finished *keyset.Paths) []crawl.Ranged {
-	if cl.unite(key); cl.loop.Failed() {
-		return dst
-	}
-	done := doneKey(weburl.Key{Host: key}).Host
-	known := cl.rangeOf(done)
-	fresh := finished.Without(&known)
-	if cl.foundElsewhere(key, &fresh); cl.loop.Failed() || fresh.N == 0 {
-		return dst
-	}
-	cl.tenants.newlyDone(key)
-	for _, l := range fresh.Lists {
-		for _, p := range l.Paths {
-			if l.Width == keyset.WholeKey {
-				cl.copyKnown(weburl.Key{Host: key, Path: p})
-			}
-		}
-	}
-	own := cl.ownKey(weburl.Key{Host: key}).Host
-	return append(dst, crawl.Ranged{Host: done, Done: true, Paths: fresh},
-		crawl.Ranged{Host: own, Paths: fresh})
-}
-
-// takeHanded processes the states of hosts.
-func (cl *Clustered) takeHanded(from string, es []handedHost) (taken int) {
-	t := &cl.tenants
-	now := cl.loop.Now()
-	var news []crawl.Ranged // up to two of each host
-	keys := int64(0)
-	for i := range es {
-		if cl.loop.Stopping() {
-			return taken
-		}
-		e := &es[i]
-		_, mine, since := cl.Peers.Tenure(e.host)
-		if !mine {
-			continue
-		}
-		cl.loop.Stir()
-		taken++
-		key := weburl.HostKey(e.host)
-		was := len(news)
-		if news = cl.news(news, key, &e.paths); cl.loop.Failed() {
-			return taken
-		}
-		if len(news) > was {
-			keys += int64(news[was].N)
-		}
-		if k := e.clock; k != nil {
-			if k.Blocked {
-				cl.loop.Block(e.host)
-				cl.copyBlock(e.host, now)
-			}
-			if cl.isTenant(key, since) {
-				clock := *k
-				clock.Blocked = cl.loop.Blocked(e.host)
-				cl.loop.Frontier.Restore(clock.state(e.host, now))
-			} else {
-				t.inherited[strings.Clone(e.host)] = *k
-			}
-		}
-	}
-	if !cl.loop.Failed() {
-		cl.loop.Learn(news)
-	}
-	t.n.KeysIn += keys
-	cl.tellMoves("hosts-taken", from, taken, keys)
-	// The agent that this one waited for has sent its part. Ask again at once.
-	if l := t.lines[from]; l != nil {
-		l.hosts, l.again = append(l.hosts, l.again...), nil
-	}
-	return taken
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
@@ -151,16 +152,14 @@ func (cl *Clustered) copyAccept(number, host uint64, enc []byte) {
 	}
 }
 
-// copyKnown ships the key of a URL that is finished already.
-func (cl *Clustered) copyKnown(k weburl.Key) {
-	if cl.Copies != nil {
-		cl.stage(countsCopy, keyRecord(k), k.Host)
+// copyKnown ships the keys of URLs of a host that are finished already.
+func (cl *Clustered) copyKnown(host uint64, l keyset.List) {
+	if cl.Copies == nil {
+		return
 	}
-}
-
-// keyRecord returns the record of a finished URL of which only the key is known.
-func keyRecord(k weburl.Key) *handoff.Record {
-	return &handoff.Record{Kind: handoff.Known, Host: k.Host, Width: keyset.WholeKey, Paths: []uint64{k.Path}}
+	for part := range slices.Chunk(l.Paths, handoff.MaxPaths) {
+		cl.stage(countsCopy, &handoff.Record{Kind: handoff.Known, Host: host, Width: uint8(l.Width), Paths: part}, host)
+	}
 }
 
 // copyFinish ships a finish when that is allowed.
@@ -178,25 +177,14 @@ func (cl *Clustered) copyFinish(f *state.Finish) {
 	if len(f.State) <= handoff.MaxState {
 		r.State = f.State
 	}
-	cl.stage(countsEnd, &r, link.URL.Key().Host)
+	cl.stage(countsEnd, &r, weburl.HostKey(link.URL.Host()))
 }
 
 // copyClock ships how long a host must rest.
 func (cl *Clustered) copyClock(st frontier.HostState, now time.Time) {
 	if cl.Copies != nil {
-		r := clockRecord(st, now)
-		cl.stage(countsNothing, &r, weburl.HostKey(st.Host))
+		cl.stage(countsNothing, clockRecord(st, now), weburl.HostKey(st.Host))
 	}
-}
-
-// clockRecord returns a host's state in durations, because clocks of two machines are never
-// compared.
-func clockRecord(st frontier.HostState, now time.Time) handoff.Record {
-	bound := func(d time.Duration) time.Duration { return min(max(d, 0), handoff.MaxPause) }
-	return handoff.Record{Kind: handoff.Clock, Name: st.Host, Rest: handoff.Rest{
-		Delay: bound(st.Delay), Quiet: bound(st.NotBefore.Sub(now)), SlowFor: bound(st.SlowUntil.Sub(now)),
-		Slow: min(st.Slow, handoff.MaxSlow), Blocked: st.Blocked,
-	}}
 }
 
 // countOutgoing counts an accepted link that another agent owns.

@@ -6,16 +6,15 @@ import (
 	"slices"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A handoffQueue queues the finished URLs to send to one new owner.
+// A handoffQueue queues what to send to one new owner.
 type handoffQueue struct {
 	hosts    []string
 	in       map[string]struct{} // the same hosts
+	states   []planned           // of pages that are due
 	busy     bool                // a bundle is under way, or waits for a sync
 	due      time.Time
 	failures int
@@ -23,18 +22,53 @@ type handoffQueue struct {
 	stale    map[uint64]struct{} // hosts with finishes that the bundle under way lacks
 }
 
-// A bundle is the state of some hosts: of one host, or of several with at most bundleKeys keys.
+// A bundle is what one agent is told of some hosts: of one host, or of several with at most bundleKeys
+// keys.
 type bundle struct {
 	agent, identity string
 	hosts           []string
 	blocked         []string // those of hosts that the operator has blocked
-	parts           []Part
+	states          []planned
+	batches         []batch
 	keys            int64
 }
 
-// bundleKeys bounds the keys in a bundle, unless one host has more. Each takes 8 bytes of RAM until
-// it has arrived.
-const bundleKeys = 1 << 18
+// A batch is a part of a bundle that one call sends.
+type batch struct {
+	records []byte
+	count   int
+}
+
+const (
+	// bundleKeys bounds the keys in a bundle, unless one host has more. Each takes 8 bytes of RAM until
+	// it has arrived. bundleStates bounds its states.
+	bundleKeys   = 1 << 18
+	bundleStates = 256
+	// batchBytes is the size at which a batch is full.
+	batchBytes = handoff.MaxBatch / 2
+	// carryMax bounds the states that wait to be sent.
+	carryMax = 4096
+)
+
+// add adds a record.
+func (b *bundle) add(r *handoff.Record) {
+	if n := len(b.batches); n == 0 || len(b.batches[n-1].records) >= batchBytes {
+		b.batches = append(b.batches, batch{})
+	}
+	last := &b.batches[len(b.batches)-1]
+	last.records = r.AppendTo(last.records)
+	last.count++
+}
+
+// send sends the bundle.
+func (b *bundle) send(ctx context.Context, to Exchange) error {
+	for _, part := range b.batches {
+		if err := to.Hand(ctx, b.agent, part.records, part.count); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // Claimed answers an agent, by, that has become the owner of hosts, and starts to send it the links
 // of these hosts. identity is the agent's Exchange.Identity, view the agent's View. Safe for
@@ -56,7 +90,6 @@ func (cl *Clustered) Claimed(ctx context.Context, by, identity string, view uint
 }
 
 func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.Time) Verdict {
-	t := &cl.tenants
 	if cl.loop.Stopping() {
 		return Again
 	}
@@ -69,7 +102,8 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 		return Again
 	}
 	ever, began := cl.Peers.Had(host)
-	if !ever {
+	t := &cl.tenants
+	if !ever && !t.taught {
 		return Stranger
 	}
 	key := weburl.HostKey(host)
@@ -89,7 +123,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 	if cl.Prepare(); cl.loop.Failed() {
 		return Again
 	}
-	tellsClock := cl.loop.Blocked(host) || ok && !quietOf(st, false, now).unchanged
+	tellsClock := cl.loop.Blocked(host) || ok && !restless(restOf(st, now))
 	if !tellsClock && cl.loop.EmptyRange(doneKey(weburl.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
@@ -98,17 +132,40 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 	return Coming
 }
 
-// give queues the state of a host for an agent.
+// give queues what is known of a host for an agent.
 func (cl *Clustered) give(host, to string) {
-	g := cl.tenants.giving[to]
-	if g == nil {
-		g = &handoffQueue{in: map[string]struct{}{}}
-		cl.tenants.giving[to] = g
-	}
+	g := cl.queueTo(to)
 	if _, twice := g.in[host]; !twice {
 		g.hosts = append(g.hosts, host)
 		g.in[host] = struct{}{}
 	}
+}
+
+func (cl *Clustered) queueTo(agent string) *handoffQueue {
+	g := cl.tenants.giving[agent]
+	if g == nil {
+		g = &handoffQueue{in: map[string]struct{}{}}
+		cl.tenants.giving[agent] = g
+	}
+	return g
+}
+
+// MayCarry implements crawl.Cluster.
+func (cl *Clustered) MayCarry(host string) bool {
+	agent, mine := cl.Peers.Owner(host)
+	if mine || agent == "" {
+		return false
+	}
+	g := cl.tenants.giving[agent]
+	return g == nil || len(g.states) < carryMax
+}
+
+// Carry implements crawl.Cluster. The journal keeps the state until the other agent has it.
+func (cl *Clustered) Carry(l weburl.Link, state []byte) {
+	agent, _ := cl.Peers.Owner(l.URL.Host())
+	g := cl.queueTo(agent)
+	g.states = append(g.states, planned{l, state})
+	cl.loop.Stir()
 }
 
 // newlyDone records that no agent has all finished URLs of a host.
@@ -131,23 +188,17 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 		if b := g.ready; b != nil {
 			g.ready = nil
 			cl.loop.Go(func() {
-				err := cl.Peers.Hand(work, b.agent, func(yield func(Part) bool) {
-					for _, p := range b.parts {
-						if !yield(p) {
-							return
-						}
-					}
-				})
+				err := b.send(work, cl.Peers)
 				cl.loop.Tell(func(now time.Time) { cl.told(g, b, err, now) })
 			})
 		}
 		switch {
-		case g.busy || len(g.hosts) == 0:
+		case g.busy || len(g.hosts)+len(g.states) == 0:
 		case g.due.After(now):
 			wake = earlier(wake, g.due)
 		default:
 			cl.bundleUp(agent, g, now)
-			if len(g.hosts) > 0 {
+			if !g.busy && len(g.hosts)+len(g.states) > 0 {
 				wake = now
 			}
 		}
@@ -158,7 +209,7 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 	return wake
 }
 
-// bundleUp reads the states of some hosts into a bundle. The bundle goes to the new owner when its
+// bundleUp reads what is known of some hosts into a bundle. The bundle goes to the new owner when its
 // finishes are durable here and the links of these pages are safe. Otherwise the new owner could
 // take a page for finished that a power failure here undoes, or whose links are lost with this
 // machine.
@@ -171,32 +222,54 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 		if owner, mine, _ := cl.Peers.Tenure(host); mine || owner != agent {
 			continue
 		}
-		b.hosts = append(b.hosts, host)
-		done := cl.rangeOf(doneKey(weburl.Key{Host: weburl.HostKey(host)}).Host)
-		if cl.loop.Failed() {
+		if cl.bundleHost(b, host, now); cl.loop.Failed() {
 			return
 		}
-		for _, l := range done.Lists {
-			for part := range slices.Chunk(l.Paths, state.KeysPiece) {
-				b.parts = append(b.parts, Part{Host: host, Keys: keyset.List{Width: l.Width, Paths: part}})
-			}
-		}
-		b.keys += int64(done.N)
-		st, ok := cl.tenants.clocks[host]
-		if !ok {
-			st = frontier.HostState{Host: host}
-		}
-		clock := quietOf(st, cl.loop.Blocked(host), now)
-		if clock.Blocked {
-			b.blocked = append(b.blocked, host)
-		}
-		b.parts = append(b.parts, Part{Host: host, Clock: &clock}, Part{Host: host, Last: true})
 	}
-	if len(b.hosts) == 0 {
+collect:
+	for len(g.states) > 0 && len(b.states) < bundleStates && len(b.batches) < 2 {
+		p := g.states[0]
+		g.states = g.states[1:]
+		switch owner, mine := cl.Peers.Owner(p.link.URL.Host()); {
+		case mine: // the host is back
+			cl.loop.Remember(p.link, p.state)
+		case owner == "":
+			g.states = append(g.states, p)
+			g.due = now.Add(claimWaitMax)
+			break collect
+		case owner != agent:
+			cl.queueTo(owner).states = append(cl.queueTo(owner).states, p)
+		default:
+			b.states = append(b.states, p)
+			b.add(&handoff.Record{Kind: handoff.Finish, Link: p.link.AppendTo(nil), State: p.state})
+		}
+	}
+	if len(b.batches) == 0 {
 		return
 	}
 	g.busy, g.stale = true, nil
 	cl.whenFinishesSafe(func() { g.ready = b })
+}
+
+// bundleHost adds what is known of a host to a bundle.
+func (cl *Clustered) bundleHost(b *bundle, host string, now time.Time) {
+	b.hosts = append(b.hosts, host)
+	key := weburl.HostKey(host)
+	done := cl.rangeOf(doneKey(weburl.Key{Host: key}).Host)
+	for _, l := range done.Lists {
+		for part := range slices.Chunk(l.Paths, handoff.MaxPaths) {
+			b.add(&handoff.Record{Kind: handoff.Known, Host: key, Width: uint8(l.Width), Paths: part})
+		}
+	}
+	b.keys += int64(done.N)
+	st, ok := cl.tenants.clocks[host]
+	if !ok {
+		st.Host = host
+	}
+	if st.Blocked = cl.loop.Blocked(host); st.Blocked {
+		b.blocked = append(b.blocked, host)
+	}
+	b.add(clockRecord(st, now))
 }
 
 // told records the result of sending a bundle. If err is nil, the new owner has the blocks in it.
@@ -207,6 +280,7 @@ func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) 
 		for _, host := range b.hosts {
 			cl.give(host, b.agent)
 		}
+		g.states = append(g.states, b.states...)
 		g.due = now.Add(min(claimWait<<min(g.failures, 10), claimWaitMax))
 		g.failures++
 		return
@@ -224,6 +298,9 @@ func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) 
 		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent {
 			cl.loop.Unblock(host, cl.tenants.held[host] == nil)
 		}
+	}
+	for _, p := range b.states {
+		cl.loop.Moved(p.link)
 	}
 	cl.loop.Flush()
 	t.n.KeysOut += b.keys

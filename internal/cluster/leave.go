@@ -2,17 +2,22 @@ package cluster
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"maps"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // An agent that leaves for good gives away all its hosts, not only those that are due. It sends
-// their links to the owners in the view, which no longer contains this agent. It also sends the
-// finished URLs of every host that it has contacted, because no agent can ask for them later. It does
-// not send what other agents have told it, because those agents still know it.
+// their links to the owners in the view, which no longer contains this agent. When it has no work left,
+// it tells the owners all that it knows of hosts, because no agent can ask for that later. It knows
+// what it has crawled, and what other agents have told it.
 
 const (
 	leaveEvery = 100 * time.Millisecond
@@ -21,10 +26,11 @@ const (
 
 // leaving is the progress of an agent that leaves.
 type leaving struct {
-	on    bool
-	next  time.Time
-	limit time.Time
-	told  []string // hosts whose finished URLs are still to be sent
+	on      bool
+	next    time.Time
+	limit   time.Time
+	telling bool  // a farewell is in progress
+	told    Heirs // the owners that a farewell has told; nil: none
 }
 
 // Leave starts to hand all hosts to other agents. The run ends when that is done, at the
@@ -39,9 +45,8 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 		now := cl.loop.Now()
 		cl.loop.Stir()
 		*l = leaving{on: true, next: now, limit: now.Add(within)}
-		cl.loop.Tally.EachHost(func(host string) { l.told = append(l.told, host) })
 		cl.loop.Frontier.ReadAll()
-		cl.loop.Events.Write("leaving", report.F("links", cl.loop.Pending()), report.F("hosts", len(l.told)))
+		cl.loop.Events.Write("leaving", report.F("links", cl.loop.Pending()), report.F("hosts", cl.loop.Tally.Hosts()))
 	})
 }
 
@@ -62,7 +67,7 @@ func (cl *Clustered) Stay(ctx context.Context) (was bool, err error) {
 }
 
 // leaveOn continues to leave. wake is the time of the next step.
-func (cl *Clustered) leaveOn(now time.Time) (wake time.Time) {
+func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Time) {
 	l := &cl.tenants.leaving
 	if !l.on || cl.loop.Failed() {
 		return time.Time{}
@@ -81,32 +86,18 @@ func (cl *Clustered) leaveOn(now time.Time) (wake time.Time) {
 			return time.Time{}
 		}
 	}
-	for n := 0; len(l.told) > 0 && n < leaveHosts; n++ {
-		host := l.told[len(l.told)-1]
-		owner, mine, _ := cl.Peers.Tenure(host)
-		if mine || owner == "" {
-			break // the view is not known here yet
-		}
-		l.told = l.told[:len(l.told)-1]
-		if cl.tenants.given[weburl.HostKey(host)] == "" {
-			cl.give(host, owner)
-		}
-	}
 	// It may have the only replica of an agent that is gone. Then it passes on that agent's links first.
-	done := cl.loop.Idle() && len(l.told) == 0 && !cl.Peers.Inheriting() && cl.loop.Frontier.Len() == 0 && cl.Settled()
+	done := cl.loop.Idle() && !l.telling && !cl.Peers.Inheriting() && cl.loop.Frontier.Len() == 0 && cl.Settled()
 	if done && cl.loop.Seen.Holds() {
 		cl.loop.FlushSeen() // may bring more links
 		return now
 	}
-	if done {
-		// The last visits may have finished URLs of more hosts.
-		cl.loop.Tally.EachHost(func(host string) {
-			if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner != "" &&
-				cl.tenants.given[weburl.HostKey(host)] == "" {
-				l.told = append(l.told, host)
-			}
-		})
-		done = len(l.told) == 0
+	if heirs := cl.Peers.Heirs(); done && (heirs == nil || l.told != heirs) {
+		done = false
+		if heirs != nil {
+			l.telling = true
+			cl.whenFinishesSafe(func() { cl.bidFarewell(work, heirs) })
+		}
 	}
 	if done || now.After(l.limit) {
 		n := &cl.tenants.n
@@ -118,4 +109,118 @@ func (cl *Clustered) leaveOn(now time.Time) (wake time.Time) {
 		l.next = now
 	}
 	return l.next
+}
+
+// A farewell tells the owners of all hosts what this agent knows of them.
+type farewell struct {
+	cl    *Clustered
+	heirs Heirs             // the owners
+	given map[uint64]string // agents that have been told all of a host
+	to    map[string]*bundle
+	keys  int64
+}
+
+// bidFarewell starts a farewell. If the journal's files are in use, it waits for the next step.
+func (cl *Clustered) bidFarewell(work context.Context, heirs Heirs) {
+	l := &cl.tenants.leaving
+	if l.telling = l.on && work.Err() == nil; !l.telling {
+		return
+	}
+	files := cl.loop.Transfer()
+	if files == nil {
+		l.telling = false
+		return
+	}
+	f := &farewell{cl: cl, heirs: heirs, given: maps.Clone(cl.tenants.given), to: map[string]*bundle{}}
+	rests := f.rests(cl.loop.Now())
+	cl.loop.Go(func() {
+		err := f.run(work, files, rests)
+		cl.loop.Tell(func(time.Time) {
+			files.Release()
+			cl.loop.Stir()
+			if l.telling = false; err == nil {
+				l.told = heirs
+				cl.tenants.n.KeysOut += f.keys
+			} else if !errors.Is(err, errOldView) && !errors.Is(err, errOver) {
+				cl.loop.Fail(fmt.Errorf("leave: %w", err))
+			}
+		})
+	})
+}
+
+// rests returns how long the hosts must rest.
+func (f *farewell) rests(now time.Time) (rests []*handoff.Record) {
+	add := func(st frontier.HostState) error {
+		st.Blocked = f.cl.loop.Blocked(st.Host)
+		rests = append(rests, clockRecord(st, now))
+		return nil
+	}
+	_ = f.cl.loop.Frontier.EachHost(now, add) // has only errors of add
+	for _, st := range f.cl.tenants.clocks {
+		_ = add(st)
+	}
+	return rests
+}
+
+func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*handoff.Record) (err error) {
+	defer func() { err = errors.Join(err, files.Close()) }()
+	put := func(r *handoff.Record, host uint64) error { return f.put(ctx, r, host) }
+	r := reading{files: files, wanted: f.wanted, put: func(*handoff.Record, uint64) error { return nil }}
+	if err := r.pending(time.Time{}); err != nil { // the links have left already
+		return err
+	}
+	r.put = put
+	if err := r.finished(); err != nil {
+		return err
+	}
+	for _, c := range rests {
+		if err := put(c, weburl.HostKey(c.Name)); err != nil {
+			return err
+		}
+	}
+	for _, b := range f.to {
+		if err := f.send(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wanted reports whether an owner lacks what this agent knows of a host.
+func (f *farewell) wanted(host uint64) bool {
+	owner := f.heirs.Heir(host)
+	return owner != "" && f.given[host] != f.cl.Peers.Identity(owner)
+}
+
+func (f *farewell) put(ctx context.Context, r *handoff.Record, host uint64) error {
+	owner := f.heirs.Heir(host)
+	if owner == "" {
+		return nil
+	}
+	b := f.to[owner]
+	if b == nil {
+		b = &bundle{agent: owner}
+		f.to[owner] = b
+	}
+	f.keys += int64(len(r.Paths))
+	if b.add(r); len(b.batches) < 2 {
+		return nil
+	}
+	return f.send(ctx, b)
+}
+
+// send sends what is collected for an agent, and tries again until the view changes.
+func (f *farewell) send(ctx context.Context, b *bundle) error {
+	for tries := 0; b.send(ctx, f.cl.Peers) != nil; tries++ {
+		select {
+		case <-time.After(min(claimWait<<min(tries, 10), claimWaitMax)):
+		case <-ctx.Done():
+			return errOver
+		}
+		if f.cl.Peers.Heirs() != f.heirs {
+			return errOldView
+		}
+	}
+	b.batches = b.batches[:0]
+	return nil
 }

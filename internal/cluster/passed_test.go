@@ -233,7 +233,7 @@ func (b *boxes) close() error {
 type heirs struct {
 	*company
 	alone atomic.Bool
-	told  map[weburl.Key]handoff.Kind // the last one: Accept or Finish
+	told  map[weburl.Key]handoff.Kind // the last kind
 }
 
 type noHeir struct{}
@@ -254,7 +254,7 @@ func (o *heirs) Ship(_ context.Context, _ string, _ uint64, records []byte, _ in
 			return err
 		}
 		if r.Kind == handoff.Accept {
-			o.told[r.Key()] = handoff.Accept
+			o.told[r.Key()] = r.Kind
 		}
 		for _, k := range finishedKeys(&r) {
 			o.told[k] = handoff.Finish

@@ -1,9 +1,6 @@
 package cluster
 
-import (
-	"context"
-	"iter"
-)
+import "context"
 
 // Peers are the other agents. Safe for concurrent use.
 type Peers interface {
@@ -59,8 +56,9 @@ type Exchange interface {
 	// Claim asks an agent for hosts, by the asker's View. Without an error there is a verdict for
 	// each.
 	Claim(ctx context.Context, agent string, view uint64, hosts []string) ([]Verdict, error)
-	// Hand sends an agent the finished URLs of hosts. It returns nil when they are durable there.
-	Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error
+	// Hand sends an agent count concatenated encodings of handoff.Records, at most handoff.MaxBatch
+	// bytes. It returns nil when they are durable there.
+	Hand(ctx context.Context, agent string, records []byte, count int) error
 	// Identity returns a name that identifies an agent and its crawl directory.
 	Identity(agent string) string
 }

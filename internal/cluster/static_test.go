@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"iter"
 )
 
 // static is a Placement of hosts that never move.
@@ -24,7 +23,7 @@ func (static) Heirs() Heirs                                         { return nil
 func (static) Inheriting() bool                                     { return false }
 func (static) Identity(agent string) string                         { return agent }
 func (static) Push(context.Context, string, []byte, int, int) error { return errLost }
-func (static) Hand(context.Context, string, iter.Seq[Part]) error   { return errLost }
+func (static) Hand(context.Context, string, []byte, int) error      { return errLost }
 func (static) Claim(context.Context, string, uint64, []string) ([]Verdict, error) {
 	return nil, errLost
 }

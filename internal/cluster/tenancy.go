@@ -56,50 +56,6 @@ const (
 	Stranger
 )
 
-// A Part is a part of the state of a host. All parts of a host come together; Last marks the last
-// one.
-type Part struct {
-	Host  string
-	Keys  keyset.List // of URLs that are finished
-	Clock *Clock
-	Last  bool
-}
-
-// A Clock is the politeness state of a host for its next owner. It has durations only, because
-// clocks of two machines are never compared.
-type Clock struct {
-	Delay     time.Duration // Crawl-delay of the host
-	Quiet     time.Duration // time without a request from now on
-	SlowFor   time.Duration // rest of the last pause
-	Slow      uint8         // number of pauses that still count
-	Blocked   bool          // the operator has blocked the host
-	unchanged bool          // there is nothing to send
-}
-
-func quietOf(st frontier.HostState, blocked bool, now time.Time) Clock {
-	k := Clock{Delay: st.Delay, Slow: st.Slow, Blocked: blocked}
-	if !st.NotBefore.IsZero() {
-		k.Quiet = max(st.NotBefore.Sub(now), 0)
-	}
-	if !st.SlowUntil.IsZero() {
-		k.SlowFor = max(st.SlowUntil.Sub(now), 0)
-	}
-	k.unchanged = k.Delay == 0 && k.Quiet == 0 && k.Slow == 0 && !blocked
-	return k
-}
-
-// state returns the state that a frontier restores.
-func (k Clock) state(host string, now time.Time) frontier.HostState {
-	st := frontier.HostState{Host: host, Delay: k.Delay, Slow: k.Slow, Blocked: k.Blocked}
-	if k.Quiet > 0 {
-		st.NotBefore = now.Add(k.Quiet)
-	}
-	if k.Slow > 0 {
-		st.SlowUntil = now.Add(k.SlowFor)
-	}
-	return st
-}
-
 // tenants is the state of hosts that move between agents. The dispatcher owns it.
 type tenants struct {
 	handed map[uint64]handed // hosts that were given away, by key
@@ -110,10 +66,10 @@ type tenants struct {
 	claimed   map[uint64]uint64     // hosts that may be crawled, with since of Tenure at that time
 	held      map[string]*inquiry   // hosts that must not be visited yet
 	lines     map[string]*line      // agents to be asked
-	inherited map[string]Clock      // received state of hosts that are not crawled yet
 	elsewhere map[uint64]*elsewhere // waiting links that are finished on other agents
 
 	// For hosts that this agent gives away:
+	taught bool              // other agents have told of hosts, which this one may never have owned
 	given  map[uint64]string // the agent that has been told all finished URLs of a host
 	clocks map[string]frontier.HostState
 	giving map[string]*handoffQueue // by agent
@@ -135,8 +91,7 @@ func (cl *Clustered) moves() *report.Moves {
 func (t *tenants) init() {
 	*t = tenants{
 		handed: map[uint64]handed{}, claimed: map[uint64]uint64{}, held: map[string]*inquiry{},
-		lines:     map[string]*line{},
-		inherited: map[string]Clock{}, elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{},
+		lines: map[string]*line{}, elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{},
 		clocks: map[string]frontier.HostState{}, giving: map[string]*handoffQueue{},
 	}
 }
@@ -147,7 +102,7 @@ func (t *tenants) settled() bool {
 		return false
 	}
 	for _, g := range t.giving {
-		if g.busy || len(g.hosts) > 0 {
+		if g.busy || len(g.hosts) > 0 || len(g.states) > 0 {
 			return false
 		}
 	}
@@ -275,7 +230,7 @@ func (cl *Clustered) isTenant(host, since uint64) bool {
 // giveUpElsewhere drops a link that is finished on another agent. It is not counted.
 func (cl *Clustered) giveUpElsewhere(t *frontier.Task) {
 	cl.loop.Stir()
-	number := cl.loop.Forget(t.Link.URL, t.Number)
+	number := cl.loop.Forget(t.Link, t.Number)
 	if number > 0 {
 		cl.loop.EndOutgoing([]uint64{number}, true)
 	}
@@ -303,7 +258,7 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Accepted()
 	cl.setHanded(key, h)
 	cl.loop.Flush()
-	if !quietOf(st, cl.loop.Blocked(host), now).unchanged {
+	if st.Blocked = cl.loop.Blocked(host); !restless(restOf(st, now)) {
 		t.clocks[host] = st
 	}
 	delete(t.elsewhere, key)
@@ -325,7 +280,7 @@ func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
 	if cl.loop.Dropped(w.Link.URL.Host(), cmp.Or(cl.loop.Number(k, w.Number), w.Number)) {
 		return false, nil
 	}
-	number := cl.loop.Forget(w.Link.URL, w.Number)
+	number := cl.loop.Forget(w.Link, w.Number)
 	if number == 0 {
 		return true, nil // the link is finished
 	}
@@ -360,7 +315,7 @@ func (cl *Clustered) unhold(host string) {
 
 // settleIn asks for hosts and hands hosts over. wake is the time of the next work.
 func (cl *Clustered) settleIn(work context.Context, now time.Time) (wake time.Time) {
-	wake = earlier(cl.leaveOn(now), cl.giveBlocked(now))
+	wake = earlier(cl.leaveOn(work, now), cl.giveBlocked(now))
 	wake = earlier(wake, cl.askAround(work, now))
 	return earlier(wake, cl.giveOut(work, now))
 }

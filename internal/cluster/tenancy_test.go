@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"iter"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -146,23 +145,9 @@ func (n *node) Claim(ctx context.Context, agent string, view uint64, hosts []str
 }
 
 // Hand implements Exchange.
-func (n *node) Hand(ctx context.Context, agent string, parts iter.Seq[Part]) error {
-	err := n.way(ctx, agent, func(w *world) error {
-		_, err := w.cl.Handed(ctx, n.name, func(yield func(Part, error) bool) {
-			for p := range parts {
-				if !yield(p, nil) {
-					return
-				}
-			}
-		})
-		return err
-	})
-	for p := range parts {
-		if len(p.Keys.Paths) > 0 {
-			n.c.Note("%s hands %s: %s %d keys of %d bits: %v", n.name, agent, p.Host, len(p.Keys.Paths), p.Keys.Width,
-				err)
-		}
-	}
+func (n *node) Hand(ctx context.Context, agent string, records []byte, _ int) error {
+	err := n.way(ctx, agent, func(w *world) error { return w.cl.Handed(ctx, n.name, records) })
+	n.c.Note("%s hands %s: %s: %v", n.name, agent, summary(records), err)
 	return err
 }
 

@@ -8,15 +8,13 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // After a restart, for hosts that get another heir, and for an heir that has lost its replica, the
 // agent ships all that the journal says about the hosts again. It reads the journal's files while
 // the crawl continues. It ships the pending links first. When the heirs have them, and the links of
-// all pages finished before are safe, it ships the keys of all finished URLs. New records
+// all pages finished before are safe, it ships the keys of all other URLs as finishes. New records
 // are shipped meanwhile as always. Old and new records may arrive in any order: a finished link
 // stays finished. If the view changes before the end, the agent begins again.
 //
@@ -138,10 +136,16 @@ func (t *telling) wanted(host uint64) bool {
 
 func (t *telling) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, t.files.Close()) }()
-	if err := t.pending(ctx); err != nil {
+	r := reading{files: t.files, wanted: t.wanted,
+		put: func(r *handoff.Record, host uint64) error { return t.put(ctx, r, host) }}
+	if err := r.pending(t.began); err != nil {
 		return err
 	}
-	if err := t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 }); err != nil {
+	arrived := func(s *shipping) bool { return s.whole.out == 0 }
+	if err := t.flush(ctx); err != nil {
+		return err
+	}
+	if err := t.await(ctx, arrived); err != nil {
 		return err
 	}
 	if err := t.do(ctx, t.cl.toldPending); err != nil {
@@ -151,51 +155,13 @@ func (t *telling) run(ctx context.Context) (err error) {
 	if err := t.await(ctx, func(s *shipping) bool { return s.released >= t.last }); err != nil {
 		return err
 	}
-	if err := t.finished(ctx); err != nil {
+	if err := r.finished(); err != nil {
 		return err
 	}
-	return t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 })
-}
-
-// pending queues the pending links, and how long the hosts must rest.
-func (t *telling) pending(ctx context.Context) error {
-	err := t.files.Pending(func(number uint64, enc []byte) error {
-		l, _, err := weburl.PeekLink(enc)
-		if err != nil {
-			return err
-		}
-		host := l.URL.Key().Host
-		if !t.wanted(host) {
-			return nil
-		}
-		return t.put(ctx, &handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
-	}, func(st frontier.HostState) error {
-		host := weburl.HostKey(st.Host)
-		if !t.wanted(host) {
-			return nil
-		}
-		r := clockRecord(st, t.began)
-		return t.put(ctx, &r, host)
-	})
-	if err != nil {
+	if err := t.flush(ctx); err != nil {
 		return err
 	}
-	return t.flush(ctx)
-}
-
-// finished queues the keys of the finished URLs. It omits truncated keys from other agents.
-func (t *telling) finished(ctx context.Context) error {
-	err := t.files.Finished(func(done weburl.Key) error {
-		k := doneKey(done) // undo doneKey
-		if !t.wanted(k.Host) {
-			return nil
-		}
-		return t.put(ctx, keyRecord(k), k.Host)
-	})
-	if err != nil {
-		return err
-	}
-	return t.flush(ctx)
+	return t.await(ctx, arrived)
 }
 
 // put collects a record.

@@ -260,6 +260,8 @@ func (m *merge) again(_ byte, p []byte) error {
 	return m.states.addAgain(m.Later, l)
 }
 
+func (m *merge) told(_ byte, p []byte) error { return m.states.addTold(m.Later, p) }
+
 func (m *merge) visited(kind byte, p []byte) error { return m.Later.Add(kind, inSnapshot, p) }
 
 // mergeLinks writes the parts, and the states of a Planner. accepted is the number of accepts so far.

@@ -43,6 +43,11 @@ type clusterHosts interface {
 	// SendAway takes a link that was withdrawn from the frontier because its host has another owner
 	// now. sent is false if the operator has dropped the link.
 	SendAway(w frontier.Waiting) (sent bool, err error)
+	// MayCarry reports whether Carry can take a state of this host: its owner is known, and not too many
+	// states wait.
+	MayCarry(host string) bool
+	// Carry sends a Planner's state of a URL to the owner of its host. It keeps l and planned.
+	Carry(l weburl.Link, planned []byte)
 	// Spent reports that no visit may begin now because this agent's share of the page limit, of
 	// which it has used a number, is used up. ask is the time to look again; zero means never.
 	Spent(used int64, now time.Time) (spent bool, ask time.Time)
@@ -162,6 +167,8 @@ func (alone) Class(weburl.Key, weburl.Link) Class          { return Own }
 func (alone) MayVisit(*frontier.Task, time.Time) bool      { return true }
 func (alone) Permit(string) *Permit                        { return nil }
 func (alone) SendAway(frontier.Waiting) (bool, error)      { return false, nil }
+func (alone) MayCarry(string) bool                         { return false }
+func (alone) Carry(weburl.Link, []byte)                    {}
 func (alone) Spent(int64, time.Time) (bool, time.Time)     { return false, time.Time{} }
 func (alone) Keys() Keys                                   { return plainKeys{} }
 func (alone) Finished(*state.Finish)                       {}

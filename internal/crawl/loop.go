@@ -184,18 +184,42 @@ func (l *Loop) Number(k weburl.Key, number uint64) uint64 {
 }
 
 // Forget forgets the state of a waiting link that leaves this agent, and returns the number of its
-// accept.
-func (l *Loop) Forget(u weburl.URL, number uint64) uint64 {
-	k := u.Key()
+// accept. It gives a visit that a Planner wanted back to the Planner.
+func (l *Loop) Forget(link weburl.Link, number uint64) uint64 {
+	k := link.URL.Key()
 	number = l.Number(k, number)
 	delete(l.c.requeued, k)
 	delete(l.c.attempts, k)
 	l.c.retrying.forget(k)
-	if _, ok := l.c.revisiting[k]; ok {
-		l.c.revisited(u)
+	if before, ok := l.c.revisiting[k]; ok {
+		l.c.revisited(link.URL)
+		if p, ok := l.c.planner.(Postponer); ok {
+			l.Fail(p.PutOff(&Wanted{Link: link, Before: before}, l.Now()))
+		}
 	}
 	return number
 }
+
+// Remember gives the Planner its state of a URL, which another agent had. It reports whether the
+// Planner could read it.
+func (l *Loop) Remember(link weburl.Link, planned []byte) (ok bool) {
+	if l.c.planner == nil {
+		return false
+	}
+	if err := l.c.planner.Restore(link, planned); err != nil {
+		if !errors.Is(err, ErrState) {
+			l.Fail(fmt.Errorf("strategy: %s: %w", link.URL, err))
+		}
+		return false
+	}
+	l.Record(state.Told, state.AppendVisited(nil, link, planned))
+	l.c.planned = true
+	l.Stir()
+	return true
+}
+
+// Moved records that another agent has the Planner's state of a URL.
+func (l *Loop) Moved(link weburl.Link) { l.Record(state.Told, state.AppendVisited(nil, link, nil)) }
 
 // HostsLater appends up to n hosts with URLs that wait for a retry.
 func (l *Loop) HostsLater(hosts []string, n int) []string {
@@ -274,12 +298,12 @@ type Ranged struct {
 	keyset.Paths
 }
 
-// kind returns the kind of the journal's record.
-func (r *Ranged) kind() byte {
+// kinds returns the kinds of the journal's records of whole and of truncated keys.
+func (r *Ranged) kinds() (whole, truncated byte) {
 	if r.Done {
-		return state.DoneKeys
+		return state.DoneKeys, state.DoneList
 	}
-	return state.Keys
+	return state.Keys, state.KeyList
 }
 
 // Learn adds keys to the seen-set, and then to the journal. So the seen-set has all truncated keys
@@ -287,6 +311,7 @@ func (r *Ranged) kind() byte {
 func (l *Loop) Learn(all []Ranged) {
 	narrow := false
 	for _, r := range all {
+		kind, _ := r.kinds()
 		for _, list := range r.Lists {
 			if list.Width != keyset.WholeKey {
 				narrow = true
@@ -297,7 +322,7 @@ func (l *Loop) Learn(all []Ranged) {
 				keys = append(keys, weburl.Key{Host: r.Host, Path: p})
 			}
 			for part := range slices.Chunk(keys, state.KeysPiece) {
-				l.Record(r.kind(), state.AppendKeys(nil, part))
+				l.Record(kind, state.AppendKeys(nil, part))
 			}
 			if l.Flush(); !l.Failed() {
 				l.c.repair(l.Seen.Note(keys))
@@ -315,12 +340,13 @@ func (l *Loop) Learn(all []Ranged) {
 		return
 	}
 	for _, r := range all {
+		_, kind := r.kinds()
 		for _, list := range r.Lists {
 			if list.Width == keyset.WholeKey {
 				continue
 			}
 			for part := range slices.Chunk(list.Paths, state.KeysPiece) {
-				l.Record(state.KeyList, state.AppendList(nil, r.Host, keyset.List{Width: list.Width, Paths: part}))
+				l.Record(kind, state.AppendList(nil, r.Host, keyset.List{Width: list.Width, Paths: part}))
 			}
 		}
 		if len(l.c.batch.arena) > batchBytes {

@@ -30,14 +30,43 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 			c.takeIn(w.Link)
 			continue
 		}
-		var off bool
-		if off, c.fatal = c.wantAgain(w, now); off {
+		off, err := c.moveState(w, now)
+		if !off && err == nil {
+			off, err = c.wantAgain(w, now)
+		}
+		if c.fatal = err; off {
 			if quota--; quota == 0 {
 				return now // let other work of the dispatcher run first
 			}
 		}
 	}
 	return time.Time{}
+}
+
+// carryWait is the pause before a Planner's state that cannot be sent to its agent is looked at again.
+const carryWait = time.Second
+
+// moveState sends the Planner's state of a URL to the agent that crawls the URL's host. off reports
+// that it is not this agent.
+func (c *Crawler) moveState(w *Wanted, now time.Time) (off bool, err error) {
+	m, ok := c.planner.(Mover)
+	if !ok {
+		return false, nil
+	}
+	if _, mine := c.cluster.Owner(w.Link.URL.Host()); mine {
+		return false, nil
+	}
+	if !c.cluster.MayCarry(w.Link.URL.Host()) {
+		err = m.PutOff(w, now.Add(carryWait))
+	} else if planned, e := m.TakeOut(w); e != nil {
+		err = e
+	} else {
+		c.cluster.Carry(w.Link, planned)
+	}
+	if err != nil {
+		err = fmt.Errorf("strategy: %w", err)
+	}
+	return true, err
 }
 
 // takeIn accepts one link that does not come from a page.
@@ -210,6 +239,22 @@ func (s lastStates) addAgain(to *state.Spool, l weburl.Link) error {
 	}
 	s[l.URL.Key()]++
 	return to.Add(state.Again, 0, l.AppendTo(nil))
+}
+
+// addTold adds a Told. With an empty state, another agent has the last state.
+func (s lastStates) addTold(to *state.Spool, p []byte) error {
+	if s == nil {
+		return nil
+	}
+	l, planned, err := state.DecodeTold(p)
+	if err != nil {
+		return err
+	}
+	s[l.URL.Key()]++
+	if len(planned) == 0 {
+		return to.Add(state.Again, 0, p)
+	}
+	return to.Add(state.Visited, inFinish, p)
 }
 
 // last reads what was added. If a state is not the last of its URL, last returns none.

@@ -332,6 +332,9 @@ func (r *resume) settle(nth uint64, kind byte, p []byte) error {
 			return err
 		}
 		return r.states.addAgain(r.Later, l)
+	case state.Told:
+		r.c.planned = true
+		return r.states.addTold(r.Later, p)
 	case state.Robots:
 		if nth > r.doubt.safe() { // the links of its sitemaps may be lost: fetch it again
 			return nil

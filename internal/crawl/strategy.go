@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"errors"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -65,21 +66,37 @@ type Page struct {
 type Planner interface {
 	Strategy
 	// Visited receives the end of a URL's visits and returns the Planner's new state of the
-	// URL. Nil keeps the state before. The bytes must stay valid until the next call.
+	// URL, of at most MaxState bytes. Nil keeps the state before. The bytes must stay valid until
+	// the next call.
 	Visited(v *Visit) (state []byte, err error)
-	// Restore receives the last state of a URL from an earlier run, before the first Next. l
-	// has no Via.
+	// Restore receives the last state of a URL from an earlier run, before the first Next; or one
+	// that another agent had, at any time. l has no Via. The error is ErrState for bytes that
+	// Visited cannot have returned.
 	Restore(l weburl.Link, state []byte) error
 	// Next returns a URL to fetch at now, or nil. With nil, wake is the time to ask again;
 	// zero means not before the next Visited.
 	Next(now time.Time) (w *Wanted, wake time.Time, err error)
 }
 
+// MaxState bounds the state of a URL. A larger one is lost if another agent takes over the URL's host.
+const MaxState = 64 << 10
+
+// ErrState reports a state that a Planner cannot read.
+var ErrState = errors.New("unreadable state of a page")
+
 // A Postponer is a Planner that takes back a URL which Next returned with a Before. It must
 // not return the URL again before until. A Planner that can want more URLs of a host than the
 // host can answer must be a Postponer; otherwise other hosts would wait for that host.
 type Postponer interface {
 	PutOff(w *Wanted, until time.Time) error
+}
+
+// A Mover is a Postponer whose state of a URL moves to the agent that crawls the URL's host. The crawl
+// moves it when Next returns the URL with a Before. The other agent's Planner gets it with Restore.
+type Mover interface {
+	Postponer
+	// TakeOut returns the state of a URL that Next has returned, and forgets the URL.
+	TakeOut(w *Wanted) (state []byte, err error)
 }
 
 // A Forgetter is a Planner that forgets URLs of a host whose links the operator has dropped. It

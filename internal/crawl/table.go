@@ -22,8 +22,8 @@ func ownRows(t *recordTable) {
 	t.Add(state.Finished, "finish", (*resume).finish, (*merge).finish, (*repair).finish, (*Transfer).finish)
 	t.Add(state.Keys, "keys", (*resume).key, (*merge).keysRecord, (*repair).key, nil)
 	t.Add(state.Pending, "pending", nil, nil, nil, nil) // History.EachIn reads them
-	t.Add(state.Again, "again", (*resume).ordered, (*merge).again, nil, nil)
-	t.Add(state.Visited, "visited", (*resume).visited, (*merge).visited, nil, nil)
+	t.Add(state.Again, "again", (*resume).ordered, (*merge).again, nil, (*Transfer).again)
+	t.Add(state.Visited, "visited", (*resume).visited, (*merge).visited, nil, (*Transfer).visited)
 	t.Add(state.Robots, "robots", (*resume).ordered, nil, nil, nil)
 	t.Add(state.Host, "host", (*resume).host, nil, nil, (*Transfer).host)
 	t.Add(state.Drop, "drop", (*resume).drop, nil, nil, nil)
@@ -45,6 +45,8 @@ func clusterRows(t *recordTable) {
 	t.Add(state.OutgoingKeys, "outgoing keys", (*resume).key, (*merge).keysRecord, (*repair).key, nil)
 	t.Add(state.DoneKeys, "done keys", (*resume).key, (*merge).keysRecord, (*repair).key, (*Transfer).doneKeys)
 	t.Add(state.KeyList, "key list", (*resume).list, (*merge).keysRecord, (*repair).list, nil)
+	t.Add(state.DoneList, "done list", (*resume).list, (*merge).keysRecord, (*repair).list, (*Transfer).doneKeys)
+	t.Add(state.Told, "told", (*resume).ordered, (*merge).told, nil, (*Transfer).told)
 	t.Add(state.Absent, "absent", (*resume).load, nil, nil, nil)
 	t.Add(state.Handed, "handed", (*resume).load, nil, nil, nil)
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -13,7 +14,8 @@ import (
 // goroutine, which need not be the dispatcher, calls Pending, then Finished, then Close.
 type Transfer struct {
 	*state.History              // its methods are handlers of the table
-	done           *state.Spool // keys of finished URLs
+	done           *state.Spool // keys of finished URLs, and the states of a Planner
+	states         lastStates
 	keys           Keys
 	files          *journal.Checkpoint
 	read           *journal.Files
@@ -38,7 +40,7 @@ func (l *Loop) Transfer() *Transfer {
 	}
 	c.reading = true
 	return &Transfer{History: state.NewHistory(spoolOf(c.fs, c.dir, 0)), done: spoolOf(c.fs, c.dir, 1),
-		keys: c.cluster.Keys().Freeze(), files: files, release: func() { c.reading = false }}
+		states: c.states(), keys: c.cluster.Keys().Freeze(), files: files, release: func() { c.reading = false }}
 }
 
 // Release ends the use of the files. Only the dispatcher calls it, after Close.
@@ -83,19 +85,31 @@ func (t *Transfer) Pending(link func(number uint64, enc []byte) error, rests fun
 	return t.EachLater(own, nil)
 }
 
-// Finished passes on the keys that stand for the finishes of URLs, see Keys. It omits truncated keys.
-func (t *Transfer) Finished(fn func(done weburl.Key) error) error {
+// Finished passes on the keys that stand for the finishes of URLs, see Keys, and the last state of each
+// URL of which a Planner has one. Arguments are valid until the function returns.
+func (t *Transfer) Finished(done func(host uint64, l keyset.List) error,
+	planned func(l weburl.Link, planned []byte) error) error {
+	whole := keyset.List{Width: keyset.WholeKey}
 	each := func(kind byte, p []byte) error {
-		if kind != state.DoneKeys {
-			return nil
-		}
-		keys, err := state.DecodeKeys(nil, p)
-		for _, k := range keys {
-			if err == nil {
-				err = fn(k)
+		switch kind {
+		case state.DoneKeys:
+			keys, err := state.DecodeKeys(nil, p)
+			for i, k := range keys {
+				whole.Paths = append(whole.Paths, k.Path)
+				if err == nil && (i+1 == len(keys) || keys[i+1].Host != k.Host) {
+					err = done(k.Host, whole)
+					whole.Paths = whole.Paths[:0]
+				}
 			}
+			return err
+		case state.DoneList:
+			host, l, err := state.DecodeList(p)
+			if err == nil {
+				err = done(host, l)
+			}
+			return err
 		}
-		return err
+		return nil
 	}
 	for _, p := range t.parts {
 		if p.Label[0] != state.Keys {
@@ -105,7 +119,33 @@ func (t *Transfer) Finished(fn func(done weburl.Key) error) error {
 			return err
 		}
 	}
-	return t.done.Each(func(kind byte, _ uint64, p []byte) error { return each(kind, p) })
+	return t.done.Each(func(kind byte, number uint64, p []byte) error {
+		if kind == state.DoneKeys || kind == state.DoneList {
+			return each(kind, p)
+		}
+		l, s, err := t.states.last(kind, number, p)
+		if err != nil || s == nil {
+			return err
+		}
+		return planned(l, s)
+	})
+}
+
+func (t *Transfer) visited(kind byte, p []byte) error {
+	if t.states == nil {
+		return nil
+	}
+	return t.done.Add(kind, inSnapshot, p)
+}
+
+func (t *Transfer) told(_ byte, p []byte) error { return t.states.addTold(t.done, p) }
+
+func (t *Transfer) again(_ byte, p []byte) error {
+	l, _, err := weburl.PeekLink(p)
+	if err != nil {
+		return err
+	}
+	return t.states.addAgain(t.done, l)
 }
 
 func (t *Transfer) doneKeys(kind byte, p []byte) error { return t.done.Add(kind, 0, p) }
@@ -130,5 +170,8 @@ func (t *Transfer) finish(_ byte, p []byte) error {
 	if !ok {
 		return nil
 	}
-	return t.done.Add(state.DoneKeys, 0, state.AppendKeys(nil, []weburl.Key{done}))
+	if err := t.done.Add(state.DoneKeys, 0, state.AppendKeys(nil, []weburl.Key{done})); err != nil {
+		return err
+	}
+	return t.states.add(t.done, &f)
 }

@@ -2,18 +2,15 @@ package node
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
-	"iter"
-	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -68,7 +65,7 @@ func (c *membership) Had(host string) (ever, began bool) {
 		return false, false
 	}
 	t := owners.Tenure(weburl.HostKey(host))
-	return t.Ever || c.copies.took(), t.Began
+	return t.Ever, t.Began
 }
 
 // Inheriting implements cluster.Placement.
@@ -161,113 +158,26 @@ func (c *membership) claim(ctx context.Context, from rpc.Caller, q rpc.Claim) ([
 
 // again returns the error that another agent gets for an error of the crawl.
 func again(err error) error {
-	if errors.Is(err, crawl.ErrNotRunning) || errors.Is(err, cluster.ErrNotHeir) {
+	if errors.Is(err, crawl.ErrNotRunning) {
 		return rpc.ErrAgain
 	}
 	return err
 }
 
 // Hand implements cluster.Exchange.
-func (c *membership) Hand(ctx context.Context, agent string, parts iter.Seq[cluster.Part]) error {
+func (c *membership) Hand(ctx context.Context, agent string, records []byte, count int) error {
 	p, err := c.peer(agent)
 	if err != nil {
 		return err
 	}
-	_, err = p.Hand(ctx, func(yield func(rpc.Part, error) bool) {
-		for part := range parts {
-			out := rpc.Part{Host: part.Host}
-			switch {
-			case part.Last:
-				out.Kind = rpc.PartGone
-			case part.Clock != nil:
-				out.Kind, out.Data = rpc.PartState, appendClock(nil, *part.Clock)
-			default:
-				out.Kind, out.Count, out.Data = rpc.PartKeys, len(part.Keys.Paths), []byte{byte(part.Keys.Width)}
-				for _, p := range part.Keys.Paths {
-					out.Data = binary.BigEndian.AppendUint64(out.Data, p)
-				}
-			}
-			if !yield(out, nil) {
-				return
-			}
-		}
-	})
-	return err
+	return p.Hand(ctx, rpc.Records{Count: count, Data: records})
 }
 
-// handed receives the handoff of another agent.
-func (c *membership) handed(ctx context.Context, from rpc.Caller, parts iter.Seq2[rpc.Part, error]) (int, error) {
-	n, err := c.a.cluster.Handed(ctx, from.Name, func(yield func(cluster.Part, error) bool) {
-		for p, err := range parts {
-			out := cluster.Part{Host: p.Host}
-			if err == nil {
-				switch p.Kind {
-				case rpc.PartGone:
-					out.Last = true
-				case rpc.PartState:
-					out.Clock, err = decodeClock(p.Data)
-				case rpc.PartKeys:
-					out.Keys, err = decodePaths(p.Data)
-				default:
-					err = fmt.Errorf("%w: part %d", rpc.ErrMalformed, p.Kind)
-				}
-			}
-			if !yield(out, err) || err != nil {
-				return
-			}
-		}
-	})
-	return n, again(err)
-}
-
-func decodePaths(b []byte) (l keyset.List, err error) {
-	l.Width = uint(b[0]) // package rpc has checked that there is a byte
-	for b = b[1:]; len(b) > 0; b = b[8:] {
-		p := binary.BigEndian.Uint64(b)
-		if p>>l.Width != 0 { // at width 64 the shift leaves 0
-			return l, fmt.Errorf("%w: a key of more than %d bits", rpc.ErrMalformed, l.Width)
-		}
-		l.Paths = append(l.Paths, p)
+// handed receives what another agent knows of hosts.
+func (c *membership) handed(ctx context.Context, from rpc.Caller, r rpc.Records) error {
+	err := c.a.cluster.Handed(ctx, from.Name, r.Data)
+	if errors.Is(err, handoff.ErrRecord) {
+		return fmt.Errorf("%w: %w", rpc.ErrMalformed, err)
 	}
-	if !keyset.ValidWidth(l.Width) {
-		return l, fmt.Errorf("%w: keys of %d bits", rpc.ErrMalformed, l.Width)
-	}
-	return l, nil
-}
-
-// appendClock encodes a clock: 1 byte pauses, 1 byte that is 1 if the host is blocked, and three
-// uvarints of milliseconds, rounded up: delay, quiet time and last pause.
-func appendClock(dst []byte, k cluster.Clock) []byte {
-	blocked := byte(0)
-	if k.Blocked {
-		blocked = 1
-	}
-	dst = append(dst, k.Slow, blocked)
-	for _, d := range [...]time.Duration{k.Delay, k.Quiet, k.SlowFor} {
-		dst = binary.AppendUvarint(dst, uint64((max(d, 0)+time.Millisecond-1)/time.Millisecond))
-	}
-	return dst
-}
-
-// clockMost is the longest time that is accepted in another agent's clock.
-const clockMost = 366 * 24 * time.Hour
-
-func decodeClock(b []byte) (*cluster.Clock, error) {
-	bad := fmt.Errorf("%w: clock %x", rpc.ErrMalformed, b[:min(len(b), 64)])
-	if len(b) < 2 || b[0] > 64 || b[1] > 1 {
-		return nil, bad
-	}
-	k := &cluster.Clock{Slow: b[0], Blocked: b[1] == 1}
-	b = b[2:]
-	for _, d := range []*time.Duration{&k.Delay, &k.Quiet, &k.SlowFor} {
-		ms, n := binary.Uvarint(b)
-		if n <= 0 || ms > uint64(clockMost/time.Millisecond) {
-			return nil, bad
-		}
-		*d, b = time.Duration(ms)*time.Millisecond, b[n:]
-	}
-	if len(b) > 0 {
-		return nil, bad
-	}
-	return k, nil
+	return again(err)
 }

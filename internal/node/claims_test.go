@@ -6,9 +6,7 @@ import (
 	"net"
 	"net/netip"
 	"testing"
-	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
@@ -97,44 +95,4 @@ func memberOf(t *testing.T, name string) *membership {
 		}
 	})
 	return c
-}
-
-func TestClock(t *testing.T) {
-	want := cluster.Clock{Delay: time.Second, Quiet: 1500 * time.Microsecond, SlowFor: time.Hour, Slow: 3,
-		Blocked: true}
-	got, err := decodeClock(appendClock(nil, want))
-	if want.Quiet = 2 * time.Millisecond; err != nil || *got != want { // rounded up: never too early
-		t.Errorf("%+v came back as %+v, %v", want, got, err)
-	}
-}
-
-// FuzzHand: a Hand of another agent is decoded or refused.
-func FuzzHand(f *testing.F) {
-	f.Add(true, appendClock(nil, cluster.Clock{Delay: time.Second, Slow: 2}))
-	f.Add(false, []byte{42, 0, 0, 0, 0, 0, 0, 0, 9})
-	f.Fuzz(func(t *testing.T, clock bool, b []byte) {
-		if clock {
-			k, err := decodeClock(b)
-			if err != nil {
-				return
-			}
-			again, err := decodeClock(appendClock(nil, *k))
-			if err != nil || *again != *k || k.Delay < 0 || k.Quiet < 0 || k.Quiet > clockMost {
-				t.Fatalf("%+v came back as %+v, %v", k, again, err)
-			}
-			return
-		}
-		if len(b) < 1 || len(b)%8 != 1 || b[0] == 0 || b[0] > 64 {
-			return // package rpc refuses it before
-		}
-		l, err := decodePaths(b)
-		if err != nil {
-			return
-		}
-		for _, p := range l.Paths {
-			if l.Width < 64 && p>>l.Width != 0 {
-				t.Fatalf("%x has more than %d bits", p, l.Width)
-			}
-		}
-	})
 }

@@ -56,7 +56,6 @@ type copies struct {
 	up     []gossip.Agent               // the agents that were up in the last view
 	away   map[handoff.Source]time.Time // when each lost agent was lost; without those that are back
 	losses []*loss
-	taken  bool                    // this agent has taken over hosts of a lost one
 	bars   atomic.Pointer[[]*loss] // a copy of losses, for Owner
 }
 
@@ -338,9 +337,6 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 		k.over(l)
 		return true
 	}
-	k.mu.Lock()
-	k.taken = true
-	k.mu.Unlock()
 	n, err := k.c.a.cluster.TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host uint64) bool {
 		return k.c.owners().Owner(host).Name == k.c.self.Name
 	})
@@ -373,17 +369,6 @@ func (k *copies) over(l *loss) {
 	k.put(slices.DeleteFunc(slices.Clone(k.losses), func(o *loss) bool { return o == l }))
 	k.mu.Unlock()
 	k.c.a.cluster.ViewChanged()
-}
-
-// took reports whether this agent has taken over hosts of a lost one. If so, any host may have URLs
-// that this agent knows.
-func (k *copies) took() bool {
-	if k == nil {
-		return false
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.taken
 }
 
 // A lostReplica is the replica store during a takeover of one source. When the replica is dropped,

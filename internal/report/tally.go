@@ -311,13 +311,6 @@ func (t *Tally) SkippedTotal() (n int64) {
 // Hosts returns the number of hosts with a visit.
 func (t *Tally) Hosts() int { return t.hosts.count }
 
-// EachHost calls fn with the name of every host with a visit.
-func (t *Tally) EachHost(fn func(host string)) {
-	for name := range t.hosts.all() {
-		fn(string(name))
-	}
-}
-
 // HostPages returns the number of pages of one host.
 func (t *Tally) HostPages(host string) int64 {
 	if h := t.hosts.find(host); h != nil {

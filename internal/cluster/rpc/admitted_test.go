@@ -3,7 +3,6 @@ package rpc
 import (
 	"context"
 	"errors"
-	"iter"
 	"testing"
 )
 
@@ -19,7 +18,7 @@ func TestNotAdmitted(t *testing.T) {
 		Push:     func(context.Context, Caller, Links) error { return reached },
 		Ship:     func(context.Context, Caller, Records) error { return reached },
 		Claim:    func(context.Context, Caller, Claim) ([]Verdict, error) { return nil, reached },
-		Hand:     func(context.Context, Caller, iter.Seq2[Part, error]) (int, error) { return 0, reached },
+		Hand:     func(context.Context, Caller, Records) error { return reached },
 		Lease:    func(context.Context, Caller, []byte) ([]byte, error) { return nil, reached },
 		Pulse:    func(context.Context, Caller, uint64) (Pulse, error) { return Pulse{}, reached },
 		End:      func(context.Context, Caller, End) (bool, error) { return false, reached },
@@ -36,13 +35,10 @@ func TestNotAdmitted(t *testing.T) {
 			}})
 			return err
 		},
-		CallPush:  func(p *Peer) error { return p.Push(ctx, links("http://a.example/")) },
-		CallShip:  func(p *Peer) error { return p.Ship(ctx, Records{Seq: 1, Count: 1, Data: []byte("record")}) },
-		CallClaim: func(p *Peer) error { _, err := p.Claim(ctx, Claim{Hosts: []string{"a.example"}}); return err },
-		CallHand: func(p *Peer) error {
-			_, err := p.Hand(ctx, sequence(Part{Host: "a.example", Kind: PartGone}))
-			return err
-		},
+		CallPush:   func(p *Peer) error { return p.Push(ctx, links("http://a.example/")) },
+		CallShip:   func(p *Peer) error { return p.Ship(ctx, Records{Seq: 1, Count: 1, Data: []byte("record")}) },
+		CallClaim:  func(p *Peer) error { _, err := p.Claim(ctx, Claim{Hosts: []string{"a.example"}}); return err },
+		CallHand:   func(p *Peer) error { return p.Hand(ctx, Records{Count: 1, Data: []byte("x")}) },
 		CallLease:  func(p *Peer) error { _, err := p.Lease(ctx, []byte("may I?")); return err },
 		CallPulse:  func(p *Peer) error { _, err := p.Pulse(ctx, 1); return err },
 		CallEnd:    func(p *Peer) error { _, err := p.End(ctx, End{}); return err },

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"net/http"
 	"slices"
@@ -328,33 +327,12 @@ func (p *Peer) Claim(ctx context.Context, c Claim) (vs []Verdict, err error) {
 	return vs, err
 }
 
-// Hand sends all parts to a new owner, and returns the number of hosts that are durable there. If
-// parts yields an error, Hand ends and returns it.
-func (p *Peer) Hand(ctx context.Context, parts iter.Seq2[Part, error]) (hosts int, err error) {
-	err = p.call(ctx, CallHand, func(ctx context.Context) error {
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel() // an incomplete stream must not end like a complete one
-		stream, err := p.calls.Hand(ctx)
-		if err != nil {
-			return err
-		}
-		for part, err := range parts {
-			if err != nil {
-				return err
-			}
-			if err := stream.Send(partToWire(part)); errors.Is(err, io.EOF) {
-				break // the answer has the reason
-			} else if err != nil {
-				return err
-			}
-		}
-		res, err := stream.CloseAndReceive()
-		if err == nil {
-			hosts = int(res.Hosts)
-		}
+// Hand sends records, and returns when the agent has them durably.
+func (p *Peer) Hand(ctx context.Context, r Records) error {
+	return p.call(ctx, CallHand, func(ctx context.Context) error {
+		_, err := p.calls.Hand(ctx, &pb.HandRequest{Count: uint32(r.Count), Records: r.Data})
 		return err
 	})
-	return hosts, err
 }
 
 // Lease sends a batch of package lease and returns its answer.

@@ -13,7 +13,7 @@
 //	Known     quick  fingerprints of URLs of the receiver    the URLs that it has durably
 //	Ship      bulk   journal records for a replica           they are durable
 //	Claim     bulk   hosts that the caller owns now          a verdict for each
-//	Hand      bulk   a stream: the state of hosts            it is durable
+//	Hand      bulk   records of hosts to know at once        they are durable
 //	Lease     quick  package lease's batch                   package lease's batch
 //	Pulse     quick  the caller's view                       idle or not, and counts
 //	End       quick  all are idle                            whether the answerer still is

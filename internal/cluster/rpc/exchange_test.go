@@ -146,19 +146,7 @@ func TestCalls(t *testing.T) {
 					note(from, h)
 					return []Verdict{Unknown, Coming, Again}, nil
 				},
-				Hand: func(_ context.Context, from Caller, parts iter.Seq2[Part, error]) (int, error) {
-					n := 0
-					for p, err := range parts {
-						if err != nil {
-							return 0, err
-						}
-						note(from, p)
-						if p.Kind == PartGone {
-							n++
-						}
-					}
-					return n, nil
-				},
+				Hand: func(_ context.Context, from Caller, r Records) error { note(from, r); return nil },
 				Lease: func(_ context.Context, from Caller, b []byte) ([]byte, error) {
 					note(from, b)
 					return []byte("yes"), nil
@@ -187,12 +175,7 @@ func TestCalls(t *testing.T) {
 			push.Hops = 2
 			ship := Records{Seq: 77, Count: 2, Data: []byte("records")}
 			claim := Claim{View: 1<<63 + 5, Hosts: []string{"a.example", "xn--bcher-kva.example", "[2001:db8::1]"}}
-			parts := []Part{
-				{Host: "a.example", Kind: PartLinks, Count: 1, Data: links("http://a.example/x").Data},
-				{Host: "a.example", Kind: PartKeys, Count: 2, Data: bytes.Repeat([]byte{5}, 17)},
-				{Host: "a.example", Kind: PartState, Data: []byte("clock")},
-				{Host: "a.example", Kind: PartGone},
-			}
+			hand := Records{Count: 3, Data: []byte("of hosts")}
 			end := End{View: 1, Activity: 2, Reason: "finished"}
 
 			v, err := p.Hello(ctx, hello)
@@ -216,8 +199,8 @@ func TestCalls(t *testing.T) {
 			if vs, err := p.Claim(ctx, claim); err != nil || !slices.Equal(vs, []Verdict{Unknown, Coming, Again}) {
 				t.Errorf("Claim = %v, %v", vs, err)
 			}
-			if n, err := p.Hand(ctx, sequence(parts...)); err != nil || n != 1 {
-				t.Errorf("Hand = %v, %v", n, err)
+			if err := p.Hand(ctx, hand); err != nil {
+				t.Error(err)
 			}
 			if b, err := p.Lease(ctx, []byte("may I?")); err != nil || string(b) != "yes" {
 				t.Errorf("Lease = %q, %v", b, err)
@@ -242,7 +225,7 @@ func TestCalls(t *testing.T) {
 			if as, err := p.Contents(ctx, contents); err != nil || !slices.Equal(as, answers) {
 				t.Errorf("Contents = %v, %v", as, err)
 			}
-			want := []any{hello, hello, push, fs, ship, claim, parts[0], parts[1], parts[2], parts[3], []byte("may I?"),
+			want := []any{hello, hello, push, fs, ship, claim, hand, []byte("may I?"),
 				uint64(4), end, budget, contents}
 			mu.Lock()
 			defer mu.Unlock()

@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
-	"iter"
 	"net"
 	"net/http"
 	"slices"
@@ -334,60 +333,4 @@ func TestHostileMessages(t *testing.T) {
 			t.Errorf("a window of 64 MiB was accepted: %s", text)
 		}
 	})
-	t.Run("a part that is none, in a stream", func(t *testing.T) {
-		l, s := serve(t, nil, Handlers{Hand: func(_ context.Context, _ Caller,
-			parts iter.Seq2[Part, error]) (n int, err error) {
-			for _, err := range parts {
-				if err != nil {
-					return n, err
-				}
-				n++
-			}
-			return n, nil
-		}})
-		for i, bad := range []Part{
-			{Host: "a.example", Kind: PartKeys, Count: 2, Data: make([]byte, 16)},
-			{Host: "a.example", Kind: PartLinks, Count: 1, Data: links("http://b.example/").Data},
-			{Host: "", Kind: PartGone},
-			{Host: "a.example", Kind: 9},
-			{Host: "a.example", Kind: PartGone, Data: []byte("x")},
-		} {
-			good := Part{Host: "a.example", Kind: PartState}
-			if _, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).
-				Hand(t.Context(), sequence(good, bad, good)); !errors.Is(err, ErrRejected) {
-				t.Errorf("part %d: %v", i, err)
-			}
-			if n := s.Counts().Refused["malformed"]; n != uint64(i+1) {
-				t.Errorf("part %d: %d refused", i, n)
-			}
-		}
-	})
-}
-
-// TestHandBreaksOff: the receiver must never take an incomplete stream for a complete one.
-func TestHandBreaksOff(t *testing.T) {
-	saw := make(chan error, 1)
-	l, _ := serve(t, nil, Handlers{Hand: func(_ context.Context, _ Caller, parts iter.Seq2[Part, error]) (int, error) {
-		for _, err := range parts {
-			if err != nil {
-				saw <- err
-				return 0, err
-			}
-		}
-		saw <- nil
-		return 1, nil
-	}})
-	mine := errors.New("my disk is gone")
-	_, err := client(t, nil, caller("a1"), nil).Peer("a2", l.Addr()).
-		Hand(t.Context(), func(yield func(Part, error) bool) {
-			if yield(Part{Host: "a.example", Kind: PartState, Data: []byte("x")}, nil) {
-				yield(Part{}, mine)
-			}
-		})
-	if !errors.Is(err, mine) {
-		t.Errorf("Hand: %v", err)
-	}
-	if err := <-saw; err == nil {
-		t.Error("the receiver saw an end")
-	}
 }

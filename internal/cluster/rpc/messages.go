@@ -159,9 +159,10 @@ func (l Links) check(host string) error {
 	return nil
 }
 
-// Records are journal records. Only their receiver knows their format.
+// Records are what an agent knows of hosts. Only their receiver knows their format.
 type Records struct {
-	// Seq numbers the batches of one sender, so that the receiver recognizes a repeated one.
+	// Seq numbers the batches of one sender, so that the receiver of Ship recognizes a repeated one. Hand
+	// does not send it.
 	Seq   uint64
 	Count int
 	Data  []byte
@@ -181,7 +182,7 @@ type Verdict uint8
 const (
 	// Unknown: the agent has owned the host, and has nothing more to send.
 	Unknown Verdict = 1 + iota
-	// Coming: the agent stops crawling the host, and will Hand over its state.
+	// Coming: the agent stops crawling the host, and will Hand over what it knows of it.
 	Coming
 	// Again: the agent has another view than the asker, is taking over from a lost agent, or
 	// has a request to the host in progress. Ask again.
@@ -190,58 +191,6 @@ const (
 	// well.
 	Never
 )
-
-// A Part is a part of the state of a host that is handed over. All parts of a host come together,
-// with PartGone at the end.
-type Part struct {
-	Host string
-	Kind PartKind
-	// Count is the number of links or keys.
-	Count int
-	Data  []byte
-}
-
-// A PartKind is the kind of a part's Data.
-type PartKind uint8
-
-// The parts of a host's state.
-const (
-	// PartLinks: pending links, as in Links, in their order.
-	PartLinks PartKind = 1 + iota
-	// PartKeys: keys of known URLs: 1 byte, the number of known bits of each, then 8 bytes for
-	// each.
-	PartKeys
-	// PartState: the politeness state of the host, in durations. Package node defines its
-	// encoding.
-	PartState
-	// PartGone: the end of the host's parts; the sender has stopped crawling the host.
-	PartGone
-)
-
-func (p Part) check() error {
-	if err := checkHost(p.Host); err != nil {
-		return err
-	}
-	if len(p.Data) > MaxData {
-		return fmt.Errorf("%w: %d octets of a host", errTooLarge, len(p.Data))
-	}
-	switch p.Kind {
-	case PartLinks:
-		return Links{Count: p.Count, Data: p.Data}.check(p.Host)
-	case PartKeys:
-		if p.Count <= 0 || len(p.Data) != 1+p.Count*keyLen || p.Data[0] == 0 || p.Data[0] > 8*keyLen {
-			return malformed("%d octets for %d keys", len(p.Data), p.Count)
-		}
-	case PartState:
-	case PartGone:
-		if len(p.Data) > 0 {
-			return malformed("a last part with data")
-		}
-	default:
-		return malformed("part %d", p.Kind)
-	}
-	return nil
-}
 
 // checkHost returns an error unless host is a canonical host name.
 func checkHost(host string) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"log"
 	"maps"
 	"net"
@@ -36,7 +35,7 @@ const (
 // limits bound the whole time of each call.
 var limits = [calls]time.Duration{
 	CallHello: 10 * time.Second, CallPush: time.Minute, CallKnown: 5 * time.Second, CallShip: time.Minute,
-	CallClaim: time.Minute, CallHand: 10 * time.Minute, CallLease: 5 * time.Second,
+	CallClaim: time.Minute, CallHand: time.Minute, CallLease: 5 * time.Second,
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
 }
 
@@ -83,15 +82,13 @@ func (h Hello) Differ(ours map[string]string) error {
 // tells the caller that this agent has failed. A nil handler answers ErrAgain.
 type Handlers struct {
 	Hello func(ctx context.Context, from Caller, h Hello) (Welcome, error)
-	// Push and Ship return when the links or records are durable.
+	// Push, Ship and Hand return when the links or records are durable.
 	Push func(ctx context.Context, from Caller, l Links) error
 	Ship func(ctx context.Context, from Caller, r Records) error
+	Hand func(ctx context.Context, from Caller, r Records) error
 	// Known returns one answer per URL.
-	Known func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
-	Claim func(ctx context.Context, from Caller, c Claim) ([]Verdict, error)
-	// Hand reads parts as they arrive, to the end or to the first error, and returns the number
-	// of hosts that are now durable here.
-	Hand   func(ctx context.Context, from Caller, parts iter.Seq2[Part, error]) (hosts int, err error)
+	Known  func(ctx context.Context, from Caller, urls []Fingerprint) ([]bool, error)
+	Claim  func(ctx context.Context, from Caller, c Claim) ([]Verdict, error)
 	Lease  func(ctx context.Context, from Caller, batch []byte) ([]byte, error)
 	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)
@@ -244,11 +241,7 @@ func callOf(r *http.Request) (Call, bool) {
 	}
 	for c, n := range callNames {
 		if n == name {
-			want := "application/proto"
-			if Call(c) == CallHand {
-				want = "application/connect+proto"
-			}
-			return Call(c), r.Header.Get("Content-Type") == want
+			return Call(c), r.Header.Get("Content-Type") == "application/proto"
 		}
 	}
 	return 0, false
@@ -386,27 +379,9 @@ func (a answers) Claim(ctx context.Context, req *pb.ClaimRequest) (*pb.ClaimResp
 	return handle(a.s, ctx, CallClaim, req, decode, a.s.config.Handlers.Claim, verdictsToWire)
 }
 
-func (a answers) Hand(ctx context.Context, stream *connect.ClientStream[pb.HandRequest]) (*pb.HandResponse, error) {
-	var parts iter.Seq2[Part, error] = func(yield func(Part, error) bool) {
-		for stream.Receive() {
-			p, err := partFromWire(stream.Msg())
-			if err != nil {
-				a.s.counts.damaged(err)
-			}
-			if !yield(p, err) || err != nil {
-				return
-			}
-		}
-		if err := stream.Err(); err != nil {
-			if connect.CodeOf(err) == connect.CodeResourceExhausted {
-				a.s.counts.refuse(TooLarge)
-			}
-			yield(Part{}, err)
-		}
-	}
-	decode := func(p iter.Seq2[Part, error]) (iter.Seq2[Part, error], error) { return p, nil }
-	return handle(a.s, ctx, CallHand, parts, decode, a.s.config.Handlers.Hand,
-		func(hosts int) *pb.HandResponse { return &pb.HandResponse{Hosts: uint32(hosts)} })
+func (a answers) Hand(ctx context.Context, req *pb.HandRequest) (*pb.HandResponse, error) {
+	return handle(a.s, ctx, CallHand, req, handedFromWire, nothing(a.s.config.Handlers.Hand),
+		func(struct{}) *pb.HandResponse { return new(pb.HandResponse) })
 }
 
 func (a answers) Lease(ctx context.Context, req *pb.LeaseRequest) (*pb.LeaseResponse, error) {

@@ -132,6 +132,11 @@ func recordsFromWire(w *pb.ShipRequest) (Records, error) {
 	return r, r.check()
 }
 
+func handedFromWire(w *pb.HandRequest) (Records, error) {
+	r := Records{Count: int(w.Count), Data: w.Records}
+	return r, r.check()
+}
+
 func (r Records) check() error {
 	if len(r.Data) > MaxData {
 		return errTooLarge
@@ -174,18 +179,6 @@ func verdictsFromWire(w *pb.ClaimResponse, hosts int) ([]Verdict, error) {
 		}
 	}
 	return vs, nil
-}
-
-func partToWire(p Part) *pb.HandRequest {
-	return &pb.HandRequest{Host: p.Host, Part: uint32(p.Kind), Count: uint32(p.Count), Data: p.Data}
-}
-
-func partFromWire(w *pb.HandRequest) (Part, error) {
-	if w.Part > uint32(PartGone) || w.Count > MaxData {
-		return Part{}, malformed("part %d of %d", w.Part, w.Count)
-	}
-	p := Part{Host: w.Host, Kind: PartKind(w.Part), Count: int(w.Count), Data: w.Data}
-	return p, p.check()
 }
 
 func checkBatch(b []byte) error {

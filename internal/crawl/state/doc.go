@@ -28,6 +28,7 @@ const (
 	OutgoingKeys byte = 'J' // part: like Keys, of Outgoing links
 	DoneKeys     byte = 'U' // like Keys, of finished URLs
 	KeyList      byte = 'M' // truncated keys of the seen-set, see AppendList
+	DoneList     byte = 'm' // like KeyList, of finished URLs
 	Absent       byte = 'Z' // like KeyList, of links that wait here and are finished on other agents
 	Pending      byte = 'P' // part: an accepted Link that is not finished, and its number, see AppendPending
 	PendingOut   byte = 'O' // part: like Pending, of Outgoing and Passed links
@@ -37,6 +38,7 @@ const (
 	Digest       byte = 'D' // snapshot: a payload to recognize, see AppendOriginal
 	Queries      byte = 'Q' // snapshot: paths and how many queries they had, 8 and 4 bytes each, big-endian
 	Visited      byte = 'V' // snapshot: a Planner's state of a URL, see AppendVisited
+	Told         byte = 't' // like Visited, from another agent; or, with an empty state: another agent has the state
 	Tally        byte = 'T' // snapshot: the report's counts in pieces, see PutPieces
 	Span         byte = 'S' // when the crawl began, how long its runs took, and when this was written, see AppendSpan
 	Handed       byte = 'h' // the state of a host that was given away

@@ -184,9 +184,19 @@ func AppendVisited(dst []byte, l weburl.Link, state []byte) []byte {
 	return append(l.AppendTo(dst), state...)
 }
 
+// DecodeVisited reads what AppendVisited wrote. The state lies in src.
 func DecodeVisited(src []byte) (l weburl.Link, state []byte, err error) {
+	l, state, err = DecodeTold(src)
+	if err == nil && len(state) == 0 {
+		err = ErrRecord
+	}
+	return l, state, err
+}
+
+// DecodeTold is DecodeVisited for a Told, whose state may be empty.
+func DecodeTold(src []byte) (l weburl.Link, state []byte, err error) {
 	l, n, err := weburl.DecodeLink(src)
-	if err == nil && (l.URL.IsZero() || n == len(src)) {
+	if err == nil && l.URL.IsZero() {
 		err = ErrRecord
 	}
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"path/filepath"
@@ -274,6 +273,17 @@ func (r *Recrawl) PutOff(w *crawl.Wanted, until time.Time) error {
 	return r.schedule(until.UnixMilli()+1, w.Link, h)
 }
 
+// TakeOut implements crawl.Mover.
+func (r *Recrawl) TakeOut(w *crawl.Wanted) ([]byte, error) {
+	k := w.Link.URL.Key()
+	h := r.out[k].history
+	if h == nil {
+		return nil, fmt.Errorf("recrawl: %s is to move but was not due", w.Link.URL)
+	}
+	delete(r.out, k)
+	return h.appendTo(nil), nil
+}
+
 // decodePage reads an entry of the schedule.
 func decodePage(entry []byte) (weburl.Link, *history, error) {
 	b := entry[8:]
@@ -342,4 +352,4 @@ func (r *Recrawl) WriteReport(fs disk.FS, dir string) error {
 // reportMax bounds the lines of a report, which is sorted in memory.
 const reportMax = 100_000
 
-var errState = errors.New("the state of a page in the journal is damaged, or another strategy wrote it")
+var errState = fmt.Errorf("%w: it is damaged, or another strategy wrote it", crawl.ErrState)

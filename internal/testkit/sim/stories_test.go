@@ -74,7 +74,7 @@ func TestNamedStories(t *testing.T) {
 		{"bad network, shared addresses", with(shared, Fault{Kind: Lossy, At: 0.2, For: time.Hour}),
 			bound{twice: 25, more: sharedKept}},
 		{"false suspicion", with(long, Fault{Kind: Offline, Agent: 3, At: 0.2, For: 30 * s}),
-			bound{twice: 300, excused: 60}},
+			bound{twice: 300, excused: 150}},
 		{"false suspicion, shared addresses", with(shared, Fault{Kind: Offline, Agent: 2, At: 0.2, For: 22 * s},
 			Fault{Kind: Offline, Agent: 2, At: 0.2, For: 22 * s, After: 30 * s}),
 			bound{twice: 600, excused: 30}}, // others crawl its hosts for most of that time

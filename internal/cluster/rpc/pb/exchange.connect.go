@@ -74,9 +74,9 @@ type ExchangeClient interface {
 	Ship(context.Context, *ShipRequest) (*ShipResponse, error)
 	// Claim asks for the receiver's state of hosts that the caller owns now.
 	Claim(context.Context, *ClaimRequest) (*ClaimResponse, error)
-	// Hand sends the whole state of hosts to their new owner. It is durable when
-	// the receiver answers.
-	Hand(context.Context) (*connect.ClientStreamForClientSimple[HandRequest, HandResponse], error)
+	// Hand sends records of hosts, like Ship, to an agent that is to know them at
+	// once. They are durable when it answers.
+	Hand(context.Context, *HandRequest) (*HandResponse, error)
 	// Lease exchanges the batches of package lease.
 	Lease(context.Context, *LeaseRequest) (*LeaseResponse, error)
 	// Pulse asks whether the receiver is idle.
@@ -231,8 +231,12 @@ func (c *exchangeClient) Claim(ctx context.Context, req *ClaimRequest) (*ClaimRe
 }
 
 // Hand calls orbweaver.exchange.v1.Exchange.Hand.
-func (c *exchangeClient) Hand(ctx context.Context) (*connect.ClientStreamForClientSimple[HandRequest, HandResponse], error) {
-	return c.hand.CallClientStreamSimple(ctx)
+func (c *exchangeClient) Hand(ctx context.Context, req *HandRequest) (*HandResponse, error) {
+	response, err := c.hand.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
 }
 
 // Lease calls orbweaver.exchange.v1.Exchange.Lease.
@@ -295,9 +299,9 @@ type ExchangeHandler interface {
 	Ship(context.Context, *ShipRequest) (*ShipResponse, error)
 	// Claim asks for the receiver's state of hosts that the caller owns now.
 	Claim(context.Context, *ClaimRequest) (*ClaimResponse, error)
-	// Hand sends the whole state of hosts to their new owner. It is durable when
-	// the receiver answers.
-	Hand(context.Context, *connect.ClientStream[HandRequest]) (*HandResponse, error)
+	// Hand sends records of hosts, like Ship, to an agent that is to know them at
+	// once. They are durable when it answers.
+	Hand(context.Context, *HandRequest) (*HandResponse, error)
 	// Lease exchanges the batches of package lease.
 	Lease(context.Context, *LeaseRequest) (*LeaseResponse, error)
 	// Pulse asks whether the receiver is idle.
@@ -348,7 +352,7 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(exchangeMethods.ByName("Claim")),
 		connect.WithHandlerOptions(opts...),
 	)
-	exchangeHandHandler := connect.NewClientStreamHandlerSimple(
+	exchangeHandHandler := connect.NewUnaryHandlerSimple(
 		ExchangeHandProcedure,
 		svc.Hand,
 		connect.WithSchema(exchangeMethods.ByName("Hand")),
@@ -437,7 +441,7 @@ func (UnimplementedExchangeHandler) Claim(context.Context, *ClaimRequest) (*Clai
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Claim is not implemented"))
 }
 
-func (UnimplementedExchangeHandler) Hand(context.Context, *connect.ClientStream[HandRequest]) (*HandResponse, error) {
+func (UnimplementedExchangeHandler) Hand(context.Context, *HandRequest) (*HandResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Hand is not implemented"))
 }
 

@@ -614,10 +614,8 @@ func (x *ClaimResponse) GetVerdicts() []byte {
 
 type HandRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
-	Part          uint32                 `protobuf:"varint,2,opt,name=part,proto3" json:"part,omitempty"`
-	Count         uint32                 `protobuf:"varint,3,opt,name=count,proto3" json:"count,omitempty"`
-	Data          []byte                 `protobuf:"bytes,4,opt,name=data,proto3" json:"data,omitempty"`
+	Count         uint32                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Records       []byte                 `protobuf:"bytes,2,opt,name=records,proto3" json:"records,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -652,20 +650,6 @@ func (*HandRequest) Descriptor() ([]byte, []int) {
 	return file_exchange_proto_rawDescGZIP(), []int{11}
 }
 
-func (x *HandRequest) GetHost() string {
-	if x != nil {
-		return x.Host
-	}
-	return ""
-}
-
-func (x *HandRequest) GetPart() uint32 {
-	if x != nil {
-		return x.Part
-	}
-	return 0
-}
-
 func (x *HandRequest) GetCount() uint32 {
 	if x != nil {
 		return x.Count
@@ -673,16 +657,15 @@ func (x *HandRequest) GetCount() uint32 {
 	return 0
 }
 
-func (x *HandRequest) GetData() []byte {
+func (x *HandRequest) GetRecords() []byte {
 	if x != nil {
-		return x.Data
+		return x.Records
 	}
 	return nil
 }
 
 type HandResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Hosts         uint32                 `protobuf:"varint,1,opt,name=hosts,proto3" json:"hosts,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -715,13 +698,6 @@ func (x *HandResponse) ProtoReflect() protoreflect.Message {
 // Deprecated: Use HandResponse.ProtoReflect.Descriptor instead.
 func (*HandResponse) Descriptor() ([]byte, []int) {
 	return file_exchange_proto_rawDescGZIP(), []int{12}
-}
-
-func (x *HandResponse) GetHosts() uint32 {
-	if x != nil {
-		return x.Hosts
-	}
-	return 0
 }
 
 type LeaseRequest struct {
@@ -1475,14 +1451,11 @@ const file_exchange_proto_rawDesc = "" +
 	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12\x12\n" +
 	"\x04view\x18\x02 \x01(\x04R\x04view\"+\n" +
 	"\rClaimResponse\x12\x1a\n" +
-	"\bverdicts\x18\x01 \x01(\fR\bverdicts\"_\n" +
-	"\vHandRequest\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
-	"\x04part\x18\x02 \x01(\rR\x04part\x12\x14\n" +
-	"\x05count\x18\x03 \x01(\rR\x05count\x12\x12\n" +
-	"\x04data\x18\x04 \x01(\fR\x04data\"$\n" +
-	"\fHandResponse\x12\x14\n" +
-	"\x05hosts\x18\x01 \x01(\rR\x05hosts\"$\n" +
+	"\bverdicts\x18\x01 \x01(\fR\bverdicts\"=\n" +
+	"\vHandRequest\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\rR\x05count\x12\x18\n" +
+	"\arecords\x18\x02 \x01(\fR\arecords\"\x0e\n" +
+	"\fHandResponse\"$\n" +
 	"\fLeaseRequest\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\fR\x05batch\"%\n" +
 	"\rLeaseResponse\x12\x14\n" +
@@ -1534,14 +1507,14 @@ const file_exchange_proto_rawDesc = "" +
 	"\x0fContentsRequest\x12:\n" +
 	"\bcontents\x18\x01 \x03(\v2\x1e.orbweaver.exchange.v1.ContentR\bcontents\"R\n" +
 	"\x10ContentsResponse\x12>\n" +
-	"\aanswers\x18\x01 \x03(\v2$.orbweaver.exchange.v1.ContentAnswerR\aanswers2\xa5\a\n" +
+	"\aanswers\x18\x01 \x03(\v2$.orbweaver.exchange.v1.ContentAnswerR\aanswers2\xa3\a\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
 	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12R\n" +
 	"\x05Known\x12#.orbweaver.exchange.v1.KnownRequest\x1a$.orbweaver.exchange.v1.KnownResponse\x12O\n" +
 	"\x04Ship\x12\".orbweaver.exchange.v1.ShipRequest\x1a#.orbweaver.exchange.v1.ShipResponse\x12R\n" +
-	"\x05Claim\x12#.orbweaver.exchange.v1.ClaimRequest\x1a$.orbweaver.exchange.v1.ClaimResponse\x12Q\n" +
-	"\x04Hand\x12\".orbweaver.exchange.v1.HandRequest\x1a#.orbweaver.exchange.v1.HandResponse(\x01\x12R\n" +
+	"\x05Claim\x12#.orbweaver.exchange.v1.ClaimRequest\x1a$.orbweaver.exchange.v1.ClaimResponse\x12O\n" +
+	"\x04Hand\x12\".orbweaver.exchange.v1.HandRequest\x1a#.orbweaver.exchange.v1.HandResponse\x12R\n" +
 	"\x05Lease\x12#.orbweaver.exchange.v1.LeaseRequest\x1a$.orbweaver.exchange.v1.LeaseResponse\x12R\n" +
 	"\x05Pulse\x12#.orbweaver.exchange.v1.PulseRequest\x1a$.orbweaver.exchange.v1.PulseResponse\x12L\n" +
 	"\x03End\x12!.orbweaver.exchange.v1.EndRequest\x1a\".orbweaver.exchange.v1.EndResponse\x12U\n" +

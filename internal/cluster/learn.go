@@ -1,0 +1,396 @@
+package cluster
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// What an agent knows of a host reaches another agent as records of package handoff, in one of three
+// ways:
+//
+//	an agent that crawls or has crawled the host -> Hand -> Handed    when asked, or when it leaves
+//	the replica of a lost agent -> Import -> TakeOver
+//	shipped records -> the replica; see Copies
+//
+// The first two end in a learner. This agent may get a record more than once, in any order, and for a
+// host that another agent owns. It keeps what it learns of such a host, and tells it the owner when the
+// owner asks.
+
+// A learner collects records into lessons, and lets the dispatcher learn them.
+type learner struct {
+	cl  *Clustered
+	ctx context.Context
+	// from is the agent that sent the records; empty: they are the replica of a lost agent.
+	from string
+	ours func(l weburl.Link) bool // this agent owns the link's host
+	n    Taken
+
+	l     *lesson
+	given []*lesson
+	of    finishedOf // the current host, which is added to l as a whole
+}
+
+// A lesson is a part of the records that the dispatcher learns in one turn.
+type lesson struct {
+	from     string
+	a        arrival // pending links, of own hosts and of others
+	links    []weburl.Link
+	ours     []bool       // for each of links: this agent owns its host
+	finished []finishedOf // in the order of the records
+	rests    []handoff.Record
+	states   []planned
+	lost     []handoff.Record    // finishes that a lost archive had
+	hosts    map[string]struct{} // own hosts that have links
+	n        int                 // weight of all this
+}
+
+// finishedOf holds finished URLs of a host: all of them if there are at most handedKeys.
+type finishedOf struct {
+	host  uint64
+	paths keyset.Paths
+}
+
+// planned is a Planner's state of a URL.
+type planned struct {
+	link  weburl.Link
+	state []byte
+}
+
+const (
+	// takeItems bounds the weight of a lesson: an item weighs 1, or 1 for each 256 keys. takeAhead
+	// bounds how many lessons may be not durable yet.
+	takeItems = 1000
+	takeAhead = 8
+	// handedKeys is the number of keys that are processed at once. Each takes 8 bytes of RAM.
+	handedKeys = 1 << 18
+)
+
+func newLearner(ctx context.Context, cl *Clustered, from string, ours func(weburl.Link) bool) *learner {
+	in := &learner{cl: cl, ctx: ctx, from: from, ours: ours}
+	in.begin()
+	return in
+}
+
+func (in *learner) begin() {
+	in.l = &lesson{from: in.from, a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
+}
+
+// add collects a record. It keeps none of the record's memory.
+func (in *learner) add(r *handoff.Record) error {
+	switch r.Kind {
+	case handoff.Clock:
+		in.l.rests = append(in.l.rests, handoff.Record{Name: strings.Clone(r.Name), Rest: r.Rest})
+		return in.added(1)
+	case handoff.Known:
+		return in.finished(r.Host, keyset.List{Width: uint(r.Width), Paths: r.Paths})
+	case handoff.Finish:
+		if err := in.finish(r); err != nil {
+			return err
+		}
+		return in.finished(r.Host, keyset.List{Width: keyset.WholeKey, Paths: []uint64{r.Path}})
+	case handoff.Accept:
+		link, _, err := weburl.DecodeLink(r.Link)
+		if err != nil {
+			return err
+		}
+		mine := in.ours(link)
+		in.l.links, in.l.ours = append(in.l.links, link), append(in.l.ours, mine)
+		if mine {
+			in.l.hosts[link.URL.Host()] = struct{}{}
+			in.n.Pending++
+		} else {
+			in.n.Passed++
+		}
+		return in.added(1)
+	}
+	return nil
+}
+
+// finish collects what a Finish says beyond the key.
+func (in *learner) finish(r *handoff.Record) error {
+	if len(r.State) > 0 {
+		link, _, err := weburl.DecodeLink(r.Link)
+		if err != nil {
+			return err
+		}
+		in.l.states = append(in.l.states, planned{link, slices.Clone(r.State)})
+		in.l.n++
+	}
+	if in.from == "" && r.Disposition != 0 && in.cl.Copies != nil {
+		in.l.lost = append(in.l.lost, handoff.Record{Kind: handoff.Finish, Host: r.Host, Disposition: handoff.Lost,
+			Link: slices.Clone(r.Link)})
+		in.l.n++
+	}
+	return nil
+}
+
+// finished collects the finished URLs of one host. There is one finishedOf for each host, because
+// each needs a look-up.
+func (in *learner) finished(host uint64, l keyset.List) error {
+	if in.of.host != host || in.of.paths.N >= handedKeys {
+		if err := in.endHost(); err != nil {
+			return err
+		}
+		in.of.host = host
+	}
+	in.n.Known += int64(len(l.Paths))
+	in.of.paths.Add(l)
+	return nil
+}
+
+func (in *learner) endHost() error {
+	n := in.of.paths.N
+	if n == 0 {
+		return nil
+	}
+	in.of.paths.Order()
+	in.l.finished = append(in.l.finished, in.of)
+	in.of = finishedOf{}
+	return in.added(1 + n/256)
+}
+
+func (in *learner) added(n int) error {
+	if in.l.n += n; in.l.n < takeItems {
+		return nil
+	}
+	return in.give()
+}
+
+// end returns when everything collected is durable.
+func (in *learner) end() error {
+	if err := in.endHost(); err != nil {
+		return err
+	}
+	if err := in.give(); err != nil {
+		return err
+	}
+	return in.wait(0)
+}
+
+// give passes the collected items to the dispatcher.
+func (in *learner) give() error {
+	l, loop := in.l, in.cl.loop
+	if l.n == 0 {
+		return nil
+	}
+	in.begin()
+	for i, link := range l.links {
+		loop.JudgeAs(&l.a.links, link, !l.ours[i])
+	}
+	if err := loop.Post(in.ctx, func(now time.Time) { in.cl.learn(l, now) }); err != nil {
+		return err
+	}
+	in.given = append(in.given, l)
+	return in.wait(takeAhead)
+}
+
+// wait returns when at most ahead of the passed lessons are not durable.
+func (in *learner) wait(ahead int) error {
+	for len(in.given) > ahead {
+		select {
+		case err := <-in.given[0].a.done:
+			if err != nil {
+				return err
+			}
+		case <-in.cl.loop.Ended():
+			return crawl.ErrNotRunning
+		case <-in.ctx.Done():
+			return in.ctx.Err()
+		}
+		in.given = in.given[1:]
+	}
+	return nil
+}
+
+// Handed learns records that another agent sends. It returns when they are durable. Records that
+// cannot be read are a handoff.ErrRecord, and nothing after them is learned. Safe for concurrent use;
+// ctx bounds the wait.
+func (cl *Clustered) Handed(ctx context.Context, from string, records []byte) error {
+	in := newLearner(ctx, cl, from, func(l weburl.Link) bool { return cl.owns(l.URL.Host()) })
+	var paths []uint64
+	for len(records) > 0 {
+		r, n, err := handoff.Decode(records, paths)
+		if err != nil {
+			return fmt.Errorf("handed: %w", err)
+		}
+		if err := in.add(&r); err != nil {
+			return fmt.Errorf("handed: %w", err)
+		}
+		if r.Kind == handoff.Known {
+			paths = r.Paths
+		}
+		records = records[n:]
+	}
+	if err := in.end(); err != nil {
+		return fmt.Errorf("handed: %w", err)
+	}
+	return nil
+}
+
+// learn processes a lesson.
+func (cl *Clustered) learn(l *lesson, now time.Time) {
+	if cl.loop.Stopping() {
+		l.a.done <- crawl.ErrNotRunning
+		return
+	}
+	t := &cl.tenants
+	t.taught = true
+	cl.loop.Stir()
+	for i := range l.rests {
+		if cl.learnRest(&l.rests[i], l.from == "", now); cl.loop.Failed() {
+			return
+		}
+	}
+	if l.from == "" {
+		for host := range l.hosts { // the lost agent may just have sent a request
+			cl.loop.Frontier.Touched(host, 0, now)
+		}
+	}
+	var news []crawl.Ranged
+	for i := range l.finished {
+		if news = cl.news(news, l.finished[i].host, &l.finished[i].paths); cl.loop.Failed() {
+			return
+		}
+	}
+	if cl.loop.Learn(news); cl.loop.Failed() {
+		return
+	}
+	if cl.remember(l.states); cl.loop.Failed() {
+		return
+	}
+	for i := range l.lost {
+		cl.stage(countsCopy, &l.lost[i], l.lost[i].Host)
+	}
+	if l.from != "" {
+		keys := int64(0)
+		for _, r := range news {
+			if r.Done {
+				keys += int64(r.N)
+			}
+		}
+		t.n.KeysIn += keys
+		cl.tellMoves("hosts-taken", l.from, len(l.rests), keys)
+		// The agent that this one waited for has sent its part. Ask again at once.
+		if q := t.lines[l.from]; q != nil {
+			q.hosts, q.again = append(q.hosts, q.again...), nil
+		}
+	}
+	cl.arrive(&l.a, now)
+}
+
+// news appends to dst the unknown ones of the finished URLs of a host, for Loop.Learn, and ships them
+// to the host's heir.
+func (cl *Clustered) news(dst []crawl.Ranged, key uint64, finished *keyset.Paths) []crawl.Ranged {
+	if cl.unite(key); cl.loop.Failed() {
+		return dst
+	}
+	done := doneKey(weburl.Key{Host: key}).Host
+	known := cl.rangeOf(done)
+	fresh := finished.Without(&known)
+	if cl.foundElsewhere(key, &fresh); cl.loop.Failed() || fresh.N == 0 {
+		return dst
+	}
+	cl.tenants.newlyDone(key)
+	for _, l := range fresh.Lists {
+		cl.copyKnown(key, l)
+	}
+	own := cl.ownKey(weburl.Key{Host: key}).Host
+	return append(dst, crawl.Ranged{Host: done, Done: true, Paths: fresh},
+		crawl.Ranged{Host: own, Paths: fresh})
+}
+
+// foundElsewhere records which waiting links are finished on other agents. The paths must not
+// contain URLs finished here.
+func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
+	if finished.N == 0 || cl.loop.Failed() {
+		return
+	}
+	own := cl.rangeOf(cl.ownKey(weburl.Key{Host: key}).Host)
+	twice := own.Within(finished)
+	if twice.N == 0 {
+		return
+	}
+	cl.tenants.absent(key, func(s *keyset.Paths) {
+		for _, l := range twice.Lists {
+			s.Add(l)
+		}
+	})
+	for _, l := range twice.Lists {
+		for part := range slices.Chunk(l.Paths, state.KeysPiece) {
+			cl.loop.Record(state.Absent, state.AppendList(nil, key, keyset.List{Width: l.Width, Paths: part}))
+		}
+	}
+	cl.loop.Flush()
+}
+
+// remember gives the Planner the states that it has not got before. A state of the same bytes may come
+// again in another tenure of the host: the host may have been away, and come back.
+func (cl *Clustered) remember(states []planned) {
+	var marks []crawl.Ranged
+	for len(states) > 0 {
+		host := states[0].link.URL.Host()
+		_, _, since := cl.Peers.Tenure(host)
+		mark := func(p *planned) weburl.Key {
+			k := p.link.URL.Key()
+			k.Host ^= 0x2545f4914f6cdd1d // no host has it, as with doneKey
+			k.Path ^= xxhash.Sum64(binary.LittleEndian.AppendUint64(slices.Clone(p.state), since))
+			return k
+		}
+		had := cl.rangeOf(mark(&states[0]).Host)
+		fresh := keyset.Paths{}
+		for len(states) > 0 && states[0].link.URL.Host() == host {
+			p := &states[0]
+			k := mark(p)
+			if !had.Has(keyset.WholeKey, k.Path) && cl.loop.Remember(p.link, p.state) {
+				fresh.Add(keyset.List{Width: keyset.WholeKey, Paths: []uint64{k.Path}})
+			}
+			if cl.loop.Failed() {
+				return
+			}
+			states = states[1:]
+		}
+		fresh.Order()
+		marks = append(marks, crawl.Ranged{Host: weburl.HostKey(host) ^ 0x2545f4914f6cdd1d, Paths: fresh})
+	}
+	cl.loop.Learn(marks) // in one batch with the states
+}
+
+// learnRest processes how long a host must rest. If another agent owns the host, that agent gets it
+// with the host. lost reports that a lost agent said so.
+func (cl *Clustered) learnRest(r *handoff.Record, lost bool, now time.Time) {
+	owner, mine, since := cl.Peers.Tenure(r.Name)
+	// A lost agent's block of a host that this agent crawls came with the host, and may have been lifted.
+	if r.Rest.Blocked && !(lost && mine && cl.isTenant(weburl.HostKey(r.Name), since)) {
+		cl.loop.Block(r.Name)
+		if mine {
+			cl.copyBlock(r.Name, now)
+		} else {
+			cl.tenants.blocks = true
+		}
+	}
+	st := stateOf(r.Name, r.Rest, now)
+	if !mine && owner != "" {
+		st.Blocked = false
+		if _, ok := cl.tenants.clocks[r.Name]; !ok && !restless(restOf(st, now)) {
+			cl.tenants.clocks[r.Name] = st
+		}
+		return
+	}
+	st.Blocked = cl.loop.Blocked(r.Name) || cl.tenants.held[r.Name] != nil
+	cl.loop.Frontier.Restore(st)
+	st = cl.loop.Frontier.Host(r.Name)
+	st.Blocked = cl.loop.Blocked(r.Name)
+	cl.loop.Record(state.Host, st.AppendTo(nil))
+}

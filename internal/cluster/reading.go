@@ -1,0 +1,123 @@
+package cluster
+
+import (
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A reading passes on, as records, all that this agent's journal says of hosts. It runs beside the
+// dispatcher.
+type reading struct {
+	files  *crawl.Transfer
+	wanted func(host uint64) bool
+	// put takes a record of a host. The record is valid until put returns.
+	put func(r *handoff.Record, host uint64) error
+
+	known handoff.Record // keys of one host that are collected
+}
+
+// pending passes on the pending links, and how long hosts must rest. It must be called before
+// finished.
+func (r *reading) pending(now time.Time) error {
+	return r.files.Pending(func(number uint64, enc []byte) error {
+		l, _, err := weburl.PeekLink(enc)
+		if err != nil {
+			return err
+		}
+		host := l.URL.Key().Host
+		if !r.wanted(host) {
+			return nil
+		}
+		return r.put(&handoff.Record{Kind: handoff.Accept, Number: number, Link: enc}, host)
+	}, func(st frontier.HostState) error {
+		host := weburl.HostKey(st.Host)
+		if !r.wanted(host) {
+			return nil
+		}
+		return r.put(clockRecord(st, now), host)
+	})
+}
+
+// finished passes on what is finished: the keys of all URLs, and the states of a Planner.
+func (r *reading) finished() error {
+	err := r.files.Finished(func(done uint64, l keyset.List) error {
+		host := doneKey(weburl.Key{Host: done}).Host // undoes doneKey
+		if !r.wanted(host) {
+			return nil
+		}
+		for _, p := range l.Paths {
+			k := &r.known
+			if len(k.Paths) > 0 && (k.Host != host || k.Width != uint8(l.Width) || len(k.Paths) == handoff.MaxPaths) {
+				if err := r.flush(); err != nil {
+					return err
+				}
+			}
+			k.Kind, k.Host, k.Width = handoff.Known, host, uint8(l.Width)
+			k.Paths = append(k.Paths, p)
+		}
+		return nil
+	}, func(l weburl.Link, planned []byte) error {
+		host := l.URL.Key().Host
+		if !r.wanted(host) || len(planned) > handoff.MaxState {
+			return nil
+		}
+		return r.put(&handoff.Record{Kind: handoff.Finish, Link: l.AppendTo(nil), State: planned}, host)
+	})
+	if err != nil {
+		return err
+	}
+	return r.flush()
+}
+
+// flush passes on the collected keys.
+func (r *reading) flush() error {
+	k := &r.known
+	if len(k.Paths) == 0 {
+		return nil
+	}
+	slices.Sort(k.Paths)
+	k.Paths = slices.Compact(k.Paths)
+	err := r.put(k, k.Host)
+	k.Paths = k.Paths[:0]
+	return err
+}
+
+// clockRecord returns a record of a host's state. It has durations, because clocks of two machines
+// are never compared.
+func clockRecord(st frontier.HostState, now time.Time) *handoff.Record {
+	return &handoff.Record{Kind: handoff.Clock, Name: st.Host, Rest: restOf(st, now)}
+}
+
+// restOf returns how long a host must rest from now on.
+func restOf(st frontier.HostState, now time.Time) handoff.Rest {
+	bound := func(d time.Duration) time.Duration { return min(max(d, 0), handoff.MaxPause) }
+	r := handoff.Rest{Delay: bound(st.Delay), Slow: st.Slow, Blocked: st.Blocked}
+	if !st.NotBefore.IsZero() {
+		r.Quiet = bound(st.NotBefore.Sub(now))
+	}
+	if !st.SlowUntil.IsZero() {
+		r.SlowFor = bound(st.SlowUntil.Sub(now))
+	}
+	return r
+}
+
+// restless reports that a host need not rest, and is not blocked.
+func restless(r handoff.Rest) bool { return r.Delay == 0 && r.Quiet == 0 && r.Slow == 0 && !r.Blocked }
+
+// stateOf returns the state that a frontier restores.
+func stateOf(host string, r handoff.Rest, now time.Time) frontier.HostState {
+	st := frontier.HostState{Host: host, Delay: r.Delay, Slow: r.Slow, Blocked: r.Blocked}
+	if r.Quiet > 0 {
+		st.NotBefore = now.Add(r.Quiet)
+	}
+	if r.Slow > 0 {
+		st.SlowUntil = now.Add(r.SlowFor)
+	}
+	return st
+}
