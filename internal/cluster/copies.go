@@ -180,6 +180,14 @@ func (cl *Clustered) copyFinish(f *state.Finish) {
 	cl.stage(countsEnd, &r, weburl.HostKey(link.URL.Host()))
 }
 
+// copyState ships a Planner's state that another agent had.
+func (cl *Clustered) copyState(p *planned) {
+	if cl.Copies != nil {
+		r := handoff.Record{Kind: handoff.Finish, Link: p.link.AppendTo(nil), State: p.state}
+		cl.stage(countsCopy, &r, weburl.HostKey(p.link.URL.Host()))
+	}
+}
+
 // copyClock ships how long a host must rest.
 func (cl *Clustered) copyClock(st frontier.HostState, now time.Time) {
 	if cl.Copies != nil {

@@ -46,8 +46,6 @@ const (
 	bundleStates = 256
 	// batchBytes is the size at which a batch is full.
 	batchBytes = handoff.MaxBatch / 2
-	// carryMax bounds the states that wait to be sent.
-	carryMax = 4096
 )
 
 // add adds a record.
@@ -150,24 +148,6 @@ func (cl *Clustered) queueTo(agent string) *handoffQueue {
 	return g
 }
 
-// MayCarry implements crawl.Cluster.
-func (cl *Clustered) MayCarry(host string) bool {
-	agent, mine := cl.Peers.Owner(host)
-	if mine || agent == "" {
-		return false
-	}
-	g := cl.tenants.giving[agent]
-	return g == nil || len(g.states) < carryMax
-}
-
-// Carry implements crawl.Cluster. The journal keeps the state until the other agent has it.
-func (cl *Clustered) Carry(l weburl.Link, state []byte) {
-	agent, _ := cl.Peers.Owner(l.URL.Host())
-	g := cl.queueTo(agent)
-	g.states = append(g.states, planned{l, state})
-	cl.loop.Stir()
-}
-
 // newlyDone records that no agent has all finished URLs of a host.
 func (t *tenants) newlyDone(host uint64) {
 	delete(t.given, host)
@@ -226,25 +206,13 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 			return
 		}
 	}
-collect:
-	for len(g.states) > 0 && len(b.states) < bundleStates && len(b.batches) < 2 {
-		p := g.states[0]
-		g.states = g.states[1:]
-		switch owner, mine := cl.Peers.Owner(p.link.URL.Host()); {
-		case mine: // the host is back
-			cl.loop.Remember(p.link, p.state)
-		case owner == "":
-			g.states = append(g.states, p)
-			g.due = now.Add(claimWaitMax)
-			break collect
-		case owner != agent:
-			cl.queueTo(owner).states = append(cl.queueTo(owner).states, p)
-		default:
-			b.states = append(b.states, p)
-			b.add(&handoff.Record{Kind: handoff.Finish, Link: p.link.AppendTo(nil), State: p.state})
-		}
+	if cl.bundleStates(b, g); cl.loop.Failed() {
+		return
 	}
 	if len(b.batches) == 0 {
+		if len(g.states) > 0 { // their owner is not known
+			g.due = now.Add(claimWaitMax)
+		}
 		return
 	}
 	g.busy, g.stale = true, nil
@@ -299,9 +267,7 @@ func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) 
 			cl.loop.Unblock(host, cl.tenants.held[host] == nil)
 		}
 	}
-	for _, p := range b.states {
-		cl.loop.Moved(p.link)
-	}
+	cl.moved(b.states)
 	cl.loop.Flush()
 	t.n.KeysOut += b.keys
 	cl.tellMoves("hosts-given", b.agent, len(b.hosts), b.keys)

@@ -2,13 +2,10 @@ package cluster
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
-
-	"github.com/cespare/xxhash/v2"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -60,12 +57,6 @@ type lesson struct {
 type finishedOf struct {
 	host  uint64
 	paths keyset.Paths
-}
-
-// planned is a Planner's state of a URL.
-type planned struct {
-	link  weburl.Link
-	state []byte
 }
 
 const (
@@ -125,7 +116,11 @@ func (in *learner) finish(r *handoff.Record) error {
 		if err != nil {
 			return err
 		}
-		in.l.states = append(in.l.states, planned{link, slices.Clone(r.State)})
+		p := planned{link: link, state: slices.Clone(r.State)}
+		if in.from != "" {
+			p.version = r.Number
+		}
+		in.l.states = append(in.l.states, p)
 		in.l.n++
 	}
 	if in.from == "" && r.Disposition != 0 && in.cl.Copies != nil {
@@ -333,38 +328,6 @@ func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
 		}
 	}
 	cl.loop.Flush()
-}
-
-// remember gives the Planner the states that it has not got before. A state of the same bytes may come
-// again in another tenure of the host: the host may have been away, and come back.
-func (cl *Clustered) remember(states []planned) {
-	var marks []crawl.Ranged
-	for len(states) > 0 {
-		host := states[0].link.URL.Host()
-		_, _, since := cl.Peers.Tenure(host)
-		mark := func(p *planned) weburl.Key {
-			k := p.link.URL.Key()
-			k.Host ^= 0x2545f4914f6cdd1d // no host has it, as with doneKey
-			k.Path ^= xxhash.Sum64(binary.LittleEndian.AppendUint64(slices.Clone(p.state), since))
-			return k
-		}
-		had := cl.rangeOf(mark(&states[0]).Host)
-		fresh := keyset.Paths{}
-		for len(states) > 0 && states[0].link.URL.Host() == host {
-			p := &states[0]
-			k := mark(p)
-			if !had.Has(keyset.WholeKey, k.Path) && cl.loop.Remember(p.link, p.state) {
-				fresh.Add(keyset.List{Width: keyset.WholeKey, Paths: []uint64{k.Path}})
-			}
-			if cl.loop.Failed() {
-				return
-			}
-			states = states[1:]
-		}
-		fresh.Order()
-		marks = append(marks, crawl.Ranged{Host: weburl.HostKey(host) ^ 0x2545f4914f6cdd1d, Paths: fresh})
-	}
-	cl.loop.Learn(marks) // in one batch with the states
 }
 
 // learnRest processes how long a host must rest. If another agent owns the host, that agent gets it

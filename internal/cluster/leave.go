@@ -165,7 +165,8 @@ func (f *farewell) rests(now time.Time) (rests []*handoff.Record) {
 func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*handoff.Record) (err error) {
 	defer func() { err = errors.Join(err, files.Close()) }()
 	put := func(r *handoff.Record, host uint64) error { return f.put(ctx, r, host) }
-	r := reading{files: files, wanted: f.wanted, put: func(*handoff.Record, uint64) error { return nil }}
+	all := func(uint64) bool { return true }
+	r := reading{files: files, wanted: all, version: versionFarewell, put: func(*handoff.Record, uint64) error { return nil }}
 	if err := r.pending(time.Time{}); err != nil { // the links have left already
 		return err
 	}
@@ -186,15 +187,9 @@ func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*hand
 	return nil
 }
 
-// wanted reports whether an owner lacks what this agent knows of a host.
-func (f *farewell) wanted(host uint64) bool {
-	owner := f.heirs.Heir(host)
-	return owner != "" && f.given[host] != f.cl.Peers.Identity(owner)
-}
-
 func (f *farewell) put(ctx context.Context, r *handoff.Record, host uint64) error {
 	owner := f.heirs.Heir(host)
-	if owner == "" {
+	if owner == "" || r.Kind == handoff.Known && f.given[host] == f.cl.Peers.Identity(owner) {
 		return nil
 	}
 	b := f.to[owner]

@@ -17,7 +17,8 @@ type reading struct {
 	files  *crawl.Transfer
 	wanted func(host uint64) bool
 	// put takes a record of a host. The record is valid until put returns.
-	put func(r *handoff.Record, host uint64) error
+	put     func(r *handoff.Record, host uint64) error
+	version uint64 // of the states
 
 	known handoff.Record // keys of one host that are collected
 }
@@ -67,7 +68,7 @@ func (r *reading) finished() error {
 		if !r.wanted(host) || len(planned) > handoff.MaxState {
 			return nil
 		}
-		return r.put(&handoff.Record{Kind: handoff.Finish, Link: l.AppendTo(nil), State: planned}, host)
+		return r.put(&handoff.Record{Kind: handoff.Finish, Number: r.version, Link: l.AppendTo(nil), State: planned}, host)
 	})
 	if err != nil {
 		return err

@@ -201,7 +201,7 @@ func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
 	done := frontier.Done{NoRequest: true}
 	switch {
 	case mine && cl.isTenant(k.Host, since):
-		if !cl.isElsewhere(k) {
+		if cl.loop.Number(k, t.Number) == 0 || !cl.isElsewhere(k) { // 0: a page that is due again
 			return true
 		}
 		cl.giveUpElsewhere(t)

@@ -15,7 +15,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
@@ -26,12 +28,16 @@ import (
 
 // order returns the agents of a view in a host's order: the first one owns the host.
 func (c *cluster) order(host string, view int64) []string {
+	return c.orderOf(weburl.HostKey(host), view)
+}
+
+func (c *cluster) orderOf(host uint64, view int64) []string {
 	names := slices.Clone(c.members[view])
 	if c.ring {
-		return ringOrder(names, weburl.HostKey(host))
+		return ringOrder(names, host)
 	}
 	slices.SortFunc(names, func(a, b string) int {
-		x, y := xxhash.Sum64String(a+" "+host), xxhash.Sum64String(b+" "+host)
+		x, y := xxhash.Sum64String(fmt.Sprint(a, host)), xxhash.Sum64String(fmt.Sprint(b, host))
 		if x < y {
 			return -1
 		}
@@ -92,7 +98,22 @@ func (n *node) Had(host string) (ever, began bool) {
 }
 
 // Heirs implements Placement.
-func (n *node) Heirs() Heirs { return nil }
+func (n *node) Heirs() Heirs { return nodeHeirs{n, n.view.Load()} }
+
+// nodeHeirs are the heirs of a node in a view.
+type nodeHeirs struct {
+	n    *node
+	view int64
+}
+
+func (h nodeHeirs) Heir(host uint64) string {
+	for _, name := range h.n.c.orderOf(host, h.view) {
+		if name != h.n.name {
+			return name
+		}
+	}
+	return ""
+}
 
 // Inheriting implements Placement.
 func (n *node) Inheriting() bool { return false }
@@ -159,6 +180,7 @@ type moves struct {
 	ends          int
 	crashes       bool
 	away          string // the agent that is absent for a while, with its disk
+	rounds        int    // visits after the first to each page
 }
 
 func (mv moves) run(t *testing.T, seed uint64) {
@@ -186,6 +208,12 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		if mv.tiny {
 			n.seen = testparts.Tiny(seed)
 			oc.MemoryBytes = 1
+		}
+		if mv.rounds > 0 {
+			n.strategy = func(fs disk.FS) (crawl.Strategy, error) {
+				return strategy.OpenRecrawl(strategy.Place{FS: fs, Dir: testparts.Dir + "/state/strategy"},
+					strategy.RecrawlConfig{Min: time.Second, Max: 4 * time.Second, Rounds: mv.rounds})
+			}
 		}
 		n.joins(c, oc)
 	}
@@ -391,6 +419,12 @@ func (c *cluster) checkMoves(web textweb.Random, mv moves) {
 		if !web.Reach[u] {
 			c.t.Errorf("%s is not reachable", u)
 		}
+		if mv.rounds > 0 {
+			if answered := answers(rs); answered > 0 && answered != 1+mv.rounds {
+				c.t.Errorf("%s was answered %d times, want %d: %v", u, answered, 1+mv.rounds, rs)
+			}
+			continue
+		}
 		for i, r := range rs[1:] {
 			before := rs[i]
 			if before.Status == 503 || before.Status == 0 {
@@ -407,6 +441,32 @@ func (c *cluster) checkMoves(web textweb.Random, mv moves) {
 				c.t.Errorf("%s by %s at %s, and by %s at %s", u, before.By, before.At, r.By, r.At)
 			}
 		}
+	}
+}
+
+// answers counts the answers that tell of a page: a recrawl visits these pages again.
+func answers(rs []textweb.Request) (n int) {
+	for _, r := range rs {
+		if r.Status/100 == 2 || r.Status/100 == 3 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestMovesRecrawl: whatever moves, each page is visited again as often as configured, by the agent
+// that owns its host then.
+func TestMovesRecrawl(t *testing.T) {
+	for _, kind := range []string{"join", "leave", "flap"} {
+		t.Run(kind, func(t *testing.T) {
+			movesModel(t, 12, func(seed uint64) moves {
+				begin := 3
+				if kind != "leave" {
+					begin = 2
+				}
+				return moves{agents: 3, begin: begin, kind: kind, rounds: 2, harsh: seed%2 == 1}
+			})
+		})
 	}
 }
 

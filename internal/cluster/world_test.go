@@ -57,7 +57,8 @@ type story struct {
 	seeds    []weburl.URL
 	web      *textweb.Web
 	name     string
-	with     func() (Others, error)       // opens the parts that a cluster needs
+	with     func() (Others, error) // opens the parts that a cluster needs
+	strategy func(fs disk.FS) (crawl.Strategy, error)
 	disk     atomic.Pointer[testdisk.Mem] // of the last process
 }
 
@@ -116,6 +117,12 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 		return nil, err
 	}
 	w.cl = New(others)
+	var chosen crawl.Strategy
+	if s.strategy != nil {
+		if chosen, err = s.strategy(fs); err != nil {
+			return nil, err
+		}
+	}
 	p, cfg := w.parts, s.cfg
 	cfg.ResumeWait = max(s.frontier.HostDelay, s.frontier.IPDelay, 2*time.Second)
 	if others.Copies != nil && cfg.SyncEvery == 0 {
@@ -123,7 +130,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	}
 	w.Crawler = crawl.New(cfg, crawl.Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web,
 		Fetch: p.Fetch, Scope: p.Scope, Log: p.Log, Events: p.Events, Skipped: p.Skipped, Archive: p.Archive,
-		Frontier: p.Frontier, Seen: p.Seen, Journal: p.Journal, Cluster: w.cl})
+		Frontier: p.Frontier, Seen: p.Seen, Journal: p.Journal, Cluster: w.cl, Strategy: chosen})
 	if w.rec, err = w.Recover(fs, p.JournalDir(), p.Intact, time.Now()); err != nil {
 		return nil, err
 	}
