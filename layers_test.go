@@ -50,8 +50,10 @@ var layers = func() map[string]int {
 		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record " +
 			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +
 			"lab/bare lab/stream",
-		// what to crawl next, and what agents do with each other
-		"internal/crawl/strategy internal/cluster",
+		// what to crawl next
+		"internal/crawl/strategy",
+		// what agents do with each other
+		"internal/cluster",
 		// one agent; the stores that ours is compared with
 		"internal/node lab/rivals",
 		// the library

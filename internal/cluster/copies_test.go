@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -202,7 +203,9 @@ func TestShippedRecords(t *testing.T) {
 			handoff.Record{Kind: handoff.Finish, Number: 8, Link: encoded},
 		},
 		"key": {
-			func(cl *Clustered) { cl.copyKnown(url.Key()) },
+			func(cl *Clustered) {
+				cl.copyKnown(url.Key().Host, keyset.List{Width: keyset.WholeKey, Paths: []uint64{url.Key().Path}})
+			},
 			handoff.Record{Kind: handoff.Known, Host: url.Key().Host, Width: 64, Paths: []uint64{url.Key().Path}},
 		},
 		"clock": {

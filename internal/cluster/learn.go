@@ -78,13 +78,17 @@ func (in *learner) begin() {
 	in.l = &lesson{from: in.from, a: arrival{done: make(chan error, 1)}, hosts: map[string]struct{}{}}
 }
 
-// add collects a record. It keeps none of the record's memory.
+// add collects a record. It keeps none of the record's memory. The error is a handoff.ErrRecord for a
+// record that no agent writes.
 func (in *learner) add(r *handoff.Record) error {
 	switch r.Kind {
 	case handoff.Clock:
 		in.l.rests = append(in.l.rests, handoff.Record{Name: strings.Clone(r.Name), Rest: r.Rest})
 		return in.added(1)
 	case handoff.Known:
+		if !keyset.ValidWidth(uint(r.Width)) {
+			return fmt.Errorf("%w: keys of %d bits", handoff.ErrRecord, r.Width)
+		}
 		return in.finished(r.Host, keyset.List{Width: uint(r.Width), Paths: r.Paths})
 	case handoff.Finish:
 		if err := in.finish(r); err != nil {

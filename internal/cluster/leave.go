@@ -165,8 +165,8 @@ func (f *farewell) rests(now time.Time) (rests []*handoff.Record) {
 func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*handoff.Record) (err error) {
 	defer func() { err = errors.Join(err, files.Close()) }()
 	put := func(r *handoff.Record, host uint64) error { return f.put(ctx, r, host) }
-	all := func(uint64) bool { return true }
-	r := reading{files: files, wanted: all, version: versionFarewell, put: func(*handoff.Record, uint64) error { return nil }}
+	r := reading{files: files, wanted: func(uint64) bool { return true }, version: versionFarewell}
+	r.put = func(*handoff.Record, uint64) error { return nil }
 	if err := r.pending(time.Time{}); err != nil { // the links have left already
 		return err
 	}

@@ -68,7 +68,8 @@ func (r *reading) finished() error {
 		if !r.wanted(host) || len(planned) > handoff.MaxState {
 			return nil
 		}
-		return r.put(&handoff.Record{Kind: handoff.Finish, Number: r.version, Link: l.AppendTo(nil), State: planned}, host)
+		p := handoff.Record{Kind: handoff.Finish, Number: r.version, Link: l.AppendTo(nil), State: planned}
+		return r.put(&p, host)
 	})
 	if err != nil {
 		return err

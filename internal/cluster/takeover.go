@@ -39,7 +39,12 @@ type LostReplica interface {
 func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
 	ours func(host uint64) bool) (n Taken, err error) {
 	in := newLearner(ctx, cl, "", func(l weburl.Link) bool { return ours(weburl.HostKey(l.URL.Host())) })
-	mark, err := store.Import(ctx, source, in.add)
+	mark, err := store.Import(ctx, source, func(r *handoff.Record) error {
+		if err := in.add(r); !errors.Is(err, handoff.ErrRecord) {
+			return err
+		}
+		return nil // the others count
+	})
 	damage := err
 	if err != nil && !errors.Is(err, handoff.ErrDamaged) {
 		return in.n, fmt.Errorf("take over: %w", err)

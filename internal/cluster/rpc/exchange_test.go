@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"iter"
 	"net"
 	"slices"
 	"strings"
@@ -93,16 +92,6 @@ func links(urls ...string) Links {
 			Seed: "via.example"}.AppendTo(l.Data)
 	}
 	return l
-}
-
-func sequence[T any](values ...T) iter.Seq2[T, error] {
-	return func(yield func(T, error) bool) {
-		for _, v := range values {
-			if !yield(v, nil) {
-				return
-			}
-		}
-	}
 }
 
 // TestCalls: requests and answers arrive unchanged, with and without keys.
