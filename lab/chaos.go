@@ -36,6 +36,8 @@ type Chaos struct {
 	Seed uint64
 	// Alone is the share of stories of single agents. Zero means none.
 	Alone float64
+	// Partition is the partition of all clusters. Empty means that each plan has its own.
+	Partition string
 	// Append is a file of earlier runs. The experiment adds this run to it. Empty means no file.
 	Append string
 	// Keep is the folder for the event logs of failures.
@@ -186,12 +188,17 @@ func (r *ChaosRun) add(t Told) {
 
 func isAlone(p sim.Plan) bool { return p.Agents <= 1 && p.Spare == 0 }
 
-// storyOf returns the story of a seed. The share alone of all stories has a single agent.
-func storyOf(seed uint64, alone float64) sim.Plan {
+// storyOf returns the story of a seed. The share alone of all stories has a single agent. The others have
+// this partition, or that of their plan if it is empty.
+func storyOf(seed uint64, alone float64, partition string) sim.Plan {
 	if before := float64(seed - 1); math.Floor(float64(seed)*alone) > math.Floor(before*alone) {
 		return sim.RandomAlone(seed)
 	}
-	return sim.Random(seed)
+	p := sim.Random(seed)
+	if partition != "" {
+		p = p.Divided(partition)
+	}
+	return p
 }
 
 func (x *Chaos) defaults(quick bool) {
@@ -275,7 +282,7 @@ func (x *Chaos) tell(ctx context.Context, t *Trial, ws *workers, before []ChaosR
 			return sim.Plan{}, false
 		}
 		planned++
-		p := storyOf(x.Seed+uint64(planned-1), x.Alone)
+		p := storyOf(x.Seed+uint64(planned-1), x.Alone, x.Partition)
 		ahead = append(ahead, p.Seed)
 		return p, true
 	}

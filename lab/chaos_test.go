@@ -289,7 +289,7 @@ func TestShareOfSingleAgents(t *testing.T) {
 	for _, share := range []float64{0, 0.25, 1.0 / 3, 2.0 / 3, 1} {
 		alone := 0
 		for seed := range uint64(600) {
-			if isAlone(storyOf(seed+1, share)) {
+			if isAlone(storyOf(seed+1, share, "")) {
 				alone++
 			}
 		}

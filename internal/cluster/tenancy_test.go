@@ -179,8 +179,10 @@ type moves struct {
 	harsh, tiny   bool
 	ends          int
 	crashes       bool
-	away          string // the agent that is absent for a while, with its disk
-	rounds        int    // visits after the first to each page
+	away          string           // the agent that is absent for a while, with its disk
+	rounds        int              // visits after the first to each page
+	before        func(n *node)    // called before an agent leaves; nil: nothing
+	after         func(c *cluster) // called after it has left
 }
 
 func (mv moves) run(t *testing.T, seed uint64) {
@@ -302,7 +304,12 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	case "leave": // one agent hands over all its hosts
 		n := c.nodes[rng.IntN(mv.begin)]
 		mv.away = n.name
-		add(at, n.leave)
+		add(at, func() {
+			if mv.before != nil {
+				mv.before(n)
+			}
+			n.leave()
+		})
 		change(at+time.Millisecond, slices.DeleteFunc(slices.Clone(first), func(a string) bool { return a == n.name }))
 	case "return": // one agent is absent with its disk, and comes back
 		n := c.nodes[rng.IntN(mv.begin)]
@@ -324,6 +331,9 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	}
 	for mv.kind == "leave" && !c.leaver.Load().left.Load() {
 		time.Sleep(time.Second)
+	}
+	if mv.after != nil {
+		mv.after(c)
 	}
 	for _, n := range c.present() { // an agent that was down at that time knows the view now
 		if w := n.w.Load(); n.view.Load() < last() {
@@ -441,32 +451,6 @@ func (c *cluster) checkMoves(web textweb.Random, mv moves) {
 				c.t.Errorf("%s by %s at %s, and by %s at %s", u, before.By, before.At, r.By, r.At)
 			}
 		}
-	}
-}
-
-// answers counts the answers that tell of a page: a recrawl visits these pages again.
-func answers(rs []textweb.Request) (n int) {
-	for _, r := range rs {
-		if r.Status/100 == 2 || r.Status/100 == 3 {
-			n++
-		}
-	}
-	return n
-}
-
-// TestMovesRecrawl: whatever moves, each page is visited again as often as configured, by the agent
-// that owns its host then.
-func TestMovesRecrawl(t *testing.T) {
-	for _, kind := range []string{"join", "leave", "flap"} {
-		t.Run(kind, func(t *testing.T) {
-			movesModel(t, 12, func(seed uint64) moves {
-				begin := 3
-				if kind != "leave" {
-					begin = 2
-				}
-				return moves{agents: 3, begin: begin, kind: kind, rounds: 2, harsh: seed%2 == 1}
-			})
-		})
 	}
 }
 

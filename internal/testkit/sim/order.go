@@ -90,7 +90,8 @@ func (s *story) endedFor(o *order) bool {
 // after the order, for another agent.
 func (o *order) judge(took time.Duration, over bool, j *judge) string {
 	stop := o.run.result.Stop
-	joining := o.a.starts > 1 && o.at.Sub(o.run.began) < restartTime // it may not know the others yet
+	// It may not know the others yet.
+	joining := (o.a.starts > 1 || o.a.newcomer) && o.at.Sub(o.run.began) < restartTime
 	switch {
 	case o.kind == Leave && o.refused != nil && !o.alone && !over && !joining:
 		return fmt.Sprintf("refused although others could take its hosts: %v", o.refused)

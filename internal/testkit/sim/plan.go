@@ -204,6 +204,14 @@ func (p Plan) withDefaults() Plan {
 // alone reports whether the plan is for a single agent without a cluster.
 func (p Plan) alone() bool { return p.Agents == 1 && p.Spare == 0 }
 
+// Divided returns the plan of the same cluster with another partition.
+func (p Plan) Divided(partition string) Plan {
+	if p.Partition != partition {
+		p.Partition, p.Kappa, p.Mirrors = partition, 0, false
+	}
+	return p
+}
+
 // Without returns the plan without fault i.
 func (p Plan) Without(i int) Plan {
 	p.Faults = append(append([]Fault(nil), p.Faults[:i]...), p.Faults[i+1:]...)
@@ -261,7 +269,12 @@ func (p Plan) wild(rng *rand.Rand) Plan {
 	// stays away for longer than the web's Retry-Afters, which are at most 2 s.
 	for i, f := range p.Faults {
 		switch f.Kind {
-		case Power, Full, Fail, Replace:
+		case Full, Fail:
+			if p.Replicas == 1 { // others take its hosts at once, and no replica tells of the Retry-Afters
+				return p
+			}
+			p.Faults[i].For = max(f.For, 2100*time.Millisecond)
+		case Power, Replace:
 			p.Faults[i].For = max(f.For, 2100*time.Millisecond)
 		case Old:
 			return p

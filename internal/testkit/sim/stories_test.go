@@ -114,6 +114,10 @@ func TestNamedStories(t *testing.T) {
 			bound{ends: map[string]crawl.Stop{"a2": crawl.Left}}},
 		{"leave, shared addresses", with(shared, Fault{Kind: Leave, Agent: 2, At: 0.3}),
 			bound{stall: 5 * s, ends: map[string]crawl.Stop{"a2": crawl.Left}}},
+		// It tells the others also what it took over from a lost agent.
+		{"leave after a takeover, and a newcomer", with(spare(agents(long, 3), 1), Fault{Kind: Lose, Agent: 2, At: 0.3},
+			Fault{Kind: Leave, Agent: 3, After: 12 * s}, Fault{Kind: Join, Agent: 4, After: 12 * s}),
+			bound{twice: 25, more: fetchedBy("a4")}},
 		{"leave when the only other agent is lost", with(agents(long, 2), Fault{Kind: Lose, Agent: 1, At: 0.3},
 			Fault{Kind: Leave, Agent: 2, After: ms(100)}),
 			bound{twice: 25, ends: map[string]crawl.Stop{"a2": crawl.Finished}}},

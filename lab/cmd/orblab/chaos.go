@@ -18,6 +18,7 @@ type ChaosCmd struct {
 	For        time.Duration `placeholder:"D" help:"Tell stories for D (default: until --stories are told)."`
 	Stories    int           `placeholder:"N" help:"Tell N stories at most (default: 60, no limit with --for)."`
 	Alone      *float64      `placeholder:"SHARE" help:"Share of stories of a single agent, from 0 to 1 (default: a third)."`
+	Partition  string        `enum:",rendezvous,ring,hash" default:"" placeholder:"KIND" help:"${chaos_partition}"`
 	Append     string        `placeholder:"FILE" help:"${chaos_append}"`
 	Plan       string        `placeholder:"FILE|JSON" help:"Tell the story of this plan 20 times, and say how often it fails."`
 	Keep       string        `placeholder:"DIR" help:"${chaos_keep}"`
@@ -51,6 +52,8 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 		return usageErrorf("--for, --stories and --jobs: give values above 0")
 	case !(alone >= 0 && alone <= 1):
 		return usageErrorf("--alone %v: give a share from 0 to 1", alone)
+	case c.Partition != "" && c.Append != "":
+		return usageErrorf("--partition changes the stories of seeds; remove --append")
 	case c.Plan != "" && (c.For > 0 || c.Stories > 0 || c.Append != ""):
 		return usageErrorf("--plan repeats one story; remove --for, --stories and --append")
 	}
@@ -69,6 +72,7 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 	add(c.For > 0, "--for %s", c.For)
 	add(c.Stories > 0, "--stories %d", c.Stories)
 	add(c.Alone != nil, "--alone %g", alone)
+	add(c.Partition != "", "--partition %s", c.Partition)
 	add(c.Append != "", "--append %s", c.Append)
 	add(c.Seed > 0, "--seed %d", c.Seed)
 	f := flags{Quick: c.Quick, Seed: c.Seed, Out: c.Out}
@@ -76,7 +80,7 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 		f.Out = os.TempDir() // the command writes no results
 	}
 	return f.measure(out, false, &lab.Chaos{
-		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: alone, Append: c.Append, Keep: c.Keep, Jobs: c.Jobs,
+		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: alone, Partition: c.Partition, Append: c.Append, Keep: c.Keep, Jobs: c.Jobs,
 		Plan: c.Plan, Profiles: c.CPUProfile, Commit: commit(), Again: again,
 	})
 }

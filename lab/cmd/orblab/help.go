@@ -25,6 +25,8 @@ var help = kong.Vars{
 		"promises.",
 	"chaos_seed": "Use seed N for the first story; each story has the next one (default: the one after those in " +
 		"--append, or 1).",
+	"chaos_partition": "Divide the hosts of all clusters by KIND: rendezvous, ring or hash (default: each story has " +
+		"its own).",
 	"chaos_append": "Add this run to those in FILE, one line of JSON each, and report the sum. The line is written " +
 		"about every minute. Seeds that FILE has from the same commit are refused (default: report this run alone).",
 	"chaos_keep": "Write the event logs of failures to DIR (default: orblab-chaos in the folder for temporary files).",

@@ -1,0 +1,73 @@
+package cluster
+
+import (
+	"context"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// TestLeavePassesOn: an agent that leaves tells the others what it knows of hosts that it has never
+// contacted, also truncated keys.
+func TestLeavePassesOn(t *testing.T) {
+	movesModel(t, 4, func(seed uint64) moves {
+		whole := handoff.Record{Kind: handoff.Known, Host: weburl.HostKey("lost.example"), Width: keyset.WholeKey,
+			Paths: []uint64{1 << 40, 2 << 50, 3 << 60}}
+		short := whole
+		short.Width, short.Paths = 46, []uint64{5, 1 << 40}
+		told := func(c *cluster) (n int) {
+			for _, node := range c.present() {
+				if w := node.w.Load(); w != nil && !w.cl.tenants.leaving.on {
+					if err := w.cl.loop.Ask(context.Background(), "test", func() {
+						done := w.cl.rangeOf(doneKey(weburl.Key{Host: whole.Host}).Host)
+						n += done.N
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+			return n
+		}
+		return moves{agents: 3, begin: 3, kind: "leave", tiny: seed%2 == 1,
+			before: func(n *node) {
+				if err := n.w.Load().cl.Handed(context.Background(), "gone",
+					short.AppendTo(whole.AppendTo(nil))); err != nil {
+					t.Error(err)
+				}
+			},
+			after: func(c *cluster) {
+				if n := told(c); n != 5 {
+					t.Errorf("seed %d: the others know %d keys of the host, want 5", seed, n)
+				}
+			}}
+	})
+}
+
+// answers counts the answers that tell of a page: a recrawl visits these pages again.
+func answers(rs []textweb.Request) (n int) {
+	for _, r := range rs {
+		if r.Status/100 == 2 || r.Status/100 == 3 {
+			n++
+		}
+	}
+	return n
+}
+
+// TestMovesRecrawl: whatever moves, each page is visited again as often as configured, by the agent
+// that owns its host then.
+func TestMovesRecrawl(t *testing.T) {
+	for _, kind := range []string{"join", "leave", "flap"} {
+		t.Run(kind, func(t *testing.T) {
+			movesModel(t, 12, func(seed uint64) moves {
+				begin := 3
+				if kind != "leave" {
+					begin = 2
+				}
+				return moves{agents: 3, begin: begin, kind: kind, rounds: 2, harsh: seed%2 == 1}
+			})
+		})
+	}
+}
