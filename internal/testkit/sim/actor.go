@@ -162,6 +162,12 @@ func (a *actor) start(resume bool, together int) {
 func (a *actor) newDisk() {
 	a.founds = a.number == 1 && a.run == nil
 	a.disk = time.Now()
+	if a.run != nil {
+		j := a.s.judge
+		j.mu.Lock()
+		j.replaced = append(j.replaced, restore{a.number, a.disk, a.disk})
+		j.mu.Unlock()
+	}
 	a.setDisk(a.s.keys[a.name].Clone())
 }
 

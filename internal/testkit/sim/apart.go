@@ -87,8 +87,8 @@ func (s *story) movedSince(t time.Time) bool {
 //   - nobody knows of the earlier fetch: its agent was killed just after it, or all copies may be lost;
 //   - the two agents were apart at the time of f;
 //   - the agent of f got an older copy of its disk, and the fetch was told it, or made on another disk;
-//   - the earlier agent was away at the time of f, and f's agent could not hear another one, which
-//     may have had the copy.
+//   - the earlier agent was away at the time of f, or was replaced before, and f's agent could not
+//     hear another one, which may have had the copy.
 //
 // So a fault explains at most as many repeated fetches as agents could make that did not hear of
 // each other, and none after a fetch of the same agent that it must remember. The caller holds mu.
@@ -97,13 +97,14 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 		forgot := func(x excuse) bool { return x.covers(e.agent, e.at) }
 		hides := func(s separation) bool { return s.hides(e, f) }
 		forgets := func(r restore) bool { return r.forgets(e, f) }
-		gone := func(x excuse) bool { return x.covers(e.agent, f.at) }
+		replaced := e.agent == f.agent && slices.ContainsFunc(j.replaced, forgets)
+		gone := func(x excuse) bool { return e.agent != f.agent && x.covers(e.agent, f.at) }
 		deaf := func(s separation) bool {
 			return slices.ContainsFunc(j.agents(), func(o int) bool { return s.covers(o, f.agent, f.at) })
 		}
 		if !j.mayRepeat(host, e.at) && !slices.ContainsFunc(j.excuses, forgot) &&
-			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) && (e.agent == f.agent ||
-			!slices.ContainsFunc(j.away, gone) || !slices.ContainsFunc(j.apart, deaf)) {
+			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) &&
+			(!replaced && !slices.ContainsFunc(j.away, gone) || !slices.ContainsFunc(j.apart, deaf)) {
 			return false
 		}
 	}

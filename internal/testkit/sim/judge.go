@@ -34,6 +34,7 @@ type judge struct {
 	excuses    []excuse         // fetches that nobody knows of
 	apart      []separation     // times in which agents did not hear each other
 	restores   []restore        // returns with older copies of disks
+	replaced   []restore        // starts with empty disks of agents that had others
 	away       []excuse         // times in which agents were not there
 	pause      time.Duration    // of a host that answers with a Retry-After; zero: the frontier's default
 	slowed     map[int64]int    // number of answers with a Retry-After, by host

@@ -125,6 +125,7 @@ func TestSeparation(t *testing.T) {
 		{"old disk, fetched on another disk", &judge{restores: old}, []fetched{fetch(1, 10), fetch(1, 50)}, true},
 		{"old disk, fetched on this disk", &judge{restores: old}, []fetched{fetch(1, 30), fetch(1, 50)}, false},
 		{"old disk, fetched since", &judge{restores: old}, []fetched{fetch(2, 41), fetch(1, 50)}, false},
+		{"replaced, and all can be heard", &judge{replaced: old}, []fetched{fetch(1, 10), fetch(1, 50)}, false},
 		{"old disk of another", &judge{restores: old}, []fetched{fetch(1, 30), fetch(2, 50)}, false},
 		{"killed once, fetched twice", &judge{excuses: []excuse{last}},
 			[]fetched{fetch(1, 10), fetch(2, 20), fetch(2, 21)}, false},

@@ -80,8 +80,8 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 		f.Out = os.TempDir() // the command writes no results
 	}
 	return f.measure(out, false, &lab.Chaos{
-		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: alone, Partition: c.Partition, Append: c.Append, Keep: c.Keep, Jobs: c.Jobs,
-		Plan: c.Plan, Profiles: c.CPUProfile, Commit: commit(), Again: again,
+		Time: c.For, Stories: c.Stories, Seed: c.Seed, Alone: alone, Partition: c.Partition, Append: c.Append,
+		Keep: c.Keep, Jobs: c.Jobs, Plan: c.Plan, Profiles: c.CPUProfile, Commit: commit(), Again: again,
 	})
 }
 
