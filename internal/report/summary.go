@@ -1,13 +1,11 @@
 package report
 
 import (
-	"bufio"
 	"encoding/csv"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"io"
 	"math"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -225,7 +223,7 @@ func (t *Tally) WriteReports(fs disk.FS, dir string, s Summary) error {
 	}
 	name := filepath.Join(dir, "summary.json")
 	if err := disk.WriteFile(fs, name, append(js, '\n')); err != nil {
-		return fmt.Errorf("report %s: %w", name, err)
+		return fmt.Errorf("report: %w", err)
 	}
 	return nil
 }
@@ -236,36 +234,16 @@ type row = func(cells ...string)
 // WriteTable atomically replaces the file name by a CSV table. The function rows calls row once for each line. The
 // table is never whole in memory, so it may have millions of lines.
 func WriteTable(fs disk.FS, name string, rows func(row func(cells ...string))) error {
-	err := writeRows(fs, name+".tmp", rows)
-	if err == nil {
-		err = fs.Rename(name+".tmp", name)
-	}
+	err := disk.WriteStream(fs, name, func(f io.Writer) error {
+		w := csv.NewWriter(f)
+		rows(func(cells ...string) { w.Write(cells) }) // w returns its first error from Flush
+		w.Flush()
+		return w.Error()
+	})
 	if err != nil {
-		fs.Remove(name + ".tmp") // the error that is returned says more
-		return fmt.Errorf("report %s: %w", name, err)
-	}
-	if err := fs.SyncDir(filepath.Dir(name)); err != nil {
-		return fmt.Errorf("report %s: %w", name, err)
+		return fmt.Errorf("report: %w", err) // it names the file already
 	}
 	return nil
-}
-
-func writeRows(fs disk.FS, name string, rows func(row func(cells ...string))) error {
-	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
-	if err != nil {
-		return err
-	}
-	b := bufio.NewWriterSize(f, 64<<10)
-	w := csv.NewWriter(b)
-	rows(func(cells ...string) { w.Write(cells) }) // w returns its first error from Flush
-	w.Flush()
-	if err = w.Error(); err == nil {
-		err = b.Flush()
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close())
 }
 
 func num(n int64) string { return strconv.FormatInt(n, 10) }

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +16,16 @@ var ErrTooLarge = errors.New("file too large")
 // all of its old bytes or all of data. If WriteFile returns nil, name holds data durably. It writes name.tmp first;
 // only a crash leaves that file behind.
 func WriteFile(fs FS, name string, data []byte) error {
-	return replace(fs, name, data, 0o644)
+	return replace(fs, name, all(data), 0o644)
+}
+
+// WriteStream is WriteFile for data that need not be in memory as a whole: write passes it to w, which has a buffer.
+// If write returns an error, name keeps its old bytes.
+func WriteStream(fs FS, name string, write func(w io.Writer) error) error {
+	return replace(fs, name, func(w io.Writer) error {
+		b := bufio.NewWriterSize(w, 64<<10)
+		return errors.Join(write(b), b.Flush())
+	}, 0o644)
 }
 
 // WriteSecret is WriteFile with permissions 0600. Use it for a token or a password.
@@ -24,12 +34,16 @@ func WriteSecret(fs FS, name string, data []byte) error {
 	if err := fs.Remove(name + ".tmp"); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
-	return replace(fs, name, data, 0o600)
+	return replace(fs, name, all(data), 0o600)
 }
 
-func replace(fs FS, name string, data []byte, perm os.FileMode) error {
+func all(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error { _, err := w.Write(data); return err }
+}
+
+func replace(fs FS, name string, write func(w io.Writer) error, perm os.FileMode) error {
 	tmp := name + ".tmp"
-	err := writeSynced(fs, tmp, data, perm)
+	err := writeSynced(fs, tmp, write, perm)
 	if err == nil {
 		err = fs.Rename(tmp, name)
 	}
@@ -43,13 +57,12 @@ func replace(fs FS, name string, data []byte, perm os.FileMode) error {
 	return nil
 }
 
-func writeSynced(fs FS, name string, data []byte, perm os.FileMode) error {
+func writeSynced(fs FS, name string, write func(w io.Writer) error, perm os.FileMode) error {
 	f, err := fs.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, perm)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(data)
-	if err == nil {
+	if err = write(f); err == nil {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
