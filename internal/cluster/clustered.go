@@ -19,6 +19,7 @@ type Others struct {
 	Durable  *Durable // nil: no agent asks which URLs this one has
 	Copies   *Copies  // nil: replication is off
 	Contents Contents // nil: contents are not compared with those of other agents
+	Names    Names    // nil: it is not known what archives have
 	Leases   Leases   // nil: no leases; otherwise the Frontier's Config has them, too
 }
 

@@ -33,6 +33,7 @@ type learner struct {
 	from string
 	ours func(l weburl.Link) bool // this agent owns the link's host
 	n    Taken
+	list List // of the URLs in a lost archive; nil: none is kept
 
 	l     *lesson
 	given []*lesson
@@ -48,7 +49,7 @@ type lesson struct {
 	finished []finishedOf // in the order of the records
 	rests    []handoff.Record
 	states   []planned
-	lost     []handoff.Record    // finishes that a lost archive had
+	named    []handoff.Record    // URLs that a lost archive had
 	hosts    map[string]struct{} // own hosts that have links
 	n        int                 // weight of all this
 }
@@ -90,6 +91,8 @@ func (in *learner) add(r *handoff.Record) error {
 			return fmt.Errorf("%w: keys of %d bits", handoff.ErrRecord, r.Width)
 		}
 		return in.finished(r.Host, keyset.List{Width: uint(r.Width), Paths: r.Paths})
+	case handoff.Named:
+		return in.named(r)
 	case handoff.Finish:
 		if err := in.finish(r); err != nil {
 			return err
@@ -127,12 +130,34 @@ func (in *learner) finish(r *handoff.Record) error {
 		in.l.states = append(in.l.states, p)
 		in.l.n++
 	}
-	if in.from == "" && r.Disposition != 0 && in.cl.Copies != nil {
-		in.l.lost = append(in.l.lost, handoff.Record{Kind: handoff.Finish, Host: r.Host, Disposition: handoff.Lost,
-			Link: slices.Clone(r.Link)})
-		in.l.n++
+	if r.Disposition != 0 {
+		return in.named(r)
 	}
 	return nil
+}
+
+// named collects the URL of a record that the archive of a lost agent had. It goes to the list of that
+// archive, and to this agent's own heirs: they may have to write a list, too.
+func (in *learner) named(r *handoff.Record) error {
+	if in.from != "" {
+		return nil
+	}
+	link, _, err := weburl.PeekLink(r.Link)
+	if err != nil {
+		return err
+	}
+	in.n.Named++
+	if in.list != nil {
+		if err := in.list.Add(link.URL); err != nil {
+			return err
+		}
+	}
+	if in.cl.Copies == nil {
+		return nil
+	}
+	in.l.named = append(in.l.named, handoff.Record{Kind: handoff.Named, Host: r.Host, Disposition: handoff.Lost,
+		Link: weburl.Link{URL: link.URL}.AppendTo(nil)})
+	return in.added(1)
 }
 
 // finished collects the finished URLs of one host. There is one finishedOf for each host, because
@@ -269,8 +294,8 @@ func (cl *Clustered) learn(l *lesson, now time.Time) {
 	if cl.remember(l.states); cl.loop.Failed() {
 		return
 	}
-	for i := range l.lost {
-		cl.stage(countsCopy, &l.lost[i], l.lost[i].Host)
+	for i := range l.named {
+		cl.stage(countsCopy, &l.named[i], l.named[i].Host)
 	}
 	if l.from != "" {
 		keys := int64(0)

@@ -21,8 +21,9 @@ import (
 // Taken reports what TakeOver imported.
 type Taken struct {
 	// Pending counts the links of hosts that this agent owns now, Passed the links of other hosts.
-	// Known counts the finished URLs of all hosts.
-	Pending, Known, Passed int64
+	// Known counts the finished URLs of all hosts, Named those of which the lost agent's archive had a
+	// record, or an archive that was lost before.
+	Pending, Known, Passed, Named int64
 }
 
 // A LostReplica holds the records that sources have shipped: a handoff.Store.
@@ -33,12 +34,19 @@ type LostReplica interface {
 }
 
 // TakeOver imports the state that a lost source has shipped to store, and deletes it there once it
-// is durable here. ours reports whether this agent owns a host, given by its key, from now on. Until
-// TakeOver has returned, the Placement must report the owner of such a host as not known. If the error
-// is a handoff.ErrNewer, call TakeOver again.
+// is durable here. Before that, it writes the list of the URLs that were in the lost archive; see Names.
+// ours reports whether this agent owns a host, given by its key, from now on. Until TakeOver has
+// returned, the Placement must report the owner of such a host as not known. If the error is a
+// handoff.ErrNewer, call TakeOver again.
 func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
 	ours func(host uint64) bool) (n Taken, err error) {
 	in := newLearner(ctx, cl, "", func(l weburl.Link) bool { return ours(weburl.HostKey(l.URL.Host())) })
+	if cl.Names != nil {
+		if in.list, err = cl.Names.List(source); err != nil {
+			return n, fmt.Errorf("take over from %v: %w", source, err)
+		}
+		defer func() { err = errors.Join(err, in.list.Close()) }()
+	}
 	mark, err := store.Import(ctx, source, func(r *handoff.Record) error {
 		if err := in.add(r); !errors.Is(err, handoff.ErrRecord) {
 			return err
@@ -51,6 +59,11 @@ func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source han
 	}
 	if err := in.end(); err != nil {
 		return in.n, fmt.Errorf("take over from %v: %w", source, err)
+	}
+	if in.list != nil {
+		if err := in.list.Commit(); err != nil {
+			return in.n, fmt.Errorf("take over from %v: %w", source, err)
+		}
 	}
 	if damage != nil { // damaged: there is no more to read
 		return in.n, store.Reset(ctx, source)

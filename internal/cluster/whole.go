@@ -14,9 +14,10 @@ import (
 // After a restart, for hosts that get another heir, and for an heir that has lost its replica, the
 // agent ships all that the journal says about the hosts again. It reads the journal's files while
 // the crawl continues. It ships the pending links first. When the heirs have them, and the links of
-// all pages finished before are safe, it ships the keys of all other URLs as finishes. New records
-// are shipped meanwhile as always. Old and new records may arrive in any order: a finished link
-// stays finished. If the view changes before the end, the agent begins again.
+// all pages finished before are safe, it ships the keys of all other URLs as finishes. The journal does
+// not have the text of these URLs. So the agent ships those that its archive has at the end; see Names.
+// New records are shipped meanwhile as always. Old and new records may arrive in any order: a finished
+// link stays finished. If the view changes before the end, the agent begins again.
 //
 // The previous heir keeps its replica. If the owner dies, the previous heir sends the links on to
 // the next owner, and tells it the finished URLs when asked.
@@ -52,6 +53,8 @@ func (cl *Clustered) tellWhole(work context.Context) {
 	w := &s.whole
 	untold := w.untold && s.heirs.Heir(0) != ""
 	switch {
+	case w.reading: // the earlier telling ends soon if it has the wrong heirs
+		return
 	case w.last == nil && !w.lacking && !untold: // the crawl began with these heirs
 		w.last = s.heirs
 		return
@@ -83,7 +86,6 @@ func (cl *Clustered) tellWhole(work context.Context) {
 // toldWhole processes the end of a telling.
 func (cl *Clustered) toldWhole(t *telling, err error, now time.Time) {
 	w := &cl.shipping.whole
-	t.files.Release()
 	w.reading = false
 	switch {
 	case err == nil && t.nth == w.nth:
@@ -134,8 +136,20 @@ func (t *telling) wanted(host uint64) bool {
 	return heir != "" && (t.before == nil || t.anew[heir] || t.before.Heir(host) != heir)
 }
 
-func (t *telling) run(ctx context.Context) (err error) {
-	defer func() { err = errors.Join(err, t.files.Close()) }()
+func (t *telling) run(ctx context.Context) error {
+	err := errors.Join(t.journal(ctx), t.files.Close())
+	t.cl.loop.Tell(func(time.Time) { t.files.Release() }) // names need not delay a checkpoint
+	if err != nil {
+		return err
+	}
+	if err := t.names(ctx); err != nil {
+		return err
+	}
+	return t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 })
+}
+
+// journal ships what the journal says.
+func (t *telling) journal(ctx context.Context) error {
 	r := reading{files: t.files, wanted: t.wanted,
 		put: func(r *handoff.Record, host uint64) error { return t.put(ctx, r, host) }}
 	if err := r.pending(t.began); err != nil {
@@ -158,10 +172,7 @@ func (t *telling) run(ctx context.Context) (err error) {
 	if err := r.finished(); err != nil {
 		return err
 	}
-	if err := t.flush(ctx); err != nil {
-		return err
-	}
-	return t.await(ctx, arrived)
+	return t.flush(ctx)
 }
 
 // put collects a record.

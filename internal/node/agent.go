@@ -11,7 +11,7 @@
 //	archive/     WARC files
 //	indexes/     index.cdxj
 //	logs/        crawl.log, events.jsonl
-//	reports/     summary.json, *.csv, skipped.jsonl
+//	reports/     summary.json, *.csv, skipped.jsonl; in a cluster also lost-*.txt
 //	state/       journal, frontier's spill files, index runs, strategy's files, lock;
 //	             in a cluster also agent.json (the agent's identity), the outbox's files,
 //	             replicas and contents

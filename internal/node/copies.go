@@ -100,7 +100,7 @@ func (a *Agent) openCopies() error {
 	}
 	a.onClose(out.Waiting.Close)
 	a.others.Copies, a.membership.copies = out, k
-	return nil
+	return a.openNames()
 }
 
 // Heirs implements cluster.Placement.
@@ -347,8 +347,8 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 	case err == nil:
 		over = true
 		events.Write("inherited", report.F("agent", l.source.Name), report.F("pending", n.Pending),
-			report.F("known", n.Known),
-			report.F("passed", n.Passed), report.F("took_ms", time.Since(began).Milliseconds()))
+			report.F("known", n.Known), report.F("passed", n.Passed), report.F("named", n.Named),
+			report.F("took_ms", time.Since(began).Milliseconds()))
 	case errors.Is(err, handoff.ErrNewer):
 		l.due = k.c.a.now()
 	default:

@@ -26,6 +26,9 @@
 //   - A Finish tells more than a key, so the key is dropped.
 //   - Of several Finishes, the last gives number and link. The disposition is the largest one, and
 //     the state is the last one that is not empty.
+//   - A Named says only that an archive has, or had, a record of the URL. It does not change whether the
+//     URL is finished. Of several, the one with the largest disposition counts. If a Finish says the same,
+//     the Named is dropped.
 //
 // For a host, the last Clock counts. So the records of a running crawl may come between those of
 // its journal, in any order, and the last batch may be repeated.
@@ -42,6 +45,7 @@
 //	A accept  uvarint number · weburl.Link
 //	F finish  uvarint number · 1 disposition · weburl.Link without Via ·
 //	          planner's state, to the end
+//	N named   1 disposition, not 0 · weburl.Link with the URL alone
 //	K known   host · 1 width w in bits · paths in ascending order, each the top
 //	          w bits of one as a number in as many octets as that takes
 //	C clock   uvarint length, host name · 1 pauses that count · 1 blocked, 0 or 1 ·

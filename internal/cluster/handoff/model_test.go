@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -43,18 +44,24 @@ type modelHost struct {
 	clock string
 	urls  map[uint64]handoff.Record // the Accept, the merged Finish, or a Known for a key alone
 	known map[string]bool           // truncated keys
+	named map[uint64]handoff.Record
 }
 
 func (m model) apply(r handoff.Record) {
 	h := m[r.Host]
 	if h == nil {
-		h = &modelHost{clock: "-", urls: map[uint64]handoff.Record{}, known: map[string]bool{}}
+		h = &modelHost{clock: "-", urls: map[uint64]handoff.Record{}, known: map[string]bool{},
+			named: map[uint64]handoff.Record{}}
 		m[r.Host] = h
 	}
 	was, there := h.urls[r.Path]
 	switch {
 	case r.Kind == handoff.Clock:
 		h.clock = clockText(&r)
+	case r.Kind == handoff.Named:
+		if r.Disposition > h.named[r.Path].Disposition {
+			h.named[r.Path] = r
+		}
 	case r.Kind == handoff.Accept && !there:
 		h.urls[r.Path] = r
 	case r.Kind == handoff.Finish:
@@ -90,6 +97,10 @@ func pendingText(r *handoff.Record) string {
 	return fmt.Sprintf("pending %d %x %x", r.Number, r.Path, r.Link)
 }
 
+func namedText(r *handoff.Record) string {
+	return fmt.Sprintf("named %016x %d %x", r.Path, r.Disposition, r.Link)
+}
+
 func knownText(width uint8, path uint64) string { return fmt.Sprintf("known %02d %016x", width, path) }
 
 // text returns a model as text, host by host.
@@ -115,6 +126,11 @@ func (m model) text() string {
 		var links []string
 		for i := range pending {
 			links = append(links, pendingText(&pending[i]))
+		}
+		for _, path := range slices.Sorted(maps.Keys(h.named)) {
+			if r := h.named[path]; h.urls[path].Disposition == 0 {
+				links = append(links, namedText(&r))
+			}
 		}
 		writeHost(&b, key, h.clock, done, links, slices.Sorted(maps.Keys(h.known)))
 	}
@@ -151,8 +167,10 @@ func rank(r *handoff.Record) int {
 		return 2
 	case r.Kind == handoff.Accept:
 		return 3
-	case r.Kind == handoff.Known:
+	case r.Kind == handoff.Named:
 		return 4
+	case r.Kind == handoff.Known:
+		return 5
 	}
 	return 0
 }
@@ -180,6 +198,8 @@ func (im *importer) record(r *handoff.Record) error {
 		return fmt.Errorf("finish %x behind %x", r.Path, im.finish)
 	case r.Kind == handoff.Accept && l.Kind == handoff.Accept && r.Number < l.Number:
 		return fmt.Errorf("link %d behind %d", r.Number, l.Number)
+	case r.Kind == handoff.Named && l.Kind == handoff.Named && r.Path <= l.Path:
+		return fmt.Errorf("name %x behind %x", r.Path, l.Path)
 	case r.Kind == handoff.Known && l.Kind == handoff.Known && rank(r) == rank(l):
 		if r.Width < l.Width || r.Width == l.Width && len(l.Paths) < handoff.MaxPaths {
 			return fmt.Errorf("keys of width %d behind %d keys of width %d", r.Width, len(l.Paths), l.Width)
@@ -193,6 +213,8 @@ func (im *importer) record(r *handoff.Record) error {
 		im.done = append(im.done, finishText(r))
 	case r.Kind == handoff.Accept:
 		im.links = append(im.links, pendingText(r))
+	case r.Kind == handoff.Named:
+		im.links = append(im.links, namedText(r))
 	case r.Width == 64:
 		if r.Paths[0] <= im.key && im.key > 0 {
 			return fmt.Errorf("key %x behind %x", r.Paths[0], im.key)
@@ -229,14 +251,20 @@ func randomRecord(rng *rand.Rand) handoff.Record {
 	u := urls[rng.IntN(len(urls))]
 	r := handoff.Record{Host: u.Key().Host}
 	l := weburl.Link{URL: u, Hops: strings.Repeat("L", rng.IntN(3)), Level: uint8(rng.IntN(3))}
-	switch n := rng.IntN(40); {
+	switch n := rng.IntN(46); {
+	case n >= 40:
+		r.Kind, r.Path, r.Disposition = handoff.Named, u.Key().Path, handoff.Archived+byte(rng.IntN(2))
+		r.Link = weburl.Link{URL: u}.AppendTo(nil)
 	case n < 16:
 		l.Via = "http://v.example/" + strings.Repeat("x", rng.IntN(60))
 		r.Kind, r.Path, r.Number = handoff.Accept, u.Key().Path, uint64(rng.IntN(1000))
+		if rng.IntN(20) == 0 {
+			r.Number = math.MaxUint64
+		}
 		r.Link = l.AppendTo(nil)
 	case n < 28:
 		r.Kind, r.Path, r.Number = handoff.Finish, u.Key().Path, uint64(rng.IntN(1000))
-		r.Link, r.Disposition = l.AppendTo(nil), byte(rng.IntN(3))
+		r.Link, r.Disposition = l.AppendTo(nil), byte(rng.IntN(2))
 		r.State = []byte(strings.Repeat("s", max(0, rng.IntN(6)-3)))
 	case n < 32:
 		r.Kind, r.Width = handoff.Known, 64

@@ -19,6 +19,7 @@ const (
 	Finish Kind = 'F' // a URL was finished
 	Known  Kind = 'K' // keys of URLs that were finished
 	Clock  Kind = 'C' // how long a host must rest
+	Named  Kind = 'N' // an archive has a record of a URL
 
 	kindVersion Kind = 'V' // only in the journal
 )
@@ -26,11 +27,11 @@ const (
 // recordsVersion is the version of the kinds.
 const recordsVersion = 2
 
-// The dispositions of a finished URL. Zero means that the sender's archive has no record of it. If
-// Finishes of a URL disagree, the largest disposition counts.
+// The dispositions of a URL. Zero, which only a Finish may have, means that the sender's archive has no
+// record of it. If records of a URL disagree, the largest disposition counts.
 const (
 	Archived byte = 1 // the sender's archive has a record of the URL
-	Lost     byte = 2 // an archive that was lost had one
+	Lost     byte = 2 // an archive that was lost had one; only in a Named
 )
 
 // Limits of records.
@@ -79,12 +80,13 @@ type Record struct {
 	// Number is the sender's number of an Accept, or of the accept that a Finish belongs to; 0
 	// for none.
 	Number uint64
-	// Link is the encoded weburl.Link of an Accept or of a Finish. That of a Finish has no Via.
+	// Link is the encoded weburl.Link of an Accept, a Finish or a Named. That of a Finish has no Via, and
+	// that of a Named has only the URL.
 	Link []byte
 	// Path is the path part of Link's key. Only Decode sets it.
 	Path uint64
 
-	// Disposition and State belong to a Finish. State is the planner's state of the URL. It has
+	// Disposition belongs to a Finish or a Named, State to a Finish. State is the planner's state of the URL. It has
 	// durations, not times, because clocks of two machines are never compared. In a later Finish
 	// of a URL, an empty State means no change.
 	Disposition byte
@@ -110,7 +112,7 @@ type Rest struct {
 	Blocked bool          // the operator has blocked the host
 }
 
-// Key returns the key of the URL of an Accept or a Finish that Decode has read.
+// Key returns the key of the URL of an Accept, a Finish or a Named that Decode has read.
 func (r *Record) Key() weburl.Key { return weburl.Key{Host: r.Host, Path: r.Path} }
 
 // AppendTo appends r's encoding to dst. It rounds times up to microseconds, and negative times to
@@ -131,6 +133,8 @@ func (r *Record) appendPayload(dst []byte) []byte {
 	case Finish:
 		dst = append(binary.AppendUvarint(dst, r.Number), r.Disposition)
 		dst = append(append(dst, r.Link...), r.State...)
+	case Named:
+		dst = append(append(dst, r.Disposition), r.Link...)
 	case Known:
 		dst = append(binary.BigEndian.AppendUint64(dst, r.Host), r.Width)
 		for _, p := range r.Paths {
@@ -192,6 +196,8 @@ func (r *Record) decode(k Kind, p []byte, paths []uint64) (reason string) {
 		return r.decodeAccept(p)
 	case Finish:
 		return r.decodeFinish(p)
+	case Named:
+		return r.decodeNamed(p)
 	case Known:
 		return r.decodeKnown(p, paths)
 	case Clock:
@@ -215,7 +221,7 @@ func (r *Record) decodeAccept(p []byte) string {
 
 func (r *Record) decodeFinish(p []byte) string {
 	number, w := uvarint(p)
-	if w <= 0 || w == len(p) || p[w] > Lost {
+	if w <= 0 || w == len(p) || p[w] > Archived {
 		return "no number and disposition"
 	}
 	r.Number, r.Disposition = number, p[w]
@@ -230,6 +236,18 @@ func (r *Record) decodeFinish(p []byte) string {
 	}
 	r.State = state
 	return ""
+}
+
+func (r *Record) decodeNamed(p []byte) string {
+	if len(p) == 0 || p[0] != Archived && p[0] != Lost {
+		return "no disposition"
+	}
+	r.Disposition = p[0]
+	l, rest, reason := r.decodeLink(p[1:])
+	if reason == "" && (len(rest) > 0 || l != weburl.Link{URL: l.URL}) {
+		return "more than a URL"
+	}
+	return reason
 }
 
 // decodeLink reads the link at the front of p. It returns the link, which shares p's memory, and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
@@ -27,7 +28,7 @@ type item struct {
 	path    uint64
 	place   uint64 // of a record, in the source's log; 0 for a key
 	kind    Kind
-	payload []byte // of an Accept, a Finish or a Clock
+	payload []byte // of an Accept, a Finish, a Named or a Clock
 }
 
 const itemHead = 8 + 1 + 8 + 8 + 1
@@ -54,7 +55,7 @@ type reduction struct {
 	ctx context.Context
 
 	all   *extsort.Queue // items of all hosts
-	links *extsort.Queue // pending links of one host
+	links *extsort.Queue // pending links of one host, and then its names
 
 	place uint64
 	read  int
@@ -66,6 +67,7 @@ type reduction struct {
 	class byte
 	path  uint64
 	at    entry  // the state of path, or of the host's clock, so far
+	named entry  // the Named of path
 	keys  Record // a Known that is not put yet
 	put   func(k Kind, payload []byte) error
 }
@@ -144,7 +146,7 @@ func (r *reduction) push(q *extsort.Queue, it item) error {
 }
 
 // tell passes the resulting state to put. For each host, put gets the clock, the finished URLs, the
-// pending links by number, and the truncated keys. A payload is valid until put returns.
+// pending links by number, the names, and the truncated keys. A payload is valid until put returns.
 func (r *reduction) tell(put func(k Kind, payload []byte) error) error {
 	r.put = put
 	if err := r.all.Each(r.item); err != nil {
@@ -182,6 +184,10 @@ func (r *reduction) item(b []byte) error {
 // add adds a record to the state of r.path.
 func (r *reduction) add(k Kind, p []byte) error {
 	switch {
+	case k == Named:
+		if r.named.kind == 0 || r.named.payload[0] < p[0] {
+			r.named.set(k, p)
+		}
 	case r.at.kind == 0, r.at.kind == Accept && k != Accept, r.at.kind == Known && k == Finish:
 		r.at.set(k, p)
 	case r.at.kind == Finish && k == Finish:
@@ -201,7 +207,13 @@ func (r *reduction) add(k Kind, p []byte) error {
 // endPath puts the state of r.path, or of the host's clock.
 func (r *reduction) endPath() error {
 	k, p := r.at.kind, r.at.payload
-	r.at.kind = 0
+	named := r.named.kind == Named && !(k == Finish && hasArchived(p))
+	if r.at.kind, r.named.kind = 0, 0; named {
+		// No link has a higher number, and those with the same one have a lower class.
+		if err := r.push(r.links, item{math.MaxUint64, classKey + 1, r.path, 0, Named, r.named.payload}); err != nil {
+			return err
+		}
+	}
 	switch k {
 	case 0:
 		return nil
@@ -213,6 +225,12 @@ func (r *reduction) endPath() error {
 		return r.push(r.links, item{number, classKey, r.path, 0, k, p})
 	}
 	return r.put(k, p)
+}
+
+// hasArchived reports whether a Finish with this payload names a URL that the archive has.
+func hasArchived(finish []byte) bool {
+	_, w := binary.Uvarint(finish)
+	return finish[w] != 0
 }
 
 // known adds a key to the ones to be put. Keys of a width come in ascending order.

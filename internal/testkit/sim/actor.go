@@ -33,6 +33,7 @@ type actor struct {
 	faulty   *testdisk.Faulty
 	founds   bool           // it starts the cluster: at its first start, its own address is the first of --join
 	gone     bool           // its machine is lost
+	lost     *testdisk.Mem  // its disk when its machine was lost; nil: none was lost
 	newcomer bool           // it joined later, with an empty disk
 	starts   int            // number of starts of its process
 	down     time.Time      // when it last went down; zero: never

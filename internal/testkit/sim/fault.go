@@ -361,6 +361,7 @@ func (a *actor) lose() {
 	if !a.untold.IsZero() { // nobody else knows what it fetched while it was apart
 		a.repeats(time.Since(a.untold))
 	}
+	a.lost = a.mem.Clone()
 	a.end(testdisk.NewMem(), (*machine).vanish)
 	a.gone = true
 }

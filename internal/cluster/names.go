@@ -1,0 +1,67 @@
+package cluster
+
+import (
+	"context"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// When an agent is lost with its disk, its archive is lost, and no agent fetches its pages again. So its
+// heirs must be able to name these pages. A replica names the URLs that the owner's archive has: a Finish
+// does so when a page is finished, and a Named when the owner ships its whole state. TakeOver writes them
+// to a list, and ships them on as lost, so that they can be named after a second loss, too.
+
+// Names knows of which URLs this agent's archive has records, and keeps lists of the URLs that lost
+// archives had. Safe for concurrent use.
+type Names interface {
+	// Each calls fn for each URL that has a record in this agent's archive, and for each URL of the lists,
+	// with lost set. A URL may come more than once. URLs of which the archive gets a record meanwhile may be
+	// missing. Each reads files, and returns the first error of the disk or of fn.
+	Each(fn func(u weburl.URL, lost bool) error) error
+	// List begins the list of the archive of a lost agent.
+	List(lost handoff.Source) (List, error)
+}
+
+// A List is a list of URLs that a lost archive had, in the making. One goroutine uses it.
+type List interface {
+	// Add adds a URL, which is valid only until Add returns.
+	Add(u weburl.URL) error
+	// Commit makes the list durable. A URL that an earlier list of the same source has stays in it.
+	Commit() error
+	// Close ends the use of the list. Without a Commit before, it leaves no trace.
+	Close() error
+}
+
+// namesAtOnce is the number of names after which names looks whether the view is still the same.
+const namesAtOnce = 1 << 12
+
+// names ships the names of the URLs that the archive has, and of those that lost archives had.
+func (t *telling) names(ctx context.Context) error {
+	if t.cl.Names == nil {
+		return nil
+	}
+	var link []byte
+	n := 0
+	err := t.cl.Names.Each(func(u weburl.URL, lost bool) error {
+		if n++; n%namesAtOnce == 0 {
+			if err := t.do(ctx, func() {}); err != nil {
+				return err
+			}
+		}
+		host := u.Key().Host
+		if !t.wanted(host) {
+			return nil
+		}
+		link = weburl.Link{URL: u}.AppendTo(link[:0])
+		r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: link}
+		if lost {
+			r.Disposition = handoff.Lost
+		}
+		return t.put(ctx, &r, host)
+	})
+	if err != nil {
+		return err
+	}
+	return t.flush(ctx)
+}

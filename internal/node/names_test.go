@@ -1,0 +1,180 @@
+package node
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+func namesOn(t *testing.T, fs disk.FS) names {
+	t.Helper()
+	a := &Agent{fs: fs, membership: &membership{cfg: Cluster{Name: "a1"}}}
+	a.cfg.Dir, a.cfg.Now = "/crawl", func() time.Time { return time.Unix(1e9, 0) }
+	for _, dir := range []string{"logs", "reports"} {
+		if err := fs.MkdirAll(a.dir(dir), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := a.openNames(); err != nil {
+		t.Fatal(err)
+	}
+	return names{a}
+}
+
+func (n names) all(t *testing.T) (all []string) {
+	t.Helper()
+	err := n.Each(func(u weburl.URL, lost bool) error {
+		all = append(all, fmt.Sprint(u, " ", lost))
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+func (n names) lose(from handoff.Source, urls ...string) error {
+	l, err := n.List(from)
+	if err != nil {
+		return err
+	}
+	for _, u := range urls {
+		err = errors.Join(err, l.Add(weburl.MustParse(u)))
+	}
+	return errors.Join(err, l.Commit(), l.Close())
+}
+
+// TestLoggedNames: of the lines of crawl.log, those with a record in the archive name a URL. An incomplete
+// last line, and one that is damaged, are ignored.
+func TestLoggedNames(t *testing.T) {
+	mem := testdisk.NewMem()
+	n := namesOn(t, mem)
+	if got := n.all(t); len(got) > 0 {
+		t.Errorf("without a log: %q", got)
+	}
+	at := time.Unix(1e9, 0)
+	line := func(url, hops string, code int, digest bool) string {
+		l := report.Line{Time: at, Code: code, URL: url, Hops: hops, Began: at, HasDigest: digest}
+		return string(l.AppendTo(nil))
+	}
+	log := line("http://a.example/robots.txt", "P", 200, true) +
+		line("http://a.example/", "", 200, true) +
+		line("http://a.example/missing", "L", 404, true) +
+		line("http://a.example/moved", "L", 301, true) +
+		line("http://a.example/refused", "L", -2, false) +
+		line("http://a.example/broken", "L", -404, true) + // a part of the response is archived
+		line("http://a.example/denied", "L", -9998, false) +
+		line("http://a.example/same", "L", 304, false) +
+		"2001-09-09T01:46:40.000Z   200          1 http://a.example/damaged\n" +
+		line("http://a.example/?q=%C3%A9,%22x%22", "L", 200, true)
+	log += strings.TrimSuffix(line("http://a.example/last", "L", 200, true), "\n")
+	if err := disk.WriteFile(mem, "/crawl/logs/crawl.log", []byte(log)); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"http://a.example/ false", "http://a.example/missing false", "http://a.example/moved false",
+		"http://a.example/broken false", "http://a.example/same false", "http://a.example/?q=%C3%A9,%22x%22 false"}
+	if got := n.all(t); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// TestListOfLostURLs: a list has each URL once. A second takeover adds to it, and a repeated one changes
+// nothing. Another instance of the same agent has another list. The lists are read for the next heirs.
+func TestListOfLostURLs(t *testing.T) {
+	mem := testdisk.NewMem()
+	n := namesOn(t, mem)
+	first := handoff.Source{Name: "a2", Instance: [16]byte{1, 2, 3, 4, 5}}
+	second := handoff.Source{Name: "a2", Instance: [16]byte{0xff}}
+	lose := func(from handoff.Source, urls ...string) {
+		t.Helper()
+		if err := n.lose(from, urls...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lose(first)
+	if got := n.all(t); len(got) > 0 {
+		t.Errorf("without URLs: %q", got)
+	}
+	lose(first, "http://b.example/", "http://a.example/2")
+	lose(first, "http://b.example/", "http://a.example/2")
+	lose(first, "http://a.example/1", "http://a.example/2")
+	lose(second, "http://c.example/")
+	const name = "/crawl/reports/lost-a2-01020304.txt"
+	text, err := disk.ReadFile(mem, name, 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `# URLs of the pages that were in the archive of agent a2 (instance 01020304).
+# Agent a1 wrote this list on 2001-09-09 01:46:40 UTC, when it took over hosts of a2.
+# If the crawl directory of a2 still exists, its archive has these pages, and the list is not needed.
+# Otherwise fetch the pages again, in a crawl of their own:
+#   orbweaver crawl --seeds lost-a2-01020304.txt --strategy list --dir again --contact ADDRESS
+# Other agents that took over hosts of a2 have lists of their own.
+http://a.example/1
+http://a.example/2
+http://b.example/
+`
+	if string(text) != want {
+		t.Errorf("the list is\n%swant\n%s", text, want)
+	}
+	all := []string{"http://a.example/1 true", "http://a.example/2 true", "http://b.example/ true",
+		"http://c.example/ true"}
+	if got := n.all(t); !slices.Equal(got, all) {
+		t.Errorf("%q, want %q", got, all)
+	}
+	entries, err := mem.ReadDir("/crawl/state/lost")
+	if err != nil || len(entries) > 0 {
+		t.Errorf("%d files are left of the sort, %v", len(entries), err)
+	}
+}
+
+// TestListOfLostURLsFails: each failure of the disk is an error, and leaves the list as it was. After a power
+// failure a committed list is there.
+func TestListOfLostURLsFails(t *testing.T) {
+	from := handoff.Source{Name: "a2", Instance: [16]byte{1}}
+	const name = "/crawl/reports/lost-a2-01000000.txt"
+	for i := int64(1); ; i++ {
+		mem := testdisk.NewMem()
+		n := namesOn(t, mem)
+		if err := n.lose(from, "http://a.example/"); err != nil {
+			t.Fatal(err)
+		}
+		if err := mem.SyncDir("/crawl"); err != nil {
+			t.Fatal(err)
+		}
+		before, err := disk.ReadFile(mem, name, 1<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		faulty := testdisk.NewFaulty(mem, testdisk.FailAt(i, syscall.EIO))
+		n.a.fs = faulty
+		err = n.lose(from, "http://b.example/")
+		if _, changes := faulty.Calls(); changes < i {
+			if err != nil || i < 4 {
+				t.Fatalf("%d changes of the disk, %v", changes, err)
+			}
+			after, rerr := disk.ReadFile(mem.Crash(1), name, 1<<20)
+			if rerr != nil || string(after) != string(before)+"http://b.example/\n" {
+				t.Errorf("after a power failure: %v\n%s", rerr, after)
+			}
+			return
+		}
+		if !errors.Is(err, syscall.EIO) {
+			t.Errorf("change %d: %v", i, err)
+		}
+		after, rerr := disk.ReadFile(mem, name, 1<<20)
+		if rerr != nil || !strings.HasPrefix(string(after), string(before)) {
+			t.Errorf("change %d: %v\n%s", i, rerr, after)
+		}
+	}
+}

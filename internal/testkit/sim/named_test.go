@@ -1,0 +1,172 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+)
+
+// TestLostArchivesAreNamed: the agents that stay have lists of the URLs that were in the archives of lost
+// agents. A second loss does not lose a name: what an heir has got before from the lost agent, or has on a
+// list, its next heir gets. A list names nothing else.
+func TestLostArchivesAreNamed(t *testing.T) {
+	const s, restart = time.Second, 200 * time.Millisecond
+	p := Plan{Seed: 51, Agents: 4, Hosts: 80, Pages: 20, Delay: s, Latency: time.Millisecond}
+	lose := func(agent int, at float64) Fault { return Fault{Kind: Lose, Agent: agent, At: at, After: 40 * s} }
+	kill := func(agent int, at float64) Fault {
+		return Fault{Kind: Kill, Agent: agent, At: at, After: 40 * s, For: restart}
+	}
+	for _, c := range []struct {
+		name   string
+		faults []Fault
+	}{
+		{"one", []Fault{lose(2, 0.5)}},
+		{"one that was restarted", []Fault{kill(2, 0.1), lose(2, 0.3)}},
+		{"one that was away for long", []Fault{{Kind: Kill, Agent: 2, At: 0.1, For: 30 * s}, lose(2, 0.3)}},
+		{"an heir first", []Fault{kill(2, 0.1), lose(1, 0.2), lose(2, 0.4)}},
+		{"all but one", []Fault{kill(2, 0.1), lose(1, 0.2), kill(2, 0.25), lose(3, 0.3), lose(2, 0.35)}},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			p := p
+			p.Faults = c.faults
+			synctest.Test(t, func(t *testing.T) {
+				s, v := tellAll(t, p, nil)
+				if len(v.Struck) != len(p.Faults) {
+					t.Fatalf("the faults %v happened, of %v", v.Struck, p.Faults)
+				}
+				if s.checkNamed(t); t.Failed() {
+					t.Log(v)
+					t.Log(strings.Join(v.Log, "\n"))
+				}
+			})
+		})
+	}
+}
+
+// checkNamed compares the lists of lost URLs with the archives on the lost disks.
+func (s *story) checkNamed(t *testing.T) {
+	t.Helper()
+	lists, all := map[string]bool{}, map[string]bool{}
+	for _, a := range s.actors {
+		if a.lost == nil {
+			for _, u := range listed(t, a.mem) {
+				lists[u] = true
+			}
+		}
+	}
+	for _, a := range s.actors {
+		if a.lost == nil {
+			continue
+		}
+		missing, excused := 0, 0
+		for _, r := range recordsOn(t, a.lost) {
+			if strings.HasSuffix(r.url, "/robots.txt") {
+				continue
+			}
+			all[r.url] = true
+			switch {
+			case lists[r.url]:
+			case s.judge.unshipped(t, a.number, r.date):
+				excused++
+			default:
+				if missing++; missing <= 5 {
+					t.Errorf("%s had a record of %s from %s, and no list names it", a.name, r.url, r.date)
+				}
+			}
+		}
+		t.Logf("%s: %d records are not named, %d more were too new", a.name, missing, excused)
+	}
+	if len(all) < 50 {
+		t.Errorf("the lost archives had only %d pages", len(all))
+	}
+	for u := range lists {
+		if !all[u] && !s.archivedBy(u) {
+			t.Errorf("a list names %s, which no archive had", u)
+		}
+	}
+}
+
+// archivedBy reports whether an agent that may have been taken for lost has a record of a URL.
+func (s *story) archivedBy(url string) bool {
+	return slices.ContainsFunc(s.actors, func(a *actor) bool {
+		for _, list := range a.records {
+			if slices.ContainsFunc(list, func(r record) bool { return r.url == url }) {
+				return true
+			}
+		}
+		return false
+	})
+}
+
+// unshipped reports whether nobody else may know of a record of an agent: it is from its last moments.
+func (j *judge) unshipped(t *testing.T, agent int, date string) bool {
+	at, err := time.Parse(time.RFC3339Nano, date)
+	if err != nil {
+		t.Error(err)
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	const took = time.Second // from the date to the end of the response
+	return slices.ContainsFunc(j.excuses, func(e excuse) bool {
+		return e.covers(agent, at) || e.covers(agent, at.Add(took))
+	})
+}
+
+// recordsOn returns the records of an archive. The last file may be incomplete.
+func recordsOn(t *testing.T, mem *testdisk.Mem) (all []record) {
+	t.Helper()
+	const dir = crawlDir + "/archive/"
+	entries, err := mem.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		file, err := disk.ReadFile(mem, dir+e.Name(), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := readWARC(file)
+		if err != nil && !strings.HasSuffix(e.Name(), ".open") {
+			t.Errorf("%s: %v", e.Name(), err)
+		}
+		all = append(all, list...)
+	}
+	return all
+}
+
+// listed returns the URLs of the lists of an agent. Each list says in its first lines what it is.
+func listed(t *testing.T, mem *testdisk.Mem) (urls []string) {
+	t.Helper()
+	const dir = crawlDir + "/reports/"
+	entries, err := mem.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		of, is := strings.CutPrefix(e.Name(), "lost-")
+		if !is {
+			continue
+		}
+		text, err := disk.ReadFile(mem, dir+e.Name(), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		agent, _, _ := strings.Cut(of, "-")
+		if want := fmt.Sprintf("archive of agent %s (", agent); !strings.Contains(string(text), want) {
+			t.Errorf("%s: no comment has %q", e.Name(), want)
+		}
+		for line := range strings.Lines(string(text)) {
+			if line = strings.TrimSuffix(line, "\n"); !strings.HasPrefix(line, "#") {
+				urls = append(urls, line)
+			}
+		}
+	}
+	return urls
+}
