@@ -463,7 +463,11 @@ func (h *holder) answered(b, ans *Batch, clock time.Duration) {
 		}
 	}
 	for _, point := range ans.Refused {
-		if l := h.lots[point]; l != nil && l.grantor == b.To && (l.state == asked || l.state == orphaned) {
+		switch l := h.lots[point]; {
+		case l == nil || l.grantor != b.To:
+		case l.state == orphaned && ans.View != b.View:
+			h.putUrgent(l) // the grantor, or this agent, does not have the other's view yet
+		case l.state == asked, l.state == orphaned:
 			l.state = without
 			h.news = append(h.news, l.point)
 		}

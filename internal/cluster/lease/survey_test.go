@@ -84,7 +84,7 @@ func TestSurveyIsNotAnswered(t *testing.T) {
 	if len(calls) != 1 || len(calls[0].Asks) != 1 || !calls[0].Asks[0].Holding {
 		t.Fatalf("calls %+v", calls)
 	}
-	refused := &Batch{From: 1, To: 2, Stamp: calls[0].Stamp, Answer: true, Refused: []uint64{point}}
+	refused := &Batch{From: 1, To: 2, Stamp: calls[0].Stamp, View: v.Digest(), Answer: true, Refused: []uint64{point}}
 	if err := p.Answered(refused, now); err != nil {
 		t.Fatal(err)
 	}

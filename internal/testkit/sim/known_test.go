@@ -197,6 +197,11 @@ func TestKnown(t *testing.T) {
 				{Kind: KillAll, At: 0.61, After: 870 * ms, For: 8884 * ms},
 			},
 		}, 0},
+		{"an agent that left lost a lease, because the next grantor had an older view", Plan{
+			Seed: 920134, Agents: 2, Hosts: 21, Pages: 10, Delay: 89 * ms, Busy: 0.07, Failing: 0.02, Broken: 0.03,
+			Pause: time.Second, Replicas: 2, Partition: "rendezvous", Addresses: 7, Latency: 4 * ms,
+			Faults: []Fault{{Kind: Leave, Agent: 1, At: 0.6}},
+		}, 0},
 	} {
 		for range 3 { // runs of one plan may differ
 			t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

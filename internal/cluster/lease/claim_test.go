@@ -1,0 +1,83 @@
+package lease
+
+import (
+	"testing"
+	"time"
+)
+
+// TestClaimOfAnotherView: an agent claims a lease from a grantor that does not have the agent's view
+// yet. The grantor refuses. The agent must keep the lease, and claim it again.
+func TestClaimOfAnotherView(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	after, point := pair() // agent 1 grants point
+	before := &picture{members: []Agent{1, 2, 3}}
+	for after.Owner(point) != 1 || before.Owner(point) != 3 {
+		point++
+	}
+	holder, grantor, former := opened(2, before, now), opened(1, before, now), opened(3, before, now)
+	exchange := func(to *Peer) {
+		t.Helper()
+		now = now.Add(250 * time.Millisecond)
+		holder.Contact(now, now)
+		to.Contact(now, now)
+		for _, b := range holder.Calls(now) {
+			if b.To != to.self {
+				t.Fatalf("call %+v", b)
+			}
+			ans, err := to.Serve(b, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := holder.Answered(ans, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	holder.Ready(point, time.Second, now)
+	exchange(former)
+	if !holder.Begin(now, point) {
+		t.Fatal("not granted")
+	}
+	holder.Look(after, now)
+	for range 8 { // less than Config.Settle
+		exchange(grantor)
+		if len(holder.Lost(now)) > 0 {
+			t.Fatal("a refusal from another view cuts off the visit")
+		}
+	}
+	grantor.Look(after, now)
+	for range 32 { // more than Config.Term
+		exchange(grantor)
+	}
+	if len(holder.Lost(now)) > 0 {
+		t.Error("not confirmed by the grantor in the same view")
+	}
+}
+
+// TestNoVisitIsCutOff: agents come and leave in good order, and every message arrives. So no agent
+// may lose a lease while it uses it, even if the agents' views differ for a while.
+func TestNoVisitIsCutOff(t *testing.T) {
+	seeds(t, 6, func(t *testing.T, seed uint64) {
+		w := newWorld(t, seed, 4, Config{})
+		for i := range w.agents {
+			w.work(i, 12)
+		}
+		var leave func()
+		leave = func() {
+			w.after(5*time.Second+w.within(10*time.Second), leave)
+			for _, a := range w.agents {
+				if a == nil || w.troubled[a.id] {
+					return
+				}
+			}
+			a := w.agents[w.rand.IntN(len(w.agents))]
+			w.part(a, false)
+			w.after(15*time.Second+w.within(10*time.Second), func() { w.again(a.place, a) })
+		}
+		w.after(10*time.Second, leave)
+		w.run(10 * time.Minute)
+		if w.cut > 0 {
+			t.Errorf("%d of %d pages were cut off", w.cut, w.pages)
+		}
+	})
+}
