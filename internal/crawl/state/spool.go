@@ -11,10 +11,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// SpoolBytes is the size up to which a Spool stays in RAM. It is a variable so that tests use the file.
-var SpoolBytes = 16 << 20
+// SpoolBytes is the size up to which a Spool stays in RAM. While it grows to that size, up to three times as much
+// RAM is in use. It is a variable so that tests use the file.
+var SpoolBytes = 4 << 20
 
-// A Spool keeps records in the order in which they were added, in RAM and, above 16 MiB, in a file.
+// A Spool keeps records in the order in which they were added, in RAM and, above 4 MiB, in a file.
 type Spool struct {
 	fs   disk.FS
 	name string
