@@ -195,7 +195,8 @@ func (a *actor) goesDown(links time.Time) {
 	a.down, a.up, a.untold = now, time.Time{}, a.separatedSince()
 	a.mark()
 	copies := s.plan.Replicas
-	if !links.IsZero() { // its disk is lost, and it may be the only agent that stays
+	leaves := slices.ContainsFunc(s.actors, func(o *actor) bool { return o.leaving })
+	if !links.IsZero() || leaves { // it is away with its disk, and may be the only agent that stays
 		stay := 0
 		for _, o := range slices.Concat(views, may) {
 			if !o.leaving {
