@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -155,6 +156,9 @@ func (a *actor) start(resume bool, together int) {
 			return
 		}
 		a.s.log("%s ends: %s, %v", a.name, p.result.Stop, err)
+		if p.result.Stop == crawl.Finished {
+			a.finishes()
+		}
 		p.machine.kill()
 	})
 }

@@ -73,6 +73,24 @@ func (a *actor) isRestored(copied time.Time) {
 	j.restores = append(j.restores, restore{a.number, time.Now(), a.disk})
 }
 
+// finishes notes that the actor has finished the crawl. If it could not hear an agent that goes on, that
+// agent, and those that join it, cannot ask it any more.
+func (a *actor) finishes() {
+	s := a.s
+	s.stage.Lock()
+	defer s.stage.Unlock()
+	if !slices.ContainsFunc(s.actors, func(o *actor) bool {
+		return o.lives() && slices.ContainsFunc(s.apart, func(e separation) bool {
+			return e.covers(a.number, o.number, time.Now())
+		})
+	}) {
+		return
+	}
+	s.judge.mu.Lock()
+	defer s.judge.mu.Unlock()
+	s.judge.early = append(s.judge.early, excuse{a.number, time.Now(), time.Now().Add(24 * time.Hour)})
+}
+
 // movedSince reports whether hosts may have changed owners since t.
 func (s *story) movedSince(t time.Time) bool {
 	return slices.ContainsFunc(s.apart, func(e separation) bool { return e.to.After(t) }) ||
@@ -87,6 +105,7 @@ func (s *story) movedSince(t time.Time) bool {
 //   - nobody knows of the earlier fetch: its agent was killed just after it, or all copies may be lost;
 //   - the two agents were apart at the time of f;
 //   - the agent of f got an older copy of its disk, and the fetch was told it, or made on another disk;
+//   - the earlier agent had finished the crawl without others that it could not hear;
 //   - the earlier agent was away at the time of f, or was replaced before, and f's agent could not
 //     hear another one, which may have had the copy.
 //
@@ -102,7 +121,8 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 		deaf := func(s separation) bool {
 			return slices.ContainsFunc(j.agents(), func(o int) bool { return s.covers(o, f.agent, f.at) })
 		}
-		if !j.mayRepeat(host, e.at) && !slices.ContainsFunc(j.excuses, forgot) &&
+		ended := func(x excuse) bool { return e.agent != f.agent && x.covers(e.agent, f.at) }
+		if !j.mayRepeat(host, e.at) && !slices.ContainsFunc(j.excuses, forgot) && !slices.ContainsFunc(j.early, ended) &&
 			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) &&
 			(!replaced && !slices.ContainsFunc(j.away, gone) || !slices.ContainsFunc(j.apart, deaf)) {
 			return false

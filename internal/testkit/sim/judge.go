@@ -36,6 +36,7 @@ type judge struct {
 	restores   []restore        // returns with older copies of disks
 	replaced   []restore        // starts with empty disks of agents that had others
 	away       []excuse         // times in which agents were not there
+	early      []excuse         // times after agents finished the crawl without others
 	pause      time.Duration    // of a host that answers with a Retry-After; zero: the frontier's default
 	slowed     map[int64]int    // number of answers with a Retry-After, by host
 	pauses     []excuse         // what hosts rest after these answers
