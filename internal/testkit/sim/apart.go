@@ -122,7 +122,8 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 			return slices.ContainsFunc(j.agents(), func(o int) bool { return s.covers(o, f.agent, f.at) })
 		}
 		ended := func(x excuse) bool { return e.agent != f.agent && x.covers(e.agent, f.at) }
-		if !j.mayRepeat(host, e.at) && !slices.ContainsFunc(j.excuses, forgot) && !slices.ContainsFunc(j.early, ended) &&
+		if !j.mayRepeat(host, e.at) &&
+			!slices.ContainsFunc(j.excuses, forgot) && !slices.ContainsFunc(j.early, ended) &&
 			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) &&
 			(!replaced && !slices.ContainsFunc(j.away, gone) || !slices.ContainsFunc(j.apart, deaf)) {
 			return false
