@@ -44,6 +44,10 @@ func TestNotAdmitted(t *testing.T) {
 		CallEnd:    func(p *Peer) error { _, err := p.End(ctx, End{}); return err },
 		CallBudget: func(p *Peer) error { _, err := p.Budget(ctx, Budget{Known: map[string]int64{}}); return err },
 		CallKnown:  func(p *Peer) error { _, err := p.Known(ctx, []Fingerprint{1}); return err },
+		CallRecall: func(p *Peer) error {
+			_, err := p.Recall(ctx, Recall{Links: links("http://a.example/")})
+			return err
+		},
 		CallContents: func(p *Peer) error {
 			_, err := p.Contents(ctx, []Content{{Page: ContentPage{URL: "http://a.example/"}}})
 			return err

@@ -21,11 +21,12 @@ const (
 	CallEnd
 	CallBudget
 	CallContents
+	CallRecall
 	calls // the number of calls
 )
 
 var callNames = [calls]string{"Hello", "Push", "Known", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget",
-	"Contents"}
+	"Contents", "Recall"}
 
 func (c Call) String() string {
 	if c < calls {

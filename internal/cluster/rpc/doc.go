@@ -18,6 +18,7 @@
 //	Pulse     quick  the caller's view                       idle or not, and counts
 //	End       quick  all are idle                            whether the answerer still is
 //	Budget    quick  pages used, held, wanted                pages to hold
+//	Recall    bulk   links to URLs                           what the strategy knows of each
 //	Contents  own    digests of the receiver's contents      the pages that have them archived in full
 //
 // Invariants: a handler gets a call only if the certificate, its name and the crawl

@@ -15,6 +15,7 @@ import (
 
 	"connectrpc.com/connect"
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -120,6 +121,8 @@ func TestCalls(t *testing.T) {
 				Agents: []Agent{{Name: "a3", Instance: ID{8}, Boot: 1, Capacity: 2, Addr: "[::1]:8"}},
 			}
 			pulse := Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true}
+			recalled := []RecallAnswer{{Verdict: RecallLater},
+				{RecallKnown, links("http://b.example/").Data, []byte("state")}}
 			l, s := serve(t, k2, Handlers{
 				Hello: func(_ context.Context, from Caller, h Hello) (Welcome, error) {
 					note(from, h)
@@ -148,6 +151,10 @@ func TestCalls(t *testing.T) {
 				Budget: func(_ context.Context, from Caller, b Budget) (Grant, error) {
 					note(from, b)
 					return Grant{b.Held + b.Want - 1, true, b.Known}, nil
+				},
+				Recall: func(_ context.Context, from Caller, r Recall) ([]RecallAnswer, error) {
+					note(from, r)
+					return recalled, nil
 				},
 				Contents: func(_ context.Context, from Caller, cs []Content) ([]ContentAnswer, error) {
 					note(from, cs)
@@ -214,8 +221,12 @@ func TestCalls(t *testing.T) {
 			if as, err := p.Contents(ctx, contents); err != nil || !slices.Equal(as, answers) {
 				t.Errorf("Contents = %v, %v", as, err)
 			}
+			recall := Recall{Links: links("http://a.example/", "http://b.example/"), Accept: true}
+			if as, err := p.Recall(ctx, recall); err != nil || !cmp.Equal(as, recalled, cmpopts.EquateEmpty()) {
+				t.Errorf("Recall = %v, %v", as, err)
+			}
 			want := []any{hello, hello, push, fs, ship, claim, hand, []byte("may I?"),
-				uint64(4), end, budget, contents}
+				uint64(4), end, budget, contents, recall}
 			mu.Lock()
 			defer mu.Unlock()
 			// An absent field is nil.

@@ -62,6 +62,10 @@ func FuzzMessages(f *testing.F) {
 	add(11, contentAnswersToWire([]ContentAnswer{{First: page}, {Claimed: true}}))
 	add(12, fingerprintsToWire([]Fingerprint{1, 1<<48 - 1}))
 	add(13, knownBitsToWire([]bool{true, false, true}))
+	two := links("http://a.example/", "http://b.example/")
+	add(14, recallToWire(Recall{Links: two, Accept: true}))
+	known := RecallAnswer{RecallKnown, links("http://a.example/").Data, []byte("state")}
+	add(15, recallAnswersToWire([]RecallAnswer{known, {Verdict: RecallNone}}))
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
 		agent := func(a Agent) {
@@ -82,7 +86,7 @@ func FuzzMessages(f *testing.F) {
 				t.Fatalf("%d links, said %d", n, l.Count)
 			}
 		}
-		switch kind % 14 {
+		switch kind % 16 {
 		case 0:
 			var w pb.HelloRequest
 			if !read(&w) {
@@ -210,6 +214,35 @@ func FuzzMessages(f *testing.F) {
 			known, err := knownBitsFromWire(&w, 3)
 			if err == nil && !bytes.Equal(knownBitsToWire(known).Known, w.Known) {
 				t.Fatalf("known %x", w.Known)
+			}
+		case 14:
+			var w pb.RecallRequest
+			if !read(&w) {
+				return
+			}
+			if r, err := recallFromWire(&w); err == nil {
+				if counted(r.Links); r.Links.Count > MaxRecall {
+					t.Fatalf("%d links", r.Links.Count)
+				}
+			}
+		case 15:
+			var w pb.RecallResponse
+			if !read(&w) {
+				return
+			}
+			as, err := recallAnswersFromWire(&w, two)
+			if err != nil {
+				return
+			}
+			for i, a := range as {
+				if a.Verdict != RecallKnown {
+					continue
+				}
+				l, _, err := weburl.DecodeLink(a.Link)
+				want := []string{"http://a.example/", "http://b.example/"}[i]
+				if err != nil || l.URL.String() != want || len(a.State) == 0 || len(a.State) > MaxState {
+					t.Fatalf("link %v, %d octets of state, %v", l, len(a.State), err)
+				}
 			}
 		case 11:
 			var w pb.ContentsResponse

@@ -274,6 +274,12 @@ func TestHostileMessages(t *testing.T) {
 		{"too many contents", "Contents", "application/proto", "", who,
 			encoded(t, &pb.ContentsRequest{Contents: slices.Repeat([]*pb.Content{{Digest: make([]byte, 20),
 				Page: &pb.ContentPage{Url: "http://a.example/"}}}, MaxContents+1)}), 429, "too-large"},
+		{"no links to recall", "Recall", "application/proto", "", who, nil, 400, "malformed"},
+		{"too many links to recall", "Recall", "application/proto", "", who,
+			encoded(t, &pb.RecallRequest{Count: MaxRecall + 1,
+				Links: bytes.Repeat(links("http://a.example/").Data, MaxRecall+1)}), 400, "malformed"},
+		{"fewer links to recall than said", "Recall", "application/proto", "", who,
+			encoded(t, &pb.RecallRequest{Count: 2, Links: links("http://a.example/").Data}), 400, "malformed"},
 		{"a long reason", "End", "application/proto", "", who,
 			encoded(t, &pb.EndRequest{Reason: strings.Repeat("x", maxReason+1)}), 400, "malformed"},
 		{"too large", "Lease", "application/proto", "", who,
@@ -297,6 +303,10 @@ func TestHostileMessages(t *testing.T) {
 				Budget: func(context.Context, Caller, Budget) (Grant, error) {
 					t.Error("reached")
 					return Grant{}, nil
+				},
+				Recall: func(context.Context, Caller, Recall) ([]RecallAnswer, error) {
+					t.Error("reached")
+					return nil, nil
 				},
 				Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) {
 					t.Error("reached")

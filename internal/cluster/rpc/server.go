@@ -37,11 +37,12 @@ var limits = [calls]time.Duration{
 	CallHello: 10 * time.Second, CallPush: time.Minute, CallKnown: 5 * time.Second, CallShip: time.Minute,
 	CallClaim: time.Minute, CallHand: time.Minute, CallLease: 5 * time.Second,
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
+	CallRecall: 10 * time.Second,
 }
 
 // bulk reports calls with much data, which are answered when the data is on disk.
 func (c Call) bulk() bool {
-	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand
+	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand || c == CallRecall
 }
 
 // ErrAgain is the answer of an agent that is not ready or has another view. The same call may
@@ -95,6 +96,8 @@ type Handlers struct {
 	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
 	// Contents returns one answer per content.
 	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
+	// Recall returns one answer per link.
+	Recall func(ctx context.Context, from Caller, r Recall) ([]RecallAnswer, error)
 }
 
 // ServerConfig configures a Server.

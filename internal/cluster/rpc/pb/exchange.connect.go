@@ -57,6 +57,8 @@ const (
 	ExchangeBudgetProcedure = "/orbweaver.exchange.v1.Exchange/Budget"
 	// ExchangeContentsProcedure is the fully-qualified name of the Exchange's Contents RPC.
 	ExchangeContentsProcedure = "/orbweaver.exchange.v1.Exchange/Contents"
+	// ExchangeRecallProcedure is the fully-qualified name of the Exchange's Recall RPC.
+	ExchangeRecallProcedure = "/orbweaver.exchange.v1.Exchange/Recall"
 )
 
 // ExchangeClient is a client for the orbweaver.exchange.v1.Exchange service.
@@ -88,6 +90,8 @@ type ExchangeClient interface {
 	// Contents asks which pages with these contents are archived in full. The
 	// receiver judges these contents.
 	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
+	// Recall asks what the receiver's strategy knows of URLs.
+	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
 }
 
 // NewExchangeClient constructs a client for the orbweaver.exchange.v1.Exchange service. By default,
@@ -167,6 +171,12 @@ func NewExchangeClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(exchangeMethods.ByName("Contents")),
 			connect.WithClientOptions(opts...),
 		),
+		recall: connect.NewClient[RecallRequest, RecallResponse](
+			httpClient,
+			baseURL+ExchangeRecallProcedure,
+			connect.WithSchema(exchangeMethods.ByName("Recall")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -183,6 +193,7 @@ type exchangeClient struct {
 	end      *connect.Client[EndRequest, EndResponse]
 	budget   *connect.Client[BudgetRequest, BudgetResponse]
 	contents *connect.Client[ContentsRequest, ContentsResponse]
+	recall   *connect.Client[RecallRequest, RecallResponse]
 }
 
 // Hello calls orbweaver.exchange.v1.Exchange.Hello.
@@ -284,6 +295,15 @@ func (c *exchangeClient) Contents(ctx context.Context, req *ContentsRequest) (*C
 	return nil, err
 }
 
+// Recall calls orbweaver.exchange.v1.Exchange.Recall.
+func (c *exchangeClient) Recall(ctx context.Context, req *RecallRequest) (*RecallResponse, error) {
+	response, err := c.recall.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ExchangeHandler is an implementation of the orbweaver.exchange.v1.Exchange service.
 type ExchangeHandler interface {
 	// Hello asks whether the caller may join the cluster. An agent calls it before
@@ -313,6 +333,8 @@ type ExchangeHandler interface {
 	// Contents asks which pages with these contents are archived in full. The
 	// receiver judges these contents.
 	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
+	// Recall asks what the receiver's strategy knows of URLs.
+	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
 }
 
 // NewExchangeHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -388,6 +410,12 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(exchangeMethods.ByName("Contents")),
 		connect.WithHandlerOptions(opts...),
 	)
+	exchangeRecallHandler := connect.NewUnaryHandlerSimple(
+		ExchangeRecallProcedure,
+		svc.Recall,
+		connect.WithSchema(exchangeMethods.ByName("Recall")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.exchange.v1.Exchange/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ExchangeHelloProcedure:
@@ -412,6 +440,8 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 			exchangeBudgetHandler.ServeHTTP(w, r)
 		case ExchangeContentsProcedure:
 			exchangeContentsHandler.ServeHTTP(w, r)
+		case ExchangeRecallProcedure:
+			exchangeRecallHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -463,4 +493,8 @@ func (UnimplementedExchangeHandler) Budget(context.Context, *BudgetRequest) (*Bu
 
 func (UnimplementedExchangeHandler) Contents(context.Context, *ContentsRequest) (*ContentsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Contents is not implemented"))
+}
+
+func (UnimplementedExchangeHandler) Recall(context.Context, *RecallRequest) (*RecallResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Recall is not implemented"))
 }

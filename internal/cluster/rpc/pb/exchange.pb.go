@@ -1408,6 +1408,170 @@ func (x *ContentsResponse) GetAnswers() []*ContentAnswer {
 	return nil
 }
 
+type RecallRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         uint32                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	Links         []byte                 `protobuf:"bytes,2,opt,name=links,proto3" json:"links,omitempty"`    // concatenated weburl.Link encodings
+	Accept        bool                   `protobuf:"varint,3,opt,name=accept,proto3" json:"accept,omitempty"` // the receiver owns the URLs: it accepts those that it does not know
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecallRequest) Reset() {
+	*x = RecallRequest{}
+	mi := &file_exchange_proto_msgTypes[26]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecallRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecallRequest) ProtoMessage() {}
+
+func (x *RecallRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[26]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
+func (*RecallRequest) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{26}
+}
+
+func (x *RecallRequest) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *RecallRequest) GetLinks() []byte {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *RecallRequest) GetAccept() bool {
+	if x != nil {
+		return x.Accept
+	}
+	return false
+}
+
+type RecallAnswer struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Verdict       uint32                 `protobuf:"varint,1,opt,name=verdict,proto3" json:"verdict,omitempty"`
+	Link          []byte                 `protobuf:"bytes,2,opt,name=link,proto3" json:"link,omitempty"`   // one weburl.Link encoding, of the same URL
+	State         []byte                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"` // the strategy's own encoding
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecallAnswer) Reset() {
+	*x = RecallAnswer{}
+	mi := &file_exchange_proto_msgTypes[27]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecallAnswer) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecallAnswer) ProtoMessage() {}
+
+func (x *RecallAnswer) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[27]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecallAnswer.ProtoReflect.Descriptor instead.
+func (*RecallAnswer) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{27}
+}
+
+func (x *RecallAnswer) GetVerdict() uint32 {
+	if x != nil {
+		return x.Verdict
+	}
+	return 0
+}
+
+func (x *RecallAnswer) GetLink() []byte {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
+func (x *RecallAnswer) GetState() []byte {
+	if x != nil {
+		return x.State
+	}
+	return nil
+}
+
+type RecallResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Answers       []*RecallAnswer        `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"` // one for each link
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RecallResponse) Reset() {
+	*x = RecallResponse{}
+	mi := &file_exchange_proto_msgTypes[28]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RecallResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RecallResponse) ProtoMessage() {}
+
+func (x *RecallResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[28]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
+func (*RecallResponse) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{28}
+}
+
+func (x *RecallResponse) GetAnswers() []*RecallAnswer {
+	if x != nil {
+		return x.Answers
+	}
+	return nil
+}
+
 var File_exchange_proto protoreflect.FileDescriptor
 
 const file_exchange_proto_rawDesc = "" +
@@ -1507,7 +1671,17 @@ const file_exchange_proto_rawDesc = "" +
 	"\x0fContentsRequest\x12:\n" +
 	"\bcontents\x18\x01 \x03(\v2\x1e.orbweaver.exchange.v1.ContentR\bcontents\"R\n" +
 	"\x10ContentsResponse\x12>\n" +
-	"\aanswers\x18\x01 \x03(\v2$.orbweaver.exchange.v1.ContentAnswerR\aanswers2\xa3\a\n" +
+	"\aanswers\x18\x01 \x03(\v2$.orbweaver.exchange.v1.ContentAnswerR\aanswers\"S\n" +
+	"\rRecallRequest\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\rR\x05count\x12\x14\n" +
+	"\x05links\x18\x02 \x01(\fR\x05links\x12\x16\n" +
+	"\x06accept\x18\x03 \x01(\bR\x06accept\"R\n" +
+	"\fRecallAnswer\x12\x18\n" +
+	"\averdict\x18\x01 \x01(\rR\averdict\x12\x12\n" +
+	"\x04link\x18\x02 \x01(\fR\x04link\x12\x14\n" +
+	"\x05state\x18\x03 \x01(\fR\x05state\"O\n" +
+	"\x0eRecallResponse\x12=\n" +
+	"\aanswers\x18\x01 \x03(\v2#.orbweaver.exchange.v1.RecallAnswerR\aanswers2\xfa\a\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
 	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12R\n" +
@@ -1519,7 +1693,8 @@ const file_exchange_proto_rawDesc = "" +
 	"\x05Pulse\x12#.orbweaver.exchange.v1.PulseRequest\x1a$.orbweaver.exchange.v1.PulseResponse\x12L\n" +
 	"\x03End\x12!.orbweaver.exchange.v1.EndRequest\x1a\".orbweaver.exchange.v1.EndResponse\x12U\n" +
 	"\x06Budget\x12$.orbweaver.exchange.v1.BudgetRequest\x1a%.orbweaver.exchange.v1.BudgetResponse\x12[\n" +
-	"\bContents\x12&.orbweaver.exchange.v1.ContentsRequest\x1a'.orbweaver.exchange.v1.ContentsResponseB8Z6github.com/orbweaver/orbweaver/internal/cluster/rpc/pbb\x06proto3"
+	"\bContents\x12&.orbweaver.exchange.v1.ContentsRequest\x1a'.orbweaver.exchange.v1.ContentsResponse\x12U\n" +
+	"\x06Recall\x12$.orbweaver.exchange.v1.RecallRequest\x1a%.orbweaver.exchange.v1.RecallResponseB8Z6github.com/orbweaver/orbweaver/internal/cluster/rpc/pbb\x06proto3"
 
 var (
 	file_exchange_proto_rawDescOnce sync.Once
@@ -1533,7 +1708,7 @@ func file_exchange_proto_rawDescGZIP() []byte {
 	return file_exchange_proto_rawDescData
 }
 
-var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
+var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
 var file_exchange_proto_goTypes = []any{
 	(*Agent)(nil),            // 0: orbweaver.exchange.v1.Agent
 	(*HelloRequest)(nil),     // 1: orbweaver.exchange.v1.HelloRequest
@@ -1561,48 +1736,54 @@ var file_exchange_proto_goTypes = []any{
 	(*ContentAnswer)(nil),    // 23: orbweaver.exchange.v1.ContentAnswer
 	(*ContentsRequest)(nil),  // 24: orbweaver.exchange.v1.ContentsRequest
 	(*ContentsResponse)(nil), // 25: orbweaver.exchange.v1.ContentsResponse
-	nil,                      // 26: orbweaver.exchange.v1.HelloRequest.SettingsEntry
-	nil,                      // 27: orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	nil,                      // 28: orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	(*RecallRequest)(nil),    // 26: orbweaver.exchange.v1.RecallRequest
+	(*RecallAnswer)(nil),     // 27: orbweaver.exchange.v1.RecallAnswer
+	(*RecallResponse)(nil),   // 28: orbweaver.exchange.v1.RecallResponse
+	nil,                      // 29: orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	nil,                      // 30: orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	nil,                      // 31: orbweaver.exchange.v1.BudgetResponse.KnownEntry
 }
 var file_exchange_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.exchange.v1.HelloRequest.agent:type_name -> orbweaver.exchange.v1.Agent
-	26, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	29, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
 	0,  // 2: orbweaver.exchange.v1.HelloResponse.agent:type_name -> orbweaver.exchange.v1.Agent
 	0,  // 3: orbweaver.exchange.v1.HelloResponse.agents:type_name -> orbweaver.exchange.v1.Agent
-	27, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	28, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	30, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	31, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
 	21, // 6: orbweaver.exchange.v1.Content.page:type_name -> orbweaver.exchange.v1.ContentPage
 	21, // 7: orbweaver.exchange.v1.ContentAnswer.first:type_name -> orbweaver.exchange.v1.ContentPage
 	22, // 8: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
 	23, // 9: orbweaver.exchange.v1.ContentsResponse.answers:type_name -> orbweaver.exchange.v1.ContentAnswer
-	1,  // 10: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
-	3,  // 11: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
-	5,  // 12: orbweaver.exchange.v1.Exchange.Known:input_type -> orbweaver.exchange.v1.KnownRequest
-	7,  // 13: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
-	9,  // 14: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
-	11, // 15: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
-	13, // 16: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
-	15, // 17: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
-	17, // 18: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
-	19, // 19: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
-	24, // 20: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
-	2,  // 21: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
-	4,  // 22: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
-	6,  // 23: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
-	8,  // 24: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
-	10, // 25: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
-	12, // 26: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
-	14, // 27: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
-	16, // 28: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
-	18, // 29: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
-	20, // 30: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
-	25, // 31: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
-	21, // [21:32] is the sub-list for method output_type
-	10, // [10:21] is the sub-list for method input_type
-	10, // [10:10] is the sub-list for extension type_name
-	10, // [10:10] is the sub-list for extension extendee
-	0,  // [0:10] is the sub-list for field type_name
+	27, // 10: orbweaver.exchange.v1.RecallResponse.answers:type_name -> orbweaver.exchange.v1.RecallAnswer
+	1,  // 11: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
+	3,  // 12: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
+	5,  // 13: orbweaver.exchange.v1.Exchange.Known:input_type -> orbweaver.exchange.v1.KnownRequest
+	7,  // 14: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
+	9,  // 15: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
+	11, // 16: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
+	13, // 17: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
+	15, // 18: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
+	17, // 19: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
+	19, // 20: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
+	24, // 21: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
+	26, // 22: orbweaver.exchange.v1.Exchange.Recall:input_type -> orbweaver.exchange.v1.RecallRequest
+	2,  // 23: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
+	4,  // 24: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
+	6,  // 25: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
+	8,  // 26: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
+	10, // 27: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
+	12, // 28: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
+	14, // 29: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
+	16, // 30: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
+	18, // 31: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
+	20, // 32: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
+	25, // 33: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
+	28, // 34: orbweaver.exchange.v1.Exchange.Recall:output_type -> orbweaver.exchange.v1.RecallResponse
+	23, // [23:35] is the sub-list for method output_type
+	11, // [11:23] is the sub-list for method input_type
+	11, // [11:11] is the sub-list for extension type_name
+	11, // [11:11] is the sub-list for extension extendee
+	0,  // [0:11] is the sub-list for field type_name
 }
 
 func init() { file_exchange_proto_init() }
@@ -1616,7 +1797,7 @@ func file_exchange_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_exchange_proto_rawDesc), len(file_exchange_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   29,
+			NumMessages:   32,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
