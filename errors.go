@@ -97,7 +97,6 @@ var optionOf = map[string]string{
 // adviceFor rewrites the advice of an error's text, from the program's flags to Options.
 var adviceFor = strings.NewReplacer(
 	"give at least one URL, or a file of URLs with --seeds", "give at least one URL in Options.Seeds",
-	"remove --listen", "set Options.Cluster to nil",
 	"continue it with its --name and --listen", "continue it with Options.Cluster, with the agent's Name and Listen",
 )
 

@@ -40,8 +40,7 @@ func TestFlagsAreOptions(t *testing.T) {
 	for from, want := range map[string]string{
 		"no seeds: give at least one URL, or a file of URLs with --seeds": "no seeds: give at least one URL in " +
 			"Options.Seeds",
-		"--strategy walk runs on a single agent; remove --listen": "Options.Strategy walk runs on a single agent; " +
-			"set Options.Cluster to nil",
+		"--partition hash: with --strategy walk": "Options.Cluster.Partition hash: with Options.Strategy walk",
 		"an agent of a cluster: continue it with its --name and --listen": "an agent of a cluster: continue it with " +
 			"Options.Cluster, with the agent's Name and Listen",
 	} {

@@ -513,9 +513,9 @@ func TestBadOptions(t *testing.T) {
 		{"depth", func(o *orbweaver.Options) {
 			o.Strategy, o.Scope.MaxDepth = orbweaver.Walk(orbweaver.WalkOptions{}), 1
 		}},
-		{"set Options.Cluster to nil", func(o *orbweaver.Options) {
+		{"Options.Cluster.Partition hash", func(o *orbweaver.Options) {
 			o.Strategy = orbweaver.Walk(orbweaver.WalkOptions{})
-			o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "127.0.0.1:1"}
+			o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "127.0.0.1:1", Partition: "hash"}
 		}},
 		{"Options.ConnectTo", func(o *orbweaver.Options) { o.ConnectTo = []string{"x"} }},
 		{"Options.Cluster.Name", func(o *orbweaver.Options) {

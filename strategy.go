@@ -113,7 +113,7 @@ type WalkOptions struct {
 }
 
 // Walk returns the strategy that samples the web by random walks: in the long run it visits a
-// page as often as the page's PageRank says. It works for one agent only. Do not wrap it.
+// page as often as the page's PageRank says. Do not wrap it.
 func Walk(o WalkOptions) Strategy {
 	cfg := strategy.WalkConfig{Walkers: o.Walkers, Steps: o.Steps, Jump: o.Jump, Seed: o.Seed}
 	return &builtin{
@@ -130,8 +130,8 @@ func Walk(o WalkOptions) Strategy {
 			case all.Scope.MaxDepth > 0:
 				return badOption("Options.Scope.MaxDepth %d: a walk has no depth; use WalkOptions.Steps",
 					all.Scope.MaxDepth)
-			case all.Cluster != nil:
-				return explain(node.WalkInCluster())
+			case all.Cluster != nil && all.Cluster.Partition == node.PartitionHash:
+				return explain(node.WalkByContents())
 			}
 			return nil
 		},

@@ -273,8 +273,8 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	if cfg.Strategy, err = c.strategy(c.Depth); err != nil {
 		return cfg, err
 	}
-	if c.Strategy == "walk" && c.Listen != "" {
-		return cfg, node.WalkInCluster()
+	if c.Strategy == "walk" && c.Listen != "" && c.Partition == node.PartitionHash {
+		return cfg, node.WalkByContents()
 	}
 	if c.Listen != "" {
 		cfg.Cluster = &node.Cluster{

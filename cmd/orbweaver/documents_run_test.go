@@ -81,6 +81,12 @@ var documentSteps = map[string][]step{
 			added: true, code: exitTimeLimit},
 		{command: "orbweaver crawl --resume"},
 	},
+	"docs/strategies.md": {
+		{command: "mkdir -p a1/reports a2/reports && printf 'url,visits,share,links\\nhttp://a.example/,2,1,3\\n' | " +
+			"tee a1/reports/walk.csv >a2/reports/walk.csv", added: true},
+		{command: "awk -F, 'FNR > 1 {n = $(NF-2); sub(/,[^,]*,[^,]*,[^,]*$/, \"\"); visits[$0] += n}" +
+			" END {for (u in visits) print u \",\" visits[u]}' a*/reports/walk.csv | sort"},
+	},
 	"docs/archive.md": {
 		{command: "orbweaver crawl --contact you@example.org https://example.org/", added: true},
 		{command: "orbweaver warc verify crawl"},

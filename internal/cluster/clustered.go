@@ -21,6 +21,9 @@ type Others struct {
 	Contents Contents // nil: contents are not compared with those of other agents
 	Names    Names    // nil: it is not known what archives have
 	Leases   Leases   // nil: no leases; otherwise the Frontier's Config has them, too
+	// Ending reports that this agent has agreed to end the crawl together with the others. Nil:
+	// never. Safe for concurrent use.
+	Ending func() bool
 }
 
 // Clustered is the Cluster of an agent that crawls together with others.
@@ -31,6 +34,7 @@ type Clustered struct {
 	shipping  shipping
 	tenants   tenants
 	permits   permits
+	recalls   recalls
 	heldFiles []keyset.HeldFile // reused memory
 	fresh     []weburl.Key      // accepted since the last sync; see found
 }
@@ -38,6 +42,7 @@ type Clustered struct {
 // New returns the Cluster of an agent with these parts.
 func New(others Others) *Clustered {
 	cl := &Clustered{Others: others}
+	cl.recalls = recalls{open: map[weburl.Key]*question{}, asking: map[turn]bool{}, stale: true}
 	cl.tenants.init()
 	cl.tenants.blocks = true // an earlier run may have left blocked hosts
 	return cl
@@ -79,6 +84,7 @@ func (cl *Clustered) Accepted(class crawl.Class, number uint64, l weburl.Link, e
 func (cl *Clustered) Finished(f *state.Finish) {
 	if f.Flags&state.FlagRobots == 0 {
 		cl.isDone(f.Link.URL.Key())
+		cl.finishedHere(f.Link.URL.Key())
 	}
 	cl.copyFinish(f)
 }

@@ -89,6 +89,7 @@ func (cl *Clustered) ViewChanged() {
 		cl.Forget()
 		cl.newHeirs()
 		cl.resettle()
+		cl.recalls.stale = cl.loop.Sharer() != nil
 	})
 }
 
@@ -102,6 +103,7 @@ func (cl *Clustered) Assigned(host string) {
 		if cl.tenants.held[host] != nil {
 			cl.unhold(host)
 		}
+		cl.recalls.stale = cl.loop.Sharer() != nil
 	})
 }
 
@@ -122,6 +124,7 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 	if cl.Outbox.Loose() {
 		wake = now
 	}
+	wake = earlier(wake, cl.askStates(work, now))
 	wake = earlier(wake, cl.settleIn(work, now))
 	for {
 		b, next, err := cl.Outbox.Next(now, cl.wayOf)

@@ -59,6 +59,10 @@ type Exchange interface {
 	// Hand sends an agent count concatenated encodings of handoff.Records, at most handoff.MaxBatch
 	// bytes. It returns nil when they are durable there.
 	Hand(ctx context.Context, agent string, records []byte, count int) error
+	// Recall asks an agent what its strategy knows of URLs, given by concatenated encodings of count
+	// links. If accept is true, the agent owns the URLs, and accepts those that it does not know.
+	// Without an error there is an answer for each.
+	Recall(ctx context.Context, agent string, links []byte, count int, accept bool) ([]Recalled, error)
 	// Identity returns a name that identifies an agent and its crawl directory.
 	Identity(agent string) string
 }

@@ -24,7 +24,7 @@ type Pulse struct {
 // Settled reports that no links are on their way to other agents or wait for a sync.
 func (cl *Clustered) Settled() bool {
 	waiting := len(cl.remote.unsynced) + cl.remote.syncing + len(cl.remote.due)
-	return cl.Outbox.Len() == 0 && cl.tenants.settled() && waiting == 0
+	return cl.Outbox.Len() == 0 && cl.tenants.settled() && waiting == 0 && cl.recalls.settled()
 }
 
 func (cl *Clustered) Waits() bool { return !cl.Settled() || cl.resting() }
@@ -44,7 +44,9 @@ func (cl *Clustered) Rest() bool {
 // Pulse returns the agent's Pulse. Safe for concurrent use; ctx bounds the wait.
 func (cl *Clustered) Pulse(ctx context.Context) (p Pulse, err error) {
 	err = cl.loop.Ask(ctx, "pulse", func() {
-		p = Pulse{Idle: cl.resting(), Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.loop.Activity(),
+		// A task that this agent has to begin is work, unless the agents are ending already.
+		idle := cl.resting() && (!cl.recalls.stale || cl.loop.Sharer() == nil)
+		p = Pulse{Idle: idle, Blocked: cl.loop.Frontier.Len() > 0, Activity: cl.loop.Activity(),
 			Answered: cl.loop.Tally.Answered()}
 	})
 	return p, err

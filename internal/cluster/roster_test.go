@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -171,6 +172,11 @@ func (m *mate) Had(host string) (ever, began bool) {
 
 // Inheriting implements Placement.
 func (m *mate) Inheriting() bool { return len(*m.bars.Load()) > 0 }
+
+// Recall implements Exchange. No strategy of these stories is a Sharer.
+func (m *mate) Recall(context.Context, string, []byte, int, bool) ([]Recalled, error) {
+	return nil, errLost
+}
 
 // Identity implements Exchange.
 func (m *mate) Identity(agent string) string { return fmt.Sprint(agent, m.view.Load().id(agent)) }

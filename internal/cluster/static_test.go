@@ -24,6 +24,9 @@ func (static) Inheriting() bool                                     { return fal
 func (static) Identity(agent string) string                         { return agent }
 func (static) Push(context.Context, string, []byte, int, int) error { return errLost }
 func (static) Hand(context.Context, string, []byte, int) error      { return errLost }
+func (static) Recall(context.Context, string, []byte, int, bool) ([]Recalled, error) {
+	return nil, errLost
+}
 func (static) Claim(context.Context, string, uint64, []string) ([]Verdict, error) {
 	return nil, errLost
 }

@@ -118,6 +118,11 @@ func (h nodeHeirs) Heir(host uint64) string {
 // Inheriting implements Placement.
 func (n *node) Inheriting() bool { return false }
 
+// Recall implements Exchange. No strategy of these stories is a Sharer.
+func (n *node) Recall(context.Context, string, []byte, int, bool) ([]Recalled, error) {
+	return nil, errLost
+}
+
 // Identity implements Exchange.
 func (n *node) Identity(agent string) string { return agent }
 

@@ -90,6 +90,9 @@ type clusterRecords interface {
 
 // clusterTurns lets the Cluster do its work on the dispatcher, and answers: is all done?
 type clusterTurns interface {
+	// Recall takes a link that the Planner wants, if the Planner is a Sharer. The Cluster asks the
+	// agents what they know of the URL, and lets the owner fetch it if needed.
+	Recall(l weburl.Link) (taken bool)
 	// Tick does what is due. wake is the time of the next work; zero means not before an answer
 	// arrives. Work in the background uses the context.
 	Tick(work context.Context, now time.Time) (wake time.Time)
@@ -183,6 +186,7 @@ func (alone) Load(byte, []byte) error                      { return ErrAlone }
 func (alone) Away(weburl.Link, uint64) (bool, error)       { return false, nil }
 func (alone) Requeue(uint64, []byte) error                 { return ErrAlone }
 func (alone) Recovered()                                   {}
+func (alone) Recall(weburl.Link) bool                      { return false }
 func (alone) Tick(context.Context, time.Time) time.Time    { return time.Time{} }
 func (alone) Deliver(context.Context, time.Time) time.Time { return time.Time{} }
 func (alone) WantsSync() bool                              { return false }

@@ -110,6 +110,12 @@ func (l *Loop) Idle() bool {
 // Pending returns the number of accepted URLs that are not finished.
 func (l *Loop) Pending() int64 { return l.c.Pending() }
 
+// Sharer returns the strategy if it is a Sharer, otherwise nil.
+func (l *Loop) Sharer() Sharer {
+	s, _ := l.c.planner.(Sharer)
+	return s
+}
+
 // Record adds a record to the present batch. The payload is copied.
 func (l *Loop) Record(kind byte, payload []byte) { l.c.batch.add(kind, payload) }
 

@@ -27,7 +27,9 @@ func (c *Crawler) want(now time.Time) (wake time.Time) {
 			return wake
 		}
 		if w.Before == nil {
-			c.takeIn(w.Link)
+			if !c.cluster.Recall(w.Link) {
+				c.takeIn(w.Link)
+			}
 			continue
 		}
 		off, err := c.moveState(w, now)

@@ -111,6 +111,25 @@ type Retrier interface {
 	Retry(u weburl.URL)
 }
 
+// A Sharer is a Planner whose work the agents of a cluster share. The work consists of tasks, and
+// each task has the name of a host that does not exist: the agent that owns this host does the task.
+// All agents answer to each other what they know of URLs. So a URL that Next returns without a Before
+// is a question, too: its owner fetches it, and Told brings the answer. A crawl without other agents
+// calls Restore and Visited only.
+type Sharer interface {
+	Planner
+	// Share tells which tasks are this agent's from now on. The Planner forgets the results of all
+	// other tasks, and does the tasks that are new here from their beginning. Next returns URLs
+	// again whose answers are still missing. Restore may be called after Share.
+	Share(mine func(task string) bool)
+	// Recall returns the state of a URL, and the link by which the URL was found. A nil state means
+	// that the Planner has none. state is valid until the next call of a method.
+	Recall(u weburl.URL) (l weburl.Link, state []byte, err error)
+	// Told receives what another agent knows of a URL. A nil state means that no agent knows
+	// anything of it, although it is finished. An error means that state is not valid.
+	Told(l weburl.Link, state []byte) error
+}
+
 // Wanted is a link that a Planner wants to be fetched. The Crawler owns it after Next.
 type Wanted struct {
 	Link weburl.Link

@@ -93,6 +93,7 @@ type membership struct {
 	waits      atomic.Pointer[Waiting]
 	placed     atomic.Pointer[placement.View] // see owners
 	prepared   atomic.Pointer[time.Time]      // until when it waits for the order to end; nil: it does not wait
+	preparing  atomic.Int32                   // number of calls of prepare under way
 	ended      atomic.Bool                    // the agents have ended the crawl together
 	nothing    atomic.Bool                    // at the end: no agent has fetched anything
 	seen       *gossip.View                   // the last view
@@ -195,7 +196,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
-		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget}
+		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget, Recall: c.answerRecall}
 	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.id() })
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve
@@ -231,15 +232,11 @@ func (c *membership) Owner(host string) (string, bool) {
 
 // receive accepts the links that another agent pushes.
 func (c *membership) receive(ctx context.Context, _ rpc.Caller, l rpc.Links) error {
-	links := make([]weburl.Link, 0, l.Count)
-	for rest := l.Data; len(rest) > 0; {
-		link, n, err := weburl.DecodeLink(rest)
-		if err != nil {
-			return err
-		}
-		links, rest = append(links, link), rest[n:]
+	links, err := decodeLinks(l)
+	if err != nil {
+		return err
 	}
-	err := c.a.cluster.Receive(ctx, links, l.Hops)
+	err = c.a.cluster.Receive(ctx, links, l.Hops)
 	if errors.Is(err, crawl.ErrNotRunning) {
 		return rpc.ErrAgain
 	}

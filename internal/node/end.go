@@ -66,8 +66,16 @@ func (c *membership) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, er
 	return true, nil
 }
 
+// ending reports that this agent has agreed to end, or is about to. Safe for concurrent use.
+func (c *membership) ending() bool {
+	until := c.prepared.Load()
+	return c.ended.Load() || c.preparing.Load() > 0 || until != nil && !c.a.now().After(*until)
+}
+
 // prepare reports whether this agent would end. If so, it admits no agent for prepareTime.
 func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
+	c.preparing.Add(1) // before the agent looks whether it is idle; see cluster.Others
+	defer c.preparing.Add(-1)
 	now := c.a.now()
 	c.admissions.hold(now.Add(prepareTime))
 	v := c.member.Load().View()
@@ -167,6 +175,7 @@ func (c *membership) close(ctx context.Context, v *gossip.View, activity map[str
 	}
 	defer func() {
 		if !over {
+			c.prepared.Store(nil)
 			c.admissions.hold(time.Time{})
 		}
 	}()

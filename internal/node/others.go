@@ -39,7 +39,7 @@ func (a *Agent) openOthers() (err error) {
 		return err
 	}
 	a.onClose(a.others.Outbox.Close)
-	a.others.Peers = a.membership
+	a.others.Peers, a.others.Ending = a.membership, a.membership.ending
 	a.cluster = cluster.New(a.others)
 	a.parts.Cluster = a.cluster
 	if a.others.Copies != nil && a.cfg.Crawl.SyncEvery == 0 {

@@ -22,15 +22,12 @@ import (
 // by other rules after a handoff.
 func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	rules := a.rules(seeds)
-	if _, walk := a.parts.Strategy.(*strategy.Walk); walk {
-		return nil, WalkInCluster()
-	}
 	_, token, err := a.cfg.Identity()
 	if err != nil {
 		return nil, err
 	}
 	f := &a.cfg.Frontier
-	return map[string]string{
+	settings := map[string]string{
 		"version": Version, "partition": a.cfg.Cluster.partitionTerms(),
 		"replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)),
 		"scope":    a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
@@ -42,14 +39,22 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"page-limit":      strconv.FormatInt(a.cfg.Crawl.PageLimit, 10),
 		"host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
 		agentsSetting:     strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
-	}, nil
+	}
+	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {
+		// Each walker may jump to any of the start URLs, whatever the scope.
+		settings["walk's start URLs"] = w.StartURLs()
+		if a.cfg.Cluster.partition() == PartitionHash {
+			return nil, WalkByContents()
+		}
+	}
+	return settings, nil
 }
 
-// WalkInCluster returns the *ConfigError for a walk on several agents. Open checks it too late to
-// leave the directory unchanged, because only an open strategy is known to be a walk.
-func WalkInCluster() error {
-	return configErrorf("--strategy walk runs on a single agent, because another agent cannot continue " +
-		"a walk; remove --listen")
+// WalkByContents returns the *ConfigError for a walk whose agents compare contents. Open checks it
+// too late to leave the directory unchanged, because only an open strategy is known to be a walk.
+func WalkByContents() error {
+	return configErrorf("--partition hash: with --strategy walk the links of all pages count, and hash leaves out " +
+		"those of duplicates; give --partition rendezvous or ring")
 }
 
 // quiet returns the effective value of a delay.

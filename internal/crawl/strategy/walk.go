@@ -7,7 +7,9 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
@@ -63,7 +65,12 @@ func (c WalkConfig) withDefaults() WalkConfig {
 // walker depends on the pages alone, not on how fast they arrive. After a kill, the Walk
 // computes the way again from the links in the journal. It never stores a position.
 //
-// A page takes about 80 bytes of RAM, and up to 4,096 links on disk.
+// In a cluster each walker is a task of one agent, its driver (see crawl.Sharer). The driver asks
+// the other agents for the links of their pages. So the visits of all drivers together are those of
+// a single agent. If a walker gets another driver, that one starts it at step 0, and computes its
+// way again.
+//
+// A page takes about 80 bytes of RAM. On disk it takes up to 4,096 links, but at most 64 KiB.
 type Walk struct {
 	cfg WalkConfig
 	Place
@@ -78,7 +85,7 @@ type Walk struct {
 
 // A stop is a page that a walker can visit, as the Walk knows it.
 type stop struct {
-	at     int64  // offset in links
+	at     int64  // offset in links; unknownStop: no agent knows the page
 	n      uint32 // number of links
 	visits uint32
 	kind   byte
@@ -90,13 +97,18 @@ const (
 	stopRedirect             // a redirect to the only link
 )
 
+// unknownStop is the offset of a finished page whose links no agent knows.
+const unknownStop = -1
+
 type walker struct {
 	at    weburl.Link // where it is
 	steps int         // made so far
 	bound int         // of steps
+	mine  bool        // this agent drives it
 }
 
-// maxLinks bounds the links of a page that a walker may follow: the first ones.
+// maxLinks bounds the links of a page that a walker may follow: the first ones, whose encoding has at
+// most crawl.MaxState bytes.
 const maxLinks = 4096
 
 // OpenWalk returns a Walk whose walkers start at random seeds. It deletes the files in
@@ -106,6 +118,11 @@ func OpenWalk(at Place, cfg WalkConfig) (*Walk, error) {
 		return nil, err
 	}
 	w := &Walk{cfg: cfg.withDefaults(), Place: at, pages: map[weburl.Key]*stop{}, waiting: map[weburl.Key][]int{}}
+	// The order in which the seeds were given must not change the walks.
+	w.Seeds = slices.SortedFunc(slices.Values(at.Seeds), func(a, b weburl.URL) int {
+		return strings.Compare(a.String(), b.String())
+	})
+	w.Seeds = slices.Compact(w.Seeds)
 	var err error
 	if w.links, err = at.FS.OpenFile(filepath.Join(at.Dir, "links"), os.O_RDWR|os.O_CREATE|os.O_TRUNC,
 		0o644); err != nil {
@@ -120,10 +137,33 @@ func OpenWalk(at Place, cfg WalkConfig) (*Walk, error) {
 			bound++
 		}
 		w.walkers = append(w.walkers, walker{bound: bound})
-		w.jump(&w.walkers[i], w.chance(i, 0, 1))
-		w.ready = append(w.ready, i)
+		w.begin(i)
 	}
 	return w, nil
+}
+
+// begin puts walker i to step 0.
+func (w *Walk) begin(i int) {
+	p := &w.walkers[i]
+	p.mine, p.steps = true, 0
+	w.jump(p, w.chance(i, 0, 1))
+	w.ready = append(w.ready, i)
+}
+
+// Terms returns the configuration as text. Agents of a cluster compare it.
+func (w *Walk) Terms() string {
+	return fmt.Sprintf("of %d walkers, %d steps, jump %g, random seed %d", w.cfg.Walkers, w.cfg.Steps, w.cfg.Jump,
+		w.cfg.Seed)
+}
+
+// StartURLs identifies the seeds. Agents of a cluster compare it, because walkers jump to all seeds.
+func (w *Walk) StartURLs() string {
+	var d xxhash.Digest
+	d.Reset()
+	for _, u := range w.Seeds {
+		d.WriteString(u.String() + "\n")
+	}
+	return fmt.Sprintf("%d URLs, digest %016x", len(w.Seeds), d.Sum64())
 }
 
 // Close deletes the file of links.
@@ -164,6 +204,9 @@ func appendStop(b []byte, kind byte, links []weburl.Link) []byte {
 		for n < len(s) && n < len(before) && s[n] == before[n] {
 			n++
 		}
+		if len(b)+len(s)-n+2*binary.MaxVarintLen32 > crawl.MaxState {
+			break
+		}
 		b = binary.AppendUvarint(b, uint64(n))
 		b = appendString(b, s[n:])
 		before = s
@@ -197,7 +240,7 @@ func decodeStop(b []byte, each func(i int, url []byte)) (kind byte, n int, err e
 	return kind, n, nil
 }
 
-// Visited implements crawl.Planner.
+// Visited implements crawl.Planner. A page keeps its first links.
 func (w *Walk) Visited(v *crawl.Visit) ([]byte, error) {
 	kind, links := stopDead, v.Offered
 	switch {
@@ -210,12 +253,23 @@ func (w *Walk) Visited(v *crawl.Visit) ([]byte, error) {
 	default:
 		links = nil
 	}
+	if _, known, err := w.Recall(v.Link.URL); known != nil || err != nil {
+		return known, err
+	}
 	w.enc = appendStop(w.enc[:0], kind, links)
+	if kind == stopRedirect && len(w.enc) == 2 { // its target is too long
+		w.enc[1] = stopDead
+	}
 	return w.enc, w.arrive(v.Link, w.enc)
 }
 
 // Restore implements crawl.Planner.
-func (w *Walk) Restore(l weburl.Link, state []byte) error { return w.arrive(l, state) }
+func (w *Walk) Restore(l weburl.Link, state []byte) error {
+	if s := w.pages[l.URL.Key()]; s != nil && s.at != unknownStop {
+		return nil
+	}
+	return w.arrive(l, state)
+}
 
 // Retry implements crawl.Retrier: walkers that come to u wait for another fetch of it.
 func (w *Walk) Retry(u weburl.URL) { delete(w.pages, u.Key()) }
@@ -240,9 +294,14 @@ func (w *Walk) arrive(l weburl.Link, state []byte) error {
 	}
 	s.at, s.n, s.kind = w.size, uint32(n), kind
 	w.size += int64(len(rec))
+	w.goOn(k)
+	return nil
+}
+
+// goOn makes the walkers ready that wait for a page.
+func (w *Walk) goOn(k weburl.Key) {
 	w.ready = append(w.ready, w.waiting[k]...)
 	delete(w.waiting, k)
-	return nil
 }
 
 // atOnce bounds the steps of a call of Next, so that the dispatcher can do other work.
@@ -257,7 +316,7 @@ func (w *Walk) Next(now time.Time) (*crawl.Wanted, time.Time, error) {
 		}
 		i := w.ready[len(w.ready)-1]
 		p := &w.walkers[i]
-		if p.steps == p.bound {
+		if p.steps == p.bound || !p.mine {
 			w.ready = w.ready[:len(w.ready)-1]
 			continue
 		}
@@ -303,8 +362,9 @@ func (w *Walk) step(i int, p *walker, s *stop) error {
 		return fmt.Errorf("walk: links at %d: %w", s.at, err)
 	}
 	u, err := weburl.Parse(to)
-	if err != nil {
-		return fmt.Errorf("walk: links at %d: %q: %w", s.at, to, err)
+	if err != nil { // another agent has sent it
+		w.jump(p, w.chance(i, p.steps, 1))
+		return nil
 	}
 	// The whole way of the walker would be too long for a discovery path. Hops has only its
 	// end: a link, and the redirects in a row after it, whose number the crawl bounds.

@@ -1,0 +1,356 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// The agents share the work of a strategy that is a crawl.Sharer. Each of its tasks belongs to the
+// agent that owns the task's pseudo-host. If the strategy wants a URL, this agent asks until it has
+// the strategy's state of the URL:
+//
+//	question -> owner of the host -> its strategy knows the URL: state
+//	                              -> not finished: the owner accepts the link; ask again
+//	                              -> finished by others, without a state here: ask all others in turn
+//
+// The states of a lost or leaving agent reach the new owners by Restore (learn.go). The owners of hosts
+// that moved for another reason get the states by questions.
+//
+// An agent with an open question is not idle. So the cluster cannot end between the fetch of a page
+// and the next question. A link is not durable because of a question: after a restart of the owner it
+// is accepted again.
+
+// A Recalled is what an agent knows of a URL.
+type Recalled struct {
+	RecallVerdict
+	Link  weburl.Link // by which the URL was found; with RecallKnown
+	State []byte      // of the strategy; with RecallKnown
+}
+
+// A RecallVerdict says what an agent knows of a URL.
+type RecallVerdict uint8
+
+// The verdicts.
+const (
+	// RecallLater: the URL is not finished, or the answering agent cannot tell. Ask again.
+	RecallLater RecallVerdict = iota
+	// RecallKnown: the strategy has a state of the URL.
+	RecallKnown
+	// RecallNone: the strategy has no state of the URL, and gets none by a visit.
+	RecallNone
+	// RecallBlocked: the URL waits until the operator allows visits to its host.
+	RecallBlocked
+)
+
+const (
+	// recallWait is the pause before an agent is asked again. It doubles up to recallWaitMax, or up
+	// to ownWaitMax if it is this agent: it looks at once when it has finished the URL.
+	recallWait    = 50 * time.Millisecond
+	recallWaitMax = 400 * time.Millisecond
+	ownWaitMax    = 3 * time.Second
+	// blockedWait is the pause if the host is blocked. Agents that wait for blocked hosts only may
+	// end. The pause is shorter than the time between two questions whether all are idle, so that the
+	// crawl does not end when the operator has just unblocked the host.
+	blockedWait = 200 * time.Millisecond
+	// recallLinks and recallBytes bound the links in one call.
+	recallLinks = 64
+	recallBytes = 512 << 10
+)
+
+// A question is a URL whose state the strategy wants.
+type question struct {
+	link    weburl.Link
+	routed  bool   // the agents below are chosen, for view
+	view    uint64 // Placement.View
+	agent   string // to ask next; "": this agent
+	owner   bool   // agent is the owner of the host
+	others  []string
+	due     time.Time
+	tries   int
+	asking  bool
+	blocked bool // the owner's operator has blocked the host
+}
+
+// A turn identifies calls to an agent of which one at a time is under way.
+type turn struct {
+	agent  string
+	accept bool
+}
+
+// recalls are the questions of this agent.
+type recalls struct {
+	open   map[weburl.Key]*question
+	asking map[turn]bool
+	stale  bool // the tasks may have other agents now
+}
+
+// settled reports that no question is open, except those that wait for the operator.
+func (r *recalls) settled() bool {
+	for _, q := range r.open {
+		if !q.blocked || q.asking {
+			return false
+		}
+	}
+	return len(r.asking) == 0
+}
+
+// Recall implements crawl.Cluster.
+func (cl *Clustered) Recall(l weburl.Link) (taken bool) {
+	if cl.loop.Sharer() == nil {
+		return false
+	}
+	r := &cl.recalls
+	if k := l.URL.Key(); r.open[k] == nil {
+		r.open[k] = &question{link: l}
+	}
+	return true
+}
+
+// share tells the strategy which tasks are this agent's. While the agents end the crawl together,
+// all tasks are done, and agents that have ended must not have their tasks done again.
+func (cl *Clustered) share(s crawl.Sharer) (changed bool) {
+	r := &cl.recalls
+	if !r.stale || cl.Ending != nil && cl.Ending() {
+		return false
+	}
+	r.stale = false
+	clear(r.open) // the strategy wants the URLs again whose states are still missing
+	s.Share(cl.owns)
+	cl.loop.Stir()
+	return true
+}
+
+// askStates asks the questions that are due. wake is the time of the next one.
+func (cl *Clustered) askStates(work context.Context, now time.Time) (wake time.Time) {
+	s := cl.loop.Sharer()
+	if s == nil || cl.loop.Stopping() {
+		return time.Time{}
+	}
+	if cl.share(s) {
+		return now
+	}
+	r := &cl.recalls
+	batches := map[turn][]*question{}
+	for k, q := range r.open {
+		switch {
+		case q.asking:
+		case q.due.After(now):
+			if !q.blocked || cl.resting() {
+				wake = earlier(wake, q.due)
+			}
+		case !cl.route(q, now):
+			wake = earlier(wake, q.due)
+		case q.agent == "":
+			a := cl.recallHere(q.link, true)
+			if cl.loop.Failed() {
+				return wake
+			}
+			if cl.recalled(k, q, a, now); r.open[k] == q {
+				wake = earlier(wake, q.due)
+			} else {
+				wake = now // the strategy may want other URLs
+			}
+		default:
+			t := turn{q.agent, q.owner}
+			batches[t] = append(batches[t], q)
+		}
+	}
+	for t, qs := range batches {
+		cl.askAgent(work, t, qs)
+	}
+	return wake
+}
+
+// route chooses the agent to ask. If the owner is not known, it returns false.
+func (cl *Clustered) route(q *question, now time.Time) bool {
+	view := cl.Peers.View()
+	if q.routed && q.view == view {
+		return true
+	}
+	owner, mine := cl.Peers.Owner(q.link.URL.Host())
+	if owner == "" && !mine {
+		q.due = now.Add(recallWait)
+		return false
+	}
+	if mine {
+		owner = ""
+	}
+	q.routed, q.view, q.agent, q.owner, q.others = true, view, owner, true, nil
+	return true
+}
+
+// askAgent asks an agent as many questions as fit into one call. The others wait for its end.
+func (cl *Clustered) askAgent(work context.Context, t turn, qs []*question) {
+	r := &cl.recalls
+	if r.asking[t] {
+		return
+	}
+	var enc []byte
+	n := 0
+	for n < min(len(qs), recallLinks) && len(enc) < recallBytes {
+		qs[n].asking = true
+		enc = qs[n].link.AppendTo(enc)
+		n++
+	}
+	qs = qs[:n]
+	r.asking[t] = true
+	cl.loop.Go(func() {
+		as, err := cl.Peers.Recall(work, t.agent, enc, n, t.accept)
+		cl.loop.Tell(func(now time.Time) {
+			delete(r.asking, t)
+			for i, q := range qs {
+				var a Recalled
+				if err == nil && i < len(as) {
+					a = as[i]
+				}
+				q.asking = false
+				cl.recalled(q.link.URL.Key(), q, a, now)
+			}
+		})
+	})
+}
+
+// recalled processes the answer to a question.
+func (cl *Clustered) recalled(k weburl.Key, q *question, a Recalled, now time.Time) {
+	s, r := cl.loop.Sharer(), &cl.recalls
+	if cl.loop.Stopping() || r.open[k] != q {
+		return
+	}
+	q.blocked = false
+	switch {
+	case a.RecallVerdict == RecallKnown && s.Told(a.Link, a.State) == nil:
+		cl.answeredState(k)
+	case a.RecallVerdict == RecallBlocked:
+		q.blocked, q.due = true, now.Add(blockedWait)
+	case a.RecallVerdict == RecallLater || q.view != cl.Peers.View():
+		most := recallWaitMax
+		if q.agent == "" {
+			most = ownWaitMax
+		}
+		q.due = now.Add(min(recallWait<<min(q.tries, 10), most))
+		q.tries++
+	default: // no state, or one that is not valid
+		q.due = now
+		if q.owner {
+			agents, _ := cl.Peers.Before(q.link.URL.Host())
+			q.others = slices.DeleteFunc(slices.Clone(agents), func(a string) bool { return a == q.agent })
+		}
+		if q.owner = false; len(q.others) > 0 {
+			q.agent, q.others = q.others[0], q.others[1:]
+			return
+		}
+		if err := s.Told(q.link, nil); err != nil {
+			cl.loop.Fail(fmt.Errorf("strategy: %w", err))
+		}
+		cl.answeredState(k)
+	}
+}
+
+// finishedHere lets this agent look at once whether its strategy has a state of a finished URL.
+func (cl *Clustered) finishedHere(k weburl.Key) {
+	if q := cl.recalls.open[k]; q != nil {
+		q.due, q.tries = time.Time{}, 0
+	}
+}
+
+// answeredState ends a question. The strategy may want other URLs.
+func (cl *Clustered) answeredState(k weburl.Key) {
+	delete(cl.recalls.open, k)
+	cl.loop.Stir()
+}
+
+// Recalled answers what this agent's strategy knows of URLs. accept reports that the asking agent
+// takes this agent for the owner: it accepts the links that it does not know. Safe for concurrent use
+// while Run runs; ctx bounds the wait.
+func (cl *Clustered) Recalled(ctx context.Context, links []weburl.Link, accept bool) (as []Recalled, err error) {
+	for part := range slices.Chunk(links, 16) { // each may need a disk access
+		err := cl.loop.Ask(ctx, "recall", func() {
+			for _, l := range part {
+				a := cl.recallHere(l, accept)
+				a.State = slices.Clone(a.State)
+				as = append(as, a)
+			}
+		})
+		if err != nil {
+			return nil, fmt.Errorf("recall: %w", err)
+		}
+	}
+	return as, nil
+}
+
+// recallHere answers a question. As the owner it also accepts the link if it is new.
+func (cl *Clustered) recallHere(l weburl.Link, accept bool) (a Recalled) {
+	s := cl.loop.Sharer()
+	if s == nil || cl.loop.Stopping() {
+		return a
+	}
+	known := func() bool {
+		var err error
+		if a.Link, a.State, err = s.Recall(l.URL); err != nil {
+			cl.loop.Fail(fmt.Errorf("strategy: %w", err))
+		}
+		return a.State != nil
+	}
+	switch {
+	case known():
+		a.RecallVerdict = RecallKnown
+	case cl.Peers.Inheriting():
+	case !accept || crawl.IsErrand(l):
+		a.RecallVerdict = RecallNone
+	case cl.owns(l.URL.Host()):
+		cl.acceptAsked(l)
+		switch k := l.URL.Key(); {
+		case cl.loop.Failed():
+		case known(): // it was refused
+			a.RecallVerdict = RecallKnown
+		case cl.doneElsewhere(l.URL.Host(), k):
+			a.RecallVerdict = RecallNone
+		case cl.loop.Blocked(l.URL.Host()):
+			a.RecallVerdict = RecallBlocked
+		case cl.nothingPending():
+			a.RecallVerdict = RecallNone
+		}
+	}
+	return a
+}
+
+// acceptAsked accepts a link of an own host, if it is new. The agent that asks has found it in scope.
+func (cl *Clustered) acceptAsked(l weburl.Link) {
+	before := cl.loop.Accepted()
+	var ls crawl.Links
+	ls.AddOwn(l.URL.Key(), l.AppendTo(nil))
+	cl.loop.Intake(&ls)
+	if cl.loop.Flush(); cl.loop.Accepted() != before {
+		cl.loop.Stir()
+	}
+}
+
+// doneElsewhere reports whether a URL without a state was finished by an agent that had the host
+// before.
+func (cl *Clustered) doneElsewhere(host string, k weburl.Key) bool {
+	if _, _, since := cl.Peers.Tenure(host); since == 0 {
+		return false // this agent has always had it
+	}
+	done := cl.rangeOf(doneKey(k).Host)
+	return done.Has(keyset.WholeKey, k.Path)
+}
+
+// nothingPending reports that this agent has no link to visit.
+func (cl *Clustered) nothingPending() bool {
+	f := cl.loop.Frontier
+	none := func() bool {
+		return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outbox.Len() == 0 &&
+			cl.tenants.settled()
+	}
+	if !none() {
+		return false
+	}
+	cl.loop.FlushSeen() // may bring more links
+	return !cl.loop.Failed() && none()
+}
