@@ -104,6 +104,9 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Crawl.DrainTimeout = 2 * time.Second
 	cfg.Crawl.PageLimit, cfg.Crawl.TimeLimit = s.plan.PageLimit, s.plan.TimeLimit
 	cfg.Archive.Agent = a.name
+	if s.plan.Walk > 0 {
+		cfg.Strategy = s.openWalk
+	}
 	if s.plan.alone() {
 		return cfg
 	}

@@ -36,5 +36,8 @@
 // "shipped-whole", the reason or error of a stop, the pages that crawl.log calls duplicates, and the
 // counts of a summary.
 //
+// If the plan has random walks, the agents need not fetch all pages. A Verdict then has the visits of
+// all walkers (walk.go).
+//
 // Only tests and the laboratory import this package.
 package sim

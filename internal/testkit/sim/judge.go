@@ -279,6 +279,7 @@ type Verdict struct {
 	AgentEvents        []string      // of a bad story: what the agents wrote to events.jsonl, by their clocks
 
 	Ends     map[string]crawl.Stop // stop reasons of the agents that were not killed
+	Visits   map[string]int        // if the plan has a Walk: visits to URLs by all walkers
 	Archived map[string][]string   // for each URL, the agents that have a record of it
 	// Pages, Unique and Shipped are counts of the agents that were not killed: their pages, the
 	// URLs that they know, and the bytes that they sent to heirs.

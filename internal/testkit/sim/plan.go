@@ -111,6 +111,7 @@ type Plan struct {
 	Capacity  float64       `json:",omitempty"` // of agents that join; zero means 1
 	Addresses int64         `json:",omitempty"` // number of addresses that all hosts share; zero: see gen.Spec
 	Mirrors   bool          `json:",omitempty"` // some hosts and pages are copies of others; see holdings
+	Walk      int           `json:",omitempty"` // steps of random walks; zero: the agents crawl breadth-first
 	PageLimit int64         `json:",omitempty"` // of all agents together; zero: none
 	TimeLimit time.Duration `json:",omitempty"` // of each agent; zero: none
 	Latency   time.Duration // one way, between agents
@@ -133,6 +134,9 @@ func (p Plan) String() string {
 	}
 	if p.Addresses > 0 {
 		fmt.Fprintf(&b, ", %d addresses", p.Addresses)
+	}
+	if p.Walk > 0 {
+		fmt.Fprintf(&b, ", walks of %d steps", p.Walk)
 	}
 	for _, share := range p.shares() {
 		if share.of > 0 {

@@ -163,6 +163,9 @@ func (s *story) finish() *Verdict {
 	case limited.TimeLimit > 0:
 		v.Missed, end = nil, crawl.TimeLimit
 	}
+	if s.plan.Walk > 0 {
+		v.Missed, v.Visits = nil, map[string]int{}
+	}
 	if s.plan.Mirrors { // the agents do not follow the links of duplicates, so they miss pages
 		v.Missed = nil
 	}
@@ -182,6 +185,9 @@ func (s *story) finish() *Verdict {
 			v.Pages += a.run.result.Summary.Pages
 			v.Unique += a.run.result.Summary.Unique
 			v.Shipped += a.shipped()
+		}
+		if !a.run.killed && a.run.err == nil {
+			v.Wrong = append(v.Wrong, a.addVisits(v.Visits)...)
 		}
 		switch p := a.run; {
 		case p.killed:
