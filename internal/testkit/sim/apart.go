@@ -99,11 +99,16 @@ func (s *story) movedSince(t time.Time) bool {
 		})
 }
 
+// cutOffWithin bounds the time from a cut until an agent has lost the leases that others granted.
+const cutOffWithin = killedRepeats + 10*time.Second
+
 // mayFetch reports whether a fault explains fetch f of a page of a host that was fetched before. It
 // must explain for each earlier fetch that the agent of f did not know of it:
 //
 //   - nobody knows of the earlier fetch: its agent was killed just after it, or all copies may be lost;
 //   - the two agents were apart at the time of f;
+//   - the earlier agent had just been cut off from others: it lost its leases, and with them the visits
+//     under way, also if the web answered them;
 //   - the agent of f got an older copy of its disk, and the fetch was told it, or made on another disk;
 //   - the earlier agent had finished the crawl without others that it could not hear;
 //   - the earlier agent was away at the time of f, or was replaced before, and f's agent could not
@@ -116,6 +121,11 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 		forgot := func(x excuse) bool { return x.covers(e.agent, e.at) }
 		hides := func(s separation) bool { return s.hides(e, f) }
 		forgets := func(r restore) bool { return r.forgets(e, f) }
+		cutOff := func(s separation) bool {
+			return e.at.Sub(s.from) < cutOffWithin && slices.ContainsFunc(j.agents(), func(o int) bool {
+				return s.covers(o, e.agent, e.at)
+			})
+		}
 		replaced := e.agent == f.agent && slices.ContainsFunc(j.replaced, forgets)
 		gone := func(x excuse) bool { return e.agent != f.agent && x.covers(e.agent, f.at) }
 		deaf := func(s separation) bool {
@@ -124,6 +134,7 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 		ended := func(x excuse) bool { return e.agent != f.agent && x.covers(e.agent, f.at) }
 		if !j.mayRepeat(host, e.at) &&
 			!slices.ContainsFunc(j.excuses, forgot) && !slices.ContainsFunc(j.early, ended) &&
+			!slices.ContainsFunc(j.apart, cutOff) &&
 			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) &&
 			(!replaced && !slices.ContainsFunc(j.away, gone) || !slices.ContainsFunc(j.apart, deaf)) {
 			return false
