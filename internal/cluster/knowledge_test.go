@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
@@ -9,6 +10,19 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
+
+// TestStateVersion: a state with a version that no agent uses is refused. Its versions would be marked one by one.
+func TestStateVersion(t *testing.T) {
+	link := weburl.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil)
+	in := newLearner(t.Context(), &Clustered{}, "a2", func(weburl.Link) bool { return true })
+	for version, bad := range map[uint64]bool{versionReplica: false, versionFarewell: false, versionFarewell + 1: true,
+		1 << 63: true} {
+		r := handoff.Record{Kind: handoff.Finish, Number: version, Link: link, State: []byte("state")}
+		if err := in.finish(&r); errors.Is(err, handoff.ErrRecord) != bad {
+			t.Errorf("version %d: %v", version, err)
+		}
+	}
+}
 
 // TestLeavePassesOn: an agent that leaves tells the others what it knows of hosts that it has never
 // contacted, also truncated keys.

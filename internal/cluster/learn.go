@@ -125,7 +125,9 @@ func (in *learner) finish(r *handoff.Record) error {
 		}
 		p := planned{link: link, state: slices.Clone(r.State)}
 		if in.from != "" {
-			p.version = r.Number
+			if p.version = r.Number; p.version > versionFarewell {
+				return fmt.Errorf("%w: version %d of a state", handoff.ErrRecord, p.version)
+			}
 		}
 		in.l.states = append(in.l.states, p)
 		in.l.n++

@@ -60,9 +60,6 @@ func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path
 // isForeign reports whether a key is the foreignKey of u.
 func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
 
-// notOurs reports whether u belongs to another agent, or has no known owner yet. Safe for
-// concurrent use.
-
 // post puts an accepted link into the outbox.
 func (cl *Clustered) post(number uint64, u weburl.URL, hops int, enc []byte) error {
 	agent, mine := cl.Peers.Owner(u.Host())
