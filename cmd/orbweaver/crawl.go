@@ -1,24 +1,20 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/url"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/alecthomas/kong"
-	"github.com/goccy/go-yaml"
 	"golang.org/x/term"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
@@ -193,216 +189,6 @@ func (c *CrawlCmd) notOfProgram() error {
 			"the crawl in %s belongs to a Go program; continue it with that program", c.Dir)}
 	}
 	return err
-}
-
-// leastMemory is node.LeastMemory as people write it.
-var leastMemory = fmt.Sprintf("%dMiB", node.LeastMemory>>20)
-
-// config turns the flags into the configuration of an agent and its parts. Its errors
-// name the flag, the value and what would be right.
-func (c *CrawlCmd) config() (node.Config, error) {
-	cfg := node.Config{
-		Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock,
-		Contact: c.Contact, UserAgent: c.UserAgent, RobotsAgent: c.RobotsAgent, MemoryBytes: int64(c.Memory),
-	}
-	bad := func(format string, args ...any) (node.Config, error) {
-		return cfg, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
-	}
-	if c.API != "" {
-		if err := admin.CheckAddr(c.API); err != nil {
-			return bad("--%v", err)
-		}
-	}
-	if c.Seeds != "" {
-		more, err := readSeeds(c.Seeds)
-		if err != nil {
-			return cfg, err
-		}
-		if cfg.Seeds = append(cfg.Seeds, more...); len(cfg.Seeds) == 0 && !c.Resume {
-			return bad("no seeds: --seeds %s has no URL; put one on each line", c.Seeds)
-		}
-	}
-	switch {
-	case c.Workers < 1 || c.Workers > 10000:
-		return bad("--workers %d: give a number from 1 to 10000", c.Workers)
-	case c.Delay < 0:
-		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
-	case c.SlowDown <= 0 || c.RetryWait <= 0:
-		return bad("--slow-down %s and --retry-wait %s: give durations above 0, such as 60s; --retries 0 never retries",
-			c.SlowDown, c.RetryWait)
-	case c.MaxTime <= 0 || c.Timeout <= 0 || c.DialTimeout <= 0 || c.MaxBody <= 0:
-		return bad("--max-time %s, --timeout %s, --dial-timeout %s and --max-body %d: give values above 0",
-			c.MaxTime, c.Timeout, c.DialTimeout, int64(c.MaxBody))
-	case c.Retries < 0:
-		return bad("--retries %d is negative; 0 never retries", c.Retries)
-	case c.Rate < 0:
-		return bad("--rate %g is negative; 0 is no limit", c.Rate)
-	case c.Depth < -1:
-		return bad("--depth %d: give the number of links, 0 for the seeds alone, or -1 for no limit", c.Depth)
-	case c.PageLimit < 0:
-		return bad("--page-limit %d is negative; 0 is no limit", c.PageLimit)
-	case c.HostPageLimit < 0:
-		return bad("--host-page-limit %d is negative; 0 is no limit", c.HostPageLimit)
-	case !(c.Capacity > 0 && c.Capacity <= 1000): // refuses NaN, too
-		return bad("--capacity %g: give a weight above 0, at most 1000", c.Capacity)
-	case c.Replicas < 0 || c.Replicas > 2:
-		return bad("--replicas %d: give 1 or 2", c.Replicas)
-	case c.Recovery < 1:
-		return bad("--recovery %d is too small; give at least 1", c.Recovery)
-	case c.Agents < 1:
-		return bad("--agents %d is too small; give at least 1", c.Agents)
-	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
-		return bad("--join, --keys and --agents have no effect without other agents: " +
-			"add --listen, the address at which they reach this one")
-	case c.Memory < node.LeastMemory:
-		return bad("--memory %d is too little; give at least %s", int64(c.Memory), leastMemory)
-	}
-	if len(c.Unblock) > 0 && !c.Resume {
-		return bad("--unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
-			c.Unblock[0])
-	}
-	for _, h := range c.Unblock {
-		if _, err := node.ParseHost(h); err != nil {
-			return bad("--unblock: %v", err)
-		}
-	}
-	err := node.CheckPartition(c.Partition, c.Kappa)
-	if err != nil {
-		return cfg, err
-	}
-	if cfg.Strategy, err = c.strategy(c.Depth); err != nil {
-		return cfg, err
-	}
-	if c.Strategy == "walk" && c.Listen != "" && c.Partition == node.PartitionHash {
-		return cfg, node.WalkByContents()
-	}
-	if c.Listen != "" {
-		cfg.Cluster = &node.Cluster{
-			Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents,
-			Replicas: 2, Recovery: c.Recovery, Partition: c.Partition,
-		}
-		if c.Replicas > 0 {
-			cfg.Cluster.Replicas = c.Replicas
-		}
-		if c.Kappa != nil {
-			cfg.Cluster.Kappa = *c.Kappa
-		}
-	}
-	cc := &cfg.Crawl
-	cc.Workers, cc.PageLimit, cc.HostPageLimit = c.Workers, c.PageLimit, c.HostPageLimit
-	cc.SizeLimit, cc.TimeLimit, cc.Rate = int64(c.SizeLimit), c.TimeLimit, c.Rate
-	cc.Requisites, cc.Sitemaps = c.Requisites, c.Sitemaps
-	cc.RetryWait = c.RetryWait
-	if cc.Retries = c.Retries; c.Retries == 0 {
-		cc.Retries = -1
-	}
-	cfg.Scope = scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude}
-	if c.Depth >= 0 {
-		cfg.Scope.Depth = &c.Depth
-	}
-	fr := &cfg.Frontier
-	if fr.HostDelay = c.Delay; c.Delay == 0 {
-		fr.HostDelay = -1 // none
-	}
-	fr.IPDelay, fr.SiteDelay, fr.SlowBase = c.Delay/4, c.Delay/4, c.SlowDown
-	if c.IPDelay != nil {
-		fr.IPDelay = *c.IPDelay
-	}
-	if c.SiteDelay != nil {
-		fr.SiteDelay = *c.SiteDelay
-	}
-	cfg.Robots.RetryWait = c.RetryWait
-	cfg.DNS.Servers = c.DNS
-	f := &cfg.Fetch
-	f.ConnectTo, f.CAFile, f.Insecure, f.AllowPrivate = c.ConnectTo, c.CA, c.Insecure, c.AllowPrivate
-	f.MaxBody, f.TotalTimeout = int64(c.MaxBody), c.MaxTime
-	if f.MinRate = int64(c.MinRate); f.MinRate == 0 {
-		f.MinRate = -1 // none
-	}
-	f.FirstByteTimeout, f.IdleTimeout = c.Timeout, c.Timeout
-	f.ConnectTimeout, f.TLSTimeout = c.DialTimeout, c.DialTimeout
-	if c.Proxy != "" {
-		u, err := url.Parse(c.Proxy)
-		if err != nil || u.Host == "" {
-			return bad("--proxy %q is not a proxy's URL; write http://127.0.0.1:3128 or socks5://127.0.0.1:1080",
-				c.Proxy)
-		}
-		f.Proxy = u
-	}
-	cfg.Archive.Prefix, cfg.Archive.Agent, cfg.Archive.MaxBytes = c.WARCPrefix, c.Name, int64(c.WARCSize)
-	return cfg, nil
-}
-
-// effective returns the content of crawl.yaml: every flag in effect, except those that
-// apply to one run only.
-func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
-	var m yaml.MapSlice
-	for _, f := range k.Selected().Flags {
-		switch f.Name {
-		case "help", "config", "dir", "resume", "overwrite", "unblock", "json", "quiet", "seeds", "time-limit",
-			"cpuprofile", "memprofile":
-			continue
-		}
-		v := f.Target.Interface()
-		switch x := v.(type) {
-		case time.Duration:
-			v = x.String()
-		case *time.Duration:
-			if x == nil {
-				continue
-			}
-			v = x.String()
-		}
-		if f.Target.IsZero() && f.Default == "" {
-			continue // the flag has no effect
-		}
-		m = append(m, yaml.MapItem{Key: f.Name, Value: v})
-	}
-	b, err := yaml.Marshal(m)
-	return append([]byte("# The flags of this crawl; \"orbweaver crawl --resume\" reads them.\n"), b...), err
-}
-
-// seedLine returns a line of a seed file without surrounding white space and without its
-// comment. A comment begins with '#' at the start of the line or after white space.
-func seedLine(s string) string {
-	for i := 0; i < len(s); i++ {
-		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {
-			s = s[:i]
-		}
-	}
-	return strings.TrimSpace(s)
-}
-
-// readSeeds reads the seeds from the named file, or from standard input if name is "-".
-func readSeeds(name string) ([]string, error) {
-	var r io.Reader = os.Stdin
-	if name == "-" {
-		name = "standard input"
-	} else {
-		f, err := os.Open(name)
-		if err != nil {
-			return nil, &node.ConfigError{Text: "--seeds: " + err.Error()}
-		}
-		defer f.Close()
-		r = f
-	}
-	var seeds []string
-	sc := bufio.NewScanner(r)
-	sc.Buffer(nil, 1<<20)
-	for n := 1; sc.Scan(); n++ {
-		s := seedLine(sc.Text())
-		if s == "" {
-			continue
-		}
-		if _, err := node.ParseSeed(s); err != nil {
-			return nil, &node.ConfigError{Text: fmt.Sprintf("%s, line %d: %v", name, n, err)}
-		}
-		seeds = append(seeds, s)
-	}
-	if err := sc.Err(); err != nil {
-		return nil, &node.ConfigError{Text: fmt.Sprintf("--seeds %s: %v", name, err)}
-	}
-	return seeds, nil
 }
 
 // runCrawl opens an agent, runs its crawl and shows it on d. Its result is an exitError
