@@ -60,11 +60,12 @@ func (r *crawlRun) FetchingPerS() float64 {
 
 // A progressLine is a line that "crawl --json" prints each second.
 type progressLine struct {
+	Type      string  `json:"type"`
 	ElapsedS  float64 `json:"elapsed_s"`
 	Pages     int64   `json:"pages"`
 	PagesPerS float64 `json:"pages_per_s"`
 	Bytes     int64   `json:"bytes"`
-	Queued    int64   `json:"queued"`
+	Queued    int64   `json:"urls_queued"`
 	Memory    int64   `json:"memory_bytes"`
 	// Exchange is zero for an agent that is not in a cluster.
 	Exchange report.Exchange `json:"exchange"`
@@ -87,7 +88,7 @@ func (p *progressLines) Write(b []byte) (int, error) {
 			break
 		}
 		var l progressLine
-		if bytes.HasPrefix(line, []byte(`{"time":`)) && json.Unmarshal(line, &l) == nil {
+		if json.Unmarshal(line, &l) == nil && l.Type == "progress" {
 			p.tick(l)
 		}
 		p.rest = rest

@@ -85,8 +85,9 @@ func TestLastBytes(t *testing.T) {
 func TestProgressLines(t *testing.T) {
 	var got []int64
 	p := &progressLines{tick: func(l progressLine) { got = append(got, l.Pages) }}
-	for _, s := range []string{`{"time":"x","pages":1}` + "\n" + `{"message":"m"}` + "\n" + `{"time":"y","pa`,
-		`ges":22}`, "\nno JSON\n" + `{"time": bad}` + "\n" + `{"time":"z","pages":3}` + "\n"} {
+	for _, s := range []string{`{"type":"progress","pages":1}` + "\n",
+		`{"type":"note","message":"m"}` + "\n" + `{"type":"progress","pa`,
+		`ges":22}`, "\nno JSON\n" + `{"type": bad}` + "\n" + `{"type":"progress","pages":3}` + "\n"} {
 		if n, err := p.Write([]byte(s)); n != len(s) || err != nil {
 			t.Fatal(n, err)
 		}

@@ -128,7 +128,7 @@ func (d *display) snapshot(s *crawl.Status) report.Snapshot {
 	return report.Snapshot{
 		Revisits: s.Revisits, Unchanged: s.Unchanged, NextIn: nextIn,
 		State: state, Elapsed: s.Elapsed, Pages: s.Pages, Fetched: s.Fetched, Bytes: s.Bytes,
-		Queued: s.Queued + int64(s.Later), Unique: s.Unique, InFlight: s.InFlight, Resolving: s.Resolving,
+		Queued: s.Queued, Unique: s.Unique, InFlight: s.InFlight, Resolving: s.Resolving,
 		Ready: s.Frontier.Ready + s.Frontier.Parked, Waiting: s.Frontier.Waiting, Slowed: s.Frontier.Slowed,
 		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying,
 		RetryIn: retryIn, Memory: memoryInUse(), Exchange: s.Exchange, LastURL: s.LastURL,

@@ -9,6 +9,7 @@ import (
 
 // Status is the state of a crawl at most 250 ms ago.
 type Status struct {
+	Type      string         `json:"type"` // "status"
 	At        time.Time      `json:"at"`
 	Began     time.Time      `json:"began"` // start of this run
 	Elapsed   time.Duration  `json:"-"`     // time of all runs
@@ -16,10 +17,10 @@ type Status struct {
 	Pages     int64          `json:"pages"`   // over all runs
 	Fetched   int64          `json:"fetched"` // HTTP responses, without robots.txt
 	Bytes     int64          `json:"bytes"`
-	Queued    int64          `json:"queued"`    // in host queues
-	Later     int            `json:"later"`     // waiting for a retry outside of the queues
-	InFlight  int            `json:"in_flight"` // visits in progress, with slow ones
-	Slow      int            `json:"slow"`      // visits that wait for a slow server, without a worker
+	Queued    int64          `json:"urls_queued"` // URLs accepted and not finished, without those in progress
+	Later     int            `json:"later"`       // waiting for a retry outside of the queues
+	InFlight  int            `json:"in_flight"`   // visits in progress, with slow ones
+	Slow      int            `json:"slow"`        // visits that wait for a slow server, without a worker
 	Resolving int            `json:"resolving"`
 	Unique    int64          `json:"urls_unique"` // URLs accepted
 	Frontier  frontier.Stats `json:"frontier"`
@@ -32,8 +33,8 @@ type Status struct {
 	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
 	Unchanged  int64            `json:"unchanged"`           // revisits that found no change
 	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
-	Skipped    int64            `json:"skipped"`
-	Sent       int64            `json:"urls_sent"` // sent to other agents
+	Skipped    map[string]int64 `json:"skipped"`             // links that are not followed, by reason
+	Sent       int64            `json:"urls_sent"`           // sent to other agents
 	ClusterStatus
 	Retrying  map[string]int64 `json:"retrying"` // URLs that failed and will be retried, by kind
 	NextRetry time.Time        `json:"next_retry,omitzero"`
@@ -53,14 +54,14 @@ func (c *Crawler) publishEvery(now time.Time) {
 func (c *Crawler) publish(now time.Time) {
 	retrying, next := c.retrying.sum(now)
 	c.status.Store(&Status{
-		At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
+		Type: "status", At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.Frontier.Stats().Queued, Later: len(c.later), InFlight: c.underWayNow(), Slow: c.slow.len(),
+		Queued: c.queued(), Later: len(c.later), InFlight: c.underWayNow(), Slow: c.slow.len(),
 		Resolving: c.resolving + len(c.unresolved), Unique: c.Tally.Unique(),
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(),
 		Errors: c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
-		Skipped: c.Tally.SkippedTotal(), Sent: c.Tally.SentTotal(), ClusterStatus: c.cluster.Status(now),
+		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: c.cluster.Status(now),
 		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, Stop: c.stop,
 	})
 }
@@ -69,6 +70,13 @@ func (c *Crawler) publish(now time.Time) {
 // dispatcher may call it.
 func (c *Crawler) Pending() int64 {
 	return c.Frontier.Len() + c.cluster.Outgoing() + int64(len(c.later)-len(c.errands)-len(c.revisiting))
+}
+
+// queued returns the number of accepted URLs that wait: for a visit, for a retry, or to be sent to other
+// agents.
+func (c *Crawler) queued() int64 {
+	s := c.Frontier.Stats()
+	return max(c.Pending()-int64(s.InProcess+s.Resolving), 0)
 }
 
 // Elapsed returns the time that the crawl has run, with earlier runs.

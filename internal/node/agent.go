@@ -497,6 +497,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	stop, err := a.crawl(ctx)
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
 	res.Summary.Queued = a.crawler.Pending()
+	if a.cfg.Cluster != nil {
+		res.Summary.Agent = a.cfg.Cluster.Name
+	}
 	if s := a.Status(); s != nil {
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}

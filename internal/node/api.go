@@ -77,10 +77,10 @@ func (a *Agent) status() any {
 			if w := a.membership.waits.Load(); w != nil {
 				return w
 			}
-			return Waiting{For: "an agent that answers", Agents: []string{}}
+			return Waiting{Type: "waiting", For: "an agent that answers", Agents: []string{}}
 		}
 		if time.Now().After(end) {
-			return Waiting{For: "the start of the crawl", Agents: []string{}}
+			return Waiting{Type: "waiting", For: "the start of the crawl", Agents: []string{}}
 		}
 	}
 }
@@ -191,7 +191,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	count(descForgot, known.Forgotten)
 	count(descShortages, g.a.shortages.Load())
 	gauge(descUnique, s.Unique)
-	gauge(descQueued, s.Queued)
+	gauge(descQueued, s.Frontier.Queued)
 	gauge(descInFlight, int64(s.InFlight))
 	f := s.Frontier
 	if m := s.Moves; m != nil {

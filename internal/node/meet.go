@@ -63,6 +63,7 @@ type reply struct {
 
 // Waiting is the status of an agent whose crawl has not started, as JSON.
 type Waiting struct {
+	Type   string   `json:"type"`        // "waiting"
 	For    string   `json:"waiting_for"` // what the agent waits for, in words
 	Agents []string `json:"agents"`      // the agents that are present
 }
@@ -275,7 +276,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 			patience = joinPatience // the cluster exists, even if this agent was to start it
 			if now := time.Now(); c.waits.Load() == nil || !now.Before(say) {
 				say = now.Add(sayEvery)
-				w := &Waiting{For: fmt.Sprintf("the name %q", c.self.Name), Agents: []string{}}
+				w := &Waiting{Type: "waiting", For: fmt.Sprintf("the name %q", c.self.Name), Agents: []string{}}
 				c.waits.Store(w)
 				c.say("waiting up to %s for %s: %v", namePatience, w.For, f.held)
 				c.event("waiting", report.F("for", w.For), report.F("error", f.held.Error()))
@@ -374,7 +375,7 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 		if err := c.recall(v, there); err != nil || there {
 			return v, err
 		}
-		w := &Waiting{For: fmt.Sprintf("%d agents", want), Agents: []string{}}
+		w := &Waiting{Type: "waiting", For: fmt.Sprintf("%d agents", want), Agents: []string{}}
 		for _, a := range up {
 			w.Agents = append(w.Agents, a.Name)
 		}

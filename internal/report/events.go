@@ -19,7 +19,7 @@ func F(name string, value any) Field { return Field{name, value} }
 
 // Events is events.jsonl: the events of the crawl as a whole. Its methods are safe for concurrent use.
 //
-//	{"time":"2026-01-02T15:04:05.000Z","event":"host-slowed","host":"a.example","until":"…"}
+//	{"type":"event","time":"2026-01-02T15:04:05.000Z","event":"host-slowed","host":"a.example","until":"…"}
 type Events struct {
 	*appender
 	now func() time.Time
@@ -39,7 +39,7 @@ func OpenEvents(fs disk.FS, name string, now func() time.Time) (*Events, error) 
 func (e *Events) Write(kind string, fields ...Field) {
 	now := e.now()
 	e.add(func(dst []byte) []byte {
-		dst = append(dst, `{"time":"`...)
+		dst = append(dst, `{"type":"event","time":"`...)
 		dst = now.UTC().AppendFormat(dst, logTime)
 		dst = append(dst, `","event":`...)
 		dst = appendJSON(dst, kind)

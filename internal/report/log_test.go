@@ -341,8 +341,8 @@ func TestEvents(t *testing.T) {
 	}
 	got := strings.Split(file(t, fs, "logs/events.jsonl"), "\n")
 	want := []string{
-		`{"time":"2026-01-02T03:04:05.678Z","event":"started"}`,
-		`{"time":"2026-01-02T03:04:06.678Z","event":"host-slowed","host":"a\n\u2028.example","status":429,"until":"2026-01-02T03:04:05.678Z","for":1.5,"never":null}`,
+		`{"type":"event","time":"2026-01-02T03:04:05.678Z","event":"started"}`,
+		`{"type":"event","time":"2026-01-02T03:04:06.678Z","event":"host-slowed","host":"a\n\u2028.example","status":429,"until":"2026-01-02T03:04:05.678Z","for":1.5,"never":null}`,
 	}
 	if diff := cmp.Diff(want, got[:2]); diff != "" {
 		t.Errorf("-want +got\n%s", diff)

@@ -17,14 +17,15 @@ type Snapshot struct {
 	State   string        // "" means crawling; else a word such as stopping or paused
 	Elapsed time.Duration // over all runs
 
-	Pages, Fetched, Bytes       int64
-	Queued, Unique              int64
-	InFlight, Resolving         int
-	Ready, Waiting, Slowed      int // hosts
-	Denied, Duplicates, Skipped int64
-	Errors                      map[string]int64 // by kind
-	Retrying                    map[string]int64 // URLs that failed and will be visited again, by kind of error
-	RetryIn                     time.Duration    // until the next of these visits; 0: now or unknown
+	Pages, Fetched, Bytes  int64
+	Queued, Unique         int64
+	InFlight, Resolving    int
+	Ready, Waiting, Slowed int // hosts
+	Denied, Duplicates     int64
+	Skipped                map[string]int64 // links that are not followed, by reason
+	Errors                 map[string]int64 // by kind
+	Retrying               map[string]int64 // URLs that failed and will be visited again, by kind of error
+	RetryIn                time.Duration    // until the next of these visits; 0: now or unknown
 	// Revisits counts visits to pages visited before, Unchanged those that found the same page.
 	Revisits, Unchanged int64
 	NextIn              time.Duration // until the next revisit is due; 0: now or never
@@ -189,11 +190,11 @@ func (p *Progress) Message(text string) {
 			p.draw(p.block(*p.last, pages, bytes))
 		}
 	case JSON:
-		m := map[string]string{"message": text}
-		if p.Agent != "" {
-			m["agent"] = p.Agent
-		}
-		b, _ := json.Marshal(m)
+		b, _ := json.Marshal(struct {
+			Type  string `json:"type"`
+			Agent string `json:"agent,omitempty"`
+			Text  string `json:"message"`
+		}{"note", p.Agent, text})
 		p.w.Write(append(b, '\n'))
 	case Plain:
 		fmt.Fprintln(p.w, p.named(text))
@@ -465,6 +466,7 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 // json writes the content of the Live display as JSON. The units are in the names.
 func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 	line := struct {
+		Type       string           `json:"type"`
 		Time       string           `json:"time"`
 		Agent      string           `json:"agent,omitempty"`
 		State      string           `json:"state"`
@@ -475,7 +477,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Fetched    int64            `json:"fetched"`
 		Bytes      int64            `json:"bytes"`
 		BytesPerS  int64            `json:"bytes_per_s"`
-		Queued     int64            `json:"queued"`
+		Queued     int64            `json:"urls_queued"`
 		Unique     int64            `json:"urls_unique"`
 		InFlight   int              `json:"in_flight"`
 		Resolving  int              `json:"resolving"`
@@ -484,7 +486,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Slowed     int              `json:"hosts_slowed"`
 		Denied     int64            `json:"robots_denied"`
 		Duplicates int64            `json:"duplicates"`
-		Skipped    int64            `json:"skipped"`
+		Skipped    map[string]int64 `json:"skipped"`
 		Revisits   int64            `json:"revisits,omitempty"`
 		Unchanged  int64            `json:"unchanged,omitempty"`
 		NextIn     float64          `json:"next_visit_s,omitempty"`
@@ -497,7 +499,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Limit      string           `json:"limit,omitempty"`
 		ETA        *float64         `json:"eta_s,omitempty"`
 	}{
-		now.UTC().Format(logTime), p.Agent, s.State, round2(s.Elapsed.Seconds()), s.Pages,
+		"progress", now.UTC().Format(logTime), p.Agent, s.State, round2(s.Elapsed.Seconds()), s.Pages,
 		round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
 		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying,
@@ -508,6 +510,9 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 	}
 	if line.Errors == nil {
 		line.Errors = map[string]int64{}
+	}
+	if line.Skipped == nil {
+		line.Skipped = map[string]int64{}
 	}
 	if line.Retrying == nil {
 		line.Retrying = map[string]int64{}

@@ -234,7 +234,7 @@ func TestAgentName(t *testing.T) {
 		want []string
 	}{
 		{Plain, []string{"a1: 0.0s  2 pages", "a1: saving\n"}},
-		{JSON, []string{`"agent":"a1","state":"crawling"`, `{"agent":"a1","message":"saving"}`}},
+		{JSON, []string{`"agent":"a1","state":"crawling"`, `{"type":"note","agent":"a1","message":"saving"}`}},
 		{Live, []string{"a1: crawling 0.0s", "a1: saving"}},
 	} {
 		var out strings.Builder

@@ -18,14 +18,16 @@ import (
 
 // A Summary is the content of reports/summary.json.
 type Summary struct {
+	Type    string    `json:"type"`            // "summary"
+	Agent   string    `json:"agent,omitempty"` // its name in a cluster
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 
 	Pages      int64   `json:"pages"` // successful fetches that were archived
 	Fetched    int64   `json:"fetched"`
 	Bytes      int64   `json:"bytes"`
-	DurationS  float64 `json:"duration_s"`
-	PagesPerS  float64 `json:"pages_per_s"`
+	DurationS  float64 `json:"elapsed_s"`
+	PagesPerS  float64 `json:"pages_per_s_mean"`
 	Discovered int64   `json:"urls_discovered"`
 	Unique     int64   `json:"urls_unique"`
 	Finished   int64   `json:"urls_finished"`
@@ -107,7 +109,7 @@ func (l *Leases) Count(pages int64) {
 // Summary returns the sums of t. took is the duration of the crawl over all its runs.
 func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 	s := Summary{
-		Started: t.started, Pages: t.n.pages, Fetched: t.n.fetched, Bytes: t.n.bytes,
+		Type: "summary", Started: t.started, Pages: t.n.pages, Fetched: t.n.fetched, Bytes: t.n.bytes,
 		DurationS:  took.Round(time.Millisecond).Seconds(),
 		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
 		Hosts: t.hosts.count, Duplicates: t.n.duplicates, Truncated: t.n.truncated,

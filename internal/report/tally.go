@@ -300,12 +300,12 @@ func (t *Tally) Denied() int64 { return t.n.denied }
 // Duplicates returns the number of responses whose payload equals an earlier one.
 func (t *Tally) Duplicates() int64 { return t.n.duplicates }
 
-// SkippedTotal returns how often a URL was not accepted, for any reason.
-func (t *Tally) SkippedTotal() (n int64) {
-	for _, k := range t.skipped {
-		n += k
+// SkippedBy returns a copy of how often a URL was not accepted, by reason.
+func (t *Tally) SkippedBy() map[string]int64 {
+	if t.skipped == nil {
+		return map[string]int64{}
 	}
-	return n
+	return maps.Clone(t.skipped)
 }
 
 // Hosts returns the number of hosts with a visit.

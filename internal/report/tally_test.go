@@ -97,7 +97,7 @@ func TestReports(t *testing.T) {
 	if err := json.Unmarshal([]byte(file(t, fs, "reports/summary.json")), &m); err != nil {
 		t.Fatal(err)
 	}
-	for _, k := range []string{"pages", "bytes", "duration_s", "pages_per_s", "urls_discovered", "urls_unique",
+	for _, k := range []string{"pages", "bytes", "elapsed_s", "pages_per_s_mean", "urls_discovered", "urls_unique",
 		"urls_sent", "hosts", "duplicates", "robots_denied", "errors", "status", "stop_reason", "peak_memory_bytes"} {
 		if _, ok := m[k]; !ok {
 			t.Errorf("summary.json has no %s", k)
