@@ -185,7 +185,7 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 // CheckScopeCmd implements "check scope".
 type CheckScopeCmd struct {
 	Seed    []string   `help:"Judge for a crawl from these seeds." required:"" placeholder:"URL"`
-	Scope   scope.Kind `help:"${scope}" default:"host" placeholder:"KIND"`
+	Scope   scope.Kind `help:"${scope}" default:"host" values:"page,prefix,host,domain,any" placeholder:"KIND"`
 	Include []string   `help:"${include}" placeholder:"RE" sep:"none"`
 	Exclude []string   `help:"${exclude}" placeholder:"RE" sep:"none"`
 	Depth   int        `help:"${depth}" default:"-1" placeholder:"N"`

@@ -39,7 +39,7 @@ type CrawlCmd struct {
 
 	Unblock []string `help:"${unblock}" placeholder:"HOST" group:"Start and resume"`
 
-	Scope         scope.Kind    `help:"${scope}" default:"host" placeholder:"KIND" group:"Scope and limits"`
+	Scope         scope.Kind    `help:"${scope}" default:"host" values:"page,prefix,host,domain,any" placeholder:"KIND" group:"Scope and limits"`
 	Include       []string      `help:"${include}" placeholder:"RE" sep:"none" group:"Scope and limits"`
 	Exclude       []string      `help:"${exclude}" placeholder:"RE" sep:"none" group:"Scope and limits"`
 	Depth         int           `help:"${depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
@@ -82,7 +82,7 @@ type CrawlCmd struct {
 
 	Name      string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
 	Capacity  float64  `help:"${capacity}" default:"1" placeholder:"N" group:"Cluster"`
-	Partition string   `help:"${partition}" default:"rendezvous" placeholder:"KIND" group:"Cluster"`
+	Partition string   `help:"${partition}" default:"rendezvous" values:"rendezvous,ring,hash" placeholder:"KIND" group:"Cluster"`
 	Kappa     *int     `help:"${kappa}" placeholder:"N" group:"Cluster"`
 	Replicas  int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
 	Listen    string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`

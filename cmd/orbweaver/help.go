@@ -119,6 +119,7 @@ var longHelp = kong.Vars{
 	"warc_url": "Print the first capture of this URL. In a crawl directory with several captures, list them " +
 		"instead.",
 	"warc_at": "With --url and a crawl directory: print the capture whose 14-digit time begins with TIME.",
+	"man_out": "Write the pages of all commands to directory DIR, which the command creates.",
 	"keys_out": "Keep the cluster's authority, and a directory for each agent, in directory DIR, which the command " +
 		"creates.",
 	"demo_dir":   "Keep the demo's crawl in directory DIR; an earlier demo there is deleted.",

@@ -100,6 +100,10 @@ type commands struct {
 	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files of any origin."`
 	Testweb TestwebCmd `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
 	Version VersionCmd `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
+
+	Completion CompletionCmd `cmd:"" help:"Print a script with which bash, zsh or fish completes command lines."`
+	Man        ManCmd        `cmd:"" help:"Print the manual page of a command, or write all of them."`
+	Complete   CompleteCmd   `cmd:"" name:"__complete" hidden:"" passthrough:""`
 }
 
 const description = `Orbweaver downloads the web politely and keeps the pages in standard archives.
