@@ -38,7 +38,7 @@ var layers = func() map[string]int {
 			"internal/testkit/testcost internal/testkit/testneed internal/testkit/testseed",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/inbound " +
-			"internal/testkit/testdisk",
+			"internal/web/sheet internal/testkit/testdisk",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/report internal/testweb " +
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +

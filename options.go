@@ -4,11 +4,13 @@ import (
 	"context"
 	"crypto/x509"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -65,6 +67,13 @@ type Options struct {
 	Requisites bool
 	// Sitemaps also fetches the sitemaps that robots.txt names.
 	Sitemaps bool
+	// Keep lists which responses the archive gets: media types such as application/pdf or
+	// image/*, and regular expressions for URLs. Empty means all. OnPage gets the others, too,
+	// and their links are followed.
+	Keep []string
+	// Headers lists fields of the form "Name: value" that every request has, to every host.
+	// Authorization and Cookie cannot be among them.
+	Headers []string
 
 	// PageLimit and HostPageLimit are the maximum number of pages (responses with status 200
 	// to 299) of the crawl and of each host, over all calls of Crawl for Dir. Zero means no
@@ -211,10 +220,17 @@ func (o *Options) config() (node.Config, error) {
 		return cfg, err
 	}
 	o.Scope.into(&cfg.Scope)
+	keep, err := sheet.ParseKeep("Options.Keep", o.Keep)
+	if err != nil {
+		return cfg, badOption("%v", err)
+	}
+	if cfg.Fetch.Header, cfg.Fetch.Secret, err = headers(o.Headers); err != nil {
+		return cfg, err
+	}
 	cfg.Crawl = crawl.Config{
 		Workers: o.Workers, PageLimit: o.PageLimit, HostPageLimit: o.HostPageLimit, SizeLimit: o.SizeLimit,
 		TimeLimit: o.TimeLimit, Retries: o.Retries, RetryWait: o.RetryWait, MaxDecoded: o.MaxPageBytes,
-		Requisites: o.Requisites, Sitemaps: o.Sitemaps,
+		Requisites: o.Requisites, Sitemaps: o.Sitemaps, Keep: keep,
 	}
 	fr := &cfg.Frontier
 	if fr.HostDelay = o.Delay; o.Delay >= 0 {
@@ -233,6 +249,23 @@ func (o *Options) config() (node.Config, error) {
 		cfg.Archive.Agent = c.Name
 	}
 	return cfg, nil
+}
+
+// headers parses Options.Headers.
+func headers(values []string) (public, secret [][2]string, err error) {
+	var hs []sheet.Header
+	for _, v := range values {
+		h, err := sheet.ParseHeader(v)
+		if err != nil {
+			return nil, nil, badOption("Options.Headers: %w", err)
+		}
+		if strings.EqualFold(h.Name, "Cookie") || strings.EqualFold(h.Name, "Authorization") {
+			return nil, nil, badOption("Options.Headers: every host would get the %s; leave it out", h.Name)
+		}
+		hs = append(hs, h)
+	}
+	public, secret = sheet.Split(hs)
+	return public, secret, nil
 }
 
 // delay is the quiet time in force for a Delay that is not negative.

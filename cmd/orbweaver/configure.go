@@ -53,6 +53,9 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	if err := c.fetching(&cfg); err != nil {
 		return cfg, err
 	}
+	if err := c.requests(&cfg); err != nil {
+		return cfg, err
+	}
 	cfg.Archive.Prefix, cfg.Archive.Agent, cfg.Archive.MaxBytes = c.WARCPrefix, c.Name, int64(c.WARCSize)
 	return cfg, nil
 }
@@ -194,7 +197,7 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 			"cpuprofile", "memprofile":
 			continue
 		}
-		v := f.Target.Interface()
+		v := c.public(f)
 		switch x := v.(type) {
 		case time.Duration:
 			v = x.String()

@@ -49,6 +49,7 @@ type CrawlCmd struct {
 	TimeLimit     time.Duration `help:"${time_limit}" placeholder:"D" group:"Scope and limits"`
 	Requisites    bool          `help:"${requisites}" group:"Scope and limits"`
 	Sitemaps      bool          `help:"${sitemaps}" group:"Scope and limits"`
+	Keep          []string      `help:"${keep}" placeholder:"RE|TYPE" sep:"none" group:"Scope and limits"`
 
 	StrategyFlags `embed:""`
 
@@ -65,6 +66,7 @@ type CrawlCmd struct {
 
 	Workers      int           `help:"${workers}" default:"64" placeholder:"N" group:"Fetching"`
 	Memory       cli.ByteSize  `help:"${memory}" default:"1GiB" placeholder:"BYTES" group:"Fetching"`
+	Header       []string      `help:"${header}" placeholder:"'NAME: VALUE'" sep:"none" group:"Fetching"`
 	DNS          []string      `name:"dns" help:"${dns}" placeholder:"ADDR" group:"Fetching"`
 	ConnectTo    []string      `help:"${connect_to}" placeholder:"HOST:PORT:ADDR:PORT" group:"Fetching"`
 	CA           string        `name:"ca" help:"${ca}" placeholder:"FILE" group:"Fetching"`

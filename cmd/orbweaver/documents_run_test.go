@@ -59,11 +59,15 @@ var documentSteps = map[string][]step{
 			"--contact you@example.org https://example.org/ https://example.net/ https://example.com/", last: true},
 		{command: "go test -timeout 20m ./...", not: "this test is a part of it"},
 	},
+	"docs/login.md": {
+		{command: "orbweaver crawl --contact you@example.org --header 'Accept-Language: de' https://example.org/"},
+	},
 	"docs/start.md": {
 		{command: "orbweaver crawl --contact you@example.org https://example.org/"},
 		{command: "echo https://example.net/ >sites.txt", added: true},
 		{command: "orbweaver crawl --dir sites --contact you@example.org --seeds sites.txt --requisites " +
 			"--host-page-limit 10000"},
+		{command: "orbweaver crawl --dir pdf --contact you@example.org --keep application/pdf https://example.org/"},
 	},
 	"docs/watch.md": {
 		runningCrawl,

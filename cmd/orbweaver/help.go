@@ -23,6 +23,8 @@ var crawlHelp = kong.Vars{
 	"time_limit":      "Stop this run after D, such as 90s or 2h30m (default: 0, no limit).",
 	"requisites":      "Also fetch the images, styles and scripts that pages need.",
 	"sitemaps":        "Also follow the sitemaps that robots.txt names.",
+	"keep": "Archive only responses of this media type, such as application/pdf or image/*, or whose URL matches " +
+		"this regular expression; follow the links of all. mime: and url: before the value say which is meant.",
 	"delay": "Wait D after a response before the next request to its host; 0 does not wait. " +
 		"Crawl-delay in robots.txt may raise it.",
 	"ip_delay": "Wait D in the same way for an IP address, across all hosts that it serves; 0 does not wait " +
@@ -44,6 +46,8 @@ var crawlHelp = kong.Vars{
 		"after 30 s if it receives 1 kB/s or more; with many slow servers sooner.",
 	"memory": "Give the process BYTES of memory, at least " + leastMemory + ". Caches and queues " +
 		"share it; the rest of their data is on disk.",
+	"header": "Send this header with every request, to every host. Values of headers such as X-API-Key stay out " +
+		"of the archive and of crawl.yaml.",
 	"dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
 	"connect_to": "Send requests for HOST:PORT to ADDR:PORT instead, like curl's flag of this name; empty " +

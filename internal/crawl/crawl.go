@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -60,6 +61,8 @@ type Config struct {
 	// MaxDecoded bounds the part of a decompressed body that is searched for links, in bytes.
 	// Zero means 16 MiB.
 	MaxDecoded int64
+	// Keep says which responses the archive gets. The links of all are followed. Nil means all.
+	Keep *sheet.Keep
 	// Requisites also fetches images, styles and scripts. Sitemaps also follows the sitemaps
 	// that robots.txt names.
 	Requisites, Sitemaps bool

@@ -96,7 +96,7 @@ func (c *Crawler) settleRobots(v *visit, d *frontier.Done, now time.Time) {
 		// the same way.
 		host := l.URL.Host()
 		c.trouble.set(host, max(c.trouble.of(host), c.cfg.Retries+1))
-		v.asked, v.outcome, v.archived = l, Failed, false
+		v.asked, v.outcome, v.archived, v.unkept = l, Failed, false, false
 		c.finish(v, now)
 		return
 	}
@@ -264,6 +264,9 @@ func (c *Crawler) finishOf(v *visit, exhausted bool) state.Finish {
 	if v.truncated != "" {
 		f.Flags |= state.FlagTruncated
 	}
+	if v.unkept {
+		f.Flags |= state.FlagUnkept
+	}
 	if v.archived {
 		f.Digest, f.File, f.End = v.written.PayloadDigest, v.written.File, v.written.End
 		if v.written.Revisit {
@@ -280,7 +283,7 @@ func visitOf(f *state.Finish) report.Visit {
 		Page: f.Flags&state.FlagPage != 0, Robots: f.Flags&state.FlagRobots != 0,
 		Duplicate: f.Flags&state.FlagDuplicate != 0, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
-		Unknown: f.Flags&state.FlagUnknown != 0,
+		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagUnkept != 0,
 	}
 }
 

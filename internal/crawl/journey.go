@@ -53,6 +53,7 @@ type visit struct {
 	detail     string
 	written    warc.Written
 	archived   bool
+	unkept     bool          // the archive does not get the response
 	judged     bool          // Contents has answered
 	duplicate  bool          // another page had the content first
 	first      warc.Original // that page
@@ -127,6 +128,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	if v.outcome == Stale || !c.final(v) {
 		return nil
 	}
+	v.unkept = c.leaves(v, resp)
 	if err := c.compare(ctx, v, resp); err != nil {
 		return err
 	}
@@ -286,6 +288,9 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 		return nil // nothing was received; the log says why
 	}
 	x := exchangeOf(l, r)
+	if v.unkept {
+		return v.leave(&x)
+	}
 	v.meta = v.meta[:0]
 	note := func(name, value string) {
 		if value != "" {
@@ -330,7 +335,7 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 
 // compare looks up whether another agent's page has the content of r.
 func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) (err error) {
-	if v.failure != 0 || r.Status/100 != 2 {
+	if v.failure != 0 || r.Status/100 != 2 || v.unkept {
 		return nil
 	}
 	x := exchangeOf(v.asked, r)
@@ -413,6 +418,7 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		}
 	}
 	v.asked = weburl.Link{URL: from, Via: about.String(), Hops: l.Hops, Seed: l.Seed}
+	v.unkept = c.leaves(v, resp)
 	if !IsErrand(l) {
 		v.asked.Hops += "P"
 	}

@@ -27,6 +27,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -165,6 +166,11 @@ func (s *story) parse(t *testing.T) {
 			s.cfg.Rate = float64(num())
 		case "no-keep":
 			s.fetch.IdleKeep = -1
+		case "keep":
+			var err error
+			if s.cfg.Keep, err = sheet.ParseKeep("keep", f[1:]); err != nil {
+				t.Fatal(err)
+			}
 		case "requisites":
 			s.cfg.Requisites = true
 		case "sitemaps":

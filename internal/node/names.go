@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
@@ -81,7 +82,8 @@ func (n names) Each(fn func(u weburl.URL, lost bool) error) error {
 // payload, or the server has confirmed an earlier payload. The robots.txt files that the crawl asks for
 // itself do not count.
 func hasRecord(l *report.Line) bool {
-	return (l.HasDigest || l.Code == 304) && !strings.HasSuffix(l.Hops, "P")
+	unkept := slices.Contains(l.Notes, "not-kept") // by --keep
+	return (l.HasDigest || l.Code == 304 && !unkept) && !strings.HasSuffix(l.Hops, "P")
 }
 
 // lines calls fn for each complete line of a file, which may be missing. Another goroutine may append

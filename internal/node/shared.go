@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -38,7 +39,8 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
 		"page-limit":      strconv.FormatInt(a.cfg.Crawl.PageLimit, 10),
 		"host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
-		agentsSetting:     strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
+		"keep":            a.cfg.Crawl.Keep.String(), "header": headerTerms(&a.cfg.Fetch),
+		agentsSetting: strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
 	}
 	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {
 		// Each walker may jump to any of the start URLs, whatever the scope.
@@ -55,6 +57,19 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 func WalkByContents() error {
 	return configErrorf("--partition hash: with --strategy walk the links of all pages count, and hash leaves out " +
 		"those of duplicates; give --partition rendezvous or ring")
+}
+
+// headerTerms returns the fields that all requests have. Of secret fields it has the names alone.
+func headerTerms(f *fetch.Config) string {
+	var lines []string
+	for _, h := range f.Header {
+		lines = append(lines, strings.ToLower(h[0])+": "+h[1])
+	}
+	for _, h := range f.Secret {
+		lines = append(lines, strings.ToLower(h[0]))
+	}
+	slices.Sort(lines)
+	return strings.Join(lines, "; ")
 }
 
 // quiet returns the effective value of a delay.

@@ -23,7 +23,7 @@ type Summary struct {
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
 
-	Pages      int64   `json:"pages"` // successful fetches that were archived
+	Pages      int64   `json:"pages"` // successful fetches
 	Fetched    int64   `json:"fetched"`
 	Bytes      int64   `json:"bytes"`
 	DurationS  float64 `json:"elapsed_s"`
@@ -36,6 +36,7 @@ type Summary struct {
 	Hosts      int     `json:"hosts"`
 	Duplicates int64   `json:"duplicates"`
 	Truncated  int64   `json:"truncated"`
+	Unkept     int64   `json:"not_kept"`   // responses that --keep leaves out of the archive
 	Revisits   int64   `json:"revisits"`   // visits to URLs visited before
 	Unchanged  int64   `json:"unchanged"`  // revisits that found the same page
 	Changed    int64   `json:"changed"`    // revisits that found another page; the rest failed or were truncated
@@ -113,7 +114,7 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 		DurationS:  took.Round(time.Millisecond).Seconds(),
 		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
 		Hosts: t.hosts.count, Duplicates: t.n.duplicates, Truncated: t.n.truncated,
-		Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
+		Unkept: t.n.unkept, Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
 		RobotsTxt: t.n.robots, Denied: t.n.denied, Retries: t.n.retried,
 		StopReason: stopReason, PeakMemory: PeakMemory(),
 		Errors: map[string]int64{}, Status: map[string]int64{}, Skipped: map[string]int64{},
@@ -166,6 +167,7 @@ func (s Summary) String() string {
 	}
 	optional("duplicates", s.Duplicates)
 	optional("truncated", s.Truncated)
+	optional("not kept", s.Unkept)
 	optional("revisits", s.Revisits)
 	optional("  unchanged", s.Unchanged)
 	optional("  changed", s.Changed)

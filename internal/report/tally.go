@@ -20,13 +20,14 @@ type Visit struct {
 	Error     string // kind of error; empty: none
 	Cause     string // text of the error; may be empty
 	Bytes     int64  // received
-	Page      bool   // a successful fetch that was archived
+	Page      bool   // a successful fetch
 	Robots    bool   // a robots.txt: not counted among the URLs of the crawl
 	Duplicate bool   // the payload equals an earlier one
 	Truncated bool
 	Again     bool // a revisit: the URL is already counted, so only the visit counts
 	Unchanged bool // a revisit that found the same page
 	Unknown   bool // a revisit that cannot tell whether the page changed
+	Unkept    bool // the archive did not get the response, because --keep leaves it out
 }
 
 // Servers choose some names, so the Tally counts under a limited number of them.
@@ -56,6 +57,7 @@ type totals struct {
 	robots, robotsBytes             int64
 	found, unique, sent, retried    int64
 	revisits, unchanged, changed    int64
+	unkept                          int64
 }
 
 func (n *totals) all() []*int64 {
@@ -65,6 +67,7 @@ func (n *totals) all() []*int64 {
 		&n.robots, &n.robotsBytes,
 		&n.found, &n.unique, &n.sent, &n.retried,
 		&n.revisits, &n.unchanged, &n.changed,
+		&n.unkept,
 	}
 }
 
@@ -178,6 +181,9 @@ func (t *Tally) Add(v Visit) {
 		h.pages += uint32(first)
 		s.pages += first
 	}
+	if v.Unkept {
+		t.n.unkept++
+	}
 	if v.Duplicate {
 		t.n.duplicates++
 		h.duplicates++
@@ -259,7 +265,10 @@ func (t *Tally) Start(at time.Time) { t.started = at }
 // Started returns the time at which the crawl began.
 func (t *Tally) Started() time.Time { return t.started }
 
-// Pages returns the number of successful fetches that were archived.
+// Unkept returns the number of responses that the archive did not get, because --keep leaves them out.
+func (t *Tally) Unkept() int64 { return t.n.unkept }
+
+// Pages returns the number of successful fetches.
 func (t *Tally) Pages() int64 { return t.n.pages }
 
 // Fetched returns the number of HTTP responses, without those to robots.txt requests.
@@ -330,14 +339,14 @@ func (t *Tally) Errors() map[string]int64 {
 // ErrTally means that the encoding of a Tally is damaged or of an unknown version.
 var ErrTally = errors.New("the tally is damaged or of an unknown version")
 
-const tallyVersion = 2
+const tallyVersion = 3
 
 // AppendTo appends t's encoding to dst and returns the result. The time at which the crawl began is not in it.
 //
-//	byte    version, 2
+//	byte    version, 3
 //	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
 //	        truncated, robots, bytes of robots, found, unique, sent, retried,
-//	        revisits, unchanged, changed
+//	        revisits, unchanged, changed, unkept
 //	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
 //	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
 //	mimes   as seeds

@@ -208,7 +208,7 @@ func TestMIME(t *testing.T) {
 func TestTallyEncoding(t *testing.T) {
 	tally := sampleTally()
 	enc := tally.AppendTo(nil)
-	golden(t, "tally-2.hex", fmt.Sprintf("%x\n", enc))
+	golden(t, "tally-3.hex", fmt.Sprintf("%x\n", enc))
 	got := NewTally()
 	got.Start(at)
 	got.Add(Visit{Host: "old.example"})

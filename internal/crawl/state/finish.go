@@ -47,6 +47,7 @@ const (
 	FlagAgain     // the URL was finished before
 	FlagUnchanged // and its content has not changed
 	FlagUnknown   // and it is not known whether its content has changed
+	FlagUnkept    // the archive does not get the response; see --keep
 )
 
 // AppendTo appends the encoding of f to dst.

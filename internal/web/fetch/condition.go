@@ -37,7 +37,7 @@ func ConditionOf(r *Response) (c Condition) {
 }
 
 func sendable(s string) bool {
-	return s != "" && len(s) <= maxValidator && checkField([2]string{"ETag", s}) == nil
+	return s != "" && len(s) <= maxValidator && CheckField([2]string{"ETag", s}) == nil
 }
 
 // fields returns the request fields to send.

@@ -10,6 +10,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -29,6 +30,9 @@ type Config struct {
 	// Header is sent with every request. Its fields replace the fields above that have the same
 	// name. Host, Connection, Content-Length and Transfer-Encoding cannot be set.
 	Header [][2]string
+	// Secret is like Header, but Response.Request has Redacted instead of the values. A field of Secret replaces a
+	// field of Header with the same name.
+	Secret [][2]string
 
 	// MaxHeader is the maximum size of a header in bytes. Zero means 256 KiB.
 	MaxHeader int
@@ -173,8 +177,8 @@ func (c *Config) fill() error {
 	for _, f := range append([][2]string{
 		{"User-Agent", c.UserAgent}, {"From", c.From}, {"Accept", c.Accept},
 		{"Accept-Language", c.AcceptLanguage}, {"Accept-Encoding", c.AcceptEncoding},
-	}, c.Header...) {
-		if err := checkField(f); err != nil {
+	}, slices.Concat(c.Header, c.Secret)...) {
+		if err := CheckField(f); err != nil {
 			return fmt.Errorf("fetch: %w", err)
 		}
 	}
@@ -184,7 +188,11 @@ func (c *Config) fill() error {
 // ErrHeader means that a request field must not be sent.
 var ErrHeader = errors.New("bad request header field")
 
-func checkField(f [2]string) error {
+// Redacted stands for the value of a secret field in Response.Request.
+const Redacted = "[redacted]"
+
+// CheckField returns ErrHeader if the fetcher cannot send a field.
+func CheckField(f [2]string) error {
 	for _, ours := range [...]string{"Host", "Connection", "Content-Length", "Transfer-Encoding"} {
 		if strings.EqualFold(f[0], ours) {
 			return fmt.Errorf("%w: %s is set by the fetcher", ErrHeader, ours)

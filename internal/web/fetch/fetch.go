@@ -42,6 +42,8 @@ type Request struct {
 	Addr netip.Addr
 	// Header is sent after Config's fields, and replaces those of the same name.
 	Header [][2]string
+	// Secret is like Header, but Response.Request has Redacted instead of the values.
+	Secret [][2]string
 	// If makes the request conditional: the server sends the content only if it has changed.
 	If Condition
 	// MaxBody overrides Config.MaxBody, in bytes. Zero means Config.MaxBody.

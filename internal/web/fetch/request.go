@@ -21,38 +21,61 @@ func (f *Fetcher) request(req *Request, t *target, r *Response) (send []byte, er
 	b = append(b, " HTTP/1.1\r\nHost: "...)
 	b = appendTarget(b, req.URL.Authority())
 	b = append(b, "\r\n"...)
+	var hidden [][2]int // where the values of secret fields are in b
+	add := func(d [2]string, secret bool) {
+		if b = appendField(b, d); secret {
+			hidden = append(hidden, [2]int{len(b) - len("\r\n") - len(d[1]), len(b) - len("\r\n")})
+		}
+	}
 	c := &f.cfg
 	for _, d := range [...][2]string{
 		{"User-Agent", c.UserAgent}, {"From", c.From}, {"Accept", c.Accept},
 		{"Accept-Language", c.AcceptLanguage}, {"Accept-Encoding", c.AcceptEncoding},
 	} {
-		if d[1] != "" && !names(c.Header, d[0]) && !names(req.Header, d[0]) {
-			b = appendField(b, d)
+		if d[1] != "" && !names(c.Header, d[0]) && !names(c.Secret, d[0]) && !req.names(d[0]) {
+			add(d, false)
 		}
 	}
 	for _, d := range c.Header {
-		if !names(req.Header, d[0]) {
-			b = appendField(b, d)
+		if !names(c.Secret, d[0]) && !req.names(d[0]) {
+			add(d, false)
 		}
+	}
+	for _, d := range c.Secret {
+		if !req.names(d[0]) {
+			add(d, true)
+		}
+	}
+	check := func(d [2]string) error {
+		err := CheckField(d)
+		if err != nil {
+			r.request.release()
+			r.request = nil
+		}
+		return err
 	}
 	for _, d := range req.Header {
-		if err := checkField(d); err != nil {
-			r.request.release()
-			r.request = nil
+		if err := check(d); err != nil {
 			return nil, err
 		}
-		b = appendField(b, d)
+		if !names(req.Secret, d[0]) {
+			add(d, false)
+		}
+	}
+	for _, d := range req.Secret {
+		if err := check(d); err != nil {
+			return nil, err
+		}
+		add(d, true)
 	}
 	for _, d := range req.If.fields() {
-		if d[1] == "" || names(c.Header, d[0]) || names(req.Header, d[0]) {
+		if d[1] == "" || names(c.Header, d[0]) || names(c.Secret, d[0]) || req.names(d[0]) {
 			continue
 		}
-		if err := checkField(d); err != nil {
-			r.request.release()
-			r.request = nil
+		if err := check(d); err != nil {
 			return nil, err
 		}
-		b = appendField(b, d)
+		add(d, false)
 	}
 	b = append(b, "Connection: keep-alive\r\n"...)
 	if auth != "" {
@@ -63,12 +86,27 @@ func (f *Fetcher) request(req *Request, t *target, r *Response) (send []byte, er
 		r.request.release()
 		r.request = nil
 	}
-	r.Request = b
 	if auth == "" {
 		send = b
 	}
+	if r.Request = b; hidden != nil {
+		r.Request = redact(b, hidden)
+	}
 	return send, nil
 }
+
+// redact returns a copy of b with Redacted in the place of the hidden parts.
+func redact(b []byte, hidden [][2]int) []byte {
+	kept, from := make([]byte, 0, len(b)+len(hidden)*len(Redacted)), 0
+	for _, h := range hidden {
+		kept = append(append(kept, b[from:h[0]]...), Redacted...)
+		from = h[1]
+	}
+	return append(kept, b[from:]...)
+}
+
+// names reports whether the request has a field of its own with a name.
+func (r *Request) names(name string) bool { return names(r.Header, name) || names(r.Secret, name) }
 
 func names(fields [][2]string, name string) bool {
 	for i := range fields {

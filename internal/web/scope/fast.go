@@ -26,11 +26,11 @@ func (s *Scope) judgeFast(l *weburl.Link) (v Verdict, ok bool) {
 		if !s.within(l.URL) {
 			return Verdict{Reason: OutOfScope}, true
 		}
-		if s.include.any != nil || s.cfg.Depth != nil && l.Depth() > *s.cfg.Depth {
+		if !s.include.None() || s.cfg.Depth != nil && l.Depth() > *s.cfg.Depth {
 			return v, false
 		}
 	}
-	return Verdict{In: true}, s.cfg.Accept == nil && s.exclude.any == nil && s.passesTrapGuards(l.URL)
+	return Verdict{In: true}, s.cfg.Accept == nil && s.exclude.None() && s.passesTrapGuards(l.URL)
 }
 
 // passesTrapGuards reports that no trap guard keeps u out. If it returns false, a guard may still

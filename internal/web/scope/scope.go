@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -79,7 +80,7 @@ type Scope struct {
 	cfg              Config
 	seeds            *seeds
 	later            laterSeeds
-	exclude, include patterns
+	exclude, include sheet.Patterns
 	lastYear         int // the last year to follow in calendars; 0 means no limit
 }
 
@@ -111,10 +112,10 @@ func New(cfg Config, from []weburl.URL) (*Scope, error) {
 	}
 	var errs []error
 	var err error
-	if s.exclude, err = compileAll("exclude", cfg.Exclude); err != nil {
+	if s.exclude, err = sheet.Compile("exclude", cfg.Exclude); err != nil {
 		errs = append(errs, err)
 	}
-	if s.include, err = compileAll("include", cfg.Include); err != nil {
+	if s.include, err = sheet.Compile("include", cfg.Include); err != nil {
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
@@ -298,21 +299,21 @@ var rules = []rule{
 	}, {
 		"exclude", [...]bool{asLink: true, asEmbed: true, asSeed: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ role) Reason {
-			if s.exclude.any != nil && s.exclude.any.MatchString(l.URL.String()) {
+			if s.exclude.Match(l.URL.String()) {
 				return Excluded
 			}
 			return ""
 		},
-		func(s *Scope, l weburl.Link) string { return s.exclude.explain(l.URL) },
+		func(s *Scope, l weburl.Link) string { return s.exclude.Explain(l.URL.String()) },
 	}, {
 		"include", [...]bool{asLink: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ role) Reason {
-			if s.include.any != nil && !s.include.any.MatchString(l.URL.String()) {
+			if !s.include.None() && !s.include.Match(l.URL.String()) {
 				return NotIncluded
 			}
 			return ""
 		},
-		func(s *Scope, l weburl.Link) string { return s.include.explain(l.URL) },
+		func(s *Scope, l weburl.Link) string { return s.include.Explain(l.URL.String()) },
 	}, {
 		"depth", [...]bool{asLink: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ role) Reason {

@@ -1,4 +1,4 @@
-package scope
+package sheet
 
 import (
 	"errors"
@@ -6,17 +6,17 @@ import (
 	"regexp"
 	"regexp/syntax"
 	"strings"
-
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// patterns are regular expressions, both separately and as one alternation.
-type patterns struct {
+// Patterns are regular expressions, both separately and as one alternation. The zero Patterns has none.
+type Patterns struct {
 	each []*regexp.Regexp
 	any  *regexp.Regexp // nil if there are none
 }
 
-func compileAll(what string, exprs []string) (p patterns, err error) {
+// Compile compiles regular expressions in Go's syntax. Its error names each bad expression, the position of the
+// fault and a hint. It begins with what, the name of the setting.
+func Compile(what string, exprs []string) (p Patterns, err error) {
 	var errs []error
 	for i, e := range exprs {
 		re, err := compile(e)
@@ -27,23 +27,30 @@ func compileAll(what string, exprs []string) (p patterns, err error) {
 		p.each = append(p.each, re)
 	}
 	if err := errors.Join(errs...); err != nil || len(exprs) == 0 {
-		return patterns{}, err
+		return Patterns{}, err
 	}
 	if p.any = p.each[0]; len(exprs) > 1 {
 		if p.any, err = regexp.Compile("(?:" + strings.Join(exprs, ")|(?:") + ")"); err != nil {
-			return patterns{}, fmt.Errorf("%s: the %d regular expressions combined: %w; use fewer or shorter ones",
+			return Patterns{}, fmt.Errorf("%s: the %d regular expressions combined: %w; use fewer or shorter ones",
 				what, len(exprs), err)
 		}
 	}
 	return p, nil
 }
 
-func (p patterns) explain(u weburl.URL) string {
+// None reports that there are no expressions.
+func (p *Patterns) None() bool { return p.any == nil }
+
+// Match reports whether an expression matches anywhere in s.
+func (p *Patterns) Match(s string) bool { return p.any != nil && p.any.MatchString(s) }
+
+// Explain returns text for people that says which expression matches s.
+func (p *Patterns) Explain(s string) string {
 	if p.any == nil {
 		return "none configured"
 	}
 	for i, re := range p.each {
-		if re.MatchString(u.String()) {
+		if re.MatchString(s) {
 			return fmt.Sprintf("number %d matches: %s", i+1, re)
 		}
 	}
