@@ -64,7 +64,8 @@ func TestSameKeys(t *testing.T) {
 			"hosts_waiting", "in_flight", "last_url", "limit", "memory_bytes", "next_retry_s", "next_visit_s",
 			"pages_per_s", "resolving", "retrying", "state", "time"}},
 		{"summary", only(summary, progress), []string{"changed", "hosts", "not_kept", "peak_memory_bytes", "retries",
-			"robots_txt", "started", "status", "stop_reason", "truncated", "urls_discovered", "urls_finished", "urls_sent"}},
+			"robots_txt", "started", "status", "stop_reason", "truncated", "urls_discovered", "urls_finished",
+			"urls_sent"}},
 	} {
 		if !slices.Equal(c.got, c.want) {
 			t.Errorf("only the %s has\n%q, want\n%q", c.name, c.got, c.want)
