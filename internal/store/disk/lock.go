@@ -38,3 +38,7 @@ func lockedBy(content []byte) error {
 	}
 	return ErrLocked
 }
+
+// Held reports whether a process has dir locked. It takes no lock for longer than it looks. If dir has no lock file,
+// nobody has it locked.
+func Held(dir string) (bool, error) { return held(filepath.Join(dir, LockName)) }

@@ -8,3 +8,5 @@ import (
 )
 
 func (osFS) Lock(string) (io.Closer, error) { return nil, errors.ErrUnsupported }
+
+func held(string) (bool, error) { return false, errors.ErrUnsupported }

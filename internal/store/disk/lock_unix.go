@@ -30,7 +30,7 @@ func (osFS) Lock(name string) (io.Closer, error) {
 		f.Close()
 		return nil, errors.Join(err, fmt.Errorf("%s is not a regular file; the lock must be one: remove it", name))
 	}
-	if err := flock(f); err != nil {
+	if err := flock(f, syscall.LOCK_EX); err != nil {
 		defer f.Close()
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, err
@@ -46,9 +46,28 @@ func (osFS) Lock(name string) (io.Closer, error) {
 	return f, nil
 }
 
-func flock(f *os.File) error {
+// held tries a shared lock, which fails if a process has the lock.
+func held(name string) (bool, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer f.Close()
+	switch err := flock(f, syscall.LOCK_SH); {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return true, nil
+	case err != nil:
+		return false, &os.PathError{Op: "flock", Path: name, Err: err}
+	}
+	return false, nil
+}
+
+func flock(f *os.File, how int) error {
 	for {
-		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		err := syscall.Flock(int(f.Fd()), how|syscall.LOCK_NB)
 		if err != syscall.EINTR {
 			return err
 		}
