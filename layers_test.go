@@ -44,11 +44,11 @@ var layers = func() map[string]int {
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
-		// the records of a crawl's journal
-		"internal/crawl/state",
+		// the records of a crawl's journal; what the files of a crawl say
+		"internal/crawl/state internal/report/review",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
-		"internal/crawl internal/cli internal/testweb/demo internal/testweb/gen internal/testweb/record " +
-			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +
+		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
+			"internal/testweb/record internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +
 			"lab/bare lab/stream",
 		// what to crawl next
 		"internal/crawl/strategy",

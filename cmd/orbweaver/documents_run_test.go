@@ -74,6 +74,15 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl status"},
 		{command: "orbweaver ctl explain www.example.org", last: true},
 	},
+	"docs/report.md": {
+		{command: "orbweaver crawl --contact you@example.org https://example.org/", added: true},
+		{command: "orbweaver report crawl"},
+		{command: "orbweaver report --section broken,times --top 50 crawl"},
+		{command: "for a in a1 a2 a3; do cp -r crawl $a; done", added: true},
+		{command: "orbweaver report --out cluster.html a1 a2 a3"},
+		{command: "orbweaver crawl --dir site --quiet --contact you@example.org https://example.org/"},
+		{command: "orbweaver report --fail-on broken --out links.html site"},
+	},
 	"docs/steer.md": {
 		runningCrawl,
 		{command: "orbweaver ctl block www.example.org"},

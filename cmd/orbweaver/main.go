@@ -45,7 +45,8 @@ var exitCodes = []struct {
 		"blocked hosts; or its agent has left the cluster.",
 		"Nothing."},
 	{exitOther, "other error", "Any other error. Also: the answer is no. `check scope` found a URL out of scope, " +
-		"`check robots` found one forbidden, `warc verify` found damage, or `ctl` was refused.",
+		"`check robots` found one forbidden, `warc verify` found damage, " +
+		"`report --fail-on broken` found broken links, or `ctl` was refused.",
 		"Read the message."},
 	{exitDiskFull, "disk full", "The disk is full. No accepted URL is lost.",
 		"Make room, then continue with `--resume`."},
@@ -94,6 +95,7 @@ type commands struct {
 
 	Crawl   CrawlCmd   `cmd:"" help:"Crawl from seeds into a standard archive. Ctrl-C saves; --resume continues."`
 	Demo    DemoCmd    `cmd:"" help:"Serve a small web from inside the program and crawl it. Start here."`
+	Report  ReportCmd  `cmd:"" help:"Print what a crawl found as tables, and write it as an HTML page."`
 	Check   CheckCmd   `cmd:"" help:"Explain how the crawler treats a URL, a scope, a robots.txt or a page."`
 	Cluster ClusterCmd `cmd:"" help:"Make the keys of agents that crawl together on several machines."`
 	Ctl     CtlCmd     `cmd:"" help:"Show the status of a running crawl or a host; block a host or drop its links."`
@@ -130,6 +132,7 @@ func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit fu
 		crawlHelp,
 		longHelp,
 		testwebHelp,
+		reportHelp,
 	)
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/report/review"
 )
 
 // The reference pages that follow from the code are generated below this line.
@@ -477,5 +478,7 @@ func jsonObjects(t *testing.T) map[string][]string {
 		"## `leases`: shared addresses and domains":      of(report.Leases{}),
 		"## `exchange`: messages to other agents":        of(report.Exchange{}),
 		"## `contents`: duplicates (`--partition hash`)": of(report.Contents{}),
+		"## Report (`orbweaver report --json`)":          of(review.Review{}),
+		"## `crawls`: the crawls of a report":            of(review.Dir{}),
 	}
 }

@@ -1,0 +1,292 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/report/review"
+	"github.com/orbweaver/orbweaver/internal/report/view"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// reportHelp holds the help texts of "report".
+var reportHelp = kong.Vars{
+	"report_dirs": "Report on the crawls in these directories; several are added up (default: ./crawl).",
+	"report_out": "Write the HTML page to FILE; - is standard output (default: reports/report.html of the first " +
+		"directory; with --json, --section or --fail-on: no page).",
+	"report_top":     "List N entries in each table, 1 to 1000 (default: 10; 25 on the page and with --json).",
+	"report_section": "Print only these sections.",
+	"report_fail_on": "Exit with code 1 if the crawl found WHAT, which is broken (broken links), or if it fetched " +
+		"nothing. Print a line for each broken link and linking page instead of tables.",
+}
+
+// ReportCmd implements "report".
+type ReportCmd struct {
+	Dirs    []string `arg:"" optional:"" name:"dir" help:"${report_dirs}"`
+	Out     string   `placeholder:"FILE" help:"${report_out}"`
+	JSON    bool     `help:"Print one JSON object instead of tables."`
+	Top     int      `placeholder:"N" help:"${report_top}"`
+	Section []string `placeholder:"NAME" help:"${report_section}"`
+	FailOn  string   `placeholder:"WHAT" help:"${report_fail_on}"`
+}
+
+// The length of lists without --top, on the page and in tables, and the greatest length, which bounds
+// memory and page.
+const (
+	pageTop = 25
+	textTop = 10
+	maxTop  = 1000
+)
+
+// Help explains the output.
+func (ReportCmd) Help() string {
+	return `The command reads the logs and reports of a crawl that has ended, was killed, or
+still runs. It prints tables and writes an HTML page, which is one file and loads
+nothing from elsewhere. It adds up several directories, such as those of the
+agents of a cluster.
+
+  orbweaver report crawl
+  orbweaver report --section broken,times crawl
+  orbweaver report --out report.html a1 a2 a3
+  orbweaver report --fail-on broken crawl
+
+The sections are ` + strings.Join(view.Names[:8], ", ") + `,
+` + strings.Join(view.Names[8:], ", ") + `.
+
+Exit codes: 0 if the report is made, 1 if --fail-on applies, 4 if a flag or a
+directory is wrong.`
+}
+
+// errFailOn means that the crawl has what --fail-on names.
+func errFailOn(format string, a ...any) error {
+	return &exitError{exitOther, fmt.Sprintf(format, a...)}
+}
+
+// Run makes the report.
+func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	if c.Out == "" && !c.JSON && len(c.Section) == 0 && c.FailOn == "" {
+		c.Out = filepath.Join(c.Dirs[0], "reports", "report.html")
+	}
+	links := brokenLinks{out: out}
+	cfg := review.Config{Top: cmp.Or(c.Top, pageTop), Progress: newReading(errs.Writer)}
+	if c.FailOn != "" && !c.JSON {
+		cfg.OnBroken = links.print
+	}
+	r, err := review.Read(context.Background(), c.Dirs, cfg)
+	if err != nil {
+		if errors.Is(err, fs.ErrPermission) {
+			return &node.ConfigError{Text: fmt.Sprintf("report: %v; run the command as the user of the crawl", err)}
+		}
+		return fmt.Errorf("report: %w", err)
+	}
+	if err := c.write(out, r); err != nil {
+		return err
+	}
+	switch {
+	case c.JSON:
+		js, err := json.Marshal(r)
+		if err != nil {
+			return fmt.Errorf("report: %w", err)
+		}
+		if _, err := out.Write(append(js, '\n')); err != nil {
+			return err
+		}
+	case c.Out == "-" || c.FailOn != "":
+	default:
+		sections := view.Sections(r, cmp.Or(c.Top, textTop))
+		if len(c.Section) > 0 {
+			sections = slices.DeleteFunc(sections, func(s view.Section) bool {
+				return !slices.Contains(c.Section,
+					s.Name)
+			})
+		}
+		if err := view.Text(out, sections); err != nil {
+			return err
+		}
+		if c.Out != "" {
+			fmt.Fprintf(out, "\nThe page  %s\n", report.OneLine(c.Out))
+		}
+	}
+	if c.FailOn == "" {
+		return nil
+	}
+	if r.BrokenCount > 0 {
+		return errFailOn("%s broken", view.Plural(r.BrokenCount, "link is", "links are"))
+	}
+	if r.Fetched == 0 {
+		return errFailOn("the crawl fetched nothing, so no link was checked; see %s",
+			filepath.Join(c.Dirs[0], "logs", "crawl.log"))
+	}
+	return nil
+}
+
+// check returns an error if the command line is wrong. It sets the default directory.
+func (c *ReportCmd) check() error {
+	bad := func(format string, a ...any) error { return &node.ConfigError{Text: fmt.Sprintf(format, a...)} }
+	if c.Top < 0 || c.Top > maxTop {
+		return bad("--top %d: write a number from 1 to %d", c.Top, maxTop)
+	}
+	for _, s := range c.Section {
+		if !slices.Contains(view.Names, s) {
+			return bad("--section %s: the sections are %s", s, strings.Join(view.Names, ", "))
+		}
+	}
+	if c.FailOn != "" && c.FailOn != "broken" {
+		return bad("--fail-on %s: write --fail-on broken", c.FailOn)
+	}
+	if c.FailOn != "" && len(c.Section) > 0 {
+		return bad("--section has no effect with --fail-on: leave one of them out")
+	}
+	if c.JSON && len(c.Section) > 0 {
+		return bad("--section has no effect with --json: leave one of them out")
+	}
+	if c.Out == "-" && (c.JSON || c.FailOn != "" || len(c.Section) > 0) {
+		return bad("--out -: standard output already has the other output; name a file for the page")
+	}
+	if len(c.Dirs) == 0 {
+		c.Dirs = []string{defaultDir}
+	}
+	seen := map[string]string{}
+	for _, dir := range c.Dirs {
+		info, err := os.Stat(dir)
+		switch {
+		case err != nil:
+			return bad("report %s: %v; name the directory of a crawl", dir, cause(err))
+		case !info.IsDir():
+			return bad("report %s: not a directory; name the directory of a crawl", dir)
+		case !review.IsCrawl(disk.OS, dir):
+			return bad("report %s: not the directory of a crawl; give one that contains the directory logs", dir)
+		}
+		same, err := filepath.EvalSymlinks(dir)
+		if err != nil {
+			return bad("report %s: %v; name the directory of a crawl", dir, cause(err))
+		}
+		if abs, err := filepath.Abs(same); err == nil {
+			same = abs
+		}
+		if first, twice := seen[same]; twice {
+			return bad("report: %s and %s are the same directory; name each crawl once", first, dir)
+		}
+		seen[same] = dir
+	}
+	if info, err := os.Stat(c.Out); c.Out != "" && c.Out != "-" && err == nil && !info.Mode().IsRegular() {
+		return bad("--out %s: not a regular file; name a file such as report.html", c.Out)
+	}
+	return nil
+}
+
+// write writes the page, if it is asked for.
+func (c *ReportCmd) write(out io.Writer, r *review.Review) error {
+	sections := view.Sections(r, cmp.Or(c.Top, pageTop))
+	switch c.Out {
+	case "":
+		return nil
+	case "-":
+		return view.HTML(cli.Exact(out), r, sections)
+	}
+	var b bytes.Buffer // bounded by --top
+	if err := view.HTML(&b, r, sections); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	to := disk.OS
+	for _, dir := range c.Dirs {
+		// Other users may not read this crawl, so they may not read a page about it.
+		if info, err := os.Stat(filepath.Join(dir, "logs")); err == nil && info.Mode().Perm()&0o077 == 0 {
+			to = disk.Private(disk.OS)
+		}
+	}
+	if c.Out == filepath.Join(c.Dirs[0], "reports", "report.html") {
+		if err := to.MkdirAll(filepath.Dir(c.Out), 0o755); err != nil {
+			return c.notWritten(err)
+		}
+	}
+	if err := disk.WriteFile(to, c.Out, b.Bytes()); err != nil {
+		return c.notWritten(err)
+	}
+	return nil
+}
+
+func (c *ReportCmd) notWritten(err error) error {
+	for _, mistake := range []error{fs.ErrPermission, fs.ErrNotExist, syscall.EROFS, syscall.ENOTDIR} {
+		if errors.Is(err, mistake) {
+			return &node.ConfigError{Text: fmt.Sprintf("report: the page cannot be written to %s: %v; "+
+				"name another file with --out", c.Out, cause(err))}
+		}
+	}
+	return fmt.Errorf("report: %w", err)
+}
+
+// brokenLinks prints broken links as lines that begin with the linking page, as compilers print
+// messages that begin with the file.
+type brokenLinks struct{ out io.Writer }
+
+func (l *brokenLinks) print(b review.Broken) error {
+	pages := b.Pages
+	if len(pages) == 0 {
+		pages = []string{"seed"}
+	}
+	for _, p := range pages {
+		_, err := fmt.Fprintf(l.out, "%s: broken link: %s: %s\n", report.OneLine(p), report.OneLine(b.URL),
+			report.OneLine(view.Result(b)))
+		if err != nil {
+			return err
+		}
+	}
+	if more := b.Links - int64(len(b.Pages)); more > 0 {
+		_, err := fmt.Fprintf(l.out, "%s: broken link: %s: %s\n", view.Plural(more, "other page", "other pages"),
+			report.OneLine(b.URL), report.OneLine(view.Result(b)))
+		return err
+	}
+	return nil
+}
+
+// newReading returns a function that reports on standard error how far a long file is read: each
+// second on a terminal, else each ten seconds.
+func newReading(errs io.Writer) func(review.Progress) {
+	every := 10 * time.Second
+	terminal := cli.Terminal(errs)
+	if terminal != nil {
+		every = time.Second
+	}
+	next, shown := time.Now().Add(every), false
+	return func(p review.Progress) {
+		now := time.Now()
+		if shown && p.Read >= p.Total && terminal != nil {
+			fmt.Fprint(terminal, "\r\x1b[K")
+			shown = false
+		}
+		if now.Before(next) || p.Read >= p.Total {
+			return
+		}
+		next = now.Add(every)
+		text := fmt.Sprintf("reading %s: %s of %s", report.OneLine(p.File), humanize.Bytes(uint64(p.Read)),
+			humanize.Bytes(uint64(p.Total)))
+		if terminal != nil {
+			shown = true
+			fmt.Fprint(terminal, "\r\x1b[K"+text)
+			return
+		}
+		fmt.Fprintln(errs, text)
+	}
+}

@@ -1,0 +1,99 @@
+package review
+
+import (
+	"encoding/csv"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// brokenKinds are the kinds of errors that make a link broken. Not among them are errors that say nothing about the
+// link: a robots.txt that cannot be fetched, an address that the crawl refuses, the crawl's own proxy.
+var brokenKinds = []string{"dns", "connect", "tls", "broken", "bad-response", "header-too-large", "timeout-connect",
+	"timeout-first-byte", "timeout-idle", "timeout-total", "timeout-rate"}
+
+// isBroken reports whether a visit shows that links to its URL are broken. kind is the kind of error.
+func isBroken(l *report.Line, kind string) bool {
+	switch {
+	case l.Code >= 400:
+		return true
+	case l.Code >= 300 && l.Code < 400:
+		return slices.Contains(l.Notes, "too-many-redirects") || slices.Contains(l.Notes, "bad-redirect")
+	}
+	return l.Code < 0 && slices.Contains(brokenKinds, kind)
+}
+
+// A brokenList counts broken links and keeps those with the most linking pages.
+type brokenList struct {
+	count  int64
+	top    top[Broken]
+	report func(Broken) error
+}
+
+func (r *reader) newBroken() *brokenList {
+	return &brokenList{
+		top:    top[Broken]{limit: r.Top, key: func(b *Broken) int64 { return b.Links }},
+		report: r.OnBroken,
+	}
+}
+
+func (l *brokenList) add(b Broken) error {
+	l.count++
+	if l.top.wants(b.Links) {
+		c := b
+		c.URL, c.Error, c.Pages = keep(b.URL), strings.Clone(b.Error), nil
+		for _, p := range b.Pages {
+			c.Pages = append(c.Pages, keep(p))
+		}
+		l.top.add(c)
+	}
+	if l.report != nil {
+		return l.report(b)
+	}
+	return nil
+}
+
+// readBroken reads broken.csv: url,status,error,links,pages.
+func (r *reader) readBroken(name string, d *Dir, to *brokenList) error {
+	var failed error
+	first := true
+	err := r.eachLine(name, &d.Damaged, func(line []byte) bool {
+		if first {
+			first = false
+			if strings.HasPrefix(string(line), "url,") {
+				return true
+			}
+		}
+		// A line is a record, because the crawl writes no newline into a cell. So a quote without its end damages one
+		// line, not the rest of the file.
+		cells, err := csv.NewReader(strings.NewReader(string(line))).Read()
+		if err != nil || len(cells) < 5 || cells[0] == "" {
+			return false
+		}
+		b := Broken{URL: cells[0], Error: cells[2], Pages: strings.Fields(cells[4])}
+		if cells[1] != "" {
+			if b.Status, err = strconv.Atoi(unquoted(cells[1])); err != nil {
+				return false
+			}
+		}
+		if cells[3] != "" {
+			if b.Links, err = strconv.ParseInt(cells[3], 10, 64); err != nil || b.Links < 0 {
+				return false
+			}
+		}
+		b.Links = max(b.Links, int64(len(b.Pages)))
+		if failed == nil {
+			failed = to.add(b)
+		}
+		return true
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
+// unquoted removes the quote that keeps a spreadsheet from taking a cell for a formula.
+func unquoted(cell string) string { return strings.TrimPrefix(cell, "'") }

@@ -1,0 +1,126 @@
+package review
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// maxLine is how many bytes a line may have. A line of crawl.log has four columns of at most 64 KiB from the network.
+const maxLine = 512 << 10
+
+// progressBytes is how many bytes are read between two reports of progress and two looks at the context.
+const progressBytes = 4 << 20
+
+// A Progress says how far a Review has read a file. File is its path.
+type Progress struct {
+	File        string
+	Read, Total int64 // bytes
+}
+
+// eachLine calls fn with each line of the file, without its newline. The line is valid until fn returns. A line that
+// is too long is counted as damaged. A last line without a newline is left out, because the crawl may be writing it.
+// A missing file has no lines. fn returns false for a damaged line.
+func (r *reader) eachLine(name string, damaged *int64, fn func(line []byte) bool) error {
+	f, err := r.fs.OpenFile(name, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	st, err := f.Stat()
+	if err != nil {
+		return fmt.Errorf("read %s: %w", name, err)
+	}
+	if !st.Mode().IsRegular() {
+		return fmt.Errorf("read %s: not a regular file", name)
+	}
+	p := Progress{File: name, Total: st.Size()}
+	in := bufio.NewReaderSize(io.LimitReader(f, st.Size()), 256<<10)
+	var long []byte
+	tooLong := false
+	for next := int64(progressBytes); ; {
+		part, err := in.ReadSlice('\n')
+		if p.Read += int64(len(part)); p.Read >= next {
+			next = p.Read + progressBytes
+			r.progress(p)
+			if err := r.ctx.Err(); err != nil {
+				return err
+			}
+		}
+		switch {
+		case err == nil && len(long) == 0 && !tooLong:
+			if !fn(part[:len(part)-1]) {
+				*damaged++
+			}
+			continue
+		case err == nil || errors.Is(err, bufio.ErrBufferFull):
+			if tooLong = tooLong || len(long)+len(part) > maxLine; !tooLong {
+				long = append(long, part...)
+			}
+			if err != nil {
+				continue
+			}
+			if tooLong || !fn(bytes.TrimSuffix(long, []byte("\n"))) {
+				*damaged++
+			}
+			long, tooLong = long[:0], false
+		case errors.Is(err, io.EOF):
+			r.progress(p)
+			return r.ctx.Err()
+		default:
+			return fmt.Errorf("read %s: %w", name, err)
+		}
+	}
+}
+
+// Config tunes a Review. The zero Config is usual.
+type Config struct {
+	FS disk.FS // nil: the disk
+	// Top is how many entries each list keeps. Zero means 20.
+	Top int
+	// Names is how many names each table counts. Zero means 100,000.
+	Names int
+	// Progress, if not nil, is called from time to time while a long file is read.
+	Progress func(Progress)
+	// OnBroken, if not nil, is called with each broken link, also with those that the list does not keep. Broken links
+	// of crawl.log may come more than once.
+	OnBroken func(Broken) error
+	// Held reports whether a process has the directory open. Nil means disk.Held.
+	Held func(dir string) (bool, error)
+}
+
+// A reader makes a Review.
+type reader struct {
+	Config
+	ctx context.Context
+	fs  disk.FS
+	out *Review
+	log *logCounts
+}
+
+func (r *reader) progress(p Progress) {
+	if r.Progress != nil {
+		r.Progress(p)
+	}
+}
+
+// IsCrawl reports whether dir looks like a crawl directory: it has the directory logs or reports.
+func IsCrawl(fsys disk.FS, dir string) bool {
+	for _, name := range [...]string{"logs", "reports"} {
+		if info, err := fsys.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,300 @@
+package review
+
+import (
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// logCounts is what the lines of crawl.log add up to.
+type logCounts struct {
+	totals    Totals
+	timeline  timeline
+	latency   histogram
+	sizes     histogram
+	byLatency *bars
+	bySize    *bars
+	byDepth   *bars
+	hosts     *table[hostCount]
+	status    *table[Count]
+	errors    *table[Count]
+	mimes     *table[Count]
+	robots    *table[Count]
+	copies    *table[Count]
+	slowest   top[Visit]
+	largest   top[Visit]
+	chains    *chains
+	limit     int
+}
+
+type hostCount struct {
+	Host
+	ms, timed int64
+}
+
+func newLogCounts(limit, names int) *logCounts {
+	byCount := func(c *Count) int64 { return c.Count }
+	few, some := min(names, 1000), min(names, 10_000)
+	return &logCounts{
+		limit:     limit,
+		byLatency: newBars(0, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10_000, 30_000, 60_000),
+		bySize:    newBars(0, 1<<10, 4<<10, 16<<10, 64<<10, 256<<10, 1<<20, 4<<20, 16<<20, 64<<20),
+		byDepth:   newBars(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 50, 100),
+		hosts:     newTable(names, func(h *hostCount) int64 { return h.Visits }),
+		status:    newTable(few, byCount),
+		errors:    newTable(few, byCount),
+		mimes:     newTable(few, byCount),
+		robots:    newTable(some, byCount),
+		copies:    newTable(some, byCount),
+		slowest:   top[Visit]{limit: limit, key: func(v *Visit) int64 { return v.MS }},
+		largest:   top[Visit]{limit: limit, key: func(v *Visit) int64 { return v.Bytes }},
+		chains:    newChains(limit, some),
+	}
+}
+
+// earliest is the earliest time of a line. A line with an earlier one, or one of the future, is damaged: it would
+// stretch the timeline.
+var earliest = time.Date(1996, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// readLog reads crawl.log. It adds its broken links to broken if byLog is set.
+func (r *reader) readLog(d *Dir, broken *brokenList, byLog bool) error {
+	latest := time.Now().Add(24 * time.Hour)
+	var failed error
+	err := r.eachLine(filepath.Join(d.Path, "logs", "crawl.log"), &d.Damaged, func(line []byte) bool {
+		l, err := report.ReadLine(string(line))
+		if err != nil || l.Time.Before(earliest) || l.Time.After(latest) {
+			return false
+		}
+		if d.first.IsZero() {
+			d.first = l.Time
+		}
+		if l.Time.After(d.AsOf) {
+			d.AsOf = l.Time
+		}
+		link := r.log.add(&l, d)
+		if byLog && link != nil && failed == nil {
+			failed = broken.add(*link)
+		}
+		return true
+	})
+	if err == nil {
+		err = failed
+	}
+	if d.Runs == 0 { // no events
+		d.lastRun = d.first
+	}
+	d.end(d.AsOf) // a run that has not ended by itself
+	return err
+}
+
+// add counts a line. It returns the broken link that the line shows, or nil.
+func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
+	t := &c.totals
+	size := max(l.Size, 0)
+	t.Bytes += size
+	d.Bytes += size
+	if strings.HasSuffix(l.Hops, "P") {
+		t.RobotsTxt++
+		c.timeline.add(l.Time, func(s *Span) { s.Bytes += size })
+		return nil
+	}
+	t.Visits++
+	d.Visits++
+	var kind, cause, rule string
+	copied := false
+	for _, n := range l.Notes {
+		switch name, value, _ := strings.Cut(n, ":"); name {
+		case "error":
+			kind = value
+		case "cause":
+			cause = value
+		case "rule":
+			rule = value
+		case "duplicate":
+			copied = true
+		case "truncated":
+			t.Truncated++
+		}
+	}
+	page := l.Code >= 200 && l.Code < 300
+	if page {
+		t.Pages++
+		d.Pages++
+	}
+	if kind != "" {
+		t.Failed++
+		d.Failed++
+		c.count(c.errors, kind, size, cause)
+	}
+	c.count(c.status, strconv.Itoa(l.Code), size, l.URL)
+	c.byDepth.add(int64(len(l.Hops) - strings.Count(l.Hops, "R")))
+	c.timeline.add(l.Time, func(s *Span) {
+		s.Bytes += size
+		switch {
+		case page:
+			s.Pages++
+		case l.Code > 0:
+			s.Other++
+		case kind != "":
+			s.Failed++
+		}
+	})
+	host := hostOf(l.URL)
+	h := c.hosts.row(host)
+	h.Visits++
+	h.Bytes += size
+	if page {
+		h.Pages++
+	}
+	if kind != "" {
+		h.Failed++
+	}
+	if copied {
+		t.Duplicates++
+		h.Duplicates++
+		if l.HasDigest && page {
+			c.count(c.copies, string(l.Digest[:]), size, l.URL)
+		}
+	}
+	if l.Code == report.CodeRobotsDenied {
+		t.Denied++
+		h.Denied++
+		c.count(c.robots, host, 0, rule)
+	}
+	if l.Code > 0 {
+		c.response(l, h)
+	}
+	if !isBroken(l, kind) {
+		return nil
+	}
+	h.Broken++
+	b := &Broken{URL: l.URL, Status: l.Code, Error: kind}
+	if l.Via != "" {
+		b.Links, b.Pages = 1, []string{l.Via}
+	}
+	return b
+}
+
+// response counts a line with an HTTP status.
+func (c *logCounts) response(l *report.Line, h *hostCount) {
+	t := &c.totals
+	t.Fetched++
+	switch {
+	case l.Code == 304:
+		t.Unchanged++
+	case l.Code >= 300 && l.Code < 400:
+		t.Redirected++
+	}
+	size := max(l.Size, 0)
+	c.count(c.mimes, report.MIME(l.MIME), size, l.URL)
+	if l.Code < 300 {
+		c.sizes.add(size)
+		c.bySize.add(size)
+	}
+	ms := int64(-1)
+	if !l.Began.IsZero() {
+		ms = l.Took.Milliseconds()
+		c.latency.add(ms)
+		c.byLatency.add(ms)
+		h.timed++
+		h.ms += ms
+	}
+	if c.slowest.wants(ms) || c.largest.wants(size) {
+		v := Visit{URL: keep(l.URL), Code: l.Code, Bytes: size, MS: max(ms, 0), MIME: keep(report.MIME(l.MIME))}
+		if ms >= 0 {
+			c.slowest.add(v)
+		}
+		c.largest.add(v)
+	}
+	c.chains.add(l)
+}
+
+func (c *logCounts) count(t *table[Count], name string, size int64, example string) {
+	v := t.row(name)
+	v.Count++
+	v.Bytes += size
+	if v.Example == "" {
+		v.Example = keep(example)
+	}
+}
+
+// hostOf returns the host name of a URL. For a URL without one, it returns "-".
+func hostOf(u string) string {
+	_, rest, ok := strings.Cut(u, "://")
+	if !ok {
+		return "-"
+	}
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		rest = rest[:i]
+	}
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		rest = rest[i+1:]
+	}
+	if i := strings.LastIndexByte(rest, ':'); i >= 0 && !strings.HasSuffix(rest, "]") {
+		rest = rest[:i]
+	}
+	if rest == "" || len(rest) > 300 {
+		return "-"
+	}
+	return rest
+}
+
+// into writes the counts into a Review.
+func (c *logCounts) into(r *Review) {
+	damaged, seconds, known := r.Damaged, r.Seconds, r.BrokenKnown
+	r.Totals = c.totals
+	r.Damaged, r.Seconds, r.BrokenKnown = damaged, seconds, known
+	r.HostCount, r.AtLeast = len(c.hosts.rows), c.hosts.full
+	if c.hosts.full {
+		known := 0
+		for _, d := range r.Dirs {
+			if d.Summary != nil {
+				known += d.Summary.Hosts
+			}
+		}
+		r.HostCount = max(c.hosts.limit, known)
+	}
+	for _, t := range []int64{c.hosts.lost, c.robots.lost, c.copies.lost, c.mimes.lost, c.errors.lost} {
+		r.LeastCount = max(r.LeastCount, t)
+	}
+	r.Status, r.Errors, r.MIME = counts(c.status, 1000), counts(c.errors, 1000), counts(c.mimes, 1000)
+	r.RobotsBy = counts(c.robots, c.limit)
+	for i := range r.Errors {
+		r.Errors[i].Example = plain(r.Errors[i].Example)
+	}
+	for i := range r.RobotsBy {
+		r.RobotsBy[i].Example = plain(r.RobotsBy[i].Example)
+	}
+	r.Copies = counts(c.copies, c.limit)
+	for i, n := range r.Copies {
+		r.Copies[i].Name = digestText(n.Name)
+	}
+	r.Hosts = []Host{}
+	for _, name := range c.hosts.names()[:min(len(c.hosts.rows), c.limit)] {
+		h := c.hosts.rows[name]
+		h.Host.Host = name
+		if h.timed > 0 {
+			h.MeanMS = h.ms / h.timed
+		}
+		r.Hosts = append(r.Hosts, h.Host)
+	}
+	r.Slowest, r.Largest = slices.Clip(c.slowest.list), slices.Clip(c.largest.list)
+	r.Chains = slices.Clip(c.chains.top.list)
+	r.Latency, r.Sizes = c.latency.percentiles(), c.sizes.percentiles()
+	r.ByLatency, r.BySize = c.byLatency.list(), c.bySize.list()
+	r.ByDepth, r.ByChain = c.byDepth.list(), c.chains.bars()
+	r.Speed = c.timeline.list()
+}
+
+// plain undoes the percent-encoding of an annotation.
+func plain(s string) string {
+	if u, err := url.PathUnescape(s); err == nil {
+		return u
+	}
+	return s
+}
