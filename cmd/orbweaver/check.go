@@ -52,9 +52,11 @@ func (w *webFlags) identity() (userAgent, token string, err error) {
 	return c.Identity()
 }
 
-// get fetches one URL and follows up to five redirects. The body is decoded and cut at max
-// bytes. get prints faults of the body to errs.
-func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Response, body []byte, _ error) {
+// get fetches one URL and follows up to five redirects. If the URL is bare and no connection can be
+// made by https, get asks by http and changes *typed. The body is decoded and cut at max bytes. get prints faults of
+// the body to errs.
+func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *fetch.Response, body []byte, _ error) {
+	u := typed.URL
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {
 		return nil, nil, node.FlagError(err)
@@ -83,6 +85,12 @@ func (w *webFlags) get(errs io.Writer, u weburl.URL, max int64) (_ *fetch.Respon
 		}
 		if r.Failure != nil {
 			defer r.Release()
+			if typed.Bare && u == typed.URL && r.Failure.NoConnection() {
+				fmt.Fprintf(errs, "orbweaver: %s; trying http\n", serverError{fmt.Errorf("%s: %w", u, r.Failure)})
+				u = node.Plain(u)
+				*typed = node.TypedURL{URL: u}
+				continue
+			}
 			if r.Failure.Kind == fetch.Refused {
 				return nil, nil, fmt.Errorf("%s: %w; %w", u, r.Failure, errRefused)
 			}
@@ -117,16 +125,6 @@ func (e serverError) Unwrap() error { return e.error }
 
 var errRefused = errors.New("allow it with --allow-private")
 
-// parseURL reads a URL argument. Its error is a node.ConfigError.
-func parseURL(s string) (weburl.URL, error) {
-	u, err := weburl.Parse(s)
-	if err != nil {
-		return u, &node.ConfigError{Text: fmt.Sprintf("%q: %v; give a complete URL such as https://example.org/",
-			s, err)}
-	}
-	return u, nil
-}
-
 // CheckURLCmd implements "check url".
 type CheckURLCmd struct {
 	Base string   `help:"Resolve the URLs as references on this page." placeholder:"URL"`
@@ -138,10 +136,11 @@ type CheckURLCmd struct {
 func (c *CheckURLCmd) Run(out io.Writer) error {
 	var base weburl.URL
 	if c.Base != "" {
-		var err error
-		if base, err = parseURL(c.Base); err != nil {
+		typed, err := node.ParseURL("--base", c.Base)
+		if err != nil {
 			return err
 		}
+		base = typed.URL
 	}
 	urls, err := arguments(c.URL)
 	if err != nil {
@@ -154,18 +153,17 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 			fmt.Fprintln(w)
 		}
 		fmt.Fprintf(w, "given\t%s\n", s)
-		u, err := base.Resolve(s)
+		u, bare, err := c.read(base, s)
 		if err != nil {
-			hint := ""
-			if base.IsZero() && !strings.Contains(s, ":") {
-				hint = "; give a complete URL such as https://example.org/, or --base"
-			}
-			fmt.Fprintf(w, "refused\t%v%s\n", err, hint)
+			fmt.Fprintf(w, "refused\t%v\n", err)
 			bad++
 			continue
 		}
 		k := u.Key()
 		fmt.Fprintf(w, "canonical\t%s\n", u)
+		if bare {
+			fmt.Fprintf(w, "or\t%s\t(if no https connection can be made)\n", node.Plain(u))
+		}
 		fmt.Fprintf(w, "host\t%s\t(politeness)\n", u.Host())
 		fmt.Fprintf(w, "site\t%s\t(registered domain)\n", u.Site())
 		fmt.Fprintf(w, "origin\t%s\t(robots.txt)\n", u.Origin())
@@ -180,6 +178,22 @@ func (c *CheckURLCmd) Run(out io.Writer) error {
 		return &exitError{code: exitOther}
 	}
 	return nil
+}
+
+// read reads a URL, or with a base a reference. bare reports that the URL has no scheme.
+func (c *CheckURLCmd) read(base weburl.URL, s string) (u weburl.URL, bare bool, err error) {
+	if !base.IsZero() {
+		u, err = base.Resolve(s)
+		return u, false, err
+	}
+	if u, err = weburl.Parse(s); err == nil {
+		return u, false, nil
+	}
+	typed, terr := node.ParseURL("URL", s)
+	if terr != nil && (strings.HasPrefix(s, "/") || strings.HasPrefix(s, ".")) {
+		terr = fmt.Errorf("%w, or --base", terr)
+	}
+	return typed.URL, typed.Bare, terr
 }
 
 // CheckScopeCmd implements "check scope".
@@ -197,11 +211,11 @@ type CheckScopeCmd struct {
 func (c *CheckScopeCmd) Run(out io.Writer) error {
 	var seeds []weburl.URL
 	for _, s := range c.Seed {
-		u, err := node.ParseSeed(s)
+		u, err := node.ParseURL("--seed", s)
 		if err != nil {
 			return err
 		}
-		seeds = append(seeds, u)
+		seeds = append(seeds, u.URL)
 	}
 	cfg := scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude, Today: time.Now()}
 	if c.Depth >= 0 {
@@ -217,10 +231,11 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 	}
 	outside := false
 	for _, raw := range urls {
-		u, err := parseURL(raw)
+		typed, err := node.ParseURL("URL", raw)
 		if err != nil {
 			return err
 		}
+		u := typed.URL
 		l := weburl.Link{URL: u, Hops: c.Hops, Via: seeds[0].String(), Seed: seeds[0].Host()}
 		if slices.Contains(seeds, u) {
 			l.Hops, l.Via = "", ""
@@ -261,17 +276,18 @@ func (c *CheckRobotsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	denied := false
 	known := map[string]*robots.Rules{}
 	for _, raw := range urls {
-		u, err := parseURL(raw)
+		typed, err := node.ParseURL("URL", raw)
 		if err != nil {
 			return err
 		}
-		rules, ok := known[u.Origin()]
+		rules, ok := known[typed.URL.Origin()]
 		if !ok {
-			if rules, err = c.rules(out, errs, u); err != nil {
+			if rules, err = c.rules(out, errs, &typed); err != nil {
 				return err
 			}
-			known[u.Origin()] = rules
+			known[typed.URL.Origin()] = rules
 		}
+		u := typed.URL
 		g := rules.CrawlerGroup(token)
 		allowed, rule, line := g.Crawlable(u.RequestURI())
 		word := "allowed"
@@ -298,26 +314,31 @@ func (c *CheckRobotsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	return nil
 }
 
-// rules reads the robots.txt that applies to u: the file of --file, or that of u's origin.
-func (c *CheckRobotsCmd) rules(out, errs io.Writer, u weburl.URL) (*robots.Rules, error) {
+// rules reads the robots.txt that applies to a URL: the file of --file, or that of its origin. If
+// it had to ask by http, it changes the URL.
+func (c *CheckRobotsCmd) rules(out, errs io.Writer, typed *node.TypedURL) (*robots.Rules, error) {
 	if c.File != "" {
-		b, err := readInput(c.File, robots.ReadLimit+1)
+		b, err := readInput("--file", c.File, robots.ReadLimit+1)
 		if err != nil {
 			return nil, err
 		}
 		return robots.Parse(b), nil
 	}
-	at, err := u.Resolve("/robots.txt")
+	at, err := typed.URL.Resolve("/robots.txt")
 	if err != nil {
 		return nil, err
 	}
-	r, body, err := c.get(errs, at, robots.ReadLimit+1)
+	asked := node.TypedURL{URL: at, Bare: typed.Bare}
+	r, body, err := c.get(errs, &asked, robots.ReadLimit+1)
+	if asked.URL != at {
+		*typed, at = node.TypedURL{URL: node.Plain(typed.URL)}, asked.URL
+	}
 	switch {
 	case errors.Is(err, errRefused):
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("%w; a crawl treats all of %s as forbidden and asks for its robots.txt again later "+
-			"(RFC 9309, 2.3.1.4)", err, u.Origin())
+			"(RFC 9309, 2.3.1.4)", err, typed.URL.Origin())
 	case r.Status == 429 || r.Status >= 500:
 		fmt.Fprintf(out, "%s answers %d: all is forbidden for now (RFC 9309, 2.3.1.4)\n", at, r.Status)
 		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil
@@ -345,11 +366,25 @@ func (c *CheckLinksCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if err != nil {
 		return err
 	}
-	if strings.Contains(c.Page, "://") {
-		if in.URL, err = parseURL(c.Page); err != nil {
+	isFile := c.Page == "-"
+	if _, err := os.Stat(c.Page); err == nil {
+		isFile = true
+	}
+	if isFile {
+		base, err := node.ParseURL("--base", c.Base)
+		if err != nil {
 			return err
 		}
-		r, body, err := c.get(errs, in.URL, max)
+		in.URL = base.URL
+		if in.Body, err = readInput("PAGE", c.Page, max); err != nil {
+			return err
+		}
+	} else {
+		typed, err := node.ParseURL("PAGE", c.Page)
+		if err != nil {
+			return &node.ConfigError{Text: err.Error() + ", or the name of a file that exists"}
+		}
+		r, body, err := c.get(errs, &typed, max)
 		if err != nil {
 			return err
 		}
@@ -357,13 +392,6 @@ func (c *CheckLinksCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 			fmt.Fprintf(out, "%s answers %d: a crawl does not follow the links of an error page\n", r.URL, r.Status)
 		}
 		in.URL, in.Body, in.ContentType, in.Header = r.URL, body, r.Header.Get("Content-Type"), r.Header.Values
-	} else {
-		if in.URL, err = parseURL(c.Base); err != nil {
-			return err
-		}
-		if in.Body, err = readInput(c.Page, max); err != nil {
-			return err
-		}
 	}
 	var p parse.Page
 	parse.Parse(in, parse.Options{Requisites: c.Requisites, Agent: token}, &p)
@@ -395,7 +423,7 @@ func arguments(given []string) (urls []string, _ error) {
 			urls = append(urls, s)
 			continue
 		}
-		b, err := readInput("-", 64<<20)
+		b, err := readInput("", "-", 64<<20)
 		if err != nil {
 			return nil, err
 		}
@@ -408,16 +436,21 @@ func arguments(given []string) (urls []string, _ error) {
 	return urls, nil
 }
 
-// readInput reads at most max bytes of the named file, or of standard input if name is "-".
-func readInput(name string, max int64) ([]byte, error) {
+// readInput reads at most max bytes of the named file, or of standard input if name is "-". what
+// names the flag or argument in errors.
+func readInput(what, name string, max int64) ([]byte, error) {
 	r := io.Reader(os.Stdin)
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, node.FlagError(err)
+			return nil, bad("%s %s: %v; name a file that can be read", what, name, cause(err))
 		}
 		defer f.Close()
 		r = f
 	}
-	return io.ReadAll(io.LimitReader(r, max))
+	b, err := io.ReadAll(io.LimitReader(r, max))
+	if err != nil {
+		return nil, bad("%s %s: %v; name a file that can be read", what, name, cause(err))
+	}
+	return b, nil
 }

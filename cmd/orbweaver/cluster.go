@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -18,7 +20,7 @@ type ClusterCmd struct {
 
 // ClusterKeysCmd implements "cluster keys".
 type ClusterKeysCmd struct {
-	Out    string   `help:"${keys_out}" required:"" placeholder:"DIR"`
+	Out    string   `short:"o" help:"${keys_out}" required:"" placeholder:"DIR"`
 	Agents []string `help:"Make keys for the agents of these names, separated by commas." required:"" placeholder:"NAME"`
 }
 
@@ -60,29 +62,40 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 	for i, name := range c.Agents {
 		c.Agents[i] = strings.TrimSpace(name)
 		if err := rpc.CheckName(c.Agents[i]); err != nil {
-			return bad(err)
+			return bad(fmt.Errorf("--agents: %w", err))
 		}
 		if seen[c.Agents[i]] {
 			return bad(fmt.Errorf("--agents: agent %q is named twice; give each agent its own name", name))
 		}
 		seen[c.Agents[i]] = true
 	}
+	refused := func(err error) error {
+		text := strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": ")
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
+			text = fmt.Sprintf("%s: %v; choose a directory that this user can write", p.Path, p.Err)
+		}
+		return bad(fmt.Errorf("--out %s: %s", c.Out, text))
+	}
 	a, err := rpc.OpenAuthority(disk.OS, c.Out, time.Now())
 	if err != nil {
-		return bad(err)
+		return refused(err)
 	}
 	if a.Made {
 		fmt.Fprintf(out, "%s  the cluster's authority: keep it off the machines that crawl\n", a.Dir())
 	}
 	for _, name := range c.Agents {
 		if err := a.Check(name); err != nil {
-			return bad(fmt.Errorf("%w; no keys were made, because an agent may be using the existing ones", err))
+			if errors.Is(err, rpc.ErrExists) {
+				return bad(fmt.Errorf("--agents %s: %s exists, and an agent may be using its keys; no keys were made: "+
+					"leave the name out, or choose another --out", name, filepath.Join(c.Out, name)))
+			}
+			return refused(err)
 		}
 	}
 	for _, name := range c.Agents {
 		dir, err := a.Issue(name)
 		if err != nil {
-			return bad(err)
+			return refused(err)
 		}
 		fmt.Fprintf(out, "%s  the keys of agent %s\n", dir, name)
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
@@ -15,6 +16,13 @@ import (
 
 // leastMemory is node.LeastMemory as people write it.
 var leastMemory = fmt.Sprintf("%dMiB", node.LeastMemory>>20)
+
+const (
+	// leastWARC is the least --warc-size in bytes. Smaller files are more files than file systems like.
+	leastWARC = 1_000_000
+	// mostDelay is the longest --delay.
+	mostDelay = 7 * 24 * time.Hour
+)
 
 // config turns the flags into the configuration of an agent and its parts. Its errors
 // name the flag, the value and what would be right.
@@ -68,12 +76,24 @@ func (c *CrawlCmd) check() error {
 		return bad("--workers %d: give a number from 1 to 10000", c.Workers)
 	case c.Delay < 0:
 		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
-	case c.SlowDown <= 0 || c.RetryWait <= 0:
-		return bad("--slow-down %s and --retry-wait %s: give durations above 0, such as 60s; --retries 0 never retries",
-			c.SlowDown, c.RetryWait)
-	case c.MaxTime <= 0 || c.Timeout <= 0 || c.DialTimeout <= 0 || c.MaxBody <= 0:
-		return bad("--max-time %s, --timeout %s, --dial-timeout %s and --max-body %d: give values above 0",
-			c.MaxTime, c.Timeout, c.DialTimeout, int64(c.MaxBody))
+	case c.SlowDown <= 0:
+		return bad("--slow-down %s: give a duration above 0, such as 60s", c.SlowDown)
+	case c.RetryWait <= 0:
+		return bad("--retry-wait %s: give a duration above 0, such as 30s; --retries 0 never retries", c.RetryWait)
+	case c.MaxTime <= 0:
+		return bad("--max-time %s: give a duration above 0, such as 5m", c.MaxTime)
+	case c.Timeout <= 0:
+		return bad("--timeout %s: give a duration above 0, such as 30s", c.Timeout)
+	case c.DialTimeout <= 0:
+		return bad("--dial-timeout %s: give a duration above 0, such as 15s", c.DialTimeout)
+	case c.MaxBody <= 0:
+		return bad("--max-body %d: give a size above 0, such as 256MiB", int64(c.MaxBody))
+	case c.WARCSize < leastWARC:
+		return bad("--warc-size %d is too small; give at least 1MB", int64(c.WARCSize))
+	case c.WARCPrefix == "" || strings.ContainsAny(c.WARCPrefix, `/\`):
+		return bad("--warc-prefix %q: give a part of a file's name, such as orbweaver", c.WARCPrefix)
+	case c.Delay > mostDelay:
+		return bad("--delay %s is too long; give at most %s", c.Delay, mostDelay)
 	case c.Retries < 0:
 		return bad("--retries %d is negative; 0 never retries", c.Retries)
 	case c.Rate < 0:

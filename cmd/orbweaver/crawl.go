@@ -31,8 +31,8 @@ const defaultDir = "./crawl"
 type CrawlCmd struct {
 	Seed []string `arg:"" optional:"" name:"seed" help:"${seed}"`
 
-	Seeds     string `help:"${seeds}" placeholder:"FILE" group:"Start and resume"`
-	Dir       string `help:"${dir}" default:"./crawl" placeholder:"DIR" group:"Start and resume"`
+	Seeds     string `short:"i" help:"${seeds}" placeholder:"FILE" group:"Start and resume"`
+	Dir       string `short:"o" help:"${dir}" default:"./crawl" placeholder:"DIR" group:"Start and resume"`
 	Config    string `help:"${config}" placeholder:"FILE" group:"Start and resume"`
 	Resume    bool   `help:"${resume}" group:"Start and resume"`
 	Overwrite bool   `help:"${overwrite}" group:"Start and resume"`
@@ -42,7 +42,7 @@ type CrawlCmd struct {
 	Scope         scope.Kind    `help:"${scope}" default:"host" values:"page,prefix,host,domain,any" placeholder:"KIND" group:"Scope and limits"`
 	Include       []string      `help:"${include}" placeholder:"RE" sep:"none" group:"Scope and limits"`
 	Exclude       []string      `help:"${exclude}" placeholder:"RE" sep:"none" group:"Scope and limits"`
-	Depth         int           `help:"${depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
+	Depth         int           `short:"l" help:"${depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
 	PageLimit     int64         `help:"${page_limit}" placeholder:"N" group:"Scope and limits"`
 	HostPageLimit int64         `help:"${host_page_limit}" placeholder:"N" group:"Scope and limits"`
 	SizeLimit     cli.ByteSize  `help:"${size_limit}" placeholder:"BYTES" group:"Scope and limits"`
@@ -95,7 +95,7 @@ type CrawlCmd struct {
 
 	API   string `name:"api" help:"${api}" placeholder:"ADDR" group:"Monitoring"`
 	JSON  bool   `name:"json" help:"${json}" group:"Monitoring"`
-	Quiet bool   `help:"${quiet}" group:"Monitoring"`
+	Quiet bool   `short:"q" help:"${quiet}" group:"Monitoring"`
 
 	Profiles `embed:"" group:"Monitoring"`
 }

@@ -20,7 +20,7 @@ import (
 
 // CtlCmd implements "ctl": commands to a running crawl.
 type CtlCmd struct {
-	Dir     string        `help:"${ctl_dir}" default:"./crawl" placeholder:"DIR"`
+	Dir     string        `short:"o" help:"${ctl_dir}" default:"./crawl" placeholder:"DIR"`
 	Status  CtlStatusCmd  `cmd:"" help:"Print the state of the crawl as JSON."`
 	Explain CtlExplainCmd `cmd:"" help:"Explain why a host is not being crawled now."`
 	Block   CtlBlockCmd   `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
@@ -50,7 +50,7 @@ func (CtlStatusCmd) Run(c *commands, out io.Writer) error { return c.Ctl.ask(out
 
 // HostArg is the host argument of a command.
 type HostArg struct {
-	Host string `arg:"" help:"Host name, without scheme and port."`
+	Host string `arg:"" help:"Name this host, such as www.example.org; a URL means its host."`
 }
 
 // ask sends a command about the host and prints the answer.
@@ -123,28 +123,49 @@ const (
 	retryPause = 20 * time.Millisecond
 )
 
-// ask sends a request to the running crawl and prints the answer.
-func (c *CtlCmd) ask(out io.Writer, method, path string) error {
-	b, err := os.ReadFile(filepath.Join(c.Dir, node.APIFile))
-	if errors.Is(err, fs.ErrNotExist) {
-		return &node.ConfigError{Text: fmt.Sprintf(
-			"no crawl with --api is running in %s; name its directory with --dir", c.Dir)}
-	}
+// silent returns the error for a directory in which no crawl with --api is running.
+func (c *CtlCmd) silent() error {
+	there, err := node.HoldsCrawl(nil, c.Dir)
 	if err != nil {
 		return err
 	}
+	pid, err := node.CrawledBy(c.Dir)
+	switch {
+	case err == nil && pid != 0:
+		return bad("process %d crawls in %s without --api; stop it with \"kill %[1]d\", then continue with: "+
+			"orbweaver crawl --resume --api 127.0.0.1:7480%[3]s", pid, c.Dir, dirFlag(c.Dir))
+	case there:
+		return bad("no process is crawling in %s; continue the crawl with: orbweaver crawl --resume "+
+			"--api 127.0.0.1:7480%s", c.Dir, dirFlag(c.Dir))
+	}
+	return bad("there is no crawl in %s; name the directory of a running crawl with --dir", c.Dir)
+}
+
+// ask sends a request to the running crawl and prints the answer.
+func (c *CtlCmd) ask(out io.Writer, method, path string) error {
+	file := filepath.Join(c.Dir, node.APIFile)
+	b, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return c.silent()
+	}
+	if err != nil {
+		return bad("--dir %s: %s: %v; run ctl as the user who runs the crawl", c.Dir, node.APIFile, cause(err))
+	}
 	var access node.APIAccess
-	if err := json.Unmarshal(b, &access); err != nil {
-		return fmt.Errorf("%s: %w", node.APIFile, err)
+	if err := json.Unmarshal(b, &access); err != nil || access.Addr == "" {
+		return bad("%s is damaged; restart the crawl with --resume --api ADDR", file)
 	}
 	req, err := http.NewRequest(method, "http://"+access.Addr+path, nil)
 	if err != nil {
-		return fmt.Errorf("%s: %w", node.APIFile, err)
+		return bad("%s is damaged; restart the crawl with --resume --api ADDR", file)
 	}
 	req.Header.Set("Authorization", "Bearer "+access.Token)
 	res, err := sendRetrying(req)
 	if err != nil {
-		return fmt.Errorf("the crawl in %s does not answer (was it killed?): %w", c.Dir, err)
+		if pid, herr := node.CrawledBy(c.Dir); herr == nil && pid == 0 {
+			return c.silent() // it was killed, and left its api.json
+		}
+		return fmt.Errorf("the crawl in %s does not answer at %s: %w; is it suspended?", c.Dir, access.Addr, err)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,10 +16,10 @@ import (
 
 // DemoCmd implements "demo".
 type DemoCmd struct {
-	Dir   string        `help:"${demo_dir}" default:"./orbweaver-demo" placeholder:"DIR"`
+	Dir   string        `short:"o" help:"${demo_dir}" default:"./orbweaver-demo" placeholder:"DIR"`
 	Delay time.Duration `help:"${demo_delay}" default:"200ms" placeholder:"D"`
 	JSON  bool          `name:"json" help:"${json}"`
-	Quiet bool          `help:"Print nothing."`
+	Quiet bool          `short:"q" help:"Print nothing."`
 }
 
 // Help explains what the demo does.
@@ -36,12 +34,13 @@ const demoMark = "# The demo's crawl"
 // onlyDemo refuses a directory with a crawl that is not a demo, because a demo deletes the
 // crawl in its directory.
 func onlyDemo(dir string) error {
-	b, err := os.ReadFile(filepath.Join(dir, "crawl.yaml"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // the agent refuses directories with other files
+	there, err := node.HoldsCrawl(nil, dir)
+	if err != nil || !there {
+		return err // the agent refuses directories with other files
 	}
+	b, err := os.ReadFile(filepath.Join(dir, "crawl.yaml"))
 	if err != nil {
-		return err
+		return bad("--dir %s: crawl.yaml: %v; choose another directory", dir, cause(err))
 	}
 	if !strings.HasPrefix(string(b), demoMark) {
 		return &node.ConfigError{Text: fmt.Sprintf(
@@ -52,6 +51,9 @@ func onlyDemo(dir string) error {
 
 // Run serves the web, crawls it, and prints where the results are.
 func (c *DemoCmd) Run(out io.Writer) error {
+	if c.Delay < 0 {
+		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
+	}
 	if err := onlyDemo(c.Dir); err != nil {
 		return err
 	}

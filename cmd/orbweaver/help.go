@@ -5,7 +5,8 @@ import "github.com/alecthomas/kong"
 // crawlHelp holds the help texts of "crawl". A flag's tag refers to its text by
 // name, as in ${partition}.
 var crawlHelp = kong.Vars{
-	"seed":   "Start from these URLs.",
+	"seed": "Start from these URLs. A URL without a scheme means https, or http if no https connection " +
+		"can be made.",
 	"seeds":  "Read seeds from FILE, one URL per line; '#' starts a comment; - reads standard input.",
 	"dir":    "Keep the crawl in directory DIR.",
 	"config": "Read flags from the YAML file FILE.",

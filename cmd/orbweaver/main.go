@@ -91,7 +91,7 @@ type exitError struct {
 func (e *exitError) Error() string { return e.text }
 
 type commands struct {
-	Number kong.VersionFlag `name:"version" help:"Print the version."`
+	Number kong.VersionFlag `name:"version" short:"v" aliases:"V" help:"Print the version."`
 
 	Crawl   CrawlCmd   `cmd:"" help:"Crawl from seeds into a standard archive. Ctrl-C saves; --resume continues."`
 	Demo    DemoCmd    `cmd:"" help:"Serve a small web from inside the program and crawl it. Start here."`
@@ -102,6 +102,7 @@ type commands struct {
 	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files of any origin."`
 	Testweb TestwebCmd `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
 	Version VersionCmd `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
+	Help    HelpCmd    `cmd:"" help:"Explain a command, its flags and its arguments."`
 
 	Completion CompletionCmd `cmd:"" help:"Print a script with which bash, zsh or fish completes command lines."`
 	Man        ManCmd        `cmd:"" help:"Print the manual page of a command, or write all of them."`
@@ -148,13 +149,14 @@ func run(args []string, stdout, stderr io.Writer) int {
 func runWith(args []string, stdout, stderr *cli.Output) int {
 	var c commands
 	given := &settings{environ: os.Environ()}
-	ctx, code, err := cli.Parse(args, func(exit func(code int)) (*kong.Kong, error) {
+	ctx, code, err := cli.Parse(args, otherFlags, func(exit func(code int)) (*kong.Kong, error) {
 		return newParser(&c, given, stdout, stderr, exit)
 	})
 	if err != nil {
 		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
-		if bad := (*node.ConfigError)(nil); !errors.As(err, &bad) {
-			fmt.Fprintln(stderr, `See "orbweaver --help" and "orbweaver COMMAND --help".`)
+		mistake, bad := (*cli.Mistake)(nil), (*node.ConfigError)(nil)
+		if errors.As(err, &mistake) && !errors.As(err, &bad) {
+			fmt.Fprintf(stderr, "See \"%s\".\n", mistake.Help)
 		}
 		return exitConfig
 	}

@@ -85,7 +85,10 @@ func settingRow(f *kong.Flag) []string {
 	if !f.IsBool() {
 		flag += " " + f.FormatPlaceHolder()
 	}
-	flag = strings.ReplaceAll(flag, ",...", "")
+	flag = code(strings.ReplaceAll(flag, ",...", ""))
+	if f.Short != 0 {
+		flag = code("-"+string(f.Short)) + ", " + flag
+	}
 	key := code(f.Name)
 	if slices.Contains(commandLineOnly, f.Name) {
 		key = "no"
@@ -101,7 +104,7 @@ func settingRow(f *kong.Flag) []string {
 	mark := func(s string) string {
 		return namedFlag.ReplaceAllStringFunc(quoted.ReplaceAllString(s, "`$1`"), code)
 	}
-	return []string{code(flag), code(envName(f.Name)), key, mark(value), mark(text)}
+	return []string{flag, code(envName(f.Name)), key, mark(value), mark(text)}
 }
 
 func TestReferenceSettings(t *testing.T) {

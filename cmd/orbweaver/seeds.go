@@ -2,7 +2,7 @@ package main
 
 import (
 	"bufio"
-	"fmt"
+	"errors"
 	"io"
 	"os"
 	"strings"
@@ -21,34 +21,44 @@ func seedLine(s string) string {
 	return strings.TrimSpace(s)
 }
 
+// maxSeedLine bounds a line of a seed file in bytes.
+const maxSeedLine = 1 << 20
+
 // readSeeds reads the seeds from the named file, or from standard input if name is "-".
 func readSeeds(name string) ([]string, error) {
-	var r io.Reader = os.Stdin
-	if name == "-" {
-		name = "standard input"
-	} else {
+	r, from := io.Reader(os.Stdin), "standard input"
+	if name != "-" {
+		from = name
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, &node.ConfigError{Text: "--seeds: " + err.Error()}
+			return nil, bad("--seeds %s: %v; name a file with one URL on each line", name, cause(err))
 		}
 		defer f.Close()
 		r = f
 	}
 	var seeds []string
 	sc := bufio.NewScanner(r)
-	sc.Buffer(nil, 1<<20)
-	for n := 1; sc.Scan(); n++ {
-		s := seedLine(sc.Text())
+	sc.Buffer(nil, maxSeedLine)
+	n := 1
+	for ; sc.Scan(); n++ {
+		line := strings.TrimPrefix(sc.Text(), "\ufeff") // a byte order mark begins files of some editors
+		if n == 1 && (strings.HasPrefix(line, "\xff\xfe") || strings.HasPrefix(line, "\xfe\xff")) {
+			return nil, bad("--seeds %s: the file is UTF-16; save it as UTF-8", from)
+		}
+		s := seedLine(line)
 		if s == "" {
 			continue
 		}
-		if _, err := node.ParseSeed(s); err != nil {
-			return nil, &node.ConfigError{Text: fmt.Sprintf("%s, line %d: %v", name, n, err)}
+		if _, err := node.ParseURL("seed", s); err != nil {
+			return nil, bad("--seeds %s, line %d: %v", from, n, err)
 		}
 		seeds = append(seeds, s)
 	}
-	if err := sc.Err(); err != nil {
-		return nil, &node.ConfigError{Text: fmt.Sprintf("--seeds %s: %v", name, err)}
+	switch err := sc.Err(); {
+	case errors.Is(err, bufio.ErrTooLong):
+		return nil, bad("--seeds %s, line %d: longer than %d bytes; put one URL on each line", from, n, maxSeedLine)
+	case err != nil:
+		return nil, bad("--seeds %s: %v; name a file with one URL on each line", from, cause(err))
 	}
 	return seeds, nil
 }

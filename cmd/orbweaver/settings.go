@@ -17,6 +17,7 @@ import (
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
@@ -136,6 +137,9 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
+	if _, ok := errors.AsType[*fs.PathError](err); ok {
+		return fmt.Errorf("--dir %s: crawl.yaml: %w; run the crawl as the user who started it", dir, cause(err))
+	}
 	return err
 }
 
@@ -153,7 +157,7 @@ func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
 		}
 		flag, ok := known[name]
 		if !ok {
-			if near := nearest(name, slices.Sorted(maps.Keys(known))); near != "" {
+			if near := nearVariable(name, slices.Sorted(maps.Keys(known))); near != "" {
 				return fmt.Errorf("%s in the environment matches no flag of \"orbweaver crawl\"; did you mean %s?",
 					name, near)
 			}
@@ -197,7 +201,7 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 		flag := flags[key]
 		switch {
 		case flag == nil:
-			if near := nearest(key, slices.Sorted(maps.Keys(flags))); near != "" {
+			if near := cli.Nearest(key, slices.Sorted(maps.Keys(flags))); near != "" {
 				return fmt.Errorf("%s: unknown key %q; did you mean %q?", at, key, near)
 			}
 			return fmt.Errorf("%s: unknown key %q; the keys are the flags of \"orbweaver crawl\" without the "+
@@ -282,38 +286,14 @@ func (s *settings) take(flag *kong.Flag, value any, from string) error {
 	return nil
 }
 
-// nearest returns the known word that is most similar to a mistyped one, or "" if none is
-// similar.
-func nearest(word string, known []string) string {
-	bare := func(s string) string {
-		return strings.NewReplacer("_", "", "-", "").Replace(strings.TrimPrefix(s, envPrefix))
-	}
-	best, at := "", 1+min(2, len(bare(word))/3)
+// nearVariable returns the known variable that is most similar to a mistyped one, or "".
+func nearVariable(name string, known []string) string {
+	var bare []string
 	for _, k := range known {
-		if d := distance(bare(word), bare(k)); d < at {
-			best, at = k, d
-		}
+		bare = append(bare, strings.TrimPrefix(k, envPrefix))
 	}
-	return best
-}
-
-// distance returns the Levenshtein distance of a and b: the least number of bytes to
-// insert, delete or replace to turn a into b.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
+	if near := cli.Nearest(strings.TrimPrefix(name, envPrefix), bare); near != "" {
+		return envPrefix + near
 	}
-	for i := range len(a) {
-		prev := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			prev, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, prev+cost)
-		}
-	}
-	return row[len(b)]
+	return ""
 }

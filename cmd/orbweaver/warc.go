@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"text/tabwriter"
 
@@ -249,7 +248,16 @@ itself. In a cluster, another agent's archive may have the original.`
 // Run prints the record.
 func (c *WarcExtractCmd) Run(out io.Writer) error {
 	if c.Offset == nil && c.URL == "" {
-		return &node.ConfigError{Text: "warc extract: choose a record with --offset or --url"}
+		return bad("warc extract: choose a record with --offset N or --url URL")
+	}
+	if c.Offset != nil && *c.Offset < 0 {
+		return bad("--offset %d is negative; \"warc ls\" lists the offsets of the records", *c.Offset)
+	}
+	if c.At != "" && c.URL == "" {
+		return bad("--at %s has no effect without --url URL", c.At)
+	}
+	if typed, err := node.ParseURL("--url", c.URL); err == nil && typed.Bare {
+		c.URL = typed.URL.String() // the index ignores the scheme
 	}
 	for _, dir := range c.Originals {
 		if err := checkOriginals(dir); err != nil {
@@ -429,7 +437,7 @@ func warcFiles(args []string) (files []string, err error) {
 		}
 		entries, err := os.ReadDir(dir)
 		if err != nil {
-			return nil, err
+			return nil, noWARC(arg, err)
 		}
 		n := len(files)
 		for _, e := range entries {
@@ -439,7 +447,7 @@ func warcFiles(args []string) (files []string, err error) {
 			}
 		}
 		if len(files) == n {
-			return nil, errors.New("no WARC file in " + strconv.Quote(dir))
+			return nil, bad("%s: no WARC file in this directory; name a WARC file or a crawl directory", dir)
 		}
 	}
 	return files, nil

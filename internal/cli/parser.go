@@ -27,9 +27,10 @@ func Parser(
 }
 
 // Parse parses args, or --help if there are none, with the parser that newParser returns. If
-// the parser has answered by itself, ctx and err are nil, and code is the exit code.
+// the parser has answered by itself, ctx and err are nil, and code is the exit code. The error is
+// a *Mistake. hints has advice for flags that do not exist, by name with their dashes.
 func Parse(
-	args []string, newParser func(exit func(code int)) (*kong.Kong, error),
+	args []string, hints map[string]string, newParser func(exit func(code int)) (*kong.Kong, error),
 ) (ctx *kong.Context, code int, err error) {
 	if len(args) == 0 {
 		args = []string{"--help"}
@@ -42,5 +43,8 @@ func Parse(
 	if ctx, err = parser.Parse(args); exited {
 		return nil, code, nil
 	}
-	return ctx, 0, err
+	if err != nil {
+		return nil, 0, explain(err, args, hints)
+	}
+	return ctx, 0, nil
 }

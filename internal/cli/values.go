@@ -38,6 +38,13 @@ func (b ByteSize) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d", 
 // negative matches a negative number or duration, which kong would take for a flag.
 var negative = regexp.MustCompile(`^-[0-9.]`)
 
+// mostTime is the longest duration that a flag accepts: a hundred years. Sums of a few of them are
+// still durations.
+const mostTime = 100 * 365 * 24 * time.Hour
+
+// tooLong matches a duration that time.ParseDuration refuses because it is too long.
+var tooLong = regexp.MustCompile(`^[-+]?([0-9]+(\.[0-9]*)?(ns|us|µs|ms|s|m|h))+$`)
+
 // Values returns the kong options by which flags of numbers, sizes and durations are
 // parsed. Their errors say what would be right.
 func Values() []kong.Option {
@@ -68,7 +75,10 @@ func Values() []kong.Option {
 		})),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), from("duration", func(target reflect.Value, s string) error {
 			d, err := time.ParseDuration(s)
-			if err != nil {
+			switch {
+			case err != nil && tooLong.MatchString(s), d > mostTime, d < -mostTime:
+				return fmt.Errorf("%q is too long; give at most %.0fh", s, mostTime.Hours())
+			case err != nil:
 				return fmt.Errorf("%q is not a duration; write 500ms, 90s or 2h30m", s)
 			}
 			target.SetInt(int64(d))
@@ -76,6 +86,14 @@ func Values() []kong.Option {
 		})),
 		kong.KindMapper(reflect.Int, whole),
 		kong.KindMapper(reflect.Int64, whole),
+		kong.KindMapper(reflect.Uint64, from("number", func(target reflect.Value, s string) error {
+			n, err := strconv.ParseUint(s, 10, 64)
+			if err != nil {
+				return fmt.Errorf("%q is not a whole number from 0; write 100, for example", s)
+			}
+			target.SetUint(n)
+			return nil
+		})),
 		kong.KindMapper(reflect.Float64, from("number", func(target reflect.Value, s string) error {
 			x, err := strconv.ParseFloat(s, 64)
 			if err != nil || x-x != 0 { // neither infinite nor not a number

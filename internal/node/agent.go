@@ -130,10 +130,10 @@ func Open(cfg Config) (_ *Agent, err error) {
 		}
 	}()
 	if err := a.claim(); err != nil {
-		return nil, err
+		return nil, a.denied(err)
 	}
 	if err := a.open(seeds); err != nil {
-		return nil, &StateError{err}
+		return nil, &StateError{a.denied(err)}
 	}
 	return a, nil
 }
@@ -175,11 +175,16 @@ func (a *Agent) claim() error {
 		return fmt.Errorf("crawl directory: %w", err)
 	}
 	lock, err := disk.Lock(a.fs, a.dir("state"))
+	if errors.Is(err, disk.ErrLocked) {
+		if busy := a.vacant(); busy != nil {
+			return busy
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("crawl directory: %w", err)
 	}
 	a.onClose(lock.Close)
-	if err := a.inspect(); err != nil { // another process may have changed the directory before we had the lock
+	if err := a.suits(); err != nil { // another process may have changed the directory before we had the lock
 		return err
 	}
 	if a.cfg.Overwrite {
@@ -231,9 +236,17 @@ func (a *Agent) mark(seeds []weburl.URL) error {
 	return write(a.fs, a.dir(marker), a.cfg.Effective)
 }
 
-// inspect checks that the directory agrees with Resume and Overwrite, and that it has no files of
-// others.
+// inspect checks that no other process has the directory open, and that it suits this run.
 func (a *Agent) inspect() error {
+	if err := a.vacant(); err != nil {
+		return err
+	}
+	return a.suits()
+}
+
+// suits checks that the directory agrees with Resume and Overwrite, and that it has no files of
+// others.
+func (a *Agent) suits() error {
 	exists, err := HoldsCrawl(a.fs, a.cfg.Dir)
 	switch {
 	case err != nil:

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"slices"
@@ -119,7 +120,7 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 	if c.Keys != "" {
 		var err error
 		if keys, err = rpc.LoadKeys(fsys, c.Keys, now); err != nil {
-			return nil, configErrorf("--keys: %s", strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": "))
+			return nil, badKeys(c.Keys, err)
 		}
 		if keys.Name() != c.Name {
 			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q; "+
@@ -146,6 +147,15 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 		return nil, configErrorf("%v", err)
 	}
 	return keys, nil
+}
+
+// badKeys returns the error for a directory of keys that cannot be used.
+func badKeys(dir string, err error) error {
+	const remedy = "give the directory that \"orbweaver cluster keys\" made for this agent"
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return configErrorf("--keys %s: %s: %v; "+remedy, dir, p.Path, p.Err)
+	}
+	return configErrorf("--keys %s: %s; "+remedy, dir, strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": "))
 }
 
 // tryPort refuses a port that the agent cannot listen on.

@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"net"
 	"net/netip"
 	"regexp"
 	"slices"
@@ -140,62 +139,16 @@ func (c *Config) seeds() ([]weburl.URL, error) {
 	var us []weburl.URL
 	have := map[weburl.URL]bool{}
 	for _, s := range c.Seeds {
-		u, err := ParseSeed(s)
+		t, err := ParseURL("seed", s)
 		if err != nil {
 			return nil, err
 		}
-		if !have[u] {
-			have[u] = true
-			us = append(us, u)
+		if !have[t.URL] {
+			have[t.URL] = true
+			us = append(us, t.URL)
 		}
 	}
 	return us, nil
-}
-
-// ParseSeed reads a seed as people type it: a URL, with or without its scheme. A URL with
-// credentials is an error, because the crawler would not send them. The error is a
-// *ConfigError.
-func ParseSeed(s string) (weburl.URL, error) {
-	s = strings.TrimSpace(s)
-	full := s
-	if strings.HasPrefix(strings.ToLower(s), "mailto:") {
-		return weburl.URL{}, configErrorf("seed %q is a mail address; give a URL such as https://example.org/", s)
-	}
-	if !strings.Contains(s, "://") {
-		full = "https://" + s
-	}
-	u, err := weburl.Parse(full)
-	if err != nil {
-		return u, configErrorf("seed %q: %v; give a URL such as https://example.org/", s, err)
-	}
-	_, authority, _ := strings.Cut(full, ":")
-	authority = strings.TrimLeft(authority, `/\`)
-	if end := strings.IndexAny(authority, `/\?#`); end >= 0 {
-		authority = authority[:end]
-	}
-	if strings.Contains(authority, "@") {
-		return u, configErrorf("seed %s contains a user name or password, which the crawler does not send; "+
-			"remove everything from // to @", u)
-	}
-	return u, nil
-}
-
-// ParseHost reads a host name as people type it and returns its canonical form: lower
-// case, ASCII, without a port. The error is a *ConfigError.
-func ParseHost(s string) (string, error) {
-	text := strings.TrimSpace(s)
-	if a, err := netip.ParseAddr(text); err == nil && a.Is6() {
-		text = "[" + text + "]"
-	}
-	u, err := weburl.Parse("http://" + text + "/")
-	_, _, portErr := net.SplitHostPort(text) // fails if there is no port
-	if err == nil && portErr != nil && u.String() == "http://"+u.Host()+"/" {
-		return u.Host(), nil
-	}
-	if full, ferr := ParseSeed(text); ferr == nil && text != "" {
-		return "", configErrorf("host %q: give the name without scheme, port and path: %s", s, full.Host())
-	}
-	return "", configErrorf("host %q is not a host name; give one such as www.example.org", s)
 }
 
 // check refuses settings that are impolite or cannot work.

@@ -222,12 +222,12 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 		case refused && (r.given || refusal.Reason != "crawl"): // otherwise another crawl has this address by now
 			return f, r.err
 		case r.given && rpc.Lasting(r.err):
-			return f, &ConfigError{fmt.Sprintf("--join %s: %v", r.addr, r.err)}
+			return f, &ConfigError{"--join " + (&unanswered{r.addr, r.err}).Error()}
 		case errors.Is(r.err, rpc.ErrAgain) && r.name != "":
 			f.again = append(f.again, r.name)
 			f.smaller = f.smaller || r.name < c.self.Name
 		}
-		f.last = fmt.Errorf("%s: %w", r.addr, r.err)
+		f.last = &unanswered{r.addr, r.err}
 	}
 	return f, nil
 }
@@ -297,7 +297,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
 		case patience == alonePatience && (len(f.again) == len(cs) || waited >= patience) &&
 			(!f.smaller || waited >= joinPatience):
-			c.say("no agent of the cluster answers (%v): crawling alone until another agent comes", f.last)
+			c.say("no agent of the cluster answers (%v); crawling alone until another agent comes", f.last)
 			c.event("alone", report.F("error", f.last.Error()))
 			c.starting = f.again
 			return "", nil
@@ -306,7 +306,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		default:
 			if now := time.Now(); !now.Before(say) {
 				say = now.Add(sayEvery)
-				c.say("no agent of the cluster answers yet (%v): trying for up to %s", f.last, patience)
+				c.say("no agent of the cluster answers yet (%v); trying for up to %s", f.last, patience)
 				c.event("waiting", report.F("for", "an agent that answers"), report.F("error", f.last.Error()))
 			}
 			select {
@@ -454,8 +454,9 @@ func (c *membership) lives(ctx context.Context, a gossip.Agent) bool {
 func (c *membership) refused(err error) error {
 	switch {
 	case errors.Is(err, gossip.ErrNobody):
-		return &ConfigError{"--join: " + err.Error() + "\nThe directory " + c.a.cfg.Dir +
-			" holds this crawl: continue with --resume, and a --join at which an agent answers."}
+		text := fmt.Sprintf("--join %s: %v", strings.Join(c.cfg.Join, ","), err)
+		return &ConfigError{text + "\nStart that agent, or correct --join, then continue with --resume --dir " +
+			c.a.cfg.Dir + "."}
 	case errors.Is(err, gossip.ErrRefused):
 		text := err.Error()
 		if refusal, ok := errors.AsType[*rpc.Refusal](err); ok { // without the call, which err names, too

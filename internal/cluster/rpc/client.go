@@ -269,7 +269,10 @@ func (p *Peer) understand(err error) error {
 	case connect.CodeFailedPrecondition:
 		return &Refusal{Reason: wire.Meta().Get(reasonHeader), Text: wire.Message()}
 	case connect.CodeAborted:
-		return fmt.Errorf("%w: %s", ErrAgain, wire.Message())
+		if detail, ok := strings.CutPrefix(wire.Message(), ErrAgain.Error()+": "); ok {
+			return fmt.Errorf("%w: %s", ErrAgain, detail)
+		}
+		return ErrAgain
 	case connect.CodeInvalidArgument, connect.CodeResourceExhausted, connect.CodePermissionDenied,
 		connect.CodeUnauthenticated, connect.CodeUnimplemented, connect.CodeOutOfRange:
 		return fmt.Errorf("%w: %w", ErrRejected, err)

@@ -137,7 +137,7 @@ func ports(addr string) (net.Listener, net.PacketConn, error) {
 // notTaken explains why the port could not be opened.
 func notTaken(addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return fmt.Errorf("listen %s: the port is in use; choose another", addr)
+		return fmt.Errorf("listen %s: the port is in use; choose another with --listen", addr)
 	}
 	if cause, ok := errors.AsType[*net.OpError](err); ok { // the inner error repeats "listen tcp" and the address
 		err = cause.Err

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 )
 
@@ -72,4 +74,27 @@ func flock(f *os.File, how int) error {
 			return err
 		}
 	}
+}
+
+// Holder returns the id of the process that has dir locked, or 0 if it is not locked. The id is 1 if the lock file does
+// not tell it. Holder changes nothing. A process that locks dir at the same moment may be refused.
+func Holder(dir string) (pid int, err error) {
+	f, err := os.OpenFile(filepath.Join(dir, LockName), os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+	if errors.Is(err, os.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	defer f.Close() // releases the lock
+	err = syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB)
+	if !errors.Is(err, syscall.EWOULDBLOCK) {
+		return 0, err
+	}
+	var b [32]byte
+	n, _ := f.ReadAt(b[:], 0)
+	if pid, err = strconv.Atoi(strings.TrimSpace(string(b[:n]))); err != nil || pid <= 0 {
+		return 1, nil
+	}
+	return pid, nil
 }

@@ -87,6 +87,16 @@ func (f *Failure) Retryable() bool {
 	return true
 }
 
+// NoConnection reports that no connection could be made to the server, TLS included. The server got
+// no request.
+func (f *Failure) NoConnection() bool {
+	switch f.Kind {
+	case Connect, ConnectTimeout, TLS, Proxy:
+		return !errors.Is(f.Err, ErrProxyDown)
+	}
+	return false
+}
+
 // CrawlLogCode returns the status that Heritrix writes to crawl.log: -1 DNS, -2 no connection, -3
 // connection broken, -4 timeout, -5001 blocked by the operator's setting.
 func (f *Failure) CrawlLogCode() int {

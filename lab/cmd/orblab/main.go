@@ -75,7 +75,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	defer out.Flush()
 	defer errs.Flush()
 	var c commands
-	ctx, code, err := cli.Parse(args, func(exit func(code int)) (*kong.Kong, error) {
+	ctx, code, err := cli.Parse(args, nil, func(exit func(code int)) (*kong.Kong, error) {
 		return newParser(&c, out, errs, exit)
 	})
 	if err != nil {

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"io"
+	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+)
+
+// HelpCmd implements "help". It prints what --help prints.
+type HelpCmd struct {
+	Command []string `arg:"" optional:"" help:"Explain this command, such as crawl or check robots."`
+}
+
+// Run prints the help of the command.
+func (c HelpCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	code := runWith(append(slices.Clone(c.Command), "--help"), out.(*cli.Output), errs.Writer.(*cli.Output))
+	if code != exitDone {
+		return &exitError{code: code}
+	}
+	return nil
+}
+
+// otherFlags say which flag of "crawl" does what a flag of another program does. The names are
+// those of wget, curl, Heritrix and browsertrix-crawler.
+var otherFlags = map[string]string{
+	"-r": "a crawl follows links unless --depth 0", "--recursive": "a crawl follows links unless --depth 0",
+	"--level": "give --depth N", "--extraHops": "give --scope and --include",
+	"-w": "give --delay D, such as --delay 2s", "--wait": "give --delay D, such as --delay 2s",
+	"--random-wait": "give --delay D, such as --delay 2s",
+	"-P":            "give --dir DIR", "--directory-prefix": "give --dir DIR", "--output": "give --dir DIR",
+	"--output-dir": "give --dir DIR", "--collection": "give --dir DIR",
+	"--input-file": "give --seeds FILE", "--seedFile": "give --seeds FILE", "--url": "give the URL without a flag",
+	"-U": "give --user-agent S", "-A": "give --user-agent S, or --include RE for the URLs to crawl",
+	"-p": "give --requisites", "--page-requisites": "give --requisites",
+	"-c": "give --resume, or --config FILE", "--continue": "give --resume",
+	"-H": "give --scope any to crawl other hosts", "--span-hosts": "give --scope any",
+	"-D": "give --scope domain, or --include RE", "--domains": "give --scope domain, or --include RE",
+	"-R": "give --exclude RE", "--reject-regex": "give --exclude RE", "--accept-regex": "give --include RE",
+	"--no-parent": "give --scope prefix", "-Q": "give --size-limit BYTES", "--quota": "give --size-limit BYTES",
+	"-T": "give --timeout D", "--tries": "give --retries N", "-t": "give --retries N",
+	"-m": "a crawl follows links without limit", "--mirror": "a crawl follows links without limit",
+	"-x": "give --proxy URL", "-k": "give --insecure to accept every certificate",
+	"--no-check-certificate": "give --insecure", "--ca-certificate": "give --ca FILE", "--cacert": "give --ca FILE",
+	"--limit": "give --page-limit N", "--pageLimit": "give --page-limit N", "--sizeLimit": "give --size-limit BYTES",
+	"--timeLimit": "give --time-limit D", "--scopeType": "give --scope KIND", "--threads": "give --workers N",
+	"--force": "give --overwrite to delete the crawl in --dir", "-f": "give --overwrite to delete the crawl in --dir",
+}

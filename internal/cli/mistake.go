@@ -1,0 +1,211 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+)
+
+// A Mistake is a wrong command line. Its text names what is wrong and says what would be right.
+type Mistake struct {
+	text string
+	// Help is the command that explains the flags and arguments, such as "orbweaver crawl --help".
+	Help string
+	err  error
+}
+
+func (m *Mistake) Error() string { return m.text }
+func (m *Mistake) Unwrap() error { return m.err }
+
+// Errors of kong that are put into other words.
+var (
+	unknownFlag     = regexp.MustCompile(`^unknown flag (\S+?)(, did you mean .*)?$`)
+	unknownArgument = regexp.MustCompile(`(?s)^unexpected argument (.*?)(, did you mean .*)?$`)
+	missingCommand  = regexp.MustCompile(`^expected (one of )?"[a-z]`)
+	missingArgument = regexp.MustCompile(`^expected "(<.*)"$`)
+	missingFlags    = regexp.MustCompile(`^missing flags: `)
+	missingValue    = regexp.MustCompile(`^--([a-z-]+): expected .* value but got "(.*?)" \((.*?)\)`)
+	notOneOf        = regexp.MustCompile(`(?s)^--([a-z-]+)(?:=\S+)? must be one of .* but got "(.*)"$`)
+	notBoolean      = regexp.MustCompile(`(?s)^--([a-z-]+): bool value must be .* but got (".*")$`)
+	needlessValue   = regexp.MustCompile(`(?s)^unexpected flag argument (".*")$`)
+	notTime         = regexp.MustCompile(`(?s)^--([a-z-]+): parsing time (".*?") as `)
+	together        = regexp.MustCompile(`^--([a-z-]+) and --([a-z-]+) can't be used together$`)
+)
+
+// explain puts an error of the parser into our words. hints has advice for flags that do not
+// exist, by name with their dashes.
+func explain(err error, args []string, hints map[string]string) error {
+	parse, ok := errors.AsType[*kong.ParseError](err)
+	if !ok {
+		return err
+	}
+	node := parse.Context.Selected()
+	if node == nil {
+		node = parse.Context.Model.Node
+	}
+	command := node.Path() // empty for the program itself
+	m := &Mistake{text: err.Error(), Help: node.FullPath() + " --help", err: err}
+	text := m.text
+	if f := unknownFlag.FindStringSubmatch(text); f != nil {
+		m.text = noFlag(f[1], node, args, hints)
+	} else if f := unknownArgument.FindStringSubmatch(text); f != nil {
+		m.text = noArgument(f[1], node)
+	} else if f := missingArgument.FindStringSubmatch(text); f != nil {
+		m.text = fmt.Sprintf("%s needs %s", command, arguments(node))
+	} else if missingCommand.MatchString(text) {
+		m.text = strings.TrimSpace(fmt.Sprintf("%s needs a command: %s", command, enumerate(commandNames(node), "or")))
+	} else if missingFlags.MatchString(text) {
+		m.text = fmt.Sprintf("%s needs %s", command, enumerate(required(node), "and"))
+	} else if f := missingValue.FindStringSubmatch(text); f != nil {
+		m.text = noValue(f[1], f[2], f[3], node)
+	} else if f := notOneOf.FindStringSubmatch(text); f != nil {
+		m.text = fmt.Sprintf("--%s %q: give %s", f[1], f[2], enumerate(choices(f[1], node), "or"))
+	} else if f := notBoolean.FindStringSubmatch(text); f != nil {
+		m.text = fmt.Sprintf("--%s: %s is neither true nor false; give --%[1]s, or --%[1]s=false", f[1], f[2])
+	} else if f := needlessValue.FindStringSubmatch(text); f != nil {
+		m.text = fmt.Sprintf("%s after = belongs to a flag that takes no value; leave it out", f[1])
+	} else if f := notTime.FindStringSubmatch(text); f != nil {
+		m.text = fmt.Sprintf("--%s: %s is not a time; write 2026-01-31T12:00:00Z", f[1], f[2])
+	} else if f := together.FindStringSubmatch(text); f != nil {
+		m.text = fmt.Sprintf("--%s and --%s cannot be combined; give one of them", f[1], f[2])
+	}
+	return m
+}
+
+// knownFlags returns the flags that a command accepts.
+func knownFlags(node *kong.Node) (flags []*kong.Flag) {
+	for _, group := range node.AllFlags(true) {
+		flags = append(flags, group...)
+	}
+	return flags
+}
+
+// flagOf returns the flag of a command with this name, or nil.
+func flagOf(name string, node *kong.Node) *kong.Flag {
+	flags := knownFlags(node)
+	i := slices.IndexFunc(flags, func(f *kong.Flag) bool { return f.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return flags[i]
+}
+
+// commandNames returns the names of a command's commands.
+func commandNames(node *kong.Node) (names []string) {
+	for _, child := range node.Children {
+		if child.Type == kong.CommandNode && !child.Hidden {
+			names = append(names, child.Name)
+		}
+	}
+	return names
+}
+
+// withValue returns a flag with the placeholder of its value, as people type it.
+func withValue(f *kong.Flag) string {
+	if f.IsBool() {
+		return "--" + f.Name
+	}
+	return "--" + f.Name + " " + strings.TrimSuffix(f.FormatPlaceHolder(), ",...")
+}
+
+// required returns the flags that a command needs and does not have.
+func required(node *kong.Node) (missing []string) {
+	for _, f := range knownFlags(node) {
+		if f.Required && !f.Set {
+			missing = append(missing, withValue(f))
+		}
+	}
+	return missing
+}
+
+// choices returns the values that a flag accepts.
+func choices(name string, node *kong.Node) []string {
+	if f := flagOf(name, node); f != nil {
+		return f.EnumSlice()
+	}
+	return nil
+}
+
+// noFlag returns the message for a flag that the command does not have.
+func noFlag(flag string, node *kong.Node, args []string, hints map[string]string) string {
+	text := fmt.Sprintf("unknown flag %s", flag)
+	if node.Parent != nil {
+		text = fmt.Sprintf("%s has no flag %s", node.Path(), flag)
+	}
+	if hint := hints[flag]; hint != "" && node.Name == "crawl" {
+		return text + "; " + hint
+	}
+	name, long := strings.CutPrefix(flag, "--")
+	if !long {
+		// A single dash before a whole word is a long flag with one dash too few.
+		for _, a := range args {
+			word, _, _ := strings.Cut(strings.TrimPrefix(a, "-"), "=")
+			if strings.HasPrefix(a, flag) && !strings.HasPrefix(a, "--") && len(word) > 2 && flagOf(word, node) != nil {
+				return fmt.Sprintf("%s; did you mean --%s, with two dashes?", text, word)
+			}
+		}
+		return text
+	}
+	var known []string
+	for _, f := range knownFlags(node) {
+		known = append(known, f.Name)
+	}
+	if near := Nearest(name, known); near != "" {
+		text += "; did you mean --" + near + "?"
+	}
+	return text
+}
+
+// noArgument returns the message for an argument that the command does not take.
+func noArgument(arg string, node *kong.Node) string {
+	names := commandNames(node)
+	if len(names) == 0 {
+		if len(node.Positional) == 0 {
+			return fmt.Sprintf("%s takes no argument %q; leave it out", node.Path(), arg)
+		}
+		return fmt.Sprintf("%s takes only %s; leave %q out", node.Path(), arguments(node), arg)
+	}
+	text := fmt.Sprintf("unknown command %q", strings.TrimSpace(node.Path()+" "+arg))
+	if near := Nearest(arg, names); near != "" {
+		return fmt.Sprintf("%s; did you mean %s?", text, strings.TrimSpace(node.Path()+" "+near))
+	}
+	return text + "; the commands are " + enumerate(names, "and")
+}
+
+// arguments returns the placeholders of a command's arguments.
+func arguments(node *kong.Node) string {
+	var all []string
+	for _, p := range node.Positional {
+		all = append(all, strings.ToUpper(p.Name))
+	}
+	if len(all) == 1 {
+		return "the argument " + all[0]
+	}
+	return "the arguments " + enumerate(all, "and")
+}
+
+// noValue returns the message for a flag whose value is missing: got follows it, a token of this kind.
+func noValue(name, got, kind string, node *kong.Node) string {
+	want := "--" + name
+	if f := flagOf(name, node); f != nil {
+		want = withValue(f)
+	}
+	if strings.HasSuffix(kind, "flag") {
+		return fmt.Sprintf("--%s needs a value: %s; %s is a flag (a value that begins with a dash follows =)",
+			name, want, got)
+	}
+	return fmt.Sprintf("--%s needs a value: %s", name, want)
+}
+
+// enumerate joins words with commas, and with conjunction before the last one.
+func enumerate(words []string, conjunction string) string {
+	n := len(words)
+	if n < 2 {
+		return strings.Join(words, "")
+	}
+	return strings.Join(words[:n-1], ", ") + " " + conjunction + " " + words[n-1]
+}

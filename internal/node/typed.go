@@ -1,0 +1,141 @@
+package node
+
+import (
+	"net/netip"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A TypedURL is a URL as a person typed it.
+type TypedURL struct {
+	URL weburl.URL
+	// Bare reports that the text had neither a scheme nor a port that implies one. URL then has
+	// https. If no TLS server answers there, the crawl asks the same host and port by http.
+	Bare bool
+}
+
+var (
+	// schemeOf matches the scheme of a URL. Digits after the colon are a port: localhost:8080.
+	schemeOf = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+-]*):(?:[^0-9]|$)`)
+	// twoSchemes matches a URL that was pasted after a scheme.
+	twoSchemes = regexp.MustCompile(`^(?i)https?:/*(https?:/*.*)$`)
+	// withPassword matches a user name and a password in front of a host.
+	withPassword = regexp.MustCompile(`^[^/:@]+:[^/@]*@`)
+	// mailAddress matches text that is more likely a mail address than a host with a user name.
+	mailAddress = regexp.MustCompile(`^[^/:@\s]+@([^/:@\s]+)$`)
+)
+
+// fileTypes are endings of file names that are not top-level domains.
+var fileTypes = []string{".txt", ".html", ".htm", ".csv", ".tsv", ".json", ".yaml", ".yml", ".xml", ".pdf", ".gz",
+	".warc", ".log", ".lst", ".list", ".conf"}
+
+// ParseURL reads a URL as people type it: with or without its scheme. what names the argument or
+// setting in errors. A URL with credentials is an error, because the crawler would not send them.
+// The error is a *ConfigError.
+func ParseURL(what, s string) (TypedURL, error) {
+	var none TypedURL
+	s = strings.TrimSpace(strings.TrimPrefix(s, "\ufeff")) // a byte order mark begins files of some editors
+	const giveURL = "give a URL such as https://example.org/"
+	bad := func(format string, args ...any) (TypedURL, error) {
+		return none, configErrorf(what+" "+format, args...)
+	}
+	if s == "" {
+		return bad(`"" is empty; ` + giveURL)
+	}
+	if m := twoSchemes.FindStringSubmatch(s); m != nil {
+		return bad("%q has two schemes; give %s", s, m[1])
+	}
+	full, bare := s, false
+	switch m := schemeOf.FindStringSubmatch(s); {
+	case m == nil || strings.EqualFold(m[1], "localhost"):
+		full, bare = "https://"+bareAddress(s), true
+	case strings.EqualFold(m[1], "http") || strings.EqualFold(m[1], "https"):
+	case strings.EqualFold(m[1], "mailto"):
+		return bad("%q is a mail address; "+giveURL, s)
+	case withPassword.MatchString(s):
+		full, bare = "https://"+s, true
+	default:
+		return bad("%q is no web page: the scheme is %s; give an http or https URL", s, m[1])
+	}
+	if bare {
+		host, _, _ := strings.Cut(strings.TrimPrefix(s, "//"), "/")
+		switch m := mailAddress.FindStringSubmatch(s); {
+		case m != nil:
+			return bad("%q looks like a mail address; give the site, such as https://%s/", s, m[1])
+		case strings.HasPrefix(s, ".") || strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//"):
+			return bad("%q is a path; "+giveURL, s)
+		case slices.Contains(fileTypes, strings.ToLower(path.Ext(host))),
+			!strings.ContainsAny(host, ".:") && slices.Contains(fileTypes, strings.ToLower(path.Ext(s))):
+			if what == "seed" {
+				return bad("%q looks like a file name; "+giveURL+", or --seeds %s for a file of URLs", s, s)
+			}
+			return bad("%q looks like a file name; "+giveURL, s)
+		}
+	}
+	u, err := weburl.Parse(full)
+	if err != nil {
+		return bad("%q: %v; "+giveURL, s, err)
+	}
+	switch host := u.Host(); {
+	case strings.Contains(authority(full), "@"):
+		return bad("%s contains a user name or password, which the crawler does not send; "+
+			"remove everything from // to @", u)
+	case strings.Contains(host, "*"):
+		return bad("%q: a host has no *; give one host, and --scope domain for its subdomains", s)
+	case strings.Contains(host, ","):
+		return bad("%q: the host %q has a comma; give the URLs one by one", s, host)
+	}
+	if bare && u.Port() == "80" {
+		return TypedURL{URL: Plain(u)}, nil
+	}
+	return TypedURL{u, bare && !strings.HasSuffix(authority(full), ":443")}, nil
+}
+
+// Plain returns the http URL with the host, port, path and query of an https URL.
+func Plain(u weburl.URL) weburl.URL {
+	plain, err := weburl.Parse("http" + strings.TrimPrefix(u.String(), "https"))
+	if err != nil {
+		panic(err) // the two schemes have the same syntax
+	}
+	return plain
+}
+
+// bareAddress returns a URL without a scheme from its host on, with brackets around an IPv6 address.
+func bareAddress(s string) string {
+	s = strings.TrimPrefix(s, "//")
+	if a, err := netip.ParseAddr(s); err == nil && a.Is6() {
+		return "[" + s + "]"
+	}
+	return s
+}
+
+// authority returns the part of a URL between its scheme and its path.
+func authority(s string) string {
+	_, rest, _ := strings.Cut(s, ":")
+	rest = strings.TrimLeft(rest, `/\`)
+	if end := strings.IndexAny(rest, `/\?#`); end >= 0 {
+		rest = rest[:end]
+	}
+	return rest
+}
+
+// ParseHost reads a host as people type it: a name or an address, or a URL of the host. It returns
+// the canonical form: lower case, ASCII, without a port. The error is a *ConfigError.
+func ParseHost(s string) (string, error) {
+	text := strings.TrimSpace(s)
+	if _, err := strconv.Atoi(text); err != nil && text != "" && !strings.HasPrefix(strings.ToLower(text), "mailto:") {
+		full := text
+		if !strings.Contains(text, "://") {
+			full = "http://" + bareAddress(text)
+		}
+		if u, err := weburl.Parse(full); err == nil {
+			return u.Host(), nil
+		}
+	}
+	return "", configErrorf("host %q is not a host name; give one such as www.example.org", s)
+}
