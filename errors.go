@@ -54,7 +54,7 @@ func explain(err error) error {
 	case err == nil:
 		return nil
 	case errors.Is(err, disk.ErrLocked):
-		return &crawlError{ErrInUse, err.Error(), err}
+		return &crawlError{ErrInUse, inOptions(err.Error()), err}
 	case disk.IsFull(err):
 		return &crawlError{ErrDiskFull, err.Error(), err}
 	}

@@ -614,7 +614,7 @@ func TestInUse(t *testing.T) {
 	second := o
 	o.OnPage = func(ctx context.Context, _ *orbweaver.Page) error {
 		if _, err := orbweaver.Crawl(ctx, second); !errors.Is(err, orbweaver.ErrInUse) ||
-			!strings.Contains(err.Error(), "in use by this process") {
+			!strings.Contains(err.Error(), "is being crawled by this process") {
 			t.Errorf("a second crawl: %v", err)
 		}
 		return nil

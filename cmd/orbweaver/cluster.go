@@ -72,7 +72,11 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 	refused := func(err error) error {
 		text := strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": ")
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
-			text = fmt.Sprintf("%s: %v; choose a directory that this user can write", p.Path, p.Err)
+			remedy := "choose a directory that this user can read and write"
+			if errors.Is(p, fs.ErrNotExist) {
+				remedy = "restore the file, or make a new authority in another directory"
+			}
+			text = fmt.Sprintf("%s: %v; %s", p.Path, p.Err, remedy)
 		}
 		return bad(fmt.Errorf("--out %s: %s", c.Out, text))
 	}
