@@ -86,6 +86,7 @@ var optionOf = map[string]string{
 	"--proxy":        "Options.Proxy",
 	"--resume":       "another call of Crawl",
 	"--robots-agent": "Options.RobotsAgent",
+	"--scope":        "Options.Scope",
 	"--seeds":        "Options.Seeds",
 	"--site-delay":   "Options.Delay",
 	"--strategy":     "Options.Strategy",

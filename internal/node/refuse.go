@@ -34,7 +34,7 @@ func (a *Agent) busy(pid int) error {
 	if _, err := a.fs.Stat(a.dir(APIFile)); err == nil {
 		return &busyError{text + "; use \"orbweaver ctl\" to see and control it, or choose another --dir"}
 	}
-	return &busyError{fmt.Sprintf("%s, without --api; stop it with \"kill %d\", or choose another --dir", text, pid)}
+	return &busyError{fmt.Sprintf("%s; stop it with \"kill %d\", or choose another --dir", text, pid)}
 }
 
 // vacant returns an error if another process has the crawl directory open.
