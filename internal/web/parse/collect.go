@@ -32,6 +32,15 @@ type work struct {
 	canon                int  // index plus one of the first rel=canonical
 	title                []byte
 	titled               bool
+
+	// For Options.Texts:
+	noted        int    // index of the link that was noted last; -1: none
+	firstMention bool   // that link is new
+	nowFollowed  bool   // its earlier mentions were nofollow, and this one is not
+	texts        []text // of the first links in Page.Links; the others have none
+	said         []byte // the bytes of texts
+	anchor       []byte // memory for an anchor text
+	withheld     []Link // all links of a page that says nofollow
 }
 
 // A ref describes where a reference comes from.
@@ -64,12 +73,16 @@ func (p *Page) reset(in Input, opt Options) {
 		links, w.table = nil, table{}
 	}
 	clear(links) // do not keep the URLs of the last page in memory
-	for _, b := range []*[]byte{&w.text, &w.scratch, &w.spare} {
+	for _, b := range []*[]byte{&w.text, &w.scratch, &w.spare, &w.said, &w.anchor} {
 		if cap(*b) > maxKept {
 			*b = nil
 		}
 		*b = (*b)[:0]
 	}
+	if cap(w.texts) > maxKept/8 {
+		w.texts = nil
+	}
+	w.texts, w.withheld = w.texts[:0], nil
 	clear(w.bases)
 	w.opt, w.cs, w.self = opt.withDefaults(), charset{}, in.URL
 	w.urls.Reset()
@@ -106,6 +119,7 @@ func (p *Page) rewind(m mark) {
 	w.table.fill(p.Links)
 	w.foreign.reset()
 	w.full, w.title, w.titled = false, w.title[:0], false
+	w.texts, w.said = w.texts[:0], w.said[:0] // no link before the document has texts
 }
 
 // add adds the reference v, a raw attribute value in the document's encoding.
@@ -117,6 +131,7 @@ func (p *Page) add(v []byte, hop byte, tag string, nofollow bool) {
 // the two.
 func (p *Page) note(v []byte, r ref, escapes bool) {
 	w := &p.work
+	w.noted = -1
 	v = trim(v)
 	if w.full || len(p.Links) >= w.opt.MaxLinks {
 		// Only a new link should count as dropped. To check that for every reference would cost
@@ -174,10 +189,12 @@ func (p *Page) note(v []byte, r ref, escapes bool) {
 		return
 	case found == isKnown:
 		w.urls.Cut(n)
+		w.nowFollowed = p.Links[i].NoFollow && !r.nofollow
 		p.Links[i].NoFollow = p.Links[i].NoFollow && r.nofollow
 	default:
 		p.Links = append(p.Links, Link{Key: key, Hop: r.hop, Tag: r.tag, NoFollow: r.nofollow})
 	}
+	w.noted, w.firstMention = i, found == isNew
 	if r.canonical && w.canon == 0 {
 		w.canon = i + 1
 	}
@@ -360,6 +377,12 @@ func (p *Page) finish() {
 	}
 	if p.NoFollow {
 		all := len(p.Links)
+		if w.opt.Texts {
+			w.withheld = slices.Clone(p.Links)
+			for i := range w.withheld {
+				w.withheld[i].NoFollow = w.withheld[i].NoFollow || w.withheld[i].Hop == 'L' || w.withheld[i].Hop == 'M'
+			}
+		}
 		p.Links = slices.DeleteFunc(p.Links, func(l Link) bool { return l.Hop == 'L' || l.Hop == 'M' })
 		p.Withheld = all - len(p.Links)
 	}

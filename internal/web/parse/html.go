@@ -197,6 +197,9 @@ func (p *Page) element(s *scanner, t tag, space uint8) {
 				tag = "area@href"
 			}
 			p.add(v, 'L', tag, p.hasNoFollow(s))
+			if p.work.opt.Texts {
+				p.describe(s, t)
+			}
 		}
 	case tBase:
 		if v, ok := s.attr(aHref); ok && !p.work.haveURL {
@@ -262,6 +265,9 @@ func (p *Page) svgElement(s *scanner, t tag) {
 	case tA:
 		if v, ok := s.attr(a); ok {
 			p.add(v, 'L', "svg:a@href", p.hasNoFollow(s))
+			if p.work.opt.Texts {
+				p.describe(s, t)
+			}
 		}
 		return
 	case tImage, tFeImage, tUse, tScript:

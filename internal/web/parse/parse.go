@@ -48,6 +48,8 @@ type Options struct {
 	// MaxURL is the maximum length of a reference in bytes. Longer ones are counted in
 	// Page.BadLinks. Zero means 8 KiB.
 	MaxURL int
+	// Texts also keeps what the page says of each link, for Page.Each: its anchor text and its rel.
+	Texts bool
 	// MaxInflated is the maximum size in bytes of an uncompressed sitemap that was served as a gzip
 	// file. Zero means 50 MiB.
 	MaxInflated int64

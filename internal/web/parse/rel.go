@@ -66,11 +66,15 @@ func (p *Page) link(s *scanner) {
 		}
 	}
 	if len(trim(href)) > 0 {
+		p.work.noted = -1
 		switch {
 		case page || canonical || !load && !hint:
 			p.note(href, ref{tag: "link@href", hop: 'L', nofollow: nofollow, canonical: canonical}, true)
 		case load && p.work.opt.Requisites:
 			p.add(href, 'E', "link@href", false)
+		}
+		if p.work.opt.Texts {
+			p.describe(s, tLink)
 		}
 	}
 	if load && p.work.opt.Requisites {

@@ -56,6 +56,7 @@ const (
 	aURL
 	aIsPermaLink
 	aCharset
+	aAlt
 	nAttrs
 )
 
@@ -97,6 +98,10 @@ func attrOf(n []byte) int {
 		case 'r':
 			if fold(n, "rel") {
 				return aRel
+			}
+		case 'a':
+			if fold(n, "alt") {
+				return aAlt
 			}
 		case 'u':
 			if fold(n, "url") {
