@@ -37,10 +37,10 @@ var layers = func() map[string]int {
 		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb " +
 			"internal/testkit/testcost internal/testkit/testneed internal/testkit/testseed",
 		// storage, and guards of listeners
-		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/inbound " +
-			"internal/web/sheet internal/testkit/testdisk",
+		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
+			"internal/inbound internal/web/sheet internal/testkit/testdisk",
 		// one job each; none of them imports another of this layer
-		"internal/store/keyset internal/frontier internal/warc internal/report internal/testweb " +
+		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/report internal/testweb " +
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",

@@ -75,6 +75,10 @@ type Options struct {
 	// Authorization and Cookie cannot be among them.
 	Headers []string
 
+	// Links also writes the link log, in the folder links of Dir: which page links to which URL, with the anchor text.
+	// "orbweaver links" reads it.
+	Links bool
+
 	// PageLimit and HostPageLimit are the maximum number of pages (responses with status 200
 	// to 299) of the crawl and of each host, over all calls of Crawl for Dir. Zero means no
 	// limit.
@@ -196,7 +200,7 @@ type Cluster struct {
 func (o *Options) config() (node.Config, error) {
 	cfg := node.Config{
 		Dir: o.Dir, Seeds: o.Seeds, Overwrite: o.Overwrite, Contact: o.Contact, UserAgent: o.UserAgent,
-		RobotsAgent: o.RobotsAgent, MemoryBytes: o.Memory, Note: o.Note,
+		RobotsAgent: o.RobotsAgent, MemoryBytes: o.Memory, Note: o.Note, Links: o.Links,
 		Effective: []byte(node.ProgramMark + " Continue it with that program.\n{}\n"),
 	}
 	if err := o.check(); err != nil {

@@ -64,6 +64,7 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	if err := c.requests(&cfg); err != nil {
 		return cfg, err
 	}
+	cfg.Links = c.Links
 	cfg.Archive.Prefix, cfg.Archive.Agent, cfg.Archive.MaxBytes = c.WARCPrefix, c.Name, int64(c.WARCSize)
 	return cfg, nil
 }

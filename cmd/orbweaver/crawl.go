@@ -82,6 +82,8 @@ type CrawlCmd struct {
 	WARCPrefix string       `name:"warc-prefix" help:"${warc_prefix}" default:"orbweaver" placeholder:"S" group:"Output"`
 	WARCSize   cli.ByteSize `name:"warc-size" help:"${warc_size}" default:"1GB" placeholder:"BYTES" group:"Output"`
 
+	Links bool `help:"${links}" group:"Output"`
+
 	Name      string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
 	Capacity  float64  `help:"${capacity}" default:"1" placeholder:"N" group:"Cluster"`
 	Partition string   `help:"${partition}" default:"rendezvous" values:"rendezvous,ring,hash" placeholder:"KIND" group:"Cluster"`

@@ -70,8 +70,10 @@ var crawlHelp = kong.Vars{
 		"the same time again.",
 	"warc_prefix": "Begin the archive files' names with S.",
 	"warc_size":   "Start a new archive file at BYTES.",
-	"name":        "Name this agent S; the archive files' names end with it.",
-	"capacity":    "With --listen: give this agent weight N (above 0, at most 1000) among the agents.",
+	"links": "Also write the link log: which page links to which URL, with its words. \"orbweaver links\" " +
+		"reads it.",
+	"name":     "Name this agent S; the archive files' names end with it.",
+	"capacity": "With --listen: give this agent weight N (above 0, at most 1000) among the agents.",
 	"partition": "With --listen: how agents divide the work. rendezvous: by hosts, with " +
 		"rendezvous hashing. ring: by hosts, with UbiCrawler's ring (see --kappa). hash: by hosts " +
 		"as rendezvous does, and by contents: for each content one agent decides which page was " +

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -165,6 +166,7 @@ type Parts struct {
 	Log      *report.Log
 	Events   *report.Events
 	Skipped  *report.Skipped
+	LinkLog  *linklog.Writer // nil: no link log
 	Tally    *report.Tally
 }
 

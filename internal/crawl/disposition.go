@@ -216,6 +216,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	}
 	c.noteSeed(v, &f)
 	c.log(v, f, now)
+	c.logLinks(v, &f, now)
 	c.lastURL = v.asked.URL.String()
 	c.retrying.forget(v.task.Link.URL.Key())
 	delete(c.requeued, v.task.Link.URL.Key())

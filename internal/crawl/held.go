@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -89,7 +90,7 @@ func (c *Crawler) lostLinks() {
 type verdict struct {
 	intact func(file string, end int64) bool // of WARC files; nil: all are
 	marked uint64                            // number of first finishes whose links are not lost
-	logged uint64                            // number of first finishes whose lines in crawl.log are not lost
+	logged uint64                            // number of first finishes whose lines in the logs are not lost
 	n      uint64                            // number of finishes seen so far
 }
 
@@ -121,13 +122,14 @@ func (v *verdict) lost(nth uint64, f *state.Finish) bool {
 // A mark decides for a finish before it if all files that it names are whole. Of those that are not, the seen-set
 // may have deleted some since, because it had answered all links in them. Then a later mark does not name them.
 //
-// A finish that no sync is known to have covered needs its line in crawl.log. The crawl writes the lines before the
-// finishes, and both in the same order. So if the log has the line of a finish, it has those of all finishes before
-// it, and a power failure takes the lines of the last ones.
+// A finish that no sync is known to have covered needs its line in crawl.log, and in the link log if there is one. The
+// crawl writes the lines before the finishes, and all in the same order. So if the logs have the lines of a finish, they
+// have those of all finishes before it, and a power failure takes the lines of the last ones.
 type doubt struct {
 	verdict
 	missing func([]keyset.HeldFile) int64 // links that were held back in files and are gone
 	tail    *report.Tail                  // of crawl.log
+	links   *linklog.Tail                 // of the link log; nil: there is none
 	sure    int64                         // number of first records of the last segment that a sync has covered
 
 	records int64 // of the last segment
@@ -170,12 +172,21 @@ func (d *doubt) finish(f *state.Finish) (waits bool) {
 	switch {
 	case d.tail == nil:
 		d.logged = d.n
-	case d.tail.Has(f.Link.URL.String(), f.Code, f.Began):
+	case d.tail.Has(f.Link.URL.String(), f.Code, f.Began) && d.linked(f):
 		d.found, d.logged = true, d.n
 	case !d.found && !d.recent:
 		d.begun, d.logged = true, d.n
 	}
 	return d.doubtful()
+}
+
+// linked reports that the link log has the line of a finish, or needs none. A robots.txt has no line, so it says nothing
+// of the finishes before it.
+func (d *doubt) linked(f *state.Finish) bool {
+	if f.IsRobots() {
+		return d.links == nil || d.logged == d.n-1
+	}
+	return d.links.Has(f.Link.URL.String(), f.Code)
 }
 
 // hold holds a copy of a record back.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -79,13 +81,15 @@ type visit struct {
 	entry    robots.Entry
 	hasEntry bool
 
-	Links     // of the page
-	links int // number of references on the page, before any check
+	Links                  // of the page
+	links    int           // number of references on the page, before any check
+	outLinks linklog.Links // for the link log
 }
 
 func (v *visit) reset(t frontier.Task) {
 	*v = visit{task: t, asked: t.Link, Links: Links{v.found[:0], v.enc[:0], v.skipped[:0]}, notes: v.notes[:0],
-		meta: v.meta[:0], page: v.page}
+		meta: v.meta[:0], page: v.page, outLinks: v.outLinks}
+	v.outLinks.Reset(false)
 }
 
 // visit makes one visit: robots.txt, fetch, archive, parse, scope. A failure of the web is
@@ -195,11 +199,12 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	if to, ok := fetch.Redirect(r); ok {
 		v.links = 1
 		u, err := l.URL.Resolve(to)
+		c.linksTo(v, u)
 		switch {
 		case err != nil:
-			v.notes = append(v.notes, "bad-redirect")
+			v.notes = append(v.notes, report.NoteBadRedirect)
 		case trailing(l.Hops, 'R') >= c.cfg.MaxRedirects:
-			v.notes = append(v.notes, "too-many-redirects")
+			v.notes = append(v.notes, report.NoteTooManyRedirects)
 			v.skipped = append(v.skipped, skip{child(l, u, 'R'), "tooManyRedirects"})
 		default:
 			c.follow(v, child(l, u, 'R'), u.Key())
@@ -239,7 +244,8 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		Header:      r.Header.Values,
 		Body:        body,
 		Sitemap:     sitemap,
-	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent}, &v.page)
+	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent, Texts: c.LinkLog != nil}, &v.page)
+	c.linksOf(v)
 	v.shown.Parsed = &v.page
 	if c.planner != nil {
 		v.fingerprint(r, body, cut)

@@ -65,11 +65,16 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if err != nil {
 		return Recovered{}, err
 	}
+	links, err := c.LinkLog.Tail()
+	if err != nil {
+		return Recovered{}, err
+	}
 	r := &resume{
 		History: state.NewHistory(spoolOf(fs, dir, 0)), lists: spoolOf(fs, dir, 1),
 		c: c, now: now, states: c.states(),
 		delays: map[string]time.Duration{}, blocked: map[string]struct{}{},
-		doubt: doubt{verdict: verdict{intact: intact}, missing: c.Seen.Missing, tail: tail, sure: c.Journal.Sure()},
+		doubt: doubt{verdict: verdict{intact: intact}, missing: c.Seen.Missing, tail: tail, links: links,
+			sure: c.Journal.Sure()},
 	}
 	err = r.read()
 	if err = errors.Join(err, r.Later.Close(), r.lists.Close()); err != nil {

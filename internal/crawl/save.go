@@ -42,7 +42,7 @@ func (c *Crawler) save(now time.Time) {
 	case !c.dirty && !(c.syncing == nil && c.Seen.WantsSync()):
 		// The journal needs no write, but a log may have buffered lines or an error.
 		if now.Sub(c.synced) >= c.cfg.SyncEvery {
-			c.fatal = errors.Join(c.Log.Flush(), c.Events.Flush(), c.Skipped.Flush())
+			c.fatal = errors.Join(c.Log.Flush(), c.Events.Flush(), c.Skipped.Flush(), c.LinkLog.Flush())
 			c.synced = now
 		}
 	case c.syncing == nil && c.checkpointDue():

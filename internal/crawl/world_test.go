@@ -57,6 +57,7 @@ type story struct {
 	recovered func(Recovered)              // is told what each process has recovered
 	disk      atomic.Pointer[testdisk.Mem] // of the last process
 	dir       string                       // of the crawl; empty: crawlDir
+	links     int64                        // size of a file of the link log; 0: there is none
 
 	text     string // settings and web as text
 	requests string
@@ -213,14 +214,14 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	}
 	w.parts, err = testparts.Open(fs, testparts.Config{Dir: s.dir, Frontier: s.frontier, Scope: s.scope, Seen: s.seen,
 		Fetch: s.fetch, Dial: s.web.Dialer(s.name, w.dead.Load), RetryWait: s.cfg.RetryWait, Seeds: s.seeds,
-		Accept: func(items []keyset.Item) error { return w.Accept(items) }})
+		LinkLogBytes: s.links, Accept: func(items []keyset.Item) error { return w.Accept(items) }})
 	if err != nil {
 		return nil, err
 	}
 	p := w.parts
 	r := Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web, Fetch: p.Fetch,
 		Scope: p.Scope, Log: p.Log, Events: p.Events, Skipped: p.Skipped, Archive: p.Archive, Frontier: p.Frontier,
-		Seen: p.Seen, Journal: p.Journal}
+		Seen: p.Seen, Journal: p.Journal, LinkLog: p.LinkLog}
 	if s.with != nil {
 		if err := s.with(&r); err != nil {
 			return nil, err

@@ -10,6 +10,7 @@
 //	crawl.yaml   effective configuration
 //	archive/     WARC files
 //	indexes/     index.cdxj
+//	links/       the link log (Config.Links)
 //	logs/        crawl.log, events.jsonl
 //	reports/     summary.json, *.csv, skipped.jsonl; in a cluster also lost-*.txt
 //	state/       journal, frontier's spill files, index runs, strategy's files, lock;
@@ -39,6 +40,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -188,14 +190,14 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], replicaDir, contentsDir, seedsFile, strategyFile,
-			identityFile, marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, contentsDir, seedsFile,
+			strategyFile, identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before it wrote the marker may have left files
-		for _, name := range []string{replicaDir, contentsDir, seedsFile, strategyFile, identityFile} {
+		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, seedsFile, strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}
@@ -264,7 +266,7 @@ func (a *Agent) suits() error {
 		return fmt.Errorf("crawl directory: %w", err)
 	}
 	for _, e := range entries {
-		ours := e.Name() == "state" || e.Name() == marker+".tmp" // a full disk may leave the temporary file
+		ours := e.Name() == "state" || e.Name() == linklog.Folder || e.Name() == marker+".tmp" // a full disk may leave the temporary file
 		for _, d := range layout {
 			ours = ours || e.Name() == d
 		}
@@ -359,6 +361,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(r.Archive.Close)
+	if err := a.openLinkLog(); err != nil {
+		return err
+	}
 
 	cfg.Robots.Agent = token
 	r.Robots = robots.NewCache(cfg.Robots)
@@ -386,9 +391,10 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	// The archive and the logs come first: they must hold every page that the journal calls
 	// finished.
 	flush := func() error {
-		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
+		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.LinkLog.Flush(),
+			r.Seen.Commit())
 	}
-	sync := func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) }
+	sync := func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync(), r.LinkLog.Sync()) }
 	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"),
 		journal.Config{Before: flush, BeforeSync: sync}); err != nil {
 		return err
@@ -534,7 +540,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 // conclude finishes the output of a run: it renames the archive's last file, then builds the index,
 // then writes the reports.
 func (a *Agent) conclude(res Result) error {
-	if err := a.parts.Archive.Close(); err != nil {
+	if err := errors.Join(a.parts.Archive.Close(), a.parts.LinkLog.Close()); err != nil {
 		return err
 	}
 	if err := warc.BuildIndex(a.fs, a.cfg.Dir); err != nil {

@@ -7,7 +7,7 @@
 //	a Snapshot -> Progress the terminal
 //
 // Invariants:
-//   - Logs consist of complete lines. If a crash leaves an incomplete last line, the next open of the log removes it.
+//   - Logs consist of complete lines (package lines).
 //   - Text from the network never breaks a line or a column, and never sends a control character to a terminal.
 //   - After its first error a log writes nothing more, so that it has no gap. Flush, Sync, Close and Err return that
 //     error.

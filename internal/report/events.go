@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
 
 // A Field is one name and value of an event.
@@ -21,13 +22,13 @@ func F(name string, value any) Field { return Field{name, value} }
 //
 //	{"type":"event","time":"2026-01-02T15:04:05.000Z","event":"host-slowed","host":"a.example","until":"…"}
 type Events struct {
-	*appender
+	*lines.File
 	now func() time.Time
 }
 
 // OpenEvents opens an events.jsonl for appending, like OpenLog. now returns the time of an event.
 func OpenEvents(fs disk.FS, name string, now func() time.Time) (*Events, error) {
-	a, err := openLines(fs, name)
+	a, err := lines.Open(fs, name, unsynced)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +39,7 @@ func OpenEvents(fs disk.FS, name string, now func() time.Time) (*Events, error) 
 // stopped or error. Flush returns the error if the event cannot be written.
 func (e *Events) Write(kind string, fields ...Field) {
 	now := e.now()
-	e.add(func(dst []byte) []byte {
+	e.Add(func(dst []byte) []byte {
 		dst = append(dst, `{"type":"event","time":"`...)
 		dst = now.UTC().AppendFormat(dst, logTime)
 		dst = append(dst, `","event":`...)
@@ -88,11 +89,11 @@ type Skip struct {
 }
 
 // Skipped is skipped.jsonl. Its methods are safe for concurrent use.
-type Skipped struct{ *appender }
+type Skipped struct{ *lines.File }
 
 // OpenSkipped opens a skipped.jsonl for appending, like OpenLog.
 func OpenSkipped(fs disk.FS, name string) (*Skipped, error) {
-	a, err := openLines(fs, name)
+	a, err := lines.Open(fs, name, unsynced)
 	if err != nil {
 		return nil, err
 	}
@@ -100,7 +101,7 @@ func OpenSkipped(fs disk.FS, name string) (*Skipped, error) {
 }
 
 // Write adds a line to the buffer. Flush returns the error if the line cannot be written.
-func (s *Skipped) Write(k Skip) { s.add(k.appendTo) }
+func (s *Skipped) Write(k Skip) { s.Add(k.appendTo) }
 
 // appendTo appends k and a newline in the form of encoding/json. It is faster than json.Marshal, because a page can
 // have many such links.

@@ -13,6 +13,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/lines"
 )
 
 // A Line is a line of crawl.log, with Heritrix's columns:
@@ -277,13 +278,16 @@ func ReadLine(s string) (Line, error) {
 	return l, nil
 }
 
+// unsynced is more than a log writes between two syncs, in bytes.
+const unsynced = 8 << 20
+
 // Log is crawl.log. Its methods are safe for concurrent use.
-type Log struct{ *appender }
+type Log struct{ *lines.File }
 
 // OpenLog opens a crawl.log for appending. It creates the file and its directory if needed, and removes an incomplete
 // last line. The caller must Close the Log.
 func OpenLog(fs disk.FS, name string) (*Log, error) {
-	a, err := openLines(fs, name)
+	a, err := lines.Open(fs, name, unsynced)
 	if err != nil {
 		return nil, err
 	}
@@ -291,7 +295,7 @@ func OpenLog(fs disk.FS, name string) (*Log, error) {
 }
 
 // Write adds a line to the buffer. Flush returns the error if the line cannot be written.
-func (l *Log) Write(line Line) { l.add(line.AppendTo) }
+func (l *Log) Write(line Line) { l.Add(line.AppendTo) }
 
 // A Tail knows the last lines of a crawl.log.
 type Tail struct {
@@ -302,19 +306,15 @@ type Tail struct {
 // Tail reads the last lines of the log, at least as many as are written between two syncs. Call it before Write.
 func (l *Log) Tail() (*Tail, error) {
 	t := &Tail{seed: maphash.MakeSeed(), lines: map[uint64]struct{}{}}
-	st, err := l.file.Stat()
-	if err != nil {
-		return nil, logError(l.name, err)
-	}
-	from := max(st.Size()-repairBytes, 0)
-	r := bufio.NewReaderSize(io.NewSectionReader(l.file, from, st.Size()-from), 64<<10)
-	for cut := from > 0; ; cut = false { // the first line is incomplete
+	tail, whole := l.File.Tail()
+	r := bufio.NewReaderSize(tail, 64<<10)
+	for cut := !whole; ; cut = false { // the first line is incomplete
 		s, err := r.ReadString('\n')
 		if err == io.EOF {
 			return t, nil
 		}
 		if err != nil {
-			return nil, logError(l.name, err)
+			return nil, fmt.Errorf("log %s: %w", l.Name(), err)
 		}
 		if line, err := ReadLine(s); err == nil && !cut {
 			t.lines[t.key([]byte(line.URL), line.Code, line.Began)] = struct{}{}

@@ -506,13 +506,13 @@ func TestTail(t *testing.T) {
 		}
 	}
 	// Of a long log, the last lines are there, and none that was cut.
-	for n := range 2 * repairBytes / maxColumn {
+	for n := range 2 * unsynced / maxColumn {
 		l.Write(Line{Code: 200, URL: fmt.Sprint(n, long)})
 	}
 	if err := l.Flush(); err != nil {
 		t.Fatal(err)
 	}
-	if tail, err = l.Tail(); err != nil || !tail.Has(fmt.Sprint(2*repairBytes/maxColumn-1, long), 200, time.Time{}) ||
+	if tail, err = l.Tail(); err != nil || !tail.Has(fmt.Sprint(2*unsynced/maxColumn-1, long), 200, time.Time{}) ||
 		tail.Has("http://a.example/", 200, began) {
 		t.Error("the tail does not have the last lines only", err)
 	}

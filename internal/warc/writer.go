@@ -2,13 +2,13 @@ package warc
 
 import (
 	"bufio"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -42,7 +42,7 @@ type Config struct {
 }
 
 func (c Config) withDefaults() Config {
-	c.Prefix, c.Agent = fileSafe(c.Prefix, "orbweaver"), fileSafe(c.Agent, "agent")
+	c.Prefix, c.Agent = disk.SafeName(cmp.Or(c.Prefix, "orbweaver")), disk.SafeName(cmp.Or(c.Agent, "agent"))
 	if c.MaxBytes <= 0 {
 		c.MaxBytes = 1e9
 	}
@@ -67,21 +67,6 @@ func (c Config) withDefaults() Config {
 		c.largeBytes = largeBytes
 	}
 	return c
-}
-
-func fileSafe(s, none string) string {
-	if s == "" {
-		return none
-	}
-	if s[0] == '.' {
-		s = "_" + s[1:] // not a hidden file, and not ".."
-	}
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' || r == '_' {
-			return r
-		}
-		return '_'
-	}, s)
 }
 
 // ErrClosed is the error of every write after Close.

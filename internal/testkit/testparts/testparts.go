@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -32,8 +33,10 @@ type Config struct {
 	Fetch     fetch.Config
 	Dial      func(ctx context.Context, network, addr string) (net.Conn, error)
 	RetryWait time.Duration // of robots.txt
-	Seeds     []weburl.URL
-	Accept    func(items []keyset.Item) error
+	// LinkLogBytes is the size of a file of the link log. Zero means no link log.
+	LinkLogBytes int64
+	Seeds        []weburl.URL
+	Accept       func(items []keyset.Item) error
 }
 
 // Parts are the parts of a crawl on one disk.
@@ -44,6 +47,7 @@ type Parts struct {
 	Scope    *scope.Scope
 	Fetch    *fetch.Fetcher
 	Log      *report.Log
+	LinkLog  *linklog.Writer
 	Events   *report.Events
 	Skipped  *report.Skipped
 	Archive  *warc.Writer
@@ -77,6 +81,10 @@ func Open(fs disk.FS, cfg Config) (p *Parts, err error) {
 	fail(e)
 	p.Skipped, e = report.OpenSkipped(fs, path("logs", "skipped.jsonl"))
 	fail(e)
+	if cfg.LinkLogBytes > 0 {
+		p.LinkLog, e = linklog.Open(linklog.Config{Dir: p.dir, FS: fs, MaxBytes: cfg.LinkLogBytes})
+		fail(e)
+	}
 	p.Archive, p.found, e = warc.Open(warc.Config{Dir: p.dir, FS: fs})
 	fail(e)
 	p.Frontier, e = frontier.Open(fs, path("state", "queues"), cfg.Frontier)
@@ -85,9 +93,10 @@ func Open(fs disk.FS, cfg Config) (p *Parts, err error) {
 	fail(e)
 	p.Journal, e = journal.Open(fs, p.JournalDir(), journal.Config{
 		Before: func() error {
-			return errors.Join(p.Archive.Flush(), p.Log.Flush(), p.Events.Flush(), p.Skipped.Flush(), p.Seen.Commit())
+			return errors.Join(p.Archive.Flush(), p.Log.Flush(), p.Events.Flush(), p.Skipped.Flush(),
+				p.LinkLog.Flush(), p.Seen.Commit())
 		},
-		BeforeSync: func() error { return errors.Join(p.Archive.Sync(), p.Log.Sync()) },
+		BeforeSync: func() error { return errors.Join(p.Archive.Sync(), p.Log.Sync(), p.LinkLog.Sync()) },
 	})
 	fail(e)
 	return p, err
@@ -105,5 +114,5 @@ func (p *Parts) Intact(file string, end int64) bool {
 // Close closes the parts.
 func (p *Parts) Close() error {
 	return errors.Join(p.Journal.Close(), p.Seen.Close(), p.Frontier.Close(), p.Archive.Close(), p.Skipped.Close(),
-		p.Events.Close(), p.Log.Close(), p.Fetch.Close())
+		p.Events.Close(), p.LinkLog.Close(), p.Log.Close(), p.Fetch.Close())
 }

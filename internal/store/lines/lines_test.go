@@ -1,4 +1,4 @@
-package report
+package lines
 
 import (
 	"os"
@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
-// TestOpenCutsWhatAPowerFailureLeft: openLines removes an incomplete last line and everything from the first hole on.
+// TestOpenCutsWhatAPowerFailureLeft: Open removes an incomplete last line and everything from the first hole on.
 func TestOpenCutsWhatAPowerFailureLeft(t *testing.T) {
 	for _, c := range []struct{ have, want string }{
 		{"", "new\n"},
@@ -30,11 +30,11 @@ func TestOpenCutsWhatAPowerFailureLeft(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.Close()
-		a, err := openLines(fs, "/l/x")
+		a, err := Open(fs, "/l/x", 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
-		a.add(func(b []byte) []byte { return append(b, "new\n"...) })
+		a.Add(func(b []byte) []byte { return append(b, "new\n"...) })
 		if err := a.Close(); err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,166 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// LinksCmd implements "links".
+type LinksCmd struct {
+	To     string   `help:"Print only the links to this URL." placeholder:"URL"`
+	From   string   `help:"Print only the links of this page." placeholder:"URL"`
+	Broken bool     `help:"Print only the links whose target is broken."`
+	JSON   bool     `help:"Print one JSON object per link instead of a table."`
+	Dirs   []string `arg:"" name:"dir" help:"Read the link logs of these crawl directories, such as those of all agents."`
+}
+
+// Help explains the columns.
+func (LinksCmd) Help() string {
+	return `The crawl must have run with --links. The command prints one line per link, with
+tabs between the columns, sorted by target:
+
+  STATUS  of the target: the HTTP status, or a negative code as in crawl.log;
+          a dash if the crawl has not visited it
+  TARGET  the URL that the page links to
+  SOURCE  the page
+  KIND    the element and attribute, such as a@href, or redirect
+  REL     the link's rel, such as nofollow
+  ANCHOR  the text of the link
+
+A target is broken if its last visit ended with a status of 400 or more, or with
+an error. A URL that robots.txt forbids is not broken. The sort takes 64 MB of
+memory; the rest is in temporary files in $TMPDIR.
+
+  orbweaver links crawl --broken
+  orbweaver links crawl --to https://example.org/ --json | jq -r .source
+  orbweaver links agent1 agent2 agent3`
+}
+
+// Run prints the links.
+func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
+	var q linklog.Query
+	if q.To, err = canonical("--to", c.To); err != nil {
+		return err
+	}
+	if q.From, err = canonical("--from", c.From); err != nil {
+		return err
+	}
+	for _, dir := range c.Dirs {
+		if err := hasLinkLog(dir); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	tmp, err := os.MkdirTemp("", "orbweaver-links-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(tmp)
+	w := bufio.NewWriter(out)
+	put := printJSON(w)
+	if !c.JSON {
+		put = printTable(w)
+	}
+	sort := linklog.Sort{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx.Err}
+	d, err := linklog.Join(disk.OS, c.Dirs, sort, q, func(j *linklog.Joined) error {
+		if c.Broken && !(j.Known && report.IsBroken(j.Status, j.Error)) {
+			return nil
+		}
+		return put(j)
+	})
+	if ctx.Err() != nil {
+		return &exitError{code: exitSignal}
+	}
+	if err != nil {
+		return err
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if d.Any() {
+		fmt.Fprintf(errs, "orbweaver: the link log is damaged: %d lines and %d files could not be read to their end; "+
+			"the first: %s\n", d.Lines, d.Files, report.OneLine(d.First))
+	}
+	return nil
+}
+
+// canonical returns the canonical form of a URL that a user gave, with or without its scheme.
+func canonical(flag, s string) (string, error) {
+	if s == "" {
+		return "", nil
+	}
+	full := s
+	if !strings.Contains(s, "://") {
+		full = "https://" + s
+	}
+	u, err := weburl.Parse(full)
+	if err != nil {
+		return "", bad("%s %q: %v; give a URL such as https://example.org/", flag, s, err)
+	}
+	return u.String(), nil
+}
+
+// hasLinkLog returns an error unless a directory holds a link log.
+func hasLinkLog(dir string) error {
+	files, err := linklog.Files(disk.OS, dir)
+	if err != nil {
+		return bad("%s: %v; name the directory of a crawl with --links", dir, cause(err))
+	}
+	if len(files) > 0 {
+		return nil
+	}
+	if _, err := os.Stat(dir); err != nil {
+		return bad("%s: %v; name the directory of a crawl with --links", dir, cause(err))
+	}
+	if !isCrawlDir(dir) {
+		return bad("%s is not a crawl directory; name the directory of a crawl with --links", dir)
+	}
+	return bad("the crawl in %s has no link log; crawl with --links", dir)
+}
+
+// printTable prints a header, and returns a function that prints a link as a line with tabs.
+func printTable(w io.Writer) func(j *linklog.Joined) error {
+	fmt.Fprintln(w, "STATUS\tTARGET\tSOURCE\tKIND\tREL\tANCHOR")
+	return func(j *linklog.Joined) error {
+		status := ""
+		if j.Known {
+			status = strconv.Itoa(j.Status)
+		}
+		_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", warcCell(status), warcCell(j.Target), warcCell(j.Source),
+			warcCell(j.Kind), warcCell(j.Rel), warcCell(j.Anchor))
+		return err
+	}
+}
+
+// printJSON returns a function that prints a link as a line of JSON.
+func printJSON(w io.Writer) func(j *linklog.Joined) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return func(j *linklog.Joined) error {
+		return enc.Encode(struct {
+			Target string `json:"target"`
+			Source string `json:"source"`
+			Kind   string `json:"kind"`
+			Rel    string `json:"rel,omitempty"`
+			Anchor string `json:"anchor,omitempty"`
+			Status int    `json:"status,omitempty"`
+			Error  string `json:"error,omitempty"`
+		}{j.Target, j.Source, j.Kind, j.Rel, j.Anchor, j.Status, j.Error})
+	}
+}

@@ -1,0 +1,245 @@
+package linklog
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/RoaringBitmap/roaring/v2/roaring64"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
+)
+
+// Sort says where and how a large sort takes place.
+type Sort struct {
+	// FS is the file system of the temporary files. Nil means the machine's.
+	FS disk.FS
+	// Prefix begins the names of the temporary files.
+	Prefix string
+	// Memory is about how many bytes of RAM the sort takes. Zero means 64 MiB.
+	Memory int
+	// Stop is called often, if it is not nil. Its error ends the work.
+	Stop func() error
+}
+
+// Queue returns an empty queue whose files have name in their names.
+func (s Sort) Queue(name string) *extsort.Queue {
+	if s.FS == nil {
+		s.FS = disk.OS
+	}
+	if s.Memory == 0 {
+		s.Memory = 64 << 20
+	}
+	return extsort.New(s.FS, s.Prefix+name, s.Memory, s.Stop)
+}
+
+// Current calls fn for the lines that count, of the link logs in dirs, in the order of Read. status reports that the
+// line has the newest status of its page, links that it has the page's links. It reads the files twice.
+func Current(fsys disk.FS, dirs []string, s Sort, fn func(p *Page, status, links bool) error) (d Damage, err error) {
+	files, err := allFiles(fsys, dirs)
+	if err != nil || len(files) == 0 {
+		return d, err
+	}
+	q := s.Queue("pages")
+	defer func() { err = errors.Join(err, q.Close()) }()
+	counts := make([]uint64, len(files)) // lines of each file; a running crawl may add more
+	before := uint64(0)                  // lines of the files before
+	var rec []byte
+	for i, name := range files {
+		err := readFile(fsys, name, new(Damage), true, func(p *Page) error {
+			counts[i] = p.line
+			rec = appendVisit(rec[:0], p, before+p.line)
+			return q.Push(rec)
+		})
+		if err != nil {
+			return d, err
+		}
+		before += counts[i]
+	}
+	statuses, links, err := current(q)
+	if err != nil {
+		return d, err
+	}
+	before = 0
+	for i, name := range files {
+		err := readFile(fsys, name, &d, false, func(p *Page) error {
+			if p.line > counts[i] {
+				return errEnough
+			}
+			n := before + p.line
+			if a, b := statuses.Contains(n), links.Contains(n); a || b {
+				return fn(p, a, b)
+			}
+			return nil
+		})
+		if err != nil && !errors.Is(err, errEnough) {
+			return d, err
+		}
+		before += counts[i]
+	}
+	return d, nil
+}
+
+var errEnough = errors.New("all lines are read")
+
+// A visit is a line of a page: 16 bytes hash of the URL, 8 bytes time in Unix milliseconds, 8 bytes number of the line,
+// all big-endian, 1 byte 1 if the page has not changed (304). Therefore the visits of a page are next to each other, the
+// newest last.
+const visitBytes = 16 + 8 + 8 + 1
+
+func appendVisit(dst []byte, p *Page, number uint64) []byte {
+	h := sha256.Sum256([]byte(p.URL))
+	dst = append(dst, h[:16]...)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(max(p.Time.UnixMilli(), 0)))
+	dst = binary.BigEndian.AppendUint64(dst, number)
+	if p.Status == 304 {
+		return append(dst, 1)
+	}
+	return append(dst, 0)
+}
+
+// current returns the numbers of the lines that have the newest status, and the links, of their page.
+func current(q *extsort.Queue) (statuses, links *roaring64.Bitmap, err error) {
+	statuses, links = roaring64.New(), roaring64.New()
+	var page [16]byte
+	var newest, linked uint64
+	var any, hasLinks bool
+	end := func() {
+		if any {
+			statuses.Add(newest)
+		}
+		if hasLinks {
+			links.Add(linked)
+		}
+	}
+	err = q.Each(func(rec []byte) error {
+		if len(rec) != visitBytes {
+			return extsort.ErrDamaged
+		}
+		if !any || !bytes.Equal(page[:], rec[:16]) {
+			end()
+			page, any, hasLinks = [16]byte(rec), true, false
+		}
+		newest = binary.BigEndian.Uint64(rec[24:])
+		if rec[32] == 0 {
+			linked, hasLinks = newest, true
+		}
+		return nil
+	})
+	end()
+	return statuses, links, err
+}
+
+// A Joined is a link with what became of its target.
+type Joined struct {
+	Source string
+	Link
+	// Known says that the log has a line of the target. Else Status and Error are not set.
+	Known  bool
+	Status int
+	Error  string
+}
+
+// A Query chooses links. The zero Query chooses all.
+type Query struct {
+	From, To string // canonical URLs; empty: any
+}
+
+// Join calls fn for each link that q chooses, of the link logs in dirs. The links are sorted by target, then by source
+// and by their place on the page. fn gets the newest links of a page and the newest status of a target. It must not
+// keep the Joined.
+func Join(fsys disk.FS, dirs []string, s Sort, q Query, fn func(j *Joined) error) (d Damage, err error) {
+	sorted := s.Queue("links")
+	defer func() { err = errors.Join(err, sorted.Close()) }()
+	var rec []byte
+	d, err = Current(fsys, dirs, s, func(p *Page, status, links bool) error {
+		if status && (q.To == "" || q.To == p.URL) {
+			rec = appendStatus(rec[:0], p)
+			if err := sorted.Push(rec); err != nil {
+				return err
+			}
+		}
+		if !links || q.From != "" && q.From != p.URL {
+			return nil
+		}
+		for i := range p.Links {
+			l := &p.Links[i]
+			if q.To != "" && q.To != l.Target || strings.IndexByte(l.Target, 0) >= 0 {
+				continue
+			}
+			rec = appendLink(rec[:0], p.URL, i, l)
+			if err := sorted.Push(rec); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return d, err
+	}
+	var target string
+	var state Joined
+	err = sorted.Each(func(rec []byte) error {
+		key, rest, ok := bytes.Cut(rec, []byte{0})
+		if !ok || len(rest) == 0 {
+			return extsort.ErrDamaged
+		}
+		if string(key) != target {
+			target, state = string(key), Joined{}
+		}
+		kind, rest := rest[0], rest[1:]
+		if kind == recStatus {
+			state = Joined{Known: true, Status: int(int64(binary.BigEndian.Uint64(rest))), Error: string(rest[8:])}
+			return nil
+		}
+		j := state
+		j.Target = target
+		if err := j.decode(rest); err != nil {
+			return err
+		}
+		return fn(&j)
+	})
+	if err != nil {
+		return d, fmt.Errorf("link log: %w", err)
+	}
+	return d, nil
+}
+
+// A record of Join begins with the target, a zero and one of these. So the status comes before the links.
+const (
+	recStatus = 1 // 8 bytes status, big-endian; the error
+	recLink   = 2 // the source, a zero, 4 bytes place on the page, big-endian; kind, rel and anchor, each with a zero
+)
+
+func appendStatus(dst []byte, p *Page) []byte {
+	dst = append(append(dst, p.URL...), 0, recStatus)
+	dst = binary.BigEndian.AppendUint64(dst, uint64(int64(p.Status)))
+	return append(dst, p.Error...)
+}
+
+func appendLink(dst []byte, source string, i int, l *Link) []byte {
+	dst = append(append(dst, l.Target...), 0, recLink)
+	dst = append(append(dst, source...), 0)
+	dst = binary.BigEndian.AppendUint32(dst, uint32(i))
+	for _, s := range [...]string{l.Kind, l.Rel, l.Anchor} {
+		dst = append(append(dst, strings.ReplaceAll(s, "\x00", "\ufffd")...), 0)
+	}
+	return dst
+}
+
+func (j *Joined) decode(b []byte) error {
+	source, b, ok := bytes.Cut(b, []byte{0})
+	if !ok || len(b) < 4 {
+		return extsort.ErrDamaged
+	}
+	cells := bytes.Split(b[4:], []byte{0})
+	if len(cells) != 4 {
+		return extsort.ErrDamaged
+	}
+	j.Source, j.Kind, j.Rel, j.Anchor = string(source), string(cells[0]), string(cells[1]), string(cells[2])
+	return nil
+}

@@ -1,0 +1,155 @@
+package linklog
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+var errNoTarget = errors.New("a link without a target")
+
+// Damage counts what Read could not read.
+type Damage struct {
+	// Lines is how many lines are not lines of a link log. Files is how many compressed files end early or are damaged;
+	// the lines before the damage are read.
+	Lines, Files int64
+	// First says where the first damage is, and what it is.
+	First string
+}
+
+func (d *Damage) note(n *int64, format string, args ...any) {
+	if *n++; d.First == "" {
+		d.First = fmt.Sprintf(format, args...)
+	}
+}
+
+// Any reports that there is damage.
+func (d *Damage) Any() bool { return d.Lines+d.Files > 0 }
+
+// Read calls fn for each line of the link logs in the crawl directories dirs, in the order of dirs, files and lines.
+// The page is valid until fn returns. Read skips and counts what is damaged. A crawl that writes to its link log may be
+// running: its last line is read only if it is complete. An error is one of the disk, or the first of fn.
+func Read(fsys disk.FS, dirs []string, fn func(p *Page) error) (d Damage, err error) {
+	files, err := allFiles(fsys, dirs)
+	for i := 0; err == nil && i < len(files); i++ {
+		err = readFile(fsys, files[i], &d, false, fn)
+	}
+	return d, err
+}
+
+func allFiles(fsys disk.FS, dirs []string) (files []string, err error) {
+	for _, dir := range dirs {
+		more, err := Files(fsys, dir)
+		if err != nil {
+			return nil, err
+		}
+		files = append(files, more...)
+	}
+	return files, nil
+}
+
+// readFile calls fn for each line of a file. With head it reads no links.
+func readFile(fsys disk.FS, name string, d *Damage, head bool, fn func(p *Page) error) error {
+	f, err := fsys.OpenFile(name, os.O_RDONLY, 0)
+	if base, open := strings.CutSuffix(name, openSuffix); open && errors.Is(err, fs.ErrNotExist) {
+		name = base + gzSuffix // the crawl has finished the file meanwhile
+		f, err = fsys.OpenFile(name, os.O_RDONLY, 0)
+	}
+	if err != nil {
+		return fmt.Errorf("link log: %w", err)
+	}
+	defer f.Close()
+	var in io.Reader = f
+	if strings.HasSuffix(name, gzSuffix) {
+		z, err := gzip.NewReader(bufio.NewReaderSize(f, 256<<10))
+		if err != nil {
+			d.note(&d.Files, "%s: %v", name, err)
+			return nil
+		}
+		in = z
+	}
+	r := bufio.NewReaderSize(in, 256<<10)
+	var long []byte
+	var p Page
+	for n := uint64(1); ; n++ {
+		line, err := readLine(r, &long)
+		switch {
+		case err == io.EOF:
+			return nil
+		case errors.Is(err, bufio.ErrTooLong):
+			d.note(&d.Lines, "%s, line %d: longer than %d bytes", name, n, maxLine)
+			continue
+		case err != nil && strings.HasSuffix(name, gzSuffix) && !isPathError(err):
+			d.note(&d.Files, "%s, line %d: %v", name, n, err)
+			return nil
+		case err != nil:
+			return fmt.Errorf("link log: %w", err)
+		}
+		if err := p.parse(line, head); err != nil {
+			d.note(&d.Lines, "%s, line %d: %v", name, n, err)
+			continue
+		}
+		p.line = n
+		if err := fn(&p); err != nil {
+			return err
+		}
+	}
+}
+
+func isPathError(err error) bool {
+	_, ok := errors.AsType[*fs.PathError](err)
+	return ok
+}
+
+// readLine returns the next line without its newline, valid until the next call. The error is io.EOF at the end, also
+// for an incomplete last line, and bufio.ErrTooLong for a line over maxLine bytes, which it skips.
+func readLine(r *bufio.Reader, long *[]byte) ([]byte, error) {
+	line, err := r.ReadSlice('\n')
+	if err == nil {
+		return line[:len(line)-1], nil
+	}
+	*long = (*long)[:0]
+	tooLong := false
+	for err == bufio.ErrBufferFull {
+		if tooLong = tooLong || len(*long)+len(line) > maxLine; !tooLong {
+			*long = append(*long, line...)
+		}
+		line, err = r.ReadSlice('\n')
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case tooLong:
+		return nil, bufio.ErrTooLong
+	}
+	*long = append(*long, line[:len(line)-1]...)
+	return *long, nil
+}
+
+var errLine = errors.New("not a line of a link log")
+
+// parse reads a line into p, with head without its links.
+func (p *Page) parse(line []byte, head bool) error {
+	if i := bytes.Index(line, []byte(`,"links":`)); head && i >= 0 { // within a string, quotes are escaped
+		line = append(slices.Clip(line[:i]), '}')
+	}
+	*p = Page{Links: p.Links[:0]}
+	if err := json.Unmarshal(line, p); err != nil {
+		return fmt.Errorf("%w: %w", errLine, err)
+	}
+	if p.URL == "" || p.Time.IsZero() || strings.IndexByte(p.URL, 0) >= 0 {
+		return fmt.Errorf("%w: it has no url or no time", errLine)
+	}
+	return nil
+}
