@@ -122,9 +122,9 @@ func (v *verdict) lost(nth uint64, f *state.Finish) bool {
 // A mark decides for a finish before it if all files that it names are whole. Of those that are not, the seen-set
 // may have deleted some since, because it had answered all links in them. Then a later mark does not name them.
 //
-// A finish that no sync is known to have covered needs its line in crawl.log, and in the link log if there is one. The
-// crawl writes the lines before the finishes, and all in the same order. So if the logs have the lines of a finish, they
-// have those of all finishes before it, and a power failure takes the lines of the last ones.
+// A finish that no sync is known to have covered needs its line in crawl.log, and in the link log if there is one.
+// The crawl writes the lines before the finishes, and all in the same order. So if the logs have the lines of a
+// finish, they have those of all finishes before it, and a power failure takes the lines of the last ones.
 type doubt struct {
 	verdict
 	missing func([]keyset.HeldFile) int64 // links that were held back in files and are gone
@@ -180,8 +180,8 @@ func (d *doubt) finish(f *state.Finish) (waits bool) {
 	return d.doubtful()
 }
 
-// linked reports that the link log has the line of a finish, or needs none. A robots.txt has no line, so it says nothing
-// of the finishes before it.
+// linked reports that the link log has the line of a finish, or needs none. A robots.txt has no line, so it says
+// nothing of the finishes before it.
 func (d *doubt) linked(f *state.Finish) bool {
 	if f.IsRobots() {
 		return d.links == nil || d.logged == d.n-1

@@ -11,7 +11,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -202,9 +201,9 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		c.linksTo(v, u)
 		switch {
 		case err != nil:
-			v.notes = append(v.notes, report.NoteBadRedirect)
+			v.notes = append(v.notes, "bad-redirect")
 		case trailing(l.Hops, 'R') >= c.cfg.MaxRedirects:
-			v.notes = append(v.notes, report.NoteTooManyRedirects)
+			v.notes = append(v.notes, "too-many-redirects")
 			v.skipped = append(v.skipped, skip{child(l, u, 'R'), "tooManyRedirects"})
 		default:
 			c.follow(v, child(l, u, 'R'), u.Key())

@@ -10,8 +10,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A worker encodes the links of its page, because that takes time. The dispatcher writes the line with the finish of the
-// URL, so that a kill cannot separate the two.
+// A worker encodes the links of its page, because that takes time. The dispatcher writes the line with the finish of
+// the URL, so that a kill cannot separate the two.
 
 // linksTo encodes the link that a redirect makes.
 func (c *Crawler) linksTo(v *visit, to weburl.URL) {
@@ -37,10 +37,8 @@ func (c *Crawler) logLinks(v *visit, f *state.Finish, now time.Time) {
 		return
 	}
 	line := linklog.Line{URL: v.asked.URL.String(), Time: now, Status: f.Code, Error: f.Kind, Links: &v.outLinks}
-	for _, note := range v.notes {
-		if note == report.NoteTooManyRedirects || note == report.NoteBadRedirect {
-			line.Error = note
-		}
+	if line.Error == "" {
+		line.Error = report.RedirectProblem(v.notes)
 	}
 	c.LinkLog.Write(&line)
 }

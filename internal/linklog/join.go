@@ -87,8 +87,8 @@ func Current(fsys disk.FS, dirs []string, s Sort, fn func(p *Page, status, links
 var errEnough = errors.New("all lines are read")
 
 // A visit is a line of a page: 16 bytes hash of the URL, 8 bytes time in Unix milliseconds, 8 bytes number of the line,
-// all big-endian, 1 byte 1 if the page has not changed (304). Therefore the visits of a page are next to each other, the
-// newest last.
+// all big-endian, 1 byte 1 if the page has not changed (304). Therefore the visits of a page are next to each other,
+// the newest last.
 const visitBytes = 16 + 8 + 8 + 1
 
 func appendVisit(dst []byte, p *Page, number uint64) []byte {

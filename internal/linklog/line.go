@@ -102,7 +102,8 @@ func appendString[S string | []byte](dst []byte, s S) []byte {
 		n := 1
 		if c >= utf8.RuneSelf {
 			var r rune
-			if r, n = utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))])); r != utf8.RuneError && r >= 0xa0 {
+			r, n = utf8.DecodeRuneInString(string(s[i:min(i+utf8.UTFMax, len(s))]))
+			if r >= 0xa0 && (r != utf8.RuneError || n > 1) {
 				i += n
 				continue
 			}

@@ -197,7 +197,8 @@ func TestRotation(t *testing.T) {
 		t.Errorf("got %q", got)
 	}
 	files := names(t, mem)
-	if len(files) < 5 || slices.ContainsFunc(files, func(s string) bool { return !strings.HasSuffix(s, ".jsonl.gz") }) ||
+	unfinished := func(s string) bool { return !strings.HasSuffix(s, ".jsonl.gz") }
+	if len(files) < 5 || slices.ContainsFunc(files, unfinished) ||
 		files[1] != "orbweaver-20260102150405000-00001-agent.jsonl.gz" {
 		t.Errorf("files %q", files)
 	}
@@ -419,7 +420,8 @@ func TestJoin(t *testing.T) {
 	if diff := cmp.Diff(want[1:3], joined(t, mem, dirs, Query{To: "http://a.example/2"})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if diff := cmp.Diff([]string{want[1], want[4]}, joined(t, mem, dirs, Query{From: "http://a.example/"})); diff != "" {
+	from := joined(t, mem, dirs, Query{From: "http://a.example/"})
+	if diff := cmp.Diff([]string{want[1], want[4]}, from); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
 	if err := w.Close(); err != nil {

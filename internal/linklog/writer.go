@@ -49,8 +49,8 @@ type Config struct {
 	FS disk.FS
 }
 
-// A Writer writes the link log of a crawl. A nil Writer writes nothing. After an error of the disk it writes nothing more, and Flush, Sync and Close
-// return that error.
+// A Writer writes the link log of a crawl. A nil Writer writes nothing. After an error of the disk it writes nothing
+// more, and Flush, Sync and Close return that error.
 type Writer struct {
 	cfg Config
 	dir string

@@ -266,7 +266,8 @@ func (a *Agent) suits() error {
 		return fmt.Errorf("crawl directory: %w", err)
 	}
 	for _, e := range entries {
-		ours := e.Name() == "state" || e.Name() == linklog.Folder || e.Name() == marker+".tmp" // a full disk may leave the temporary file
+		ours := e.Name() == "state" || e.Name() == linklog.Folder ||
+			e.Name() == marker+".tmp" // a full disk may leave the temporary file
 		for _, d := range layout {
 			ours = ours || e.Name() == d
 		}

@@ -168,7 +168,8 @@ func (f *File) Size() int64 {
 // Name returns the name under which the file was opened.
 func (f *File) Name() string { return f.name }
 
-// Tail returns a reader of the last bytes of the file, as many as the argument unsynced of Open. whole is false if the reader begins within a line. Call it before Add.
+// Tail returns a reader of the last bytes of the file, as many as the argument unsynced of Open. whole is false if the
+// reader begins within a line. Call it before Add.
 func (f *File) Tail() (r io.Reader, whole bool) {
 	from := max(f.size-f.unsynced, 0)
 	return io.NewSectionReader(f.file, from, f.size-from), from == 0
