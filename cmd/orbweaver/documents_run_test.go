@@ -100,6 +100,13 @@ var documentSteps = map[string][]step{
 		{command: "awk -F, 'FNR > 1 {n = $(NF-2); sub(/,[^,]*,[^,]*,[^,]*$/, \"\"); visits[$0] += n}" +
 			" END {for (u in visits) print u \",\" visits[u]}' a*/reports/walk.csv | sort"},
 	},
+	"docs/links.md": {
+		{command: "orbweaver crawl --contact you@example.org --links https://example.org/"},
+		{command: "orbweaver links crawl"},
+		{command: "orbweaver links crawl --to https://example.org/"},
+		{command: "orbweaver links crawl --from https://example.org/ --json"},
+		{command: "orbweaver links crawl --broken"},
+	},
 	"docs/archive.md": {
 		{command: "orbweaver crawl --contact you@example.org https://example.org/", added: true},
 		{command: "orbweaver warc verify crawl"},
