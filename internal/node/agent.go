@@ -341,18 +341,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	a.onClose(a.fetcher.Close)
 	r.Fetch = a.fetcher
 
-	if r.Log, err = report.OpenLog(a.fs, a.dir("logs", "crawl.log")); err != nil {
+	if err := a.openLogs(); err != nil {
 		return err
 	}
-	a.onClose(r.Log.Close)
-	if r.Events, err = report.OpenEvents(a.fs, a.dir("logs", "events.jsonl"), a.now); err != nil {
-		return err
-	}
-	a.onClose(r.Events.Close)
-	if r.Skipped, err = report.OpenSkipped(a.fs, a.dir("reports", "skipped.jsonl")); err != nil {
-		return err
-	}
-	a.onClose(r.Skipped.Close)
 
 	ac := cfg.Archive
 	ac.Dir, ac.FS, ac.Now = cfg.Dir, a.fs, a.now
@@ -362,9 +353,6 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(r.Archive.Close)
-	if err := a.openLinkLog(); err != nil {
-		return err
-	}
 
 	cfg.Robots.Agent = token
 	r.Robots = robots.NewCache(cfg.Robots)
