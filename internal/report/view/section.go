@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -410,3 +411,15 @@ func (t Table) Bars() bool { return !t.noBars }
 
 // Pairs reports whether the rows are names and values, without heads.
 func (t Table) Pairs() bool { return t.pairs }
+
+// Cards reports whether a narrow window shows each row as a block: the table has many columns, or several of text.
+func (t Table) Cards() bool {
+	texts := 0
+	for _, c := range t.Columns {
+		if !c.Number {
+			texts++
+		}
+	}
+	linked := func(row []Cell) bool { return slices.ContainsFunc(row, func(c Cell) bool { return c.Link != "" }) }
+	return !t.pairs && (texts > 1 || len(t.Columns) > 4 || slices.ContainsFunc(t.Rows, linked))
+}
