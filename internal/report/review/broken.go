@@ -2,44 +2,40 @@ package review
 
 import (
 	"encoding/csv"
-	"slices"
+	"hash/maphash"
 	"strconv"
 	"strings"
-
-	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// brokenKinds are the kinds of errors that make a link broken. Not among them are errors that say nothing about the
-// link: a robots.txt that cannot be fetched, an address that the crawl refuses, the crawl's own proxy.
-var brokenKinds = []string{"dns", "connect", "tls", "broken", "bad-response", "header-too-large", "timeout-connect",
-	"timeout-first-byte", "timeout-idle", "timeout-total", "timeout-rate"}
-
-// isBroken reports whether a visit shows that links to its URL are broken. kind is the kind of error.
-func isBroken(l *report.Line, kind string) bool {
-	switch {
-	case l.Code >= 400:
-		return true
-	case l.Code >= 300 && l.Code < 400:
-		return slices.Contains(l.Notes, "too-many-redirects") || slices.Contains(l.Notes, "bad-redirect")
-	}
-	return l.Code < 0 && slices.Contains(brokenKinds, kind)
-}
-
-// A brokenList counts broken links and keeps those with the most linking pages.
+// A brokenList counts broken links and keeps those with the most linking pages. A URL counts once, even if the log has
+// several lines of it, or several agents visited it: the list remembers the first URLs, up to a limit.
 type brokenList struct {
 	count  int64
 	top    top[Broken]
+	seen   map[uint64]struct{}
+	limit  int
 	report func(Broken) error
 }
+
+var brokenSeed = maphash.MakeSeed()
 
 func (r *reader) newBroken() *brokenList {
 	return &brokenList{
 		top:    top[Broken]{limit: r.Top, key: func(b *Broken) int64 { return b.Links }},
+		seen:   map[uint64]struct{}{},
+		limit:  r.Names,
 		report: r.OnBroken,
 	}
 }
 
 func (l *brokenList) add(b Broken) error {
+	key := maphash.String(brokenSeed, b.URL)
+	if _, again := l.seen[key]; again {
+		return nil
+	}
+	if len(l.seen) < l.limit {
+		l.seen[key] = struct{}{}
+	}
 	l.count++
 	if l.top.wants(b.Links) {
 		c := b

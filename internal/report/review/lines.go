@@ -89,12 +89,11 @@ type Config struct {
 	FS disk.FS // nil: the disk
 	// Top is how many entries each list keeps. Zero means 20.
 	Top int
-	// Names is how many names each table counts. Zero means 100,000.
+	// Names is how many names each table counts, and how many broken links are told apart. Zero means 100,000.
 	Names int
 	// Progress, if not nil, is called from time to time while a long file is read.
 	Progress func(Progress)
-	// OnBroken, if not nil, is called with each broken link, also with those that the list does not keep. Broken links
-	// of crawl.log may come more than once.
+	// OnBroken, if not nil, is called with each broken link, also with those that the list does not keep.
 	OnBroken func(Broken) error
 	// Held reports whether a process has the directory open. Nil means disk.Held.
 	Held func(dir string) (bool, error)

@@ -169,7 +169,7 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	if l.Code > 0 {
 		c.response(l, h)
 	}
-	if !isBroken(l, kind) {
+	if !l.Broken() {
 		return nil
 	}
 	h.Broken++

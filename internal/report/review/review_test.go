@@ -227,25 +227,18 @@ func TestBrokenTable(t *testing.T) {
 	}
 }
 
-func TestIsBroken(t *testing.T) {
-	for _, tt := range []struct {
-		code int
-		note string
-		want bool
-	}{
-		{200, "", false}, {304, "", false}, {301, "", false}, {404, "", true}, {500, "", true}, {403, "", true},
-		{301, "too-many-redirects", true}, {302, "bad-redirect", true},
-		{report.CodeTooManyRetries, "error:dns", true}, {report.CodeTooManyRetries, "error:tls", true},
-		{report.CodeRobotsDenied, "rule:x", false}, {report.CodeRobotsUnfetchable, "error:robots-unreachable", false},
-		{report.CodeBlockedByUser, "error:refused-address", false}, {report.CodeQuota, "", false},
-		{report.CodeTooManyRetries, "error:proxy", false},
-	} {
-		l := status(tt.code, "http://a.example/", "L", "", tt.note)
-		w := newWorld(t)
-		w.log("a", l)
-		if got := w.read(Config{}, "a").BrokenCount > 0; got != tt.want {
-			t.Errorf("%d %s: %v, want %v", tt.code, tt.note, got, tt.want)
-		}
+// A broken URL counts once, although a killed crawl visited it twice.
+func TestBrokenOnce(t *testing.T) {
+	w := newWorld(t)
+	gone := status(404, "http://a.example/gone", "L", "http://a.example/")
+	w.log("a1", gone, gone, status(404, "http://a.example/lost", "L", "http://a.example/"))
+	w.log("a2", gone)
+	if r := w.read(Config{}, "a1", "a2"); r.BrokenCount != 2 || len(r.Broken) != 2 {
+		t.Errorf("%d broken: %+v", r.BrokenCount, r.Broken)
+	}
+	// Of more URLs than Names, the later ones count with each line.
+	if r := w.read(Config{Names: 1}, "a1"); r.BrokenCount != 2 {
+		t.Errorf("%d broken", r.BrokenCount)
 	}
 }
 
