@@ -74,6 +74,7 @@ var optionOf = map[string]string{
 	"--dir":          "Options.Dir",
 	"--dns":          "Options.DNS",
 	"--exclude":      "Options.Scope.Exclude",
+	"--founder":      "Options.Cluster.Founder",
 	"--include":      "Options.Scope.Include",
 	"--ip-delay":     "Options.Delay",
 	"--join":         "Options.Cluster.Join",

@@ -176,8 +176,12 @@ type Cluster struct {
 	// 192.0.2.1:7470. Without Keys it must be loopback.
 	Listen string
 	// Join lists the Listen addresses of other agents. One of them must answer. If Join is
-	// empty, or if its first address is Listen, this agent starts the cluster.
+	// empty, or if its first address is Listen, this agent starts the cluster. A host name
+	// stands for all its addresses.
 	Join []string
+	// Founder is the name of the agent that starts the cluster, whatever the order of Join. It
+	// is the same at all agents. Empty means that Join decides.
+	Founder string
 	// Keys is the directory that the command "orbweaver cluster keys" made for this agent.
 	Keys string
 	// Agents is how many agents must be present before the crawl begins. Zero means 1.
@@ -247,8 +251,9 @@ func (o *Options) config() (node.Config, error) {
 	f.AllowPrivate, f.Proxy, f.ConnectTo, f.CA = o.AllowPrivate, o.Proxy, o.ConnectTo, o.RootCAs
 	if c := o.Cluster; c != nil {
 		cfg.Cluster = &node.Cluster{
-			Name: c.Name, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents, Partition: c.Partition,
-			Kappa: c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
+			Name: c.Name, Listen: c.Listen, Join: c.Join, Founder: c.Founder, Keys: c.Keys, Agents: c.Agents,
+			Partition: c.Partition,
+			Kappa:     c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
 		}
 		cfg.Archive.Agent = c.Name
 	}

@@ -55,7 +55,11 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	if c.Strategy == "walk" && c.Listen != "" && c.Partition == node.PartitionHash {
 		return cfg, node.WalkByContents()
 	}
-	cfg.Cluster = c.cluster()
+	if cfg.Cluster = c.cluster(); cfg.Cluster != nil {
+		if cfg.Cluster.Listen, err = listenAddr(c.Listen); err != nil {
+			return cfg, err
+		}
+	}
 	c.limits(&cfg)
 	c.politeness(&cfg)
 	if err := c.fetching(&cfg); err != nil {
@@ -119,6 +123,9 @@ func (c *CrawlCmd) check() error {
 	case c.Memory < node.LeastMemory:
 		return bad("--memory %d is too little; give at least %s", int64(c.Memory), leastMemory)
 	}
+	if c.StartOrResume && c.Overwrite {
+		return bad("--start-or-resume continues the crawl in --dir, and --overwrite deletes it; give one of them")
+	}
 	if len(c.Unblock) > 0 && !c.Resume {
 		return bad("--unblock %s: a new crawl has no blocked hosts; continue an existing one with --resume",
 			c.Unblock[0])
@@ -142,7 +149,8 @@ func (c *CrawlCmd) cluster() *node.Cluster {
 		return nil
 	}
 	cl := &node.Cluster{
-		Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Keys: c.Keys, Agents: c.Agents,
+		Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Founder: c.Founder,
+		Keys: c.Keys, Agents: c.Agents,
 		Replicas: 2, Recovery: c.Recovery, Partition: c.Partition,
 	}
 	if c.Replicas > 0 {
@@ -214,8 +222,8 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 	var m yaml.MapSlice
 	for _, f := range k.Selected().Flags {
 		switch f.Name {
-		case "help", "config", "dir", "resume", "overwrite", "unblock", "json", "quiet", "seeds", "time-limit",
-			"cpuprofile", "memprofile":
+		case "help", "config", "dir", "resume", "overwrite", "start-or-resume", "stay", "unblock", "json", "quiet",
+			"seeds", "time-limit", "cpuprofile", "memprofile":
 			continue
 		}
 		v := c.public(f)

@@ -37,6 +37,9 @@ type CrawlCmd struct {
 	Resume    bool   `help:"${resume}" group:"Start and resume"`
 	Overwrite bool   `help:"${overwrite}" group:"Start and resume"`
 
+	StartOrResume bool `help:"${start_or_resume}" group:"Start and resume"`
+	Stay          bool `help:"${stay}" group:"Start and resume"`
+
 	Unblock []string `help:"${unblock}" placeholder:"HOST" group:"Start and resume"`
 
 	Scope         scope.Kind    `help:"${scope}" default:"host" values:"page,prefix,host,domain,any" placeholder:"KIND" group:"Scope and limits"`
@@ -91,6 +94,7 @@ type CrawlCmd struct {
 	Replicas  int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
 	Listen    string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`
 	Join      []string `help:"${join}" placeholder:"ADDR" group:"Cluster"`
+	Founder   string   `help:"${founder}" placeholder:"NAME" group:"Cluster"`
 	Keys      string   `help:"${keys}" placeholder:"DIR" group:"Cluster"`
 	Recovery  int      `help:"${recovery}" default:"2" placeholder:"N" group:"Cluster"`
 	Agents    int      `help:"${agents}" default:"1" placeholder:"N" group:"Cluster"`
@@ -147,6 +151,9 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 			fmt.Fprintln(errs, "Enter seeds, one URL per line, then Ctrl-D:")
 		}
 	}
+	if over, err := c.over(); over || err != nil {
+		return errors.Join(err, c.stay(errs, err))
+	}
 	cfg, err := c.config()
 	if err != nil {
 		return err
@@ -176,10 +183,14 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 	if cfg.Cluster != nil {
 		name = cfg.Cluster.Name
 	}
-	return runCrawl(cfg, c.API, &display{
+	err = runCrawl(cfg, c.API, &display{
 		agent: name, out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
 		pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit,
 	})
+	if bad := c.stay(errs, err); bad != nil {
+		return errors.Join(err, bad)
+	}
+	return err
 }
 
 // notOfProgram refuses to continue a crawl of a Go program, whose settings are not in crawl.yaml.

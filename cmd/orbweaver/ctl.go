@@ -26,6 +26,7 @@ type CtlCmd struct {
 	Block   CtlBlockCmd   `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
 	Unblock CtlUnblockCmd `cmd:"" help:"Crawl a blocked host again."`
 	Drop    CtlDropCmd    `cmd:"" help:"Discard the waiting links of a host."`
+	Health  CtlHealthCmd  `cmd:"" help:"Exit with code 0 if the crawl runs or has ended; for health checks."`
 	Leave   CtlLeaveCmd   `cmd:"" help:"Hand all hosts of this agent to the other agents, then end it."`
 }
 

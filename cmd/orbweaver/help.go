@@ -12,6 +12,9 @@ var crawlHelp = kong.Vars{
 	"config": "Read flags from the YAML file FILE.",
 	"resume": "Continue the crawl in --dir with the flags it started with; flags given now take " +
 		"precedence.",
+	"start_or_resume": "Continue the crawl in --dir if there is one; otherwise start one. For services.",
+	"stay": "Do not exit when the crawl is done or has reached a limit; wait for a signal. A later start leaves " +
+		"a finished crawl as it is. For supervisors that restart each process that exits.",
 	"overwrite":       "Delete the crawl in --dir and start a new one.",
 	"unblock":         "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked.",
 	"scope":           "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
@@ -82,10 +85,12 @@ var crawlHelp = kong.Vars{
 		"1000. More replicas divide the hosts more evenly (default: 200).",
 	"replicas": "With --listen: keep the records of each host at N agents, 1 or 2. With 2, losing one " +
 		"agent and its disk loses no URL (default: 2).",
-	"listen": "Crawl with other agents, which reach this one at this IP address and port; an address " +
-		"other than loopback requires --keys.",
-	"join": "Join the cluster of the agents at these addresses; at least one must answer. Without " +
-		"--join, or with this agent's own address first, start the cluster.",
+	"listen": "Crawl with other agents, which reach this one at this IP address and port; an interface or " +
+		"a name of this machine may stand for the IP address. An address other than loopback requires --keys.",
+	"join": "Join the cluster of the agents at these addresses; at least one must answer. A host name stands " +
+		"for all its addresses. Without --join, or with this agent's own address first, start the cluster.",
+	"founder": "Let the agent of this name start the cluster, whatever the order of --join. Give all agents the " +
+		"same name (default: see --join).",
 	"keys": "Read this agent's keys from directory DIR, made by \"orbweaver cluster keys\".",
 	"recovery": "With --listen: when this agent becomes the owner of a host, ask N agents which of its URLs " +
 		"they know.",

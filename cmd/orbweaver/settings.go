@@ -88,7 +88,7 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 
 // commandLineOnly are the flags that a file may not set: they choose what happens to a
 // crawl directory, or which file is read.
-var commandLineOnly = []string{"config", "resume", "overwrite", "unblock"}
+var commandLineOnly = []string{"config", "resume", "overwrite", "start-or-resume", "unblock"}
 
 // gather reads the environment and the files, in order of precedence.
 func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error {
@@ -124,12 +124,25 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 			return err
 		}
 	}
-	if resume, _, _ := typed("resume"); resume != "true" && resume != "1" && resume != "yes" {
-		return nil
-	}
 	dir, ok, _ := typed("dir")
 	if !ok {
 		dir = defaultDir
+	}
+	isSet := func(flag string) bool {
+		v, _, _ := typed(flag)
+		return slices.Contains([]string{"true", "1", "yes"}, v)
+	}
+	if isSet("start-or-resume") && !isSet("resume") {
+		there, err := node.HoldsCrawl(nil, dir)
+		if err != nil {
+			return err
+		}
+		if there {
+			s.values["resume"] = setting{"true", "--start-or-resume"}
+		}
+	}
+	if !isSet("resume") {
+		return nil
 	}
 	// If the file does not exist, the agent explains what is wrong with the directory.
 	file = filepath.Join(dir, "crawl.yaml")

@@ -35,6 +35,9 @@ func (c *CrawlCmd) checkUnused(k *kong.Context, given *settings, resumed string)
 	return nil
 }
 
+// ofCluster lists flags that have no effect without other agents.
+var ofCluster = []string{"capacity", "partition", "kappa", "replicas", "recovery", "founder"}
+
 // unused says why a flag has no effect in this crawl, and what to do. It returns "" if the
 // flag has an effect.
 func (c *CrawlCmd) unused(flag string) string {
@@ -44,7 +47,7 @@ func (c *CrawlCmd) unused(flag string) string {
 		of = "recrawl"
 	case strings.HasPrefix(flag, "walk"):
 		of = "walk"
-	case c.Listen == "" && slices.Contains([]string{"capacity", "partition", "kappa", "replicas", "recovery"}, flag):
+	case c.Listen == "" && slices.Contains(ofCluster, flag):
 		return "without other agents: leave it out, or add --listen, the address at which they reach this one"
 	}
 	if of == "" || of == c.Strategy {

@@ -522,7 +522,8 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		a.parts.Events.Write("error", report.F("error", err.Error()))
 		return res, err
 	}
-	a.parts.Events.Write("stopped", report.F("reason", string(stop)), report.F("pages", a.parts.Tally.Pages()))
+	a.parts.Events.Write("stopped", report.F("reason", string(stop)), report.F("pages", a.parts.Tally.Pages()),
+		report.F("nothing", res.Nothing))
 	return res, a.conclude(res)
 }
 

@@ -35,9 +35,12 @@ type Cluster struct {
 	// Listen is the IP address and the port at which other agents reach this one. It
 	// must be a loopback address, unless there are Keys.
 	Listen string
-	// Join lists the listen addresses of other agents. At least one of them must answer. If Join is
-	// empty or begins with Listen, this agent starts the cluster.
+	// Join lists the listen addresses of other agents. At least one of them must answer. An address may
+	// have a host name in place of the IP address; all addresses of the name are asked.
 	Join []string
+	// Founder is the name of the agent that starts the cluster; it is the same at all agents. If it is
+	// empty, this agent starts the cluster if Join is empty or begins with Listen.
+	Founder string
 	// Keys is the directory that "cluster keys" made for this agent.
 	Keys string
 	// Partition is how the agents divide the work: PartitionRendezvous, PartitionRing or
@@ -142,6 +145,9 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 		if n, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil || n == 0 || host == "" {
 			return nil, configErrorf("--join %q: give an address and a port, such as 192.0.2.1:7470", addr)
 		}
+	}
+	if err := c.checkFounder(); err != nil {
+		return nil, err
 	}
 	if err := c.checkAgents([]placement.Agent{{Name: c.Name, Capacity: c.Capacity}}); err != nil {
 		return nil, configErrorf("%v", err)

@@ -52,6 +52,7 @@ type contact struct {
 	addr  string
 	given bool   // by --join; otherwise it is remembered from an earlier view
 	name  string // empty: unknown
+	of    string // the address of --join with the host name that led here; empty: none
 }
 
 // A reply is the result of asking a contact.
@@ -85,6 +86,11 @@ func (c *membership) own(ctx context.Context, addr string) bool {
 // sortJoin sets founder, whether this agent starts the cluster, and join, the addresses of other
 // agents.
 func (c *membership) sortJoin() {
+	if c.cfg.Founder != "" {
+		c.founder = c.cfg.Founder == c.cfg.Name
+		c.join = slices.DeleteFunc(slices.Clone(c.cfg.Join), func(addr string) bool { return addr == c.self.Addr })
+		return
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
 	c.founder = len(c.cfg.Join) == 0
@@ -235,9 +241,13 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 // mayCome asks the others once, before the directory holds a crawl. The error is the refusal of one
 // of them.
 func (c *membership) mayCome() error {
+	if c.cfg.Founder != "" && !c.founder && len(c.join) == 0 {
+		return configErrorf("--join %s: this is the agent's own address; give that of agent %q, which starts the "+
+			"cluster", strings.Join(c.cfg.Join, ","), c.cfg.Founder)
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
-	_, err := c.judge(c.askAll(ctx, c.contacts()))
+	_, err := c.judge(c.askAll(ctx, c.spread(ctx, c.contacts())))
 	return c.refused(err)
 }
 
@@ -262,7 +272,8 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		if patience == 0 {
 			asking, cancel = context.WithTimeout(ctx, firstPatience)
 		}
-		f, err := c.judge(c.askAll(asking, cs))
+		asked := c.spread(asking, cs)
+		f, err := c.judge(c.askAll(asking, asked))
 		cancel()
 		if err != nil || f.at != "" {
 			if err == nil && !back {
@@ -270,7 +281,11 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 			}
 			return f.at, err
 		}
-		cs = slices.DeleteFunc(cs, func(k contact) bool { return slices.Contains(f.ourself, k.addr) })
+		cs = c.withoutSelf(cs, asked, f.ourself)
+		others := len(asked) - len(f.ourself)
+		if f.last == nil {
+			f.last = errOnlySelf
+		}
 		waited := time.Since(began)
 		if f.held != nil && waited < namePatience && ctx.Err() == nil {
 			patience = joinPatience // the cluster exists, even if this agent was to start it
@@ -295,7 +310,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 					"The directory %s holds this crawl: continue with --resume, or delete it.",
 				c.self.Name, f.held, namePatience, c.a.cfg.Dir)}
 		case len(cs) == 0 || ctx.Err() != nil || patience == 0:
-		case patience == alonePatience && (len(f.again) == len(cs) || waited >= patience) &&
+		case patience == alonePatience && (len(f.again) == others || waited >= patience) &&
 			(!f.smaller || waited >= joinPatience):
 			c.say("no agent of the cluster answers (%v); crawling alone until another agent comes", f.last)
 			c.event("alone", report.F("error", f.last.Error()))
@@ -338,8 +353,9 @@ func (c *membership) enter(ctx context.Context, m *gossip.Member, at string) err
 	} else {
 		cancel()
 	}
-	for _, k := range c.contacts() {
-		if k.addr != at {
+	contacts := c.contacts()
+	for _, k := range slices.Concat(c.spread(ctx, contacts), contacts) { // a name may lead elsewhere later
+		if k.addr != c.self.Addr && !slices.Contains(addrs, k.addr) {
 			addrs = append(addrs, k.addr)
 		}
 	}

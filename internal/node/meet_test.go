@@ -76,7 +76,7 @@ func TestRecall(t *testing.T) {
 		t.Fatal(err)
 	}
 	again.sortJoin()
-	want := []contact{{"127.0.0.1:1", true, "a1"}, {"127.0.0.1:33", false, "a3"}}
+	want := []contact{{addr: "127.0.0.1:1", given: true, name: "a1"}, {addr: "127.0.0.1:33", name: "a3"}}
 	if diff := cmp.Diff(want, again.contacts(), cmp.AllowUnexported(contact{})); diff != "" || !again.begun.Load() ||
 		again.who.Boot < 2 {
 		t.Errorf("boot %d, begun %v: %s", again.who.Boot, again.begun.Load(), diff)

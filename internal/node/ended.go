@@ -1,0 +1,74 @@
+package node
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+)
+
+// An End describes how a run of a crawl ended.
+type End struct {
+	// Reason is "" if there is no crawl, if the run is under way, or if it ended before its reports
+	// were complete.
+	Reason crawl.Stop
+	// Nothing reports that nothing could be fetched; see Result.
+	Nothing bool
+}
+
+// Ended returns how the last run of the crawl in dir ended.
+func Ended(dir string) (End, error) {
+	last, err := lastLine(filepath.Join(dir, "logs", "events.jsonl"))
+	if errors.Is(err, fs.ErrNotExist) || len(last) == 0 {
+		return End{}, nil
+	}
+	if err != nil {
+		return End{}, err
+	}
+	var e struct {
+		Time          time.Time
+		Event, Reason string
+		Nothing       bool
+	}
+	if json.Unmarshal(last, &e) != nil || e.Event != "stopped" {
+		return End{}, nil // a kill may have cut the line off
+	}
+	// The summary is written last. An earlier run may have left one.
+	info, err := os.Stat(filepath.Join(dir, "reports", "summary.json"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return End{}, nil
+	}
+	if err != nil || info.ModTime().Add(clockLag).Before(e.Time) {
+		return End{}, err
+	}
+	return End{crawl.Stop(e.Reason), e.Nothing}, nil
+}
+
+// clockLag bounds how far the times of files are behind those of the clock.
+const clockLag = time.Second
+
+// lastLine returns the last line of a file of lines, if it is shorter than 64 KiB.
+func lastLine(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	size, err := f.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, err
+	}
+	from := max(0, size-64<<10)
+	b := make([]byte, size-from)
+	if _, err := f.ReadAt(b, from); err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	b = bytes.TrimRight(b, "\n")
+	return b[bytes.LastIndexByte(b, '\n')+1:], nil
+}
