@@ -105,9 +105,10 @@ type commands struct {
 	Version VersionCmd `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
 	Help    HelpCmd    `cmd:"" help:"Explain a command, its flags and its arguments."`
 
-	Completion CompletionCmd `cmd:"" help:"Print a script with which bash, zsh or fish completes command lines."`
-	Man        ManCmd        `cmd:"" help:"Print the manual page of a command, or write all of them."`
-	Complete   CompleteCmd   `cmd:"" name:"__complete" hidden:"" passthrough:""`
+	Completion   CompletionCmd   `cmd:"" help:"Print a script with which bash, zsh or fish completes command lines."`
+	Man          ManCmd          `cmd:"" help:"Print the manual page of a command, or write all of them."`
+	Complete     CompleteCmd     `cmd:"" name:"__complete" hidden:"" passthrough:""`
+	TestwebEnter TestwebEnterCmd `cmd:"" hidden:"" help:"Furnish the network namespace of testweb and run its command."`
 }
 
 const description = `Orbweaver downloads the web politely and keeps the pages in standard archives.
@@ -149,6 +150,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 
 func runWith(args []string, stdout, stderr *cli.Output) int {
 	var c commands
+	args, c.Testweb.Command = testwebCommand(args)
 	given := &settings{environ: os.Environ()}
 	ctx, code, err := cli.Parse(args, otherFlags, func(exit func(code int)) (*kong.Kong, error) {
 		return newParser(&c, given, stdout, stderr, exit)

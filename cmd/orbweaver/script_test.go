@@ -20,10 +20,11 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"orbweaver": main})
+	testscript.Main(m, map[string]func(){"orbweaver": main, "probe": probe})
 }
 
-// TestScripts runs the program as its users do. Beside testscript's own
+// TestScripts runs the program as its users do, and the program "probe" (see there) as the
+// command of "testweb". Beside testscript's own
 // commands there are
 //
 //	exits CODE PROGRAM ARG...    run to the end, and compare the exit code

@@ -50,6 +50,7 @@ type TestwebCmd struct {
 	TTL       time.Duration `default:"60s" help:"${testweb_ttl}" group:"Addresses"`
 	CAOut     string        `placeholder:"FILE" help:"${testweb_ca_out}" group:"Output"`
 	SeedsOut  string        `placeholder:"FILE" help:"${testweb_seeds_out}" group:"Output"`
+	HostsOut  string        `placeholder:"FILE" help:"${testweb_hosts_out}" group:"Output"`
 	ConfigOut string        `placeholder:"FILE" help:"${testweb_config_out}" group:"Output"`
 	TimeLimit time.Duration `placeholder:"D" help:"${testweb_time_limit}" group:"Limits"`
 
@@ -62,6 +63,9 @@ type TestwebCmd struct {
 	Log       string `placeholder:"FILE" help:"${testweb_log}" group:"Output"`
 	ReportOut string `placeholder:"FILE" help:"${testweb_report_out}" group:"Output"`
 	AsJSON    bool   `name:"json" help:"${testweb_as_json}" group:"Output"`
+
+	// Command is what follows "--" on the command line, with kong unaware of it; nil: no "--".
+	Command []string `kong:"-"`
 }
 
 // Help teaches by examples.
@@ -85,6 +89,12 @@ Serve an archive as recorded, or files:
   orbweaver testweb --record crawl
   orbweaver testweb --record *.warc.gz
   orbweaver testweb --folder docs.example=./public --listing
+
+After "--", name a command to test, such as another crawler. It runs where only
+this web exists, at ports 80, 443 and 53 (Linux). The report follows when it ends,
+and its exit code becomes that of testweb:
+
+  orbweaver testweb --demo -- wget2 -r http://www.aldermouth.example/
 
 SHARE is a part of a whole, such as 0.05 or 5%. BYTES is a size: 500MB, 2GiB or
 1048576. D is a duration: 500ms, 90s, 2h30m. --generate --wild sets these
@@ -124,7 +134,7 @@ type served struct {
 	recorded  *record.Archive // nil: none
 }
 
-// Run serves until SIGINT, SIGTERM or the time limit.
+// Run serves until SIGINT, SIGTERM or the time limit, or until the command ends.
 func (c *TestwebCmd) Run(out io.Writer) error {
 	s, err := c.config()
 	if err != nil {
@@ -143,40 +153,43 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 		defer b.Flush()
 		s.cfg.Log = b
 	}
+	if c.Command != nil {
+		return c.runCommand(out, s)
+	}
 	w, err := testweb.New(s.cfg)
 	if err != nil {
 		return webError(err)
 	}
 	defer w.Close()
-	if c.CAOut != "" {
-		if err := os.WriteFile(c.CAOut, w.CAPEM(), 0o644); err != nil {
-			return fileError("ca-out", c.CAOut, err)
-		}
-	}
-	if c.SeedsOut != "" {
-		if err := os.WriteFile(c.SeedsOut, []byte(strings.Join(s.seeds, "\n")+"\n"), 0o644); err != nil {
-			return fileError("seeds-out", c.SeedsOut, err)
-		}
-	}
-	if c.URLs != "" {
-		if err := c.writeURLs(s.generated); err != nil {
-			return err
-		}
+	if err := c.writeFiles(w, s); err != nil {
+		return err
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if c.TimeLimit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, c.TimeLimit)
-		defer cancel()
-	}
+	ctx, cancel := c.limited(ctx)
+	defer cancel()
 	if err := c.announce(out, w, s); err != nil {
 		return err
 	}
 	if err := w.Run(ctx); err != nil {
 		return fmt.Errorf("testweb: %w", err)
 	}
-	r := w.Report()
+	if !c.AsJSON {
+		fmt.Fprintln(out) // ends the line on which the terminal shows ^C
+	}
+	return c.report(out, w.Report())
+}
+
+// limited returns a context that ends with ctx or at the time limit.
+func (c *TestwebCmd) limited(ctx context.Context) (context.Context, context.CancelFunc) {
+	if c.TimeLimit > 0 {
+		return context.WithTimeout(ctx, c.TimeLimit)
+	}
+	return context.WithCancel(ctx)
+}
+
+// report writes the report to its file and prints the summary.
+func (c *TestwebCmd) report(out io.Writer, r *testweb.Report) error {
 	if c.ReportOut != "" {
 		b, err := json.MarshalIndent(r, "", "  ")
 		if err == nil {
@@ -187,7 +200,6 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 		}
 	}
 	if !c.AsJSON {
-		fmt.Fprintln(out) // ends the line on which the terminal shows ^C
 		summarize(out, r)
 	}
 	return nil
@@ -238,6 +250,9 @@ func (c *TestwebCmd) config() (s served, err error) {
 		if err := checkLoopback(l.flag, l.addr); err != nil {
 			return s, err
 		}
+	}
+	if err := c.checkCommand(); err != nil {
+		return s, err
 	}
 	s.cfg.CloseEach = c.CloseEach
 	if s.cfg.Shape, err = c.shape(); err != nil {
@@ -420,13 +435,19 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 	default:
 		fmt.Fprintf(out, "hosts    %d\n", hosts)
 	}
-	fmt.Fprintf(out, "http     %s\nhttps    %s\ndns      %s\nreport   http://%s/.testweb/report\n", w.HTTPAddr(),
-		w.HTTPSAddr(), w.DNSAddr(), w.ControlAddr())
-	for _, f := range []struct{ name, file string }{{"ca", c.CAOut}, {"seeds", c.SeedsOut}, {"urls", c.URLs},
-		{"config", c.ConfigOut}} {
+	if c.Command == nil {
+		fmt.Fprintf(out, "http     %s\nhttps    %s\ndns      %s\n", w.HTTPAddr(), w.HTTPSAddr(), w.DNSAddr())
+	}
+	fmt.Fprintf(out, "report   http://%s/.testweb/report\n", w.ControlAddr())
+	for _, f := range []struct{ name, file string }{{"ca", c.CAOut}, {"seeds", c.SeedsOut}, {"hosts", c.HostsOut},
+		{"urls", c.URLs}, {"config", c.ConfigOut}} {
 		if f.file != "" {
 			fmt.Fprintf(out, "%-8s %s\n", f.name, f.file)
 		}
+	}
+	if c.Command != nil {
+		_, err := fmt.Fprintf(out, "command  %s\n\n", warcCell(strings.Join(c.Command, " ")))
+		return err
 	}
 	if c.ConfigOut != "" {
 		line = []string{self(), "crawl", "--config", c.ConfigOut}

@@ -83,6 +83,7 @@ var testwebHelp = kong.Vars{
 	"testweb_ttl":        "Let DNS answers live for D.",
 	"testweb_ca_out":     "Write the certificate of the web's own authority to FILE, for crawl --ca.",
 	"testweb_seeds_out":  "Write the start URLs to FILE, for crawl --seeds.",
+	"testweb_hosts_out":  "Write the addresses and names of all hosts to FILE, in the form of /etc/hosts.",
 	"testweb_config_out": "Write the flags to crawl this web to FILE, for crawl --config.",
 	"testweb_time_limit": "Stop after D (default: 0, stop on Ctrl-C).",
 	"promise_delay": "Report requests to a host that come sooner than D after its last response (default: 0, " +

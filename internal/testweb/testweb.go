@@ -59,6 +59,8 @@ type Config struct {
 	HTTPPort, HTTPSPort int
 	// DNS and Control are addresses (host:port) on loopback. Empty means 127.0.0.1:0.
 	DNS, Control string
+	// Sockets are open sockets to serve on. They are set if HTTPPort, HTTPSPort and DNS are not; nil opens new ones.
+	Sockets *Sockets
 	// Routed also accepts connections to a loopback address over another network device. Linux drops these unless it
 	// was told to route them (route_localnet), as between network namespaces of one machine.
 	Routed bool
@@ -87,6 +89,13 @@ type Config struct {
 	LogEntries int
 	// Log receives a line for every finished request (see Entry.AppendTSV); nil: no lines are written.
 	Log io.Writer
+}
+
+// Sockets are the sockets of a Web that its caller has opened, such as in another network namespace. Clients reach them
+// at loopback addresses. The Web closes them.
+type Sockets struct {
+	HTTP, HTTPS, DNSTCP net.Listener
+	DNSUDP              net.PacketConn
 }
 
 // A Promise is the politeness that a crawler claims. The tracker checks it.
@@ -261,14 +270,18 @@ func (s *site) robotsText() []byte {
 }
 
 func (w *Web) listen() (err error) {
+	if s := w.cfg.Sockets; s != nil {
+		w.plain, w.secure, w.dnsTCP, w.dnsUDP = s.HTTP, s.HTTPS, s.DNSTCP, s.DNSUDP
+		return w.listenControl()
+	}
 	if w.plain, err = listenLoopback(w.cfg.HTTPPort, w.cfg.Routed); err != nil {
 		return notOpened("http-port", strconv.Itoa(w.cfg.HTTPPort), err)
 	}
 	if w.secure, err = listenLoopback(w.cfg.HTTPSPort, w.cfg.Routed); err != nil {
 		return notOpened("https-port", strconv.Itoa(w.cfg.HTTPSPort), err)
 	}
-	if w.control, err = net.Listen("tcp", loopbackOnly(w.cfg.Control)); err != nil {
-		return notOpened("control", w.cfg.Control, err)
+	if err := w.listenControl(); err != nil {
+		return err
 	}
 	// UDP and TCP of the name server must have the same port. The TCP port may be in use, so try several times.
 	for range 20 {
@@ -281,6 +294,13 @@ func (w *Web) listen() (err error) {
 		w.dnsUDP.Close()
 	}
 	return notOpened("dns-listen", w.cfg.DNS, err)
+}
+
+func (w *Web) listenControl() (err error) {
+	if w.control, err = net.Listen("tcp", loopbackOnly(w.cfg.Control)); err != nil {
+		return notOpened("control", w.cfg.Control, err)
+	}
+	return nil
 }
 
 // notOpened is the error of a port that cannot be opened. It begins with the name of the setting.
@@ -435,6 +455,24 @@ func (w *Web) Hosts() []string {
 	}
 	slices.Sort(hs)
 	return hs
+}
+
+// EachHost calls f for each host that the name server has an address for: those of Sites and Folders by name, then
+// those of the Origin.
+func (w *Web) EachHost(f func(host string, addr netip.Addr)) {
+	for _, h := range w.Hosts() {
+		if st := w.sites[h]; st.DNS == "" {
+			f(h, st.addr)
+		}
+	}
+	if w.cfg.Origin == nil {
+		return
+	}
+	for n := range w.cfg.Origin.Hosts() {
+		if h := w.cfg.Origin.Host(n); h.DNS == "" && w.sites[h.Name] == nil {
+			f(h.Name, h.Addr)
+		}
+	}
 }
 
 // Lookup returns the address of a host, as the name server does. ok is false if there is no such host.
