@@ -120,6 +120,16 @@ var documentSteps = map[string][]step{
 			beside: true, signal: os.Interrupt, await: [2]string{"", "(?m)^orbweaver crawl --config web.yaml$"}},
 		{command: "orbweaver crawl --config web.yaml --delay 50ms --timeout 2s --retry-wait 1s --slow-down 1s " +
 			"--dir try", last: true, env: []string{"ORBWEAVER_PAGE_LIMIT=20"}, code: exitPageLimit},
+		{command: "orbweaver testweb --generate --hosts 20 --pages-mean 5 --promise-delay 1s --agent wget " +
+			"--seeds-out seeds.txt -- wget2 -r -H --wait 1 --directory-prefix pages --input-file seeds.txt",
+			not: "the machine may lack wget2; the script testweb-command runs other commands"},
+		{command: "orbweaver testweb --demo --http-port 7480 --control 127.0.0.1:7481 --ca-out ca.pem",
+			not: "the port may be in use; TestProxy of package testweb uses the web as a proxy"},
+		{command: "curl --proxy http://127.0.0.1:7480 --cacert ca.pem https://www.aldermouth.example/",
+			not: "the machine may lack curl"},
+		{command: "curl http://127.0.0.1:7481/.testweb/count", not: "TestControl of package testweb asks the same"},
+		{command: "curl --request POST 'http://127.0.0.1:7481/.testweb/reset?delay=500ms'",
+			not: "TestControl of package testweb asks the same"},
 	},
 	"docs/reference/retries.md": {
 		{command: "orbweaver testweb --generate --hosts 1 --pages-mean 20000 --page-bytes 5KB --without-robots 1 " +

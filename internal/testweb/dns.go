@@ -20,6 +20,18 @@ const (
 	NoData     DNSFault = "nodata"  // the name exists but has no address
 )
 
+// resolve returns the address of a host, or the fault of its name. It is NoDomain if there is no such host.
+func (w *Web) resolve(name string) (netip.Addr, DNSFault) {
+	lower := strings.ToLower(strings.TrimSuffix(name, "."))
+	if st := w.sites[lower]; st != nil {
+		return st.addr, st.DNS
+	}
+	if oh, ok := w.origin(lower); ok {
+		return oh.Addr, oh.DNS
+	}
+	return netip.Addr{}, NoDomain
+}
+
 // answer is the name server. It knows addresses for the hosts of the Web, and responds NXDOMAIN to all other names.
 func (w *Web) answer(rw dns.ResponseWriter, q *dns.Msg) {
 	w.dnsQueries.Add(1)
@@ -36,20 +48,13 @@ func (w *Web) answer(rw dns.ResponseWriter, q *dns.Msg) {
 		return
 	}
 	name := q.Question[0].Name
-	lower := strings.ToLower(strings.TrimSuffix(name, "."))
 	ttl := uint32(60)
 	if d := w.cfg.TTL; d < 0 {
 		ttl = 0
 	} else if d > 0 {
 		ttl = uint32(max(1, d/time.Second))
 	}
-	fault := NoDomain
-	var addr netip.Addr
-	if st := w.sites[lower]; st != nil {
-		fault, addr = st.DNS, st.addr
-	} else if oh, ok := w.origin(lower); ok {
-		fault, addr = oh.DNS, oh.Addr
-	}
+	addr, fault := w.resolve(name)
 	switch fault {
 	case NoAnswer:
 		m = nil

@@ -17,6 +17,10 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		http.Error(rw, "no connection", http.StatusInternalServerError)
 		return
 	}
+	if req.Method == http.MethodConnect {
+		w.tunnel(rw, req, c)
+		return
+	}
 	host := req.Host
 	if i := strings.LastIndexByte(host, ':'); i > strings.LastIndexByte(host, ']') {
 		host = host[:i]
@@ -41,13 +45,15 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		state = w.track.hostOf(host, st)
 	}
 	target := req.RequestURI
+	var fault DNSFault                                                // of a host that is asked through the proxy
 	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' { // absolute form (RFC 9112, 3.2.2)
 		_, rest, _ := strings.Cut(target[i+3:], "/")
 		target = "/" + rest
+		_, fault = w.resolve(host)
 	}
 	r := newRequest(c, state, target, req.Method)
 	rec := &recorder{ResponseWriter: rw, r: r, c: c}
-	if isOrigin && w.serveOrigin(rec, c, req, number) {
+	if isOrigin && fault == "" && w.serveOrigin(rec, c, req, number) {
 		return
 	}
 	c.start(r, req.ContentLength != 0)
@@ -56,6 +62,8 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	switch {
+	case fault != "" && (st != nil || isOrigin): // unknown names get a page that says which hosts there are
+		http.Error(rec, "no address of "+host, gatewayStatus(fault))
 	case isOrigin:
 		w.refuse(rec, c, number)
 	case st == nil:
