@@ -38,7 +38,8 @@ type TestwebCmd struct {
 	Demo       bool     `help:"${testweb_demo}" group:"Folders and small webs"`
 	Hostile    bool     `help:"${testweb_hostile}" group:"Folders and small webs"`
 	Dripping   int      `placeholder:"N" help:"${testweb_dripping}" group:"Folders and small webs"`
-	Raw        string   `placeholder:"HOST=DIR" help:"${testweb_raw}" group:"Folders and small webs"`
+	Raw        []string `placeholder:"HOST=DIR" sep:"none" help:"${testweb_raw}" group:"Folders and small webs"`
+	Suffix     []string `placeholder:"HOST=SUFFIX" sep:"none" help:"${testweb_suffix}" group:"Folders and small webs"`
 
 	shapeFlags
 	Address   []string      `placeholder:"HOST=IP" help:"${testweb_address}" group:"Addresses"`
@@ -58,6 +59,7 @@ type TestwebCmd struct {
 	IPDelay    time.Duration `name:"promise-ip-delay" placeholder:"D" help:"${promise_ip_delay}" group:"Politeness"`
 	SiteDelay  time.Duration `name:"promise-site-delay" placeholder:"D" help:"${promise_site_delay}" group:"Politeness"`
 	CrawlDelay bool          `name:"promise-crawl-delay" help:"${promise_crawl_delay}" group:"Politeness"`
+	None       bool          `name:"no-politeness" help:"${no_politeness}" group:"Politeness"`
 	Agent      string        `default:"orbweaver" help:"${promise_agent}" group:"Politeness"`
 
 	Log       string `placeholder:"FILE" help:"${testweb_log}" group:"Output"`
@@ -242,7 +244,7 @@ func (c *TestwebCmd) config() (s served, err error) {
 	s.cfg = testweb.Config{HTTPPort: c.HTTP, HTTPSPort: c.HTTPS, DNS: c.DNSListen, Control: c.Control, TTL: c.TTL,
 		Addresses: max(c.Addresses, 0), Gzip: c.Gzip,
 		Promise: testweb.Promise{HostDelay: c.Delay, AddrDelay: c.IPDelay, SiteDelay: c.SiteDelay,
-			CrawlDelay: c.CrawlDelay, Agent: c.Agent}}
+			CrawlDelay: c.CrawlDelay, Agent: c.Agent, None: c.None}}
 	bad := func(format string, args ...any) (served, error) {
 		return s, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
@@ -269,6 +271,9 @@ func (c *TestwebCmd) config() (s served, err error) {
 		f.Listing = c.Listing
 		s.cfg.Folders = append(s.cfg.Folders, f)
 	}
+	if err := suffixes(s.cfg.Folders, c.Suffix); err != nil {
+		return s, err
+	}
 	for i := range s.cfg.Folders {
 		f := &s.cfg.Folders[i]
 		if c.Scheme != "both" {
@@ -294,14 +299,14 @@ func (c *TestwebCmd) config() (s served, err error) {
 		s.cfg.Sites = append(s.cfg.Sites, site)
 		s.seeds = append(s.seeds, "http://"+site.Host+"/")
 	}
-	if c.Raw != "" {
-		host, dir, ok := strings.Cut(c.Raw, "=")
+	for _, text := range c.Raw {
+		host, dir, ok := strings.Cut(text, "=")
 		if !ok || host == "" || dir == "" {
-			return bad("--raw %q: write HOST=DIR, such as raw.example=./replies", c.Raw)
+			return bad("--raw %q: write HOST=DIR, such as raw.example=./replies", text)
 		}
 		replies, _, err := testweb.RawReplies(dir)
 		if err != nil {
-			return bad("--raw %s: %v", c.Raw, cause(err))
+			return bad("--raw %s: %v", text, cause(err))
 		}
 		s.cfg.Sites = append(s.cfg.Sites, testweb.Site{Host: host, Raw: replies})
 		s.seeds = append(s.seeds, "http://"+host+"/")
@@ -314,6 +319,27 @@ func (c *TestwebCmd) config() (s served, err error) {
 			"--demo, --hostile, --dripping or --raw")
 	}
 	return s, c.addresses(&s.cfg)
+}
+
+// suffixes sets the suffix of the folders of a host, from the values of the --suffix flags.
+func suffixes(folders []testweb.Folder, flags []string) error {
+	for _, text := range flags {
+		host, suffix, ok := strings.Cut(text, "=")
+		if !ok || host == "" || !testweb.ValidSuffix(suffix) {
+			return &node.ConfigError{Text: fmt.Sprintf("--suffix %q: write HOST=SUFFIX, such as docs.example=.html", text)}
+		}
+		found := false
+		for i := range folders {
+			if strings.EqualFold(folders[i].Host, host) {
+				folders[i].Suffix, found = suffix, true
+			}
+		}
+		if !found {
+			return &node.ConfigError{Text: fmt.Sprintf("--suffix %s: no folder has the host %s; add --folder %s=DIR",
+				text, host, host)}
+		}
+	}
+	return nil
 }
 
 // origin adds the generated or the recorded web to s, if the flags ask for one.

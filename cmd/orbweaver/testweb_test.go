@@ -53,7 +53,7 @@ func TestTestwebRefuses(t *testing.T) {
 		"folder":    {Folder: []string{"no-equals-sign"}},
 		"directory": {Folder: []string{"a.example=/does/not/exist"}},
 		"address":   {Demo: true, Address: []string{"a.example=10.0.0.1"}},
-		"raw":       {Raw: "x"},
+		"raw":       {Raw: []string{"x"}},
 	} {
 		var bad *node.ConfigError
 		if err := c.Run(&bytes.Buffer{}); !errors.As(err, &bad) {

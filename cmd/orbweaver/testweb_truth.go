@@ -116,6 +116,11 @@ func summarize(out io.Writer, r *testweb.Report) {
 		}
 		fmt.Fprintf(out, "status      %s\n", b.String()[2:])
 	}
+	if r.Pages > 0 {
+		fmt.Fprintf(out, "compressed  %s of %s (%.0f %%)\n", humanize.Comma(r.Compressed), plural(r.Pages, "page"),
+			100*float64(r.Compressed)/float64(r.Pages))
+	}
+	summarizeNotFound(out, r.NotFound)
 	fmt.Fprintf(out, "twice       %s\n", plural(int64(len(r.Twice)), "URL"))
 	if o := r.Origin; o != nil {
 		fmt.Fprintf(out, "hosts       %s of %s\n", humanize.Comma(o.Touched), humanize.Comma(o.Hosts))
@@ -137,6 +142,10 @@ func summarize(out io.Writer, r *testweb.Report) {
 		fmt.Fprintf(out, "traps       %s, the deepest %s deep\n",
 			plural(r.Traps.Requests, "request"), humanize.Comma(r.Traps.Deepest))
 	}
+	if r.Unjudged {
+		fmt.Fprintln(out, "violations  not counted (--no-politeness)")
+		return
+	}
 	total := int64(0)
 	for _, n := range r.ViolationCount {
 		total += n
@@ -152,6 +161,18 @@ func summarize(out io.Writer, r *testweb.Report) {
 	fmt.Fprintf(out, "violations  %s\n", strings.Join(kinds, ", "))
 	for _, v := range r.Violations[:min(len(r.Violations), 5)] {
 		fmt.Fprintf(out, "            %s\n", warcCell(v.String()))
+	}
+}
+
+// summarizeNotFound prints the five URLs that were answered with 404 most often, if there are any that were requested
+// more than once.
+func summarizeNotFound(out io.Writer, urls []testweb.URLCount) {
+	title := "most 404s"
+	for _, u := range urls[:min(len(urls), 5)] {
+		if u.Requests > 1 {
+			fmt.Fprintf(out, "%-11s %s  %s\n", title, plural(u.Requests, "request"), warcCell(u.URL))
+			title = ""
+		}
 	}
 }
 

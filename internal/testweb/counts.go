@@ -1,6 +1,8 @@
 package testweb
 
 import (
+	"cmp"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -129,4 +131,54 @@ func (c *trapCounts) report() TrapReport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return TrapReport{Requests: c.requests.Load(), Deepest: c.depth.Load(), URL: c.url}
+}
+
+// The bounds of urlCounts.
+const (
+	maxCounted    = 10_000
+	maxCountedURL = 1000 // bytes
+)
+
+// urlCounts counts URLs to find the most frequent ones. Its memory is bounded: when it has too many URLs, it forgets
+// the rarer half.
+type urlCounts struct {
+	mu sync.Mutex // guards n
+	n  map[string]int64
+}
+
+func (c *urlCounts) add(url string) {
+	if len(url) > maxCountedURL {
+		url = url[:maxCountedURL] + "..."
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.n == nil {
+		c.n = map[string]int64{}
+	}
+	if c.n[url]++; len(c.n) <= maxCounted {
+		return
+	}
+	counts := slices.Sorted(maps.Values(c.n))
+	bound := counts[len(counts)/2]
+	maps.DeleteFunc(c.n, func(_ string, n int64) bool { return n <= bound })
+}
+
+// most returns the k most frequent URLs, the most frequent first.
+func (c *urlCounts) most(k int) []URLCount {
+	c.mu.Lock()
+	all := make([]URLCount, 0, len(c.n))
+	for u, n := range c.n {
+		all = append(all, URLCount{u, n})
+	}
+	c.mu.Unlock()
+	slices.SortFunc(all, func(a, b URLCount) int {
+		return cmp.Or(cmp.Compare(b.Requests, a.Requests), cmp.Compare(a.URL, b.URL))
+	})
+	return slices.Clip(all[:min(k, len(all))])
+}
+
+func (c *urlCounts) reset() {
+	c.mu.Lock()
+	c.n = nil
+	c.mu.Unlock()
 }

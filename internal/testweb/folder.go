@@ -36,6 +36,9 @@ type Folder struct {
 	Index string
 	// Listing serves a directory without an index page as a list of links. Otherwise such a directory is a 404.
 	Listing bool
+	// Suffix is a suffix, such as ".html", that URLs may leave out: /page is page.html, if there is no file "page". Empty:
+	// there is none.
+	Suffix string
 	// Scheme is Site.Scheme, for a host that has no Site.
 	Scheme string
 	// Home is the path of the page at which a crawl begins. Empty means Prefix with a slash; NoHome means that the
@@ -74,6 +77,11 @@ func ParseFolder(s string) (Folder, error) {
 		f.Prefix = "/" + prefix
 	}
 	return f, nil
+}
+
+// ValidSuffix reports whether s may be the Suffix of a Folder: a dot, and behind it no slash and no further dot.
+func ValidSuffix(s string) bool {
+	return len(s) > 1 && s[0] == '.' && !strings.ContainsAny(s[1:], "./\\\x00")
 }
 
 const (
@@ -206,7 +214,10 @@ func (m *mount) read(rest, p string) (*file, error) {
 	case strings.HasSuffix(rest, "/"):
 		return nil, fs.ErrNotExist // such as "page.html/"
 	}
-	return m.variant(full)
+	if f, err := m.variant(full); err == nil || m.Suffix == "" {
+		return f, err
+	}
+	return open(full+m.Suffix, full+m.Suffix, false)
 }
 
 func (m *mount) variant(full string) (*file, error) {

@@ -71,6 +71,9 @@ func (g *group) enter(t *tracker, b *requestInfo, s *span) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.requests++
+	if !t.judges() {
+		return
+	}
 	if g.waiting >= maxWindow {
 		g.first.end = b.begin
 		g.advance(t)
@@ -103,6 +106,9 @@ func (g *group) insert(s *span) {
 // leave records the end of a request. If the response had a Retry-After, notBefore is the earliest time of the next
 // request to the host; else 0.
 func (g *group) leave(t *tracker, s *span, end, notBefore int64) {
+	if s.req == nil { // it did not enter, because nothing is judged
+		return
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if notBefore > 0 {

@@ -35,6 +35,8 @@ func (c *RawConn) Write(p []byte) (int, error) {
 		if i := bytes.IndexByte(p, ' '); i > 0 && i+4 <= len(p) {
 			c.r.status, _ = strconv.Atoi(string(p[i+1 : i+4]))
 		}
+		header, _, _ := bytes.Cut(p, []byte("\r\n\r\n"))
+		c.r.coded = bytes.Contains(bytes.ToLower(header), []byte("\ncontent-encoding:"))
 	}
 	n, err := c.conn.Write(p)
 	c.r.bytes += int64(n)

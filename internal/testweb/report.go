@@ -31,7 +31,9 @@ type Report struct {
 	Requests int64 `json:"requests"`
 	Active   int64 `json:"active"`
 	Pages    int64 `json:"pages"`
-	Bytes    int64 `json:"bytes"`
+	// Compressed counts the pages that were sent with a content coding.
+	Compressed int64 `json:"compressed"`
+	Bytes      int64 `json:"bytes"`
 	// URLs counts distinct URLs. Uncounted counts the requests for URLs beyond Config.URLs.
 	URLs      int64         `json:"urls"`
 	Uncounted int64         `json:"uncounted"`
@@ -41,6 +43,11 @@ type Report struct {
 	// URLs. For URLs of the Origin it says 2 even if there were more.
 	Repeated int64            `json:"repeated"`
 	Twice    map[string]int64 `json:"twice"`
+	// NotFound has the URLs that were answered with 404 most often, at most 20. If there are more than 10,000 such URLs,
+	// the rarer ones are forgotten now and then, so that a count may be too low.
+	NotFound []URLCount `json:"not_found,omitempty"`
+	// Unjudged means that violations and gaps were not counted (Promise.None).
+	Unjudged bool `json:"unjudged,omitempty"`
 	// ViolationCount counts all violations by kind. Violations lists the first 200 of each kind.
 	ViolationCount map[string]int64 `json:"violation_count"`
 	Violations     []Violation      `json:"violations"`
@@ -65,6 +72,12 @@ type Report struct {
 	Origin     *OriginReport        `json:"origin,omitempty"`
 	Fresh      *FreshReport         `json:"fresh,omitempty"`
 	DNSQueries int64                `json:"dns_queries"`
+}
+
+// A URLCount is a URL with a number of requests. A URL of more than 1,000 bytes is shortened, and ends in "...".
+type URLCount struct {
+	URL      string `json:"url"`
+	Requests int64  `json:"requests"`
 }
 
 // A GapReport describes gaps: the times from the end of a response to the beginning of the next request to the same

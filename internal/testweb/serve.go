@@ -165,6 +165,7 @@ func (rw *recorder) WriteHeader(code int) {
 		rw.r.status = code
 		rw.length = -1
 		h := rw.Header()
+		rw.r.coded = h.Get("Content-Encoding") != ""
 		if v := h.Get("Content-Length"); v != "" {
 			fmt.Sscan(v, &rw.length)
 		}

@@ -8,8 +8,9 @@ import (
 
 // The bounds of lists in a report.
 const (
-	maxListed = 1000 // hosts, addresses and sites each
-	maxMissed = 1000 // URLs
+	maxListed   = 1000 // hosts, addresses and sites each
+	maxMissed   = 1000 // URLs
+	maxNotFound = 20   // URLs
 )
 
 // Report returns what the server has seen so far. Unfinished requests count as if they ended now.
@@ -166,7 +167,8 @@ func (t *tracker) report(w *Web) *Report {
 		ViolationCount: map[string]int64{}, Hosts: map[string]HostReport{}, Addrs: map[string]GroupReport{},
 		Sites: map[string]GroupReport{}, LeftOut: map[string]int64{}, AtOnce: map[string]map[int]int64{},
 		Gaps: map[string]GapReport{}, Uncounted: t.uncounted.Load(), Untracked: t.untracked.Load(),
-		Repeated: t.repeated.Load(), Traps: t.traps.report(),
+		Repeated: t.repeated.Load(), Traps: t.traps.report(), Unjudged: !t.judges(),
+		Compressed: t.coded.Load(), NotFound: t.missing.most(maxNotFound),
 		TLS: TLSReport{Full: w.tlsFull.Load(), Resumed: w.tlsResumed.Load()},
 	}
 	var origin OriginReport
@@ -196,6 +198,9 @@ func (t *tracker) report(w *Web) *Report {
 		if h.number != overflowNumber {
 			hosts.add(g, h)
 		}
+	}
+	if r.Unjudged { // the groups do not know their unfinished requests
+		r.Active = w.Count().Active
 	}
 	var addrs worst[*addrState]
 	var sites worst[*domainState]

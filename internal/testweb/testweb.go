@@ -107,6 +107,8 @@ type Promise struct {
 	CrawlDelay bool
 	// Agent is the product token for which robots.txt is read. Empty means orbweaver.
 	Agent string
+	// None means that the crawler promises nothing. Then no violations and no gaps are counted.
+	None bool
 }
 
 // A Site is one host. Its parts answer a request in this order: Rules, Robots, folders, Raw, Handler. If none answers,

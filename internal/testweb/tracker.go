@@ -36,6 +36,7 @@ type request struct {
 	status   int
 	trap     int // depth in a trap
 	conn     int64
+	coded    bool // the response has a content coding
 	complete bool // the site has written the whole response
 	aborted  bool // the client closed before that
 	remote   netip.AddrPort
@@ -86,7 +87,9 @@ type tracker struct {
 
 	nURLs, kept, uncounted, untracked, repeated atomic.Int64
 
-	begun, ended, pages, bytes atomic.Int64 // totals as in Report; Active is begun-ended
+	begun, ended, pages, bytes, coded atomic.Int64 // totals as in Report; Active is begun-ended
+
+	missing urlCounts // answers with status 404
 
 	vcount [violationKinds]atomic.Int64
 	gaps   [groupKinds]gapCounts
@@ -132,6 +135,9 @@ func (t *tracker) time(ns int64) time.Time { return t.base.Add(time.Duration(ns)
 
 func (t *tracker) promised() Promise { return t.tab.Load().promise }
 
+// judges reports whether violations and gaps are counted.
+func (t *tracker) judges() bool { return !t.tab.Load().promise.None }
+
 // reset forgets everything but the open connections.
 func (t *tracker) reset(p Promise) {
 	old, tab := t.tab.Load(), newTables(p, time.Now(), t.hostLimit)
@@ -155,6 +161,7 @@ func (t *tracker) reset(p Promise) {
 	}
 	for _, n := range []*atomic.Int64{
 		&t.nURLs, &t.kept, &t.uncounted, &t.untracked, &t.repeated, &t.begun, &t.ended, &t.pages, &t.bytes,
+		&t.coded,
 	} {
 		n.Store(0)
 	}
@@ -162,6 +169,7 @@ func (t *tracker) reset(p Promise) {
 		t.gaps[i].reset()
 	}
 	t.traps.reset()
+	t.missing.reset()
 	if t.fresh != nil {
 		t.fresh.reset(t.now())
 	}
@@ -238,13 +246,15 @@ func (t *tracker) attach(c *conn, h *hostState) {
 	h.opened++
 	over := 1
 	if h.conns.len() > 1 {
-		if over = h.conns.alive(); over > 1 {
-			h.group.violations++
-		}
+		over = h.conns.alive()
 	}
 	h.maxConns = max(h.maxConns, uint16(min(over, 1<<16-1)), 1)
+	bad := over > 1 && t.judges()
+	if bad {
+		h.group.violations++
+	}
 	h.group.mu.Unlock()
-	if over > 1 {
+	if bad {
 		t.violate(connections, func(v *Violation) {
 			v.By, v.Host, v.Detail, v.At = "host", h.name(t), strconv.Itoa(over)+" connections at once", t.time(t.now())
 		})
@@ -286,6 +296,9 @@ func (t *tracker) begin(c *conn, r *request) {
 
 // denied records a request that the given rule of robots.txt forbids.
 func (t *tracker) denied(r *request, rule string) {
+	if !t.judges() {
+		return
+	}
 	h := r.host
 	if h.number != overflowNumber {
 		h.group.mu.Lock()
@@ -328,6 +341,7 @@ func (t *tracker) dated(r *request, q *Query) {
 // replied records the Origin's Reply.
 func (t *tracker) replied(r *request, rep *Reply) {
 	r.status, r.retry, r.page, r.trap = rep.Status, int64(rep.RetryAfter), rep.Page, rep.Trap
+	r.coded = rep.Coded
 	if rep.Denied {
 		t.denied(r, rep.Rule)
 	}
@@ -399,6 +413,9 @@ func (t *tracker) count(r *request, end int64) {
 	case r.complete && r.status/100 == 2:
 		h.pages++
 		t.pages.Add(1)
+		if r.coded {
+			t.coded.Add(1)
+		}
 	}
 	h.countStatus(r.status)
 	var again int // earlier fetches of the URL, if this one is a fetch
@@ -413,6 +430,9 @@ func (t *tracker) count(r *request, end int64) {
 		again = t.countOther(h, r, ok)
 	}
 	h.group.mu.Unlock()
+	if r.status == http.StatusNotFound {
+		t.missing.add(r.url(t))
+	}
 	if r.dated > 0 && r.page >= 0 && h.number >= 0 && ok {
 		t.fresh.note(pageID{h.number, r.page}, r.status, r.dated)
 	}

@@ -222,6 +222,85 @@ func TestViolations(t *testing.T) {
 	}
 }
 
+// Without a promise nothing is a violation.
+func TestNoPoliteness(t *testing.T) {
+	w := serving(t, Config{Promise: Promise{None: true, HostDelay: time.Hour}, Sites: []Site{
+		{Host: "a.example", Robots: "User-agent: *\nDisallow: /", Handler: Pages(map[string]string{"/": "home"}),
+			Rules: []Rule{{Path: "/busy", Status: 429, RetryAfter: time.Hour}}}}})
+	c := client(t, w)
+	for range 2 {
+		get(t, c, "http://a.example/")
+		get(t, c, "http://a.example/busy")
+		c.CloseIdleConnections()
+		get(t, c, "https://a.example/")
+	}
+	until(t, "ended", func() bool { return w.Report().Active == 0 })
+	r := w.Report()
+	if len(r.ViolationCount) != 0 || len(r.Violations) != 0 || r.Hosts["a.example"].Violations != 0 || !r.Unjudged ||
+		r.Gaps["host"].Gaps != 0 || w.Count().Violations != 0 {
+		t.Errorf("got %+v", r)
+	}
+	a, _ := w.Lookup("a.example")
+	if r.Requests != 6 || r.Hosts["a.example"].Requests != 6 || r.Addrs[a.String()].Requests != 6 || r.Pages != 4 {
+		t.Errorf("got %+v, want 6 requests", r)
+	}
+}
+
+// The report has the share of compressed pages and the most requested 404s.
+func TestCompressedAndNotFound(t *testing.T) {
+	dir := t.TempDir()
+	write(t, dir, "a.html", strings.Repeat("text ", 100))
+	w := serving(t, Config{Gzip: true, Folders: []Folder{{Host: "a.example", Dir: dir}}, Sites: []Site{
+		{Host: "raw.example", Raw: func(c *RawConn, _ *http.Request) bool {
+			c.WriteString("HTTP/1.1 200 OK\r\ncontent-encoding: br\r\nContent-Length: 1\r\n\r\nx")
+			return false
+		}}}, Origin: &fakeOrigin{hosts: 1, pages: 1, size: 10, replies: map[string]Reply{
+		"/packed": {Status: 200, Page: 0, Coded: true}}}})
+	c := client(t, w)
+	get(t, c, "http://a.example/a.html", "Accept-Encoding", "gzip")
+	get(t, c, "http://raw.example/")
+	get(t, c, "http://h0.made.example/packed")
+	for range 3 {
+		get(t, c, "http://a.example/a.html")
+		get(t, c, "http://h0.made.example/none")
+	}
+	get(t, c, "http://a.example/none", "Accept-Encoding", "gzip")
+	until(t, "ended", func() bool { return w.Report().Active == 0 })
+	r := w.Report()
+	if r.Pages != 6 || r.Compressed != 3 {
+		t.Errorf("got %d of %d pages compressed, want 3 of 6", r.Compressed, r.Pages)
+	}
+	want := []URLCount{{"http://h0.made.example/none", 3}, {"http://a.example/none", 1}}
+	if !slices.Equal(r.NotFound, want) {
+		t.Errorf("got %v, want %v", r.NotFound, want)
+	}
+	w.Reset(Promise{})
+	if r := w.Report(); r.Compressed != 0 || len(r.NotFound) != 0 {
+		t.Errorf("after reset: got %d, %v", r.Compressed, r.NotFound)
+	}
+}
+
+// The most frequent URLs are found among many, in bounded memory.
+func TestURLCounts(t *testing.T) {
+	var c urlCounts
+	for i := range 5 * maxCounted {
+		c.add(fmt.Sprint("once", i))
+		if i%100 == 0 {
+			c.add("often")
+		}
+		if i%200 == 0 {
+			c.add(strings.Repeat("long", 1000))
+		}
+	}
+	if len(c.n) > maxCounted {
+		t.Errorf("got %d URLs, want at most %d", len(c.n), maxCounted)
+	}
+	want := []URLCount{{"often", maxCounted / 20}, {strings.Repeat("long", 250) + "...", maxCounted / 40}}
+	if got := c.most(2); !slices.Equal(got, want) {
+		t.Errorf("got %.80v, want %.80v", got, want)
+	}
+}
+
 func TestBounds(t *testing.T) {
 	w := serving(t, Config{
 		URLs: 3, KeepURLs: 2, LogEntries: 4, Promise: Promise{HostDelay: time.Hour},

@@ -183,6 +183,40 @@ func TestFolder(t *testing.T) {
 	}
 }
 
+// With a suffix, the files of a folder are found without it as well.
+func TestSuffix(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"about.html": "about", "both": "plain", "both.html": "html",
+		"v1.2.html": "dots", "in/index.html": "index", "in.html": "no"} {
+		write(t, dir, name, text)
+	}
+	w := serving(t, Config{Folders: []Folder{{Host: "a.example", Dir: dir, Suffix: ".html"},
+		{Host: "b.example", Dir: dir}}})
+	c := client(t, w)
+	for _, tt := range []struct{ url, want string }{
+		{"http://a.example/about", "200 text/html; charset=utf-8 about"},
+		{"http://a.example/about.html", "200 text/html; charset=utf-8 about"},
+		{"http://a.example/both", "200 text/plain; charset=utf-8 plain"},
+		{"http://a.example/v1.2", "200 text/html; charset=utf-8 dots"},
+		{"http://a.example/in/", "200 text/html; charset=utf-8 index"},
+		{"http://a.example/none", "404"},
+		{"http://a.example/about/", "404"},
+		{"http://b.example/about", "404"},
+	} {
+		res, body := get(t, c, tt.url)
+		got := fmt.Sprint(res.StatusCode, " ", res.Header.Get("Content-Type"), " ", body)
+		if !strings.HasPrefix(got, tt.want) {
+			t.Errorf("%s: got %q, want %q", tt.url, got, tt.want)
+		}
+	}
+	for s, want := range map[string]bool{".html": true, "html": false, ".": false, "": false, "./x": false,
+		".a.b": false, ".htm": true} {
+		if ValidSuffix(s) != want {
+			t.Errorf("%q: got %v", s, !want)
+		}
+	}
+}
+
 func TestAddresses(t *testing.T) {
 	w := serving(t, Config{Sites: []Site{
 		{Host: "A.example"}, {Host: "b.example"}, {Host: "c.example", Addr: "127.9.9.9"},
