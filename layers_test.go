@@ -48,8 +48,8 @@ var layers = func() map[string]int {
 		"internal/crawl/state internal/report/review",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
-			"internal/testweb/netns internal/testweb/record internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +
-			"lab/bare lab/stream",
+			"internal/testweb/netns internal/testweb/record " +
+			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts lab/bare lab/stream",
 		// what to crawl next
 		"internal/crawl/strategy",
 		// what agents do with each other

@@ -326,7 +326,8 @@ func suffixes(folders []testweb.Folder, flags []string) error {
 	for _, text := range flags {
 		host, suffix, ok := strings.Cut(text, "=")
 		if !ok || host == "" || !testweb.ValidSuffix(suffix) {
-			return &node.ConfigError{Text: fmt.Sprintf("--suffix %q: write HOST=SUFFIX, such as docs.example=.html", text)}
+			return &node.ConfigError{Text: fmt.Sprintf("--suffix %q: write HOST=SUFFIX, such as docs.example=.html",
+				text)}
 		}
 		found := false
 		for i := range folders {

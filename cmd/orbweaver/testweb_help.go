@@ -71,7 +71,8 @@ var testwebHelp = kong.Vars{
 	"testweb_debian_docs": "Serve Debian's documentation packages under the names of their web sites.",
 	"testweb_demo":        "Serve the small web of \"orbweaver demo\".",
 	"testweb_hostile":     "Serve hosts that try to harm crawlers; start at http://hostile.example/.",
-	"testweb_raw":         "Serve each file NAME.http in DIR byte for byte, as the response to http://HOST/NAME. Repeatable.",
+	"testweb_raw": "Serve each file NAME.http in DIR byte for byte, as the response to http://HOST/NAME. " +
+		"Repeatable.",
 	"testweb_suffix": "Serve the files of HOST's folders also without SUFFIX, such as .html: page.html as /page. " +
 		"Repeatable.",
 	"no_politeness": "Count no violations and no gaps between requests, for a crawler that promises no politeness.",

@@ -36,8 +36,8 @@ type Folder struct {
 	Index string
 	// Listing serves a directory without an index page as a list of links. Otherwise such a directory is a 404.
 	Listing bool
-	// Suffix is a suffix, such as ".html", that URLs may leave out: /page is page.html, if there is no file "page". Empty:
-	// there is none.
+	// Suffix is a suffix, such as ".html", that URLs may leave out: /page is page.html, if there is no file "page".
+	// Empty: there is none.
 	Suffix string
 	// Scheme is Site.Scheme, for a host that has no Site.
 	Scheme string

@@ -43,8 +43,8 @@ type Report struct {
 	// URLs. For URLs of the Origin it says 2 even if there were more.
 	Repeated int64            `json:"repeated"`
 	Twice    map[string]int64 `json:"twice"`
-	// NotFound has the URLs that were answered with 404 most often, at most 20. If there are more than 10,000 such URLs,
-	// the rarer ones are forgotten now and then, so that a count may be too low.
+	// NotFound has the URLs that were answered with 404 most often, at most 20. If there are more than 10,000 such
+	// URLs, the rarer ones are forgotten now and then, so that a count may be too low.
 	NotFound []URLCount `json:"not_found,omitempty"`
 	// Unjudged means that violations and gaps were not counted (Promise.None).
 	Unjudged bool `json:"unjudged,omitempty"`
