@@ -34,7 +34,10 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 	for _, s := range res.Failed[:min(len(res.Failed), maxFailedShown)] {
 		why, remedy := explainSeed(s, cfg.Contact != "")
 		fmt.Fprintf(&b, "\n  %s  %s", report.Clean(s.URL.String()), report.CleanText(why))
-		if s.Via != "" {
+		switch {
+		case s.Via == "https"+strings.TrimPrefix(s.URL.String(), "http"):
+			fmt.Fprintf(&b, " (no connection to %s either)", report.Clean(s.Via))
+		case s.Via != "":
 			fmt.Fprintf(&b, " (%s redirects to it)", report.Clean(s.Via))
 		}
 		if remedy != "" && !strings.Contains(strings.Join(remedies, "\n"), remedy) {

@@ -134,7 +134,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	if w.rec, err = w.Recover(fs, p.JournalDir(), p.Intact, time.Now()); err != nil {
 		return nil, err
 	}
-	return w, w.Seed(s.seeds)
+	return w, w.Seed(s.seeds, nil)
 }
 
 // close closes the parts of an ended process.

@@ -245,6 +245,7 @@ type Crawler struct {
 	nextWanted time.Time              // when the Planner wants the next URL
 	remembered int64                  // number of URLs with a Planner's state from an earlier run
 	failures   failures
+	plain      map[string]struct{} // origins without an https connection; see notePlain
 	cluster    Cluster
 	activity   uint64 // grows with each event that may give this agent work
 	reading    bool   // something reads the journal's files: no checkpoint may replace them

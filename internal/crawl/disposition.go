@@ -62,6 +62,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 	l := v.task.Link
 	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero()}
+	c.notePlain(v)
 	switch {
 	case v.outcome == Abandoned || v.outcome == Stale:
 		d.NoRequest = d.NoRequest && !v.permit.cutOff() // a request may have been sent
@@ -78,7 +79,8 @@ func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 		c.settleRobots(v, &d, now)
 	case v.outcome == Fetched && !c.final(v):
 		c.again(v, c.policy(v), &d, now)
-	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || v.outcome == Dropped || c.final(v):
+	case v.outcome == Fetched || v.outcome == Denied || v.outcome == OverQuota || v.outcome == Dropped ||
+		v.plain || c.final(v):
 		c.finish(v, now)
 	default:
 		c.again(v, c.policy(v), &d, now)
@@ -91,6 +93,11 @@ func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 func (c *Crawler) settleRobots(v *visit, d *frontier.Done, now time.Time) {
 	l := v.task.Link
 	c.logRobots(v, now)
+	if v.plain {
+		v.asked, v.outcome, v.archived = l, Failed, false
+		c.finish(v, now)
+		return
+	}
 	if v.failure == fetch.Refused || v.failure == fetch.TLS && !v.fail.Retryable() {
 		// The robots.txt cannot be fetched, and time will not change that. The URL itself would fail in
 		// the same way.
@@ -167,10 +174,14 @@ func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.T
 		c.noProxy = time.Time{} // the proxy has answered
 		c.hostsAgain[host].served(now)
 	}
-	switch v.outcome {
-	case Fetched:
+	switch {
+	case v.plain:
+		return // another port of the host may answer
+	case v.outcome == Fetched:
 		c.trouble.clear(host)
 		return
+	}
+	switch v.outcome {
 	case Failed:
 		if v.failure != fetch.Connect && v.failure != fetch.ConnectTimeout && v.failure != fetch.DNS {
 			return
@@ -186,7 +197,7 @@ func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.T
 
 // finish finishes a URL: it writes the log, counts, accepts the links, and adds the finish.
 func (c *Crawler) finish(v *visit, now time.Time) {
-	f := c.finishOf(v, c.policy(v).tries > 1)
+	f := c.finishOf(v, c.policy(v).tries > 1 && !v.plain)
 	f.Tries, f.Number = v.task.Attempt, v.task.Number // 0 if it was finished before
 	if isSeed(v.task.Link) {
 		f.Link.Via = v.task.Link.Via
@@ -196,6 +207,9 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 			f.Flags |= state.FlagPage
 		}
 		c.intake(&v.Links)
+	}
+	if v.plain {
+		c.followPlain(v)
 	}
 	if c.visited(v, &f, now); c.fatal != nil {
 		return
@@ -214,7 +228,9 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	for _, s := range v.skipped {
 		c.skip(s)
 	}
-	c.noteSeed(v, &f)
+	if !v.plain { // otherwise the http URL tells whether the seed failed
+		c.noteSeed(v, &f)
+	}
 	c.log(v, f, now)
 	c.logLinks(v, &f, now)
 	c.lastURL = v.asked.URL.String()

@@ -13,12 +13,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Seed accepts the crawl's seeds. Seeds known from an earlier run change nothing. Call it after
-// Recover and before Run.
-func (c *Crawler) Seed(us []weburl.URL) error {
+// Seed accepts the crawl's seeds. Those in bare were given without a scheme. Seeds known from an
+// earlier run change nothing. Call it after Recover and before Run.
+func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 	var ls Links
 	for _, u := range us {
-		c.judge(&ls, weburl.Link{URL: u, Seed: u.Host()}, u.Key())
+		l := weburl.Link{URL: u, Seed: u.Host()}
+		if bare[u] {
+			l.SetBare()
+		}
+		c.judge(&ls, l, u.Key())
 	}
 	for _, k := range ls.skipped {
 		c.skip(k)

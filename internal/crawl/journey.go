@@ -28,6 +28,7 @@ type visit struct {
 	worker  *worker // the worker that makes the visit
 	drops   uint64  // number of the last drop when the visit was taken
 	last    bool    // the host is in trouble: no retries
+	plain   bool    // no https connection: the http URL is accepted instead
 	outcome Outcome
 	err     error   // a failure of this machine
 	permit  *Permit // nil: the visit uses no lease

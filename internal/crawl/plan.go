@@ -101,6 +101,7 @@ func (c *Crawler) visited(v *visit, f *state.Finish, now time.Time) {
 		Link: l, Outcome: v.outcome, Status: v.status, Began: v.began, Now: now,
 		Again: v.before != nil, Unchanged: v.unchanged(), Compared: v.compared(),
 		Response: Before{If: v.validators, Print: v.print}, Modified: v.modified, Offered: v.offered,
+		Plain: v.plain,
 	}
 	if v.archived {
 		visit.Response.Original, visit.Response.Digest = v.written.Original, v.written.PayloadDigest

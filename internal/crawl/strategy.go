@@ -162,6 +162,9 @@ type Visit struct {
 	// complete. Unchanged reports that the content is the same: the server said so (304), or
 	// sent the same content.
 	Again, Unchanged, Compared bool
+	// Plain reports that no https connection could be made to a URL that was given without a scheme.
+	// Offered has its http URL, which takes its place.
+	Plain bool
 	// Response is this response, for the next comparison. Its Print is 0 if the content cannot
 	// be compared.
 	Response Before

@@ -48,6 +48,7 @@ type story struct {
 	seen      keyset.Config
 	fetch     fetch.Config
 	seeds     []weburl.URL
+	bare      []weburl.URL // seeds without a scheme
 	pauses    []pause // ends of runs before the last one
 	web       *textweb.Web
 	strategy  func() Strategy              // called for each process; nil: none
@@ -130,11 +131,18 @@ func (s *story) parse(t *testing.T) {
 		}
 		switch f[0] {
 		case "seed":
-			u, err := weburl.Parse(arg(1))
+			rest, bare := strings.CutPrefix(arg(1), "//") // given without a scheme
+			if bare {
+				rest = "https://" + rest
+			}
+			u, err := weburl.Parse(rest)
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.seeds = append(s.seeds, u)
+			if bare {
+				s.bare = append(s.bare, u)
+			}
 		case "delay":
 			s.frontier.HostDelay = textweb.Duration(t, arg(1))
 		case "ip-delay":
@@ -239,7 +247,11 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	if s.recovered != nil {
 		s.recovered(w.rec)
 	}
-	return w, w.Seed(s.seeds)
+	bare := map[weburl.URL]bool{}
+	for _, u := range s.bare {
+		bare[u] = true
+	}
+	return w, w.Seed(s.seeds, bare)
 }
 
 func (w *world) close() error { return w.parts.Close() }

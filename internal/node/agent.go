@@ -56,6 +56,7 @@ import (
 // An Agent is an open crawl on this machine. Run may be called once.
 type Agent struct {
 	cfg        Config
+	bare       map[weburl.URL]bool // the seeds that were given without a scheme
 	fs         disk.FS
 	budget     budget
 	crawler    *crawl.Crawler
@@ -110,7 +111,7 @@ func Open(cfg Config) (_ *Agent, err error) {
 		cfg.FS = disk.OS
 	}
 	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, defaultMemory)
-	seeds, err := cfg.seeds()
+	seeds, bare, err := cfg.seeds()
 	if err != nil {
 		return nil, err
 	}
@@ -120,7 +121,7 @@ func Open(cfg Config) (_ *Agent, err error) {
 	if err := cfg.rehearse(seeds); err != nil {
 		return nil, err
 	}
-	a := &Agent{cfg: cfg, budget: newBudget(cfg.MemoryBytes, cfg.Cluster)}
+	a := &Agent{cfg: cfg, bare: bare, budget: newBudget(cfg.MemoryBytes, cfg.Cluster)}
 	a.cfg.divide(a.budget)
 	a.fs = disk.Patient(cfg.FS, a.relieve)
 	if cfg.Fetch.AllowPrivate { // other users of this machine must not read pages of a private network
@@ -426,7 +427,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		}
 		a.Recovered.Finished, a.Recovered.Pending = r.Tally.Finished(), a.crawler.Pending()
 	}
-	return a.crawler.Seed(seeds)
+	return a.crawler.Seed(seeds, a.bare)
 }
 
 // unblock carries out Config.Unblock.

@@ -34,7 +34,8 @@ const productName = "orbweaver"
 type Config struct {
 	// Dir is the crawl directory.
 	Dir string
-	// Seeds are the URLs that the crawl starts from. A seed without a scheme is https.
+	// Seeds are the URLs that the crawl starts from. A seed without a scheme is https, or http if no
+	// https connection can be made.
 	Seeds []string
 	// Resume continues the crawl in Dir. Overwrite deletes it and starts a new one. If
 	// both are false, Dir must not hold a crawl.
@@ -136,21 +137,27 @@ func (c *Config) Identity() (userAgent, token string, err error) {
 	return userAgent, token, nil
 }
 
-// seeds parses Seeds.
-func (c *Config) seeds() ([]weburl.URL, error) {
-	var us []weburl.URL
+// seeds parses Seeds. The result bare holds those without a scheme.
+func (c *Config) seeds() (us []weburl.URL, bare map[weburl.URL]bool, _ error) {
 	have := map[weburl.URL]bool{}
+	bare = map[weburl.URL]bool{}
 	for _, s := range c.Seeds {
 		t, err := ParseURL("seed", s)
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		if !have[t.URL] {
+		switch {
+		case !have[t.URL]:
 			have[t.URL] = true
 			us = append(us, t.URL)
+			if t.Bare {
+				bare[t.URL] = true
+			}
+		case !t.Bare:
+			delete(bare, t.URL) // the same URL with its scheme
 		}
 	}
-	return us, nil
+	return us, bare, nil
 }
 
 // check refuses settings that are impolite or cannot work.

@@ -244,6 +244,8 @@ func decodeStop(b []byte, each func(i int, url []byte)) (kind byte, n int, err e
 func (w *Walk) Visited(v *crawl.Visit) ([]byte, error) {
 	kind, links := stopDead, v.Offered
 	switch {
+	case v.Plain && len(links) == 1:
+		kind = stopRedirect
 	case v.Outcome != crawl.Fetched:
 		links = nil
 	case v.Status/100 == 2:

@@ -276,7 +276,7 @@ func (w *world) open(t *testing.T) *process {
 	if err := p.SeedAgain(); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.Seed(w.seeds); err != nil {
+	if err := p.Seed(w.seeds, nil); err != nil {
 		t.Fatal(err)
 	}
 	return p

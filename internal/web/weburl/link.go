@@ -18,8 +18,8 @@ type Link struct {
 	Hops string
 	// Seed is the source tag: the host of the seed that this link descends from.
 	Seed string
-	// Ext is what versions of this program to come say of the link, see AppendTo. It has at most MaxExt
-	// octets. This version writes none, and keeps what it reads.
+	// Ext has the rarer properties of the link, see AppendTo: Bare, and those of versions of this
+	// program to come, which this version keeps. It has at most MaxExt octets.
 	Ext string
 	// Level is the priority. Zero is the ordinary priority.
 	Level uint8
@@ -30,6 +30,27 @@ const MaxExt = 1 << 10
 
 // ErrLink means that the encoding of a Link cannot be read.
 var ErrLink = errors.New("damaged link encoding")
+
+// tagBare is the tag in Ext of a link that is Bare. Its field is empty.
+const tagBare = 1
+
+// Bare reports that the URL was given without a scheme, and that https is only assumed.
+func (l Link) Bare() bool {
+	for s := l.Ext; s != ""; {
+		size, n := binary.Uvarint([]byte(s[1:min(len(s), 1+binary.MaxVarintLen16)]))
+		if n <= 0 || size > uint64(len(s)-1-n) {
+			return false
+		}
+		if s[0] == tagBare {
+			return true
+		}
+		s = s[1+n+int(size):]
+	}
+	return false
+}
+
+// SetBare makes a link without an Ext Bare.
+func (l *Link) SetBare() { l.Ext = string([]byte{tagBare, 0}) }
 
 // Depth counts the hops that a depth limit counts: L, M and X. Redirects, embeds and prerequisites
 // do not count.
@@ -52,7 +73,8 @@ func (l Link) Depth() int {
 //
 // Each of the four has at most MaxParse octets. If the link has an Ext, the hops are followed by a zero
 // octet and the Ext, within their length. An Ext consists of fields: 1 octet tag, uvarint length, as many
-// octets. The tags ascend. No tag has a meaning yet. A reader keeps the fields whose tags it does not know.
+// octets. The tags ascend. Tag 1, without octets, is Bare. A reader keeps the fields whose tags it does not
+// know.
 func (l Link) AppendTo(dst []byte) []byte {
 	dst = append(slices.Grow(dst, l.encodedLen()), l.Level)
 	dst = appendString(dst, l.URL.s)

@@ -362,6 +362,20 @@ func TestLinkFormat(t *testing.T) {
 	}
 }
 
+func TestLinkBare(t *testing.T) {
+	var l Link
+	l.SetBare()
+	if got, _, err := DecodeLink(l.AppendTo(nil)); err != nil || !got.Bare() || got.Ext != "\x01\x00" {
+		t.Errorf("got %+v, %v, want a bare link", got, err)
+	}
+	for ext, want := range map[string]bool{"": false, "\x02\x00": false, "\x00\x02\x01\x00": false,
+		"\x00\x01a\x01\x00": true, "\x01\x03abc": true} {
+		if got := (Link{Ext: ext}).Bare(); got != want {
+			t.Errorf("%q: got %v, want %v", ext, got, want)
+		}
+	}
+}
+
 func TestLinkRefusesOtherExts(t *testing.T) {
 	for _, ext := range []string{"\x01", "\x01\x02x", "\x02\x00\x01\x00", "\x01\x00\x01\x00",
 		"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x01\xfe\x07" + strings.Repeat("x", 1022)} {

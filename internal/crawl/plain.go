@@ -1,0 +1,50 @@
+package crawl
+
+import (
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A seed without a scheme is asked by https. If no connection can be made for its robots.txt, the
+// crawl finishes it and accepts the http URL in its place, as if the seed had redirected there. Both
+// are in one batch of the journal, so a kill loses neither. The https URL gets no retries: what
+// listens on the port of http is asked instead, in the queue of the same host and with its delays.
+
+// maxPlain bounds the origins of which the crawl remembers that no https connection could be made.
+// Other seeds of an origin that it has forgotten try again.
+const maxPlain = 10_000
+
+// notePlain decides whether v falls back to http.
+func (c *Crawler) notePlain(v *visit) {
+	l := v.task.Link
+	if !l.Bare() || l.URL.Scheme() != "https" {
+		return
+	}
+	_, known := c.plain[l.URL.Origin()]
+	switch {
+	case v.outcome == Prerequisite && v.fail != nil && v.fail.NoConnection():
+		if len(c.plain) < maxPlain {
+			if c.plain == nil {
+				c.plain = map[string]struct{}{}
+			}
+			c.plain[strings.Clone(l.URL.Origin())] = struct{}{}
+		}
+		v.plain = true
+	case v.outcome == RobotsUnreachable && known:
+		v.plain = true
+	}
+}
+
+// followPlain accepts the http URL in place of the https URL of v.
+func (c *Crawler) followPlain(v *visit) {
+	u, err := weburl.Parse("http" + strings.TrimPrefix(v.task.Link.URL.String(), "https"))
+	if err != nil {
+		return // not possible: the two schemes have one syntax
+	}
+	v.notes = append(v.notes, "trying-http")
+	v.shown = Page{Link: v.task.Link}
+	v.Links = Links{v.found[:0], v.enc[:0], v.skipped[:0]}
+	c.follow(v, child(v.task.Link, u, 'R'), u.Key())
+	c.intake(&v.Links)
+}
