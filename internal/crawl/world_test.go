@@ -49,7 +49,7 @@ type story struct {
 	fetch     fetch.Config
 	seeds     []weburl.URL
 	bare      []weburl.URL // seeds without a scheme
-	pauses    []pause // ends of runs before the last one
+	pauses    []pause      // ends of runs before the last one
 	web       *textweb.Web
 	strategy  func() Strategy              // called for each process; nil: none
 	again     bool                         // URLs may be visited again
