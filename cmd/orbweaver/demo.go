@@ -106,6 +106,7 @@ One page       %[9]s warc extract --url %[6]s --payload %[5]s
 The log        %[8]s (one line per fetch; columns in docs/reference/files.md)
 The reports    %[10]s
                summary.json, hosts.csv, status.csv, mime.csv, errors.csv
+               %[9]s report %[5]s
 Skipped        %[11]s, each URL with its reason
 
 Your own first crawl:

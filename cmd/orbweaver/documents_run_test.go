@@ -53,6 +53,7 @@ var documentSteps = map[string][]step{
 			not: "go run works in the source tree only, and the demo would leave its crawl directory there"},
 		{command: "./orbweaver crawl --dir first --contact you@example.org https://example.org/"},
 		{command: "./orbweaver crawl --resume --dir first"},
+		{command: "./orbweaver report first"},
 		{command: "./orbweaver crawl --dir a1 --name a1 --listen 127.0.0.1:7470 --agents 2 " +
 			"--contact you@example.org https://example.org/ https://example.net/ https://example.com/", beside: true},
 		{command: "./orbweaver crawl --dir a2 --name a2 --listen 127.0.0.1:7471 --join 127.0.0.1:7470 --agents 2 " +

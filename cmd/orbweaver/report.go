@@ -20,7 +20,6 @@ import (
 	"github.com/dustin/go-humanize"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
 	"github.com/orbweaver/orbweaver/internal/report/view"
@@ -96,7 +95,7 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	r, err := review.Read(context.Background(), c.Dirs, cfg)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return &node.ConfigError{Text: fmt.Sprintf("report: %v; run the command as the user of the crawl", err)}
+			return bad("report: %v; run the command as the user of the crawl", err)
 		}
 		return fmt.Errorf("report: %w", err)
 	}
@@ -143,11 +142,13 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 
 // check returns an error if the command line is wrong. It sets the default directory.
 func (c *ReportCmd) check() error {
-	bad := func(format string, a ...any) error { return &node.ConfigError{Text: fmt.Sprintf(format, a...)} }
 	if c.Top < 0 || c.Top > maxTop {
 		return bad("--top %d: write a number from 1 to %d", c.Top, maxTop)
 	}
 	for _, s := range c.Section {
+		if near := cli.Nearest(s, view.Names); near != "" && near != s {
+			return bad("--section %s: no such section; did you mean %s?", s, near)
+		}
 		if !slices.Contains(view.Names, s) {
 			return bad("--section %s: the sections are %s", s, strings.Join(view.Names, ", "))
 		}
@@ -230,8 +231,7 @@ func (c *ReportCmd) write(out io.Writer, r *review.Review) error {
 func (c *ReportCmd) notWritten(err error) error {
 	for _, mistake := range []error{fs.ErrPermission, fs.ErrNotExist, syscall.EROFS, syscall.ENOTDIR} {
 		if errors.Is(err, mistake) {
-			return &node.ConfigError{Text: fmt.Sprintf("report: the page cannot be written to %s: %v; "+
-				"name another file with --out", c.Out, cause(err))}
+			return bad("report: the page cannot be written to %s: %v; name another file with --out", c.Out, cause(err))
 		}
 	}
 	return fmt.Errorf("report: %w", err)

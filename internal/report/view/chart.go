@@ -159,16 +159,16 @@ const (
 	day    = 24 * hour
 )
 
-// niceTime returns the seconds between two labels of the x axis: so many that at most n intervals fit into all.
+// niceTime returns the seconds between two labels of the x axis: so many that at most n+1 intervals fit into all.
 func niceTime(all int64, n int) int64 {
 	for _, s := range [...]int64{1, 2, 5, 10, 20, 30, minute, 2 * minute, 5 * minute, 10 * minute, 20 * minute,
 		30 * minute, hour, 2 * hour, 3 * hour, 6 * hour, 12 * hour, day, 2 * day, 5 * day, 10 * day, 30 * day,
 		100 * day, 300 * day} {
-		if all <= s*int64(n) {
+		if all <= s*int64(n+1) {
 			return s
 		}
 	}
-	return 1000 * day * (1 + all/(1000*day*int64(n)))
+	return 1000 * day * (1 + all/(1000*day*int64(n+1)))
 }
 
 // layout returns how times are written on the x axis.

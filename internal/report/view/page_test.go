@@ -240,7 +240,7 @@ func TestSelfContained(t *testing.T) {
 			t.Errorf("a link leads to #%s, which is not there", to)
 		}
 	}
-	for _, want := range []string{"prefers-color-scheme:dark", "@media print", "max-width:760px"} {
+	for _, want := range []string{"prefers-color-scheme:dark", "@media print", "screen and (max-width:760px)"} {
 		if !strings.Contains(sheet, want) {
 			t.Errorf("the style sheet lacks %s", want)
 		}
@@ -347,8 +347,8 @@ func TestNiceSteps(t *testing.T) {
 			t.Errorf("niceStep(%v) = %v, want %v", x, got, want)
 		}
 	}
-	for all, want := range map[int64]int64{1: 1, 7: 2, 3600: 600, 86_400: 6 * hour, 1e9: 3000 * day} {
-		if got := niceTime(all, 6); got != want && all < 1e9 || all/got > 6 {
+	for all, want := range map[int64]int64{1: 1, 8: 2, 3600: 600, 86_400: 6 * hour, 1e9: 3000 * day} {
+		if got := niceTime(all, 6); got != want && all < 1e9 || all/got > 7 {
 			t.Errorf("niceTime(%d) = %d, want %d", all, got, want)
 		}
 	}
