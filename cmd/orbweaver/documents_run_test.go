@@ -81,7 +81,7 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver report --section broken,times --top 50 crawl"},
 		{command: "for a in a1 a2 a3; do cp -r crawl $a; done", added: true},
 		{command: "orbweaver report --out cluster.html a1 a2 a3"},
-		{command: "orbweaver crawl --dir site --quiet --contact you@example.org https://example.org/"},
+		{command: "orbweaver crawl --dir site --links --quiet --contact you@example.org https://example.org/"},
 		{command: "orbweaver report --fail-on broken --out links.html site"},
 	},
 	"docs/steer.md": {

@@ -39,7 +39,7 @@ func (l *brokenList) add(b Broken) error {
 	l.count++
 	if l.top.wants(b.Links) {
 		c := b
-		c.URL, c.Error, c.Pages = keep(b.URL), strings.Clone(b.Error), nil
+		c.URL, c.Error, c.Pages = keep(b.URL), keep(b.Error), nil
 		for _, p := range b.Pages {
 			c.Pages = append(c.Pages, keep(p))
 		}
@@ -51,7 +51,8 @@ func (l *brokenList) add(b Broken) error {
 	return nil
 }
 
-// readBroken reads broken.csv: url,status,error,links,pages.
+// readBroken reads broken.csv: url,status,error,links,pages. Without a link log, links is empty, and pages has the page
+// on which the crawl found the URL first.
 func (r *reader) readBroken(name string, d *Dir, to *brokenList) error {
 	var failed error
 	first := true
@@ -78,6 +79,9 @@ func (r *reader) readBroken(name string, d *Dir, to *brokenList) error {
 			if b.Links, err = strconv.ParseInt(cells[3], 10, 64); err != nil || b.Links < 0 {
 				return false
 			}
+		}
+		if cells[3] == "" {
+			r.out.BrokenKnown = false
 		}
 		b.Links = max(b.Links, int64(len(b.Pages)))
 		if failed == nil {

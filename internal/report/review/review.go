@@ -50,10 +50,10 @@ type Totals struct {
 	// HostCount counts hosts. If it is over the limit of the table, AtLeast is set and it is a lower bound.
 	HostCount int  `json:"hosts"`
 	AtLeast   bool `json:"hosts_at_least,omitempty"`
-	// BrokenCount counts broken links. BrokenKnown means that they come from broken.csv, with all linking pages.
-	// Otherwise they come from crawl.log, which names the first linking page only.
+	// BrokenCount counts broken links. BrokenKnown means that all linking pages are counted, because the crawls have
+	// link logs. Otherwise each link has the page on which the crawl found it first.
 	BrokenCount int64 `json:"broken_links"`
-	BrokenKnown bool  `json:"broken_from_csv"`
+	BrokenKnown bool  `json:"linking_pages_known"`
 	// SkippedCount counts skipped links.
 	SkippedCount int64 `json:"skipped_links"`
 	// LeastCount is the greatest number of visits that a row of the tables by name can lack because a table was full.

@@ -199,7 +199,7 @@ func TestBrokenTable(t *testing.T) {
 		`http://b.example/,404,,-1,`,
 		`,404,,1,`,
 		`http://b.example/,404`,
-		`http://seed.example/,500,,,`))
+		`http://seed.example/,500,,0,`))
 	var got []Broken
 	r := w.read(Config{OnBroken: func(b Broken) error { got = append(got, b); return nil }}, "a")
 	want := []Broken{
@@ -213,6 +213,12 @@ func TestBrokenTable(t *testing.T) {
 	}
 	if r.BrokenCount != 3 || !r.BrokenKnown || r.Damaged != 5 || r.Broken[0].URL != "http://gone.example/" {
 		t.Errorf("%d broken, known %v, %d damaged, first %s", r.BrokenCount, r.BrokenKnown, r.Damaged, r.Broken[0].URL)
+	}
+	// Without a link log, the number of linking pages is not known.
+	w.write("a", "reports/broken.csv", join("url,status,error,links,pages",
+		"http://a.example/,404,,,http://b.example/"))
+	if r := w.read(Config{}, "a"); r.BrokenKnown || r.BrokenCount != 1 || r.Broken[0].Links != 1 {
+		t.Errorf("without a link log: %+v", r.Broken)
 	}
 	stop := errors.New("stop")
 	_, err := Read(t.Context(), []string{"a"}, Config{FS: w.fs, OnBroken: func(Broken) error { return stop }})
