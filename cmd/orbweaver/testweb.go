@@ -384,6 +384,7 @@ func (c *TestwebCmd) origin(s *served) error {
 			return err
 		}
 		s.cfg.Origin, s.recorded, s.seeds, s.anywhere = a, a, append(s.seeds, a.Seeds()...), true
+		s.cfg.Ports = a.Ports()
 		if !c.Truth.Without {
 			s.cfg.Truth = &lateTruth{find: a.Truth}
 		}

@@ -65,8 +65,12 @@ func (c *TestwebCmd) runCommand(out io.Writer, s served) error {
 		return &node.ConfigError{Text: fmt.Sprintf("command %s: %v; name a program or its path", c.Command[0],
 			errors.Unwrap(err))}
 	}
+	ports := []int{80, 443}
+	for _, p := range s.cfg.Ports {
+		ports = append(ports, int(p.Number))
+	}
 	n, err := netns.Open(netns.Config{
-		Enter: []string{os.Args[0], "testweb-enter"}, Ports: []int{80, 443},
+		Enter: []string{os.Args[0], "testweb-enter"}, Ports: ports,
 		Command: append([]string{path}, c.Command[1:]...), Env: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	})
@@ -75,7 +79,8 @@ func (c *TestwebCmd) runCommand(out io.Writer, s served) error {
 	}
 	defer n.Close()
 	k := &n.Sockets
-	s.cfg.Sockets = &testweb.Sockets{HTTP: k.TCP[0], HTTPS: k.TCP[1], DNSTCP: k.DNSTCP, DNSUDP: k.DNSUDP}
+	s.cfg.Sockets = &testweb.Sockets{HTTP: k.TCP[0], HTTPS: k.TCP[1], Ports: k.TCP[2:],
+		DNSTCP: k.DNSTCP, DNSUDP: k.DNSUDP}
 	w, err := testweb.New(s.cfg)
 	if err != nil {
 		return webError(err)

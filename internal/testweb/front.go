@@ -187,12 +187,13 @@ func (f *front) answer(c *conn, host int64, h *head) (keep bool) {
 		method = http.MethodHead
 	}
 	r := newRequest(c, w.track.originHost(c, host), strings.Clone(h.target), method)
+	r.port = w.portOf(h.host)
 	end := h.close || w.cfg.CloseEach
 	c.answered = h.n
 	c.start(r, false)
 	w.track.begin(c, r)
 	// From here on nothing refers to the request's buffer, so linger can return it to the pool.
-	q := Query{Host: host, Target: r.target, Gzip: h.gzip, Secure: c.secure, Head: h.head, Close: end,
+	q := Query{Host: host, Target: r.target, Gzip: h.gzip, Secure: c.secure, Port: r.port, Head: h.head, Close: end,
 		Answered: w.track.askedBefore(r)}
 	if w.track.fresh != nil {
 		q.IfNoneMatch, q.IfModifiedSince = strings.Clone(h.none), strings.Clone(h.since)
@@ -285,7 +286,7 @@ func (c *conn) send(out []byte, rep *Reply, r *request) bool {
 // serveOrigin takes a connection back from net/http to answer a request that net/http has read. It returns false if the
 // request is one that the front does not answer.
 func (w *Web) serveOrigin(rw *recorder, c *conn, req *http.Request, host int64) bool {
-	h := head{target: rw.r.target, gzip: acceptsGzip(req), head: req.Method == http.MethodHead,
+	h := head{target: rw.r.target, host: req.Host, gzip: acceptsGzip(req), head: req.Method == http.MethodHead,
 		close: req.Close || req.ContentLength != 0 || !req.ProtoAtLeast(1, 1),
 		none:  strings.Join(req.Header.Values("If-None-Match"), ", "), since: req.Header.Get("If-Modified-Since")}
 	if req.Method != http.MethodGet && !h.head || !strings.HasPrefix(h.target, "/") {

@@ -20,6 +20,7 @@ type requestInfo struct {
 	addr   *addrState
 	path   string // request target, as sent; see keptTarget for long ones
 	begin  int64
+	port   uint16 // of the URL; 0: the scheme's own
 	secure bool
 }
 

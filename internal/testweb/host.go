@@ -1,6 +1,10 @@
 package testweb
 
-import "golang.org/x/net/publicsuffix"
+import (
+	"strconv"
+
+	"golang.org/x/net/publicsuffix"
+)
 
 // A hostState is what the tracker knows of a host. It takes some 200 bytes, because there are millions; extra holds
 // what few hosts need. The lock of its group guards everything that changes.
@@ -122,10 +126,14 @@ func (b *requestInfo) url(t *tracker) string { return b.with(t, b.path) }
 
 // with returns the URL of a target on the request's host.
 func (b *requestInfo) with(t *tracker, target string) string {
-	if b.secure {
-		return "https://" + b.host.name(t) + target
+	host := b.host.name(t)
+	if b.port != 0 {
+		host += ":" + strconv.Itoa(int(b.port))
 	}
-	return "http://" + b.host.name(t) + target
+	if b.secure {
+		return "https://" + host + target
+	}
+	return "http://" + host + target
 }
 
 // connRefs is a set of connections. Most sets have one.

@@ -43,6 +43,7 @@ type Query struct {
 	Target string // request target as sent, in origin form; valid during the call only
 	Gzip   bool   // the client accepts gzip
 	Secure bool   // the request came over HTTPS
+	Port   uint16 // the port of the URL, if it is one of Config.Ports, else 0
 	Head   bool   // the method is HEAD, so the response has no body
 	Close  bool   // the connection ends with this response, and the response says so
 	// Answered is how many requests for this URL have ended before, from 0 to at most 3. So a page can be broken for

@@ -33,8 +33,8 @@ func (w *Web) tunnel(rw http.ResponseWriter, req *http.Request, c *conn) {
 		return
 	}
 	host, port, err := net.SplitHostPort(req.Host)
-	if err != nil || port != "443" && port != "80" {
-		http.Error(rw, "CONNECT "+req.Host+": the test web has ports 80 and 443", http.StatusBadGateway)
+	if err != nil || w.ports[port] == "" {
+		http.Error(rw, "CONNECT "+req.Host+": the test web does not have this port", http.StatusBadGateway)
 		return
 	}
 	if _, fault := w.resolve(host); fault != "" {

@@ -52,6 +52,7 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		_, fault = w.resolve(host)
 	}
 	r := newRequest(c, state, target, req.Method)
+	r.port = w.portOf(req.Host)
 	rec := &recorder{ResponseWriter: rw, r: r, c: c}
 	if isOrigin && fault == "" && w.serveOrigin(rec, c, req, number) {
 		return
@@ -84,7 +85,8 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 func (w *Web) refuse(rw *recorder, c *conn, host int64) {
 	if r := rw.r; strings.HasPrefix(r.target, "/") {
 		buf := responses.Get().(*[]byte)
-		out, rep := w.cfg.Origin.Answer((*buf)[:0], Query{Host: host, Target: r.target, Secure: c.secure, Head: true})
+		q := Query{Host: host, Target: r.target, Secure: c.secure, Port: r.port, Head: true}
+		out, rep := w.cfg.Origin.Answer((*buf)[:0], q)
 		keepBuffer(buf, out)
 		if rep.Denied {
 			w.track.denied(r, rep.Rule)

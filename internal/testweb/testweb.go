@@ -21,6 +21,7 @@
 package testweb
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,6 +58,8 @@ type Config struct {
 	CloseEach bool
 	// HTTPPort and HTTPSPort are TCP ports on every loopback address. Zero lets the system choose.
 	HTTPPort, HTTPSPort int
+	// Ports are ports of URLs besides 80 and 443. ConnectTo leads them to HTTPPort and HTTPSPort, too.
+	Ports []Port
 	// DNS and Control are addresses (host:port) on loopback. Empty means 127.0.0.1:0.
 	DNS, Control string
 	// Sockets are open sockets to serve on. They are set if HTTPPort, HTTPSPort and DNS are not; nil opens new ones.
@@ -91,11 +94,18 @@ type Config struct {
 	Log io.Writer
 }
 
+// A Port is a port of URLs, with its scheme.
+type Port struct {
+	Number uint16
+	Secure bool // HTTPS
+}
+
 // Sockets are the sockets of a Web that its caller has opened, such as in another network namespace. Clients reach them
 // at loopback addresses. The Web closes them.
 type Sockets struct {
 	HTTP, HTTPS, DNSTCP net.Listener
 	DNSUDP              net.PacketConn
+	Ports               []net.Listener // of Config.Ports, in their order
 }
 
 // A Promise is the politeness that a crawler claims. The tracker checks it.
@@ -157,6 +167,7 @@ type Web struct {
 	dnsQueries       counter
 	tlsFull          counter
 	tlsResumed       counter
+	ports            map[string]string // the ports that serve the ports of URLs
 	front            *front
 	shaper           *shaper
 	shut             chan struct{} // closed at the shutdown, so that sleeping sites wake up
@@ -182,6 +193,15 @@ func New(cfg Config) (*Web, error) {
 	if err := w.listen(); err != nil {
 		w.Close()
 		return nil, err
+	}
+	http, https := strconv.Itoa(w.HTTPPort()), strconv.Itoa(w.HTTPSPort())
+	w.ports = map[string]string{"80": http, "443": https}
+	for _, p := range w.cfg.Ports {
+		to := http
+		if p.Secure {
+			to = https
+		}
+		w.ports[strconv.Itoa(int(p.Number))] = to
 	}
 	return w, nil
 }
@@ -351,8 +371,15 @@ func (w *Web) Run(ctx context.Context) error {
 	live := &connSet{m: map[*conn]struct{}{}}
 	srv.SetKeepAlivesEnabled(!w.cfg.CloseEach)
 	f := w.front
-	for _, l := range []*listener{{w.plain, w, nil, raws, live},
-		{w.secure, w, w.tlsConfig(), raws, live}} {
+	listeners := []*listener{{w.plain, w, nil, raws, live}, {w.secure, w, w.tlsConfig(), raws, live}}
+	for i, l := range w.more() {
+		k := &listener{l, w, nil, raws, live}
+		if w.cfg.Ports[i].Secure {
+			k.tls = listeners[1].tls
+		}
+		listeners = append(listeners, k)
+	}
+	for _, l := range listeners {
 		if w.cfg.Origin == nil {
 			g.Go(func() error { return notClosed(srv.Serve(l)) })
 			continue
@@ -377,8 +404,9 @@ func (w *Web) Run(ctx context.Context) error {
 		ctl.Close()
 		// Close the connections first, so that every handler sees its client leave, and then the servers have nothing
 		// to wait for. Shutdown does not close the connections of raw sites, because the server has given them up.
-		w.plain.Close()
-		w.secure.Close()
+		for _, l := range listeners {
+			l.Listener.Close()
+		}
 		live.closeAll()
 		f.Close()
 		late, cancel := context.WithTimeout(context.Background(), 10*time.Second)
@@ -413,7 +441,7 @@ func notClosed(err error) error {
 // Close closes the sockets of a Web that does not run. Run calls it at its end.
 func (w *Web) Close() {
 	w.closed.Do(func() {
-		for _, l := range []net.Listener{w.plain, w.secure, w.control, w.dnsTCP} {
+		for _, l := range append([]net.Listener{w.plain, w.secure, w.control, w.dnsTCP}, w.more()...) {
 			if l != nil {
 				l.Close()
 			}
@@ -423,6 +451,14 @@ func (w *Web) Close() {
 		}
 		w.track.log.flush()
 	})
+}
+
+// more returns the sockets of Config.Ports, if there are any.
+func (w *Web) more() []net.Listener {
+	if w.cfg.Sockets == nil {
+		return nil
+	}
+	return w.cfg.Sockets.Ports
 }
 
 // HTTPPort and HTTPSPort return the ports on which every address answers.
@@ -444,9 +480,26 @@ func (w *Web) ControlAddr() string { return w.control.Addr().String() }
 // CAPEM returns the certificate of the authority that signs the hosts' certificates, in PEM.
 func (w *Web) CAPEM() []byte { return w.ca.pem }
 
-// ConnectTo returns the values of the crawler's --connect-to flags that redirect ports 80 and 443 to this Web.
+// ConnectTo returns the values of the crawler's --connect-to flags that lead ports 80 and 443, and those of
+// Config.Ports, to this Web.
 func (w *Web) ConnectTo() []string {
-	return []string{fmt.Sprintf(":80::%d", w.HTTPPort()), fmt.Sprintf(":443::%d", w.HTTPSPort())}
+	to := []string{fmt.Sprintf(":80::%d", w.HTTPPort()), fmt.Sprintf(":443::%d", w.HTTPSPort())}
+	for _, p := range w.cfg.Ports {
+		to = append(to, fmt.Sprintf(":%d::%s", p.Number, w.ports[strconv.Itoa(int(p.Number))]))
+	}
+	return to
+}
+
+// portOf returns the port in a Host field, if it is one of Config.Ports, else 0.
+func (w *Web) portOf(field string) uint16 {
+	if len(w.cfg.Ports) == 0 {
+		return 0
+	}
+	n, err := strconv.ParseUint(field[strings.LastIndexByte(field, ':')+1:], 10, 16)
+	if err != nil || !slices.ContainsFunc(w.cfg.Ports, func(p Port) bool { return uint64(p.Number) == n }) {
+		return 0
+	}
+	return uint16(n)
 }
 
 // Hosts returns the names of the hosts of Sites and Folders, sorted, without those of the Origin.
@@ -501,8 +554,8 @@ func (w *Web) origin(name string) (OriginHost, bool) {
 	return w.cfg.Origin.Host(n), true
 }
 
-// DialContext connects to a host of this Web. addr is host:port; ports 80 and 443 lead to HTTPPort and HTTPSPort. It
-// can be used as http.Transport.DialContext.
+// DialContext connects to a host of this Web. addr is host:port; ports 80 and 443, and those of Config.Ports, lead to
+// HTTPPort and HTTPSPort. It can be used as http.Transport.DialContext.
 func (w *Web) DialContext(ctx context.Context, network, addr string) (net.Conn, error) {
 	host, port, err := net.SplitHostPort(addr)
 	if err != nil {
@@ -512,12 +565,7 @@ func (w *Web) DialContext(ctx context.Context, network, addr string) (net.Conn, 
 	if !ok {
 		return nil, &net.DNSError{Err: "no such host", Name: host, IsNotFound: true}
 	}
-	switch port {
-	case "80":
-		port = strconv.Itoa(w.HTTPPort())
-	case "443":
-		port = strconv.Itoa(w.HTTPSPort())
-	}
+	port = cmp.Or(w.ports[port], port)
 	var d net.Dialer
 	return d.DialContext(ctx, network, net.JoinHostPort(a.String(), port))
 }

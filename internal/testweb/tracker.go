@@ -323,7 +323,7 @@ func (t *tracker) askedBefore(r *request) int {
 }
 
 func (t *tracker) key(r *request) uint64 {
-	key := maphash.String(t.seed, r.target)
+	key := maphash.String(t.seed, r.target) ^ uint64(r.port)<<16
 	if r.secure {
 		key ^= 1 << 63
 	}

@@ -25,14 +25,11 @@ func (a *Archive) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	h := &a.hosts[q.Host]
 	var r testweb.Reply
 	r.Page = -1
-	scheme := 0
-	if q.Secure {
-		scheme = 1
-	}
+	o := origin{q.Secure, q.Port}
 	if q.Target != "/robots.txt" {
-		r.Rule, r.Denied = h.robots[scheme].Forbids(q.Target)
+		r.Rule, r.Denied = h.rules(o).Forbids(q.Target)
 	}
-	c, page, ok := a.find(q.Host, q.Secure, q.Target)
+	c, page, ok := a.find(q.Host, o, q.Target)
 	if !ok {
 		r.Status = 404
 		return own(dst, &r, q, notRecorded, "This URL was not recorded.\n"), r
@@ -47,7 +44,7 @@ func (a *Archive) Answer(dst []byte, q testweb.Query) ([]byte, testweb.Reply) {
 	m := message{b: dst, start: start, cut: cut, askedClose: q.Close}
 	m.mend()
 	dst = m.b
-	r.Status, r.HeadLen, r.RetryAfter = m.status, m.body-start, m.retryAfter
+	r.Status, r.HeadLen, r.RetryAfter, r.Coded = m.status, m.body-start, m.retryAfter, m.coded
 	if q.Head {
 		dst = dst[:m.body]
 	}
@@ -123,6 +120,7 @@ type message struct {
 	askedClose  bool
 	status      int
 	retryAfter  time.Duration
+	coded       bool // the body has a content coding
 	closes      bool // the end of the connection ends the body
 	short       bool // the body is shorter than announced, so the connection must close after it
 }
@@ -147,6 +145,7 @@ func (m *message) mend() {
 
 	f := m.fields()
 	body := m.b[m.body:]
+	m.coded = f.coding != "" && f.coding != "identity" && coded(f.coding, body)
 	if status == 204 || status == 304 {
 		m.b, body = m.b[:m.body], nil
 		f.lengths, f.chunked = nil, false

@@ -87,7 +87,7 @@ func ask(t testing.TB, a *Archive, url string) (string, testweb.Reply) {
 	if !ok {
 		t.Fatalf("no host %q for %s", l.host, url)
 	}
-	b, r := a.Answer([]byte("in front"), testweb.Query{Host: n, Secure: l.secure, Target: l.target})
+	b, r := a.Answer([]byte("in front"), testweb.Query{Host: n, Secure: l.secure, Port: l.port, Target: l.target})
 	if !bytes.HasPrefix(b, []byte("in front")) {
 		t.Fatalf("%s: Answer overwrote the beginning of dst: %.20q", url, b)
 	}

@@ -2,6 +2,7 @@ package record
 
 import (
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -10,13 +11,22 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
+// An origin is a scheme and a port, 0 for the scheme's own. A host has a robots.txt for each.
+type origin struct {
+	secure bool
+	port   uint16
+}
+
 // keyOf returns the key of a request target in its host. Spellings that servers treat alike have the same key: needless
 // escapes, dot segments, an empty query and a fragment make no difference.
-func keyOf(secure bool, target string) uint64 {
+func keyOf(o origin, target string) uint64 {
 	var buf [512]byte
 	b := append(buf[:0], 'p')
-	if secure {
+	if o.secure {
 		b[0] = 's'
+	}
+	if o.port != 0 {
+		b = strconv.AppendInt(b, int64(o.port), 10)
 	}
 	return xxhash.Sum64(appendTarget(b, target))
 }
@@ -67,8 +77,8 @@ func dots(path string) string {
 
 // A location says where a URL is served. If it cannot be served, why is the reason for Summary.Skipped.
 type location struct {
-	host   string
-	secure bool
+	host string
+	origin
 	target string
 	why    string
 }
@@ -76,7 +86,7 @@ type location struct {
 // locate splits a recorded URL.
 func locate(u string) location {
 	scheme, rest, ok := strings.Cut(u, ":")
-	l := location{secure: strings.EqualFold(scheme, "https")}
+	l := location{origin: origin{secure: strings.EqualFold(scheme, "https")}}
 	if !ok || !l.secure && !strings.EqualFold(scheme, "http") {
 		return location{why: NotHTTP}
 	}
@@ -95,7 +105,11 @@ func locate(u string) location {
 	case strings.HasPrefix(authority, "["):
 		return location{why: BadURL}
 	case port != "" && port != "80" && !l.secure, port != "" && port != "443" && l.secure:
-		return location{why: OtherPort}
+		n, err := strconv.ParseUint(port, 10, 16)
+		if err != nil || n == 0 {
+			return location{why: BadURL}
+		}
+		l.port = uint16(n)
 	}
 	l.host = hostName(name)
 	if l.host == "" {

@@ -24,8 +24,8 @@
 //
 // A revisit is served with its own header and the body of its original. A revisit that only says "not modified" is
 // served as its original. Of several captures of a URL, the latest is served, or the first from a chosen time on.
-// Different escapes of a URL lead to the same capture; http and https are different URLs. A URL that was not recorded
-// is a 404.
+// Different escapes of a URL lead to the same capture. http and https are different URLs, and so are different ports. A
+// URL that was not recorded is a 404.
 //
 // Invariants: bodies stay on disk. Memory holds the index and the responses that are being sent, each at most
 // Config.MaxResponse. A damaged file, or one that is not WARC, neither causes a panic nor ends the serving: parts that
@@ -65,6 +65,7 @@ const (
 	maxFiles           = 1 << 15 // because a place has 15 bits for the file
 	maxNotes           = 20      // damaged places that are listed
 	maxSeeds           = 1000
+	maxPorts           = 256
 )
 
 // ErrNothing means that the files have no response that can be served.
@@ -78,6 +79,7 @@ type Archive struct {
 	hosts   []host
 	index   []capture // by host, and for each host the pages before the rest; both sorted by hash
 	seeds   []string
+	ports   []testweb.Port
 	summary Summary
 	unread  atomic.Int64
 }
@@ -85,8 +87,31 @@ type Archive struct {
 // A host is a range of the index.
 type host struct {
 	testweb.OriginHost
-	from, rest, to uint32 // pages: [from, rest), other captures: [rest, to)
-	robots         [2]*testweb.Robots
+	from, rest, to uint32             // pages: [from, rest), other captures: [rest, to)
+	robots         [2]*testweb.Robots // of http and https, on their own ports
+	others         []otherPort
+}
+
+// An otherPort is an origin of a host on a port that is not the scheme's own, with its robots.txt.
+type otherPort struct {
+	origin
+	robots *testweb.Robots
+}
+
+// rules returns the robots.txt of an origin; nil allows everything.
+func (h *host) rules(o origin) *testweb.Robots {
+	if o.port != 0 {
+		for _, k := range h.others {
+			if k.origin == o {
+				return k.robots
+			}
+		}
+		return nil
+	}
+	if o.secure {
+		return h.robots[1]
+	}
+	return h.robots[0]
 }
 
 // A capture says where the response for a URL is: in its own record or, for a revisit, with its body in another record.
@@ -138,7 +163,7 @@ type Summary struct {
 const (
 	Older        = "another capture of the URL is served" // see Config.At
 	NotHTTP      = "not an HTTP response"
-	OtherPort    = "on a port that is not the scheme's own"
+	OtherPort    = "on a port that is not served" // see Archive.Ports
 	BadURL       = "no host name in the URL"
 	NoOriginal   = "revisit of a response that is not in the files"
 	SharedMember = "in a gzip member with other records: unpack the file to serve it"
@@ -157,7 +182,8 @@ func Open(files []string, cfg Config) (*Archive, error) {
 		return nil, fmt.Errorf("%d WARC files were given; at most %d can be served together", len(files), maxFiles)
 	}
 	a := &Archive{cfg: cfg, names: map[string]int32{}, summary: Summary{Files: len(files), Skipped: map[string]int64{}}}
-	s := &scan{a: a, addrs: map[string]netip.Addr{}, used: map[netip.Addr]bool{}, digests: map[uint64]original{}}
+	s := &scan{a: a, addrs: map[string]netip.Addr{}, used: map[netip.Addr]bool{}, digests: map[uint64]original{},
+		ports: map[uint16]bool{80: false, 443: true}}
 	for i, name := range files {
 		if err := s.file(i, name); err != nil {
 			a.Close()
@@ -199,6 +225,10 @@ func (a *Archive) Unread() int64 { return a.unread.Load() }
 // link, or else the first page.
 func (a *Archive) Seeds() []string { return a.seeds }
 
+// Ports returns the ports that are served besides 80 and 443, at most 256, in the order of the files. A port has the
+// scheme of its first response. Responses of the other scheme, on further ports and on port 53 are not served.
+func (a *Archive) Ports() []testweb.Port { return a.ports }
+
 // Hosts implements testweb.Origin.
 func (a *Archive) Hosts() int64 { return int64(len(a.hosts)) }
 
@@ -212,9 +242,9 @@ func (a *Archive) Find(name string) (int64, bool) {
 func (a *Archive) Host(n int64) testweb.OriginHost { return a.hosts[n].OriginHost }
 
 // find returns the capture of a URL. page is its number among the host's pages, or -1 if it is not a page.
-func (a *Archive) find(n int64, secure bool, target string) (c capture, page int64, ok bool) {
+func (a *Archive) find(n int64, o origin, target string) (c capture, page int64, ok bool) {
 	h := &a.hosts[n]
-	key := keyOf(secure, target)
+	key := keyOf(o, target)
 	if c, i, ok := search(a.index[h.from:h.rest], key); ok {
 		return c, int64(i), true
 	}

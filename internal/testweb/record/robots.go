@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"io"
 	"net/url"
+	"strconv"
 
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -17,22 +18,27 @@ func (a *Archive) readRobots() {
 	for n := range a.hosts {
 		h := &a.hosts[n]
 		for i, secure := range [2]bool{false, true} {
-			h.robots[i] = a.robotsOf(int64(n), secure)
+			h.robots[i] = a.robotsOf(int64(n), origin{secure: secure})
 			h.CrawlDelay = max(h.CrawlDelay, h.robots[i].CrawlDelay())
+		}
+		for i := range h.others {
+			k := &h.others[i]
+			k.robots = a.robotsOf(int64(n), k.origin)
+			h.CrawlDelay = max(h.CrawlDelay, k.robots.CrawlDelay())
 		}
 	}
 }
 
-// robotsOf returns the rules of a host's robots.txt, after redirects. If the file cannot be read or its status is not
-// 2xx, it allows everything, so that the report blames a crawler only for what was clearly forbidden.
-func (a *Archive) robotsOf(n int64, secure bool) *testweb.Robots {
+// robotsOf returns the rules of the robots.txt of a host's origin, after redirects. If the file cannot be read or its
+// status is not 2xx, it allows everything, so that the report blames a crawler only for what was clearly forbidden.
+func (a *Archive) robotsOf(n int64, o origin) *testweb.Robots {
 	target := "/robots.txt"
 	for range robotsHops + 1 {
-		c, _, ok := a.find(n, secure, target)
+		c, _, ok := a.find(n, o, target)
 		if !ok {
 			return nil
 		}
-		b, r := a.Answer(nil, testweb.Query{Host: n, Secure: secure, Target: target})
+		b, r := a.Answer(nil, testweb.Query{Host: n, Secure: o.secure, Port: o.port, Target: target})
 		switch {
 		case r.Status/100 == 2:
 			return a.readRules(c)
@@ -43,11 +49,13 @@ func (a *Archive) robotsOf(n int64, secure bool) *testweb.Robots {
 		if err != nil {
 			return nil
 		}
-		scheme := "http"
-		if secure {
-			scheme = "https"
+		base := &url.URL{Scheme: "http", Host: a.hosts[n].Name, Path: target}
+		if o.secure {
+			base.Scheme = "https"
 		}
-		base := &url.URL{Scheme: scheme, Host: a.hosts[n].Name, Path: target}
+		if o.port != 0 {
+			base.Host += ":" + strconv.Itoa(int(o.port))
+		}
 		l := locate(base.ResolveReference(to).String())
 		if l.why != "" {
 			return nil
@@ -55,7 +63,7 @@ func (a *Archive) robotsOf(n int64, secure bool) *testweb.Robots {
 		if n, ok = a.Find(l.host); !ok {
 			return nil
 		}
-		secure, target = l.secure, l.target
+		o, target = l.origin, l.target
 	}
 	return nil
 }

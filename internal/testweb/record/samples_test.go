@@ -62,7 +62,7 @@ func TestSamples(t *testing.T) {
 				continue
 			}
 			n, _ := a.Find(l.host)
-			c, _, found := a.find(n, l.secure, l.target)
+			c, _, found := a.find(n, l.origin, l.target)
 			if !found || c.head() != placeOf(0, rec.Offset) {
 				continue // the Archive serves another capture of the URL
 			}

@@ -29,6 +29,7 @@ type scan struct {
 	addrs   map[string]netip.Addr
 	used    map[netip.Addr]bool
 	digests map[uint64]original // by hash of the payload digest
+	ports   map[uint16]bool     // whether the port has HTTPS
 	seeds   []string
 	first   string // URL of the first page
 }
@@ -160,10 +161,16 @@ func (s *scan) record(n int, rd *warc.Reader, rec *warc.Record) error {
 	case rec.Shared:
 		s.skip(SharedMember)
 		return nil
+	case !s.serves(l.origin):
+		s.skip(OtherPort)
+		return nil
 	}
-	f := found{key: keyOf(l.secure, l.target), date: dateOf(rec.Date()), own: placeOf(n, rec.Offset), ref: -1,
+	f := found{key: keyOf(l.origin, l.target), date: dateOf(rec.Date()), own: placeOf(n, rec.Offset), ref: -1,
 		host: s.host(l.host, rec.Header.Value("WARC-IP-Address")), status: status}
-	f.robots = f.key == robotsKeys[0] || f.key == robotsKeys[1]
+	if l.port != 0 {
+		s.a.hosts[f.host].add(l.origin)
+	}
+	f.robots = f.key == keyOf(l.origin, "/robots.txt")
 	f.cut = rec.Header.Value("WARC-Truncated") != "" || rec.Size > s.a.cfg.MaxResponse
 	f.body = f.own
 	digest := uint64(0)
@@ -189,7 +196,29 @@ func (s *scan) record(n int, rd *warc.Reader, rec *warc.Record) error {
 	return nil
 }
 
-var robotsKeys = [2]uint64{keyOf(false, "/robots.txt"), keyOf(true, "/robots.txt")}
+// serves reports whether the port of an origin is served. It decides so at the first response on a port.
+func (s *scan) serves(o origin) bool {
+	if o.port == 0 {
+		return true
+	}
+	secure, known := s.ports[o.port]
+	switch {
+	case known:
+		return secure == o.secure
+	case o.port == 53, len(s.a.ports) >= maxPorts: // port 53 is that of the name server
+		return false
+	}
+	s.ports[o.port] = o.secure
+	s.a.ports = append(s.a.ports, testweb.Port{Number: o.port, Secure: o.secure})
+	return true
+}
+
+// add adds an origin to the host, if it is new.
+func (h *host) add(o origin) {
+	if !slices.ContainsFunc(h.others, func(k otherPort) bool { return k.origin == o }) {
+		h.others = append(h.others, otherPort{origin: o})
+	}
+}
 
 // statusOf reads the status line at the beginning of a record's content.
 func statusOf(rec *warc.Record) (status int16, ok bool, err error) {
@@ -339,7 +368,7 @@ func (s *scan) finish() {
 	for _, u := range s.seeds {
 		l := locate(u)
 		if n, ok := a.names[l.host]; ok && !slices.Contains(a.seeds, u) {
-			if _, _, ok := a.find(int64(n), l.secure, l.target); ok {
+			if _, _, ok := a.find(int64(n), l.origin, l.target); ok {
 				a.seeds = append(a.seeds, u)
 			}
 		}
@@ -424,7 +453,7 @@ func (s *scan) captureOf(l location, date int64) (found, bool) {
 	if !ok {
 		return found{}, false
 	}
-	key := keyOf(l.secure, l.target)
+	key := keyOf(l.origin, l.target)
 	i, _ := slices.BinarySearchFunc(s.found, key, func(f found, key uint64) int {
 		return cmp.Or(cmp.Compare(f.host, n), cmp.Compare(f.key, key))
 	})

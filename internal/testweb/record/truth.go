@@ -21,16 +21,12 @@ func (a *Archive) Truth() testweb.Truth {
 	t := &truth{a: a, denied: map[uint32]bool{}, count: a.summary.Pages}
 	for n := range a.hosts {
 		h := &a.hosts[n]
-		if h.robots[0] == nil && h.robots[1] == nil {
+		if h.robots[0] == nil && h.robots[1] == nil && len(h.others) == 0 {
 			continue
 		}
 		for i := h.from; i < h.rest; i++ {
 			l := locate(t.URL(int64(n), int64(i-h.from)))
-			scheme := 0
-			if l.secure {
-				scheme = 1
-			}
-			if _, denied := h.robots[scheme].Forbids(l.target); denied {
+			if _, denied := h.rules(l.origin).Forbids(l.target); denied {
 				t.denied[i] = true
 			}
 		}
