@@ -225,6 +225,8 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 		}
 	}
 	cfg.Note = d.note
+	stopShow := d.show()
+	defer stopShow(false)
 	a, err := node.Open(cfg)
 	if err != nil {
 		if ln != nil {
@@ -237,9 +239,9 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 			return errors.Join(err, a.Close())
 		}
 	}
-	stopShow := d.show(a)
+	d.began(a)
 	res, err := a.Run(ctx)
-	stopShow()
+	stopShow(err == nil)
 	unwatch()
 	if cerr := a.Close(); err == nil {
 		err = cerr

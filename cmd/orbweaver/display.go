@@ -11,6 +11,8 @@ import (
 	"path/filepath"
 	"runtime/metrics"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -18,6 +20,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -31,7 +34,10 @@ type display struct {
 	timeLimit            time.Duration
 	agent                string // the agent's name in a cluster; empty: it is alone
 	progress             *report.Progress
-	stop                 func() // stops the crawl
+	mode                 report.Mode
+	opened               time.Time
+	running              atomic.Pointer[node.Agent] // nil: it is being opened
+	stop                 func()                     // stops the crawl
 }
 
 // open prepares the display for notes and progress. The display calls stop if the reader
@@ -40,22 +46,86 @@ func (d *display) open(stop func()) {
 	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe then returns EPIPE
 	d.out, d.stop = pipe{d.out, stop}, stop
 	fd := int(os.Stderr.Fd())
-	mode := report.ModeFor(d.quiet, d.json, term.IsTerminal(fd), os.Getenv("TERM"))
-	d.progress = report.NewProgress(pipe{os.Stderr, stop}, mode, func() int {
-		w, _, err := term.GetSize(fd)
+	d.mode = report.ModeFor(d.quiet, d.json, term.IsTerminal(fd), os.Getenv("TERM"))
+	d.progress = report.NewProgress(pipe{os.Stderr, stop}, d.mode, func() (cols, lines int) {
+		cols, lines, err := term.GetSize(fd)
 		if err != nil {
-			return 0
+			return 0, 0
 		}
-		return w
+		return cols, lines
 	})
-	_, plain := os.LookupEnv("NO_COLOR")
-	d.progress.Color = !plain
+	d.progress.Color = os.Getenv("NO_COLOR") == ""
 	d.progress.Agent = d.agent
+	d.progress.Hint = "Ctrl-C stops"
+	if d.resumable {
+		d.progress.Hint = "Ctrl-C saves"
+	}
 	d.progress.Background = func() bool { return inBackground(fd) }
+	d.opened = time.Now()
 }
 
-// show starts to show the progress of a. stop ends it and waits for the last output.
-func (d *display) show(a *node.Agent) (stop func()) {
+// rowsMax is the number of hosts that the live display shows at most.
+const rowsMax = 30
+
+// tick is the time between two looks at the crawl. startAfter is the time after which the live display shows a crawl
+// that is still being opened: before, it may turn out that the settings are wrong.
+const (
+	tick       = 100 * time.Millisecond
+	startAfter = 500 * time.Millisecond
+)
+
+// show starts to show the progress of the agent that d.began names. stop ends it and waits for the last output; done
+// says that the crawl has ended without an error.
+func (d *display) show() (stop func(done bool)) {
+	over, end := make(chan bool), make(chan struct{})
+	go func() {
+		defer close(end)
+		ticks := time.NewTicker(tick)
+		defer ticks.Stop()
+		for {
+			select {
+			case now := <-ticks.C:
+				// Standard output gets nothing until the end, and with --quiet nothing is written.
+				// So no write would show that the reader of the pipe has closed it.
+				if isAbandoned(1) || isAbandoned(2) {
+					d.stop()
+				}
+				d.look(now, false)
+			case done := <-over:
+				d.look(time.Now(), done)
+				d.progress.Close(time.Now())
+				return
+			}
+		}
+	}()
+	var once sync.Once
+	return func(done bool) { once.Do(func() { over <- done; <-end }) }
+}
+
+// look shows the present state of the crawl. done says that it has ended.
+func (d *display) look(now time.Time, done bool) {
+	a := d.running.Load()
+	if a != nil {
+		if s := a.Status(); s != nil {
+			d.progress.Show(d.snapshot(s, done), now)
+			return
+		}
+	}
+	if d.mode != report.Live || now.Sub(d.opened) < startAfter {
+		return
+	}
+	s := report.Snapshot{State: "starting", Elapsed: now.Sub(d.opened), WaitingFor: "the state of the crawl to be read"}
+	if a != nil {
+		s.WaitingFor = ""
+		if w := a.Waiting(); w != nil {
+			s.WaitingFor, s.Agents = w.For, w.Agents
+		}
+	}
+	d.progress.Show(s, now)
+}
+
+// began tells the display that the crawl of a has been opened.
+func (d *display) began(a *node.Agent) {
 	for _, h := range a.NotBlocked {
 		d.note(h + ": is not blocked")
 	}
@@ -69,32 +139,10 @@ func (d *display) show(a *node.Agent) (stop func()) {
 			d.note(fmt.Sprintf("up to %d links that were waiting in state/seen are lost", r.Lost))
 		}
 	}
-	over, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(100 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case now := <-tick.C:
-				// Standard output gets nothing until the end, and with --quiet nothing is written.
-				// So no write would show that the reader of the pipe has closed it.
-				if isAbandoned(1) || isAbandoned(2) {
-					d.stop()
-				}
-				if s := a.Status(); s != nil {
-					d.progress.Show(d.snapshot(s), now)
-				}
-			case <-over:
-				if s := a.Status(); s != nil {
-					d.progress.Show(d.snapshot(s), time.Now())
-				}
-				d.progress.Close(time.Now())
-				return
-			}
-		}
-	}()
-	return func() { close(over); <-done }
+	if d.mode == report.Live {
+		a.Watch(rowsMax)
+	}
+	d.running.Store(a)
 }
 
 // A pipe is an output that calls closed if a write finds that the reader has closed it.
@@ -112,28 +160,64 @@ func (p pipe) Write(b []byte) (int, error) {
 }
 
 // snapshot turns the status of a crawl into the numbers that the progress shows.
-func (d *display) snapshot(s *crawl.Status) report.Snapshot {
-	state := ""
-	if s.Stop != "" && s.Stop != crawl.Finished && s.Stop != crawl.OnlyBlocked {
-		state = "stopping"
-	}
-	retryIn := time.Duration(0)
-	if !s.NextRetry.IsZero() {
-		retryIn = time.Until(s.NextRetry)
-	}
-	nextIn := time.Duration(0)
-	if !s.NextVisit.IsZero() {
-		nextIn = time.Until(s.NextVisit)
-	}
-	return report.Snapshot{
-		Revisits: s.Revisits, Unchanged: s.Unchanged, NextIn: nextIn,
-		State: state, Elapsed: s.Elapsed, Pages: s.Pages, Fetched: s.Fetched, Bytes: s.Bytes,
+func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
+	p := report.Snapshot{
+		Revisits: s.Revisits, Unchanged: s.Unchanged, NextIn: until(s.NextVisit, s.At),
+		Elapsed: s.Elapsed, Pages: s.Pages, Fetched: s.Fetched, Bytes: s.Bytes,
 		Queued: s.Queued, Unique: s.Unique, InFlight: s.InFlight, Resolving: s.Resolving,
 		Ready: s.Frontier.Ready + s.Frontier.Parked, Waiting: s.Frontier.Waiting, Slowed: s.Frontier.Slowed,
 		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying,
-		RetryIn: retryIn, Memory: memoryInUse(), Exchange: s.Exchange, LastURL: s.LastURL,
+		RetryIn: until(s.NextRetry, s.At), Memory: memoryInUse(), Exchange: s.Exchange,
+		LastURL: s.LastURL, NowURL: s.NowURL, WaitingFor: s.WaitsFor, Agents: s.Agents,
 		PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
 	}
+	switch {
+	case done:
+		p.State, p.WaitingFor = "done", ""
+		return p
+	case s.Stop != "":
+		p.State = "stopping"
+		if p.WaitingFor == "" {
+			p.WaitingFor = "the index and the reports to be written"
+		}
+	case s.WaitsFor != "":
+		p.State = "waiting"
+	}
+	for _, g := range s.Hosts {
+		if r := row(g, s.At); s.Stop == "" || r.Open > 0 && !g.Leased { // no other request will begin
+			p.Hosts = append(p.Hosts, r)
+		}
+	}
+	return p
+}
+
+// until returns the time from now until t; 0 if t is zero or past.
+func until(t, now time.Time) time.Duration {
+	if t.IsZero() {
+		return 0
+	}
+	return max(t.Sub(now), 0)
+}
+
+// row returns the row of a host in the live display.
+func row(g frontier.Glimpse, now time.Time) report.HostRow {
+	r := report.HostRow{Host: g.Host, Links: g.Links, URL: g.URL, State: g.State, In: until(g.Due, now)}
+	switch g.State {
+	case "in process":
+		r.State, r.Open = "fetching", max(now.Sub(g.Since), 1)
+	case "resolving":
+		r.State, r.Open = "DNS", max(now.Sub(g.Since), 1)
+	case "waiting":
+		r.State = "resting"
+	case "slowed":
+		r.State = "paused"
+	case "parked":
+		r.State, r.Why = "resting", "after "+g.Behind
+		if g.Leased {
+			r.State, r.Why, r.Open = "lease", g.Behind, now.Sub(g.Since)
+		}
+	}
+	return r
 }
 
 // memoryInUse returns the memory in bytes that the Go runtime holds.

@@ -465,6 +465,7 @@ func jsonObjects(t *testing.T) map[string][]string {
 	p := report.NewProgress(&out, report.JSON, nil)
 	p.Agent = "a1"
 	p.Show(report.Snapshot{Revisits: 1, Unchanged: 1, NextIn: time.Second, RetryIn: time.Second, LastURL: "x",
+		WaitingFor: "x", Agents: []string{"a1"},
 		Exchange:  new(report.Exchange),
 		TimeLimit: time.Hour}, time.Unix(1e9, 0))
 	progress := map[string]any{}

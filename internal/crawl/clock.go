@@ -49,3 +49,17 @@ func (p *pastClock) restore(f *frontier.Frontier, now time.Time) {
 		f.Restore(st)
 	}
 }
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func laterOf(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}

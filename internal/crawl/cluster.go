@@ -145,10 +145,11 @@ type Keys interface {
 
 // ClusterStatus is the part of a Status that tells of other agents.
 type ClusterStatus struct {
-	Outgoing int64            `json:"urls_outgoing"`   // waiting to be sent to other agents
-	Received int64            `json:"urls_received"`   // from other agents, in this run
-	Copying  int64            `json:"copies_outgoing"` // records waiting to be sent to heirs
-	CopyLagS float64          `json:"copies_lag_s"`    // age of the oldest of them, in seconds
+	Agents   []string         `json:"agents,omitempty"` // the agents that are present
+	Outgoing int64            `json:"urls_outgoing"`    // waiting to be sent to other agents
+	Received int64            `json:"urls_received"`    // from other agents, in this run
+	Copying  int64            `json:"copies_outgoing"`  // records waiting to be sent to heirs
+	CopyLagS float64          `json:"copies_lag_s"`     // age of the oldest of them, in seconds
 	Leases   *report.Leases   `json:"leases,omitempty"`
 	Moves    *report.Moves    `json:"moves,omitempty"` // of hosts between agents
 	Contents *report.Contents `json:"contents,omitempty"`

@@ -238,6 +238,7 @@ type Crawler struct {
 	checkpoint *checkpoint // nil: none is in progress
 	syncing    *syncing    // nil: none is in progress
 	lastURL    string
+	shown      shown
 	retrying   retrying               // URLs that have failed and will be retried
 	planner    Planner                // the Strategy, if it is a Planner
 	revisiting map[weburl.Key]*Before // URLs that the Planner wants again and that are not finished
@@ -308,6 +309,8 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.publish(c.began)
 	c.dispatch(ctx, work, abandon)
 	close(c.ended)
+	c.shown.saving = true
+	c.publish(c.cfg.Now())
 
 	// Stop the workers first, so that no goroutine writes to the archive any more. The channel has space
 	// for their results, so no worker blocks.
@@ -341,6 +344,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 		c.checkpoint.Abandon()
 		c.checkpoint = nil
 	}
+	c.shown.over = true
 	c.publish(c.cfg.Now())
 	c.cluster.Ended()
 	return c.stop, c.fatal
@@ -464,7 +468,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	c.lookUp(work)
 	quota := quotaMax
 	for c.busy-c.slow.len() < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
-		if spent, ask := c.spent(now); spent {
+		spent, ask := c.spent(now)
+		if c.shown.limited = spent; spent {
 			return earlier(wake, ask)
 		}
 		if c.nextSlot.After(now) {
@@ -514,6 +519,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 				c.nextSlot = laterOf(c.nextSlot,
 					now.Add(-rateSlack)).Add(time.Duration(float64(time.Second) / c.cfg.Rate))
 			}
+			c.shown.begun = v.task.Link.URL
 			c.tasks <- v
 		}
 		if c.fatal != nil {
@@ -530,6 +536,7 @@ const rateSlack = 10 * time.Millisecond
 // settleAll settles v and all other ended visits.
 func (c *Crawler) settleAll(v *visit) {
 	c.activity++
+	c.shown.lastEnd = c.cfg.Now()
 	for {
 		if v.resolved {
 			c.resolving--
@@ -579,18 +586,4 @@ func (c *Crawler) take(t frontier.Task) *visit {
 	v := &visit{}
 	v.reset(t)
 	return v
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || !b.IsZero() && b.Before(a) {
-		return b
-	}
-	return a
-}
-
-func laterOf(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }

@@ -36,10 +36,13 @@ type Status struct {
 	Skipped    map[string]int64 `json:"skipped"`             // links that are not followed, by reason
 	Sent       int64            `json:"urls_sent"`           // sent to other agents
 	ClusterStatus
-	Retrying  map[string]int64 `json:"retrying"` // URLs that failed and will be retried, by kind
-	NextRetry time.Time        `json:"next_retry,omitzero"`
-	LastURL   string           `json:"last_url"`
-	Stop      Stop             `json:"stop_reason,omitempty"`
+	Retrying  map[string]int64   `json:"retrying"` // URLs that failed and will be retried, by kind
+	NextRetry time.Time          `json:"next_retry,omitzero"`
+	LastURL   string             `json:"last_url"`
+	WaitsFor  string             `json:"waiting_for,omitempty"` // in words, if no visit has ended lately
+	NowURL    string             `json:"-"`                     // of the last visit that began
+	Hosts     []frontier.Glimpse `json:"-"`                     // see Crawler.Watch
+	Stop      Stop               `json:"stop_reason,omitempty"`
 }
 
 // publishEvery is the interval at which the dispatcher updates the Status.
@@ -53,6 +56,7 @@ func (c *Crawler) publishEvery(now time.Time) {
 
 func (c *Crawler) publish(now time.Time) {
 	retrying, next := c.retrying.sum(now)
+	others := c.cluster.Status(now)
 	c.status.Store(&Status{
 		Type: "status", At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
@@ -61,8 +65,9 @@ func (c *Crawler) publish(now time.Time) {
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(),
 		Errors: c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
-		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: c.cluster.Status(now),
-		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, Stop: c.stop,
+		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
+		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, NowURL: c.shown.begun.String(),
+		WaitsFor: c.waitsFor(others, now), Hosts: c.watch(now), Stop: c.stop,
 	})
 }
 

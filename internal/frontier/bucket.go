@@ -377,6 +377,9 @@ func (f *Frontier) forgetBucket(b *bucket) {
 			b.in.remove(b)
 			b.in = nil
 		}
+		if len(f.asked) > 0 {
+			delete(f.asked, b.key.point())
+		}
 		if b.key.site != "" {
 			delete(f.sites, b.key.site)
 		} else {

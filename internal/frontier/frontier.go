@@ -139,6 +139,7 @@ type Frontier struct {
 	prefetched  int // keeps the compiler from removing reads that fill the processor's cache
 
 	awaiting     map[uint64]*bucket // buckets that wait for a lease, by point; each has a timer
+	asked        map[uint64]int64   // when it began to wait for a lease that is missing, by point
 	awaitedLeast int                // this many of them are never too many
 	points       [2]uint64          // scratch memory
 
@@ -191,6 +192,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		sites:    make(map[string]*bucket),
 		groups:   make(map[groupKey]share),
 		awaiting: make(map[uint64]*bucket),
+		asked:    make(map[uint64]int64),
 		aloneAt:  newTable(),
 		aloneIn:  newTable(),
 		active:   cfg.Active,

@@ -79,9 +79,13 @@ func (f *Frontier) leased(g *group) bool {
 		yes, at := f.cfg.Lease.Ready(point, f.delay(b.key), f.timeAt(f.clock))
 		switch {
 		case yes:
+			delete(f.asked, point)
 			continue
 		case at.IsZero():
 			f.awaiting[point] = b
+			if _, again := f.asked[point]; !again {
+				f.asked[point] = f.clock
+			}
 			f.stats.LeaseWaits++
 			f.quietUntil(b, f.clock+int64(leaseAgain))
 		default:

@@ -75,6 +75,8 @@ type Agent struct {
 	// NotBlocked lists the hosts of Config.Unblock that were not blocked.
 	NotBlocked []string
 	began      time.Time
+	// staying are the agents that were present when this one had stopped.
+	staying []string
 	// pagesBefore is the number of pages of earlier runs.
 	pagesBefore int64
 }
@@ -94,6 +96,8 @@ type Result struct {
 	// failed: the redirects lead in a circle, out of scope, or to something that is not a
 	// URL.
 	OnlyRedirects bool
+	// Others are the agents that continue the crawl without this one.
+	Others []string
 }
 
 // A StateError reports a crawl directory that could not be opened, because the disk or a
@@ -512,6 +516,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if s := a.Status(); s != nil {
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
+	if stop != crawl.Finished && stop != crawl.OnlyBlocked {
+		res.Others = a.staying
+	}
 	res.Failed, res.FailedCount = a.crawler.FailedSeeds()
 	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 && (a.membership == nil || a.membership.nothing.Load()) {
 		res.Nothing = true
@@ -548,17 +555,6 @@ func (a *Agent) conclude(res Result) error {
 		}
 	}
 	return errors.Join(a.parts.Log.Sync(), a.parts.Events.Sync(), a.parts.Skipped.Sync())
-}
-
-// Status returns the state of the crawl, or nil before Run. Safe for concurrent use.
-func (a *Agent) Status() *crawl.Status {
-	s := a.crawler.Status()
-	if s == nil || a.membership == nil {
-		return s
-	}
-	t := *s
-	t.Exchange = a.exchange(s.Pages)
-	return &t
 }
 
 // Close closes all parts in the reverse order of Open, the lock last. A second call does

@@ -531,6 +531,21 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 	c.running.Go(func() { c.keepLimit(ctx) })
 }
 
+// present returns the names of the agents that are up, this one included. Safe for concurrent use.
+func (c *membership) present() (names []string) {
+	if m := c.member.Load(); m != nil {
+		for _, a := range agentsUp(m.View()) {
+			names = append(names, a.Name)
+		}
+	}
+	return names
+}
+
+// others returns the names of the other agents that are up.
+func (c *membership) others() []string {
+	return slices.DeleteFunc(c.present(), func(name string) bool { return name == c.self.Name })
+}
+
 // leave leaves the cluster in good order, and waits for this membership's goroutines.
 func (c *membership) leave() error {
 	if c.stop == nil {

@@ -25,12 +25,7 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if m == nil || c.owners() == nil {
 		return "", errors.New("the crawl has not started yet; try again later")
 	}
-	others := 0
-	for _, o := range m.View().Agents {
-		if o.State == gossip.Up && o.Name != c.self.Name {
-			others++
-		}
-	}
+	others := len(c.others())
 	if others == 0 {
 		return "", errors.New("no other agent is present that could take the hosts")
 	}

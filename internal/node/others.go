@@ -73,6 +73,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
 		err = lost
 	}
+	a.staying = a.membership.others()
 	over()
 	fail(nil)
 	return stop, errors.Join(err, a.depart())

@@ -34,7 +34,7 @@ func TestSameKeys(t *testing.T) {
 		Unique: tally.Unique(), Denied: tally.Denied(), Duplicates: tally.Duplicates(), Skipped: tally.SkippedBy(),
 		Errors: tally.Errors(), Revisits: 1, Unchanged: 1, NextIn: time.Second, RetryIn: time.Second, Memory: 1,
 		Exchange: s.Exchange,
-		LastURL:  "http://a.example/", TimeLimit: time.Hour,
+		LastURL:  "http://a.example/", TimeLimit: time.Hour, WaitingFor: "x", Agents: []string{"a1"},
 	}, at)
 	if err := json.Unmarshal([]byte(out.String()), &progress); err != nil {
 		t.Fatal(err)
@@ -60,9 +60,9 @@ func TestSameKeys(t *testing.T) {
 		name      string
 		got, want []string
 	}{
-		{"progress", only(progress, summary), []string{"bytes_per_s", "eta_s", "hosts_ready", "hosts_slowed",
+		{"progress", only(progress, summary), []string{"agents", "bytes_per_s", "eta_s", "hosts_ready", "hosts_slowed",
 			"hosts_waiting", "in_flight", "last_url", "limit", "memory_bytes", "next_retry_s", "next_visit_s",
-			"pages_per_s", "resolving", "retrying", "state", "time"}},
+			"pages_per_s", "resolving", "retrying", "state", "time", "waiting_for"}},
 		{"summary", only(summary, progress), []string{"changed", "hosts", "not_kept", "peak_memory_bytes", "retries",
 			"robots_txt", "started", "status", "stop_reason", "truncated", "urls_discovered", "urls_finished",
 			"urls_sent"}},

@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"github.com/mattn/go-runewidth"
 )
 
 // A Snapshot describes the crawl at one moment, for Progress.
 type Snapshot struct {
-	State   string        // "" means crawling; else a word such as stopping or paused
+	// State is starting, waiting, stopping or done; "" means crawling.
+	State   string
 	Elapsed time.Duration // over all runs
 
 	Pages, Fetched, Bytes  int64
@@ -31,7 +31,11 @@ type Snapshot struct {
 	NextIn              time.Duration // until the next revisit is due; 0: now or never
 	Memory              int64         // bytes in use
 	Exchange            *Exchange     // nil: not in a cluster
-	LastURL             string
+	LastURL             string        // the last one fetched
+	NowURL              string        // the last one that is being fetched
+	WaitingFor          string        // in words; "" if the crawl moves
+	Hosts               []HostRow     // of the live display
+	Agents              []string      // of the cluster that are present
 
 	PageLimit, SizeLimit int64 // pages, bytes; 0: no limit
 	TimeLimit            time.Duration
@@ -67,23 +71,23 @@ type Progress struct {
 	Every time.Duration
 	// Color lets Live use colours. The caller leaves it false if NO_COLOR is set.
 	Color bool
+	// Hint says in Live what Ctrl-C does. Empty: nothing.
+	Hint string
 	// Agent is the agent's name in a cluster, which begins each display and each message. Empty: not in a cluster.
 	Agent string
 	// Background reports whether the process is in the background of its terminal. Live then shows plain lines,
 	// because redrawing would overwrite the output of other programs. Nil means never.
 	Background func() bool
 
-	w     io.Writer
-	mode  Mode
-	width func() int
+	w    io.Writer
+	mode Mode
+	size func() (cols, lines int)
 
 	mu           sync.Mutex // guards the fields below
 	shown        time.Time
 	samples      []sample
-	drawn        []int // width of each line that Live has drawn
+	live         live
 	last         *Snapshot
-	hadRetrying  bool // the line "retrying" was shown and stays, so that the display does not jump
-	hadAgain     bool // the same for the line "again"
 	pending      bool // last has not been shown
 	closed       bool
 	inBackground bool // Live shows plain lines
@@ -97,16 +101,16 @@ type sample struct {
 // rateSpan is the time over which the current rates are measured.
 const rateSpan = 10 * time.Second
 
-// NewProgress returns a Progress that writes to w. Before each drawing it calls width for the number of columns of the
-// terminal; nil or 0 means 80.
+// NewProgress returns a Progress that writes to w. Before each drawing it calls size for the size of the terminal. Nil,
+// or a size of 0, means 80 columns and 24 lines.
 //
 // The output is cleaned of control characters: line by line in Live mode, which moves the cursor itself, and by a
 // CleanWriter in all other modes.
-func NewProgress(w io.Writer, mode Mode, width func() int) *Progress {
+func NewProgress(w io.Writer, mode Mode, size func() (cols, lines int)) *Progress {
 	if mode != Live {
 		w = NewCleanWriter(w)
 	}
-	return &Progress{w: w, mode: mode, width: width}
+	return &Progress{w: w, mode: mode, size: size}
 }
 
 // current returns the mode for now: p.mode, or Plain if Live runs in the background. Lines that Live has drawn before
@@ -116,7 +120,7 @@ func (p *Progress) current() Mode {
 		return p.mode
 	}
 	if background := p.Background(); background != p.inBackground {
-		p.inBackground, p.drawn = background, nil
+		p.inBackground, p.live.drawn = background, nil
 	}
 	if p.inBackground {
 		return Plain
@@ -158,7 +162,7 @@ func (p *Progress) show(mode Mode, s Snapshot, now time.Time) {
 	pages, bytes := p.rates()
 	switch mode {
 	case Live:
-		p.draw(p.block(s, pages, bytes))
+		p.draw(s, pages, bytes)
 	case JSON:
 		p.json(s, pages, bytes, now)
 	case Plain:
@@ -181,13 +185,10 @@ func (p *Progress) Message(text string) {
 	text = OneLine(text)
 	switch p.current() {
 	case Live:
-		var b strings.Builder
-		p.home(&b)
-		b.WriteString(p.named(text) + clearLine + "\n")
-		io.WriteString(p.w, b.String())
+		p.message(p.named(text))
 		if p.last != nil && !p.closed {
 			pages, bytes := p.rates()
-			p.draw(p.block(*p.last, pages, bytes))
+			p.draw(*p.last, pages, bytes)
 		}
 	case JSON:
 		b, _ := json.Marshal(struct {
@@ -212,7 +213,7 @@ func (p *Progress) Close(now time.Time) {
 	if p.mode != Quiet && p.pending {
 		p.show(p.current(), *p.last, now)
 	}
-	p.drawn = nil // later messages go below the display
+	p.live.drawn = nil // later messages go below the display
 }
 
 // sample remembers s for rates. The first and the last of three adjacent samples are at least
@@ -249,7 +250,7 @@ func (s *Snapshot) mean() float64 {
 // eta returns the time until the nearest limit is reached at the given rates, and the limit's name. ok is false if no
 // limit is set, if nothing moves, or if the crawl is already ending for another reason.
 func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok bool) {
-	if s.State != "" {
+	if s.State != "" && s.State != "waiting" {
 		return 0, "", false
 	}
 	take := func(left, rate float64, name string) {
@@ -315,131 +316,10 @@ func (s *Snapshot) revisits() string {
 
 func rate(perSecond float64) string { return humanize.Bytes(uint64(max(perSecond, 0))) + "/s" }
 
-// block returns the lines of the live display.
-func (p *Progress) block(s Snapshot, pages, bytes float64) []string {
-	state := s.State
-	if state == "" {
-		state = "crawling"
-	}
-	of := ""
-	if s.PageLimit > 0 {
-		of = " of " + humanize.Comma(s.PageLimit)
-	}
-	size := humanize.Bytes(uint64(max(s.Bytes, 0)))
-	if s.SizeLimit > 0 {
-		size += " of " + humanize.Bytes(uint64(s.SizeLimit))
-	}
-	when := span(s.Elapsed)
-	if s.TimeLimit > 0 {
-		when += " of " + span(s.TimeLimit)
-	}
-	if d, limit, ok := s.eta(pages, bytes); ok {
-		when += fmt.Sprintf(", %s in %s", limit, span(d))
-	}
-	lines := []string{
-		p.paint(p.named(state+" "+when), "1"),
-		fmt.Sprintf("  pages    %s%s, %.1f/s now, %.1f/s mean", humanize.Comma(s.Pages), of, pages, s.mean()),
-		fmt.Sprintf("  bytes    %s, %s", size, rate(bytes)),
-		fmt.Sprintf("  queue    %s queued, %s in flight, %s URLs accepted", humanize.Comma(s.Queued),
-			humanize.Comma(int64(s.InFlight+s.Resolving)), humanize.Comma(s.Unique)),
-		fmt.Sprintf("  hosts    %s ready, %s waiting, %s slowed", humanize.Comma(int64(s.Ready)),
-			humanize.Comma(int64(s.Waiting)), humanize.Comma(int64(s.Slowed))),
-	}
-	if again := s.revisits(); again != "" {
-		p.hadAgain = true
-		lines = append(lines, "  again    "+again)
-	} else if p.hadAgain {
-		lines = append(lines, "  again    none")
-	}
-	if retrying := s.retrying(); retrying != "" {
-		p.hadRetrying = true
-		lines = append(lines, p.paint("  retrying "+retrying, "33"))
-	} else if p.hadRetrying {
-		lines = append(lines, "  retrying none")
-	}
-	total, kinds := byKind(s.Errors)
-	line := "  errors   " + humanize.Comma(total)
-	if len(kinds) > 0 {
-		line += ": " + strings.Join(kinds, ", ")
-	}
-	if s.Denied > 0 {
-		line += fmt.Sprintf("; robots denied %s", humanize.Comma(s.Denied))
-	}
-	if total > 0 {
-		line = p.paint(line, "33")
-	}
-	lines = append(lines, line)
-	if s.Memory > 0 {
-		lines = append(lines, "  memory   "+humanize.Bytes(uint64(s.Memory)))
-	}
-	if s.LastURL != "" {
-		lines = append(lines, p.paint("  "+Clean(s.LastURL), "2"))
-	}
-	return lines
-}
-
-// paint marks a line with a style; draw turns the mark into an escape sequence.
-func (p *Progress) paint(s, style string) string {
-	if !p.Color {
-		return s
-	}
-	return "\x1b" + style + "m" + s
-}
-
-// draw replaces the display on the terminal by lines, in a single write.
-func (p *Progress) draw(lines []string) {
-	var b strings.Builder
-	p.home(&b)
-	width := p.columns()
-	for _, l := range lines {
-		style := ""
-		if strings.HasPrefix(l, "\x1b") {
-			style, l, _ = strings.Cut(l[1:], "m")
-		}
-		l = OneLine(l)
-		// Leave the last column empty: some terminals wrap a line that fills it.
-		l = fit(l, width-1)
-		if style != "" {
-			b.WriteString("\x1b[" + style + "m" + l + "\x1b[0m" + clearLine + "\n")
-		} else {
-			b.WriteString(l + clearLine + "\n")
-		}
-		p.drawn = append(p.drawn, runewidth.StringWidth(l))
-	}
-	b.WriteString(clearBelow)
-	io.WriteString(p.w, b.String())
-}
-
-// Each line is cleared behind its new text, not the whole display before drawing. So it does not flicker, and terminals
-// that save cleared lines at the top of the screen to their history do not save every display.
-const clearLine, clearBelow = "\x1b[K", "\x1b[J"
-
-// home moves the cursor to the beginning of the display. If the terminal has become narrower, the lines take more rows
-// than before.
-func (p *Progress) home(b *strings.Builder) {
-	width, rows := p.columns(), 0
-	for _, w := range p.drawn {
-		rows += max(1, (w+width-1)/width)
-	}
-	p.drawn = p.drawn[:0]
-	if rows > 0 {
-		fmt.Fprintf(b, "\x1b[%dA\r", rows)
-	}
-}
-
-func (p *Progress) columns() int {
-	if p.width != nil {
-		if n := p.width(); n > 0 {
-			return n
-		}
-	}
-	return 80
-}
-
 func plainLine(s Snapshot, pages, bytes float64) string {
 	var b strings.Builder
-	if s.State != "" {
-		b.WriteString(s.State + ": ")
+	if s.State == "stopping" {
+		b.WriteString("stopping: ")
 	}
 	fmt.Fprintf(&b, "%s  %s pages", span(s.Elapsed), humanize.Comma(s.Pages))
 	if s.PageLimit > 0 {
@@ -459,6 +339,9 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 	}
 	if d, limit, ok := s.eta(pages, bytes); ok {
 		fmt.Fprintf(&b, "  %s in %s", limit, span(d))
+	}
+	if s.WaitingFor != "" {
+		b.WriteString("  waiting for " + CleanText(s.WaitingFor))
 	}
 	return b.String()
 }
@@ -496,6 +379,8 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		Memory     int64            `json:"memory_bytes"`
 		Exchange   *Exchange        `json:"exchange,omitempty"`
 		LastURL    string           `json:"last_url,omitempty"`
+		WaitingFor string           `json:"waiting_for,omitempty"`
+		Agents     []string         `json:"agents,omitempty"`
 		Limit      string           `json:"limit,omitempty"`
 		ETA        *float64         `json:"eta_s,omitempty"`
 	}{
@@ -503,7 +388,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		round2(pages), round2(s.mean()),
 		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
 		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying,
-		round2(s.RetryIn.Seconds()), s.Memory, s.Exchange, Clean(s.LastURL), "", nil,
+		round2(s.RetryIn.Seconds()), s.Memory, s.Exchange, Clean(s.LastURL), CleanText(s.WaitingFor), s.Agents, "", nil,
 	}
 	if line.State == "" {
 		line.State = "crawling"

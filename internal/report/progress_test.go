@@ -3,106 +3,11 @@ package report
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/mattn/go-runewidth"
 )
-
-// A screen simulates a terminal that wraps long lines. It knows the escape sequences that Progress sends and fails the
-// test at any other. It never scrolls.
-type screen struct {
-	t        *testing.T
-	width    int
-	rows     []string
-	row, col int
-	styles   int
-}
-
-func (s *screen) put(r rune) {
-	w := runewidth.RuneWidth(r)
-	if s.col+w > s.width {
-		s.row, s.col = s.row+1, 0
-	}
-	for len(s.rows) <= s.row {
-		s.rows = append(s.rows, "")
-	}
-	line := []rune(s.rows[s.row])
-	for len(line) < s.col {
-		line = append(line, ' ')
-	}
-	cells := []rune{r, 0}[:w] // 0 is the second cell of a wide character
-	line = append(append(line[:s.col:s.col], cells...), line[min(s.col+w, len(line)):]...)
-	s.rows[s.row] = string(line)
-	s.col += w
-}
-
-func (s *screen) Write(b []byte) (int, error) {
-	text := string(b)
-	for text != "" {
-		if rest, ok := strings.CutPrefix(text, "\x1b["); ok {
-			i := strings.IndexAny(rest, "AJKm")
-			if i < 0 {
-				s.t.Fatalf("unknown sequence %.20q", text)
-			}
-			n, _ := strconv.Atoi(rest[:i])
-			switch rest[i] {
-			case 'A':
-				if s.row -= n; s.row < 0 {
-					s.t.Fatalf("the cursor moves %d rows above the top", -s.row)
-				}
-			case 'J':
-				s.rows = s.rows[:min(s.row, len(s.rows))]
-			case 'K':
-				if s.row < len(s.rows) {
-					line := []rune(s.rows[s.row])
-					s.rows[s.row] = string(line[:min(s.col, len(line))])
-				}
-			case 'm':
-				s.styles++
-			}
-			text = rest[i+1:]
-			continue
-		}
-		r := []rune(text)[0]
-		text = text[len(string(r)):]
-		switch {
-		case r == '\n':
-			for len(s.rows) <= s.row {
-				s.rows = append(s.rows, "")
-			}
-			s.row, s.col = s.row+1, 0
-		case r == '\r':
-			s.col = 0
-		case r < ' ' || r == 0x7f:
-			s.t.Fatalf("control character %q", r)
-		default:
-			s.put(r)
-		}
-	}
-	return len(b), nil
-}
-
-// resize wraps the lines on the screen to the new width, as terminals do.
-func (s *screen) resize(width int) {
-	var rows []string
-	for _, l := range s.rows {
-		r := []rune(l)
-		for len(r) > width {
-			rows, r = append(rows, string(r[:width])), r[width:]
-		}
-		rows = append(rows, string(r))
-	}
-	s.rows, s.width, s.row, s.col = rows, width, len(rows), 0
-}
-
-func (s *screen) String() string {
-	return strings.ReplaceAll(strings.Join(s.rows, "\n"), "\x00", "") + "\n"
-}
 
 func snapshots() []Snapshot {
 	a := Snapshot{
@@ -110,74 +15,26 @@ func snapshots() []Snapshot {
 		InFlight: 31, Resolving: 1, Ready: 12, Waiting: 345, Slowed: 2, Denied: 7, PageLimit: 10_000,
 		Errors: map[string]int64{"dns": 3, "timeout-connect": 14}, Memory: 123_000_000,
 		Retrying: map[string]int64{"connect": 3, "503": 1}, RetryIn: 27400 * time.Millisecond,
-		LastURL: "http://a.example/\x1b]0;evil\x07/\u202ex",
+		LastURL: "http://a.example/\x1b]0;evil\x07/\u202ex", NowURL: "http://a.example/\x1b]0;evil\x07/\u202ex",
+		Hosts: []HostRow{
+			{Host: "a.example", Links: 20_000, State: "fetching", Open: 1500 * time.Millisecond, URL: "http://a.example/\x1b[2J"},
+			{Host: "\u202eb.example", Links: 9, State: "resting", In: 1100 * time.Millisecond, URL: "http://b.example/x"},
+			{Host: "slow.example", Links: 1, State: "paused", In: 90 * time.Second, URL: "https://slow.example/日本語のページ"},
+			{Host: strings.Repeat("long.", 30) + "example", State: "lease", Open: time.Minute, Why: "192.0.2.1"},
+		},
 	}
 	b := a
 	b.Elapsed, b.Pages, b.Bytes = 100*time.Second, 1700, 37_000_000
-	b.LastURL = "http://b.example/" + strings.Repeat("very/", 40)
+	b.NowURL = "http://b.example/" + strings.Repeat("very/", 40)
 	c := b
-	c.Elapsed, c.State, c.Pages, c.LastURL, c.Errors = 110*time.Second, "stopping", 1800,
+	c.Elapsed, c.State, c.Pages, c.NowURL, c.Errors = 110*time.Second, "stopping", 1800,
 		"http://日本.example/日本語のページ", nil
-	c.Retrying, c.RetryIn = nil, 0
+	c.Retrying, c.RetryIn, c.Hosts = nil, 0, c.Hosts[:2]
+	c.WaitingFor = "2 responses, the oldest for 12 s: http://a.example/\x1b[2J"
 	d := c
+	d.WaitingFor, d.Hosts = "", nil
 	d.State, d.Queued, d.InFlight, d.Resolving, d.Revisits, d.Unchanged, d.NextIn = "", 0, 0, 0, 1234, 1000, 2*time.Hour
 	return []Snapshot{a, b, c, d}
-}
-
-func TestLive(t *testing.T) {
-	sc := &screen{t: t, width: 80}
-	p := NewProgress(sc, Live, func() int { return sc.width })
-	var out strings.Builder
-	now := at
-	for i, s := range snapshots() {
-		p.Show(s, now)
-		soon := s
-		soon.LastURL = "http://too-soon.example/"
-		p.Show(soon, now.Add(time.Millisecond))
-		fmt.Fprintf(&out, "--- %d\n%s", i, sc)
-		now = now.Add(10 * time.Second)
-	}
-	p.Message("archive rotated:\tevil\x1b[2J")
-	fmt.Fprintf(&out, "--- message\n%s", sc)
-	s := snapshots()[1]
-	for _, width := range []int{40, 10, 3, 120} {
-		sc.resize(width)
-		p.Show(s, now)
-		now = now.Add(time.Second)
-		fmt.Fprintf(&out, "--- %d columns\n%s", width, sc)
-		for _, row := range sc.rows[len(sc.rows)-9:] {
-			if w := runewidth.StringWidth(row); w >= width {
-				t.Errorf("%d columns: a row has %d: %q", width, w, row)
-			}
-		}
-	}
-	s.State, s.Pages = "done", 1801
-	p.Show(s, now)                           // too soon after the last display
-	p.Close(now.Add(100 * time.Millisecond)) // so Close displays it
-	p.Show(snapshots()[0], now.Add(time.Hour))
-	p.Close(now.Add(time.Hour))
-	p.Message("said afterwards")
-	fmt.Fprintf(&out, "--- closed\n%s", sc)
-	if sc.styles != 0 {
-		t.Error("colours, although Color is false")
-	}
-	golden(t, "live.txt", out.String())
-}
-
-func TestColor(t *testing.T) {
-	sc := &screen{t: t, width: 60}
-	p := NewProgress(sc, Live, func() int { return sc.width })
-	p.Color = true
-	p.Show(snapshots()[0], at)
-	if sc.styles == 0 || sc.styles%2 != 0 {
-		t.Errorf("got %d changes of style, want an even number above 0", sc.styles)
-	}
-	plain := &screen{t: t, width: 60}
-	q := NewProgress(plain, Live, func() int { return 60 })
-	q.Show(snapshots()[0], at)
-	if sc.String() != plain.String() {
-		t.Errorf("with colours:\n%swithout:\n%s", sc, plain)
-	}
 }
 
 func TestPlain(t *testing.T) {
@@ -235,7 +92,7 @@ func TestAgentName(t *testing.T) {
 	}{
 		{Plain, []string{"a1: 0.0s  2 pages", "a1: saving\n"}},
 		{JSON, []string{`"agent":"a1","state":"crawling"`, `{"type":"note","agent":"a1","message":"saving"}`}},
-		{Live, []string{"a1: crawling 0.0s", "a1: saving"}},
+		{Live, []string{"a1: crawling  0.0s", "a1: saving"}},
 	} {
 		var out strings.Builder
 		p := NewProgress(&out, tt.mode, nil)
@@ -271,7 +128,7 @@ func TestBackground(t *testing.T) {
 	out.Reset()
 	background = false
 	p.Show(Snapshot{Pages: 3}, now)
-	if got := out.String(); !strings.HasPrefix(got, "crawling 0.0s"+clearLine) {
+	if got := out.String(); !strings.HasPrefix(got, "crawling  0.0s"+clearLine) {
 		t.Errorf("in the foreground again: %q", got)
 	}
 	out.Reset()
@@ -368,25 +225,6 @@ func TestSpan(t *testing.T) {
 			t.Errorf("%v: %q, want %q", d, got, want)
 		}
 	}
-}
-
-// FuzzClean: no control character of any input reaches the terminal.
-func FuzzClean(f *testing.F) {
-	for _, s := range []string{"http://a.example/", "\x1b[2J", "\u009b2J", "a\u202eb", "é\xff", "%41 \t"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, s string) {
-		sc := &screen{t: t, width: 30}
-		p := NewProgress(sc, Live, func() int { return sc.width })
-		p.Show(Snapshot{LastURL: s, Errors: map[string]int64{s: 1}}, at)
-		p.Message(s)
-		p.Show(Snapshot{LastURL: s}, at.Add(time.Hour))
-		for _, r := range sc.String() + Clean(s) {
-			if r != '\n' && (r < ' ' || r >= 0x7f && r < 0xa0 || r >= 0x202a && r <= 0x202e) {
-				t.Fatalf("%q reaches the screen", r)
-			}
-		}
-	})
 }
 
 // The rates are those of the last ten seconds, however often the caller shows progress.

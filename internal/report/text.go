@@ -27,22 +27,40 @@ func CleanText(s string) string {
 	return strings.Join(words, " ")
 }
 
-// fit cuts s to width columns. If it cuts, the result ends in an ellipsis.
-func fit(s string, width int) string {
-	if width <= 0 {
+// fit cuts s to n columns. If it cuts, the result ends in an ellipsis.
+func fit(s string, n int) string {
+	if width(s) <= n {
+		return s
+	}
+	const ellipsis = "…"
+	room := n - width(ellipsis)
+	if room < 0 {
 		return ""
 	}
-	return runewidth.Truncate(s, width, "…")
+	for i, r := range s {
+		if room -= runewidth.RuneWidth(r); room < 0 {
+			return s[:i] + ellipsis
+		}
+	}
+	return s
 }
 
-// pad fills s with spaces up to width columns: on the left if right is set, as for numbers.
-func pad(s string, width int, right bool) string {
-	n := width - runewidth.StringWidth(s)
-	if n <= 0 {
+// pad fills s with spaces up to n columns: on the left if right is set, as for numbers.
+func pad(s string, n int, right bool) string {
+	if n -= width(s); n <= 0 {
 		return s
 	}
 	if right {
 		return strings.Repeat(" ", n) + s
 	}
 	return s + strings.Repeat(" ", n)
+}
+
+// width returns the number of columns that s takes at most. Terminals differ in how they join characters, so it is the
+// sum over all characters.
+func width(s string) (n int) {
+	for _, r := range s {
+		n += runewidth.RuneWidth(r)
+	}
+	return n
 }

@@ -1,0 +1,151 @@
+package crawl
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// idleAfter is the time without the end of a visit after which a Status says what the crawl waits for.
+const idleAfter = 3 * time.Second
+
+// shown is what only a Status needs.
+type shown struct {
+	rows    atomic.Int32 // number of hosts in a Status
+	hosts   []string     // of the last Status
+	lastEnd time.Time    // of a visit or look-up
+	begun   weburl.URL   // of the last visit that began
+	saving  bool         // all visits have ended, and the state is being saved
+	over    bool         // the run has ended
+	limited bool         // no visit may begin, because of the page limit
+}
+
+// Watch makes each Status from now on have glimpses of up to n hosts. Zero means none. Safe for concurrent use.
+func (c *Crawler) Watch(n int) { c.shown.rows.Store(int32(n)) }
+
+// watch returns glimpses of the hosts with the most links.
+func (c *Crawler) watch(now time.Time) []frontier.Glimpse {
+	n := int(c.shown.rows.Load())
+	if n <= 0 {
+		c.shown.hosts = nil
+		return nil
+	}
+	glimpses := c.Frontier.Look(c.shown.hosts, n, now)
+	c.shown.hosts = c.shown.hosts[:0]
+	for _, g := range glimpses {
+		c.shown.hosts = append(c.shown.hosts, strings.Clone(g.Host))
+	}
+	return glimpses
+}
+
+// waitsFor says in words what the crawl waits for. It is empty if a visit has ended lately and the run does
+// not stop.
+func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
+	stopping := c.stop != notStopping
+	switch {
+	case c.shown.over:
+		return ""
+	case c.shown.saving:
+		return "the state to be saved"
+	case !stopping && now.Sub(laterOf(c.shown.lastEnd, c.began)) < idleAfter:
+		return ""
+	}
+	if g, ok := c.Frontier.Oldest(false); ok && c.busy > 0 {
+		return fmt.Sprintf("%s, the oldest for %s: %s", count(int64(c.underWayNow()), "response"),
+			duration(now.Sub(g.Since)), g.URL)
+	}
+	if g, ok := c.Frontier.Oldest(true); ok && c.resolving > 0 {
+		return fmt.Sprintf("the name server, for %s: the address of %s", duration(now.Sub(g.Since)), g.Host)
+	}
+	switch {
+	case stopping:
+		return "other agents, which take over what only this agent knows"
+	case !c.noProxy.IsZero():
+		return fmt.Sprintf("the proxy, which cannot be reached, for %s", duration(now.Sub(c.noProxy)))
+	case c.shown.limited:
+		return "other agents: the pages that are left up to the limit are theirs"
+	case c.nextSlot.After(now):
+		return fmt.Sprintf("the next request at this rate, in %s", duration(c.nextSlot.Sub(now)))
+	}
+	if text := c.waitsForTime(now); text != "" {
+		return text
+	}
+	switch {
+	case cs.Moves != nil && cs.Moves.Held > 0:
+		return "other agents: whether they have fetched pages of " + count(int64(cs.Moves.Held), "host")
+	case cs.Outgoing > 0:
+		return "other agents: " + count(cs.Outgoing, "link") + " to send"
+	case c.cluster.Waits():
+		return "other agents: this one has no URL left"
+	}
+	return ""
+}
+
+// waitsForTime says which time the crawl waits for: that of a host, of a retry or of a revisit. It is empty
+// if there is none.
+func (c *Crawler) waitsForTime(now time.Time) string {
+	text, at := "", time.Time{}
+	if g, ok := c.Frontier.Coming(now); ok {
+		text, at = c.waitsForHost(g, now), g.Due
+		if at.IsZero() {
+			return text // a lease: nobody knows when it comes
+		}
+	}
+	if len(c.later) > 0 && (text == "" || c.later[0].at.Before(at)) {
+		d := c.later[0]
+		at = d.at
+		text = fmt.Sprintf("the next try of a URL that failed (%s), in %s: %s",
+			c.retrying[d.link.URL.Key()].kind, duration(at.Sub(now)), d.link.URL)
+	}
+	if !c.nextWanted.IsZero() && (text == "" || c.nextWanted.Before(at)) {
+		text = fmt.Sprintf("the next page that is due again, in %s", duration(c.nextWanted.Sub(now)))
+	}
+	return text
+}
+
+func (c *Crawler) waitsForHost(g frontier.Glimpse, now time.Time) string {
+	if g.Leased {
+		return fmt.Sprintf("the lease of %s, for %s", g.Behind, duration(now.Sub(g.Since)))
+	}
+	in := duration(g.Due.Sub(now))
+	kind := ""
+	if u, err := weburl.Parse(g.URL); err == nil {
+		kind = c.retrying[u.Key()].kind
+	}
+	switch {
+	case kind == RobotsUnreachable.String():
+		return fmt.Sprintf("the robots.txt of %s, which cannot be fetched: next try in %s", g.Host, in)
+	case kind != "":
+		return fmt.Sprintf("%s, which failed (%s): next try in %s", g.Host, kind, in)
+	case g.State == "slowed":
+		return fmt.Sprintf("%s, which needs a pause: next request in %s", g.Host, in)
+	case g.Behind != "":
+		return fmt.Sprintf("the delay of %s: next request to %s in %s", g.Behind, g.Host, in)
+	}
+	return fmt.Sprintf("the delay of %s: next request in %s", g.Host, in)
+}
+
+// count returns n with a noun, such as "1 link" or "2 links".
+func count(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.FormatInt(n, 10) + " " + noun + "s"
+}
+
+// duration returns d for people: 8 s, 2 min 5 s, 3 h 10 min.
+func duration(d time.Duration) string {
+	s := int64(max(d+time.Second-1, 0) / time.Second)
+	switch {
+	case s < 60:
+		return fmt.Sprintf("%d s", s)
+	case s < 3600:
+		return fmt.Sprintf("%d min %d s", s/60, s%60)
+	}
+	return fmt.Sprintf("%d h %d min", s/3600, s/60%60)
+}
