@@ -2,9 +2,17 @@ package main
 
 import (
 	"bytes"
+	"encoding/csv"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/report/review"
 )
@@ -24,4 +32,83 @@ func TestReportProgress(t *testing.T) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
 	})
+}
+
+// The counts of a report are those of the crawl's own reports.
+func TestReportAgrees(t *testing.T) {
+	t.Parallel() // the demo waits most of its twelve seconds
+	dir := filepath.Join(t.TempDir(), "demo")
+	if out, err := exec.Command("orbweaver", "demo", "--quiet", "--delay", "0s", "--dir",
+		dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	r, err := review.Read(t.Context(), []string{dir}, review.Config{Top: 1000})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := r.Dirs[0].Summary
+	if s == nil || s.Pages < 100 || s.Denied == 0 || s.Duplicates == 0 {
+		t.Fatalf("summary %+v", s)
+	}
+	sum := func(list []review.Count) map[string]int64 {
+		m := map[string]int64{}
+		for _, c := range list {
+			m[c.Name] += c.Count
+		}
+		return m
+	}
+	hosts := map[string]string{}
+	for _, h := range r.Hosts {
+		hosts[h.Host] = fmt.Sprintln(h.Visits, h.Pages, h.Failed, h.Denied, h.Duplicates)
+	}
+	wantHosts := map[string]string{}
+	for _, row := range csvRows(t, filepath.Join(dir, "reports", "hosts.csv")) {
+		wantHosts[row["host"]] = fmt.Sprintln(row["urls"], row["pages"], row["errors"], row["robots_denied"],
+			row["duplicates"])
+	}
+	types := map[string]int64{}
+	for _, row := range csvRows(t, filepath.Join(dir, "reports", "mime.csv")) {
+		if types[row["mime"]], err = strconv.ParseInt(row["urls"], 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	broken := s.Status["404"]
+	for _, tt := range []struct {
+		name      string
+		got, want any
+	}{
+		{"pages", r.Pages, s.Pages}, {"fetched", r.Fetched, s.Fetched}, {"visits", r.Visits, s.Finished},
+		{"hosts", r.HostCount, s.Hosts}, {"duplicates", r.Duplicates, s.Duplicates}, {"denied", r.Denied, s.Denied},
+		{"robots.txt", r.RobotsTxt, s.RobotsTxt}, {"truncated", r.Truncated, s.Truncated},
+		{"statuses", sum(r.Status), s.Status}, {"errors", sum(r.Errors), s.Errors}, {"skipped", sum(r.Skipped),
+			s.Skipped},
+		{"table of hosts", hosts, wantHosts}, {"table of types", sum(r.MIME), types}, {"broken", r.BrokenCount, broken},
+		{"damaged", r.Damaged, int64(0)}, {"state", string(r.Dirs[0].State), "finished"},
+	} {
+		if diff := cmp.Diff(tt.want, tt.got); diff != "" {
+			t.Errorf("%s: -crawl +report\n%s", tt.name, diff)
+		}
+	}
+}
+
+// csvRows reads a table with a head.
+func csvRows(t *testing.T, name string) (rows []map[string]string) {
+	t.Helper()
+	f, err := os.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	all, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(all) < 2 {
+		t.Fatalf("%s: %d rows, %v", name, len(all), err)
+	}
+	for _, cells := range all[1:] {
+		row := map[string]string{}
+		for i, c := range cells {
+			row[all[0][i]] = c
+		}
+		rows = append(rows, row)
+	}
+	return rows
 }
