@@ -132,7 +132,7 @@ func tiles(r *review.Review) []tile {
 	perSecond := rate(float64(r.Pages) / max(r.Seconds, 1))
 	out := []tile{
 		{"pages", number(r.Pages).Text, perSecond + " a second", "", "speed"},
-		{"URLs visited", number(r.Visits).Text, "in " + seconds(r.Seconds), "", "status"},
+		{"visits", number(r.Visits).Text, "in " + seconds(r.Seconds), "", "status"},
 		{"content received", size(r.Bytes).Text, "mean " + size(r.Sizes.Mean).Text, "", "sizes"},
 		{"hosts", hostText(r), "", "", "hosts"},
 		{"median time", millis(r.Latency.P50).Text, "99 %: " + millis(r.Latency.P99).Text, "", "times"},

@@ -95,7 +95,7 @@ func (b builder) summary() Section {
 		}
 	}
 	row("pages (2xx)", number(r.Pages))
-	row("URLs visited", number(r.Visits))
+	row("visits", number(r.Visits))
 	row("content received", size(r.Bytes))
 	row("hosts", Cell{Text: hostText(r)})
 	row("time", Cell{Text: seconds(r.Seconds)})
