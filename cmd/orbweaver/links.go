@@ -137,13 +137,20 @@ func hasLinkLog(dir string) error {
 // printTable prints a header, and returns a function that prints a link as a line with tabs.
 func printTable(w io.Writer) func(j *linklog.Joined) error {
 	fmt.Fprintln(w, "STATUS\tTARGET\tSOURCE\tKIND\tREL\tANCHOR")
+	var line []byte
 	return func(j *linklog.Joined) error {
 		status := ""
 		if j.Known {
 			status = strconv.Itoa(j.Status)
 		}
-		_, err := fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\n", warcCell(status), warcCell(j.Target), warcCell(j.Source),
-			warcCell(j.Kind), warcCell(j.Rel), warcCell(j.Anchor))
+		line = line[:0]
+		for i, s := range [...]string{status, j.Target, j.Source, j.Kind, j.Rel, j.Anchor} {
+			if i > 0 {
+				line = append(line, '\t')
+			}
+			line = append(line, warcCell(s)...)
+		}
+		_, err := w.Write(append(line, '\n'))
 		return err
 	}
 }

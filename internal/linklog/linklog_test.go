@@ -113,6 +113,39 @@ func TestLine(t *testing.T) {
 	}
 }
 
+// Lines of other programs, and those that cannot be read the short way, are read like any JSON.
+func TestOtherLines(t *testing.T) {
+	want := Page{URL: "http://a.example/", Time: start, Status: 200, LeftOut: 3,
+		Links: []Link{{"http://b.example/", "a@href", "", "x"}}}
+	for _, line := range []string{
+		`{"url":"http://a.example/","time":"2026-01-02T15:04:05.000Z","status":200,` +
+			`"links":[["http://b.example/","a@href","","x"]],"left_out":3}`,
+		`{"time":"2026-01-02T15:04:05Z", "status":200, "links":[["http://b.example/","a@href",null,"x","more"]],` +
+			`"new":{"a":[1]}, "left_out":3, "url":"http:\/\/a.example/"}`,
+		`{"url":"http://a.example/","time":"2026-01-02T15:04:05.000Z","status":200,` +
+			`"links":[["http://b.example/","a@href","","\u0078"]],"left_out":3}`,
+	} {
+		p := Page{Links: []Link{{"old", "old", "old", "old"}, {}}}
+		if err := p.parse([]byte(line), false); err != nil {
+			t.Errorf("%s: %v", line, err)
+		}
+		if diff := cmp.Diff(want, p, cmp.AllowUnexported(Page{})); diff != "" {
+			t.Errorf("%s: -want +got\n%s", line, diff)
+		}
+	}
+	var p Page
+	for _, line := range []string{"", "{", "{}", `{"url":"http://a.example/"}`, `{"url":"","time":"2026-01-02T15:04:05Z"}`,
+		`{"url":"http://a.example/","time":"yesterday","status":200}`,
+		`{"url":"http://a.example/","time":"2026-01-02T15:04:05Z","status":200,"links":[["x"],]}`,
+		`{"url":"http://a.example/","time":"2026-01-02T15:04:05Z","status":200,"links":["x"]}`,
+		`{"url":"http://a.example/","time":"2026-01-02T15:04:05Z","status":200,"links":[["x"]]} ` + "x",
+	} {
+		if err := p.parse([]byte(line), false); err == nil {
+			t.Errorf("%s: read as %+v", line, p)
+		}
+	}
+}
+
 // Any text gives one line of valid JSON, and invalid UTF-8 is replaced as package json does it.
 func FuzzLine(f *testing.F) {
 	f.Add("http://a.example/", "anchor \xc2\x85 \xf0\x9f\x92\xa9 \xed\xa0\x80")
@@ -130,6 +163,10 @@ func FuzzLine(f *testing.F) {
 		}
 		if err := json.Unmarshal(line, &got); err != nil {
 			t.Fatalf("%q: %v", line, err)
+		}
+		var p Page
+		if c := (cursor{string(line[:len(line)-1])}); !c.page(&p) || p.URL != got.URL || p.Links[0].Anchor != got.Links[0][3] {
+			t.Fatalf("%q is read as %+v", line, p)
 		}
 		valid := func(s string) string {
 			b, _ := json.Marshal(s)

@@ -2,14 +2,11 @@ package linklog
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
@@ -138,18 +135,3 @@ func readLine(r *bufio.Reader, long *[]byte) ([]byte, error) {
 }
 
 var errLine = errors.New("not a line of a link log")
-
-// parse reads a line into p, with head without its links.
-func (p *Page) parse(line []byte, head bool) error {
-	if i := bytes.Index(line, []byte(`,"links":`)); head && i >= 0 { // within a string, quotes are escaped
-		line = append(slices.Clip(line[:i]), '}')
-	}
-	*p = Page{Links: p.Links[:0]}
-	if err := json.Unmarshal(line, p); err != nil {
-		return fmt.Errorf("%w: %w", errLine, err)
-	}
-	if p.URL == "" || p.Time.IsZero() || strings.IndexByte(p.URL, 0) >= 0 {
-		return fmt.Errorf("%w: it has no url or no time", errLine)
-	}
-	return nil
-}

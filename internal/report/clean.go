@@ -69,6 +69,13 @@ func (c *CleanWriter) Flush() error {
 // OneLine returns s as one line that is safe to show. It escapes what a CleanWriter escapes, and newlines and tabs too,
 // so that s cannot imitate a line of this program.
 func OneLine(s string) string {
+	n := 0
+	for n < len(s) && s[n] >= ' ' && s[n] < 0x7f {
+		n++
+	}
+	if n == len(s) {
+		return s
+	}
 	out, _ := appendEscaped(nil, []byte(s), true)
 	return strings.NewReplacer("\n", `\n`, "\t", `\t`).Replace(string(out))
 }
