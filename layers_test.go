@@ -45,7 +45,7 @@ var layers = func() map[string]int {
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
 		// the records of a crawl's journal; what the files of a crawl say
-		"internal/crawl/state internal/report/review",
+		"internal/crawl/state internal/report/review internal/report/broken",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
 			"internal/testweb/netns internal/testweb/record " +

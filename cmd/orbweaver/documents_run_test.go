@@ -106,7 +106,7 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver links crawl"},
 		{command: "orbweaver links crawl --to https://example.org/"},
 		{command: "orbweaver links crawl --from https://example.org/ --json"},
-		{command: "orbweaver links crawl --broken"},
+		{command: "orbweaver links --broken crawl"},
 	},
 	"docs/archive.md": {
 		{command: "orbweaver crawl --contact you@example.org https://example.org/", added: true},

@@ -554,7 +554,7 @@ func (a *Agent) conclude(res Result) error {
 			return err
 		}
 	}
-	return errors.Join(a.parts.Log.Sync(), a.parts.Events.Sync(), a.parts.Skipped.Sync())
+	return errors.Join(a.writeBroken(res.Stop), a.parts.Log.Sync(), a.parts.Events.Sync(), a.parts.Skipped.Sync())
 }
 
 // Close closes all parts in the reverse order of Open, the lock last. A second call does

@@ -1,9 +1,31 @@
 package node
 
 import (
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/report/broken"
 )
+
+// Bounds of the link log that is read at the end of a run, in bytes. The first takes about a minute. A supervisor that
+// has sent a signal waits for less.
+const (
+	maxLinkLog        = 1 << 30
+	maxLinkLogStopped = 64 << 20
+)
+
+// writeBroken writes the list of broken URLs.
+func (a *Agent) writeBroken(stop crawl.Stop) error {
+	if err := a.parts.Log.Flush(); err != nil {
+		return err
+	}
+	cfg := broken.Config{FS: a.fs, MaxLinkLog: maxLinkLog}
+	if stop == crawl.Signal {
+		cfg.MaxLinkLog = maxLinkLogStopped
+	}
+	_, err := broken.Write(a.cfg.Dir, cfg)
+	return err
+}
 
 // openLogs opens the logs, and the link log if the crawl has one.
 func (a *Agent) openLogs() (err error) {

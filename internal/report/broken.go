@@ -1,26 +1,35 @@
 package report
 
-import (
-	"slices"
-	"strings"
+import "strings"
+
+// RedirectProblem returns the annotation of a redirect that leads nowhere, or "".
+func RedirectProblem(notes []string) string {
+	for _, n := range notes {
+		if n == tooManyRedirects || n == badRedirect {
+			return n
+		}
+	}
+	return ""
+}
+
+const (
+	tooManyRedirects = "too-many-redirects"
+	badRedirect      = "bad-redirect"
 )
 
-// brokenKinds are the kinds of errors that make a link broken. Not among them are errors that say nothing about the
-// link: a robots.txt that cannot be fetched, an address that the crawl refuses, the crawl's own proxy.
-var brokenKinds = []string{"dns", "connect", "tls", "broken", "bad-response", "header-too-large", "timeout-connect",
-	"timeout-first-byte", "timeout-idle", "timeout-total", "timeout-rate"}
-
-// Broken reports whether the visit shows that links to its URL are broken: the status is 4xx or 5xx, no response came
-// for a reason that lies with the server, or the redirect cannot be followed.
-func (l *Line) Broken() bool {
-	switch {
-	case l.Code >= 400:
+// IsBroken reports whether a link to a URL is broken if its last visit ended with this code of crawl.log. problem is
+// the annotation of a redirect that leads nowhere; empty: none. A URL that the crawl did not want, or that robots.txt
+// forbids, is not broken. A robots.txt that cannot be fetched is nearly always that of a dead server.
+func IsBroken(code int, problem string) bool {
+	switch code {
+	case CodeDNS, CodeConnect, CodeBroken, CodeTimeout, CodePrerequisiteDNS, CodeTooManyRetries, CodeRobotsUnfetchable:
 		return true
-	case l.Code >= 300:
-		return slices.Contains(l.Notes, "too-many-redirects") || slices.Contains(l.Notes, "bad-redirect")
 	}
-	return l.Code < 0 && slices.Contains(brokenKinds, l.ErrorKind())
+	return code >= 400 || code >= 300 && (problem == tooManyRedirects || problem == badRedirect)
 }
+
+// Broken is IsBroken for the visit of a line.
+func (l *Line) Broken() bool { return IsBroken(l.Code, RedirectProblem(l.Notes)) }
 
 // ErrorKind returns the kind of error, or "" if there was none.
 func (l *Line) ErrorKind() string {

@@ -62,32 +62,6 @@ var codeWords = map[int]string{
 	CodeRobotsDenied:         "denied by robots.txt",
 }
 
-// RedirectProblem returns the annotation of a redirect that leads nowhere, or "".
-func RedirectProblem(notes []string) string {
-	for _, n := range notes {
-		if n == tooManyRedirects || n == badRedirect {
-			return n
-		}
-	}
-	return ""
-}
-
-const (
-	tooManyRedirects = "too-many-redirects"
-	badRedirect      = "bad-redirect"
-)
-
-// IsBroken reports whether a link to a URL is broken if its last visit ended with this code of crawl.log. problem is
-// the annotation of a redirect that leads nowhere; empty: none. A URL that the crawl did not want, or that robots.txt
-// forbids, is not broken.
-func IsBroken(code int, problem string) bool {
-	switch code {
-	case CodeDNS, CodeConnect, CodeBroken, CodeTimeout, CodePrerequisiteDNS, CodeTooManyRetries, CodeRobotsUnfetchable:
-		return true
-	}
-	return code >= 400 || code >= 300 && (problem == tooManyRedirects || problem == badRedirect)
-}
-
 // CodeText describes a negative code, or 0, in words. For an HTTP status, which has its own words, it returns "".
 func CodeText(code int) string {
 	if s, ok := codeWords[code]; ok {

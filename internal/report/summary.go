@@ -256,7 +256,7 @@ func (t *Tally) hostRows(row row) {
 	row("host", "pages", "urls", "bytes", "errors", "robots_denied", "duplicates", "robots_txt")
 	for _, i := range t.hosts.descending(func(h *hostCount) int64 { return int64(h.urls) }) {
 		h := &t.hosts.entry(i).v
-		row(cell(string(t.hosts.name(i))), num(int64(h.pages)), num(int64(h.urls)), num(h.size()),
+		row(Cell(string(t.hosts.name(i))), num(int64(h.pages)), num(int64(h.urls)), num(h.size()),
 			num(int64(h.errors)), num(int64(h.denied)), num(int64(h.duplicates)), num(int64(h.robots)))
 	}
 }
@@ -271,7 +271,7 @@ func (t *Tally) statusRows(row row) {
 func (t *Tally) errorRows(row row) {
 	row("error", "urls", "first cause")
 	for _, k := range descending(t.errors, func(n int64) int64 { return n }) {
-		row(cell(k), num(t.errors[k]), textCell(t.causes[k]))
+		row(Cell(k), num(t.errors[k]), TextCell(t.causes[k]))
 	}
 }
 
@@ -290,14 +290,14 @@ func (t *Tally) seedRows(row row) {
 }
 
 func countRow(row row, name string, c *count) {
-	row(cell(name), num(c.urls), num(c.pages), num(c.bytes))
+	row(Cell(name), num(c.urls), num(c.pages), num(c.bytes))
 }
 
-// cell returns s as a cell that a spreadsheet does not take for a formula.
-func cell(s string) string { return noFormula(Clean(s)) }
+// Cell returns s as a cell that a spreadsheet does not take for a formula.
+func Cell(s string) string { return noFormula(Clean(s)) }
 
-// textCell is cell for a text of several words.
-func textCell(s string) string { return noFormula(CleanText(s)) }
+// TextCell is Cell for a text of several words.
+func TextCell(s string) string { return noFormula(CleanText(s)) }
 
 func noFormula(s string) string {
 	if s != "" && strings.ContainsRune("=+-@", rune(s[0])) {

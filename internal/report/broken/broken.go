@@ -1,0 +1,385 @@
+// Package broken answers: which URLs of a crawl are broken, and which pages link to them?
+//
+//	crawl.log -> visits of URLs that were broken once -> sort -> last visit of each
+//	link log  -> links to these URLs                  -> sort -> reports/broken.csv
+//
+// A URL is in the list if its last visit ended with a status of 400 or more, with an error, or with a redirect that
+// leads nowhere (report.IsBroken). The memory does not grow with the crawl: 32 MB for filters and 16 MB for each sort.
+package broken
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
+)
+
+// File is the name of the list in the directory of the reports.
+const File = "broken.csv"
+
+// maxPages bounds the linking pages of a URL in the list. All are counted.
+const maxPages = 20
+
+// maxText bounds the text of an error in bytes.
+const maxText = 300
+
+// Config tunes Write. The zero Config reads everything.
+type Config struct {
+	// FS is the file system of the crawl. Nil means the machine's.
+	FS disk.FS
+	// Temp begins the names of temporary files, on the same file system. Empty means state/spill/broken- in the crawl
+	// directory.
+	Temp string
+	// MaxLinkLog is the size of the link log in bytes on the disk above which Write does not read it. Zero means no
+	// limit.
+	MaxLinkLog int64
+	// Stop is called often, if it is not nil. Its error ends Write.
+	Stop func() error
+
+	memory int // of each sort; for tests
+}
+
+// Result says what Write has found.
+type Result struct {
+	// URLs is the number of broken URLs.
+	URLs int64
+	// Links reports that the link log was read.
+	Links bool
+	// Damage is that of the link log.
+	Damage linklog.Damage
+}
+
+// Write replaces reports/broken.csv in a crawl directory. The columns are url, status, error, links and pages: status is
+// the HTTP status, and error the kind and text of the failure. links is the number of pages that link to the URL, empty
+// without a link log. pages has at most 20 of them, separated by spaces, without a link log the page on which the crawl
+// found the URL first. Rows are sorted by URL. The crawl may be running.
+func Write(dir string, cfg Config) (res Result, err error) {
+	if cfg.FS == nil {
+		cfg.FS = disk.OS
+	}
+	if cfg.Temp == "" {
+		cfg.Temp = filepath.Join(dir, "state", "spill", "broken-")
+	}
+	if cfg.memory == 0 {
+		cfg.memory = 16 << 20
+	}
+	sort := linklog.Sort{FS: cfg.FS, Prefix: cfg.Temp, Memory: cfg.memory, Stop: cfg.Stop}
+	visits, rows := sort.Queue("visits"), sort.Queue("rows")
+	defer func() { err = errors.Join(err, visits.Close(), rows.Close()) }()
+	if err := readLog(cfg.FS, filepath.Join(dir, "logs", "crawl.log"), visits, cfg.Stop); err != nil {
+		return res, fmt.Errorf("%s: %w", File, err)
+	}
+	targets := newFilter()
+	if err := lastVisits(visits, rows, targets); err != nil {
+		return res, fmt.Errorf("%s: %w", File, err)
+	}
+	if rows.Len() > 0 {
+		if res.Links, err = small(cfg.FS, dir, cfg.MaxLinkLog); err != nil {
+			return res, fmt.Errorf("%s: %w", File, err)
+		}
+	}
+	if res.Links {
+		if res.Damage, err = readLinks(cfg.FS, dir, sort, targets, rows); err != nil {
+			return res, fmt.Errorf("%s: %w", File, err)
+		}
+	}
+	t := table{links: res.Links}
+	var failed error
+	err = report.WriteTable(cfg.FS, filepath.Join(dir, "reports", File), func(row func(cells ...string)) {
+		t.row = row
+		row("url", "status", "error", "links", "pages")
+		if failed = rows.Each(t.add); failed == nil {
+			t.end()
+		}
+	})
+	res.URLs = t.urls
+	return res, errors.Join(err, failed)
+}
+
+// small reports that the link log has files, of at most max bytes.
+func small(fs disk.FS, dir string, max int64) (bool, error) {
+	files, err := linklog.Files(fs, dir)
+	if err != nil || len(files) == 0 {
+		return false, err
+	}
+	size := int64(0)
+	for _, name := range files {
+		if st, err := fs.Stat(name); err == nil { // the crawl may have finished the file meanwhile
+			size += st.Size()
+		}
+	}
+	return max == 0 || size <= max, nil
+}
+
+// A filter knows the hashes of URLs: it has all that were added, and few others.
+type filter []uint64
+
+const filterBits = 27 // 16 MB
+
+func newFilter() filter { return make(filter, 1<<filterBits/64) }
+
+func (f filter) add(url []byte) {
+	h := xxhash.Sum64(url) >> (64 - filterBits)
+	f[h/64] |= 1 << (h % 64)
+}
+
+func (f filter) has(url []byte) bool { return f.hasHash(xxhash.Sum64(url)) }
+
+func (f filter) hasHash(h uint64) bool {
+	h >>= 64 - filterBits
+	return f[h/64]&(1<<(h%64)) != 0
+}
+
+// Columns of a line of crawl.log: see report.Line.
+const (
+	codeAt = 25
+	codeTo = 30
+)
+
+// readLog pushes the visits of URLs of which an earlier visit was broken. The lines are in the order of the visits, so
+// a visit before the first broken one does not matter.
+func readLog(fs disk.FS, name string, visits *extsort.Queue, stop func() error) error {
+	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // nothing was visited
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	r := bufio.NewReaderSize(f, 1<<20)
+	once := newFilter()
+	var rec []byte
+	for n := uint64(0); ; n++ {
+		if stop != nil && n%4096 == 0 {
+			if err := stop(); err != nil {
+				return err
+			}
+		}
+		line, err := r.ReadSlice('\n')
+		whole := err == nil
+		for err == bufio.ErrBufferFull { // no line of a crawl is as long
+			_, err = r.ReadSlice('\n')
+		}
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !whole || len(line) <= codeTo {
+			continue
+		}
+		code, err := strconv.Atoi(string(bytes.TrimSpace(line[codeAt:codeTo])))
+		if err != nil {
+			continue
+		}
+		url := urlOf(line)
+		suspect := report.IsBroken(code, "") || code >= 300 && code < 400 && bytes.Contains(line, []byte("-redirect"))
+		if !suspect && !once.has(url) {
+			continue
+		}
+		l, err := report.ReadLine(string(line))
+		if err != nil || strings.HasSuffix(l.Hops, "P") || bytes.IndexByte(line, 0) >= 0 { // damaged, or a robots.txt
+			continue
+		}
+		once.add(url)
+		rec = appendVisit(rec[:0], &l, n)
+		if err := visits.Push(rec); err != nil {
+			return err
+		}
+	}
+}
+
+// urlOf returns the fourth column of a line.
+func urlOf(line []byte) []byte {
+	rest := bytes.TrimLeft(line[codeTo:], " ") // the size
+	if i := bytes.IndexByte(rest, ' '); i >= 0 {
+		rest = rest[i+1:]
+	}
+	if i := bytes.IndexByte(rest, ' '); i >= 0 {
+		rest = rest[:i]
+	}
+	return rest
+}
+
+// A visit is the URL, a zero, 8 bytes number of the line, big-endian, and its row: 1 if it is broken, else 0; the
+// status; the error; the page on which the URL was found; each with a zero behind it.
+func appendVisit(dst []byte, l *report.Line, n uint64) []byte {
+	dst = append(append(dst, l.URL...), 0)
+	dst = binary.BigEndian.AppendUint64(dst, n)
+	if !l.Broken() {
+		return append(dst, 0)
+	}
+	status, text := "", report.RedirectProblem(l.Notes)
+	if l.Code > 0 {
+		status = strconv.Itoa(l.Code)
+	} else {
+		text = errorOf(l)
+	}
+	dst = append(dst, 1)
+	for _, s := range [...]string{status, text, l.Via} {
+		dst = append(append(dst, s...), 0)
+	}
+	return dst
+}
+
+// errorOf returns the kind and the text of the error of a line.
+func errorOf(l *report.Line) string {
+	kind, cause := l.ErrorKind(), ""
+	for _, n := range l.Notes {
+		if v, ok := strings.CutPrefix(n, "cause:"); ok {
+			cause = unescape(v)
+		}
+	}
+	if kind == "" {
+		kind = report.CodeText(l.Code)
+	}
+	if cause == "" {
+		return kind
+	}
+	return kind + ": " + cause[:min(len(cause), maxText)]
+}
+
+// unescape undoes the percent-encoding of an annotation for what a person can read: white space and commas.
+func unescape(s string) string {
+	return strings.NewReplacer("%20", " ", "%2C", ",", "%2c", ",").Replace(s)
+}
+
+// Records of rows: the URL, a zero, and one of these with its content.
+const (
+	rowState = 1 // status, error; each with a zero
+	rowPage  = 2 // a page that links to the URL
+)
+
+// lastVisits pushes the state of each URL whose last visit was broken, and the page on which it was found. It adds the
+// URL to targets.
+func lastVisits(visits, rows *extsort.Queue, targets filter) error {
+	var url, last, rec []byte
+	end := func() error {
+		if len(last) == 0 || last[0] == 0 {
+			return nil
+		}
+		cells := bytes.Split(last[1:], []byte{0})
+		if len(cells) != 4 {
+			return extsort.ErrDamaged
+		}
+		targets.add(url)
+		rec = append(append(rec[:0], url...), 0, rowState)
+		rec = append(append(append(append(rec, cells[0]...), 0), cells[1]...), 0)
+		if err := rows.Push(rec); err != nil || len(cells[2]) == 0 {
+			return err
+		}
+		return pushPage(rows, &rec, string(url), string(cells[2]))
+	}
+	err := visits.Each(func(v []byte) error {
+		u, rest, ok := bytes.Cut(v, []byte{0})
+		if !ok || len(rest) < 9 {
+			return extsort.ErrDamaged
+		}
+		if !bytes.Equal(u, url) {
+			if err := end(); err != nil {
+				return err
+			}
+			url = append(url[:0], u...)
+		}
+		last = append(last[:0], rest[8:]...)
+		return nil
+	})
+	if err == nil {
+		err = end()
+	}
+	return err
+}
+
+func pushPage(rows *extsort.Queue, rec *[]byte, url, page string) error {
+	*rec = append(append((*rec)[:0], url...), 0, rowPage)
+	*rec = append(*rec, page...)
+	return rows.Push(*rec)
+}
+
+// readLinks pushes the pages that link to a URL in targets.
+func readLinks(fs disk.FS, dir string, sort linklog.Sort, targets filter, rows *extsort.Queue) (linklog.Damage, error) {
+	var rec []byte
+	return linklog.Current(fs, []string{dir}, sort, func(p *linklog.Page, _, links bool) error {
+		for i := range p.Links {
+			if !links {
+				break
+			}
+			if l := &p.Links[i]; targets.hasHash(xxhash.Sum64String(l.Target)) && strings.IndexByte(l.Target, 0) < 0 {
+				if err := pushPage(rows, &rec, l.Target, p.URL); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+// A table makes rows of CSV from sorted records.
+type table struct {
+	row   func(cells ...string)
+	links bool
+	urls  int64
+
+	url           string
+	broken        bool
+	status, error string
+	count         int64
+	last          string
+	pages         []string
+}
+
+// add reads a record of rows.
+func (t *table) add(rec []byte) error {
+	u, rest, ok := bytes.Cut(rec, []byte{0})
+	if !ok || len(rest) == 0 {
+		return extsort.ErrDamaged
+	}
+	if string(u) != t.url {
+		t.end()
+		*t = table{row: t.row, links: t.links, urls: t.urls, url: string(u), pages: t.pages[:0]}
+	}
+	if rest[0] == rowState {
+		cells := bytes.Split(rest[1:], []byte{0})
+		if len(cells) != 3 {
+			return extsort.ErrDamaged
+		}
+		t.broken, t.status, t.error = true, string(cells[0]), string(cells[1])
+		return nil
+	}
+	if page := string(rest[1:]); t.broken && page != t.last { // a page may link twice, as a link and as an image
+		t.last = page
+		if t.count++; len(t.pages) < maxPages {
+			t.pages = append(t.pages, report.Clean(page))
+		}
+	}
+	return nil
+}
+
+// end writes the row of the URL whose records have been read.
+func (t *table) end() {
+	if !t.broken { // the filter knows URLs that are not broken, too
+		return
+	}
+	t.urls++
+	links := ""
+	if t.links {
+		links = strconv.FormatInt(t.count, 10)
+	}
+	t.row(report.Cell(t.url), t.status, report.TextCell(t.error), links, strings.Join(t.pages, " "))
+	t.broken = false
+}

@@ -1,0 +1,269 @@
+package broken
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const dir = "/crawl"
+
+// A world is a crawl directory in memory.
+type world struct {
+	*testdisk.Mem
+	t     *testing.T
+	log   *report.Log
+	links *linklog.Writer
+	now   time.Time
+}
+
+func newWorld(t *testing.T, links bool) *world {
+	w := &world{Mem: testdisk.NewMem(), t: t, now: time.Date(2026, 1, 2, 0, 0, 0, 0, time.UTC)}
+	err := errors.Join(w.MkdirAll(dir+"/state/spill", 0o755), w.MkdirAll(dir+"/reports", 0o755))
+	if err == nil {
+		w.log, err = report.OpenLog(w, dir+"/logs/crawl.log")
+	}
+	if err == nil && links {
+		w.links, err = linklog.Open(linklog.Config{Dir: dir, FS: w})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// visit writes the lines of a visit: to crawl.log, and to the link log if the world has one.
+func (w *world) visit(code int, url, via string, notes []string, links ...string) {
+	w.now = w.now.Add(time.Second)
+	hops := ""
+	if via != "" {
+		hops = "L"
+	}
+	if strings.HasSuffix(url, "/robots.txt") {
+		hops += "P"
+	}
+	w.log.Write(report.Line{Time: w.now, Code: code, Size: 10, URL: url, Via: via, Hops: hops, Notes: notes})
+	var ls linklog.Links
+	ls.Reset(code == 200)
+	for _, l := range links {
+		ls.Add(l, "a@href", nil, nil)
+	}
+	w.links.Write(&linklog.Line{URL: url, Time: w.now, Status: code, Links: &ls})
+}
+
+// write writes the list and returns it without its header.
+func (w *world) write(cfg Config) (rows [][]string, res Result) {
+	w.t.Helper()
+	if err := errors.Join(w.log.Flush(), w.links.Close()); err != nil {
+		w.t.Fatal(err)
+	}
+	cfg.FS, cfg.memory = w, 4096
+	res, err := Write(dir, cfg)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	b, err := disk.ReadFile(w, dir+"/reports/broken.csv", 1<<30)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	rows, err = csv.NewReader(strings.NewReader(string(b))).ReadAll()
+	if err != nil || len(rows) == 0 || strings.Join(rows[0], ",") != "url,status,error,links,pages" {
+		w.t.Fatalf("%q: %v", rows, err)
+	}
+	if res.URLs != int64(len(rows)-1) {
+		w.t.Errorf("%d URLs in %d rows", res.URLs, len(rows)-1)
+	}
+	left, err := w.ReadDir(dir + "/state/spill")
+	if err != nil || len(left) > 0 {
+		w.t.Errorf("left: %v, %v", left, err)
+	}
+	return rows[1:], res
+}
+
+const a = "http://a.example"
+
+// story visits URLs of every kind.
+func story(w *world) {
+	w.visit(200, a+"/robots.txt", a+"/", nil)
+	w.visit(404, "http://b.example/robots.txt", a+"/", nil)
+	w.visit(200, a+"/", "", nil, a+"/gone", a+"/ok", a+"/dns", a+"/gone", a+"/back", "http://out.example/")
+	w.visit(404, a+"/gone", a+"/", nil)
+	w.visit(200, a+"/ok", a+"/", nil, a+"/gone")
+	w.visit(-8, a+"/dns", a+"/", []string{"5t", "error:dns", "cause:look up a, b: no such host"})
+	w.visit(-61, a+"/dead", a+"/", []string{"error:robots-unreachable", "cause:robots.txt: dial tcp: refused"})
+	w.visit(503, a+"/back", a+"/", nil)
+	w.visit(200, a+"/back", a+"/", nil)
+	w.visit(200, a+"/worse", a+"/", nil)
+	w.visit(500, a+"/worse", a+"/", nil)
+	w.visit(301, a+"/moved", a+"/", nil)
+	w.visit(302, a+"/loop", a+"/", []string{"too-many-redirects"})
+	w.visit(-9998, a+"/denied", a+"/", []string{"rule:x"})
+	w.visit(-5003, a+"/quota", a+"/", nil)
+	w.visit(-5001, a+"/private", a+"/", []string{"error:refused-address"})
+	w.visit(404, a+"/seed", "", nil)
+}
+
+func TestWrite(t *testing.T) {
+	w := newWorld(t, true)
+	story(w)
+	rows, res := w.write(Config{})
+	want := [][]string{
+		{a + "/dead", "", "robots-unreachable: robots.txt: dial tcp: refused", "1", a + "/"},
+		{a + "/dns", "", "dns: look up a, b: no such host", "1", a + "/"},
+		{a + "/gone", "404", "", "2", a + "/ " + a + "/ok"},
+		{a + "/loop", "302", "too-many-redirects", "1", a + "/"},
+		{a + "/seed", "404", "", "0", ""},
+		{a + "/worse", "500", "", "1", a + "/"},
+	}
+	if diff := cmp.Diff(want, rows); diff != "" || !res.Links {
+		t.Errorf("%+v; -want +got\n%s", res, diff)
+	}
+}
+
+func TestWriteWithoutLinks(t *testing.T) {
+	for name, w := range map[string]*world{"no link log": newWorld(t, false), "too large": newWorld(t, true)} {
+		story(w)
+		rows, res := w.write(Config{MaxLinkLog: 10})
+		want := [][]string{
+			{a + "/dead", "", "robots-unreachable: robots.txt: dial tcp: refused", "", a + "/"},
+			{a + "/dns", "", "dns: look up a, b: no such host", "", a + "/"},
+			{a + "/gone", "404", "", "", a + "/"},
+			{a + "/loop", "302", "too-many-redirects", "", a + "/"},
+			{a + "/seed", "404", "", "", ""},
+			{a + "/worse", "500", "", "", a + "/"},
+		}
+		if diff := cmp.Diff(want, rows); diff != "" || res.Links {
+			t.Errorf("%s: %+v; -want +got\n%s", name, res, diff)
+		}
+	}
+}
+
+// Without a log, and without a broken URL, the list is empty.
+func TestNothingBroken(t *testing.T) {
+	w := newWorld(t, true)
+	w.visit(200, a+"/", "", nil, a+"/gone")
+	if rows, _ := w.write(Config{}); len(rows) > 0 {
+		t.Errorf("%q", rows)
+	}
+	if err := w.Remove(dir + "/logs/crawl.log"); err != nil {
+		t.Fatal(err)
+	}
+	if rows, _ := w.write(Config{}); len(rows) > 0 {
+		t.Errorf("%q", rows)
+	}
+}
+
+// A page of a stranger cannot make a long list, a formula, or a row of its own. Damaged lines are skipped.
+func TestHostile(t *testing.T) {
+	w := newWorld(t, true)
+	for i := range 100 {
+		w.visit(200, fmt.Sprintf("%s/%02d", a, i), a+"/", nil, a+"/gone", "=cmd()", a+"/x\x00y")
+	}
+	w.visit(404, a+"/gone", a+"/", nil)
+	w.visit(404, "=cmd()", a+"/", nil)
+	w.visit(-2, a+"/quote", a+"/", []string{"error:connect", "cause:=x\"\n\x1b[m,y" + strings.Repeat("z", 1000)})
+	w.log.Add(func(b []byte) []byte {
+		b = append(b, "2026-01-02T15:04:05.000Z   404 bad line\n\nshort\n"...)
+		b = append(b, "2026-01-02T15:04:05.000Z   404  "+strings.Repeat("x", 2<<20)+"\n"...)
+		return append(b, "2026-01-02T15:04:05.000Z   xyz         10 http://c.example/ L - - #001 - - - -\n"...)
+	})
+	rows, _ := w.write(Config{})
+	if len(rows) != 3 || rows[0][0] != "'=cmd()" || rows[1][0] != a+"/gone" || rows[1][3] != "101" ||
+		len(strings.Fields(rows[1][4])) != maxPages || !strings.HasPrefix(rows[1][4], a+"/ "+a+"/00 ") ||
+		!strings.HasPrefix(rows[2][2], "connect: =x\"%0A%1B[m,yzzz") || len(rows[2][2]) > maxText+50 {
+		t.Errorf("%.600q", rows)
+	}
+}
+
+// The list is what a map gives, for any visits and links.
+func TestAgainstMap(t *testing.T) {
+	r := testseed.Rand(t)
+	for range 20 {
+		w := newWorld(t, true)
+		state := map[string]int{}
+		linksOf := map[string][]string{}
+		first := map[string]string{}
+		for range 500 {
+			u := fmt.Sprintf("%s/%d", a, r.IntN(60))
+			code := []int{200, 200, 200, 404, 500, 301}[r.IntN(6)]
+			var links []string
+			for range r.IntN(4) {
+				links = append(links, fmt.Sprintf("%s/%d", a, r.IntN(80)))
+			}
+			if code != 200 {
+				links = nil
+			}
+			first[u] = fmt.Sprintf("%s/via%d", a, r.IntN(3))
+			w.visit(code, u, first[u], nil, links...)
+			state[u], linksOf[u] = code, links
+		}
+		var want [][]string
+		for u, code := range state {
+			if code < 400 {
+				continue
+			}
+			pages := []string{first[u]}
+			for p, links := range linksOf {
+				if slices.Contains(links, u) {
+					pages = append(pages, p)
+				}
+			}
+			slices.Sort(pages)
+			want = append(want, []string{u, strconv.Itoa(code), "", strconv.Itoa(len(pages)),
+				strings.Join(pages[:min(len(pages), maxPages)], " ")})
+		}
+		slices.SortFunc(want, func(a, b []string) int { return strings.Compare(a[0], b[0]) })
+		rows, _ := w.write(Config{})
+		if diff := cmp.Diff(want, rows); diff != "" {
+			t.Fatalf("-want +got\n%s", diff)
+		}
+	}
+}
+
+// A full disk is an error that says so, and the old list stays.
+func TestFullDisk(t *testing.T) {
+	w := newWorld(t, true)
+	story(w)
+	w.write(Config{})
+	old, err := disk.ReadFile(w, dir+"/reports/broken.csv", 1<<20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.visit(404, a+"/new", a+"/", nil)
+	if err := w.log.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	full := testdisk.NewFaulty(w, func(c testdisk.Call) testdisk.Fault {
+		if c.Op.Grows() {
+			return testdisk.Fault{Err: syscall.ENOSPC}
+		}
+		return testdisk.Fault{}
+	})
+	if _, err := Write(dir, Config{FS: full}); !disk.IsFull(err) || !strings.Contains(err.Error(), "broken.csv") {
+		t.Errorf("error %v", err)
+	}
+	if now, err := disk.ReadFile(w, dir+"/reports/broken.csv", 1<<20); err != nil || string(now) != string(old) {
+		t.Errorf("%q became %q; %v", old, now, err)
+	}
+	stop := errors.New("stop")
+	if _, err := Write(dir, Config{FS: w, Stop: func() error { return stop }}); !errors.Is(err, stop) {
+		t.Errorf("error %v", err)
+	}
+}
