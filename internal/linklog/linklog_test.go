@@ -165,7 +165,8 @@ func FuzzLine(f *testing.F) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		var p Page
-		if c := (cursor{string(line[:len(line)-1])}); !c.page(&p) || p.URL != got.URL || p.Links[0].Anchor != got.Links[0][3] {
+		c := cursor{string(line[:len(line)-1])}
+		if !c.page(&p) || p.URL != got.URL || p.Links[0].Anchor != got.Links[0][3] {
 			t.Fatalf("%q is read as %+v", line, p)
 		}
 		valid := func(s string) string {

@@ -30,7 +30,8 @@ func (p *Page) parse(line []byte, head bool) error {
 	return nil
 }
 
-// A cursor reads JSON without white space from the front of a text. Its methods return false if there is something else.
+// A cursor reads JSON without white space from the front of a text. Its methods return false if there is something
+// else.
 type cursor struct{ s string }
 
 // is skips the text s.
