@@ -134,7 +134,8 @@ func TestOtherLines(t *testing.T) {
 		}
 	}
 	var p Page
-	for _, line := range []string{"", "{", "{}", `{"url":"http://a.example/"}`, `{"url":"","time":"2026-01-02T15:04:05Z"}`,
+	for _, line := range []string{"", "{", "{}", `{"url":"http://a.example/"}`,
+		`{"url":"","time":"2026-01-02T15:04:05Z"}`,
 		`{"url":"http://a.example/","time":"yesterday","status":200}`,
 		`{"url":"http://a.example/","time":"2026-01-02T15:04:05Z","status":200,"links":[["x"],]}`,
 		`{"url":"http://a.example/","time":"2026-01-02T15:04:05Z","status":200,"links":["x"]}`,

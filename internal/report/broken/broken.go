@@ -63,9 +63,9 @@ type Result struct {
 }
 
 // Write replaces reports/broken.csv in a crawl directory. The columns are url, status, error, links and pages: status
-// is the HTTP status, and error the kind and text of the failure. links is the number of pages that link to the URL, empty
-// without a link log. pages has at most 20 of them, separated by spaces, without a link log the page on which the crawl
-// found the URL first. Rows are sorted by URL. The crawl may be running.
+// is the HTTP status, and error the kind and text of the failure. links is the number of pages that link to the URL,
+// empty without a link log. pages has at most 20 of them, separated by spaces, without a link log the page on which the
+// crawl found the URL first. Rows are sorted by URL. The crawl may be running.
 func Write(dir string, cfg Config) (res Result, err error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS
