@@ -40,6 +40,9 @@ type CrawlCmd struct {
 	StartOrResume bool `help:"${start_or_resume}" group:"Start and resume"`
 	Stay          bool `help:"${stay}" group:"Start and resume"`
 
+	DryRun  bool     `short:"n" help:"${dry_run}" group:"Start and resume"`
+	Example []string `help:"${example}" placeholder:"URL" sep:"none" group:"Start and resume"`
+
 	Unblock []string `help:"${unblock}" placeholder:"HOST" group:"Start and resume"`
 
 	Scope         scope.Kind    `help:"${scope}" default:"host" values:"page,prefix,host,domain,any" placeholder:"KIND" group:"Scope and limits"`
@@ -151,7 +154,7 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 			fmt.Fprintln(errs, "Enter seeds, one URL per line, then Ctrl-D:")
 		}
 	}
-	if over, err := c.over(); over || err != nil {
+	if over, err := c.over(); !c.DryRun && (over || err != nil) {
 		return errors.Join(err, c.stay(errs, err))
 	}
 	cfg, err := c.config()
@@ -166,6 +169,9 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 	}
 	if cfg.Effective, err = c.effective(k); err != nil {
 		return err
+	}
+	if c.DryRun {
+		return c.dryRun(k, cfg, given, out)
 	}
 	end, err := c.begin()
 	if err != nil {

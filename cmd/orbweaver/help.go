@@ -15,7 +15,10 @@ var crawlHelp = kong.Vars{
 	"start_or_resume": "Continue the crawl in --dir if there is one; otherwise start one. For services.",
 	"stay": "Do not exit when the crawl is done or has reached a limit; wait for a signal. A later start leaves " +
 		"a finished crawl as it is. For supervisors that restart each process that exits.",
-	"overwrite":       "Delete the crawl in --dir and start a new one.",
+	"overwrite": "Delete the crawl in --dir and start a new one.",
+	"dry_run": "Check the settings, the seeds, their names and their robots.txt, and print what the crawl would " +
+		"do. Write nothing, and fetch nothing else.",
+	"example":         "With --dry-run: also tell whether this URL is in scope.",
 	"unblock":         "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked.",
 	"scope":           "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
 	"include":         "Crawl only URLs that match one of these regular expressions.",

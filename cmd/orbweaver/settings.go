@@ -88,7 +88,7 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 
 // commandLineOnly are the flags that a file may not set: they choose what happens to a
 // crawl directory, or which file is read.
-var commandLineOnly = []string{"config", "resume", "overwrite", "start-or-resume", "unblock"}
+var commandLineOnly = []string{"config", "dry-run", "example", "resume", "overwrite", "start-or-resume", "unblock"}
 
 // gather reads the environment and the files, in order of precedence.
 func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error {

@@ -27,9 +27,9 @@ func (c *CrawlCmd) checkUnused(k *kong.Context, given *settings, resumed string)
 				return fmt.Errorf("--%s: default %q: %w", flag.Name, flag.Default, err)
 			}
 		}
-		if flag.Target.Interface() != usual.Interface() {
+		if !reflect.DeepEqual(flag.Target.Interface(), usual.Interface()) {
 			return &node.ConfigError{Text: fmt.Sprintf("--%s %v has no effect %s",
-				flag.Name, reflect.Indirect(flag.Target), why)}
+				flag.Name, settingText(flag.Target.Interface()), why)}
 		}
 	}
 	return nil
@@ -43,6 +43,8 @@ var ofCluster = []string{"capacity", "partition", "kappa", "replicas", "recovery
 func (c *CrawlCmd) unused(flag string) string {
 	of := ""
 	switch {
+	case flag == "example" && !c.DryRun:
+		return "without --dry-run: leave it out, or add --dry-run"
 	case strings.HasPrefix(flag, "recrawl-"):
 		of = "recrawl"
 	case strings.HasPrefix(flag, "walk"):

@@ -364,9 +364,9 @@ func exchangeOf(l weburl.Link, r *fetch.Response) warc.Exchange {
 	}
 }
 
-// robotsBody bounds the bytes read of a robots.txt: a little more than the part that counts
+// RobotsBody bounds the bytes read of a robots.txt: a little more than the part that counts
 // (RFC 9309, 2.5), so that a cut file can be told.
-const robotsBody = robots.ReadLimit + 64<<10
+const RobotsBody = robots.ReadLimit + 64<<10
 
 // fetchRobots fetches the robots.txt of about, or the target of its redirects. If the target is
 // on another host, it becomes an errand: a fetch in the other host's queue, with that host's
@@ -378,7 +378,7 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		v.errand = weburl.Link{URL: from, Via: about.String(), Hops: errandHops, Seed: l.Seed}
 		return nil
 	}
-	resp, err := c.fetch(ctx, v, fetch.Request{URL: from, Addr: v.task.Addr, MaxBody: robotsBody})
+	resp, err := c.fetch(ctx, v, fetch.Request{URL: from, Addr: v.task.Addr, MaxBody: RobotsBody})
 	if err != nil {
 		return c.failed(ctx, v, err)
 	}

@@ -30,7 +30,6 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -111,25 +110,9 @@ func (e *StateError) Unwrap() error { return e.err }
 // takes time for a large crawl. The error is a *ConfigError, a full disk (disk.IsFull),
 // disk.ErrLocked, a *StateError, or another error of the disk.
 func Open(cfg Config) (_ *Agent, err error) {
-	if cfg.FS == nil {
-		cfg.FS = disk.OS
-	}
-	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, defaultMemory)
-	seeds, bare, err := cfg.seeds()
+	a, seeds, err := prepare(cfg)
 	if err != nil {
 		return nil, err
-	}
-	if err := cfg.check(seeds); err != nil {
-		return nil, err
-	}
-	if err := cfg.rehearse(seeds); err != nil {
-		return nil, err
-	}
-	a := &Agent{cfg: cfg, bare: bare, budget: newBudget(cfg.MemoryBytes, cfg.Cluster)}
-	a.cfg.divide(a.budget)
-	a.fs = disk.Patient(cfg.FS, a.relieve)
-	if cfg.Fetch.AllowPrivate { // other users of this machine must not read pages of a private network
-		a.fs = disk.Private(a.fs)
 	}
 	defer func() {
 		if err != nil {
@@ -143,6 +126,31 @@ func Open(cfg Config) (_ *Agent, err error) {
 		return nil, &StateError{a.denied(err)}
 	}
 	return a, nil
+}
+
+// prepare checks cfg and returns an agent that has opened nothing, and its seeds.
+func prepare(cfg Config) (*Agent, []weburl.URL, error) {
+	if cfg.FS == nil {
+		cfg.FS = disk.OS
+	}
+	cfg.MemoryBytes = cmp.Or(cfg.MemoryBytes, defaultMemory)
+	seeds, bare, err := cfg.seeds()
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := cfg.check(seeds); err != nil {
+		return nil, nil, err
+	}
+	if err := cfg.rehearse(seeds); err != nil {
+		return nil, nil, err
+	}
+	a := &Agent{cfg: cfg, bare: bare, budget: newBudget(cfg.MemoryBytes, cfg.Cluster)}
+	a.cfg.divide(a.budget)
+	a.fs = disk.Patient(cfg.FS, a.relieve)
+	if cfg.Fetch.AllowPrivate { // other users of this machine must not read pages of a private network
+		a.fs = disk.Private(a.fs)
+	}
+	return a, seeds, nil
 }
 
 // now returns the time by Config.Now.
@@ -314,38 +322,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return FlagError(err)
 	}
 
-	fc := cfg.Fetch
-	fc.UserAgent = ua
-	if strings.Contains(cfg.Contact, "@") && !strings.Contains(cfg.Contact, "://") {
-		fc.From = cfg.Contact
+	if err := a.openFetcher(ua); err != nil {
+		return err
 	}
-	fc.Now = a.now
-	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
-	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // even if a URL or a name server leads elsewhere
-	if fc.LooksUp() {
-		cfg.DNS.IPv6, cfg.DNS.Relieve, cfg.DNS.Now = true, a.relieve, a.now
-		res, err := dns.New(cfg.DNS)
-		if err != nil {
-			return FlagError(err)
-		}
-		a.onClose(res.Close)
-		r.DNS = res
-		if cfg.Contact == "" {
-			r.DNS = loopbackOnly{res}
-		}
-		fc.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
-			ans, err := r.DNS.Lookup(ctx, host)
-			return ans.Addrs, err
-		}
-	} else {
-		cfg.Frontier.NoAddresses = true
-	}
-	if a.fetcher, err = fetch.New(fc); err != nil {
-		return FlagError(err)
-	}
-	a.onClose(a.fetcher.Close)
-	r.Fetch = a.fetcher
-
 	if err := a.openLogs(); err != nil {
 		return err
 	}

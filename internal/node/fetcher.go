@@ -1,0 +1,48 @@
+package node
+
+import (
+	"context"
+	"net/netip"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/dns"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+)
+
+// openFetcher opens the resolver and the fetcher, which sends the User-Agent header ua.
+func (a *Agent) openFetcher(ua string) error {
+	cfg, r := &a.cfg, &a.parts
+	fc := cfg.Fetch
+	fc.UserAgent = ua
+	if strings.Contains(cfg.Contact, "@") && !strings.Contains(cfg.Contact, "://") {
+		fc.From = cfg.Contact
+	}
+	fc.Now = a.now
+	fc.FS, fc.SpillDir = a.fs, a.dir("state", "spill")
+	fc.LoopbackOnly = fc.LoopbackOnly || cfg.Contact == "" // even if a URL or a name server leads elsewhere
+	if fc.LooksUp() {
+		cfg.DNS.IPv6, cfg.DNS.Relieve, cfg.DNS.Now = true, a.relieve, a.now
+		res, err := dns.New(cfg.DNS)
+		if err != nil {
+			return FlagError(err)
+		}
+		a.onClose(res.Close)
+		r.DNS = res
+		if cfg.Contact == "" {
+			r.DNS = loopbackOnly{res}
+		}
+		fc.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+			ans, err := r.DNS.Lookup(ctx, host)
+			return ans.Addrs, err
+		}
+	} else {
+		cfg.Frontier.NoAddresses = true
+	}
+	var err error
+	if a.fetcher, err = fetch.New(fc); err != nil {
+		return FlagError(err)
+	}
+	a.onClose(a.fetcher.Close)
+	r.Fetch = a.fetcher
+	return nil
+}
