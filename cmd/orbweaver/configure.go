@@ -222,8 +222,8 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 	var m yaml.MapSlice
 	for _, f := range k.Selected().Flags {
 		switch f.Name {
-		case "help", "config", "dir", "resume", "overwrite", "start-or-resume", "stay", "dry-run", "example", "unblock", "json", "quiet",
-			"seeds", "time-limit", "cpuprofile", "memprofile":
+		case "help", "config", "dir", "resume", "overwrite", "start-or-resume", "stay", "dry-run", "example",
+			"unblock", "json", "quiet", "seeds", "time-limit", "cpuprofile", "memprofile":
 			continue
 		}
 		v := c.public(f)

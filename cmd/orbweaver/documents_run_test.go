@@ -68,6 +68,8 @@ var documentSteps = map[string][]step{
 		{command: "echo https://example.net/ >sites.txt", added: true},
 		{command: "orbweaver crawl --dir sites --contact you@example.org --seeds sites.txt --requisites " +
 			"--host-page-limit 10000"},
+		{command: "orbweaver crawl --dry-run --dir news --contact you@example.org --scope prefix " +
+			"--example example.org/docs/ example.org/news/"},
 		{command: "orbweaver crawl --dir pdf --contact you@example.org --keep application/pdf https://example.org/"},
 	},
 	"docs/watch.md": {
