@@ -6,7 +6,7 @@ STATICCHECK = go tool -modfile=$(CURDIR)/tools/go.mod staticcheck
 LAB = throughput frontier ring seen freshness scaling
 LAB_OUT = .build/lab
 
-.PHONY: help build check lint test ci lab
+.PHONY: help build release check lint test ci lab
 
 help: ## List the targets.
 	@sed -n 's/^\([a-z]*\):.*## /\1\t/p' Makefile | expand -t 8
@@ -14,17 +14,22 @@ help: ## List the targets.
 build: ## Build the static binary ./orbweaver.
 	CGO_ENABLED=0 go build -o orbweaver ./cmd/orbweaver
 
+release: ## Make archives, Debian packages and container images of the commit in .build/release.
+	go -C tools run ./release -out $(CURDIR)/.build/release
+
 check: lint ## Check in a few minutes: linter, vet, layers, formatting, links, and tests without the long ones.
 	go test .
 	go test -short ./cmd/... ./internal/...
 
-lint: ## Run staticcheck over both modules; staticcheck.conf has its rules.
+lint: ## Run staticcheck over all modules; staticcheck.conf has its rules.
 	$(STATICCHECK) ./...
 	cd lab && $(STATICCHECK) ./...
+	cd tools && go tool staticcheck ./...
 
-test: ## Run all tests of both modules. Tests that need more than Go skip.
+test: ## Run all tests of all modules. Tests that need more than Go skip.
 	go test -timeout 20m ./...
 	go -C lab test -timeout 20m ./...
+	go -C tools test -timeout 20m ./...
 
 ci: ## Run what has to pass before a change lands. It installs what it needs on Debian 12.
 	.ci/run

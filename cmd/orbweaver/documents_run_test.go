@@ -45,10 +45,25 @@ var runningCrawl = step{
 	await: [2]string{"crawl/logs/crawl.log", "https://www.example.org/robots.txt"},
 }
 
+const (
+	inRelease   = "the tests of tools/release do it with a release"
+	needsDocker = "it needs Docker; the tests of tools/release run the image and compose.yaml without it"
+)
+
 // documentSteps has all commands of the documents, in their order.
 var documentSteps = map[string][]step{
 	"README.md": {
 		{command: "CGO_ENABLED=0 go build -o orbweaver ./cmd/orbweaver", not: "e2e builds the program by it"},
+		{command: "go install github.com/orbweaver/orbweaver/cmd/orbweaver@latest", not: inRelease},
+		{command: "tar -xzf .build/release/orbweaver-*-linux-amd64.tar.gz", not: inRelease},
+		{command: "./orbweaver-*-linux-amd64/orbweaver version", not: inRelease},
+		{command: "sudo dpkg -i .build/release/orbweaver_*_amd64.deb", not: inRelease},
+		{command: "orbweaver version"},
+		{command: "docker load -i .build/release/orbweaver-*-image-amd64.tar", not: needsDocker},
+		{command: "docker run --rm -v crawl:/crawl orbweaver crawl --contact you@example.org https://example.org/",
+			instead: "orbweaver crawl --dir image --contact you@example.org https://example.org/", not: needsDocker},
+		{command: "docker compose -f packaging/compose.yaml run --rm keys", not: needsDocker},
+		{command: "docker compose -f packaging/compose.yaml up -d", not: needsDocker},
 		{command: "go run ./cmd/orbweaver demo", instead: "orbweaver demo",
 			not: "go run works in the source tree only, and the demo would leave its crawl directory there"},
 		{command: "./orbweaver crawl --dir first --contact you@example.org https://example.org/"},

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"go/format"
 	"io"
@@ -150,65 +151,115 @@ func TestDocumentPrograms(t *testing.T) {
 }
 
 // The program can read each block of settings as the file of --config, and can parse each command
-// in a YAML file or a systemd unit.
+// of a container.
 func TestDocumentSettings(t *testing.T) {
-	goOn := regexp.MustCompile(`\$+go_on `)
-	config := regexp.MustCompile(`--config \S+`)
-	settings, units, embedded, replays := 0, 0, 0, 0
+	settings, embedded, replays := 0, 0, 0
 	for _, d := range readDocuments(t) {
-		at := func(b block) string { return fmt.Sprintf("%s:%d", d.name, b.line) }
 		file := filepath.Join(t.TempDir(), "crawl.yaml")
 		for _, b := range d.blocks {
+			at := fmt.Sprintf("%s:%d", d.name, b.line)
 			switch {
 			case b.kind == "ini":
-				units++
-				verifyUnit(t, b.text)
-				continue
+				t.Errorf("%s: put the unit into packaging, where a test verifies it", at)
 			case b.kind != "yaml":
-				continue
 			case strings.HasPrefix(b.text, "collections:"):
 				replays++ // pywb's: e2e replays a crawl with it
-				continue
 			case strings.HasPrefix(b.text, "apiVersion:"):
-				for _, part := range strings.Split(b.text, "\n---\n") {
-					var v map[string]any
-					err := yaml.Unmarshal([]byte(part), &v)
-					if err != nil || v["kind"] == nil || v["metadata"] == nil || v["spec"] == nil {
-						t.Errorf("%s: no object with kind, metadata and spec: %v\n%s", at(b), err, part)
-					}
+				if err := os.WriteFile(file, nil, 0o644); err != nil {
+					t.Fatal(err)
 				}
-				continue
-			}
-			settings++
-			if err := os.WriteFile(file, []byte(b.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			if err := parseLine(t, []string{"crawl", "--config", file}, false); err != nil {
-				t.Errorf("%s: %v", at(b), err)
-			}
-		}
-		for _, b := range d.blocks {
-			if b.kind != "ini" && b.kind != "yaml" {
-				continue
-			}
-			for line := range strings.Lines(strings.ReplaceAll(b.text, "\\\n", "")) {
-				_, command, ok := strings.Cut(line, "orbweaver crawl ")
-				if !ok {
-					continue
+				embedded += checkKubernetes(t, at, b.text, file)
+			default:
+				settings++
+				if err := os.WriteFile(file, []byte(b.text), 0o644); err != nil {
+					t.Fatal(err)
 				}
-				embedded++
-				command, _, _ = strings.Cut(command, "'")
-				command = config.ReplaceAllString(goOn.ReplaceAllString(command, ""), "--config "+file)
-				command = strings.ReplaceAll(command, `"`, "")
-				if err := parseLine(t, append([]string{"crawl"}, strings.Fields(command)...), false); err != nil {
-					t.Errorf("%s: %v\n%s", at(b), err, line)
+				if err := parseLine(t, []string{"crawl", "--config", file}, false); err != nil {
+					t.Errorf("%s: %v", at, err)
 				}
 			}
 		}
 	}
-	if settings < 2 || units != 1 || embedded < 2 || replays != 1 {
-		t.Errorf("%d blocks of settings, %d units, %d commands in them, %d configurations of pywb",
-			settings, units, embedded, replays)
+	if settings < 2 || embedded != 3 || replays != 1 {
+		t.Errorf("%d blocks of settings, %d commands in containers, %d configurations of pywb", settings, embedded,
+			replays)
+	}
+}
+
+// checkKubernetes checks the objects of a file for Kubernetes, and parses the commands of its
+// containers with file as their settings. It returns the number of commands.
+func checkKubernetes(t *testing.T, at, text, file string) (commands int) {
+	t.Helper()
+	type probe struct {
+		Exec struct{ Command []string }
+	}
+	for part := range strings.SplitSeq(text, "\n---\n") {
+		var v struct {
+			Kind     string
+			Metadata map[string]any
+			Spec     struct {
+				ClusterIP string `yaml:"clusterIP"`
+				Template  struct {
+					Spec struct {
+						Containers []struct {
+							Command, Args []string
+							Startup       probe `yaml:"startupProbe"`
+							Liveness      probe `yaml:"livenessProbe"`
+						}
+					}
+				}
+			}
+		}
+		if err := yaml.Unmarshal([]byte(part), &v); err != nil || v.Kind == "" || v.Metadata == nil {
+			t.Errorf("%s: no object with kind and metadata: %v\n%s", at, err, part)
+		}
+		for _, c := range v.Spec.Template.Spec.Containers {
+			if c.Command != nil {
+				t.Errorf("%s: %q: the image's own command is the program", at, c.Command)
+			}
+			for _, args := range [][]string{c.Args, c.Startup.Exec.Command[1:], c.Liveness.Exec.Command[1:]} {
+				commands++
+				for i, a := range args {
+					args[i] = strings.NewReplacer("$(POD_NAME)", "crawl-0", "$(POD_IP)", "192.0.2.1",
+						"/config/crawl.yaml", file).Replace(a)
+				}
+				if err := parseLine(t, args, false); err != nil {
+					t.Errorf("%s: %v\n%q", at, err, args)
+				}
+			}
+		}
+	}
+	return commands
+}
+
+// systemd accepts the unit of the Debian package, and the program its command line and its settings.
+func TestUnit(t *testing.T) {
+	b, err := os.ReadFile("../../packaging/orbweaver@.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	verifyUnit(t, string(b))
+	_, command, ok := strings.Cut(string(b), "\nExecStart=/usr/bin/orbweaver ")
+	if !ok {
+		t.Fatal("no ExecStart")
+	}
+	command, _, _ = strings.Cut(command, "\n")
+	command = strings.ReplaceAll(strings.ReplaceAll(command, "%i", "crawl"), "/etc/orbweaver", "../../packaging/etc")
+	if err := parseLine(t, strings.Fields(command), false); err != nil {
+		t.Errorf("%v\n%s", err, command)
+	}
+	// Settings that begin with # take effect when it is removed.
+	settings, err := os.ReadFile("../../packaging/etc/crawl.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := regexp.MustCompile(`(?m)^#([a-z-]+: )`).ReplaceAll(settings, []byte("$1"))
+	file := filepath.Join(t.TempDir(), "crawl.yaml")
+	if err := os.WriteFile(file, all, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := parseLine(t, []string{"crawl", "--config", file}, false); err != nil || bytes.Equal(all, settings) {
+		t.Errorf("%v\n%s", err, all)
 	}
 }
 
@@ -224,15 +275,15 @@ func verifyUnit(t *testing.T, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(t.TempDir(), "orbweaver.service")
-	text = strings.ReplaceAll(text, "/usr/local/bin/orbweaver", program)
+	name := filepath.Join(t.TempDir(), "orbweaver@crawl.service")
+	text = strings.ReplaceAll(text, "/usr/bin/orbweaver", program)
 	text = strings.ReplaceAll(text, "User=orbweaver", "User=daemon")
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	out, err := exec.Command(analyze, "verify", "--man=no", name).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, "orbweaver.service") {
+		if strings.Contains(line, "orbweaver@") {
 			t.Errorf("systemd-analyze: %s", line)
 		}
 	}
@@ -240,7 +291,7 @@ func verifyUnit(t *testing.T, text string) {
 }
 
 // othersFlags has flags of other programs that documents name.
-var othersFlags = []string{"from-file"}
+var othersFlags = []string{"from-file", "now", "rm", "system"}
 
 // The commands and flags in the text exist.
 func TestDocumentProse(t *testing.T) {
