@@ -6,6 +6,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A Header is one field of requests.
@@ -13,6 +15,14 @@ type Header struct {
 	Name, Value string
 	// Secret means that the value must not be in archives, logs and crawl.yaml.
 	Secret bool
+
+	tls  bool   // goes over https only
+	port string // goes to this port only; "" means all
+}
+
+// Goes reports whether the field may be sent to u. A secret one goes only where its owner has allowed it.
+func (h *Header) Goes(u weburl.URL) bool {
+	return (!h.tls || u.Scheme() == "https") && (h.port == "" || h.port == u.Port())
 }
 
 // Redacted stands for the value of a secret field in crawl.yaml.

@@ -11,7 +11,8 @@ func TestHeaders(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []Header{{"Accept-Language", "de", false}, {"X-API-Key", "s3cret", true}, {"X-Monkey", "a: b", false}}
+	want := []Header{{Name: "Accept-Language", Value: "de"}, {Name: "X-API-Key", Value: "s3cret", Secret: true},
+		{Name: "X-Monkey", Value: "a: b"}}
 	if !slices.Equal(hs, want) {
 		t.Errorf("got %v, want %v", hs, want)
 	}
