@@ -38,7 +38,7 @@ var layers = func() map[string]int {
 			"internal/testkit/testcost internal/testkit/testneed internal/testkit/testseed",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
-			"internal/inbound internal/web/sheet internal/testkit/testdisk",
+			"internal/inbound internal/web/sheet internal/web/cookie internal/testkit/testdisk",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/report internal/testweb " +
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +

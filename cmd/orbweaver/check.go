@@ -12,6 +12,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/alecthomas/kong"
+
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -198,7 +200,8 @@ func (c *CheckURLCmd) read(base weburl.URL, s string) (u weburl.URL, bare bool, 
 
 // CheckScopeCmd implements "check scope".
 type CheckScopeCmd struct {
-	Seed    []string   `help:"Judge for a crawl from these seeds." required:"" placeholder:"URL"`
+	Seed    []string   `help:"Judge for a crawl from these seeds." placeholder:"URL"`
+	Config  string     `help:"${check_config}" placeholder:"FILE"`
 	Scope   scope.Kind `help:"${scope}" default:"host" values:"page,prefix,host,domain,any" placeholder:"KIND"`
 	Include []string   `help:"${include}" placeholder:"RE" sep:"none"`
 	Exclude []string   `help:"${exclude}" placeholder:"RE" sep:"none"`
@@ -208,7 +211,11 @@ type CheckScopeCmd struct {
 }
 
 // Run judges each URL. The exit code is 1 if one of them is out of scope.
-func (c *CheckScopeCmd) Run(out io.Writer) error {
+func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
+	sheets, err := c.fromConfig(k)
+	if err != nil {
+		return err
+	}
 	var seeds []weburl.URL
 	for _, s := range c.Seed {
 		u, err := node.ParseURL("--seed", s)
@@ -217,7 +224,7 @@ func (c *CheckScopeCmd) Run(out io.Writer) error {
 		}
 		seeds = append(seeds, u.URL)
 	}
-	cfg := scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude, Today: time.Now()}
+	cfg := scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude, Today: time.Now(), Sheets: sheets}
 	if c.Depth >= 0 {
 		cfg.Depth = &c.Depth
 	}

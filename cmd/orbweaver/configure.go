@@ -241,6 +241,9 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 		}
 		m = append(m, yaml.MapItem{Key: f.Name, Value: v})
 	}
+	if hosts := c.publicHosts(); len(hosts) > 0 {
+		m = append(m, yaml.MapItem{Key: hostsKey, Value: hosts})
+	}
 	b, err := yaml.Marshal(m)
 	return append([]byte("# The flags of this crawl; \"orbweaver crawl --resume\" reads them.\n"), b...), err
 }

@@ -23,6 +23,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 const defaultDir = "./crawl"
@@ -73,6 +74,9 @@ type CrawlCmd struct {
 	Workers      int           `help:"${workers}" default:"64" placeholder:"N" group:"Fetching"`
 	Memory       cli.ByteSize  `help:"${memory}" default:"1GiB" placeholder:"BYTES" group:"Fetching"`
 	Header       []string      `help:"${header}" placeholder:"'NAME: VALUE'" sep:"none" group:"Fetching"`
+	Cookies      bool          `help:"${cookies}" group:"Fetching"`
+	CookieFile   string        `help:"${cookie_file}" placeholder:"FILE" group:"Fetching"`
+	AuthFile     string        `help:"${auth_file}" placeholder:"FILE" group:"Fetching"`
 	DNS          []string      `name:"dns" help:"${dns}" placeholder:"ADDR" group:"Fetching"`
 	ConnectTo    []string      `help:"${connect_to}" placeholder:"HOST:PORT:ADDR:PORT" group:"Fetching"`
 	CA           string        `name:"ca" help:"${ca}" placeholder:"FILE" group:"Fetching"`
@@ -107,6 +111,8 @@ type CrawlCmd struct {
 	Quiet bool   `short:"q" help:"${quiet}" group:"Monitoring"`
 
 	Profiles `embed:"" group:"Monitoring"`
+
+	hosts []sheet.Entry // the section hosts: of a settings file
 }
 
 // Help returns the examples and explanations of "crawl --help".

@@ -76,6 +76,13 @@ var documentSteps = map[string][]step{
 		{command: "go test -timeout 20m ./...", not: "this test is a part of it"},
 	},
 	"docs/login.md": {
+		{command: "printf 'example.org\\tFALSE\\t/\\tTRUE\\t0\\tsession\\tx\\n' >cookies.txt", added: true},
+		{command: "echo machine www.example.org login me password s3cret >netrc", added: true},
+		{command: "orbweaver crawl --contact you@example.org --cookie-file cookies.txt --exclude '/logout' " +
+			"https://example.org/"},
+		{command: "rm -r crawl", added: true},
+		{command: "orbweaver crawl --contact you@example.org --auth-file netrc https://www.example.org/"},
+		{command: "rm -r crawl", added: true},
 		{command: "orbweaver crawl --contact you@example.org --header 'Accept-Language: de' https://example.org/"},
 	},
 	"docs/start.md": {
@@ -106,6 +113,7 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl block www.example.org"},
 		{command: "orbweaver ctl unblock www.example.org"},
 		{command: "orbweaver ctl drop www.example.org", last: true},
+		{command: "orbweaver check scope --config crawl/crawl.yaml https://www.example.org/archive/"},
 	},
 	"docs/stop-and-resume.md": {
 		{command: "orbweaver crawl --delay 10s --time-limit 500ms --contact you@example.org https://example.org/",

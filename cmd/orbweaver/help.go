@@ -55,6 +55,11 @@ var crawlHelp = kong.Vars{
 		"share it; the rest of their data is on disk.",
 	"header": "Send this header with every request, to every host. Values of headers such as X-API-Key stay out " +
 		"of the archive and of crawl.yaml.",
+	"cookies": "Keep the cookies that servers set, in memory, and send them back.",
+	"cookie_file": "Send the cookies in FILE, in the Netscape format (cookies.txt), to the hosts that they belong " +
+		"to; includes --cookies.",
+	"auth_file": "Send the credentials in FILE, in the format of netrc, to the hosts that they belong to; over " +
+		"https only, unless the file says http://HOST.",
 	"dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
 	"connect_to": "Send requests for HOST:PORT to ADDR:PORT instead, like curl's flag of this name; empty " +
@@ -123,6 +128,8 @@ var longHelp = kong.Vars{
 		"/etc/resolv.conf).",
 	"check_urls":       "Judge these URLs; - reads them from standard input, one per line.",
 	"check_references": "Check these URLs, or references with --base; - reads them from standard input, one per line.",
+	"check_config": "Read --scope, --include, --exclude, --depth and the section hosts: from this settings file. " +
+		"If it is the crawl.yaml of a crawl, also read the seeds of the crawl.",
 	"check_hops": "Judge the URLs as discovered over this path, in crawl.log's letters, such as LLE; empty for a " +
 		"seed. The URLs of --seed are seeds in any case.",
 	"check_user_agent": "Send this User-Agent header and judge for the product named in it, as \"orbweaver " +

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"io/fs"
@@ -167,4 +168,135 @@ func TestHeader(t *testing.T) {
 		t.Errorf("after the resume: %q", got)
 	}
 	hides(t, dir, "s3cret")
+}
+
+// A login is a site that shows its page only to requests with a session. POST is not needed: the first page sets the
+// session's second cookie.
+func (s *sink) login(next string) {
+	s.pages = map[string]http.HandlerFunc{
+		"/": func(w http.ResponseWriter, r *http.Request) {
+			http.SetCookie(w, &http.Cookie{Name: "second", Value: "fr3sh", Path: "/"})
+			page(`<a href="/private">1</a> <a href="/away">2</a>`)(w, r)
+		},
+		"/private": func(w http.ResponseWriter, r *http.Request) {
+			first, err := r.Cookie("session")
+			second, err2 := r.Cookie("second")
+			user, password, _ := r.BasicAuth()
+			if err != nil || err2 != nil || first.Value != "c00kie" || second.Value != "fr3sh" ||
+				user != "me" || password != "passw0rd" {
+				http.Error(w, "forbidden", http.StatusForbidden)
+				return
+			}
+			page("private")(w, r)
+		},
+		"/away": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, next+"/target", http.StatusFound) },
+	}
+}
+
+// Cookies and credentials go to the hosts that they belong to, and not with a redirect to another host. No file of the
+// crawl has them.
+func TestLogin(t *testing.T) {
+	here, there := &sink{}, &sink{}
+	a, b := here.listen(t, "127.0.0.1"), there.listen(t, "127.0.0.2")
+	here.login(b)
+	tmp := t.TempDir()
+	write := func(name, text string) string {
+		name = filepath.Join(tmp, name)
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	cookies := write("cookies.txt", "127.0.0.1\tFALSE\t/\tFALSE\t0\tsession\tc00kie\n")
+	auth := write("netrc", "machine "+a+" login me password passw0rd\n")
+	secrets := []string{"c00kie", "passw0rd", base64.StdEncoding.EncodeToString([]byte("me:passw0rd"))}
+	dir := filepath.Join(tmp, "crawl")
+	out := orbweaver(t, 0, "crawl", "--allow-private", "--delay", "0s", "--scope", "any", "--dir", dir, "--json",
+		"--api", "127.0.0.1:0", "--cookie-file", cookies, "--auth-file", auth, a+"/")
+	for _, s := range secrets {
+		if strings.Contains(out, s) {
+			t.Errorf("the output contains %s:\n%s", s, out)
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "logs", "crawl.log"))
+	if err != nil || !strings.Contains(string(log), " 200 ") || strings.Contains(string(log), " 403 ") {
+		t.Errorf("crawl.log: %v\n%s", err, log)
+	}
+	for _, field := range []string{"Cookie", "Authorization"} {
+		if got := there.values(b, field); len(got) != 1 || got[0] != "" {
+			t.Errorf("%s got %s: %q", b, field, got)
+		}
+	}
+	hides(t, dir, secrets...)
+	found, _ := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
+	all := string(records(t, found[0]))
+	if !strings.Contains(all, "\r\nAuthorization: [redacted]\r\nCookie: [redacted]\r\n") {
+		t.Errorf("no request record with redacted fields:\n%s", all)
+	}
+	orbweaver(t, 0, "warc", "verify", dir)
+
+	// A later run reads the files again. It knows only the cookies of the file.
+	orbweaver(t, 0, "crawl", "--resume", "--quiet", "--dir", dir, a+"/more")
+	if got := here.values(a, "Cookie"); !slices.Contains(got, "session=c00kie") {
+		t.Errorf("cookies %q", got)
+	}
+	if err := os.Remove(auth); err != nil {
+		t.Fatal(err)
+	}
+	out = orbweaver(t, 4, "crawl", "--resume", "--quiet", "--dir", dir, a+"/even-more")
+	if !strings.Contains(out, "--auth-file "+auth+": no such file; a crawl that continues reads the file again") {
+		t.Errorf("without the file: %s", out)
+	}
+
+	// Without --cookies the crawl sends none back.
+	here.asked = nil
+	orbweaver(t, 0, "crawl", "--quiet", "--allow-private", "--delay", "0s", "--dir", dir+"2", a+"/")
+	if got := here.values(a, "Cookie"); !slices.Equal(got, []string{""}) {
+		t.Errorf("cookies without --cookies: %q", got)
+	}
+	here.asked = nil
+	orbweaver(t, 0, "crawl", "--quiet", "--allow-private", "--delay", "0s", "--dir", dir+"3", "--cookies", a+"/")
+	if got := here.values(a, "Cookie"); !slices.Equal(got, []string{"", "second=fr3sh"}) {
+		t.Errorf("cookies with --cookies: %q", got)
+	}
+	// crawl.yaml with secrets in the section hosts: does not have them; the file is needed again.
+	config := write("settings.yaml", "hosts:\n  "+strings.TrimPrefix(a, "http://")+":\n    delay: 1s\n")
+	out = orbweaver(t, 4, "crawl", "--config", config, a+"/")
+	if !strings.Contains(out, "without scheme, port and path") {
+		t.Errorf("a delay of a port: %s", out)
+	}
+	config = write("settings.yaml", "hosts:\n  "+a+":\n    auth: basic me:passw0rd\n    header: 'X-Key: c00kie'\n")
+	flags := []string{"--quiet", "--dir", dir + "4", a + "/"}
+	orbweaver(t, 0, append([]string{"crawl", "--allow-private", "--delay", "0s", "--config", config}, flags...)...)
+	if got := here.values(a, "X-Key"); !slices.Contains(got, "c00kie") {
+		t.Errorf("X-Key: %q", got)
+	}
+	hides(t, dir+"4", secrets...)
+	out = orbweaver(t, 4, append([]string{"crawl", "--resume"}, flags...)...)
+	if !strings.Contains(out, "auth: crawl.yaml does not have the value, because it is a secret; give the settings "+
+		"file again with --config") {
+		t.Errorf("resumed without the secret: %s", out)
+	}
+	orbweaver(t, 0, append([]string{"crawl", "--resume", "--config", config}, flags...)...)
+}
+
+// Credentials for a host without scheme go over https alone.
+func TestCredentialsOverTLS(t *testing.T) {
+	web := &sink{pages: map[string]http.HandlerFunc{"/": page("")}}
+	a := web.listen(t, "127.0.0.1")
+	auth := filepath.Join(t.TempDir(), "netrc")
+	if err := os.WriteFile(auth, []byte("machine 127.0.0.1 bearer t0ken"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	secure := httptest.NewTLSServer(web)
+	defer secure.Close()
+	orbweaver(t, 0, "crawl", "--quiet", "--allow-private", "--delay", "0s", "--auth-file", auth, "--insecure",
+		"--connect-to", "127.0.0.1:443:"+strings.TrimPrefix(secure.URL, "https://"), "--dir",
+		filepath.Join(t.TempDir(), "crawl"), a+"/", "https://127.0.0.1/")
+	if got := web.values(a, "Authorization"); !slices.Equal(got, []string{""}) {
+		t.Errorf("over http: %q", got)
+	}
+	if got := web.values("http://127.0.0.1", "Authorization"); !slices.Equal(got, []string{"Bearer t0ken"}) {
+		t.Errorf("over https: %q", got)
+	}
 }

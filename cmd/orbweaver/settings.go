@@ -19,6 +19,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // settings hold the flags of "crawl" that come from elsewhere than the command line. The
@@ -28,7 +29,8 @@ import (
 type settings struct {
 	environ []string // NAME=VALUE
 	values  map[string]setting
-	unknown []string // variables that begin with ORBWEAVER_ and match no flag
+	hosts   []sheet.Entry // the section hosts: of the file that has one
+	unknown []string      // variables that begin with ORBWEAVER_ and match no flag
 }
 
 // A setting is the value of a flag: a string, or a list of strings as []any.
@@ -83,6 +85,7 @@ func (c *CrawlCmd) BeforeResolve(ctx *kong.Context, s *settings) error {
 	if err := s.gather(ctx, flags); err != nil {
 		return &node.ConfigError{Text: err.Error()}
 	}
+	c.hosts = s.hosts
 	return nil
 }
 
@@ -212,6 +215,17 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 	for _, p := range pairs {
 		key, at := p.Key.GetToken().Value, fmt.Sprintf("%s, line %d", path, p.Key.GetToken().Position.Line)
 		flag := flags[key]
+		if key == hostsKey && !seen[key] {
+			seen[key] = true
+			entries, err := readHosts(path, p.Value)
+			if err != nil {
+				return err
+			}
+			if s.hosts == nil {
+				s.hosts = entries
+			}
+			continue
+		}
 		switch {
 		case flag == nil:
 			if near := cli.Nearest(key, slices.Sorted(maps.Keys(flags))); near != "" {

@@ -197,7 +197,7 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 		rest.Delay, rest.Quiet = max(rest.Delay, old.Delay), max(rest.Quiet, old.Quiet)
 		delete(t.clocks, host)
 	}
-	rest.Quiet = max(rest.Quiet, cl.firstRest(now))
+	rest.Quiet = max(rest.Quiet, cl.firstRest(host, now))
 	rest.Blocked = true // held still blocks it; unhold lifts that
 	cl.loop.Frontier.Restore(stateOf(host, rest, now))
 	cl.loop.Flush()
@@ -206,12 +206,13 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 
 // firstRest returns how long a host must rest that this agent gets now: its last owner may have died
 // just after a request to it.
-func (cl *Clustered) firstRest(now time.Time) time.Duration {
+func (cl *Clustered) firstRest(host string, now time.Time) time.Duration {
 	cfg := &cl.loop.Config
+	wait := max(cfg.ResumeWait, cl.loop.Frontier.HostDelay(host))
 	if cfg.Unheard == nil {
-		return cfg.ResumeWait
+		return wait
 	}
-	return cfg.ResumeWait - now.Sub(cfg.Unheard())
+	return wait - now.Sub(cfg.Unheard())
 }
 
 // unite moves the done keys of a host that was handed over before into the host's own range.

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
@@ -160,7 +161,9 @@ type Parts struct {
 	Journal  *journal.Journal
 	Frontier *frontier.Frontier
 	Robots   *robots.Cache
-	DNS      Resolver // nil: the proxy looks names up
+	Sheets   *sheet.Live // nil: no settings of hosts
+	Cookies  *cookie.Jar // nil: the crawl sends no cookies
+	DNS      Resolver    // nil: the proxy looks names up
 	Fetch    Fetcher
 	Archive  *warc.Writer
 	Log      *report.Log
@@ -501,8 +504,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			// The operator dropped the host, and the URL came back to the queue after that.
 			v.outcome = Dropped
 			c.settle(v, now)
-		case c.cfg.HostPageLimit > 0 && c.Tally.HostPages(host) >= c.cfg.HostPageLimit && v.before == nil &&
-			!IsErrand(t.Link):
+		case c.hostFull(host) && v.before == nil && !IsErrand(t.Link):
 			v.outcome = OverQuota
 			if c.settle(v, now); c.fatal == nil {
 				if quota--; quota == 0 {

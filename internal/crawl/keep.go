@@ -9,6 +9,9 @@ import (
 // target is to be kept. A response that confirms an earlier one is kept if the earlier one was.
 func (c *Crawler) leaves(v *visit, r *fetch.Response) bool {
 	keep := c.cfg.Keep
+	if k := c.Sheets.Table().URL(v.asked.URL).Keep; k != nil {
+		keep = k
+	}
 	if keep.All() || r.Wire.Size() == 0 {
 		return false
 	}

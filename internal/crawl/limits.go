@@ -18,6 +18,15 @@ func (c *Crawler) spent(now time.Time) (spent bool, ask time.Time) {
 	return used >= c.cfg.PageLimit, time.Time{}
 }
 
+// hostFull reports that a host has as many pages as its limit allows.
+func (c *Crawler) hostFull(host string) bool {
+	limit := c.cfg.HostPageLimit
+	if own := c.Sheets.Table().Host(host).HostPageLimit; own != nil {
+		limit = *own
+	}
+	return limit > 0 && c.Tally.HostPages(host) >= limit
+}
+
 // Halt stops the run for a reason that another agent has found. Safe for concurrent use; ctx
 // bounds the wait.
 func (c *Crawler) Halt(ctx context.Context, why Stop) error {

@@ -185,9 +185,11 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 // make place for v, or when ctx is done.
 func (c *Crawler) fetch(ctx context.Context, v *visit, req fetch.Request) (*fetch.Response, error) {
 	w := v.worker
+	c.dress(&req)
 	w.begin(&req)
 	resp, err := c.Fetch.Fetch(ctx, req)
 	w.end(ctx)
+	c.learnCookies(resp)
 	return resp, err
 }
 

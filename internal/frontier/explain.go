@@ -73,7 +73,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		return e
 	}
 	e.State, e.Queued, e.Slow = h.state.String(), h.links(), int(h.slow)
-	e.Delay = max(f.cfg.HostDelay, h.delay)
+	e.Delay = max(f.HostDelay(h.name), h.delay)
 	if a := h.addr(); a.IsValid() {
 		e.Address = a.String()
 	}

@@ -17,6 +17,9 @@ type Config struct {
 	// HostDelay is the quiet time between the end of one response and the next request to that host. Zero means 2 s, a
 	// negative value none. Done.Delay may raise it.
 	HostDelay time.Duration
+	// DelayOf returns the delay of a host that has another one than HostDelay; otherwise ok is false. It may change
+	// while the frontier is in use: then it holds from the host's next response on. Nil means that no host has one.
+	DelayOf func(host string) (d time.Duration, ok bool)
 	// IPDelay is the quiet time of an address, whichever hosts it serves. With it, one link at a time is in process for
 	// an address. It begins at a whole millisecond. Zero means none.
 	IPDelay time.Duration
@@ -119,6 +122,8 @@ type Frontier struct {
 	hushed    bool  // Touched or Hush was called
 	hushedAt  int64 // time of the last such call
 	quietTill int64 // end of the quiet time of all hosts after Hush
+	quieted   bool  // Hush was called
+	quietFrom int64 // time of the last such call
 	enc       []byte
 	fronts    []*frontQueue // empty ones, for reuse
 
@@ -486,7 +491,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 			f.needExtra(h).delay = delay
 			f.trimExtra(h)
 		}
-		f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, d.Delay)))
+		f.notBefore(h, f.clock+int64(max(f.HostDelay(h.name), d.Delay)))
 	}
 	if !d.NotBefore.IsZero() {
 		f.notBefore(h, min(f.since(d.NotBefore), f.clock+int64(f.cfg.SlowMax)))
@@ -508,6 +513,16 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	f.end(h, back)
 	f.readAhead(h)
 	return f.overflow()
+}
+
+// HostDelay returns the quiet time that is configured for a host.
+func (f *Frontier) HostDelay(name string) time.Duration {
+	if f.cfg.DelayOf != nil {
+		if d, ok := f.cfg.DelayOf(name); ok {
+			return max(d, 0)
+		}
+	}
+	return f.cfg.HostDelay
 }
 
 // tick sets the clock to now and moves hosts and buckets whose time has come.

@@ -137,6 +137,11 @@ func (f *Frontier) host(name string) *host {
 	if f.hushing() {
 		f.notBefore(h, f.quietTill)
 	}
+	if f.cfg.DelayOf != nil && f.quieted {
+		if d := f.HostDelay(h.name); d > f.cfg.HostDelay {
+			f.notBefore(h, f.quietFrom+int64(d))
+		}
+	}
 	if f.cfg.Lease != nil && f.cfg.SiteDelay > 0 {
 		f.want(bucketKey{site: siteOf(h.name)})
 	}

@@ -221,7 +221,7 @@ func (m *model) done() {
 		}
 	}
 	if !d.NoRequest {
-		later(m.now.Add(max(m.cfg.HostDelay, d.Delay)))
+		later(m.now.Add(max(m.hostDelay(h.name), d.Delay)))
 	}
 	if !d.NotBefore.IsZero() {
 		later(d.NotBefore)
@@ -323,7 +323,7 @@ func (m *model) withdraw() {
 	if fh := m.f.hosts.of(name); fh != nil {
 		m.t.Fatalf("%s is in the dictionary after HandOver", name)
 	}
-	*h = modelHost{name: name, queues: h.queues, at: m.hushEnd()}
+	*h = modelHost{name: name, queues: h.queues, at: m.hushEnd(name)}
 }
 
 // showWithdrawn takes some of the withdrawn links.

@@ -126,18 +126,28 @@ func (m *model) pop(h *modelHost) modelLink {
 func (m *model) host(name string) *modelHost {
 	h := m.hosts[name]
 	if h == nil {
-		h = &modelHost{name: name, queues: map[uint8][]modelLink{}, at: m.hushEnd()}
+		h = &modelHost{name: name, queues: map[uint8][]modelLink{}, at: m.hushEnd(name)}
 		m.hosts[name] = h
 	}
 	return h
 }
 
 // hushEnd returns the earliest time of hosts that are met after a Hush.
-func (m *model) hushEnd() time.Time {
+func (m *model) hushEnd(host string) time.Time {
 	if m.hushedHosts.IsZero() {
 		return time.Time{}
 	}
-	return m.hushedHosts.Add(m.cfg.HostDelay)
+	return m.hushedHosts.Add(max(m.cfg.HostDelay, m.hostDelay(host)))
+}
+
+// hostDelay returns the configured delay of a host.
+func (m *model) hostDelay(host string) time.Duration {
+	if m.cfg.DelayOf != nil {
+		if d, ok := m.cfg.DelayOf(host); ok {
+			return d
+		}
+	}
+	return m.cfg.HostDelay
 }
 
 // shared returns the keys of what h shares with others.
@@ -187,7 +197,7 @@ func (m *model) touched() {
 		}
 	}
 	h := m.host(name)
-	least := max(m.cfg.HostDelay, d)
+	least := max(m.hostDelay(name), d)
 	if fh := m.f.hosts.of(name); fh != nil {
 		least = max(least, fh.delay)
 	}
@@ -208,7 +218,7 @@ func (m *model) hush() {
 		}
 	}
 	for name, h := range m.hosts {
-		least := m.cfg.HostDelay
+		least := max(m.cfg.HostDelay, m.hostDelay(name))
 		if fh := m.f.hosts.of(name); fh != nil {
 			least = max(least, fh.delay)
 		}
@@ -280,14 +290,15 @@ func (m *model) sync() {
 		}
 		m.forgive(h)
 		pooled := m.pooled(h)
-		if h.n() != pooled || h.cur != nil || h.blocked || h.at.After(m.now) && h.at.After(m.hushEnd()) || h.slow > 0 {
+		rests := h.at.After(m.now) && h.at.After(m.hushEnd(name))
+		if h.n() != pooled || h.cur != nil || h.blocked || rests || h.slow > 0 {
 			m.t.Fatalf("%s: forgotten with %d links, %d of them in the pools, not before %v, slow %d",
 				name, h.n(), pooled, h.at, h.slow)
 		}
 		if pooled == 0 {
 			delete(m.hosts, name)
 		} else {
-			m.hosts[name] = &modelHost{name: name, queues: h.queues, at: m.hushEnd()}
+			m.hosts[name] = &modelHost{name: name, queues: h.queues, at: m.hushEnd(name)}
 		}
 	}
 	for name, h := range m.hosts {
@@ -389,6 +400,9 @@ func testModel(t *testing.T, leased bool) {
 				Active:       rapid.SampledFrom([]int{-1, 1, 1, 2, 3, 5}).Draw(t, "active"),
 				SegmentBytes: 500, Burst: rapid.IntRange(1, 4).Draw(t, "burst"),
 			},
+		}
+		if special := ms("delay of some hosts", 5000); rapid.Bool().Draw(t, "some hosts have another delay") {
+			m.cfg.DelayOf = func(host string) (time.Duration, bool) { return special, len(host) > 1 && host[1]%2 == 0 }
 		}
 		m.frame = rapid.SampledFrom([]int{1, 100, 300}).Draw(t, "frame")
 		if leased {

@@ -224,13 +224,13 @@ func (f *Frontier) restore(ss []HostState) {
 func (f *Frontier) Hush(now time.Time) {
 	f.tick(now)
 	f.hush()
-	f.quietTill = f.clock + int64(f.cfg.HostDelay)
+	f.quieted, f.quietFrom, f.quietTill = true, f.clock, f.clock+int64(f.cfg.HostDelay)
 	for _, h := range slices.Collect(f.hosts.all()) { // a copy, because hosts may be removed
 		busy := h.busy()
 		if !busy {
 			f.leave(h)
 		}
-		f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, h.delay)))
+		f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, f.HostDelay(h.name), h.delay)))
 		if !busy {
 			f.place(h)
 		}
@@ -251,7 +251,7 @@ func (f *Frontier) Touched(host string, delay time.Duration, now time.Time) {
 	if delay > h.delay {
 		f.needExtra(h).delay = delay // for a snapshot that is taken before its next request
 	}
-	f.notBefore(h, f.clock+int64(max(f.cfg.HostDelay, h.delay)))
+	f.notBefore(h, f.clock+int64(max(f.HostDelay(h.name), h.delay)))
 	if !busy {
 		f.place(h)
 	}

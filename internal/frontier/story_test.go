@@ -19,7 +19,7 @@ import (
 // TestStories plays testdata/stories/*.txt. A story says what is pushed, how hosts answer, and in which order and when
 // the requests go out. Each line is one of
 //
-//	config host=2s ip=1s site=1s memory=100 active=1 …
+//	config host=2s host-of=a.example:5s ip=1s site=1s memory=100 active=1 …
 //	dns    a.example 192.0.2.1        default: an address of its own
 //	took   a.example 500ms            duration of each response; default 0
 //	at     3s push a.example/1 …      at that time; !2 before a URL: level 2
@@ -106,6 +106,10 @@ func (s *story) config(args []string) {
 	for _, a := range args {
 		k, v, _ := strings.Cut(a, "=")
 		switch k {
+		case "host-of": // host-of=a.example:5s
+			host, d, _ := strings.Cut(v, ":")
+			delay := s.dur(d)
+			s.cfg.DelayOf = func(h string) (time.Duration, bool) { return delay, h == host }
 		case "host":
 			s.cfg.HostDelay = s.dur(v)
 		case "ip":

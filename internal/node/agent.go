@@ -49,6 +49,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -66,6 +67,7 @@ type Agent struct {
 	membership *membership     // nil: this agent is alone
 	leases     *leases         // nil: no lease is needed
 	contents   *contentService // nil: the agents do not share contents
+	sheets     sheet.Live      // Config.Hosts, or what SetHosts has given since
 	closers    []func() error  // Close calls them in reverse order
 	// shortages counts how often a file could not be opened for want of descriptors.
 	shortages atomic.Int64
@@ -305,7 +307,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	r := &a.parts
-	r.Pages = cfg.Pages
+	r.Pages, r.Cookies, r.Sheets = cfg.Pages, cfg.Cookies, &a.sheets
+	a.sheets.Set(cfg.Hosts)
 	if seeds, err = a.allSeeds(seeds); err != nil {
 		return err
 	}
@@ -318,6 +321,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.mark(seeds); err != nil {
 		return err
 	}
+	cfg.Scope.Sheets = &a.sheets
 	if r.Scope, err = scope.New(cfg.Scope, seeds); err != nil {
 		return FlagError(err)
 	}
@@ -340,7 +344,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 
 	cfg.Robots.Agent = token
 	r.Robots = robots.NewCache(cfg.Robots)
-	if cfg.Scope.Depth != nil {
+	if cfg.Scope.Depth != nil || cfg.Hosts.HasDepth() {
 		// A URL keeps the depth at which it was found first. The nearer the order is to
 		// breadth-first, the fewer URLs get too large a depth.
 		cfg.Frontier.Burst = -1
@@ -348,6 +352,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	// Without delays, opening a connection costs more than the order of the pages is worth.
 	fr := &cfg.Frontier
 	fr.Gather = fr.Burst >= 0 && fr.HostDelay < 0 && fr.IPDelay <= 0 && fr.SiteDelay <= 0
+	fr.DelayOf = a.delayOf
 	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err

@@ -13,10 +13,12 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -71,6 +73,10 @@ type Config struct {
 	Effective []byte
 	// FS is the file system that the agent writes to. Nil means the machine's disk.
 	FS disk.FS
+	// Hosts are the settings of parts of the web. Nil means none.
+	Hosts *sheet.Table
+	// Cookies are the cookies to send, and get those that servers set. Nil: the crawl sends no cookies.
+	Cookies *cookie.Jar
 
 	// Cluster configures the cooperation with other agents. Nil crawls alone.
 	Cluster *Cluster
@@ -237,7 +243,10 @@ func enoughDescriptors(workers, descriptors int) error {
 // crawl directory.
 func (c *Config) rehearse(seeds []weburl.URL) error {
 	if len(seeds) > 0 {
-		s, err := scope.New(c.Scope, seeds)
+		cfg := c.Scope
+		cfg.Sheets = &sheet.Live{}
+		cfg.Sheets.Set(c.Hosts)
+		s, err := scope.New(cfg, seeds)
 		if err != nil {
 			return FlagError(err)
 		}

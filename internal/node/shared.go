@@ -40,6 +40,7 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"page-limit":      strconv.FormatInt(a.cfg.Crawl.PageLimit, 10),
 		"host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
 		"keep":            a.cfg.Crawl.Keep.String(), "header": headerTerms(&a.cfg.Fetch),
+		"cookies": strconv.FormatBool(a.cfg.Cookies != nil), "hosts and auth-file": a.cfg.Hosts.Digest(),
 		agentsSetting: strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
 	}
 	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {

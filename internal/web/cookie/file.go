@@ -38,9 +38,9 @@ func (j *Jar) Load(name string, content []byte, now time.Time) (loaded, expired 
 			continue
 		}
 		if !j.set(u, c, true, now) {
-			return 0, 0, fmt.Errorf("%s, line %d: the cookie %s is not allowed for %s: it is longer than %d bytes, its "+
-				"domain is a public suffix, or its name begins with __Secure- or __Host- and it does not match that",
-				name, n, c.Name, u.Host(), maxCookie)
+			return 0, 0, fmt.Errorf("%s, line %d: the cookie %s is not allowed for %s: it is longer than %d bytes, "+
+				"its domain is a public suffix, or its name begins with __Secure- or __Host- and it does not match "+
+				"that; remove the line", name, n, c.Name, u.Host(), maxCookie)
 		}
 		loaded++
 	}

@@ -14,7 +14,7 @@ func (s *Scope) Explain(l weburl.Link) []string {
 		return []string{"verdict: out, " + string(OutOfScope) + ": no URL"}
 	}
 	st := s.role(l)
-	lines := []string{"role: " + describe(st, l)}
+	lines := append([]string{"role: " + describe(st, l)}, s.explainSheets(l.URL)...)
 	for i := range rules {
 		r := &rules[i]
 		if r.name == acceptRule && s.cfg.Accept == nil {

@@ -14,6 +14,7 @@ func (s *Scope) judgeFast(l *weburl.Link) (v Verdict, ok bool) {
 	if l.URL.IsZero() || l.Hops == "" {
 		return v, false
 	}
+	var at limits
 	switch l.Hops[len(l.Hops)-1] {
 	case 'P', 'R':
 		return v, false
@@ -21,16 +22,16 @@ func (s *Scope) judgeFast(l *weburl.Link) (v Verdict, ok bool) {
 		if len(l.Hops) > 1 && (l.Hops[len(l.Hops)-2] == 'E' || l.Hops[len(l.Hops)-2] == 'R') {
 			return v, false
 		}
-		// Only the trap guards and the excludes apply to a page's embed.
+		at = s.at(l.URL) // only the trap guards and the excludes apply to a page's embed
 	default:
 		if !s.within(l.URL) {
 			return Verdict{Reason: OutOfScope}, true
 		}
-		if !s.include.None() || s.cfg.Depth != nil && l.Depth() > *s.cfg.Depth {
+		if at = s.at(l.URL); !at.include.None() || at.depth >= 0 && l.Depth() > at.depth {
 			return v, false
 		}
 	}
-	return Verdict{In: true}, s.cfg.Accept == nil && s.exclude.None() && s.passesTrapGuards(l.URL)
+	return Verdict{In: true}, s.cfg.Accept == nil && at.exclude.None() && s.passesTrapGuards(l.URL)
 }
 
 // passesTrapGuards reports that no trap guard keeps u out. If it returns false, a guard may still

@@ -44,6 +44,8 @@ type Config struct {
 	// returns false, the link is out. It must always return the same for the same link, and is
 	// called concurrently. Nil accepts all.
 	Accept func(weburl.Link) bool
+	// Sheets hold other values of Exclude, Include and Depth for parts of the web. Nil means none.
+	Sheets *sheet.Live
 
 	// The fields below guard against traps. Zero means the default, and a negative number switches
 	// a guard off. Seeds are exempt.
@@ -299,34 +301,36 @@ var rules = []rule{
 	}, {
 		"exclude", [...]bool{asLink: true, asEmbed: true, asSeed: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ role) Reason {
-			if s.exclude.Match(l.URL.String()) {
+			if s.at(l.URL).exclude.Match(l.URL.String()) {
 				return Excluded
 			}
 			return ""
 		},
-		func(s *Scope, l weburl.Link) string { return s.exclude.Explain(l.URL.String()) },
+		func(s *Scope, l weburl.Link) string {
+			return s.at(l.URL).exclude.Explain(l.URL.String()) + s.decides(l.URL, "exclude")
+		},
 	}, {
 		"include", [...]bool{asLink: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ role) Reason {
-			if !s.include.None() && !s.include.Match(l.URL.String()) {
+			if in := s.at(l.URL).include; !in.None() && !in.Match(l.URL.String()) {
 				return NotIncluded
 			}
 			return ""
 		},
-		func(s *Scope, l weburl.Link) string { return s.include.Explain(l.URL.String()) },
+		func(s *Scope, l weburl.Link) string {
+			return s.at(l.URL).include.Explain(l.URL.String()) + s.decides(l.URL, "include")
+		},
 	}, {
 		"depth", [...]bool{asLink: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ role) Reason {
-			if s.cfg.Depth == nil {
-				return ""
-			}
-			return over(l.Depth(), *s.cfg.Depth, TooDeep)
+			return over(l.Depth(), s.at(l.URL).depth, TooDeep)
 		},
 		func(s *Scope, l weburl.Link) string {
-			if s.cfg.Depth == nil {
-				return fmt.Sprintf("%d links, no limit", l.Depth())
+			depth, by := s.at(l.URL).depth, s.decides(l.URL, "depth")
+			if depth < 0 {
+				return fmt.Sprintf("%d links, no limit%s", l.Depth(), by)
 			}
-			return counted(l.Depth(), *s.cfg.Depth, "links")
+			return counted(l.Depth(), depth, "links") + by
 		},
 	}, {
 		acceptRule, [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},

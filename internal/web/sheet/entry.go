@@ -169,7 +169,13 @@ func bearer(token string) (Header, error) {
 
 // New returns the Table of entries, or nil if there are none. Its errors say where the mistake is and what would be
 // right; they contain no secrets. Two entries may have the same prefix if their keys differ.
-func New(entries []Entry) (*Table, error) {
+func New(entries []Entry) (*Table, error) { return parse(entries, true) }
+
+// Explainable is New for entries of a crawl.yaml, which lack their secrets. Its Table is for explanations only: it has
+// no secret headers.
+func Explainable(entries []Entry) (*Table, error) { return parse(entries, false) }
+
+func parse(entries []Entry, secrets bool) (*Table, error) {
 	var rules []*Rule
 	byPrefix := map[Prefix]*Rule{}
 	for _, e := range entries {
@@ -184,7 +190,7 @@ func New(entries []Entry) (*Table, error) {
 			rules = append(rules, r)
 		}
 		for _, s := range e.Settings {
-			if err := r.take(s); err != nil {
+			if err := r.take(s); err != nil && (secrets || !errors.Is(err, ErrRedacted)) {
 				return nil, fmt.Errorf("%shosts: %s: %s: %w", place(s.At), e.Prefix, s.Key, err)
 			}
 		}

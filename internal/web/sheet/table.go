@@ -78,7 +78,6 @@ type Table struct {
 	exact, below map[string]*node // by host
 	rules        []*Rule          // the less specific ones first
 	digest       string
-	maxDelay     time.Duration
 }
 
 // A node has the rules that may hold for URLs of a host.
@@ -105,9 +104,6 @@ func newTable(rules []*Rule) *Table {
 		}
 		if nodes[p.Host] == nil {
 			nodes[p.Host] = t.newNode(p.Host, p.Below)
-		}
-		if d := r.Values.Delay; d != nil {
-			t.maxDelay = max(t.maxDelay, *d)
 		}
 	}
 	return t
@@ -214,12 +210,9 @@ func (t *Table) Decides(u weburl.URL, key string) *Rule {
 	return nil
 }
 
-// MaxDelay returns the longest delay of a host.
-func (t *Table) MaxDelay() time.Duration {
-	if t == nil {
-		return 0
-	}
-	return t.maxDelay
+// HasDepth reports whether a rule sets a depth.
+func (t *Table) HasDepth() bool {
+	return t != nil && slices.ContainsFunc(t.rules, func(r *Rule) bool { return r.Values.Depth != nil })
 }
 
 // Digest returns a text that is the same for tables with the same rules, without regard to secret values. It is

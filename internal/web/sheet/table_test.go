@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -59,9 +58,6 @@ func TestTable(t *testing.T) {
 	}
 	if got := show(tab.Host("www.example.org")); got != "delay 1s limit 7 depth 5 X-A: 1 X-B: 2" {
 		t.Errorf("host: %s", got)
-	}
-	if d := tab.MaxDelay(); d != 10*time.Second {
-		t.Errorf("the longest delay: %s", d)
 	}
 	u := weburl.MustParse("https://www.example.org/deep/")
 	if r := tab.Decides(u, "depth"); r == nil || r.Text != "*.example.org/deep/" {

@@ -1,0 +1,241 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/alecthomas/kong"
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/web/cookie"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
+)
+
+// requests sets what the requests of the crawl contain, which responses the archive gets, and the settings of parts of
+// the web.
+func (c *CrawlCmd) requests(cfg *node.Config) (err error) {
+	if cfg.Crawl.Keep, err = sheet.ParseKeep("--keep", c.Keep); err != nil {
+		return bad("%v", err)
+	}
+	headers, err := sheet.ParseHeaders("--header", c.Header)
+	if err != nil {
+		return bad("%v", err)
+	}
+	cfg.Fetch.Header, cfg.Fetch.Secret = sheet.Split(headers)
+	if c.Cookies || c.CookieFile != "" {
+		cfg.Cookies = cookie.New(0)
+	}
+	if c.CookieFile != "" {
+		b, err := readSecrets("--cookie-file", c.CookieFile)
+		if err != nil {
+			return err
+		}
+		if _, _, err := cfg.Cookies.Load(c.CookieFile, b, time.Now()); err != nil {
+			return bad("--cookie-file: %v", err)
+		}
+	}
+	hosts := slices.Clone(c.hosts)
+	if c.AuthFile != "" {
+		b, err := readSecrets("--auth-file", c.AuthFile)
+		if err != nil {
+			return err
+		}
+		more, err := sheet.ReadAuth(c.AuthFile, b)
+		if err != nil {
+			return bad("--auth-file: %v", err)
+		}
+		hosts = append(hosts, more...)
+	}
+	if cfg.Hosts, err = sheet.New(hosts); err != nil {
+		return bad("%v", err)
+	}
+	return nil
+}
+
+// maxSecrets bounds a file of cookies or credentials, in bytes.
+const maxSecrets = 1 << 20
+
+// readSecrets reads a file of cookies or credentials. Crawl.yaml has only its name, so --resume reads it again.
+func readSecrets(flag, name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	var b []byte
+	if err == nil {
+		switch {
+		case info.IsDir():
+			return nil, bad("%s %s is a directory; name a file", flag, name)
+		case info.Size() > maxSecrets:
+			return nil, bad("%s %s has %d bytes, at most %d are read; remove the lines that the crawl does not need",
+				flag, name, info.Size(), maxSecrets)
+		}
+		b, err = os.ReadFile(name)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, bad("%s %s: no such file; a crawl that continues reads the file again", flag, name)
+	}
+	if err != nil {
+		return nil, bad("%s %s: %v", flag, name, cause(err))
+	}
+	return b, nil
+}
+
+// public returns the value of a flag for crawl.yaml, without secrets.
+func (c *CrawlCmd) public(f *kong.Flag) any {
+	if f.Name == "header" {
+		return sheet.RedactHeaders(c.Header)
+	}
+	return f.Target.Interface()
+}
+
+// hostsKey is the key of the section with the settings of hosts.
+const hostsKey = "hosts"
+
+// publicHosts returns the section hosts: for crawl.yaml, without secrets.
+func (c *CrawlCmd) publicHosts() (m yaml.MapSlice) {
+	for _, e := range sheet.Redact(c.hosts) {
+		var keys yaml.MapSlice
+		for _, s := range e.Settings {
+			var value any = s.Values
+			if !s.List && len(s.Values) == 1 {
+				value = s.Values[0]
+			}
+			keys = append(keys, yaml.MapItem{Key: s.Key, Value: value})
+		}
+		m = append(m, yaml.MapItem{Key: e.Prefix, Value: keys})
+	}
+	return m
+}
+
+// readHosts reads the section hosts: of a settings file.
+func readHosts(path string, n ast.Node) (entries []sheet.Entry, err error) {
+	at := func(n ast.Node) string { return fmt.Sprintf("%s, line %d", path, n.GetToken().Position.Line) }
+	prefixes, ok := mapping(n)
+	if !ok {
+		return nil, fmt.Errorf("%s: hosts: is not a list of prefixes with settings; write, for example,\n"+
+			"hosts:\n  example.org:\n    delay: 10s", at(n))
+	}
+	for _, p := range prefixes {
+		e := sheet.Entry{Prefix: p.Key.GetToken().Value, At: at(p.Key)}
+		keys, ok := mapping(p.Value)
+		if !ok {
+			return nil, fmt.Errorf("%s: hosts: %s has no settings; write some below it, such as delay: 10s", e.At,
+				e.Prefix)
+		}
+		for _, k := range keys {
+			s := sheet.Setting{Key: k.Key.GetToken().Value, At: at(k.Key)}
+			if !slices.Contains(sheet.Keys(), s.Key) {
+				if near := cli.Nearest(s.Key, sheet.Keys()); near != "" {
+					return nil, fmt.Errorf("%s: hosts: %s: unknown key %q; did you mean %q?", s.At, e.Prefix, s.Key,
+						near)
+				}
+			}
+			v, err := plain(k.Value)
+			if err != nil {
+				return nil, fmt.Errorf("%s: hosts: %s: %s: %w", s.At, e.Prefix, s.Key, err)
+			}
+			switch v := v.(type) {
+			case string:
+				s.Values = []string{v}
+			case []any:
+				s.List = true
+				for _, v := range v {
+					s.Values = append(s.Values, v.(string))
+				}
+			}
+			e.Settings = append(e.Settings, s)
+		}
+		entries = append(entries, e)
+	}
+	return entries, nil
+}
+
+// mapping returns the pairs of a YAML mapping.
+func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		return n.Values, true
+	case *ast.MappingValueNode:
+		return []*ast.MappingValueNode{n}, true
+	}
+	return nil, false
+}
+
+// fromConfig sets the flags that the settings file gives and the command line does not. It returns the section hosts:
+// of the file.
+func (c *CheckScopeCmd) fromConfig(k *kong.Context) (*sheet.Live, error) {
+	if c.Config == "" && len(c.Seed) == 0 {
+		return nil, bad("check scope needs --seed URL, or the settings file of a crawl with --config")
+	}
+	if c.Config == "" {
+		return nil, nil
+	}
+	flags := map[string]*kong.Flag{}
+	for _, n := range k.Model.Children {
+		if n.Name == "crawl" {
+			for _, f := range n.Flags {
+				flags[f.Name] = f
+			}
+		}
+	}
+	s := &settings{values: map[string]setting{}}
+	if err := s.fromFile(c.Config, flags, commandLineOnly); err != nil {
+		if _, ok := errors.AsType[*fs.PathError](err); ok {
+			return nil, bad("--config %s: %v; name a YAML file of settings", c.Config, cause(err))
+		}
+		return nil, bad("%v", err)
+	}
+	for name, target := range map[string]any{"scope": &c.Scope, "include": &c.Include, "exclude": &c.Exclude,
+		"depth": &c.Depth} {
+		v, ok := s.values[name]
+		typed := slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
+		if !ok || typed {
+			continue
+		}
+		scan := kong.Scan().PushTyped(v.value, kong.FlagValueToken)
+		if err := flags[name].Parse(scan, reflect.ValueOf(target).Elem()); err != nil {
+			return nil, bad("%s: %v", v.from, err)
+		}
+	}
+	if err := c.seedsOf(s); err != nil {
+		return nil, err
+	}
+	t, err := sheet.Explainable(s.hosts)
+	if err != nil {
+		return nil, bad("%v", err)
+	}
+	live := &sheet.Live{}
+	live.Set(t)
+	return live, nil
+}
+
+// seedsOf reads the seeds that the settings file names, or those of the crawl that it belongs to.
+func (c *CheckScopeCmd) seedsOf(s *settings) error {
+	if len(c.Seed) > 0 {
+		return nil
+	}
+	if name, ok := s.values["seeds"].value.(string); ok && name != "-" {
+		var err error
+		if c.Seed, err = readSeeds(name); err != nil {
+			return err
+		}
+	}
+	if len(c.Seed) == 0 {
+		b, err := os.ReadFile(filepath.Join(filepath.Dir(c.Config), "state", "seeds.txt"))
+		if err == nil {
+			c.Seed = strings.Fields(string(b))
+		}
+	}
+	if len(c.Seed) == 0 {
+		return bad("check scope needs --seed URL: %s belongs to no crawl with seeds", c.Config)
+	}
+	return nil
+}

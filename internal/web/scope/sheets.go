@@ -1,0 +1,57 @@
+package scope
+
+import (
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// limits are the rules that may differ between parts of the web.
+type limits struct {
+	include, exclude *sheet.Patterns
+	depth            int // negative: no limit
+}
+
+// at returns the limits for u.
+func (s *Scope) at(u weburl.URL) limits {
+	l := limits{&s.include, &s.exclude, -1}
+	if s.cfg.Depth != nil {
+		l.depth = *s.cfg.Depth
+	}
+	t := s.cfg.Sheets.Table()
+	if t == nil {
+		return l
+	}
+	v := t.URL(u)
+	if v.Include != nil {
+		l.include = v.Include
+	}
+	if v.Exclude != nil {
+		l.exclude = v.Exclude
+	}
+	if v.Depth != nil {
+		l.depth = *v.Depth
+	}
+	return l
+}
+
+// decides returns text about the prefix that gives a setting its value for u; "" if none does.
+func (s *Scope) decides(u weburl.URL, key string) string {
+	if r := s.cfg.Sheets.Table().Decides(u, key); r != nil {
+		return "; by hosts: " + r.Text
+	}
+	return ""
+}
+
+// explainSheets returns a line for each prefix that holds for u, the most specific one first.
+func (s *Scope) explainSheets(u weburl.URL) (lines []string) {
+	for _, r := range s.cfg.Sheets.Table().Rules(u) {
+		line := "hosts: " + r.Text
+		if surt := r.Prefix.String(); surt != r.Text {
+			line += ", which is " + surt + ","
+		}
+		lines = append(lines, line+" sets "+strings.Join(r.Keys(), ", "))
+	}
+	return lines
+}
