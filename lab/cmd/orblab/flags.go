@@ -57,7 +57,7 @@ func (f *flags) measure(out io.Writer, crawls bool, e lab.Experiment) error {
 	err = lab.Do(ctx, e, t, dir)
 	switch {
 	case errors.Is(err, lab.ErrNoGraph) || errors.Is(err, lab.ErrGroup) || errors.Is(err, lab.ErrPlan) ||
-		errors.Is(err, lab.ErrSeeds):
+		errors.Is(err, lab.ErrSeeds) || errors.Is(err, lab.ErrCrawler):
 		return &usageError{err.Error()}
 	case ctx.Err() != nil:
 		return errInterrupted

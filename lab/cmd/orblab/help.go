@@ -17,8 +17,13 @@ var help = kong.Vars{
 		"links.",
 	"links": "Measure how many links and bytes agents send to each other for each page, beside a model of ways to " +
 		"send fewer.",
-	"links_hosts":  "Crawl a web of N hosts with 20 pages each on average (default: 1500, quick 100).",
-	"links_agents": "Run these numbers of agents (default: 2,4,8,16, quick 2,4).",
+	"links_hosts":     "Crawl a web of N hosts with 20 pages each on average (default: 1500, quick 100).",
+	"links_agents":    "Run these numbers of agents (default: 2,4,8,16, quick 2,4).",
+	"crawlers":        "Let Orbweaver, Scrapy and Wget2 crawl the same web, and compare what the web saw of them.",
+	"crawlers_hosts":  "Crawl a web of N hosts with 8 pages each on average (default: 60, quick 15).",
+	"crawlers_delay":  "Tell each crawler to keep a delay of D (default: 500ms, quick 100ms).",
+	"crawlers_scrapy": "Run this program of Scrapy (default: scrapy in PATH).",
+	"crawlers_wget2":  "Run this program of Wget2 (default: wget2 in PATH).",
 	"freshness": "Measure how fresh the copies of changing pages are with --strategy recrawl, beside one fixed " +
 		"interval with as many visits.",
 	"chaos": "Let random faults hit single agents and clusters, in virtual time, and check that each crawl keeps its " +

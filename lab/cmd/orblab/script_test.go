@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,8 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the program as its users do. In addition to testscript's own commands there is
 // "exits CODE PROGRAM ARG...", which runs a program and compares its exit code. $ORBWEAVER is the
-// crawler, built from this checkout; it is also in the PATH.
+// crawler, built from this checkout; it is also in the PATH. The condition [netns] says that "orbweaver testweb" can run a
+// command.
 func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the crawler and runs experiments with it")
@@ -37,6 +39,16 @@ func TestScripts(t *testing.T) {
 			e.Setenv("ORBWEAVER", orbweaver)
 			e.Setenv("PATH", e.Getenv("PATH")+string(filepath.ListSeparator)+bin)
 			return nil
+		},
+		Condition: func(cond string) (bool, error) {
+			if cond != "netns" {
+				return false, fmt.Errorf("no such condition: %s", cond)
+			}
+			out, err := exec.Command(orbweaver, "testweb", "--demo", "--", "true").CombinedOutput()
+			if err != nil && os.Getenv("CI") == "true" {
+				return false, fmt.Errorf("%w\n%s", err, out)
+			}
+			return err == nil, nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"exits": exits},
 	})
