@@ -91,10 +91,10 @@ type CrawlerRun struct {
 	points       []crawlerPoint
 }
 
-// A crawlerPoint says how many pages were fetched so long after the first request.
+// A crawlerPoint says how many responses with status 200 had come so long after the first request.
 type crawlerPoint struct {
-	at    time.Duration
-	pages int
+	at        time.Duration
+	responses int
 }
 
 // Run implements Experiment.
@@ -134,8 +134,8 @@ func (x *Crawlers) crawlers(t *Trial) ([]crawlerUnderTest, error) {
 		}
 		path, err := exec.LookPath(name)
 		if err != nil {
-			return nil, fmt.Errorf("%w: no program %s; install it (%s) or name it with --%s", ErrCrawler, name, p.install,
-				p.flag)
+			return nil, fmt.Errorf("%w: no program %s; install it (%s) or name it with --%s", ErrCrawler, name,
+				p.install, p.flag)
 		}
 		if path, err = filepath.Abs(path); err != nil {
 			return nil, err
@@ -254,7 +254,7 @@ func (r *CrawlerRun) coverage() float64 {
 func (r *CrawlerRun) readLog(lines *bufio.Scanner) error {
 	lines.Buffer(nil, 1<<20)
 	var first, last time.Duration
-	pages := 0
+	responses := 0
 	for lines.Scan() {
 		f := strings.SplitN(lines.Text(), "\t", 8)
 		if len(f) < 8 {
@@ -273,8 +273,8 @@ func (r *CrawlerRun) readLog(lines *bufio.Scanner) error {
 		}
 		last = max(last, at[1])
 		if f[3] == "GET" && f[4] == "200" && f[6] == "ok" && !strings.HasSuffix(f[7], "/robots.txt") {
-			pages++
-			r.points = append(r.points, crawlerPoint{at[1] - first, pages})
+			responses++
+			r.points = append(r.points, crawlerPoint{at[1] - first, responses})
 		}
 	}
 	r.Took = last - first

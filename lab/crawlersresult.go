@@ -46,13 +46,14 @@ func (x *Crawlers) setUp(t *Trial, runs []CrawlerRun) string {
 	for i, r := range runs {
 		versions[i] = r.Name + " " + r.Version
 	}
-	return fmt.Sprintf("The crawlers are %s. Each is the command of `orbweaver testweb ... -- COMMAND`, so it sees the "+
-		"web at ports 80 and 443 under the usual names, and nothing else.\n\nThe web is generated (`--generate --wild "+
-		"--traps 0`, seed %d, %s hosts, %d pages on average and at most %d). It has redirects, dead links, servers that "+
-		"fail, hang and reset connections, and hosts that cannot be reached. A tenth of the hosts ask for a Crawl-delay "+
-		"of %s. The crawls begin at one page and may go to any host. Each crawler gets a delay of %s and a "+
-		"timeout of 5 s; the rest is the default, or follows from these.", strings.Join(versions, ", "), t.Seed,
-		humanize.Comma(x.Hosts), crawlersPages, crawlersMaxPages, crawlersDelay*x.Delay, x.Delay)
+	return fmt.Sprintf("The crawlers are %s. Each is the command of `orbweaver testweb ... -- COMMAND`, so it sees "+
+		"the web at ports 80 and 443 under the usual names, and nothing else.\n\nThe web is generated "+
+		"(`--generate --wild --traps 0`, seed %d, %s hosts, %d pages on average and at most %d). It has redirects, "+
+		"dead links, servers that fail, hang and reset connections, and hosts that cannot be reached. A tenth of the "+
+		"hosts ask for a Crawl-delay of %s. The crawls begin at one page and may go to any host. Each crawler gets a "+
+		"delay of %s and a timeout of 5 s; the rest is the default, or follows from these.",
+		strings.Join(versions, ", "), t.Seed, humanize.Comma(x.Hosts), crawlersPages, crawlersMaxPages,
+		crawlersDelay*x.Delay, x.Delay)
 }
 
 func crawlerPages(runs []CrawlerRun) *Table {
@@ -63,7 +64,8 @@ func crawlerPages(runs []CrawlerRun) *Table {
 		r := &runs[i]
 		fetched := max(1, float64(r.Fetched))
 		t.Add(r.Name, r.Requests, r.Fetched, r.Reachable, percent*r.coverage(), r.Beyond,
-			percent*float64(r.Repeated)/fetched, percent*float64(r.Compressed)/max(1, float64(r.Pages)), r.Took, r.ExitCode)
+			percent*float64(r.Repeated)/fetched, percent*float64(r.Compressed)/max(1, float64(r.Pages)), r.Took,
+			r.ExitCode)
 	}
 	return t
 }
@@ -118,12 +120,12 @@ func crawlerData(runs []CrawlerRun) Table {
 }
 
 func crawlerFigure(runs []CrawlerRun) *Figure {
-	progress := Panel{Title: "Responses with pages", X: "time (s)", Y: "pages"}
+	progress := Panel{Title: "Complete responses with status 200, without robots.txt", X: "time (s)", Y: "responses"}
 	broken := Panel{Title: "Violations", Y: "violations", Groups: crawlerKinds}
 	for _, r := range runs {
 		l := Line{Name: r.Name}
 		for _, p := range r.points {
-			l.Points = append(l.Points, plotter.XY{X: p.at.Seconds(), Y: float64(p.pages)})
+			l.Points = append(l.Points, plotter.XY{X: p.at.Seconds(), Y: float64(p.responses)})
 		}
 		progress.Lines = append(progress.Lines, l)
 		b := Bars{Name: r.Name}
@@ -133,7 +135,7 @@ func crawlerFigure(runs []CrawlerRun) *Figure {
 		broken.Bars = append(broken.Bars, b)
 	}
 	return &Figure{
-		Alt:    "Pages that each crawler fetched over time, and the violations that the web counted, by kind.",
+		Alt:    "Responses that each crawler received over time, and the violations that the web counted, by kind.",
 		Panels: []Panel{progress, broken},
 	}
 }

@@ -20,8 +20,8 @@ func TestMain(m *testing.M) {
 
 // TestScripts runs the program as its users do. In addition to testscript's own commands there is
 // "exits CODE PROGRAM ARG...", which runs a program and compares its exit code. $ORBWEAVER is the
-// crawler, built from this checkout; it is also in the PATH. The condition [netns] says that "orbweaver testweb" can run a
-// command.
+// crawler, built from this checkout; it is also in the PATH. The condition [netns] says that "orbweaver
+// testweb" can run a command.
 func TestScripts(t *testing.T) {
 	if testing.Short() {
 		t.Skip("builds the crawler and runs experiments with it")
