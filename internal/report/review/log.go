@@ -57,9 +57,18 @@ func newLogCounts(limit, names int) *logCounts {
 	}
 }
 
-// earliest is the earliest time of a line. A line with an earlier one, or one of the future, is damaged: it would
-// stretch the timeline.
+// Bounds of what a line can say. A line beyond them is damaged: it would stretch the timeline, or spoil the sums.
 var earliest = time.Date(1996, 1, 1, 0, 0, 0, 0, time.UTC)
+
+const (
+	maxSize = 1 << 50 // bytes
+	maxTook = 366 * 24 * time.Hour
+)
+
+// sane reports whether l is within the bounds. latest is a time that has not come yet.
+func sane(l *report.Line, latest time.Time) bool {
+	return !l.Time.Before(earliest) && !l.Time.After(latest) && l.Size <= maxSize && l.Took <= maxTook
+}
 
 // readLog reads crawl.log. It adds its broken links to broken if byLog is set.
 func (r *reader) readLog(d *Dir, broken *brokenList, byLog bool) error {
@@ -67,7 +76,7 @@ func (r *reader) readLog(d *Dir, broken *brokenList, byLog bool) error {
 	var failed error
 	err := r.eachLine(filepath.Join(d.Path, "logs", "crawl.log"), &d.Damaged, func(line []byte) bool {
 		l, err := report.ReadLine(string(line))
-		if err != nil || l.Time.Before(earliest) || l.Time.After(latest) {
+		if err != nil || !sane(&l, latest) {
 			return false
 		}
 		if d.first.IsZero() {

@@ -163,7 +163,8 @@ func TestDamage(t *testing.T) {
 	w := newWorld(t)
 	good := page("http://a.example/1", 10, 1)
 	good.Time = at
-	future, past := good, good
+	future, past, large, slow := good, good, good, good
+	large.Size, slow.Took = 1<<62, 1<<62
 	future.Time, past.Time = time.Now().AddDate(1, 0, 0), time.Unix(0, 0)
 	var b []byte
 	b = good.AppendTo(b)
@@ -173,6 +174,8 @@ func TestDamage(t *testing.T) {
 	}
 	b = future.AppendTo(b)
 	b = past.AppendTo(b)
+	b = large.AppendTo(b)
+	b = slow.AppendTo(b)
 	b = good.AppendTo(b)
 	b = append(b, "2026-01-02T15:04:05.000Z   200 incomplete"...) // the crawl is writing it
 	w.write("a", "logs/crawl.log", string(b))
@@ -180,7 +183,7 @@ func TestDamage(t *testing.T) {
 	w.write("a", "logs/events.jsonl", join(`{"event"`, `null`, `7`))
 	w.write("a", "reports/summary.json", "{")
 	r := w.read(Config{}, "a")
-	if r.Visits != 2 || r.SkippedCount != 1 || r.Damaged != 8+3+3+1 || len(r.Speed.Spans) != 1 {
+	if r.Visits != 2 || r.SkippedCount != 1 || r.Damaged != 10+3+3+1 || len(r.Speed.Spans) != 1 {
 		t.Errorf("%d visits, %d skipped, %d damaged, %d spans", r.Visits, r.SkippedCount, r.Damaged, len(r.Speed.Spans))
 	}
 }
