@@ -28,7 +28,8 @@ import (
 
 // reportHelp holds the help texts of "report".
 var reportHelp = kong.Vars{
-	"report_dirs": "Report on the crawls in these directories; several are added up (default: ./crawl).",
+	"report_dirs": "Report on the crawls in these directories; several are added up (default: " +
+		"ORBWEAVER_DIR, or ./crawl).",
 	"report_out": "Write the HTML page to FILE; - is standard output (default: reports/report.html of the first " +
 		"directory; with --json, --section or --fail-on: no page).",
 	"report_top":     "List N entries in each table, 1 to 1000 (default: 10; 25 on the page and with --json).",
@@ -80,7 +81,14 @@ func errFailOn(format string, a ...any) error {
 }
 
 // Run makes the report.
-func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *settings) error {
+	if len(c.Dirs) == 0 {
+		dir, ok := given.lookup("dir")
+		if !ok {
+			dir = defaultDir
+		}
+		c.Dirs = []string{dir}
+	}
 	if err := c.check(); err != nil {
 		return err
 	}
@@ -140,7 +148,7 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	return nil
 }
 
-// check returns an error if the command line is wrong. It sets the default directory.
+// check returns an error if the command line is wrong.
 func (c *ReportCmd) check() error {
 	if c.Top < 0 || c.Top > maxTop {
 		return bad("--top %d: write a number from 1 to %d", c.Top, maxTop)
@@ -164,9 +172,6 @@ func (c *ReportCmd) check() error {
 	}
 	if c.Out == "-" && (c.JSON || c.FailOn != "" || len(c.Section) > 0) {
 		return bad("--out -: standard output already has the other output; name a file for the page")
-	}
-	if len(c.Dirs) == 0 {
-		c.Dirs = []string{defaultDir}
 	}
 	seen := map[string]string{}
 	for _, dir := range c.Dirs {
