@@ -36,7 +36,10 @@ func TestReportProgress(t *testing.T) {
 
 // The counts of a report are those of the crawl's own reports.
 func TestReportAgrees(t *testing.T) {
-	t.Parallel() // the demo waits most of its twelve seconds
+	if testing.Short() {
+		t.Skip("the demo takes twelve seconds")
+	}
+	t.Parallel() // the demo waits most of this time
 	dir := filepath.Join(t.TempDir(), "demo")
 	if out, err := exec.Command("orbweaver", "demo", "--quiet", "--delay", "0s", "--dir",
 		dir).CombinedOutput(); err != nil {

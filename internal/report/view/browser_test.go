@@ -1,0 +1,121 @@
+package view
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/png"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/report/review"
+	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+)
+
+// A browser shows the page with its style and its charts, and asks nobody for anything. A page that does ask shows that
+// the test would notice it.
+func TestBrowser(t *testing.T) {
+	if testing.Short() {
+		t.Skip("three starts of a browser")
+	}
+	t.Parallel()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		testneed.Missing(t, "chromium")
+	}
+	evil, _ := hostile()
+	for _, tt := range []struct {
+		name   string
+		page   string
+		asks   bool
+		styled bool
+	}{
+		{"sample", render(t, sample()), false, true},
+		{"hostile", render(t, evil), false, true},
+		{"control", `<html><img src="http://canary.example/x.png"></html>`, true, false},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			picture, asked := browse(t, program, tt.page)
+			if (len(asked) > 0) != tt.asks {
+				t.Errorf("the browser asked for %q", asked)
+			}
+			if !tt.styled {
+				return
+			}
+			// The Content-Security-Policy lets the style sheet pass: the ground is not white.
+			if r, g, b, _ := picture.At(3, 3).RGBA(); r>>8 != 0xf5 || g>>8 != 0xf6 || b>>8 != 0xf8 {
+				t.Errorf("the ground has the colour %x %x %x", r>>8, g>>8, b>>8)
+			}
+			if n := count(picture, color.RGBA{0x2f, 0x9e, 0x6e, 255}); tt.name == "sample" && n < 5000 {
+				t.Errorf("the picture has %d pixels in the colour of the pages a second", n)
+			}
+		})
+	}
+}
+
+func render(t *testing.T, r *review.Review) string {
+	t.Helper()
+	var b bytes.Buffer
+	if err := HTML(&b, r, Sections(r, 25)); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+// browse opens the page in a headless browser. It returns a picture, and the hosts of the tests that the browser asked
+// for. All its requests go to a proxy of the test.
+func browse(t *testing.T, program, page string) (picture image.Image, asked []string) {
+	t.Helper()
+	var mu sync.Mutex // guards asked
+	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.Contains(r.Host, ".example") || strings.Contains(r.URL.Host, ".example") {
+			mu.Lock()
+			asked = append(asked, r.Method+" "+r.Host)
+			mu.Unlock()
+		}
+		w.WriteHeader(http.StatusBadGateway)
+	}))
+	defer proxy.Close()
+	dir := t.TempDir()
+	file, shot := filepath.Join(dir, "page.html"), filepath.Join(dir, "page.png")
+	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
+		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
+		"--user-data-dir="+filepath.Join(dir, "profile"), "--proxy-server="+proxy.Listener.Addr().String(),
+		"--window-size=1280,1600", "--screenshot="+shot, "file://"+file)
+	cmd.Env = append(os.Environ(), "HOME="+dir)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	f, err := os.Open(shot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if picture, err = png.Decode(f); err != nil {
+		t.Fatal(err)
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	return picture, asked
+}
+
+func count(m image.Image, want color.RGBA) (n int) {
+	for y := m.Bounds().Min.Y; y < m.Bounds().Max.Y; y++ {
+		for x := m.Bounds().Min.X; x < m.Bounds().Max.X; x++ {
+			if color.RGBAModel.Convert(m.At(x, y)) == want {
+				n++
+			}
+		}
+	}
+	return n
+}
