@@ -2,21 +2,17 @@ package main
 
 import (
 	"crypto/x509"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"runtime/metrics"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
-	"github.com/dustin/go-humanize"
 	"golang.org/x/term"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -232,59 +228,6 @@ func (d *display) note(text string) {
 	if d.progress != nil && !d.quiet && !d.json {
 		d.progress.Message(text)
 	}
-}
-
-// summary prints how a crawl ended, where its files are and how to continue.
-func (d *display) summary(dir string, r node.Result) error {
-	switch {
-	case d.quiet:
-		return nil
-	case d.json:
-		return json.NewEncoder(d.out).Encode(r.Summary)
-	}
-	head := ""
-	if d.agent != "" {
-		head = fmt.Sprintf("agent %s\n", d.agent)
-	}
-	_, err := fmt.Fprintf(d.out, "\n%s%s", head, r.Summary)
-	if err != nil || !d.resumable {
-		return err
-	}
-	_, err = fmt.Fprintf(d.out, "\narchive  %s\nlog      %s\nreports  %s\n",
-		filepath.Join(dir, "archive"), filepath.Join(dir, "logs", "crawl.log"), filepath.Join(dir, "reports"))
-	if err == nil && r.Stop == crawl.OnlyBlocked {
-		_, err = fmt.Fprintf(d.out, "\nDone, except for the links of blocked hosts: %s. To crawl such a host:\n\n"+
-			"  orbweaver crawl --resume --unblock HOST%s\n", humanize.Comma(r.Summary.Queued), dirFlag(dir))
-	} else if err == nil && r.Stop != crawl.Finished && r.Stop != crawl.Left {
-		_, err = fmt.Fprintf(d.out, "\nStopped by %s with %s URLs to do. To continue:\n\n"+
-			"  orbweaver crawl "+
-			"--resume%s%s\n", r.Stop, humanize.Comma(r.Summary.Queued), d.raisedLimit(r), dirFlag(dir))
-	}
-	return err
-}
-
-// raisedLimit returns the flag that raises the limit which stopped the crawl, to twice its
-// value, or "". Without it, a resumed crawl would stop at once.
-func (d *display) raisedLimit(r node.Result) string {
-	switch r.Stop {
-	case crawl.PageLimit:
-		return fmt.Sprintf(" --page-limit %d", 2*max(d.pageLimit, r.Summary.Pages))
-	case crawl.SizeLimit:
-		size := humanize.Bytes(uint64(2 * max(d.sizeLimit, r.Summary.Bytes)))
-		return " --size-limit " + strings.ReplaceAll(size, " ", "")
-	}
-	return ""
-}
-
-// dirFlag returns the flag --dir for dir, quoted for a shell, or "" for the default.
-func dirFlag(dir string) string {
-	switch {
-	case dir == defaultDir:
-		return ""
-	case strings.ContainsAny(dir, " '\"$`\\!*?[]{}()<>|&;~#\t\n"):
-		return " --dir '" + strings.ReplaceAll(dir, "'", `'\''`) + "'"
-	}
-	return " --dir " + dir
 }
 
 // certPool returns a pool with the one authority in pem.

@@ -1,10 +1,6 @@
 package report
 
-import (
-	"math"
-
-	"github.com/dustin/go-humanize"
-)
+import "math"
 
 // Contents counts the messages with which agents find duplicate pages. Each page's content hash belongs to one agent,
 // and one question per page asks that agent whether another page had the content first. A question takes about a
@@ -30,18 +26,5 @@ type Contents struct {
 func (c *Contents) Share() {
 	if c.ElsewhereShare = 0; c.Pages > 0 {
 		c.ElsewhereShare = math.Round(float64(c.Elsewhere)/float64(c.Pages)*1e4) / 1e4
-	}
-}
-
-// rows adds c's lines to the summary for the terminal. A nil c adds none.
-func (c *Contents) rows(row func(name, format string, a ...any)) {
-	if c == nil {
-		return
-	}
-	row("contents asked for", "%s", humanize.Comma(c.Pages))
-	row("  at other agents", "%s", humanize.Comma(c.Elsewhere))
-	row("  duplicates", "%s", humanize.Comma(c.Duplicates))
-	if c.Unanswered > 0 {
-		row("  unanswered", "%s", humanize.Comma(c.Unanswered))
 	}
 }

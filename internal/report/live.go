@@ -106,8 +106,11 @@ func comma(n int64) string { return humanize.Comma(n) }
 
 // perSecond formats a number of pages per second.
 func perSecond(x float64) string {
-	if x >= 1000 {
+	switch {
+	case x >= 1000:
 		return comma(int64(x))
+	case x < 0.1:
+		return strconv.FormatFloat(x, 'f', 2, 64)
 	}
 	return strconv.FormatFloat(x, 'f', 1, 64)
 }

@@ -11,8 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -50,6 +48,8 @@ type Summary struct {
 
 	Exchange *Exchange `json:"exchange,omitempty"` // messages to other agents, in the last run
 	Contents *Contents `json:"contents,omitempty"` // search for duplicate contents among agents, in the last run
+
+	Worst []HostErrors `json:"-"` // the hosts with the most errors
 
 	Errors  map[string]int64 `json:"errors"`  // by kind
 	Status  map[string]int64 `json:"status"`  // by code
@@ -119,6 +119,7 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 		StopReason: stopReason, PeakMemory: PeakMemory(),
 		Errors: map[string]int64{}, Status: map[string]int64{}, Skipped: map[string]int64{},
 	}
+	s.Worst = t.worst()
 	if took > 0 {
 		s.PagesPerS = float64(int64(float64(t.n.pages)/took.Seconds()*100+0.5)) / 100
 	}
@@ -132,72 +133,6 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 		s.Skipped[k] = n
 	}
 	return s
-}
-
-// String returns a table for the terminal.
-func (s Summary) String() string {
-	var rows [][2]string
-	row := func(name, format string, a ...any) { rows = append(rows, [2]string{name, fmt.Sprintf(format, a...)}) }
-	row("pages", "%s", humanize.Comma(s.Pages))
-	row("bytes", "%s", humanize.Bytes(uint64(max(s.Bytes, 0))))
-	row("time", "%s", span(time.Duration(s.DurationS*float64(time.Second))))
-	row("pages/s", "%.2f", s.PagesPerS)
-	row("hosts", "%s", humanize.Comma(int64(s.Hosts)))
-	row("URLs found", "%s", humanize.Comma(s.Discovered))
-	row("URLs accepted", "%s", humanize.Comma(s.Unique))
-	row("URLs finished", "%s", humanize.Comma(s.Finished))
-	optional := func(name string, n int64) {
-		if n != 0 {
-			row(name, "%s", humanize.Comma(n))
-		}
-	}
-	optional("URLs queued", s.Queued)
-	optional("URLs sent", s.Sent)
-	if s.Moves != nil {
-		optional("hosts claimed", s.Moves.Claimed)
-		optional("hosts given away", s.Moves.Given)
-	}
-	if s.Leases != nil {
-		optional("lease messages", s.Leases.Messages)
-	}
-	s.Contents.rows(row)
-	if e := s.Exchange; e != nil {
-		row("links to agents", "%s (%.2f a page)", humanize.Comma(e.Links), e.LinksPerPage)
-		row("bytes to agents", "%s (%.0f a page)", humanize.Bytes(uint64(e.Bytes)), e.BytesPerPage)
-	}
-	optional("duplicates", s.Duplicates)
-	optional("truncated", s.Truncated)
-	optional("not kept", s.Unkept)
-	optional("revisits", s.Revisits)
-	optional("  unchanged", s.Unchanged)
-	optional("  changed", s.Changed)
-	optional("denied by robots", s.Denied)
-	optional("retries", s.Retries)
-	for _, g := range [...]struct {
-		name string
-		m    map[string]int64
-	}{{"status", s.Status}, {"error", s.Errors}, {"skipped", s.Skipped}} {
-		for _, k := range descending(g.m, func(n int64) int64 { return n }) {
-			name := g.name + " " + Clean(k)
-			if code, err := strconv.Atoi(k); err == nil && g.name == "status" && CodeText(code) != "" {
-				name += " (" + CodeText(code) + ")"
-			}
-			row(name, "%s", humanize.Comma(g.m[k]))
-		}
-	}
-	if s.PeakMemory > 0 {
-		row("peak memory", "%s", humanize.Bytes(uint64(s.PeakMemory)))
-	}
-	row("stopped", "%s", s.StopReason)
-	wide, right := 0, 0
-	for _, r := range rows {
-		wide, right = max(wide, len(r[0])), max(right, len(r[1]))
-	}
-	var b strings.Builder
-	for _, r := range rows {
-		b.WriteString("  " + pad(r[0], wide, false) + "  " + pad(r[1], min(right, 16), true) + "\n")
-	}
-	return b.String()
 }
 
 // WriteReports writes s and the tables of t to the directory dir: summary.json, hosts.csv, status.csv, mime.csv,

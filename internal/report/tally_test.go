@@ -91,6 +91,7 @@ func TestReports(t *testing.T) {
 	for _, name := range []string{"summary.json", "hosts.csv", "status.csv", "mime.csv", "errors.csv", "seeds.csv"} {
 		golden(t, name, file(t, fs, "reports/"+name))
 	}
+	s.Worst = append(s.Worst, HostErrors{"\x1b[2J", 1})
 	golden(t, "summary.txt", s.String())
 
 	var m map[string]any

@@ -5,30 +5,9 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
 )
-
-// reasons says in words why a link was not followed. docs/reference/files.md has the same reasons.
-var reasons = map[string]string{
-	"outOfScope":           "outside --scope",
-	"excluded":             "matches --exclude",
-	"notIncluded":          "does not match --include",
-	"rejected":             "rejected by the program that runs the crawl",
-	"tooDeep":              "deeper than --depth",
-	"nofollow":             "marked nofollow",
-	"robotsTxt":            "forbidden by robots.txt",
-	"hostPageLimit":        "its host has --host-page-limit pages",
-	"dropped":              "dropped by the operator",
-	"tooManyRedirects":     "after too many redirects",
-	"notALink":             "a path that no other agent may give",
-	"seenLost":             "lost with a damaged file",
-	"trapURLLength":        "looks like a trap: a very long URL",
-	"trapPathLength":       "looks like a trap: a very long path",
-	"trapRepeatedSegments": "looks like a trap: repeated path segments",
-	"trapQueryArgs":        "looks like a trap: many query arguments",
-	"trapQueryExplosion":   "looks like a trap: a path with ever more queries",
-	"trapCalendar":         "looks like a trap: a calendar without an end",
-}
 
 func (b builder) skipped() Section {
 	s := Section{Name: "skipped", Title: "Links not followed"}
@@ -40,7 +19,7 @@ func (b builder) skipped() Section {
 	t := Table{Columns: columns("#links", "#share", "reason", "meaning", "for example")}
 	for _, c := range list {
 		t.Rows = append(t.Rows, []Cell{number(c.Count), percent(c.Count, b.r.SkippedCount), text(c.Name),
-			{Text: reasons[c.Name]}, location(c.Example)})
+			{Text: report.ReasonText(c.Name)}, location(c.Example)})
 	}
 	withBars(&t, 0, func(i int) int64 { return list[i].Count })
 	t.More = more(len(list), int64(len(b.r.Skipped)))

@@ -1,0 +1,87 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// TestSummary compares what a person reads at each kind of end with a golden file. None is longer than 25 lines.
+func TestSummary(t *testing.T) {
+	full := report.Summary{
+		Pages: 9754, Fetched: 13_000, Bytes: 73_000_000, DurationS: 113, PagesPerS: 86.3, Hosts: 231, Queued: 32_064,
+		Duplicates: 398, Truncated: 1, Denied: 12,
+		Errors: map[string]int64{"dns": 4, "timeout-connect": 8, "tls": 1, "connect": 2, "broken": 1, "bad-response": 1,
+			"proxy": 3, "timeout-idle": 2},
+		Status: map[string]int64{"200": 9754, "404": 2000, "301": 100, "302": 50, "500": 3, "-5": 3, "410": 2, "451": 1,
+			"503": 7},
+		Skipped: map[string]int64{"outOfScope": 3204, "robotsTxt": 12, "tooDeep": 7,
+			"trapCalendar": 3, "trapURLLength": 2,
+			"news": 1},
+		Worst: []report.HostErrors{{Host: "a.example", Errors: 12}, {Host: "b.example", Errors: 3}},
+	}
+	few := report.Summary{Pages: 1, Fetched: 1, Bytes: 20, DurationS: 1, PagesPerS: 1, Hosts: 1, Queued: 1}
+	whole := few
+	whole.Queued = 0
+	agent := full
+	agent.Exchange = &report.Exchange{Links: 12_345, LinksPerPage: 1.27, Bytes: 4_000_000}
+	agent.Moves = &report.Moves{Claimed: 3, Given: 1}
+	var out strings.Builder
+	for _, c := range []struct {
+		name string
+		d    *display
+		dir  string
+		r    node.Result
+	}{
+		{"finished", &display{resumable: true}, defaultDir, node.Result{Stop: crawl.Finished, Summary: whole}},
+		{"demo", &display{}, "d", node.Result{Stop: crawl.Finished, Summary: whole}},
+		{"nothing", &display{resumable: true}, "d", node.Result{Stop: crawl.Finished}},
+		{"signal", &display{resumable: true}, "a b", node.Result{Stop: crawl.Signal, Summary: full}},
+		{"page limit", &display{resumable: true, pageLimit: 9754}, "d",
+			node.Result{Stop: crawl.PageLimit, Summary: full}},
+		{"size limit", &display{resumable: true, sizeLimit: 15}, "d", node.Result{Stop: crawl.SizeLimit, Summary: few}},
+		{"time limit", &display{resumable: true}, "d", node.Result{Stop: crawl.TimeLimit, Summary: few}},
+		{"blocked", &display{resumable: true}, "d", node.Result{Stop: crawl.OnlyBlocked, Summary: few}},
+		{"agent stops", &display{resumable: true, agent: "a1"}, "d",
+			node.Result{Stop: crawl.Signal, Summary: agent, Others: []string{"a2", "a3"}}},
+		{"agents finish", &display{resumable: true, agent: "a1"}, "d",
+			node.Result{Stop: crawl.Finished, Summary: whole}},
+		{"agent leaves", &display{resumable: true, agent: "a1"}, "d",
+			node.Result{Stop: crawl.Left, Summary: whole, Others: []string{"a2"}}},
+	} {
+		var text strings.Builder
+		c.d.out = &text
+		if err := c.d.summary(c.dir, c.r); err != nil {
+			t.Fatal(err)
+		}
+		if n := strings.Count(text.String(), "\n"); n > 25 {
+			t.Errorf("%s: %d lines", c.name, n)
+		}
+		for line := range strings.Lines(text.String()) {
+			if len(line) > 81 {
+				t.Errorf("%s: a line of %d columns: %s", c.name, len(line)-1, line)
+			}
+		}
+		fmt.Fprintf(&out, "=== %s\n%s", c.name, text.String())
+	}
+	const golden = "testdata/summary.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(out.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := cmp.Diff(string(want), out.String()); d != "" {
+		t.Errorf("%s: -want +got\n%s", golden, d)
+	}
+}
