@@ -79,6 +79,11 @@ func (c *CrawlCmd) check() error {
 	switch {
 	case c.Workers < 1 || c.Workers > 10000:
 		return bad("--workers %d: give a number from 1 to 10000", c.Workers)
+	case c.Stream != "" && c.Stream != "jsonl":
+		return bad("--stream %s: the only format is jsonl", c.Stream)
+	case c.Stream != "" && c.JSON:
+		return bad("--stream and --json both write to standard output; leave one of them out. With --stream, progress " +
+			"goes to standard error as text")
 	case c.Delay < 0:
 		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
 	case c.SlowDown <= 0:
@@ -223,7 +228,7 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 	for _, f := range k.Selected().Flags {
 		switch f.Name {
 		case "help", "config", "dir", "resume", "overwrite", "start-or-resume", "stay", "dry-run", "example",
-			"unblock", "json", "quiet", "seeds", "time-limit", "cpuprofile", "memprofile":
+			"unblock", "json", "stream", "quiet", "seeds", "time-limit", "cpuprofile", "memprofile":
 			continue
 		}
 		v := c.public(f)

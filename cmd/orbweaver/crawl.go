@@ -106,9 +106,10 @@ type CrawlCmd struct {
 	Recovery  int      `help:"${recovery}" default:"2" placeholder:"N" group:"Cluster"`
 	Agents    int      `help:"${agents}" default:"1" placeholder:"N" group:"Cluster"`
 
-	API   string `name:"api" help:"${api}" placeholder:"ADDR" group:"Monitoring"`
-	JSON  bool   `name:"json" help:"${json}" group:"Monitoring"`
-	Quiet bool   `short:"q" help:"${quiet}" group:"Monitoring"`
+	API    string `name:"api" help:"${api}" placeholder:"ADDR" group:"Monitoring"`
+	Stream string `help:"${stream}" values:"jsonl" placeholder:"FORMAT" group:"Monitoring"`
+	JSON   bool   `name:"json" help:"${json}" group:"Monitoring"`
+	Quiet  bool   `short:"q" help:"${quiet}" group:"Monitoring"`
 
 	Profiles `embed:"" group:"Monitoring"`
 
@@ -195,10 +196,15 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 	if cfg.Cluster != nil {
 		name = cfg.Cluster.Name
 	}
-	err = runCrawl(cfg, c.API, &display{
+	d := &display{
 		agent: name, out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
 		pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit,
-	})
+	}
+	endStream := c.stream(&cfg, d, errs)
+	err = runCrawl(cfg, c.API, d)
+	if bad := endStream(); bad != nil {
+		return bad
+	}
 	if bad := c.stay(errs, err); bad != nil {
 		return errors.Join(err, bad)
 	}

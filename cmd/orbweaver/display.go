@@ -25,6 +25,7 @@ import (
 type display struct {
 	out                  io.Writer
 	json, quiet          bool
+	plain                bool // lines instead of the live display: the terminal gets other lines, too
 	resumable            bool // false for a demo: its web ends with the program
 	pageLimit, sizeLimit int64
 	timeLimit            time.Duration
@@ -42,7 +43,7 @@ func (d *display) open(stop func()) {
 	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe then returns EPIPE
 	d.out, d.stop = pipe{d.out, stop}, stop
 	fd := int(os.Stderr.Fd())
-	d.mode = report.ModeFor(d.quiet, d.json, term.IsTerminal(fd), os.Getenv("TERM"))
+	d.mode = report.ModeFor(d.quiet, d.json, term.IsTerminal(fd) && !d.plain, os.Getenv("TERM"))
 	d.progress = report.NewProgress(pipe{os.Stderr, stop}, d.mode, func() (cols, lines int) {
 		cols, lines, err := term.GetSize(fd)
 		if err != nil {

@@ -95,6 +95,10 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver crawl --dir pdf --contact you@example.org --keep application/pdf https://example.org/"},
 	},
 	"docs/watch.md": {
+		{command: "orbweaver crawl --stream jsonl --quiet --contact you@example.org https://example.org/ | jq -r .url",
+			instead: "orbweaver crawl --stream jsonl --quiet --contact you@example.org https://example.org/ | " +
+				"grep '^{\"type\":\"page\",\"url\":\"https://example.org/\"'",
+			not: "jq may be missing", dir: "stream"},
 		runningCrawl,
 		{command: "orbweaver ctl status"},
 		{command: "orbweaver ctl explain www.example.org", last: true},

@@ -107,7 +107,9 @@ var crawlHelp = kong.Vars{
 	"cpuprofile": "Write a processor profile to FILE, for \"go tool pprof\".",
 	"memprofile": "Write a profile of the memory in use at the end to FILE, for \"go tool pprof\".",
 	"json":       "Print progress and summary as JSON lines.",
-	"quiet":      "Print no progress and no summary.",
+	"stream": "Print a line of JSON for each page on standard output: jsonl. A slow reader slows the crawl. Progress " +
+		"and summary go to standard error.",
+	"quiet": "Print no progress and no summary.",
 	"strategy": "Choose the order of visits. bfs: follow every link, breadth-first. list: fetch only the " +
 		"seeds and the targets of their redirects. recrawl: like bfs, and visit each page again " +
 		"as often as it changes. walk: follow random walks, which sample pages by their PageRank.",

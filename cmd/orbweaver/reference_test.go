@@ -476,6 +476,7 @@ func jsonObjects(t *testing.T) map[string][]string {
 	return map[string][]string{
 		"## summary.json":                                of(report.Summary{}),
 		"## Progress (`--json`)":                         slices.Collect(maps.Keys(progress)),
+		"## Page (`--stream jsonl`)":                     of(streamedPage{}),
 		"## Status (`orbweaver ctl status`)":             slices.Concat(of(crawl.Status{}), of(node.Waiting{})),
 		"## `frontier`: hosts and their queues":          of(frontier.Stats{}),
 		"## `moves`: hosts that move":                    of(report.Moves{}),

@@ -32,7 +32,8 @@ func (c *Crawler) handOn(ctx context.Context, v *visit, r *fetch.Response) {
 	if c.Pages == nil || v.failure != 0 {
 		return
 	}
-	v.shown.Began, v.shown.Again = r.Began, v.before != nil
+	v.shown.Began, v.shown.Took, v.shown.Again = r.Began, r.Duration, v.before != nil
+	v.shown.MIME, v.shown.Size, v.shown.Written = v.mime, v.content, v.written
 	v.shown.Duplicate = v.duplicate || v.written.Revisit || v.confirmed()
 	v.shown.Cut = v.shown.Cut || r.Truncated != ""
 	err := c.Pages(ctx, &v.shown)

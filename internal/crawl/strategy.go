@@ -49,7 +49,12 @@ type Page struct {
 
 	// The fields below are set for Pages only.
 
-	Began time.Time // start of the request
+	Began time.Time     // start of the request
+	Took  time.Duration // from then to the end of the response
+	MIME  string        // media type without parameters, in lower case
+	Size  int64         // bytes received, without the header
+	// Written is the record in the archive; its File is empty if the archive has none.
+	Written warc.Written
 	// Duplicate reports that the archive already has the same content and refers to it.
 	Duplicate bool
 	// Again reports that a Planner wanted the page again.
