@@ -82,8 +82,8 @@ func (c *CrawlCmd) check() error {
 	case c.Stream != "" && c.Stream != "jsonl":
 		return bad("--stream %s: the only format is jsonl", c.Stream)
 	case c.Stream != "" && c.JSON:
-		return bad("--stream and --json both write to standard output; leave one of them out. With --stream, progress " +
-			"goes to standard error as text")
+		return bad("--stream and --json both write to standard output; leave one of them out. With --stream, " +
+			"progress goes to standard error as text")
 	case c.Delay < 0:
 		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
 	case c.SlowDown <= 0:
