@@ -196,9 +196,9 @@ func (p *Progress) head(s Snapshot, pages, bytes float64) line {
 	if state == "" {
 		state = "crawling"
 	}
-	style := map[string]string{"waiting": "1;33", "stopping": "1;33", "done": "1;32"}[state]
+	style := map[string]string{"waiting": "1;33", "stopping": "1;33", "starting": bold}[state]
 	if style == "" {
-		style = bold
+		style = "1;32"
 	}
 	when := span(s.Elapsed)
 	if s.TimeLimit > 0 {
