@@ -109,7 +109,7 @@ func perSecond(x float64) string {
 	switch {
 	case x >= 1000:
 		return comma(int64(x))
-	case x < 0.1:
+	case x > 0 && x < 0.1:
 		return strconv.FormatFloat(x, 'f', 2, 64)
 	}
 	return strconv.FormatFloat(x, 'f', 1, 64)
