@@ -71,6 +71,9 @@ func (d *display) outcome(r node.Result) string {
 // which stopped the crawl.
 func nextSteps(dir string, r node.Result, limit string) (steps [][2]string) {
 	add := func(what, command string) { steps = append(steps, [2]string{what, command}) }
+	if r.Summary.Pages > 0 {
+		add("Browse the pages", "orbweaver replay "+shellWord(dir))
+	}
 	if r.Summary.Fetched > 0 {
 		add("Tables and charts", "orbweaver report"+dirArgument(dir))
 	}
