@@ -33,7 +33,8 @@ func newTerminal(t *testing.T, cols, lines int, command ...string) *terminal {
 
 func (term *terminal) tmux(args ...string) string {
 	term.t.Helper()
-	out, err := exec.Command("tmux", append([]string{"-S", term.socket, "-f", "/dev/null"}, args...)...).CombinedOutput()
+	args = append([]string{"-S", term.socket, "-f", "/dev/null"}, args...)
+	out, err := exec.Command("tmux", args...).CombinedOutput()
 	if err != nil {
 		term.t.Fatalf("tmux %q: %v\n%s", args, err, out)
 	}
