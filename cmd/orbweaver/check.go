@@ -96,7 +96,16 @@ func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *fetc
 			if r.Failure.Kind == fetch.Refused {
 				return nil, nil, fmt.Errorf("%s: %w; %w", u, r.Failure, errRefused)
 			}
-			return nil, nil, serverError{fmt.Errorf("%s: %w", u, r.Failure)}
+			what := "try again later, or check the URL"
+			switch {
+			case r.Failure.Kind == fetch.DNS:
+				what = "check the spelling of the name; --dns ADDR asks another name server"
+			case r.Failure.Kind == fetch.TLS:
+				what = "--ca FILE trusts an authority, and --insecure accepts any certificate"
+			case r.Failure.NoConnection():
+				what = "check that a server listens there"
+			}
+			return nil, nil, serverError{fmt.Errorf("%s: %w; %s", u, r.Failure, what)}
 		}
 		if to, ok := fetch.Redirect(r); ok {
 			next, err := u.Resolve(to)
@@ -344,8 +353,8 @@ func (c *CheckRobotsCmd) rules(out, errs io.Writer, typed *node.TypedURL) (*robo
 	case errors.Is(err, errRefused):
 		return nil, err
 	case err != nil:
-		return nil, fmt.Errorf("%w; a crawl treats all of %s as forbidden and asks for its robots.txt again later "+
-			"(RFC 9309, 2.3.1.4)", err, typed.URL.Origin())
+		return nil, fmt.Errorf("%w\nWithout a robots.txt a crawl treats all of %s as forbidden, and asks again later "+
+			"(RFC 9309, 2.3.1.4).", err, typed.URL.Origin())
 	case r.Status == 429 || r.Status >= 500:
 		fmt.Fprintf(out, "%s answers %d: all is forbidden for now (RFC 9309, 2.3.1.4)\n", at, r.Status)
 		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil

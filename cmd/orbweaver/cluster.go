@@ -70,7 +70,8 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 		seen[c.Agents[i]] = true
 	}
 	refused := func(err error) error {
-		text := strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": ")
+		text := strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": ") +
+			"; restore the files, or make a new authority in another directory"
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
 			remedy := "choose a directory that this user can read and write"
 			if errors.Is(p, fs.ErrNotExist) {

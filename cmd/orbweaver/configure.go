@@ -103,17 +103,17 @@ func (c *CrawlCmd) check() error {
 	case c.WARCPrefix == "" || strings.ContainsAny(c.WARCPrefix, `/\`):
 		return bad("--warc-prefix %q: give a part of a file's name, such as orbweaver", c.WARCPrefix)
 	case c.Delay > mostDelay:
-		return bad("--delay %s is too long; give at most %s", c.Delay, mostDelay)
+		return bad("--delay %s is too long; give at most %.0fh", c.Delay, mostDelay.Hours())
 	case c.Retries < 0:
-		return bad("--retries %d is negative; 0 never retries", c.Retries)
+		return bad("--retries %d is negative; give 0 to never retry, or more", c.Retries)
 	case c.Rate < 0:
-		return bad("--rate %g is negative; 0 is no limit", c.Rate)
+		return bad("--rate %g is negative; give 0 for no limit, or more", c.Rate)
 	case c.Depth < -1:
 		return bad("--depth %d: give the number of links, 0 for the seeds alone, or -1 for no limit", c.Depth)
 	case c.PageLimit < 0:
-		return bad("--page-limit %d is negative; 0 is no limit", c.PageLimit)
+		return bad("--page-limit %d is negative; give 0 for no limit, or more", c.PageLimit)
 	case c.HostPageLimit < 0:
-		return bad("--host-page-limit %d is negative; 0 is no limit", c.HostPageLimit)
+		return bad("--host-page-limit %d is negative; give 0 for no limit, or more", c.HostPageLimit)
 	case !(c.Capacity > 0 && c.Capacity <= 1000): // refuses NaN, too
 		return bad("--capacity %g: give a weight above 0, at most 1000", c.Capacity)
 	case c.Replicas < 0 || c.Replicas > 2:
@@ -124,7 +124,7 @@ func (c *CrawlCmd) check() error {
 		return bad("--agents %d is too small; give at least 1", c.Agents)
 	case c.Listen == "" && (len(c.Join) > 0 || c.Keys != "" || c.Agents > 1):
 		return bad("--join, --keys and --agents have no effect without other agents: " +
-			"add --listen, the address at which they reach this one")
+			"add --listen ADDR")
 	case c.Memory < node.LeastMemory:
 		return bad("--memory %d is too little; give at least %s", int64(c.Memory), leastMemory)
 	}

@@ -133,11 +133,11 @@ func (c *CtlCmd) silent() error {
 	pid, err := node.CrawledBy(c.Dir)
 	switch {
 	case err == nil && pid != 0:
-		return bad("process %d crawls in %s without --api; stop it with \"kill %[1]d\", then continue with: "+
-			"orbweaver crawl --resume --api 127.0.0.1:7480%[3]s", pid, c.Dir, dirFlag(c.Dir))
+		return bad("process %d crawls in %s without --api; stop it, then continue the crawl with --api:\n"+
+			"  kill %[1]d\n  orbweaver crawl --resume --api 127.0.0.1:7480%[3]s", pid, c.Dir, dirFlag(c.Dir))
 	case there:
-		return bad("no process is crawling in %s; continue the crawl with: orbweaver crawl --resume "+
-			"--api 127.0.0.1:7480%s", c.Dir, dirFlag(c.Dir))
+		return bad("no process is crawling in %s; to continue the crawl:\n"+
+			"  orbweaver crawl --resume --api 127.0.0.1:7480%s", c.Dir, dirFlag(c.Dir))
 	}
 	return bad("there is no crawl in %s; name the directory of a running crawl with --dir", c.Dir)
 }
@@ -166,7 +166,12 @@ func (c *CtlCmd) ask(out io.Writer, method, path string) error {
 		if pid, herr := node.CrawledBy(c.Dir); herr == nil && pid == 0 {
 			return c.silent() // it was killed, and left its api.json
 		}
-		return fmt.Errorf("the crawl in %s does not answer at %s: %w; is it suspended?", c.Dir, access.Addr, err)
+		why := err
+		if no := syscall.Errno(0); errors.As(err, &no) {
+			why = no
+		}
+		return fmt.Errorf("the crawl in %s does not answer at %s: %w; try again, or look at its process",
+			c.Dir, access.Addr, why)
 	}
 	defer res.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))

@@ -101,7 +101,6 @@ type commands struct {
 	Ctl     CtlCmd     `cmd:"" help:"Show the status of a running crawl or a host; block a host or drop its links."`
 	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files of any origin."`
 	Links   LinksCmd   `cmd:"" help:"List which page links to which URL, from a crawl with --links."`
-	Replay  ReplayCmd  `cmd:"" help:"Show archived pages in a browser on this machine, without the live web."`
 	Testweb TestwebCmd `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
 	Version VersionCmd `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
 	Help    HelpCmd    `cmd:"" help:"Explain a command, its flags and its arguments."`
@@ -153,9 +152,15 @@ func runWith(args []string, stdout, stderr *cli.Output) int {
 	var c commands
 	args, c.Testweb.Command = testwebCommand(args)
 	given := &settings{environ: os.Environ()}
-	ctx, code, err := cli.Parse(args, otherFlags, func(exit func(code int)) (*kong.Kong, error) {
+	return runParser(args, stderr, func(exit func(code int)) (*kong.Kong, error) {
 		return newParser(&c, given, stdout, stderr, exit)
 	})
+}
+
+// runParser runs the command that args name, with the parser that parser returns, and returns the exit
+// code.
+func runParser(args []string, stderr *cli.Output, parser func(exit func(code int)) (*kong.Kong, error)) int {
+	ctx, code, err := cli.Parse(args, otherFlags, parser)
 	if err != nil {
 		fmt.Fprintf(stderr, "orbweaver: %v\n", err)
 		mistake, bad := (*cli.Mistake)(nil), (*node.ConfigError)(nil)

@@ -40,7 +40,7 @@ func (c ManCmd) Run(k *kong.Context, out io.Writer) error {
 		}
 		page, ok := m.Page(name)
 		if !ok {
-			return bad("man %s: there is no such command; the pages are %s", c.Command, strings.Join(m.Pages(), ", "))
+			return bad("man %s: there is no such page; name a command of \"orbweaver --help\"", c.Command)
 		}
 		_, err := io.WriteString(cli.Exact(out), page)
 		return err

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -174,7 +175,7 @@ func (s *settings) fromEnvironment(flags map[string]*kong.Flag) error {
 		flag, ok := known[name]
 		if !ok {
 			if near := nearVariable(name, slices.Sorted(maps.Keys(known))); near != "" {
-				return fmt.Errorf("%s in the environment matches no flag of \"orbweaver crawl\"; did you mean %s?",
+				return fmt.Errorf("%s in the environment matches no flag of crawl; did you mean %s?",
 					name, near)
 			}
 			s.unknown = append(s.unknown, name)
@@ -196,7 +197,7 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 	}
 	file, err := parser.ParseBytes(b, 0)
 	if err != nil {
-		return fmt.Errorf("configuration %s: %s", path, strings.TrimSpace(yaml.FormatError(err, false, true)))
+		return notYAML(path, err)
 	}
 	var pairs []*ast.MappingValueNode
 	for _, doc := range file.Docs {
@@ -249,6 +250,19 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 		}
 	}
 	return nil
+}
+
+// yamlPlace matches the line and column in an error of the YAML library.
+var yamlPlace = regexp.MustCompile(`^\[(\d+):(\d+)\] `)
+
+// notYAML returns the error for a file that is not YAML.
+func notYAML(path string, err error) error {
+	text, _, _ := strings.Cut(strings.TrimSpace(yaml.FormatError(err, false, false)), "\n")
+	at := path
+	if m := yamlPlace.FindStringSubmatch(text); m != nil {
+		at, text = fmt.Sprintf("%s, line %s", path, m[1]), text[len(m[0]):]
+	}
+	return fmt.Errorf("%s: this is not YAML: %s; correct it", at, text)
 }
 
 // plain returns the value of a YAML node as the command line would give it: a string, or a

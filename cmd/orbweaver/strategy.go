@@ -33,7 +33,7 @@ func (f *StrategyFlags) strategy(depth int) (func(strategy.Place) (crawl.Strateg
 		return bad("--recrawl-min %s and --recrawl-max %s: give durations above 0, the second not below the first",
 			f.RecrawlMin, f.RecrawlMax)
 	case f.RecrawlRounds < 0:
-		return bad("--recrawl-rounds %d is negative; 0 is no limit", f.RecrawlRounds)
+		return bad("--recrawl-rounds %d is negative; give 0 for no limit, or more", f.RecrawlRounds)
 	case f.Walkers < 1 || f.Walkers > 10_000:
 		return bad("--walkers %d: give a number from 1 to 10000", f.Walkers)
 	case f.WalkSteps < 1:

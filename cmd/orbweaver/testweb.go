@@ -4,8 +4,10 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -218,6 +220,9 @@ var webFlagNames = regexp.MustCompile(`^(folder|http-port|https-port|dns-listen|
 // webError turns an error of testweb.New into a message that names the flag.
 func webError(err error) error {
 	if text := err.Error(); webFlagNames.MatchString(text) {
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
+			text = fmt.Sprintf("%s: %s: %v; name a directory", strings.TrimSuffix(text, ": "+p.Error()), p.Path, p.Err)
+		}
 		return &node.ConfigError{Text: "--" + text}
 	}
 	return &node.ConfigError{Text: "testweb: " + err.Error()}
@@ -235,7 +240,7 @@ func checkLoopback(flag, addr string) error {
 		return nil
 	}
 	return &node.ConfigError{Text: fmt.Sprintf(
-		"--%s %s: testweb serves this machine only; give a loopback address and a port, such as 127.0.0.1:15353",
+		"--%s %s: testweb serves this machine only; give a loopback address such as 127.0.0.1:15353",
 		flag, addr)}
 }
 
@@ -306,7 +311,7 @@ func (c *TestwebCmd) config() (s served, err error) {
 		}
 		replies, _, err := testweb.RawReplies(dir)
 		if err != nil {
-			return bad("--raw %s: %v", text, cause(err))
+			return bad("--raw %s: %v; name a directory of replies", text, cause(err))
 		}
 		s.cfg.Sites = append(s.cfg.Sites, testweb.Site{Host: host, Raw: replies})
 		s.seeds = append(s.seeds, "http://"+host+"/")
@@ -315,7 +320,7 @@ func (c *TestwebCmd) config() (s served, err error) {
 		return s, err
 	}
 	if len(s.cfg.Sites) == 0 && len(s.cfg.Folders) == 0 && s.cfg.Origin == nil {
-		return bad("nothing to serve: give --generate to generate a web, or --record, --folder, --debian-docs, " +
+		return bad("nothing to serve: give --generate, --record, --folder, --debian-docs, " +
 			"--demo, --hostile, --dripping or --raw")
 	}
 	return s, c.addresses(&s.cfg)

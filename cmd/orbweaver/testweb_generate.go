@@ -206,7 +206,7 @@ func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 	if g.Graph != "" {
 		graph, err := gen.OpenGraph(g.Graph)
 		if err != nil {
-			return bad("--graph %s: %v", g.Graph, cause(err))
+			return bad("--graph %s: %v; name a file of pairs of numbers", g.Graph, cause(err))
 		}
 		s.Graph = graph
 	}

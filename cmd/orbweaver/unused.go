@@ -50,7 +50,7 @@ func (c *CrawlCmd) unused(flag string) string {
 	case strings.HasPrefix(flag, "walk"):
 		of = "walk"
 	case c.Listen == "" && slices.Contains(ofCluster, flag):
-		return "without other agents: leave it out, or add --listen, the address at which they reach this one"
+		return "without other agents: leave it out, or add --listen ADDR"
 	}
 	if of == "" || of == c.Strategy {
 		return ""

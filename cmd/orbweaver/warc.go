@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -113,7 +114,7 @@ file has an error.
 }
 
 // errVerify says that files have errors, which have been printed.
-var errVerify = errors.New("WARC files with errors")
+var errVerify = errors.New("files with errors, which are listed above")
 
 // Run checks the files.
 func (c *WarcVerifyCmd) Run(out io.Writer) error {
@@ -260,7 +261,7 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 		c.URL = typed.URL.String() // the index ignores the scheme
 	}
 	for _, dir := range c.Originals {
-		if err := checkIndexed(dir, "--originals "+dir); err != nil {
+		if err := checkOriginals(dir); err != nil {
 			return err
 		}
 	}
@@ -281,6 +282,21 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 		}
 		return c.write(out, f, rec)
 	})
+}
+
+// checkOriginals refuses a directory of --originals that is not a crawl directory or has
+// no index.
+func checkOriginals(dir string) error {
+	if !isCrawlDir(dir) {
+		text := fmt.Sprintf("--originals %s: not a crawl directory; give one that contains the directory archive", dir)
+		return &node.ConfigError{Text: text}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "indexes", "index.cdxj")); err != nil {
+		text := fmt.Sprintf("--originals %s: the directory has no index; write one with: orbweaver warc index %[1]s",
+			dir)
+		return &node.ConfigError{Text: text}
+	}
+	return nil
 }
 
 // at prints the record that begins at offset.
@@ -332,6 +348,9 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 			"%s: a crawl directory needs --url; for --offset, give one of the files in its archive", c.File)}
 	}
 	captures, err := warc.Lookup(nil, c.File, c.URL)
+	if errors.Is(err, fs.ErrNotExist) {
+		return bad("%s: the directory has no index; write one with: orbweaver warc index %[1]s", c.File)
+	}
 	if err != nil {
 		return err
 	}
@@ -450,7 +469,10 @@ func withWARC(path string, f func(*os.File) error) error {
 		return noWARC(path, err)
 	}
 	defer file.Close()
-	if err := f(file); err != nil {
+	switch err := f(file); {
+	case errors.Is(err, warc.ErrDamaged):
+		return fmt.Errorf("%s: %w; \"warc verify\" checks a WARC file from end to end", path, err)
+	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	return nil

@@ -30,6 +30,7 @@ var (
 	missingFlags    = regexp.MustCompile(`^missing flags: `)
 	missingValue    = regexp.MustCompile(`^--([a-z-]+): expected .* value but got "(.*?)" \((.*?)\)`)
 	notOneOf        = regexp.MustCompile(`(?s)^--([a-z-]+)(?:=\S+)? must be one of .* but got "(.*)"$`)
+	wrongArgument   = regexp.MustCompile(`(?s)^<([a-z-]+)>(?: \.\.\.)? must be one of "(.*)" but got "(.*)"$`)
 	notBoolean      = regexp.MustCompile(`(?s)^--([a-z-]+): bool value must be .* but got (".*")$`)
 	needlessValue   = regexp.MustCompile(`(?s)^unexpected flag argument (".*")$`)
 	notTime         = regexp.MustCompile(`(?s)^--([a-z-]+): parsing time (".*?") as `)
@@ -64,6 +65,8 @@ func explain(err error, args []string, hints map[string]string) error {
 		m.text = noValue(f[1], f[2], f[3], node)
 	} else if f := notOneOf.FindStringSubmatch(text); f != nil {
 		m.text = fmt.Sprintf("--%s %q: give %s", f[1], f[2], enumerate(choices(f[1], node), "or"))
+	} else if f := wrongArgument.FindStringSubmatch(text); f != nil {
+		m.text = fmt.Sprintf("%s %q: give %s", strings.ToUpper(f[1]), f[3], enumerate(strings.Split(f[2], `","`), "or"))
 	} else if f := notBoolean.FindStringSubmatch(text); f != nil {
 		m.text = fmt.Sprintf("--%s: %s is neither true nor false; give --%[1]s, or --%[1]s=false", f[1], f[2])
 	} else if f := needlessValue.FindStringSubmatch(text); f != nil {
@@ -173,7 +176,10 @@ func noArgument(arg string, node *kong.Node) string {
 	if near := Nearest(arg, names); near != "" {
 		return fmt.Sprintf("%s; did you mean %s?", text, strings.TrimSpace(node.Path()+" "+near))
 	}
-	return text + "; the commands are " + enumerate(names, "and")
+	if node.Parent == nil && strings.ContainsAny(arg, ".:/") && slices.Contains(names, "crawl") {
+		return fmt.Sprintf("%s; to crawl a URL, write %s crawl URL", text, node.Name)
+	}
+	return fmt.Sprintf("%s\nThe commands are %s.", text, strings.Join(names, ", "))
 }
 
 // arguments returns the placeholders of a command's arguments.

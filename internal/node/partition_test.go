@@ -24,10 +24,10 @@ func TestCheckPartition(t *testing.T) {
 		{PartitionRing, number(0), "--kappa 0: give a number from 1 to 1000"},
 		{PartitionRing, number(-3), "--kappa -3: give a number from 1 to 1000"},
 		{PartitionRing, number(1001), "--kappa 1001: give a number from 1 to 1000"},
-		{PartitionRendezvous, number(200), "--kappa 200: only --partition ring has replicas on a ring, and this is " +
-			"--partition rendezvous; leave --kappa out"},
-		{PartitionHash, number(200), "--kappa 200: only --partition ring has replicas on a ring, and this is " +
-			"--partition hash; leave --kappa out"},
+		{PartitionRendezvous, number(200), "--kappa 200: only --partition ring has replicas on a ring; " +
+			"leave it out, or give --partition ring"},
+		{PartitionHash, number(200), "--kappa 200: only --partition ring has replicas on a ring; " +
+			"leave it out, or give --partition ring"},
 		{"sites", nil, "--partition sites: this version knows rendezvous, ring and hash"},
 		{"topic", nil, "--partition topic: this version knows rendezvous, ring and hash"},
 	} {

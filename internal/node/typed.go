@@ -60,7 +60,7 @@ func ParseURL(what, s string) (TypedURL, error) {
 	case withPassword.MatchString(s):
 		full, bare = "https://"+s, true
 	default:
-		return bad("%q is no web page: the scheme is %s; give an http or https URL", s, m[1])
+		return bad("%q: the scheme is %s; give an http or https URL", s, m[1])
 	}
 	if bare {
 		host, _, _ := strings.Cut(strings.TrimPrefix(s, "//"), "/")

@@ -47,8 +47,8 @@ var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 // "-" and ".", the last two not at its ends.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return fmt.Errorf("agent name %q: use 1 to 63 characters of a-z, 0-9, \"-\" and \".\", with a letter or digit "+
-			"at both ends", name)
+		return fmt.Errorf("agent name %q: use 1 to 63 of a-z, 0-9, \"-\" and \".\", with a letter or digit at both "+
+			"ends", name)
 	}
 	return nil
 }

@@ -98,7 +98,7 @@ type Server struct {
 func CheckAddr(addr string) error {
 	ap, err := netip.ParseAddrPort(addr)
 	if err != nil || !ap.Addr().IsLoopback() {
-		return fmt.Errorf("api %q: %w, such as 127.0.0.1:7480", addr, ErrAddr)
+		return fmt.Errorf("api %q: %w; give one such as 127.0.0.1:7480", addr, ErrAddr)
 	}
 	return nil
 }
