@@ -354,7 +354,7 @@ func (c *CheckRobotsCmd) rules(out, errs io.Writer, typed *node.TypedURL) (*robo
 		return nil, err
 	case err != nil:
 		return nil, fmt.Errorf("%w\nWithout a robots.txt a crawl treats all of %s as forbidden, and asks again later "+
-			"(RFC 9309, 2.3.1.4).", err, typed.URL.Origin())
+			"(RFC 9309, 2.3.1.4)", err, typed.URL.Origin())
 	case r.Status == 429 || r.Status >= 500:
 		fmt.Fprintf(out, "%s answers %d: all is forbidden for now (RFC 9309, 2.3.1.4)\n", at, r.Status)
 		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil

@@ -70,7 +70,8 @@ func (CtlHealthCmd) Run(c *commands, out io.Writer) error {
 		return err
 	case end.Nothing || !slices.Contains(stays, end.Reason):
 		return &exitError{exitOther, fmt.Sprintf(
-			"no crawl with --api is running in %s, and none has ended there; name another directory with --dir", c.Ctl.Dir)}
+			"no crawl with --api is running in %s, and none has ended there; "+
+				"name another directory with --dir", c.Ctl.Dir)}
 	}
 	_, err = fmt.Fprintf(out, "ended: %s\n", end.Reason)
 	return err

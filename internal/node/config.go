@@ -202,8 +202,8 @@ func (c *Config) check(seeds []weburl.URL) error {
 	if c.Contact == "" {
 		for _, u := range seeds {
 			if !loopback(u.Host()) {
-				return configErrorf("no contact: crawling %s needs --contact, a mail address or URL at which its operators "+
-					"can reach you", u.Host())
+				return configErrorf("no contact: crawling %s needs --contact, a mail address or URL at which "+
+					"its operators can reach you", u.Host())
 			}
 		}
 	} else if !strings.Contains(c.Contact, "@") && !strings.Contains(c.Contact, "://") ||

@@ -32,8 +32,8 @@ func CheckPartition(partition string, kappa *int) error {
 	case kappa == nil:
 		return nil
 	case partition != PartitionRing:
-		return configErrorf("--kappa %d: only --partition ring has replicas on a ring; leave it out, or give --partition ring",
-			*kappa)
+		return configErrorf("--kappa %d: only --partition ring has replicas on a ring; leave it out, "+
+			"or give --partition ring", *kappa)
 	case *kappa < 1 || *kappa > placement.MaxReplicas:
 		return configErrorf("--kappa %d: give a number from 1 to %d", *kappa, placement.MaxReplicas)
 	}
