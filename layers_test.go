@@ -38,18 +38,21 @@ var layers = func() map[string]int {
 			"internal/testkit/testcost internal/testkit/testneed internal/testkit/testseed",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
-			"internal/inbound internal/web/sheet internal/web/cookie internal/testkit/testdisk",
+			"internal/inbound internal/web/sheet internal/web/cookie internal/testkit/testdisk " +
+			"internal/testkit/testbrowser",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/report internal/testweb " +
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/node/admin",
 		// the records of a crawl's journal; what the files of a crawl say
-		"internal/crawl/state internal/report/review internal/report/broken",
+		"internal/crawl/state internal/report/review internal/report/broken " +
+			"internal/output/captures internal/output/rewrite internal/testkit/testarchive",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
 			"internal/testweb/netns internal/testweb/record " +
-			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts lab/bare lab/stream",
+			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts internal/output/replay " +
+			"lab/bare lab/stream",
 		// what to crawl next
 		"internal/crawl/strategy",
 		// what agents do with each other
@@ -76,6 +79,7 @@ var layers = func() map[string]int {
 // testHelpers may be imported by the tests of any package.
 var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "internal/testkit/testdisk",
 	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/testparts",
+	"internal/testkit/testarchive", "internal/testkit/testbrowser",
 	"internal/testkit/textweb", "internal/testkit/walk"}
 
 // A listed holds the output of go list for one package.

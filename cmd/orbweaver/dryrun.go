@@ -231,6 +231,13 @@ func (d *dryRun) settings(k *kong.Context, given *settings) error {
 		}
 		d.row("  "+f.Name, "%s (%s)", value, where)
 	}
+	if h := d.cmd.hosts; len(h) > 0 {
+		if !head {
+			fmt.Fprintln(d.w, "\nsetting\tvalue and where it comes from")
+			head = true
+		}
+		d.row("  "+hostsKey, "of %s of the web (%s)", plural(int64(len(h)), "part"), h[0].At)
+	}
 	if !head {
 		fmt.Fprintln(d.w, "\nsettings\tall have their defaults")
 	}

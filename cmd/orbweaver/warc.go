@@ -261,7 +261,7 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 		c.URL = typed.URL.String() // the index ignores the scheme
 	}
 	for _, dir := range c.Originals {
-		if err := checkOriginals(dir); err != nil {
+		if err := checkIndexed(dir, "--originals "+dir); err != nil {
 			return err
 		}
 	}
@@ -282,21 +282,6 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 		}
 		return c.write(out, f, rec)
 	})
-}
-
-// checkOriginals refuses a directory of --originals that is not a crawl directory or has
-// no index.
-func checkOriginals(dir string) error {
-	if !isCrawlDir(dir) {
-		text := fmt.Sprintf("--originals %s: not a crawl directory; give one that contains the directory archive", dir)
-		return &node.ConfigError{Text: text}
-	}
-	if _, err := os.Stat(filepath.Join(dir, "indexes", "index.cdxj")); err != nil {
-		text := fmt.Sprintf("--originals %s: the directory has no index; write one with: orbweaver warc index %[1]s",
-			dir)
-		return &node.ConfigError{Text: text}
-	}
-	return nil
 }
 
 // at prints the record that begins at offset.

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -99,5 +101,47 @@ func TestSetHosts(t *testing.T) {
 	}
 	if res.Summary.Unkept == 0 {
 		t.Error("the summary counts no response that was not kept")
+	}
+}
+
+// The agents of a cluster compare the settings of hosts, headers, cookies and what is kept, and no secret value.
+func TestSharedHosts(t *testing.T) {
+	terms := func(change func(*Config)) map[string]string {
+		t.Helper()
+		a := &Agent{cfg: Config{Cluster: &Cluster{}}}
+		a.cfg.Hosts = hostsTable(t, "a.example", "delay=1s", "auth=bearer s3cret")
+		a.cfg.Fetch.Secret = [][2]string{{"X-Key", "s3cret"}}
+		change(&a.cfg)
+		m, err := a.shared(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for k, v := range m {
+			if strings.Contains(v, "s3cret") {
+				t.Errorf("%s has the secret: %s", k, v)
+			}
+		}
+		return m
+	}
+	ours := terms(func(*Config) {})
+	for name, c := range map[string]struct {
+		change func(*Config)
+		same   bool
+	}{
+		"another secret": {func(c *Config) {
+			c.Hosts = hostsTable(t, "(example,a,)", "auth=bearer other", "delay=1s")
+			c.Fetch.Secret = [][2]string{{"x-key", "other"}}
+		}, true},
+		"another delay": {func(c *Config) {
+			c.Hosts = hostsTable(t, "a.example", "delay=2s", "auth=bearer x")
+		}, false},
+		"no hosts":       {func(c *Config) { c.Hosts = nil }, false},
+		"another header": {func(c *Config) { c.Fetch.Header = [][2]string{{"Accept", "x"}} }, false},
+		"cookies":        {func(c *Config) { c.Cookies = cookie.New(0) }, false},
+		"keep":           {func(c *Config) { c.Crawl.Keep, _ = sheet.ParseKeep("keep", []string{"x"}) }, false},
+	} {
+		if same := maps.Equal(ours, terms(c.change)); same != c.same {
+			t.Errorf("%s: the settings are equal: %t, want %t", name, same, c.same)
+		}
 	}
 }

@@ -81,6 +81,8 @@ func Rehearse(cfg Config) (_ *Rehearsal, err error) {
 	if a.cfg.Scope.Today.IsZero() {
 		a.cfg.Scope.Today = a.now()
 	}
+	a.sheets.Set(cfg.Hosts)
+	a.cfg.Scope.Sheets = &a.sheets
 	if r.Scope, err = scope.New(a.cfg.Scope, seeds); err != nil {
 		return nil, FlagError(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -36,49 +37,81 @@ func Lookup(fsys disk.FS, dir, url string) ([]Line, error) {
 	return lines, nil
 }
 
-func lookup(fsys disk.FS, path, url string) ([]Line, error) {
-	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	key := []byte(surt(url) + " ")
-	// The first line that is not below key begins in (low, high].
-	low, high := int64(0), info.Size()
-	for high-low > mergeBuf {
-		mid := low + (high-low)/2
-		line, _, err := lineAfter(f, mid, info.Size())
+func lookup(fsys disk.FS, path, url string) (found []Line, err error) {
+	key := surt(url) + " "
+	for l, err := range lines(fsys, path, key) {
 		if err != nil {
 			return nil, err
 		}
-		if line != nil && bytes.Compare(line, key) < 0 {
-			low = mid
-		} else {
-			high = mid
-		}
-	}
-	var found []Line
-	for at := low; len(found) < maxCaptures; {
-		line, start, err := lineAfter(f, at, info.Size())
-		if err != nil || line == nil {
-			return found, err
-		}
-		if bytes.HasPrefix(line, key) {
-			l, err := ParseLine(line)
-			if err != nil {
-				return nil, err
-			}
-			found = append(found, l)
-		} else if bytes.Compare(line, key) > 0 {
+		if l.SURT+" " != key || len(found) == maxCaptures {
 			break
 		}
-		at = start + int64(len(line))
+		found = append(found, l)
 	}
 	return found, nil
+}
+
+// Lines returns the lines of the index of the crawl directory dir from the sort key `from` on, in order. An error ends
+// the sequence. If there is no index, the error wraps fs.ErrNotExist. A nil fsys means the machine's filesystem. The
+// file stays open until the sequence ends or its reader stops.
+func Lines(fsys disk.FS, dir, from string) iter.Seq2[Line, error] {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	return lines(fsys, indexPath(dir), from)
+}
+
+func lines(fsys disk.FS, path, from string) iter.Seq2[Line, error] {
+	return func(yield func(Line, error) bool) {
+		f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+		if err != nil {
+			yield(Line{}, err)
+			return
+		}
+		defer f.Close()
+		info, err := f.Stat()
+		if err != nil {
+			yield(Line{}, err)
+			return
+		}
+		// The first line that is not below from begins in (low, high].
+		key := []byte(from)
+		low, high := int64(0), info.Size()
+		for high-low > mergeBuf {
+			mid := low + (high-low)/2
+			line, _, err := lineAfter(f, mid, info.Size())
+			if err != nil {
+				yield(Line{}, err)
+				return
+			}
+			if line != nil && bytes.Compare(line, key) < 0 {
+				low = mid
+			} else {
+				high = mid
+			}
+		}
+		_, start, err := lineAfter(f, low, info.Size())
+		if err != nil {
+			yield(Line{}, err)
+			return
+		}
+		s := lineSource{name: "index", r: bufio.NewReaderSize(io.NewSectionReader(f, start, info.Size()-start), 64<<10)}
+		for {
+			if err := s.next(); err == io.EOF {
+				return
+			} else if err != nil {
+				yield(Line{}, err)
+				return
+			}
+			if bytes.Compare(s.line, key) < 0 {
+				continue
+			}
+			l, err := ParseLine(s.line)
+			if !yield(l, err) || err != nil {
+				return
+			}
+		}
+	}
 }
 
 // lineAfter returns the first line that begins at or after byte at; nil if there is none. at may be inside a line.

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"errors"
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -22,27 +21,8 @@ import (
 // middle ends in an error. The payload can be any multiple of the record's size, so the caller must bound what it
 // keeps.
 func (rec *Record) Payload() (io.Reader, error) {
-	if !rec.isHTTP() {
-		return rec, nil
-	}
-	head, rest, err := readHead(rec)
-	if err != nil {
-		return nil, err
-	}
-	h := parseHead(head)
-	body := io.MultiReader(bytes.NewReader(rest), rec)
-	if h.Chunked {
-		body = newDechunker(body)
-	}
-	codings := strings.Split(h.Encoding, ",")
-	if len(codings) > maxCodings {
-		return nil, fmt.Errorf("record at %d: %d content codings; at most %d are supported",
-			rec.Offset, len(codings), maxCodings)
-	}
-	for i := len(codings) - 1; i >= 0; i-- {
-		body = decoder(strings.TrimSpace(codings[i]), body)
-	}
-	return body, nil
+	_, body, err := rec.Message()
+	return body, err
 }
 
 const maxCodings = 5

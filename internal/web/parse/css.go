@@ -61,6 +61,8 @@ type cssScanner struct {
 
 	value    []byte
 	imported bool
+	// b[from:to] spells value: a string with its quotation marks, or the text of url() without blanks.
+	from, to int
 	buf      []byte
 }
 
@@ -188,6 +190,8 @@ func (c *cssScanner) escape() {
 // str reads a string. ok is false if a line end breaks it (CSS Syntax, 4.3.5).
 func (c *cssScanner) str() (v []byte, ok bool) {
 	quote := c.b[c.i]
+	c.from = c.i
+	defer func() { c.to = c.i }()
 	c.i++
 	from, plain := c.i, true
 	for c.i < len(c.b) {
@@ -243,13 +247,16 @@ func (c *cssScanner) url(bare bool) (v []byte, ok bool) {
 		return nil, false
 	}
 	c.buf = c.buf[:0]
+	c.from, c.to = c.i, len(c.b)
 	bad := false
 	for c.i < len(c.b) {
 		switch ch := c.b[c.i]; {
 		case ch == ')':
+			c.to = min(c.to, c.i)
 			c.i++
 			return c.buf, !bad
 		case space(ch):
+			c.to = min(c.to, c.i)
 			for c.i < len(c.b) && space(c.b[c.i]) {
 				c.i++
 			}

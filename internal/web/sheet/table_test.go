@@ -249,6 +249,26 @@ func BenchmarkURL(b *testing.B) {
 	}
 }
 
+// FuzzReadAuth checks that New reads what ReadAuth returns, or says why not, and that no error has a value.
+func FuzzReadAuth(f *testing.F) {
+	f.Add("machine a.example login me password s3cret\nmachine b bearer \"x y\"")
+	f.Add("# x\nmachine *.a:80 account z bearer t")
+	f.Fuzz(func(t *testing.T, s string) {
+		es, err := ReadAuth("netrc", []byte(s))
+		if err != nil {
+			return
+		}
+		if tab, err := New(es); err == nil && (tab == nil || tab.Digest() == "") {
+			t.Errorf("%q: no table", s)
+		}
+		for _, e := range Redact(es) {
+			if v := e.Settings[0].Values[0]; v != "basic [redacted]" && v != "bearer [redacted]" {
+				t.Errorf("%q: redacted: %q", s, v)
+			}
+		}
+	})
+}
+
 func TestReadAuth(t *testing.T) {
 	es, err := ReadAuth("netrc", []byte("# mine\nmachine a.example login me password s3cret\n\nmachine http://b.example\n"+
 		"  login \"a b\" account x\n  password \"x \\\" y\"\nmachine c.example:8443 bearer t0ken\n"))

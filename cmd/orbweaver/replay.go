@@ -1,0 +1,152 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/netip"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/output/replay"
+)
+
+// ReplayCmd implements "replay".
+type ReplayCmd struct {
+	Dirs      []string `arg:"" name:"dir" help:"Show the archives of these crawl directories as one."`
+	Listen    string   `default:"127.0.0.1:0" placeholder:"ADDR" help:"${replay_listen}"`
+	Originals []string `placeholder:"DIR" help:"${replay_originals}"`
+}
+
+// Help explains where the pages come from.
+func (ReplayCmd) Help() string {
+	return `The command prints a URL. Open it in a browser on this machine: it lists the
+archived pages, and shows them as they were. Ctrl-C ends the command.
+
+  orbweaver replay crawl
+  orbweaver replay a1 a2 a3
+
+The browser requests nothing from the live web: pages that the archive lacks are
+shown as missing. Scripts of archived pages run, each archived site apart from
+the others and from the viewer. The browser must resolve names below localhost
+to this machine by itself: Chromium, Chrome, Edge and Firefox do.
+
+The URL has a secret part, so that other users of the machine cannot read the
+archive.`
+}
+
+// Run serves the archive until a signal ends the command.
+func (c *ReplayCmd) Run(out io.Writer) error {
+	archive, err := openArchive(c.Dirs, c.Originals)
+	if err != nil {
+		return err
+	}
+	listeners, err := listenReplay(c.Listen)
+	if err != nil {
+		return err
+	}
+	server := replay.New(replay.Config{Archive: archive, Addr: listeners[0].Addr().String(),
+		Name: strings.Join(c.Dirs, ", ")})
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	fmt.Fprintf(out, "Open this URL in a browser; Ctrl-C ends the replay:\n\n  %s\n", server.URL())
+	return serve(ctx, server, listeners)
+}
+
+// serve serves the listeners until ctx ends. It closes them.
+func serve(ctx context.Context, handler http.Handler, listeners []net.Listener) error {
+	web := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute,
+		ErrorLog: log.New(io.Discard, "", 0)}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, ln := range listeners {
+		group.Go(func() error {
+			if err := web.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
+				return err
+			}
+			return nil
+		})
+	}
+	group.Go(func() error {
+		<-ctx.Done()
+		return web.Close()
+	})
+	return group.Wait()
+}
+
+// openArchive returns the archive of crawl directories. Each must have an index.
+func openArchive(dirs, originals []string) (*captures.Archive, error) {
+	for i, dir := range append(append([]string(nil), dirs...), originals...) {
+		name := dir
+		if i >= len(dirs) {
+			name = "--originals " + dir
+		}
+		if err := checkIndexed(dir, name); err != nil {
+			return nil, err
+		}
+	}
+	return captures.New(nil, dirs, originals), nil
+}
+
+// checkIndexed refuses a directory that is not a crawl directory or has no index. name is how the
+// command line names it.
+func checkIndexed(dir, name string) error {
+	if !isCrawlDir(dir) {
+		return bad("%s: not a crawl directory; give one that contains the directory archive", name)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "indexes", "index.cdxj")); err != nil {
+		return bad("%s: the directory has no index; write one with: orbweaver warc index %s", name, dir)
+	}
+	return nil
+}
+
+// listenReplay listens on addr, which must be the loopback address of IPv4 or IPv6, and on the same
+// port of the other one: a browser that looks up a name below localhost may try either first.
+func listenReplay(addr string) ([]net.Listener, error) {
+	refuse := func(text string) ([]net.Listener, error) { return nil, bad("--listen %s: %s", addr, text) }
+	a, err := netip.ParseAddrPort(addr)
+	if err != nil {
+		return refuse("not an IP address with a port, such as 127.0.0.1:8080")
+	}
+	four, six := netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()
+	other := six
+	switch a.Addr() {
+	case four:
+	case six:
+		other = four
+	default:
+		return refuse("the replay is for this machine alone; give 127.0.0.1 or [::1] and a port")
+	}
+	for try := 0; ; try++ {
+		first, err := net.Listen("tcp", addr)
+		if err != nil {
+			return refuse(cause(err).Error() + "; choose another port, or 0 for a free one")
+		}
+		port := first.Addr().(*net.TCPAddr).Port
+		second, err := net.Listen("tcp", netip.AddrPortFrom(other, uint16(port)).String())
+		switch {
+		case err == nil:
+			return []net.Listener{first, second}, nil
+		case !errors.Is(err, syscall.EADDRINUSE):
+			return []net.Listener{first}, nil // the machine has one of the two only
+		}
+		if err := first.Close(); err != nil {
+			return nil, err
+		}
+		if a.Port() != 0 || try == 10 {
+			return refuse("another program listens on " + net.JoinHostPort(other.String(), strconv.Itoa(port)) +
+				", and browsers might ask it for the pages; choose another port, or 0 for a free one")
+		}
+	}
+}

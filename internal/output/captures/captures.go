@@ -1,0 +1,248 @@
+package captures
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// An Archive reads the archives of crawl directories.
+type Archive struct {
+	fs        disk.FS
+	dirs      []string
+	originals []string
+}
+
+// New returns the archive of the crawl directories dirs. The originals of revisit records are also
+// looked for in the crawl directories originals. A nil fsys means the machine's filesystem.
+func New(fsys disk.FS, dirs, originals []string) *Archive {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	return &Archive{fsys, dirs, originals}
+}
+
+// A Capture is one capture of a URL.
+type Capture struct {
+	warc.Line
+	dir string
+}
+
+// Revisit reports whether the record has no body of its own.
+func (c Capture) Revisit() bool { return c.MIME == "warc/revisit" }
+
+// ErrNoIndex means that a crawl directory has no index.
+var ErrNoIndex = errors.New("no index")
+
+// TimeFormat is the form of the times in an index, in UTC.
+const TimeFormat = "20060102150405"
+
+// Captures returns the captures of u, oldest first. Sort keys are compared, so captures of similar
+// URLs are among them: with another scheme, with or without "www.". An error that wraps ErrNoIndex
+// names the directory.
+func (a *Archive) Captures(u string) ([]Capture, error) {
+	var all []Capture
+	for _, dir := range a.dirs {
+		lines, err := warc.Lookup(a.fs, dir, u)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("%s: %w", dir, ErrNoIndex)
+		}
+		if err != nil {
+			return nil, err
+		}
+		for _, l := range lines {
+			all = append(all, Capture{l, dir})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b Capture) int { return cmp.Compare(a.Time, b.Time) })
+	return all, nil
+}
+
+// Exact returns the captures of exactly u among all. If there are none, it returns those of similar
+// URLs that are not redirects, because these mostly lead to u itself.
+func Exact(all []Capture, u weburl.URL) (captures []Capture) {
+	for _, c := range all {
+		if c.Is(u) {
+			captures = append(captures, c)
+		}
+	}
+	if len(captures) > 0 {
+		return captures
+	}
+	for _, c := range all {
+		if !strings.HasPrefix(c.Status, "3") {
+			captures = append(captures, c)
+		}
+	}
+	return captures
+}
+
+// Is reports whether c is a capture of exactly u.
+func (c Capture) Is(u weburl.URL) bool {
+	if c.URL == u.String() {
+		return true
+	}
+	v, err := weburl.Parse(c.URL)
+	return err == nil && v == u
+}
+
+// Nearest returns the capture of u that is nearest to the time at. ok is false if there is none.
+func (a *Archive) Nearest(u weburl.URL, at time.Time) (c Capture, ok bool, err error) {
+	all, err := a.Captures(u.String())
+	if err != nil {
+		return c, false, err
+	}
+	c, ok = nearest(Exact(all, u), at)
+	return c, ok, nil
+}
+
+func nearest(captures []Capture, at time.Time) (best Capture, ok bool) {
+	var least time.Duration
+	for _, c := range captures {
+		t, err := time.Parse(TimeFormat, c.Time)
+		if err != nil {
+			continue
+		}
+		if d := t.Sub(at).Abs(); !ok || d <= least {
+			best, least, ok = c, d, true
+		}
+	}
+	return best, ok
+}
+
+// A Message is the response of a capture.
+type Message struct {
+	Status int    // 200 if the record is not of HTTP
+	Header Header // of the capture itself, also if it is a revisit
+	Body   io.Reader
+	// Truncated says why the record is incomplete, such as "length"; empty if it is complete.
+	Truncated string
+
+	files []io.Closer
+}
+
+// Close closes the files of the archive.
+func (m *Message) Close() error {
+	var errs []error
+	for _, f := range m.files {
+		errs = append(errs, f.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Open opens the response of a capture. Body has no transfer coding and no content coding. The
+// caller closes the Message. If the original of a revisit is in none of the directories, the error
+// wraps warc.ErrNoOriginal.
+func (a *Archive) Open(c Capture) (_ *Message, err error) {
+	m := &Message{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, m.Close())
+		}
+	}()
+	f, err := warc.OpenWARC(a.fs, c.dir, c.File)
+	if err != nil {
+		return nil, err
+	}
+	m.files = append(m.files, f)
+	rec, err := warc.At(f, c.Offset)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.File, err)
+	}
+	m.Truncated = strings.TrimSpace(rec.Header.Value("WARC-Truncated"))
+	head, body, err := rec.Message()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", c.File, err)
+	}
+	m.Body = body
+	if rec.Type() == "revisit" {
+		own := append([]string{c.dir}, a.dirs...)
+		original, file, err := warc.OpenOriginal(a.fs, append(own, a.originals...), rec.Reference())
+		if err != nil {
+			return nil, err
+		}
+		m.files = append(m.files, file)
+		first, body, err := original.Message()
+		if err != nil {
+			return nil, fmt.Errorf("original of %s: %w", c.URL, err)
+		}
+		m.Body = body
+		m.Truncated = cmp.Or(m.Truncated, strings.TrimSpace(original.Header.Value("WARC-Truncated")))
+		if len(head) == 0 || notModified(head) {
+			head = first
+		}
+	}
+	m.Status, m.Header = parseHead(head)
+	if len(head) == 0 {
+		m.Header = Header{{"Content-Type", rec.Header.Value("Content-Type")}}
+	}
+	return m, nil
+}
+
+// notModified reports whether head begins a 304 response, which confirms an earlier response.
+func notModified(head []byte) bool {
+	status, _ := parseHead(head)
+	return status == 304
+}
+
+// A Field is a field of an HTTP header.
+type Field struct{ Name, Value string }
+
+// A Header holds the fields of an HTTP header in their order.
+type Header []Field
+
+// Value returns the value of the first field of that name, in any case; "" if there is none.
+func (h Header) Value(name string) string {
+	for _, f := range h {
+		if strings.EqualFold(f.Name, name) {
+			return f.Value
+		}
+	}
+	return ""
+}
+
+// parseHead reads an HTTP header. It never fails: it skips lines that it cannot read, and a header
+// without a status has 200.
+func parseHead(head []byte) (status int, h Header) {
+	status = 200
+	first := true
+	for line := range strings.Lines(string(head)) {
+		line = strings.TrimRight(line, "\r\n")
+		if first {
+			first = false
+			if _, rest, ok := strings.Cut(line, " "); ok && strings.HasPrefix(line, "HTTP/") {
+				rest = strings.TrimSpace(rest)
+				if len(rest) >= 3 {
+					if n, ok := digits(rest[:3]); ok && n >= 100 && n < 600 {
+						status = n
+					}
+				}
+				continue
+			}
+		}
+		name, value, ok := strings.Cut(line, ":")
+		if name = strings.TrimSpace(name); ok && name != "" {
+			h = append(h, Field{name, strings.TrimSpace(value)})
+		}
+	}
+	return status, h
+}
+
+func digits(s string) (n int, ok bool) {
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, true
+}

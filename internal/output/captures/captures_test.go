@@ -1,0 +1,188 @@
+package captures
+
+import (
+	"errors"
+	"io"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+func read(t *testing.T, a *Archive, url, at string) (text string, m *Message) {
+	t.Helper()
+	when, err := time.Parse(TimeFormat, at)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, ok, err := a.Nearest(weburl.MustParse(url), when)
+	if err != nil || !ok {
+		t.Fatalf("%s at %s: %v, %v", url, at, ok, err)
+	}
+	m, err = a.Open(c)
+	if err != nil {
+		t.Fatalf("%s at %s: %v", url, at, err)
+	}
+	defer m.Close()
+	b, err := io.ReadAll(m.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b), m
+}
+
+func TestNearest(t *testing.T) {
+	a := New(nil, []string{
+		testarchive.Write(t, map[string]string{
+			"http://a.example/ @20260101000000":      "HTTP/1.1 301 Moved\r\nLocation: https://www.a.example/\r\n\r\n",
+			"https://www.a.example/ @20260102000000": "text/html\nfirst",
+			"https://b.example/ @20260102000000":     "text/plain\nonly https",
+		}),
+		testarchive.Write(t, map[string]string{"https://www.a.example/ @20260601000000": "text/html\nsecond"}),
+	}, nil)
+	for _, c := range []struct{ url, at, want string }{
+		{"https://www.a.example/", "20250101000000", "first"},
+		{"https://www.a.example/", "20260301000000", "first"},
+		{"https://www.a.example/", "20260501000000", "second"},
+		{"http://a.example/", "20260601000000", ""},               // the URL itself was a redirect
+		{"https://a.example/", "20260101000000", "first"},         // a similar URL, but not the redirect
+		{"http://www.b.example/", "20260101000000", "only https"}, // likewise
+	} {
+		if got, _ := read(t, a, c.url, c.at); got != c.want {
+			t.Errorf("%s at %s: got %q, want %q", c.url, c.at, got, c.want)
+		}
+	}
+	if _, ok, err := a.Nearest(weburl.MustParse("http://c.example/"), time.Now()); ok || err != nil {
+		t.Errorf("a URL that is not there: %v, %v", ok, err)
+	}
+}
+
+// A revisit has its own status and header, and the body of its original, which may be in another
+// directory.
+func TestRevisit(t *testing.T) {
+	const gzipped = "\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\xcbH\xcd\xc9\xc9\x07\x00\x86\xa6\x106\x05\x00\x00\x00"
+	const head = "\r\nContent-Type: text/html\r\nContent-Encoding: gzip\r\nX-Which: "
+	dir := testarchive.Write(t, map[string]string{
+		"http://a.example/1 @20260101000000": "HTTP/1.1 200 OK" + head + "1\r\n\r\n" + gzipped,
+		"http://a.example/2 @20260102000000": "HTTP/1.1 404 Not Found" + head + "2\r\n\r\n" + gzipped,
+	})
+	a := New(nil, []string{dir}, nil)
+	text, m := read(t, a, "http://a.example/2", "20260101000000")
+	if text != "hello" || m.Status != 404 || m.Header.Value("x-which") != "2" {
+		t.Errorf("got %q, %d, %v", text, m.Status, m.Header)
+	}
+	all, err := a.Captures("http://a.example/2")
+	if err != nil || len(all) != 1 || !all[0].Revisit() {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	all[0].dir = testarchive.Write(t, map[string]string{"http://b.example/": "text/html\nx"})
+	if _, err := New(nil, []string{all[0].dir}, nil).Open(all[0]); err == nil {
+		t.Error("a record of another directory is found")
+	}
+}
+
+func TestNoIndex(t *testing.T) {
+	a := New(nil, []string{t.TempDir()}, nil)
+	if _, err := a.Captures("http://a.example/"); !errors.Is(err, ErrNoIndex) {
+		t.Errorf("Captures: %v", err)
+	}
+	if _, _, err := a.Pages(Query{Max: 1}); !errors.Is(err, ErrNoIndex) {
+		t.Errorf("Pages: %v", err)
+	}
+	if _, _, err := a.Hosts("", 1); !errors.Is(err, ErrNoIndex) {
+		t.Errorf("Hosts: %v", err)
+	}
+}
+
+func TestLists(t *testing.T) {
+	a := New(nil, []string{
+		testarchive.Write(t, map[string]string{
+			"http://a.example/ @20260101000000":  "text/html\na",
+			"http://a.example/x @20260101000000": "text/html\nx",
+			"http://a.example/i.png":             "image/png\ni",
+			"http://a.example/gone":              "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\nno",
+			"http://b.example:8080/":             "text/html\nb",
+		}),
+		testarchive.Write(t, map[string]string{
+			"http://a.example/ @20260601000000": "text/html\nlater",
+			"http://sub.a.example/":             "text/html\nsub",
+		}),
+	}, nil)
+	list := func(q Query) (urls []string) {
+		for {
+			pages, next, err := a.Pages(q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range pages {
+				urls = append(urls, p.Newest.URL)
+			}
+			if next == "" {
+				return urls
+			}
+			if next <= q.From {
+				t.Fatalf("the list goes back from %q to %q", q.From, next)
+			}
+			q.From = next
+		}
+	}
+	same := func(name string, got []string, want ...string) {
+		t.Helper()
+		if len(got) != len(want) {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+			return
+		}
+		for i := range got {
+			if got[i] != want[i] {
+				t.Errorf("%s: got %q, want %q", name, got, want)
+				return
+			}
+		}
+	}
+	pages := []string{"http://a.example/", "http://a.example/x", "http://sub.a.example/", "http://b.example:8080/"}
+	for _, max := range []int{1, 2, 50} {
+		same("pages", list(Query{Max: max}), pages...)
+	}
+	same("text", list(Query{Max: 9, Text: "/X"}), "http://a.example/x")
+	same("host", list(Query{Max: 9, Host: "example,a)"}), "http://a.example/", "http://a.example/x")
+	same("all", list(Query{Max: 9, Host: "example,a)", All: true}), "http://a.example/", "http://a.example/gone",
+		"http://a.example/i.png", "http://a.example/x")
+	var hosts []string
+	for from, more := "", true; more; {
+		some, next, err := a.Hosts(from, 2)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, h := range some {
+			hosts = append(hosts, h.Name)
+		}
+		from, more = next, next != ""
+	}
+	same("hosts", hosts, "a.example", "sub.a.example", "b.example:8080")
+	found, _, err := a.Pages(Query{Max: 1})
+	if err != nil || found[0].Captures != 2 || found[0].First != "20260101000000" ||
+		found[0].Newest.Time != "20260601000000" {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestHead(t *testing.T) {
+	for _, c := range []struct {
+		head   string
+		status int
+		mime   string
+	}{
+		{"HTTP/1.1 404 No\r\nContent-Type: text/html\r\n\r\n", 404, "text/html"},
+		{"HTTP/1.1  200\nCONTENT-TYPE:a/b\n\n", 200, "a/b"},
+		{"HTTP/1.1 99999\r\n\r\n", 200, ""},
+		{"HTTP/1.1 abc\r\nno colon\r\n: x\r\nContent-Type : c/d\r\n", 200, "c/d"},
+		{"Content-Type: e/f\r\n\r\n", 200, "e/f"},
+		{"", 200, ""},
+	} {
+		status, h := parseHead([]byte(c.head))
+		if got := h.Value("content-type"); status != c.status || got != c.mime {
+			t.Errorf("%q: got %d, %q", c.head, status, got)
+		}
+	}
+}

@@ -1,0 +1,218 @@
+package captures
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// A Group holds the captures with one sort key, oldest first.
+type Group struct {
+	SURT     string
+	Captures []Capture
+}
+
+// maxGroup is the number of captures of a Group; later ones are left out.
+const maxGroup = 10000
+
+// Groups returns the captures from the sort key `from` on, in the order of the keys. An error ends
+// the sequence.
+func (a *Archive) Groups(from string) iter.Seq2[Group, error] {
+	return func(yield func(Group, error) bool) {
+		type source struct {
+			next func() (warc.Line, error, bool)
+			dir  string
+			line warc.Line
+		}
+		var sources []*source
+		advance := func(s *source) (ok bool, err error) {
+			l, err, ok := s.next()
+			if errors.Is(err, fs.ErrNotExist) {
+				err = fmt.Errorf("%s: %w", s.dir, ErrNoIndex)
+			}
+			s.line = l
+			return ok, err
+		}
+		for _, dir := range a.dirs {
+			next, stop := iter.Pull2(warc.Lines(a.fs, dir, from))
+			defer stop()
+			s := &source{next: next, dir: dir}
+			ok, err := advance(s)
+			if err != nil {
+				yield(Group{}, err)
+				return
+			}
+			if ok {
+				sources = append(sources, s)
+			}
+		}
+		for len(sources) > 0 {
+			g := Group{SURT: sources[0].line.SURT}
+			for _, s := range sources {
+				g.SURT = min(g.SURT, s.line.SURT)
+			}
+			for i := 0; i < len(sources); {
+				s := sources[i]
+				ok := true
+				for ok && s.line.SURT == g.SURT {
+					if len(g.Captures) < maxGroup {
+						g.Captures = append(g.Captures, Capture{s.line, s.dir})
+					}
+					var err error
+					if ok, err = advance(s); err != nil {
+						yield(Group{}, err)
+						return
+					}
+				}
+				if !ok {
+					sources = slices.Delete(sources, i, i+1)
+					continue
+				}
+				i++
+			}
+			slices.SortStableFunc(g.Captures, func(a, b Capture) int { return strings.Compare(a.Time, b.Time) })
+			if !yield(g, nil) {
+				return
+			}
+		}
+	}
+}
+
+// A Query selects pages of an archive.
+type Query struct {
+	From string // the sort key to begin at
+	Host string // the host part of the sort keys, such as "org,example)"; empty: all
+	Text string // a part of the URL, in any case; empty: all
+	All  bool   // also files that are not HTML pages, redirects and errors
+	Max  int    // pages
+}
+
+// A Page is an archived URL in a list.
+type Page struct {
+	SURT     string
+	Newest   Capture
+	First    string // time of the oldest capture
+	Captures int
+}
+
+// maxScan is how many sort keys one call of Pages reads.
+const maxScan = 100_000
+
+// Pages returns the pages of the query in the order of their sort keys. next is the From of the
+// query for the pages that follow; it is empty at the end. A call reads a bounded part of the
+// index, so that it may return fewer pages than Max, or none, before the end.
+func (a *Archive) Pages(q Query) (pages []Page, next string, err error) {
+	from := max(q.From, q.Host)
+	text := strings.ToLower(q.Text)
+	scanned := 0
+	for g, err := range a.Groups(from) {
+		if err != nil {
+			return nil, "", err
+		}
+		if !strings.HasPrefix(g.SURT, q.Host) {
+			return pages, "", nil
+		}
+		if scanned++; len(pages) == q.Max || scanned > maxScan {
+			return pages, g.SURT, nil
+		}
+		p, ok := pageOf(g, q.All)
+		if ok && strings.Contains(strings.ToLower(p.Newest.URL), text) {
+			pages = append(pages, p)
+		}
+	}
+	return pages, "", nil
+}
+
+// pageOf returns the group as a page. ok is false if it has none.
+func pageOf(g Group, all bool) (p Page, ok bool) {
+	p = Page{SURT: g.SURT, First: g.Captures[0].Time, Captures: len(g.Captures)}
+	html, known := false, false
+	for _, c := range g.Captures {
+		switch {
+		case all:
+			p.Newest, ok = c, true
+		case c.Revisit():
+			// The index does not say what a revisit is of. The capture before it tells.
+			if html || !known {
+				p.Newest, ok = c, true
+			}
+		default:
+			known = true
+			html = IsHTML(c.MIME) && strings.HasPrefix(c.Status, "2")
+			if html {
+				p.Newest, ok = c, true
+			}
+		}
+	}
+	return p, ok && isWeb(p.Newest.URL)
+}
+
+// isWeb reports whether u is a URL of http or https.
+func isWeb(u string) bool {
+	return len(u) > 5 && strings.EqualFold(u[:4], "http") && (u[4] == ':' || u[5] == ':')
+}
+
+// IsHTML reports whether a media type is one of HTML pages.
+func IsHTML(mime string) bool {
+	mime, _, _ = strings.Cut(mime, ";")
+	switch strings.ToLower(strings.TrimSpace(mime)) {
+	case "text/html", "application/xhtml+xml":
+		return true
+	}
+	return false
+}
+
+// A Host is a host of an archive in a list.
+type Host struct {
+	SURT string // of all its URLs, such as "org,example)"
+	Name string // with its port, if the URLs have one
+}
+
+// Hosts returns at most n hosts from the sort key `from` on, in the order of their sort keys. next
+// is where the list continues; it is empty at the end.
+func (a *Archive) Hosts(from string, n int) (hosts []Host, next string, err error) {
+	for {
+		found := false
+		for g, err := range a.Groups(from) {
+			if err != nil {
+				return nil, "", err
+			}
+			key, _, ok := strings.Cut(g.SURT, ")")
+			c := g.Captures[0]
+			if !ok || !isWeb(c.URL) {
+				from = afterScheme(g.SURT)
+				found = true
+				break
+			}
+			key += ")"
+			if len(hosts) == n {
+				return hosts, key, nil
+			}
+			name := c.URL[strings.Index(c.URL, "/")+2:]
+			if i := strings.IndexAny(name, "/?#"); i >= 0 {
+				name = name[:i]
+			}
+			hosts = append(hosts, Host{key, name})
+			from = strings.TrimSuffix(key, ")") + "*" // '*' follows ')'
+			found = true
+			break
+		}
+		if !found {
+			return hosts, "", nil
+		}
+	}
+}
+
+// afterScheme returns the first sort key after those that begin like key, which has no host, such as
+// "dns:example.org".
+func afterScheme(key string) string {
+	if i := strings.IndexByte(key, ':'); i >= 0 {
+		return key[:i] + ";" // ';' follows ':'
+	}
+	return key + "\x00"
+}

@@ -1,0 +1,331 @@
+package replay
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/output/rewrite"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+const (
+	// scriptPath is where each content origin has frame.js.
+	scriptPath = "/.orbweaver-replay/frame.js"
+	// stylePath is where each content origin has the style of this package's own pages.
+	stylePath = "/.orbweaver-replay/page.css"
+	// head is inserted into each page.
+	head = `<script src="` + scriptPath + `"></script>`
+)
+
+// content answers a request to a content origin.
+func (s *Server) content(w http.ResponseWriter, r *http.Request, p place) {
+	h := w.Header()
+	policy := s.pagePolicy
+	if confines(r) {
+		policy += " allow-scripts"
+	}
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Connection-Allowlist", s.allowlist)
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	h.Del("X-Content-Type-Options") // as the archived server did: it decides how browsers read a body
+	dest := r.Header.Get("Sec-Fetch-Dest")
+	switch {
+	case dest == "":
+		s.fail(w, http.StatusForbidden, "Archived pages require a browser that sends Sec-Fetch-Dest: "+
+			"Chromium 80, Firefox 90, Safari 16.4, or a later version.")
+		return
+	case dest == "document":
+		// A page must not be outside of the viewer's frame, from which it cannot navigate away.
+		http.Redirect(w, r, s.viewURL(p.url, p.at), http.StatusSeeOther)
+		return
+	case dest == "serviceworker" || r.Header.Get("Service-Worker") != "" || r.Header.Get("Upgrade") != "":
+		s.fail(w, http.StatusForbidden, "The replay has no service workers and no upgraded connections.")
+		return
+	}
+	if origin := r.Header.Get("Origin"); origin == "null" || s.isContentOrigin(origin) {
+		h.Set("Access-Control-Allow-Origin", origin)
+		h.Set("Access-Control-Allow-Credentials", "true")
+		h.Set("Vary", "Origin")
+	}
+	if r.URL.Path == scriptPath || r.URL.Path == stylePath {
+		s.asset(w, r, r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:])
+		return
+	}
+	if err := s.capture(w, r, p, dest); err != nil {
+		s.failed(w, p, err)
+	}
+}
+
+// firstConfining is the first version of Chromium that obeys Connection-Allowlist.
+const firstConfining = 152
+
+var chromium = regexp.MustCompile(`Chrome/(\d+)\.`)
+
+// confines reports whether the browser obeys Connection-Allowlist. A script can make other browsers
+// look up a name or open a connection, which no Content-Security-Policy prevents. There, archived
+// pages are shown without scripts.
+func confines(r *http.Request) bool {
+	m := chromium.FindStringSubmatch(r.Header.Get("User-Agent"))
+	if m == nil {
+		return false
+	}
+	version, err := strconv.Atoi(m[1])
+	return err == nil && version >= firstConfining
+}
+
+// isContentOrigin reports whether an Origin field names a content origin.
+func (s *Server) isContentOrigin(origin string) bool {
+	return strings.HasPrefix(origin, "http://"+s.secret+"-") && strings.HasSuffix(origin, ".localhost:"+s.port)
+}
+
+// capture answers with the nearest capture. If it returns an error, it has not answered yet.
+func (s *Server) capture(w http.ResponseWriter, r *http.Request, p place, dest string) error {
+	at, err := time.Parse(captures.TimeFormat, p.at)
+	if err != nil {
+		return &missing{fmt.Sprintf("%s is not a time.", p.at)}
+	}
+	c, ok, err := s.archive.Nearest(p.url, at)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return &missing{"This page is not in the archive."}
+	}
+	m, err := s.archive.Open(c)
+	if err != nil {
+		return err
+	}
+	defer m.Close()
+	if location := m.Header.Value("Location"); m.Status >= 300 && m.Status < 400 && location != "" {
+		return s.redirect(w, p, m, location)
+	}
+	s.header(w.Header(), p, m)
+	if !rewritable(dest) {
+		w.WriteHeader(status(m))
+		_, _ = io.Copy(w, m.Body) // the browser has gone, or the archived body is cut off
+		return nil
+	}
+	if isFile(dest, m) {
+		s.file(w, p, c, m)
+		return nil
+	}
+	s.busy <- struct{}{}
+	defer func() { <-s.busy }()
+	body, err := io.ReadAll(io.LimitReader(m.Body, s.maxPage))
+	if err != nil && len(body) == 0 {
+		return fmt.Errorf("%s: %w", c.URL, err)
+	}
+	res := rewrite.Document(
+		parse.Input{URL: p.url, ContentType: m.Header.Value("Content-Type"), Body: body},
+		rewrite.Rules{Map: func(ref rewrite.Ref) string { return s.mapped(ref, p.at) }, Head: head})
+	if res.Charset != "" {
+		w.Header().Set("Content-Type", typeOf(res.Kind, m)+"; charset="+res.Charset)
+	}
+	w.WriteHeader(status(m))
+	_, _ = w.Write(res.Body) // as above
+	return nil
+}
+
+// mapped returns the reference that leads to the same URL on this server.
+func (s *Server) mapped(ref rewrite.Ref, at string) string {
+	if ref.Relative {
+		return ""
+	}
+	return s.contentURL(ref.URL, at, ref.Fragment)
+}
+
+// status returns the status of an answer with the body of m.
+func status(m *captures.Message) int {
+	if m.Status < 200 || m.Status == http.StatusNotModified || m.Status == http.StatusPartialContent {
+		return http.StatusOK
+	}
+	return m.Status
+}
+
+// header copies the fields that say how to read the body.
+func (s *Server) header(h http.Header, p place, m *captures.Message) {
+	h["Content-Type"] = nil // net/http must not guess it
+	for _, name := range []string{"Content-Type", "Content-Language", "X-Content-Type-Options"} {
+		if v := m.Header.Value(name); v != "" && !strings.ContainsAny(v, "\r\n\x00") {
+			h.Set(name, v)
+		}
+	}
+	if v := []byte(m.Header.Value("Refresh")); len(v) > 0 {
+		if from, to, ok := parse.RefreshURL(v); ok {
+			if u, err := p.url.ResolveBytes(v[from:to]); err == nil {
+				delay, _, _ := bytes.Cut(v[:from], []byte{';'})
+				h.Set("Refresh", string(bytes.TrimSpace(delay))+";url="+s.contentURL(u, p.at, ""))
+			}
+		}
+	}
+	h.Set("X-Archive-Truncated", m.Truncated)
+	if m.Truncated == "" {
+		h.Del("X-Archive-Truncated")
+	}
+}
+
+// redirect answers with a redirect within the archive.
+func (s *Server) redirect(w http.ResponseWriter, p place, m *captures.Message, location string) error {
+	target, fragment, _ := strings.Cut(location, "#")
+	u, err := p.url.Resolve(target)
+	if err != nil {
+		return &missing{"The archived server redirects to a place that is not a web page: " + location}
+	}
+	if fragment != "" {
+		fragment = "#" + fragment
+	}
+	to := s.contentURL(u, p.at, fragment)
+	if to == "" || u == p.url {
+		return &missing{"The archived server redirects this page to itself: " + location}
+	}
+	w.Header().Set("Location", to)
+	w.WriteHeader(m.Status)
+	return nil
+}
+
+// rewritable reports whether a browser that requests a resource for dest may find references in it.
+func rewritable(dest string) bool {
+	switch dest {
+	case "iframe", "frame", "object", "embed", "style":
+		return true
+	}
+	return false
+}
+
+// isFile reports whether m is shown as a file, because a browser would show it without telling the
+// viewer, or would want to save it.
+func isFile(dest string, m *captures.Message) bool {
+	if dest != "iframe" && dest != "frame" {
+		return false
+	}
+	t, _, err := mime.ParseMediaType(m.Header.Value("Content-Type"))
+	if err != nil {
+		return false
+	}
+	switch {
+	case strings.HasPrefix(t, "text/"), strings.HasSuffix(t, "+xml"), strings.HasSuffix(t, "/xml"),
+		strings.HasSuffix(t, "json"), t == "application/javascript":
+		return false
+	}
+	return true
+}
+
+// typeOf returns the media type of a rewritten document.
+func typeOf(kind parse.Kind, m *captures.Message) string {
+	switch kind {
+	case parse.HTML:
+		return "text/html"
+	case parse.CSS:
+		return "text/css"
+	}
+	t, _, _ := strings.Cut(m.Header.Value("Content-Type"), ";")
+	return strings.TrimSpace(t)
+}
+
+// A missing error says why there is nothing to show.
+type missing struct{ text string }
+
+func (e *missing) Error() string { return e.text }
+
+// A notice is a page of this server in place of an archived one.
+type notice struct {
+	Title, Text string
+	URL         string
+	Near        []near
+	Image, Src  string // the element that shows a file (img, video, audio), and its URL
+	Type        string
+	Size        int64
+}
+
+// A near is an archived URL close to one that is missing.
+type near struct{ URL, Href, Time string }
+
+// failed answers with a page that says why the URL cannot be shown.
+func (s *Server) failed(w http.ResponseWriter, p place, err error) {
+	n := notice{Title: "Not in this archive", URL: p.url.String(), Text: err.Error()}
+	status := http.StatusNotFound
+	var gone *missing
+	switch {
+	case errors.As(err, &gone):
+		n.Near = s.near(p)
+	case errors.Is(err, warc.ErrNoOriginal):
+		n.Title = "The content is in another archive"
+		n.Text = "The crawl had archived the same content before, and the archive refers to that record. " +
+			"Name the crawl directory that has it with --originals."
+	default:
+		n.Title, status = "The archive cannot be read", http.StatusInternalServerError
+	}
+	s.notice(w, status, n)
+}
+
+// maxNear is how many similar URLs a page for a missing one names.
+const maxNear = 8
+
+// near returns archived URLs of the same host whose sort keys follow, or else begin the host.
+func (s *Server) near(p place) (list []near) {
+	key := p.url.SURT()
+	host, _, _ := strings.Cut(key, ")")
+	seen := map[string]bool{}
+	for _, from := range []string{key, host + ")"} {
+		pages, _, err := s.archive.Pages(captures.Query{From: from, Host: host + ")", Max: maxNear - len(list)})
+		if err != nil {
+			return list // the list is only a help
+		}
+		for _, page := range pages {
+			u, err := weburl.Parse(page.Newest.URL)
+			if err != nil || seen[page.SURT] {
+				continue
+			}
+			seen[page.SURT] = true
+			list = append(list, near{u.String(), s.contentURL(u, p.at, ""), page.Newest.Time})
+		}
+	}
+	return list
+}
+
+// file answers with a page that shows a file which is no page, or says how to save it.
+func (s *Server) file(w http.ResponseWriter, p place, c captures.Capture, m *captures.Message) {
+	t, _, _ := mime.ParseMediaType(m.Header.Value("Content-Type"))
+	n := notice{Title: "File", URL: p.url.String(), Src: p.url.RequestURI(), Type: t, Size: c.Length}
+	switch major, _, _ := strings.Cut(t, "/"); major {
+	case "image":
+		n.Image = "img"
+	case "video", "audio":
+		n.Image = major
+	}
+	s.notice(w, http.StatusOK, n)
+}
+
+// notice answers with a page of this server in a content origin.
+func (s *Server) notice(w http.ResponseWriter, status int, n notice) {
+	var b bytes.Buffer
+	if err := templates.ExecuteTemplate(&b, "notice.html", n); err != nil {
+		s.fail(w, http.StatusInternalServerError, err.Error())
+		return
+	}
+	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // a failed write means that the browser has gone
+}
+
+// size returns a number of bytes as people write it.
+func size(n int64) string {
+	switch {
+	case n < 1000:
+		return fmt.Sprintf("%d B", n)
+	case n < 1000_000:
+		return fmt.Sprintf("%.1f kB", float64(n)/1000)
+	}
+	return fmt.Sprintf("%.1f MB", float64(n)/1000_000)
+}

@@ -1,0 +1,160 @@
+package replay
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+func TestOriginNames(t *testing.T) {
+	s := New(Config{Addr: "127.0.0.1:8080"})
+	long := strings.Repeat("long-name.", 15) + "example.org"
+	for _, u := range []string{"https://www.example.org/a?b", "http://a-b.example:8081/", "http://[2001:db8::1]/x",
+		"http://[2001:db8::1]:81/x", "https://xn--bcher-kva.example/", "http://xn.example/", "http://a_b.example/",
+		"https://" + long + "/"} {
+		want := weburl.MustParse(u)
+		host, ok := s.contentHost(want, "20260102030405")
+		if !ok {
+			t.Errorf("%s has no content host", u)
+			continue
+		}
+		for label := range strings.SplitSeq(host, ".") {
+			if len(label) > maxLabel || strings.HasPrefix(label, "xn--") {
+				t.Errorf("%s: a browser refuses the label %s", u, label)
+			}
+		}
+		got, ok := s.placeOf(host+":8080", want.RequestURI())
+		if !ok || got != (place{want, "20260102030405"}) {
+			t.Errorf("%s -> %s -> %v, %v", u, host, got, ok)
+		}
+	}
+	if _, ok := s.contentHost(weburl.MustParse("http://"+strings.Repeat("a.", 120)+"org/"), "20260102030405"); ok {
+		t.Error("a host name of more than 253 bytes is accepted")
+	}
+}
+
+// request sends a request to the handler without a network.
+func request(s http.Handler, host, target string, header ...string) *http.Response {
+	r := httptest.NewRequest("GET", target, nil)
+	r.Host, r.RequestURI = host, target
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	s.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func newServer(t *testing.T, responses map[string]string) *Server {
+	t.Helper()
+	dir := testarchive.Write(t, responses)
+	return New(Config{Archive: captures.New(nil, []string{dir}, nil), Addr: "127.0.0.1:8080", Token: "token"})
+}
+
+func TestRefusals(t *testing.T) {
+	s := newServer(t, map[string]string{"http://a.example/": "text/html\nhello",
+		"http://a.example/sw.js": "text/javascript\n1"})
+	host, _ := s.contentHost(weburl.MustParse("http://a.example/"), "20260504030201")
+	host += ":8080"
+	for _, c := range []struct {
+		name, host, target string
+		header             []string
+		want               int
+	}{
+		{"the viewer", "127.0.0.1:8080", "/token/", nil, 200},
+		{"without the token", "127.0.0.1:8080", "/", nil, 404},
+		{"another token", "127.0.0.1:8080", "/tokem/", nil, 404},
+		{"another name of the viewer", "localhost:8080", "/token/", nil, 421},
+		{"a name that leads to loopback", "attacker.example:8080", "/token/", nil, 421},
+		{"the viewer, from another site", "127.0.0.1:8080", "/token/info",
+			[]string{"Sec-Fetch-Site", "cross-site"}, 403},
+		{"the viewer, from a link", "127.0.0.1:8080", "/token/",
+			[]string{"Sec-Fetch-Site", "cross-site", "Sec-Fetch-Dest", "document"}, 200},
+		{"content", host, "/", []string{"Sec-Fetch-Dest", "iframe"}, 200},
+		{"content without the secret", "0" + host[1:], "/", []string{"Sec-Fetch-Dest", "iframe"}, 421},
+		{"content at another port", strings.TrimSuffix(host, "0") + "1", "/",
+			[]string{"Sec-Fetch-Dest", "iframe"}, 421},
+		{"content outside of the frame", host, "/", []string{"Sec-Fetch-Dest", "document"}, 303},
+		{"content for an old browser", host, "/", nil, 403},
+		{"a service worker", host, "/sw.js", []string{"Sec-Fetch-Dest", "serviceworker"}, 403},
+		{"a service worker by its field", host, "/sw.js",
+			[]string{"Sec-Fetch-Dest", "script", "Service-Worker", "script"}, 403},
+		{"a socket", host, "/", []string{"Sec-Fetch-Dest", "websocket", "Upgrade", "websocket"}, 403},
+		{"a missing page", host, "/no", []string{"Sec-Fetch-Dest", "iframe"}, 404},
+		{"a bad time", "127.0.0.1:8080", "/token/view?url=http://a.example/&at=2026", nil, 400},
+		{"a bad URL", "127.0.0.1:8080", "/token/view?url=ftp://a.example/", nil, 400},
+	} {
+		if res := request(s, c.host, c.target, c.header...); res.StatusCode != c.want {
+			t.Errorf("%s: got %d, want %d", c.name, res.StatusCode, c.want)
+		}
+	}
+	r := httptest.NewRequest("POST", "/", strings.NewReader("a=b"))
+	r.Host = host
+	w := httptest.NewRecorder()
+	if s.ServeHTTP(w, r); w.Code != http.StatusMethodNotAllowed {
+		t.Errorf("POST: got %d", w.Code)
+	}
+}
+
+// What an archived server says beside the content does not reach the browser.
+func TestHeaders(t *testing.T) {
+	s := newServer(t, map[string]string{
+		"http://a.example/": "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nSet-Cookie: a=b\r\n" +
+			"Link: <http://b.example/>\r\n" +
+			"Refresh: 3; url=http://b.example/x\r\nClear-Site-Data: *\r\nStrict-Transport-Security: max-age=9\r\n" +
+			"Content-Security-Policy: default-src *\r\nAccess-Control-Allow-Origin: *\r\n\r\nhello",
+		"http://a.example/moved": "HTTP/1.1 302 Found\r\nLocation: //b.example/y?z#f\r\n\r\n",
+		"http://a.example/out":   "HTTP/1.1 302 Found\r\nLocation: javascript:alert(1)\r\n\r\n",
+		"http://a.example/cut":   "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nX-Test-Truncated: 1\r\n\r\nhel",
+	})
+	host, _ := s.contentHost(weburl.MustParse("http://a.example/"), "20260504030201")
+	frame := func(target string) *http.Response {
+		return request(s, host+":8080", target, "Sec-Fetch-Dest", "iframe", "User-Agent", "HeadlessChrome/156.0")
+	}
+	res := frame("/")
+	for _, name := range []string{"Set-Cookie", "Link", "Clear-Site-Data", "Strict-Transport-Security",
+		"Access-Control-Allow-Origin"} {
+		if v := res.Header.Get(name); v != "" {
+			t.Errorf("%s: %s", name, v)
+		}
+	}
+	b, _ := s.contentHost(weburl.MustParse("http://b.example/"), "20260504030201")
+	if got, want := res.Header.Get("Refresh"), "3;url=http://"+b+":8080/x"; got != want {
+		t.Errorf("Refresh: got %s, want %s", got, want)
+	}
+	policy := res.Header.Values("Content-Security-Policy")
+	if len(policy) != 1 || !strings.Contains(policy[0], "sandbox allow-same-origin allow-forms allow-scripts") ||
+		strings.Contains(policy[0], "*;") || strings.Contains(policy[0], "* ") {
+		t.Errorf("Content-Security-Policy: %q", policy)
+	}
+	if got, want := frame("/moved").Header.Get("Location"), "http://"+b+":8080/y?z#f"; got != want {
+		t.Errorf("Location: got %s, want %s", got, want)
+	}
+	if res := frame("/out"); res.StatusCode != 404 || res.Header.Get("Location") != "" {
+		t.Errorf("a redirect to a script: %d, %s", res.StatusCode, res.Header.Get("Location"))
+	}
+	if got := frame("/cut").Header.Get("X-Archive-Truncated"); got != "length" {
+		t.Errorf("X-Archive-Truncated: %q", got)
+	}
+}
+
+// Only a browser that keeps scripts from contacting other servers runs them.
+func TestScriptsAreConfined(t *testing.T) {
+	for agent, want := range map[string]bool{
+		"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/156.0.0.0 Safari/537.36": true,
+		"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/151.0.0.0 Safari/537.36": false,
+		"Mozilla/5.0 (X11; Linux x86_64; rv:145.0) Gecko/20100101 Firefox/145.0":                                false,
+		"": false,
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("User-Agent", agent)
+		if got := confines(r); got != want {
+			t.Errorf("%s: got %v", agent, got)
+		}
+	}
+}

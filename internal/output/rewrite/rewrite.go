@@ -1,0 +1,246 @@
+package rewrite
+
+import (
+	"bytes"
+	"strings"
+
+	"golang.org/x/net/html"
+
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A Use says what a browser does with a reference.
+type Use uint8
+
+// The uses of references.
+const (
+	Follow Use = iota // the reader may go there
+	Frame             // the browser shows it as a page within the page
+	Load              // the browser loads it to show the page
+	Form              // the browser sends a form there
+	Base              // the browser resolves other references against it
+)
+
+// A Ref is a reference of a document.
+type Ref struct {
+	URL      weburl.URL
+	Fragment string // with its number sign; empty if there is none
+	Use      Use
+	// Relative means that the reference has neither a scheme nor a host, and that the document does
+	// not name another base. A browser resolves it against the document's own place.
+	Relative bool
+}
+
+// Rules say how to rewrite a document.
+type Rules struct {
+	// Map returns the new reference, in ASCII. "" keeps the reference as it is. For Base, "" removes
+	// it.
+	Map func(Ref) string
+	// Head is inserted at the beginning of the head of an HTML document, in ASCII.
+	Head string
+}
+
+// A Result is a rewritten document.
+type Result struct {
+	Body []byte
+	Kind parse.Kind
+	// Charset is the encoding of Body, such as "windows-1252". It is empty if the body is none of the
+	// kinds that are rewritten.
+	Charset string
+	// Title is the text of an HTML document's title, in UTF-8.
+	Title string
+}
+
+// Document rewrites the body of the response in. If the body is not rewritten, Result.Body is
+// in.Body.
+func Document(in parse.Input, rules Rules) Result {
+	var w rewriter
+	w.rules = rules
+	w.self = in.URL
+	in.Header = nil
+	parse.Parse(in, parse.Options{MaxLinks: 1}, &w.page)
+	res := Result{Body: in.Body, Kind: w.page.Kind, Title: w.page.Title}
+	switch w.page.Kind {
+	case parse.HTML, parse.XHTML, parse.SVG, parse.CSS:
+	default:
+		return res
+	}
+	text, converted := w.page.Text(in.Body)
+	res.Charset = w.page.Charset
+	if converted {
+		res.Charset = "utf-8"
+	}
+	w.out.Grow(len(text) + len(rules.Head) + len(text)/8)
+	if w.page.Kind == parse.CSS {
+		w.css(text)
+	} else {
+		w.html(text, w.page.Kind != parse.HTML, w.page.Kind != parse.SVG)
+	}
+	res.Body = w.out.Bytes()
+	return res
+}
+
+// A rewriter rewrites one document.
+type rewriter struct {
+	rules Rules
+	self  weburl.URL
+	page  parse.Page
+	out   bytes.Buffer
+	// nested is the number of documents around this text: noscript and srcdoc hold HTML.
+	nested int
+}
+
+// maxNested is how deep documents in attributes and in noscript are rewritten.
+const maxNested = 3
+
+// html rewrites the text of an HTML document, or of an XML document with HTML or SVG elements.
+func (w *rewriter) html(text []byte, xml, head bool) {
+	z := html.NewTokenizer(bytes.NewReader(text))
+	z.AllowCDATA(xml)
+	insert := head && w.nested == 0 && w.rules.Head != ""
+	style, noscript, svg := false, false, 0
+	read := 0
+	for {
+		kind := z.Next()
+		raw := z.Raw()
+		if kind == html.ErrorToken {
+			// The tokenizer drops an unfinished tag at the end, and so does a browser.
+			break
+		}
+		read += len(raw)
+		if insert && !beforeHead(kind, raw) {
+			w.out.WriteString(w.rules.Head)
+			insert = false
+		}
+		switch kind {
+		case html.StartTagToken, html.SelfClosingTagToken:
+			t := splitTag(raw)
+			style, noscript = t.name == "style", t.name == "noscript" && !xml
+			if t.name == "svg" && kind == html.StartTagToken {
+				svg++
+			}
+			if xml || svg > 0 && kind == html.SelfClosingTagToken {
+				z.NextIsNotRawText()
+			}
+			w.tag(&t)
+			continue
+		case html.EndTagToken:
+			if svg > 0 && strings.EqualFold(endName(raw), "svg") {
+				svg--
+			}
+		case html.TextToken:
+			switch {
+			case style:
+				w.css(raw)
+				continue
+			case noscript && w.nested < maxNested:
+				w.nested++
+				w.html(bytes.Clone(raw), xml, false)
+				w.nested--
+				continue
+			}
+		}
+		style, noscript = false, false
+		w.out.Write(raw)
+	}
+	if insert {
+		w.out.WriteString(w.rules.Head)
+	}
+}
+
+// endName returns the name of an end tag.
+func endName(raw []byte) string {
+	name := raw[min(len(raw), len("</")):]
+	if i := bytes.IndexAny(name, " \t\n\r\f/>"); i >= 0 {
+		name = name[:i]
+	}
+	return string(name)
+}
+
+// beforeHead reports whether a token may stand in front of the content of the head element.
+func beforeHead(kind html.TokenType, raw []byte) bool {
+	switch kind {
+	case html.DoctypeToken, html.CommentToken:
+		return true
+	case html.TextToken:
+		return len(bytes.TrimSpace(raw)) == 0
+	case html.StartTagToken:
+		t := splitTag(raw)
+		return t.name == "html" || t.name == "head"
+	}
+	return false
+}
+
+// css rewrites style rules.
+func (w *rewriter) css(text []byte) {
+	done := 0
+	parse.CSSReferences(text, func(from, to int, ref []byte) {
+		if len(ref) == 0 || ref[0] == '#' || from < done {
+			return
+		}
+		u, fragment, err := w.page.ResolveDecoded(ref)
+		if err != nil {
+			return
+		}
+		s := w.rules.Map(Ref{URL: u, Fragment: fragment, Use: Load, Relative: w.relative(ref)})
+		if s == "" {
+			return
+		}
+		w.out.Write(text[done:from])
+		w.out.WriteByte('"')
+		w.out.WriteString(cssEscaper.Replace(s))
+		w.out.WriteByte('"')
+		done = to
+		if to == len(text) && from < to && (text[from] == '"' || text[from] == '\'') && !closed(text[from:]) {
+			done = len(text)
+		}
+	})
+	w.out.Write(text[done:])
+}
+
+// closed reports whether a string ends with the quotation mark that it begins with.
+func closed(s []byte) bool { return len(s) > 1 && s[0] == s[len(s)-1] }
+
+// cssEscaper escapes what ends a string of CSS or the style element around it.
+var cssEscaper = strings.NewReplacer(`"`, "%22", `\`, "%5C", "\n", "", "<", "%3C")
+
+// relative reports whether a browser resolves the decoded reference ref against the document's own
+// place.
+func (w *rewriter) relative(ref []byte) bool {
+	if w.page.Base != w.self {
+		return false
+	}
+	first := true // no slash yet
+	for i, c := range ref {
+		switch {
+		case c == '\t' || c == '\n' || c == '\r':
+		case c == '/' || c == '\\':
+			if !first {
+				return false
+			}
+			first = false
+			if i > 0 && hasScheme(ref[:i]) {
+				return false
+			}
+		case !first:
+			return true
+		default:
+			return !hasScheme(ref)
+		}
+	}
+	return true
+}
+
+// hasScheme reports whether ref begins with a scheme (URL, 4.4).
+func hasScheme(ref []byte) bool {
+	for i, c := range ref {
+		switch {
+		case 'a' <= c|0x20 && c|0x20 <= 'z' || c == '\t' || c == '\n' || c == '\r':
+		case i > 0 && ('0' <= c && c <= '9' || c == '+' || c == '-' || c == '.'):
+		default:
+			return c == ':' && i > 0
+		}
+	}
+	return false
+}

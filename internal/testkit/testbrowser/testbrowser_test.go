@@ -1,0 +1,43 @@
+package testbrowser
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.uber.org/goleak"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+func TestBrowser(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if r.URL.Path == "/frame" {
+			_, _ = w.Write([]byte(`<p id=p onclick="this.textContent='clicked'">inside</p>`))
+			return
+		}
+		port := r.Host[strings.LastIndexByte(r.Host, ':'):]
+		_, _ = w.Write([]byte(`<title>hello</title><iframe src="http://other.localhost` + port + `/frame"></iframe>`))
+	}))
+	defer web.Close()
+	b := Start(t)
+	b.Go(web.URL)
+	b.Wait("document.title === 'hello'")
+	b.Run("document.title = 'changed'")
+	if got := b.Text("document.title"); got != "changed" {
+		t.Errorf("the title is %q", got)
+	}
+	b.ClickFrame("other.localhost", "#p")
+	if got := b.TextFrame("other.localhost", "document.body.textContent"); got != "clicked" {
+		t.Errorf("the frame has the text %q", got)
+	}
+	if !b.HasFrame("other.localhost") || b.HasFrame("nowhere.localhost") {
+		t.Error("wrong frames")
+	}
+	if got := b.Contacts(); !slices.Contains(got, "tcp "+strings.TrimPrefix(web.URL, "http://")) {
+		t.Errorf("the log lacks the server: %q", got)
+	}
+}
