@@ -179,7 +179,7 @@ func noArgument(arg string, node *kong.Node) string {
 	if node.Parent == nil && strings.ContainsAny(arg, ".:/") && slices.Contains(names, "crawl") {
 		return fmt.Sprintf("%s; to crawl a URL, write %s crawl URL", text, node.Name)
 	}
-	return fmt.Sprintf("%s\nThe commands are %s.", text, strings.Join(names, ", "))
+	return fmt.Sprintf("%s\nCommands: %s", text, strings.Join(names, ", "))
 }
 
 // arguments returns the placeholders of a command's arguments.
