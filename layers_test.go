@@ -51,8 +51,8 @@ var layers = func() map[string]int {
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
 			"internal/testweb/netns internal/testweb/record " +
-			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts internal/output/replay " +
-			"lab/bare lab/stream",
+			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +
+			"internal/output/replay internal/output/mirror lab/bare lab/stream",
 		// what to crawl next
 		"internal/crawl/strategy",
 		// what agents do with each other

@@ -144,6 +144,7 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver warc extract --url https://example.org/ --payload crawl"},
 		{command: "orbweaver replay crawl", last: true, signal: os.Interrupt,
 			await: [2]string{"", "(?m)^  http://127.0.0.1:"}},
+		{command: "orbweaver export --mirror out crawl"},
 		{command: "wayback -b 127.0.0.1 -p 8080", not: "e2e replays a crawl with it"},
 	},
 	"docs/testweb.md": {

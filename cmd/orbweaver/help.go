@@ -142,8 +142,11 @@ var longHelp = kong.Vars{
 	"warc_index_files":   "Index these WARC files, or one crawl directory, whose indexes/index.cdxj is then rewritten.",
 	"warc_url": "Print the first capture of this URL. In a crawl directory with several captures, list them " +
 		"instead.",
-	"man_out":          "Write the pages of all commands to directory DIR, which the command creates.",
-	"warc_at":          "With --url and a crawl directory: print the capture whose 14-digit time begins with TIME.",
+	"man_out":       "Write the pages of all commands to directory DIR, which the command creates.",
+	"warc_at":       "With --url and a crawl directory: print the capture whose 14-digit time begins with TIME.",
+	"export_mirror": "Write files for offline reading to the new directory OUT.",
+	"export_at": "Show the archive at TIME, up to 14 digits of year, month, day, hour, minute and second in UTC: of " +
+		"each URL the nearest capture (default: the newest).",
 	"replay_listen":    "Listen on this loopback address and port: 127.0.0.1 or [::1]; port 0 takes a free one.",
 	"replay_originals": "Also look for the originals of revisit records in these crawl directories.",
 	"keys_out": "Keep the cluster's authority, and a directory for each agent, in directory DIR, which the command " +

@@ -102,6 +102,7 @@ type commands struct {
 	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files of any origin."`
 	Links   LinksCmd   `cmd:"" help:"List which page links to which URL, from a crawl with --links."`
 	Replay  ReplayCmd  `cmd:"" help:"Show archived pages in a browser on this machine, without the live web."`
+	Export  ExportCmd  `cmd:"" help:"Write the archived pages as files with relative links, to read them offline."`
 	Testweb TestwebCmd `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
 	Version VersionCmd `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
 	Help    HelpCmd    `cmd:"" help:"Explain a command, its flags and its arguments."`

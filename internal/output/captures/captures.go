@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -106,17 +107,23 @@ func (a *Archive) Nearest(u weburl.URL, at time.Time) (c Capture, ok bool, err e
 }
 
 func nearest(captures []Capture, at time.Time) (best Capture, ok bool) {
-	var least time.Duration
 	for _, c := range captures {
-		t, err := time.Parse(TimeFormat, c.Time)
-		if err != nil {
-			continue
-		}
-		if d := t.Sub(at).Abs(); !ok || d <= least {
-			best, least, ok = c, d, true
+		if !ok || c.Distance(at) <= best.Distance(at) {
+			best, ok = c, true
 		}
 	}
 	return best, ok
+}
+
+// Distance returns how many seconds lie between the capture and a time. A capture without a valid
+// time is farthest.
+func (c Capture) Distance(at time.Time) int64 {
+	t, err := time.Parse(TimeFormat, c.Time)
+	if err != nil {
+		return math.MaxInt64
+	}
+	d := t.Unix() - at.Unix() // a time.Duration would hold only 292 years
+	return max(d, -d)
 }
 
 // A Message is the response of a capture.

@@ -39,6 +39,9 @@ type Rules struct {
 	Map func(Ref) string
 	// Head is inserted at the beginning of the head of an HTML document, in ASCII.
 	Head string
+	// DeclareCharset makes the document declare its encoding, for a reader without the response's
+	// header.
+	DeclareCharset bool
 }
 
 // A Result is a rewritten document.
@@ -71,6 +74,9 @@ func Document(in parse.Input, rules Rules) Result {
 	if converted {
 		res.Charset = "utf-8"
 	}
+	if rules.DeclareCharset {
+		w.declare(res.Charset, text)
+	}
 	w.out.Grow(len(text) + len(rules.Head) + len(text)/8)
 	if w.page.Kind == parse.CSS {
 		w.css(text)
@@ -79,6 +85,25 @@ func Document(in parse.Input, rules Rules) Result {
 	}
 	res.Body = w.out.Bytes()
 	return res
+}
+
+// declare makes the document declare its encoding.
+func (w *rewriter) declare(charset string, text []byte) {
+	switch {
+	case w.page.Kind == parse.HTML:
+		w.rules.Head = `<meta charset="` + charset + `">` + w.rules.Head
+	case w.page.Kind == parse.CSS && !ascii(text) && !bytes.HasPrefix(text, []byte("@charset")):
+		w.out.WriteString(`@charset "` + charset + "\";\n")
+	}
+}
+
+func ascii(text []byte) bool {
+	for _, c := range text {
+		if c >= 0x80 {
+			return false
+		}
+	}
+	return true
 }
 
 // A rewriter rewrites one document.

@@ -1,0 +1,304 @@
+package mirror
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A choice is the capture of a URL that the mirror shows.
+type choice struct {
+	url     weburl.URL
+	capture captures.Capture
+	mime    string
+	// target is where the capture redirects; the zero URL if it is a file.
+	target weburl.URL
+}
+
+// choices calls fn for each URL of the archive that the mirror shows, in the order of the index.
+func (m *Mirror) choices(ctx context.Context, count bool, fn func(choice) error) error {
+	for g, err := range m.cfg.Archive.Groups("") {
+		if err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		byURL := map[weburl.URL][]captures.Capture{}
+		var urls []weburl.URL
+		for _, c := range g.Captures {
+			u, err := weburl.Parse(c.URL)
+			if err != nil {
+				continue // dns:, metadata:, and others that no page can link to
+			}
+			if byURL[u] == nil {
+				urls = append(urls, u)
+			}
+			byURL[u] = append(byURL[u], c)
+		}
+		for _, u := range urls {
+			c, ok, err := m.choose(u, byURL[u])
+			if err != nil {
+				return err
+			}
+			if !ok {
+				if count {
+					m.result.LeftOut++
+				}
+				continue
+			}
+			if err := fn(c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// choose returns the capture of u nearest to the time of the mirror that is a page, a file or a
+// redirect.
+func (m *Mirror) choose(u weburl.URL, all []captures.Capture) (c choice, ok bool, err error) {
+	slices.SortStableFunc(all, func(a, b captures.Capture) int {
+		return cmp.Compare(a.Distance(m.cfg.At), b.Distance(m.cfg.At))
+	})
+	for _, one := range all {
+		redirect := strings.HasPrefix(one.Status, "3")
+		if !one.Revisit() && !redirect {
+			if strings.HasPrefix(one.Status, "2") && one.Status != "204" {
+				return choice{url: u, capture: one, mime: plainType(one.MIME)}, true, nil
+			}
+			continue
+		}
+		// The index does not say where a redirect leads, nor what a revisit is.
+		c, ok, err := m.look(u, one)
+		if ok || err != nil {
+			return c, ok, err
+		}
+	}
+	return c, false, nil
+}
+
+// look reads the header of a capture. ok is false if it is neither a file nor a redirect that can be
+// followed, or cannot be read.
+func (m *Mirror) look(u weburl.URL, one captures.Capture) (c choice, ok bool, err error) {
+	msg, err := m.cfg.Archive.Open(one)
+	if errors.Is(err, warc.ErrNoOriginal) || errors.Is(err, warc.ErrDamaged) {
+		return c, false, nil
+	}
+	if err != nil {
+		return c, false, err
+	}
+	defer msg.Close()
+	c = choice{url: u, capture: one, mime: plainType(msg.Header.Value("Content-Type"))}
+	switch location := msg.Header.Value("Location"); {
+	case msg.Status >= 200 && msg.Status < 300 && msg.Status != 204:
+		return c, true, nil
+	case msg.Status >= 300 && msg.Status < 400 && location != "":
+		c.target, err = u.Resolve(location)
+		return c, err == nil && c.target != u, nil
+	}
+	return c, false, nil
+}
+
+// plainType returns a media type in lower case, without parameters.
+func plainType(mime string) string {
+	mime, _, _ = strings.Cut(mime, ";")
+	return strings.ToLower(strings.TrimSpace(mime))
+}
+
+// sortMemory is how much memory each of the two sorts takes.
+const sortMemory = 16 << 20
+
+// plan gives each URL its name and writes the table of names.
+//
+// In the first sort a record is a folded name, a zero byte, 'd' for a directory or 'f' for a file, and
+// for a file its URL, a zero byte and its name. So all that would collide is adjacent.
+func (m *Mirror) plan(ctx context.Context) (err error) {
+	names := extsort.New(m.fs, path.Join(m.temp, "names"), sortMemory, ctx.Err)
+	defer func() { err = errors.Join(err, names.Close()) }()
+	urls := extsort.New(m.fs, path.Join(m.temp, "urls"), sortMemory, ctx.Err)
+	defer func() { err = errors.Join(err, urls.Close()) }()
+	lastDir := ""
+	err = m.choices(ctx, true, func(c choice) error {
+		if !c.target.IsZero() {
+			m.result.Redirects++
+			return urls.Push(tableRecord(c.url, 'r', c.target.String()))
+		}
+		name, unique := nameOf(c.url, c.mime)
+		if dir := path.Dir(name); dir != lastDir {
+			lastDir = dir
+			for ; dir != "."; dir = path.Dir(dir) {
+				if err := names.Push([]byte(fold(dir) + "\x00d")); err != nil {
+					return err
+				}
+			}
+		}
+		if unique {
+			return urls.Push(tableRecord(c.url, 'f', name))
+		}
+		return names.Push([]byte(fold(name) + "\x00f" + c.url.String() + "\x00" + name))
+	})
+	if err != nil {
+		return err
+	}
+	taken := ""
+	err = names.Each(func(rec []byte) error {
+		folded, rest, _ := bytes.Cut(rec, []byte{0})
+		if rest[0] == 'd' {
+			taken = string(folded)
+			return nil
+		}
+		rawURL, name, _ := bytes.Cut(rest[1:], []byte{0})
+		u, err := weburl.Parse(string(rawURL))
+		if err != nil {
+			return fmt.Errorf("sorted name %q: %w", rec, err)
+		}
+		if string(folded) == taken {
+			return urls.Push(tableRecord(u, 'f', uniqueName(string(name), u)))
+		}
+		taken = string(folded)
+		return urls.Push(tableRecord(u, 'f', string(name)))
+	})
+	if err != nil {
+		return err
+	}
+	return m.writeTable(urls)
+}
+
+const keySize = 16
+
+func keyOf(u weburl.URL) (key [keySize]byte) {
+	sum := sha256.Sum256([]byte(u.String()))
+	return [keySize]byte(sum[:keySize])
+}
+
+// tableRecord returns a record of the second sort: the key of u, the kind and the value.
+func tableRecord(u weburl.URL, kind byte, value string) []byte {
+	key := keyOf(u)
+	return append(append(key[:], kind), value...)
+}
+
+// A table holds the names of files and the targets of redirects, by URL.
+type table struct {
+	index, entries disk.File
+	count          int64
+}
+
+func (m *Mirror) writeTable(urls *extsort.Queue) error {
+	index, entries := path.Join(m.temp, "index"), path.Join(m.temp, "entries")
+	offset := int64(0)
+	var count int64
+	err := disk.WriteStream(m.fs, index, func(iw io.Writer) error {
+		return disk.WriteStream(m.fs, entries, func(ew io.Writer) error {
+			return urls.Each(func(rec []byte) error {
+				entry := append([]byte{rec[keySize]}, 0, 0, 0, 0)
+				binary.BigEndian.PutUint32(entry[1:], uint32(len(rec)-keySize-1))
+				entry = append(entry, rec[keySize+1:]...)
+				line := binary.BigEndian.AppendUint64(bytes.Clone(rec[:keySize]), uint64(offset))
+				offset += int64(len(entry))
+				count++
+				if _, err := iw.Write(line); err != nil {
+					return err
+				}
+				_, err := ew.Write(entry)
+				return err
+			})
+		})
+	})
+	if err != nil {
+		return err
+	}
+	m.table.count = count
+	if m.table.index, err = m.fs.OpenFile(index, os.O_RDONLY, 0); err != nil {
+		return err
+	}
+	m.table.entries, err = m.fs.OpenFile(entries, os.O_RDONLY, 0)
+	return err
+}
+
+func (t *table) close() error {
+	var errs []error
+	for _, f := range []disk.File{t.index, t.entries} {
+		if f != nil {
+			errs = append(errs, f.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// find returns the kind and the value for u. ok is false if the mirror does not have it.
+func (t *table) find(u weburl.URL) (kind byte, value string, ok bool, err error) {
+	key := keyOf(u)
+	var rec [keySize + 8]byte
+	low, high := int64(0), t.count
+	for low < high {
+		mid := (low + high) / 2
+		if _, err := t.index.ReadAt(rec[:], mid*int64(len(rec))); err != nil {
+			return 0, "", false, err
+		}
+		switch c := bytes.Compare(rec[:keySize], key[:]); {
+		case c < 0:
+			low = mid + 1
+		case c > 0:
+			high = mid
+		default:
+			offset := int64(binary.BigEndian.Uint64(rec[keySize:]))
+			var head [5]byte
+			if _, err := t.entries.ReadAt(head[:], offset); err != nil {
+				return 0, "", false, err
+			}
+			text := make([]byte, binary.BigEndian.Uint32(head[1:]))
+			_, err := t.entries.ReadAt(text, offset+int64(len(head)))
+			return head[0], string(text), err == nil, err
+		}
+	}
+	return 0, "", false, nil
+}
+
+// maxRedirects is how many redirects are followed from one link.
+const maxRedirects = 10
+
+// fileOf returns the name of the file to which a link to u leads, over redirects. If the archive has
+// u only with the other scheme, that one counts.
+func (t *table) fileOf(u weburl.URL) (name string, ok bool, err error) {
+	for range maxRedirects {
+		kind, value, ok, err := t.find(u)
+		if err == nil && !ok {
+			if other, bad := weburl.Parse(otherScheme(u)); bad == nil {
+				kind, value, ok, err = t.find(other)
+			}
+		}
+		if err != nil || !ok {
+			return "", false, err
+		}
+		if kind == 'f' {
+			return value, true, nil
+		}
+		if u, err = weburl.Parse(value); err != nil {
+			return "", false, err
+		}
+	}
+	return "", false, nil
+}
+
+func otherScheme(u weburl.URL) string {
+	if rest, ok := strings.CutPrefix(u.String(), "https:"); ok {
+		return "http:" + rest
+	}
+	return "https:" + strings.TrimPrefix(u.String(), "http:")
+}
