@@ -99,6 +99,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	fmt.Fprintf(out, `
 The web observed %[1]d requests, %[2]d pages sent, %[3]d of them twice, %[4]d politeness violations.
 
+Browse it      %[9]s replay %[5]s
 The archive    %[7]s
                %[9]s warc ls %[5]s
                %[9]s warc verify %[5]s

@@ -128,7 +128,8 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request, p place, dest s
 	}
 	res := rewrite.Document(
 		parse.Input{URL: p.url, ContentType: m.Header.Value("Content-Type"), Body: body},
-		rewrite.Rules{Map: func(ref rewrite.Ref) string { return s.mapped(ref, p.at) }, Head: head})
+		rewrite.Rules{Map: func(ref rewrite.Ref) string { return s.mapped(ref, p.at) }, Head: head,
+			SameFrame: !confines(r)}) // where frame.js does not do that
 	if res.Charset != "" {
 		w.Header().Set("Content-Type", typeOf(res.Kind, m)+"; charset="+res.Charset)
 	}

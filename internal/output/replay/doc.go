@@ -20,6 +20,9 @@
 //     sandbox without popups, top navigation, dialogs and downloads.
 //   - The content's Content-Security-Policy permits requests to content origins only. The viewer's
 //     policy permits the frame to show content origins only, so that a page cannot navigate away.
+//   - A script could still make a browser look up a name or open a connection (dns-prefetch,
+//     preconnect, WebRTC). Connection-Allowlist prevents that. Browsers without it run no archived
+//     scripts.
 //   - Cookies, policies, redirects to other places and service workers of the archive are dropped.
 //   - A request must name a host of this server. The host name of an archived origin has a secret,
 //     and so has the path of the viewer. So other web sites, other programs' pages on loopback and

@@ -2,6 +2,7 @@ package replay
 
 import (
 	"flag"
+	"io"
 	"net/url"
 	"path/filepath"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 const pixel = `<svg xmlns="http://www.w3.org/2000/svg" width="40" height="30"><rect width="40" height="30"/></svg>`
@@ -139,6 +141,61 @@ func TestPage(t *testing.T) {
 		t.Errorf("the list has %s captures, want 2", got)
 	}
 	picture(b, "captures")
+}
+
+// Archived origins share no storage, also if they are of one domain. No page leaves a cookie.
+func TestSitesAreApart(t *testing.T) {
+	const leave = `text/html
+<title>leave</title><script>
+for (const d of ['localhost', location.hostname, location.hostname.split('.').slice(1).join('.')])
+  document.cookie = 'left=here; path=/; domain=' + d;
+document.cookie = 'left=here; path=/';
+localStorage.left = 'here'; sessionStorage.left = 'here';
+document.title = 'left ' + document.cookie;
+</script>`
+	const look = `text/html
+<title>look</title><script>
+document.title = 'found ' + [document.cookie.slice(0, 9), localStorage.left, sessionStorage.left].filter(v => v).join();
+</script>`
+	s := serve(t, testarchive.Write(t, map[string]string{
+		"https://one.example/": leave, "https://www.one.example/": look, "https://two.example/": look,
+		"http://one.example/look": look, "https://one.example/look": look,
+	}))
+	b := testbrowser.Start(t)
+	b.Go(s.view("https://one.example/", "20260504030201"))
+	b.Wait(`document.title.startsWith('left')`)
+	for _, c := range []struct{ url, at, want string }{
+		{"https://two.example/", "20260504030201", "found"},
+		{"https://www.one.example/", "20260504030201", "found"},
+		{"http://one.example/look", "20260504030201", "found"},
+		{"https://one.example/look", "20260504030201", "found here,here"},
+	} {
+		b.Go(s.view(c.url, c.at))
+		b.Wait(`document.title.startsWith('found')`)
+		if got := strings.TrimSpace(strings.TrimSuffix(b.Text("document.title"), "· Archive")); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.url, got, c.want)
+		}
+	}
+	if got := b.Text("document.cookie"); got != "" {
+		t.Errorf("the viewer has the cookie %q", got)
+	}
+}
+
+// Without scripts, links for new windows open in the frame.
+func TestWithoutScripts(t *testing.T) {
+	s := newServer(t, map[string]string{"http://a.example/": "text/html\n<a href=/x target=_blank>x</a>"})
+	host, _ := s.contentHost(weburl.MustParse("http://a.example/"), "20260504030201")
+	for agent, want := range map[string]string{"Firefox/145.0": "<a href=/x >x</a>",
+		"Chrome/156.0": "<a href=/x target=_blank>x</a>"} {
+		res := request(s, host+":8080", "/", "Sec-Fetch-Dest", "iframe", "User-Agent", agent)
+		b, err := io.ReadAll(res.Body)
+		if err != nil || !strings.HasSuffix(string(b), want) {
+			t.Errorf("%s: got %s, %v", agent, b, err)
+		}
+		if got := strings.Contains(res.Header.Get("Content-Security-Policy"), "allow-scripts"); got != (agent[0] == 'C') {
+			t.Errorf("%s: scripts %v", agent, got)
+		}
+	}
 }
 
 func TestScripts(t *testing.T) {

@@ -42,6 +42,9 @@ type Rules struct {
 	// DeclareCharset makes the document declare its encoding, for a reader without the response's
 	// header.
 	DeclareCharset bool
+	// SameFrame removes what makes links and forms open in new windows or in frames around the
+	// document.
+	SameFrame bool
 }
 
 // A Result is a rewritten document.

@@ -139,6 +139,16 @@ func TestCSS(t *testing.T) {
 	}
 }
 
+func TestSameFrame(t *testing.T) {
+	const page = `<base target=_BLANK><a href=x target=" _top ">1</a><a href=y target=side>2</a><form target=_self>`
+	res := Document(parse.Input{URL: here, ContentType: "text/html", Body: []byte(page)},
+		Rules{Map: toArchive, SameFrame: true})
+	const want = `<base ><a href=x >1</a><a href=y target=side>2</a><form target=_self>`
+	if got := string(res.Body); got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+}
+
 func TestOtherBodies(t *testing.T) {
 	for _, mime := range []string{"image/png", "text/javascript", "application/json"} {
 		const body = `<a href="http://b.example/">url(//b.example/)`

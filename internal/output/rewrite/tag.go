@@ -162,6 +162,8 @@ func (w *rewriter) tag(t *tag) {
 			a.remove = true
 		case ok:
 			w.change(t, a, use)
+		case a.name == "target" && w.rules.SameFrame && outward(w.page.Value(t.value(a))):
+			a.remove = true
 		case a.name == "style":
 			w.style(t, a)
 		case sets[t.name] == a.name:
@@ -184,6 +186,15 @@ func (w *rewriter) tag(t *tag) {
 		w.srcdoc(t)
 	}
 	w.write(t)
+}
+
+// outward reports whether the target of a link is a new window or a frame around the document.
+func outward(target []byte) bool {
+	switch lower(bytes.TrimSpace(target)) {
+	case "_blank", "_top", "_parent", "_new":
+		return true
+	}
+	return false
 }
 
 // set replaces the value of a.
