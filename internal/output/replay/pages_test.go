@@ -192,7 +192,8 @@ func TestWithoutScripts(t *testing.T) {
 		if err != nil || !strings.HasSuffix(string(b), want) {
 			t.Errorf("%s: got %s, %v", agent, b, err)
 		}
-		if got := strings.Contains(res.Header.Get("Content-Security-Policy"), "allow-scripts"); got != (agent[0] == 'C') {
+		policy := res.Header.Get("Content-Security-Policy")
+		if got := strings.Contains(policy, "allow-scripts"); got != (agent[0] == 'C') {
 			t.Errorf("%s: scripts %v", agent, got)
 		}
 	}
