@@ -52,6 +52,7 @@ const (
 
 // documentSteps has all commands of the documents, in their order.
 var documentSteps = map[string][]step{
+	"docs/recipes.md": recipeSteps,
 	"README.md": {
 		{command: "CGO_ENABLED=0 go build -o orbweaver ./cmd/orbweaver", not: "e2e builds the program by it"},
 		{command: "go install github.com/orbweaver/orbweaver/cmd/orbweaver@latest", not: inRelease},
@@ -236,7 +237,9 @@ var exampleHosts = []string{"example.org", "www.example.org", "example.net", "ex
 func exampleWeb(t *testing.T) []string {
 	t.Helper()
 	site := t.TempDir()
-	for name, text := range map[string]string{"index.html": `<a href="1.html">1</a>`, "1.html": "one"} {
+	for name, text := range map[string]string{
+		"index.html": `<a href="1.html">1</a> <a href="paper.pdf">2</a>`, "1.html": "one", "paper.pdf": "%PDF-1.4",
+	} {
 		if err := os.WriteFile(filepath.Join(site, name), []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -24,7 +24,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/output/mirror"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/report/review"
 )
@@ -486,6 +485,5 @@ func jsonObjects(t *testing.T) map[string][]string {
 		"## `contents`: duplicates (`--partition hash`)": of(report.Contents{}),
 		"## Report (`orbweaver report --json`)":          of(review.Review{}),
 		"## `crawls`: the crawls of a report":            of(review.Dir{}),
-		"## Mirror (`orbweaver export --json`)":          of(mirror.Result{}),
 	}
 }

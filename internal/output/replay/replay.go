@@ -27,8 +27,8 @@ type Config struct {
 	Name string
 	// Token is the first part of the viewer's paths. Empty means a random one.
 	Token string
-	// MaxPage bounds the memory for rewriting: how many bytes of a page are read; the rest is not
-	// shown. Zero means 32 MiB.
+	// MaxPage bounds the memory for rewriting: how many bytes of a page are read; the rest is cut off
+	// and the page marked as incomplete. Zero means 32 MiB.
 	MaxPage int64
 }
 
