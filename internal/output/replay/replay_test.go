@@ -1,8 +1,11 @@
 package replay
 
 import (
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -155,6 +158,81 @@ func TestScriptsAreConfined(t *testing.T) {
 		r.Header.Set("User-Agent", agent)
 		if got := confines(r); got != want {
 			t.Errorf("%s: got %v", agent, got)
+		}
+	}
+}
+
+// The bar learns of the nearest capture, its neighbours, and what is wrong with it.
+func TestInfo(t *testing.T) {
+	s := newServer(t, map[string]string{
+		"http://a.example/ @20260101000000": "text/html\none",
+		"http://a.example/ @20260201000000": "text/html\ntwo",
+		"http://a.example/ @20260301000000": "HTTP/1.1 503 Busy\r\n" +
+			"Content-Type: text/html\r\nX-Test-Truncated: 1\r\n\r\nno",
+	})
+	for target, want := range map[string]string{
+		"at=20260210000000": `"time":"20260201000000","day":"1 February 2026, 00:00:00","status":200,"count":3,` +
+			`"previous":"20260101000000","next":"20260301000000"}`,
+		"at=20300101000000": `"status":503,"truncated":"length","count":3,"previous":"20260201000000"}`,
+		"":                  `"time":"20260301000000"`,
+	} {
+		res := request(s, "127.0.0.1:8080", "/token/info?url=http://a.example/&"+target)
+		b, err := io.ReadAll(res.Body)
+		if err != nil || !strings.Contains(string(b), want) {
+			t.Errorf("%s: got %s, %v, want %s", target, b, err, want)
+		}
+	}
+	res := request(s, "127.0.0.1:8080", "/token/info?url=http://b.example/")
+	const none = `{"url":"http://b.example/","found":false,"count":0}` + "\n"
+	b, err := io.ReadAll(res.Body)
+	if err != nil || string(b) != none {
+		t.Errorf("got %s, %v", b, err)
+	}
+	res = request(s, "127.0.0.1:8080", "/token/save?url=http://a.example/&at=20260101000000")
+	b, err = io.ReadAll(res.Body)
+	if got := res.Header.Get("Content-Disposition"); err != nil || string(b) != "one" ||
+		got != `attachment; filename="a.example.html"` {
+		t.Errorf("save: got %q as %s, %v", b, got, err)
+	}
+}
+
+// A page whose content is missing or damaged gives way to a page that says so.
+func TestUnreadable(t *testing.T) {
+	const same = "text/html\nthe same content in both"
+	dir := testarchive.Write(t, map[string]string{
+		"http://a.example/ @20260101000000": same, "http://b.example/ @20260102000000": same,
+		"http://c.example/": "text/html\n" + strings.Repeat("content that is long enough to be compressed ", 100),
+		"http://d.example/": "HTTP/1.1 200 OK\r\n" +
+			"Content-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8bno gzip",
+	})
+	index := filepath.Join(dir, "indexes", "index.cdxj")
+	lines, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for line := range strings.Lines(string(lines)) {
+		switch {
+		case strings.HasPrefix(line, "example,a)"):
+			continue // as if another crawl had the original
+		case strings.HasPrefix(line, "example,c)"):
+			line = strings.Replace(line, `"offset": "`, `"offset": "1`, 1)
+		}
+		kept = append(kept, line)
+	}
+	if err := os.WriteFile(index, []byte(strings.Join(kept, "")), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := New(Config{Archive: captures.New(nil, []string{dir}, nil), Addr: "127.0.0.1:8080"})
+	for u, want := range map[string]string{
+		"http://b.example/": "Name the crawl directory that has it with --originals",
+		"http://c.example/": "The archive cannot be read", "http://d.example/": "The archive cannot be read",
+		"http://e.example/": "This page is not in the archive"} {
+		host, _ := s.contentHost(weburl.MustParse(u), "20260504030201")
+		res := request(s, host+":8080", "/", "Sec-Fetch-Dest", "iframe")
+		b, err := io.ReadAll(res.Body)
+		if err != nil || !strings.Contains(string(b), want) || res.StatusCode < 400 {
+			t.Errorf("%s: got %d, %s, %v, want %q", u, res.StatusCode, b, err, want)
 		}
 	}
 }

@@ -145,10 +145,13 @@ func (w *rewriter) html(text []byte, xml, head bool) {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			t := splitTag(raw)
 			style, noscript = t.name == "style", t.name == "noscript" && !xml
-			if t.name == "svg" && kind == html.StartTagToken {
+			switch {
+			case t.name == "svg" && kind == html.StartTagToken:
 				svg++
+			case breakouts[t.name]:
+				svg = 0
 			}
-			if xml || svg > 0 && kind == html.SelfClosingTagToken {
+			if xml || svg > 0 { // no text is raw in SVG
 				z.NextIsNotRawText()
 			}
 			w.tag(&t)
@@ -176,6 +179,17 @@ func (w *rewriter) html(text []byte, xml, head bool) {
 		w.out.WriteString(w.rules.Head)
 	}
 }
+
+// breakouts lists HTML elements that end SVG around them (HTML, 13.2.6.5).
+var breakouts = func() map[string]bool {
+	m := map[string]bool{}
+	for name := range strings.FieldsSeq("b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 " +
+		"h5 h6 head hr i img li listing menu meta nobr ol p pre ruby s small span strong strike sub sup " +
+		"table tt u ul var") {
+		m[name] = true
+	}
+	return m
+}()
 
 // endName returns the name of an end tag.
 func endName(raw []byte) string {

@@ -1,0 +1,79 @@
+package rewrite
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+)
+
+// toOne leads each reference to one host.
+func toOne(r Ref) string {
+	if r.Use == Base {
+		return "" // removed
+	}
+	return "http://m.example/" + r.Fragment
+}
+
+// missed rewrites a document and returns a reference that the crawl's parser finds in the result and
+// that does not lead to the one host; "" if there is none.
+func missed(mime, text string) string {
+	in := parse.Input{URL: here, ContentType: mime, Body: []byte(text)}
+	in.Body = Document(in, Rules{Map: toOne}).Body
+	var p parse.Page
+	parse.Parse(in, parse.Options{Requisites: true}, &p)
+	for _, l := range p.Links {
+		if l.URL.Host() != "m.example" && l.URL != here {
+			return l.Tag + " " + l.URL.String()
+		}
+	}
+	return ""
+}
+
+// FuzzComplete checks that the rewriter misses no reference that the crawl would follow or load.
+func FuzzComplete(f *testing.F) {
+	for _, s := range []string{
+		"<a href=//b/1><img src=2 srcset='3 2x, 4'><iframe src=5></iframe><link rel=stylesheet href=6>",
+		"<base href=/x/><a href=7><style>@import '8'; a{b:url(9)}</style><p style='x:url(10)'>",
+		"<noscript><a href=11></noscript><meta http-equiv=refresh content='0;url=12'>",
+		"<svg><a xlink:href=13></a><image href=14 /><style>a{b:url(15)}</style></svg><math><a href=16></a></math>",
+		"<template><a href=17></template><textarea><a href=18></textarea><xmp><a href=19></xmp><!-- <a href=20> -->",
+		"<![CDATA[<a href=21>]]><script>'<a href=22>'</script><title><a href=23></title><object data=24></object>",
+		"<video src=25 poster=26><audio src=27><source src=28 srcset=29><track src=30><embed src=31>" +
+			"<input type=image src=32>",
+		"<body background=33><table background=34><td background=35><area href=36><frame src=37><image src=38>",
+		"<svg><title><a href=39></title><p><a href=40></svg><svg><script href=41 /><use href=42#a /></svg>",
+	} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.Contains(text, "\x00") {
+			t.Skip("the tokenizer replaces zero bytes in names")
+		}
+		if got := missed("text/html; charset=utf-8", text); got != "" {
+			t.Errorf("%q: missed %s", text, got)
+		}
+	})
+}
+
+// FuzzCSS checks the same for style rules, and that nothing but references changes.
+func FuzzCSS(f *testing.F) {
+	for _, s := range []string{`@import "a";@import url(b) x;a{b:url( 'c' )}`,
+		`a{b:URL(d\)e)}/* url(f) */`, `url(`, `@import '`,
+		`a{b:src("g")}`, `\75rl(h)`, `@\69mport "i"`, "a{b:url(j\n)}", `@import"k`, `url("l`, `url('m\`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.HasPrefix(text, "\xFE\xFF") || strings.HasPrefix(text, "\xFF\xFE") {
+			t.Skip("UTF-16 is converted")
+		}
+		if got := missed("text/css; charset=utf-8", text); got != "" {
+			t.Errorf("%q: missed %s", text, got)
+		}
+		in := parse.Input{URL: here, ContentType: "text/css; charset=utf-8", Body: []byte(text)}
+		kept := Document(in, Rules{Map: func(Ref) string { return "" }})
+		if want := strings.TrimPrefix(text, "\xEF\xBB\xBF"); string(kept.Body) != want && kept.Charset == "utf-8" {
+			t.Errorf("%q became %q", text, kept.Body)
+		}
+	})
+}
