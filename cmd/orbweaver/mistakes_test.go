@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range os.Environ() { // the settings of whoever runs the test
+	for _, e := range os.Environ() { // the user's own settings
 		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, envPrefix) {
 			t.Setenv(name, "")
 		}
@@ -129,10 +129,12 @@ func leaves(t *testing.T) (names []string) {
 
 var (
 	// remedy matches words that say what to do.
-	remedy = regexp.MustCompile(`\b(give|write|use|choose|name|add|leave|remove|start|stop|continue|correct|restore|raise|` +
-		`save|put|See|did you mean|allow|make|run|ask|needs|Check|change|exists?|needed|trusts|know|check|checks|try|listed|correct)\b|--[a-z]`)
+	remedy = regexp.MustCompile(`\b(give|write|use|choose|name|add|leave|remove|start|stop|continue|correct|restore|` +
+		`raise|save|put|See|did you mean|allow|make|run|ask|needs|Check|change|exists?|needed|trusts|know|check|` +
+		`checks|try|listed|correct)\b|--[a-z]`)
 	// unclear matches words of programmers.
-	unclear = regexp.MustCompile(`%!|0x[0-9a-f]{6}|<nil>|goroutine|failed to|unexpected|\bis no (duration|number|size|URL)`)
+	unclear = regexp.MustCompile(`%!|0x[0-9a-f]{6}|<nil>|goroutine|failed to|unexpected|` +
+		`\bis no (duration|number|size|URL)`)
 	// twice matches a prefix that stands there twice.
 	twice = regexp.MustCompile(`(?:^|: )([^:]{3,}): ([^:]{3,})(?:: |$)`)
 )

@@ -5,30 +5,19 @@ import (
 	"image"
 	"image/color"
 	"image/png"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/report/review"
-	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 )
 
 // A browser shows the page with its style and its charts, and asks nobody for anything. A page that does ask shows that
 // the test would notice it.
 func TestBrowser(t *testing.T) {
-	if testing.Short() {
-		t.Skip("three starts of a browser")
-	}
 	t.Parallel()
-	program, err := exec.LookPath("chromium")
-	if err != nil {
-		testneed.Missing(t, "chromium")
-	}
 	evil, _ := hostile()
 	for _, tt := range []struct {
 		name   string
@@ -42,7 +31,7 @@ func TestBrowser(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			picture, asked := browse(t, program, tt.page)
+			picture, asked := browse(t, tt.page)
 			if (len(asked) > 0) != tt.asks {
 				t.Errorf("the browser asked for %q", asked)
 			}
@@ -69,32 +58,24 @@ func render(t *testing.T, r *review.Review) string {
 	return b.String()
 }
 
-// browse opens the page in a headless browser. It returns a picture, and the hosts of the tests that the browser asked
-// for. All its requests go to a proxy of the test.
-func browse(t *testing.T, program, page string) (picture image.Image, asked []string) {
+// browse opens the page in a headless browser. It returns a picture, and the hosts of the tests that the browser looked
+// up.
+func browse(t *testing.T, page string) (picture image.Image, asked []string) {
 	t.Helper()
-	var mu sync.Mutex // guards asked
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.Contains(r.Host, ".example") || strings.Contains(r.URL.Host, ".example") {
-			mu.Lock()
-			asked = append(asked, r.Method+" "+r.Host)
-			mu.Unlock()
-		}
-		w.WriteHeader(http.StatusBadGateway)
-	}))
-	defer proxy.Close()
 	dir := t.TempDir()
 	file, shot := filepath.Join(dir, "page.html"), filepath.Join(dir, "page.png")
 	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--no-first-run",
-		"--user-data-dir="+filepath.Join(dir, "profile"), "--proxy-server="+proxy.Listener.Addr().String(),
-		"--window-size=1280,1600", "--screenshot="+shot, "file://"+file)
-	cmd.Env = append(os.Environ(), "HOME="+dir)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	b := testbrowser.Start(t)
+	b.Go("file://" + file)
+	b.Wait("document.readyState === 'complete'")
+	b.Run("document.querySelector('svg, img').scrollIntoView()")
+	b.Screenshot(shot)
+	for _, contact := range b.Contacts() {
+		if strings.Contains(contact, ".example") {
+			asked = append(asked, contact)
+		}
 	}
 	f, err := os.Open(shot)
 	if err != nil {
@@ -104,8 +85,6 @@ func browse(t *testing.T, program, page string) (picture image.Image, asked []st
 	if picture, err = png.Decode(f); err != nil {
 		t.Fatal(err)
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	return picture, asked
 }
 
