@@ -68,7 +68,7 @@ func TestMistakes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, e := range os.Environ() { // the user's own settings
+	for _, e := range os.Environ() { // variables of the shell that runs the test
 		if name, _, _ := strings.Cut(e, "="); strings.HasPrefix(name, envPrefix) {
 			t.Setenv(name, "")
 		}

@@ -160,8 +160,8 @@ func TestCompletionInFish(t *testing.T) {
 	}
 }
 
-// Every command and flag of the program is in a manual page, and nothing in the pages offends those
-// who format them.
+// Every command and flag of the program is in a manual page, and groff and mandoc give no warnings
+// about the pages.
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	out, err := exec.Command("orbweaver", "man", "--out", dir).CombinedOutput()

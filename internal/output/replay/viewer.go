@@ -246,8 +246,8 @@ func (s *Server) title(c captures.Capture) (title string, isPage bool) {
 	return p.Title, true
 }
 
-// asked returns the URL and the time of a request's query. Without a time, it is that of the newest
-// capture.
+// asked returns the URL and the time that a request's query names. If the query has no time, asked returns the
+// time of the newest capture.
 func (s *Server) asked(r *http.Request) (u weburl.URL, at string, all []captures.Capture, err error) {
 	q := r.URL.Query()
 	u, err = weburl.Parse(q.Get("url"))

@@ -201,7 +201,7 @@ func (b *Browser) session(part string) (session string, ok bool) {
 	return b.pipe.frame(part)
 }
 
-// evaluate runs an expression as a gesture of the reader, who may then click.
+// evaluate runs an expression as if the user had clicked, so that the browser allows what needs a click.
 func (b *Browser) evaluate(session, expression string) (any, error) {
 	var answer struct {
 		Result struct {
