@@ -19,6 +19,7 @@ import (
 
 // TestNoInternalTypesInTheAPI: a program that imports this package can name each type of its API.
 func TestNoInternalTypesInTheAPI(t *testing.T) {
+	readsSource(t)
 	out, err := exec.Command("go", "list", "-export", "-deps", "-f", "{{.ImportPath}}={{.Export}}", ".").Output()
 	if err != nil {
 		t.Fatal(err)

@@ -71,6 +71,8 @@ var optionOf = map[string]string{
 	"--agents":       "Options.Cluster.Agents",
 	"--connect-to":   "Options.ConnectTo",
 	"--contact":      "Options.Contact",
+	"--coordinator":  "Options.Cluster.Coordinators",
+	"--coverage":     "Options.Cluster.TwoLevel",
 	"--dir":          "Options.Dir",
 	"--dns":          "Options.DNS",
 	"--exclude":      "Options.Scope.Exclude",

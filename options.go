@@ -67,6 +67,9 @@ type Options struct {
 	Requisites bool
 	// Sitemaps also fetches the sitemaps that robots.txt names.
 	Sitemaps bool
+	// SeedRoots also fetches the root page of each host on which Crawl visits a page, if it is in the scope. Strategy
+	// is not asked about it. The strategies List and Walk do not allow it.
+	SeedRoots bool
 	// Keep lists which responses the archive gets: media types such as application/pdf or
 	// image/*, and regular expressions for URLs. Empty means all. OnPage gets the others, too,
 	// and their links are followed.
@@ -80,8 +83,8 @@ type Options struct {
 	Links bool
 
 	// PageLimit and HostPageLimit are the maximum number of pages (responses with status 200
-	// to 299) of the crawl and of each host, over all calls of Crawl for Dir. Zero means no
-	// limit.
+	// to 299) of the crawl and of each host, over all calls of Crawl for Dir and all agents. Zero
+	// means no limit.
 	PageLimit, HostPageLimit int64
 	// SizeLimit is the maximum number of bytes received, over all calls. Zero means no limit.
 	SizeLimit int64
@@ -144,6 +147,9 @@ type Scope struct {
 	Exclude []string
 	// MaxDepth is the maximum number of links from a seed. Zero means no limit.
 	MaxDepth int
+	// MaxHostDepth is the maximum number of links within a host, from where the crawl entered it: a seed, or a URL
+	// that a page of another host links to. Zero means no limit.
+	MaxHostDepth int
 	// Func decides about links and embeds that pass all other fields. It must always return
 	// the same for the same link. Crawl calls it concurrently. Nil lets all pass. If Func
 	// alone is to decide about hosts, set Kind to Anywhere.
@@ -189,10 +195,16 @@ type Cluster struct {
 	// Replicas is how many agents keep the state of a host, 1 or 2. With 2, losing an agent
 	// and its disk loses no URL. Zero means 2.
 	Replicas int
-	// Partition is how agents divide the work: "rendezvous", "ring" (UbiCrawler's), or "hash".
+	// Partition is how agents divide the work: "rendezvous", "ring" (UbiCrawler's), "hash", or "sites".
 	// With "hash" agents also archive one full copy of identical pages, and follow only that
-	// copy's links. Empty means "rendezvous".
+	// copy's links. With "sites" coordinators assign the hosts. Empty means "rendezvous".
 	Partition string
+	// Coordinators are the addresses of all coordinators, with the partition "sites" only. The command
+	// "orbweaver coordinator" starts one.
+	Coordinators []string
+	// TwoLevel, with the partition "sites", drops links to hosts of other agents, and crawls the root page of each
+	// host instead. Pages that only other hosts link to may be missed.
+	TwoLevel bool
 	// Kappa is the number of replicas of an agent on the ring, from 1 to 1000, with the
 	// partition "ring" only. Zero means 200.
 	Kappa int
@@ -238,7 +250,7 @@ func (o *Options) config() (node.Config, error) {
 	cfg.Crawl = crawl.Config{
 		Workers: o.Workers, PageLimit: o.PageLimit, HostPageLimit: o.HostPageLimit, SizeLimit: o.SizeLimit,
 		TimeLimit: o.TimeLimit, Retries: o.Retries, RetryWait: o.RetryWait, MaxDecoded: o.MaxPageBytes,
-		Requisites: o.Requisites, Sitemaps: o.Sitemaps, Keep: keep,
+		Requisites: o.Requisites, Sitemaps: o.Sitemaps, SeedRoots: o.SeedRoots, Keep: keep,
 	}
 	fr := &cfg.Frontier
 	if fr.HostDelay = o.Delay; o.Delay >= 0 {
@@ -252,8 +264,8 @@ func (o *Options) config() (node.Config, error) {
 	if c := o.Cluster; c != nil {
 		cfg.Cluster = &node.Cluster{
 			Name: c.Name, Listen: c.Listen, Join: c.Join, Founder: c.Founder, Keys: c.Keys, Agents: c.Agents,
-			Partition: c.Partition,
-			Kappa:     c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
+			Partition: c.Partition, Coordinators: c.Coordinators, TwoLevel: c.TwoLevel,
+			Kappa: c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
 		}
 		cfg.Archive.Agent = c.Name
 	}
@@ -311,6 +323,8 @@ func (o *Options) check() error {
 	case o.Scope.MaxDepth < 0:
 		return badOption("Options.Scope.MaxDepth %d is negative; 0 is no limit, "+
 			"and the strategy List fetches the seeds alone", o.Scope.MaxDepth)
+	case o.Scope.MaxHostDepth < 0:
+		return badOption("Options.Scope.MaxHostDepth %d is negative; 0 is no limit", o.Scope.MaxHostDepth)
 	}
 	if c := o.Cluster; c != nil {
 		switch {
@@ -332,6 +346,9 @@ func (s *Scope) into(cfg *scope.Config) {
 	cfg.Include, cfg.Exclude = s.Include, s.Exclude
 	if s.MaxDepth > 0 {
 		cfg.Depth = &s.MaxDepth
+	}
+	if s.MaxHostDepth > 0 {
+		cfg.HostDepth = &s.MaxHostDepth
 	}
 	if accept := s.Func; accept != nil {
 		cfg.Accept = func(l weburl.Link) bool { return accept(newLink(&l)) }

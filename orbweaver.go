@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 )
@@ -72,6 +74,7 @@ func Crawl(ctx context.Context, o Options) (Result, error) {
 	}
 	calls := newCalls(&o)
 	if calls != nil {
+		cfg.PagesTo = "OnPage to return"
 		cfg.Pages = func(run context.Context, p *crawl.Page) error { return calls.page(ctx, run, p) }
 	}
 	a, err := node.Open(cfg)
@@ -135,7 +138,7 @@ func nothing(r *node.Result, failed []FailedSeed) error {
 	case len(failed) > 0:
 		text += fmt.Sprintf(": %s: %s", failed[0].URL, failed[0].Reason)
 		if more := r.FailedCount - 1; more > 0 {
-			text += fmt.Sprintf(" (and %d more seeds)", more)
+			text += fmt.Sprintf(" (and %s)", english.Plural(int(more), "more seed", ""))
 		}
 	}
 	return &crawlError{ErrNothingFetched, text, nil}

@@ -86,6 +86,7 @@ const (
 	Embed                    // what a browser loads: images, styles, scripts
 	Redirect                 // HTTP redirects, and refreshes
 	Sitemap                  // entries of sitemaps, and sitemaps that robots.txt names
+	Root                     // the root page of a host, which no page need link to; see Options.SeedRoots
 )
 
 func (k LinkKind) String() string {
@@ -98,6 +99,8 @@ func (k LinkKind) String() string {
 		return "redirect"
 	case Sitemap:
 		return "sitemap"
+	case Root:
+		return "root"
 	}
 	return "unknown"
 }
@@ -111,6 +114,8 @@ func kindOf(hop byte) LinkKind {
 		return Redirect
 	case 'M':
 		return Sitemap
+	case 'I':
+		return Root
 	}
 	return Anchor
 }

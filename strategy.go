@@ -65,6 +65,12 @@ func List() Strategy {
 			return Drop
 		},
 		open: func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil },
+		check: func(all *Options) error {
+			if all.SeedRoots {
+				return badOption("Options.SeedRoots: the strategy List fetches the seeds alone")
+			}
+			return nil
+		},
 	}
 }
 
@@ -130,6 +136,9 @@ func Walk(o WalkOptions) Strategy {
 			case all.Scope.MaxDepth > 0:
 				return badOption("Options.Scope.MaxDepth %d: a walk has no depth; use WalkOptions.Steps",
 					all.Scope.MaxDepth)
+			case all.Scope.MaxHostDepth > 0 || all.SeedRoots:
+				return badOption("Options.Scope.MaxHostDepth and SeedRoots: a walk knows neither depths nor roots " +
+					"of hosts")
 			case all.Cluster != nil && all.Cluster.Partition == node.PartitionHash:
 				return explain(node.WalkByContents())
 			}

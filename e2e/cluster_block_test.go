@@ -51,7 +51,7 @@ func TestClusterBlock(t *testing.T) {
 		t.Errorf("a2: %s", answer)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
-		if s := ctl(1, "explain", host); strings.Contains(s, "blocked") && !strings.Contains(s, "in process") {
+		if s := ctl(1, "explain", host); strings.Contains(s, "blocked") && !strings.Contains(s, "fetching") {
 			break
 		}
 		if time.Now().After(end) {

@@ -53,6 +53,7 @@ type band struct {
 	delay    time.Duration // of a host
 	addrs    []string
 	replicas string
+	with     []string     // more flags of all agents
 	ps       []*process   // the last process of each agent; nil: lost for good
 	left     map[int]bool // agents that leave for good
 }
@@ -97,7 +98,7 @@ func (b *band) begin(i int, more ...string) {
 			args = append(args, "--join", addr)
 		}
 	}
-	b.ps[i] = start(b.t, append(args, more...)...)
+	b.ps[i] = start(b.t, append(append(args, b.with...), more...)...)
 }
 
 // seed returns the URL at which the crawl begins.
@@ -196,6 +197,10 @@ func TestClusterLeave(t *testing.T) {
 	if len(told) != 1 || sum(told, "hosts") == 0 || sum(told, "links") == 0 || sum(told, "keys") == 0 ||
 		sum(told, "left") != 0 {
 		t.Errorf("a2 has told: %v", told)
+	}
+	exchange, _ := summary(t, b.home(0))["exchange"].(map[string]any)
+	if exchange["agents"] != 3.0 {
+		t.Errorf("the summary of a1 says that %v agents crawled at once, want 3", exchange["agents"])
 	}
 	t.Logf("left with %v pages when there were %d: %v", pages[1], at, told)
 }

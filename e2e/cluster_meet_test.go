@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -20,9 +21,13 @@ func TestClusterRefusals(t *testing.T) {
 	dir, addr := t.TempDir(), port(t)
 	home := func(name string) string { return filepath.Join(dir, name) }
 	args := func(name, listen string, more ...string) []string {
-		return flags(t, web, home(name),
-			append([]string{"--quiet", "--delay", "20ms", "--name", name, "--listen", listen, "https://a.example/"},
-				more...)...)
+		all := append([]string{"--quiet", "https://a.example/"}, more...)
+		for _, f := range [][2]string{{"--delay", "20ms"}, {"--name", name}, {"--listen", listen}} {
+			if !slices.Contains(more, f[0]) {
+				all = append(all, f[0], f[1])
+			}
+		}
+		return flags(t, web, home(name), all...)
 	}
 	first := start(t, args("a1", addr, "--agents", "2", "--api", "127.0.0.1:0")...)
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
@@ -39,6 +44,10 @@ func TestClusterRefusals(t *testing.T) {
 	status := crawl(t.Context(), t, "ctl", "--dir", home("a1"), "status").must(t, 0)
 	if !strings.Contains(status.stdout, `"waiting_for": "2 agents"`) {
 		t.Errorf("status: %s", status.stdout)
+	}
+	explain := crawl(t.Context(), t, "ctl", "--dir", home("a1"), "explain", "a.example").must(t, 1)
+	if !strings.Contains(explain.stderr, "the crawl has not started: the agent waits for 2 agents") {
+		t.Errorf("explain: %s", explain.stderr)
 	}
 	keys := filepath.Join(dir, "keys")
 	crawl(t.Context(), t, "cluster", "keys", "--out", keys, "--agents", "a2").must(t, 0)
@@ -68,7 +77,10 @@ func TestClusterRefusals(t *testing.T) {
 		{fmt.Sprintf(`agent name "a1" is in use by another agent, at %s`, addr), []string{"--name", "a1"}},
 	} {
 		began := time.Now()
-		more := append([]string{"--agents", "2", "--join", addr}, c.args...)
+		more := append([]string{"--join", addr}, c.args...)
+		if !slices.Contains(more, "--agents") {
+			more = append(more, "--agents", "2")
+		}
 		refused := crawl(t.Context(), t, args("a2", port(t), more...)...).must(t, 4)
 		if !strings.Contains(refused.stderr, c.want) {
 			t.Errorf("%d: stderr: %s", i, refused.stderr)

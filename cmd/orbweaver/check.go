@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net/netip"
 	"os"
 	"slices"
@@ -100,6 +101,8 @@ func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *fetc
 			switch {
 			case r.Failure.Kind == fetch.DNS:
 				what = "check the spelling of the name; --dns ADDR asks another name server"
+			case r.Failure.NoTLS():
+				what = "check the port; if the server has no https, give http://"
 			case r.Failure.Kind == fetch.TLS:
 				what = "--ca FILE trusts an authority, and --insecure accepts any certificate"
 			case r.Failure.NoConnection():
@@ -134,7 +137,7 @@ type serverError struct{ error }
 func (e serverError) Error() string { return report.OneLine(e.error.Error()) }
 func (e serverError) Unwrap() error { return e.error }
 
-var errRefused = errors.New("allow it with --allow-private")
+var errRefused = errors.New("--allow-private fetches it")
 
 // CheckURLCmd implements "check url".
 type CheckURLCmd struct {
@@ -210,17 +213,38 @@ func (c *CheckURLCmd) read(base weburl.URL, s string) (u weburl.URL, bare bool, 
 // CheckScopeCmd implements "check scope".
 type CheckScopeCmd struct {
 	Seed    []string   `help:"Judge for a crawl from these seeds." placeholder:"URL"`
+	Seeds   []string   `short:"i" help:"${check_seeds}" placeholder:"FILE" sep:"none"`
 	Config  string     `help:"${check_config}" placeholder:"FILE"`
-	Scope   scope.Kind `help:"${scope}" default:"host" values:"page,prefix,host,domain,any" placeholder:"KIND"`
+	Scope   scope.Kind `help:"${scope}" default:"host" enum:"${scopes}" placeholder:"KIND"`
 	Include []string   `help:"${include}" placeholder:"RE" sep:"none"`
 	Exclude []string   `help:"${exclude}" placeholder:"RE" sep:"none"`
 	Depth   int        `help:"${depth}" default:"-1" placeholder:"N"`
 	Hops    string     `help:"${check_hops}" default:"L" placeholder:"HOPS"`
-	URL     []string   `arg:"" name:"url" help:"${check_urls}"`
+
+	HostDepth int `help:"${host_depth}" default:"-1" placeholder:"N"`
+
+	URL []string `arg:"" name:"url" help:"${check_urls}"`
 }
+
+// hopLetters are the letters of weburl.Link.Hops.
+const hopLetters = "LREPMXI"
 
 // Run judges each URL. The exit code is 1 if one of them is out of scope.
 func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
+	if strings.Trim(c.Hops, hopLetters) != "" {
+		return bad("--hops %q: use the letters L link, R redirect, E embed, P prerequisite, "+
+			"M sitemap, X speculative, I root", c.Hops)
+	}
+	if slices.Contains(c.Seeds, "-") && slices.Contains(c.URL, "-") {
+		return bad("--seeds - and URL - both read standard input; put the seeds or the URLs into a file")
+	}
+	more, err := readAllSeeds(c.Seeds)
+	if err != nil {
+		return err
+	}
+	if c.Seed = append(c.Seed, more...); len(c.Seed) == 0 && len(c.Seeds) > 0 {
+		return bad("--seeds %s has no URL; put one on each line", strings.Join(c.Seeds, " --seeds "))
+	}
 	sheets, err := c.fromConfig(k)
 	if err != nil {
 		return err
@@ -236,6 +260,9 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 	cfg := scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude, Today: time.Now(), Sheets: sheets}
 	if c.Depth >= 0 {
 		cfg.Depth = &c.Depth
+	}
+	if c.HostDepth >= 0 {
+		cfg.HostDepth = &c.HostDepth
 	}
 	s, err := scope.New(cfg, seeds)
 	if err != nil {
@@ -256,6 +283,7 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 		if slices.Contains(seeds, u) {
 			l.Hops, l.Via = "", ""
 		}
+		l.SetHostDepth(hostDepth(l, seeds[0]))
 		if v := s.Judge(l); v.In {
 			fmt.Fprintf(out, "in    %s\n", u)
 		} else {
@@ -270,6 +298,15 @@ func (c *CheckScopeCmd) Run(k *kong.Context, out io.Writer) error {
 		return &exitError{code: exitOther}
 	}
 	return nil
+}
+
+// hostDepth returns how many links there are within the host of l, if the path to l enters the host with its first
+// step, or begins at a seed of the host.
+func hostDepth(l weburl.Link, seed weburl.URL) int {
+	if l.URL.Host() != seed.Host() && l.Hops != "" {
+		l.Hops = l.Hops[1:]
+	}
+	return l.Depth()
 }
 
 // CheckRobotsCmd implements "check robots".
@@ -375,18 +412,14 @@ type CheckLinksCmd struct {
 }
 
 // Run lists the links of the page.
-func (c *CheckLinksCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+func (c *CheckLinksCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput) error {
 	const max = 64 << 20
 	in := parse.Input{ContentType: c.ContentType}
 	_, token, err := c.identity()
 	if err != nil {
 		return err
 	}
-	isFile := c.Page == "-"
-	if _, err := os.Stat(c.Page); err == nil {
-		isFile = true
-	}
-	if isFile {
+	if _, err := os.Stat(c.Page); c.Page == "-" || err == nil || errors.Is(err, fs.ErrPermission) {
 		base, err := node.ParseURL("--base", c.Base)
 		if err != nil {
 			return err
@@ -399,6 +432,11 @@ func (c *CheckLinksCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		typed, err := node.ParseURL("PAGE", c.Page)
 		if err != nil {
 			return &node.ConfigError{Text: err.Error() + ", or the name of a file that exists"}
+		}
+		for _, flag := range []string{"base", "content-type"} {
+			if isTyped(k, flag) {
+				return bad("--%s has no effect on a page of the web; leave it out, or give a file", flag)
+			}
 		}
 		r, body, err := c.get(errs, &typed, max)
 		if err != nil {
@@ -419,7 +457,8 @@ func (c *CheckLinksCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		}
 		fmt.Fprintf(w, "%c\t%s\t%s%s\n", l.Hop, l.Tag, l.URL, note)
 	}
-	fmt.Fprintf(w, "\n%d links; read as %s, %s, base %s", len(p.Links), p.Kind, report.OneLine(p.Charset), p.Base)
+	fmt.Fprintf(w, "\n%s; read as %s, %s, base %s", plural(int64(len(p.Links)), "link"), p.Kind,
+		report.OneLine(p.Charset), p.Base)
 	for _, n := range []struct {
 		n    int
 		what string
@@ -430,6 +469,13 @@ func (c *CheckLinksCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	}
 	fmt.Fprintln(w)
 	return w.Flush()
+}
+
+// isTyped reports whether the command line has a flag.
+func isTyped(k *kong.Context, flag string) bool {
+	return slices.ContainsFunc(k.Path, func(p *kong.Path) bool {
+		return p.Flag != nil && p.Flag.Name == flag && !p.Resolved
+	})
 }
 
 // arguments returns the given URLs, with "-" replaced by the lines of standard input.
@@ -459,14 +505,14 @@ func readInput(what, name string, max int64) ([]byte, error) {
 	if name != "-" {
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, bad("%s %s: %v; name a file that can be read", what, name, cause(err))
+			return nil, unreadable(what+" "+name, name, err, "name a file that can be read")
 		}
 		defer f.Close()
 		r = f
 	}
 	b, err := io.ReadAll(io.LimitReader(r, max))
 	if err != nil {
-		return nil, bad("%s %s: %v; name a file that can be read", what, name, cause(err))
+		return nil, unreadable(what+" "+name, name, err, "name a file that can be read")
 	}
 	return b, nil
 }

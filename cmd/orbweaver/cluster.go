@@ -15,13 +15,16 @@ import (
 
 // ClusterCmd implements "cluster": commands for agents that crawl together.
 type ClusterCmd struct {
-	Keys ClusterKeysCmd `cmd:"" help:"Make the keys with which agents on several machines recognize each other."`
+	Keys   ClusterKeysCmd   `cmd:"" help:"Make the keys with which agents on several machines recognize each other."`
+	Status ClusterStatusCmd `cmd:"" help:"Print what the coordinators know: agents, hosts, entries, and who leads."`
+	Forget ClusterForgetCmd `cmd:"" help:"Tell the coordinators that an agent does not run, so that others get its hosts."`
 }
 
 // ClusterKeysCmd implements "cluster keys".
 type ClusterKeysCmd struct {
-	Out    string   `short:"o" help:"${keys_out}" required:"" placeholder:"DIR"`
-	Agents []string `help:"Make keys for the agents of these names, separated by commas." required:"" placeholder:"NAME"`
+	Out          string   `short:"o" help:"${keys_out}" required:"" placeholder:"DIR"`
+	Agents       []string `help:"Make keys for the agents of these names, separated by commas." placeholder:"NAME"`
+	Coordinators []string `help:"${keys_coordinators}" placeholder:"NAME"`
 }
 
 // Help explains the files and where to put them.
@@ -44,6 +47,9 @@ An agent's directory holds these files, which only the file owner can read:
   agent.key   the agent's private key; no other machine needs it
   gossip.key  the secret of the whole cluster, which encrypts its gossip
 
+A coordinator's directory, from --coordinators, holds ca.pem, coordinator.pem and
+coordinator.key. An agent's keys do not make a coordinator.
+
 keys/authority holds the authority's private key. Anybody who has this key can
 add agents: keep it off the machines that crawl. The command never overwrites a
 file. If a key becomes known to others, make a new authority in another
@@ -52,22 +58,40 @@ directory, and copy new keys to all agents. Certificates are valid for ten years
 Agents that all run on one machine, on loopback, need no keys.`
 }
 
-// Run makes the keys of all agents, or of none if one of them cannot be made.
+// A bearer is an agent or a coordinator that is to get keys.
+type bearer struct{ flag, kind, name string }
+
+// bearers returns the agents and the coordinators, in the order of the command line.
+func (c *ClusterKeysCmd) bearers() (all []bearer, err error) {
+	seen := map[string]bool{}
+	for _, list := range []struct {
+		flag, kind string
+		names      []string
+	}{{"--agents", "agent", c.Agents}, {"--coordinators", "coordinator", c.Coordinators}} {
+		for _, name := range list.names {
+			name = strings.TrimSpace(name)
+			if err := rpc.CheckName(name); err != nil {
+				return nil, fmt.Errorf("%s: %w", list.flag, err)
+			}
+			if seen[name] {
+				return nil, fmt.Errorf("%s: %s %q is named twice; give each its own name", list.flag, list.kind, name)
+			}
+			seen[name] = true
+			all = append(all, bearer{list.flag, list.kind, name})
+		}
+	}
+	if len(all) == 0 {
+		return nil, errors.New("cluster keys needs --agents NAME: give the names of the agents, such as a1,a2,a3")
+	}
+	return all, nil
+}
+
+// Run makes the keys of all agents and coordinators, or none if one of them cannot be made.
 func (c *ClusterKeysCmd) Run(out io.Writer) error {
 	bad := func(err error) error { return &exitError{exitConfig, err.Error()} }
-	if len(c.Agents) == 0 {
-		return bad(errors.New("--agents is empty: give the names of the agents, such as a1,a2,a3"))
-	}
-	seen := map[string]bool{}
-	for i, name := range c.Agents {
-		c.Agents[i] = strings.TrimSpace(name)
-		if err := rpc.CheckName(c.Agents[i]); err != nil {
-			return bad(fmt.Errorf("--agents: %w", err))
-		}
-		if seen[c.Agents[i]] {
-			return bad(fmt.Errorf("--agents: agent %q is named twice; give each agent its own name", name))
-		}
-		seen[c.Agents[i]] = true
+	bearers, err := c.bearers()
+	if err != nil {
+		return bad(err)
 	}
 	refused := func(err error) error {
 		text := strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": ") +
@@ -88,21 +112,26 @@ func (c *ClusterKeysCmd) Run(out io.Writer) error {
 	if a.Made {
 		fmt.Fprintf(out, "%s  the cluster's authority: keep it off the machines that crawl\n", a.Dir())
 	}
-	for _, name := range c.Agents {
-		if err := a.Check(name); err != nil {
+	for _, b := range bearers {
+		if err := a.Check(b.name); err != nil {
 			if errors.Is(err, rpc.ErrExists) {
-				return bad(fmt.Errorf("--agents %s: %s exists, and an agent may be using its keys; no keys were made: "+
-					"leave the name out, or choose another --out", name, filepath.Join(c.Out, name)))
+				return bad(fmt.Errorf("%s %s: %s exists, and an agent or coordinator may be using its keys; "+
+					"no keys were made: leave the name out, or choose another --out", b.flag, b.name,
+					filepath.Join(c.Out, b.name)))
 			}
 			return refused(err)
 		}
 	}
-	for _, name := range c.Agents {
-		dir, err := a.Issue(name)
+	for _, b := range bearers {
+		issue := a.Issue
+		if b.kind == "coordinator" {
+			issue = a.IssueCoordinator
+		}
+		dir, err := issue(b.name)
 		if err != nil {
 			return refused(err)
 		}
-		fmt.Fprintf(out, "%s  the keys of agent %s\n", dir, name)
+		fmt.Fprintf(out, "%s  the keys of %s %s\n", dir, b.kind, b.name)
 	}
 	return nil
 }

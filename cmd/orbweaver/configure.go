@@ -3,19 +3,23 @@ package main
 import (
 	"fmt"
 	"net/url"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 	"github.com/goccy/go-yaml"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // leastMemory is node.LeastMemory as people write it.
-var leastMemory = fmt.Sprintf("%dMiB", node.LeastMemory>>20)
+var leastMemory = cli.ByteSize(node.LeastMemory).String()
 
 const (
 	// leastWARC is the least --warc-size in bytes. Smaller files are more files than file systems like.
@@ -36,20 +40,17 @@ func (c *CrawlCmd) config() (node.Config, error) {
 			return cfg, bad("--%v", err)
 		}
 	}
-	if c.Seeds != "" {
-		more, err := readSeeds(c.Seeds)
-		if err != nil {
-			return cfg, err
-		}
-		if cfg.Seeds = append(cfg.Seeds, more...); len(cfg.Seeds) == 0 && !c.Resume {
-			return cfg, bad("no seeds: --seeds %s has no URL; put one on each line", c.Seeds)
-		}
+	more, err := readAllSeeds(c.Seeds)
+	if err != nil {
+		return cfg, err
+	}
+	if cfg.Seeds = slices.Concat(cfg.Seeds, more); len(cfg.Seeds) == 0 && len(c.Seeds) > 0 && !c.Resume {
+		return cfg, bad("no seeds: --seeds %s has no URL; put one on each line", strings.Join(c.Seeds, " --seeds "))
 	}
 	if err := c.check(); err != nil {
 		return cfg, err
 	}
-	var err error
-	if cfg.Strategy, err = c.strategy(c.Depth); err != nil {
+	if cfg.Strategy, err = c.strategy(); err != nil {
 		return cfg, err
 	}
 	if c.Strategy == "walk" && c.Listen != "" && c.Partition == node.PartitionHash {
@@ -79,8 +80,6 @@ func (c *CrawlCmd) check() error {
 	switch {
 	case c.Workers < 1 || c.Workers > 10000:
 		return bad("--workers %d: give a number from 1 to 10000", c.Workers)
-	case c.Stream != "" && c.Stream != "jsonl":
-		return bad("--stream %s: the only format is jsonl", c.Stream)
 	case c.Stream != "" && c.JSON:
 		return bad("--stream and --json both write to standard output; leave one of them out. With --stream, " +
 			"progress goes to standard error as text")
@@ -97,9 +96,9 @@ func (c *CrawlCmd) check() error {
 	case c.DialTimeout <= 0:
 		return bad("--dial-timeout %s: give a duration above 0, such as 15s", c.DialTimeout)
 	case c.MaxBody <= 0:
-		return bad("--max-body %d: give a size above 0, such as 256MiB", int64(c.MaxBody))
+		return bad("--max-body %s: give a size above 0, such as 256MiB", c.MaxBody)
 	case c.WARCSize < leastWARC:
-		return bad("--warc-size %d is too small; give at least 1MB", int64(c.WARCSize))
+		return bad("--warc-size %s is too small; give at least 1MB", c.WARCSize)
 	case c.WARCPrefix == "" || strings.ContainsAny(c.WARCPrefix, `/\`):
 		return bad("--warc-prefix %q: give a part of a file's name, such as orbweaver", c.WARCPrefix)
 	case c.Delay > mostDelay:
@@ -110,6 +109,9 @@ func (c *CrawlCmd) check() error {
 		return bad("--rate %g is negative; give 0 for no limit, or more", c.Rate)
 	case c.Depth < -1:
 		return bad("--depth %d: give the number of links, 0 for the seeds alone, or -1 for no limit", c.Depth)
+	case c.HostDepth < -1:
+		return bad("--host-depth %d: give the number of links, 0 for where the crawl enters a host alone, "+
+			"or -1 for no limit", c.HostDepth)
 	case c.PageLimit < 0:
 		return bad("--page-limit %d is negative; give 0 for no limit, or more", c.PageLimit)
 	case c.HostPageLimit < 0:
@@ -126,7 +128,7 @@ func (c *CrawlCmd) check() error {
 		return bad("--join, --keys and --agents have no effect without other agents: " +
 			"add --listen ADDR")
 	case c.Memory < node.LeastMemory:
-		return bad("--memory %d is too little; give at least %s", int64(c.Memory), leastMemory)
+		return bad("--memory %s is too little; give at least %s", c.Memory, leastMemory)
 	}
 	if c.StartOrResume && c.Overwrite {
 		return bad("--start-or-resume continues the crawl in --dir, and --overwrite deletes it; give one of them")
@@ -140,8 +142,17 @@ func (c *CrawlCmd) check() error {
 			return bad("--unblock: %v", err)
 		}
 	}
-	return node.CheckPartition(c.Partition, c.Kappa)
+	if err := node.CheckPartition(c.Partition, c.Kappa); err != nil || c.Listen == "" {
+		return err
+	}
+	if err := node.CheckCoordinators(c.Partition, c.Coordinator); err != nil {
+		return err
+	}
+	return node.CheckCoverage(c.Partition, c.twoLevel())
 }
+
+// twoLevel reports whether agents send no links to each other.
+func (c *CrawlCmd) twoLevel() bool { return c.Coverage == "two-level" }
 
 // bad returns an error for a wrong setting.
 func bad(format string, args ...any) error {
@@ -156,7 +167,8 @@ func (c *CrawlCmd) cluster() *node.Cluster {
 	cl := &node.Cluster{
 		Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Founder: c.Founder,
 		Keys: c.Keys, Agents: c.Agents,
-		Replicas: 2, Recovery: c.Recovery, Partition: c.Partition,
+		Replicas: 2, Recovery: c.Recovery, Partition: c.Partition, Coordinators: c.Coordinator,
+		TwoLevel: c.twoLevel(),
 	}
 	if c.Replicas > 0 {
 		cl.Replicas = c.Replicas
@@ -172,7 +184,7 @@ func (c *CrawlCmd) limits(cfg *node.Config) {
 	cc := &cfg.Crawl
 	cc.Workers, cc.PageLimit, cc.HostPageLimit = c.Workers, c.PageLimit, c.HostPageLimit
 	cc.SizeLimit, cc.TimeLimit, cc.Rate = int64(c.SizeLimit), c.TimeLimit, c.Rate
-	cc.Requisites, cc.Sitemaps = c.Requisites, c.Sitemaps
+	cc.Requisites, cc.Sitemaps, cc.SeedRoots = c.Requisites, c.Sitemaps, c.SeedRoots
 	cc.RetryWait = c.RetryWait
 	if cc.Retries = c.Retries; c.Retries == 0 {
 		cc.Retries = -1
@@ -180,6 +192,9 @@ func (c *CrawlCmd) limits(cfg *node.Config) {
 	cfg.Scope = scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude}
 	if c.Depth >= 0 {
 		cfg.Scope.Depth = &c.Depth
+	}
+	if c.HostDepth >= 0 {
+		cfg.Scope.HostDepth = &c.HostDepth
 	}
 }
 
@@ -210,15 +225,28 @@ func (c *CrawlCmd) fetching(cfg *node.Config) error {
 	}
 	f.FirstByteTimeout, f.IdleTimeout = c.Timeout, c.Timeout
 	f.ConnectTimeout, f.TLSTimeout = c.DialTimeout, c.DialTimeout
+	if strings.Contains(c.Proxy, sheet.Redacted) {
+		return bad("--proxy: crawl.yaml does not have the user and password of the proxy, because they are secret; "+
+			"give --proxy again, or set %s", envName("proxy"))
+	}
 	if c.Proxy != "" {
-		u, err := url.Parse(c.Proxy)
-		if err != nil || u.Host == "" {
-			return bad("--proxy %q is not a proxy's URL; write http://127.0.0.1:3128 or socks5://127.0.0.1:1080",
-				c.Proxy)
+		u, err := proxyURL(c.Proxy)
+		if err != nil {
+			return err
 		}
 		f.Proxy = u
 	}
 	return nil
+}
+
+// proxyURL parses the value of --proxy.
+func proxyURL(proxy string) (*url.URL, error) {
+	u, err := url.Parse(proxy)
+	if err != nil || u.Host == "" {
+		return nil, bad("--proxy %q is not a proxy's URL; write http://127.0.0.1:3128 or socks5://127.0.0.1:1080",
+			redactProxy(proxy))
+	}
+	return u, nil
 }
 
 // effective returns the content of crawl.yaml: every flag in effect, except those that
@@ -240,6 +268,10 @@ func (c *CrawlCmd) effective(k *kong.Context) ([]byte, error) {
 				continue
 			}
 			v = x.String()
+		case cli.ByteSize:
+			if v = x.String(); v == strconv.FormatInt(int64(x), 10) {
+				v = int64(x) // without quotes
+			}
 		}
 		if f.Target.IsZero() && f.Default == "" {
 			continue // the flag has no effect

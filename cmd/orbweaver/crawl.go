@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -32,11 +33,11 @@ const defaultDir = "./crawl"
 type CrawlCmd struct {
 	Seed []string `arg:"" optional:"" name:"seed" help:"${seed}"`
 
-	Seeds     string `short:"i" help:"${seeds}" placeholder:"FILE" group:"Start and resume"`
-	Dir       string `short:"o" help:"${dir}" default:"./crawl" placeholder:"DIR" group:"Start and resume"`
-	Config    string `help:"${config}" placeholder:"FILE" group:"Start and resume"`
-	Resume    bool   `help:"${resume}" group:"Start and resume"`
-	Overwrite bool   `help:"${overwrite}" group:"Start and resume"`
+	Seeds     []string `short:"i" help:"${seeds}" placeholder:"FILE" sep:"none" group:"Start and resume"`
+	Dir       string   `short:"o" help:"${dir}" default:"./crawl" placeholder:"DIR" group:"Start and resume"`
+	Config    string   `help:"${config}" placeholder:"FILE" group:"Start and resume"`
+	Resume    bool     `help:"${resume}" group:"Start and resume"`
+	Overwrite bool     `help:"${overwrite}" group:"Start and resume"`
 
 	StartOrResume bool `help:"${start_or_resume}" group:"Start and resume"`
 	Stay          bool `help:"${stay}" group:"Start and resume"`
@@ -46,16 +47,18 @@ type CrawlCmd struct {
 
 	Unblock []string `help:"${unblock}" placeholder:"HOST" group:"Start and resume"`
 
-	Scope         scope.Kind    `help:"${scope}" default:"host" values:"page,prefix,host,domain,any" placeholder:"KIND" group:"Scope and limits"`
+	Scope         scope.Kind    `help:"${scope}" default:"host" enum:"${scopes}" placeholder:"KIND" group:"Scope and limits"`
 	Include       []string      `help:"${include}" placeholder:"RE" sep:"none" group:"Scope and limits"`
 	Exclude       []string      `help:"${exclude}" placeholder:"RE" sep:"none" group:"Scope and limits"`
 	Depth         int           `short:"l" help:"${depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
+	HostDepth     int           `help:"${host_depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
 	PageLimit     int64         `help:"${page_limit}" placeholder:"N" group:"Scope and limits"`
 	HostPageLimit int64         `help:"${host_page_limit}" placeholder:"N" group:"Scope and limits"`
 	SizeLimit     cli.ByteSize  `help:"${size_limit}" placeholder:"BYTES" group:"Scope and limits"`
 	TimeLimit     time.Duration `help:"${time_limit}" placeholder:"D" group:"Scope and limits"`
 	Requisites    bool          `help:"${requisites}" group:"Scope and limits"`
 	Sitemaps      bool          `help:"${sitemaps}" group:"Scope and limits"`
+	SeedRoots     bool          `help:"${seed_roots}" group:"Scope and limits"`
 	Keep          []string      `help:"${keep}" placeholder:"RE|TYPE" sep:"none" group:"Scope and limits"`
 
 	StrategyFlags `embed:""`
@@ -94,20 +97,22 @@ type CrawlCmd struct {
 
 	Links bool `help:"${links}" group:"Output"`
 
-	Name      string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
-	Capacity  float64  `help:"${capacity}" default:"1" placeholder:"N" group:"Cluster"`
-	Partition string   `help:"${partition}" default:"rendezvous" values:"rendezvous,ring,hash" placeholder:"KIND" group:"Cluster"`
-	Kappa     *int     `help:"${kappa}" placeholder:"N" group:"Cluster"`
-	Replicas  int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
-	Listen    string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`
-	Join      []string `help:"${join}" placeholder:"ADDR" group:"Cluster"`
-	Founder   string   `help:"${founder}" placeholder:"NAME" group:"Cluster"`
-	Keys      string   `help:"${keys}" placeholder:"DIR" group:"Cluster"`
-	Recovery  int      `help:"${recovery}" default:"2" placeholder:"N" group:"Cluster"`
-	Agents    int      `help:"${agents}" default:"1" placeholder:"N" group:"Cluster"`
+	Name        string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
+	Capacity    float64  `help:"${capacity}" default:"1" placeholder:"N" group:"Cluster"`
+	Partition   string   `help:"${partition}" default:"rendezvous" enum:"${partitions}" placeholder:"KIND" group:"Cluster"`
+	Kappa       *int     `help:"${kappa}" placeholder:"N" group:"Cluster"`
+	Coordinator []string `help:"${coordinator}" placeholder:"ADDR" group:"Cluster"`
+	Coverage    string   `help:"${coverage}" default:"full" enum:"full,two-level" placeholder:"KIND" group:"Cluster"`
+	Replicas    int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
+	Listen      string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`
+	Join        []string `help:"${join}" placeholder:"ADDR" group:"Cluster"`
+	Founder     string   `help:"${founder}" placeholder:"NAME" group:"Cluster"`
+	Keys        string   `help:"${keys}" placeholder:"DIR" group:"Cluster"`
+	Recovery    int      `help:"${recovery}" default:"2" placeholder:"N" group:"Cluster"`
+	Agents      int      `help:"${agents}" default:"1" placeholder:"N" group:"Cluster"`
 
 	API    string `name:"api" help:"${api}" placeholder:"ADDR" group:"Monitoring"`
-	Stream string `help:"${stream}" values:"jsonl" placeholder:"FORMAT" group:"Monitoring"`
+	Stream string `help:"${stream}" enum:",jsonl" default:"" placeholder:"FORMAT" group:"Monitoring"`
 	JSON   bool   `name:"json" help:"${json}" group:"Monitoring"`
 	Quiet  bool   `short:"q" help:"${quiet}" group:"Monitoring"`
 
@@ -157,9 +162,12 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 		for _, name := range given.unknown {
 			fmt.Fprintf(errs, "orbweaver: %s in the environment matches no flag and is ignored\n", name)
 		}
-		if c.Seeds == "-" && term.IsTerminal(int(os.Stdin.Fd())) {
+		if slices.Contains(c.Seeds, "-") && term.IsTerminal(int(os.Stdin.Fd())) {
 			fmt.Fprintln(errs, "Enter seeds, one URL per line, then Ctrl-D:")
 		}
+	}
+	if err := node.Vacant(c.Dir); err != nil {
+		return err // before --resume asks for secrets
 	}
 	if over, err := c.over(); !c.DryRun && (over || err != nil) {
 		return errors.Join(err, c.stay(errs, err))
@@ -197,7 +205,7 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 		name = cfg.Cluster.Name
 	}
 	d := &display{
-		agent: name, out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
+		agent: name, dir: c.Dir, out: out, json: c.JSON, quiet: c.Quiet, resumable: true,
 		pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit,
 	}
 	endStream := c.stream(&cfg, d, errs)
@@ -228,11 +236,11 @@ func (c *CrawlCmd) notOfProgram() error {
 // unless the crawl finished.
 func runCrawl(cfg node.Config, api string, d *display) error {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(node.RuntimeLimit(cfg.MemoryBytes)))
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	d.open(cancel)
+	ctx, cancel := context.WithCancelCause(context.Background())
+	defer cancel(nil)
+	d.open(func() { cancel(crawl.ErrOutputClosed) })
 	// Opening a large crawl takes time. Signals stop the crawl from here on.
-	unwatch := watchSignals(d, cancel)
+	unwatch := watchSignals(d, func() { cancel(nil) })
 	defer unwatch()
 	// Reserve the port first: if it is in use, the directory stays unchanged.
 	var ln net.Listener
@@ -245,6 +253,9 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 	cfg.Note = d.note
 	stopShow := d.show()
 	defer stopShow(false)
+	if text := withheldFromSeeds(&cfg); text != "" {
+		d.note(text)
+	}
 	a, err := node.Open(cfg)
 	if err != nil {
 		if ln != nil {
@@ -260,8 +271,8 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 	d.began(a)
 	res, err := a.Run(ctx)
 	stopShow(err == nil)
-	unwatch()
-	if cerr := a.Close(); err == nil {
+	cerr := a.Close()
+	if unwatch(); err == nil {
 		err = cerr
 	}
 	if err != nil {
@@ -278,7 +289,7 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 		return &exitError{exitNothing, nothingFetched(&cfg, res)}
 	}
 	switch res.Stop {
-	case crawl.Signal:
+	case crawl.Signal, crawl.OutputClosed:
 		return &exitError{code: exitSignal}
 	case crawl.PageLimit:
 		return &exitError{code: exitPageLimit}
@@ -306,7 +317,7 @@ func watchSignals(d *display, stop func()) (unwatch func()) {
 			d.note("stopping: waiting for the requests in progress, then saving; press Ctrl-C again to exit at once")
 			stop()
 		}, func() {
-			d.note("exiting at once; continue with --resume")
+			d.forced()
 			os.Exit(exitForced) // safe at any moment: the journal has every accepted URL
 		})
 	}()
@@ -317,24 +328,34 @@ func watchSignals(d *display, stop func()) (unwatch func()) {
 	})
 }
 
-// obey calls stop at the first signal, and force at the second SIGINT or SIGTERM. A SIGHUP
-// never counts towards force: a terminal that closes sends two of them, and a supervisor
-// may send one with a SIGTERM, in either order. obey returns after force, or when over is
-// closed.
+// sameSignal is how soon the same SIGINT or SIGTERM again counts as the first one. The command "timeout" sends
+// each signal twice: to its child, and to its process group.
+const sameSignal = 100 * time.Millisecond
+
+// obey calls stop at the first signal, and force at the second SIGINT or SIGTERM. The same signal within
+// sameSignal after the first is no second one. A SIGHUP never counts towards force: a terminal that closes sends two of
+// them, and a supervisor may send one with a SIGTERM, in either order. obey returns after force, or when over
+// is closed.
 func obey(signals <-chan os.Signal, over <-chan struct{}, stop, force func()) {
-	for stopping, requests := false, 0; ; {
+	var first os.Signal     // the first SIGINT or SIGTERM
+	var requested time.Time // when it was obeyed
+	for stopping := false; ; {
 		select {
 		case s := <-signals:
-			if s != syscall.SIGHUP {
-				requests++
+			again := first != nil && s != syscall.SIGHUP
+			if again && s == first && time.Since(requested) < sameSignal {
+				continue
 			}
-			if requests == 2 {
+			if again {
 				force()
 				return
 			}
 			if !stopping {
 				stopping = true
 				stop()
+			}
+			if s != syscall.SIGHUP {
+				first, requested = s, time.Now() // after stop, which may take a while
 			}
 		case <-over:
 			return

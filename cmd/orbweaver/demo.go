@@ -16,16 +16,22 @@ import (
 
 // DemoCmd implements "demo".
 type DemoCmd struct {
-	Dir   string        `short:"o" help:"${demo_dir}" default:"./orbweaver-demo" placeholder:"DIR"`
-	Delay time.Duration `help:"${demo_delay}" default:"200ms" placeholder:"D"`
-	JSON  bool          `name:"json" help:"${json}"`
-	Quiet bool          `short:"q" help:"Print nothing."`
+	Dir       string        `short:"o" help:"${demo_dir}" placeholder:"DIR"`
+	Partition string        `help:"${demo_partition}" enum:",${partitions}" default:"" placeholder:"KIND"`
+	Delay     time.Duration `help:"${demo_delay}" default:"200ms" placeholder:"D"`
+	JSON      bool          `name:"json" help:"${json}"`
+	Quiet     bool          `short:"q" help:"Print nothing."`
 }
 
 // Help explains what the demo does.
 func (DemoCmd) Help() string {
 	return `The program serves a small web on loopback, with its own name server, and crawls
-it like any other web. The demo needs no network and takes less than a minute.`
+it like any other web. The demo needs no network and takes less than a minute.
+
+With --partition, three agents in this process crawl the web together. sites starts
+a coordinator as well, which assigns each host to an agent:
+
+  orbweaver demo --partition sites`
 }
 
 // demoMark begins the crawl.yaml of a demo.
@@ -40,7 +46,7 @@ func onlyDemo(dir string) error {
 	}
 	b, err := os.ReadFile(filepath.Join(dir, "crawl.yaml"))
 	if err != nil {
-		return bad("--dir %s: crawl.yaml: %v; choose another directory", dir, cause(err))
+		return unreadable("--dir "+dir, dir, err, "choose another directory")
 	}
 	if !strings.HasPrefix(string(b), demoMark) {
 		return &node.ConfigError{Text: fmt.Sprintf(
@@ -54,7 +60,13 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	if c.Delay < 0 {
 		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
 	}
-	if err := onlyDemo(c.Dir); err != nil {
+	if c.Dir == "" {
+		c.Dir = "./orbweaver-demo"
+		if c.Partition != "" {
+			c.Dir += "-" + c.Partition
+		}
+	}
+	if err := c.onlyDemos(); err != nil {
 		return err
 	}
 	web, err := testweb.New(testweb.Config{
@@ -68,6 +80,23 @@ func (c *DemoCmd) Run(out io.Writer) error {
 		fmt.Fprintf(out, "Serving a web of %d hosts on this machine, and crawling it from %s\n\n",
 			len(web.Hosts()), demo.Seeds()[0])
 	}
+	cfg := c.config(web)
+	if c.Partition != "" {
+		return c.together(cfg, web, out)
+	}
+	if err := runCrawl(cfg, "", &display{out: out, json: c.JSON, quiet: c.Quiet}); err != nil {
+		return err
+	}
+	if c.Quiet || c.JSON {
+		return nil
+	}
+	observed(out, web)
+	c.next(out, c.Dir)
+	return nil
+}
+
+// config returns the configuration of an agent that crawls a web alone.
+func (c *DemoCmd) config(web *testweb.Web) node.Config {
 	cfg := node.Config{
 		Dir: c.Dir, Seeds: demo.Seeds(), Overwrite: true, Contact: "https://github.com/orbweaver/orbweaver",
 		Scope: scope.Config{Scope: scope.Any},
@@ -84,37 +113,38 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	cfg.Fetch.CA = certPool(web.CAPEM())
 	cfg.Archive.Prefix, cfg.Archive.Agent = "demo", "demo"
 	cfg.Effective = []byte(demoMark + "; run \"orbweaver demo\" for another.\n{}\n")
-	if err := runCrawl(cfg, "", &display{out: out, json: c.JSON, quiet: c.Quiet}); err != nil {
-		return err
-	}
-	if c.Quiet || c.JSON {
-		return nil
-	}
+	return cfg
+}
+
+// observed prints what the web says of the crawl.
+func observed(out io.Writer, web *testweb.Web) {
 	r := web.Report()
 	violations := int64(0)
 	for _, n := range r.ViolationCount {
 		violations += n
 	}
-	at := func(elem ...string) string { return filepath.Join(append([]string{c.Dir}, elem...)...) }
-	fmt.Fprintf(out, `
-The web observed %[1]d requests, %[2]d pages sent, %[3]d of them twice, %[4]d politeness violations.
+	fmt.Fprintf(out, "\nThe web observed %d requests, %d pages sent, %d of them twice, %d politeness violations.\n",
+		r.Requests, r.Pages, r.Repeated, violations)
+}
 
-Browse it      %[9]s replay %[5]s
-The archive    %[7]s
-               %[9]s warc ls %[5]s
-               %[9]s warc verify %[5]s
-One page       %[9]s warc extract --url %[6]s --payload %[5]s
-The log        %[8]s (one line per fetch; columns in docs/reference/files.md)
-The reports    %[10]s
+// next prints what to do with the results in a crawl directory.
+func (c *DemoCmd) next(out io.Writer, dir string) {
+	at := func(elem ...string) string { return filepath.Join(append([]string{dir}, elem...)...) }
+	fmt.Fprintf(out, `
+Browse it      %[5]s replay %[1]s
+The archive    %[3]s
+               %[5]s warc ls %[1]s
+               %[5]s warc verify %[1]s
+One page       %[5]s warc extract --url %[2]s --payload %[1]s
+The log        %[4]s (one line per fetch; columns in docs/reference/files.md)
+The reports    %[6]s
                summary.json, hosts.csv, status.csv, mime.csv, errors.csv
-               %[9]s report %[5]s
-Skipped        %[11]s, each URL with its reason
+               %[5]s report %[1]s
+Skipped        %[7]s, each URL with its reason
 
 Your own first crawl:
-               %[9]s crawl --dir first --contact you@example.org https://example.org/
-`, r.Requests, r.Pages, r.Repeated, violations, c.Dir, demo.Seeds()[0],
-		at("archive"), at("logs", "crawl.log"), self(), at("reports"), at("reports", "skipped.jsonl"))
-	return nil
+               %[5]s crawl --dir first --contact you@example.org https://example.org/
+`, dir, demo.Seeds()[0], at("archive"), at("logs", "crawl.log"), self(), at("reports"), at("reports", "skipped.jsonl"))
 }
 
 // self returns the command that runs this program from the current directory.

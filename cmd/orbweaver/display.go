@@ -23,34 +23,56 @@ import (
 
 // A display shows a crawl to its user: progress on standard error, the summary on out.
 type display struct {
-	out                  io.Writer
+	out, errs            io.Writer
 	json, quiet          bool
 	plain                bool // lines instead of the live display: the terminal gets other lines, too
 	resumable            bool // false for a demo: its web ends with the program
 	pageLimit, sizeLimit int64
 	timeLimit            time.Duration
 	agent                string // the agent's name in a cluster; empty: it is alone
+	dir                  string // the crawl directory
 	progress             *report.Progress
 	mode                 report.Mode
+	size                 func() (cols, lines int) // of the terminal; 0: not known
 	opened               time.Time
-	running              atomic.Pointer[node.Agent] // nil: it is being opened
-	stop                 func()                     // stops the crawl
+	running              atomic.Pointer[shown]  // nil: it is being opened
+	stop                 func()                 // stops the crawl: the reader of an output has closed it
+	closed               atomic.Pointer[string] // the first such output
+}
+
+// A shown is the crawl that a display shows: a *node.Agent, or the crew of a demo. Safe for concurrent use.
+type shown interface {
+	// Watch makes the next Status have the state of so many hosts.
+	Watch(hosts int)
+	Status() *crawl.Status
+	Waiting() *node.Waiting
+}
+
+// crawling returns the crawl that is shown, or nil while it is being opened.
+func (d *display) crawling() shown {
+	if c := d.running.Load(); c != nil {
+		return *c
+	}
+	return nil
 }
 
 // open prepares the display for notes and progress. The display calls stop if the reader
 // of a pipe closes it.
 func (d *display) open(stop func()) {
 	signal.Ignore(syscall.SIGPIPE) // a write to a closed pipe then returns EPIPE
-	d.out, d.stop = pipe{d.out, stop}, stop
+	d.stop = stop
+	d.out = pipe{d.out, d.closes(stdout)}
 	fd := int(os.Stderr.Fd())
 	d.mode = report.ModeFor(d.quiet, d.json, term.IsTerminal(fd) && !d.plain, os.Getenv("TERM"))
-	d.progress = report.NewProgress(pipe{os.Stderr, stop}, d.mode, func() (cols, lines int) {
+	d.size = func() (cols, lines int) {
 		cols, lines, err := term.GetSize(fd)
 		if err != nil {
 			return 0, 0
 		}
 		return cols, lines
-	})
+	}
+	d.errs = pipe{os.Stderr, d.closes(stderr)}
+	d.progress = report.NewProgress(d.errs, d.mode, d.size)
 	d.progress.Color = os.Getenv("NO_COLOR") == ""
 	d.progress.Agent = d.agent
 	d.progress.Hint = "Ctrl-C stops"
@@ -61,8 +83,9 @@ func (d *display) open(stop func()) {
 	d.opened = time.Now()
 }
 
-// rowsMax is the number of hosts that the live display shows at most.
-const rowsMax = 30
+// rowsMax is the number of hosts that the live display shows at most, on a terminal that has the lines. It bounds what
+// a look at the frontier costs.
+const rowsMax = 200
 
 // tick is the time between two looks at the crawl. startAfter is the time after which the live display shows a crawl
 // that is still being opened: before, it may turn out that the settings are wrong.
@@ -84,8 +107,10 @@ func (d *display) show() (stop func(done bool)) {
 			case now := <-ticks.C:
 				// Standard output gets nothing until the end, and with --quiet nothing is written.
 				// So no write would show that the reader of the pipe has closed it.
-				if isAbandoned(1) || isAbandoned(2) {
-					d.stop()
+				if isAbandoned(1) {
+					d.closes(stdout)()
+				} else if isAbandoned(2) {
+					d.closes(stderr)()
 				}
 				d.look(now, false)
 			case done := <-over:
@@ -101,8 +126,11 @@ func (d *display) show() (stop func(done bool)) {
 
 // look shows the present state of the crawl. done says that it has ended.
 func (d *display) look(now time.Time, done bool) {
-	a := d.running.Load()
+	a := d.crawling()
 	if a != nil {
+		if d.mode == report.Live {
+			a.Watch(d.rows())
+		}
 		if s := a.Status(); s != nil {
 			d.progress.Show(d.snapshot(s, done), now)
 			return
@@ -121,25 +149,41 @@ func (d *display) look(now time.Time, done bool) {
 	d.progress.Show(s, now)
 }
 
+// rows returns the number of hosts that the terminal may have room for.
+func (d *display) rows() int {
+	_, lines := d.size()
+	return min(max(lines, 24), rowsMax)
+}
+
 // began tells the display that the crawl of a has been opened.
 func (d *display) began(a *node.Agent) {
 	for _, h := range a.NotBlocked {
 		d.note(h + ": is not blocked")
 	}
 	if r := a.Recovered; r.Accepted > 0 {
-		d.note(fmt.Sprintf("resuming: %d URLs known, %d finished, %d to do", r.Accepted, r.Finished, r.Pending))
+		d.note(fmt.Sprintf("resuming: %s known, %d finished, %d to do", plural(int64(r.Accepted), "URL"),
+			r.Finished, r.Pending))
 		if r.Repeated > 0 {
-			d.note(fmt.Sprintf("%d URLs will be fetched again: the crash lost their records or their links",
-				r.Repeated))
+			d.note(plural(int64(r.Repeated), "URL") + " will be fetched again: the crash lost records or links")
 		}
 		if r.Lost > 0 {
-			d.note(fmt.Sprintf("up to %d links that were waiting in state/seen are lost", r.Lost))
+			d.note("lost from state/seen: up to " + plural(int64(r.Lost), "waiting link"))
 		}
 	}
-	if d.mode == report.Live {
-		a.Watch(rowsMax)
+	d.shows(a)
+}
+
+// shows sets the crawl that is shown.
+func (d *display) shows(c shown) { d.running.Store(&c) }
+
+const stdout, stderr = "standard output", "standard error"
+
+// closes returns what to do when the reader of an output has closed it.
+func (d *display) closes(output string) func() {
+	return func() {
+		d.closed.CompareAndSwap(nil, &output)
+		d.stop()
 	}
-	d.running.Store(a)
 }
 
 // A pipe is an output that calls closed if a write finds that the reader has closed it.
@@ -161,8 +205,8 @@ func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 	p := report.Snapshot{
 		Revisits: s.Revisits, Unchanged: s.Unchanged, NextIn: until(s.NextVisit, s.At),
 		Elapsed: s.Elapsed, Pages: s.Pages, Fetched: s.Fetched, Bytes: s.Bytes,
-		Queued: s.Queued, Unique: s.Unique, InFlight: s.InFlight, Resolving: s.Resolving,
-		Ready: s.Frontier.Ready + s.Frontier.Parked, Waiting: s.Frontier.Waiting, Slowed: s.Frontier.Slowed,
+		Queued: s.Queued, Unique: s.Unique, Open: s.Open, Resolving: s.Resolving,
+		Ready: s.Frontier.Ready, Resting: s.Frontier.Resting, Paused: s.Frontier.Paused,
 		Denied: s.Denied, Duplicates: s.Duplicates, Skipped: s.Skipped, Errors: s.Errors, Retrying: s.Retrying,
 		RetryIn: until(s.NextRetry, s.At), Memory: memoryInUse(), Exchange: s.Exchange,
 		LastURL: s.LastURL, NowURL: s.NowURL, WaitingFor: s.WaitsFor, Agents: s.Agents,
@@ -199,20 +243,15 @@ func until(t, now time.Time) time.Duration {
 // row returns the row of a host in the live display.
 func row(g frontier.Glimpse, now time.Time) report.HostRow {
 	r := report.HostRow{Host: g.Host, Links: g.Links, URL: g.URL, State: g.State, In: until(g.Due, now)}
-	switch g.State {
-	case "in process":
-		r.State, r.Open = "fetching", max(now.Sub(g.Since), 1)
-	case "resolving":
-		r.State, r.Open = "DNS", max(now.Sub(g.Since), 1)
-	case "waiting":
-		r.State = "resting"
-	case "slowed":
-		r.State = "paused"
-	case "parked":
-		r.State, r.Why = "resting", "after "+g.Behind
-		if g.Leased {
-			r.State, r.Why, r.Open = "lease", g.Behind, now.Sub(g.Since)
-		}
+	switch {
+	case g.State == "fetching" || g.State == "resolving":
+		r.Open = max(now.Sub(g.Since), 1)
+	case g.Leased:
+		r.Why, r.Open = "lease of "+g.Behind, now.Sub(g.Since)
+	case g.Holder != "":
+		r.Why = "after " + g.Behind + ", busy with " + g.Holder
+	case g.Behind != "":
+		r.Why = "after " + g.Behind
 	}
 	return r
 }
@@ -224,11 +263,52 @@ func memoryInUse() int64 {
 	return int64(s[0].Value.Uint64() - s[1].Value.Uint64())
 }
 
-// note prints a message between the lines of progress, unless --quiet or --json is set.
+// note prints a message between the lines of progress, with --json as an object, with --quiet not at all.
 func (d *display) note(text string) {
-	if d.progress != nil && !d.quiet && !d.json {
+	if d.progress != nil {
 		d.progress.Message(text)
 	}
+}
+
+// partingTime bounds the time that the last message may take: a terminal or a pipe may have stopped reading.
+const partingTime = time.Second
+
+// forced prints the last message of a process that exits at once. With --quiet it is printed, too.
+func (d *display) forced() {
+	text, over := d.parting(), make(chan struct{})
+	go func() {
+		defer close(over)
+		if d.mode == report.Quiet {
+			report.NewProgress(d.errs, report.Plain, nil).Message("orbweaver: " + text)
+			return
+		}
+		d.progress.Close(time.Now())
+		d.progress.Message(text)
+	}()
+	select {
+	case <-over:
+	case <-time.After(partingTime):
+	}
+}
+
+// parting says what an exit without saving loses, and how to continue.
+func (d *display) parting() string {
+	var s *crawl.Status
+	if a := d.crawling(); a != nil {
+		s = a.Status()
+	}
+	switch {
+	case !d.resumable:
+		return "exited at once"
+	case s == nil:
+		return "exited at once, before the crawl began: nothing is lost; start it again with the same command"
+	}
+	again := ""
+	if s.Open > 0 {
+		again = " and repeats " + plural(int64(s.Open), "open request")
+	}
+	return "exited at once: no accepted URL is lost; the next run writes the reports" + again +
+		". Continue: orbweaver crawl --resume" + dirFlag(d.dir)
 }
 
 // certPool returns a pool with the one authority in pem.

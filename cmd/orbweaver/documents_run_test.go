@@ -118,6 +118,8 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl block www.example.org"},
 		{command: "orbweaver ctl unblock www.example.org"},
 		{command: "orbweaver ctl drop www.example.org", last: true},
+		{command: "orbweaver crawl --dir wide --contact you@example.org --scope any --host-page-limit 500 " +
+			"--host-depth 5 --seed-roots https://example.org/"},
 		{command: "orbweaver check scope --config crawl/crawl.yaml https://www.example.org/archive/"},
 	},
 	"docs/stop-and-resume.md": {
@@ -165,6 +167,20 @@ var documentSteps = map[string][]step{
 		{command: "curl --request POST 'http://127.0.0.1:7481/.testweb/reset?delay=500ms'",
 			not: "TestControl of package testweb asks the same"},
 	},
+	"docs/plan.md": {
+		{command: "orbweaver plan --pages 30e9 --bandwidth 10Gbit --page-size 22KB --agents 31"},
+		{command: "orbweaver plan --pages 30e9 --bandwidth 10Gbit --page-size 22KB"},
+		{command: "orbweaver plan --pages 1e9 --agents 8 --machine-price 0.40 --disk-price 20 --traffic-price 0.01"},
+		{command: `for a in alone two/a1 two/a2 four/a1 four/a2 four/a3 four/a4 two-long/a1 two-long/a2 ` +
+			`four-long/a1 four-long/a2 four-long/a3 four-long/a4; do case $a in alone) x='1000,"elapsed_s":1';; ` +
+			`two/*) x='500,"elapsed_s":0.51,"exchange":{"agents":2}';; ` +
+			`four/*) x='250,"elapsed_s":0.26,"exchange":{"agents":4}';; ` +
+			`two-*) x='5000,"elapsed_s":5.15,"exchange":{"agents":2}';; ` +
+			`*) x='2500,"elapsed_s":2.62,"exchange":{"agents":4}';; esac; ` +
+			`mkdir -p $a/reports && echo '{"type":"summary","bytes":22300000,"pages":'"$x}" ` +
+			`>$a/reports/summary.json; done`, added: true},
+		{command: "orbweaver plan --pages 1e9 --fit alone,two,four,two-long,four-long --agents 8"},
+	},
 	"docs/reference/retries.md": {
 		{command: "orbweaver testweb --generate --hosts 1 --pages-mean 20000 --page-bytes 5KB --without-robots 1 " +
 			"--dripping 300 --config-out web.yaml --seeds-out seeds.txt", dir: "slow",
@@ -189,8 +205,21 @@ var documentSteps = map[string][]step{
 			"--join 192.0.2.1:7470,192.0.2.2:7470 --dir crawl --contact ops@example.org " +
 			"--scope domain --seeds seeds.txt",
 			dir: "third", last: true},
+		{command: "orbweaver cluster keys --out sites --agents b1,b2 --coordinators c1,c2,c3"},
+		{command: "orbweaver coordinator --keys sites/c1 --listen 192.0.2.1:7490 " + threeCoordinators,
+			instead: "orbweaver coordinator --dry-run --keys sites/c1 --listen 192.0.2.1:7490 " + threeCoordinators,
+			not:     "the script sites.txtar runs three of them"},
+		{command: "orbweaver crawl --partition sites " + threeCoordinators + " --name b1 --listen 192.0.2.11:7470 " +
+			"--join 192.0.2.11:7470 --keys sites/b1 --agents 2 --dir crawl --contact ops@example.org --seeds seeds.txt",
+			not: "the script sites.txtar runs two of them"},
+		{command: "orbweaver cluster status --keys sites/b1 " + threeCoordinators,
+			not: "the script sites.txtar asks three coordinators"},
+		{command: "orbweaver cluster forget b2 --keys sites/c1 " + threeCoordinators,
+			not: "TestCoordinatorForgets of package node does"},
 	},
 }
+
+const threeCoordinators = "--coordinator 192.0.2.1:7490,192.0.2.2:7490,192.0.2.3:7490"
 
 // The test runs every command of the documents unchanged, or names a reason not to.
 func TestDocumentCommands(t *testing.T) {

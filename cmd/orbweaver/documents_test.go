@@ -90,9 +90,14 @@ func (b block) commands() []string {
 // incomplete, arguments and flags that are required may be missing.
 func parseLine(t *testing.T, args []string, incomplete bool) error {
 	t.Helper()
-	var c commands
+	return parseInto(t, &commands{}, args, incomplete)
+}
+
+// parseInto is parseLine, and sets the flags of c.
+func parseInto(t *testing.T, c *commands, args []string, incomplete bool) error {
+	t.Helper()
 	discard := cli.NewOutput(io.Discard)
-	parser, err := newParser(&c, &settings{}, discard, discard, func(int) {})
+	parser, err := newParser(c, &settings{}, discard, discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,10 +155,10 @@ func TestDocumentPrograms(t *testing.T) {
 	}
 }
 
-// The program can read each block of settings as the file of --config, and can parse each command
-// of a container.
+// A crawl can start with each block of settings as the file of --config, and the program can parse each
+// command of a container. A block of settings is a whole file, not a part of one.
 func TestDocumentSettings(t *testing.T) {
-	settings, embedded, replays := 0, 0, 0
+	settings, embedded, replays, netrcs := 0, 0, 0, 0
 	for _, d := range readDocuments(t) {
 		file := filepath.Join(t.TempDir(), "crawl.yaml")
 		for _, b := range d.blocks {
@@ -171,19 +176,55 @@ func TestDocumentSettings(t *testing.T) {
 				embedded += checkKubernetes(t, at, b.text, file)
 			default:
 				settings++
-				if err := os.WriteFile(file, []byte(b.text), 0o644); err != nil {
+				if err := tryToCrawl(t, b.text); err != nil {
+					t.Errorf("%s: %v", at, err)
+				}
+			}
+			if b.kind == "text" && strings.HasPrefix(b.text, "machine ") {
+				netrcs++
+				if err := os.WriteFile(file, []byte(b.text), 0o600); err != nil {
 					t.Fatal(err)
 				}
-				if err := parseLine(t, []string{"crawl", "--config", file}, false); err != nil {
+				if err := tryToCrawl(t, "auth-file: "+file); err != nil {
 					t.Errorf("%s: %v", at, err)
 				}
 			}
 		}
 	}
-	if settings < 2 || embedded != 3 || replays != 1 {
-		t.Errorf("%d blocks of settings, %d commands in containers, %d configurations of pywb", settings, embedded,
-			replays)
+	if settings < 4 || embedded != 3 || replays != 1 || netrcs < 1 {
+		t.Errorf("%d blocks of settings, %d commands in containers, %d configurations of pywb, %d files of credentials",
+			settings, embedded, replays, netrcs)
 	}
+}
+
+// tryToCrawl checks settings as a crawl does before its first request. A file of seeds need not exist, and the settings
+// of a cluster are only read.
+func tryToCrawl(t *testing.T, settings string) error {
+	t.Helper()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "crawl.yaml")
+	if err := os.WriteFile(file, []byte(settings), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	var c commands
+	if err := parseInto(t, &c, []string{"crawl", "--config", file, "--dir", filepath.Join(dir, "crawl"),
+		"example.org"}, false); err != nil {
+		return err
+	}
+	c.Crawl.Seeds = nil
+	if c.Crawl.Contact == "" {
+		c.Crawl.Contact = "you@example.org"
+	}
+	cfg, err := c.Crawl.config()
+	if err != nil {
+		return err
+	}
+	cfg.Cluster = nil // the keys belong to another machine
+	r, err := node.Rehearse(cfg)
+	if err != nil {
+		return err
+	}
+	return r.Close()
 }
 
 // checkKubernetes checks the objects of a file for Kubernetes, and parses the commands of its
@@ -254,11 +295,7 @@ func TestUnit(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := regexp.MustCompile(`(?m)^#([a-z-]+: )`).ReplaceAll(settings, []byte("$1"))
-	file := filepath.Join(t.TempDir(), "crawl.yaml")
-	if err := os.WriteFile(file, all, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := parseLine(t, []string{"crawl", "--config", file}, false); err != nil || bytes.Equal(all, settings) {
+	if err := tryToCrawl(t, string(all)); err != nil || bytes.Equal(all, settings) {
 		t.Errorf("%v\n%s", err, all)
 	}
 }

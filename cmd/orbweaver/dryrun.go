@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,24 +15,26 @@ import (
 	"text/tabwriter"
 
 	"github.com/alecthomas/kong"
-	"github.com/dustin/go-humanize"
 	"github.com/goccy/go-yaml"
 
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/web/robots"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // maxLooked bounds the seeds whose hosts a dry run asks for their robots.txt.
 const maxLooked = 20
 
-// A dryRun prints what a crawl would do.
+// A dryRun prints what a crawl would do, as text or as lines of JSON.
 type dryRun struct {
 	cmd *CrawlCmd
 	cfg *node.Config
 	r   *node.Rehearsal
 	w   *tabwriter.Writer
+
+	meeting node.Meeting // with the agents of --join
 }
 
 // dryRun checks the crawl and prints what it would do. It writes no file and fetches only
@@ -43,8 +46,12 @@ func (c *CrawlCmd) dryRun(k *kong.Context, cfg node.Config, given *settings, out
 		if f.name == "" {
 			continue
 		}
-		if info, err := os.Stat(filepath.Dir(f.name)); err != nil || !info.IsDir() {
+		dir := filepath.Dir(f.name)
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
 			return bad("--%s %s: its directory does not exist; name a file that can be written", f.flag, f.name)
+		}
+		if err := disk.Writable(dir); err != nil {
+			return bad("--%s %s: %v; name a file that can be written", f.flag, f.name, cause(err))
 		}
 	}
 	examples, err := parseExamples(c.Example)
@@ -68,35 +75,64 @@ func (c *CrawlCmd) dryRun(k *kong.Context, cfg node.Config, given *settings, out
 		return err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	d := &dryRun{c, &cfg, r, tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)}
-	fmt.Fprintf(out, "This is a dry run: it writes nothing, and fetches only robots.txt.\n\n")
-	d.directory()
-	d.identity()
-	d.bounds()
-	d.cluster(ctx)
-	if err := d.settings(k, given); err != nil {
+	d := &dryRun{cmd: c, cfg: &cfg, r: r, w: tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)}
+	settings, err := d.settings(k, given)
+	if err != nil {
 		return err
 	}
-	fmt.Fprintln(d.w)
-	if err := d.w.Flush(); err != nil {
+	if d.meeting, err = r.Meet(ctx); err != nil {
 		return err
 	}
-	good, err := d.seeds(ctx, out)
+	if !c.JSON {
+		fmt.Fprintf(out, "This is a dry run: it writes nothing, and fetches only robots.txt.\n\n")
+		d.directory()
+		d.identity()
+		d.bounds()
+		d.cluster()
+		d.printSettings(settings)
+		fmt.Fprintln(d.w)
+		if err := d.w.Flush(); err != nil {
+			return err
+		}
+	}
+	visitable, err := d.seeds(ctx, out)
 	if err != nil {
 		return err
 	}
 	for _, t := range examples {
-		d.example(out, t)
+		if err := d.example(out, t); err != nil {
+			return err
+		}
 	}
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return &exitError{code: exitSignal}
-	case !good && !(c.Resume && r.Waiting > 0):
+	}
+	if c.JSON {
+		if err := d.printJSON(out, d.summary(settings, visitable)); err != nil {
+			return err
+		}
+	}
+	if !d.possible(visitable) {
 		return &exitError{exitNothing, "the crawl could start, but it would fetch nothing: no seed can be visited; " +
 			"the reasons are above"}
 	}
-	_, err = fmt.Fprintln(out, "\nThe crawl could start.")
+	if c.JSON {
+		return nil
+	}
+	text := "The crawl could start."
+	if m := &d.meeting; m.Waits != "" && m.Patience == 0 {
+		text = fmt.Sprintf("The crawl could start, but first it would wait for %s.", m.Waits)
+	} else if m.Waits != "" {
+		text = fmt.Sprintf("The crawl could start, but first it would wait for %s, and give up after %s.", m.Waits,
+			m.Patience)
+	}
+	_, err = fmt.Fprintln(out, "\n"+text)
 	return err
+}
+
+// possible reports whether the crawl could fetch something.
+func (d *dryRun) possible(visitable int) bool {
+	return visitable > 0 || d.cmd.Resume && d.r.Waiting > 0
 }
 
 func parseExamples(texts []string) (all []node.TypedURL, err error) {
@@ -121,7 +157,7 @@ func (d *dryRun) directory() {
 	what := "would be created"
 	switch {
 	case c.Resume:
-		what = fmt.Sprintf("the crawl in it would continue; %s URLs wait", humanize.Comma(r.Waiting))
+		what = "the crawl in it would continue; queued: " + plural(r.Waiting, "URL")
 	case r.Exists:
 		what = "the crawl in it WOULD BE DELETED, because of --overwrite"
 	default:
@@ -131,7 +167,7 @@ func (d *dryRun) directory() {
 	}
 	d.row("directory", "%s: %s", c.Dir, what)
 	d.row("archive", "%s, a new file after %s", filepath.Join(r.Dir("archive"), c.WARCPrefix+"-*-"+c.Name+".warc.gz"),
-		humanize.Bytes(uint64(c.WARCSize)))
+		c.WARCSize)
 	d.row("logs", "%s", r.Dir("logs"))
 	d.row("reports", "%s", r.Dir("reports"))
 	if c.API != "" {
@@ -155,7 +191,13 @@ func (d *dryRun) bounds() {
 	c := d.cmd
 	depth := "any depth"
 	if c.Depth >= 0 {
-		depth = fmt.Sprintf("at most %d links from a seed", c.Depth)
+		depth = "at most " + plural(int64(c.Depth), "link") + " from a seed"
+	}
+	if c.HostDepth >= 0 {
+		depth += ", at most " + plural(int64(c.HostDepth), "link") + " within a host"
+	}
+	if c.SeedRoots {
+		depth += ", with the root pages of all hosts"
 	}
 	d.row("scope", "%s, %s", c.Scope, depth)
 	d.row("politeness", "%s between requests to a host; robots.txt may ask for more", c.Delay)
@@ -167,7 +209,7 @@ func (d *dryRun) bounds() {
 		limits = append(limits, plural(c.HostPageLimit, "page")+" of each host")
 	}
 	if c.SizeLimit > 0 {
-		limits = append(limits, humanize.Bytes(uint64(c.SizeLimit)))
+		limits = append(limits, c.SizeLimit.String())
 	}
 	if c.TimeLimit > 0 {
 		limits = append(limits, c.TimeLimit.String())
@@ -179,7 +221,7 @@ func (d *dryRun) bounds() {
 }
 
 // cluster prints how the agent would join its cluster.
-func (d *dryRun) cluster(ctx context.Context) {
+func (d *dryRun) cluster() {
 	cl := d.cfg.Cluster
 	if cl == nil {
 		return
@@ -188,26 +230,35 @@ func (d *dryRun) cluster(ctx context.Context) {
 	if cl.Keys != "" {
 		d.row("keys", "%s: valid, and made for agent %s", cl.Keys, cl.Name)
 	}
-	for _, addr := range cl.Join {
-		if addr == cl.Listen {
-			d.row("join", "%s: this agent", addr)
-		} else if err := d.r.Reach(ctx, addr); err != nil {
-			d.row("join", "%s: no agent answers yet (%v)", addr, err)
+	for _, j := range d.meeting.Join {
+		switch {
+		case j.Self:
+			d.row("join", "%s: this agent", j.Addr)
+		case j.Err != nil:
+			d.row("join", "%s: no agent answers yet (%v)", j.Addr, j.Err)
+		default:
+			d.row("join", "%s: an agent answers", j.Addr)
+		}
+	}
+	for _, j := range d.meeting.Coordinators {
+		if j.Err != nil {
+			d.row("coordinator", "%s: none answers yet (%v)", j.Addr, j.Err)
 		} else {
-			d.row("join", "%s: answers", addr)
+			d.row("coordinator", "%s: it answers", j.Addr)
 		}
 	}
 }
 
-// settings prints the settings that differ from their defaults, and where each comes from.
-func (d *dryRun) settings(k *kong.Context, given *settings) error {
+// settings returns the settings that were given, and where each comes from.
+func (d *dryRun) settings(k *kong.Context, given *settings) ([]plannedSetting, error) {
 	before, err := d.before()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	head := false
+	all := []plannedSetting{}
+	elsewhere := []string{"help", "dry-run", "example", "dir", "resume", "overwrite", "quiet", "json"}
 	for _, f := range k.Selected().Flags {
-		if slices.Contains([]string{"help", "dry-run", "example", "dir", "resume", "overwrite", "quiet"}, f.Name) {
+		if slices.Contains(elsewhere, f.Name) {
 			continue
 		}
 		typed := slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag == f && !p.Resolved })
@@ -215,33 +266,43 @@ func (d *dryRun) settings(k *kong.Context, given *settings) error {
 		if !typed && !set {
 			continue
 		}
-		where := "--" + f.Name
+		s := plannedSetting{Name: f.Name, Value: settingText(d.cmd.public(f)), From: "--" + f.Name}
 		if !typed {
-			where = from.from
+			s.From = from.from
 		}
-		if !head {
-			fmt.Fprintln(d.w, "\nsetting\tvalue and where it comes from")
-			head = true
+		old, had := before[f.Name]
+		if text := settingText(old); had && text != s.Value {
+			s.Before = &text
+		} else if before != nil && !had && f.Name != "seeds" {
+			s.Before = new(string)
 		}
-		value := settingText(d.cmd.public(f))
-		if old, ok := before[f.Name]; ok && settingText(old) != value {
-			value = fmt.Sprintf("%s instead of %s", value, settingText(old))
-		} else if before != nil && !ok && (typed || set) && f.Name != "seeds" {
-			value += ", which the crawl did not have before"
-		}
-		d.row("  "+f.Name, "%s (%s)", value, where)
+		all = append(all, s)
 	}
 	if h := d.cmd.hosts; len(h) > 0 {
-		if !head {
-			fmt.Fprintln(d.w, "\nsetting\tvalue and where it comes from")
-			head = true
-		}
-		d.row("  "+hostsKey, "of %s of the web (%s)", plural(int64(len(h)), "part"), h[0].At)
+		all = append(all, plannedSetting{Name: hostsKey, Value: "of " + plural(int64(len(h)), "part") + " of the web",
+			From: h[0].At})
 	}
-	if !head {
+	return all, nil
+}
+
+// printSettings prints the settings that were given.
+func (d *dryRun) printSettings(all []plannedSetting) {
+	if len(all) == 0 {
 		fmt.Fprintln(d.w, "\nsettings\tall have their defaults")
+		return
 	}
-	return nil
+	fmt.Fprintln(d.w, "\nsetting\tvalue and where it comes from")
+	for _, s := range all {
+		value := s.Value
+		switch {
+		case s.Before == nil:
+		case *s.Before == "":
+			value += ", which the crawl did not have before"
+		default:
+			value += " instead of " + *s.Before
+		}
+		d.row("  "+s.Name, "%s (%s)", value, s.From)
+	}
 }
 
 // before returns the settings of the crawl that would be continued; nil: there is none.
@@ -251,7 +312,7 @@ func (d *dryRun) before() (map[string]any, error) {
 	}
 	b, err := os.ReadFile(d.r.Dir("crawl.yaml"))
 	if err != nil {
-		return nil, bad("--dir %s: crawl.yaml: %v; run the crawl as the user who started it", d.cmd.Dir, cause(err))
+		return nil, unreadable("--dir "+d.cmd.Dir, d.cmd.Dir, err, "restore the file")
 	}
 	m := map[string]any{}
 	if err := yaml.Unmarshal(b, &m); err != nil {
@@ -276,71 +337,100 @@ func settingText(v any) string {
 	}
 }
 
-// seeds looks at the seeds and prints what would become of each. good reports that one of them could
-// be visited.
-func (d *dryRun) seeds(ctx context.Context, out io.Writer) (good bool, err error) {
-	fmt.Fprintf(out, "%s\n", plural(int64(len(d.r.Seeds)), "seed"))
+// seeds looks at the seeds and prints what would become of each. It returns how many could be visited.
+func (d *dryRun) seeds(ctx context.Context, out io.Writer) (visitable int, err error) {
+	if !d.cmd.JSON {
+		fmt.Fprintf(out, "%s\n", plural(int64(len(d.r.Seeds)), "seed"))
+	}
 	for i, u := range d.r.Seeds {
 		if i == maxLooked {
-			fmt.Fprintf(out, "  and %d more, whose hosts are not asked\n", len(d.r.Seeds)-i)
+			if !d.cmd.JSON {
+				fmt.Fprintf(out, "  and %d more, whose hosts are not asked\n", len(d.r.Seeds)-i)
+			}
 			break
 		}
-		fmt.Fprintf(out, "  %s\n", report.Clean(u.String()))
+		s := plannedSeed{Type: "seed", URL: u.String()}
 		if v, _ := d.r.Judge(u); !v.In {
-			fmt.Fprintf(out, "    out of scope: %s\n", v.Reason)
+			s.Reason = string(v.Reason)
+		} else {
+			p, err := d.r.Look(ctx, u)
+			if ctx.Err() != nil {
+				return visitable, nil
+			}
+			if err != nil {
+				return visitable, err
+			}
+			s = planned(s.URL, p)
+		}
+		if s.Visitable {
+			visitable++
+		}
+		if d.cmd.JSON {
+			if err := d.printJSON(out, s); err != nil {
+				return visitable, err
+			}
 			continue
 		}
-		p, err := d.r.Look(ctx, u)
-		if ctx.Err() != nil {
-			return good, nil
-		}
-		if err != nil {
-			return good, err
-		}
-		if p.URL != u {
-			fmt.Fprintf(out, "    no https connection can be made: %s would be asked instead\n", p.URL)
-		}
-		if p.Addr != "" {
-			fmt.Fprintf(out, "    address %s\n", p.Addr)
-		}
-		good = d.verdict(out, p) || good
+		d.seed(out, s)
 	}
-	return good, nil
+	return visitable, nil
 }
 
-// verdict prints what robots.txt says about a seed. It reports whether the seed could be visited.
-func (d *dryRun) verdict(out io.Writer, p node.Prospect) bool {
-	if p.Failed != "" {
-		fmt.Fprintf(out, "    cannot be visited now: %s\n", report.OneLine(p.Failed))
-		return false
+// seed prints what would become of a seed.
+func (d *dryRun) seed(out io.Writer, s plannedSeed) {
+	fmt.Fprintf(out, "  %s\n", report.Clean(s.URL))
+	if !s.InScope {
+		fmt.Fprintf(out, "    out of scope: %s\n", s.Reason)
+		return
+	}
+	if s.Asked != "" {
+		fmt.Fprintf(out, "    no https connection can be made: %s would be asked instead\n", report.Clean(s.Asked))
+	}
+	if s.Address != "" {
+		fmt.Fprintf(out, "    address %s\n", s.Address)
+	}
+	if s.Error != "" {
+		fmt.Fprintf(out, "    cannot be visited now: %s\n", s.Error)
+		return
 	}
 	rule := "no rule matches"
-	if p.Robots.Rule != "" {
-		rule = fmt.Sprintf("line %d: %s", p.Robots.Line, report.OneLine(p.Robots.Rule))
+	if s.Rule != "" {
+		rule = fmt.Sprintf("line %d: %s", s.Line, s.Rule)
+	} else if s.Status != 0 && s.Status/100 != 2 {
+		rule = fmt.Sprintf("status %d: there is none", s.Status)
 	}
-	word := "allows it"
-	if p.Robots.Verdict != robots.Allowed {
-		word = "forbids it"
+	word := "allows"
+	if !s.Visitable {
+		word = "forbids"
 	}
-	if p.Status != 0 && p.Status/100 != 2 {
-		rule = fmt.Sprintf("status %d: there is none", p.Status)
+	fmt.Fprintf(out, "    robots.txt %s it (%s)\n", word, rule)
+	if u, err := weburl.Parse(cmp.Or(s.Asked, s.URL)); err == nil {
+		if text := withheld(d.cfg.Hosts, u); text != "" {
+			fmt.Fprintf(out, "    %s\n", text)
+		}
 	}
-	fmt.Fprintf(out, "    robots.txt %s (%s)\n", word, rule)
-	if p.Robots.Delay > d.cmd.Delay {
-		fmt.Fprintf(out, "    Crawl-delay %s instead of --delay %s\n", p.Robots.Delay, d.cmd.Delay)
+	if s.delay > d.cmd.Delay {
+		fmt.Fprintf(out, "    Crawl-delay %s instead of --delay %s\n", s.delay, d.cmd.Delay)
 	}
-	return word == "allows it"
 }
 
 // example prints whether a URL of --example is in scope.
-func (d *dryRun) example(out io.Writer, t node.TypedURL) {
+func (d *dryRun) example(out io.Writer, t node.TypedURL) error {
 	v, lines := d.r.Judge(t.URL)
+	e := plannedExample{Type: "example", URL: t.URL.String(), InScope: v.In, Reason: string(v.Reason)}
+	for _, line := range lines[:len(lines)-1] { // the last one is the verdict
+		e.Rules = append(e.Rules, report.OneLine(line))
+	}
+	if d.cmd.JSON {
+		return d.printJSON(out, e)
+	}
 	word := "in scope"
 	if !v.In {
 		word = "out of scope"
 	}
 	fmt.Fprintf(out, "\nexample %s: %s\n", t.URL, word)
-	for _, line := range lines[:len(lines)-1] {
-		fmt.Fprintf(out, "    %s\n", report.OneLine(line))
+	for _, line := range e.Rules {
+		fmt.Fprintf(out, "    %s\n", line)
 	}
+	return nil
 }

@@ -14,8 +14,10 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/output/mirror"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -42,17 +44,25 @@ file: links lead to their targets. Pages keep their encoding. Names end in .html
 or .css where the URL does not; what file systems refuse is escaped or, like
 names that collide, replaced by a hash.
 
+If a WARC file is damaged or missing, its pages say so, the command names the
+file, and the exit code is 1.
+
 Scripts of the pages run when you open a file, and can contact other servers.
 "orbweaver replay" keeps them on this machine.`
 }
 
 // Run writes the mirror.
-func (c *ExportCmd) Run(out io.Writer) error {
-	archive, err := openArchive(c.Dirs, c.Originals)
-	if err != nil {
-		return err
+func (c *ExportCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	switch {
+	case c.Mirror == "":
+		return bad("--mirror is empty; name a directory for the command to create")
+	case inside(c.Mirror, "."):
+		return bad("--mirror %s: this is the current directory or one above it; name a directory for the command "+
+			"to create", c.Mirror)
 	}
-	cfg := mirror.Config{Archive: archive, Dir: c.Mirror, Overwrite: c.Overwrite}
+	cfg := mirror.Config{Dir: c.Mirror, Overwrite: c.Overwrite}
 	if c.At != "" {
 		if cfg.At, err = parseTime(c.At); err != nil {
 			return err
@@ -67,8 +77,15 @@ func (c *ExportCmd) Run(out io.Writer) error {
 				c.Mirror, dir)
 		}
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+	archive, err := openArchive(ctx, errs, c.Dirs, c.Originals)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	if err := archive.pages(); err != nil {
+		return err
+	}
+	cfg.Archive = archive.Archive
 	res, err := mirror.Write(ctx, cfg)
 	switch {
 	case errors.Is(err, mirror.ErrNotEmpty):
@@ -78,30 +95,61 @@ func (c *ExportCmd) Run(out io.Writer) error {
 		return bad("--mirror %s: the directory holds other files than a mirror; choose another one", c.Mirror)
 	case errors.Is(err, context.Canceled):
 		return &exitError{exitSignal, "stopped; nothing was written to " + c.Mirror}
+	case errors.Is(err, mirror.ErrNothing):
+		printMirror(errs, c.Mirror, res)
+		printFaults(errs, res)
+		return fmt.Errorf("%w; nothing was written to %s", err, c.Mirror)
 	case err != nil:
-		return err
+		return refused("export --mirror "+c.Mirror, c.Mirror, err)
 	case c.JSON:
-		return json.NewEncoder(out).Encode(res)
+		err = json.NewEncoder(out).Encode(res)
+	default:
+		printMirror(out, c.Mirror, res)
+		_, err = fmt.Fprintf(out, "Open %s in a browser.\n", filepath.Join(c.Mirror, "index.html"))
 	}
+	if err != nil || len(res.Faults) == 0 {
+		return err
+	}
+	printFaults(errs, res)
+	return &exitError{exitOther, "the mirror in " + c.Mirror + " lacks what these WARC files do not give"}
+}
+
+// printFaults names the WARC files that cannot be read, and what the user can do.
+func printFaults(errs io.Writer, res mirror.Result) {
+	for _, f := range res.Faults {
+		fmt.Fprintf(errs, "%s: unreadable records: %s: %s; %s\n", report.OneLine(f.File), humanize.Comma(f.Records),
+			report.OneLine(f.Error), remedyFor(report.OneLine(f.File), f.Missing))
+	}
+	if res.OtherFaults > 0 {
+		fmt.Fprintf(errs, "other WARC files: unreadable records: %s\n", humanize.Comma(res.OtherFaults))
+	}
+}
+
+// printMirror prints what a mirror in dir has, and has not.
+func printMirror(out io.Writer, dir string, res mirror.Result) {
 	for _, row := range []struct {
 		name string
 		n    int64
 		note string
 	}{
-		{"files", res.Files, fmt.Sprintf(" (%s) in %s", humanize.Bytes(uint64(res.Bytes)), c.Mirror)},
+		{"files", res.Files, fmt.Sprintf(" (%s) in %s", humanize.Bytes(uint64(res.Bytes)), dir)},
 		{"pages", res.Pages, ""},
 		{"hosts", res.Hosts, ""},
 		{"redirects", res.Redirects, "; links lead to their targets"},
-		{"left out", res.LeftOut, "; the archive has only errors, or not their content (see --originals)"},
-		{"incomplete", res.Incomplete, "; the archive has only a part of them"},
+		{"incomplete", res.Incomplete, "; the archive has only a part of the content"},
+		{"unreadable", res.Unreadable, "; the record is damaged, or its WARC file is missing"},
+		{"unsupported", res.Unsupported, "; too many content codings: see orbweaver warc extract"},
+		{"cut off", res.Cut, "; the content unpacks to more than 256 MiB, and more than 20 times its stored size"},
 		{"too long", res.TooLong, "; the links of these pages are unchanged"},
+		{"left out", res.Errors, "; only an error (404 and others) or an empty response is archived"},
+		{"left out", res.Nowhere, "; a redirect to itself or to no web page"},
+		{"left out", res.NoOriginal, "; the content is in the archive of another crawl: name that with --originals"},
+		{"left out", res.Damaged, "; the record is damaged, or its WARC file is missing"},
 	} {
 		if row.n > 0 {
 			fmt.Fprintf(out, "%-11s %s%s\n", row.name, humanize.Comma(row.n), row.note)
 		}
 	}
-	fmt.Fprintf(out, "Open %s in a browser.\n", filepath.Join(c.Mirror, "index.html"))
-	return nil
 }
 
 // inside reports whether path is dir or below it.

@@ -1,13 +1,13 @@
 package main
 
-import "github.com/alecthomas/kong"
+import "github.com/orbweaver/orbweaver/internal/cli"
 
 // crawlHelp holds the help texts of "crawl". A flag's tag refers to its text by
 // name, as in ${partition}.
-var crawlHelp = kong.Vars{
+var crawlHelp = cli.Texts{
 	"seed": "Start from these URLs. A URL without a scheme means https, or http if no https connection " +
 		"can be made.",
-	"seeds":  "Read seeds from FILE, one URL per line; '#' starts a comment; - reads standard input.",
+	"seeds":  "Read seeds from each FILE, one URL per line; '#' starts a comment; - reads standard input.",
 	"dir":    "Keep the crawl in directory DIR.",
 	"config": "Read flags from the YAML file FILE.",
 	"resume": "Continue the crawl in --dir with the flags it started with; flags given now take " +
@@ -18,18 +18,21 @@ var crawlHelp = kong.Vars{
 	"overwrite": "Delete the crawl in --dir and start a new one.",
 	"dry_run": "Check the settings, the seeds, their names and their robots.txt, and print what the crawl would " +
 		"do. Write nothing, and fetch nothing else.",
-	"example":         "With --dry-run: also tell whether this URL is in scope.",
-	"unblock":         "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked.",
-	"scope":           "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
-	"include":         "Crawl only URLs that match one of these regular expressions.",
-	"exclude":         "Never crawl URLs that match one of these regular expressions, not even seeds.",
-	"depth":           "Follow at most N links from a seed; 0 crawls the seeds alone, -1 sets no limit.",
-	"page_limit":      "Stop after N pages (2xx responses) in all runs together (default: 0, no limit).",
+	"example":    "With --dry-run: also tell whether this URL is in scope.",
+	"unblock":    "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked.",
+	"scope":      "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
+	"include":    "Crawl only URLs that match one of these regular expressions.",
+	"exclude":    "Never crawl URLs that match one of these regular expressions, not even seeds.",
+	"depth":      "Follow at most N links from a seed; 0 crawls the seeds alone, -1 sets no limit.",
+	"page_limit": "Stop after N pages (2xx responses) in all runs together (default: 0, no limit).",
+	"host_depth": "Follow at most N links within a host from where the crawl entered it: a seed, or a URL that " +
+		"another host links to; 0 crawls only these, -1 sets no limit.",
 	"host_page_limit": "Fetch at most N pages of each host (default: 0, no limit).",
 	"size_limit":      "Stop after receiving BYTES in all runs together, such as 500MB (default: 0, no limit).",
 	"time_limit":      "Stop this run after D, such as 90s or 2h30m (default: 0, no limit).",
 	"requisites":      "Also fetch the images, styles and scripts that pages need.",
 	"sitemaps":        "Also follow the sitemaps that robots.txt names.",
+	"seed_roots":      "Also crawl the root page of each host on which the crawl visits a page.",
 	"keep": "Archive only responses of this media type, such as application/pdf or image/*, or whose URL matches " +
 		"this regular expression; follow the links of all. mime: and url: before the value say which is meant.",
 	"delay": "Wait D after a response before the next request to its host; 0 does not wait. " +
@@ -88,9 +91,15 @@ var crawlHelp = kong.Vars{
 	"partition": "With --listen: how agents divide the work. rendezvous: by hosts, with " +
 		"rendezvous hashing. ring: by hosts, with UbiCrawler's ring (see --kappa). hash: by hosts " +
 		"as rendezvous does, and by contents: for each content one agent decides which page was " +
-		"first; agents archive other pages with it as revisits and do not follow their links.",
+		"first; agents archive other pages with it as revisits and do not follow their links. sites: by hosts, " +
+		"as coordinators assign them (see --coordinator).",
 	"kappa": "With --partition ring: give an agent of capacity 1 this many replicas on the ring, from 1 to " +
 		"1000. More replicas divide the hosts more evenly (default: 200).",
+	"coordinator": "With --partition sites: ask the coordinators at these addresses which agent owns a host; see " +
+		"\"orbweaver coordinator\". Give all of them, and all agents the same.",
+	"coverage": "With --partition sites: what agents do with links to hosts of other agents. full: send them. " +
+		"two-level: drop them, and crawl the root page of each host; pages that only other hosts link to may be " +
+		"missed.",
 	"replicas": "With --listen: keep the records of each host at N agents, 1 or 2. With 2, losing one " +
 		"agent and its disk loses no URL (default: 2).",
 	"listen": "Crawl with other agents, which reach this one at this IP address and port; an interface or " +
@@ -124,16 +133,18 @@ var crawlHelp = kong.Vars{
 
 // longHelp holds the help texts of other commands that do not fit on one line of
 // code.
-var longHelp = kong.Vars{
+var longHelp = cli.Texts{
 	"ctl_dir": "Ask the crawl in directory DIR, which runs with --api.",
 	"check_dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
 	"check_urls":       "Judge these URLs; - reads them from standard input, one per line.",
 	"check_references": "Check these URLs, or references with --base; - reads them from standard input, one per line.",
-	"check_config": "Read --scope, --include, --exclude, --depth and the section hosts: from this settings file. " +
-		"If it is the crawl.yaml of a crawl, also read the seeds of the crawl.",
+	"check_seeds":      "Judge for a crawl from the URLs in each FILE, one per line; - is standard input.",
+	"check_config": "Read --scope, --include, --exclude, --depth, --host-depth and the section hosts: from this " +
+		"settings file. If it is the crawl.yaml of a crawl, also read the seeds of the crawl.",
 	"check_hops": "Judge the URLs as discovered over this path, in crawl.log's letters, such as LLE; empty for a " +
-		"seed. The URLs of --seed are seeds in any case.",
+		"seed. The URLs of --seed are seeds in any case. The path enters the URL's host with its first step, " +
+		"or with the first seed if that is on the host.",
 	"check_user_agent": "Send this User-Agent header and judge for the product named in it, as \"orbweaver " +
 		"crawl\" does.",
 	"check_robots_agent": "Judge for this product name instead of the one in --user-agent.",
@@ -142,6 +153,7 @@ var longHelp = kong.Vars{
 	"warc_index_files":   "Index these WARC files, or one crawl directory, whose indexes/index.cdxj is then rewritten.",
 	"warc_url": "Print the first capture of this URL. In a crawl directory with several captures, list them " +
 		"instead.",
+	"man_command":   "Print the page of this command, such as crawl or check robots; without it, the program's.",
 	"man_out":       "Write the pages of all commands to directory DIR, which the command creates.",
 	"warc_at":       "With --url and a crawl directory: print the capture whose 14-digit time begins with TIME.",
 	"export_mirror": "Write files for offline reading to the new directory OUT.",
@@ -151,6 +163,27 @@ var longHelp = kong.Vars{
 	"replay_originals": "Also look for the originals of revisit records in these crawl directories.",
 	"keys_out": "Keep the cluster's authority, and a directory for each agent, in directory DIR, which the command " +
 		"creates.",
-	"demo_dir":   "Keep the demo's crawl in directory DIR; an earlier demo there is deleted.",
-	"demo_delay": "Wait D after a response before the next request to its host; 0 does not wait.",
+	"keys_coordinators": "Make keys for the coordinators of these names, separated by commas.",
+	"coordinator_listen": "Answer agents and the other coordinators at this IP address and port; an interface or a " +
+		"name of this machine may stand for the IP address. An address other than loopback requires --keys.",
+	"coordinator_members": "The addresses of all coordinators of the crawl, separated by commas, this one's --listen " +
+		"among them: 1, 3 or 5. Give the same list to all (default: this coordinator is alone).",
+	"coordinator_keys": "Read this coordinator's keys from directory DIR, made by \"orbweaver cluster keys " +
+		"--coordinators\".",
+	"coordinator_dir": "Keep the assignments in directory DIR, which continues the crawl that it has.",
+	"coordinator_assign": "How to choose the agent of a new host. roundrobin: the agents take turns, weighted by " +
+		"--capacity. least-loaded: the agent with the fewest waiting URLs for its capacity. The leading " +
+		"coordinator's choice counts.",
+	"coordinator_dns": "Look up with these name servers whether hosts exist, each an address with or without a port " +
+		"(default: those of /etc/resolv.conf).",
+	"coordinator_proxy": "The --proxy of the agents. With http and socks5h the proxy looks names up, so the " +
+		"coordinator assigns hosts without a look-up.",
+	"status_coordinators": "Ask the coordinators at these addresses, separated by commas.",
+	"forget_keys":         "Read the keys of a coordinator from directory DIR; not needed on loopback without keys.",
+	"status_keys": "Read the keys of an agent or a coordinator from directory DIR; not needed on loopback without " +
+		"keys.",
+	"demo_dir": "Keep the demo's crawl in directory DIR; an earlier demo there is deleted (default: " +
+		"./orbweaver-demo, with --partition ./orbweaver-demo-KIND).",
+	"demo_partition": "Let three agents crawl the web together and divide it in this way (default: one agent alone).",
+	"demo_delay":     "Wait D after a response before the next request to its host; 0 does not wait.",
 }

@@ -36,23 +36,23 @@ func (c *CrawlCmd) requests(cfg *node.Config) (err error) {
 		cfg.Cookies = cookie.New(0)
 	}
 	if c.CookieFile != "" {
-		b, err := readSecrets("--cookie-file", c.CookieFile)
+		b, err := readSecrets("--cookie-file", c.CookieFile, "name a file of cookies in the Netscape format", c.Resume)
 		if err != nil {
 			return err
 		}
-		if _, _, err := cfg.Cookies.Load(c.CookieFile, b, time.Now()); err != nil {
-			return bad("--cookie-file: %v", err)
+		if _, _, err := cfg.Cookies.Load("--cookie-file "+c.CookieFile, b, time.Now()); err != nil {
+			return bad("%v", err)
 		}
 	}
 	hosts := slices.Clone(c.hosts)
 	if c.AuthFile != "" {
-		b, err := readSecrets("--auth-file", c.AuthFile)
+		b, err := readSecrets("--auth-file", c.AuthFile, "name a file of credentials in the format of netrc", c.Resume)
 		if err != nil {
 			return err
 		}
-		more, err := sheet.ReadAuth(c.AuthFile, b)
+		more, err := sheet.ReadAuth("--auth-file "+c.AuthFile, b)
 		if err != nil {
-			return bad("--auth-file: %v", err)
+			return bad("%v", err)
 		}
 		hosts = append(hosts, more...)
 	}
@@ -65,8 +65,9 @@ func (c *CrawlCmd) requests(cfg *node.Config) (err error) {
 // maxSecrets bounds a file of cookies or credentials, in bytes.
 const maxSecrets = 1 << 20
 
-// readSecrets reads a file of cookies or credentials. Crawl.yaml has only its name, so --resume reads it again.
-func readSecrets(flag, name string) ([]byte, error) {
+// readSecrets reads a file of cookies or credentials. Crawl.yaml has only its name, so --resume (again) reads it again.
+// remedy says which file to name.
+func readSecrets(flag, name, remedy string, again bool) ([]byte, error) {
 	info, err := os.Stat(name)
 	var b []byte
 	if err == nil {
@@ -79,21 +80,44 @@ func readSecrets(flag, name string) ([]byte, error) {
 		}
 		b, err = os.ReadFile(name)
 	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, bad("%s %s: no such file; a crawl that continues reads the file again", flag, name)
-	}
 	if err != nil {
-		return nil, bad("%s %s: %v", flag, name, cause(err))
+		if again {
+			remedy = "a crawl that continues reads the file again: restore it, or name another one"
+		}
+		return nil, unreadable(flag+" "+name, name, err, remedy)
 	}
 	return b, nil
 }
 
-// public returns the value of a flag for crawl.yaml, without secrets.
+// public returns the value of a flag for crawl.yaml: without secrets, and files and directories by their absolute
+// names, because a crawl may continue in another working directory.
 func (c *CrawlCmd) public(f *kong.Flag) any {
-	if f.Name == "header" {
+	value := f.Target.Interface()
+	name, isText := value.(string)
+	switch {
+	case f.Name == "header":
 		return sheet.RedactHeaders(c.Header)
+	case f.Name == "proxy":
+		return redactProxy(c.Proxy)
+	case isText && name != "" && name != "-" && (f.PlaceHolder == "FILE" || f.PlaceHolder == "DIR"):
+		if abs, err := filepath.Abs(name); err == nil {
+			return abs
+		}
 	}
-	return f.Target.Interface()
+	return value
+}
+
+// redactProxy returns the URL of a proxy, or what was given as one, without user and password.
+func redactProxy(proxy string) string {
+	at := strings.LastIndexByte(proxy, '@')
+	if at < 0 {
+		return proxy
+	}
+	scheme, _, ok := strings.Cut(proxy[:at], "://")
+	if !ok {
+		return sheet.Redacted + proxy[at:]
+	}
+	return scheme + "://" + sheet.Redacted + proxy[at:]
 }
 
 // hostsKey is the key of the section with the settings of hosts.
@@ -173,7 +197,7 @@ func mapping(n ast.Node) ([]*ast.MappingValueNode, bool) {
 // of the file.
 func (c *CheckScopeCmd) fromConfig(k *kong.Context) (*sheet.Live, error) {
 	if c.Config == "" && len(c.Seed) == 0 {
-		return nil, bad("check scope needs --seed URL, or the settings file of a crawl with --config")
+		return nil, bad("check scope needs --seed URL, --seeds FILE, or the settings file of a crawl with --config")
 	}
 	if c.Config == "" {
 		return nil, nil
@@ -189,15 +213,14 @@ func (c *CheckScopeCmd) fromConfig(k *kong.Context) (*sheet.Live, error) {
 	s := &settings{values: map[string]setting{}}
 	if err := s.fromFile(c.Config, flags, commandLineOnly); err != nil {
 		if _, ok := errors.AsType[*fs.PathError](err); ok {
-			return nil, bad("--config %s: %v; name a YAML file of settings", c.Config, cause(err))
+			return nil, unreadable("--config "+c.Config, c.Config, err, "name a YAML file of settings")
 		}
 		return nil, bad("%v", err)
 	}
 	for name, target := range map[string]any{"scope": &c.Scope, "include": &c.Include, "exclude": &c.Exclude,
-		"depth": &c.Depth} {
+		"depth": &c.Depth, "host-depth": &c.HostDepth} {
 		v, ok := s.values[name]
-		typed := slices.ContainsFunc(k.Path, func(p *kong.Path) bool { return p.Flag != nil && p.Flag.Name == name })
-		if !ok || typed {
+		if !ok || isTyped(k, name) {
 			continue
 		}
 		scan := kong.Scan().PushTyped(v.value, kong.FlagValueToken)
@@ -205,12 +228,12 @@ func (c *CheckScopeCmd) fromConfig(k *kong.Context) (*sheet.Live, error) {
 			return nil, bad("%s: %v", v.from, err)
 		}
 	}
-	if err := c.seedsOf(s); err != nil {
-		return nil, err
-	}
 	t, err := sheet.Explainable(s.hosts)
 	if err != nil {
 		return nil, bad("%v", err)
+	}
+	if err := c.seedsOf(s); err != nil {
+		return nil, err
 	}
 	live := &sheet.Live{}
 	live.Set(t)
@@ -222,20 +245,26 @@ func (c *CheckScopeCmd) seedsOf(s *settings) error {
 	if len(c.Seed) > 0 {
 		return nil
 	}
-	if name, ok := s.values["seeds"].value.(string); ok && name != "-" {
-		var err error
-		if c.Seed, err = readSeeds(name); err != nil {
+	names, _ := s.values["seeds"].value.([]any)
+	for _, name := range names {
+		if name == "-" {
+			continue
+		}
+		more, err := readSeeds(name.(string))
+		if err != nil {
 			return err
 		}
+		c.Seed = append(c.Seed, more...)
 	}
 	if len(c.Seed) == 0 {
 		b, err := os.ReadFile(filepath.Join(filepath.Dir(c.Config), "state", "seeds.txt"))
-		if err == nil {
-			c.Seed = strings.Fields(string(b))
+		if errors.Is(err, fs.ErrPermission) {
+			return unreadable("--config "+c.Config, c.Config, err, "give --seed URL")
 		}
+		c.Seed = strings.Fields(string(b))
 	}
 	if len(c.Seed) == 0 {
-		return bad("check scope needs --seed URL: %s belongs to no crawl with seeds", c.Config)
+		return bad("check scope needs --seed URL or --seeds FILE: %s belongs to no crawl with seeds", c.Config)
 	}
 	return nil
 }

@@ -9,21 +9,22 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // LinksCmd implements "links".
 type LinksCmd struct {
-	To     string   `help:"Print only the links to this URL." placeholder:"URL"`
-	From   string   `help:"Print only the links of this page." placeholder:"URL"`
+	To     string   `help:"Print only the links to this URL; without a scheme it means https and http." placeholder:"URL"`
+	From   string   `help:"Print only the links of this page, a URL as with --to." placeholder:"URL"`
 	Broken bool     `help:"Print only the links whose target is broken."`
 	JSON   bool     `help:"Print one JSON object per link instead of a table."`
 	Dirs   []string `arg:"" name:"dir" help:"Read the link logs of these crawl directories, such as those of all agents."`
@@ -54,10 +55,10 @@ memory; the rest is in temporary files in $TMPDIR.
 // Run prints the links.
 func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	var q linklog.Query
-	if q.To, err = canonical("--to", c.To); err != nil {
+	if q.To, err = bothSchemes("--to", c.To); err != nil {
 		return err
 	}
-	if q.From, err = canonical("--from", c.From); err != nil {
+	if q.From, err = bothSchemes("--from", c.From); err != nil {
 		return err
 	}
 	for _, dir := range c.Dirs {
@@ -67,7 +68,7 @@ func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	}
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
-	tmp, err := os.MkdirTemp("", "orbweaver-links-")
+	tmp, err := temporary("orbweaver-links-")
 	if err != nil {
 		return err
 	}
@@ -78,7 +79,9 @@ func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 		put = printTable(w)
 	}
 	sort := linklog.Sort{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx.Err}
+	found := false
 	d, err := linklog.Join(disk.OS, c.Dirs, sort, q, func(j *linklog.Joined) error {
+		found = true
 		if c.Broken && !(j.Known && report.IsBroken(j.Status, j.Error)) {
 			return nil
 		}
@@ -93,40 +96,46 @@ func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	if err := w.Flush(); err != nil {
 		return err
 	}
+	if chosen := slices.Concat(q.To, q.From); !found && len(chosen) > 0 {
+		fmt.Fprintf(errs, "orbweaver: the link log has no such link: %s; \"orbweaver links %s\" lists all\n",
+			strings.Join(chosen, " "), strings.Join(c.Dirs, " "))
+	}
 	if d.Any() {
-		fmt.Fprintf(errs, "orbweaver: the link log is damaged: %d lines and %d files could not be read to their end; "+
-			"the first: %s\n", d.Lines, d.Files, report.OneLine(d.First))
+		fmt.Fprintf(errs, "orbweaver: the link log is damaged: %s and %s could not be read to their end; "+
+			"the first: %s\n", plural(int64(d.Lines), "line"), plural(int64(d.Files), "file"),
+			report.OneLine(d.First))
 	}
 	return nil
 }
 
-// canonical returns the canonical form of a URL that a user gave, with or without its scheme.
-func canonical(flag, s string) (string, error) {
+// bothSchemes returns the canonical form of a URL that a user gave. Without a scheme it may mean https or http. The
+// result is empty if the URL is.
+func bothSchemes(flag, s string) ([]string, error) {
 	if s == "" {
-		return "", nil
+		return nil, nil
 	}
-	full := s
-	if !strings.Contains(s, "://") {
-		full = "https://" + s
-	}
-	u, err := weburl.Parse(full)
+	typed, err := node.ParseURL(flag, s)
 	if err != nil {
-		return "", bad("%s %q: %v; give a URL such as https://example.org/", flag, s, err)
+		return nil, err
 	}
-	return u.String(), nil
+	urls := []string{typed.URL.String()}
+	if typed.Bare {
+		urls = append(urls, node.Plain(typed.URL).String())
+	}
+	return urls, nil
 }
 
 // hasLinkLog returns an error unless a directory holds a link log.
 func hasLinkLog(dir string) error {
 	files, err := linklog.Files(disk.OS, dir)
 	if err != nil {
-		return bad("%s: %v; name the directory of a crawl with --links", dir, cause(err))
+		return unreadable(dir, dir, err, "name the directory of a crawl with --links")
 	}
 	if len(files) > 0 {
 		return nil
 	}
 	if _, err := os.Stat(dir); err != nil {
-		return bad("%s: %v; name the directory of a crawl with --links", dir, cause(err))
+		return unreadable(dir, dir, err, "name the directory of a crawl with --links")
 	}
 	if !isCrawlDir(dir) {
 		return bad("%s is not a crawl directory; name the directory of a crawl with --links", dir)

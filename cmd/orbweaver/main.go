@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
 // Exit codes of all commands. exitCodes says what each means.
@@ -46,12 +47,13 @@ var exitCodes = []struct {
 		"Nothing."},
 	{exitOther, "other error", "Any other error. Also: the answer is no. `check scope` found a URL out of scope, " +
 		"`check robots` found one forbidden, `warc verify` found damage, " +
-		"`report --fail-on broken` found broken links, or `ctl` was refused.",
+		"`report --fail-on broken` found broken links, `export` wrote a mirror without the content of damaged or " +
+		"missing WARC files, or `ctl` was refused.",
 		"Read the message."},
 	{exitDiskFull, "disk full", "The disk is full. No accepted URL is lost.",
 		"Make room, then continue with `--resume`."},
-	{exitConfig, "bad configuration", "A flag, a variable, a file or the command line is wrong, another process " +
-		"has the crawl directory open, or the cluster refuses the agent.",
+	{exitConfig, "bad configuration", "A flag, a variable, a file or the command line is wrong, the file system " +
+		"refuses a path to this user, another process has the crawl directory open, or the cluster refuses the agent.",
 		"The message says what would be right."},
 	{exitSignal, "stopped by a signal", "The crawl stopped after SIGINT, SIGTERM or SIGHUP, or because its output " +
 		"was closed. It has saved its state.",
@@ -97,15 +99,18 @@ type commands struct {
 	Demo    DemoCmd    `cmd:"" help:"Serve a small web from inside the program and crawl it. Start here."`
 	Report  ReportCmd  `cmd:"" help:"Print what a crawl found as tables, and write it as an HTML page."`
 	Check   CheckCmd   `cmd:"" help:"Explain how the crawler treats a URL, a scope, a robots.txt or a page."`
-	Cluster ClusterCmd `cmd:"" help:"Make the keys of agents that crawl together on several machines."`
+	Cluster ClusterCmd `cmd:"" help:"Make the keys of agents and coordinators, or ask the coordinators for their state."`
 	Ctl     CtlCmd     `cmd:"" help:"Show the status of a running crawl or a host; block a host or drop its links."`
 	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files of any origin."`
 	Links   LinksCmd   `cmd:"" help:"List which page links to which URL, from a crawl with --links."`
 	Replay  ReplayCmd  `cmd:"" help:"Show archived pages in a browser on this machine, without the live web."`
 	Export  ExportCmd  `cmd:"" help:"Write the archived pages as files with relative links, to read them offline."`
+	Plan    PlanCmd    `cmd:"" help:"Say how long a crawl takes, how many agents are best, and what they need."`
 	Testweb TestwebCmd `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
 	Version VersionCmd `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
 	Help    HelpCmd    `cmd:"" help:"Explain a command, its flags and its arguments."`
+
+	Coordinator CoordinatorCmd `cmd:"" help:"Assign hosts to the agents of a crawl with --partition=sites."`
 
 	Completion   CompletionCmd   `cmd:"" help:"Print a script with which bash, zsh or fish completes command lines."`
 	Man          ManCmd          `cmd:"" help:"Print the manual page of a command, or write all of them."`
@@ -133,11 +138,14 @@ func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit fu
 	return cli.Parser("orbweaver", description, c, stdout, stderr, exit,
 		kong.Bind(c, given),
 		kong.Resolvers(given),
-		kong.Vars{"version": node.Version},
+		kong.Vars{"version": node.Version, "scopes": strings.Join(scope.Kinds(), ","),
+			"partitions":  strings.Join(node.Partitions(), ","),
+			"assignments": strings.Join(node.Assignments(), ",")},
 		crawlHelp,
 		longHelp,
 		testwebHelp,
 		reportHelp,
+		planHelp,
 	)
 }
 
@@ -197,6 +205,10 @@ func exitCode(err error, stderr io.Writer) int {
 		fmt.Fprintln(stderr, "orbweaver: the disk is full:", err)
 		fmt.Fprintln(stderr, "No accepted URL is lost. Free disk space, then continue with --resume.")
 		return exitDiskFull
+	}
+	if text, ok := disk.Refusal("", err); ok && !errors.As(err, &state) {
+		fmt.Fprintln(stderr, "orbweaver:", text)
+		return exitConfig
 	}
 	fmt.Fprintln(stderr, "orbweaver:", err)
 	if errors.As(err, &state) {

@@ -16,8 +16,8 @@ import (
 
 // ManCmd implements "man".
 type ManCmd struct {
-	Out     string `help:"${man_out}" placeholder:"DIR"`
-	Command string `arg:"" optional:"" help:"Print the page of this command, such as crawl; without it, the program's."`
+	Out     string   `help:"${man_out}" placeholder:"DIR"`
+	Command []string `arg:"" optional:"" help:"${man_command}"`
 }
 
 // Help says how to read the pages.
@@ -34,30 +34,27 @@ The Debian package installs the pages.`
 func (c ManCmd) Run(k *kong.Context, out io.Writer) error {
 	m := manual(k.Model)
 	if c.Out == "" {
-		name := m.Pages()[0]
-		if c.Command != "" {
-			name += "-" + c.Command
-		}
-		page, ok := m.Page(name)
+		page, ok := m.Page(strings.Join(append([]string{k.Model.Name}, c.Command...), "-"))
 		if !ok {
-			return bad("man %s: there is no such page; name a command of \"orbweaver --help\"", c.Command)
+			return bad("man %s: there is no such page; name a command of \"orbweaver --help\"",
+				strings.Join(c.Command, " "))
 		}
 		_, err := io.WriteString(cli.Exact(out), page)
 		return err
 	}
-	if c.Command != "" {
-		return bad("man --out %s writes all pages; leave %q out", c.Out, c.Command)
+	if len(c.Command) > 0 {
+		return bad("man --out %s writes all pages; leave %q out", c.Out, strings.Join(c.Command, " "))
 	}
 	if err := os.MkdirAll(c.Out, 0o755); err != nil {
-		return bad("--out: %v", err)
+		return refused("--out "+c.Out, c.Out, err)
 	}
 	for _, name := range m.Pages() {
 		page, _ := m.Page(name)
 		if err := os.WriteFile(filepath.Join(c.Out, name+".1"), []byte(page), 0o644); err != nil {
-			return err
+			return refused("--out "+c.Out, c.Out, err)
 		}
 	}
-	_, err := fmt.Fprintf(out, "%s  %d pages\n", c.Out, len(m.Pages()))
+	_, err := fmt.Fprintf(out, "%s  %s\n", c.Out, plural(int64(len(m.Pages())), "page"))
 	return err
 }
 

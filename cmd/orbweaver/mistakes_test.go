@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,8 +15,6 @@ import (
 	"testing"
 	"time"
 	"unicode/utf8"
-
-	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
@@ -186,35 +185,7 @@ func judgeText(got string) error {
 
 // A situation is a directory with all that the mistakes refer to.
 type situation struct {
-	busy string // an address at which something listens
-
-	// The parser takes most of the time of a mistake, so all share one.
-	parser         *kong.Kong
-	given          *settings
-	stdout, stderr bytes.Buffer
-	out, errs      *cli.Output
-}
-
-// program does what run does, with the shared parser.
-func (s *situation) program(args []string) (code int) {
-	s.stdout.Reset()
-	s.stderr.Reset()
-	*s.given = settings{environ: os.Environ()}
-	kong.Visit(s.parser.Model.Node, func(n kong.Visitable, next kong.Next) error {
-		switch n := n.(type) {
-		case *kong.Flag:
-			n.Set = false
-		case *kong.Value:
-			n.Set = false
-		}
-		return next(nil)
-	})
-	defer s.out.Flush()
-	defer s.errs.Flush()
-	return runParser(args, s.errs, func(exit func(code int)) (*kong.Kong, error) {
-		s.parser.Exit = exit
-		return s.parser, nil
-	})
+	busy string // the address of a web server
 }
 
 // newSituation makes the files, and makes their directory the current one.
@@ -243,7 +214,7 @@ func newSituation(t *testing.T) *situation {
 		"full/mine.txt":      "mine\n",
 		"old/crawl.yaml":     "{}\n",
 		"old/state/lock":     "99\n",
-		"running/crawl.yaml": "{}\n", "running/state/lock": "",
+		"running/crawl.yaml": "header: ['X-API-Key: [redacted]']\n", "running/state/lock": "",
 		"watched/crawl.yaml": "{}\n", "watched/state/lock": "", "watched/state/api.json": `{"addr":"127.0.0.1:1"}`,
 		"damaged/crawl.yaml": "{}\n", "damaged/state/api.json": "{",
 		"program/crawl.yaml":    node.ProgramMark + "\n{}\n",
@@ -253,6 +224,14 @@ func newSituation(t *testing.T) *situation {
 		"keys/authority/ca.pem": "no key\n",
 		"secret/seeds.txt":      "http://a.example/\n", "secret/crawl.yaml": "{}\n", "secret/ca.pem": "x",
 		"secret/state/api.json": "{}",
+		"theirs/archive/":       "", "theirs/logs/": "", "theirs/crawl.yaml": "{}\n",
+		"locked/archive/": "", "locked/indexes/index.cdxj": "", "locked/logs/crawl.log": "",
+		"hosts.yaml":   "hosts:\n  a..b:\n    delay: 1s\n",
+		"maybe.yaml":   "links: maybe\n",
+		"include.yaml": "hosts:\n  a.example:\n    include: ['(']\n",
+		"keep.yaml":    "hosts:\n  a.example:\n    keep: [mime:x]\n",
+		"cookies.txt":  "a.example\tFALSE\t/\tFALSE\t1\tname\tvalue\n",
+		"netrc":        "# mine\nmachine a..b login me password secret\n",
 	} {
 		path := filepath.FromSlash(name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
@@ -277,23 +256,25 @@ func newSituation(t *testing.T) *situation {
 		}
 	}
 	for path, mode := range map[string]os.FileMode{"secret/seeds.txt": 0, "secret/crawl.yaml": 0, "secret/ca.pem": 0,
-		"secret/state": 0, "full": 0o555} {
+		"secret/state": 0, "full": 0o555, "theirs": 0, "locked/indexes": 0o555, "locked/indexes/index.cdxj": 0,
+		"locked/logs/crawl.log": 0} {
 		if err := os.Chmod(path, mode); err != nil {
 			t.Fatal(err)
 		}
 	}
-	t.Cleanup(func() { os.Chmod("secret/state", 0o755); os.Chmod("full", 0o755) }) // so that TempDir can be removed
+	t.Cleanup(func() { // so that TempDir can be removed
+		for _, name := range []string{"secret/state", "full", "theirs", "locked/indexes"} {
+			os.Chmod(name, 0o755)
+		}
+	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { l.Close() })
-	s := &situation{busy: l.Addr().String(), given: &settings{}}
-	s.out, s.errs = cli.NewOutput(&s.stdout), cli.NewOutput(&s.stderr)
-	if s.parser, err = newParser(&commands{}, s.given, s.out, s.errs, nil); err != nil {
-		t.Fatal(err)
-	}
-	return s
+	web := &http.Server{Handler: http.NotFoundHandler()}
+	go web.Serve(l)
+	t.Cleanup(func() { web.Close() })
+	return &situation{busy: l.Addr().String()}
 }
 
 // run runs a command line and returns what it prints to standard error, or to standard output if that
@@ -317,12 +298,13 @@ func (s *situation) run(t *testing.T, line string) (result string, skipped bool)
 		t.Fatalf("%s: %q is no command of orbweaver", mistakesFile, line)
 	}
 	code := 0
-	if !as(func() { code = s.program(words[1:]) }) {
+	var stdout, stderr bytes.Buffer
+	if !as(func() { code = run(words[1:], &stdout, &stderr) }) {
 		return "", true
 	}
-	text := s.stderr.String()
+	text := stderr.String()
 	if text == "" {
-		for out := range strings.Lines(s.stdout.String()) {
+		for out := range strings.Lines(stdout.String()) {
 			text += "stdout: " + out
 		}
 	}

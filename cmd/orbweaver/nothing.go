@@ -62,9 +62,13 @@ func nothingFetched(cfg *node.Config, res node.Result) string {
 // explainSeed returns why a seed failed, and what the operator can do. contact reports
 // whether --contact was given.
 func explainSeed(s crawl.FailedSeed, contact bool) (why, remedy string) {
-	why = s.Kind
+	why = report.ErrorText(s.Kind)
 	if s.Cause != "" {
-		why += ": " + strings.TrimPrefix(s.Cause, s.Kind+": ") // the TLS library writes "tls: ", too
+		cause := strings.TrimPrefix(s.Cause, s.Kind+": ") // the TLS library writes "tls: ", too
+		if s.Kind == crawl.RobotsUnreachable.String() {
+			cause = strings.TrimPrefix(cause, "robots.txt: ")
+		}
+		why += ": " + cause
 	}
 	tls := s.Kind == "tls" || strings.Contains(s.Cause, "x509:")
 	switch {

@@ -131,7 +131,7 @@ func TestForeignText(t *testing.T) {
 		{[]string{"check", "robots", "--allow-private", plain.URL + "/private" + "/x"},
 			`Sitemap http://a.example/\u001b[31mred`, false},
 		{[]string{"check", "robots", "--allow-private", "--file", warc, plain.URL}, "", false},
-		{[]string{"check", "links", "--allow-private", plain.URL}, "1 links", false},
+		{[]string{"check", "links", "--allow-private", plain.URL}, "1 link;", false},
 		{[]string{"check", "links", "--allow-private", "--ca", ca,
 			"--connect-to", "a.example:443:" + secure.Listener.Addr().String(), "https://a.example/"},
 			`evil\u001b[31m\norbweaver: all is well`, false},

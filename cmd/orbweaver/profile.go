@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"runtime/pprof"
 
@@ -87,13 +86,4 @@ func (p *profile) Close() error {
 		return fmt.Errorf("--%s %s: %w", p.flag, p.file.Name(), cause(err))
 	}
 	return nil
-}
-
-// cause returns err without the operation and the file name that the operating system's errors
-// begin with, for messages that name the file.
-func cause(err error) error {
-	if path, ok := errors.AsType[*fs.PathError](err); ok {
-		return path.Err
-	}
-	return err
 }

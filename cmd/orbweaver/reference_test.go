@@ -21,6 +21,8 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
+	"github.com/orbweaver/orbweaver/internal/cost"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
@@ -301,6 +303,25 @@ func names(cell string) []string {
 	return out
 }
 
+// paired returns the event of a call with pairs of names and values: one of a coordinator, or of what an agent has
+// heard of coordinators.
+func paired(dir, of, name string, call *ast.CallExpr) (kind string, fields []string, ok bool) {
+	below := strings.HasSuffix(dir, "cluster/coordinator") || strings.HasSuffix(dir, "cluster/consensus") ||
+		strings.HasSuffix(dir, "cluster/sites")
+	if !(name == "Event" && below || name == "add" && of == "events") || len(call.Args) == 0 {
+		return "", nil, false
+	}
+	if kind, ok = literal(call.Args[0]); !ok {
+		return "", nil, false
+	}
+	for i := 1; i < len(call.Args); i += 2 {
+		if field, ok := literal(call.Args[i]); ok {
+			fields = append(fields, field)
+		}
+	}
+	return kind, fields, true
+}
+
 // written returns the events that the code writes, each with its fields.
 func written(t *testing.T) map[string][]string {
 	t.Helper()
@@ -328,6 +349,10 @@ func written(t *testing.T) map[string][]string {
 				}
 				of, name := called(call)
 				calls[dir+" "+name] = append(calls[dir+" "+name], call)
+				if kind, fields, ok := paired(dir, of, name, call); ok {
+					note(kind, fields)
+					return true
+				}
 				if name != "event" && (name != "Write" || !strings.EqualFold(of, "events")) || len(call.Args) == 0 {
 					return true
 				}
@@ -474,16 +499,26 @@ func jsonObjects(t *testing.T) map[string][]string {
 	}
 	of := func(v any) []string { return jsonFields(reflect.TypeOf(v)) }
 	return map[string][]string{
-		"## summary.json":                                of(report.Summary{}),
-		"## Progress (`--json`)":                         slices.Collect(maps.Keys(progress)),
-		"## Page (`--stream jsonl`)":                     of(streamedPage{}),
-		"## Status (`orbweaver ctl status`)":             slices.Concat(of(crawl.Status{}), of(node.Waiting{})),
-		"## `frontier`: hosts and their queues":          of(frontier.Stats{}),
-		"## `moves`: hosts that move":                    of(report.Moves{}),
-		"## `leases`: shared addresses and domains":      of(report.Leases{}),
-		"## `exchange`: messages to other agents":        of(report.Exchange{}),
-		"## `contents`: duplicates (`--partition hash`)": of(report.Contents{}),
-		"## Report (`orbweaver report --json`)":          of(review.Review{}),
-		"## `crawls`: the crawls of a report":            of(review.Dir{}),
+		"## summary.json":                                       of(report.Summary{}),
+		"## Progress (`--json`)":                                slices.Collect(maps.Keys(progress)),
+		"## Page (`--stream jsonl`)":                            of(streamedPage{}),
+		"## Dry run (`--dry-run --json`)":                       of(plannedCrawl{}),
+		"## `settings`, `join` and `coordinators` of a dry run": slices.Concat(of(plannedSetting{}), of(plannedJoin{})),
+		"## Seeds and examples of a dry run": slices.Compact(slices.Sorted(slices.Values(
+			slices.Concat(of(plannedSeed{}), of(plannedExample{}))))),
+		"## Status (`orbweaver ctl status`)":                 slices.Concat(of(crawl.Status{}), of(node.Waiting{})),
+		"## `frontier`: hosts and their queues":              of(frontier.Stats{}),
+		"## `moves`: hosts that move":                        of(report.Moves{}),
+		"## `leases`: shared addresses and domains":          of(report.Leases{}),
+		"## `exchange`: messages to other agents":            of(report.Exchange{}),
+		"## `sites`: hosts that coordinators have assigned":  of(report.Sites{}),
+		"## `contents`: duplicates (`--partition hash`)":     of(report.Contents{}),
+		"## Report (`orbweaver report --json`)":              of(review.Review{}),
+		"## `crawls`: the crawls of a report":                of(review.Dir{}),
+		"## Coordinator (`orbweaver cluster status --json`)": of(node.CoordinatorStatus{}),
+		"## `agents` of a coordinator":                       of(coordinator.AgentStatus{}),
+		"## Plan (`orbweaver plan --json`)":                  of(planAnswer{}),
+		"## `overheads` of a plan":                           of(cost.Overhead{}),
+		"## `plans` of a plan":                               slices.Concat(of(plannedAgents{}), of(cost.Cost{})),
 	}
 }

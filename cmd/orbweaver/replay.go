@@ -11,7 +11,6 @@ import (
 	"net/netip"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -19,7 +18,8 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/output/replay"
 )
 
@@ -48,19 +48,28 @@ archive.`
 }
 
 // Run serves the archive until a signal ends the command.
-func (c *ReplayCmd) Run(out io.Writer) error {
-	archive, err := openArchive(c.Dirs, c.Originals)
-	if err != nil {
-		return err
-	}
+func (c *ReplayCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
 	listeners, err := listenReplay(c.Listen)
 	if err != nil {
 		return err
 	}
-	server := replay.New(replay.Config{Archive: archive, Addr: listeners[0].Addr().String(),
+	defer func() {
+		for _, ln := range listeners {
+			ln.Close() // unless serve has closed it
+		}
+	}()
+	archive, err := openArchive(ctx, errs, c.Dirs, c.Originals)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, archive.Close()) }()
+	if err := archive.pages(); err != nil {
+		return err
+	}
+	server := replay.New(replay.Config{Archive: archive.Archive, Addr: listeners[0].Addr().String(),
 		Name: strings.Join(c.Dirs, ", ")})
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
 	fmt.Fprintf(out, "Open this URL in a browser; Ctrl-C ends the replay:\n\n  %s\n", server.URL())
 	return serve(ctx, server, listeners)
 }
@@ -85,32 +94,6 @@ func serve(ctx context.Context, handler http.Handler, listeners []net.Listener) 
 	return group.Wait()
 }
 
-// openArchive returns the archive of crawl directories. Each must have an index.
-func openArchive(dirs, originals []string) (*captures.Archive, error) {
-	for i, dir := range append(append([]string(nil), dirs...), originals...) {
-		name := dir
-		if i >= len(dirs) {
-			name = "--originals " + dir
-		}
-		if err := checkIndexed(dir, name); err != nil {
-			return nil, err
-		}
-	}
-	return captures.New(nil, dirs, originals), nil
-}
-
-// checkIndexed refuses a directory that is not a crawl directory or has no index. name is how the
-// command line names it.
-func checkIndexed(dir, name string) error {
-	if !isCrawlDir(dir) {
-		return bad("%s: not a crawl directory; give one that contains the directory archive", name)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "indexes", "index.cdxj")); err != nil {
-		return bad("%s: the directory has no index; write one with: orbweaver warc index %s", name, dir)
-	}
-	return nil
-}
-
 // listenReplay listens on addr, which must be the loopback address of IPv4 or IPv6, and on the same
 // port of the other one: a browser that looks up a name below localhost may try either first.
 func listenReplay(addr string) ([]net.Listener, error) {
@@ -131,7 +114,7 @@ func listenReplay(addr string) ([]net.Listener, error) {
 	for try := 0; ; try++ {
 		first, err := net.Listen("tcp", addr)
 		if err != nil {
-			return refuse(cause(err).Error() + "; choose another port, or 0 for a free one")
+			return refuse(inbound.NotOpened(err) + ", or port 0 for any that is free")
 		}
 		port := first.Addr().(*net.TCPAddr).Port
 		second, err := net.Listen("tcp", netip.AddrPortFrom(other, uint16(port)).String())

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,8 +15,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/alecthomas/kong"
 	"github.com/dustin/go-humanize"
+	"golang.org/x/term"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -27,7 +26,7 @@ import (
 )
 
 // reportHelp holds the help texts of "report".
-var reportHelp = kong.Vars{
+var reportHelp = cli.Texts{
 	"report_dirs": "Report on the crawls in these directories; several are added up (default: " +
 		"ORBWEAVER_DIR, or ./crawl).",
 	"report_out": "Write the HTML page to FILE; - is standard output (default: reports/report.html of the first " +
@@ -43,7 +42,7 @@ type ReportCmd struct {
 	Dirs    []string `arg:"" optional:"" name:"dir" help:"${report_dirs}"`
 	Out     string   `placeholder:"FILE" help:"${report_out}"`
 	JSON    bool     `help:"Print one JSON object instead of tables."`
-	Top     int      `placeholder:"N" help:"${report_top}"`
+	Top     *int     `placeholder:"N" help:"${report_top}"`
 	Section []string `placeholder:"NAME" help:"${report_section}"`
 	FailOn  string   `placeholder:"WHAT" help:"${report_fail_on}"`
 }
@@ -96,14 +95,14 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *settings) er
 		c.Out = filepath.Join(c.Dirs[0], "reports", "report.html")
 	}
 	links := brokenLinks{out: out}
-	cfg := review.Config{Top: cmp.Or(c.Top, pageTop), Progress: newReading(errs.Writer)}
+	cfg := review.Config{Top: c.top(pageTop), Progress: newReading(errs.Writer)}
 	if c.FailOn != "" && !c.JSON {
 		cfg.OnBroken = links.print
 	}
 	r, err := review.Read(context.Background(), c.Dirs, cfg)
 	if err != nil {
 		if errors.Is(err, fs.ErrPermission) {
-			return bad("report: %v; run the command as the user of the crawl", err)
+			return unreadable("report", "", err, "")
 		}
 		return fmt.Errorf("report: %w", err)
 	}
@@ -121,14 +120,18 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *settings) er
 		}
 	case c.Out == "-" || c.FailOn != "":
 	default:
-		sections := view.Sections(r, cmp.Or(c.Top, textTop))
+		sections := view.Sections(r, c.top(textTop))
 		if len(c.Section) > 0 {
 			sections = slices.DeleteFunc(sections, func(s view.Section) bool {
 				return !slices.Contains(c.Section,
 					s.Name)
 			})
 		}
-		if err := view.Text(out, sections); err != nil {
+		columns := 0
+		if t := cli.Terminal(out); t != nil {
+			columns, _, _ = term.GetSize(int(t.Fd())) // 0 if it is not known
+		}
+		if err := view.Text(out, sections, columns); err != nil {
 			return err
 		}
 		if c.Out != "" {
@@ -148,10 +151,18 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *settings) er
 	return nil
 }
 
+// top returns the length of lists, or usual without --top.
+func (c *ReportCmd) top(usual int) int {
+	if c.Top == nil {
+		return usual
+	}
+	return *c.Top
+}
+
 // check returns an error if the command line is wrong.
 func (c *ReportCmd) check() error {
-	if c.Top < 0 || c.Top > maxTop {
-		return bad("--top %d: write a number from 1 to %d", c.Top, maxTop)
+	if n := c.top(1); n < 1 || n > maxTop {
+		return bad("--top %d: write a number from 1 to %d", n, maxTop)
 	}
 	for _, s := range c.Section {
 		if near := cli.Nearest(s, view.Names); near != "" && near != s {
@@ -178,15 +189,20 @@ func (c *ReportCmd) check() error {
 		info, err := os.Stat(dir)
 		switch {
 		case err != nil:
-			return bad("report %s: %v; name the directory of a crawl", dir, cause(err))
+			return unreadable("report "+dir, dir, err, "name the directory of a crawl")
 		case !info.IsDir():
 			return bad("report %s: not a directory; name the directory of a crawl", dir)
-		case !review.IsCrawl(disk.OS, dir):
+		}
+		is, err := review.IsCrawl(disk.OS, dir)
+		if err != nil {
+			return unreadable("report "+dir, dir, err, "name the directory of a crawl")
+		}
+		if !is {
 			return bad("report %s: not the directory of a crawl; give one that contains the directory logs", dir)
 		}
 		same, err := filepath.EvalSymlinks(dir)
 		if err != nil {
-			return bad("report %s: %v; name the directory of a crawl", dir, cause(err))
+			return unreadable("report "+dir, dir, err, "name the directory of a crawl")
 		}
 		if abs, err := filepath.Abs(same); err == nil {
 			same = abs
@@ -204,7 +220,7 @@ func (c *ReportCmd) check() error {
 
 // write writes the page, if it is asked for.
 func (c *ReportCmd) write(out io.Writer, r *review.Review) error {
-	sections := view.Sections(r, cmp.Or(c.Top, pageTop))
+	sections := view.Sections(r, c.top(pageTop))
 	switch c.Out {
 	case "":
 		return nil
@@ -251,8 +267,12 @@ func (l *brokenLinks) print(b review.Broken) error {
 	if len(pages) == 0 {
 		pages = []string{"seed"}
 	}
-	for _, p := range pages {
-		_, err := fmt.Fprintf(l.out, "%s: broken link: %s: %s\n", report.OneLine(p), report.OneLine(b.URL),
+	for i, p := range pages {
+		url := b.URL
+		if via := view.Through(b, i); via != "" {
+			url = via + " to " + b.URL
+		}
+		_, err := fmt.Fprintf(l.out, "%s: broken link: %s: %s\n", report.OneLine(p), report.OneLine(url),
 			report.OneLine(view.Result(b)))
 		if err != nil {
 			return err

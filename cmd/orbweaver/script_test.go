@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -47,12 +48,18 @@ func TestScripts(t *testing.T) {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	t.Cleanup(func() { signal.Stop(hangups) })
+	deadline, ok := t.Deadline()
+	if !ok {
+		deadline = time.Now().Add(24 * time.Hour)
+	}
+	deadline = deadline.Add(-time.Until(deadline) / 20) // so that a script that hangs can say where
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each run ends a second late
 			e.Values[processesKey{}] = processes{}
+			e.Values[deadlineKey{}] = deadline
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
@@ -88,10 +95,17 @@ func canRunCommands() (bool, error) {
 	return false, nil
 }
 
-type processes map[string]*exec.Cmd
+type processes map[string]*process
 
-// processesKey is the key of a script's processes.
+// A process is a program that runs beside the script.
+type process struct {
+	*exec.Cmd
+	ended chan struct{} // closed after Wait
+}
+
+// processesKey is the key of a script's processes, deadlineKey that of the time at which it fails if it still waits.
 type processesKey struct{}
+type deadlineKey struct{}
 
 func usage(ts *testscript.TestScript, ok bool, text string) {
 	if !ok {
@@ -136,6 +150,14 @@ func command(ts *testscript.TestScript, name string, args ...string) *exec.Cmd {
 	return nil
 }
 
+// done is closed when the process has ended. It is nil if p is, because the script did not start it.
+func (p *process) done() <-chan struct{} {
+	if p == nil {
+		return nil
+	}
+	return p.ended
+}
+
 func isFile(name string) bool {
 	info, err := os.Stat(name)
 	return err == nil && info.Mode().IsRegular()
@@ -153,30 +175,33 @@ func start(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(out.Close())
 	ts.Check(errs.Close())
 	running := ts.Value(processesKey{}).(processes)
-	running[args[0]] = cmd
+	p := &process{cmd, make(chan struct{})}
+	running[args[0]] = p
+	go func() {
+		cmd.Wait()
+		close(p.ended)
+	}()
 	ts.Defer(func() {
-		if running[args[0]] != nil { // if the script failed before the process's end
-			cmd.Process.Kill()
-			cmd.Wait()
-		}
+		cmd.Process.Kill() // if the script failed before the process's end
+		<-p.ended
 	})
 }
 
 func ends(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && (len(args) == 2 || len(args) == 3), "ends NAME CODE [SIGNAL]")
 	running := ts.Value(processesKey{}).(processes)
-	cmd := running[args[0]]
-	if cmd == nil {
+	p := running[args[0]]
+	if p == nil {
 		ts.Fatalf("%s does not run", args[0])
 	}
 	if len(args) == 3 {
 		signals(ts, false, []string{args[0], args[2]})
 	}
-	late := time.AfterFunc(30*time.Second, func() { cmd.Process.Kill() })
-	cmd.Wait()
+	late := time.AfterFunc(time.Until(ts.Value(deadlineKey{}).(time.Time)), func() { p.Process.Kill() })
+	<-p.ended
 	late.Stop()
 	delete(running, args[0])
-	if got := strconv.Itoa(cmd.ProcessState.ExitCode()); got != args[1] {
+	if got := strconv.Itoa(p.ProcessState.ExitCode()); got != args[1] {
 		ts.Fatalf("exit code %s, want %s\n%s%s", got, args[1], ts.ReadFile(args[0]+".out"), ts.ReadFile(args[0]+".err"))
 	}
 }
@@ -187,7 +212,9 @@ func signals(ts *testscript.TestScript, neg bool, args []string) {
 	sig, ok := map[string]os.Signal{"INT": os.Interrupt, "TERM": syscall.SIGTERM, "HUP": syscall.SIGHUP,
 		"KILL": os.Kill}[args[1]]
 	usage(ts, ok && cmd != nil, "signals NAME INT|TERM|HUP|KILL")
-	ts.Check(cmd.Process.Signal(sig))
+	if err := cmd.Process.Signal(sig); !errors.Is(err, os.ErrProcessDone) {
+		ts.Check(err)
+	}
 }
 
 func await(ts *testscript.TestScript, neg bool, args []string) {
@@ -195,7 +222,15 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	re, err := regexp.Compile("(?m)" + args[1])
 	ts.Check(err)
 	var b []byte
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	over := false // the process that writes the file has ended
+	name, _, _ := strings.Cut(args[0], ".")
+	p := ts.Value(processesKey{}).(processes)[name]
+	for end := ts.Value(deadlineKey{}).(time.Time); time.Now().Before(end) && !over; {
+		select {
+		case <-p.done():
+			over = true // it has written all
+		case <-time.After(20 * time.Millisecond):
+		}
 		if b, _ = os.ReadFile(ts.MkAbs(args[0])); re.Match(b) {
 			return
 		}

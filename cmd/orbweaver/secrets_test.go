@@ -244,7 +244,8 @@ func TestLogin(t *testing.T) {
 		t.Fatal(err)
 	}
 	out = orbweaver(t, 4, "crawl", "--resume", "--quiet", "--dir", dir, a+"/even-more")
-	if !strings.Contains(out, "--auth-file "+auth+": no such file; a crawl that continues reads the file again") {
+	if !strings.Contains(out, "--auth-file "+auth+": no such file or directory; a crawl that continues "+
+		"reads the file again: restore it, or name another one") {
 		t.Errorf("without the file: %s", out)
 	}
 

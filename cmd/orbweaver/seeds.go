@@ -24,6 +24,18 @@ func seedLine(s string) string {
 // maxSeedLine bounds a line of a seed file in bytes.
 const maxSeedLine = 1 << 20
 
+// readAllSeeds reads the seeds from the named files, as readSeeds does.
+func readAllSeeds(names []string) (seeds []string, _ error) {
+	for _, name := range names {
+		more, err := readSeeds(name)
+		if err != nil {
+			return nil, err
+		}
+		seeds = append(seeds, more...)
+	}
+	return seeds, nil
+}
+
 // readSeeds reads the seeds from the named file, or from standard input if name is "-".
 func readSeeds(name string) ([]string, error) {
 	r, from := io.Reader(os.Stdin), "standard input"
@@ -31,7 +43,7 @@ func readSeeds(name string) ([]string, error) {
 		from = name
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, bad("--seeds %s: %v; name a file with one URL on each line", name, cause(err))
+			return nil, unreadable("--seeds "+name, name, err, "name a file with one URL on each line")
 		}
 		defer f.Close()
 		r = f
@@ -58,7 +70,7 @@ func readSeeds(name string) ([]string, error) {
 	case errors.Is(err, bufio.ErrTooLong):
 		return nil, bad("--seeds %s, line %d: longer than %d bytes; put one URL on each line", from, n, maxSeedLine)
 	case err != nil:
-		return nil, bad("--seeds %s: %v; name a file with one URL on each line", from, cause(err))
+		return nil, unreadable("--seeds "+from, name, err, "name a file with one URL on each line")
 	}
 	return seeds, nil
 }

@@ -100,40 +100,28 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 	if err := s.fromEnvironment(flags); err != nil {
 		return err
 	}
-	typed := func(name string) (value string, ok bool, err error) {
-		n := 0
-		for _, p := range ctx.Path {
-			if p.Flag == flags[name] {
-				n++
-			}
+	typed := func(name string) (value string, ok bool) {
+		if isTyped(ctx, name) {
+			return fmt.Sprint(ctx.FlagValue(flags[name])), true
 		}
-		if n > 1 && name == "config" {
-			return "", false, errors.New("--config was given twice: put the settings into one file")
-		}
-		if n > 0 {
-			return fmt.Sprint(ctx.FlagValue(flags[name])), true, nil
-		}
-		v, ok := s.values[name].value.(string)
-		return v, ok, nil
+		value, ok = s.values[name].value.(string)
+		return value, ok
 	}
-	file, ok, err := typed("config")
-	if err != nil {
-		return err
-	}
+	file, ok := typed("config")
 	if ok {
 		if err := s.fromFile(file, flags, commandLineOnly); err != nil {
 			if _, ok := errors.AsType[*fs.PathError](err); ok {
-				return fmt.Errorf("--config %s: %w; name a YAML file of settings", file, cause(err))
+				return unreadable("--config "+file, file, err, "name a YAML file of settings")
 			}
 			return err
 		}
 	}
-	dir, ok, _ := typed("dir")
+	dir, ok := typed("dir")
 	if !ok {
 		dir = defaultDir
 	}
 	isSet := func(flag string) bool {
-		v, _, _ := typed(flag)
+		v, _ := typed(flag)
 		return slices.Contains([]string{"true", "1", "yes"}, v)
 	}
 	if isSet("start-or-resume") && !isSet("resume") {
@@ -150,12 +138,12 @@ func (s *settings) gather(ctx *kong.Context, flags map[string]*kong.Flag) error 
 	}
 	// If the file does not exist, the agent explains what is wrong with the directory.
 	file = filepath.Join(dir, "crawl.yaml")
-	err = s.fromFile(file, flags, commandLineOnly)
+	err := s.fromFile(file, flags, commandLineOnly)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return nil
 	}
 	if _, ok := errors.AsType[*fs.PathError](err); ok {
-		return fmt.Errorf("--dir %s: crawl.yaml: %w; run the crawl as the user who started it", dir, cause(err))
+		return unreadable("--dir "+dir, dir, err, "restore the file")
 	}
 	return err
 }
@@ -311,15 +299,13 @@ func (s *settings) take(flag *kong.Flag, value any, from string) error {
 	}
 	try := reflect.New(flag.Target.Type()).Elem()
 	if err := flag.Parse(kong.Scan().PushTyped(value, kong.FlagValueToken), try); err != nil {
+		if v, ok := value.(string); ok && flag.IsBool() {
+			return fmt.Errorf("%s: %s: %q is neither true nor false; write true or false", from, flag.Name, v)
+		}
 		return fmt.Errorf("%s: %s", from, strings.TrimPrefix(err.Error(), "--"))
 	}
 	if v, ok := value.(string); ok && flag.Enum != "" && !flag.EnumMap()[v] {
-		return fmt.Errorf("%s: %s: %q is not one of %s", from, flag.Name, v, strings.Join(flag.EnumSlice(), ", "))
-	}
-	if v, ok := value.(string); ok && flag.Name == "partition" {
-		if err := node.CheckPartition(v, nil); err != nil {
-			return fmt.Errorf("%s: %s", from, strings.TrimPrefix(err.Error(), "--"))
-		}
+		return fmt.Errorf("%s: %s %q: give %s", from, flag.Name, v, cli.Choices(flag))
 	}
 	if _, stronger := s.values[flag.Name]; !stronger {
 		s.values[flag.Name] = setting{value, from}

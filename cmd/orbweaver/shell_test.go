@@ -30,6 +30,9 @@ var completed = []struct{ typed, want string }{
 	{"orbweaver crawl --dir fol", "orbweaver crawl --dir folder/"},
 	{"orbweaver warc ls sett", "orbweaver warc ls settings.yaml "},
 	{"orbweaver completion fi", "orbweaver completion fish "},
+	{"orbweaver help check rob", "orbweaver help check robots "},
+	{"orbweaver man cr", "orbweaver man crawl "},
+	{"orbweaver man check rob", "orbweaver man check robots "},
 }
 
 // An interactive bash and an interactive zsh complete command lines. Control-X writes the line to

@@ -24,35 +24,44 @@ type StrategyFlags struct {
 
 // strategy returns the function with which the agent opens the strategy. It is nil for
 // breadth-first, the agent's default.
-func (f *StrategyFlags) strategy(depth int) (func(strategy.Place) (crawl.Strategy, error), error) {
+func (c *CrawlCmd) strategy() (func(strategy.Place) (crawl.Strategy, error), error) {
 	bad := func(format string, args ...any) (func(strategy.Place) (crawl.Strategy, error), error) {
 		return nil, &node.ConfigError{Text: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case f.RecrawlMin <= 0 || f.RecrawlMax < f.RecrawlMin:
+	case c.RecrawlMin <= 0 || c.RecrawlMax < c.RecrawlMin:
 		return bad("--recrawl-min %s and --recrawl-max %s: give durations above 0, the second not below the first",
-			f.RecrawlMin, f.RecrawlMax)
-	case f.RecrawlRounds < 0:
-		return bad("--recrawl-rounds %d is negative; give 0 for no limit, or more", f.RecrawlRounds)
-	case f.Walkers < 1 || f.Walkers > 10_000:
-		return bad("--walkers %d: give a number from 1 to 10000", f.Walkers)
-	case f.WalkSteps < 1:
-		return bad("--walk-steps %d is too small; give at least 1", f.WalkSteps)
-	case f.Strategy == "walk" && depth >= 0:
+			c.RecrawlMin, c.RecrawlMax)
+	case c.RecrawlRounds < 0:
+		return bad("--recrawl-rounds %d is negative; give 0 for no limit, or more", c.RecrawlRounds)
+	case c.Walkers < 1 || c.Walkers > 10_000:
+		return bad("--walkers %d: give a number from 1 to 10000", c.Walkers)
+	case c.WalkSteps < 1:
+		return bad("--walk-steps %d is too small; give at least 1", c.WalkSteps)
+	case c.Strategy == "walk" && c.Depth >= 0:
 		return bad("--depth %d has no effect with --strategy walk: bound the walks with --walk-steps and --walk-jump",
-			depth)
-	case f.WalkJump < 0 || f.WalkJump > 1:
-		return bad("--walk-jump %g: give a probability from 0 to 1", f.WalkJump)
+			c.Depth)
+	case c.Strategy == "walk" && c.HostDepth >= 0:
+		return bad("--host-depth %d has no effect with --strategy walk: bound the walks with --walk-steps and "+
+			"--walk-jump", c.HostDepth)
+	case c.SeedRoots && (c.Strategy == "walk" || c.Strategy == "list"):
+		return bad("--seed-roots has no effect with --strategy %s, which alone says what is visited; "+
+			"give bfs or recrawl", c.Strategy)
+	case c.twoLevel() && (c.Strategy == "walk" || c.Strategy == "list"):
+		return bad("--coverage two-level has no effect with --strategy %s, which alone says what is visited; "+
+			"give bfs or recrawl", c.Strategy)
+	case c.WalkJump < 0 || c.WalkJump > 1:
+		return bad("--walk-jump %g: give a probability from 0 to 1", c.WalkJump)
 	}
-	switch f.Strategy {
+	switch c.Strategy {
 	case "list":
 		return func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil }, nil
 	case "recrawl":
-		cfg := strategy.RecrawlConfig{Min: f.RecrawlMin, Max: f.RecrawlMax, Rounds: f.RecrawlRounds}
+		cfg := strategy.RecrawlConfig{Min: c.RecrawlMin, Max: c.RecrawlMax, Rounds: c.RecrawlRounds}
 		return func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenRecrawl(at, cfg) }, nil
 	case "walk":
-		cfg := strategy.WalkConfig{Walkers: f.Walkers, Steps: f.WalkSteps, Jump: f.WalkJump, Seed: f.WalkSeed}
-		if f.WalkJump == 0 {
+		cfg := strategy.WalkConfig{Walkers: c.Walkers, Steps: c.WalkSteps, Jump: c.WalkJump, Seed: c.WalkSeed}
+		if c.WalkJump == 0 {
 			cfg.Jump = -1 // none
 		}
 		return func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenWalk(at, cfg) }, nil

@@ -84,11 +84,11 @@ func (c *CrawlCmd) stream(cfg *node.Config, d *display, errs io.Writer) (end fun
 	if c.Stream == "" {
 		return func() error { return nil }
 	}
-	s := &stream{out: pipe{d.out, func() { d.stop() }}, lines: make(chan streamedLine)}
+	s := &stream{out: pipe{d.out, d.closes(stdout)}, lines: make(chan streamedLine)}
 	d.plain = cli.Terminal(d.out) != nil
 	d.out = errs
 	go s.write()
-	cfg.Pages = s.page
+	cfg.Pages, cfg.PagesTo = s.page, "the reader of --stream"
 	// The writer may be within a write to a pipe that nobody reads. So end does not wait for it, and the end of the
 	// process ends it.
 	return func() error {

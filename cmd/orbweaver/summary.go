@@ -27,13 +27,14 @@ func (d *display) summary(dir string, r node.Result) error {
 		fmt.Fprintf(&b, "agent %s\n", d.agent)
 	}
 	b.WriteString(d.outcome(r) + "\n")
+	b.WriteString(standstill(r))
 	if len(r.Others) > 0 {
 		fmt.Fprintf(&b, "Other agents continue the crawl: %s.\n", strings.Join(r.Others, ", "))
 	}
 	b.WriteString("\n" + r.Summary.String())
 	if d.resumable {
 		b.WriteString("\n" + report.FormatRows([]report.Row{
-			{Name: "archive", Text: filepath.Join(dir, "archive")},
+			{Name: "archive", Text: filepath.Join(dir, "archive") + whyEmpty(r)},
 			{Name: "log", Text: filepath.Join(dir, "logs", "crawl.log")},
 			{Name: "reports", Text: filepath.Join(dir, "reports")},
 		}))
@@ -63,18 +64,54 @@ func (d *display) outcome(r node.Result) string {
 		return fmt.Sprintf("Stopped by --%s with %s to do.", r.Stop, left)
 	case crawl.Signal:
 		return fmt.Sprintf("Stopped by a signal with %s to do.", left)
+	case crawl.OutputClosed:
+		output := "its output"
+		if name := d.closed.Load(); name != nil {
+			output = *name
+		}
+		return fmt.Sprintf("Stopped because %s was closed, with %s to do.", output, left)
 	}
 	return fmt.Sprintf("Stopped by %s with %s to do.", r.Stop, left)
+}
+
+// standstill says why a run that was stopped has fetched nothing; "" if that is not known, or if it has fetched
+// something.
+func standstill(r node.Result) string {
+	s := r.Standstill
+	switch {
+	case r.Stop == crawl.Finished || r.Stop == crawl.OnlyBlocked || r.Stop == crawl.Left || r.Summary.Fetched > 0:
+		return ""
+	case s.Last != nil:
+		why, remedy := explainSeed(*s.Last, true)
+		text := report.Clean(s.Last.URL.String()) + "  " + report.CleanText(why)
+		return "Nothing was fetched. The last visit failed:\n  " + strings.TrimSpace(text+"\n"+remedy) + "\n"
+	case s.Waited != "":
+		return "Nothing was fetched. The crawl waited for " + report.OneLine(s.Waited) + ".\n"
+	}
+	return ""
+}
+
+// whyEmpty says that the archive is empty and why; "" if it is not.
+func whyEmpty(r node.Result) string {
+	switch {
+	case !r.EmptyArchive:
+		return ""
+	case r.Summary.Fetched == 0:
+		return ", empty: nothing was fetched"
+	case r.Summary.Unkept > 0:
+		return ", empty: --keep, or keep in hosts:, left out all responses"
+	}
+	return ", empty"
 }
 
 // nextSteps returns what the user may want to do next, each with its command. limit is the flag that raises the limit
 // which stopped the crawl.
 func nextSteps(dir string, r node.Result, limit string) (steps [][2]string) {
 	add := func(what, command string) { steps = append(steps, [2]string{what, command}) }
-	if r.Summary.Pages > 0 {
+	if r.Summary.Pages > 0 && !r.EmptyArchive {
 		add("Browse the pages", "orbweaver replay "+shellWord(dir))
 	}
-	if r.Summary.Fetched > 0 {
+	if r.Summary.Hosts > 0 {
 		add("Tables and charts", "orbweaver report"+dirArgument(dir))
 	}
 	switch r.Stop {

@@ -3,22 +3,22 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/demo"
@@ -70,6 +70,8 @@ type TestwebCmd struct {
 
 	// Command is what follows "--" on the command line, with kong unaware of it; nil: no "--".
 	Command []string `kong:"-"`
+
+	stdout io.Writer // unchanged by escapes, for a file that is named "-"
 }
 
 // Help teaches by examples.
@@ -138,8 +140,18 @@ type served struct {
 	recorded  *record.Archive // nil: none
 }
 
-// Run serves until SIGINT, SIGTERM or the time limit, or until the command ends.
-func (c *TestwebCmd) Run(out io.Writer) error {
+// Run serves until a signal or the time limit ends it, or until the command ends.
+func (c *TestwebCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
+	signals, release := catchSignals(c.Command != nil)
+	defer release()
+	defer func() {
+		if errors.Is(err, syscall.EPIPE) { // nobody reads the output, or a message about it
+			err = &exitError{code: exitSignal}
+		}
+	}()
+	if out, err = c.divert(out, errs); err != nil {
+		return err
+	}
 	s, err := c.config()
 	if err != nil {
 		return err
@@ -148,17 +160,29 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 		defer s.recorded.Close()
 	}
 	if c.Log != "" {
-		f, err := os.Create(c.Log)
+		f, err := c.create("log", c.Log)
 		if err != nil {
-			return fileError("log", c.Log, err)
+			return err
 		}
 		defer f.Close()
-		b := bufio.NewWriter(f)
-		defer b.Flush()
-		s.cfg.Log = b
+		s.cfg.Log = f
+		if c.Log != stdoutName {
+			b := bufio.NewWriterSize(f, 256<<10)
+			defer b.Flush()
+			s.cfg.Log = b
+		}
+	}
+	if c.ReportOut != "" && c.ReportOut != stdoutName { // is written at the end
+		f, err := os.OpenFile(c.ReportOut, os.O_WRONLY|os.O_CREATE, 0o644)
+		if err != nil {
+			return fileError("report-out", c.ReportOut, err)
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
 	}
 	if c.Command != nil {
-		return c.runCommand(out, s)
+		return c.runCommand(out, s, signals)
 	}
 	w, err := testweb.New(s.cfg)
 	if err != nil {
@@ -168,10 +192,15 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 	if err := c.writeFiles(w, s); err != nil {
 		return err
 	}
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	ctx, cancel := c.limited(ctx)
+	ctx, cancel := c.limited(context.Background())
 	defer cancel()
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	if err := c.announce(out, w, s); err != nil {
 		return err
 	}
@@ -184,34 +213,29 @@ func (c *TestwebCmd) Run(out io.Writer) error {
 	return c.report(out, w.Report())
 }
 
+// catchSignals catches the signals that end a program, so that it can still write its report and remove its files.
+// The channel gets all but SIGPIPE: caught, it lets a write to a closed output fail. forCommand adds SIGQUIT, which the
+// command gets. release ends this.
+func catchSignals(forCommand bool) (signals <-chan os.Signal, release func()) {
+	caught := make(chan os.Signal, 8) // a burst of signals; more would be lost
+	signal.Notify(caught, os.Interrupt, syscall.SIGTERM)
+	if forCommand {
+		signal.Notify(caught, syscall.SIGQUIT)
+	}
+	if !signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(caught, syscall.SIGHUP)
+	}
+	closed := make(chan os.Signal, 1)
+	signal.Notify(closed, syscall.SIGPIPE) // not Ignore, which the command would inherit
+	return caught, func() { signal.Stop(caught); signal.Stop(closed) }
+}
+
 // limited returns a context that ends with ctx or at the time limit.
 func (c *TestwebCmd) limited(ctx context.Context) (context.Context, context.CancelFunc) {
 	if c.TimeLimit > 0 {
 		return context.WithTimeout(ctx, c.TimeLimit)
 	}
 	return context.WithCancel(ctx)
-}
-
-// report writes the report to its file and prints the summary.
-func (c *TestwebCmd) report(out io.Writer, r *testweb.Report) error {
-	if c.ReportOut != "" {
-		b, err := json.MarshalIndent(r, "", "  ")
-		if err == nil {
-			err = os.WriteFile(c.ReportOut, append(b, '\n'), 0o644)
-		}
-		if err != nil {
-			return fmt.Errorf("--report-out %s: %w", c.ReportOut, cause(err))
-		}
-	}
-	if !c.AsJSON {
-		summarize(out, r)
-	}
-	return nil
-}
-
-// fileError is the error of a flag's file that cannot be written.
-func fileError(flag, name string, err error) error {
-	return &node.ConfigError{Text: fmt.Sprintf("--%s %s: %v; name a file that can be written", flag, name, cause(err))}
 }
 
 // webFlagNames matches the flags with which errors of testweb.New begin.
@@ -221,7 +245,7 @@ var webFlagNames = regexp.MustCompile(`^(folder|http-port|https-port|dns-listen|
 func webError(err error) error {
 	if text := err.Error(); webFlagNames.MatchString(text) {
 		if p, ok := errors.AsType[*fs.PathError](err); ok {
-			text = fmt.Sprintf("%s: %s: %v; name a directory", strings.TrimSuffix(text, ": "+p.Error()), p.Path, p.Err)
+			return unreadable("--"+strings.TrimSuffix(text, ": "+p.Error()), "", p, "name a directory")
 		}
 		return &node.ConfigError{Text: "--" + text}
 	}
@@ -238,6 +262,9 @@ func checkLoopback(flag, addr string) error {
 	if _, perr := strconv.ParseUint(port, 10, 16); err == nil && perr == nil &&
 		(host == "" || host == "localhost" || aerr == nil && a.IsLoopback()) {
 		return nil
+	}
+	if _, perr := strconv.ParseUint(port, 10, 16); err != nil || perr != nil {
+		return bad("--%s %s: write HOST:PORT with a port from 0 to 65535, such as 127.0.0.1:15353", flag, addr)
 	}
 	return &node.ConfigError{Text: fmt.Sprintf(
 		"--%s %s: testweb serves this machine only; give a loopback address such as 127.0.0.1:15353",
@@ -258,6 +285,9 @@ func (c *TestwebCmd) config() (s served, err error) {
 			return s, err
 		}
 	}
+	if err := c.checkNumbers(); err != nil {
+		return s, err
+	}
 	if err := c.checkCommand(); err != nil {
 		return s, err
 	}
@@ -268,13 +298,29 @@ func (c *TestwebCmd) config() (s served, err error) {
 	if c.DebianDocs {
 		s.cfg.Folders = testweb.DebianDocs()
 	}
+	given := givenHosts{}
+	for _, f := range s.cfg.Folders {
+		given[f.Host+f.Prefix+"/"] = "--debian-docs"
+	}
+	typed := map[int]node.TypedURL{} // by index of the folder
 	for _, text := range c.Folder {
-		f, err := testweb.ParseFolder(text)
+		u, dir, err := siteFlag("folder", text, "HOST=DIR or HOST/PREFIX=DIR, such as docs.example=./public", true)
 		if err != nil {
-			return bad("--%v", err)
+			return s, err
 		}
-		f.Listing = c.Listing
-		s.cfg.Folders = append(s.cfg.Folders, f)
+		prefix, err := url.PathUnescape(strings.Trim(u.URL.Path(), "/"))
+		if err != nil {
+			return bad("--folder %q: %v; write HOST=DIR or HOST/PREFIX=DIR", text, err)
+		}
+		if prefix != "" {
+			prefix = "/" + prefix
+		}
+		if err := given.take(u.URL.Host()+prefix+"/", "--folder "+text, "name one directory for it"); err != nil {
+			return s, err
+		}
+		typed[len(s.cfg.Folders)] = u
+		s.cfg.Folders = append(s.cfg.Folders, testweb.Folder{Host: u.URL.Host(), Prefix: prefix, Dir: dir,
+			Listing: c.Listing})
 	}
 	if err := suffixes(s.cfg.Folders, c.Suffix); err != nil {
 		return s, err
@@ -284,8 +330,12 @@ func (c *TestwebCmd) config() (s served, err error) {
 		if c.Scheme != "both" {
 			f.Scheme = c.Scheme
 		}
-		if u := f.Seed(); u != "" {
-			s.seeds = append(s.seeds, u)
+		seed := f.Seed()
+		if u, ok := typed[i]; ok && f.Scheme == "" {
+			seed = startAt(u, seed)
+		}
+		if seed != "" {
+			s.seeds = append(s.seeds, seed)
 		}
 	}
 	if c.Demo {
@@ -304,17 +354,25 @@ func (c *TestwebCmd) config() (s served, err error) {
 		s.cfg.Sites = append(s.cfg.Sites, site)
 		s.seeds = append(s.seeds, "http://"+site.Host+"/")
 	}
+	given = givenHosts{}
+	for _, site := range s.cfg.Sites {
+		given[site.Host] = "--demo, --hostile or --dripping"
+	}
 	for _, text := range c.Raw {
-		host, dir, ok := strings.Cut(text, "=")
-		if !ok || host == "" || dir == "" {
-			return bad("--raw %q: write HOST=DIR, such as raw.example=./replies", text)
+		u, dir, err := siteFlag("raw", text, "HOST=DIR, such as raw.example=./replies", false)
+		if err != nil {
+			return s, err
+		}
+		host := u.URL.Host()
+		if err := given.take(host, "--raw "+text, "name one directory for it"); err != nil {
+			return s, err
 		}
 		replies, _, err := testweb.RawReplies(dir)
 		if err != nil {
-			return bad("--raw %s: %v; name a directory of replies", text, cause(err))
+			return s, unreadable("--raw "+text, dir, err, "name a directory of replies")
 		}
 		s.cfg.Sites = append(s.cfg.Sites, testweb.Site{Host: host, Raw: replies})
-		s.seeds = append(s.seeds, "http://"+host+"/")
+		s.seeds = append(s.seeds, startAt(u, "http://"+host+"/"))
 	}
 	if err := c.origin(&s); err != nil {
 		return s, err
@@ -328,13 +386,20 @@ func (c *TestwebCmd) config() (s served, err error) {
 
 // suffixes sets the suffix of the folders of a host, from the values of the --suffix flags.
 func suffixes(folders []testweb.Folder, flags []string) error {
+	given := givenHosts{}
 	for _, text := range flags {
-		host, suffix, ok := strings.Cut(text, "=")
-		if !ok || host == "" || !testweb.ValidSuffix(suffix) {
-			return &node.ConfigError{Text: fmt.Sprintf("--suffix %q: write HOST=SUFFIX, such as docs.example=.html",
-				text)}
+		const form = "HOST=SUFFIX, such as docs.example=.html"
+		u, suffix, err := siteFlag("suffix", text, form, false)
+		if err != nil {
+			return err
 		}
-		found := false
+		if !testweb.ValidSuffix(suffix) {
+			return bad("--suffix %q: write %s", text, form)
+		}
+		host, found := u.URL.Host(), false
+		if err := given.take(host, "--suffix "+text, "give one suffix for it"); err != nil {
+			return err
+		}
 		for i := range folders {
 			if strings.EqualFold(folders[i].Host, host) {
 				folders[i].Suffix, found = suffix, true
@@ -389,7 +454,7 @@ func (c *TestwebCmd) origin(s *served) error {
 			return err
 		}
 		s.cfg.Origin, s.recorded, s.seeds, s.anywhere = a, a, append(s.seeds, a.Seeds()...), true
-		s.cfg.Ports = a.Ports()
+		s.cfg.Ports, s.cfg.IPs = a.Ports(), a.IPs()
 		if !c.Truth.Without {
 			s.cfg.Truth = &lateTruth{find: a.Truth}
 		}
@@ -399,12 +464,20 @@ func (c *TestwebCmd) origin(s *served) error {
 
 // addresses gives hosts the addresses of the --address flags.
 func (c *TestwebCmd) addresses(cfg *testweb.Config) error {
+	given := givenHosts{}
 	for _, a := range c.Address {
-		host, ip, ok := strings.Cut(a, "=")
-		if !ok || net.ParseIP(ip) == nil {
-			return &node.ConfigError{Text: fmt.Sprintf("--address %q: write HOST=IP, such as a.example=127.0.0.5", a)}
+		const form = "HOST=IP, such as a.example=127.0.0.5"
+		u, ip, err := siteFlag("address", a, form, false)
+		if err != nil {
+			return err
 		}
-		found := false
+		if addr, err := netip.ParseAddr(ip); err != nil || !addr.Is4() || !addr.IsLoopback() {
+			return bad("--address %q: %s is not an address in 127.0.0.0/8; write %s", a, ip, form)
+		}
+		host, found := u.URL.Host(), false
+		if err := given.take(host, "--address "+a, "give one address for it"); err != nil {
+			return err
+		}
 		for i := range cfg.Sites {
 			if strings.EqualFold(cfg.Sites[i].Host, host) {
 				cfg.Sites[i].Addr, found = ip, true
@@ -420,145 +493,6 @@ func (c *TestwebCmd) addresses(cfg *testweb.Config) error {
 			}
 		}
 		cfg.Sites = append(cfg.Sites, site)
-	}
-	return nil
-}
-
-// maxSeedsShown is how many seeds the printed crawl command names.
-const maxSeedsShown = 10
-
-// announce prints the web's addresses and files, and the command to crawl it.
-func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
-	hosts := int64(len(w.Hosts()))
-	if s.cfg.Origin != nil {
-		hosts += s.cfg.Origin.Hosts()
-	}
-	facts := map[string]any{"http": w.HTTPAddr(), "https": w.HTTPSAddr(), "dns": w.DNSAddr(),
-		"control": w.ControlAddr(), "ca": c.CAOut, "connect_to": w.ConnectTo(), "seeds": s.seeds, "hosts": hosts}
-	flags, err := c.crawlFlags(w, s)
-	if err != nil {
-		return err
-	}
-	if c.ConfigOut != "" {
-		if err := writeCrawlConfig(c.ConfigOut, flags); err != nil {
-			return err
-		}
-	}
-	line := []string{self(), "crawl"}
-	for _, f := range flags {
-		if line = append(line, "--"+f.name); f.value != "true" {
-			line = append(line, f.value)
-		}
-	}
-	facts["crawl_flags"] = line[2:]
-	if s.generated != nil {
-		facts["pages"], facts["pages_exact"] = c.countPages(s.generated)
-	}
-	if s.recorded != nil {
-		facts["recorded"] = s.recorded.Summary()
-	}
-	if c.AsJSON {
-		return json.NewEncoder(out).Encode(facts)
-	}
-	switch {
-	case s.generated != nil:
-		fmt.Fprintf(out, "hosts    %s\n", c.describe(s.generated))
-	case s.recorded != nil:
-		describeRecord(out, s.recorded.Summary())
-	default:
-		fmt.Fprintf(out, "hosts    %d\n", hosts)
-	}
-	if c.Command == nil {
-		fmt.Fprintf(out, "http     %s\nhttps    %s\ndns      %s\n", w.HTTPAddr(), w.HTTPSAddr(), w.DNSAddr())
-	}
-	fmt.Fprintf(out, "report   http://%s/.testweb/report\n", w.ControlAddr())
-	for _, f := range []struct{ name, file string }{{"ca", c.CAOut}, {"seeds", c.SeedsOut}, {"hosts", c.HostsOut},
-		{"urls", c.URLs}, {"config", c.ConfigOut}} {
-		if f.file != "" {
-			fmt.Fprintf(out, "%-8s %s\n", f.name, f.file)
-		}
-	}
-	if c.Command != nil {
-		_, err := fmt.Fprintf(out, "command  %s\n\n", warcCell(strings.Join(c.Command, " ")))
-		return err
-	}
-	if c.ConfigOut != "" {
-		line = []string{self(), "crawl", "--config", c.ConfigOut}
-	}
-	if c.SeedsOut == "" {
-		line = append(line, s.seeds[:min(len(s.seeds), maxSeedsShown)]...)
-	}
-	if _, err = fmt.Fprintf(out, "\n%s\n\n", strings.Join(line, " ")); err == nil && c.SeedsOut == "" &&
-		len(s.seeds) > maxSeedsShown {
-		_, err = fmt.Fprintf(out, "These are %d of %d seeds; --seeds-out writes all of them to a file.\n\n",
-			maxSeedsShown, len(s.seeds))
-	}
-	return err
-}
-
-// A flag is a flag of "orbweaver crawl" with its value.
-type flag struct{ name, value string }
-
-// crawlFlags returns the flags with which "orbweaver crawl" reaches the web, and the
-// bounds of the crawl that the report counts pages for.
-func (c *TestwebCmd) crawlFlags(w *testweb.Web, s served) ([]flag, error) {
-	flags := []flag{{"contact", "you@example.org"}, {"allow-private", "true"}, {"dns", w.DNSAddr()}}
-	for _, to := range w.ConnectTo() {
-		flags = append(flags, flag{"connect-to", to})
-	}
-	if c.CAOut != "" {
-		name, err := filepath.Abs(c.CAOut)
-		if err != nil {
-			return nil, err
-		}
-		flags = append(flags, flag{"ca", name})
-	} else { // without --ca-out the crawl cannot know the authority
-		flags = append(flags, flag{"insecure", "true"})
-	}
-	switch {
-	case s.anywhere:
-		flags = append(flags, flag{"scope", "any"})
-	case s.generated != nil:
-		flags = append(flags, flag{"scope", c.Truth.Scope})
-	}
-	if s.generated != nil && c.Truth.Depth >= 0 {
-		flags = append(flags, flag{"depth", strconv.Itoa(c.Truth.Depth)})
-	}
-	if s.generated != nil && c.Truth.Sitemaps {
-		flags = append(flags, flag{"sitemaps", "true"})
-	}
-	if c.SeedsOut != "" {
-		name, err := filepath.Abs(c.SeedsOut)
-		if err != nil {
-			return nil, err
-		}
-		flags = append(flags, flag{"seeds", name})
-	}
-	return flags, nil
-}
-
-// writeCrawlConfig writes flags as the YAML that crawl --config reads.
-func writeCrawlConfig(name string, flags []flag) error {
-	b := []byte("# Flags to crawl the web of \"orbweaver testweb\" while it runs.\n")
-	lists := map[string][]string{}
-	for _, f := range flags {
-		lists[f.name] = append(lists[f.name], f.value)
-	}
-	for _, f := range flags {
-		values := lists[f.name]
-		delete(lists, f.name)
-		switch {
-		case len(values) == 0: // written with the first one
-		case values[0] == "true":
-			b = fmt.Appendf(b, "%s: true\n", f.name)
-		case len(values) == 1:
-			b = fmt.Appendf(b, "%s: %q\n", f.name, values[0])
-		default:
-			b = fmt.Appendf(b, "%s: [%s]\n", f.name, `"`+strings.Join(values, `", "`)+`"`)
-		}
-	}
-	if err := os.WriteFile(name, b, 0o644); err != nil {
-		return fileError("config-out", name, err)
 	}
 	return nil
 }

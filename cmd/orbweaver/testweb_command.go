@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -9,11 +8,9 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
-	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/node"
@@ -57,9 +54,9 @@ func (c *TestwebCmd) checkCommand() error {
 // defaultListen is the default of --dns-listen.
 const defaultListen = "127.0.0.1:0"
 
-// runCommand runs the command in a network namespace in which only the web exists, and reports when it has ended. The
-// error has the command's exit code.
-func (c *TestwebCmd) runCommand(out io.Writer, s served) error {
+// runCommand runs the command in a network namespace in which only the web exists, passes signals on to it, and reports
+// when it has ended. The error has the command's exit code.
+func (c *TestwebCmd) runCommand(out io.Writer, s served, signals <-chan os.Signal) error {
 	path, err := exec.LookPath(c.Command[0])
 	if err != nil {
 		return &node.ConfigError{Text: fmt.Sprintf("command %s: %v; name a program or its path", c.Command[0],
@@ -70,7 +67,7 @@ func (c *TestwebCmd) runCommand(out io.Writer, s served) error {
 		ports = append(ports, int(p.Number))
 	}
 	n, err := netns.Open(netns.Config{
-		Enter: []string{os.Args[0], "testweb-enter"}, Ports: ports,
+		Enter: []string{os.Args[0], "testweb-enter"}, Ports: ports, Addrs: s.cfg.AddressHosts(),
 		Command: append([]string{path}, c.Command[1:]...), Env: os.Environ(),
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 	})
@@ -92,9 +89,6 @@ func (c *TestwebCmd) runCommand(out io.Writer, s served) error {
 	if err := c.announce(out, w, s); err != nil {
 		return err
 	}
-	signals := make(chan os.Signal, 8) // a burst of signals; more would be lost
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT)
-	defer signal.Stop(signals)
 	ctx, cancel := c.limited(context.Background())
 	defer cancel()
 	stop := w.Start()
@@ -110,7 +104,7 @@ func (c *TestwebCmd) runCommand(out io.Writer, s served) error {
 		return namespaceError(err)
 	}
 	if !c.AsJSON {
-		fmt.Fprintf(out, "\ncommand     exit code %d after %s\n", code, took.Round(10*time.Millisecond))
+		fmt.Fprintf(out, "\ncommand     exit code %d after %s\n", code, testweb.Seconds(took))
 	}
 	if err := c.report(out, r); err != nil {
 		return err
@@ -131,46 +125,9 @@ func namespaceError(err error) error {
 		"(http_proxy=http://127.0.0.1:PORT; see docs/testweb.md)", err)}
 }
 
-// writeFiles writes the files that tell a crawler of the web.
-func (c *TestwebCmd) writeFiles(w *testweb.Web, s served) error {
-	if c.CAOut != "" {
-		if err := os.WriteFile(c.CAOut, w.CAPEM(), 0o644); err != nil {
-			return fileError("ca-out", c.CAOut, err)
-		}
-	}
-	if c.SeedsOut != "" {
-		if err := os.WriteFile(c.SeedsOut, []byte(strings.Join(s.seeds, "\n")+"\n"), 0o644); err != nil {
-			return fileError("seeds-out", c.SeedsOut, err)
-		}
-	}
-	if c.HostsOut != "" {
-		if err := writeHosts(c.HostsOut, w); err != nil {
-			return fileError("hosts-out", c.HostsOut, err)
-		}
-	}
-	if c.URLs != "" {
-		return c.writeURLs(s.generated)
-	}
-	return nil
-}
-
-// writeHosts writes the hosts that the name server knows, one a line: address, tab, name.
-func writeHosts(name string, w *testweb.Web) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	b := bufio.NewWriter(f)
-	w.EachHost(func(host string, addr netip.Addr) { fmt.Fprintf(b, "%s\t%s\n", addr, host) })
-	if err := b.Flush(); err != nil {
-		return err
-	}
-	return f.Close()
-}
-
 // TestwebEnterCmd is the process in the network namespace, until it executes the command.
 type TestwebEnterCmd struct {
+	Addrs   []string `help:"Give the device lo these addresses, too."`
 	Ports   string   `arg:"" help:"Listen on these TCP ports."`
 	Dir     string   `arg:"" help:"Mount the files of this directory."`
 	Command []string `arg:"" passthrough:"" help:"Execute this command."`
@@ -186,5 +143,13 @@ func (c *TestwebEnterCmd) Run() error {
 		}
 		ports = append(ports, int(n))
 	}
-	return netns.Enter(ports, c.Dir, c.Command[1:], os.Environ()) // the first word is "--"
+	var addrs []netip.Addr
+	for _, a := range c.Addrs {
+		addr, err := netip.ParseAddr(a)
+		if err != nil || !addr.Is4() {
+			return bad("address %q: give an IPv4 address", a)
+		}
+		addrs = append(addrs, addr)
+	}
+	return netns.Enter(addrs, ports, c.Dir, c.Command[1:], os.Environ()) // the first word is "--"
 }

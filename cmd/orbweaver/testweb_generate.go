@@ -1,17 +1,14 @@
 package main
 
 import (
-	"bufio"
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/dustin/go-humanize"
-
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -66,6 +63,8 @@ type generateFlags struct {
 	Resetting  *share `help:"${testweb_resetting}" placeholder:"SHARE" group:"Generated web: pages"`
 	Truncated  *share `help:"${testweb_truncated}" placeholder:"SHARE" group:"Generated web: pages"`
 
+	Crosslinked *share `help:"${testweb_crosslinked}" placeholder:"SHARE" group:"Generated web: pages"`
+
 	CrawlDelays   *share         `help:"${testweb_crawl_delays}" placeholder:"SHARE" group:"Generated web: hosts"`
 	CrawlDelay    *time.Duration `help:"${testweb_crawl_delay}" placeholder:"D" group:"Generated web: hosts"`
 	Sitemaps      *share         `help:"${testweb_sitemaps}" placeholder:"SHARE" group:"Generated web: hosts"`
@@ -94,6 +93,7 @@ type shareFlag struct {
 func (g *generateFlags) shareFlags(s *gen.Spec) []shareFlag {
 	return []shareFlag{
 		{"redirects", g.Redirects, &s.Redirects}, {"dead-links", g.DeadLinks, &s.DeadLinks},
+		{"crosslinked", g.Crosslinked, &s.Crosslinked},
 		{"failing", g.Failing, &s.Failing}, {"busy", g.Busy, &s.Busy}, {"slow", g.Slow, &s.Slow},
 		{"denied", g.Denied, &s.Denied}, {"duplicates", g.Duplicates, &s.Duplicates},
 		{"gone", g.Gone, &s.Gone}, {"broken", g.Broken, &s.Broken}, {"hanging", g.Hanging, &s.Hanging},
@@ -206,7 +206,7 @@ func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 	if g.Graph != "" {
 		graph, err := gen.OpenGraph(g.Graph)
 		if err != nil {
-			return bad("--graph %s: %v; name a file of pairs of numbers", g.Graph, cause(err))
+			return nil, unreadable("--graph "+g.Graph, g.Graph, err, "name a file of pairs of numbers")
 		}
 		s.Graph = graph
 	}
@@ -262,32 +262,9 @@ func (g *generateFlags) describe(w *gen.Web) string {
 	if !exact {
 		about = "about "
 	}
-	return fmt.Sprintf("%s, %s%s pages; %s, seed %d",
-		plural(w.Hosts(), "host"), about, humanize.Comma(pages), kind, seed)
+	return fmt.Sprintf("%s, %s%s; %s, seed %d",
+		plural(w.Hosts(), "host"), about, plural(pages, "page"), kind, seed)
 }
 
 // plural returns n with the noun what, in the plural unless n is 1.
-func plural(n int64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return humanize.Comma(n) + " " + what
-}
-
-// writeURLs writes URLs of random pages to the file of --urls.
-func (g *generateFlags) writeURLs(w *gen.Web) error {
-	f, err := os.Create(g.URLs)
-	if err != nil {
-		return fileError("urls", g.URLs, err)
-	}
-	b := bufio.NewWriter(f)
-	for u := range w.URLs(g.URLsCount, uint64(1)) {
-		b.WriteString(u)
-		b.WriteByte('\n')
-	}
-	if err := b.Flush(); err != nil {
-		f.Close()
-		return fmt.Errorf("--urls %s: %w", g.URLs, cause(err))
-	}
-	return f.Close()
-}
+func plural(n int64, what string) string { return report.Count(n, what) }

@@ -1,10 +1,10 @@
 package main
 
-import "github.com/alecthomas/kong"
+import "github.com/orbweaver/orbweaver/internal/cli"
 
 // testwebHelp holds the help texts of "testweb". A flag's tag refers to its text by
 // name, as in ${testweb_hosts}.
-var testwebHelp = kong.Vars{
+var testwebHelp = cli.Texts{
 	"testweb_generate": "Generate a web from a random seed. Its hosts and pages are computed on request, not stored.",
 	"testweb_wild": "With --generate: include the faults of the real web, at the shares listed above (default: no " +
 		"faults).",
@@ -21,8 +21,10 @@ var testwebHelp = kong.Vars{
 		"language (default: 0.7).",
 	"testweb_graph": "Take hosts, pages and links from this link graph: sorted lines of FROM, a tab and TO; may be " +
 		"gzipped.",
-	"testweb_redirects":      "Let SHARE of the links lead through redirects.",
-	"testweb_dead_links":     "Let SHARE of the links lead to a 404.",
+	"testweb_redirects":  "Let SHARE of the links lead through redirects.",
+	"testweb_dead_links": "Let SHARE of the links lead to a 404.",
+	"testweb_crosslinked": "Link SHARE of the pages only from pages of other hosts (default: 0, every page is linked " +
+		"within its host).",
 	"testweb_failing":        "Answer 503 on SHARE of the pages once or twice, then 200.",
 	"testweb_busy":           "Answer 429 with Retry-After on SHARE of the pages once, then 200.",
 	"testweb_slow":           "Take 0.2 to 1 s to begin the answer on SHARE of the pages, and as long again to end it.",
@@ -44,7 +46,8 @@ var testwebHelp = kong.Vars{
 	"testweb_closed_hosts":   "Forbid everything in robots.txt on SHARE of the hosts.",
 	"testweb_dead_hosts": "Let SHARE of the hosts have no address, hang, reset connections, or have a wrong " +
 		"certificate.",
-	"testweb_urls":   "Write the URLs of random pages to FILE, for a client that fetches from a list.",
+	"testweb_urls": "Write the URLs of random pages to FILE, for a client that fetches from a list; - is standard " +
+		"output.",
 	"urls_count":     "Write N URLs to the file of --urls.",
 	"testweb_record": "Serve these WARC files, or the archive of a crawl directory, as recorded.",
 	"testweb_more":   "Serve these files, too; requires --record.",
@@ -61,10 +64,12 @@ var testwebHelp = kong.Vars{
 	"truth_scope":       "Count pages within the same host, the same domain, or any.",
 	"truth_no_robots":   "Count pages that robots.txt forbids, too.",
 	"truth_sitemaps":    "Count pages that sitemaps list, for each host of which a page is reached.",
+	"truth_two_level": "Count the pages that a crawl reaches from the home page of each host it finds, without links " +
+		"to other pages of other hosts.",
 	"truth_without": "Do not count the pages that a crawl can reach. The count takes place when the report " +
 		"is first asked for, on webs up to 10 million pages.",
-	"testweb_folder": "Serve the files in DIR as http(s)://HOST/; HOST/PREFIX=DIR serves them below a path. " +
-		"Repeatable.",
+	"testweb_folder": "Serve the files in DIR as http(s)://HOST/; HOST/PREFIX=DIR serves them below a path. HOST may " +
+		"be a URL. Repeatable.",
 	"testweb_scheme":      "Serve the folders by this scheme; the other scheme redirects to it.",
 	"testweb_listing":     "List the files of folders that have no index page, as links.",
 	"testweb_gzip":        "Compress text for clients that accept it.",
@@ -85,10 +90,12 @@ var testwebHelp = kong.Vars{
 	"testweb_dns_listen": "Run the name server at this loopback address; port 0 takes any free port.",
 	"testweb_control":    "Serve GET /.testweb/report at this loopback address; port 0 takes any free port.",
 	"testweb_ttl":        "Let DNS answers live for D.",
-	"testweb_ca_out":     "Write the certificate of the web's own authority to FILE, for crawl --ca.",
-	"testweb_seeds_out":  "Write the start URLs to FILE, for crawl --seeds.",
-	"testweb_hosts_out":  "Write the addresses and names of all hosts to FILE, in the form of /etc/hosts.",
-	"testweb_config_out": "Write the flags to crawl this web to FILE, for crawl --config.",
+	"testweb_ca_out": "Write the certificate of the web's own authority to FILE, for crawl --ca; - is standard " +
+		"output.",
+	"testweb_seeds_out": "Write the start URLs to FILE, for crawl --seeds; - is standard output.",
+	"testweb_hosts_out": "Write the addresses and names of all hosts to FILE, in the form of /etc/hosts; - is " +
+		"standard output.",
+	"testweb_config_out": "Write the flags to crawl this web to FILE, for crawl --config; - is standard output.",
 	"testweb_time_limit": "Stop after D (default: 0, stop on Ctrl-C).",
 	"promise_delay": "Report requests to a host that come sooner than D after its last response (default: 0, " +
 		"none).",
@@ -97,8 +104,8 @@ var testwebHelp = kong.Vars{
 	"promise_crawl_delay": "Report requests that come sooner than robots.txt's Crawl-delay allows.",
 	"promise_agent":       "Judge requests by the robots.txt groups of this product name.",
 	"testweb_log": "Write a line for each request to FILE: start, end, connection, method, status, bytes, how it " +
-		"ended, URL.",
-	"testweb_report_out": "Write the report to FILE at the end, as JSON.",
+		"ended, URL; - is standard output.",
+	"testweb_report_out": "Write the report to FILE at the end, as JSON; - is standard output.",
 	"testweb_as_json":    "Print the addresses as one line of JSON, for scripts.",
 	"testweb_dripping": "Serve N hosts, drip0.example and so on, that send one byte of each page every 8 s " +
 		"(default: 0, none).",

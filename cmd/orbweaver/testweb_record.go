@@ -1,10 +1,12 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -47,11 +49,18 @@ func (f *recordFlags) open(token string) (*record.Archive, error) {
 				f.RecordAt)
 		}
 	}
-	files, err := warcFiles(slices.Concat(f.Record, f.More))
+	named := slices.Concat(f.Record, f.More)
+	files, err := warcFiles(io.Discard, named)
 	if err != nil {
 		return bad("--record: %v", err)
 	}
+	if len(files) == 0 {
+		return bad("--record %s: the archive is empty; name one with pages", strings.Join(named, " "))
+	}
 	a, err := record.Open(files, cfg)
+	if errors.Is(err, record.ErrNothing) {
+		return bad("--record %s: %v", strings.Join(named, " "), err)
+	}
 	if err != nil {
 		return bad("--record: %v", err)
 	}
@@ -60,8 +69,8 @@ func (f *recordFlags) open(token string) (*record.Archive, error) {
 
 // describeRecord prints what the archive holds and what cannot be served.
 func describeRecord(out io.Writer, s record.Summary) {
-	fmt.Fprintf(out, "recorded %s of %s, %s of them pages; %s in %s, %s\n",
-		plural(s.URLs, "URL"), plural(s.Hosts, "host"), humanize.Comma(s.Pages),
+	fmt.Fprintf(out, "recorded %s of %s, %s; %s in %s, %s\n",
+		plural(s.URLs, "URL"), plural(s.Hosts, "host"), plural(s.Pages, "page"),
 		plural(s.Records, "record"), plural(int64(s.Files), "file"), humanize.IBytes(uint64(s.Bytes)))
 	for _, why := range slices.Sorted(maps.Keys(s.Skipped)) {
 		fmt.Fprintf(out, "skipped  %s: %s\n", plural(s.Skipped[why], "capture"), why)

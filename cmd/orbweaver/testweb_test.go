@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -12,7 +13,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 func TestTestweb(t *testing.T) {
@@ -20,13 +23,13 @@ func TestTestweb(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "index.html"), []byte("home"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	c := TestwebCmd{Folder: []string{"a.example=" + dir, "b.example/docs=" + dir},
-		Address: []string{"a.example=127.5.5.5"}, Demo: true, Scheme: "https",
+	c := TestwebCmd{Folder: []string{"https://A.example/=" + dir, "b.example/my%20docs=" + dir},
+		Address: []string{"http://a.example/=127.5.5.5"}, Demo: true, Scheme: "https",
 		CAOut: filepath.Join(dir, "ca.pem"), ReportOut: filepath.Join(dir, "report.json"),
 		Log:       filepath.Join(dir, "log.tsv"),
 		TimeLimit: 50 * time.Millisecond, AsJSON: true}
 	var out bytes.Buffer
-	if err := c.Run(&out); err != nil {
+	if err := c.Run(&out, cli.ErrorOutput{Writer: &out}); err != nil {
 		t.Fatal(err)
 	}
 	var said struct {
@@ -36,9 +39,15 @@ func TestTestweb(t *testing.T) {
 	if err := json.Unmarshal(out.Bytes(), &said); err != nil {
 		t.Fatal(err)
 	}
-	want := "https://a.example/ https://b.example/docs/ http://www.aldermouth.example/"
+	want := "https://a.example/ https://b.example/my%20docs/ http://www.aldermouth.example/"
 	if got := strings.Join(said.Seeds, " "); got != want || len(said.ConnectTo) != 2 {
 		t.Errorf("got seeds %s and %q, want %s", got, said.ConnectTo, want)
+	}
+	c = TestwebCmd{Folder: []string{"http://a.example/=" + dir, "b.example=" + dir},
+		Raw: []string{"https://c.example=" + dir}, Scheme: "both"}
+	want = "http://a.example/ https://b.example/ https://c.example/"
+	if s, err := c.config(); err != nil || strings.Join(s.seeds, " ") != want {
+		t.Errorf("got seeds %s, %v", s.seeds, err)
 	}
 	for _, f := range []string{"ca.pem", "report.json", "log.tsv"} {
 		if _, err := os.Stat(filepath.Join(dir, f)); err != nil {
@@ -56,7 +65,7 @@ func TestTestwebRefuses(t *testing.T) {
 		"raw":       {Raw: []string{"x"}},
 	} {
 		var bad *node.ConfigError
-		if err := c.Run(&bytes.Buffer{}); !errors.As(err, &bad) {
+		if err := c.Run(&bytes.Buffer{}, cli.ErrorOutput{Writer: io.Discard}); !errors.As(err, &bad) {
 			t.Errorf("%s: got %v, want a configuration error", name, err)
 		}
 	}
@@ -83,7 +92,8 @@ func TestTestwebPortInUse(t *testing.T) {
 	} {
 		c.Scheme = "both"
 		var bad *node.ConfigError
-		if err := c.Run(&bytes.Buffer{}); !errors.As(err, &bad) || err.Error() != want {
+		err := c.Run(&bytes.Buffer{}, cli.ErrorOutput{Writer: io.Discard})
+		if !errors.As(err, &bad) || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -101,5 +111,48 @@ func TestShare(t *testing.T) {
 		if err := got.UnmarshalText([]byte(tt.text)); got != tt.want || (err == nil) != (tt.want >= 0) {
 			t.Errorf("%q: got %g, %v, want %g", tt.text, got, err, tt.want)
 		}
+	}
+}
+
+// The summary has aligned columns and plain words.
+func TestTestwebSummary(t *testing.T) {
+	const ms = testweb.Seconds(time.Millisecond)
+	v := func(kind, url, detail string) testweb.Violation {
+		return testweb.Violation{Kind: kind, By: "host", Host: "a.example", URL: url, Detail: detail, Gap: 1754338,
+			Promised: 100 * ms}
+	}
+	var out bytes.Buffer
+	summarize(&out, &testweb.Report{Requests: 1234, Pages: 20, Compressed: 3, Compressible: 12, BeforeRobots: 1,
+		ViolationCount: map[string]int64{"gap": 1, "connections": 1, "robots": 1}, Violations: []testweb.Violation{
+			v("gap", "http://a.example/x", ""), v("connections", "", "2 connections at once"),
+			v("robots", "http://a.example/\x1bno", "disallow: /")}})
+	const want = `requests    1,234, 20 of them for pages; 0 B
+compressed  3 of 12 pages that the web can compress (25 %)
+twice       0 URLs
+violations  connections: 1, gap: 1, robots: 1
+            gap          1.75 ms after the last response of the host, not 100 ms  http://a.example/x
+            connections  2 connections at once to the host                        a.example
+            robots       forbidden by "disallow: /"                               http://a.example/\u001bno
+            not counted: 1 request before the host's robots.txt was answered
+`
+	if out.String() != want {
+		t.Errorf("got\n%swant\n%s", out.String(), want)
+	}
+	for want, r := range map[string]*testweb.Report{
+		"":                                     {},
+		"none: this web offers no compression": {Pages: 3},
+		"2 of 3 pages, as recorded":            {Pages: 3, Compressed: 2},
+		"2 of 3 pages (67 %)":                  {Pages: 3, Compressed: 2, Compressible: 3},
+	} {
+		if got := compression(r); strings.TrimSpace(strings.TrimPrefix(got, "compressed")) != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	many := make([]testweb.Violation, 200)
+	out.Reset()
+	summarize(&out, &testweb.Report{ViolationCount: map[string]int64{"gap": 1234}, Violations: many})
+	const more = "\n            and 1,229 more; --report-out FILE lists up to 200 of each kind\n"
+	if !strings.HasSuffix(out.String(), more) {
+		t.Errorf("got\n%s", out.String())
 	}
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"io"
 	"runtime/debug"
 	"testing"
 
@@ -54,5 +55,13 @@ func TestBuildOf(t *testing.T) {
 		"go        go1.26.0 linux/arm64\n"
 	if got := b.String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// Each command starts at once: the parser does not expand all help texts anew for each flag.
+func TestStartIsCheap(t *testing.T) {
+	start := func() { run([]string{"version"}, io.Discard, io.Discard) }
+	if n := testing.AllocsPerRun(1, start); n > 60_000 {
+		t.Errorf("\"orbweaver version\" makes %.0f allocations, want at most 60,000", n)
 	}
 }

@@ -2,20 +2,23 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"text/tabwriter"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -39,13 +42,16 @@ func (WarcLsCmd) Help() string {
 "warc extract --offset". TYPE is the WARC-Type. STATUS and MIME are those of the
 HTTP message in the record. A dash means that the record has no such field.
 
+If a crawl has archived nothing, the command says so on standard error and ends
+with exit code 0.
+
   orbweaver warc ls crawl/archive/*.warc.gz
   orbweaver warc ls --json crawl | jq -r 'select(.status=="404").url'`
 }
 
 // Run lists the records.
-func (c *WarcLsCmd) Run(out io.Writer) error {
-	files, err := warcFiles(c.Files)
+func (c *WarcLsCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	files, err := warcFiles(errs, c.Files)
 	if err != nil {
 		return err
 	}
@@ -107,7 +113,8 @@ another record in these files, and more. After damage, the check continues with
 the next record that it finds; SKIPPED counts the bytes between.
 
 The command prints one line per file, then its errors. The exit code is 1 if any
-file has an error.
+file has an error. An empty archive of a crawl has none: the exit code is 0, and
+standard error says that the archive is empty.
 
   orbweaver warc verify crawl
   orbweaver warc verify --warnings *.warc.gz`
@@ -117,10 +124,13 @@ file has an error.
 var errVerify = errors.New("files with errors, which are listed above")
 
 // Run checks the files.
-func (c *WarcVerifyCmd) Run(out io.Writer) error {
-	files, err := warcFiles(c.Files)
+func (c *WarcVerifyCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	files, err := warcFiles(errs, c.Files)
 	if err != nil {
 		return err
+	}
+	if len(files) == 0 {
+		return nil // the archives are empty
 	}
 	bad := 0
 	var v warc.Verifier
@@ -195,22 +205,27 @@ type WarcIndexCmd struct {
 func (WarcIndexCmd) Help() string {
 	return `Each line is one capture: its URL as a sort key (SURT), the time in 14 digits, and
 the other fields as JSON. The lines of WARC files go to standard output, sorted
-by bytes.
+by bytes. Those of a crawl directory go to its indexes/index.cdxj. A crawl writes
+that file at its end; after a kill, this command does.
 
   orbweaver warc index *.warc.gz > index.cdxj
   orbweaver warc index crawl`
 }
 
 // Run writes the index.
-func (c *WarcIndexCmd) Run(out io.Writer) error {
+func (c *WarcIndexCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if len(c.Files) == 1 && isCrawlDir(c.Files[0]) {
-		return warc.BuildIndex(nil, c.Files[0])
+		if pid, err := node.CrawledBy(c.Files[0]); err == nil && pid != 0 {
+			return bad("%s is being crawled by process %d, which writes the index when it ends; replay, export and "+
+				"warc extract need none", c.Files[0], pid)
+		}
+		return refused(c.Files[0], c.Files[0], warc.BuildIndex(nil, c.Files[0]))
 	}
-	files, err := warcFiles(c.Files)
+	files, err := warcFiles(errs, c.Files)
 	if err != nil {
 		return err
 	}
-	tmp, err := os.MkdirTemp("", "orbweaver-index-")
+	tmp, err := temporary("orbweaver-index-")
 	if err != nil {
 		return err
 	}
@@ -228,6 +243,8 @@ type WarcExtractCmd struct {
 	Headers bool   `help:"Print only the record's header and the HTTP header." xor:"part"`
 	// Originals are crawl directories of other agents.
 	Originals []string `placeholder:"DIR" help:"${warc_originals}"`
+
+	archive *openedArchive // of File, if it is a crawl directory, and of Originals
 }
 
 // Help explains the output.
@@ -247,7 +264,7 @@ itself. In a cluster, another agent's archive may have the original.`
 }
 
 // Run prints the record.
-func (c *WarcExtractCmd) Run(out io.Writer) error {
+func (c *WarcExtractCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	if c.Offset == nil && c.URL == "" {
 		return bad("warc extract: choose a record with --offset N or --url URL")
 	}
@@ -260,11 +277,17 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 	if typed, err := node.ParseURL("--url", c.URL); err == nil && typed.Bare {
 		c.URL = typed.URL.String() // the index ignores the scheme
 	}
-	for _, dir := range c.Originals {
-		if err := checkIndexed(dir, "--originals "+dir); err != nil {
-			return err
-		}
+	var dirs []string
+	if isCrawlDir(c.File) && c.URL != "" {
+		dirs = append(dirs, c.File)
 	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	c.archive, err = openArchive(ctx, errs, dirs, c.Originals)
+	stop()
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, c.archive.Close()) }()
 	out = cli.Exact(out)
 	if isCrawlDir(c.File) {
 		return c.fromCrawl(out)
@@ -278,10 +301,15 @@ func (c *WarcExtractCmd) Run(out io.Writer) error {
 			return err
 		}
 		if rec == nil {
-			return fmt.Errorf("no capture of %s", c.URL)
+			return c.notThere()
 		}
 		return c.write(out, f, rec)
 	})
+}
+
+// notThere is the error of a URL without a capture.
+func (c *WarcExtractCmd) notThere() error {
+	return &exitError{exitOther, fmt.Sprintf("no capture of %s in %s\nSee \"orbweaver warc ls %[2]s\".", c.URL, c.File)}
 }
 
 // at prints the record that begins at offset.
@@ -303,16 +331,16 @@ type archiveFile interface {
 // caller closes the closer when it has read the record.
 func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record, io.Closer, error) {
 	ref := rec.Reference()
-	dirs := c.Originals
+	places := slices.Concat(c.archive.places, c.archive.originals)
 	path, err := filepath.Abs(f.Name())
 	if err != nil {
 		return nil, nil, err
 	}
 	own := filepath.Dir(filepath.Dir(path))
-	if filepath.Base(filepath.Dir(path)) == "archive" && isCrawlDir(own) {
-		dirs = append([]string{own}, dirs...)
+	if len(c.archive.places) == 0 && filepath.Base(filepath.Dir(path)) == "archive" && isCrawlDir(own) {
+		places = append(warc.Places(own), places...)
 	}
-	found, file, err := warc.OpenOriginal(nil, dirs, ref)
+	found, file, err := warc.OpenOriginal(nil, places, ref)
 	if errors.Is(err, warc.ErrNoOriginal) { // the index of a running or killed crawl lacks its last file
 		if found, err = warc.FindOriginal(f, ref); err == nil {
 			return found, io.NopCloser(nil), nil
@@ -326,42 +354,46 @@ func (c *WarcExtractCmd) original(f archiveFile, rec *warc.Record) (*warc.Record
 	return found, file, err
 }
 
+// maxChoices is how many captures the error lists that asks to choose one.
+const maxChoices = 100
+
 // fromCrawl finds the capture by the index of the crawl directory and prints it.
 func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 	if c.URL == "" {
 		return &node.ConfigError{Text: fmt.Sprintf(
 			"%s: a crawl directory needs --url; for --offset, give one of the files in its archive", c.File)}
 	}
-	captures, err := warc.Lookup(nil, c.File, c.URL)
-	if errors.Is(err, fs.ErrNotExist) {
-		return bad("%s: the directory has no index; write one with: orbweaver warc index %[1]s", c.File)
-	}
+	captures, err := warc.Lookup(nil, c.archive.places[0], c.URL)
 	if err != nil {
 		return err
 	}
 	captures = slices.DeleteFunc(captures, func(l warc.Line) bool { return !strings.HasPrefix(l.Time, c.At) })
 	if len(captures) == 0 {
-		return fmt.Errorf("no capture of %s in %s", c.URL, c.File)
+		return c.notThere()
 	}
 	if len(captures) > 1 && c.At == "" {
 		var b strings.Builder
 		t := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
-		for _, l := range captures {
+		for i, l := range captures {
+			if i == maxChoices {
+				fmt.Fprintf(t, "  and %d more\n", len(captures)-i)
+				break
+			}
 			fmt.Fprintf(t, "  --at %s\t%s\t%s\t%s\n", l.Time, warcCell(l.Status), warcCell(l.MIME), warcCell(l.URL))
 		}
 		t.Flush()
 		return fmt.Errorf("%d captures of %s; choose one:\n%s", len(captures), c.URL,
 			strings.TrimRight(b.String(), "\n"))
 	}
-	f, err := warc.OpenWARC(nil, c.File, captures[0].File)
+	rec, f, err := warc.OpenRecord(nil, c.File, captures[0])
 	if err != nil {
-		return err
+		return withRemedy(err)
 	}
 	defer f.Close()
-	if err := c.at(out, f, captures[0].Offset); err != nil {
-		return fmt.Errorf("%s: %w", captures[0].File, err)
+	if err = c.write(out, f, rec); errors.Is(err, warc.ErrDamaged) || errors.Is(err, warc.ErrCodings) {
+		return withRemedy(warc.Unreadable(f.Name(), err))
 	}
-	return nil
+	return err
 }
 
 // write prints rec, a record of f, or the part that --payload or --headers asks for.
@@ -403,14 +435,9 @@ func (c *WarcExtractCmd) write(out io.Writer, f archiveFile, rec *warc.Record) e
 	return w.Flush()
 }
 
-// isCrawlDir reports whether path is a directory that contains the directory archive.
-func isCrawlDir(path string) bool {
-	info, err := os.Stat(filepath.Join(path, "archive"))
-	return err == nil && info.IsDir()
-}
-
-// warcFiles replaces each crawl directory, and each other directory, by its WARC files.
-func warcFiles(args []string) (files []string, err error) {
+// warcFiles replaces each crawl directory, and each other directory, by its WARC files. If the archive of a crawl is
+// empty, it says so to errs: that is no mistake.
+func warcFiles(errs io.Writer, args []string) (files []string, err error) {
 	for _, arg := range args {
 		info, err := os.Stat(arg)
 		if err != nil {
@@ -435,6 +462,12 @@ func warcFiles(args []string) (files []string, err error) {
 				files = append(files, filepath.Join(dir, e.Name()))
 			}
 		}
+		if crawled, err := holds(filepath.Dir(dir), "logs"); len(files) == n && err == nil && crawled &&
+			filepath.Base(dir) == "archive" {
+			fmt.Fprintf(errs, "orbweaver: %s: the archive is empty%s\n", report.OneLine(dir),
+				whyEmptyIn(filepath.Dir(dir)))
+			continue
+		}
 		if len(files) == n {
 			return nil, bad("%s: no WARC file in this directory; name a WARC file or a crawl directory", dir)
 		}
@@ -442,9 +475,19 @@ func warcFiles(args []string) (files []string, err error) {
 	return files, nil
 }
 
+// whyEmptyIn says why the archive of a crawl is empty, as far as the crawl's summary tells; "" if it does not.
+func whyEmptyIn(dir string) string {
+	r := node.Result{EmptyArchive: true}
+	b, err := disk.ReadFile(disk.OS, filepath.Join(dir, "reports", "summary.json"), 16<<20)
+	if err != nil || json.Unmarshal(b, &r.Summary) != nil {
+		return "; the crawl has written no summary yet"
+	}
+	return strings.Replace(whyEmpty(r), ", empty", "", 1)
+}
+
 // noWARC is the error of an argument that cannot be opened.
 func noWARC(arg string, err error) error {
-	return &node.ConfigError{Text: fmt.Sprintf("%s: %v; name a WARC file or a crawl directory", arg, cause(err))}
+	return unreadable(arg, arg, err, "name a WARC file or a crawl directory")
 }
 
 // withWARC calls f with the opened file. Its error names the file.
@@ -457,6 +500,8 @@ func withWARC(path string, f func(*os.File) error) error {
 	switch err := f(file); {
 	case errors.Is(err, warc.ErrDamaged):
 		return fmt.Errorf("%s: %w; \"warc verify\" checks a WARC file from end to end", path, err)
+	case errors.Is(err, warc.ErrCodings):
+		return withRemedy(warc.Unreadable(path, err))
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)
 	}

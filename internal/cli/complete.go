@@ -33,8 +33,8 @@ const (
 // Complete returns the completions of the last of words, which follow the program's name. The
 // last word is empty if the cursor is behind a space.
 //
-// The values of a flag come from its enum or from the tag "values". If it has neither, its
-// placeholder says whether it takes a FILE or a DIR.
+// The values of a flag come from its enum. If it has none, its placeholder says whether it takes a FILE
+// or a DIR. The argument COMMAND takes the names of commands.
 func Complete(app *kong.Application, words []string) Completions {
 	if len(words) == 0 {
 		words = []string{""}
@@ -44,7 +44,8 @@ func Complete(app *kong.Application, words []string) Completions {
 	at, flags := app.Node, flagsOf(nil, app.Node)
 	used := map[*kong.Flag]bool{}
 	var awaits *kong.Flag // the flag whose value the next word is
-	args, onlyArgs := 0, false
+	var args []string     // of the command at
+	onlyArgs := false
 	for _, w := range words[:len(words)-1] {
 		switch {
 		case awaits != nil:
@@ -60,14 +61,12 @@ func Complete(app *kong.Application, words []string) Completions {
 				}
 			}
 		default:
-			i := slices.IndexFunc(at.Children, func(n *kong.Node) bool {
-				return n.Name == w || slices.Contains(n.Aliases, w)
-			})
+			i := childOf(at, w)
 			if i < 0 {
-				args++
+				args = append(args, w)
 				continue
 			}
-			at, args = at.Children[i], 0
+			at, args = at.Children[i], nil
 			flags = flagsOf(flags, at)
 		}
 	}
@@ -89,21 +88,44 @@ func Complete(app *kong.Application, words []string) Completions {
 		}
 		return c
 	case len(at.Children) > 0:
-		c := Completions{Files: NoFiles}
-		for _, n := range at.Children {
-			if !n.Hidden {
-				c.add(n.Name, n.Help, last)
-			}
-		}
-		return c
+		return commandsOf(at, last)
 	case len(at.Positional) == 0:
 		return Completions{Files: NoFiles}
 	}
-	p := at.Positional[min(args, len(at.Positional)-1)]
-	if args >= len(at.Positional) && !p.IsCumulative() {
+	p := at.Positional[min(len(args), len(at.Positional)-1)]
+	if len(args) >= len(at.Positional) && !p.IsCumulative() {
 		return Completions{Files: NoFiles}
 	}
+	if p.Name == "command" {
+		above := app.Node
+		for _, a := range args {
+			i := childOf(above, a)
+			if i < 0 {
+				return Completions{Files: NoFiles}
+			}
+			above = above.Children[i]
+		}
+		return commandsOf(above, last)
+	}
 	return values(p, strings.ToUpper(p.Name), "", last)
+}
+
+// childOf returns the index of the command with this name among the commands of n, or -1.
+func childOf(n *kong.Node, name string) int {
+	return slices.IndexFunc(n.Children, func(c *kong.Node) bool {
+		return c.Name == name || slices.Contains(c.Aliases, name)
+	})
+}
+
+// commandsOf returns the commands of n that begin with typed.
+func commandsOf(n *kong.Node, typed string) Completions {
+	c := Completions{Files: NoFiles}
+	for _, child := range n.Children {
+		if !child.Hidden {
+			c.add(child.Name, child.Help, typed)
+		}
+	}
+	return c
 }
 
 // unsplit joins what bash splits: --flag, = and value are three words to it.
@@ -141,14 +163,12 @@ func find(flags []*kong.Flag, word string) *kong.Flag {
 // prefix.
 func values(v *kong.Value, kind, prefix, typed string) Completions {
 	c := Completions{Files: NoFiles}
-	list := v.Tag.Get("values")
-	if list == "" {
-		list = v.Enum
-	}
 	switch {
-	case list != "":
-		for w := range strings.SplitSeq(list, ",") {
-			c.add(prefix+strings.TrimSpace(w), "", prefix+typed)
+	case v.Enum != "":
+		for _, w := range v.EnumSlice() {
+			if w != "" {
+				c.add(prefix+w, "", prefix+typed)
+			}
 		}
 	case strings.HasPrefix(kind, "FILE") || kind == "PAGE":
 		c.Files = AllFiles

@@ -12,7 +12,7 @@ import (
 // A sampleProgram has each kind of thing that can be completed.
 type sampleProgram struct {
 	Crawl struct {
-		Scope   string   `values:"page,host" placeholder:"KIND" help:"Stay within this."`
+		Scope   string   `enum:",page,host" default:"" placeholder:"KIND" help:"Stay within this."`
 		Kind    string   `enum:"one,two" default:"one" help:"Choose\n one."`
 		Config  string   `placeholder:"FILE" help:"Read this."`
 		Exclude []string `placeholder:"RE" help:"Leave this out."`
@@ -31,6 +31,9 @@ type sampleProgram struct {
 		} `cmd:"" help:"Cut's \\ end."`
 	} `cmd:"" help:"Read archives."`
 	Internal struct{} `cmd:"" hidden:""`
+	Explain  struct {
+		Command []string `arg:"" optional:"" help:"Explain this."`
+	} `cmd:"" help:"Explain."`
 }
 
 func sample(t *testing.T) *kong.Application {
@@ -50,7 +53,7 @@ func TestComplete(t *testing.T) {
 		want  string
 		files Files
 	}{
-		{"", "crawl warc", NoFiles},
+		{"", "crawl warc explain", NoFiles},
 		{"c", "crawl", NoFiles},
 		{"int", "", NoFiles},
 		{"-", "--help", NoFiles},
@@ -81,6 +84,11 @@ func TestComplete(t *testing.T) {
 		{"warc cut x ", "a b", NoFiles},
 		{"warc cut x a ", "", NoFiles},
 		{"warc cut -- ", "", AllFiles},
+		{"explain ", "crawl warc explain", NoFiles},
+		{"explain warc ", "ls cut", NoFiles},
+		{"explain warc l", "ls", NoFiles},
+		{"explain warc ls ", "", NoFiles},
+		{"explain nothing ", "", NoFiles},
 	} {
 		c := Complete(app, strings.Split(tt.line, " "))
 		var got []string
@@ -104,8 +112,9 @@ func TestManual(t *testing.T) {
 	m := Manual{App: sample(t), Version: "1.2.3", Date: "2026-01-02", Sections: map[string][]Section{
 		"sample-warc": {{Title: "FILES", Text: "These:", Entries: [][2]string{{"a-b", "Ünlike c."}}}},
 	}}
-	if got, want := m.Pages(), []string{"sample", "sample-crawl", "sample-warc"}; !slices.Equal(got, want) {
-		t.Errorf("pages %q, want %q", got, want)
+	pages := []string{"sample", "sample-crawl", "sample-warc", "sample-explain"}
+	if got := m.Pages(); !slices.Equal(got, pages) {
+		t.Errorf("pages %q, want %q", got, pages)
 	}
 	for page, want := range map[string][]string{
 		"sample": {
@@ -123,7 +132,7 @@ func TestManual(t *testing.T) {
 		"sample-warc": {
 			".TP\n\\fB\\-\\-dir\\fR \\fIDIR\\fR\nThe folder.\n", ".SS \"warc cut\"\nCut\\(aqs \\e end.\n",
 			".SH \"FILES\"\nThese:\n.TP\n\\fBa\\-b\\fR\n\\[u00DC]nlike c.\n",
-			".SH \"SEE ALSO\"\n\\fBsample\\fR(1),\n\\fBsample\\-crawl\\fR(1)\n",
+			".SH \"SEE ALSO\"\n\\fBsample\\fR(1),\n\\fBsample\\-crawl\\fR(1),\n",
 		},
 	} {
 		got, ok := m.Page(page)

@@ -14,7 +14,7 @@ type Manual struct {
 	App     *kong.Application
 	Version string // of the program
 	Date    string // of the program, such as 2026-11-23
-	// Sections are the sections behind the flags, by the name of the page.
+	// Sections are the sections behind the flags, by the name of the page. A command below has those of its page.
 	Sections map[string][]Section
 }
 
@@ -38,17 +38,12 @@ func (m Manual) Pages() []string {
 	return names
 }
 
-// Page returns a page in troff's language. ok is false if there is no such page.
+// Page returns a page in troff's language: one of Pages, or the page of a command below these, such as
+// orbweaver-check-robots. ok is false if there is no such page.
 func (m Manual) Page(name string) (text string, ok bool) {
-	n := m.App.Node
-	if name != m.App.Name {
-		i := slices.IndexFunc(m.App.Children, func(n *kong.Node) bool {
-			return !n.Hidden && name == m.App.Name+"-"+n.Name
-		})
-		if i < 0 {
-			return "", false
-		}
-		n = m.App.Children[i]
+	n := named(m.App.Node, m.App.Name, name)
+	if n == nil {
+		return "", false
 	}
 	w := &roff{}
 	w.line(".TH", strings.ToUpper(name), "1", m.Date, m.App.Name+" "+m.Version, "User Commands")
@@ -98,7 +93,13 @@ func (m Manual) Page(name string) (text string, ok bool) {
 			w.flags("", leaf)
 		}
 	}
-	for _, s := range m.Sections[name] {
+	page := name
+	for _, p := range m.Pages()[1:] {
+		if strings.HasPrefix(name, p+"-") {
+			page = p
+		}
+	}
+	for _, s := range m.Sections[page] {
 		w.line(".SH", s.Title)
 		w.prose(s.Text)
 		for _, e := range s.Entries {
@@ -114,6 +115,21 @@ func (m Manual) Page(name string) (text string, ok bool) {
 	}
 	w.text(strings.Join(others, ",\n"))
 	return w.String(), true
+}
+
+// named returns the command with the page name at or below n, whose page has the name own; nil if there is none.
+func named(n *kong.Node, own, name string) *kong.Node {
+	if own == name {
+		return n
+	}
+	for _, c := range n.Children {
+		if !c.Hidden {
+			if found := named(c, own+"-"+c.Name, name); found != nil {
+				return found
+			}
+		}
+	}
+	return nil
 }
 
 // leavesOf returns the commands at or below n that can be run.

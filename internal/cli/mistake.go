@@ -51,7 +51,9 @@ func explain(err error, args []string, hints map[string]string) error {
 	command := node.Path() // empty for the program itself
 	m := &Mistake{text: err.Error(), Help: node.FullPath() + " --help", err: err}
 	text := m.text
-	if f := unknownFlag.FindStringSubmatch(text); f != nil {
+	if bad := equalsSign(args, node); bad != nil {
+		m.text = bad.Error()
+	} else if f := unknownFlag.FindStringSubmatch(text); f != nil {
 		m.text = noFlag(f[1], node, args, hints)
 	} else if f := unknownArgument.FindStringSubmatch(text); f != nil {
 		m.text = noArgument(f[1], node)
@@ -64,7 +66,7 @@ func explain(err error, args []string, hints map[string]string) error {
 	} else if f := missingValue.FindStringSubmatch(text); f != nil {
 		m.text = noValue(f[1], f[2], f[3], node)
 	} else if f := notOneOf.FindStringSubmatch(text); f != nil {
-		m.text = fmt.Sprintf("--%s %q: give %s", f[1], f[2], enumerate(choices(f[1], node), "or"))
+		m.text = fmt.Sprintf("--%s %q: give %s", f[1], f[2], Choices(flagOf(f[1], node)))
 	} else if f := wrongArgument.FindStringSubmatch(text); f != nil {
 		m.text = fmt.Sprintf("%s %q: give %s", strings.ToUpper(f[1]), f[3], enumerate(strings.Split(f[2], `","`), "or"))
 	} else if f := notBoolean.FindStringSubmatch(text); f != nil {
@@ -77,6 +79,50 @@ func explain(err error, args []string, hints map[string]string) error {
 		m.text = fmt.Sprintf("--%s and --%s cannot be combined; give one of them", f[1], f[2])
 	}
 	return m
+}
+
+// header matches an argument that looks like a header, alone or with -H before it.
+var header = regexp.MustCompile(`^(-H=?)?[A-Za-z][A-Za-z0-9-]*:($|[^/0-9])`)
+
+// refuseMisused returns an error if a flag with one value is given twice, because only the last would count, or if a
+// short flag has an equals sign, which would be part of its value. A bool may be repeated: it says the same.
+func refuseMisused(ctx *kong.Context) error {
+	seen := map[*kong.Flag]bool{}
+	for _, p := range ctx.Path {
+		if f := p.Flag; f == nil || p.Resolved || f.IsCumulative() || f.IsBool() {
+			continue
+		} else if seen[f] {
+			return fmt.Errorf("--%s is given twice, and takes one value; leave one of them out", f.Name)
+		}
+		seen[p.Flag] = true
+	}
+	if node := ctx.Selected(); node != nil && !node.Passthrough {
+		return equalsSign(ctx.Args, node)
+	}
+	return nil
+}
+
+// equalsSign returns an error if args have a short flag of a command with an equals sign behind it.
+func equalsSign(args []string, node *kong.Node) error {
+	for _, arg := range args {
+		if arg == "--" {
+			return nil
+		}
+		if len(arg) < 3 || arg[0] != '-' || arg[2] != '=' {
+			continue
+		}
+		for _, f := range knownFlags(node) {
+			switch {
+			case f.Short != rune(arg[1]):
+			case f.IsBool():
+				return fmt.Errorf("%s takes no value; leave %q out", arg[:2], arg[2:])
+			default:
+				return fmt.Errorf("%s takes its value without =; write %[1]s %s, or --%s=%[2]s", arg[:2],
+					strings.TrimSuffix(f.FormatPlaceHolder(), ",..."), f.Name)
+			}
+		}
+	}
+	return nil
 }
 
 // knownFlags returns the flags that a command accepts.
@@ -125,12 +171,10 @@ func required(node *kong.Node) (missing []string) {
 	return missing
 }
 
-// choices returns the values that a flag accepts.
-func choices(name string, node *kong.Node) []string {
-	if f := flagOf(name, node); f != nil {
-		return f.EnumSlice()
-	}
-	return nil
+// Choices returns the values that a flag with an enum accepts, as people write them: a, b or c.
+func Choices(f *kong.Flag) string {
+	words := slices.DeleteFunc(f.EnumSlice(), func(w string) bool { return w == "" })
+	return enumerate(words, "or")
 }
 
 // noFlag returns the message for a flag that the command does not have.
@@ -139,7 +183,11 @@ func noFlag(flag string, node *kong.Node, args []string, hints map[string]string
 	if node.Parent != nil {
 		text = fmt.Sprintf("%s has no flag %s", node.Path(), flag)
 	}
-	if hint := hints[flag]; hint != "" && node.Name == "crawl" {
+	hint := hints[flag]
+	if of := hints[flag+" NAME:"]; of != "" && slices.ContainsFunc(args, header.MatchString) {
+		hint = of
+	}
+	if hint != "" && node.Name == "crawl" {
 		return text + "; " + hint
 	}
 	name, long := strings.CutPrefix(flag, "--")

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"strings"
 
 	"github.com/alecthomas/kong"
 )
@@ -22,13 +23,42 @@ func Parser(
 		kong.BindTo(stdout, (*io.Writer)(nil)),
 		kong.Bind(ErrorOutput{Writer: stderr}),
 		kong.ValueFormatter(HelpText),
+		kong.WithBeforeResolve(refuseMisused),
 	}
 	return kong.New(commands, append(append(options, Values()...), own...)...)
 }
 
+// Texts is a kong.Option with help texts by name. A command, a flag or an argument whose help is ${NAME}
+// gets the text of that name. The variables of kong do this, too, but kong expands all of them again for
+// each flag, which takes longer than all else that a program does at its start.
+type Texts map[string]string
+
+// Apply implements kong.Option.
+func (t Texts) Apply(k *kong.Kong) error {
+	replace := func(help *string) {
+		if name, ok := strings.CutPrefix(*help, "${"); ok {
+			if text, ok := t[strings.TrimSuffix(name, "}")]; ok {
+				*help = text
+			}
+		}
+	}
+	return kong.PostBuild(func(k *kong.Kong) error {
+		return kong.Visit(k.Model.Node, func(n kong.Visitable, next kong.Next) error {
+			switch n := n.(type) {
+			case *kong.Node:
+				replace(&n.Help)
+			case *kong.Value:
+				replace(&n.Help)
+			}
+			return next(nil)
+		})
+	}).Apply(k)
+}
+
 // Parse parses args, or --help if there are none, with the parser that newParser returns. If
 // the parser has answered by itself, ctx and err are nil, and code is the exit code. The error is
-// a *Mistake. hints has advice for flags that do not exist, by name with their dashes.
+// a *Mistake. hints has advice for flags that do not exist, by name with their dashes. "-H NAME:" is
+// the advice for -H if its value looks like a header.
 func Parse(
 	args []string, hints map[string]string, newParser func(exit func(code int)) (*kong.Kong, error),
 ) (ctx *kong.Context, code int, err error) {

@@ -6,6 +6,7 @@ package cli
 
 import (
 	"fmt"
+	"math"
 	"reflect"
 	"regexp"
 	"strconv"
@@ -24,7 +25,10 @@ func (b *ByteSize) UnmarshalText(text []byte) error {
 	if len(text) > 0 && text[0] == '-' {
 		return fmt.Errorf("%q is negative; a size is a number of bytes such as 100, 500MB or 2GiB", text)
 	}
-	n, err := humanize.ParseBytes(string(text))
+	n, err := strconv.ParseUint(string(text), 10, 63)
+	if err != nil { // not a plain number, which ParseBytes would round
+		n, err = humanize.ParseBytes(string(text))
+	}
 	if err != nil || n > 1<<62 {
 		return fmt.Errorf("%q is not a size in bytes; write 500MB, 2GiB or 1048576", text)
 	}
@@ -32,8 +36,23 @@ func (b *ByteSize) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// String returns b with the unit that makes its number the smallest whole one. UnmarshalText reads it back.
+func (b ByteSize) String() string {
+	least, unit := int64(b), ""
+	for i, prefix := range []string{"k", "M", "G", "T", "P"} {
+		decimal, binary := int64(math.Pow10(3*(i+1))), int64(1)<<(10*(i+1))
+		if n := int64(b) / decimal; n*decimal == int64(b) && n > 0 && n < least {
+			least, unit = n, prefix+"B"
+		}
+		if n := int64(b) / binary; n*binary == int64(b) && n > 0 && n < least {
+			least, unit = n, strings.ToUpper(prefix)+"iB"
+		}
+	}
+	return strconv.FormatInt(least, 10) + unit
+}
+
 // MarshalText implements encoding.TextMarshaler.
-func (b ByteSize) MarshalText() ([]byte, error) { return fmt.Appendf(nil, "%d", int64(b)), nil }
+func (b ByteSize) MarshalText() ([]byte, error) { return []byte(b.String()), nil }
 
 // negative matches a negative number or duration, which kong would take for a flag.
 var negative = regexp.MustCompile(`^-[0-9.]`)

@@ -1,6 +1,34 @@
 package cli
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+)
+
+func TestByteSize(t *testing.T) {
+	for text, want := range map[string]ByteSize{
+		"0": 0, "1": 1, "100": 100, "1023": 1023, "1kB": 1000, "1KiB": 1024, "1MiB": 1 << 20, "4GiB": 4 << 30,
+		"1GB": 1e9, "500MB": 500e6, "1500MB": 1500e6, "1536MiB": 1536 << 20, "1000KiB": 1024000, "3PiB": 3 << 50,
+		"9007199254740993": 1<<53 + 1, "4096PiB": 1 << 62,
+	} {
+		if got := want.String(); got != text {
+			t.Errorf("%d: %s, want %s", int64(want), got, text)
+		}
+	}
+	r := testseed.Rand(t)
+	for range 10000 {
+		want := ByteSize(r.Int64N(1<<62) >> r.IntN(62))
+		if r.IntN(2) == 0 { // a number with zeros at its end, in one of the systems
+			unit := []int64{1e3, 1e6, 1e9, 1 << 10, 1 << 20, 1 << 30}[r.IntN(6)]
+			want -= want % ByteSize(unit)
+		}
+		var got ByteSize
+		if err := got.UnmarshalText([]byte(want.String())); err != nil || got != want {
+			t.Fatalf("%d is written %s and read as %d, %v", int64(want), want, int64(got), err)
+		}
+	}
+}
 
 func TestBandwidth(t *testing.T) {
 	for _, tt := range []struct {

@@ -16,12 +16,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -34,6 +32,8 @@ type band struct {
 	harsh bool
 	acked map[string]map[weburl.Key][]time.Duration // since when an heir has finishes, by source
 	taken Taken
+
+	divided bool // the agents of two sides did not hear each other for a while
 
 	apart atomic.Pointer[map[string]int] // the side of each agent: calls between sides are lost; nil: none are
 }
@@ -283,7 +283,7 @@ func (m *mate) inherit(lost *mate) {
 		for m.misses(lost) {
 			m.took.Store(true)
 			n, err := w.cl.TakeOver(ctx, store, lost.source(),
-				func(host uint64) bool { return m.view.Load().nearest(host)[0] == m.name })
+				func(host string) bool { return m.view.Load().nearest(weburl.HostKey(host))[0] == m.name })
 			m.b.mu.Lock()
 			m.b.taken.Pending, m.b.taken.Known, m.b.taken.Passed = m.b.taken.Pending+n.Pending, m.b.taken.Known+n.Known,
 				m.b.taken.Passed+n.Passed
@@ -467,17 +467,7 @@ func (b *band) finish() {
 // enlist creates an agent without a process and without a view.
 func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
 	m := &mate{b: b, name: name, index: len(b.mates), mem: testdisk.NewMem(), turn: make(chan struct{}, 1),
-		changing: make(chan struct{}, 1), story: &story{
-			cfg: crawl.Config{
-				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)),
-				DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100,
-			},
-			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
-			scope:    scope.Config{Scope: scope.Any},
-			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
-			web:      b.Web, name: fmt.Sprint("a", len(b.mates)),
-		}}
-	m.fetch.UserAgent, m.fetch.AllowPrivate = "orbweaver", true
+		changing: make(chan struct{}, 1), story: randomStory(rng, seed, b.Web, fmt.Sprint("a", len(b.mates)))}
 	oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
 	if f.tiny {
 		m.seen = testparts.Tiny(seed)
@@ -486,7 +476,7 @@ func (b *band) enlist(rng *rand.Rand, seed uint64, name string, f fate) *mate {
 	m.with = func() (Others, error) {
 		var b boxes
 		err := b.open(m.mem, oc)
-		return Others{Peers: m, Outbox: b.links,
+		return Others{Peers: m, Outbox: b.links, Counter: m.source().Counter(),
 			Copies: &Copies{Shipper: m, Out: b.records, Waiting: b.finishes}}, err
 	}
 	b.mu.Lock()

@@ -17,12 +17,9 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A cluster is several crawls of one web. Each of them owns some hosts.
@@ -51,7 +48,8 @@ type node struct {
 	mu    sync.Mutex // guards views and boots
 	views []int64    // that this process has had
 	boots int
-	left  atomic.Bool // it has left for good
+	left  atomic.Bool           // it has left for good
+	gone  atomic.Pointer[world] // its last process then
 }
 
 // ownerOf returns the owner of a host in a view.
@@ -71,8 +69,6 @@ var errLost = errors.New("lost on its way")
 
 // Push implements Exchange.
 func (n *node) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
-	c := n.c
-	i := slices.IndexFunc(c.nodes, func(m *node) bool { return m.name == agent })
 	ls, err := textweb.DecodeLinks(links)
 	if err != nil {
 		return err
@@ -80,38 +76,7 @@ func (n *node) Push(ctx context.Context, agent string, links []byte, count, hops
 	if len(ls) != count {
 		return fmt.Errorf("%d links, %d said", len(ls), count)
 	}
-	wait := func() { time.Sleep(time.Duration(c.Roll(300)) * time.Millisecond) }
-	times := 1
-	if c.harsh {
-		wait()
-		switch c.Roll(8) {
-		case 0:
-			return errLost
-		case 1:
-			times = 2
-		}
-	} else {
-		time.Sleep(time.Millisecond)
-	}
-	for range times {
-		w := c.nodes[i].w.Load()
-		if w == nil {
-			return errLost
-		}
-		if err := w.cl.Receive(ctx, ls, hops); err != nil {
-			return err
-		}
-		if c.nodes[i].w.Load() != w {
-			return errLost // the process is dead: its calls have no effect
-		}
-	}
-	if c.harsh {
-		wait()
-		if c.Roll(8) == 0 {
-			return errLost
-		}
-	}
-	return nil
+	return n.way(ctx, agent, func(w *world) error { return w.cl.Receive(ctx, ls, hops) })
 }
 
 // open starts a process.
@@ -241,18 +206,8 @@ func (sh shape) run(t *testing.T, seed uint64) {
 	web := textweb.NewRandom(rng, pages, true)
 	c := &cluster{t: t, Diary: textweb.NewDiary(textweb.Parse(t, web.Text), seed, 12), harsh: sh.harsh}
 	for i := range sh.agents {
-		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
-			cfg: crawl.Config{
-				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
-				MaxRedirects: 100,
-				AckWritten:   sh.written,
-			},
-			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
-			scope:    scope.Config{Scope: scope.Any},
-			seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
-			web:      c.Web, name: fmt.Sprint("a", i),
-		}}
-		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
+		n := &node{c: c, mem: testdisk.NewMem(), story: randomStory(rng, seed, c.Web, fmt.Sprint("a", i))}
+		n.cfg.AckWritten = sh.written
 		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
 		if sh.tiny {
 			n.seen = testparts.Tiny(seed)

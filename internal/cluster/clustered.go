@@ -20,7 +20,16 @@ type Others struct {
 	Copies   *Copies  // nil: replication is off
 	Contents Contents // nil: contents are not compared with those of other agents
 	Names    Names    // nil: it is not known what archives have
+	Counter  uint64   // of this agent: handoff.Source.Counter
 	Leases   Leases   // nil: no leases; otherwise the Frontier's Config has them, too
+	// Right reports whether visits may begin now. Nil: always. If it no longer does, call Clustered.CutAll, and
+	// Clustered.Resume when it does again. Safe for concurrent use.
+	Right func(now time.Time) bool
+	// Peek is the Placement's Owner for a question that must not have consequences: if the owner is not known, nobody
+	// is asked for it. Nil: Owner itself. Safe for concurrent use.
+	Peek func(host string) (agent string, mine bool)
+	// WaitsFor says in words what this agent waits for; "": nothing. Nil: it is not known. Safe for concurrent use.
+	WaitsFor func() string
 	// Ending reports that this agent has agreed to end the crawl together with the others. Nil:
 	// never. Safe for concurrent use.
 	Ending func() bool
@@ -52,6 +61,14 @@ func New(others Others) *Clustered {
 func (cl *Clustered) Bind(loop *crawl.Loop) { cl.loop = loop }
 
 func (cl *Clustered) Owner(host string) (agent string, mine bool) {
+	return cl.Peers.Owner(host)
+}
+
+// KnownOwner implements crawl.Cluster.
+func (cl *Clustered) KnownOwner(host string) (agent string, mine bool) {
+	if cl.Peek != nil {
+		return cl.Peek(host)
+	}
 	return cl.Peers.Owner(host)
 }
 
@@ -149,7 +166,12 @@ func (cl *Clustered) WantsSync() bool {
 func (cl *Clustered) Outgoing() int64 { return cl.Outbox.Len() }
 
 func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
-	return crawl.ClusterStatus{Outgoing: cl.Outgoing(), Received: cl.remote.received, Copying: cl.copying(),
+	waits := ""
+	if cl.WaitsFor != nil {
+		waits = cl.WaitsFor()
+	}
+	return crawl.ClusterStatus{Waits: waits, Outgoing: cl.Outgoing(), Received: cl.remote.received,
+		Copying:  cl.copying(),
 		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
 		Contents: cl.contentCounts()}
 }

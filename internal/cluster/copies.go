@@ -175,6 +175,9 @@ func (cl *Clustered) copyFinish(f *state.Finish) {
 	if f.File != "" {
 		r.Disposition = handoff.Archived
 	}
+	if f.Flags&state.FlagPage != 0 {
+		r.Pages = cl.ownPages(link.URL.Host())
+	}
 	if len(f.State) <= handoff.MaxState {
 		r.State = f.State
 	}

@@ -110,8 +110,18 @@ func (f fate) play(t *testing.T, seed uint64) {
 		b.quiet(rng)
 	}
 	b.finish()
+	b.close()
+	b.check(web, f)
+}
+
+// close checks that the living agents have finished, and closes them.
+func (b *band) close() {
+	t := b.t
+	var ended []*world
+	defer func() { b.checkPages(ended) }()
 	for _, m := range b.living() {
 		w := m.w.Load()
+		ended = append(ended, w)
 		if stop := <-m.ended; stop != crawl.Finished || w.Pending() != 0 {
 			t.Errorf("%s: stop %s, %d pending", m.name, stop, w.Pending())
 		}
@@ -123,7 +133,6 @@ func (f fate) play(t *testing.T, seed uint64) {
 		}
 		testparts.Verify(t, m.mem)
 	}
-	b.check(web, f)
 }
 
 // check checks coverage and repeats by the server's log.

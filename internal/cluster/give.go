@@ -122,7 +122,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 		return Again
 	}
 	tellsClock := cl.loop.Blocked(host) || ok && !restless(restOf(st, now))
-	if !tellsClock && cl.loop.EmptyRange(doneKey(weburl.Key{Host: key}).Host) {
+	if !tellsClock && len(t.pages[host]) == 0 && cl.loop.EmptyRange(doneKey(weburl.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
 	}
@@ -230,6 +230,7 @@ func (cl *Clustered) bundleHost(b *bundle, host string, now time.Time) {
 		}
 	}
 	b.keys += int64(done.N)
+	cl.eachPages(host, b.add)
 	st, ok := cl.tenants.clocks[host]
 	if !ok {
 		st.Host = host

@@ -25,36 +25,39 @@ func TestStateVersion(t *testing.T) {
 }
 
 // TestLeavePassesOn: an agent that leaves tells the others what it knows of hosts that it has never
-// contacted, also truncated keys.
+// contacted, also truncated keys and counts of pages.
 func TestLeavePassesOn(t *testing.T) {
 	movesModel(t, 4, func(seed uint64) moves {
 		whole := handoff.Record{Kind: handoff.Known, Host: weburl.HostKey("lost.example"), Width: keyset.WholeKey,
 			Paths: []uint64{1 << 40, 2 << 50, 3 << 60}}
 		short := whole
 		short.Width, short.Paths = 46, []uint64{5, 1 << 40}
-		told := func(c *cluster) (n int) {
+		pages := handoff.Record{Kind: handoff.Pages, Name: "lost.example", Counter: 99, Pages: 4}
+		told := func(c *cluster) (n int, counted int64) {
 			for _, node := range c.present() {
 				if w := node.w.Load(); w != nil && !w.cl.tenants.leaving.on {
 					if err := w.cl.loop.Ask(context.Background(), "test", func() {
 						done := w.cl.rangeOf(doneKey(weburl.Key{Host: whole.Host}).Host)
 						n += done.N
+						counted += w.cl.PagesElsewhere(pages.Name)
 					}); err != nil {
 						t.Error(err)
 					}
 				}
 			}
-			return n
+			return n, counted
 		}
 		return moves{agents: 3, begin: 3, kind: "leave", tiny: seed%2 == 1,
 			before: func(n *node) {
 				if err := n.w.Load().cl.Handed(context.Background(), "gone",
-					short.AppendTo(whole.AppendTo(nil))); err != nil {
+					pages.AppendTo(short.AppendTo(whole.AppendTo(nil)))); err != nil {
 					t.Error(err)
 				}
 			},
 			after: func(c *cluster) {
-				if n := told(c); n != 5 {
-					t.Errorf("seed %d: the others know %d keys of the host, want 5", seed, n)
+				if n, counted := told(c); n != 5 || counted != 4 {
+					t.Errorf("seed %d: the others know %d keys and %d pages of the host, want 5 and 4", seed, n,
+						counted)
 				}
 			}}
 	})

@@ -30,10 +30,11 @@ type learner struct {
 	cl  *Clustered
 	ctx context.Context
 	// from is the agent that sent the records; empty: they are the replica of a lost agent.
-	from string
-	ours func(l weburl.Link) bool // this agent owns the link's host
-	n    Taken
-	list List // of the URLs in a lost archive; nil: none is kept
+	from    string
+	counter uint64                   // of the lost agent
+	ours    func(l weburl.Link) bool // this agent owns the link's host
+	n       Taken
+	list    List // of the URLs in a lost archive; nil: none is kept
 
 	l     *lesson
 	given []*lesson
@@ -48,6 +49,7 @@ type lesson struct {
 	ours     []bool       // for each of links: this agent owns its host
 	finished []finishedOf // in the order of the records
 	rests    []handoff.Record
+	pages    []handoff.Record // counts of hosts' pages
 	states   []planned
 	named    []handoff.Record    // URLs that a lost archive had
 	hosts    map[string]struct{} // own hosts that have links
@@ -86,6 +88,8 @@ func (in *learner) add(r *handoff.Record) error {
 	case handoff.Clock:
 		in.l.rests = append(in.l.rests, handoff.Record{Name: strings.Clone(r.Name), Rest: r.Rest})
 		return in.added(1)
+	case handoff.Pages:
+		return in.pages(strings.Clone(r.Name), r.Counter, r.Pages)
 	case handoff.Known:
 		if !keyset.ValidWidth(uint(r.Width)) {
 			return fmt.Errorf("%w: keys of %d bits", handoff.ErrRecord, r.Width)
@@ -132,10 +136,29 @@ func (in *learner) finish(r *handoff.Record) error {
 		in.l.states = append(in.l.states, p)
 		in.l.n++
 	}
+	if r.Pages > 0 && in.from == "" {
+		link, _, err := weburl.DecodeLink(r.Link)
+		if err != nil {
+			return err
+		}
+		if err := in.pages(link.URL.Host(), in.counter, r.Pages); err != nil {
+			return err
+		}
+	}
 	if r.Disposition != 0 {
 		return in.named(r)
 	}
 	return nil
+}
+
+// pages collects an agent's count of a host's pages. The finishes of a replica have a count each.
+func (in *learner) pages(host string, counter, n uint64) error {
+	if last := len(in.l.pages) - 1; last >= 0 && in.l.pages[last].Name == host && in.l.pages[last].Counter == counter {
+		in.l.pages[last].Pages = max(in.l.pages[last].Pages, n)
+		return nil
+	}
+	in.l.pages = append(in.l.pages, handoff.Record{Kind: handoff.Pages, Name: host, Counter: counter, Pages: n})
+	return in.added(1)
 }
 
 // named collects the URL of a record that the archive of a lost agent had. It goes to the list of that
@@ -276,6 +299,11 @@ func (cl *Clustered) learn(l *lesson, now time.Time) {
 	cl.loop.Stir()
 	for i := range l.rests {
 		if cl.learnRest(&l.rests[i], l.from == "", now); cl.loop.Failed() {
+			return
+		}
+	}
+	for i := range l.pages {
+		if cl.learnPages(&l.pages[i]); cl.loop.Failed() {
 			return
 		}
 	}

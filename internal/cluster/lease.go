@@ -19,25 +19,31 @@ type Leases interface {
 }
 
 // permits are the Permits of the visits in progress, by point. A point is an address or a
-// registered domain.
+// registered domain. If there is a Right, all has the Permits of all visits.
 type permits struct {
-	mu sync.Mutex
-	at map[uint64]*crawl.Permit
+	mu  sync.Mutex
+	at  map[uint64]*crawl.Permit
+	all map[*crawl.Permit]struct{}
 }
 
-// Permit returns the permission for a visit to a host, if it uses a lease.
+// Permit returns the permission for a visit to a host, if it uses a lease or depends on the Right.
 func (cl *Clustered) Permit(host string) *crawl.Permit {
-	if cl.Leases == nil {
+	var points []uint64
+	if cl.Leases != nil {
+		points = cl.loop.Frontier.Points(host)
+	}
+	if len(points) == 0 && cl.Right == nil {
 		return nil
 	}
-	points := cl.loop.Frontier.Points(host)
-	if len(points) == 0 {
-		return nil
+	grip := func() bool {
+		return (cl.Right == nil || cl.Right(cl.loop.Now())) && (len(points) == 0 || cl.Leases.Grip())
 	}
 	all := &cl.permits
-	p := crawl.NewPermit(cl.Leases.Grip, func() {
+	var p *crawl.Permit
+	p = crawl.NewPermit(grip, func() {
 		all.mu.Lock()
 		defer all.mu.Unlock()
+		delete(all.all, p)
 		for _, point := range points {
 			delete(all.at, point)
 		}
@@ -45,12 +51,47 @@ func (cl *Clustered) Permit(host string) *crawl.Permit {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	if all.at == nil {
-		all.at = map[uint64]*crawl.Permit{}
+		all.at, all.all = map[uint64]*crawl.Permit{}, map[*crawl.Permit]struct{}{}
 	}
 	for _, point := range points {
 		all.at[point] = p
 	}
+	if cl.Right != nil {
+		all.all[p] = struct{}{}
+	}
 	return p
+}
+
+// pausedFor is the interval at which an agent without the Right asks for it.
+const pausedFor = 250 * time.Millisecond
+
+// Paused implements crawl.Cluster.
+func (cl *Clustered) Paused(now time.Time) (ask time.Time) {
+	if cl.Right == nil || cl.Right(now) {
+		return time.Time{}
+	}
+	return now.Add(pausedFor)
+}
+
+// Resume tells the Crawler that visits may begin again. It returns when the dispatcher knows, or when the run has
+// ended. Safe for concurrent use.
+func (cl *Clustered) Resume() { cl.loop.Tell(func(time.Time) {}) }
+
+// CutAll ends all visits in progress that depend on the Right, because it is lost. It returns their number. Their URLs
+// go back to the front of their hosts. It does not block. Safe for concurrent use.
+func (cl *Clustered) CutAll() (n int) {
+	cl.permits.mu.Lock()
+	var ps []*crawl.Permit
+	for p := range cl.permits.all {
+		ps = append(ps, p)
+	}
+	cl.permits.mu.Unlock()
+	for _, p := range ps {
+		if p.CutOff() {
+			n++
+		}
+	}
+	return n
 }
 
 // CutOff ends the visits in progress that use one of points, because their leases are lost. It

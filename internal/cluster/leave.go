@@ -132,9 +132,9 @@ func (cl *Clustered) bidFarewell(work context.Context, heirs Heirs) {
 		return
 	}
 	f := &farewell{cl: cl, heirs: heirs, given: maps.Clone(cl.tenants.given), to: map[string]*bundle{}}
-	rests := f.rests(cl.loop.Now())
+	rests, counts := f.rests(cl.loop.Now()), cl.allPages(func(uint64) bool { return true })
 	cl.loop.Go(func() {
-		err := f.run(work, files, rests)
+		err := f.run(work, files, rests, counts)
 		cl.loop.Tell(func(time.Time) {
 			files.Release()
 			cl.loop.Stir()
@@ -162,7 +162,7 @@ func (f *farewell) rests(now time.Time) (rests []*handoff.Record) {
 	return rests
 }
 
-func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*handoff.Record) (err error) {
+func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*handoff.Record, counts []byte) (err error) {
 	defer func() { err = errors.Join(err, files.Close()) }()
 	put := func(r *handoff.Record, host uint64) error { return f.put(ctx, r, host) }
 	r := reading{files: files, wanted: func(uint64) bool { return true }, version: versionFarewell}
@@ -171,6 +171,9 @@ func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*hand
 		return err
 	}
 	r.put = put
+	if err := putAll(counts, put); err != nil {
+		return err
+	}
 	if err := r.finished(); err != nil {
 		return err
 	}

@@ -63,7 +63,7 @@ func TestListBeforeDrop(t *testing.T) {
 	names := &notebook{fails: full}
 	cl := &Clustered{Others: Others{Names: names}}
 	takeOver := func() (Taken, error) {
-		return cl.TakeOver(context.Background(), store, lost, func(uint64) bool { return true })
+		return cl.TakeOver(context.Background(), store, lost, func(string) bool { return true })
 	}
 	if _, err := takeOver(); !errors.Is(err, full) || len(store.Sources()) != 1 {
 		t.Errorf("the list cannot be written: %v, %d replicas; want the error, and the replica", err,

@@ -90,17 +90,36 @@ func (cl *Clustered) ViewChanged() {
 	})
 }
 
-// Assigned tells the Crawler that the owner of a host is known now, and was not before. It costs as
-// much as the links that wait for the owner. If a host gets another owner, call ViewChanged.
+// Assigned tells the Crawler that the owners of hosts may be known now, and were not before. It costs as
+// much as the links that wait for the owners. If a host gets another owner, call ViewChanged.
 // Otherwise Assigned is like ViewChanged.
-func (cl *Clustered) Assigned(host string) {
+func (cl *Clustered) Assigned(hosts ...string) {
 	cl.loop.Tell(func(time.Time) {
 		cl.loop.Stir()
-		cl.Outbox.Assigned(weburl.HostKey(host))
-		if cl.tenants.held[host] != nil {
-			cl.unhold(host)
+		for _, host := range hosts {
+			cl.Outbox.Assigned(weburl.HostKey(host))
+			if cl.tenants.held[host] != nil {
+				cl.unhold(host)
+			}
+			cl.tenants.blocks = cl.tenants.blocks || cl.loop.Blocked(host)
 		}
 		cl.recalls.stale = cl.loop.Sharer() != nil
+	})
+}
+
+// Unanswered tells the Crawler that Assigned was not called for some hosts whose owner is not known, and that the
+// Placement is to be asked for them again. Otherwise it is like ViewChanged. It costs as much as all links that wait
+// for an owner.
+func (cl *Clustered) Unanswered() {
+	cl.loop.Tell(func(time.Time) {
+		cl.loop.Stir()
+		cl.Outbox.Changed()
+		for host, w := range cl.tenants.held {
+			if len(w.open) == 0 { // nobody is asked
+				cl.unhold(host)
+			}
+		}
+		cl.tenants.blocks = true
 	})
 }
 

@@ -11,12 +11,9 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A registry assigns each host when an agent first asks for its owner. Its answers come late and in
@@ -190,18 +187,8 @@ func registryOnce(t *testing.T, seed uint64) {
 	c := &cluster{t: t, Diary: textweb.NewDiary(textweb.Parse(t, web.Text), seed, 32), harsh: seed%2 == 1}
 	r := &registry{c: c, hosts: map[string][]assignment{}}
 	for i := range 2 + int(seed%3) {
-		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
-			cfg: crawl.Config{
-				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
-				MaxRedirects: 100,
-			},
-			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second,
-				SlowMax: 5 * time.Second, Seed: seed},
-			scope: scope.Config{Scope: scope.Any},
-			seeds: []weburl.URL{weburl.MustParse("http://h0.example/")},
-			web:   c.Web, name: fmt.Sprint("a", i),
-		}}
-		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
+		n := &node{c: c, mem: testdisk.NewMem(), story: randomStory(rng, seed, c.Web, fmt.Sprint("a", i))}
+		n.frontier.SlowMax = 5 * time.Second
 		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
 		if seed%4 > 1 {
 			oc.MemoryBytes = 1

@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -10,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -196,19 +193,7 @@ func (r replacement) play(t *testing.T, seed uint64, f fate) {
 	}
 	all.Wait()
 	b.finish()
-	for _, m := range b.living() {
-		w := m.w.Load()
-		if stop := <-m.ended; stop != crawl.Finished || w.Pending() != 0 {
-			t.Errorf("%s: stop %s, %d pending", m.name, stop, w.Pending())
-		}
-		m.tasks.Wait()
-		m.accounts(t, w)
-		if err := errors.Join(w.close(), w.cl.Outbox.Close(), w.cl.Copies.Out.Close(), w.cl.Copies.Waiting.Close(),
-			m.store.Close()); err != nil {
-			t.Fatal(err)
-		}
-		testparts.Verify(t, m.mem)
-	}
+	b.close()
 	b.checkReplaced(web)
 }
 

@@ -34,6 +34,7 @@ func (b *band) split(rng *rand.Rand) {
 		}
 	}
 	b.apart.Store(&sides)
+	b.divided = true
 	b.Note("split: %v", sides)
 	var hearing sync.WaitGroup
 	healed := make(chan struct{})

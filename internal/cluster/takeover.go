@@ -35,12 +35,13 @@ type LostReplica interface {
 
 // TakeOver imports the state that a lost source has shipped to store, and deletes it there once it
 // is durable here. Before that, it writes the list of the URLs that were in the lost archive; see Names.
-// ours reports whether this agent owns a host, given by its key, from now on. Until TakeOver has
-// returned, the Placement must report the owner of such a host as not known. If the error is a
+// ours reports whether this agent owns a host from now on; the links of other hosts go to the outbox. Until
+// TakeOver has returned, the Placement must report the owner of such a host as not known. If the error is a
 // handoff.ErrNewer, call TakeOver again.
 func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
-	ours func(host uint64) bool) (n Taken, err error) {
-	in := newLearner(ctx, cl, "", func(l weburl.Link) bool { return ours(weburl.HostKey(l.URL.Host())) })
+	ours func(host string) bool) (n Taken, err error) {
+	in := newLearner(ctx, cl, "", func(l weburl.Link) bool { return ours(l.URL.Host()) })
+	in.counter = source.Counter()
 	if cl.Names != nil {
 		if in.list, err = cl.Names.List(source); err != nil {
 			return n, fmt.Errorf("take over from %v: %w", source, err)

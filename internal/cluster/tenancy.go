@@ -76,6 +76,8 @@ type tenants struct {
 	blocks bool                     // blocked hosts of other agents may be here
 	tried  time.Time                // when the blocked hosts were last given away
 
+	pages map[string][]pageCount // by host; see pages.go
+
 	leaving leaving
 
 	n report.Moves
@@ -92,7 +94,7 @@ func (t *tenants) init() {
 	*t = tenants{
 		handed: map[uint64]handed{}, claimed: map[uint64]uint64{}, held: map[string]*inquiry{},
 		lines: map[string]*line{}, elsewhere: map[uint64]*elsewhere{}, given: map[uint64]string{},
-		clocks: map[string]frontier.HostState{}, giving: map[string]*handoffQueue{},
+		clocks: map[string]frontier.HostState{}, giving: map[string]*handoffQueue{}, pages: map[string][]pageCount{},
 	}
 }
 
@@ -129,10 +131,17 @@ func (cl *Clustered) isElsewhere(k weburl.Key) bool {
 
 // read reads a record of the journal.
 func (t *tenants) read(kind byte, p []byte) error {
-	if kind == state.Handed {
+	switch kind {
+	case state.Handed:
 		host, h, err := decodeHanded(p)
 		if err == nil {
 			t.handed[host] = h
+		}
+		return err
+	case state.HostPages:
+		host, c, err := decodePages(p)
+		if err == nil {
+			t.count(host, c)
 		}
 		return err
 	}
@@ -160,6 +169,13 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 	for host, h := range t.handed {
 		if err := put(state.Handed, appendHanded(nil, host, h)); err != nil {
 			return err
+		}
+	}
+	for host, counts := range t.pages {
+		for _, c := range counts {
+			if err := put(state.HostPages, appendPages(nil, host, c)); err != nil {
+				return err
+			}
 		}
 	}
 	for host, e := range t.elsewhere {

@@ -16,13 +16,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -130,9 +128,10 @@ func (n *node) Identity(agent string) string { return agent }
 func (n *node) way(ctx context.Context, agent string, call func(w *world) error) error {
 	c := n.c
 	i := slices.IndexFunc(c.nodes, func(m *node) bool { return m.name == agent })
+	wait := func() { time.Sleep(time.Duration(c.Roll(300)) * time.Millisecond) }
 	times := 1
 	if c.harsh {
-		time.Sleep(time.Duration(c.Roll(300)) * time.Millisecond)
+		wait()
 		switch c.Roll(8) {
 		case 0:
 			return errLost
@@ -151,11 +150,14 @@ func (n *node) way(ctx context.Context, agent string, call func(w *world) error)
 			return err
 		}
 		if c.nodes[i].w.Load() != w {
-			return errLost
+			return errLost // the process is dead: its calls have no effect
 		}
 	}
-	if c.harsh && c.Roll(8) == 0 {
-		return errLost
+	if c.harsh {
+		wait()
+		if c.Roll(8) == 0 {
+			return errLost
+		}
 	}
 	return nil
 }
@@ -196,21 +198,11 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	c := &cluster{t: t, Diary: textweb.NewDiary(textweb.Parse(t, web.Text), seed, 22), harsh: mv.harsh,
 		ring: onRing(seed)}
 	for i := range mv.agents {
-		n := &node{c: c, mem: testdisk.NewMem(), story: &story{
-			cfg: crawl.Config{
-				Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
-				MaxRedirects: 100,
-			},
-			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second,
-				SlowMax: 5 * time.Second, Seed: seed},
-			scope: scope.Config{Scope: scope.Any},
-			seeds: []weburl.URL{weburl.MustParse("http://h0.example/")},
-			web:   c.Web, name: fmt.Sprint("a", i),
-		}}
+		n := &node{c: c, mem: testdisk.NewMem(), story: randomStory(rng, seed, c.Web, fmt.Sprint("a", i))}
+		n.frontier.SlowMax = 5 * time.Second
 		if rng.IntN(3) == 0 {
 			n.frontier.Active = 1 // links to other hosts wait in pools
 		}
-		n.fetch.UserAgent, n.fetch.AllowPrivate = "orbweaver", true
 		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
 		if mv.tiny {
 			n.seen = testparts.Tiny(seed)
@@ -348,8 +340,13 @@ func (mv moves) run(t *testing.T, seed uint64) {
 	}
 	c.finish()
 	claimed := int64(0)
+	var ended, left []*world
+	if n := c.leaver.Load(); n != nil {
+		left = append(left, n.gone.Load())
+	}
 	for _, n := range c.present() {
 		w := n.w.Load()
+		ended = append(ended, w)
 		if stop := <-n.ended; stop != crawl.Finished || w.Pending() != 0 {
 			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
 		}
@@ -361,6 +358,13 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		testparts.Verify(t, n.mem)
 	}
 	c.checkMoves(web, mv)
+	if mv.rounds == 0 {
+		hosts := map[string]int64{}
+		for _, r := range c.Web.Told() {
+			hosts[r.Host] = 0
+		}
+		checkPages(t, ended, left, hosts, hosts)
+	}
 	t.Logf("%d URLs, %d hosts claimed", len(web.Reach), claimed)
 }
 
@@ -368,7 +372,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 func (n *node) joins(c *cluster, oc outbox.Config) {
 	n.with = func() (Others, error) {
 		box, err := outbox.Open(n.mem, testparts.Dir+"/state/outbox", oc)
-		return Others{Peers: n, Outbox: box}, err
+		return Others{Peers: n, Outbox: box, Counter: counterOf(n.name)}, err
 	}
 	c.nodes = append(c.nodes, n)
 }
@@ -389,6 +393,7 @@ func (n *node) leave() {
 			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
 		}
 		n.ended <- stop
+		n.gone.Store(w)
 		n.w.Store(nil)
 		n.accounts(t, w)
 		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {

@@ -169,6 +169,14 @@ func (t *telling) journal(ctx context.Context) error {
 	if err := t.await(ctx, func(s *shipping) bool { return s.released >= t.last }); err != nil {
 		return err
 	}
+	// The counts come before the keys: an heir that gets only a part must not fetch too many pages.
+	var counts []byte
+	if err := t.do(ctx, func() { counts = t.cl.allPages(t.wanted) }); err != nil {
+		return err
+	}
+	if err := putAll(counts, r.put); err != nil {
+		return err
+	}
 	if err := r.finished(); err != nil {
 		return err
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -34,7 +35,7 @@ var (
 // models runs a model once for each of n seeds, or for as many seeds as the flags say.
 func models(t *testing.T, n uint64, run func(t *testing.T, seed uint64)) {
 	if testing.Short() {
-		n /= 2
+		n = max(1, n/4)
 	}
 	if *modelSeeds > 0 {
 		n = *modelSeeds
@@ -60,6 +61,22 @@ type story struct {
 	with     func() (Others, error) // opens the parts that a cluster needs
 	strategy func(fs disk.FS) (crawl.Strategy, error)
 	disk     atomic.Pointer[testdisk.Mem] // of the last process
+}
+
+// randomStory returns the story of an agent of a random web, with a random number of workers.
+func randomStory(rng *rand.Rand, seed uint64, web *textweb.Web, name string) *story {
+	s := &story{
+		cfg: crawl.Config{
+			Workers: 1 + rng.IntN(4), SnapshotBytes: 1 << (8 + rng.IntN(10)), DrainTimeout: 100 * time.Millisecond,
+			MaxRedirects: 100,
+		},
+		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
+		scope:    scope.Config{Scope: scope.Any},
+		seeds:    []weburl.URL{weburl.MustParse("http://h0.example/")},
+		web:      web, name: name,
+	}
+	s.fetch.UserAgent, s.fetch.AllowPrivate = "orbweaver", true
+	return s
 }
 
 // newStory returns a story of a small web. Lines "seed URL" are its seeds, and "delay D" is the hosts'

@@ -42,10 +42,14 @@ func (p *pastClock) setBack(by time.Duration) {
 	}
 }
 
-// restore gives the states to the frontier.
+// restore gives the states to the frontier. The quiet time that a host had left may belong to a longer delay of an
+// earlier run: the delay of this run bounds it. A pause has its own end.
 func (p *pastClock) restore(f *frontier.Frontier, now time.Time) {
 	p.setBack(max(p.last.Sub(now), 0))
 	for _, st := range p.hosts {
+		if quiet := now.Add(max(f.HostDelay(st.Host), st.Delay, 0)); st.NotBefore.After(quiet) {
+			st.NotBefore = laterOf(quiet, st.SlowUntil)
+		}
 		f.Restore(st)
 	}
 }

@@ -19,7 +19,7 @@ func TestPausesOverClockChanges(t *testing.T) {
 	defer f.Close()
 	var p pastClock
 	pause := func(host string, until time.Time) {
-		p.hosts = append(p.hosts, frontier.HostState{Host: host, NotBefore: until})
+		p.hosts = append(p.hosts, frontier.HostState{Host: host, NotBefore: until, SlowUntil: until})
 	}
 	p.saw(noon)
 	pause("before.example", noon.Add(10*time.Minute))
@@ -73,6 +73,31 @@ func TestPausesOverClockChange(t *testing.T) {
 		}
 		if err := f.Close(); err != nil {
 			t.Fatal(err)
+		}
+	}
+}
+
+// A run with a shorter delay does not wait for what is left of the longer one. It obeys pauses and Crawl-delay.
+func TestShorterDelayOfTheNextRun(t *testing.T) {
+	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
+	f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: -1, NoAddresses: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	left := func(d time.Duration) time.Time { return now.Add(d) }
+	p := pastClock{last: now, hosts: []frontier.HostState{
+		{Host: "quiet.example", NotBefore: left(9 * time.Minute)},
+		{Host: "crawl-delay.example", NotBefore: left(9 * time.Minute), Delay: 20 * time.Second},
+		{Host: "paused.example", NotBefore: left(9 * time.Minute), SlowUntil: left(5 * time.Minute), Slow: 1},
+		{Host: "paused-before.example", NotBefore: left(9 * time.Minute), SlowUntil: left(-time.Minute), Slow: 1},
+	}}
+	p.restore(f, now)
+	f.Hush(now)
+	for host, want := range map[string]time.Duration{"quiet.example": 0, "crawl-delay.example": 20 * time.Second,
+		"paused.example": 5 * time.Minute, "paused-before.example": 0} {
+		if got := max(f.Host(host).NotBefore.Sub(now), 0); got != want {
+			t.Errorf("%s waits for %v, want %v", host, got, want)
 		}
 	}
 }

@@ -28,6 +28,9 @@ type clusterHosts interface {
 	// Owner returns the agent that crawls a host. mine reports that it is this agent. If agent is
 	// empty and mine is false, the owner is not known yet. Safe for concurrent use.
 	Owner(host string) (agent string, mine bool)
+	// KnownOwner is Owner for a person's question: if the owner is not known, nobody is asked for it. Safe for
+	// concurrent use.
+	KnownOwner(host string) (agent string, mine bool)
 	// Class tells what a link is that the seen-set has found new under a key.
 	Class(key weburl.Key, l weburl.Link) Class
 	// MayVisit reports whether t, just taken from the frontier, may be visited. If not, the Cluster
@@ -36,6 +39,9 @@ type clusterHosts interface {
 	// Permit returns the permission to contact the addresses and domains that the host shares with
 	// hosts of other agents. Nil means that the host shares none.
 	Permit(host string) *Permit
+	// Paused returns when to ask again if no visit may begin now, because this agent may have lost its hosts. Zero
+	// means that visits may begin.
+	Paused(now time.Time) (ask time.Time)
 	// First returns the page that is archived in full with the payload of x, of size bytes, if
 	// another page has it. asked is false if contents are not compared. It blocks for a bounded time.
 	// Safe for concurrent use.
@@ -48,6 +54,9 @@ type clusterHosts interface {
 	MayCarry(host string) bool
 	// Carry sends a Planner's state of a URL to the owner of its host. It keeps l and planned.
 	Carry(l weburl.Link, planned []byte)
+	// PagesElsewhere returns how many pages of a host other agents have fetched, as far as this agent has
+	// been told. Before a visit that MayVisit allows, it has been told of all that their last owners know.
+	PagesElsewhere(host string) int64
 	// Spent reports that no visit may begin now because this agent's share of the page limit, of
 	// which it has used a number, is used up. ask is the time to look again; zero means never.
 	Spent(used int64, now time.Time) (spent bool, ask time.Time)
@@ -145,6 +154,7 @@ type Keys interface {
 
 // ClusterStatus is the part of a Status that tells of other agents.
 type ClusterStatus struct {
+	Waits    string           `json:"-"`                // what this agent waits for, in words; see Status.WaitsFor
 	Agents   []string         `json:"agents,omitempty"` // the agents that are present
 	Outgoing int64            `json:"urls_outgoing"`    // waiting to be sent to other agents
 	Received int64            `json:"urls_received"`    // from other agents, in this run
@@ -154,6 +164,7 @@ type ClusterStatus struct {
 	Moves    *report.Moves    `json:"moves,omitempty"` // of hosts between agents
 	Contents *report.Contents `json:"contents,omitempty"`
 	Exchange *report.Exchange `json:"exchange,omitempty"` // messages to other agents, in this run
+	Sites    *report.Sites    `json:"sites,omitempty"`    // what the coordinators say
 }
 
 // ErrAlone reports a link from another agent to a crawl without other agents.
@@ -167,13 +178,16 @@ func Alone() Cluster { return alone{} }
 
 func (alone) Bind(*Loop)                                   {}
 func (alone) Owner(string) (string, bool)                  { return "", true }
+func (alone) KnownOwner(string) (string, bool)             { return "", true }
 func (alone) Class(weburl.Key, weburl.Link) Class          { return Own }
 func (alone) MayVisit(*frontier.Task, time.Time) bool      { return true }
 func (alone) Permit(string) *Permit                        { return nil }
+func (alone) Paused(time.Time) time.Time                   { return time.Time{} }
 func (alone) SendAway(frontier.Waiting) (bool, error)      { return false, nil }
 func (alone) MayCarry(string) bool                         { return false }
 func (alone) Carry(weburl.Link, []byte)                    {}
 func (alone) Spent(int64, time.Time) (bool, time.Time)     { return false, time.Time{} }
+func (alone) PagesElsewhere(string) int64                  { return 0 }
 func (alone) Keys() Keys                                   { return plainKeys{} }
 func (alone) Finished(*state.Finish)                       {}
 func (alone) Archived([20]byte, warc.Original)             {}

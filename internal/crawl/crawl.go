@@ -68,6 +68,11 @@ type Config struct {
 	// Requisites also fetches images, styles and scripts. Sitemaps also follows the sitemaps
 	// that robots.txt names.
 	Requisites, Sitemaps bool
+	// SeedRoots also fetches the root page of each origin of which the crawl visits a page, if it is in scope.
+	SeedRoots bool
+	// TwoLevel does not send links to other agents. Of a host that has no agent yet, it sends the root page alone, to
+	// the agent that gets the host.
+	TwoLevel bool
 	// DrainTimeout bounds how long a stop waits for the visits in progress. After that it
 	// leaves their URLs to the next run. Zero means 30 s.
 	DrainTimeout time.Duration
@@ -155,6 +160,7 @@ type Parts struct {
 	Cluster  Cluster  // nil: Alone
 	Strategy Strategy // nil: breadth-first
 	Pages    Pages    // nil: no callback
+	PagesTo  string   // what receives the pages, in words; empty: "the program that receives the pages"
 	Scope    *scope.Scope
 	Queries  *scope.Queries // nil: no bound on the queries of a path
 	Seen     *keyset.Store
@@ -182,6 +188,7 @@ const (
 	Finished      Stop = "finished"
 	OnlyBlocked   Stop = "blocked"
 	Signal        Stop = "signal"
+	OutputClosed  Stop = "output-closed" // see ErrOutputClosed
 	PageLimit     Stop = "page-limit"
 	SizeLimit     Stop = "size-limit"
 	TimeLimit     Stop = "time-limit"
@@ -242,6 +249,7 @@ type Crawler struct {
 	syncing    *syncing    // nil: none is in progress
 	lastURL    string
 	shown      shown
+	handing    handing
 	retrying   retrying               // URLs that have failed and will be retried
 	planner    Planner                // the Strategy, if it is a Planner
 	revisiting map[weburl.Key]*Before // URLs that the Planner wants again and that are not finished
@@ -364,7 +372,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		now := c.cfg.Now()
 		switch {
 		case c.pagesStop && ctx.Err() != nil:
-			c.halt(Signal)
+			c.halt(stopOf(ctx))
 		case c.pagesStop:
 			c.halt(ByPages)
 		case c.stop == notStopping:
@@ -372,7 +380,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		}
 		switch {
 		case c.stop == notStopping:
-		case c.pagesStop && c.stop != Signal:
+		case c.pagesStop && c.stop == ByPages:
 			abandon()
 		case patience == nil:
 			patience = time.After(c.cfg.DrainTimeout)
@@ -410,7 +418,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			c.emit()
 		case <-done:
 			done = nil
-			c.halt(Signal)
+			c.halt(stopOf(ctx))
 		case <-patience:
 			abandon()
 		}
@@ -471,6 +479,9 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	c.lookUp(work)
 	quota := quotaMax
 	for c.busy-c.slow.len() < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
+		if ask := c.cluster.Paused(now); !ask.IsZero() {
+			return earlier(wake, ask)
+		}
 		spent, ask := c.spent(now)
 		if c.shown.limited = spent; spent {
 			return earlier(wake, ask)
@@ -558,22 +569,14 @@ func (c *Crawler) settleAll(v *visit) {
 	}
 }
 
-func (c *Crawler) checkLimits(now time.Time) {
-	switch {
-	case c.cfg.PageLimit > 0 && c.Tally.Pages() >= c.cfg.PageLimit:
-		c.halt(PageLimit)
-	case c.cfg.SizeLimit > 0 && c.Tally.Bytes() >= c.cfg.SizeLimit:
-		c.halt(SizeLimit)
-	case c.cfg.TimeLimit > 0 && now.Sub(c.began) >= c.cfg.TimeLimit:
-		c.halt(TimeLimit)
-	}
-}
-
 func (c *Crawler) halt(why Stop) {
 	if c.stop == notStopping {
+		if c.Tally.Fetched() == 0 {
+			c.shown.waited = c.waits(c.cluster.Status(c.cfg.Now()), c.cfg.Now())
+		}
 		c.stop = why
 		c.closing.Store(true)
-		c.Events.Write("stopping", report.F("reason", string(why)), report.F("in_flight", c.underWayNow()))
+		c.Events.Write("stopping", report.F("reason", string(why)), report.F("open_requests", c.underWayNow()))
 	}
 }
 

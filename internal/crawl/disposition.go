@@ -63,6 +63,7 @@ func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 	l := v.task.Link
 	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero()}
 	c.notePlain(v)
+	c.noteFailure(v) // of robots.txt, too
 	switch {
 	case v.outcome == Abandoned || v.outcome == Stale:
 		d.NoRequest = d.NoRequest && !v.permit.cutOff() // a request may have been sent
@@ -120,7 +121,7 @@ func (c *Crawler) noteSlow(v *visit, host string, now time.Time) {
 	c.batch.add(state.Host, st.AppendTo(nil))
 	c.cluster.Rests(st, now)
 	c.urgent = true
-	c.Events.Write("host-slowed", report.F("host", host), report.F("status", v.status),
+	c.Events.Write("host-paused", report.F("host", host), report.F("status", v.status),
 		report.F("until", st.NotBefore))
 }
 
@@ -206,10 +207,11 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 		if v.status/100 == 2 {
 			f.Flags |= state.FlagPage
 		}
-		c.intake(&v.Links)
 	}
+	c.intake(&v.Links) // without a response: the root of the host, see followRoot
 	if v.plain {
 		c.followPlain(v)
+		c.skip(skip{v.task.Link, "askedByHTTP"})
 	}
 	if c.visited(v, &f, now); c.fatal != nil {
 		return
@@ -221,7 +223,11 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	case Denied:
 		c.skip(skip{v.task.Link, "robotsTxt"})
 	case OverQuota:
-		c.skip(skip{v.task.Link, "hostPageLimit"})
+		s := skip{v.task.Link, "hostPageLimit"}
+		if r := c.Sheets.Table().Decides(s.link.URL, "host-page-limit"); r != nil {
+			s.reason = report.ReasonBy(s.reason, r.Text)
+		}
+		c.skip(s)
 	case Dropped:
 		c.skip(skip{v.task.Link, "dropped"})
 	}
@@ -236,6 +242,9 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	c.lastURL = v.asked.URL.String()
 	c.retrying.forget(v.task.Link.URL.Key())
 	delete(c.requeued, v.task.Link.URL.Key())
+	if v.plain { // it counts as skipped, not as failed
+		f.Kind, f.Cause = "", ""
+	}
 	c.record(v, &f)
 	if v.judged && !v.duplicate && v.archived && c.fatal == nil {
 		c.cluster.Archived(v.written.PayloadDigest, v.written.Original)

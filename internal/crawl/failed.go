@@ -46,6 +46,8 @@ type failures struct {
 	// robots has, by host, why the last fetch of robots.txt failed. robotsAt has the host of
 	// a robots.txt that redirects lead to.
 	robots, robotsAt map[string]string
+	// last is the last failure before the first response.
+	last *FailedSeed
 	// again has the encoded Links of the first maxAgain failed seeds in the order of
 	// their finishes. It is empty once the crawl has an answer other than a redirect.
 	again [][]byte
@@ -59,6 +61,30 @@ func isSeed(l weburl.Link) bool { return trailing(l.Hops, 'R') == len(l.Hops) }
 // Run.
 func (c *Crawler) FailedSeeds() (first []FailedSeed, count int64) {
 	return c.failures.seeds, c.failures.count
+}
+
+// A Standstill says why a run has fetched nothing before it was stopped.
+type Standstill struct {
+	// Last is the last visit that failed; nil: none.
+	Last *FailedSeed
+	// Waited is what the crawl waited for when it was stopped, in words; empty: not known.
+	Waited string
+}
+
+// Standstill returns why the crawl has fetched nothing. It is empty if it has. Call it after Run.
+func (c *Crawler) Standstill() (s Standstill) {
+	if c.Tally.Fetched() > 0 {
+		return s
+	}
+	return Standstill{c.failures.last, c.shown.waited}
+}
+
+// noteFailure records a visit that failed, until the crawl has a response.
+func (c *Crawler) noteFailure(v *visit) {
+	if kind := v.errorKind(); kind != "" && c.Tally.Fetched() == 0 {
+		u := v.task.Link.URL
+		c.failures.last = &FailedSeed{URL: u.Clone(), Code: v.code(false), Kind: kind, Cause: c.causeOf(v)}
+	}
 }
 
 // noteSeed records a seed whose visits ended without a response.

@@ -183,8 +183,9 @@ func (c *Crawler) widen(u weburl.URL) {
 func (c *Crawler) skip(s skip) {
 	c.skipCounted(s.reason)
 	if c.skips.add(s.link.URL.Key()) {
+		reason, rule := report.SplitReason(s.reason)
 		c.Skipped.Write(report.Skip{URL: s.link.URL.String(), Via: s.link.Via, Hops: s.link.Hops, Seed: s.link.Seed,
-			Reason: s.reason})
+			Reason: reason, Rule: rule})
 	}
 }
 

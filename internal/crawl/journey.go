@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -82,6 +83,7 @@ type visit struct {
 	hasEntry bool
 
 	Links                  // of the page
+	inHost   inHost        // depths of the links that stay in the host
 	links    int           // number of references on the page, before any check
 	outLinks linklog.Links // for the link log
 }
@@ -96,6 +98,7 @@ func (v *visit) reset(t frontier.Task) {
 // recorded in v; an error is a failure of this machine.
 func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	l, run := v.task.Link, ctx
+	v.inHost.on = c.Scope.BoundsHostDepth()
 	ctx, end := v.permit.begin(ctx)
 	defer end()
 	if IsErrand(l) {
@@ -111,6 +114,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	v.delay = a.Delay
 	switch a.Verdict {
 	case robots.Denied:
+		c.followRoot(v)
 		v.outcome, v.rule = Denied, a.Rule
 		return nil
 	case robots.Unreachable:
@@ -119,6 +123,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	case robots.Fetch:
 		return c.fetchRobots(ctx, v, l.URL, a.Fetch)
 	}
+	c.followRoot(v)
 	req := fetch.Request{URL: l.URL, Addr: v.task.Addr}
 	if v.before != nil {
 		req.If = v.before.If
@@ -207,7 +212,9 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 			v.notes = append(v.notes, "too-many-redirects")
 			v.skipped = append(v.skipped, skip{child(l, u, 'R'), "tooManyRedirects"})
 		default:
-			c.follow(v, child(l, u, 'R'), u.Key())
+			next := child(l, u, 'R')
+			next.Ext = v.extTo(u, 'R')
+			c.follow(v, next, u.Key())
 		}
 		return nil
 	}
@@ -265,7 +272,7 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		if hops[h] == "" {
 			hops[h] = l.Hops + string(rune(out.Hop))
 		}
-		to := weburl.Link{URL: out.URL, Via: l.URL.String(), Hops: hops[h], Seed: l.Seed}
+		to := weburl.Link{URL: out.URL, Via: l.URL.String(), Hops: hops[h], Seed: l.Seed, Ext: v.extTo(out.URL, h)}
 		if !follow {
 			v.skipped = append(v.skipped, skip{to, "nofollow"})
 			continue
@@ -281,7 +288,7 @@ const sitemapMax = 50 << 20
 // judge checks a link against the scope, and adds or skips it. Safe for concurrent use.
 func (c *Crawler) judge(ls *Links, l weburl.Link, k weburl.Key) {
 	if d := c.Scope.Judge(l); !d.In {
-		ls.Skip(l, string(d.Reason))
+		ls.Skip(l, report.ReasonBy(string(d.Reason), d.Rule))
 		return
 	}
 	ls.add(l, k, c.notOurs(l.URL))
@@ -419,7 +426,8 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		v.links = len(sitemaps)
 		for _, s := range sitemaps {
 			if u, err := weburl.Parse(s); err == nil {
-				c.follow(v, weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed}, u.Key())
+				to := weburl.Link{URL: u, Via: from.String(), Hops: l.Hops + "M", Seed: l.Seed, Ext: v.extTo(u, 'M')}
+				c.follow(v, to, u.Key())
 			}
 		}
 	}

@@ -21,7 +21,7 @@ type found struct {
 
 type skip struct {
 	link   weburl.Link
-	reason string
+	reason string // see report.ReasonBy
 }
 
 // add adds a link that is in scope. foreign reports that another agent crawls it.

@@ -64,20 +64,52 @@ var ErrUnderWay = errors.New("still in progress, the result will appear in logs/
 // concurrent use while Run runs; ctx bounds the wait.
 func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 	return c.command(ctx, "explain", host, func(now time.Time) (string, error) {
-		s := c.Frontier.Explain(host, now).String()
-		if agent := c.agentOf(host); agent != "" {
+		e := c.Frontier.Explain(host, now)
+		c.explainEmpty(&e)
+		s := e.String()
+		if limit := c.hostLimit(host); limit > 0 {
+			s += fmt.Sprintf("  pages: %d of at most %d (host-page-limit)\n", c.hostPages(host), limit)
+		}
+		if agent, mine := c.cluster.KnownOwner(host); agent != "" && !mine {
 			s = host + " is crawled by agent " + agent + "; ask that agent for more. This agent knows:\n" + s
 		}
 		for _, d := range c.later {
 			if d.link.URL.Host() == host {
-				s += "\n" + d.link.URL.String() + " failed; next try at " + d.at.UTC().Format(time.RFC3339)
+				s += "  " + d.link.URL.String() + " failed; next try at " + d.at.UTC().Format(time.RFC3339) + "\n"
 			}
 		}
 		if n := c.trouble.of(host); n > 0 {
-			s += "\nfailures in a row: " + strconv.Itoa(n)
+			s += "  failures in a row: " + strconv.Itoa(n) + "\n"
 		}
 		return s, nil
 	})
+}
+
+// explainEmpty completes the explanation of a host without a link in its queue: the host is finished, or it was never
+// found, or its links may be elsewhere. The frontier forgets such hosts; the counts of the reports do not.
+func (c *Crawler) explainEmpty(e *frontier.Explanation) {
+	if e.State != "unknown" && e.State != "empty" || c.laterOf(e.Host) > 0 {
+		return
+	}
+	why := func(text string) { e.Reasons = append(e.Reasons, text) }
+	urls, s := c.Tally.HostURLs(e.Host), c.Frontier.Stats()
+	if urls > 0 {
+		why(fmt.Sprintf("finished: %s, %s", report.Count(urls, "URL"), report.Count(c.Tally.HostPages(e.Host), "page")))
+	}
+	switch {
+	case c.Seen.Holds():
+		why("links in state/seen wait for the answer whether they are known; some may be of this host")
+	case s.Withdrawn > 0:
+		why("dropped links are being finished; some may be of this host")
+	case s.Pooled > 0: // the frontier has said it
+	case urls > 0:
+		e.State = "finished"
+		if c.planner != nil {
+			why("the strategy may visit them again")
+		}
+	case e.State == "unknown":
+		why("this agent has accepted no URL of the host: no link leads there, or it is out of scope")
+	}
 }
 
 // Block stops visits to a host until Unblock, also in later runs. It returns a message
@@ -291,7 +323,7 @@ func verbEnding(n int64) string {
 
 // underWay returns text about the visit that a worker has begun at the host, if any.
 func underWay(e frontier.Explanation) string {
-	if e.State == "in process" || e.State == "resolving" {
+	if e.State == "fetching" || e.State == "resolving" {
 		return "; one visit is in progress and will be completed"
 	}
 	return ""

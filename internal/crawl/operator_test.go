@@ -114,6 +114,54 @@ func TestBlockOverKill(t *testing.T) {
 	})
 }
 
+// A host without a link left is explained as finished, and not as unknown, also after a kill.
+func TestExplainFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: `
+delay 1s
+seed http://a.example/
+dns a.example 192.0.2.1
+dns b.example 192.0.2.2
+http://a.example/ http://b.example/ /1 /2 /3 /4 /5 /6 /7 /8 /9 /10 /11 /12
+http://b.example/ http://b.example/1
+http://b.example/1 404
+`}
+		s.pauses = []pause{{kill: true}}
+		w, cancel, end := s.begin(t)
+		explains := func(host string, want ...string) {
+			t.Helper()
+			got, err := w.Explain(t.Context(), host)
+			for _, want := range want {
+				if err != nil || !strings.Contains(got, want) {
+					t.Errorf("explain: %q, %v, want %q", got, err, want)
+				}
+			}
+		}
+		time.Sleep(1500 * time.Millisecond)
+		explains("b.example", "b.example: resting, 1 link queued\n", "delay of 1s until")
+		time.Sleep(8 * time.Second)
+		explains("b.example", "b.example: finished\n", "no link is queued", "finished: 2 URLs, 1 page\n")
+		explains("c.example", "c.example: unknown\n", "has accepted no URL of the host")
+		mem := w.kill(cancel)
+		end()
+		w.close()
+
+		w, err := s.open(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { _, err := w.Run(ctx); ended <- err }()
+		time.Sleep(1500 * time.Millisecond)
+		explains("b.example", "b.example: finished\n", "finished: 2 URLs, 1 page\n")
+		cancel()
+		if err := errors.Join(<-ended, w.close()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // Dropped links are finished, and stay finished.
 func TestDropOverKill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

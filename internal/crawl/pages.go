@@ -3,6 +3,8 @@ package crawl
 import (
 	"context"
 	"errors"
+	"sync"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -36,7 +38,9 @@ func (c *Crawler) handOn(ctx context.Context, v *visit, r *fetch.Response) {
 	v.shown.MIME, v.shown.Size, v.shown.Written = v.mime, v.content, v.written
 	v.shown.Duplicate = v.duplicate || v.written.Revisit || v.confirmed()
 	v.shown.Cut = v.shown.Cut || r.Truncated != ""
+	c.handing.begin(c.cfg.Now())
 	err := c.Pages(ctx, &v.shown)
+	c.handing.end(c.cfg.Now())
 	if err == nil {
 		return
 	}
@@ -45,4 +49,33 @@ func (c *Crawler) handOn(ctx context.Context, v *visit, r *fetch.Response) {
 		c.Events.Write("page-refused", report.F("url", v.task.Link.URL.String()), report.F("error", err))
 	}
 	c.closing.Store(true)
+}
+
+// handing counts the calls of Pages that run now.
+type handing struct {
+	mu    sync.Mutex // guards the fields below
+	calls int
+	since time.Time // when the first of them began, or when the last call returned, whichever is later
+}
+
+func (h *handing) begin(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.calls++; h.calls == 1 {
+		h.since = now
+	}
+}
+
+func (h *handing) end(now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls--
+	h.since = now
+}
+
+// state returns the number of calls that run, and since when none has returned.
+func (h *handing) state() (calls int, since time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.calls, h.since
 }

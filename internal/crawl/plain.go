@@ -10,6 +10,7 @@ import (
 // crawl finishes it and accepts the http URL in its place, as if the seed had redirected there. Both
 // are in one batch of the journal, so a kill loses neither. The https URL gets no retries: what
 // listens on the port of http is asked instead, in the queue of the same host and with its delays.
+// crawl.log has the error of the https URL. In the counts this URL is skipped, and has no error.
 
 // maxPlain bounds the origins of which the crawl remembers that no https connection could be made.
 // Other seeds of an origin that it has forgotten try again.

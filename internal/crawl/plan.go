@@ -212,7 +212,9 @@ func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 			return
 		}
 	}
-	c.judge(&v.Links, l, k)
+	if !c.staysHere(v, l) {
+		c.judge(&v.Links, l, k)
+	}
 }
 
 // A lastStates finds the last finish of each URL that has a Planner's state. While the journal is read,

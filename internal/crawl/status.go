@@ -17,10 +17,10 @@ type Status struct {
 	Pages     int64          `json:"pages"`   // over all runs
 	Fetched   int64          `json:"fetched"` // HTTP responses, without robots.txt
 	Bytes     int64          `json:"bytes"`
-	Queued    int64          `json:"urls_queued"` // URLs accepted and not finished, without those in progress
-	Later     int            `json:"later"`       // waiting for a retry outside of the queues
-	InFlight  int            `json:"in_flight"`   // visits in progress, with slow ones
-	Slow      int            `json:"slow"`        // visits that wait for a slow server, without a worker
+	Queued    int64          `json:"urls_queued"`   // URLs accepted and not finished, without those in progress
+	Later     int            `json:"later"`         // waiting for a retry outside of the queues
+	Open      int            `json:"open_requests"` // visits in progress, with slow ones
+	Slow      int            `json:"slow"`          // visits that wait for a slow server, without a worker
 	Resolving int            `json:"resolving"`
 	Unique    int64          `json:"urls_unique"` // URLs accepted
 	Frontier  frontier.Stats `json:"frontier"`
@@ -60,7 +60,7 @@ func (c *Crawler) publish(now time.Time) {
 	c.status.Store(&Status{
 		Type: "status", At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
-		Queued: c.queued(), Later: len(c.later), InFlight: c.underWayNow(), Slow: c.slow.len(),
+		Queued: c.queued(), Later: len(c.later), Open: c.underWayNow(), Slow: c.slow.len(),
 		Resolving: c.resolving + len(c.unresolved), Unique: c.Tally.Unique(),
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(),
 		Errors: c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
@@ -81,7 +81,7 @@ func (c *Crawler) Pending() int64 {
 // agents.
 func (c *Crawler) queued() int64 {
 	s := c.Frontier.Stats()
-	return max(c.Pending()-int64(s.InProcess+s.Resolving), 0)
+	return max(c.Pending()-int64(s.Fetching+s.Resolving), 0)
 }
 
 // Elapsed returns the time that the crawl has run, with earlier runs.

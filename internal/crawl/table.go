@@ -49,4 +49,5 @@ func clusterRows(t *recordTable) {
 	t.Add(state.Told, "told", (*resume).ordered, (*merge).told, nil, (*Transfer).told)
 	t.Add(state.Absent, "absent", (*resume).load, nil, nil, nil)
 	t.Add(state.Handed, "handed", (*resume).load, nil, nil, nil)
+	t.Add(state.HostPages, "pages of a host", (*resume).load, nil, nil, nil)
 }

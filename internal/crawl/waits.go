@@ -1,11 +1,13 @@
 package crawl
 
 import (
+	"cmp"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -23,6 +25,7 @@ type shown struct {
 	saving  bool         // all visits have ended, and the state is being saved
 	over    bool         // the run has ended
 	limited bool         // no visit may begin, because of the page limit
+	waited  string       // what a run waited for that was stopped before the first response
 }
 
 // Watch makes each Status from now on have glimpses of up to n hosts. Zero means none. Safe for concurrent use.
@@ -55,18 +58,29 @@ func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
 	case !stopping && now.Sub(laterOf(c.shown.lastEnd, c.began)) < idleAfter:
 		return ""
 	}
+	return c.waits(cs, now)
+}
+
+// waits is waitsFor without regard to the end of the last visit.
+func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
+	calls, since := c.handing.state()
+	if held := now.Sub(since); calls > 0 && (held >= idleAfter || calls >= c.underWayNow()) {
+		return fmt.Sprintf("%s, for %s", cmp.Or(c.PagesTo, "the program that receives the pages"), duration(held))
+	}
 	if g, ok := c.Frontier.Oldest(false); ok && c.busy > 0 {
-		return fmt.Sprintf("%s, the oldest for %s: %s", count(int64(c.underWayNow()), "response"),
+		return fmt.Sprintf("%s, the oldest for %s: %s", english.Plural(c.underWayNow(), "response", ""),
 			duration(now.Sub(g.Since)), g.URL)
 	}
 	if g, ok := c.Frontier.Oldest(true); ok && c.resolving > 0 {
 		return fmt.Sprintf("the name server, for %s: the address of %s", duration(now.Sub(g.Since)), g.Host)
 	}
 	switch {
-	case stopping:
+	case c.stop != notStopping:
 		return "other agents, which take over what only this agent knows"
 	case !c.noProxy.IsZero():
 		return fmt.Sprintf("the proxy, which cannot be reached, for %s", duration(now.Sub(c.noProxy)))
+	case cs.Waits != "" && !c.cluster.Paused(now).IsZero():
+		return cs.Waits
 	case c.shown.limited:
 		return "other agents: the pages that are left up to the limit are theirs"
 	case c.nextSlot.After(now):
@@ -76,10 +90,12 @@ func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
 		return text
 	}
 	switch {
+	case cs.Waits != "":
+		return cs.Waits
 	case cs.Moves != nil && cs.Moves.Held > 0:
-		return "other agents: whether they have fetched pages of " + count(int64(cs.Moves.Held), "host")
+		return "other agents: whether they have fetched pages of " + english.Plural(cs.Moves.Held, "host", "")
 	case cs.Outgoing > 0:
-		return "other agents: " + count(cs.Outgoing, "link") + " to send"
+		return "other agents: " + english.Plural(int(cs.Outgoing), "link", "") + " to send"
 	case c.cluster.Waits():
 		return "other agents: this one has no URL left"
 	}
@@ -122,7 +138,7 @@ func (c *Crawler) waitsForHost(g frontier.Glimpse, now time.Time) string {
 		return fmt.Sprintf("the robots.txt of %s, which cannot be fetched: next try in %s", g.Host, in)
 	case kind != "":
 		return fmt.Sprintf("%s, which failed (%s): next try in %s", g.Host, kind, in)
-	case g.State == "slowed":
+	case g.State == "paused":
 		return fmt.Sprintf("%s, which needs a pause: next request in %s", g.Host, in)
 	case g.Behind != "":
 		return fmt.Sprintf("the delay of %s: next request to %s in %s", g.Behind, g.Host, in)
@@ -130,16 +146,11 @@ func (c *Crawler) waitsForHost(g frontier.Glimpse, now time.Time) string {
 	return fmt.Sprintf("the delay of %s: next request in %s", g.Host, in)
 }
 
-// count returns n with a noun, such as "1 link" or "2 links".
-func count(n int64, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return strconv.FormatInt(n, 10) + " " + noun + "s"
-}
-
-// duration returns d for people: 8 s, 2 min 5 s, 3 h 10 min.
+// duration returns d for people, rounded up: 340 ms, 8 s, 2 min 5 s, 3 h 10 min.
 func duration(d time.Duration) string {
+	if d > 0 && d <= time.Second-time.Millisecond {
+		return fmt.Sprintf("%d ms", (d+time.Millisecond-1)/time.Millisecond)
+	}
 	s := int64(max(d+time.Second-1, 0) / time.Second)
 	switch {
 	case s < 60:

@@ -1,6 +1,7 @@
 package crawl
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -14,6 +15,7 @@ func TestWaitsFor(t *testing.T) {
 		at         time.Duration
 		want       string
 		lease      bool
+		unread     bool // Pages does not return before the end of the run
 	}{
 		{name: "moves", text: `
 delay 1s
@@ -71,12 +73,28 @@ seed http://a.example/
 dns a.example 192.0.2.1
 http://a.example/ 200
 `, at: 12 * time.Second, want: "the lease of 192.0.2.1, for 12 s", lease: true},
+		{name: "pages", text: `
+delay 1s
+seed http://a.example/
+seed http://b.example/
+dns a.example 192.0.2.1
+dns b.example 192.0.2.2
+http://a.example/ 200
+http://b.example/ slow=60s
+`, at: 20 * time.Second, want: "the reader, for 19 s", unread: true},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &story{text: tt.text}
 				if tt.lease {
 					s.frontier.Lease = &testLease{start: time.Now()}
+				}
+				if tt.unread {
+					s.with = func(r *Parts) error {
+						r.PagesTo = "the reader"
+						r.Pages = func(ctx context.Context, _ *Page) error { <-ctx.Done(); return ctx.Err() }
+						return nil
+					}
 				}
 				w, cancel, end := s.begin(t)
 				w.Watch(3)
@@ -91,6 +109,9 @@ http://a.example/ 200
 				}
 				w.Watch(0)
 				cancel()
+				if synctest.Wait(); tt.unread && w.Status().WaitsFor != tt.want {
+					t.Errorf("while stopping: got %q, want %q", w.Status().WaitsFor, tt.want)
+				}
 				if _, err := end(); err != nil {
 					t.Error(err)
 				}

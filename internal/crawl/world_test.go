@@ -184,6 +184,15 @@ func (s *story) parse(t *testing.T) {
 			s.cfg.Requisites = true
 		case "sitemaps":
 			s.cfg.Sitemaps = true
+		case "seed-roots":
+			s.cfg.SeedRoots = true
+		case "depth", "host-depth":
+			n := int(num())
+			if f[0] == "depth" {
+				s.scope.Depth = &n
+			} else {
+				s.scope.HostDepth = &n
+			}
 		case "scope":
 			var k scope.Kind
 			if err := k.UnmarshalText([]byte(arg(1))); err != nil {

@@ -126,7 +126,7 @@ func (f *Frontier) detach(g *group) {
 	g.in = nil
 	if b := g.parkedAt; b != nil {
 		g.parkedAt = nil
-		f.stats.Parked -= g.hosts.len()
+		f.stats.RestingShared -= g.hosts.len()
 		if b.parked.len() == 0 {
 			b.parked = nil
 			if b.in == &f.freeing {
@@ -151,7 +151,7 @@ func (f *Frontier) placeGroup(g *group) bool {
 	}
 	g.parkedAt, g.in = b, b.parked
 	g.in.push(g, g.key)
-	f.stats.Parked += g.hosts.len()
+	f.stats.RestingShared += g.hosts.len()
 	if b.holder == nil {
 		f.time(b, &f.freeing)
 	}

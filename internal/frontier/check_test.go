@@ -73,7 +73,7 @@ func (f *Frontier) check() error {
 		queued += n
 		switch h.state {
 		case exhausted:
-			want.Exhausted++
+			want.Empty++
 			if n != 0 || f.due(h) <= f.clock {
 				return fmt.Errorf("%s: exhausted with %d links, or its time is over", name, n)
 			}
@@ -86,7 +86,7 @@ func (f *Frontier) check() error {
 					f.clock)
 			}
 			if f.groupOf(h).parkedAt != nil {
-				want.Parked++
+				want.RestingShared++
 			} else {
 				want.Ready++
 			}
@@ -95,16 +95,16 @@ func (f *Frontier) check() error {
 				return fmt.Errorf("%s: at the wrong position in its group", name)
 			}
 		case parked:
-			want.Parked++
+			want.RestingShared++
 			if n == 0 || h.at > f.clock || f.quietAt(h) <= f.clock {
 				return fmt.Errorf("%s: parked with %d links, not before %d, quiet until %d, the time is %d",
 					name, n, h.at, f.quietAt(h), f.clock)
 			}
 		case waiting, slowed:
 			if h.state == waiting {
-				want.Waiting++
+				want.Resting++
 			} else {
-				want.Slowed++
+				want.Paused++
 			}
 			if n == 0 || f.due(h) != h.at {
 				return fmt.Errorf("%s: waiting with %d links until %d, due says %d", name, n, h.at, f.due(h))
@@ -112,7 +112,7 @@ func (f *Frontier) check() error {
 		case resolving:
 			want.Resolving++
 		case inProcess:
-			want.InProcess++
+			want.Fetching++
 		case blocked:
 			want.Blocked++
 			blockedLinks += n
@@ -129,6 +129,7 @@ func (f *Frontier) check() error {
 			}
 		}
 	}
+	want.Resting += want.RestingShared
 	pools, err := f.checkPools()
 	if err != nil {
 		return err

@@ -24,16 +24,16 @@
 // A host is in one of these states:
 //
 //	unknown     never seen, or nothing is left to remember
-//	ready       has links and its own quiet time is over
+//	ready       has links, and nothing holds it back
 //	resolving   given to the caller without an address
-//	in process  given to the caller, Done is awaited
-//	waiting     in its quiet time
-//	slowed      waiting because it asked for it (429, 503) or had trouble
-//	parked      ready, but its address or its site is busy or quiet
-//	exhausted   no links, but a quiet time or a slow-down to remember
+//	fetching    given to the caller, Done is awaited; the code says "in process"
+//	resting     in its own quiet time ("waiting"), or its address or its site is busy or quiet ("parked")
+//	paused      waiting because it asked for it (429, 503) or had trouble ("slowed")
+//	empty       no links, but a quiet time or a slow-down to remember ("exhausted")
 //	blocked     excluded by the operator; its links stay
 //
-// A host whose links are all in a pool is unknown until they are read.
+// These are the words of everything that users see. A host whose links are all in a pool is unknown until they are
+// read.
 //
 // One goroutine owns a Frontier. It has no locks, reads no clock and starts no goroutines. DESIGN.md describes the
 // pools, the two levels of queues and the rejected choices.

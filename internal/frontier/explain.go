@@ -4,35 +4,34 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // An Explanation tells why a host is or is not being fetched now. It is for people.
 type Explanation struct {
 	Host string
-	// State is one of the states in the package comment: "unknown", "ready", "parked" and so on.
+	// State is one of the states in the package comment: "unknown", "ready", "resting" and so on.
 	State   string
 	Queued  int64  // number of links, without the one in process and those in the pools
 	Next    string // the URL in process, or the first one in the queue
 	Number  uint64 // request number of Next; 0 for a prerequisite
 	Level   uint8
 	Attempt int
-	Address string        // "" if unknown
-	Due     time.Time     // when it may be fetched; zero: now, or not predictable
-	Behind  int           // number of hosts that come before it
-	Slow    int           // pauses that are not yet forgiven
-	Delay   time.Duration // its quiet time
-	Reasons []string      // why it is not fetched now, in plain words
+	Address string    // "" if unknown
+	Due     time.Time // when it may be fetched; zero: now, or not predictable
+	Behind  int       // number of hosts that come before it
+	Slow    int       // pauses that are not yet forgiven
+	Delay   time.Duration
+	Reasons []string // why it is not fetched now, in plain words
 }
 
 // String formats e as lines, one for each fact.
 func (e Explanation) String() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s: %s", e.Host, e.State)
-	switch {
-	case e.Queued == 1:
-		b.WriteString(", 1 link queued")
-	case e.Queued > 1:
-		fmt.Fprintf(&b, ", %d links queued", e.Queued)
+	if e.Queued > 0 {
+		fmt.Fprintf(&b, ", %s queued", english.Plural(int(e.Queued), "link", ""))
 	}
 	b.WriteByte('\n')
 	if e.Next != "" {
@@ -61,15 +60,11 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	if n := f.pooled; n > 0 {
 		defer func() {
 			why("%s in the pools, in no host's queue yet; some may be of this host",
-				plural(int(n), "link is", "links are"))
+				english.Plural(int(n), "link is", "links are"))
 		}()
 	}
 	if h == nil {
-		if f.pooled > 0 {
-			why("no links in a queue: the host was never found, or all its links are done, or all are in the pools")
-		} else {
-			why("no links in a queue: the host was never found, or all its links are done and its quiet time is over")
-		}
+		why("no link is queued")
 		return e
 	}
 	e.State, e.Queued, e.Slow = h.state.String(), h.links(), int(h.slow)
@@ -89,18 +84,18 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	}
 	switch h.state {
 	case inProcess:
-		why("in process for %s; one request at a time is allowed", f.ago(f.began(h)))
+		why("a request is open for %s; one at a time is allowed", f.ago(f.began(h)))
 	case resolving:
-		why("waiting for DNS for %s", f.ago(f.began(h)))
+		why("its address is being looked up for %s", f.ago(f.began(h)))
 	case exhausted:
-		why("no links queued")
+		why("no link is queued")
 	}
 	if !h.busy() && h.at > f.clock {
 		if e.Due = f.timeAt(h.at); h.slowUntil >= h.at {
-			pauses := plural(int(h.slow), "pause", "pauses")
-			why("slowed down (%s not yet forgiven) until %s, in %s", pauses, clock(e.Due), f.until(h.at))
+			why("paused until %s, in %s (%s not yet forgiven)", clock(e.Due), f.until(h.at),
+				english.Plural(int(h.slow), "pause", ""))
 		} else {
-			why("quiet time of %s until %s, in %s", e.Delay, clock(e.Due), f.until(h.at))
+			why("delay of %s until %s, in %s", e.Delay, clock(e.Due), f.until(h.at))
 		}
 	}
 	quiet := func(k bucketKey, last string, freeAt int64) {
@@ -109,7 +104,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 			by = ", last used by " + last + ","
 		}
 		t := f.timeAt(freeAt)
-		why("%s%s is quiet until %s, in %s", k, by, clock(t), f.until(freeAt))
+		why("%s%s rests until %s, in %s", k, by, clock(t), f.until(freeAt))
 		if t.After(e.Due) {
 			e.Due = t
 		}
@@ -133,7 +128,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		return e
 	}
 	if g := f.groupOf(h); g.parkedAt != nil {
-		e.State = "parked"
+		e.State = parked.String()
 		for _, b := range [...]*bucket{g.addr, g.site} {
 			switch {
 			case b == nil || b.free(f.clock):
@@ -148,7 +143,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	}
 	e.Behind = f.behind(h)
 	if e.Behind > 0 {
-		why("%s with earlier request numbers come first", plural(e.Behind, "host", "hosts"))
+		why("%s with earlier request numbers", english.Plural(e.Behind, "host comes first", "hosts come first"))
 	} else if e.State == "ready" {
 		why("its turn is next")
 	}
@@ -202,11 +197,4 @@ func round(d time.Duration) time.Duration {
 		return d.Round(time.Second)
 	}
 	return d.Round(time.Millisecond)
-}
-
-func plural(n int, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

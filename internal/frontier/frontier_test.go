@@ -242,7 +242,7 @@ func TestHostState(t *testing.T) {
 			t.Errorf("%v, wake %v; want the end of the touched host's quiet time", ok, wake)
 		}
 		s := g.Stats()
-		if s.Blocked != 1 || s.Slowed != 1 || s.Waiting != 1 || s.BlockedLinks != 1 || g.Len() != 3 ||
+		if s.Blocked != 1 || s.Paused != 1 || s.Resting != 1 || s.BlockedLinks != 1 || g.Len() != 3 ||
 			g.Pending() != 2 {
 			t.Errorf("stats %+v", s)
 		}
@@ -379,11 +379,11 @@ func TestWhale(t *testing.T) {
 	if err := f.check(); err != nil {
 		t.Fatal(err)
 	}
-	if s := f.Stats(); s.Parked < hosts-1000 {
-		t.Errorf("%d hosts parked, want at least %d: %+v", s.Parked, hosts-1000, s)
+	if s := f.Stats(); s.RestingShared < hosts-1000 {
+		t.Errorf("%d hosts parked, want at least %d: %+v", s.RestingShared, hosts-1000, s)
 	}
 	e := f.Explain("h99999.s4.example", now)
-	if e.State != "parked" || e.Behind == 0 {
+	if e.State != "resting" || e.Behind == 0 {
 		t.Errorf("want a parked host behind others, got %s", e)
 	}
 }

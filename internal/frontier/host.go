@@ -10,6 +10,7 @@ import (
 // maxSlow is the number of pauses above which doubling has no further effect.
 const maxSlow = 40
 
+// A state is a state of a host. String returns the word that users see, which two states may share.
 type state uint8
 
 const (
@@ -25,7 +26,7 @@ const (
 )
 
 func (s state) String() string {
-	return [...]string{"exhausted", "ready", "parked", "waiting", "slowed", "resolving", "in process", "blocked"}[s]
+	return [...]string{"empty", "ready", "resting", "resting", "paused", "resolving", "fetching", "blocked"}[s]
 }
 
 // A host is an entry of Polybot's host dictionary. It is in one heap or in none: a ready host in that of its group, a
@@ -132,7 +133,7 @@ func (f *Frontier) host(name string) *host {
 		h = new(host)
 	}
 	*h = host{extra: &noExtra, name: strings.Clone(name), pos: -1, state: exhausted}
-	f.stats.Exhausted++
+	f.stats.Empty++
 	f.hosts.add(h)
 	if f.hushing() {
 		f.notBefore(h, f.quietTill)
@@ -240,20 +241,20 @@ func (h *host) heapPos() *int32 { return &h.pos }
 func (f *Frontier) count(s state, d int) {
 	switch s {
 	case exhausted:
-		f.stats.Exhausted += d
+		f.stats.Empty += d
 	case ready:
 		f.stats.Ready += d // Stats subtracts the parked ones
 	case parked:
 		f.stats.Ready += d
-		f.stats.Parked += d
+		f.stats.RestingShared += d
 	case waiting:
-		f.stats.Waiting += d
+		f.stats.Resting += d
 	case slowed:
-		f.stats.Slowed += d
+		f.stats.Paused += d
 	case resolving:
 		f.stats.Resolving += d
 	case inProcess:
-		f.stats.InProcess += d
+		f.stats.Fetching += d
 	case blocked:
 		f.stats.Blocked += d
 	}
@@ -282,7 +283,7 @@ func (f *Frontier) leave(h *host) {
 	if h.state == ready {
 		g := f.groupOf(h)
 		if g.parkedAt != nil {
-			f.stats.Parked--
+			f.stats.RestingShared--
 		}
 		f.regroup(g)
 	}
@@ -326,7 +327,7 @@ func (f *Frontier) place(h *host) {
 		g := f.groupOf(h)
 		g.hosts.push(h, h.key().order())
 		if g.parkedAt != nil {
-			f.stats.Parked++
+			f.stats.RestingShared++
 		}
 		f.regroup(g)
 	}

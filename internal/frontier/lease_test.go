@@ -286,7 +286,7 @@ func TestLeaseCrowd(t *testing.T) {
 	f.Next(now) // asks for all leases again
 	e := f.Explain("www.host-0.example", now)
 	waits := "waits for the lease of address 10.0.0.1, which another agent may have"
-	if e.State != "parked" || !strings.Contains(e.String(), waits) {
+	if e.State != "resting" || !strings.Contains(e.String(), waits) {
 		t.Errorf("Explain gives %s", e)
 	}
 }

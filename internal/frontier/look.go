@@ -10,12 +10,13 @@ import (
 // A Glimpse is what a display shows of a host. Unlike an Explanation it takes constant time.
 type Glimpse struct {
 	Host   string
-	State  string    // as in an Explanation
+	State  string    // as in an Explanation; "resting" also without a lease
 	Links  int64     // queued and in process, without those in the pools
 	URL    string    // the URL in process, or the next one; "" if it is on disk
 	Since  time.Time // since when the URL is in process or its host is looked up; otherwise zero
 	Due    time.Time // when the next request may begin; zero: now, or not predictable
-	Behind string    // the address or site that holds the host back, if it does
+	Behind string    // the address or site that holds the host back, if it does; free at Due
+	Holder string    // the host whose request is open at Behind; then Due is not predictable
 	Leased bool      // the lease of Behind is missing; Since tells since when
 }
 
@@ -105,6 +106,7 @@ func (f *Frontier) glimpse(h *host) Glimpse {
 			g.State, g.Behind = parked.String(), b.key.short()
 			switch {
 			case b.holder != nil:
+				g.Holder = b.holder.name
 			case f.awaited(b):
 				g.Leased, g.Since = true, f.timeAt(f.asked[b.key.point()])
 			default:

@@ -79,14 +79,14 @@ func TestLook(t *testing.T) {
 		if n, err := fmt.Sscanf(g.Host, "h%d.example", &i); n != 1 || err != nil || i%200 != 7 {
 			t.Errorf("%+v is not one of the hosts with the most links", g)
 		}
-		if g.URL == "" || g.State == "waiting" && !g.Due.After(now.Add(-time.Second)) {
+		if g.URL == "" || g.State == "resting" && !g.Due.After(now.Add(-time.Second)) {
 			t.Errorf("%+v", g)
 		}
 	}
 	if !slices.IsSortedFunc(got[:6], func(a, b Glimpse) int { return int(b.Links - a.Links) }) {
 		t.Errorf("not sorted: %+v", got)
 	}
-	pauses := func(g Glimpse) bool { return g.Host == "h3.example" && g.State == "slowed" }
+	pauses := func(g Glimpse) bool { return g.Host == "h3.example" && g.State == "paused" }
 	if !slices.ContainsFunc(got, pauses) {
 		t.Errorf("the host that pauses is not among %+v", got)
 	}
@@ -114,7 +114,7 @@ func TestComing(t *testing.T) {
 	task := begin(t, f, start)
 	now := start.Add(3 * time.Second)
 	if g, ok := f.Oldest(false); !ok || g.URL != "http://a.example/1" || !g.Since.Equal(start) ||
-		g.State != "in process" {
+		g.State != "fetching" {
 		t.Errorf("oldest: %+v", g)
 	}
 	if g, ok := f.Oldest(true); ok {
@@ -135,7 +135,7 @@ func TestComing(t *testing.T) {
 		t.Fatalf("%+v before the address is free", task)
 	}
 	g, ok := f.Coming(now)
-	if !ok || g.Host != "b.example" || g.State != "parked" || g.Behind != "192.0.2.7" ||
+	if !ok || g.Host != "b.example" || g.State != "resting" || g.Behind != "192.0.2.7" ||
 		!g.Due.Equal(now.Add(time.Second)) {
 		t.Errorf("behind an address: %+v", g)
 	}
@@ -157,5 +157,32 @@ func TestComing(t *testing.T) {
 	f.Next(now)
 	if len(f.asked) != 0 {
 		t.Errorf("%d leases are still missing", len(f.asked))
+	}
+}
+
+// BenchmarkLook measures a look at ten thousand hosts, some of which wait at shared addresses.
+func BenchmarkLook(b *testing.B) {
+	for _, n := range []int{30, 200} {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			f := open(b, Config{HostDelay: time.Second, IPDelay: time.Second, Active: -1})
+			for i := range 10_000 {
+				push(b, f, fmt.Sprintf("http://h%d.example/", i), fmt.Sprintf("http://h%d.example/1", i))
+			}
+			now := start
+			for range 2000 {
+				task, _, ok := f.Next(now)
+				if !ok {
+					break
+				}
+				f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
+			}
+			var names []string
+			for b.Loop() {
+				names = names[:0]
+				for _, g := range f.Look(names, n, now) {
+					names = append(names, g.Host)
+				}
+			}
+		})
 	}
 }

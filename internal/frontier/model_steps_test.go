@@ -427,17 +427,17 @@ func (m *model) explain() {
 	}
 	var ok bool
 	switch e.State {
-	case "in process", "resolving":
+	case "fetching", "resolving":
 		ok = h.cur != nil && (e.State == "resolving") == (m.f.hosts.of(name).state == resolving)
 	case "blocked":
 		ok = h.blocked && h.cur == nil
-	case "exhausted":
+	case "empty":
 		ok = n == 0 && h.cur == nil
-	case "waiting", "slowed":
-		ok = n > 0 && h.cur == nil && h.at.After(m.now) && e.Due.Equal(h.at)
-	case "parked":
-		ok = n > 0 && h.cur == nil && !h.at.After(m.now) && len(m.shared(h)) > 0
-		if m.lease != nil {
+	case "resting", "paused":
+		ok = n > 0 && h.cur == nil && (h.at.After(m.now) || e.State == "resting" && len(m.shared(h)) > 0)
+		if h.at.After(m.now) {
+			ok = ok && e.Due.Equal(h.at)
+		} else if m.lease != nil {
 			// The host sees what it waits for when the lease is asked for again.
 		} else if !held && quiet.After(m.now) {
 			ok = ok && e.Due.Equal(quiet)

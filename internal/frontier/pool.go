@@ -67,13 +67,13 @@ type frame struct {
 // needsHosts reports whether links of this level should go to their hosts' queues: too few hosts are ready, or no ready
 // host has a link of this level or a higher one.
 func (f *Frontier) needsHosts(level uint8) bool {
-	n := f.stats.Ready - f.stats.Parked
+	n := f.stats.Ready - f.stats.RestingShared
 	if f.tooManyAwaited() {
 		return false
 	}
 	if f.hushing() {
 		// No host may be fetched now, and the waiting ones will be ready at the same time.
-		return f.active < 0 || n+f.stats.Waiting < f.active
+		return f.active < 0 || n+f.stats.Resting < f.active
 	}
 	return f.active < 0 || n < f.active || !f.readyAt(level)
 }

@@ -470,7 +470,7 @@ func TestExplainPool(t *testing.T) {
 	f := pooling(t, testdisk.NewMem(), Config{Active: 1})
 	push(t, f, "http://a.example/", "http://b.example/", "http://b.example/2")
 	want := "b.example: unknown\n" +
-		"  no links in a queue: the host was never found, or all its links are done, or all are in the pools\n" +
+		"  no link is queued\n" +
 		"  2 links are in the pools, in no host's queue yet; some may be of this host\n"
 	if got := f.Explain("b.example", start).String(); got != want {
 		t.Errorf("got\n%swant\n%s", got, want)

@@ -15,14 +15,14 @@ func siteOf(host string) string { return weburl.Site(host) }
 type Stats struct {
 	Hosts int `json:"hosts"` // in the dictionary
 
-	Ready     int `json:"ready"`      // may be fetched now
-	Parked    int `json:"parked"`     // held back by their address or site
-	Waiting   int `json:"waiting"`    // in their quiet time
-	Slowed    int `json:"slowed"`     // pausing after a 429, a 503 or trouble
-	Resolving int `json:"resolving"`  // being looked up
-	InProcess int `json:"in_process"` // being fetched
-	Blocked   int `json:"blocked"`    // blocked by the operator
-	Exhausted int `json:"exhausted"`  // without links, but with a quiet time or a slow-down
+	Ready         int `json:"ready"`          // may be fetched now
+	Resting       int `json:"resting"`        // held back by a delay: their own, or that of their address or site
+	RestingShared int `json:"resting_shared"` // of these: held back by their address or site
+	Paused        int `json:"paused"`         // after a 429, a 503 or trouble
+	Resolving     int `json:"resolving"`      // being looked up
+	Fetching      int `json:"fetching"`       // with an open request
+	Blocked       int `json:"blocked"`        // blocked by the operator
+	Empty         int `json:"empty"`          // without links, but with a delay or a pause to remember
 
 	Queued       int64 `json:"queued"`        // links that are not in process
 	Pooled       int64 `json:"pooled"`        // of these: in the pools, in no host's queue yet
@@ -43,7 +43,8 @@ type Stats struct {
 func (f *Frontier) Stats() Stats {
 	s := f.stats
 	s.Hosts = f.hosts.len()
-	s.Ready -= s.Parked
+	s.Ready -= s.RestingShared
+	s.Resting += s.RestingShared
 	s.Queued = f.queued + f.pooled
 	s.Pooled = f.pooled
 	s.Withdrawn = f.withdrawn.n
@@ -58,13 +59,13 @@ func (f *Frontier) Stats() Stats {
 
 // Len returns the number of links that are queued or in process, including those of blocked hosts.
 func (f *Frontier) Len() int64 {
-	return f.queued + f.pooled + int64(f.stats.InProcess+f.stats.Resolving)
+	return f.queued + f.pooled + int64(f.stats.Fetching+f.stats.Resolving)
 }
 
 // Pending returns the number of links that are queued or in process, without those in the queues of blocked hosts. At 0
 // the crawl is complete. Links of blocked hosts in the pools count until the pools are read, which happens before.
 func (f *Frontier) Pending() int64 {
-	return f.queued + f.pooled - f.stats.BlockedLinks + int64(f.stats.InProcess+f.stats.Resolving)
+	return f.queued + f.pooled - f.stats.BlockedLinks + int64(f.stats.Fetching+f.stats.Resolving)
 }
 
 // ErrHostState means that an encoded HostState cannot be decoded.

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/RoaringBitmap/roaring/v2/roaring64"
@@ -146,8 +147,11 @@ type Joined struct {
 
 // A Query chooses links. The zero Query chooses all.
 type Query struct {
-	From, To string // canonical URLs; empty: any
+	From, To []string // canonical URLs; empty: any
 }
+
+// among reports whether u is one of urls, or whether they are empty.
+func among(urls []string, u string) bool { return len(urls) == 0 || slices.Contains(urls, u) }
 
 // Join calls fn for each link that q chooses, of the link logs in dirs. The links are sorted by target, then by source
 // and by their place on the page. fn gets the newest links of a page and the newest status of a target. It must not
@@ -157,18 +161,18 @@ func Join(fsys disk.FS, dirs []string, s Sort, q Query, fn func(j *Joined) error
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	var rec []byte
 	d, err = Current(fsys, dirs, s, func(p *Page, status, links bool) error {
-		if status && (q.To == "" || q.To == p.URL) {
+		if status && among(q.To, p.URL) {
 			rec = appendStatus(rec[:0], p)
 			if err := sorted.Push(rec); err != nil {
 				return err
 			}
 		}
-		if !links || q.From != "" && q.From != p.URL {
+		if !links || !among(q.From, p.URL) {
 			return nil
 		}
 		for i := range p.Links {
 			l := &p.Links[i]
-			if q.To != "" && q.To != l.Target || strings.IndexByte(l.Target, 0) >= 0 {
+			if !among(q.To, l.Target) || strings.IndexByte(l.Target, 0) >= 0 {
 				continue
 			}
 			rec = appendLink(rec[:0], p.URL, i, l)

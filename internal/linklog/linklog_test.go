@@ -456,10 +456,11 @@ func TestJoin(t *testing.T) {
 	if diff := cmp.Diff(want, joined(t, mem, dirs, Query{})); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	if diff := cmp.Diff(want[1:3], joined(t, mem, dirs, Query{To: "http://a.example/2"})); diff != "" {
+	to := joined(t, mem, dirs, Query{To: []string{"https://a.example/2", "http://a.example/2"}})
+	if diff := cmp.Diff(want[1:3], to); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}
-	from := joined(t, mem, dirs, Query{From: "http://a.example/"})
+	from := joined(t, mem, dirs, Query{From: []string{"http://a.example/"}})
 	if diff := cmp.Diff([]string{want[1], want[4]}, from); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
 	}

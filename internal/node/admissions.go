@@ -96,10 +96,12 @@ func (g *admissions) expected(v *gossip.View, now time.Time) bool {
 // Only holders of the cluster's gossip key can gossip, and they are trusted: one that
 // gossips without a welcome is admitted.
 func (c *membership) admitted(from rpc.Caller) bool {
-	if m := c.member.Load(); m != nil && m.Knows(from.Name, from.Instance, from.Boot) {
-		return true
+	m := c.member.Load()
+	known := m != nil && m.Knows(from.Name, from.Instance, from.Boot) || c.admissions.welcomed(from, c.a.now())
+	if known {
+		c.sites.heard(from)
 	}
-	return c.admissions.welcomed(from, c.a.now())
+	return known
 }
 
 // welcomed reports whether the caller was welcomed within admissionTime, in this start of it.

@@ -15,7 +15,7 @@
 //	reports/     summary.json, *.csv, skipped.jsonl; in a cluster also lost-*.txt
 //	state/       journal, frontier's spill files, index runs, strategy's files, lock;
 //	             in a cluster also agent.json (the agent's identity), the outbox's files,
-//	             replicas and contents
+//	             replicas, contents and sites (which agent owns which host)
 //
 // If Open returns an error before it has written crawl.yaml, the directory holds no crawl.
 // One goroutine owns an Agent and calls Serve, Run and Close. Status and Leave are safe for
@@ -93,6 +93,10 @@ type Result struct {
 	// counts all of them. In a cluster, each agent lists the seeds of its own hosts.
 	Failed      []crawl.FailedSeed
 	FailedCount int64
+	// Standstill says why a run that was stopped has fetched nothing.
+	Standstill crawl.Standstill
+	// EmptyArchive reports that the archive has no record.
+	EmptyArchive bool
 	// OnlyRedirects reports that this agent has fetched only redirects, and that no seed
 	// failed: the redirects lead in a circle, out of scope, or to something that is not a
 	// URL.
@@ -122,10 +126,10 @@ func Open(cfg Config) (_ *Agent, err error) {
 		}
 	}()
 	if err := a.claim(); err != nil {
-		return nil, a.denied(err)
+		return nil, denied(a.cfg.Dir, err)
 	}
 	if err := a.open(seeds); err != nil {
-		return nil, &StateError{a.denied(err)}
+		return nil, &StateError{denied(a.cfg.Dir, err)}
 	}
 	return a, nil
 }
@@ -148,6 +152,9 @@ func prepare(cfg Config) (*Agent, []weburl.URL, error) {
 	}
 	a := &Agent{cfg: cfg, bare: bare, budget: newBudget(cfg.MemoryBytes, cfg.Cluster)}
 	a.cfg.divide(a.budget)
+	if c := cfg.Cluster; c != nil && c.TwoLevel {
+		a.cfg.Crawl.TwoLevel, a.cfg.Crawl.SeedRoots = true, true
+	}
 	a.fs = disk.Patient(cfg.FS, a.relieve)
 	if cfg.Fetch.AllowPrivate { // other users of this machine must not read pages of a private network
 		a.fs = disk.Private(a.fs)
@@ -184,7 +191,7 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if c := a.cfg.Cluster; c != nil && !a.cfg.Resume {
-		if err := c.tryPort(a.fs, a.now); err != nil {
+		if _, err := c.tryPort(a.fs, a.now); err != nil {
 			return err
 		}
 	}
@@ -205,14 +212,15 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, contentsDir, seedsFile,
-			strategyFile, identityFile, marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, contentsDir, sitesDir,
+			seedsFile, strategyFile, identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before it wrote the marker may have left files
-		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, seedsFile, strategyFile, identityFile} {
+		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, sitesDir, seedsFile, strategyFile,
+			identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}
@@ -246,11 +254,7 @@ func (a *Agent) mark(seeds []weburl.URL) error {
 	if len(a.cfg.Effective) == 0 {
 		a.cfg.Effective = []byte("{}\n")
 	}
-	write := disk.WriteFile
-	if p := a.cfg.Fetch.Proxy; p != nil && p.User != nil {
-		write = disk.WriteSecret
-	}
-	return write(a.fs, a.dir(marker), a.cfg.Effective)
+	return disk.WriteFile(a.fs, a.dir(marker), a.cfg.Effective)
 }
 
 // inspect checks that no other process has the directory open, and that it suits this run.
@@ -307,7 +311,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	r := &a.parts
-	r.Pages, r.Cookies, r.Sheets = cfg.Pages, cfg.Cookies, &a.sheets
+	r.Pages, r.PagesTo, r.Cookies, r.Sheets = cfg.Pages, cfg.PagesTo, cfg.Cookies, &a.sheets
 	a.sheets.Set(cfg.Hosts)
 	if seeds, err = a.allSeeds(seeds); err != nil {
 		return err
@@ -344,7 +348,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 
 	cfg.Robots.Agent = token
 	r.Robots = robots.NewCache(cfg.Robots)
-	if cfg.Scope.Depth != nil || cfg.Hosts.HasDepth() {
+	if cfg.Scope.Depth != nil || cfg.Hosts.HasDepth() || r.Scope.BoundsHostDepth() {
 		// A URL keeps the depth at which it was found first. The nearer the order is to
 		// breadth-first, the fewer URLs get too large a depth.
 		cfg.Frontier.Burst = -1
@@ -493,7 +497,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	}
 	stop, err := a.crawl(ctx)
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
-	res.Summary.Queued = a.crawler.Pending()
+	res.Summary.Ended, res.Summary.Queued = a.now().UTC(), a.crawler.Pending()
 	if a.cfg.Cluster != nil {
 		res.Summary.Agent = a.cfg.Cluster.Name
 	}
@@ -504,6 +508,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		res.Others = a.staying
 	}
 	res.Failed, res.FailedCount = a.crawler.FailedSeeds()
+	if res.Standstill = a.crawler.Standstill(); a.membership != nil && a.membership.unmet != "" {
+		res.Standstill.Waited = a.membership.unmet
+	}
 	if stop == crawl.Finished && a.parts.Tally.Answered() == 0 && (a.membership == nil || a.membership.nothing.Load()) {
 		res.Nothing = true
 		res.OnlyRedirects = res.FailedCount == 0 && a.parts.Tally.Fetched() > 0
@@ -516,7 +523,11 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	}
 	a.parts.Events.Write("stopped", report.F("reason", string(stop)), report.F("pages", a.parts.Tally.Pages()),
 		report.F("nothing", res.Nothing))
-	return res, a.conclude(res)
+	err = a.conclude(res)
+	if files, bad := a.fs.ReadDir(a.dir("archive")); bad == nil {
+		res.EmptyArchive = len(files) == 0
+	}
+	return res, err
 }
 
 // conclude finishes the output of a run: it renames the archive's last file, then builds the index,

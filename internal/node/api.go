@@ -41,10 +41,10 @@ func (a *Agent) Serve(ln net.Listener) error {
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Token: access.Token, Metrics: reg,
 		Status:  a.status,
-		Explain: ofHost(a.crawler.Explain),
-		Block:   ofHost(a.order("block", a.crawler.Block)),
-		Unblock: ofHost(a.order("unblock", a.crawler.Unblock)),
-		Drop:    ofHost(a.order("drop", a.crawler.Drop)),
+		Explain: a.ofHost(a.explain),
+		Block:   a.ofHost(a.order("block", a.crawler.Block)),
+		Unblock: a.ofHost(a.order("unblock", a.crawler.Unblock)),
+		Drop:    a.ofHost(a.order("drop", a.crawler.Drop)),
 		Leave:   a.Leave,
 	})
 	if err != nil {
@@ -73,11 +73,8 @@ func (a *Agent) status() any {
 		if s := a.Status(); s != nil {
 			return s
 		}
-		if a.membership != nil {
-			if w := a.membership.waits.Load(); w != nil {
-				return w
-			}
-			return Waiting{Type: "waiting", For: "an agent that answers", Agents: []string{}}
+		if w, ok := a.waiting(); ok {
+			return w
 		}
 		if time.Now().After(end) {
 			return Waiting{Type: "waiting", For: "the start of the crawl", Agents: []string{}}
@@ -85,15 +82,52 @@ func (a *Agent) status() any {
 	}
 }
 
-// ofHost returns fn with the host name as people type it.
-func ofHost(fn func(ctx context.Context, host string) (string, error)) func(context.Context, string) (string, error) {
+// waiting returns what an agent of a cluster waits for before the crawl begins.
+func (a *Agent) waiting() (w Waiting, ok bool) {
+	if a.membership == nil || a.Status() != nil {
+		return Waiting{}, false
+	}
+	if w := a.membership.waits.Load(); w != nil {
+		return *w, true
+	}
+	return Waiting{Type: "waiting", For: "an agent that answers", Agents: []string{}}, true
+}
+
+// ofHost returns fn with the host name as people type it. Before the crawl begins, the error says what the agent
+// waits for.
+func (a *Agent) ofHost(
+	fn func(ctx context.Context, host string) (string, error),
+) func(context.Context, string) (string, error) {
 	return func(ctx context.Context, s string) (string, error) {
 		host, err := ParseHost(s)
 		if err != nil {
 			return "", fmt.Errorf("%w: %w", admin.ErrHost, err)
 		}
-		return fn(ctx, host)
+		text, err := fn(ctx, host)
+		if w, ok := a.waiting(); ok && errors.Is(err, crawl.ErrNotRunning) {
+			return "", fmt.Errorf("the crawl has not started: the agent waits for %s", w.For)
+		}
+		return text, err
 	}
+}
+
+// lookupTime bounds the look-up of a host on disk for a person.
+const lookupTime = time.Second
+
+// explain returns why a host is not being crawled now. If coordinators assign the hosts, it also says what they say of
+// this one.
+func (a *Agent) explain(ctx context.Context, host string) (string, error) {
+	c := a.membership
+	if c != nil && c.sites != nil && c.sites.running.Load() {
+		short, cancel := context.WithTimeout(ctx, lookupTime)
+		_, _ = c.sites.table.Lookup(short, []string{host}) // without it, less is known
+		cancel()
+	}
+	text, err := a.crawler.Explain(ctx, host)
+	if err == nil && c != nil && c.sites != nil {
+		text += "  " + host + " " + c.sites.table.Explain(host) + "\n"
+	}
+	return text, err
 }
 
 // order calls fn, which carries out the command called name. If another agent crawls the
@@ -152,7 +186,7 @@ var (
 	descAwaited    = desc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.")
 	descShortages  = desc("orbweaver_files_short_total",
 		"Times that the process had no file descriptor left and had to wait for one.")
-	descInFlight = desc("orbweaver_crawl_in_flight_visits", "Visits under way.")
+	descOpen = desc("orbweaver_crawl_open_requests", "Open requests: visits under way.")
 )
 
 // desc describes a metric without constant labels. docs/reference/metrics.md is made of
@@ -192,7 +226,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	count(descShortages, g.a.shortages.Load())
 	gauge(descUnique, s.Unique)
 	gauge(descQueued, s.Frontier.Queued)
-	gauge(descInFlight, int64(s.InFlight))
+	gauge(descOpen, int64(s.Open))
 	f := s.Frontier
 	if m := s.Moves; m != nil {
 		count(descClaimed, m.Claimed)
@@ -209,8 +243,8 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	gauge(descActive, int64(s.Active))
 	gauge(descPooled, f.Pooled)
 	for state, n := range map[string]int{
-		"ready": f.Ready, "parked": f.Parked, "snoozed": f.Waiting, "slowed": f.Slowed,
-		"in-process": f.InProcess, "resolving": f.Resolving, "retired": f.Blocked, "exhausted": f.Exhausted,
+		"ready": f.Ready, "resting": f.Resting, "paused": f.Paused, "fetching": f.Fetching,
+		"resolving": f.Resolving, "blocked": f.Blocked, "empty": f.Empty,
 	} {
 		gauge(descHosts, int64(n), state)
 	}

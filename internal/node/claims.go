@@ -11,11 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
-
-// recoveryDefault is how many agents are asked what they know of a host.
-const recoveryDefault = 2
 
 // settle records which agents own the hosts from now on.
 func (c *membership) settle(owners placement.Placement) {
@@ -43,55 +39,9 @@ func (c *membership) crawling() (agents []rpc.Agent) {
 	return agents
 }
 
-// Tenure implements cluster.Placement.
-func (c *membership) Tenure(host string) (owner string, mine bool, since uint64) {
-	owners, key := c.owners(), weburl.HostKey(host)
-	if owners == nil {
-		return "", false, 0
-	}
-	if owner, mine = c.ready(owners.Owner(key).Name, key); mine {
-		since = uint64(owners.Tenure(key).Since)
-	}
-	return owner, mine, since
-}
-
-// View implements cluster.Placement.
-func (c *membership) View() uint64 { return c.saw.Load() }
-
-// Had implements cluster.Placement.
-func (c *membership) Had(host string) (ever, began bool) {
-	owners := c.owners()
-	if owners == nil {
-		return false, false
-	}
-	t := owners.Tenure(weburl.HostKey(host))
-	return t.Ever, t.Began
-}
-
-// Inheriting implements cluster.Placement.
-func (c *membership) Inheriting() bool { return !c.copies.settled() }
-
-// Before implements cluster.Placement. It returns the agents that are leaving, then those that are back
-// and not up yet, then all others. The others are in the host's order: first the agent that would
-// own the host if this one were absent, and so on.
-func (c *membership) Before(host string) (agents []string, enough int) {
-	enough = c.cfg.Recovery
-	if enough <= 0 {
-		enough = recoveryDefault
-	}
-	for _, a := range c.member.Load().View().Agents {
-		back := a.State == gossip.Joining && a.Boot > 1
-		if (a.State == gossip.Leaving || back) && a.Name != c.self.Name {
-			agents = append(agents, a.Name)
-			enough++
-		}
-	}
-	return append(agents, c.owners().Others(weburl.HostKey(host))...), enough
-}
-
 // Identity implements cluster.Exchange.
 func (c *membership) Identity(agent string) string {
-	a, ok := c.member.Load().View().Agent(agent)
+	a, ok := c.agent(agent)
 	if !ok {
 		return ""
 	}
@@ -100,9 +50,23 @@ func (c *membership) Identity(agent string) string {
 
 func identityOf(name string, instance rpc.ID) string { return name + " " + instance.String() }
 
+// agent returns an agent of the current view. If coordinators assign the hosts, the agent may also be in their roster
+// alone: then gossip does not reach it, and calls may.
+func (c *membership) agent(name string) (gossip.Agent, bool) {
+	if a, ok := c.member.Load().View().Agent(name); ok || c.sites == nil {
+		return a, ok
+	}
+	if r := c.sites.table.Roster(); r != nil {
+		if _, ok := r.Member(name); ok {
+			return rosterView(r).Agent(name)
+		}
+	}
+	return gossip.Agent{}, false
+}
+
 // peer returns another agent of the current view.
 func (c *membership) peer(agent string) (*rpc.Peer, error) {
-	to, ok := c.member.Load().View().Agent(agent)
+	to, ok := c.agent(agent)
 	if !ok {
 		return nil, fmt.Errorf("agent %q is gone", agent)
 	}

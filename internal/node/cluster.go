@@ -43,9 +43,13 @@ type Cluster struct {
 	Founder string
 	// Keys is the directory that "cluster keys" made for this agent.
 	Keys string
-	// Partition is how the agents divide the work: PartitionRendezvous, PartitionRing or
-	// PartitionHash. Empty means PartitionRendezvous.
+	// Partition is how the agents divide the work: PartitionRendezvous, PartitionRing,
+	// PartitionHash or PartitionSites. Empty means PartitionRendezvous.
 	Partition string
+	// TwoLevel crawls the root page of each host, and sends no links to other agents. It requires PartitionSites.
+	TwoLevel bool
+	// Coordinators are the addresses of the coordinators. PartitionSites requires them, and nothing else has them.
+	Coordinators []string
 	// Kappa is the number of replicas of an agent of capacity 1 on the ring, at most
 	// placement.MaxReplicas. Zero means placement.Replicas. It requires PartitionRing.
 	Kappa int
@@ -95,16 +99,20 @@ type membership struct {
 	join       []string                      // addresses of --join, without its own
 	starting   []string                      // agents that were starting when this one went on without a cluster
 	waits      atomic.Pointer[Waiting]
+	unmet      string                         // what meet has waited for in vain, in words
 	placed     atomic.Pointer[placement.View] // see owners
 	prepared   atomic.Pointer[time.Time]      // until when it waits for the order to end; nil: it does not wait
+	agreed     atomic.Pointer[point]          // the point at which it has agreed to end; nil: it has not
 	preparing  atomic.Int32                   // number of calls of prepare under way
 	ended      atomic.Bool                    // the agents have ended the crawl together
 	nothing    atomic.Bool                    // at the end: no agent has fetched anything
 	seen       *gossip.View                   // the last view
 	unheard    atomic.Pointer[time.Time]      // see crawl.Config.Unheard; nil: before the first view
+	most       atomic.Int64                   // the most agents that have owned hosts at once
 	absent     atomic.Bool                    // an agent of this or an earlier run is gone
 	saw        atomic.Uint64                  // digest of the view that owners belong to
 	copies     *copies                        // nil: replication is off
+	sites      *siteOwners                    // nil: no coordinator assigns the hosts
 	limits     limits
 	admissions admissions
 	late       atomic.Bool // the others had begun when this agent joined
@@ -124,6 +132,10 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 		var err error
 		if keys, err = rpc.LoadKeys(fsys, c.Keys, now); err != nil {
 			return nil, badKeys(c.Keys, err)
+		}
+		if keys.Coordinator() {
+			return nil, configErrorf("--keys %s: these are the keys of coordinator %q, not of an agent; "+
+				"give the directory that has this agent's keys", c.Keys, keys.Name())
 		}
 		if keys.Name() != c.Name {
 			return nil, configErrorf("--keys %s: these are the keys of agent %q, not of %q; "+
@@ -157,24 +169,28 @@ func (c *Cluster) check(fsys disk.FS, now func() time.Time) (*rpc.Keys, error) {
 
 // badKeys returns the error for a directory of keys that cannot be used.
 func badKeys(dir string, err error) error {
-	const remedy = "give the directory that \"orbweaver cluster keys\" made for this agent"
+	remedy := "give the directory that \"orbweaver cluster keys\" made for this agent"
+	if errors.Is(err, fs.ErrPermission) {
+		remedy = "run the agent as the owner of the keys"
+	}
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return configErrorf("--keys %s: %s: %v; "+remedy, dir, p.Path, p.Err)
 	}
 	return configErrorf("--keys %s: %s; "+remedy, dir, strings.TrimPrefix(err.Error(), rpc.ErrKeys.Error()+": "))
 }
 
-// tryPort refuses a port that the agent cannot listen on.
-func (c *Cluster) tryPort(fsys disk.FS, now func() time.Time) error {
+// tryPort refuses a port that the agent cannot listen on. Otherwise it returns the address that the
+// agent would have.
+func (c *Cluster) tryPort(fsys disk.FS, now func() time.Time) (addr string, err error) {
 	keys, err := c.check(fsys, now)
 	if err != nil {
-		return err
+		return "", err
 	}
 	l, err := rpc.Listen(c.network(), c.Listen, keys)
 	if err != nil {
-		return configErrorf("--%v", err)
+		return "", configErrorf("--%v", err)
 	}
-	return l.Close()
+	return l.Addr(), l.Close()
 }
 
 // prepareCluster prepares the membership before the directory holds a crawl. If it refuses, it has
@@ -200,9 +216,7 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 	}
 	c.sortJoin()
 	c.nameMembers(nil)
-	c.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Dial: cfg.network().Dial, Self: func() rpc.Caller {
-		return rpc.Caller{Name: cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
-	}})
+	c.client = rpc.NewClient(rpc.ClientConfig{Keys: keys, Dial: cfg.network().Dial, Self: c.caller})
 	a.onClose(c.client.Close)
 	a.membership, c.started = c, a.now()
 	return c.mayCome()
@@ -222,7 +236,12 @@ func (a *Agent) openCluster() error {
 	}
 	c.server = rpc.NewServer(c.listener,
 		rpc.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers})
-	return a.openCopies()
+	return errors.Join(a.openSites(), a.openCopies())
+}
+
+// caller returns this agent as the caller of other agents.
+func (c *membership) caller() rpc.Caller {
+	return rpc.Caller{Name: c.cfg.Name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 }
 
 // id returns the cluster's crawl, or zero until an agent has told it.
@@ -231,19 +250,6 @@ func (c *membership) id() rpc.ID {
 		return *id
 	}
 	return rpc.ID{}
-}
-
-// owners returns the placement of the view that this agent applied last, or nil before the first
-// view.
-func (c *membership) owners() *placement.View { return c.placed.Load() }
-
-// Owner implements cluster.Placement.
-func (c *membership) Owner(host string) (string, bool) {
-	owners, key := c.owners(), weburl.HostKey(host)
-	if owners == nil {
-		return "", false
-	}
-	return c.ready(owners.Owner(key).Name, key)
 }
 
 // receive accepts the links that another agent pushes.
@@ -398,6 +404,7 @@ func (c *membership) meet(ctx context.Context) error {
 	told, cancelTold := context.WithTimeout(ctx, time.Second)
 	m.Announce(told, gossip.Up) // agents that are not told in time hear it by gossip
 	cancelTold()
+	c.sites.begin(run)
 	c.a.parts.Events.Write("joined", report.F("agent", c.self.Name), report.F("address", c.self.Addr),
 		report.F("crawl", c.id().String()))
 	v, err := c.wait(ctx, m)
@@ -406,6 +413,9 @@ func (c *membership) meet(ctx context.Context) error {
 	}
 	c.limits.since(0, c.a.now()) // the wait does not count as running time
 	c.a.leases.begin()
+	if c.sites != nil {
+		c.sites.asked.Store(true)
+	}
 	return c.see(v)
 }
 
@@ -426,18 +436,24 @@ func agentsUp(v *gossip.View) (up []placement.Agent) {
 	return up
 }
 
-// see assigns the hosts to the agents of a view.
+// see applies a view of the cluster.
 func (c *membership) see(v *gossip.View) error {
 	if err := c.a.leases.look(v); err != nil {
 		return err
 	}
 	c.nameMembers(v)
 	c.miss(v)
+	return c.divide(v)
+}
+
+// divide assigns the hosts to the agents of a view.
+func (c *membership) divide(v *gossip.View) error {
 	up, old := agentsUp(v), c.owners()
-	if c.copies != nil {
-		var before placement.Placement
+	c.most.Store(max(c.most.Load(), int64(len(up))))
+	if c.copies != nil && c.sites == nil {
+		var before ownersBefore
 		if old != nil {
-			before = old
+			before = func(host string) string { return old.Owner(weburl.HostKey(host)).Name }
 		}
 		c.copies.lose(v, before, c.a.now()) // before any caller asks for the owner of their hosts
 		defer c.copies.takeOver()           // when the new owners are known
@@ -488,15 +504,28 @@ func (c *membership) miss(v *gossip.View) {
 // tend applies new views and looks for the end until ctx is done. fail ends the run.
 func (c *membership) tend(ctx context.Context, fail func(error)) {
 	m := c.member.Load()
+	if o := c.sites; o != nil {
+		o.running.Store(true) // from now on the crawl loop takes calls
+		c.running.Go(func() { o.obey(ctx, fail) })
+		c.running.Go(func() {
+			select {
+			case err := <-o.broken:
+				fail(c.refused(err))
+			case <-ctx.Done():
+			}
+		})
+	}
 	c.running.Go(func() {
 		for {
 			select {
+			case <-c.sites.changes():
+				c.stay(ctx, m)
 			case <-m.Changes():
 				saw, bars := c.saw.Load(), c.copies.barring()
 				if err := c.see(m.View()); err != nil {
 					fail(err)
 				}
-				if c.saw.Load() != saw || c.copies.barring() != bars || !c.copies.settled() {
+				if c.sites == nil && (c.saw.Load() != saw || c.copies.barring() != bars || !c.copies.settled()) {
 					c.a.cluster.ViewChanged()
 				}
 				if err := c.recall(m.View(), true); err != nil {
@@ -553,7 +582,10 @@ func (c *membership) leave() error {
 	}
 	var err error
 	if m := c.member.Load(); m != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), leaveTime)
+		ctx, cancel := context.WithTimeout(context.Background(), leaveTime/2)
+		c.sites.leave(ctx)
+		cancel()
+		ctx, cancel = context.WithTimeout(context.Background(), leaveTime)
 		m.Leave(ctx) // agents that do not hear it detect it
 		cancel()
 		err = m.Close()

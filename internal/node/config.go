@@ -66,6 +66,8 @@ type Config struct {
 	// Pages receives each response that ends a URL's visits; see crawl.Pages. Nil drops
 	// them.
 	Pages crawl.Pages
+	// PagesTo is what receives the pages, for the status; see crawl.Parts.
+	PagesTo string
 	// Links writes the link log: which page links to which URL; see package linklog.
 	Links bool
 	// Effective is the content of crawl.yaml: the flags in effect. Empty writes an empty

@@ -59,6 +59,7 @@ func TestParseURL(t *testing.T) {
 		"mailto:x":           `"mailto:x" is a mail address` + giveURL,
 		"user@host":          `"user@host" looks like a mail address; give the site, such as https://host/`,
 		"ftp://example.org/": `"ftp://example.org/": the scheme is ftp; give an http or https URL`,
+		"ht!tp://a b":        `"ht!tp://a b": "ht!tp" is not a scheme; give an http or https URL`,
 		"javascript:void(0)": `"javascript:void(0)": the scheme is javascript; give an http or https URL`,
 		"foo.txt":            `"foo.txt" looks like a file name` + giveURL + `, or --seeds foo.txt for a file of URLs`,
 		"./site/index.html":  `"./site/index.html" is a path` + giveURL,

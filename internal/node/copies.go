@@ -14,7 +14,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
-	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -30,9 +29,9 @@ const (
 	// between two attempts.
 	inheritTries = 5
 	inheritWait  = 2 * time.Second
-	// awayGrace replaces leaveGrace if another agent was lost at most lateLoss before and is still
-	// away. The agent that goes now may have the only replica of that agent's hosts. After
-	// awayGrace, others take over the hosts of both.
+	// awayGrace replaces leaveGrace if another agent was lost at most lateLoss before, or in the same
+	// view, and is still away. The agent that goes now may have the only replica of that agent's
+	// hosts. After awayGrace, others take over the hosts of both.
 	awayGrace = 20 * time.Second
 	lateLoss  = 30 * time.Second
 )
@@ -66,15 +65,22 @@ type heard struct{ boot, number uint64 }
 // a replica of it here.
 type loss struct {
 	source handoff.Source
-	before placement.Placement // of the agents including the lost one; nil: unknown
+	before ownersBefore // of the agents including the lost one; nil: unknown
 	due    time.Time
 	tries  int
 	known  bool // the new owners of its hosts are known
 }
 
+// ownersBefore returns the agent that owned a host by an earlier view, or "" if that is not known.
+type ownersBefore func(host string) string
+
 // bars reports whether the lost agent may have owned a host: its finished URLs are not known yet.
-func (l *loss) bars(host uint64) bool {
-	return l.before == nil || l.before.Owner(host).Name == l.source.Name
+func (l *loss) bars(host string) bool {
+	if l.before == nil {
+		return true
+	}
+	owner := l.before(host)
+	return owner == "" || owner == l.source.Name
 }
 
 // openCopies opens the replicas and the queues of records to ship.
@@ -103,20 +109,12 @@ func (a *Agent) openCopies() error {
 	return a.openNames()
 }
 
-// Heirs implements cluster.Placement.
-func (c *membership) Heirs() cluster.Heirs {
-	if owners := c.owners(); owners != nil {
-		return owners
-	}
-	return nil // not a nil *View in an interface
-}
-
 const notWhole = "whole" // the reason of a refusal
 
 // Ship implements cluster.Shipper.
 func (k *copies) Ship(ctx context.Context, agent string, number uint64, records []byte, count int) error {
 	c := k.c
-	to, ok := c.member.Load().View().Agent(agent)
+	to, ok := c.agent(agent)
 	if !ok {
 		return fmt.Errorf("agent %q is gone", agent)
 	}
@@ -190,8 +188,8 @@ func sourceOf(a gossip.Agent) handoff.Source {
 }
 
 // lose finds the agents that are gone since the last view, and those that are back. before is the
-// placement before v; nil: v is the first view.
-func (k *copies) lose(v *gossip.View, before placement.Placement, now time.Time) {
+// owners before v; nil: v is the first view.
+func (k *copies) lose(v *gossip.View, before ownersBefore, now time.Time) {
 	there := func(s handoff.Source) bool {
 		a, ok := v.Agent(s.Name)
 		return ok && a.Instance == s.Instance && (a.State == gossip.Up || a.State == gossip.Leaving)
@@ -236,7 +234,7 @@ func (k *copies) lose(v *gossip.View, before placement.Placement, now time.Time)
 			l.due = now.Add(leaveGrace)
 		}
 		if before != nil {
-			k.away[s] = now
+			k.away[s], another = now, true
 		}
 		losses = append(losses, l)
 	}
@@ -279,7 +277,7 @@ func (k *copies) poke() {
 }
 
 // barred reports whether a host must wait until the hosts of a lost agent are taken over.
-func (k *copies) barred(host uint64) bool {
+func (k *copies) barred(host string) bool {
 	if k == nil {
 		return false
 	}
@@ -337,8 +335,8 @@ func (k *copies) inherit(ctx context.Context, l *loss) bool {
 		k.over(l)
 		return true
 	}
-	n, err := k.c.a.cluster.TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host uint64) bool {
-		return k.c.owners().Owner(host).Name == k.c.self.Name
+	n, err := k.c.a.cluster.TakeOver(ctx, lostReplica{k.store, k, l.source}, l.source, func(host string) bool {
+		return k.c.ownerOf(host) == k.c.self.Name
 	})
 	over := false
 	switch {
@@ -399,21 +397,4 @@ func (b lostReplica) forget(drop func() error) error {
 	defer b.k.mu.Unlock()
 	delete(b.k.heard, b.source)
 	return nil
-}
-
-// ready returns the owner that Owner reports. A host that a lost agent may have owned has no owner
-// until its takeover is done.
-func (c *membership) ready(name string, host uint64) (string, bool) {
-	if name != c.cfg.Name {
-		return name, false
-	}
-	if c.copies.barred(host) {
-		return "", false
-	}
-	return name, true
-}
-
-// settled reports whether this agent has applied the current view and has no takeover left to do.
-func (c *membership) settled() bool {
-	return c.saw.Load() == c.member.Load().View().Digest() && c.copies.settled()
 }

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"testing"
 	"time"
@@ -72,27 +73,27 @@ func TestKeepsReplica(t *testing.T) {
 		t.Fatal(err)
 	}
 	a2 := gossip.Agent{Name: "a2", Instance: from.Instance, State: gossip.Up}
-	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
+	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
 	if !k.settled() {
 		t.Error("an agent in the view counts as lost")
 	}
-	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, both, time.Now())
+	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, by(both), time.Now())
 	if err := ship(2, "http://a.example/4"); !errors.Is(err, rpc.ErrAgain) || k.settled() {
 		t.Errorf("a batch of a lost agent: %v", err)
 	}
-	for host := range uint64(100) {
-		host *= 0x9e3779b97f4a7c15
-		if own := both.Owner(host).Name == "a2"; k.barred(host) != own {
-			t.Errorf("host %x: barred %v, its own %v", host, !own, own)
+	for i := range 100 {
+		host := fmt.Sprintf("h%d.example", i)
+		if own := by(both)(host) == "a2"; k.barred(host) != own {
+			t.Errorf("host %s: barred %v, its own %v", host, !own, own)
 		}
 	}
 	// The agent is back: the suspicion was false.
 	bars := k.barring()
-	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, both, time.Now())
+	k.lose(&gossip.View{Lost: []gossip.Agent{a2}}, by(both), time.Now())
 	if k.barring() != bars {
 		t.Error("other hosts are barred, though nothing has changed")
 	}
-	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
+	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
 	if err := ship(2, "http://a.example/4"); err != nil || !k.settled() || known() != 4 {
 		t.Errorf("a batch of an agent that is back: %v, %d known", err, known())
 	}
@@ -116,7 +117,7 @@ func TestKeepsReplica(t *testing.T) {
 	}
 	// Another machine with its name is another source, and the old source is lost.
 	a2.Instance = rpc.ID{8}
-	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, both, time.Now())
+	k.lose(&gossip.View{Agents: []gossip.Agent{a2}}, by(both), time.Now())
 	if k.settled() || !k.has(source) {
 		t.Error("the lost instance is not missing")
 	}
@@ -169,13 +170,17 @@ func TestAway(t *testing.T) {
 			due{"a3": -2 * time.Second}},
 		{5*time.Second + lateLoss, []gossip.Agent{agents["a1"], other, agents["a4"]}, []string{"a2", "a3"},
 			due{"a2": 0, "a3": -3*time.Second - lateLoss}},
+		{6*time.Second + lateLoss, []gossip.Agent{agents["a1"], agents["a2"], other, agents["a4"]}, []string{"a3"},
+			due{"a3": -4*time.Second - lateLoss}},
+		{7*time.Second + lateLoss, []gossip.Agent{agents["a1"], other}, []string{"a2", "a3", "a4"}, // two at once
+			due{"a2": 0, "a3": -5*time.Second - lateLoss, "a4": awayGrace}},
 	} {
 		now := start.Add(c.after)
 		v := &gossip.View{Agents: c.agents}
 		for _, name := range c.lost {
 			v.Lost = append(v.Lost, agents[name])
 		}
-		k.lose(v, before, now)
+		k.lose(v, by(before), now)
 		got := due{}
 		for _, l := range k.losses {
 			got[l.source.Name] = l.due.Sub(now)
@@ -183,11 +188,16 @@ func TestAway(t *testing.T) {
 		if !maps.Equal(got, c.want) {
 			t.Errorf("view %d: losses %v, want %v", i, got, c.want)
 		}
-		for host := range uint64(100) {
-			host *= 0x9e3779b97f4a7c15
-			if _, gone := c.want[before.Owner(host).Name]; k.barred(host) != gone {
-				t.Errorf("view %d: host %x: barred %v", i, host, !gone)
+		for n := range 100 {
+			host := fmt.Sprintf("h%d.example", n)
+			if _, gone := c.want[by(before)(host)]; k.barred(host) != gone {
+				t.Errorf("view %d: host %s: barred %v", i, host, !gone)
 			}
 		}
 	}
+}
+
+// by returns the owners by a placement.
+func by(p placement.Placement) ownersBefore {
+	return func(host string) string { return p.Owner(weburl.HostKey(host)).Name }
 }

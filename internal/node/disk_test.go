@@ -179,7 +179,7 @@ func (w *smallWeb) checkFiles(t *testing.T, fs disk.FS) {
 		}
 	}
 	for _, u := range w.urls() {
-		lines, err := warc.Lookup(fs, "/crawl", u)
+		lines, err := warc.Lookup(fs, warc.Place{Dir: "/crawl"}, u)
 		if err != nil || len(lines) == 0 {
 			t.Errorf("%s: %d captures in the index, %v", u, len(lines), err)
 		}

@@ -29,9 +29,9 @@ func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pul
 	if err != nil {
 		return rpc.Pulse{}, rpc.ErrAgain // not begun, or ended
 	}
-	v := c.member.Load().View()
+	v, at := c.member.Load().View(), c.sites.at()
 	idle := p.Idle && c.settled() && !c.admissions.expected(v, c.a.now())
-	return rpc.Pulse{View: v.Digest(), Activity: p.Activity, Pages: c.answered(p), Idle: idle,
+	return rpc.Pulse{View: at.digest(v), Activity: p.Activity, Pages: c.answered(p), Idle: idle,
 		Stopped: p.Blocked}, nil
 }
 
@@ -58,6 +58,9 @@ func (c *membership) end(ctx context.Context, _ rpc.Caller, e rpc.End) (bool, er
 		}
 	}
 	c.nothing.Store(e.Reason == endedEmpty) // before the run can end
+	if !c.sites.finish(ctx, *c.agreed.Load()) {
+		return false, nil
+	}
 	if !c.endOwn(ctx, e.Activity) {
 		return c.ended.Load(), nil
 	}
@@ -78,16 +81,17 @@ func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
 	defer c.preparing.Add(-1)
 	now := c.a.now()
 	c.admissions.hold(now.Add(prepareTime))
-	v := c.member.Load().View()
+	v, at := c.member.Load().View(), c.sites.at()
 	p, err := c.a.cluster.Pulse(ctx)
 	if err != nil {
 		return false, rpc.ErrAgain // ended
 	}
-	if !p.Idle || p.Activity != e.Activity || v.Digest() != e.View || !c.settled() || c.admissions.expected(v, now) {
+	if !p.Idle || p.Activity != e.Activity || at.digest(v) != e.View || !c.settled() || c.admissions.expected(v, now) {
 		c.admissions.hold(time.Time{})
 		return false, nil
 	}
 	until := now.Add(prepareTime)
+	c.agreed.Store(&at)
 	c.prepared.Store(&until)
 	return true, nil
 }
@@ -117,7 +121,8 @@ func (c *membership) seekEnd(ctx context.Context) {
 			return
 		}
 		v := c.member.Load().View()
-		now, answered, idle := c.round(ctx, v)
+		at := c.sites.at()
+		now, answered, idle := c.round(ctx, v, at)
 		if !idle {
 			before = nil
 			continue
@@ -127,16 +132,16 @@ func (c *membership) seekEnd(ctx context.Context) {
 			continue
 		}
 		before = nil
-		if c.close(ctx, v, now, answered == 0) {
+		if c.close(ctx, v, at.digest(v), now, answered == 0) {
 			return
 		}
 	}
 }
 
-// round asks all agents of a view whether they are idle. If all are, it returns the activity of
-// each, and the number of HTTP responses other than redirects that they got together.
-func (c *membership) round(ctx context.Context,
-	v *gossip.View) (activity map[string]uint64, answered uint64, idle bool) {
+// round asks all agents of a view whether they are idle, and have applied the stream up to a point. If all are, it
+// returns the activity of each, and the number of HTTP responses other than redirects that they got together.
+func (c *membership) round(ctx context.Context, v *gossip.View,
+	at point) (activity map[string]uint64, answered uint64, idle bool) {
 	for _, a := range v.Agents {
 		if a.State == gossip.Up && a.Name < c.self.Name {
 			return nil, 0, false // that agent asks
@@ -152,8 +157,8 @@ func (c *membership) round(ctx context.Context,
 		if a.Name == c.self.Name {
 			continue
 		}
-		p, err := c.client.Peer(a.Name, a.Addr).Pulse(ctx, v.Digest())
-		if err != nil || !p.Idle || p.View != v.Digest() {
+		p, err := c.client.Peer(a.Name, a.Addr).Pulse(ctx, at.digest(v))
+		if err != nil || !p.Idle || p.View != at.digest(v) {
 			return nil, 0, false
 		}
 		activity[a.Name] = p.Activity
@@ -164,12 +169,13 @@ func (c *membership) round(ctx context.Context,
 
 // close ends the crawl of all agents, this one last. over is false if an agent refuses; the next
 // round asks again. empty reports that no agent has fetched anything.
-func (c *membership) close(ctx context.Context, v *gossip.View, activity map[string]uint64, empty bool) (over bool) {
+func (c *membership) close(ctx context.Context, v *gossip.View, digest uint64, activity map[string]uint64,
+	empty bool) (over bool) {
 	reason := string(crawl.Finished)
 	if empty {
 		reason = endedEmpty
 	}
-	would, err := c.prepare(ctx, rpc.End{View: v.Digest(), Activity: activity[c.self.Name], Prepare: true})
+	would, err := c.prepare(ctx, rpc.End{View: digest, Activity: activity[c.self.Name], Prepare: true})
 	if err != nil || !would {
 		return false
 	}
@@ -182,7 +188,7 @@ func (c *membership) close(ctx context.Context, v *gossip.View, activity map[str
 	others := slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.Name == c.self.Name })
 	for _, a := range others {
 		would, err := c.client.Peer(a.Name, a.Addr).End(ctx,
-			rpc.End{View: v.Digest(), Activity: activity[a.Name], Reason: reason, Prepare: true})
+			rpc.End{View: digest, Activity: activity[a.Name], Reason: reason, Prepare: true})
 		if err != nil || !would {
 			return false
 		}
@@ -191,11 +197,12 @@ func (c *membership) close(ctx context.Context, v *gossip.View, activity map[str
 	var told sync.WaitGroup
 	for _, a := range others {
 		told.Go(func() {
-			c.tellEnd(ctx, a, rpc.End{View: v.Digest(), Activity: activity[a.Name], Reason: reason})
+			c.tellEnd(ctx, a, rpc.End{View: digest, Activity: activity[a.Name], Reason: reason})
 		})
 	}
+	agreed := c.sites.finish(ctx, *c.agreed.Load())
 	told.Wait()
-	if !c.endOwn(ctx, activity[c.self.Name]) {
+	if !agreed || !c.endOwn(ctx, activity[c.self.Name]) {
 		return false
 	}
 	c.admissions.set(ended)

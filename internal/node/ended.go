@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -25,11 +26,11 @@ type End struct {
 // Ended returns how the last run of the crawl in dir ended.
 func Ended(dir string) (End, error) {
 	last, err := lastLine(filepath.Join(dir, "logs", "events.jsonl"))
-	if errors.Is(err, fs.ErrNotExist) || len(last) == 0 {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) || err == nil && len(last) == 0 {
 		return End{}, nil
 	}
 	if err != nil {
-		return End{}, err
+		return End{}, denied(dir, err)
 	}
 	var e struct {
 		Time          time.Time
@@ -45,7 +46,7 @@ func Ended(dir string) (End, error) {
 		return End{}, nil
 	}
 	if err != nil || info.ModTime().Add(clockLag).Before(e.Time) {
-		return End{}, err
+		return End{}, denied(dir, err)
 	}
 	return End{crawl.Stop(e.Reason), e.Nothing}, nil
 }

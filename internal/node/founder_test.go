@@ -40,7 +40,7 @@ func TestFounder(t *testing.T) {
 		}
 	}
 	for founder, want := range map[string]string{
-		"A 1": "--founder: agent name \"A 1\"",
+		"A 1": "--founder: name \"A 1\": use 1 to 63 of a-z",
 		"a1":  "--founder a1: agent \"a2\" joins the cluster that agent a1 starts; give the address",
 		"a2":  "", "": "",
 	} {

@@ -22,7 +22,7 @@ func (c *membership) known(_ context.Context, _ rpc.Caller, fs []rpc.Fingerprint
 
 // Push implements cluster.Exchange.
 func (c *membership) Push(ctx context.Context, agent string, links []byte, count, hops int) error {
-	to, ok := c.member.Load().View().Agent(agent)
+	to, ok := c.agent(agent)
 	if !ok {
 		return fmt.Errorf("agent %q is gone", agent)
 	}

@@ -39,6 +39,7 @@ type leases struct {
 	view   *leaseView
 	digest uint64                       // of the gossip view that view was made from
 	known  map[lease.Agent]gossip.Agent // agents of this and earlier views
+	coming map[lease.Agent]bool         // agents that were joining in the gossip view before
 	before map[string]string            // agents of earlier runs: addresses by name
 	freed  []uint64
 	counts report.Leases
@@ -52,6 +53,7 @@ type leaseView struct {
 	owners placement.Placement
 	ids    map[string]lease.Agent       // of the agents that grant leases, by name
 	agents map[lease.Agent]gossip.Agent // including agents that are leaving
+	fresh  map[lease.Agent]bool         // agents that were joining until this view
 	over   map[lease.Agent]bool
 	silent map[lease.Agent]time.Duration // agents that left: for how long this one had not heard from them
 	gap    bool                          // an agent of an earlier run is missing
@@ -63,6 +65,7 @@ func (v *leaseView) Digest() uint64                 { return v.digest }
 func (v *leaseView) Has(a lease.Agent) bool         { _, ok := v.agents[a]; return ok }
 func (v *leaseView) Len() int                       { return len(v.agents) }
 func (v *leaseView) Agents() []lease.Agent          { return slices.Sorted(maps.Keys(v.agents)) }
+func (v *leaseView) Fresh(a lease.Agent) bool       { return v.fresh[a] }
 func (v *leaseView) Over(a lease.Agent) bool        { return v.over[a] }
 func (v *leaseView) Missing() bool                  { return v.gap }
 
@@ -193,6 +196,7 @@ func (l *leases) look(v *gossip.View) error {
 		return nil // the run ends before the Peer exists
 	}
 	if l.digest = digest; !l.view.same(view) {
+		view.fresh = l.coming
 		view.follow(v, l.a.membership.member.Load().Silent, l.known, l.before)
 		if len(l.known) > mostKnown {
 			clear(l.known) // from now on Over is false for all of them
@@ -200,6 +204,12 @@ func (l *leases) look(v *gossip.View) error {
 		maps.Copy(l.known, view.agents)
 		l.view = view
 		l.peer.Look(view, l.a.now())
+	}
+	l.coming = map[lease.Agent]bool{}
+	for _, a := range v.Agents {
+		if a.State == gossip.Joining {
+			l.coming[leaseAgent(a.Instance, a.Boot)] = true
+		}
 	}
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -32,6 +33,9 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if err := a.cluster.Leave(ctx, leaveWithin); err != nil {
 		return "", err
 	}
+	if c.sites != nil {
+		c.sites.want(assignment.Leaving)
+	}
 	// Agents that are not told in time hear it by gossip. Until then they pass on the links that
 	// they get.
 	if err := m.Announce(ctx, gossip.Leaving); err != nil {
@@ -43,24 +47,36 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 // stay undoes a Leave if all agents are leaving: the first of them by name must take the hosts of
 // the others. Otherwise each would give everything to the next, which would give it back.
 func (c *membership) stay(ctx context.Context, m *gossip.Member) {
-	var self gossip.State
-	for _, a := range m.View().Agents {
-		switch {
-		case a.State == gossip.Up, a.State == gossip.Leaving && a.Name < c.self.Name:
+	if o := c.sites; o != nil {
+		if !o.last() {
 			return
-		case a.Name == c.self.Name:
-			self = a.State
 		}
-	}
-	if self != gossip.Leaving {
+	} else if !lastLeaving(m.View(), c.self.Name) {
 		return
 	}
 	if was, err := c.a.cluster.Stay(ctx); err != nil || !was {
 		return // the crawl is over
+	}
+	if c.sites != nil {
+		c.sites.want(assignment.Up)
 	}
 	told, cancel := context.WithTimeout(ctx, leaveTime)
 	defer cancel()
 	if err := m.Announce(told, gossip.Up); err != nil {
 		c.a.parts.Events.Write("leave-unheard", report.F("error", err))
 	}
+}
+
+// lastLeaving reports whether all agents are leaving, and the one with this name is the first of them by name.
+func lastLeaving(v *gossip.View, name string) bool {
+	var self gossip.State
+	for _, a := range v.Agents {
+		switch {
+		case a.State == gossip.Up, a.State == gossip.Leaving && a.Name < name:
+			return false
+		case a.Name == name:
+			self = a.State
+		}
+	}
+	return self == gossip.Leaving
 }

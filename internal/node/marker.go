@@ -2,7 +2,6 @@ package node
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -23,7 +22,7 @@ func MadeByProgram(dir string) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("crawl directory: %w", err)
+		return false, denied(dir, err)
 	}
 	return strings.HasPrefix(string(b), ProgramMark), nil
 }
@@ -42,7 +41,7 @@ func HoldsCrawl(fsys disk.FS, dir string) (bool, error) {
 		return false, configErrorf("--dir %s: this is a file, or below a file; name a directory", dir)
 	}
 	if err != nil {
-		return false, fmt.Errorf("crawl directory: %w", err)
+		return false, denied(dir, err)
 	}
 	return true, nil
 }

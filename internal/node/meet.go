@@ -12,9 +12,12 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/sites"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -43,6 +46,8 @@ const (
 	// and how often.
 	sayAfter, sayEvery = 2 * time.Second, 10 * time.Second
 	askEvery           = 200 * time.Millisecond
+	// askPatience bounds one round of questions. The first round of a new agent ends after sayAfter.
+	askPatience = 5 * time.Second
 	// mostAbsent bounds the remembered addresses of absent agents.
 	mostAbsent = 64
 )
@@ -176,7 +181,7 @@ func (c *membership) recall(v *gossip.View, begun bool) error {
 // askAll asks all contacts at once whether this agent may join. After the first yes it cancels the
 // other calls.
 func (c *membership) askAll(ctx context.Context, cs []contact) []reply {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	replies := make(chan reply, len(cs))
 	for _, k := range cs {
@@ -227,8 +232,8 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 			f.again = append(f.again, r.name)
 		case refused && (r.given || refusal.Reason != "crawl"): // otherwise another crawl has this address by now
 			return f, r.err
-		case r.given && rpc.Lasting(r.err):
-			return f, &ConfigError{"--join " + (&unanswered{r.addr, r.err}).Error()}
+		case r.given && rpc.Lasting(r.err) != nil:
+			return f, &ConfigError{"--join " + (&unanswered{r.addr, r.err}).Error() + joinRemedy(r.err)}
 		case errors.Is(r.err, rpc.ErrAgain) && r.name != "":
 			f.again = append(f.again, r.name)
 			f.smaller = f.smaller || r.name < c.self.Name
@@ -238,17 +243,30 @@ func (c *membership) judge(replies []reply) (f finding, err error) {
 	return f, nil
 }
 
-// mayCome asks the others once, before the directory holds a crawl. The error is the refusal of one
-// of them.
-func (c *membership) mayCome() error {
+// onlyItself refuses a --join that leads to this agent alone, if another agent starts the cluster.
+func (c *membership) onlyItself() error {
 	if c.cfg.Founder != "" && !c.founder && len(c.join) == 0 {
 		return configErrorf("--join %s: this is the agent's own address; give that of agent %q, which starts the "+
 			"cluster", strings.Join(c.cfg.Join, ","), c.cfg.Founder)
 	}
+	return nil
+}
+
+// mayCome asks the others once, before the directory holds a crawl. The error is the refusal of one
+// of them.
+func (c *membership) mayCome() error {
+	if err := c.onlyItself(); err != nil {
+		return err
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), firstPatience)
 	defer cancel()
-	_, err := c.judge(c.askAll(ctx, c.spread(ctx, c.contacts())))
-	return c.refused(err)
+	statuses := c.askCoordinators(ctx)
+	f, err := c.judge(c.askAll(ctx, c.spread(ctx, c.contacts())))
+	all := <-statuses
+	if err != nil || f.at != "" || c.id() != (rpc.ID{}) || !c.founder {
+		return c.refused(err)
+	}
+	return takenBy(all)
 }
 
 // find asks the other agents until one answers, and returns its address. The address is empty if
@@ -266,14 +284,19 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		patience = 0
 	}
 	defer c.waits.Store(nil)
+	var f finding
 	cs, say := c.contacts(), began.Add(sayAfter)
 	for len(cs) > 0 {
-		asking, cancel := ctx, context.CancelFunc(func() {})
-		if patience == 0 {
-			asking, cancel = context.WithTimeout(ctx, firstPatience)
+		round := lookupPatience + askPatience
+		switch {
+		case patience == 0:
+			round = firstPatience
+		case f.last == nil && !back:
+			round = sayAfter
 		}
+		asking, cancel := context.WithTimeout(ctx, round)
 		asked := c.spread(asking, cs)
-		f, err := c.judge(c.askAll(asking, asked))
+		f, err = c.judge(c.askAll(asking, asked))
 		cancel()
 		if err != nil || f.at != "" {
 			if err == nil && !back {
@@ -286,15 +309,15 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		if f.last == nil {
 			f.last = errOnlySelf
 		}
+		c.unmet = fmt.Sprintf("an agent of the cluster that answers (%v)", f.last)
 		waited := time.Since(began)
 		if f.held != nil && waited < namePatience && ctx.Err() == nil {
 			patience = joinPatience // the cluster exists, even if this agent was to start it
 			if now := time.Now(); c.waits.Load() == nil || !now.Before(say) {
 				say = now.Add(sayEvery)
-				w := &Waiting{Type: "waiting", For: fmt.Sprintf("the name %q", c.self.Name), Agents: []string{}}
-				c.waits.Store(w)
-				c.say("waiting up to %s for %s: %v", namePatience, w.For, f.held)
-				c.event("waiting", report.F("for", w.For), report.F("error", f.held.Error()))
+				what := fmt.Sprintf("the name %q", c.self.Name)
+				c.say("waiting up to %s for %s: %v", namePatience, what, f.held)
+				c.waitFor(what, f.held)
 			}
 			select {
 			case <-time.After(askEvery):
@@ -322,7 +345,7 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 			if now := time.Now(); !now.Before(say) {
 				say = now.Add(sayEvery)
 				c.say("no agent of the cluster answers yet (%v); trying for up to %s", f.last, patience)
-				c.event("waiting", report.F("for", "an agent that answers"), report.F("error", f.last.Error()))
+				c.waitFor("an agent that answers", f.last)
 			}
 			select {
 			case <-time.After(askEvery):
@@ -340,6 +363,12 @@ func (c *membership) find(ctx context.Context) (at string, err error) {
 		c.crawl.Store(&id)
 	}
 	return "", nil
+}
+
+// waitFor tells the status and the events what this agent waits for, and why.
+func (c *membership) waitFor(what string, why error) {
+	c.waits.Store(&Waiting{Type: "waiting", For: what, Agents: []string{}})
+	c.event("waiting", report.F("for", what), report.F("error", why.Error()))
 }
 
 // enter joins the cluster through the agent at an address. If the address is empty, this agent
@@ -387,27 +416,43 @@ func (c *membership) wait(ctx context.Context, m *gossip.Member) (*gossip.View, 
 		starting = slices.DeleteFunc(starting, func(name string) bool {
 			return slices.ContainsFunc(up, func(a placement.Agent) bool { return a.Name == name })
 		})
-		there := len(up) >= want && len(starting) == 0
+		missing := c.sites.ready(want)
+		there := len(up) >= want && len(starting) == 0 && missing == ""
 		if err := c.recall(v, there); err != nil || there {
 			return v, err
 		}
-		w := &Waiting{Type: "waiting", For: fmt.Sprintf("%d agents", want), Agents: []string{}}
+		w := &Waiting{Type: "waiting", For: english.Plural(want, "agent", ""), Agents: []string{}}
+		if missing != "" {
+			w.For = missing
+		}
 		for _, a := range up {
 			w.Agents = append(w.Agents, a.Name)
 		}
 		c.waits.Store(w)
+		c.unmet = fmt.Sprintf("%s; present: %s", w.For, strings.Join(w.Agents, ", "))
 		if first && len(up) < want {
 			c.sayWaiting(w)
 		}
 		select {
 		case <-m.Changes():
+		case <-c.sites.changes():
+		case err := <-c.sites.failed():
+			return nil, c.refused(err)
 		case <-soon.C:
 			starting = nil
 		case <-say.C:
 			c.sayWaiting(w)
 		case <-late.C:
-			return nil, configErrorf("--agents %d: after %s only %d agents are present: %s; start the others, "+
-				"or give a smaller number to all", want, beginPatience, len(up), strings.Join(w.Agents, ", "))
+			if missing != "" && c.who.Begun {
+				continue // it has its own hosts to crawl when the coordinators are back
+			}
+			if missing != "" {
+				return nil, configErrorf("--coordinator %s: after %s this agent still waits for %s",
+					strings.Join(c.cfg.Coordinators, ","), beginPatience, missing)
+			}
+			return nil, configErrorf("--agents %d: after %s only %s present: %s; start the others, or give a smaller "+
+				"number to all", want, beginPatience, english.Plural(len(up), "agent is", "agents are"),
+				strings.Join(w.Agents, ", "))
 		case err := <-m.Failed():
 			return nil, c.refused(err)
 		case <-ctx.Done():
@@ -471,8 +516,14 @@ func (c *membership) refused(err error) error {
 	switch {
 	case errors.Is(err, gossip.ErrNobody):
 		text := fmt.Sprintf("--join %s: %v", strings.Join(c.cfg.Join, ","), err)
+		if u, ok := errors.AsType[*unanswered](err); ok && slices.Equal(c.cfg.Join, []string{u.addr}) {
+			text = fmt.Sprintf("--join %s: %v for %s: %s", u.addr, gossip.ErrNobody, joinPatience, u.why())
+		}
 		return &ConfigError{text + "\nStart that agent, or correct --join, then continue with --resume --dir " +
 			c.a.cfg.Dir + "."}
+	case errors.Is(err, sites.ErrRefused):
+		text := strings.TrimPrefix(err.Error(), sites.ErrRefused.Error()+": ")
+		return &ConfigError{"--coordinator: " + text}
 	case errors.Is(err, gossip.ErrRefused):
 		text := err.Error()
 		if refusal, ok := errors.AsType[*rpc.Refusal](err); ok { // without the call, which err names, too

@@ -189,3 +189,25 @@ func TestNextBoot(t *testing.T) {
 		t.Errorf("starts %d, %d, %d, %d", first, second, restored, setBack)
 	}
 }
+
+// A dry run learns whether an agent answers, and reserves no name there, before and after that agent has begun.
+func TestMeetReservesNothing(t *testing.T) {
+	c := memberOf(t, "a1")
+	r := &Rehearsal{addr: "127.0.0.1:9", agent: &Agent{cfg: Config{Cluster: &Cluster{Name: "a2", Capacity: 1,
+		Listen: "127.0.0.1:9", Join: []string{"127.0.0.1:9", c.self.Addr}}}}}
+	for _, id := range []rpc.ID{{}, {1}} {
+		c.crawl.Store(&id)
+		found, err := r.Meet(t.Context())
+		want := []JoinReply{{Addr: "127.0.0.1:9", Self: true}, {Addr: c.self.Addr}}
+		if diff := cmp.Diff(want, found.Join); diff != "" || err != nil {
+			t.Errorf("crawl %s: %v; -want +got\n%s", id, err, diff)
+		}
+	}
+	other := gossip.Agent{Name: "a2", Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: "127.0.0.1:10"}
+	if err := c.member.Load().Admit(other, time.Now()); err != nil {
+		t.Errorf("the name is not free: %v", err)
+	}
+	if len(c.admissions.at) > 0 {
+		t.Errorf("admitted: %v", c.admissions.at)
+	}
+}

@@ -47,6 +47,7 @@ const (
 	shareReplicas share = 7
 	shareShipping share = 2 // twice: links, and finishes that wait for their links
 	shareContents share = 4
+	shareSites    share = 7
 )
 
 // defaultMemory is the budget if Config.MemoryBytes is zero.
@@ -69,8 +70,11 @@ func newBudget(total int64, cluster *Cluster) budget {
 		if cluster.Replicas >= 2 {
 			b.percent += int64(shareReplicas + 2*shareShipping)
 		}
-		if cluster.partition() == PartitionHash {
+		switch cluster.partition() {
+		case PartitionHash:
 			b.percent += int64(shareContents)
+		case PartitionSites:
+			b.percent += int64(shareSites)
 		}
 	}
 	return b

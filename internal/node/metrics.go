@@ -79,8 +79,9 @@ func (a *Agent) exchange(pages int64) *report.Exchange {
 		return nil
 	}
 	in, out := a.membership.server.Counts(), a.membership.client.Counts()
-	e := &report.Exchange{Links: int64(out.Links), Keys: int64(out.Keys), Bytes: int64(in.Sent + out.Sent),
-		ByCall: map[string]int64{}, Calls: map[string]int64{}}
+	e := &report.Exchange{Agents: int(a.membership.most.Load()), Links: int64(out.Links), Keys: int64(out.Keys),
+		Bytes: int64(in.Sent + out.Sent), ByCall: map[string]int64{}, Calls: map[string]int64{},
+		Answers: map[string]int64{}}
 	rest := e.Bytes
 	for _, m := range []map[string]uint64{in.Bodies, out.Bodies} {
 		for call, n := range m {
@@ -93,6 +94,11 @@ func (a *Agent) exchange(pages int64) *report.Exchange {
 	for call, n := range out.Calls {
 		if n > 0 {
 			e.Calls[strings.ToLower(call)] = int64(n)
+		}
+	}
+	for call, n := range out.Answers {
+		if n > 0 {
+			e.Answers[strings.ToLower(call)] = int64(n)
 		}
 	}
 	e.ByCall["gossip"], e.ByCall["transport"] = int64(in.Packets), rest-int64(in.Packets)

@@ -40,6 +40,7 @@ func (a *Agent) openOthers() (err error) {
 	}
 	a.onClose(a.others.Outbox.Close)
 	a.others.Peers, a.others.Ending = a.membership, a.membership.ending
+	a.others.Counter = sourceOf(a.membership.self).Counter()
 	a.cluster = cluster.New(a.others)
 	a.parts.Cluster = a.cluster
 	if a.others.Copies != nil && a.cfg.Crawl.SyncEvery == 0 {
@@ -54,7 +55,10 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 		return a.crawler.Run(ctx)
 	}
 	a.onClose(a.depart) // also runs after an error
-	if err := a.membership.meet(ctx); err != nil && ctx.Err() == nil {
+	switch err := a.membership.meet(ctx); {
+	case err == nil:
+		a.membership.unmet = ""
+	case ctx.Err() == nil:
 		return "", err
 	}
 	a.cluster.ShareLimit()

@@ -2,9 +2,11 @@ package node
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/consensus"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 )
 
@@ -17,16 +19,22 @@ const (
 	// PartitionHash divides the hosts as PartitionRendezvous does, and contents by
 	// their hash as well: X4 (a topic-partitioned crawler), section 3 of its paper.
 	PartitionHash = "hash"
+	// PartitionSites lets coordinators assign each host to an agent: FC2L-UDCbot (a crawler with a
+	// coordinator), section 3.4 of its paper.
+	PartitionSites = "sites"
 )
+
+var partitions = []string{PartitionRendezvous, PartitionRing, PartitionHash, PartitionSites}
+
+// Partitions returns the values of Cluster.Partition.
+func Partitions() []string { return partitions }
 
 // CheckPartition returns a *ConfigError if the partition is unknown, or if kappa is invalid for it.
 // kappa is the number of replicas of an agent of capacity 1 on the ring; nil means the default.
 func CheckPartition(partition string, kappa *int) error {
-	switch partition {
-	case PartitionRendezvous, PartitionRing, PartitionHash:
-	default:
-		return configErrorf("--partition %s: this version knows %s, %s and %s", partition, PartitionRendezvous,
-			PartitionRing, PartitionHash)
+	if !slices.Contains(partitions, partition) {
+		return configErrorf("--partition %s: this version knows %s, %s, %s and %s", partition, PartitionRendezvous,
+			PartitionRing, PartitionHash, PartitionSites)
 	}
 	switch {
 	case kappa == nil:
@@ -40,8 +48,47 @@ func CheckPartition(partition string, kappa *int) error {
 	return nil
 }
 
-// checkPartition returns a *ConfigError if Partition and Kappa do not go together.
+// CheckCoordinators returns a *ConfigError unless an agent with this partition needs exactly these coordinators, and
+// their addresses are valid.
+func CheckCoordinators(partition string, coordinators []string) error {
+	switch n := len(coordinators); {
+	case partition == PartitionSites && n == 0:
+		return configErrorf("--partition sites: coordinators assign the hosts; give their addresses with " +
+			"--coordinator, such as --coordinator 192.0.2.1:7490")
+	case partition != PartitionSites && n > 0:
+		return configErrorf("--coordinator %s: only --partition sites has coordinators; leave it out, or give "+
+			"--partition sites", strings.Join(coordinators, ","))
+	case n > consensus.MaxMembers:
+		return configErrorf("--coordinator names %d coordinators; there are at most %d", n, consensus.MaxMembers)
+	}
+	for i, addr := range coordinators {
+		if err := checkAddress("coordinator", addr); err != nil {
+			return err
+		}
+		if slices.Contains(coordinators[:i], addr) {
+			return configErrorf("--coordinator names %s twice; give each coordinator once", addr)
+		}
+	}
+	return nil
+}
+
+// CheckCoverage returns a *ConfigError if a crawl with this partition cannot be a two-level one.
+func CheckCoverage(partition string, twoLevel bool) error {
+	if twoLevel && partition != PartitionSites {
+		return configErrorf("--coverage two-level: only with --partition sites do agents learn of hosts without "+
+			"links; leave it out, or give --partition %s", PartitionSites)
+	}
+	return nil
+}
+
+// checkPartition returns a *ConfigError if Partition, Kappa and Coordinators do not go together.
 func (c *Cluster) checkPartition() error {
+	if err := CheckCoordinators(c.partition(), c.Coordinators); err != nil {
+		return err
+	}
+	if err := CheckCoverage(c.partition(), c.TwoLevel); err != nil {
+		return err
+	}
 	if c.Kappa == 0 {
 		return CheckPartition(c.partition(), nil)
 	}
@@ -67,8 +114,11 @@ func (c *Cluster) kappa() int {
 // method describes how hosts are divided, for other agents and for later runs. Two clusters of the
 // same agents divide all hosts in the same way if their methods are equal.
 func (c *Cluster) method() string {
-	if c.partition() == PartitionRing {
+	switch c.partition() {
+	case PartitionRing:
 		return fmt.Sprintf("%s, kappa %d", PartitionRing, c.kappa())
+	case PartitionSites:
+		return PartitionSites
 	}
 	return PartitionRendezvous
 }
@@ -82,7 +132,8 @@ func (c *Cluster) partitionTerms() string {
 	return c.partition()
 }
 
-// place assigns the hosts to agents. The errors are those of package placement.
+// place assigns the hosts to agents. The errors are those of package placement. With PartitionSites it is the order of
+// the heirs, and assigns what is no host.
 func (c *Cluster) place(agents []placement.Agent) (placement.Placement, error) {
 	if c.partition() == PartitionRing {
 		r, err := placement.NewRing(agents, c.kappa())

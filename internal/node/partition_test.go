@@ -28,8 +28,10 @@ func TestCheckPartition(t *testing.T) {
 			"leave it out, or give --partition ring"},
 		{PartitionHash, number(200), "--kappa 200: only --partition ring has replicas on a ring; " +
 			"leave it out, or give --partition ring"},
-		{"sites", nil, "--partition sites: this version knows rendezvous, ring and hash"},
-		{"topic", nil, "--partition topic: this version knows rendezvous, ring and hash"},
+		{PartitionSites, nil, ""},
+		{PartitionSites, number(200), "--kappa 200: only --partition ring has replicas on a ring; " +
+			"leave it out, or give --partition ring"},
+		{"topic", nil, "--partition topic: this version knows rendezvous, ring, hash and sites"},
 	} {
 		got := ""
 		if err := CheckPartition(c.partition, c.kappa); err != nil {
@@ -37,6 +39,34 @@ func TestCheckPartition(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.partition, got, c.want)
+		}
+	}
+}
+
+// Coordinators and the partition that they divide go together.
+func TestCheckCoordinators(t *testing.T) {
+	const sites = "coordinators assign the hosts; give their addresses with --coordinator, such as " +
+		"--coordinator 192.0.2.1:7490"
+	for _, c := range []struct {
+		partition    string
+		coordinators []string
+		want         string
+	}{
+		{PartitionSites, []string{"192.0.2.1:7490"}, ""},
+		{PartitionSites, []string{"c1:7490", "c2:7490", "c3:7490"}, ""},
+		{PartitionSites, nil, "--partition sites: " + sites},
+		{"", []string{"192.0.2.1:7490"}, "--coordinator 192.0.2.1:7490: only --partition sites has coordinators; " +
+			"leave it out, or give --partition sites"},
+		{PartitionSites, []string{"192.0.2.1"}, "--coordinator \"192.0.2.1\": give an address and a port, such as " +
+			"192.0.2.1:7490"},
+		{PartitionSites, []string{"c:1", "d:1", "c:1"}, "--coordinator names c:1 twice; give each coordinator once"},
+	} {
+		got := ""
+		if err := (&Cluster{Partition: c.partition, Coordinators: c.coordinators}).checkPartition(); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s %v: %q, want %q", c.partition, c.coordinators, got, c.want)
 		}
 	}
 }
@@ -91,6 +121,9 @@ func TestMethod(t *testing.T) {
 		{Cluster{Partition: "ring"}, "", "--partition ring: the crawl in c began with --partition rendezvous, and " +
 			"a change would move nearly all hosts; resume with --partition rendezvous, or start again with " +
 			"--overwrite"},
+		{Cluster{Partition: "sites"}, "rendezvous", "--partition sites: the crawl in c began with --partition " +
+			"rendezvous, and a change would move nearly all hosts; resume with --partition rendezvous, or start " +
+			"again with --overwrite"},
 	} {
 		if err := c.given.sameMethod("c", c.begun); err == nil || err.Error() != c.want {
 			t.Errorf("%q: got\n%v, want\n%s", c.begun, err, c.want)

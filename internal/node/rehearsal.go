@@ -5,10 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -33,7 +31,9 @@ type Rehearsal struct {
 	Waiting int64
 
 	agent *Agent
+	addr  string // of the agent in its cluster
 	robot *robots.Cache
+	looks map[string]look      // by origin: what the last request for robots.txt brought
 	last  map[string]time.Time // the end of the last request to a host, an address or a domain
 }
 
@@ -45,27 +45,35 @@ func Rehearse(cfg Config) (_ *Rehearsal, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Rehearsal{agent: a, last: map[string]time.Time{}}
+	r := &Rehearsal{agent: a, looks: map[string]look{}, last: map[string]time.Time{}}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, r.Close())
 		}
 	}()
 	if err := a.inspect(); err != nil {
-		return nil, a.denied(err)
-	}
-	if err := disk.Writable(a.dir()); err != nil {
-		return nil, a.denied(fmt.Errorf("crawl directory: %w", err))
+		return nil, denied(a.cfg.Dir, err)
 	}
 	if r.Exists, err = HoldsCrawl(nil, cfg.Dir); err != nil {
 		return nil, err
 	}
+	dirs := []string{a.dir()}
+	if r.Exists {
+		for _, d := range layout {
+			dirs = append(dirs, a.dir(d))
+		}
+	}
+	for _, d := range dirs {
+		if err := disk.Writable(d); err != nil {
+			return nil, denied(a.cfg.Dir, fmt.Errorf("crawl directory: %w", err))
+		}
+	}
 	if cfg.Resume {
 		if seeds, err = a.allSeeds(seeds); err != nil {
-			return nil, &StateError{a.denied(err)}
+			return nil, &StateError{denied(a.cfg.Dir, err)}
 		}
 		if r.Waiting, err = waitingIn(cfg.Dir); err != nil {
-			return nil, &StateError{a.denied(err)}
+			return nil, &StateError{denied(a.cfg.Dir, err)}
 		}
 		if cfg.Cluster == nil {
 			if err := a.prepareOthers(nil); err != nil {
@@ -74,7 +82,7 @@ func Rehearse(cfg Config) (_ *Rehearsal, err error) {
 		}
 	}
 	if c := cfg.Cluster; c != nil {
-		if err := c.tryPort(a.fs, a.now); err != nil {
+		if r.addr, err = c.tryPort(a.fs, a.now); err != nil {
 			return nil, err
 		}
 	}
@@ -113,6 +121,13 @@ type Prospect struct {
 	Failed string
 }
 
+// A look is what a request for the robots.txt of an origin has brought.
+type look struct {
+	status  int    // 0: no response
+	failed  string // as in a Prospect
+	noHTTPS bool   // no https connection can be made
+}
+
 // maxRobotsSteps is more than the redirects of a robots.txt that the cache follows.
 const maxRobotsSteps = 12
 
@@ -131,9 +146,14 @@ func (r *Rehearsal) Look(ctx context.Context, seed weburl.URL) (p Prospect, err 
 			p.Addr = ans.Addrs[0].String()
 		}
 	}
+	if r.Bare(seed) && r.looks[seed.Origin()].noHTTPS {
+		p.URL = Plain(seed)
+	}
 	for range maxRobotsSteps {
 		p.Robots = r.robot.Ask(p.URL, a.now())
 		if p.Robots.Verdict != robots.Fetch {
+			before := r.looks[p.URL.Origin()] // for this seed or another one
+			p.Status, p.Failed = before.status, before.failed
 			if p.Robots.Verdict == robots.Unreachable && p.Failed == "" {
 				p.Failed = "robots.txt cannot be fetched"
 			}
@@ -152,6 +172,7 @@ func (r *Rehearsal) Look(ctx context.Context, seed weburl.URL) (p Prospect, err 
 		if f := resp.Failure; f != nil {
 			if p.Failed = f.Error(); r.Bare(p.URL) && f.NoConnection() {
 				resp.Release()
+				r.looks[p.URL.Origin()] = look{noHTTPS: true}
 				p.URL, p.Failed = Plain(p.URL), ""
 				continue
 			}
@@ -166,6 +187,7 @@ func (r *Rehearsal) Look(ctx context.Context, seed weburl.URL) (p Prospect, err 
 				p.Failed = fmt.Sprintf("status %d", resp.Status)
 			}
 		}
+		r.looks[p.URL.Origin()] = look{status: p.Status, failed: p.Failed}
 		r.robot.Learn(p.URL, from, reply, a.now())
 		resp.Release()
 	}
@@ -215,23 +237,11 @@ func (r *Rehearsal) Judge(u weburl.URL) (scope.Verdict, []string) {
 	l := weburl.Link{URL: u}
 	if !slices.Contains(r.Seeds, u) && len(r.Seeds) > 0 {
 		l.Hops, l.Via, l.Seed = "L", r.Seeds[0].String(), r.Seeds[0].Host()
+		if u.Host() == r.Seeds[0].Host() {
+			l.SetHostDepth(1)
+		}
 	}
 	return r.Scope.Judge(l), r.Scope.Explain(l)
-}
-
-// joinTimeout bounds a connection to an address of --join.
-const joinTimeout = 3 * time.Second
-
-// Reach reports whether something listens at an address of --join. The error is in few words.
-func (r *Rehearsal) Reach(ctx context.Context, addr string) error {
-	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
-	defer cancel()
-	c, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
-	if err != nil {
-		why := (&unanswered{addr, err}).Error()
-		return errors.New(strings.TrimPrefix(why, addr+": "))
-	}
-	return c.Close()
 }
 
 // Dir returns a path in the crawl directory.

@@ -34,6 +34,8 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"scope":    a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
 		"strategy": strategyTerms(a.parts.Strategy), "robots-agent": strings.ToLower(token),
 		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
+		"host-depth": depthTerms(a.cfg.Scope.HostDepth), "seed-roots": strconv.FormatBool(a.cfg.Crawl.SeedRoots),
+		"coverage": coverageTerms(a.cfg.Crawl.TwoLevel),
 		// A host that moves must have the same delays at its next owner.
 		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0),
 		"site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
@@ -58,6 +60,22 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 func WalkByContents() error {
 	return configErrorf("--partition hash: with --strategy walk the links of all pages count, and hash leaves out " +
 		"those of duplicates; give --partition rendezvous or ring")
+}
+
+// depthTerms returns a maximum depth; -1 is no limit.
+func depthTerms(depth *int) string {
+	if depth == nil {
+		return "-1"
+	}
+	return strconv.Itoa(*depth)
+}
+
+// coverageTerms returns which links agents send each other.
+func coverageTerms(twoLevel bool) string {
+	if twoLevel {
+		return "two-level"
+	}
+	return "full"
 }
 
 // headerTerms returns the fields that all requests have. Of secret fields it has the names alone.
@@ -101,6 +119,13 @@ func (c *membership) terms() map[string]string {
 	if c.begun.Load() {
 		t[agentsSetting] = begunAlready
 	}
+	return t
+}
+
+// sharedTerms returns the settings that are equal for all agents at any time, for the coordinators.
+func (c *membership) sharedTerms() map[string]string {
+	t := maps.Clone(c.settings)
+	delete(t, agentsSetting)
 	return t
 }
 

@@ -11,6 +11,9 @@ func (a *Agent) Status() *crawl.Status {
 	t := *s
 	t.Exchange = a.exchange(s.Pages)
 	t.Agents = a.membership.present()
+	if o := a.membership.sites; o != nil {
+		t.Sites = o.status()
+	}
 	return &t
 }
 

@@ -24,6 +24,8 @@ var (
 	schemeOf = regexp.MustCompile(`^([A-Za-z][A-Za-z0-9+-]*):(?:[^0-9]|$)`)
 	// twoSchemes matches a URL that was pasted after a scheme.
 	twoSchemes = regexp.MustCompile(`^(?i)https?:/*(https?:/*.*)$`)
+	// notScheme matches what stands before :// without being a scheme.
+	notScheme = regexp.MustCompile(`^([^/?#]*)://`)
 	// withPassword matches a user name and a password in front of a host.
 	withPassword = regexp.MustCompile(`^[^/:@]+:[^/@]*@`)
 	// mailAddress matches text that is more likely a mail address than a host with a user name.
@@ -51,7 +53,11 @@ func ParseURL(what, s string) (TypedURL, error) {
 		return bad("%q has two schemes; give %s", s, m[1])
 	}
 	full, bare := s, false
-	switch m := schemeOf.FindStringSubmatch(s); {
+	m := schemeOf.FindStringSubmatch(s)
+	if no := notScheme.FindStringSubmatch(s); m == nil && no != nil {
+		return bad("%q: %q is not a scheme; give an http or https URL", s, no[1])
+	}
+	switch {
 	case m == nil || strings.EqualFold(m[1], "localhost"):
 		full, bare = "https://"+bareAddress(s), true
 	case strings.EqualFold(m[1], "http") || strings.EqualFold(m[1], "https"):

@@ -1,6 +1,9 @@
 package report
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // RedirectProblem returns the annotation of a redirect that leads nowhere, or "".
 func RedirectProblem(notes []string) string {
@@ -30,6 +33,13 @@ func IsBroken(code int, problem string) bool {
 
 // Broken is IsBroken for the visit of a line.
 func (l *Line) Broken() bool { return IsBroken(l.Code, RedirectProblem(l.Notes)) }
+
+// tryingHTTP is the annotation of a seed without a scheme whose http URL takes the place of its https URL, because no
+// https connection could be made.
+const tryingHTTP = "trying-http"
+
+// Replaced reports that another URL has taken the place of the line's URL. So its error is no failure of the crawl.
+func (l *Line) Replaced() bool { return slices.Contains(l.Notes, tryingHTTP) }
 
 // ErrorKind returns the kind of error, or "" if there was none.
 func (l *Line) ErrorKind() string {

@@ -84,12 +84,13 @@ func (s Summary) Rows() (rows []Row) {
 		add("fetched", "nothing, in "+s.took())
 	} else {
 		add("fetched", fmt.Sprintf("%s, %s, from %s in %s (%s a second)", some(s.Pages, "page"),
-			humanize.Bytes(uint64(max(s.Bytes, 0))), some(int64(s.Hosts), "host"), s.took(), perSecond(s.PagesPerS)))
+			humanize.Bytes(uint64(max(s.Bytes, 0))), s.from(), s.took(), perSecond(s.PagesPerS)))
 	}
-	add("", most(s.otherStatus(), "other responses: ", 5))
+	redirects, others := s.otherResponses()
+	add("", mostly("", append(some0(redirects, "redirect"), most(others, 8)...)))
 	add("", few(s.Duplicates, "response", "with content that the archive had already"))
 	add("", few(s.Truncated, "response", "cut off"))
-	add("", few(s.Unkept, "response", "not archived, because of --keep"))
+	add("", few(s.Unkept, "response", "not archived: --keep, or keep in hosts:, leaves them out"))
 	if s.Revisits > 0 {
 		add("", fmt.Sprintf("%s: %s unchanged, %s changed", some(s.Revisits, "revisit"), comma(s.Unchanged),
 			comma(s.Changed)))
@@ -100,12 +101,21 @@ func (s Summary) Rows() (rows []Row) {
 	}
 	var worst []string
 	for _, h := range s.Worst {
-		worst = append(worst, together(Clean(h.Host)+" "+comma(h.Errors)))
+		worst = append(worst, together(Clean(h.Host)+" ("+comma(h.Errors)+")"))
 	}
 	if failed > 0 {
-		add("failed", some(failed, "URL")+": "+most(s.Errors, "", 6), mostly("most at ", worst))
+		kinds := make(map[string]int64)
+		for kind, n := range s.Errors {
+			kinds[ErrorText(kind)] += n
+		}
+		add("failed", mostly(some(failed, "URL")+": ", most(kinds, 6)), mostly("most at ", worst))
 	}
-	add("skipped", most(s.reasons(), "", 6))
+	reasons := s.reasons()
+	var skipped int64
+	for _, n := range reasons {
+		skipped += n
+	}
+	add("skipped", mostly(some(skipped, "link")+": ", most(reasons, 6)))
 	s.cluster(add)
 	return rows
 }
@@ -131,53 +141,75 @@ func (s *Summary) cluster(add func(name string, parts ...string)) {
 
 func (s *Summary) took() string { return span(time.Duration(s.DurationS * float64(time.Second))) }
 
-// otherStatus returns the counts of all responses that are no pages, with the words of their codes.
-func (s *Summary) otherStatus() map[string]int64 {
-	counts := make(map[string]int64)
+// from says from how many hosts the pages are, and how many hosts the crawl visited if these are more.
+func (s *Summary) from() string {
+	if s.PageHosts == s.Hosts {
+		return some(int64(s.Hosts), "host")
+	}
+	return comma(int64(s.PageHosts)) + " of " + some(int64(s.Hosts), "host")
+}
+
+// otherResponses returns the number of redirects, and the counts of all other responses that are no pages, by code and
+// its words.
+func (s *Summary) otherResponses() (redirects int64, others map[string]int64) {
+	others = make(map[string]int64)
 	for k, n := range s.Status {
-		if code, err := strconv.Atoi(k); err == nil && code >= 300 {
-			counts[strings.TrimSpace(k+" "+http.StatusText(code))] = n
+		switch code, err := strconv.Atoi(k); {
+		case err != nil || code < 300:
+		case code < 400 && code != http.StatusNotModified:
+			redirects += n
+		default:
+			others[strings.TrimSpace(k+" "+http.StatusText(code))] = n
 		}
 	}
-	return counts
+	return redirects, others
 }
 
 // reasons returns the counts of skipped links by reason in words. All traps are one reason.
 func (s *Summary) reasons() map[string]int64 {
 	counts := make(map[string]int64)
-	for k, n := range s.Skipped {
-		words := cmp.Or(ReasonText(k), k)
-		if strings.HasPrefix(k, "trap") {
+	for reason, n := range s.Skipped {
+		for rule, by := range s.ByRule[reason] {
+			counts[ReasonText(reason, rule)] += by
+			n -= by
+		}
+		words := cmp.Or(ReasonText(reason, ""), reason)
+		if strings.HasPrefix(reason, "trap") {
 			words = "looks like a trap"
 		}
 		counts[words] += n
 	}
-	forbidden := ReasonText("robotsTxt")
+	forbidden := ReasonText("robotsTxt", "")
 	if s.Denied > counts[forbidden] {
 		counts[forbidden] = s.Denied
 	}
 	return counts
 }
 
-// most lists the n largest counts after the text what, and says how many there are besides. Without any, it is empty.
-func most(counts map[string]int64, what string, n int) string {
-	var list []string
-	var rest int64
+// most lists the n largest counts, and says how many kinds there are besides.
+func most(counts map[string]int64, n int) (list []string) {
+	rest := int64(0)
 	for i, k := range descending(counts, func(n int64) int64 { return n }) {
 		switch {
 		case counts[k] == 0:
 		case i < n:
-			list = append(list, together(CleanText(k)+" "+comma(counts[k])))
+			list = append(list, together(comma(counts[k])+" × "+CleanText(k)))
 		default:
-			rest += counts[k]
+			rest++
 		}
 	}
-	if rest > 0 {
-		list = append(list, together("other "+comma(rest)))
-	}
-	return mostly(what, list)
+	return append(list, some0(rest, "more kind")...)
 }
 
+// some0 returns some as a list, which is empty if there are none.
+func some0(n int64, noun string) []string {
+	if n == 0 {
+		return nil
+	}
+	return []string{together(some(n, noun))}
+}
+
+// mostly returns a list after the text what; empty if the list is.
 func mostly(what string, list []string) string {
 	if len(list) == 0 {
 		return ""

@@ -20,7 +20,7 @@ func F(name string, value any) Field { return Field{name, value} }
 
 // Events is events.jsonl: the events of the crawl as a whole. Its methods are safe for concurrent use.
 //
-//	{"type":"event","time":"2026-01-02T15:04:05.000Z","event":"host-slowed","host":"a.example","until":"…"}
+//	{"type":"event","time":"2026-01-02T15:04:05.000Z","event":"host-paused","host":"a.example","until":"…"}
 type Events struct {
 	*lines.File
 	now func() time.Time
@@ -35,7 +35,7 @@ func OpenEvents(fs disk.FS, name string, now func() time.Time) (*Events, error) 
 	return &Events{a, now}, nil
 }
 
-// Write adds an event to the buffer. kind is its name, such as started, resumed, host-slowed, checkpoint, stopping,
+// Write adds an event to the buffer. kind is its name, such as started, resumed, host-paused, checkpoint, stopping,
 // stopped or error. Flush returns the error if the event cannot be written.
 func (e *Events) Write(kind string, fields ...Field) {
 	now := e.now()
@@ -84,7 +84,7 @@ type Skip struct {
 	Hops   string    `json:"hops,omitempty"`
 	Seed   string    `json:"seed,omitempty"`
 	Reason string    `json:"reason"`
-	Detail string    `json:"detail,omitempty"`
+	Rule   string    `json:"rule,omitempty"` // the prefix in hosts: whose setting decided
 	Time   time.Time `json:"time,omitzero"`
 }
 
@@ -109,7 +109,7 @@ func (k *Skip) appendTo(dst []byte) []byte {
 	dst = appendString(append(dst, `{"url":`...), k.URL)
 	for _, f := range [...]struct{ name, value string }{
 		{`,"via":`, k.Via}, {`,"hops":`, k.Hops}, {`,"seed":`, k.Seed}, {`,"reason":`, k.Reason},
-		{`,"detail":`, k.Detail},
+		{`,"rule":`, k.Rule},
 	} {
 		if f.value != "" || f.name == `,"reason":` {
 			dst = appendString(append(dst, f.name...), f.value)

@@ -60,10 +60,11 @@ func TestSameKeys(t *testing.T) {
 		name      string
 		got, want []string
 	}{
-		{"progress", only(progress, summary), []string{"agents", "bytes_per_s", "eta_s", "hosts_ready", "hosts_slowed",
-			"hosts_waiting", "in_flight", "last_url", "limit", "memory_bytes", "next_retry_s", "next_visit_s",
+		{"progress", only(progress, summary), []string{"agents", "bytes_per_s", "eta_s", "hosts_paused", "hosts_ready",
+			"hosts_resting", "last_url", "limit", "memory_bytes", "next_retry_s", "next_visit_s", "open_requests",
 			"pages_per_s", "resolving", "retrying", "state", "time", "waiting_for"}},
-		{"summary", only(summary, progress), []string{"changed", "hosts", "not_kept", "peak_memory_bytes", "retries",
+		{"summary", only(summary, progress), []string{"changed", "hosts", "hosts_with_pages", "not_kept",
+			"peak_memory_bytes", "retries",
 			"robots_txt", "started", "status", "stop_reason", "truncated", "urls_discovered", "urls_finished",
 			"urls_sent"}},
 	} {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 )
 
 // A HostRow is a host in the table of the live display.
@@ -17,7 +18,7 @@ type HostRow struct {
 	State string        // one word
 	Open  time.Duration // since when URL is being fetched; 0: it is not
 	In    time.Duration // until the next request; 0: now or unknown
-	Why   string        // what the host waits for, if it is not its own delay
+	Why   string        // what the host waits for, if it is not its own time
 	URL   string        // being fetched, or next
 }
 
@@ -69,15 +70,17 @@ func (b *block) most(n int) {
 
 // live is the state of the live display on the terminal.
 type live struct {
-	widths      [8]int // of the columns of numbers and of their units; they only grow
-	host        int    // width of the column of hosts, which only grows
-	queue       int    // the same for the column of queues
-	rows        int    // of the table; they only grow, so that the display does not jump
-	hadKinds    bool   // the line of errors by kind was shown and stays
-	hadAgain    bool   // the same for the line of revisits
-	drawn       []int  // width of each line on the terminal
-	cols, lines int    // size of the terminal at the last drawing
-	torn        bool   // the terminal was once too small for what was drawn
+	widths      [8]int    // of the columns of numbers and of their units; they only grow
+	host        int       // width of the column of hosts, which only grows
+	queue       int       // the same for the column of queues
+	rows        int       // of the table; they only grow, so that the display does not jump
+	hadKinds    bool      // the line of errors by kind was shown and stays
+	hadAgain    bool      // the same for the line of revisits
+	drawn       []int     // width of each line on the terminal
+	cols, lines int       // size of the terminal, when it was last asked for
+	resized     time.Time // when the size was last seen to change
+	moved       bool      // it has changed since the last drawing
+	torn        bool      // the terminal was once too small for what was drawn
 	notes       []string
 }
 
@@ -103,6 +106,11 @@ func (v *live) cells(name string, cells ...number) (l line) {
 }
 
 func comma(n int64) string { return humanize.Comma(n) }
+
+// amountOf returns n with its noun as the unit.
+func amountOf(n int64, noun string) number {
+	return number{comma(n), english.PluralWord(int(n), noun, ""), ""}
+}
 
 // perSecond formats a number of pages per second.
 func perSecond(x float64) string {
@@ -150,12 +158,13 @@ func (p *Progress) block(s Snapshot, pages, bytes float64, lines int) []line {
 		third = append(third, number{used, of + " of memory", ""})
 	}
 	b.add(rankBytes, v.cells("size", append([]number{{got, unit + size, ""}, {speed, perS + "/s", ""}}, third...)...))
-	b.add(rankQueue, v.cells("queue", number{comma(s.Queued), "URLs", ""},
-		number{comma(int64(s.InFlight + s.Resolving)), "open", ""}, number{comma(s.Unique), "accepted", ""}))
+	b.add(rankQueue, v.cells("queue", amountOf(s.Queued, "URL"), amountOf(int64(s.Open), "open request"),
+		number{comma(s.Unique), "accepted", ""}))
 	b.add(rankHosts, v.cells("hosts", number{comma(int64(s.Ready)), "ready", ""},
-		number{comma(int64(s.Waiting)), "resting", ""}, number{comma(int64(s.Slowed)), "paused", ""}))
+		number{comma(int64(s.Resting)), "resting", ""}, number{comma(int64(s.Paused)), "paused", ""},
+		number{comma(int64(s.Resolving)), "resolving", ""}))
 	if v.hadAgain = v.hadAgain || s.Revisits > 0 || s.NextIn > 0; v.hadAgain {
-		l := v.cells("again", number{comma(s.Revisits), "visits", ""}, number{comma(s.Unchanged), "the same", ""})
+		l := v.cells("again", amountOf(s.Revisits, "visit"), number{comma(s.Unchanged), "the same", ""})
 		if s.NextIn > 0 {
 			l = append(l, styled{"  next in " + seconds(s.NextIn), ""})
 		}
@@ -164,8 +173,9 @@ func (p *Progress) block(s Snapshot, pages, bytes float64, lines int) []line {
 	failed, kinds := byKind(s.Errors)
 	retried, tries := byKind(s.Retrying)
 	v.hadKinds = v.hadKinds || failed > 0 || retried > 0
-	b.add(rankErrors, v.cells("errors", number{comma(failed), "URLs", styleIf(failed > 0, red)},
-		number{comma(retried), "retrying", styleIf(retried > 0, yellow)},
+	urls := amountOf(failed, "URL")
+	urls.style = styleIf(failed > 0, red)
+	b.add(rankErrors, v.cells("errors", urls, number{comma(retried), "retrying", styleIf(retried > 0, yellow)},
 		number{comma(s.Denied), "denied by robots.txt", ""}))
 	if v.hadKinds {
 		l := line{{"           ", ""}, {strings.Join(kinds, ", "), red}}
@@ -269,14 +279,12 @@ func (v *live) table(b *block, hosts []HostRow, room int) {
 		what := ""
 		switch {
 		case h.Open > 0:
-			what = pad(seconds(h.Open), 7, true) + " "
+			what = seconds(h.Open)
 		case h.In > 0:
-			what = pad("in "+seconds(h.In), 7, true) + " "
-		default:
-			what = pad("", 8, false)
+			what = "in " + seconds(h.In)
 		}
-		if h.Why != "" {
-			what += CleanText(h.Why) + " "
+		if what = pad(what, 9, true) + " "; h.Why != "" {
+			what += CleanText(h.Why) + "  "
 		}
 		style := ""
 		switch h.State {
@@ -304,10 +312,14 @@ func path(url string) string {
 	return url
 }
 
-// seconds formats a duration as whole seconds or larger units, at least a second.
+// seconds formats a time since or until something: as milliseconds below a second, then as whole seconds or larger
+// units, rounded up. It is never 0.
 func seconds(d time.Duration) string {
-	if d < 10*time.Second {
-		return strconv.FormatInt(int64((max(d, 1)+time.Second-1)/time.Second), 10) + "s"
+	switch d = max(d, 1); {
+	case d <= time.Second-time.Millisecond:
+		return strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10) + "ms"
+	case d < 10*time.Second:
+		return strconv.FormatInt(int64((d+time.Second-1)/time.Second), 10) + "s"
 	}
 	return span(d)
 }
@@ -339,6 +351,33 @@ func (l line) write(b *strings.Builder, cols int, color bool) (taken int) {
 	return taken
 }
 
+// settle is the time for which the size of the terminal must stay the same before the display is drawn again. Some
+// terminals save what home clears to their history. So many changes in a row save it once.
+const settle = 300 * time.Millisecond
+
+// settling looks at the size of the terminal, and reports whether it has changed lately.
+func (p *Progress) settling(now time.Time) bool {
+	v := &p.live
+	if drawn := v.lines > 0; p.measure() && drawn {
+		v.resized = now
+	}
+	return !v.resized.IsZero() && now.Sub(v.resized) < settle
+}
+
+// measure looks at the size of the terminal, and reports whether it has changed.
+func (p *Progress) measure() (changed bool) {
+	v := &p.live
+	cols, lines := p.terminal()
+	for _, w := range v.drawn {
+		v.torn = v.torn || w > cols
+	}
+	v.torn = v.torn || len(v.drawn) >= lines
+	changed = cols != v.cols || lines != v.lines
+	v.moved = v.moved || changed && v.lines > 0
+	v.cols, v.lines = cols, lines
+	return changed
+}
+
 // draw replaces the display on the terminal by lines, in a single write.
 func (p *Progress) draw(s Snapshot, pages, bytes float64) {
 	var b strings.Builder
@@ -363,22 +402,18 @@ const clearLine, clearBelow = "\x1b[K", "\x1b[J"
 // the display begins: terminals differ. Then home clears the screen and writes the last messages again. From then on
 // it does so at each change of the size, because a terminal that grows may bring such lines back.
 func (p *Progress) home(b *strings.Builder) {
+	p.measure()
 	v := &p.live
-	cols, lines := p.terminal()
-	for _, w := range v.drawn {
-		v.torn = v.torn || w > cols
-	}
-	v.torn = v.torn || len(v.drawn) >= lines
-	if changed := cols != v.cols || lines != v.lines; changed && v.torn && v.lines > 0 {
+	if v.moved && v.torn {
 		b.WriteString("\x1b[H" + clearBelow)
-		for _, note := range v.notes[max(0, len(v.notes)-max(lines/3, 1)):] {
-			line{{note, ""}}.write(b, cols-1, false)
+		for _, note := range v.notes[max(0, len(v.notes)-max(v.lines/3, 1)):] {
+			line{{note, ""}}.write(b, v.cols-1, false)
 			b.WriteString(clearLine + "\n")
 		}
 	} else if len(v.drawn) > 0 {
 		fmt.Fprintf(b, "\x1b[%dA\r", len(v.drawn))
 	}
-	v.cols, v.lines, v.drawn = cols, lines, v.drawn[:0]
+	v.moved, v.drawn = false, v.drawn[:0]
 }
 
 // message writes text above the display.

@@ -23,6 +23,7 @@ type screen struct {
 	top         int      // the first row on the screen
 	row, col    int      // the cursor; row counts from the begin of the history
 	styles      int
+	clears      int // of the whole screen
 }
 
 func newScreen(t *testing.T, cols, lines int) *screen { return &screen{t: t, cols: cols, lines: lines} }
@@ -69,6 +70,9 @@ func (s *screen) Write(b []byte) (int, error) {
 			case 'H':
 				s.row, s.col = s.top, 0
 			case 'J':
+				if s.row == s.top && s.col == 0 {
+					s.clears++
+				}
 				s.rows = s.rows[:min(s.row, len(s.rows))]
 			case 'K':
 				if s.row < len(s.rows) {
@@ -157,6 +161,8 @@ func TestLive(t *testing.T) {
 		sc.resize(size[0], size[1])
 		p.Show(s, now)
 		now = now.Add(time.Second)
+		p.Show(s, now)
+		now = now.Add(time.Second)
 		fmt.Fprintf(&out, "--- %d columns, %d lines\n%s", size[0], size[1], sc)
 	}
 	s.State, s.Pages = "done", 1801
@@ -192,6 +198,8 @@ func TestLiveResize(t *testing.T) {
 			}
 			s := all[rnd.IntN(len(all))]
 			s.Pages *= int64(rnd.IntN(1000))
+			p.Show(s, now) // sees the new size
+			now = now.Add(time.Second)
 			p.Show(s, now)
 			now = now.Add(time.Second)
 			heads, pages, hosts := 0, 0, 0
@@ -217,16 +225,50 @@ func TestLiveResize(t *testing.T) {
 	}
 }
 
+// TestLiveStorm: while the size of the terminal keeps changing, the display is not drawn. So a terminal that saves
+// cleared lines saves them once.
+func TestLiveStorm(t *testing.T) {
+	sc := newScreen(t, 100, 30)
+	sc.reflow, sc.pull = true, true
+	p := NewProgress(sc, Live, sc.size)
+	p.Hint = "Ctrl-C saves"
+	s, now := snapshots()[1], at
+	p.Show(s, now)
+	for i := range 200 {
+		sc.resize(30+i*37%90, 8+i*13%40)
+		now = now.Add(50 * time.Millisecond)
+		p.Show(s, now)
+	}
+	if sc.clears != 0 {
+		t.Errorf("the screen was cleared %d times during the storm", sc.clears)
+	}
+	for range 10 {
+		now = now.Add(100 * time.Millisecond)
+		p.Show(s, now)
+	}
+	if sc.clears != 1 || strings.Count(sc.String(), "  pages") != 1 {
+		t.Errorf("the screen was cleared %d times after the storm, want once:\n%s", sc.clears, sc)
+	}
+	sc.resize(25, 8)
+	s.State = "done"
+	p.Show(s, now.Add(time.Millisecond))
+	p.Close(now.Add(2 * time.Millisecond))
+	if !strings.Contains(sc.String(), "done") {
+		t.Errorf("the last display does not wait:\n%s", sc)
+	}
+}
+
 // TestAligned: numbers that grow and shrink do not move the columns, once they were as wide.
 func TestAligned(t *testing.T) {
 	sc := newScreen(t, 120, 30)
 	p := NewProgress(sc, Live, sc.size)
 	columns := func(pages int64) (at []int) {
 		s := snapshots()[0]
-		s.Pages, s.Queued, s.InFlight = pages, 3*pages, int(pages/1000)
+		s.Pages, s.Queued, s.Open = pages, 3*pages, int(pages/1000)
 		p.Show(s, at0(pages))
 		for _, row := range sc.visible() {
-			units := []string{" of 10,000", " a second", " on average", " URLs", " open", " accepted", " resting"}
+			units := []string{" of 10,000", " a second", " on average", " URL", " open request", " accepted",
+				" resting"}
 			for _, unit := range units {
 				if i := strings.Index(row, unit); i >= 0 {
 					at = append(at, i)

@@ -332,7 +332,7 @@ func TestEvents(t *testing.T) {
 	}
 	e.Write("started")
 	now = now.Add(time.Second)
-	e.Write("host-slowed", F("host", "a\n\u2028.example"), F("status", 429), F("until", at),
+	e.Write("host-paused", F("host", "a\n\u2028.example"), F("status", 429), F("until", at),
 		F("for", 1500*time.Millisecond), F("never", time.Time{}))
 	e.Write("error", F("error", fmt.Errorf("disk: %w", syscall.ENOSPC)), F("odd", make(chan int) == nil),
 		F("bad", func() {}))
@@ -342,7 +342,7 @@ func TestEvents(t *testing.T) {
 	got := strings.Split(file(t, fs, "logs/events.jsonl"), "\n")
 	want := []string{
 		`{"type":"event","time":"2026-01-02T03:04:05.678Z","event":"started"}`,
-		`{"type":"event","time":"2026-01-02T03:04:06.678Z","event":"host-slowed","host":"a\n\u2028.example","status":429,"until":"2026-01-02T03:04:05.678Z","for":1.5,"never":null}`,
+		`{"type":"event","time":"2026-01-02T03:04:06.678Z","event":"host-paused","host":"a\n\u2028.example","status":429,"until":"2026-01-02T03:04:05.678Z","for":1.5,"never":null}`,
 	}
 	if diff := cmp.Diff(want, got[:2]); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -365,14 +365,14 @@ func TestSkipped(t *testing.T) {
 	}
 	s.Write(Skip{URL: "http://b.example/?a&b", Via: "http://a.example/", Hops: "L", Seed: "a.example",
 		Reason: "outOfScope"})
-	s.Write(Skip{URL: "http://a.example/\"", Reason: "trap", Detail: "path of 99 segments",
+	s.Write(Skip{URL: "http://a.example/\"", Reason: "trap", Rule: "path of 99 segments",
 		Time: at.Truncate(time.Second)})
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
 	}
 	want :=
 		`{"url":"http://b.example/?a\u0026b","via":"http://a.example/","hops":"L","seed":"a.example","reason":"outOfScope"}
-{"url":"http://a.example/\"","reason":"trap","detail":"path of 99 segments","time":"2026-01-02T03:04:05Z"}
+{"url":"http://a.example/\"","reason":"trap","rule":"path of 99 segments","time":"2026-01-02T03:04:05Z"}
 `
 	if diff := cmp.Diff(want, file(t, fs, "reports/skipped.jsonl")); diff != "" {
 		t.Errorf("-want +got\n%s", diff)
@@ -424,8 +424,8 @@ func BenchmarkLog(b *testing.B) {
 func FuzzSkip(f *testing.F) {
 	f.Add("http://a.example/?a=1&b=2", "", "LL", "a.example", "outOfScope", "x\u2028<>\"\\", int64(0))
 	f.Add("http://é.example/\xff", "\x00\n", "", "", "", "", int64(1<<40))
-	f.Fuzz(func(t *testing.T, url, via, hops, seed, reason, detail string, unix int64) {
-		k := Skip{URL: url, Via: via, Hops: hops, Seed: seed, Reason: reason, Detail: detail}
+	f.Fuzz(func(t *testing.T, url, via, hops, seed, reason, rule string, unix int64) {
+		k := Skip{URL: url, Via: via, Hops: hops, Seed: seed, Reason: reason, Rule: rule}
 		if unix != 0 {
 			k.Time = time.Unix(unix%(1<<37), unix&(1<<29-1)).UTC()
 		}
@@ -458,7 +458,7 @@ func BenchmarkSkipped(b *testing.B) {
 	for b.Loop() {
 		s.Write(Skip{URL: "http://h000123.example/section/page-4567.html?a=1&b=2",
 			Via: "http://h000077.example/other/page-12.html", Hops: "LLL", Seed: "h000000.example",
-			Reason: "outOfScope", Detail: "host"})
+			Reason: "outOfScope", Rule: "host"})
 	}
 }
 

@@ -19,8 +19,8 @@ type Snapshot struct {
 
 	Pages, Fetched, Bytes  int64
 	Queued, Unique         int64
-	InFlight, Resolving    int
-	Ready, Waiting, Slowed int // hosts
+	Open, Resolving        int // open requests; hosts whose address is being looked up
+	Ready, Resting, Paused int // hosts
 	Denied, Duplicates     int64
 	Skipped                map[string]int64 // links that are not followed, by reason
 	Errors                 map[string]int64 // by kind
@@ -150,7 +150,7 @@ func (p *Progress) Show(s Snapshot, now time.Time) {
 	p.sample(s, now)
 	p.last = &s
 	mode := p.current()
-	if !p.shown.IsZero() && now.Sub(p.shown) < p.every(mode) {
+	if mode == Live && p.settling(now) || !p.shown.IsZero() && now.Sub(p.shown) < p.every(mode) {
 		p.pending = true
 		return
 	}
@@ -303,7 +303,7 @@ func nextIn(d time.Duration) string {
 	if d <= 0 {
 		return ""
 	}
-	return " (next in " + strings.Replace(span(max(d.Round(time.Second), time.Second)), ".0s", "s", 1) + ")"
+	return " (next in " + seconds(d) + ")"
 }
 
 // revisits describes the revisits, such as "12, 9 unchanged (next in 27s)"; empty if there are none, done or due.
@@ -321,13 +321,13 @@ func plainLine(s Snapshot, pages, bytes float64) string {
 	if s.State == "stopping" {
 		b.WriteString("stopping: ")
 	}
-	fmt.Fprintf(&b, "%s  %s pages", span(s.Elapsed), humanize.Comma(s.Pages))
+	fmt.Fprintf(&b, "%s  %s", span(s.Elapsed), Count(s.Pages, "page"))
 	if s.PageLimit > 0 {
 		b.WriteString(" of " + humanize.Comma(s.PageLimit))
 	}
-	fmt.Fprintf(&b, "  %.1f/s (mean %.1f)  %s  %s  %s queued  hosts %d ready %d waiting %d slowed  %d in flight",
+	fmt.Fprintf(&b, "  %.1f/s (mean %.1f)  %s  %s  %s queued  hosts: %s ready, %s resting, %s paused  %s",
 		pages, s.mean(), humanize.Bytes(uint64(max(s.Bytes, 0))), rate(bytes), humanize.Comma(s.Queued),
-		s.Ready, s.Waiting, s.Slowed, s.InFlight+s.Resolving)
+		comma(int64(s.Ready)), comma(int64(s.Resting)), comma(int64(s.Paused)), Count(int64(s.Open), "open request"))
 	if again := s.revisits(); again != "" {
 		b.WriteString("  again: " + again)
 	}
@@ -362,11 +362,11 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 		BytesPerS  int64            `json:"bytes_per_s"`
 		Queued     int64            `json:"urls_queued"`
 		Unique     int64            `json:"urls_unique"`
-		InFlight   int              `json:"in_flight"`
+		Open       int              `json:"open_requests"`
 		Resolving  int              `json:"resolving"`
 		Ready      int              `json:"hosts_ready"`
-		Waiting    int              `json:"hosts_waiting"`
-		Slowed     int              `json:"hosts_slowed"`
+		Resting    int              `json:"hosts_resting"`
+		Paused     int              `json:"hosts_paused"`
 		Denied     int64            `json:"robots_denied"`
 		Duplicates int64            `json:"duplicates"`
 		Skipped    map[string]int64 `json:"skipped"`
@@ -386,7 +386,7 @@ func (p *Progress) json(s Snapshot, pages, bytes float64, now time.Time) {
 	}{
 		"progress", now.UTC().Format(logTime), p.Agent, s.State, round2(s.Elapsed.Seconds()), s.Pages,
 		round2(pages), round2(s.mean()),
-		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.InFlight, s.Resolving, s.Ready, s.Waiting, s.Slowed,
+		s.Fetched, s.Bytes, int64(bytes), s.Queued, s.Unique, s.Open, s.Resolving, s.Ready, s.Resting, s.Paused,
 		s.Denied, s.Duplicates, s.Skipped, s.Revisits, s.Unchanged, round2(s.NextIn.Seconds()), s.Errors, s.Retrying,
 		round2(s.RetryIn.Seconds()), s.Memory, s.Exchange, Clean(s.LastURL), CleanText(s.WaitingFor), s.Agents, "", nil,
 	}

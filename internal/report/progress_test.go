@@ -12,15 +12,16 @@ import (
 func snapshots() []Snapshot {
 	a := Snapshot{
 		Elapsed: 90 * time.Second, Pages: 1200, Fetched: 1300, Bytes: 26_000_000, Queued: 45_678, Unique: 50_000,
-		InFlight: 31, Resolving: 1, Ready: 12, Waiting: 345, Slowed: 2, Denied: 7, PageLimit: 10_000,
+		Open: 31, Resolving: 1, Ready: 12, Resting: 345, Paused: 2, Denied: 7, PageLimit: 10_000,
 		Errors: map[string]int64{"dns": 3, "timeout-connect": 14}, Memory: 123_000_000,
 		Retrying: map[string]int64{"connect": 3, "503": 1}, RetryIn: 27400 * time.Millisecond,
 		LastURL: "http://a.example/\x1b]0;evil\x07/\u202ex", NowURL: "http://a.example/\x1b]0;evil\x07/\u202ex",
 		Hosts: []HostRow{
 			{Host: "a.example", Links: 20_000, State: "fetching", Open: 1500 * time.Millisecond, URL: "http://a.example/\x1b[2J"},
-			{Host: "\u202eb.example", Links: 9, State: "resting", In: 1100 * time.Millisecond, URL: "http://b.example/x"},
+			{Host: "\u202eb.example", Links: 9, State: "resting", In: 340 * time.Millisecond, URL: "http://b.example/x"},
 			{Host: "slow.example", Links: 1, State: "paused", In: 90 * time.Second, URL: "https://slow.example/日本語のページ"},
-			{Host: strings.Repeat("long.", 30) + "example", State: "lease", Open: time.Minute, Why: "192.0.2.1"},
+			{Host: strings.Repeat("long.", 30) + "example", State: "resting", Open: time.Minute,
+				Why: "lease of 192.0.2.1"},
 		},
 	}
 	b := a
@@ -33,7 +34,7 @@ func snapshots() []Snapshot {
 	c.WaitingFor = "2 responses, the oldest for 12 s: http://a.example/\x1b[2J"
 	d := c
 	d.WaitingFor, d.Hosts = "", nil
-	d.State, d.Queued, d.InFlight, d.Resolving, d.Revisits, d.Unchanged, d.NextIn = "", 0, 0, 0, 1234, 1000, 2*time.Hour
+	d.State, d.Queued, d.Open, d.Resolving, d.Revisits, d.Unchanged, d.NextIn = "", 0, 0, 0, 1234, 1000, 2*time.Hour
 	return []Snapshot{a, b, c, d}
 }
 
@@ -90,14 +91,14 @@ func TestAgentName(t *testing.T) {
 		mode Mode
 		want []string
 	}{
-		{Plain, []string{"a1: 0.0s  2 pages", "a1: saving\n"}},
+		{Plain, []string{"a1: 0.0s  1 page ", "a1: saving\n"}},
 		{JSON, []string{`"agent":"a1","state":"crawling"`, `{"type":"note","agent":"a1","message":"saving"}`}},
 		{Live, []string{"a1: crawling  0.0s", "a1: saving"}},
 	} {
 		var out strings.Builder
 		p := NewProgress(&out, tt.mode, nil)
 		p.Agent = "a1"
-		p.Show(Snapshot{Pages: 2}, at)
+		p.Show(Snapshot{Pages: 1}, at)
 		p.Message("saving")
 		p.Close(at)
 		for _, want := range tt.want {
@@ -168,7 +169,7 @@ func TestRetrying(t *testing.T) {
 		{nil, 0, ""},
 		{nil, time.Second, ""},
 		{map[string]int64{"connect": 1}, 0, "connect 1"},
-		{map[string]int64{"connect": 3, "dns": 12000}, 300 * time.Millisecond, "dns 12,000, connect 3 (next in 1s)"},
+		{map[string]int64{"connect": 3, "dns": 12000}, 300 * time.Millisecond, "dns 12,000, connect 3 (next in 300ms)"},
 		{map[string]int64{"\x1b[2J": 1}, 90 * time.Second, "%1B[2J 1 (next in 1m 30s)"},
 	} {
 		s := Snapshot{Retrying: tt.kinds, RetryIn: tt.in}
@@ -183,7 +184,7 @@ func TestRevisitsShown(t *testing.T) {
 		"":                               {},
 		"0, 0 unchanged (next in 1h 0m)": {NextIn: time.Hour},
 		"1,200, 9 unchanged":             {Revisits: 1200, Unchanged: 9},
-		"3, 2 unchanged (next in 5s)":    {Revisits: 3, Unchanged: 2, NextIn: 5200 * time.Millisecond},
+		"3, 2 unchanged (next in 6s)":    {Revisits: 3, Unchanged: 2, NextIn: 5200 * time.Millisecond},
 	} {
 		if got := s.revisits(); got != want {
 			t.Errorf("got %q, want %q", got, want)

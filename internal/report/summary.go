@@ -30,8 +30,9 @@ type Summary struct {
 	Unique     int64   `json:"urls_unique"`
 	Finished   int64   `json:"urls_finished"`
 	Queued     int64   `json:"urls_queued"`
-	Sent       int64   `json:"urls_sent"` // handed to the agents that crawl them
-	Hosts      int     `json:"hosts"`
+	Sent       int64   `json:"urls_sent"`        // handed to the agents that crawl them
+	Hosts      int     `json:"hosts"`            // with a visit
+	PageHosts  int     `json:"hosts_with_pages"` // with a page
 	Duplicates int64   `json:"duplicates"`
 	Truncated  int64   `json:"truncated"`
 	Unkept     int64   `json:"not_kept"`   // responses that --keep leaves out of the archive
@@ -54,6 +55,8 @@ type Summary struct {
 	Errors  map[string]int64 `json:"errors"`  // by kind
 	Status  map[string]int64 `json:"status"`  // by code
 	Skipped map[string]int64 `json:"skipped"` // by reason
+	// ByRule has the part of Skipped that a setting in the section hosts: decided: by reason, then by prefix.
+	ByRule map[string]map[string]int64 `json:"skipped_by_hosts,omitempty"`
 }
 
 // Moves counts the hosts that moved from and to other agents.
@@ -66,8 +69,27 @@ type Moves struct {
 	Held     int   `json:"hosts_held"`    // hosts that wait for an answer now
 }
 
+// Sites is what an agent knows by the word of the coordinators, with --partition sites.
+type Sites struct {
+	Number     uint64 `json:"number"`     // the last entry of the coordinators' stream that is applied here
+	Last       uint64 `json:"last"`       // their last entry, when they last answered
+	Term       uint64 `json:"term"`       // of the roster that is in effect
+	Leader     string `json:"leader"`     // address of the coordinator that leads; empty: not known
+	Hosts      int64  `json:"hosts"`      // assigned to any agent
+	Waiting    int64  `json:"waiting"`    // hosts whose agent is looked for
+	Unknown    int64  `json:"unknown"`    // of them: those that the coordinators are asked for
+	Dead       int64  `json:"dead"`       // of them: those without an address so far
+	Discovered int64  `json:"discovered"` // hosts that this run has told the coordinators, with repetitions
+	Hits       int64  `json:"hits"`       // look-ups in this run that RAM answered
+	Misses     int64  `json:"misses"`     // look-ups in this run that went to the disk
+
+	MemoryBytes int64 `json:"memory_bytes"`
+	DiskBytes   int64 `json:"disk_bytes"`
+}
+
 // An Exchange counts what an agent sends to other agents.
 type Exchange struct {
+	Agents int `json:"agents"` // the most that owned hosts at once, this one included
 	// Links counts the links that were sent. Keys counts the URLs that this agent has asked their
 	// owners about, to send only the links that they do not know.
 	Links int64 `json:"links_sent"`
@@ -78,6 +100,8 @@ type Exchange struct {
 	Bytes  int64            `json:"bytes"`
 	ByCall map[string]int64 `json:"bytes_by_call"`
 	Calls  map[string]int64 `json:"calls"` // made by this agent
+	// Answers has the bytes of the compressed answers that this agent received, by kind of call.
+	Answers map[string]int64 `json:"answer_bytes_by_call"`
 	// The same divided by the pages of the run. UbiCrawler, a distributed crawler, calls
 	// LinksPerPage e/n (paper, section 5).
 	LinksPerPage float64 `json:"links_per_page"`
@@ -129,8 +153,11 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 	for k, n := range t.status {
 		s.Status[strconv.Itoa(k)] = n
 	}
-	for k, n := range t.skipped {
-		s.Skipped[k] = n
+	s.Skipped, s.ByRule = t.skippedBy()
+	for _, h := range t.hosts.all() {
+		if h.pages > 0 {
+			s.PageHosts++
+		}
 	}
 	return s
 }

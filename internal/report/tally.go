@@ -256,8 +256,35 @@ func (t *Tally) Unchanged() int64 { return t.n.unchanged }
 // Retried counts n visits that failed and are repeated later.
 func (t *Tally) Retried(n int64) { t.n.retried += n }
 
-// Skipped counts a URL that was not accepted.
-func (t *Tally) Skipped(reason string) { increment(&t.skipped, reason, 1) }
+// maxRules bounds the reasons with a prefix of the section hosts:, so that no reason counts under otherNames.
+const maxRules = maxNames / 2
+
+// Skipped counts a URL that was not accepted. ReasonBy adds to the reason which prefix in hosts: decided.
+func (t *Tally) Skipped(reason string) {
+	if _, ok := t.skipped[reason]; !ok && len(t.skipped) >= maxRules {
+		reason, _ = SplitReason(reason)
+	}
+	increment(&t.skipped, reason, 1)
+}
+
+// skippedBy returns how often a URL was not accepted, by reason; and the part that a prefix in hosts: decided.
+func (t *Tally) skippedBy() (all map[string]int64, rules map[string]map[string]int64) {
+	all = make(map[string]int64)
+	for k, n := range t.skipped {
+		reason, rule := SplitReason(k)
+		if all[reason] += n; rule == "" {
+			continue
+		}
+		if rules == nil {
+			rules = make(map[string]map[string]int64)
+		}
+		if rules[reason] == nil {
+			rules[reason] = make(map[string]int64)
+		}
+		rules[reason][rule] += n
+	}
+	return all, rules
+}
 
 // Start sets the time at which the crawl began.
 func (t *Tally) Start(at time.Time) { t.started = at }
@@ -311,21 +338,8 @@ func (t *Tally) Duplicates() int64 { return t.n.duplicates }
 
 // SkippedBy returns a copy of how often a URL was not accepted, by reason.
 func (t *Tally) SkippedBy() map[string]int64 {
-	if t.skipped == nil {
-		return map[string]int64{}
-	}
-	return maps.Clone(t.skipped)
-}
-
-// Hosts returns the number of hosts with a visit.
-func (t *Tally) Hosts() int { return t.hosts.count }
-
-// HostPages returns the number of pages of one host.
-func (t *Tally) HostPages(host string) int64 {
-	if h := t.hosts.find(host); h != nil {
-		return int64(h.pages)
-	}
-	return 0
+	all, _ := t.skippedBy()
+	return all
 }
 
 // Errors returns a copy of the error counts by kind.
@@ -353,7 +367,8 @@ const tallyVersion = 3
 //	status  uvarint number, then each: varint code, uvarint urls
 //	errors  uvarint number, then each: name, uvarint urls; the name is the kind,
 //	        or the kind, a zero byte and the cause of the first such error
-//	skipped as errors, without a cause
+//	skipped uvarint number, then each: name, uvarint links; the name is the reason,
+//	        or the reason, a zero byte and the prefix in hosts: that decided
 //
 // A name is encoded as its length, a uvarint, and its bytes. Hosts and seeds are in the order in which they were added,
 // all other names are sorted.
@@ -473,9 +488,9 @@ func (t *Tally) Decode(src []byte) error {
 	for _, m := range [...]*map[string]int64{&n.errors, &n.skipped} {
 		*m = make(map[string]int64)
 		for range d.len() {
-			k, cause, ok := strings.Cut(d.name(), "\x00")
-			if ok && m == &n.errors {
-				n.causes[k] = cause
+			k := d.name()
+			if kind, cause, ok := strings.Cut(k, "\x00"); ok && m == &n.errors {
+				k, n.causes[kind] = kind, cause
 			}
 			(*m)[k] = d.uvarint()
 		}

@@ -4,8 +4,15 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/mattn/go-runewidth"
 )
+
+// Count returns n with a noun: "1 page", "1,200 pages".
+func Count(n int64, noun string) string {
+	return humanize.Comma(n) + " " + english.PluralWord(int(n), noun, "")
+}
 
 // Clean percent-encodes every character of s that does not belong on a terminal line: white space, control characters,
 // broken UTF-8.

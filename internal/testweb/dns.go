@@ -24,10 +24,10 @@ const (
 func (w *Web) resolve(name string) (netip.Addr, DNSFault) {
 	lower := strings.ToLower(strings.TrimSuffix(name, "."))
 	if st := w.sites[lower]; st != nil {
-		return st.addr, st.DNS
+		return w.ips.reach(st.addr), st.DNS
 	}
 	if oh, ok := w.origin(lower); ok {
-		return oh.Addr, oh.DNS
+		return w.ips.reach(oh.Addr), oh.DNS
 	}
 	return netip.Addr{}, NoDomain
 }

@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 	"unicode/utf8"
 
@@ -62,21 +63,7 @@ func (f Folder) Seed() string {
 	if home == "" {
 		home = strings.TrimSuffix(f.Prefix, "/") + "/"
 	}
-	return scheme + "://" + f.Host + home
-}
-
-// ParseFolder parses HOST=DIR or HOST/PREFIX=DIR.
-func ParseFolder(s string) (Folder, error) {
-	where, dir, ok := strings.Cut(s, "=")
-	host, prefix, _ := strings.Cut(where, "/")
-	if !ok || host == "" || dir == "" {
-		return Folder{}, fmt.Errorf("folder %q: write HOST=DIR or HOST/PREFIX=DIR, such as docs.example=./public", s)
-	}
-	f := Folder{Host: host, Dir: dir}
-	if prefix = strings.Trim(prefix, "/"); prefix != "" {
-		f.Prefix = "/" + prefix
-	}
-	return f, nil
+	return scheme + "://" + f.Host + pathEscapeURL(home)
 }
 
 // ValidSuffix reports whether s may be the Suffix of a Folder: a dot, and behind it no slash and no further dot.
@@ -104,7 +91,16 @@ func newMount(f Folder, c *fileCache, gz bool) (mount, error) {
 			return mount{}, fmt.Errorf("folder %s: %w", f.Host, err)
 		}
 		if !st.IsDir() {
-			return mount{}, fmt.Errorf("folder %s: %s is not a directory", f.Host, f.Dir)
+			return mount{}, fmt.Errorf("folder %s: %w", f.Host,
+				&fs.PathError{Op: "open", Path: f.Dir, Err: syscall.ENOTDIR})
+		}
+		d, err := os.Open(f.Dir) // the names in it
+		if err == nil {
+			d.Close()
+			_, err = os.Stat(f.Dir + "/.") // the files in it
+		}
+		if err != nil {
+			return mount{}, fmt.Errorf("folder %s: %w", f.Host, err)
 		}
 	}
 	return mount{Folder: f, prefix: strings.TrimSuffix(path.Clean("/"+f.Prefix), "/") + "/", cache: c, gzip: gz}, nil
@@ -407,9 +403,9 @@ func (m *mount) serve(rw *recorder, req *http.Request) bool {
 	}
 	etag, body := f.etag, f.data
 	if m.gzip && f.data != nil && compressible(f.ctype) {
-		h["Vary"] = []string{"Accept-Encoding"}
-		if acceptsGzip(req) {
-			if z := m.cache.zipped(f); z != nil {
+		if z := m.cache.zipped(f); z != nil {
+			h["Vary"] = []string{"Accept-Encoding"}
+			if acceptsGzip(req) {
 				etag, body = strings.TrimSuffix(etag, `"`)+`-gz"`, z
 				h["Content-Encoding"] = []string{"gzip"}
 			}

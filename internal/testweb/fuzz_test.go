@@ -37,15 +37,3 @@ func FuzzFolderPath(f *testing.F) {
 		}
 	})
 }
-
-func FuzzParseFolder(f *testing.F) {
-	f.Add("a.example/docs/2.4=/usr/share/doc")
-	f.Add("=x")
-	f.Fuzz(func(t *testing.T, s string) {
-		got, err := ParseFolder(s)
-		if err == nil && (got.Host == "" || got.Dir == "" || strings.Contains(got.Host, "/") ||
-			got.Prefix != "" && got.Prefix[0] != '/') {
-			t.Errorf("%q: got %+v", s, got)
-		}
-	})
-}

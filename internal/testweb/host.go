@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"net/netip"
 	"strconv"
 
 	"golang.org/x/net/publicsuffix"
@@ -37,6 +38,9 @@ const (
 	overflowNumber = -2
 )
 
+// unknownHost is the name in the report that stands for all hosts that the Web does not have.
+const unknownHost = "(unknown)"
+
 // A hostExtra is the part of a host's state that few of the Origin's hosts need.
 type hostExtra struct {
 	*namedHost // nil for a host of the Origin
@@ -71,7 +75,7 @@ func (h *hostState) site() *site {
 // A namedHost is what the tracker knows of a host that does not belong to the Origin.
 type namedHost struct {
 	name  string
-	site  *site // nil if the Web does not serve the host
+	site  *site // nil for unknownHost
 	known map[uint64]urlCount
 	names map[uint64]string // the first Config.KeepURLs URLs
 }
@@ -95,10 +99,11 @@ func (d *domainState) name(t *tracker) string {
 
 // registered returns the registered domain of a name, or the name itself if it has none.
 func registered(name string) string {
-	if d, err := publicsuffix.EffectiveTLDPlusOne(name); err == nil {
-		return d
+	d, err := publicsuffix.EffectiveTLDPlusOne(name)
+	if _, notIP := netip.ParseAddr(name); err != nil || notIP == nil {
+		return name
 	}
-	return name
+	return d
 }
 
 // An addrState is what the tracker knows of a loopback address. The lock of its shard guards everything but the group.
@@ -130,10 +135,22 @@ func (b *requestInfo) with(t *tracker, target string) string {
 	if b.port != 0 {
 		host += ":" + strconv.Itoa(int(b.port))
 	}
-	if b.secure {
+	return urlOf(b.secure, host, target)
+}
+
+func urlOf(secure bool, host, target string) string {
+	if secure {
 		return "https://" + host + target
 	}
 	return "http://" + host + target
+}
+
+// url is that of requestInfo, or what the client asked for, if that is no URL of the host.
+func (r *request) url(t *tracker) string {
+	if r.asked != "" {
+		return keptTarget(r.asked)
+	}
+	return r.requestInfo.url(t)
 }
 
 // connRefs is a set of connections. Most sets have one.

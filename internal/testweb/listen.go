@@ -28,10 +28,10 @@ func listenLoopback(port int, routed bool) (net.Listener, error) {
 // A listener wraps the connections that it accepts in conns, which report to the tracker.
 type listener struct {
 	net.Listener
-	web  *Web
-	tls  *tls.Config // nil: plain HTTP
-	raws *sync.WaitGroup
-	live *connSet
+	web    *Web
+	secure bool // HTTPS
+	raws   *sync.WaitGroup
+	live   *connSet
 }
 
 func (l *listener) Accept() (net.Conn, error) {
@@ -41,23 +41,31 @@ func (l *listener) Accept() (net.Conn, error) {
 			return nil, err
 		}
 		tcp := c.(*net.TCPConn)
-		if a := tcp.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap(); !a.IsLoopback() {
+		local := tcp.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
+		if !local.IsLoopback() && !l.web.ips.own[local] {
 			tcp.Close()
 			continue
 		}
-		k := &conn{
-			Conn: tcp, tcp: tcp, web: l.web, id: l.web.connIDs.Add(1), secure: l.tls != nil, raws: l.raws, live: l.live,
-		}
-		k.local = tcp.LocalAddr().(*net.TCPAddr).AddrPort().Addr().Unmap()
-		k.remote = tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
-		if l.tls != nil {
-			k.cork = &cork{TCPConn: tcp}
-			k.Conn = tls.Server(k.cork, l.tls)
-		}
-		l.live.add(k)
-		l.web.track.connected(k)
-		return k, nil
+		return l.web.newConn(tcp, local, l.secure, nil, l.raws, l.live), nil
 	}
+}
+
+// newConn returns a conn over tcp, and reports it to the tracker. The client connected to local, and ahead are bytes
+// that it has sent and that were read already.
+func (w *Web) newConn(tcp *net.TCPConn, local netip.Addr, secure bool, ahead []byte, raws *sync.WaitGroup,
+	live *connSet) *conn {
+	k := &conn{Conn: tcp, tcp: tcp, web: w, id: w.connIDs.Add(1), secure: secure, raws: raws, live: live, local: local}
+	k.remote = tcp.RemoteAddr().(*net.TCPAddr).AddrPort()
+	if secure {
+		k.cork = &cork{TCPConn: tcp, local: local, ahead: ahead}
+		k.Conn = tls.Server(k.cork, w.tls)
+	} else if len(ahead) > 0 {
+		k.in, k.lastRead = ahead, w.track.now()
+		k.begun = k.lastRead
+	}
+	live.add(k)
+	w.track.connected(k)
+	return k
 }
 
 // connSet is the set of open connections. A shutdown closes them, including those that net/http has given up.
@@ -245,12 +253,24 @@ func (c *conn) writeAll(p []byte) (int, error) {
 	return n, err
 }
 
-// A cork holds back the records of TLS until flush.
+// A cork is the connection below TLS. It holds back the records until flush.
 type cork struct {
 	*net.TCPConn
+	local netip.Addr // the address that the client connected to
+	ahead []byte     // bytes that were read already and come first
 
 	mu  sync.Mutex // guards buf: TLS may write while it reads
 	buf *[]byte    // nil: writes go through
+}
+
+// Read implements io.Reader.
+func (k *cork) Read(p []byte) (int, error) {
+	if len(k.ahead) > 0 {
+		n := copy(p, k.ahead)
+		k.ahead = k.ahead[n:]
+		return n, nil
+	}
+	return k.TCPConn.Read(p)
 }
 
 func (k *cork) hold() {

@@ -1,7 +1,7 @@
 package testweb
 
 import (
-	"bufio"
+	"io"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -58,7 +58,7 @@ type requestLog struct {
 	mu   sync.Mutex // guards the fields below
 	ring []Entry
 	n    int64
-	out  *bufio.Writer // nil: no lines are written
+	out  io.Writer // nil: no lines are written
 	line []byte
 }
 
@@ -69,9 +69,7 @@ func (l *requestLog) open(cfg Config) {
 		n = 65536
 	}
 	l.ring = make([]Entry, n)
-	if cfg.Log != nil {
-		l.out = bufio.NewWriterSize(cfg.Log, 256<<10)
-	}
+	l.out = cfg.Log
 }
 
 func (l *requestLog) reset() {
@@ -97,20 +95,22 @@ func (l *requestLog) add(t *tracker, r *request, end int64) {
 		l.n++
 	}
 	if l.out != nil {
-		if r.path != r.target { // a line may have the whole URL
+		switch { // a line may have the whole URL
+		case r.asked != "":
+			e.URL = r.asked
+		case r.path != r.target:
 			e.URL = r.with(t, r.target)
 		}
 		l.line = e.AppendTSV(l.line[:0])
-		l.out.Write(l.line) // flush returns the error
+		l.out.Write(l.line) // the caller of New notices the error
 	}
 	l.mu.Unlock()
 }
 
-func (l *requestLog) flush() {
+// close ends the writing of lines.
+func (l *requestLog) close() {
 	l.mu.Lock()
-	if l.out != nil {
-		l.out.Flush()
-	}
+	l.out = nil
 	l.mu.Unlock()
 }
 

@@ -100,8 +100,9 @@ type Reply struct {
 	Rule   string
 	// RetryAfter is the value of the response's Retry-After; zero: none.
 	RetryAfter time.Duration
-	// Coded means that the body has a content coding, such as gzip.
-	Coded bool
+	// Coded means that the body has a content coding, such as gzip. Codable means that it has one if the Query accepts
+	// it.
+	Coded, Codable bool
 	// Trap is the depth of the target in an endless part of the host; 0: it is in none.
 	Trap int
 	// Wait is the time before the first byte.

@@ -1,20 +1,27 @@
 package testweb
 
 import (
-	"io"
+	"bytes"
 	"net"
 	"net/http"
-	"sync"
+	"strconv"
+	"strings"
 	"time"
 )
 
 // A Web is also an HTTP proxy to itself, for crawlers that cannot use its name server and ports:
 //
 //	GET http://HOST/PATH   the request is served like one that came to HOST directly
-//	CONNECT HOST:443       the bytes are passed on to the listener for HTTPS, at the address of HOST
+//	CONNECT HOST:443       the connection becomes one to the address of HOST, for HTTPS
 //
-// A host without an address is answered with 502 or 504, as by a proxy that cannot look it up. Requests in plain HTTP
-// all come to the address of the proxy, so the report's facts by address say nothing about them.
+// A name without an address, known or not, is answered with 502 or 504, as by a proxy that cannot look it up. Such a
+// request reaches no server: it is counted and in the log, but no promise applies to it. Requests in plain HTTP all
+// come to the address of the proxy, so the report's facts by address say nothing about them.
+
+// isAbsolute reports whether a request target is in absolute form, as for a proxy (RFC 9112, 3.2.2).
+func isAbsolute(target string) bool {
+	return target != "" && target[0] != '/' && strings.Index(target, "://") > 0
+}
 
 // gatewayStatus is the status with which a proxy answers a request for a host with a DNS fault.
 func gatewayStatus(f DNSFault) int {
@@ -24,46 +31,61 @@ func gatewayStatus(f DNSFault) int {
 	return http.StatusBadGateway
 }
 
-// tunnel answers a CONNECT request, and passes on bytes until both ends have closed. It is refused if the caller of New
-// has opened the sockets, because their ports may belong to others in this network namespace.
-func (w *Web) tunnel(rw http.ResponseWriter, req *http.Request, c *conn) {
-	if c.secure || w.cfg.Sockets != nil {
-		rw.Header().Set("Allow", "GET, HEAD")
-		rw.WriteHeader(http.StatusMethodNotAllowed)
-		return
-	}
+// refusal returns the status with which the proxy refuses a request, and the reason. The status is 0 if the proxy
+// passes the request on. CONNECT is refused if the caller of New has opened the sockets, because their ports may belong
+// to others in this network namespace.
+func (w *Web) refusal(req *http.Request, c *conn) (status int, why string) {
 	host, port, err := net.SplitHostPort(req.Host)
-	if err != nil || w.ports[port] == "" {
-		http.Error(rw, "CONNECT "+req.Host+": the test web does not have this port", http.StatusBadGateway)
-		return
-	}
-	if _, fault := w.resolve(host); fault != "" {
-		http.Error(rw, "CONNECT "+req.Host+": no address", gatewayStatus(fault))
-		return
-	}
-	up, err := w.DialContext(req.Context(), "tcp", req.Host)
 	if err != nil {
-		http.Error(rw, "CONNECT "+req.Host+": no connection", http.StatusBadGateway)
-		return
+		host, port = req.Host, "80"
 	}
-	defer up.Close()
-	c.raws.Add(1)
-	defer c.raws.Done()
+	_, fault := w.resolve(host)
+	switch {
+	case req.Method == http.MethodConnect && (c.secure || w.cfg.Sockets != nil):
+		return http.StatusMethodNotAllowed, ""
+	case fault != "":
+		return gatewayStatus(fault), "no address of " + host
+	case w.ports[port] == "" || err != nil && req.Method == http.MethodConnect:
+		return http.StatusBadGateway, req.Host + ": the test web does not have this port"
+	}
+	return 0, ""
+}
+
+// tunnel answers a CONNECT request, and gives the client's connection to the servers as one to the host. A second
+// connection would outlive the client's for a moment, and the client would be blamed for it.
+func (w *Web) tunnel(rw http.ResponseWriter, req *http.Request, c *conn) {
+	host, port, _ := net.SplitHostPort(req.Host)
+	local, _ := w.Lookup(host) // refusal has checked both
+	f := w.front
+	f.loops.Add(1) // before Hijack, after which net/http does not wait for the connection
 	_, buf, err := http.NewResponseController(rw).Hijack()
 	if err != nil {
+		f.loops.Done()
 		return
 	}
-	defer c.Close()
 	c.SetDeadline(time.Time{})
 	if _, err := c.Write([]byte("HTTP/1.1 200 Connection established\r\n\r\n")); err != nil {
+		c.Close()
+		f.loops.Done()
 		return
 	}
-	var both sync.WaitGroup
-	both.Go(func() {
-		io.Copy(up, buf.Reader) // an error ends the tunnel
-		up.(*net.TCPConn).CloseWrite()
-	})
-	io.Copy(c.tcp, up)
-	c.tcp.CloseWrite()
-	both.Wait()
+	ahead, _ := buf.Reader.Peek(buf.Reader.Buffered())
+	c.leave()
+	secure := w.ports[port] == strconv.Itoa(w.HTTPSPort())
+	k := w.newConn(c.tcp, local, secure, bytes.Join([][]byte{ahead, c.pre}, nil), c.raws, c.live)
+	if w.cfg.Origin != nil {
+		go f.run(k)
+		return
+	}
+	f.handOver(k)
+	f.loops.Done()
+}
+
+// leave ends the conn, but not its TCP connection.
+func (c *conn) leave() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.web.track.closed(c)
+	c.live.del(c)
 }

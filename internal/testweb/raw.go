@@ -3,7 +3,6 @@ package testweb
 import (
 	"bufio"
 	"bytes"
-	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -146,25 +145,23 @@ func hostOnly(host string) string {
 // RawReplies returns a site of raw responses and their names. The site answers /NAME with the bytes of the file
 // NAME.http in dir, and then closes the connection. The path / links to all of them.
 func RawReplies(dir string) (RawFunc, []string, error) {
-	if info, err := os.Stat(dir); err != nil {
-		return nil, nil, err
-	} else if !info.IsDir() {
-		return nil, nil, fmt.Errorf("%s is not a directory", dir)
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.http"))
+	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return nil, nil, err
 	}
-	replies := make(map[string][]byte, len(files))
-	names := make([]string, 0, len(files))
+	replies := map[string][]byte{}
+	var names []string
 	var index strings.Builder
 	index.WriteString("<!doctype html><title>Raw replies</title><ul>\n")
-	for _, f := range files {
-		b, err := os.ReadFile(f)
+	for _, e := range entries {
+		name, ok := strings.CutSuffix(e.Name(), ".http")
+		if !ok {
+			continue
+		}
+		b, err := os.ReadFile(filepath.Join(dir, e.Name()))
 		if err != nil {
 			return nil, nil, err
 		}
-		name := strings.TrimSuffix(filepath.Base(f), ".http")
 		replies["/"+name] = b
 		names = append(names, name)
 		index.WriteString("<li><a href=\"/" + name + "\">" + name + "</a>\n")

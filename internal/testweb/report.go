@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"cmp"
 	"fmt"
 	"strconv"
 	"time"
@@ -21,6 +22,26 @@ func (s *Seconds) UnmarshalJSON(b []byte) error {
 	return err
 }
 
+// String formats the duration for people, with three digits. It rounds down, so that a gap never looks like the promise
+// that it breaks.
+func (s Seconds) String() string {
+	d := time.Duration(s)
+	if d >= time.Minute {
+		return fmt.Sprintf("%d min %d s", d/time.Minute, d/time.Second%60)
+	}
+	unit, name := time.Second, "s"
+	if d < time.Second {
+		unit, name = time.Millisecond, "ms"
+	}
+	step := unit
+	for range 2 {
+		if d < 100*step {
+			step /= 10
+		}
+	}
+	return strconv.FormatFloat(float64(d.Truncate(step))/float64(unit), 'f', -1, 64) + " " + name
+}
+
 // A Report describes a crawl as the server saw it. A URL whose path and query exceed 64 KiB is shortened, and ends in
 // its length and a hash.
 type Report struct {
@@ -31,9 +52,11 @@ type Report struct {
 	Requests int64 `json:"requests"`
 	Active   int64 `json:"active"`
 	Pages    int64 `json:"pages"`
-	// Compressed counts the pages that were sent with a content coding.
-	Compressed int64 `json:"compressed"`
-	Bytes      int64 `json:"bytes"`
+	// Compressed counts the pages that were sent with a content coding. Compressible counts those that are compressed
+	// for a client that accepts it; a recorded page is as it was recorded, so it is not among them.
+	Compressed   int64 `json:"compressed"`
+	Compressible int64 `json:"compressible"`
+	Bytes        int64 `json:"bytes"`
 	// URLs counts distinct URLs. Uncounted counts the requests for URLs beyond Config.URLs.
 	URLs      int64         `json:"urls"`
 	Uncounted int64         `json:"uncounted"`
@@ -184,19 +207,36 @@ type Violation struct {
 	Detail     string    `json:"detail,omitempty"`
 }
 
+// Where returns the URL of the violation, or its host if no request is to blame.
+func (v Violation) Where() string { return cmp.Or(v.URL, v.Host) }
+
+// Reason says in plain words what the crawler did.
+func (v Violation) Reason() string {
+	of := "host"
+	if v.By != byHost.String() {
+		of = v.By + " " + v.Host
+	}
+	switch v.Kind {
+	case concurrent.String():
+		return "while another request to the host was open"
+	case connections.String():
+		return v.Detail + " to the host"
+	case robots.String():
+		return "forbidden by " + strconv.Quote(v.Detail)
+	case beforeRetry.String():
+		return fmt.Sprintf("%s after the last response, but Retry-After asks for %s", v.Gap,
+			v.Promised)
+	}
+	return fmt.Sprintf("%s after the last response of the %s, not %s", v.Gap, of, v.Promised)
+}
+
 // String describes the violation in one line.
 func (v Violation) String() string {
 	const clock = "15:04:05.000000"
-	s := fmt.Sprintf("%s %s %s %s at %s", v.Kind, v.By, v.Host, v.URL, v.At.Format(clock))
+	s := fmt.Sprintf("%s at %s: %s: %s", v.Kind, v.At.Format(clock), v.Where(), v.Reason())
 	if v.After != "" {
-		s += fmt.Sprintf(", after %s (began %s, ended %s)",
-			v.After, v.AfterBegan.Format(clock), v.AfterEnded.Format(clock))
-	}
-	if v.Promised != 0 {
-		s += fmt.Sprintf(": %v of %v", time.Duration(v.Gap), time.Duration(v.Promised))
-	}
-	if v.Detail != "" {
-		s += ": " + v.Detail
+		s += fmt.Sprintf("; the request before it was %s, from %s to %s", v.After, v.AfterBegan.Format(clock),
+			v.AfterEnded.Format(clock))
 	}
 	return s
 }

@@ -138,7 +138,6 @@ func TestOriginLog(t *testing.T) {
 		until(t, fmt.Sprintf("%+v: %d entries", tt, tt.kept), func() bool {
 			return w.Report().Requests == 4 && len(w.Log()) == tt.kept
 		})
-		w.track.log.flush()
 		const line = "\tGET\t200\t100\tok\thttps://h0.made.example/2\n"
 		if tt.file && (bytes.Count(lines.Bytes(), []byte("\n")) != 4 || !bytes.Contains(lines.Bytes(), []byte(line))) {
 			t.Errorf("%+v: got %q", tt, lines.Bytes())
@@ -170,5 +169,44 @@ func TestWorst(t *testing.T) {
 	}
 	if w.most[1] != 9999 || w.most[2] != 1 {
 		t.Errorf("got %v", w.most)
+	}
+}
+
+// A violation is told in plain words, with durations that are short and never round a broken promise up to a kept one.
+func TestViolationTexts(t *testing.T) {
+	at := time.Date(2026, 1, 2, 3, 4, 5, 123456789, time.UTC)
+	ms := Seconds(time.Millisecond)
+	for _, tt := range []struct {
+		v    Violation
+		want string
+	}{
+		{Violation{Kind: "gap", By: "host", Host: "a.example", URL: "http://a.example/x", Gap: 1754338,
+			Promised: 100 * ms, After: "http://a.example/", AfterBegan: at, AfterEnded: at},
+			"gap at 03:04:05.123456: http://a.example/x: 1.75 ms after the last response of the host, not 100 ms; " +
+				"the request before it was http://a.example/, from 03:04:05.123456 to 03:04:05.123456"},
+		{Violation{Kind: "gap", By: "address", Host: "127.0.0.1", URL: "http://a.example/x", Gap: 1000*ms - 1,
+			Promised: 1000 * ms}, "gap at 03:04:05.123456: http://a.example/x: 999 ms after the last response of the " +
+			"address 127.0.0.1, not 1 s"},
+		{Violation{Kind: "retry-after", By: "host", Host: "a.example", URL: "http://a.example/x", Gap: 12340 * ms,
+			Promised: 125000 * ms}, "retry-after at 03:04:05.123456: http://a.example/x: 12.3 s after the last " +
+			"response, but Retry-After asks for 2 min 5 s"},
+		{Violation{Kind: "concurrent", By: "host", Host: "a.example", URL: "http://a.example/x"},
+			"concurrent at 03:04:05.123456: http://a.example/x: while another request to the host was open"},
+		{Violation{Kind: "connections", By: "host", Host: "a.example", Detail: "2 connections at once"},
+			"connections at 03:04:05.123456: a.example: 2 connections at once to the host"},
+		{Violation{Kind: "robots", By: "host", Host: "a.example", URL: "http://a.example/x", Detail: "disallow: /x"},
+			`robots at 03:04:05.123456: http://a.example/x: forbidden by "disallow: /x"`},
+	} {
+		tt.v.At = at
+		if got := tt.v.String(); got != tt.want {
+			t.Errorf("got  %s\nwant %s", got, tt.want)
+		}
+	}
+	for d, want := range map[Seconds]string{0: "0 ms", 1: "0 ms", 987654: "0.98 ms", 99_990_000: "99.9 ms",
+		10_000_000:    "10 ms",
+		1_001_000_000: "1 s", 59_999_999_999: "59.9 s"} {
+		if got := d.String(); got != want {
+			t.Errorf("%d ns: got %s, want %s", d, got, want)
+		}
 	}
 }

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"html"
 	"io"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 )
@@ -17,7 +19,12 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		http.Error(rw, "no connection", http.StatusInternalServerError)
 		return
 	}
-	if req.Method == http.MethodConnect {
+	proxied := req.Method == http.MethodConnect || isAbsolute(req.RequestURI)
+	status, why := 0, ""
+	if proxied {
+		status, why = w.refusal(req, c)
+	}
+	if req.Method == http.MethodConnect && status == 0 {
 		w.tunnel(rw, req, c)
 		return
 	}
@@ -40,21 +47,27 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	case isOrigin:
 		state = w.track.originHost(c, number)
 	case st == nil:
-		state = w.track.hostOf("(unknown)", nil) // one entry for all names, so that clients cannot fill the memory
+		state = w.track.hostOf(unknownHost, nil) // one entry for all names, so that clients cannot fill the memory
 	default:
 		state = w.track.hostOf(host, st)
 	}
 	target := req.RequestURI
-	var fault DNSFault                                                // of a host that is asked through the proxy
-	if i := strings.Index(target, "://"); i > 0 && target[0] != '/' { // absolute form (RFC 9112, 3.2.2)
-		_, rest, _ := strings.Cut(target[i+3:], "/")
+	if isAbsolute(target) {
+		_, rest, _ := strings.Cut(target, "://")
+		_, rest, _ = strings.Cut(rest, "/")
 		target = "/" + rest
-		_, fault = w.resolve(host)
 	}
 	r := newRequest(c, state, target, req.Method)
 	r.port = w.portOf(req.Host)
+	r.unserved = status != 0 || st == nil && !isOrigin
+	switch {
+	case req.Method == http.MethodConnect:
+		r.asked = strings.Clone(req.Host)
+	case r.unserved:
+		r.asked = urlOf(c.secure, req.Host, target)
+	}
 	rec := &recorder{ResponseWriter: rw, r: r, c: c}
-	if isOrigin && fault == "" && w.serveOrigin(rec, c, req, number) {
+	if isOrigin && status == 0 && w.serveOrigin(rec, c, req, number) {
 		return
 	}
 	c.start(r, req.ContentLength != 0)
@@ -63,8 +76,10 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 		panic(http.ErrAbortHandler)
 	}
 	switch {
-	case fault != "" && (st != nil || isOrigin): // unknown names get a page that says which hosts there are
-		http.Error(rec, "no address of "+host, gatewayStatus(fault))
+	case status == http.StatusMethodNotAllowed:
+		w.refuse(rec, c, noNumber)
+	case status != 0:
+		http.Error(rec, why, status)
 	case isOrigin:
 		w.refuse(rec, c, number)
 	case st == nil:
@@ -80,10 +95,10 @@ func (w *Web) serve(rw http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// refuse answers a method that the Origin does not support. robots.txt applies to every method, so refuse asks the
-// Origin whether it forbids the target.
+// refuse answers a method that is not supported. robots.txt applies to every method, so refuse asks the Origin whether
+// it forbids the target; host is noNumber if the Origin does not have the host.
 func (w *Web) refuse(rw *recorder, c *conn, host int64) {
-	if r := rw.r; strings.HasPrefix(r.target, "/") {
+	if r := rw.r; host >= 0 && strings.HasPrefix(r.target, "/") {
 		buf := responses.Get().(*[]byte)
 		q := Query{Host: host, Target: r.target, Secure: c.secure, Port: r.port, Head: true}
 		out, rep := w.cfg.Origin.Answer((*buf)[:0], q)
@@ -168,6 +183,7 @@ func (rw *recorder) WriteHeader(code int) {
 		rw.length = -1
 		h := rw.Header()
 		rw.r.coded = h.Get("Content-Encoding") != ""
+		rw.r.codable = strings.EqualFold(h.Get("Vary"), "Accept-Encoding")
 		if v := h.Get("Content-Length"); v != "" {
 			fmt.Sscan(v, &rw.length)
 		}
@@ -229,21 +245,30 @@ func (w *Web) controlHandler() http.Handler {
 	mux.HandleFunc("GET /.testweb/ca.pem", func(rw http.ResponseWriter, _ *http.Request) { rw.Write(w.CAPEM()) })
 	mux.HandleFunc("POST /.testweb/reset", func(rw http.ResponseWriter, req *http.Request) {
 		p := w.track.promised()
-		q := req.URL.Query()
+		if err := req.ParseForm(); err != nil {
+			http.Error(rw, "the parameters cannot be read: "+err.Error(), http.StatusBadRequest)
+			return
+		}
+		q := req.Form // of the URL and of a form in the body
 		delays := map[string]*time.Duration{
 			"delay": &p.HostDelay, "ip-delay": &p.AddrDelay, "site-delay": &p.SiteDelay,
 		}
-		for name, d := range delays {
-			if !q.Has(name) {
+		for _, name := range slices.Sorted(maps.Keys(q)) {
+			d, text := delays[name], ""
+			v, err := time.ParseDuration(q.Get(name))
+			switch {
+			case d == nil:
+				text = fmt.Sprintf("no parameter %q; there are delay, ip-delay and site-delay", name)
+			case len(q[name]) > 1:
+				text = fmt.Sprintf("parameter %s: given more than once; give it once", name)
+			case err != nil || v < 0:
+				text = fmt.Sprintf("parameter %s: %q is not a duration such as 500ms, or 0", name, q.Get(name))
+			default:
+				*d = v
 				continue
 			}
-			v, err := time.ParseDuration(q.Get(name))
-			if err != nil {
-				text := fmt.Sprintf("parameter %s: %v; want a duration such as 500ms", name, err)
-				http.Error(rw, text, http.StatusBadRequest)
-				return
-			}
-			*d = v
+			http.Error(rw, text, http.StatusBadRequest)
+			return
 		}
 		w.Reset(p)
 	})

@@ -168,7 +168,7 @@ func (t *tracker) report(w *Web) *Report {
 		Sites: map[string]GroupReport{}, LeftOut: map[string]int64{}, AtOnce: map[string]map[int]int64{},
 		Gaps: map[string]GapReport{}, Uncounted: t.uncounted.Load(), Untracked: t.untracked.Load(),
 		Repeated: t.repeated.Load(), Traps: t.traps.report(), Unjudged: !t.judges(),
-		Compressed: t.coded.Load(), NotFound: t.missing.most(maxNotFound),
+		Compressed: t.coded.Load(), Compressible: t.codable.Load(), NotFound: t.missing.most(maxNotFound),
 		TLS: TLSReport{Full: w.tlsFull.Load(), Resumed: w.tlsResumed.Load()},
 	}
 	var origin OriginReport

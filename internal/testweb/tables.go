@@ -90,7 +90,7 @@ func (t *tracker) domain(tab *tables, name string, h *hostState) *domainState {
 	return d
 }
 
-// hostOf returns the state of a host that does not belong to the Origin. st is nil if the Web does not serve it.
+// hostOf returns the state of a host that does not belong to the Origin. st is nil for unknownHost, without a domain.
 func (t *tracker) hostOf(name string, st *site) *hostState {
 	tab := t.tab.Load()
 	s := tab.shardOf(maphash.String(t.seed, name))
@@ -102,7 +102,9 @@ func (t *tracker) hostOf(name string, st *site) *hostState {
 	}
 	n := tab.newHost(noNumber)
 	n.more().namedHost = &namedHost{name: name, site: st, known: map[uint64]urlCount{}, names: map[uint64]string{}}
-	n.domain = t.domain(tab, registered(name), n)
+	if st != nil {
+		n.domain = t.domain(tab, registered(name), n)
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if h = s.named[name]; h == nil {

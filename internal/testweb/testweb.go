@@ -23,6 +23,7 @@ package testweb
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -60,6 +61,10 @@ type Config struct {
 	HTTPPort, HTTPSPort int
 	// Ports are ports of URLs besides 80 and 443. ConnectTo leads them to HTTPPort and HTTPSPort, too.
 	Ports []Port
+	// IPs are the Origin's hosts whose names are IPv4 addresses outside loopback. Clients do not look such a host up.
+	// With Sockets they connect to the address, so it must be one of theirs; otherwise ConnectTo leads to
+	// OriginHost.Addr.
+	IPs []netip.Addr
 	// DNS and Control are addresses (host:port) on loopback. Empty means 127.0.0.1:0.
 	DNS, Control string
 	// Sockets are open sockets to serve on. They are set if HTTPPort, HTTPSPort and DNS are not; nil opens new ones.
@@ -90,7 +95,8 @@ type Config struct {
 	// LogEntries is how many of the newest requests are kept for Log. Zero means 65,536 and, to save time, none to the
 	// Origin's hosts.
 	LogEntries int
-	// Log receives a line for every finished request (see Entry.AppendTSV); nil: no lines are written.
+	// Log receives a line for every finished request (see Entry.AppendTSV), in one Write, until Close or the end of
+	// Run. The web waits for the Write. nil: no lines are written.
 	Log io.Writer
 }
 
@@ -101,7 +107,7 @@ type Port struct {
 }
 
 // Sockets are the sockets of a Web that its caller has opened, such as in another network namespace. Clients reach them
-// at loopback addresses. The Web closes them.
+// at loopback addresses and at Config.IPs. The Web closes them.
 type Sockets struct {
 	HTTP, HTTPS, DNSTCP net.Listener
 	DNSUDP              net.PacketConn
@@ -157,6 +163,7 @@ type Web struct {
 	cfg              Config
 	sites            map[string]*site
 	ca               *authority
+	tls              *tls.Config
 	track            *tracker
 	cache            *fileCache
 	plain, secure    net.Listener
@@ -168,6 +175,7 @@ type Web struct {
 	tlsFull          counter
 	tlsResumed       counter
 	ports            map[string]string // the ports that serve the ports of URLs
+	ips              ipHosts
 	front            *front
 	shaper           *shaper
 	shut             chan struct{} // closed at the shutdown, so that sleeping sites wake up
@@ -188,7 +196,9 @@ func New(cfg Config) (*Web, error) {
 	if w.ca, err = newAuthority(time.Now()); err != nil {
 		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
+	w.tls = w.tlsConfig()
 	w.track = newTracker(cfg)
+	w.ips = w.ipHosts()
 	w.front, w.shaper = newFront(w), newShaper(cfg.Shape)
 	if err := w.listen(); err != nil {
 		w.Close()
@@ -252,6 +262,8 @@ func (w *Web) addSites() error {
 				return fmt.Errorf("site %s: address %q is not in 127.0.0.0/8", h, st.Addr)
 			}
 			st.addr = a
+		case isLoopback(h): // clients go there, whatever the name server says
+			st.addr = netip.MustParseAddr(h)
 		case w.cfg.Addresses > 0:
 			st.addr = addrOf("address "+strconv.Itoa(i%w.cfg.Addresses), nil)
 		default:
@@ -330,6 +342,10 @@ func notOpened(setting, value string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("%s %s: the port is in use; choose another", setting, value)
 	}
+	if errors.Is(err, syscall.EACCES) {
+		return fmt.Errorf("%s %s: this user may not open the port; choose one from 1024 on, or run testweb as root",
+			setting, value)
+	}
 	if op, ok := errors.AsType[*net.OpError](err); ok { // its text repeats the address
 		err = op.Err
 	}
@@ -371,13 +387,9 @@ func (w *Web) Run(ctx context.Context) error {
 	live := &connSet{m: map[*conn]struct{}{}}
 	srv.SetKeepAlivesEnabled(!w.cfg.CloseEach)
 	f := w.front
-	listeners := []*listener{{w.plain, w, nil, raws, live}, {w.secure, w, w.tlsConfig(), raws, live}}
+	listeners := []*listener{{w.plain, w, false, raws, live}, {w.secure, w, true, raws, live}}
 	for i, l := range w.more() {
-		k := &listener{l, w, nil, raws, live}
-		if w.cfg.Ports[i].Secure {
-			k.tls = listeners[1].tls
-		}
-		listeners = append(listeners, k)
+		listeners = append(listeners, &listener{l, w, w.cfg.Ports[i].Secure, raws, live})
 	}
 	for _, l := range listeners {
 		if w.cfg.Origin == nil {
@@ -387,8 +399,8 @@ func (w *Web) Run(ctx context.Context) error {
 		f.loops.Add(1)
 		g.Go(func() error { return notClosed(f.accept(l)) })
 	}
+	g.Go(func() error { return notClosed(srv.Serve(f)) })
 	if w.cfg.Origin != nil {
-		g.Go(func() error { return notClosed(srv.Serve(f)) })
 		g.Go(func() error { f.sweep(live); return nil })
 	}
 	g.Go(func() error { return notClosed(ctl.Serve(w.control)) })
@@ -449,7 +461,7 @@ func (w *Web) Close() {
 		if w.dnsUDP != nil {
 			w.dnsUDP.Close()
 		}
-		w.track.log.flush()
+		w.track.log.close()
 	})
 }
 
@@ -483,9 +495,19 @@ func (w *Web) CAPEM() []byte { return w.ca.pem }
 // ConnectTo returns the values of the crawler's --connect-to flags that lead ports 80 and 443, and those of
 // Config.Ports, to this Web.
 func (w *Web) ConnectTo() []string {
-	to := []string{fmt.Sprintf(":80::%d", w.HTTPPort()), fmt.Sprintf(":443::%d", w.HTTPSPort())}
+	ports := []string{"80", "443"}
 	for _, p := range w.cfg.Ports {
-		to = append(to, fmt.Sprintf(":%d::%s", p.Number, w.ports[strconv.Itoa(int(p.Number))]))
+		ports = append(ports, strconv.Itoa(int(p.Number)))
+	}
+	var to []string
+	for _, ip := range w.cfg.AddressHosts() { // in front, because the first rule that matches applies
+		at, _ := w.Lookup(ip.String())
+		for _, p := range ports {
+			to = append(to, fmt.Sprintf("%s:%s:%s:%s", ip, p, at, w.ports[p]))
+		}
+	}
+	for _, p := range ports {
+		to = append(to, fmt.Sprintf(":%s::%s", p, w.ports[p]))
 	}
 	return to
 }
@@ -512,20 +534,23 @@ func (w *Web) Hosts() []string {
 	return hs
 }
 
-// EachHost calls f for each host that the name server has an address for: those of Sites and Folders by name, then
+// EachHost calls f for each name that the name server has an address for: those of Sites and Folders by name, then
 // those of the Origin.
 func (w *Web) EachHost(f func(host string, addr netip.Addr)) {
-	for _, h := range w.Hosts() {
-		if st := w.sites[h]; st.DNS == "" {
-			f(h, st.addr)
+	each := func(host string, addr netip.Addr, fault DNSFault) {
+		if _, err := netip.ParseAddr(host); fault == "" && err != nil {
+			f(host, w.ips.reach(addr))
 		}
+	}
+	for _, h := range w.Hosts() {
+		each(h, w.sites[h].addr, w.sites[h].DNS)
 	}
 	if w.cfg.Origin == nil {
 		return
 	}
 	for n := range w.cfg.Origin.Hosts() {
-		if h := w.cfg.Origin.Host(n); h.DNS == "" && w.sites[h.Name] == nil {
-			f(h.Name, h.Addr)
+		if h := w.cfg.Origin.Host(n); w.sites[h.Name] == nil {
+			each(h.Name, h.Addr, h.DNS)
 		}
 	}
 }
@@ -534,10 +559,10 @@ func (w *Web) EachHost(f func(host string, addr netip.Addr)) {
 func (w *Web) Lookup(host string) (addr netip.Addr, ok bool) {
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if st := w.sites[name]; st != nil {
-		return st.addr, true
+		return w.ips.reach(st.addr), true
 	}
 	if oh, ok := w.origin(name); ok {
-		return oh.Addr, true
+		return w.ips.reach(oh.Addr), true
 	}
 	return netip.Addr{}, false
 }

@@ -28,6 +28,7 @@ type request struct {
 	*requestInfo
 	spans    [groupKinds]span
 	target   string // as sent, in origin form; valid until the request ends
+	asked    string // what the client asked for, if that is no URL of the host; empty: it is
 	method   string
 	retry    int64 // Retry-After of the response in nanoseconds; 0: none
 	bytes    int64 // of the response's body
@@ -37,8 +38,10 @@ type request struct {
 	trap     int // depth in a trap
 	conn     int64
 	coded    bool // the response has a content coding
+	codable  bool // it has one if the client accepts it
 	complete bool // the site has written the whole response
 	aborted  bool // the client closed before that
+	unserved bool // no host of the Web answers it, so no promise applies
 	remote   netip.AddrPort
 }
 
@@ -87,7 +90,7 @@ type tracker struct {
 
 	nURLs, kept, uncounted, untracked, repeated atomic.Int64
 
-	begun, ended, pages, bytes, coded atomic.Int64 // totals as in Report; Active is begun-ended
+	begun, ended, pages, bytes, coded, codable atomic.Int64 // totals as in Report; Active is begun-ended
 
 	missing urlCounts // answers with status 404
 
@@ -161,7 +164,7 @@ func (t *tracker) reset(p Promise) {
 	}
 	for _, n := range []*atomic.Int64{
 		&t.nURLs, &t.kept, &t.uncounted, &t.untracked, &t.repeated, &t.begun, &t.ended, &t.pages, &t.bytes,
-		&t.coded,
+		&t.coded, &t.codable,
 	} {
 		n.Store(0)
 	}
@@ -265,7 +268,7 @@ func (t *tracker) attach(c *conn, h *hostState) {
 func (t *tracker) begin(c *conn, r *request) {
 	h := r.host
 	t.begun.Add(1)
-	if h.number == overflowNumber {
+	if h.number == overflowNumber || r.unserved {
 		return
 	}
 	t.attach(c, h)
@@ -278,11 +281,7 @@ func (t *tracker) begin(c *conn, r *request) {
 	if r.path == "/robots.txt" {
 		return
 	}
-	if h.named() {
-		st := h.site()
-		if st == nil {
-			return
-		}
+	if st := h.site(); st != nil {
 		if rule, ok := st.robots.Forbids(r.target); ok {
 			t.denied(r, rule)
 		}
@@ -323,6 +322,9 @@ func (t *tracker) askedBefore(r *request) int {
 }
 
 func (t *tracker) key(r *request) uint64 {
+	if r.asked != "" {
+		return maphash.String(t.seed, r.asked)
+	}
 	key := maphash.String(t.seed, r.target) ^ uint64(r.port)<<16
 	if r.secure {
 		key ^= 1 << 63
@@ -341,7 +343,7 @@ func (t *tracker) dated(r *request, q *Query) {
 // replied records the Origin's Reply.
 func (t *tracker) replied(r *request, rep *Reply) {
 	r.status, r.retry, r.page, r.trap = rep.Status, int64(rep.RetryAfter), rep.Page, rep.Trap
-	r.coded = rep.Coded
+	r.coded, r.codable = rep.Coded, rep.Codable
 	if rep.Denied {
 		t.denied(r, rep.Rule)
 	}
@@ -371,7 +373,7 @@ func (t *tracker) promiseCrawlDelay(h *hostState) {
 func (t *tracker) end(r *request, end int64) {
 	h := r.host
 	end = max(end, r.begin)
-	if h.number != overflowNumber {
+	if h.number != overflowNumber && !r.unserved {
 		notBefore := int64(0)
 		if r.retry > 0 && !r.aborted {
 			notBefore = end + r.retry
@@ -416,12 +418,16 @@ func (t *tracker) count(r *request, end int64) {
 		if r.coded {
 			t.coded.Add(1)
 		}
+		if r.codable {
+			t.codable.Add(1)
+		}
 	}
 	h.countStatus(r.status)
 	var again int // earlier fetches of the URL, if this one is a fetch
 	switch {
 	case h.number == overflowNumber:
 		t.untracked.Add(1)
+	case r.method == http.MethodConnect: // it names no URL
 	case h.named():
 		again = t.countURL(h, r, ok)
 	case r.page >= 0:

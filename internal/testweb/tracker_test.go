@@ -168,17 +168,17 @@ func TestViolations(t *testing.T) {
 	}
 	get(t, c, "http://a.example/")
 	get(t, c, "http://a.example/private/x")
-	check("gap", 1, "gap host a.example http://a.example/private/x at")
+	check("gap", 1, ": http://a.example/private/x: ")
 
 	w.Reset(Promise{AddrDelay: time.Hour})
 	get(t, c, "http://shared-0.example/")
 	get(t, c, "http://shared-1.example/")
-	check("gap", 1, "gap address 127.9.9.9")
+	check("gap", 1, "of the address 127.9.9.9,")
 
 	w.Reset(Promise{SiteDelay: time.Hour})
 	get(t, c, "http://h0.family.example/")
 	get(t, c, "http://h1.family.example/")
-	check("gap", 1, "gap site family.example")
+	check("gap", 1, "of the site family.example,")
 
 	w.Reset(Promise{})
 	get(t, c, "http://robots.example/robots.txt")
@@ -192,12 +192,12 @@ func TestViolations(t *testing.T) {
 	w.Reset(Promise{CrawlDelay: true})
 	get(t, c, "http://robots.example/robots.txt")
 	get(t, c, "http://robots.example/")
-	check("gap", 1, "16m40s")
+	check("gap", 1, "not 16 min 40 s")
 
 	w.Reset(Promise{})
 	get(t, c, "http://busy.example/")
 	get(t, c, "http://busy.example/")
-	check("retry-after", 1, "1m40s")
+	check("retry-after", 1, "asks for 1 min 40 s")
 
 	w.Reset(Promise{})
 	c.CloseIdleConnections()

@@ -11,9 +11,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -394,7 +396,24 @@ func TestControl(t *testing.T) {
 	if n != 3 {
 		t.Errorf("got %d log lines, want 3", n)
 	}
-	res, err := http.Post("http://"+w.ControlAddr()+"/.testweb/reset?delay=3s", "", nil)
+	for query, want := range map[string]string{
+		"dely=5s":             `no parameter "dely"; there are delay, ip-delay and site-delay`,
+		"delay=5":             `parameter delay: "5" is not a duration such as 500ms, or 0`,
+		"ip-delay=-1s":        `parameter ip-delay: "-1s" is not a duration`,
+		"delay=1s&delay=2s":   "parameter delay: given more than once",
+		"site-delay=1s&x=%zz": "the parameters cannot be read",
+	} {
+		res, err := http.Post("http://"+w.ControlAddr()+"/.testweb/reset?"+query, "", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, _ := io.ReadAll(res.Body)
+		res.Body.Close()
+		if res.StatusCode != http.StatusBadRequest || !strings.Contains(string(text), want) {
+			t.Errorf("reset?%s: got %d %q, want 400 %s", query, res.StatusCode, text, want)
+		}
+	}
+	res, err := http.PostForm("http://"+w.ControlAddr()+"/.testweb/reset", url.Values{"delay": {"3s"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -403,7 +422,6 @@ func TestControl(t *testing.T) {
 		t.Errorf("after reset: got %+v", r)
 	}
 	http.DefaultClient.CloseIdleConnections()
-	w.track.log.flush()
 	if got := strings.Count(lines.String(), "\n"); got != 3 {
 		t.Errorf("got %d lines in the file, want 3", got)
 	}
@@ -439,5 +457,14 @@ func TestRunEndsWithClientsHanging(t *testing.T) {
 		if err := <-done; err == nil || ctx.Err() != nil {
 			t.Errorf("got %v, want a lost connection", err)
 		}
+	}
+}
+
+// A port that the user may not open is refused with what to do.
+func TestPortNotPermitted(t *testing.T) {
+	err := notOpened("http-port", "80", &net.OpError{Op: "listen", Err: os.NewSyscallError("bind", syscall.EACCES)})
+	const want = "http-port 80: this user may not open the port; choose one from 1024 on, or run testweb as root"
+	if err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }

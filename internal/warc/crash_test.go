@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -74,9 +75,34 @@ func refuses(w *Writer) error {
 	return nil
 }
 
-// checkReopened opens the archive again. It checks that every file is complete, that all promised exchanges are there,
-// and that the index matches the records.
+// checkRead checks that a reader of the archive finds all promised exchanges, although nobody has repaired it.
+func checkRead(fsys disk.FS, promised []promise) error {
+	if err := fsys.MkdirAll("/t", 0o755); err != nil {
+		return err
+	}
+	s, err := WriteSupplement(fsys, "/c", func() (string, error) { return "/t", nil },
+		func(done, total int64) error { return nil })
+	if err != nil && (len(promised) > 0 || !errors.Is(err, fs.ErrNotExist)) {
+		return err
+	}
+	if len(s.Damaged) > 0 {
+		return s.Damaged[0]
+	}
+	for _, p := range promised {
+		found, err := Lookup(fsys, Place{"/c", s.Path}, p.url)
+		if err != nil || len(found) != 1 || found[0].File != p.at.File || found[0].Offset != p.at.Offset {
+			return fmt.Errorf("%s: found %+v, %v, want it once in %+v", p.url, found, err, p.at)
+		}
+	}
+	return fsys.RemoveAll("/t")
+}
+
+// checkReopened checks that a reader finds all promised exchanges, and opens the archive again. It checks that every
+// file is complete, that all promised exchanges are there, and that the index matches the records.
 func checkReopened(fsys disk.FS, promised []promise) error {
+	if err := checkRead(fsys, promised); err != nil {
+		return fmt.Errorf("read: %w", err)
+	}
 	cfg := testConfig("/c")
 	cfg.FS = fsys
 	w, rec, err := Open(cfg)

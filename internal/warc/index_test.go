@@ -170,7 +170,7 @@ func TestLookup(t *testing.T) {
 		t.Fatal(err)
 	}
 	for url, n := range want {
-		found, err := Lookup(mem, "/c", url)
+		found, err := Lookup(mem, Place{Dir: "/c"}, url)
 		if err != nil || len(found) != n {
 			t.Fatalf("%s: %d captures (%v), want %d", url, len(found), err, n)
 		}
@@ -181,7 +181,7 @@ func TestLookup(t *testing.T) {
 		}
 	}
 	for _, url := range []string{"http://a.example/", "http://zzz.example/", "http://h1.example.com/none", "x"} {
-		if found, err := Lookup(mem, "/c", url); err != nil || len(found) != 0 {
+		if found, err := Lookup(mem, Place{Dir: "/c"}, url); err != nil || len(found) != 0 {
 			t.Errorf("%s: got %v (%v), want no capture", url, found, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package warc
 
 import (
-	"fmt"
 	"io"
 )
 
@@ -70,12 +69,15 @@ func rowOf(rec *Record) (Row, error) {
 // At reads the record that begins at byte offset of a WARC file. If the file ends there, the error wraps
 // io.ErrUnexpectedEOF.
 func At(r io.ReadSeeker, offset int64) (*Record, error) {
+	if offset < 0 {
+		return nil, &DamageError{offset, "no position in a file"}
+	}
 	if _, err := r.Seek(offset, io.SeekStart); err != nil {
 		return nil, err
 	}
 	rec, err := NewReaderAt(r, offset).Next()
 	if err == io.EOF {
-		return nil, fmt.Errorf("offset %d: %w", offset, io.ErrUnexpectedEOF)
+		return nil, &DamageError{offset, "the file ends before this record"}
 	}
 	return rec, err
 }

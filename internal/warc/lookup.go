@@ -3,6 +3,7 @@ package warc
 import (
 	"bufio"
 	"bytes"
+	"container/heap"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,26 +21,23 @@ import (
 // maxCaptures is the largest number of captures that Lookup returns.
 const maxCaptures = 10000
 
-// Lookup finds the captures of url in the index of the crawl directory dir. It returns at most 10,000, oldest first;
+// Lookup finds the captures of url in the index of the crawl directory p.Dir. It returns at most 10,000, oldest first;
 // none is not an error. If there is no index, the error wraps fs.ErrNotExist. Lookup reads only the part of the index
 // that a binary search needs. A nil fsys means the machine's filesystem.
-func Lookup(fsys disk.FS, dir, url string) ([]Line, error) {
-	if fsys == nil {
-		fsys = disk.OS
-	}
-	lines, err := lookup(fsys, indexPath(dir), url)
+func Lookup(fsys disk.FS, p Place, url string) ([]Line, error) {
+	found, err := lookup(fsys, p, url)
 	if p, ok := err.(*fs.PathError); ok {
 		err = fmt.Errorf("%s: %w", p.Op, p.Err) // the path is added below
 	}
 	if err != nil {
-		return nil, fmt.Errorf("index %s: %w", indexPath(dir), err)
+		return nil, fmt.Errorf("index %s: %w", indexPath(p.Dir), err)
 	}
-	return lines, nil
+	return found, nil
 }
 
-func lookup(fsys disk.FS, path, url string) (found []Line, err error) {
+func lookup(fsys disk.FS, p Place, url string) (found []Line, err error) {
 	key := surt(url) + " "
-	for l, err := range lines(fsys, path, key) {
+	for l, err := range Lines(fsys, p, key) {
 		if err != nil {
 			return nil, err
 		}
@@ -51,65 +49,97 @@ func lookup(fsys disk.FS, path, url string) (found []Line, err error) {
 	return found, nil
 }
 
-// Lines returns the lines of the index of the crawl directory dir from the sort key `from` on, in order. An error ends
-// the sequence. If there is no index, the error wraps fs.ErrNotExist. A nil fsys means the machine's filesystem. The
-// file stays open until the sequence ends or its reader stops.
-func Lines(fsys disk.FS, dir, from string) iter.Seq2[Line, error] {
+// Lines returns the lines of the index of the crawl directory p.Dir from the sort key `from` on, in order. An error
+// ends the sequence. If there is no index, the error wraps fs.ErrNotExist. A nil fsys means the machine's filesystem.
+// The files stay open until the sequence ends or its reader stops.
+func Lines(fsys disk.FS, p Place, from string) iter.Seq2[Line, error] {
 	if fsys == nil {
 		fsys = disk.OS
 	}
-	return lines(fsys, indexPath(dir), from)
+	return lines(fsys, p.indexes(), from)
 }
 
-func lines(fsys disk.FS, path, from string) iter.Seq2[Line, error] {
+// lines merges the lines of sorted files from the key `from` on. A line that is in two files comes once. If none of the
+// files exists, the error wraps fs.ErrNotExist.
+func lines(fsys disk.FS, paths []string, from string) iter.Seq2[Line, error] {
 	return func(yield func(Line, error) bool) {
-		f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
-		if err != nil {
-			yield(Line{}, err)
-			return
-		}
-		defer f.Close()
-		info, err := f.Stat()
-		if err != nil {
-			yield(Line{}, err)
-			return
-		}
-		// The first line that is not below from begins in (low, high].
-		key := []byte(from)
-		low, high := int64(0), info.Size()
-		for high-low > mergeBuf {
-			mid := low + (high-low)/2
-			line, _, err := lineAfter(f, mid, info.Size())
+		var h lineHeap
+		var absent error
+		opened := 0
+		for _, path := range paths {
+			f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+			if errors.Is(err, fs.ErrNotExist) {
+				absent = err
+				continue
+			}
 			if err != nil {
 				yield(Line{}, err)
 				return
 			}
-			if line != nil && bytes.Compare(line, key) < 0 {
-				low = mid
-			} else {
-				high = mid
-			}
-		}
-		_, start, err := lineAfter(f, low, info.Size())
-		if err != nil {
-			yield(Line{}, err)
-			return
-		}
-		s := lineSource{name: "index", r: bufio.NewReaderSize(io.NewSectionReader(f, start, info.Size()-start), 64<<10)}
-		for {
-			if err := s.next(); err == io.EOF {
-				return
-			} else if err != nil {
+			defer f.Close()
+			opened++
+			s, err := seekLine(f, []byte(from))
+			if err != nil {
 				yield(Line{}, err)
 				return
 			}
-			if bytes.Compare(s.line, key) < 0 {
-				continue
+			if s != nil {
+				h = append(h, s)
 			}
-			l, err := ParseLine(s.line)
+		}
+		if opened == 0 && absent != nil {
+			yield(Line{}, absent)
+			return
+		}
+		heap.Init(&h)
+		for line, err := range h.each() {
+			if err != nil {
+				yield(Line{}, err)
+				return
+			}
+			l, err := ParseLine(line)
 			if !yield(l, err) || err != nil {
 				return
 			}
+		}
+	}
+}
+
+// seekLine returns a source whose current line is the first one of the sorted file f that is not below from; nil if
+// there is none.
+func seekLine(f disk.File, from []byte) (*lineSource, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	// The line begins in (low, high].
+	low, high := int64(0), info.Size()
+	for high-low > mergeBuf {
+		mid := low + (high-low)/2
+		line, _, err := lineAfter(f, mid, info.Size())
+		if err != nil {
+			return nil, err
+		}
+		if line != nil && bytes.Compare(line, from) < 0 {
+			low = mid
+		} else {
+			high = mid
+		}
+	}
+	_, start, err := lineAfter(f, low, info.Size())
+	if err != nil {
+		return nil, err
+	}
+	s := &lineSource{name: "index",
+		r: bufio.NewReaderSize(io.NewSectionReader(f, start, info.Size()-start), mergeBuf)}
+	for {
+		switch err := s.next(); {
+		case err == io.EOF:
+			return nil, nil
+		case err != nil:
+			return nil, err
+		case bytes.Compare(s.line, from) >= 0:
+			return s, nil
 		}
 	}
 }
@@ -170,17 +200,18 @@ func ParseLine(line []byte) (l Line, err error) {
 // OpenWARC opens a WARC file of the crawl directory dir, finished or still being written, by the name that the index
 // has for it. A name with a directory is an error (fs.ErrInvalid). A nil fsys means the machine's filesystem. The
 // caller closes the file.
-func OpenWARC(fsys disk.FS, dir, name string) (disk.File, error) {
+func OpenWARC(fsys disk.FS, dir, name string) (f disk.File, err error) {
 	if fsys == nil {
 		fsys = disk.OS
 	}
 	if name != filepath.Base(name) || strings.HasPrefix(name, ".") {
-		return nil, fmt.Errorf("archive %q: %w", name, fs.ErrInvalid)
+		return nil, fmt.Errorf("the file %q is not in the archive: %w", name, fs.ErrInvalid)
 	}
 	path := filepath.Join(archiveDir(dir), name)
-	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		f, err = fsys.OpenFile(path+openSuffix, os.O_RDONLY, 0)
+	for _, p := range []string{path, path + openSuffix, path} { // its crawl may rename it meanwhile
+		if f, err = fsys.OpenFile(p, os.O_RDONLY, 0); !errors.Is(err, fs.ErrNotExist) {
+			break
+		}
 	}
 	return f, err
 }

@@ -85,12 +85,14 @@ func (r Reference) best(captures []Line) *Line {
 // ErrNoOriginal means that none of the searched archives holds the original of a revisit.
 var ErrNoOriginal = errors.New("the original of the revisit is not in the archive")
 
-// OpenOriginal looks up the original of a revisit in the indexes of the crawl directories dirs, in that order, and
-// opens its record. The caller must close the io.Closer after reading the record. If no directory has the original,
-// the error wraps ErrNoOriginal. A nil fsys means the machine's filesystem.
-func OpenOriginal(fsys disk.FS, dirs []string, ref Reference) (*Record, io.Closer, error) {
-	for _, dir := range dirs {
-		captures, err := Lookup(fsys, dir, ref.URL)
+// OpenOriginal looks up the original of a revisit in the indexes of the crawl directories places, in that order, and
+// opens its record. The caller must close the file after reading the record. If no directory has the original, the
+// error wraps ErrNoOriginal; if those that have it cannot be read, it is an UnreadableError. A nil fsys means the
+// machine's filesystem.
+func OpenOriginal(fsys disk.FS, places []Place, ref Reference) (*Record, disk.File, error) {
+	missing := fmt.Errorf("%w: %s", ErrNoOriginal, ref)
+	for _, p := range places {
+		captures, err := Lookup(fsys, p, ref.URL)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue // the crawl has no capture yet
 		}
@@ -101,17 +103,16 @@ func OpenOriginal(fsys disk.FS, dirs []string, ref Reference) (*Record, io.Close
 		if l == nil {
 			continue
 		}
-		f, err := OpenWARC(fsys, dir, l.File)
-		if err != nil {
+		rec, f, err := OpenRecord(fsys, p.Dir, *l)
+		if err == nil {
+			return rec, f, nil
+		}
+		if _, ok := errors.AsType[*UnreadableError](err); !ok {
 			return nil, nil, err
 		}
-		rec, err := At(f, l.Offset)
-		if err != nil {
-			return nil, nil, errors.Join(fmt.Errorf("%s: %w", l.File, err), f.Close())
-		}
-		return rec, f, nil
+		missing = err // another directory may have the same content
 	}
-	return nil, nil, fmt.Errorf("%w: %s", ErrNoOriginal, ref)
+	return nil, nil, missing
 }
 
 // FindOriginal finds the original of a revisit by reading a whole WARC file, without an index. If the file does not

@@ -21,7 +21,7 @@ import (
 // middle ends in an error. The payload can be any multiple of the record's size, so the caller must bound what it
 // keeps.
 func (rec *Record) Payload() (io.Reader, error) {
-	_, body, err := rec.Message()
+	_, body, _, err := rec.Message()
 	return body, err
 }
 

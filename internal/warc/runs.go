@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"path/filepath"
 	"slices"
@@ -172,10 +173,11 @@ func replaceFile(fsys disk.FS, dir, name string, fill func(*bufio.Writer) error)
 	return fsys.SyncDir(dir)
 }
 
-// BuildIndex merges the runs of every finished WARC file below the crawl directory dir into indexes/index.cdxj. It
-// replaces the old index in one step. Its memory does not grow with the index. A WARC file without runs, which another
-// program put there, is indexed first. If group and others may not read one of the WARC files, they may not read the
-// index either. A nil fsys means the machine's filesystem.
+// BuildIndex merges the runs of every WARC file below the crawl directory dir into indexes/index.cdxj. It replaces the
+// old index in one step. Its memory does not grow with the index. A WARC file without runs, which another program put
+// there, is indexed first, and so are the complete records of a file that a killed crawl has not finished. No crawl may
+// run in dir meanwhile. If group and others may not read one of the WARC files, they may not read the index either. A
+// nil fsys means the machine's filesystem.
 func BuildIndex(fsys disk.FS, dir string) error {
 	if fsys == nil {
 		fsys = disk.OS
@@ -207,11 +209,11 @@ func buildIndex(fsys disk.FS, dir string) error {
 	var inputs []string
 	indexed := false
 	for _, e := range warcs {
-		base, ok := strings.CutSuffix(e.Name(), warcSuffix)
+		base, open, ok := archived(e.Name())
 		if !ok {
 			continue
 		}
-		if !slices.Contains(have[base], base+cdxjExt) {
+		if open || !slices.Contains(have[base], base+cdxjExt) {
 			if err := indexWARC(fsys, dir, e.Name()); err != nil {
 				return err
 			}
@@ -224,13 +226,21 @@ func buildIndex(fsys disk.FS, dir string) error {
 		}
 	}
 	for _, e := range warcs {
-		if base, ok := strings.CutSuffix(e.Name(), warcSuffix); ok {
+		if base, _, ok := archived(e.Name()); ok {
 			for _, run := range have[base] {
 				inputs = append(inputs, filepath.Join(runsDir(dir), run))
 			}
 		}
 	}
 	return mergeAll(fsys, inputs, runsDir(dir), indexPath(dir))
+}
+
+// archived returns the name of a WARC file without its suffix. open means that the file is not finished. ok is false if
+// file is not a WARC file in a crawl directory.
+func archived(file string) (base string, open, ok bool) {
+	file, open = strings.CutSuffix(file, openSuffix)
+	base, ok = strings.CutSuffix(file, warcSuffix)
+	return base, open, ok
 }
 
 // runsByWARC maps each WARC file, without its suffix, to its run files, sorted.
@@ -248,27 +258,34 @@ func runsByWARC(fsys disk.FS, dir string) (map[string][]string, error) {
 	return m, nil
 }
 
-// indexWARC writes the runs of a WARC file in the archive folder.
+// indexWARC writes the runs of a WARC file in the archive folder. Of a file that is not finished, the end may be
+// incomplete.
 func indexWARC(fsys disk.FS, dir, name string) error {
 	r := runs{fs: fsys, dir: runsDir(dir)}
-	if err := r.discard(name); err != nil {
+	final, open := strings.CutSuffix(name, openSuffix)
+	if err := r.discard(final); err != nil {
 		return err
 	}
-	return indexFile(fsys, filepath.Join(archiveDir(dir), name), name, &r)
-}
-
-// indexFile writes the runs of the WARC file at path under the name run.
-func indexFile(fsys disk.FS, path, run string, r *runs) error {
-	f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	f, err := fsys.OpenFile(filepath.Join(archiveDir(dir), name), os.O_RDONLY, 0)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	name := filepath.Base(path)
-	if err := Index(f, name, func(line []byte) error { return r.put(run, line) }); err != nil {
+	err = indexFile(f, final, final, &r)
+	if err != nil && !(open && errors.Is(err, ErrDamaged)) {
+		return err
+	}
+	return r.finish(final)
+}
+
+// indexFile collects the index lines of the WARC file f as runs with the name run. The lines name the file `name`. The
+// caller finishes the runs.
+func indexFile(f io.Reader, name, run string, r *runs) error {
+	err := Index(f, name, func(line []byte) error { return r.put(run, line) })
+	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	return r.finish(run)
+	return nil
 }
 
 // SortedIndex writes the merged CDXJ lines of the WARC files to out, in bounded memory. tmp is an empty directory for
@@ -279,10 +296,20 @@ func SortedIndex(fsys disk.FS, warcs []string, tmp string, out io.Writer) error 
 		fsys = disk.OS
 	}
 	var inputs []string
-	for i, path := range warcs {
+	one := func(path, run string) error {
+		f, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
 		r := runs{fs: fsys, dir: tmp}
-		base := strconv.Itoa(i) // because two files may have the same name
-		if err := indexFile(fsys, path, base, &r); err != nil {
+		if err := indexFile(f, filepath.Base(path), run, &r); err != nil {
+			return err
+		}
+		return r.finish(run)
+	}
+	for i, path := range warcs {
+		if err := one(path, strconv.Itoa(i)); err != nil { // the number, because two files may have the same name
 			return fmt.Errorf("index %s: %w", path, err)
 		}
 	}
@@ -363,21 +390,11 @@ func merge(fsys disk.FS, inputs []string, w *bufio.Writer) (err error) {
 		}
 	}
 	heap.Init(&h)
-	var last []byte
-	for len(h) > 0 {
-		s := h[0]
-		if !bytes.Equal(s.line, last) {
-			if _, err := w.Write(s.line); err != nil {
-				return err
-			}
-			last = append(last[:0], s.line...)
+	for line, err := range h.each() {
+		if err != nil {
+			return err
 		}
-		switch err := s.next(); err {
-		case nil:
-			heap.Fix(&h, 0)
-		case io.EOF:
-			heap.Pop(&h)
-		default:
+		if _, err := w.Write(line); err != nil {
 			return err
 		}
 	}
@@ -412,6 +429,32 @@ func (s *lineSource) next() error {
 }
 
 type lineHeap []*lineSource
+
+// each returns the lines of all sources in order, those that are in two sources only once. A line is valid until the
+// next one.
+func (h lineHeap) each() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		var last []byte
+		for first := true; len(h) > 0; first = false {
+			s := h[0]
+			if first || !bytes.Equal(s.line, last) {
+				last = append(last[:0], s.line...)
+				if !yield(s.line, nil) {
+					return
+				}
+			}
+			switch err := s.next(); err {
+			case nil:
+				heap.Fix(&h, 0)
+			case io.EOF:
+				heap.Pop(&h)
+			default:
+				yield(nil, err)
+				return
+			}
+		}
+	}
+}
 
 func (h lineHeap) Len() int           { return len(h) }
 func (h lineHeap) Less(i, j int) bool { return compareLines(h[i].line, h[j].line) < 0 }

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/dustin/go-humanize/english"
 )
 
 // maxProblems is how many problems a Report lists. It counts all of them.
@@ -118,7 +120,8 @@ func (v *Verifier) Verify(r io.Reader) (*Report, error) {
 		}
 	}
 	if rd.Empty > 0 {
-		rep.add(Problem{Text: fmt.Sprintf("%d gzip members are empty", rd.Empty), Warning: true})
+		text := english.Plural(int(rd.Empty), "gzip member is empty", "gzip members are empty")
+		rep.add(Problem{Text: text, Warning: true})
 	}
 	if rep.Records == 0 && rep.Errors == 0 {
 		rep.add(Problem{Text: "the file has no record", Warning: true})

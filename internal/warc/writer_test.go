@@ -471,7 +471,7 @@ func TestConcurrentWrites(t *testing.T) {
 	}
 	for i := range results {
 		url := fmt.Sprintf("http://h%d.example.com/%d", i, 7)
-		found, err := Lookup(nil, dir, url)
+		found, err := Lookup(nil, Place{Dir: dir}, url)
 		if err != nil || len(found) != 1 || found[0].URL != url {
 			t.Errorf("look-up of %s: %v %v", url, found, err)
 		}

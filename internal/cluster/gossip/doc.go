@@ -23,4 +23,8 @@
 //	uvarint  boot
 //	8        capacity, IEEE 754, big endian
 //	uvarint  length of the call address, then the address
+//
+//	bytes of each start that announced Gone, when two agents compare all they know
+//	16       instance
+//	8        boot, big endian
 package gossip

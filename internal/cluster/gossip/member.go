@@ -2,6 +2,7 @@ package gossip
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -99,7 +100,7 @@ type Member struct {
 	self     Agent
 	living   map[string]living
 	lost     map[[16]byte]living
-	gone     map[[16]byte]struct{} // instances that announced Gone
+	gone     map[[16]byte]uint64 // instances that announced Gone, with the boot that did
 	reserved map[string]reservation
 	tries    map[string]*try
 	seeds    []string
@@ -135,7 +136,7 @@ func Open(cfg Config) (*Member, error) {
 	m := &Member{
 		config: cfg, self: cfg.Self, changes: make(chan struct{}, 1), failed: make(chan error, 1),
 		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{},
-		lost: map[[16]byte]living{}, gone: map[[16]byte]struct{}{},
+		lost: map[[16]byte]living{}, gone: map[[16]byte]uint64{},
 		reserved: map[string]reservation{}, tries: map[string]*try{},
 		heard: newHearing(), met: map[life]string{{cfg.Self.Instance, cfg.Self.Boot}: cfg.Self.Name},
 	}
@@ -447,14 +448,17 @@ func (delegate) NotifyMsg([]byte) {}
 // GetBroadcasts returns nothing: an agent broadcasts nothing else.
 func (delegate) GetBroadcasts(int, int) [][]byte { return nil }
 
-// LocalState returns the instances that announced Gone, 16 octets each. When two agents compare all
+// goneLen is the length of one entry of LocalState: an instance, and the boot in 8 octets.
+const goneLen = 16 + 8
+
+// LocalState returns the lives that announced Gone, goneLen octets each. When two agents compare all
 // they know, memberlist tells that an agent left, but not its last announcement.
 func (d delegate) LocalState(bool) []byte {
 	d.m.mu.Lock()
 	defer d.m.mu.Unlock()
 	var b []byte
-	for i := range d.m.gone {
-		b = append(b, i[:]...)
+	for i, boot := range d.m.gone {
+		b = binary.BigEndian.AppendUint64(append(b, i[:]...), boot)
 	}
 	return b
 }
@@ -464,21 +468,24 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	m := d.m
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for ; len(b) >= 16; b = b[16:] {
-		i := [16]byte(b)
-		if !m.isThere(i) {
-			m.wentAway(i)
+	for ; len(b) >= goneLen; b = b[goneLen:] {
+		if l := (life{[16]byte(b), binary.BigEndian.Uint64(b[16:])}); !m.isThere(l.instance) {
+			m.wentAway(l)
 		}
 	}
 	m.publish()
 }
 
-// wentAway notes that an instance announced Gone. The caller holds mu.
-func (m *Member) wentAway(i [16]byte) {
-	if len(m.gone) < maxLost {
-		m.gone[i] = struct{}{}
+// wentAway notes that a life announced Gone, unless a later life of the instance is lost: that one
+// has not announced it. The caller holds mu.
+func (m *Member) wentAway(l life) {
+	if m.lost[l.instance].Boot > l.boot {
+		return
 	}
-	delete(m.lost, i)
+	if len(m.gone) < maxLost {
+		m.gone[l.instance] = max(m.gone[l.instance], l.boot)
+	}
+	delete(m.lost, l.instance)
 }
 
 // isThere reports whether an instance lives and has not announced Gone. The caller holds mu.
@@ -541,7 +548,7 @@ func (m *Member) lives(n *memberlist.Node) {
 	m.living[a.Name] = living{a, netip.AddrPortFrom(addrOf(n.Addr), n.Port).String()}
 	delete(m.lost, a.Instance)
 	if delete(m.gone, a.Instance); a.State == Gone {
-		m.wentAway(a.Instance)
+		m.wentAway(life{a.Instance, a.Boot})
 	}
 	delete(m.reserved, a.Name)
 	m.publish()
@@ -554,7 +561,8 @@ func addrOf(ip net.IP) netip.Addr {
 
 // miss remembers an agent that disappeared without announcing Gone. The caller holds mu.
 func (m *Member) miss(was living) {
-	if _, gone := m.gone[was.Instance]; !gone && was.State != Gone && len(m.lost) < maxLost {
+	boot, gone := m.gone[was.Instance]
+	if gone = gone && boot >= was.Boot || was.State == Gone; !gone && len(m.lost) < maxLost {
 		m.lost[was.Instance] = was
 	}
 }

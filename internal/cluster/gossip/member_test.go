@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"net"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/hashicorp/memberlist"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -117,6 +120,41 @@ func TestLeaving(t *testing.T) {
 		// It may come back.
 		all[3].mustStart(all[0])
 		w.settle(all...)
+	})
+}
+
+// TestGoneEarlier: an agent that left has started again. Another agent that was cut off meanwhile
+// brings old news to one that has never heard of the earlier life: the agent has left, and has
+// announced Gone. The agent disappears from the view until it contradicts. It must be in Lost then,
+// because it has not announced Gone in this life.
+func TestGoneEarlier(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		near, far, back := w.agent("a1"), w.agent("a2"), w.agent("a3")
+		near.open()
+		far.open()
+		node := func(boot uint64, s State) *memberlist.Node {
+			back.self.Boot, back.self.State = boot, s
+			meta := appendMeta(nil, back.self)
+			return &memberlist.Node{Name: "a3", Addr: net.IPv4(10, 0, 0, 3), Port: 7470, Meta: meta}
+		}
+		delegate{far.m}.NotifyJoin(node(1, Gone))
+		to := delegate{near.m}
+		to.NotifyJoin(node(2, Up))
+		to.NotifyLeave(node(2, Up))
+		to.MergeRemoteState(delegate{far.m}.LocalState(false), false)
+		if v := near.m.View(); len(v.Agents) != 1 || len(v.Lost) != 1 || v.Lost[0].Boot != 2 {
+			t.Errorf("after old news: sees %v, has lost %v", names(v.Agents), names(v.Lost))
+		}
+		to.NotifyJoin(node(2, Up))
+		to.NotifyLeave(node(2, Up))
+		if v := near.m.View(); len(v.Lost) != 1 {
+			t.Errorf("lost again: has lost %v", names(v.Lost))
+		}
+		delegate{far.m}.NotifyUpdate(node(2, Gone))
+		to.MergeRemoteState(delegate{far.m}.LocalState(false), false)
+		if v := near.m.View(); len(v.Lost) != 0 {
+			t.Errorf("it has announced Gone: has lost %v", names(v.Lost))
+		}
 	})
 }
 

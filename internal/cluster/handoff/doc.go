@@ -29,6 +29,7 @@
 //   - A Named says only that an archive has, or had, a record of the URL. It does not change whether the
 //     URL is finished. Of several, the one with the largest disposition counts. If a Finish says the same,
 //     the Named is dropped.
+//   - Of the Pages of several Finishes of a URL, or of several Pages records of a Counter, the largest counts.
 //
 // For a host, the last Clock counts. So the records of a running crawl may come between those of
 // its journal, in any order, and the last batch may be repeated.
@@ -45,11 +46,13 @@
 //	A accept  uvarint number · weburl.Link
 //	F finish  uvarint number · 1 disposition · weburl.Link without Via ·
 //	          planner's state, to the end
+//	          for a page: disposition + 128 · uvarint pages · link · state
 //	N named   1 disposition, not 0 · weburl.Link with the URL alone
 //	K known   host · 1 width w in bits · paths in ascending order, each the top
 //	          w bits of one as a number in as many octets as that takes
 //	C clock   uvarint length, host name · 1 pauses that count · 1 blocked, 0 or 1 ·
 //	          uvarint microseconds: delay, quiet time, rest of the last pause
+//	P pages   uvarint length, host name · 8 counter · uvarint pages, not 0
 //
 // Only in the journal:
 //

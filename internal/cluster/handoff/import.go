@@ -14,11 +14,12 @@ type Mark struct {
 }
 
 // Import passes the state that results from a source's records to fn, host by host in the order of
-// the host keys. For each host, fn gets at most one Clock, then the finished URLs, then the pending
-// links in the order of their numbers, then the Named, then the truncated keys. A finished URL is either
-// a Finish or one of the whole keys of a Known; both come in the order of their paths. No finished URL is
-// pending, and each URL comes once. A Named may come in addition, unless a Finish says that the URL is
-// archived. A Record is valid until fn returns. An error of fn ends the Import.
+// the host keys. For each host, fn gets at most one Clock, then a Pages for each Counter, then the
+// finished URLs, then the pending links in the order of their numbers, then the Named, then the
+// truncated keys. A finished URL is either a Finish or one of the whole keys of a Known; both come in
+// the order of their paths. No finished URL is pending, and each URL comes once. A Named may come in
+// addition, unless a Finish says that the URL is archived. A Record is valid until fn returns. An
+// error of fn ends the Import.
 //
 // Truncated keys do not tell which URLs are finished. Accept the pending links before the keys
 // become known.

@@ -45,19 +45,22 @@ type modelHost struct {
 	urls  map[uint64]handoff.Record // the Accept, the merged Finish, or a Known for a key alone
 	known map[string]bool           // truncated keys
 	named map[uint64]handoff.Record
+	pages map[uint64]uint64 // by Counter
 }
 
 func (m model) apply(r handoff.Record) {
 	h := m[r.Host]
 	if h == nil {
 		h = &modelHost{clock: "-", urls: map[uint64]handoff.Record{}, known: map[string]bool{},
-			named: map[uint64]handoff.Record{}}
+			named: map[uint64]handoff.Record{}, pages: map[uint64]uint64{}}
 		m[r.Host] = h
 	}
 	was, there := h.urls[r.Path]
 	switch {
 	case r.Kind == handoff.Clock:
 		h.clock = clockText(&r)
+	case r.Kind == handoff.Pages:
+		h.pages[r.Counter] = max(h.pages[r.Counter], r.Pages)
 	case r.Kind == handoff.Named:
 		if r.Disposition > h.named[r.Path].Disposition {
 			h.named[r.Path] = r
@@ -66,7 +69,7 @@ func (m model) apply(r handoff.Record) {
 		h.urls[r.Path] = r
 	case r.Kind == handoff.Finish:
 		if was.Kind == handoff.Finish {
-			r.Disposition = max(r.Disposition, was.Disposition)
+			r.Disposition, r.Pages = max(r.Disposition, was.Disposition), max(r.Pages, was.Pages)
 			if len(r.State) == 0 {
 				r.State = was.State
 			}
@@ -87,10 +90,12 @@ func (m model) apply(r handoff.Record) {
 
 func clockText(r *handoff.Record) string { return fmt.Sprintf("%s %+v", r.Name, r.Rest) }
 
+func pagesText(counter, pages uint64) string { return fmt.Sprintf("counter %016x %d", counter, pages) }
+
 func keyText(path uint64) string { return fmt.Sprintf("finished %016x", path) }
 
 func finishText(r *handoff.Record) string {
-	return fmt.Sprintf("finished %016x %d %d %x %x", r.Path, r.Number, r.Disposition, r.Link, r.State)
+	return fmt.Sprintf("finished %016x %d %d %d %x %x", r.Path, r.Number, r.Disposition, r.Pages, r.Link, r.State)
 }
 
 func pendingText(r *handoff.Record) string {
@@ -110,6 +115,9 @@ func (m model) text() string {
 		h := m[key]
 		var pending []handoff.Record
 		var done []string
+		for counter, n := range h.pages {
+			done = append(done, pagesText(counter, n))
+		}
 		for path, r := range h.urls {
 			switch r.Kind {
 			case handoff.Accept:
@@ -163,14 +171,16 @@ func rank(r *handoff.Record) int {
 	switch {
 	case r.Kind == handoff.Clock:
 		return 1
-	case r.Kind == handoff.Finish, r.Kind == handoff.Known && r.Width == 64:
+	case r.Kind == handoff.Pages:
 		return 2
-	case r.Kind == handoff.Accept:
+	case r.Kind == handoff.Finish, r.Kind == handoff.Known && r.Width == 64:
 		return 3
-	case r.Kind == handoff.Named:
+	case r.Kind == handoff.Accept:
 		return 4
-	case r.Kind == handoff.Known:
+	case r.Kind == handoff.Named:
 		return 5
+	case r.Kind == handoff.Known:
+		return 6
 	}
 	return 0
 }
@@ -194,6 +204,8 @@ func (im *importer) record(r *handoff.Record) error {
 	switch {
 	case rank(r) == 0, rank(r) < rank(l), r.Kind == handoff.Clock && l.Kind == handoff.Clock:
 		return fmt.Errorf("a record of kind %q behind kind %q", r.Kind, l.Kind)
+	case r.Kind == handoff.Pages && l.Kind == handoff.Pages && r.Counter <= l.Counter:
+		return fmt.Errorf("counter %x behind %x", r.Counter, l.Counter)
 	case r.Kind == handoff.Finish && len(im.done) > 0 && r.Path <= im.finish && im.finish > 0:
 		return fmt.Errorf("finish %x behind %x", r.Path, im.finish)
 	case r.Kind == handoff.Accept && l.Kind == handoff.Accept && r.Number < l.Number:
@@ -208,6 +220,8 @@ func (im *importer) record(r *handoff.Record) error {
 	switch {
 	case r.Kind == handoff.Clock:
 		im.clock = clockText(r)
+	case r.Kind == handoff.Pages:
+		im.done = append(im.done, pagesText(r.Counter, r.Pages))
 	case r.Kind == handoff.Finish:
 		im.finish = r.Path
 		im.done = append(im.done, finishText(r))
@@ -251,7 +265,9 @@ func randomRecord(rng *rand.Rand) handoff.Record {
 	u := urls[rng.IntN(len(urls))]
 	r := handoff.Record{Host: u.Key().Host}
 	l := weburl.Link{URL: u, Hops: strings.Repeat("L", rng.IntN(3)), Level: uint8(rng.IntN(3))}
-	switch n := rng.IntN(46); {
+	switch n := rng.IntN(50); {
+	case n >= 46:
+		r.Kind, r.Name, r.Counter, r.Pages = handoff.Pages, host, uint64(rng.IntN(3)), uint64(1+rng.IntN(300))
 	case n >= 40:
 		r.Kind, r.Path, r.Disposition = handoff.Named, u.Key().Path, handoff.Archived+byte(rng.IntN(2))
 		r.Link = weburl.Link{URL: u}.AppendTo(nil)
@@ -266,6 +282,7 @@ func randomRecord(rng *rand.Rand) handoff.Record {
 		r.Kind, r.Path, r.Number = handoff.Finish, u.Key().Path, uint64(rng.IntN(1000))
 		r.Link, r.Disposition = l.AppendTo(nil), byte(rng.IntN(2))
 		r.State = []byte(strings.Repeat("s", max(0, rng.IntN(6)-3)))
+		r.Pages = uint64(max(0, rng.IntN(400)-200))
 	case n < 32:
 		r.Kind, r.Width = handoff.Known, 64
 		for _, i := range rng.Perm(len(urls))[:1+rng.IntN(2)] {

@@ -20,12 +20,17 @@ const (
 	Known  Kind = 'K' // keys of URLs that were finished
 	Clock  Kind = 'C' // how long a host must rest
 	Named  Kind = 'N' // an archive has a record of a URL
+	Pages  Kind = 'P' // how many pages of a host an agent has fetched
 
 	kindVersion Kind = 'V' // only in the journal
 )
 
-// recordsVersion is the version of the kinds.
-const recordsVersion = 2
+// recordsVersion is the version of the kinds. Version 2 had no Pages and no number of pages in a Finish; its files
+// remain readable.
+const (
+	recordsVersion = 3
+	oldestVersion  = 2
+)
 
 // The dispositions of a URL. Zero, which only a Finish may have, means that the sender's archive has no
 // record of it. If records of a URL disagree, the largest disposition counts.
@@ -41,6 +46,8 @@ const (
 	// MaxState bounds the State of a Record, and MaxPaths its Paths.
 	MaxState = 64 << 10
 	MaxPaths = 4096
+	// MaxPages bounds the Pages of a Record.
+	MaxPages = 1<<32 - 1
 	// MaxPause bounds the times of a Rest, and MaxSlow its Slow.
 	MaxPause = 366 * 24 * time.Hour
 	MaxSlow  = 64
@@ -92,12 +99,17 @@ type Record struct {
 	Disposition byte
 	State       []byte
 
+	// Pages is how many pages of the host an agent had fetched: in a Finish the sender, with this page, and 0 if it
+	// is no page; in a Pages record the agent with the Counter. See Source.Counter.
+	Pages   uint64
+	Counter uint64
+
 	// Width is the number of bits of each of the Paths of a Known, 1 to 64; 64 for whole keys. Paths are the
 	// top bits of path keys as numbers in ascending order.
 	Width uint8
 	Paths []uint64
 
-	// Name is the host of a Clock.
+	// Name is the host of a Clock or a Pages.
 	Name string
 	Rest Rest
 }
@@ -131,8 +143,16 @@ func (r *Record) appendPayload(dst []byte) []byte {
 	case Accept:
 		dst = append(binary.AppendUvarint(dst, r.Number), r.Link...)
 	case Finish:
-		dst = append(binary.AppendUvarint(dst, r.Number), r.Disposition)
+		dst = binary.AppendUvarint(dst, r.Number)
+		if r.Pages == 0 {
+			dst = append(dst, r.Disposition)
+		} else {
+			dst = binary.AppendUvarint(append(dst, r.Disposition|withPages), r.Pages)
+		}
 		dst = append(append(dst, r.Link...), r.State...)
+	case Pages:
+		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
+		dst = binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, r.Counter), r.Pages)
 	case Named:
 		dst = append(append(dst, r.Disposition), r.Link...)
 	case Known:
@@ -155,6 +175,9 @@ func (r *Record) appendPayload(dst []byte) []byte {
 	}
 	return dst
 }
+
+// withPages marks the disposition of a Finish that a number of pages follows.
+const withPages = 0x80
 
 // octets returns the number of octets of a number of width bits.
 func octets(width uint8) int { return (int(width) + 7) / 8 }
@@ -202,6 +225,8 @@ func (r *Record) decode(k Kind, p []byte, paths []uint64) (reason string) {
 		return r.decodeKnown(p, paths)
 	case Clock:
 		return r.decodeClock(p)
+	case Pages:
+		return r.decodePages(p)
 	}
 	return "no such kind"
 }
@@ -221,11 +246,18 @@ func (r *Record) decodeAccept(p []byte) string {
 
 func (r *Record) decodeFinish(p []byte) string {
 	number, w := uvarint(p)
-	if w <= 0 || w == len(p) || p[w] > Archived {
+	if w <= 0 || w == len(p) || p[w]&^withPages > Archived {
 		return "no number and disposition"
 	}
-	r.Number, r.Disposition = number, p[w]
-	l, state, reason := r.decodeLink(p[w+1:])
+	r.Number, r.Disposition = number, p[w]&^withPages
+	paged := p[w]&withPages != 0
+	if p = p[w+1:]; paged {
+		if r.Pages, w = uvarint(p); w <= 0 || r.Pages == 0 || r.Pages > MaxPages {
+			return "no number of pages"
+		}
+		p = p[w:]
+	}
+	l, state, reason := r.decodeLink(p)
 	switch {
 	case reason != "":
 		return reason
@@ -299,16 +331,43 @@ func (r *Record) decodeKnown(p []byte, paths []uint64) string {
 	return ""
 }
 
-func (r *Record) decodeClock(p []byte) string {
+// decodeName reads the name of a host at the front of p, and returns what follows.
+func (r *Record) decodeName(p []byte) (rest []byte, reason string) {
 	k, w := uvarint(p)
 	if w <= 0 || k > maxName || k > uint64(len(p)-w) {
-		return "no host"
+		return nil, "no host"
 	}
 	name := string(p[w : w+int(k)])
 	if u, err := weburl.Parse("http://" + name + "/"); err != nil || u.Host() != name || u.Path() != "/" {
-		return "no host's name"
+		return nil, "no host's name"
 	}
-	p = p[w+int(k):]
+	r.Name, r.Host = name, weburl.HostKey(name)
+	return p[w+int(k):], ""
+}
+
+func (r *Record) decodePages(p []byte) string {
+	p, reason := r.decodeName(p)
+	switch {
+	case reason != "":
+		return reason
+	case len(p) < 8:
+		return "no counter"
+	}
+	pages, w := uvarint(p[8:])
+	if w <= 0 || pages == 0 || pages > MaxPages {
+		return "no number of pages"
+	}
+	if r.Counter, r.Pages = binary.BigEndian.Uint64(p), pages; len(p) > 8+w {
+		return "more than a number of pages"
+	}
+	return ""
+}
+
+func (r *Record) decodeClock(p []byte) string {
+	p, reason := r.decodeName(p)
+	if reason != "" {
+		return reason
+	}
 	if len(p) < 2 || p[0] > MaxSlow || p[1] > 1 {
 		return "no pauses and block"
 	}
@@ -323,6 +382,5 @@ func (r *Record) decodeClock(p []byte) string {
 	if len(p) > 0 {
 		return "more than a clock"
 	}
-	r.Name, r.Host = name, weburl.HostKey(name)
 	return ""
 }

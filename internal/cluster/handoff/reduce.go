@@ -15,6 +15,7 @@ import (
 const (
 	classNone byte = iota
 	classClock
+	classPages
 	classKey
 )
 
@@ -28,7 +29,7 @@ type item struct {
 	path    uint64
 	place   uint64 // of a record, in the source's log; 0 for a key
 	kind    Kind
-	payload []byte // of an Accept, a Finish, a Named or a Clock
+	payload []byte // of an Accept, a Finish, a Named, a Clock or a Pages
 }
 
 const itemHead = 8 + 1 + 8 + 8 + 1
@@ -66,7 +67,7 @@ type reduction struct {
 	host  uint64
 	class byte
 	path  uint64
-	at    entry  // the state of path, or of the host's clock, so far
+	at    entry  // the state of path, or of the host's clock or a Counter, so far
 	named entry  // the Named of path
 	keys  Record // a Known that is not put yet
 	put   func(k Kind, payload []byte) error
@@ -119,6 +120,8 @@ func (r *reduction) record(kind byte, p []byte) error {
 	switch k {
 	case Clock:
 		return r.push(r.all, item{rec.Host, classClock, 0, r.place, k, p})
+	case Pages:
+		return r.push(r.all, item{rec.Host, classPages, rec.Counter, r.place, k, p})
 	case Known:
 		r.paths = rec.Paths
 		class := classKey
@@ -145,8 +148,8 @@ func (r *reduction) push(q *extsort.Queue, it item) error {
 	return q.Push(r.buf)
 }
 
-// tell passes the resulting state to put. For each host, put gets the clock, the finished URLs, the
-// pending links by number, the names, and the truncated keys. A payload is valid until put returns.
+// tell passes the resulting state to put. For each host, put gets the clock, the numbers of pages, the finished
+// URLs, the pending links by number, the names, and the truncated keys. A payload is valid until put returns.
 func (r *reduction) tell(put func(k Kind, payload []byte) error) error {
 	r.put = put
 	if err := r.all.Each(r.item); err != nil {
@@ -181,12 +184,20 @@ func (r *reduction) item(b []byte) error {
 	return r.add(it.kind, it.payload)
 }
 
-// add adds a record to the state of r.path.
+// add adds a record to the state of r.path, or of a Counter.
 func (r *reduction) add(k Kind, p []byte) error {
 	switch {
 	case k == Named:
 		if r.named.kind == 0 || r.named.payload[0] < p[0] {
 			r.named.set(k, p)
+		}
+	case k == Pages:
+		var before, after Record
+		if r.at.kind == Pages && (before.decode(k, r.at.payload, nil) != "" || after.decode(k, p, nil) != "") {
+			return unreadable(k)
+		}
+		if r.at.kind == 0 || after.Pages > before.Pages {
+			r.at.set(k, p)
 		}
 	case r.at.kind == 0, r.at.kind == Accept && k != Accept, r.at.kind == Known && k == Finish:
 		r.at.set(k, p)
@@ -195,7 +206,7 @@ func (r *reduction) add(k Kind, p []byte) error {
 		if before.decode(k, r.at.payload, nil) != "" || after.decode(k, p, nil) != "" {
 			return unreadable(k)
 		}
-		after.Disposition = max(after.Disposition, before.Disposition)
+		after.Disposition, after.Pages = max(after.Disposition, before.Disposition), max(after.Pages, before.Pages)
 		if len(after.State) == 0 {
 			after.State = before.State
 		}
@@ -204,7 +215,7 @@ func (r *reduction) add(k Kind, p []byte) error {
 	return nil
 }
 
-// endPath puts the state of r.path, or of the host's clock.
+// endPath puts the state of r.path, or of the host's clock or a Counter.
 func (r *reduction) endPath() error {
 	k, p := r.at.kind, r.at.payload
 	named := r.named.kind == Named && !(k == Finish && hasArchived(p))
@@ -230,7 +241,7 @@ func (r *reduction) endPath() error {
 // hasArchived reports whether a Finish with this payload names a URL that the archive has.
 func hasArchived(finish []byte) bool {
 	_, w := binary.Uvarint(finish)
-	return finish[w] != 0
+	return finish[w]&^withPages != 0
 }
 
 // known adds a key to the ones to be put. Keys of a width come in ascending order.

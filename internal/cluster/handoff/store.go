@@ -59,6 +59,9 @@ type Source struct {
 	Instance [16]byte
 }
 
+// Counter identifies the source in counts of pages: a number made of its instance, which is random.
+func (s Source) Counter() uint64 { return binary.BigEndian.Uint64(s.Instance[:]) }
+
 func (s Source) String() string { return s.Name + "/" + hex.EncodeToString(s.Instance[:4]) }
 
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)

@@ -201,6 +201,12 @@ func TestMalformedBatches(t *testing.T) {
 		"clock's path":     {'C', 9, 3, 'a', '/', 'b', 0, 0, 0, 0, 0},
 		"clock's time":     {'C', 6, 1, 'a', 0, 0, 0, 0},
 		"clock and more":   {'C', 8, 1, 'a', 0, 0, 0, 0, 0, 0},
+		"pages of nobody":  {'P', 2, 1, 'a'},
+		"no pages":         {'P', 11, 1, 'a', 0, 0, 0, 0, 0, 0, 0, 1, 0},
+		"pages and more":   {'P', 12, 1, 'a', 0, 0, 0, 0, 0, 0, 0, 1, 1, 0},
+		"ever more pages":  record('P', []byte{1, 'a', 0, 0, 0, 0, 0, 0, 0, 1}, binary.AppendUvarint(nil, 1<<32)),
+		"a page of none":   record('F', []byte{1, 0x80, 0}, link("")),
+		"disposition 2":    record('F', []byte{1, 0x82, 1}, link("")),
 		"many pauses":      {'C', 7, 1, 'a', 65, 0, 0, 0, 0},
 		"half blocked":     {'C', 7, 1, 'a', 0, 2, 0, 0, 0},
 		"an eternal pause": record('C', []byte{1, 'a', 0, 0, 0, 0}, binary.AppendUvarint(nil,
@@ -403,13 +409,14 @@ func TestGolden(t *testing.T) {
 	id := source(1)
 	a := weburl.HostKey("a.example")
 	state := finish(2, "http://a.example/2")
-	state.State, state.Disposition = []byte("state"), handoff.Archived
+	state.State, state.Disposition, state.Pages = []byte("state"), handoff.Archived, 3
+	pages := handoff.Record{Kind: handoff.Pages, Host: a, Name: "a.example", Counter: 7, Pages: 300}
 	clock := handoff.Record{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Delay: 2 * time.Second,
 		Quiet: 90 * time.Second, SlowFor: time.Minute, Slow: 3, Blocked: true}}
 	must(t, s.Append(id, encode([]handoff.Record{
 		accept(1, "http://a.example/1"), accept(2, "http://a.example/2"), state, key("http://a.example/3"), clock,
 		{Kind: handoff.Known, Host: a, Width: 38, Paths: []uint64{1, 1 << 37}},
-		named(handoff.Lost, "http://a.example/3"),
+		named(handoff.Lost, "http://a.example/3"), pages,
 		accept(4, "http://b.example/"), finish(4, "http://b.example/"),
 	})))
 	must(t, s.Compact(ctx, id))
@@ -423,7 +430,7 @@ func TestGolden(t *testing.T) {
 	for _, e := range es {
 		got, err := disk.ReadFile(fs, filepath.Join(dir, e.Name()), 1<<20)
 		must(t, err)
-		name := filepath.Join("testdata", "v2", e.Name())
+		name := filepath.Join("testdata", "v3", e.Name())
 		if *update {
 			must(t, os.MkdirAll(filepath.Dir(name), 0o755))
 			must(t, os.WriteFile(name, got, 0o644))
@@ -440,7 +447,7 @@ func TestGolden(t *testing.T) {
 	got, _, err := imported(s, id)
 	must(t, err)
 	m := model{}
-	for _, r := range []handoff.Record{accept(1, "http://a.example/1"), state,
+	for _, r := range []handoff.Record{accept(1, "http://a.example/1"), state, pages,
 		named(handoff.Lost, "http://a.example/3"), finish(0, "http://a.example/3"),
 		finish(4, "http://b.example/"), {Kind: handoff.Known, Host: a, Width: 38, Paths: []uint64{1, 1 << 37}},
 		{Kind: clock.Kind, Host: a, Name: clock.Name, Rest: clock.Rest}} {
@@ -449,6 +456,31 @@ func TestGolden(t *testing.T) {
 	if want := m.text(); got != want {
 		t.Errorf("the golden files have\n%swant\n%s", got, want)
 	}
+	m[a].pages = nil
+	state.Pages = 0
+	m[a].urls[state.Path] = state
+	if got, want := readGolden(t, "v2", dir, id), m.text(); got != want {
+		t.Errorf("the golden files of version 2 have\n%swant\n%s", got, want)
+	}
+}
+
+// readGolden returns what the golden files of a version have of a source.
+func readGolden(t *testing.T, version, dir string, id handoff.Source) string {
+	t.Helper()
+	fs := testdisk.NewMem()
+	must(t, fs.MkdirAll(dir, 0o755))
+	names, err := filepath.Glob(filepath.Join("testdata", version, "*"))
+	must(t, err)
+	for _, name := range names {
+		b, err := os.ReadFile(name)
+		must(t, err)
+		must(t, disk.WriteFile(fs, filepath.Join(dir, filepath.Base(name)), b))
+	}
+	s := openStore(t, fs, handoff.Config{})
+	defer s.Close()
+	text, _, err := imported(s, id)
+	must(t, err)
+	return text
 }
 
 // TestMemory imports a million records, half of them of one host.

@@ -137,6 +137,9 @@ type View interface {
 	Has(a Agent) bool
 	// Agents returns all agents in the view.
 	Agents() []Agent
+	// Fresh reports that an agent of the view cannot have a lease yet: this agent knew it before it
+	// began to crawl, and has known it since. False is always right.
+	Fresh(a Agent) bool
 	// Over reports that an agent outside of the view has no request in progress and begins
 	// none: it has said so, or it has been started again.
 	Over(a Agent) bool

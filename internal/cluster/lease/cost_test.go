@@ -250,6 +250,9 @@ func TestCost(t *testing.T) {
 // TestTurns has agents that share one address. Each has more pages than it can fetch.
 func TestTurns(t *testing.T) {
 	for _, agents := range []int{2, 8} {
+		if testing.Short() && agents > 2 {
+			continue
+		}
 		c := newCrawl(t, 1, agents, 100*agents, 100*agents, 1, 400)
 		const long = 4 * time.Hour
 		c.w.run(long)

@@ -30,6 +30,10 @@ type grantor struct {
 type change struct {
 	at  time.Duration
 	was View
+	// back says that the new view has agents that the old one did not have, and that may have
+	// leases. They come from the other side of a partition, where other agents granted the points.
+	// So does a view that lacked some agents by mistake.
+	back bool
 	// known is when a survey found that this grantor knows all leases granted before the change.
 	// Zero means that no survey has ended.
 	known time.Duration
@@ -78,6 +82,9 @@ func (g *grantor) look(v View, heard func(Agent) time.Duration, clock time.Durat
 	was := g.view
 	g.view = v
 	g.changed(was, clock)
+	g.changes[len(g.changes)-1].back = was != nil && slices.ContainsFunc(v.Agents(), func(a Agent) bool {
+		return !was.Has(a) && !v.Fresh(a)
+	})
 	g.lose(was, heard, clock)
 	end := clock + g.cfg.grace()
 	for a := range g.gone {
@@ -141,16 +148,31 @@ func (g *grantor) newAt(point uint64) *change {
 	return nil
 }
 
+// backSince reports whether agents that may have leases have come back since a time.
+func (g *grantor) backSince(clock time.Duration) bool {
+	return slices.ContainsFunc(g.changes, func(c change) bool { return c.back && c.at >= clock })
+}
+
 // settled reports whether a point without a holder may be granted. If so, it extends the point's
-// delay, because an agent may have used the point before this agent became its grantor.
+// delay, because an agent may have used the point before this agent became its grantor, or with a
+// lease of another grantor before it came back.
 func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
-	c := g.newAt(point)
-	if c == nil {
-		return true
+	first, end := g.newAt(point), time.Duration(0)
+	for i := len(g.changes) - 1; i >= 0; i-- {
+		c := &g.changes[i]
+		if c == first || c.back {
+			till := c.at + g.cfg.grace()
+			if c.known > 0 {
+				till = min(till, c.known)
+			}
+			end = max(end, till)
+		}
+		if c == first {
+			break
+		}
 	}
-	end := c.at + g.cfg.grace()
-	if c.known > 0 {
-		end = min(end, c.known)
+	if end == 0 {
+		return true
 	}
 	if clock < end {
 		g.survey.wanted = true
@@ -224,6 +246,9 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 	c := g.newAt(a.Point)
 	// If another agent has been the grantor since, the lease known here may have ended.
 	stale := c != nil && r.holder != 0 && r.since < c.at
+	// The holder may have been on the other side of a partition. There another grantor may have
+	// granted the point to others after this holder.
+	apart := r.holder != 0 && g.backSince(r.since)
 	told := c != nil && c.known > 0
 	if a.Holding && c != nil && clock < c.at+g.cfg.grace() && (stale || r.holder == 0 && !told) {
 		if r.holder != 0 {
@@ -234,7 +259,7 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 		gr.Rest = 0 // no other agent has used it since
 		return gr, true, false
 	}
-	if stale && r.holder == from && !a.Holding && (a.Serial != r.serial || r.serial == 0) {
+	if (stale || apart) && r.holder == from && !a.Holding && (a.Serial != r.serial || r.serial == 0) {
 		g.release(a.Point, r, 0)
 	}
 	r.free = max(r.free, clock+longer(min(a.Rest, g.cfg.Hold)))

@@ -72,7 +72,7 @@ func (p *Peer) advance(now time.Time) {
 func (p *Peer) tick(now time.Time) {
 	p.clock = max(p.clock, now.Sub(p.epoch)+1)
 	if p.view != nil && p.view.Len() == 1 {
-		p.contact = p.clock
+		p.met(p.clock)
 	}
 	if !p.grip() && !p.lapsed && p.view != nil {
 		p.lapsed = true

@@ -96,7 +96,7 @@ func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
 func TestNoPointIsUsedTwice(t *testing.T) {
 	n := 10
 	if testing.Short() {
-		n = 6
+		n = 2
 	}
 	pages, cut, changes, surveys := 0, 0, 0, 0
 	seeds(t, n, func(t *testing.T, seed uint64) {

@@ -30,6 +30,10 @@ type world struct {
 	troubled map[Agent]bool
 	// over are the agents that have announced that they are gone, or have been restarted.
 	over map[Agent]bool
+	// sides has the side of each agent while the network is divided, and until requests of both sides
+	// keep their distance again; nil: it is not divided. If healed, messages pass.
+	sides  map[Agent]int
+	healed bool
 
 	delay, loss, twice float64 // seconds; shares
 	rates              float64
@@ -56,6 +60,8 @@ type agent struct {
 	gone     bool
 	back     bool                    // it is a restart, and knows all others
 	heard    map[Agent]time.Duration // true times
+	seen     map[Agent]bool          // agents of its views
+	lacks    map[Agent]bool          // members that are not in its view, because they are on the other side
 	view     *picture
 	wake     time.Duration // when it hurries
 	surveyed time.Duration // end of its last survey
@@ -77,6 +83,7 @@ type judged struct {
 	begins  int
 	byPlace map[int]int
 	changes int
+	sides   []*judged // of the sides of a divided network
 }
 
 type picture struct {
@@ -84,6 +91,7 @@ type picture struct {
 	over    map[Agent]bool
 	silent  map[Agent]time.Duration
 	missing bool
+	fresh   map[Agent]bool
 }
 
 func (v *picture) Owner(point uint64) (best Agent) {
@@ -108,11 +116,12 @@ func (v *picture) Digest() uint64 {
 	}
 	return h.Sum64()
 }
-func (v *picture) Has(a Agent) bool  { return slices.Contains(v.members, a) }
-func (v *picture) Len() int          { return len(v.members) }
-func (v *picture) Agents() []Agent   { return v.members }
-func (v *picture) Over(a Agent) bool { return v.over[a] }
-func (v *picture) Missing() bool     { return v.missing }
+func (v *picture) Has(a Agent) bool   { return slices.Contains(v.members, a) }
+func (v *picture) Len() int           { return len(v.members) }
+func (v *picture) Agents() []Agent    { return v.members }
+func (v *picture) Over(a Agent) bool  { return v.over[a] }
+func (v *picture) Missing() bool      { return v.missing }
+func (v *picture) Fresh(a Agent) bool { return v.fresh[a] }
 
 func (v *picture) Silent(a Agent) time.Duration { return v.silent[a] }
 
@@ -175,7 +184,7 @@ func (w *world) run(until time.Duration) {
 func (w *world) start(place int) *agent {
 	w.lives++
 	a := &agent{w: w, id: Agent(w.lives), place: place, born: w.now, uses: map[int]*use{},
-		heard: map[Agent]time.Duration{}}
+		heard: map[Agent]time.Duration{}, seen: map[Agent]bool{}}
 	a.rate = 1 + (2*w.rand.Float64()-1)*w.rates
 	a.offset = time.Duration((2*w.rand.Float64() - 1) * float64(time.Hour))
 	a.peer = New(a.id, w.cfg, a.clock())
@@ -219,7 +228,7 @@ func (a *agent) do(f func()) {
 }
 
 func (a *agent) look() {
-	m := slices.Clone(a.w.members)
+	m := slices.DeleteFunc(slices.Clone(a.w.members), func(o Agent) bool { return a.lacks[o] })
 	if !slices.Contains(m, a.id) {
 		m = append(m, a.id)
 	}
@@ -228,7 +237,12 @@ func (a *agent) look() {
 	for o, at := range a.heard {
 		silent[o] = time.Duration(float64(a.w.now-at) * a.rate)
 	}
-	a.view = &picture{members: m, over: maps.Clone(a.w.over), silent: silent, missing: a.back && a.w.missing(m)}
+	fresh := map[Agent]bool{}
+	for _, o := range m {
+		fresh[o], a.seen[o] = !a.seen[o], true
+	}
+	a.view = &picture{members: m, over: maps.Clone(a.w.over), silent: silent,
+		missing: a.back && a.w.missing(m), fresh: fresh}
 	a.peer.Look(a.view, a.clock())
 }
 
@@ -289,7 +303,7 @@ func (a *agent) ping() {
 		id = a.view.members[w.rand.IntN(len(a.view.members))]
 	}
 	i := slices.IndexFunc(w.agents, func(o *agent) bool { return o != nil && o.id == id })
-	if i < 0 || w.agents[i].stopped || w.agents[i].view == nil || w.chance(w.loss) {
+	if i < 0 || w.apart(a.id, id) || w.agents[i].stopped || w.agents[i].view == nil || w.chance(w.loss) {
 		return
 	}
 	o := w.agents[i]
@@ -333,7 +347,7 @@ func (w *world) send(b *Batch, to Agent, got func(o *agent, b *Batch)) {
 		}
 		w.after(w.trip(), func() {
 			for _, o := range w.agents {
-				if o != nil && o.id == to {
+				if o != nil && o.id == to && !w.apart(b.From, to) {
 					o.do(func() {
 						b, err := ParseBatch(raw)
 						if err != nil {
@@ -408,6 +422,7 @@ func (w *world) judged(p uint64) *judged {
 	if j == nil {
 		j = &judged{ended: -time.Hour, byPlace: map[int]int{}}
 		w.points[p] = j
+		w.divide(j)
 	}
 	return j
 }
@@ -426,6 +441,9 @@ func (a *agent) try(d time.Duration, points ...uint64) bool {
 	w.pages++
 	for _, p := range points {
 		j := w.judged(p)
+		if w.sides != nil {
+			j = j.sides[w.sides[a.id]]
+		}
 		if j.user != nil {
 			w.violation("point %d: agent %d begins while %d uses it", p, a.id, j.user.id)
 		}
@@ -462,8 +480,11 @@ func (a *agent) finish(id int) {
 	}
 	delete(a.uses, id)
 	for _, p := range u.points {
-		j := a.w.judged(p)
-		j.user, j.ended = nil, a.w.now
+		for _, j := range append(a.w.judged(p).sides, a.w.judged(p)) {
+			if j.user == a {
+				j.user, j.ended = nil, a.w.now
+			}
+		}
 	}
 	end := a.clock()
 	a.do(func() {

@@ -19,8 +19,12 @@ func (w *world) busyAt(place int, point uint64) {
 // notice. It must not wait longer for a point than without that, and others must not wait longer
 // for its points.
 func TestSuspectKeepsItsTurn(t *testing.T) {
+	step := 3 * time.Second
+	if testing.Short() {
+		step = 12 * time.Second
+	}
 	for _, suspect := range []int{0, 1} {
-		for at := 21 * time.Second; at < 150*time.Second; at += 3 * time.Second {
+		for at := 21 * time.Second; at < 150*time.Second; at += step {
 			t.Run(fmt.Sprintf("%d at %v", suspect, at), func(t *testing.T) {
 				w := newWorld(t, uint64(at), 3, Config{})
 				grantor := w.agents[2]

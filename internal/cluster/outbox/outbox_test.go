@@ -79,7 +79,11 @@ func (p *table) to(n uint64, link []byte) (To, error) {
 // TestModel compares random operations on an Outbox with a map of links and a table of owners that
 // answers late, out of order, and changes its mind.
 func TestModel(t *testing.T) {
-	for seed := range uint64(25) {
+	seeds := uint64(25)
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) { modelOnce(t, seed) })
 	}
 }

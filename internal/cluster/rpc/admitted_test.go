@@ -64,7 +64,7 @@ func TestNotAdmitted(t *testing.T) {
 			refused++
 		}
 	}
-	if n := s.Counts().Refused[NotAdmitted.String()]; n != refused || refused != uint64(calls)-1 {
+	if n := s.Counts().Refused[NotAdmitted.String()]; n != refused || refused != uint64(CallDiscover)-1 {
 		t.Errorf("%d calls refused, %d counted", refused, n)
 	}
 }

@@ -22,6 +22,7 @@ const (
 	// authorityDir is the directory of the files that no agent may have.
 	authorityDir     = "authority"
 	authorityKeyFile = "ca.key"
+	authorityName    = "Orbweaver cluster " // the certificate's name begins with it
 	secretType       = "ORBWEAVER GOSSIP SECRET"
 	certType         = "CERTIFICATE"
 	keyType          = "PRIVATE KEY"
@@ -35,10 +36,11 @@ const (
 // ErrExists reports keys that exist already.
 var ErrExists = errors.New("exists already")
 
-// An Authority makes the keys of a cluster's agents. Its files are
+// An Authority makes the keys of a cluster's agents and coordinators. Its files are
 //
 //	DIR/authority/  ca.pem ca.key gossip.key    never on a crawling machine
 //	DIR/NAME/       ca.pem agent.pem agent.key gossip.key
+//	DIR/NAME/       ca.pem coordinator.pem coordinator.key
 type Authority struct {
 	fs     disk.FS
 	dir    string
@@ -107,7 +109,7 @@ func (a *Authority) make() error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrKeys, err)
 	}
-	self := a.template("Orbweaver cluster " + rand.Text()[:8])
+	self := a.template(authorityName + rand.Text()[:8])
 	self.IsCA, self.MaxPathLenZero = true, true
 	self.KeyUsage = x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, self, self, &key.PublicKey, key)
@@ -136,7 +138,15 @@ func (a *Authority) Dir() string { return filepath.Join(a.dir, authorityDir) }
 
 // Issue makes the keys of the agent called name, and returns their directory. If there are keys
 // already, the error is an ErrExists, because an agent may be using them.
-func (a *Authority) Issue(name string) (dir string, err error) {
+func (a *Authority) Issue(name string) (dir string, err error) { return a.issue(name, agentRole) }
+
+// IssueCoordinator makes the keys of the coordinator called name, as Issue does those of an agent. They lack the
+// secret of gossip.
+func (a *Authority) IssueCoordinator(name string) (dir string, err error) {
+	return a.issue(name, coordinatorRole)
+}
+
+func (a *Authority) issue(name string, is role) (dir string, err error) {
 	if err := a.Check(name); err != nil {
 		return "", err
 	}
@@ -144,14 +154,15 @@ func (a *Authority) Issue(name string) (dir string, err error) {
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrKeys, err)
 	}
-	agent := a.template(name)
-	agent.DNSNames = []string{name}
-	agent.KeyUsage = x509.KeyUsageDigitalSignature
-	agent.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	if agent.NotAfter.After(a.cert.NotAfter) {
-		agent.NotAfter = a.cert.NotAfter
+	leaf := a.template(name)
+	leaf.Subject.OrganizationalUnit = is.units()
+	leaf.DNSNames = []string{name}
+	leaf.KeyUsage = x509.KeyUsageDigitalSignature
+	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
+	if leaf.NotAfter.After(a.cert.NotAfter) {
+		leaf.NotAfter = a.cert.NotAfter
 	}
-	der, err := x509.CreateCertificate(rand.Reader, agent, a.cert, &key.PublicKey, a.key)
+	der, err := x509.CreateCertificate(rand.Reader, leaf, a.cert, &key.PublicKey, a.key)
 	if err != nil {
 		return "", fmt.Errorf("%w: %w", ErrKeys, err)
 	}
@@ -159,10 +170,14 @@ func (a *Authority) Issue(name string) (dir string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return filepath.Join(a.dir, name), a.write(name, map[string][]byte{
-		authorityFile: a.pem, gossipFile: a.secret, keyFile: private,
-		certFile: pem.EncodeToMemory(&pem.Block{Type: certType, Bytes: der}),
-	})
+	certFile, keyFile := is.files()
+	files := map[string][]byte{
+		authorityFile: a.pem, keyFile: private, certFile: pem.EncodeToMemory(&pem.Block{Type: certType, Bytes: der}),
+	}
+	if is == agentRole {
+		files[gossipFile] = a.secret
+	}
+	return filepath.Join(a.dir, name), a.write(name, files)
 }
 
 // Check returns the error that Issue would return, without writing anything.
@@ -171,7 +186,8 @@ func (a *Authority) Check(name string) error {
 		return fmt.Errorf("%w: %w", ErrKeys, err)
 	}
 	if name == authorityDir {
-		return fmt.Errorf("%w: an agent cannot be called %q: that is the directory of the authority", ErrKeys, name)
+		return fmt.Errorf("%w: an agent or coordinator cannot be called %q: that is the directory of the authority",
+			ErrKeys, name)
 	}
 	switch _, err := a.fs.Stat(filepath.Join(a.dir, name)); {
 	case err == nil:

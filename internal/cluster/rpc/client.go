@@ -22,8 +22,9 @@ import (
 )
 
 const (
-	// askedBulk, askedQuick and askedContents bound the calls to one agent that run at once.
-	askedBulk, askedQuick, askedContents = 4, 16, 4
+	// askedBulk, askedQuick, askedContents and askedFollows bound the calls to one process that run at
+	// once.
+	askedBulk, askedQuick, askedContents, askedFollows = 4, 16, 4, 2
 	// dialTimeout is shorter than the failure detector's patience. So a call to a dead agent ends
 	// before its hosts get other owners.
 	dialTimeout = 3 * time.Second
@@ -50,13 +51,13 @@ type ClientConfig struct {
 	Seed uint64
 }
 
-// A Client calls other agents. Safe for concurrent use.
+// A Client calls other agents, and coordinators. Safe for concurrent use.
 type Client struct {
 	config ClientConfig
 	counts *counters
 	// mu guards peers.
 	mu    sync.Mutex
-	peers map[string]*Peer
+	peers map[string]*Peer // by the name of an agent, or by the address of a coordinator
 }
 
 // NewClient returns a client without connections.
@@ -71,21 +72,25 @@ func NewClient(cfg ClientConfig) *Client {
 
 // Peer returns the Peer for the agent called name, which listens on addr. It returns the same
 // value until the address changes; then calls of the old Peer fail.
-func (c *Client) Peer(name, addr string) *Peer {
+func (c *Client) Peer(name, addr string) *Peer { return c.known(name, name, addr, agentRole) }
+
+// known returns the Peer with a key, and makes it if it is not known at the address.
+func (c *Client) known(key, name, addr string, r role) *Peer {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	p := c.peers[name]
+	p := c.peers[key]
 	if p == nil || p.addr != addr {
 		if p != nil {
 			p.close()
 		}
-		p = c.peer(name, addr)
-		c.peers[name] = p
+		p = c.peer(name, addr, r)
+		c.peers[key] = p
 	}
 	return p
 }
 
-// Forget ends the calls to the agent called name, and closes its connection. Later calls open a new one.
+// Forget ends the calls to the agent called name, or to the coordinator at the address name, and
+// closes its connection. Later calls open a new one.
 func (c *Client) Forget(name string) {
 	c.mu.Lock()
 	p := c.peers[name]
@@ -114,7 +119,7 @@ func (c *Client) Counts() Counts { return c.counts.counts() }
 // Hello asks the agent at addr, of any name, whether h.Agent may join. Its certificate proves the
 // identity in the answer.
 func (c *Client) Hello(ctx context.Context, addr string, h Hello) (Welcome, error) {
-	p := c.peer("", addr)
+	p := c.peer("", addr, agentRole)
 	defer p.close()
 	return p.Hello(ctx, h)
 }
@@ -124,21 +129,29 @@ func (c *Client) Hello(ctx context.Context, addr string, h Hello) (Welcome, erro
 // until the answer, an error or the end of ctx.
 type Peer struct {
 	name, addr  string
+	role        role // of the process that answers
 	client      *Client
 	transport   *http.Transport
-	calls       pb.ExchangeClient
+	calls       pb.ExchangeClient     // nil: it is a coordinator
+	coordinator pb.CoordinationClient // nil: it is an agent
 	bulk, quick *lane
+	follows     *lane                 // apart from quick: they wait long
 	contents    *lane                 // apart from bulk and quick: they may wait for a disk, and leases must not
 	apart       atomic.Pointer[error] // why the last connection cannot be used
+	stage       atomic.Int32          // of the last connection
 	ctx         context.Context
 	stop        context.CancelFunc
 }
 
-func (c *Client) peer(name, addr string) *Peer {
+func (c *Client) peer(name, addr string, r role) *Peer {
+	most := backoffMost
+	if r == coordinatorRole {
+		most = coordinatorMost
+	}
 	p := &Peer{
-		name: name, addr: addr, client: c,
-		bulk: newLane(askedBulk, c.config.Seed^1), quick: newLane(askedQuick, c.config.Seed^2),
-		contents: newLane(askedContents, c.config.Seed^3),
+		name: name, addr: addr, role: r, client: c,
+		bulk: newLane(askedBulk, most, c.config.Seed^1), quick: newLane(askedQuick, most, c.config.Seed^2),
+		contents: newLane(askedContents, most, c.config.Seed^3), follows: newLane(askedFollows, most, c.config.Seed^4),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.transport = &http.Transport{
@@ -147,13 +160,15 @@ func (c *Client) peer(name, addr string) *Peer {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 			defer cancel()
+			p.apart.Store(nil)
+			p.stage.Store(unreached)
 			raw, err := reach(ctx, c.config.Keys, c.config.Dial, addr)
 			if err != nil {
 				return nil, err
 			}
 			// Closing a Peer closes its connection at once, even if it is not idle.
 			stop := context.AfterFunc(p.ctx, func() { raw.Close() })
-			p.apart.Store(nil)
+			p.stage.Store(reached)
 			conn := &answered{Conn: raw, peer: p}
 			return &counted{Conn: conn, counts: c.counts, gone: func() { stop() }}, nil
 		},
@@ -163,17 +178,23 @@ func (c *Client) peer(name, addr string) *Peer {
 	url := "http://agent"
 	if c.config.Keys != nil {
 		url = "https://agent"
-		p.transport.TLSClientConfig = c.config.Keys.client(protoCalls, name)
+		p.transport.TLSClientConfig = c.config.Keys.client(protoCalls, name, r)
 		p.transport.Protocols.SetHTTP2(true)
 	} else {
 		p.transport.Protocols.SetUnencryptedHTTP2(true)
 	}
-	p.calls = pb.NewExchangeClient(p, url,
+	opts := []connect.ClientOption{
 		connect.WithCodec(codec{c.counts}),
 		connect.WithReadMaxBytes(maxMessage), connect.WithSendMaxBytes(maxMessage),
 		connect.WithAcceptCompression("gzip", nil, nil),
 		connect.WithAcceptCompression(zstdName, newDecompressor, newCompressor),
-		connect.WithSendCompression(zstdName), connect.WithCompressMinBytes(compressFrom))
+		connect.WithSendCompression(zstdName), connect.WithCompressMinBytes(compressFrom),
+	}
+	if r == coordinatorRole {
+		p.coordinator = pb.NewCoordinationClient(p, url, opts...)
+	} else {
+		p.calls = pb.NewExchangeClient(p, url, opts...)
+	}
 	return p
 }
 
@@ -184,22 +205,37 @@ func (p *Peer) Do(r *http.Request) (*http.Response, error) {
 	// The server has its own limits. A header that changes from call to call takes many more bytes
 	// than one that repeats (HPACK, RFC 7541).
 	r.Header.Del("Connect-Timeout-Ms")
+	call := max(0, slices.Index(callNames[:], r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]))
 	if r.Body != nil {
-		name := r.URL.Path[strings.LastIndexByte(r.URL.Path, '/')+1:]
-		r.Body = &outgoing{r.Body, &p.client.counts.bodies[max(0, slices.Index(callNames[:], name))]}
+		r.Body = &countedBody{r.Body, &p.client.counts.bodies[call]}
 	}
-	return p.transport.RoundTrip(r)
+	if Call(call) == CallFollow {
+		ctx, cancel := context.WithCancelCause(r.Context()) // ends with its parent, which call ends
+		defer time.AfterFunc(followSilence, func() { cancel(ErrSilent) }).Stop()
+		r = r.WithContext(ctx)
+	}
+	res, err := p.transport.RoundTrip(r)
+	if err == nil && p.name == "" {
+		if err = notAnswer(res, p.role); err != nil {
+			res.Body.Close()
+			return nil, p.setApart(err)
+		}
+	}
+	if err == nil {
+		res.Body = &countedBody{res.Body, &p.client.counts.answers[call]}
+	}
+	return res, err
 }
 
-// An outgoing body counts its octets.
-type outgoing struct {
+// A countedBody counts its octets.
+type countedBody struct {
 	io.ReadCloser
-	sent *atomic.Uint64
+	count *atomic.Uint64
 }
 
-func (o *outgoing) Read(b []byte) (int, error) {
-	n, err := o.ReadCloser.Read(b)
-	o.sent.Add(uint64(n))
+func (c *countedBody) Read(b []byte) (int, error) {
+	n, err := c.ReadCloser.Read(b)
+	c.count.Add(uint64(n))
 	return n, err
 }
 
@@ -225,6 +261,8 @@ func (p *Peer) call(ctx context.Context, call Call, fn func(context.Context) err
 		lane = p.bulk
 	case call == CallContents:
 		lane = p.contents
+	case call == CallFollow:
+		lane = p.follows
 	}
 	if err := lane.enter(ctx); err != nil {
 		return p.wrap(call, err)
@@ -267,7 +305,14 @@ func (p *Peer) understand(err error) error {
 	}
 	switch wire.Code() {
 	case connect.CodeFailedPrecondition:
-		return &Refusal{Reason: wire.Meta().Get(reasonHeader), Text: wire.Message()}
+		switch reason := wire.Meta().Get(reasonHeader); reason {
+		case reasonRole:
+			return &ForeignError{p.role.other().String(), p.role}
+		case reasonNotLeader:
+			return notLeader(wire.Meta().Get(leaderHeader))
+		default:
+			return &Refusal{Reason: reason, Text: wire.Message()}
+		}
 	case connect.CodeAborted:
 		if detail, ok := strings.CutPrefix(wire.Message(), ErrAgain.Error()+": "); ok {
 			return fmt.Errorf("%w: %s", ErrAgain, detail)

@@ -3,6 +3,8 @@ package rpc
 import (
 	"fmt"
 	"sync/atomic"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
 
 // A Call is a kind of call.
@@ -22,11 +24,44 @@ const (
 	CallBudget
 	CallContents
 	CallRecall
+	// The calls to a coordinator.
+	CallDiscover
+	CallFollow
+	CallFinish
+	CallStatus
+	CallForget
 	calls // the number of calls
 )
 
 var callNames = [calls]string{"Hello", "Push", "Known", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget",
-	"Contents", "Recall"}
+	"Contents", "Recall", "Discover", "Follow", "Finish", "Status", "Forget"}
+
+// answerer returns the role of the process that answers the call.
+func (c Call) answerer() role {
+	if c >= CallDiscover {
+		return coordinatorRole
+	}
+	return agentRole
+}
+
+// caller returns the role of the processes that may make the call.
+func (c Call) caller() role {
+	switch c {
+	case CallStatus:
+		return anyRole
+	case CallForget: // it is about another agent
+		return coordinatorRole
+	}
+	return agentRole
+}
+
+// service returns the name of the service that has the call.
+func (c Call) service() string {
+	if c.answerer() == coordinatorRole {
+		return pb.CoordinationName
+	}
+	return pb.ExchangeName
+}
 
 func (c Call) String() string {
 	if c < calls {
@@ -57,11 +92,13 @@ const (
 	Gossip
 	// NotAdmitted: a call of an agent that has not been admitted to the cluster.
 	NotAdmitted
+	// WrongRole: an agent in place of a coordinator or the other way round.
+	WrongRole
 	refusals // the number of reasons
 )
 
 var refusedNames = [refusals]string{"stranger", "identity", "other-crawl", "malformed", "too-large", "busy",
-	"gossip", "not-admitted"}
+	"gossip", "not-admitted", "role"}
 
 func (r Refused) String() string {
 	if r < refusals {
@@ -74,6 +111,7 @@ func (r Refused) String() string {
 type counters struct {
 	calls, errors  [calls]atomic.Uint64
 	bodies         [calls]atomic.Uint64
+	answers        [calls]atomic.Uint64
 	links, keys    atomic.Uint64
 	packets        atomic.Uint64
 	refused        [refusals]atomic.Uint64
@@ -93,6 +131,8 @@ type Counts struct {
 	// Bodies counts the bytes of messages that were sent, after compression: of requests by a
 	// Client, of answers by a Server. The rest of Sent is HTTP, TLS and gossip.
 	Bodies map[string]uint64
+	// Answers counts the bytes of answers that a Client received, before decompression. A Server has none.
+	Answers map[string]uint64
 	// Links counts the links that a Client has pushed, Keys the URLs that it has asked about.
 	Links, Keys uint64
 	// Packets are the bytes that were sent in packets of gossip.
@@ -103,11 +143,11 @@ type Counts struct {
 
 func (c *counters) counts() Counts {
 	out := Counts{Calls: map[string]uint64{}, Errors: map[string]uint64{}, Refused: map[string]uint64{},
-		Bodies: map[string]uint64{}, Links: c.links.Load(), Keys: c.keys.Load(), Packets: c.packets.Load(),
-		Sent: c.sent.Load(), Received: c.received.Load()}
+		Bodies: map[string]uint64{}, Answers: map[string]uint64{}, Links: c.links.Load(), Keys: c.keys.Load(),
+		Packets: c.packets.Load(), Sent: c.sent.Load(), Received: c.received.Load()}
 	for i := range calls {
 		out.Calls[i.String()], out.Errors[i.String()] = c.calls[i].Load(), c.errors[i].Load()
-		out.Bodies[i.String()] = c.bodies[i].Load()
+		out.Bodies[i.String()], out.Answers[i.String()] = c.bodies[i].Load(), c.answers[i].Load()
 	}
 	for i := range refusals {
 		out.Refused[i.String()] = c.refused[i].Load()

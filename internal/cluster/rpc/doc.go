@@ -1,11 +1,14 @@
-// Package rpc answers: how do agents call one another, and who may?
+// Package rpc answers: how do agents call one another and the coordinators, and who may?
 //
 //	Client -> Peer -> one HTTP/2 connection, mutual TLS 1.3 -> Listener -> Server -> Handlers
 //	                                                            `-> gossip, for package gossip
+//	Client -> Coordinator -> one HTTP/2 connection          -> Listener -> Server -> Coordination
+//	                                                            `-> Raft, for their agreement
 //
-// One port serves everything. TCP carries the calls (Connect, protobuf, zstd) and the streams of
-// gossip; UDP carries the packets of gossip. ALPN distinguishes calls from streams, and without
-// keys the first byte does. Without keys only loopback addresses are allowed.
+// One port serves everything. With an agent, TCP carries the calls (Connect, protobuf, zstd) and the
+// streams of gossip, and UDP the packets of gossip. With a coordinator, TCP carries the calls and the
+// streams between coordinators. ALPN distinguishes calls from streams, and without keys the first
+// byte does. Without keys only loopback addresses are allowed.
 //
 //	call      lane   carries                                 the answer says
 //	Hello     quick  the caller's identity and settings      admitted, or the reason why not
@@ -21,8 +24,14 @@
 //	Recall    bulk   links to URLs                           what the strategy knows of each
 //	Contents  own    digests of the receiver's contents      the pages that have them archived in full
 //
-// Invariants: a handler gets a call only if the certificate, its name and the crawl
-// agree and, except for Hello, the caller was admitted. The package has checked the
+//	to a coordinator
+//	Discover  bulk   hosts whose agent the caller lacks      a state for each
+//	Follow    own    the caller's report, a number           entries from that number on
+//	Finish    quick  all agents have agreed to end           the coordinators have agreed, too
+//	Status    quick  nothing                                 text for people and tools
+//
+// Invariants: a handler gets a call only if the certificate, its name, its role and the crawl
+// agree and, except for Hello, Follow and Status, the caller was admitted. The package has checked the
 // sizes, counts and encodings of each message that a handler gets. It counts refused
 // calls by kind. It knows bytes and batches; the handlers decide what to do with them.
 // Calls are at least once: a call whose answer was lost may have been executed. Peers

@@ -289,7 +289,7 @@ func TestBackoff(t *testing.T) {
 		{1 << 40, 1, 5 * time.Second},
 		{1 << 40, 0, 2500 * time.Millisecond},
 	} {
-		if got := backoff(c.failures, c.chance); got != c.want {
+		if got := backoff(c.failures, backoffMost, c.chance); got != c.want {
 			t.Errorf("backoff(%d, %v) = %v, want %v", c.failures, c.chance, got, c.want)
 		}
 	}
@@ -299,7 +299,7 @@ func TestBackoff(t *testing.T) {
 func TestLane(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		seed := testseed.New(t)
-		l := newLane(1, seed)
+		l := newLane(1, backoffMost, seed)
 		for failures := 1; failures < 12; failures++ {
 			if err := l.enter(t.Context()); err != nil {
 				t.Fatal(err)
@@ -309,7 +309,8 @@ func TestLane(t *testing.T) {
 			if err := l.enter(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if waited := time.Since(before); waited < backoff(failures, 0) || waited > backoff(failures, 1) {
+			if waited := time.Since(before); waited < backoff(failures, backoffMost, 0) ||
+				waited > backoff(failures, backoffMost, 1) {
 				t.Errorf("after %d failures it waited %v", failures, waited)
 			}
 			l.leave(false, true) // its caller cancelled it: no failure

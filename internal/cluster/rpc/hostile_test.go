@@ -158,7 +158,11 @@ func post(t *testing.T, l *Listener, call, contentType, encoding string, body []
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	defer tr.CloseIdleConnections()
-	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+l.Addr()+"/"+pb.ExchangeName+"/"+call,
+	service := pb.ExchangeName
+	if l.role == coordinatorRole {
+		service = pb.CoordinationName
+	}
+	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+l.Addr()+"/"+service+"/"+call,
 		bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)

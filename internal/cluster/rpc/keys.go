@@ -13,26 +13,39 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// The files of a bundle: everything that one agent needs to be admitted.
+// The files of a bundle: everything that one agent, or one coordinator, needs to be admitted.
 const (
-	authorityFile = "ca.pem"      // certificate of the cluster's authority, which signs all others
-	certFile      = "agent.pem"   // this agent's certificate, with its name
-	keyFile       = "agent.key"   // the private key of that certificate
-	gossipFile    = "gossip.key"  // the secret that encrypts all agents' packets
-	secretLen     = 32            // AES-256
-	maxKeyFile    = 64 << 10      // no file of a bundle is larger
-	protoCalls    = "h2"          // ALPN of calls
-	protoGossip   = "orb-gossip1" // ALPN of gossip streams
+	authorityFile       = "ca.pem"          // certificate of the cluster's authority, which signs all others
+	certFile            = "agent.pem"       // this agent's certificate, with its name
+	keyFile             = "agent.key"       // the private key of that certificate
+	gossipFile          = "gossip.key"      // the secret that encrypts all agents' packets; of agents only
+	coordinatorCertFile = "coordinator.pem" // in place of agent.pem
+	coordinatorKeyFile  = "coordinator.key" // in place of agent.key
+	secretExt           = ".key"            // of files that only their owner may read
+	secretLen           = 32                // AES-256
+	maxKeyFile          = 64 << 10          // no file of a bundle is larger
+	protoCalls          = "h2"              // ALPN of calls
+	protoGossip         = "orb-gossip1"     // ALPN of gossip streams
+	protoRaft           = "orb-raft1"       // ALPN of streams between coordinators
 )
+
+// files returns the names of a bundle's certificate and private key.
+func (r role) files() (cert, key string) {
+	if r == coordinatorRole {
+		return coordinatorCertFile, coordinatorKeyFile
+	}
+	return certFile, keyFile
+}
 
 // ErrKeys reports keys that are missing, damaged, or issued to another agent.
 var ErrKeys = errors.New("cluster keys")
 
-// Keys prove the identity of an agent, and verify other agents. All connections share them. A nil
-// *Keys is for an agent without keys: it communicates without encryption, and on this machine
-// only.
+// Keys prove the identity of an agent or a coordinator, and verify others. All connections share
+// them. A nil *Keys is for a process without keys: it communicates without encryption, and on this
+// machine only.
 type Keys struct {
 	name   string
+	role   role
 	cert   tls.Certificate
 	roots  *x509.CertPool
 	gossip []byte
@@ -43,12 +56,12 @@ type Keys struct {
 // the names of its archives.
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 
-// CheckName returns an error unless name is valid for an agent: 1 to 63 bytes of a to z, 0 to 9,
+// CheckName returns an error unless name is valid for an agent or a coordinator: 1 to 63 bytes of a to z, 0 to 9,
 // "-" and ".", the last two not at its ends.
 func CheckName(name string) error {
 	if !nameForm.MatchString(name) {
-		return fmt.Errorf("agent name %q: use 1 to 63 of a-z, 0-9, \"-\" and \".\", with a letter or digit at both "+
-			"ends", name)
+		return fmt.Errorf("name %q: use 1 to 63 of a-z, 0-9, \"-\" and \".\", with a letter or digit at both ends",
+			name)
 	}
 	return nil
 }
@@ -62,7 +75,7 @@ func LoadKeys(fs disk.FS, dir string, now func() time.Time) (*Keys, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrKeys, err)
 		}
-		if name != keyFile && name != gossipFile {
+		if filepath.Ext(name) != secretExt {
 			return b, nil
 		}
 		info, err := fs.Stat(filepath.Join(dir, name))
@@ -79,6 +92,11 @@ func LoadKeys(fs disk.FS, dir string, now func() time.Time) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
+	is := agentRole
+	if _, err := fs.Stat(filepath.Join(dir, coordinatorCertFile)); err == nil {
+		is = coordinatorRole
+	}
+	certFile, keyFile := is.files()
 	certPEM, err := read(certFile)
 	if err != nil {
 		return nil, err
@@ -87,21 +105,24 @@ func LoadKeys(fs disk.FS, dir string, now func() time.Time) (*Keys, error) {
 	if err != nil {
 		return nil, err
 	}
-	secret, err := read(gossipFile)
-	if err != nil {
-		return nil, err
+	var secret []byte
+	if is == agentRole {
+		if secret, err = read(gossipFile); err != nil {
+			return nil, err
+		}
 	}
-	return newKeys(dir, caPEM, certPEM, keyPEM, secret, now)
+	return newKeys(dir, is, caPEM, certPEM, keyPEM, secret, now)
 }
 
-func newKeys(dir string, caPEM, certPEM, keyPEM, secret []byte, now func() time.Time) (*Keys, error) {
+func newKeys(dir string, is role, caPEM, certPEM, keyPEM, secret []byte, now func() time.Time) (*Keys, error) {
+	certFile, _ := is.files()
 	fail := func(file string, err error) error {
 		return fmt.Errorf("%w: %s: %w", ErrKeys, filepath.Join(dir, file), err)
 	}
 	if now == nil {
 		now = time.Now
 	}
-	k := &Keys{roots: x509.NewCertPool(), now: now}
+	k := &Keys{role: is, roots: x509.NewCertPool(), now: now}
 	if !k.roots.AppendCertsFromPEM(caPEM) {
 		return nil, fail(authorityFile, errors.New("no certificate in it"))
 	}
@@ -114,8 +135,11 @@ func newKeys(dir string, caPEM, certPEM, keyPEM, secret []byte, now func() time.
 		return nil, fail(certFile, err)
 	}
 	// Without this check, each of the other agents would refuse the certificate in turn.
-	if err := k.judge([]*x509.Certificate{leaf}, x509.ExtKeyUsageClientAuth, k.name); err != nil {
+	if err := k.judge([]*x509.Certificate{leaf}, x509.ExtKeyUsageClientAuth, k.name, is); err != nil {
 		return nil, fail(certFile, err)
+	}
+	if is == coordinatorRole {
+		return k, nil
 	}
 	block, _ := pem.Decode(secret)
 	if block == nil || block.Type != secretType || len(block.Bytes) != secretLen {
@@ -125,8 +149,11 @@ func newKeys(dir string, caPEM, certPEM, keyPEM, secret []byte, now func() time.
 	return k, nil
 }
 
-// Name returns the name of the agent that the keys are for.
+// Name returns the name of the agent or coordinator that the keys are for.
 func (k *Keys) Name() string { return k.name }
+
+// Coordinator reports whether the keys are a coordinator's. Without keys there are no roles.
+func (k *Keys) Coordinator() bool { return k != nil && k.role == coordinatorRole }
 
 // Gossip returns the secret that encrypts gossip (AES-256-GCM), or nil without keys. Only the
 // agents of the cluster have it.
@@ -137,7 +164,7 @@ func (k *Keys) Gossip() []byte {
 	return k.gossip
 }
 
-// nameOf returns the only agent that a certificate names.
+// nameOf returns the only agent or coordinator that a certificate names.
 func nameOf(c *x509.Certificate) (string, error) {
 	if len(c.DNSNames) != 1 {
 		return "", fmt.Errorf("the certificate names %d agents, not one", len(c.DNSNames))
@@ -145,9 +172,9 @@ func nameOf(c *x509.Certificate) (string, error) {
 	return c.DNSNames[0], CheckName(c.DNSNames[0])
 }
 
-// judge returns an error unless a certificate chain proves that its owner is the agent of this
-// cluster called name. An empty name means any agent.
-func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name string) error {
+// judge returns an error unless a certificate chain proves that its owner is of this cluster, is
+// called name, and has the role want. An empty name means any.
+func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name string, want role) error {
 	if len(chain) == 0 {
 		return errors.New("no certificate")
 	}
@@ -159,6 +186,9 @@ func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name strin
 	if err != nil {
 		return err
 	}
+	if err := checkRole(chain[0], want); err != nil {
+		return err
+	}
 	if name != "" && is != name {
 		return fmt.Errorf("it is agent %q, not %q", is, name)
 	}
@@ -166,24 +196,25 @@ func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name strin
 }
 
 // server returns the configuration for accepted connections: they need a certificate of the
-// cluster. Sessions are not resumed, so that every connection checks the certificate. Connections
-// are few and live long.
+// cluster. It offers the streams of both roles, so that a caller that expects the other role learns
+// from the certificate which one answers. Sessions are not resumed, so that every
+// connection checks the certificate. Connections are few and live long.
 func (k *Keys) server() *tls.Config {
 	return &tls.Config{
 		MinVersion:             tls.VersionTLS13,
 		Certificates:           []tls.Certificate{k.cert},
 		ClientAuth:             tls.RequireAnyClientCert,
-		NextProtos:             []string{protoCalls, protoGossip},
+		NextProtos:             []string{protoCalls, protoGossip, protoRaft},
 		SessionTicketsDisabled: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
-			return k.judge(s.PeerCertificates, x509.ExtKeyUsageClientAuth, "")
+			return k.judge(s.PeerCertificates, x509.ExtKeyUsageClientAuth, "", callerRole(s.NegotiatedProtocol))
 		},
 	}
 }
 
-// client returns the configuration for a call to the agent called name, or to any agent if name is
-// empty.
-func (k *Keys) client(proto, name string) *tls.Config {
+// client returns the configuration for a connection to the agent or coordinator called name, or to
+// any with the role want if name is empty.
+func (k *Keys) client(proto, name string, want role) *tls.Config {
 	return &tls.Config{
 		MinVersion:   tls.VersionTLS13,
 		Certificates: []tls.Certificate{k.cert},
@@ -195,7 +226,15 @@ func (k *Keys) client(proto, name string) *tls.Config {
 		// whole check.
 		InsecureSkipVerify: true,
 		VerifyConnection: func(s tls.ConnectionState) error {
-			err := k.judge(s.PeerCertificates, x509.ExtKeyUsageServerAuth, name)
+			err := k.judge(s.PeerCertificates, x509.ExtKeyUsageServerAuth, name, want)
+			if err != nil && len(s.PeerCertificates) > 0 {
+				if foreign := notOfCluster(s.PeerCertificates[0], want); foreign != nil {
+					return foreign
+				}
+			}
+			if errors.Is(err, errRole) {
+				return &ForeignError{want.other().String(), want}
+			}
 			if _, other := errors.AsType[x509.UnknownAuthorityError](err); other {
 				return fmt.Errorf("%w: %w", ErrStranger, err)
 			}

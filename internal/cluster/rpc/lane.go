@@ -10,18 +10,20 @@ import (
 const (
 	backoffFirst = 100 * time.Millisecond
 	backoffMost  = 5 * time.Second
+	// coordinatorMost is shorter: an agent must find a new leader before its right to start visits ends.
+	coordinatorMost = time.Second
 )
 
 // backoff returns how long to wait after a number of failures in a row. The wait doubles up to
-// backoffMost. Of that, chance (0 to 1) selects between a half and all, so that many callers do not
+// most. Of that, chance (0 to 1) selects between a half and all, so that many callers do not
 // return at once.
-func backoff(failures int, chance float64) time.Duration {
+func backoff(failures int, most time.Duration, chance float64) time.Duration {
 	if failures <= 0 {
 		return 0
 	}
-	d := backoffMost
+	d := most
 	if failures < 16 {
-		d = min(backoffMost, backoffFirst<<(failures-1))
+		d = min(most, backoffFirst<<(failures-1))
 	}
 	return time.Duration(float64(d) * (0.5 + chance/2))
 }
@@ -30,6 +32,7 @@ func backoff(failures int, chance float64) time.Duration {
 // failure. Frequent calls of one kind do not delay those of another.
 type lane struct {
 	slots chan struct{}
+	most  time.Duration // of a pause
 	// mu guards the fields below.
 	mu       sync.Mutex
 	failures int
@@ -37,8 +40,8 @@ type lane struct {
 	chance   *rand.Rand
 }
 
-func newLane(slots int, seed uint64) *lane {
-	return &lane{slots: make(chan struct{}, slots), chance: rand.New(rand.NewPCG(seed, 0))}
+func newLane(slots int, most time.Duration, seed uint64) *lane {
+	return &lane{slots: make(chan struct{}, slots), most: most, chance: rand.New(rand.NewPCG(seed, 0))}
 }
 
 // enter waits for a free slot and for the end of a pause.
@@ -80,7 +83,7 @@ func (l *lane) leave(ok, broken bool) {
 		// Calls that ran at the same time fail together. They count as one failure.
 		if now := time.Now(); !now.Before(l.until) {
 			l.failures++
-			l.until = now.Add(backoff(l.failures, l.chance.Float64()))
+			l.until = now.Add(backoff(l.failures, l.most, l.chance.Float64()))
 		}
 	}
 	l.mu.Unlock()

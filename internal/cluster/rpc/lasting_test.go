@@ -2,6 +2,8 @@ package rpc
 
 import (
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -19,8 +21,6 @@ func TestLasting(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone.Close()
-	web := httptest.NewServer(http.NotFoundHandler())
-	defer web.Close()
 	hello := Hello{Agent: Agent{Name: "a2", Instance: ID{9, 2}, Boot: 3, Capacity: 1, Addr: "127.0.0.1:1", State: 1}}
 	for _, c := range []struct {
 		what string
@@ -32,13 +32,86 @@ func TestLasting(t *testing.T) {
 		{"another authority's keys", theirs["a2"], keyed.Addr(), ErrStranger, true},
 		{"none, of an agent with keys", nil, keyed.Addr(), ErrKeysThere, true},
 		{"keys, of an agent without", ours["a2"], bare.Addr(), ErrKeysHere, true},
-		{"of another program, with keys", ours["a2"], web.Listener.Addr().String(), ErrUnreachable, false},
+		{"no answer", nil, says(t, ""), ErrHungUp, false},
+		{"no answer, with keys", ours["a2"], says(t, ""), ErrHungUp, false},
 		{"no agent there", nil, gone.Addr().String(), ErrUnreachable, false},
 		{"not ready", ours["a2"], keyed.Addr(), ErrAgain, false},
 	} {
 		_, err := client(t, c.keys, caller("a2"), nil).Hello(t.Context(), c.addr, hello)
-		if !errors.Is(err, c.want) || Lasting(err) != c.last {
+		if !errors.Is(err, c.want) || (Lasting(err) != nil) != c.last {
 			t.Errorf("%s: lasting %v: %v", c.what, Lasting(err), err)
+		}
+	}
+}
+
+// says sends a text on every connection. If the text is empty, it closes the connection instead.
+func says(t *testing.T, text string) (addr string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { conn.Close() })
+			if io.WriteString(conn, text); text == "" {
+				conn.Close()
+			}
+		}
+	}()
+	return l.Addr().String()
+}
+
+// TestForeign: an agent that calls another program hears what answers.
+func TestForeign(t *testing.T) {
+	keys := bundles(t, "a2")["a2"]
+	web := func(secure, two bool, handler http.HandlerFunc) string {
+		s := httptest.NewUnstartedServer(handler)
+		s.Config.ErrorLog, s.EnableHTTP2 = log.New(io.Discard, "", 0), two
+		if secure {
+			s.StartTLS()
+		} else {
+			s.Config.Protocols = new(http.Protocols)
+			s.Config.Protocols.SetHTTP1(!two)
+			s.Config.Protocols.SetUnencryptedHTTP2(two)
+			s.Start()
+		}
+		t.Cleanup(s.Close)
+		return s.Listener.Addr().String()
+	}
+	grpc := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/grpc") }
+	hello := Hello{Agent: Agent{Name: "a2", Instance: ID{9, 2}, Boot: 3, Capacity: 1, Addr: "127.0.0.1:1", State: 1}}
+	for _, c := range []struct {
+		what, addr  string
+		bare, keyed string // what answers, without and with keys; empty: unknown
+	}{
+		{"web", web(false, false, http.NotFound), "a web server", "a web server"},
+		{"web by HTTP/2", web(false, true, http.NotFound), "an HTTP/2 server", ""},
+		{"gRPC", web(false, true, grpc), "an HTTP/2 server", ""},
+		{"web by TLS", web(true, false, http.NotFound), "", "a TLS server"},
+		{"web by TLS and HTTP/2", web(true, true, http.NotFound), "", "a TLS server"},
+		{"SSH", says(t, "SSH-2.0-X\r\n"), "an SSH server", "an SSH server"},
+		{"mail", says(t, "220 a\x1b\r\n"), `a program that says "220 a\x1b"`, `a program that says "220 a\x1b"`},
+		{"alert", says(t, "\x15\x03\x03\x00\x02\x02\x46"), "a TLS server", "a TLS server"},
+	} {
+		for _, k := range []*Keys{nil, keys} {
+			want := c.bare
+			if k != nil {
+				want = c.keyed
+			}
+			_, err := client(t, k, caller("a2"), nil).Hello(t.Context(), c.addr, hello)
+			got := ""
+			if foreign, ok := Lasting(err).(*ForeignError); ok {
+				got = foreign.Program
+			}
+			if err == nil || got != want {
+				t.Errorf("%s, keys %v: got %q, want %q: %v", c.what, k != nil, got, want, err)
+			}
 		}
 	}
 }

@@ -27,9 +27,10 @@ const (
 	shakeTimeout = dialTimeout
 	// takeTimeout is how long a proven caller waits for an agent that is not ready.
 	takeTimeout = 10 * time.Second
-	// gossipMark is the first octet of a gossip stream without TLS. It tells the stream from a
-	// call, because no HTTP request begins with it.
-	gossipMark = 0xF6
+	// gossipMark and raftMark are the first octets of a stream of gossip, and of one between
+	// coordinators, without TLS. They tell the stream from a call, because no HTTP request begins
+	// with them.
+	gossipMark, raftMark = 0xF6, 0xF7
 	// http2Preface begins a connection of calls (RFC 9113, section 3.4).
 	http2Preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 	// udpBuffer holds the packets of a burst while the processor is busy.
@@ -39,13 +40,16 @@ const (
 // ErrPlain reports an address other than loopback without keys.
 var ErrPlain = errors.New("agents on other machines need keys: make them with \"orbweaver cluster keys\"")
 
-// A Listener is an agent's port: TCP for calls and streams of gossip, UDP for packets of gossip.
+// A Listener is the port of an agent or a coordinator. TCP carries calls. With an agent, TCP also
+// carries streams of gossip, and UDP packets of gossip. With a coordinator, TCP also carries
+// streams between coordinators.
 type Listener struct {
 	keys     *Keys
+	role     role
 	tcp      net.Listener
-	udp      net.PacketConn
+	udp      net.PacketConn // nil: of a coordinator
 	calls    *inlet
-	gossip   *inlet
+	streams  *inlet // of gossip, or between coordinators
 	counts   *counters
 	pool     *inbound.Pool
 	ctx      context.Context
@@ -87,23 +91,39 @@ func (system) Dial(ctx context.Context, network, addr string) (net.Conn, error) 
 	return new(net.Dialer).DialContext(ctx, network, addr)
 }
 
-// Listen opens a port of a network. Without keys, addr must be a loopback address. The
-// caller closes the Listener.
+// Listen opens an agent's port of a network. Without keys, addr must be a loopback address. Keys of
+// a coordinator are an ErrKeys. The caller closes the Listener.
 func Listen(network Network, addr string, keys *Keys) (*Listener, error) {
+	return listen(network, addr, keys, agentRole)
+}
+
+// ListenCoordinator opens a coordinator's port. Keys of an agent are an ErrKeys.
+func ListenCoordinator(network Network, addr string, keys *Keys) (*Listener, error) {
+	return listen(network, addr, keys, coordinatorRole)
+}
+
+func listen(network Network, addr string, keys *Keys, is role) (*Listener, error) {
 	if err := CheckListen(addr, keys); err != nil {
 		return nil, err
+	}
+	if keys != nil && keys.role != is {
+		return nil, fmt.Errorf("%w: these are the keys of %s, not of %s", ErrKeys, keys.role, is)
 	}
 	tcp, udp, err := network.Listen(addr)
 	if err != nil {
 		return nil, err
+	}
+	if is == coordinatorRole { // it has no use for packets
+		udp.Close()
+		udp = nil
 	}
 	if b, ok := udp.(*net.UDPConn); ok {
 		_ = b.SetReadBuffer(udpBuffer) // on an error, the system's own size will do
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	l := &Listener{
-		keys: keys, udp: udp, counts: new(counters), ctx: ctx, stop: stop,
-		calls: newInlet(ctx, tcp.Addr()), gossip: newInlet(ctx, tcp.Addr()),
+		keys: keys, role: is, udp: udp, counts: new(counters), ctx: ctx, stop: stop,
+		calls: newInlet(ctx, tcp.Addr()), streams: newInlet(ctx, tcp.Addr()),
 	}
 	shaking := inbound.Share(16, leastShaking, maxShaking)
 	l.pool = inbound.New(inbound.Config{
@@ -139,23 +159,26 @@ func notTaken(addr string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("listen %s: the port is in use; choose another with --listen", addr)
 	}
-	if cause, ok := errors.AsType[*net.OpError](err); ok { // the inner error repeats "listen tcp" and the address
-		err = cause.Err
-	}
-	return fmt.Errorf("listen %s: %w", addr, err)
+	return fmt.Errorf("listen %s: %s", addr, inbound.NotOpened(err))
 }
 
 // Addr returns the address and the actual port.
 func (l *Listener) Addr() string { return l.tcp.Addr().String() }
 
-// SetMembers sets the IP addresses of known agents. Handshakes from these addresses have reserved
+// SetMembers sets the IP addresses of known agents and coordinators. Handshakes from these addresses have reserved
 // places, which other addresses cannot take. Safe for concurrent use.
 func (l *Listener) SetMembers(addrs []netip.Addr) { l.pool.SetMembers(addrs) }
 
-// Gossip returns a listener for the streams of gossip that other agents open.
-func (l *Listener) Gossip() net.Listener { return l.gossip }
+// Gossip returns a listener for the streams of gossip that other agents open. The Listener must be
+// an agent's.
+func (l *Listener) Gossip() net.Listener { return l.streams }
+
+// Raft returns a listener for the streams that other coordinators open. The Listener must be a
+// coordinator's.
+func (l *Listener) Raft() net.Listener { return l.streams }
 
 // Packets returns the connection for packets of gossip. The reader decrypts them with Keys.Gossip.
+// The Listener must be an agent's.
 func (l *Listener) Packets() net.PacketConn { return packets{l.udp, l.counts} }
 
 // packets counts the octets of packets.
@@ -185,7 +208,10 @@ func (l *Listener) Close() error {
 	var err error
 	l.closeOne.Do(func() {
 		l.stop()
-		err = errors.Join(l.tcp.Close(), l.udp.Close())
+		err = l.tcp.Close()
+		if l.udp != nil {
+			err = errors.Join(err, l.udp.Close())
+		}
 		l.wg.Wait()
 	})
 	return err
@@ -210,17 +236,23 @@ func (l *Listener) accept() {
 	}
 }
 
-// sort finds out what kind of connection this is, and gives it to the server of calls or to gossip.
+// sort finds out what kind of connection this is, and gives it to the server of calls or to the
+// reader of streams.
 func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 	stop := context.AfterFunc(l.ctx, func() { raw.Close() })
 	defer stop()
 	raw.SetDeadline(time.Now().Add(shakeTimeout))
 	var conn net.Conn
 	var to *inlet
+	why := Malformed // a TLS caller without a known protocol, or bytes that are no call
 	if l.keys != nil {
 		secure := tls.Server(raw, l.keys.server())
 		if err := secure.HandshakeContext(l.ctx); err != nil {
-			if !in.Evicted() { // an evicted connection is counted already
+			switch {
+			case in.Evicted(): // it is counted already
+			case errors.Is(err, errRole):
+				l.counts.refuse(WrongRole)
+			default:
 				l.counts.refuse(Stranger)
 			}
 			if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
@@ -233,8 +265,10 @@ func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 		switch secure.ConnectionState().NegotiatedProtocol {
 		case protoCalls:
 			to = l.calls
-		case protoGossip:
-			to = l.gossip
+		case l.role.stream():
+			to = l.streams
+		case l.role.other().stream():
+			why = WrongRole
 		}
 	} else {
 		var first [1]byte
@@ -243,8 +277,10 @@ func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 			return
 		}
 		switch first[0] {
-		case gossipMark:
-			conn, to = raw, l.gossip
+		case l.role.mark():
+			conn, to = raw, l.streams
+		case l.role.other().mark():
+			why = WrongRole
 		case recordHandshake:
 			sayNoHandshake(raw)
 		case http2Preface[0]:
@@ -257,8 +293,8 @@ func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 			}
 		}
 	}
-	if to == nil { // a TLS caller without a known protocol, or bytes that are no call
-		l.counts.refuse(Malformed)
+	if to == nil {
+		l.counts.refuse(why)
 		raw.Close()
 		return
 	}
@@ -280,6 +316,20 @@ func (l *Listener) sort(raw *counted, in *inbound.Conn) {
 // DialGossip opens a stream of gossip to the agent called name, or to any agent of the cluster if
 // name is empty. dial opens the connection; nil means the system's network.
 func DialGossip(ctx context.Context, keys *Keys, dial Dialer, addr, name string) (net.Conn, error) {
+	return dialStream(ctx, keys, dial, addr, name, agentRole)
+}
+
+// DialRaft opens a stream to the coordinator called name, or to any coordinator of the cluster if
+// name is empty. Keys of an agent are an ErrKeys, because the other side would refuse them.
+func DialRaft(ctx context.Context, keys *Keys, dial Dialer, addr, name string) (net.Conn, error) {
+	return dialStream(ctx, keys, dial, addr, name, coordinatorRole)
+}
+
+// dialStream opens a stream between two processes with the role r.
+func dialStream(ctx context.Context, keys *Keys, dial Dialer, addr, name string, r role) (net.Conn, error) {
+	if keys != nil && keys.role != r {
+		return nil, fmt.Errorf("%w: these are the keys of %s, not of %s", ErrKeys, keys.role, r)
+	}
 	raw, err := reach(ctx, keys, dial, addr)
 	if err != nil {
 		return nil, err
@@ -287,16 +337,20 @@ func DialGossip(ctx context.Context, keys *Keys, dial Dialer, addr, name string)
 	stop := context.AfterFunc(ctx, func() { raw.Close() })
 	defer stop()
 	if keys == nil {
-		_, err = raw.Write([]byte{gossipMark})
+		_, err = raw.Write([]byte{r.mark()})
 	} else {
-		secure := tls.Client(raw, keys.client(protoGossip, name))
+		secure := tls.Client(raw, keys.client(r.stream(), name, r))
 		if err = secure.HandshakeContext(ctx); err == nil {
 			return secure, nil
 		}
 	}
 	if err != nil {
 		raw.Close()
-		return nil, fmt.Errorf("gossip with %s: %w", addr, err)
+		what := "gossip"
+		if r == coordinatorRole {
+			what = "raft"
+		}
+		return nil, fmt.Errorf("%s with %s: %w", what, addr, err)
 	}
 	return raw, nil
 }

@@ -65,7 +65,7 @@ type Caller struct {
 	Instance ID
 	Boot     uint64
 	// Crawl is zero for an agent that does not belong to a crawl yet. Such an agent may only
-	// call Hello.
+	// call Hello, Follow and Status.
 	Crawl ID
 }
 

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -22,10 +21,17 @@ import (
 const (
 	callerHeader = "Orbweaver-Caller"
 	reasonHeader = "Orbweaver-Reason"
+	leaderHeader = "Orbweaver-Leader"
+	// reasonRole refuses a call to an agent that is for coordinators, or the other way round.
+	// reasonNotLeader refuses a call to a coordinator that does not lead.
+	reasonRole, reasonNotLeader = "role", "not-leader"
 	// servedBulk and servedQuick bound the calls served at once, and so the memory of requests.
 	// Other callers are told to come back. Bulk calls do not delay quick ones.
 	servedBulk, servedQuick = 16, 128
-	maxStreams              = 64 // of one connection
+	// servedFollows is the same for Follow, and servedDiscovers for Discover. As many agents can have a
+	// connection. Other bounds hold for each of them, see shares.
+	servedFollows, servedDiscovers = maxConns, 64
+	maxStreams                     = 64 // of one connection
 	// stall bounds how long a caller may pause within a message.
 	stall = 30 * time.Second
 	// grace is how much longer than the caller's limit the server works on a call.
@@ -37,12 +43,14 @@ var limits = [calls]time.Duration{
 	CallHello: 10 * time.Second, CallPush: time.Minute, CallKnown: 5 * time.Second, CallShip: time.Minute,
 	CallClaim: time.Minute, CallHand: time.Minute, CallLease: 5 * time.Second,
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
-	CallRecall: 10 * time.Second,
+	CallRecall:   10 * time.Second,
+	CallDiscover: 10 * time.Second, CallFollow: 30 * time.Second, CallFinish: 10 * time.Second,
+	CallStatus: 5 * time.Second, CallForget: 10 * time.Second,
 }
 
 // bulk reports calls with much data, which are answered when the data is on disk.
 func (c Call) bulk() bool {
-	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand || c == CallRecall
+	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand || c == CallRecall || c == CallDiscover
 }
 
 // ErrAgain is the answer of an agent that is not ready or has another view. The same call may
@@ -102,18 +110,21 @@ type Handlers struct {
 
 // ServerConfig configures a Server.
 type ServerConfig struct {
-	Handlers Handlers
+	// Handlers execute the calls to an agent, Coordination those to a coordinator. The Listener's role
+	// says which of them is used.
+	Handlers     Handlers
+	Coordination Coordination
 	// Crawl returns the crawl of the agent. It is zero as long as the agent does not know it;
-	// then the Server answers only Hello. It must be safe for concurrent use.
+	// then the Server answers only Hello, Follow, Status and Forget. It must be safe for concurrent use.
 	Crawl func() ID
 	// Admitted reports whether the caller is an agent of the cluster. All other callers
-	// may only call Hello. They are told to ask again, because this agent may not have
+	// may only call Hello, Follow, Status and Forget. They are told to ask again, because this agent may not have
 	// heard of a new agent yet. Safe for concurrent use. Nil admits every caller with a
 	// certificate of the cluster.
 	Admitted func(Caller) bool
 }
 
-// A Server answers the calls of other agents. Safe for concurrent use.
+// A Server answers the calls to an agent or a coordinator. Safe for concurrent use.
 type Server struct {
 	config      ServerConfig
 	listener    *Listener
@@ -121,7 +132,10 @@ type Server struct {
 	http        *http.Server
 	errors      *connect.ErrorWriter
 	bulk, quick chan struct{}
-	ships       chan struct{}  // apart from bulk: Pushes at other agents wait for Ships
+	ships       chan struct{} // apart from bulk: Pushes at other agents wait for Ships
+	follows     chan struct{} // apart from quick: each agent nearly always waits in a Follow
+	discovers   chan struct{}
+	shares      shares
 	running     sync.WaitGroup // calls
 }
 
@@ -130,7 +144,8 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 	s := &Server{
 		config: cfg, listener: l, counts: l.counts,
 		bulk: make(chan struct{}, servedBulk), quick: make(chan struct{}, servedQuick),
-		ships: make(chan struct{}, servedBulk),
+		ships: make(chan struct{}, servedBulk), follows: make(chan struct{}, servedFollows),
+		discovers: make(chan struct{}, servedDiscovers),
 	}
 	opts := []connect.HandlerOption{
 		connect.WithCodec(codec{s.counts}),
@@ -139,16 +154,13 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 		connect.WithCompression(zstdName, newDecompressor, newCompressor), connect.WithCompressMinBytes(compressFrom),
 	}
 	s.errors = connect.NewErrorWriter(opts...)
-	path, calls := pb.NewExchangeHandler(answers{s}, opts...)
-	mux := http.NewServeMux()
-	mux.Handle(path, s.admit(calls))
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
-		s.counts.refuse(Malformed)
-		http.Error(w, "no such call", http.StatusNotFound)
-	})
+	_, calls := pb.NewExchangeHandler(answers{s}, opts...)
+	if l.role == coordinatorRole {
+		_, calls = pb.NewCoordinationHandler(coordinator{s}, opts...)
+	}
 	s.http = &http.Server{
-		Handler: asking(mux), ReadHeaderTimeout: takeTimeout, IdleTimeout: 5 * time.Minute, MaxHeaderBytes: 8 << 10,
-		Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{
+		Handler: asking(s.admit(calls)), ReadHeaderTimeout: takeTimeout, IdleTimeout: 5 * time.Minute,
+		MaxHeaderBytes: 8 << 10, Protocols: new(http.Protocols), HTTP2: &http.HTTP2Config{
 			MaxConcurrentStreams: maxStreams, SendPingTimeout: 15 * time.Second, PingTimeout: 5 * time.Second,
 		},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
@@ -210,21 +222,13 @@ func (s *Server) admit(next http.Handler) http.Handler {
 			s.errors.Write(w, r, err)
 			return
 		}
-		lane := s.quick
-		switch {
-		case call == CallShip:
-			lane = s.ships
-		case call.bulk():
-			lane = s.bulk
-		}
-		select {
-		case lane <- struct{}{}:
-			defer func() { <-lane }()
-		default:
+		leave, ok := s.enter(call, caller.Name)
+		if !ok {
 			s.counts.refuse(Busy)
 			s.errors.Write(w, r, connect.NewError(connect.CodeUnavailable, errors.New("busy")))
 			return
 		}
+		defer leave()
 		end := time.Now().Add(limits[call] + grace)
 		ctx, cancel := context.WithDeadline(context.WithValue(r.Context(), callerKey{}, caller), end)
 		defer cancel()
@@ -236,15 +240,36 @@ func (s *Server) admit(next http.Handler) http.Handler {
 	})
 }
 
+// enter takes a place for a call, unless too many run. leave frees it.
+func (s *Server) enter(call Call, name string) (leave func(), ok bool) {
+	lane := s.quick
+	switch {
+	case call == CallShip:
+		lane = s.ships
+	case call == CallFollow:
+		lane = s.follows
+	case call == CallDiscover:
+		lane = s.discovers
+	case call.bulk():
+		lane = s.bulk
+	}
+	if !s.shares.enter(call, name) {
+		return nil, false
+	}
+	select {
+	case lane <- struct{}{}:
+		return func() { <-lane; s.shares.leave(call, name) }, true
+	default:
+		s.shares.leave(call, name)
+		return nil, false
+	}
+}
+
 // callOf returns the call of a request. Only Connect's POST requests in protobuf are calls.
 func callOf(r *http.Request) (Call, bool) {
-	name, ok := strings.CutPrefix(r.URL.Path, "/"+pb.ExchangeName+"/")
-	if !ok || r.Method != http.MethodPost {
-		return 0, false
-	}
-	for c, n := range callNames {
-		if n == name {
-			return Call(c), r.Header.Get("Content-Type") == "application/proto"
+	for c, name := range callNames {
+		if r.URL.Path == "/"+Call(c).service()+"/"+name {
+			return Call(c), r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/proto"
 		}
 	}
 	return 0, false
@@ -263,17 +288,25 @@ func (s *Server) identify(r *http.Request, call Call) (c Caller, why Refused, er
 			return c, Identity, connect.NewError(connect.CodePermissionDenied,
 				fmt.Errorf("caller %q has the certificate of %q", c.Name, name))
 		}
+		if err := checkRole(r.TLS.PeerCertificates[0], call.caller()); err != nil {
+			return c, WrongRole, connect.NewError(connect.CodePermissionDenied,
+				fmt.Errorf("caller %q may not call %s: %w", c.Name, call, err))
+		}
 	}
-	ours := s.config.Crawl()
+	if is := s.listener.role; is != call.answerer() {
+		return c, WrongRole, answer(&Refusal{reasonRole, (&ForeignError{is.String(), is.other()}).Error()})
+	}
+	ours, open := s.config.Crawl(), call == CallHello || call == CallFollow // for agents that are not admitted yet
 	switch {
-	case call == CallHello && (c.Crawl == ID{} || ours == ID{}):
+	case call == CallStatus || call == CallForget:
+	case open && (c.Crawl == ID{} || ours == ID{}):
 	case ours == ID{}:
 		return c, OtherCrawl, answer(ErrAgain)
 	case c.Crawl != ours:
 		return c, OtherCrawl, answer(&Refusal{"crawl",
 			fmt.Sprintf("agent %q belongs to another crawl (%s, not %s): its crawl directory is not of this cluster",
 				c.Name, c.Crawl, ours)})
-	case call != CallHello && s.config.Admitted != nil && !s.config.Admitted(c):
+	case !open && s.config.Admitted != nil && !s.config.Admitted(c):
 		return c, NotAdmitted, answer(fmt.Errorf("%w: agent %q has not been admitted here", ErrAgain, c.Name))
 	}
 	return c, 0, nil
@@ -282,10 +315,16 @@ func (s *Server) identify(r *http.Request, call Call) (c Caller, why Refused, er
 // answer converts a handler's error to the error that is sent.
 func answer(err error) error {
 	var refusal *Refusal
+	var elsewhere *NotLeader
 	var already *connect.Error
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &elsewhere):
+		e := connect.NewError(connect.CodeFailedPrecondition, err)
+		e.Meta().Set(reasonHeader, reasonNotLeader)
+		e.Meta().Set(leaderHeader, elsewhere.Leader)
+		return e
 	case errors.As(err, &refusal):
 		e := connect.NewError(connect.CodeFailedPrecondition, err)
 		e.Meta().Set(reasonHeader, refusal.Reason)

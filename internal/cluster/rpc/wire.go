@@ -1,6 +1,7 @@
 package rpc
 
 import (
+	"cmp"
 	"errors"
 	"math"
 	"net"
@@ -27,14 +28,8 @@ func agentFromWire(w *pb.Agent) (a Agent, err error) {
 	if a.Instance, err = idFromWire(w.Instance); err != nil {
 		return a, err
 	}
-	if !(w.Capacity > 0 && w.Capacity <= maxCapacity) { // also refuses NaN
-		return a, malformed("capacity %v", w.Capacity)
-	}
-	if err := checkAddress(w.Address); err != nil {
+	if err := cmp.Or(checkCapacity(w.Capacity), checkAddress(w.Address), checkState(w.State)); err != nil {
 		return a, err
-	}
-	if w.State > math.MaxUint8 {
-		return a, malformed("state %d", w.State)
 	}
 	a.Name, a.Boot, a.Capacity, a.Addr, a.State = w.Name, w.Boot, w.Capacity, w.Address, uint8(w.State)
 	return a, nil
@@ -58,6 +53,32 @@ func checkAddress(addr string) error {
 	return nil
 }
 
+func checkCapacity(c float64) error {
+	if !(c > 0 && c <= maxCapacity) { // also refuses NaN
+		return malformed("capacity %v", c)
+	}
+	return nil
+}
+
+func checkState(s uint32) error {
+	if s > math.MaxUint8 {
+		return malformed("state %d", s)
+	}
+	return nil
+}
+
+func checkSettings(settings map[string]string) error {
+	if len(settings) > maxSettings {
+		return malformed("%d settings", len(settings))
+	}
+	for k, v := range settings {
+		if len(k) > maxSetting || len(v) > maxSetting {
+			return malformed("setting %.64q", k)
+		}
+	}
+	return nil
+}
+
 func helloToWire(h Hello) *pb.HelloRequest {
 	return &pb.HelloRequest{Agent: agentToWire(h.Agent), Settings: h.Settings}
 }
@@ -66,16 +87,8 @@ func helloFromWire(w *pb.HelloRequest) (h Hello, err error) {
 	if h.Agent, err = agentFromWire(w.Agent); err != nil {
 		return h, err
 	}
-	if len(w.Settings) > maxSettings {
-		return h, malformed("%d settings", len(w.Settings))
-	}
-	for k, v := range w.Settings {
-		if len(k) > maxSetting || len(v) > maxSetting {
-			return h, malformed("setting %.64q", k)
-		}
-	}
 	h.Settings = w.Settings
-	return h, nil
+	return h, checkSettings(w.Settings)
 }
 
 func welcomeToWire(v Welcome) *pb.HelloResponse {

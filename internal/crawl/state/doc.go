@@ -42,6 +42,7 @@ const (
 	Tally        byte = 'T' // snapshot: the report's counts in pieces, see PutPieces
 	Span         byte = 'S' // when the crawl began, how long its runs took, and when this was written, see AppendSpan
 	Handed       byte = 'h' // the state of a host that was given away
+	HostPages    byte = 'c' // how many pages of a host another agent has fetched
 	Again        byte = 'a' // a Link that is accepted again: the next accept is of the same Link
 	Failed       byte = 'f' // snapshot: a failed Link, which a later run may accept again
 	Seed         byte = 'W' // a URL that a seed redirected to, and that widens the scope

@@ -34,7 +34,7 @@ type Finish struct {
 
 // A Skip is the number of links of a page that were not accepted for one reason.
 type Skip struct {
-	Reason string
+	Reason string // see report.ReasonBy
 	N      int
 }
 

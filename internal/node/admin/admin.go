@@ -114,7 +114,7 @@ func Reserve(addr string) (net.Listener, error) {
 		return nil, fmt.Errorf("api %s: the port is in use; choose another, or port 0 for any that is free", addr)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("api: %w", err)
+		return nil, fmt.Errorf("api %s: %s", addr, inbound.NotOpened(err))
 	}
 	return ln, nil
 }

@@ -19,23 +19,29 @@ import (
 // An Archive reads the archives of crawl directories.
 type Archive struct {
 	fs        disk.FS
-	dirs      []string
-	originals []string
+	places    []warc.Place
+	originals []warc.Place
 }
 
-// New returns the archive of the crawl directories dirs. The originals of revisit records are also
+// New returns the archive of the crawl directories places. The originals of revisit records are also
 // looked for in the crawl directories originals. A nil fsys means the machine's filesystem.
-func New(fsys disk.FS, dirs, originals []string) *Archive {
+func New(fsys disk.FS, places, originals []warc.Place) *Archive {
 	if fsys == nil {
 		fsys = disk.OS
 	}
-	return &Archive{fsys, dirs, originals}
+	return &Archive{fsys, places, originals}
+}
+
+// Empty reports whether the archive has no capture of a web page.
+func (a *Archive) Empty() (bool, error) {
+	_, next, err := a.Hosts("", 0)
+	return next == "", err
 }
 
 // A Capture is one capture of a URL.
 type Capture struct {
 	warc.Line
-	dir string
+	in warc.Place
 }
 
 // Revisit reports whether the record has no body of its own.
@@ -52,16 +58,16 @@ const TimeFormat = "20060102150405"
 // names the directory.
 func (a *Archive) Captures(u string) ([]Capture, error) {
 	var all []Capture
-	for _, dir := range a.dirs {
-		lines, err := warc.Lookup(a.fs, dir, u)
+	for _, p := range a.places {
+		lines, err := warc.Lookup(a.fs, p, u)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s: %w", dir, ErrNoIndex)
+			return nil, fmt.Errorf("%s: %w", p.Dir, ErrNoIndex)
 		}
 		if err != nil {
 			return nil, err
 		}
 		for _, l := range lines {
-			all = append(all, Capture{l, dir})
+			all = append(all, Capture{l, p})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Capture) int { return cmp.Compare(a.Time, b.Time) })
@@ -131,8 +137,12 @@ type Message struct {
 	Status int    // 200 if the record is not of HTTP
 	Header Header // of the capture itself, also if it is a revisit
 	Body   io.Reader
+	Size   int64 // of Body in bytes; -1 if it is known only at the end
 	// Truncated says why the record is incomplete, such as "length"; empty if it is complete.
 	Truncated string
+	File      string // name of the WARC file with the body
+	// Stored is the size of the record with the body, with its codings, in bytes.
+	Stored int64
 
 	files []io.Closer
 }
@@ -148,41 +158,45 @@ func (m *Message) Close() error {
 
 // Open opens the response of a capture. Body has no transfer coding and no content coding. The
 // caller closes the Message. If the original of a revisit is in none of the directories, the error
-// wraps warc.ErrNoOriginal.
-func (a *Archive) Open(c Capture) (_ *Message, err error) {
+// wraps warc.ErrNoOriginal. If only this capture cannot be read, it is a *warc.UnreadableError, which
+// wraps warc.ErrCodings if OpenCoded can read it.
+func (a *Archive) Open(c Capture) (*Message, error) { return a.open(c, (*warc.Record).Message) }
+
+// OpenCoded is Open with the content codings left in place.
+func (a *Archive) OpenCoded(c Capture) (*Message, error) {
+	return a.open(c, (*warc.Record).CodedMessage)
+}
+
+func (a *Archive) open(c Capture, read func(*warc.Record) ([]byte, io.Reader, int64, error)) (_ *Message, err error) {
 	m := &Message{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, m.Close())
 		}
 	}()
-	f, err := warc.OpenWARC(a.fs, c.dir, c.File)
+	rec, f, err := warc.OpenRecord(a.fs, c.in.Dir, c.Line)
 	if err != nil {
 		return nil, err
 	}
 	m.files = append(m.files, f)
-	rec, err := warc.At(f, c.Offset)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.File, err)
-	}
+	m.File, m.Stored = f.Name(), rec.Size
 	m.Truncated = strings.TrimSpace(rec.Header.Value("WARC-Truncated"))
-	head, body, err := rec.Message()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.File, err)
+	var head []byte
+	if head, m.Body, m.Size, err = read(rec); err != nil {
+		return nil, warc.Unreadable(m.File, err)
 	}
-	m.Body = body
 	if rec.Type() == "revisit" {
-		own := append([]string{c.dir}, a.dirs...)
-		original, file, err := warc.OpenOriginal(a.fs, append(own, a.originals...), rec.Reference())
+		places := slices.Concat([]warc.Place{c.in}, a.places, a.originals)
+		original, file, err := warc.OpenOriginal(a.fs, places, rec.Reference())
 		if err != nil {
 			return nil, err
 		}
 		m.files = append(m.files, file)
-		first, body, err := original.Message()
-		if err != nil {
-			return nil, fmt.Errorf("original of %s: %w", c.URL, err)
+		m.File, m.Stored = file.Name(), original.Size
+		var first []byte
+		if first, m.Body, m.Size, err = read(original); err != nil {
+			return nil, warc.Unreadable(m.File, err)
 		}
-		m.Body = body
 		m.Truncated = cmp.Or(m.Truncated, strings.TrimSpace(original.Header.Value("WARC-Truncated")))
 		if len(head) == 0 || notModified(head) {
 			head = first

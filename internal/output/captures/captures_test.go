@@ -3,10 +3,14 @@ package captures
 import (
 	"errors"
 	"io"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -33,14 +37,14 @@ func read(t *testing.T, a *Archive, url, at string) (text string, m *Message) {
 }
 
 func TestNearest(t *testing.T) {
-	a := New(nil, []string{
+	a := New(nil, warc.Places(
 		testarchive.Write(t, map[string]string{
 			"http://a.example/ @20260101000000":      "HTTP/1.1 301 Moved\r\nLocation: https://www.a.example/\r\n\r\n",
 			"https://www.a.example/ @20260102000000": "text/html\nfirst",
 			"https://b.example/ @20260102000000":     "text/plain\nonly https",
 		}),
 		testarchive.Write(t, map[string]string{"https://www.a.example/ @20260601000000": "text/html\nsecond"}),
-	}, nil)
+	), nil)
 	for _, c := range []struct{ url, at, want string }{
 		{"https://www.a.example/", "20250101000000", "first"},
 		{"https://www.a.example/", "20260301000000", "first"},
@@ -67,7 +71,7 @@ func TestRevisit(t *testing.T) {
 		"http://a.example/1 @20260101000000": "HTTP/1.1 200 OK" + head + "1\r\n\r\n" + gzipped,
 		"http://a.example/2 @20260102000000": "HTTP/1.1 404 Not Found" + head + "2\r\n\r\n" + gzipped,
 	})
-	a := New(nil, []string{dir}, nil)
+	a := New(nil, warc.Places(dir), nil)
 	text, m := read(t, a, "http://a.example/2", "20260101000000")
 	if text != "hello" || m.Status != 404 || m.Header.Value("x-which") != "2" {
 		t.Errorf("got %q, %d, %v", text, m.Status, m.Header)
@@ -76,14 +80,14 @@ func TestRevisit(t *testing.T) {
 	if err != nil || len(all) != 1 || !all[0].Revisit() {
 		t.Fatalf("%+v, %v", all, err)
 	}
-	all[0].dir = testarchive.Write(t, map[string]string{"http://b.example/": "text/html\nx"})
-	if _, err := New(nil, []string{all[0].dir}, nil).Open(all[0]); err == nil {
+	all[0].in.Dir = testarchive.Write(t, map[string]string{"http://b.example/": "text/html\nx"})
+	if _, err := New(nil, warc.Places(all[0].in.Dir), nil).Open(all[0]); err == nil {
 		t.Error("a record of another directory is found")
 	}
 }
 
 func TestNoIndex(t *testing.T) {
-	a := New(nil, []string{t.TempDir()}, nil)
+	a := New(nil, warc.Places(t.TempDir()), nil)
 	if _, err := a.Captures("http://a.example/"); !errors.Is(err, ErrNoIndex) {
 		t.Errorf("Captures: %v", err)
 	}
@@ -96,7 +100,7 @@ func TestNoIndex(t *testing.T) {
 }
 
 func TestLists(t *testing.T) {
-	a := New(nil, []string{
+	a := New(nil, warc.Places(
 		testarchive.Write(t, map[string]string{
 			"http://a.example/ @20260101000000":  "text/html\na",
 			"http://a.example/x @20260101000000": "text/html\nx",
@@ -108,7 +112,7 @@ func TestLists(t *testing.T) {
 			"http://a.example/ @20260601000000": "text/html\nlater",
 			"http://sub.a.example/":             "text/html\nsub",
 		}),
-	}, nil)
+	), nil)
 	list := func(q Query) (urls []string) {
 		for {
 			pages, next, err := a.Pages(q)
@@ -183,6 +187,49 @@ func TestHead(t *testing.T) {
 		status, h := parseHead([]byte(c.head))
 		if got := h.Value("content-type"); status != c.status || got != c.mime {
 			t.Errorf("%q: got %d, %q", c.head, status, got)
+		}
+	}
+}
+
+// If the file with an original is missing, another directory may have the same content. Bad lines of an index concern
+// one capture.
+func TestUnreadable(t *testing.T) {
+	const same = "text/html\nthe same content in both"
+	first := map[string]string{"http://a.example/ @20260101000000": same}
+	both := map[string]string{"http://a.example/ @20260101000000": same, "http://b.example/ @20260102000000": same}
+	dir, copied := testarchive.Write(t, both), testarchive.Write(t, first)
+	a := New(nil, warc.Places(dir), warc.Places(copied))
+	all, err := a.Captures("http://b.example/")
+	if err != nil || len(all) != 1 || !all[0].Revisit() {
+		t.Fatal(all, err)
+	}
+	own, err := a.Captures("http://a.example/")
+	if err != nil || len(own) != 1 {
+		t.Fatal(own, err)
+	}
+	index := filepath.Join(dir, "indexes", "index.cdxj")
+	b, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := strings.Replace(string(b), own[0].File, "lost.warc.gz", 1) // of the first line, that of the original
+	if err := os.WriteFile(index, []byte(lost), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if text, _ := read(t, a, "http://b.example/", "20260102000000"); text != "the same content in both" {
+		t.Errorf("got %q", text)
+	}
+	for want, change := range map[string]func(*Capture){
+		"no such file":       func(c *Capture) { c.File = "lost.warc.gz" },
+		"not in the archive": func(c *Capture) { c.File = "../crawl.yaml" },
+		"no position":        func(c *Capture) { c.Offset = -1 },
+		"ends before":        func(c *Capture) { c.Offset = 1 << 40 },
+	} {
+		c := own[0]
+		change(&c)
+		_, err := a.Open(c)
+		if _, ok := errors.AsType[*warc.UnreadableError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("got the error %v, want one with %q", err, want)
 		}
 	}
 }

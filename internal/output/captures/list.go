@@ -26,22 +26,22 @@ func (a *Archive) Groups(from string) iter.Seq2[Group, error] {
 	return func(yield func(Group, error) bool) {
 		type source struct {
 			next func() (warc.Line, error, bool)
-			dir  string
+			in   warc.Place
 			line warc.Line
 		}
 		var sources []*source
 		advance := func(s *source) (ok bool, err error) {
 			l, err, ok := s.next()
 			if errors.Is(err, fs.ErrNotExist) {
-				err = fmt.Errorf("%s: %w", s.dir, ErrNoIndex)
+				err = fmt.Errorf("%s: %w", s.in.Dir, ErrNoIndex)
 			}
 			s.line = l
 			return ok, err
 		}
-		for _, dir := range a.dirs {
-			next, stop := iter.Pull2(warc.Lines(a.fs, dir, from))
+		for _, p := range a.places {
+			next, stop := iter.Pull2(warc.Lines(a.fs, p, from))
 			defer stop()
-			s := &source{next: next, dir: dir}
+			s := &source{next: next, in: p}
 			ok, err := advance(s)
 			if err != nil {
 				yield(Group{}, err)
@@ -61,7 +61,7 @@ func (a *Archive) Groups(from string) iter.Seq2[Group, error] {
 				ok := true
 				for ok && s.line.SURT == g.SURT {
 					if len(g.Captures) < maxGroup {
-						g.Captures = append(g.Captures, Capture{s.line, s.dir})
+						g.Captures = append(g.Captures, Capture{s.line, s.in})
 					}
 					var err error
 					if ok, err = advance(s); err != nil {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/output/rewrite"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -33,6 +35,9 @@ type Config struct {
 	// MaxPage bounds the memory for rewriting: longer pages are written with their links unchanged.
 	// Zero means 64 MiB.
 	MaxPage int64
+	// MaxUnpacked bounds the bytes of a file, because a small compressed record may unpack to any size. A file may
+	// also have 20 times the size of its record. Zero means 256 MiB.
+	MaxUnpacked int64
 	// FS is the filesystem of the mirror. Nil means the machine's.
 	FS disk.FS
 }
@@ -46,33 +51,62 @@ type Result struct {
 	Hosts int64  `json:"hosts"`
 	// Redirects are URLs whose links lead to their targets.
 	Redirects int64 `json:"redirects"`
-	// LeftOut are URLs of which the archive has only errors, or revisits without their original.
-	LeftOut int64 `json:"left_out"`
+	// The URLs without a file: the archive has only errors and empty responses of them, redirects to
+	// themselves or to no web page, revisits whose original is in another archive, or damaged records.
+	Errors     int64 `json:"errors"`
+	Nowhere    int64 `json:"redirects_nowhere"`
+	NoOriginal int64 `json:"no_original"`
+	Damaged    int64 `json:"damaged"`
 	// Incomplete are files of which the archive has only a part.
 	Incomplete int64 `json:"incomplete"`
+	// Unreadable are files without content, because the record is damaged or its WARC file is missing.
+	Unreadable int64 `json:"unreadable"`
+	// Unsupported are files without content, because it has too many content codings.
+	Unsupported int64 `json:"unsupported"`
+	// Cut are files that end at MaxUnpacked.
+	Cut int64 `json:"cut"`
 	// TooLong are pages over MaxPage, whose links are unchanged.
 	TooLong int64 `json:"too_long"`
+	// Faults are the first WARC files that are damaged or missing. OtherFaults counts the records of others.
+	Faults      []Fault `json:"faults,omitempty"`
+	OtherFaults int64   `json:"other_faults,omitempty"`
 }
+
+// A Fault is a WARC file with records that cannot be read.
+type Fault struct {
+	File    string `json:"file"`
+	Records int64  `json:"records"` // that the mirror needs
+	Missing bool   `json:"missing,omitempty"`
+	Error   string `json:"error"` // of the first of them
+}
+
+// maxFaults is how many files a Result names.
+const maxFaults = 20
 
 // Errors of Write that the user can avoid.
 var (
 	ErrNotEmpty = errors.New("the directory is not empty")
 	ErrNoMirror = errors.New("the directory holds other files than a mirror")
+	ErrNothing  = errors.New("the archive has no page and no file that a mirror could show")
 )
 
 // A Mirror is being written.
 type Mirror struct {
-	cfg    Config
-	fs     disk.FS
-	tree   string // the files, until they are complete
-	temp   string
-	table  table
-	result Result
-	hosts  []byte // rows of the start page
-	last   string // host of the last page, as its sort keys begin
+	cfg     Config
+	fs      disk.FS
+	tree    string // the files, until they are complete
+	temp    string
+	table   table
+	planned int64 // files
+	// counting is true while captures are chosen for the first time.
+	counting bool
+	result   Result
+	rows     []byte // of the start page
+	host     listed // the last one
 }
 
-// Write writes a mirror. If ctx ends, or after an error, Dir is as before.
+// Write writes a mirror. If ctx ends, or after an error, Dir is as before. With ErrNothing, the result
+// says which URLs have no file.
 func Write(ctx context.Context, cfg Config) (res Result, err error) {
 	m := &Mirror{cfg: cfg, fs: cfg.FS, result: Result{Type: "mirror"}}
 	if m.fs == nil {
@@ -83,6 +117,9 @@ func Write(ctx context.Context, cfg Config) (res Result, err error) {
 	}
 	if m.cfg.MaxPage <= 0 {
 		m.cfg.MaxPage = 64 << 20
+	}
+	if m.cfg.MaxUnpacked <= 0 {
+		m.cfg.MaxUnpacked = 256 << 20
 	}
 	m.cfg.Dir = filepath.Clean(cfg.Dir)
 	if err := m.check(); err != nil {
@@ -113,6 +150,9 @@ func Write(ctx context.Context, cfg Config) (res Result, err error) {
 	}
 	if err := m.plan(ctx); err != nil {
 		return res, err
+	}
+	if m.planned == 0 {
+		return m.result, ErrNothing
 	}
 	if err := m.choices(ctx, false, m.file); err != nil {
 		return res, err
@@ -173,7 +213,7 @@ func (m *Mirror) file(c choice) error {
 		return err
 	}
 	if !ok || kind != 'f' {
-		return fmt.Errorf("%s: the index has changed; stop the crawl first", c.url)
+		return fmt.Errorf("%s: the crawl has archived it meanwhile; run the command again", c.url)
 	}
 	if !filepath.IsLocal(name) {
 		return fmt.Errorf("%s: the name %q leads out of the directory", c.url, name)
@@ -199,25 +239,51 @@ func (m *Mirror) file(c choice) error {
 	return nil
 }
 
+// fault notes that a record of a WARC file cannot be read.
+func (m *Mirror) fault(file string, err error) {
+	for i := range m.result.Faults {
+		if m.result.Faults[i].File == file {
+			m.result.Faults[i].Records++
+			return
+		}
+	}
+	if len(m.result.Faults) == maxFaults {
+		m.result.OtherFaults++
+		return
+	}
+	m.result.Faults = append(m.result.Faults, Fault{file, 1, errors.Is(err, fs.ErrNotExist), err.Error()})
+}
+
 // content writes the content of a file: with links changed if it is a page or a style sheet. A record
 // that cannot be read to its end gives a shorter file.
 func (m *Mirror) content(f disk.File, c choice, name string) (n int64, err error) {
 	msg, err := m.cfg.Archive.Open(c.capture)
-	if errors.Is(err, warc.ErrDamaged) || errors.Is(err, warc.ErrNoOriginal) {
-		m.result.Incomplete++
-		return 0, nil // a file without content: other pages link to it
-	}
-	if err != nil {
+	unreadable, ok := errors.AsType[*warc.UnreadableError](err)
+	switch {
+	case errors.Is(err, warc.ErrCodings):
+		m.result.Unsupported++
+		return m.blank(f, c, "It has too many content codings, one over the other.")
+	case ok:
+		m.result.Unreadable++
+		m.fault(unreadable.Path, unreadable.Err)
+		return m.blank(f, c, "Its record is damaged, or the WARC file is missing.")
+	case err != nil:
 		return 0, err
 	}
 	defer msg.Close()
-	body := &source{r: msg.Body}
+	body := &source{r: msg.Body, left: max(m.cfg.MaxUnpacked, maxRatio*msg.Stored)}
 	if msg.Truncated != "" {
 		body.broken = true
 	}
 	defer func() {
-		if body.broken {
+		switch {
+		case body.left < 0:
+			m.result.Cut++
+		case body.broken:
 			m.result.Incomplete++
+		}
+		if body.damage != nil {
+			m.fault(msg.File, body.damage)
 		}
 	}()
 	switch c.mime {
@@ -247,17 +313,45 @@ func (m *Mirror) content(f disk.File, c choice, name string) (n int64, err error
 	return int64(written), err
 }
 
-// A source reads an archived body. It ends where the body is damaged.
+// blank writes the file of a URL whose content cannot be read: other files link to it. A page says why.
+func (m *Mirror) blank(f disk.File, c choice, why string) (int64, error) {
+	if !captures.IsHTML(c.mime) {
+		return 0, nil
+	}
+	u := html.EscapeString(c.url.String())
+	n, err := fmt.Fprintf(f, `<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Unreadable page</title></head>
+<body><h1>Unreadable page</h1><p>The archive does not give the content of this page. %s</p>
+<p>On the live web: <a href="%s">%[2]s</a></p></body></html>
+`, why, u)
+	return int64(n), err
+}
+
+// maxRatio is how many times its stored size a file may have beyond MaxUnpacked. Text rarely shrinks more.
+const maxRatio = 20
+
+// A source reads an archived body. It ends where the body is damaged, or too long.
 type source struct {
 	r      io.Reader
+	left   int64 // bytes that may still be read; negative after the end of a body that is too long
 	broken bool
+	damage error // of the WARC file, not of the body that the server sent
 }
 
 func (s *source) Read(p []byte) (int, error) {
+	if s.left < 0 {
+		return 0, io.EOF
+	}
 	n, err := s.r.Read(p)
+	if s.left -= int64(n); s.left < 0 {
+		return n + int(s.left), io.EOF
+	}
 	var disk *fs.PathError
 	if err != nil && err != io.EOF && !errors.As(err, &disk) {
 		s.broken = true
+		if errors.Is(err, warc.ErrDamaged) {
+			s.damage = err
+		}
 		err = io.EOF
 	}
 	return n, err
@@ -278,35 +372,63 @@ func (m *Mirror) link(name string, ref rewrite.Ref) (string, error) {
 	return relative(name, to) + ref.Fragment, nil
 }
 
-// maxHosts is how many hosts the start page lists.
-const maxHosts = 10_000
+const (
+	// maxHosts is how many hosts the start page lists.
+	maxHosts = 10_000
+	// maxFiles is how many files it lists of a host without a page, while it has at most maxRows bytes.
+	maxFiles = 100
+	maxRows  = 4 << 20
+)
 
-// note adds the first page of a host to the start page.
+// note counts a file, and keeps it for the start page if it is the first page of its host, or one of
+// the first files.
 func (m *Mirror) note(c choice, name string) {
-	if !captures.IsHTML(c.mime) {
-		return
+	if host, _, _ := strings.Cut(c.capture.SURT, ")"); host != m.host.key {
+		m.list()
+		m.host = listed{key: host}
+		m.result.Hosts++
 	}
-	m.result.Pages++
-	if host, _, _ := strings.Cut(c.capture.SURT, ")"); host != m.last {
-		m.last = host
-		if m.result.Hosts++; m.result.Hosts > maxHosts {
-			return
+	row := fmt.Sprintf("<li><a href=\"%s\">%s</a>\n", html.EscapeString(relative(startPage, name)),
+		html.EscapeString(c.url.String()))
+	if captures.IsHTML(c.mime) {
+		m.result.Pages++
+		if !m.host.page {
+			m.host.rows, m.host.page = []string{row}, true
 		}
-		m.hosts = fmt.Appendf(m.hosts, "<li><a href=\"%s\">%s</a>\n", html.EscapeString(relative(startPage, name)),
-			html.EscapeString(c.url.String()))
+	} else if !m.host.page && len(m.host.rows) < maxFiles {
+		m.host.rows = append(m.host.rows, row)
+	}
+}
+
+// A listed is a host on the start page.
+type listed struct {
+	key  string // as the sort keys of its URLs begin
+	rows []string
+	page bool // rows has its first page, not files
+}
+
+// list adds the last host to the start page.
+func (m *Mirror) list() {
+	if len(m.rows) > maxRows {
+		m.host.rows = m.host.rows[:1]
+	}
+	if m.result.Hosts <= maxHosts {
+		m.rows = append(m.rows, strings.Join(m.host.rows, "")...)
 	}
 }
 
 // finish writes the start page and the marker.
 func (m *Mirror) finish() error {
+	m.list()
 	page := `<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Archived pages</title>
 <style>body{font:16px/1.6 system-ui,sans-serif;max-width:50rem;margin:3rem auto;padding:0 1rem}</style>
 </head><body><h1>Archived pages</h1>
 <ul>
-` + string(m.hosts) + "</ul>\n"
+` + string(m.rows) + "</ul>\n"
 	if more := m.result.Hosts - maxHosts; more > 0 {
-		page += fmt.Sprintf("<p>%d more hosts have directories beside this file.</p>\n", more)
+		page += fmt.Sprintf("<p>%s beside this file.</p>\n",
+			english.Plural(int(more), "more host has a directory", "more hosts have directories"))
 	}
 	if err := disk.WriteFile(m.fs, filepath.Join(m.tree, startPage), []byte(page+"</body></html>\n")); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -54,6 +56,7 @@ var site = map[string]string{
 	"https://a.example/DIR.html":   "text/html\n<title>DIR html</title>",
 	"https://a.example/moved":      "HTTP/1.1 302 Found\r\nLocation: /list?page=2&sort=a/b\r\n\r\n",
 	"https://a.example/loop":       "HTTP/1.1 302 Found\r\nLocation: /loop2\r\n\r\n",
+	"https://a.example/self":       "HTTP/1.1 302 Found\r\nLocation: /self\r\n\r\n",
 	"https://a.example/loop2":      "HTTP/1.1 302 Found\r\nLocation: /loop\r\n\r\n",
 	"https://a.example/copy.html":  "text/html\n<title>copy</title><a href=/>a</a>",
 	"https://a.example/caf%C3%A9":  "text/html; charset=utf-8\n<title>é</title>",
@@ -77,7 +80,7 @@ var site = map[string]string{
 
 func write(t *testing.T, cfg Config, dirs ...string) Result {
 	t.Helper()
-	cfg.Archive = captures.New(nil, dirs, nil)
+	cfg.Archive = captures.New(nil, warc.Places(dirs...), nil)
 	res, err := Write(context.Background(), cfg)
 	if err != nil {
 		t.Fatal(err)
@@ -204,10 +207,11 @@ func TestMirror(t *testing.T) {
 		}
 	}
 	var marker Result
-	if err := json.Unmarshal([]byte(all[markerFile]), &marker); err != nil || marker != res {
+	if err := json.Unmarshal([]byte(all[markerFile]), &marker); err != nil || !reflect.DeepEqual(marker, res) {
 		t.Errorf("%s: %+v, %v, want %+v", markerFile, marker, err, res)
 	}
-	if int(res.Files) != len(all)-2 || res.Redirects != 4 || res.LeftOut != 1 || res.Incomplete != 1 {
+	if int(res.Files) != len(all)-2 || res.Redirects != 4 || res.Errors != 1 || res.Nowhere != 1 ||
+		res.Incomplete != 1 {
 		t.Errorf("got %+v with %d files", res, len(all))
 	}
 }
@@ -221,10 +225,54 @@ func TestAt(t *testing.T) {
 	}
 }
 
+// The start page lists the files of a host that has no page.
+func TestOnlyFiles(t *testing.T) {
+	out := filepath.Join(t.TempDir(), "out")
+	res := write(t, Config{Dir: out}, testarchive.Write(t, map[string]string{
+		"http://a.example/1.pdf": "application/pdf\n1", "http://a.example/2.pdf": "application/pdf\n2",
+		"http://b.example/1.pdf": "application/pdf\n3", "http://b.example/x": "text/html\nx",
+	}))
+	refs := links(t, check(t, out)["index.html"])
+	if want := []string{"a.example/1.pdf", "a.example/2.pdf", "b.example/x.html"}; !slices.Equal(refs, want) ||
+		res.Hosts != 2 || res.Pages != 1 {
+		t.Errorf("the start page has the links %q, want %q; %+v", refs, want, res)
+	}
+}
+
+// An archive without a page is no mirror.
+func TestNothing(t *testing.T) {
+	dir := testarchive.Write(t, map[string]string{
+		"http://a.example/ @20260101000000": "text/html\nthe same content in both",
+		"http://b.example/ @20260102000000": "text/html\nthe same content in both",
+		"http://c.example/":                 "HTTP/1.1 404 Not Found\r\n\r\n",
+		"http://d.example/":                 "HTTP/1.1 204 No Content\r\n\r\n",
+		"http://e.example/":                 "HTTP/1.1 302 Found\r\nLocation: javascript:alert(1)\r\n\r\n",
+		"http://f.example/":                 "HTTP/1.1 302 Found\r\nLocation: /x\r\n\r\n",
+	})
+	index := filepath.Join(dir, "indexes", "index.cdxj")
+	lines, err := os.ReadFile(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(lines), "\n") // without a.example, as if another crawl had it
+	if err := os.WriteFile(index, []byte(rest), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out := filepath.Join(t.TempDir(), "out")
+	res, err := Write(context.Background(), Config{Archive: captures.New(nil, warc.Places(dir), nil), Dir: out})
+	want := Result{Type: "mirror", Errors: 2, Nowhere: 1, NoOriginal: 1, Redirects: 1}
+	if !errors.Is(err, ErrNothing) || !reflect.DeepEqual(res, want) {
+		t.Errorf("got %+v, %v, want %+v", res, err, want)
+	}
+	if left, err := filepath.Glob(out + "*"); err != nil || len(left) > 0 {
+		t.Errorf("it left %q, %v", left, err)
+	}
+}
+
 func TestDirectory(t *testing.T) {
 	dir := testarchive.Write(t, map[string]string{"http://a.example/": "text/html\none"})
 	tmp := t.TempDir()
-	archive := captures.New(nil, []string{dir}, nil)
+	archive := captures.New(nil, warc.Places(dir), nil)
 	fail := func(name string, want error, cfg Config) {
 		t.Helper()
 		cfg.Archive = archive
@@ -280,7 +328,7 @@ func TestFaults(t *testing.T) {
 	boom := errors.New("boom")
 	for n := int64(1); ; n++ {
 		faulty := testdisk.NewFaulty(disk.OS, testdisk.FailAt(n, boom))
-		_, err := Write(context.Background(), Config{Archive: captures.New(nil, []string{dir}, nil), Dir: out,
+		_, err := Write(context.Background(), Config{Archive: captures.New(nil, warc.Places(dir), nil), Dir: out,
 			Overwrite: true, FS: faulty})
 		if _, changes := faulty.Calls(); changes < n {
 			if err != nil {
@@ -327,10 +375,10 @@ func TestRandom(t *testing.T) {
 	rng := testseed.Rand(t)
 	words := []string{"a", "A", "b", "a.html", "A.HTML", "index.html", "", "~aaaaaaaaaaaaaaaa", "con", "x.",
 		"%25", "a@q"}
-	for range 20 {
+	for range 5 {
 		responses := map[string]string{}
 		var refs bytes.Buffer
-		for range 40 {
+		for range 50 {
 			u := []string{"http://h.example", "https://h.example", "http://H2.example"}[rng.IntN(3)]
 			for range 1 + rng.IntN(3) {
 				u += "/" + words[rng.IntN(len(words))]

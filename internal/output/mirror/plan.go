@@ -32,6 +32,7 @@ type choice struct {
 
 // choices calls fn for each URL of the archive that the mirror shows, in the order of the index.
 func (m *Mirror) choices(ctx context.Context, count bool, fn func(choice) error) error {
+	m.counting = count
 	for g, err := range m.cfg.Archive.Groups("") {
 		if err != nil {
 			return err
@@ -52,13 +53,13 @@ func (m *Mirror) choices(ctx context.Context, count bool, fn func(choice) error)
 			byURL[u] = append(byURL[u], c)
 		}
 		for _, u := range urls {
-			c, ok, err := m.choose(u, byURL[u])
+			c, why, err := m.choose(u, byURL[u])
 			if err != nil {
 				return err
 			}
-			if !ok {
+			if why != nil {
 				if count {
-					m.result.LeftOut++
+					*why++
 				}
 				continue
 			}
@@ -71,8 +72,8 @@ func (m *Mirror) choices(ctx context.Context, count bool, fn func(choice) error)
 }
 
 // choose returns the capture of u nearest to the time of the mirror that is a page, a file or a
-// redirect.
-func (m *Mirror) choose(u weburl.URL, all []captures.Capture) (c choice, ok bool, err error) {
+// redirect. If there is none, why is the count that the nearest capture belongs to.
+func (m *Mirror) choose(u weburl.URL, all []captures.Capture) (c choice, why *int64, err error) {
 	slices.SortStableFunc(all, func(a, b captures.Capture) int {
 		return cmp.Compare(a.Distance(m.cfg.At), b.Distance(m.cfg.At))
 	})
@@ -80,39 +81,50 @@ func (m *Mirror) choose(u weburl.URL, all []captures.Capture) (c choice, ok bool
 		redirect := strings.HasPrefix(one.Status, "3")
 		if !one.Revisit() && !redirect {
 			if strings.HasPrefix(one.Status, "2") && one.Status != "204" {
-				return choice{url: u, capture: one, mime: plainType(one.MIME)}, true, nil
+				return choice{url: u, capture: one, mime: plainType(one.MIME)}, nil, nil
 			}
+			why = cmp.Or(why, &m.result.Errors)
 			continue
 		}
 		// The index does not say where a redirect leads, nor what a revisit is.
-		c, ok, err := m.look(u, one)
-		if ok || err != nil {
-			return c, ok, err
+		c, not, err := m.look(u, one)
+		if not == nil || err != nil {
+			return c, nil, err
 		}
+		why = cmp.Or(why, not)
 	}
-	return c, false, nil
+	return c, why, nil
 }
 
-// look reads the header of a capture. ok is false if it is neither a file nor a redirect that can be
-// followed, or cannot be read.
-func (m *Mirror) look(u weburl.URL, one captures.Capture) (c choice, ok bool, err error) {
-	msg, err := m.cfg.Archive.Open(one)
-	if errors.Is(err, warc.ErrNoOriginal) || errors.Is(err, warc.ErrDamaged) {
-		return c, false, nil
-	}
-	if err != nil {
-		return c, false, err
+// look reads the header of a capture. If it is neither a file nor a redirect that can be followed, or
+// cannot be read, why is the count that it belongs to.
+func (m *Mirror) look(u weburl.URL, one captures.Capture) (c choice, why *int64, err error) {
+	msg, err := m.cfg.Archive.OpenCoded(one)
+	unreadable, ok := errors.AsType[*warc.UnreadableError](err)
+	switch {
+	case errors.Is(err, warc.ErrNoOriginal):
+		return c, &m.result.NoOriginal, nil
+	case ok:
+		if m.counting {
+			m.fault(unreadable.Path, unreadable.Err)
+		}
+		return c, &m.result.Damaged, nil
+	case err != nil:
+		return c, nil, err
 	}
 	defer msg.Close()
 	c = choice{url: u, capture: one, mime: plainType(msg.Header.Value("Content-Type"))}
-	switch location := msg.Header.Value("Location"); {
+	location := msg.Header.Value("Location")
+	switch {
 	case msg.Status >= 200 && msg.Status < 300 && msg.Status != 204:
-		return c, true, nil
-	case msg.Status >= 300 && msg.Status < 400 && location != "":
-		c.target, err = u.Resolve(location)
-		return c, err == nil && c.target != u, nil
+		return c, nil, nil
+	case msg.Status < 300 || msg.Status >= 400 || location == "":
+		return c, &m.result.Errors, nil
 	}
-	return c, false, nil
+	if c.target, err = u.Resolve(location); err != nil || c.target == u {
+		return c, &m.result.Nowhere, nil
+	}
+	return c, nil, nil
 }
 
 // plainType returns a media type in lower case, without parameters.
@@ -139,6 +151,7 @@ func (m *Mirror) plan(ctx context.Context) (err error) {
 			m.result.Redirects++
 			return urls.Push(tableRecord(c.url, 'r', c.target.String()))
 		}
+		m.planned++
 		name, unique := nameOf(c.url, c.mime)
 		if dir := path.Dir(name); dir != lastDir {
 			lastDir = dir

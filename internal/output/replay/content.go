@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"mime"
 	"net/http"
 	"regexp"
@@ -100,7 +101,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request, p place, dest s
 		return err
 	}
 	if !ok {
-		return &missing{"This page is not in the archive."}
+		return &missing{"The crawl did not reach this URL, or did not keep the response."}
 	}
 	m, err := s.archive.Open(c)
 	if err != nil {
@@ -112,8 +113,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request, p place, dest s
 	}
 	s.header(w.Header(), p, m)
 	if !rewritable(dest) {
-		w.WriteHeader(status(m))
-		_, _ = io.Copy(w, m.Body) // the browser has gone, or the archived body is cut off
+		raw(w, r, m)
 		return nil
 	}
 	if isFile(dest, m) {
@@ -122,20 +122,74 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request, p place, dest s
 	}
 	s.busy <- struct{}{}
 	defer func() { <-s.busy }()
-	body, err := io.ReadAll(io.LimitReader(m.Body, s.maxPage))
-	if err != nil && len(body) == 0 {
-		return fmt.Errorf("%s: %w", c.URL, err)
+	text, err := io.ReadAll(io.LimitReader(m.Body, s.maxPage))
+	if err != nil && len(text) == 0 {
+		return bodyError(m, err)
 	}
 	res := rewrite.Document(
-		parse.Input{URL: p.url, ContentType: m.Header.Value("Content-Type"), Body: body},
+		parse.Input{URL: p.url, ContentType: m.Header.Value("Content-Type"), Body: text},
 		rewrite.Rules{Map: func(ref rewrite.Ref) string { return s.mapped(ref, p.at) }, Head: head,
 			SameFrame: !confines(r)}) // where frame.js does not do that
-	if res.Charset != "" {
-		w.Header().Set("Content-Type", typeOf(res.Kind, m)+"; charset="+res.Charset)
+	var more [1]byte
+	n, _ := io.ReadFull(m.Body, more[:])
+	if n == 0 || !res.Converted { // otherwise the rest has another encoding, and the text stays as it is
+		text = res.Body
+		if res.Charset != "" {
+			w.Header().Set("Content-Type", typeOf(res.Kind, m)+"; charset="+res.Charset)
+		}
 	}
 	w.WriteHeader(status(m))
-	_, _ = w.Write(res.Body) // as above
+	if _, err := w.Write(text); err == nil && n > 0 {
+		_, _ = io.Copy(w, io.MultiReader(bytes.NewReader(more[:]), m.Body)) // as in raw
+	}
 	return nil
+}
+
+// raw answers with the archived body as it is. If its size is known, it serves a part of it, too: a
+// browser that plays a video asks for parts.
+func raw(w http.ResponseWriter, r *http.Request, m *captures.Message) {
+	if m.Size >= 0 && status(m) == http.StatusOK && !strings.Contains(r.Header.Get("Range"), ",") {
+		http.ServeContent(w, r, "", time.Time{}, &forward{r: m.Body, size: m.Size})
+		return
+	}
+	w.WriteHeader(status(m))
+	_, _ = io.Copy(w, m.Body) // the browser has gone, or the archived body is cut off
+}
+
+// A forward is an io.ReadSeeker that reads no byte twice: a Seek to before what was read makes the
+// next Read fail.
+type forward struct {
+	r             io.Reader
+	size, at, pos int64 // at is the place of r, and pos that of the next Read
+}
+
+func (f *forward) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += f.pos
+	case io.SeekEnd:
+		offset += f.size
+	}
+	if offset < 0 {
+		return 0, fs.ErrInvalid
+	}
+	f.pos = offset
+	return offset, nil
+}
+
+func (f *forward) Read(p []byte) (int, error) {
+	if f.pos < f.at {
+		return 0, fs.ErrInvalid
+	}
+	skipped, err := io.CopyN(io.Discard, f.r, f.pos-f.at)
+	f.at += skipped
+	if err != nil {
+		return 0, err
+	}
+	n, err := f.r.Read(p)
+	f.at += int64(n)
+	f.pos = f.at
+	return n, err
 }
 
 // mapped returns the reference that leads to the same URL on this server.
@@ -245,8 +299,7 @@ type notice struct {
 	URL         string
 	Near        []near
 	Image, Src  string // the element that shows a file (img, video, audio), and its URL
-	Type        string
-	Size        int64
+	Type, Size  string
 }
 
 // A near is an archived URL close to one that is missing.
@@ -264,10 +317,40 @@ func (s *Server) failed(w http.ResponseWriter, p place, err error) {
 		n.Title = "The content is in another archive"
 		n.Text = "The crawl had archived the same content before, and the archive refers to that record. " +
 			"Name the crawl directory that has it with --originals."
+	case errors.Is(err, warc.ErrCodings):
+		n.Title, status = "This page cannot be shown", http.StatusNotImplemented
+		n.Text = "The server sent it with too many content codings, one over the other. " +
+			"Save in the bar above writes it to your disk as the server sent it."
+	case errors.Is(err, errUndecodable):
+		n.Title, status = "This page cannot be shown", http.StatusNotImplemented
+		n.Text = "The server sent it broken: " + err.Error() + ". Save in the bar above writes it to your disk as " +
+			"the server sent it."
+	case isUnreadable(err):
+		n.Title, status = "This page cannot be read", http.StatusInternalServerError
+		n.Text = "Its record in the archive is damaged, or the WARC file is missing. Pages with other records " +
+			"are not affected. " + err.Error()
 	default:
 		n.Title, status = "The archive cannot be read", http.StatusInternalServerError
 	}
 	s.notice(w, status, n)
+}
+
+// errUndecodable means that a body does not have the coding that its header names.
+var errUndecodable = errors.New("the content is not coded as its header says")
+
+// bodyError returns the error of a body that cannot be read at all: what the server sent is broken, or the archive is.
+func bodyError(m *captures.Message, err error) error {
+	_, disk := errors.AsType[*fs.PathError](err)
+	if disk || errors.Is(err, warc.ErrDamaged) {
+		return warc.Unreadable(m.File, err)
+	}
+	return fmt.Errorf("%w: %w", errUndecodable, err)
+}
+
+// isUnreadable reports whether err concerns one record, and not the whole archive.
+func isUnreadable(err error) bool {
+	_, ok := errors.AsType[*warc.UnreadableError](err)
+	return ok
 }
 
 // maxNear is how many similar URLs a page for a missing one names.
@@ -298,7 +381,10 @@ func (s *Server) near(p place) (list []near) {
 // file answers with a page that shows a file which is no page, or says how to save it.
 func (s *Server) file(w http.ResponseWriter, p place, c captures.Capture, m *captures.Message) {
 	t, _, _ := mime.ParseMediaType(m.Header.Value("Content-Type"))
-	n := notice{Title: "File", URL: p.url.String(), Src: p.url.RequestURI(), Type: t, Size: c.Length}
+	n := notice{Title: "File", URL: p.url.String(), Src: p.url.RequestURI(), Type: t, Size: size(m.Size)}
+	if m.Size < 0 {
+		n.Size = size(c.Length) + " in the archive"
+	}
 	switch major, _, _ := strings.Cut(t, "/"); major {
 	case "image":
 		n.Image = "img"

@@ -18,6 +18,7 @@
 // Nothing leaves the machine, and a hostile page stays in its frame:
 //   - Archived content is only served into a frame of the viewer (Sec-Fetch-Dest). The frame has a
 //     sandbox without popups, top navigation, dialogs and downloads.
+//   - A frame within the page can move the whole page only after a click or a key.
 //   - The content's Content-Security-Policy permits requests to content origins only. The viewer's
 //     policy permits the frame to show content origins only, so that a page cannot navigate away.
 //   - A script could still make a browser look up a name or open a connection (dns-prefetch,

@@ -85,6 +85,26 @@ dispatchEvent(new Event('pageshow'));
 	"https://cdn.example/s.js @20260601000000":          "text/javascript\nself.loaded = 'yes';",
 }
 
+// popups are pages that open other pages by themselves, and when the reader clicks.
+var popups = map[string]string{
+	"https://popup.example/ @20260601000000": `text/html
+<!doctype html><title>Popup</title><iframe src="https://cdn.example/inner"></iframe>
+<button onclick="window.open('https://popup.example/clicked')">x</button><script>
+open('https://popup.example/unasked');
+onmessage = () => { document.title = 'Stayed'; dispatchEvent(new Event('pageshow')); };
+</script>`,
+	"https://cdn.example/inner @20260601000000": `text/html
+<title>inner</title><a id=up href="https://popup.example/back" target=_top>x</a><script>
+open('https://popup.example/unasked');
+const up = new URL(document.getElementById('up').href);
+top.postMessage({orbweaver: 'go', url: up.origin + '/unasked'}, '*');
+parent.postMessage('', '*');
+</script>`,
+	"https://popup.example/unasked @20260601000000": "text/html\n<title>Unasked</title>",
+	"https://popup.example/clicked @20260601000000": "text/html\n<title>Clicked</title>",
+	"https://popup.example/back @20260601000000":    "text/html\n<title>Back</title>",
+}
+
 var pictures = flag.String("pictures", "", "Write pictures of the pages to this directory.")
 
 func picture(b *testbrowser.Browser, name string) {
@@ -98,9 +118,17 @@ func (s *served) view(u, at string) string {
 	return s.URL() + "view?" + url.Values{"url": {u}, "at": {at}}.Encode()
 }
 
-func TestPage(t *testing.T) {
-	s := serve(t, testarchive.Write(t, site))
+// TestPages uses one browser for all pages, because its start takes a second.
+func TestPages(t *testing.T) {
 	b := testbrowser.Start(t)
+	s := serve(t, testarchive.Write(t, site))
+	testViewer(t, b, s)
+	testScripts(t, b, s)
+	testPopups(t, b)
+	testSitesAreApart(t, b)
+}
+
+func testViewer(t *testing.T, b *testbrowser.Browser, s *served) {
 	b.Go(s.URL())
 	picture(b, "start")
 	if got := b.Text("[...document.querySelectorAll('.main a')].map(a => a.textContent).join()"); got !=
@@ -144,7 +172,7 @@ func TestPage(t *testing.T) {
 }
 
 // Archived origins share no storage, also if they are of one domain. No page leaves a cookie.
-func TestSitesAreApart(t *testing.T) {
+func testSitesAreApart(t *testing.T, b *testbrowser.Browser) {
 	const leave = `text/html
 <title>leave</title><script>
 for (const d of ['localhost', location.hostname, location.hostname.split('.').slice(1).join('.')])
@@ -161,7 +189,6 @@ document.title = 'found ' + [document.cookie.slice(0, 9), localStorage.left, ses
 		"https://one.example/": leave, "https://www.one.example/": look, "https://two.example/": look,
 		"http://one.example/look": look, "https://one.example/look": look,
 	}))
-	b := testbrowser.Start(t)
 	b.Go(s.view("https://one.example/", "20260504030201"))
 	b.Wait(`document.title.startsWith('left')`)
 	for _, c := range []struct{ url, at, want string }{
@@ -199,9 +226,7 @@ func TestWithoutScripts(t *testing.T) {
 	}
 }
 
-func TestScripts(t *testing.T) {
-	s := serve(t, testarchive.Write(t, site))
-	b := testbrowser.Start(t)
+func testScripts(t *testing.T, b *testbrowser.Browser, s *served) {
 	b.Go(s.view("https://app.example/", "20260601000000"))
 	b.Wait(`document.title.includes('history=')`)
 	want := "import=static fetch=1 relative=2 xhr=1 src=40 html=40 attribute=40 script=yes dynamic=later " +
@@ -211,5 +236,22 @@ func TestScripts(t *testing.T) {
 	}
 	if got := b.Text("document.getElementById('url').value"); got != "https://app.example/state/2?x" {
 		t.Errorf("the bar shows %s", got)
+	}
+}
+
+// Only a click opens a page, also from a frame within the page.
+func testPopups(t *testing.T, b *testbrowser.Browser) {
+	s := serve(t, testarchive.Write(t, popups))
+	popup := s.view("https://popup.example/", "20260601000000")
+	b.Go(popup)
+	b.Wait(`document.title.startsWith('Stayed')`)
+	b.ClickFrame("s-popup--example", "button")
+	b.Wait(`document.title.startsWith('Clicked')`)
+	b.Go(popup)
+	b.Wait(`document.title.startsWith('Stayed')`)
+	b.ClickFrame("s-cdn--example", "#up")
+	b.Wait(`document.title.startsWith('Back')`)
+	if s.asked("/unasked") {
+		t.Error("a page has opened another one by itself")
 	}
 }

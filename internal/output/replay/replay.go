@@ -15,7 +15,7 @@ import (
 //go:embed assets
 var assets embed.FS
 
-var templates = template.Must(template.New("").Funcs(template.FuncMap{"day": day, "size": size}).
+var templates = template.Must(template.New("").Funcs(template.FuncMap{"day": day}).
 	ParseFS(assets, "assets/*.html"))
 
 // A Config describes a Server.
@@ -27,8 +27,8 @@ type Config struct {
 	Name string
 	// Token is the first part of the viewer's paths. Empty means a random one.
 	Token string
-	// MaxPage bounds the memory for rewriting: how many bytes of a page are read; the rest is cut off
-	// and the page marked as incomplete. Zero means 32 MiB.
+	// MaxPage bounds the memory for rewriting: how many bytes of a page are rewritten. The rest is sent
+	// as it is, and the bar says so: frame.js changes its links, if it runs. Zero means 32 MiB.
 	MaxPage int64
 }
 

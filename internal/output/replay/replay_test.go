@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -56,7 +57,7 @@ func request(s http.Handler, host, target string, header ...string) *http.Respon
 func newServer(t *testing.T, responses map[string]string) *Server {
 	t.Helper()
 	dir := testarchive.Write(t, responses)
-	return New(Config{Archive: captures.New(nil, []string{dir}, nil), Addr: "127.0.0.1:8080", Token: "token"})
+	return New(Config{Archive: captures.New(nil, warc.Places(dir), nil), Addr: "127.0.0.1:8080", Token: "token"})
 }
 
 func TestRefusals(t *testing.T) {
@@ -169,6 +170,8 @@ func TestInfo(t *testing.T) {
 		"http://a.example/ @20260201000000": "text/html\ntwo",
 		"http://a.example/ @20260301000000": "HTTP/1.1 503 Busy\r\n" +
 			"Content-Type: text/html\r\nX-Test-Truncated: 1\r\n\r\nno",
+		"http://c.example/ @20260101000000":  "text/html\none",
+		"https://c.example/ @20260201000000": "text/html\ntwo",
 	})
 	for target, want := range map[string]string{
 		"at=20260210000000": `"time":"20260201000000","day":"1 February 2026, 00:00:00","status":200,"count":3,` +
@@ -188,11 +191,99 @@ func TestInfo(t *testing.T) {
 	if err != nil || string(b) != none {
 		t.Errorf("got %s, %v", b, err)
 	}
+	// The count is that of the list of captures, which has both schemes. The neighbours have the same URL.
+	res = request(s, "127.0.0.1:8080", "/token/info?url=https://c.example/")
+	b, err = io.ReadAll(res.Body)
+	if err != nil || !strings.Contains(string(b), `"status":200,"count":2}`) {
+		t.Errorf("got %s, %v", b, err)
+	}
 	res = request(s, "127.0.0.1:8080", "/token/save?url=http://a.example/&at=20260101000000")
 	b, err = io.ReadAll(res.Body)
 	if got := res.Header.Get("Content-Disposition"); err != nil || string(b) != "one" ||
 		got != `attachment; filename="a.example.html"` {
 		t.Errorf("save: got %q as %s, %v", b, got, err)
+	}
+}
+
+// A page that is longer than what is rewritten is whole, in its encoding.
+func TestLongPage(t *testing.T) {
+	const link = `<a href="https://b.example/">x</a>`
+	text := link + strings.Repeat("long ", 100) + "caf\u00e9" + link
+	var wide []byte // in UTF-16
+	for _, r := range text {
+		wide = append(wide, byte(r), byte(r>>8))
+	}
+	dir := testarchive.Write(t, map[string]string{
+		"http://a.example/":  "text/html; charset=utf-8\n" + text,
+		"http://a.example/w": "text/html; charset=utf-16le\n" + string(wide),
+		"http://a.example/s": "text/html; charset=utf-8\n" + link,
+	})
+	archive := captures.New(nil, warc.Places(dir), nil)
+	s := New(Config{Archive: archive, Addr: "127.0.0.1:8080", Token: "token", MaxPage: 100})
+	b, _ := s.contentHost(weburl.MustParse("https://b.example/"), "20260504030201")
+	mapped := head + strings.Replace(text, "https://b.example", "http://"+b+":8080", 1)
+	for path, want := range map[string]string{"/": mapped, "/w": string(wide)} {
+		host, _ := s.contentHost(weburl.MustParse("http://a.example/"), "20260504030201")
+		res := request(s, host+":8080", path, "Sec-Fetch-Dest", "iframe", "User-Agent", "Chrome/156.0")
+		got, err := io.ReadAll(res.Body)
+		if err != nil || string(got) != want {
+			t.Errorf("%s: got %q, %v, want %q", path, got, err, want)
+		}
+	}
+	for path, want := range map[string]bool{"": true, "w": true, "s": false} {
+		res := request(s, "127.0.0.1:8080", "/token/info?url=http://a.example/"+path)
+		got, err := io.ReadAll(res.Body)
+		if err != nil || strings.Contains(string(got), `"long":"100 B"`) != want {
+			t.Errorf("%s: the bar learns %s, %v", path, got, err)
+		}
+	}
+}
+
+// The start page of an archive without a page lists its files. A search says where else to look.
+func TestOnlyFiles(t *testing.T) {
+	s := newServer(t, map[string]string{"http://a.example/x.pdf": "application/pdf\nx"})
+	const list, look = `<div class="url">http://a.example/x.pdf</div>`, ">Look among files and errors, too</a>"
+	for target, want := range map[string]string{"": list, "?q=x.pdf": look, "?q=x.pdf&all=1": list} {
+		res := request(s, "127.0.0.1:8080", "/token/"+target)
+		got, err := io.ReadAll(res.Body)
+		if err != nil || !strings.Contains(string(got), want) {
+			t.Errorf("%s: got %s, %v, want %s", target, got, err, want)
+		}
+	}
+}
+
+// A browser that plays a video asks for parts.
+func TestRange(t *testing.T) {
+	const body = "0123456789"
+	s := newServer(t, map[string]string{
+		"http://a.example/v": "HTTP/1.1 200 OK\r\nContent-Type: video/mp4\r\nContent-Length: 10\r\n\r\n" + body,
+		"http://a.example/c": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\na\r\n" + body + "\r\n0\r\n\r\n",
+		"http://a.example/n": "HTTP/1.1 404 Not Found\r\nContent-Type: video/mp4\r\n\r\n" + body,
+	})
+	host, _ := s.contentHost(weburl.MustParse("http://a.example/"), "20260504030201")
+	for _, c := range []struct {
+		path, asked string
+		status      int
+		want, part  string
+	}{
+		{"/v", "", 200, body, ""},
+		{"/v", "bytes=0-", 206, body, "bytes 0-9/10"},
+		{"/v", "bytes=3-5", 206, "345", "bytes 3-5/10"},
+		{"/v", "bytes=-2", 206, "89", "bytes 8-9/10"},
+		{"/v", "bytes=20-", 416, "", "bytes */10"},
+		{"/v", "bytes=5-6,1-2", 200, body, ""},
+		{"/c", "bytes=3-5", 200, body, ""}, // the size is not known
+		{"/n", "bytes=3-5", 404, body, ""},
+	} {
+		res := request(s, host+":8080", c.path, "Sec-Fetch-Dest", "video", "Range", c.asked)
+		got, err := io.ReadAll(res.Body)
+		if res.StatusCode == 416 {
+			got = nil
+		}
+		if err != nil || res.StatusCode != c.status || string(got) != c.want ||
+			res.Header.Get("Content-Range") != c.part {
+			t.Errorf("%s %s: got %d, %q, %v, %v", c.path, c.asked, res.StatusCode, got, err, res.Header)
+		}
 	}
 }
 
@@ -204,6 +295,9 @@ func TestUnreadable(t *testing.T) {
 		"http://c.example/": "text/html\n" + strings.Repeat("content that is long enough to be compressed ", 100),
 		"http://d.example/": "HTTP/1.1 200 OK\r\n" +
 			"Content-Type: text/html\r\nContent-Encoding: gzip\r\n\r\n\x1f\x8bno gzip",
+		"http://f.example/": "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n" +
+			"Content-Encoding: gzip, gzip, gzip, gzip, gzip, gzip\r\n\r\nsix",
+		"http://g.example/": "text/html\nreadable",
 	})
 	index := filepath.Join(dir, "indexes", "index.cdxj")
 	lines, err := os.ReadFile(index)
@@ -223,16 +317,47 @@ func TestUnreadable(t *testing.T) {
 	if err := os.WriteFile(index, []byte(strings.Join(kept, "")), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := New(Config{Archive: captures.New(nil, []string{dir}, nil), Addr: "127.0.0.1:8080"})
+	s := New(Config{Archive: captures.New(nil, warc.Places(dir), nil), Addr: "127.0.0.1:8080", Token: "token"})
 	for u, want := range map[string]string{
 		"http://b.example/": "Name the crawl directory that has it with --originals",
-		"http://c.example/": "The archive cannot be read", "http://d.example/": "The archive cannot be read",
-		"http://e.example/": "This page is not in the archive"} {
+		"http://c.example/": "This page cannot be read", "http://d.example/": "The server sent it broken",
+		"http://f.example/": "too many content codings",
+		"http://e.example/": "The crawl did not reach this URL"} {
 		host, _ := s.contentHost(weburl.MustParse(u), "20260504030201")
 		res := request(s, host+":8080", "/", "Sec-Fetch-Dest", "iframe")
 		b, err := io.ReadAll(res.Body)
 		if err != nil || !strings.Contains(string(b), want) || res.StatusCode < 400 {
 			t.Errorf("%s: got %d, %s, %v, want %q", u, res.StatusCode, b, err, want)
 		}
+	}
+	body := func(res *http.Response) string {
+		b, err := io.ReadAll(res.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		return string(b)
+	}
+	// What cannot be decoded can be saved.
+	for u, want := range map[string]string{"http://d.example/": "\x1f\x8bno gzip", "http://f.example/": "six",
+		"http://g.example/": "readable"} {
+		if got := body(request(s, "127.0.0.1:8080", "/token/save?url="+u)); got != want {
+			t.Errorf("%s is saved as %q, want %q", u, got, want)
+		}
+	}
+	// Without the WARC file, the list is there.
+	files, err := filepath.Glob(filepath.Join(dir, "archive", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	if err := os.Remove(files[0]); err != nil {
+		t.Fatal(err)
+	}
+	host, _ := s.contentHost(weburl.MustParse("http://g.example/"), "20260504030201")
+	if got := body(request(s, host+":8080", "/", "Sec-Fetch-Dest", "iframe")); !strings.Contains(got,
+		"This page cannot be read") || !strings.Contains(got, "no such file") {
+		t.Errorf("a page without its file: %s", got)
+	}
+	if got := body(request(s, "127.0.0.1:8080", "/token/")); !strings.Contains(got, "http://g.example/") {
+		t.Errorf("the list of an archive without its file: %s", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -30,7 +31,8 @@ func serve(t testing.TB, dirs ...string) *served {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &served{Server: New(Config{Archive: captures.New(nil, dirs, nil), Addr: ln.Addr().String(), Name: "test"})}
+	archive := captures.New(nil, warc.Places(dirs...), nil)
+	s := &served{Server: New(Config{Archive: archive, Addr: ln.Addr().String(), Name: "test"})}
 	web := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.mu.Lock()
 		s.requests = append(s.requests, r.Method+" "+r.Host+r.RequestURI)

@@ -1,8 +1,10 @@
 package replay
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -13,6 +15,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -119,6 +122,11 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) error {
 	query := captures.Query{From: q.Get("from"), Host: q.Get("host"), Text: text, All: q.Get("all") != "",
 		Max: pagesShown}
 	pages, next, err := s.archive.Pages(query)
+	if err == nil && len(pages) == 0 && next == "" && text == "" && query.From == "" {
+		query.All = true // an archive or a host with files only
+		q.Set("all", "1")
+		pages, next, err = s.archive.Pages(query)
+	}
 	if err != nil {
 		return err
 	}
@@ -296,13 +304,14 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		Day      string `json:"day,omitempty"`
 		Status   int    `json:"status,omitempty"`
 		Cut      string `json:"truncated,omitempty"`
+		Long     string `json:"long,omitempty"` // how much of a long page is rewritten
 		Count    int    `json:"count"`
 		Previous string `json:"previous,omitempty"`
 		Next     string `json:"next,omitempty"`
 	}
 	a := answer{URL: u.String()}
 	exact := captures.Exact(all, u)
-	a.Count = len(exact)
+	a.Count = len(all) // as in the list of pages and in the list to which the count leads
 	when, err := time.Parse(captures.TimeFormat, at)
 	if err != nil {
 		return &badRequest{fmt.Sprintf("at=%q: not a time", at)}
@@ -326,6 +335,11 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		}
 		if m, err := s.archive.Open(c); err == nil {
 			a.Status, a.Cut = m.Status, m.Truncated
+			if captures.IsHTML(m.Header.Value("Content-Type")) {
+				if n, _ := io.CopyN(io.Discard, m.Body, s.maxPage+1); n > s.maxPage { // a damaged page is short
+					a.Long = size(s.maxPage)
+				}
+			}
 			if err := m.Close(); err != nil {
 				return err
 			}
@@ -380,7 +394,7 @@ func (s *Server) save(w http.ResponseWriter, r *http.Request) error {
 	if !ok || len(all) == 0 {
 		return &badRequest{u.String() + " is not in the archive."}
 	}
-	m, err := s.archive.Open(c)
+	m, body, err := s.readable(c)
 	if err != nil {
 		return err
 	}
@@ -389,8 +403,26 @@ func (s *Server) save(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'")
 	h.Set("Content-Disposition", fmt.Sprintf("attachment; filename=%q", fileName(u)))
-	_, _ = io.Copy(w, m.Body) // the browser has gone, or the archived body is cut off
+	_, _ = io.Copy(w, body) // the browser has gone, or the archived body is cut off
 	return nil
+}
+
+// readable opens a capture, without its content codings if the body can be decoded. body is that of m.
+func (s *Server) readable(c captures.Capture) (m *captures.Message, body io.Reader, err error) {
+	if m, err = s.archive.Open(c); err == nil {
+		b := bufio.NewReader(m.Body)
+		if _, err = b.Peek(1); err == nil || err == io.EOF {
+			return m, b, nil
+		}
+		err = errors.Join(bodyError(m, err), m.Close())
+	}
+	if !errors.Is(err, warc.ErrCodings) && !errors.Is(err, errUndecodable) {
+		return nil, nil, err
+	}
+	if m, err = s.archive.OpenCoded(c); err != nil {
+		return nil, nil, err
+	}
+	return m, m.Body, nil
 }
 
 // fileName returns a name for a file with the content of u: ASCII letters, digits, dots, hyphens and

@@ -54,6 +54,8 @@ type Result struct {
 	// Charset is the encoding of Body, such as "windows-1252". It is empty if the body is none of the
 	// kinds that are rewritten.
 	Charset string
+	// Converted means that the response has another encoding.
+	Converted bool
 	// Title is the text of an HTML document's title, in UTF-8.
 	Title string
 }
@@ -73,7 +75,7 @@ func Document(in parse.Input, rules Rules) Result {
 		return res
 	}
 	text, converted := w.page.Text(in.Body)
-	res.Charset = w.page.Charset
+	res.Charset, res.Converted = w.page.Charset, converted
 	if converted {
 		res.Charset = "utf-8"
 	}

@@ -10,6 +10,7 @@ package broken
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -62,10 +63,11 @@ type Result struct {
 	Damage linklog.Damage
 }
 
-// Write replaces reports/broken.csv in a crawl directory. The columns are url, status, error, links and pages: status
-// is the HTTP status, and error the kind and text of the failure. links is the number of pages that link to the URL,
-// empty without a link log. pages has at most 20 of them, separated by spaces, without a link log the page on which the
-// crawl found the URL first. Rows are sorted by URL. The crawl may be running.
+// Write replaces reports/broken.csv in a crawl directory. The columns are url, status, error, links, pages and via:
+// status is the HTTP status, and error the kind and text of the failure. links is the number of pages that link to
+// the URL, empty without a link log. pages has at most 20 of them, separated by spaces, without a link log the page
+// on which the crawl found the URL first. via has for each of these pages the redirect to which it links instead, or
+// a dash; it is empty if all link to the URL itself. Rows are sorted by URL. The crawl may be running.
 func Write(dir string, cfg Config) (res Result, err error) {
 	if cfg.FS == nil {
 		cfg.FS = disk.OS
@@ -82,8 +84,8 @@ func Write(dir string, cfg Config) (res Result, err error) {
 	if err := readLog(cfg.FS, filepath.Join(dir, "logs", "crawl.log"), visits, cfg.Stop); err != nil {
 		return res, fmt.Errorf("%s: %w", File, err)
 	}
-	targets := newFilter()
-	if err := lastVisits(visits, rows, targets); err != nil {
+	targets, found := newFilter(), redirects{}
+	if err := lastVisits(visits, rows, targets, found); err != nil {
 		return res, fmt.Errorf("%s: %w", File, err)
 	}
 	if rows.Len() > 0 {
@@ -92,15 +94,17 @@ func Write(dir string, cfg Config) (res Result, err error) {
 		}
 	}
 	if res.Links {
-		if res.Damage, err = readLinks(cfg.FS, dir, sort, targets, rows); err != nil {
+		if res.Damage, err = readLinks(cfg.FS, dir, sort, targets, found, rows); err != nil {
 			return res, fmt.Errorf("%s: %w", File, err)
 		}
+	} else if err := found.end(rows); err != nil {
+		return res, fmt.Errorf("%s: %w", File, err)
 	}
 	t := table{links: res.Links}
 	var failed error
 	err = report.WriteTable(cfg.FS, filepath.Join(dir, "reports", File), func(row func(cells ...string)) {
 		t.row = row
-		row("url", "status", "error", "links", "pages")
+		row("url", "status", "error", "links", "pages", "via")
 		if failed = rows.Each(t.add); failed == nil {
 			t.end()
 		}
@@ -216,8 +220,8 @@ func urlOf(line []byte) []byte {
 	return rest
 }
 
-// A visit is the URL, a zero, 8 bytes number of the line, big-endian, and its row: 1 if it is broken, else 0; the
-// status; the error; the page on which the URL was found; each with a zero behind it.
+// A visit is the URL, a zero, 8 bytes number of the line, big-endian, and its row: rowState or rowReplaced if it is
+// broken, else 0; the status; the error; the page on which the URL was found; each with a zero behind it.
 func appendVisit(dst []byte, l *report.Line, n uint64) []byte {
 	dst = append(append(dst, l.URL...), 0)
 	dst = binary.BigEndian.AppendUint64(dst, n)
@@ -230,8 +234,16 @@ func appendVisit(dst []byte, l *report.Line, n uint64) []byte {
 	} else {
 		text = errorOf(l)
 	}
-	dst = append(dst, 1)
-	for _, s := range [...]string{status, text, l.Via} {
+	what := byte(rowState)
+	if l.Replaced() {
+		what = rowReplaced
+	}
+	dst = append(dst, what)
+	via := l.Via
+	if strings.HasSuffix(l.Hops, "R") {
+		via = redirected + via
+	}
+	for _, s := range [...]string{status, text, via} {
 		dst = append(append(dst, s...), 0)
 	}
 	return dst
@@ -261,13 +273,14 @@ func unescape(s string) string {
 
 // Records of rows: the URL, a zero, and one of these with its content.
 const (
-	rowState = 1 // status, error; each with a zero
-	rowPage  = 2 // a page that links to the URL
+	rowState    = 1 // status, error; each with a zero
+	rowReplaced = 2 // the same of a URL that is broken only for pages that link to it: see report.Line.Replaced
+	rowPage     = 3 // a page that links to the URL, a zero, and the redirect to which it links; empty: none
 )
 
 // lastVisits pushes the state of each URL whose last visit was broken, and the page on which it was found. It adds the
 // URL to targets.
-func lastVisits(visits, rows *extsort.Queue, targets filter) error {
+func lastVisits(visits, rows *extsort.Queue, targets filter, found redirects) error {
 	var url, last, rec []byte
 	end := func() error {
 		if len(last) == 0 || last[0] == 0 {
@@ -278,12 +291,16 @@ func lastVisits(visits, rows *extsort.Queue, targets filter) error {
 			return extsort.ErrDamaged
 		}
 		targets.add(url)
-		rec = append(append(rec[:0], url...), 0, rowState)
+		rec = append(append(rec[:0], url...), 0, last[0])
 		rec = append(append(append(append(rec, cells[0]...), 0), cells[1]...), 0)
 		if err := rows.Push(rec); err != nil || len(cells[2]) == 0 {
 			return err
 		}
-		return pushPage(rows, &rec, string(url), string(cells[2]))
+		via, redirect := strings.CutPrefix(string(cells[2]), redirected)
+		if redirect && found.add(via, string(url)) {
+			return nil
+		}
+		return pushPage(rows, &rec, string(url), via, "")
 	}
 	err := visits.Each(func(v []byte) error {
 		u, rest, ok := bytes.Cut(v, []byte{0})
@@ -305,28 +322,11 @@ func lastVisits(visits, rows *extsort.Queue, targets filter) error {
 	return err
 }
 
-func pushPage(rows *extsort.Queue, rec *[]byte, url, page string) error {
+// pushPage pushes a page that links to url, or to the redirect via that leads there; empty: to url itself.
+func pushPage(rows *extsort.Queue, rec *[]byte, url, page, via string) error {
 	*rec = append(append((*rec)[:0], url...), 0, rowPage)
-	*rec = append(*rec, page...)
+	*rec = append(append(append(*rec, page...), 0), via...)
 	return rows.Push(*rec)
-}
-
-// readLinks pushes the pages that link to a URL in targets.
-func readLinks(fs disk.FS, dir string, sort linklog.Sort, targets filter, rows *extsort.Queue) (linklog.Damage, error) {
-	var rec []byte
-	return linklog.Current(fs, []string{dir}, sort, func(p *linklog.Page, _, links bool) error {
-		for i := range p.Links {
-			if !links {
-				break
-			}
-			if l := &p.Links[i]; targets.hasHash(xxhash.Sum64String(l.Target)) && strings.IndexByte(l.Target, 0) < 0 {
-				if err := pushPage(rows, &rec, l.Target, p.URL); err != nil {
-					return err
-				}
-			}
-		}
-		return nil
-	})
 }
 
 // A table makes rows of CSV from sorted records.
@@ -337,10 +337,12 @@ type table struct {
 
 	url           string
 	broken        bool
+	replaced      bool
 	status, error string
 	count         int64
 	last          string
-	pages         []string
+	pages, via    []string
+	through       bool // via has a redirect
 }
 
 // add reads a record of rows.
@@ -351,20 +353,27 @@ func (t *table) add(rec []byte) error {
 	}
 	if string(u) != t.url {
 		t.end()
-		*t = table{row: t.row, links: t.links, urls: t.urls, url: string(u), pages: t.pages[:0]}
+		*t = table{row: t.row, links: t.links, urls: t.urls, url: string(u), pages: t.pages[:0],
+			via: t.via[:0]}
 	}
-	if rest[0] == rowState {
+	if rest[0] != rowPage {
 		cells := bytes.Split(rest[1:], []byte{0})
 		if len(cells) != 3 {
 			return extsort.ErrDamaged
 		}
-		t.broken, t.status, t.error = true, string(cells[0]), string(cells[1])
+		t.broken, t.replaced = true, rest[0] == rowReplaced
+		t.status, t.error = string(cells[0]), string(cells[1])
 		return nil
 	}
-	if page := string(rest[1:]); t.broken && page != t.last { // a page may link twice, as a link and as an image
+	page, via, ok := strings.Cut(string(rest[1:]), "\x00")
+	if !ok {
+		return extsort.ErrDamaged
+	}
+	if t.broken && page != t.last { // a page may link twice, as a link and as an image
 		t.last = page
 		if t.count++; len(t.pages) < maxPages {
-			t.pages = append(t.pages, report.Clean(page))
+			t.pages, t.via = append(t.pages, report.Clean(page)), append(t.via, cmp.Or(report.Clean(via), "-"))
+			t.through = t.through || via != ""
 		}
 	}
 	return nil
@@ -372,7 +381,7 @@ func (t *table) add(rec []byte) error {
 
 // end writes the row of the URL whose records have been read.
 func (t *table) end() {
-	if !t.broken { // the filter knows URLs that are not broken, too
+	if !t.broken || t.replaced && t.count == 0 { // the filter knows URLs that are not broken, too
 		return
 	}
 	t.urls++
@@ -380,6 +389,11 @@ func (t *table) end() {
 	if t.links {
 		links = strconv.FormatInt(t.count, 10)
 	}
-	t.row(report.Cell(t.url), t.status, report.TextCell(t.error), links, strings.Join(t.pages, " "))
+	via := ""
+	if t.through {
+		via = strings.Join(t.via, " ")
+	}
+	t.row(report.Cell(t.url), t.status, report.TextCell(t.error), links, strings.Join(t.pages, " "),
+		report.TextCell(via))
 	t.broken = false
 }

@@ -84,11 +84,16 @@ func (w *world) write(cfg Config) (rows [][]string, res Result) {
 		w.t.Fatal(err)
 	}
 	rows, err = csv.NewReader(strings.NewReader(string(b))).ReadAll()
-	if err != nil || len(rows) == 0 || strings.Join(rows[0], ",") != "url,status,error,links,pages" {
+	if err != nil || len(rows) == 0 || strings.Join(rows[0], ",") != "url,status,error,links,pages,via" {
 		w.t.Fatalf("%q: %v", rows, err)
 	}
 	if res.URLs != int64(len(rows)-1) {
 		w.t.Errorf("%d URLs in %d rows", res.URLs, len(rows)-1)
+	}
+	for i, row := range rows { // most tests have no redirect
+		if row[5] == "" {
+			rows[i] = row[:5]
+		}
 	}
 	left, err := w.ReadDir(dir + "/state/spill")
 	if err != nil || len(left) > 0 {
@@ -118,6 +123,9 @@ func story(w *world) {
 	w.visit(-5003, a+"/quota", a+"/", nil)
 	w.visit(-5001, a+"/private", a+"/", []string{"error:refused-address"})
 	w.visit(404, a+"/seed", "", nil)
+	w.visit(-2, "https://a.example/", "", []string{"trying-http", "error:tls", "cause:EOF"})
+	w.visit(-2, "https://b.example/", "", []string{"trying-http", "error:tls", "cause:EOF"})
+	w.visit(200, "http://b.example/", "", nil, "https://b.example/")
 }
 
 func TestWrite(t *testing.T) {
@@ -131,9 +139,50 @@ func TestWrite(t *testing.T) {
 		{a + "/loop", "302", "too-many-redirects", "1", a + "/"},
 		{a + "/seed", "404", "", "0", ""},
 		{a + "/worse", "500", "", "1", a + "/"},
+		{"https://b.example/", "", "tls: EOF", "1", "http://b.example/"}, // nothing links to https://a.example/
 	}
 	if diff := cmp.Diff(want, rows); diff != "" || !res.Links {
 		t.Errorf("%+v; -want +got\n%s", res, diff)
+	}
+}
+
+// A page that links to a redirect is named, not the redirect, unless nothing links to that.
+func TestRedirects(t *testing.T) {
+	for _, links := range []bool{true, false} {
+		w := newWorld(t, links)
+		redirect := func(from, via, to string) {
+			w.log.Write(report.Line{Time: w.now, Code: 301, Size: 10, URL: a + from, Via: via, Hops: "L"})
+			var ls linklog.Links
+			ls.Reset(true)
+			ls.Add(a+to, linklog.Redirect, nil, nil)
+			w.links.Write(&linklog.Line{URL: a + from, Time: w.now, Status: 301, Links: &ls})
+		}
+		target := func(url, via string) {
+			w.log.Write(report.Line{Time: w.now, Code: 404, Size: 10, URL: a + url, Via: a + via, Hops: "LR"})
+			w.links.Write(&linklog.Line{URL: a + url, Time: w.now, Status: 404, Links: &linklog.Links{}})
+		}
+		w.visit(200, a+"/", "", nil, a+"/r", a+"/r1", a+"/r2")
+		w.visit(200, a+"/direct", a+"/", nil, a+"/gone", a+"/r")
+		redirect("/r", a+"/", "/gone")
+		target("/gone", "/r")
+		redirect("/r1", a+"/", "/r2") // a chain
+		redirect("/r2", a+"/r1", "/end")
+		target("/end", "/r2")
+		redirect("/seed", "", "/lost")
+		target("/lost", "/seed")
+		rows, _ := w.write(Config{})
+		want := [][]string{
+			{a + "/end", "404", "", "1", a + "/", a + "/r1"},
+			{a + "/gone", "404", "", "2", a + "/ " + a + "/direct", a + "/r -"},
+			{a + "/lost", "404", "", "1", a + "/seed"},
+		}
+		if !links {
+			want = [][]string{{a + "/end", "404", "", "", a + "/r2"}, {a + "/gone", "404", "", "", a + "/r"},
+				{a + "/lost", "404", "", "", a + "/seed"}}
+		}
+		if diff := cmp.Diff(want, rows); diff != "" {
+			t.Errorf("link log %v: -want +got\n%s", links, diff)
+		}
 	}
 }
 

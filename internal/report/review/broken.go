@@ -39,9 +39,12 @@ func (l *brokenList) add(b Broken) error {
 	l.count++
 	if l.top.wants(b.Links) {
 		c := b
-		c.URL, c.Error, c.Pages = keep(b.URL), keep(b.Error), nil
+		c.URL, c.Error, c.Pages, c.Via = keep(b.URL), keep(b.Error), nil, nil
 		for _, p := range b.Pages {
 			c.Pages = append(c.Pages, keep(p))
+		}
+		for _, v := range b.Via {
+			c.Via = append(c.Via, keep(v))
 		}
 		l.top.add(c)
 	}
@@ -51,8 +54,8 @@ func (l *brokenList) add(b Broken) error {
 	return nil
 }
 
-// readBroken reads broken.csv: url,status,error,links,pages. Without a link log, links is empty, and pages has the page
-// on which the crawl found the URL first.
+// readBroken reads broken.csv: url,status,error,links,pages,via. Without a link log, links is empty, and pages has the
+// page on which the crawl found the URL first.
 func (r *reader) readBroken(name string, d *Dir, to *brokenList) error {
 	var failed error
 	first := true
@@ -70,6 +73,11 @@ func (r *reader) readBroken(name string, d *Dir, to *brokenList) error {
 			return false
 		}
 		b := Broken{URL: cells[0], Error: cells[2], Pages: strings.Fields(cells[4])}
+		if len(cells) > 5 {
+			if b.Via = strings.Fields(unquoted(cells[5])); len(b.Via) != len(b.Pages) {
+				b.Via = nil
+			}
+		}
 		if cells[1] != "" {
 			if b.Status, err = strconv.Atoi(unquoted(cells[1])); err != nil {
 				return false

@@ -114,12 +114,17 @@ func (r *reader) progress(p Progress) {
 	}
 }
 
-// IsCrawl reports whether dir looks like a crawl directory: it has the directory logs or reports.
-func IsCrawl(fsys disk.FS, dir string) bool {
+// IsCrawl reports whether dir looks like a crawl directory: it has the directory logs or reports. The error says why
+// that is unknown, such as a missing permission.
+func IsCrawl(fsys disk.FS, dir string) (bool, error) {
 	for _, name := range [...]string{"logs", "reports"} {
-		if info, err := fsys.Stat(filepath.Join(dir, name)); err == nil && info.IsDir() {
-			return true
+		info, err := fsys.Stat(filepath.Join(dir, name))
+		if err == nil && info.IsDir() {
+			return true, nil
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return false, err
 		}
 	}
-	return false
+	return false, nil
 }

@@ -130,6 +130,10 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 			t.Truncated++
 		}
 	}
+	replaced := l.Replaced()
+	if replaced {
+		kind = ""
+	}
 	page := l.Code >= 200 && l.Code < 300
 	if page {
 		t.Pages++
@@ -141,7 +145,7 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 		c.count(c.errors, kind, size, cause)
 	}
 	c.count(c.status, strconv.Itoa(l.Code), size, l.URL)
-	c.byDepth.add(int64(len(l.Hops) - strings.Count(l.Hops, "R")))
+	c.byDepth.add(int64(len(l.Hops) - strings.Count(l.Hops, "R") - strings.Count(l.Hops, "I")))
 	c.timeline.add(l.Time, func(s *Span) {
 		s.Bytes += size
 		switch {
@@ -178,7 +182,7 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	if l.Code > 0 {
 		c.response(l, h)
 	}
-	if !l.Broken() {
+	if !l.Broken() || replaced {
 		return nil
 	}
 	h.Broken++

@@ -66,7 +66,9 @@ func Read(ctx context.Context, dirs []string, cfg Config) (*Review, error) {
 	}
 	r.log.into(r.out)
 	r.out.Skipped = counts(skipped, 1000)
-	for _, c := range r.out.Skipped {
+	for i := range r.out.Skipped {
+		c := &r.out.Skipped[i]
+		c.Name, c.Rule = report.SplitReason(c.Name)
 		r.out.SkippedCount += c.Count
 	}
 	r.out.BrokenCount = fromCSV.count + fromLog.count
@@ -166,7 +168,7 @@ func (r *reader) readSkipped(d *Dir, by *table[Count]) error {
 		if !ok {
 			return false
 		}
-		c := by.row(reason)
+		c := by.row(reason) // with its rule
 		if c.Example == "" {
 			c.Example = keep(url)
 		}
@@ -180,19 +182,25 @@ func (r *reader) readSkipped(d *Dir, by *table[Count]) error {
 	}
 	if d.Summary != nil {
 		for reason, n := range d.Summary.Skipped {
-			by.row(reason).Count += n
+			for rule, part := range d.Summary.ByRule[reason] {
+				by.row(report.ReasonBy(reason, rule)).Count += part
+				n -= part
+			}
+			if n > 0 {
+				by.row(reason).Count += n
+			}
 		}
 	}
 	return nil
 }
 
-// skipOf returns the reason and the URL of a line of skipped.jsonl.
+// skipOf returns the reason, in the form of report.ReasonBy, and the URL of a line of skipped.jsonl.
 func skipOf(line []byte) (reason, url string, ok bool) {
 	var s report.Skip
 	if err := json.Unmarshal(line, &s); err != nil || s.Reason == "" || s.URL == "" {
 		return "", "", false
 	}
-	return s.Reason, s.URL, true
+	return report.ReasonBy(s.Reason, s.Rule), s.URL, true
 }
 
 // maxText is how many bytes of a URL or another text the Review keeps.

@@ -100,6 +100,7 @@ type Dir struct {
 // A Count is a row of a table by name.
 type Count struct {
 	Name    string `json:"name"`
+	Rule    string `json:"rule,omitempty"` // of Skipped: the prefix in hosts: whose setting decided
 	Count   int64  `json:"count"`
 	Bytes   int64  `json:"content_bytes,omitempty"`
 	Example string `json:"example,omitempty"`
@@ -134,6 +135,8 @@ type Broken struct {
 	Error  string   `json:"error,omitempty"`  // kind of error
 	Links  int64    `json:"links"`            // linking pages that are known; 0: a seed
 	Pages  []string `json:"pages,omitempty"`  // some of them
+	// Via has for each of Pages the redirect to which it links instead, or "-". It is empty if all link to URL itself.
+	Via []string `json:"via,omitempty"`
 }
 
 // A Chain is a chain of redirects. If it ends with a redirect, the target is a URL that the crawl had met before, or

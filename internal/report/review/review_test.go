@@ -153,8 +153,10 @@ func TestEmpty(t *testing.T) {
 			t.Errorf("%s: %+v", dir, r)
 		}
 	}
-	if !IsCrawl(w.fs, "a") || IsCrawl(w.fs, "nothing") {
-		t.Error("IsCrawl")
+	for dir, want := range map[string]bool{"a": true, "nothing": false} {
+		if got, err := IsCrawl(w.fs, dir); got != want || err != nil {
+			t.Errorf("IsCrawl(%s): %v, %v", dir, got, err)
+		}
 	}
 }
 

@@ -122,6 +122,14 @@ func rate(x float64) string {
 	return humanize.Comma(int64(x + 0.5))
 }
 
+// meanRate formats how many pages a second there are in a number of seconds. Without a time there is no rate.
+func meanRate(pages int64, seconds float64) string {
+	if seconds <= 0 {
+		return "-"
+	}
+	return rate(float64(pages) / seconds)
+}
+
 func moment(t time.Time) string {
 	if t.IsZero() {
 		return "-"

@@ -42,7 +42,7 @@ func FuzzFiles(f *testing.F) {
 				r.BrokenCount)
 		}
 		var plain, b bytes.Buffer
-		if err := Text(&plain, Sections(r, 3)); err != nil {
+		if err := Text(&plain, Sections(r, 3), 30); err != nil {
 			t.Fatal(err)
 		}
 		if strings.ContainsAny(plain.String(), "\x00\x1b\u202e") {

@@ -129,12 +129,15 @@ func shareBars(shares []share) []shareBar {
 }
 
 func tiles(r *review.Review) []tile {
-	perSecond := rate(float64(r.Pages) / max(r.Seconds, 1))
+	perSecond := ""
+	if r.Seconds > 0 {
+		perSecond = meanRate(r.Pages, r.Seconds) + " a second"
+	}
 	out := []tile{
-		{"pages", number(r.Pages).Text, perSecond + " a second", "", "speed"},
+		{"pages", number(r.Pages).Text, perSecond, "", "speed"},
 		{"visits", number(r.Visits).Text, "in " + seconds(r.Seconds), "", "status"},
 		{"content received", size(r.Bytes).Text, "mean " + size(r.Sizes.Mean).Text, "", "sizes"},
-		{"hosts", hostText(r), "", "", "hosts"},
+		{"hosts visited", hostText(r), "", "", "hosts"},
 		{"median time", millis(r.Latency.P50).Text, "99 %: " + millis(r.Latency.P99).Text, "", "times"},
 		{"broken links", number(r.BrokenCount).Text, "", "good", "broken"},
 		{"failed visits", number(r.Failed).Text, percent(r.Failed, r.Visits).Text, "good", "errors"},

@@ -85,7 +85,14 @@ func sample() *review.Review {
 
 func TestText(t *testing.T) {
 	var b bytes.Buffer
-	if err := Text(&b, Sections(sample(), 10)); err != nil {
+	if err := Text(&b, Sections(sample(), 10), 0); err != nil {
+		t.Fatal(err)
+	}
+	b.WriteString("\n=== on a terminal of 60 columns\n")
+	narrow := slices.DeleteFunc(Sections(sample(), 3), func(s Section) bool {
+		return s.Name != "errors" && s.Name != "broken"
+	})
+	if err := Text(&b, narrow, 60); err != nil {
 		t.Fatal(err)
 	}
 	name := filepath.Join("testdata", "report.txt")
@@ -302,7 +309,7 @@ func TestHostileTexts(t *testing.T) {
 		t.Error("the page has a control character")
 	}
 	var b bytes.Buffer
-	if err := Text(&b, Sections(r, 25)); err != nil {
+	if err := Text(&b, Sections(r, 25), 0); err != nil {
 		t.Fatal(err)
 	}
 	if strings.ContainsAny(b.String(), "\x00\x1b\u202e\r") || !utf8.ValidString(b.String()) {
@@ -328,10 +335,13 @@ func TestFormats(t *testing.T) {
 		{span(61 * time.Second), "1 min 1 s"}, {span(90 * time.Minute), "1 h 30 min"}, {span(50 * time.Hour),
 			"2 d 2 h"},
 		{rate(0), "0"}, {rate(0.123), "0.12"}, {rate(12.34), "12.3"}, {rate(1234.5), "1,235"},
+		{meanRate(10, 0.02), "500"}, {meanRate(10, 0), "-"},
 		{percent(1, 0).Text, "-"}, {percent(1, 3).Text, "33.3 %"}, {percent(1, 9999).Text, "< 0.1 %"},
 		{axisNumber(1500), "1,500"}, {axisNumber(0.30000000000000004), "0.3"},
-		{Result(review.Broken{Status: 404}), "404 Not Found"}, {Result(review.Broken{Status: -8, Error: "dns"}), "dns"},
-		{Result(review.Broken{Status: 301, Error: "too-many-redirects"}), "301 Moved Permanently (too-many-redirects)"},
+		{Result(review.Broken{Status: 404}), "404 Not Found"}, {Result(review.Broken{Status: -8, Error: "dns: x"}),
+			"no address for the host name: x"},
+		{Result(review.Broken{Status: 301, Error: "too-many-redirects"}),
+			"301 Moved Permanently (end of too many redirects)"},
 		{Result(review.Broken{Status: -2}), "connection failed"},
 		{Plural(1, "link", "links"), "1 link"}, {Plural(2000, "link", "links"), "2,000 links"},
 	} {

@@ -97,9 +97,9 @@ func (b builder) summary() Section {
 	row("pages (2xx)", number(r.Pages))
 	row("visits", number(r.Visits))
 	row("content received", size(r.Bytes))
-	row("hosts", Cell{Text: hostText(r)})
+	row("hosts visited", Cell{Text: hostText(r)})
 	row("time", Cell{Text: seconds(r.Seconds)})
-	row("pages a second", Cell{Text: rate(float64(r.Pages) / max(r.Seconds, 1))})
+	row("pages a second", Cell{Text: meanRate(r.Pages, r.Seconds)})
 	optional("redirects", r.Redirected)
 	optional("not modified (304)", r.Unchanged)
 	row("failed visits", number(r.Failed))
@@ -163,18 +163,19 @@ func (b builder) crawls() Table {
 
 // states says in words how a crawl ended.
 var states = map[review.State]string{
-	"finished":     "finished",
-	"blocked":      "finished but for blocked hosts",
-	"left":         "left its cluster",
-	"signal":       "stopped by a signal",
-	"page-limit":   "stopped at its page limit",
-	"size-limit":   "stopped at its size limit",
-	"time-limit":   "stopped at its time limit",
-	"callback":     "stopped by its program",
-	review.Running: "running",
-	review.Killed:  "killed; --resume continues it",
-	review.Failed:  "ended by an error",
-	review.Unknown: "not known",
+	"finished":      "finished",
+	"blocked":       "finished but for blocked hosts",
+	"left":          "left its cluster",
+	"signal":        "stopped by a signal",
+	"output-closed": "stopped: its output was closed",
+	"page-limit":    "stopped at its page limit",
+	"size-limit":    "stopped at its size limit",
+	"time-limit":    "stopped at its time limit",
+	"callback":      "stopped by its program",
+	review.Running:  "running",
+	review.Killed:   "killed; --resume continues it",
+	review.Failed:   "ended by an error",
+	review.Unknown:  "not known",
 }
 
 func stateCell(d review.Dir) Cell {
@@ -291,10 +292,11 @@ func (b builder) status() Section {
 }
 
 func (b builder) errors() Section {
-	t := Table{Columns: columns("#visits", "kind", "first cause")}
+	t := Table{Columns: columns("#visits", "what happened", "what to do", "first cause")}
 	list := b.r.Errors[:min(len(b.r.Errors), b.top)]
 	for _, c := range list {
-		t.Rows = append(t.Rows, []Cell{number(c.Count), text(c.Name), text(c.Example)})
+		t.Rows = append(t.Rows, []Cell{number(c.Count), text(report.ErrorText(c.Name)),
+			text(report.ErrorAdvice(c.Name)), text(c.Example)})
 	}
 	withBars(&t, 0, func(i int) int64 { return list[i].Count })
 	t.More = more(len(list), int64(len(b.r.Errors)))
@@ -318,6 +320,9 @@ func (b builder) broken() Section {
 		switch {
 		case len(l.Pages) > 0:
 			from = location(l.Pages[0])
+			if via := Through(l, 0); via != "" {
+				from.Text += " through " + report.OneLine(via)
+			}
 			if l.Links > 1 {
 				from.Text += " and " + Plural(l.Links-1, "other page", "other pages")
 			}
@@ -340,15 +345,27 @@ func (b builder) broken() Section {
 	return s
 }
 
-// Result says in words why a link is broken: "404 Not Found", "dns".
+// Through returns the redirect that leads from page i of a broken link to its URL, or "".
+func Through(l review.Broken, i int) string {
+	if i < len(l.Via) && l.Via[i] != "-" {
+		return l.Via[i]
+	}
+	return ""
+}
+
+// Result says in words why a link is broken: "404 Not Found", "no address for the host name: no such host".
 func Result(l review.Broken) string {
+	kind, cause, found := strings.Cut(l.Error, ": ")
+	if kind = report.ErrorText(kind); found {
+		kind += ": " + strings.TrimPrefix(cause, "robots.txt: ")
+	}
 	switch {
 	case l.Status > 0 && l.Error != "":
-		return fmt.Sprintf("%d %s (%s)", l.Status, statusText(l.Status), l.Error)
+		return fmt.Sprintf("%d %s (%s)", l.Status, statusText(l.Status), kind)
 	case l.Status > 0:
 		return fmt.Sprintf("%d %s", l.Status, statusText(l.Status))
 	case l.Error != "":
-		return l.Error
+		return kind
 	}
 	return statusText(l.Status)
 }
@@ -363,11 +380,12 @@ func (b builder) redirects() Section {
 		"redirect leads to a URL that the crawl had met before, or does not follow."}
 	lengths := Table{Title: "Lengths of chains", Columns: columns("#chains", "redirects")}
 	chains := int64(0)
-	for _, bar := range b.r.ByChain {
+	bars := slices.DeleteFunc(slices.Clone(b.r.ByChain), func(bar review.Bar) bool { return bar.Count == 0 })
+	for _, bar := range bars {
 		chains += bar.Count
 		lengths.Rows = append(lengths.Rows, []Cell{number(bar.Count), {Text: wholeRange(bar)}})
 	}
-	withBars(&lengths, 0, func(i int) int64 { return b.r.ByChain[i].Count })
+	withBars(&lengths, 0, func(i int) int64 { return bars[i].Count })
 	t := Table{Title: "Longest chains", noBars: true, Columns: columns("#redirects", "#status", "URL")}
 	list := b.r.Chains[:min(len(b.r.Chains), b.top)]
 	for _, c := range list {
@@ -383,7 +401,7 @@ func (b builder) redirects() Section {
 				status = Cell{Text: strconv.Itoa(h.Status), Tone: statusTone(h.Status)}
 			}
 			if i == len(c.Hops)-1 && c.Note != "" {
-				to.Text += " (" + report.OneLine(c.Note) + ")"
+				to.Text += " (" + report.ErrorText(report.OneLine(c.Note)) + ")"
 			}
 			t.Rows = append(t.Rows, []Cell{n, status, to})
 		}

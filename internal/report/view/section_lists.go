@@ -1,6 +1,7 @@
 package view
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -16,10 +17,10 @@ func (b builder) skipped() Section {
 		s.Notes = []string{"The crawl followed every link."}
 		return s
 	}
-	t := Table{Columns: columns("#links", "#share", "reason", "meaning", "for example")}
+	t := Table{Columns: columns("#links", "#share", "reason", "for example")}
 	for _, c := range list {
-		t.Rows = append(t.Rows, []Cell{number(c.Count), percent(c.Count, b.r.SkippedCount), text(c.Name),
-			{Text: report.ReasonText(c.Name)}, location(c.Example)})
+		t.Rows = append(t.Rows, []Cell{number(c.Count), percent(c.Count, b.r.SkippedCount),
+			text(cmp.Or(report.ReasonText(c.Name, c.Rule), c.Name)), location(c.Example)})
 	}
 	withBars(&t, 0, func(i int) int64 { return list[i].Count })
 	t.More = more(len(list), int64(len(b.r.Skipped)))

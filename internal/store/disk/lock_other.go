@@ -13,6 +13,3 @@ func Holder(string) (pid int, err error) { return 0, nil }
 func (osFS) Lock(string) (io.Closer, error) { return nil, errors.ErrUnsupported }
 
 func held(string) (bool, error) { return false, errors.ErrUnsupported }
-
-// Writable reports that every directory can be written: this system cannot be asked.
-func Writable(string) error { return nil }

@@ -11,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
-
-	"golang.org/x/sys/unix"
 )
 
 func pid() string { return strconv.Itoa(os.Getpid()) + "\n" }
@@ -99,21 +97,4 @@ func Holder(dir string) (pid int, err error) {
 		return 1, nil
 	}
 	return pid, nil
-}
-
-// Writable returns an error if the process may not create files in dir or, if dir does not exist, in the nearest
-// directory above it. It changes nothing.
-func Writable(dir string) error {
-	for {
-		err := unix.Access(dir, unix.W_OK|unix.X_OK)
-		up := filepath.Dir(dir)
-		if errors.Is(err, os.ErrNotExist) && up != dir {
-			dir = up
-			continue
-		}
-		if err != nil {
-			return &os.PathError{Op: "write", Path: dir, Err: err}
-		}
-		return nil
-	}
 }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -103,6 +104,10 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Frontier.SlowBase, cfg.Frontier.SlowMax = s.plan.Pause, 16*s.plan.Pause
 	cfg.Crawl.DrainTimeout = 2 * time.Second
 	cfg.Crawl.PageLimit, cfg.Crawl.TimeLimit = s.plan.PageLimit, s.plan.TimeLimit
+	cfg.Crawl.HostPageLimit, cfg.Crawl.SeedRoots = s.plan.HostPages, s.plan.SeedRoots
+	if s.plan.HostDepth > 0 {
+		cfg.Scope.HostDepth = &s.plan.HostDepth
+	}
 	cfg.Archive.Agent = a.name
 	if s.plan.Walk > 0 {
 		cfg.Strategy = s.openWalk
@@ -122,6 +127,9 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Cluster = &node.Cluster{
 		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
 		Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2, Network: m,
+	}
+	if s.plan.Partition == sites {
+		cfg.Cluster.Coordinators = s.coordinatorAddrs()
 	}
 	if a.number > s.plan.Agents && s.plan.Capacity > 0 {
 		cfg.Cluster.Capacity = s.plan.Capacity
@@ -268,17 +276,21 @@ func (a *actor) shipped() (n int64) {
 	return n
 }
 
-// makeKeys issues keys for agents, as "orbweaver cluster keys" does. Each agent's keys are on a
-// disk of its own.
-func makeKeys(names []string) (map[string]*testdisk.Mem, error) {
+// makeKeys issues keys for agents and coordinators, as "orbweaver cluster keys" does. The keys of each are on a
+// disk of their own.
+func makeKeys(agents, coordinators []string) (map[string]*testdisk.Mem, error) {
 	all := testdisk.NewMem()
 	auth, err := rpc.OpenAuthority(all, "/made", time.Now())
 	if err != nil {
 		return nil, err
 	}
 	keys := map[string]*testdisk.Mem{}
-	for _, name := range names {
-		dir, err := auth.Issue(name)
+	for i, name := range slices.Concat(agents, coordinators) {
+		issue := auth.Issue
+		if i >= len(agents) {
+			issue = auth.IssueCoordinator
+		}
+		dir, err := issue(name)
 		if err != nil {
 			return nil, err
 		}

@@ -175,6 +175,9 @@ func (j *judge) mayViolate(v Violation) bool {
 		slices.ContainsFunc(j.skipped, func(e excuse) bool { return e.covers(v.Agent, at) }) {
 		return true
 	}
+	if j.exclusive && v.Host && v.Agent != v.After { // a host has one owner at a time, whoever hears whom
+		return false
+	}
 	return v.Kind != "robots" && slices.ContainsFunc(j.apart, func(s separation) bool {
 		return !s.polite && s.covers(v.Agent, v.After, at)
 	})

@@ -32,6 +32,12 @@ func TestParse(t *testing.T) {
 		{`{"Hosts":-1}`, "hosts"},
 		{`{"Busy":1.5}`, "share 1.5 of the web is busy"},
 		{`{"Agent":1}`, "unknown field"},
+		{`{"Partition":"sites"}`, "0 coordinators: give 1, 3 or 5"},
+		{`{"Coordinators":2}`, "2 coordinators: give 1, 3 or 5"},
+		{`{"Faults":[{"Kind":"kill leader"}]}`, "fault 1: kill leader: the plan has no coordinators"},
+		{`{"Coordinators":3,"Faults":[{"Kind":"full coordinator","Agent":4}]}`,
+			"fault 1: full coordinator 4: the plan has coordinators 1 to 3"},
+		{`{"Coordinators":3,"Faults":[{"Kind":"full coordinator","Agent":3,"At":2}]}`, "fault 1: at 2"},
 		{`{"Agents":1} {}`, "after the plan"},
 	} {
 		if _, err := Parse(c.plan); err == nil || !strings.Contains(err.Error(), c.want) {

@@ -15,6 +15,9 @@
 // goroutines and the random numbers of libraries, so two runs of a plan may differ. Therefore a
 // Verdict has the log of its story, and a plan that failed once should be run many times.
 //
+// A plan may have coordinators. They run in the same way (node.OpenCoordinator), with machines, disks and faults of
+// their own (coordinators.go).
+//
 // The judge sees the requests as the web does. It checks coverage, also of redirects (redirect.go),
 // repeated fetches, politeness among all agents, the longest time without a page, and the time from
 // the last page until each agent ends. A repeated fetch needs an excuse: a fault that explains it,
@@ -24,6 +27,9 @@
 // is known of a host may go down together, the host's pages fetched before may be fetched again,
 // and links to it may be lost with the disks (loss.go). Everything else is judged in every story.
 //
+// If the plan bounds the pages of a host or the depth in it, the judge demands that no agent exceeds a bound, and that
+// each link of a fetched page leads to a fetched one unless a bound excludes it (bounds.go).
+//
 // At the end the judge reads the archives on all disks that are left (archive.go), also those of
 // agents that did not return. Each page that the web has answered in whole must have a record with
 // the body that the web serves, unless the record was lost with a disk. Each agent must have ended
@@ -32,9 +38,9 @@
 //
 // Requests, pages, links and bodies come from the generated web, and the judge reads archives and
 // logs with code of its own. It uses the crawler's code in one place: the placement of hosts tells
-// which agents have the copies. It believes what agents say in four places: the event
-// "shipped-whole", the reason or error of a stop, the pages that crawl.log calls duplicates, and the
-// counts of a summary.
+// which agents have the copies. It believes what agents say in five places: the event
+// "shipped-whole", the reason or error of a stop, the pages that crawl.log calls duplicates, the way that crawl.log
+// has of a page, and the counts of a summary.
 //
 // If the plan has random walks, the agents need not fetch all pages. A Verdict then has the visits of
 // all walkers (walk.go).

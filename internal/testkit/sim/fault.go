@@ -110,6 +110,9 @@ func (s *story) strike(f Fault) bool {
 	s.stage.Lock()
 	defer s.stage.Unlock()
 	now := time.Now()
+	if _, is := ofCoordinators[f.Kind]; is {
+		return s.strikeCoordinators(f)
+	}
 	var a *actor
 	if f.Agent > 0 {
 		a = s.actors[f.Agent-1]
@@ -147,6 +150,9 @@ func (s *story) strike(f Fault) bool {
 		s.separate(f.For, func(a, b int) bool { return true })
 		return true
 	case NoDNS, NoWeb:
+		if f.Kind == NoDNS { // coordinators look hosts up again after a minute
+			s.unassigned = append(s.unassigned, excuse{from: now, to: span.to.Add(time.Minute + startsIn)})
+		}
 		s.web.set(f.Kind == NoWeb, f.Kind == NoDNS)
 		s.later(f.For, func() { s.web.set(false, false) })
 		s.unreachable(span)
@@ -269,7 +275,11 @@ func (s *story) strike(f Fault) bool {
 			}
 			return p
 		})
-		s.separate(f.For, func(x, y int) bool { return (x <= a.number) != (y <= a.number) })
+		s.separate(f.For, func(x, y int) bool {
+			// The coordinators take those off the roster that they do not reach. These return one after the other.
+			// An agent that is back first may own a host of another one that knows what it has fetched.
+			return (x <= a.number) != (y <= a.number) || s.plan.Partition == sites && x <= a.number
+		})
 	case OneWay:
 		s.overlay(f.For, func(from, to int, p path) path {
 			if from == a.number && to != 0 {
@@ -330,20 +340,21 @@ func (a *actor) repeats(last time.Duration) {
 		away := time.Since(other.down)
 		switch {
 		case other == a || other.down.IsZero() || away == 0:
-		case other.up.IsZero() && away < noticedAfter:
+		case other.up.IsZero() && away < a.s.notices():
 			last = max(last, away+lostRepeats)
 		case !other.up.IsZero() && time.Since(other.up) < backAfter:
-			last = max(last, min(away, time.Since(other.up)+noticedAfter)+lostRepeats)
+			last = max(last, min(away, time.Since(other.up)+a.s.notices())+lostRepeats)
 		}
 	}
 	for _, e := range a.s.apart { // likewise while another agent cannot be heard
 		away := time.Since(e.from)
-		if away < noticedAfter+backAfter && slices.ContainsFunc(a.s.actors, func(o *actor) bool {
+		if away < a.s.notices()+backAfter && slices.ContainsFunc(a.s.actors, func(o *actor) bool {
 			return e.between(a.number, o.number) && a != o
 		}) {
-			last = max(last, min(away, noticedAfter)+lostRepeats)
+			last = max(last, min(away, a.s.notices())+lostRepeats)
 		}
 	}
+	last += a.s.unsafe()
 	if time.Now().Before(a.slow) {
 		last += slowLag
 	}

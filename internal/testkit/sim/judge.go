@@ -20,6 +20,13 @@ type judge struct {
 	truth *gen.Truth
 	delay [groups]time.Duration
 
+	hostPages int64 // as in Plan
+	hostDepth int
+	roots     bool
+	exclusive bool         // coordinators see to it that no two agents own a host at the same time
+	refused   map[int]bool // agents that came after the coordinators had ended the crawl
+	expects   int64        // about the number of pages that a crawl fetches; zero: all that are reachable
+
 	mu         sync.Mutex // guards the fields below
 	groups     [groups]map[string]*group
 	pages      map[page][]fetched
@@ -31,18 +38,20 @@ type judge struct {
 	robots     int64                // requests for a robots.txt
 	shared     int64                // requests to an address or a site that another agent used before
 	violations []Violation
-	excuses    []excuse         // fetches that nobody knows of
-	apart      []separation     // times in which agents did not hear each other
-	restores   []restore        // returns with older copies of disks
-	replaced   []restore        // starts with empty disks of agents that had others
-	away       []excuse         // times in which agents were not there
-	early      []excuse         // times after agents finished the crawl without others
-	pause      time.Duration    // of a host that answers with a Retry-After; zero: the frontier's default
-	slowed     map[int64]int    // number of answers with a Retry-After, by host
-	pauses     []excuse         // what hosts rest after these answers
-	skipped    []excuse         // times in which an agent may have forgotten pauses
-	losses     map[int64][]loss // by host
-	forgotten  []excuse         // agents' periods of which the disks, and with them the archives, are lost
+	excuses    []excuse           // fetches that nobody knows of
+	apart      []separation       // times in which agents did not hear each other
+	restores   []restore          // returns with older copies of disks
+	replaced   []restore          // starts with empty disks of agents that had others
+	away       []excuse           // times in which agents were not there
+	early      []excuse           // times after agents finished the crawl without others
+	pause      time.Duration      // of a host that answers with a Retry-After; zero: the frontier's default
+	slowed     map[int64]int      // number of answers with a Retry-After, by host
+	pauses     []excuse           // what hosts rest after these answers
+	skipped    []excuse           // times in which an agent may have forgotten pauses
+	losses     map[int64][]loss   // by host
+	logged     map[string][]wayTo // by URL, at the end; see readDepths
+	depths     map[string]depthRange
+	forgotten  []excuse // agents' periods of which the disks, and with them the archives, are lost
 }
 
 // A group is the set of requests that must keep a delay: those to one host, address or registered
@@ -238,7 +247,11 @@ func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 func (j *judge) share() float64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	return float64(j.reachable) / float64(max(j.truth.Reachable(), 1))
+	all := j.expects
+	if all == 0 {
+		all = j.truth.Reachable()
+	}
+	return float64(j.reachable) / float64(max(all, 1))
 }
 
 // by returns how many pages an agent has fetched since a time.

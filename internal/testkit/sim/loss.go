@@ -119,6 +119,9 @@ func (a *actor) mark() {
 
 // events returns the actor's file of events.
 func (a *actor) events() []byte {
+	if a.mem == nil { // it never joined
+		return nil
+	}
 	b, err := disk.ReadFile(a.mem, crawlDir+"/logs/events.jsonl", 1<<30)
 	if err != nil {
 		return nil
@@ -188,7 +191,7 @@ func (a *actor) goesDown(links time.Time) {
 		views = append(views, a)
 	}
 	if slices.ContainsFunc(s.actors, func(o *actor) bool {
-		return o != a && !o.down.IsZero() && (o.up.IsZero() || now.Sub(o.down) < noticedAfter)
+		return o != a && !o.down.IsZero() && (o.up.IsZero() || now.Sub(o.down) < s.notices())
 	}) { // the others wait for the return of the second agent that goes down
 		s.bad = append(s.bad, excuse{from: now, to: now.Add(secondWait)})
 	}
@@ -209,19 +212,34 @@ func (a *actor) goesDown(links time.Time) {
 		return
 	}
 	lost := 0
-	for host, order := range s.rank() {
-		l, is := lossOf(order, s.plan.Replicas, a, down, views, may)
+	for host := range s.rank() {
+		l, is := s.lossOf(host, s.plan.Replicas, a, down, views, may)
 		if is {
 			s.judge.lost(int64(host), loss{now, true, l})
 			lost++
 		}
 		if old { // a restored owner does not ask its heirs
-			if l, is := lossOf(order, 1, a, down, views, may); is {
+			if l, is := s.lossOf(host, 1, a, down, views, may); is {
 				s.judge.lost(int64(host), loss{now, false, l})
 			}
 		}
 	}
 	s.log("all copies of %d hosts may be lost", lost)
+}
+
+// lossOf says whether the first copies of what is known of a host go down with a, in any order of owners that the host
+// may have.
+func (s *story) lossOf(host, copies int, a *actor, down map[int]*actor, views, may []*actor) (links time.Time,
+	is bool) {
+	for _, order := range s.ownerOrders(host) {
+		if l, lost := lossOf(order, copies, a, down, views, may); lost {
+			if !l.IsZero() && (links.IsZero() || l.Before(links)) {
+				links = l
+			}
+			is = true
+		}
+	}
+	return links, is
 }
 
 // lossOf says whether the first copies of what is known of a host, with an order of owners, go

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -74,7 +75,10 @@ type Fault struct {
 // String returns the fault as one line.
 func (f Fault) String() string {
 	s := string(f.Kind)
-	if f.Agent > 0 {
+	switch one, are := ofCoordinators[f.Kind]; {
+	case one:
+		s += fmt.Sprintf(" c%d", f.Agent)
+	case f.Agent > 0 && (!are || f.Kind == Blind):
 		s += fmt.Sprintf(" a%d", f.Agent)
 	}
 	s = fmt.Sprintf("at %.2f: %s", f.At, s)
@@ -116,7 +120,18 @@ type Plan struct {
 	TimeLimit time.Duration `json:",omitempty"` // of each agent; zero: none
 	Latency   time.Duration // one way, between agents
 	Faults    []Fault
+
+	Crosslinked float64 `json:",omitempty"` // share of the pages that are linked only from other hosts
+
+	HostPages int64 `json:",omitempty"` // --host-page-limit; zero: none
+	HostDepth int   `json:",omitempty"` // --host-depth; zero: none
+	SeedRoots bool  `json:",omitempty"` // --seed-roots
+
+	Coordinators int `json:",omitempty"` // 1, 3 or 5 with the partition "sites"; otherwise 0
 }
+
+// sites is the partition with coordinators.
+const sites = "sites"
 
 // String returns the plan as text.
 func (p Plan) String() string {
@@ -138,6 +153,7 @@ func (p Plan) String() string {
 	if p.Walk > 0 {
 		fmt.Fprintf(&b, ", walks of %d steps", p.Walk)
 	}
+	b.WriteString(p.boundsText())
 	for _, share := range p.shares() {
 		if share.of > 0 {
 			fmt.Fprintf(&b, ", %.0f %% %s", 100*share.of, share.name)
@@ -158,7 +174,7 @@ type share struct {
 func (p Plan) shares() []share {
 	return []share{
 		{p.Busy, "busy"}, {p.Failing, "failing"}, {p.Broken, "broken"}, {p.Redirects, "redirects"},
-		{p.Delays, "with a Crawl-delay"},
+		{p.Delays, "with a Crawl-delay"}, {p.Crosslinked, "crosslinked"},
 	}
 }
 
@@ -210,9 +226,40 @@ func (p Plan) alone() bool { return p.Agents == 1 && p.Spare == 0 }
 
 // Divided returns the plan of the same cluster with another partition.
 func (p Plan) Divided(partition string) Plan {
-	if p.Partition != partition {
-		p.Partition, p.Kappa, p.Mirrors = partition, 0, false
+	if p.Partition == partition {
+		return p
 	}
+	p.Partition, p.Kappa, p.Mirrors, p.Coordinators = partition, 0, false, 0
+	p.Faults = slices.DeleteFunc(slices.Clone(p.Faults), func(f Fault) bool {
+		_, are := ofCoordinators[f.Kind]
+		return are
+	})
+	if partition == sites && !p.alone() {
+		return p.coordinated()
+	}
+	return p
+}
+
+// coordinated gives a plan coordinators, and faults of them. A generator of its own makes them, so that the other parts
+// of the plan stay as they were.
+func (p Plan) coordinated() Plan {
+	rng := rand.New(rand.NewPCG(p.Seed, 0x7369746573))
+	p.Coordinators = []int{1, 3, 3, 3, 5}[rng.IntN(5)]
+	kinds := []Kind{KillLeader, KillLeader, KillCoordinator, PowerCoordinator, FullCoordinator, NoCoordinators,
+		CutCoordinator, Blind}
+	for range rng.IntN(3) {
+		f := Fault{Kind: kinds[rng.IntN(len(kinds))], At: float64(1+rng.IntN(80)) / 100}
+		f.For = time.Duration(100+rng.IntN(20_000)) * time.Millisecond
+		switch one := ofCoordinators[f.Kind]; {
+		case one:
+			f.Agent = 1 + rng.IntN(p.Coordinators)
+		case f.Kind == Blind:
+			f.Agent = 1 + rng.IntN(p.Agents)
+		}
+		p.Faults = append(p.Faults, f)
+	}
+	// A fault that follows another one within a time is at the same share of the pages as that one.
+	slices.SortStableFunc(p.Faults, func(a, b Fault) int { return cmp.Compare(a.At, b.At) })
 	return p
 }
 
@@ -259,7 +306,7 @@ func Random(seed uint64) Plan {
 	if rng.IntN(4) == 0 {
 		p.Addresses = max(2, p.Hosts/3)
 	}
-	return p.wild(rng)
+	return p.wild(rng).bounded()
 }
 
 // wild gives the web of every third plan pages that fail, redirects, and hosts with a Crawl-delay.
@@ -308,7 +355,7 @@ func RandomAlone(seed uint64) Plan {
 		Delay: time.Duration(20+rng.IntN(100)) * time.Millisecond,
 	}
 	p = p.withFaults(rng, []Kind{Kill, Kill, Power, Power, Full, Fail, Stop, Offline, NoDNS, NoWeb, Clock})
-	p = p.wild(rng)
+	p = p.wild(rng).bounded()
 	if p.Pause > 0 { // its pauses make it long enough
 		return p
 	}

@@ -19,15 +19,24 @@ type place struct {
 func (j *judge) known() map[place]bool {
 	l := links{judged: j, first: map[found]when{}}
 	for p, fs := range j.pages {
+		if fs = j.heeded(fs); len(fs) == 0 {
+			continue
+		}
+		within := j.followsWithin(p)
 		for _, to := range j.made.Links(p.host, p.number, nil) {
 			from := fs
-			for _, url := range j.made.Steps(p.host, to) { // all on the host of the page
-				l.add(p.host, from, place{page{p.host, -1}, url})
+			for i, url := range j.made.Steps(p.host, to) { // all on the host of the page
+				if within || i > 0 { // a redirect is no link
+					l.add(p.host, from, place{page{p.host, -1}, url})
+				}
 				from = j.others[url]
 			}
-			if to.Page >= 0 {
+			if to.Page >= 0 && (within || to.Host != p.host || len(j.made.Steps(p.host, to)) > 0) {
 				l.add(p.host, from, place{page: page{to.Host, to.Page}})
 			}
+		}
+		if j.roots && p.number != 0 {
+			l.add(p.host, fs, place{page: page{p.host, 0}})
 		}
 	}
 	known := map[place]bool{{}: !j.mayMiss(0, 0, start)}
@@ -37,6 +46,16 @@ func (j *judge) known() map[place]bool {
 		}
 	}
 	return known
+}
+
+// heeded returns the fetches of a page that the other agents must know of. If the plan bounds what is fetched of a
+// host, the heirs of an agent that was refused may have fetched other pages than it, up to the bound, and so they may
+// know other links. mu is held.
+func (j *judge) heeded(fs []fetched) []fetched {
+	if j.hostPages == 0 && j.hostDepth == 0 || len(j.refused) == 0 {
+		return fs
+	}
+	return slices.DeleteFunc(slices.Clone(fs), func(f fetched) bool { return j.refused[f.agent] })
 }
 
 // links are the links that agents have found.
@@ -70,11 +89,13 @@ func (l links) add(from int64, answers []fetched, to place) {
 // missed returns the URLs, at most ten, that were not requested although they were known, and the number of all other
 // pages that were not fetched. mu is held.
 func (j *judge) missed() (urls []string, excused int64) {
-	known := j.known()
+	known, full := j.known(), j.full()
 	j.truth.Each(func(host, number int64) {
 		p := page{host, number}
 		switch {
 		case len(j.pages[p]) > 0:
+		case full[host]:
+			excused++
 		case !known[place{page: p}], j.outage && len(j.others[j.truth.URL(host, number)]) > 0:
 			excused++ // in the second case the outage took most of its tries, and the web refused the last one
 		default:
@@ -86,7 +107,7 @@ func (j *judge) missed() (urls []string, excused int64) {
 		if url == "" && !j.truth.Has(to.host, to.number) && !j.denied(to.page) { // it answers with an error
 			url = j.made.URL(to.host, to.number)
 		}
-		if url != "" && len(j.others[url]) == 0 {
+		if url != "" && len(j.others[url]) == 0 && !full[to.host] {
 			urls = append(urls, url)
 		}
 	}

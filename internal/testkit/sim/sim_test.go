@@ -10,10 +10,12 @@ import (
 )
 
 var (
-	stories = flag.Int("stories", 60, "how many random stories TestStories tells")
-	first   = flag.Uint64("first", 1, "seed of the first of them")
-	waits   = flag.Int("waits", 10, "how many stories each test of waits tells")
-	alone   = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
+	stories  = flag.Int("stories", 60, "how many random stories TestStories tells")
+	first    = flag.Uint64("first", 1, "seed of the first of them")
+	waits    = flag.Int("waits", 10, "how many stories each test of waits tells")
+	alone    = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
+	assigned = flag.Int("assigned", 8, "how many random stories with coordinators TestSites tells")
+	quorums  = flag.Int("coordinated", 10, "how many random stories TestCoordinators tells")
 )
 
 // tell runs a story and fails if the verdict is bad. The file of openEvents has the events meanwhile.

@@ -16,13 +16,20 @@ import (
 
 // A story is a Plan in execution.
 type story struct {
-	plan    Plan
-	t       testing.TB
-	made    *gen.Web
-	net     *network
-	web     *web
-	judge   *judge
-	actors  []*actor
+	plan   Plan
+	t      testing.TB
+	made   *gen.Web
+	net    *network
+	web    *web
+	judge  *judge
+	actors []*actor
+
+	coordinators []*coordinator
+
+	unassigned    []excuse      // times in which new hosts may get no agent; guarded by stage
+	uncoordinated time.Duration // how long the coordinators may not have worked so far; guarded by stage
+	silent        []string      // what is wrong with what agents say; guarded by stage
+
 	keys    map[string]*testdisk.Mem
 	struck  []Kind // faults that happened
 	running sync.WaitGroup
@@ -66,7 +73,7 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 	s := &story{plan: p, t: t, net: newNetwork(p.Seed), events: events}
 	spec := gen.Plain(p.Seed, p.Hosts)
 	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
-	spec.Addresses = p.Addresses
+	spec.Addresses, spec.Crosslinked = p.Addresses, p.Crosslinked
 	spec.Busy, spec.Failing, spec.Slow, spec.Broken, spec.Gone = p.Busy, p.Failing, p.Failing, p.Broken, p.Broken
 	spec.Redirects, spec.DeadLinks, spec.CrawlDelays, spec.CrawlDelay = p.Redirects, p.Redirects, p.Delays, 3*p.Delay
 	if p.Mirrors {
@@ -76,12 +83,13 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 	if s.made, err = gen.New(spec); err != nil {
 		t.Fatal(err)
 	}
-	truth, err := s.made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+	truth, err := s.made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true, Roots: p.SeedRoots})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.judge = newJudge(s.made, truth, p.Delay, p.Shared, p.Shared)
 	s.judge.pause = p.Pause
+	s.judge.bound(p)
 	s.web = newWeb(s.net, s.made, s.judge)
 	var names []string
 	for i := range p.Agents + p.Spare {
@@ -90,7 +98,7 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 		names = append(names, a.name)
 		s.actors = append(s.actors, a)
 	}
-	if s.keys, err = makeKeys(names); err != nil {
+	if s.keys, err = makeKeys(names, s.addCoordinators()); err != nil {
 		t.Fatal(err)
 	}
 	s.compose()
@@ -99,9 +107,16 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 			s.actors[f.Agent-1].clock.set(f.For)
 		}
 	}
+	for _, c := range s.coordinators {
+		c.newDisk()
+		c.start()
+	}
 	for _, a := range s.actors[:p.Agents] {
 		a.newDisk()
 		a.start(false, p.Agents)
+	}
+	if p.Coordinators > 0 {
+		s.running.Go(s.operate)
 	}
 	s.play()
 	return s, s.finish()
@@ -144,7 +159,9 @@ func (s *story) finish() *Verdict {
 			break
 		}
 	}
+	coordinators := s.stopCoordinators()
 	s.excuseLateComers()
+	s.excuseRefused()
 	for _, a := range s.actors {
 		a.wasAway()
 	}
@@ -153,6 +170,7 @@ func (s *story) finish() *Verdict {
 		s.still[i].to = s.still[i].to.Add(s.judge.pauseOf(most+1) - s.judge.pauseOf(1))
 	}
 	s.bad = append(s.bad, pauses...)
+	s.readDepths()
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
 	v.Queries = s.web.queries.Load()
 	v.Ends, v.Archived = map[string]crawl.Stop{}, map[string][]string{}
@@ -176,7 +194,7 @@ func (s *story) finish() *Verdict {
 		if a.run == nil || a.gone {
 			continue
 		}
-		late := a.isAlone() || a.newcomer && s.cameTooLate(a)
+		late := a.isAlone() || a.newcomer && s.cameTooLate(a) || a.isRefused()
 		if !a.run.killed {
 			if !late { // such an agent waits for others, for up to two minutes
 				v.Wrong = append(v.Wrong, s.idle(a, last, requests, explained)...)
@@ -210,7 +228,9 @@ func (s *story) finish() *Verdict {
 			}
 		}
 	}
+	v.Wrong = append(append(v.Wrong, coordinators...), s.silent...)
 	v.Wrong = append(v.Wrong, s.disobeyed()...)
+	v.Wrong = append(v.Wrong, s.judge.exceeded()...)
 	v.Wrong = append(v.Wrong, s.judge.archived(all)...)
 	if s.plan.Mirrors {
 		h := s.holdings(all)

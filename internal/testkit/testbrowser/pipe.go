@@ -17,6 +17,7 @@ type pipe struct {
 	in   *os.File
 	out  *os.File
 	done chan struct{} // closed when the reader has ended
+	end  time.Time     // when an answer is late
 
 	mu      sync.Mutex // guards the fields below
 	last    int
@@ -49,8 +50,8 @@ var (
 	errLate   = errors.New("the browser does not answer")
 )
 
-func newPipe(tb testing.TB, in, out *os.File) *pipe {
-	p := &pipe{tb: tb, in: in, out: out, done: make(chan struct{}), waiting: map[int]chan message{},
+func newPipe(tb testing.TB, in, out *os.File, end time.Time) *pipe {
+	p := &pipe{tb: tb, in: in, out: out, end: end, done: make(chan struct{}), waiting: map[int]chan message{},
 		frames: map[string]*frame{}}
 	go p.read()
 	return p
@@ -153,7 +154,7 @@ func (p *pipe) call(session, method string, params object, result any) error {
 	if err != nil {
 		return err
 	}
-	late := time.NewTimer(limit)
+	late := time.NewTimer(time.Until(p.end))
 	defer late.Stop()
 	select {
 	case m, ok := <-answer:

@@ -9,6 +9,7 @@ package testbrowser
 import (
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,11 +28,20 @@ type Browser struct {
 	pipe    *pipe
 	tab     string // the session of the tab
 	log     string
+	end     time.Time // when a browser that hangs fails the test
 	stopped bool
 }
 
-// limit bounds each step of a test, so that a browser that hangs fails it.
-const limit = 30 * time.Second
+// deadline returns when a browser that hangs fails the test. On a loaded machine each step may take long, so this is
+// the deadline of the test itself, less what is needed to say what hangs. It is far away if the test has no deadline.
+func deadline(tb testing.TB) time.Time {
+	if t, ok := tb.(interface{ Deadline() (time.Time, bool) }); ok {
+		if end, ok := t.Deadline(); ok {
+			return end.Add(-time.Until(end) / 20)
+		}
+	}
+	return time.Now().Add(24 * time.Hour)
+}
 
 // Start starts a browser with an empty profile. Without Chromium the test is skipped (see package
 // testneed), and so is a short one. The browser ends with the test.
@@ -51,7 +61,7 @@ func Start(tb testing.TB) *Browser {
 		testneed.Missing(tb, "Chromium")
 	}
 	dir := tb.TempDir()
-	b := &Browser{tb: tb, log: filepath.Join(dir, "network.json")}
+	b := &Browser{tb: tb, log: filepath.Join(dir, "network.json"), end: deadline(tb)}
 	b.cmd = exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
 		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-crash-reporter",
 		"--disable-dev-shm-usage", "--window-size=1280,800", "--remote-debugging-pipe",
@@ -72,7 +82,7 @@ func Start(tb testing.TB) *Browser {
 	}
 	toBrowser.Close()
 	fromBrowser.Close()
-	b.pipe = newPipe(tb, in, out)
+	b.pipe = newPipe(tb, in, out, b.end)
 	tb.Cleanup(b.Stop)
 	b.attach()
 	return b
@@ -133,29 +143,40 @@ func (b *Browser) WaitFrame(part, expression string) {
 
 func (b *Browser) waitIn(part, expression string) {
 	b.tb.Helper()
+	b.await(part, "!!("+expression+")")
+}
+
+// await waits until an expression has a value other than null and false. It returns the value, and the session of the
+// frame.
+func (b *Browser) await(part, expression string) (value any, session string) {
+	b.tb.Helper()
 	var last string
-	for end := time.Now().Add(limit); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for ; time.Now().Before(b.end); time.Sleep(20 * time.Millisecond) {
 		session, ok := b.session(part)
 		if !ok {
 			last = "no such frame"
 			continue
 		}
-		value, err := b.evaluate(session, "!!("+expression+")")
-		if err == nil && value == true {
-			return
+		value, err := b.evaluate(session, expression, false)
+		if err == nil && value != nil && value != false {
+			return value, session
+		}
+		if errors.Is(err, errClosed) {
+			b.tb.Fatalf("waiting for %s: %v", expression, err)
 		}
 		if last = "false"; err != nil { // also if the frame has just moved on
 			last = err.Error()
 		}
 	}
 	b.tb.Fatalf("waiting for %s: %s", expression, last)
+	return nil, ""
 }
 
 // Until waits until done returns true.
 func (b *Browser) Until(what string, done func() bool) {
 	b.tb.Helper()
-	for end := time.Now().Add(limit); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
+	for ; !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(b.end) {
 			b.tb.Fatalf("waiting: %s", what)
 		}
 	}
@@ -164,22 +185,22 @@ func (b *Browser) Until(what string, done func() bool) {
 // Text returns the value of the JavaScript expression in the tab, as a string.
 func (b *Browser) Text(expression string) string {
 	b.tb.Helper()
-	return b.textIn("", expression)
+	return b.textIn("", expression, false)
 }
 
 // TextFrame is Text in the frame of another site whose URL contains part.
 func (b *Browser) TextFrame(part, expression string) string {
 	b.tb.Helper()
-	return b.textIn(part, expression)
+	return b.textIn(part, expression, false)
 }
 
-func (b *Browser) textIn(part, expression string) string {
+func (b *Browser) textIn(part, expression string, gesture bool) string {
 	b.tb.Helper()
 	session, ok := b.session(part)
 	if !ok {
 		b.tb.Fatalf("no frame of %q", part)
 	}
-	value, err := b.evaluate(session, "String("+expression+")")
+	value, err := b.evaluate(session, "String("+expression+")", gesture)
 	if err != nil {
 		b.tb.Fatalf("%s: %v", expression, err)
 	}
@@ -201,8 +222,9 @@ func (b *Browser) session(part string) (session string, ok bool) {
 	return b.pipe.frame(part)
 }
 
-// evaluate runs an expression as if the user had clicked, so that the browser allows what needs a click.
-func (b *Browser) evaluate(session, expression string) (any, error) {
+// evaluate runs an expression. With gesture it runs as if the user had clicked, so that the browser allows what needs
+// a click.
+func (b *Browser) evaluate(session, expression string, gesture bool) (any, error) {
 	var answer struct {
 		Result struct {
 			Value any `json:"value"`
@@ -215,17 +237,17 @@ func (b *Browser) evaluate(session, expression string) (any, error) {
 		} `json:"exceptionDetails"`
 	}
 	err := b.pipe.call(session, "Runtime.evaluate", object{"expression": expression, "returnByValue": true,
-		"awaitPromise": true, "userGesture": true}, &answer)
+		"awaitPromise": true, "userGesture": gesture}, &answer)
 	if err == nil && answer.Exception != nil {
 		return nil, &callError{answer.Exception.Text + " " + answer.Exception.Exception.Description}
 	}
 	return answer.Result.Value, err
 }
 
-// Run runs JavaScript in the tab.
+// Run runs JavaScript in the tab, as if the user had clicked.
 func (b *Browser) Run(script string) {
 	b.tb.Helper()
-	if _, err := b.evaluate(b.tab, "void (() => {"+script+"})()"); err != nil {
+	if _, err := b.evaluate(b.tab, "void (() => {"+script+"})()", true); err != nil {
 		b.tb.Fatalf("%s: %v", script, err)
 	}
 }
@@ -238,8 +260,18 @@ func (b *Browser) ClickFrame(part, selector string) {
 	if err != nil {
 		b.tb.Fatal(err)
 	}
-	b.WaitFrame(part, "document.readyState === 'complete' && document.querySelector("+string(quoted)+")")
-	b.textIn(part, "document.querySelector("+string(quoted)+").click()")
+	place, session := b.await(part, `(e => { if (!e || document.readyState !== 'complete') return null;
+		e.scrollIntoView(); const r = e.getBoundingClientRect();
+		return JSON.stringify([r.x + r.width / 2, r.y + r.height / 2]); })(document.querySelector(`+string(quoted)+`))`)
+	text, _ := place.(string)
+	var at [2]float64
+	if err := json.Unmarshal([]byte(text), &at); err != nil {
+		b.tb.Fatal(err)
+	}
+	for _, kind := range []string{"mousePressed", "mouseReleased"} {
+		b.call(session, "Input.dispatchMouseEvent", object{"type": kind, "x": at[0], "y": at[1], "button": "left",
+			"clickCount": 1}, nil)
+	}
 }
 
 // Screenshot writes a picture of the tab to the file name, as PNG.
@@ -265,7 +297,7 @@ func (b *Browser) Stop() {
 	}
 	b.stopped = true
 	_ = b.pipe.call("", "Browser.close", nil, nil) // it may close the pipe before it answers
-	late := time.AfterFunc(limit, func() { _ = b.cmd.Process.Kill() })
+	late := time.AfterFunc(time.Until(b.end), func() { _ = b.cmd.Process.Kill() })
 	_ = b.cmd.Wait()
 	late.Stop()
 	b.pipe.close()

@@ -6,11 +6,21 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"go.uber.org/goleak"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Only the deadline of the test itself bounds its steps.
+func TestDeadline(t *testing.T) {
+	end, ok := t.Deadline()
+	got := time.Until(deadline(t))
+	if most := time.Until(end); ok && (got > most || got < most*9/10) || !ok && got < time.Hour {
+		t.Errorf("got %s until the deadline, the test has until %s, %t", got, end, ok)
+	}
+}
 
 func TestBrowser(t *testing.T) {
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

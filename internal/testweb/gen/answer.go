@@ -144,7 +144,7 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 	if q.Head {
 		dst = dst[:body]
 	}
-	r := testweb.Reply{Status: 200, HeadLen: body - start, Page: page, Coded: q.Gzip}
+	r := testweb.Reply{Status: 200, HeadLen: body - start, Page: page, Coded: q.Gzip, Codable: true}
 	if f >= slow {
 		w.spoil(&r, f, w.hash(saltFate, page, from), len(dst)-start)
 	}

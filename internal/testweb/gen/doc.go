@@ -28,6 +28,9 @@
 // low numbers, and hosts of the same topic and language. A fault that hides a page or a host affects only leaves of
 // these trees.
 //
+// If Spec.Crosslinked is set, a share of the leaves leave the tree of their host: no page of their host links to them,
+// but a page of another host does (see crosslinks).
+//
 // A web made from a [Graph] has the graph's links and its division into hosts. No tree is added to it.
 //
 // # Changes
@@ -59,6 +62,9 @@
 // seed or a link on a reachable page leads to the host, in scope, by a URL or by a redirect. The answer for that URL
 // does not matter: the page may be denied or broken. The host must be alive, and its robots.txt must exist and not deny
 // everything.
+//
+// If TwoLevel is set, the crawl does not use the URLs of links between hosts: it crawls each host that it finds from
+// that host's first page. So it finds all pages but those that are linked only from other hosts.
 //
 // Invariants: two webs of the same Spec are equal to the byte, on every machine. The length of an answer equals
 // its Content-Length. Memory is bounded by the blocks, the Graph and, while one is in use, a [Truth]. All methods of a

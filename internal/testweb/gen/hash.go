@@ -47,6 +47,7 @@ const (
 	saltRough
 	saltTune
 	saltChange
+	saltCross
 )
 
 // hash returns a random number that is a function of the seed, the salt and two numbers.

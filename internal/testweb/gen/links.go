@@ -82,6 +82,9 @@ func (w *Web) links(host, page int64, dst []Ref) []Ref {
 	// The links of the tree come first, so that all pages can be reached from the first.
 	placed := int64(0)
 	for c := page*w.children + 1; c <= page*w.children+w.children && c < pages && placed < local; c++ {
+		if w.crosslinked(host, c) {
+			continue
+		}
 		dst = append(dst, Ref{Host: host, Page: c, form: formOf(uint64(c))})
 		placed++
 	}
@@ -100,7 +103,11 @@ func (w *Web) links(host, page int64, dst []Ref) []Ref {
 			// u^4 prefers the first pages: the density falls as x^(-3/4).
 			u := below(x, x)
 			u = below(u, u)
-			dst = append(dst, Ref{Host: host, Page: int64(below(u, uint64(pages))), form: formOf(x), number: loose})
+			to := int64(below(u, uint64(pages)))
+			if w.crosslinked(host, to) {
+				to = (to - 1) / w.children // its parent in the tree, which is never crosslinked
+			}
+			dst = append(dst, Ref{Host: host, Page: to, form: formOf(x), number: loose})
 			continue
 		}
 		to := Ref{form: absolute}
@@ -119,7 +126,7 @@ func (w *Web) links(host, page int64, dst []Ref) []Ref {
 		outside++
 		dst = append(dst, to)
 	}
-	return dst
+	return w.refer(host, page, dst)
 }
 
 // loose marks links outside of the trees. roughen removes the mark.

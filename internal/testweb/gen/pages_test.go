@@ -198,16 +198,18 @@ func TestNoTwoPagesAreAlike(t *testing.T) {
 	}
 }
 
-// goldenWebs are hashes of the responses to 100 requests. They are the same on every machine.
+// goldenWebs are hashes of the responses to 100 requests and of their Replies. They are the same on every machine.
 var goldenWebs = map[string]string{
-	"plain": "e76d280b10fe5241",
-	"wild":  "6bda91619708ac4f",
-	"graph": "1e7e1c3a63aab2b6",
+	"plain":       "2930718e2b6b7985",
+	"wild":        "72ada750b15b24cc",
+	"graph":       "59d39843730eee30",
+	"crosslinked": "e3bf83a3f58e7749",
 }
 
 func TestGolden(t *testing.T) {
 	for name, spec := range map[string]Spec{"plain": Plain(42, 1e8), "wild": Wild(42, 100_000),
-		"graph": {Graph: testGraph()}} {
+		"graph":       {Graph: testGraph()},
+		"crosslinked": {Hosts: 100, Links: 20, PagesMean: 10, Crosslinked: 0.2}} {
 		w := newWeb(t, spec)
 		sum := sha256.New()
 		r := stream(99)

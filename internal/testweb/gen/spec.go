@@ -51,6 +51,12 @@ type Spec struct {
 	Busy    float64 // answer 429 with a Retry-After of 1 s once, then 200
 	Slow    float64 // take 0.2 to 1 s before the first byte, and as long again until the last one
 
+	// Crosslinked is the share of the pages that are linked only from pages of other hosts. They are taken from those
+	// without children in the tree of their host. Not all webs have enough of them for a share above 0.4. The copies of
+	// such pages on mirrors may be linked from their own host. It has no effect on which pages can be reached from the
+	// first page of the first host.
+	Crosslinked float64
+
 	// Shares of the pages, taken from those without children in the tree of their host (7 of 8), so that none of these
 	// faults hides another page:
 	Denied     float64 // robots.txt forbids them
@@ -64,7 +70,7 @@ type Spec struct {
 	// Shares of the hosts:
 	CrawlDelays float64       // ask for CrawlDelay in robots.txt
 	CrawlDelay  time.Duration // zero means 2 s
-	Sitemaps    float64       // have a sitemap of all their pages
+	Sitemaps    float64       // have a sitemap of all their pages, except Crosslinked ones
 	NoRobots    float64       // have no robots.txt, so that they deny nothing
 	Traps       float64       // have an endless calendar, session ids and growing paths
 	Secure      float64       // have their pages on HTTPS and redirect HTTP to it
@@ -121,7 +127,7 @@ func (s Spec) withDefaults() (Spec, error) {
 	for _, p := range []float64{
 		s.Local, s.Locality, s.Redirects + s.DeadLinks, s.Denied, s.CrawlDelays, s.Sitemaps, s.NoRobots, s.Traps,
 		s.Secure, s.SlowHosts, s.Failing, s.Busy, s.Slow, s.Duplicates, s.Gone, s.Broken, s.Hanging, s.Resetting,
-		s.Truncated, s.Mirrors, s.ClosedHosts, s.DeadHosts,
+		s.Truncated, s.Mirrors, s.ClosedHosts, s.DeadHosts, s.Crosslinked,
 	} {
 		if !(p >= 0 && p <= 1) {
 			return s, fmt.Errorf("share %g: not between 0 and 1", p)

@@ -205,6 +205,9 @@ func (w *Web) sitemap(b *builder, host int64, target string) (string, bool) {
 	}
 	t.WriteString("<urlset xmlns=\"http://www.sitemaps.org/schemas/sitemap/0.9\">\n")
 	for p := (part - 1) * maxSitemap; p < min(part*maxSitemap, pages); p++ {
+		if w.Crosslinked(host, p) {
+			continue
+		}
 		b.ids = b.ids[:0]
 		b.path(w, host, p)
 		b.text = w.kit.appendText(b.text[:0], b.ids)

@@ -20,6 +20,13 @@ type Bounds struct {
 	// Sitemaps means that the crawl finds all pages of a host's sitemap with the first URL that leads to the host,
 	// whatever the answer for that URL. It cannot be combined with Depth.
 	Sitemaps bool
+	// Roots means that the crawl also requests the first page of each host: of a seed's host, and of a host to which a
+	// link leads from a page of another host.
+	Roots bool
+	// TwoLevel means that, of a link to another host, the crawl uses only the host: it requests the first page of that
+	// host and no other. So it finds the pages that can be reached from the first page within their host. Seeds are
+	// requested, with the first pages of their hosts.
+	TwoLevel bool
 }
 
 // A Seed is a page at which a crawl begins.
@@ -93,7 +100,7 @@ func (w *Web) Reachable(bounds Bounds) (*Truth, error) {
 		}
 	}
 	for _, seed := range bounds.Seeds {
-		s.offer(seed.Host, seed.Page)
+		s.follow(none, seed.Host, seed.Page)
 	}
 	s.run()
 	return t, nil
@@ -118,6 +125,19 @@ func (s *search) place(host int64) int64 {
 	return host
 }
 
+// none stands for the host of the page that links to a seed.
+const none = -1
+
+// follow handles a link from a page of the host from.
+func (s *search) follow(from, host, page int64) {
+	if from != host && (s.bounds.Roots || s.bounds.TwoLevel) {
+		s.offer(host, 0)
+	}
+	if from == host || from == none || !s.bounds.TwoLevel {
+		s.offer(host, page)
+	}
+}
+
 // offer handles a link to a page. The first link to a host makes the crawl read the host's robots.txt.
 func (s *search) offer(host, page int64) {
 	i := s.t.first[host] + uint32(page)
@@ -132,9 +152,13 @@ func (s *search) offer(host, page int64) {
 		s.met.set(uint32(host))
 		if w := s.t.w; w.listed(host) {
 			for p := range w.Pages(host) {
-				s.take(host, p)
+				if !w.Crosslinked(host, p) {
+					s.take(host, p)
+				}
 			}
-			return
+			if s.seen.has(i) {
+				return
+			}
 		}
 	}
 	s.take(host, page)
@@ -193,7 +217,7 @@ func (s *search) run() {
 			refs = w.Links(host, page, refs[:0])
 			for _, to := range refs {
 				if to.Page >= 0 {
-					s.offer(to.Host, to.Page)
+					s.follow(host, to.Host, to.Page)
 				}
 			}
 		})

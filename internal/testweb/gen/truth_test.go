@@ -93,8 +93,21 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 			queue = append(queue, job{u, depth, steps})
 		}
 	}
+	// follow adds a link from a page or redirect at u. A link to another host may lead to that host's first page.
+	follow := func(u, to *url.URL, depth, steps int) {
+		if host, ok := w.Find(to.Host); ok && to.Host != u.Host && (b.Roots || b.TwoLevel) {
+			add(w.URL(host, 0), depth, 0)
+			if b.TwoLevel {
+				return
+			}
+		}
+		add(to.String(), depth, steps)
+	}
 	for _, s := range b.Seeds {
 		add(w.URL(s.Host, s.Page), 0, 0)
+		if b.Roots || b.TwoLevel {
+			add(w.URL(s.Host, 0), 0, 0)
+		}
 	}
 	for len(queue) > 0 {
 		j := queue[0]
@@ -136,7 +149,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 				if err != nil {
 					t.Fatal(err)
 				}
-				add(to.String(), j.depth, j.steps+1)
+				follow(u, to, j.depth, j.steps+1)
 			}
 		case r.Status == 200:
 			if r.Page >= 0 {
@@ -150,7 +163,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 				if err != nil {
 					t.Fatal(err)
 				}
-				add(to.String(), j.depth+1, 0)
+				follow(u, to, j.depth+1, 0)
 			}
 		}
 	}
@@ -259,8 +272,22 @@ func TestTruthOfAnyWeb(t *testing.T) {
 			*share = some(1)
 		}
 		s.Mirrors, s.ClosedHosts, s.DeadHosts = some(0.16), some(0.16), some(0.16)
-		w := newWeb(t, s)
-		b := Bounds{Scope: Scope(r.IntN(3)), Robots: r.IntN(2) == 0}
+		if r.IntN(2) == 0 {
+			s.Links, s.Local, s.Crosslinked = s.Links+8, 0, some(0.3)
+		}
+		w, err := New(s)
+		for err != nil && s.Crosslinked > 0 { // more than this web can have
+			if s.Crosslinked /= 4; s.Crosslinked < 0.001 {
+				s.Crosslinked = 0
+			}
+			w, err = New(s)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := Bounds{
+			Scope: Scope(r.IntN(3)), Robots: r.IntN(2) == 0, Roots: r.IntN(4) == 0, TwoLevel: r.IntN(4) == 0,
+		}
 		for range 1 + r.IntN(4) {
 			h := r.Int64N(s.Hosts)
 			b.Seeds = append(b.Seeds, Seed{h, r.Int64N(w.Pages(h))})

@@ -3,7 +3,6 @@ package gen
 import (
 	"fmt"
 	"math"
-	"math/bits"
 	"net/netip"
 	"sync"
 )
@@ -21,13 +20,14 @@ type Web struct {
 	slotLang [langSlots]uint8
 	langSlot [numLanguages][2]uint8 // for each language its first slot and their number
 
-	children int64 // of a page in the tree of its host
-	fates    fates
-	kit      *kit
-	lengths  []uint32 // quantiles of the page length, in units of PageBytes/65536
-	blocks   blockStore
-	pool     sync.Pool // of *builder
-	changes  *changing // nil: the pages do not change
+	children   int64 // of a page in the tree of its host
+	fates      fates
+	crosslinks crosslinks
+	kit        *kit
+	lengths    []uint32 // quantiles of the page length, in units of PageBytes/65536
+	blocks     blockStore
+	pool       sync.Pool // of *builder
+	changes    *changing // nil: the pages do not change
 }
 
 // New makes a web. It allocates no memory for hosts and pages. The error tells which value of the Spec is not valid.
@@ -49,6 +49,9 @@ func New(spec Spec) (*Web, error) {
 	w.layOut()
 	w.planLinks()
 	w.planFates()
+	if err := w.planCrosslinks(); err != nil {
+		return nil, fmt.Errorf("generated web: %w", err)
+	}
 	w.kit = newKit(spec.Topics, spec.Languages)
 	w.lengths = lengthQuantiles()
 	w.blocks.init(spec.Topics, spec.Languages)
@@ -156,6 +159,7 @@ func (w *Web) sizeOf(host int64) int64 {
 // A law assigns sizes to hosts so that they have a Pareto distribution.
 type law struct {
 	hosts, stride, turn uint64
+	unstride            uint64  // multiplied with stride gives 1 modulo hosts
 	scale               float64 // smallest size, before rounding down
 	most                int64
 	largest             [16]int64
@@ -168,6 +172,7 @@ func newLaw(s *Spec, random uint64) (l law) {
 	l.turn = below(random, l.hosts)
 	for l.stride = below(golden, l.hosts) | 1; gcd(l.stride, l.hosts) != 1; l.stride += 2 {
 	}
+	l.unstride = inverse(l.stride, l.hosts)
 	// The quantiles of the largest sizes are wide, so these have the means of their quantiles.
 	const parts = 4096
 	for rank := range l.largest {
@@ -194,12 +199,27 @@ func (l *law) at(u float64) int64 {
 }
 
 // size returns the size of a host.
-func (l *law) size(host int64) int64 {
-	hi, lo := bits.Mul64(uint64(host)%l.hosts, l.stride)
-	_, rank := bits.Div64(hi%l.hosts, lo, l.hosts)
+func (l *law) size(host int64) int64 { return l.sizeAt(l.rank(host)) }
+
+// rank returns the rank of a host by size. The largest host has rank 0.
+func (l *law) rank(host int64) uint64 {
+	rank := mulmod(uint64(host)%l.hosts, l.stride, l.hosts)
 	if rank += l.turn; rank >= l.hosts {
 		rank -= l.hosts
 	}
+	return rank
+}
+
+// host returns the host of a rank.
+func (l *law) host(rank uint64) int64 {
+	if rank < l.turn {
+		rank += l.hosts
+	}
+	return int64(mulmod(rank-l.turn, l.unstride, l.hosts))
+}
+
+// sizeAt returns the size of the host of a rank.
+func (l *law) sizeAt(rank uint64) int64 {
 	if rank < uint64(len(l.largest)) {
 		return l.largest[rank]
 	}

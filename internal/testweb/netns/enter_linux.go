@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -22,16 +23,16 @@ const enterFD = 3
 // nsswitch.conf.
 const nscd = "/run/nscd"
 
-// Enter furnishes the namespaces of this process and executes the command in its place. ports, dir and command are the
-// arguments that Open has appended, and env is the environment of this process. Enter returns only if that fails, or if
-// the other process has ended. It tells that process the error.
-func Enter(ports []int, dir string, command, env []string) error {
+// Enter furnishes the namespaces of this process and executes the command in its place. addrs, ports, dir and command
+// are the arguments that Open has appended, and env is the environment of this process. Enter returns only if that
+// fails, or if the other process has ended. It tells that process the error.
+func Enter(addrs []netip.Addr, ports []int, dir string, command, env []string) error {
 	conn := os.NewFile(enterFD, "open")
 	if conn == nil {
 		return errors.New("this command is for the program's own use")
 	}
 	unix.CloseOnExec(enterFD)
-	err := enter(conn, ports, dir, command, env)
+	err := enter(conn, addrs, ports, dir, command, env)
 	if err == nil {
 		return nil
 	}
@@ -41,8 +42,8 @@ func Enter(ports []int, dir string, command, env []string) error {
 	return errors.Join(merr, werr)
 }
 
-func enter(conn *os.File, ports []int, dir string, command, env []string) error {
-	if err := loopbackUp(); err != nil {
+func enter(conn *os.File, addrs []netip.Addr, ports []int, dir string, command, env []string) error {
+	if err := loopbackUp(addrs); err != nil {
 		return fmt.Errorf("device lo: %w", err)
 	}
 	for _, p := range ports {
@@ -77,7 +78,8 @@ func enter(conn *os.File, ports []int, dir string, command, env []string) error 
 	return nil
 }
 
-func loopbackUp() error {
+// loopbackUp starts the device lo and gives it further addresses.
+func loopbackUp(addrs []netip.Addr) error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err
@@ -88,7 +90,31 @@ func loopbackUp() error {
 		return err
 	}
 	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
+	if err := unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo); err != nil {
+		return err
+	}
+	for i, a := range addrs {
+		alias, err := unix.NewIfreq("lo:" + strconv.Itoa(i)) // a label, by which the second call finds the address
+		if err != nil {
+			return err
+		}
+		mask := []byte{255, 255, 255, 255} // without it the device would have the whole network of the address
+		if err := setAddr(fd, unix.SIOCSIFADDR, alias, a.AsSlice()); err != nil {
+			return fmt.Errorf("address %s: %w", a, err)
+		}
+		if err := setAddr(fd, unix.SIOCSIFNETMASK, alias, mask); err != nil {
+			return fmt.Errorf("address %s: %w", a, err)
+		}
+	}
+	return nil
+}
+
+// setAddr makes a call of netdevice(7) that has an address.
+func setAddr(fd int, call uint, device *unix.Ifreq, addr []byte) error {
+	if err := device.SetInet4Addr(addr); err != nil {
+		return err
+	}
+	return unix.IoctlIfreq(fd, call, device)
 }
 
 // listen opens a TCP socket and sends it to the other process.

@@ -20,6 +20,7 @@ package netns
 import (
 	"errors"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -31,10 +32,13 @@ var ErrUnsupported = errors.New("the system allows no network namespace")
 // Config describes a Namespace.
 type Config struct {
 	// Enter is the command line with which this program, started again, calls Enter. Its first word is the name of the
-	// program. Open appends ports, separated by commas, a directory, "--" and the command.
+	// program. Open appends "--addrs=" and the addresses, if there are any, then ports, a directory, "--" and the
+	// command. Addresses and ports are separated by commas.
 	Enter []string
-	// Ports are TCP ports to listen on, at every loopback address. Open listens at port 53 of 127.0.0.1 besides.
+	// Ports are TCP ports to listen on, at every address. Open listens at port 53 of 127.0.0.1 besides.
 	Ports []int
+	// Addrs are IPv4 addresses that the namespace has besides loopback.
+	Addrs []netip.Addr
 	// Command is the command to run and its arguments. Its first word is a path. Env is its environment.
 	Command, Env []string
 	// Stdin, Stdout and Stderr are those of the command.

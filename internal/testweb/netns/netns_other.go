@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"runtime"
 )
@@ -30,4 +31,4 @@ func (*Namespace) Run(context.Context, []byte, <-chan os.Signal) (int, error) {
 func (*Namespace) Close() {}
 
 // Enter returns ErrUnsupported.
-func Enter([]int, string, []string, []string) error { return ErrUnsupported }
+func Enter([]netip.Addr, []int, string, []string, []string) error { return ErrUnsupported }

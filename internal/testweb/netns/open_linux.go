@@ -107,7 +107,15 @@ func command(cfg Config, user bool, dir, ca string) *exec.Cmd {
 	for i, p := range cfg.Ports {
 		ports[i] = strconv.Itoa(p)
 	}
-	args := append(slices.Clone(cfg.Enter), strings.Join(ports, ","), dir, "--")
+	args := slices.Clone(cfg.Enter)
+	if len(cfg.Addrs) > 0 {
+		addrs := make([]string, len(cfg.Addrs))
+		for i, a := range cfg.Addrs {
+			addrs[i] = a.String()
+		}
+		args = append(args, "--addrs="+strings.Join(addrs, ","))
+	}
+	args = append(args, strings.Join(ports, ","), dir, "--")
 	args = append(args, cfg.Command...)
 	cmd := &exec.Cmd{Path: "/proc/self/exe", Args: args, Env: Environ(cfg.Env, ca),
 		Stdin: cfg.Stdin, Stdout: cfg.Stdout, Stderr: cfg.Stderr}

@@ -1,6 +1,7 @@
 package record
 
 import (
+	"net/netip"
 	"net/url"
 	"strconv"
 	"strings"
@@ -103,7 +104,7 @@ func locate(u string) location {
 	name, port, _ := strings.Cut(authority, ":")
 	switch {
 	case strings.HasPrefix(authority, "["):
-		return location{why: BadURL}
+		return location{why: IPv6Addr}
 	case port != "" && port != "80" && !l.secure, port != "" && port != "443" && l.secure:
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
@@ -118,7 +119,7 @@ func locate(u string) location {
 	return l
 }
 
-// hostName returns a host name as clients spell it; "" if s is not a host name.
+// hostName returns a host name or an IPv4 address as clients spell it; "" if s is neither.
 func hostName(s string) string {
 	if strings.IndexByte(s, '%') >= 0 {
 		if plain, err := url.PathUnescape(s); err == nil {
@@ -140,7 +141,7 @@ func hostName(s string) string {
 	if s == "" || len(s) > 253 {
 		return ""
 	}
-	digits := true // an IP address; clients do not look it up, so they cannot be led here
+	digits := true
 	for i := range len(s) {
 		c := s[i]
 		digits = digits && (c >= '0' && c <= '9' || c == '.')
@@ -148,7 +149,7 @@ func hostName(s string) string {
 			return ""
 		}
 	}
-	if digits {
+	if _, err := netip.ParseAddr(s); digits && err != nil {
 		return ""
 	}
 	return s

@@ -39,11 +39,15 @@ import (
 	"fmt"
 	"hash/fnv"
 	"io"
+	"maps"
 	"net/netip"
 	"os"
+	"slices"
 	"sort"
 	"sync/atomic"
 	"time"
+
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
@@ -66,6 +70,7 @@ const (
 	maxNotes           = 20      // damaged places that are listed
 	maxSeeds           = 1000
 	maxPorts           = 256
+	maxIPs             = 64
 )
 
 // ErrNothing means that the files have no response that can be served.
@@ -80,6 +85,7 @@ type Archive struct {
 	index   []capture // by host, and for each host the pages before the rest; both sorted by hash
 	seeds   []string
 	ports   []testweb.Port
+	ips     []netip.Addr
 	summary Summary
 	unread  atomic.Int64
 }
@@ -163,7 +169,9 @@ type Summary struct {
 const (
 	Older        = "another capture of the URL is served" // see Config.At
 	NotHTTP      = "not an HTTP response"
-	OtherPort    = "on a port that is not served" // see Archive.Ports
+	OtherPort    = "on a port that is not served"        // see Archive.Ports
+	OtherAddr    = "on an IP address that is not served" // see Archive.IPs
+	IPv6Addr     = "on an IPv6 address; only IPv4 addresses are served"
 	BadURL       = "no host name in the URL"
 	NoOriginal   = "revisit of a response that is not in the files"
 	SharedMember = "in a gzip member with other records: unpack the file to serve it"
@@ -193,7 +201,11 @@ func Open(files []string, cfg Config) (*Archive, error) {
 	s.finish()
 	if len(a.index) == 0 {
 		a.Close()
-		err := fmt.Errorf("%d records in %d files: %w", a.summary.Records, len(files), ErrNothing)
+		err := fmt.Errorf("%s in %s: %w", english.Plural(int(a.summary.Records), "record", ""),
+			english.Plural(len(files), "file", ""), ErrNothing)
+		for _, why := range slices.Sorted(maps.Keys(a.summary.Skipped)) {
+			err = fmt.Errorf("%w; %s %s", err, english.Plural(int(a.summary.Skipped[why]), "response", ""), why)
+		}
 		if len(a.summary.Notes) > 0 {
 			err = fmt.Errorf("%w; %s", err, a.summary.Notes[0])
 		}
@@ -228,6 +240,10 @@ func (a *Archive) Seeds() []string { return a.seeds }
 // Ports returns the ports that are served besides 80 and 443, at most 256, in the order of the files. A port has the
 // scheme of its first response. Responses of the other scheme, on further ports and on port 53 are not served.
 func (a *Archive) Ports() []testweb.Port { return a.ports }
+
+// IPs returns the hosts whose names are IPv4 addresses, at most 64, without loopback addresses. Responses of further
+// ones, and of addresses that no single machine has, are not served.
+func (a *Archive) IPs() []netip.Addr { return a.ips }
 
 // Hosts implements testweb.Origin.
 func (a *Archive) Hosts() int64 { return int64(len(a.hosts)) }

@@ -3,6 +3,7 @@ package record
 import (
 	"bufio"
 	"errors"
+	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -110,7 +111,7 @@ func TestHosts(t *testing.T) {
 	addr := map[string]netip.Addr{}
 	for name, site := range map[string]string{
 		"www.a.example": "a.example", "b.a.example": "a.example", "c.a.example": "a.example",
-		"xn--bcher-kva.example": "xn--bcher-kva.example",
+		"xn--bcher-kva.example": "xn--bcher-kva.example", "192.0.2.1": "192.0.2.1",
 	} {
 		n, found := a.Find(name)
 		if !found {
@@ -123,15 +124,15 @@ func TestHosts(t *testing.T) {
 			t.Errorf("%s: got %+v", name, h)
 		}
 	}
-	if addr["www.a.example"] != addr["b.a.example"] || addr["b.a.example"] == addr["c.a.example"] {
+	if addr["www.a.example"] != addr["b.a.example"] || addr["www.a.example"] != addr["192.0.2.1"] ||
+		addr["b.a.example"] == addr["c.a.example"] {
 		t.Errorf("want one address for hosts with the same recorded address, else different ones: got %v", addr)
 	}
-	if _, found := a.Find("d.example"); found || a.Hosts() != 4 {
-		t.Errorf("got %d hosts, want 4, and not d.example", a.Hosts())
+	if _, found := a.Find("d.example"); found || a.Hosts() != 5 {
+		t.Errorf("got %d hosts, want 5, and not d.example", a.Hosts())
 	}
-	want := map[string]int64{OtherPort: 1, BadURL: 2, NotHTTP: 5}
-	if s := a.Summary(); s.Records != 12 || s.URLs != 4 || len(s.Skipped) != 3 || s.Skipped[OtherPort] != 1 ||
-		s.Skipped[BadURL] != 2 || s.Skipped[NotHTTP] != 5 {
+	want := map[string]int64{OtherPort: 1, IPv6Addr: 1, NotHTTP: 5}
+	if s := a.Summary(); s.Records != 12 || s.URLs != 5 || !maps.Equal(s.Skipped, want) {
 		t.Errorf("got %+v, want skipped %v", s, want)
 	}
 }
@@ -240,9 +241,9 @@ func TestDamage(t *testing.T) {
 		{name: "text", content: "hello,\nthis is no archive", err: `0.warc: offset 0: no WARC record: "hello`},
 		{name: "broken gzip",
 			content: "\x1f\x8b\x08\x00aaaaaaaaaaaaaaaaaaaaaaaaaaa", err: "0.warc: offset 0: gzip member: "},
-		{name: "nothing", content: "", err: "0 records in 1 files: no HTTP response"},
+		{name: "nothing", content: "", err: "0 records in 1 file: no HTTP response"},
 		{name: "nothing to serve",
-			content: rec("warcinfo", "", date, "", ""), err: "1 records in 1 files: no HTTP response"},
+			content: rec("warcinfo", "", date, "", ""), err: "1 record in 1 file: no HTTP response"},
 		{name: "a torn end", content: good + good[:len(good)-20], urls: 1, damaged: 1},
 		{name: "a wrong length", content: strings.Replace(good, "Content-Length: ", "Content-Length: 99999999999", 1),
 			err: "0.warc: offset 0: the content ends"},

@@ -164,6 +164,9 @@ func (s *scan) record(n int, rd *warc.Reader, rec *warc.Record) error {
 	case !s.serves(l.origin):
 		s.skip(OtherPort)
 		return nil
+	case !s.reaches(l.host):
+		s.skip(OtherAddr)
+		return nil
 	}
 	f := found{key: keyOf(l.origin, l.target), date: dateOf(rec.Date()), own: placeOf(n, rec.Offset), ref: -1,
 		host: s.host(l.host, rec.Header.Value("WARC-IP-Address")), status: status}
@@ -210,6 +213,20 @@ func (s *scan) serves(o origin) bool {
 	}
 	s.ports[o.port] = o.secure
 	s.a.ports = append(s.a.ports, testweb.Port{Number: o.port, Secure: o.secure})
+	return true
+}
+
+// reaches reports whether a host can be served: one with a name, or one of the first maxIPs whose names are addresses
+// that one machine may have.
+func (s *scan) reaches(host string) bool {
+	addr, err := netip.ParseAddr(host)
+	if _, known := s.a.names[host]; known || err != nil || addr.IsLoopback() {
+		return true
+	}
+	if len(s.a.ips) >= maxIPs || !addr.IsGlobalUnicast() && !addr.IsLinkLocalUnicast() {
+		return false
+	}
+	s.a.ips = append(s.a.ips, addr)
 	return true
 }
 
@@ -283,7 +300,7 @@ func (s *scan) host(name, ip string) int32 {
 		n = int32(len(s.a.hosts))
 		s.a.names[name] = n
 		site, err := publicsuffix.EffectiveTLDPlusOne(name)
-		if err != nil {
+		if _, notIP := netip.ParseAddr(name); err != nil || notIP == nil {
 			site = name
 		}
 		s.a.hosts = append(s.a.hosts, host{OriginHost: testweb.OriginHost{Name: name, Site: site}})
@@ -349,6 +366,15 @@ func (s *scan) finish() {
 	s.dropEmptyHosts()
 	a.summary.Hosts = int64(len(a.hosts))
 	for n := range a.hosts {
+		addr, err := netip.ParseAddr(a.hosts[n].Name)
+		if err != nil {
+			continue
+		}
+		if s.ips[n] = addr.String(); addr.IsLoopback() { // clients go there, whatever the name server says
+			s.addrs[s.ips[n]], s.used[addr] = addr, true
+		}
+	}
+	for n := range a.hosts {
 		h := &a.hosts[n]
 		what := s.ips[n]
 		if what == "" {
@@ -388,6 +414,10 @@ func (s *scan) dropEmptyHosts() {
 		kept, ips = append(kept, h), append(ips, s.ips[n])
 	}
 	a.hosts, s.ips = kept, ips
+	a.ips = slices.DeleteFunc(a.ips, func(ip netip.Addr) bool {
+		_, ok := a.names[ip.String()]
+		return !ok
+	})
 }
 
 // choose returns the capture to be served among those of one URL, which are sorted by date. at is the chosen time, or 0

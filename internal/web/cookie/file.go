@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -46,8 +48,8 @@ func (j *Jar) Load(name string, content []byte, now time.Time) (loaded, expired 
 	}
 	switch {
 	case loaded == 0 && expired > 0:
-		return 0, expired, fmt.Errorf("%s: all %d cookies have expired; log in with a browser and export them again",
-			name, expired)
+		return 0, expired, fmt.Errorf("%s: no cookie is left: %s expired; log in with a browser and export again",
+			name, english.Plural(expired, "cookie has", "cookies have"))
 	case loaded == 0:
 		return 0, 0, fmt.Errorf("%s has no cookies; export them in the Netscape format (cookies.txt)", name)
 	}
@@ -64,8 +66,8 @@ func parseLine(line string) (u weburl.URL, c *http.Cookie, err error) {
 		if len(f) == 1 && len(strings.Fields(line)) >= fileFields-1 {
 			return u, nil, fmt.Errorf("the fields are separated by blanks; they must be separated by tabs")
 		}
-		return u, nil, fmt.Errorf("%d fields, want %d, separated by tabs: domain, TRUE or FALSE, path, TRUE or FALSE, "+
-			"expiry, name, value", len(f), fileFields)
+		return u, nil, fmt.Errorf("%d of %d fields, with tabs between them; export the cookies again", len(f),
+			fileFields)
 	}
 	flag := func(i int, what string) bool {
 		switch strings.ToUpper(f[i]) {

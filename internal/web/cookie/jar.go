@@ -1,8 +1,8 @@
 // Package cookie keeps the cookies that servers set, and says which of them a request has.
 //
 // The rules are those of RFC 6265bis: net/http/cookiejar has most of them, and this package adds the bounds and the
-// protection of secure cookies. There is one cookiejar for each registered domain, because no cookie goes beyond it.
-// Cookies are in memory only.
+// protection of secure cookies. A secure cookie goes over https only, or to localhost and loopback addresses.
+// There is one cookiejar for each registered domain, because no cookie goes beyond it. Cookies are in memory only.
 package cookie
 
 import (

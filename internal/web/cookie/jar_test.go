@@ -35,6 +35,8 @@ func TestJar(t *testing.T) {
 			[]string{"http://a.example/ ", "http://a.example/d/ y=2; x=1", "http://a.example/da "}},
 		{"secure", []string{"https://a.example/ x=1; Secure", "http://a.example/ y=2; Secure"},
 			[]string{"http://a.example/ ", "https://a.example/ x=1"}},
+		{"secure, of this machine", []string{"https://localhost/ x=1; Secure", "https://127.0.0.1/ y=1; Secure"},
+			[]string{"http://localhost:8080/ x=1", "http://127.0.0.1/ y=1", "http://127.0.0.2/ "}},
 		{"a secure cookie stays", []string{"https://a.example/ x=1; Secure", "http://a.example/ x=2"},
 			[]string{"http://a.example/ ", "https://a.example/ x=1"}},
 		{"prefixes", []string{"https://a.example/ __Host-x=1; Secure; Path=/", "https://a.example/ __Host-y=1; Path=/",
@@ -149,7 +151,7 @@ func TestLoadMistakes(t *testing.T) {
 		"":                                         "cookies.txt has no cookies; export them in the Netscape format",
 		`[{"name": "s3cret"}]`:                     "cookies.txt is JSON; export the cookies in the Netscape format",
 		"a.example FALSE / FALSE 0 x s3cret":       "line 1: the fields are separated by blanks; they must be",
-		"\na.example\tFALSE\ts3cret":               "line 2: 3 fields, want 7",
+		"\na.example\tFALSE\ts3cret":               "line 2: 3 of 7 fields",
 		"a.example\tYES\t/\tFALSE\t0\tx\ts3cret":   "field 2 (all hosts of the domain) is neither TRUE nor FALSE",
 		"a.example\tTRUE\t/\tNO\t0\tx\ts3cret":     "field 4 (https only) is neither TRUE nor FALSE",
 		"a.example\tTRUE\t/\tFALSE\tx\tx\ts3cret":  "field 5 (expiry) is not a number",
@@ -158,7 +160,7 @@ func TestLoadMistakes(t *testing.T) {
 		"a.example\tTRUE\tx\tFALSE\t0\tx\ts3cret":  `field 3 (path) "x" does not begin with /`,
 		"a.example\tTRUE\t/\tFALSE\t0\t\ts3cret":   "field 6 (name)",
 		"a.example\tTRUE\t/\tFALSE\t0\tx\ts3cret;": "field 7 (value) of x has a character",
-		"a.example\tTRUE\t/\tFALSE\t5\tx\ts3cret":  "all 1 cookies have expired; log in with a browser",
+		"a.example\tTRUE\t/\tFALSE\t5\tx\ts3cret":  "no cookie is left: 1 cookie has expired; log in with a browser",
 		"co.uk\tTRUE\t/\tFALSE\t0\t__Host-x\ty":    "the cookie __Host-x is not allowed for co.uk",
 	} {
 		_, _, err := New(0).Load("cookies.txt", []byte(text), now)

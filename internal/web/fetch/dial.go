@@ -95,7 +95,8 @@ func (d *dialer) init(c *Config) error {
 			if path, ok := errors.AsType[*fs.PathError](err); ok { // the message has the name already
 				err = path.Err
 			}
-			return fmt.Errorf("ca %s: %w; name a PEM file of certificate authorities", c.CAFile, err)
+			return fmt.Errorf("ca %s: %w; name a PEM file of certificate authorities that this user may read",
+				c.CAFile, err)
 		}
 		if roots == nil {
 			if roots, err = x509.SystemCertPool(); err != nil {
@@ -420,7 +421,7 @@ func (d *dialer) dialOnce(ctx context.Context, to netip.AddrPort, named bool, un
 // connects. Without a proxy or a Config.Dial, every connection is made here.
 func (d *dialer) dialDirect(ctx context.Context, to netip.AddrPort, named bool, until time.Time) (net.Conn, error) {
 	if err := d.check(to.Addr(), named); err != nil {
-		return nil, refused(to, err)
+		return nil, err
 	}
 	nd := net.Dialer{KeepAlive: -1, Deadline: until, Control: d.checkLast(named)}
 	return nd.DialContext(ctx, tcpFor(to), to.String())

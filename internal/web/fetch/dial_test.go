@@ -10,11 +10,11 @@ import (
 	"net"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"code.dny.dev/ssrf"
 	"github.com/google/go-cmp/cmp"
 )
 
@@ -73,6 +73,13 @@ func TestRefusedAddresses(t *testing.T) {
 			if c.ok && outcome(r) != "complete" || !c.ok && (outcome(r) != "refused-address" || len(n.dials) > 0) {
 				t.Errorf("%s (%s) at %s: got %s, dialled %v", c.addr, c.what, req.URL, outcome(r), n.dials)
 			}
+			kind, _, _ := strings.Cut(c.what, ",")
+			if !slices.Contains([]string{"loopback", "private", "link-local", "multicast"}, kind) {
+				kind = ""
+			}
+			if want := ip.String() + " is a " + kind; !c.ok && !strings.Contains(r.Failure.Error(), want) {
+				t.Errorf("got %q, want %q in it", r.Failure, want)
+			}
 			forget(f, req.URL.Host())
 		}
 		// The check just before the socket connects works without the earlier check.
@@ -80,7 +87,7 @@ func TestRefusedAddresses(t *testing.T) {
 		if !c.ok {
 			_, err := g.dialer.dialDirect(context.Background(), netip.AddrPortFrom(ip, 9), false,
 				time.Now().Add(time.Second))
-			if err == nil || !errors.Is(err, ssrf.ErrProhibitedIP) && ip.Zone() == "" {
+			if _, ok := errors.AsType[*NotPublicError](err); !ok && ip.Zone() == "" || err == nil {
 				t.Errorf("%s (%s) was dialled: %v", c.addr, c.what, err)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"strings"
 )
 
 // Kind is the reason why there is no HTTP response.
@@ -63,8 +64,16 @@ type Failure struct {
 	Err  error // never nil
 }
 
-// Error returns the kind and the cause.
-func (f *Failure) Error() string { return f.Kind.String() + ": " + f.Err.Error() }
+// Error returns the kind and the cause. The kind is not repeated if the cause begins with it, as in crypto/tls.
+func (f *Failure) Error() string {
+	return f.Kind.String() + ": " + strings.TrimPrefix(f.Err.Error(), f.Kind.String()+": ")
+}
+
+// NoTLS reports that the server answered a TLS handshake with something else, as a plain HTTP server does.
+func (f *Failure) NoTLS() bool {
+	_, plain := errors.AsType[tls.RecordHeaderError](f.Err)
+	return plain
+}
 
 // Unwrap returns the cause.
 func (f *Failure) Unwrap() error { return f.Err }
@@ -79,10 +88,9 @@ func (f *Failure) Retryable() bool {
 		return !(errors.As(f.Err, &d) && d.IsNotFound)
 	case TLS:
 		var cert *tls.CertificateVerificationError
-		var plain tls.RecordHeaderError
 		var op *net.OpError // from crypto/tls: one side has sent an alert
 		alert := errors.As(f.Err, &op) && (op.Op == "remote error" || op.Op == "local error")
-		return !errors.As(f.Err, &cert) && !errors.As(f.Err, &plain) && !alert
+		return !errors.As(f.Err, &cert) && !f.NoTLS() && !alert
 	}
 	return true
 }

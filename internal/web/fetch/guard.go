@@ -3,16 +3,13 @@ package fetch
 import (
 	"errors"
 	"fmt"
-	"net"
 	"net/netip"
 	"strings"
 	"syscall"
-
-	"code.dny.dev/ssrf"
 )
 
-// Causes of a Failure of the kind Refused. Another cause is an address that Config.AllowPrivate
-// would permit. Test for them with errors.Is.
+// Causes of a Failure of the kind Refused. Another cause is a *NotPublicError. Test for them with
+// errors.Is.
 var (
 	// ErrNotLoopback is an address that Config.LoopbackOnly forbids.
 	ErrNotLoopback = errors.New("not a loopback address")
@@ -20,38 +17,54 @@ var (
 	ErrPrivateName = errors.New("a name that only private networks resolve")
 )
 
+// A NotPublicError is an address that Config.AllowPrivate would permit.
+type NotPublicError struct{ Addr netip.Addr }
+
+func (e *NotPublicError) Error() string {
+	kind, ip := "reserved", e.Addr.Unmap()
+	switch {
+	case ip.IsLoopback():
+		kind = "loopback"
+	case ip.IsPrivate():
+		kind = "private"
+	case ip.IsLinkLocalUnicast():
+		kind = "link-local"
+	case ip.IsMulticast():
+		kind = "multicast"
+	}
+	return fmt.Sprintf("%s is a %s address", e.Addr, kind)
+}
+
 // check returns an error if ip must not be dialled. named is true if the operator gave the address.
 func (d *dialer) check(ip netip.Addr, named bool) error {
 	if d.cfg.LoopbackOnly && !ip.Unmap().IsLoopback() {
-		return fmt.Errorf("%w: %s", ErrNotLoopback, ip)
+		return fmt.Errorf("%s is %w", ip, ErrNotLoopback)
 	}
-	if named || d.guard == nil {
+	if named || d.guard == nil || d.guard.SafeAddr(ip) == nil {
 		return nil
 	}
-	return d.guard.SafeAddr(ip)
+	return &NotPublicError{ip}
 }
 
 // checkLast returns check as a net.Dialer.Control, which runs just before the socket connects. It
 // returns nil if every address is permitted.
 func (d *dialer) checkLast(named bool) func(network, address string, _ syscall.RawConn) error {
-	switch {
-	case d.cfg.LoopbackOnly:
-		return func(network, address string, rc syscall.RawConn) error {
-			at, err := netip.ParseAddrPort(address)
-			if err == nil {
-				err = d.check(at.Addr(), named)
-			}
-			return err
-		}
-	case !named && d.guard != nil:
-		return d.guard.Safe
+	if !d.cfg.LoopbackOnly && (named || d.guard == nil) {
+		return nil
 	}
-	return nil
+	return func(_, address string, _ syscall.RawConn) error {
+		at, err := netip.ParseAddrPort(address)
+		if err == nil {
+			err = d.check(at.Addr(), named)
+		}
+		return err
+	}
 }
 
 // isRefusal reports whether err comes from check.
 func isRefusal(err error) bool {
-	return errors.Is(err, ssrf.ErrProhibitedIP) || errors.Is(err, ErrNotLoopback)
+	_, special := errors.AsType[*NotPublicError](err)
+	return special || errors.Is(err, ErrNotLoopback)
 }
 
 // privateSuffixes are the suffixes of names that only private networks resolve: RFC 6761, RFC 6762,
@@ -76,12 +89,7 @@ func (d *dialer) checkName(host string) error {
 	}
 	// No public name ends in a number, but some resolvers read such a name as an address.
 	if private || last[0] >= '0' && last[0] <= '9' {
-		return fmt.Errorf("%w: %s", ErrPrivateName, host)
+		return fmt.Errorf("%s is %w", host, ErrPrivateName)
 	}
 	return nil
-}
-
-// refused returns the error for an address that check has refused.
-func refused(to netip.AddrPort, err error) error {
-	return &net.OpError{Op: "dial", Net: tcpFor(to), Addr: net.TCPAddrFromAddrPort(to), Err: err}
 }

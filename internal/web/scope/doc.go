@@ -1,6 +1,6 @@
 // Package scope answers: does this link belong to the crawl?
 //
-//	Link -> kind -> traps -> exclude -> include -> depth -> accept -> Verdict
+//	Link -> kind -> traps -> exclude -> include -> depths -> accept -> Verdict
 //
 // Each rule that keeps a link out has its own word for the logs (see [Reason]). The first such rule
 // decides; [Scope.Explain] shows the result of every rule. A verdict depends only on the

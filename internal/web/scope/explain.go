@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -53,11 +55,12 @@ func describe(st role, l weburl.Link) string {
 	return fmt.Sprintf("a link, hops %s", l.Hops)
 }
 
-func counted(n, limit int, what string) string {
+// counted returns how many of at most limit there are. after follows the noun.
+func counted(n, limit int, what, after string) string {
 	if limit < 0 {
 		return "off"
 	}
-	return fmt.Sprintf("%d of at most %d %s", n, limit, what)
+	return fmt.Sprintf("%d of at most %d %s%s", n, limit, english.PluralWord(limit, what, ""), after)
 }
 
 func (s *Scope) explainKind(l weburl.Link) string {

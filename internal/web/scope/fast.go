@@ -27,7 +27,8 @@ func (s *Scope) judgeFast(l *weburl.Link) (v Verdict, ok bool) {
 		if !s.within(l.URL) {
 			return Verdict{Reason: OutOfScope}, true
 		}
-		if at = s.at(l.URL); !at.include.None() || at.depth >= 0 && l.Depth() > at.depth {
+		if at = s.at(l.URL); !at.include.None() || at.depth >= 0 && l.Depth() > at.depth ||
+			at.hostDepth >= 0 && l.HostDepth() > at.hostDepth {
 			return v, false
 		}
 	}

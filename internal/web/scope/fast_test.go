@@ -18,7 +18,7 @@ var judged = struct{ urls, hops []string }{
 		"&", "=", "a=1", "&month=2041-07", "&year=2041", "&m=7", "&y=1950&m=3", "cal", "%2F", "/a/b/a/b/a/b/a/b/",
 		"/docs/", "/1999", "/20", "=2041", "/20411/",
 	},
-	[]string{"L", "L", "L", "E", "R", "M", "P", "X"},
+	[]string{"L", "L", "L", "E", "R", "M", "P", "X", "I"},
 }
 
 // testScopes returns a Scope for each kind and several configurations.
@@ -31,7 +31,7 @@ func testScopes(t testing.TB) (all []*Scope) {
 			{MaxRepeatedSegments: -1, MaxPathSegments: -1, MaxQueryArgs: -1, MaxURLLength: -1, Include: []string{"a"}},
 			{Exclude: []string{"b"}, MaxRepeatedSegments: 2},
 			{Accept: func(l weburl.Link) bool { return len(l.URL.String())%2 == 0 }},
-			{Depth: depth(2), Sheets: sheets(t)},
+			{Depth: depth(2), Sheets: sheets(t)}, {HostDepth: depth(1)},
 		} {
 			cfg.Scope = Kind(k)
 			all = append(all, mustNew(t, cfg, "http://a.example/docs/", "https://www.b.co.uk:81/x/y"))
@@ -76,6 +76,7 @@ func TestFastPathAgreesWithRules(t *testing.T) {
 			continue
 		}
 		l := weburl.Link{URL: u, Hops: hops.String(), Via: "http://a.example/docs/x"}
+		l.SetHostDepth(r.IntN(4))
 		s := scopes[r.IntN(len(scopes))]
 		got, want := s.Judge(l), s.judgeByRules(l)
 		if got != want {

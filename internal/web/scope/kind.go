@@ -25,6 +25,9 @@ const (
 
 var kinds = [...]string{Host: "host", Page: "page", Prefix: "prefix", Domain: "domain", Any: "any"}
 
+// Kinds returns the words that ParseKind reads.
+func Kinds() []string { return kinds[:] }
+
 // ParseKind reads a word that String returns. An empty string means Host.
 func ParseKind(s string) (Kind, error) {
 	if s == "" {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -17,6 +19,7 @@ const (
 	Excluded             Reason = "excluded"             // an exclude matches
 	NotIncluded          Reason = "notIncluded"          // no include matches
 	TooDeep              Reason = "tooDeep"              // too many links away from its seed
+	TooDeepInHost        Reason = "tooDeepInHost"        // too many links away from where the crawl entered the host
 	TrapURLLength        Reason = "trapURLLength"        // the URL is too long
 	TrapPathLength       Reason = "trapPathLength"       // the path has too many segments
 	TrapRepeatedSegments Reason = "trapRepeatedSegments" // the path repeats its segments
@@ -40,11 +43,15 @@ type Config struct {
 	// Depth is the maximum number of links from a seed. Zero crawls only the seeds and their
 	// embeds. Nil means no limit.
 	Depth *int
+	// HostDepth is the maximum number of links from where the crawl entered the host: from a seed of the
+	// host, or from a URL of it that a page of another host links to. Nil means no limit. The finder of a
+	// link sets its depth if BoundsHostDepth; see weburl.Link.HostDepth.
+	HostDepth *int
 	// Accept is asked about links and embeds that pass all other rules, but not about seeds. If it
 	// returns false, the link is out. It must always return the same for the same link, and is
 	// called concurrently. Nil accepts all.
 	Accept func(weburl.Link) bool
-	// Sheets hold other values of Exclude, Include and Depth for parts of the web. Nil means none.
+	// Sheets hold other values of Exclude, Include, Depth and HostDepth for parts of the web. Nil means none.
 	Sheets *sheet.Live
 
 	// The fields below guard against traps. Zero means the default, and a negative number switches
@@ -71,10 +78,12 @@ const (
 	defaultMaxQueryArgs = 32
 )
 
-// Verdict is the result for one link. Reason is empty if the link is in.
+// Verdict is the result for one link. Reason is empty if the link is in. Rule is the prefix of Config.Sheets whose
+// setting keeps the link out; empty: none.
 type Verdict struct {
 	In     bool
 	Reason Reason
+	Rule   string
 }
 
 // Scope judges links. Make one with New.
@@ -96,6 +105,9 @@ func New(cfg Config, from []weburl.URL) (*Scope, error) {
 	if cfg.Depth != nil && *cfg.Depth < 0 {
 		return nil, fmt.Errorf("depth %d: must not be negative; 0 crawls only the seeds, omit it for no limit",
 			*cfg.Depth)
+	}
+	if cfg.HostDepth != nil && *cfg.HostDepth < 0 {
+		return nil, fmt.Errorf("host depth %d: must not be negative; omit it for no limit", *cfg.HostDepth)
 	}
 	for _, d := range []struct {
 		n *int
@@ -205,7 +217,7 @@ func (s *Scope) judgeByRules(l weburl.Link) Verdict {
 	for i := range rules {
 		if rules[i].applies[st] {
 			if why := rules[i].judge(s, l, st); why != "" {
-				return Verdict{Reason: why}
+				return Verdict{Reason: why, Rule: s.ruleOf(l.URL, why)}
 			}
 		}
 	}
@@ -247,7 +259,7 @@ var rules = []rule{
 			return over(len(l.URL.String()), s.cfg.MaxURLLength, TrapURLLength)
 		},
 		func(s *Scope, l weburl.Link) string {
-			return counted(len(l.URL.String()), s.cfg.MaxURLLength, "octets")
+			return counted(len(l.URL.String()), s.cfg.MaxURLLength, "octet", "")
 		},
 	}, {
 		"path length", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
@@ -255,7 +267,7 @@ var rules = []rule{
 			return over(segments(l.URL.Path()), s.cfg.MaxPathSegments, TrapPathLength)
 		},
 		func(s *Scope, l weburl.Link) string {
-			return counted(segments(l.URL.Path()), s.cfg.MaxPathSegments, "segments")
+			return counted(segments(l.URL.Path()), s.cfg.MaxPathSegments, "segment", "")
 		},
 	}, {
 		"repeated segments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
@@ -269,9 +281,9 @@ var rules = []rule{
 		func(s *Scope, l weburl.Link) string {
 			most := s.cfg.MaxRepeatedSegments
 			if crowded(l.URL.Path(), 2*most) {
-				return counted(commonest(l.URL.Path()), 2*most, "times in total")
+				return counted(commonest(l.URL.Path()), 2*most, "time", " in total")
 			}
-			return counted(repeated(l.URL.Path()), most, "times in a row")
+			return counted(repeated(l.URL.Path()), most, "time", " in a row")
 		},
 	}, {
 		"query arguments", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
@@ -279,7 +291,7 @@ var rules = []rule{
 			return over(queryArgs(l.URL), s.cfg.MaxQueryArgs, TrapQueryArgs)
 		},
 		func(s *Scope, l weburl.Link) string {
-			return counted(queryArgs(l.URL), s.cfg.MaxQueryArgs, "arguments")
+			return counted(queryArgs(l.URL), s.cfg.MaxQueryArgs, "argument", "")
 		},
 	}, {
 		"calendar", [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},
@@ -328,9 +340,21 @@ var rules = []rule{
 		func(s *Scope, l weburl.Link) string {
 			depth, by := s.at(l.URL).depth, s.decides(l.URL, "depth")
 			if depth < 0 {
-				return fmt.Sprintf("%d links, no limit%s", l.Depth(), by)
+				return fmt.Sprintf("%s, no limit%s", english.Plural(l.Depth(), "link", ""), by)
 			}
-			return counted(l.Depth(), depth, "links") + by
+			return counted(l.Depth(), depth, "link", "") + by
+		},
+	}, {
+		"host depth", [...]bool{asLink: true, asPrerequisite: false},
+		func(s *Scope, l weburl.Link, _ role) Reason {
+			return over(l.HostDepth(), s.at(l.URL).hostDepth, TooDeepInHost)
+		},
+		func(s *Scope, l weburl.Link) string {
+			depth, by := s.at(l.URL).hostDepth, s.decides(l.URL, "host-depth")
+			if depth < 0 {
+				return "no limit" + by
+			}
+			return counted(l.HostDepth(), depth, "link", " within the host") + by
 		},
 	}, {
 		acceptRule, [...]bool{asLink: true, asEmbed: true, asPrerequisite: false},

@@ -76,6 +76,12 @@ func TestKinds(t *testing.T) {
 	}
 }
 
+// deep returns l with a depth in its host.
+func deep(l weburl.Link, n int) weburl.Link {
+	l.SetHostDepth(n)
+	return l
+}
+
 func TestRules(t *testing.T) {
 	const a = "http://a.example"
 	today := time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)
@@ -101,6 +107,12 @@ func TestRules(t *testing.T) {
 		{"too deep", Config{Depth: depth(2)}, link(a+"/x", "LMX"), TooDeep},
 		{"depth 0", Config{Depth: depth(0)}, link(a+"/x", "L"), TooDeep},
 		{"depth 0, an embed", Config{Depth: depth(0)}, link("http://cdn.example/x", "E"), ""},
+		{"deep in its host", Config{HostDepth: depth(1)}, deep(link(a+"/x", "LLLL"), 1), ""},
+		{"too deep in its host", Config{HostDepth: depth(1)}, deep(link(a+"/x", "LLLL"), 2), TooDeepInHost},
+		{"too deep in its host, an embed", Config{HostDepth: depth(1)}, deep(link(a+"/x", "LLE"), 2), ""},
+		{"depth before host depth", Config{Depth: depth(1), HostDepth: depth(1)}, deep(link(a+"/x", "LL"), 2), TooDeep},
+		{"inferred", Config{Depth: depth(1)}, link(a+"/", "LI"), ""},
+		{"inferred, out of scope", Config{}, link("http://b.example/", "EI"), OutOfScope},
 		{"long URL", Config{}, link(a+"/"+strings.Repeat("x", weburl.MaxLength), "L"), TrapURLLength},
 		{"longest URL", Config{MaxURLLength: 20}, link(a+"/xyz", "L"), ""},
 		{"longer URL", Config{MaxURLLength: 20}, link(a+"/xyzw", "L"), TrapURLLength},
@@ -377,6 +389,7 @@ func TestExplain(t *testing.T) {
 		"exclude: out, excluded (number 2 matches: /private/)",
 		"include: out, notIncluded (none of 1 matches)",
 		"depth: in (2 of at most 3 links)",
+		"host depth: in (no limit)",
 		"verdict: out, outOfScope",
 	}
 	if d := cmp.Diff(want, got); d != "" {

@@ -10,14 +10,17 @@ import (
 // limits are the rules that may differ between parts of the web.
 type limits struct {
 	include, exclude *sheet.Patterns
-	depth            int // negative: no limit
+	depth, hostDepth int // negative: no limit
 }
 
 // at returns the limits for u.
 func (s *Scope) at(u weburl.URL) limits {
-	l := limits{&s.include, &s.exclude, -1}
+	l := limits{&s.include, &s.exclude, -1, -1}
 	if s.cfg.Depth != nil {
 		l.depth = *s.cfg.Depth
+	}
+	if s.cfg.HostDepth != nil {
+		l.hostDepth = *s.cfg.HostDepth
 	}
 	t := s.cfg.Sheets.Table()
 	if t == nil {
@@ -33,7 +36,36 @@ func (s *Scope) at(u weburl.URL) limits {
 	if v.Depth != nil {
 		l.depth = *v.Depth
 	}
+	if v.HostDepth != nil {
+		l.hostDepth = *v.HostDepth
+	}
 	return l
+}
+
+// BoundsHostDepth reports whether any part of the web has a maximum HostDepth now. Safe for concurrent use.
+func (s *Scope) BoundsHostDepth() bool {
+	return s.cfg.HostDepth != nil || s.cfg.Sheets.Table().HasHostDepth()
+}
+
+// ruleOf returns the prefix whose setting keeps u out for a reason; "" if it is none.
+func (s *Scope) ruleOf(u weburl.URL, why Reason) string {
+	key := ""
+	switch why {
+	case Excluded:
+		key = "exclude"
+	case NotIncluded:
+		key = "include"
+	case TooDeep:
+		key = "depth"
+	case TooDeepInHost:
+		key = "host-depth"
+	default:
+		return ""
+	}
+	if r := s.cfg.Sheets.Table().Decides(u, key); r != nil {
+		return r.Text
+	}
+	return ""
 }
 
 // decides returns text about the prefix that gives a setting its value for u; "" if none does.

@@ -35,7 +35,7 @@ func ReadAuth(name string, content []byte) (entries []Entry, err error) {
 			return fmt.Errorf("%s: machine %s: the login contains a colon, which basic authentication forbids", at,
 				machine)
 		}
-		entries = append(entries, Entry{Prefix: machine, At: at,
+		entries = append(entries, Entry{Prefix: machine, At: at, Word: "machine",
 			Settings: []Setting{{Key: "auth", Values: []string{value}, At: at}}})
 		return nil
 	}
@@ -53,8 +53,7 @@ func ReadAuth(name string, content []byte) (entries []Entry, err error) {
 			return nil, fmt.Errorf("%s: macdef is for FTP; remove the macro", here)
 		default:
 			if machine == "" {
-				return nil, fmt.Errorf("%s: this is not a file of credentials; write machine HOST login USER password "+
-					"PASSWORD", here)
+				return nil, fmt.Errorf("%s: no credentials; write machine HOST login USER password PASSWORD", here)
 			}
 			return nil, fmt.Errorf("%s: machine %s: a word is none of login, password, bearer and machine; quote a "+
 				"value with blanks", here, machine)

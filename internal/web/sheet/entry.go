@@ -1,6 +1,7 @@
 package sheet
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 type Entry struct {
 	Prefix   string
 	At       string // where it is written, for errors; "" if that is not known
+	Word     string // what errors call it; "" means hosts:
 	Settings []Setting
 }
 
@@ -36,6 +38,7 @@ var ErrRedacted = errors.New("crawl.yaml does not have the value, because it is 
 type parser struct {
 	list  bool
 	whole bool // only for prefixes of whole hosts
+	named bool // the errors begin with the key
 	parse func(v *Values, p *Prefix, values []string) error
 }
 
@@ -55,15 +58,11 @@ var parsers = map[string]parser{
 		v.Delay = &d
 		return nil
 	}},
-	"depth": {parse: func(v *Values, _ *Prefix, values []string) error {
-		n, err := strconv.Atoi(values[0])
-		if err != nil || n < -1 {
-			return fmt.Errorf("%q: give the number of links, 0 for the seeds alone, or -1 for no limit", values[0])
-		}
-		v.Depth = &n
-		return nil
+	"depth": {parse: func(v *Values, _ *Prefix, values []string) (err error) {
+		v.Depth, err = parseDepth(values[0], "the seeds alone")
+		return err
 	}},
-	"exclude": {list: true, parse: func(v *Values, _ *Prefix, values []string) error {
+	"exclude": {list: true, named: true, parse: func(v *Values, _ *Prefix, values []string) error {
 		return v.patterns(&v.Exclude, "exclude", values)
 	}},
 	"header": {list: true, parse: func(v *Values, p *Prefix, values []string) error {
@@ -75,6 +74,10 @@ var parsers = map[string]parser{
 		}
 		return nil
 	}},
+	"host-depth": {parse: func(v *Values, _ *Prefix, values []string) (err error) {
+		v.HostDepth, err = parseDepth(values[0], "where the crawl enters the host alone")
+		return err
+	}},
 	"host-page-limit": {whole: true, parse: func(v *Values, _ *Prefix, values []string) error {
 		n, err := strconv.ParseInt(values[0], 10, 64)
 		if err != nil || n < 0 {
@@ -83,15 +86,24 @@ var parsers = map[string]parser{
 		v.HostPageLimit = &n
 		return nil
 	}},
-	"include": {list: true, parse: func(v *Values, _ *Prefix, values []string) error {
+	"include": {list: true, named: true, parse: func(v *Values, _ *Prefix, values []string) error {
 		return v.patterns(&v.Include, "include", values)
 	}},
-	"keep": {list: true, parse: func(v *Values, _ *Prefix, values []string) (err error) {
+	"keep": {list: true, named: true, parse: func(v *Values, _ *Prefix, values []string) (err error) {
 		if v.Keep, err = ParseKeep("keep", values); v.Keep == nil && err == nil {
 			v.Keep = &Keep{}
 		}
 		return err
 	}},
+}
+
+// parseDepth reads a number of links. zero says what 0 allows.
+func parseDepth(s, zero string) (*int, error) {
+	n, err := strconv.Atoi(s)
+	if err != nil || n < -1 {
+		return nil, fmt.Errorf("%q: give the number of links, 0 for %s, or -1 for no limit", s, zero)
+	}
+	return &n, nil
 }
 
 // Keys returns the keys of settings, sorted.
@@ -179,9 +191,10 @@ func parse(entries []Entry, secrets bool) (*Table, error) {
 	var rules []*Rule
 	byPrefix := map[Prefix]*Rule{}
 	for _, e := range entries {
+		word := cmp.Or(e.Word, "hosts:")
 		p, err := ParsePrefix(e.Prefix)
 		if err != nil {
-			return nil, fmt.Errorf("%shosts: %w", place(e.At), err)
+			return nil, fmt.Errorf("%s%s %w", place(e.At), word, err)
 		}
 		r := byPrefix[p]
 		if r == nil {
@@ -191,7 +204,7 @@ func parse(entries []Entry, secrets bool) (*Table, error) {
 		}
 		for _, s := range e.Settings {
 			if err := r.take(s); err != nil && (secrets || !errors.Is(err, ErrRedacted)) {
-				return nil, fmt.Errorf("%shosts: %s: %s: %w", place(s.At), e.Prefix, s.Key, err)
+				return nil, fmt.Errorf("%s%s %s: %w", place(s.At), word, e.Prefix, err)
 			}
 		}
 	}
@@ -212,8 +225,15 @@ func place(at string) string {
 	return at + ": "
 }
 
-func (r *Rule) take(s Setting) error {
+// take reads a setting. Its error begins with the key.
+func (r *Rule) take(s Setting) (err error) {
 	p, ok := parsers[s.Key]
+	named := false
+	defer func() {
+		if err != nil && !named {
+			err = fmt.Errorf("%s: %w", s.Key, err)
+		}
+	}()
 	switch {
 	case !ok:
 		return fmt.Errorf("unknown key; the keys are %s", strings.Join(Keys(), ", "))
@@ -226,6 +246,7 @@ func (r *Rule) take(s Setting) error {
 			Prefix{Host: r.Prefix.Host, Below: r.Prefix.Below}.text())
 	}
 	r.keys = append(r.keys, s.Key)
+	named = p.named
 	return p.parse(&r.Values, &r.Prefix, s.Values)
 }
 

@@ -36,8 +36,8 @@ func ParseKeep(what string, values []string) (*Keep, error) {
 	var exprs []string
 	for _, v := range values {
 		text := strings.TrimSpace(v)
-		expr, isURL := strings.CutPrefix(text, urlPrefix)
-		media, isMIME := strings.CutPrefix(text, mimePrefix)
+		expr, isURL := cutPrefix(text, urlPrefix)
+		media, isMIME := cutPrefix(text, mimePrefix)
 		media = strings.ToLower(strings.TrimSpace(media))
 		top, sub, form := cutMedia(media)
 		known := form && (slices.Contains(topLevel, top) || strings.HasPrefix(top, "x-"))
@@ -73,6 +73,14 @@ func ParseKeep(what string, values []string) (*Keep, error) {
 		return nil, err
 	}
 	return k, nil
+}
+
+// cutPrefix is strings.CutPrefix for a prefix in small or capital letters.
+func cutPrefix(s, prefix string) (rest string, ok bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
 }
 
 // cutMedia cuts a media type in lower case. ok is false if s does not have the form type/subtype or type/*

@@ -29,6 +29,8 @@ func TestKeep(t *testing.T) {
 		{[]string{`url:image/png`}, "https://a.example/image/png", "text/html", true},
 		{[]string{`url:image/png`}, "https://a.example/", "image/png", false},
 		{[]string{`mime:foo/bar`}, "https://a.example/", "foo/bar", true},
+		{[]string{`MIME:FOO/*`}, "https://a.example/", "foo/bar", true},
+		{[]string{`Url:image/png`}, "https://a.example/image/png", "text/html", true},
 	} {
 		k, err := ParseKeep("--keep", tt.values)
 		if err != nil {

@@ -21,8 +21,9 @@ type Values struct {
 	// prefixes of whole hosts only.
 	Delay         *time.Duration
 	HostPageLimit *int64
-	// Depth is the maximum number of links from a seed; negative is no limit.
-	Depth            *int
+	// Depth is the maximum number of links from a seed, HostDepth that from where the crawl entered the host;
+	// negative is no limit.
+	Depth, HostDepth *int
 	Include, Exclude *Patterns
 	Keep             *Keep
 	// Headers are the fields of requests. Each name is a setting of its own.
@@ -34,6 +35,7 @@ func (v Values) over(w *Values) Values {
 	set(&v.Delay, w.Delay)
 	set(&v.HostPageLimit, w.HostPageLimit)
 	set(&v.Depth, w.Depth)
+	set(&v.HostDepth, w.HostDepth)
 	set(&v.Include, w.Include)
 	set(&v.Exclude, w.Exclude)
 	set(&v.Keep, w.Keep)
@@ -77,6 +79,7 @@ func (r *Rule) Keys() []string { return r.keys }
 type Table struct {
 	exact, below map[string]*node // by host
 	rules        []*Rule          // the less specific ones first
+	hostDepth    bool             // a rule bounds the HostDepth
 	digest       string
 }
 
@@ -97,6 +100,7 @@ func newTable(rules []*Rule) *Table {
 	t := &Table{exact: map[string]*node{}, below: map[string]*node{}}
 	t.rules = slices.SortedStableFunc(slices.Values(rules), func(a, b *Rule) int { return a.Prefix.compare(&b.Prefix) })
 	for _, r := range t.rules {
+		t.hostDepth = t.hostDepth || r.Values.HostDepth != nil && *r.Values.HostDepth >= 0
 		p := &r.Prefix
 		nodes := t.exact
 		if p.Below {
@@ -202,18 +206,44 @@ func (t *Table) Rules(u weburl.URL) []*Rule {
 
 // Decides returns the rule that gives a setting its value for u, or nil.
 func (t *Table) Decides(u weburl.URL, key string) *Rule {
-	for _, r := range t.Rules(u) {
-		if slices.Contains(r.keys, key) {
+	if t == nil {
+		return nil
+	}
+	n := t.node(u.Host())
+	if n == nil {
+		return nil
+	}
+	for _, r := range slices.Backward(n.rules) {
+		if slices.Contains(r.keys, key) && r.Prefix.has(u) {
 			return r
 		}
 	}
 	return nil
 }
 
+// Withheld returns the name of a secret field that the settings for u have and that is not sent to u, because of u's
+// scheme or port, and the prefix that sets it. name is "" if there is none.
+func (t *Table) Withheld(u weburl.URL) (name, prefix string) {
+	for _, h := range t.URL(u).Headers {
+		if h.Goes(u) {
+			continue
+		}
+		for _, r := range t.Rules(u) {
+			if slices.ContainsFunc(r.Values.Headers, func(o Header) bool { return strings.EqualFold(o.Name, h.Name) }) {
+				return h.Name, r.Text
+			}
+		}
+	}
+	return "", ""
+}
+
 // HasDepth reports whether a rule sets a depth.
 func (t *Table) HasDepth() bool {
 	return t != nil && slices.ContainsFunc(t.rules, func(r *Rule) bool { return r.Values.Depth != nil })
 }
+
+// HasHostDepth reports whether a rule bounds the depth in a host.
+func (t *Table) HasHostDepth() bool { return t != nil && t.hostDepth }
 
 // Digest returns a text that is the same for tables with the same rules, without regard to secret values. It is
 // empty for an empty Table.

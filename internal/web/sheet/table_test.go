@@ -39,16 +39,17 @@ func TestTable(t *testing.T) {
 		entry("www.example.org", "delay=1s", "header=X-B: 2"),
 		entry("*.example.org/deep/", "depth=50"),
 		entry("https://www.example.org/deep/", "header=x-a: 3"),
-		entry("org,", "host-page-limit=7"),
+		entry("org,", "host-page-limit=7", "host-depth=3"),
+		entry("*.example.org/deep/", "host-depth=-1"),
 	)
 	for _, tt := range []struct{ url, want string }{
 		{"http://example.com/", ""},
-		{"http://a.org/deep/", "limit 7"},
-		{"http://a.example.org/", "delay 10s limit 7 depth 5 X-A: 1"},
-		{"http://a.example.org/deep/x", "delay 10s limit 7 depth 50 X-A: 1"},
-		{"http://www.example.org/", "delay 1s limit 7 depth 5 X-A: 1 X-B: 2"},
-		{"http://www.example.org/deep/", "delay 1s limit 7 depth 50 X-A: 1 X-B: 2"},
-		{"https://www.example.org/deep/", "delay 1s limit 7 depth 50 X-B: 2 x-a: 3"},
+		{"http://a.org/deep/", "limit 7 in host 3"},
+		{"http://a.example.org/", "delay 10s limit 7 depth 5 in host 3 X-A: 1"},
+		{"http://a.example.org/deep/x", "delay 10s limit 7 depth 50 in host -1 X-A: 1"},
+		{"http://www.example.org/", "delay 1s limit 7 depth 5 in host 3 X-A: 1 X-B: 2"},
+		{"http://www.example.org/deep/", "delay 1s limit 7 depth 50 in host -1 X-A: 1 X-B: 2"},
+		{"https://www.example.org/deep/", "delay 1s limit 7 depth 50 in host -1 X-B: 2 x-a: 3"},
 	} {
 		for range 2 { // the second time from the memory of merged settings
 			if got := show(tab.URL(weburl.MustParse(tt.url))); got != tt.want {
@@ -56,7 +57,7 @@ func TestTable(t *testing.T) {
 			}
 		}
 	}
-	if got := show(tab.Host("www.example.org")); got != "delay 1s limit 7 depth 5 X-A: 1 X-B: 2" {
+	if got := show(tab.Host("www.example.org")); got != "delay 1s limit 7 depth 5 in host 3 X-A: 1 X-B: 2" {
 		t.Errorf("host: %s", got)
 	}
 	u := weburl.MustParse("https://www.example.org/deep/")
@@ -82,6 +83,9 @@ func show(v *Values) string {
 	}
 	if v.Depth != nil {
 		s = append(s, fmt.Sprint("depth ", *v.Depth))
+	}
+	if v.HostDepth != nil {
+		s = append(s, fmt.Sprint("in host ", *v.HostDepth))
 	}
 	for _, h := range v.Headers {
 		s = append(s, h.Name+": "+h.Value)
@@ -124,12 +128,35 @@ func TestSecretsGo(t *testing.T) {
 	}
 }
 
+func TestWithheld(t *testing.T) {
+	tab := table(t,
+		entry("a.example", "auth=basic me:s3cret", "header=X-Plain: 1"),
+		entry("*.b.example", "auth=bearer s3cret"),
+		entry("http://b.example", "auth=bearer s3cret"),
+	)
+	for u, want := range map[string]string{
+		"https://a.example/":      " ",
+		"http://a.example/":       "Authorization a.example",
+		"https://a.example:8443/": "Authorization a.example",
+		"http://b.example/":       " ",
+		"http://b.example:8080/":  "Authorization *.b.example",
+		"http://www.b.example/":   "Authorization *.b.example",
+		"http://c.example/":       " ",
+	} {
+		name, prefix := tab.Withheld(weburl.MustParse(u))
+		if got := name + " " + prefix; got != want {
+			t.Errorf("%s: %q, want %q", u, got, want)
+		}
+	}
+}
+
 func TestEntryMistakes(t *testing.T) {
 	for text, want := range map[string]string{
 		"delay=fast":              `crawl.yaml, line 3: hosts: a.example: delay: "fast" is not a duration`,
 		"delay=-1s":               "is not a duration from 0 to 24h",
 		"delay=99999h":            "is not a duration from 0 to 24h",
 		"depth=-2":                "0 for the seeds alone",
+		"host-depth=-2":           "0 for where the crawl enters the host alone",
 		"host-page-limit=-1":      "or 0 for no limit",
 		"include=(":               "include 1 of 1: regular expression",
 		"keep=txet/html":          "did you mean text/html",
@@ -277,7 +304,7 @@ func TestReadAuth(t *testing.T) {
 	}
 	at := func(prefix, value string, line int) Entry {
 		e := entry(prefix, "auth="+value)
-		e.At = fmt.Sprintf("netrc, line %d", line)
+		e.At, e.Word = fmt.Sprintf("netrc, line %d", line), "machine"
 		e.Settings[0].At = e.At
 		return e
 	}
@@ -291,7 +318,7 @@ func TestReadAuth(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"":                                         "netrc has no credentials",
-		"{\"s3cret\": 1}":                          "line 1: this is not a file of credentials",
+		"{\"s3cret\": 1}":                          "line 1: no credentials",
 		"default login a password b":               "line 1: default would send its credentials to every host",
 		"machine a.example login me":               "line 1: machine a.example needs login USER and password PASSWORD",
 		"machine a.example\nbearer":                "line 2: bearer has no value",

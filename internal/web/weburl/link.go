@@ -14,12 +14,12 @@ type Link struct {
 	// Via is the canonical URL of the page that named this URL; empty for a seed.
 	Via string
 	// Hops is the discovery path in Heritrix's letters, one letter a step: L link, E embed, R
-	// redirect, P prerequisite, M manifest (sitemap), X speculative. Empty for a seed.
+	// redirect, P prerequisite, M manifest (sitemap), X speculative, I inferred. Empty for a seed.
 	Hops string
 	// Seed is the source tag: the host of the seed that this link descends from.
 	Seed string
-	// Ext has the rarer properties of the link, see AppendTo: Bare, and those of versions of this
-	// program to come, which this version keeps. It has at most MaxExt octets.
+	// Ext has the rarer properties of the link, see AppendTo: Bare, HostDepth, and those of versions of
+	// this program to come, which this version keeps. It has at most MaxExt octets.
 	Ext string
 	// Level is the priority. Zero is the ordinary priority.
 	Level uint8
@@ -31,39 +31,77 @@ const MaxExt = 1 << 10
 // ErrLink means that the encoding of a Link cannot be read.
 var ErrLink = errors.New("damaged link encoding")
 
-// tagBare is the tag in Ext of a link that is Bare. Its field is empty.
-const tagBare = 1
+// The tags of the fields of an Ext.
+const (
+	tagBare      = 1 // empty
+	tagHostDepth = 2 // uvarint
+)
 
-// Bare reports that the URL was given without a scheme, and that https is only assumed.
-func (l Link) Bare() bool {
+// maxHostDepth bounds HostDepth. A larger number can only come from elsewhere.
+const maxHostDepth = 1 << 30
+
+// field returns the value of the field of l.Ext with a tag.
+func (l Link) field(tag byte) (value string, ok bool) {
 	for s := l.Ext; s != ""; {
 		size, n := binary.Uvarint([]byte(s[1:min(len(s), 1+binary.MaxVarintLen16)]))
 		if n <= 0 || size > uint64(len(s)-1-n) {
-			return false
+			return "", false
 		}
-		if s[0] == tagBare {
-			return true
+		if s[0] == tag {
+			return s[1+n : 1+n+int(size)], true
 		}
 		s = s[1+n+int(size):]
 	}
-	return false
+	return "", false
+}
+
+// Bare reports that the URL was given without a scheme, and that https is only assumed.
+func (l Link) Bare() bool {
+	_, is := l.field(tagBare)
+	return is
 }
 
 // SetBare makes a link without an Ext Bare.
 func (l *Link) SetBare() { l.Ext = string([]byte{tagBare, 0}) }
 
-// Depth counts the hops that a depth limit counts: L, M and X. Redirects, embeds and prerequisites
-// do not count.
+// HostDepth returns the number of hops that Depth counts since the crawl entered the host: 0 for a seed, and for
+// the first URL of a host on the way to this one. It is known only if the finder has set it; otherwise it is 0.
+func (l Link) HostDepth() int {
+	if l.Ext == "" {
+		return 0
+	}
+	value, _ := l.field(tagHostDepth)
+	n, w := binary.Uvarint([]byte(value[:min(len(value), binary.MaxVarintLen64)]))
+	if w <= 0 {
+		return 0
+	}
+	return int(min(n, maxHostDepth))
+}
+
+// SetHostDepth sets the HostDepth, at least 0, of a link without an Ext.
+func (l *Link) SetHostDepth(n int) {
+	if n <= 0 {
+		return
+	}
+	value := binary.AppendUvarint(make([]byte, 2, 4), uint64(min(n, maxHostDepth)))
+	value[0], value[1] = tagHostDepth, byte(len(value)-2)
+	l.Ext = string(value)
+}
+
+// Depth counts the hops that a depth limit counts: L, M and X. Redirects, embeds, prerequisites and
+// inferred URLs do not count.
 func (l Link) Depth() int {
 	n := 0
 	for i := 0; i < len(l.Hops); i++ {
-		switch l.Hops[i] {
-		case 'L', 'M', 'X':
+		if Deeper(l.Hops[i]) {
 			n++
 		}
 	}
 	return n
 }
+
+// Deeper reports whether a depth limit counts this hop.
+func Deeper(hop byte) bool { return hop == 'L' || hop == 'M' || hop == 'X' }
 
 // AppendTo appends l's encoding to dst:
 //
@@ -73,8 +111,8 @@ func (l Link) Depth() int {
 //
 // Each of the four has at most MaxParse octets. If the link has an Ext, the hops are followed by a zero
 // octet and the Ext, within their length. An Ext consists of fields: 1 octet tag, uvarint length, as many
-// octets. The tags ascend. Tag 1, without octets, is Bare. A reader keeps the fields whose tags it does not
-// know.
+// octets. The tags ascend. Tag 1, without octets, is Bare. Tag 2 is HostDepth, a uvarint; 0 has no field. A
+// reader keeps the fields whose tags it does not know.
 func (l Link) AppendTo(dst []byte) []byte {
 	dst = append(slices.Grow(dst, l.encodedLen()), l.Level)
 	dst = appendString(dst, l.URL.s)

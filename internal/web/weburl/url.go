@@ -171,6 +171,14 @@ func (u URL) Authority() string { return u.s[u.hostStart():u.pathStart] }
 // Origin returns scheme://authority: the scope of a robots.txt file (RFC 9309, 2.3).
 func (u URL) Origin() string { return u.s[:u.pathStart] }
 
+// Root returns the root page of u's origin, and the zero URL for the zero URL. It shares u's memory.
+func (u URL) Root() URL {
+	if u.s == "" {
+		return u
+	}
+	return URL{u.s[:u.pathStart+1], u.hostEnd, u.pathStart, u.pathStart + 1}
+}
+
 // RequestURI returns the path and the query as they stand in a request line.
 func (u URL) RequestURI() string { return u.s[u.pathStart:] }
 

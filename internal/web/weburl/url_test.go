@@ -376,6 +376,35 @@ func TestLinkBare(t *testing.T) {
 	}
 }
 
+func TestLinkHostDepth(t *testing.T) {
+	for _, n := range []int{0, 1, 127, 128, 1 << 20} {
+		l := Link{Hops: "L"}
+		l.SetHostDepth(n)
+		got, _, err := DecodeLink(l.AppendTo(nil))
+		if err != nil || got.HostDepth() != n || got.Bare() || (got.Ext == "") != (n == 0) {
+			t.Errorf("%d: got %d, Ext %q, %v", n, got.HostDepth(), got.Ext, err)
+		}
+	}
+	for ext, want := range map[string]int{"\x01\x00": 0, "\x01\x00\x02\x01\x05": 5, "\x02\x01\x05\x03\x00": 5,
+		"\x02\x00": 0, "\x02\x02\xff\xff": 0, "\x02\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01": 1 << 30} {
+		if got := (Link{Ext: ext}).HostDepth(); got != want {
+			t.Errorf("%q: got %d, want %d", ext, got, want)
+		}
+	}
+}
+
+func TestRoot(t *testing.T) {
+	for in, want := range map[string]string{"http://a.example/x/y?z": "http://a.example/",
+		"https://a.example:81/": "https://a.example:81/", "http://[::1]:8/?": "http://[::1]:8/"} {
+		if got := MustParse(in).Root(); got != MustParse(want) {
+			t.Errorf("%s: got %+v, want %s", in, got, want)
+		}
+	}
+	if got := (URL{}).Root(); !got.IsZero() {
+		t.Errorf("the zero URL: got %+v", got)
+	}
+}
+
 func TestLinkRefusesOtherExts(t *testing.T) {
 	for _, ext := range []string{"\x01", "\x01\x02x", "\x02\x00\x01\x00", "\x01\x00\x01\x00",
 		"\x01\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", "\x01\xfe\x07" + strings.Repeat("x", 1022)} {

@@ -16,9 +16,9 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-const source = "exchange.proto"
+var sources = []string{"exchange.proto", "coordination.proto"}
 
-// main compiles the source and passes it to the two generators, as protoc would. So only Go is
+// main compiles the sources and passes them to the two generators, as protoc would. So only Go is
 // needed. The generators are built from the versions in go.mod.
 func main() {
 	log.SetFlags(0)
@@ -26,7 +26,7 @@ func main() {
 		Resolver:       &protocompile.SourceResolver{},
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
-	files, err := c.Compile(context.Background(), source)
+	files, err := c.Compile(context.Background(), sources...)
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func main() {
 
 func generate(generator, parameter string, files []*descriptorpb.FileDescriptorProto) {
 	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
-		FileToGenerate: []string{source}, Parameter: &parameter, ProtoFile: files,
+		FileToGenerate: sources, Parameter: &parameter, ProtoFile: files,
 	})
 	if err != nil {
 		log.Fatal(err)

@@ -65,7 +65,7 @@
     });
   }
   replace(self, 'open', () => url => {
-    if (url) go(map(url));
+    if (url && navigator.userActivation?.isActive) go(map(url)); // as a browser that blocks popups
     return null;
   });
   for (const name of ['RTCPeerConnection', 'webkitRTCPeerConnection', 'WebTransport']) delete self[name];

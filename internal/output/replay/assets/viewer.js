@@ -31,10 +31,12 @@
     byId('time').textContent = info.found ? info.day + ' UTC' : 'not in this archive';
     document.body.classList.toggle('missing', !info.found);
     byId('save').hidden = !info.found;
+    byId('all').hidden = info.count === 0;
     byId('all').textContent = info.count === 1 ? '1 capture' : `${info.count} captures`;
     const notes = [];
     if (info.status >= 400) notes.push(`the server answered ${info.status}`);
     if (info.truncated) notes.push(`incomplete (${info.truncated})`);
+    if (info.long) notes.push(`long page: links after the first ${info.long} may not work`);
     byId('note').textContent = notes.join(', ');
     for (const [id, time] of [['previous', info.previous], ['next', info.next]]) {
       byId(id).classList.toggle('off', !time);
@@ -50,7 +52,8 @@
       const path = String(message.path);
       const page = path.startsWith('/') && archived(event.origin, path);
       if (page) show({ ...page, title: String(message.title ?? '').slice(0, 200) });
-    } else if (message.orbweaver === 'go') {
+    } else if (message.orbweaver === 'go' && navigator.userActivation?.isActive) {
+      // A frame within the page may move the whole page after a click or a key, in whichever frame.
       let to;
       try {
         to = new URL(message.url);

@@ -170,6 +170,18 @@ func without(parts []*part, p *part) []*part {
 	return out
 }
 
+// Save answers all held items and writes all keys to disk, with mark as the owner's position. The owner's copy of the
+// keys must be durable up to there, and no sync may be in progress. Save blocks for two passes.
+func (s *Store) Save(mark []byte) error {
+	if err := s.Flush(); err != nil {
+		return err
+	}
+	if err := s.quiesce(); err != nil {
+		return err
+	}
+	return s.flushTable(mark)
+}
+
 // flushTable writes the table to disk and waits for that. The Store must be idle. Held items stay held.
 func (s *Store) flushTable(mark []byte) error {
 	if err := s.writeFrame(); err != nil {

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/warc"
+)
+
+// An openedArchive is the archive of crawl directories. If an index lacks captures, temporary files
+// have them until Close.
+type openedArchive struct {
+	*captures.Archive
+	places, originals []warc.Place
+	tmp               string
+}
+
+// Close removes the temporary files.
+func (a *openedArchive) Close() error {
+	if a.tmp == "" {
+		return nil
+	}
+	return os.RemoveAll(a.tmp)
+}
+
+// openArchive opens the archive of crawl directories, of killed and running crawls, too. It tells
+// errs about what may be missing, and how far it is if reading takes long.
+func openArchive(ctx context.Context, errs io.Writer, dirs, originals []string) (_ *openedArchive, err error) {
+	a := &openedArchive{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.Close())
+		}
+	}()
+	for i, dir := range append(append([]string(nil), dirs...), originals...) {
+		name := dir
+		if i >= len(dirs) {
+			name = "--originals " + dir
+		}
+		p, err := a.place(ctx, errs, dir, name, i)
+		if err != nil {
+			return nil, err
+		}
+		if i < len(dirs) {
+			a.places = append(a.places, p)
+		} else {
+			a.originals = append(a.originals, p)
+		}
+	}
+	a.Archive = captures.New(nil, a.places, a.originals)
+	return a, nil
+}
+
+// place finds the captures of a crawl directory that its index lacks. name is how the command line
+// names the directory, and i its number.
+func (a *openedArchive) place(ctx context.Context, errs io.Writer, dir, name string, i int) (p warc.Place, err error) {
+	const remedy = "give one that contains the directory archive"
+	switch is, err := holds(dir, "archive"); {
+	case err != nil:
+		return p, unreadable(name, dir, err, remedy)
+	case !is:
+		return p, bad("%s: not a crawl directory; "+remedy, name)
+	}
+	pid, err := node.CrawledBy(dir)
+	if err != nil {
+		pid = 0 // the lock file cannot be read, or belongs to another system
+	}
+	began := time.Now()
+	told := began
+	s, err := warc.WriteSupplement(nil, dir, func() (string, error) {
+		if a.tmp == "" {
+			if a.tmp, err = temporary("orbweaver-index-"); err != nil {
+				return "", err
+			}
+		}
+		tmp := filepath.Join(a.tmp, strconv.Itoa(i))
+		return tmp, os.Mkdir(tmp, 0o700)
+	}, func(done, total int64) error {
+		if now := time.Now(); now.Sub(told) >= 2*time.Second {
+			told = now
+			fmt.Fprintf(errs, "%s: reading archive files that the index lacks: %s of %s\n", dir,
+				humanize.Bytes(uint64(done)), humanize.Bytes(uint64(total)))
+		}
+		return ctx.Err()
+	})
+	switch {
+	case errors.Is(err, context.Canceled):
+		return p, &exitError{exitSignal, "stopped"}
+	case errors.Is(err, fs.ErrPermission):
+		return p, unreadable(name, dir, err, "")
+	case err != nil:
+		return p, err
+	}
+	for _, damage := range s.Damaged {
+		fmt.Fprintf(errs, "orbweaver: %s: %v; what follows in this file is missing; see: orbweaver warc verify %[1]s\n",
+			dir, damage)
+	}
+	switch {
+	case pid != 0:
+		fmt.Fprintf(errs, "%s is being crawled by process %d; to see later pages, run the command again.\n", dir, pid)
+	case s.WARCs > 0 && told != began:
+		fmt.Fprintf(errs, "%s: to keep the new index, run: orbweaver warc index %[1]s\n", dir)
+	}
+	return warc.Place{Dir: dir, Extra: s.Path}, nil
+}
+
+// pages refuses an archive that has no capture of a web page or file.
+func (a *openedArchive) pages() error {
+	empty, err := a.Empty()
+	if err != nil || !empty {
+		return err
+	}
+	var dirs []string
+	for _, p := range a.places {
+		dirs = append(dirs, p.Dir)
+	}
+	return &exitError{exitOther, fmt.Sprintf("%s: the archive is empty: nothing was fetched, or nothing matched "+
+		"--keep\nSee \"orbweaver report %s\".", strings.Join(dirs, ", "), dirs[0])}
+}
+
+// withRemedy adds to an error about a record what the user can do.
+func withRemedy(err error) error {
+	e, ok := errors.AsType[*warc.UnreadableError](err)
+	switch {
+	case !ok:
+		return err
+	case errors.Is(err, warc.ErrCodings):
+		return fmt.Errorf("%w; without --payload, the command prints the record as it is stored", err)
+	}
+	return fmt.Errorf("%w; %s", err, remedyFor(e.Path, errors.Is(err, fs.ErrNotExist)))
+}
+
+// remedyFor returns what the user can do about a WARC file that is missing or damaged.
+func remedyFor(path string, missing bool) string {
+	if missing {
+		return "restore the file, such as from a backup"
+	}
+	return "see: orbweaver warc verify " + path
+}

@@ -1,0 +1,39 @@
+package main
+
+import "time"
+
+// givenHosts maps a host, or a folder of a host, to the flag that serves it.
+type givenHosts map[string]string
+
+// take notes that a flag with its value serves key. If another flag does already, the error names both, and the remedy.
+func (g givenHosts) take(key, flag, remedy string) error {
+	if old, ok := g[key]; ok {
+		return bad("%s: %s already gives the same host; %s", flag, old, remedy)
+	}
+	g[key] = flag
+	return nil
+}
+
+// checkNumbers refuses ports that do not exist and negative durations.
+func (c *TestwebCmd) checkNumbers() error {
+	for _, p := range []struct {
+		flag string
+		port int
+	}{{"http-port", c.HTTP}, {"https-port", c.HTTPS}} {
+		if p.port < 0 || p.port > 65535 {
+			return bad("--%s %d: give a port from 1 to 65535, or 0 for any free one", p.flag, p.port)
+		}
+	}
+	for _, d := range []struct {
+		flag string
+		d    time.Duration
+	}{
+		{"time-limit", c.TimeLimit}, {"promise-delay", c.Delay}, {"promise-ip-delay", c.IPDelay},
+		{"promise-site-delay", c.SiteDelay},
+	} {
+		if d.d < 0 {
+			return bad("--%s %s is negative; give a duration such as 10s, or 0 for none", d.flag, d.d)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,145 @@
+package cluster
+
+import (
+	"encoding/binary"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// --host-page-limit bounds the pages of a host that all agents have fetched. Each agent counts its own pages
+// (report.Tally), and has the counts of the agents that crawled the host before. They come with the host's
+// finished URLs: from its previous owners, from an agent that leaves, or from the replica of a lost agent.
+// Only one agent at a time adds to its count. A count never becomes smaller, so the largest one counts that this
+// agent was told, in whatever order it comes.
+
+// A pageCount is how many pages of a host another agent has fetched.
+//
+// If the disk of this agent was restored from an older copy, others may know a larger count of this agent than its
+// Tally has. Then the entry with its own counter has the difference.
+type pageCount struct{ counter, pages uint64 }
+
+// PagesElsewhere implements crawl.Cluster.
+func (cl *Clustered) PagesElsewhere(host string) (n int64) {
+	for _, c := range cl.tenants.pages[host] {
+		n += int64(c.pages)
+	}
+	return n
+}
+
+// ownPages returns this agent's count of a host's pages, as other agents are told it.
+func (cl *Clustered) ownPages(host string) uint64 {
+	n := uint64(cl.loop.Tally.HostPages(host))
+	for _, c := range cl.tenants.pages[host] {
+		if c.counter == cl.Counter {
+			n += c.pages
+		}
+	}
+	return min(n, handoff.MaxPages)
+}
+
+// eachPages passes all counts of a host's pages to put.
+func (cl *Clustered) eachPages(host string, put func(r *handoff.Record)) {
+	if n := cl.ownPages(host); n > 0 {
+		put(&handoff.Record{Kind: handoff.Pages, Name: host, Counter: cl.Counter, Pages: n})
+	}
+	for _, c := range cl.tenants.pages[host] {
+		if c.counter != cl.Counter {
+			put(&handoff.Record{Kind: handoff.Pages, Name: host, Counter: c.counter, Pages: c.pages})
+		}
+	}
+}
+
+// allPages returns the encoded counts of all hosts that are wanted, given by their keys.
+func (cl *Clustered) allPages(wanted func(host uint64) bool) (enc []byte) {
+	add := func(host string) {
+		if wanted(weburl.HostKey(host)) {
+			cl.eachPages(host, func(r *handoff.Record) { enc = r.AppendTo(enc) })
+		}
+	}
+	for host, pages := range cl.loop.Tally.EachHost() {
+		if pages > 0 {
+			add(host)
+		}
+	}
+	for host := range cl.tenants.pages {
+		if cl.loop.Tally.HostPages(host) == 0 {
+			add(host)
+		}
+	}
+	return enc
+}
+
+// putAll passes concatenated encodings of records to put.
+func putAll(enc []byte, put func(r *handoff.Record, host uint64) error) error {
+	for len(enc) > 0 {
+		r, n, err := handoff.Decode(enc, nil)
+		if err != nil {
+			return err
+		}
+		if err := put(&r, r.Host); err != nil {
+			return err
+		}
+		enc = enc[n:]
+	}
+	return nil
+}
+
+// learnPages learns an agent's count of a host's pages.
+func (cl *Clustered) learnPages(r *handoff.Record) {
+	n := r.Pages
+	if r.Counter == cl.Counter {
+		own := uint64(cl.loop.Tally.HostPages(r.Name))
+		if n <= own {
+			return
+		}
+		n -= own
+	}
+	c := pageCount{r.Counter, n}
+	if !cl.tenants.count(r.Name, c) {
+		return
+	}
+	cl.loop.Record(state.HostPages, appendPages(nil, r.Name, c))
+	key := weburl.HostKey(r.Name)
+	cl.tenants.newlyDone(key)
+	if cl.Copies != nil {
+		cl.stage(countsCopy, r, key)
+	}
+}
+
+// count records a count, unless a larger one is known.
+func (t *tenants) count(host string, c pageCount) (larger bool) {
+	all := t.pages[host]
+	switch i := slices.IndexFunc(all, func(o pageCount) bool { return o.counter == c.counter }); {
+	case i < 0:
+		t.pages[strings.Clone(host)] = append(all, c)
+	case all[i].pages >= c.pages:
+		return false
+	default:
+		all[i] = c
+	}
+	return true
+}
+
+// appendPages encodes a count: 8 bytes counter, big-endian, uvarint pages, the host.
+func appendPages(dst []byte, host string, c pageCount) []byte {
+	dst = binary.BigEndian.AppendUint64(dst, c.counter)
+	return append(binary.AppendUvarint(dst, c.pages), host...)
+}
+
+func decodePages(p []byte) (host string, c pageCount, err error) {
+	if len(p) < 8 {
+		return "", c, state.ErrRecord
+	}
+	c.counter = binary.BigEndian.Uint64(p)
+	n, w := binary.Uvarint(p[8:])
+	if w <= 0 || n > math.MaxUint32 || len(p) == 8+w {
+		return "", c, state.ErrRecord
+	}
+	c.pages = n
+	return string(p[8+w:]), c, nil
+}

@@ -1,0 +1,137 @@
+package cluster
+
+import (
+	"errors"
+	"testing"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// counterOf is the Counter of an agent with this name and this disk.
+func counterOf(name string) uint64 { return xxhash.Sum64String(name) }
+
+// pagesBy returns how many pages of each host an agent has answers for in the server's log, each URL once.
+func pagesBy(log []textweb.Request, agent string) map[string]int64 {
+	seen, n := map[string]bool{}, map[string]int64{}
+	for _, r := range log {
+		if r.By == agent && r.Status/100 == 2 && !seen[r.URL] && weburl.MustParse(r.URL).Path() != "/robots.txt" {
+			seen[r.URL] = true
+			n[r.Host]++
+		}
+	}
+	return n
+}
+
+// checkPages checks what the agents that may crawl a host know at the end of the host's pages: as many as all agents
+// have counted, and as many as those have fetched whose disks are lost, least to most.
+func checkPages(t *testing.T, agents, others []*world, least, most map[string]int64) {
+	t.Helper()
+	checked := 0
+	for _, w := range agents {
+		for host := range most {
+			_, mine, since := w.cl.Peers.Tenure(host)
+			if !mine || !w.cl.isTenant(weburl.HostKey(host), since) {
+				continue
+			}
+			counted := int64(0)
+			for _, o := range append(others, agents...) {
+				counted += o.Tally.HostPages(host)
+			}
+			checked++
+			n := w.Tally.HostPages(host) + w.cl.PagesElsewhere(host)
+			if n < counted+least[host] || n > counted+most[host] {
+				t.Errorf("%s: its owner knows %d pages; %d are counted, and %d to %d are those of lost agents", host, n,
+					counted, least[host], most[host])
+			}
+		}
+	}
+	t.Logf("the pages of %d of %d hosts are counted", checked, len(most))
+}
+
+// checkPages is checkPages for the agents that are left. A lost agent has fetched the pages that it has answers for,
+// and an heir knows at least those whose finishes it has.
+func (b *band) checkPages(ended []*world) {
+	log := b.Web.Told()
+	least, most := map[string]int64{}, map[string]int64{}
+	for _, r := range log {
+		most[r.Host] += 0
+	}
+	for _, m := range b.all() {
+		if m.dead {
+			for host, n := range pagesBy(log, m.story.name) {
+				most[host] += n
+			}
+			known := map[string]bool{}
+			for _, r := range log {
+				k := weburl.MustParse(r.URL).Key()
+				if r.By == m.story.name && r.Status/100 == 2 && !known[r.URL] && len(b.acked[r.By][k]) > 0 {
+					known[r.URL] = true
+					least[r.Host]++
+				}
+			}
+		}
+	}
+	if b.divided { // the owner need not know what the other side has fetched meanwhile
+		for host := range most {
+			least[host] -= int64(len(log))
+		}
+	}
+	checkPages(b.t, ended, nil, least, most)
+}
+
+// TestRestoredCount: an agent whose disk was restored from an older copy takes its own count from the others.
+func TestRestoredCount(t *testing.T) {
+	mine := static{func(string) (string, bool) { return "", true }}
+	for _, tt := range []struct{ own, told, more, want int64 }{{3, 5, 0, 5}, {3, 5, 1, 6}, {5, 3, 0, 5}, {0, 2, 2, 4}} {
+		mem := testdisk.NewMem()
+		box, err := outbox.Open(mem, "outbox", outbox.Config{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := newStory(t, "seed http://a.example/")
+		s.with = func() (Others, error) { return Others{Peers: mine, Outbox: box, Counter: 7}, nil }
+		b, err := s.open(mem)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fetched := func() { b.Tally.Add(report.Visit{Host: "a.example", Code: 200, Page: true}) }
+		for range tt.own {
+			fetched()
+		}
+		for range 2 { // a record may come again
+			b.cl.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 7, Pages: uint64(tt.told)})
+		}
+		for range tt.more {
+			fetched()
+		}
+		b.cl.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 8, Pages: 10})
+		b.cl.learnPages(&handoff.Record{Kind: handoff.Pages, Name: "a.example", Counter: 8, Pages: 9})
+		own, all := b.cl.ownPages("a.example"), b.Tally.HostPages("a.example")+b.cl.PagesElsewhere("a.example")
+		if int64(own) != tt.want || all != tt.want+10 {
+			t.Errorf("%+v: %d own pages, %d in all", tt, own, all)
+		}
+		if err := errors.Join(b.close(), box.Close()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func FuzzPages(f *testing.F) {
+	f.Add(appendPages(nil, "a.example", pageCount{1 << 63, 300}))
+	f.Fuzz(func(t *testing.T, p []byte) {
+		host, c, err := decodePages(p)
+		if err != nil {
+			return
+		}
+		if host2, again, err := decodePages(appendPages(nil, host, c)); err != nil || host2 != host || again != c {
+			t.Fatalf("%s %+v came back as %s %+v, %v", host, c, host2, again, err)
+		}
+	})
+}

@@ -1,0 +1,216 @@
+package sites
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/keyset/drum"
+)
+
+// A table has the assignments of all hosts, on disk. One goroutine owns it.
+type table struct {
+	fs     disk.FS
+	dir    string
+	memory int64
+	drum   *drum.Store
+	self   Agent
+	tell   func(drum.Item) // receives the answers
+
+	// What the mark has:
+	number uint64 // of the last entry
+	spell  spell
+	names  []string // of agents, by index
+	index  map[string]int
+	roster *assignment.Roster // the last one; nil: none
+
+	syncing *drum.Syncing
+	mark    []byte // of the sync under way
+	held    int64  // Stats.EverHeld at the last sync
+	synced  chan error
+	rebuilt int64 // how often it was damaged, and read again
+}
+
+var errMark = errors.New("the mark of the table of hosts is malformed")
+
+// openTable opens the table in dir. If it is damaged, the table begins anew.
+func openTable(fs disk.FS, dir string, memory int64, self Agent, tell func(drum.Item)) (*table, error) {
+	t := &table{fs: fs, dir: dir, memory: memory, self: self, tell: tell, index: map[string]int{},
+		synced: make(chan error, 1)}
+	err := t.open()
+	if err == nil && len(t.drum.Mark()) > 0 {
+		err = t.readMark(t.drum.Mark())
+	}
+	if isDamage(err) {
+		err = t.anew()
+	}
+	if err != nil {
+		t.close(false)
+		return nil, fmt.Errorf("open the table of hosts: %w", err)
+	}
+	return t, nil
+}
+
+func isDamage(err error) bool {
+	_, damage := errors.AsType[*drum.Damage](err)
+	return damage || errors.Is(err, drum.ErrManifest) || errors.Is(err, errMark)
+}
+
+func (t *table) open() (err error) {
+	t.drum, err = drum.Open(t.fs, t.dir, drum.Config{MemoryBytes: t.memory, Values: true, Known: true, Journal: true},
+		func(items []drum.Item) error {
+			for _, it := range items {
+				t.tell(it)
+			}
+			return nil
+		})
+	if err == nil && len(t.drum.Damaged()) > 0 {
+		d := t.drum.Damaged()[0]
+		return &d
+	}
+	return err
+}
+
+// anew deletes the table. What the coordinators said is read again, from the first entry on. The agents and the
+// last roster stay: they are not older than what is read.
+func (t *table) anew() error {
+	t.rebuilt++
+	t.close(false) // an error does not matter: it is deleted
+	if err := t.fs.RemoveAll(t.dir); err != nil {
+		return err
+	}
+	t.number = 0
+	return t.open()
+}
+
+// mend handles an error of the store. A damaged table begins anew.
+func (t *table) mend(err error) error {
+	if isDamage(err) {
+		err = t.anew()
+	}
+	if err != nil {
+		return fmt.Errorf("table of hosts: %w", err)
+	}
+	return nil
+}
+
+// agent returns the index of an agent's name, which may be new.
+func (t *table) agent(name string) (int, error) {
+	i, ok := t.index[name]
+	if !ok {
+		if i = len(t.names); i == maxAgents {
+			return 0, fmt.Errorf("table of hosts: more than %d agents", maxAgents)
+		}
+		t.names = append(t.names, name)
+		t.index[name] = i
+	}
+	return i, nil
+}
+
+// add adds the hosts of one entry.
+func (t *table) add(items []drum.Item) error { return t.drum.Update(items) }
+
+const markVersion = 1
+
+func (t *table) appendMark(b []byte) []byte {
+	b = append(b, markVersion)
+	for _, n := range []uint64{t.number, t.spell.first, t.spell.since, uint64(len(t.names))} {
+		b = binary.AppendUvarint(b, n)
+	}
+	for _, name := range t.names {
+		b = append(binary.AppendUvarint(b, uint64(len(name))), name...)
+	}
+	if t.roster != nil {
+		e := assignment.Entry{Number: t.roster.Term, Roster: t.roster}
+		b = e.AppendTo(b)
+	}
+	return b
+}
+
+func (t *table) readMark(b []byte) error {
+	if b[0] != markVersion {
+		return errMark
+	}
+	b = b[1:]
+	failed := false
+	next := func() uint64 {
+		v, n := binary.Uvarint(b)
+		if n <= 0 {
+			failed = true
+			return 0
+		}
+		b = b[n:]
+		return v
+	}
+	number, sp := next(), spell{}
+	sp.first, sp.since = next(), next()
+	n := next()
+	if failed || n > maxAgents {
+		return errMark
+	}
+	for range n {
+		size := next()
+		if failed || size > uint64(len(b)) {
+			return errMark
+		}
+		if _, err := t.agent(string(b[:size])); err != nil {
+			return err
+		}
+		b = b[size:]
+	}
+	if len(b) > 0 {
+		e, rest, err := assignment.Decode(b)
+		if err != nil || len(rest) > 0 || e.Roster == nil {
+			return errMark
+		}
+		t.roster = e.Roster
+	}
+	t.number, t.spell = number, sp
+	return nil
+}
+
+// wantsSync reports whether a sync should begin: the table in RAM is full, or, at a tick, files of answered
+// questions may be deleted.
+func (t *table) wantsSync(tick bool) bool {
+	return t.syncing == nil && (t.drum.WantsSync() || tick && t.drum.Stats().EverHeld != t.held)
+}
+
+// beginSync begins to make everything so far durable. The coordinators' log is the durable copy of what the
+// table has, so only the store's own files need a sync.
+func (t *table) beginSync() error {
+	t.held = t.drum.Stats().EverHeld
+	s, err := t.drum.BeginSync()
+	if err != nil {
+		return err
+	}
+	t.syncing, t.mark = s, t.appendMark(nil)
+	go func() { t.synced <- s.Run() }()
+	return nil
+}
+
+func (t *table) endSync(err error) error {
+	s := t.syncing
+	t.syncing = nil
+	return t.drum.EndSync(s, err, t.mark)
+}
+
+// close closes the table. If save is set, it first writes everything, so that the next run need not read it
+// again from the coordinators.
+func (t *table) close(save bool) (err error) {
+	if t.drum == nil {
+		return nil
+	}
+	if t.syncing != nil {
+		err = t.endSync(<-t.synced)
+	}
+	if save && err == nil && t.number > 0 {
+		err = t.drum.Save(t.appendMark(nil))
+	}
+	if cerr := t.drum.Close(); err == nil {
+		err = cerr
+	}
+	t.drum = nil
+	return err
+}

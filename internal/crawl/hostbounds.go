@@ -1,0 +1,86 @@
+package crawl
+
+import (
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// inHost makes the Ext of the links of one visit that stay in its host. They have at most two depths, and those of
+// one depth share an Ext.
+type inHost struct {
+	on    bool // the scope bounds the depth in some host
+	depth int  // of ext
+	ext   string
+}
+
+// extTo returns the Ext of a link to u that the visit has found by a step with this letter: its HostDepth, if the
+// scope needs it. A link that leads to another host enters that host, at depth 0.
+func (v *visit) extTo(u weburl.URL, hop byte) string {
+	if !v.inHost.on || u.Host() != v.task.Link.URL.Host() {
+		return ""
+	}
+	n := v.task.Link.HostDepth()
+	if weburl.Deeper(hop) {
+		n++
+	}
+	if v.inHost.depth != n {
+		var l weburl.Link
+		l.SetHostDepth(n)
+		v.inHost.depth, v.inHost.ext = n, l.Ext
+	}
+	return v.inHost.ext
+}
+
+// staysHere handles a link to a page of a host that this agent does not crawl, with Config.TwoLevel, and reports
+// whether it did. It is the variant without the exchange of pages of FC2L-UDCbot (a crawler with a coordinator, from
+// a paper). A link to a host of another agent is dropped. If no agent crawls the host yet, its root page takes the
+// place of the link: it goes to the agent that gets the host. That holds as well for a host whose agent is not in
+// memory.
+func (c *Crawler) staysHere(v *visit, l weburl.Link) bool {
+	if !c.cfg.TwoLevel || l.URL.Host() == v.task.Link.URL.Host() {
+		return false
+	}
+	agent, mine := c.cluster.Owner(l.URL.Host())
+	root := l.URL.Root()
+	switch {
+	case mine || agent == "" && root == l.URL:
+		return false
+	case agent == "" && !c.known.has(root.Key()):
+		to := weburl.Link{URL: root, Via: l.Via, Hops: l.Hops + "I", Seed: l.Seed}
+		if c.Scope.Judge(to).In {
+			v.add(to, root.Key(), true)
+		}
+	}
+	v.Skip(l, otherAgent)
+	return true
+}
+
+// otherAgent is the reason why a link is dropped with Config.TwoLevel.
+const otherAgent = "otherAgent"
+
+// followRoot accepts, with Config.SeedRoots, the root page of the visit's origin if it is in scope. The root has the
+// depth of the URL that is visited, and enters its host. The visit of the first URL of a host adds the root, and the
+// visits of the others find it among the known URLs. So the root needs no record of its own: its accept is in
+// one batch with the finish of that visit, on the agent that crawls the host.
+func (c *Crawler) followRoot(v *visit) {
+	if !c.cfg.SeedRoots {
+		return
+	}
+	l := &v.task.Link
+	root := l.URL.Root()
+	if root == l.URL {
+		return
+	}
+	k := root.Key()
+	if c.known.has(k) {
+		return
+	}
+	to := weburl.Link{URL: root, Via: l.URL.String(), Hops: l.Hops + "I", Seed: l.Seed}
+	switch d := c.Scope.Judge(to); {
+	case d.In:
+		v.add(to, k, c.notOurs(root))
+	case d.Reason != scope.OutOfScope: // the host of an embed may be
+		v.Skip(to, report.ReasonBy(string(d.Reason), d.Rule))
+	}
+}

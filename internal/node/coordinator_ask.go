@@ -1,0 +1,105 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// CoordinatorsClient asks coordinators for their status, as an agent or a coordinator that belongs to no crawl. Safe
+// for concurrent use.
+type CoordinatorsClient struct{ client *rpc.Client }
+
+// AskCoordinators returns a client for the coordinators at the addresses. keys is the directory of an agent's or a
+// coordinator's keys; empty reaches loopback only. The error is a *ConfigError. The caller closes the client.
+func AskCoordinators(keys string, addrs []string) (*CoordinatorsClient, error) {
+	name := "status"
+	var k *rpc.Keys
+	if keys != "" {
+		var err error
+		if k, err = rpc.LoadKeys(disk.OS, keys, nil); err != nil {
+			return nil, keysOf("an agent or a coordinator", badKeys(keys, err))
+		}
+		name = k.Name()
+	}
+	if len(addrs) == 0 {
+		return nil, configErrorf("no coordinator: give their addresses with --coordinator")
+	}
+	for _, addr := range addrs {
+		if err := checkAddress("coordinator", addr); err != nil {
+			return nil, err
+		}
+		host, _, _ := net.SplitHostPort(addr)
+		if ip, err := netip.ParseAddr(host); err == nil && keys == "" && !ip.Unmap().IsLoopback() {
+			return nil, configErrorf("--coordinator %s: coordinators on other machines answer only with keys; "+
+				"give some with --keys", addr)
+		}
+	}
+	return &CoordinatorsClient{rpc.NewClient(rpc.ClientConfig{Keys: k, Self: func() rpc.Caller {
+		return rpc.Caller{Name: name}
+	}})}, nil
+}
+
+// keysOf names the owner of keys in an error of badKeys.
+func keysOf(owner string, err error) error {
+	return configErrorf("%s", strings.ReplaceAll(err.Error(), "this agent", owner))
+}
+
+// Status returns the status of the coordinator at addr. The error says why there is none, without the address.
+func (c *CoordinatorsClient) Status(ctx context.Context, addr string) (*CoordinatorStatus, error) {
+	b, err := c.client.Coordinator(addr).Status(ctx)
+	if err != nil {
+		return nil, errors.New((&unanswered{addr, err}).why())
+	}
+	s := new(CoordinatorStatus)
+	if err := json.Unmarshal(b, s); err != nil {
+		return nil, fmt.Errorf("it has another version: %w", err)
+	}
+	return s, nil
+}
+
+// Forget tells the coordinators at the addresses that an agent does not run. It asks until the one that leads has
+// taken the agent off the roster, or until ctx ends. Without keys, the client must reach them on loopback; otherwise
+// its keys must be a coordinator's.
+func (c *CoordinatorsClient) Forget(ctx context.Context, addrs []string, agent string) error {
+	if err := rpc.CheckName(agent); err != nil {
+		return configErrorf("%v", err)
+	}
+	last, silent := errors.New("no coordinator leads"), 0 // silent: calls in a row without an answer
+	for i := 0; ; i++ {
+		addr := addrs[i%len(addrs)]
+		err := c.client.Coordinator(addr).Forget(ctx, agent)
+		_, elsewhere := errors.AsType[*rpc.NotLeader](err)
+		switch {
+		case err == nil:
+			return nil
+		case errors.As(err, new(*rpc.Refusal)), errors.Is(err, rpc.ErrRejected):
+			return errors.New((&unanswered{addr, err}).why())
+		case elsewhere || errors.Is(err, rpc.ErrAgain):
+			silent = 0
+		case ctx.Err() == nil:
+			last = &unanswered{addr, err}
+			if silent++; silent == 2*len(addrs) {
+				return last
+			}
+		}
+		t := time.NewTimer(200 * time.Millisecond)
+		select {
+		case <-t.C:
+		case <-ctx.Done():
+			t.Stop()
+			return last
+		}
+	}
+}
+
+// Close ends all questions.
+func (c *CoordinatorsClient) Close() error { return c.client.Close() }

@@ -1,0 +1,132 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// joinTimeout bounds the questions of Meet.
+const joinTimeout = 3 * time.Second
+
+// A Meeting is what Meet has found out.
+type Meeting struct {
+	Join []JoinReply // for each address of --join
+	// Coordinators has a reply for each address of --coordinator.
+	Coordinators []JoinReply
+	// Waits is what the crawl would wait for before it starts, in words; empty: nothing. It would give
+	// up after Patience; zero: never.
+	Waits    string
+	Patience time.Duration
+}
+
+// A JoinReply is what answers at an address of --join or --coordinator.
+type JoinReply struct {
+	Addr string // as given
+	Self bool   // the address is the agent's own
+	Err  error  // why no agent or no coordinator answers, in few words; nil: one does
+}
+
+// Meet asks whether agents and coordinators answer at the addresses of --join and --coordinator, and does not
+// join. It asks as an agent of another crawl. Agents refuse that, and reserve no name. If no agent answers, and
+// what answers will never do as an agent, the error is that of a crawl: a *ConfigError. Without a cluster, Meet
+// does nothing.
+func (r *Rehearsal) Meet(ctx context.Context) (found Meeting, err error) {
+	a := r.agent
+	if a.cfg.Cluster == nil {
+		return found, nil
+	}
+	c := &membership{a: a, cfg: *a.cfg.Cluster}
+	if c.keys, err = c.cfg.check(a.fs, a.now); err != nil {
+		return found, err
+	}
+	if c.who.Begun, err = r.begun(); err != nil {
+		return found, err
+	}
+	id := newExchangeID()
+	c.crawl.Store(&id)
+	c.self = gossip.Agent{Name: c.cfg.Name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: r.addr}
+	c.client = rpc.NewClient(rpc.ClientConfig{Keys: c.keys, Dial: c.cfg.network().Dial, Self: c.caller})
+	defer func() { err = errors.Join(err, c.client.Close()) }()
+	c.sortJoin()
+	if err := c.onlyItself(); err != nil {
+		return found, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, joinTimeout)
+	defer cancel()
+	statuses := c.askCoordinators(ctx)
+	answered, lasting := r.replies(c.askAll(ctx, c.spread(ctx, c.contacts())), c, &found)
+	if !answered && lasting != nil {
+		return found, lasting
+	}
+	silent, all := len(c.cfg.Coordinators) > 0, <-statuses
+	if !answered && c.founder && !a.cfg.Resume {
+		if err := takenBy(all); err != nil {
+			return found, err
+		}
+	}
+	for _, s := range all {
+		found.Coordinators = append(found.Coordinators, JoinReply{Addr: s.addr, Err: s.err})
+		silent = silent && s.err != nil
+	}
+	switch {
+	case silent && c.who.Begun:
+		found.Waits = "a coordinator that answers at --coordinator"
+	case silent && (answered || c.founder):
+		found.Waits, found.Patience = "a coordinator that answers at --coordinator", beginPatience
+	case c.who.Begun:
+	case !answered && !c.founder:
+		found.Waits, found.Patience = "an agent that answers at --join", joinPatience
+	case c.founder && c.cfg.Agents > 1:
+		found.Waits, found.Patience = fmt.Sprintf("%d agents to be present (--agents)", c.cfg.Agents), beginPatience
+	}
+	return found, nil
+}
+
+// replies adds a JoinReply to found for each address of --join. answered reports whether an agent has
+// answered; lasting is the first error that would refuse the start.
+func (r *Rehearsal) replies(all []reply, c *membership, found *Meeting) (answered bool, lasting error) {
+	for _, addr := range c.cfg.Join {
+		j := JoinReply{Addr: addr, Self: !slices.Contains(c.join, addr)}
+		for _, p := range all {
+			if j.Self || p.addr != addr && p.of != addr {
+				continue
+			}
+			if _, refused := errors.AsType[*rpc.Refusal](p.err); refused || errors.Is(p.err, rpc.ErrAgain) {
+				j.Err, answered = nil, true
+				break
+			}
+			why := &unanswered{p.addr, p.err}
+			j.Err = errors.New(why.why())
+			if rpc.Lasting(p.err) != nil && lasting == nil {
+				lasting = &ConfigError{"--join " + why.Error() + joinRemedy(p.err)}
+			}
+		}
+		found.Join = append(found.Join, j)
+	}
+	return answered, lasting
+}
+
+// begun reports whether the agent of a crawl that would continue has crawled before.
+func (r *Rehearsal) begun() (bool, error) {
+	if !r.agent.cfg.Resume {
+		return false, nil
+	}
+	b, err := disk.ReadFile(r.agent.fs, r.agent.dir(identityFile), 1<<16)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	var who identity
+	if err == nil {
+		err = json.Unmarshal(b, &who)
+	}
+	return who.Begun, err
+}

@@ -1,0 +1,235 @@
+package warc
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// A Place is a crawl directory whose archive is read.
+type Place struct {
+	Dir string
+	// Extra is a file with the index lines that the index of Dir lacks (see WriteSupplement). Empty: there is none.
+	Extra string
+}
+
+// Places returns crawl directories without extra lines.
+func Places(dirs ...string) (places []Place) {
+	for _, dir := range dirs {
+		places = append(places, Place{Dir: dir})
+	}
+	return places
+}
+
+// indexes returns the files with the index lines of p.
+func (p Place) indexes() []string {
+	if p.Extra == "" {
+		return []string{indexPath(p.Dir)}
+	}
+	return []string{indexPath(p.Dir), p.Extra}
+}
+
+// A Supplement holds the index lines that the index of a crawl directory lacks, because the crawl was killed or still
+// runs, or because another program put WARC files there.
+type Supplement struct {
+	Path  string // the file with the lines; empty if the index lacks nothing
+	WARCs int    // how many WARC files the index lacks
+	// Damaged are errors of WARC files that are damaged, each with the file's name. The lines up to the damage are
+	// there. A record that is incomplete at the end of an unfinished file is no damage.
+	Damaged []error
+}
+
+// WriteSupplement writes the index lines of all WARC files of the crawl directory dir that its index lacks, finished or
+// still being written. It changes nothing in dir. If there is no index, or one that lacks something, it calls tmp for
+// the name of an empty directory for the lines and temporary files, which the caller removes. Its memory is bounded. A
+// file without sorted runs is read as a whole: progress is called meanwhile with the bytes that were read, and that
+// will be read in all. An error of progress ends WriteSupplement. A nil fsys means the machine's filesystem.
+func WriteSupplement(fsys disk.FS, dir string, tmp func() (string, error),
+	progress func(done, total int64) error) (s Supplement, err error) {
+	if fsys == nil {
+		fsys = disk.OS
+	}
+	if s, err = writeSupplement(fsys, filepath.Clean(dir), tmp, progress); err != nil {
+		return s, fmt.Errorf("index of %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func writeSupplement(fsys disk.FS, dir string, tmpDir func() (string, error),
+	progress func(done, total int64) error) (s Supplement, err error) {
+	names, err := unindexed(fsys, dir, &s)
+	if err != nil {
+		return s, err
+	}
+	if _, err := fsys.Stat(indexPath(dir)); len(names) == 0 && !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	s.WARCs = len(names)
+	tmp, err := tmpDir()
+	if err != nil {
+		return s, err
+	}
+	have, err := runsByWARC(fsys, dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return s, err
+	}
+	var inputs, unread []string
+	meter := meter{report: progress}
+	for _, name := range names {
+		base, open, _ := archived(name)
+		if !open && slices.Contains(have[base], base+cdxjExt) {
+			for _, run := range have[base] {
+				inputs = append(inputs, filepath.Join(runsDir(dir), run))
+			}
+			continue
+		}
+		unread = append(unread, name)
+		if info, err := fsys.Stat(filepath.Join(archiveDir(dir), name)); err == nil {
+			meter.total += info.Size()
+		}
+	}
+	for i, name := range unread {
+		r := runs{fs: fsys, dir: tmp}
+		if err := indexPart(fsys, dir, name, fmt.Sprint(i), &r, &meter, &s); err != nil {
+			return s, err
+		}
+	}
+	own, err := fsys.ReadDir(tmp)
+	if err != nil {
+		return s, err
+	}
+	for _, e := range own {
+		inputs = append(inputs, filepath.Join(tmp, e.Name()))
+	}
+	const name = "supplement"
+	if inputs, err = mergeRounds(fsys, inputs, tmp); err == nil {
+		err = mergeTo(fsys, inputs, tmp, name)
+	}
+	s.Path = filepath.Join(tmp, name)
+	return s, err
+}
+
+// unindexed returns the names of the WARC files in dir that its index lacks: an index has all lines of a file, or none.
+// A damaged file of which nothing can be indexed is only reported.
+func unindexed(fsys disk.FS, dir string, s *Supplement) (names []string, err error) {
+	entries, err := fsys.ReadDir(archiveDir(dir))
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if _, _, ok := archived(e.Name()); !ok {
+			continue
+		}
+		first, err := firstLine(fsys, dir, e.Name())
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // the crawl has finished the file meanwhile, and gave it its final name
+			first, err = firstLine(fsys, dir, strings.TrimSuffix(e.Name(), openSuffix))
+		case errors.Is(err, ErrDamaged):
+			s.damaged(e.Name(), fmt.Errorf("%s: %w", e.Name(), err))
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name(), err)
+		}
+		if first == nil {
+			continue // nothing to index
+		}
+		there, err := indexed(fsys, dir, first)
+		if err != nil {
+			return nil, err
+		}
+		if !there {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+// damaged notes the damage of a file, unless a kill explains it.
+func (s *Supplement) damaged(name string, err error) {
+	if !strings.HasSuffix(name, openSuffix) {
+		s.Damaged = append(s.Damaged, err)
+	}
+}
+
+// firstLine returns the first index line of a WARC file; nil if it has none.
+func firstLine(fsys disk.FS, dir, name string) (line []byte, err error) {
+	f, err := fsys.OpenFile(filepath.Join(archiveDir(dir), name), os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	err = Index(f, strings.TrimSuffix(name, openSuffix), func(l []byte) error {
+		line = bytes.Clone(l)
+		return io.EOF
+	})
+	if err == io.EOF {
+		err = nil
+	}
+	return line, err
+}
+
+// indexed reports whether the index of dir has a line.
+func indexed(fsys disk.FS, dir string, line []byte) (bool, error) {
+	want, err := ParseLine(line)
+	if err != nil {
+		return false, err
+	}
+	for l, err := range lines(fsys, []string{indexPath(dir)}, want.SURT+" "+want.Time) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+			return false, nil
+		case err != nil:
+			return false, err
+		case l.SURT != want.SURT || l.Time != want.Time:
+			return false, nil
+		case l.File == want.File && l.Offset == want.Offset:
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// indexPart writes the runs of a WARC file, up to its damage, under the name run.
+func indexPart(fsys disk.FS, dir, name, run string, r *runs, m *meter, s *Supplement) error {
+	final := strings.TrimSuffix(name, openSuffix)
+	f, err := OpenWARC(fsys, dir, final)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	m.r = f
+	err = indexFile(m, final, run, r)
+	if errors.Is(err, ErrDamaged) {
+		s.damaged(name, err)
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return r.finish(run)
+}
+
+// A meter reports how much has been read.
+type meter struct {
+	r           io.Reader
+	done, total int64
+	report      func(done, total int64) error
+}
+
+func (m *meter) Read(p []byte) (int, error) {
+	if err := m.report(m.done, max(m.done, m.total)); err != nil {
+		return 0, err
+	}
+	n, err := m.r.Read(p)
+	m.done += int64(n)
+	return n, err
+}

@@ -1,0 +1,122 @@
+package warc
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// supplemented returns the keys of all captures that a reader of dir finds, and what the index lacked.
+func supplemented(t *testing.T, dir string) (keys []string, s Supplement) {
+	t.Helper()
+	tmp := t.TempDir()
+	s, err := WriteSupplement(nil, dir, func() (string, error) { return tmp, nil }, func(done, total int64) error {
+		if done > total {
+			t.Errorf("%d of %d bytes read", done, total)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for l, err := range Lines(nil, Place{dir, s.Path}, "") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys = append(keys, l.SURT)
+	}
+	return keys, s
+}
+
+// TestSupplement reads the archive of a crawl while it runs, after its end, and when another one continues it.
+func TestSupplement(t *testing.T) {
+	dir := t.TempDir()
+	check := func(when string, warcs int, want ...string) {
+		t.Helper()
+		keys, s := supplemented(t, dir)
+		for i := range want {
+			want[i] = "com,example)/" + want[i]
+		}
+		if !slices.Equal(keys, want) || s.WARCs != warcs || len(s.Damaged) > 0 {
+			t.Errorf("%s: found %q in %d more files (%v), want %q in %d", when, keys, s.WARCs, s.Damaged, want, warcs)
+		}
+	}
+	run := func(url string, while func()) {
+		t.Helper()
+		w, _, err := Open(testConfig(dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write(page("http://example.com/"+url, "HTTP/1.1 200 OK", url)); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Flush(); err != nil {
+			t.Fatal(err)
+		}
+		while()
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("1", func() { check("running", 1, "1") })
+	check("without an index", 1, "1")
+	if err := BuildIndex(nil, dir); err != nil {
+		t.Fatal(err)
+	}
+	check("indexed", 0, "1")
+	run("2", func() { check("continued", 1, "1", "2") })
+	check("with an old index", 1, "1", "2")
+	if err := BuildIndex(nil, dir); err != nil {
+		t.Fatal(err)
+	}
+	check("indexed again", 0, "1", "2")
+
+	// A kill leaves a file that is not finished. BuildIndex reads it, too.
+	last := slices.Max(warcFiles(t, dir))
+	b, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(last+openSuffix, b[:len(b)-10], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{last, filepath.Join(dir, "indexes", "index.cdxj")} {
+		if err := os.Remove(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check("killed", 2, "1", "2")
+	if err := BuildIndex(nil, dir); err != nil {
+		t.Fatal(err)
+	}
+	check("killed, and indexed", 0, "1", "2")
+
+	// Damage of a finished file is reported.
+	if err := os.WriteFile(filepath.Join(dir, "archive", "damaged.warc.gz"), b[:len(b)/3], 0o644); err != nil {
+		t.Fatal(err)
+	}
+	keys, s := supplemented(t, dir)
+	if len(keys) != 2 || len(s.Damaged) != 1 || !errors.Is(s.Damaged[0], ErrDamaged) ||
+		!strings.HasPrefix(s.Damaged[0].Error(), "damaged.warc.gz: offset ") {
+		t.Errorf("damaged: found %q, %v", keys, s.Damaged)
+	}
+
+	// A reader may stop it.
+	late := errors.New("late")
+	_, err = WriteSupplement(nil, t.TempDir(), nil, nil)
+	if !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("without an archive: %v", err)
+	}
+	if err := os.RemoveAll(filepath.Join(dir, "indexes")); err != nil {
+		t.Fatal(err)
+	}
+	tmp := t.TempDir()
+	_, err = WriteSupplement(nil, dir, func() (string, error) { return tmp, nil },
+		func(done, total int64) error { return late })
+	if !errors.Is(err, late) {
+		t.Errorf("stopped: %v", err)
+	}
+}
