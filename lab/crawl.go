@@ -106,6 +106,7 @@ const finished = "finished"
 const (
 	exitPageLimit = 12
 	exitTimeLimit = 15
+	exitSignal    = 11
 )
 
 // run crawls, and compares the crawl with the web's own report. The error is an

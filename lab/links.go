@@ -10,7 +10,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -102,7 +101,8 @@ func (x *Links) Run(ctx context.Context, t *Trial) (*Result, error) {
 // crawl lets n agents crawl the web to the end.
 func (x *Links) crawl(ctx context.Context, t *Trial, n int) (r LinksRun, err error) {
 	spec := WebSpec{Spec: linksWeb(t.Seed, x.Hosts), Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
-	err = new(Scaling).together(ctx, t, n, n, spec, 0, func(all []*scaled) error {
+	c := company{agents: n, webs: n, spec: spec}
+	err = c.together(ctx, t, func(all []*scaled) error {
 		r = LinksRun{Agents: n, costs: costsOf(all)}
 		for _, fill := range linksFills {
 			r.Points = append(r.Points, pointAt(all, fill, float64(r.Pages)))
@@ -151,9 +151,32 @@ func pointAt(all []*scaled, fill, pages float64) LinksPoint {
 	return p
 }
 
-// until adds the agent's counts at a time to p, interpolated between two lines of progress.
+// until adds the agent's counts at a time to p.
 func (a *scaled) until(when time.Time, p *LinksPoint) {
-	end := paged{sent: *a.summary.Exchange, pages: a.summary.Pages}
+	now := a.at(when)
+	p.Pages += now.pages
+	p.Links += now.Links
+	p.Keys += now.Keys
+	p.Bytes += now.Bytes
+	for call, n := range now.ByCall {
+		p.ByCall[call] += n
+	}
+}
+
+// counted are an agent's counts at a time.
+type counted struct {
+	pages, received        float64
+	Links, Keys, Bytes     float64
+	ByCall, Calls, Answers map[string]float64
+}
+
+// at returns the agent's counts at a time, interpolated between two lines of progress, or the last
+// one and the summary.
+func (a *scaled) at(when time.Time) counted {
+	end := paged{pages: a.summary.Pages, bytes: a.summary.Bytes}
+	if a.summary.Exchange != nil {
+		end.sent = *a.summary.Exchange
+	}
 	if n := len(a.progress); n > 0 {
 		end.at = a.progress[n-1].at.Add(time.Second)
 	}
@@ -170,25 +193,26 @@ func (a *scaled) until(when time.Time, p *LinksPoint) {
 	if d := after.at.Sub(before.at); !before.at.IsZero() && d > 0 {
 		share = min(1, float64(when.Sub(before.at))/float64(d))
 	}
-	add := func(sum *float64, from, to int64) { *sum += float64(from) + share*float64(to-from) }
+	at := func(from, to int64) float64 { return float64(from) + share*float64(to-from) }
+	each := func(from, to map[string]int64) map[string]float64 {
+		m := map[string]float64{}
+		for call := range merged(from, to) {
+			m[call] = at(from[call], to[call])
+		}
+		return m
+	}
 	b, e := before.sent, after.sent
-	add(&p.Pages, before.pages, after.pages)
-	add(&p.Links, b.Links, e.Links)
-	add(&p.Keys, b.Keys, e.Keys)
-	add(&p.Bytes, b.Bytes, e.Bytes)
-	for call := range merged(b, e) {
-		sum := p.ByCall[call]
-		add(&sum, b.ByCall[call], e.ByCall[call])
-		p.ByCall[call] = sum
+	return counted{
+		pages: at(before.pages, after.pages), received: at(before.bytes, after.bytes),
+		Links: at(b.Links, e.Links), Keys: at(b.Keys, e.Keys), Bytes: at(b.Bytes, e.Bytes),
+		ByCall: each(b.ByCall, e.ByCall), Calls: each(b.Calls, e.Calls), Answers: each(b.Answers, e.Answers),
 	}
 }
 
-// merged has the calls of both.
-func merged(a, b report.Exchange) map[string]int64 {
-	m := maps.Clone(b.ByCall)
-	if m == nil {
-		m = map[string]int64{}
-	}
-	maps.Copy(m, a.ByCall)
+// merged has the keys of both.
+func merged(a, b map[string]int64) map[string]int64 {
+	m := map[string]int64{}
+	maps.Copy(m, b)
+	maps.Copy(m, a)
 	return m
 }

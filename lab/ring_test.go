@@ -52,6 +52,9 @@ func TestMoves(t *testing.T) {
 
 // The ring's deviation agrees with the theory, and that of rendezvous hashing with n random draws.
 func TestRingExperiment(t *testing.T) {
+	if testing.Short() {
+		t.Skip("computes for ten seconds, with one goroutine")
+	}
 	x := &Ring{Hosts: 30_000, Agents: 20, Sets: 20}
 	r, err := x.Run(context.Background(), (&Trial{Quick: true, Seed: 5, Screen: io.Discard}).with(t.TempDir()))
 	if err != nil {

@@ -6,16 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/dustin/go-humanize"
 
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -144,35 +140,17 @@ func (x *Scaling) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return y.result(t, rs, ws), nil
 }
 
-// scaled is an agent of the experiment.
-type scaled struct {
-	name, dir string
-	web       *web
-	process   *process
-	mu        sync.Mutex // guards progress
-	progress  []paged
-	summary   report.Summary
-	usage     Usage
-}
-
-// paged is the number of pages and bytes of an agent at a time, and what it has sent to other
-// agents.
-type paged struct {
-	at           time.Time
-	pages, bytes int64
-	sent         report.Exchange
-}
-
 // crawl makes one timed run, with a line for each agent.
 func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun, err error) {
 	spec := WebSpec{Spec: gen.Plain(t.Seed+uint64(run), int64(scalingHosts*slices.Max(x.Agents))),
 		Shape: testweb.Shape{BytesPerSecond: x.Bandwidth}}
 	spec.PagesMean = scalingPages
-	err = x.together(ctx, t, n, n, spec, x.Warm+x.Measured+startSlack+time.Duration(n)*startSlack1,
-		func(all []*scaled) error {
-			r, err = x.measured(all)
-			return err
-		})
+	c := company{agents: n, webs: n, spec: spec,
+		limit: x.Warm + x.Measured + startSlack + time.Duration(n)*startSlack1}
+	err = c.together(ctx, t, func(all []*scaled) error {
+		r, err = x.measured(all)
+		return err
+	})
 	return r, err
 }
 
@@ -180,140 +158,12 @@ func (x *Scaling) crawl(ctx context.Context, t *Trial, n, run int) (r ScalingRun
 func (x *Scaling) whole(ctx context.Context, t *Trial, n int) (w WholeCrawl, err error) {
 	spec := WebSpec{Spec: gen.Plain(t.Seed, x.Hosts), Truth: true}
 	spec.PagesMean = scalingPages
-	err = x.together(ctx, t, n, 1, spec, 0, func(all []*scaled) error {
+	c := company{agents: n, webs: 1, spec: spec}
+	err = c.together(ctx, t, func(all []*scaled) error {
 		w = WholeCrawl{n, costsOf(all)}
 		return nil
 	})
 	return w, err
-}
-
-// together lets n agents crawl, with a number of webs, until they finish or reach limit. Then
-// it calls f with the agents.
-func (x *Scaling) together(ctx context.Context, t *Trial, n, webs int, spec WebSpec, limit time.Duration,
-	f func([]*scaled) error) (err error) {
-	dir, err := os.MkdirTemp(t.Dir, "scaling-")
-	if err != nil {
-		return fmt.Errorf("scaling: %w", err)
-	}
-	defer os.RemoveAll(dir)
-	addrs, err := testweb.FreeAddrs(n)
-	if err != nil {
-		return err
-	}
-	var served []*web
-	defer func() {
-		for _, w := range served {
-			_, werr := w.stop()
-			err = errors.Join(err, werr)
-		}
-	}()
-	for i := range webs {
-		webDir := filepath.Join(dir, "web-"+strconv.Itoa(i+1))
-		if err := os.Mkdir(webDir, 0o755); err != nil {
-			return fmt.Errorf("scaling: %w", err)
-		}
-		w, err := startWeb(ctx, t.Self, webDir, spec)
-		if err != nil {
-			return err
-		}
-		served = append(served, w)
-	}
-	var all []*scaled
-	for i := range n {
-		a := &scaled{name: fmt.Sprintf("agent-%d", i+1), web: served[i%webs]}
-		a.dir = filepath.Join(dir, a.name)
-		if err := a.start(ctx, t.Orbweaver, limit, addrs[i], addrs[0], n); err != nil {
-			for _, b := range all {
-				b.process.cmd.Process.Kill()
-				b.process.wait()
-			}
-			return err
-		}
-		all = append(all, a)
-	}
-	if err = errors.Join(wait(all), ctx.Err()); err != nil {
-		return err
-	}
-	if err := x.held(ctx, all); err != nil {
-		return err
-	}
-	return f(all)
-}
-
-// wait waits for the end of all agents. If one fails, it kills the others, because they may
-// wait for the failed agent.
-func wait(all []*scaled) error {
-	var running sync.WaitGroup
-	var failed sync.Once
-	var first error
-	for _, a := range all {
-		running.Go(func() {
-			u, err := a.process.wait(exitTimeLimit)
-			a.usage = u
-			if err == nil {
-				return
-			}
-			failed.Do(func() {
-				first = fmt.Errorf("%s: %w", a.name, err)
-				for _, b := range all {
-					b.process.cmd.Process.Kill()
-				}
-			})
-		})
-	}
-	running.Wait()
-	return first
-}
-
-// start starts the agent.
-func (a *scaled) start(ctx context.Context, program string, limit time.Duration, addr, first string,
-	n int) (err error) {
-	args := []string{"crawl", "--json", "--dir", a.dir, "--contact", "lab@example.org", "--scope", "any",
-		"--delay", "0", "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", a.web.DNS, "--ca", a.web.CA,
-		"--memory", scalingMemory, "--time-limit", limit.String(), // 0 means no limit
-		"--name", a.name, "--listen", addr, "--join", first, "--agents", strconv.Itoa(n)}
-	for _, c := range a.web.ConnectTo {
-		args = append(args, "--connect-to", c)
-	}
-	lines := &progressLines{tick: func(l progressLine) {
-		a.mu.Lock()
-		a.progress = append(a.progress, paged{time.Now(), l.Pages, l.Bytes, l.Exchange})
-		a.mu.Unlock()
-	}}
-	a.process, err = launch(ctx, program, append(args, a.web.Seed), nil, lines)
-	return err
-}
-
-// held checks the crawl by the webs' reports and the agents' own: no page was fetched twice,
-// and no host was visited by two agents.
-func (x *Scaling) held(ctx context.Context, all []*scaled) error {
-	owner := map[string]string{}
-	for _, a := range all {
-		if err := readSummary(a.dir, &a.summary); err != nil {
-			return err
-		}
-		r, err := a.web.report(ctx)
-		if err != nil {
-			return err
-		}
-		if v := violations(r); v != "" {
-			return &ImpoliteError{v}
-		}
-		if err := misfetched(r, a.summary.StopReason); err != nil {
-			return err
-		}
-		hosts, err := visited(filepath.Join(a.dir, "reports", "hosts.csv"))
-		if err != nil {
-			return err
-		}
-		for _, h := range hosts {
-			if other, ok := owner[h]; ok {
-				return fmt.Errorf("%w: host %s, by %s and %s", ErrScaling, h, other, a.name)
-			}
-			owner[h] = a.name
-		}
-	}
-	return nil
 }
 
 // visited returns the hosts in a hosts.csv, which are its first column.

@@ -25,6 +25,7 @@ type WebSpec struct {
 	Identity  bool // send bodies without compression
 	CloseEach bool // close each connection after its first response
 	Truth     bool // count the reachable pages, and report missed ones
+	TwoLevel  bool // reachable are the pages that a two-level crawl finds; see gen.Bounds
 	Shape     testweb.Shape
 	// Promise holds the delays that the crawl must keep, besides robots.txt.
 	Promise testweb.Promise
@@ -68,7 +69,7 @@ func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.
 		cfg.Changes = web
 	}
 	if s.Truth {
-		truth, err := web.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true})
+		truth, err := web.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true, TwoLevel: s.TwoLevel})
 		if err != nil {
 			return fmt.Errorf("web: %w", err)
 		}

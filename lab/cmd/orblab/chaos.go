@@ -18,7 +18,7 @@ type ChaosCmd struct {
 	For        time.Duration `placeholder:"D" help:"Tell stories for D (default: until --stories are told)."`
 	Stories    int           `placeholder:"N" help:"Tell N stories at most (default: 60, no limit with --for)."`
 	Alone      *float64      `placeholder:"SHARE" help:"Share of stories of a single agent, from 0 to 1 (default: a third)."`
-	Partition  string        `enum:",rendezvous,ring,hash" default:"" placeholder:"KIND" help:"${chaos_partition}"`
+	Partition  string        `enum:",rendezvous,ring,hash,sites" default:"" placeholder:"KIND" help:"${chaos_partition}"`
 	Append     string        `placeholder:"FILE" help:"${chaos_append}"`
 	Plan       string        `placeholder:"FILE|JSON" help:"Tell the story of this plan 20 times, and say how often it fails."`
 	Keep       string        `placeholder:"DIR" help:"${chaos_keep}"`
@@ -63,11 +63,7 @@ func (c *ChaosCmd) Run(out io.Writer) error {
 		}
 	}
 	again := "orblab chaos"
-	add := func(told bool, format string, value any) {
-		if told {
-			again += fmt.Sprintf(" "+format, value)
-		}
-	}
+	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.For > 0, "--for %s", c.For)
 	add(c.Stories > 0, "--stories %d", c.Stories)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"io"
-	"strconv"
 	"time"
 
 	"github.com/orbweaver/orbweaver/lab"
@@ -38,17 +37,11 @@ func (c *CrawlersCmd) Run(out io.Writer) error {
 		return usageErrorf("--delay %s: give at least 10ms", c.Delay)
 	}
 	again := "orblab crawlers"
-	for _, a := range []struct {
-		told bool
-		text string
-	}{
-		{c.Quick, " --quick"}, {c.Seed != 1, " --seed " + strconv.FormatUint(c.Seed, 10)},
-		{c.Hosts > 0, " --hosts " + strconv.FormatInt(c.Hosts, 10)}, {c.Delay > 0, " --delay " + c.Delay.String()},
-	} {
-		if a.told {
-			again += a.text
-		}
-	}
+	add := flagsOf(&again)
+	add(c.Quick, "%s", "--quick")
+	add(c.Seed != 1, "--seed %d", c.Seed)
+	add(c.Hosts > 0, "--hosts %d", c.Hosts)
+	add(c.Delay > 0, "--delay %s", c.Delay)
 	return c.measure(out, true, &lab.Crawlers{Scrapy: c.Scrapy, Wget2: c.Wget2, Hosts: c.Hosts, Delay: c.Delay,
 		Again: again})
 }

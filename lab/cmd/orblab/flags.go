@@ -149,3 +149,12 @@ func runnable(flag, name string) (string, error) {
 	}
 	return path, nil
 }
+
+// flagsOf returns a function that adds a flag to the command line, if told is true.
+func flagsOf(line *string) func(told bool, format string, value any) {
+	return func(told bool, format string, value any) {
+		if told {
+			*line += fmt.Sprintf(" "+format, value)
+		}
+	}
+}

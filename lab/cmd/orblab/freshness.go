@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"time"
 
@@ -37,11 +36,7 @@ func (c *FreshnessCmd) Run(out io.Writer) error {
 		return usageErrorf("--days %d is too small; give at least 4", c.Days)
 	}
 	again := "orblab freshness"
-	add := func(told bool, format string, value any) {
-		if told {
-			again += fmt.Sprintf(" "+format, value)
-		}
-	}
+	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
 	add(c.Hosts > 0, "--hosts %d", c.Hosts)

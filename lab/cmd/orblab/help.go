@@ -1,10 +1,10 @@
 package main
 
-import "github.com/alecthomas/kong"
+import "github.com/orbweaver/orbweaver/internal/cli"
 
 // help holds the help texts that do not fit on one line of code. A flag's tag refers to its
 // text by name, as in ${hosts}.
-var help = kong.Vars{
+var help = cli.Texts{
 	"throughput": "Measure an agent's pages per second beside a minimal crawl loop, or the memory of a long crawl.",
 	"seen": "Measure the cost of finding out which links are new, as the number of known URLs grows, beside " +
 		"other stores.",
@@ -17,6 +17,18 @@ var help = kong.Vars{
 		"links.",
 	"links": "Measure how many links and bytes agents send to each other for each page, beside a model of ways to " +
 		"send fewer.",
+	"twolevel": "Measure what a coordinator that assigns hosts costs, beside the paper on FC2L-UDCbot and the " +
+		"default partition.",
+	"twolevel_part": "Run this part: model, balance, coverage or crawls. Repeatable; with one part, write " +
+		"twolevel-PART.md and so on (default: all).",
+	"twolevel_agents": "Crawl with these numbers of agents; the first must be 1 (default: 1,2,3,5,7, quick 1,2,3).",
+	"twolevel_pages": "Compare the crawls at these numbers of pages of all agents (default: " +
+		"250000,500000,1000000,2000000, quick 200,400,800). The last one takes about an hour for each agent that " +
+		"crawls alone at 4Mbit and 250000 pages.",
+	"twolevel_page_bytes": "Crawl pages of BYTES on average (default: 22300B, quick 3000B).",
+	"twolevel_bandwidth":  "Limit the line of each agent to RATE (default: 4Mbit).",
+	"twolevel_hosts": "Give the webs of balance and coverage N hosts with 20 pages each on average (default: 2000, " +
+		"quick 100).",
 	"links_hosts":     "Crawl a web of N hosts with 20 pages each on average (default: 1500, quick 100).",
 	"links_agents":    "Run these numbers of agents (default: 2,4,8,16, quick 2,4).",
 	"crawlers":        "Let Orbweaver, Scrapy and Wget2 crawl the same web, and compare what the web saw of them.",
@@ -30,8 +42,8 @@ var help = kong.Vars{
 		"promises.",
 	"chaos_seed": "Use seed N for the first story; each story has the next one (default: the one after those in " +
 		"--append, or 1).",
-	"chaos_partition": "Divide the hosts of all clusters by KIND: rendezvous, ring or hash (default: each story has " +
-		"its own).",
+	"chaos_partition": "Divide the hosts of all clusters by KIND: rendezvous, ring, hash or sites, which adds " +
+		"coordinators and their faults (default: each story has its own, and none has coordinators).",
 	"chaos_append": "Add this run to those in FILE, one line of JSON each, and report the sum. The line is written " +
 		"about every minute. Seeds that FILE has from the same commit are refused (default: report this run alone).",
 	"chaos_keep": "Write the event logs of failures to DIR (default: orblab-chaos in the folder for temporary files).",

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"slices"
 
@@ -33,11 +32,7 @@ func (c *LinksCmd) Run(out io.Writer) error {
 		return usageErrorf("--agents %v: give numbers from 2 to 64", c.Agents)
 	}
 	again := "orblab links"
-	add := func(told bool, format string, value any) {
-		if told {
-			again += fmt.Sprintf(" "+format, value)
-		}
-	}
+	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
 	for _, n := range c.Agents {

@@ -41,6 +41,7 @@ type commands struct {
 	Freshness  FreshnessCmd  `cmd:"" help:"${freshness}"`
 	Scaling    ScalingCmd    `cmd:"" help:"${scaling}"`
 	Links      LinksCmd      `cmd:"" help:"${links}"`
+	TwoLevel   TwoLevelCmd   `cmd:"" name:"twolevel" help:"${twolevel}"`
 	Crawlers   CrawlersCmd   `cmd:"" help:"${crawlers}"`
 	Chaos      ChaosCmd      `cmd:"" help:"${chaos}"`
 	Bare       BareCmd       `cmd:"" passthrough:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/orbweaver/orbweaver/lab"
@@ -30,11 +29,7 @@ func (c *QualityCmd) Run(out io.Writer) error {
 		return usageErrorf("--draws and --seeds: give values above 0")
 	}
 	again := "orblab quality"
-	add := func(told bool, format string, value any) {
-		if told {
-			again += fmt.Sprintf(" "+format, value)
-		}
-	}
+	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
 	add(c.Draws > 0, "--draws %d", c.Draws)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 
 	"github.com/orbweaver/orbweaver/lab"
@@ -46,11 +45,7 @@ func (c *RingCmd) Run(out io.Writer) error {
 		}
 	}
 	again := "orblab ring"
-	add := func(told bool, format string, value any) {
-		if told {
-			again += fmt.Sprintf(" "+format, value)
-		}
-	}
+	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
 	add(x.Hosts > 0, "--hosts %d", x.Hosts)

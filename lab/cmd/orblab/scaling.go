@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"io"
 	"slices"
 	"time"
@@ -37,11 +36,7 @@ func (c *ScalingCmd) Run(out io.Writer) error {
 		return bad("--agents %v: give numbers from 1 to 64", c.Agents)
 	}
 	again := "orblab scaling"
-	add := func(told bool, format string, value any) {
-		if told {
-			again += fmt.Sprintf(" "+format, value)
-		}
-	}
+	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
 	for _, n := range c.Agents {

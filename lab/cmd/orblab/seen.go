@@ -95,11 +95,7 @@ func (c *SeenCmd) Run(out io.Writer) error {
 // again returns the command that repeats the measurement.
 func (c *SeenCmd) again() string {
 	s := "orblab seen"
-	add := func(told bool, format string, value any) {
-		if told {
-			s += fmt.Sprintf(" "+format, value)
-		}
-	}
+	add := flagsOf(&s)
 	add(c.Quick, "%s", "--quick")
 	add(c.Billion, "%s", "--billion")
 	add(c.Seed != 1, "--seed %d", c.Seed)

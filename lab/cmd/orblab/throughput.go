@@ -98,11 +98,7 @@ func (c *ThroughputCmd) Run(out io.Writer) error {
 // differ between machines.
 func (c *ThroughputCmd) again(agents []lab.Program) string {
 	s := "orblab throughput"
-	add := func(told bool, format string, value any) {
-		if told {
-			s += fmt.Sprintf(" "+format, value)
-		}
-	}
+	add := flagsOf(&s)
 	add(c.Quick, "%s", "--quick")
 	add(c.MemoryRun, "%s", "--memory-run")
 	add(c.Seed != 1, "--seed %d", c.Seed)

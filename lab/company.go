@@ -1,0 +1,265 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+)
+
+// A company is agents that crawl together as processes, each on a line of its own.
+type company struct {
+	// agents is their number; 0: one agent without a cluster.
+	agents int
+	// webs is the number of web servers, which take turns. All have the same web.
+	webs int
+	spec WebSpec
+	// limit ends the crawl; 0: it ends by itself.
+	limit time.Duration
+	// pages ends the crawl when all agents together have so many; 0: it ends by itself.
+	pages int64
+	// flags are added to those of each agent.
+	flags []string
+	// coordinated starts a coordinator, and names it to the agents.
+	coordinated bool
+}
+
+// scaled is an agent of a company.
+type scaled struct {
+	name, dir string
+	web       *web
+	process   *process
+	mu        sync.Mutex // guards progress
+	progress  []paged
+	summary   report.Summary
+	usage     Usage
+}
+
+// paged is the number of pages and bytes of an agent at a time, and what it has sent to other
+// agents.
+type paged struct {
+	at           time.Time
+	pages, bytes int64
+	sent         report.Exchange
+}
+
+// together lets the agents crawl until they finish or reach a limit. Then it calls f with them.
+func (c *company) together(ctx context.Context, t *Trial, f func([]*scaled) error) (err error) {
+	dir, err := os.MkdirTemp(t.Dir, "company-")
+	if err != nil {
+		return fmt.Errorf("company: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	addrs, err := testweb.FreeAddrs(max(1, c.agents) + 1)
+	if err != nil {
+		return err
+	}
+	var served []*web
+	defer func() {
+		for _, w := range served {
+			_, werr := w.stop()
+			err = errors.Join(err, werr)
+		}
+	}()
+	for i := range c.webs {
+		webDir := filepath.Join(dir, "web-"+strconv.Itoa(i+1))
+		if err := os.Mkdir(webDir, 0o755); err != nil {
+			return fmt.Errorf("company: %w", err)
+		}
+		w, err := startWeb(ctx, t.Self, webDir, c.spec)
+		if err != nil {
+			return err
+		}
+		served = append(served, w)
+	}
+	flags := c.flags
+	if c.coordinated {
+		p, err := coordinate(ctx, t.Orbweaver, filepath.Join(dir, "coordinator"), addrs[len(addrs)-1], served[0].DNS)
+		if err != nil {
+			return err
+		}
+		defer func() {
+			p.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+			_, perr := p.wait()
+			err = errors.Join(err, perr)
+		}()
+		flags = append(flags[:len(flags):len(flags)], "--partition", "sites", "--coordinator", addrs[len(addrs)-1])
+	}
+	all, err := c.start(ctx, t.Orbweaver, dir, served, addrs, flags)
+	if err = errors.Join(wait(all), err, ctx.Err()); err != nil {
+		return err
+	}
+	if err := held(ctx, all); err != nil {
+		return err
+	}
+	return f(all)
+}
+
+// start starts the agents. After an error it kills those that it has started.
+func (c *company) start(ctx context.Context, program, dir string, served []*web, addrs, flags []string) (
+	all []*scaled, err error) {
+	var sum atomic.Int64
+	var enough sync.Once
+	full := make(chan struct{})
+	for i := range max(1, c.agents) {
+		a := &scaled{name: fmt.Sprintf("agent-%d", i+1), web: served[i%len(served)]}
+		a.dir = filepath.Join(dir, a.name)
+		more := flags
+		if c.agents > 0 {
+			more = append(more[:len(more):len(more)], "--name", a.name, "--listen", addrs[i], "--join", addrs[0],
+				"--agents", strconv.Itoa(c.agents))
+		}
+		err := a.start(ctx, program, c.limit, more, func(pages int64) {
+			if sum.Add(pages) >= c.pages && c.pages > 0 {
+				enough.Do(func() { close(full) })
+			}
+		})
+		if err != nil {
+			for _, b := range all {
+				b.process.cmd.Process.Kill()
+			}
+			return all, err
+		}
+		all = append(all, a)
+	}
+	for _, a := range all {
+		go func() { // ends with the agent
+			select {
+			case <-full:
+				a.process.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
+			case <-a.process.over:
+			}
+		}()
+	}
+	return all, nil
+}
+
+// coordinate starts a coordinator, and waits until it leads.
+func coordinate(ctx context.Context, program, dir, addr, dns string) (*process, error) {
+	lines := newLineWith(`"leads":true`)
+	args := []string{"coordinator", "--json", "--dir", dir, "--listen", addr, "--dns", dns}
+	p, err := launch(ctx, program, args, lines)
+	if err != nil {
+		return nil, err
+	}
+	late := time.NewTimer(startWithin)
+	defer late.Stop()
+	select {
+	case <-lines.found:
+		return p, nil
+	case <-p.over:
+	case <-late.C:
+		p.cmd.Process.Kill()
+	}
+	_, err = p.wait()
+	return nil, errors.Join(errors.New("coordinator: the process did not lead"), err)
+}
+
+// lineWith is a writer that closes found when it has seen a text.
+type lineWith struct {
+	text  string
+	kept  string
+	once  sync.Once
+	found chan struct{}
+}
+
+func newLineWith(text string) *lineWith { return &lineWith{text: text, found: make(chan struct{})} }
+
+func (l *lineWith) Write(b []byte) (int, error) {
+	l.kept += string(b)
+	if strings.Contains(l.kept, l.text) {
+		l.once.Do(func() { close(l.found) })
+	}
+	l.kept = l.kept[max(0, len(l.kept)-len(l.text)):]
+	return len(b), nil
+}
+
+// wait waits for the end of all agents. If one fails, it kills the others, because they may
+// wait for the failed agent.
+func wait(all []*scaled) error {
+	var running sync.WaitGroup
+	var failed sync.Once
+	var first error
+	for _, a := range all {
+		running.Go(func() {
+			u, err := a.process.wait(exitTimeLimit, exitSignal)
+			a.usage = u
+			if err == nil {
+				return
+			}
+			failed.Do(func() {
+				first = fmt.Errorf("%s: %w", a.name, err)
+				for _, b := range all {
+					b.process.cmd.Process.Kill()
+				}
+			})
+		})
+	}
+	running.Wait()
+	return first
+}
+
+// start starts the agent. more is called with the number of new pages of each line of progress.
+func (a *scaled) start(ctx context.Context, program string, limit time.Duration, flags []string,
+	more func(pages int64)) (err error) {
+	args := []string{"crawl", "--json", "--dir", a.dir, "--contact", "lab@example.org", "--scope", "any",
+		"--delay", "0", "--ip-delay", "0", "--site-delay", "0", "--allow-private", "--dns", a.web.DNS, "--ca", a.web.CA,
+		"--memory", scalingMemory, "--time-limit", limit.String()} // 0 means no limit
+	for _, c := range a.web.ConnectTo {
+		args = append(args, "--connect-to", c)
+	}
+	lines := &progressLines{tick: func(l progressLine) {
+		a.mu.Lock()
+		last := int64(0)
+		if n := len(a.progress); n > 0 {
+			last = a.progress[n-1].pages
+		}
+		a.progress = append(a.progress, paged{time.Now(), l.Pages, l.Bytes, l.Exchange})
+		a.mu.Unlock()
+		more(l.Pages - last)
+	}}
+	a.process, err = launch(ctx, program, append(append(args, flags...), a.web.Seed), nil, lines)
+	return err
+}
+
+// held checks the crawl by the webs' reports and the agents' own: no page was fetched twice,
+// and no host was visited by two agents.
+func held(ctx context.Context, all []*scaled) error {
+	owner := map[string]string{}
+	for _, a := range all {
+		if err := readSummary(a.dir, &a.summary); err != nil {
+			return err
+		}
+		r, err := a.web.report(ctx)
+		if err != nil {
+			return err
+		}
+		if v := violations(r); v != "" {
+			return &ImpoliteError{v}
+		}
+		if err := misfetched(r, a.summary.StopReason); err != nil {
+			return err
+		}
+		hosts, err := visited(filepath.Join(a.dir, "reports", "hosts.csv"))
+		if err != nil {
+			return err
+		}
+		for _, h := range hosts {
+			if other, ok := owner[h]; ok {
+				return fmt.Errorf("%w: host %s, by %s and %s", ErrScaling, h, other, a.name)
+			}
+			owner[h] = a.name
+		}
+	}
+	return nil
+}

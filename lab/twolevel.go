@@ -1,0 +1,151 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+)
+
+// TwoLevel repeats the experiments of the paper on FC2L-UDCbot, a crawler with a coordinator
+// ("Full-coverage two-level URL duplication checking"): sections 4 and 5, figures 7 to 12.
+type TwoLevel struct {
+	// Parts are those of TwoLevelParts to run. Empty means all.
+	Parts []string
+	// Agents lists the numbers of agents of the crawls. Empty means 1, 2, 3, 5 and 7, as in the
+	// paper; with --quick 1, 2 and 3.
+	Agents []int
+	// Pages lists the numbers of pages, of all agents together, at which the crawls are compared,
+	// from low to high. Empty means 250,000, 500,000, 1 and 2 million; with --quick 200, 400 and
+	// 800.
+	Pages []int64
+	// PageBytes is the mean length of a page. Zero means 22,300, as in the paper; with --quick 3,000.
+	PageBytes int
+	// Bandwidth is the bandwidth of each agent's line, in bytes per second. Zero means 500,000.
+	Bandwidth int64
+	// Hosts is the number of hosts of the webs of the parts balance and coverage. Zero means 2,000,
+	// with --quick 100.
+	Hosts int64
+	// Seeds is the number of webs of the part balance. Zero means 5, with --quick 1.
+	Seeds int
+	Again string
+}
+
+// The parts of the experiment.
+const (
+	partModel    = "model"
+	partBalance  = "balance"
+	partCoverage = "coverage"
+	partCrawls   = "crawls"
+)
+
+// TwoLevelParts returns the names of the parts, in their order.
+func TwoLevelParts() []string { return []string{partModel, partBalance, partCoverage, partCrawls} }
+
+func (x *TwoLevel) defaults(quick bool) {
+	if quick {
+		def(&x.Hosts, 100)
+		def(&x.Seeds, 1)
+		def(&x.PageBytes, 3000)
+		if x.Agents == nil {
+			x.Agents = []int{1, 2, 3}
+		}
+		if x.Pages == nil {
+			x.Pages = []int64{200, 400, 800}
+		}
+	}
+	def(&x.Hosts, 2000)
+	def(&x.Seeds, 5)
+	def(&x.PageBytes, 22_300)
+	def(&x.Bandwidth, 500_000)
+	if x.Parts == nil {
+		x.Parts = TwoLevelParts()
+	}
+	if x.Agents == nil {
+		x.Agents = []int{1, 2, 3, 5, 7}
+	}
+	if x.Pages == nil {
+		x.Pages = []int64{250_000, 500_000, 1_000_000, 2_000_000}
+	}
+}
+
+func (x *TwoLevel) has(part string) bool { return slices.Contains(x.Parts, part) }
+
+// twoLevelRun has the results of all parts.
+type twoLevelRun struct {
+	balance  []BalanceRun
+	coverage []CoverageRun
+	crawls   []TwoLevelCrawl
+	points   []TwoLevelPoint
+}
+
+// Run implements Experiment.
+func (x *TwoLevel) Run(ctx context.Context, t *Trial) (*Result, error) {
+	y := *x
+	y.defaults(t.Quick)
+	var r twoLevelRun
+	var err error
+	if y.has(partBalance) {
+		if r.balance, err = y.balance(ctx, t); err != nil {
+			return nil, fmt.Errorf("balance: %w", err)
+		}
+	}
+	if y.has(partCoverage) {
+		if r.coverage, err = y.cover(ctx, t); err != nil {
+			return nil, fmt.Errorf("coverage: %w", err)
+		}
+	}
+	if y.has(partCrawls) {
+		if r.crawls, r.points, err = y.crawl(ctx, t); err != nil {
+			return nil, fmt.Errorf("crawls: %w", err)
+		}
+	}
+	return y.result(t, &r), nil
+}
+
+// result returns the text, tables and figures.
+func (x *TwoLevel) result(t *Trial, r *twoLevelRun) *Result {
+	res := &Result{
+		Name: "twolevel", Title: "What does a coordinator cost?",
+		Question: "The paper on FC2L-UDCbot (\"Full-coverage two-level URL duplication checking\") lets a " +
+			"coordinator assign whole hosts to agents. It measures seven agents, and estimates up to 300. How do " +
+			"`--partition sites` and the default, `--partition rendezvous`, compare with it?",
+		SetUp: x.setUp(t),
+		Data: Table{Columns: []Column{{Name: "part"}, {Name: "way"}, {Name: "agents"}, {Name: "pages"},
+			{Name: "case"}, {Name: "what"}, {Name: "value"}}},
+		Figure: &Figure{Alt: "The experiments of the paper on FC2L-UDCbot: " + strings.Join(x.Parts, ", ") + "."},
+		Figures: map[string]any{"balance": r.balance, "coverage": r.coverage, "crawls": r.crawls,
+			"points": r.points},
+		Again: x.Again,
+	}
+	if len(x.Parts) == 1 {
+		res.Name += "-" + x.Parts[0]
+	}
+	if x.has(partCrawls) {
+		x.crawlsResult(res, r)
+	}
+	if x.has(partModel) {
+		x.modelResult(res, r)
+	}
+	if x.has(partCoverage) {
+		x.coverageResult(res, r.coverage)
+	}
+	if x.has(partBalance) {
+		x.balanceResult(res, r.balance)
+	}
+	return res
+}
+
+func (x *TwoLevel) setUp(t *Trial) string {
+	text := "Paper: eight machines with a Core 2 Duo and 1 GB of memory; pages of 22.3 KB from a line of 320 Mbit/s " +
+		"for each agent, emulated by disks."
+	if x.has(partCrawls) {
+		text += fmt.Sprintf(" Here: processes of one machine. Each agent has a web server of its own with the same "+
+			"generated web (seed %d, pages of %s bytes), behind a line of %s/s. Agents and coordinator reach each "+
+			"other on loopback without keys.", t.Seed, humanize.Comma(int64(x.PageBytes)),
+			humanize.Bytes(uint64(x.Bandwidth)))
+	}
+	return text
+}

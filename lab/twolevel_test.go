@@ -1,0 +1,197 @@
+package lab
+
+import (
+	"context"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cost"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// TestAnswers: the model is as near to the paper's numbers as its text says.
+func TestAnswers(t *testing.T) {
+	for _, a := range answers() {
+		within := 0.01
+		switch {
+		case strings.Contains(a.What, "figure 8") && strings.Contains(a.What, "slower"):
+			within = 0.11 // 0.58 of 0.52 %: a difference of one page a second
+		case strings.Contains(a.What, "4.3.2"):
+			within = 0.05
+		}
+		if d := math.Abs(a.Ours/a.Paper - 1); !(d <= within) {
+			t.Errorf("%s: %g, the paper has %g", a.What, a.Ours, a.Paper)
+		}
+	}
+}
+
+// modelPoints returns points whose messages cost what a model says.
+func modelPoints(x *TwoLevel, way string, bytes func(kind string, n int, pages float64) float64) (ps []TwoLevelPoint) {
+	for _, n := range x.Agents {
+		for _, pages := range x.Pages {
+			p := TwoLevelPoint{Way: way, Agents: n, Pages: float64(pages), Received: 9000, Kinds: map[string]float64{}}
+			p.Speed = 100 - float64(n-1) - 2*math.Log2(float64(pages)/1e6)
+			for _, kind := range overheadKinds {
+				p.Kinds[kind] = bytes(kind, n, float64(pages))
+			}
+			ps = append(ps, p)
+		}
+	}
+	return ps
+}
+
+// TestLost: the overheads of all kinds come to what a line loses to their bytes, and heartbeats count as those of an
+// agent with the paper's speed.
+func TestLost(t *testing.T) {
+	p := TwoLevelPoint{Speed: 178.422, Kinds: map[string]float64{kindExchange: 200, kindHeartbeats: 230}}
+	kinds, all := p.lost()
+	// 223 bytes for each 22,300 bytes of a page: the line carries 1/1.01 of the pages.
+	if want := 1784.22 * (1 - 1/1.01); math.Abs(all-want) > 1e-9 || math.Abs(kinds[kindExchange]-want*200/223) > 1e-9 ||
+		math.Abs(kinds[kindHeartbeats]-want*23/223) > 1e-9 {
+		t.Errorf("%v, %g, want %g in all", kinds, all, want)
+	}
+}
+
+// TestCheck: the half of the points that were not fitted is found again if the overheads follow the model, and not
+// if they do not.
+func TestCheck(t *testing.T) {
+	x := &TwoLevel{Agents: []int{1, 2, 3, 5, 7}, Pages: []int64{1e6, 2e6, 4e6, 8e6}}
+	linear := func(kind string, n int, pages float64) float64 { return 2 + float64(n) + 0.3*math.Log2(pages/1e6) }
+	ps := modelPoints(x, waySites, linear)
+	ps = append(ps, TwoLevelPoint{Way: wayAlone, Agents: 1, Pages: 8e6, Speed: 110, Received: 9000})
+	cs := x.check(ps, waySites)
+	if len(cs) != len(overheadKinds)+2 {
+		t.Fatalf("%d checks: %+v", len(cs), cs)
+	}
+	fit, check := x.halves(ps)
+	if len(fit) != 11 || len(check) != 11 {
+		t.Errorf("%d points to fit, %d to check", len(fit), len(check))
+	}
+	for _, c := range cs {
+		within := 0.02 // bytes are linear, pages a second nearly so
+		if c.What == kindHeartbeats {
+			within = 0.06
+		}
+		if c.Points != 10 || c.Worst > within || c.Mean > c.Worst {
+			t.Errorf("%+v", c)
+		}
+	}
+	steps := func(kind string, n int, pages float64) float64 { return 1 + 100*float64(n%2) }
+	for _, c := range x.check(modelPoints(x, waySites, steps), waySites) {
+		if c.What != "speed" && c.Worst < 0.2 {
+			t.Errorf("odd numbers of agents cost a hundred times as much, and the model finds it within 20 %%: %+v", c)
+		}
+	}
+}
+
+// TestProject: with messages as in the paper, the projection is the paper's, and the band contains it.
+func TestProject(t *testing.T) {
+	x := &TwoLevel{Agents: []int{1, 2, 3, 5, 7}, Pages: []int64{1e6, 2e6, 4e6, 8e6}}
+	m := cost.Paper()
+	bytes := func(kind string, n int, pages float64) float64 {
+		if kind != kindExchange {
+			return 0
+		}
+		lost := m.Overhead(n, pages)
+		return m.PageBytes * lost / (m.Single - lost)
+	}
+	ps := modelPoints(x, waySites, bytes)
+	ps = append(ps, TwoLevelPoint{Way: wayAlone, Agents: 1, Pages: 8e6, Speed: 110, Received: 9000})
+	points := project(ps)
+	if len(points) != 18 {
+		t.Fatalf("%d points", len(points))
+	}
+	for _, p := range points {
+		o := p.Ours[waySites]
+		if math.Abs(o.Speed/p.Paper-1) > 1e-6 || o.Low > o.Speed || o.High < o.Speed || o.Peak != 179 {
+			t.Errorf("%+v", p)
+		}
+		if _, ok := p.Ours[wayRendezvous]; ok {
+			t.Errorf("a projection without crawls: %+v", p)
+		}
+	}
+}
+
+// TestReckonAt: a point has the counts of all agents up to its number of pages.
+func TestReckonAt(t *testing.T) {
+	at := func(s float64) time.Time { return time.Unix(100, int64(s*1e9)) }
+	sent := func(n int64) report.Exchange {
+		return report.Exchange{Links: n, ByCall: map[string]int64{"push": 10 * n, "discover": n, "ship": 5 * n},
+			Calls:   map[string]int64{"discover": n, "push": 2 * n},
+			Answers: map[string]int64{"follow": 3 * n, "push": n}}
+	}
+	var all []*scaled
+	for range 2 {
+		a := &scaled{progress: []paged{{at: at(0)}, {at: at(1), pages: 10, bytes: 1000, sent: sent(10)},
+			{at: at(11), pages: 110, bytes: 11_000, sent: sent(110)}}}
+		a.summary.Pages = 110
+		all = append(all, a)
+	}
+	p, err := reckonAt(all, 120) // 60 of each agent, after 6 s
+	if err != nil {
+		t.Fatal(err)
+	}
+	near := func(what string, got, want float64) {
+		if math.Abs(got-want) > 1e-3 {
+			t.Errorf("%s: %g, want %g", what, got, want)
+		}
+	}
+	near("speed", p.Speed, 10)
+	near("received", p.Received, 100)
+	near("links", p.Links, 1)
+	near("exchange", p.Kinds[kindExchange], 10)
+	near("hosts", p.Kinds[kindHosts], 1)
+	near("partition", p.Kinds[kindPartition], 3) // the answers to agents' pushes are counted by those agents
+	near("replicas", p.Kinds[kindReplicas], 5)
+	near("calls", p.Coordinator, 1)
+	near("calls to agents", p.Others, 2)
+	if _, err := reckonAt(all, 300); err == nil {
+		t.Error("more pages than the crawl has: no error")
+	}
+}
+
+// TestBalance: the coordinator divides the hosts evenly in turns, each page is fetched once, and with least-loaded
+// the agents finish sooner than with one agent that gets all hosts.
+func TestBalance(t *testing.T) {
+	trial := (&Trial{Seed: 3, Dir: t.TempDir()}).with(t.TempDir())
+	w, err := newBalanceWeb(context.Background(), 3, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, way := range balanceWays {
+		r, err := w.crawl(context.Background(), trial, way, 4)
+		if err != nil {
+			t.Fatal(way, err)
+		}
+		again, err := w.crawl(context.Background(), trial, way, 4)
+		if err != nil || again != r {
+			t.Errorf("%s: %+v, then %+v, %v", way, r, again, err)
+		}
+		if way == wayTurns && r.Hosts.Most > 1.001 {
+			t.Errorf("in turns, an agent has %.3f times the mean of hosts", r.Hosts.Most)
+		}
+		if r.Time < 1 || r.Time >= 4 || r.Pages.Most < 1 || r.Pages.Most > 4 || r.Bytes.Deviation <= 0 {
+			t.Errorf("%+v", r)
+		}
+	}
+}
+
+// The whole experiment, with two agents.
+func TestTwoLevelExperiment(t *testing.T) {
+	trial := buildTrial(t)
+	out := t.TempDir()
+	x := &TwoLevel{Agents: []int{1, 2}, Pages: []int64{100, 200}, Hosts: 30, Again: "again"}
+	err := Do(context.Background(), x, trial, out)
+	t.Log(trial.Screen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ext := range []string{".md", ".csv", ".svg", ".json"} {
+		if m, err := filepath.Glob(filepath.Join(out, "twolevel"+ext)); len(m) != 1 || err != nil {
+			t.Errorf("twolevel%s: %v, %v", ext, m, err)
+		}
+	}
+}

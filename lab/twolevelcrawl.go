@@ -1,0 +1,374 @@
+package lab
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+)
+
+// The ways in which agents divide the work in the part crawls.
+const (
+	wayAlone      = "alone"
+	wayRendezvous = "rendezvous"
+	waySites      = "sites"
+	wayTwoLevel   = "two-level"
+	// noLine follows the name of a way without a limit of the bandwidth.
+	noLine = " without a line"
+)
+
+// The kinds of messages, by the paper's kinds of overhead (5.1). The two kinds of set-up are times.
+const (
+	kindHosts      = "hosts sent"
+	kindPartition  = "partition information"
+	kindExchange   = "links exchanged"
+	kindReplicas   = "replicas"
+	kindHeartbeats = "heartbeats"
+	kindTransport  = "transport"
+)
+
+var overheadKinds = []string{kindHosts, kindPartition, kindExchange, kindReplicas, kindHeartbeats, kindTransport}
+
+// kindOf returns the kind of a call's requests.
+func kindOf(call string) string {
+	switch call {
+	case "discover":
+		return kindHosts
+	case "push", "known":
+		return kindExchange
+	case "ship":
+		return kindReplicas
+	case "transport":
+		return kindTransport
+	}
+	return kindHeartbeats // gossip, follow, pulse, lease and others, whose number depends on the time
+}
+
+// spent returns the bytes of each kind that an agent has sent, and received from the coordinator. Answers
+// of other agents are counted by those.
+func spent(e *counted) map[string]float64 {
+	kinds := map[string]float64{}
+	for call, n := range e.ByCall {
+		kinds[kindOf(call)] += n
+	}
+	for call, n := range e.Answers {
+		switch call {
+		case "follow":
+			kinds[kindPartition] += n
+		case "discover":
+			kinds[kindHosts] += n
+		}
+	}
+	return kinds
+}
+
+// messages returns the calls to the coordinator, and those to other agents.
+func messages(e *counted) (coordinator, agents float64) {
+	for call, n := range e.Calls {
+		switch call {
+		case "discover", "follow", "finish", "status":
+			coordinator += n
+		default:
+			agents += n
+		}
+	}
+	return coordinator, agents
+}
+
+// A TwoLevelCrawl is a crawl of a number of agents, up to the largest number of pages.
+type TwoLevelCrawl struct {
+	Way    string `json:"way"`
+	Agents int    `json:"agents"`
+	// Joined is the time from the start of an agent until it has met the others, and Begun until it
+	// belongs to the roster and begins; in seconds, as means of the agents.
+	Joined float64 `json:"joined_s"`
+	Begun  float64 `json:"begun_s"`
+	Hosts  int64   `json:"hosts"`
+	costs
+}
+
+// A TwoLevelPoint is a crawl up to a number of pages.
+type TwoLevelPoint struct {
+	Way    string  `json:"way"`
+	Agents int     `json:"agents"`
+	Pages  float64 `json:"pages"`
+	// Speed is the number of pages a second of an agent, since the first agent had a page.
+	Speed float64 `json:"pages_per_s"`
+	// Received are the bytes from the web, and Kinds those of the messages, for each page.
+	Received float64            `json:"received_bytes_per_page"`
+	Kinds    map[string]float64 `json:"message_bytes_per_page"`
+	Links    float64            `json:"links_per_page"`
+	// Coordinator and Others are the calls to the coordinator and to other agents, for each page.
+	Coordinator float64 `json:"coordinator_calls_per_page"`
+	Others      float64 `json:"agent_calls_per_page"`
+}
+
+// crawl runs the crawls of all ways and numbers of agents.
+func (x *TwoLevel) crawl(ctx context.Context, t *Trial) (crawls []TwoLevelCrawl, points []TwoLevelPoint, err error) {
+	one := func(way string, n int) error {
+		done := t.step("%s, %d agents", way, n)
+		stop := t.alive("crawling")
+		c, ps, err := x.crawlOne(ctx, t, way, n)
+		stop()
+		if err != nil {
+			return fmt.Errorf("%s, %d agents: %w", way, n, err)
+		}
+		last := ps[len(ps)-1]
+		done("%.1f pages/s each, %.2f links a page", last.Speed, last.Links)
+		crawls, points = append(crawls, c), append(points, ps...)
+		return nil
+	}
+	if err := one(wayAlone, 1); err != nil {
+		return nil, nil, err
+	}
+	for _, n := range x.Agents {
+		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
+			if t.Quick && way == wayTwoLevel && n != x.Agents[len(x.Agents)-1] {
+				continue
+			}
+			if err := one(way, n); err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	for _, way := range []string{wayAlone, wayRendezvous, waySites} {
+		if err := one(way+noLine, 1); err != nil {
+			return nil, nil, err
+		}
+	}
+	return crawls, points, nil
+}
+
+// crawlOne crawls once.
+func (x *TwoLevel) crawlOne(ctx context.Context, t *Trial, way string, n int) (r TwoLevelCrawl, ps []TwoLevelPoint,
+	err error) {
+	most := x.Pages[len(x.Pages)-1]
+	web := gen.Plain(t.Seed, max(100, most/scalingPages*2)) // no crawl ends by itself
+	web.PagesMean, web.PageBytes = scalingPages, x.PageBytes
+	c := company{agents: n, webs: n, spec: WebSpec{Spec: web},
+		pages: most + most/50} // some more than most, because a line of progress comes each second
+	kind, free := strings.CutSuffix(way, noLine)
+	if !free {
+		c.spec.Shape = testweb.Shape{BytesPerSecond: x.Bandwidth}
+	}
+	c.way(kind)
+	err = c.together(ctx, t, func(all []*scaled) error {
+		r = TwoLevelCrawl{Way: way, Agents: n, costs: costsOf(all)}
+		for _, a := range all {
+			r.Hosts += int64(a.summary.Hosts)
+			if kind == wayAlone {
+				continue
+			}
+			joined, begun, err := a.setUp()
+			if err != nil {
+				return err
+			}
+			r.Joined, r.Begun = r.Joined+joined.Seconds()/float64(n), r.Begun+begun.Seconds()/float64(n)
+		}
+		for _, pages := range x.Pages {
+			p, err := reckonAt(all, float64(pages))
+			if err != nil {
+				return err
+			}
+			p.Way = way
+			ps = append(ps, p)
+		}
+		return nil
+	})
+	return r, ps, err
+}
+
+// way sets how the agents divide the work.
+func (c *company) way(way string) {
+	switch way {
+	case wayAlone:
+		c.agents = 0
+	case waySites:
+		c.coordinated = true
+	case wayTwoLevel:
+		c.coordinated = true
+		c.flags = append(c.flags, "--coverage", "two-level")
+	}
+}
+
+// setUp returns how long after its start an agent has met the others, and begins to crawl.
+func (a *scaled) setUp() (joined, begun time.Duration, err error) {
+	f, err := os.Open(filepath.Join(a.dir, "logs", "events.jsonl"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("events: %w", err)
+	}
+	defer f.Close()
+	sc := bufio.NewScanner(f)
+	sc.Buffer(nil, 1<<20)
+	for sc.Scan() {
+		var e struct {
+			Time   time.Time
+			Event  string
+			Agents []string
+		}
+		if err := json.Unmarshal(sc.Bytes(), &e); err != nil {
+			return 0, 0, fmt.Errorf("events: %w", err)
+		}
+		switch e.Event {
+		case "joined":
+			joined = e.Time.Sub(a.process.began)
+		case "view": // of all agents, at the last
+			if begun == 0 || len(e.Agents) > 1 {
+				begun = e.Time.Sub(a.process.began)
+			}
+			if len(e.Agents) == a.summary.Exchange.Agents {
+				return max(joined, 0), max(begun, 0), sc.Err()
+			}
+		}
+	}
+	return max(joined, 0), max(begun, 0), sc.Err()
+}
+
+// reckonAt returns the crawl up to a number of pages, interpolated between lines of progress.
+func reckonAt(all []*scaled, pages float64) (r TwoLevelPoint, err error) {
+	sums := func(when time.Time) (p LinksPoint) {
+		p.ByCall = map[string]float64{}
+		for _, a := range all {
+			a.until(when, &p)
+		}
+		return p
+	}
+	first, last := time.Time{}, time.Time{}
+	for _, a := range all {
+		for _, p := range a.progress {
+			if p.pages > 0 && (first.IsZero() || p.at.Before(first)) {
+				first = p.at
+			}
+			if p.at.After(last) {
+				last = p.at
+			}
+		}
+	}
+	if first.IsZero() || sums(last).Pages < pages {
+		return r, fmt.Errorf("%w: %.0f of %.0f", ErrTwoLevel, sums(last).Pages, pages)
+	}
+	low, high := first, last
+	for range 40 {
+		if middle := low.Add(high.Sub(low) / 2); sums(middle).Pages >= pages {
+			high = middle
+		} else {
+			low = middle
+		}
+	}
+	return reckon(all, pages, first, high, sums(first).Pages), nil
+}
+
+// ErrTwoLevel reports a crawl that ended before it had the pages to be compared.
+var ErrTwoLevel = errors.New("the crawl has too few pages")
+
+// reckon sums up the agents at a time.
+func reckon(all []*scaled, pages float64, first, at time.Time, before float64) (r TwoLevelPoint) {
+	r = TwoLevelPoint{Agents: len(all), Pages: pages, Kinds: map[string]float64{}}
+	if d := at.Sub(first).Seconds(); d > 0 {
+		r.Speed = (pages - before) / d / float64(len(all))
+	}
+	for _, a := range all {
+		p := a.at(at)
+		r.Received += p.received
+		r.Links += p.Links
+		for kind, n := range spent(&p) {
+			r.Kinds[kind] += n
+		}
+		c, o := messages(&p)
+		r.Coordinator, r.Others = r.Coordinator+c, r.Others+o
+	}
+	for kind := range r.Kinds {
+		r.Kinds[kind] /= pages
+	}
+	r.Received, r.Links = r.Received/pages, r.Links/pages
+	r.Coordinator, r.Others = r.Coordinator/pages, r.Others/pages
+	return r
+}
+
+// A CoverageRun is a crawl to the end of a web with pages that only other hosts link to.
+type CoverageRun struct {
+	Way         string  `json:"way"`
+	Crosslinked float64 `json:"crosslinked"`
+	// Reachable pages can be found, by links of any pages; Within by links within hosts.
+	Reachable int64 `json:"reachable"`
+	Within    int64 `json:"reachable_within_hosts"`
+	Fetched   int64 `json:"fetched"`
+	costs
+}
+
+// Coverage is the share of the reachable pages that were fetched.
+func (r *CoverageRun) Coverage() float64 { return float64(r.Fetched) / float64(r.Reachable) }
+
+// coverageShares are the shares of the pages that only other hosts link to.
+var coverageShares = []float64{0.05, 0.1, 0.2}
+
+// coverageAgents is the number of agents of the part coverage.
+const coverageAgents = 3
+
+// cover crawls webs to their end.
+func (x *TwoLevel) cover(ctx context.Context, t *Trial) (runs []CoverageRun, err error) {
+	shares := coverageShares
+	if t.Quick {
+		shares = shares[len(shares)-1:]
+	}
+	for _, share := range shares {
+		spec := linksWeb(t.Seed, x.Hosts)
+		spec.Crosslinked, spec.PageBytes = share, 3000
+		truth, within, err := twoTruths(spec)
+		if err != nil {
+			return nil, err
+		}
+		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
+			done := t.step("coverage, %.0f %%, %s", percent*share, way)
+			stop := t.alive("crawling")
+			c := company{agents: coverageAgents, webs: 1,
+				spec: WebSpec{Spec: spec, Truth: true, TwoLevel: way == wayTwoLevel}}
+			c.way(way)
+			r := CoverageRun{Way: way, Crosslinked: share, Reachable: truth, Within: within}
+			err := c.together(ctx, t, func(all []*scaled) error {
+				r.costs = costsOf(all)
+				w, err := all[0].web.report(ctx)
+				if err == nil {
+					r.Fetched = w.Origin.Fetched
+				}
+				return err
+			})
+			stop()
+			if err != nil {
+				return nil, fmt.Errorf("%s, %.0f %%: %w", way, percent*share, err)
+			}
+			done("%s of %s pages", humanize.Comma(r.Fetched), humanize.Comma(truth))
+			runs = append(runs, r)
+		}
+	}
+	return runs, nil
+}
+
+// twoTruths counts the pages that a crawl can reach, and those that it can reach within hosts.
+func twoTruths(spec gen.Spec) (truth, within int64, err error) {
+	w, err := gen.New(spec)
+	if err != nil {
+		return 0, 0, err
+	}
+	for _, c := range []struct {
+		two bool
+		n   *int64
+	}{{false, &truth}, {true, &within}} {
+		t, err := w.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true, TwoLevel: c.two})
+		if err != nil {
+			return 0, 0, err
+		}
+		*c.n = t.Reachable()
+	}
+	return truth, within, nil
+}

@@ -1,0 +1,300 @@
+package lab
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/orbweaver/orbweaver/internal/cost"
+)
+
+// googlePages is the number of pages of the paper's projection.
+const googlePages = 30e9
+
+// lost returns the pages a second that an agent loses to each kind of message if it has the paper's
+// line, the pages have the paper's size, and the messages use the same line. The bytes of heartbeats
+// depend on the time, so a faster agent has fewer of them for each page.
+func (p *TwoLevelPoint) lost() (kinds map[string]float64, all float64) {
+	m, bytes := cost.Paper(), map[string]float64{}
+	sum := 0.0
+	for kind, n := range p.Kinds {
+		if kind == kindHeartbeats {
+			n *= p.Speed / m.Single
+		}
+		bytes[kind] = n
+		sum += n
+	}
+	all = m.Single * sum / (m.PageBytes + sum)
+	for kind, n := range bytes {
+		bytes[kind] = n * m.Single / (m.PageBytes + sum)
+	}
+	return bytes, all
+}
+
+// bySpeed returns the runs of a way for the fit, with the measured speeds.
+func bySpeed(ps []TwoLevelPoint, way string) (runs []cost.Run) {
+	for _, p := range ps {
+		r := cost.Run{Agents: p.Agents, Pages: p.Pages, Speed: p.Speed, Bytes: p.Received * p.Pages}
+		switch p.Way {
+		case wayAlone:
+			r.Agents = 0
+		case way:
+		default:
+			continue
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// byBytes returns the runs of a way for the fit, with the speeds on the paper's line.
+func byBytes(ps []TwoLevelPoint, way string) (runs []cost.Run) {
+	m := cost.Paper()
+	for _, p := range ps {
+		_, lost := p.lost()
+		r := cost.Run{Agents: p.Agents, Pages: p.Pages, Speed: m.Single - lost, Bytes: m.PageBytes * p.Pages}
+		switch p.Way {
+		case wayAlone:
+			r.Agents, r.Speed = 0, m.Single
+		case way:
+		default:
+			continue
+		}
+		runs = append(runs, r)
+	}
+	return runs
+}
+
+// halves divides points like a chessboard by the numbers of agents and of pages. The points of an
+// agent alone are in both.
+func (x *TwoLevel) halves(ps []TwoLevelPoint) (fit, check []TwoLevelPoint) {
+	for _, p := range ps {
+		i, j := slices.Index(x.Agents, p.Agents), slices.Index(x.Pages, int64(p.Pages))
+		if p.Way == wayAlone || (i+j)%2 == 0 {
+			fit = append(fit, p)
+		}
+		if p.Way == wayAlone || (i+j)%2 == 1 {
+			check = append(check, p)
+		}
+	}
+	return fit, check
+}
+
+// A TwoLevelCheck compares the model, fitted to half of the points, with the other half.
+type TwoLevelCheck struct {
+	Way string `json:"way"`
+	// What is a kind of overhead, "all overheads" or "speed".
+	What      string  `json:"what"`
+	Points    int     `json:"points"`
+	Mean      float64 `json:"mean_deviation"`  // of |estimated/measured - 1|
+	Worst     float64 `json:"worst_deviation"` // the largest
+	WorstAt   int     `json:"worst_agents"`
+	WorstWith float64 `json:"worst_pages"`
+}
+
+func (c *TwoLevelCheck) add(p *TwoLevelPoint, estimated, measured float64) {
+	if measured == 0 {
+		return
+	}
+	d := math.Abs(estimated/measured - 1)
+	c.Mean = (c.Mean*float64(c.Points) + d) / float64(c.Points+1)
+	c.Points++
+	if d >= c.Worst {
+		c.Worst, c.WorstAt, c.WorstWith = d, p.Agents, p.Pages
+	}
+}
+
+// check fits each kind of overhead of a way to half of the points, and compares the other half. An
+// overhead that half of the points cannot tell is left out.
+func (x *TwoLevel) check(ps []TwoLevelPoint, way string) (cs []TwoLevelCheck) {
+	fit, check := x.halves(ps)
+	all := TwoLevelCheck{Way: way, What: "all overheads"}
+	sums := make([]float64, len(check))
+	for _, kind := range overheadKinds {
+		var samples []cost.Sample
+		for _, p := range fit {
+			if p.Way == way {
+				lost, _ := p.lost()
+				samples = append(samples, cost.Sample{Agents: p.Agents, Pages: p.Pages, Overhead: lost[kind]})
+			}
+		}
+		o, err := cost.FitOverhead(kind, samples)
+		if err != nil {
+			return nil
+		}
+		c := TwoLevelCheck{Way: way, What: kind}
+		for i, p := range check {
+			if p.Way == way {
+				lost, _ := p.lost()
+				estimate := max(0, o.At(p.Agents, p.Pages))
+				sums[i] += estimate
+				c.add(&p, estimate, lost[kind])
+			}
+		}
+		if c.Points > 0 {
+			cs = append(cs, c)
+		}
+	}
+	for i, p := range check {
+		if p.Way == way {
+			_, lost := p.lost()
+			all.add(&p, sums[i], lost)
+		}
+	}
+	cs = append(cs, all)
+	f, err := cost.Fit(bySpeed(fit, way))
+	if err != nil {
+		return cs
+	}
+	speed := TwoLevelCheck{Way: way, What: "speed"}
+	for _, p := range check {
+		if p.Way == way {
+			speed.add(&p, f.Speed(p.Agents, p.Pages)/float64(p.Agents), p.Speed)
+		}
+	}
+	return append(cs, speed)
+}
+
+// A TwoLevelAnswer is one of the paper's numbers beside ours.
+type TwoLevelAnswer struct {
+	What        string
+	Paper, Ours float64
+}
+
+// answers returns the numbers of sections 4.3, 5.3 and 5.4, and what the model gives for them.
+func answers() []TwoLevelAnswer {
+	m := cost.Paper()
+	hours := func(n int) float64 { return googlePages / m.Speed(n, googlePages) / 3600 }
+	line := m.Single * m.PageBytes * 8
+	peak, _ := m.Peak(googlePages)
+	return []TwoLevelAnswer{
+		{"one agent among one, % slower than alone (figure 8)", 0.58, percent * (1 - m.Speed(1, 1e6)/m.Single)},
+		{"7 agents, pages/s (figure 8)", 12_251.75, m.Speed(7, 1e6)},
+		{"7 agents, of one agent (figure 8)", 6.91, m.Speed(7, 1e6) / m.Speed(1, 1e6)},
+		{"7 agents, days for 30 billion pages (4.3.2)", 29, hours(7) / 24},
+		{"agents on a line of 10 Gbit/s (5.4)", 31, math.Floor(10e9 / line)},
+		{"agents on a line of 100 Gbit/s (5.4)", 313, math.Floor(100e9 / line)},
+		{"31 agents, days (Eq. 4)", 7.4, hours(31) / 24},
+		{"agents at the peak (figure 12)", 180, float64(peak)},
+		{"180 agents, hours (figure 12)", 55.8, hours(180)},
+	}
+}
+
+// A TwoLevelProjection is the speed of many agents that crawl 30 billion pages, by the paper's constants
+// and by fits to the crawls of this experiment on the paper's line.
+type TwoLevelProjection struct {
+	Agents int                `json:"agents"`
+	Paper  float64            `json:"paper_pages_per_s"`
+	Ours   map[string]banding `json:"ours_pages_per_s,omitempty"` // by way
+}
+
+// A banding is a speed with its band of 95 % confidence.
+type banding struct {
+	Speed float64 `json:"speed"`
+	Low   float64 `json:"low"`
+	High  float64 `json:"high"`
+	// Peak is the number of agents with the highest speed; 0: up to cost.MaxAgents each adds speed.
+	Peak int `json:"peak_agents"`
+}
+
+// projectedWays are the ways of the projection.
+var projectedWays = []string{waySites, wayRendezvous}
+
+// project returns the points of figure 12.
+func project(ps []TwoLevelPoint) (out []TwoLevelProjection) {
+	m := cost.Paper()
+	fits, peaks := map[string]*cost.Fitted{}, map[string]int{}
+	for _, way := range projectedWays {
+		f, err := cost.Fit(byBytes(ps, way))
+		if err != nil {
+			continue // too few crawls
+		}
+		fits[way] = f
+		if peak, ok := f.Peak(googlePages); ok {
+			peaks[way] = peak
+		}
+	}
+	sizes := []int{1, 7, 31}
+	for n := 20; n <= 300; n += 20 {
+		sizes = append(sizes, n)
+	}
+	slices.Sort(sizes)
+	for _, n := range sizes {
+		p := TwoLevelProjection{Agents: n, Paper: m.Speed(n, googlePages), Ours: map[string]banding{}}
+		for way, f := range fits {
+			low, high, _ := f.Band(n, googlePages)
+			p.Ours[way] = banding{f.Speed(n, googlePages), low, high, peaks[way]}
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// modelResult adds Eq. 4 and figure 12.
+func (x *TwoLevel) modelResult(res *Result, r *twoLevelRun) {
+	table := &Table{Columns: []Column{{Name: "what"}, {Name: "paper", Digits: 2}, {Name: "model", Digits: 2},
+		{Name: "difference", Unit: "%", Digits: 1}}}
+	for _, a := range answers() {
+		table.Add(a.What, a.Paper, a.Ours, percent*(a.Ours/a.Paper-1))
+		res.Data.Add(partModel, "paper", nil, nil, a.What, "paper", a.Paper)
+		res.Data.Add(partModel, "paper", nil, nil, a.What, "model", a.Ours)
+	}
+	res.Sections = append(res.Sections, Section{Heading: "The paper's estimates, from its constants", Table: table,
+		Shown: true, Text: "*Model* is Eq. 2 to 4 with the paper's constants (`orbweaver plan`). Figure 8 is " +
+			"measured, and each constant is the greatest difference that was measured, so the model is slower. The " +
+			"paper divides 30 billion pages by the speed that it measured with one million; the model's overhead " +
+			"grows with the pages. Figure 12 has a point every 20 agents."})
+	points := project(r.points)
+	res.Figures["projection"] = points
+	projection := &Table{Columns: []Column{{Name: "agents"}, {Name: "paper", Digits: 0}}}
+	panel := Panel{Title: "Figure 12: pages a second for 30 billion pages", X: "agents", Y: "pages/s", Aside: true}
+	line := func(name string, f func(p *TwoLevelProjection) float64) {
+		l := Line{Name: name}
+		for i := range points {
+			l.Points = append(l.Points, plotter.XY{X: float64(points[i].Agents), Y: f(&points[i])})
+		}
+		panel.Lines = append(panel.Lines, l)
+	}
+	line("paper", func(p *TwoLevelProjection) float64 { return p.Paper })
+	var ways []string
+	for _, way := range projectedWays {
+		if _, ok := points[0].Ours[way]; !ok {
+			continue
+		}
+		ways = append(ways, way)
+		projection.Columns = append(projection.Columns, Column{Name: way, Digits: 0},
+			Column{Name: "at least", Digits: 0},
+			Column{Name: "at most", Digits: 0})
+		line(way, func(p *TwoLevelProjection) float64 { return p.Ours[way].Speed })
+		line(way+", at least", func(p *TwoLevelProjection) float64 { return p.Ours[way].Low })
+		line(way+", at most", func(p *TwoLevelProjection) float64 { return p.Ours[way].High })
+	}
+	for _, p := range points {
+		row := []any{p.Agents, p.Paper}
+		res.Data.Add(partModel, "paper", p.Agents, googlePages, "projection", "pages/s", p.Paper)
+		for _, way := range ways {
+			o := p.Ours[way]
+			row = append(row, o.Speed, o.Low, o.High)
+			res.Data.Add(partModel, way, p.Agents, googlePages, "projection", "pages/s", o.Speed)
+		}
+		projection.Add(row...)
+	}
+	text := "Speeds in pages/s of all agents together."
+	if len(ways) > 0 {
+		text += " Ours are fits to the crawls of this experiment, with bands of 95 % confidence: what an agent " +
+			"would lose on the paper's line of 320 Mbit/s, with pages of 22.3 KB, if the messages between agents " +
+			"used the same line. They do not include processor time."
+		for _, way := range ways {
+			o := points[slices.IndexFunc(points, func(p TwoLevelProjection) bool { return p.Agents == 31 })].Ours[way]
+			text += fmt.Sprintf(" With %s, 31 agents take %.2f days (%.2f to %.2f).", way, days(o.Speed), days(o.High),
+				days(o.Low))
+		}
+	}
+	res.Sections = append(res.Sections, Section{Heading: "Figure 12: up to 300 agents", Table: projection, Text: text})
+	res.Figure.Panels = append(res.Figure.Panels, panel)
+}
+
+// days returns how long 30 billion pages take.
+func days(speed float64) float64 { return googlePages / speed / 86400 }

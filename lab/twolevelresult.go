@@ -1,0 +1,388 @@
+package lab
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/orbweaver/orbweaver/internal/cost"
+)
+
+// point returns the point of a way, or nil.
+func point(ps []TwoLevelPoint, way string, n int, pages int64) *TwoLevelPoint {
+	i := slices.IndexFunc(ps, func(p TwoLevelPoint) bool {
+		return p.Way == way && p.Agents == n && int64(p.Pages) == pages
+	})
+	if i < 0 {
+		return nil
+	}
+	return &ps[i]
+}
+
+// crawlOf returns the crawl of a way, which must be one of cs.
+func crawlOf(cs []TwoLevelCrawl, way string, n int) TwoLevelCrawl {
+	return cs[slices.IndexFunc(cs, func(c TwoLevelCrawl) bool { return c.Way == way && c.Agents == n })]
+}
+
+// paperSpeeds has the pages/s of all agents that the text of the paper names: figures 7 and 8.
+var paperSpeeds = map[string]map[int]float64{
+	waySites:    {1: 1784.22 * (1 - 0.0058), 7: 12_251.75},
+	wayTwoLevel: {7: 12_399},
+	wayAlone:    {1: 1784.22},
+}
+
+// crawlsResult adds figures 7 to 11.
+func (x *TwoLevel) crawlsResult(res *Result, r *twoLevelRun) {
+	most := x.Pages[len(x.Pages)-1]
+	alone := point(r.points, wayAlone, 1, most)
+	speeds := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "pages/s each", Digits: 1},
+		{Name: "of alone", Unit: "%", Digits: 1}, {Name: "times alone", Digits: 2}, {Name: "paper", Digits: 2},
+		{Name: "links a page", Digits: 2}, {Name: "processor", Unit: "µs/page", Digits: 0}}}
+	panel := Panel{Title: "Figures 7 and 8: pages a second of all agents", X: "agents", Y: "pages/s", Aside: true}
+	for _, way := range []string{wayAlone, waySites, wayTwoLevel, wayRendezvous} {
+		l := Line{Name: way}
+		for _, n := range x.Agents {
+			p := point(r.points, way, n, most)
+			if p == nil {
+				continue
+			}
+			var paper any
+			if v, ok := paperSpeeds[way][n]; ok {
+				paper = v / paperSpeeds[wayAlone][1]
+			}
+			c := crawlOf(r.crawls, way, n)
+			times := p.Speed * float64(n) / alone.Speed
+			speeds.Add(way, n, p.Speed, percent*p.Speed/alone.Speed, times, paper, p.Links, c.CPU)
+			l.Points = append(l.Points, plotter.XY{X: float64(n), Y: p.Speed * float64(n)})
+		}
+		if way != wayAlone {
+			panel.Lines = append(panel.Lines, l)
+		}
+	}
+	heading := "Figures 7 and 8: speed by the number of agents"
+	res.Sections = append(res.Sections, Section{Heading: heading, Table: speeds,
+		Shown: true, Text: fmt.Sprintf("Crawls up to %s pages of all agents together.\n\n- *Sites* is full coverage, "+
+			"*two-level* is `--coverage two-level`, *alone* is an agent without a cluster.\n- *Times alone*: the "+
+			"speed of all agents, divided by that of the one alone. *Paper*: the same in the paper, as far as its "+
+			"text has numbers. It has 6.91 for the seven agents divided by one agent with a coordinator.\n%s",
+			humanize.Comma(most), x.coverageCost(r.points))})
+	res.Figure.Panels = append(res.Figure.Panels, panel)
+	x.fastResult(res, r)
+	x.setUpResult(res, r)
+	x.overheadResult(res, r)
+	x.checkResult(res, r)
+	x.messagesResult(res, r)
+}
+
+// coverageCost compares full with two-level coverage at the largest crawls.
+func (x *TwoLevel) coverageCost(ps []TwoLevelPoint) string {
+	n, most := x.Agents[len(x.Agents)-1], x.Pages[len(x.Pages)-1]
+	full, two := point(ps, waySites, n, most), point(ps, wayTwoLevel, n, most)
+	if full == nil || two == nil {
+		return ""
+	}
+	return fmt.Sprintf("\nWith %d agents, full coverage is %.1f %% slower than two-level. The paper has 1.2 %% with 7 "+
+		"agents.", n, percent*(1-full.Speed/two.Speed))
+}
+
+// fastResult adds the speed of one agent as fast as the machine allows.
+func (x *TwoLevel) fastResult(res *Result, r *twoLevelRun) {
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "pages/s", Digits: 1},
+		{Name: "of alone", Unit: "%", Digits: 1}, {Name: "paper, pages/s", Digits: 1},
+		{Name: "processor", Unit: "µs/page", Digits: 0}}}
+	most := x.Pages[len(x.Pages)-1]
+	alone := point(r.points, wayAlone+noLine, 1, most)
+	for _, way := range []string{wayAlone, waySites, wayRendezvous} {
+		p := point(r.points, way+noLine, 1, most)
+		if p == nil {
+			return
+		}
+		var paper any
+		if v, ok := paperSpeeds[way][1]; ok {
+			paper = v
+		}
+		table.Add(way, p.Speed, percent*p.Speed/alone.Speed, paper, crawlOf(r.crawls, way+noLine, 1).CPU)
+	}
+	res.Sections = append(res.Sections, Section{Heading: "One agent without a line", Table: table, Shown: true,
+		Text: "As near to the paper's speed of an agent as the machine allows: the processors bound it, which the " +
+			"agent shares with its web server."})
+}
+
+// setUpResult adds the two kinds of set-up.
+func (x *TwoLevel) setUpResult(res *Result, r *twoLevelRun) {
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "joined", Unit: "s", Digits: 2},
+		{Name: "all met", Unit: "s", Digits: 2}, {Name: "hosts"}, {Name: "pages"}, {Name: "memory", Unit: "MB"}}}
+	for _, c := range r.crawls {
+		if strings.HasSuffix(c.Way, noLine) {
+			continue
+		}
+		if c.Way != wayAlone {
+			table.Add(c.Way, c.Agents, c.Joined, c.Begun, c.Hosts, c.Pages, float64(c.Peak)/1e6)
+		}
+		res.Data.Add(partCrawls, c.Way, c.Agents, c.Pages, "set-up", "joined_s", c.Joined)
+		res.Data.Add(partCrawls, c.Way, c.Agents, c.Pages, "set-up", "all_met_s", c.Begun)
+	}
+	m := cost.Paper()
+	res.Sections = append(res.Sections, Section{Heading: "Set-up of the connections (5.1)", Table: table,
+		Text: fmt.Sprintf("*Joined*: from the start of an agent until it has joined the cluster (the paper's "+
+			"inter-agent set-up). *All met*: until it knows all agents as owners of hosts; with sites, the "+
+			"coordinator has told it (the paper's coordinator-agent set-up, and the wait for agents that start "+
+			"later). Both are means of the agents. The paper has 0.45 and 3.59 pages/s for the two kinds. In a "+
+			"crawl of a million pages by one machine (%.0f s), that is %.2f s and %.2f s.",
+			1e6/m.Single, 1e6/m.Single*0.45/m.Single,
+			1e6/m.Single*3.59/m.Single)})
+}
+
+// figure10 has the paper's overheads with seven agents, by millions of pages.
+var figure10 = []struct {
+	million                    float64
+	hosts, partition, exchange float64
+}{{1, 0.54, 4.72, 24.97}, {2, 0.88, 6.31, 30.47}, {4, 1.23, 7.74, 35.15}, {8, 1.59, 9.16, 40.06}}
+
+// overheadResult adds figures 9 and 10.
+func (x *TwoLevel) overheadResult(res *Result, r *twoLevelRun) {
+	most, n := x.Pages[len(x.Pages)-1], x.Agents[len(x.Agents)-1]
+	columns := []Column{{Name: "way"}, {Name: "agents"}, {Name: "pages"}}
+	for _, kind := range overheadKinds {
+		columns = append(columns, Column{Name: kind, Digits: 2})
+	}
+	columns = append(columns, Column{Name: "all", Digits: 2})
+	byAgents, byPages := &Table{Columns: columns}, &Table{Columns: columns}
+	add := func(t *Table, p *TwoLevelPoint) {
+		if p == nil {
+			return
+		}
+		lost, all := p.lost()
+		row := []any{p.Way, p.Agents, int64(p.Pages)}
+		for _, kind := range overheadKinds {
+			row = append(row, lost[kind])
+			res.Data.Add(partCrawls, p.Way, p.Agents, int64(p.Pages), kind, "lost_pages_per_s", lost[kind])
+			res.Data.Add(partCrawls, p.Way, p.Agents, int64(p.Pages), kind, "bytes_per_page", p.Kinds[kind])
+		}
+		t.Add(append(row, all)...)
+	}
+	m := cost.Paper()
+	for _, n := range x.Agents {
+		of := map[string]float64{}
+		for _, o := range m.Overheads {
+			of[o.Kind] = o.At(n, 1e6)
+		}
+		byAgents.Add("paper's model", n, 1_000_000, of[cost.Sending], of[cost.Partition], of[cost.Exchange], nil,
+			nil, nil,
+			of[cost.Sending]+of[cost.Partition]+of[cost.Exchange])
+		for _, way := range []string{waySites, wayRendezvous, wayTwoLevel} {
+			add(byAgents, point(r.points, way, n, most))
+		}
+	}
+	for _, f := range figure10 {
+		byPages.Add("paper", 7, int64(f.million*1e6), f.hosts, f.partition, f.exchange, nil, nil, nil,
+			f.hosts+f.partition+f.exchange)
+	}
+	for _, way := range []string{waySites, wayRendezvous} {
+		for _, pages := range x.Pages {
+			add(byPages, point(r.points, way, n, pages))
+		}
+	}
+	text := "What an agent loses, in pages/s, to each kind of message if it has the paper's line of 320 Mbit/s, " +
+		"pages of 22.3 KB, and the messages take their bytes from it. The bytes are measured, each message once: " +
+		"what agents send to each other, and both ways between an agent and the coordinator.\n\n- *Hosts sent*: to " +
+		"the coordinator, with its answers. *Partition information*: the coordinator's answers with assignments. " +
+		"*Links exchanged*: links, and the questions which of them their owner has.\n- The paper's crawler has no " +
+		"*replicas* (`--replicas 2`, the default, keeps a journal of each host at another agent) and counts no " +
+		"*heartbeats* and no *transport* (HTTP; TLS adds 22 bytes to each message). Heartbeats depend on the time, " +
+		"so they are those of an agent with the paper's speed."
+	res.Sections = append(res.Sections,
+		Section{Heading: "Figure 9: overhead by the number of agents, with " + humanize.Comma(most) + " pages",
+			Table: byAgents, Shown: true, Text: text},
+		Section{Heading: fmt.Sprintf("Figure 10: overhead by the number of pages, with %d agents", n),
+			Table: byPages, Shown: true})
+	for _, way := range []string{waySites, wayRendezvous} {
+		panel := Panel{Title: "Figure 9: pages a second that an agent loses, " + way, X: "agents", Y: "pages/s",
+			Stack: true, Digits: 1, Aside: true, Top: 1}
+		for _, kind := range overheadKinds {
+			b := Bars{Name: kind}
+			for _, n := range x.Agents {
+				v := math.NaN()
+				if p := point(r.points, way, n, most); p != nil {
+					lost, _ := p.lost()
+					v = lost[kind]
+				}
+				b.Values = append(b.Values, v)
+			}
+			panel.Bars = append(panel.Bars, b)
+		}
+		for _, n := range x.Agents {
+			panel.Groups = append(panel.Groups, fmt.Sprint(n))
+			if p := point(r.points, way, n, most); p != nil {
+				_, all := p.lost()
+				panel.Top = max(panel.Top, 1.15*all)
+			}
+		}
+		res.Figure.Panels = append(res.Figure.Panels, panel)
+	}
+}
+
+// checkResult adds figure 11.
+func (x *TwoLevel) checkResult(res *Result, r *twoLevelRun) {
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "what"}, {Name: "points"},
+		{Name: "mean difference", Unit: "%", Digits: 1}, {Name: "largest", Unit: "%", Digits: 1}, {Name: "with agents"},
+		{Name: "and pages"}, {Name: "aim", Unit: "%"}, {Name: "reached"}}}
+	var all []TwoLevelCheck
+	for _, way := range []string{waySites, wayRendezvous} {
+		for _, c := range x.check(r.points, way) {
+			aim, reached := 20, "no"
+			if c.What == "speed" {
+				aim = 5
+			}
+			if percent*c.Worst <= float64(aim) {
+				reached = "yes"
+			}
+			table.Add(c.Way, c.What, c.Points, percent*c.Mean, percent*c.Worst, c.WorstAt, int64(c.WorstWith), aim,
+				reached)
+			res.Data.Add(partCrawls, c.Way, c.WorstAt, int64(c.WorstWith), "check of "+c.What,
+				"worst_deviation", c.Worst)
+			all = append(all, c)
+		}
+	}
+	res.Figures["checks"] = all
+	res.Sections = append(res.Sections, Section{Heading: "Figure 11: estimated beside measured", Table: table,
+		Text: "The model of section 5.2 (each overhead is linear in the number of agents and in the logarithm of " +
+			"the number of pages) is fitted to half of the points, as the black fields of a chessboard of agents " +
+			"and pages, and compared with the other half. *Speed* is the measured speed of an agent."})
+}
+
+// messagesResult adds what the coordinator adds for each host.
+func (x *TwoLevel) messagesResult(res *Result, r *twoLevelRun) {
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "links a page", Digits: 3},
+		{Name: "message bytes a page", Digits: 0}, {Name: "calls to agents a page", Digits: 3},
+		{Name: "calls to the coordinator a page", Digits: 3}, {Name: "bytes to and from it a host", Digits: 1},
+		{Name: "calls to it a host", Digits: 2}}}
+	most := x.Pages[len(x.Pages)-1]
+	for _, n := range x.Agents {
+		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
+			p := point(r.points, way, n, most)
+			if p == nil {
+				continue
+			}
+			c := crawlOf(r.crawls, way, n)
+			sum := 0.0
+			for _, v := range p.Kinds {
+				sum += v
+			}
+			var bytes, calls any
+			if way != wayRendezvous {
+				bytes = (p.Kinds[kindHosts] + p.Kinds[kindPartition]) * p.Pages / float64(c.Hosts)
+				calls = p.Coordinator * p.Pages / float64(c.Hosts)
+			}
+			table.Add(way, n, p.Links, sum, p.Others, p.Coordinator, bytes, calls)
+		}
+	}
+	res.Sections = append(res.Sections, Section{Heading: "Messages: what the coordinator adds", Table: table,
+		Text: fmt.Sprintf("Crawls up to %s pages, so the crawls are compared at the same fill. *A host*: for each "+
+			"host that the agents have met. Each agent asks the coordinator at least once a second, so slow crawls "+
+			"of few hosts have more calls for each host.", humanize.Comma(most))})
+}
+
+// coverageResult adds the coverage of crawls of webs with pages that only other hosts link to.
+func (x *TwoLevel) coverageResult(res *Result, runs []CoverageRun) {
+	table := &Table{Columns: []Column{{Name: "linked from other hosts only", Unit: "%"}, {Name: "way"},
+		{Name: "reachable"}, {Name: "within hosts"}, {Name: "fetched"}, {Name: "coverage", Digits: 4},
+		{Name: "links sent a page", Digits: 3}, {Name: "message bytes a page", Digits: 0}}}
+	panel := Panel{Title: "Coverage by the share of pages that only other hosts link to", X: "%", Y: "coverage (%)",
+		Digits: 1, Aside: true, Top: 1.15 * percent}
+	for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
+		b := Bars{Name: way}
+		for i := range runs {
+			if r := &runs[i]; r.Way == way {
+				b.Values = append(b.Values, percent*r.Coverage())
+			}
+		}
+		panel.Bars = append(panel.Bars, b)
+	}
+	for i := range runs {
+		r := &runs[i]
+		table.Add(int(percent*r.Crosslinked+0.5), r.Way, r.Reachable, r.Within, r.Fetched, r.Coverage(), r.Overhead,
+			r.Exchanged)
+		res.Data.Add(partCoverage, r.Way, coverageAgents, r.Fetched, fmt.Sprint(r.Crosslinked), "coverage",
+			r.Coverage())
+		if r.Way == wayRendezvous {
+			panel.Groups = append(panel.Groups, fmt.Sprint(int(percent*r.Crosslinked+0.5)))
+		}
+	}
+	res.Sections = append(res.Sections, Section{Heading: "Coverage: full and two-level", Table: table, Shown: true,
+		Text: fmt.Sprintf("Crawls of a web of %s hosts to the end, with %d agents. *Reachable* pages can be found "+
+			"at all, *within hosts* without links from one host to a page of another one. Two-level coverage finds "+
+			"these, and pages to which another host of the same agent links. The experiment fails if a crawl "+
+			"misses a page that it should find, or fetches one twice.", humanize.Comma(x.Hosts), coverageAgents)})
+	res.Figure.Panels = append(res.Figure.Panels, panel)
+}
+
+// balanceResult adds how evenly hosts, pages and bytes are divided.
+func (x *TwoLevel) balanceResult(res *Result, runs []BalanceRun) {
+	table := &Table{Columns: []Column{{Name: "agents"}, {Name: "way"}, {Name: "hosts, most", Digits: 3},
+		{Name: "pages, most", Digits: 3}, {Name: "deviation", Unit: "%", Digits: 1}, {Name: "bytes, most", Digits: 3},
+		{Name: "bytes' deviation", Unit: "%", Digits: 1}, {Name: "time", Digits: 3}, {Name: "longest time", Digits: 3}}}
+	pages := Panel{Title: "Balance: the most pages of an agent, by the mean", X: "agents", Y: "times", Aside: true}
+	times := Panel{Title: "Balance: time of the crawl, by the time with full queues", X: "agents", Y: "times",
+		Aside: true}
+	lines := map[string][2]*Line{}
+	for _, way := range balanceWays {
+		lines[way] = [2]*Line{{Name: way}, {Name: way}}
+	}
+	for _, n := range balanceAgents {
+		for _, way := range balanceWays {
+			var same []BalanceRun
+			for _, r := range runs {
+				if r.Way == way && r.Agents == n {
+					same = append(same, r)
+				}
+			}
+			if len(same) == 0 {
+				continue
+			}
+			of := func(f func(r *BalanceRun) float64) (vs []float64) {
+				for i := range same {
+					vs = append(vs, f(&same[i]))
+				}
+				return vs
+			}
+			most := Median(of(func(r *BalanceRun) float64 { return r.Pages.Most }))
+			time := of(func(r *BalanceRun) float64 { return r.Time })
+			table.Add(n, way, Median(of(func(r *BalanceRun) float64 { return r.Hosts.Most })), most,
+				percent*Median(of(func(r *BalanceRun) float64 { return r.Pages.Deviation })),
+				Median(of(func(r *BalanceRun) float64 { return r.Bytes.Most })),
+				percent*Median(of(func(r *BalanceRun) float64 { return r.Bytes.Deviation })), Median(time),
+				slices.Max(time))
+			lines[way][0].Points = append(lines[way][0].Points, plotter.XY{X: float64(n), Y: most})
+			lines[way][1].Points = append(lines[way][1].Points, plotter.XY{X: float64(n), Y: Median(time)})
+		}
+	}
+	for _, r := range runs {
+		add := func(what string, v float64) {
+			res.Data.Add(partBalance, r.Way, r.Agents, nil, fmt.Sprintf("seed %d", r.Seed), what, v)
+		}
+		add("hosts_most", r.Hosts.Most)
+		add("pages_most", r.Pages.Most)
+		add("pages_deviation", r.Pages.Deviation)
+		add("bytes_most", r.Bytes.Most)
+		add("bytes_deviation", r.Bytes.Deviation)
+		add("time", r.Time)
+	}
+	for _, way := range balanceWays {
+		pages.Lines = append(pages.Lines, *lines[way][0])
+		times.Lines = append(times.Lines, *lines[way][1])
+	}
+	res.Sections = append(res.Sections, Section{Heading: "Balance: round-robin, least-loaded and hashing", Table: table,
+		Shown: true, Text: fmt.Sprintf("%d webs of %s hosts with %d pages on average; the sizes of hosts follow a "+
+			"Pareto law of exponent 4/3. The real coordinator assigns the hosts in this process; agents fetch %d "+
+			"pages each in rounds, and report their queues. The values are medians of the webs.\n\n- *Most*: the "+
+			"largest value of an agent, divided by the mean of the agents. *Deviation*: the standard deviation, "+
+			"divided by the mean.\n- *Time*: how long the crawl takes, divided by the time if no agent ever were "+
+			"without pages. There are no delays, so a large host is as fast as many small ones.",
+			x.Seeds, humanize.Comma(x.Hosts), scalingPages, balanceRound)})
+	res.Figure.Panels = append(res.Figure.Panels, pages, times)
+}
