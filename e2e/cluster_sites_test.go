@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -142,13 +143,19 @@ func (s *sitesCluster) end(agents []*process) {
 // Three coordinators assign the hosts. The leader is killed, and an agent is killed and comes back: no page is missed.
 func TestSites(t *testing.T) {
 	weighs(t, 4)
-	s := newSitesCluster(t, 3, gen.Bounds{})
+	s := newSitesCluster(t, 3, gen.Bounds{}, "--api", "127.0.0.1:0")
 	leader := s.leader()
 	var agents []*process
 	for i := range 3 {
 		agents = append(agents, s.agent(i, s.seed))
 	}
 	s.await(agents[0], "a1", 10)
+	text := metrics(t, filepath.Join(s.dir, "a1"))
+	for _, name := range []string{"orbweaver_sites_hosts", "orbweaver_sites_assignment_number_last"} {
+		if !regexp.MustCompile(`(?m)^` + name + ` [1-9]`).MatchString(text) {
+			t.Errorf("the metric %s is missing or zero:\n%s", name, tail(text))
+		}
+	}
 	s.processes[leader].kill()
 	s.await(agents[1], "a2", 20)
 	s.coordinate(leader)

@@ -197,8 +197,8 @@ func crawlID(t *testing.T, dir string) rpc.ID {
 
 var refusedLine = regexp.MustCompile(`(?m)^orbweaver_exchange_refused_total\{reason="([a-z-]+)"\} ([0-9.e+]+)$`)
 
-// refused returns the calls that a running agent has refused, by its metrics.
-func refused(t *testing.T, dir string) map[string]float64 {
+// metrics returns what a running agent with --api says to Prometheus.
+func metrics(t *testing.T, dir string) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join(dir, node.APIFile))
 	var api node.APIAccess
@@ -222,14 +222,21 @@ func refused(t *testing.T, dir string) map[string]float64 {
 	if err != nil {
 		t.Fatal(err)
 	}
-	counts := map[string]float64{}
-	for _, m := range refusedLine.FindAllStringSubmatch(string(text), -1) {
+	return string(text)
+}
+
+// refused returns the calls that a running agent has refused, by its metrics.
+func refused(t *testing.T, dir string) map[string]float64 {
+	t.Helper()
+	text, counts := metrics(t, dir), map[string]float64{}
+	for _, m := range refusedLine.FindAllStringSubmatch(text, -1) {
+		var err error
 		if counts[m[1]], err = strconv.ParseFloat(m[2], 64); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if len(counts) == 0 {
-		t.Fatalf("nothing is said of refusals:\n%s", tail(string(text)))
+		t.Fatalf("nothing is said of refusals:\n%s", tail(text))
 	}
 	return counts
 }

@@ -203,7 +203,8 @@ func called(e *ast.CallExpr) (of, name string) {
 
 // Package node describes each metric once, by a call of desc.
 func TestReferenceMetrics(t *testing.T) {
-	groups := []string{"The crawl", "The cluster", "Contents (`--partition hash`)"}
+	groups := []string{"The crawl", "The cluster", "Contents (`--partition hash`)",
+		"Assignments (`--partition sites`)"}
 	rows := map[string][][]string{}
 	for _, g := range groups {
 		rows[g] = [][]string{{"metric", "type", "labels", "meaning"}}
@@ -242,6 +243,8 @@ func TestReferenceMetrics(t *testing.T) {
 			switch {
 			case strings.HasPrefix(metric, "orbweaver_contents_"):
 				g = groups[2]
+			case strings.HasPrefix(metric, "orbweaver_sites_"):
+				g = groups[3]
 			case regexp.MustCompile(`^orbweaver_(cluster|exchange|hosts|lease)_`).MatchString(metric):
 				g = groups[1]
 			}

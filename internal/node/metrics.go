@@ -30,6 +30,11 @@ var (
 		"URLs that this agent asked their owners about, to send only the links that they do not know.")
 	descSent     = desc("orbweaver_exchange_urls_sent_total", "URLs sent to the agents that own their hosts.")
 	descOutgoing = desc("orbweaver_exchange_urls_outgoing", "URLs that wait to be sent to other agents.")
+	descAssigned = desc("orbweaver_sites_hosts", "Hosts of which this agent knows the assignment.")
+	descUnowned  = desc("orbweaver_sites_hosts_waiting", "Hosts whose links wait until their owner is known.")
+	descNumber   = desc("orbweaver_sites_assignment_number", "Number of the last assignment that this agent knows.")
+	descLast     = desc("orbweaver_sites_assignment_number_last",
+		"Number of the last assignment, when the leading coordinator last answered.")
 )
 
 // Describe implements prometheus.Collector.
@@ -69,6 +74,13 @@ func (e exchanges) Collect(ch chan<- prometheus.Metric) {
 	if s := e.c.a.Status(); s != nil {
 		metric(descSent, prometheus.CounterValue, float64(s.Sent))
 		metric(descOutgoing, prometheus.GaugeValue, float64(s.Outgoing))
+	}
+	if e.c.sites != nil {
+		s := e.c.sites.status()
+		metric(descAssigned, prometheus.GaugeValue, float64(s.Hosts))
+		metric(descUnowned, prometheus.GaugeValue, float64(s.Waiting))
+		metric(descNumber, prometheus.GaugeValue, float64(s.Number))
+		metric(descLast, prometheus.GaugeValue, float64(s.Last))
 	}
 }
 
