@@ -29,6 +29,8 @@ type plot struct {
 	flags     []string      // of all agents
 	addresses int           // of all hosts together; 0: one for each host
 	names     string        // prefix of the agents' names, before their number; empty: "a"
+
+	coordinators int // that assign the hosts; 0: --partition sites is not used
 }
 
 // A story is a crawl by agents in network namespaces, with mutual TLS between them, and the web's
@@ -43,6 +45,8 @@ type story struct {
 	wire   *wire
 	dir    string
 	agents []*actor
+
+	coordinators []*chair
 }
 
 // An actor is an agent of a story, at the index of its number.
@@ -72,7 +76,7 @@ func (v *verdict) overlap() float64 { return float64(v.twice) / max(1, float64(v
 func tell(t *testing.T, p plot) *story {
 	t.Helper()
 	s := &story{T: t, plot: p, seed: testseed.New(t), dir: t.TempDir()}
-	s.wire = newWire(t, p.agents, s.seed)
+	s.wire = newWire(t, p.agents+p.coordinators, s.seed)
 	spec := gen.Plain(s.seed, s.plot.hosts)
 	spec.PagesMean, spec.MaxPages, spec.PageBytes = s.plot.pages, int64(8*s.plot.pages), 6000
 	var err error
@@ -104,8 +108,11 @@ func tell(t *testing.T, p plot) *story {
 		names = append(names, name)
 		s.agents = append(s.agents, &actor{s: s, number: i + 1, name: name, dir: filepath.Join(s.dir, name)})
 	}
-	crawl(context.Background(), t, "cluster", "keys", "--out", filepath.Join(s.dir, "keys"), "--agents",
-		strings.Join(names, ",")).must(t, 0)
+	args := []string{"cluster", "keys", "--out", filepath.Join(s.dir, "keys"), "--agents", strings.Join(names, ",")}
+	if p.coordinators > 0 {
+		args = append(args, "--coordinators", s.addChairs())
+	}
+	crawl(context.Background(), t, args...).must(t, 0)
 	return s
 }
 
@@ -129,18 +136,27 @@ func (a *actor) start(more ...string) {
 		}
 	}
 	args = append(args, "--join", strings.Join(join, ","))
+	if len(s.coordinators) > 0 {
+		args = append(args, "--partition", "sites", "--coordinator", s.chairs())
+	}
 	args = append(append(args, s.flags...), more...)
-	a.p = &process{cmd: exec.Command(orbweaver, append(args, s.made.URL(0, 0))...), done: make(chan struct{})}
-	a.p.cmd.Stdout, a.p.cmd.Stderr = &a.p.out, &a.p.out
-	if err := s.wire.places[a.number].start(a.p.cmd); err != nil {
+	a.p = s.run(a.number, append(args, s.made.URL(0, 0))...)
+}
+
+// run starts the program in a place.
+func (s *story) run(place int, args ...string) *process {
+	s.Helper()
+	p := &process{cmd: exec.Command(orbweaver, args...), done: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = &p.out, &p.out
+	if err := s.wire.places[place].start(p.cmd); err != nil {
 		s.Fatal(err)
 	}
-	p := a.p
 	go func() {
 		defer close(p.done)
 		p.cmd.Wait() // the exit code is read later
 	}()
 	s.Cleanup(func() { p.kill() })
+	return p
 }
 
 // lost removes an agent's machine: its network, then its process, then its disk. It returns how
@@ -219,6 +235,9 @@ func (a *actor) said(kind string) int {
 // startAll starts all agents; none crawls before all are present.
 func (s *story) startAll() {
 	s.Helper()
+	for _, c := range s.coordinators {
+		c.start()
+	}
 	for _, a := range s.agents {
 		a.start("--agents", strconv.Itoa(len(s.agents)))
 	}
