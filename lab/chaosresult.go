@@ -33,8 +33,16 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 	}
 	kinds.Add("all", alone.faults(), cluster.faults(), nil)
 	failures, failed := chaosFailures(runs)
+	name, title := "chaos", "Does a crawl keep its guarantees under faults?"
+	checks := "The last part of this page lists all checks, the other excuses, and what the judge does not see."
+	if x.Partition != "" {
+		name += "-" + x.Partition
+		title = "Does a crawl with --partition " + x.Partition + " keep its guarantees under faults?"
+		checks = "The last part of [the page of all partitions](chaos.md) lists all checks, the other excuses, and " +
+			"what the judge does not see."
+	}
 	return &Result{
-		Name: "chaos", Title: "Does a crawl keep its guarantees under faults?",
+		Name: name, Title: title,
 		Question: "Random faults meet single agents and clusters: kills, power failures, lost machines, old disks, " +
 			"full disks, bad networks. Does each crawl still fetch every page, none twice without a reason, and " +
 			"stay polite?",
@@ -46,8 +54,7 @@ func (x *Chaos) result(t *Trial, runs []ChaosRun) *Result {
 			"least half as often.\n\nA story is *bad* if it breaks a guarantee. If a fault may lose all copies of " +
 			"what is known of a host, two failures are excused: a page of this host that was fetched before the " +
 			"fault is fetched again, or a page is missed because the disks with all links to it are lost or old. " +
-			"A story is *partly* excused if that holds for some hosts, and *void* if it holds for all. The last " +
-			"part of this page lists all checks, the other excuses, and what the judge does not see.",
+			"A story is *partly* excused if that holds for some hosts, and *void* if it holds for all. " + checks,
 		Sections: []Section{
 			{Heading: "Stories", Table: storyTable(alone, cluster, all), Shown: true,
 				Text: "*Longest stall*: the longest time without a page while there was work. *On 2 cores*: stories " +

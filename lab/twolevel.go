@@ -18,8 +18,9 @@ type TwoLevel struct {
 	// paper; with --quick 1, 2 and 3.
 	Agents []int
 	// Pages lists the numbers of pages, of all agents together, at which the crawls are compared,
-	// from low to high. Empty means 250,000, 500,000, 1 and 2 million; with --quick 200, 400 and
-	// 800.
+	// from low to high. The most agents fetch the last of them, and fewer agents their share of it,
+	// so that all crawls take about as long. Empty means 31,250 and its doubles up to 2 million; with
+	// --quick 200, 400 and 800.
 	Pages []int64
 	// PageBytes is the mean length of a page. Zero means 22,300, as in the paper; with --quick 3,000.
 	PageBytes int
@@ -67,8 +68,24 @@ func (x *TwoLevel) defaults(quick bool) {
 		x.Agents = []int{1, 2, 3, 5, 7}
 	}
 	if x.Pages == nil {
-		x.Pages = []int64{250_000, 500_000, 1_000_000, 2_000_000}
+		x.Pages = []int64{31_250, 62_500, 125_000, 250_000, 500_000, 1_000_000, 2_000_000}
 	}
+}
+
+// share returns how many pages a number of agents fetches.
+func (x *TwoLevel) share(agents int) int64 {
+	share := x.Pages[len(x.Pages)-1] * int64(agents) / int64(slices.Max(x.Agents))
+	return max(share, x.Pages[0])
+}
+
+// common returns the largest of Pages that any number of agents fetches.
+func (x *TwoLevel) common() (pages int64) {
+	for _, p := range x.Pages {
+		if p <= x.share(slices.Min(x.Agents)) {
+			pages = p
+		}
+	}
+	return pages
 }
 
 func (x *TwoLevel) has(part string) bool { return slices.Contains(x.Parts, part) }

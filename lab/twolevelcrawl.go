@@ -94,6 +94,9 @@ type TwoLevelCrawl struct {
 	Joined float64 `json:"joined_s"`
 	Begun  float64 `json:"begun_s"`
 	Hosts  int64   `json:"hosts"`
+	// HostBytes and HostCalls are the bytes and the calls between agents and coordinator, for each of Hosts.
+	HostBytes float64 `json:"coordinator_bytes_per_host"`
+	HostCalls float64 `json:"coordinator_calls_per_host"`
 	costs
 }
 
@@ -133,9 +136,6 @@ func (x *TwoLevel) crawl(ctx context.Context, t *Trial) (crawls []TwoLevelCrawl,
 	}
 	for _, n := range x.Agents {
 		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
-			if t.Quick && way == wayTwoLevel && n != x.Agents[len(x.Agents)-1] {
-				continue
-			}
 			if err := one(way, n); err != nil {
 				return nil, nil, err
 			}
@@ -152,12 +152,16 @@ func (x *TwoLevel) crawl(ctx context.Context, t *Trial) (crawls []TwoLevelCrawl,
 // crawlOne crawls once.
 func (x *TwoLevel) crawlOne(ctx context.Context, t *Trial, way string, n int) (r TwoLevelCrawl, ps []TwoLevelPoint,
 	err error) {
-	most := x.Pages[len(x.Pages)-1]
-	web := gen.Plain(t.Seed, max(100, most/scalingPages*2)) // no crawl ends by itself
+	kind, free := strings.CutSuffix(way, noLine)
+	most := x.share(n)
+	if way == wayTwoLevel {
+		most = x.common()
+	}
+	web := gen.Plain(t.Seed, max(100, x.Pages[len(x.Pages)-1]/scalingPages*2)) // no crawl ends by itself
 	web.PagesMean, web.PageBytes = scalingPages, x.PageBytes
 	c := company{agents: n, webs: n, spec: WebSpec{Spec: web},
-		pages: most + most/50} // some more than most, because a line of progress comes each second
-	kind, free := strings.CutSuffix(way, noLine)
+		flags: []string{"--keep", "application/x-none"}} // the archives stay empty
+	c.pages = most + most/50 // some more than most, because a line of progress comes each second
 	if !free {
 		c.spec.Shape = testweb.Shape{BytesPerSecond: x.Bandwidth}
 	}
@@ -175,7 +179,17 @@ func (x *TwoLevel) crawlOne(ctx context.Context, t *Trial, way string, n int) (r
 			}
 			r.Joined, r.Begun = r.Joined+joined.Seconds()/float64(n), r.Begun+begun.Seconds()/float64(n)
 		}
+		for _, a := range all {
+			end := a.at(time.Now())
+			kinds := spent(&end)
+			calls, _ := messages(&end)
+			r.HostBytes += (kinds[kindHosts] + kinds[kindPartition]) / float64(r.Hosts)
+			r.HostCalls += calls / float64(r.Hosts)
+		}
 		for _, pages := range x.Pages {
+			if pages > most {
+				break
+			}
 			p, err := reckonAt(all, float64(pages))
 			if err != nil {
 				return err

@@ -37,7 +37,7 @@ var paperSpeeds = map[string]map[int]float64{
 
 // crawlsResult adds figures 7 to 11.
 func (x *TwoLevel) crawlsResult(res *Result, r *twoLevelRun) {
-	most := x.Pages[len(x.Pages)-1]
+	most := x.common()
 	alone := point(r.points, wayAlone, 1, most)
 	speeds := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "pages/s each", Digits: 1},
 		{Name: "of alone", Unit: "%", Digits: 1}, {Name: "times alone", Digits: 2}, {Name: "paper", Digits: 2},
@@ -65,7 +65,8 @@ func (x *TwoLevel) crawlsResult(res *Result, r *twoLevelRun) {
 	}
 	heading := "Figures 7 and 8: speed by the number of agents"
 	res.Sections = append(res.Sections, Section{Heading: heading, Table: speeds,
-		Shown: true, Text: fmt.Sprintf("Crawls up to %s pages of all agents together.\n\n- *Sites* is full coverage, "+
+		Shown: true, Text: fmt.Sprintf("In all crawls an agent fetches about as many pages. These are the crawls at %s "+
+			"pages of all agents together.\n\n- *Sites* is full coverage, "+
 			"*two-level* is `--coverage two-level`, *alone* is an agent without a cluster.\n- *Times alone*: the "+
 			"speed of all agents, divided by that of the one alone. *Paper*: the same in the paper, as far as its "+
 			"text has numbers. It has 6.91 for the seven agents divided by one agent with a coordinator.\n%s",
@@ -80,7 +81,7 @@ func (x *TwoLevel) crawlsResult(res *Result, r *twoLevelRun) {
 
 // coverageCost compares full with two-level coverage at the largest crawls.
 func (x *TwoLevel) coverageCost(ps []TwoLevelPoint) string {
-	n, most := x.Agents[len(x.Agents)-1], x.Pages[len(x.Pages)-1]
+	n, most := x.Agents[len(x.Agents)-1], x.common()
 	full, two := point(ps, waySites, n, most), point(ps, wayTwoLevel, n, most)
 	if full == nil || two == nil {
 		return ""
@@ -94,7 +95,7 @@ func (x *TwoLevel) fastResult(res *Result, r *twoLevelRun) {
 	table := &Table{Columns: []Column{{Name: "way"}, {Name: "pages/s", Digits: 1},
 		{Name: "of alone", Unit: "%", Digits: 1}, {Name: "paper, pages/s", Digits: 1},
 		{Name: "processor", Unit: "µs/page", Digits: 0}}}
-	most := x.Pages[len(x.Pages)-1]
+	most := x.common()
 	alone := point(r.points, wayAlone+noLine, 1, most)
 	for _, way := range []string{wayAlone, waySites, wayRendezvous} {
 		p := point(r.points, way+noLine, 1, most)
@@ -145,7 +146,7 @@ var figure10 = []struct {
 
 // overheadResult adds figures 9 and 10.
 func (x *TwoLevel) overheadResult(res *Result, r *twoLevelRun) {
-	most, n := x.Pages[len(x.Pages)-1], x.Agents[len(x.Agents)-1]
+	most, n := x.common(), x.Agents[len(x.Agents)-1]
 	columns := []Column{{Name: "way"}, {Name: "agents"}, {Name: "pages"}}
 	for _, kind := range overheadKinds {
 		columns = append(columns, Column{Name: kind, Digits: 2})
@@ -261,7 +262,7 @@ func (x *TwoLevel) messagesResult(res *Result, r *twoLevelRun) {
 		{Name: "message bytes a page", Digits: 0}, {Name: "calls to agents a page", Digits: 3},
 		{Name: "calls to the coordinator a page", Digits: 3}, {Name: "bytes to and from it a host", Digits: 1},
 		{Name: "calls to it a host", Digits: 2}}}
-	most := x.Pages[len(x.Pages)-1]
+	most := x.common()
 	for _, n := range x.Agents {
 		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
 			p := point(r.points, way, n, most)
@@ -275,16 +276,15 @@ func (x *TwoLevel) messagesResult(res *Result, r *twoLevelRun) {
 			}
 			var bytes, calls any
 			if way != wayRendezvous {
-				bytes = (p.Kinds[kindHosts] + p.Kinds[kindPartition]) * p.Pages / float64(c.Hosts)
-				calls = p.Coordinator * p.Pages / float64(c.Hosts)
+				bytes, calls = c.HostBytes, c.HostCalls
 			}
 			table.Add(way, n, p.Links, sum, p.Others, p.Coordinator, bytes, calls)
 		}
 	}
 	res.Sections = append(res.Sections, Section{Heading: "Messages: what the coordinator adds", Table: table,
-		Text: fmt.Sprintf("Crawls up to %s pages, so the crawls are compared at the same fill. *A host*: for each "+
-			"host that the agents have met. Each agent asks the coordinator at least once a second, so slow crawls "+
-			"of few hosts have more calls for each host.", humanize.Comma(most))})
+		Text: fmt.Sprintf("Crawls up to %s pages, so the crawls are compared at the same fill. *A host*: in the whole "+
+			"crawl, for each host that the agents have met. Each agent asks the coordinator at least once a second, "+
+			"so slow crawls of few hosts have more calls for each host.", humanize.Comma(most))})
 }
 
 // coverageResult adds the coverage of crawls of webs with pages that only other hosts link to.
