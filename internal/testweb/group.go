@@ -190,8 +190,8 @@ func (g *group) violate(t *tracker, kind violationKind, a, b *requestInfo, end, 
 }
 
 // snapshot reports on the group as if all its requests had ended now. It records the violations of the unfinished ones
-// in pending. active is the number of unfinished ones.
-func (g *group) snapshot(pending *tracker, now int64) (r GroupReport, active int64) {
+// in pending.
+func (g *group) snapshot(pending *tracker, now int64) GroupReport {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	c := group{
@@ -203,7 +203,6 @@ func (g *group) snapshot(pending *tracker, now int64) (r GroupReport, active int
 			k := *s
 			if k.end == 0 {
 				k.end = max(now, k.begin)
-				active++
 			}
 			c.insert(&k)
 			s = s.next
@@ -213,5 +212,5 @@ func (g *group) snapshot(pending *tracker, now int64) (r GroupReport, active int
 	return GroupReport{
 		Requests: int64(c.requests), MaxConcurrent: int(c.maxActive), MinGap: Seconds(c.minGap),
 		Promised: Seconds(c.promised), Violations: int64(c.violations),
-	}, active
+	}
 }

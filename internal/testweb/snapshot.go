@@ -163,7 +163,8 @@ func (w *worst[T]) cut() int64 {
 func (t *tracker) report(w *Web) *Report {
 	tab := t.tab.Load()
 	r := &Report{
-		Began: tab.began, At: time.Now(), Status: map[int]int64{}, Twice: map[string]int64{},
+		Active: w.Count().Active, // before the counts: none unfinished means that all are counted
+		Began:  tab.began, At: time.Now(), Status: map[int]int64{}, Twice: map[string]int64{},
 		ViolationCount: map[string]int64{}, Hosts: map[string]HostReport{}, Addrs: map[string]GroupReport{},
 		Sites: map[string]GroupReport{}, LeftOut: map[string]int64{}, AtOnce: map[string]map[int]int64{},
 		Gaps: map[string]GapReport{}, Uncounted: t.uncounted.Load(), Untracked: t.untracked.Load(),
@@ -177,11 +178,10 @@ func (t *tracker) report(w *Web) *Report {
 	pending := &tracker{base: t.base, origin: t.origin}
 	var hosts worst[*hostState]
 	for h := range tab.allHosts() {
-		g, active := h.group.snapshot(pending, now)
+		g := h.group.snapshot(pending, now)
 		h.group.mu.Lock()
 		g.Requests = int64(h.ended)
 		r.Requests += int64(h.ended)
-		r.Active += active
 		r.Pages += int64(h.pages)
 		r.Bytes += h.bytes
 		r.URLs += int64(h.urls)
@@ -199,16 +199,13 @@ func (t *tracker) report(w *Web) *Report {
 			hosts.add(g, h)
 		}
 	}
-	if r.Unjudged { // the groups do not know their unfinished requests
-		r.Active = w.Count().Active
-	}
 	var addrs worst[*addrState]
 	var sites worst[*domainState]
 	for i := range tab.shards {
 		s := &tab.shards[i]
 		s.mu.Lock()
 		for _, a := range s.addrs {
-			g, _ := a.group.snapshot(pending, now)
+			g := a.group.snapshot(pending, now)
 			g.MaxConnections, g.Connections = int(a.maxConns), int64(a.opened)
 			addrs.add(g, a)
 		}
@@ -218,7 +215,7 @@ func (t *tracker) report(w *Web) *Report {
 		}
 		s.mu.Unlock()
 		for _, d := range domains {
-			g, _ := d.group.snapshot(pending, now)
+			g := d.group.snapshot(pending, now)
 			sites.add(g, d)
 		}
 	}

@@ -391,11 +391,12 @@ func (t *tracker) end(r *request, end int64) {
 	t.count(r, end)
 }
 
-// count updates the totals, and the counts of the host and the URL.
+// count updates the totals, and the counts of the host and the URL. It ends the request last, so that a Web without
+// unfinished requests has counted all of them.
 func (t *tracker) count(r *request, end int64) {
+	defer t.ended.Add(1)
 	h := r.host
 	ok := r.complete && !r.aborted && r.status > 0 && r.status < 500 && r.status != 429 && r.reads()
-	t.ended.Add(1)
 	t.bytes.Add(r.bytes)
 	h.group.mu.Lock()
 	h.ended++
