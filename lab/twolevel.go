@@ -18,13 +18,14 @@ type TwoLevel struct {
 	// paper; with --quick 1, 2 and 3.
 	Agents []int
 	// Pages lists the numbers of pages, of all agents together, at which the crawls are compared,
-	// from low to high. The most agents fetch the last of them, and fewer agents their share of it,
-	// so that all crawls take about as long. Empty means 31,250 and its doubles up to 2 million; with
-	// --quick 200, 400 and 800.
+	// from low to high. Only the most agents fetch the last of them. Fewer agents fetch their share of
+	// the last but one, so that their crawls take about as long as each other. Empty means 31,250 and
+	// its doubles up to 2 million; with --quick 200, 400 and 800.
 	Pages []int64
 	// PageBytes is the mean length of a page. Zero means 22,300, as in the paper; with --quick 3,000.
 	PageBytes int
-	// Bandwidth is the bandwidth of each agent's line, in bytes per second. Zero means 500,000.
+	// Bandwidth is the bandwidth of each agent's line, in bytes per second. Zero means 3,750,000, with
+	// --quick 500,000.
 	Bandwidth int64
 	// Hosts is the number of hosts of the webs of the parts balance and coverage. Zero means 2,000,
 	// with --quick 100.
@@ -50,6 +51,7 @@ func (x *TwoLevel) defaults(quick bool) {
 		def(&x.Hosts, 100)
 		def(&x.Seeds, 1)
 		def(&x.PageBytes, 3000)
+		def(&x.Bandwidth, 500_000)
 		if x.Agents == nil {
 			x.Agents = []int{1, 2, 3}
 		}
@@ -60,7 +62,7 @@ func (x *TwoLevel) defaults(quick bool) {
 	def(&x.Hosts, 2000)
 	def(&x.Seeds, 5)
 	def(&x.PageBytes, 22_300)
-	def(&x.Bandwidth, 500_000)
+	def(&x.Bandwidth, 3_750_000)
 	if x.Parts == nil {
 		x.Parts = TwoLevelParts()
 	}
@@ -74,8 +76,11 @@ func (x *TwoLevel) defaults(quick bool) {
 
 // share returns how many pages a number of agents fetches.
 func (x *TwoLevel) share(agents int) int64 {
-	share := x.Pages[len(x.Pages)-1] * int64(agents) / int64(slices.Max(x.Agents))
-	return max(share, x.Pages[0])
+	last, most := len(x.Pages)-1, slices.Max(x.Agents)
+	if agents == most || last == 0 {
+		return x.Pages[last]
+	}
+	return max(x.Pages[last-1]*int64(agents)/int64(most), x.Pages[0])
 }
 
 // common returns the largest of Pages that any number of agents fetches.

@@ -65,8 +65,7 @@ func (x *TwoLevel) crawlsResult(res *Result, r *twoLevelRun) {
 	}
 	heading := "Figures 7 and 8: speed by the number of agents"
 	res.Sections = append(res.Sections, Section{Heading: heading, Table: speeds,
-		Shown: true, Text: fmt.Sprintf("In all crawls an agent fetches about as many pages. These are the crawls at %s "+
-			"pages of all agents together.\n\n- *Sites* is full coverage, "+
+		Shown: true, Text: fmt.Sprintf("Crawls up to %s pages of all agents together.\n\n- *Sites* is full coverage, "+
 			"*two-level* is `--coverage two-level`, *alone* is an agent without a cluster.\n- *Times alone*: the "+
 			"speed of all agents, divided by that of the one alone. *Paper*: the same in the paper, as far as its "+
 			"text has numbers. It has 6.91 for the seven agents divided by one agent with a coordinator.\n%s",

@@ -23,10 +23,10 @@ var help = cli.Texts{
 		"twolevel-PART.md and so on (default: all).",
 	"twolevel_agents": "Crawl with these numbers of agents; the first must be 1 (default: 1,2,3,5,7, quick 1,2,3).",
 	"twolevel_pages": "Compare the crawls at these numbers of pages of all agents. Only the most agents fetch the " +
-		"last one; fewer agents fetch their share of it (default: 31250 and its doubles up to 2000000, quick " +
-		"200,400,800).",
+		"last one; fewer agents fetch their share of the last but one (default: 31250 and its doubles up to " +
+		"2000000, quick 200,400,800).",
 	"twolevel_page_bytes": "Crawl pages of BYTES on average (default: 22300B, quick 3000B).",
-	"twolevel_bandwidth":  "Limit the line of each agent to RATE (default: 4Mbit).",
+	"twolevel_bandwidth":  "Limit the line of each agent to RATE (default: 30Mbit, quick 4Mbit).",
 	"twolevel_hosts": "Give the webs of balance and coverage N hosts with 20 pages each on average (default: 2000, " +
 		"quick 100).",
 	"links_hosts":     "Crawl a web of N hosts with 20 pages each on average (default: 1500, quick 100).",
