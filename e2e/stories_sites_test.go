@@ -173,6 +173,7 @@ func sitesFate(i int) fate {
 
 // TestSitesStories: whatever happens to agents and coordinators, no page is missed, and no host has two owners at once.
 func TestSitesStories(t *testing.T) {
+	weighs(t, 4)
 	for i := range max(1, *stories) {
 		f := sitesFate(i)
 		t.Run(fmt.Sprint(i+1, " ", f.name), func(t *testing.T) {

@@ -273,21 +273,26 @@ func checkKubernetes(t *testing.T, at, text, file string) (commands int) {
 	return commands
 }
 
-// systemd accepts the unit of the Debian package, and the program its command line and its settings.
+// systemd accepts the units of the Debian package, and the program their command lines and the settings.
 func TestUnit(t *testing.T) {
-	b, err := os.ReadFile("../../packaging/orbweaver@.service")
-	if err != nil {
-		t.Fatal(err)
-	}
-	verifyUnit(t, string(b))
-	_, command, ok := strings.Cut(string(b), "\nExecStart=/usr/bin/orbweaver ")
-	if !ok {
-		t.Fatal("no ExecStart")
-	}
-	command, _, _ = strings.Cut(command, "\n")
-	command = strings.ReplaceAll(strings.ReplaceAll(command, "%i", "crawl"), "/etc/orbweaver", "../../packaging/etc")
-	if err := parseLine(t, strings.Fields(command), false); err != nil {
-		t.Errorf("%v\n%s", err, command)
+	for _, name := range []string{"orbweaver@.service", "orbweaver-coordinator.service"} {
+		b, err := os.ReadFile("../../packaging/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		verifyUnit(t, name, string(b))
+		_, command, ok := strings.Cut(string(b), "\nExecStart=/usr/bin/orbweaver ")
+		if !ok {
+			t.Fatalf("%s: no ExecStart", name)
+		}
+		command, _, _ = strings.Cut(command, "\n")
+		_, flags, _ := strings.Cut(string(b), "#   FLAGS=")
+		flags, _, _ = strings.Cut(flags, "\n")
+		command = strings.NewReplacer("%i", "crawl", "/etc/orbweaver", "../../packaging/etc", "$FLAGS", flags).
+			Replace(command)
+		if err := parseLine(t, strings.Fields(command), false); err != nil {
+			t.Errorf("%s: %v\n%s", name, err, command)
+		}
 	}
 	// Settings that begin with # take effect when it is removed.
 	settings, err := os.ReadFile("../../packaging/etc/crawl.yaml")
@@ -300,8 +305,8 @@ func TestUnit(t *testing.T) {
 	}
 }
 
-// verifyUnit checks the unit with systemd, if it is installed, and a program that exists.
-func verifyUnit(t *testing.T, text string) {
+// verifyUnit checks a unit with systemd, if it is installed, and a program that exists.
+func verifyUnit(t *testing.T, unit, text string) {
 	t.Helper()
 	analyze, err := exec.LookPath("systemd-analyze")
 	if err != nil {
@@ -312,7 +317,7 @@ func verifyUnit(t *testing.T, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	name := filepath.Join(t.TempDir(), "orbweaver@crawl.service")
+	name := filepath.Join(t.TempDir(), strings.ReplaceAll(unit, "@", "@crawl"))
 	text = strings.ReplaceAll(text, "/usr/bin/orbweaver", program)
 	text = strings.ReplaceAll(text, "User=orbweaver", "User=daemon")
 	if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
@@ -320,7 +325,7 @@ func verifyUnit(t *testing.T, text string) {
 	}
 	out, err := exec.Command(analyze, "verify", "--man=no", name).CombinedOutput()
 	for line := range strings.Lines(string(out)) {
-		if strings.Contains(line, "orbweaver@") {
+		if strings.Contains(line, "orbweaver@") || strings.Contains(line, "orbweaver-coordinator") {
 			t.Errorf("systemd-analyze: %s", line)
 		}
 	}

@@ -67,7 +67,9 @@ func (r *release) debianFiles(program string) (t *tree, conffiles string, err er
 	t = &tree{}
 	t.copy("./usr/bin/orbweaver", program, 0o755)
 	from := func(name, path string) { t.copy(name, filepath.Join(r.src, path), 0o644) }
-	from("./usr/lib/systemd/system/orbweaver@.service", "packaging/orbweaver@.service")
+	for _, unit := range []string{"orbweaver@.service", "orbweaver-coordinator.service"} {
+		from("./usr/lib/systemd/system/"+unit, "packaging/"+unit)
+	}
 	from("./usr/lib/sysusers.d/orbweaver.conf", "packaging/sysusers.conf")
 	for _, name := range []string{"crawl.yaml", "seeds.txt"} {
 		from("./etc/orbweaver/"+name, "packaging/etc/"+name)

@@ -198,7 +198,7 @@ func TestDebian(t *testing.T) {
 	}
 	must(t, root, nil, "md5sum", "--quiet", "-c", filepath.Join(root, "var/lib/dpkg/info/orbweaver.md5sums"))
 	for _, name := range []string{"usr/share/man/man1/orbweaver-crawl.1.gz", "usr/share/doc/orbweaver/copyright",
-		"usr/share/bash-completion/completions/orbweaver"} {
+		"usr/share/bash-completion/completions/orbweaver", "usr/lib/systemd/system/orbweaver-coordinator.service"} {
 		if _, err := os.Stat(filepath.Join(root, name)); err != nil {
 			t.Error(err)
 		}
