@@ -114,8 +114,15 @@ func newSitesCluster(t *testing.T, coordinators int, bounds gen.Bounds, more ...
 	return s
 }
 
-// end waits until all agents have ended by themselves, and stops the coordinators.
+// end waits until all agents have ended by themselves. Then it stops the coordinators.
 func (s *sitesCluster) end(agents []*process) {
+	s.t.Helper()
+	s.finish(agents)
+	s.stop()
+}
+
+// finish waits until all agents have ended by themselves.
+func (s *sitesCluster) finish(agents []*process) {
 	s.t.Helper()
 	for i, p := range agents {
 		home := filepath.Join(s.dir, fmt.Sprintf("a%d", i+1))
@@ -130,6 +137,11 @@ func (s *sitesCluster) end(agents []*process) {
 		}
 		verify(s.t, home)
 	}
+}
+
+// stop stops the coordinators.
+func (s *sitesCluster) stop() {
+	s.t.Helper()
 	for i, p := range s.processes {
 		if err := p.cmd.Process.Signal(syscall.SIGINT); err != nil {
 			s.t.Error(err)
@@ -168,7 +180,8 @@ func TestSites(t *testing.T) {
 	}
 }
 
-// Without the exchange of links, agents reach all pages that the hosts' root pages lead to, and not all pages.
+// Without the exchange of links, agents reach all pages that the hosts' root pages lead to, and not all pages. An agent
+// that is resumed after the end of the crawl ends again, because no URL waits there.
 func TestTwoLevel(t *testing.T) {
 	weighs(t, 4)
 	s := newSitesCluster(t, 1, gen.Bounds{TwoLevel: true}, "--coverage", "two-level")
@@ -176,7 +189,11 @@ func TestTwoLevel(t *testing.T) {
 	for i := range 3 {
 		agents = append(agents, s.agent(i, s.seed))
 	}
-	s.end(agents)
+	s.finish(agents)
+	if p := s.agent(1, "--resume"); !ended(p, time.Minute) || p.code() != 0 {
+		t.Errorf("a2, resumed after the end, does not end with exit code 0:\n%s", tail(p.out.String()))
+	}
+	s.stop()
 	noViolations(t, s.web)
 	r := s.web.Report()
 	if r.Origin.Missed > 0 || r.Origin.Twice > 0 {

@@ -62,3 +62,22 @@ func (cl *Clustered) End(ctx context.Context, activity uint64) (agreed bool, err
 	})
 	return agreed, err
 }
+
+// EndWithoutLinks ends the run if no link waits at this agent, whatever else it waits for, because the crawl is over.
+// It reports whether links wait. Safe for concurrent use; ctx bounds the wait.
+func (cl *Clustered) EndWithoutLinks(ctx context.Context) (left bool, err error) {
+	err = cl.loop.Ask(ctx, "end", func() {
+		f := cl.loop.Frontier
+		none := func() bool {
+			return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outbox.Len() == 0
+		}
+		if left = !none(); left {
+			return
+		}
+		cl.loop.FlushSeen() // may bring more links
+		if left = !none(); !left && !cl.loop.Failed() && cl.loop.Stop() == "" {
+			cl.loop.End()
+		}
+	})
+	return left, err
+}

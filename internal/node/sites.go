@@ -386,7 +386,7 @@ func (o *siteOwners) isOver() bool {
 var errEnded = errors.New("the coordinators have ended this crawl")
 
 // obey ends this agent's run when the coordinators have ended the crawl. Nothing waits then, unless the agent was
-// not in the crawl at its end.
+// not in the crawl at its end. Such an agent cannot ask the others about its hosts. It need not if it has no URLs.
 func (o *siteOwners) obey(ctx context.Context, fail func(error)) {
 	select {
 	case <-o.over:
@@ -402,7 +402,10 @@ func (o *siteOwners) obey(ctx context.Context, fail func(error)) {
 		o.c.admissions.set(ended)
 		return
 	}
-	if p, err := o.c.a.cluster.Pulse(ctx); err == nil && !p.Idle {
+	if left, err := o.c.a.cluster.EndWithoutLinks(ctx); err == nil && !left {
+		o.c.ended.Store(true)
+		o.c.admissions.set(ended)
+	} else if err == nil {
 		fail(&ConfigError{fmt.Sprintf("--coordinator %s: %v, and URLs wait in %s; to crawl them, start the "+
 			"coordinators and the agents with new directories", strings.Join(o.c.cfg.Coordinators, ","), errEnded,
 			o.c.a.cfg.Dir)})

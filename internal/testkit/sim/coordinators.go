@@ -258,7 +258,7 @@ func (s *story) ownerOrders(host int) (all [][]int) {
 
 // isRefused reports whether the actor was told that the coordinators had ended the crawl, and could be: it came late
 // for each agent that has ended the crawl, and there is one. The agents of later terms know nothing of the URLs that
-// wait on its disk.
+// wait on its disk. Agents that came late themselves, and had no URLs, do not count.
 func (a *actor) isRefused() bool {
 	if a.run == nil || !a.run.ended() || a.run.killed || a.run.err == nil ||
 		!strings.Contains(a.run.err.Error(), "the coordinators have ended this crawl") {
@@ -266,13 +266,18 @@ func (a *actor) isRefused() bool {
 	}
 	some := false
 	for _, o := range a.s.actors {
-		if o != a && o.endedCrawl() {
+		if o != a && o.endedCrawl() && !o.cameLast() {
 			if some = true; !a.cameLate(o) {
 				return false
 			}
 		}
 	}
 	return some
+}
+
+// cameLast reports whether the actor came late for another one that has ended the crawl.
+func (a *actor) cameLast() bool {
+	return slices.ContainsFunc(a.s.actors, func(o *actor) bool { return o.endedCrawl() && a.cameLate(o) })
 }
 
 // excuseRefused excuses the links that wait on the disks of agents that came after the end, if no other agent had them:
