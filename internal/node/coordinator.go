@@ -7,6 +7,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -78,6 +79,8 @@ const (
 	coordinatorEvents = "events.jsonl"
 	coordinatorLog    = "log"  // of package consensus
 	coordinatorWork   = "work" // of the machine: working files
+	// coordinatorAddress has the address of this coordinator in the list of all, unless it is alone.
+	coordinatorAddress = "address"
 )
 
 // A Coordinator is an open coordinator. One goroutine owns it and calls Run and Close. The other methods are safe for
@@ -256,7 +259,8 @@ func (c *Coordinator) suits() error {
 		return nil // it is missing, or opening it fails as well
 	}
 	for _, e := range entries {
-		if !slices.Contains([]string{coordinatorEvents, coordinatorLog, coordinatorWork, disk.LockName}, e.Name()) {
+		if !slices.Contains([]string{coordinatorEvents, coordinatorLog, coordinatorWork, coordinatorAddress,
+			disk.LockName}, e.Name()) {
 			return configErrorf("--dir %s is not empty and not a coordinator's (it contains %s): choose another "+
 				"directory", c.cfg.Dir, e.Name())
 		}
@@ -287,20 +291,31 @@ func (c *Coordinator) open() error {
 	} else {
 		network = raftNetwork{c.listener.Raft(), c}
 	}
+	named, err := c.checkMember(self)
+	if err != nil {
+		return err
+	}
 	c.node, err = consensus.Open(consensus.Config{
 		FS: c.fs, Dir: c.dir(coordinatorLog), Members: members, Self: self, Network: network,
 		Machine: replicated{c.machine}, Event: c.consensusEvent, SnapshotBytes: c.cfg.LogBytes,
 	})
 	switch {
 	case errors.Is(err, consensus.ErrMembers):
-		return configErrorf("--coordinator: %s", strings.ReplaceAll(err.Error(), " "+coordinatorAlone+",",
-			" one coordinator without others,"))
+		_, text, _ := strings.Cut(err.Error(), consensus.ErrMembers.Error()+": ")
+		text = strings.ReplaceAll(text, " "+coordinatorAlone+",", " one coordinator without others,")
+		return configErrorf("--coordinator: %s", strings.ReplaceAll(text, "not "+coordinatorAlone+";",
+			"not one without others;"))
 	case err != nil && !disk.IsFull(err):
 		return &StateError{err}
 	case err != nil:
 		return err
 	}
 	c.onClose(c.node.Close)
+	if !named && self != coordinatorAlone {
+		if err := disk.WriteFile(c.fs, c.dir(coordinatorAddress), []byte(self+"\n")); err != nil {
+			return err
+		}
+	}
 	c.logic = coordinator.New(coordinator.Config{
 		Machine: c.machine, Log: c.node, Exists: exists, LeastLoaded: c.cfg.Assign == AssignLeastLoaded,
 		Event: c.events.add,
@@ -312,6 +327,23 @@ func (c *Coordinator) open() error {
 	})
 	c.events.add("coordinator-started", "name", c.cfg.Name, "address", c.Addr(), "members", c.members())
 	return nil
+}
+
+// checkMember refuses the directory of another coordinator of the list. With its votes, this one could vote twice in
+// one term, and two coordinators could lead. named reports whether the directory has the address self.
+func (c *Coordinator) checkMember(self string) (named bool, err error) {
+	b, err := disk.ReadFile(c.fs, c.dir(coordinatorAddress), 4<<10)
+	has := strings.TrimSpace(string(b))
+	switch {
+	case errors.Is(err, os.ErrNotExist):
+		return false, nil
+	case err != nil:
+		return false, err
+	case has != self && slices.Contains(c.cfg.Members, has):
+		return false, configErrorf("--dir %s is the directory of the coordinator at %s: give this one its own "+
+			"directory, or an empty one", c.cfg.Dir, has)
+	}
+	return has == self, nil
 }
 
 // members returns the addresses of all coordinators.

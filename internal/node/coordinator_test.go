@@ -407,3 +407,27 @@ func TestCoordinatorLocked(t *testing.T) {
 		t.Errorf("two more members: %v", err)
 	}
 }
+
+// TestCoordinatorDirectory: a coordinator does not start with the directory of another one.
+func TestCoordinatorDirectory(t *testing.T) {
+	cfg := CoordinatorConfig{Dir: "c", FS: testdisk.NewMem(), Listen: coordinatorAddr, Unchecked: true, Network: loop{},
+		Members: []string{coordinatorAddr, "127.0.0.1:7491", "c3:7490"}}
+	open := func(self string) error {
+		cfg.Self = self
+		c, err := OpenCoordinator(cfg)
+		if err != nil {
+			return err
+		}
+		return c.Close()
+	}
+	if err := errors.Join(open(coordinatorAddr), open(coordinatorAddr)); err != nil {
+		t.Fatal(err)
+	}
+	for _, self := range cfg.Members[1:] {
+		err := open(self)
+		if _, ok := errors.AsType[*ConfigError](err); !ok ||
+			!strings.Contains(err.Error(), "is the directory of the coordinator at "+coordinatorAddr) {
+			t.Errorf("with the directory of another one: %v", err)
+		}
+	}
+}

@@ -36,7 +36,7 @@
 // These would lose commands or divide the group, and nothing can prevent them:
 //
 //   - to empty the directories of all members: that begins a new group;
-//   - to give a member the directory of another one, or an older copy of its own.
+//   - to give a member the directory of another one, which package node refuses, or an older copy of its own.
 //
 // The list of members cannot change: Open refuses another one (ErrMembers). A member may move to another machine with
 // its directory, if it keeps its address.
