@@ -81,7 +81,7 @@ func (c *ClusterKeysCmd) bearers() (all []bearer, err error) {
 		}
 	}
 	if len(all) == 0 {
-		return nil, errors.New("cluster keys needs --agents NAME: give the names of the agents, such as a1,a2,a3")
+		return nil, errors.New("cluster keys needs --agents NAME or --coordinators NAME: give names, such as a1,a2,a3")
 	}
 	return all, nil
 }

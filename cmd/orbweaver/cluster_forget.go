@@ -21,9 +21,9 @@ type ClusterForgetCmd struct {
 // Help explains when the command is needed.
 func (ClusterForgetCmd) Help() string {
 	return `Coordinators give the hosts of a lost agent to its heirs only if another agent
-confirms that the lost one is silent. If several agents disappear at once, there may
-be no such agent: "orbweaver cluster status" then shows an agent as up that has not
-been heard of for long, and its hosts wait.
+confirms that the lost one is silent. Only an agent can that was in the crawl when
+the lost one last heard from the coordinators. If there is none, "orbweaver cluster
+status" shows an agent as up that has not been heard of for long, and its hosts wait.
 
 If you know that the agent does not run, say so:
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"text/tabwriter"
@@ -30,7 +31,8 @@ last entry of the stream that the agents read; all coordinators reach the same.
 
 The second table has the agents, as the leading coordinator knows them, or another
 one if none leads: hosts assigned, URLs that wait, the last entry that the agent
-has read, and how long ago it called.
+has read, and how long ago it called. Only the leading coordinator knows the last
+three.
 
 The exit code is 0 if a leading coordinator answers, and 1 otherwise: then new
 hosts wait, and the agents go on with the hosts that they have.`
@@ -73,18 +75,25 @@ func (c *ClusterStatusCmd) Run(out io.Writer) error {
 
 // judge returns an error unless a coordinator leads.
 func (c *ClusterStatusCmd) judge(states []*node.CoordinatorStatus, errs []error) error {
-	answered := 0
+	answered, leader, by := 0, "", ""
 	for _, s := range states {
 		if s != nil {
 			answered++
 			if s.Leads {
 				return nil
 			}
+			if s.Leader != "" && !slices.Contains(c.Coordinator, s.Leader) {
+				leader, by = s.Leader, s.Address
+			}
 		}
 	}
 	if answered == 0 {
 		return &exitError{exitOther, fmt.Sprintf("no coordinator answers (%s: %v)\nStart one with \"orbweaver "+
 			"coordinator\", or correct --coordinator or --keys.", c.Coordinator[0], errs[0])}
+	}
+	if leader != "" {
+		return &exitError{exitOther, fmt.Sprintf("%s follows the coordinator at %s, which was not asked; name all "+
+			"coordinators with --coordinator", by, leader)}
 	}
 	return &exitError{exitOther, "no coordinator that answers leads: new hosts wait until more than half of the " +
 		"coordinators run\nStart the others, or ask all with --coordinator."}
@@ -113,15 +122,42 @@ func (c *ClusterStatusCmd) print(out io.Writer, states []*node.CoordinatorStatus
 	if best == nil {
 		return w.Flush()
 	}
-	fmt.Fprintf(w, "\n%s\n\n", stateLine(best))
-	fmt.Fprintln(w, "AGENT\tSTATE\tADDRESS\tHOSTS\tWAITING URLS\tREAD\tHEARD")
+	fmt.Fprintf(w, "\n%s\n", stateLine(best))
+	if len(best.Agents) == 0 {
+		return w.Flush()
+	}
+	fmt.Fprintln(w, "\nAGENT\tSTATE\tADDRESS\tHOSTS\tWAITING URLS\tREAD\tHEARD")
 	for _, a := range best.Agents {
-		heard := "-"
+		waiting, read, heard := "-", "-", "-"
 		if a.HeardMS > 0 {
+			waiting, read = humanize.Comma(int64(a.WaitingURLs)), fmt.Sprint(a.Read)
 			heard = fmt.Sprintf("%s ago", time.Duration(a.HeardMS)*time.Millisecond)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%d\t%s\n", a.Name, a.State, a.Addr, humanize.Comma(int64(a.Hosts)),
-			humanize.Comma(int64(a.WaitingURLs)), a.Read, heard)
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", a.Name, a.State, a.Addr, humanize.Comma(int64(a.Hosts)),
+			waiting, read, heard)
 	}
-	return w.Flush()
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	return silentAgents(out, best)
+}
+
+// longSilence is how long an agent may be silent before a person should look at it. Usually it is lost after 9 s.
+const longSilence = 20 * time.Second
+
+// silentAgents names the agents that are up for the coordinators and were not heard of for long, and says what to do.
+func silentAgents(out io.Writer, s *node.CoordinatorStatus) error {
+	for _, a := range s.Agents {
+		silence := time.Duration(a.HeardMS) * time.Millisecond
+		if s.Ended || a.State != "up" || silence < longSilence {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "\nAgent %s was not heard of for %v, and no other agent can confirm that it is "+
+			"gone. Its hosts wait.\nStart it again with --resume. If it never comes back: "+
+			"orbweaver cluster forget %s\n",
+			a.Name, silence.Round(time.Second), a.Name); err != nil {
+			return err
+		}
+	}
+	return nil
 }

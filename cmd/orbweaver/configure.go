@@ -145,7 +145,7 @@ func (c *CrawlCmd) check() error {
 	if err := node.CheckPartition(c.Partition, c.Kappa); err != nil || c.Listen == "" {
 		return err
 	}
-	if err := node.CheckCoordinators(c.Partition, c.Coordinator); err != nil {
+	if err := node.CheckCoordinators(c.Partition, c.Coordinator, c.Keys); err != nil {
 		return err
 	}
 	return node.CheckCoverage(c.Partition, c.twoLevel())

@@ -46,8 +46,11 @@ the agents go on with the hosts that they have, and new hosts wait.
 On one machine, without keys:
 
   orbweaver coordinator
-  orbweaver crawl --partition sites --coordinator 127.0.0.1:7490 --listen 127.0.0.1:7471 --name a1 …
-  orbweaver crawl --partition sites --coordinator 127.0.0.1:7490 --listen 127.0.0.1:7472 --name a2 …
+  orbweaver crawl --partition sites --coordinator 127.0.0.1:7490 --listen 127.0.0.1:7471 --name a1 --dir a1 …
+  orbweaver crawl --partition sites --coordinator 127.0.0.1:7490 --listen 127.0.0.1:7472 --name a2 --dir a2 \
+    --join 127.0.0.1:7471 …
+
+If the agents look names up with --dns or --proxy, give the coordinator the same.
 
 On several machines, with three coordinators: if one of them fails, the others go
 on, and no assignment is lost. Give the same list to all coordinators and agents:
@@ -201,10 +204,11 @@ func (d *coordinatorDisplay) event(name string, fields ...any) {
 		d.print("caught up with the other coordinators")
 	case "consensus-refused":
 		d.print(fmt.Sprintf("refused %v: %v", value["from"], value["cause"]))
+	case "agent-ahead":
+		d.print(fmt.Sprintf("refused agent %v: it has %v entries, and this directory has %v; start the coordinator "+
+			"with the directory of the agent's crawl", value["agent"], value["read"], value["entries"]))
 	case "agent-lost":
 		d.print(fmt.Sprintf("agent %v is lost: its hosts go to its heirs", value["agent"]))
-	case "crawl-ended":
-		d.print("the crawl has ended; stop the coordinator with Ctrl-C")
 	}
 }
 
@@ -227,10 +231,14 @@ func (d *coordinatorDisplay) begin(n *node.Coordinator) {
 		every := time.NewTicker(time.Second)
 		defer every.Stop()
 		var printed time.Time
-		role := ""
+		role, over := "", false
 		for {
 			s := n.Status()
 			now := time.Now()
+			if s.Ended && !over && !d.json {
+				over = true
+				d.print("the crawl has ended; stop the coordinator with Ctrl-C")
+			}
 			if r := roleOf(&s); r != role || now.Sub(printed) >= progressEvery {
 				role, printed = r, now
 				d.state(&s)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -33,5 +34,40 @@ func TestCoordinatorError(t *testing.T) {
 	}
 	if err := coordinatorError("x", nil); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestClusterStatus: the tables have a dash for what the coordinator does not know, and name an agent that is up but
+// silent.
+func TestClusterStatus(t *testing.T) {
+	const leads = `{"address":"c:1","leader":"c:1","leads":true,`
+	const heard = `"agents":[{"name":"a1","state":"up","address":"a:1","hosts":3,"read":7,"heard_ms":32000}]}`
+	for _, c := range []struct{ state, has, lacks, err string }{
+		{leads + heard, "\nAgent a1 was not heard of for 32s", "\t", ""},
+		{leads + `"ended":true,` + heard, "3      0             7     32s ago\n",
+			"was not heard", ""},
+		{`{"address":"c:2","leader":"c:1","agents":[{"name":"a1","state":"up","address":"a:1","hosts":3}]}`,
+			"3      -             -     -\n", "was not heard",
+			"c:2 follows the coordinator at c:1, which was not asked"},
+		{`{"address":"c:2","voting":true}`, "knows of no leader; 0 agents up", "AGENT",
+			"no coordinator that answers leads"},
+	} {
+		s := new(node.CoordinatorStatus)
+		if err := json.Unmarshal([]byte(c.state), s); err != nil {
+			t.Fatal(err)
+		}
+		cmd := ClusterStatusCmd{Coordinator: []string{s.Address}}
+		states, errs := []*node.CoordinatorStatus{s}, []error{nil}
+		var out strings.Builder
+		if err := cmd.print(&out, states, errs); err != nil {
+			t.Fatal(err)
+		}
+		if got := out.String(); !strings.Contains(got, c.has) || strings.Contains(got, c.lacks) {
+			t.Errorf("%s:\n%s", c.state, got)
+		}
+		err := cmd.judge(states, errs)
+		if c.err == "" && err != nil || c.err != "" && (err == nil || !strings.Contains(err.Error(), c.err)) {
+			t.Errorf("%s: error %v, want %q", c.state, err, c.err)
+		}
 	}
 }

@@ -133,7 +133,7 @@ func (c *CoordinatorConfig) check() (*rpc.Keys, error) {
 		return nil, configErrorf("--listen %s: agents cannot reach the unspecified address; "+
 			"give the address at which they reach this machine", c.Listen)
 	}
-	if err := checkCoordinators(c.Members, cmp.Or(c.Self, c.Listen)); err != nil {
+	if err := checkCoordinators(c.Members, cmp.Or(c.Self, c.Listen), c.Keys); err != nil {
 		return nil, err
 	}
 	if c.Unchecked {
@@ -147,7 +147,7 @@ func (c *CoordinatorConfig) check() (*rpc.Keys, error) {
 }
 
 // checkCoordinators refuses a list of coordinators that cannot work for the one with the address self.
-func checkCoordinators(members []string, self string) error {
+func checkCoordinators(members []string, self, keys string) error {
 	if len(members) == 0 {
 		return nil
 	}
@@ -157,6 +157,9 @@ func checkCoordinators(members []string, self string) error {
 	}
 	for i, addr := range members {
 		if err := checkAddress("coordinator", addr); err != nil {
+			return err
+		}
+		if err := needsKeys(addr, keys); err != nil {
 			return err
 		}
 		if slices.Contains(members[:i], addr) {

@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -16,19 +17,25 @@ import (
 
 // CoordinatorsClient asks coordinators for their status, as an agent or a coordinator that belongs to no crawl. Safe
 // for concurrent use.
-type CoordinatorsClient struct{ client *rpc.Client }
+type CoordinatorsClient struct {
+	client *rpc.Client
+	caller string // who asks, for messages
+	agent  string // the directory of keys, if they are an agent's
+}
 
 // AskCoordinators returns a client for the coordinators at the addresses. keys is the directory of an agent's or a
 // coordinator's keys; empty reaches loopback only. The error is a *ConfigError. The caller closes the client.
 func AskCoordinators(keys string, addrs []string) (*CoordinatorsClient, error) {
-	name := "status"
+	name, agent := "status", ""
 	var k *rpc.Keys
 	if keys != "" {
 		var err error
 		if k, err = rpc.LoadKeys(disk.OS, keys, nil); err != nil {
 			return nil, keysOf("an agent or a coordinator", badKeys(keys, err))
 		}
-		name = k.Name()
+		if name = k.Name(); !k.Coordinator() {
+			agent = keys
+		}
 	}
 	if len(addrs) == 0 {
 		return nil, configErrorf("no coordinator: give their addresses with --coordinator")
@@ -37,15 +44,28 @@ func AskCoordinators(keys string, addrs []string) (*CoordinatorsClient, error) {
 		if err := checkAddress("coordinator", addr); err != nil {
 			return nil, err
 		}
-		host, _, _ := net.SplitHostPort(addr)
-		if ip, err := netip.ParseAddr(host); err == nil && keys == "" && !ip.Unmap().IsLoopback() {
-			return nil, configErrorf("--coordinator %s: coordinators on other machines answer only with keys; "+
-				"give some with --keys", addr)
+		if err := needsKeys(addr, keys); err != nil {
+			return nil, err
 		}
 	}
-	return &CoordinatorsClient{rpc.NewClient(rpc.ClientConfig{Keys: k, Self: func() rpc.Caller {
-		return rpc.Caller{Name: name}
-	}})}, nil
+	client := rpc.NewClient(rpc.ClientConfig{Keys: k, Self: func() rpc.Caller { return rpc.Caller{Name: name} }})
+	return &CoordinatorsClient{client, "this command", agent}, nil
+}
+
+// needsKeys returns a *ConfigError if a process without keys can never reach the coordinator at addr.
+func needsKeys(addr, keys string) error {
+	host, _, _ := net.SplitHostPort(addr)
+	if ip, err := netip.ParseAddr(host); err == nil && keys == "" && !ip.Unmap().IsLoopback() {
+		return configErrorf("--coordinator %s: coordinators on other machines answer only with keys; "+
+			"give some with --keys", addr)
+	}
+	return nil
+}
+
+// ofCoordinator says in few words why a coordinator does not answer the caller, "this agent" or "this command".
+func ofCoordinator(caller, addr string, err error) string {
+	return strings.NewReplacer("that agent", "that coordinator", "this agent", caller).
+		Replace((&unanswered{addr, err}).why())
 }
 
 // keysOf names the owner of keys in an error of badKeys.
@@ -57,7 +77,7 @@ func keysOf(owner string, err error) error {
 func (c *CoordinatorsClient) Status(ctx context.Context, addr string) (*CoordinatorStatus, error) {
 	b, err := c.client.Coordinator(addr).Status(ctx)
 	if err != nil {
-		return nil, errors.New((&unanswered{addr, err}).why())
+		return nil, errors.New(ofCoordinator(c.caller, addr, err))
 	}
 	s := new(CoordinatorStatus)
 	if err := json.Unmarshal(b, s); err != nil {
@@ -66,27 +86,36 @@ func (c *CoordinatorsClient) Status(ctx context.Context, addr string) (*Coordina
 	return s, nil
 }
 
-// Forget tells the coordinators at the addresses that an agent does not run. It asks until the one that leads has
-// taken the agent off the roster, or until ctx ends. Without keys, the client must reach them on loopback; otherwise
-// its keys must be a coordinator's.
+// Forget tells the coordinators at the addresses, or the leader that they name, that an agent does not run. It asks
+// until the one that leads has taken the agent off the roster, or until ctx ends. Without keys, the client must reach
+// them on loopback; otherwise its keys must be a coordinator's.
 func (c *CoordinatorsClient) Forget(ctx context.Context, addrs []string, agent string) error {
 	if err := rpc.CheckName(agent); err != nil {
 		return configErrorf("%v", err)
 	}
+	if c.agent != "" {
+		return configErrorf("--keys %s: these are the keys of an agent; give those of a coordinator", c.agent)
+	}
 	last, silent := errors.New("no coordinator leads"), 0 // silent: calls in a row without an answer
+	leader := ""
 	for i := 0; ; i++ {
-		addr := addrs[i%len(addrs)]
+		addr := cmp.Or(leader, addrs[i%len(addrs)])
 		err := c.client.Coordinator(addr).Forget(ctx, agent)
-		_, elsewhere := errors.AsType[*rpc.NotLeader](err)
+		known := leader != ""
+		leader = ""
+		not, elsewhere := errors.AsType[*rpc.NotLeader](err)
 		switch {
 		case err == nil:
 			return nil
 		case errors.As(err, new(*rpc.Refusal)), errors.Is(err, rpc.ErrRejected):
-			return errors.New((&unanswered{addr, err}).why())
+			return errors.New(ofCoordinator(c.caller, addr, err))
 		case elsewhere || errors.Is(err, rpc.ErrAgain):
-			silent = 0
+			if silent = 0; elsewhere && !known && not.Leader != "" {
+				leader = not.Leader
+				continue
+			}
 		case ctx.Err() == nil:
-			last = &unanswered{addr, err}
+			last = fmt.Errorf("%s: %s", addr, ofCoordinator(c.caller, addr, err))
 			if silent++; silent == 2*len(addrs) {
 				return last
 			}

@@ -228,7 +228,7 @@ func TestCoordinatorForgets(t *testing.T) {
 		}
 		ask("a1").await(c.Addr(), isMember)
 		forget := func(as, name string) error {
-			return (&CoordinatorsClient{ask(as).client}).Forget(t.Context(), []string{c.Addr()}, name)
+			return (&CoordinatorsClient{client: ask(as).client}).Forget(t.Context(), []string{c.Addr()}, name)
 		}
 		for _, wrong := range []struct{ as, name, want string }{
 			{"c1", "a1", "may be running: it was silent for 0s only"},
@@ -249,6 +249,9 @@ func TestCoordinatorForgets(t *testing.T) {
 		}
 		if s := c.Status(); s.Agents[0].State != "lost" {
 			t.Errorf("the agent is %s", s.Agents[0].State)
+		}
+		if err := forget("c1", "a1"); err == nil || !strings.Contains(err.Error(), "is lost already") {
+			t.Errorf("a lost agent: %v", err)
 		}
 		if err := stop(); err != nil {
 			t.Error(err)

@@ -48,9 +48,9 @@ func CheckPartition(partition string, kappa *int) error {
 	return nil
 }
 
-// CheckCoordinators returns a *ConfigError unless an agent with this partition needs exactly these coordinators, and
-// their addresses are valid.
-func CheckCoordinators(partition string, coordinators []string) error {
+// CheckCoordinators returns a *ConfigError unless an agent with this partition needs exactly these coordinators, their
+// addresses are valid, and an agent with keys in this directory, or without keys, can reach them.
+func CheckCoordinators(partition string, coordinators []string, keys string) error {
 	switch n := len(coordinators); {
 	case partition == PartitionSites && n == 0:
 		return configErrorf("--partition sites: coordinators assign the hosts; give their addresses with " +
@@ -63,6 +63,9 @@ func CheckCoordinators(partition string, coordinators []string) error {
 	}
 	for i, addr := range coordinators {
 		if err := checkAddress("coordinator", addr); err != nil {
+			return err
+		}
+		if err := needsKeys(addr, keys); err != nil {
 			return err
 		}
 		if slices.Contains(coordinators[:i], addr) {
@@ -83,7 +86,7 @@ func CheckCoverage(partition string, twoLevel bool) error {
 
 // checkPartition returns a *ConfigError if Partition, Kappa and Coordinators do not go together.
 func (c *Cluster) checkPartition() error {
-	if err := CheckCoordinators(c.partition(), c.Coordinators); err != nil {
+	if err := CheckCoordinators(c.partition(), c.Coordinators, c.Keys); err != nil {
 		return err
 	}
 	if err := CheckCoverage(c.partition(), c.TwoLevel); err != nil {

@@ -52,7 +52,9 @@ func TestCheckCoordinators(t *testing.T) {
 		coordinators []string
 		want         string
 	}{
-		{PartitionSites, []string{"192.0.2.1:7490"}, ""},
+		{PartitionSites, []string{"127.0.0.1:7490"}, ""},
+		{PartitionSites, []string{"192.0.2.1:7490"}, "--coordinator 192.0.2.1:7490: coordinators on other machines " +
+			"answer only with keys; give some with --keys"},
 		{PartitionSites, []string{"c1:7490", "c2:7490", "c3:7490"}, ""},
 		{PartitionSites, nil, "--partition sites: " + sites},
 		{"", []string{"192.0.2.1:7490"}, "--coordinator 192.0.2.1:7490: only --partition sites has coordinators; " +

@@ -83,7 +83,7 @@ func (o *siteOwners) translate(addr string, err error) error {
 	if errors.Is(err, rpc.ErrAgain) {
 		return errors.New("it says to ask again later")
 	}
-	return errors.New((&unanswered{addr, err}).why())
+	return errors.New(ofCoordinator("this agent", addr, err))
 }
 
 // Discover implements sites.Source.
@@ -218,7 +218,8 @@ type answeredStatus struct {
 // askCoordinators asks all coordinators for their status, at once. The channel receives the answers, in the order of
 // Cluster.Coordinators; there are none if no coordinator assigns the hosts.
 func (c *membership) askCoordinators(ctx context.Context) <-chan []answeredStatus {
-	all, client := make([]answeredStatus, len(c.cfg.Coordinators)), &CoordinatorsClient{c.client}
+	all := make([]answeredStatus, len(c.cfg.Coordinators))
+	client := &CoordinatorsClient{client: c.client, caller: "this agent"}
 	var calls sync.WaitGroup
 	for i, addr := range c.cfg.Coordinators {
 		calls.Go(func() {
@@ -237,6 +238,10 @@ func (c *membership) askCoordinators(ctx context.Context) <-chan []answeredStatu
 // takenBy returns a *ConfigError if a coordinator serves a crawl, so that a new one cannot begin.
 func takenBy(all []answeredStatus) error {
 	for _, s := range all {
+		if s.err == nil && s.Ended {
+			return configErrorf("--coordinator %s: its crawl, %s, has ended, and this agent would start another one; "+
+				"start the coordinators with new directories", s.addr, s.Crawl)
+		}
 		if s.err == nil && s.Crawl != "" {
 			return configErrorf("--coordinator %s: it serves crawl %s already, and this agent would start another "+
 				"one; start the coordinators with new directories, or join an agent of their crawl with --join", s.addr,

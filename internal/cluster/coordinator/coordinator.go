@@ -140,6 +140,7 @@ type reign struct {
 	// forgotten are agents of which a person has said that they do not run.
 	forgotten map[life]bool
 	claiming  bool
+	ahead     bool // an agent has more entries than this coordinator
 }
 
 // lead leads until the leader changes.

