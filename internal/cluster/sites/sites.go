@@ -313,6 +313,7 @@ func (s *Sites) Run(ctx context.Context) (err error) {
 			err = s.lookUp(l)
 		case a := <-s.applies:
 			a.err = s.apply(a)
+			s.note()
 			if close(a.done); !errors.Is(a.err, ErrStream) {
 				err = a.err
 			}
