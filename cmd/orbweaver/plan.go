@@ -156,7 +156,7 @@ func (c *PlanCmd) check() error {
 	const most = 1e18
 	switch {
 	case c.Pages == 0:
-		return bad("--pages is missing; give the number of pages, such as --pages 30e9")
+		return bad("--pages: give the number of pages, such as --pages 30e9")
 	case c.Pages < 1 || c.Pages > most:
 		return bad("--pages %g: give a number from 1 to 1e18", c.Pages)
 	case c.PageSize != nil && (*c.PageSize < 1 || *c.PageSize > 1<<40):
