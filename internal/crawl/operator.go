@@ -85,6 +85,9 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 	})
 }
 
+// NothingAccepted is what Explain says of a host of which no link has been accepted.
+const NothingAccepted = "this agent has accepted no URL of the host: no link leads there, or it is out of scope"
+
 // explainEmpty completes the explanation of a host without a link in its queue: the host is finished, or it was never
 // found, or its links may be elsewhere. The frontier forgets such hosts; the counts of the reports do not.
 func (c *Crawler) explainEmpty(e *frontier.Explanation) {
@@ -108,7 +111,7 @@ func (c *Crawler) explainEmpty(e *frontier.Explanation) {
 			why("the strategy may visit them again")
 		}
 	case e.State == "unknown":
-		why("this agent has accepted no URL of the host: no link leads there, or it is out of scope")
+		why(NothingAccepted)
 	}
 }
 

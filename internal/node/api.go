@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -125,6 +126,9 @@ func (a *Agent) explain(ctx context.Context, host string) (string, error) {
 	}
 	text, err := a.crawler.Explain(ctx, host)
 	if err == nil && c != nil && c.sites != nil {
+		if c.sites.table.Waits(host) { // its links are accepted by the agent that gets it
+			text = strings.Replace(text, "  "+crawl.NothingAccepted+"\n", "", 1)
+		}
 		text += "  " + host + " " + c.sites.table.Explain(host) + "\n"
 	}
 	return text, err

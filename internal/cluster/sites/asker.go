@@ -284,6 +284,14 @@ func (a *asker) explain(host string, now time.Time) string {
 	return text
 }
 
+// waitsFor reports whether the coordinators are to assign a host.
+func (a *asker) waitsFor(host string) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	w := a.hosts[host]
+	return w != nil && w.stage != looking
+}
+
 // counts returns the hosts by stage, and the counts since the start.
 func (a *asker) counts() (n [stages]int, total askerCounts) {
 	a.mu.Lock()

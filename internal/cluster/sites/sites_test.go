@@ -74,8 +74,8 @@ func TestDeadHost(t *testing.T) {
 			t.Errorf("status: %+v", st)
 		}
 		want := "has no agent yet; the coordinators have found no address of it, since 20s, and are asked again in 10s"
-		if got := a.Explain("x.example"); got != want {
-			t.Errorf("the host %s; want %s", got, want)
+		if got := a.Explain("x.example"); got != want || !a.Waits("x.example") {
+			t.Errorf("the host %s, waits: %t; want %s", got, a.Waits("x.example"), want)
 		}
 		sleep(50 * time.Second)
 		if at := a.when("x.example"); at < time.Minute || at > time.Minute+time.Second || f.asked["x.example"] != 3 {
@@ -100,8 +100,8 @@ func TestExplainAsksNobody(t *testing.T) {
 			if _, err := a.Lookup(t.Context(), []string{host}); err != nil {
 				t.Fatal(err)
 			}
-			if got := a.Explain(host); got != want {
-				t.Errorf("%s %s; want %s", host, got, want)
+			if got := a.Explain(host); got != want || a.Waits(host) {
+				t.Errorf("%s %s, waits: %t; want %s", host, got, a.Waits(host), want)
 			}
 		}
 		if agent, mine := a.Peek("y.example"); agent != "b" || mine {

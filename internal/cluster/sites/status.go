@@ -94,6 +94,9 @@ func (s *Sites) Explain(host string) string {
 	return fmt.Sprintf("was assigned to agent %s by entry %d", name, p.number())
 }
 
+// Waits reports whether links of a host wait here until it has an agent. Safe for concurrent use.
+func (s *Sites) Waits(host string) bool { return s.asker.waitsFor(host) }
+
 // waits says what the agent waits for.
 func (s *Sites) waits(unknown, dead int64) string {
 	now := s.cfg.Now()
