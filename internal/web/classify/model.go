@@ -1,0 +1,176 @@
+package classify
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+)
+
+// The kinds of models.
+const (
+	Bayes    = "bayes"    // multinomial Naive Bayes
+	Lewis    = "lewis"    // Lewis's probabilistic classifier
+	Rocchio  = "rocchio"  // the nearest centroid of TF-IDF vectors
+	Logistic = "logistic" // multinomial logistic regression on TF-IDF vectors of terms and pairs
+)
+
+// Kinds returns the kinds of models.
+func Kinds() []string { return []string{Bayes, Lewis, Rocchio, Logistic} }
+
+// MinTerms is the number of terms below which a text is Unclassifiable (paper, section 5: more than 50 words).
+const MinTerms = 50
+
+// Unclassifiable is the category of texts with less than MinTerms terms.
+const Unclassifiable = "UNCLASSIFIABLE"
+
+// A Model gives texts one of its categories. It never changes. Safe for concurrent use.
+type Model struct {
+	kind       string
+	categories []string // sorted
+	vocabulary vocabulary
+	// weights has a row for each term of the vocabulary, with a weight for each category.
+	weights []float32
+	bias    []float64 // by category
+	idf     []float32 // by term; nil for Bayes and Lewis
+}
+
+// Kind returns the kind of the model.
+func (m *Model) Kind() string { return m.kind }
+
+// Categories returns the categories in the order of the scores. The caller must not change them.
+func (m *Model) Categories() []string { return m.categories }
+
+// Pairs reports whether Document.Read must count pairs for this model.
+func (m *Model) Pairs() bool { return m.kind == Logistic }
+
+// Vocabulary returns the number of terms that the model knows.
+func (m *Model) Vocabulary() int { return len(m.vocabulary.hashes) }
+
+// row returns the weights of a term by category.
+func (m *Model) row(term int) []float32 {
+	k := len(m.categories)
+	return m.weights[term*k : term*k+k]
+}
+
+// Scores sets dst to the scores of the categories for a document, and returns it. For all kinds but Rocchio a score is
+// the logarithm of a probability, up to a constant; for Rocchio it is a cosine.
+func (m *Model) Scores(d *Document, dst []float64) []float64 {
+	dst = append(dst[:0], m.bias...)
+	if m.idf != nil {
+		m.vector(d, dst)
+		return dst
+	}
+	for _, t := range d.terms {
+		i, ok := m.vocabulary.find(t.hash)
+		switch {
+		case !ok:
+		case m.kind == Bayes:
+			addScaled(dst, m.row(i), float64(t.n))
+		default: // Lewis: a term occurs or does not
+			addScaled(dst, m.row(i), 1)
+		}
+	}
+	return dst
+}
+
+// vector adds the scores of the document's TF-IDF vector, whose length is 1.
+func (m *Model) vector(d *Document, dst []float64) {
+	sums, squares := make([]float64, len(dst)), 0.0
+	for _, t := range d.terms {
+		i, ok := m.vocabulary.find(t.hash)
+		if !ok {
+			continue
+		}
+		v := tf(t.n) * float64(m.idf[i])
+		squares += v * v
+		addScaled(sums, m.row(i), v)
+	}
+	if squares == 0 {
+		return
+	}
+	length := math.Sqrt(squares)
+	for c := range dst {
+		dst[c] += sums[c] / length
+	}
+}
+
+// tf returns the weight of a term that occurs n times.
+func tf(n uint32) float64 { return 1 + math.Log(float64(n)) }
+
+func addScaled(dst []float64, row []float32, by float64) {
+	for c, w := range row {
+		dst[c] += by * float64(w)
+	}
+}
+
+// Best returns the category with the highest score: the first one of several. With less than MinTerms terms it is
+// Unclassifiable. scratch is reused for the scores, which Best returns.
+func (m *Model) Best(d *Document, scratch []float64) (category string, scores []float64) {
+	scores = m.Scores(d, scratch)
+	if d.Terms() < MinTerms {
+		return Unclassifiable, scores
+	}
+	best := 0
+	for c := range scores {
+		if scores[c] > scores[best] {
+			best = c
+		}
+	}
+	return m.categories[best], scores
+}
+
+// A vocabulary finds the number of a term by its hash.
+type vocabulary struct {
+	hashes []uint64 // sorted
+	table  []uint32 // open addressing: number plus one; 0: free
+}
+
+func newVocabulary(hashes []uint64) (v vocabulary) {
+	v.hashes = hashes
+	size := 1 << 10
+	for size < 2*len(hashes) {
+		size *= 2
+	}
+	v.table = make([]uint32, size)
+	mask := uint64(size - 1)
+	for i, h := range hashes {
+		s := slot(h) & mask
+		for v.table[s] != 0 {
+			s = (s + 1) & mask
+		}
+		v.table[s] = uint32(i + 1)
+	}
+	return v
+}
+
+func (v *vocabulary) find(h uint64) (number int, ok bool) {
+	mask := uint64(len(v.table) - 1)
+	for s := slot(h) & mask; ; s = (s + 1) & mask {
+		switch i := v.table[s]; {
+		case i == 0:
+			return 0, false
+		case v.hashes[i-1] == h:
+			return int(i - 1), true
+		}
+	}
+}
+
+// ErrTraining reports texts from which no model can be made.
+var ErrTraining = errors.New("training")
+
+// checkCategories returns the sorted categories of the texts.
+func categoriesOf(texts []Text) ([]string, error) {
+	var all []string
+	for _, t := range texts {
+		if t.Category == "" || t.Category == Unclassifiable {
+			return nil, fmt.Errorf("%w: a text has the category %q; give each text one of your own", ErrTraining, t.Category)
+		}
+		all = append(all, t.Category)
+	}
+	slices.Sort(all)
+	if all = slices.Compact(all); len(all) < 2 {
+		return nil, fmt.Errorf("%w: the texts have %d categories; give at least 2", ErrTraining, len(all))
+	}
+	return all, nil
+}

@@ -1,0 +1,300 @@
+package classify
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+)
+
+// odp returns the halves of the texts in the categories of the Open Directory.
+func odp(t testing.TB) (train, test []Text) {
+	t.Helper()
+	f, err := os.Open("../../../../shared/data/topics/odp.jsonl.gz")
+	if err != nil {
+		testneed.Missing(t, err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(z)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r struct{ Category, Source, Split, Text string }
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		half := &train
+		if r.Split == "test" {
+			half = &test
+		}
+		*half = append(*half, Text{r.Category, r.Source, r.Text})
+	}
+	if err := lines.Err(); err != nil || len(train)+len(test) != 12_456 {
+		t.Fatalf("%d texts, %v", len(train)+len(test), err)
+	}
+	return train, test
+}
+
+// Each kind of model is better than the paper's Naive Bayes (60.7 %, figure 2), and not worse than it was when this was
+// written.
+func TestAccuracy(t *testing.T) {
+	train, test := odp(t)
+	for kind, least := range map[string]float64{Bayes: 0.855, Lewis: 0.83, Rocchio: 0.855, Logistic: 0.90} {
+		if kind == Logistic && testing.Short() {
+			continue
+		}
+		m, err := Train(train, Training{Kind: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e := Evaluate(m, test)
+		low, high := e.All.Interval()
+		t.Logf("%s: %.4f (%.4f to %.4f) of %d texts; calibration error %.3f; %d terms", kind, e.All.Accuracy(), low, high,
+			e.All.Of, e.Off, m.Vocabulary())
+		if e.All.Accuracy() < least || e.All.Of+e.Short != len(test) || e.Foreign > 0 {
+			t.Errorf("%s: %.4f of %d, %d short; want %.3f", kind, e.All.Accuracy(), e.All.Of, e.Short, least)
+		}
+		sum, right := 0, 0
+		for c, row := range e.Confusion {
+			for answer, n := range row {
+				if sum += n; answer == c {
+					right += n
+				}
+			}
+		}
+		if sum != e.All.Of || right != e.All.Right || len(e.ByCategory) != 15 {
+			t.Errorf("%s: the confusion matrix has %d texts, %d right; %d categories", kind, sum, right, len(e.ByCategory))
+		}
+	}
+}
+
+// some returns texts of two categories that share words.
+func some(rng *rand.Rand, n int) (texts []Text) {
+	words := strings.Fields("alpha beta gamma delta epsilon zeta eta theta iota kappa lambda mu")
+	for i := range n {
+		var b strings.Builder
+		for range 60 {
+			j := rng.IntN(8)
+			if i%2 == 1 {
+				j += 4
+			}
+			b.WriteString(words[j] + " ")
+		}
+		texts = append(texts, Text{[]string{"first", "second"}[i%2], "", b.String()})
+	}
+	return texts
+}
+
+// The scores of Naive Bayes and of Lewis's classifier are those of their formulas, computed here with words.
+func TestFormulas(t *testing.T) {
+	texts := some(rand.New(rand.NewPCG(1, 2)), 9)
+	probe := "alpha alpha theta iota unknown"
+	type count struct{ occurrences, texts float64 }
+	words := map[string]map[string]count{} // by word, then by category
+	sizes, totals := map[string]float64{}, map[string]float64{}
+	for _, x := range texts {
+		sizes[x.Category]++
+		seen := map[string]bool{}
+		for _, w := range strings.Fields(x.Text) {
+			if words[w] == nil {
+				words[w] = map[string]count{}
+			}
+			c := words[w][x.Category]
+			if c.occurrences++; !seen[w] {
+				c.texts++
+			}
+			seen[w], words[w][x.Category] = true, c
+			totals[x.Category]++
+		}
+	}
+	bayes := func(c string) float64 {
+		score := math.Log(sizes[c] / 9)
+		for _, w := range strings.Fields(probe) {
+			if words[w] != nil {
+				score += math.Log((words[w][c].occurrences + 1) / (totals[c] + float64(len(words))))
+			}
+		}
+		return score
+	}
+	lewis := func(c string) float64 {
+		score := math.Log(sizes[c] / 9)
+		for w, by := range words {
+			pw := (by["first"].texts + by["second"].texts + 0.5) / 10
+			pwc := (by[c].texts + pw) / (sizes[c] + 1)
+			pwd := 0.0
+			if strings.Contains(" "+probe+" ", " "+w+" ") {
+				pwd = 1
+			}
+			score += math.Log(pwc*pwd/pw + (1-pwc)*(1-pwd)/(1-pw))
+		}
+		return score
+	}
+	var d Document
+	d.Read([]byte(probe), false)
+	for kind, formula := range map[string]func(string) float64{Bayes: bayes, Lewis: lewis} {
+		m, err := Train(texts, Training{Kind: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, got := range m.Scores(&d, nil) {
+			if want := formula(m.Categories()[i]); math.Abs(got-want) > 1e-4 {
+				t.Errorf("%s, %s: %g, want %g", kind, m.Categories()[i], got, want)
+			}
+		}
+	}
+}
+
+// The score of Rocchio is a cosine: 1 for a text that is its category's centroid.
+func TestCosine(t *testing.T) {
+	texts := []Text{{"x", "", "one two two three"}, {"x", "", "one two two three"}, {"y", "", "three four four five"},
+		{"y", "", "three four four five"}}
+	m, err := Train(texts, Training{Kind: Rocchio})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d Document
+	d.Read([]byte("four five four"), false)
+	s := m.Scores(&d, nil)
+	if s[0] != 0 || s[1] < 0.97 || s[1] > 1.0001 {
+		t.Errorf("cosines %v", s)
+	}
+}
+
+// A model learns, gives the same answers after it was written and read, and is the same if it is trained again.
+func TestFile(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	train, test := some(rng, 60), some(rng, 40)
+	for _, kind := range Kinds() {
+		var files [2][]byte
+		var m *Model
+		for i := range files {
+			var err error
+			if m, err = Train(train, Training{Kind: kind, Seed: 7}); err != nil {
+				t.Fatal(err)
+			}
+			var b bytes.Buffer
+			if err := m.Write(&b, "made up"); err != nil {
+				t.Fatal(err)
+			}
+			files[i] = b.Bytes()
+		}
+		if !bytes.Equal(files[0], files[1]) {
+			t.Errorf("%s: two trainings give two models", kind)
+		}
+		read, digest, err := Parse(files[0])
+		if err != nil || len(digest) != 64 || read.Kind() != kind {
+			t.Fatalf("%s: %q, %v", kind, digest, err)
+		}
+		var d Document
+		for _, x := range test {
+			d.Read([]byte(x.Text), m.Pairs())
+			a, b := m.Scores(&d, nil), read.Scores(&d, nil)
+			if a[0] != b[0] || a[1] != b[1] {
+				t.Fatalf("%s: %v, and after reading %v", kind, a, b)
+			}
+		}
+		if e := Evaluate(read, test); e.All.Accuracy() < 0.97 {
+			t.Errorf("%s: %+v", kind, e.All)
+		}
+		for cut := 0; cut < len(files[0]); cut += 1 + len(files[0])/50 {
+			if _, _, err := Parse(files[0][:cut]); !errors.Is(err, ErrModel) {
+				t.Fatalf("%s, cut at %d: %v", kind, cut, err)
+			}
+			bad := bytes.Clone(files[0])
+			bad[cut] ^= 4
+			if _, _, err := Parse(bad); !errors.Is(err, ErrModel) {
+				t.Fatalf("%s, a bit changed at %d: %v", kind, cut, err)
+			}
+		}
+	}
+}
+
+func TestShortAndForeign(t *testing.T) {
+	m, err := Train(some(rand.New(rand.NewPCG(5, 6)), 20), Training{Kind: Bayes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var d Document
+	for n, want := range map[int]string{MinTerms - 1: Unclassifiable, MinTerms: "first"} {
+		d.Read([]byte(strings.Repeat("alpha ", n)), false)
+		if got, _ := m.Best(&d, nil); got != want {
+			t.Errorf("%d terms: %s, want %s", n, got, want)
+		}
+	}
+	e := Evaluate(m, []Text{{"third", "", "x"}, {"first", "", "alpha"}})
+	if e.Foreign != 1 || e.Short != 1 || e.All.Of != 0 {
+		t.Errorf("%+v", e)
+	}
+}
+
+func TestBadTraining(t *testing.T) {
+	texts := some(rand.New(rand.NewPCG(1, 1)), 4)
+	for name, c := range map[string]struct {
+		texts []Text
+		kind  string
+	}{
+		"no kind":      {texts, "tree"},
+		"no texts":     {nil, Bayes},
+		"one category": {[]Text{texts[0], texts[2]}, Bayes},
+		"no category":  {append([]Text{{}}, texts...), Bayes},
+		"reserved":     {append([]Text{{Category: Unclassifiable}}, texts...), Bayes},
+	} {
+		if _, err := Train(c.texts, Training{Kind: c.kind}); !errors.Is(err, ErrTraining) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, kind := range Kinds() { // texts without a term in common with others
+		m, err := Train([]Text{{"a", "", "x"}, {"b", "", ""}}, Training{Kind: kind})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var d Document
+		d.Read([]byte("x y"), m.Pairs())
+		for _, s := range m.Scores(&d, nil) {
+			if math.IsNaN(s) {
+				t.Errorf("%s: %v", kind, s)
+			}
+		}
+	}
+}
+
+// The interval of Wilson, against values of R's prop.test without correction.
+func TestInterval(t *testing.T) {
+	low, high := Share{Right: 81, Of: 263}.Interval()
+	if math.Abs(low-0.2553) > 1e-4 || math.Abs(high-0.3662) > 1e-4 {
+		t.Errorf("%.4f to %.4f", low, high)
+	}
+}
+
+// FuzzParse: no file breaks Parse.
+func FuzzParse(f *testing.F) {
+	m, err := Train(some(rand.New(rand.NewPCG(3, 4)), 6), Training{Kind: Rocchio})
+	if err != nil {
+		f.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := m.Write(&b, ""); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(b.Bytes()[:b.Len()-sha256.Size])
+	f.Add([]byte(fileMagic + "\n{}\n"))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		sum := sha256.Sum256(body)
+		file := append(body[:len(body):len(body)], sum[:]...)
+		if m, _, err := Parse(file); err != nil && !errors.Is(err, ErrModel) || err == nil && m.Vocabulary() > maxTerms {
+			t.Error(err)
+		}
+	})
+}

@@ -1,0 +1,57 @@
+package parse
+
+import "bytes"
+
+// AppendProse appends to dst the text that a reader of the page sees, in UTF-8: the body that the last Parse read,
+// without tags, comments, scripts and styles, and with the title. Elements that interrupt a word leave a space. A body
+// of plain text is its own text. Other kinds than HTML, XHTML and plain text have no prose. The length is at most about
+// that of the body in UTF-8.
+func (p *Page) AppendProse(dst, body []byte, plain bool) []byte {
+	text, converted := p.Text(body)
+	cs := p.work.cs
+	defer func() { p.work.cs = cs }()
+	p.work.cs.utf8 = p.work.cs.utf8 || converted
+	switch {
+	case plain:
+		dst, _ = p.text(dst, text, false)
+		return dst
+	case p.Kind != HTML && p.Kind != XHTML:
+		return dst
+	}
+	s := scanner{b: text, xml: p.Kind == XHTML}
+	for s.i < len(text) {
+		j := bytes.IndexByte(text[s.i:], '<')
+		if j < 0 {
+			dst, _ = p.text(dst, text[s.i:], true)
+			break
+		}
+		dst, _ = p.text(dst, text[s.i:s.i+j], true)
+		s.i += j
+		switch c := text[min(s.i+1, len(text)-1)]; {
+		case c == '!' || c == '?':
+			s.markup(s.i + 1)
+			continue
+		case c == '/' && !(s.i+2 < len(text) && letter(text[s.i+2])): // a comment, in effect
+			s.skipTo(min(s.i+2, len(text)), '>')
+			continue
+		case !letter(c) && c != '/' && !(s.xml && (c == '_' || c == ':' || c >= 0x80)): // it begins no tag
+			dst = append(dst, '<')
+			s.i++
+			continue
+		}
+		if !s.next() {
+			break
+		}
+		t := s.tagName()
+		if !inline(s.name()) {
+			dst = append(dst, ' ')
+		}
+		if s.end || s.selfClosing && s.xml || s.xml && t != tScript && t != tStyle {
+			continue
+		}
+		if hidden, raw := s.raw(t); raw && t == tTitle {
+			dst, _ = p.text(dst, hidden, true)
+		}
+	}
+	return dst
+}
