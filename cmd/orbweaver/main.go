@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -95,20 +96,21 @@ func (e *exitError) Error() string { return e.text }
 type commands struct {
 	Number kong.VersionFlag `name:"version" short:"v" aliases:"V" help:"Print the version."`
 
-	Crawl   CrawlCmd   `cmd:"" help:"Crawl from seeds into a standard archive. Ctrl-C saves; --resume continues."`
-	Demo    DemoCmd    `cmd:"" help:"Serve a small web from inside the program and crawl it. Start here."`
-	Report  ReportCmd  `cmd:"" help:"Print what a crawl found as tables, and write it as an HTML page."`
-	Check   CheckCmd   `cmd:"" help:"Explain how the crawler treats a URL, a scope, a robots.txt or a page."`
-	Cluster ClusterCmd `cmd:"" help:"Make the keys of agents and coordinators, or ask the coordinators for their state."`
-	Ctl     CtlCmd     `cmd:"" help:"Show the status of a running crawl or a host; block a host or drop its links."`
-	Warc    WarcCmd    `cmd:"" help:"List, verify, index and extract WARC files of any origin."`
-	Links   LinksCmd   `cmd:"" help:"List which page links to which URL, from a crawl with --links."`
-	Replay  ReplayCmd  `cmd:"" help:"Show archived pages in a browser on this machine, without the live web."`
-	Export  ExportCmd  `cmd:"" help:"Write the archived pages as files with relative links, to read them offline."`
-	Plan    PlanCmd    `cmd:"" help:"Say how long a crawl takes, how many agents are best, and what they need."`
-	Testweb TestwebCmd `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
-	Version VersionCmd `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
-	Help    HelpCmd    `cmd:"" help:"Explain a command, its flags and its arguments."`
+	Crawl    CrawlCmd    `cmd:"" help:"Crawl from seeds into a standard archive. Ctrl-C saves; --resume continues."`
+	Demo     DemoCmd     `cmd:"" help:"Serve a small web from inside the program and crawl it. Start here."`
+	Report   ReportCmd   `cmd:"" help:"Print what a crawl found as tables, and write it as an HTML page."`
+	Check    CheckCmd    `cmd:"" help:"Explain how the crawler treats a URL, a scope, a robots.txt or a page."`
+	Cluster  ClusterCmd  `cmd:"" help:"Make the keys of agents and coordinators, or ask the coordinators for their state."`
+	Ctl      CtlCmd      `cmd:"" help:"Show the status of a running crawl or a host; block a host or drop its links."`
+	Warc     WarcCmd     `cmd:"" help:"List, verify, index and extract WARC files of any origin."`
+	Links    LinksCmd    `cmd:"" help:"List which page links to which URL, from a crawl with --links."`
+	Replay   ReplayCmd   `cmd:"" help:"Show archived pages in a browser on this machine, without the live web."`
+	Export   ExportCmd   `cmd:"" help:"Write the archived pages as files with relative links, to read them offline."`
+	Plan     PlanCmd     `cmd:"" help:"Say how long a crawl takes, how many agents are best, and what they need."`
+	Classify ClassifyCmd `cmd:"" help:"Train and test a model that gives pages a topic, or ask it for the topic of a page."`
+	Testweb  TestwebCmd  `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
+	Version  VersionCmd  `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
+	Help     HelpCmd     `cmd:"" help:"Explain a command, its flags and its arguments."`
 
 	Coordinator CoordinatorCmd `cmd:"" help:"Assign hosts to the agents of a crawl with --partition=sites."`
 
@@ -140,12 +142,13 @@ func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit fu
 		kong.Resolvers(given),
 		kong.Vars{"version": node.Version, "scopes": strings.Join(scope.Kinds(), ","),
 			"partitions":  strings.Join(node.Partitions(), ","),
-			"assignments": strings.Join(node.Assignments(), ",")},
+			"assignments": strings.Join(node.Assignments(), ","), "classify_kinds": strings.Join(classify.Kinds(), ",")},
 		crawlHelp,
 		longHelp,
 		testwebHelp,
 		reportHelp,
 		planHelp,
+		classifyHelp,
 	)
 }
 

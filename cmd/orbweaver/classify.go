@@ -1,0 +1,262 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// classifyHelp holds the help texts of "classify".
+var classifyHelp = cli.Texts{
+	"classify_kind": "Train this kind: bayes (Naive Bayes), lewis (Lewis's probabilistic classifier), rocchio (nearest " +
+		"centroid) or logistic (logistic regression, the most accurate).",
+	"classify_content_type": "Read the page as this media type, such as \"text/html; charset=utf-8\" (default: the one " +
+		"that its bytes look like).",
+}
+
+// ClassifyCmd implements "classify".
+type ClassifyCmd struct {
+	Train ClassifyTrainCmd `cmd:"" help:"Make a model from texts of known categories."`
+	Test  ClassifyTestCmd  `cmd:"" help:"Print how often a model gives texts their category."`
+	Page  ClassifyPageCmd  `cmd:"" help:"Print the category of a page."`
+}
+
+// Help explains the texts.
+func (ClassifyCmd) Help() string {
+	return `A model gives a text one of the categories that it was trained for. It looks at
+the words of the text alone, and never changes.
+
+Training and test read lines of JSON, plain or as gzip files:
+
+  {"category": "SCIENCE", "text": "The moon …", "source": "encyclopedia"}
+
+The source may be missing. Other fields are ignored.
+
+  orbweaver classify train --out topics.model train.jsonl.gz
+  orbweaver classify test topics.model test.jsonl.gz
+  orbweaver classify page topics.model page.html`
+}
+
+// textFlags say which texts a command reads.
+type textFlags struct {
+	Only  string   `help:"Read only the lines whose FIELD is VALUE, such as split=train." placeholder:"FIELD=VALUE"`
+	Field string   `help:"Read the category from this field." default:"category" placeholder:"NAME"`
+	Files []string `arg:"" name:"file" help:"Read texts from these files of JSON lines."`
+}
+
+// read returns the texts of all files.
+func (f *textFlags) read() (texts []classify.Text, err error) {
+	only, value, ok := strings.Cut(f.Only, "=")
+	if f.Only != "" && (!ok || only == "") {
+		return nil, bad("--only %q: give the name of a field and its value, such as split=train", f.Only)
+	}
+	for _, name := range f.Files {
+		file, err := os.Open(name)
+		if err != nil {
+			return nil, unreadable("the file "+name, name, err, "name a file of JSON lines")
+		}
+		texts, err = f.lines(name, file, only, value, texts)
+		if err := errors.Join(err, file.Close()); err != nil {
+			return nil, err
+		}
+	}
+	if len(texts) == 0 {
+		return nil, bad("%s: no text to read; check --only", strings.Join(f.Files, ", "))
+	}
+	return texts, nil
+}
+
+// maxTextLine bounds a line of a file in bytes.
+const maxTextLine = 64 << 20
+
+// lines adds the texts of a file.
+func (f *textFlags) lines(name string, file io.Reader, only, value string, texts []classify.Text) ([]classify.Text,
+	error) {
+	in := bufio.NewReader(file)
+	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, bad("%s: %v; the file is damaged", name, err)
+		}
+		in = bufio.NewReader(z)
+	}
+	lines := bufio.NewScanner(in)
+	lines.Buffer(nil, maxTextLine)
+	for n := 1; lines.Scan(); n++ {
+		if len(bytes.TrimSpace(lines.Bytes())) == 0 {
+			continue
+		}
+		var fields map[string]any
+		if err := json.Unmarshal(lines.Bytes(), &fields); err != nil {
+			return nil, bad("%s:%d: %v; each line must be an object of JSON", name, n, err)
+		}
+		if only != "" && fmt.Sprint(fields[only]) != value {
+			continue
+		}
+		t := classify.Text{}
+		var ok bool
+		if t.Category, ok = fields[f.Field].(string); !ok || t.Category == "" {
+			return nil, bad("%s:%d: no text in the field %q; give the name of the category's field with --field", name, n,
+				f.Field)
+		}
+		if t.Text, ok = fields["text"].(string); !ok {
+			return nil, bad("%s:%d: no field \"text\" with a text", name, n)
+		}
+		t.Source, _ = fields["source"].(string)
+		texts = append(texts, t)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, bad("%s: %v; lines of at most 64 MB are read", name, err)
+	}
+	return texts, nil
+}
+
+// ClassifyTrainCmd implements "classify train".
+type ClassifyTrainCmd struct {
+	Kind  string `help:"${classify_kind}" default:"logistic" enum:"${classify_kinds}" placeholder:"KIND"`
+	Out   string `short:"o" help:"Write the model to FILE." placeholder:"FILE"`
+	About string `help:"Note in the model what it was trained on." placeholder:"TEXT"`
+	textFlags
+}
+
+// Run trains.
+func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
+	if c.Out == "" {
+		return bad("--out is missing; name the file for the model")
+	}
+	texts, err := c.read()
+	if err != nil {
+		return err
+	}
+	began, said := time.Now(), time.Now()
+	m, err := classify.Train(texts, classify.Training{Kind: c.Kind, Step: func(epoch, epochs int) {
+		if time.Since(said) > time.Second {
+			said = time.Now()
+			fmt.Fprintf(errs, "orbweaver: has read the texts %d of %d times\n", epoch, epochs)
+		}
+	}})
+	if err != nil {
+		return bad("%v", err)
+	}
+	took := time.Since(began)
+	var file bytes.Buffer
+	if err := m.Write(&file, c.About); err != nil {
+		return err
+	}
+	_, digest, err := classify.Parse(file.Bytes())
+	if err != nil {
+		return err
+	}
+	if err := disk.WriteFile(disk.OS, c.Out, file.Bytes()); err != nil {
+		return refused("--out "+c.Out, c.Out, err)
+	}
+	_, err = fmt.Fprintf(out, "kind        %s\ntexts       %d\ncategories  %d: %s\nterms       %d\ntraining    %s\n"+
+		"model       %s, %s\ndigest      %s\n", m.Kind(), len(texts), len(m.Categories()),
+		strings.Join(m.Categories(), ", "), m.Vocabulary(), took.Round(time.Millisecond), c.Out,
+		size(float64(file.Len())), digest)
+	return err
+}
+
+// readModel reads a model file.
+func readModel(name string) (*classify.Model, error) {
+	b, err := os.ReadFile(name)
+	if err != nil {
+		return nil, unreadable("the model "+name, name, err, "make one with \"orbweaver classify train\"")
+	}
+	m, _, err := classify.Parse(b)
+	if err != nil {
+		return nil, bad("the model %s: %v; make one with \"orbweaver classify train\"", name, err)
+	}
+	return m, nil
+}
+
+// ClassifyPageCmd implements "classify page".
+type ClassifyPageCmd struct {
+	JSON        bool   `help:"Print one JSON object."`
+	ContentType string `help:"${classify_content_type}" placeholder:"TYPE"`
+	Model       string `arg:"" help:"Use this model file."`
+	File        string `arg:"" help:"Read the page from this file; - is standard input."`
+}
+
+// pageBody bounds a page in bytes.
+const pageBody = 64 << 20
+
+// A classifiedPage is the JSON of "classify page".
+type classifiedPage struct {
+	Type     string             `json:"type"` // "page"
+	Category string             `json:"category"`
+	Terms    int                `json:"terms"`
+	Chances  map[string]float64 `json:"probabilities,omitempty"` // missing for rocchio, and without a category
+}
+
+// Run classifies.
+func (c *ClassifyPageCmd) Run(out io.Writer) error {
+	m, err := readModel(c.Model)
+	if err != nil {
+		return err
+	}
+	in := io.Reader(os.Stdin)
+	if c.File != "-" {
+		f, err := os.Open(c.File)
+		if err != nil {
+			return unreadable("the page "+c.File, c.File, err, "name a file")
+		}
+		defer f.Close()
+		in = f
+	}
+	body, err := io.ReadAll(io.LimitReader(in, pageBody))
+	if err != nil {
+		return unreadable("the page "+c.File, c.File, err, "name a file")
+	}
+	media := c.ContentType
+	if media == "" {
+		media = http.DetectContentType(body)
+	}
+	var p parse.Page
+	parse.Parse(parse.Input{URL: weburl.MustParse("http://page.invalid/"), ContentType: media, Body: body},
+		parse.Options{}, &p)
+	var d classify.Document
+	d.Read(p.AppendProse(nil, body, strings.HasPrefix(media, "text/plain")), m.Pairs())
+	category, scores := m.Best(&d, nil)
+	r := classifiedPage{Type: "page", Category: category, Terms: d.Terms()}
+	if m.Kind() != classify.Rocchio && category != classify.Unclassifiable {
+		classify.Probabilities(scores)
+		r.Chances = map[string]float64{}
+		for i, name := range m.Categories() {
+			r.Chances[name] = scores[i]
+		}
+	}
+	if c.JSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	fmt.Fprintf(out, "%s  (%s)\n", r.Category, plural(int64(r.Terms), "term"))
+	if category == classify.Unclassifiable {
+		fmt.Fprintf(out, "A page with less than %d terms has no category.\n", classify.MinTerms)
+	}
+	if r.Chances == nil {
+		return nil
+	}
+	names := slices.Clone(m.Categories())
+	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(r.Chances[b], r.Chances[a]) })
+	fmt.Fprintln(out)
+	for _, name := range names[:min(5, len(names))] {
+		fmt.Fprintf(out, "%5.1f %%  %s\n", 100*r.Chances[name], name)
+	}
+	return nil
+}
