@@ -42,7 +42,8 @@ var layers = func() map[string]int {
 			"internal/testkit/testdisk internal/testkit/testbrowser",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/report internal/testweb " +
-			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope internal/web/classify " +
+			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
+			"internal/web/classify " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/cluster/consensus " +
 			"internal/node/admin",

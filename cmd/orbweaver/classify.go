@@ -11,6 +11,7 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -24,10 +25,10 @@ import (
 
 // classifyHelp holds the help texts of "classify".
 var classifyHelp = cli.Texts{
-	"classify_kind": "Train this kind: bayes (Naive Bayes), lewis (Lewis's probabilistic classifier), rocchio (nearest " +
-		"centroid) or logistic (logistic regression, the most accurate).",
-	"classify_content_type": "Read the page as this media type, such as \"text/html; charset=utf-8\" (default: the one " +
-		"that its bytes look like).",
+	"classify_kind": "Train this kind: bayes (Naive Bayes), lewis (Lewis's probabilistic classifier), rocchio " +
+		"(nearest centroid) or logistic (logistic regression, the most accurate).",
+	"classify_content_type": "Read the page as this media type, such as \"text/html; charset=utf-8\" (default: the " +
+		"one that its bytes look like).",
 }
 
 // ClassifyCmd implements "classify".
@@ -104,7 +105,7 @@ func (f *textFlags) lines(name string, file io.Reader, only, value string, texts
 		}
 		var fields map[string]any
 		if err := json.Unmarshal(lines.Bytes(), &fields); err != nil {
-			return nil, bad("%s:%d: %v; each line must be an object of JSON", name, n, err)
+			return nil, bad("%s:%d: %v; give one object of JSON a line", name, n, err)
 		}
 		if only != "" && fmt.Sprint(fields[only]) != value {
 			continue
@@ -112,8 +113,8 @@ func (f *textFlags) lines(name string, file io.Reader, only, value string, texts
 		t := classify.Text{}
 		var ok bool
 		if t.Category, ok = fields[f.Field].(string); !ok || t.Category == "" {
-			return nil, bad("%s:%d: no text in the field %q; give the name of the category's field with --field", name, n,
-				f.Field)
+			return nil, bad("%s:%d: no text in the field %q; give the name of the category's field with --field", name,
+				n, f.Field)
 		}
 		if t.Text, ok = fields["text"].(string); !ok {
 			return nil, bad("%s:%d: no field \"text\" with a text", name, n)
@@ -130,7 +131,7 @@ func (f *textFlags) lines(name string, file io.Reader, only, value string, texts
 // ClassifyTrainCmd implements "classify train".
 type ClassifyTrainCmd struct {
 	Kind  string `help:"${classify_kind}" default:"logistic" enum:"${classify_kinds}" placeholder:"KIND"`
-	Out   string `short:"o" help:"Write the model to FILE." placeholder:"FILE"`
+	Out   string `short:"o" help:"Write the model to FILE, whose directory is created if needed." placeholder:"FILE"`
 	About string `help:"Note in the model what it was trained on." placeholder:"TEXT"`
 	textFlags
 }
@@ -163,7 +164,11 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if err != nil {
 		return err
 	}
-	if err := disk.WriteFile(disk.OS, c.Out, file.Bytes()); err != nil {
+	err = disk.OS.MkdirAll(filepath.Dir(c.Out), 0o755)
+	if err == nil {
+		err = disk.WriteFile(disk.OS, c.Out, file.Bytes())
+	}
+	if err != nil {
 		return refused("--out "+c.Out, c.Out, err)
 	}
 	_, err = fmt.Fprintf(out, "kind        %s\ntexts       %d\ncategories  %d: %s\nterms       %d\ntraining    %s\n"+
@@ -177,11 +182,11 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 func readModel(name string) (*classify.Model, error) {
 	b, err := os.ReadFile(name)
 	if err != nil {
-		return nil, unreadable("the model "+name, name, err, "make one with \"orbweaver classify train\"")
+		return nil, unreadable("the model "+name, name, err, "make one with \"classify train\"")
 	}
 	m, _, err := classify.Parse(b)
 	if err != nil {
-		return nil, bad("the model %s: %v; make one with \"orbweaver classify train\"", name, err)
+		return nil, bad("the model %s: %v; make one with \"classify train\"", name, err)
 	}
 	return m, nil
 }
@@ -199,7 +204,7 @@ const pageBody = 64 << 20
 
 // A classifiedPage is the JSON of "classify page".
 type classifiedPage struct {
-	Type     string             `json:"type"` // "page"
+	Type     string             `json:"type"` // "classified"
 	Category string             `json:"category"`
 	Terms    int                `json:"terms"`
 	Chances  map[string]float64 `json:"probabilities,omitempty"` // missing for rocchio, and without a category
@@ -234,7 +239,7 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	var d classify.Document
 	d.Read(p.AppendProse(nil, body, strings.HasPrefix(media, "text/plain")), m.Pairs())
 	category, scores := m.Best(&d, nil)
-	r := classifiedPage{Type: "page", Category: category, Terms: d.Terms()}
+	r := classifiedPage{Type: "classified", Category: category, Terms: d.Terms()}
 	if m.Kind() != classify.Rocchio && category != classify.Unclassifiable {
 		classify.Probabilities(scores)
 		r.Chances = map[string]float64{}

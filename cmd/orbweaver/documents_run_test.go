@@ -181,6 +181,15 @@ var documentSteps = map[string][]step{
 			`>$a/reports/summary.json; done`, added: true},
 		{command: "orbweaver plan --pages 1e9 --fit alone,two,four,two-long,four-long --agents 8"},
 	},
+	"docs/classify.md": {
+		{command: `for i in 1 2 3 4; do for s in train test; do for w in SCIENCE:moon HOME:bread; do ` +
+			`printf '{"category":"%s","split":"%s","text":"' ${w%:*} $s; ` +
+			`yes "${w#*:} and" | head -30 | tr '\n' ' '; echo '"}'; done; done; done >texts.jsonl; ` +
+			`yes moon and | head -30 >page.html`, added: true},
+		{command: "orbweaver classify train --only split=train --out topics.model texts.jsonl"},
+		{command: "orbweaver classify test --only split=test topics.model texts.jsonl"},
+		{command: "orbweaver classify page topics.model page.html"},
+	},
 	"docs/reference/retries.md": {
 		{command: "orbweaver testweb --generate --hosts 1 --pages-mean 20000 --page-bytes 5KB --without-robots 1 " +
 			"--dripping 300 --config-out web.yaml --seeds-out seeds.txt", dir: "slow",

@@ -159,12 +159,13 @@ func (v *vocabulary) find(h uint64) (number int, ok bool) {
 // ErrTraining reports texts from which no model can be made.
 var ErrTraining = errors.New("training")
 
-// checkCategories returns the sorted categories of the texts.
+// categoriesOf returns the sorted categories of the texts.
 func categoriesOf(texts []Text) ([]string, error) {
 	var all []string
 	for _, t := range texts {
 		if t.Category == "" || t.Category == Unclassifiable {
-			return nil, fmt.Errorf("%w: a text has the category %q; give each text one of your own", ErrTraining, t.Category)
+			return nil, fmt.Errorf("%w: a text has the category %q; give each text one of your own", ErrTraining,
+				t.Category)
 		}
 		all = append(all, t.Category)
 	}

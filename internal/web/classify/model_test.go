@@ -61,8 +61,8 @@ func TestAccuracy(t *testing.T) {
 		}
 		e := Evaluate(m, test)
 		low, high := e.All.Interval()
-		t.Logf("%s: %.4f (%.4f to %.4f) of %d texts; calibration error %.3f; %d terms", kind, e.All.Accuracy(), low, high,
-			e.All.Of, e.Off, m.Vocabulary())
+		t.Logf("%s: %.4f (%.4f to %.4f) of %d texts; calibration error %.3f; %d terms", kind, e.All.Accuracy(), low,
+			high, e.All.Of, e.Off, m.Vocabulary())
 		if e.All.Accuracy() < least || e.All.Of+e.Short != len(test) || e.Foreign > 0 {
 			t.Errorf("%s: %.4f of %d, %d short; want %.3f", kind, e.All.Accuracy(), e.All.Of, e.Short, least)
 		}
@@ -75,7 +75,8 @@ func TestAccuracy(t *testing.T) {
 			}
 		}
 		if sum != e.All.Of || right != e.All.Right || len(e.ByCategory) != 15 {
-			t.Errorf("%s: the confusion matrix has %d texts, %d right; %d categories", kind, sum, right, len(e.ByCategory))
+			t.Errorf("%s: the confusion matrix has %d texts, %d right; %d categories", kind, sum, right,
+				len(e.ByCategory))
 		}
 	}
 }
@@ -293,7 +294,8 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, body []byte) {
 		sum := sha256.Sum256(body)
 		file := append(body[:len(body):len(body)], sum[:]...)
-		if m, _, err := Parse(file); err != nil && !errors.Is(err, ErrModel) || err == nil && m.Vocabulary() > maxTerms {
+		m, _, err := Parse(file)
+		if err != nil && !errors.Is(err, ErrModel) || err == nil && m.Vocabulary() > maxTerms {
 			t.Error(err)
 		}
 	})
