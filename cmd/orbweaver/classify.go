@@ -27,6 +27,8 @@ import (
 var classifyHelp = cli.Texts{
 	"classify_kind": "Train this kind: bayes (Naive Bayes), lewis (Lewis's probabilistic classifier), rocchio " +
 		"(nearest centroid) or logistic (logistic regression, the most accurate).",
+	"classify_features": "Count these features of a text: words, pairs (words and pairs of adjacent words) or grams " +
+		"(runs of one to four characters, which tell the language); default: pairs for logistic, otherwise words.",
 	"classify_content_type": "Read the page as this media type, such as \"text/html; charset=utf-8\" (default: the " +
 		"one that its bytes look like).",
 }
@@ -130,9 +132,10 @@ func (f *textFlags) lines(name string, file io.Reader, only, value string, texts
 
 // ClassifyTrainCmd implements "classify train".
 type ClassifyTrainCmd struct {
-	Kind  string `help:"${classify_kind}" default:"logistic" enum:"${classify_kinds}" placeholder:"KIND"`
-	Out   string `short:"o" help:"Write the model to FILE, whose directory is created if needed." placeholder:"FILE"`
-	About string `help:"Note in the model what it was trained on." placeholder:"TEXT"`
+	Kind     string `help:"${classify_kind}" default:"logistic" enum:"${classify_kinds}" placeholder:"KIND"`
+	Features string `help:"${classify_features}" default:"" enum:",${classify_all_features}" placeholder:"KIND"`
+	Out      string `short:"o" help:"Write the model to FILE, whose directory is created if needed." placeholder:"FILE"`
+	About    string `help:"Note in the model what it was trained on." placeholder:"TEXT"`
 	textFlags
 }
 
@@ -146,7 +149,7 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		return err
 	}
 	began, said := time.Now(), time.Now()
-	m, err := classify.Train(texts, classify.Training{Kind: c.Kind, Step: func(epoch, epochs int) {
+	m, err := classify.Train(texts, classify.Training{Kind: c.Kind, Features: c.Features, Step: func(epoch, epochs int) {
 		if time.Since(said) > time.Second {
 			said = time.Now()
 			fmt.Fprintf(errs, "orbweaver: has read the texts %d of %d times\n", epoch, epochs)
@@ -171,8 +174,8 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if err != nil {
 		return refused("--out "+c.Out, c.Out, err)
 	}
-	_, err = fmt.Fprintf(out, "kind        %s\ntexts       %d\ncategories  %d: %s\nterms       %d\ntraining    %s\n"+
-		"model       %s, %s\ndigest      %s\n", m.Kind(), len(texts), len(m.Categories()),
+	_, err = fmt.Fprintf(out, "kind        %s, by %s\ntexts       %d\ncategories  %d: %s\nfeatures    %d\ntraining    %s\n"+
+		"model       %s, %s\ndigest      %s\n", m.Kind(), m.Features(), len(texts), len(m.Categories()),
 		strings.Join(m.Categories(), ", "), m.Vocabulary(), took.Round(time.Millisecond), c.Out,
 		size(float64(file.Len())), digest)
 	return err
@@ -237,7 +240,7 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	parse.Parse(parse.Input{URL: weburl.MustParse("http://page.invalid/"), ContentType: media, Body: body},
 		parse.Options{}, &p)
 	var d classify.Document
-	d.Read(p.AppendProse(nil, body, strings.HasPrefix(media, "text/plain")), m.Pairs())
+	m.Read(&d, p.AppendProse(nil, body, strings.HasPrefix(media, "text/plain")))
 	category, scores := m.Best(&d, nil)
 	r := classifiedPage{Type: "classified", Category: category, Terms: d.Terms()}
 	if m.Kind() != classify.Rocchio && category != classify.Unclassifiable {
@@ -252,7 +255,7 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	}
 	fmt.Fprintf(out, "%s  (%s)\n", r.Category, plural(int64(r.Terms), "term"))
 	if category == classify.Unclassifiable {
-		fmt.Fprintf(out, "A page with less than %d terms has no category.\n", classify.MinTerms)
+		fmt.Fprintf(out, "A page with less than %d terms has no category.\n", m.Least())
 	}
 	if r.Chances == nil {
 		return nil

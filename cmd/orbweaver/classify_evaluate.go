@@ -56,7 +56,7 @@ func (c *ClassifyTestCmd) Run(out io.Writer) error {
 	r := classifyTest{"classify-test", m.Kind(), e, float64(len(texts)) / took, float64(bytes) / took}
 	if e.All.Of == 0 {
 		return bad("no text can be judged: %d have less than %d terms, and %d have categories that the model does not "+
-			"have", e.Short, classify.MinTerms, e.Foreign)
+			"have", e.Short, m.Least(), e.Foreign)
 	}
 	if c.JSON {
 		return json.NewEncoder(out).Encode(r)
@@ -74,7 +74,7 @@ func (r *classifyTest) print(out io.Writer) error {
 		plural(int64(r.All.Of), "text"), r.Kind)
 	fmt.Fprintf(out, "speed     %s texts/s, %s/s on one core\n", whole(r.TextsPerS), size(r.BytesPerS))
 	if r.Short > 0 {
-		fmt.Fprintf(out, "short     %s with less than %d terms\n", plural(int64(r.Short), "text"), classify.MinTerms)
+		fmt.Fprintf(out, "short     %s with too few terms\n", plural(int64(r.Short), "text"))
 	}
 	if r.Foreign > 0 {
 		fmt.Fprintf(out, "others    %s of categories that the model does not have\n", plural(int64(r.Foreign), "text"))

@@ -19,15 +19,15 @@ var letters = func() (t [utf8.RuneSelf]byte) {
 	return t
 }()
 
-// A Document is a text as terms with their counts. The order of the terms is that of their first occurrence.
+// A Document is a text as features with their counts, as Model.Read makes it. The order of the features is that of
+// their first occurrence.
 //
-// A term is a run of letters in lower case; everything else separates terms. So numbers are no terms (paper, section
+// The features of topics are terms. A term is a run of letters in lower case; everything else separates terms. So numbers are no terms (paper, section
 // 5). Terms of more than maxTerm bytes, which no language has, count as one separator.
 type Document struct {
 	terms []counted
 	table []uint32 // open addressing: index in terms plus one; 0: free
-	n     int      // occurrences of all terms
-	pairs bool     // also count pairs of adjacent terms
+	n     int      // occurrences of all terms, or of letters
 }
 
 // counted is a term in a document.
@@ -39,13 +39,13 @@ type counted struct {
 // maxTerm bounds the length of a term in bytes of UTF-8.
 const maxTerm = 64
 
-// Terms returns the number of occurrences of terms in the text, pairs not included.
+// Terms returns the number of occurrences of terms in the text, pairs not included. Of a document for Grams it returns
+// the number of letters.
 func (d *Document) Terms() int { return d.n }
 
-// Read replaces the document by a text in UTF-8. With pairs, it also counts each two adjacent terms as one.
-func (d *Document) Read(text []byte, pairs bool) {
+// words replaces the document by a text in UTF-8. With pairs, it also counts each two adjacent terms as one.
+func (d *Document) words(text []byte, pairs bool) {
 	d.reset()
-	d.pairs = pairs
 	last := uint64(0) // the term before; 0: none
 	for i := 0; i < len(text); {
 		h, n, from := uint64(fnvOffset), 0, i

@@ -38,7 +38,7 @@ func TestDocument(t *testing.T) {
 		{"a\xffb \xe4\xb8 c\x80", "a b c"},
 		{"a " + long + " b", "a b"},
 	} {
-		d.Read([]byte(c.text), false)
+		d.words([]byte(c.text), false)
 		want := map[uint64]int{}
 		for _, term := range strings.Fields(c.terms) {
 			want[hashOf(term)]++
@@ -47,7 +47,7 @@ func TestDocument(t *testing.T) {
 			t.Errorf("%q: %d terms, %v, want %v", c.text, d.Terms(), got, want)
 		}
 	}
-	d.Read([]byte("a b a b. "+long+" b"), true)
+	d.words([]byte("a b a b. "+long+" b"), true)
 	want := map[uint64]int{hashOf("a"): 2, hashOf("b"): 3, pairOf(hashOf("a"), hashOf("b")): 2,
 		pairOf(hashOf("b"), hashOf("a")): 1}
 	if got := counts(&d); !maps.Equal(got, want) || d.Terms() != 5 {
@@ -68,12 +68,12 @@ func TestDocumentReused(t *testing.T) {
 		text.WriteByte(' ')
 	}
 	var d Document
-	d.Read([]byte(text.String()), true)
+	d.words([]byte(text.String()), true)
 	if d.Terms() != 60_000 || len(d.terms) < 100_000 {
 		t.Fatalf("%d terms, %d different", d.Terms(), len(d.terms))
 	}
 	for range 3 {
-		d.Read([]byte("one two one"), false)
+		d.words([]byte("one two one"), false)
 		if want := map[uint64]int{hashOf("one"): 2, hashOf("two"): 1}; !maps.Equal(counts(&d), want) {
 			t.Fatalf("%v", counts(&d))
 		}
@@ -83,13 +83,13 @@ func TestDocumentReused(t *testing.T) {
 	}
 }
 
-// FuzzDocument: no text breaks Read, and no two readings differ.
+// FuzzDocument: no text breaks words, and no two readings differ.
 func FuzzDocument(f *testing.F) {
 	f.Add([]byte("some Words, \xff\xe4\xb8 ümlaut"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		var a, b Document
-		a.Read(text, true)
-		b.Read(text, false)
+		a.words(text, true)
+		b.words(text, false)
 		n := 0
 		for _, t := range b.terms {
 			n += int(t.n)

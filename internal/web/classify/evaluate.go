@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// An Evaluation compares a model with texts of known categories. Texts with less than MinTerms terms are not judged,
+// An Evaluation compares a model with texts of known categories. Texts that are Unclassifiable are not judged,
 // and neither are those of categories that the model does not have.
 type Evaluation struct {
 	Categories []string         `json:"categories"`
@@ -18,7 +18,7 @@ type Evaluation struct {
 	Calibration []Calibration `json:"calibration,omitempty"`
 	// Off is the expected calibration error: the mean of |accuracy - probability| over all texts, by the classes.
 	Off     float64 `json:"expected_calibration_error"`
-	Short   int     `json:"short"`            // texts with less than MinTerms terms
+	Short   int     `json:"short"`            // Unclassifiable texts
 	Foreign int     `json:"other_categories"` // texts of categories that the model does not have
 }
 
@@ -75,7 +75,7 @@ func Evaluate(m *Model, texts []Text) *Evaluation {
 			e.Foreign++
 			continue
 		}
-		d.Read([]byte(t.Text), m.Pairs())
+		m.Read(&d, []byte(t.Text))
 		var got string
 		if got, scores = m.Best(&d, scores); got == Unclassifiable {
 			e.Short++

@@ -28,6 +28,7 @@ const fileMagic = "orbweaver-model 1"
 // fileHead is the second line of a model file.
 type fileHead struct {
 	Kind       string   `json:"kind"`
+	Features   string   `json:"features"`
 	Categories []string `json:"categories"`
 	Terms      int      `json:"terms"`
 	About      string   `json:"about,omitempty"` // what the model was trained on
@@ -44,7 +45,7 @@ var ErrModel = errors.New("not a model")
 
 // Write writes the model to w. about says what it was trained on, and may be empty.
 func (m *Model) Write(w io.Writer, about string) error {
-	head, err := json.Marshal(fileHead{m.kind, m.categories, m.Vocabulary(), about})
+	head, err := json.Marshal(fileHead{m.kind, m.features, m.categories, m.Vocabulary(), about})
 	if err != nil {
 		return err
 	}
@@ -86,13 +87,15 @@ func Parse(file []byte) (m *Model, digest string, err error) {
 	switch {
 	case !slices.Contains(Kinds(), head.Kind):
 		return bad("the unknown kind %q", head.Kind)
+	case !slices.Contains(AllFeatures(), head.Features):
+		return bad("the unknown features %q", head.Features)
 	case len(k) < 2 || len(k) > maxCategories || !slices.IsSorted(k) || len(slices.Compact(slices.Clone(k))) < len(k) ||
 		slices.Contains(k, "") || slices.Contains(k, Unclassifiable):
 		return bad("the categories %q; they must be 2 to %d, sorted and different", k, maxCategories)
 	case head.Terms < 0 || head.Terms > maxTerms:
 		return bad("%d terms; the limit is %d", head.Terms, maxTerms)
 	}
-	m = &Model{kind: head.Kind, categories: k}
+	m = &Model{kind: head.Kind, features: head.Features, categories: k}
 	hashes := make([]uint64, head.Terms)
 	m.bias, m.weights = make([]float64, len(k)), make([]float32, head.Terms*len(k))
 	size := 8*len(hashes) + 8*len(k) + 4*len(m.weights)

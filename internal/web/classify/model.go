@@ -18,15 +18,29 @@ const (
 // Kinds returns the kinds of models.
 func Kinds() []string { return []string{Bayes, Lewis, Rocchio, Logistic} }
 
+// The features of texts.
+const (
+	Words = "words" // terms
+	Pairs = "pairs" // terms, and pairs of adjacent terms
+	Grams = "grams" // runs of one to four characters, which tell the language of a text
+)
+
+// AllFeatures returns the features of texts.
+func AllFeatures() []string { return []string{Words, Pairs, Grams} }
+
+// MinLetters is the number of letters below which a text is Unclassifiable by Grams.
+const MinLetters = 3
+
 // MinTerms is the number of terms below which a text is Unclassifiable (paper, section 5: more than 50 words).
 const MinTerms = 50
 
-// Unclassifiable is the category of texts with less than MinTerms terms.
+// Unclassifiable is the category of texts with less than MinTerms terms, or MinLetters letters.
 const Unclassifiable = "UNCLASSIFIABLE"
 
 // A Model gives texts one of its categories. It never changes. Safe for concurrent use.
 type Model struct {
 	kind       string
+	features   string
 	categories []string // sorted
 	vocabulary vocabulary
 	// weights has a row for each term of the vocabulary, with a weight for each category.
@@ -41,8 +55,25 @@ func (m *Model) Kind() string { return m.kind }
 // Categories returns the categories in the order of the scores. The caller must not change them.
 func (m *Model) Categories() []string { return m.categories }
 
-// Pairs reports whether Document.Read must count pairs for this model.
-func (m *Model) Pairs() bool { return m.kind == Logistic }
+// Features returns what the model counts of a text.
+func (m *Model) Features() string { return m.features }
+
+// Read replaces the document by what the model counts of a text in UTF-8.
+func (m *Model) Read(d *Document, text []byte) {
+	if m.features == Grams {
+		d.grams(text)
+		return
+	}
+	d.words(text, m.features == Pairs)
+}
+
+// Least returns the number of terms, or of letters, below which a text is Unclassifiable.
+func (m *Model) Least() int {
+	if m.features == Grams {
+		return MinLetters
+	}
+	return MinTerms
+}
 
 // Vocabulary returns the number of terms that the model knows.
 func (m *Model) Vocabulary() int { return len(m.vocabulary.hashes) }
@@ -104,11 +135,11 @@ func addScaled(dst []float64, row []float32, by float64) {
 	}
 }
 
-// Best returns the category with the highest score: the first one of several. With less than MinTerms terms it is
+// Best returns the category with the highest score: the first one of several. With less than Least terms it is
 // Unclassifiable. scratch is reused for the scores, which Best returns.
 func (m *Model) Best(d *Document, scratch []float64) (category string, scores []float64) {
 	scores = m.Scores(d, scratch)
-	if d.Terms() < MinTerms {
+	if d.Terms() < m.Least() {
 		return Unclassifiable, scores
 	}
 	best := 0

@@ -143,7 +143,7 @@ func TestFormulas(t *testing.T) {
 		return score
 	}
 	var d Document
-	d.Read([]byte(probe), false)
+	d.words([]byte(probe), false)
 	for kind, formula := range map[string]func(string) float64{Bayes: bayes, Lewis: lewis} {
 		m, err := Train(texts, Training{Kind: kind})
 		if err != nil {
@@ -166,7 +166,7 @@ func TestCosine(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d Document
-	d.Read([]byte("four five four"), false)
+	d.words([]byte("four five four"), false)
 	s := m.Scores(&d, nil)
 	if s[0] != 0 || s[1] < 0.97 || s[1] > 1.0001 {
 		t.Errorf("cosines %v", s)
@@ -200,7 +200,7 @@ func TestFile(t *testing.T) {
 		}
 		var d Document
 		for _, x := range test {
-			d.Read([]byte(x.Text), m.Pairs())
+			m.Read(&d, []byte(x.Text))
 			a, b := m.Scores(&d, nil), read.Scores(&d, nil)
 			if a[0] != b[0] || a[1] != b[1] {
 				t.Fatalf("%s: %v, and after reading %v", kind, a, b)
@@ -229,7 +229,7 @@ func TestShortAndForeign(t *testing.T) {
 	}
 	var d Document
 	for n, want := range map[int]string{MinTerms - 1: Unclassifiable, MinTerms: "first"} {
-		d.Read([]byte(strings.Repeat("alpha ", n)), false)
+		d.words([]byte(strings.Repeat("alpha ", n)), false)
 		if got, _ := m.Best(&d, nil); got != want {
 			t.Errorf("%d terms: %s, want %s", n, got, want)
 		}
@@ -262,7 +262,7 @@ func TestBadTraining(t *testing.T) {
 			t.Fatal(err)
 		}
 		var d Document
-		d.Read([]byte("x y"), m.Pairs())
+		m.Read(&d, []byte("x y"))
 		for _, s := range m.Scores(&d, nil) {
 			if math.IsNaN(s) {
 				t.Errorf("%s: %v", kind, s)

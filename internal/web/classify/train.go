@@ -17,6 +17,8 @@ type Text struct {
 // Training says how Train makes a model.
 type Training struct {
 	Kind string
+	// Features are what is counted of a text. Empty means Pairs for Logistic, and Words for the other kinds.
+	Features string
 	// MinTexts is the number of texts in which a term must occur to be in the vocabulary. Zero means 2.
 	MinTexts int
 	// Epochs is how often Logistic sees each text. Zero means 12.
@@ -44,6 +46,15 @@ func Train(texts []Text, t Training) (*Model, error) {
 	if !slices.Contains(Kinds(), t.Kind) {
 		return nil, fmt.Errorf("%w: there is no kind %q; give one of %v", ErrTraining, t.Kind, Kinds())
 	}
+	if t.Features == "" {
+		t.Features = Words
+		if t.Kind == Logistic {
+			t.Features = Pairs
+		}
+	}
+	if !slices.Contains(AllFeatures(), t.Features) {
+		return nil, fmt.Errorf("%w: there are no features %q; give some of %v", ErrTraining, t.Features, AllFeatures())
+	}
 	if t.MinTexts == 0 {
 		t.MinTexts = 2
 	}
@@ -54,12 +65,12 @@ func Train(texts []Text, t Training) (*Model, error) {
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{kind: t.Kind, categories: categories, bias: make([]float64, len(categories))}
+	m := &Model{kind: t.Kind, features: t.Features, categories: categories, bias: make([]float64, len(categories))}
 	var docs []Document
 	in := map[uint64]int{}
 	for _, text := range texts {
 		var d Document
-		d.Read([]byte(text.Text), m.Pairs())
+		m.Read(&d, []byte(text.Text))
 		d.table = nil
 		for _, term := range d.terms {
 			in[term.hash]++
@@ -111,8 +122,11 @@ func (m *Model) sizes(examples []example) []float64 {
 	return n
 }
 
+// gramsSmoothing is added to each count of Grams, of which most languages have few.
+const gramsSmoothing = 0.05
+
 // trainBayes sets the weights of Naive Bayes: the logarithms of P(term|category), with one added to each count
-// (Laplace), and of P(category).
+// (Laplace), and of P(category). With Grams less is added, and all categories are equally likely before a text is read.
 func (m *Model) trainBayes(examples []example) {
 	k, terms := len(m.categories), len(m.vocabulary.hashes)
 	counts, totals := make([]float64, len(m.weights)), make([]float64, k)
@@ -122,11 +136,17 @@ func (m *Model) trainBayes(examples []example) {
 		}
 		totals[e.category] += e.total
 	}
+	smoothing := 1.0
+	if m.features == Grams {
+		smoothing = gramsSmoothing
+	}
 	for i := range counts {
-		m.weights[i] = float32(math.Log((counts[i] + 1) / (totals[i%k] + float64(terms))))
+		m.weights[i] = float32(math.Log((counts[i] + smoothing) / (totals[i%k] + smoothing*float64(terms))))
 	}
 	for c, n := range m.sizes(examples) {
-		m.bias[c] = math.Log(n / float64(len(examples)))
+		if m.features != Grams {
+			m.bias[c] = math.Log(n / float64(len(examples)))
+		}
 	}
 }
 

@@ -1,0 +1,91 @@
+package classify
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"hash/fnv"
+	"maps"
+	"os"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+)
+
+func TestGrams(t *testing.T) {
+	var d Document
+	for text, want := range map[string]map[string]int{
+		"":    {},
+		"1 .": {},
+		"Ab":  {"a": 1, "b": 1, " a": 1, "ab": 1, "b ": 1, " ab": 1, "ab ": 1, " ab ": 1},
+		"a, É!": {"a": 1, "é": 1, " a": 1, "a ": 1, " é": 1, "é ": 1, " a ": 1, "a é": 1, " é ": 1, " a é": 1,
+			"a é ": 1},
+	} {
+		d.grams([]byte(text))
+		hashes, letters := map[uint64]int{}, 0
+		for run, n := range want {
+			hashes[hashOf(run)] = n
+			if utf8.RuneCountInString(run) == 1 {
+				letters += n
+			}
+		}
+		if got := counts(&d); !maps.Equal(got, hashes) || d.Terms() != letters {
+			t.Errorf("%q: %d letters, %v, want %v", text, d.Terms(), got, hashes)
+		}
+	}
+}
+
+// Naive Bayes by runs of characters tells 75 languages by a single sentence, half of which it has not seen.
+func TestLanguages(t *testing.T) {
+	f, err := os.Open("../../../../shared/data/topics/languages.jsonl.gz")
+	if err != nil {
+		testneed.Missing(t, err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	type row struct{ Lang, Kind, Text string }
+	var rows []row
+	named := map[string]bool{}
+	for d := json.NewDecoder(bufio.NewReader(z)); d.More(); {
+		var r row
+		if err := d.Decode(&r); err != nil {
+			t.Fatal(err)
+		}
+		if rows = append(rows, r); r.Kind == "sentences" {
+			named[r.Lang] = true
+		}
+	}
+	var train, test []Text
+	for _, r := range rows {
+		h := fnv.New32a()
+		h.Write([]byte(r.Text))
+		switch {
+		case !named[r.Lang] || r.Kind == "single-words":
+		case r.Kind == "udhr" || h.Sum32()%2 == 0: // the Declaration is the same text in all languages
+			train = append(train, Text{Category: r.Lang, Text: r.Text})
+		default:
+			test = append(test, Text{r.Lang, r.Kind, r.Text})
+		}
+	}
+	m, err := Train(train, Training{Kind: Bayes, Features: Grams, MinTexts: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := Evaluate(m, test)
+	t.Logf("%d languages, %d runs; sentences %.4f of %d, pairs of words %.4f of %d", len(m.Categories()), m.Vocabulary(),
+		e.BySource["sentences"].Accuracy(), e.BySource["sentences"].Of, e.BySource["word-pairs"].Accuracy(),
+		e.BySource["word-pairs"].Of)
+	if s := e.BySource["sentences"]; len(m.Categories()) < 70 || s.Of < 10_000 || s.Accuracy() < 0.955 {
+		t.Errorf("sentences: %+v of %d languages", s, len(m.Categories()))
+	}
+	if p := e.BySource["word-pairs"]; p.Of < 1000 || p.Accuracy() < 0.79 {
+		t.Errorf("pairs of words: %+v", p)
+	}
+	if en := e.ByCategory["en"]; en.Accuracy() < 0.95 {
+		t.Errorf("English: %+v", en)
+	}
+}
