@@ -149,12 +149,13 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		return err
 	}
 	began, said := time.Now(), time.Now()
-	m, err := classify.Train(texts, classify.Training{Kind: c.Kind, Features: c.Features, Step: func(epoch, epochs int) {
+	step := func(epoch, epochs int) {
 		if time.Since(said) > time.Second {
 			said = time.Now()
 			fmt.Fprintf(errs, "orbweaver: has read the texts %d of %d times\n", epoch, epochs)
 		}
-	}})
+	}
+	m, err := classify.Train(texts, classify.Training{Kind: c.Kind, Features: c.Features, Step: step})
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -174,8 +175,8 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if err != nil {
 		return refused("--out "+c.Out, c.Out, err)
 	}
-	_, err = fmt.Fprintf(out, "kind        %s, by %s\ntexts       %d\ncategories  %d: %s\nfeatures    %d\ntraining    %s\n"+
-		"model       %s, %s\ndigest      %s\n", m.Kind(), m.Features(), len(texts), len(m.Categories()),
+	_, err = fmt.Fprintf(out, "kind        %s, by %s\ntexts       %d\ncategories  %d: %s\nfeatures    %d\n"+
+		"training    %s\nmodel       %s, %s\ndigest      %s\n", m.Kind(), m.Features(), len(texts), len(m.Categories()),
 		strings.Join(m.Categories(), ", "), m.Vocabulary(), took.Round(time.Millisecond), c.Out,
 		size(float64(file.Len())), digest)
 	return err

@@ -22,8 +22,9 @@ var letters = func() (t [utf8.RuneSelf]byte) {
 // A Document is a text as features with their counts, as Model.Read makes it. The order of the features is that of
 // their first occurrence.
 //
-// The features of topics are terms. A term is a run of letters in lower case; everything else separates terms. So numbers are no terms (paper, section
-// 5). Terms of more than maxTerm bytes, which no language has, count as one separator.
+// The features of topics are terms. A term is a run of letters in lower case; everything else separates terms. So
+// numbers are no terms (paper, section 5). Terms of more than maxTerm bytes, which no language has, count as one
+// separator.
 type Document struct {
 	terms []counted
 	table []uint32 // open addressing: index in terms plus one; 0: free

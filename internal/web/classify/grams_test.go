@@ -76,8 +76,8 @@ func TestLanguages(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := Evaluate(m, test)
-	t.Logf("%d languages, %d runs; sentences %.4f of %d, pairs of words %.4f of %d", len(m.Categories()), m.Vocabulary(),
-		e.BySource["sentences"].Accuracy(), e.BySource["sentences"].Of, e.BySource["word-pairs"].Accuracy(),
+	t.Logf("%d languages, %d runs; sentences %.4f of %d, pairs of words %.4f of %d", len(m.Categories()),
+		m.Vocabulary(), e.BySource["sentences"].Accuracy(), e.BySource["sentences"].Of, e.BySource["word-pairs"].Accuracy(),
 		e.BySource["word-pairs"].Of)
 	if s := e.BySource["sentences"]; len(m.Categories()) < 70 || s.Of < 10_000 || s.Accuracy() < 0.955 {
 		t.Errorf("sentences: %+v of %d languages", s, len(m.Categories()))
