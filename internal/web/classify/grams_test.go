@@ -76,14 +76,14 @@ func TestLanguages(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := Evaluate(m, test)
+	sentences, pairs := e.BySource["sentences"], e.BySource["word-pairs"]
 	t.Logf("%d languages, %d runs; sentences %.4f of %d, pairs of words %.4f of %d", len(m.Categories()),
-		m.Vocabulary(), e.BySource["sentences"].Accuracy(), e.BySource["sentences"].Of, e.BySource["word-pairs"].Accuracy(),
-		e.BySource["word-pairs"].Of)
-	if s := e.BySource["sentences"]; len(m.Categories()) < 70 || s.Of < 10_000 || s.Accuracy() < 0.955 {
-		t.Errorf("sentences: %+v of %d languages", s, len(m.Categories()))
+		m.Vocabulary(), sentences.Accuracy(), sentences.Of, pairs.Accuracy(), pairs.Of)
+	if len(m.Categories()) < 70 || sentences.Of < 10_000 || sentences.Accuracy() < 0.955 {
+		t.Errorf("sentences: %+v of %d languages", sentences, len(m.Categories()))
 	}
-	if p := e.BySource["word-pairs"]; p.Of < 1000 || p.Accuracy() < 0.79 {
-		t.Errorf("pairs of words: %+v", p)
+	if pairs.Of < 1000 || pairs.Accuracy() < 0.79 {
+		t.Errorf("pairs of words: %+v", pairs)
 	}
 	if en := e.ByCategory["en"]; en.Accuracy() < 0.95 {
 		t.Errorf("English: %+v", en)
