@@ -173,7 +173,8 @@ func TestCoordinationErrors(t *testing.T) {
 			t.Errorf("Follow of %+v: %v", who, err)
 		}
 	}
-	if r, ok := errors.AsType[*Refusal](follow(other)); !ok || r.Reason != "crawl" {
+	if r, ok := errors.AsType[*Refusal](follow(other)); !ok || r.Reason != "crawl" ||
+		!strings.Contains(r.Text, "the coordinator's directory") {
 		t.Errorf("Follow of another crawl: %v", r)
 	}
 	if err := discover(stranger); !errors.Is(err, ErrAgain) {

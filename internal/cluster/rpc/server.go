@@ -303,9 +303,12 @@ func (s *Server) identify(r *http.Request, call Call) (c Caller, why Refused, er
 	case ours == ID{}:
 		return c, OtherCrawl, answer(ErrAgain)
 	case c.Crawl != ours:
-		return c, OtherCrawl, answer(&Refusal{"crawl",
-			fmt.Sprintf("agent %q belongs to another crawl (%s, not %s): its crawl directory is not of this cluster",
-				c.Name, c.Crawl, ours)})
+		text := "agent %q belongs to another crawl (%s, not %s): its crawl directory is not of this cluster"
+		if s.listener.role == coordinatorRole {
+			text = "agent %q belongs to crawl %s, and the coordinator's directory to crawl %s; give each crawl a " +
+				"directory of its own, also at the coordinators"
+		}
+		return c, OtherCrawl, answer(&Refusal{"crawl", fmt.Sprintf(text, c.Name, c.Crawl, ours)})
 	case !open && s.config.Admitted != nil && !s.config.Admitted(c):
 		return c, NotAdmitted, answer(fmt.Errorf("%w: agent %q has not been admitted here", ErrAgain, c.Name))
 	}
