@@ -37,6 +37,8 @@ type Result struct {
 	Figures map[string]any
 	// Again is the command that repeats the measurement.
 	Again string
+	// Machine is the machine of an earlier measurement that the experiment only writes again. Nil: it was this one.
+	Machine *Machine
 }
 
 // A Section is a part of the text.
@@ -67,6 +69,9 @@ func Do(ctx context.Context, e Experiment, t *Trial, out string) error {
 	r, err := e.Run(ctx, &run)
 	if r == nil {
 		return err
+	}
+	if r.Machine != nil {
+		machine = *r.Machine
 	}
 	if werr := r.write(out, machine, t.Quick, t.Seed); werr != nil {
 		return errors.Join(err, werr)

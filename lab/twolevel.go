@@ -2,7 +2,9 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -32,6 +34,9 @@ type TwoLevel struct {
 	Hosts int64
 	// Seeds is the number of webs of the part balance. Zero means 5, with --quick 1.
 	Seeds int
+	// From is the JSON of an earlier run. If it is set, nothing is measured: the result of that run is
+	// written again.
+	From  string
 	Again string
 }
 
@@ -109,6 +114,9 @@ func (x *TwoLevel) Run(ctx context.Context, t *Trial) (*Result, error) {
 	y.defaults(t.Quick)
 	var r twoLevelRun
 	var err error
+	if y.From != "" {
+		return y.again(t)
+	}
 	if y.has(partBalance) {
 		if r.balance, err = y.balance(ctx, t); err != nil {
 			return nil, fmt.Errorf("balance: %w", err)
@@ -125,6 +133,33 @@ func (x *TwoLevel) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 	}
 	return y.result(t, &r), nil
+}
+
+// again returns the result of the run whose JSON is the file From.
+func (x *TwoLevel) again(t *Trial) (*Result, error) {
+	var run struct {
+		Machine Machine
+		Seed    uint64
+		Figures struct {
+			Balance  []BalanceRun
+			Coverage []CoverageRun
+			Crawls   []TwoLevelCrawl
+			Points   []TwoLevelPoint
+		}
+	}
+	b, err := os.ReadFile(x.From)
+	if err == nil {
+		err = json.Unmarshal(b, &run)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("an earlier run: %w", err)
+	}
+	f := run.Figures
+	y := *t
+	y.Seed = run.Seed
+	res := x.result(&y, &twoLevelRun{f.Balance, f.Coverage, f.Crawls, f.Points})
+	res.Machine = &run.Machine
+	return res, nil
 }
 
 // result returns the text, tables and figures.

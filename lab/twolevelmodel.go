@@ -82,6 +82,12 @@ func (x *TwoLevel) halves(ps []TwoLevelPoint) (fit, check []TwoLevelPoint) {
 	return fit, check
 }
 
+// What a TwoLevelCheck compares beside the kinds of overhead.
+const (
+	whatAll   = "all overheads"
+	whatSpeed = "speed"
+)
+
 // A TwoLevelCheck compares the model, fitted to half of the points, with the other half.
 type TwoLevelCheck struct {
 	Way string `json:"way"`
@@ -92,11 +98,24 @@ type TwoLevelCheck struct {
 	Worst     float64 `json:"worst_deviation"` // the largest
 	WorstAt   int     `json:"worst_agents"`
 	WorstWith float64 `json:"worst_pages"`
+	// Pairs are the points themselves, for "all overheads" and "speed".
+	Pairs []TwoLevelPair `json:"pairs,omitempty"`
+}
+
+// A TwoLevelPair is a point that was not fitted, as estimated and as measured, in pages a second of an agent.
+type TwoLevelPair struct {
+	Agents    int     `json:"agents"`
+	Pages     float64 `json:"pages"`
+	Estimated float64 `json:"estimated"`
+	Measured  float64 `json:"measured"`
 }
 
 func (c *TwoLevelCheck) add(p *TwoLevelPoint, estimated, measured float64) {
 	if measured == 0 {
 		return
+	}
+	if c.What == whatAll || c.What == whatSpeed {
+		c.Pairs = append(c.Pairs, TwoLevelPair{p.Agents, p.Pages, estimated, measured})
 	}
 	d := math.Abs(estimated/measured - 1)
 	c.Mean = (c.Mean*float64(c.Points) + d) / float64(c.Points+1)
@@ -110,7 +129,7 @@ func (c *TwoLevelCheck) add(p *TwoLevelPoint, estimated, measured float64) {
 // overhead that half of the points cannot tell is left out.
 func (x *TwoLevel) check(ps []TwoLevelPoint, way string) (cs []TwoLevelCheck) {
 	fit, check := x.halves(ps)
-	all := TwoLevelCheck{Way: way, What: "all overheads"}
+	all := TwoLevelCheck{Way: way, What: whatAll}
 	sums := make([]float64, len(check))
 	for _, kind := range overheadKinds {
 		var samples []cost.Sample
@@ -148,7 +167,7 @@ func (x *TwoLevel) check(ps []TwoLevelPoint, way string) (cs []TwoLevelCheck) {
 	if err != nil {
 		return cs
 	}
-	speed := TwoLevelCheck{Way: way, What: "speed"}
+	speed := TwoLevelCheck{Way: way, What: whatSpeed}
 	for _, p := range check {
 		if p.Way == way {
 			speed.add(&p, f.Speed(p.Agents, p.Pages)/float64(p.Agents), p.Speed)

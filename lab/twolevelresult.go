@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -201,28 +202,44 @@ func (x *TwoLevel) overheadResult(res *Result, r *twoLevelRun) {
 		Section{Heading: fmt.Sprintf("Figure 10: overhead by the number of pages, with %d agents", n),
 			Table: byPages, Shown: true})
 	for _, way := range []string{waySites, wayRendezvous} {
-		panel := Panel{Title: "Figure 9: pages a second that an agent loses, " + way, X: "agents", Y: "pages/s",
-			Stack: true, Digits: 1, Aside: true, Top: 1}
-		for _, kind := range overheadKinds {
-			b := Bars{Name: kind}
-			for _, n := range x.Agents {
-				v := math.NaN()
-				if p := point(r.points, way, n, most); p != nil {
-					lost, _ := p.lost()
-					v = lost[kind]
-				}
-				b.Values = append(b.Values, v)
-			}
-			panel.Bars = append(panel.Bars, b)
-		}
+		panel := lostPanel("Figure 9: pages a second that an agent loses, "+way, "agents")
 		for _, n := range x.Agents {
-			panel.Groups = append(panel.Groups, fmt.Sprint(n))
-			if p := point(r.points, way, n, most); p != nil {
-				_, all := p.lost()
-				panel.Top = max(panel.Top, 1.15*all)
-			}
+			panel.addLost(fmt.Sprint(n), point(r.points, way, n, most))
 		}
-		res.Figure.Panels = append(res.Figure.Panels, panel)
+		res.Figure.Panels = append(res.Figure.Panels, panel.Panel)
+	}
+	panel := lostPanel(fmt.Sprintf("Figure 10: the same with %d agents, sites", n), "thousand pages")
+	for _, pages := range x.Pages {
+		panel.addLost(strconv.FormatFloat(float64(pages)/1000, 'f', -1, 64), point(r.points, waySites, n, pages))
+	}
+	res.Figure.Panels = append(res.Figure.Panels, panel.Panel)
+}
+
+// A lossPanel draws overheads as bars.
+type lossPanel struct{ Panel }
+
+func lostPanel(title, x string) lossPanel {
+	p := lossPanel{Panel{Title: title, X: x, Y: "pages/s", Stack: true, Digits: 1, Aside: true, Top: 1}}
+	for _, kind := range overheadKinds {
+		p.Bars = append(p.Bars, Bars{Name: kind})
+	}
+	return p
+}
+
+// addLost adds a bar. p may be nil.
+func (l *lossPanel) addLost(group string, p *TwoLevelPoint) {
+	l.Groups = append(l.Groups, group)
+	lost, all := map[string]float64{}, math.NaN()
+	if p != nil {
+		lost, all = p.lost()
+		l.Top = max(l.Top, 1.15*all)
+	}
+	for i, kind := range overheadKinds {
+		v := lost[kind]
+		if p == nil {
+			v = math.NaN()
+		}
+		l.Bars[i].Values = append(l.Bars[i].Values, v)
 	}
 }
 
@@ -235,7 +252,7 @@ func (x *TwoLevel) checkResult(res *Result, r *twoLevelRun) {
 	for _, way := range []string{waySites, wayRendezvous} {
 		for _, c := range x.check(r.points, way) {
 			aim, reached := 20, "no"
-			if c.What == "speed" {
+			if c.What == whatSpeed {
 				aim = 5
 			}
 			if percent*c.Worst <= float64(aim) {
@@ -249,10 +266,39 @@ func (x *TwoLevel) checkResult(res *Result, r *twoLevelRun) {
 		}
 	}
 	res.Figures["checks"] = all
-	res.Sections = append(res.Sections, Section{Heading: "Figure 11: estimated beside measured", Table: table,
+	x.pairsResult(res, all)
+	res.Sections = append(res.Sections, Section{Heading: "Figure 11: how far the estimates are off", Table: table,
 		Text: "The model of section 5.2 (each overhead is linear in the number of agents and in the logarithm of " +
 			"the number of pages) is fitted to half of the points, as the black fields of a chessboard of agents " +
 			"and pages, and compared with the other half. *Speed* is the measured speed of an agent."})
+}
+
+// pairsResult adds the points of figure 11.
+func (x *TwoLevel) pairsResult(res *Result, checks []TwoLevelCheck) {
+	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "pages"},
+		{Name: "overheads estimated", Digits: 2}, {Name: "measured", Digits: 2},
+		{Name: "difference", Unit: "%", Digits: 1}, {Name: "speed estimated", Digits: 1}, {Name: "measured speed", Digits: 1},
+		{Name: "its difference", Unit: "%", Digits: 1}}}
+	off := func(p TwoLevelPair) float64 { return percent * (p.Estimated/p.Measured - 1) }
+	for i := range checks {
+		for _, p := range checks[i].Pairs {
+			row := []any{checks[i].Way, p.Agents, int64(p.Pages), p.Estimated, p.Measured, off(p)}
+			j := slices.IndexFunc(checks, func(c TwoLevelCheck) bool {
+				return c.Way == checks[i].Way && c.What == whatSpeed
+			})
+			if checks[i].What != whatAll || j < 0 {
+				continue
+			}
+			for _, s := range checks[j].Pairs {
+				if s.Agents == p.Agents && s.Pages == p.Pages {
+					table.Add(append(row, s.Estimated, s.Measured, off(s))...)
+				}
+			}
+		}
+	}
+	res.Sections = append(res.Sections, Section{Heading: "Figure 11: estimated beside measured", Table: table,
+		Text: "The points that were not fitted, in pages/s of an agent. *Overheads* are those of figures 9 and 10, " +
+			"on the paper's line; *speed* is measured on the lines of this experiment."})
 }
 
 // messagesResult adds what the coordinator adds for each host.

@@ -29,6 +29,7 @@ var help = cli.Texts{
 	"twolevel_bandwidth":  "Limit the line of each agent to RATE (default: 30Mbit, quick 4Mbit).",
 	"twolevel_hosts": "Give the webs of balance and coverage N hosts with 20 pages each on average (default: 2000, " +
 		"quick 100).",
+	"twolevel_from":   "Measure nothing: write the result of the run whose JSON is FILE again, with the same flags.",
 	"links_hosts":     "Crawl a web of N hosts with 20 pages each on average (default: 1500, quick 100).",
 	"links_agents":    "Run these numbers of agents (default: 2,4,8,16, quick 2,4).",
 	"crawlers":        "Let Orbweaver, Scrapy and Wget2 crawl the same web, and compare what the web saw of them.",

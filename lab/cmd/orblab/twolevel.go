@@ -18,6 +18,7 @@ type TwoLevelCmd struct {
 	PageBytes *cli.ByteSize  `placeholder:"BYTES" help:"${twolevel_page_bytes}"`
 	Bandwidth *cli.Bandwidth `placeholder:"RATE" help:"${twolevel_bandwidth}"`
 	Hosts     int64          `placeholder:"N" help:"${twolevel_hosts}"`
+	From      string         `placeholder:"FILE" help:"${twolevel_from}"`
 }
 
 // Help explains the result.
@@ -81,6 +82,7 @@ func (c *TwoLevelCmd) Run(out io.Writer) error {
 	}
 	add(c.Hosts > 0, "--hosts %d", c.Hosts)
 	x.Again = again
+	x.From = c.From
 	crawls := len(c.Part) == 0 || slices.Contains(c.Part, "coverage") || slices.Contains(c.Part, "crawls")
-	return c.measure(out, crawls, x)
+	return c.measure(out, crawls && c.From == "", x)
 }
