@@ -155,9 +155,13 @@ func (x *TwoLevel) again(t *Trial) (*Result, error) {
 		return nil, fmt.Errorf("an earlier run: %w", err)
 	}
 	f := run.Figures
+	r := &twoLevelRun{balance: f.Balance, coverage: f.Coverage}
+	if x.has(partCrawls) {
+		r.crawls, r.points = f.Crawls, f.Points
+	}
 	y := *t
 	y.Seed = run.Seed
-	res := x.result(&y, &twoLevelRun{f.Balance, f.Coverage, f.Crawls, f.Points})
+	res := x.result(&y, r)
 	res.Machine = &run.Machine
 	return res, nil
 }

@@ -229,8 +229,9 @@ func lostPanel(title, x string) lossPanel {
 // addLost adds a bar. p may be nil.
 func (l *lossPanel) addLost(group string, p *TwoLevelPoint) {
 	l.Groups = append(l.Groups, group)
-	lost, all := map[string]float64{}, math.NaN()
+	var lost map[string]float64
 	if p != nil {
+		all := 0.0
 		lost, all = p.lost()
 		l.Top = max(l.Top, 1.15*all)
 	}
