@@ -278,8 +278,8 @@ func (x *TwoLevel) checkResult(res *Result, r *twoLevelRun) {
 func (x *TwoLevel) pairsResult(res *Result, checks []TwoLevelCheck) {
 	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "pages"},
 		{Name: "overheads estimated", Digits: 2}, {Name: "measured", Digits: 2},
-		{Name: "difference", Unit: "%", Digits: 1}, {Name: "speed estimated", Digits: 1}, {Name: "measured speed", Digits: 1},
-		{Name: "its difference", Unit: "%", Digits: 1}}}
+		{Name: "difference", Unit: "%", Digits: 1}, {Name: "speed estimated", Digits: 1},
+		{Name: "measured speed", Digits: 1}, {Name: "its difference", Unit: "%", Digits: 1}}}
 	off := func(p TwoLevelPair) float64 { return percent * (p.Estimated/p.Measured - 1) }
 	for i := range checks {
 		for _, p := range checks[i].Pairs {
