@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -269,11 +270,13 @@ func TestKills(t *testing.T) {
 	for _, power := range []bool{false, true} {
 		for at := int64(1); ; at++ {
 			mem := newDisk(t)
-			var left *testdisk.Mem
+			var kept atomic.Pointer[testdisk.Mem] // as the kill leaves it, which may come while a file is compressed
 			fs := testdisk.NewFaulty(mem, func(c testdisk.Call) testdisk.Fault {
 				if c.Change == at && c.Op.Changes() {
-					if left = mem.Clone(); power {
-						left = mem.Crash(uint64(at))
+					if power {
+						kept.Store(mem.Crash(uint64(at)))
+					} else {
+						kept.Store(mem.Clone())
 					}
 				}
 				return testdisk.Fault{}
@@ -290,13 +293,14 @@ func TestKills(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if left == nil {
+				if kept.Load() == nil {
 					promised = append(promised, u)
 				}
 			}
 			if err := w.Close(); err != nil {
 				t.Fatal(err)
 			}
+			left := kept.Load()
 			if left == nil {
 				if at < 30 {
 					t.Errorf("only %d operations", at)
