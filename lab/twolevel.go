@@ -26,7 +26,7 @@ type TwoLevel struct {
 	Pages []int64
 	// PageBytes is the mean length of a page. Zero means 22,300, as in the paper; with --quick 3,000.
 	PageBytes int
-	// Bandwidth is the bandwidth of each agent's line, in bytes per second. Zero means 3,750,000, with
+	// Bandwidth is the bandwidth of each agent's line, in bytes per second. Zero means 2,500,000, with
 	// --quick 500,000.
 	Bandwidth int64
 	// Hosts is the number of hosts of the webs of the parts balance and coverage. Zero means 2,000,
@@ -67,7 +67,7 @@ func (x *TwoLevel) defaults(quick bool) {
 	def(&x.Hosts, 2000)
 	def(&x.Seeds, 5)
 	def(&x.PageBytes, 22_300)
-	def(&x.Bandwidth, 3_750_000)
+	def(&x.Bandwidth, 2_500_000)
 	if x.Parts == nil {
 		x.Parts = TwoLevelParts()
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/cost"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -29,12 +30,12 @@ const (
 
 // The kinds of messages, by the paper's kinds of overhead (5.1). The two kinds of set-up are times.
 const (
-	kindHosts      = "hosts sent"
-	kindPartition  = "partition information"
-	kindExchange   = "links exchanged"
-	kindReplicas   = "replicas"
-	kindHeartbeats = "heartbeats"
-	kindTransport  = "transport"
+	kindHosts      = cost.Sending
+	kindPartition  = cost.Partition
+	kindExchange   = cost.Exchange
+	kindReplicas   = cost.Replicas
+	kindHeartbeats = cost.Heartbeats
+	kindTransport  = cost.Transport
 )
 
 var overheadKinds = []string{kindHosts, kindPartition, kindExchange, kindReplicas, kindHeartbeats, kindTransport}

@@ -49,22 +49,55 @@ func bySpeed(ps []TwoLevelPoint, way string) (runs []cost.Run) {
 	return runs
 }
 
-// byBytes returns the runs of a way for the fit, with the speeds on the paper's line.
-func byBytes(ps []TwoLevelPoint, way string) (runs []cost.Run) {
-	m := cost.Paper()
-	for _, p := range ps {
-		_, lost := p.lost()
-		r := cost.Run{Agents: p.Agents, Pages: p.Pages, Speed: m.Single - lost, Bytes: m.PageBytes * p.Pages}
-		switch p.Way {
-		case wayAlone:
-			r.Agents, r.Speed = 0, m.Single
-		case way:
-		default:
-			continue
-		}
-		runs = append(runs, r)
+// A form says how an overhead depends on the numbers of agents and pages.
+type form string
+
+const (
+	// formPaper is that of section 5.2: linear in the number of agents and in the logarithm of the number of pages.
+	formPaper form = "paper's form"
+	// formOurs is that of our crawler's messages.
+	formOurs form = "our form"
+)
+
+// part returns the form of a kind, without samples.
+func (f form) part(way, kind string) cost.Part {
+	p := cost.Part{Form: cost.Overhead{Kind: kind}}
+	switch {
+	case f == formPaper:
+		p.ByAgents, p.ByPages = true, true
+	case kind == kindHosts: // one agent asks for a host, whose pages are more and more
+		p.ByPages = true
+	case kind == kindPartition: // all agents are told
+		p.Form.Share, p.ByPages = cost.Each, true
+	case kind == kindExchange: // an agent sends a link once
+		p.Form.Share, p.Form.Own, p.ByPages = cost.Others, true, true
+	case kind == kindReplicas:
+		p.Form.Share, p.Form.Own, p.ByPages = cost.Cluster, true, true
+	case way == wayRendezvous: // heartbeats and transport
+		p.Form.Share, p.ByAgents = cost.Cluster, true
+	default: // and those of one agent with its coordinator
+		p.ByAgents = true
 	}
-	return runs
+	return p
+}
+
+// fitLost fits the overheads of a way on the paper's line.
+func fitLost(ps []TwoLevelPoint, way string, f form) (*cost.FittedParts, error) {
+	paper := cost.Paper()
+	m := cost.Model{Name: way, Single: paper.Single, PageBytes: paper.PageBytes}
+	parts := make([]cost.Part, len(overheadKinds))
+	for i, kind := range overheadKinds {
+		parts[i] = f.part(way, kind)
+		for _, p := range ps {
+			if p.Way == way {
+				lost, _ := p.lost()
+				parts[i].Samples = append(parts[i].Samples, cost.Sample{Agents: p.Agents, Pages: p.Pages,
+					Overhead: lost[kind]})
+				m.MostPages = max(m.MostPages, p.Pages)
+			}
+		}
+	}
+	return cost.FitParts(m, parts)
 }
 
 // halves divides points like a chessboard by the numbers of agents and of pages. The points of an
@@ -90,7 +123,8 @@ const (
 
 // A TwoLevelCheck compares the model, fitted to half of the points, with the other half.
 type TwoLevelCheck struct {
-	Way string `json:"way"`
+	Way  string `json:"way"`
+	Form form   `json:"form"`
 	// What is a kind of overhead, "all overheads" or "speed".
 	What      string  `json:"what"`
 	Points    int     `json:"points"`
@@ -125,29 +159,21 @@ func (c *TwoLevelCheck) add(p *TwoLevelPoint, estimated, measured float64) {
 	}
 }
 
-// check fits each kind of overhead of a way to half of the points, and compares the other half. An
-// overhead that half of the points cannot tell is left out.
-func (x *TwoLevel) check(ps []TwoLevelPoint, way string) (cs []TwoLevelCheck) {
+// check fits each kind of overhead of a way to half of the points, and compares the other half.
+func (x *TwoLevel) check(ps []TwoLevelPoint, way string, f form) (cs []TwoLevelCheck) {
 	fit, check := x.halves(ps)
-	all := TwoLevelCheck{Way: way, What: whatAll}
+	fitted, err := fitLost(fit, way, f)
+	if err != nil {
+		return nil // half of the points cannot tell the constants
+	}
+	all := TwoLevelCheck{Way: way, Form: f, What: whatAll}
 	sums := make([]float64, len(check))
-	for _, kind := range overheadKinds {
-		var samples []cost.Sample
-		for _, p := range fit {
-			if p.Way == way {
-				lost, _ := p.lost()
-				samples = append(samples, cost.Sample{Agents: p.Agents, Pages: p.Pages, Overhead: lost[kind]})
-			}
-		}
-		o, err := cost.FitOverhead(kind, samples)
-		if err != nil {
-			return nil
-		}
-		c := TwoLevelCheck{Way: way, What: kind}
+	for k, kind := range overheadKinds {
+		c := TwoLevelCheck{Way: way, Form: f, What: kind}
 		for i, p := range check {
 			if p.Way == way {
 				lost, _ := p.lost()
-				estimate := max(0, o.At(p.Agents, p.Pages))
+				estimate := max(0, fitted.Overheads[k].At(p.Agents, p.Pages))
 				sums[i] += estimate
 				c.add(&p, estimate, lost[kind])
 			}
@@ -162,18 +188,23 @@ func (x *TwoLevel) check(ps []TwoLevelPoint, way string) (cs []TwoLevelCheck) {
 			all.add(&p, sums[i], lost)
 		}
 	}
-	cs = append(cs, all)
+	return append(cs, all)
+}
+
+// checkSpeed does the same for the measured speed of an agent, which the paper's form estimates.
+func (x *TwoLevel) checkSpeed(ps []TwoLevelPoint, way string) (cs []TwoLevelCheck) {
+	fit, check := x.halves(ps)
 	f, err := cost.Fit(bySpeed(fit, way))
 	if err != nil {
-		return cs
+		return nil
 	}
-	speed := TwoLevelCheck{Way: way, What: whatSpeed}
+	speed := TwoLevelCheck{Way: way, Form: formPaper, What: whatSpeed}
 	for _, p := range check {
 		if p.Way == way {
 			speed.add(&p, f.Speed(p.Agents, p.Pages)/float64(p.Agents), p.Speed)
 		}
 	}
-	return append(cs, speed)
+	return []TwoLevelCheck{speed}
 }
 
 // A TwoLevelAnswer is one of the paper's numbers beside ours.
@@ -224,10 +255,10 @@ var projectedWays = []string{waySites, wayRendezvous}
 // project returns the points of figure 12.
 func project(ps []TwoLevelPoint) (out []TwoLevelProjection) {
 	m := cost.Paper()
-	fits, peaks := map[string]*cost.Fitted{}, map[string]int{}
+	fits, peaks := map[string]*cost.FittedParts{}, map[string]int{}
 	for _, way := range projectedWays {
-		f, err := cost.Fit(byBytes(ps, way))
-		if err != nil {
+		f, err := fitLost(ps, way, formOurs)
+		if err != nil || len(f.Overheads) == 0 || f.MostPages == 0 {
 			continue // too few crawls
 		}
 		fits[way] = f

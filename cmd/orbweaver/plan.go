@@ -115,8 +115,8 @@ func (c *PlanCmd) Run(out io.Writer) error {
 		a.PageBytes = q.PageBytes
 	}
 	if fitted != nil {
-		if a.FitRuns = fitted.Runs; !math.IsNaN(fitted.Error) {
-			a.FitError = fitted.Error
+		if a.FitRuns = fitted.Runs; !math.IsNaN(fitted.Error()) {
+			a.FitError = fitted.Error()
 		}
 	}
 	var around []int

@@ -143,10 +143,10 @@ func explainFit(out io.Writer, f *cost.Fitted) {
 		}
 	}
 	fmt.Fprintln(out)
-	if math.IsNaN(f.Error) {
+	if math.IsNaN(f.Error()) {
 		fmt.Fprintln(out, "There are as many constants as crawls, so the error is not known. Add crawls.")
 	} else {
-		fmt.Fprintf(out, "A crawl differs from this by %s pages/s an agent (standard deviation).\n", rate(f.Error))
+		fmt.Fprintf(out, "A crawl differs from this by %s pages/s an agent (standard deviation).\n", rate(f.Error()))
 	}
 	if f.NoAlone {
 		fmt.Fprintln(out, "No crawl was without a cluster, so \"alone\" means the only agent of a cluster.")

@@ -23,17 +23,17 @@ type Run struct {
 type Fitted struct {
 	Model
 	Runs int
-	// Error is the standard deviation of a run from the model, in pages a second of an agent. It is NaN if there are as
-	// many constants as runs.
-	Error float64
 	// NoAlone means that no agent crawled alone. Then Single is the speed of the only agent of a cluster.
 	NoAlone bool
 	// OneSize means that all runs have about as many pages, so that the overhead does not depend on them.
 	OneSize bool
 
-	t       float64     // quantile of Student's distribution; 0: too few runs for a band
-	inverse [][]float64 // of the matrix of the normal equations
+	regression regression
 }
+
+// Error returns the standard deviation of a run from the model, in pages a second of an agent. It is NaN if there are
+// as many constants as runs.
+func (f *Fitted) Error() float64 { return f.regression.error }
 
 // The kinds of a Fitted.
 const (
@@ -41,9 +41,6 @@ const (
 	ByAgents  = "by the number of agents"
 	ByPages   = "by the number of pages"
 )
-
-// level is the confidence of a band.
-const level = 0.95
 
 // Fit fits a Model to runs. The error says which runs are missing.
 func Fit(runs []Run) (*Fitted, error) {
@@ -75,23 +72,13 @@ func Fit(runs []Run) (*Fitted, error) {
 	for _, r := range runs {
 		rows, speeds = append(rows, f.row(r.Agents, r.Pages)), append(speeds, r.Speed)
 	}
-	constants, inverse, ok := least(rows, speeds)
-	if !ok {
+	var ok bool
+	if f.regression, ok = regress(rows, speeds); !ok {
 		return nil, errors.New("the runs cannot tell apart the effects of agents and of pages; add a run " +
 			"with another number of pages and a number of agents that you have already")
 	}
-	f.inverse, f.Error = inverse, math.NaN()
-	if free := len(runs) - size; free > 0 {
-		squares := 0.0
-		for i, row := range rows {
-			off := speeds[i] - dot(row, constants)
-			squares += off * off
-		}
-		f.Error = math.Sqrt(squares / float64(free))
-		f.t = student(level, free)
-	}
 	f.Name, f.PageBytes = "fitted", bytes/pages
-	f.constants(constants)
+	f.constants(f.regression.constants)
 	if f.Single <= 0 {
 		return nil, fmt.Errorf("the fitted speed of a single agent is %.3g pages/s; the runs contradict each other",
 			f.Single)
@@ -133,62 +120,15 @@ func (f *Fitted) constants(c []float64) {
 
 // Band returns the bounds of the confidence band (95 %) of Speed. ok is false if there are too few runs for one.
 func (f *Fitted) Band(n int, pages float64) (low, high float64, ok bool) {
-	if f.t == 0 {
+	half, ok := f.regression.half(f.row(n, pages))
+	if !ok {
 		return 0, 0, false
 	}
-	// The variance of the estimate at a row is that of a run, times the row times the inverse times the row.
-	row, spread := f.row(n, pages), 0.0
-	for i := range row {
-		spread += row[i] * dot(f.inverse[i], row)
-	}
-	half := f.t * f.Error * math.Sqrt(spread)
-	one := f.Single - f.Overhead(n, pages)
+	return f.within(n, pages, half)
+}
+
+// within returns the speeds of n agents that differ from the estimate by half.
+func (m *Model) within(n int, pages, half float64) (low, high float64, ok bool) {
+	one := m.Single - m.Overhead(n, pages)
 	return float64(n) * max(one-half, 0), float64(n) * (one + half), true
-}
-
-// A Sample is one kind of overhead that was measured in one run, in pages a second of an agent.
-type Sample struct {
-	Agents   int
-	Pages    float64
-	Overhead float64
-}
-
-// FitOverhead fits one kind of overhead to samples by least squares. If all samples have one number of agents, or one
-// number of pages, the overhead does not depend on it.
-func FitOverhead(kind string, samples []Sample) (Overhead, error) {
-	o := Overhead{Kind: kind}
-	agents, pages := map[int]bool{}, map[float64]bool{}
-	for _, s := range samples {
-		agents[s.Agents], pages[s.Pages] = true, true
-	}
-	fields := []*float64{&o.Base}
-	if len(agents) > 1 {
-		fields = append(fields, &o.Agent)
-	}
-	if len(pages) > 1 {
-		fields = append(fields, &o.Doubling)
-	}
-	var rows [][]float64
-	var measured []float64
-	for _, s := range samples {
-		row := []float64{1}
-		if len(agents) > 1 {
-			row = append(row, float64(s.Agents))
-		}
-		if len(pages) > 1 {
-			row = append(row, math.Log2(s.Pages/1e6))
-		}
-		rows, measured = append(rows, row), append(measured, s.Overhead)
-	}
-	if len(samples) < len(fields) || len(samples) == 0 {
-		return o, fmt.Errorf("%s: %d samples are too few for %d constants", kind, len(samples), len(fields))
-	}
-	constants, _, ok := least(rows, measured)
-	if !ok {
-		return o, fmt.Errorf("%s: the samples cannot tell apart the effects of agents and of pages", kind)
-	}
-	for i, field := range fields {
-		*field = constants[i]
-	}
-	return o, nil
 }

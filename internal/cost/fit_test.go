@@ -30,7 +30,7 @@ func TestFitFindsTheModel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if f.NoAlone == alone || f.OneSize || f.Error > 1e-6 {
+		if f.NoAlone == alone || f.OneSize || f.Error() > 1e-6 {
 			t.Errorf("alone %v: %+v", alone, f)
 		}
 		for _, n := range []int{1, 7, 31, 180} {
@@ -93,34 +93,7 @@ func TestFitOfFewRuns(t *testing.T) {
 		t.Fatalf("two runs of about the same size: %+v, %v", f, err)
 	}
 	near(t, "agent", f.Speed(6, 30e9)/6, 80, 1e-9)
-	if _, _, ok := f.Band(6, 1e6); ok || !math.IsNaN(f.Error) {
+	if _, _, ok := f.Band(6, 1e6); ok || !math.IsNaN(f.Error()) {
 		t.Error("two runs for two constants: there is a band, want none")
-	}
-}
-
-func TestFitOverhead(t *testing.T) {
-	// The exchange in figure 10. The paper takes the greatest difference, 5.5, for a doubling of the pages.
-	o, err := FitOverhead(Exchange, []Sample{{7, 1e6, 24.97}, {7, 2e6, 30.47}, {7, 4e6, 35.15}, {7, 8e6, 40.06}})
-	if err != nil || o.Agent != 0 {
-		t.Fatal(o, err)
-	}
-	near(t, "base", o.Base, 25.1695, 1e-4)
-	near(t, "doubling", o.Doubling, 4.995, 1e-3)
-
-	want := Overhead{Kind: "x", Base: 3, Agent: 0.5, Doubling: 2}
-	var samples []Sample
-	for _, n := range []int{1, 3, 7} {
-		for _, pages := range []float64{1e5, 1e6, 3e7} {
-			samples = append(samples, Sample{n, pages, want.At(n, pages)})
-		}
-	}
-	if o, err = FitOverhead("x", samples); err != nil {
-		t.Fatal(err)
-	}
-	near(t, "at a large size", o.At(100, 1e9), want.At(100, 1e9), 1e-9)
-	for _, few := range [][]Sample{nil, {{1, 1e6, 1}, {2, 2e6, 1}}, {{1, 1e6, 1}, {2, 2e6, 1}, {3, 4e6, 1}}} {
-		if _, err := FitOverhead("x", few); err == nil {
-			t.Errorf("%v: no error", few)
-		}
 	}
 }

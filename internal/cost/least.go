@@ -2,6 +2,47 @@ package cost
 
 import "math"
 
+// A regression is a least-squares fit of constants to measured values.
+type regression struct {
+	constants []float64
+	// error is the standard deviation of a value from the fit. NaN: there are as many constants as values.
+	error   float64
+	t       float64     // quantile of Student's distribution; 0: too few values for a band
+	inverse [][]float64 // of the matrix of the normal equations
+}
+
+// level is the confidence of a band.
+const level = 0.95
+
+// regress fits constants. Each row has what they are multiplied with for a value. ok is false if the rows cannot tell
+// the constants apart.
+func regress(rows [][]float64, values []float64) (r regression, ok bool) {
+	if r.constants, r.inverse, ok = least(rows, values); !ok {
+		return r, false
+	}
+	r.error = math.NaN()
+	if free := len(rows) - len(r.constants); free > 0 {
+		squares := 0.0
+		for i, row := range rows {
+			off := values[i] - dot(row, r.constants)
+			squares += off * off
+		}
+		r.error = math.Sqrt(squares / float64(free))
+		r.t = student(level, free)
+	}
+	return r, true
+}
+
+// half returns half the width of the confidence band at a row; ok is false if there were too few values for one. The
+// variance of the estimate is that of a value, times the row times the inverse times the row.
+func (r *regression) half(row []float64) (half float64, ok bool) {
+	spread := 0.0
+	for i := range row {
+		spread += row[i] * dot(r.inverse[i], row)
+	}
+	return r.t * r.error * math.Sqrt(spread), r.t > 0
+}
+
 // least solves a least-squares problem with few unknowns, by the normal equations and Cholesky's decomposition. Each
 // row has one value for each unknown. ok is false if the rows cannot tell the unknowns apart.
 func least(rows [][]float64, y []float64) (x []float64, inverse [][]float64, ok bool) {

@@ -1,7 +1,5 @@
 package cost
 
-import "math"
-
 // A Model estimates how many pages a second a cluster fetches.
 type Model struct {
 	Name string
@@ -10,28 +8,23 @@ type Model struct {
 	// PageBytes is the mean size of the pages with which Single was measured, as they came over the line.
 	PageBytes float64
 	Overheads []Overhead
-}
-
-// An Overhead is what one kind of work for the cluster costs each agent, in pages a second. With n agents and m million
-// pages it is Base + Agent*n + Doubling*log2(m).
-type Overhead struct {
-	Kind     string  `json:"kind"`
-	Base     float64 `json:"base"`
-	Agent    float64 `json:"per_agent"`
-	Doubling float64 `json:"per_doubling"`
-}
-
-// At returns the overhead of an agent among n that crawl so many pages together. pages must be above zero.
-func (o Overhead) At(n int, pages float64) float64 {
-	return o.Base + o.Agent*float64(n) + o.Doubling*math.Log2(pages/1e6)
+	// MostPages is the number of pages from which on an overhead no longer depends on it. Zero: it always does.
+	MostPages float64
 }
 
 // The kinds of overhead in the paper.
 const (
-	Setup     = "set-up"                     // of the connections to the coordinator and to the other agents
-	Sending   = "hosts sent"                 // to the coordinator
-	Partition = "assignments received"       // from the coordinator: which agent owns which host
-	Exchange  = "links sent to other agents" // and received from them
+	Setup     = "set-up"                // of the connections to the coordinator and to the other agents
+	Sending   = "hosts sent"            // to the coordinator
+	Partition = "partition information" // from the coordinator: which agent owns which host
+	Exchange  = "links exchanged"       // with other agents
+)
+
+// The kinds of overhead that the paper's crawler does not have, or does not count.
+const (
+	Replicas   = "replicas"   // journals of hosts, for the agents that inherit them
+	Heartbeats = "heartbeats" // gossip, leases and other messages whose number depends on the time
+	Transport  = "transport"  // HTTP around all messages
 )
 
 // Paper returns the constants of section 5 of the paper: seven machines with a Core 2 Duo and 1 GB of memory, each with
@@ -56,9 +49,16 @@ func Models() []*Model { return []*Model{Paper()} }
 func (m *Model) Overhead(n int, pages float64) float64 {
 	sum := 0.0
 	for _, o := range m.Overheads {
-		sum += o.At(n, pages)
+		sum += o.At(n, m.capped(pages))
 	}
 	return min(max(sum, 0), m.Single)
+}
+
+func (m *Model) capped(pages float64) float64 {
+	if m.MostPages > 0 {
+		return min(pages, m.MostPages)
+	}
+	return pages
 }
 
 // Speed returns the pages a second of n agents that crawl so many pages together (the denominator of Eq. 4).

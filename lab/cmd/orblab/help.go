@@ -26,7 +26,7 @@ var help = cli.Texts{
 		"last one; fewer agents fetch their share of the last but one (default: 31250 and its doubles up to " +
 		"2000000, quick 200,400,800).",
 	"twolevel_page_bytes": "Crawl pages of BYTES on average (default: 22300B, quick 3000B).",
-	"twolevel_bandwidth":  "Limit the line of each agent to RATE (default: 30Mbit, quick 4Mbit).",
+	"twolevel_bandwidth":  "Limit the line of each agent to RATE (default: 20Mbit, quick 4Mbit).",
 	"twolevel_hosts": "Give the webs of balance and coverage N hosts with 20 pages each on average (default: 2000, " +
 		"quick 100).",
 	"twolevel_from":   "Measure nothing: write the result of the run whose JSON is FILE again, with the same flags.",
