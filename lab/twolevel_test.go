@@ -2,7 +2,9 @@ package lab
 
 import (
 	"context"
+	"encoding/json"
 	"math"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -226,6 +228,52 @@ func TestTwoLevelExperiment(t *testing.T) {
 	for _, ext := range []string{".md", ".csv", ".svg", ".json"} {
 		if m, err := filepath.Glob(filepath.Join(out, "twolevel"+ext)); len(m) != 1 || err != nil {
 			t.Errorf("twolevel%s: %v, %v", ext, m, err)
+		}
+	}
+}
+
+// TestConstants: the constants of "orbweaver plan" are those that the published crawls give.
+func TestConstants(t *testing.T) {
+	b, err := os.ReadFile("../docs/lab/twolevel.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var run struct {
+		Figures struct{ Points []TwoLevelPoint }
+	}
+	if err := json.Unmarshal(b, &run); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*cost.Model{cost.Rendezvous(), cost.Sites()} {
+		f, err := fitLost(run.Figures.Points, m.Name, formOurs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if f.MostPages != m.MostPages {
+			t.Errorf("%s: %g pages, want %g", m.Name, m.MostPages, f.MostPages)
+		}
+		most := 0
+		for _, p := range run.Figures.Points {
+			most = max(most, p.Agents)
+		}
+		if m.MostAgents != most {
+			t.Errorf("%s: %d agents, want %d", m.Name, m.MostAgents, most)
+		}
+		have := map[string]cost.Overhead{}
+		for _, o := range m.Overheads {
+			have[o.Kind] = o
+		}
+		for _, o := range f.Overheads {
+			h, ok := have[o.Kind]
+			if !ok && o == (cost.Overhead{Kind: o.Kind, Share: o.Share, Own: o.Own}) {
+				continue // rendezvous has no coordinators
+			}
+			same := func(a, b float64) bool { return math.Abs(a-b) < 6e-5 }
+			if h.Share != o.Share || h.Own != o.Own || !same(h.Base, o.Base) || !same(h.Agent, o.Agent) ||
+				!same(h.Doubling, o.Doubling) {
+				t.Errorf("%s has %+v, want Base: %.4f, Agent: %.4f, Doubling: %.4f", m.Name, h, o.Base, o.Agent,
+					o.Doubling)
+			}
 		}
 	}
 }

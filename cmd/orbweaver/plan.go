@@ -30,7 +30,8 @@ var planHelp = cli.Texts{
 	"plan_disk_price": "Count PRICE for a terabyte of disk a month, while the crawl runs (default: 0, not " +
 		"counted).",
 	"plan_traffic_price": "Count PRICE for a gigabyte received from the web (default: 0, not counted).",
-	"plan_constants":     "Use these constants of the speed model: paper.",
+	"plan_constants": "Use these constants of the speed model: those of our crawler with --partition rendezvous or " +
+		"sites, or those of the paper on FC2L-UDCbot.",
 	"plan_fit": "Fit the constants to your own crawls instead. DIR is the directory of a crawl, or has a folder for " +
 		"each of its agents. Repeatable.",
 }
@@ -48,7 +49,7 @@ type PlanCmd struct {
 	MachinePrice float64       `help:"${plan_machine_price}" placeholder:"PRICE"`
 	DiskPrice    float64       `help:"${plan_disk_price}" placeholder:"PRICE"`
 	TrafficPrice float64       `help:"${plan_traffic_price}" placeholder:"PRICE"`
-	Constants    string        `help:"${plan_constants}" default:"paper" placeholder:"NAME"`
+	Constants    string        `help:"${plan_constants}" default:"rendezvous" placeholder:"rendezvous|sites|paper"`
 	Fit          []string      `help:"${plan_fit}" placeholder:"DIR"`
 	JSON         bool          `help:"Print one JSON object."`
 }
@@ -63,13 +64,14 @@ func (PlanCmd) Help() string {
 
 Without --agents it prints a table around the best number of agents. That is the
 number for which the crawl is fastest. If the bandwidth bounds the speed, it is the
-smallest number of agents that fill the line.
+smallest number of agents that fill the line. If it is far more than the constants
+know, the table has 1 to 256 agents instead.
 
-The speed comes from the model of the paper on FC2L-UDCbot, a crawler with a
-coordinator. In a cluster each agent fetches a little less than one alone. What it
-loses grows with the number of agents, so the speed of the cluster has a peak. The
-default constants are those of the paper, from machines of 2010. --fit measures
-your own machines: docs/plan.md says which crawls it takes.
+In a cluster each agent fetches a little less than one alone, because the messages
+between agents take a part of its line. What it loses grows with the number of
+agents, so the speed of the cluster has a peak. One agent alone is taken to fill a
+line of 320 Mbit/s: --agent-speed says what your machine does. --fit measures your
+own machines: docs/plan.md says which crawls it takes.
 
 The speed does not know about politeness. A crawl of few hosts is bounded by
 --delay: a host gives at most one page for each delay.`
@@ -81,6 +83,8 @@ type planAnswer struct {
 	Constants  string          `json:"constants"`
 	Single     float64         `json:"agent_alone_pages_per_s"`
 	Overheads  []cost.Overhead `json:"overheads"`
+	MostAgents int             `json:"measured_agents"`          // of the largest cluster behind the constants
+	MostPages  float64         `json:"measured_pages,omitempty"` // beyond, overheads stay as with so many
 	FitRuns    int             `json:"fit_runs,omitempty"`
 	FitError   float64         `json:"fit_error_pages_per_s,omitempty"`
 	Pages      float64         `json:"pages"`
@@ -88,6 +92,8 @@ type planAnswer struct {
 	Bandwidth  float64         `json:"bandwidth_bytes_per_s,omitempty"`
 	BestAgents int             `json:"best_agents,omitempty"` // missing with --agents, and without a peak
 	Plans      []plannedAgents `json:"plans"`
+
+	table bool // of several numbers of agents
 }
 
 // plannedAgents is the plan for one number of agents. The bounds are those of a confidence band of 95 %, with --fit.
@@ -109,7 +115,7 @@ func (c *PlanCmd) Run(out io.Writer) error {
 	q := c.question()
 	a := planAnswer{
 		Type: "plan", Constants: m.Name, Single: m.Single, Overheads: m.Overheads, Pages: q.Pages,
-		PageBytes: m.PageBytes, Bandwidth: q.Bandwidth,
+		PageBytes: m.PageBytes, Bandwidth: q.Bandwidth, MostAgents: m.MostAgents, MostPages: m.MostPages,
 	}
 	if q.PageBytes > 0 {
 		a.PageBytes = q.PageBytes
@@ -124,11 +130,14 @@ func (c *PlanCmd) Run(out io.Writer) error {
 		around = []int{*c.Agents}
 	} else {
 		n, peak := m.Best(q)
-		if !peak {
-			return bad("the constants have no best number of agents: each agent adds speed up to %d; give --agents or "+
-				"--bandwidth", cost.MaxAgents)
+		if peak {
+			a.BestAgents = n
 		}
-		a.BestAgents, around = n, aroundBest(n)
+		if a.table = true; peak && n <= farAgents*m.MostAgents {
+			around = aroundBest(n)
+		} else {
+			around = doubled()
+		}
 	}
 	for _, n := range around {
 		p := m.Answer(q, n)
@@ -222,6 +231,17 @@ func (c *PlanCmd) question() *cost.Question {
 		q.AgentSpeed = *c.AgentSpeed
 	}
 	return q
+}
+
+// farAgents times as many agents as were measured are a guess.
+const farAgents = 50
+
+// doubled returns the numbers of agents of the table if the best one is a guess.
+func doubled() (list []int) {
+	for n := 1; n <= 256; n *= 2 {
+		list = append(list, n)
+	}
+	return list
 }
 
 // aroundBest returns the numbers of agents of the table: the best one, and smaller and larger ones.

@@ -16,12 +16,15 @@ import (
 
 // print writes the answer for people.
 func (a *planAnswer) print(out io.Writer, fitted *cost.Fitted, q *cost.Question) error {
-	from := "constants of the paper"
-	if fitted != nil {
+	from := "constants of --partition " + a.Constants
+	switch {
+	case fitted != nil:
 		from = fmt.Sprintf("constants fitted to %d crawls", a.FitRuns)
+	case a.Constants == cost.Paper().Name:
+		from = "constants of the paper"
 	}
 	fmt.Fprintf(out, "%s of %s; %s\n\n", plural(int64(a.Pages), "page"), size(a.PageBytes), from)
-	if a.BestAgents == 0 {
+	if !a.table {
 		a.printOne(out, q)
 	} else if err := a.printTable(out, q); err != nil {
 		return err
@@ -29,7 +32,29 @@ func (a *planAnswer) print(out io.Writer, fitted *cost.Fitted, q *cost.Question)
 	if fitted != nil {
 		explainFit(out, fitted)
 	}
+	a.explainFar(out, q)
 	return nil
+}
+
+// explainFar says how far the answer is from what was measured.
+func (a *planAnswer) explainFar(out io.Writer, q *cost.Question) {
+	far := farAgents * a.MostAgents
+	unknown := a.table && (a.BestAgents == 0 || a.BestAgents > far)
+	if !unknown && a.Plans[len(a.Plans)-1].Agents <= far {
+		return
+	}
+	fmt.Fprintln(out)
+	switch {
+	case unknown && a.BestAgents == 0:
+		fmt.Fprintln(out, "By these constants each agent adds speed.")
+	case unknown:
+		fmt.Fprintf(out, "By these constants each agent adds speed, up to %s.\n", humanize.Comma(int64(a.BestAgents)))
+	}
+	fmt.Fprintf(out, "The constants come from crawls of up to %s. For many more the answer is a guess.\n",
+		plural(int64(a.MostAgents), "agent"))
+	if unknown && q.Bandwidth == 0 {
+		fmt.Fprintln(out, "With --bandwidth the table shows how many agents fill your line.")
+	}
 }
 
 // printOne writes the only plan as lines.

@@ -55,6 +55,7 @@ func Fit(runs []Run) (*Fitted, error) {
 			continue
 		}
 		sizes[r.Agents] = true
+		f.MostAgents = max(f.MostAgents, r.Agents)
 		fewest, most = min(fewest, r.Pages), max(most, r.Pages)
 	}
 	if len(sizes) < 2 {

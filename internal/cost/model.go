@@ -8,6 +8,8 @@ type Model struct {
 	// PageBytes is the mean size of the pages with which Single was measured, as they came over the line.
 	PageBytes float64
 	Overheads []Overhead
+	// MostAgents is the number of agents of the largest cluster to which the constants were fitted.
+	MostAgents int
 	// MostPages is the number of pages from which on an overhead no longer depends on it. Zero: it always does.
 	MostPages float64
 }
@@ -31,7 +33,7 @@ const (
 // an emulated line of 320 Mbit/s. It counts the first two of its five overheads as one, because they do not change.
 func Paper() *Model {
 	return &Model{
-		Name: "paper", Single: 1784.22, PageBytes: 22_300,
+		Name: "paper", Single: 1784.22, PageBytes: 22_300, MostAgents: 7,
 		Overheads: []Overhead{
 			{Kind: Setup, Base: 4.04},
 			{Kind: Sending, Base: 1.11, Doubling: 0.36},
@@ -41,8 +43,8 @@ func Paper() *Model {
 	}
 }
 
-// Models returns the models that the program knows, by name.
-func Models() []*Model { return []*Model{Paper()} }
+// Models returns the models that the program knows.
+func Models() []*Model { return []*Model{Rendezvous(), Sites(), Paper()} }
 
 // Overhead returns what all kinds of overhead together cost an agent, in pages a second. It is at most Single. It is
 // never negative, although the formula of a small crawl may be.

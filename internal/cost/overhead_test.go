@@ -7,7 +7,8 @@ import (
 
 // fitOne fits one kind of overhead.
 func fitOne(share Share, samples []Sample) (*FittedParts, error) {
-	return FitParts(Model{Name: "x", Single: 1000, PageBytes: 1000}, []Part{{Overhead{Kind: "x", Share: share}, true, true, samples}})
+	return FitParts(Model{Name: "x", Single: 1000, PageBytes: 1000},
+		[]Part{{Overhead{Kind: "x", Share: share}, true, true, samples}})
 }
 
 // samplesOf returns what an overhead is in crawls of several sizes, each with an error of a standard deviation.
@@ -88,7 +89,8 @@ func TestMostPages(t *testing.T) {
 	}
 }
 
-// TestPartsBand: of many fits to samples with errors, about 95 % have the true speed in their band, also with two kinds.
+// TestPartsBand: of many fits to samples with errors, about 95 % have the true speed in their band, also with two
+// kinds.
 func TestPartsBand(t *testing.T) {
 	a := Overhead{Kind: "a", Base: 30, Agent: 1, Doubling: 2}
 	b := Overhead{Kind: "b", Share: Others, Own: true, Base: 50, Doubling: -3}
