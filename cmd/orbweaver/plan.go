@@ -6,7 +6,6 @@ import (
 	"io"
 	"math"
 	"slices"
-	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/cost"
@@ -208,15 +207,12 @@ func (c *PlanCmd) model() (m *cost.Model, fitted *cost.Fitted, err error) {
 		}
 		return &fitted.Model, fitted, nil
 	}
-	var names []string
 	for _, m := range cost.Models() {
 		if m.Name == c.Constants {
 			return m, nil, nil
 		}
-		names = append(names, m.Name)
 	}
-	return nil, nil, bad("--constants %q: give %s, or fit your own with --fit", c.Constants,
-		strings.Join(names, " or "))
+	return nil, nil, bad("--constants %q: give rendezvous, sites or paper, or fit your own with --fit", c.Constants)
 }
 
 func (c *PlanCmd) question() *cost.Question {
