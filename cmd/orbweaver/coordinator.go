@@ -130,6 +130,9 @@ func (c *CoordinatorCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	err = n.Run(ctx)
 	stop() // another Ctrl-C ends the process at once
 	shows.end()
+	if err == nil {
+		shows.stopped(n.Status().Hosts, c.Dir)
+	}
 	if cerr := n.Close(); err == nil {
 		err = cerr
 	}
@@ -256,6 +259,14 @@ func (d *coordinatorDisplay) begin(n *node.Coordinator) {
 func (d *coordinatorDisplay) end() {
 	close(d.stop)
 	d.wg.Wait()
+}
+
+// stopped prints the last line, so that nobody fears for the assignments.
+func (d *coordinatorDisplay) stopped(hosts uint64, dir string) {
+	if !d.quiet && !d.json {
+		d.print(fmt.Sprintf("stopped; %s keeps %s; start the coordinator again to go on", dir,
+			plural(int64(hosts), "assignment")))
+	}
 }
 
 // state prints a state if it differs from the last one.
