@@ -47,10 +47,12 @@ var layers = func() map[string]int {
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/cluster/consensus " +
 			"internal/node/admin",
-		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts
+		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
+		// models in the program
 		"internal/crawl/state internal/report/review internal/report/broken internal/cluster/sites " +
 			"internal/cluster/coordinator " +
-			"internal/output/captures internal/output/rewrite internal/testkit/testarchive",
+			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +
+			"internal/web/classify/builtin",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
 			"internal/testweb/netns internal/testweb/record " +

@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
+	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -29,6 +30,12 @@ var classifyHelp = cli.Texts{
 		"(nearest centroid) or logistic (logistic regression, the most accurate).",
 	"classify_features": "Count these features of a text: words, pairs (words and pairs of adjacent words) or grams " +
 		"(runs of one to four characters, which tell the language); default: pairs for logistic, otherwise words.",
+	"classify_min_texts": "Count only what occurs in at least N texts. A larger N makes the model smaller.",
+	"classify_language": "Make a model for texts in this language, such as en: texts in other languages get the " +
+		"category WORLD, and are left out here. The code must be one of the 75 that \"--model languages\" knows " +
+		"(default: any language).",
+	"classify_model": "Use this model file, or one of the two in the program: topics (of pages in English) or " +
+		"languages.",
 	"classify_content_type": "Read the page as this media type, such as \"text/html; charset=utf-8\" (default: the " +
 		"one that its bytes look like).",
 }
@@ -43,7 +50,8 @@ type ClassifyCmd struct {
 // Help explains the texts.
 func (ClassifyCmd) Help() string {
 	return `A model gives a text one of the categories that it was trained for. It looks at
-the words of the text alone, and never changes.
+the words of the text alone, and never changes. Two are in the program: topics tells
+the topic of a page in English, and languages the language.
 
 Training and test read lines of JSON, plain or as gzip files:
 
@@ -51,9 +59,9 @@ Training and test read lines of JSON, plain or as gzip files:
 
 The source may be missing. Other fields are ignored.
 
-  orbweaver classify train --out topics.model train.jsonl.gz
-  orbweaver classify test topics.model test.jsonl.gz
-  orbweaver classify page topics.model page.html`
+  orbweaver classify page page.html
+  orbweaver classify train --out my.model train.jsonl.gz
+  orbweaver classify test --model my.model test.jsonl.gz`
 }
 
 // textFlags say which texts a command reads.
@@ -134,6 +142,8 @@ func (f *textFlags) lines(name string, file io.Reader, only, value string, texts
 type ClassifyTrainCmd struct {
 	Kind     string `help:"${classify_kind}" default:"logistic" enum:"${classify_kinds}" placeholder:"KIND"`
 	Features string `help:"${classify_features}" default:"" enum:",${classify_all_features}" placeholder:"KIND"`
+	Language string `help:"${classify_language}" placeholder:"CODE"`
+	MinTexts int    `help:"${classify_min_texts}" default:"2" placeholder:"N"`
 	Out      string `short:"o" help:"Write the model to FILE, whose directory is created if needed." placeholder:"FILE"`
 	About    string `help:"Note in the model what it was trained on." placeholder:"TEXT"`
 	textFlags
@@ -143,6 +153,12 @@ type ClassifyTrainCmd struct {
 func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if c.Out == "" {
 		return bad("--out is missing; name the file for the model")
+	}
+	if c.MinTexts < 1 {
+		return bad("--min-texts %d: give a number of texts above 0", c.MinTexts)
+	}
+	if known := builtin.Languages().Categories(); c.Language != "" && !slices.Contains(known, c.Language) {
+		return bad("--language %q: give one of %s", c.Language, strings.Join(known, ", "))
 	}
 	texts, err := c.read()
 	if err != nil {
@@ -155,7 +171,9 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 			fmt.Fprintf(errs, "orbweaver: has read the texts %d of %d times\n", epoch, epochs)
 		}
 	}
-	m, err := classify.Train(texts, classify.Training{Kind: c.Kind, Features: c.Features, Step: step})
+	m, err := classify.Train(texts, classify.Training{
+		Kind: c.Kind, Features: c.Features, Language: c.Language, MinTexts: c.MinTexts, Step: step,
+	})
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -182,25 +200,41 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	return err
 }
 
-// readModel reads a model file.
-func readModel(name string) (*classify.Model, error) {
-	b, err := os.ReadFile(name)
+// modelFlag names a model.
+type modelFlag struct {
+	Model string `short:"m" help:"${classify_model}" default:"topics" placeholder:"FILE"`
+}
+
+// classifier reads the model.
+func (f *modelFlag) classifier() (*classify.Classifier, error) {
+	switch f.Model {
+	case "topics":
+		return classify.New(builtin.Topics(), builtin.Languages())
+	case "languages":
+		return classify.New(builtin.Languages(), nil)
+	}
+	b, err := os.ReadFile(f.Model)
 	if err != nil {
-		return nil, unreadable("the model "+name, name, err, "make one with \"classify train\"")
+		return nil, unreadable("--model "+f.Model, f.Model, err, "give topics, languages, or a file that "+
+			"\"classify train\" has made")
 	}
 	m, _, err := classify.Parse(b)
 	if err != nil {
-		return nil, bad("the model %s: %v; make one with \"classify train\"", name, err)
+		return nil, bad("--model %s: %v; make one with \"classify train\"", f.Model, err)
 	}
-	return m, nil
+	c, err := classify.New(m, builtin.Languages())
+	if err != nil {
+		return nil, bad("--model %s: %v", f.Model, err)
+	}
+	return c, nil
 }
 
 // ClassifyPageCmd implements "classify page".
 type ClassifyPageCmd struct {
 	JSON        bool   `help:"Print one JSON object."`
 	ContentType string `help:"${classify_content_type}" placeholder:"TYPE"`
-	Model       string `arg:"" help:"Use this model file."`
-	File        string `arg:"" help:"Read the page from this file; - is standard input."`
+	modelFlag
+	File string `arg:"" help:"Read the page from this file; - is standard input."`
 }
 
 // pageBody bounds a page in bytes.
@@ -211,12 +245,13 @@ type classifiedPage struct {
 	Type     string             `json:"type"` // "classified"
 	Category string             `json:"category"`
 	Terms    int                `json:"terms"`
+	Language string             `json:"language,omitempty"`      // missing if the model is for any language
 	Chances  map[string]float64 `json:"probabilities,omitempty"` // missing for rocchio, and without a category
 }
 
 // Run classifies.
 func (c *ClassifyPageCmd) Run(out io.Writer) error {
-	m, err := readModel(c.Model)
+	m, err := c.classifier()
 	if err != nil {
 		return err
 	}
@@ -240,23 +275,29 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	var p parse.Page
 	parse.Parse(parse.Input{URL: weburl.MustParse("http://page.invalid/"), ContentType: media, Body: body},
 		parse.Options{}, &p)
-	var d classify.Document
-	m.Read(&d, p.AppendProse(nil, body, strings.HasPrefix(media, "text/plain")))
-	category, scores := m.Best(&d, nil)
-	r := classifiedPage{Type: "classified", Category: category, Terms: d.Terms()}
-	if m.Kind() != classify.Rocchio && category != classify.Unclassifiable {
-		classify.Probabilities(scores)
+	var scratch classify.Scratch
+	answer := m.Classify(p.AppendProse(nil, body, strings.HasPrefix(media, "text/plain")), &scratch)
+	r := classifiedPage{Type: "classified", Category: answer.Category, Terms: answer.Terms, Language: answer.Language}
+	if answer.Chances != nil {
 		r.Chances = map[string]float64{}
 		for i, name := range m.Categories() {
-			r.Chances[name] = scores[i]
+			r.Chances[name] = answer.Chances[i]
 		}
 	}
 	if c.JSON {
 		return json.NewEncoder(out).Encode(r)
 	}
-	fmt.Fprintf(out, "%s  (%s)\n", r.Category, plural(int64(r.Terms), "term"))
-	if category == classify.Unclassifiable {
-		fmt.Fprintf(out, "A page with less than %d terms has no category.\n", m.Least())
+	unit := "term"
+	if m.Model().Features() == classify.Grams {
+		unit = "letter"
+	}
+	about := plural(int64(r.Terms), unit)
+	if r.Language != "" && r.Language != classify.Unclassifiable {
+		about += ", language " + r.Language
+	}
+	fmt.Fprintf(out, "%s  (%s)\n", r.Category, about)
+	if r.Category == classify.Unclassifiable {
+		fmt.Fprintf(out, "A page with less than %d %ss has no category.\n", m.Model().Least(), unit)
 	}
 	if r.Chances == nil {
 		return nil

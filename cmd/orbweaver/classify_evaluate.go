@@ -10,22 +10,25 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/dustin/go-humanize"
+
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
 
 // ClassifyTestCmd implements "classify test".
 type ClassifyTestCmd struct {
-	JSON  bool   `help:"Print one JSON object."`
-	Model string `arg:"" help:"Use this model file."`
+	JSON bool `help:"Print one JSON object."`
+	modelFlag
 	textFlags
 }
 
 // Help explains the tables.
 func (ClassifyTestCmd) Help() string {
 	return `The command prints the accuracy with its interval of 95 % confidence (Wilson), by
-category and by source; the confusion matrix; how far the model's probabilities
-are from the truth; and the speed on one core. A text with less than 50 terms has
-no category, and is not judged.`
+category, by source and by length; the confusion matrix; how far the model's
+probabilities are from the truth; and the speed on one core. A text with less than
+50 terms has no category, and is not judged. The length is the number of terms (by
+grams of letters), rounded down to a power of two.`
 }
 
 // A classifyTest is the JSON of "classify test".
@@ -39,7 +42,7 @@ type classifyTest struct {
 
 // Run tests.
 func (c *ClassifyTestCmd) Run(out io.Writer) error {
-	m, err := readModel(c.Model)
+	m, err := c.classifier()
 	if err != nil {
 		return err
 	}
@@ -53,10 +56,10 @@ func (c *ClassifyTestCmd) Run(out io.Writer) error {
 	for _, t := range texts {
 		bytes += len(t.Text)
 	}
-	r := classifyTest{"classify-test", m.Kind(), e, float64(len(texts)) / took, float64(bytes) / took}
+	r := classifyTest{"classify-test", m.Model().Kind(), e, float64(len(texts)) / took, float64(bytes) / took}
 	if e.All.Of == 0 {
 		return bad("no text can be judged: %d have less than %d terms, and %d have categories that the model does not "+
-			"have", e.Short, m.Least(), e.Foreign)
+			"have", e.Short, m.Model().Least(), e.Foreign)
 	}
 	if c.JSON {
 		return json.NewEncoder(out).Encode(r)
@@ -105,6 +108,13 @@ func (r *classifyTest) print(out io.Writer) error {
 		if err := shares("source", r.BySource); err != nil {
 			return err
 		}
+	}
+	lengths := map[string]classify.Share{}
+	for from, s := range r.ByLength {
+		lengths[fmt.Sprintf("%7s", humanize.Comma(int64(from)))] = s
+	}
+	if err := shares("length", lengths); err != nil {
+		return err
 	}
 	if err := r.printConfusion(out); err != nil || r.Calibration == nil {
 		return err

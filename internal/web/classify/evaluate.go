@@ -2,16 +2,19 @@ package classify
 
 import (
 	"math"
+	"math/bits"
 	"slices"
 )
 
-// An Evaluation compares a model with texts of known categories. Texts that are Unclassifiable are not judged,
-// and neither are those of categories that the model does not have.
+// An Evaluation compares a classifier with texts of known categories. Texts that are Unclassifiable are not judged,
+// and neither are those of categories that the classifier does not have.
 type Evaluation struct {
 	Categories []string         `json:"categories"`
 	All        Share            `json:"all"`
 	ByCategory map[string]Share `json:"by_category"`
 	BySource   map[string]Share `json:"by_source"`
+	// ByLength has the texts by their number of terms (by Grams of letters), rounded down to a power of two.
+	ByLength map[int]Share `json:"by_length"`
 	// Confusion counts the texts by their category and that of the model, in the order of Categories.
 	Confusion [][]int `json:"confusion"`
 	// Calibration has ten classes of the model's probability of its answer, from 0 to 1. It is nil for Rocchio.
@@ -52,45 +55,42 @@ type Calibration struct {
 	Probability float64 `json:"mean_probability"`
 }
 
-// Evaluate lets the model classify texts.
-func Evaluate(m *Model, texts []Text) *Evaluation {
-	k := len(m.categories)
-	e := &Evaluation{Categories: m.categories, ByCategory: map[string]Share{}, BySource: map[string]Share{}}
+// Evaluate lets a classifier judge texts.
+func Evaluate(c *Classifier, texts []Text) *Evaluation {
+	k := len(c.categories)
+	e := &Evaluation{
+		Categories: c.categories,
+		ByCategory: map[string]Share{}, BySource: map[string]Share{}, ByLength: map[int]Share{},
+	}
 	for range k {
 		e.Confusion = append(e.Confusion, make([]int, k))
 	}
-	if m.kind != Rocchio {
+	if c.model.kind != Rocchio {
 		e.Calibration = make([]Calibration, 10)
 	}
-	add := func(to map[string]Share, key string, right bool) {
-		s := to[key]
-		s.add(right)
-		to[key] = s
-	}
-	var d Document
-	var scores []float64
+	var s Scratch
 	for _, t := range texts {
-		want, ok := slices.BinarySearch(m.categories, t.Category)
+		want, ok := slices.BinarySearch(c.categories, t.Category)
 		if !ok {
 			e.Foreign++
 			continue
 		}
-		m.Read(&d, []byte(t.Text))
-		var got string
-		if got, scores = m.Best(&d, scores); got == Unclassifiable {
+		got := c.Classify([]byte(t.Text), &s)
+		if got.Category == Unclassifiable {
 			e.Short++
 			continue
 		}
-		right := got == t.Category
+		right := got.Category == t.Category
 		e.All.add(right)
-		add(e.ByCategory, t.Category, right)
-		add(e.BySource, t.Source, right)
-		answer, _ := slices.BinarySearch(m.categories, got)
+		addTo(e.ByCategory, t.Category, right)
+		addTo(e.BySource, t.Source, right)
+		addTo(e.ByLength, 1<<(bits.Len(uint(got.Terms))-1), right)
+		answer, _ := slices.BinarySearch(c.categories, got.Category)
 		e.Confusion[want][answer]++
 		if e.Calibration != nil {
-			Probabilities(scores)
-			c := &e.Calibration[min(9, int(10*scores[answer]))]
-			c.Probability = (c.Probability*float64(c.Of) + scores[answer]) / float64(c.Of+1)
+			p := got.Chances[answer]
+			c := &e.Calibration[min(9, int(10*p))]
+			c.Probability = (c.Probability*float64(c.Of) + p) / float64(c.Of+1)
 			c.add(right)
 		}
 	}
@@ -100,4 +100,10 @@ func Evaluate(m *Model, texts []Text) *Evaluation {
 		}
 	}
 	return e
+}
+
+func addTo[K comparable](to map[K]Share, key K, right bool) {
+	s := to[key]
+	s.add(right)
+	to[key] = s
 }

@@ -21,7 +21,8 @@ import (
 //	the hashes of the terms, 8 bytes each, ascending
 //	the idf of each term, 4 bytes each (IEEE 754), for Rocchio and Logistic only
 //	the bias of each category, 8 bytes each
-//	the weights, 4 bytes each: for each term those of all categories
+//	the scale of each term, 4 bytes each
+//	the weights, a signed byte each, in units of the term's scale: for each term those of all categories
 //	the SHA-256 of all bytes before it, 32 bytes: the model's digest
 const fileMagic = "orbweaver-model 1"
 
@@ -29,6 +30,7 @@ const fileMagic = "orbweaver-model 1"
 type fileHead struct {
 	Kind       string   `json:"kind"`
 	Features   string   `json:"features"`
+	Language   string   `json:"language,omitempty"`
 	Categories []string `json:"categories"`
 	Terms      int      `json:"terms"`
 	About      string   `json:"about,omitempty"` // what the model was trained on
@@ -45,14 +47,14 @@ var ErrModel = errors.New("not a model")
 
 // Write writes the model to w. about says what it was trained on, and may be empty.
 func (m *Model) Write(w io.Writer, about string) error {
-	head, err := json.Marshal(fileHead{m.kind, m.features, m.categories, m.Vocabulary(), about})
+	head, err := json.Marshal(fileHead{m.kind, m.features, m.language, m.categories, m.Vocabulary(), about})
 	if err != nil {
 		return err
 	}
 	sum := sha256.New()
 	b := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<16)
 	b.WriteString(fileMagic + "\n" + string(head) + "\n") // b keeps the first error until Flush
-	for _, part := range []any{m.vocabulary.hashes, m.idf, m.bias, m.weights} {
+	for _, part := range []any{m.vocabulary.hashes, m.idf, m.bias, m.scales, m.weights} {
 		if err := binary.Write(b, binary.LittleEndian, part); err != nil {
 			return err
 		}
@@ -95,10 +97,10 @@ func Parse(file []byte) (m *Model, digest string, err error) {
 	case head.Terms < 0 || head.Terms > maxTerms:
 		return bad("%d terms; the limit is %d", head.Terms, maxTerms)
 	}
-	m = &Model{kind: head.Kind, features: head.Features, categories: k}
+	m = &Model{kind: head.Kind, features: head.Features, language: head.Language, categories: k}
 	hashes := make([]uint64, head.Terms)
-	m.bias, m.weights = make([]float64, len(k)), make([]float32, head.Terms*len(k))
-	size := 8*len(hashes) + 8*len(k) + 4*len(m.weights)
+	m.bias, m.scales, m.weights = make([]float64, len(k)), make([]float32, head.Terms), make([]int8, head.Terms*len(k))
+	size := 8*len(hashes) + 8*len(k) + 4*len(m.scales) + len(m.weights)
 	if m.kind == Rocchio || m.kind == Logistic {
 		m.idf = make([]float32, head.Terms)
 		size += 4 * head.Terms
@@ -106,7 +108,7 @@ func Parse(file []byte) (m *Model, digest string, err error) {
 	if len(rest) != size {
 		return bad("%d bytes of numbers, not %d", len(rest), size)
 	}
-	for _, part := range []any{hashes, m.idf, m.bias, m.weights} {
+	for _, part := range []any{hashes, m.idf, m.bias, m.scales, m.weights} {
 		n, _ := binary.Decode(rest, binary.LittleEndian, part) // rest is long enough
 		rest = rest[n:]
 	}
@@ -115,7 +117,7 @@ func Parse(file []byte) (m *Model, digest string, err error) {
 			return bad("its terms are not in order")
 		}
 	}
-	if !finite(m.idf) || !finite(m.bias) || !finite(m.weights) {
+	if !finite(m.idf) || !finite(m.bias) || !finite(m.scales) {
 		return bad("a weight is not a number")
 	}
 	m.vocabulary = newVocabulary(hashes)

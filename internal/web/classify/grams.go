@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// maxGrams bounds the part of a text that grams reads, in bytes: more letters do not tell more about its language.
-const maxGrams = 8 << 10
+// maxGrams bounds the part of a text that grams reads, in bytes: more letters tell little more about its language.
+const maxGrams = 512
 
 // grams replaces the document by the runs of one, two, three and four characters of a text in UTF-8, by which a model
-// tells its language. Letters count in lower case; everything else is one space. Only the first 8 KiB of the text are
-// read.
+// tells its language. Letters count in lower case; everything else is one space. Only the first 512 bytes of the text
+// are read.
 func (d *Document) grams(text []byte) {
 	d.reset()
 	text = text[:min(len(text), maxGrams)]

@@ -75,7 +75,7 @@ func TestLanguages(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := Evaluate(m, test)
+	e := Evaluate(classifier(t, m), test)
 	sentences, pairs := e.BySource["sentences"], e.BySource["word-pairs"]
 	t.Logf("%d languages, %d runs; sentences %.4f of %d, pairs of words %.4f of %d", len(m.Categories()),
 		m.Vocabulary(), sentences.Accuracy(), sentences.Of, pairs.Accuracy(), pairs.Of)

@@ -41,10 +41,12 @@ const Unclassifiable = "UNCLASSIFIABLE"
 type Model struct {
 	kind       string
 	features   string
+	language   string   // of the texts; empty: any
 	categories []string // sorted
 	vocabulary vocabulary
-	// weights has a row for each term of the vocabulary, with a weight for each category.
-	weights []float32
+	// weights has a row for each term of the vocabulary, with a weight for each category, in units of the term's scale.
+	weights []int8
+	scales  []float32 // by term
 	bias    []float64 // by category
 	idf     []float32 // by term; nil for Bayes and Lewis
 }
@@ -57,6 +59,9 @@ func (m *Model) Categories() []string { return m.categories }
 
 // Features returns what the model counts of a text.
 func (m *Model) Features() string { return m.features }
+
+// Language returns the language of the texts that the model is for; empty: any. See Classifier.
+func (m *Model) Language() string { return m.language }
 
 // Read replaces the document by what the model counts of a text in UTF-8.
 func (m *Model) Read(d *Document, text []byte) {
@@ -78,10 +83,35 @@ func (m *Model) Least() int {
 // Vocabulary returns the number of terms that the model knows.
 func (m *Model) Vocabulary() int { return len(m.vocabulary.hashes) }
 
-// row returns the weights of a term by category.
-func (m *Model) row(term int) []float32 {
+// add adds the weights of a term to the scores, times a factor.
+func (m *Model) add(scores []float64, term int, by float64) {
 	k := len(m.categories)
-	return m.weights[term*k : term*k+k]
+	by *= float64(m.scales[term])
+	for c, w := range m.weights[term*k : term*k+k] {
+		scores[c] += float64(by * float64(w)) // rounded, so that all processors give the same
+	}
+}
+
+// round sets the weights to those of a training, each in a byte. What all categories have in common decides nothing, so
+// the range of a term's weights is first moved to around zero; but Rocchio's cosines stay.
+func (m *Model) round(weights []float32) {
+	k := len(m.categories)
+	m.weights, m.scales = make([]int8, len(weights)), make([]float32, len(weights)/k)
+	for term := range m.scales {
+		row := weights[term*k : term*k+k]
+		low, high := slices.Min(row), slices.Max(row)
+		middle, half := (low+high)/2, (high-low)/2
+		if m.kind == Rocchio {
+			middle, half = 0, high
+		}
+		if half <= 0 {
+			continue
+		}
+		m.scales[term] = half / math.MaxInt8
+		for c, w := range row {
+			m.weights[term*k+c] = int8(math.RoundToEven(float64((w - middle) / half * math.MaxInt8)))
+		}
+	}
 }
 
 // Scores sets dst to the scores of the categories for a document, and returns it. For all kinds but Rocchio a score is
@@ -97,9 +127,9 @@ func (m *Model) Scores(d *Document, dst []float64) []float64 {
 		switch {
 		case !ok:
 		case m.kind == Bayes:
-			addScaled(dst, m.row(i), float64(t.n))
+			m.add(dst, i, float64(t.n))
 		default: // Lewis: a term occurs or does not
-			addScaled(dst, m.row(i), 1)
+			m.add(dst, i, 1)
 		}
 	}
 	return dst
@@ -115,7 +145,7 @@ func (m *Model) vector(d *Document, dst []float64) {
 		}
 		v := tf(t.n) * float64(m.idf[i])
 		squares += v * v
-		addScaled(sums, m.row(i), v)
+		m.add(sums, i, v)
 	}
 	if squares == 0 {
 		return
@@ -127,13 +157,20 @@ func (m *Model) vector(d *Document, dst []float64) {
 }
 
 // tf returns the weight of a term that occurs n times.
-func tf(n uint32) float64 { return 1 + math.Log(float64(n)) }
-
-func addScaled(dst []float64, row []float32, by float64) {
-	for c, w := range row {
-		dst[c] += by * float64(w)
+func tf(n uint32) float64 {
+	if n < uint32(len(fewTimes)) {
+		return fewTimes[n]
 	}
+	return 1 + math.Log(float64(n))
 }
+
+// fewTimes has the weights of terms that occur so many times.
+var fewTimes = func() (t [64]float64) {
+	for n := range t {
+		t[n] = 1 + math.Log(float64(n))
+	}
+	return t
+}()
 
 // Best returns the category with the highest score: the first one of several. With less than Least terms it is
 // Unclassifiable. scratch is reused for the scores, which Best returns.

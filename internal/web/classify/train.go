@@ -19,6 +19,9 @@ type Training struct {
 	Kind string
 	// Features are what is counted of a text. Empty means Pairs for Logistic, and Words for the other kinds.
 	Features string
+	// Language is that of the texts: a Classifier gives texts in other languages the category World, and Train leaves
+	// out texts of that category. Empty: any language.
+	Language string
 	// MinTexts is the number of texts in which a term must occur to be in the vocabulary. Zero means 2.
 	MinTexts int
 	// Epochs is how often Logistic sees each text. Zero means 12.
@@ -61,11 +64,17 @@ func Train(texts []Text, t Training) (*Model, error) {
 	if t.Epochs == 0 {
 		t.Epochs = 12
 	}
+	if t.Language != "" {
+		texts = slices.DeleteFunc(slices.Clone(texts), func(x Text) bool { return x.Category == World })
+	}
 	categories, err := categoriesOf(texts)
 	if err != nil {
 		return nil, err
 	}
-	m := &Model{kind: t.Kind, features: t.Features, categories: categories, bias: make([]float64, len(categories))}
+	m := &Model{
+		kind: t.Kind, features: t.Features, language: t.Language, categories: categories,
+		bias: make([]float64, len(categories)),
+	}
 	var docs []Document
 	in := map[uint64]int{}
 	for _, text := range texts {
@@ -85,7 +94,7 @@ func Train(texts []Text, t Training) (*Model, error) {
 	}
 	slices.Sort(hashes)
 	m.vocabulary = newVocabulary(hashes)
-	m.weights = make([]float32, len(hashes)*len(categories))
+	weights := make([]float32, len(hashes)*len(categories))
 	examples := make([]example, len(texts))
 	for i, d := range docs {
 		c, _ := slices.BinarySearch(categories, texts[i].Category)
@@ -100,16 +109,17 @@ func Train(texts []Text, t Training) (*Model, error) {
 	}
 	switch t.Kind {
 	case Bayes:
-		m.trainBayes(examples)
+		m.trainBayes(examples, weights)
 	case Lewis:
-		m.trainLewis(examples)
+		m.trainLewis(examples, weights)
 	case Rocchio:
 		m.vectors(examples)
-		m.trainRocchio(examples)
+		m.trainRocchio(examples, weights)
 	case Logistic:
 		m.vectors(examples)
-		m.trainLogistic(examples, t)
+		m.trainLogistic(examples, weights, t)
 	}
+	m.round(weights)
 	return m, nil
 }
 
@@ -127,9 +137,9 @@ const gramsSmoothing = 0.05
 
 // trainBayes sets the weights of Naive Bayes: the logarithms of P(term|category), with one added to each count
 // (Laplace), and of P(category). With Grams less is added, and all categories are equally likely before a text is read.
-func (m *Model) trainBayes(examples []example) {
+func (m *Model) trainBayes(examples []example, weights []float32) {
 	k, terms := len(m.categories), len(m.vocabulary.hashes)
-	counts, totals := make([]float64, len(m.weights)), make([]float64, k)
+	counts, totals := make([]float64, len(weights)), make([]float64, k)
 	for _, e := range examples {
 		for _, o := range e.terms {
 			counts[int(o.term)*k+e.category] += float64(o.value)
@@ -141,7 +151,7 @@ func (m *Model) trainBayes(examples []example) {
 		smoothing = gramsSmoothing
 	}
 	for i := range counts {
-		m.weights[i] = float32(math.Log((counts[i] + smoothing) / (totals[i%k] + smoothing*float64(terms))))
+		weights[i] = float32(math.Log((counts[i] + smoothing) / (totals[i%k] + smoothing*float64(terms))))
 	}
 	for c, n := range m.sizes(examples) {
 		if m.features != Grams {
@@ -159,10 +169,10 @@ func (m *Model) trainBayes(examples []example) {
 // P(w|D) is 1 if the term occurs in the document D, otherwise 0. So a category's bias is its score for a document
 // without terms, and a weight is the logarithm of the ratio of the odds of w with C and without. P(w|C) is estimated as
 // if there were one text more that has P(w) of the term.
-func (m *Model) trainLewis(examples []example) {
+func (m *Model) trainLewis(examples []example, weights []float32) {
 	k := len(m.categories)
 	sizes := m.sizes(examples)
-	counts := make([]float64, len(m.weights))
+	counts := make([]float64, len(weights))
 	for _, e := range examples {
 		for _, o := range e.terms {
 			counts[int(o.term)*k+e.category]++
@@ -179,7 +189,7 @@ func (m *Model) trainLewis(examples []example) {
 		seen := (sum + 0.5) / (float64(len(examples)) + 1)
 		for c := range k {
 			p := (counts[term*k+c] + seen) / (sizes[c] + 1)
-			m.weights[term*k+c] = float32(math.Log(p / (1 - p) * (1 - seen) / seen))
+			weights[term*k+c] = float32(math.Log(p / (1 - p) * (1 - seen) / seen))
 			m.bias[c] += math.Log((1 - p) / (1 - seen))
 		}
 	}
@@ -220,10 +230,10 @@ const (
 
 // trainRocchio sets the weights of Rocchio: 16 times the mean of the category's vectors, less 4 times the mean of the
 // others. Weights below zero become zero, and each category's vector gets the length 1.
-func (m *Model) trainRocchio(examples []example) {
+func (m *Model) trainRocchio(examples []example, weights []float32) {
 	k := len(m.categories)
 	sizes := m.sizes(examples)
-	sums := make([]float64, len(m.weights))
+	sums := make([]float64, len(weights))
 	for _, e := range examples {
 		for _, o := range e.terms {
 			sums[int(o.term)*k+e.category] += float64(o.value)
@@ -245,7 +255,7 @@ func (m *Model) trainRocchio(examples []example) {
 	}
 	for i, w := range sums {
 		if squares[i%k] > 0 {
-			m.weights[i] = float32(w / math.Sqrt(squares[i%k]))
+			weights[i] = float32(w / math.Sqrt(squares[i%k]))
 		}
 	}
 }
@@ -256,32 +266,41 @@ const (
 	logisticDecay = 1e-6
 )
 
-// trainLogistic minimizes the cross-entropy by stochastic gradient descent with a rate for each weight (AdaGrad).
-func (m *Model) trainLogistic(examples []example, t Training) {
+// trainLogistic minimizes the cross-entropy by stochastic gradient descent with a rate for each weight (AdaGrad). All
+// categories count the same, however many examples they have.
+func (m *Model) trainLogistic(examples []example, weights []float32, t Training) {
 	k := len(m.categories)
-	squares, bias := make([]float32, len(m.weights)), make([]float64, k)
+	squares, bias := make([]float32, len(weights)), make([]float64, k)
 	p := make([]float64, k)
 	order := rand.New(rand.NewPCG(t.Seed, 0x6c6f67697374)).Perm(len(examples))
 	rng := rand.New(rand.NewPCG(t.Seed, 1))
+	value := m.sizes(examples)
+	for c, n := range value {
+		value[c] = float64(len(examples)) / float64(k) / n
+	}
 	for epoch := range t.Epochs {
 		rng.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
 		for _, i := range order {
 			e := &examples[i]
 			copy(p, bias)
 			for _, o := range e.terms {
-				addScaled(p, m.row(int(o.term)), float64(o.value))
+				at, v := int(o.term)*k, float64(o.value)
+				for c, w := range weights[at : at+k] {
+					p[c] += v * float64(w)
+				}
 			}
 			Probabilities(p)
 			p[e.category]--
-			for c, g := range p {
-				bias[c] -= 0.01 * g
+			for c := range p {
+				p[c] *= value[e.category]
+				bias[c] -= 0.01 * p[c]
 			}
 			for _, o := range e.terms {
 				at := int(o.term) * k
 				for c, g := range p {
-					d := float32(g)*o.value + logisticDecay*m.weights[at+c]
+					d := float32(g)*o.value + logisticDecay*weights[at+c]
 					squares[at+c] += d * d
-					m.weights[at+c] -= logisticRate * d / (float32(math.Sqrt(float64(squares[at+c]))) + 1e-3)
+					weights[at+c] -= logisticRate * d / (float32(math.Sqrt(float64(squares[at+c]))) + 1e-3)
 				}
 			}
 		}
