@@ -215,8 +215,8 @@ func (f *modelFlag) classifier() (*classify.Classifier, error) {
 	}
 	b, err := os.ReadFile(f.Model)
 	if err != nil {
-		return nil, unreadable("--model "+f.Model, f.Model, err, "give topics, languages, or a file that "+
-			"\"classify train\" has made")
+		return nil, unreadable("--model "+f.Model, f.Model, err, "give topics, languages, or a file of \"classify "+
+			"train\"")
 	}
 	m, _, err := classify.Parse(b)
 	if err != nil {

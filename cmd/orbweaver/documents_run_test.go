@@ -186,9 +186,10 @@ var documentSteps = map[string][]step{
 			`printf '{"category":"%s","split":"%s","text":"' ${w%:*} $s; ` +
 			`yes "${w#*:} and" | head -30 | tr '\n' ' '; echo '"}'; done; done; done >texts.jsonl; ` +
 			`yes moon and | head -30 >page.html`, added: true},
-		{command: "orbweaver classify train --only split=train --out topics.model texts.jsonl"},
-		{command: "orbweaver classify test --only split=test topics.model texts.jsonl"},
-		{command: "orbweaver classify page topics.model page.html"},
+		{command: "orbweaver classify page page.html"},
+		{command: "orbweaver classify page --model languages page.html"},
+		{command: "orbweaver classify train --only split=train --out my.model texts.jsonl"},
+		{command: "orbweaver classify test --model my.model --only split=test texts.jsonl"},
 	},
 	"docs/reference/retries.md": {
 		{command: "orbweaver testweb --generate --hosts 1 --pages-mean 20000 --page-bytes 5KB --without-robots 1 " +
