@@ -42,6 +42,7 @@ type commands struct {
 	Scaling    ScalingCmd    `cmd:"" help:"${scaling}"`
 	Links      LinksCmd      `cmd:"" help:"${links}"`
 	TwoLevel   TwoLevelCmd   `cmd:"" name:"twolevel" help:"${twolevel}"`
+	Topic      TopicCmd      `cmd:"" help:"${topic}"`
 	Crawlers   CrawlersCmd   `cmd:"" help:"${crawlers}"`
 	Chaos      ChaosCmd      `cmd:"" help:"${chaos}"`
 	Bare       BareCmd       `cmd:"" passthrough:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`

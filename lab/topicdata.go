@@ -1,0 +1,150 @@
+package lab
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/orbweaver/orbweaver/internal/web/classify"
+)
+
+// ErrNoTexts reports that there are no texts at the given path.
+var ErrNoTexts = errors.New("the texts are missing")
+
+// labelled is a line of the files of texts. Each file has some of the fields.
+type labelled struct {
+	ID       int      `json:"id"`
+	Category string   `json:"category"`
+	Topics   []string `json:"topics"`
+	Links    []int    `json:"links"`
+	Source   string   `json:"source"`
+	Lang     string   `json:"lang"`
+	Kind     string   `json:"kind"`
+	Split    string   `json:"split"`
+	Text     string   `json:"text"`
+}
+
+// readTexts reads one of the files of texts: each most-th line.
+func readTexts(dir, name string, every int) (rows []labelled, err error) {
+	f, err := os.Open(filepath.Join(dir, name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: %s has no %s; --texts names the folder", ErrNoTexts, dir, name)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("texts: %w", err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		return nil, fmt.Errorf("texts: %s: %w", name, err)
+	}
+	n := 0
+	for d := json.NewDecoder(bufio.NewReaderSize(z, 1<<20)); d.More(); n++ {
+		var row labelled
+		if err := d.Decode(&row); err != nil {
+			return nil, fmt.Errorf("texts: %s: %w", name, err)
+		}
+		if n%every == 0 {
+			rows = append(rows, row)
+		}
+	}
+	return rows, nil
+}
+
+// directory returns the texts of the Open Directory that keep accepts.
+func directory(rows []labelled, keep func(*labelled) bool) (texts []classify.Text) {
+	for i := range rows {
+		if r := &rows[i]; keep(r) {
+			texts = append(texts, classify.Text{Category: r.Category, Source: r.Source, Text: r.Text})
+		}
+	}
+	return texts
+}
+
+// An encyclopedia has articles with topics and with links between them.
+type encyclopedia struct {
+	articles []labelled
+	number   map[int]int // by id
+}
+
+func newEncyclopedia(articles []labelled) *encyclopedia {
+	e := &encyclopedia{articles, map[int]int{}}
+	for i := range articles {
+		e.number[articles[i].ID] = i
+	}
+	return e
+}
+
+// training returns the train half. An article with several topics is an example of each.
+func (e *encyclopedia) training() (texts []classify.Text) {
+	for i := range e.articles {
+		a := &e.articles[i]
+		for _, topic := range a.Topics {
+			if a.Split == "train" {
+				texts = append(texts, classify.Text{Category: topic, Text: a.Text})
+			}
+		}
+	}
+	return texts
+}
+
+// answers lets a classifier judge all articles.
+func (e *encyclopedia) answers(c *classify.Classifier) []string {
+	var s classify.Scratch
+	out := make([]string, len(e.articles))
+	for i := range e.articles {
+		out[i] = c.Classify([]byte(e.articles[i].Text), &s).Category
+	}
+	return out
+}
+
+// right counts the articles of the test half whose answer is one of their topics.
+func (e *encyclopedia) right(answers []string) (s classify.Share) {
+	for i := range e.articles {
+		if a := &e.articles[i]; a.Split == "test" && len(a.Topics) > 0 && answers[i] != classify.Unclassifiable {
+			s.Of++
+			if slices.Contains(a.Topics, answers[i]) {
+				s.Right++
+			}
+		}
+	}
+	return s
+}
+
+// locality counts the links whose two ends get the same category, by the category of the first: those between articles
+// of the test half, or all.
+func (e *encyclopedia) locality(same func(from, to int) bool, category func(int) string, onlyTest bool) (
+	all classify.Share, by map[string]classify.Share) {
+	by = map[string]classify.Share{}
+	for from := range e.articles {
+		a := &e.articles[from]
+		for _, id := range a.Links {
+			to, ok := e.number[id]
+			if !ok || onlyTest && (a.Split != "test" || e.articles[to].Split != "test") {
+				continue
+			}
+			s := by[category(from)]
+			s.Of++
+			all.Of++
+			if same(from, to) {
+				s.Right++
+				all.Right++
+			}
+			by[category(from)] = s
+		}
+	}
+	return all, by
+}
+
+// shared reports whether two articles have a topic in common.
+func (e *encyclopedia) shared(from, to int) bool {
+	return slices.ContainsFunc(e.articles[from].Topics, func(t string) bool {
+		return slices.Contains(e.articles[to].Topics, t)
+	})
+}
