@@ -210,7 +210,7 @@ func (r *topicRun) byLanguage(res *Result) {
 	res.Sections = append(res.Sections,
 		Section{Heading: "Languages", Table: table, Shown: true,
 			Text: fmt.Sprintf("The model in the program, which knows %d languages, with single sentences, pairs of words "+
-				"and single words on which it was not trained. The paper tells English from the rest by common words, with "+
-				"whole pages of more than 50 words.", len(r.languages.Categories))},
+				"and single words on which it was not trained. The paper tells English from the rest by common "+
+				"words, with whole pages of more than 50 words.", len(r.languages.Categories))},
 		Section{Heading: "Languages, one by one", Table: languages})
 }
