@@ -190,7 +190,8 @@ func pageOf(texts []classify.Text, r *rand.Rand) []byte {
 	b.WriteString("<!doctype html><title>A page</title><body>\n")
 	for i := r.IntN(len(texts)); b.Len() < topicPage; i = (i + 1) % len(texts) {
 		for line := range strings.Lines(texts[i].Text) {
-			fmt.Fprintf(&b, "<p class=\"text\">%s <a href=\"/page/%d\">more</a></p>\n", html.EscapeString(line), b.Len())
+			line = html.EscapeString(line)
+			fmt.Fprintf(&b, "<p class=\"text\">%s <a href=\"/page/%d\">more</a></p>\n", line, b.Len())
 		}
 	}
 	return b.Bytes()[:topicPage]

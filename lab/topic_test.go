@@ -26,8 +26,8 @@ func island() *encyclopedia {
 	})
 }
 
-// TestEncyclopedia: links between articles of the test half count by the category of the first; an answer is right if it
-// is one of several topics; an article without a topic is not judged.
+// TestEncyclopedia: links between articles of the test half count by the category of the first; an answer is right if
+// it is one of several topics; an article without a topic is not judged.
 func TestEncyclopedia(t *testing.T) {
 	e := island()
 	answers := []string{"a", "b", "b", "a", "c"}

@@ -13,18 +13,19 @@ func (x *Topic) result(r *topicRun) *Result {
 	res := &Result{
 		Name: "topic", Title: "How well does a classifier tell topics?",
 		Question: "X4 (\"Topic-oriented collaborative crawling\") gives each page to the agent of its topic. Its " +
-			"paper compares three classifiers: how often they are right, how often a link leads to a page of the same " +
-			"category, and how fast they are. What do ours do?",
+			"paper compares three classifiers: how often they are right, how often a link leads to a page of the " +
+			"same category, and how fast they are. What do ours do?",
 		SetUp: "Paper: 500 pages to train and 500 to test for each of 15 categories of the Open Directory; links of " +
 			"100 pages a category. Here: texts in 15 categories of the Open Directory from several corpora (12,456, " +
-			"half to train and half to test), and the 4,598 articles of Wikipedia for Schools with 119,879 links and 15 " +
-			"topics. *Bayes*, *lewis* and *rocchio* are the paper's learners with words as features. *Logistic* is " +
-			"logistic regression on words and pairs of words.",
+			"half to train and half to test), and the 4,598 articles of Wikipedia for Schools with 119,879 links and " +
+			"15 topics. *Bayes*, *lewis* and *rocchio* are the paper's learners with words as features. *Logistic* " +
+			"is logistic regression on words and pairs of words.",
 		Data: Table{Columns: []Column{{Name: "part"}, {Name: "learner"}, {Name: "what"}, {Name: "right"},
 			{Name: "of"}, {Name: "value"}}},
-		Figure:  &Figure{Alt: "Accuracy and topic locality of four classifiers by category, as in figures 2 and 3 of X4."},
-		Figures: map[string]any{"learners": r.learners, "left_out": r.leftOut, "truth": r.truth, "languages": r.languages},
-		Again:   x.Again,
+		Figure: &Figure{Alt: "Accuracy and topic locality of four classifiers by category: figures 2 and 3 of X4."},
+		Figures: map[string]any{"learners": r.learners, "left_out": r.leftOut, "truth": r.truth,
+			"languages": r.languages},
+		Again: x.Again,
 	}
 	r.overall(res)
 	r.byCategory(res)
@@ -59,10 +60,10 @@ func (r *topicRun) overall(res *Result) {
 	}
 	e := r.learners[0].Evaluation
 	res.Sections = append(res.Sections, Section{Heading: "Accuracy and speed", Table: table, Shown: true,
-		Text: fmt.Sprintf("The test half of the Open Directory's texts: %s that have 50 words. *At least* and *at most* "+
-			"bound the accuracy with 95 %% confidence (Wilson). The speed is that of one core for pages of %s bytes: "+
-			"tags and scripts removed, the language told first. The paper's pages have 7,738 bytes, on a machine of "+
-			"2001, and are other pages than ours: its accuracies are a floor, not a comparison.",
+		Text: fmt.Sprintf("The test half of the Open Directory's texts: %s that have 50 words. *At least* and *at "+
+			"most* bound the accuracy with 95 %% confidence (Wilson). The speed is that of one core for pages of %s "+
+			"bytes: tags and scripts removed, the language told first. The paper's pages have 7,738 bytes, on a "+
+			"machine of 2001, and are other pages than ours: its accuracies are a floor, not a comparison.",
 			humanize.Comma(int64(e.All.Of)), humanize.Comma(topicPage))})
 }
 
@@ -133,9 +134,9 @@ func (r *topicRun) withoutSource(res *Result) {
 	}
 	table.Add("all", "", with.Of, percent*with.Accuracy(), percent*without.Accuracy())
 	res.Sections = append(res.Sections, Section{Heading: "One source left out", Table: table,
-		Text: "*Logistic*, for categories with several sources: the test texts of a source, after a training with and " +
-			"without the train texts of that source in that category. What is lost is what a model knows of a source's " +
-			"manner, and of subjects that no other source has."})
+		Text: "*Logistic*, for categories with several sources: the test texts of a source, after a training with " +
+			"and without the train texts of that source in that category. What is lost is what a model knows of a " +
+			"source's manner, and of subjects that no other source has."})
 }
 
 func (r *topicRun) locality(res *Result) {
@@ -171,11 +172,11 @@ func (r *topicRun) locality(res *Result) {
 	table.Add("the topics themselves", nil, percent*r.truth.Accuracy(), percent*low, percent*high, nil, nil, nil)
 	res.Figure.Panels = append(res.Figure.Panels, panel)
 	res.Sections = append(res.Sections, Section{Heading: "Figure 3: topic locality", Table: table, Shown: true,
-		Text: fmt.Sprintf("The articles of the encyclopedia, after training on its train half. An article with several "+
-			"topics is an example of each; an answer is right if it is one of them. *Locality*: of the %s links between "+
-			"articles of the test half, the share whose two ends get the same answer; *all links* are those of the "+
-			"train half, too. *By chance*: the answers of all articles shuffled. *The topics themselves*: the ends "+
-			"have a topic in common. With hashing it would be 1/n with n agents.",
+		Text: fmt.Sprintf("The articles of the encyclopedia, after training on its train half. An article with "+
+			"several topics is an example of each; an answer is right if it is one of them. *Locality*: of the %s "+
+			"links between articles of the test half, the share whose two ends get the same answer; *all links* are "+
+			"those of the train half, too. *By chance*: the answers of all articles shuffled. *The topics "+
+			"themselves*: the ends have a topic in common. With hashing it would be 1/n with n agents.",
 			humanize.Comma(int64(r.truth.Of)))},
 		Section{Heading: "Figure 3: topic locality by topic", Table: r.sharesTable("topic of the linking article",
 			func(l *TopicLearner) map[string]classify.Share { return l.ByTopic }),
@@ -209,8 +210,8 @@ func (r *topicRun) byLanguage(res *Result) {
 	}
 	res.Sections = append(res.Sections,
 		Section{Heading: "Languages", Table: table, Shown: true,
-			Text: fmt.Sprintf("The model in the program, which knows %d languages, with single sentences, pairs of words "+
-				"and single words on which it was not trained. The paper tells English from the rest by common "+
+			Text: fmt.Sprintf("The model in the program, which knows %d languages, with single sentences, pairs of "+
+				"words and single words on which it was not trained. The paper tells English from the rest by common "+
 				"words, with whole pages of more than 50 words.", len(r.languages.Categories))},
 		Section{Heading: "Languages, one by one", Table: languages})
 }
