@@ -30,8 +30,9 @@ type company struct {
 	pages int64
 	// flags are added to those of each agent.
 	flags []string
-	// coordinated starts a coordinator, and names it to the agents.
+	// coordinated starts a coordinator, and names it to the agents. together sets its process.
 	coordinated bool
+	coordinator *process
 }
 
 // scaled is an agent of a company.
@@ -93,6 +94,7 @@ func (c *company) together(ctx context.Context, t *Trial, f func([]*scaled) erro
 			_, perr := p.wait()
 			err = errors.Join(err, perr)
 		}()
+		c.coordinator = p
 		flags = append(flags[:len(flags):len(flags)], "--partition", "sites", "--coordinator", addrs[len(addrs)-1])
 	}
 	all, err := c.start(ctx, t.Orbweaver, dir, served, addrs, flags)

@@ -37,8 +37,15 @@ type Result struct {
 	Figures map[string]any
 	// Again is the command that repeats the measurement.
 	Again string
-	// Machine is the machine of an earlier measurement that the experiment only writes again. Nil: it was this one.
-	Machine *Machine
+	// Earlier is set if the experiment only writes again what was measured before.
+	Earlier *Earlier
+}
+
+// An Earlier says when and how a result was measured.
+type Earlier struct {
+	Machine Machine
+	Quick   bool
+	Seed    uint64
 }
 
 // A Section is a part of the text.
@@ -70,10 +77,11 @@ func Do(ctx context.Context, e Experiment, t *Trial, out string) error {
 	if r == nil {
 		return err
 	}
-	if r.Machine != nil {
-		machine = *r.Machine
+	how := Earlier{machine, t.Quick, t.Seed}
+	if r.Earlier != nil {
+		how = *r.Earlier
 	}
-	if werr := r.write(out, machine, t.Quick, t.Seed); werr != nil {
+	if werr := r.write(out, how.Machine, how.Quick, how.Seed); werr != nil {
 		return errors.Join(err, werr)
 	}
 	for _, s := range r.Sections {

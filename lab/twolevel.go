@@ -34,9 +34,9 @@ type TwoLevel struct {
 	Hosts int64
 	// Seeds is the number of webs of the part balance. Zero means 5, with --quick 1.
 	Seeds int
-	// From is the JSON of an earlier run. If it is set, nothing is measured: the result of that run is
-	// written again.
-	From  string
+	// From are JSON files of earlier runs. If there are any, nothing is measured: their results are written again, as
+	// one result. Of the same crawl in several files, the last counts.
+	From  []string
 	Again string
 }
 
@@ -46,10 +46,13 @@ const (
 	partBalance  = "balance"
 	partCoverage = "coverage"
 	partCrawls   = "crawls"
+	partFast     = "fast"
 )
 
 // TwoLevelParts returns the names of the parts, in their order.
-func TwoLevelParts() []string { return []string{partModel, partBalance, partCoverage, partCrawls} }
+func TwoLevelParts() []string {
+	return []string{partModel, partBalance, partCoverage, partCrawls, partFast}
+}
 
 func (x *TwoLevel) defaults(quick bool) {
 	if quick {
@@ -114,7 +117,7 @@ func (x *TwoLevel) Run(ctx context.Context, t *Trial) (*Result, error) {
 	y.defaults(t.Quick)
 	var r twoLevelRun
 	var err error
-	if y.From != "" {
+	if len(y.From) > 0 {
 		return y.again(t)
 	}
 	if y.has(partBalance) {
@@ -128,42 +131,83 @@ func (x *TwoLevel) Run(ctx context.Context, t *Trial) (*Result, error) {
 		}
 	}
 	if y.has(partCrawls) {
-		if r.crawls, r.points, err = y.crawl(ctx, t); err != nil {
+		if err = y.crawl(ctx, t, &r); err != nil {
 			return nil, fmt.Errorf("crawls: %w", err)
+		}
+	}
+	if y.has(partFast) {
+		if err = y.fast(ctx, t, &r); err != nil {
+			return nil, fmt.Errorf("fast: %w", err)
 		}
 	}
 	return y.result(t, &r), nil
 }
 
-// again returns the result of the run whose JSON is the file From.
+// twoLevelSetUp is what a run was asked for, in its JSON.
+type twoLevelSetUp struct {
+	Parts     []string `json:"parts"`
+	Agents    []int    `json:"agents"`
+	Pages     []int64  `json:"pages"`
+	PageBytes int      `json:"page_bytes"`
+	Bandwidth int64    `json:"bandwidth_bytes_per_s"`
+	Hosts     int64    `json:"hosts"`
+	Seeds     int      `json:"seeds"`
+	Again     string   `json:"again"`
+}
+
+// again returns the result of the runs whose JSON are the files From.
 func (x *TwoLevel) again(t *Trial) (*Result, error) {
-	var run struct {
-		Machine Machine
-		Seed    uint64
-		Figures struct {
-			Balance  []BalanceRun
-			Coverage []CoverageRun
-			Crawls   []TwoLevelCrawl
-			Points   []TwoLevelPoint
+	r, y := &twoLevelRun{}, *t
+	var first Earlier
+	x.Parts = nil
+	for i, name := range x.From {
+		var run struct {
+			Experiment string
+			Earlier
+			Figures struct {
+				Balance  []BalanceRun
+				Coverage []CoverageRun
+				Crawls   []TwoLevelCrawl
+				Points   []TwoLevelPoint
+				SetUp    twoLevelSetUp `json:"set_up"`
+			}
 		}
+		b, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(b, &run)
+		}
+		f := run.Figures
+		if err == nil && (!strings.HasPrefix(run.Experiment, "twolevel") || len(f.SetUp.Parts) == 0) {
+			err = fmt.Errorf("%s is not the JSON of this experiment", name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("an earlier run: %w", err)
+		}
+		if i == 0 { // the others add to it
+			first, y.Seed, x.Again = run.Earlier, run.Seed, f.SetUp.Again
+			x.Agents, x.Pages, x.PageBytes = f.SetUp.Agents, f.SetUp.Pages, f.SetUp.PageBytes
+			x.Bandwidth, x.Hosts, x.Seeds = f.SetUp.Bandwidth, f.SetUp.Hosts, f.SetUp.Seeds
+		}
+		for _, p := range f.SetUp.Parts {
+			if !x.has(p) {
+				x.Parts = append(x.Parts, p)
+			}
+		}
+		r.balance, r.coverage = append(r.balance, f.Balance...), append(r.coverage, f.Coverage...)
+		for _, c := range f.Crawls {
+			r.drop(c.Way, c.Agents)
+		}
+		r.crawls, r.points = append(r.crawls, f.Crawls...), append(r.points, f.Points...)
 	}
-	b, err := os.ReadFile(x.From)
-	if err == nil {
-		err = json.Unmarshal(b, &run)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("an earlier run: %w", err)
-	}
-	f := run.Figures
-	r := &twoLevelRun{balance: f.Balance, coverage: f.Coverage}
-	if x.has(partCrawls) {
-		r.crawls, r.points = f.Crawls, f.Points
-	}
-	y := *t
-	y.Seed = run.Seed
 	res := x.result(&y, r)
-	res.Machine = &run.Machine
+	res.Earlier = &first
 	return res, nil
+}
+
+// drop removes a crawl.
+func (r *twoLevelRun) drop(way string, agents int) {
+	r.crawls = slices.DeleteFunc(r.crawls, func(c TwoLevelCrawl) bool { return c.Way == way && c.Agents == agents })
+	r.points = slices.DeleteFunc(r.points, func(p TwoLevelPoint) bool { return p.Way == way && p.Agents == agents })
 }
 
 // result returns the text, tables and figures.
@@ -173,12 +217,13 @@ func (x *TwoLevel) result(t *Trial, r *twoLevelRun) *Result {
 		Question: "The paper on FC2L-UDCbot (\"Full-coverage two-level URL duplication checking\") lets a " +
 			"coordinator assign whole hosts to agents. It measures seven agents, and estimates up to 300. How do " +
 			"`--partition sites` and the default, `--partition rendezvous`, compare with it?",
-		SetUp: x.setUp(t),
+		SetUp: x.setUp(t, r),
 		Data: Table{Columns: []Column{{Name: "part"}, {Name: "way"}, {Name: "agents"}, {Name: "pages"},
 			{Name: "case"}, {Name: "what"}, {Name: "value"}}},
 		Figure: &Figure{Alt: "The experiments of the paper on FC2L-UDCbot: " + strings.Join(x.Parts, ", ") + "."},
 		Figures: map[string]any{"balance": r.balance, "coverage": r.coverage, "crawls": r.crawls,
-			"points": r.points},
+			"points": r.points, "set_up": twoLevelSetUp{x.Parts, x.Agents, x.Pages, x.PageBytes, x.Bandwidth, x.Hosts,
+				x.Seeds, x.Again}},
 		Again: x.Again,
 	}
 	if len(x.Parts) == 1 {
@@ -186,6 +231,9 @@ func (x *TwoLevel) result(t *Trial, r *twoLevelRun) *Result {
 	}
 	if x.has(partCrawls) {
 		x.crawlsResult(res, r)
+	}
+	if x.has(partFast) {
+		x.fastResult(res, r)
 	}
 	if x.has(partModel) {
 		x.modelResult(res, r)
@@ -199,14 +247,23 @@ func (x *TwoLevel) result(t *Trial, r *twoLevelRun) *Result {
 	return res
 }
 
-func (x *TwoLevel) setUp(t *Trial) string {
+// received returns the mean bytes of a page on the line; zero: nothing was crawled.
+func (r *twoLevelRun) received() float64 {
+	sum := 0.0
+	for _, p := range r.points {
+		sum += p.Received / float64(len(r.points))
+	}
+	return sum
+}
+
+func (x *TwoLevel) setUp(t *Trial, r *twoLevelRun) string {
 	text := "Paper: eight machines with a Core 2 Duo and 1 GB of memory; pages of 22.3 KB from a line of 320 Mbit/s " +
 		"for each agent, emulated by disks."
-	if x.has(partCrawls) {
+	if x.has(partCrawls) || x.has(partFast) {
 		text += fmt.Sprintf(" Here: processes of one machine. Each agent has a web server of its own with the same "+
-			"generated web (seed %d, pages of %s bytes), behind a line of %s/s. Agents and coordinator reach each "+
-			"other on loopback without keys.", t.Seed, humanize.Comma(int64(x.PageBytes)),
-			humanize.Bytes(uint64(x.Bandwidth)))
+			"generated web (seed %d, pages of %s bytes, compressed to %s on the line), behind a line of %s/s. Agents "+
+			"and coordinator reach each other on loopback without keys.", t.Seed, humanize.Comma(int64(x.PageBytes)),
+			humanize.Comma(int64(r.received())), humanize.Bytes(uint64(x.Bandwidth)))
 	}
 	return text
 }

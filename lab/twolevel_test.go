@@ -69,7 +69,7 @@ func TestCheck(t *testing.T) {
 		t.Fatalf("%d checks: %+v", len(cs), cs)
 	}
 	fit, check := x.halves(ps)
-	if len(fit) != 11 || len(check) != 11 {
+	if len(fit) != 13 || len(check) != 9 {
 		t.Errorf("%d points to fit, %d to check", len(fit), len(check))
 	}
 	for _, c := range cs {
@@ -77,7 +77,7 @@ func TestCheck(t *testing.T) {
 		if c.What == kindHeartbeats {
 			within = 0.06
 		}
-		if c.Points != 10 || c.Worst > within || c.Mean > c.Worst {
+		if c.Points != 8 || c.Worst > within || c.Mean > c.Worst {
 			t.Errorf("%+v", c)
 		}
 	}

@@ -24,8 +24,10 @@ const (
 	wayRendezvous = "rendezvous"
 	waySites      = "sites"
 	wayTwoLevel   = "two-level"
-	// noLine follows the name of a way without a limit of the bandwidth.
-	noLine = " without a line"
+	// noLine follows the name of a way without a limit of the bandwidth, and paperLine that of a way whose line gives the
+	// paper's speed of an agent.
+	noLine    = " without a line"
+	paperLine = " at the paper's speed"
 )
 
 // The kinds of messages, by the paper's kinds of overhead (5.1). The two kinds of set-up are times.
@@ -98,6 +100,8 @@ type TwoLevelCrawl struct {
 	// HostBytes and HostCalls are the bytes and the calls between agents and coordinator, for each of Hosts.
 	HostBytes float64 `json:"coordinator_bytes_per_host"`
 	HostCalls float64 `json:"coordinator_calls_per_host"`
+	// Coordinator is the processor time of the coordinator.
+	Coordinator float64 `json:"coordinator_cpu_us_per_page,omitempty"`
 	costs
 }
 
@@ -117,43 +121,56 @@ type TwoLevelPoint struct {
 	Others      float64 `json:"agent_calls_per_page"`
 }
 
-// crawl runs the crawls of all ways and numbers of agents.
-func (x *TwoLevel) crawl(ctx context.Context, t *Trial) (crawls []TwoLevelCrawl, points []TwoLevelPoint, err error) {
-	one := func(way string, n int) error {
-		done := t.step("%s, %d agents", way, n)
-		stop := t.alive("crawling")
-		c, ps, err := x.crawlOne(ctx, t, way, n)
-		stop()
-		if err != nil {
-			return fmt.Errorf("%s, %d agents: %w", way, n, err)
-		}
-		last := ps[len(ps)-1]
-		done("%.1f pages/s each, %.2f links a page", last.Speed, last.Links)
-		crawls, points = append(crawls, c), append(points, ps...)
-		return nil
+// one crawls once, and adds the crawl and its points.
+func (x *TwoLevel) one(ctx context.Context, t *Trial, r *twoLevelRun, way string, n int) error {
+	done := t.step("%s, %d agents", way, n)
+	stop := t.alive("crawling")
+	c, ps, err := x.crawlOne(ctx, t, way, n)
+	stop()
+	if err != nil {
+		return fmt.Errorf("%s, %d agents: %w", way, n, err)
 	}
-	if err := one(wayAlone, 1); err != nil {
-		return nil, nil, err
+	last := ps[len(ps)-1]
+	done("%.1f pages/s each, %.2f links a page", last.Speed, last.Links)
+	r.crawls, r.points = append(r.crawls, c), append(r.points, ps...)
+	return nil
+}
+
+// crawl runs the crawls of all ways and numbers of agents.
+func (x *TwoLevel) crawl(ctx context.Context, t *Trial, r *twoLevelRun) error {
+	if err := x.one(ctx, t, r, wayAlone, 1); err != nil {
+		return err
 	}
 	for _, n := range x.Agents {
 		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
-			if err := one(way, n); err != nil {
-				return nil, nil, err
+			if err := x.one(ctx, t, r, way, n); err != nil {
+				return err
 			}
 		}
 	}
-	for _, way := range []string{wayAlone, wayRendezvous, waySites} {
-		if err := one(way+noLine, 1); err != nil {
-			return nil, nil, err
+	return nil
+}
+
+// fast runs the crawls of one agent without a line, and with one that gives the paper's speed.
+func (x *TwoLevel) fast(ctx context.Context, t *Trial, r *twoLevelRun) error {
+	y := *x
+	for _, line := range []string{noLine, paperLine} {
+		for _, way := range []string{wayAlone, wayRendezvous, waySites} {
+			if err := y.one(ctx, t, r, way+line, 1); err != nil {
+				return err
+			}
 		}
+		alone := point(r.points, wayAlone+noLine, 1, x.common())
+		y.Bandwidth = int64(alone.Received * cost.Paper().Single)
 	}
-	return crawls, points, nil
+	return nil
 }
 
 // crawlOne crawls once.
 func (x *TwoLevel) crawlOne(ctx context.Context, t *Trial, way string, n int) (r TwoLevelCrawl, ps []TwoLevelPoint,
 	err error) {
 	kind, free := strings.CutSuffix(way, noLine)
+	kind = strings.TrimSuffix(kind, paperLine)
 	most := x.share(n)
 	if way == wayTwoLevel {
 		most = x.common()
@@ -169,6 +186,9 @@ func (x *TwoLevel) crawlOne(ctx context.Context, t *Trial, way string, n int) (r
 	c.way(kind)
 	err = c.together(ctx, t, func(all []*scaled) error {
 		r = TwoLevelCrawl{Way: way, Agents: n, costs: costsOf(all)}
+		if c.coordinator != nil {
+			r.Coordinator = float64(c.coordinator.cpu().Microseconds()) / float64(r.Pages)
+		}
 		for _, a := range all {
 			r.Hosts += int64(a.summary.Hosts)
 			if kind == wayAlone {

@@ -93,22 +93,22 @@ func fitLost(ps []TwoLevelPoint, way string, f form) (*cost.FittedParts, error) 
 				lost, _ := p.lost()
 				parts[i].Samples = append(parts[i].Samples, cost.Sample{Agents: p.Agents, Pages: p.Pages,
 					Overhead: lost[kind]})
-				m.MostPages = max(m.MostPages, p.Pages)
+				m.MostPages, m.MostAgents = max(m.MostPages, p.Pages), max(m.MostAgents, p.Agents)
 			}
 		}
 	}
 	return cost.FitParts(m, parts)
 }
 
-// halves divides points like a chessboard by the numbers of agents and of pages. The points of an
-// agent alone are in both.
+// halves divides the crawls by their numbers of agents: the first, third and so on to fit, the others to check. Points
+// of one crawl depend on each other, so they stay together. An agent alone is in both.
 func (x *TwoLevel) halves(ps []TwoLevelPoint) (fit, check []TwoLevelPoint) {
 	for _, p := range ps {
-		i, j := slices.Index(x.Agents, p.Agents), slices.Index(x.Pages, int64(p.Pages))
-		if p.Way == wayAlone || (i+j)%2 == 0 {
+		i := slices.Index(x.Agents, p.Agents)
+		if p.Way == wayAlone || i%2 == 0 {
 			fit = append(fit, p)
 		}
-		if p.Way == wayAlone || (i+j)%2 == 1 {
+		if p.Way == wayAlone || i%2 == 1 {
 			check = append(check, p)
 		}
 	}
@@ -121,7 +121,7 @@ const (
 	whatSpeed = "speed"
 )
 
-// A TwoLevelCheck compares the model, fitted to half of the points, with the other half.
+// A TwoLevelCheck compares the model, fitted to half of the crawls, with the other half.
 type TwoLevelCheck struct {
 	Way  string `json:"way"`
 	Form form   `json:"form"`
@@ -159,12 +159,12 @@ func (c *TwoLevelCheck) add(p *TwoLevelPoint, estimated, measured float64) {
 	}
 }
 
-// check fits each kind of overhead of a way to half of the points, and compares the other half.
+// check fits each kind of overhead of a way to half of the crawls, and compares the other half.
 func (x *TwoLevel) check(ps []TwoLevelPoint, way string, f form) (cs []TwoLevelCheck) {
 	fit, check := x.halves(ps)
 	fitted, err := fitLost(fit, way, f)
 	if err != nil {
-		return nil // half of the points cannot tell the constants
+		return nil // half of the crawls cannot tell the constants
 	}
 	all := TwoLevelCheck{Way: way, Form: f, What: whatAll}
 	sums := make([]float64, len(check))
@@ -292,10 +292,10 @@ func (x *TwoLevel) modelResult(res *Result, r *twoLevelRun) {
 		res.Data.Add(partModel, "paper", nil, nil, a.What, "model", a.Ours)
 	}
 	res.Sections = append(res.Sections, Section{Heading: "The paper's estimates, from its constants", Table: table,
-		Shown: true, Text: "*Model* is Eq. 2 to 4 with the paper's constants (`orbweaver plan`). Figure 8 is " +
-			"measured, and each constant is the greatest difference that was measured, so the model is slower. The " +
-			"paper divides 30 billion pages by the speed that it measured with one million; the model's overhead " +
-			"grows with the pages. Figure 12 has a point every 20 agents."})
+		Shown: true, Text: "*Model* is Eq. 2 to 4 with the paper's constants (`orbweaver plan --constants paper`). " +
+			"Figure 8 is measured, and each constant is the greatest difference that was measured, so the model is " +
+			"slower. The paper divides 30 billion pages by the speed that it measured with one million; the model's " +
+			"overhead grows with the pages. Figure 12 has a point every 20 agents."})
 	points := project(r.points)
 	res.Figures["projection"] = points
 	projection := &Table{Columns: []Column{{Name: "agents"}, {Name: "paper", Digits: 0}}}
@@ -335,7 +335,9 @@ func (x *TwoLevel) modelResult(res *Result, r *twoLevelRun) {
 	if len(ways) > 0 {
 		text += " Ours are fits to the crawls of this experiment, with bands of 95 % confidence: what an agent " +
 			"would lose on the paper's line of 320 Mbit/s, with pages of 22.3 KB, if the messages between agents " +
-			"used the same line. They do not include processor time."
+			"used the same line. They do not include processor time. The band is that of the jackknife over the " +
+			"numbers of agents. Beyond the pages of the largest crawl, and of each agent in it, overheads stay as " +
+			"they are there."
 		for _, way := range ways {
 			o := points[slices.IndexFunc(points, func(p TwoLevelProjection) bool { return p.Agents == 31 })].Ours[way]
 			text += fmt.Sprintf(" With %s, 31 agents take %.2f days (%.2f to %.2f).", way, days(o.Speed), days(o.High),

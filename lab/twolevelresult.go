@@ -69,10 +69,10 @@ func (x *TwoLevel) crawlsResult(res *Result, r *twoLevelRun) {
 		Shown: true, Text: fmt.Sprintf("Crawls up to %s pages of all agents together.\n\n- *Sites* is full coverage, "+
 			"*two-level* is `--coverage two-level`, *alone* is an agent without a cluster.\n- *Times alone*: the "+
 			"speed of all agents, divided by that of the one alone. *Paper*: the same in the paper, as far as its "+
-			"text has numbers. It has 6.91 for the seven agents divided by one agent with a coordinator.\n%s",
+			"text has numbers. It has 6.91 for the seven agents divided by one agent with a coordinator.\n- "+
+			"*Processor*: of the agents, over the whole crawl. Crawls of more agents are longer.\n%s",
 			humanize.Comma(most), x.coverageCost(r.points))})
 	res.Figure.Panels = append(res.Figure.Panels, panel)
-	x.fastResult(res, r)
 	x.setUpResult(res, r)
 	x.overheadResult(res, r)
 	x.checkResult(res, r)
@@ -86,31 +86,45 @@ func (x *TwoLevel) coverageCost(ps []TwoLevelPoint) string {
 	if full == nil || two == nil {
 		return ""
 	}
-	return fmt.Sprintf("\nWith %d agents, full coverage is %.1f %% slower than two-level. The paper has 1.2 %% with 7 "+
-		"agents.", n, percent*(1-full.Speed/two.Speed))
+	slower, word := percent*(1-full.Speed/two.Speed), "slower"
+	if slower < 0 {
+		slower, word = -slower, "faster"
+	}
+	return fmt.Sprintf("\nWith %d agents, full coverage is %.1f %% %s than two-level. The paper has 1.2 %% slower "+
+		"with 7 agents.", n, slower, word)
 }
 
-// fastResult adds the speed of one agent as fast as the machine allows.
+// fastResult adds the speed of one agent as fast as the machine allows, and at the paper's speed.
 func (x *TwoLevel) fastResult(res *Result, r *twoLevelRun) {
 	table := &Table{Columns: []Column{{Name: "way"}, {Name: "pages/s", Digits: 1},
 		{Name: "of alone", Unit: "%", Digits: 1}, {Name: "paper, pages/s", Digits: 1},
-		{Name: "processor", Unit: "µs/page", Digits: 0}}}
+		{Name: "paper, of alone", Unit: "%", Digits: 1}, {Name: "agent's processor", Unit: "µs/page", Digits: 0},
+		{Name: "coordinator's", Unit: "µs/page", Digits: 0}}}
 	most := x.common()
-	alone := point(r.points, wayAlone+noLine, 1, most)
-	for _, way := range []string{wayAlone, waySites, wayRendezvous} {
-		p := point(r.points, way+noLine, 1, most)
-		if p == nil {
-			return
+	for _, line := range []string{paperLine, noLine} {
+		alone := point(r.points, wayAlone+line, 1, most)
+		for _, way := range []string{wayAlone, waySites, wayRendezvous} {
+			p := point(r.points, way+line, 1, most)
+			if p == nil || alone == nil {
+				continue
+			}
+			c := crawlOf(r.crawls, way+line, 1)
+			var paper, of, coordinator any
+			if v, ok := paperSpeeds[way][1]; ok && line == paperLine {
+				paper, of = v, percent*v/paperSpeeds[wayAlone][1]
+			}
+			if c.Coordinator > 0 {
+				coordinator = c.Coordinator
+			}
+			table.Add(p.Way, p.Speed, percent*p.Speed/alone.Speed, paper, of, c.CPU, coordinator)
 		}
-		var paper any
-		if v, ok := paperSpeeds[way][1]; ok {
-			paper = v
-		}
-		table.Add(way, p.Speed, percent*p.Speed/alone.Speed, paper, crawlOf(r.crawls, way+noLine, 1).CPU)
 	}
-	res.Sections = append(res.Sections, Section{Heading: "One agent without a line", Table: table, Shown: true,
-		Text: "As near to the paper's speed of an agent as the machine allows: the processors bound it, which the " +
-			"agent shares with its web server."})
+	res.Sections = append(res.Sections, Section{Heading: "One fast agent", Table: table, Shown: true,
+		Text: fmt.Sprintf("Crawls of one agent up to %s pages: with a line that gives it the paper's speed if it is "+
+			"alone, and without a line, so that only the processors bound it, which it shares with its web server. A "+
+			"crawl begins with one URL, and with sites each new host takes about 0.3 s from its first link to its "+
+			"first page: it is looked up, and the coordinator writes its assignment to disk. So the faster the agent, "+
+			"the more the first seconds count.", humanize.Comma(most))})
 }
 
 // setUpResult adds the two kinds of set-up.
@@ -134,8 +148,7 @@ func (x *TwoLevel) setUpResult(res *Result, r *twoLevelRun) {
 			"coordinator has told it (the paper's coordinator-agent set-up, and the wait for agents that start "+
 			"later). Both are means of the agents. The paper has 0.45 and 3.59 pages/s for the two kinds. In a "+
 			"crawl of a million pages by one machine (%.0f s), that is %.2f s and %.2f s.",
-			1e6/m.Single, 1e6/m.Single*0.45/m.Single,
-			1e6/m.Single*3.59/m.Single)})
+			1e6/m.Single, 1e6/m.Single*paperJoined/m.Single, 1e6/m.Single*paperBegun/m.Single)})
 }
 
 // figure10 has the paper's overheads with seven agents, by millions of pages.
@@ -144,21 +157,37 @@ var figure10 = []struct {
 	hosts, partition, exchange float64
 }{{1, 0.54, 4.72, 24.97}, {2, 0.88, 6.31, 30.47}, {4, 1.23, 7.74, 35.15}, {8, 1.59, 9.16, 40.06}}
 
+// The paper's overheads of set-up, which do not depend on the crawl (5.1): of the connections to other agents, and to
+// the coordinator.
+const (
+	paperJoined = 0.45
+	paperBegun  = 3.59
+)
+
+// lostToSetUp returns what an agent of the paper's speed loses to the two kinds of set-up in a crawl of so many pages.
+func (x *TwoLevel) lostToSetUp(r *twoLevelRun, p *TwoLevelPoint) (joined, begun float64) {
+	c, single := crawlOf(r.crawls, p.Way, p.Agents), cost.Paper().Single
+	each := single * single * float64(p.Agents) / p.Pages // for a second
+	return c.Joined * each, max(0, c.Begun-c.Joined) * each
+}
+
 // overheadResult adds figures 9 and 10.
 func (x *TwoLevel) overheadResult(res *Result, r *twoLevelRun) {
 	most, n := x.common(), x.Agents[len(x.Agents)-1]
-	columns := []Column{{Name: "way"}, {Name: "agents"}, {Name: "pages"}}
+	columns := []Column{{Name: "way"}, {Name: "agents"}, {Name: "pages"}, {Name: "agents' set-up", Digits: 2},
+		{Name: "coordinator's set-up", Digits: 2}}
 	for _, kind := range overheadKinds {
 		columns = append(columns, Column{Name: kind, Digits: 2})
 	}
-	columns = append(columns, Column{Name: "all", Digits: 2})
+	columns = append(columns, Column{Name: "all messages", Digits: 2})
 	byAgents, byPages := &Table{Columns: columns}, &Table{Columns: columns}
 	add := func(t *Table, p *TwoLevelPoint) {
 		if p == nil {
 			return
 		}
 		lost, all := p.lost()
-		row := []any{p.Way, p.Agents, int64(p.Pages)}
+		joined, begun := x.lostToSetUp(r, p)
+		row := []any{p.Way, p.Agents, int64(p.Pages), joined, begun}
 		for _, kind := range overheadKinds {
 			row = append(row, lost[kind])
 			res.Data.Add(partCrawls, p.Way, p.Agents, int64(p.Pages), kind, "lost_pages_per_s", lost[kind])
@@ -172,15 +201,16 @@ func (x *TwoLevel) overheadResult(res *Result, r *twoLevelRun) {
 		for _, o := range m.Overheads {
 			of[o.Kind] = o.At(n, 1e6)
 		}
-		byAgents.Add("paper's model", n, 1_000_000, of[cost.Sending], of[cost.Partition], of[cost.Exchange], nil,
-			nil, nil,
+		byAgents.Add("paper's model", n, 1_000_000, paperJoined, paperBegun, of[cost.Sending], of[cost.Partition],
+			of[cost.Exchange], nil, nil, nil,
 			of[cost.Sending]+of[cost.Partition]+of[cost.Exchange])
 		for _, way := range []string{waySites, wayRendezvous, wayTwoLevel} {
 			add(byAgents, point(r.points, way, n, most))
 		}
 	}
 	for _, f := range figure10 {
-		byPages.Add("paper", 7, int64(f.million*1e6), f.hosts, f.partition, f.exchange, nil, nil, nil,
+		byPages.Add("paper", 7, int64(f.million*1e6), paperJoined, paperBegun, f.hosts, f.partition, f.exchange, nil,
+			nil, nil,
 			f.hosts+f.partition+f.exchange)
 	}
 	for _, way := range []string{waySites, wayRendezvous} {
@@ -190,7 +220,9 @@ func (x *TwoLevel) overheadResult(res *Result, r *twoLevelRun) {
 	}
 	text := "What an agent loses, in pages/s, to each kind of message if it has the paper's line of 320 Mbit/s, " +
 		"pages of 22.3 KB, and the messages take their bytes from it. The bytes are measured, each message once: " +
-		"what agents send to each other, and both ways between an agent and the coordinator.\n\n- *Hosts sent*: to " +
+		"what agents send to each other, and both ways between an agent and the coordinator. The paper's crawls have " +
+		"a million pages or more, so its links are rarer than those of our shorter ones.\n\n- The two kinds of " +
+		"*set-up* are times, during which an agent of the paper's speed would have fetched pages. *Hosts sent*: to " +
 		"the coordinator, with its answers. *Partition information*: the coordinator's answers with assignments. " +
 		"*Links exchanged*: links, and the questions which of them their owner has.\n- The paper's crawler has no " +
 		"*replicas* (`--replicas 2`, the default, keeps a journal of each host at another agent) and counts no " +
@@ -280,8 +312,8 @@ func (x *TwoLevel) checkResult(res *Result, r *twoLevelRun) {
 	res.Figures["checks"] = all
 	x.pairsResult(res, all)
 	res.Sections = append(res.Sections, Section{Heading: "Figure 11: how far the estimates are off", Table: table,
-		Text: "A model is fitted to half of the points, as the black fields of a chessboard of agents and pages, and " +
-			"compared with the other half. *Paper's form* is that of section 5.2: each overhead is linear in the " +
+		Text: "A model is fitted to half of the crawls, the first, third and so on by the number of agents, and " +
+			"compared with the others. *Paper's form* is that of section 5.2: each overhead is linear in the " +
 			"number n of agents and in the logarithm of the number m of pages. *Our form* follows from what our " +
 			"messages do, and has two constants for each kind instead of three. A link is sent once by each agent, " +
 			"and the rarer the more it has sent; (n-1)/n of all links belong to other agents. A replica goes to one " +
@@ -363,7 +395,7 @@ func (x *TwoLevel) pairsResult(res *Result, checks []TwoLevelCheck) {
 		}
 	}
 	res.Sections = append(res.Sections, Section{Heading: "Figure 11: estimated beside measured", Table: table,
-		Text: "The points that were not fitted, in pages/s of an agent. *Overheads* are those of figures 9 and 10, " +
+		Text: "The crawls that were not fitted, in pages/s of an agent. *Overheads* are those of figures 9 and 10, " +
 			"on the paper's line; *speed* is measured on the lines of this experiment."})
 }
 
@@ -372,7 +404,7 @@ func (x *TwoLevel) messagesResult(res *Result, r *twoLevelRun) {
 	table := &Table{Columns: []Column{{Name: "way"}, {Name: "agents"}, {Name: "links a page", Digits: 3},
 		{Name: "message bytes a page", Digits: 0}, {Name: "calls to agents a page", Digits: 3},
 		{Name: "calls to the coordinator a page", Digits: 3}, {Name: "bytes to and from it a host", Digits: 1},
-		{Name: "calls to it a host", Digits: 2}}}
+		{Name: "calls to it a host", Digits: 2}, {Name: "pages of the crawl"}}}
 	most := x.common()
 	for _, n := range x.Agents {
 		for _, way := range []string{wayRendezvous, waySites, wayTwoLevel} {
@@ -389,13 +421,14 @@ func (x *TwoLevel) messagesResult(res *Result, r *twoLevelRun) {
 			if way != wayRendezvous {
 				bytes, calls = c.HostBytes, c.HostCalls
 			}
-			table.Add(way, n, p.Links, sum, p.Others, p.Coordinator, bytes, calls)
+			table.Add(way, n, p.Links, sum, p.Others, p.Coordinator, bytes, calls, c.Pages)
 		}
 	}
 	res.Sections = append(res.Sections, Section{Heading: "Messages: what the coordinator adds", Table: table,
 		Text: fmt.Sprintf("Crawls up to %s pages, so the crawls are compared at the same fill. *A host*: in the whole "+
-			"crawl, for each host that the agents have met. Each agent asks the coordinator at least once a second, "+
-			"so slow crawls of few hosts have more calls for each host.", humanize.Comma(most))})
+			"crawl, whose pages the last column has, for each host that the agents have met. Each agent asks the "+
+			"coordinator at least once a second, so slow crawls of few hosts have more calls for each host.",
+			humanize.Comma(most))})
 }
 
 // coverageResult adds the coverage of crawls of webs with pages that only other hosts link to.

@@ -157,15 +157,13 @@ func (a *planAnswer) printTable(out io.Writer, q *cost.Question) error {
 // explainFit writes the constants of a fit, and what it could not learn.
 func explainFit(out io.Writer, f *cost.Fitted) {
 	fmt.Fprintf(out, "\nfitted: an agent alone fetches %s pages/s", rate(f.Single))
-	for _, o := range f.Overheads {
-		switch o.Kind {
-		case cost.AnyAgents:
-			fmt.Fprintf(out, "; a cluster costs it %s", rate(o.Base))
-		case cost.ByAgents:
-			fmt.Fprintf(out, "; each other agent %s", rate(o.Agent))
-		case cost.ByPages:
-			fmt.Fprintf(out, "; each doubling of the pages %s", rate(o.Doubling))
-		}
+	o := f.Overheads[0]
+	if !f.NoAlone {
+		fmt.Fprintf(out, "; a cluster costs it %s", rate(o.Base+o.Agent))
+	}
+	fmt.Fprintf(out, "; each other agent %s", rate(o.Agent))
+	if !f.OneSize {
+		fmt.Fprintf(out, "; each doubling of the pages %s", rate(o.Doubling))
 	}
 	fmt.Fprintln(out)
 	if math.IsNaN(f.Error()) {
@@ -178,6 +176,10 @@ func explainFit(out io.Writer, f *cost.Fitted) {
 	}
 	if f.OneSize {
 		fmt.Fprintln(out, "All crawls have about as many pages, so the effect of the number of pages is not known.")
+	}
+	if f.MostPages > 0 {
+		fmt.Fprintf(out, "More pages cost less here. Beyond %s, the most of these crawls, the plan does not count on it.\n",
+			humanize.Comma(int64(f.MostPages)))
 	}
 }
 

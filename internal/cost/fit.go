@@ -18,8 +18,7 @@ type Run struct {
 //
 //	speed of an agent = Single - (Fixed + PerAgent*(n-1) + PerDoubling*log2(m)),    m in million pages
 //
-// Speeds alone cannot tell apart the kinds of overhead of the paper, so the fitted kinds are their sums by what they
-// grow with.
+// Speeds alone cannot tell apart the kinds of overhead of the paper, so there is one, of AnyKind.
 type Fitted struct {
 	Model
 	Runs int
@@ -34,13 +33,6 @@ type Fitted struct {
 // Error returns the standard deviation of a run from the model, in pages a second of an agent. It is NaN if there are
 // as many constants as runs.
 func (f *Fitted) Error() float64 { return f.regression.error }
-
-// The kinds of a Fitted.
-const (
-	AnyAgents = "at any size"
-	ByAgents  = "by the number of agents"
-	ByPages   = "by the number of pages"
-)
 
 // Fit fits a Model to runs. The error says which runs are missing.
 func Fit(runs []Run) (*Fitted, error) {
@@ -79,7 +71,7 @@ func Fit(runs []Run) (*Fitted, error) {
 			"with another number of pages and a number of agents that you have already")
 	}
 	f.Name, f.PageBytes = "fitted", bytes/pages
-	f.constants(f.regression.constants)
+	f.constants(f.regression.constants, most)
 	if f.Single <= 0 {
 		return nil, fmt.Errorf("the fitted speed of a single agent is %.3g pages/s; the runs contradict each other",
 			f.Single)
@@ -104,32 +96,32 @@ func (f *Fitted) row(n int, pages float64) []float64 {
 	return row
 }
 
-// constants sets the Model to the constants in the order of a row.
-func (f *Fitted) constants(c []float64) {
+// AnyKind is the kind of the only Overhead of a Fitted.
+const AnyKind = "cluster"
+
+// constants sets the Model to the constants in the order of a row. More pages than in any run make no agent faster.
+func (f *Fitted) constants(c []float64, mostPages float64) {
 	f.Single = c[0]
-	agent := c[1]
+	o := Overhead{Kind: AnyKind, Base: -c[1], Agent: c[1]}
 	rest := c[2:]
 	if !f.NoAlone {
-		f.Overheads = append(f.Overheads, Overhead{Kind: AnyAgents, Base: rest[0]})
+		o.Base += rest[0]
 		rest = rest[1:]
 	}
-	f.Overheads = append(f.Overheads, Overhead{Kind: ByAgents, Base: -agent, Agent: agent})
 	if !f.OneSize {
-		f.Overheads = append(f.Overheads, Overhead{Kind: ByPages, Doubling: rest[0]})
+		if o.Doubling = rest[0]; o.Doubling < 0 {
+			f.MostPages = mostPages
+		}
 	}
+	f.Overheads = []Overhead{o}
 }
 
 // Band returns the bounds of the confidence band (95 %) of Speed. ok is false if there are too few runs for one.
 func (f *Fitted) Band(n int, pages float64) (low, high float64, ok bool) {
-	half, ok := f.regression.half(f.row(n, pages))
-	if !ok {
-		return 0, 0, false
+	if f.MostPages > 0 {
+		pages = min(pages, f.MostPages)
 	}
-	return f.within(n, pages, half)
-}
-
-// within returns the speeds of n agents that differ from the estimate by half.
-func (m *Model) within(n int, pages, half float64) (low, high float64, ok bool) {
-	one := m.Single - m.Overhead(n, pages)
-	return float64(n) * max(one-half, 0), float64(n) * (one + half), true
+	half, ok := f.regression.half(f.row(n, pages))
+	one := f.Single - f.Overhead(n, pages)
+	return float64(n) * max(one-half, 0), float64(n) * (one + half), ok
 }

@@ -10,7 +10,8 @@ type Model struct {
 	Overheads []Overhead
 	// MostAgents is the number of agents of the largest cluster to which the constants were fitted.
 	MostAgents int
-	// MostPages is the number of pages from which on an overhead no longer depends on it. Zero: it always does.
+	// MostPages is the number of pages of the largest crawl. Beyond it, or beyond an agent's part of it, an overhead no
+	// longer depends on the number of pages. Zero: it always does.
 	MostPages float64
 }
 
@@ -46,21 +47,26 @@ func Paper() *Model {
 // Models returns the models that the program knows.
 func Models() []*Model { return []*Model{Rendezvous(), Sites(), Paper()} }
 
-// Overhead returns what all kinds of overhead together cost an agent, in pages a second. It is at most Single. It is
-// never negative, although the formula of a small crawl may be.
+// Overhead returns what all kinds of overhead together cost an agent, in pages a second: at most Single. A kind is never
+// below zero, although its formula may be for small crawls or many agents.
 func (m *Model) Overhead(n int, pages float64) float64 {
 	sum := 0.0
 	for _, o := range m.Overheads {
-		sum += o.At(n, m.capped(pages))
+		sum += max(0, m.at(&o, n, pages))
 	}
-	return min(max(sum, 0), m.Single)
+	return min(sum, m.Single)
 }
 
-func (m *Model) capped(pages float64) float64 {
-	if m.MostPages > 0 {
-		return min(pages, m.MostPages)
+// at returns an overhead as it is within the measured sizes.
+func (m *Model) at(o *Overhead, n int, pages float64) float64 {
+	most := m.MostPages
+	if o.Own {
+		pages, most = pages/float64(n), most/float64(max(m.MostAgents, 1))
 	}
-	return pages
+	if most > 0 {
+		pages = min(pages, most)
+	}
+	return o.of(n, pages)
 }
 
 // Speed returns the pages a second of n agents that crawl so many pages together (the denominator of Eq. 4).

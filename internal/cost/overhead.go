@@ -2,6 +2,7 @@ package cost
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 )
@@ -44,18 +45,20 @@ func (s Share) of(n int) float64 {
 }
 
 // At returns the overhead of an agent among n that crawl so many pages together. pages must be above zero.
-func (o Overhead) At(n int, pages float64) float64 {
-	return o.Share.of(n) * (o.Base + o.Agent*float64(n) + o.Doubling*o.doublings(n, pages))
-}
-
-func (o *Overhead) doublings(n int, pages float64) float64 {
+func (o *Overhead) At(n int, pages float64) float64 {
 	if o.Own {
 		pages /= float64(n)
 	}
-	return math.Log2(pages / 1e6)
+	return o.of(n, pages)
 }
 
-// A Sample is one kind of overhead that was measured in one run, in pages a second of an agent.
+// of is At for the pages on which the overhead depends: those of all agents, or of one.
+func (o *Overhead) of(n int, pages float64) float64 {
+	return o.Share.of(n) * (o.Base + o.Agent*float64(n) + o.Doubling*math.Log2(pages/1e6))
+}
+
+// A Sample is one kind of overhead that was measured in one run, in pages a second of an agent. A run may give several
+// samples, at several numbers of pages; they have the same number of agents.
 type Sample struct {
 	Agents   int
 	Pages    float64
@@ -74,40 +77,64 @@ type Part struct {
 // A FittedParts is a Model whose kinds of overhead are fitted by least squares, each to its own samples.
 type FittedParts struct {
 	Model
-	fits []fittedPart
-}
-
-type fittedPart struct {
-	of         func(n int, pages float64) []float64
-	regression regression
+	// without has the models that the samples give if those of one number of agents are left out.
+	without []Model
 }
 
 // FitParts adds an Overhead for each part to a Model.
 func FitParts(m Model, parts []Part) (*FittedParts, error) {
-	f := &FittedParts{Model: m}
+	sizes := map[int]bool{}
 	for _, p := range parts {
-		if err := f.fit(p); err != nil {
-			return nil, err
+		for _, s := range p.Samples {
+			sizes[s.Agents] = true
 		}
+	}
+	f := &FittedParts{Model: m}
+	var err error
+	if f.Overheads, err = fitAll(parts, 0); err != nil {
+		return nil, err
+	}
+	for _, n := range slices.Sorted(maps.Keys(sizes)) {
+		less := m
+		if less.Overheads, err = fitAll(parts, n); err != nil {
+			f.without = nil // too few samples for a band
+			return f, nil
+		}
+		f.without = append(f.without, less)
 	}
 	return f, nil
 }
 
-// fit fits one kind. If all samples have one number of agents, or one number of pages, the overhead does not depend on
-// it. A kind without samples above zero costs nothing.
-func (f *FittedParts) fit(p Part) error {
+// fitAll fits all kinds to the samples but those of one number of agents.
+func fitAll(parts []Part, without int) (all []Overhead, err error) {
+	for _, p := range parts {
+		o, err := p.fit(without)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, o)
+	}
+	return all, nil
+}
+
+// fit fits the kind to the samples but those of one number of agents. If all samples have one number of agents, or one
+// number of pages, the overhead does not depend on it. A kind without samples above zero costs nothing.
+func (p *Part) fit(without int) (Overhead, error) {
 	o := Overhead{Kind: p.Form.Kind, Share: p.Form.Share, Own: p.Form.Own}
 	agents, pages := map[int]bool{}, map[float64]bool{}
 	var used []Sample
 	for _, s := range p.Samples {
-		if o.Share.of(s.Agents) > 0 {
-			used = append(used, s)
-			agents[s.Agents], pages[o.doublings(s.Agents, s.Pages)] = true, true
+		if s.Agents == without || o.Share.of(s.Agents) == 0 {
+			continue
 		}
+		if o.Own {
+			s.Pages /= float64(s.Agents)
+		}
+		used = append(used, s)
+		agents[s.Agents], pages[s.Pages] = true, true
 	}
 	if !slices.ContainsFunc(used, func(s Sample) bool { return s.Overhead > 0 }) {
-		f.Overheads = append(f.Overheads, o)
-		return nil
+		return o, nil
 	}
 	byAgents, byPages := p.ByAgents && len(agents) > 1, p.ByPages && len(pages) > 1
 	fields := []*float64{&o.Base}
@@ -118,46 +145,47 @@ func (f *FittedParts) fit(p Part) error {
 		fields = append(fields, &o.Doubling)
 	}
 	if len(used) < len(fields) {
-		return fmt.Errorf("%s: %d samples are too few for %d constants", o.Kind, len(used), len(fields))
-	}
-	row := func(n int, m float64) []float64 {
-		of := o.Share.of(n)
-		row := []float64{of}
-		if byAgents {
-			row = append(row, of*float64(n))
-		}
-		if byPages {
-			row = append(row, of*o.doublings(n, m))
-		}
-		return row
+		return o, fmt.Errorf("%s: %d samples are too few for %d constants", o.Kind, len(used), len(fields))
 	}
 	var rows [][]float64
 	var measured []float64
 	for _, s := range used {
-		rows, measured = append(rows, row(s.Agents, s.Pages)), append(measured, s.Overhead)
+		of := o.Share.of(s.Agents)
+		row := []float64{of}
+		if byAgents {
+			row = append(row, of*float64(s.Agents))
+		}
+		if byPages {
+			row = append(row, of*math.Log2(s.Pages/1e6))
+		}
+		rows, measured = append(rows, row), append(measured, s.Overhead)
 	}
-	r, ok := regress(rows, measured)
+	constants, _, ok := least(rows, measured)
 	if !ok {
-		return fmt.Errorf("%s: the samples cannot tell apart the effects of agents and of pages", o.Kind)
+		return o, fmt.Errorf("%s: the samples cannot tell apart the effects of agents and of pages", o.Kind)
 	}
 	for i, field := range fields {
-		*field = r.constants[i]
+		*field = constants[i]
 	}
-	f.Overheads = append(f.Overheads, o)
-	f.fits = append(f.fits, fittedPart{row, r})
-	return nil
+	return o, nil
 }
 
-// Band returns the bounds of the confidence band (95 %) of Speed, if the kinds deviate independently of each other. ok
-// is false if there are too few samples for one.
+// Band returns the bounds of the confidence band (95 %) of Speed, by the jackknife over the numbers of agents: samples
+// of one run depend on each other, so a run is left out as a whole. ok is false if there are too few runs for one.
 func (f *FittedParts) Band(n int, pages float64) (low, high float64, ok bool) {
-	squares := 0.0
-	for _, p := range f.fits {
-		half, ok := p.regression.half(p.of(n, f.capped(pages)))
-		if !ok {
-			return 0, 0, false
-		}
-		squares += half * half
+	k := len(f.without)
+	if k < 3 {
+		return 0, 0, false
 	}
-	return f.within(n, pages, math.Sqrt(squares))
+	mean, squares := 0.0, 0.0
+	for i := range f.without {
+		mean += f.without[i].Speed(n, pages) / float64(k)
+	}
+	for i := range f.without {
+		off := f.without[i].Speed(n, pages) - mean
+		squares += off * off
+	}
+	half := student(level, k-1) * math.Sqrt(squares*float64(k-1)/float64(k))
+	speed := f.Speed(n, pages)
+	return max(0, speed-half), speed + half, true
 }

@@ -11,11 +11,13 @@ func fitOne(share Share, samples []Sample) (*FittedParts, error) {
 		[]Part{{Overhead{Kind: "x", Share: share}, true, true, samples}})
 }
 
-// samplesOf returns what an overhead is in crawls of several sizes, each with an error of a standard deviation.
+// samplesOf returns what an overhead is in crawls of several numbers of agents. All samples of a crawl are off by the
+// same error, which has a standard deviation.
 func samplesOf(o Overhead, rng *rand.Rand, sigma float64) (samples []Sample) {
-	for _, n := range []int{1, 3, 7} {
+	for _, n := range []int{1, 2, 3, 5, 7} {
+		off := sigma * rng.NormFloat64()
 		for _, pages := range []float64{1e5, 1e6, 3e7} {
-			samples = append(samples, Sample{n, pages, o.At(n, pages) + sigma*rng.NormFloat64()})
+			samples = append(samples, Sample{n, pages, o.At(n, pages) + off})
 		}
 	}
 	return samples
@@ -50,9 +52,6 @@ func TestFitParts(t *testing.T) {
 	for _, share := range []Share{Always, Each, Others, Cluster} {
 		want := Overhead{Kind: "x", Share: share, Base: 3, Agent: 0.5, Doubling: 2}
 		samples := samplesOf(want, rand.New(rand.NewPCG(1, 2)), 0)
-		if share == Cluster { // two numbers of agents are left
-			samples = append(samples, Sample{2, 1e6, want.At(2, 1e6)})
-		}
 		if f, err = fitOne(share, samples); err != nil {
 			t.Fatal(share, err)
 		}
@@ -71,22 +70,26 @@ func TestFitParts(t *testing.T) {
 	}
 }
 
-// TestMostPages: beyond the largest crawl that was measured, more pages change nothing.
+// TestMostPages: beyond the largest crawl that was measured, and beyond an agent's part of it, more pages change nothing.
 func TestMostPages(t *testing.T) {
-	samples := samplesOf(Overhead{Base: 30, Doubling: -2}, rand.New(rand.NewPCG(1, 2)), 1)
-	f, err := fitOne(Always, samples)
-	if err != nil {
-		t.Fatal(err)
+	for _, own := range []bool{false, true} {
+		o := Overhead{Own: own, Base: 30, Doubling: -2}
+		m := Model{Single: 1000, Overheads: []Overhead{o}, MostPages: 8e6, MostAgents: 4}
+		most := 1000 - o.At(4, 8e6)
+		near(t, "four agents", m.Speed(4, 8e6)/4, most, 1e-12)
+		near(t, "more pages", m.Speed(4, 1e12)/4, most, 1e-12)
+		near(t, "more agents and pages", m.Speed(400, 1e12)/400, most, 1e-12)
+		if m.Speed(4, 1e6) >= m.Speed(4, 8e6) {
+			t.Error("fewer pages cost no more")
+		}
 	}
-	f.MostPages = 3e7
-	if f.Speed(5, 3e7) != f.Speed(5, 1e12) || f.Speed(5, 3e7) == f.Speed(5, 1e6) {
-		t.Errorf("speeds %g, %g, %g", f.Speed(5, 1e6), f.Speed(5, 3e7), f.Speed(5, 1e12))
-	}
-	low, high, ok := f.Band(5, 1e12)
-	low2, high2, _ := f.Band(5, 3e7)
-	if !ok || low != low2 || high != high2 || low >= high {
-		t.Errorf("bands %g to %g and %g to %g", low, high, low2, high2)
-	}
+}
+
+// TestNoKindIsNegative: one kind cannot pay for another.
+func TestNoKindIsNegative(t *testing.T) {
+	m := Model{Single: 1000, Overheads: []Overhead{{Base: 10}, {Base: 5, Agent: -1}}}
+	near(t, "overhead of ten", m.Overhead(10, 1e6), 10, 1e-12)
+	near(t, "overhead of two", m.Overhead(2, 1e6), 13, 1e-12)
 }
 
 // TestPartsBand: of many fits to samples with errors, about 95 % have the true speed in their band, also with two
@@ -112,7 +115,14 @@ func TestPartsBand(t *testing.T) {
 			inside++
 		}
 	}
-	if inside < 930 || inside > 985 {
+	if inside < 900 || inside > 990 {
 		t.Errorf("%d of %d bands have the true speed", inside, rounds)
+	}
+	f, err := FitParts(Model{Single: 1000}, []Part{{a, false, true, samplesOf(a, rng, 5)[:6]}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, ok := f.Band(12, 1e8); ok {
+		t.Error("a band of two runs")
 	}
 }

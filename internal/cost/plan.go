@@ -80,7 +80,7 @@ func (m *Model) Answer(q *Question, n int) Plan {
 	seconds := q.Pages / p.PagesPerS
 	p.Days = seconds / 86400
 	p.DiskBytes = q.Pages*(q.pageBytes(m)+archiveBytes+indexBytes+logBytes) +
-		q.urls()*stateBytes*float64(max(q.Replicas, 1))
+		q.urls()*stateBytes*float64(min(max(q.Replicas, 1), n))
 	p.Memory = q.memory(n)
 	p.Cost = q.cost(&p, seconds/3600, q.pageBytes(m))
 	return p

@@ -20,7 +20,7 @@ var help = cli.Texts{
 		"send fewer.",
 	"twolevel": "Measure what a coordinator that assigns hosts costs, beside the paper on FC2L-UDCbot and the " +
 		"default partition.",
-	"twolevel_part": "Run this part: model, balance, coverage or crawls. Repeatable; with one part, write " +
+	"twolevel_part": "Run this part: model, balance, coverage, crawls or fast. Repeatable; with one part, write " +
 		"twolevel-PART.md and so on (default: all).",
 	"twolevel_agents": "Crawl with these numbers of agents; the first must be 1 (default: 1,2,3,5,7, quick 1,2,3).",
 	"twolevel_pages": "Compare the crawls at these numbers of pages of all agents. Only the most agents fetch the " +
@@ -30,7 +30,8 @@ var help = cli.Texts{
 	"twolevel_bandwidth":  "Limit the line of each agent to RATE (default: 20Mbit, quick 4Mbit).",
 	"twolevel_hosts": "Give the webs of balance and coverage N hosts with 20 pages each on average (default: 2000, " +
 		"quick 100).",
-	"twolevel_from":   "Measure nothing: write the result of the run whose JSON is FILE again, with the same flags.",
+	"twolevel_from": "Measure nothing: write the result of the run whose JSON is FILE again; several add up to one " +
+		"result.",
 	"links_hosts":     "Crawl a web of N hosts with 20 pages each on average (default: 1500, quick 100).",
 	"links_agents":    "Run these numbers of agents (default: 2,4,8,16, quick 2,4).",
 	"crawlers":        "Let Orbweaver, Scrapy and Wget2 crawl the same web, and compare what the web saw of them.",

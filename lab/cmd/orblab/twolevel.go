@@ -18,19 +18,20 @@ type TwoLevelCmd struct {
 	PageBytes *cli.ByteSize  `placeholder:"BYTES" help:"${twolevel_page_bytes}"`
 	Bandwidth *cli.Bandwidth `placeholder:"RATE" help:"${twolevel_bandwidth}"`
 	Hosts     int64          `placeholder:"N" help:"${twolevel_hosts}"`
-	From      string         `placeholder:"FILE" help:"${twolevel_from}"`
+	From      []string       `placeholder:"FILE" help:"${twolevel_from}"`
 }
 
 // Help explains the result.
 func (TwoLevelCmd) Help() string {
 	return `The experiment repeats those of the paper on FC2L-UDCbot, a crawler with a
-coordinator. It has four parts:
+coordinator. It has five parts:
 
   model     the paper's estimates of up to 300 agents, beside ours (figure 12, Eq. 4)
   balance   pages and bytes by agent: round-robin, least-loaded, rendezvous hashing
   coverage  crawls of webs with pages that only other hosts link to, against the truth
   crawls    speed and overhead with --partition sites and rendezvous, by the number of
             agents and of pages, and the fit of the paper's model (figures 7 to 11)
+  fast      one agent at the paper's speed, and as fast as the machine allows
 
 The parts model and balance need no crawls. The model uses the crawls if they run, too.
 
@@ -47,6 +48,9 @@ func (c *TwoLevelCmd) Run(out io.Writer) error {
 		}
 	}
 	switch {
+	case len(c.From) > 0 && (len(c.Part) > 0 || len(c.Agents) > 0 || len(c.Pages) > 0 || c.PageBytes != nil ||
+		c.Bandwidth != nil || c.Hosts != 0 || c.Quick || c.Seed != 1):
+		return usageErrorf("--from writes what earlier runs have measured; leave out all other flags but --out")
 	case len(c.Agents) > 0 && (slices.Min(c.Agents) < 1 || slices.Max(c.Agents) > 64):
 		return usageErrorf("--agents %v: give numbers from 1 to 64", c.Agents)
 	case len(c.Agents) > 0 && c.Agents[0] != 1:
@@ -83,6 +87,9 @@ func (c *TwoLevelCmd) Run(out io.Writer) error {
 	add(c.Hosts > 0, "--hosts %d", c.Hosts)
 	x.Again = again
 	x.From = c.From
-	crawls := len(c.Part) == 0 || slices.Contains(c.Part, "coverage") || slices.Contains(c.Part, "crawls")
-	return c.measure(out, crawls && c.From == "", x)
+	crawls := len(c.Part) == 0
+	for _, p := range []string{"coverage", "crawls", "fast"} {
+		crawls = crawls || slices.Contains(c.Part, p)
+	}
+	return c.measure(out, crawls && len(c.From) == 0, x)
 }
