@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -762,7 +761,10 @@ func TestCluster(t *testing.T) {
 			_, o := web(t, cfg)
 			o.Contact, o.Seeds = "you@example.org", o.Seeds[:1]
 			o.Scope.Kind = orbweaver.Anywhere
-			addrs := freePorts(t, 2)
+			addrs, err := testweb.FreeAddrs(2)
+			if err != nil {
+				t.Fatal(err)
+			}
 			var mu sync.Mutex // guards the two below
 			got := map[string]int{}
 			var duplicates []string
@@ -803,18 +805,4 @@ func TestCluster(t *testing.T) {
 			}
 		})
 	}
-}
-
-// freePorts returns addresses on loopback whose ports were free.
-func freePorts(t *testing.T, n int) (addrs []string) {
-	t.Helper()
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs
 }

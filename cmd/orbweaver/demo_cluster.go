@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"os"
 	"path/filepath"
 	"runtime/debug"
@@ -99,7 +98,7 @@ func (c *DemoCmd) together(alone node.Config, web *testweb.Web, out io.Writer) (
 	stopShow := d.show()
 	defer stopShow(false)
 
-	addrs, err := freeAddrs(demoAgents)
+	addrs, err := testweb.FreeAddrs(demoAgents)
 	if err != nil {
 		return err
 	}
@@ -193,19 +192,6 @@ func (c *DemoCmd) conclude(out io.Writer, results []node.Result, web *testweb.We
 	}
 	w.Flush()
 	observed(out, web)
-}
-
-// freeAddrs returns loopback addresses whose ports were free a moment ago.
-func freeAddrs(n int) (addrs []string, err error) {
-	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return nil, err
-		}
-		defer l.Close() // when all are known, so that they differ
-		addrs = append(addrs, l.Addr().String())
-	}
-	return addrs, nil
 }
 
 // A crew is agents that are shown as one crawl.
