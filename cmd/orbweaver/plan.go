@@ -14,8 +14,8 @@ import (
 // planHelp holds the help texts of "plan".
 var planHelp = cli.Texts{
 	"plan_pages": "Plan a crawl of N pages, such as 5000000 or 30e9.",
-	"plan_page_size": "Assume pages of BYTES on the line, on average (default: the size of those with which the " +
-		"constants were measured).",
+	"plan_page_size": "Assume pages of BYTES on the line, on average (default: 22.3KB, as in the paper; with --fit, " +
+		"that of the crawls).",
 	"plan_bandwidth": "Let all agents together receive at most RATE, such as 10Gbit or 400MB a second (default: no " +
 		"limit).",
 	"plan_agents": "Plan for N agents (default: the number for which the crawl is fastest).",
@@ -48,7 +48,7 @@ type PlanCmd struct {
 	MachinePrice float64       `help:"${plan_machine_price}" placeholder:"PRICE"`
 	DiskPrice    float64       `help:"${plan_disk_price}" placeholder:"PRICE"`
 	TrafficPrice float64       `help:"${plan_traffic_price}" placeholder:"PRICE"`
-	Constants    string        `help:"${plan_constants}" default:"rendezvous" placeholder:"rendezvous|sites|paper"`
+	Constants    string        `help:"${plan_constants}" default:"rendezvous" enum:"rendezvous,sites,paper" placeholder:"rendezvous|sites|paper"`
 	Fit          []string      `help:"${plan_fit}" placeholder:"DIR"`
 	JSON         bool          `help:"Print one JSON object."`
 }
@@ -92,7 +92,8 @@ type planAnswer struct {
 	BestAgents int             `json:"best_agents,omitempty"` // missing with --agents, and without a peak
 	Plans      []plannedAgents `json:"plans"`
 
-	table bool // of several numbers of agents
+	table   bool // of several numbers of agents
+	doubled bool // which are not around the best one, because that is a guess
 }
 
 // plannedAgents is the plan for one number of agents. The bounds are those of a confidence band of 95 %, with --fit.
@@ -132,10 +133,11 @@ func (c *PlanCmd) Run(out io.Writer) error {
 		if peak {
 			a.BestAgents = n
 		}
-		if a.table = true; peak && n <= farAgents*m.MostAgents {
-			around = aroundBest(n)
-		} else {
+		a.table = true
+		if a.doubled = n > farAgents*m.MostAgents && !m.Answer(q, n).LineFull; a.doubled {
 			around = doubled()
+		} else {
+			around = aroundBest(n)
 		}
 	}
 	for _, n := range around {
@@ -207,12 +209,8 @@ func (c *PlanCmd) model() (m *cost.Model, fitted *cost.Fitted, err error) {
 		}
 		return &fitted.Model, fitted, nil
 	}
-	for _, m := range cost.Models() {
-		if m.Name == c.Constants {
-			return m, nil, nil
-		}
-	}
-	return nil, nil, bad("--constants %q: give rendezvous, sites or paper, or fit your own with --fit", c.Constants)
+	all := cost.Models()
+	return all[slices.IndexFunc(all, func(m *cost.Model) bool { return m.Name == c.Constants })], nil, nil
 }
 
 func (c *PlanCmd) question() *cost.Question {

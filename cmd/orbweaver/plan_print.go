@@ -38,21 +38,19 @@ func (a *planAnswer) print(out io.Writer, fitted *cost.Fitted, q *cost.Question)
 
 // explainFar says how far the answer is from what was measured.
 func (a *planAnswer) explainFar(out io.Writer, q *cost.Question) {
-	far := farAgents * a.MostAgents
-	unknown := a.table && (a.BestAgents == 0 || a.BestAgents > far)
-	if !unknown && a.Plans[len(a.Plans)-1].Agents <= far {
+	if !a.doubled && a.Plans[len(a.Plans)-1].Agents <= farAgents*a.MostAgents {
 		return
 	}
 	fmt.Fprintln(out)
 	switch {
-	case unknown && a.BestAgents == 0:
+	case a.doubled && a.BestAgents == 0:
 		fmt.Fprintln(out, "By these constants each agent adds speed.")
-	case unknown:
+	case a.doubled:
 		fmt.Fprintf(out, "By these constants each agent adds speed, up to %s.\n", humanize.Comma(int64(a.BestAgents)))
 	}
 	fmt.Fprintf(out, "The constants come from crawls of up to %s. For many more the answer is a guess.\n",
 		plural(int64(a.MostAgents), "agent"))
-	if unknown && q.Bandwidth == 0 {
+	if a.doubled && q.Bandwidth == 0 {
 		fmt.Fprintln(out, "With --bandwidth the table shows how many agents fill your line.")
 	}
 }
@@ -65,7 +63,7 @@ func (a *planAnswer) printOne(out io.Writer, q *cost.Question) {
 		fmt.Fprintf(out, "%-8s %s\n", what, fmt.Sprintf(format, args...))
 	}
 	line("agents", "%d", p.Agents)
-	line("speed", "%s pages/s%s; %s an agent, %.0f %% of one alone", whole(p.PagesPerS), p.band(),
+	line("speed", "%s pages/s%s; %s an agent, %.1f %% of one alone", whole(p.PagesPerS), p.band(),
 		rate(p.PagesPerS/n), 100*p.OfAlone)
 	line("time", "%s", span(p.Days))
 	switch {

@@ -400,6 +400,11 @@ func TestFinish(t *testing.T) {
 		if _, err := c.Discover(t.Context(), a.self, []string{"i.example"}, false); !errors.As(err, new(*Refusal)) {
 			t.Errorf("Discover after the end: %v", err)
 		}
+		w.cutOff("a", true)
+		time.Sleep(time.Minute)
+		if err := c.Forget(t.Context(), "a"); !errors.As(err, new(*Refusal)) || !strings.Contains(err.Error(), "has ended") {
+			t.Errorf("Forget after the end: %v", err)
+		}
 	})
 }
 

@@ -245,7 +245,12 @@ func (c *Coordinator) Forget(ctx context.Context, name string) error {
 	}
 	roster := c.cfg.Machine.Roster()
 	m, ok := roster.Member(name)
+	ended := func() error {
+		return refuse("member", "the crawl has ended, so no agent has anything to take over")
+	}
 	switch {
+	case roster.Ended:
+		return ended()
 	case slices.ContainsFunc(roster.Lost, func(l assignment.Member) bool { return l.Name == name }):
 		return refuse("member", "agent %q is lost already: its heirs have its hosts", name)
 	case !ok:
@@ -267,6 +272,9 @@ func (c *Coordinator) Forget(ctx context.Context, name string) error {
 		roster := c.cfg.Machine.Roster()
 		if o, ok := roster.Member(name); !ok || lifeOf(o) != lifeOf(m) {
 			return nil
+		}
+		if roster.Ended {
+			return ended()
 		}
 		select {
 		case <-more:
