@@ -24,8 +24,8 @@ const (
 	wayRendezvous = "rendezvous"
 	waySites      = "sites"
 	wayTwoLevel   = "two-level"
-	// noLine follows the name of a way without a limit of the bandwidth, and paperLine that of a way whose line gives the
-	// paper's speed of an agent.
+	// noLine follows the name of a way without a limit of the bandwidth, and paperLine that of a way whose line gives
+	// the paper's speed of an agent.
 	noLine    = " without a line"
 	paperLine = " at the paper's speed"
 )
