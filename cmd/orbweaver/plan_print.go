@@ -176,8 +176,8 @@ func explainFit(out io.Writer, f *cost.Fitted) {
 		fmt.Fprintln(out, "All crawls have about as many pages, so the effect of the number of pages is not known.")
 	}
 	if f.MostPages > 0 {
-		fmt.Fprintf(out, "More pages cost less here. Beyond %s, the most of these crawls, the plan does not count on it.\n",
-			humanize.Comma(int64(f.MostPages)))
+		fmt.Fprintf(out, "More pages cost less here. Beyond %s, the most of these crawls, the plan does not count on "+
+			"it.\n", humanize.Comma(int64(f.MostPages)))
 	}
 }
 

@@ -47,8 +47,8 @@ func Paper() *Model {
 // Models returns the models that the program knows.
 func Models() []*Model { return []*Model{Rendezvous(), Sites(), Paper()} }
 
-// Overhead returns what all kinds of overhead together cost an agent, in pages a second: at most Single. A kind is never
-// below zero, although its formula may be for small crawls or many agents.
+// Overhead returns what all kinds of overhead together cost an agent, in pages a second: at most Single. A kind is
+// never below zero, although its formula may be for small crawls or many agents.
 func (m *Model) Overhead(n int, pages float64) float64 {
 	sum := 0.0
 	for _, o := range m.Overheads {

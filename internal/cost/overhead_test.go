@@ -70,7 +70,8 @@ func TestFitParts(t *testing.T) {
 	}
 }
 
-// TestMostPages: beyond the largest crawl that was measured, and beyond an agent's part of it, more pages change nothing.
+// TestMostPages: beyond the largest crawl that was measured, and beyond an agent's part of it, more pages change
+// nothing.
 func TestMostPages(t *testing.T) {
 	for _, own := range []bool{false, true} {
 		o := Overhead{Own: own, Base: 30, Doubling: -2}

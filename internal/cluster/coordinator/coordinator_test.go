@@ -402,7 +402,8 @@ func TestFinish(t *testing.T) {
 		}
 		w.cutOff("a", true)
 		time.Sleep(time.Minute)
-		if err := c.Forget(t.Context(), "a"); !errors.As(err, new(*Refusal)) || !strings.Contains(err.Error(), "has ended") {
+		err := c.Forget(t.Context(), "a")
+		if !errors.As(err, new(*Refusal)) || !strings.Contains(err.Error(), "has ended") {
 			t.Errorf("Forget after the end: %v", err)
 		}
 	})
