@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"testing/iotest"
 
 	"pgregory.net/rapid"
 )
@@ -166,6 +168,12 @@ func TestText(t *testing.T) {
 			t.Errorf("%.20q: %v, want %s", text, err, want)
 		}
 	}
+	broken := io.MultiReader(strings.NewReader("0\t1\n0\t1"), iotest.ErrReader(io.ErrUnexpectedEOF))
+	n := 0
+	err = ReadEdges(broken, func(_, _ uint32) error { n++; return nil })
+	if err != io.ErrUnexpectedEOF || n > 1 {
+		t.Errorf("a file that ends in the middle of a line: %d links, %v", n, err)
+	}
 	var names []string
 	err = ReadVertices(strings.NewReader("0\tcom.a\n1\tcom.b\t7\n"), func(name []byte) error {
 		names = append(names, string(name))
@@ -175,7 +183,7 @@ func TestText(t *testing.T) {
 		t.Errorf("vertices %q, %v", names, err)
 	}
 	for text, want := range map[string]string{
-		"0\ta\n2\tb\n": `line 2: the node "2"; the nodes must be in order, so here should be 1`,
+		"0\ta\n2\tb\n": `line 2: the node "2"; the nodes must be in order: give 1`,
 		"0":            `line 1: "0"; give the number of a node, a tab and its name`,
 		"0\t":          `line 1: "0\t"; give`,
 	} {

@@ -99,8 +99,12 @@ func (b *Builder) order(name string) string {
 	if b.c.Kind != Pages {
 		return ""
 	}
-	return Reverse(hostOf(name))
+	return ReversedHost(name)
 }
+
+// ReversedHost returns the host of a URL in canonical form as the name of a node of Hosts: see Reverse. It is empty if
+// the URL has no host.
+func ReversedHost(url string) string { return Reverse(hostOf(url)) }
 
 // hostOf returns the host of a URL in canonical form, or "".
 func hostOf(url string) string {

@@ -27,9 +27,9 @@ func (c *Correlation) Tau() float64 {
 
 // The errors of Kendall.
 var (
-	ErrFew   = errors.New("less than two nodes are in both lists")
-	ErrTiedA = errors.New("all ranks of the first list are equal")
-	ErrTiedB = errors.New("all ranks of the second list are equal")
+	ErrFew   = errors.New("less than two nodes are in both files")
+	ErrTiedA = errors.New("all ranks of the first file are equal")
+	ErrTiedB = errors.New("all ranks of the second file are equal")
 )
 
 // A Pair has the ranks of a node in two lists.

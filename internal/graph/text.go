@@ -42,7 +42,7 @@ func ReadVertices(r io.Reader, fn func(name []byte) error) error {
 			return damaged("line %d: %.60q; give the number of a node, a tab and its name", n, line)
 		}
 		if string(number) != strconv.Itoa(n-1) {
-			return damaged("line %d: the node %.30q; the nodes must be in order, so here should be %d", n, number, n-1)
+			return damaged("line %d: the node %.30q; the nodes must be in order: give %d", n, number, n-1)
 		}
 		return fn(name)
 	})
@@ -50,10 +50,14 @@ func ReadVertices(r io.Reader, fn func(name []byte) error) error {
 
 // lines calls fn for each line, with its number from 1.
 func lines(r io.Reader, fn func(n int, line []byte) error) error {
-	s := bufio.NewScanner(r)
+	in := &failing{r: r}
+	s := bufio.NewScanner(in)
 	s.Buffer(make([]byte, 64<<10), maxTextLine)
 	n := 0
 	for s.Scan() {
+		if in.err != nil { // the line may be the part that came before the error
+			return in.err
+		}
 		n++
 		if err := fn(n, bytes.TrimSuffix(s.Bytes(), []byte{'\r'})); err != nil {
 			return err
@@ -63,4 +67,18 @@ func lines(r io.Reader, fn func(n int, line []byte) error) error {
 		return damaged("line %d: longer than %d bytes; give one node or link a line", n+1, maxTextLine)
 	}
 	return s.Err()
+}
+
+// A failing keeps the error of a reader, because a bufio.Scanner first returns what came before it as a line.
+type failing struct {
+	r   io.Reader
+	err error
+}
+
+func (f *failing) Read(b []byte) (int, error) {
+	n, err := f.r.Read(b)
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
+	return n, err
 }
