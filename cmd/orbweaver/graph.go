@@ -30,8 +30,8 @@ var graphHelp = cli.Texts{
 		"Repeatable (default: all kinds).",
 	"graph_edges": "Read the links from this text file instead of link logs: two node numbers and a tab between " +
 		"them a line; plain or gzip.",
-	"graph_vertices": "Read the names of the nodes from this text file: number, tab, name a line, in the order of the " +
-		"numbers from 0; plain or gzip (default: no names). Needs --edges.",
+	"graph_vertices": "Read the names of the nodes from this text file: number, tab, name a line, in the order of " +
+		"the numbers from 0; plain or gzip (default: no names). Needs --edges.",
 	"graph_nodes": "Make at least N nodes (default: as many as the vertices, or up to the largest number of a link). " +
 		"Needs --edges.",
 	"graph_out":        "Write the graph to FILE, whose directory is created if needed.",
@@ -64,11 +64,13 @@ func (GraphCmd) Help() string {
   orbweaver graph tau ranks.tsv other.tsv`
 }
 
-// withGraph calls fn with an open graph file, and makes errors of the file clear to users.
-func withGraph(name string, fn func(g *graph.File) error) error {
+// withGraph calls fn with an open graph file, and makes errors of the file clear to users. The end of ctx ends the
+// reading of the file.
+func withGraph(ctx context.Context, name string, fn func(g *graph.File) error) error {
 	g, err := graph.Open(disk.OS, name)
 	if err == nil {
 		defer g.Close()
+		g.Stop = ctx.Err
 		err = fn(g)
 	} else if _, ok := errors.AsType[*graph.FormatError](err); !ok {
 		return unreadable("the graph "+name, name, err, "make one with \"graph build\"")

@@ -290,11 +290,11 @@ func (c *GraphExportCmd) Run(errs cli.ErrorOutput) error {
 		return bad("nothing to write: give --vertices FILE, --edges FILE or both")
 	}
 	return untilSignal(func(ctx context.Context) error {
-		return withGraph(c.Graph, func(g *graph.File) error {
+		return withGraph(ctx, c.Graph, func(g *graph.File) error {
 			if c.Vertices != "" && !g.Info().Named {
 				return bad("--vertices: the nodes of %s have no names; leave it out", c.Graph)
 			}
-			return exportGraph(ctx, g, c.Vertices, c.Edges, newSteps(errs))
+			return exportGraph(g, c.Vertices, c.Edges, newSteps(errs))
 		})
 	})
 }

@@ -81,7 +81,7 @@ func (c *GraphPagerankCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		return err
 	}
 	return untilSignal(func(ctx context.Context) error {
-		return withGraph(c.Graph, func(g *graph.File) error {
+		return withGraph(ctx, c.Graph, func(g *graph.File) error {
 			ranks, err := c.compute(ctx, g, errs)
 			if err != nil {
 				return err
@@ -270,10 +270,11 @@ func (c *GraphTauCmd) Run(out io.Writer) error {
 		if c.JSON {
 			return json.NewEncoder(out).Encode(r)
 		}
-		_, err = fmt.Fprintf(out, "tau-b       %.6f\nnodes       %d; only in the first file %d, only in the second %d\n"+
-			"pairs       %d in the same order, %d reversed\n"+
-			"ties        %d in the first file, %d in the second, %d in both\n", r.Tau, r.Nodes, r.OnlyFirst, r.OnlySecond,
-			r.Concordant, r.Discordant, r.TiesFirst, r.TiesSecond, r.TiesBoth)
+		fmt.Fprintf(out, "tau-b       %.6f\nnodes       %d; only in the first file %d, only in the second %d\n", r.Tau,
+			r.Nodes, r.OnlyFirst, r.OnlySecond)
+		_, err = fmt.Fprintf(out, "pairs       %d in the same order, %d reversed\n"+
+			"ties        %d in the first file, %d in the second, %d in both\n", r.Concordant, r.Discordant, r.TiesFirst,
+			r.TiesSecond, r.TiesBoth)
 		return err
 	})
 }

@@ -49,12 +49,12 @@ type graphDegree struct {
 // Run prints the counts.
 func (c *GraphStatsCmd) Run(out io.Writer) error {
 	return untilSignal(func(ctx context.Context) error {
-		return withGraph(c.Graph, func(g *graph.File) error {
+		return withGraph(ctx, c.Graph, func(g *graph.File) error {
 			hosts, err := g.NumberHosts()
 			if err != nil {
 				return err
 			}
-			s, err := graph.Measure(stoppable{g, ctx}, hosts)
+			s, err := graph.Measure(g, hosts)
 			if err != nil {
 				return err
 			}

@@ -2,23 +2,19 @@ package main
 
 import (
 	"bufio"
-	"context"
 	"strconv"
 
 	"github.com/orbweaver/orbweaver/internal/graph"
 )
 
 // exportGraph writes the text files of a graph. A file without a name is not written.
-func exportGraph(ctx context.Context, g *graph.File, vertices, edges string, progress *steps) error {
+func exportGraph(g *graph.File, vertices, edges string, progress *steps) error {
 	var line []byte
 	if vertices != "" {
 		err := writeText("--vertices", vertices, func(w *bufio.Writer) error {
 			return g.Names(func(node uint32, name []byte) error {
 				if node%4096 == 0 {
 					progress.say("has written %s", plural(int64(node), "node"))
-					if err := ctx.Err(); err != nil {
-						return err
-					}
 				}
 				line = append(strconv.AppendUint(line[:0], uint64(node), 10), '\t')
 				_, err := w.Write(append(append(line, name...), '\n'))
@@ -33,7 +29,7 @@ func exportGraph(ctx context.Context, g *graph.File, vertices, edges string, pro
 		return nil
 	}
 	return writeText("--edges", edges, func(w *bufio.Writer) error {
-		return stoppable{g, ctx}.Links(func(node uint32, to []uint32) error {
+		return g.Links(func(node uint32, to []uint32) error {
 			progress.say("has written the links of %s", plural(int64(node), "node"))
 			for _, v := range to {
 				line = append(strconv.AppendUint(line[:0], uint64(node), 10), '\t')

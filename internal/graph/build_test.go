@@ -211,6 +211,12 @@ func TestMeasure(t *testing.T) {
 	if err != nil || fmt.Sprint(*s) != fmt.Sprint(want) {
 		t.Errorf("got %+v, want %+v; %v", *s, want, err)
 	}
+	stop := errors.New("stop")
+	g.Stop = func() error { return stop }
+	if err := g.Links(nil); !errors.Is(err, stop) {
+		t.Errorf("an error of Stop: %v", err)
+	}
+	g.Stop = nil
 	if m, err := g.Load(); err != nil || m.Nodes() != 3 || g.MemoryBytes() != 28 {
 		t.Error(m, err)
 	}

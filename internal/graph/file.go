@@ -14,6 +14,9 @@ import (
 
 // A File is a graph file that is read from its front. Its methods block while they read.
 type File struct {
+	// Stop is called for each block, if it is not nil. Its error ends the reading.
+	Stop func() error
+
 	r    io.ReaderAt
 	c    io.Closer
 	info Info
@@ -127,6 +130,11 @@ func (g *File) blocks(from, to int64, fn func(b *block) error) error {
 	var head [blockHead]byte
 	next := uint64(0)
 	for b.at = from; b.at < to; {
+		if g.Stop != nil {
+			if err := g.Stop(); err != nil {
+				return err
+			}
+		}
 		if _, err := io.ReadFull(in, head[:]); err != nil {
 			return early(err, b.at)
 		}

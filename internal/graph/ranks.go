@@ -41,11 +41,12 @@ type Joiner struct {
 	Digits int
 
 	queue *extsort.Queue
+	stop  func() error
 	rec   []byte
 }
 
 // NewJoiner returns an empty Joiner. The caller closes it.
-func NewJoiner(s Sort) *Joiner { return &Joiner{queue: s.queue("ranks")} }
+func NewJoiner(s Sort) *Joiner { return &Joiner{queue: s.queue("ranks"), stop: s.Stop} }
 
 // Close deletes the temporary files.
 func (j *Joiner) Close() error { return j.queue.Close() }
@@ -53,7 +54,11 @@ func (j *Joiner) Close() error { return j.queue.Close() }
 // Read reads a file of ranks: the first one if list is 0, the second if it is 1.
 func (j *Joiner) Read(list byte, r io.Reader) (nodes int64, err error) {
 	err = readRanks(r, j.Digits, func(rank float64, name []byte) error {
-		nodes++
+		if nodes++; j.stop != nil && nodes%4096 == 0 {
+			if err := j.stop(); err != nil {
+				return err
+			}
+		}
 		j.rec = append(append(j.rec[:0], name...), 0, list)
 		j.rec = binary.BigEndian.AppendUint64(j.rec, math.Float64bits(rank))
 		return j.queue.Push(j.rec)
