@@ -96,8 +96,11 @@ func (c *GraphPagerankCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 					"raise --iterations\n", ranks.Change, plural(int64(ranks.Iterations), "iteration"))
 			}
 			r, err := c.answer(g, ranks)
-			if err != nil || c.JSON {
-				return errors.Join(err, json.NewEncoder(out).Encode(r))
+			if err != nil {
+				return err
+			}
+			if c.JSON {
+				return json.NewEncoder(out).Encode(r)
 			}
 			return r.print(out)
 		})
