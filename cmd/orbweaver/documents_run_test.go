@@ -191,6 +191,22 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver classify train --only split=train --out my.model texts.jsonl"},
 		{command: "orbweaver classify test --model my.model --only split=test texts.jsonl"},
 	},
+	"docs/graph.md": {
+		{command: "orbweaver crawl --contact you@example.org --links https://example.org/"},
+		{command: "orbweaver graph build --out pages.graph crawl"},
+		{command: "orbweaver graph stats pages.graph"},
+		{command: "orbweaver graph build --out hosts.graph --hosts crawl"},
+		{command: "orbweaver graph export --vertices vertices.txt.gz --edges edges.txt.gz hosts.graph"},
+		{command: "orbweaver graph build --out again.graph --hosts --vertices vertices.txt.gz --edges edges.txt.gz"},
+		{command: "orbweaver graph pagerank --out ranks.tsv pages.graph"},
+		{command: "orbweaver graph build --out visited.graph --visited crawl", added: true},
+		{command: "orbweaver graph pagerank --out part.tsv visited.graph", added: true},
+		{command: "orbweaver graph tau ranks.tsv part.tsv"},
+		{command: "awk 'BEGIN { srand(1); for (i = 0; i < 102e6; i++) printf \"%d\\t%d\\n\", 1e7 * rand(), " +
+			"1e7 * rand() * rand() }' >edges.txt", not: "it takes minutes"},
+		{command: "orbweaver graph build --edges edges.txt --out random.graph", not: "it takes minutes"},
+		{command: "/usr/bin/time -v orbweaver graph pagerank random.graph", not: "it takes minutes"},
+	},
 	"docs/reference/retries.md": {
 		{command: "orbweaver testweb --generate --hosts 1 --pages-mean 20000 --page-bytes 5KB --without-robots 1 " +
 			"--dripping 300 --config-out web.yaml --seeds-out seeds.txt", dir: "slow",

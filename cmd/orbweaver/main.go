@@ -108,6 +108,7 @@ type commands struct {
 	Export   ExportCmd   `cmd:"" help:"Write the archived pages as files with relative links, to read them offline."`
 	Plan     PlanCmd     `cmd:"" help:"Say how long a crawl takes, how many agents are best, and what they need."`
 	Classify ClassifyCmd `cmd:"" help:"Train and test a model that gives pages a topic, or ask it for the topic of a page."`
+	Graph    GraphCmd    `cmd:"" help:"Make the graph of a crawl's links; PageRank; compare ranks."`
 	Testweb  TestwebCmd  `cmd:"" help:"Serve a web on this machine to test crawlers, and report how they behaved."`
 	Version  VersionCmd  `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
 	Help     HelpCmd     `cmd:"" help:"Explain a command, its flags and its arguments."`
@@ -151,6 +152,7 @@ func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit fu
 		reportHelp,
 		planHelp,
 		classifyHelp,
+		graphHelp,
 	)
 }
 

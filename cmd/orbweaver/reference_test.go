@@ -522,6 +522,10 @@ func jsonObjects(t *testing.T) map[string][]string {
 		"## `agents` of a coordinator":                       of(coordinator.AgentStatus{}),
 		"## Plan (`orbweaver plan --json`)":                  of(planAnswer{}),
 		"## `overheads` of a plan":                           of(cost.Overhead{}),
-		"## `plans` of a plan":                               slices.Concat(of(plannedAgents{}), of(cost.Cost{})),
+		"## Graph (`orbweaver graph build --json`, `stats --json`)": slices.Compact(slices.Sorted(slices.Values(
+			slices.Concat(of(graphBuilt{}), of(graphStats{}))))),
+		"## PageRank (`orbweaver graph pagerank --json`)": of(graphRanks{}),
+		"## Kendall's tau (`orbweaver graph tau --json`)": of(graphTau{}),
+		"## `plans` of a plan":                            slices.Concat(of(plannedAgents{}), of(cost.Cost{})),
 	}
 }
