@@ -5,22 +5,22 @@ package cost
 // constants"). Each agent has the line and the pages of the paper; messages take their bytes from the line.
 func Rendezvous() *Model {
 	return ours("rendezvous",
-		Overhead{Kind: Exchange, Share: Others, Own: true, Base: -0.7429, Doubling: -1.4635},
-		Overhead{Kind: Replicas, Share: Cluster, Own: true, Base: 2.3653, Doubling: -1.5952},
-		Overhead{Kind: Heartbeats, Share: Cluster, Base: 0.0033, Agent: 0.0017},
-		Overhead{Kind: Transport, Share: Cluster, Base: 0.0054, Agent: 0.0421},
+		Overhead{Kind: Exchange, Share: Others, Own: true, Base: -0.8925, Doubling: -1.5391},
+		Overhead{Kind: Replicas, Share: Cluster, Own: true, Base: 2.0773, Doubling: -1.7767},
+		Overhead{Kind: Heartbeats, Share: Cluster, Base: 0.0034, Agent: 0.0014},
+		Overhead{Kind: Transport, Share: Cluster, Base: -0.0557, Agent: 0.0841},
 	)
 }
 
 // Sites returns the constants of a crawl with --partition sites, from the same crawls with one coordinator.
 func Sites() *Model {
 	return ours("sites",
-		Overhead{Kind: Sending, Base: 0.6115, Doubling: -0.3643},
-		Overhead{Kind: Partition, Share: Each, Base: 0.1715, Doubling: -0.0840},
-		Overhead{Kind: Exchange, Share: Others, Own: true, Base: 2.8924, Doubling: -0.4989},
-		Overhead{Kind: Replicas, Share: Cluster, Own: true, Base: 8.0654, Doubling: -0.1159},
-		Overhead{Kind: Heartbeats, Base: 0.2075, Agent: -0.0171},
-		Overhead{Kind: Transport, Base: 0.1145, Agent: 0.0292},
+		Overhead{Kind: Sending, Base: 0.3401, Doubling: -0.3877},
+		Overhead{Kind: Partition, Share: Each, Base: 0.1625, Doubling: -0.1427},
+		Overhead{Kind: Exchange, Share: Others, Own: true, Base: 1.2058, Doubling: -1.0119},
+		Overhead{Kind: Replicas, Share: Cluster, Own: true, Base: 6.4465, Doubling: -0.7073},
+		Overhead{Kind: Heartbeats, Base: 0.1781, Agent: -0.0027},
+		Overhead{Kind: Transport, Base: 0.1277, Agent: 0.0658},
 	)
 }
 
