@@ -121,10 +121,10 @@ func (x *TwoLevel) fastResult(res *Result, r *twoLevelRun) {
 	}
 	res.Sections = append(res.Sections, Section{Heading: "One fast agent", Table: table, Shown: true,
 		Text: fmt.Sprintf("Crawls of one agent up to %s pages: with a line that gives it the paper's speed if it is "+
-			"alone, and without a line, so that only the processors bound it, which it shares with its web server. A "+
-			"crawl begins with one URL, and with sites each new host takes about 0.3 s from its first link to its "+
-			"first page: it is looked up, and the coordinator writes its assignment to disk. So the faster the agent, "+
-			"the more the first seconds count.", humanize.Comma(most))})
+			"alone, and without a line, so that only the processors bound it, which it shares with its web server and "+
+			"the coordinator. With sites each new host waits until it has been looked up and its assignment is on "+
+			"disk. So the faster the agent, the more the beginning counts, when most hosts are new.",
+			humanize.Comma(most))})
 }
 
 // setUpResult adds the two kinds of set-up.
