@@ -30,7 +30,7 @@ type labelled struct {
 	Text     string   `json:"text"`
 }
 
-// readTexts reads one of the files of texts: each most-th line.
+// readTexts reads one of the files of texts. Of so many lines it keeps the first.
 func readTexts(dir, name string, every int) (rows []labelled, err error) {
 	f, err := os.Open(filepath.Join(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {

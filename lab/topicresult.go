@@ -67,7 +67,7 @@ func (r *topicRun) overall(res *Result) {
 			humanize.Comma(int64(e.All.Of)), humanize.Comma(topicPage))})
 }
 
-// learnersColumns returns a column for each learner after the first ones.
+// columns returns a column for each learner after the first ones.
 func (r *topicRun) columns(first ...Column) []Column {
 	for _, l := range r.learners {
 		first = append(first, Column{Name: l.Kind, Unit: "%", Digits: 1})

@@ -34,6 +34,7 @@ var graphHelp = cli.Texts{
 		"the numbers from 0; plain or gzip (default: no names). Needs --edges.",
 	"graph_nodes": "Make at least N nodes (default: as many as the vertices, or up to the largest number of a link). " +
 		"Needs --edges.",
+	"graph_dirs":       "Read the link logs of these crawl directories, such as those of all agents.",
 	"graph_out":        "Write the graph to FILE, whose directory is created if needed.",
 	"graph_damping":    "Follow a link with this probability, from 0 up to less than 1; otherwise jump to any node.",
 	"graph_tolerance":  "Stop when the ranks, which sum up to 1, have changed by at most this in an iteration.",

@@ -28,7 +28,7 @@ type GraphBuildCmd struct {
 	Vertices  string   `help:"${graph_vertices}" placeholder:"FILE"`
 	Nodes     uint64   `help:"${graph_nodes}" placeholder:"N"`
 	JSON      bool     `help:"Print one JSON object."`
-	Dirs      []string `arg:"" optional:"" name:"dir" help:"Read the link logs of these crawl directories, such as those of all agents."`
+	Dirs      []string `arg:"" optional:"" name:"dir" help:"${graph_dirs}"`
 }
 
 // Help explains nodes and memory.

@@ -16,6 +16,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/cost"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
@@ -144,6 +145,7 @@ func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit fu
 		kong.Vars{"version": node.Version, "scopes": strings.Join(scope.Kinds(), ","),
 			"partitions":            strings.Join(node.Partitions(), ","),
 			"assignments":           strings.Join(node.Assignments(), ","),
+			"plan_models":           strings.Join(cost.Names(), ","),
 			"classify_kinds":        strings.Join(classify.Kinds(), ","),
 			"classify_all_features": strings.Join(classify.AllFeatures(), ",")},
 		crawlHelp,

@@ -48,7 +48,7 @@ type PlanCmd struct {
 	MachinePrice float64       `help:"${plan_machine_price}" placeholder:"PRICE"`
 	DiskPrice    float64       `help:"${plan_disk_price}" placeholder:"PRICE"`
 	TrafficPrice float64       `help:"${plan_traffic_price}" placeholder:"PRICE"`
-	Constants    string        `help:"${plan_constants}" default:"rendezvous" enum:"rendezvous,sites,paper" placeholder:"rendezvous|sites|paper"`
+	Constants    string        `help:"${plan_constants}" default:"rendezvous" enum:"${plan_models}" placeholder:"NAME"`
 	Fit          []string      `help:"${plan_fit}" placeholder:"DIR"`
 	JSON         bool          `help:"Print one JSON object."`
 }

@@ -47,6 +47,14 @@ func Paper() *Model {
 // Models returns the models that the program knows.
 func Models() []*Model { return []*Model{Rendezvous(), Sites(), Paper()} }
 
+// Names returns the names of Models.
+func Names() (names []string) {
+	for _, m := range Models() {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
 // Overhead returns what all kinds of overhead together cost an agent, in pages a second: at most Single. A kind is
 // never below zero, although its formula may be for small crawls or many agents.
 func (m *Model) Overhead(n int, pages float64) float64 {
