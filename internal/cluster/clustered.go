@@ -19,6 +19,7 @@ type Others struct {
 	Durable  *Durable // nil: no agent asks which URLs this one has
 	Copies   *Copies  // nil: replication is off
 	Contents Contents // nil: contents are not compared with those of other agents
+	Boundary Boundary // nil: an agent keeps the pages that it has fetched
 	Names    Names    // nil: it is not known what archives have
 	Counter  uint64   // of this agent: handoff.Source.Counter
 	Leases   Leases   // nil: no leases; otherwise the Frontier's Config has them, too
@@ -44,6 +45,7 @@ type Clustered struct {
 	tenants   tenants
 	permits   permits
 	recalls   recalls
+	exports   exports
 	heldFiles []keyset.HeldFile // reused memory
 	fresh     []weburl.Key      // accepted since the last sync; see found
 }
@@ -95,10 +97,13 @@ func (cl *Clustered) Accepted(class crawl.Class, number uint64, l weburl.Link, e
 		return nil
 	}
 	cl.countOutgoing()
-	return cl.post(number, l.URL, 0, enc)
+	return cl.post(number, l, 0, enc)
 }
 
 func (cl *Clustered) Finished(f *state.Finish) {
+	if f.Imported() {
+		return
+	}
 	if f.Flags&state.FlagRobots == 0 {
 		cl.isDone(f.Link.URL.Key())
 		cl.finishedHere(f.Link.URL.Key())
@@ -129,7 +134,9 @@ func (cl *Clustered) Syncing() (durable func()) {
 	receipts, epoch := append(cl.remote.unsynced, cl.freshDurable()...), cl.shipping.closed()
 	cl.remote.unsynced = nil
 	cl.remote.syncing += len(receipts)
+	forgetPages := cl.forgetPages()
 	return func() {
+		forgetPages()
 		cl.remote.due = append(cl.remote.due, receipts...)
 		cl.remote.syncing -= len(receipts)
 		cl.shipping.synced = max(cl.shipping.synced, epoch)
@@ -140,8 +147,11 @@ func (cl *Clustered) Save(put func(kind byte, p []byte) error) error { return cl
 
 func (cl *Clustered) Load(kind byte, p []byte) error { return cl.tenants.read(kind, p) }
 
-func (cl *Clustered) Requeue(number uint64, enc []byte) error {
-	return cl.Outbox.PushLoose(number, enc)
+func (cl *Clustered) Requeue(number uint64, enc []byte) (again bool, err error) {
+	if page, whole, err := cl.requeuePage(number, enc); page || err != nil {
+		return !whole, err
+	}
+	return false, cl.Outbox.PushLoose(number, enc)
 }
 
 func (cl *Clustered) Recovered() {
@@ -173,7 +183,7 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	return crawl.ClusterStatus{Waits: waits, Outgoing: cl.Outgoing(), Received: cl.remote.received,
 		Copying:  cl.copying(),
 		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
-		Contents: cl.contentCounts()}
+		Contents: cl.contentCounts(), Boundary: cl.exportCounts()}
 }
 
 func (cl *Clustered) Ended() { cl.tellCopies() }

@@ -37,6 +37,7 @@ type remote struct {
 	begun    bool            // the run has begun
 
 	received, sent, passed int64  // numbers of links in this run
+	pages, pagesAgain      int64  // pages of other agents in this run: taken, and known already
 	pagesBefore            int64  // pages of earlier runs
 	resting                bool   // no work is left here
 	restedAt               uint64 // activity at that time
@@ -61,13 +62,13 @@ func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path
 func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
 
 // post puts an accepted link into the outbox.
-func (cl *Clustered) post(number uint64, u weburl.URL, hops int, enc []byte) error {
-	agent, mine := cl.Peers.Owner(u.Host())
+func (cl *Clustered) post(number uint64, l weburl.Link, hops int, enc []byte) error {
+	agent, mine := cl.ownerOf(l)
 	switch {
 	case mine:
 		return cl.Outbox.Push("", number, 0, enc)
 	case agent == "":
-		return cl.Outbox.PushWaiting(weburl.HostKey(u.Host()), number, enc)
+		return cl.Outbox.PushWaiting(weburl.HostKey(l.URL.Host()), number, enc)
 	}
 	return cl.Outbox.Push(agent, number, hops, enc)
 }
@@ -151,7 +152,7 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 		case b == nil:
 			return earlier(wake, next)
 		case b.Agent == "":
-			cl.takeBack(b)
+			cl.takeBack(work, b)
 		default:
 			cl.loop.Go(func() {
 				err := cl.Peers.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
@@ -171,6 +172,15 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 	if !ok {
 		return to, fmt.Errorf("link from the outbox: %w", weburl.ErrLink)
 	}
+	if cl.Boundary != nil {
+		l, _, err := weburl.PeekLink(enc)
+		if err != nil {
+			return to, fmt.Errorf("link from the outbox: %w", err)
+		}
+		if _, page := l.Stored(); page { // it was fetched before its host was dropped
+			return cl.way(l), nil
+		}
+	}
 	if cl.loop.Drops() && cl.loop.Dropped(host, number) {
 		l, _, err := weburl.DecodeLink(enc)
 		if err != nil {
@@ -180,14 +190,23 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 		cl.arrivedElsewhere(number)
 		return outbox.To{Way: outbox.Gone}, cl.loop.Err()
 	}
-	agent, mine := cl.Peers.Owner(host)
-	if agent == "" && !mine {
-		return outbox.To{Way: outbox.Wait, Key: weburl.HostKey(host)}, nil
+	return toward(host)(cl.Peers.Owner(host)), nil
+}
+
+// way returns the destination of a page.
+func (cl *Clustered) way(l weburl.Link) outbox.To { return toward(l.URL.Host())(cl.ownerOf(l)) }
+
+// toward returns the destination of a link of a host by its owner.
+func toward(host string) func(agent string, mine bool) outbox.To {
+	return func(agent string, mine bool) outbox.To {
+		switch {
+		case mine:
+			return outbox.To{}
+		case agent == "":
+			return outbox.To{Way: outbox.Wait, Key: weburl.HostKey(host)}
+		}
+		return outbox.To{Agent: agent}
 	}
-	if mine {
-		agent = ""
-	}
-	return outbox.To{Agent: agent}, nil
 }
 
 // pushed records the result of sending a batch.
@@ -198,6 +217,7 @@ func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
 	case err == nil:
 		cl.remote.sent += int64(len(b.Numbers))
 		cl.finishSent(b.Numbers, false)
+		cl.exports.arrived = append(cl.exports.arrived, cl.pagesIn(b.Links)...)
 		delete(cl.remote.failing, b.Agent)
 		if was {
 			cl.loop.Events.Write("push-again", report.F("agent", b.Agent))
@@ -214,20 +234,41 @@ func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
 	cl.Outbox.Done(b, err == nil, now)
 }
 
-// takeBack accepts links that another agent owned and this agent owns now.
-func (cl *Clustered) takeBack(b *outbox.Batch) {
+// takeBack accepts links that another agent owned and this agent owns now, and pages that this agent keeps now.
+func (cl *Clustered) takeBack(work context.Context, b *outbox.Batch) {
 	var ls crawl.Links
+	var pages []weburl.Link
 	for rest := b.Links; len(rest) > 0; {
 		l, n, err := weburl.PeekLink(rest)
 		if err != nil {
 			cl.loop.Fail(fmt.Errorf("link from the outbox: %w", err))
 			return
 		}
-		ls.AddOwn(l.URL.Key(), rest[:n])
+		if _, page := l.Stored(); page {
+			pages = append(pages, l)
+		} else {
+			ls.AddOwn(l.URL.Key(), rest[:n])
+		}
 		rest = rest[n:]
 	}
-	cl.intakeSafely(&ls)
-	cl.receiptWhenDurable(receipt{back: b})
+	if len(pages) == 0 {
+		cl.intakeSafely(&ls)
+		cl.receiptWhenDurable(receipt{back: b})
+		return
+	}
+	cl.loop.Go(func() {
+		err := cl.takePagesBack(work, pages)
+		cl.loop.Tell(func(now time.Time) {
+			cl.loop.Stir()
+			if err != nil {
+				cl.Outbox.Done(b, false, now)
+				return
+			}
+			cl.exports.arrived = append(cl.exports.arrived, cl.pagesIn(b.Links)...)
+			cl.intakeSafely(&ls)
+			cl.receiptWhenDurable(receipt{back: b})
+		})
+	})
 }
 
 // finishSent ends links that other agents have, or that this agent has accepted again. They were

@@ -244,7 +244,10 @@ func (m *merge) finish(_ byte, p []byte) error {
 	if err := m.Finish(f.Number); err != nil {
 		return err
 	}
-	if k, ok := m.keys.Finish(f.Link.URL.Key()); ok {
+	switch k, ok := finishKey(m.keys, &f); {
+	case ok && f.Imported():
+		return m.key(k, true)
+	case ok:
 		if err := m.done(k); err != nil {
 			return err
 		}

@@ -46,6 +46,10 @@ type clusterHosts interface {
 	// another page has it. asked is false if contents are not compared. It blocks for a bounded time.
 	// Safe for concurrent use.
 	First(ctx context.Context, x *warc.Exchange, size int64) (first warc.Original, duplicate, asked bool, err error)
+	// Export stores the page of x, which was fetched for l, if it belongs to another agent. Then away is true, and page
+	// is for Depart. decoded returns the body without codings. Safe for concurrent use.
+	Export(ctx context.Context, l weburl.Link, x *warc.Exchange, decoded func() ([]byte, error)) (page weburl.Link,
+		away bool, err error)
 	// SendAway takes a link that was withdrawn from the frontier because its host has another owner
 	// now. sent is false if the operator has dropped the link.
 	SendAway(w frontier.Waiting) (sent bool, err error)
@@ -73,6 +77,9 @@ type clusterRecords interface {
 	// Archived is told that a page, which First was asked about, is archived in full. Its finish is
 	// in the present batch.
 	Archived(digest [20]byte, page warc.Original)
+	// Depart is told that the present batch will have the finish of a URL whose page Export has stored. From now on
+	// the page waits for its agent.
+	Depart(page weburl.Link) error
 	// Rests is told how long a host must rest, and whether it is blocked.
 	Rests(st frontier.HostState, now time.Time)
 	// Forget is told that the seen-set may have lost some of its keys.
@@ -91,8 +98,9 @@ type clusterRecords interface {
 	Load(kind byte, p []byte) error
 	// Away takes a pending link of an earlier run if this agent must not visit it.
 	Away(l weburl.Link, number uint64) (away bool, err error)
-	// Requeue takes a link of an earlier run that another agent crawls.
-	Requeue(number uint64, enc []byte) error
+	// Requeue takes a link of an earlier run that another agent crawls. again reports that it stands for a page that is
+	// lost: the URL must be fetched again.
+	Requeue(number uint64, enc []byte) (again bool, err error)
 	// Recovered is told that the journal has been read.
 	Recovered()
 }
@@ -148,8 +156,18 @@ type Keys interface {
 	// Finish returns the key that stands for the finish of the URL with key k. ok is false if there
 	// is none.
 	Finish(k weburl.Key) (done weburl.Key, ok bool)
+	// Import returns the key that stands for the finish of a page that another agent has fetched.
+	Import(l weburl.Link) weburl.Key
 	// Freeze returns Keys that do not change any more. They are safe for concurrent use.
 	Freeze() Keys
+}
+
+// finishKey returns the key that stands for f, which is not the finish of a robots.txt. ok is false if there is none.
+func finishKey(keys Keys, f *state.Finish) (k weburl.Key, ok bool) {
+	if f.Imported() {
+		return keys.Import(f.Link), true
+	}
+	return keys.Finish(f.Link.URL.Key())
 }
 
 // ClusterStatus is the part of a Status that tells of other agents.
@@ -163,6 +181,7 @@ type ClusterStatus struct {
 	Leases   *report.Leases   `json:"leases,omitempty"`
 	Moves    *report.Moves    `json:"moves,omitempty"` // of hosts between agents
 	Contents *report.Contents `json:"contents,omitempty"`
+	Boundary *report.Boundary `json:"boundary,omitempty"` // pages on their way between agents
 	Exchange *report.Exchange `json:"exchange,omitempty"` // messages to other agents, in this run
 	Sites    *report.Sites    `json:"sites,omitempty"`    // what the coordinators say
 }
@@ -199,7 +218,7 @@ func (alone) Syncing() func()                              { return func() {} }
 func (alone) Save(func(byte, []byte) error) error          { return nil }
 func (alone) Load(byte, []byte) error                      { return ErrAlone }
 func (alone) Away(weburl.Link, uint64) (bool, error)       { return false, nil }
-func (alone) Requeue(uint64, []byte) error                 { return ErrAlone }
+func (alone) Requeue(uint64, []byte) (bool, error)         { return false, ErrAlone }
 func (alone) Recovered()                                   {}
 func (alone) Recall(weburl.Link) bool                      { return false }
 func (alone) Tick(context.Context, time.Time) time.Time    { return time.Time{} }
@@ -215,6 +234,13 @@ func (alone) Ended()                                       {}
 
 func (alone) Accepted(Class, uint64, weburl.Link, []byte) error { return nil }
 
+func (alone) Depart(weburl.Link) error { return nil }
+
+func (alone) Export(context.Context, weburl.Link, *warc.Exchange, func() ([]byte, error)) (page weburl.Link, away bool,
+	err error) {
+	return page, false, nil
+}
+
 func (alone) First(context.Context, *warc.Exchange, int64) (first warc.Original, duplicate, asked bool, err error) {
 	return first, false, false, nil
 }
@@ -224,6 +250,7 @@ type plainKeys struct{}
 
 func (plainKeys) Of(k weburl.Key, _ bool) weburl.Key     { return k }
 func (plainKeys) Finish(k weburl.Key) (weburl.Key, bool) { return k, false }
+func (plainKeys) Import(l weburl.Link) weburl.Key        { return l.URL.Key() }
 func (p plainKeys) Freeze() Keys                         { return p }
 
 func (plainKeys) Accept(kind byte, _ uint64, p []byte) (weburl.Key, bool, error) {

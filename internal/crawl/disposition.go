@@ -245,6 +245,9 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	if v.plain { // it counts as skipped, not as failed
 		f.Kind, f.Cause = "", ""
 	}
+	if !v.sent.URL.IsZero() && c.fatal == nil {
+		c.fatal = c.cluster.Depart(v.sent)
+	}
 	c.record(v, &f)
 	if v.judged && !v.duplicate && v.archived && c.fatal == nil {
 		c.cluster.Archived(v.written.PayloadDigest, v.written.Original)
@@ -287,6 +290,9 @@ func (c *Crawler) finishOf(v *visit, exhausted bool) state.Finish {
 		Code: v.code(exhausted), Kind: v.errorKind(), Cause: c.causeOf(v), Mime: v.mime,
 		Size: v.size, Began: v.began, Took: v.took, Delay: v.delay,
 	}
+	if !v.sent.URL.IsZero() {
+		f.Link.Ext = v.sent.Ext
+	}
 	if v.truncated != "" {
 		f.Flags |= state.FlagTruncated
 	}
@@ -310,6 +316,7 @@ func visitOf(f *state.Finish) report.Visit {
 		Duplicate: f.Flags&state.FlagDuplicate != 0, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
 		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagUnkept != 0,
+		Exported: f.Exported(), Imported: f.Imported(),
 	}
 }
 

@@ -62,6 +62,7 @@ type visit struct {
 	first      warc.Original // that page
 	meta       []warc.Field
 	page       parse.Page
+	sent       weburl.Link // the page, which is stored for another agent; zero: it belongs here
 
 	// For Strategy and Pages:
 	shown      Page
@@ -138,6 +139,9 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 		return nil
 	}
 	v.unkept = c.leaves(v, resp)
+	if away, err := c.export(ctx, v, resp); away || err != nil {
+		return err
+	}
 	if err := c.compare(ctx, v, resp); err != nil {
 		return err
 	}
@@ -304,23 +308,7 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	if v.unkept {
 		return v.leave(&x)
 	}
-	v.meta = v.meta[:0]
-	note := func(name, value string) {
-		if value != "" {
-			v.meta = append(v.meta, warc.Field{Name: name, Value: value})
-		}
-	}
-	note("fetchTimeMs", strconv.FormatInt(r.Duration.Milliseconds(), 10))
-	note("via", l.Via)
-	note("hopsFromSeed", l.Hops)
-	note("sourceTag", l.Seed)
-	if v.outcome == Fetched && v.status/100 == 2 && !v.duplicate {
-		note("charset", v.page.Charset)
-	}
-	if v.failure != 0 {
-		note("failure", v.detail)
-	}
-	x.Metadata = v.meta
+	v.describe(&x, r)
 	if v.confirmed() && v.before.Original.URL != "" {
 		x.NotModified = &v.before.Original
 	}
@@ -344,6 +332,27 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 		v.notes = append(v.notes, "warcRevisit:notModified")
 	}
 	return nil
+}
+
+// describe sets the content of the metadata record.
+func (v *visit) describe(x *warc.Exchange, r *fetch.Response) {
+	v.meta = v.meta[:0]
+	note := func(name, value string) {
+		if value != "" {
+			v.meta = append(v.meta, warc.Field{Name: name, Value: value})
+		}
+	}
+	note("fetchTimeMs", strconv.FormatInt(r.Duration.Milliseconds(), 10))
+	note("via", v.asked.Via)
+	note("hopsFromSeed", v.asked.Hops)
+	note("sourceTag", v.asked.Seed)
+	if v.outcome == Fetched && v.status/100 == 2 && !v.duplicate {
+		note("charset", v.page.Charset)
+	}
+	if v.failure != 0 {
+		note("failure", v.detail)
+	}
+	x.Metadata = v.meta
 }
 
 // compare looks up whether another agent's page has the content of r.

@@ -106,7 +106,7 @@ func (r *repair) finish(_ byte, p []byte) error {
 	if err != nil || f.IsRobots() {
 		return err
 	}
-	k, _ := r.keys.Finish(f.Link.URL.Key())
+	k, _ := finishKey(r.keys, &f)
 	return r.yield(append(r.buf[:0], k))
 }
 

@@ -306,7 +306,7 @@ func (r *resume) finished(f *state.Finish, lost bool) error {
 		if err := r.Finish(f.Number); err != nil {
 			return err
 		}
-		if k, ok := c.cluster.Keys().Finish(f.Link.URL.Key()); ok && c.accepted >= c.Seen.Mark() {
+		if k, ok := finishKey(c.cluster.Keys(), f); ok && c.accepted >= c.Seen.Mark() {
 			if err := r.addKey(k); err != nil {
 				return err
 			}
@@ -497,13 +497,17 @@ func (r *resume) pending(kind byte, number uint64, enc []byte) error {
 	if err != nil {
 		return err
 	}
-	if c.dropped(l.URL.Host(), number) {
+	if _, page := l.Stored(); !page && c.dropped(l.URL.Host(), number) {
 		return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 	}
 	if kind == state.PendingOut {
-		return c.cluster.Requeue(number, enc)
-	}
-	if away, err := c.cluster.Away(l, number); away || err != nil {
+		again, err := c.cluster.Requeue(number, enc)
+		if err != nil || !again {
+			return err
+		}
+		l = l.AsLink()
+		r.result.Repeated++
+	} else if away, err := c.cluster.Away(l, number); away || err != nil {
 		return err
 	}
 	r.batch, r.numbers = append(r.batch, l), append(r.numbers, number)

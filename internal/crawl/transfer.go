@@ -160,7 +160,7 @@ func (t *Transfer) host(_ byte, p []byte) error {
 
 func (t *Transfer) finish(_ byte, p []byte) error {
 	f, err := state.DecodeFinish(p)
-	if err != nil || f.IsRobots() {
+	if err != nil || f.IsRobots() || f.Imported() {
 		return err
 	}
 	if err := t.Finish(f.Number); err != nil {

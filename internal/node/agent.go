@@ -15,7 +15,8 @@
 //	reports/     summary.json, *.csv, skipped.jsonl; in a cluster also lost-*.txt
 //	state/       journal, frontier's spill files, index runs, strategy's files, lock;
 //	             in a cluster also agent.json (the agent's identity), the outbox's files,
-//	             replicas, contents and sites (which agent owns which host)
+//	             replicas, contents, sites (which agent owns which host), and boundary (pages for
+//	             other agents)
 //
 // If Open returns an error before it has written crawl.yaml, the directory holds no crawl.
 // One goroutine owns an Agent and calls Serve, Run and Close. Status and Leave are safe for
@@ -37,6 +38,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
@@ -67,6 +69,7 @@ type Agent struct {
 	membership *membership     // nil: this agent is alone
 	leases     *leases         // nil: no lease is needed
 	contents   *contentService // nil: the agents do not share contents
+	boundary   *boundary.Store // nil: pages do not move between agents
 	sheets     sheet.Live      // Config.Hosts, or what SetHosts has given since
 	closers    []func() error  // Close calls them in reverse order
 	// shortages counts how often a file could not be opened for want of descriptors.
@@ -213,14 +216,14 @@ func (a *Agent) claim() error {
 	}
 	if a.cfg.Overwrite {
 		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, contentsDir, sitesDir,
-			seedsFile, strategyFile, identityFile, marker) {
+			boundaryDir, seedsFile, strategyFile, identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before it wrote the marker may have left files
-		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, sitesDir, seedsFile, strategyFile,
-			identityFile} {
+		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, sitesDir, boundaryDir, seedsFile,
+			strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}
@@ -345,6 +348,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(r.Archive.Close)
+	if err := a.openBoundary(); err != nil {
+		return err
+	}
 
 	cfg.Robots.Agent = token
 	r.Robots = robots.NewCache(cfg.Robots)
@@ -374,9 +380,11 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	// finished.
 	flush := func() error {
 		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.LinkLog.Flush(),
-			r.Seen.Commit())
+			r.Seen.Commit(), a.boundary.Flush())
 	}
-	sync := func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync(), r.LinkLog.Sync()) }
+	sync := func() error {
+		return errors.Join(r.Archive.Sync(), r.Log.Sync(), r.LinkLog.Sync(), a.boundary.Sync())
+	}
 	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"),
 		journal.Config{Before: flush, BeforeSync: sync}); err != nil {
 		return err
@@ -408,6 +416,11 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	if a.Recovered, err = a.crawler.Recover(a.fs, a.dir("state", "journal"), intact, now); err != nil {
 		return fmt.Errorf("recover %s: %w", cfg.Dir, err)
+	}
+	if a.boundary != nil {
+		if err := a.boundary.Tidy(); err != nil {
+			return err
+		}
 	}
 	if err := a.unblock(); err != nil {
 		return err

@@ -59,6 +59,9 @@ type Cluster struct {
 	// Agents is the number of agents that must be present before the crawl starts. Zero
 	// means 1.
 	Agents int
+	// Boundary says what becomes of a page that belongs to another agent: BoundaryContents, or "" for the default of
+	// the partition.
+	Boundary string
 	// Recovery is the number of agents that this one asks for the known URLs of a host
 	// when it becomes the host's owner. Zero means 2.
 	Recovery int
@@ -227,6 +230,9 @@ func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
 		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget, Recall: c.answerRecall}
+	if a.boundary != nil {
+		handlers.Pages = c.pages
+	}
 	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.id() })
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve

@@ -92,6 +92,9 @@ func (c *Cluster) checkPartition() error {
 	if err := CheckCoverage(c.partition(), c.TwoLevel); err != nil {
 		return err
 	}
+	if err := CheckBoundary(c.partition(), c.Boundary); err != nil {
+		return err
+	}
 	if c.Kappa == 0 {
 		return CheckPartition(c.partition(), nil)
 	}
@@ -131,6 +134,9 @@ func (c *Cluster) method() string {
 func (c *Cluster) partitionTerms() string {
 	if c.partition() == PartitionRing {
 		return c.method()
+	}
+	if c.Boundary != "" {
+		return c.partition() + ", boundary " + c.Boundary
 	}
 	return c.partition()
 }

@@ -28,3 +28,10 @@ func (c *Contents) Share() {
 		c.ElsewhereShare = math.Round(float64(c.Elsewhere)/float64(c.Pages)*1e4) / 1e4
 	}
 }
+
+// Boundary counts the pages that agents send to each other because they divide pages by content, in this run.
+type Boundary struct {
+	Waiting int64 `json:"waiting"` // stored for other agents, now
+	Taken   int64 `json:"taken"`   // from other agents
+	Again   int64 `json:"again"`   // pages of other agents that this one had already
+}

@@ -35,7 +35,11 @@ type Summary struct {
 	PageHosts  int     `json:"hosts_with_pages"` // with a page
 	Duplicates int64   `json:"duplicates"`
 	Truncated  int64   `json:"truncated"`
-	Unkept     int64   `json:"not_kept"`   // responses that --keep leaves out of the archive
+	Unkept     int64   `json:"not_kept"`       // responses that --keep leaves out of the archive
+	Exported   int64   `json:"pages_exported"` // of Pages: archived by the agents where they belong
+	Imported   int64   `json:"pages_imported"` // fetched by other agents, and archived by this one
+	ExportedB  int64   `json:"bytes_exported"`
+	ImportedB  int64   `json:"bytes_imported"`
 	Revisits   int64   `json:"revisits"`   // visits to URLs visited before
 	Unchanged  int64   `json:"unchanged"`  // revisits that found the same page
 	Changed    int64   `json:"changed"`    // revisits that found another page; the rest failed or were truncated
@@ -138,6 +142,7 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 		DurationS:  took.Round(time.Millisecond).Seconds(),
 		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
 		Hosts: t.hosts.count, Duplicates: t.n.duplicates, Truncated: t.n.truncated,
+		Exported: t.n.exported, ExportedB: t.n.exportedBytes, Imported: t.n.imported, ImportedB: t.n.importedBytes,
 		Unkept: t.n.unkept, Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
 		RobotsTxt: t.n.robots, Denied: t.n.denied, Retries: t.n.retried,
 		StopReason: stopReason, PeakMemory: PeakMemory(),

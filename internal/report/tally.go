@@ -28,6 +28,8 @@ type Visit struct {
 	Unchanged bool // a revisit that found the same page
 	Unknown   bool // a revisit that cannot tell whether the page changed
 	Unkept    bool // the archive did not get the response, because --keep leaves it out
+	Exported  bool // the page went to the agent where it belongs
+	Imported  bool // another agent has fetched the page: not counted among the URLs and pages of this one
 }
 
 // Servers choose some names, so the Tally counts under a limited number of them.
@@ -58,6 +60,8 @@ type totals struct {
 	found, unique, sent, retried    int64
 	revisits, unchanged, changed    int64
 	unkept                          int64
+	exported, exportedBytes         int64
+	imported, importedBytes         int64
 }
 
 func (n *totals) all() []*int64 {
@@ -68,8 +72,12 @@ func (n *totals) all() []*int64 {
 		&n.found, &n.unique, &n.sent, &n.retried,
 		&n.revisits, &n.unchanged, &n.changed,
 		&n.unkept,
+		&n.exported, &n.exportedBytes, &n.imported, &n.importedBytes,
 	}
 }
+
+// totalsBefore is how many of them version 3 had.
+const totalsBefore = 17
 
 type count struct{ pages, urls, bytes int64 }
 
@@ -133,6 +141,18 @@ func increment(m *map[string]int64, k string, n int64) {
 // Add counts a visit.
 func (t *Tally) Add(v Visit) {
 	v.Bytes = max(v.Bytes, 0)
+	if v.Imported {
+		t.n.imported++
+		t.n.importedBytes += v.Bytes
+		if v.Duplicate {
+			t.n.duplicates++
+		}
+		return
+	}
+	if v.Exported {
+		t.n.exported++
+		t.n.exportedBytes += v.Bytes
+	}
 	t.n.bytes += v.Bytes
 	h := t.hosts.findOrAdd(v.Host)
 	h.setSize(h.size() + v.Bytes)
@@ -353,14 +373,15 @@ func (t *Tally) Errors() map[string]int64 {
 // ErrTally means that the encoding of a Tally is damaged or of an unknown version.
 var ErrTally = errors.New("the tally is damaged or of an unknown version")
 
-const tallyVersion = 3
+const tallyVersion = 4
 
 // AppendTo appends t's encoding to dst and returns the result. The time at which the crawl began is not in it.
 //
-//	byte    version, 3
+//	byte    version, 4
 //	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
 //	        truncated, robots, bytes of robots, found, unique, sent, retried,
-//	        revisits, unchanged, changed, unkept
+//	        revisits, unchanged, changed, unkept, exported and their bytes,
+//	        imported and their bytes; version 3 has none after unkept
 //	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
 //	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
 //	mimes   as seeds
@@ -457,10 +478,15 @@ func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) erro
 func (t *Tally) Decode(src []byte) error {
 	d := decoder{src: src}
 	n := Tally{started: t.started}
-	if d.byte() != tallyVersion {
+	all := n.n.all()
+	switch d.byte() {
+	case tallyVersion:
+	case tallyVersion - 1:
+		all = all[:totalsBefore]
+	default:
 		return ErrTally
 	}
-	for _, p := range n.n.all() {
+	for _, p := range all {
 		*p = d.uvarint()
 	}
 	for range d.len() {

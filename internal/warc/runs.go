@@ -466,3 +466,13 @@ func (h *lineHeap) Pop() any {
 	*h = old[:len(old)-1]
 	return s
 }
+
+// Remove removes a finished WARC file of the crawl directory dir, and its index lines that are not merged yet. If there
+// is no such file, the error wraps fs.ErrNotExist.
+func Remove(fsys disk.FS, dir, name string) error {
+	if err := fsys.Remove(filepath.Join(archiveDir(dir), name)); err != nil {
+		return err
+	}
+	lines := runs{fs: fsys, dir: runsDir(dir)}
+	return lines.discard(name)
+}

@@ -24,6 +24,7 @@ const (
 	CallBudget
 	CallContents
 	CallRecall
+	CallPages
 	// The calls to a coordinator.
 	CallDiscover
 	CallFollow
@@ -34,7 +35,7 @@ const (
 )
 
 var callNames = [calls]string{"Hello", "Push", "Known", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget",
-	"Contents", "Recall", "Discover", "Follow", "Finish", "Status", "Forget"}
+	"Contents", "Recall", "Pages", "Discover", "Follow", "Finish", "Status", "Forget"}
 
 // answerer returns the role of the process that answers the call.
 func (c Call) answerer() role {
@@ -113,6 +114,7 @@ type counters struct {
 	bodies         [calls]atomic.Uint64
 	answers        [calls]atomic.Uint64
 	links, keys    atomic.Uint64
+	pages          atomic.Uint64
 	packets        atomic.Uint64
 	refused        [refusals]atomic.Uint64
 	sent, received atomic.Uint64
@@ -135,6 +137,8 @@ type Counts struct {
 	Answers map[string]uint64
 	// Links counts the links that a Client has pushed, Keys the URLs that it has asked about.
 	Links, Keys uint64
+	// Pages counts the pages that a Client has sent.
+	Pages uint64
 	// Packets are the bytes that were sent in packets of gossip.
 	Packets uint64
 	// Sent and Received are bytes on the wire, with TLS and gossip.
@@ -143,7 +147,7 @@ type Counts struct {
 
 func (c *counters) counts() Counts {
 	out := Counts{Calls: map[string]uint64{}, Errors: map[string]uint64{}, Refused: map[string]uint64{},
-		Bodies: map[string]uint64{}, Answers: map[string]uint64{}, Links: c.links.Load(), Keys: c.keys.Load(),
+		Bodies: map[string]uint64{}, Answers: map[string]uint64{}, Links: c.links.Load(), Keys: c.keys.Load(), Pages: c.pages.Load(),
 		Packets: c.packets.Load(), Sent: c.sent.Load(), Received: c.received.Load()}
 	for i := range calls {
 		out.Calls[i.String()], out.Errors[i.String()] = c.calls[i].Load(), c.errors[i].Load()

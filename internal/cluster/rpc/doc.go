@@ -22,6 +22,7 @@
 //	End       quick  all are idle                            whether the answerer still is
 //	Budget    quick  pages used, held, wanted                pages to hold
 //	Recall    bulk   links to URLs                           what the strategy knows of each
+//	Pages     bulk   a stream of pages that the receiver keeps  they are durable
 //	Contents  own    digests of the receiver's contents      the pages that have them archived in full
 //
 //	to a coordinator

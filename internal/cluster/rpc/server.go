@@ -43,14 +43,15 @@ var limits = [calls]time.Duration{
 	CallHello: 10 * time.Second, CallPush: time.Minute, CallKnown: 5 * time.Second, CallShip: time.Minute,
 	CallClaim: time.Minute, CallHand: time.Minute, CallLease: 5 * time.Second,
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
-	CallRecall:   10 * time.Second,
+	CallRecall: 10 * time.Second, CallPages: 10 * time.Minute,
 	CallDiscover: 10 * time.Second, CallFollow: 30 * time.Second, CallFinish: 10 * time.Second,
 	CallStatus: 5 * time.Second, CallForget: 10 * time.Second,
 }
 
 // bulk reports calls with much data, which are answered when the data is on disk.
 func (c Call) bulk() bool {
-	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand || c == CallRecall || c == CallDiscover
+	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand || c == CallRecall || c == CallPages ||
+		c == CallDiscover
 }
 
 // ErrAgain is the answer of an agent that is not ready or has another view. The same call may
@@ -104,6 +105,8 @@ type Handlers struct {
 	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
 	// Contents returns one answer per content.
 	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
+	// Pages returns when the pages are durable. It reads all of them unless it returns an error.
+	Pages func(ctx context.Context, from Caller, pages *PageReader) error
 	// Recall returns one answer per link.
 	Recall func(ctx context.Context, from Caller, r Recall) ([]RecallAnswer, error)
 }
@@ -265,11 +268,15 @@ func (s *Server) enter(call Call, name string) (leave func(), ok bool) {
 	}
 }
 
-// callOf returns the call of a request. Only Connect's POST requests in protobuf are calls.
+// callOf returns the call of a request. Only Connect's POST requests in protobuf are calls; those of Pages are streams.
 func callOf(r *http.Request) (Call, bool) {
 	for c, name := range callNames {
 		if r.URL.Path == "/"+Call(c).service()+"/"+name {
-			return Call(c), r.Method == http.MethodPost && r.Header.Get("Content-Type") == "application/proto"
+			kind := "application/proto"
+			if Call(c) == CallPages {
+				kind = "application/connect+proto"
+			}
+			return Call(c), r.Method == http.MethodPost && r.Header.Get("Content-Type") == kind
 		}
 	}
 	return 0, false

@@ -85,6 +85,15 @@ func (f *Finish) AppendTo(dst []byte) []byte {
 // Dropped reports that the operator dropped the URL. Then it has brought no links.
 func (f *Finish) Dropped() bool { return f.Code == report.CodeDeletedByUser }
 
+// Exported reports that the page was stored for another agent, which archives it.
+func (f *Finish) Exported() bool {
+	_, ok := f.Link.Stored()
+	return ok
+}
+
+// Imported reports that another agent has fetched the page. Such a finish ends no URL of this agent.
+func (f *Finish) Imported() bool { return f.Link.Imported() }
+
 // IsRobots reports that it is the finish of a robots.txt.
 func (f *Finish) IsRobots() bool { return f.Flags&FlagRobots != 0 }
 

@@ -138,6 +138,10 @@ func (s *Store) Bind(c Crawl) error {
 // caller must call Repair. Any other error is final.
 func (s *Store) Add(items []Item) error { return s.d.Add(items) }
 
+// MayHave reports whether the Store may have a key. It does not read from disk: false is certain, except for an item
+// without an answer; true may be wrong. Range tells.
+func (s *Store) MayHave(k weburl.Key) bool { return s.d.MayHave(k) }
+
 // Ready returns a channel that receives a value when a call of Emit would do something.
 func (s *Store) Ready() <-chan struct{} { return s.d.Ready() }
 

@@ -57,6 +57,8 @@ const (
 	ExchangeBudgetProcedure = "/orbweaver.exchange.v1.Exchange/Budget"
 	// ExchangeContentsProcedure is the fully-qualified name of the Exchange's Contents RPC.
 	ExchangeContentsProcedure = "/orbweaver.exchange.v1.Exchange/Contents"
+	// ExchangePagesProcedure is the fully-qualified name of the Exchange's Pages RPC.
+	ExchangePagesProcedure = "/orbweaver.exchange.v1.Exchange/Pages"
 	// ExchangeRecallProcedure is the fully-qualified name of the Exchange's Recall RPC.
 	ExchangeRecallProcedure = "/orbweaver.exchange.v1.Exchange/Recall"
 )
@@ -90,6 +92,9 @@ type ExchangeClient interface {
 	// Contents asks which pages with these contents are archived in full. The
 	// receiver judges these contents.
 	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
+	// Pages sends pages that the receiver keeps. They are durable when it answers.
+	// The stream's flow control holds the sender back.
+	Pages(context.Context) (*connect.ClientStreamForClientSimple[PagesRequest, PagesResponse], error)
 	// Recall asks what the receiver's strategy knows of URLs.
 	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
 }
@@ -171,6 +176,12 @@ func NewExchangeClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(exchangeMethods.ByName("Contents")),
 			connect.WithClientOptions(opts...),
 		),
+		pages: connect.NewClient[PagesRequest, PagesResponse](
+			httpClient,
+			baseURL+ExchangePagesProcedure,
+			connect.WithSchema(exchangeMethods.ByName("Pages")),
+			connect.WithClientOptions(opts...),
+		),
 		recall: connect.NewClient[RecallRequest, RecallResponse](
 			httpClient,
 			baseURL+ExchangeRecallProcedure,
@@ -193,6 +204,7 @@ type exchangeClient struct {
 	end      *connect.Client[EndRequest, EndResponse]
 	budget   *connect.Client[BudgetRequest, BudgetResponse]
 	contents *connect.Client[ContentsRequest, ContentsResponse]
+	pages    *connect.Client[PagesRequest, PagesResponse]
 	recall   *connect.Client[RecallRequest, RecallResponse]
 }
 
@@ -295,6 +307,11 @@ func (c *exchangeClient) Contents(ctx context.Context, req *ContentsRequest) (*C
 	return nil, err
 }
 
+// Pages calls orbweaver.exchange.v1.Exchange.Pages.
+func (c *exchangeClient) Pages(ctx context.Context) (*connect.ClientStreamForClientSimple[PagesRequest, PagesResponse], error) {
+	return c.pages.CallClientStreamSimple(ctx)
+}
+
 // Recall calls orbweaver.exchange.v1.Exchange.Recall.
 func (c *exchangeClient) Recall(ctx context.Context, req *RecallRequest) (*RecallResponse, error) {
 	response, err := c.recall.CallUnary(ctx, connect.NewRequest(req))
@@ -333,6 +350,9 @@ type ExchangeHandler interface {
 	// Contents asks which pages with these contents are archived in full. The
 	// receiver judges these contents.
 	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
+	// Pages sends pages that the receiver keeps. They are durable when it answers.
+	// The stream's flow control holds the sender back.
+	Pages(context.Context, *connect.ClientStream[PagesRequest]) (*PagesResponse, error)
 	// Recall asks what the receiver's strategy knows of URLs.
 	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
 }
@@ -410,6 +430,12 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(exchangeMethods.ByName("Contents")),
 		connect.WithHandlerOptions(opts...),
 	)
+	exchangePagesHandler := connect.NewClientStreamHandlerSimple(
+		ExchangePagesProcedure,
+		svc.Pages,
+		connect.WithSchema(exchangeMethods.ByName("Pages")),
+		connect.WithHandlerOptions(opts...),
+	)
 	exchangeRecallHandler := connect.NewUnaryHandlerSimple(
 		ExchangeRecallProcedure,
 		svc.Recall,
@@ -440,6 +466,8 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 			exchangeBudgetHandler.ServeHTTP(w, r)
 		case ExchangeContentsProcedure:
 			exchangeContentsHandler.ServeHTTP(w, r)
+		case ExchangePagesProcedure:
+			exchangePagesHandler.ServeHTTP(w, r)
 		case ExchangeRecallProcedure:
 			exchangeRecallHandler.ServeHTTP(w, r)
 		default:
@@ -493,6 +521,10 @@ func (UnimplementedExchangeHandler) Budget(context.Context, *BudgetRequest) (*Bu
 
 func (UnimplementedExchangeHandler) Contents(context.Context, *ContentsRequest) (*ContentsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Contents is not implemented"))
+}
+
+func (UnimplementedExchangeHandler) Pages(context.Context, *connect.ClientStream[PagesRequest]) (*PagesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Pages is not implemented"))
 }
 
 func (UnimplementedExchangeHandler) Recall(context.Context, *RecallRequest) (*RecallResponse, error) {

@@ -324,6 +324,112 @@ func (*PushResponse) Descriptor() ([]byte, []int) {
 	return file_exchange_proto_rawDescGZIP(), []int{4}
 }
 
+// A page is a request with its link and size, then as many requests with its
+// records as needed.
+type PagesRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Link          []byte                 `protobuf:"bytes,1,opt,name=link,proto3" json:"link,omitempty"`       // a weburl.Link encoding; only in the first request of a page
+	Size          uint64                 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`      // octets of the page's records; only in the first one
+	Records       []byte                 `protobuf:"bytes,3,opt,name=records,proto3" json:"records,omitempty"` // a part of the page's WARC records
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PagesRequest) Reset() {
+	*x = PagesRequest{}
+	mi := &file_exchange_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PagesRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PagesRequest) ProtoMessage() {}
+
+func (x *PagesRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PagesRequest.ProtoReflect.Descriptor instead.
+func (*PagesRequest) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *PagesRequest) GetLink() []byte {
+	if x != nil {
+		return x.Link
+	}
+	return nil
+}
+
+func (x *PagesRequest) GetSize() uint64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *PagesRequest) GetRecords() []byte {
+	if x != nil {
+		return x.Records
+	}
+	return nil
+}
+
+type PagesResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Count         uint32                 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"` // of pages
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PagesResponse) Reset() {
+	*x = PagesResponse{}
+	mi := &file_exchange_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PagesResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PagesResponse) ProtoMessage() {}
+
+func (x *PagesResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PagesResponse.ProtoReflect.Descriptor instead.
+func (*PagesResponse) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *PagesResponse) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
 type KnownRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Fingerprints  []byte                 `protobuf:"bytes,1,opt,name=fingerprints,proto3" json:"fingerprints,omitempty"` // 6 octets for each URL
@@ -333,7 +439,7 @@ type KnownRequest struct {
 
 func (x *KnownRequest) Reset() {
 	*x = KnownRequest{}
-	mi := &file_exchange_proto_msgTypes[5]
+	mi := &file_exchange_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -345,7 +451,7 @@ func (x *KnownRequest) String() string {
 func (*KnownRequest) ProtoMessage() {}
 
 func (x *KnownRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[5]
+	mi := &file_exchange_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -358,7 +464,7 @@ func (x *KnownRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownRequest.ProtoReflect.Descriptor instead.
 func (*KnownRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{5}
+	return file_exchange_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *KnownRequest) GetFingerprints() []byte {
@@ -377,7 +483,7 @@ type KnownResponse struct {
 
 func (x *KnownResponse) Reset() {
 	*x = KnownResponse{}
-	mi := &file_exchange_proto_msgTypes[6]
+	mi := &file_exchange_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -389,7 +495,7 @@ func (x *KnownResponse) String() string {
 func (*KnownResponse) ProtoMessage() {}
 
 func (x *KnownResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[6]
+	mi := &file_exchange_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -402,7 +508,7 @@ func (x *KnownResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KnownResponse.ProtoReflect.Descriptor instead.
 func (*KnownResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{6}
+	return file_exchange_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *KnownResponse) GetKnown() []byte {
@@ -423,7 +529,7 @@ type ShipRequest struct {
 
 func (x *ShipRequest) Reset() {
 	*x = ShipRequest{}
-	mi := &file_exchange_proto_msgTypes[7]
+	mi := &file_exchange_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +541,7 @@ func (x *ShipRequest) String() string {
 func (*ShipRequest) ProtoMessage() {}
 
 func (x *ShipRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[7]
+	mi := &file_exchange_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +554,7 @@ func (x *ShipRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShipRequest.ProtoReflect.Descriptor instead.
 func (*ShipRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{7}
+	return file_exchange_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ShipRequest) GetSeq() uint64 {
@@ -481,7 +587,7 @@ type ShipResponse struct {
 
 func (x *ShipResponse) Reset() {
 	*x = ShipResponse{}
-	mi := &file_exchange_proto_msgTypes[8]
+	mi := &file_exchange_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -493,7 +599,7 @@ func (x *ShipResponse) String() string {
 func (*ShipResponse) ProtoMessage() {}
 
 func (x *ShipResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[8]
+	mi := &file_exchange_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -506,7 +612,7 @@ func (x *ShipResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ShipResponse.ProtoReflect.Descriptor instead.
 func (*ShipResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{8}
+	return file_exchange_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ShipResponse) GetSeq() uint64 {
@@ -526,7 +632,7 @@ type ClaimRequest struct {
 
 func (x *ClaimRequest) Reset() {
 	*x = ClaimRequest{}
-	mi := &file_exchange_proto_msgTypes[9]
+	mi := &file_exchange_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -538,7 +644,7 @@ func (x *ClaimRequest) String() string {
 func (*ClaimRequest) ProtoMessage() {}
 
 func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[9]
+	mi := &file_exchange_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -551,7 +657,7 @@ func (x *ClaimRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimRequest.ProtoReflect.Descriptor instead.
 func (*ClaimRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{9}
+	return file_exchange_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ClaimRequest) GetHosts() []string {
@@ -577,7 +683,7 @@ type ClaimResponse struct {
 
 func (x *ClaimResponse) Reset() {
 	*x = ClaimResponse{}
-	mi := &file_exchange_proto_msgTypes[10]
+	mi := &file_exchange_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -589,7 +695,7 @@ func (x *ClaimResponse) String() string {
 func (*ClaimResponse) ProtoMessage() {}
 
 func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[10]
+	mi := &file_exchange_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -602,7 +708,7 @@ func (x *ClaimResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClaimResponse.ProtoReflect.Descriptor instead.
 func (*ClaimResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{10}
+	return file_exchange_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ClaimResponse) GetVerdicts() []byte {
@@ -622,7 +728,7 @@ type HandRequest struct {
 
 func (x *HandRequest) Reset() {
 	*x = HandRequest{}
-	mi := &file_exchange_proto_msgTypes[11]
+	mi := &file_exchange_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -634,7 +740,7 @@ func (x *HandRequest) String() string {
 func (*HandRequest) ProtoMessage() {}
 
 func (x *HandRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[11]
+	mi := &file_exchange_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -647,7 +753,7 @@ func (x *HandRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandRequest.ProtoReflect.Descriptor instead.
 func (*HandRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{11}
+	return file_exchange_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *HandRequest) GetCount() uint32 {
@@ -672,7 +778,7 @@ type HandResponse struct {
 
 func (x *HandResponse) Reset() {
 	*x = HandResponse{}
-	mi := &file_exchange_proto_msgTypes[12]
+	mi := &file_exchange_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -684,7 +790,7 @@ func (x *HandResponse) String() string {
 func (*HandResponse) ProtoMessage() {}
 
 func (x *HandResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[12]
+	mi := &file_exchange_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -697,7 +803,7 @@ func (x *HandResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandResponse.ProtoReflect.Descriptor instead.
 func (*HandResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{12}
+	return file_exchange_proto_rawDescGZIP(), []int{14}
 }
 
 type LeaseRequest struct {
@@ -709,7 +815,7 @@ type LeaseRequest struct {
 
 func (x *LeaseRequest) Reset() {
 	*x = LeaseRequest{}
-	mi := &file_exchange_proto_msgTypes[13]
+	mi := &file_exchange_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -721,7 +827,7 @@ func (x *LeaseRequest) String() string {
 func (*LeaseRequest) ProtoMessage() {}
 
 func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[13]
+	mi := &file_exchange_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -734,7 +840,7 @@ func (x *LeaseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseRequest.ProtoReflect.Descriptor instead.
 func (*LeaseRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{13}
+	return file_exchange_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LeaseRequest) GetBatch() []byte {
@@ -753,7 +859,7 @@ type LeaseResponse struct {
 
 func (x *LeaseResponse) Reset() {
 	*x = LeaseResponse{}
-	mi := &file_exchange_proto_msgTypes[14]
+	mi := &file_exchange_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -765,7 +871,7 @@ func (x *LeaseResponse) String() string {
 func (*LeaseResponse) ProtoMessage() {}
 
 func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[14]
+	mi := &file_exchange_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -778,7 +884,7 @@ func (x *LeaseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaseResponse.ProtoReflect.Descriptor instead.
 func (*LeaseResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{14}
+	return file_exchange_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *LeaseResponse) GetBatch() []byte {
@@ -797,7 +903,7 @@ type PulseRequest struct {
 
 func (x *PulseRequest) Reset() {
 	*x = PulseRequest{}
-	mi := &file_exchange_proto_msgTypes[15]
+	mi := &file_exchange_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -809,7 +915,7 @@ func (x *PulseRequest) String() string {
 func (*PulseRequest) ProtoMessage() {}
 
 func (x *PulseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[15]
+	mi := &file_exchange_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -822,7 +928,7 @@ func (x *PulseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PulseRequest.ProtoReflect.Descriptor instead.
 func (*PulseRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{15}
+	return file_exchange_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PulseRequest) GetView() uint64 {
@@ -845,7 +951,7 @@ type PulseResponse struct {
 
 func (x *PulseResponse) Reset() {
 	*x = PulseResponse{}
-	mi := &file_exchange_proto_msgTypes[16]
+	mi := &file_exchange_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -857,7 +963,7 @@ func (x *PulseResponse) String() string {
 func (*PulseResponse) ProtoMessage() {}
 
 func (x *PulseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[16]
+	mi := &file_exchange_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -870,7 +976,7 @@ func (x *PulseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PulseResponse.ProtoReflect.Descriptor instead.
 func (*PulseResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{16}
+	return file_exchange_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PulseResponse) GetView() uint64 {
@@ -920,7 +1026,7 @@ type EndRequest struct {
 
 func (x *EndRequest) Reset() {
 	*x = EndRequest{}
-	mi := &file_exchange_proto_msgTypes[17]
+	mi := &file_exchange_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -932,7 +1038,7 @@ func (x *EndRequest) String() string {
 func (*EndRequest) ProtoMessage() {}
 
 func (x *EndRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[17]
+	mi := &file_exchange_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -945,7 +1051,7 @@ func (x *EndRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndRequest.ProtoReflect.Descriptor instead.
 func (*EndRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{17}
+	return file_exchange_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *EndRequest) GetView() uint64 {
@@ -985,7 +1091,7 @@ type EndResponse struct {
 
 func (x *EndResponse) Reset() {
 	*x = EndResponse{}
-	mi := &file_exchange_proto_msgTypes[18]
+	mi := &file_exchange_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1103,7 @@ func (x *EndResponse) String() string {
 func (*EndResponse) ProtoMessage() {}
 
 func (x *EndResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[18]
+	mi := &file_exchange_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1116,7 @@ func (x *EndResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EndResponse.ProtoReflect.Descriptor instead.
 func (*EndResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{18}
+	return file_exchange_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *EndResponse) GetAgreed() bool {
@@ -1033,7 +1139,7 @@ type BudgetRequest struct {
 
 func (x *BudgetRequest) Reset() {
 	*x = BudgetRequest{}
-	mi := &file_exchange_proto_msgTypes[19]
+	mi := &file_exchange_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1045,7 +1151,7 @@ func (x *BudgetRequest) String() string {
 func (*BudgetRequest) ProtoMessage() {}
 
 func (x *BudgetRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[19]
+	mi := &file_exchange_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1058,7 +1164,7 @@ func (x *BudgetRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetRequest.ProtoReflect.Descriptor instead.
 func (*BudgetRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{19}
+	return file_exchange_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *BudgetRequest) GetSeq() uint64 {
@@ -1107,7 +1213,7 @@ type BudgetResponse struct {
 
 func (x *BudgetResponse) Reset() {
 	*x = BudgetResponse{}
-	mi := &file_exchange_proto_msgTypes[20]
+	mi := &file_exchange_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1225,7 @@ func (x *BudgetResponse) String() string {
 func (*BudgetResponse) ProtoMessage() {}
 
 func (x *BudgetResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[20]
+	mi := &file_exchange_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1238,7 @@ func (x *BudgetResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BudgetResponse.ProtoReflect.Descriptor instead.
 func (*BudgetResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{20}
+	return file_exchange_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *BudgetResponse) GetHeld() uint64 {
@@ -1166,7 +1272,7 @@ type ContentPage struct {
 
 func (x *ContentPage) Reset() {
 	*x = ContentPage{}
-	mi := &file_exchange_proto_msgTypes[21]
+	mi := &file_exchange_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1178,7 +1284,7 @@ func (x *ContentPage) String() string {
 func (*ContentPage) ProtoMessage() {}
 
 func (x *ContentPage) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[21]
+	mi := &file_exchange_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1191,7 +1297,7 @@ func (x *ContentPage) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentPage.ProtoReflect.Descriptor instead.
 func (*ContentPage) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{21}
+	return file_exchange_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ContentPage) GetUrl() string {
@@ -1219,7 +1325,7 @@ type Content struct {
 
 func (x *Content) Reset() {
 	*x = Content{}
-	mi := &file_exchange_proto_msgTypes[22]
+	mi := &file_exchange_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1231,7 +1337,7 @@ func (x *Content) String() string {
 func (*Content) ProtoMessage() {}
 
 func (x *Content) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[22]
+	mi := &file_exchange_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1244,7 +1350,7 @@ func (x *Content) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Content.ProtoReflect.Descriptor instead.
 func (*Content) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{22}
+	return file_exchange_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *Content) GetDigest() []byte {
@@ -1278,7 +1384,7 @@ type ContentAnswer struct {
 
 func (x *ContentAnswer) Reset() {
 	*x = ContentAnswer{}
-	mi := &file_exchange_proto_msgTypes[23]
+	mi := &file_exchange_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1290,7 +1396,7 @@ func (x *ContentAnswer) String() string {
 func (*ContentAnswer) ProtoMessage() {}
 
 func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[23]
+	mi := &file_exchange_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1303,7 +1409,7 @@ func (x *ContentAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentAnswer.ProtoReflect.Descriptor instead.
 func (*ContentAnswer) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{23}
+	return file_exchange_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ContentAnswer) GetFirst() *ContentPage {
@@ -1329,7 +1435,7 @@ type ContentsRequest struct {
 
 func (x *ContentsRequest) Reset() {
 	*x = ContentsRequest{}
-	mi := &file_exchange_proto_msgTypes[24]
+	mi := &file_exchange_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1341,7 +1447,7 @@ func (x *ContentsRequest) String() string {
 func (*ContentsRequest) ProtoMessage() {}
 
 func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[24]
+	mi := &file_exchange_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1354,7 +1460,7 @@ func (x *ContentsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsRequest.ProtoReflect.Descriptor instead.
 func (*ContentsRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{24}
+	return file_exchange_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ContentsRequest) GetContents() []*Content {
@@ -1373,7 +1479,7 @@ type ContentsResponse struct {
 
 func (x *ContentsResponse) Reset() {
 	*x = ContentsResponse{}
-	mi := &file_exchange_proto_msgTypes[25]
+	mi := &file_exchange_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1385,7 +1491,7 @@ func (x *ContentsResponse) String() string {
 func (*ContentsResponse) ProtoMessage() {}
 
 func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[25]
+	mi := &file_exchange_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1398,7 +1504,7 @@ func (x *ContentsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ContentsResponse.ProtoReflect.Descriptor instead.
 func (*ContentsResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{25}
+	return file_exchange_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ContentsResponse) GetAnswers() []*ContentAnswer {
@@ -1419,7 +1525,7 @@ type RecallRequest struct {
 
 func (x *RecallRequest) Reset() {
 	*x = RecallRequest{}
-	mi := &file_exchange_proto_msgTypes[26]
+	mi := &file_exchange_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1431,7 +1537,7 @@ func (x *RecallRequest) String() string {
 func (*RecallRequest) ProtoMessage() {}
 
 func (x *RecallRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[26]
+	mi := &file_exchange_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1444,7 +1550,7 @@ func (x *RecallRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallRequest.ProtoReflect.Descriptor instead.
 func (*RecallRequest) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{26}
+	return file_exchange_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *RecallRequest) GetCount() uint32 {
@@ -1479,7 +1585,7 @@ type RecallAnswer struct {
 
 func (x *RecallAnswer) Reset() {
 	*x = RecallAnswer{}
-	mi := &file_exchange_proto_msgTypes[27]
+	mi := &file_exchange_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1491,7 +1597,7 @@ func (x *RecallAnswer) String() string {
 func (*RecallAnswer) ProtoMessage() {}
 
 func (x *RecallAnswer) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[27]
+	mi := &file_exchange_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1504,7 +1610,7 @@ func (x *RecallAnswer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallAnswer.ProtoReflect.Descriptor instead.
 func (*RecallAnswer) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{27}
+	return file_exchange_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *RecallAnswer) GetVerdict() uint32 {
@@ -1537,7 +1643,7 @@ type RecallResponse struct {
 
 func (x *RecallResponse) Reset() {
 	*x = RecallResponse{}
-	mi := &file_exchange_proto_msgTypes[28]
+	mi := &file_exchange_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1549,7 +1655,7 @@ func (x *RecallResponse) String() string {
 func (*RecallResponse) ProtoMessage() {}
 
 func (x *RecallResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_exchange_proto_msgTypes[28]
+	mi := &file_exchange_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1562,7 +1668,7 @@ func (x *RecallResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RecallResponse.ProtoReflect.Descriptor instead.
 func (*RecallResponse) Descriptor() ([]byte, []int) {
-	return file_exchange_proto_rawDescGZIP(), []int{28}
+	return file_exchange_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *RecallResponse) GetAnswers() []*RecallAnswer {
@@ -1600,7 +1706,13 @@ const file_exchange_proto_rawDesc = "" +
 	"\x04hops\x18\x01 \x01(\rR\x04hops\x12\x14\n" +
 	"\x05count\x18\x02 \x01(\rR\x05count\x12\x14\n" +
 	"\x05links\x18\x03 \x01(\fR\x05links\"\x0e\n" +
-	"\fPushResponse\"2\n" +
+	"\fPushResponse\"P\n" +
+	"\fPagesRequest\x12\x12\n" +
+	"\x04link\x18\x01 \x01(\fR\x04link\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x04R\x04size\x12\x18\n" +
+	"\arecords\x18\x03 \x01(\fR\arecords\"%\n" +
+	"\rPagesResponse\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\rR\x05count\"2\n" +
 	"\fKnownRequest\x12\"\n" +
 	"\ffingerprints\x18\x01 \x01(\fR\ffingerprints\"%\n" +
 	"\rKnownResponse\x12\x14\n" +
@@ -1681,7 +1793,7 @@ const file_exchange_proto_rawDesc = "" +
 	"\x04link\x18\x02 \x01(\fR\x04link\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\fR\x05state\"O\n" +
 	"\x0eRecallResponse\x12=\n" +
-	"\aanswers\x18\x01 \x03(\v2#.orbweaver.exchange.v1.RecallAnswerR\aanswers2\xfa\a\n" +
+	"\aanswers\x18\x01 \x03(\v2#.orbweaver.exchange.v1.RecallAnswerR\aanswers2\xd0\b\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
 	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12R\n" +
@@ -1693,7 +1805,8 @@ const file_exchange_proto_rawDesc = "" +
 	"\x05Pulse\x12#.orbweaver.exchange.v1.PulseRequest\x1a$.orbweaver.exchange.v1.PulseResponse\x12L\n" +
 	"\x03End\x12!.orbweaver.exchange.v1.EndRequest\x1a\".orbweaver.exchange.v1.EndResponse\x12U\n" +
 	"\x06Budget\x12$.orbweaver.exchange.v1.BudgetRequest\x1a%.orbweaver.exchange.v1.BudgetResponse\x12[\n" +
-	"\bContents\x12&.orbweaver.exchange.v1.ContentsRequest\x1a'.orbweaver.exchange.v1.ContentsResponse\x12U\n" +
+	"\bContents\x12&.orbweaver.exchange.v1.ContentsRequest\x1a'.orbweaver.exchange.v1.ContentsResponse\x12T\n" +
+	"\x05Pages\x12#.orbweaver.exchange.v1.PagesRequest\x1a$.orbweaver.exchange.v1.PagesResponse(\x01\x12U\n" +
 	"\x06Recall\x12$.orbweaver.exchange.v1.RecallRequest\x1a%.orbweaver.exchange.v1.RecallResponseB8Z6github.com/orbweaver/orbweaver/internal/cluster/rpc/pbb\x06proto3"
 
 var (
@@ -1708,79 +1821,83 @@ func file_exchange_proto_rawDescGZIP() []byte {
 	return file_exchange_proto_rawDescData
 }
 
-var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 32)
+var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
 var file_exchange_proto_goTypes = []any{
 	(*Agent)(nil),            // 0: orbweaver.exchange.v1.Agent
 	(*HelloRequest)(nil),     // 1: orbweaver.exchange.v1.HelloRequest
 	(*HelloResponse)(nil),    // 2: orbweaver.exchange.v1.HelloResponse
 	(*PushRequest)(nil),      // 3: orbweaver.exchange.v1.PushRequest
 	(*PushResponse)(nil),     // 4: orbweaver.exchange.v1.PushResponse
-	(*KnownRequest)(nil),     // 5: orbweaver.exchange.v1.KnownRequest
-	(*KnownResponse)(nil),    // 6: orbweaver.exchange.v1.KnownResponse
-	(*ShipRequest)(nil),      // 7: orbweaver.exchange.v1.ShipRequest
-	(*ShipResponse)(nil),     // 8: orbweaver.exchange.v1.ShipResponse
-	(*ClaimRequest)(nil),     // 9: orbweaver.exchange.v1.ClaimRequest
-	(*ClaimResponse)(nil),    // 10: orbweaver.exchange.v1.ClaimResponse
-	(*HandRequest)(nil),      // 11: orbweaver.exchange.v1.HandRequest
-	(*HandResponse)(nil),     // 12: orbweaver.exchange.v1.HandResponse
-	(*LeaseRequest)(nil),     // 13: orbweaver.exchange.v1.LeaseRequest
-	(*LeaseResponse)(nil),    // 14: orbweaver.exchange.v1.LeaseResponse
-	(*PulseRequest)(nil),     // 15: orbweaver.exchange.v1.PulseRequest
-	(*PulseResponse)(nil),    // 16: orbweaver.exchange.v1.PulseResponse
-	(*EndRequest)(nil),       // 17: orbweaver.exchange.v1.EndRequest
-	(*EndResponse)(nil),      // 18: orbweaver.exchange.v1.EndResponse
-	(*BudgetRequest)(nil),    // 19: orbweaver.exchange.v1.BudgetRequest
-	(*BudgetResponse)(nil),   // 20: orbweaver.exchange.v1.BudgetResponse
-	(*ContentPage)(nil),      // 21: orbweaver.exchange.v1.ContentPage
-	(*Content)(nil),          // 22: orbweaver.exchange.v1.Content
-	(*ContentAnswer)(nil),    // 23: orbweaver.exchange.v1.ContentAnswer
-	(*ContentsRequest)(nil),  // 24: orbweaver.exchange.v1.ContentsRequest
-	(*ContentsResponse)(nil), // 25: orbweaver.exchange.v1.ContentsResponse
-	(*RecallRequest)(nil),    // 26: orbweaver.exchange.v1.RecallRequest
-	(*RecallAnswer)(nil),     // 27: orbweaver.exchange.v1.RecallAnswer
-	(*RecallResponse)(nil),   // 28: orbweaver.exchange.v1.RecallResponse
-	nil,                      // 29: orbweaver.exchange.v1.HelloRequest.SettingsEntry
-	nil,                      // 30: orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	nil,                      // 31: orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	(*PagesRequest)(nil),     // 5: orbweaver.exchange.v1.PagesRequest
+	(*PagesResponse)(nil),    // 6: orbweaver.exchange.v1.PagesResponse
+	(*KnownRequest)(nil),     // 7: orbweaver.exchange.v1.KnownRequest
+	(*KnownResponse)(nil),    // 8: orbweaver.exchange.v1.KnownResponse
+	(*ShipRequest)(nil),      // 9: orbweaver.exchange.v1.ShipRequest
+	(*ShipResponse)(nil),     // 10: orbweaver.exchange.v1.ShipResponse
+	(*ClaimRequest)(nil),     // 11: orbweaver.exchange.v1.ClaimRequest
+	(*ClaimResponse)(nil),    // 12: orbweaver.exchange.v1.ClaimResponse
+	(*HandRequest)(nil),      // 13: orbweaver.exchange.v1.HandRequest
+	(*HandResponse)(nil),     // 14: orbweaver.exchange.v1.HandResponse
+	(*LeaseRequest)(nil),     // 15: orbweaver.exchange.v1.LeaseRequest
+	(*LeaseResponse)(nil),    // 16: orbweaver.exchange.v1.LeaseResponse
+	(*PulseRequest)(nil),     // 17: orbweaver.exchange.v1.PulseRequest
+	(*PulseResponse)(nil),    // 18: orbweaver.exchange.v1.PulseResponse
+	(*EndRequest)(nil),       // 19: orbweaver.exchange.v1.EndRequest
+	(*EndResponse)(nil),      // 20: orbweaver.exchange.v1.EndResponse
+	(*BudgetRequest)(nil),    // 21: orbweaver.exchange.v1.BudgetRequest
+	(*BudgetResponse)(nil),   // 22: orbweaver.exchange.v1.BudgetResponse
+	(*ContentPage)(nil),      // 23: orbweaver.exchange.v1.ContentPage
+	(*Content)(nil),          // 24: orbweaver.exchange.v1.Content
+	(*ContentAnswer)(nil),    // 25: orbweaver.exchange.v1.ContentAnswer
+	(*ContentsRequest)(nil),  // 26: orbweaver.exchange.v1.ContentsRequest
+	(*ContentsResponse)(nil), // 27: orbweaver.exchange.v1.ContentsResponse
+	(*RecallRequest)(nil),    // 28: orbweaver.exchange.v1.RecallRequest
+	(*RecallAnswer)(nil),     // 29: orbweaver.exchange.v1.RecallAnswer
+	(*RecallResponse)(nil),   // 30: orbweaver.exchange.v1.RecallResponse
+	nil,                      // 31: orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	nil,                      // 32: orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	nil,                      // 33: orbweaver.exchange.v1.BudgetResponse.KnownEntry
 }
 var file_exchange_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.exchange.v1.HelloRequest.agent:type_name -> orbweaver.exchange.v1.Agent
-	29, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	31, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
 	0,  // 2: orbweaver.exchange.v1.HelloResponse.agent:type_name -> orbweaver.exchange.v1.Agent
 	0,  // 3: orbweaver.exchange.v1.HelloResponse.agents:type_name -> orbweaver.exchange.v1.Agent
-	30, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	31, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
-	21, // 6: orbweaver.exchange.v1.Content.page:type_name -> orbweaver.exchange.v1.ContentPage
-	21, // 7: orbweaver.exchange.v1.ContentAnswer.first:type_name -> orbweaver.exchange.v1.ContentPage
-	22, // 8: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
-	23, // 9: orbweaver.exchange.v1.ContentsResponse.answers:type_name -> orbweaver.exchange.v1.ContentAnswer
-	27, // 10: orbweaver.exchange.v1.RecallResponse.answers:type_name -> orbweaver.exchange.v1.RecallAnswer
+	32, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	33, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	23, // 6: orbweaver.exchange.v1.Content.page:type_name -> orbweaver.exchange.v1.ContentPage
+	23, // 7: orbweaver.exchange.v1.ContentAnswer.first:type_name -> orbweaver.exchange.v1.ContentPage
+	24, // 8: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
+	25, // 9: orbweaver.exchange.v1.ContentsResponse.answers:type_name -> orbweaver.exchange.v1.ContentAnswer
+	29, // 10: orbweaver.exchange.v1.RecallResponse.answers:type_name -> orbweaver.exchange.v1.RecallAnswer
 	1,  // 11: orbweaver.exchange.v1.Exchange.Hello:input_type -> orbweaver.exchange.v1.HelloRequest
 	3,  // 12: orbweaver.exchange.v1.Exchange.Push:input_type -> orbweaver.exchange.v1.PushRequest
-	5,  // 13: orbweaver.exchange.v1.Exchange.Known:input_type -> orbweaver.exchange.v1.KnownRequest
-	7,  // 14: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
-	9,  // 15: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
-	11, // 16: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
-	13, // 17: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
-	15, // 18: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
-	17, // 19: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
-	19, // 20: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
-	24, // 21: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
-	26, // 22: orbweaver.exchange.v1.Exchange.Recall:input_type -> orbweaver.exchange.v1.RecallRequest
-	2,  // 23: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
-	4,  // 24: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
-	6,  // 25: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
-	8,  // 26: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
-	10, // 27: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
-	12, // 28: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
-	14, // 29: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
-	16, // 30: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
-	18, // 31: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
-	20, // 32: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
-	25, // 33: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
-	28, // 34: orbweaver.exchange.v1.Exchange.Recall:output_type -> orbweaver.exchange.v1.RecallResponse
-	23, // [23:35] is the sub-list for method output_type
-	11, // [11:23] is the sub-list for method input_type
+	7,  // 13: orbweaver.exchange.v1.Exchange.Known:input_type -> orbweaver.exchange.v1.KnownRequest
+	9,  // 14: orbweaver.exchange.v1.Exchange.Ship:input_type -> orbweaver.exchange.v1.ShipRequest
+	11, // 15: orbweaver.exchange.v1.Exchange.Claim:input_type -> orbweaver.exchange.v1.ClaimRequest
+	13, // 16: orbweaver.exchange.v1.Exchange.Hand:input_type -> orbweaver.exchange.v1.HandRequest
+	15, // 17: orbweaver.exchange.v1.Exchange.Lease:input_type -> orbweaver.exchange.v1.LeaseRequest
+	17, // 18: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
+	19, // 19: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
+	21, // 20: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
+	26, // 21: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
+	5,  // 22: orbweaver.exchange.v1.Exchange.Pages:input_type -> orbweaver.exchange.v1.PagesRequest
+	28, // 23: orbweaver.exchange.v1.Exchange.Recall:input_type -> orbweaver.exchange.v1.RecallRequest
+	2,  // 24: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
+	4,  // 25: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
+	8,  // 26: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
+	10, // 27: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
+	12, // 28: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
+	14, // 29: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
+	16, // 30: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
+	18, // 31: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
+	20, // 32: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
+	22, // 33: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
+	27, // 34: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
+	6,  // 35: orbweaver.exchange.v1.Exchange.Pages:output_type -> orbweaver.exchange.v1.PagesResponse
+	30, // 36: orbweaver.exchange.v1.Exchange.Recall:output_type -> orbweaver.exchange.v1.RecallResponse
+	24, // [24:37] is the sub-list for method output_type
+	11, // [11:24] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -1797,7 +1914,7 @@ func file_exchange_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_exchange_proto_rawDesc), len(file_exchange_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   32,
+			NumMessages:   34,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

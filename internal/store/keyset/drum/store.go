@@ -208,6 +208,19 @@ func (s *Store) Check(items []Item) error { return s.ask(opCheck, items) }
 // still held, its answer is that the key is known.
 func (s *Store) Update(items []Item) error { return s.ask(opUpdate, items) }
 
+// MayHave reports whether the Store may have a key. It does not read from disk: false is certain, except for a key
+// that is held; true is wrong for a small share of the keys, as the filter is.
+func (s *Store) MayHave(wk weburl.Key) bool {
+	k := keyOf(wk, s.seed)
+	fh := filterHash(k.h, k.p)
+	b := &s.buckets[k.h>>s.shift]
+	if len(b.runs) > 0 {
+		return b.filter == nil || b.filter.has(fh)
+	}
+	ih := indexHash(fh, k.p)
+	return s.mem.find(k, ih) >= 0 || s.frozen != nil && s.frozen.find(k, ih) >= 0
+}
+
 // batch is the number of items that are looked up together. The processor then waits for many memory reads at a time.
 const batch = 128
 

@@ -1,0 +1,168 @@
+package rpc
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"connectrpc.com/connect"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+const (
+	// pageChunk is how much of a page is sent in one message.
+	pageChunk = 64 << 10
+	// maxPage bounds the records of a page in octets.
+	maxPage = 1 << 40
+)
+
+// A Page is a page that the receiver keeps: the encoding of its link, and its WARC records.
+type Page struct {
+	Link []byte
+	Size int64 // of the records in octets
+	Open func() (io.ReadCloser, error)
+}
+
+// Pages sends pages to the agent that keeps them. Without an error they are durable there. The agent holds the sender
+// back if it is slower.
+func (p *Peer) Pages(ctx context.Context, pages []Page) error {
+	return p.call(ctx, CallPages, func(ctx context.Context) error {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel() // also after an error of our own
+		stream, err := p.calls.Pages(ctx)
+		if err != nil {
+			return err
+		}
+		buf := make([]byte, pageChunk)
+		for _, page := range pages {
+			if err = sendPage(stream.Send, page, buf); err != nil {
+				break
+			}
+		}
+		if err != nil && !errors.Is(err, io.EOF) { // io.EOF: the receiver has answered, and says why
+			return err
+		}
+		res, err := stream.CloseAndReceive()
+		if err == nil && int(res.Count) != len(pages) {
+			err = malformed("%d of %d pages acknowledged", res.Count, len(pages))
+		}
+		if err == nil {
+			p.client.counts.pages.Add(uint64(len(pages)))
+		}
+		return err
+	})
+}
+
+func sendPage(send func(*pb.PagesRequest) error, page Page, buf []byte) error {
+	r, err := page.Open()
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	m := &pb.PagesRequest{Link: page.Link, Size: uint64(page.Size)}
+	for left := page.Size; left > 0; m = new(pb.PagesRequest) {
+		m.Records = buf[:min(left, int64(len(buf)))]
+		if _, err := io.ReadFull(r, m.Records); err != nil {
+			return fmt.Errorf("read a stored page: %w", err)
+		}
+		left -= int64(len(m.Records))
+		if err := send(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A PageReader reads the pages of a call, one after the other.
+type PageReader struct {
+	receive func() (*pb.PagesRequest, error) // io.EOF after the last one
+	chunk   []byte
+	left    int64 // octets of the page that were not received
+	n       int
+}
+
+// Next skips the rest of the present page and returns the link of the next one. The error is io.EOF after the last
+// page. An error of a page is an ErrMalformed.
+func (p *PageReader) Next() (link weburl.Link, err error) {
+	if _, err := io.Copy(io.Discard, p); err != nil {
+		return link, err
+	}
+	m, err := p.receive()
+	if err != nil {
+		return link, err
+	}
+	link, n, err := weburl.DecodeLink(m.Link)
+	switch _, ok := link.Destination(); {
+	case err != nil || n != len(m.Link) || link.URL.IsZero():
+		return link, malformed("link of page %d", p.n)
+	case !ok:
+		return link, malformed("page %d has no destination", p.n)
+	case m.Size == 0 || m.Size > maxPage:
+		return link, malformed("page %d of %d octets", p.n, m.Size)
+	}
+	p.n++
+	p.left = int64(m.Size)
+	return link, p.take(m)
+}
+
+// take takes a part of the page.
+func (p *PageReader) take(m *pb.PagesRequest) error {
+	if len(m.Records) == 0 || int64(len(m.Records)) > p.left {
+		return malformed("%d octets of page %d, which has %d left", len(m.Records), p.n-1, p.left)
+	}
+	p.chunk, p.left = m.Records, p.left-int64(len(m.Records))
+	return nil
+}
+
+// Read reads the WARC records of the page.
+func (p *PageReader) Read(b []byte) (int, error) {
+	if len(p.chunk) == 0 {
+		if p.left == 0 {
+			return 0, io.EOF
+		}
+		m, err := p.receive()
+		switch {
+		case errors.Is(err, io.EOF):
+			return 0, malformed("page %d ends %d octets early", p.n-1, p.left)
+		case err != nil:
+			return 0, err
+		case len(m.Link) > 0 || m.Size > 0:
+			return 0, malformed("page %d begins before page %d has ended", p.n, p.n-1)
+		}
+		if err := p.take(m); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(b, p.chunk)
+	p.chunk = p.chunk[n:]
+	return n, nil
+}
+
+func (a answers) Pages(ctx context.Context, stream *connect.ClientStream[pb.PagesRequest]) (*pb.PagesResponse, error) {
+	counts := a.s.counts
+	counts.calls[CallPages].Add(1)
+	pages := &PageReader{receive: func() (*pb.PagesRequest, error) {
+		if stream.Receive() {
+			return stream.Msg(), nil
+		}
+		if err := stream.Err(); err != nil {
+			return nil, err
+		}
+		return nil, io.EOF
+	}}
+	err := ErrAgain
+	if do := a.s.config.Handlers.Pages; do != nil {
+		err = do(ctx, ctx.Value(callerKey{}).(Caller), pages)
+	}
+	if err != nil {
+		counts.errors[CallPages].Add(1)
+		if errors.Is(err, ErrMalformed) {
+			counts.damaged(err)
+		}
+		return nil, answer(err)
+	}
+	return &pb.PagesResponse{Count: uint32(pages.n)}, nil
+}

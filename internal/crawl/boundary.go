@@ -1,0 +1,190 @@
+package crawl
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/netip"
+	"strconv"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// If the agents of a cluster divide pages by content, a fetched page may belong to another agent. X4, a
+// topic-partitioned crawler (paper, section 1), calls it a boundary page.
+//
+//	fetch -> export: stored for the other agent -> finish, and the page as a link with a number, in one batch
+//	import: read, archived, its links taken in as if this agent had fetched it -> a finish without a number
+//
+// The agent that fetched the URL knows it as finished, and counts the page. The other agent archives the page, looks
+// for duplicates and follows its links.
+
+// export stores the page of a response for the agent where it belongs, if that is another one. away reports that.
+func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away bool, err error) {
+	if v.failure != 0 || r.Status/100 != 2 || v.unkept {
+		return false, nil
+	}
+	x := exchangeOf(v.asked, r)
+	v.describe(&x, r)
+	decoded := func() ([]byte, error) {
+		body, _, err := r.Decode(c.cfg.MaxDecoded)
+		if err != nil && !errors.Is(err, fetch.ErrCoding) {
+			return nil, fmt.Errorf("decode %s: %w", x.URL, err)
+		}
+		return body, nil
+	}
+	page, away, err := c.cluster.Export(ctx, v.task.Link, &x, decoded)
+	if err != nil || !away {
+		return false, err
+	}
+	v.sent = page
+	if c.planner != nil {
+		body, err := decoded()
+		if err != nil {
+			return true, err
+		}
+		v.fingerprint(r, body, false)
+	}
+	return true, nil
+}
+
+// An Imported is a page that another agent has fetched, and that this one has read and archived.
+type Imported struct{ v *visit }
+
+// ErrImport reports records that are no page which an agent can have sent.
+var ErrImport = errors.New("not a page")
+
+// Import reads and archives a page that another agent has fetched: link is its URL, and records are the page's WARC
+// records. The page counts when Settle has been called. Import needs no dispatcher. It blocks for as long as records
+// do. The error is an ErrImport, of reading records, or a failure of this machine.
+func (l *Loop) Import(ctx context.Context, from string, link weburl.Link, records io.Reader) (*Imported, error) {
+	c := l.c
+	resp, err := c.receive(link.URL, records)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", link.URL, err)
+	}
+	defer resp.Release()
+	v := new(visit)
+	v.reset(frontier.Task{Link: link})
+	v.asked.SetImported()
+	v.inHost.on = c.Scope.BoundsHostDepth()
+	v.take(resp, Fetched)
+	v.notes = append(v.notes, "imported:"+from)
+	v.unkept = c.leaves(v, resp)
+	if err := c.compare(ctx, v, resp); err != nil {
+		return nil, err
+	}
+	if err := c.read(v, resp); err != nil {
+		return nil, err
+	}
+	if err := c.keep(v, resp); err != nil {
+		return nil, err
+	}
+	c.handOn(ctx, v, resp)
+	return &Imported{v}, nil
+}
+
+// Settle counts an imported page and takes its links in. All records of it are in one batch.
+func (l *Loop) Settle(p *Imported, now time.Time) {
+	c, v := l.c, p.v
+	c.pagesStop = c.pagesStop || v.stops
+	f := c.finishOf(v, false)
+	c.intake(&v.Links)
+	for _, s := range v.skipped {
+		c.skip(s)
+	}
+	c.log(v, f, now)
+	c.logLinks(v, &f, now)
+	c.record(v, &f)
+	if v.judged && !v.duplicate && v.archived && c.fatal == nil {
+		c.cluster.Archived(v.written.PayloadDigest, v.written.Original)
+	}
+	c.append()
+}
+
+// A replayer makes a response of bytes that another agent has received.
+type replayer interface {
+	Replay(x fetch.Received, wire io.Reader) (*fetch.Response, error)
+}
+
+// maxRequest bounds a request of another agent in bytes. It is more than any agent sends.
+const maxRequest = 256 << 10
+
+// receive makes a response of WARC records: first the response, then the others in any order.
+func (c *Crawler) receive(u weburl.URL, records io.Reader) (*fetch.Response, error) {
+	f, ok := c.Fetch.(replayer)
+	if !ok {
+		return nil, errors.New("this crawl cannot take pages of other agents")
+	}
+	bad := func(err error) error {
+		if errors.Is(err, warc.ErrDamaged) || errors.Is(err, fetch.ErrNotResponse) {
+			return fmt.Errorf("%w: %w", ErrImport, err)
+		}
+		return err
+	}
+	r := warc.NewReader(records)
+	rec, err := r.Next()
+	if err != nil {
+		if errors.Is(err, io.EOF) {
+			return nil, fmt.Errorf("%w: no record", ErrImport)
+		}
+		return nil, bad(err)
+	}
+	if rec.Type() != "response" || rec.URL() != u.String() {
+		return nil, fmt.Errorf("%w: a %.20q record of %.200q", ErrImport, rec.Type(), rec.URL())
+	}
+	x := fetch.Received{URL: u, Size: rec.Size, Truncated: rec.Header.Value("WARC-Truncated")}
+	if x.Began, err = time.Parse(time.RFC3339Nano, rec.Date()); err != nil {
+		return nil, fmt.Errorf("%w: WARC-Date %.40q", ErrImport, rec.Date())
+	}
+	if ip := rec.Header.Value("WARC-IP-Address"); ip != "" {
+		if x.Addr, err = netip.ParseAddr(ip); err != nil {
+			return nil, fmt.Errorf("%w: WARC-IP-Address %.40q", ErrImport, ip)
+		}
+	}
+	resp, err := f.Replay(x, rec)
+	if err != nil {
+		return nil, bad(err)
+	}
+	for {
+		rec, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			return resp, nil
+		}
+		var b []byte
+		if err == nil {
+			b, err = io.ReadAll(io.LimitReader(rec, maxRequest+1))
+		}
+		if err == nil && len(b) > maxRequest {
+			err = fmt.Errorf("%w: a %.20q record of more than %d bytes", ErrImport, rec.Type(), maxRequest)
+		}
+		if err != nil {
+			resp.Release()
+			return nil, bad(err)
+		}
+		switch rec.Type() {
+		case "request":
+			resp.Request = b
+		case "metadata":
+			if ms, err := strconv.ParseInt(field(b, "fetchTimeMs"), 10, 64); err == nil && ms >= 0 {
+				resp.Duration = time.Duration(min(ms, 1<<40)) * time.Millisecond
+			}
+		}
+	}
+}
+
+// field returns the value of a field of an application/warc-fields block, or "".
+func field(block []byte, name string) string {
+	for line := range bytes.SplitSeq(block, []byte("\n")) {
+		if k, v, ok := bytes.Cut(line, []byte(":")); ok && string(k) == name {
+			return string(bytes.TrimSpace(v))
+		}
+	}
+	return ""
+}

@@ -1,0 +1,133 @@
+package weburl
+
+import (
+	"encoding/binary"
+	"strings"
+)
+
+// A Destination says where a page belongs if the agents divide pages by their content: to the agent of a category,
+// or of a hash. The zero Destination is none.
+type Destination struct {
+	// Category is the number of the page's category in the model's order, from 1; 0: pages are divided by hash.
+	Category uint16
+	// Hash is a hash of the page's content. It divides a category among several agents.
+	Hash uint64
+}
+
+// A Stored says where an agent keeps a page for another agent: from octet From up to To of a file. The zero Stored
+// is none.
+type Stored struct {
+	File     string // its name, without a directory
+	From, To int64
+}
+
+// maxStored bounds the name of a file in octets.
+const maxStored = 255
+
+// Destination returns the destination of the page that the link stands for, or of the page on which the link was
+// found. ok is false if the link has none.
+func (l Link) Destination() (d Destination, ok bool) {
+	if l.Ext == "" {
+		return d, false
+	}
+	value, ok := l.field(tagDestination)
+	category, n := uvarint(value)
+	if !ok || n <= 0 || category > 1<<16-1 || len(value) != n+8 {
+		return d, false
+	}
+	return Destination{uint16(category), binary.BigEndian.Uint64([]byte(value[n:]))}, true
+}
+
+// SetDestination sets the destination.
+func (l *Link) SetDestination(d Destination) {
+	value := binary.AppendUvarint(make([]byte, 0, 3+8), uint64(d.Category))
+	l.setField(tagDestination, string(binary.BigEndian.AppendUint64(value, d.Hash)))
+}
+
+// Stored returns where this agent keeps the page that the link stands for. ok is false if the link stands for no page.
+func (l Link) Stored() (s Stored, ok bool) {
+	if l.Ext == "" {
+		return s, false
+	}
+	value, ok := l.field(tagStored)
+	from, n := uvarint(value)
+	if !ok || n <= 0 {
+		return s, false
+	}
+	size, m := uvarint(value[n:])
+	const most = 1 << 62
+	if m <= 0 || from > most || size > most || len(value) == n+m || len(value) > n+m+maxStored {
+		return s, false
+	}
+	return Stored{File: value[n+m:], From: int64(from), To: int64(from + size)}, true
+}
+
+// SetStored sets where this agent keeps the page.
+func (l *Link) SetStored(s Stored) {
+	value := binary.AppendUvarint(nil, uint64(s.From))
+	value = binary.AppendUvarint(value, uint64(s.To-s.From))
+	l.setField(tagStored, string(append(value, s.File...)))
+}
+
+// Imported reports that another agent has fetched the URL.
+func (l Link) Imported() bool {
+	if l.Ext == "" {
+		return false
+	}
+	_, is := l.field(tagImported)
+	return is
+}
+
+// SetImported makes the link Imported.
+func (l *Link) SetImported() { l.setField(tagImported, "") }
+
+// WithoutStored returns the link as another agent gets it.
+func (l Link) WithoutStored() Link {
+	l.removeField(tagStored)
+	return l
+}
+
+// AsLink returns the link of a page without what makes it a page: the URL as it was found.
+func (l Link) AsLink() Link {
+	l.removeField(tagStored)
+	l.removeField(tagDestination)
+	return l
+}
+
+func uvarint(s string) (v uint64, n int) {
+	return binary.Uvarint([]byte(s[:min(len(s), binary.MaxVarintLen64)]))
+}
+
+// setField sets a field of l.Ext. Its tags stay in order.
+func (l *Link) setField(tag byte, value string) {
+	l.removeField(tag)
+	at := 0
+	for at < len(l.Ext) && l.Ext[at] < tag {
+		at += fieldLen(l.Ext[at:])
+	}
+	head := binary.AppendUvarint([]byte{tag}, uint64(len(value)))
+	l.Ext = l.Ext[:at] + string(head) + value + l.Ext[at:]
+}
+
+func (l *Link) removeField(tag byte) {
+	if l.Ext == "" || strings.IndexByte(l.Ext, tag) < 0 {
+		return
+	}
+	for at := 0; at < len(l.Ext); {
+		n := fieldLen(l.Ext[at:])
+		if l.Ext[at] == tag {
+			l.Ext = l.Ext[:at] + l.Ext[at+n:]
+			return
+		}
+		at += n
+	}
+}
+
+// fieldLen returns the length of the field at the beginning of a valid Ext.
+func fieldLen(s string) int {
+	size, n := uvarint(s[1:])
+	if n <= 0 || size > uint64(len(s)-1-n) {
+		return len(s)
+	}
+	return 1 + n + int(size)
+}
