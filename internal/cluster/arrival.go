@@ -93,7 +93,7 @@ func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
 	if hops > MaxHops {
 		return cl.Outbox.Park(number, enc, now)
 	}
-	return cl.post(number, l, hops, enc)
+	return cl.post(number, l.URL, hops, enc)
 }
 
 // receiptWhenDurable queues a receipt that is sent after the next sync.

@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -34,7 +36,10 @@ type Boundary interface {
 	// Keeper returns the agent that keeps the pages of a destination. mine reports that it is this agent. If agent is
 	// empty and mine is false, it is not known yet.
 	Keeper(to weburl.Destination) (agent string, mine bool)
-	// Write stores a page, see boundary.Store, as do the methods below.
+	// Send sends stored pages to an agent. It returns nil when they are durable there. After an error the crawl sends
+	// them again.
+	Send(ctx context.Context, agent string, pages []weburl.Link) error
+	// The methods below are those of boundary.Store.
 	Write(x *warc.Exchange) (weburl.Stored, error)
 	Hold(at weburl.Stored) (whole bool, err error)
 	Read(at weburl.Stored) (io.ReadCloser, error)
@@ -81,37 +86,114 @@ func (cl *Clustered) Export(_ context.Context, l weburl.Link, x *warc.Exchange,
 func (cl *Clustered) Depart(page weburl.Link) error {
 	enc := page.AppendTo(nil)
 	number := cl.loop.Accept(crawl.Passed, enc)
-	cl.countOutgoing()
-	return cl.post(number, page, 0, enc)
+	cl.countPage()
+	return cl.postPage(number, page, enc)
 }
 
-// ownerOf returns the agent that gets a link, or the page that it stands for.
-func (cl *Clustered) ownerOf(l weburl.Link) (agent string, mine bool) {
-	if cl.Boundary != nil {
-		if to, ok := l.Destination(); ok {
-			return cl.Boundary.Keeper(to)
-		}
+// postPage puts an accepted page into the outbox of pages.
+func (cl *Clustered) postPage(number uint64, page weburl.Link, enc []byte) error {
+	to, _ := page.Destination()
+	switch agent, mine := cl.Boundary.Keeper(to); {
+	case mine:
+		return cl.PageBox.Push("", number, 0, enc)
+	case agent == "":
+		return cl.PageBox.PushLoose(number, enc)
+	default:
+		return cl.PageBox.Push(agent, number, 0, enc)
 	}
-	return cl.Peers.Owner(l.URL.Host())
 }
 
-// pagesIn returns the places of the pages among encoded links.
-func (cl *Clustered) pagesIn(links []byte) (pages []weburl.Stored) {
-	if cl.Boundary == nil {
-		return nil
+// wayOfPage returns the destination of a page in the outbox. A page whose host was dropped was fetched before that.
+func (cl *Clustered) wayOfPage(_ uint64, enc []byte) (to outbox.To, err error) {
+	l, _, err := weburl.PeekLink(enc)
+	d, ok := l.Destination()
+	if err != nil || !ok {
+		return to, fmt.Errorf("page from the outbox: %w", weburl.ErrLink)
 	}
-	for rest := links; len(rest) > 0; {
-		l, n, err := weburl.PeekLink(rest)
+	switch agent, mine := cl.Boundary.Keeper(d); {
+	case mine:
+		return outbox.To{}, nil
+	case agent == "":
+		return outbox.To{Way: outbox.Wait}, nil
+	default:
+		return outbox.To{Agent: agent}, nil
+	}
+}
+
+// pagesOut returns the number of pages that wait for other agents.
+func (cl *Clustered) pagesOut() int64 {
+	if cl.PageBox == nil {
+		return 0
+	}
+	return cl.PageBox.Len()
+}
+
+// pagesChanged tells that other agents may keep the pages now.
+func (cl *Clustered) pagesChanged() {
+	if cl.PageBox != nil {
+		cl.PageBox.Changed()
+	}
+}
+
+// sendPages sends pages to other agents.
+func (cl *Clustered) sendPages(work context.Context, now time.Time) (wake time.Time) {
+	if cl.PageBox == nil || cl.loop.Fail(cl.PageBox.Route(routeSlice, cl.wayOfPage)) {
+		return time.Time{}
+	}
+	cl.PageBox.Linger(cl.linger())
+	if cl.PageBox.Loose() {
+		wake = now
+	}
+	for !cl.loop.Failed() {
+		b, next, err := cl.PageBox.Next(now, cl.wayOfPage)
 		if cl.loop.Fail(err) {
-			return nil
+			return wake
 		}
-		if at, ok := l.Stored(); ok {
-			at.File = string([]byte(at.File))
-			pages = append(pages, at)
+		if b == nil {
+			return earlier(wake, next)
 		}
-		rest = rest[n:]
+		pages, err := pagesOf(b)
+		if cl.loop.Fail(err) {
+			return wake
+		}
+		cl.loop.Go(func() {
+			var err error
+			if b.Agent == "" { // this agent keeps them by now
+				err = cl.takePagesBack(work, pages)
+			} else {
+				err = cl.Boundary.Send(work, b.Agent, pages)
+			}
+			cl.loop.Tell(func(now time.Time) { cl.pagesSent(b, pages, err, now) })
+		})
 	}
-	return pages
+	return wake
+}
+
+// pagesOf returns the pages of a batch.
+func pagesOf(b *outbox.Batch) (pages []weburl.Link, err error) {
+	for rest := b.Links; len(rest) > 0; {
+		l, n, err := weburl.DecodeLink(rest)
+		if err != nil {
+			return nil, fmt.Errorf("page from the outbox: %w", err)
+		}
+		pages, rest = append(pages, l), rest[n:]
+	}
+	return pages, nil
+}
+
+// pagesSent records the result of sending a batch of pages.
+func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, err error, now time.Time) {
+	cl.loop.Stir()
+	if err == nil {
+		cl.loop.EndOutgoing(b.Numbers, b.Agent == "")
+		for i, number := range b.Numbers {
+			cl.pageArrived(number)
+			at, _ := pages[i].Stored()
+			cl.exports.arrived = append(cl.exports.arrived, at)
+		}
+	}
+	cl.tellPush(b, "pages", err)
+	cl.PageBox.Done(b, err == nil, now)
 }
 
 // forgetPages gives up stored pages that other agents have, when the journal tells so durably.
@@ -134,9 +216,9 @@ func (cl *Clustered) requeuePage(number uint64, enc []byte) (page, whole bool, e
 	if cl.Boundary == nil {
 		return true, false, nil
 	}
-	at.File = string([]byte(at.File))
+	at.File = strings.Clone(at.File)
 	if whole, err = cl.Boundary.Hold(at); err == nil && whole {
-		err = cl.Outbox.PushLoose(number, enc)
+		err = cl.PageBox.PushLoose(number, enc)
 	}
 	return true, whole, err
 }

@@ -20,9 +20,12 @@ type Others struct {
 	Copies   *Copies  // nil: replication is off
 	Contents Contents // nil: contents are not compared with those of other agents
 	Boundary Boundary // nil: an agent keeps the pages that it has fetched
-	Names    Names    // nil: it is not known what archives have
-	Counter  uint64   // of this agent: handoff.Source.Counter
-	Leases   Leases   // nil: no leases; otherwise the Frontier's Config has them, too
+	// PageBox holds the pages for other agents. It is apart from Outbox, because an agent acknowledges a page when
+	// the page's links have arrived: links must not wait behind pages.
+	PageBox *outbox.Outbox
+	Names   Names  // nil: it is not known what archives have
+	Counter uint64 // of this agent: handoff.Source.Counter
+	Leases  Leases // nil: no leases; otherwise the Frontier's Config has them, too
 	// Right reports whether visits may begin now. Nil: always. If it no longer does, call Clustered.CutAll, and
 	// Clustered.Resume when it does again. Safe for concurrent use.
 	Right func(now time.Time) bool
@@ -97,7 +100,7 @@ func (cl *Clustered) Accepted(class crawl.Class, number uint64, l weburl.Link, e
 		return nil
 	}
 	cl.countOutgoing()
-	return cl.post(number, l, 0, enc)
+	return cl.post(number, l.URL, 0, enc)
 }
 
 func (cl *Clustered) Finished(f *state.Finish) {
@@ -173,7 +176,8 @@ func (cl *Clustered) WantsSync() bool {
 	return len(cl.remote.unsynced) > 0 && !cl.loop.Config.AckWritten
 }
 
-func (cl *Clustered) Outgoing() int64 { return cl.Outbox.Len() }
+// Outgoing implements crawl.Cluster.
+func (cl *Clustered) Outgoing() int64 { return cl.Outbox.Len() + cl.pagesOut() }
 
 func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	waits := ""

@@ -86,7 +86,8 @@ type shipping struct {
 	first    uint64  // id of epochs[0]
 	safeTo   uint64  // the last epoch that is safe, with all before it
 	synced   uint64  // the last epoch whose records are synced, the archive's too
-	released uint64  // the last epoch whose finishes may be shipped
+	released uint64  // the last epoch of which, and of all before it, no page's links depend on this machine
+	arrived  uint64  // the last epoch whose finishes may be shipped: its pages are with their agents, too
 
 	arena  []byte // records that are not written to the journal yet
 	staged []stagedRecord
@@ -125,8 +126,8 @@ func (cl *Clustered) beginCopies() {
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
 	if cl.loop.Accepted() > 0 {
 		s.whole.lacking = true
-		s.epochs = append(s.epochs, epoch{from: 1, began: cl.loop.Now(), closed: true, away: int(cl.Outbox.Len()),
-			copies: 1, held: cl.lastHeld()})
+		s.epochs = append(s.epochs, epoch{from: 1, began: cl.loop.Now(), closed: true,
+			away: int(cl.Outbox.Len()), pages: int(cl.pagesOut()), copies: 1, held: cl.lastHeld()})
 		s.synced = s.first
 	}
 	s.epochs = append(s.epochs, epoch{from: cl.loop.Accepted() + 1})
@@ -203,6 +204,21 @@ func (cl *Clustered) copyClock(st frontier.HostState, now time.Time) {
 func (cl *Clustered) countOutgoing() {
 	if cl.Copies != nil {
 		cl.openEpoch().away++
+	}
+}
+
+// countPage counts a page that another agent keeps.
+func (cl *Clustered) countPage() {
+	if cl.Copies != nil {
+		cl.openEpoch().pages++
+	}
+}
+
+// pageArrived marks a page as delivered. countPage has counted it.
+func (cl *Clustered) pageArrived(number uint64) {
+	s := &cl.shipping
+	if i := s.epochOf(number); i >= 0 && s.epochs[i].pages > 0 {
+		s.epochs[i].pages--
 	}
 }
 
@@ -351,7 +367,11 @@ func (cl *Clustered) turn(now time.Time) error {
 		}
 		s.released++
 	}
-	for len(s.epochs) > 1 && s.epochs[0].closed && s.epochs[0].safe() && s.epochs[0].ends == 0 {
+	s.arrived = max(s.arrived, s.first-1)
+	for e := s.epoch(s.arrived + 1); e != nil && s.arrived < s.released && e.pages == 0; e = s.epoch(s.arrived + 1) {
+		s.arrived++
+	}
+	for len(s.epochs) > 1 && s.epochs[0].closed && s.epochs[0].safe() && s.epochs[0].pages == 0 && s.epochs[0].ends == 0 {
 		if b := s.epochs[0].began; !b.IsZero() {
 			lag := now.Sub(b)
 			s.sum, s.over, s.longest = s.sum+lag, s.over+1, max(s.longest, lag)
@@ -378,7 +398,7 @@ func (cl *Clustered) turn(now time.Time) error {
 // releasable returns the first finish that waits, if it may be shipped now.
 func (cl *Clustered) releasable() (e outbox.Entry, ok bool, err error) {
 	e, ok, err = cl.Copies.Waiting.Peek()
-	return e, ok && e.Number>>countBits <= cl.shipping.released, err
+	return e, ok && e.Number>>countBits <= cl.shipping.arrived, err
 }
 
 // hostOf returns the host of a record.

@@ -13,11 +13,14 @@ type epoch struct {
 
 	copies int    // accepts that heirs must get
 	away   int    // links that other agents must get
+	pages  int    // pages that other agents must get
 	ends   int    // finishes that heirs must get
 	held   uint64 // the last file with links that the seen-set held back at its end; 0: none
 	until  uint64 // the last epoch that must be safe before its finishes are released; 0: unknown
 }
 
+// safe reports that no link of the epoch depends on this machine. The loss of a page makes its URL pending again, so
+// pages do not count here: two agents may send each other pages, and each acknowledges them when its links are safe.
 func (e *epoch) safe() bool { return e.copies == 0 && e.away == 0 }
 
 // now returns the id of the open epoch.

@@ -30,7 +30,7 @@ import (
 
 // remote is the state of the exchange with other agents.
 type remote struct {
-	failing  map[string]bool // agents whose last batch failed
+	failing  map[string]bool // "links" or "pages", and agents whose last batch of them failed
 	unsynced []receipt       // waiting for the next sync
 	due      []receipt       // durable, not sent yet
 	syncing  int             // number of receipts that the sync under way makes durable
@@ -62,13 +62,13 @@ func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path
 func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
 
 // post puts an accepted link into the outbox.
-func (cl *Clustered) post(number uint64, l weburl.Link, hops int, enc []byte) error {
-	agent, mine := cl.ownerOf(l)
+func (cl *Clustered) post(number uint64, u weburl.URL, hops int, enc []byte) error {
+	agent, mine := cl.Peers.Owner(u.Host())
 	switch {
 	case mine:
 		return cl.Outbox.Push("", number, 0, enc)
 	case agent == "":
-		return cl.Outbox.PushWaiting(weburl.HostKey(l.URL.Host()), number, enc)
+		return cl.Outbox.PushWaiting(weburl.HostKey(u.Host()), number, enc)
 	}
 	return cl.Outbox.Push(agent, number, hops, enc)
 }
@@ -80,10 +80,11 @@ const routeSlice = 256
 // the dispatcher knows, or when the run has ended. Safe for concurrent use.
 func (cl *Clustered) ViewChanged() {
 	cl.loop.Tell(func(time.Time) {
-		if cl.Outbox.Len() > 0 {
+		if cl.Outgoing() > 0 {
 			cl.loop.Stir()
 		}
 		cl.Outbox.Changed()
+		cl.pagesChanged()
 		cl.Forget()
 		cl.newHeirs()
 		cl.resettle()
@@ -143,6 +144,7 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 	}
 	wake = earlier(wake, cl.askStates(work, now))
 	wake = earlier(wake, cl.settleIn(work, now))
+	wake = earlier(wake, cl.sendPages(work, now))
 	for {
 		b, next, err := cl.Outbox.Next(now, cl.wayOf)
 		switch {
@@ -152,7 +154,7 @@ func (cl *Clustered) Tick(work context.Context, now time.Time) (wake time.Time) 
 		case b == nil:
 			return earlier(wake, next)
 		case b.Agent == "":
-			cl.takeBack(work, b)
+			cl.takeBack(b)
 		default:
 			cl.loop.Go(func() {
 				err := cl.Peers.Push(work, b.Agent, b.Links, len(b.Numbers), b.Hops)
@@ -172,15 +174,6 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 	if !ok {
 		return to, fmt.Errorf("link from the outbox: %w", weburl.ErrLink)
 	}
-	if cl.Boundary != nil {
-		l, _, err := weburl.PeekLink(enc)
-		if err != nil {
-			return to, fmt.Errorf("link from the outbox: %w", err)
-		}
-		if _, page := l.Stored(); page { // it was fetched before its host was dropped
-			return cl.way(l), nil
-		}
-	}
 	if cl.loop.Drops() && cl.loop.Dropped(host, number) {
 		l, _, err := weburl.DecodeLink(enc)
 		if err != nil {
@@ -190,35 +183,34 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 		cl.arrivedElsewhere(number)
 		return outbox.To{Way: outbox.Gone}, cl.loop.Err()
 	}
-	return toward(host)(cl.Peers.Owner(host)), nil
-}
-
-// way returns the destination of a page.
-func (cl *Clustered) way(l weburl.Link) outbox.To { return toward(l.URL.Host())(cl.ownerOf(l)) }
-
-// toward returns the destination of a link of a host by its owner.
-func toward(host string) func(agent string, mine bool) outbox.To {
-	return func(agent string, mine bool) outbox.To {
-		switch {
-		case mine:
-			return outbox.To{}
-		case agent == "":
-			return outbox.To{Way: outbox.Wait, Key: weburl.HostKey(host)}
-		}
-		return outbox.To{Agent: agent}
+	agent, mine := cl.Peers.Owner(host)
+	if agent == "" && !mine {
+		return outbox.To{Way: outbox.Wait, Key: weburl.HostKey(host)}, nil
 	}
+	if mine {
+		agent = ""
+	}
+	return outbox.To{Agent: agent}, nil
 }
 
 // pushed records the result of sending a batch.
 func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
 	cl.loop.Stir()
-	was := cl.remote.failing[b.Agent]
-	switch {
-	case err == nil:
+	if err == nil {
 		cl.remote.sent += int64(len(b.Numbers))
 		cl.finishSent(b.Numbers, false)
-		cl.exports.arrived = append(cl.exports.arrived, cl.pagesIn(b.Links)...)
-		delete(cl.remote.failing, b.Agent)
+	}
+	cl.tellPush(b, "links", err)
+	cl.Outbox.Done(b, err == nil, now)
+}
+
+// tellPush writes an event when batches to an agent begin to fail, and when one arrives again. what is in the batch.
+func (cl *Clustered) tellPush(b *outbox.Batch, what string, err error) {
+	lane := what + " " + b.Agent
+	was := cl.remote.failing[lane]
+	switch {
+	case err == nil:
+		delete(cl.remote.failing, lane)
 		if was {
 			cl.loop.Events.Write("push-again", report.F("agent", b.Agent))
 		}
@@ -227,48 +219,26 @@ func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
 		if cl.remote.failing == nil {
 			cl.remote.failing = map[string]bool{}
 		}
-		cl.remote.failing[b.Agent] = true
-		cl.loop.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)),
+		cl.remote.failing[lane] = true
+		cl.loop.Events.Write("push-failed", report.F("agent", b.Agent), report.F(what, len(b.Numbers)),
 			report.F("error", err))
 	}
-	cl.Outbox.Done(b, err == nil, now)
 }
 
-// takeBack accepts links that another agent owned and this agent owns now, and pages that this agent keeps now.
-func (cl *Clustered) takeBack(work context.Context, b *outbox.Batch) {
+// takeBack accepts links that another agent owned and this agent owns now.
+func (cl *Clustered) takeBack(b *outbox.Batch) {
 	var ls crawl.Links
-	var pages []weburl.Link
 	for rest := b.Links; len(rest) > 0; {
 		l, n, err := weburl.PeekLink(rest)
 		if err != nil {
 			cl.loop.Fail(fmt.Errorf("link from the outbox: %w", err))
 			return
 		}
-		if _, page := l.Stored(); page {
-			pages = append(pages, l)
-		} else {
-			ls.AddOwn(l.URL.Key(), rest[:n])
-		}
+		ls.AddOwn(l.URL.Key(), rest[:n])
 		rest = rest[n:]
 	}
-	if len(pages) == 0 {
-		cl.intakeSafely(&ls)
-		cl.receiptWhenDurable(receipt{back: b})
-		return
-	}
-	cl.loop.Go(func() {
-		err := cl.takePagesBack(work, pages)
-		cl.loop.Tell(func(now time.Time) {
-			cl.loop.Stir()
-			if err != nil {
-				cl.Outbox.Done(b, false, now)
-				return
-			}
-			cl.exports.arrived = append(cl.exports.arrived, cl.pagesIn(b.Links)...)
-			cl.intakeSafely(&ls)
-			cl.receiptWhenDurable(receipt{back: b})
-		})
-	})
+	cl.intakeSafely(&ls)
+	cl.receiptWhenDurable(receipt{back: b})
 }
 
 // finishSent ends links that other agents have, or that this agent has accepted again. They were

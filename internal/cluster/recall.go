@@ -345,7 +345,7 @@ func (cl *Clustered) doneElsewhere(host string, k weburl.Key) bool {
 func (cl *Clustered) nothingPending() bool {
 	f := cl.loop.Frontier
 	none := func() bool {
-		return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outbox.Len() == 0 &&
+		return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outgoing() == 0 &&
 			cl.tenants.settled()
 	}
 	if !none() {

@@ -24,7 +24,7 @@ type Pulse struct {
 // Settled reports that no links are on their way to other agents or wait for a sync.
 func (cl *Clustered) Settled() bool {
 	waiting := len(cl.remote.unsynced) + cl.remote.syncing + len(cl.remote.due)
-	return cl.Outbox.Len() == 0 && cl.tenants.settled() && waiting == 0 && cl.recalls.settled()
+	return cl.Outgoing() == 0 && cl.tenants.settled() && waiting == 0 && cl.recalls.settled()
 }
 
 func (cl *Clustered) Waits() bool { return !cl.Settled() || cl.resting() }
@@ -69,7 +69,7 @@ func (cl *Clustered) EndWithoutLinks(ctx context.Context) (left bool, err error)
 	err = cl.loop.Ask(ctx, "end", func() {
 		f := cl.loop.Frontier
 		none := func() bool {
-			return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outbox.Len() == 0
+			return cl.loop.Idle() && f.Pending() == 0 && f.Stats().Withdrawn == 0 && cl.Outgoing() == 0
 		}
 		if left = !none(); left {
 			return

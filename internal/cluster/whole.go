@@ -165,8 +165,8 @@ func (t *telling) journal(ctx context.Context) error {
 	if err := t.do(ctx, t.cl.toldPending); err != nil {
 		return err
 	}
-	// No finish is shipped before the links of its page are safe, as in turn.
-	if err := t.await(ctx, func(s *shipping) bool { return s.released >= t.last }); err != nil {
+	// No finish is shipped before the links of its page are safe and the page is with its agent, as in turn.
+	if err := t.await(ctx, func(s *shipping) bool { return s.arrived >= t.last }); err != nil {
 		return err
 	}
 	// The counts come before the keys: an heir that gets only a part must not fetch too many pages.

@@ -15,7 +15,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-const boundaryDir = "state/boundary"
+const (
+	boundaryDir = "state/boundary"
+	// pagesAtOnce bounds the pages of one call.
+	pagesAtOnce = 100
+)
 
 // BoundaryContents sends a page to the agent where it belongs: X4 (a topic-partitioned crawler), section 4 of its
 // paper.
@@ -106,27 +110,18 @@ func (c *membership) pages(ctx context.Context, from rpc.Caller, pages *rpc.Page
 	return err
 }
 
-// takePages separates the pages among links to be sent. left has the encodings of the others.
-func takePages(links []byte, open func(weburl.Stored) (io.ReadCloser, error)) (pages []rpc.Page, left []byte, n int,
-	err error) {
-	from := 0 // of the part of links that is not in left yet
-	for at := 0; at < len(links); {
-		l, size, err := weburl.PeekLink(links[at:])
-		if err != nil {
-			return nil, nil, 0, fmt.Errorf("link to send: %w", err)
-		}
-		if where, page := l.Stored(); page {
-			left = append(left, links[from:at]...)
-			from = at + size
-			pages = append(pages, rpc.Page{Link: l.WithoutStored().AppendTo(nil), Size: where.To - where.From,
-				Open: func() (io.ReadCloser, error) { return open(where) }})
-		} else {
-			n++
-		}
-		at += size
+// Send implements cluster.Boundary.
+func (p *boundaryPages) Send(ctx context.Context, agent string, pages []weburl.Link) error {
+	c := p.a.membership
+	to, ok := c.agent(agent)
+	if !ok {
+		return fmt.Errorf("agent %q is gone", agent)
 	}
-	if len(pages) == 0 {
-		return nil, links, n, nil
+	calls := make([]rpc.Page, len(pages))
+	for i, page := range pages {
+		at, _ := page.Stored()
+		calls[i] = rpc.Page{Link: page.WithoutStored().AppendTo(nil), Size: at.To - at.From,
+			Open: func() (io.ReadCloser, error) { return p.Read(at) }}
 	}
-	return pages, append(left, links[from:]...), n, nil
+	return c.client.Peer(to.Name, to.Addr).Pages(ctx, calls)
 }

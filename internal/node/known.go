@@ -27,16 +27,6 @@ func (c *membership) Push(ctx context.Context, agent string, links []byte, count
 		return fmt.Errorf("agent %q is gone", agent)
 	}
 	peer := c.client.Peer(to.Name, to.Addr)
-	if b := c.a.others.Boundary; b != nil {
-		pages, left, n, err := takePages(links, b.Read)
-		if err == nil && len(pages) > 0 {
-			err = peer.Pages(ctx, pages)
-		}
-		if err != nil || n == 0 {
-			return err
-		}
-		links, count = left, n
-	}
 	if count >= askFrom && hops == 0 {
 		var err error
 		if links, count, err = c.unknown(ctx, peer, links, count); err != nil || count == 0 {

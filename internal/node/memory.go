@@ -47,6 +47,7 @@ const (
 	shareReplicas share = 7
 	shareShipping share = 2 // twice: links, and finishes that wait for their links
 	shareContents share = 4
+	sharePages    share = 2
 	shareSites    share = 7
 )
 
@@ -69,6 +70,9 @@ func newBudget(total int64, cluster *Cluster) budget {
 		b.percent += int64(shareOutbox)
 		if cluster.Replicas >= 2 {
 			b.percent += int64(shareReplicas + 2*shareShipping)
+		}
+		if cluster.movesPages() {
+			b.percent += int64(sharePages)
 		}
 		switch cluster.partition() {
 		case PartitionHash:

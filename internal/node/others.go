@@ -39,6 +39,13 @@ func (a *Agent) openOthers() (err error) {
 		return err
 	}
 	a.onClose(a.others.Outbox.Close)
+	if a.boundary != nil {
+		if a.others.PageBox, err = outbox.Open(a.fs, a.dir("state", "pagebox"),
+			outbox.Config{MemoryBytes: a.budget.of(sharePages), BatchLinks: pagesAtOnce}); err != nil {
+			return err
+		}
+		a.onClose(a.others.PageBox.Close)
+	}
 	a.others.Peers, a.others.Ending = a.membership, a.membership.ending
 	a.others.Counter = sourceOf(a.membership.self).Counter()
 	a.cluster = cluster.New(a.others)

@@ -126,7 +126,8 @@ func (a *actor) config(resume bool, together int) node.Config {
 	}
 	cfg.Cluster = &node.Cluster{
 		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
-		Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2, Network: m,
+		Boundary: s.plan.Boundary, Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2,
+		Network: m,
 	}
 	if s.plan.Partition == sites {
 		cfg.Cluster.Coordinators = s.coordinatorAddrs()

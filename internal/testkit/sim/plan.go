@@ -111,6 +111,7 @@ type Plan struct {
 	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503, at first; zero: the default
 	Replicas  int           // zero means 2
 	Partition string        // empty means the default of node.Cluster
+	Boundary  string        `json:",omitempty"` // --boundary; empty means the default of node.Cluster
 	Kappa     int           `json:",omitempty"` // replicas on the ring; zero means the default
 	Capacity  float64       `json:",omitempty"` // of agents that join; zero means 1
 	Addresses int64         `json:",omitempty"` // number of addresses that all hosts share; zero: see gen.Spec
@@ -140,6 +141,9 @@ func (p Plan) String() string {
 		p.Seed, p.Agents, p.Hosts, p.Pages, p.Delay, p.Replicas, p.Latency)
 	if p.Partition != "" {
 		b.WriteString(", partition " + p.Partition)
+	}
+	if p.Boundary != "" {
+		b.WriteString(", boundary " + p.Boundary)
 	}
 	if p.Kappa > 0 {
 		fmt.Fprintf(&b, ", kappa %d", p.Kappa)
@@ -229,7 +233,7 @@ func (p Plan) Divided(partition string) Plan {
 	if p.Partition == partition {
 		return p
 	}
-	p.Partition, p.Kappa, p.Mirrors, p.Coordinators = partition, 0, false, 0
+	p.Partition, p.Boundary, p.Kappa, p.Mirrors, p.Coordinators = partition, "", 0, false, 0
 	p.Faults = slices.DeleteFunc(slices.Clone(p.Faults), func(f Fault) bool {
 		_, are := ofCoordinators[f.Kind]
 		return are

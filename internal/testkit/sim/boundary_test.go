@@ -1,0 +1,65 @@
+package sim
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNamedBoundary runs stories of agents that send pages to each other.
+func TestNamedBoundary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds; TestStories is shorter")
+	}
+	const s = time.Second
+	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
+	hash := Plan{Seed: 71, Agents: 3, Hosts: 30, Pages: 20, Partition: "hash", Boundary: "contents",
+		Latency: time.Millisecond}
+	mirrors := hash
+	mirrors.Mirrors = true
+	with := func(p Plan, fs ...Fault) Plan { p.Faults = fs; return p }
+	for _, c := range []struct {
+		name string
+		plan Plan
+		may  bound
+	}{
+		{"no fault", hash, bound{more: keptByContent}},
+		{"no fault, mirrors", mirrors, bound{}},
+		{"each killed", with(hash, Fault{Kind: Kill, Agent: 1, At: 0.1, For: ms(300)},
+			Fault{Kind: Kill, Agent: 2, At: 0.3, For: ms(300)}, Fault{Kind: Kill, Agent: 3, At: 0.5, For: ms(300)}),
+			bound{twice: 40, lost: true}},
+		{"power failure", with(hash, Fault{Kind: Power, Agent: 2, At: 0.3, For: 20 * s}), bound{twice: 40}},
+		{"death", with(hash, Fault{Kind: Lose, Agent: 3, At: 0.3}), bound{twice: 40}},
+		{"away", with(hash, Fault{Kind: Stop, Agent: 2, At: 0.3, For: 15 * s}), bound{}},
+		{"leave", with(hash, Fault{Kind: Leave, Agent: 2, At: 0.3}), bound{}},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
+			t.Parallel()
+			c.may.hold(t, tell(t, c.plan))
+		})
+	}
+}
+
+// keptByContent fails unless each page has one record, and each agent has about as many as the others.
+func keptByContent(t *testing.T, v *Verdict) {
+	t.Helper()
+	by, pages := map[string]int{}, 0
+	for u, agents := range v.Archived {
+		if strings.HasSuffix(u, "/robots.txt") {
+			continue
+		}
+		if len(agents) != 1 {
+			t.Errorf("%s is archived by %v", u, agents)
+		}
+		pages++
+		by[agents[0]]++
+	}
+	if len(by) != len(v.Ends) || int64(pages) != v.Reachable {
+		t.Errorf("%d pages with a record of %d, by agent: %v", pages, v.Reachable, by)
+	}
+	for agent, n := range by {
+		if share := float64(n) / float64(pages); share < 0.2 || share > 0.5 {
+			t.Errorf("%s has %.2f of the pages", agent, share)
+		}
+	}
+}
