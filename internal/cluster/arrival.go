@@ -62,7 +62,7 @@ func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int)
 
 // arrive accepts received links.
 func (cl *Clustered) arrive(a *arrival, now time.Time) {
-	if cl.loop.Stopping() {
+	if cl.refuses() {
 		a.done <- crawl.ErrNotRunning
 		return
 	}
@@ -75,6 +75,12 @@ func (cl *Clustered) arrive(a *arrival, now time.Time) {
 	}
 	cl.intakeSafely(&a.links)
 	cl.receiptWhenDurable(receipt{from: a})
+}
+
+// refuses reports that this agent takes no links any more. An agent that stops and has pages for others takes their
+// links for a while: they acknowledge a page only when its links have arrived.
+func (cl *Clustered) refuses() bool {
+	return cl.loop.Failed() || cl.loop.Stopping() && (cl.pagesOut() == 0 || cl.shipping.lingering.IsZero())
 }
 
 // pass accepts a link and sends it on to another agent. Its sender forgets the link when the

@@ -233,7 +233,10 @@ func (j *judge) archived(all *archives) []string {
 		url := j.truth.URL(host, number)
 		bodies[url] = j.content(p)
 		forgotten[url] = slices.ContainsFunc(j.pages[p], func(f fetched) bool {
-			return slices.ContainsFunc(j.forgotten, func(e excuse) bool { return e.covers(f.agent, f.at) })
+			return slices.ContainsFunc(j.forgotten, func(e excuse) bool {
+				whole := e.from.Equal(start) && !f.at.After(e.to) // if pages move, any agent may have fetched it
+				return e.covers(f.agent, f.at) || j.moves && whole
+			})
 		})
 	})
 	for _, r := range all.list {

@@ -1,10 +1,25 @@
 package sim
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
+
+// TestBoundary runs the random faults of clusters whose agents send pages to each other.
+func TestBoundary(t *testing.T) {
+	for i := range few(*moving) {
+		p := Random(*first + uint64(i)).Divided("hash")
+		if p.Boundary = "contents"; p.alone() {
+			continue
+		}
+		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
+			t.Parallel()
+			tell(t, p)
+		})
+	}
+}
 
 // TestNamedBoundary runs stories of agents that send pages to each other.
 func TestNamedBoundary(t *testing.T) {
@@ -18,6 +33,8 @@ func TestNamedBoundary(t *testing.T) {
 	mirrors := hash
 	mirrors.Mirrors = true
 	with := func(p Plan, fs ...Fault) Plan { p.Faults = fs; return p }
+	spare := func(p Plan, n int) Plan { p.Spare = n; return p }
+	one := func(p Plan) Plan { p.Replicas = 1; return p }
 	for _, c := range []struct {
 		name string
 		plan Plan
@@ -31,6 +48,13 @@ func TestNamedBoundary(t *testing.T) {
 		{"power failure", with(hash, Fault{Kind: Power, Agent: 2, At: 0.3, For: 20 * s}), bound{twice: 40}},
 		{"death", with(hash, Fault{Kind: Lose, Agent: 3, At: 0.3}), bound{twice: 40}},
 		{"away", with(hash, Fault{Kind: Stop, Agent: 2, At: 0.3, For: 15 * s}), bound{}},
+		{"join", with(spare(hash, 1), Fault{Kind: Join, Agent: 4, At: 0.3}), bound{}},
+		{"join and death", with(spare(hash, 1), Fault{Kind: Join, Agent: 4, At: 0.2},
+			Fault{Kind: Lose, Agent: 1, At: 0.5}), bound{twice: 40}},
+		{"one replica", with(one(hash), Fault{Kind: Kill, Agent: 2, At: 0.3, For: 10 * s}), bound{twice: 40, lost: true}},
+		{"all killed", with(hash, Fault{Kind: KillAll, At: 0.4, For: s}), bound{twice: 40, lost: true}},
+		{"cut", with(hash, Fault{Kind: Cut, Agent: 2, At: 0.3, For: 8 * s}), bound{twice: 100, excused: 100}},
+		{"full disk", with(hash, Fault{Kind: Full, Agent: 2, At: 0.3, For: 20 * s}), bound{twice: 60}},
 		{"leave", with(hash, Fault{Kind: Leave, Agent: 2, At: 0.3}), bound{}},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {

@@ -34,7 +34,7 @@ type wayTo struct {
 // bound tells the judge the bounds of a plan.
 func (j *judge) bound(p Plan) {
 	j.hostPages, j.hostDepth, j.roots = p.HostPages, p.HostDepth, p.SeedRoots
-	j.exclusive = p.Partition == sites
+	j.exclusive, j.moves = p.Partition == sites, p.Boundary != ""
 	j.expects = j.expected()
 }
 

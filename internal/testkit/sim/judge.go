@@ -23,6 +23,7 @@ type judge struct {
 	hostPages int64 // as in Plan
 	hostDepth int
 	roots     bool
+	moves     bool         // pages move between agents
 	exclusive bool         // coordinators see to it that no two agents own a host at the same time
 	refused   map[int]bool // agents that came after the coordinators had ended the crawl
 	expects   int64        // about the number of pages that a crawl fetches; zero: all that are reachable

@@ -14,6 +14,7 @@ var (
 	first    = flag.Uint64("first", 1, "seed of the first of them")
 	waits    = flag.Int("waits", 10, "how many stories each test of waits tells")
 	alone    = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
+	moving   = flag.Int("moving", 8, "how many random stories with pages that move TestBoundary tells")
 	assigned = flag.Int("assigned", 8, "how many random stories with coordinators TestSites tells")
 	quorums  = flag.Int("coordinated", 10, "how many random stories TestCoordinators tells")
 )
