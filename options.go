@@ -205,6 +205,10 @@ type Cluster struct {
 	// TwoLevel, with the partition "sites", drops links to hosts of other agents, and crawls the root page of each
 	// host instead. Pages that only other hosts link to may be missed.
 	TwoLevel bool
+	// Boundary, with the partition "hash", says what becomes of a page whose content belongs to another agent.
+	// "contents" moves the page there: it is archived there, and its links are followed from there. Empty
+	// leaves it at the agent that fetched it.
+	Boundary string
 	// Kappa is the number of replicas of an agent on the ring, from 1 to 1000, with the
 	// partition "ring" only. Zero means 200.
 	Kappa int
@@ -264,7 +268,7 @@ func (o *Options) config() (node.Config, error) {
 	if c := o.Cluster; c != nil {
 		cfg.Cluster = &node.Cluster{
 			Name: c.Name, Listen: c.Listen, Join: c.Join, Founder: c.Founder, Keys: c.Keys, Agents: c.Agents,
-			Partition: c.Partition, Coordinators: c.Coordinators, TwoLevel: c.TwoLevel,
+			Partition: c.Partition, Coordinators: c.Coordinators, TwoLevel: c.TwoLevel, Boundary: c.Boundary,
 			Kappa: c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
 		}
 		cfg.Archive.Agent = c.Name

@@ -148,7 +148,10 @@ func (c *CrawlCmd) check() error {
 	if err := node.CheckCoordinators(c.Partition, c.Coordinator, c.Keys); err != nil {
 		return err
 	}
-	return node.CheckCoverage(c.Partition, c.twoLevel())
+	if err := node.CheckCoverage(c.Partition, c.twoLevel()); err != nil {
+		return err
+	}
+	return node.CheckBoundary(c.Partition, c.Boundary)
 }
 
 // twoLevel reports whether agents send no links to each other.
@@ -168,7 +171,7 @@ func (c *CrawlCmd) cluster() *node.Cluster {
 		Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Founder: c.Founder,
 		Keys: c.Keys, Agents: c.Agents,
 		Replicas: 2, Recovery: c.Recovery, Partition: c.Partition, Coordinators: c.Coordinator,
-		TwoLevel: c.twoLevel(),
+		TwoLevel: c.twoLevel(), Boundary: c.Boundary,
 	}
 	if c.Replicas > 0 {
 		cl.Replicas = c.Replicas

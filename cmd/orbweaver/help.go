@@ -93,6 +93,9 @@ var crawlHelp = cli.Texts{
 		"as rendezvous does, and by contents: for each content one agent decides which page was " +
 		"first; agents archive other pages with it as revisits and do not follow their links. sites: by hosts, " +
 		"as coordinators assign them (see --coordinator).",
+	"boundary": "With --partition hash: what becomes of a page whose content belongs to another agent. contents: the " +
+		"page moves there, is archived there, and its links are followed from there (default: it stays at the agent " +
+		"that fetched it).",
 	"kappa": "With --partition ring: give an agent of capacity 1 this many replicas on the ring, from 1 to " +
 		"1000. More replicas divide the hosts more evenly (default: 200).",
 	"coordinator": "With --partition sites: ask the coordinators at these addresses which agent owns a host; see " +

@@ -44,6 +44,7 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 		return false, err
 	}
 	v.sent = page
+	v.notes = append(v.notes, "exported")
 	if c.planner != nil {
 		body, err := decoded()
 		if err != nil {

@@ -25,6 +25,9 @@ const (
 // paper.
 const BoundaryContents = "contents"
 
+// Boundaries returns the values of Cluster.Boundary that are not empty.
+func Boundaries() []string { return []string{BoundaryContents} }
+
 // CheckBoundary returns a *ConfigError if agents with this partition cannot treat boundary pages so. An empty boundary
 // is the partition's default.
 func CheckBoundary(partition, how string) error {

@@ -195,5 +195,13 @@ func (s *Store) Sync() error {
 	return s.w.Sync()
 }
 
-// Close finishes the current file.
-func (s *Store) Close() error { return s.w.Close() }
+// Close finishes the current file, and removes the files of which no page waits.
+func (s *Store) Close() error {
+	if err := s.w.Close(); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.current = ""
+	s.mu.Unlock()
+	return s.Release(nil)
+}

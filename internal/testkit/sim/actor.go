@@ -223,6 +223,14 @@ func (a *actor) begun() bool {
 	return err == nil
 }
 
+// showed reports whether the clock of the agent that fetched a page ever showed t: the clock of a, or any if pages move.
+func (s *story) showed(a *actor, t time.Time) bool {
+	if s.plan.Boundary == "" {
+		return a.clock.showed(t)
+	}
+	return slices.ContainsFunc(s.actors, func(o *actor) bool { return o.clock.showed(t) })
+}
+
 // audit reads after the story the index of the archive on the actor's disk. It returns the URLs in the index, with the
 // number of records of each.
 func (a *actor) audit() (wrong []string, pages map[string]int) {
@@ -235,7 +243,7 @@ func (a *actor) audit() (wrong []string, pages map[string]int) {
 		wrong = append(wrong, a.name+": "+fault)
 	}
 	for line := range strings.Lines(string(index)) {
-		if stamp := strings.SplitN(line, " ", 3)[1]; !a.clock.showed(parseStamp(stamp)) {
+		if stamp := strings.SplitN(line, " ", 3)[1]; !a.s.showed(a, parseStamp(stamp)) {
 			wrong = append(wrong, fmt.Sprintf("%s: captured at %s, which its clock never showed", a.name, stamp))
 		}
 		if _, rest, ok := strings.Cut(line, `"url": "`); ok {

@@ -234,8 +234,8 @@ func (j *judge) archived(all *archives) []string {
 		bodies[url] = j.content(p)
 		forgotten[url] = slices.ContainsFunc(j.pages[p], func(f fetched) bool {
 			return slices.ContainsFunc(j.forgotten, func(e excuse) bool {
-				whole := e.from.Equal(start) && !f.at.After(e.to) // if pages move, any agent may have fetched it
-				return e.covers(f.agent, f.at) || j.moves && whole
+				// If pages move, any agent may have fetched it.
+				return e.covers(f.agent, f.at) || j.moves && !f.at.After(e.to)
 			})
 		})
 	})

@@ -107,7 +107,11 @@ func (h *holdings) readLine(column []string) error {
 	if !ok {
 		return errors.New("not a reachable page")
 	}
-	duplicate := slices.Contains(strings.Split(column[11], ","), "duplicate:content")
+	notes := strings.Split(column[11], ",")
+	if slices.Contains(notes, "exported") {
+		return nil // the agent that archives the page has a line, too
+	}
+	duplicate := slices.Contains(notes, "duplicate:content")
 	if !duplicate {
 		h.read[p] = true
 	}
