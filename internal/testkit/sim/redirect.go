@@ -80,6 +80,9 @@ type when struct {
 func (l links) add(from int64, answers []fetched, to place) {
 	for _, f := range answers {
 		k := found{f.agent, to}
+		if l.judged.moves { // it is the page's keeper that has found the link
+			k.by = 0
+		}
 		if w, ok := l.first[k]; !ok || f.at.Before(w.at) {
 			l.first[k] = when{f.at, l.judged.mayMiss(from, to.host, f.at)}
 		}
