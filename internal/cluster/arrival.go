@@ -40,6 +40,9 @@ func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int)
 			a.links.Skip(l, reasonErrand)
 			continue
 		}
+		if cl.byPages() { // it has reached its destination
+			l = l.AsLink()
+		}
 		cl.loop.Judge(&a.links, l)
 	}
 	if err := cl.loop.Post(ctx, func(now time.Time) { cl.arrive(a, now) }); err != nil {
@@ -99,7 +102,7 @@ func (cl *Clustered) pass(enc []byte, hops int, now time.Time) error {
 	if hops > MaxHops {
 		return cl.Outbox.Park(number, enc, now)
 	}
-	return cl.post(number, l.URL, hops, enc)
+	return cl.post(number, l, hops, enc)
 }
 
 // receiptWhenDurable queues a receipt that is sent after the next sync.

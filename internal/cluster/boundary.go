@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -30,9 +31,11 @@ import (
 
 // Boundary divides pages by their content. Safe for concurrent use.
 type Boundary interface {
-	// Sort returns where the page of x belongs. ok is false if it belongs to the agent that has fetched it. decoded
-	// returns its body without codings.
-	Sort(x *warc.Exchange, decoded func() ([]byte, error)) (to weburl.Destination, ok bool, err error)
+	// Sort returns where the page of x belongs. ok is false if it belongs to the agent that has fetched it. text appends
+	// the text that a reader of the page sees.
+	Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool, err error)
+	// ByPages reports that pages alone are divided: each agent crawls any host, and keeps the links of its pages.
+	ByPages() bool
 	// Keeper returns the agent that keeps the pages of a destination. mine reports that it is this agent. If agent is
 	// empty and mine is false, it is not known yet.
 	Keeper(to weburl.Destination) (agent string, mine bool)
@@ -62,11 +65,11 @@ func pageKey(k weburl.Key) weburl.Key {
 
 // Export implements crawl.Cluster.
 func (cl *Clustered) Export(_ context.Context, l weburl.Link, x *warc.Exchange,
-	decoded func() ([]byte, error)) (page weburl.Link, away bool, err error) {
+	text func([]byte) ([]byte, error)) (page weburl.Link, away bool, err error) {
 	if cl.Boundary == nil {
 		return page, false, nil
 	}
-	to, ok, err := cl.Boundary.Sort(x, decoded)
+	to, ok, err := cl.Boundary.Sort(x, text)
 	if err != nil || !ok {
 		return page, false, err
 	}
@@ -196,6 +199,30 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, err error, 
 	cl.PageBox.Done(b, err == nil, now)
 }
 
+// byPages reports that every agent may crawl any host.
+func (cl *Clustered) byPages() bool { return cl.Boundary != nil && cl.Boundary.ByPages() }
+
+// Direct implements crawl.Cluster. If every agent may crawl any host, a hash of a seed's host says where it begins.
+func (cl *Clustered) Direct(seed *weburl.Link) bool {
+	if !cl.byPages() {
+		return false
+	}
+	seed.SetDestination(weburl.Destination{Hash: weburl.HostKey(seed.URL.Host())})
+	return true
+}
+
+// directed returns the agent that gets a link with a destination.
+func (cl *Clustered) directed(l weburl.Link) (agent string, mine, ok bool) {
+	if cl.Boundary == nil {
+		return "", false, false
+	}
+	to, ok := l.Destination()
+	if ok {
+		agent, mine = cl.Boundary.Keeper(to)
+	}
+	return agent, mine, ok
+}
+
 // forgetPages gives up stored pages that other agents have, when the journal tells so durably.
 func (cl *Clustered) forgetPages() (durable func()) {
 	pages := cl.exports.arrived
@@ -265,6 +292,10 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 		cl.loop.Settle(imported, now)
 		cl.remote.pages++
 		cl.tenants.done = append(cl.tenants.done, key)
+		if cl.byPages() { // links to it that are found later lead to a known URL
+			own := cl.ownKey(link.URL.Key())
+			cl.loop.Learn([]crawl.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}})
+		}
 		cl.whenFinishesSafe(func() { done <- nil })
 	}); err != nil {
 		return nil, err

@@ -100,7 +100,7 @@ func (cl *Clustered) Accepted(class crawl.Class, number uint64, l weburl.Link, e
 		return nil
 	}
 	cl.countOutgoing()
-	return cl.post(number, l.URL, 0, enc)
+	return cl.post(number, l, 0, enc)
 }
 
 func (cl *Clustered) Finished(f *state.Finish) {

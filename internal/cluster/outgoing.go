@@ -62,13 +62,16 @@ func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path
 func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
 
 // post puts an accepted link into the outbox.
-func (cl *Clustered) post(number uint64, u weburl.URL, hops int, enc []byte) error {
-	agent, mine := cl.Peers.Owner(u.Host())
+func (cl *Clustered) post(number uint64, l weburl.Link, hops int, enc []byte) error {
+	agent, mine, ok := cl.directed(l)
+	if !ok {
+		agent, mine = cl.Peers.Owner(l.URL.Host())
+	}
 	switch {
 	case mine:
 		return cl.Outbox.Push("", number, 0, enc)
 	case agent == "":
-		return cl.Outbox.PushWaiting(weburl.HostKey(u.Host()), number, enc)
+		return cl.Outbox.PushWaiting(weburl.HostKey(l.URL.Host()), number, enc)
 	}
 	return cl.Outbox.Push(agent, number, hops, enc)
 }
@@ -184,6 +187,15 @@ func (cl *Clustered) wayOf(number uint64, enc []byte) (to outbox.To, err error) 
 		return outbox.To{Way: outbox.Gone}, cl.loop.Err()
 	}
 	agent, mine := cl.Peers.Owner(host)
+	if cl.byPages() {
+		l, _, err := weburl.PeekLink(enc)
+		if err != nil {
+			return to, fmt.Errorf("link from the outbox: %w", err)
+		}
+		if keeper, here, ok := cl.directed(l); ok {
+			agent, mine = keeper, here
+		}
+	}
 	if agent == "" && !mine {
 		return outbox.To{Way: outbox.Wait, Key: weburl.HostKey(host)}, nil
 	}
@@ -234,7 +246,11 @@ func (cl *Clustered) takeBack(b *outbox.Batch) {
 			cl.loop.Fail(fmt.Errorf("link from the outbox: %w", err))
 			return
 		}
-		ls.AddOwn(l.URL.Key(), rest[:n])
+		enc := rest[:n]
+		if _, ok := l.Destination(); ok {
+			enc = l.AsLink().AppendTo(nil)
+		}
+		ls.AddOwn(l.URL.Key(), enc)
 		rest = rest[n:]
 	}
 	cl.intakeSafely(&ls)

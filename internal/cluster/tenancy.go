@@ -217,7 +217,8 @@ func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
 	done := frontier.Done{NoRequest: true}
 	switch {
 	case mine && cl.isTenant(k.Host, since):
-		if cl.loop.Number(k, t.Number) == 0 || !cl.isElsewhere(k) { // 0: a page that is due again
+		again := cl.loop.Number(k, t.Number) == 0 // a page that is due again
+		if again || !cl.isElsewhere(k) && !(cl.byPages() && cl.hasKey(pageKey(k))) {
 			return true
 		}
 		cl.giveUpElsewhere(t)
@@ -302,7 +303,7 @@ func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
 	}
 	cl.tenants.n.LinksOut++
 	cl.leavesFor(number)
-	return true, cl.post(number, w.Link.URL, 0, w.Link.AppendTo(nil))
+	return true, cl.post(number, w.Link, 0, w.Link.AppendTo(nil))
 }
 
 // resettle starts the moves of hosts again after a change of the view.

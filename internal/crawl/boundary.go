@@ -32,27 +32,26 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 	}
 	x := exchangeOf(v.asked, r)
 	v.describe(&x, r)
-	decoded := func() ([]byte, error) {
-		body, _, err := r.Decode(c.cfg.MaxDecoded)
-		if err != nil && !errors.Is(err, fetch.ErrCoding) {
-			return nil, fmt.Errorf("decode %s: %w", x.URL, err)
+	text := func(dst []byte) ([]byte, error) {
+		if err := c.decode(v, r); err != nil {
+			return dst, err
 		}
-		return body, nil
+		c.parse(v, r)
+		return v.page.AppendProse(dst, v.shown.Body, v.mime == "text/plain"), nil
 	}
-	page, away, err := c.cluster.Export(ctx, v.task.Link, &x, decoded)
+	page, away, err := c.cluster.Export(ctx, v.task.Link, &x, text)
 	if err != nil || !away {
 		return false, err
 	}
 	v.sent = page
 	v.notes = append(v.notes, "exported")
-	if c.planner != nil {
-		body, err := decoded()
-		if err != nil {
-			return true, err
-		}
-		v.fingerprint(r, body, false)
+	if c.planner == nil {
+		return true, nil
 	}
-	return true, nil
+	if err = c.decode(v, r); err == nil {
+		v.fingerprint(r, v.shown.Body, v.shown.Cut)
+	}
+	return true, err
 }
 
 // An Imported is a page that another agent has fetched, and that this one has read and archived.

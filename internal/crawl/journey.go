@@ -62,6 +62,8 @@ type visit struct {
 	first      warc.Original // that page
 	meta       []warc.Field
 	page       parse.Page
+	decoded    bool        // shown has the body
+	parsed     bool        // page has its links
 	sent       weburl.Link // the page, which is stored for another agent; zero: it belongs here
 
 	// For Strategy and Pages:
@@ -200,7 +202,7 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	l := v.task.Link
 	if c.Strategy != nil || c.Pages != nil {
-		v.shown = Page{Link: l, Status: r.Status, Header: r.Header}
+		v.shown.Link, v.shown.Status, v.shown.Header = l, r.Status, r.Header
 	}
 	if c.planner != nil && r.Status/100 != 2 {
 		v.fingerprint(r, nil, false)
@@ -228,39 +230,18 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	if v.duplicate && c.planner == nil && c.Pages == nil {
 		return nil // the first page's links were followed
 	}
-	sitemap, limit := strings.HasSuffix(l.Hops, "M"), c.cfg.MaxDecoded
-	if sitemap {
-		limit = max(limit, sitemapMax)
+	if err := c.decode(v, r); err != nil {
+		return err
 	}
-	body, cut, err := r.Decode(limit)
-	switch {
-	case errors.Is(err, fetch.ErrCoding):
-		v.notes = append(v.notes, "bad-encoding") // the decoded part is used
-	case err != nil:
-		return fmt.Errorf("decode %s: %w", l.URL, err)
+	if c.planner != nil {
+		v.fingerprint(r, v.shown.Body, v.shown.Cut)
 	}
-	if cut {
-		v.notes = append(v.notes, "links-cut")
-	}
-	v.shown.Body, v.shown.Cut = body, cut
 	if v.duplicate {
-		if c.planner != nil {
-			v.fingerprint(r, body, cut)
-		}
 		return nil
 	}
-	parse.Parse(parse.Input{
-		URL:         l.URL,
-		ContentType: r.Header.Get("Content-Type"),
-		Header:      r.Header.Values,
-		Body:        body,
-		Sitemap:     sitemap,
-	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent, Texts: c.LinkLog != nil}, &v.page)
+	c.parse(v, r)
 	c.linksOf(v)
 	v.shown.Parsed = &v.page
-	if c.planner != nil {
-		v.fingerprint(r, body, cut)
-	}
 	v.links = len(v.page.Links) + v.page.Withheld
 	if v.page.Dropped > 0 {
 		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
@@ -285,6 +266,47 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 	}
 	return nil
 }
+
+// decode decodes the body of a page, once.
+func (c *Crawler) decode(v *visit, r *fetch.Response) error {
+	if v.decoded {
+		return nil
+	}
+	limit := c.cfg.MaxDecoded
+	if v.isSitemap() {
+		limit = max(limit, sitemapMax)
+	}
+	body, cut, err := r.Decode(limit)
+	switch {
+	case errors.Is(err, fetch.ErrCoding):
+		v.notes = append(v.notes, "bad-encoding") // the decoded part is used
+	case err != nil:
+		return fmt.Errorf("decode %s: %w", v.asked.URL, err)
+	}
+	if cut {
+		v.notes = append(v.notes, "links-cut")
+	}
+	v.decoded, v.shown.Body, v.shown.Cut = true, body, cut
+	return nil
+}
+
+// parse parses a decoded page, once.
+func (c *Crawler) parse(v *visit, r *fetch.Response) {
+	if v.parsed {
+		return
+	}
+	v.parsed = true
+	parse.Parse(parse.Input{
+		URL:         v.task.Link.URL,
+		ContentType: r.Header.Get("Content-Type"),
+		Header:      r.Header.Values,
+		Body:        v.shown.Body,
+		Sitemap:     v.isSitemap(),
+	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent, Texts: c.LinkLog != nil}, &v.page)
+}
+
+// isSitemap reports that the URL was found as a sitemap.
+func (v *visit) isSitemap() bool { return strings.HasSuffix(v.task.Link.Hops, "M") }
 
 // sitemapMax bounds the size of a sitemap in bytes (sitemaps.org: 50 MB).
 const sitemapMax = 50 << 20

@@ -6,12 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
+	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -36,20 +41,59 @@ func CheckBoundary(partition, how string) error {
 		return nil
 	case how != BoundaryContents:
 		return configErrorf("--boundary %s: this version knows %s", how, BoundaryContents)
-	case partition != PartitionHash:
+	case partition != PartitionHash && partition != PartitionTopic:
 		return configErrorf("--boundary %s: with --partition %s, agents keep the pages that they fetch; leave it out, "+
-			"or give --partition %s", how, partition, PartitionHash)
+			"or give --partition %s or %s", how, partition, PartitionTopic, PartitionHash)
 	}
 	return nil
 }
 
+// boundary returns Boundary, or the default of the partition if it is empty.
+func (c *Cluster) boundary() string {
+	if c.Boundary == "" && c.byPages() {
+		return BoundaryContents
+	}
+	return c.Boundary
+}
+
 // movesPages reports whether fetched pages move to the agents where they belong.
-func (c *Cluster) movesPages() bool { return c != nil && c.Boundary == BoundaryContents }
+func (c *Cluster) movesPages() bool { return c != nil && c.boundary() == BoundaryContents }
+
+// checkTopic returns a *ConfigError if the crawl cannot be divided by topic.
+func (c *Config) checkTopic() error {
+	switch {
+	case !c.Cluster.byPages():
+		return nil
+	case c.Cluster.Classifier == nil || c.Cluster.ModelDigest == "":
+		return configErrorf("--partition %s: a model must tell the topics of pages", PartitionTopic)
+	case c.Crawl.HostPageLimit > 0:
+		return configErrorf("--host-page-limit %d: with --partition %s several agents fetch pages of a host, and none "+
+			"knows how many the others have; leave it out, or give another --partition", c.Crawl.HostPageLimit,
+			PartitionTopic)
+	}
+	return nil
+}
 
 // boundaryPages are the pages that this agent has fetched and others are to have. It implements cluster.Boundary.
 type boundaryPages struct {
 	*boundary.Store
-	a *Agent
+	a          *Agent
+	classifier *classify.Classifier // nil: the hash of a page's payload says where it belongs
+	numbers    map[string]uint16    // of the categories, from 1
+	byView     atomic.Pointer[categoriesOf]
+	minds      sync.Pool // of *mind
+}
+
+// categoriesOf are the agents of the categories by a view.
+type categoriesOf struct {
+	view *placement.View
+	*placement.Categories
+}
+
+// A mind is the memory for classifying one page.
+type mind struct {
+	text    []byte
+	scratch classify.Scratch
 }
 
 // openBoundary opens the store of boundary pages if pages move.
@@ -62,14 +106,44 @@ func (a *Agent) openBoundary() (err error) {
 		return err
 	}
 	a.onClose(a.boundary.Close)
-	a.others.Boundary = &boundaryPages{a.boundary, a}
+	p := &boundaryPages{Store: a.boundary, a: a}
+	p.minds.New = func() any { return new(mind) }
+	if a.cfg.Cluster.byPages() {
+		p.classifier, p.numbers = a.cfg.Cluster.Classifier, map[string]uint16{}
+		for i, name := range p.categories() {
+			p.numbers[name] = uint16(1 + i)
+		}
+	}
+	a.others.Boundary = p
 	return nil
 }
 
-// Sort implements cluster.Boundary: the hash of a page's payload says where it belongs.
-func (p *boundaryPages) Sort(x *warc.Exchange, _ func() ([]byte, error)) (to weburl.Destination, ok bool, err error) {
+// categories returns the categories that pages can have: those of the model, and the pages that have none.
+func (p *boundaryPages) categories() []string {
+	return append(slices.Clone(p.classifier.Categories()), classify.Unclassifiable)
+}
+
+// ByPages implements cluster.Boundary.
+func (p *boundaryPages) ByPages() bool { return p.classifier != nil }
+
+// Sort implements cluster.Boundary. A page without a payload stays where it is.
+func (p *boundaryPages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool,
+	err error) {
 	digest, ok, err := warc.PayloadDigest(x)
-	return weburl.Destination{Hash: binary.BigEndian.Uint64(digest[:])}, ok, err
+	if err != nil || !ok {
+		return to, false, err
+	}
+	to.Hash = binary.BigEndian.Uint64(digest[:])
+	if p.classifier == nil {
+		return to, true, nil
+	}
+	m := p.minds.Get().(*mind)
+	defer p.minds.Put(m)
+	if m.text, err = text(m.text[:0]); err != nil {
+		return to, false, err
+	}
+	to.Category = p.numbers[p.classifier.Classify(m.text, &m.scratch).Category]
+	return to, true, nil
 }
 
 // Keeper implements cluster.Boundary.
@@ -78,8 +152,22 @@ func (p *boundaryPages) Keeper(to weburl.Destination) (agent string, mine bool) 
 	if owners == nil {
 		return "", false
 	}
-	agent = owners.Owner(to.Hash).Name
+	if to.Category == 0 || int(to.Category) > len(p.numbers) {
+		agent = owners.Owner(to.Hash).Name
+	} else {
+		agent = p.divided(owners).Owner(int(to.Category)-1, to.Hash)
+	}
 	return agent, agent == p.a.membership.cfg.Name
+}
+
+// divided returns which agents have the categories in a view.
+func (p *boundaryPages) divided(view *placement.View) *placement.Categories {
+	if c := p.byView.Load(); c != nil && c.view == view {
+		return c.Categories
+	}
+	c := &categoriesOf{view, placement.NewCategories(len(p.numbers), view.Agents())}
+	p.byView.Store(c)
+	return c.Categories
 }
 
 // pages takes the pages that another agent sends.

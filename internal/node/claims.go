@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
@@ -15,6 +16,7 @@ import (
 
 // settle records which agents own the hosts from now on.
 func (c *membership) settle(owners placement.Placement) {
+	c.takesPart.Store(slices.ContainsFunc(owners.Agents(), func(a placement.Agent) bool { return a.Name == c.self.Name }))
 	if old := c.owners(); old != nil {
 		c.placed.Store(old.Next(owners))
 		return

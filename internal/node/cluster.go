@@ -22,6 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -62,6 +63,9 @@ type Cluster struct {
 	// Boundary says what becomes of a page that belongs to another agent: BoundaryContents, or "" for the default of
 	// the partition.
 	Boundary string
+	// Classifier gives a page its category, with PartitionTopic. ModelDigest identifies its model.
+	Classifier  *classify.Classifier
+	ModelDigest string
 	// Recovery is the number of agents that this one asks for the known URLs of a host
 	// when it becomes the host's owner. Zero means 2.
 	Recovery int
@@ -104,6 +108,7 @@ type membership struct {
 	waits      atomic.Pointer[Waiting]
 	unmet      string                         // what meet has waited for in vain, in words
 	placed     atomic.Pointer[placement.View] // see owners
+	takesPart  atomic.Bool                    // this agent is in that view
 	prepared   atomic.Pointer[time.Time]      // until when it waits for the order to end; nil: it does not wait
 	agreed     atomic.Pointer[point]          // the point at which it has agreed to end; nil: it has not
 	preparing  atomic.Int32                   // number of calls of prepare under way

@@ -193,6 +193,9 @@ func (c *Config) check(seeds []weburl.URL) error {
 		if _, err := c.Cluster.check(fsys, c.Now); err != nil {
 			return err
 		}
+		if err := c.checkTopic(); err != nil {
+			return err
+		}
 	}
 	if len(seeds) == 0 && !c.Resume {
 		return configErrorf("no seeds: give at least one URL, or a file of URLs with --seeds")

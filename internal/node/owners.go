@@ -15,7 +15,12 @@ const recoveryDefault = 2
 func (c *membership) owners() *placement.View { return c.placed.Load() }
 
 // Owner implements cluster.Placement.
-func (c *membership) Owner(host string) (string, bool) { return c.ready(c.ownerOf(host), host) }
+func (c *membership) Owner(host string) (string, bool) {
+	if c.cfg.byPages() && c.takesPart.Load() {
+		return c.cfg.Name, true
+	}
+	return c.ready(c.ownerOf(host), host)
+}
 
 // ownerOf returns the agent that owns a host by the view, or "" if it is not known.
 func (c *membership) ownerOf(host string) string {
@@ -31,6 +36,9 @@ func (c *membership) ownerOf(host string) string {
 
 // Tenure implements cluster.Placement.
 func (c *membership) Tenure(host string) (owner string, mine bool, since uint64) {
+	if c.cfg.byPages() && c.takesPart.Load() {
+		return c.cfg.Name, true, 0
+	}
 	if o := c.sites; o != nil {
 		name, since := o.tenure(host)
 		if owner, mine = c.ready(name, host); !mine {

@@ -22,9 +22,12 @@ const (
 	// PartitionSites lets coordinators assign each host to an agent: FC2L-UDCbot (a crawler with a
 	// coordinator), section 3.4 of its paper.
 	PartitionSites = "sites"
+	// PartitionTopic divides pages by their category, which a classifier tells: X4 (a topic-partitioned crawler),
+	// section 4 of its paper.
+	PartitionTopic = "topic"
 )
 
-var partitions = []string{PartitionRendezvous, PartitionRing, PartitionHash, PartitionSites}
+var partitions = []string{PartitionRendezvous, PartitionRing, PartitionHash, PartitionSites, PartitionTopic}
 
 // Partitions returns the values of Cluster.Partition.
 func Partitions() []string { return partitions }
@@ -33,8 +36,8 @@ func Partitions() []string { return partitions }
 // kappa is the number of replicas of an agent of capacity 1 on the ring; nil means the default.
 func CheckPartition(partition string, kappa *int) error {
 	if !slices.Contains(partitions, partition) {
-		return configErrorf("--partition %s: this version knows %s, %s, %s and %s", partition, PartitionRendezvous,
-			PartitionRing, PartitionHash, PartitionSites)
+		return configErrorf("--partition %s: this version knows %s, %s, %s, %s and %s", partition, PartitionRendezvous,
+			PartitionRing, PartitionHash, PartitionSites, PartitionTopic)
 	}
 	switch {
 	case kappa == nil:
@@ -109,6 +112,9 @@ func (c *Cluster) partition() string {
 	return c.Partition
 }
 
+// byPages reports whether pages, not hosts, are divided.
+func (c *Cluster) byPages() bool { return c != nil && c.partition() == PartitionTopic }
+
 // kappa returns Kappa, or the default if it is zero.
 func (c *Cluster) kappa() int {
 	if c.Kappa == 0 {
@@ -123,8 +129,8 @@ func (c *Cluster) method() string {
 	switch c.partition() {
 	case PartitionRing:
 		return fmt.Sprintf("%s, kappa %d", PartitionRing, c.kappa())
-	case PartitionSites:
-		return PartitionSites
+	case PartitionSites, PartitionTopic:
+		return c.partition()
 	}
 	return PartitionRendezvous
 }
@@ -135,10 +141,14 @@ func (c *Cluster) partitionTerms() string {
 	if c.partition() == PartitionRing {
 		return c.method()
 	}
-	if c.Boundary != "" {
-		return c.partition() + ", boundary " + c.Boundary
+	if !c.movesPages() {
+		return c.partition()
 	}
-	return c.partition()
+	terms := c.partition() + ", boundary " + c.boundary()
+	if c.byPages() {
+		terms += ", model " + c.ModelDigest
+	}
+	return terms
 }
 
 // place assigns the hosts to agents. The errors are those of package placement. With PartitionSites it is the order of

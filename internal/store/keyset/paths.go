@@ -23,6 +23,14 @@ func (s *Paths) Add(l List) {
 	s.Lists = append(s.Lists, List{Width: l.Width, Paths: slices.Clone(l.Paths)})
 }
 
+// PathsOf returns the set of one whole path.
+func PathsOf(path uint64) Paths {
+	var s Paths
+	s.Add(List{Width: WholeKey, Paths: []uint64{path}})
+	s.Order()
+	return s
+}
+
 // Order sorts the paths, as Has requires, and removes duplicates.
 func (s *Paths) Order() {
 	s.N = 0

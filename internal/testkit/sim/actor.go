@@ -129,6 +129,9 @@ func (a *actor) config(resume bool, together int) node.Config {
 		Boundary: s.plan.Boundary, Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2,
 		Network: m,
 	}
+	if s.plan.Partition == topic {
+		cfg.Cluster.Classifier, cfg.Cluster.ModelDigest = topics(), "builtin"
+	}
 	if s.plan.Partition == sites {
 		cfg.Cluster.Coordinators = s.coordinatorAddrs()
 	}
@@ -225,7 +228,7 @@ func (a *actor) begun() bool {
 
 // showed reports whether the clock of the agent that fetched a page ever showed t: the clock of a, or any if pages move.
 func (s *story) showed(a *actor, t time.Time) bool {
-	if s.plan.Boundary == "" {
+	if !s.plan.moves() {
 		return a.clock.showed(t)
 	}
 	return slices.ContainsFunc(s.actors, func(o *actor) bool { return o.clock.showed(t) })

@@ -30,6 +30,8 @@ func TestNamedBoundary(t *testing.T) {
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	hash := Plan{Seed: 71, Agents: 3, Hosts: 30, Pages: 20, Partition: "hash", Boundary: "contents",
 		Latency: time.Millisecond}
+	byTopic := hash
+	byTopic.Partition, byTopic.Boundary = topic, ""
 	mirrors := hash
 	mirrors.Mirrors = true
 	with := func(p Plan, fs ...Fault) Plan { p.Faults = fs; return p }
@@ -41,6 +43,7 @@ func TestNamedBoundary(t *testing.T) {
 		may  bound
 	}{
 		{"no fault", hash, bound{more: keptByContent}},
+		{"no fault, topic", byTopic, bound{}},
 		{"no fault, mirrors", mirrors, bound{}},
 		{"each killed", with(hash, Fault{Kind: Kill, Agent: 1, At: 0.1, For: ms(300)},
 			Fault{Kind: Kill, Agent: 2, At: 0.3, For: ms(300)}, Fault{Kind: Kill, Agent: 3, At: 0.5, For: ms(300)}),

@@ -34,7 +34,7 @@ type wayTo struct {
 // bound tells the judge the bounds of a plan.
 func (j *judge) bound(p Plan) {
 	j.hostPages, j.hostDepth, j.roots = p.HostPages, p.HostDepth, p.SeedRoots
-	j.exclusive, j.moves = p.Partition == sites, p.Boundary != ""
+	j.exclusive, j.moves, j.anyHost = p.Partition == sites, p.moves(), p.Partition == topic
 	j.expects = j.expected()
 }
 

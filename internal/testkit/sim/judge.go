@@ -24,6 +24,7 @@ type judge struct {
 	hostDepth int
 	roots     bool
 	moves     bool         // pages move between agents
+	anyHost   bool         // every agent may fetch any page, once
 	exclusive bool         // coordinators see to it that no two agents own a host at the same time
 	refused   map[int]bool // agents that came after the coordinators had ended the crawl
 	expects   int64        // about the number of pages that a crawl fetches; zero: all that are reachable
@@ -272,14 +273,15 @@ func (j *judge) by(agent int, since time.Time) (n int) {
 // A Verdict is the result of a story.
 type Verdict struct {
 	Reachable, Fetched int64
-	Missed             []string // URLs that were not fetched although an agent knew a link, at most ten
-	MissedExcused      int64    // pages that were not fetched, and that a fault explains
-	Beyond             int64    // fetches of pages that no crawl should reach
-	Twice              int64    // repeated fetches of pages
-	Unexcused          int64    // repeated fetches that no fault explains; the others are excused
-	Repeats            []string // their URLs with all fetches, at most ten
-	Robots, Queries    int64    // requests for a robots.txt, and queries to the name server
-	Shared             int64    // requests to an address or a site that another agent used before
+	Missed             []string      // URLs that were not fetched although an agent knew a link, at most ten
+	MissedExcused      int64         // pages that were not fetched, and that a fault explains
+	Beyond             int64         // fetches of pages that no crawl should reach
+	Twice              int64         // repeated fetches of pages
+	Unexcused          int64         // repeated fetches that no fault explains; the others are excused
+	Repeats            []string      // their URLs with all fetches, at most ten
+	By                 map[int]int64 // pages by the number of agents that fetched them
+	Robots, Queries    int64         // requests for a robots.txt, and queries to the name server
+	Shared             int64         // requests to an address or a site that another agent used before
 	Violations         []Violation
 	Excused            []Violation   // violations that a fault explains
 	Stall              time.Duration // the longest time without an answer while there was work
@@ -341,6 +343,9 @@ func (v *Verdict) String() string {
 	if len(v.Missed) > 0 {
 		s += fmt.Sprintf("\n  missed: %v", v.Missed)
 	}
+	if len(v.By) > 1 {
+		s += fmt.Sprintf("\n  pages by the number of agents that fetched them: %v", v.By)
+	}
 	return s
 }
 
@@ -350,7 +355,7 @@ func (v *Verdict) String() string {
 func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	v := &Verdict{Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond,
+	v := &Verdict{By: map[int]int64{}, Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond,
 		Robots: j.robots, Shared: j.shared, Took: end.Sub(start), Lost: int64(len(j.losses)), Hosts: j.made.Hosts()}
 	v.Missed, v.MissedExcused = j.missed()
 	var times []time.Time
@@ -361,18 +366,25 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 		}
 		slices.SortFunc(fs, func(a, b fetched) int { return a.at.Compare(b.at) })
 		times = append(times, fs[0].at)
-		v.Twice += int64(len(fs) - 1)
-		unexcused, all := int64(0), j.truth.URL(host, number)
+		unexcused, all, by := int64(0), j.truth.URL(host, number), map[int]bool{}
 		for i, f := range fs {
+			by[f.agent] = true
 			all += fmt.Sprintf(", a%d at %s", f.agent, f.at.Sub(start))
-			switch {
-			case i == 0:
-			case j.mayFetch(host, fs[:i], f):
+			earlier := fs[:i]
+			if j.anyHost {
+				earlier = slices.DeleteFunc(slices.Clone(earlier), func(e fetched) bool { return e.agent != f.agent })
+			}
+			if len(earlier) == 0 {
+				continue
+			}
+			v.Twice++
+			if j.mayFetch(host, earlier, f) {
 				all += " (excused)"
-			default:
+			} else {
 				unexcused++
 			}
 		}
+		v.By[len(by)]++
 		v.Unexcused += unexcused
 		if unexcused > 0 && len(v.Repeats) < 10 {
 			v.Repeats = append(v.Repeats, all)

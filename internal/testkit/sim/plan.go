@@ -8,7 +8,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
+	"sync"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/classify"
+	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
 
 // A Kind is a kind of fault.
@@ -131,8 +135,17 @@ type Plan struct {
 	Coordinators int `json:",omitempty"` // 1, 3 or 5 with the partition "sites"; otherwise 0
 }
 
-// sites is the partition with coordinators.
-const sites = "sites"
+// sites is the partition with coordinators, topic the one by the categories of pages.
+const sites, topic = "sites", "topic"
+
+// topics returns a classifier of the program.
+var topics = sync.OnceValue(func() *classify.Classifier {
+	c, err := classify.New(builtin.Topics(), builtin.Languages())
+	if err != nil {
+		panic(err) // both are in the program
+	}
+	return c
+})
 
 // String returns the plan as text.
 func (p Plan) String() string {
@@ -224,6 +237,9 @@ func (p Plan) withDefaults() Plan {
 	}
 	return p
 }
+
+// moves reports whether pages move between agents.
+func (p Plan) moves() bool { return p.Boundary != "" || p.Partition == topic }
 
 // alone reports whether the plan is for a single agent without a cluster.
 func (p Plan) alone() bool { return p.Agents == 1 && p.Spare == 0 }
