@@ -2,6 +2,7 @@ package placement
 
 import (
 	"cmp"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -25,9 +26,10 @@ func NewCategories(n int, agents []Agent) *Categories {
 	slices.SortFunc(agents, func(a, b Agent) int { return cmp.Compare(a.Name, b.Name) })
 	c := &Categories{parts: max(1, (len(agents)+max(n, 1)-1)/max(n, 1))}
 	total := n * c.parts
-	weight := 0.0
-	for _, a := range agents {
-		weight += a.Capacity
+	weights, weight := make([]int, len(agents)), 0
+	for i, a := range agents {
+		weights[i] = max(1, int(math.Round(a.Capacity*Replicas)))
+		weight += weights[i]
 	}
 	type place struct {
 		agent, slot int
@@ -48,7 +50,7 @@ func NewCategories(n int, agents []Agent) *Categories {
 	has := make([]int, len(agents))
 	for _, extra := range []int{0, 1} { // each agent's share rounded down, then the rest
 		for _, p := range places {
-			share := int(float64(total)*agents[p.agent].Capacity/weight + 1e-9)
+			share := total * weights[p.agent] / weight
 			if c.owners[p.slot] == "" && has[p.agent] < share+extra {
 				c.owners[p.slot] = agents[p.agent].Name
 				has[p.agent]++

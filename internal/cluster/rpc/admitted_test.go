@@ -24,6 +24,7 @@ func TestNotAdmitted(t *testing.T) {
 		End:      func(context.Context, Caller, End) (bool, error) { return false, reached },
 		Budget:   func(context.Context, Caller, Budget) (Grant, error) { return Grant{}, reached },
 		Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) { return nil, reached },
+		Pages:    func(context.Context, Caller, *PageReader) error { return reached },
 	})
 	me := caller(unknown)
 	ctx := t.Context()
@@ -47,6 +48,9 @@ func TestNotAdmitted(t *testing.T) {
 		CallRecall: func(p *Peer) error {
 			_, err := p.Recall(ctx, Recall{Links: links("http://a.example/")})
 			return err
+		},
+		CallPages: func(p *Peer) error {
+			return p.Pages(ctx, []Page{pageOf("http://a.example/", []byte("page"))})
 		},
 		CallContents: func(p *Peer) error {
 			_, err := p.Contents(ctx, []Content{{Page: ContentPage{URL: "http://a.example/"}}})
