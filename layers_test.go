@@ -51,7 +51,7 @@ var layers = func() map[string]int {
 		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
 		// models in the program
 		"internal/crawl/state internal/report/review internal/report/broken internal/cluster/sites " +
-			"internal/cluster/coordinator " +
+			"internal/cluster/coordinator internal/cluster/boundary " +
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +
 			"internal/web/classify/builtin",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share

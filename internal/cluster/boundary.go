@@ -31,8 +31,8 @@ import (
 
 // Boundary divides pages by their content. Safe for concurrent use.
 type Boundary interface {
-	// Sort returns where the page of x belongs. ok is false if it belongs to the agent that has fetched it. text appends
-	// the text that a reader of the page sees.
+	// Sort returns where the page of x belongs. ok is false if it belongs to the agent that has fetched it. text
+	// appends the text that a reader of the page sees.
 	Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool, err error)
 	// ByPages reports that pages alone are divided: each agent crawls any host, and keeps the links of its pages.
 	ByPages() bool

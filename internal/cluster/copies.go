@@ -371,7 +371,8 @@ func (cl *Clustered) turn(now time.Time) error {
 	for e := s.epoch(s.arrived + 1); e != nil && s.arrived < s.released && e.pages == 0; e = s.epoch(s.arrived + 1) {
 		s.arrived++
 	}
-	for len(s.epochs) > 1 && s.epochs[0].closed && s.epochs[0].safe() && s.epochs[0].pages == 0 && s.epochs[0].ends == 0 {
+	over := func(e *epoch) bool { return e.closed && e.safe() && e.pages == 0 && e.ends == 0 }
+	for len(s.epochs) > 1 && over(&s.epochs[0]) {
 		if b := s.epochs[0].began; !b.IsZero() {
 			lag := now.Sub(b)
 			s.sum, s.over, s.longest = s.sum+lag, s.over+1, max(s.longest, lag)

@@ -16,7 +16,8 @@ import (
 
 // settle records which agents own the hosts from now on.
 func (c *membership) settle(owners placement.Placement) {
-	c.takesPart.Store(slices.ContainsFunc(owners.Agents(), func(a placement.Agent) bool { return a.Name == c.self.Name }))
+	self := func(a placement.Agent) bool { return a.Name == c.self.Name }
+	c.takesPart.Store(slices.ContainsFunc(owners.Agents(), self))
 	if old := c.owners(); old != nil {
 		c.placed.Store(old.Next(owners))
 		return

@@ -27,7 +27,8 @@ func write(t *testing.T, s *Store, n int) weburl.Stored {
 	t.Helper()
 	head := "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
 	at, err := s.Write(&warc.Exchange{
-		URL: fmt.Sprintf("http://a.example/%d", n), Addr: netip.MustParseAddr("192.0.2.1"), Began: time.Unix(int64(n), 0),
+		URL: fmt.Sprintf("http://a.example/%d", n), Addr: netip.MustParseAddr("192.0.2.1"),
+		Began:   time.Unix(int64(n), 0),
 		Request: []byte("GET / HTTP/1.1\r\n\r\n"), HTTP: true, HeadLen: len(head),
 		Response: warc.Bytes(head + strings.Repeat(fmt.Sprint(n, " "), 300)),
 		Metadata: []warc.Field{{Name: "fetchTimeMs", Value: "5"}},
@@ -148,7 +149,7 @@ func TestKilled(t *testing.T) {
 func TestForeignPlaces(t *testing.T) {
 	s := open(t, testdisk.NewMem())
 	write(t, s, 1)
-	for _, at := range []weburl.Stored{{File: "../state"}, {File: ""}, {File: "none.warc.gz", To: 5}, {File: "a/b", To: 1}} {
+	for _, at := range []weburl.Stored{{File: "../state"}, {}, {File: "none.warc.gz", To: 5}, {File: "a/b", To: 1}} {
 		if whole, err := s.Hold(at); whole || err != nil {
 			t.Errorf("Hold(%v) = %v, %v", at, whole, err)
 		}

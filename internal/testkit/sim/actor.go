@@ -226,7 +226,7 @@ func (a *actor) begun() bool {
 	return err == nil
 }
 
-// showed reports whether the clock of the agent that fetched a page ever showed t: the clock of a, or any if pages move.
+// showed reports whether the clock of the agent that fetched a page ever showed t: that of a, or any if pages move.
 func (s *story) showed(a *actor, t time.Time) bool {
 	if !s.plan.moves() {
 		return a.clock.showed(t)

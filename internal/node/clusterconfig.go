@@ -1,0 +1,61 @@
+package node
+
+import (
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
+)
+
+// Cluster configures an agent that crawls together with others.
+type Cluster struct {
+	// Name is the agent's name. No other agent of the cluster may have it.
+	Name string
+	// Capacity is the agent's weight: its share of the hosts, relative to the other
+	// agents. It is above 0, at most 1000.
+	Capacity float64
+	// Listen is the IP address and the port at which other agents reach this one. It
+	// must be a loopback address, unless there are Keys.
+	Listen string
+	// Join lists the listen addresses of other agents. At least one of them must answer. An address may
+	// have a host name in place of the IP address; all addresses of the name are asked.
+	Join []string
+	// Founder is the name of the agent that starts the cluster; it is the same at all agents. If it is
+	// empty, this agent starts the cluster if Join is empty or begins with Listen.
+	Founder string
+	// Keys is the directory that "cluster keys" made for this agent.
+	Keys string
+	// Partition is how the agents divide the work: PartitionRendezvous, PartitionRing,
+	// PartitionHash, PartitionSites or PartitionTopic. Empty means PartitionRendezvous.
+	Partition string
+	// TwoLevel crawls the root page of each host, and sends no links to other agents. It requires PartitionSites.
+	TwoLevel bool
+	// Coordinators are the addresses of the coordinators. PartitionSites requires them, and nothing else has them.
+	Coordinators []string
+	// Kappa is the number of replicas of an agent of capacity 1 on the ring, at most
+	// placement.MaxReplicas. Zero means placement.Replicas. It requires PartitionRing.
+	Kappa int
+	// Replicas is the number of agents, 1 or 2, that keep the records of a host. Zero
+	// means 1.
+	Replicas int
+	// Agents is the number of agents that must be present before the crawl starts. Zero
+	// means 1.
+	Agents int
+	// Boundary says what becomes of a page that belongs to another agent: BoundaryContents, or "" for the default of
+	// the partition.
+	Boundary string
+	// Classifier gives a page its category, with PartitionTopic. ModelDigest identifies its model.
+	Classifier  *classify.Classifier
+	ModelDigest string
+	// Recovery is the number of agents that this one asks for the known URLs of a host
+	// when it becomes the host's owner. Zero means 2.
+	Recovery int
+	// Network opens the connections to other agents. Nil means the machine's network.
+	Network rpc.Network
+}
+
+// network returns Network, or the machine's network.
+func (c *Cluster) network() rpc.Network {
+	if c.Network == nil {
+		return rpc.System
+	}
+	return c.Network
+}
