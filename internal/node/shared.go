@@ -45,6 +45,9 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"cookies": strconv.FormatBool(a.cfg.Cookies != nil), "hosts and auth-file": a.cfg.Hosts.Digest(),
 		agentsSetting: strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
 	}
+	if _, again := a.parts.Strategy.(crawl.Planner); again && a.cfg.Cluster.movesPages() {
+		return nil, VisitsAgain(strategyName(a.parts.Strategy))
+	}
 	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {
 		// Each walker may jump to any of the start URLs, whatever the scope.
 		settings["walk's start URLs"] = w.StartURLs()
@@ -60,6 +63,13 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 func WalkByContents() error {
 	return configErrorf("--partition hash: with --strategy walk the links of all pages count, and hash leaves out " +
 		"those of duplicates; give --partition rendezvous or ring")
+}
+
+// VisitsAgain returns the *ConfigError for a strategy that visits pages again while pages move between agents: it
+// compares a page with what its own archive has of it.
+func VisitsAgain(strategy string) error {
+	return configErrorf("--strategy %s: it compares a page with the one in the agent's own archive, and with --partition "+
+		"topic or --boundary contents other agents archive it; give --strategy bfs", strategy)
 }
 
 // depthTerms returns a maximum depth; -1 is no limit.

@@ -148,7 +148,7 @@ type Counts struct {
 func (c *counters) counts() Counts {
 	out := Counts{Calls: map[string]uint64{}, Errors: map[string]uint64{}, Refused: map[string]uint64{},
 		Bodies: map[string]uint64{}, Answers: map[string]uint64{}, Links: c.links.Load(), Keys: c.keys.Load(),
-		Pages: c.pages.Load(),
+		Pages:   c.pages.Load(),
 		Packets: c.packets.Load(), Sent: c.sent.Load(), Received: c.received.Load()}
 	for i := range calls {
 		out.Calls[i.String()], out.Errors[i.String()] = c.calls[i].Load(), c.errors[i].Load()

@@ -103,6 +103,9 @@ func (r *reader) readLog(d *Dir, broken *brokenList, byLog bool) error {
 
 // add counts a line. It returns the broken link that the line shows, or nil.
 func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
+	if slices.ContainsFunc(l.Notes, func(n string) bool { return strings.HasPrefix(n, "imported:") }) {
+		return nil // the agent that has fetched the page has a line of its own
+	}
 	t := &c.totals
 	size := max(l.Size, 0)
 	t.Bytes += size
