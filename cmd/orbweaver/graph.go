@@ -46,6 +46,9 @@ var graphHelp = cli.Texts{
 	"graph_digits":    "Round the ranks to N significant digits before they are compared (default: 0, do not round).",
 }
 
+// graphSortMemory is how many bytes of RAM each of the two sorts takes that run at a time.
+const graphSortMemory = 128 << 20
+
 // GraphCmd implements "graph".
 type GraphCmd struct {
 	Build    GraphBuildCmd    `cmd:"" help:"Make a graph file from link logs or text files."`

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
 // GraphBuildCmd implements "graph build".
@@ -90,7 +91,7 @@ func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 			return err
 		}
 		defer os.RemoveAll(tmp)
-		sort := graph.Sort{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx.Err}
+		sort := extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Memory: graphSortMemory, Stop: ctx.Err}
 		var info graph.Info
 		var d linklog.Damage
 		if c.Edges != "" {
@@ -116,7 +117,7 @@ func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 }
 
 // fromLinkLogs builds the graph of link logs.
-func (c *GraphBuildCmd) fromLinkLogs(ctx context.Context, sort graph.Sort, progress *steps) (info graph.Info,
+func (c *GraphBuildCmd) fromLinkLogs(ctx context.Context, sort extsort.Config, progress *steps) (info graph.Info,
 	d linklog.Damage, err error) {
 	config := graph.BuildConfig{Sort: sort, Kind: graph.Pages, Visited: c.Visited, SelfLinks: c.SelfLinks}
 	name := func(url string) string { return url }
@@ -128,7 +129,7 @@ func (c *GraphBuildCmd) fromLinkLogs(ctx context.Context, sort graph.Sort, progr
 	defer b.Close()
 	pages, links := int64(0), int64(0)
 	kinds := map[string]bool{}
-	d, err = linklog.Current(disk.OS, c.Dirs, linklog.Sort{Prefix: sort.Prefix, Stop: sort.Stop},
+	d, err = linklog.Current(disk.OS, c.Dirs, sort,
 		func(p *linklog.Page, status, newest bool) error {
 			if err := ctx.Err(); err != nil {
 				return err
@@ -193,7 +194,7 @@ func someOf(kinds map[string]bool) string {
 }
 
 // fromText builds the graph of text files.
-func (c *GraphBuildCmd) fromText(ctx context.Context, sort graph.Sort, progress *steps) (graph.Info, error) {
+func (c *GraphBuildCmd) fromText(ctx context.Context, sort extsort.Config, progress *steps) (graph.Info, error) {
 	b := graph.NewNumbered(sort)
 	defer b.Close()
 	links := int64(0)

@@ -46,7 +46,7 @@ type Joiner struct {
 }
 
 // NewJoiner returns an empty Joiner. The caller closes it.
-func NewJoiner(s Sort) *Joiner { return &Joiner{queue: s.queue("ranks"), stop: s.Stop} }
+func NewJoiner(s extsort.Config) *Joiner { return &Joiner{queue: s.Queue("ranks"), stop: s.Stop} }
 
 // Close deletes the temporary files.
 func (j *Joiner) Close() error { return j.queue.Close() }
