@@ -28,10 +28,7 @@ func readRanks(r io.Reader, digits int, fn func(rank float64, name []byte) error
 		if err != nil || math.IsNaN(rank) || strings.ContainsAny(string(number), "xX_") {
 			return damaged("line %d: the rank %.30q; give a number, such as 0.25 or 1e-7", n, number)
 		}
-		if digits > 0 {
-			rank, _ = strconv.ParseFloat(strconv.FormatFloat(rank, 'e', digits-1, 64), 64)
-		}
-		return fn(rank, name)
+		return fn(round(rank, digits), name)
 	})
 }
 

@@ -65,7 +65,6 @@ type reader struct {
 	copied          *roaring64.Bitmap // revisits whose original is in the files
 	sitemaps        *roaring64.Bitmap
 
-	p   page
 	rec []byte
 }
 
