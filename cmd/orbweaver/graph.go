@@ -161,6 +161,27 @@ func readText(name, remedy string, fn func(r io.Reader) error) error {
 	return err
 }
 
+// checkOutput returns an error for a file to write that a flag names, if it is a directory, or one of the files that the
+// command reads or writes otherwise.
+func checkOutput(flag, name string, others ...string) error {
+	if isDirectory(name) {
+		return bad("%s %s is a directory; name a file", flag, name)
+	}
+	for _, other := range others {
+		if name != "" && other != "" && sameFile(name, other) {
+			return bad("%s %s is the file %s of the same command; name another file", flag, name, other)
+		}
+	}
+	return nil
+}
+
+// sameFile reports whether two names mean the same file.
+func sameFile(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(x, y) || filepath.Clean(a) == filepath.Clean(b)
+}
+
 func isDirectory(name string) bool {
 	st, err := os.Stat(name)
 	return err == nil && st.IsDir()

@@ -105,7 +105,7 @@ func (c *GraphBuildCmd) check() error {
 	case c.Nodes > graph.MaxNodes:
 		return bad("--nodes %d: give at most %d", c.Nodes, uint64(graph.MaxNodes))
 	}
-	return nil
+	return checkOutput("--out", c.Out, append(c.Dirs, c.Edges, c.Vertices)...)
 }
 
 // archives returns the WARC files to read: none if the crawl directories have link logs.
@@ -137,7 +137,7 @@ func (c *GraphBuildCmd) archives(errs io.Writer) (files []string, err error) {
 	case logged != "" && c.Requisites:
 		return nil, bad("--requisites: the link log of %s has the links that the crawl has read; leave it out", logged)
 	}
-	return files, nil
+	return files, checkOutput("--out", c.Out, files...)
 }
 
 // Run builds the graph.
@@ -395,6 +395,13 @@ func (GraphExportCmd) Help() string {
 func (c *GraphExportCmd) Run(errs cli.ErrorOutput) error {
 	if c.Vertices == "" && c.Edges == "" {
 		return bad("nothing to write: give --vertices FILE, --edges FILE or both")
+	}
+	err := checkOutput("--vertices", c.Vertices, c.Graph, c.Edges)
+	if err == nil {
+		err = checkOutput("--edges", c.Edges, c.Graph)
+	}
+	if err != nil {
+		return err
 	}
 	return untilSignal(func(ctx context.Context) error {
 		return withGraph(ctx, c.Graph, func(g *graph.File) error {

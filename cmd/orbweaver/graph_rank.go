@@ -73,7 +73,7 @@ func (c *GraphPagerankCmd) check() error {
 	case c.Top < 0 || c.Top > 1e6:
 		return bad("--top %d: give 0 to 1000000", c.Top)
 	}
-	return nil
+	return checkOutput("--out", c.Out, c.Graph)
 }
 
 // Run computes the ranks.

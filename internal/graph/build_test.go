@@ -188,6 +188,7 @@ func TestText(t *testing.T) {
 		"0\ta\n2\tb\n": `line 2: the node "2"; the nodes must be in order: give 1`,
 		"0":            `line 1: "0"; give the number of a node, a tab and its name`,
 		"0\t":          `line 1: "0\t"; give`,
+		"0\ta\x00b":    `line 1: the name "a\x00b" has a zero byte; give a name without it`,
 	} {
 		err := ReadVertices(strings.NewReader(text), func([]byte) error { return nil })
 		if err == nil || !strings.HasPrefix(err.Error(), want) {
