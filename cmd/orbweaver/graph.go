@@ -161,8 +161,8 @@ func readText(name, remedy string, fn func(r io.Reader) error) error {
 	return err
 }
 
-// checkOutput returns an error for a file to write that a flag names, if it is a directory, or one of the files that the
-// command reads or writes otherwise.
+// checkOutput returns an error for a file to write that a flag names, if it is a directory, or one of the files that
+// the command reads or writes otherwise.
 func checkOutput(flag, name string, others ...string) error {
 	if isDirectory(name) {
 		return bad("%s %s is a directory; name a file", flag, name)

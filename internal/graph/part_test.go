@@ -97,7 +97,8 @@ func TestInduced(t *testing.T) {
 				}
 			}
 		}
-		if fmt.Sprint(got) != fmt.Sprint(want) || len(nodes) != n || part.Nodes() != uint64(n) || !slices.IsSorted(nodes) {
+		if fmt.Sprint(got) != fmt.Sprint(want) || len(nodes) != n || part.Nodes() != uint64(n) ||
+			!slices.IsSorted(nodes) {
 			rt.Fatalf("got %v of the nodes %v, want %v", got, nodes, want)
 		}
 	})
