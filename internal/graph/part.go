@@ -85,8 +85,8 @@ func Induced(g Graph, keep func(node uint32) bool) (part *Memory, nodes []uint32
 }
 
 // Pairs returns, for Kendall, the ranks of the nodes of a part in the whole graph (A) and in the part (B). nodes is
-// that of Induced. If digits is not zero, both are rounded to so many significant digits: ranks that should be equal may
-// differ in their last digits.
+// that of Induced. If digits is not zero, both are rounded to so many significant digits: ranks that should be equal
+// may differ in their last digits.
 func Pairs(whole, part []float64, nodes []uint32, digits int) []Pair {
 	pairs := make([]Pair, len(nodes))
 	for i, node := range nodes {
