@@ -195,6 +195,7 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver crawl --contact you@example.org --links https://example.org/"},
 		{command: "orbweaver graph build --out pages.graph crawl"},
 		{command: "orbweaver graph stats pages.graph"},
+		{command: "orbweaver graph build --out archived.graph crawl/archive"},
 		{command: "orbweaver graph build --out hosts.graph --hosts crawl"},
 		{command: "orbweaver graph export --vertices vertices.txt.gz --edges edges.txt.gz hosts.graph"},
 		{command: "orbweaver graph build --out again.graph --hosts --vertices vertices.txt.gz --edges edges.txt.gz"},

@@ -28,13 +28,15 @@ var graphHelp = cli.Texts{
 	"graph_self": "Keep the links of a node to itself (default: leave them out).",
 	"graph_kind": "Read only the links of this kind, such as a@href or redirect; \"links\" lists the kinds. " +
 		"Repeatable (default: all kinds).",
-	"graph_edges": "Read the links from this text file instead of link logs: two node numbers and a tab between " +
+	"graph_edges": "Read the links from this text file instead of a crawl: two node numbers and a tab between " +
 		"them a line; plain or gzip.",
 	"graph_vertices": "Read the names of the nodes from this text file: number, tab, name a line, in the order of " +
 		"the numbers from 0; plain or gzip (default: no names). Needs --edges.",
 	"graph_nodes": "Make at least N nodes (default: as many as the vertices, or up to the largest number of a link). " +
 		"Needs --edges.",
-	"graph_dirs":       "Read the link logs of these crawl directories, such as those of all agents.",
+	"graph_dirs": "Read the link logs of these crawl directories, such as those of all agents; without a link log, " +
+		"the WARC files of these crawls. Or read these WARC files, or those of these directories.",
+	"graph_requisites": "Of WARC files, also read the links to the images, styles and scripts that a page needs.",
 	"graph_out":        "Write the graph to FILE, whose directory is created if needed.",
 	"graph_damping":    "Follow a link with this probability, from 0 up to less than 1; otherwise jump to any node.",
 	"graph_tolerance":  "Stop when the ranks, which sum up to 1, have changed by at most this in an iteration.",
@@ -46,9 +48,12 @@ var graphHelp = cli.Texts{
 	"graph_digits":    "Round the ranks to N significant digits before they are compared (default: 0, do not round).",
 }
 
+// graphSortMemory is how many bytes of RAM each of the two sorts takes that run at a time.
+const graphSortMemory = 128 << 20
+
 // GraphCmd implements "graph".
 type GraphCmd struct {
-	Build    GraphBuildCmd    `cmd:"" help:"Make a graph file from link logs or text files."`
+	Build    GraphBuildCmd    `cmd:"" help:"Make a graph file from link logs, WARC files or text files."`
 	Stats    GraphStatsCmd    `cmd:"" help:"Print the size and the degrees of a graph."`
 	Pagerank GraphPagerankCmd `cmd:"" help:"Compute the PageRank of all nodes."`
 	Tau      GraphTauCmd      `cmd:"" help:"Compare two lists of ranks by Kendall's tau."`
@@ -57,7 +62,7 @@ type GraphCmd struct {
 
 // Help shows the commands together.
 func (GraphCmd) Help() string {
-	return `The nodes of a graph are the pages of a crawl with --links, or their hosts.
+	return `The nodes of a graph are the pages of a crawl, or their hosts.
 
   orbweaver crawl --links --contact you@example.org https://example.org/
   orbweaver graph build --out pages.graph crawl
@@ -154,6 +159,27 @@ func readText(name, remedy string, fn func(r io.Reader) error) error {
 		return unreadable("the file "+name, name, err, remedy)
 	}
 	return err
+}
+
+// checkOutput returns an error for a file to write that a flag names, if it is a directory, or one of the files that
+// the command reads or writes otherwise.
+func checkOutput(flag, name string, others ...string) error {
+	if isDirectory(name) {
+		return bad("%s %s is a directory; name a file", flag, name)
+	}
+	for _, other := range others {
+		if name != "" && other != "" && sameFile(name, other) {
+			return bad("%s %s is the file %s of the same command; name another file", flag, name, other)
+		}
+	}
+	return nil
+}
+
+// sameFile reports whether two names mean the same file.
+func sameFile(a, b string) bool {
+	x, errA := os.Stat(a)
+	y, errB := os.Stat(b)
+	return errA == nil && errB == nil && os.SameFile(x, y) || filepath.Clean(a) == filepath.Clean(b)
 }
 
 func isDirectory(name string) bool {

@@ -14,13 +14,14 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/graph"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
 // GraphPagerankCmd implements "graph pagerank".
 type GraphPagerankCmd struct {
-	Damping    float64      `help:"${graph_damping}" default:"0.85" placeholder:"P"`
-	Tolerance  float64      `help:"${graph_tolerance}" default:"1e-6" placeholder:"X"`
-	Iterations int          `help:"${graph_iterations}" default:"100" placeholder:"N"`
+	Damping    float64      `help:"${graph_damping}" default:"${damping}" placeholder:"P"`
+	Tolerance  float64      `help:"${graph_tolerance}" default:"${tolerance}" placeholder:"X"`
+	Iterations int          `help:"${graph_iterations}" default:"${iterations}" placeholder:"N"`
 	Top        int          `help:"${graph_top}" default:"20" placeholder:"N"`
 	Memory     cli.ByteSize `help:"${graph_memory}" default:"1GB" placeholder:"BYTES"`
 	Out        string       `short:"o" help:"${graph_ranks_out}" placeholder:"FILE"`
@@ -72,7 +73,7 @@ func (c *GraphPagerankCmd) check() error {
 	case c.Top < 0 || c.Top > 1e6:
 		return bad("--top %d: give 0 to 1000000", c.Top)
 	}
-	return nil
+	return checkOutput("--out", c.Out, c.Graph)
 }
 
 // Run computes the ranks.
@@ -244,7 +245,8 @@ func (c *GraphTauCmd) Run(out io.Writer) error {
 			return err
 		}
 		defer os.RemoveAll(tmp)
-		j := graph.NewJoiner(graph.Sort{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx.Err})
+		j := graph.NewJoiner(extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Memory: graphSortMemory,
+			Stop: ctx.Err})
 		defer j.Close()
 		j.Digits = c.Digits
 		var nodes [2]int64

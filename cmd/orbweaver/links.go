@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
 // LinksCmd implements "links".
@@ -78,7 +79,7 @@ func (c *LinksCmd) Run(out io.Writer, errs cli.ErrorOutput) (err error) {
 	if !c.JSON {
 		put = printTable(w)
 	}
-	sort := linklog.Sort{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx.Err}
+	sort := extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Stop: ctx.Err}
 	found := false
 	d, err := linklog.Join(disk.OS, c.Dirs, sort, q, func(j *linklog.Joined) error {
 		found = true

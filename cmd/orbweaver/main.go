@@ -17,6 +17,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/cost"
+	"github.com/orbweaver/orbweaver/internal/graph"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
@@ -148,7 +149,10 @@ func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit fu
 			"assignments":           strings.Join(node.Assignments(), ","),
 			"plan_models":           strings.Join(cost.Names(), ","),
 			"classify_kinds":        strings.Join(classify.Kinds(), ","),
-			"classify_all_features": strings.Join(classify.AllFeatures(), ",")},
+			"classify_all_features": strings.Join(classify.AllFeatures(), ","),
+			"damping":               fmt.Sprint(graph.Damping),
+			"tolerance":             fmt.Sprint(graph.Tolerance),
+			"iterations":            fmt.Sprint(graph.Iterations)},
 		crawlHelp,
 		longHelp,
 		testwebHelp,

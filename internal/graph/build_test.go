@@ -13,6 +13,8 @@ import (
 	"testing/iotest"
 
 	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
 // build makes a graph of pages, each a name and its targets.
@@ -53,7 +55,7 @@ func TestBuilder(t *testing.T) {
 		{"http://www.b.example/", "http://a.example/2", "http://a.example/2", "http://c.example/"},
 		{"http://a.example/2", "http://a.example/2", "http://www.b.example/"},
 	}
-	s := Sort{Prefix: filepath.Join(t.TempDir(), "s")}
+	s := extsort.Config{Prefix: filepath.Join(t.TempDir(), "s")}
 	names, lists := build(t, BuildConfig{Sort: s, Kind: Pages}, pages)
 	want := []string{"http://a.example/2", "http://www.b.example/", "http://c.example/"}
 	if !slices.Equal(names, want) {
@@ -79,7 +81,7 @@ func TestBuilderAgreesWithAMap(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		c := BuildConfig{Kind: Pages, Visited: rapid.Bool().Draw(rt, "visited"),
 			SelfLinks: rapid.Bool().Draw(rt, "self links"),
-			Sort: Sort{Prefix: filepath.Join(dir, "s"),
+			Sort: extsort.Config{Prefix: filepath.Join(dir, "s"),
 				Memory: rapid.SampledFrom([]int{0, 500}).Draw(rt, "memory")}}
 		name := func() string {
 			return fmt.Sprintf("http://h%d.example/%d", rapid.IntRange(0, 4).Draw(rt, "host"),
@@ -138,7 +140,7 @@ func TestHosts(t *testing.T) {
 }
 
 func TestText(t *testing.T) {
-	b := NewNumbered(Sort{Prefix: filepath.Join(t.TempDir(), "s"), Memory: 100})
+	b := NewNumbered(extsort.Config{Prefix: filepath.Join(t.TempDir(), "s"), Memory: 100})
 	defer b.Close()
 	if err := ReadEdges(strings.NewReader("3\t1\n0\t2\r\n3 1\n3\t3\n0\t1"), b.Link); err != nil {
 		t.Fatal(err)
@@ -186,6 +188,7 @@ func TestText(t *testing.T) {
 		"0\ta\n2\tb\n": `line 2: the node "2"; the nodes must be in order: give 1`,
 		"0":            `line 1: "0"; give the number of a node, a tab and its name`,
 		"0\t":          `line 1: "0\t"; give`,
+		"0\ta\x00b":    `line 1: the name "a\x00b" has a zero byte; give a name without it`,
 	} {
 		err := ReadVertices(strings.NewReader(text), func([]byte) error { return nil })
 		if err == nil || !strings.HasPrefix(err.Error(), want) {

@@ -7,35 +7,12 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
-// A Sort says where and how much a Builder sorts.
-type Sort struct {
-	// FS is the file system of the temporary files. Nil means the machine's.
-	FS disk.FS
-	// Prefix begins the names of the temporary files.
-	Prefix string
-	// Memory is about how many bytes of RAM one sort takes; at most two run at a time. Zero means 128 MiB.
-	Memory int
-	// Stop is called often, if it is not nil. Its error ends the work.
-	Stop func() error
-}
-
-func (s Sort) queue(name string) *extsort.Queue {
-	if s.FS == nil {
-		s.FS = disk.OS
-	}
-	if s.Memory == 0 {
-		s.Memory = 128 << 20
-	}
-	return extsort.New(s.FS, s.Prefix+name, s.Memory, s.Stop)
-}
-
 // A BuildConfig says what becomes a node.
 type BuildConfig struct {
-	Sort Sort
+	Sort extsort.Config
 	// Kind is what the names are: Pages or Hosts.
 	Kind Kind
 	// Visited leaves out nodes that were not a page of Page, and the links to them.
@@ -59,7 +36,7 @@ type Builder struct {
 
 // NewBuilder returns an empty Builder. The caller closes it.
 func NewBuilder(c BuildConfig) *Builder {
-	return &Builder{c: c, names: c.Sort.queue("names")}
+	return &Builder{c: c, names: c.Sort.Queue("names")}
 }
 
 // Close deletes the temporary files.
@@ -142,12 +119,12 @@ func Reverse(host string) string {
 
 // Write writes the graph. The Builder is then empty.
 func (b *Builder) Write(w *Writer) (err error) {
-	numbered := b.c.Sort.queue("numbered")
+	numbered := b.c.Sort.Queue("numbered")
 	defer func() { err = errors.Join(err, numbered.Close()) }()
 	if err := b.number(w, numbered); err != nil {
 		return err
 	}
-	links := b.c.Sort.queue("links")
+	links := b.c.Sort.Queue("links")
 	defer func() { err = errors.Join(err, links.Close()) }()
 	if err := b.resolve(numbered, links); err != nil {
 		return err
@@ -245,7 +222,7 @@ type Numbered struct {
 }
 
 // NewNumbered returns an empty Numbered. The caller closes it.
-func NewNumbered(s Sort) *Numbered { return &Numbered{links: s.queue("links")} }
+func NewNumbered(s extsort.Config) *Numbered { return &Numbered{links: s.Queue("links")} }
 
 // Close deletes the temporary files.
 func (b *Numbered) Close() error { return b.links.Close() }

@@ -2,7 +2,8 @@
 //
 //	links by name -> Builder (external sort) -> Writer -> a graph file
 //	a graph file -> File.Links, File.Names -> PageRank, Measure, text files
-//	two lists of ranks -> Join (external sort) -> Tau
+//	two lists of ranks -> Joiner (external sort) -> Kendall
+//	links in memory -> FromLinks -> Induced (a part of the nodes) -> PageRank -> Pairs -> Kendall
 //
 // Nodes have numbers from 0. A node's links are a list of node numbers, ascending, each once. The numbers follow the
 // order of the names, so that the links of a page lead to numbers close to its own.

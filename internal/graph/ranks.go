@@ -28,10 +28,7 @@ func readRanks(r io.Reader, digits int, fn func(rank float64, name []byte) error
 		if err != nil || math.IsNaN(rank) || strings.ContainsAny(string(number), "xX_") {
 			return damaged("line %d: the rank %.30q; give a number, such as 0.25 or 1e-7", n, number)
 		}
-		if digits > 0 {
-			rank, _ = strconv.ParseFloat(strconv.FormatFloat(rank, 'e', digits-1, 64), 64)
-		}
-		return fn(rank, name)
+		return fn(round(rank, digits), name)
 	})
 }
 
@@ -46,7 +43,7 @@ type Joiner struct {
 }
 
 // NewJoiner returns an empty Joiner. The caller closes it.
-func NewJoiner(s Sort) *Joiner { return &Joiner{queue: s.queue("ranks"), stop: s.Stop} }
+func NewJoiner(s extsort.Config) *Joiner { return &Joiner{queue: s.Queue("ranks"), stop: s.Stop} }
 
 // Close deletes the temporary files.
 func (j *Joiner) Close() error { return j.queue.Close() }

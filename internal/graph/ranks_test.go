@@ -14,6 +14,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -122,7 +123,7 @@ func TestKendallAgreesWithAllPairs(t *testing.T) {
 
 func TestJoin(t *testing.T) {
 	join := func(digits int, a, b string) ([]Pair, error) {
-		j := NewJoiner(Sort{Prefix: filepath.Join(t.TempDir(), "s"), Memory: 100})
+		j := NewJoiner(extsort.Config{Prefix: filepath.Join(t.TempDir(), "s"), Memory: 100})
 		defer j.Close()
 		j.Digits = digits
 		if _, err := j.Read(0, strings.NewReader(a)); err != nil {

@@ -41,6 +41,9 @@ func ReadVertices(r io.Reader, fn func(name []byte) error) error {
 		if !ok || len(name) == 0 {
 			return damaged("line %d: %.60q; give the number of a node, a tab and its name", n, line)
 		}
+		if bytes.IndexByte(name, 0) >= 0 {
+			return damaged("line %d: the name %.60q has a zero byte; give a name without it", n, name)
+		}
 		if string(number) != strconv.Itoa(n-1) {
 			return damaged("line %d: the node %.30q; the nodes must be in order: give %d", n, number, n-1)
 		}

@@ -2,66 +2,39 @@ package linklog
 
 import (
 	"bytes"
-	"crypto/sha256"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/RoaringBitmap/roaring/v2/roaring64"
-
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 )
 
-// Sort says where and how a large sort takes place.
-type Sort struct {
-	// FS is the file system of the temporary files. Nil means the machine's.
-	FS disk.FS
-	// Prefix begins the names of the temporary files.
-	Prefix string
-	// Memory is about how many bytes of RAM the sort takes. Zero means 64 MiB.
-	Memory int
-	// Stop is called often, if it is not nil. Its error ends the work.
-	Stop func() error
-}
-
-// Queue returns an empty queue whose files have name in their names.
-func (s Sort) Queue(name string) *extsort.Queue {
-	if s.FS == nil {
-		s.FS = disk.OS
-	}
-	if s.Memory == 0 {
-		s.Memory = 64 << 20
-	}
-	return extsort.New(s.FS, s.Prefix+name, s.Memory, s.Stop)
-}
-
 // Current calls fn for the lines that count, of the link logs in dirs, in the order of Read. status reports that the
 // line has the newest status of its page, links that it has the page's links. It reads the files twice.
-func Current(fsys disk.FS, dirs []string, s Sort, fn func(p *Page, status, links bool) error) (d Damage, err error) {
+func Current(fsys disk.FS, dirs []string, s extsort.Config, fn func(p *Page, status, links bool) error) (d Damage,
+	err error) {
 	files, err := allFiles(fsys, dirs)
 	if err != nil || len(files) == 0 {
 		return d, err
 	}
-	q := s.Queue("pages")
-	defer func() { err = errors.Join(err, q.Close()) }()
+	visits := NewVisits(s)
+	defer func() { err = errors.Join(err, visits.Close()) }()
 	counts := make([]uint64, len(files)) // lines of each file; a running crawl may add more
 	before := uint64(0)                  // lines of the files before
-	var rec []byte
 	for i, name := range files {
 		err := readFile(fsys, name, new(Damage), true, func(p *Page) error {
 			counts[i] = p.line
-			rec = appendVisit(rec[:0], p, before+p.line)
-			return q.Push(rec)
+			return visits.Add(p.URL, p.Time, before+p.line, p.Status == 304)
 		})
 		if err != nil {
 			return d, err
 		}
 		before += counts[i]
 	}
-	statuses, links, err := current(q)
+	statuses, links, err := visits.Current()
 	if err != nil {
 		return d, err
 	}
@@ -87,54 +60,6 @@ func Current(fsys disk.FS, dirs []string, s Sort, fn func(p *Page, status, links
 
 var errEnough = errors.New("all lines are read")
 
-// A visit is a line of a page: 16 bytes hash of the URL, 8 bytes time in Unix milliseconds, 8 bytes number of the line,
-// all big-endian, 1 byte 1 if the page has not changed (304). Therefore the visits of a page are next to each other,
-// the newest last.
-const visitBytes = 16 + 8 + 8 + 1
-
-func appendVisit(dst []byte, p *Page, number uint64) []byte {
-	h := sha256.Sum256([]byte(p.URL))
-	dst = append(dst, h[:16]...)
-	dst = binary.BigEndian.AppendUint64(dst, uint64(max(p.Time.UnixMilli(), 0)))
-	dst = binary.BigEndian.AppendUint64(dst, number)
-	if p.Status == 304 {
-		return append(dst, 1)
-	}
-	return append(dst, 0)
-}
-
-// current returns the numbers of the lines that have the newest status, and the links, of their page.
-func current(q *extsort.Queue) (statuses, links *roaring64.Bitmap, err error) {
-	statuses, links = roaring64.New(), roaring64.New()
-	var page [16]byte
-	var newest, linked uint64
-	var any, hasLinks bool
-	end := func() {
-		if any {
-			statuses.Add(newest)
-		}
-		if hasLinks {
-			links.Add(linked)
-		}
-	}
-	err = q.Each(func(rec []byte) error {
-		if len(rec) != visitBytes {
-			return extsort.ErrDamaged
-		}
-		if !any || !bytes.Equal(page[:], rec[:16]) {
-			end()
-			page, any, hasLinks = [16]byte(rec), true, false
-		}
-		newest = binary.BigEndian.Uint64(rec[24:])
-		if rec[32] == 0 {
-			linked, hasLinks = newest, true
-		}
-		return nil
-	})
-	end()
-	return statuses, links, err
-}
-
 // A Joined is a link with what became of its target.
 type Joined struct {
 	Source string
@@ -156,7 +81,7 @@ func among(urls []string, u string) bool { return len(urls) == 0 || slices.Conta
 // Join calls fn for each link that q chooses, of the link logs in dirs. The links are sorted by target, then by source
 // and by their place on the page. fn gets the newest links of a page and the newest status of a target. It must not
 // keep the Joined.
-func Join(fsys disk.FS, dirs []string, s Sort, q Query, fn func(j *Joined) error) (d Damage, err error) {
+func Join(fsys disk.FS, dirs []string, s extsort.Config, q Query, fn func(j *Joined) error) (d Damage, err error) {
 	sorted := s.Queue("links")
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	var rec []byte

@@ -18,6 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
@@ -405,7 +406,7 @@ func TestDamage(t *testing.T) {
 
 func joined(t *testing.T, fs disk.FS, dirs []string, q Query) (out []string) {
 	t.Helper()
-	d, err := Join(fs, dirs, Sort{FS: fs, Prefix: "/sort-", Memory: 4096}, q, func(j *Joined) error {
+	d, err := Join(fs, dirs, extsort.Config{FS: fs, Prefix: "/sort-", Memory: 4096}, q, func(j *Joined) error {
 		s := fmt.Sprintf("%s <- %s %s", j.Target, j.Source, j.Kind)
 		if j.Known {
 			s += fmt.Sprintf(" %d%s", j.Status, j.Error)

@@ -78,7 +78,7 @@ func Write(dir string, cfg Config) (res Result, err error) {
 	if cfg.memory == 0 {
 		cfg.memory = 16 << 20
 	}
-	sort := linklog.Sort{FS: cfg.FS, Prefix: cfg.Temp, Memory: cfg.memory, Stop: cfg.Stop}
+	sort := extsort.Config{FS: cfg.FS, Prefix: cfg.Temp, Memory: cfg.memory, Stop: cfg.Stop}
 	visits, rows := sort.Queue("visits"), sort.Queue("rows")
 	defer func() { err = errors.Join(err, visits.Close(), rows.Close()) }()
 	if err := readLog(cfg.FS, filepath.Join(dir, "logs", "crawl.log"), visits, cfg.Stop); err != nil {

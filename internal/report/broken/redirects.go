@@ -54,7 +54,7 @@ func (r redirects) end(rows *extsort.Queue) error {
 
 // readLinks pushes the pages that link to a URL in targets, or to a redirect that leads there. It reads the link log
 // once more for each redirect in a row. found are redirects that are known already.
-func readLinks(fs disk.FS, dir string, sort linklog.Sort, targets filter, found redirects,
+func readLinks(fs disk.FS, dir string, sort extsort.Config, targets filter, found redirects,
 	rows *extsort.Queue) (d linklog.Damage, err error) {
 	var rec []byte
 	seen := map[string]bool{}
@@ -93,7 +93,7 @@ func readLinks(fs disk.FS, dir string, sort linklog.Sort, targets filter, found 
 }
 
 // eachLink calls fn for each link that counts.
-func eachLink(fs disk.FS, dir string, sort linklog.Sort, fn func(page string, l *linklog.Link) error) (linklog.Damage,
+func eachLink(fs disk.FS, dir string, sort extsort.Config, fn func(page string, l *linklog.Link) error) (linklog.Damage,
 	error) {
 	return linklog.Current(fs, []string{dir}, sort, func(p *linklog.Page, _, links bool) error {
 		for i := range p.Links {

@@ -58,6 +58,29 @@ type Queue struct {
 	made int // runs so far, for their names
 }
 
+// A Config says where and how large sorts take place.
+type Config struct {
+	// FS is the file system of the temporary files. Nil means the machine's.
+	FS disk.FS
+	// Prefix begins the names of the temporary files.
+	Prefix string
+	// Memory is about how many bytes of RAM one sort takes. Zero means 64 MiB.
+	Memory int
+	// Stop is called often, if it is not nil. Its error ends the work.
+	Stop func() error
+}
+
+// Queue returns an empty Queue. Its files have name in their names, so that several sorts can share a Config.
+func (c Config) Queue(name string) *Queue {
+	if c.FS == nil {
+		c.FS = disk.OS
+	}
+	if c.Memory == 0 {
+		c.Memory = 64 << 20
+	}
+	return New(c.FS, c.Prefix+name, c.Memory, c.Stop)
+}
+
 // New returns an empty Queue that takes about limit bytes of RAM. The names of its files begin with prefix. If stop is
 // not nil, it is called often during long writes; its error ends them and is returned.
 func New(fs disk.FS, prefix string, limit int, stop func() error) *Queue {

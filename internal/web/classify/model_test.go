@@ -55,29 +55,32 @@ func TestAccuracy(t *testing.T) {
 		if kind == Logistic && testing.Short() {
 			continue
 		}
-		m, err := Train(train, Training{Kind: kind})
-		if err != nil {
-			t.Fatal(err)
-		}
-		e := Evaluate(classifier(t, m), test)
-		low, high := e.All.Interval()
-		t.Logf("%s: %.4f (%.4f to %.4f) of %d texts; calibration error %.3f; %d terms", kind, e.All.Accuracy(), low,
-			high, e.All.Of, e.Off, m.Vocabulary())
-		if e.All.Accuracy() < least || e.All.Of+e.Short != len(test) || e.Foreign > 0 {
-			t.Errorf("%s: %.4f of %d, %d short; want %.3f", kind, e.All.Accuracy(), e.All.Of, e.Short, least)
-		}
-		sum, right := 0, 0
-		for c, row := range e.Confusion {
-			for answer, n := range row {
-				if sum += n; answer == c {
-					right += n
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			m, err := Train(train, Training{Kind: kind})
+			if err != nil {
+				t.Fatal(err)
+			}
+			e := Evaluate(classifier(t, m), test)
+			low, high := e.All.Interval()
+			t.Logf("%s: %.4f (%.4f to %.4f) of %d texts; calibration error %.3f; %d terms", kind, e.All.Accuracy(), low,
+				high, e.All.Of, e.Off, m.Vocabulary())
+			if e.All.Accuracy() < least || e.All.Of+e.Short != len(test) || e.Foreign > 0 {
+				t.Errorf("%s: %.4f of %d, %d short; want %.3f", kind, e.All.Accuracy(), e.All.Of, e.Short, least)
+			}
+			sum, right := 0, 0
+			for c, row := range e.Confusion {
+				for answer, n := range row {
+					if sum += n; answer == c {
+						right += n
+					}
 				}
 			}
-		}
-		if sum != e.All.Of || right != e.All.Right || len(e.ByCategory) != 15 {
-			t.Errorf("%s: the confusion matrix has %d texts, %d right; %d categories", kind, sum, right,
-				len(e.ByCategory))
-		}
+			if sum != e.All.Of || right != e.All.Right || len(e.ByCategory) != 15 {
+				t.Errorf("%s: the confusion matrix has %d texts, %d right; %d categories", kind, sum, right,
+					len(e.ByCategory))
+			}
+		})
 	}
 }
 

@@ -174,6 +174,17 @@ func RetryAfter(h Header, now time.Time) (d time.Duration, ok bool) {
 	return 0, false
 }
 
+// ReadHead reads the status line and the fields of a stored HTTP header, as Fetch reads them from the network. ok is
+// false if it does not begin with a status line.
+func ReadHead(head []byte) (status int, h Header, ok bool) {
+	line, fields, _ := strings.Cut(string(head), "\n")
+	if _, _, _, status, ok = parseStatus(line); !ok {
+		return 0, nil, false
+	}
+	h, _ = parseFields(fields)
+	return status, h, true
+}
+
 // Redirect returns the target of a redirect: the Location field, unchanged, of a 300, 301, 302,
 // 303, 307 or 308 (RFC 9110, 15.4). ok is false if r is not a redirect or has no Location.
 func Redirect(r *Response) (location string, ok bool) {
