@@ -28,6 +28,10 @@ type Config struct {
 	// PerPage bounds the number of calls per page: an agent that is not stalled asks for leases
 	// only if it has made fewer calls. Zero means 0.03.
 	PerPage float64
+	// Batch is the number of requests for which a holder with work keeps a point that others
+	// wait for, if all agents crawl the same hosts. All of them must have the same Batch. Zero
+	// means that a turn ends by its time (Turn).
+	Batch int
 }
 
 func (c Config) withDefaults() Config {
@@ -78,6 +82,12 @@ func Turn(quiet time.Duration, stalled bool) time.Duration {
 }
 
 const (
+	// batchMost bounds the time of a batch of requests (Config.Batch).
+	batchMost = 30 * time.Minute
+	// dueMost bounds how far ahead the next use of a point keeps a recalled lease. busyMost bounds
+	// how far ahead it says that the agent is not stalled.
+	dueMost  = 10 * time.Minute
+	busyMost = 5 * time.Second
 	// stallAfter is the time after which an agent is stalled: it wanted to begin a request, and
 	// leases have held back all requests since. A frontier with other hosts that are due begins one
 	// of them at once.
