@@ -11,9 +11,10 @@ import (
 // robots.txt at that point.
 type HostLease interface {
 	Lease
-	// Keep notes, before Used, what the next agent must know. due is when a host here will use the point again; zero
-	// means that none will.
-	Keep(point, key uint64, n LeaseNote, due, now time.Time)
+	// Keep notes, before Used, what the next agent must know.
+	Keep(point, key uint64, n LeaseNote, now time.Time)
+	// Expect tells, before Used, when the host that uses point will use it again.
+	Expect(point uint64, due, now time.Time)
 	// Kept returns what the last agent has noted, and true if this agent has not seen it before.
 	Kept(point, key uint64, now time.Time) (n LeaseNote, ok bool)
 }
@@ -103,15 +104,19 @@ func (f *Frontier) keep(h *host, d *Done) {
 	if h.at > f.clock {
 		n.NotBefore = f.timeAt(h.at)
 	}
-	var due time.Time
-	if !h.empty() || d.Again != nil {
-		due = f.timeAt(max(h.at, f.clock+int64(f.delay(b.key))))
-	}
 	point := b.key.point()
 	if d.Robots.Print != 0 {
-		f.cfg.HostLease.Keep(point, originKey(d.Robots.Origin), LeaseNote{Robots: d.Robots.Print}, due, now)
+		f.cfg.HostLease.Keep(point, originKey(d.Robots.Origin), LeaseNote{Robots: d.Robots.Print}, now)
 	}
-	f.cfg.HostLease.Keep(point, hostKey(h.name), n, due, now)
+	f.cfg.HostLease.Keep(point, hostKey(h.name), n, now)
+	if h.empty() && d.Again == nil {
+		return
+	}
+	for _, b := range [...]*bucket{f.groupOf(h).addr, b} {
+		if b != nil && b.holder == h {
+			f.cfg.HostLease.Expect(b.key.point(), f.timeAt(max(h.at, f.clock+int64(f.delay(b.key)))), now)
+		}
+	}
 }
 
 // robotsPrint returns the print of the robots.txt of t's origin as another agent has read it last; 0: unknown.

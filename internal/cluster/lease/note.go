@@ -132,9 +132,20 @@ func (ns notes) end(clock time.Duration) (end time.Duration) {
 	return end
 }
 
-// keep notes the state of a host. due is when a host here will use the point again; 0: none will. If others must know
-// of it even if this agent is lost, the holder tells the grantor with one of the next calls.
-func (h *holder) keep(point uint64, v note, due, clock time.Duration) {
+// expect notes when a host here will use a point again; 0: none will.
+func (h *holder) expect(point uint64, due, clock time.Duration) {
+	l := h.lots[point]
+	if l == nil {
+		return
+	}
+	if l.due = min(due, clock+dueMost); due > 0 {
+		h.busyTill = max(h.busyTill, min(l.due, clock+busyMost))
+	}
+}
+
+// keep notes the state of a host. If others must know of it even if this agent is lost, the holder tells the grantor
+// with one of the next calls.
+func (h *holder) keep(point uint64, v note, clock time.Duration) {
 	l := h.lots[point]
 	if l == nil {
 		return
@@ -145,9 +156,6 @@ func (h *holder) keep(point uint64, v note, due, clock time.Duration) {
 	}
 	l.free = max(l.free, l.notes.put(v, clock))
 	l.quiet = max(l.quiet, v.Delay)
-	if l.due = min(due, clock+dueMost); due > 0 {
-		h.busyTill = max(h.busyTill, min(l.due, clock+busyMost))
-	}
 	news := v.Slow > before.Slow || v.paused > max(before.paused, clock) || v.Print != before.Print ||
 		v.Delay > before.Delay
 	if news && (l.state == held || l.state == orphaned) && h.view.Len() > 1 {
@@ -167,23 +175,25 @@ func (h *holder) kept(point, key uint64, clock time.Duration) (v Note, ok bool) 
 	if n == nil || !n.came {
 		return Note{}, false
 	}
-	n.came = false
+	n.came = n.Print != 0 // a robots.txt holds until it is read again
 	return n.at(clock), true
 }
 
 // Keep notes the state of a host at a point that this agent has begun to use, for the next holder. Call it before Used.
-// due tells when a host here will have its next request at the point; zero means that none is queued.
-func (p *Peer) Keep(point uint64, n Note, due, now time.Time) {
+func (p *Peer) Keep(point uint64, n Note, now time.Time) {
 	p.tick(now)
-	var at time.Duration
-	if !due.IsZero() {
-		at = max(due.Sub(p.epoch)+1, 1)
-	}
-	p.holder.keep(point, noteAt(n, p.clock), at, p.clock)
+	p.holder.keep(point, noteAt(n, p.clock), p.clock)
 }
 
-// Kept returns what an earlier holder of a point has noted of a host or an origin. It returns each Note once for each
-// time that this agent gets the lease.
+// Expect tells when a host here will have its next request at a point that is in use. Call it before Used. Until then
+// the holder keeps a recalled point: no other agent could use it earlier.
+func (p *Peer) Expect(point uint64, due, now time.Time) {
+	p.tick(now)
+	p.holder.expect(point, max(due.Sub(p.epoch)+1, 1), p.clock)
+}
+
+// Kept returns what an earlier holder of a point has noted of a host or an origin. It returns each Note
+// of a host once for each time that this agent gets the lease, and that of an origin until Keep replaces it.
 func (p *Peer) Kept(point, key uint64, now time.Time) (n Note, ok bool) {
 	p.tick(now)
 	return p.holder.kept(point, key, p.clock)

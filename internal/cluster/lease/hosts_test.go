@@ -1,0 +1,316 @@
+package lease
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A hostCrawl is a crawl in which every agent may have pages of every host. A host has an address and a domain, and a
+// delay of its own that is longer than theirs. Now and then it answers that it wants a pause, which doubles each time.
+// An agent knows of a host what it has seen itself, and what came with the lease of the domain.
+type hostCrawl struct {
+	w      *world
+	hosts  []*sharedHost
+	agents map[*agent]*hostAgent
+	slow   float64 // share of answers that demand a pause
+	faults int     // events in which an agent may be lost with what only it knows
+	most   int     // pages in flight at an agent
+
+	pauses, kept int // number of pauses, and of those that other agents had to keep
+}
+
+type sharedHost struct {
+	address, domain uint64
+	key             uint64
+	delay           time.Duration
+	left            []int // pages, by the agent's place
+
+	// What the judge knows.
+	user      *agent
+	ended     time.Duration
+	last      Agent
+	slow      int
+	pausedBy  Agent
+	paused    time.Duration // end of the pause
+	faultsWas int
+}
+
+type hostAgent struct {
+	barred map[uint64]time.Duration // by point: when to ask again
+	states []hostState              // by host
+	using  map[uint64]bool
+	next   int
+	flying int
+}
+
+type hostState struct {
+	at, paused time.Duration // true times: this agent's clock is as good here
+	slow       uint8
+}
+
+const hostPause = 20 * time.Second
+
+func newHostCrawl(t testing.TB, seed uint64, agents int, cfg Config) *hostCrawl {
+	cfg.Batch = 100
+	c := &hostCrawl{w: newWorld(t, seed, agents, cfg), agents: map[*agent]*hostAgent{}, most: 100}
+	c.w.quiet = func(uint64) time.Duration { return 500 * time.Millisecond }
+	c.w.after(time.Second, c.step)
+	return c
+}
+
+func (c *hostCrawl) add(address, domain uint64, delay time.Duration, pages func(place int) int) {
+	h := &sharedHost{
+		address: address, domain: domain, key: uint64(len(c.hosts)) + 1, delay: delay, ended: -time.Hour,
+		left: make([]int, 32),
+	}
+	for place := range h.left {
+		h.left[place] = pages(place)
+	}
+	c.hosts = append(c.hosts, h)
+}
+
+func (h *sharedHost) points() []uint64 {
+	if h.address == 0 {
+		return []uint64{h.domain}
+	}
+	return []uint64{h.address, h.domain}
+}
+
+func (c *hostCrawl) of(a *agent) *hostAgent {
+	k := c.agents[a]
+	if k == nil {
+		k = &hostAgent{barred: map[uint64]time.Duration{}, states: make([]hostState, len(c.hosts)), using: map[uint64]bool{}}
+		c.agents[a] = k
+	}
+	return k
+}
+
+func (c *hostCrawl) step() {
+	c.w.after(20*time.Millisecond, c.step)
+	for _, a := range c.w.agents {
+		if a != nil && !a.stopped && !a.idle && a.view != nil {
+			c.begin(a, c.of(a))
+		}
+	}
+}
+
+// begin begins what a may begin now, as a frontier would.
+func (c *hostCrawl) begin(a *agent, k *hostAgent) {
+	w := c.w
+	for _, p := range a.peer.Freed() {
+		delete(k.barred, p)
+	}
+	k.next++
+	for i := range c.hosts {
+		i = (i + k.next) % len(c.hosts)
+		h, s := c.hosts[i], &k.states[i]
+		if h.left[a.place] == 0 || s.at > w.now || k.flying >= c.most {
+			continue
+		}
+		free := true
+		for _, p := range h.points() {
+			if k.using[p] || k.barred[p] > w.now {
+				free = false
+				break
+			}
+			ok, at := a.peer.Ready(p, max(w.quiet(p), h.delay), a.clock())
+			if !ok {
+				k.barred[p] = w.now + 5*time.Second
+				if !at.IsZero() {
+					k.barred[p] = w.now + max(at.Sub(a.clock()), time.Millisecond)
+				}
+				free = false
+				break
+			}
+		}
+		if !free {
+			continue
+		}
+		if n, ok := a.peer.Kept(h.domain, h.key, a.clock()); ok {
+			if until := w.now + n.Pause; n.Slow > 0 && until >= s.paused {
+				s.slow, s.paused = n.Slow, until
+			}
+			if s.at = max(s.at, w.now+n.Rest); s.at > w.now {
+				continue
+			}
+		}
+		c.visit(a, k, h, s)
+	}
+}
+
+// visit begins a page of h, and judges whether it may.
+func (c *hostCrawl) visit(a *agent, k *hostAgent, h *sharedHost, s *hostState) {
+	w, points := c.w, h.points()
+	if !a.peer.Begin(a.clock(), points...) {
+		w.t.Fatal("a ready page cannot begin")
+	}
+	if h.user != nil {
+		w.violation("host %d: agent %d begins while %d uses it", h.key, a.id, h.user.id)
+	}
+	slack := 1 + w.rates
+	if gap, least := w.now-h.ended, time.Duration(float64(h.delay)/slack)-time.Millisecond; gap < least {
+		w.violation("host %d: agent %d begins %v after %d's end, not %v", h.key, a.id, gap, h.last, least)
+	}
+	if h.paused > 0 && h.faultsWas == c.faults {
+		pause := h.paused - h.ended
+		if gap, least := w.now-h.ended, time.Duration(float64(pause)/slack)-time.Millisecond; gap < least {
+			w.violation("host %d: agent %d begins %v after %d's end, in spite of a pause of %v", h.key, a.id, gap,
+				h.last, pause)
+		}
+		if h.pausedBy != a.id {
+			c.kept++
+		}
+	}
+	h.user, h.last, h.paused = a, a.id, 0
+	h.left[a.place]--
+	w.pages++
+	k.flying++
+	for _, p := range points {
+		k.using[p] = true
+	}
+	took := 20*time.Millisecond + w.within(160*time.Millisecond)
+	slow := w.chance(c.slow)
+	a.nextUse++
+	id := a.nextUse
+	a.uses[id] = &use{points, w.now + took}
+	var over func()
+	over = func() {
+		_, there := a.uses[id]
+		if there && !a.stopped && w.now < a.uses[id].end {
+			w.after(a.uses[id].end-w.now, over)
+			return
+		}
+		if h.user == a {
+			h.user, h.ended = nil, w.now
+		}
+		if !there || a.gone { // cut off, or killed
+			h.slow = 0
+		} else if slow {
+			c.pauses++
+			if h.faultsWas != c.faults {
+				h.slow = 0 // what earlier pauses there were may be lost
+			}
+			h.slow++
+			h.paused, h.pausedBy, h.faultsWas = w.now+hostPause<<(min(h.slow, 5)-1), a.id, c.faults
+		}
+		delete(a.uses, id)
+		end := a.clock()
+		a.do(func() {
+			k.flying--
+			for _, p := range points {
+				delete(k.using, p)
+			}
+			s.at = w.now + h.delay*102/100
+			if there && slow {
+				s.slow++
+				s.paused = w.now + hostPause<<(min(s.slow, 5)-1)*102/100
+				s.at = max(s.at, s.paused)
+			}
+			n := Note{Key: h.key, Rest: s.at - w.now, Delay: h.delay, Slow: s.slow}
+			if s.slow > 0 {
+				n.Pause = s.paused - w.now
+			}
+			a.peer.Keep(h.domain, n, a.clock())
+			for _, p := range points {
+				if h.left[a.place] > 0 {
+					a.peer.Expect(p, a.clock().Add(s.at-w.now), a.clock())
+				}
+				a.peer.Used(p, end, w.quiet(p), there, a.clock())
+			}
+			if h.left[a.place] == 0 {
+				for _, p := range points {
+					a.peer.Leave(p, a.clock())
+				}
+			}
+		})
+	}
+	w.after(took, over)
+}
+
+// trouble causes faults of agents, as world.trouble does.
+func (c *hostCrawl) trouble(every, until time.Duration) {
+	w := c.w
+	if w.now > until {
+		return
+	}
+	w.after(w.within(2*every), func() { c.trouble(every, until) })
+	before := len(w.troubled)
+	one := 2 * every
+	w.trouble(one, w.now-1)
+	_ = before
+}
+
+func (c *hostCrawl) done() bool {
+	for _, h := range c.hosts {
+		for _, a := range c.w.agents {
+			if a != nil && h.left[a.place] > 0 {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// TestSharedHosts measures what it costs that all agents crawl the same hosts: messages a page, and the rate as a share
+// of the rate of one agent that has all pages.
+func TestSharedHosts(t *testing.T) {
+	const long = 5 * time.Minute
+	for _, tc := range []struct {
+		name  string
+		hosts func(c *hostCrawl, agents int)
+	}{
+		{"200 hosts", func(c *hostCrawl, _ int) {
+			for i := range uint64(200) {
+				c.add(1000+i, 2000+i, 2*time.Second, func(int) int { return 1 << 20 })
+			}
+		}},
+		{"200 hosts, skewed", func(c *hostCrawl, agents int) {
+			for i := range uint64(200) { // the first has a thousand pages, the last five
+				pages := 40000 / int(i+1)
+				c.add(1000+i, 2000+i, 2*time.Second, func(int) int { return max(pages/40, 5) * 16 / agents })
+			}
+		}},
+		{"200 hosts in 20 domains", func(c *hostCrawl, _ int) {
+			for i := range uint64(200) {
+				c.add(1000+i%20, 2000+i%20, 2*time.Second, func(int) int { return 1 << 20 })
+			}
+		}},
+		{"3 hosts", func(c *hostCrawl, _ int) {
+			for i := range uint64(3) {
+				c.add(1000+i, 2000+i, 2*time.Second, func(int) int { return 1 << 20 })
+			}
+		}},
+		{"2000 hosts, few pages", func(c *hostCrawl, agents int) {
+			for i := range uint64(2000) {
+				c.add(1000+i, 2000+i, 2*time.Second, func(int) int { return 48 / agents })
+			}
+		}},
+		{"200 hosts on 20 addresses", func(c *hostCrawl, _ int) {
+			for i := range uint64(200) {
+				c.add(1000+i%20, 2000+i, 2*time.Second, func(int) int { return 1 << 20 })
+			}
+		}},
+	} {
+		alone := 0.0
+		for _, agents := range []int{1, 7} {
+			c := newHostCrawl(t, 1, agents, Config{})
+			tc.hosts(c, agents)
+			w := c.w
+			end := time.Duration(0)
+			for w.now < long && !w.dead {
+				w.run(w.now + 10*time.Second)
+				if end = w.now; c.done() {
+					break
+				}
+			}
+			rate := float64(w.pages) / (end - 10*time.Second).Seconds()
+			if agents == 1 {
+				alone = rate
+			}
+			perPage := float64(w.calls+w.answers) / float64(w.pages)
+			t.Log(fmt.Sprintf("%-28s %2d agents: %6d pages, %6.2f pages/s, %.2f of one agent's rate, %.3f messages a page", tc.name,
+				agents, w.pages, rate, rate/alone, perPage))
+		}
+	}
+}
