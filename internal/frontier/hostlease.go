@@ -15,7 +15,7 @@ type HostLease interface {
 	Keep(point, key uint64, n LeaseNote, now time.Time)
 	// Expect tells, before Used, when the host that uses point will use it again.
 	Expect(point uint64, due, now time.Time)
-	// Kept returns what the last agent has noted, and true if this agent has not seen it before.
+	// Kept returns what the last agent has noted, and true if this agent has not seen it before, or if Ended is set.
 	Kept(point, key uint64, now time.Time) (n LeaseNote, ok bool)
 }
 
@@ -26,6 +26,8 @@ type LeaseNote struct {
 	Slow      uint8         // pauses that are not yet forgiven
 	SlowUntil time.Time     // end of the last pause
 	Robots    uint64        // print of the rules; 0: this is a note of a host
+	// Ended is set by Kept only: until then an agent that is lost with its notes may have made requests.
+	Ended time.Time
 }
 
 // hostKey and originKey return the keys of the notes of a host and of a robots.txt.
@@ -72,7 +74,7 @@ func (f *Frontier) learn(g *group) (waits bool) {
 		return false
 	}
 	own, end := f.needExtra(h), f.clock+int64(f.cfg.SlowMax)
-	own.delay = max(n.Delay, 0)
+	own.delay = max(own.delay, n.Delay)
 	if !n.SlowUntil.IsZero() {
 		// This agent may know of a later pause, if it lost the lease without handing it on.
 		if until := min(f.since(n.SlowUntil), end); until >= own.slowUntil {
@@ -80,8 +82,14 @@ func (f *Frontier) learn(g *group) (waits bool) {
 		}
 	}
 	f.trimExtra(h)
-	at := min(f.since(n.NotBefore), end)
-	if n.NotBefore.IsZero() || at <= f.clock {
+	var at int64
+	if !n.NotBefore.IsZero() {
+		at = min(f.since(n.NotBefore), end)
+	}
+	if !n.Ended.IsZero() {
+		at = max(at, f.since(n.Ended)+int64(max(f.HostDelay(h.name), h.delay)))
+	}
+	if at <= f.clock {
 		return false
 	}
 	f.leave(h)

@@ -48,8 +48,8 @@ type leases struct {
 }
 
 // hostBatch is how many requests an agent makes at a host that others wait for. Each change costs about four messages,
-// so 100 requests keep the leases below 0.1 messages a page.
-const hostBatch = 100
+// so 200 requests keep the leases below 0.1 messages a page.
+const hostBatch = 200
 
 // mostKnown bounds leases.known.
 const mostKnown = 4096
@@ -330,12 +330,15 @@ func (l *leases) Expect(point uint64, due, now time.Time) {
 
 func (l *leases) Kept(point, key uint64, now time.Time) (n frontier.LeaseNote, ok bool) {
 	l.mu.Lock()
-	v, ok := l.peer.Kept(point, key, now)
+	v, ago, ok := l.peer.Kept(point, key, now)
 	l.mu.Unlock()
 	if !ok {
 		return n, false
 	}
 	n = frontier.LeaseNote{Delay: v.Delay, Slow: v.Slow, Robots: v.Print}
+	if ago >= 0 {
+		n.Ended = now.Add(-ago)
+	}
 	if v.Rest > 0 {
 		n.NotBefore = now.Add(v.Rest)
 	}

@@ -26,7 +26,8 @@ type Config struct {
 	// it grants. Zero means 65536.
 	Points int
 	// PerPage bounds the number of calls per page: an agent that is not stalled asks for leases
-	// only if it has made fewer calls. Zero means 0.03.
+	// only if it has made fewer calls. Zero means 0.03, or 0.045 with Batch: then no other call is
+	// free, except those for safety.
 	PerPage float64
 	// Batch is the number of requests for which a holder with work keeps a point that others
 	// wait for, if all agents crawl the same hosts. All of them must have the same Batch. Zero
@@ -54,6 +55,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PerPage <= 0 {
 		c.PerPage = 0.03
+		if c.Batch > 0 {
+			c.PerPage = 0.045
+		}
 	}
 	return c
 }
@@ -117,6 +121,10 @@ const (
 	savings = 256
 	// trickle is the interval in which an agent may make one call that no page pays for.
 	trickle = 10 * time.Minute
+	// spaceEach, for each agent of the view, is the time between two calls to an agent with
+	// Config.Batch, up to spaceMost.
+	spaceEach = 250 * time.Millisecond
+	spaceMost = 4 * time.Second
 	// askAgain is when the agent asks again for a refused point.
 	askAgain = time.Second
 	// lineAgain is when the agent repeats an ask that waits in the grantor's queue. lineSoon is

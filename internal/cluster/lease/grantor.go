@@ -57,6 +57,7 @@ type record struct {
 	line     []waiter      // in the order of the first asks
 	notes    notes         // as of the last message of a holder
 	noted    time.Duration // when that came
+	cold     time.Duration // until then agents may have used it whose notes are lost; 0: none
 }
 
 type waiter struct {
@@ -180,7 +181,7 @@ func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
 		g.survey.wanted = true
 		return false
 	}
-	r.free = max(r.free, end+longer(r.quiet))
+	r.free, r.cold = max(r.free, end+longer(r.quiet)), max(r.cold, end)
 	return true
 }
 
@@ -209,6 +210,7 @@ func (g *grantor) expire(point uint64, r *record, clock time.Duration) {
 		end = min(end, t)
 	}
 	if clock >= end {
+		r.cold = max(r.cold, end)
 		g.release(point, r, end+longer(r.quiet))
 	}
 }
@@ -370,11 +372,15 @@ func (g *grantor) answer(point uint64, r *record, clock time.Duration) Grant {
 }
 
 func (g *grantor) asGrant(point uint64, r *record, clock time.Duration) Grant {
-	return Grant{
+	v := Grant{
 		Point: point, Serial: r.serial, Stamp: r.stamp,
 		Held: clock - r.heard, Term: r.until - clock, Rest: max(r.free-clock, 0),
 		Shared: len(r.line) > 0, Stalled: g.stalled(r), Notes: r.notes.asNotes(clock),
 	}
+	if r.isCold(clock) {
+		v.Cold, v.Since = true, clock-r.cold
+	}
+	return v
 }
 
 // pass grants points without a holder to the agents that wait for them.
@@ -495,7 +501,7 @@ func (g *grantor) sweep(clock time.Duration) {
 
 // remembers reports whether the notes of a point without a holder are still of use.
 func (g *grantor) remembers(r *record, clock time.Duration) bool {
-	return len(r.notes) > 0 && clock < max(r.notes.end(clock), r.noted+noteLife)
+	return r.isCold(clock) || len(r.notes) > 0 && clock < max(r.notes.end(clock), r.noted+noteLife)
 }
 
 func sorted(m map[uint64]struct{}) []uint64 {

@@ -64,6 +64,7 @@ type lot struct {
 	due     time.Duration // when a host will use it again; 0: unknown
 	tell    bool          // the grantor must hear of the notes
 	notes   notes
+	cold    time.Duration // until then agents may have used it whose notes are lost; 0: none
 }
 
 // A queue names the list of its grantorQueue that a lot is in. The lot may also remain in other
@@ -433,7 +434,10 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 		if l.state != orphaned { // a claim keeps its notes
 			ns, free := received(v.Notes, clock)
 			l.notes, l.free = ns, max(l.free, free)
-			l.count, l.due, l.tell = 0, 0, false
+			l.count, l.due, l.tell, l.cold = 0, 0, false, 0
+			if v.Cold {
+				l.cold = max(clock-v.Since, 1)
+			}
 		}
 		l.state, l.serial, l.since, l.end, l.turn = held, v.Serial, clock, end, 0
 		l.free = max(l.free, clock+longer(v.Rest))

@@ -2,6 +2,7 @@ package lease
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 )
@@ -52,7 +53,7 @@ type hostState struct {
 const hostPause = 20 * time.Second
 
 func newHostCrawl(t testing.TB, seed uint64, agents int, cfg Config) *hostCrawl {
-	cfg.Batch = 100
+	cfg.Batch = 200
 	c := &hostCrawl{w: newWorld(t, seed, agents, cfg), agents: map[*agent]*hostAgent{}, most: 100}
 	c.w.quiet = func(uint64) time.Duration { return 500 * time.Millisecond }
 	c.w.after(time.Second, c.step)
@@ -86,8 +87,26 @@ func (c *hostCrawl) of(a *agent) *hostAgent {
 	return k
 }
 
+// unsettled reports whether an agent may lose its leases now: it is stopped, or the views do not agree.
+func (c *hostCrawl) unsettled() bool {
+	truth := &picture{members: slices.Sorted(slices.Values(c.w.members))}
+	there := 0
+	for _, a := range c.w.agents {
+		if a == nil {
+			continue
+		}
+		if there++; a.stopped || a.idle || a.view == nil || a.view.Digest() != truth.Digest() {
+			return true
+		}
+	}
+	return there != len(truth.members)
+}
+
 func (c *hostCrawl) step() {
 	c.w.after(20*time.Millisecond, c.step)
+	if c.unsettled() {
+		c.faults++
+	}
 	for _, a := range c.w.agents {
 		if a != nil && !a.stopped && !a.idle && a.view != nil {
 			c.begin(a, c.of(a))
@@ -127,7 +146,10 @@ func (c *hostCrawl) begin(a *agent, k *hostAgent) {
 		if !free {
 			continue
 		}
-		if n, ok := a.peer.Kept(h.domain, h.key, a.clock()); ok {
+		if n, ago, ok := a.peer.Kept(h.domain, h.key, a.clock()); ok {
+			if ago >= 0 {
+				s.at = max(s.at, w.now-ago+h.delay*102/100)
+			}
 			if until := w.now + n.Pause; n.Slow > 0 && until >= s.paused {
 				s.slow, s.paused = n.Slow, until
 			}
@@ -228,17 +250,44 @@ func (c *hostCrawl) visit(a *agent, k *hostAgent, h *sharedHost, s *hostState) {
 	w.after(took, over)
 }
 
-// trouble causes faults of agents, as world.trouble does.
+// trouble causes faults of agents. What only a lost agent knew of a pause is lost.
 func (c *hostCrawl) trouble(every, until time.Duration) {
 	w := c.w
 	if w.now > until {
 		return
 	}
 	w.after(w.within(2*every), func() { c.trouble(every, until) })
-	before := len(w.troubled)
-	one := 2 * every
-	w.trouble(one, w.now-1)
-	_ = before
+	living := 0
+	for _, o := range w.agents {
+		if o != nil && !w.troubled[o.id] {
+			living++
+		}
+	}
+	a := w.agents[w.rand.IntN(len(w.agents))]
+	if a == nil || w.troubled[a.id] || living < 3 {
+		return
+	}
+	place := a.place
+	switch w.rand.IntN(5) {
+	case 0, 1:
+		c.faults++
+		w.kill(a)
+		w.after(w.within(40*time.Second), func() { w.again(place, a) })
+	case 2:
+		c.faults++
+		w.stop(a, w.within(40*time.Second))
+	case 3:
+		c.faults++
+		w.suspect(a, w.within(30*time.Second))
+	case 4:
+		c.faults++
+		w.part(a, false)
+		w.after(w.within(time.Minute), func() {
+			if a.gone {
+				w.again(place, a)
+			}
+		})
+	}
 }
 
 func (c *hostCrawl) done() bool {
@@ -252,10 +301,45 @@ func (c *hostCrawl) done() bool {
 	return true
 }
 
+// TestSharedHostsAreSafe: no two requests to a host at once, and none before the delay is over, the host's own delay and
+// pauses of other agents included, also while agents die, stop, leave and come back.
+func TestSharedHostsAreSafe(t *testing.T) {
+	n := 8
+	if testing.Short() {
+		n = 2
+	}
+	pages, pauses, kept, cut := 0, 0, 0, 0
+	seeds(t, n, func(t *testing.T, seed uint64) {
+		c := newHostCrawl(t, seed, 3+int(seed%4), Config{})
+		w := c.w
+		c.slow = 0.03
+		for i := range uint64(12) {
+			delay := 600*time.Millisecond + w.within(2*time.Second)
+			if i%4 == 0 {
+				delay = 10*time.Second + w.within(20*time.Second)
+			}
+			address := 1000 + i%5
+			if i%3 == 0 {
+				address = 0
+			}
+			c.add(address, 2000+i/2, delay, func(int) int { return 1 << 20 })
+		}
+		w.run(10 * time.Minute) // nothing is lost, so all pauses hold
+		w.loss, w.twice = 0.1*w.rand.Float64(), 0.1
+		c.trouble(15*time.Second, 20*time.Minute)
+		w.run(25 * time.Minute)
+		pages, pauses, kept, cut = pages+w.pages, pauses+c.pauses, kept+c.kept, cut+w.cut
+	})
+	t.Logf("%d pages, %d pauses, of which other agents kept %d; %d visits cut off", pages, pauses, kept, cut)
+	if kept == 0 {
+		t.Error("no agent kept a pause that another agent was told of")
+	}
+}
+
 // TestSharedHosts measures what it costs that all agents crawl the same hosts: messages a page, and the rate as a share
 // of the rate of one agent that has all pages.
 func TestSharedHosts(t *testing.T) {
-	const long = 5 * time.Minute
+	const long = 10 * time.Minute
 	for _, tc := range []struct {
 		name  string
 		hosts func(c *hostCrawl, agents int)
@@ -279,6 +363,11 @@ func TestSharedHosts(t *testing.T) {
 		{"3 hosts", func(c *hostCrawl, _ int) {
 			for i := range uint64(3) {
 				c.add(1000+i, 2000+i, 2*time.Second, func(int) int { return 1 << 20 })
+			}
+		}},
+		{"200 hosts, 200 pages each", func(c *hostCrawl, agents int) {
+			for i := range uint64(200) {
+				c.add(1000+i, 2000+i, 2*time.Second, func(int) int { return 200 / agents })
 			}
 		}},
 		{"2000 hosts, few pages", func(c *hostCrawl, agents int) {

@@ -143,6 +143,13 @@ func (h *holder) expect(point uint64, due, clock time.Duration) {
 	}
 }
 
+// coldMost is how long an agent that is lost with its notes matters: no host has a longer delay (robots.MaxCrawlDelay,
+// unless the operator sets one).
+const coldMost = 10 * time.Minute
+
+// isCold reports whether agents whose notes are lost may have used r not long ago.
+func (r *record) isCold(clock time.Duration) bool { return r.cold > 0 && clock-r.cold < coldMost }
+
 // keep notes the state of a host. If others must know of it even if this agent is lost, the holder tells the grantor
 // with one of the next calls.
 func (h *holder) keep(point uint64, v note, clock time.Duration) {
@@ -165,18 +172,26 @@ func (h *holder) keep(point uint64, v note, clock time.Duration) {
 	}
 }
 
-// kept returns the note with a key, if it came with the lease and was not read yet.
-func (h *holder) kept(point, key uint64, clock time.Duration) (v Note, ok bool) {
+// kept returns the note with a key, if it came with the lease and was not read yet. If the notes of earlier holders may
+// be lost, ago is how long ago the last of them may have used the point; otherwise it is negative.
+func (h *holder) kept(point, key uint64, clock time.Duration) (v Note, ago time.Duration, ok bool) {
 	l := h.lots[point]
 	if l == nil {
-		return Note{}, false
+		return Note{}, -1, false
 	}
 	n := l.notes.find(key)
-	if n == nil || !n.came {
-		return Note{}, false
+	if n != nil && !n.came {
+		return Note{}, -1, false
 	}
-	n.came = n.Print != 0 // a robots.txt holds until it is read again
-	return n.at(clock), true
+	ago = -1
+	if l.cold > 0 && clock-l.cold < coldMost {
+		ago = max(clock-l.cold, 0)
+	}
+	if n == nil {
+		return Note{}, ago, ago >= 0
+	}
+	n.came = n.Print != 0 || ago >= 0 // a robots.txt holds until it is read again
+	return n.at(clock), ago, true
 }
 
 // Keep notes the state of a host at a point that this agent has begun to use, for the next holder. Call it before Used.
@@ -193,8 +208,9 @@ func (p *Peer) Expect(point uint64, due, now time.Time) {
 }
 
 // Kept returns what an earlier holder of a point has noted of a host or an origin. It returns each Note
-// of a host once for each time that this agent gets the lease, and that of an origin until Keep replaces it.
-func (p *Peer) Kept(point, key uint64, now time.Time) (n Note, ok bool) {
+// of a host once for each time that this agent gets the lease, and that of an origin until Keep replaces it. If ago is not negative, an agent that is lost with its notes may have made a request
+// that long ago.
+func (p *Peer) Kept(point, key uint64, now time.Time) (n Note, ago time.Duration, ok bool) {
 	p.tick(now)
 	return p.holder.kept(point, key, p.clock)
 }

@@ -323,6 +323,12 @@ func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
 			continue
 		}
 		needed, free := p.pressing(a)
+		if at := s.sentAt + p.holder.spacing(); p.cfg.Batch > 0 && p.clock < at && !p.unpaid(a) {
+			if free {
+				p.wake = earlier(p.wake, at)
+			}
+			continue
+		}
 		if at := s.sentAt + p.cfg.Every/5; free && p.clock < at {
 			p.wake = earlier(p.wake, at)
 			continue
@@ -409,6 +415,18 @@ func (p *Peer) pressing(a Agent) (needed, free bool) {
 	}
 	news, stalled := p.grantor.hasNews(a)
 	return needed || news, free || stalled || p.grantor.asks(a, p.clock)
+}
+
+// unpaid reports whether a call to a must be made although no page pays for it.
+func (p *Peer) unpaid(a Agent) bool {
+	if d := p.holder.queues[a]; d != nil {
+		for _, l := range d.urgent {
+			if l.queued == inUrgent && l.state == orphaned {
+				return true
+			}
+		}
+	}
+	return p.grantor.asks(a, p.clock)
 }
 
 // own passes the messages between this agent's own holder and grantor.

@@ -15,6 +15,15 @@ func (h *holder) share(l *lot, stalled bool) {
 // spent reports whether l has been used for a batch of requests.
 func (h *holder) spent(l *lot) bool { return h.cfg.Batch > 0 && l.count >= h.cfg.Batch }
 
+// spacing returns the least time between two calls to an agent with Config.Batch. All agents want the same points, so
+// the next call soon has more to say.
+func (h *holder) spacing() time.Duration {
+	if h.cfg.Batch == 0 {
+		return 0
+	}
+	return min(time.Duration(h.view.Len())*spaceEach, spaceMost)
+}
+
 // yield returns l if other agents wait, and either our turn is over or no host has used l for a
 // while.
 func (h *holder) yield(l *lot, clock time.Duration) bool {
@@ -39,9 +48,9 @@ func (h *holder) yieldAt(l *lot) time.Duration {
 	case l.stalled:
 		switch {
 		case l.ready != 0:
-			keep = l.ready + readyMost
+			keep = l.ready + readyMost + 3*h.spacing()
 		case l.fresh:
-			keep = max(l.since, l.free) + grantMost
+			keep = max(l.since, l.free) + grantMost + h.spacing()
 		default:
 			keep = l.free + l.quiet/idleShare
 		}

@@ -89,6 +89,10 @@ type Grant struct {
 	// Stalled reports that one of the waiting agents is stalled (see Ask).
 	Stalled bool
 	Notes   []Note // of the last holder
+	// Cold reports that agents of which the grantor knows nothing, or no longer, may have used the
+	// point until Since ago. Their notes are lost: each host must rest for its delay from then on.
+	Cold  bool
+	Since time.Duration
 }
 
 // A Recall asks the holder to return a lease after its Turn.
@@ -123,14 +127,15 @@ func flags(bs ...bool) (f byte) {
 //	uint64  from, to, stamp, view; big-endian
 //	uvarint number of gives, each:   uint64 point, uvarint serial, rest, notes
 //	uvarint number of asks, each:    uint64 point, byte flags, uvarint serial, quiet, rest, notes
-//	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest, notes
+//	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest, since (if cold), notes
 //	uvarint number of recalls, each: uint64 point, byte flags, uvarint serial
 //	uvarint number of refused, each: uint64 point
 //	varint  lost; only with a survey
 //
 //	notes:  byte number, at most 16, each: uint64 key, uvarint rest, delay, byte slow, varint pause, uint64 print
 //
-// Flags of items: 1 urgent, shared or stalled (recall); 2 holding or stalled (grant); 4 stalled (ask).
+// Flags of items: 1 urgent, shared or stalled (recall); 2 holding or stalled (grant); 4 stalled (ask) or
+// cold (grant).
 func (b *Batch) AppendTo(dst []byte) []byte {
 	up := func(d time.Duration) {
 		dst = binary.AppendUvarint(dst, uint64((min(max(d, 0), maxDuration)+time.Microsecond-1)/time.Microsecond))
@@ -179,12 +184,15 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 	dst = binary.AppendUvarint(dst, uint64(len(b.Grants)))
 	for _, g := range b.Grants {
 		fixed(g.Point)
-		dst = append(dst, flags(g.Shared, g.Stalled))
+		dst = append(dst, flags(g.Shared, g.Stalled, g.Cold))
 		dst = binary.AppendUvarint(dst, g.Serial)
 		dst = binary.AppendUvarint(dst, g.Stamp)
 		down(g.Held)
 		down(g.Term)
 		up(g.Rest)
+		if g.Cold {
+			down(g.Since)
+		}
 		notes(g.Notes)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(b.Recalls)))
@@ -329,10 +337,13 @@ func ParseBatch(src []byte) (*Batch, error) {
 		for i := range b.Grants {
 			g := &b.Grants[i]
 			g.Point = r.fixed("grant")
-			f := r.flags("grant flags", 3)
-			g.Shared, g.Stalled = f&1 > 0, f&2 > 0
+			f := r.flags("grant flags", 7)
+			g.Shared, g.Stalled, g.Cold = f&1 > 0, f&2 > 0, f&4 > 0
 			g.Serial, g.Stamp = r.uvarint("grant serial"), r.uvarint("grant stamp")
 			g.Held, g.Term, g.Rest = r.duration("grant held"), r.duration("grant term"), r.duration("grant rest")
+			if g.Cold {
+				g.Since = r.duration("grant since")
+			}
 			g.Notes = r.notes()
 		}
 	}
