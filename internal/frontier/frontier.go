@@ -25,6 +25,9 @@ type Config struct {
 	IPDelay time.Duration
 	// SiteDelay is the same for a registered domain (weburl.Site). Zero means none.
 	SiteDelay time.Duration
+	// HostShare is the share of the requests of the last hour that one host may get, from 0 to 1. A host may always have
+	// one request a minute. Zero means no limit.
+	HostShare float64
 	// Burst is the number of requests in a row that a host gets before other hosts of the same level have their turn.
 	// These requests share one connection; a new connection costs more than a request. Zero means 64, a negative value
 	// 1. It has no effect with a delay.
@@ -156,6 +159,7 @@ type Frontier struct {
 	points       [2]uint64          // scratch memory
 
 	pace    pace
+	recent  recent
 	active  int  // number of hosts to keep ready; negative: all
 	readAll bool // read all pools, even if Config.Active hosts are ready; see ReadAll
 
@@ -490,6 +494,9 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 		h.turns = 0
 	}
 	f.keep(h, &d)
+	if !d.NoRequest {
+		f.takeShare(h) // of this agent's requests: other agents need not know
+	}
 	f.releaseBuckets(h, d.NoRequest)
 	var back *entry
 	if d.Again != nil {

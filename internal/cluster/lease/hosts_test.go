@@ -382,7 +382,7 @@ func TestSharedHosts(t *testing.T) {
 		}},
 	} {
 		alone := 0.0
-		for _, agents := range []int{1, 7} {
+		for _, agents := range []int{1, 3, 7, 16} {
 			c := newHostCrawl(t, 1, agents, Config{})
 			tc.hosts(c, agents)
 			w := c.w
