@@ -95,7 +95,8 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 			why("paused until %s, in %s (%s not yet forgiven)", clock(e.Due), f.until(h.at),
 				english.Plural(int(h.slow), "pause", ""))
 		} else if f.byShare(h) {
-			why("host share: at most one request in %s, until %s, in %s", round(f.distance()), clock(e.Due), f.until(h.at))
+			why("host share: at most one request in %s, until %s, in %s", round(f.distance()),
+				clock(e.Due), f.until(h.at))
 		} else {
 			why("delay of %s until %s, in %s", e.Delay, clock(e.Due), f.until(h.at))
 		}

@@ -25,8 +25,8 @@ type Config struct {
 	IPDelay time.Duration
 	// SiteDelay is the same for a registered domain (weburl.Site). Zero means none.
 	SiteDelay time.Duration
-	// HostShare is the share of the requests of the last hour that one host may get, from 0 to 1. A host may always have
-	// one request a minute. Zero means no limit.
+	// HostShare is the share of the requests of the last hour that one host may get, from 0 to 1. A host may always
+	// have one request a minute. Zero means no limit.
 	HostShare float64
 	// Burst is the number of requests in a row that a host gets before other hosts of the same level have their turn.
 	// These requests share one connection; a new connection costs more than a request. Zero means 64, a negative value

@@ -64,16 +64,24 @@ type leaseView struct {
 	silent map[lease.Agent]time.Duration // agents that left: for how long this one had not heard from them
 	gap    bool                          // an agent of an earlier run is missing
 	digest uint64
+	few    bool // few agents grant all points, because any agent may want any of them
 }
 
-func (v *leaseView) Owner(point uint64) lease.Agent { return v.ids[v.owners.Owner(point).Name] }
-func (v *leaseView) Digest() uint64                 { return v.digest }
-func (v *leaseView) Has(a lease.Agent) bool         { _, ok := v.agents[a]; return ok }
-func (v *leaseView) Len() int                       { return len(v.agents) }
-func (v *leaseView) Agents() []lease.Agent          { return slices.Sorted(maps.Keys(v.agents)) }
-func (v *leaseView) Fresh(a lease.Agent) bool       { return v.fresh[a] }
-func (v *leaseView) Over(a lease.Agent) bool        { return v.over[a] }
-func (v *leaseView) Missing() bool                  { return v.gap }
+// Owner implements lease.View.
+func (v *leaseView) Owner(point uint64) lease.Agent {
+	if v.few {
+		point = lease.FewGrantors(point)
+	}
+	return v.ids[v.owners.Owner(point).Name]
+}
+
+func (v *leaseView) Digest() uint64           { return v.digest }
+func (v *leaseView) Has(a lease.Agent) bool   { _, ok := v.agents[a]; return ok }
+func (v *leaseView) Len() int                 { return len(v.agents) }
+func (v *leaseView) Agents() []lease.Agent    { return slices.Sorted(maps.Keys(v.agents)) }
+func (v *leaseView) Fresh(a lease.Agent) bool { return v.fresh[a] }
+func (v *leaseView) Over(a lease.Agent) bool  { return v.over[a] }
+func (v *leaseView) Missing() bool            { return v.gap }
 
 func (v *leaseView) Silent(a lease.Agent) time.Duration { return v.silent[a] }
 
@@ -94,7 +102,9 @@ func newLeaseView(v *gossip.View, c *Cluster) (*leaseView, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &leaseView{owners: owners, ids: map[string]lease.Agent{}, agents: map[lease.Agent]gossip.Agent{}}
+	l := &leaseView{
+		owners: owners, ids: map[string]lease.Agent{}, agents: map[lease.Agent]gossip.Agent{}, few: c.byPages(),
+	}
 	var said []byte
 	for _, a := range v.Agents {
 		if a.State != gossip.Up && a.State != gossip.Leaving {

@@ -123,7 +123,7 @@ const (
 	trickle = 10 * time.Minute
 	// spaceEach, for each agent of the view, is the time between two calls to an agent with
 	// Config.Batch, up to spaceMost.
-	spaceEach = 250 * time.Millisecond
+	spaceEach = 100 * time.Millisecond
 	spaceMost = 4 * time.Second
 	// askAgain is when the agent asks again for a refused point.
 	askAgain = time.Second

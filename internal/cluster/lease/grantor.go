@@ -189,7 +189,7 @@ func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
 func (g *grantor) record(point uint64, clock time.Duration) *record {
 	r := g.points[point]
 	if r == nil {
-		if len(g.points) >= 2*g.cfg.Points {
+		if len(g.points) >= g.most() {
 			return nil
 		}
 		r = &record{}
@@ -197,6 +197,14 @@ func (g *grantor) record(point uint64, clock time.Duration) *record {
 	}
 	g.expire(point, r, clock)
 	return r
+}
+
+// most bounds the points. If few agents grant all points, each has those that all agents hold.
+func (g *grantor) most() int {
+	if g.cfg.Batch > 0 {
+		return g.cfg.Points * max(2, g.view.Len())
+	}
+	return 2 * g.cfg.Points
 }
 
 // expire ends a lease whose time is over. By then its holder has cut off its requests at the point
@@ -491,7 +499,7 @@ func (g *grantor) sweep(clock time.Duration) {
 			r.called, r.pressed = false, false // the recall may have come before the grant
 			g.tell(r.holder, point)
 		}
-		over := !g.remembers(r, clock) || len(g.points) > g.cfg.Points
+		over := !g.remembers(r, clock) || len(g.points) > g.most()/2
 		if r.holder == 0 && len(r.line) == 0 && r.free <= clock && over {
 			delete(g.points, point)
 			delete(g.due, point)

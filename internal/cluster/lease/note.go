@@ -119,7 +119,8 @@ func received(in []Note, clock time.Duration) (ns notes, free time.Duration) {
 	return ns, free
 }
 
-// end returns when the last of the notes is no longer needed: when a host may be asked again, or noteLife after a pause.
+// end returns when the last of the notes is no longer needed: when a host may be asked again, or noteLife after a
+// pause.
 // A note of a robots.txt is needed for noteLife from clock on.
 func (ns notes) end(clock time.Duration) (end time.Duration) {
 	for i := range ns {
@@ -208,9 +209,16 @@ func (p *Peer) Expect(point uint64, due, now time.Time) {
 }
 
 // Kept returns what an earlier holder of a point has noted of a host or an origin. It returns each Note
-// of a host once for each time that this agent gets the lease, and that of an origin until Keep replaces it. If ago is not negative, an agent that is lost with its notes may have made a request
-// that long ago.
+// of a host once for each time that this agent gets the lease, and that of an origin until Keep replaces it. If ago is
+// not negative, an agent that is lost with its notes may have made a request that long ago.
 func (p *Peer) Kept(point, key uint64, now time.Time) (n Note, ago time.Duration, ok bool) {
 	p.tick(now)
 	return p.holder.kept(point, key, p.clock)
 }
+
+// grantorSlots is the number of agents that grant the points if all agents crawl the same hosts. An agent that wants
+// points has calls to few others then, and each call carries more.
+const grantorSlots = 2
+
+// FewGrantors returns the point by which View.Owner places a point if all agents crawl the same hosts (Config.Batch).
+func FewGrantors(point uint64) uint64 { return point % grantorSlots }

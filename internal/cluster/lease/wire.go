@@ -127,7 +127,8 @@ func flags(bs ...bool) (f byte) {
 //	uint64  from, to, stamp, view; big-endian
 //	uvarint number of gives, each:   uint64 point, uvarint serial, rest, notes
 //	uvarint number of asks, each:    uint64 point, byte flags, uvarint serial, quiet, rest, notes
-//	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest, since (if cold), notes
+//	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest,
+//	        since (if cold), notes
 //	uvarint number of recalls, each: uint64 point, byte flags, uvarint serial
 //	uvarint number of refused, each: uint64 point
 //	varint  lost; only with a survey

@@ -28,7 +28,8 @@ func randomBatch(r *rand.Rand) *Batch {
 		b.Asks = append(b.Asks, Ask{r.Uint64(), d(), d(), yes(), yes(), yes(), r.Uint64(), notes()})
 	}
 	for range r.IntN(4) {
-		b.Grants = append(b.Grants, Grant{r.Uint64(), r.Uint64(), r.Uint64(), d(), d(), d(), yes(), yes(), notes(), false, 0})
+		b.Grants = append(b.Grants, Grant{r.Uint64(), r.Uint64(), r.Uint64(), d(), d(), d(), yes(), yes(), notes(),
+			false, 0})
 		if g := &b.Grants[len(b.Grants)-1]; yes() {
 			g.Cold, g.Since = true, d()
 		}
