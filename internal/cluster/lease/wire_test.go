@@ -16,7 +16,7 @@ func randomBatch(r *rand.Rand) *Batch {
 	yes := func() bool { return r.IntN(2) == 0 }
 	notes := func() (ns []Note) {
 		for range r.IntN(4) {
-			ns = append(ns, Note{r.Uint64(), d(), d(), uint8(r.IntN(256)), d() - d(), r.Uint64()})
+			ns = append(ns, Note{r.Uint64(), d(), d(), uint8(r.IntN(256)), d() - time.Hour, r.Uint64()})
 		}
 		return ns
 	}
