@@ -78,6 +78,7 @@ var optionOf = map[string]string{
 	"--exclude":      "Options.Scope.Exclude",
 	"--founder":      "Options.Cluster.Founder",
 	"--include":      "Options.Scope.Include",
+	"--host-share":   "Options.HostShare",
 	"--ip-delay":     "Options.Delay",
 	"--join":         "Options.Cluster.Join",
 	"--kappa":        "Options.Cluster.Kappa",

@@ -98,6 +98,9 @@ type Options struct {
 	// Crawl-delay of a robots.txt may raise it. Zero means 2 s. A negative Delay means none;
 	// use it for your own hosts only.
 	Delay time.Duration
+	// HostShare is the share of the requests of the last hour that one host may get, from 0 to 1;
+	// but a host may always have one request a minute. Zero means no limit.
+	HostShare float64
 	// Retries is how often Crawl fetches a URL again after a temporary failure. Zero means 4; a
 	// negative number means never.
 	Retries int
@@ -261,6 +264,7 @@ func (o *Options) config() (node.Config, error) {
 		fr.IPDelay = delay(o.Delay) / 4
 		fr.SiteDelay = fr.IPDelay
 	}
+	fr.HostShare = o.HostShare
 	cfg.Robots.RetryWait = o.RetryWait
 	cfg.DNS.Servers = o.DNS
 	f := &cfg.Fetch

@@ -218,6 +218,7 @@ func (c *CrawlCmd) politeness(cfg *node.Config) {
 	if c.SiteDelay != nil {
 		fr.SiteDelay = *c.SiteDelay
 	}
+	fr.HostShare = float64(c.HostShare)
 	cfg.Robots.RetryWait = c.RetryWait
 }
 

@@ -66,6 +66,7 @@ type CrawlCmd struct {
 	Delay       time.Duration  `help:"${delay}" default:"2s" placeholder:"D" group:"Politeness"`
 	IPDelay     *time.Duration `name:"ip-delay" help:"${ip_delay}" placeholder:"D" group:"Politeness"`
 	SiteDelay   *time.Duration `help:"${site_delay}" placeholder:"D" group:"Politeness"`
+	HostShare   share          `help:"${host_share}" placeholder:"SHARE" group:"Politeness"`
 	SlowDown    time.Duration  `help:"${slow_down}" default:"60s" placeholder:"D" group:"Politeness"`
 	Retries     int            `help:"${retries}" default:"4" placeholder:"N" group:"Politeness"`
 	RetryWait   time.Duration  `help:"${retry_wait}" default:"30s" placeholder:"D" group:"Politeness"`

@@ -41,6 +41,8 @@ var crawlHelp = cli.Texts{
 		"(default: a quarter of --delay).",
 	"site_delay": "Wait D in the same way for a registered domain, such as example.org; 0 does not wait (default: " +
 		"a quarter of --delay).",
+	"host_share": "Send at most this share of an hour's requests to one host, such as 0.2%, but always one a minute " +
+		"(default: 0, no limit).",
 	"slow_down":  "Pause a host for D after it answers 429 or 503; the pause doubles each time.",
 	"retries":    "Retry a URL up to N times after a temporary failure; 0 never retries.",
 	"retry_wait": "Wait D before the first retry; the wait doubles each time.",

@@ -61,7 +61,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 // goes back to the front of its host's queue.
 func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 	l := v.task.Link
-	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero()}
+	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero(), Robots: v.robotsRead()}
 	c.notePlain(v)
 	c.noteFailure(v) // of robots.txt, too
 	switch {

@@ -113,6 +113,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 		c.letGo(l.URL.Host()) // the next agent that contacts the host may be another one
 		return err
 	}
+	c.heedRobots(v)
 	a := c.Robots.Ask(l.URL, c.cfg.Now())
 	v.delay = a.Delay
 	switch a.Verdict {

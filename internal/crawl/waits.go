@@ -140,6 +140,8 @@ func (c *Crawler) waitsForHost(g frontier.Glimpse, now time.Time) string {
 		return fmt.Sprintf("%s, which failed (%s): next try in %s", g.Host, kind, in)
 	case g.State == "paused":
 		return fmt.Sprintf("%s, which needs a pause: next request in %s", g.Host, in)
+	case g.Share:
+		return fmt.Sprintf("the host share of %s: next request in %s", g.Host, in)
 	case g.Behind != "":
 		return fmt.Sprintf("the delay of %s: next request to %s in %s", g.Behind, g.Host, in)
 	}

@@ -111,10 +111,7 @@ func (f *Frontier) keys(h *host, a netip.Addr) (addr, site bucketKey) {
 	if f.cfg.IPDelay > 0 {
 		addr.addr = a
 	}
-	if f.cfg.SiteDelay > 0 {
-		site.site = siteOf(h.name)
-	}
-	return addr, site
+	return addr, f.siteKey(h.name)
 }
 
 // leaveAlone ends that h is alone. h has no share afterwards.

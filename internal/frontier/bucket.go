@@ -5,7 +5,8 @@ import (
 	"time"
 )
 
-// A bucketKey names an address or a site. The other field is zero.
+// A bucketKey names an address or a site. The other field is zero. Without a SiteDelay, site is the name of a host (see
+// siteKey).
 type bucketKey struct {
 	addr netip.Addr
 	site string
@@ -253,10 +254,10 @@ func (f *Frontier) shared(b *bucket) bool { return b != nil && (b.refs > 1 || !b
 func (f *Frontier) group(h *host, addr, site bucketKey) {
 	var k groupKey
 	if addr.addr.IsValid() {
-		k.addr = f.bucket(addr)
+		k.addr = f.bucket(addr, h)
 	}
 	if site.site != "" {
-		k.site = f.bucket(site)
+		k.site = f.bucket(site, h)
 	}
 	n, ok := f.groups[k]
 	if !ok {
@@ -307,7 +308,8 @@ func (f *Frontier) leaveGroup(h *host) {
 	}
 }
 
-func (f *Frontier) bucket(k bucketKey) *bucket {
+// bucket returns the bucket of a key, and makes it if necessary for the host h.
+func (f *Frontier) bucket(k bucketKey, h *host) *bucket {
 	b := f.addrs[k.addr]
 	if k.site != "" {
 		b = f.sites[k.site]
@@ -322,7 +324,7 @@ func (f *Frontier) bucket(k bucketKey) *bucket {
 		if f.hushed {
 			f.quiet(b, f.hushedAt)
 		}
-		f.want(k)
+		f.want(k, h)
 	}
 	return b
 }

@@ -94,6 +94,9 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		if e.Due = f.timeAt(h.at); h.slowUntil >= h.at {
 			why("paused until %s, in %s (%s not yet forgiven)", clock(e.Due), f.until(h.at),
 				english.Plural(int(h.slow), "pause", ""))
+		} else if f.byShare(h) {
+			why("host share: at most one request in %s, until %s, in %s", round(f.distance()),
+				clock(e.Due), f.until(h.at))
 		} else {
 			why("delay of %s until %s, in %s", e.Delay, clock(e.Due), f.until(h.at))
 		}
@@ -104,7 +107,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 			by = ", last used by " + last + ","
 		}
 		t := f.timeAt(freeAt)
-		why("%s%s rests until %s, in %s", k, by, clock(t), f.until(freeAt))
+		why("%s%s rests until %s, in %s", f.show(k), by, clock(t), f.until(freeAt))
 		if t.After(e.Due) {
 			e.Due = t
 		}
@@ -133,9 +136,9 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 			switch {
 			case b == nil || b.free(f.clock):
 			case b.holder != nil:
-				why("%s is busy with %s for %s", b.key, b.holder.name, f.ago(f.began(b.holder)))
+				why("%s is busy with %s for %s", f.show(b.key), b.holder.name, f.ago(f.began(b.holder)))
 			case f.awaited(b):
-				why("waits for the lease of %s, which another agent may have", b.key)
+				why("waits for the lease of %s, which another agent may have", f.show(b.key))
 			default:
 				quiet(b.key, b.last, b.freeAt)
 			}

@@ -25,6 +25,9 @@ type Config struct {
 	IPDelay time.Duration
 	// SiteDelay is the same for a registered domain (weburl.Site). Zero means none.
 	SiteDelay time.Duration
+	// HostShare is the share of the requests of the last hour that one host may get, from 0 to 1. A host may always
+	// have one request a minute. Zero means no limit.
+	HostShare float64
 	// Burst is the number of requests in a row that a host gets before other hosts of the same level have their turn.
 	// These requests share one connection; a new connection costs more than a request. Zero means 64, a negative value
 	// 1. It has no effect with a delay.
@@ -52,6 +55,10 @@ type Config struct {
 	// Lease decides at which addresses and sites requests may be made, if other agents have hosts there as well. It
 	// applies only with an IPDelay or a SiteDelay. Nil means that no other agent has hosts there.
 	Lease Lease
+	// HostLease is the Lease if other agents crawl the same hosts. Then one agent at a time makes requests to a host,
+	// also without an IPDelay and a SiteDelay, and the host's state moves with the lease. Nil means that each host
+	// belongs to one agent.
+	HostLease HostLease
 	// NoAddresses says that hosts are fetched without a look-up (through a proxy). Tasks then have no address, and
 	// IPDelay does not apply.
 	NoAddresses bool
@@ -87,6 +94,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.NoAddresses {
 		c.IPDelay = 0
+	}
+	if c.HostLease != nil {
+		c.Lease = c.HostLease
 	}
 	return c
 }
@@ -149,6 +159,7 @@ type Frontier struct {
 	points       [2]uint64          // scratch memory
 
 	pace    pace
+	recent  recent
 	active  int  // number of hosts to keep ready; negative: all
 	readAll bool // read all pools, even if Config.Active hosts are ready; see ReadAll
 
@@ -345,6 +356,9 @@ type Task struct {
 	Attempt int
 	// Number is the request number.
 	Number uint64
+	// Robots is what the robots.txt of the link's origin says, as another agent has read it last; 0: unknown. See
+	// Done.Robots.
+	Robots uint64
 }
 
 // Next gives out the first link of the best host that is due at now. The host is in process until Done (or Resolved).
@@ -380,6 +394,7 @@ func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 	f.begin(h, g, e)
 	if h.state == inProcess {
 		t.Addr = h.addr()
+		t.Robots = f.robotsPrint(&t, g)
 	}
 	return t, time.Time{}, true
 }
@@ -397,40 +412,12 @@ func (f *Frontier) best() (*group, error) {
 		if g.obstacle(f.clock) == nil && f.leased(g) {
 			return g, nil
 		}
-		f.placeGroup(g)
+		if g.hosts.len() > 0 {
+			f.placeGroup(g)
+		}
 		f.wakeParked(g.addr, nil)
 		f.wakeParked(g.site, nil)
 	}
-}
-
-func (f *Frontier) wake() time.Time {
-	if f.err != nil {
-		return time.Time{}
-	}
-	if f.reading() {
-		return f.timeAt(f.clock + 1)
-	}
-	var at int64 = -1
-	if f.waiting.len() > 0 {
-		at = int64(f.waiting.first())
-	}
-	if f.freeing.len() > 0 {
-		if t := f.freeing.top().freeAt; at < 0 || t < at {
-			at = t
-		}
-	}
-	if len(f.pools) > 0 && f.hushing() && (at < 0 || f.quietTill < at) {
-		at = f.quietTill // then the pools are read on
-	}
-	if len(f.pools) > 0 && f.tooManyAwaited() && f.fading.len() > 0 {
-		if t := f.fading.top().freeAt; at < 0 || t < at {
-			at = t // then the pools may be read on
-		}
-	}
-	if at < 0 {
-		return time.Time{}
-	}
-	return f.epoch.Add(time.Duration(at))
 }
 
 // Resolved tells the address of a host that Next gave out without one, valid until expires. The link goes back to the
@@ -471,6 +458,9 @@ type Done struct {
 	SlowDown bool
 	// RetryAfter is the pause that the host asked for. It does not count as trouble.
 	RetryAfter time.Duration
+	// Robots tells what was read of a robots.txt of the host. A zero Print means nothing. It goes to the agents that
+	// crawl the host next.
+	Robots RobotsPrint
 }
 
 // Done releases a host that Next gave out. now is the end of the response, at which the quiet times begin. If the host
@@ -502,6 +492,10 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	}
 	if h.turns++; int(h.turns) >= f.cfg.Burst || h.at > f.clock || h.share != free {
 		h.turns = 0
+	}
+	f.keep(h, &d)
+	if !d.NoRequest {
+		f.takeShare(h) // of this agent's requests: other agents need not know
 	}
 	f.releaseBuckets(h, d.NoRequest)
 	var back *entry

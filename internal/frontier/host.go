@@ -143,8 +143,10 @@ func (f *Frontier) host(name string) *host {
 			f.notBefore(h, f.quietFrom+int64(d))
 		}
 	}
-	if f.cfg.Lease != nil && f.cfg.SiteDelay > 0 {
-		f.want(bucketKey{site: siteOf(h.name)})
+	if f.cfg.Lease != nil {
+		if k := f.siteKey(h.name); k.site != "" {
+			f.want(k, h)
+		}
 	}
 	if f.cfg.NoAddresses {
 		f.moveTo(h, netip.Addr{})

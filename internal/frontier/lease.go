@@ -50,10 +50,10 @@ func (f *Frontier) resolved(h *host) bool {
 	return f.cfg.NoAddresses || h.share != 0 && (h.until.after(f.clock) || h.fresh.after(f.clock))
 }
 
-// want asks ahead for the lease of an address or a site.
-func (f *Frontier) want(k bucketKey) {
+// want asks ahead for the lease of an address or a site of h.
+func (f *Frontier) want(k bucketKey, h *host) {
 	if f.cfg.Lease != nil {
-		f.cfg.Lease.Want(k.point(), f.delay(k), f.timeAt(f.clock))
+		f.cfg.Lease.Want(k.point(), f.leaseQuiet(k, h), f.timeAt(f.clock))
 	}
 }
 
@@ -62,7 +62,7 @@ func (f *Frontier) delay(k bucketKey) time.Duration {
 	if k.addr.IsValid() {
 		return f.cfg.IPDelay
 	}
-	return f.cfg.SiteDelay
+	return f.cfg.SiteDelay // 0 for a host, which itself waits for its delay
 }
 
 // leased reports whether the leases allow a request to the best host of g, which no bucket may hold back. If a lease is
@@ -76,7 +76,7 @@ func (f *Frontier) leased(g *group) bool {
 			continue
 		}
 		point := b.key.point()
-		yes, at := f.cfg.Lease.Ready(point, f.delay(b.key), f.timeAt(f.clock))
+		yes, at := f.cfg.Lease.Ready(point, f.leaseQuiet(b.key, g.hosts.top()), f.timeAt(f.clock))
 		switch {
 		case yes:
 			delete(f.asked, point)
@@ -95,7 +95,7 @@ func (f *Frontier) leased(g *group) bool {
 		// would wait for the other.
 		return false
 	}
-	return true
+	return !f.learn(g)
 }
 
 // quietUntil makes b, which must be free, quiet until at.

@@ -17,6 +17,7 @@ type Glimpse struct {
 	Due    time.Time // when the next request may begin; zero: now, or not predictable
 	Behind string    // the address or site that holds the host back, if it does; free at Due
 	Holder string    // the host whose request is open at Behind; then Due is not predictable
+	Share  bool      // its share of the requests holds the host back until Due
 	Leased bool      // the lease of Behind is missing; Since tells since when
 }
 
@@ -93,7 +94,7 @@ func (f *Frontier) glimpse(h *host) Glimpse {
 	}
 	switch h.state {
 	case waiting, slowed:
-		g.Due = f.timeAt(h.at)
+		g.Due, g.Share = f.timeAt(h.at), f.byShare(h)
 	case parked:
 		addr, site := f.keys(h, h.addr())
 		addrAt, siteAt := f.freeAt(h, true)

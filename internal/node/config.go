@@ -225,6 +225,9 @@ func (c *Config) check(seeds []weburl.URL) error {
 			return configErrorf("--%s %s is negative; give a duration such as 500ms, or 0", name, d)
 		}
 	}
+	if s := c.Frontier.HostShare; !(s >= 0 && s <= 1) {
+		return configErrorf("--host-share %g: give a share from 0 to 1, such as 0.002 or 0.2%%", s)
+	}
 	return enoughDescriptors(c.Crawl.Workers, disk.MaxOpen())
 }
 

@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/lease"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -29,6 +30,7 @@ const leaseEvery = 250 * time.Millisecond
 //	freed points -> dispatcher; lost points -> visits cut off
 type leases struct {
 	a     *Agent
+	batch int           // requests for which an agent keeps a host that others want; 0: each host has one agent
 	some  chan struct{} // freed is not empty
 	hurry chan struct{} // there may be urgent calls
 
@@ -45,6 +47,10 @@ type leases struct {
 	counts report.Leases
 }
 
+// hostBatch is how many requests an agent makes at a host that others wait for. Each change costs about four messages,
+// so 200 requests keep the leases below 0.1 messages a page.
+const hostBatch = 200
+
 // mostKnown bounds leases.known.
 const mostKnown = 4096
 
@@ -58,16 +64,24 @@ type leaseView struct {
 	silent map[lease.Agent]time.Duration // agents that left: for how long this one had not heard from them
 	gap    bool                          // an agent of an earlier run is missing
 	digest uint64
+	few    bool // few agents grant all points, because any agent may want any of them
 }
 
-func (v *leaseView) Owner(point uint64) lease.Agent { return v.ids[v.owners.Owner(point).Name] }
-func (v *leaseView) Digest() uint64                 { return v.digest }
-func (v *leaseView) Has(a lease.Agent) bool         { _, ok := v.agents[a]; return ok }
-func (v *leaseView) Len() int                       { return len(v.agents) }
-func (v *leaseView) Agents() []lease.Agent          { return slices.Sorted(maps.Keys(v.agents)) }
-func (v *leaseView) Fresh(a lease.Agent) bool       { return v.fresh[a] }
-func (v *leaseView) Over(a lease.Agent) bool        { return v.over[a] }
-func (v *leaseView) Missing() bool                  { return v.gap }
+// Owner implements lease.View.
+func (v *leaseView) Owner(point uint64) lease.Agent {
+	if v.few {
+		point = lease.FewGrantors(point)
+	}
+	return v.ids[v.owners.Owner(point).Name]
+}
+
+func (v *leaseView) Digest() uint64           { return v.digest }
+func (v *leaseView) Has(a lease.Agent) bool   { _, ok := v.agents[a]; return ok }
+func (v *leaseView) Len() int                 { return len(v.agents) }
+func (v *leaseView) Agents() []lease.Agent    { return slices.Sorted(maps.Keys(v.agents)) }
+func (v *leaseView) Fresh(a lease.Agent) bool { return v.fresh[a] }
+func (v *leaseView) Over(a lease.Agent) bool  { return v.over[a] }
+func (v *leaseView) Missing() bool            { return v.gap }
 
 func (v *leaseView) Silent(a lease.Agent) time.Duration { return v.silent[a] }
 
@@ -88,7 +102,9 @@ func newLeaseView(v *gossip.View, c *Cluster) (*leaseView, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &leaseView{owners: owners, ids: map[string]lease.Agent{}, agents: map[lease.Agent]gossip.Agent{}}
+	l := &leaseView{
+		owners: owners, ids: map[string]lease.Agent{}, agents: map[lease.Agent]gossip.Agent{}, few: c.byPages(),
+	}
 	var said []byte
 	for _, a := range v.Agents {
 		if a.State != gossip.Up && a.State != gossip.Leaving {
@@ -156,16 +172,19 @@ func (v *leaseView) same(o *leaseView) bool {
 }
 
 // openLeases creates the leases before the frontier is opened. It does so only in a cluster where
-// addresses or sites have a delay.
+// addresses or sites have a delay, or where any agent may contact any host.
 func (a *Agent) openLeases() {
-	f := &a.cfg.Frontier
-	if a.cfg.Cluster == nil || f.SiteDelay <= 0 && (f.IPDelay <= 0 || f.NoAddresses) {
+	f, cl := &a.cfg.Frontier, a.cfg.Cluster
+	if cl == nil || f.SiteDelay <= 0 && (f.IPDelay <= 0 || f.NoAddresses) && !cl.byPages() {
 		return
 	}
 	a.leases = &leases{
 		a: a, some: make(chan struct{}, 1), hurry: make(chan struct{}, 1), known: map[lease.Agent]gossip.Agent{},
 	}
 	f.Lease, a.others.Leases = a.leases, a.leases
+	if cl.byPages() {
+		f.HostLease, a.leases.batch = a.leases, hostBatch
+	}
 }
 
 // begin creates the Peer.
@@ -177,7 +196,7 @@ func (l *leases) begin() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.before = maps.Clone(l.a.membership.who.Others)
-	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery}, l.a.now())
+	l.peer = lease.New(leaseAgent(self.Instance, self.Boot), lease.Config{Every: leaseEvery, Batch: l.batch}, l.a.now())
 }
 
 // look applies a view of the cluster.
@@ -297,6 +316,46 @@ func (l *leases) Leave(point uint64, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.peer.Leave(point, now)
+}
+
+// Keep implements frontier.HostLease, as do Expect and Kept.
+func (l *leases) Keep(point, key uint64, n frontier.LeaseNote, now time.Time) {
+	out := lease.Note{Key: key, Delay: n.Delay, Slow: n.Slow, Print: n.Robots}
+	if !n.NotBefore.IsZero() {
+		out.Rest = n.NotBefore.Sub(now)
+	}
+	if !n.SlowUntil.IsZero() {
+		out.Pause = n.SlowUntil.Sub(now)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peer.Keep(point, out, now)
+}
+
+func (l *leases) Expect(point uint64, due, now time.Time) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.peer.Expect(point, due, now)
+}
+
+func (l *leases) Kept(point, key uint64, now time.Time) (n frontier.LeaseNote, ok bool) {
+	l.mu.Lock()
+	v, ago, ok := l.peer.Kept(point, key, now)
+	l.mu.Unlock()
+	if !ok {
+		return n, false
+	}
+	n = frontier.LeaseNote{Delay: v.Delay, Slow: v.Slow, Robots: v.Print}
+	if ago >= 0 {
+		n.Ended = now.Add(-ago)
+	}
+	if v.Rest > 0 {
+		n.NotBefore = now.Add(v.Rest)
+	}
+	if v.Slow > 0 || v.Pause != 0 {
+		n.SlowUntil = now.Add(v.Pause)
+	}
+	return n, true
 }
 
 // Grip implements cluster.Leases.

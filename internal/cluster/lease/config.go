@@ -26,8 +26,13 @@ type Config struct {
 	// it grants. Zero means 65536.
 	Points int
 	// PerPage bounds the number of calls per page: an agent that is not stalled asks for leases
-	// only if it has made fewer calls. Zero means 0.03.
+	// only if it has made fewer calls. Zero means 0.03, or 0.045 with Batch: then no other call is
+	// free, except those for safety.
 	PerPage float64
+	// Batch is the number of requests for which a holder with work keeps a point that others
+	// wait for, if all agents crawl the same hosts. All of them must have the same Batch. Zero
+	// means that a turn ends by its time (Turn).
+	Batch int
 }
 
 func (c Config) withDefaults() Config {
@@ -50,6 +55,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.PerPage <= 0 {
 		c.PerPage = 0.03
+		if c.Batch > 0 {
+			c.PerPage = 0.045
+		}
 	}
 	return c
 }
@@ -78,6 +86,12 @@ func Turn(quiet time.Duration, stalled bool) time.Duration {
 }
 
 const (
+	// batchMost bounds the time of a batch of requests (Config.Batch).
+	batchMost = 30 * time.Minute
+	// dueMost bounds how far ahead the next use of a point keeps a recalled lease. busyMost bounds
+	// how far ahead it says that the agent is not stalled.
+	dueMost  = 10 * time.Minute
+	busyMost = 5 * time.Second
 	// stallAfter is the time after which an agent is stalled: it wanted to begin a request, and
 	// leases have held back all requests since. A frontier with other hosts that are due begins one
 	// of them at once.
@@ -107,6 +121,10 @@ const (
 	savings = 256
 	// trickle is the interval in which an agent may make one call that no page pays for.
 	trickle = 10 * time.Minute
+	// spaceEach, for each agent of the view, is the time between two calls to an agent with
+	// Config.Batch, up to spaceMost.
+	spaceEach = 100 * time.Millisecond
+	spaceMost = 4 * time.Second
 	// askAgain is when the agent asks again for a refused point.
 	askAgain = time.Second
 	// lineAgain is when the agent repeats an ask that waits in the grantor's queue. lineSoon is

@@ -55,6 +55,9 @@ type record struct {
 	quiet    time.Duration // the longest delay of all asks
 	free     time.Duration // when the delay ends
 	line     []waiter      // in the order of the first asks
+	notes    notes         // as of the last message of a holder
+	noted    time.Duration // when that came
+	cold     time.Duration // until then agents may have used it whose notes are lost; 0: none
 }
 
 type waiter struct {
@@ -178,7 +181,7 @@ func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
 		g.survey.wanted = true
 		return false
 	}
-	r.free = max(r.free, end+longer(r.quiet))
+	r.free, r.cold = max(r.free, end+longer(r.quiet)), max(r.cold, end)
 	return true
 }
 
@@ -186,7 +189,7 @@ func (g *grantor) settled(point uint64, r *record, clock time.Duration) bool {
 func (g *grantor) record(point uint64, clock time.Duration) *record {
 	r := g.points[point]
 	if r == nil {
-		if len(g.points) >= 2*g.cfg.Points {
+		if len(g.points) >= g.most() {
 			return nil
 		}
 		r = &record{}
@@ -194,6 +197,14 @@ func (g *grantor) record(point uint64, clock time.Duration) *record {
 	}
 	g.expire(point, r, clock)
 	return r
+}
+
+// most bounds the points. If few agents grant all points, each has those that all agents hold.
+func (g *grantor) most() int {
+	if g.cfg.Batch > 0 {
+		return g.cfg.Points * max(2, g.view.Len())
+	}
+	return 2 * g.cfg.Points
 }
 
 // expire ends a lease whose time is over. By then its holder has cut off its requests at the point
@@ -207,6 +218,7 @@ func (g *grantor) expire(point uint64, r *record, clock time.Duration) {
 		end = min(end, t)
 	}
 	if clock >= end {
+		r.cold = max(r.cold, end)
 		g.release(point, r, end+longer(r.quiet))
 	}
 }
@@ -229,7 +241,18 @@ func (g *grantor) give(from Agent, v Give, clock time.Duration) {
 	if r == nil || r.holder != from || r.serial != v.Serial {
 		return
 	}
+	g.note(r, v.Notes, clock)
 	g.release(v.Point, r, clock+longer(v.Rest))
+}
+
+// note takes the notes of the holder of a point.
+func (g *grantor) note(r *record, in []Note, clock time.Duration) {
+	if len(in) == 0 {
+		return
+	}
+	var free time.Duration
+	r.notes, free = received(in, clock)
+	r.free, r.noted = max(r.free, free), clock
 }
 
 // ask answers one Ask: it grants the lease, puts the ask into the point's queue, or refuses it.
@@ -254,6 +277,7 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 		if r.holder != 0 {
 			g.release(a.Point, r, 0)
 		}
+		g.note(r, a.Notes, clock)
 		g.grant(a.Point, r, w, clock)
 		gr = g.answer(a.Point, r, clock)
 		gr.Rest = 0 // no other agent has used it since
@@ -269,7 +293,9 @@ func (g *grantor) ask(from Agent, a Ask, stamp uint64, clock time.Duration) (gr 
 			r.until = clock + g.cfg.Hold
 			delete(g.news[from], a.Point)
 		}
-		r.told = true
+		if r.told = true; a.Serial == r.serial {
+			g.note(r, a.Notes, clock)
+		}
 		return g.asGrant(a.Point, r, clock), true, false
 	case a.Holding:
 		return Grant{}, false, true
@@ -354,11 +380,15 @@ func (g *grantor) answer(point uint64, r *record, clock time.Duration) Grant {
 }
 
 func (g *grantor) asGrant(point uint64, r *record, clock time.Duration) Grant {
-	return Grant{
+	v := Grant{
 		Point: point, Serial: r.serial, Stamp: r.stamp,
 		Held: clock - r.heard, Term: r.until - clock, Rest: max(r.free-clock, 0),
-		Shared: len(r.line) > 0, Stalled: g.stalled(r),
+		Shared: len(r.line) > 0, Stalled: g.stalled(r), Notes: r.notes.asNotes(clock),
 	}
+	if r.isCold(clock) {
+		v.Cold, v.Since = true, clock-r.cold
+	}
+	return v
 }
 
 // pass grants points without a holder to the agents that wait for them.
@@ -469,11 +499,17 @@ func (g *grantor) sweep(clock time.Duration) {
 			r.called, r.pressed = false, false // the recall may have come before the grant
 			g.tell(r.holder, point)
 		}
-		if r.holder == 0 && len(r.line) == 0 && r.free <= clock {
+		over := !g.remembers(r, clock) || len(g.points) > g.most()/2
+		if r.holder == 0 && len(r.line) == 0 && r.free <= clock && over {
 			delete(g.points, point)
 			delete(g.due, point)
 		}
 	}
+}
+
+// remembers reports whether the notes of a point without a holder are still of use.
+func (g *grantor) remembers(r *record, clock time.Duration) bool {
+	return r.isCold(clock) || len(r.notes) > 0 && clock < max(r.notes.end(clock), r.noted+noteLife)
 }
 
 func sorted(m map[uint64]struct{}) []uint64 {

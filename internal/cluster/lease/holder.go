@@ -18,6 +18,8 @@ type holder struct {
 	news   []uint64      // granted or refused, for the caller
 	idle   time.Duration // how long a recalled point may stay unused
 
+	busyTill time.Duration // until then a point with a lease has its next use
+
 	stalled bool // see Peer.stalled
 }
 
@@ -58,6 +60,11 @@ type lot struct {
 	fresh   bool          // not used since it was granted
 	using   bool
 	queued  queue
+	count   int           // requests begun since it was granted
+	due     time.Duration // when a host will use it again; 0: unknown
+	tell    bool          // the grantor must hear of the notes
+	notes   notes
+	cold    time.Duration // until then agents may have used it whose notes are lost; 0: none
 }
 
 // A queue names the list of its grantorQueue that a lot is in. The lot may also remain in other
@@ -78,6 +85,7 @@ type grantorQueue struct {
 	called bool // an agent waits for one of gives or strays
 	// stalled reports that such an agent is stalled.
 	stalled bool
+	tell    bool   // the grantor must hear of the notes of one of wants
 	strays  []Give // leases that the holder never knew it had
 }
 
@@ -199,6 +207,7 @@ func (h *holder) lapse(clock time.Duration) {
 		}
 		// A new ask has a new stamp: a grant for the old one may be another agent's by now.
 		l.state, l.back, l.turn, l.askedAt = without, 0, 0, 0
+		l.notes, l.tell = nil, false
 		if l.urgent {
 			h.putUrgent(l)
 		}
@@ -257,13 +266,14 @@ func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at ti
 
 // may reports whether l is held, not in use, and our turn is not over.
 func (h *holder) may(l *lot, clock time.Duration) bool {
-	return l.state == held && clock < l.end && (l.turn == 0 || clock < l.turn) && !l.using
+	return l.state == held && clock < l.end && !l.using && (l.turn == 0 || clock < l.turn && !h.spent(l))
 }
 
 func (h *holder) begin(point uint64, clock time.Duration) {
 	l := h.lots[point]
 	l.begun = clock
-	l.using, l.urgent, l.fresh, l.ready = true, false, false, 0
+	l.using, l.urgent, l.fresh, l.ready, l.due = true, false, false, 0, 0
+	l.count++
 	h.using[point] = struct{}{}
 }
 
@@ -287,8 +297,8 @@ func (h *holder) leave(point uint64, clock time.Duration) {
 		if l.urgent = false; l.queued == inWants {
 			l.queued = inNone
 		}
-		if l.state == held {
-			h.handBack(l)
+		if l.state == held && (l.turn != 0 || l.notes.end(clock) <= clock) {
+			h.handBack(l) // otherwise the notes are safest here
 		}
 	}
 }
@@ -339,6 +349,7 @@ func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 			b.Gives = append(b.Gives, h.asGive(l, clock))
 		}
 	}
+	d.tell = false
 	if d.gives = slices.Delete(d.gives, 0, n); len(d.gives) == 0 {
 		d.called, d.stalled = false, false
 	}
@@ -347,7 +358,16 @@ func (h *holder) fill(a Agent, b *Batch, clock time.Duration) {
 }
 
 func (h *holder) asGive(l *lot, clock time.Duration) Give {
-	return Give{l.point, l.back, max(l.free-clock, 0)}
+	return Give{l.point, l.back, max(l.free-clock, 0), l.notesOf(l.back, clock)}
+}
+
+// notesOf returns the notes for the return of the lease with a serial. A lease that never arrived has no notes here:
+// the grantor has them.
+func (l *lot) notesOf(serial uint64, clock time.Duration) []Note {
+	if l.serial != serial {
+		return nil
+	}
+	return l.notes.asNotes(clock)
 }
 
 func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []*lot {
@@ -376,6 +396,10 @@ func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []
 		if l.state == held {
 			a.Serial = l.serial
 		}
+		if l.state == held && l.tell || l.state == orphaned {
+			a.Notes = l.notes.asNotes(clock)
+			l.tell = false
+		}
 		b.Asks = append(b.Asks, a)
 		l.askedAt = clock
 		if l.state != held {
@@ -399,7 +423,7 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 	}
 	l := h.lots[v.Point]
 	if l == nil {
-		return Give{v.Point, v.Serial, 0}, true
+		return Give{v.Point, v.Serial, 0, v.Notes}, true
 	}
 	current := l.grantor == from
 	end := min(time.Duration(min(v.Stamp, uint64(clock))), clock) + shorter(v.Held+v.Term)
@@ -407,6 +431,14 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 	case current && l.state == held && l.serial == v.Serial:
 		l.end = max(l.end, end)
 	case current && l.state != without && l.state != held && v.Stamp >= l.stamp && l.back != v.Serial && clock < end:
+		if l.state != orphaned { // a claim keeps its notes
+			ns, free := received(v.Notes, clock)
+			l.notes, l.free = ns, max(l.free, free)
+			l.count, l.due, l.tell, l.cold = 0, 0, false, 0
+			if v.Cold {
+				l.cold = max(clock-v.Since, 1)
+			}
+		}
 		l.state, l.serial, l.since, l.end, l.turn = held, v.Serial, clock, end, 0
 		l.free = max(l.free, clock+longer(v.Rest))
 		l.called, l.stalled, l.fresh, l.ready = false, false, true, 0
@@ -419,7 +451,7 @@ func (h *holder) grant(from Agent, v Grant, clock time.Duration) (back Give, ref
 			l.state = without // this lease was granted, and is already being returned
 			h.putUrgent(l)
 		}
-		return Give{v.Point, v.Serial, max(l.free-clock, 0)}, l.state != held || l.serial != v.Serial
+		return Give{v.Point, v.Serial, max(l.free-clock, 0), v.Notes}, l.state != held || l.serial != v.Serial
 	}
 	if v.Shared || l.early == v.Serial {
 		h.share(l, v.Stalled)
@@ -433,7 +465,7 @@ func (h *holder) recall(from Agent, v Recall, clock time.Duration) (back Give, g
 	l := h.lots[v.Point]
 	switch {
 	case l == nil:
-		return Give{v.Point, v.Serial, 0}, true
+		return Give{v.Point, v.Serial, 0, nil}, true
 	case l.grantor == from && l.state == held && l.serial == v.Serial:
 		if h.share(l, v.Stalled); !h.yield(l, clock) {
 			return Give{}, false
@@ -445,7 +477,7 @@ func (h *holder) recall(from Agent, v Recall, clock time.Duration) (back Give, g
 		// Its grant may be on its way, and can no longer be used.
 		l.back, l.backEnd = v.Serial, clock+h.cfg.Hold
 	}
-	return Give{v.Point, v.Serial, max(l.free-clock, 0)}, true
+	return Give{v.Point, v.Serial, max(l.free-clock, 0), l.notesOf(v.Serial, clock)}, true
 }
 
 // answered processes a grantor's answer to b.
@@ -546,7 +578,8 @@ func (h *holder) sweep(clock time.Duration) {
 		case l.state == held && over > 0:
 			h.handBack(l)
 			over--
-		case l.state == held && l.turn == 0 && l.seen > l.since && l.end-clock < h.cfg.Hold/4:
+		case l.state == held && l.turn == 0 && l.end-clock < h.cfg.Hold/4 &&
+			(l.seen > l.since || l.notes.end(clock) > clock):
 			h.putWant(l)
 		case (l.state == without || l.state == inLine && clock-l.seen > h.cfg.Hold) && l.back == 0 &&
 			l.free <= clock && (over > 0 || clock-l.seen > h.cfg.Term):

@@ -234,7 +234,11 @@ func (p *Peer) Lost(now time.Time) []uint64 {
 // stalled reports whether leases have held back everything that this agent wants to begin. Then no
 // page pays for calls. So all three agents involved (this one, the grantor and the holder) make at
 // once the calls that end the stall: the asks, the recalls, the gives and the grants.
-func (p *Peer) stalled() bool { return p.barred != 0 && p.clock-p.barred > stallAfter }
+// An agent that will soon use one of its leases is not stalled. If all agents crawl the same hosts, leases always hold
+// back some of them.
+func (p *Peer) stalled() bool {
+	return p.barred != 0 && p.clock-max(p.barred, p.holder.busyTill) > stallAfter
+}
 
 func (p *Peer) session(a Agent) *session {
 	s := p.sessions[a]
@@ -304,7 +308,7 @@ func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
 	}
 	p.wake = p.holder.turns(p.clock)
 	if p.barred != 0 && !p.holder.stalled {
-		p.wake = earlier(p.wake, p.barred+stallAfter+1)
+		p.wake = earlier(p.wake, max(p.barred, p.holder.busyTill)+stallAfter+1)
 	}
 	if calls = p.probe(); !p.grip() {
 		return calls
@@ -319,6 +323,12 @@ func (p *Peer) callsNow(now time.Time, hurry bool) (calls []*Batch) {
 			continue
 		}
 		needed, free := p.pressing(a)
+		if at := s.sentAt + p.holder.spacing(); p.cfg.Batch > 0 && p.clock < at && !p.unpaid(a) {
+			if free {
+				p.wake = earlier(p.wake, at)
+			}
+			continue
+		}
 		if at := s.sentAt + p.cfg.Every/5; free && p.clock < at {
 			p.wake = earlier(p.wake, at)
 			continue
@@ -401,10 +411,22 @@ func (p *Peer) pressing(a Agent) (needed, free bool) {
 				}
 			}
 		}
-		needed, free = needed || d.called, d.stalled
+		needed, free = needed || d.called || d.tell, d.stalled
 	}
 	news, stalled := p.grantor.hasNews(a)
 	return needed || news, free || stalled || p.grantor.asks(a, p.clock)
+}
+
+// unpaid reports whether a call to a must be made although no page pays for it.
+func (p *Peer) unpaid(a Agent) bool {
+	if d := p.holder.queues[a]; d != nil {
+		for _, l := range d.urgent {
+			if l.queued == inUrgent && l.state == orphaned {
+				return true
+			}
+		}
+	}
+	return p.grantor.asks(a, p.clock)
 }
 
 // own passes the messages between this agent's own holder and grantor.

@@ -37,7 +37,8 @@ type world struct {
 
 	delay, loss, twice float64 // seconds; shares
 	rates              float64
-	calls, answers     int // number of messages
+	few                bool // few agents grant all points
+	calls, answers     int  // number of messages
 	bytes              int
 	pages              int
 	cut                int
@@ -92,9 +93,13 @@ type picture struct {
 	silent  map[Agent]time.Duration
 	missing bool
 	fresh   map[Agent]bool
+	few     bool // few agents grant all points
 }
 
 func (v *picture) Owner(point uint64) (best Agent) {
+	if v.few {
+		point = FewGrantors(point)
+	}
 	var most uint64
 	for _, a := range v.members {
 		h := fnv.New64a()
@@ -242,7 +247,7 @@ func (a *agent) look() {
 		fresh[o], a.seen[o] = !a.seen[o], true
 	}
 	a.view = &picture{members: m, over: maps.Clone(a.w.over), silent: silent,
-		missing: a.back && a.w.missing(m), fresh: fresh}
+		missing: a.back && a.w.missing(m), fresh: fresh, few: a.w.few}
 	a.peer.Look(a.view, a.clock())
 }
 

@@ -6,7 +6,22 @@ import "time"
 func (h *holder) share(l *lot, stalled bool) {
 	l.called, l.stalled = true, l.stalled || stalled
 	l.turn = max(l.since+Turn(l.quiet, l.stalled), 1)
+	if h.cfg.Batch > 0 {
+		l.turn = l.since + batchMost
+	}
 	h.called[l.point] = struct{}{}
+}
+
+// spent reports whether l has been used for a batch of requests.
+func (h *holder) spent(l *lot) bool { return h.cfg.Batch > 0 && l.count >= h.cfg.Batch }
+
+// spacing returns the least time between two calls to an agent with Config.Batch. All agents want the same points, so
+// the next call soon has more to say.
+func (h *holder) spacing() time.Duration {
+	if h.cfg.Batch == 0 {
+		return 0
+	}
+	return min(time.Duration(h.view.Len())*spaceEach, spaceMost)
 }
 
 // yield returns l if other agents wait, and either our turn is over or no host has used l for a
@@ -24,13 +39,18 @@ func (h *holder) yield(l *lot, clock time.Duration) bool {
 
 // yieldAt returns when l, which is not in use, must be returned because other agents wait.
 func (h *holder) yieldAt(l *lot) time.Duration {
-	keep := max(l.seen, l.free) + h.idle
-	if l.stalled {
+	keep := max(l.seen, l.free, l.due) + h.idle
+	switch {
+	case h.spent(l):
+		return 0
+	case h.cfg.Batch > 0 && l.due > 0 && l.ready == 0:
+		keep = max(l.free, l.due) + h.idle
+	case l.stalled:
 		switch {
 		case l.ready != 0:
-			keep = l.ready + readyMost
+			keep = l.ready + readyMost + 3*h.spacing()
 		case l.fresh:
-			keep = max(l.since, l.free) + grantMost
+			keep = max(l.since, l.free) + grantMost + h.spacing()
 		default:
 			keep = l.free + l.quiet/idleShare
 		}

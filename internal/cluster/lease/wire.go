@@ -65,6 +65,8 @@ type Ask struct {
 	Stalled bool
 	// Serial is the number of the lease that the asker has from this grantor; 0: none.
 	Serial uint64
+	// Notes are those of a holder, if the grantor must hear of them; otherwise none.
+	Notes []Note
 }
 
 // A Give returns a lease. The sender may never have known that it had the lease.
@@ -72,6 +74,7 @@ type Give struct {
 	Point  uint64
 	Serial uint64
 	Rest   time.Duration // the rest of the delay
+	Notes  []Note        // none: as the grantor knows them
 }
 
 // A Grant is a lease.
@@ -85,6 +88,11 @@ type Grant struct {
 	Shared bool          // other agents wait: return the lease after a Turn
 	// Stalled reports that one of the waiting agents is stalled (see Ask).
 	Stalled bool
+	Notes   []Note // of the last holder
+	// Cold reports that agents of which the grantor knows nothing, or no longer, may have used the
+	// point until Since ago. Their notes are lost: each host must rest for its delay from then on.
+	Cold  bool
+	Since time.Duration
 }
 
 // A Recall asks the holder to return a lease after its Turn.
@@ -101,7 +109,7 @@ const maxItems = 1 << 12
 const maxDuration = 1000 * time.Hour
 
 // wireVersion is the first byte of a Batch.
-const wireVersion = 4
+const wireVersion = 5
 
 func flags(bs ...bool) (f byte) {
 	for i, b := range bs {
@@ -114,17 +122,21 @@ func flags(bs ...bool) (f byte) {
 
 // AppendTo appends b's encoding to dst. It rounds waits up and lease times down to microseconds.
 //
-//	byte    version, 4
+//	byte    version, 5
 //	byte    flags: 1 answer, 2 survey
 //	uint64  from, to, stamp, view; big-endian
-//	uvarint number of gives, each:   uint64 point, uvarint serial, rest
-//	uvarint number of asks, each:    uint64 point, byte flags, uvarint serial, quiet, rest
-//	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest
+//	uvarint number of gives, each:   uint64 point, uvarint serial, rest, notes
+//	uvarint number of asks, each:    uint64 point, byte flags, uvarint serial, quiet, rest, notes
+//	uvarint number of grants, each:  uint64 point, byte flags, uvarint serial, stamp, held, term, rest,
+//	        since (if cold), notes
 //	uvarint number of recalls, each: uint64 point, byte flags, uvarint serial
 //	uvarint number of refused, each: uint64 point
 //	varint  lost; only with a survey
 //
-// Flags of items: 1 urgent, shared or stalled (recall); 2 holding or stalled (grant); 4 stalled (ask).
+//	notes:  byte number, at most 16, each: uint64 key, uvarint rest, delay, byte slow, varint pause, uint64 print
+//
+// Flags of items: 1 urgent, shared or stalled (recall); 2 holding or stalled (grant); 4 stalled (ask) or
+// cold (grant).
 func (b *Batch) AppendTo(dst []byte) []byte {
 	up := func(d time.Duration) {
 		dst = binary.AppendUvarint(dst, uint64((min(max(d, 0), maxDuration)+time.Microsecond-1)/time.Microsecond))
@@ -133,6 +145,22 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, uint64(min(max(d, 0), maxDuration)/time.Microsecond))
 	}
 	fixed := func(v uint64) { dst = binary.BigEndian.AppendUint64(dst, v) }
+	signed := func(d time.Duration) {
+		d = min(max(d, -maxDuration), maxDuration)
+		dst = binary.AppendVarint(dst, int64(math.Ceil(float64(d)/float64(time.Microsecond))))
+	}
+	notes := func(ns []Note) {
+		ns = ns[:min(len(ns), maxNotes)]
+		dst = append(dst, byte(len(ns)))
+		for _, n := range ns {
+			fixed(n.Key)
+			up(n.Rest)
+			up(n.Delay)
+			dst = append(dst, n.Slow)
+			signed(n.Pause)
+			fixed(n.Print)
+		}
+	}
 	dst = append(dst, wireVersion, flags(b.Answer, b.Survey))
 	fixed(uint64(b.From))
 	fixed(uint64(b.To))
@@ -143,6 +171,7 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 		fixed(g.Point)
 		dst = binary.AppendUvarint(dst, g.Serial)
 		up(g.Rest)
+		notes(g.Notes)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(b.Asks)))
 	for _, a := range b.Asks {
@@ -151,16 +180,21 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 		dst = binary.AppendUvarint(dst, a.Serial)
 		up(a.Quiet)
 		up(a.Rest)
+		notes(a.Notes)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(b.Grants)))
 	for _, g := range b.Grants {
 		fixed(g.Point)
-		dst = append(dst, flags(g.Shared, g.Stalled))
+		dst = append(dst, flags(g.Shared, g.Stalled, g.Cold))
 		dst = binary.AppendUvarint(dst, g.Serial)
 		dst = binary.AppendUvarint(dst, g.Stamp)
 		down(g.Held)
 		down(g.Term)
 		up(g.Rest)
+		if g.Cold {
+			down(g.Since)
+		}
+		notes(g.Notes)
 	}
 	dst = binary.AppendUvarint(dst, uint64(len(b.Recalls)))
 	for _, r := range b.Recalls {
@@ -173,8 +207,7 @@ func (b *Batch) AppendTo(dst []byte) []byte {
 		fixed(p)
 	}
 	if b.Survey {
-		d := min(max(b.Lost, -maxDuration), maxDuration)
-		dst = binary.AppendVarint(dst, int64(math.Ceil(float64(d)/float64(time.Microsecond))))
+		signed(b.Lost)
 	}
 	return dst
 }
@@ -252,6 +285,26 @@ func (r *reader) count(what string, least int) int {
 	return int(n)
 }
 
+func (r *reader) notes() []Note {
+	n := int(r.flags("notes", maxNotes))
+	if n == 0 || n*20 > len(r.src) {
+		if n > 0 {
+			r.fail("notes")
+		}
+		return nil
+	}
+	ns := make([]Note, n)
+	for i := range ns {
+		v := &ns[i]
+		v.Key = r.fixed("note")
+		v.Rest, v.Delay = r.duration("note rest"), r.duration("note delay")
+		v.Slow = r.flags("note slow", math.MaxUint8)
+		v.Pause = r.signed("note pause")
+		v.Print = r.fixed("note print")
+	}
+	return ns
+}
+
 // ParseBatch reads what AppendTo wrote. Further bytes are an error. It takes at most a few times
 // the memory of src. The error is ErrBatch.
 func ParseBatch(src []byte) (*Batch, error) {
@@ -262,13 +315,13 @@ func ParseBatch(src []byte) (*Batch, error) {
 	f := r.flags("flags", 3)
 	b := &Batch{Answer: f&1 > 0, Survey: f&2 > 0}
 	b.From, b.To, b.Stamp, b.View = Agent(r.fixed("from")), Agent(r.fixed("to")), r.fixed("stamp"), r.fixed("view")
-	if n := r.count("gives", 10); n > 0 {
+	if n := r.count("gives", 11); n > 0 {
 		b.Gives = make([]Give, n)
 		for i := range b.Gives {
-			b.Gives[i] = Give{r.fixed("give"), r.uvarint("give serial"), r.duration("give rest")}
+			b.Gives[i] = Give{r.fixed("give"), r.uvarint("give serial"), r.duration("give rest"), r.notes()}
 		}
 	}
-	if n := r.count("asks", 12); n > 0 {
+	if n := r.count("asks", 13); n > 0 {
 		b.Asks = make([]Ask, n)
 		for i := range b.Asks {
 			a := &b.Asks[i]
@@ -277,17 +330,22 @@ func ParseBatch(src []byte) (*Batch, error) {
 			a.Urgent, a.Holding, a.Stalled = f&1 > 0, f&2 > 0, f&4 > 0
 			a.Serial = r.uvarint("ask serial")
 			a.Quiet, a.Rest = r.duration("ask quiet"), r.duration("ask rest")
+			a.Notes = r.notes()
 		}
 	}
-	if n := r.count("grants", 14); n > 0 {
+	if n := r.count("grants", 15); n > 0 {
 		b.Grants = make([]Grant, n)
 		for i := range b.Grants {
 			g := &b.Grants[i]
 			g.Point = r.fixed("grant")
-			f := r.flags("grant flags", 3)
-			g.Shared, g.Stalled = f&1 > 0, f&2 > 0
+			f := r.flags("grant flags", 7)
+			g.Shared, g.Stalled, g.Cold = f&1 > 0, f&2 > 0, f&4 > 0
 			g.Serial, g.Stamp = r.uvarint("grant serial"), r.uvarint("grant stamp")
 			g.Held, g.Term, g.Rest = r.duration("grant held"), r.duration("grant term"), r.duration("grant rest")
+			if g.Cold {
+				g.Since = r.duration("grant since")
+			}
+			g.Notes = r.notes()
 		}
 	}
 	if n := r.count("recalls", 10); n > 0 {

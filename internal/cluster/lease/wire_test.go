@@ -14,15 +14,25 @@ import (
 func randomBatch(r *rand.Rand) *Batch {
 	d := func() time.Duration { return time.Duration(r.IntN(1e9)) * time.Microsecond }
 	yes := func() bool { return r.IntN(2) == 0 }
+	notes := func() (ns []Note) {
+		for range r.IntN(4) {
+			ns = append(ns, Note{r.Uint64(), d(), d(), uint8(r.IntN(256)), d() - time.Hour, r.Uint64()})
+		}
+		return ns
+	}
 	b := &Batch{From: Agent(r.Uint64()), To: Agent(r.Uint64()), Stamp: r.Uint64(), Answer: yes(), View: r.Uint64()}
 	for range r.IntN(4) {
-		b.Gives = append(b.Gives, Give{r.Uint64(), r.Uint64(), d()})
+		b.Gives = append(b.Gives, Give{r.Uint64(), r.Uint64(), d(), notes()})
 	}
 	for range r.IntN(4) {
-		b.Asks = append(b.Asks, Ask{r.Uint64(), d(), d(), yes(), yes(), yes(), r.Uint64()})
+		b.Asks = append(b.Asks, Ask{r.Uint64(), d(), d(), yes(), yes(), yes(), r.Uint64(), notes()})
 	}
 	for range r.IntN(4) {
-		b.Grants = append(b.Grants, Grant{r.Uint64(), r.Uint64(), r.Uint64(), d(), d(), d(), yes(), yes()})
+		b.Grants = append(b.Grants, Grant{r.Uint64(), r.Uint64(), r.Uint64(), d(), d(), d(), yes(), yes(), notes(),
+			false, 0})
+		if g := &b.Grants[len(b.Grants)-1]; yes() {
+			g.Cold, g.Since = true, d()
+		}
 	}
 	for range r.IntN(4) {
 		b.Recalls = append(b.Recalls, Recall{r.Uint64(), r.Uint64(), yes()})

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // The classes of what a Cache knows about an origin.
@@ -59,6 +61,18 @@ func (e Entry) AppendTo(dst []byte) []byte {
 	dst = appendBytes(dst, e.Agent)
 	dst = appendBytes(dst, e.Origin)
 	return appendBytes(dst, e.Body)
+}
+
+// Print returns a hash of what e allows. It is equal on all agents that read the same rules for the same Agent. It is 0
+// if the robots.txt could not be read, also if an earlier copy still applies.
+func (e Entry) Print() uint64 {
+	switch e.Class {
+	case ClassRules:
+		return max(xxhash.Sum64(e.Body), 2)
+	case ClassUnavailable:
+		return 1
+	}
+	return 0
 }
 
 func appendBytes[T string | []byte](dst []byte, s T) []byte {
