@@ -247,10 +247,14 @@ func (m *Map) Append(encoded []byte) error {
 	if err := m.file.write(encoded); err != nil {
 		return err
 	}
+	put := m.drum.Update
 	if m.cfg.Keep {
-		return m.mend(m.drum.Add(m.items))
+		put = m.drum.Add
 	}
-	return m.mend(m.drum.Update(m.items))
+	if err := m.mend(put(m.items)); err != nil || !m.drum.WantsSync() {
+		return err
+	}
+	return m.Sync() // drum's table is full, and cannot be written before the entries are durable
 }
 
 // Ready returns a channel that receives a value when the owner should call Emit.

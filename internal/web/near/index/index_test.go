@@ -247,7 +247,8 @@ func TestClosed(t *testing.T) {
 	r.find(text(1, 0), "http://a.example/")
 	r.stop()
 	<-r.ended
-	if _, _, err := r.Find(t.Context(), sketchOf(text(2, 0)), Page{URL: "http://b.example/"}); !errors.Is(err, ErrClosed) {
+	_, _, err := r.Find(t.Context(), sketchOf(text(2, 0)), Page{URL: "http://b.example/"})
+	if !errors.Is(err, ErrClosed) {
 		t.Errorf("a closed index answers %v", err)
 	}
 	r.Close()
