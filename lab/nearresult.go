@@ -15,9 +15,10 @@ func (x *Near) result(r *nearRun) *Result {
 		SetUp: fmt.Sprintf("Truth is the exact Jaccard coefficient of the sets of shingles of five words, by code "+
 			"that the detectors do not share. *Versions*: all pairs of the %s pages of Debian's llvm-13-doc to "+
 			"llvm-16-doc (%s more are too short for a fingerprint). *Mirrors*: those of 500 of these pages that have "+
-			"200 words, each with copies in which each word is another one with a known "+
-			"probability. *MinHash* is package `near`: 256 hashes of 4 bits; *by bands* also demands that two pages share one of its 16 keys. *SimHash* has 64 bits, and pages are "+
-			"alike up to a distance in bits.", humanize.Comma(int64(r.pages)), humanize.Comma(int64(r.short))),
+			"200 words, each with copies in which each word is another one with a known probability. *MinHash* is "+
+			"package `near`: 256 hashes of 4 bits; *by bands* also demands that two pages share one of its 16 keys. "+
+			"*SimHash* has 64 bits, and pages are alike up to a distance in bits.", humanize.Comma(int64(r.pages)),
+			humanize.Comma(int64(r.short))),
 		Data: Table{Columns: []Column{{Name: "truth"}, {Name: "level"}, {Name: "detector"}, {Name: "what"},
 			{Name: "right"}, {Name: "of"}, {Name: "value"}}},
 		Figure: &Figure{Alt: "Recall and precision of MinHash and SimHash for pairs of versions."},
@@ -97,7 +98,7 @@ func (r *nearRun) costs(res *Result) {
 	table.Add("pages of the versions stored", r.stored)
 	table.Add("pages of the versions found to be near-duplicates", r.marked)
 	res.Sections = append(res.Sections, Section{Heading: "Cost", Table: table, Shown: true,
-		Text: "The index is the one of the crawl, with 16 MiB of memory, one page after the other. Speed and bytes " +
-			"are those of unlike pages that follow the versions (500,000; with --quick 20,000). SimHash needs 4 to 20 " +
-			"tables of 8 bytes a page for 3 bits, and many more for 7."})
+		Text: "The index is the one of the crawl, with 16 MiB of memory, one page after the other. Speed and " +
+			"bytes are those of unlike pages that follow the versions (500,000; with --quick 20,000). SimHash needs " +
+			"4 to 20 tables of 8 bytes a page for 3 bits, and many more for 7."})
 }
