@@ -38,19 +38,20 @@ var layers = func() map[string]int {
 			"internal/testkit/testcost internal/testkit/testneed internal/testkit/testseed",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
-			"internal/inbound internal/web/sheet internal/web/cookie internal/cluster/assignment internal/cost " +
-			"internal/testkit/testdisk internal/testkit/testbrowser",
+			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +
+			"internal/cost internal/testkit/testdisk internal/testkit/testbrowser",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/graph internal/report " +
 			"internal/testweb " +
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/web/classify " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
-			"internal/cluster/lease internal/cluster/outbox internal/cluster/contents internal/cluster/consensus " +
-			"internal/node/admin",
+			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus " +
+			"internal/node/admin internal/store/entries",
 		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
 		// models in the program
-		"internal/crawl/state internal/report/review internal/report/broken " +
+		"internal/cluster/contents internal/web/near/index " +
+			"internal/crawl/state internal/report/review internal/report/broken " +
 			"internal/report/warclinks internal/cluster/sites " +
 			"internal/cluster/coordinator internal/cluster/boundary " +
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -74,6 +75,10 @@ type Options struct {
 	// image/*, and regular expressions for URLs. Empty means all. OnPage gets the others, too,
 	// and their links are followed.
 	Keep []string
+	// NearDuplicates says what becomes of a page whose text is nearly that of an archived page: with "mark" crawl.log
+	// and the archive name the other page; with "drop" the archive gets only a note that names it, and the links are
+	// not followed. Empty or "off" does not compare texts.
+	NearDuplicates string
 	// Headers lists fields of the form "Name: value" that every request has, to every host.
 	// Authorization and Cookie cannot be among them.
 	Headers []string
@@ -228,6 +233,11 @@ func (o *Options) config() (node.Config, error) {
 	}
 	if err := o.check(); err != nil {
 		return cfg, err
+	}
+	if cfg.NearDuplicates = o.NearDuplicates; o.NearDuplicates != "" &&
+		!slices.Contains(node.NearModes(), o.NearDuplicates) {
+		return cfg, badOption("Options.NearDuplicates %q: use %s", o.NearDuplicates,
+			strings.Join(node.NearModes(), ", "))
 	}
 	if !o.Overwrite {
 		exists, err := node.HoldsCrawl(nil, o.Dir)

@@ -34,6 +34,7 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	cfg := node.Config{
 		Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock,
 		Contact: c.Contact, UserAgent: c.UserAgent, RobotsAgent: c.RobotsAgent, MemoryBytes: int64(c.Memory),
+		NearDuplicates: c.NearDuplicates,
 	}
 	if c.API != "" {
 		if err := admin.CheckAddr(c.API); err != nil {

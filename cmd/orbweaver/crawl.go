@@ -61,6 +61,8 @@ type CrawlCmd struct {
 	SeedRoots     bool          `help:"${seed_roots}" group:"Scope and limits"`
 	Keep          []string      `help:"${keep}" placeholder:"RE|TYPE" sep:"none" group:"Scope and limits"`
 
+	NearDuplicates string `help:"${near_duplicates}" default:"off" enum:"off,mark,drop" placeholder:"MODE" group:"Scope and limits"`
+
 	StrategyFlags `embed:""`
 
 	Delay       time.Duration  `help:"${delay}" default:"2s" placeholder:"D" group:"Politeness"`

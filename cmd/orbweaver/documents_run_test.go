@@ -113,6 +113,9 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver crawl --dir site --links --quiet --contact you@example.org https://example.org/"},
 		{command: "orbweaver report --fail-on broken --out links.html site"},
 	},
+	"docs/duplicates.md": {
+		{command: "orbweaver crawl --near-duplicates mark --contact you@example.org https://example.org/"},
+	},
 	"docs/steer.md": {
 		runningCrawl,
 		{command: "orbweaver ctl block www.example.org"},

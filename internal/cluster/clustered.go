@@ -107,7 +107,7 @@ func (cl *Clustered) Finished(f *state.Finish) {
 	if f.Imported() {
 		return
 	}
-	if f.Flags&state.FlagRobots == 0 {
+	if !f.IsRobots() {
 		cl.isDone(f.Link.URL.Key())
 		cl.finishedHere(f.Link.URL.Key())
 	}

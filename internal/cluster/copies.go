@@ -166,7 +166,7 @@ func (cl *Clustered) copyKnown(host uint64, l keyset.List) {
 
 // copyFinish ships a finish when that is allowed.
 func (cl *Clustered) copyFinish(f *state.Finish) {
-	if cl.Copies == nil || f.Flags&state.FlagRobots != 0 || f.Number == 0 && len(f.State) == 0 ||
+	if cl.Copies == nil || f.IsRobots() || f.Number == 0 && len(f.State) == 0 ||
 		f.Dropped() && !cl.owns(f.Link.URL.Host()) {
 		return
 	}
@@ -176,7 +176,7 @@ func (cl *Clustered) copyFinish(f *state.Finish) {
 	if f.File != "" {
 		r.Disposition = handoff.Archived
 	}
-	if f.Flags&state.FlagPage != 0 {
+	if f.IsPage() {
 		r.Pages = cl.ownPages(link.URL.Host())
 	}
 	if len(f.State) <= handoff.MaxState {

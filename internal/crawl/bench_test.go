@@ -68,7 +68,7 @@ func BenchmarkRead(b *testing.B) {
 			for b.Loop() {
 				v.reset(t)
 				v.inHost.on = w.Scope.BoundsHostDepth()
-				if err := w.read(v, r); err != nil || len(v.found) != 200 {
+				if err := w.read(context.Background(), v, r); err != nil || len(v.found) != 200 {
 					b.Fatal(len(v.found), err)
 				}
 				v.page.Rest()

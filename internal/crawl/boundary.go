@@ -80,7 +80,7 @@ func (l *Loop) Import(ctx context.Context, from string, link weburl.Link, record
 	if err := c.compare(ctx, v, resp); err != nil {
 		return nil, err
 	}
-	if err := c.read(v, resp); err != nil {
+	if err := c.read(ctx, v, resp); err != nil {
 		return nil, err
 	}
 	if err := c.keep(v, resp); err != nil {
@@ -102,9 +102,10 @@ func (l *Loop) Settle(p *Imported, now time.Time) {
 	c.log(v, f, now)
 	c.logLinks(v, &f, now)
 	c.record(v, &f)
-	if v.judged && !v.duplicate && v.archived && c.fatal == nil {
+	if v.judged && !v.duplicate && v.archived && !c.omits(v) && c.fatal == nil {
 		c.cluster.Archived(v.written.PayloadDigest, v.written.Original)
 	}
+	v.endClaim(c.fatal == nil)
 	c.append()
 }
 

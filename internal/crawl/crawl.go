@@ -70,6 +70,9 @@ type Config struct {
 	Requisites, Sitemaps bool
 	// SeedRoots also fetches the root page of each origin of which the crawl visits a page, if it is in scope.
 	SeedRoots bool
+	// DropNear archives only a note in place of a page that is a near-duplicate of an archived one, and does not follow
+	// its links. Otherwise the page is marked. See Parts.Near.
+	DropNear bool
 	// TwoLevel does not send links to other agents. Of a host that has no agent yet, it sends the root page alone, to
 	// the agent that gets the host.
 	TwoLevel bool
@@ -172,6 +175,7 @@ type Parts struct {
 	DNS      Resolver    // nil: the proxy looks names up
 	Fetch    Fetcher
 	Archive  *warc.Writer
+	Near     NearDuplicates // nil: the crawl does not look for near-duplicates
 	Log      *report.Log
 	Events   *report.Events
 	Skipped  *report.Skipped

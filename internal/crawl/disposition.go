@@ -53,6 +53,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	if d.SlowDown || d.RetryAfter > 0 {
 		c.noteSlow(v, host, now)
 	}
+	v.endClaim(false) // unless it was finished
 	c.append()
 	c.recycle(v)
 }
@@ -249,9 +250,10 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 		c.fatal = c.cluster.Depart(v.sent)
 	}
 	c.record(v, &f)
-	if v.judged && !v.duplicate && v.archived && c.fatal == nil {
+	if v.judged && !v.duplicate && v.archived && !c.omits(v) && c.fatal == nil {
 		c.cluster.Archived(v.written.PayloadDigest, v.written.Original)
 	}
+	v.endClaim(c.fatal == nil)
 }
 
 // record counts a finish and adds it to the batch. Recovery counts it in the same way.
@@ -299,6 +301,9 @@ func (c *Crawler) finishOf(v *visit, exhausted bool) state.Finish {
 	if v.unkept {
 		f.Flags |= state.FlagUnkept
 	}
+	if v.near != nil {
+		f.Flags |= state.FlagNear
+	}
 	if v.archived {
 		f.Digest, f.File, f.End = v.written.PayloadDigest, v.written.File, v.written.End
 		if v.written.Revisit {
@@ -312,7 +317,7 @@ func visitOf(f *state.Finish) report.Visit {
 	return report.Visit{
 		Host: f.Link.URL.Host(), Seed: f.Link.Seed, Code: f.Code, MIME: f.Mime, Error: f.Kind,
 		Cause: f.Cause, Bytes: f.Size,
-		Page: f.Flags&state.FlagPage != 0, Robots: f.Flags&state.FlagRobots != 0,
+		Page: f.IsPage(), Robots: f.IsRobots(), Near: f.IsNear(),
 		Duplicate: f.Flags&state.FlagDuplicate != 0, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
 		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagUnkept != 0,
@@ -328,7 +333,7 @@ func (c *Crawler) log(v *visit, f state.Finish, now time.Time) {
 	if !v.began.IsZero() {
 		line.Size = v.content
 	}
-	if v.archived && !v.confirmed() {
+	if v.archived && !v.confirmed() && !c.omits(v) {
 		line.Digest, line.HasDigest = f.Digest, true
 	}
 	if f.Kind != "" {

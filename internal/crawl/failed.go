@@ -168,7 +168,7 @@ func (c *Crawler) causeOf(v *visit) string {
 // failedSeed reports whether f finishes a seed without a response.
 func failedSeed(f *state.Finish) bool {
 	dropped := f.Code == report.CodeDeletedByUser || f.Code == report.CodeQuota // no failure
-	return f.Code <= 0 && !dropped && f.Flags&state.FlagRobots == 0 && isSeed(f.Link)
+	return f.Code <= 0 && !dropped && !f.IsRobots() && isSeed(f.Link)
 }
 
 // noteFailed keeps a failed seed for SeedAgain until the crawl has an answer. Recovery does

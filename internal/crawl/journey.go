@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/near/index"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -60,6 +61,8 @@ type visit struct {
 	judged     bool          // Contents has answered
 	duplicate  bool          // another page had the content first
 	first      warc.Original // that page
+	near       *index.Page   // the page of which this one is a near-duplicate
+	claim      *index.Claim  // others may become near-duplicates of this page
 	meta       []warc.Field
 	page       parse.Page
 	decoded    bool        // shown has the body
@@ -149,7 +152,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 		return err
 	}
 	if resp.Failure == nil {
-		if err := c.read(v, resp); err != nil {
+		if err := c.read(ctx, v, resp); err != nil {
 			return err
 		}
 	}
@@ -200,7 +203,7 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 }
 
 // read finds the links of a response: the target of its redirect, or the links on its page.
-func (c *Crawler) read(v *visit, r *fetch.Response) error {
+func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 	l := v.task.Link
 	if c.Strategy != nil || c.Pages != nil {
 		v.shown.Link, v.shown.Status, v.shown.Header = l, r.Status, r.Header
@@ -241,8 +244,14 @@ func (c *Crawler) read(v *visit, r *fetch.Response) error {
 		return nil
 	}
 	c.parse(v, r)
-	c.linksOf(v)
 	v.shown.Parsed = &v.page
+	if err := c.resemble(ctx, v, v.shown.Body, v.shown.Cut); err != nil {
+		return err
+	}
+	if c.omits(v) {
+		return nil // the other page's links were followed
+	}
+	c.linksOf(v)
 	v.links = len(v.page.Links) + v.page.Withheld
 	if v.page.Dropped > 0 {
 		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
@@ -335,6 +344,9 @@ func (c *Crawler) keep(v *visit, r *fetch.Response) error {
 	if v.confirmed() && v.before.Original.URL != "" {
 		x.NotModified = &v.before.Original
 	}
+	if c.omits(v) {
+		x.Request, x.Response = nil, nil // only the metadata record remains
+	}
 	if x.Own = v.judged; v.duplicate {
 		x.Same = &v.first
 	}
@@ -372,6 +384,7 @@ func (v *visit) describe(x *warc.Exchange, r *fetch.Response) {
 	if v.outcome == Fetched && v.status/100 == 2 && !v.duplicate {
 		note("charset", v.page.Charset)
 	}
+	v.describeNear(note)
 	if v.failure != 0 {
 		note("failure", v.detail)
 	}

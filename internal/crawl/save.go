@@ -82,7 +82,7 @@ type syncing struct {
 	journal  *journal.Syncing
 	seen     *keyset.Syncing
 	accepted uint64
-	durable  func()     // tells the Cluster
+	durable  func()     // tells the Cluster and Near
 	done     chan error // buffered: sending never blocks
 }
 
@@ -109,7 +109,12 @@ func (c *Crawler) startSync() (*syncing, error) {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
 	c.cluster.Committed(c.cfg.Now())
-	return &syncing{j, held, c.accepted, c.cluster.Syncing(), make(chan error, 1)}, nil
+	cluster, near := c.cluster.Syncing(), c.nearSyncing()
+	durable := func() {
+		cluster()
+		near()
+	}
+	return &syncing{j, held, c.accepted, durable, make(chan error, 1)}, nil
 }
 
 // noteSync processes the result of a sync.

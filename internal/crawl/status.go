@@ -30,6 +30,7 @@ type Status struct {
 	Errors     map[string]int64 `json:"errors"`
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
+	Near       int64            `json:"near_duplicates"`     // pages nearly the same as an archived one
 	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
 	Unchanged  int64            `json:"unchanged"`           // revisits that found no change
 	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
@@ -64,6 +65,7 @@ func (c *Crawler) publish(now time.Time) {
 		Resolving: c.resolving + len(c.unresolved), Unique: c.Tally.Unique(),
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(),
 		Errors: c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
+		Near:     c.Tally.Near(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
 		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
 		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, NowURL: c.shown.begun.String(),

@@ -49,6 +49,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/near/index"
 	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -68,6 +69,7 @@ type Agent struct {
 	fetcher    *fetch.Fetcher
 	membership *membership     // nil: this agent is alone
 	leases     *leases         // nil: no lease is needed
+	near       *index.Index    // nil: the agent does not look for near-duplicates
 	contents   *contentService // nil: the agents do not share contents
 	boundary   *boundary.Store // nil: pages do not move between agents
 	sheets     sheet.Live      // Config.Hosts, or what SetHosts has given since
@@ -153,7 +155,7 @@ func prepare(cfg Config) (*Agent, []weburl.URL, error) {
 	if err := cfg.rehearse(seeds); err != nil {
 		return nil, nil, err
 	}
-	a := &Agent{cfg: cfg, bare: bare, budget: newBudget(cfg.MemoryBytes, cfg.Cluster)}
+	a := &Agent{cfg: cfg, bare: bare, budget: newBudget(cfg.MemoryBytes, cfg.Cluster, cfg.looksForNear())}
 	a.cfg.divide(a.budget)
 	if c := cfg.Cluster; c != nil && c.TwoLevel {
 		a.cfg.Crawl.TwoLevel, a.cfg.Crawl.SeedRoots = true, true
@@ -215,15 +217,15 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, contentsDir, sitesDir,
-			boundaryDir, seedsFile, strategyFile, identityFile, marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, contentsDir, nearDir,
+			sitesDir, boundaryDir, seedsFile, strategyFile, identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before it wrote the marker may have left files
-		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, sitesDir, boundaryDir, seedsFile,
-			strategyFile, identityFile} {
+		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, nearDir, sitesDir, boundaryDir,
+			seedsFile, strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}
@@ -508,7 +510,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.parts.Tally.Started().IsZero() {
 		a.parts.Tally.Start(a.began)
 	}
-	stop, err := a.crawl(ctx)
+	stop, err := a.withNear(ctx)
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
 	res.Summary.Ended, res.Summary.Queued = a.now().UTC(), a.crawler.Pending()
 	if a.cfg.Cluster != nil {

@@ -163,6 +163,7 @@ var (
 	descPages     = desc("orbweaver_crawl_pages_total", "Pages (2xx responses) archived, all runs together.")
 	descFetched   = desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.")
 	descBytes     = desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
+	descNear      = desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
 	descRevisits  = desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
 	descUnchanged = desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
 	descErrors    = desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
@@ -218,6 +219,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	count(descFetched, s.Fetched)
 	count(descBytes, s.Bytes)
 	count(descDenied, s.Denied)
+	count(descNear, s.Near)
 	count(descRevisits, s.Revisits)
 	count(descUnchanged, s.Unchanged)
 	for kind, n := range s.Errors {

@@ -68,6 +68,9 @@ type Config struct {
 	Pages crawl.Pages
 	// PagesTo is what receives the pages, for the status; see crawl.Parts.
 	PagesTo string
+	// NearDuplicates says what becomes of a page whose text is nearly that of an archived one: NearOff, NearMark or
+	// NearDrop. Empty means NearOff.
+	NearDuplicates string
 	// Links writes the link log: which page links to which URL; see package linklog.
 	Links bool
 	// Effective is the content of crawl.yaml: the flags in effect. Empty writes an empty

@@ -40,6 +40,7 @@ const (
 	shareRobots   share = 7
 	sharePayloads share = 4
 	shareNames    share = 2
+	shareNear     share = 4 // with --near-duplicates
 	shareSum      share = shareSeen + shareQueues + shareRobots + sharePayloads + shareNames
 
 	// Shares of an agent in a cluster. All shares shrink, so that the sum stays the same.
@@ -58,14 +59,19 @@ const defaultMemory = 1 << 30
 // debug.SetMemoryLimit. The garbage collector runs more often as memory comes near that
 // limit. It holds for the whole process, so only a program may set it. Zero means the
 // budget of the zero Config.
-func RuntimeLimit(memory int64) int64 { return newBudget(cmp.Or(memory, defaultMemory), nil).limit }
+func RuntimeLimit(memory int64) int64 {
+	return newBudget(cmp.Or(memory, defaultMemory), nil, false).limit
+}
 
 // newBudget divides total bytes. The shares in use depend on cluster, which is nil for a single
-// agent.
-func newBudget(total int64, cluster *Cluster) budget {
+// agent, and on whether the agent looks for near-duplicates.
+func newBudget(total int64, cluster *Cluster, near bool) budget {
 	b := budget{percent: int64(shareSum)}
 	b.limit = max(total-max(total/8, codeBytes), total/2)
 	b.packages = max(b.limit-workBytes, b.limit/2)
+	if near {
+		b.percent += int64(shareNear)
+	}
 	if cluster != nil {
 		b.percent += int64(shareOutbox)
 		if cluster.Replicas >= 2 {

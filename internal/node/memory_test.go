@@ -18,7 +18,7 @@ func TestBudgetLeavesRoom(t *testing.T) {
 	}
 	for name, cluster := range clusters {
 		for _, total := range []int64{LeastMemory, 200 << 20, 256 << 20, 512 << 20, 1 << 30, 64 << 30} {
-			b := newBudget(total, cluster)
+			b := newBudget(total, cluster, cluster != nil)
 			if b.limit+codeBytes > total {
 				t.Errorf("%s, %d MiB: the limit is %d MiB, and the code takes %d", name, total>>20,
 					b.limit>>20, codeBytes>>20)
@@ -52,7 +52,7 @@ func TestBudgetLeavesRoom(t *testing.T) {
 func TestBudgetKeepsSettings(t *testing.T) {
 	cfg := Config{DNS: dns.Config{CacheEntries: 7}}
 	cfg.Frontier.MemoryBytes, cfg.Robots.MemoryBytes, cfg.Archive.RevisitBytes = 1, 2, -1
-	cfg.divide(newBudget(1<<30, nil))
+	cfg.divide(newBudget(1<<30, nil, false))
 	if f, r, a, d := cfg.Frontier.MemoryBytes, cfg.Robots.MemoryBytes, cfg.Archive.RevisitBytes,
 		cfg.DNS.CacheEntries; f != 1 ||
 		r != 2 || a != -1 || d != 7 {
@@ -62,7 +62,7 @@ func TestBudgetKeepsSettings(t *testing.T) {
 
 // However small the budget, each share is at least one byte: zero means a default.
 func TestBudgetOfNothing(t *testing.T) {
-	b := newBudget(1, nil)
+	b := newBudget(1, nil, true)
 	for _, s := range []share{shareSeen, shareQueues, shareRobots, sharePayloads, shareNames} {
 		if n := b.of(s); n != 1 {
 			t.Errorf("share %d of a budget of one byte is %d, want 1", s, n)

@@ -23,8 +23,11 @@ func (a *Agent) prepareOthers(seeds []weburl.URL) error {
 	return nil
 }
 
-// openOthers opens the parts that only an agent of a cluster needs.
+// openOthers opens the parts that not every agent needs: for near-duplicates, and for other agents.
 func (a *Agent) openOthers() (err error) {
+	if err := a.openNear(); err != nil {
+		return err
+	}
 	if a.membership == nil {
 		return nil
 	}

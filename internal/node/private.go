@@ -15,7 +15,7 @@ func (a *Agent) makePrivate() error {
 	if !a.cfg.Fetch.AllowPrivate {
 		return nil
 	}
-	dirs := append(layout[:len(layout):len(layout)], "state", replicaDir, contentsDir, "state/outbox")
+	dirs := append(layout[:len(layout):len(layout)], "state", replicaDir, contentsDir, nearDir, "state/outbox")
 	if a.cfg.Resume || a.cfg.Overwrite {
 		dirs = append(dirs, ".")
 	}

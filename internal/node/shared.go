@@ -1,6 +1,7 @@
 package node
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
@@ -35,7 +36,8 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"strategy": strategyTerms(a.parts.Strategy), "robots-agent": strings.ToLower(token),
 		"requisites": strconv.FormatBool(a.cfg.Crawl.Requisites), "sitemaps": strconv.FormatBool(a.cfg.Crawl.Sitemaps),
 		"host-depth": depthTerms(a.cfg.Scope.HostDepth), "seed-roots": strconv.FormatBool(a.cfg.Crawl.SeedRoots),
-		"coverage": coverageTerms(a.cfg.Crawl.TwoLevel),
+		"near-duplicates": cmp.Or(a.cfg.NearDuplicates, NearOff),
+		"coverage":        coverageTerms(a.cfg.Crawl.TwoLevel),
 		// A host that moves must have the same delays at its next owner.
 		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0),
 		"site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),

@@ -89,6 +89,7 @@ func (s Summary) Rows() (rows []Row) {
 	redirects, others := s.otherResponses()
 	add("", mostly("", append(some0(redirects, "redirect"), most(others, 8)...)))
 	add("", few(s.Duplicates, "response", "with content that the archive had already"))
+	add("", few(s.Near, "page", "nearly the same as one that the archive had already"))
 	add("", few(s.Truncated, "response", "cut off"))
 	add("", few(s.Unkept, "response", "not archived: --keep, or keep in hosts:, leaves them out"))
 	if s.Revisits > 0 {

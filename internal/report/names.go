@@ -7,6 +7,7 @@ import (
 	"hash/maphash"
 	"iter"
 	"slices"
+	"strings"
 )
 
 // A names is a table of counts by name, for a million names and more. Only its index is ever moved, and the garbage
@@ -144,4 +145,29 @@ func (t *names[V]) descending(n func(*V) int64) iter.Seq2[int, int] {
 			}
 		}
 	}
+}
+
+// MIME returns type and subtype of a Content-Type in lower case. It returns "unknown" if there is none, and "invalid"
+// if it does not have the form of RFC 9110, 8.3.1.
+func MIME(contentType string) string {
+	s, _, _ := strings.Cut(contentType, ";")
+	s = strings.ToLower(strings.TrimSpace(s))
+	if s == "" || s == "unknown" {
+		return "unknown"
+	}
+	kind, sub, ok := strings.Cut(s, "/")
+	if !ok || !token(kind) || !token(sub) || len(s) > maxName {
+		return "invalid"
+	}
+	return s
+}
+
+func token(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
+			return false
+		}
+	}
+	return s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= '0' && s[0] <= '9')
 }

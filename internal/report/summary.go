@@ -34,6 +34,7 @@ type Summary struct {
 	Hosts      int     `json:"hosts"`            // with a visit
 	PageHosts  int     `json:"hosts_with_pages"` // with a page
 	Duplicates int64   `json:"duplicates"`
+	Near       int64   `json:"near_duplicates"` // pages nearly the same as an archived one
 	Truncated  int64   `json:"truncated"`
 	Unkept     int64   `json:"not_kept"`       // responses that --keep leaves out of the archive
 	Exported   int64   `json:"pages_exported"` // of Pages: archived by the agents where they belong
@@ -143,7 +144,7 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
 		Hosts: t.hosts.count, Duplicates: t.n.duplicates, Truncated: t.n.truncated,
 		Exported: t.n.exported, ExportedB: t.n.exportedBytes, Imported: t.n.imported, ImportedB: t.n.importedBytes,
-		Unkept: t.n.unkept, Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
+		Unkept: t.n.unkept, Near: t.n.near, Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
 		RobotsTxt: t.n.robots, Denied: t.n.denied, Retries: t.n.retried,
 		StopReason: stopReason, PeakMemory: PeakMemory(),
 		Errors: map[string]int64{}, Status: map[string]int64{}, Skipped: map[string]int64{},

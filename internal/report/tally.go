@@ -29,6 +29,7 @@ type Visit struct {
 	Unknown   bool // a revisit that cannot tell whether the page changed
 	Unkept    bool // the archive did not get the response, because --keep leaves it out
 	Exported  bool // the page went to the agent where it belongs
+	Near      bool // the page is a near-duplicate of an archived one
 	Imported  bool // another agent has fetched the page: not counted among the URLs and pages of this one
 }
 
@@ -62,6 +63,7 @@ type totals struct {
 	unkept                          int64
 	exported, exportedBytes         int64
 	imported, importedBytes         int64
+	near                            int64
 }
 
 func (n *totals) all() []*int64 {
@@ -72,7 +74,7 @@ func (n *totals) all() []*int64 {
 		&n.found, &n.unique, &n.sent, &n.retried,
 		&n.revisits, &n.unchanged, &n.changed,
 		&n.unkept,
-		&n.exported, &n.exportedBytes, &n.imported, &n.importedBytes,
+		&n.exported, &n.exportedBytes, &n.imported, &n.importedBytes, &n.near,
 	}
 }
 
@@ -147,6 +149,9 @@ func (t *Tally) Add(v Visit) {
 		if v.Duplicate {
 			t.n.duplicates++
 		}
+		if v.Near {
+			t.n.near++
+		}
 		return
 	}
 	if v.Exported {
@@ -201,6 +206,9 @@ func (t *Tally) Add(v Visit) {
 		h.pages += uint32(first)
 		s.pages += first
 	}
+	if v.Near {
+		t.n.near++
+	}
 	if v.Unkept {
 		t.n.unkept++
 	}
@@ -225,31 +233,6 @@ func (t *Tally) Add(v Visit) {
 		}
 		h.errors++
 	}
-}
-
-// MIME returns type and subtype of a Content-Type in lower case. It returns "unknown" if there is none, and "invalid"
-// if it does not have the form of RFC 9110, 8.3.1.
-func MIME(contentType string) string {
-	s, _, _ := strings.Cut(contentType, ";")
-	s = strings.ToLower(strings.TrimSpace(s))
-	if s == "" || s == "unknown" {
-		return "unknown"
-	}
-	kind, sub, ok := strings.Cut(s, "/")
-	if !ok || !token(kind) || !token(sub) || len(s) > maxName {
-		return "invalid"
-	}
-	return s
-}
-
-func token(s string) bool {
-	for i := 0; i < len(s); i++ {
-		c := s[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("!#$%&'*+-.^_`|~", rune(c)) {
-			return false
-		}
-	}
-	return s != "" && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= '0' && s[0] <= '9')
 }
 
 // Found counts n links found on pages, before any check.
@@ -353,6 +336,9 @@ func (t *Tally) Bytes() int64 { return t.n.bytes }
 // Denied returns the number of URLs that robots.txt forbids.
 func (t *Tally) Denied() int64 { return t.n.denied }
 
+// Near returns the number of pages that are near-duplicates of an archived one.
+func (t *Tally) Near() int64 { return t.n.near }
+
 // Duplicates returns the number of responses whose payload equals an earlier one.
 func (t *Tally) Duplicates() int64 { return t.n.duplicates }
 
@@ -381,7 +367,7 @@ const tallyVersion = 4
 //	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
 //	        truncated, robots, bytes of robots, found, unique, sent, retried,
 //	        revisits, unchanged, changed, unkept, exported and their bytes,
-//	        imported and their bytes; version 3 has none after unkept
+//	        imported and their bytes, near-duplicates; version 3 has none after unkept
 //	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
 //	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
 //	mimes   as seeds

@@ -490,7 +490,11 @@ func FuzzEntry(f *testing.F) {
 	f.Add([]byte{})
 	f.Add(make([]byte, entryHead))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, n, err := decodeEntry(b)
+		data, n, err := shape.Decode(b)
+		if err != nil {
+			return
+		}
+		e, err := entryOf(data)
 		if err != nil {
 			return
 		}

@@ -48,6 +48,9 @@ const (
 	FlagUnchanged // and its content has not changed
 	FlagUnknown   // and it is not known whether its content has changed
 	FlagUnkept    // the archive does not get the response; see --keep
+
+	// FlagNear marks a page that is a near-duplicate. A robots.txt is never a page, so both flags together are free.
+	FlagNear = FlagPage | FlagRobots
 )
 
 // AppendTo appends the encoding of f to dst.
@@ -95,7 +98,14 @@ func (f *Finish) Exported() bool {
 func (f *Finish) Imported() bool { return f.Link.Imported() }
 
 // IsRobots reports that it is the finish of a robots.txt.
-func (f *Finish) IsRobots() bool { return f.Flags&FlagRobots != 0 }
+func (f *Finish) IsRobots() bool { return f.Flags&FlagNear == FlagRobots }
+
+// IsNear reports that it is the finish of a page that is a near-duplicate of an archived one.
+func (f *Finish) IsNear() bool { return f.Flags&FlagNear == FlagNear }
+
+// IsPage reports that it is the finish of a page that counts here. An imported page counts at the agent that has
+// fetched it.
+func (f *Finish) IsPage() bool { return f.Flags&FlagPage != 0 && !f.Imported() }
 
 // DecodeFinish reads what AppendTo wrote. Its State lies in src.
 func DecodeFinish(src []byte) (f Finish, err error) {

@@ -13,6 +13,7 @@ var help = cli.Texts{
 	"ring": "Measure how evenly agents divide the hosts, what a look-up costs, and which hosts move when an agent " +
 		"joins.",
 	"topic":   "Measure how well classifiers tell the topic of a text, beside the paper on X4, and its language.",
+	"near":    "Compare detectors of near-duplicates: MinHash and SimHash.",
 	"quality": "Measure whether pages with many inlinks are fetched early, by order of the crawl and number of agents.",
 	"scaling": "Measure how many pages each agent fetches as the number of agents grows, and the cost of exchanging " +
 		"links.",
@@ -79,6 +80,7 @@ var help = cli.Texts{
 	"scaling_agents": "Run these numbers of agents; the first is the basis of comparison (default: " +
 		"1,2,3,4,6,7,8,12,16, quick 1,2,4).",
 	"topic_texts": "Read the texts in DIR: odp.jsonl.gz, wikispeedia.jsonl.gz and languages.jsonl.gz.",
+	"near_pages":  "Read the pages of llvm-13-doc to llvm-16-doc (packages of Debian) in DIR.",
 	"quality_graph": "Read the link graph in FILE: lines of two page numbers, from and to, with a tab between; may " +
 		"be gzipped. For a folder, read the one *.tsv.gz in it.",
 }

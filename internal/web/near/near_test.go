@@ -1,0 +1,120 @@
+package near_test
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/web/near"
+)
+
+// words returns words that differ with high probability.
+func words(r *rand.Rand, n int) []string {
+	ws := make([]string, n)
+	for i := range ws {
+		ws[i] = fmt.Sprintf("w%x", r.Uint32())
+	}
+	return ws
+}
+
+func sketch(t testing.TB, text string) near.Sketch {
+	t.Helper()
+	var m near.Scratch
+	s, ok := m.Of([]byte(text))
+	if !ok {
+		t.Fatalf("%.60q has no sketch", text)
+	}
+	return s
+}
+
+// TestSimilarity compares estimates with the exact coefficient of two texts that share a part.
+func TestSimilarity(t *testing.T) {
+	for _, n := range []int{60, 300, 3000} {
+		for _, share := range []float64{0, 0.3, 0.6, 0.8, 0.9, 0.97, 1} {
+			// The seed is fixed: the estimate is within five standard errors for nearly all seeds, not for all.
+			r := rand.New(rand.NewPCG(1, uint64(n)))
+			shared := int(2 * float64(n) * share / (1 + share)) // of n shingles
+			ws := words(r, shared+near.Width-1)
+			text := func() string {
+				return strings.Join(ws, " ") + " " + strings.Join(words(r, n-shared), " ")
+			}
+			a, b := sketch(t, text()), sketch(t, text())
+			got, want := near.Similarity(&a, &b), float64(shared)/float64(2*n-shared)
+			bound := 5 * math.Sqrt(want*(1-want)/math.Min(256, float64(n))+1.0/16/256)
+			if math.Abs(got-want) > bound {
+				t.Errorf("%d shingles: the similarity is %.3f, want %.3f within %.3f", n, got, want, bound)
+			}
+		}
+	}
+}
+
+func TestSameText(t *testing.T) {
+	base := "Élan ÉTÉ 42 naïve " + strings.Join(words(rand.New(rand.NewPCG(1, 2)), 60), " ")
+	a := sketch(t, base)
+	for name, text := range map[string]string{
+		"case":        strings.ToUpper(base),
+		"spaces":      strings.ReplaceAll(base, " ", "\n\t "),
+		"punctuation": strings.ReplaceAll(base, " ", ", «") + "!",
+	} {
+		b := sketch(t, text)
+		if a != b {
+			t.Errorf("%s changes the sketch: similarity %.2f", name, near.Similarity(&a, &b))
+		}
+	}
+}
+
+func TestShortText(t *testing.T) {
+	r := testseed.Rand(t)
+	var m near.Scratch
+	for n, want := range map[int]bool{0: false, 4: false, near.Least + near.Width - 2: false,
+		near.Least + near.Width - 1: true} {
+		if _, ok := m.Of([]byte(strings.Join(words(r, n), " "))); ok != want {
+			t.Errorf("%d words: a sketch is %v, want %v", n, ok, want)
+		}
+	}
+	if _, ok := m.Of([]byte(strings.Repeat("網頁爬蟲程序", 6))); !ok {
+		t.Error("36 characters without spaces have no sketch")
+	}
+}
+
+// TestStable has the keys of a text, because indexes on disk have them.
+func TestStable(t *testing.T) {
+	var text strings.Builder
+	for i := range 100 {
+		fmt.Fprintf(&text, "word%d ", i*i)
+	}
+	s := sketch(t, text.String())
+	keys := s.Keys()
+	if got := fmt.Sprintf("%x %x", s[:8], keys[:2]); got != stable {
+		t.Errorf("the sketch and its keys begin with %s, want %s", got, stable)
+	}
+}
+
+const stable = `17c96f38e430e95d [23c0c7202e317ba4 4d994601e8410d91]`
+
+// FuzzOf checks that no text fails, and that a text has the similarity 1 to itself.
+func FuzzOf(f *testing.F) {
+	f.Add([]byte("a b c d e f g h i j k l m n o p q r s t u v w x y z 1 2 3 4"))
+	f.Add([]byte("\xff\xfe 網頁"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var m near.Scratch
+		if s, ok := m.Of(text); ok && near.Similarity(&s, &s) != 1 {
+			t.Errorf("the similarity of %q to itself is %v", text, near.Similarity(&s, &s))
+		}
+	})
+}
+
+func BenchmarkOf(b *testing.B) {
+	text := []byte(strings.Join(words(rand.New(rand.NewPCG(1, 1)), 1000), " "))
+	var m near.Scratch
+	b.SetBytes(int64(len(text)))
+	n := 0
+	for b.Loop() {
+		m.Of(text)
+		n++
+	}
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "pages/s")
+}

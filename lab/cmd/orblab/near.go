@@ -1,0 +1,31 @@
+package main
+
+import (
+	"io"
+
+	"github.com/orbweaver/orbweaver/lab"
+)
+
+// NearCmd implements "orblab near".
+type NearCmd struct {
+	flags
+	Pages string `default:"/usr/share/doc" placeholder:"DIR" help:"${near_pages}"`
+}
+
+// Help explains the result.
+func (NearCmd) Help() string {
+	return `The experiment compares two detectors of near-duplicates, MinHash and SimHash, with the
+exact similarity of pages: versions of Debian's llvm-13-doc to llvm-16-doc, and
+mirrors with a known rate of edits.
+
+  orblab near --quick --out /tmp/lab`
+}
+
+// Run runs the experiment.
+func (c *NearCmd) Run(out io.Writer) error {
+	again := "orblab near"
+	add := flagsOf(&again)
+	add(c.Quick, "%s", "--quick")
+	add(c.Seed != 1, "--seed %d", c.Seed)
+	return c.measure(out, false, &lab.Near{Pages: c.Pages, Again: again})
+}

@@ -1,0 +1,452 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io/fs"
+	"math/bits"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
+	"github.com/orbweaver/orbweaver/internal/web/near"
+	"github.com/orbweaver/orbweaver/internal/web/near/index"
+	"github.com/orbweaver/orbweaver/internal/web/parse"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Near compares two detectors of near-duplicates, MinHash (package near) and SimHash, with the exact Jaccard
+// coefficient of the pages' shingles.
+//
+// It runs in this process. All results but the speeds are the same on every machine.
+type Near struct {
+	// Pages is the folder with the pages: the packages llvm-13-doc to llvm-16-doc of Debian, unpacked. Empty means
+	// "/usr/share/doc".
+	Pages string
+	Again string
+}
+
+// nearVersions are the packages.
+var nearVersions = []string{"llvm-13-doc", "llvm-14-doc", "llvm-15-doc", "llvm-16-doc"}
+
+// nearLevels are the coefficients from which a pair counts.
+var nearLevels = []float64{0.8, 0.9}
+
+// nearRates are the shares of the words that a generated mirror changes.
+var nearRates = []float64{0.002, 0.005, 0.01, 0.02, 0.03, 0.05}
+
+// nearDistances are the distances of SimHash in bits. Manku, Jain and Das Sarma use 3.
+var nearDistances = []int{3, 5, 7, 10}
+
+// A nearPage is a page with its exact shingles and its fingerprints.
+type nearPage struct {
+	text     []byte
+	shingles map[uint64]bool
+	sketch   near.Sketch
+	keys     [near.Bands]uint64
+	sim      uint64
+}
+
+// A NearScore tells how well a detector finds the pairs of a level.
+type NearScore struct {
+	Truth     string         `json:"truth"`
+	Level     float64        `json:"level"`
+	Detector  string         `json:"detector"`
+	Precision classify.Share `json:"precision"`
+	Recall    classify.Share `json:"recall"`
+}
+
+// A NearRate tells what detectors find of mirrors with a rate of edits.
+type NearRate struct {
+	Rate    float64        `json:"rate"`
+	Jaccard float64        `json:"jaccard_mean"`
+	Min     classify.Share `json:"minhash_at_0_9"`
+	Sim     classify.Share `json:"simhash_3"`
+}
+
+// nearRun has the results.
+type nearRun struct {
+	pages, short   int
+	pairs          map[float64]int
+	scores         []NearScore
+	rates          []NearRate
+	minSpeed       float64 // pages/s on one core
+	simSpeed       float64
+	indexSpeed     float64
+	indexFile      float64 // bytes a page that is stored
+	indexKeys      float64
+	indexMemory    float64
+	stored, marked int
+}
+
+// Run implements Experiment.
+func (x *Near) Run(ctx context.Context, t *Trial) (*Result, error) {
+	dir := x.Pages
+	if dir == "" {
+		dir = "/usr/share/doc"
+	}
+	r := nearRun{pairs: map[float64]int{}}
+	done := t.step("read")
+	pages, err := r.read(dir, t.Quick)
+	if err != nil {
+		return nil, err
+	}
+	done("%d pages", len(pages))
+	done = t.step("pairs of versions")
+	if err := r.compare(ctx, "versions", allPairs(pages)); err != nil {
+		return nil, err
+	}
+	done("%d pairs at 0.8", r.pairs[nearLevels[0]])
+	done = t.step("mirrors")
+	if err := r.mirrors(ctx, pages, rand.New(rand.NewPCG(t.Seed, 11))); err != nil {
+		return nil, err
+	}
+	done("%d rates", len(r.rates))
+	done = t.step("speed")
+	r.speeds(pages)
+	if err := r.index(ctx, t, pages); err != nil {
+		return nil, err
+	}
+	done("%.0f pages/s", r.minSpeed)
+	return x.result(&r), nil
+}
+
+// read returns the pages of all versions that have a Sketch.
+func (r *nearRun) read(dir string, quick bool) (pages []*nearPage, err error) {
+	n := 0
+	for _, v := range nearVersions {
+		root := filepath.Join(dir, v)
+		err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".html") {
+				return err
+			}
+			if n++; quick && n%8 != 0 {
+				return nil
+			}
+			body, err := os.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if p := newNearPage(body); p != nil {
+				pages = append(pages, p)
+			} else {
+				r.short++
+			}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w; --pages names the folder with llvm-13-doc to llvm-16-doc", ErrNoTexts, err)
+		}
+	}
+	r.pages = len(pages)
+	return pages, nil
+}
+
+// newNearPage returns the page with this body, or nil if it is too short.
+func newNearPage(body []byte) *nearPage {
+	var page parse.Page
+	parse.Parse(parse.Input{URL: weburl.MustParse("http://a.example/"), ContentType: "text/html; charset=utf-8",
+		Body: body}, parse.Options{}, &page)
+	p := &nearPage{text: page.AppendProse(nil, body, false)}
+	if !p.print() {
+		return nil
+	}
+	p.shingles = exactShingles(judgeWords(string(body)))
+	return p
+}
+
+// print sets the fingerprints from the text.
+func (p *nearPage) print() (ok bool) {
+	var m near.Scratch
+	if p.sketch, ok = m.Of(p.text); ok {
+		p.keys = p.sketch.Keys()
+		p.sim = simHash(string(p.text))
+	}
+	return ok
+}
+
+var (
+	judgeHidden = regexp.MustCompile(`(?is)<script\b.*?</script\s*>|<style\b.*?</style\s*>|<!--.*?-->`)
+	judgeTag    = regexp.MustCompile(`(?s)<[!?/a-zA-Z][^>]*>`)
+	judgeEntity = regexp.MustCompile(`&#?[a-zA-Z0-9]+;`)
+	judgeWord   = regexp.MustCompile(`[\pL\pM\pN]+`)
+)
+
+// judgeWords returns the words of a page. It shares no code with the detectors.
+func judgeWords(body string) []string {
+	body = judgeTag.ReplaceAllString(judgeHidden.ReplaceAllString(body, " "), " ")
+	return judgeWord.FindAllString(strings.ToLower(judgeEntity.ReplaceAllString(body, " ")), -1)
+}
+
+// exactShingles returns the set of the shingles of five words, by a hash of 64 bits (FNV-1a).
+func exactShingles(words []string) map[uint64]bool {
+	set := map[uint64]bool{}
+	for i := range max(0, len(words)-4) {
+		set[fnv64(words[i:i+5])] = true
+	}
+	return set
+}
+
+func fnv64(words []string) uint64 {
+	h := uint64(14695981039346656037)
+	for _, w := range words {
+		for i := range len(w) {
+			h = (h ^ uint64(w[i])) * 1099511628211
+		}
+		h = (h ^ ' ') * 1099511628211
+	}
+	return h
+}
+
+// jaccard returns the exact coefficient.
+func jaccard(a, b map[uint64]bool) float64 {
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	both := 0
+	for s := range a {
+		if b[s] {
+			both++
+		}
+	}
+	return float64(both) / float64(max(1, len(a)+len(b)-both))
+}
+
+// simHash returns Charikar's fingerprint of 64 bits of the shingles of a text ("Similarity estimation techniques from
+// rounding algorithms", STOC 2002), each shingle with weight one for each occurrence.
+func simHash(text string) uint64 {
+	words := judgeWord.FindAllString(strings.ToLower(text), -1)
+	var sums [64]int
+	for i := range max(0, len(words)-4) {
+		h := fnv64(words[i : i+5])
+		h ^= h >> 33
+		h *= 0xff51afd7ed558ccd
+		h ^= h >> 33
+		for b := range sums {
+			sums[b] += int(h>>b&1)*2 - 1
+		}
+	}
+	var f uint64
+	for b, n := range sums {
+		if n > 0 {
+			f |= 1 << b
+		}
+	}
+	return f
+}
+
+// A nearPair is two pages, and the exact coefficient of their shingles.
+type nearPair struct {
+	a, b  *nearPage
+	exact float64
+}
+
+// allPairs yields all pairs. A pair that shares no shingle has the coefficient 0.
+func allPairs(pages []*nearPage) func(func(nearPair) bool) {
+	return func(yield func(nearPair) bool) {
+		postings := map[uint64][]int32{}
+		shared := make([]int32, len(pages))
+		for i, p := range pages {
+			clear(shared[:i])
+			for s := range p.shingles {
+				for _, j := range postings[s] {
+					shared[j]++
+				}
+				postings[s] = append(postings[s], int32(i))
+			}
+			for j := range i {
+				both := int(shared[j])
+				exact := float64(both) / float64(len(p.shingles)+len(pages[j].shingles)-both)
+				if !yield(nearPair{pages[j], p, exact}) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// A nearDetector says whether two pages are near-duplicates.
+type nearDetector struct {
+	name  string
+	finds func(p nearPair, level float64) bool
+}
+
+// nearDetectors are what is compared.
+func nearDetectors() []nearDetector {
+	min := func(p nearPair, level float64) bool { return near.Similarity(&p.a.sketch, &p.b.sketch) >= level }
+	ds := []nearDetector{
+		{"minhash, all pairs", min},
+		{"minhash, by bands", func(p nearPair, level float64) bool {
+			for i, k := range p.a.keys {
+				if k == p.b.keys[i] {
+					return min(p, level)
+				}
+			}
+			return false
+		}},
+	}
+	for _, d := range nearDistances {
+		ds = append(ds, nearDetector{fmt.Sprintf("simhash, %d bits", d), func(p nearPair, _ float64) bool {
+			return bits.OnesCount64(p.a.sim^p.b.sim) <= d
+		}})
+	}
+	return ds
+}
+
+// compare lets the detectors judge pairs.
+func (r *nearRun) compare(ctx context.Context, truth string, pairs func(func(nearPair) bool)) error {
+	ds := nearDetectors()
+	scores := make([]NearScore, len(ds)*len(nearLevels))
+	n := 0
+	for p := range pairs {
+		if n++; n%(1<<16) == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		for i, level := range nearLevels {
+			is := p.exact >= level
+			if is && truth == "versions" {
+				r.pairs[level]++
+			}
+			for j, d := range ds {
+				found, s := d.finds(p, level), &scores[i*len(ds)+j]
+				s.Truth, s.Level, s.Detector = truth, level, d.name
+				if is {
+					s.Recall.Of++
+				}
+				if found {
+					s.Precision.Of++
+				}
+				if is && found {
+					s.Recall.Right++
+					s.Precision.Right++
+				}
+			}
+		}
+	}
+	r.scores = append(r.scores, scores...)
+	return nil
+}
+
+// mirrors makes mirrors of pages with a known rate of edits.
+func (r *nearRun) mirrors(ctx context.Context, pages []*nearPage, rng *rand.Rand) error {
+	var pairs []nearPair
+	for _, rate := range nearRates {
+		row := NearRate{Rate: rate}
+		n := 0
+		for i := 0; i < len(pages); i += 1 + len(pages)/500 {
+			words := judgeWord.FindAllString(strings.ToLower(string(pages[i].text)), -1)
+			if len(words) < 200 {
+				continue
+			}
+			a := &nearPage{text: []byte(strings.Join(words, " ")), shingles: exactShingles(words)}
+			for j := range words {
+				if rng.Float64() < rate {
+					words[j] = fmt.Sprintf("edit%d", rng.Uint32())
+				}
+			}
+			b := &nearPage{text: []byte(strings.Join(words, " ")), shingles: exactShingles(words)}
+			if !a.print() || !b.print() {
+				continue
+			}
+			p := nearPair{a, b, jaccard(a.shingles, b.shingles)}
+			pairs = append(pairs, p)
+			row.Jaccard += p.exact
+			n++
+			row.Min.Of++
+			row.Sim.Of++
+			if near.Similarity(&a.sketch, &b.sketch) >= 0.9 {
+				row.Min.Right++
+			}
+			if bits.OnesCount64(a.sim^b.sim) <= 3 {
+				row.Sim.Right++
+			}
+		}
+		row.Jaccard /= float64(max(1, n))
+		r.rates = append(r.rates, row)
+	}
+	return r.compare(ctx, "mirrors", func(yield func(nearPair) bool) {
+		for _, p := range pairs {
+			if !yield(p) {
+				return
+			}
+		}
+	})
+}
+
+// speeds measures the fingerprints of texts on one core.
+func (r *nearRun) speeds(pages []*nearPage) {
+	var m near.Scratch
+	began := time.Now()
+	for _, p := range pages {
+		m.Of(p.text)
+	}
+	r.minSpeed = float64(len(pages)) / time.Since(began).Seconds()
+	began = time.Now()
+	for _, p := range pages {
+		simHash(string(p.text))
+	}
+	r.simSpeed = float64(len(pages)) / time.Since(began).Seconds()
+}
+
+// index lets the product's index judge the pages, one after the other, and then many pages that are unlike each other.
+func (r *nearRun) index(ctx context.Context, t *Trial, pages []*nearPage) error {
+	x, err := index.Open(disk.OS, filepath.Join(t.Dir, "near"), index.Config{MemoryBytes: 16 << 20})
+	if err != nil {
+		return err
+	}
+	run, stop := context.WithCancel(ctx)
+	ended := make(chan error, 1)
+	go func() { ended <- x.Run(run) }()
+	unlike := 500_000
+	if t.Quick {
+		unlike = 20_000
+	}
+	rng := rand.New(rand.NewPCG(t.Seed, 12))
+	var began time.Time
+	stored := 0
+	for i := range len(pages) + unlike {
+		var s near.Sketch
+		if i == len(pages) {
+			r.stored, began = stored, time.Now()
+		}
+		if i < len(pages) {
+			s = pages[i].sketch
+		} else {
+			for b := 0; b < len(s); b += 8 {
+				binary.LittleEndian.PutUint64(s[b:], rng.Uint64())
+			}
+		}
+		first, claim, err := x.Find(ctx, s, index.Page{URL: fmt.Sprintf("http://a.example/%d", i)})
+		if err != nil {
+			stop()
+			return cmp.Or(<-ended, err)
+		}
+		if first != nil && i < len(pages) {
+			r.marked++
+		}
+		if claim != nil {
+			claim.Archived(time.Now())
+			stored++
+		}
+		if i%64 == 0 {
+			x.Syncing()()
+		}
+	}
+	x.Syncing()()
+	r.indexSpeed = float64(unlike) / time.Since(began).Seconds()
+	stop()
+	if err := <-ended; err != nil {
+		return err
+	}
+	file, keys, memory := x.Size()
+	all := float64(stored)
+	r.indexFile, r.indexKeys, r.indexMemory = float64(file)/all, float64(keys)/all, float64(memory)/all
+	return x.Close()
+}
