@@ -14,6 +14,7 @@
 package topical
 
 import (
+	"html"
 	"net/netip"
 	"sort"
 	"strconv"
@@ -57,6 +58,9 @@ func (w *Web) Names() []string { return w.names }
 
 // Categories returns the categories of a page, from 0 to Pages()-1. It may have none. The caller must not change them.
 func (w *Web) Categories(page int64) []string { return w.categories(uint32(page)) }
+
+// Title returns the title of a page, without character references.
+func (w *Web) Title(page int64) string { return html.UnescapeString(w.title(uint32(page))) }
 
 // Links returns the pages to which a page links.
 func (w *Web) Links(page int64) []uint32 { return w.appendLinks(nil, uint32(page)) }

@@ -43,6 +43,7 @@ type commands struct {
 	Links      LinksCmd      `cmd:"" help:"${links}"`
 	TwoLevel   TwoLevelCmd   `cmd:"" name:"twolevel" help:"${twolevel}"`
 	Topic      TopicCmd      `cmd:"" help:"${topic}"`
+	Focused    FocusedCmd    `cmd:"" help:"${focused}"`
 	Crawlers   CrawlersCmd   `cmd:"" help:"${crawlers}"`
 	Chaos      ChaosCmd      `cmd:"" help:"${chaos}"`
 	Bare       BareCmd       `cmd:"" passthrough:"" help:"Run the yardstick: a minimal loop that fetches, decodes, scans and archives a list of URLs."`
