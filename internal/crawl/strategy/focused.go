@@ -44,7 +44,8 @@ type FocusedConfig struct {
 //
 //   - the probability that the page with the link is wanted, and how often links stay in a topic (locality);
 //   - the words of the anchor text, and those of the URL;
-//   - the share of the host's fetched pages that are wanted.
+//   - for links to other hosts: the share of the host's fetched pages that are wanted, beside that of all fetched
+//     pages.
 //
 // The chance becomes the level of the link, from 1 to levels. The first page that names a URL decides its level. The
 // level is a part of the link, so it is durable, and goes to the agent that owns the host.
@@ -61,14 +62,15 @@ type Focused struct {
 	nothing float64 // what the model says of a text without words, as logarithm of odds
 	works   sync.Pool
 
-	mu        sync.Mutex // guards the hosts
+	mu        sync.Mutex // guards all below
+	all       hostTopics // of all hosts
 	hosts     map[string]hostTopics
 	oldHosts  map[string]hostTopics // the generation before
 	hostBound int
 }
 
 // hostTopics counts the fetched pages of a host.
-type hostTopics struct{ wanted, all float32 }
+type hostTopics struct{ wanted, all float64 }
 
 const (
 	// levels is the number of levels of a Focused. Each is a queue of the frontier.
@@ -83,8 +85,9 @@ const (
 	wordsWeight = 0.7
 	// mostWords bounds what words say.
 	mostWords = 4.0
-	// hostPages is the number of pages of a host after which its own share of wanted pages counts as much as the base.
-	hostPages = 4
+	// hostPages is the number of pages of a host after which its own share of wanted pages counts as much as that of all
+	// hosts.
+	hostPages = 8
 	// hostWeight is the weight of a host's share.
 	hostWeight = 0.7
 	// maxHosts bounds the hosts of a generation.
@@ -176,8 +179,8 @@ func (f *Focused) Follow(p *crawl.Page, l *weburl.Link) crawl.Choice {
 		p.Memo = j
 	}
 	odds := j.odds + f.words(p.Parsed, j, l, w)
-	if f.cfg.Evidence&FromHost != 0 {
-		odds += hostWeight * f.host(l.URL.Host())
+	if host := l.URL.Host(); f.cfg.Evidence&FromHost != 0 && host != p.Link.URL.Host() {
+		odds += hostWeight * f.host(host)
 	}
 	l.Level = levelOf(odds)
 	return crawl.Take
@@ -271,12 +274,21 @@ func logOdds(p float64) float64 {
 	return math.Log(p / (1 - p))
 }
 
-// host returns what the fetched pages of a host say, as logarithm of odds beyond those of the base.
+// host returns what the fetched pages of a host say, as logarithm of odds beyond those of all hosts.
 func (f *Focused) host(name string) float64 {
 	f.mu.Lock()
-	h := f.of(name)
+	h, all := f.of(name), f.all
 	f.mu.Unlock()
-	return logOdds((float64(h.wanted)+hostPages*f.base)/(float64(h.all)+hostPages)) - logOdds(f.base)
+	if h.all == 0 {
+		return 0
+	}
+	usual := share(all, f.base)
+	return logOdds(share(h, usual)) - logOdds(usual)
+}
+
+// share returns the share of wanted pages of a host. Of a few pages, usual counts more.
+func share(h hostTopics, usual float64) float64 {
+	return (h.wanted + hostPages*usual) / (h.all + hostPages)
 }
 
 // of returns the counts of a host. The caller holds mu.
@@ -292,8 +304,10 @@ func (f *Focused) learn(name string, chance float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	h := f.of(name)
-	h.wanted += float32(chance)
+	h.wanted += chance
 	h.all++
+	f.all.wanted += chance
+	f.all.all++
 	if len(f.hosts) >= f.hostBound {
 		if _, have := f.hosts[name]; !have {
 			f.hosts, f.oldHosts = map[string]hostTopics{}, f.hosts
