@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -91,8 +92,11 @@ func (c *CrawlCmd) focused() (func(strategy.Place) (crawl.Strategy, error), erro
 	switch _, err := strategy.OpenFocused(cfg); {
 	case errors.Is(err, strategy.ErrNoChances):
 		return nil, bad("--model %s: %v; train one of another --kind", c.Model, err)
+	case errors.Is(err, strategy.ErrTopic):
+		return nil, bad("--topic %s: give some of the model's categories, but not all:\n%s", strings.Join(c.Topic, ","),
+			strings.Join(m.Categories(), ", "))
 	case err != nil:
-		return nil, bad("--topic: %v", err)
+		return nil, err
 	}
 	return func(strategy.Place) (crawl.Strategy, error) { return strategy.OpenFocused(cfg) }, nil
 }

@@ -381,8 +381,8 @@ func (c *TestwebCmd) config() (s served, err error) {
 		return s, err
 	}
 	if len(s.cfg.Sites) == 0 && len(s.cfg.Folders) == 0 && s.cfg.Origin == nil {
-		return bad("nothing to serve: give --generate, --record, --topical, --articles, --folder, " +
-			"--debian-docs, --demo, --hostile, --dripping or --raw")
+		return bad("nothing to serve: give --generate, --record, --topical, --articles, --folder, --demo or " +
+			"another web of --help")
 	}
 	return s, c.addresses(&s.cfg)
 }

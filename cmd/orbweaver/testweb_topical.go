@@ -35,26 +35,48 @@ func (c *TestwebCmd) checkTopical() error {
 			others++
 		}
 	}
-	usual := topicalFlags{TopicalPages: 1_000_000, TopicalLocality: 0.624, TopicalMix: 0.4, TopicalSeed: 1}
-	generated := usual
-	generated.Topical, generated.TopicalOnly = c.Topical, c.TopicalOnly
+	generated, any := c.topicalFlags.given()
 	switch {
 	case others > 1 && (c.Topical != "" || c.Articles != ""):
 		return bad("--generate, --record, --topical and --articles cannot be combined: run one testweb for each")
-	case c.Topical == "" && c.Articles == "" && c.topicalFlags != usual:
-		return bad("the flags --topical-... and --topics-out have no effect without a web with topics: add --topical " +
-			"FILE or --articles FILE")
-	case c.Articles != "" && (c.TopicalOnly != "" || c.TopicalPages != usual.TopicalPages ||
-		c.TopicalLocality != usual.TopicalLocality || c.TopicalMix != usual.TopicalMix ||
-		c.TopicalSeed != usual.TopicalSeed):
-		return bad("--topical-only, --topical-pages, --topical-locality, --topical-mix and --topical-seed have no " +
-			"effect with --articles, whose pages and links are in its file: leave them out")
+	case c.Topical == "" && c.Articles == "" && any != "":
+		return bad("--%s has no effect without a web with topics: add --topical FILE or --articles FILE", any)
+	case c.Articles != "" && generated != "":
+		return bad("--%s has no effect with --articles, whose file has the pages and links: leave it out", generated)
 	case c.TopicalPages < 1:
 		return bad("--topical-pages %d is too small; give at least 1", c.TopicalPages)
 	case c.TopicalHosts < 0:
 		return bad("--topical-hosts %d is negative; give at least 1", c.TopicalHosts)
 	}
 	return nil
+}
+
+// given returns the name of a flag that was given and needs --topical, and of one that needs --topical or --articles;
+// empty: there is none.
+func (f *topicalFlags) given() (generated, any string) {
+	for _, g := range []struct {
+		name  string
+		given bool
+	}{
+		{"topical-only", f.TopicalOnly != ""}, {"topical-pages", f.TopicalPages != 1_000_000},
+		{"topical-locality", f.TopicalLocality != 0.624}, {"topical-mix", f.TopicalMix != 0.4},
+		{"topical-seed", f.TopicalSeed != 1},
+	} {
+		if g.given {
+			generated = g.name
+		}
+	}
+	switch {
+	case generated != "":
+		return generated, generated
+	case f.TopicalHosts != 0:
+		return "", "topical-hosts"
+	case f.TopicalSlugs:
+		return "", "topical-slugs"
+	case f.TopicsOut != "":
+		return "", "topics-out"
+	}
+	return "", ""
 }
 
 // open reads the texts of the web.
@@ -122,13 +144,13 @@ func readArticles(name string) (all []topical.Article, err error) {
 		}
 		switch err := d.Decode(&a); {
 		case errors.Is(err, io.EOF) && len(all) == 0:
-			return nil, bad("--articles %s: the file has no article", name)
+			return nil, bad("--articles %s: the file has no article; name another", name)
 		case errors.Is(err, io.EOF):
 			return all, nil
 		case err != nil:
-			return nil, bad("--articles %s: article %d: %v; give one JSON object a line", name, len(all)+1, err)
+			return nil, bad("--articles %s: article %d: %v; give JSON", name, len(all)+1, err)
 		case a.ID == nil || a.Title == "":
-			return nil, bad("--articles %s: article %d has no id or no title", name, len(all)+1)
+			return nil, bad("--articles %s: article %d has no id or no title; give both", name, len(all)+1)
 		}
 		all = append(all, topical.Article{ID: *a.ID, Title: a.Title, Topics: a.Topics, Links: a.Links, Text: a.Text})
 	}
