@@ -40,12 +40,13 @@ func (x *Focused) result(webs []*focusedWeb, got []Harvest) *Result {
 			"pages that probably are of a wanted topic are fetched first (Chakrabarti, van den Berg and Dom, WWW " +
 			"1999). The harvest rate is the share of the fetched pages that are of the topic. How high is it with " +
 			"`--strategy focused`, beside a breadth-first crawl of as many pages?",
-		SetUp: fmt.Sprintf("Each crawl starts from %d random pages of the topic and ends after a number of pages. The "+
-			"webs say which pages are of the topic; the classifier's answers do not count. *Encyclopedia*: the articles "+
-			"of Wikipedia for Schools with their own links, on 100 hosts at random; the classifier (logistic) was "+
-			"trained on the train half. *Generated*: %s pages with paragraphs of the test half of the Open Directory's "+
-			"texts, on hosts with neutral names; the classifier was trained on the train half, and each draw is another "+
-			"web. The delay of a host is %s.", focusedSeeds, humanize.Comma(x.Pages), focusedDelay),
+		SetUp: fmt.Sprintf("Each crawl starts from %d random pages of the topic and ends after a number of pages. "+
+			"The webs say which pages are of the topic; the classifier's answers do not count. *Encyclopedia*: the "+
+			"articles of Wikipedia for Schools with their own links, on 100 hosts at random; the classifier "+
+			"(logistic) was trained on the train half. *Generated*: %s pages with paragraphs of the test half of the "+
+			"Open Directory's texts, on hosts with neutral names; the classifier was trained on the train half, and "+
+			"each draw is another web. The delay of a host is %s.",
+			focusedSeeds, humanize.Comma(x.Pages), focusedDelay),
 		Data: Table{Columns: []Column{{Name: "web"}, {Name: "order"}, {Name: "draw"}, {Name: "pages"},
 			{Name: "harvest rate"}, {Name: "harvest rate of unseen pages"}}},
 		Figure:  &Figure{Alt: "The harvest rate of focused and breadth-first crawls by the number of fetched pages."},
@@ -72,7 +73,8 @@ func (x *Focused) result(webs []*focusedWeb, got []Harvest) *Result {
 	res.Figures["webs"] = facts
 	res.Sections = append(res.Sections, Section{Heading: "The webs", Table: about, Shown: true,
 		Text: "The accuracy is that of the pages as a crawl gets them, with the anchor texts of their links; of the " +
-			"encyclopedia only articles of the test half count. *At least* and *at most* bound it with 95 % confidence."})
+			"encyclopedia only articles of the test half count. *At least* and *at most* bound it with 95 % " +
+			"confidence."})
 	for _, w := range webs {
 		res.Sections = append(res.Sections, w.section(got, false))
 		panel := Panel{Title: "Harvest rate: " + w.name, X: "pages fetched", Y: "%", Aside: true, Top: percent}
@@ -82,7 +84,8 @@ func (x *Focused) result(webs []*focusedWeb, got []Harvest) *Result {
 				l.Name = "bound"
 			}
 			for _, n := range w.points {
-				l.Points = append(l.Points, plotter.XY{X: float64(n), Y: average(harvestOf(got, w.name, o.Name, n, false))})
+				y := average(harvestOf(got, w.name, o.Name, n, false))
+				l.Points = append(l.Points, plotter.XY{X: float64(n), Y: y})
 			}
 			panel.Lines = append(panel.Lines, l)
 		}
@@ -111,7 +114,8 @@ func (w *focusedWeb) section(got []Harvest, unseen bool) Section {
 			"anchor, URL and host.", focusedDraws)}
 	if unseen {
 		s.Heading += ", test half alone"
-		s.Text = "Of the fetched articles of the test half, on which the classifier was not trained, the share of the topic."
+		s.Text = "Of the fetched articles of the test half, on which the classifier was not trained, the share " +
+			"of the topic."
 	}
 	return s
 }

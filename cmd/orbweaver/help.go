@@ -124,7 +124,8 @@ var crawlHelp = cli.Texts{
 	"quiet": "Print no progress and no summary.",
 	"strategy": "Choose the order of visits. bfs: follow every link, breadth-first. focused: like bfs, but fetch " +
 		"first what probably is about the wanted topics. list: fetch only the seeds and the targets of their " +
-		"redirects. recrawl: like bfs, and visit each page again as often as it changes. walk: follow random walks, which sample pages by their PageRank.",
+		"redirects. recrawl: like bfs, and visit each page again as often as it changes. walk: follow random " +
+		"walks, which sample pages by their PageRank.",
 	"topic": "With focused: want pages of this category of the model, in any case, such as science. " +
 		"Repeatable.",
 	"topic_model": "With focused: tell the topics of pages by this file of \"classify train\", or by one of the two " +

@@ -58,8 +58,8 @@ var testwebHelp = cli.Texts{
 		"\"classify train\"; may be gzipped.",
 	"testweb_topical_only":  "Use only the texts whose FIELD is VALUE, such as split=test.",
 	"testweb_topical_pages": "Generate N pages.",
-	"testweb_topical_locality": "Let SHARE of the links lead to a page of the same category. The default was measured " +
-		"by the paper on X4.",
+	"testweb_topical_locality": "Let SHARE of the links lead to a page of the same category. The default is the " +
+		"paper's on X4.",
 	"testweb_topical_mix":  "Let SHARE of the pages of a host have other categories than most of them.",
 	"testweb_topical_seed": "Use random seed N. The same seed, texts and flags give the same web.",
 	"testweb_articles": "Serve the articles of FILE with their links: lines of JSON with id, title, topics, links " +

@@ -92,8 +92,9 @@ func (f *topicalFlags) open(addresses int) (w *topical.Web, err error) {
 		if err != nil {
 			return nil, err
 		}
-		w, err = topical.Encyclopedia(articles, topical.Articles{Hosts: f.TopicalHosts, Addresses: int64(max(addresses, 0)),
-			Slugs: f.TopicalSlugs})
+		w, err = topical.Encyclopedia(articles, topical.Articles{
+			Hosts: f.TopicalHosts, Addresses: int64(max(addresses, 0)), Slugs: f.TopicalSlugs,
+		})
 		if err != nil {
 			return nil, bad("--articles %s: %v", f.Articles, err)
 		}

@@ -21,8 +21,8 @@
 // Invariants: the decisions of Recrawl and Walk, which are Planners, follow from the journal and
 // the clock alone. So a crawl continues after a kill as if it had never stopped. The strategies
 // keep what they know of pages in files below Place.Dir, and every run rebuilds these files from
-// the journal. The priority of a link by Focused is a part of the link; the counts of hosts, from which priorities are
-// made, begin again with each run. Recrawl's memory and Focused's are bounded; Walk's memory grows with the number of its steps.
+// the journal. Focused's priority of a link is a part of the link; its counts of hosts begin again with each run.
+// The memory of Recrawl and of Focused is bounded; Walk's memory grows with the number of its steps.
 //
 // The crawl's dispatcher owns a Planner: one goroutine calls its methods. Any worker may
 // call Follow.

@@ -50,8 +50,8 @@ type FocusedConfig struct {
 // The chance becomes the level of the link, from 1 to levels. The first page that names a URL decides its level. The
 // level is a part of the link, so it is durable, and goes to the agent that owns the host.
 //
-// What the crawl knows of hosts is in RAM only, of at most 2*maxHosts hosts. After a restart, and for the hosts of other
-// agents, this evidence is missing until pages were fetched.
+// What the crawl knows of hosts is in RAM only, of at most 2*maxHosts hosts. After a restart this evidence is missing
+// until pages of the host were fetched. For the hosts of other agents it is always missing.
 type Focused struct {
 	cfg    FocusedConfig
 	wanted []bool // by number of the classifier's category
@@ -85,8 +85,8 @@ const (
 	wordsWeight = 0.7
 	// mostWords bounds what words say.
 	mostWords = 4.0
-	// hostPages is the number of pages of a host after which its own share of wanted pages counts as much as that of all
-	// hosts.
+	// hostPages is the number of pages of a host after which its own share of wanted pages counts as much as that of
+	// all hosts.
 	hostPages = 8
 	// hostWeight is the weight of a host's share.
 	hostWeight = 0.7
@@ -199,8 +199,8 @@ func oddsOfLevel(level uint8) float64 {
 	return (float64(level)-0.5)/levels*2*most - most
 }
 
-// judge classifies a page. A page with too few words for a category, such as a frameset or a list of pictures, passes on
-// half of the odds by which the crawl came to it.
+// judge classifies a page. A page with too few words for a category, such as a frameset or a list of pictures, passes
+// on half of the odds by which the crawl came to it.
 func (f *Focused) judge(p *crawl.Page, w *work) *judged {
 	j := new(judged)
 	if p.Parsed == nil {

@@ -49,7 +49,9 @@ func seaAndAir(t testing.TB, kind string) *classify.Classifier {
 
 func focused(t testing.TB, e Evidence) *Focused {
 	t.Helper()
-	f, err := OpenFocused(FocusedConfig{Classifier: seaAndAir(t, classify.Logistic), Topics: []string{"sea"}, Evidence: e})
+	f, err := OpenFocused(FocusedConfig{
+		Classifier: seaAndAir(t, classify.Logistic), Topics: []string{"sea"}, Evidence: e,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +88,8 @@ func pageWith(t testing.TB, url, text string, links ...[2]string) *crawl.Page {
 		body += fmt.Sprintf("<a href=%q>%s</a> ", l[0], l[1])
 	}
 	p := &crawl.Page{Link: weburl.Link{URL: mustURL(t, url)}, Status: 200, Body: []byte(body), Parsed: new(parse.Page)}
-	parse.Parse(parse.Input{URL: p.Link.URL, ContentType: "text/html", Body: p.Body}, parse.Options{Texts: true}, p.Parsed)
+	parse.Parse(parse.Input{URL: p.Link.URL, ContentType: "text/html", Body: p.Body}, parse.Options{Texts: true},
+		p.Parsed)
 	return p
 }
 
@@ -262,7 +265,8 @@ func BenchmarkFocused(b *testing.B) {
 	f := focused(b, AllEvidence)
 	var links [][2]string
 	for i := range 50 {
-		links = append(links, [2]string{fmt.Sprintf("http://h%d.example/some/page-%d.html", i, i), "A ship in the harbour"})
+		links = append(links, [2]string{fmt.Sprintf("http://h%d.example/some/page-%d.html", i, i),
+			"A ship in the harbour"})
 	}
 	p := pageWith(b, "http://a.example/", strings.Repeat(repeated(seaWords), 6), links...)
 	p.Header = fetch.Header{}

@@ -4,9 +4,9 @@
 //	                                                                               Web -> testweb
 //	articles -> Encyclopedia: articles with their topics and their own links      /
 //
-// Both webs are for experiments with classifiers and with focused crawls. Neither host names nor paths tell the topic of
-// a page. Texts and titles do, and so do links as far as they stay in a topic. The caller gives the texts: they should
-// be other texts than those on which a classifier was trained.
+// Both webs are for experiments with classifiers and with focused crawls. Neither host names nor paths tell the topic
+// of a page. Texts and titles do, and so do links as far as they stay in a topic. The caller gives the texts, which
+// should not be those on which a classifier was trained.
 //
 // Invariants: a Web is a pure function of its parameters. Generate stores nothing for a page and four bytes for a host.
 // Categories, Links and Truth are computed from the parameters, not from what was served. A Web is safe for concurrent

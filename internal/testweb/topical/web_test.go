@@ -138,7 +138,8 @@ func TestGenerated(t *testing.T) {
 // which no link leads is not reachable.
 func TestEncyclopedia(t *testing.T) {
 	all := []Article{
-		{ID: 7, Title: "Tom & Jerry", Topics: []string{"Art", "Life"}, Links: []int{9, 9, 7, 1000, 8}, Text: "A cat\nA mouse"},
+		{ID: 7, Title: "Tom & Jerry", Topics: []string{"Art", "Life"}, Links: []int{9, 9, 7, 1000, 8},
+			Text: "A cat\nA mouse"},
 		{ID: 8, Title: "Cat", Topics: []string{"Life"}, Links: []int{7}, Text: "An animal"},
 		{ID: 9, Title: "Mouse", Text: "An animal"},
 		{ID: 10, Title: "Lonely", Topics: []string{"Art"}, Links: []int{7}, Text: "No link leads here"},
