@@ -313,8 +313,9 @@ func classifier(t *testing.T, m *Model) *Classifier {
 
 // TestDigest: a model knows the digest of the file that it was read from.
 func TestDigest(t *testing.T) {
-	texts := []Text{{Category: "A", Text: strings.Repeat("ship ", 60)}, {Category: "A", Text: strings.Repeat("ship ", 50)},
-		{Category: "B", Text: strings.Repeat("plane ", 60)}, {Category: "B", Text: strings.Repeat("plane ", 50)}}
+	texts := []Text{{Category: "A", Text: strings.Repeat("ship ", 60)},
+		{Category: "A", Text: strings.Repeat("ship ", 50)}, {Category: "B", Text: strings.Repeat("plane ", 60)},
+		{Category: "B", Text: strings.Repeat("plane ", 50)}}
 	m, err := Train(texts, Training{Kind: Bayes})
 	if err != nil {
 		t.Fatal(err)
