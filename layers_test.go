@@ -58,7 +58,7 @@ var layers = func() map[string]int {
 			"internal/web/classify/builtin",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
 		"internal/crawl internal/cli internal/report/view internal/testweb/demo internal/testweb/gen " +
-			"internal/testweb/netns internal/testweb/record " +
+			"internal/testweb/netns internal/testweb/record internal/testweb/topical " +
 			"internal/testkit/walk internal/testkit/textweb internal/testkit/testparts " +
 			"internal/output/replay internal/output/mirror lab/bare lab/stream",
 		// what to crawl next

@@ -48,8 +48,14 @@ func TestEncyclopedia(t *testing.T) {
 	}
 }
 
-// gzLines writes a file of objects, each of them in so many lines as a quick run skips.
+// gzLines writes a file of objects, each of them in so many lines as a quick run of Topic skips.
 func gzLines(t *testing.T, name string, rows []labelled) {
+	t.Helper()
+	gzCopies(t, name, rows, 8)
+}
+
+// gzCopies writes a file of objects, each of them in some lines.
+func gzCopies(t *testing.T, name string, rows []labelled, copies int) {
 	t.Helper()
 	f, err := os.Create(name)
 	if err != nil {
@@ -61,7 +67,7 @@ func gzLines(t *testing.T, name string, rows []labelled) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		io.WriteString(z, strings.Repeat(string(b)+"\n", 8))
+		io.WriteString(z, strings.Repeat(string(b)+"\n", copies))
 	}
 	if err := errors.Join(z.Close(), f.Close()); err != nil {
 		t.Fatal(err)

@@ -20,6 +20,7 @@ var ErrNoTexts = errors.New("the texts are missing")
 // labelled is a line of the files of texts. Each file has some of the fields.
 type labelled struct {
 	ID       int      `json:"id"`
+	Title    string   `json:"title"`
 	Category string   `json:"category"`
 	Topics   []string `json:"topics"`
 	Links    []int    `json:"links"`

@@ -200,6 +200,9 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	return err
 }
 
+// builtinModels are the names of the models in the program.
+var builtinModels = []string{"topics", "languages"}
+
 // modelFlag names a model.
 type modelFlag struct {
 	Model string `short:"m" help:"${classify_model}" default:"topics" placeholder:"FILE"`

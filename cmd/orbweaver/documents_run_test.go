@@ -131,6 +131,8 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver crawl --resume"},
 	},
 	"docs/strategies.md": {
+		{command: "orbweaver crawl --strategy focused --topic science --topic health --scope any --page-limit 10000 " +
+			"--contact you@example.org https://example.org/"},
 		{command: "mkdir -p a1/reports a2/reports && printf 'url,visits,share,links\\nhttp://a.example/,2,1,3\\n' | " +
 			"tee a1/reports/walk.csv >a2/reports/walk.csv", added: true},
 		{command: "awk -F, 'FNR > 1 {n = $(NF-2); sub(/,[^,]*,[^,]*,[^,]*$/, \"\"); visits[$0] += n}" +
@@ -169,6 +171,8 @@ var documentSteps = map[string][]step{
 		{command: "curl http://127.0.0.1:7481/.testweb/count", not: "TestControl of package testweb asks the same"},
 		{command: "curl --request POST 'http://127.0.0.1:7481/.testweb/reset?delay=500ms'",
 			not: "TestControl of package testweb asks the same"},
+		{command: "orbweaver testweb --topical texts.jsonl --topical-only split=test --topical-pages 20000 " +
+			"--topics-out topics.tsv", not: "it serves until it is stopped; the script focused does it with texts"},
 	},
 	"docs/plan.md": {
 		{command: "orbweaver plan --pages 30e9 --bandwidth 10Gbit --page-size 22KB --agents 31"},

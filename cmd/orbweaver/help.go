@@ -127,9 +127,14 @@ var crawlHelp = cli.Texts{
 	"stream": "Print a line of JSON for each page on standard output: jsonl. A slow reader slows the crawl. Progress " +
 		"and summary go to standard error.",
 	"quiet": "Print no progress and no summary.",
-	"strategy": "Choose the order of visits. bfs: follow every link, breadth-first. list: fetch only the " +
-		"seeds and the targets of their redirects. recrawl: like bfs, and visit each page again " +
-		"as often as it changes. walk: follow random walks, which sample pages by their PageRank.",
+	"strategy": "Choose the order of visits. bfs: follow every link, breadth-first. focused: like bfs, but fetch " +
+		"first what probably is about the wanted topics. list: fetch only the seeds and the targets of their " +
+		"redirects. recrawl: like bfs, and visit each page again as often as it changes. walk: follow random " +
+		"walks, which sample pages by their PageRank.",
+	"topic": "With focused: want pages of this category of the model, in any case, such as science. " +
+		"Repeatable.",
+	"topic_model": "With focused: tell the topics of pages by this file of \"classify train\", or by one of the two " +
+		"models in the program: topics (of pages in English) or languages.",
 	"recrawl_min":    "With recrawl: visit a page again after D at the earliest, however often it changes.",
 	"recrawl_max":    "With recrawl: visit a page again after D at the latest, even if it never changes.",
 	"recrawl_rounds": "With recrawl: visit each page again N times (default: 0, no limit).",

@@ -99,6 +99,7 @@ func (c *CrawlCmd) public(f *kong.Flag) any {
 		return sheet.RedactHeaders(c.Header)
 	case f.Name == "proxy":
 		return redactProxy(c.Proxy)
+	case f.Name == "model" && slices.Contains(builtinModels, name): // no file
 	case isText && name != "" && name != "-" && (f.PlaceHolder == "FILE" || f.PlaceHolder == "DIR"):
 		if abs, err := filepath.Abs(name); err == nil {
 			return abs

@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -11,7 +13,10 @@ import (
 
 // StrategyFlags choose the order of visits and the repeated visits.
 type StrategyFlags struct {
-	Strategy string `help:"${strategy}" enum:"bfs,list,recrawl,walk" default:"bfs" placeholder:"KIND" group:"Strategy"`
+	Strategy string `help:"${strategy}" enum:"bfs,focused,list,recrawl,walk" default:"bfs" placeholder:"KIND" group:"Strategy"`
+
+	Topic []string `help:"${topic}" placeholder:"NAME" group:"Strategy"`
+	Model string   `help:"${topic_model}" default:"topics" placeholder:"FILE" group:"Strategy"`
 
 	RecrawlMin    time.Duration `help:"${recrawl_min}" default:"1h" placeholder:"D" group:"Strategy"`
 	RecrawlMax    time.Duration `help:"${recrawl_max}" default:"720h" placeholder:"D" group:"Strategy"`
@@ -54,6 +59,8 @@ func (c *CrawlCmd) strategy() (func(strategy.Place) (crawl.Strategy, error), err
 		return bad("--walk-jump %g: give a probability from 0 to 1", c.WalkJump)
 	}
 	switch c.Strategy {
+	case "focused":
+		return c.focused()
 	case "list":
 		return func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil }, nil
 	case "recrawl":
@@ -67,4 +74,29 @@ func (c *CrawlCmd) strategy() (func(strategy.Place) (crawl.Strategy, error), err
 		return func(at strategy.Place) (crawl.Strategy, error) { return strategy.OpenWalk(at, cfg) }, nil
 	}
 	return nil, nil
+}
+
+// focused returns the function that opens a focused strategy. It reads the model at once, so that a mistake shows
+// before the crawl has a directory.
+func (c *CrawlCmd) focused() (func(strategy.Place) (crawl.Strategy, error), error) {
+	if len(c.Topic) == 0 {
+		return nil, bad("--strategy focused needs the topics that you want; name some with --topic, such as --topic " +
+			"science")
+	}
+	model := modelFlag{Model: c.Model}
+	m, err := model.classifier()
+	if err != nil {
+		return nil, err
+	}
+	cfg := strategy.FocusedConfig{Classifier: m, Topics: c.Topic}
+	switch _, err := strategy.OpenFocused(cfg); {
+	case errors.Is(err, strategy.ErrNoChances):
+		return nil, bad("--model %s: %v; train one of another --kind", c.Model, err)
+	case errors.Is(err, strategy.ErrTopic):
+		return nil, bad("--topic %s: give some of the model's categories, but not all:\n%s", strings.Join(c.Topic, ","),
+			strings.Join(m.Categories(), ", "))
+	case err != nil:
+		return nil, err
+	}
+	return func(strategy.Place) (crawl.Strategy, error) { return strategy.OpenFocused(cfg) }, nil
 }

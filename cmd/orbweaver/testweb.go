@@ -24,6 +24,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testweb/demo"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/testweb/record"
+	"github.com/orbweaver/orbweaver/internal/testweb/topical"
 )
 
 // TestwebCmd is "testweb": a web on this machine to crawl, until it is interrupted.
@@ -31,6 +32,7 @@ type TestwebCmd struct {
 	generateFlags
 	Truth truthFlags `embed:""`
 	recordFlags
+	topicalFlags
 
 	Folder     []string `placeholder:"HOST=DIR" sep:"none" help:"${testweb_folder}" group:"Folders and small webs"`
 	Scheme     string   `enum:"both,http,https" default:"both" help:"${testweb_scheme}" group:"Folders and small webs"`
@@ -138,6 +140,7 @@ type served struct {
 	anywhere  bool            // the crawl has to leave the hosts of its seeds
 	generated *gen.Web        // nil: none
 	recorded  *record.Archive // nil: none
+	topical   *topical.Web    // nil: none
 }
 
 // Run serves until a signal or the time limit ends it, or until the command ends.
@@ -378,8 +381,8 @@ func (c *TestwebCmd) config() (s served, err error) {
 		return s, err
 	}
 	if len(s.cfg.Sites) == 0 && len(s.cfg.Folders) == 0 && s.cfg.Origin == nil {
-		return bad("nothing to serve: give --generate, --record, --folder, --debian-docs, " +
-			"--demo, --hostile, --dripping or --raw")
+		return bad("nothing to serve: give --generate, --record, --topical, --articles, --folder, --demo or " +
+			"another web of --help")
 	}
 	return s, c.addresses(&s.cfg)
 }
@@ -448,8 +451,21 @@ func (c *TestwebCmd) origin(s *served) error {
 		}
 		s.anywhere = s.anywhere || c.Truth.Scope == "any"
 	}
+	if err := c.checkTopical(); err != nil {
+		return err
+	}
+	if c.Topical != "" || c.Articles != "" {
+		w, err := c.topicalFlags.open(c.Addresses)
+		if err != nil {
+			return err
+		}
+		s.cfg.Origin, s.topical, s.seeds, s.anywhere = w, w, append(s.seeds, w.Seeds()...), true
+		if !c.Truth.Without {
+			s.cfg.Truth = &lateTruth{find: w.Truth}
+		}
+	}
 	if len(c.Record) > 0 {
-		a, err := c.open(c.Agent)
+		a, err := c.recordFlags.open(c.Agent)
 		if err != nil {
 			return err
 		}

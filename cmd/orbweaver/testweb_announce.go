@@ -42,6 +42,9 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 	if s.generated != nil {
 		facts["pages"], facts["pages_exact"] = c.countPages(s.generated)
 	}
+	if s.topical != nil {
+		facts["pages"], facts["pages_exact"] = s.topical.Pages(), true
+	}
 	if s.recorded != nil {
 		facts["recorded"] = s.recorded.Summary()
 	}
@@ -51,6 +54,8 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 	switch {
 	case s.generated != nil:
 		fmt.Fprintf(out, "hosts    %s\n", c.describe(s.generated))
+	case s.topical != nil:
+		describeTopical(out, s.topical)
 	case s.recorded != nil:
 		describeRecord(out, s.recorded.Summary())
 	default:
@@ -61,7 +66,7 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 	}
 	fmt.Fprintf(out, "report   http://%s/.testweb/report\n", w.ControlAddr())
 	for _, f := range []struct{ name, file string }{{"ca", c.CAOut}, {"seeds", c.SeedsOut}, {"hosts", c.HostsOut},
-		{"urls", c.URLs}, {"config", c.ConfigOut}} {
+		{"urls", c.URLs}, {"topics", c.TopicsOut}, {"config", c.ConfigOut}} {
 		if named(f.file) != "" {
 			fmt.Fprintf(out, "%-8s %s\n", f.name, f.file)
 		}

@@ -27,7 +27,7 @@ func (c *TestwebCmd) divert(out, errs io.Writer) (io.Writer, error) {
 	}
 	for _, f := range []struct{ flag, file string }{{"ca-out", c.CAOut}, {"seeds-out", c.SeedsOut},
 		{"hosts-out", c.HostsOut}, {"config-out", c.ConfigOut}, {"urls", c.URLs}, {"log", c.Log},
-		{"report-out", c.ReportOut}} {
+		{"report-out", c.ReportOut}, {"topics-out", c.TopicsOut}} {
 		if f.file != stdoutName {
 			continue
 		}
@@ -99,6 +99,11 @@ func (c *TestwebCmd) writeFiles(w *testweb.Web, s served) error {
 		b.WriteString(strings.Join(s.seeds, "\n") + "\n")
 	}); err != nil {
 		return err
+	}
+	if s.topical != nil {
+		if err := c.writeTopics(s.topical); err != nil {
+			return err
+		}
 	}
 	// The hosts that the name server knows: address, tab, name.
 	if err := c.write("hosts-out", c.HostsOut, func(b *bufio.Writer) {

@@ -54,6 +54,20 @@ var testwebHelp = cli.Texts{
 	"testweb_record_at": "If a URL has several captures, serve the first at or after TIME, such as 2024-05-31 or " +
 		"2024-05-31T12:00:00Z (default: the latest).",
 	"testweb_record_max": "Cut responses at BYTES. The program holds each in memory while it sends it.",
+	"testweb_topical": "Generate a web whose pages have the texts of FILE by category: lines of JSON, as for " +
+		"\"classify train\"; may be gzipped.",
+	"testweb_topical_only":  "Use only the texts whose FIELD is VALUE, such as split=test.",
+	"testweb_topical_pages": "Generate N pages.",
+	"testweb_topical_locality": "Let SHARE of the links lead to a page of the same category. The default is the " +
+		"paper's on X4.",
+	"testweb_topical_mix":  "Let SHARE of the pages of a host have other categories than most of them.",
+	"testweb_topical_seed": "Use random seed N. The same seed, texts and flags give the same web.",
+	"testweb_articles": "Serve the articles of FILE with their links: lines of JSON with id, title, topics, links " +
+		"(ids) and text; may be gzipped.",
+	"testweb_topical_hosts": "Spread the pages over N hosts (default: one for 100 pages; 100 with --articles).",
+	"testweb_topical_slugs": "Put the words of the titles into the URLs (default: URLs tell nothing of a page).",
+	"testweb_topics_out": "Write the topics of all pages to FILE: URL, tab, topics with commas between; - is " +
+		"standard output.",
 	"testweb_close_each": "Close each connection after its first response, on recorded and generated hosts.",
 	"testweb_bandwidth":  "Send at most RATE, such as 320Mbit or 40MB a second (default: no limit).",
 	"testweb_latency": "Delay each response by D, and the first of a connection by twice as much (default: 0, no " +

@@ -256,6 +256,7 @@ type Crawler struct {
 	handing    handing
 	retrying   retrying               // URLs that have failed and will be retried
 	planner    Planner                // the Strategy, if it is a Planner
+	reader     Reader                 // likewise
 	revisiting map[weburl.Key]*Before // URLs that the Planner wants again and that are not finished
 	hostsAgain map[string]*hostAgain  // the hosts of revisiting
 	nextWanted time.Time              // when the Planner wants the next URL
@@ -301,6 +302,7 @@ func New(cfg Config, parts Parts) *Crawler {
 	}
 	c.blocked.Store(&[]string{})
 	c.planner, _ = parts.Strategy.(Planner)
+	c.reader, _ = parts.Strategy.(Reader)
 	if c.cluster = parts.Cluster; c.cluster == nil {
 		c.cluster = Alone()
 	}

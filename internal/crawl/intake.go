@@ -19,6 +19,9 @@ func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 	var ls Links
 	for _, u := range us {
 		l := weburl.Link{URL: u, Seed: u.Host()}
+		if c.reader != nil {
+			l.Level = c.reader.SeedLevel()
+		}
 		if bare[u] {
 			l.SetBare()
 		}

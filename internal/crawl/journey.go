@@ -312,7 +312,9 @@ func (c *Crawler) parse(v *visit, r *fetch.Response) {
 		Header:      r.Header.Values,
 		Body:        v.shown.Body,
 		Sitemap:     v.isSitemap(),
-	}, parse.Options{Requisites: c.cfg.Requisites, Agent: c.cfg.Agent, Texts: c.LinkLog != nil}, &v.page)
+	}, parse.Options{
+		Requisites: c.cfg.Requisites, Agent: c.cfg.Agent, Texts: c.LinkLog != nil || c.reader != nil,
+	}, &v.page)
 }
 
 // isSitemap reports that the URL was found as a sitemap.

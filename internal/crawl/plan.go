@@ -192,6 +192,9 @@ func printOf(status int, content []byte) uint64 {
 
 // follow asks the Strategy about a link on v's page, and judges, offers or drops it.
 func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
+	if c.reader != nil && c.known.has(k) {
+		return
+	}
 	if c.Strategy != nil {
 		// The Strategy may change the link. It gets a copy in the visit: a parameter whose address
 		// goes to an interface method would be moved to the heap for every link of every page.

@@ -22,6 +22,14 @@ type Strategy interface {
 	Follow(p *Page, l *weburl.Link) Choice
 }
 
+// A Reader is a Strategy that judges a link by what its page says of it. Follow finds the anchor texts in
+// Page.Parsed, and the Crawler does not call it for links that it knows to be no longer new.
+type Reader interface {
+	Strategy
+	// SeedLevel returns the level of the seeds.
+	SeedLevel() uint8
+}
+
 // A Choice is a Strategy's decision about a link.
 type Choice uint8
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -71,6 +72,50 @@ http://a.example/news1 /urgent /3
 			"12.5s  a", "14s    a", "14.5s  a").Replace(want)
 		if diff := cmp.Diff(want, s.web.Requests()); diff != "" {
 			t.Errorf("requests with a kill (-want +got):\n%s", diff)
+		}
+		s.check(t, w)
+	})
+}
+
+// A levelReader is a Reader that gives links with the anchor text x the level of the digit in their path.
+type levelReader struct {
+	mu    sync.Mutex // guards asked
+	asked map[string]int
+}
+
+func (*levelReader) SeedLevel() uint8 { return 5 }
+
+func (r *levelReader) Follow(p *Page, l *weburl.Link) Choice {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.asked[l.URL.Path()]++
+	for i := range p.Parsed.Links {
+		if p.Parsed.Links[i].URL == l.URL && string(p.Parsed.Anchor(i)) == "x" {
+			l.Level = l.URL.Path()[1] - '0'
+		}
+	}
+	return Take
+}
+
+// TestReader: a Reader finds the anchor texts, its seeds have their level, and it is not asked about links that the
+// crawl knows already.
+func TestReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &levelReader{asked: map[string]int{}}
+		s, w := playWith(t, `
+seed http://a.example/
+seed http://a.example/second
+dns a.example 192.0.2.1
+http://a.example/ /4 /9 /1
+http://a.example/9 /4 /2
+`, func() Strategy { return r })
+		want := "0s     a.example/robots.txt\n2s     a.example/\n4s     a.example/9\n6s     a.example/second\n8s " +
+			"    a.example/4\n10s    a.example/2\n12s    a.example/1\n"
+		if diff := cmp.Diff(want, s.web.Requests()); diff != "" {
+			t.Errorf("requests (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"/4": 1, "/9": 1, "/1": 1, "/2": 1}, r.asked); diff != "" {
+			t.Errorf("asked (-want +got):\n%s", diff)
 		}
 		s.check(t, w)
 	})

@@ -22,6 +22,8 @@ func strategyName(s crawl.Strategy) string {
 	switch s.(type) {
 	case nil, strategy.BreadthFirst:
 		return "bfs"
+	case *strategy.Focused:
+		return "focused"
 	case strategy.List:
 		return "list"
 	case *strategy.Recrawl:

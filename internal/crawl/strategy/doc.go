@@ -5,9 +5,10 @@
 //
 // A strategy chooses pages, and the crawl fetches them politely. Polybot, a crawler
 // (Shkapenyuk and Suel, ICDE 2002, section 2), divides the work in the same way between its
-// crawling application and its crawling system. The package has four strategies:
+// crawling application and its crawling system. The package has five strategies:
 //
 //	BreadthFirst  every link, in the order in which the crawl finds it
+//	Focused       every link, first those that probably lead to pages of the wanted topics
 //	List          only the seeds, the targets of their redirects, and their requisites
 //	Recrawl       breadth-first, and each page again as often as it changes
 //	Walk          random walks with restarts: a sample of the web by PageRank
@@ -20,7 +21,8 @@
 // Invariants: the decisions of Recrawl and Walk, which are Planners, follow from the journal and
 // the clock alone. So a crawl continues after a kill as if it had never stopped. The strategies
 // keep what they know of pages in files below Place.Dir, and every run rebuilds these files from
-// the journal. Recrawl's memory is bounded; Walk's memory grows with the number of its steps.
+// the journal. Focused's priority of a link is a part of the link; its counts of hosts begin again with each run.
+// The memory of Recrawl and of Focused is bounded; Walk's memory grows with the number of its steps.
 //
 // The crawl's dispatcher owns a Planner: one goroutine calls its methods. Any worker may
 // call Follow.

@@ -42,6 +42,7 @@ type doc struct {
 	to      string // redirect
 	status  int    // 0: 200
 	text    string // the body of a document that is not HTML
+	html    string // the body; empty: one with links
 	pad     int    // number of bytes to append
 	breaks  bool   // the connection ends within the body, each time elsewhere
 	changes func(at time.Duration) (version int, last time.Duration)
@@ -150,6 +151,9 @@ func (w *web) answer(url string, h http.Header, now time.Duration) (string, int)
 			d.text), 200
 	}
 	body := fmt.Sprintf("<title>%s</title><p>Version %d</p>\n", url, version)
+	if d.html != "" {
+		body = d.html
+	}
 	body += strings.Repeat("x", d.pad)
 	for _, l := range d.links {
 		body += `<a href="` + l + `">x</a> <img src="/i.png">`

@@ -121,7 +121,8 @@ func Parse(file []byte) (m *Model, digest string, err error) {
 		return bad("a weight is not a number")
 	}
 	m.vocabulary = newVocabulary(hashes)
-	return m, hex.EncodeToString(file[end:]), nil
+	m.digest = hex.EncodeToString(file[end:])
+	return m, m.digest, nil
 }
 
 func finite[T float32 | float64](all []T) bool {

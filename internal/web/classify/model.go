@@ -49,7 +49,11 @@ type Model struct {
 	scales  []float32 // by term
 	bias    []float64 // by category
 	idf     []float32 // by term; nil for Bayes and Lewis
+	digest  string
 }
+
+// Digest returns the digest of the file from which Parse read the model; see Parse. It is empty for a model of Train.
+func (m *Model) Digest() string { return m.digest }
 
 // Kind returns the kind of the model.
 func (m *Model) Kind() string { return m.kind }

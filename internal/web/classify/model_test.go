@@ -313,3 +313,22 @@ func classifier(t *testing.T, m *Model) *Classifier {
 	}
 	return c
 }
+
+// TestDigest: a model knows the digest of the file that it was read from.
+func TestDigest(t *testing.T) {
+	texts := []Text{{Category: "A", Text: strings.Repeat("ship ", 60)},
+		{Category: "A", Text: strings.Repeat("ship ", 50)}, {Category: "B", Text: strings.Repeat("plane ", 60)},
+		{Category: "B", Text: strings.Repeat("plane ", 50)}}
+	m, err := Train(texts, Training{Kind: Bayes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := m.Write(&b, ""); err != nil {
+		t.Fatal(err)
+	}
+	got, digest, err := Parse(b.Bytes())
+	if err != nil || m.Digest() != "" || got.Digest() != digest || len(digest) != 64 {
+		t.Errorf("%v, %q, %q, want %q", err, m.Digest(), got.Digest(), digest)
+	}
+}

@@ -44,6 +44,16 @@ func (p *Page) Each(fn func(l *Link, anchor, rel []byte)) {
 	}
 }
 
+// Anchor returns the anchor text of Links[i], as Each has it. It is nil if the page says not to follow its links.
+func (p *Page) Anchor(i int) []byte {
+	w := &p.work
+	if len(w.withheld) > 0 || i >= len(w.texts) {
+		return nil
+	}
+	t := w.texts[i]
+	return w.said[t.at : t.at+uint32(t.anchor)]
+}
+
 // describe keeps the texts of the link that was noted last. Of several mentions of a link, the first anchor text that
 // is not empty counts. The rel is that of the first mention; if that is nofollow, the rel of the first mention that is
 // not.

@@ -108,3 +108,27 @@ func TestTextsChangeNoLink(t *testing.T) {
 		}
 	}
 }
+
+// TestAnchor: Anchor tells of each of Links what Each tells, and nothing on a page that says nofollow.
+func TestAnchor(t *testing.T) {
+	read := func(head string) *Page {
+		p := new(Page)
+		Parse(Input{URL: weburl.MustParse("http://a.example/"), ContentType: "text/html", Body: []byte(head +
+			`<a href=/1>one</a><img src=/2><a href=/3></a><a href=/4> the  fourth </a><a href=/3>late</a>`)},
+			Options{Texts: true, Requisites: true}, p)
+		return p
+	}
+	p, i := read(""), 0
+	p.Each(func(l *Link, anchor, _ []byte) {
+		if got := p.Anchor(i); p.Links[i].URL != l.URL || string(got) != string(anchor) {
+			t.Errorf("%s: %q, want %q", l.URL, got, anchor)
+		}
+		i++
+	})
+	if i != 4 || string(p.Anchor(3)) != "the fourth" || string(p.Anchor(2)) != "late" || p.Anchor(4) != nil {
+		t.Errorf("%d links, %q, %q", i, p.Anchor(3), p.Anchor(2))
+	}
+	if p = read(`<meta name=robots content=nofollow>`); len(p.Links) != 1 || p.Anchor(0) != nil {
+		t.Errorf("nofollow: %d links, %q", len(p.Links), p.Anchor(0))
+	}
+}

@@ -12,9 +12,15 @@ var help = cli.Texts{
 		"slow the others.",
 	"ring": "Measure how evenly agents divide the hosts, what a look-up costs, and which hosts move when an agent " +
 		"joins.",
-	"topic":   "Measure how well classifiers tell the topic of a text, beside the paper on X4, and its language.",
-	"near":    "Compare detectors of near-duplicates: MinHash and SimHash.",
-	"quality": "Measure whether pages with many inlinks are fetched early, by order of the crawl and number of agents.",
+	"topic": "Measure how well classifiers tell the topic of a text, beside the paper on X4, and its language.",
+	"near":  "Compare detectors of near-duplicates: MinHash and SimHash.",
+	"focused": "Measure how many of the first pages of a focused crawl are of the wanted topic, beside " +
+		"breadth-first.",
+	"focused_texts":   "Read the texts in DIR: odp.jsonl.gz and wikispeedia.jsonl.gz.",
+	"focused_pages":   "Generate a web of N pages (default: 1000000, quick 5000).",
+	"focused_fetched": "Fetch N pages of the generated web in each crawl (default: 10000, quick 500).",
+	"quality": "Measure whether pages with many inlinks are fetched early, by order of the crawl and number of " +
+		"agents.",
 	"scaling": "Measure how many pages each agent fetches as the number of agents grows, and the cost of exchanging " +
 		"links.",
 	"links": "Measure how many links and bytes agents send to each other for each page, beside a model of ways to " +

@@ -1,0 +1,173 @@
+package main
+
+import (
+	"bufio"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/testweb/topical"
+)
+
+// topicalFlags describe a web whose pages have topics.
+type topicalFlags struct {
+	Topical         string `help:"${testweb_topical}" placeholder:"FILE" group:"Webs with topics"`
+	TopicalOnly     string `help:"${testweb_topical_only}" placeholder:"FIELD=VALUE" group:"Webs with topics"`
+	TopicalPages    int64  `help:"${testweb_topical_pages}" default:"1000000" placeholder:"N" group:"Webs with topics"`
+	TopicalLocality share  `help:"${testweb_topical_locality}" default:"0.624" placeholder:"SHARE" group:"Webs with topics"`
+	TopicalMix      share  `help:"${testweb_topical_mix}" default:"0.4" placeholder:"SHARE" group:"Webs with topics"`
+	TopicalSeed     uint64 `help:"${testweb_topical_seed}" default:"1" placeholder:"N" group:"Webs with topics"`
+	Articles        string `help:"${testweb_articles}" placeholder:"FILE" group:"Webs with topics"`
+	TopicalHosts    int64  `help:"${testweb_topical_hosts}" placeholder:"N" group:"Webs with topics"`
+	TopicalSlugs    bool   `help:"${testweb_topical_slugs}" group:"Webs with topics"`
+	TopicsOut       string `help:"${testweb_topics_out}" placeholder:"FILE" group:"Webs with topics"`
+}
+
+// checkTopical refuses flags that contradict each other.
+func (c *TestwebCmd) checkTopical() error {
+	others := 0
+	for _, is := range []bool{c.Generate, len(c.Record) > 0, c.Topical != "", c.Articles != ""} {
+		if is {
+			others++
+		}
+	}
+	generated, any := c.topicalFlags.given()
+	switch {
+	case others > 1 && (c.Topical != "" || c.Articles != ""):
+		return bad("--generate, --record, --topical and --articles cannot be combined: run one testweb for each")
+	case c.Topical == "" && c.Articles == "" && any != "":
+		return bad("--%s has no effect without a web with topics: add --topical FILE or --articles FILE", any)
+	case c.Articles != "" && generated != "":
+		return bad("--%s has no effect with --articles, whose file has the pages and links: leave it out", generated)
+	case c.TopicalPages < 1:
+		return bad("--topical-pages %d is too small; give at least 1", c.TopicalPages)
+	case c.TopicalHosts < 0:
+		return bad("--topical-hosts %d is negative; give at least 1", c.TopicalHosts)
+	}
+	return nil
+}
+
+// given returns the name of a flag that was given and needs --topical, and of one that needs --topical or --articles;
+// empty: there is none.
+func (f *topicalFlags) given() (generated, any string) {
+	for _, g := range []struct {
+		name  string
+		given bool
+	}{
+		{"topical-only", f.TopicalOnly != ""}, {"topical-pages", f.TopicalPages != 1_000_000},
+		{"topical-locality", f.TopicalLocality != 0.624}, {"topical-mix", f.TopicalMix != 0.4},
+		{"topical-seed", f.TopicalSeed != 1},
+	} {
+		if g.given {
+			generated = g.name
+		}
+	}
+	switch {
+	case generated != "":
+		return generated, generated
+	case f.TopicalHosts != 0:
+		return "", "topical-hosts"
+	case f.TopicalSlugs:
+		return "", "topical-slugs"
+	case f.TopicsOut != "":
+		return "", "topics-out"
+	}
+	return "", ""
+}
+
+// open reads the texts of the web.
+func (f *topicalFlags) open(addresses int) (w *topical.Web, err error) {
+	negative := func(s share) float64 {
+		if s == 0 {
+			return -1 // topical reads 0 as the default
+		}
+		return float64(s)
+	}
+	if f.Articles != "" {
+		articles, err := readArticles(f.Articles)
+		if err != nil {
+			return nil, err
+		}
+		w, err = topical.Encyclopedia(articles, topical.Articles{
+			Hosts: f.TopicalHosts, Addresses: int64(max(addresses, 0)), Slugs: f.TopicalSlugs,
+		})
+		if err != nil {
+			return nil, bad("--articles %s: %v", f.Articles, err)
+		}
+		return w, nil
+	}
+	read := textFlags{Only: f.TopicalOnly, Field: "category", Files: []string{f.Topical}}
+	texts, err := read.read()
+	if err != nil {
+		return nil, bad("--topical: %s", strings.ReplaceAll(err.Error(), "--only", "--topical-only"))
+	}
+	var of []topical.Text
+	for _, t := range texts {
+		of = append(of, topical.Text{Category: t.Category, Text: t.Text})
+	}
+	w, err = topical.Generate(topical.Spec{
+		Seed: f.TopicalSeed, Pages: f.TopicalPages, Hosts: f.TopicalHosts, Locality: negative(f.TopicalLocality),
+		Mix: negative(f.TopicalMix), Addresses: int64(max(addresses, 0)), Slugs: f.TopicalSlugs,
+	}, of)
+	if err != nil {
+		return nil, bad("--topical %s: %v", f.Topical, err)
+	}
+	return w, nil
+}
+
+// readArticles reads a file of articles, a JSON object a line.
+func readArticles(name string) (all []topical.Article, err error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return nil, unreadable("--articles "+name, name, err, "name a file of articles, one JSON object a line")
+	}
+	defer file.Close()
+	in := bufio.NewReader(file)
+	if magic, _ := in.Peek(2); string(magic) == "\x1f\x8b" {
+		z, err := gzip.NewReader(in)
+		if err != nil {
+			return nil, bad("--articles %s: %v; the file is damaged", name, err)
+		}
+		in = bufio.NewReader(z)
+	}
+	d := json.NewDecoder(in)
+	for {
+		var a struct {
+			ID     *int     `json:"id"`
+			Title  string   `json:"title"`
+			Topics []string `json:"topics"`
+			Links  []int    `json:"links"`
+			Text   string   `json:"text"`
+		}
+		switch err := d.Decode(&a); {
+		case errors.Is(err, io.EOF) && len(all) == 0:
+			return nil, bad("--articles %s: the file has no article; name another", name)
+		case errors.Is(err, io.EOF):
+			return all, nil
+		case err != nil:
+			return nil, bad("--articles %s: article %d: %v; give JSON", name, len(all)+1, err)
+		case a.ID == nil || a.Title == "":
+			return nil, bad("--articles %s: article %d has no id or no title; give both", name, len(all)+1)
+		}
+		all = append(all, topical.Article{ID: *a.ID, Title: a.Title, Topics: a.Topics, Links: a.Links, Text: a.Text})
+	}
+}
+
+// writeTopics writes the topics of all pages: URL, tab, topics with commas between.
+func (c *TestwebCmd) writeTopics(w *topical.Web) error {
+	return c.write("topics-out", c.TopicsOut, func(b *bufio.Writer) {
+		for page := range w.Pages() {
+			fmt.Fprintf(b, "%s\t%s\n", w.URL(page), strings.Join(w.Categories(page), ","))
+		}
+	})
+}
+
+// describeTopical prints the size of the web.
+func describeTopical(out io.Writer, w *topical.Web) {
+	fmt.Fprintf(out, "hosts    %s, %s; topics: %s\n", plural(w.Hosts(), "host"), plural(w.Pages(), "page"),
+		strings.Join(w.Names(), ", "))
+}

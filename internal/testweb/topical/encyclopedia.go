@@ -1,0 +1,103 @@
+package topical
+
+import (
+	"cmp"
+	"fmt"
+	"hash/fnv"
+	"html"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// An Article is an article of an encyclopedia.
+type Article struct {
+	ID     int
+	Title  string
+	Topics []string
+	Links  []int  // IDs of articles
+	Text   string // each line is a paragraph
+}
+
+// Articles say how the articles of an encyclopedia are served.
+type Articles struct {
+	// Hosts is the number of hosts over which the articles are spread at random. Zero means 100, or one for each
+	// article if these are fewer.
+	Hosts int64
+	// Addresses and Slugs are those of Spec.
+	Addresses int64
+	Slugs     bool
+}
+
+// articles are the pages of an encyclopedia, in the order of their places.
+type articles []article
+
+type article struct {
+	topics      []string
+	title, html string
+	links       []uint32
+}
+
+// Encyclopedia makes a web of articles with their own links. Links to articles that are missing are left out. The seed
+// is the article with the most links.
+func Encyclopedia(all []Article, how Articles) (*Web, error) {
+	if how.Hosts == 0 {
+		how.Hosts = min(100, int64(len(all)))
+	}
+	if how.Hosts < 1 || how.Hosts > int64(len(all)) {
+		return nil, fmt.Errorf("encyclopedia: hosts %d: not between 1 and the number of articles, %d", how.Hosts,
+			len(all))
+	}
+	// The place of an article follows from its ID, and tells neither its title nor its topic.
+	places := slices.Clone(all)
+	slices.SortFunc(places, func(a, b Article) int {
+		return cmp.Or(cmp.Compare(place(a.ID), place(b.ID)), cmp.Compare(a.ID, b.ID))
+	})
+	numbers := map[int]uint32{}
+	for i, a := range places {
+		if _, twice := numbers[a.ID]; twice {
+			return nil, fmt.Errorf("encyclopedia: two articles have the id %d", a.ID)
+		}
+		numbers[a.ID] = uint32(i)
+	}
+	pages := make(articles, len(places))
+	w := &Web{pages: pages, addresses: how.Addresses, slugs: how.Slugs, first: make([]uint32, how.Hosts+1)}
+	for h := range w.first {
+		w.first[h] = uint32(int64(len(places)) * int64(h) / how.Hosts)
+	}
+	for i, a := range places {
+		p := &pages[i]
+		p.topics, p.title = a.Topics, html.EscapeString(a.Title)
+		p.html = strings.Join(split(a.Text).html, "")
+		for _, id := range a.Links {
+			if to, ok := numbers[id]; ok && to != uint32(i) && !slices.Contains(p.links, to) {
+				p.links = append(p.links, to)
+			}
+		}
+		if len(p.links) > len(pages[w.seed].links) {
+			w.seed = uint32(i)
+		}
+		w.names = append(w.names, a.Topics...)
+	}
+	slices.Sort(w.names)
+	w.names = slices.Compact(w.names)
+	return w, nil
+}
+
+func place(id int) uint64 {
+	h := fnv.New64a()
+	h.Write([]byte(strconv.Itoa(id)))
+	return mix(h.Sum64())
+}
+
+func (a articles) categories(page uint32) []string { return a[page].topics }
+
+func (a articles) title(page uint32) string { return a[page].title }
+
+func (a articles) appendText(dst []byte, page uint32) []byte { return append(dst, a[page].html...) }
+
+func (a articles) appendLinks(dst []uint32, page uint32) []uint32 {
+	return append(dst, a[page].links...)
+}
+
+func (a articles) whole() bool { return false }

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"io"
+
+	"github.com/orbweaver/orbweaver/lab"
+)
+
+// FocusedCmd implements "orblab focused".
+type FocusedCmd struct {
+	flags
+	Texts   string `default:"../shared/data/topics" placeholder:"DIR" help:"${focused_texts}"`
+	Pages   int64  `placeholder:"N" help:"${focused_pages}"`
+	Fetched int64  `placeholder:"N" help:"${focused_fetched}"`
+}
+
+// Help explains the result.
+func (FocusedCmd) Help() string {
+	return `The experiment crawls an encyclopedia and a generated web whose pages have topics,
+breadth-first and with --strategy focused, and compares how many of the first pages
+are of the wanted topic. It also measures what each kind of evidence adds: the page,
+the anchor text, the URL and the host.
+
+  orblab focused --quick --out /tmp/lab`
+}
+
+// Run runs the experiment.
+func (c *FocusedCmd) Run(out io.Writer) error {
+	again := "orblab focused"
+	add := flagsOf(&again)
+	add(c.Quick, "%s", "--quick")
+	add(c.Seed != 1, "--seed %d", c.Seed)
+	add(c.Pages != 0, "--pages %d", c.Pages)
+	add(c.Fetched != 0, "--fetched %d", c.Fetched)
+	return c.measure(out, false, &lab.Focused{Texts: c.Texts, Pages: c.Pages, Fetched: c.Fetched, Again: again})
+}
