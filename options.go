@@ -203,9 +203,10 @@ type Cluster struct {
 	// Replicas is how many agents keep the state of a host, 1 or 2. With 2, losing an agent
 	// and its disk loses no URL. Zero means 2.
 	Replicas int
-	// Partition is how agents divide the work: "rendezvous", "ring" (UbiCrawler's), "hash", or "sites".
+	// Partition is how agents divide the work: "rendezvous", "ring" (UbiCrawler's), "hash", "sites" or "topic".
 	// With "hash" agents also archive one full copy of identical pages, and follow only that
-	// copy's links. With "sites" coordinators assign the hosts. Empty means "rendezvous".
+	// copy's links. With "sites" coordinators assign the hosts. With "topic" the category of a page names the
+	// agent that archives it and follows its links. Empty means "rendezvous".
 	Partition string
 	// Coordinators are the addresses of all coordinators, with the partition "sites" only. The command
 	// "orbweaver coordinator" starts one.

@@ -65,6 +65,12 @@ func (c *CrawlCmd) config() (node.Config, error) {
 		if cfg.Cluster.Listen, err = listenAddr(c.Listen); err != nil {
 			return cfg, err
 		}
+		if c.Partition == node.PartitionTopic {
+			model := modelFlag{Model: c.Model}
+			if cfg.Cluster.Classifier, err = model.classifier(); err != nil {
+				return cfg, err
+			}
+		}
 	}
 	c.limits(&cfg)
 	c.politeness(&cfg)

@@ -46,6 +46,7 @@ func (c *CrawlCmd) unused(flag string) string {
 	switch {
 	case flag == "example" && !c.DryRun:
 		return "without --dry-run: leave it out, or add --dry-run"
+	case flag == "model" && c.Listen != "" && c.Partition == node.PartitionTopic:
 	case flag == "topic" || flag == "model":
 		of = "focused"
 	case strings.HasPrefix(flag, "recrawl-"):

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
+	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -56,6 +57,23 @@ func (c *Cluster) boundary() string {
 	return c.Boundary
 }
 
+// builtInTopics is the classifier of the program's model of topics.
+var builtInTopics = sync.OnceValue(func() *classify.Classifier {
+	c, err := classify.New(builtin.Topics(), builtin.Languages())
+	if err != nil {
+		panic(err) // both models are in the program
+	}
+	return c
+})
+
+// classifier returns Classifier, or the default if it is nil.
+func (c *Cluster) classifier() *classify.Classifier {
+	if c.Classifier == nil {
+		return builtInTopics()
+	}
+	return c.Classifier
+}
+
 // movesPages reports whether fetched pages move to the agents where they belong.
 func (c *Cluster) movesPages() bool { return c != nil && c.boundary() == BoundaryContents }
 
@@ -64,8 +82,6 @@ func (c *Config) checkTopic() error {
 	switch {
 	case !c.Cluster.byPages():
 		return nil
-	case c.Cluster.Classifier == nil || c.Cluster.ModelDigest == "":
-		return configErrorf("--partition %s: a model must tell the topics of pages", PartitionTopic)
 	case c.Crawl.HostPageLimit > 0:
 		return configErrorf("--host-page-limit %d: with --partition %s several agents fetch pages of a host, and none "+
 			"knows how many the others have; leave it out, or give another --partition", c.Crawl.HostPageLimit,
@@ -109,7 +125,7 @@ func (a *Agent) openBoundary() (err error) {
 	p := &boundaryPages{Store: a.boundary, a: a}
 	p.minds.New = func() any { return new(mind) }
 	if a.cfg.Cluster.byPages() {
-		p.classifier, p.numbers = a.cfg.Cluster.Classifier, map[string]uint16{}
+		p.classifier, p.numbers = a.cfg.Cluster.classifier(), map[string]uint16{}
 		for i, name := range p.categories() {
 			p.numbers[name] = uint16(1 + i)
 		}

@@ -42,9 +42,9 @@ type Cluster struct {
 	// Boundary says what becomes of a page that belongs to another agent: BoundaryContents, or "" for the default of
 	// the partition.
 	Boundary string
-	// Classifier gives a page its category, with PartitionTopic. ModelDigest identifies its model.
-	Classifier  *classify.Classifier
-	ModelDigest string
+	// Classifier gives a page its category, with PartitionTopic; the same at all agents. Nil means the program's model
+	// of topics.
+	Classifier *classify.Classifier
 	// Recovery is the number of agents that this one asks for the known URLs of a host
 	// when it becomes the host's owner. Zero means 2.
 	Recovery int

@@ -146,7 +146,7 @@ func (c *Cluster) partitionTerms() string {
 	}
 	terms := c.partition() + ", boundary " + c.boundary()
 	if c.byPages() {
-		terms += ", model " + c.ModelDigest
+		terms += ", model " + c.classifier().Model().Digest()
 	}
 	return terms
 }

@@ -129,9 +129,6 @@ func (a *actor) config(resume bool, together int) node.Config {
 		Boundary: s.plan.Boundary, Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2,
 		Network: m,
 	}
-	if s.plan.Partition == topic {
-		cfg.Cluster.Classifier, cfg.Cluster.ModelDigest = topics(), "builtin"
-	}
 	if s.plan.Partition == sites {
 		cfg.Cluster.Coordinators = s.coordinatorAddrs()
 	}

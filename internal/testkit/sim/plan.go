@@ -8,11 +8,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-
-	"github.com/orbweaver/orbweaver/internal/web/classify"
-	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
 
 // A Kind is a kind of fault.
@@ -137,15 +133,6 @@ type Plan struct {
 
 // sites is the partition with coordinators, topic the one by the categories of pages.
 const sites, topic = "sites", "topic"
-
-// topics returns a classifier of the program.
-var topics = sync.OnceValue(func() *classify.Classifier {
-	c, err := classify.New(builtin.Topics(), builtin.Languages())
-	if err != nil {
-		panic(err) // both are in the program
-	}
-	return c
-})
 
 // String returns the plan as text.
 func (p Plan) String() string {
