@@ -14,6 +14,9 @@ import (
 type Leases interface {
 	// Grip reports whether requests may begin now with the present leases.
 	Grip() bool
+	// Uses tells that a visit to a host with these leases begins. When one of them is given back, no connection to the
+	// host may stay open.
+	Uses(host string, points []uint64)
 	// Counts returns the counts of this run.
 	Counts() report.Leases
 }
@@ -34,6 +37,9 @@ func (cl *Clustered) Permit(host string) *crawl.Permit {
 	}
 	if len(points) == 0 && cl.Right == nil {
 		return nil
+	}
+	if len(points) > 0 {
+		cl.Leases.Uses(host, points)
 	}
 	grip := func() bool {
 		return (cl.Right == nil || cl.Right(cl.loop.Now())) && (len(points) == 0 || cl.Leases.Grip())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -45,7 +46,11 @@ type leases struct {
 	before map[string]string            // agents of earlier runs: addresses by name
 	freed  []uint64
 	counts report.Leases
+	kept   map[uint64]map[string]struct{} // hosts that this agent may have a connection to, by point; see Uses
 }
+
+// mostKept bounds the hosts of a point in leases.kept.
+const mostKept = 256
 
 // hostBatch is how many requests an agent makes at a host that others wait for. Each change costs about four messages,
 // so 200 requests keep the leases below 0.1 messages a page.
@@ -258,9 +263,50 @@ func (l *leases) done() {
 		l.freed = append(l.freed, l.peer.Freed()...)
 	}
 	some := len(l.freed) > 0
+	l.letGo()
 	l.mu.Unlock()
 	if some {
 		signal(l.some)
+	}
+}
+
+// letGo closes the connections to hosts whose leases were given back: another agent may contact them next. The caller
+// holds mu.
+func (l *leases) letGo() {
+	if l.peer == nil {
+		return
+	}
+	for _, point := range l.peer.Released() {
+		hosts := l.kept[point]
+		delete(l.kept, point)
+		if len(hosts) >= mostKept {
+			l.a.fetcher.LetAllGo()
+		}
+		for host := range hosts {
+			l.a.fetcher.LetGo(host)
+		}
+	}
+}
+
+// Uses implements cluster.Leases. If each host has one agent, that agent keeps its connections.
+func (l *leases) Uses(host string, points []uint64) {
+	if l.batch == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.kept == nil {
+		l.kept = map[uint64]map[string]struct{}{}
+	}
+	for _, point := range points {
+		hosts := l.kept[point]
+		if hosts == nil {
+			hosts = map[string]struct{}{}
+			l.kept[point] = hosts
+		}
+		if _, there := hosts[host]; !there && len(hosts) < mostKept {
+			hosts[strings.Clone(host)] = struct{}{}
+		}
 	}
 }
 

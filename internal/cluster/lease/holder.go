@@ -16,6 +16,8 @@ type holder struct {
 	called map[uint64]struct{} // held, and other agents wait
 	using  map[uint64]struct{}
 	news   []uint64      // granted or refused, for the caller
+	// released are points that were given back, for the caller.
+	released []uint64
 	idle   time.Duration // how long a recalled point may stay unused
 
 	busyTill time.Duration // until then a point with a lease has its next use
@@ -304,6 +306,7 @@ func (h *holder) leave(point uint64, clock time.Duration) {
 }
 
 func (h *holder) handBack(l *lot) {
+	h.released = append(h.released, l.point)
 	l.state, l.turn = without, 0
 	l.back, l.backEnd = l.serial, l.end
 	l.askedAt = 0

@@ -223,6 +223,14 @@ func (p *Peer) Freed() []uint64 {
 	return news
 }
 
+// Released returns the points whose leases were given back. The caller must close the connections that it keeps for
+// them before it sends a call or an answer that the Peer has made.
+func (p *Peer) Released() []uint64 {
+	points := p.holder.released
+	p.holder.released = nil
+	return points
+}
+
 // Lost returns the points in use whose lease has ended. The caller must cut off their requests
 // now. This happens if the agent has lost contact with the cluster, or with a grantor after a
 // change of the view.
