@@ -97,8 +97,8 @@ var crawlHelp = cli.Texts{
 		"rendezvous hashing. ring: by hosts, with UbiCrawler's ring (see --kappa). hash: by hosts " +
 		"as rendezvous does, and by contents: for each content one agent decides which page was " +
 		"first; agents archive other pages with it as revisits and do not follow their links. sites: by hosts, " +
-		"as coordinators assign them (see --coordinator). topic: by pages. The category of a page, by --model, names the " +
-		"agent that keeps it and follows its links.",
+		"as coordinators assign them (see --coordinator). topic: by pages. The category of a page, by --model, " +
+		"names the agent that keeps it and follows its links.",
 	"boundary": "With --partition hash or topic: what becomes of a page that belongs to another agent. contents: the " +
 		"page moves there, is archived there, and its links are followed from there (default: contents with topic; " +
 		"with hash the page stays at the agent that fetched it).",
@@ -134,8 +134,8 @@ var crawlHelp = cli.Texts{
 		"walks, which sample pages by their PageRank.",
 	"topic": "With focused: want pages of this category of the model, in any case, such as science. " +
 		"Repeatable.",
-	"topic_model": "With focused, or --partition topic: tell the topics of pages by this file of \"classify train\", or by one of the two " +
-		"models in the program: topics (of pages in English) or languages.",
+	"topic_model": "With focused, or --partition topic: tell the topics of pages by this file of " +
+		"\"classify train\", or by one of the two models in the program: topics (of pages in English) or languages.",
 	"recrawl_min":    "With recrawl: visit a page again after D at the earliest, however often it changes.",
 	"recrawl_max":    "With recrawl: visit a page again after D at the latest, even if it never changes.",
 	"recrawl_rounds": "With recrawl: visit each page again N times (default: 0, no limit).",

@@ -195,7 +195,7 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, err error, 
 			cl.exports.arrived = append(cl.exports.arrived, at)
 		}
 	}
-	cl.tellPush(b, "pages", err)
+	cl.tellPush(b, inPages, err)
 	cl.PageBox.Done(b, err == nil, now)
 }
 

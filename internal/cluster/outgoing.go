@@ -212,9 +212,12 @@ func (cl *Clustered) pushed(b *outbox.Batch, err error, now time.Time) {
 		cl.remote.sent += int64(len(b.Numbers))
 		cl.finishSent(b.Numbers, false)
 	}
-	cl.tellPush(b, "links", err)
+	cl.tellPush(b, inLinks, err)
 	cl.Outbox.Done(b, err == nil, now)
 }
+
+// What a batch has.
+const inLinks, inPages = "links", "pages"
 
 // tellPush writes an event when batches to an agent begin to fail, and when one arrives again. what is in the batch.
 func (cl *Clustered) tellPush(b *outbox.Batch, what string, err error) {
@@ -232,7 +235,12 @@ func (cl *Clustered) tellPush(b *outbox.Batch, what string, err error) {
 			cl.remote.failing = map[string]bool{}
 		}
 		cl.remote.failing[lane] = true
-		cl.loop.Events.Write("push-failed", report.F("agent", b.Agent), report.F(what, len(b.Numbers)),
+		if what == inPages {
+			cl.loop.Events.Write("push-failed", report.F("agent", b.Agent), report.F("pages", len(b.Numbers)),
+				report.F("error", err))
+			return
+		}
+		cl.loop.Events.Write("push-failed", report.F("agent", b.Agent), report.F("links", len(b.Numbers)),
 			report.F("error", err))
 	}
 }

@@ -31,7 +31,8 @@ func TestCheckPartition(t *testing.T) {
 		{PartitionSites, nil, ""},
 		{PartitionSites, number(200), "--kappa 200: only --partition ring has replicas on a ring; " +
 			"leave it out, or give --partition ring"},
-		{"topic", nil, "--partition topic: this version knows rendezvous, ring, hash and sites"},
+		{PartitionTopic, nil, ""},
+		{"rings", nil, "--partition rings: this version knows rendezvous, ring, hash, sites and topic"},
 	} {
 		got := ""
 		if err := CheckPartition(c.partition, c.kappa); err != nil {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/csv"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -206,10 +207,31 @@ func TestMIME(t *testing.T) {
 	}
 }
 
+// TestTallyVersion3 reads what the version before wrote.
+func TestTallyVersion3(t *testing.T) {
+	text, err := os.ReadFile("testdata/tally-3.hex")
+	if err != nil {
+		t.Fatal(err)
+	}
+	enc, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := NewTally()
+	if err := got.Decode(enc); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(sampleTally().Summary(time.Second, ""), got.Summary(time.Second, ""),
+		cmp.FilterPath(func(p cmp.Path) bool { return p.String() == "PeakMemory" || p.String() == "Started" },
+			cmp.Ignore())); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 func TestTallyEncoding(t *testing.T) {
 	tally := sampleTally()
 	enc := tally.AppendTo(nil)
-	golden(t, "tally-3.hex", fmt.Sprintf("%x\n", enc))
+	golden(t, "tally-4.hex", fmt.Sprintf("%x\n", enc))
 	got := NewTally()
 	got.Start(at)
 	got.Add(Visit{Host: "old.example"})

@@ -15,10 +15,10 @@ type holder struct {
 	queues map[Agent]*grantorQueue
 	called map[uint64]struct{} // held, and other agents wait
 	using  map[uint64]struct{}
-	news   []uint64      // granted or refused, for the caller
+	news   []uint64 // granted or refused, for the caller
 	// released are points that were given back, for the caller.
 	released []uint64
-	idle   time.Duration // how long a recalled point may stay unused
+	idle     time.Duration // how long a recalled point may stay unused
 
 	busyTill time.Duration // until then a point with a lease has its next use
 
