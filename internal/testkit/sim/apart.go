@@ -132,6 +132,9 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 			return slices.ContainsFunc(j.agents(), func(o int) bool { return s.covers(o, f.agent, f.at) })
 		}
 		ended := func(x excuse) bool { return e.agent != f.agent && x.covers(e.agent, f.at) }
+		if j.anyHost && replaced { // the others know its pages, and not which of them it has fetched
+			continue
+		}
 		if !j.mayRepeat(host, e.at) &&
 			!slices.ContainsFunc(j.excuses, forgot) && !slices.ContainsFunc(j.early, ended) &&
 			!slices.ContainsFunc(j.apart, cutOff) &&

@@ -21,6 +21,20 @@ func TestBoundary(t *testing.T) {
 	}
 }
 
+// TestTopic runs the random faults of clusters that divide pages by topic.
+func TestTopic(t *testing.T) {
+	for i := range few(*moving) {
+		p := Random(*first + uint64(i)).Divided(topic)
+		if p.HostPages = 0; p.alone() { // no agent knows how many pages of a host the others have
+			continue
+		}
+		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
+			t.Parallel()
+			tell(t, p)
+		})
+	}
+}
+
 // TestNamedBoundary runs stories of agents that send pages to each other.
 func TestNamedBoundary(t *testing.T) {
 	if testing.Short() {
