@@ -91,7 +91,6 @@ func TestTestwebPortInUse(t *testing.T) {
 		"--dns-listen " + addr + ": the port is in use; choose another": {Demo: true, DNSListen: addr},
 	} {
 		c.Scheme = "both"
-		c.topicalFlags = topicalFlags{TopicalPages: 1_000_000, TopicalLocality: 0.624, TopicalMix: 0.4, TopicalSeed: 1}
 		var bad *node.ConfigError
 		err := c.Run(&bytes.Buffer{}, cli.ErrorOutput{Writer: io.Discard})
 		if !errors.As(err, &bad) || err.Error() != want {

@@ -54,6 +54,9 @@ func (c *TestwebCmd) checkTopical() error {
 // given returns the name of a flag that was given and needs --topical, and of one that needs --topical or --articles;
 // empty: there is none.
 func (f *topicalFlags) given() (generated, any string) {
+	if *f == (topicalFlags{}) { // no command line was read
+		return "", ""
+	}
 	for _, g := range []struct {
 		name  string
 		given bool

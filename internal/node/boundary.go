@@ -43,7 +43,7 @@ func CheckBoundary(partition, how string) error {
 	case how != BoundaryContents:
 		return configErrorf("--boundary %s: this version knows %s", how, BoundaryContents)
 	case partition != PartitionHash && partition != PartitionTopic:
-		return configErrorf("--boundary %s: with --partition %s, pages do not move; leave it out, or give "+
+		return configErrorf("--boundary %s: with --partition %s pages do not move; leave it out, or give "+
 			"--partition %s or %s", how, partition, PartitionTopic, PartitionHash)
 	}
 	return nil
@@ -83,8 +83,8 @@ func (c *Config) checkTopic() error {
 	case !c.Cluster.byPages():
 		return nil
 	case c.Crawl.HostPageLimit > 0:
-		return configErrorf("--host-page-limit %d: with --partition %s no agent knows how many pages of a host the "+
-			"others have; leave it out", c.Crawl.HostPageLimit, PartitionTopic)
+		return configErrorf("--host-page-limit %d: with --partition %s no agent counts the pages of the others; "+
+			"leave it out", c.Crawl.HostPageLimit, PartitionTopic)
 	}
 	return nil
 }

@@ -70,8 +70,8 @@ func WalkByContents() error {
 // VisitsAgain returns the *ConfigError for a strategy that visits pages again while pages move between agents: it
 // compares a page with what its own archive has of it.
 func VisitsAgain(strategy string) error {
-	return configErrorf("--strategy %s: it needs a page's earlier version, which another agent archives if pages "+
-		"move; give --strategy bfs", strategy)
+	return configErrorf("--strategy %s: if pages move, another agent has the earlier version of a page; "+
+		"give --strategy bfs", strategy)
 }
 
 // depthTerms returns a maximum depth; -1 is no limit.
