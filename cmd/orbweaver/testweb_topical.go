@@ -43,7 +43,7 @@ func (c *TestwebCmd) checkTopical() error {
 		return bad("--%s has no effect without a web with topics: add --topical FILE or --articles FILE", any)
 	case c.Articles != "" && generated != "":
 		return bad("--%s has no effect with --articles, whose file has the pages and links: leave it out", generated)
-	case c.TopicalPages < 1:
+	case c.Topical != "" && c.TopicalPages < 1:
 		return bad("--topical-pages %d is too small; give at least 1", c.TopicalPages)
 	case c.TopicalHosts < 0:
 		return bad("--topical-hosts %d is negative; give at least 1", c.TopicalHosts)

@@ -363,8 +363,8 @@ func (cl *Clustered) hasKey(key weburl.Key) bool {
 	return paths.Has(64, key.Path)
 }
 
-// isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it and
-// the page is here, or this agent has fetched it before it gave its hosts away.
+// isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it,
+// and the page is here, or this agent has fetched it before it gave its hosts away.
 func (cl *Clustered) isKept(k weburl.Key) bool {
 	if !cl.byPages() {
 		return false
