@@ -29,9 +29,11 @@ func (DemoCmd) Help() string {
 it like any other web. The demo needs no network and takes less than a minute.
 
 With --partition, three agents in this process crawl the web together. sites starts
-a coordinator as well, which assigns each host to an agent:
+a coordinator as well, which assigns each host to an agent. topic divides the pages
+by what they are about; then several agents may fetch the same page:
 
-  orbweaver demo --partition sites`
+  orbweaver demo --partition sites
+  orbweaver demo --partition topic`
 }
 
 // demoMark begins the crawl.yaml of a demo.
@@ -90,7 +92,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	if c.Quiet || c.JSON {
 		return nil
 	}
-	observed(out, web)
+	c.observed(out, web)
 	c.next(out, c.Dir)
 	return nil
 }
@@ -117,14 +119,18 @@ func (c *DemoCmd) config(web *testweb.Web) node.Config {
 }
 
 // observed prints what the web says of the crawl.
-func observed(out io.Writer, web *testweb.Web) {
+func (c *DemoCmd) observed(out io.Writer, web *testweb.Web) {
 	r := web.Report()
 	violations := int64(0)
 	for _, n := range r.ViolationCount {
 		violations += n
 	}
-	fmt.Fprintf(out, "\nThe web observed %d requests, %d pages sent, %d of them twice, %d politeness violations.\n",
-		r.Requests, r.Pages, r.Repeated, violations)
+	again := "twice"
+	if c.Partition == node.PartitionTopic {
+		again = "to another agent before"
+	}
+	fmt.Fprintf(out, "\nThe web observed %d requests, %d pages sent, %d of them %s, %d politeness violations.\n",
+		r.Requests, r.Pages, r.Repeated, again, violations)
 }
 
 // next prints what to do with the results in a crawl directory.

@@ -191,7 +191,7 @@ func (c *DemoCmd) conclude(out io.Writer, results []node.Result, web *testweb.We
 			humanize.Bytes(uint64(s.Bytes)), humanize.Comma(sent))
 	}
 	w.Flush()
-	observed(out, web)
+	c.observed(out, web)
 }
 
 // A crew is agents that are shown as one crawl.
