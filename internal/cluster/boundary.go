@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -21,7 +20,7 @@ import (
 // A page that belongs to another agent (X4, a topic-partitioned crawler: paper, section 1) waits like a link of
 // another agent's host:
 //
-//	Export: stored -> Depart: B in the journal, with the URL's finish -> outbox -> Peers.Push -> S in the journal
+//	Export: stored -> Depart: B in the journal, with the URL's finish -> PageBox -> Boundary.Send -> S in the journal
 //	  -> synced -> the store forgets the page
 //	other agent: TakePage: archived, read -> a finish and the links in one batch -> durable, links safe -> answer
 //
@@ -90,20 +89,11 @@ func (cl *Clustered) Depart(page weburl.Link) error {
 	enc := page.AppendTo(nil)
 	number := cl.loop.Accept(crawl.Passed, enc)
 	cl.countPage()
-	return cl.postPage(number, page, enc)
-}
-
-// postPage puts an accepted page into the outbox of pages.
-func (cl *Clustered) postPage(number uint64, page weburl.Link, enc []byte) error {
-	to, _ := page.Destination()
-	switch agent, mine := cl.Boundary.Keeper(to); {
-	case mine:
-		return cl.PageBox.Push("", number, 0, enc)
-	case agent == "":
-		return cl.PageBox.PushLoose(number, enc)
-	default:
-		return cl.PageBox.Push(agent, number, 0, enc)
+	to, err := cl.wayOfPage(number, enc)
+	if err != nil || to.Way == outbox.Wait {
+		return errors.Join(err, cl.PageBox.PushLoose(number, enc))
 	}
+	return cl.PageBox.Push(to.Agent, number, 0, enc)
 }
 
 // wayOfPage returns the destination of a page in the outbox. A page whose host was dropped was fetched before that.
@@ -289,7 +279,10 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 			return
 		}
 		cl.loop.Stir()
-		cl.loop.Settle(imported, now)
+		if !cl.loop.Settle(imported, now) {
+			done <- crawl.ErrNotRunning
+			return
+		}
 		cl.remote.pages++
 		cl.tenants.done = append(cl.tenants.done, key)
 		if cl.byPages() { // links to it that are found later lead to a known URL
@@ -353,14 +346,11 @@ func (cl *Clustered) knowsPage(ctx context.Context, key weburl.Key, done chan er
 
 // hasKey reports whether the seen-set has a key.
 func (cl *Clustered) hasKey(key weburl.Key) bool {
-	if slices.Contains(cl.tenants.done, key) {
-		return true
-	}
-	if !cl.loop.Seen.MayHave(key) {
+	if cl.Prepare(); !cl.loop.Seen.MayHave(key) {
 		return false
 	}
 	paths := cl.rangeOf(key.Host)
-	return paths.Has(64, key.Path)
+	return paths.Has(keyset.WholeKey, key.Path)
 }
 
 // isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it,

@@ -90,10 +90,13 @@ func (l *Loop) Import(ctx context.Context, from string, link weburl.Link, record
 	return &Imported{v}, nil
 }
 
-// Settle counts an imported page and takes its links in. All records of it are in one batch.
-func (l *Loop) Settle(p *Imported, now time.Time) {
+// Settle counts an imported page and takes its links in. All records of it are in one batch. settled is false if Pages
+// has refused the page: then the run stops, and the page must come again.
+func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 	c, v := l.c, p.v
-	c.pagesStop = c.pagesStop || v.stops
+	if c.pagesStop = c.pagesStop || v.stops; v.outcome == Abandoned {
+		return false
+	}
 	f := c.finishOf(v, false)
 	c.intake(&v.Links)
 	for _, s := range v.skipped {
@@ -107,6 +110,7 @@ func (l *Loop) Settle(p *Imported, now time.Time) {
 	}
 	v.endClaim(c.fatal == nil)
 	c.append()
+	return true
 }
 
 // A replayer makes a response of bytes that another agent has received.
