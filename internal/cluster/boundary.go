@@ -27,11 +27,15 @@ import (
 // The record B has the page's destination and its place in the store. It has no key: the page is sent as often as the
 // URL is fetched. The receiver asks its seen-set for the URL's page key, so a page that comes again is acknowledged
 // and dropped.
+//
+// If links alone travel, the page stays at the agent that has fetched it. A link gets its page's category and its own
+// host as its destination, and goes the way of other links; its key in the seen-set contains the category. So a URL
+// is sent once for each category whose pages link to it, and of a category's agents one fetches it.
 
 // Boundary divides pages by their content. Safe for concurrent use.
 type Boundary interface {
-	// Sort returns where the page of x belongs. ok is false if it belongs to the agent that has fetched it. text
-	// appends the text that a reader of the page sees.
+	// Sort returns where the page of x, or if links alone travel its links, belong. ok is false if they belong to the
+	// agent that has fetched it. text appends the text that a reader of the page sees.
 	Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool, err error)
 	// ByPages reports that pages alone are divided: each agent crawls any host, and keeps the links of its pages.
 	ByPages() bool
@@ -71,6 +75,10 @@ func (cl *Clustered) Export(_ context.Context, l weburl.Link, x *warc.Exchange,
 	to, ok, err := cl.Boundary.Sort(x, text)
 	if err != nil || !ok {
 		return page, false, err
+	}
+	if cl.PageBox == nil { // links alone travel
+		l.SetDestination(to)
+		return l, false, nil
 	}
 	if _, mine := cl.Boundary.Keeper(to); mine {
 		return page, false, nil
@@ -193,12 +201,16 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, err error, 
 func (cl *Clustered) byPages() bool { return cl.Boundary != nil && cl.Boundary.ByPages() }
 
 // Direct implements crawl.Cluster. If every agent may crawl any host, a hash of a seed's host says where it begins.
-func (cl *Clustered) Direct(seed *weburl.Link) bool {
-	if !cl.byPages() {
-		return false
+func (cl *Clustered) Direct(seed *weburl.Link) {
+	if cl.byPages() {
+		seed.SetDestination(weburl.Destination{Hash: weburl.HostKey(seed.URL.Host())})
 	}
-	seed.SetDestination(weburl.Destination{Hash: weburl.HostKey(seed.URL.Host())})
-	return true
+}
+
+// Keeps implements crawl.Cluster.
+func (cl *Clustered) Keeps(to weburl.Destination) bool {
+	_, mine := cl.Boundary.Keeper(to)
+	return mine
 }
 
 // directed returns the agent that gets a link with a destination.
@@ -230,7 +242,7 @@ func (cl *Clustered) requeuePage(number uint64, enc []byte) (page, whole bool, e
 	if err != nil || !page {
 		return false, true, err
 	}
-	if cl.Boundary == nil {
+	if cl.PageBox == nil {
 		return true, false, nil
 	}
 	at.File = strings.Clone(at.File)
@@ -250,7 +262,7 @@ var ErrNotKeeper = errors.New("the page belongs to another agent")
 func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link, records io.Reader) (
 	durable func() error, err error) {
 	to, ok := page.Destination()
-	if !ok || cl.Boundary == nil {
+	if !ok || cl.PageBox == nil {
 		return nil, fmt.Errorf("%w: the link of a page has no destination", crawl.ErrImport)
 	}
 	if _, mine := cl.Boundary.Keeper(to); !mine {
@@ -405,7 +417,7 @@ func (cl *Clustered) takePagesBack(ctx context.Context, pages []weburl.Link) (er
 
 // exportCounts returns the counts of pages on their way, or nil if pages do not move.
 func (cl *Clustered) exportCounts() *report.Boundary {
-	if cl.Boundary == nil {
+	if cl.PageBox == nil {
 		return nil
 	}
 	return &report.Boundary{Waiting: cl.Boundary.Waiting(), Taken: cl.remote.pages, Again: cl.remote.pagesAgain}

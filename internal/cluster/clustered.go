@@ -19,9 +19,10 @@ type Others struct {
 	Durable  *Durable // nil: no agent asks which URLs this one has
 	Copies   *Copies  // nil: replication is off
 	Contents Contents // nil: contents are not compared with those of other agents
-	Boundary Boundary // nil: an agent keeps the pages that it has fetched
+	Boundary Boundary // nil: pages and links are divided by their hosts alone
 	// PageBox holds the pages for other agents. It is apart from Outbox, because an agent acknowledges a page when
-	// the page's links have arrived: links must not wait behind pages.
+	// the page's links have arrived: links must not wait behind pages. Nil: an agent keeps the pages that it has
+	// fetched.
 	PageBox *outbox.Outbox
 	Names   Names  // nil: it is not known what archives have
 	Counter uint64 // of this agent: handoff.Source.Counter
@@ -85,7 +86,7 @@ func (cl *Clustered) owns(host string) bool {
 
 func (cl *Clustered) Class(key weburl.Key, l weburl.Link) crawl.Class {
 	switch {
-	case isForeign(key, l.URL):
+	case isForeign(key, l):
 		return crawl.Outgoing
 	case key != cl.ownKey(l.URL.Key()): // given away meanwhile
 		return crawl.Passed

@@ -58,8 +58,11 @@ type receipt struct {
 // its host part (with a probability of 1 in 2^64), so the keys of an own host stay one range.
 func foreignKey(k weburl.Key) weburl.Key { return weburl.Key{Host: ^k.Host, Path: k.Path} }
 
-// isForeign reports whether a key is the foreignKey of u.
-func isForeign(k weburl.Key, u weburl.URL) bool { return k.Host == ^weburl.HostKey(u.Host()) }
+// isForeign reports whether a key is the foreignKey of l.
+func isForeign(k weburl.Key, l weburl.Link) bool {
+	to, _ := l.Destination()
+	return k.Host == foreignKey(weburl.Key{Host: weburl.HostKey(l.URL.Host())}.To(to)).Host
+}
 
 // post puts an accepted link into the outbox.
 func (cl *Clustered) post(number uint64, l weburl.Link, hops int, enc []byte) error {

@@ -131,8 +131,9 @@ func (cl *Clustered) Prepare() {
 	}
 }
 
-// linkKey returns the key of an encoded link.
+// linkKey returns the key of an encoded link, which contains its destination.
 func linkKey(enc []byte) (weburl.Key, error) {
 	l, _, err := weburl.PeekLink(enc)
-	return l.URL.Key(), err
+	to, _ := l.Destination()
+	return l.URL.Key().To(to), err
 }

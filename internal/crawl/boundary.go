@@ -24,8 +24,14 @@ import (
 //
 // The agent that fetched the URL knows it as finished, and counts the page. The other agent archives the page, looks
 // for duplicates and follows its links.
+//
+// In another form (section 7) the page stays where it was fetched, and its links alone travel. The agents of the
+// page's category divide them by their hosts:
+//
+//	fetch -> archived -> finish, and the links with their destinations, in one batch
 
-// export stores the page of a response for the agent where it belongs, if that is another one. away reports that.
+// export stores the page of a response for the agent where it belongs, if that is another one. away reports that. If
+// links alone travel, it tells the page's category.
 func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away bool, err error) {
 	if v.failure != 0 || r.Status/100 != 2 || v.unkept {
 		return false, nil
@@ -41,6 +47,8 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 	}
 	page, away, err := c.cluster.Export(ctx, v.task.Link, &x, text)
 	if err != nil || !away {
+		to, _ := page.Destination()
+		v.category = to.Category
 		return false, err
 	}
 	v.sent = page
@@ -52,6 +60,24 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 		v.fingerprint(r, v.shown.Body, v.shown.Cut)
 	}
 	return true, err
+}
+
+// destination returns where a link goes whose URL has key k. away is false if the page's category does not say it, or
+// if this agent follows the link.
+func (c *Crawler) destination(v *visit, k weburl.Key) (to weburl.Destination, away bool) {
+	if v.category == 0 {
+		return to, false
+	}
+	to = weburl.Destination{Category: v.category, Hash: k.Host}
+	return to, !c.cluster.Keeps(to)
+}
+
+// isKnown reports whether a link of v's page was accepted, as far as c.known can tell.
+func (c *Crawler) isKnown(v *visit, k weburl.Key) bool {
+	if to, away := c.destination(v, k); away {
+		k = k.To(to)
+	}
+	return c.known.has(k)
 }
 
 // An Imported is a page that another agent has fetched, and that this one has read and archived.

@@ -33,8 +33,10 @@ type clusterHosts interface {
 	KnownOwner(host string) (agent string, mine bool)
 	// Class tells what a link is that the seen-set has found new under a key.
 	Class(key weburl.Key, l weburl.Link) Class
-	// Direct says where a seed goes, if every agent may fetch it: it sets the seed's destination, and is true.
-	Direct(seed *weburl.Link) bool
+	// Direct sets the destination of a seed if every agent may fetch it.
+	Direct(seed *weburl.Link)
+	// Keeps reports whether this agent fetches links with a destination. Safe for concurrent use.
+	Keeps(to weburl.Destination) bool
 	// MayVisit reports whether t, just taken from the frontier, may be visited. If not, the Cluster
 	// has put t away.
 	MayVisit(t *frontier.Task, now time.Time) bool
@@ -49,7 +51,8 @@ type clusterHosts interface {
 	// Safe for concurrent use.
 	First(ctx context.Context, x *warc.Exchange, size int64) (first warc.Original, duplicate, asked bool, err error)
 	// Export stores the page of x, which was fetched for l, if it belongs to another agent. Then away is true, and page
-	// is for Depart. text appends the text that a reader of the page sees. Safe for concurrent use.
+	// is for Depart. If not the page but its links go to the agents of its category, page has the category as its
+	// destination. text appends the text that a reader of the page sees. Safe for concurrent use.
 	Export(ctx context.Context, l weburl.Link, x *warc.Exchange, text func([]byte) ([]byte, error)) (page weburl.Link,
 		away bool, err error)
 	// SendAway takes a link that was withdrawn from the frontier because its host has another owner
@@ -198,7 +201,8 @@ type alone struct{}
 func Alone() Cluster { return alone{} }
 
 func (alone) Bind(*Loop)                                   {}
-func (alone) Direct(*weburl.Link) bool                     { return false }
+func (alone) Direct(*weburl.Link)                          {}
+func (alone) Keeps(weburl.Destination) bool                { return true }
 func (alone) Owner(string) (string, bool)                  { return "", true }
 func (alone) KnownOwner(string) (string, bool)             { return "", true }
 func (alone) Class(weburl.Key, weburl.Link) Class          { return Own }

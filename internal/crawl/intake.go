@@ -25,12 +25,7 @@ func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 		if bare[u] {
 			l.SetBare()
 		}
-		if n := len(ls.found); c.cluster.Direct(&l) {
-			if c.judge(&ls, l, u.Key()); len(ls.found) > n {
-				ls.found[n].foreign = true
-			}
-			continue
-		}
+		c.cluster.Direct(&l)
 		c.judge(&ls, l, u.Key())
 	}
 	for _, k := range ls.skipped {

@@ -68,6 +68,7 @@ type visit struct {
 	decoded    bool        // shown has the body
 	parsed     bool        // page has its links
 	sent       weburl.Link // the page, which is stored for another agent; zero: it belongs here
+	category   uint16      // links go to the agents of this category of pages; 0: by their hosts
 
 	// For Strategy and Pages:
 	shown      Page
@@ -260,7 +261,7 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 	for i := range v.page.Links {
 		out := &v.page.Links[i]
 		follow := !out.NoFollow || out.Hop != 'L'
-		if follow && c.Strategy == nil && c.known.has(out.Key) {
+		if follow && c.Strategy == nil && c.isKnown(v, out.Key) {
 			continue
 		}
 		h := out.Hop % byte(len(hops))
@@ -329,7 +330,8 @@ func (c *Crawler) judge(ls *Links, l weburl.Link, k weburl.Key) {
 		ls.Skip(l, report.ReasonBy(string(d.Reason), d.Rule))
 		return
 	}
-	ls.add(l, k, c.notOurs(l.URL))
+	_, directed := l.Destination()
+	ls.add(l, k, directed || c.notOurs(l.URL))
 }
 
 // keep writes an exchange to the archive.

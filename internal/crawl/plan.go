@@ -192,7 +192,7 @@ func printOf(status int, content []byte) uint64 {
 
 // follow asks the Strategy about a link on v's page, and judges, offers or drops it.
 func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
-	if c.reader != nil && c.known.has(k) {
+	if c.reader != nil && c.isKnown(v, k) {
 		return
 	}
 	if c.Strategy != nil {
@@ -203,7 +203,7 @@ func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 		l = v.link
 		switch choice {
 		case Take:
-			if c.known.has(k) {
+			if c.isKnown(v, k) {
 				return
 			}
 		case Offer:
@@ -215,9 +215,14 @@ func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
 			return
 		}
 	}
-	if !c.staysHere(v, l) {
-		c.judge(&v.Links, l, k)
+	if c.staysHere(v, l) {
+		return
 	}
+	if to, away := c.destination(v, k); away {
+		l.SetDestination(to)
+		k = k.To(to)
+	}
+	c.judge(&v.Links, l, k)
 }
 
 // A lastStates finds the last finish of each URL that has a Planner's state. While the journal is read,

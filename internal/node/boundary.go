@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -31,8 +32,12 @@ const (
 // paper.
 const BoundaryContents = "contents"
 
+// BoundaryURLs leaves a page at the agent that has fetched it, and sends its links to the agents of its category: X4,
+// section 7.
+const BoundaryURLs = "urls"
+
 // Boundaries returns the values of Cluster.Boundary that are not empty.
-func Boundaries() []string { return []string{BoundaryContents} }
+func Boundaries() []string { return []string{BoundaryContents, BoundaryURLs} }
 
 // CheckBoundary returns a *ConfigError if agents with this partition cannot treat boundary pages so. An empty boundary
 // is the partition's default.
@@ -40,8 +45,11 @@ func CheckBoundary(partition, how string) error {
 	switch {
 	case how == "":
 		return nil
-	case how != BoundaryContents:
-		return configErrorf("--boundary %s: this version knows %s", how, BoundaryContents)
+	case !slices.Contains(Boundaries(), how):
+		return configErrorf("--boundary %s: this version knows %s", how, strings.Join(Boundaries(), " and "))
+	case how == BoundaryURLs && partition != PartitionTopic:
+		return configErrorf("--boundary %s: with --partition %s links go to the agents of their hosts; leave it out, "+
+			"or give --partition %s", how, partition, PartitionTopic)
 	case partition != PartitionHash && partition != PartitionTopic:
 		return configErrorf("--boundary %s: with --partition %s pages do not move; leave it out, or give "+
 			"--partition %s or %s", how, partition, PartitionTopic, PartitionHash)
@@ -91,12 +99,12 @@ func (c *Config) checkTopic() error {
 
 // boundaryPages are the pages that this agent has fetched and others are to have. It implements cluster.Boundary.
 type boundaryPages struct {
-	*boundary.Store
-	a          *Agent
-	classifier *classify.Classifier // nil: the hash of a page's payload says where it belongs
-	numbers    map[string]uint16    // of the categories, from 1
-	byView     atomic.Pointer[categoriesOf]
-	minds      sync.Pool // of *mind
+	*boundary.Store // nil: links alone travel
+	a               *Agent
+	classifier      *classify.Classifier // nil: the hash of a page's payload says where it belongs
+	numbers         map[string]uint16    // of the categories, from 1
+	byView          atomic.Pointer[categoriesOf]
+	minds           sync.Pool // of *mind
 }
 
 // categoriesOf are the agents of the categories by a view.
@@ -113,14 +121,16 @@ type mind struct {
 
 // openBoundary opens the store of boundary pages if pages move.
 func (a *Agent) openBoundary() (err error) {
-	if !a.cfg.Cluster.movesPages() {
+	switch c := a.cfg.Cluster; {
+	case c.movesPages():
+		if a.boundary, err = boundary.Open(a.fs, a.dir(boundaryDir),
+			boundary.Config{Level: a.cfg.Archive.Level, Now: a.now}); err != nil {
+			return err
+		}
+		a.onClose(a.boundary.Close)
+	case !c.byPages():
 		return nil
 	}
-	if a.boundary, err = boundary.Open(a.fs, a.dir(boundaryDir),
-		boundary.Config{Level: a.cfg.Archive.Level, Now: a.now}); err != nil {
-		return err
-	}
-	a.onClose(a.boundary.Close)
 	p := &boundaryPages{Store: a.boundary, a: a}
 	p.minds.New = func() any { return new(mind) }
 	if a.cfg.Cluster.byPages() {

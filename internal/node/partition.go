@@ -141,7 +141,7 @@ func (c *Cluster) partitionTerms() string {
 	if c.partition() == PartitionRing {
 		return c.method()
 	}
-	if !c.movesPages() {
+	if c.boundary() == "" {
 		return c.partition()
 	}
 	terms := c.partition() + ", boundary " + c.boundary()

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // TestBoundary runs the random faults of clusters whose agents send pages to each other.
@@ -35,6 +37,21 @@ func TestTopic(t *testing.T) {
 	}
 }
 
+// TestURLs runs the random faults of clusters that divide pages by topic and send links alone.
+func TestURLs(t *testing.T) {
+	for i := range few(*moving) {
+		p := Random(*first + uint64(i)).Divided(topic)
+		p.HostPages, p.Boundary = 0, node.BoundaryURLs
+		if p.alone() {
+			continue
+		}
+		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
+			t.Parallel()
+			tell(t, p)
+		})
+	}
+}
+
 // TestNamedBoundary runs stories of agents that send pages to each other.
 func TestNamedBoundary(t *testing.T) {
 	if testing.Short() {
@@ -46,6 +63,8 @@ func TestNamedBoundary(t *testing.T) {
 		Latency: time.Millisecond}
 	byTopic := hash
 	byTopic.Partition, byTopic.Boundary = topic, ""
+	urls := byTopic
+	urls.Boundary = node.BoundaryURLs
 	mirrors := hash
 	mirrors.Mirrors = true
 	with := func(p Plan, fs ...Fault) Plan { p.Faults = fs; return p }
@@ -59,6 +78,11 @@ func TestNamedBoundary(t *testing.T) {
 		{"no fault", hash, bound{more: keptByContent}},
 		{"no fault, topic", byTopic, bound{}},
 		{"no fault, mirrors", mirrors, bound{}},
+		{"no fault, urls", urls, bound{}},
+		{"death, urls", with(urls, Fault{Kind: Lose, Agent: 3, At: 0.3}), bound{twice: 40}},
+		{"join and death, urls", with(spare(urls, 1), Fault{Kind: Join, Agent: 4, At: 0.2},
+			Fault{Kind: Lose, Agent: 1, At: 0.5}), bound{twice: 40}},
+		{"all killed, urls", with(urls, Fault{Kind: KillAll, At: 0.4, For: s}), bound{twice: 40, lost: true}},
 		{"each killed", with(hash, Fault{Kind: Kill, Agent: 1, At: 0.1, For: ms(300)},
 			Fault{Kind: Kill, Agent: 2, At: 0.3, For: ms(300)}, Fault{Kind: Kill, Agent: 3, At: 0.5, For: ms(300)}),
 			bound{twice: 40, lost: true}},

@@ -51,7 +51,7 @@ func (j *judge) mayMiss(from, to int64, at time.Time) bool {
 	}
 	// The agent that has found the link may be lost before it has told the other agent.
 	untold := func(l loss) bool { return accepted(l) && !at.Before(l.at.Add(-acceptedAfter)) }
-	if j.moves { // a lost agent may have had the page, whatever its host
+	if j.moves || j.anyHost { // a lost agent may have had the page, whatever its host
 		for _, ls := range j.losses {
 			if slices.ContainsFunc(ls, accepted) {
 				return true

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/node"
 )
 
 // A Kind is a kind of fault.
@@ -226,7 +228,9 @@ func (p Plan) withDefaults() Plan {
 }
 
 // moves reports whether pages move between agents.
-func (p Plan) moves() bool { return p.Boundary != "" || p.Partition == topic }
+func (p Plan) moves() bool {
+	return p.Boundary == node.BoundaryContents || p.Boundary == "" && p.Partition == topic
+}
 
 // alone reports whether the plan is for a single agent without a cluster.
 func (p Plan) alone() bool { return p.Agents == 1 && p.Spare == 0 }

@@ -21,6 +21,13 @@ type Stored struct {
 	From, To int64
 }
 
+// To returns the key of a link with this destination whose URL has key k. The keys of one category are the key of the
+// URL only for category 0.
+func (k Key) To(d Destination) Key {
+	k.Host ^= uint64(d.Category) * 0x9fb21c651e98df25
+	return k
+}
+
 // maxStored bounds the name of a file in octets.
 const maxStored = 255
 
