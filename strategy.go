@@ -139,8 +139,8 @@ func Walk(o WalkOptions) Strategy {
 			case all.Scope.MaxHostDepth > 0 || all.SeedRoots:
 				return badOption("Options.Scope.MaxHostDepth and SeedRoots: a walk knows neither depths nor roots " +
 					"of hosts")
-			case all.Cluster != nil && all.Cluster.Partition == node.PartitionHash:
-				return explain(node.WalkByContents())
+			case all.Cluster != nil:
+				return explain(node.CheckWalk(all.Cluster.Partition))
 			}
 			return nil
 		},

@@ -54,12 +54,10 @@ func (c *CrawlCmd) config() (node.Config, error) {
 	if cfg.Strategy, err = c.strategy(); err != nil {
 		return cfg, err
 	}
-	again := c.Strategy == "walk" || c.Strategy == "recrawl"
-	if again && c.Listen != "" && (c.Boundary != "" || c.Partition == node.PartitionTopic) {
-		return cfg, node.VisitsAgain(c.Strategy)
-	}
-	if c.Strategy == "walk" && c.Listen != "" && c.Partition == node.PartitionHash {
-		return cfg, node.WalkByContents()
+	if c.Strategy == "walk" && c.Listen != "" {
+		if err := node.CheckWalk(c.Partition); err != nil {
+			return cfg, err
+		}
 	}
 	if cfg.Cluster = c.cluster(); cfg.Cluster != nil {
 		if cfg.Cluster.Listen, err = listenAddr(c.Listen); err != nil {

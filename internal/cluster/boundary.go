@@ -66,6 +66,16 @@ func pageKey(k weburl.Key) weburl.Key {
 	return weburl.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
 }
 
+// versionKey returns the key in the seen-set of a version of a page that another agent has fetched: the page's key if
+// URLs are fetched once.
+func versionKey(l weburl.Link) weburl.Key {
+	k := pageKey(l.URL.Key())
+	if v, ok := l.Version(); ok {
+		k.Path ^= v
+	}
+	return k
+}
+
 // Export implements crawl.Cluster.
 func (cl *Clustered) Export(_ context.Context, l weburl.Link, x *warc.Exchange,
 	text func([]byte) ([]byte, error)) (page weburl.Link, away bool, err error) {
@@ -269,7 +279,7 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 		return nil, ErrNotKeeper
 	}
 	link := page.AsLink()
-	key := pageKey(link.URL.Key())
+	key := versionKey(link)
 	free, err := cl.claimPage(ctx, key)
 	if err != nil {
 		return nil, err
@@ -296,7 +306,7 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 			return
 		}
 		cl.remote.pages++
-		cl.tenants.done = append(cl.tenants.done, key)
+		cl.tenants.done = cl.Keys().Import(cl.tenants.done, link)
 		if cl.byPages() { // links to it that are found later lead to a known URL
 			own := cl.ownKey(link.URL.Key())
 			cl.loop.Learn([]crawl.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}})

@@ -3,6 +3,7 @@ package crawl
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,9 @@ import (
 //	import: read, archived, its links taken in as if this agent had fetched it -> a finish without a number
 //
 // The agent that fetched the URL knows it as finished, and counts the page. The other agent archives the page, looks
-// for duplicates and follows its links.
+// for duplicates and follows its links. If a Planner wants the URL again, the agent that fetched it does so. A new
+// version goes to where it belongs by then. Of an unchanged page the visiting agent archives a revisit record, which
+// refers to the record of the other agent.
 //
 // In another form (section 7) the page stays where it was fetched, and its links alone travel. The agents of the
 // page's category divide them by their hosts:
@@ -38,6 +41,23 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 	}
 	x := exchangeOf(v.asked, r)
 	v.describe(&x, r)
+	l := v.task.Link
+	if c.planner != nil {
+		if err := c.decode(v, r); err != nil {
+			return false, err
+		}
+		v.fingerprint(r, v.shown.Body, v.shown.Cut)
+		if v.unchanged() { // it stays with its earlier version
+			return false, nil
+		}
+		digest, _, err := warc.PayloadDigest(&x)
+		if err != nil {
+			return false, err
+		}
+		v.written.PayloadDigest, v.written.Original = digest, warc.Original{
+			URL: x.URL, Date: x.Began.Truncate(time.Millisecond)}
+		l.SetVersion(binary.BigEndian.Uint64(digest[:]))
+	}
 	text := func(dst []byte) ([]byte, error) {
 		if err := c.decode(v, r); err != nil {
 			return dst, err
@@ -45,21 +65,15 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 		c.parse(v, r)
 		return v.page.AppendProse(dst, v.shown.Body, v.mime == "text/plain"), nil
 	}
-	page, away, err := c.cluster.Export(ctx, v.task.Link, &x, text)
+	page, away, err := c.cluster.Export(ctx, l, &x, text)
 	if err != nil || !away {
 		to, _ := page.Destination()
-		v.category = to.Category
+		v.category, v.written = to.Category, warc.Written{}
 		return false, err
 	}
 	v.sent = page
 	v.notes = append(v.notes, "exported")
-	if c.planner == nil {
-		return true, nil
-	}
-	if err = c.decode(v, r); err == nil {
-		v.fingerprint(r, v.shown.Body, v.shown.Cut)
-	}
-	return true, err
+	return true, nil
 }
 
 // destination returns where a link goes whose URL has key k. away is false if the page's category does not say it, or

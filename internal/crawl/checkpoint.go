@@ -220,9 +220,10 @@ func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict, m *
 type merge struct {
 	*state.History
 	assembly
-	keys   Keys // from the start of the checkpoint
-	counts verdict
-	states lastStates
+	keys     Keys // from the start of the checkpoint
+	counts   verdict
+	states   lastStates
+	finished []weburl.Key // reused memory
 }
 
 func (m *merge) accept(kind byte, p []byte) error {
@@ -244,11 +245,14 @@ func (m *merge) finish(_ byte, p []byte) error {
 	if err := m.Finish(f.Number); err != nil {
 		return err
 	}
-	switch k, ok := finishKey(m.keys, &f); {
-	case ok && f.Imported():
-		return m.key(k, true)
-	case ok:
-		if err := m.done(k); err != nil {
+	m.finished = finishKeys(m.finished[:0], m.keys, &f)
+	for _, k := range m.finished {
+		if f.Imported() {
+			err = m.key(k, true)
+		} else {
+			err = m.done(k)
+		}
+		if err != nil {
 			return err
 		}
 	}

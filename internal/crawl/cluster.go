@@ -161,18 +161,21 @@ type Keys interface {
 	// Finish returns the key that stands for the finish of the URL with key k. ok is false if there
 	// is none.
 	Finish(k weburl.Key) (done weburl.Key, ok bool)
-	// Import returns the key that stands for the finish of a page that another agent has fetched.
-	Import(l weburl.Link) weburl.Key
+	// Import appends the keys that stand for the finish of a page that another agent has fetched.
+	Import(dst []weburl.Key, l weburl.Link) []weburl.Key
 	// Freeze returns Keys that do not change any more. They are safe for concurrent use.
 	Freeze() Keys
 }
 
-// finishKey returns the key that stands for f, which is not the finish of a robots.txt. ok is false if there is none.
-func finishKey(keys Keys, f *state.Finish) (k weburl.Key, ok bool) {
+// finishKeys appends the keys that stand for f, which is not the finish of a robots.txt.
+func finishKeys(dst []weburl.Key, keys Keys, f *state.Finish) []weburl.Key {
 	if f.Imported() {
-		return keys.Import(f.Link), true
+		return keys.Import(dst, f.Link)
 	}
-	return keys.Finish(f.Link.URL.Key())
+	if k, ok := keys.Finish(f.Link.URL.Key()); ok {
+		dst = append(dst, k)
+	}
+	return dst
 }
 
 // ClusterStatus is the part of a Status that tells of other agents.
@@ -255,10 +258,10 @@ func (alone) First(context.Context, *warc.Exchange, int64) (first warc.Original,
 // plainKeys are the Keys of a single agent: each URL has its own key, and a finish has none.
 type plainKeys struct{}
 
-func (plainKeys) Of(k weburl.Key, _ bool) weburl.Key     { return k }
-func (plainKeys) Finish(k weburl.Key) (weburl.Key, bool) { return k, false }
-func (plainKeys) Import(l weburl.Link) weburl.Key        { return l.URL.Key() }
-func (p plainKeys) Freeze() Keys                         { return p }
+func (plainKeys) Of(k weburl.Key, _ bool) weburl.Key                  { return k }
+func (plainKeys) Finish(k weburl.Key) (weburl.Key, bool)              { return k, false }
+func (plainKeys) Import(dst []weburl.Key, _ weburl.Link) []weburl.Key { return dst }
+func (p plainKeys) Freeze() Keys                                      { return p }
 
 func (plainKeys) Accept(kind byte, _ uint64, p []byte) (weburl.Key, bool, error) {
 	k, err := acceptedKey(p)

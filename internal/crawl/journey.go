@@ -241,7 +241,7 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 	if c.planner != nil {
 		v.fingerprint(r, v.shown.Body, v.shown.Cut)
 	}
-	if v.duplicate {
+	if v.duplicate || v.followedElsewhere() {
 		return nil
 	}
 	c.parse(v, r)

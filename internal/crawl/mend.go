@@ -106,8 +106,7 @@ func (r *repair) finish(_ byte, p []byte) error {
 	if err != nil || f.IsRobots() {
 		return err
 	}
-	k, _ := finishKey(r.keys, &f)
-	return r.yield(append(r.buf[:0], k))
+	return r.yield(finishKeys(r.buf[:0], r.keys, &f))
 }
 
 // rebuildSeen rebuilds the damaged parts of the seen-set from the journal.

@@ -103,9 +103,7 @@ func (c *Crawler) visited(v *visit, f *state.Finish, now time.Time) {
 		Response: Before{If: v.validators, Print: v.print}, Modified: v.modified, Offered: v.offered,
 		Plain: v.plain,
 	}
-	if v.archived {
-		visit.Response.Original, visit.Response.Digest = v.written.Original, v.written.PayloadDigest
-	}
+	visit.Response.Original, visit.Response.Digest = v.written.Original, v.written.PayloadDigest
 	if v.before != nil {
 		c.revisited(l.URL)
 		f.Flags |= state.FlagAgain
@@ -131,6 +129,12 @@ func (c *Crawler) visited(v *visit, f *state.Finish, now time.Time) {
 // unchanged reports that a page that was visited again has not changed.
 func (v *visit) unchanged() bool {
 	return v.compared() && (v.confirmed() || v.print == v.before.Print)
+}
+
+// followedElsewhere reports that the page is visited again, has not changed, and that another agent has its earlier
+// version and has followed its links.
+func (v *visit) followedElsewhere() bool {
+	return v.unchanged() && v.before.Original.ID == [16]byte{} && !v.before.Original.Date.IsZero()
 }
 
 // compared reports whether the two contents can be compared: both are complete, or both were
@@ -242,7 +246,7 @@ func (s lastStates) add(to *state.Spool, f *state.Finish) error {
 		return nil
 	}
 	s[f.Link.URL.Key()]++
-	return to.Add(state.Visited, inFinish, state.AppendVisited(nil, f.Link, f.State))
+	return to.Add(state.Visited, inFinish, state.AppendVisited(nil, f.Link.AsLink(), f.State))
 }
 
 // addAgain adds that a URL is visited again as if it were new. Its states before are not the last.

@@ -306,9 +306,11 @@ func (r *resume) finished(f *state.Finish, lost bool) error {
 		if err := r.Finish(f.Number); err != nil {
 			return err
 		}
-		if k, ok := finishKey(c.cluster.Keys(), f); ok && c.accepted >= c.Seen.Mark() {
-			if err := r.addKey(k); err != nil {
-				return err
+		if c.accepted >= c.Seen.Mark() {
+			for _, k := range finishKeys(nil, c.cluster.Keys(), f) {
+				if err := r.addKey(k); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -158,7 +158,7 @@ type Before struct {
 	If    fetch.Condition // for a conditional request
 	Print uint64          // fingerprint of the content
 	// Original is the archive's record of that content, and Digest its payload digest. A
-	// revisit record refers to them.
+	// revisit record refers to them. Without an ID, the record is in another agent's archive.
 	Original warc.Original
 	Digest   [20]byte
 }

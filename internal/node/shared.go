@@ -47,31 +47,29 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"cookies": strconv.FormatBool(a.cfg.Cookies != nil), "hosts and auth-file": a.cfg.Hosts.Digest(),
 		agentsSetting: strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
 	}
-	if _, again := a.parts.Strategy.(crawl.Planner); again && a.cfg.Cluster.movesPages() {
-		return nil, VisitsAgain(strategyName(a.parts.Strategy))
-	}
 	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {
 		// Each walker may jump to any of the start URLs, whatever the scope.
 		settings["walk's start URLs"] = w.StartURLs()
-		if a.cfg.Cluster.partition() == PartitionHash {
-			return nil, WalkByContents()
+		if err := CheckWalk(a.cfg.Cluster.partition()); err != nil {
+			return nil, err
 		}
 	}
 	return settings, nil
 }
 
-// WalkByContents returns the *ConfigError for a walk whose agents compare contents. Open checks it
-// too late to leave the directory unchanged, because only an open strategy is known to be a walk.
-func WalkByContents() error {
-	return configErrorf("--partition hash: with --strategy walk the links of all pages count, and hash leaves out " +
-		"those of duplicates; give --partition rendezvous or ring")
-}
-
-// VisitsAgain returns the *ConfigError for a strategy that visits pages again while pages move between agents: it
-// compares a page with what its own archive has of it.
-func VisitsAgain(strategy string) error {
-	return configErrorf("--strategy %s: if pages move, another agent has the earlier version of a page; "+
-		"give --strategy bfs", strategy)
+// CheckWalk returns a *ConfigError if agents that divide their work so cannot walk. Open checks it too late to leave
+// the directory unchanged, because only an open strategy is known to be a walk.
+func CheckWalk(partition string) error {
+	const give = "give --partition rendezvous or ring"
+	switch partition {
+	case PartitionHash:
+		return configErrorf("--partition hash: with --strategy walk the links of all pages count, and hash leaves out " +
+			"those of duplicates; " + give)
+	case PartitionTopic:
+		return configErrorf("--partition topic: with --strategy walk an agent follows a link of the page before, and " +
+			"topic gives those links to another agent; " + give)
+	}
+	return nil
 }
 
 // depthTerms returns a maximum depth; -1 is no limit.

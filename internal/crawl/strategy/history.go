@@ -36,7 +36,7 @@ const stateRecrawl = 'R'
 //	20 bytes  payload digest
 //	16 bytes  id of the record that has the payload
 //	varint    date of that record, Unix milliseconds
-//	str       URL of that record; empty: the page's own URL, or without an id, none
+//	str       URL of that record; empty: the page's own URL, or without an id and a date, none
 func (h *history) appendTo(b []byte) []byte {
 	b = append(b, stateRecrawl)
 	b = binary.AppendUvarint(b, uint64(h.visits))

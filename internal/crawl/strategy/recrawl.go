@@ -256,7 +256,7 @@ func (r *Recrawl) next(now time.Time) (*crawl.Wanted, time.Time, error) {
 	}
 	r.out[l.URL.Key()] = queuedPage{l.URL.String(), h}
 	before := h.before
-	if before.Original.URL == "" && before.Original.ID != [16]byte{} {
+	if o := &before.Original; o.URL == "" && (o.ID != [16]byte{} || !o.Date.IsZero()) {
 		before.Original.URL = l.URL.String()
 	}
 	return &crawl.Wanted{Link: l, Before: &before, Returned: due != h.due}, time.Time{}, nil

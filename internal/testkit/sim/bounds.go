@@ -63,6 +63,17 @@ func (s *story) readDepths() {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.logged, j.depths = lines, map[string]depthRange{}
+	for p, fs := range j.pages {
+		url := j.made.URL(p.host, p.number)
+		if j.anyHost && slices.ContainsFunc(fs, func(f fetched) bool { return !j.hasLine(url, f.agent) }) {
+			j.depths[url] = depthRange{0, unknownDepth}
+		}
+	}
+}
+
+// hasLine reports whether an agent's log has a line of a URL. mu is held.
+func (j *judge) hasLine(url string, agent int) bool {
+	return slices.ContainsFunc(j.logged[url], func(l wayTo) bool { return l.agent == agent })
 }
 
 // depthOf returns how deep a URL is that agents have fetched. mu is held.
@@ -102,7 +113,7 @@ func (j *judge) followsWithin(p page) bool {
 	}
 	url := j.made.URL(p.host, p.number)
 	for _, f := range j.pages[p] { // each of them may have found it on a way of its own
-		if !slices.ContainsFunc(j.logged[url], func(l wayTo) bool { return l.agent == f.agent }) {
+		if !j.hasLine(url, f.agent) {
 			return false
 		}
 	}

@@ -88,6 +88,23 @@ func (l Link) Imported() bool {
 // SetImported makes the link Imported.
 func (l *Link) SetImported() { l.setField(tagImported, "") }
 
+// Version returns the beginning of a digest of the page's content, if the page may come in several versions.
+func (l Link) Version() (v uint64, ok bool) {
+	if l.Ext == "" {
+		return 0, false
+	}
+	value, ok := l.field(tagVersion)
+	if !ok || len(value) != 8 {
+		return 0, false
+	}
+	return binary.BigEndian.Uint64([]byte(value)), true
+}
+
+// SetVersion sets the Version.
+func (l *Link) SetVersion(v uint64) {
+	l.setField(tagVersion, string(binary.BigEndian.AppendUint64(nil, v)))
+}
+
 // WithoutStored returns the link as another agent gets it.
 func (l Link) WithoutStored() Link {
 	l.removeField(tagStored)

@@ -18,8 +18,8 @@ type Link struct {
 	Hops string
 	// Seed is the source tag: the host of the seed that this link descends from.
 	Seed string
-	// Ext has the rarer properties of the link, see AppendTo: Bare, HostDepth, Destination, Stored, and those of
-	// versions of this program to come, which this version keeps. It has at most MaxExt octets.
+	// Ext has the rarer properties of the link, see AppendTo: Bare, HostDepth, Destination, Stored, Version, and those
+	// of versions of this program to come, which this version keeps. It has at most MaxExt octets.
 	Ext string
 	// Level is the priority. Zero is the ordinary priority.
 	Level uint8
@@ -38,6 +38,7 @@ const (
 	tagDestination = 3 // uvarint category, 8 octets hash
 	tagStored      = 4 // uvarint from, uvarint length, name of the file
 	tagImported    = 5 // empty
+	tagVersion     = 6 // 8 octets
 )
 
 // maxHostDepth bounds HostDepth. A larger number can only come from elsewhere.
