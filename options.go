@@ -214,9 +214,10 @@ type Cluster struct {
 	// TwoLevel, with the partition "sites", drops links to hosts of other agents, and crawls the root page of each
 	// host instead. Pages that only other hosts link to may be missed.
 	TwoLevel bool
-	// Boundary, with the partition "hash", says what becomes of a page whose content belongs to another agent.
-	// "contents" moves the page there: it is archived there, and its links are followed from there. Empty
-	// leaves it at the agent that fetched it.
+	// Boundary, with the partition "hash" or "topic", says what becomes of a page that belongs to another agent.
+	// "contents" moves the page there: it is archived there, and its links are followed from there. "urls", with
+	// "topic" only, leaves the page where it was fetched; its links alone are followed from there. Empty means
+	// "contents" with "topic", and with "hash" that pages stay.
 	Boundary string
 	// Kappa is the number of replicas of an agent on the ring, from 1 to 1000, with the
 	// partition "ring" only. Zero means 200.

@@ -100,7 +100,8 @@ var crawlHelp = cli.Texts{
 		"as coordinators assign them (see --coordinator). topic: by pages. The category of a page, by --model, " +
 		"names the agent that keeps it and follows its links.",
 	"boundary": "With --partition hash or topic: what becomes of a page that belongs to another agent. contents: the " +
-		"page moves there, is archived there, and its links are followed from there (default: contents with topic; " +
+		"page moves there, is archived there, and its links are followed from there. urls, with topic only: the page " +
+		"stays at the agent that fetched it, and its links are followed from there (default: contents with topic; " +
 		"with hash the page stays at the agent that fetched it).",
 	"kappa": "With --partition ring: give an agent of capacity 1 this many replicas on the ring, from 1 to " +
 		"1000. More replicas divide the hosts more evenly (default: 200).",

@@ -279,6 +279,9 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 		return nil, ErrNotKeeper
 	}
 	link := page.AsLink()
+	if v, ok := page.Version(); ok {
+		link.SetVersion(v)
+	}
 	key := versionKey(link)
 	free, err := cl.claimPage(ctx, key)
 	if err != nil {

@@ -48,8 +48,8 @@ func CheckBoundary(partition, how string) error {
 	case !slices.Contains(Boundaries(), how):
 		return configErrorf("--boundary %s: this version knows %s", how, strings.Join(Boundaries(), " and "))
 	case how == BoundaryURLs && partition != PartitionTopic:
-		return configErrorf("--boundary %s: with --partition %s links go to the agents of their hosts; leave it out, "+
-			"or give --partition %s", how, partition, PartitionTopic)
+		return configErrorf("--boundary %s: with --partition %s links go by their hosts; leave it out, or give "+
+			"--partition %s", how, partition, PartitionTopic)
 	case partition != PartitionHash && partition != PartitionTopic:
 		return configErrorf("--boundary %s: with --partition %s pages do not move; leave it out, or give "+
 			"--partition %s or %s", how, partition, PartitionTopic, PartitionHash)

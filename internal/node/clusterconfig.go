@@ -39,8 +39,8 @@ type Cluster struct {
 	// Agents is the number of agents that must be present before the crawl starts. Zero
 	// means 1.
 	Agents int
-	// Boundary says what becomes of a page that belongs to another agent: BoundaryContents, or "" for the default of
-	// the partition.
+	// Boundary says what becomes of a page that belongs to another agent: BoundaryContents, BoundaryURLs, or "" for the
+	// default of the partition.
 	Boundary string
 	// Classifier gives a page its category, with PartitionTopic; the same at all agents. Nil means the program's model
 	// of topics.

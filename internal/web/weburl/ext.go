@@ -115,6 +115,7 @@ func (l Link) WithoutStored() Link {
 func (l Link) AsLink() Link {
 	l.removeField(tagStored)
 	l.removeField(tagDestination)
+	l.removeField(tagVersion)
 	return l
 }
 

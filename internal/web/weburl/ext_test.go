@@ -18,11 +18,16 @@ func TestExtFields(t *testing.T) {
 		l.SetHostDepth(depth)
 		var to Destination
 		var at Stored
+		version, versions := uint64(0), false
 		for range rapid.IntRange(1, 4).Draw(t, "steps") {
-			if rapid.Bool().Draw(t, "which") {
+			switch rapid.IntRange(0, 2).Draw(t, "which") {
+			case 0:
+				version, versions = rapid.Uint64().Draw(t, "version"), true
+				l.SetVersion(version)
+			case 1:
 				to = Destination{rapid.Uint16().Draw(t, "category"), rapid.Uint64().Draw(t, "hash")}
 				l.SetDestination(to)
-			} else {
+			default:
 				from := rapid.Int64Range(0, 1<<40).Draw(t, "from")
 				at = Stored{rapid.StringMatching(`[a-z0-9.\-]{1,60}`).Draw(t, "file"), from,
 					from + rapid.Int64Range(0, 1<<30).Draw(t, "size")}
@@ -35,6 +40,9 @@ func TestExtFields(t *testing.T) {
 		}
 		if got, ok := back.Destination(); got != to || ok != (to != Destination{}) && to != (Destination{}) {
 			t.Fatalf("Destination() = %v, %v; want %v", got, ok, to)
+		}
+		if got, ok := back.WithoutStored().Version(); got != version || ok != versions {
+			t.Fatalf("Version() = %v, %v; want %v", got, ok, version)
 		}
 		if got, ok := back.Stored(); got != at || ok != (at != Stored{}) {
 			t.Fatalf("Stored() = %v, %v; want %v", got, ok, at)
