@@ -562,11 +562,9 @@ func (c *Crawler) settleAll(v *visit) {
 		} else {
 			c.busy--
 		}
-		if c.fatal == nil {
-			// Read the clock for each visit. Settling one takes time, in which the response of the
-			// next may end. Its quiet time begins then.
-			c.settle(v, c.cfg.Now())
-		}
+		// Read the clock for each visit. Settling one takes time, in which the response of the
+		// next may end. Its quiet time begins then.
+		c.settle(v, c.cfg.Now())
 		select {
 		case v = <-c.results:
 		default:

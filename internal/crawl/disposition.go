@@ -23,8 +23,11 @@ const laterMax = 100_000
 // links, frees the host, and appends the journal's batch. The links must be in the same batch
 // as the finish, because the page will not be visited again.
 func (c *Crawler) settle(v *visit, now time.Time) {
-	if v.err != nil {
+	if v.err != nil && c.fatal == nil {
 		c.fatal = v.err
+	}
+	if c.fatal != nil {
+		c.rest(v, now)
 		return
 	}
 	host := v.task.Link.URL.Host()
@@ -56,6 +59,15 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	v.endClaim(false) // unless it was finished
 	c.append()
 	c.recycle(v)
+}
+
+// rest processes a visit that ends after a failure of this machine: the next agent that contacts the host must know
+// the pause that the host has asked for.
+func (c *Crawler) rest(v *visit, now time.Time) {
+	l := v.task.Link
+	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero(), SlowDown: v.slow,
+		RetryAfter: v.retryAfter, Again: &l, Attempt: v.task.Attempt}, now) // the run has failed already
+	c.ends(v)
 }
 
 // dispose decides what becomes of a visited URL: it is finished, waits for a retry beside the queues, or
