@@ -29,7 +29,11 @@ type Document struct {
 	terms []counted
 	table []uint32 // open addressing: index in terms plus one; 0: free
 	n     int      // occurrences of all terms, or of letters
+	known []numbered
 }
+
+// numbered is a term of a document by its number.
+type numbered struct{ term, n uint32 }
 
 // counted is a term in a document.
 type counted struct {

@@ -91,7 +91,9 @@ func (m *Model) Vocabulary() int { return len(m.vocabulary.hashes) }
 func (m *Model) add(scores []float64, term int, by float64) {
 	k := len(m.categories)
 	by *= float64(m.scales[term])
-	for c, w := range m.weights[term*k : term*k+k] {
+	row := m.weights[term*k : term*k+k]
+	scores = scores[:len(row)]
+	for c, w := range row {
 		scores[c] += float64(by * float64(w)) // rounded, so that all processors give the same
 	}
 }
@@ -126,14 +128,11 @@ func (m *Model) Scores(d *Document, dst []float64) []float64 {
 		m.vector(d, dst)
 		return dst
 	}
-	for _, t := range d.terms {
-		i, ok := m.vocabulary.find(t.hash)
-		switch {
-		case !ok:
-		case m.kind == Bayes:
-			m.add(dst, i, float64(t.n))
-		default: // Lewis: a term occurs or does not
-			m.add(dst, i, 1)
+	for _, t := range m.vocabulary.known(d) {
+		if m.kind == Bayes {
+			m.add(dst, int(t.term), float64(t.n))
+		} else { // Lewis: a term occurs or does not
+			m.add(dst, int(t.term), 1)
 		}
 	}
 	return dst
@@ -142,14 +141,10 @@ func (m *Model) Scores(d *Document, dst []float64) []float64 {
 // vector adds the scores of the document's TF-IDF vector, whose length is 1.
 func (m *Model) vector(d *Document, dst []float64) {
 	sums, squares := make([]float64, len(dst)), 0.0
-	for _, t := range d.terms {
-		i, ok := m.vocabulary.find(t.hash)
-		if !ok {
-			continue
-		}
-		v := tf(t.n) * float64(m.idf[i])
+	for _, t := range m.vocabulary.known(d) {
+		v := tf(t.n) * float64(m.idf[t.term])
 		squares += v * v
-		m.add(sums, i, v)
+		m.add(sums, int(t.term), v)
 	}
 	if squares == 0 {
 		return
@@ -196,6 +191,7 @@ func (m *Model) Best(d *Document, scratch []float64) (category string, scores []
 type vocabulary struct {
 	hashes []uint64 // sorted
 	table  []uint32 // open addressing: number plus one; 0: free
+	may    []uint64 // a bit for each of many hashes: clear if no term has one of them
 }
 
 func newVocabulary(hashes []uint64) (v vocabulary) {
@@ -213,7 +209,40 @@ func newVocabulary(hashes []uint64) (v vocabulary) {
 		}
 		v.table[s] = uint32(i + 1)
 	}
+	v.may = make([]uint64, size/16) // at most every fourth bit is set
+	for _, h := range hashes {
+		word, bit := v.mayAt(h)
+		v.may[word] |= 1 << bit
+	}
 	return v
+}
+
+func (v *vocabulary) mayAt(h uint64) (word, bit uint64) {
+	return h >> 38 & uint64(len(v.may)-1), h >> 32 & 63
+}
+
+// known returns the terms of a document that are in the vocabulary. They are valid until the next call for the
+// document.
+//
+// Most of its time is waiting for memory. So it looks up the terms in two passes whose steps do not depend on each
+// other: the first one drops most of the unknown terms by a table that fits into the processor's cache.
+func (v *vocabulary) known(d *Document) []numbered {
+	list := slices.Grow(d.known[:0], len(d.terms))[:len(d.terms)]
+	n := 0
+	for i := range d.terms {
+		list[n] = numbered{uint32(i), d.terms[i].n}
+		word, bit := v.mayAt(d.terms[i].hash)
+		n += int(v.may[word] >> bit & 1)
+	}
+	maybe := list[:n]
+	list = list[:0]
+	for _, t := range maybe {
+		if i, ok := v.find(d.terms[t.term].hash); ok {
+			list = append(list, numbered{uint32(i), t.n})
+		}
+	}
+	d.known = list
+	return list
 }
 
 func (v *vocabulary) find(h uint64) (number int, ok bool) {
