@@ -35,8 +35,8 @@ type nearFate struct {
 
 const nearDelay = 60 * time.Millisecond
 
-// newNearStory serves a web in which two fifths of the pages are copies with other words. No page is a near-duplicate by
-// chance, and copies have no children: so the crawl reaches all pages even if it drops copies.
+// newNearStory serves a web in which two fifths of the pages are copies with other words. No page is a near-duplicate
+// by chance, and copies have no children: so the crawl reaches all pages even if it drops copies.
 func newNearStory(t *testing.T, flags ...string) *nearStory {
 	t.Helper()
 	s := &nearStory{T: t, dir: t.TempDir(), flags: flags, shingles: map[string]map[string]bool{},
@@ -271,8 +271,8 @@ func (s *nearStory) together() (same, pairs int) {
 }
 
 // Three agents look for near-duplicates, one of them is killed (kill -9) and resumed: no page is lost. If contents are
-// divided by their exact hash, a third of the near-duplicate pairs come to one agent. By the near hash nearly all do; the
-// bounds leave room for the agents that a page has while one of them is away.
+// divided by their exact hash, a third of the near-duplicate pairs come to one agent. By the near hash nearly all do.
+// The bounds leave room for pages that go to other agents while one is away.
 func TestClusterNear(t *testing.T) {
 	contents := []string{"--partition", "hash", "--boundary", "contents"}
 	for _, c := range []struct {

@@ -118,7 +118,8 @@ func TestNearQuick(t *testing.T) {
 				texts[i][rng.IntN(300)] = fmt.Sprintf("w%d", rng.Uint32())
 			}
 			page := "<title>Page</title><body><p>" + strings.Join(texts[i], " ")
-			if err := os.WriteFile(filepath.Join(dir, v, fmt.Sprintf("%03d.html", i)), []byte(page), 0o644); err != nil {
+			name := filepath.Join(dir, v, fmt.Sprintf("%03d.html", i))
+			if err := os.WriteFile(name, []byte(page), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -17,9 +17,9 @@ func (x *Near) result(r *nearRun) *Result {
 			"that the detectors do not share. *Versions*: all pairs of the %s pages of Debian's llvm-13-doc to "+
 			"llvm-16-doc (%s more are too short for a fingerprint). *Mirrors*: copies of pages in webs of `testweb`, "+
 			"with a known share of other words (`--edits`). *Odd sketch* is package `near`: 1,024 bits for the "+
-			"estimate; *by bands* also demands that two pages share one of its 16 keys, which are hashes of 192 values "+
-			"of a MinHash. *MinHash* has 256 hashes of 4 bits, as many bits as the odd sketch. *SimHash* has 64 bits, "+
-			"and pages are alike up to a distance in bits.", humanize.Comma(int64(r.pages)),
+			"estimate; *by bands* also demands that two pages share one of its 16 keys, which are hashes of 192 "+
+			"values of a MinHash. *MinHash* has 256 hashes of 4 bits, as many bits as the odd sketch. *SimHash* has "+
+			"64 bits, and pages are alike up to a distance in bits.", humanize.Comma(int64(r.pages)),
 			humanize.Comma(int64(r.short))),
 		Data: Table{Columns: []Column{{Name: "truth"}, {Name: "level"}, {Name: "detector"}, {Name: "what"},
 			{Name: "right"}, {Name: "of"}, {Name: "value"}}},
@@ -93,14 +93,15 @@ func (r *nearRun) costs(res *Result) {
 	table := &Table{Columns: []Column{{Name: "what"}, {Name: "value", Digits: 0}}}
 	table.Add("package near, pages/s of one core", r.nearSpeed)
 	table.Add("SimHash (not tuned), pages/s of one core", r.simSpeed)
-	table.Add("look-ups in the index, pages/s", r.indexSpeed)
+	table.Add("look-ups in the index, pages/s of one core", r.indexSpeed)
 	table.Add("entry on disk, bytes a page", r.indexFile)
 	table.Add("keys on disk, bytes a page", r.indexKeys)
 	table.Add("memory of the keys, bytes a page", r.indexMemory)
 	table.Add("pages of the versions stored", r.stored)
 	table.Add("pages of the versions found to be near-duplicates", r.marked)
 	res.Sections = append(res.Sections, Section{Heading: "Cost", Table: table, Shown: true,
-		Text: "The index is the one of the crawl, with 16 MiB of memory, one page after the other. Speed and " +
-			"bytes are those of unlike pages that follow the versions (500,000; with --quick 20,000). SimHash needs " +
-			"4 to 20 tables of 8 bytes a page for 3 bits, and many more for 7."})
+		Text: "The index is the one of the crawl, with 16 MiB of memory, one page after the other. Its speed and " +
+			"bytes are those of unlike pages that follow the versions (500,000; with --quick 20,000). Speeds are by " +
+			"the processor time of this process, so others hardly change them. SimHash needs 4 to 20 tables of 8 " +
+			"bytes a page for 3 bits, and many more for 7."})
 }

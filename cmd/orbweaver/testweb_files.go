@@ -26,8 +26,8 @@ func (c *TestwebCmd) divert(out, errs io.Writer) (io.Writer, error) {
 		taken = "the line of --json"
 	}
 	for _, f := range []struct{ flag, file string }{{"ca-out", c.CAOut}, {"seeds-out", c.SeedsOut},
-		{"hosts-out", c.HostsOut}, {"config-out", c.ConfigOut}, {"urls", c.URLs}, {"copies-out", c.CopiesOut}, {"log", c.Log},
-		{"report-out", c.ReportOut}, {"topics-out", c.TopicsOut}} {
+		{"hosts-out", c.HostsOut}, {"config-out", c.ConfigOut}, {"urls", c.URLs}, {"log", c.Log},
+		{"copies-out", c.CopiesOut}, {"report-out", c.ReportOut}, {"topics-out", c.TopicsOut}} {
 		if f.file != stdoutName {
 			continue
 		}
