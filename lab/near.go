@@ -435,7 +435,7 @@ func (r *nearRun) speeds(pages []*nearPage) {
 	r.simSpeed = float64(len(pages)) / (processorTime() - began).Seconds()
 }
 
-// processorTime returns how long processors have worked for this process. Other processes hardly change it.
+// processorTime returns how long processors have worked for this process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -102,6 +102,6 @@ func (r *nearRun) costs(res *Result) {
 	res.Sections = append(res.Sections, Section{Heading: "Cost", Table: table, Shown: true,
 		Text: "The index is the one of the crawl, with 16 MiB of memory, one page after the other. Its speed and " +
 			"bytes are those of unlike pages that follow the versions (500,000; with --quick 20,000). Speeds are by " +
-			"the processor time of this process, so others hardly change them. SimHash needs 4 to 20 tables of 8 " +
-			"bytes a page for 3 bits, and many more for 7."})
+			"the processor time of this process. SimHash needs 4 to 20 tables of 8 bytes a page for " +
+			"3 bits, and many more for 7."})
 }

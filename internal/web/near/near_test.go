@@ -82,7 +82,7 @@ func TestLeastHash(t *testing.T) {
 			}
 			return h
 		}
-		if hash() == hash() {
+		if a, b := hash(), hash(); a == b {
 			same++
 		}
 	}
