@@ -23,7 +23,7 @@ func textWords(page []byte) []string {
 func TestEdits(t *testing.T) {
 	for _, rate := range []float64{0, 0.01, 0.2} {
 		s := smallWild(5)
-		s.Hosts, s.Edits = 100, rate
+		s.Hosts, s.Edits = 70, rate
 		w := newWeb(t, s)
 		copies, mirrors, words, changed := 0, 0, 0, 0
 		for page, original := range w.Copies() {
