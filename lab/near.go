@@ -112,7 +112,7 @@ func (x *Near) Run(ctx context.Context, t *Trial) (*Result, error) {
 	done = t.step("mirrors")
 	copies := 200
 	if t.Quick {
-		copies = 40
+		copies = 25
 	}
 	if err := r.mirrors(ctx, t.Seed, copies); err != nil {
 		return nil, err
@@ -261,13 +261,18 @@ const minHashes = 256
 // minHash returns 4 bits of the least value of each of 256 hash functions of the shingles of a text (Li, König: "b-bit
 // minwise hashing", WWW 2010).
 func minHash(text []byte) (f [minHashes]byte) {
-	shingles := exactShingles(judgeWord.FindAllString(strings.ToLower(string(text)), -1))
-	for i := range f {
-		least := uint64(math.MaxUint64)
-		for s := range shingles {
-			least = min(least, scatter(scatter(s)+uint64(i)*0x9E3779B97F4A7C15))
+	var least [minHashes]uint64
+	for i := range least {
+		least[i] = math.MaxUint64
+	}
+	for s := range exactShingles(judgeWord.FindAllString(strings.ToLower(string(text)), -1)) {
+		s = scatter(s)
+		for i := range least {
+			least[i] = min(least[i], scatter(s+uint64(i)*0x9E3779B97F4A7C15))
 		}
-		f[i] = byte(least & 15)
+	}
+	for i, h := range least {
+		f[i] = byte(h & 15)
 	}
 	return f
 }
