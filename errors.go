@@ -74,6 +74,7 @@ var optionOf = map[string]string{
 	"--near-duplicates": "Options.NearDuplicates",
 	"--connect-to":      "Options.ConnectTo",
 	"--contact":         "Options.Contact",
+	"--content-hash":    "Options.Cluster.ContentHash",
 	"--coordinator":     "Options.Cluster.Coordinators",
 	"--coverage":        "Options.Cluster.TwoLevel",
 	"--dir":             "Options.Dir",

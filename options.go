@@ -219,6 +219,10 @@ type Cluster struct {
 	// "topic" only, leaves the page where it was fetched; its links alone are followed from there. Empty means
 	// "contents" with "topic", and with "hash" that pages stay.
 	Boundary string
+	// ContentHash, with the partition "hash" and the boundary "contents", is the hash that names a page's agent:
+	// "exact", of the page's bytes, or "near", so that pages with nearly the same text probably come to one agent.
+	// Empty means "exact".
+	ContentHash string
 	// Kappa is the number of replicas of an agent on the ring, from 1 to 1000, with the
 	// partition "ring" only. Zero means 200.
 	Kappa int
@@ -285,7 +289,8 @@ func (o *Options) config() (node.Config, error) {
 		cfg.Cluster = &node.Cluster{
 			Name: c.Name, Listen: c.Listen, Join: c.Join, Founder: c.Founder, Keys: c.Keys, Agents: c.Agents,
 			Partition: c.Partition, Coordinators: c.Coordinators, TwoLevel: c.TwoLevel, Boundary: c.Boundary,
-			Kappa: c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
+			ContentHash: c.ContentHash,
+			Kappa:       c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
 		}
 		cfg.Archive.Agent = c.Name
 	}

@@ -3,18 +3,22 @@ package lab
 import (
 	"cmp"
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io/fs"
+	"math"
 	"math/bits"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/near"
 	"github.com/orbweaver/orbweaver/internal/web/near/index"
@@ -22,8 +26,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Near compares two detectors of near-duplicates, MinHash (package near) and SimHash, with the exact Jaccard
-// coefficient of the pages' shingles.
+// Near compares three detectors of near-duplicates with the exact Jaccard coefficient of the pages' shingles: the odd
+// sketches of package near, MinHash and SimHash.
 //
 // It runs in this process. All results but the speeds are the same on every machine.
 type Near struct {
@@ -39,7 +43,7 @@ var nearVersions = []string{"llvm-13-doc", "llvm-14-doc", "llvm-15-doc", "llvm-1
 // nearLevels are the coefficients from which a pair counts.
 var nearLevels = []float64{0.8, 0.9}
 
-// nearRates are the shares of the words that a generated mirror changes.
+// nearRates are the shares of the words in which copies in a generated web differ.
 var nearRates = []float64{0.002, 0.005, 0.01, 0.02, 0.03, 0.05}
 
 // nearDistances are the distances of SimHash in bits. Manku, Jain and Das Sarma use 3.
@@ -51,6 +55,7 @@ type nearPage struct {
 	shingles map[uint64]bool
 	sketch   near.Sketch
 	keys     [near.Bands]uint64
+	min      [minHashes]byte
 	sim      uint64
 }
 
@@ -67,7 +72,7 @@ type NearScore struct {
 type NearRate struct {
 	Rate    float64        `json:"rate"`
 	Jaccard float64        `json:"jaccard_mean"`
-	Min     classify.Share `json:"minhash_at_0_9"`
+	Near    classify.Share `json:"near_at_0_9"`
 	Sim     classify.Share `json:"simhash_3"`
 }
 
@@ -77,7 +82,7 @@ type nearRun struct {
 	pairs          map[float64]int
 	scores         []NearScore
 	rates          []NearRate
-	minSpeed       float64 // pages/s on one core
+	nearSpeed      float64 // pages/s on one core
 	simSpeed       float64
 	indexSpeed     float64
 	indexFile      float64 // bytes a page that is stored
@@ -105,7 +110,11 @@ func (x *Near) Run(ctx context.Context, t *Trial) (*Result, error) {
 	}
 	done("%d pairs at 0.8", r.pairs[nearLevels[0]])
 	done = t.step("mirrors")
-	if err := r.mirrors(ctx, pages, rand.New(rand.NewPCG(t.Seed, 11))); err != nil {
+	copies := 200
+	if t.Quick {
+		copies = 25
+	}
+	if err := r.mirrors(ctx, t.Seed, copies); err != nil {
 		return nil, err
 	}
 	done("%d rates", len(r.rates))
@@ -114,7 +123,7 @@ func (x *Near) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if err := r.index(ctx, t, pages); err != nil {
 		return nil, err
 	}
-	done("%.0f pages/s", r.minSpeed)
+	done("%.0f pages/s", r.nearSpeed)
 	return x.result(&r), nil
 }
 
@@ -167,7 +176,7 @@ func (p *nearPage) print() (ok bool) {
 	var m near.Scratch
 	if p.sketch, ok = m.Of(p.text); ok {
 		p.keys = p.sketch.Keys()
-		p.sim = simHash(string(p.text))
+		p.sim, p.min = simHash(string(p.text)), minHash(p.text)
 	}
 	return ok
 }
@@ -225,10 +234,7 @@ func simHash(text string) uint64 {
 	words := judgeWord.FindAllString(strings.ToLower(text), -1)
 	var sums [64]int
 	for i := range max(0, len(words)-4) {
-		h := fnv64(words[i : i+5])
-		h ^= h >> 33
-		h *= 0xff51afd7ed558ccd
-		h ^= h >> 33
+		h := scatter(fnv64(words[i : i+5]))
 		for b := range sums {
 			sums[b] += int(h>>b&1)*2 - 1
 		}
@@ -240,6 +246,47 @@ func simHash(text string) uint64 {
 		}
 	}
 	return f
+}
+
+// scatter spreads the bits of a hash.
+func scatter(h uint64) uint64 {
+	h ^= h >> 33
+	h *= 0xff51afd7ed558ccd
+	return h ^ h>>33
+}
+
+// minHashes is the number of hashes of minHash.
+const minHashes = 256
+
+// minHash returns 4 bits of the least value of each of 256 hash functions of the shingles of a text (Li, König: "b-bit
+// minwise hashing", WWW 2010).
+func minHash(text []byte) (f [minHashes]byte) {
+	var least [minHashes]uint64
+	for i := range least {
+		least[i] = math.MaxUint64
+	}
+	for s := range exactShingles(judgeWord.FindAllString(strings.ToLower(string(text)), -1)) {
+		s = scatter(s)
+		for i := range least {
+			least[i] = min(least[i], scatter(s+uint64(i)*0x9E3779B97F4A7C15))
+		}
+	}
+	for i, h := range least {
+		f[i] = byte(h & 15)
+	}
+	return f
+}
+
+// minSimilarity estimates the coefficient of two texts from their minHash.
+func minSimilarity(a, b *[minHashes]byte) float64 {
+	same := 0
+	for i := range a {
+		if a[i] == b[i] {
+			same++
+		}
+	}
+	const chance = 1.0 / 16
+	return (float64(same)/minHashes - chance) / (1 - chance)
 }
 
 // A nearPair is two pages, and the exact coefficient of their shingles.
@@ -280,16 +327,19 @@ type nearDetector struct {
 
 // nearDetectors are what is compared.
 func nearDetectors() []nearDetector {
-	min := func(p nearPair, level float64) bool { return near.Similarity(&p.a.sketch, &p.b.sketch) >= level }
+	similar := func(p nearPair, level float64) bool { return near.Similarity(&p.a.sketch, &p.b.sketch) >= level }
 	ds := []nearDetector{
-		{"minhash, all pairs", min},
-		{"minhash, by bands", func(p nearPair, level float64) bool {
+		{"odd sketch, all pairs", similar},
+		{"odd sketch, by bands", func(p nearPair, level float64) bool {
 			for i, k := range p.a.keys {
 				if k == p.b.keys[i] {
-					return min(p, level)
+					return similar(p, level)
 				}
 			}
 			return false
+		}},
+		{"minhash, all pairs", func(p nearPair, level float64) bool {
+			return minSimilarity(&p.a.min, &p.b.min) >= level
 		}},
 	}
 	for _, d := range nearDistances {
@@ -334,65 +384,69 @@ func (r *nearRun) compare(ctx context.Context, truth string, pairs func(func(nea
 	return nil
 }
 
-// mirrors makes mirrors of pages with a known rate of edits.
-func (r *nearRun) mirrors(ctx context.Context, pages []*nearPage, rng *rand.Rand) error {
+// mirrors judges copies of pages in generated webs, whose words differ in a known share.
+func (r *nearRun) mirrors(ctx context.Context, seed uint64, most int) error {
 	var pairs []nearPair
 	for _, rate := range nearRates {
+		w, err := gen.New(gen.Spec{Seed: seed, Hosts: 100, Topics: 4, Languages: 4, Duplicates: 0.4, Edits: rate})
+		if err != nil {
+			return err
+		}
 		row := NearRate{Rate: rate}
-		n := 0
-		for i := 0; i < len(pages); i += 1 + len(pages)/500 {
-			words := judgeWord.FindAllString(strings.ToLower(string(pages[i].text)), -1)
-			if len(words) < 200 {
-				continue
-			}
-			a := &nearPage{text: []byte(strings.Join(words, " ")), shingles: exactShingles(words)}
-			for j := range words {
-				if rng.Float64() < rate {
-					words[j] = fmt.Sprintf("edit%d", rng.Uint32())
-				}
-			}
-			b := &nearPage{text: []byte(strings.Join(words, " ")), shingles: exactShingles(words)}
-			if !a.print() || !b.print() {
+		for page, original := range w.Copies() {
+			a, b := generatedPage(w, original), generatedPage(w, page)
+			if a == nil || b == nil {
 				continue
 			}
 			p := nearPair{a, b, jaccard(a.shingles, b.shingles)}
 			pairs = append(pairs, p)
 			row.Jaccard += p.exact
-			n++
-			row.Min.Of++
+			row.Near.Of++
 			row.Sim.Of++
 			if near.Similarity(&a.sketch, &b.sketch) >= 0.9 {
-				row.Min.Right++
+				row.Near.Right++
 			}
 			if bits.OnesCount64(a.sim^b.sim) <= 3 {
 				row.Sim.Right++
 			}
-		}
-		row.Jaccard /= float64(max(1, n))
-		r.rates = append(r.rates, row)
-	}
-	return r.compare(ctx, "mirrors", func(yield func(nearPair) bool) {
-		for _, p := range pairs {
-			if !yield(p) {
-				return
+			if int(row.Near.Of) == most || ctx.Err() != nil {
+				break
 			}
 		}
-	})
+		row.Jaccard /= float64(max(1, row.Near.Of))
+		r.rates = append(r.rates, row)
+	}
+	return r.compare(ctx, "mirrors", slices.Values(pairs))
+}
+
+// generatedPage returns a page of a generated web, or nil if it is too short.
+func generatedPage(w *gen.Web, page gen.Seed) *nearPage {
+	out, reply := w.Answer(nil, testweb.Query{Host: page.Host, Target: w.Target(page.Host, page.Page)})
+	return newNearPage(out[reply.HeadLen:])
 }
 
 // speeds measures the fingerprints of texts on one core.
 func (r *nearRun) speeds(pages []*nearPage) {
 	var m near.Scratch
-	began := time.Now()
+	began := processorTime()
 	for _, p := range pages {
 		m.Of(p.text)
 	}
-	r.minSpeed = float64(len(pages)) / time.Since(began).Seconds()
-	began = time.Now()
+	r.nearSpeed = float64(len(pages)) / (processorTime() - began).Seconds()
+	began = processorTime()
 	for _, p := range pages {
 		simHash(string(p.text))
 	}
-	r.simSpeed = float64(len(pages)) / time.Since(began).Seconds()
+	r.simSpeed = float64(len(pages)) / (processorTime() - began).Seconds()
+}
+
+// processorTime returns how long processors have worked for this process.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		panic(err) // the arguments are valid
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
 // index lets the product's index judge the pages, one after the other, and then many pages that are unlike each other.
@@ -409,18 +463,18 @@ func (r *nearRun) index(ctx context.Context, t *Trial, pages []*nearPage) error 
 		unlike = 20_000
 	}
 	rng := rand.New(rand.NewPCG(t.Seed, 12))
-	var began time.Time
+	var began time.Duration
 	stored := 0
 	for i := range len(pages) + unlike {
 		var s near.Sketch
 		if i == len(pages) {
-			r.stored, began = stored, time.Now()
+			r.stored, began = stored, processorTime()
 		}
 		if i < len(pages) {
 			s = pages[i].sketch
 		} else {
-			for b := 0; b < len(s); b += 8 {
-				binary.LittleEndian.PutUint64(s[b:], rng.Uint64())
+			for b := range s {
+				s[b] = byte(rng.Uint32())
 			}
 		}
 		first, claim, err := x.Find(ctx, s, index.Page{URL: fmt.Sprintf("http://a.example/%d", i)})
@@ -440,7 +494,7 @@ func (r *nearRun) index(ctx context.Context, t *Trial, pages []*nearPage) error 
 		}
 	}
 	x.Syncing()()
-	r.indexSpeed = float64(unlike) / time.Since(began).Seconds()
+	r.indexSpeed = float64(unlike) / (processorTime() - began).Seconds()
 	stop()
 	if err := <-ended; err != nil {
 		return err

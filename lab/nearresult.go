@@ -10,19 +10,21 @@ import (
 func (x *Near) result(r *nearRun) *Result {
 	res := &Result{
 		Name: "near", Title: "Which detector finds near-duplicates?",
-		Question: "Mirrors and versions of a page differ in a few words. Which fingerprint finds them: MinHash " +
-			"(Broder, 1997) or SimHash (Charikar, 2002; Manku, Jain and Das Sarma, 2007)?",
+		Question: "Mirrors and versions of a page differ in a few words. Which fingerprint finds them: an odd sketch " +
+			"(Mitzenmacher, Pagh and Pham, 2014), MinHash (Broder, 1997) or SimHash (Charikar, 2002; Manku, Jain and " +
+			"Das Sarma, 2007)?",
 		SetUp: fmt.Sprintf("Truth is the exact Jaccard coefficient of the sets of shingles of five words, by code "+
 			"that the detectors do not share. *Versions*: all pairs of the %s pages of Debian's llvm-13-doc to "+
-			"llvm-16-doc (%s more are too short for a fingerprint). *Mirrors*: those of 500 of these pages that have "+
-			"200 words, each with copies in which each word is another one with a known probability. *MinHash* is "+
-			"package `near`: 256 hashes of 4 bits; *by bands* also demands that two pages share one of its 16 keys. "+
-			"*SimHash* has 64 bits, and pages are alike up to a distance in bits.", humanize.Comma(int64(r.pages)),
+			"llvm-16-doc (%s more are too short for a fingerprint). *Mirrors*: copies of pages in webs of `testweb`, "+
+			"with a known share of other words (`--edits`). *Odd sketch* is package `near`: 1,024 bits for the "+
+			"estimate; *by bands* also demands that two pages share one of its 16 keys, which are hashes of 192 "+
+			"values of a MinHash. *MinHash* has 256 hashes of 4 bits, as many bits as the odd sketch. *SimHash* has "+
+			"64 bits, and pages are alike up to a distance in bits.", humanize.Comma(int64(r.pages)),
 			humanize.Comma(int64(r.short))),
 		Data: Table{Columns: []Column{{Name: "truth"}, {Name: "level"}, {Name: "detector"}, {Name: "what"},
 			{Name: "right"}, {Name: "of"}, {Name: "value"}}},
-		Figure: &Figure{Alt: "Recall and precision of MinHash and SimHash for pairs of versions."},
-		Figures: map[string]any{"scores": r.scores, "rates": r.rates, "minhash_pages_per_s": r.minSpeed,
+		Figure: &Figure{Alt: "Recall and precision of odd sketches, MinHash and SimHash for pairs of versions."},
+		Figures: map[string]any{"scores": r.scores, "rates": r.rates, "near_pages_per_s": r.nearSpeed,
 			"simhash_pages_per_s": r.simSpeed, "index_pages_per_s": r.indexSpeed, "index_file_bytes": r.indexFile,
 			"index_key_bytes": r.indexKeys, "index_memory_bytes": r.indexMemory, "pages": r.pages,
 			"stored": r.stored, "marked": r.marked},
@@ -73,12 +75,12 @@ func (r *nearRun) quality(res *Result) {
 // byRate shows the mirrors.
 func (r *nearRun) byRate(res *Result) {
 	table := &Table{Columns: []Column{{Name: "edits", Unit: "%", Digits: 1}, {Name: "mirrors"},
-		{Name: "mean Jaccard", Digits: 3}, {Name: "MinHash at 0.9", Unit: "%", Digits: 1},
+		{Name: "mean Jaccard", Digits: 3}, {Name: "odd sketch at 0.9", Unit: "%", Digits: 1},
 		{Name: "SimHash, 3 bits", Unit: "%", Digits: 1}}}
 	for _, n := range r.rates {
-		table.Add(percent*n.Rate, n.Min.Of, n.Jaccard, percent*n.Min.Accuracy(), percent*n.Sim.Accuracy())
+		table.Add(percent*n.Rate, n.Near.Of, n.Jaccard, percent*n.Near.Accuracy(), percent*n.Sim.Accuracy())
 		what := fmt.Sprintf("%g edits", n.Rate)
-		res.Data.Add("mirrors", nil, "minhash", what, n.Min.Right, n.Min.Of, n.Min.Accuracy())
+		res.Data.Add("mirrors", nil, "odd sketch", what, n.Near.Right, n.Near.Of, n.Near.Accuracy())
 		res.Data.Add("mirrors", nil, "simhash", what, n.Sim.Right, n.Sim.Of, n.Sim.Accuracy())
 	}
 	res.Sections = append(res.Sections, Section{Heading: "Mirrors by the rate of edits", Table: table, Shown: true,
@@ -89,16 +91,17 @@ func (r *nearRun) byRate(res *Result) {
 // costs shows speed and size.
 func (r *nearRun) costs(res *Result) {
 	table := &Table{Columns: []Column{{Name: "what"}, {Name: "value", Digits: 0}}}
-	table.Add("MinHash, pages/s of one core", r.minSpeed)
+	table.Add("package near, pages/s of one core", r.nearSpeed)
 	table.Add("SimHash (not tuned), pages/s of one core", r.simSpeed)
-	table.Add("look-ups in the index, pages/s", r.indexSpeed)
+	table.Add("look-ups in the index, pages/s of one core", r.indexSpeed)
 	table.Add("entry on disk, bytes a page", r.indexFile)
 	table.Add("keys on disk, bytes a page", r.indexKeys)
 	table.Add("memory of the keys, bytes a page", r.indexMemory)
 	table.Add("pages of the versions stored", r.stored)
 	table.Add("pages of the versions found to be near-duplicates", r.marked)
 	res.Sections = append(res.Sections, Section{Heading: "Cost", Table: table, Shown: true,
-		Text: "The index is the one of the crawl, with 16 MiB of memory, one page after the other. Speed and " +
-			"bytes are those of unlike pages that follow the versions (500,000; with --quick 20,000). SimHash needs " +
-			"4 to 20 tables of 8 bytes a page for 3 bits, and many more for 7."})
+		Text: "The index is the one of the crawl, with 16 MiB of memory, one page after the other. Its speed and " +
+			"bytes are those of unlike pages that follow the versions (500,000; with --quick 20,000). Speeds are by " +
+			"the processor time of this process. SimHash needs 4 to 20 tables of 8 bytes a page for " +
+			"3 bits, and many more for 7."})
 }

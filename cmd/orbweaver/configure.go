@@ -160,7 +160,10 @@ func (c *CrawlCmd) check() error {
 	if err := node.CheckCoverage(c.Partition, c.twoLevel()); err != nil {
 		return err
 	}
-	return node.CheckBoundary(c.Partition, c.Boundary)
+	if err := node.CheckBoundary(c.Partition, c.Boundary); err != nil {
+		return err
+	}
+	return node.CheckContentHash(c.Partition, c.Boundary, c.ContentHash)
 }
 
 // twoLevel reports whether agents send no links to each other.
@@ -180,7 +183,7 @@ func (c *CrawlCmd) cluster() *node.Cluster {
 		Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Founder: c.Founder,
 		Keys: c.Keys, Agents: c.Agents,
 		Replicas: 2, Recovery: c.Recovery, Partition: c.Partition, Coordinators: c.Coordinator,
-		TwoLevel: c.twoLevel(), Boundary: c.Boundary,
+		TwoLevel: c.twoLevel(), Boundary: c.Boundary, ContentHash: c.ContentHash,
 	}
 	if c.Replicas > 0 {
 		cl.Replicas = c.Replicas

@@ -104,6 +104,7 @@ type CrawlCmd struct {
 	Capacity    float64  `help:"${capacity}" default:"1" placeholder:"N" group:"Cluster"`
 	Partition   string   `help:"${partition}" default:"rendezvous" enum:"${partitions}" placeholder:"KIND" group:"Cluster"`
 	Boundary    string   `help:"${boundary}" default:"" enum:",${boundaries}" placeholder:"KIND" group:"Cluster"`
+	ContentHash string   `help:"${content_hash}" default:"exact" enum:"${content_hashes}" placeholder:"KIND" group:"Cluster"`
 	Kappa       *int     `help:"${kappa}" placeholder:"N" group:"Cluster"`
 	Coordinator []string `help:"${coordinator}" placeholder:"ADDR" group:"Cluster"`
 	Coverage    string   `help:"${coverage}" default:"full" enum:"full,two-level" placeholder:"KIND" group:"Cluster"`

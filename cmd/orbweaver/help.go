@@ -103,6 +103,9 @@ var crawlHelp = cli.Texts{
 		"page moves there, is archived there, and its links are followed from there. urls, with topic only: the page " +
 		"stays at the agent that fetched it, and its links are followed from there (default: contents with topic; " +
 		"with hash the page stays at the agent that fetched it).",
+	"content_hash": "With --partition hash --boundary contents: the hash that names a page's agent. exact: of the " +
+		"page's bytes. near: the least hash of five successive words in its text, so that pages with nearly the same " +
+		"text probably come to one agent (see --near-duplicates).",
 	"kappa": "With --partition ring: give an agent of capacity 1 this many replicas on the ring, from 1 to " +
 		"1000. More replicas divide the hosts more evenly (default: 200).",
 	"coordinator": "With --partition sites: ask the coordinators at these addresses which agent owns a host; see " +

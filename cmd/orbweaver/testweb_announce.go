@@ -66,7 +66,7 @@ func (c *TestwebCmd) announce(out io.Writer, w *testweb.Web, s served) error {
 	}
 	fmt.Fprintf(out, "report   http://%s/.testweb/report\n", w.ControlAddr())
 	for _, f := range []struct{ name, file string }{{"ca", c.CAOut}, {"seeds", c.SeedsOut}, {"hosts", c.HostsOut},
-		{"urls", c.URLs}, {"topics", c.TopicsOut}, {"config", c.ConfigOut}} {
+		{"urls", c.URLs}, {"copies", c.CopiesOut}, {"topics", c.TopicsOut}, {"config", c.ConfigOut}} {
 		if named(f.file) != "" {
 			fmt.Fprintf(out, "%-8s %s\n", f.name, f.file)
 		}

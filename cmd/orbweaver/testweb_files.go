@@ -27,7 +27,7 @@ func (c *TestwebCmd) divert(out, errs io.Writer) (io.Writer, error) {
 	}
 	for _, f := range []struct{ flag, file string }{{"ca-out", c.CAOut}, {"seeds-out", c.SeedsOut},
 		{"hosts-out", c.HostsOut}, {"config-out", c.ConfigOut}, {"urls", c.URLs}, {"log", c.Log},
-		{"report-out", c.ReportOut}, {"topics-out", c.TopicsOut}} {
+		{"copies-out", c.CopiesOut}, {"report-out", c.ReportOut}, {"topics-out", c.TopicsOut}} {
 		if f.file != stdoutName {
 			continue
 		}
@@ -108,6 +108,14 @@ func (c *TestwebCmd) writeFiles(w *testweb.Web, s served) error {
 	// The hosts that the name server knows: address, tab, name.
 	if err := c.write("hosts-out", c.HostsOut, func(b *bufio.Writer) {
 		w.EachHost(func(host string, addr netip.Addr) { fmt.Fprintf(b, "%s\t%s\n", addr, host) })
+	}); err != nil {
+		return err
+	}
+	if err := c.write("copies-out", c.CopiesOut, func(b *bufio.Writer) {
+		for page, original := range s.generated.Copies() {
+			fmt.Fprintf(b, "%s\t%s\t%g\n", s.generated.URL(page.Host, page.Page),
+				s.generated.URL(original.Host, original.Page), s.generated.Edits())
+		}
 	}); err != nil {
 		return err
 	}

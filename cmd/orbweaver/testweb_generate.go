@@ -63,6 +63,7 @@ type generateFlags struct {
 	Resetting  *share `help:"${testweb_resetting}" placeholder:"SHARE" group:"Generated web: pages"`
 	Truncated  *share `help:"${testweb_truncated}" placeholder:"SHARE" group:"Generated web: pages"`
 
+	Edits       *share `help:"${testweb_edits}" placeholder:"SHARE" group:"Generated web: pages"`
 	Crosslinked *share `help:"${testweb_crosslinked}" placeholder:"SHARE" group:"Generated web: pages"`
 
 	CrawlDelays   *share         `help:"${testweb_crawl_delays}" placeholder:"SHARE" group:"Generated web: hosts"`
@@ -79,6 +80,7 @@ type generateFlags struct {
 	changeFlags
 
 	URLs      string `name:"urls" help:"${testweb_urls}" placeholder:"FILE" group:"Generated web"`
+	CopiesOut string `help:"${testweb_copies_out}" placeholder:"FILE" group:"Generated web"`
 	URLsCount int    `name:"urls-count" help:"${urls_count}" default:"100000" placeholder:"N" group:"Generated web"`
 }
 
@@ -93,7 +95,7 @@ type shareFlag struct {
 func (g *generateFlags) shareFlags(s *gen.Spec) []shareFlag {
 	return []shareFlag{
 		{"redirects", g.Redirects, &s.Redirects}, {"dead-links", g.DeadLinks, &s.DeadLinks},
-		{"crosslinked", g.Crosslinked, &s.Crosslinked},
+		{"edits", g.Edits, &s.Edits}, {"crosslinked", g.Crosslinked, &s.Crosslinked},
 		{"failing", g.Failing, &s.Failing}, {"busy", g.Busy, &s.Busy}, {"slow", g.Slow, &s.Slow},
 		{"denied", g.Denied, &s.Denied}, {"duplicates", g.Duplicates, &s.Duplicates},
 		{"gone", g.Gone, &s.Gone}, {"broken", g.Broken, &s.Broken}, {"hanging", g.Hanging, &s.Hanging},
@@ -127,7 +129,7 @@ func (g *generateFlags) needless() string {
 		{"max-pages", g.MaxPages != nil}, {"page-bytes", g.PageBytes != nil}, {"links", g.Links != nil},
 		{"local", g.Local != nil}, {"topics", g.Topics != nil}, {"languages", g.Languages != nil},
 		{"locality", g.Locality != nil}, {"graph", g.Graph != ""}, {"crawl-delay", g.CrawlDelay != nil},
-		{"urls", g.URLs != ""}, {"changes", g.Changes},
+		{"urls", g.URLs != ""}, {"copies-out", g.CopiesOut != ""}, {"changes", g.Changes},
 		{g.changeFlags.needless(), g.changeFlags.needless() != ""},
 	} {
 		if f.given {
@@ -201,6 +203,9 @@ func (g *generateFlags) web(addresses int) (*gen.Web, error) {
 		if c.given != nil {
 			*c.field = float64(*c.given)
 		}
+	}
+	if s.Edits > 0 && s.Mirrors == 0 && s.Duplicates == 0 {
+		return bad("--edits %g: the web has no copies; add --duplicates 5%% or --mirrors 5%%", s.Edits)
 	}
 	s.Addresses = int64(addresses)
 	if g.Graph != "" {

@@ -25,6 +25,10 @@ var testwebHelp = cli.Texts{
 	"testweb_dead_links": "Let SHARE of the links lead to a 404.",
 	"testweb_crosslinked": "Link SHARE of the pages only from pages of other hosts (default: 0, every page is linked " +
 		"within its host).",
+	"testweb_edits": "Let the copies of --mirrors and --duplicates differ from their originals in SHARE of the words " +
+		"(default: 0, equal to the byte).",
+	"testweb_copies_out": "Write all copies to FILE: URL, tab, URL of the original, tab, the share of --edits; - is " +
+		"standard output.",
 	"testweb_failing":        "Answer 503 on SHARE of the pages once or twice, then 200.",
 	"testweb_busy":           "Answer 429 with Retry-After on SHARE of the pages once, then 200.",
 	"testweb_slow":           "Take 0.2 to 1 s to begin the answer on SHARE of the pages, and as long again to end it.",

@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
+	"github.com/orbweaver/orbweaver/internal/web/near"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -35,6 +36,17 @@ const BoundaryContents = "contents"
 // BoundaryURLs leaves a page at the agent that has fetched it, and sends its links to the agents of its category: X4,
 // section 7.
 const BoundaryURLs = "urls"
+
+// The values of Cluster.ContentHash.
+const (
+	// ContentExact is the digest of a page's payload. It is the default.
+	ContentExact = "exact"
+	// ContentNear is the least hash of the page's shingles. Near-duplicates probably have the same one.
+	ContentNear = "near"
+)
+
+// ContentHashes returns the values of Cluster.ContentHash that are not empty.
+func ContentHashes() []string { return []string{ContentExact, ContentNear} }
 
 // Boundaries returns the values of Cluster.Boundary that are not empty.
 func Boundaries() []string { return []string{BoundaryContents, BoundaryURLs} }
@@ -53,6 +65,21 @@ func CheckBoundary(partition, how string) error {
 	case partition != PartitionHash && partition != PartitionTopic:
 		return configErrorf("--boundary %s: with --partition %s pages do not move; leave it out, or give "+
 			"--partition %s or %s", how, partition, PartitionTopic, PartitionHash)
+	}
+	return nil
+}
+
+// CheckContentHash returns a *ConfigError if agents with this partition and boundary cannot hash contents so. An empty
+// hash is ContentExact.
+func CheckContentHash(partition, boundary, hash string) error {
+	switch {
+	case hash == "" || hash == ContentExact:
+		return nil
+	case hash != ContentNear:
+		return configErrorf("--content-hash %s: this version knows %s and %s", hash, ContentExact, ContentNear)
+	case partition != PartitionHash || boundary != BoundaryContents:
+		return configErrorf("--content-hash %s: only with --partition %s --boundary %s a hash moves pages; give both",
+			hash, PartitionHash, BoundaryContents)
 	}
 	return nil
 }
@@ -101,7 +128,8 @@ func (c *Config) checkTopic() error {
 type boundaryPages struct {
 	*boundary.Store // nil: links alone travel
 	a               *Agent
-	classifier      *classify.Classifier // nil: the hash of a page's payload says where it belongs
+	near            bool                 // the least hash of a page's shingles says where it belongs
+	classifier      *classify.Classifier // nil: the hash of a page says where it belongs
 	numbers         map[string]uint16    // of the categories, from 1
 	byView          atomic.Pointer[categoriesOf]
 	minds           sync.Pool // of *mind
@@ -113,10 +141,11 @@ type categoriesOf struct {
 	*placement.Categories
 }
 
-// A mind is the memory for classifying one page.
+// A mind is the memory for reading one page.
 type mind struct {
-	text    []byte
-	scratch classify.Scratch
+	text     []byte
+	scratch  classify.Scratch
+	shingles near.Scratch
 }
 
 // openBoundary opens the store of boundary pages if pages move.
@@ -131,7 +160,7 @@ func (a *Agent) openBoundary() (err error) {
 	case !c.byPages():
 		return nil
 	}
-	p := &boundaryPages{Store: a.boundary, a: a}
+	p := &boundaryPages{Store: a.boundary, a: a, near: a.cfg.Cluster.ContentHash == ContentNear}
 	p.minds.New = func() any { return new(mind) }
 	if a.cfg.Cluster.byPages() {
 		p.classifier, p.numbers = a.cfg.Cluster.classifier(), map[string]uint16{}
@@ -151,7 +180,8 @@ func (p *boundaryPages) categories() []string {
 // ByPages implements cluster.Boundary.
 func (p *boundaryPages) ByPages() bool { return p.classifier != nil }
 
-// Sort implements cluster.Boundary. A page without a payload stays where it is.
+// Sort implements cluster.Boundary. A page without a payload stays where it is. A page without shingles has the hash of
+// its payload.
 func (p *boundaryPages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool,
 	err error) {
 	digest, ok, err := warc.PayloadDigest(x)
@@ -159,13 +189,19 @@ func (p *boundaryPages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)
 		return to, false, err
 	}
 	to.Hash = binary.BigEndian.Uint64(digest[:])
-	if p.classifier == nil {
+	if p.classifier == nil && !p.near {
 		return to, true, nil
 	}
 	m := p.minds.Get().(*mind)
 	defer p.minds.Put(m)
 	if m.text, err = text(m.text[:0]); err != nil {
 		return to, false, err
+	}
+	if p.near {
+		if h, ok := m.shingles.LeastHash(m.text); ok {
+			to.Hash = h
+		}
+		return to, true, nil
 	}
 	to.Category = p.numbers[p.classifier.Classify(m.text, &m.scratch).Category]
 	return to, true, nil

@@ -42,6 +42,9 @@ type Cluster struct {
 	// Boundary says what becomes of a page that belongs to another agent: BoundaryContents, BoundaryURLs, or "" for the
 	// default of the partition.
 	Boundary string
+	// ContentHash is the hash that says which agent a page belongs to, with PartitionHash and BoundaryContents:
+	// ContentExact or ContentNear. Empty means ContentExact.
+	ContentHash string
 	// Classifier gives a page its category, with PartitionTopic; the same at all agents. Nil means the program's model
 	// of topics.
 	Classifier *classify.Classifier

@@ -98,6 +98,9 @@ func (c *Cluster) checkPartition() error {
 	if err := CheckBoundary(c.partition(), c.Boundary); err != nil {
 		return err
 	}
+	if err := CheckContentHash(c.partition(), c.Boundary, c.ContentHash); err != nil {
+		return err
+	}
 	if c.Kappa == 0 {
 		return CheckPartition(c.partition(), nil)
 	}
@@ -145,6 +148,9 @@ func (c *Cluster) partitionTerms() string {
 		return c.partition()
 	}
 	terms := c.partition() + ", boundary " + c.boundary()
+	if c.ContentHash == ContentNear {
+		terms += ", content hash " + c.ContentHash
+	}
 	if c.byPages() {
 		terms += ", model " + c.classifier().Model().Digest()
 	}

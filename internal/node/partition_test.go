@@ -44,6 +44,29 @@ func TestCheckPartition(t *testing.T) {
 	}
 }
 
+// Only the contents of pages that move have a hash to choose.
+func TestCheckContentHash(t *testing.T) {
+	const both = "--content-hash near: only with --partition hash --boundary contents a hash moves pages; give both"
+	for _, c := range []struct{ partition, boundary, hash, want string }{
+		{PartitionHash, BoundaryContents, ContentNear, ""},
+		{PartitionHash, BoundaryContents, ContentExact, ""},
+		{PartitionHash, BoundaryContents, "", ""},
+		{PartitionRendezvous, "", ContentExact, ""},
+		{PartitionHash, "", ContentNear, both},
+		{PartitionTopic, BoundaryContents, ContentNear, both},
+		{PartitionRendezvous, "", ContentNear, both},
+		{PartitionHash, BoundaryContents, "best", "--content-hash best: this version knows exact and near"},
+	} {
+		got := ""
+		if err := CheckContentHash(c.partition, c.boundary, c.hash); err != nil {
+			got = err.Error()
+		}
+		if got != c.want {
+			t.Errorf("%s, %s, %s: %q, want %q", c.partition, c.boundary, c.hash, got, c.want)
+		}
+	}
+}
+
 // Coordinators and the partition that they divide go together.
 func TestCheckCoordinators(t *testing.T) {
 	const sites = "coordinators assign the hosts; give their addresses with --coordinator, such as " +
@@ -77,7 +100,9 @@ func TestCheckCoordinators(t *testing.T) {
 // TestMethod: if two methods are equal, the agents divide hosts alike, even if other parts of the
 // partition differ. A crawl that has begun keeps its method.
 func TestMethod(t *testing.T) {
-	cs := []Cluster{{}, {Partition: PartitionHash}, {Partition: PartitionRing}, {Partition: PartitionRing, Kappa: 100}}
+	cs := []Cluster{{}, {Partition: PartitionHash}, {Partition: PartitionRing}, {Partition: PartitionRing, Kappa: 100},
+		{Partition: PartitionHash, Boundary: BoundaryContents},
+		{Partition: PartitionHash, Boundary: BoundaryContents, ContentHash: ContentNear}}
 	var names []string
 	for i := range 50 {
 		names = append(names, fmt.Sprint("host-", i))

@@ -126,8 +126,15 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 	dst = strconv.AppendInt(dst, int64(guess), 10)
 	dst = append(dst, "\r\n\r\n"...)
 	body := len(dst)
-	if q.Gzip {
+	switch {
+	case w.edited(q.Host, page):
+		dst = w.appendEdited(dst, b, &l, q.Host, page, q.Gzip)
+	case q.Gzip:
 		dst = w.appendGzip(dst, b, &l)
+	default:
+		dst = w.appendPage(dst, b, &l)
+	}
+	if q.Gzip {
 		// Only now the length is known. It usually has as many digits as the guess.
 		size := len(dst) - body
 		if d := digits(size) - digits(guess); d != 0 {
@@ -138,8 +145,6 @@ func (w *Web) answerPage(dst []byte, b *builder, q testweb.Query, page int64) ([
 		}
 		strconv.AppendInt(dst[at:at], int64(size), 10)
 		copy(dst[body-4:], "\r\n\r\n")
-	} else {
-		dst = w.appendPage(dst, b, &l)
 	}
 	if q.Head {
 		dst = dst[:body]

@@ -34,7 +34,8 @@ type fates struct {
 	dead, dieOrLoop, redirected,
 	delay, sitemap, noRobots, trap, secure, slowHost uint64
 	mirror, closed, deadHost uint64 // cumulative
-	links                    bool   // some links do not lead directly to a page
+	edit                     uint64
+	links                    bool // some links do not lead directly to a page
 }
 
 func (w *Web) planFates() {
@@ -62,6 +63,7 @@ func (w *Web) planFates() {
 	f.mirror = share(2 * s.Mirrors)
 	f.closed = share(2 * (s.Mirrors + s.ClosedHosts))
 	f.deadHost = share(2 * (s.Mirrors + s.ClosedHosts + s.DeadHosts))
+	f.edit = share(s.Edits)
 	f.links = f.redirected > 0 || f.trap > 0
 }
 

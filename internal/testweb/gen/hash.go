@@ -48,6 +48,7 @@ const (
 	saltTune
 	saltChange
 	saltCross
+	saltEdit
 )
 
 // hash returns a random number that is a function of the seed, the salt and two numbers.

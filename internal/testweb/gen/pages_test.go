@@ -44,6 +44,7 @@ func TestGzipIsIdentity(t *testing.T) {
 		newWeb(t, Spec{Hosts: 100, Links: 1000, Topics: 1, Languages: 1}),
 		newWeb(t, Spec{Hosts: 1 << 40, PageBytes: 100_000, Topics: 1, Languages: 2}),
 		newWeb(t, Spec{Graph: testGraph(), PageBytes: 1}),
+		newWeb(t, Spec{Hosts: 200, Topics: 1, Languages: 2, Duplicates: 0.4, Mirrors: 0.2, Edits: 0.05}),
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		w := rapid.SampledFrom(webs).Draw(rt, "web")

@@ -57,10 +57,15 @@ type Spec struct {
 	// first page of the first host.
 	Crosslinked float64
 
+	// Edits is the share of the words in which copies of pages differ from their originals: the pages of Mirrors, and
+	// Duplicates. Each copy differs in other words. The links of a copy do not differ. With zero, copies are equal to
+	// the byte.
+	Edits float64
+
 	// Shares of the pages, taken from those without children in the tree of their host (7 of 8), so that none of these
 	// faults hides another page:
 	Denied     float64 // robots.txt forbids them
-	Duplicates float64 // equal another page of the host, byte for byte
+	Duplicates float64 // are copies of another page of the host (see Edits)
 	Gone       float64 // answer 410
 	Broken     float64 // answer 500
 	Hanging    float64 // stop before or in the middle of the response
@@ -78,7 +83,7 @@ type Spec struct {
 
 	// Shares of the hosts, taken from the second half of the host numbers, so that none of these faults hides another
 	// host:
-	Mirrors     float64 // equal another host, byte for byte
+	Mirrors     float64 // are copies of another host (see Edits)
 	ClosedHosts float64 // deny everything in robots.txt
 	DeadHosts   float64 // have no address, hang, reset, or have a wrong certificate
 }
@@ -127,7 +132,7 @@ func (s Spec) withDefaults() (Spec, error) {
 	for _, p := range []float64{
 		s.Local, s.Locality, s.Redirects + s.DeadLinks, s.Denied, s.CrawlDelays, s.Sitemaps, s.NoRobots, s.Traps,
 		s.Secure, s.SlowHosts, s.Failing, s.Busy, s.Slow, s.Duplicates, s.Gone, s.Broken, s.Hanging, s.Resetting,
-		s.Truncated, s.Mirrors, s.ClosedHosts, s.DeadHosts, s.Crosslinked,
+		s.Truncated, s.Mirrors, s.ClosedHosts, s.DeadHosts, s.Crosslinked, s.Edits,
 	} {
 		if !(p >= 0 && p <= 1) {
 			return s, fmt.Errorf("share %g: not between 0 and 1", p)

@@ -32,7 +32,7 @@ func sketch(t testing.TB, text string) near.Sketch {
 
 // TestSimilarity compares estimates with the exact coefficient of two texts that share a part.
 func TestSimilarity(t *testing.T) {
-	for _, n := range []int{60, 300, 3000} {
+	for _, n := range []int{60, 300, 3000, 30000} {
 		for _, share := range []float64{0, 0.3, 0.6, 0.8, 0.9, 0.97, 1} {
 			// The seed is fixed: the estimate is within five standard errors for nearly all seeds, not for all.
 			r := rand.New(rand.NewPCG(1, uint64(n)))
@@ -43,11 +43,60 @@ func TestSimilarity(t *testing.T) {
 			}
 			a, b := sketch(t, text()), sketch(t, text())
 			got, want := near.Similarity(&a, &b), float64(shared)/float64(2*n-shared)
-			bound := 5 * math.Sqrt(want*(1-want)/math.Min(256, float64(n))+1.0/16/256)
-			if math.Abs(got-want) > bound {
+			if bound := standardError(want, float64(n)) * 5; math.Abs(got-want) > bound {
 				t.Errorf("%d shingles: the similarity is %.3f, want %.3f within %.3f", n, got, want, bound)
 			}
 		}
+	}
+}
+
+// standardError is about that of the estimate for two texts of n shingles with a similarity, by the formulas for the
+// odd sketch (Mitzenmacher, Pagh and Pham, section 3) and for the sample.
+func standardError(similarity, n float64) float64 {
+	const bits, sample = 1024, 2048
+	share := 2 * similarity / (1 + similarity) // of the shingles of a text that the other has
+	size := math.Min(n, sample)
+	d := 2 * size * (1 - share)
+	if d > bits { // nearly half of the bits differ
+		return 0.1
+	}
+	v := (bits/4*(math.Exp(4*d/bits)-1) - d + 1) / (4 * size * size)
+	if n > sample {
+		v += share * (1 - share) / sample
+	}
+	return math.Sqrt(v) * (1 + similarity) * (1 + similarity) / 2 // the derivative of share/(2-share)
+}
+
+// TestLeastHash compares how often texts have the same least hash with their similarity.
+func TestLeastHash(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 3)) // fixed, because the share varies
+	const pairs, n, shared = 2000, 50, 40
+	var m near.Scratch
+	same := 0
+	for range pairs {
+		ws := words(r, shared+near.Width-1)
+		hash := func() uint64 {
+			h, ok := m.LeastHash([]byte(strings.Join(append(ws[:len(ws):len(ws)], words(r, n-shared)...), " ")))
+			if !ok {
+				t.Fatal("a text of 54 words has no hash")
+			}
+			return h
+		}
+		if a, b := hash(), hash(); a == b {
+			same++
+		}
+	}
+	got, want := float64(same)/pairs, float64(shared)/(2*n-shared)
+	if math.Abs(got-want) > 0.05 {
+		t.Errorf("%.3f of the texts have the same hash, want %.3f", got, want)
+	}
+	for _, text := range []string{"", "one two three four"} {
+		if _, ok := m.LeastHash([]byte(text)); ok {
+			t.Errorf("%q has a hash, although it has no five words", text)
+		}
+	}
+	if _, ok := m.LeastHash([]byte("one two three four five")); !ok {
+		t.Error("a text of five words has no hash")
 	}
 }
 
@@ -88,12 +137,12 @@ func TestStable(t *testing.T) {
 	}
 	s := sketch(t, text.String())
 	keys := s.Keys()
-	if got := fmt.Sprintf("%x %x", s[:8], keys[:2]); got != stable {
+	if got := fmt.Sprintf("%x %x %x", s[:8], keys[:2], s[96:104]); got != stable {
 		t.Errorf("the sketch and its keys begin with %s, want %s", got, stable)
 	}
 }
 
-const stable = `17c96f38e430e95d [23c0c7202e317ba4 4d994601e8410d91]`
+const stable = `97fc3b04e359e7cb [1d8339dcdb69c586 bc937ae858ef559e] 0000000400008000`
 
 // FuzzOf checks that no text fails, and that a text has the similarity 1 to itself.
 func FuzzOf(f *testing.F) {

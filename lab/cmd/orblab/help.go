@@ -13,7 +13,7 @@ var help = cli.Texts{
 	"ring": "Measure how evenly agents divide the hosts, what a look-up costs, and which hosts move when an agent " +
 		"joins.",
 	"topic": "Measure how well classifiers tell the topic of a text, beside the paper on X4, and its language.",
-	"near":  "Compare detectors of near-duplicates: MinHash and SimHash.",
+	"near":  "Compare detectors of near-duplicates: odd sketches, MinHash and SimHash.",
 	"focused": "Measure how many of the first pages of a focused crawl are of the wanted topic, beside " +
 		"breadth-first.",
 	"focused_texts":   "Read the texts in DIR: odp.jsonl.gz and wikispeedia.jsonl.gz.",

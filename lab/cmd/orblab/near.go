@@ -14,9 +14,9 @@ type NearCmd struct {
 
 // Help explains the result.
 func (NearCmd) Help() string {
-	return `The experiment compares two detectors of near-duplicates, MinHash and SimHash, with the
-exact similarity of pages: versions of Debian's llvm-13-doc to llvm-16-doc, and
-mirrors with a known rate of edits.
+	return `The experiment compares three detectors of near-duplicates, odd sketches, MinHash
+and SimHash, with the exact similarity of pages: versions of Debian's llvm-13-doc
+to llvm-16-doc, and copies in generated webs with a known rate of edits.
 
   orblab near --quick --out /tmp/lab`
 }

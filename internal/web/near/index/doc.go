@@ -21,8 +21,8 @@
 //
 // # Sizes
 //
-// A page takes 142 bytes plus its URL in the file, and 16 keys in drum with 250 bytes. Config.MemoryBytes
-// bounds the RAM of drum. Recent pages take some 1.5 KB each until the next sync of the journal; there are at most
+// A page takes 242 bytes plus its URL in the file, and 16 keys in drum with 250 bytes. Config.MemoryBytes
+// bounds the RAM of drum. Recent pages take some 1.6 KB each until the next sync of the journal; there are at most
 // recentMost.
 //
 // # Format
