@@ -25,8 +25,8 @@ import (
 //	other agent: TakePage: archived, read -> a finish and the links in one batch -> durable, links safe -> answer
 //
 // The record B has the page's destination and its place in the store. It has no key: the page is sent as often as the
-// URL is fetched. The receiver asks its seen-set for the URL's page key, so a page that comes again is acknowledged
-// and dropped.
+// URL is fetched, unless the receiver says before that it has the page (see Durable). The receiver asks its seen-set for
+// the URL's page key, so a page that comes again is acknowledged and dropped.
 //
 // If links alone travel, the page stays at the agent that has fetched it. A link gets its page's category and its own
 // host as its destination, and goes the way of other links; its key in the seen-set contains the category. So a URL
@@ -66,9 +66,9 @@ func pageKey(k weburl.Key) weburl.Key {
 	return weburl.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
 }
 
-// versionKey returns the key in the seen-set of a version of a page that another agent has fetched: the page's key if
-// URLs are fetched once.
-func versionKey(l weburl.Link) weburl.Key {
+// VersionKey returns the key in the seen-set, and of Durable, of a version of a page that another agent has fetched: the
+// page's key if URLs are fetched once.
+func VersionKey(l weburl.Link) weburl.Key {
 	k := pageKey(l.URL.Key())
 	if v, ok := l.Version(); ok {
 		k.Path ^= v
@@ -282,7 +282,7 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 	if v, ok := page.Version(); ok {
 		link.SetVersion(v)
 	}
-	key := versionKey(link)
+	key, generation := VersionKey(link), cl.Durable.now()
 	free, err := cl.claimPage(ctx, key)
 	if err != nil {
 		return nil, err
@@ -290,7 +290,7 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 	defer free()
 	done := make(chan error, 1)
 	if known, err := cl.knowsPage(ctx, key, done); err != nil || known {
-		return cl.wait(ctx, done), err
+		return cl.wait(ctx, done, key, generation), err
 	}
 	imported, err := cl.loop.Import(ctx, from, link, records)
 	if err != nil {
@@ -319,7 +319,7 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 		return nil, err
 	}
 	<-settled // the dispatcher has it; until then the page must not be taken twice
-	return cl.wait(ctx, done), nil
+	return cl.wait(ctx, done, key, generation), nil
 }
 
 // claimPage waits until no other call takes the page. free ends this call.
@@ -388,11 +388,14 @@ func (cl *Clustered) isKept(k weburl.Key) bool {
 	return cl.hasKey(pageKey(k)) || gave && cl.hasKey(doneKey(k))
 }
 
-// wait returns a function that waits for done.
-func (cl *Clustered) wait(ctx context.Context, done chan error) func() error {
+// wait returns a function that waits for done. After it, the page with a key is durable.
+func (cl *Clustered) wait(ctx context.Context, done chan error, key weburl.Key, generation uint64) func() error {
 	return func() error {
 		select {
 		case err := <-done:
+			if err == nil {
+				cl.Durable.add(key, generation)
+			}
 			return err
 		case <-ctx.Done():
 			return ctx.Err()

@@ -15,7 +15,7 @@ import (
 //	own      accepted here since the host was last given away, pending or finished
 //	done     finished, here or elsewhere: sent to the host's next owner
 //	foreign  links sent, or to be sent, to the host's owner (foreignKey)
-//	page     pages that other agents have fetched and that are archived here (pageKey, versionKey)
+//	page     pages that other agents have fetched and that are archived here (pageKey, VersionKey)
 //
 // When the agent gives a host away, it starts a new, empty own range. So the links that leave with
 // the host are unknown here, and are accepted if they come back with it. Before this agent crawls
@@ -71,7 +71,7 @@ func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok b
 func (h hostKeys) Finish(k weburl.Key) (weburl.Key, bool) { return doneKey(k), true }
 
 func (h hostKeys) Import(dst []weburl.Key, l weburl.Link) []weburl.Key {
-	page, version := pageKey(l.URL.Key()), versionKey(l)
+	page, version := pageKey(l.URL.Key()), VersionKey(l)
 	if dst = append(dst, page); version != page {
 		dst = append(dst, version)
 	}

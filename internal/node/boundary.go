@@ -269,11 +269,34 @@ func (p *boundaryPages) Send(ctx context.Context, agent string, pages []weburl.L
 	if !ok {
 		return fmt.Errorf("agent %q is gone", agent)
 	}
+	peer := c.client.Peer(to.Name, to.Addr)
+	pages, err := p.unknown(ctx, peer, pages)
+	if err != nil || len(pages) == 0 {
+		return err
+	}
 	calls := make([]rpc.Page, len(pages))
 	for i, page := range pages {
 		at, _ := page.Stored()
 		calls[i] = rpc.Page{Link: page.WithoutStored().AppendTo(nil), Size: at.To - at.From,
 			Open: func() (io.ReadCloser, error) { return p.Read(at) }}
 	}
-	return c.client.Peer(to.Name, to.Addr).Pages(ctx, calls)
+	return peer.Pages(ctx, calls)
+}
+
+// unknown returns those of the pages that the agent does not have. Others may have fetched them, too.
+func (p *boundaryPages) unknown(ctx context.Context, to *rpc.Peer, pages []weburl.Link) (left []weburl.Link, err error) {
+	fs := make([]rpc.Fingerprint, len(pages))
+	for i, page := range pages {
+		fs[i] = rpc.Fingerprint(p.a.others.Durable.Fingerprint(cluster.VersionKey(page)))
+	}
+	known, err := to.Known(ctx, fs)
+	if err != nil {
+		return nil, err
+	}
+	for i, page := range pages {
+		if !known[i] {
+			left = append(left, page)
+		}
+	}
+	return left, nil
 }

@@ -88,7 +88,7 @@ func TestNamedBoundary(t *testing.T) {
 			bound{twice: 40, lost: true}},
 		{"power failure", with(hash, Fault{Kind: Power, Agent: 2, At: 0.3, For: 20 * s}), bound{twice: 40}},
 		{"death", with(hash, Fault{Kind: Lose, Agent: 3, At: 0.3}), bound{twice: 40}},
-		{"away", with(hash, Fault{Kind: Stop, Agent: 2, At: 0.3, For: 15 * s}), bound{}},
+		{"away", with(hash, Fault{Kind: Stop, Agent: 2, At: 0.3, For: 6 * s}), bound{}},
 		{"join", with(spare(hash, 1), Fault{Kind: Join, Agent: 4, At: 0.3}), bound{}},
 		{"join and death", with(spare(hash, 1), Fault{Kind: Join, Agent: 4, At: 0.2},
 			Fault{Kind: Lose, Agent: 1, At: 0.5}), bound{twice: 40}},
