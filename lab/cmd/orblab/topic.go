@@ -9,23 +9,56 @@ import (
 // TopicCmd implements "orblab topic".
 type TopicCmd struct {
 	flags
-	Texts string `default:"../shared/data/topics" placeholder:"DIR" help:"${topic_texts}"`
+	Figures string `default:"2-7" enum:"2-3,4-7,2-7" placeholder:"A-B" help:"${topic_figures}"`
+	Texts   string `default:"../shared/data/topics" placeholder:"DIR" help:"${topic_texts}"`
+	Pages   int64  `placeholder:"N" help:"${focused_pages}"`
+	Fetched int64  `placeholder:"N" help:"${topic_fetched}"`
+	From    string `placeholder:"FILE" help:"${topic_from}"`
 }
 
 // Help explains the result.
 func (TopicCmd) Help() string {
-	return `The experiment trains the classifiers of the paper on X4 and ours, and measures how
-often they are right, how often a link leads to an article of the same topic, and
-how fast they are. It also measures how well the program tells languages.
+	return `The experiment repeats those of the paper on X4, a topic-partitioned crawler.
 
-  orblab topic --quick --out /tmp/lab`
+  2-3   how often the classifiers of the paper and ours are right, how often a link
+        leads to an article of the same topic, and how fast they are; also how well
+        the program tells languages (topic.md)
+  4-7   crawls with --partition topic, beside a partition by a hash of the contents
+        and the default: pages kept and imported by category, locality, pages that
+        several crawlers fetch, PageRank within the parts, and bytes between agents
+        (topic-crawl.md)
+
+  orblab topic --quick --out /tmp/lab
+  orblab topic --figures 2-3`
 }
 
 // Run runs the experiment.
 func (c *TopicCmd) Run(out io.Writer) error {
+	switch {
+	case c.From != "" && (c.Quick || c.Seed != 1 || c.Pages != 0 || c.Fetched != 0):
+		return usageErrorf("--from writes what an earlier run has measured; leave out all other flags but --out")
+	case c.Figures == "2-3" && (c.Pages != 0 || c.Fetched != 0 || c.From != ""):
+		return usageErrorf("--figures 2-3 crawls nothing; leave out --pages, --fetched and --from")
+	case c.Pages < 0 || c.Pages > 1e9:
+		return usageErrorf("--pages %d: give a number from 1 to 1000000000", c.Pages)
+	case c.Fetched < 0:
+		return usageErrorf("--fetched %d: give a number of at least 1", c.Fetched)
+	}
 	again := "orblab topic"
 	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
-	return c.measure(out, false, &lab.Topic{Texts: c.Texts, Again: again})
+	if c.Figures != "4-7" && c.From == "" {
+		if err := c.measure(out, false, &lab.Topic{Texts: c.Texts, Again: again + " --figures 2-3"}); err != nil {
+			return err
+		}
+	}
+	if c.Figures == "2-3" {
+		return nil
+	}
+	again += " --figures 4-7"
+	add(c.Pages != 0, "--pages %d", c.Pages)
+	add(c.Fetched != 0, "--fetched %d", c.Fetched)
+	return c.measure(out, c.From == "", &lab.TopicCrawl{Texts: c.Texts, Pages: c.Pages, Fetched: c.Fetched, From: c.From,
+		Again: again})
 }
