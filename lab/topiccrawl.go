@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/dustin/go-humanize"
@@ -27,10 +29,13 @@ type TopicCrawl struct {
 	Texts string
 	// Pages is the number of pages of the generated web. Zero means 1,000,000, with --quick 5,000.
 	Pages int64
-	// Fetched is the number of fetches that end a crawl of the generated web. Zero means 600,000, with --quick 2,000.
-	Fetched int64
-	// From is the JSON file of an earlier run, whose result is written again. Empty: measure.
-	From  string
+	// Depth is the number of links that a crawl of the generated web follows at most. Zero means 5, with --quick 3. A
+	// crawl ends by itself then, when all pages have arrived where they belong.
+	Depth int
+	// Webs are the names of the webs. Empty means all.
+	Webs []string
+	// From are the JSON files of earlier runs, whose results are written again, as one. Empty: measure.
+	From  []string
 	Again string
 }
 
@@ -57,6 +62,15 @@ const (
 	topicAgents = 4
 )
 
+// The names of the webs.
+const (
+	webArticles  = "encyclopedia"
+	webGenerated = "generated"
+)
+
+// TopicWebs returns the names of the webs of TopicCrawl.
+func TopicWebs() []string { return []string{webArticles, webGenerated} }
+
 // ErrTopicCrawl reports crawls from which the figures do not follow.
 var ErrTopicCrawl = errors.New("the figures do not follow from the crawl")
 
@@ -81,8 +95,8 @@ type TopicWeb struct {
 	Pages  int64  `json:"web_pages"`
 	Hosts  int64  `json:"web_hosts"`
 	Agents int    `json:"agents"`
-	Limit  int64  `json:"fetch_limit"` // of each crawl; 0: none
-	// Reachable is the number of pages that a crawl can reach.
+	Depth  int    `json:"depth"` // of each crawl; 0: no limit
+	// Reachable is the number of pages that a crawl without a limit can reach.
 	Reachable int64       `json:"reachable"`
 	Costs     []TopicCost `json:"costs"`
 	TopicFigures
@@ -94,12 +108,12 @@ type topicJob struct {
 	web    *topical.Web
 	train  []classify.Text
 	agents int
-	limit  int64
+	depth  int // of each crawl; 0: no limit
 }
 
 // Run implements Experiment.
 func (x *TopicCrawl) Run(ctx context.Context, t *Trial) (*Result, error) {
-	if x.From != "" {
+	if len(x.From) > 0 {
 		return x.again()
 	}
 	y := *x
@@ -110,10 +124,10 @@ func (x *TopicCrawl) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if t.Quick {
 		every, agents = 4, 3
 		def(&y.Pages, 5000)
-		def(&y.Fetched, 2000)
+		def(&y.Depth, 3)
 	}
 	def(&y.Pages, 1_000_000)
-	def(&y.Fetched, 600_000)
+	def(&y.Depth, 5)
 	odp, err := readTexts(y.Texts, "odp.jsonl.gz", every)
 	if err != nil {
 		return nil, err
@@ -122,17 +136,20 @@ func (x *TopicCrawl) Run(ctx context.Context, t *Trial) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	articles := encyclopediaWeb("encyclopedia", wiki, topical.Articles{})
+	articles := encyclopediaWeb(webArticles, wiki, topical.Articles{})
 	generated := (&Focused{Pages: y.Pages}).generatedWeb(t, odp)
 	var webs []TopicWeb
 	for _, w := range []*focusedWeb{articles, generated} {
+		if len(y.Webs) > 0 && !slices.Contains(y.Webs, w.name) {
+			continue
+		}
 		web, err := w.web(0)
 		if err != nil {
 			return nil, err
 		}
 		j := topicJob{w.name, web, w.train, agents, 0}
 		if w == generated {
-			j.agents, j.limit = min(agents, topicAgents), y.Fetched
+			j.agents, j.depth = min(agents, topicAgents), y.Depth
 		}
 		r, err := j.crawl(ctx, t)
 		if err != nil {
@@ -143,28 +160,35 @@ func (x *TopicCrawl) Run(ctx context.Context, t *Trial) (*Result, error) {
 	return y.result(webs), nil
 }
 
-// again returns the result of the run whose JSON is the file From.
+// again returns the result of the runs whose JSON are the files From.
 func (x *TopicCrawl) again() (*Result, error) {
-	var run struct {
-		Experiment string
-		Earlier
-		Figures struct {
-			Webs  []TopicWeb
-			Again string
+	var webs []TopicWeb
+	var first Earlier
+	for i, name := range x.From {
+		var run struct {
+			Experiment string
+			Earlier
+			Figures struct {
+				Webs  []TopicWeb
+				Again string
+			}
+		}
+		b, err := os.ReadFile(name)
+		if err == nil {
+			err = json.Unmarshal(b, &run)
+		}
+		if err == nil && (run.Experiment != topicCrawlName || len(run.Figures.Webs) == 0) {
+			err = fmt.Errorf("%s is not the JSON of this experiment", name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("an earlier run: %w", err)
+		}
+		if webs = append(webs, run.Figures.Webs...); i == 0 {
+			first, x.Again = run.Earlier, run.Figures.Again
 		}
 	}
-	b, err := os.ReadFile(x.From)
-	if err == nil {
-		err = json.Unmarshal(b, &run)
-	}
-	if err == nil && (run.Experiment != topicCrawlName || len(run.Figures.Webs) == 0) {
-		err = fmt.Errorf("%s is not the JSON of this experiment", x.From)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("an earlier run: %w", err)
-	}
-	res := (&TopicCrawl{Again: run.Figures.Again}).result(run.Figures.Webs)
-	res.Earlier = &run.Earlier
+	res := x.result(webs)
+	res.Earlier = &first
 	return res, nil
 }
 
@@ -181,15 +205,18 @@ func (j *topicJob) crawl(ctx context.Context, t *Trial) (*TopicWeb, error) {
 	}
 	done("%d categories", len(c.Categories()))
 	truth := j.web.Truth()
-	r := &TopicWeb{Name: j.name, Pages: j.web.Pages(), Hosts: j.web.Hosts(), Agents: j.agents, Limit: j.limit,
+	r := &TopicWeb{Name: j.name, Pages: j.web.Pages(), Hosts: j.web.Hosts(), Agents: j.agents, Depth: j.depth,
 		Reachable: truth.Reachable()}
+	if j.depth > 0 {
+		truth = nil
+	}
 	for _, way := range topicWays {
 		flags := way.flags
 		if way.name == wayTopic {
 			flags = append(flags[:len(flags):len(flags)], "--model", model)
 		}
-		if j.limit > 0 {
-			flags = append(flags[:len(flags):len(flags)], "--page-limit", fmt.Sprint(j.limit))
+		if j.depth > 0 {
+			flags = append(flags[:len(flags):len(flags)], "--depth", strconv.Itoa(j.depth))
 		}
 		done, stop := t.step("%s: %s, %d agents", j.name, way.name, j.agents), t.alive("crawling")
 		cost, err := j.way(ctx, t, truth, company{agents: j.agents, flags: flags, pagesMove: way.name != wayRendezvous},
@@ -201,7 +228,7 @@ func (j *topicJob) crawl(ctx context.Context, t *Trial) (*TopicWeb, error) {
 				for i, a := range all {
 					dirs[i] = a.dir
 				}
-				f, err := topicFigures(ctx, j.web, c, dirs)
+				f, err := topicFigures(ctx, j.web, c, j.depth, dirs)
 				if err == nil {
 					r.TopicFigures = *f
 				}

@@ -51,14 +51,15 @@ func (x *TopicCrawl) setUp(webs []TopicWeb) string {
 		w := &webs[i]
 		what := "the articles of Wikipedia for Schools with their own links. The classifier was trained on half of " +
 			"them, by their 15 topics."
-		if w.Limit > 0 {
+		if w.Depth > 0 {
 			what = fmt.Sprintf("a web with paragraphs of the test half of the Open Directory's texts, in 15 categories; "+
-				"the classifier was trained on the train half. Each crawl stopped at %s fetches. The generator draws "+
+				"the classifier was trained on the train half. Each crawl followed %d links from the seed and no further, "+
+				"and so ended by itself with a part of the web. The generator draws "+
 				"the links: by its default 62.4 %% of them (the paper's topic locality) lead to a page of the same "+
 				"category, 40 %% stay in the host, and 40 %% of a host's pages have another category than the host. "+
 				"Within these shares it draws targets uniformly, apart from a tree that reaches all pages. So "+
 				"locality is put in, and how far it carries over to fetches and PageRank is measured. No page "+
-				"is popular, as pages of the Web are.", humanize.Comma(w.Limit))
+				"is popular, as pages of the Web are.", w.Depth)
 		}
 		fmt.Fprintf(&b, "- *%s* (%s pages on %s hosts, %d agents): %s\n", title(w.Name), humanize.Comma(w.Pages),
 			humanize.Comma(w.Hosts), w.Agents, what)
@@ -74,20 +75,22 @@ func (x *TopicCrawl) setUp(webs []TopicWeb) string {
 func title(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 func aboutWebs(res *Result, webs []TopicWeb) {
-	table := &Table{Columns: []Column{{Name: "web"}, {Name: "reachable pages"}, {Name: "fetched"}, {Name: "kept"},
-		{Name: "on their way"}, {Name: "accuracy of the classifier", Unit: "%", Digits: 1},
+	table := &Table{Columns: []Column{{Name: "web"}, {Name: "reachable pages"}, {Name: "depth"},
+		{Name: "fetched"}, {Name: "kept"}, {Name: "accuracy of the classifier", Unit: "%", Digits: 1},
 		{Name: "links within a topic", Unit: "%", Digits: 1}}}
 	for i := range webs {
 		w := &webs[i]
-		table.Add(w.Name, w.Reachable, w.Check.Fetched, w.Check.Kept, w.Check.Fetched-w.Check.Kept,
-			percent*w.Accuracy.Accuracy(), percent*w.Truth.Accuracy())
+		depth := any("no limit")
+		if w.Depth > 0 {
+			depth = w.Depth
+		}
+		table.Add(w.Name, w.Reachable, depth, w.Check.Fetched, w.Check.Kept, percent*w.Accuracy.Accuracy(), percent*w.Truth.Accuracy())
 		res.Data.Add(w.Name, "crawl", "all", "fetched", w.Check.Fetched)
 		res.Data.Add(w.Name, "crawl", "all", "kept", w.Check.Kept)
 	}
 	res.Sections = append(res.Sections, Section{Heading: "The crawls by topic", Table: table, Shown: true,
-		Text: "*On their way* are pages that were fetched when the limit of pages ended the crawl, and had not arrived " +
-			"where they belong. They count nowhere below. *Links within a topic* are those between kept pages that " +
-			"have a topic in common by the web's own word."})
+		Text: "*Fetched* and *kept* are distinct pages. *Links within a topic* are those between kept pages that have a " +
+			"topic in common by the web's own word."})
 }
 
 // panel adds a panel with a bar for each crawler.
@@ -260,11 +263,8 @@ func (w *TopicWeb) figure6(res *Result) {
 		"before its turn: this program saves these fetches, and the paper does not say that X4 does.",
 		humanize.Comma(int64(c.Spared)))
 	if c.Undone > 0 {
-		text += fmt.Sprintf(" %s pages have links at agents that had not fetched them", humanize.Comma(int64(c.Undone)))
-		if w.Limit > 0 {
-			text += " when the limit of pages ended the crawl"
-		}
-		text += "."
+		text += fmt.Sprintf(" %s pages were not fetched by another agent that has a link to them.",
+			humanize.Comma(int64(c.Undone)))
 	}
 	if c.Extra > 0 {
 		text += fmt.Sprintf(" %s pages were fetched by an agent without a link to them.", humanize.Comma(int64(c.Extra)))

@@ -90,6 +90,7 @@ const none = -1
 // A crawledPage is a page of the web.
 type crawledPage struct {
 	category, keeper int // none: it is not kept
+	depth            int // the number of links from the seed, as the keeper knows it; none: it is not kept
 	digest           [sha1.Size]byte
 	fetchers         uint64 // a bit for each agent
 	// The first fetch.
@@ -102,16 +103,18 @@ type crawledPage struct {
 type topicPages struct {
 	names  []string // of the categories
 	agents int
+	depth  int           // pages with this depth are not followed; 0: all are
 	pages  []crawledPage // by number
 	links  [][2]uint32   // of kept pages
 }
 
-// topicFigures reads the archives and logs in the directories of all agents.
-func topicFigures(ctx context.Context, w *topical.Web, c *classify.Classifier, dirs []string) (*TopicFigures, error) {
+// topicFigures reads the archives and logs of all agents of a crawl of some depth, in the directories dirs.
+func topicFigures(ctx context.Context, w *topical.Web, c *classify.Classifier, depth int, dirs []string) (
+	*TopicFigures, error) {
 	x := &topicPages{names: append(slices.Clone(c.Categories()), classify.Unclassifiable), agents: len(dirs),
-		pages: make([]crawledPage, w.Pages())}
+		depth: depth, pages: make([]crawledPage, w.Pages())}
 	for i := range x.pages {
-		x.pages[i] = crawledPage{category: none, keeper: none, via: none}
+		x.pages[i] = crawledPage{category: none, keeper: none, depth: none, via: none}
 	}
 	for agent, dir := range dirs {
 		if err := errors.Join(x.archive(ctx, w, c, agent, dir), x.log(w, agent, dir)); err != nil {
@@ -207,7 +210,7 @@ func eachRecord(name string, fn func(*warc.Record) error) error {
 	}
 }
 
-// log reads the fetches of an agent.
+// log reads the fetches of an agent, and the depths of the pages that it keeps.
 func (x *topicPages) log(w *topical.Web, agent int, dir string) error {
 	f, err := os.Open(filepath.Join(dir, "logs", "crawl.log"))
 	if err != nil {
@@ -222,12 +225,16 @@ func (x *topicPages) log(w *topical.Web, agent int, dir string) error {
 			return fmt.Errorf("crawl.log: %w", err)
 		}
 		n, ok := w.Page(l.URL)
-		if !ok || l.Code != 200 || slices.ContainsFunc(l.Notes, func(note string) bool {
-			return strings.HasPrefix(note, "imported:")
-		}) {
+		if !ok || l.Code != 200 {
 			continue
 		}
 		p := &x.pages[n]
+		if !slices.Contains(l.Notes, "exported") && (p.depth == none || len(l.Hops) < p.depth) {
+			p.depth = len(l.Hops)
+		}
+		if slices.ContainsFunc(l.Notes, func(note string) bool { return strings.HasPrefix(note, "imported:") }) {
+			continue
+		}
 		p.fetchers |= 1 << agent
 		if p.began.IsZero() || l.Began.Before(p.began) {
 			p.began, p.bytes, p.via = l.Began, l.Size, none
@@ -258,13 +265,15 @@ func (x *topicPages) figures() (*TopicFigures, error) {
 	for i := range f.Hash {
 		f.Hash[i].Name = fmt.Sprintf("hash %d", i+1)
 	}
-	crawlers, agents := make([]uint64, len(x.pages)), make([]uint64, len(x.pages)) // which have a link to a page
+	crawlers, agents := make([]uint64, len(x.pages)), make([]uint64, len(x.pages)) // which follow a link to a page
 	x.links = slices.DeleteFunc(x.links, func(l [2]uint32) bool { return x.pages[l[1]].category == none })
 	for _, l := range x.links {
 		from := &x.pages[l[0]]
 		to := &x.pages[l[1]]
-		crawlers[l[1]] |= 1 << from.category
-		agents[l[1]] |= 1 << from.keeper
+		if x.depth == 0 || from.depth < x.depth {
+			crawlers[l[1]] |= 1 << from.category
+			agents[l[1]] |= 1 << from.keeper
+		}
 		tallyShare(&f.Categories[from.category].Links, from.category == to.category)
 		tallyShare(&f.Hash[x.part(l[0])].Links, x.part(l[0]) == x.part(l[1]))
 	}

@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/orbweaver/orbweaver/lab"
 )
@@ -9,11 +11,12 @@ import (
 // TopicCmd implements "orblab topic".
 type TopicCmd struct {
 	flags
-	Figures string `default:"2-7" enum:"2-3,4-7,2-7" placeholder:"A-B" help:"${topic_figures}"`
-	Texts   string `default:"../shared/data/topics" placeholder:"DIR" help:"${topic_texts}"`
-	Pages   int64  `placeholder:"N" help:"${focused_pages}"`
-	Fetched int64  `placeholder:"N" help:"${topic_fetched}"`
-	From    string `placeholder:"FILE" help:"${topic_from}"`
+	Figures string   `default:"2-7" enum:"2-3,4-7,2-7" placeholder:"A-B" help:"${topic_figures}"`
+	Texts   string   `default:"../shared/data/topics" placeholder:"DIR" help:"${topic_texts}"`
+	Pages   int64    `placeholder:"N" help:"${focused_pages}"`
+	Depth   int      `placeholder:"N" help:"${topic_depth}"`
+	Web     []string `placeholder:"WEB" help:"${topic_web}"`
+	From    []string `placeholder:"FILE" help:"${topic_from}"`
 }
 
 // Help explains the result.
@@ -35,20 +38,25 @@ func (TopicCmd) Help() string {
 // Run runs the experiment.
 func (c *TopicCmd) Run(out io.Writer) error {
 	switch {
-	case c.From != "" && (c.Quick || c.Seed != 1 || c.Pages != 0 || c.Fetched != 0):
-		return usageErrorf("--from writes what an earlier run has measured; leave out all other flags but --out")
-	case c.Figures == "2-3" && (c.Pages != 0 || c.Fetched != 0 || c.From != ""):
-		return usageErrorf("--figures 2-3 crawls nothing; leave out --pages, --fetched and --from")
+	case len(c.From) > 0 && (c.Quick || c.Seed != 1 || c.Pages != 0 || c.Depth != 0 || c.Web != nil):
+		return usageErrorf("--from writes what earlier runs have measured; leave out all other flags but --out")
+	case c.Figures == "2-3" && (c.Pages != 0 || c.Depth != 0 || c.Web != nil || len(c.From) > 0):
+		return usageErrorf("--figures 2-3 crawls nothing; leave out --pages, --depth, --web and --from")
 	case c.Pages < 0 || c.Pages > 1e9:
 		return usageErrorf("--pages %d: give a number from 1 to 1000000000", c.Pages)
-	case c.Fetched < 0:
-		return usageErrorf("--fetched %d: give a number of at least 1", c.Fetched)
+	case c.Depth < 0:
+		return usageErrorf("--depth %d: give a number of at least 1", c.Depth)
+	}
+	for _, web := range c.Web {
+		if !slices.Contains(lab.TopicWebs(), web) {
+			return usageErrorf("--web %q: give %s", web, strings.Join(lab.TopicWebs(), " or "))
+		}
 	}
 	again := "orblab topic"
 	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
-	if c.Figures != "4-7" && c.From == "" {
+	if c.Figures != "4-7" && len(c.From) == 0 {
 		if err := c.measure(out, false, &lab.Topic{Texts: c.Texts, Again: again + " --figures 2-3"}); err != nil {
 			return err
 		}
@@ -58,7 +66,7 @@ func (c *TopicCmd) Run(out io.Writer) error {
 	}
 	again += " --figures 4-7"
 	add(c.Pages != 0, "--pages %d", c.Pages)
-	add(c.Fetched != 0, "--fetched %d", c.Fetched)
-	return c.measure(out, c.From == "", &lab.TopicCrawl{Texts: c.Texts, Pages: c.Pages, Fetched: c.Fetched, From: c.From,
-		Again: again})
+	add(c.Depth != 0, "--depth %d", c.Depth)
+	return c.measure(out, len(c.From) == 0, &lab.TopicCrawl{Texts: c.Texts, Pages: c.Pages, Depth: c.Depth,
+		Webs: c.Web, From: c.From, Again: again})
 }
