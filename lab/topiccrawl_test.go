@@ -26,7 +26,8 @@ func TestTopicFigures(t *testing.T) {
 			digest: [20]byte{byte(16 * (category + 3*via + 3))}}
 	}
 	x := &topicPages{names: []string{"A", "B"}, agents: 2,
-		pages: []crawledPage{page(0, none, 0b10), page(0, 0, 0b01), page(1, 0, 0b01), page(1, 2, 0b10), page(0, 2, 0b10),
+		pages: []crawledPage{page(0, none, 0b10), page(0, 0, 0b01), page(1, 0, 0b01), page(1, 2, 0b10),
+			page(0, 2, 0b10),
 			{category: none, keeper: none, via: 1, fetchers: 0b01}},
 		links: [][2]uint32{{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 3}, {2, 4}, {1, 5}}}
 	f, err := x.figures()
@@ -37,7 +38,8 @@ func TestTopicFigures(t *testing.T) {
 		"by crawlers": {f.ByCrawlers, []int{0, 3, 2}},
 		"by agents":   {f.ByAgents, []int{0, 3, 2}},
 		"logged":      {f.Logged, []int{0, 5, 0}},
-		"check":       {f.Check, TopicCheck{Fetched: 6, Kept: 5, Fetches: 5, Derived: 7, Equal: 3, Spared: 1, Undone: 1}},
+		"check": {f.Check, TopicCheck{Fetched: 6, Kept: 5, Fetches: 5, Derived: 7, Equal: 3, Spared: 1,
+			Undone: 1}},
 	} {
 		if diff := cmp.Diff(pair[1], pair[0]); diff != "" {
 			t.Errorf("%s:\n%s", what, diff)
@@ -146,7 +148,8 @@ func TestTopicCrawlOfMadeUpTexts(t *testing.T) {
 	if err := os.WriteFile(name, []byte(`{"experiment": "ring", "figures": {}}`), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (&TopicCrawl{From: []string{name}}).again(); err == nil || !strings.Contains(err.Error(), "is not the JSON") {
+	if _, err := (&TopicCrawl{From: []string{name}}).again(); err == nil ||
+		!strings.Contains(err.Error(), "is not the JSON") {
 		t.Errorf("the JSON of another experiment: %v", err)
 	}
 }

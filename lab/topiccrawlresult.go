@@ -18,14 +18,14 @@ func (x *TopicCrawl) result(webs []TopicWeb) *Result {
 	res := &Result{
 		Name: topicCrawlName, Title: "What does a crawl divided by topic keep, fetch and send?",
 		Question: "The paper on X4 (\"Topic-oriented collaborative crawling\", section 6) crawls with 16 local " +
-			"crawlers, one for each category, and compares them with 16 parts by a hash of the pages' contents: pages " +
-			"kept and imported (figure 4), topic locality (5), pages that several crawlers fetch (6), and the PageRank " +
-			"within a part beside that in all pages (7). What does `--partition topic` do? [Figures 2 and 3](topic.md) " +
-			"are about the classifier.",
+			"crawlers, one for each category, and compares them with 16 parts by a hash of the pages' contents: " +
+			"pages kept and imported (figure 4), topic locality (5), pages that several crawlers fetch (6), and the " +
+			"PageRank within a part beside that in all pages (7). What does `--partition topic` do? [Figures 2 and " +
+			"3](topic.md) are about the classifier.",
 		SetUp: x.setUp(webs),
 		Data: Table{Columns: []Column{{Name: "web"}, {Name: "part"}, {Name: "crawler"}, {Name: "what"},
 			{Name: "value"}}},
-		Figure:  &Figure{Alt: "Figures 4 to 7 of X4 for two webs: pages kept and imported, locality, fetches, Kendall's tau."},
+		Figure:  &Figure{Alt: "Figures 4 to 7 of X4: pages kept and imported, locality, fetches, Kendall's tau."},
 		Figures: map[string]any{"webs": webs, "again": x.Again},
 		Again:   x.Again,
 	}
@@ -43,18 +43,18 @@ func (x *TopicCrawl) result(webs []TopicWeb) *Result {
 
 func (x *TopicCrawl) setUp(webs []TopicWeb) string {
 	var b strings.Builder
-	b.WriteString("Paper: 8.9 million pages (137 GB) of the Web of June 2001, 16 crawlers on six machines, Naive Bayes; " +
-		"the text that we have names no other numbers of figures 4 to 7 than those below. Here: agents are processes " +
-		"of this machine, with a memory of " + scalingMemory + " each and no delays, and reach each other on loopback " +
-		"without keys. The classifier is logistic.\n\n")
+	b.WriteString("Paper: 8.9 million pages (137 GB) of the Web of June 2001, 16 crawlers on six machines, Naive " +
+		"Bayes; the text that we have names no other numbers of figures 4 to 7 than those below. Here: agents are " +
+		"processes of this machine, with a memory of " + scalingMemory + " each and no delays, and reach each other " +
+		"on loopback without keys. The classifier is logistic.\n\n")
 	for i := range webs {
 		w := &webs[i]
 		what := "the articles of Wikipedia for Schools with their own links. The classifier was trained on half of " +
 			"them, by their 15 topics."
 		if w.Depth > 0 {
-			what = fmt.Sprintf("a web with paragraphs of the test half of the Open Directory's texts, in 15 categories; "+
-				"the classifier was trained on the train half. Each crawl followed %d links from the seed and no further, "+
-				"and so ended by itself with a part of the web. The generator draws "+
+			what = fmt.Sprintf("a web with paragraphs of the test half of the Open Directory's texts, in 15 "+
+				"categories; the classifier was trained on the train half. Each crawl followed %d links from the seed "+
+				"and no further, and so ended by itself with a part of the web. The generator draws "+
 				"the links: by its default 62.4 %% of them (the paper's topic locality) lead to a page of the same "+
 				"category, 40 %% stay in the host, and 40 %% of a host's pages have another category than the host. "+
 				"Within these shares it draws targets uniformly, apart from a tree that reaches all pages. So "+
@@ -84,13 +84,14 @@ func aboutWebs(res *Result, webs []TopicWeb) {
 		if w.Depth > 0 {
 			depth = w.Depth
 		}
-		table.Add(w.Name, w.Reachable, depth, w.Check.Fetched, w.Check.Kept, percent*w.Accuracy.Accuracy(), percent*w.Truth.Accuracy())
+		table.Add(w.Name, w.Reachable, depth, w.Check.Fetched, w.Check.Kept, percent*w.Accuracy.Accuracy(),
+			percent*w.Truth.Accuracy())
 		res.Data.Add(w.Name, "crawl", "all", "fetched", w.Check.Fetched)
 		res.Data.Add(w.Name, "crawl", "all", "kept", w.Check.Kept)
 	}
 	res.Sections = append(res.Sections, Section{Heading: "The crawls by topic", Table: table, Shown: true,
-		Text: "*Fetched* and *kept* are distinct pages. *Links within a topic* are those between kept pages that have a " +
-			"topic in common by the web's own word."})
+		Text: "*Fetched* and *kept* are distinct pages. *Links within a topic* are those between kept pages that " +
+			"have a topic in common by the web's own word."})
 }
 
 // panel adds a panel with a bar for each crawler.
@@ -112,7 +113,8 @@ func (w *TopicWeb) values(of func(*TopicCategory) float64) (values []float64) {
 }
 
 func (w *TopicWeb) section(res *Result, heading string, table *Table, text string) {
-	res.Sections = append(res.Sections, Section{Heading: heading + ", " + w.Name, Table: table, Text: text, Shown: true})
+	res.Sections = append(res.Sections, Section{Heading: heading + ", " + w.Name, Table: table, Text: text,
+		Shown: true})
 }
 
 // share returns a part in percent.
@@ -144,8 +146,8 @@ func (w *TopicWeb) figure4(res *Result) {
 		{Name: "retained", Values: mega(func(c *TopicCategory) int64 { return c.RetainedBytes })},
 		{Name: "imported", Values: mega(func(c *TopicCategory) int64 { return c.ImportedBytes })}}})
 	w.section(res, heading, table, fmt.Sprintf("Bytes are those of the bodies as the web sent them, compressed. "+
-		"With the 16 parts by hash, %.1f %% of the pages would be imported; 15/16 are 93.75 %%. Paper: a picture whose "+
-		"numbers our text of it does not have.", share(int64(w.HashImported), int64(w.Check.Kept))))
+		"With the 16 parts by hash, %.1f %% of the pages would be imported; 15/16 are 93.75 %%. Paper: a picture "+
+		"whose numbers our text of it does not have.", share(int64(w.HashImported), int64(w.Check.Kept))))
 }
 
 func (w *TopicWeb) figure5(res *Result) {
@@ -193,11 +195,11 @@ func (w *TopicWeb) figure5(res *Result) {
 			return percent * c.Links.Accuracy()
 		})}}, Levels: []Level{{Name: "1/16", Y: percent / topicCrawlers}}})
 	w.section(res, "Figure 5: locality in the crawl", table, fmt.Sprintf("*Locality* is the share of the links from "+
-		"pages of the category to kept pages that lead to its own pages, with the interval of 95 %% confidence (Wilson). "+
-		"*Fetches* are the kept pages to which the crawler has links, each once. The parts by hash have a locality "+
-		"from %.1f to %.1f %%; the paper's value for them is 1/16, 6.25 %%. %s Paper: slightly lower than in its figure 3 "+
-		"(62.4 %% with Naive Bayes), with about the same relations between categories; lower for ADULT, which gets "+
-		"the pages without a category there.", percent*least, percent*most, w.beats("locality",
+		"pages of the category to kept pages that lead to its own pages, with the interval of 95 %% confidence "+
+		"(Wilson). *Fetches* are the kept pages to which the crawler has links, each once. The parts by hash have a "+
+		"locality from %.1f to %.1f %%; the paper's value for them is 1/16, 6.25 %%. %s Paper: slightly lower than in "+
+		"its figure 3 (62.4 %% with Naive Bayes), with about the same relations between categories; lower for ADULT, "+
+		"which gets the pages without a category there.", percent*least, percent*most, w.beats("locality",
 		func(c *TopicCategory) (float64, bool) { return c.Links.Accuracy(), c.Links.Of > 0 }, most)))
 }
 
@@ -219,7 +221,8 @@ func (w *TopicWeb) beats(what string, of func(*TopicCategory) (value float64, ok
 		}
 		all++
 	}
-	text := fmt.Sprintf("The %s of %d of the %d categories with pages is above that of every part by hash", what, n, all)
+	text := fmt.Sprintf("The %s of %d of the %d categories with pages is above that of every part by hash", what, n,
+		all)
 	if len(not) > 0 {
 		text += "; not that of " + strings.Join(not, ", ")
 	}
@@ -236,8 +239,8 @@ func (w *TopicWeb) figure6(res *Result) {
 		return nil
 	}
 	var b Bars
-	p := Panel{Title: "Figure 6: pages fetched by exactly i crawlers, " + w.Name, X: "i", Y: "log10 of pages", Digits: 1,
-		Aside: true}
+	p := Panel{Title: "Figure 6: pages fetched by exactly i crawlers, " + w.Name, X: "i", Y: "log10 of pages",
+		Digits: 1, Aside: true}
 	for i, n := range w.ByCrawlers {
 		if i == 0 && n == 0 {
 			continue
@@ -267,14 +270,15 @@ func (w *TopicWeb) figure6(res *Result) {
 			humanize.Comma(int64(c.Undone)))
 	}
 	if c.Extra > 0 {
-		text += fmt.Sprintf(" %s pages were fetched by an agent without a link to them.", humanize.Comma(int64(c.Extra)))
+		text += fmt.Sprintf(" %s pages were fetched by an agent without a link to them.",
+			humanize.Comma(int64(c.Extra)))
 	}
 	if c.Astray > 0 {
 		text += fmt.Sprintf(" %s pages are in the archive of another agent than most pages of their category.",
 			humanize.Comma(int64(c.Astray)))
 	}
-	w.section(res, "Figure 6: pages fetched by exactly i crawlers", table, text+" Paper: the number of pages decreases "+
-		"rapidly as i increases; how many pages all 16 crawlers fetched is missing in our text of it.")
+	w.section(res, "Figure 6: pages fetched by exactly i crawlers", table, text+" Paper: the number of pages "+
+		"decreases rapidly as i increases; how many pages all 16 crawlers fetched is missing in our text of it.")
 }
 
 func (w *TopicWeb) figure7(res *Result) {
@@ -321,11 +325,11 @@ func (w *TopicWeb) figure7(res *Result) {
 		table.Add(row...)
 	}
 	w.panel(res, Panel{Title: "Figure 7: Kendall's tau of PageRanks", Y: "tau", Digits: 2, Top: 1.15, Bars: bars})
-	text := "The PageRanks (damping 0.85) within the part and in all kept pages, by Kendall's tau-b. *As many by hash* are " +
-		"as many pages as the category has, chosen by the hash of their contents: tau depends on the size of a part, and " +
-		"categories differ in size. It is the mean of " + fmt.Sprint(topicDraws) + " choices, without those whose pages " +
-		"all have the same rank. Paper: the tau of each topic is above those of all parts by hash, which " +
-		"are nearly identical. Here the parts by hash have "
+	text := "The PageRanks (damping 0.85) within the part and in all kept pages, by Kendall's tau-b. *As many by " +
+		"hash* are as many pages as the category has, chosen by the hash of their contents: tau depends on the size " +
+		"of a part, and categories differ in size. It is the mean of " + fmt.Sprint(topicDraws) + " choices, without " +
+		"those whose pages all have the same rank. Paper: the tau of each topic is above those of all parts by hash, " +
+		"which are nearly identical. Here the parts by hash have "
 	if most < least {
 		text += "no tau. "
 	} else {
@@ -356,9 +360,9 @@ func (w *TopicWeb) moved(res *Result) {
 		res.Data.Add(w.Name, "bytes", c.Way, "pages", c.Pages)
 		res.Data.Add(w.Name, "bytes", c.Way, "fetches", c.Fetches)
 	}
-	w.section(res, "Bytes between agents", table, fmt.Sprintf("*Hash* is `--partition hash --boundary contents`, where "+
-		"%d/%d of the pages should move (%.1f %%); *rendezvous* divides hosts, and sends links. *Pages* are distinct ones, "+
-		"by the web's own report. The bytes between agents are those that each agent has counted on the wire, without "+
-		"the headers of TCP, UDP and IP, with `--replicas 2`, the default.", w.Agents-1, w.Agents,
+	w.section(res, "Bytes between agents", table, fmt.Sprintf("*Hash* is `--partition hash --boundary contents`, "+
+		"where %d/%d of the pages should move (%.1f %%); *rendezvous* divides hosts, and sends links. *Pages* are "+
+		"distinct ones, by the web's own report. The bytes between agents are those that each agent has counted on "+
+		"the wire, without the headers of TCP, UDP and IP, with `--replicas 2`, the default.", w.Agents-1, w.Agents,
 		share(int64(w.Agents-1), int64(w.Agents))))
 }

@@ -135,7 +135,9 @@ func topicFigures(ctx context.Context, w *topical.Web, c *classify.Classifier, d
 	}
 	for _, l := range x.links {
 		if to := topics[l[1]]; x.pages[l[1]].category != none {
-			tallyShare(&f.Truth, slices.ContainsFunc(topics[l[0]], func(t string) bool { return slices.Contains(to, t) }))
+			tallyShare(&f.Truth, slices.ContainsFunc(topics[l[0]], func(t string) bool {
+				return slices.Contains(to, t)
+			}))
 		}
 	}
 	return f, nil
