@@ -284,7 +284,7 @@ func (w *TopicWeb) figure6(res *Result) {
 func (w *TopicWeb) figure7(res *Result) {
 	table := &Table{Columns: []Column{{Name: "category"}, {Name: "pages"}, {Name: "links within, a page", Digits: 2},
 		{Name: "tau", Digits: 3}, {Name: "tau of as many by hash", Digits: 3}, {Name: "part by hash"}, {Name: "pages"},
-		{Name: "tau", Digits: 3}}}
+		{Name: "links within, a page", Digits: 2}, {Name: "tau", Digits: 3}}}
 	number := func(tau *float64) any {
 		if tau == nil {
 			return nil
@@ -301,7 +301,7 @@ func (w *TopicWeb) figure7(res *Result) {
 	least, most := 1.0, -1.0
 	var smaller []string
 	for i := range max(len(w.Categories), len(w.Hash)) {
-		row := make([]any, 8)
+		row := make([]any, 9)
 		if i < len(w.Categories) {
 			c := &w.Categories[i]
 			copy(row, []any{c.Name, c.Pages, float64(c.Links.Right) / float64(max(c.Pages, 1)), number(c.Tau),
@@ -315,7 +315,7 @@ func (w *TopicWeb) figure7(res *Result) {
 		}
 		if i < len(w.Hash) {
 			h := &w.Hash[i]
-			copy(row[5:], []any{h.Name, h.Pages, number(h.Tau)})
+			copy(row[5:], []any{h.Name, h.Pages, float64(h.Links.Right) / float64(max(h.Pages, 1)), number(h.Tau)})
 			bars[2].Values = append(bars[2].Values, bar(h.Tau))
 			res.Data.Add(w.Name, "figure 7", h.Name, "tau", number(h.Tau))
 			if h.Tau != nil {
