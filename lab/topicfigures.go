@@ -288,9 +288,9 @@ func (x *topicPages) figures() (*TopicFigures, error) {
 		if p.category == none {
 			continue
 		}
-		if p.via == none {
-			// One agent fetches a seed, by a hash of its host. The others know it from the start, and do not.
-			crawlers[i], agents[i] = 1<<p.category, p.fetchers
+		if p.via == none { // one agent fetches a seed, by a hash of its host
+			crawlers[i] |= 1 << p.category
+			agents[i] |= p.fetchers
 		}
 		c := &f.Categories[p.category]
 		c.Pages++
