@@ -266,8 +266,8 @@ func (w *TopicWeb) figure6(res *Result) {
 		"before its turn: this program saves these fetches, and the paper does not say that X4 does.",
 		humanize.Comma(int64(c.Spared)))
 	if c.Undone > 0 {
-		text += fmt.Sprintf(" Another agent with a link to it did not fetch the page: %s, with the seed, which all agents "+
-			"know from the start.", humanize.Comma(int64(c.Undone)))
+		text += fmt.Sprintf(" Another agent with a link to it did not fetch the page: %s, with the seed, which all "+
+			"agents know from the start.", humanize.Comma(int64(c.Undone)))
 	}
 	if c.Extra > 0 {
 		text += fmt.Sprintf(" %s pages were fetched by an agent without a link to them.",
