@@ -3,6 +3,7 @@ package lab
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/dustin/go-humanize"
@@ -142,9 +143,12 @@ func (w *TopicWeb) figure4(res *Result) {
 	mega := func(of func(*TopicCategory) int64) []float64 {
 		return w.values(func(c *TopicCategory) float64 { return float64(of(c)) / 1e6 })
 	}
-	w.panel(res, Panel{Title: "Figure 4: kept by category", Y: "MB", Digits: 1, Stack: true, Bars: []Bars{
-		{Name: "retained", Values: mega(func(c *TopicCategory) int64 { return c.RetainedBytes })},
-		{Name: "imported", Values: mega(func(c *TopicCategory) int64 { return c.ImportedBytes })}}})
+	top := slices.Max(mega(func(c *TopicCategory) int64 { return c.RetainedBytes + c.ImportedBytes }))
+	w.panel(res, Panel{Title: "Figure 4: kept by category", Y: "MB", Digits: 1, Stack: true, Top: 1.15 * top,
+		Bars: []Bars{
+			{Name: "retained", Values: mega(func(c *TopicCategory) int64 { return c.RetainedBytes })},
+			{Name: "imported", Values: mega(func(c *TopicCategory) int64 { return c.ImportedBytes })},
+		}})
 	w.section(res, heading, table, fmt.Sprintf("Bytes are those of the bodies as the web sent them, compressed. "+
 		"With the 16 parts by hash, %.1f %% of the pages would be imported; 15/16 are 93.75 %%. Paper: a picture "+
 		"whose numbers our text of it does not have.", share(int64(w.HashImported), int64(w.Check.Kept))))
@@ -256,7 +260,7 @@ func (w *TopicWeb) figure6(res *Result) {
 		res.Data.Add(w.Name, "figure 6", i, "pages by agents", at(w.ByAgents, i))
 		res.Data.Add(w.Name, "figure 6", i, "pages by agents, logged", at(w.Logged, i))
 	}
-	p.Bars = []Bars{b}
+	p.Bars, p.Top = []Bars{b}, 1.15*math.Log10(float64(slices.Max(w.ByCrawlers)))
 	res.Figure.Panels = append(res.Figure.Panels, p)
 	c := w.Check
 	text := fmt.Sprintf("The first two numbers follow from the links, the last one is what the agents' logs say of "+
@@ -295,7 +299,7 @@ func (w *TopicWeb) figure7(res *Result) {
 		if tau == nil {
 			return math.NaN()
 		}
-		return *tau
+		return percent * *tau
 	}
 	bars := []Bars{{Name: "topic"}, {Name: "as many by hash"}, {Name: "16 by hash"}}
 	least, most := 1.0, -1.0
@@ -324,7 +328,7 @@ func (w *TopicWeb) figure7(res *Result) {
 		}
 		table.Add(row...)
 	}
-	w.panel(res, Panel{Title: "Figure 7: Kendall's tau of PageRanks", Y: "tau", Digits: 2, Top: 1.15, Bars: bars})
+	w.panel(res, Panel{Title: "Figure 7: Kendall's tau of PageRanks", Y: "100 tau", Top: 1.15 * percent, Bars: bars})
 	text := "The PageRanks (damping 0.85) within the part and in all kept pages, by Kendall's tau-b. *As many by " +
 		"hash* are as many pages as the category has, chosen by the hash of their contents: tau depends on the size " +
 		"of a part, and categories differ in size. It is the mean of " + fmt.Sprint(topicDraws) + " choices, without " +
@@ -335,7 +339,12 @@ func (w *TopicWeb) figure7(res *Result) {
 	} else {
 		text += fmt.Sprintf("%.3f to %.3f. ", least, most)
 	}
-	text += w.beats("tau", func(c *TopicCategory) (float64, bool) { return bar(c.Tau), c.Tau != nil }, most)
+	text += w.beats("tau", func(c *TopicCategory) (float64, bool) {
+		if c.Tau == nil {
+			return 0, false
+		}
+		return *c.Tau, true
+	}, most)
 	if len(smaller) > 0 {
 		text += " As many pages by hash have at least the tau of " + strings.Join(smaller, ", ") + "."
 	} else {
