@@ -98,7 +98,7 @@ func aboutWebs(res *Result, webs []TopicWeb) {
 // panel adds a panel with a bar for each crawler.
 func (w *TopicWeb) panel(res *Result, p Panel) {
 	for _, c := range w.Categories {
-		p.Groups = append(p.Groups, c.Name[:min(4, len(c.Name))])
+		p.Groups = append(p.Groups, c.Name[:min(3, len(c.Name))])
 	}
 	p.Title += ", " + w.Name
 	p.X, p.Aside = "category", true
@@ -269,9 +269,12 @@ func (w *TopicWeb) figure6(res *Result) {
 	text += fmt.Sprintf("%s pages were not fetched by the agent that keeps them, because another agent's copy came "+
 		"before its turn: this program saves these fetches, and the paper does not say that X4 does.",
 		humanize.Comma(int64(c.Spared)))
-	if c.Undone > 0 {
-		text += fmt.Sprintf(" Another agent with a link to it did not fetch the page: %s, with the seed, which all "+
-			"agents know from the start.", humanize.Comma(int64(c.Undone)))
+	switch {
+	case c.Undone == 1:
+		text += " The other one is the seed, which all agents know from the start."
+	case c.Undone > 1:
+		text += fmt.Sprintf(" %s others were not fetched by another agent with a link to them. The seed is one of these, "+
+			"because all agents know it from the start.", humanize.Comma(int64(c.Undone)))
 	}
 	if c.Extra > 0 {
 		text += fmt.Sprintf(" %s pages were fetched by an agent without a link to them.",
