@@ -273,8 +273,8 @@ func (w *TopicWeb) figure6(res *Result) {
 	case c.Undone == 1:
 		text += " The other one is the seed, which all agents know from the start."
 	case c.Undone > 1:
-		text += fmt.Sprintf(" %s others were not fetched by another agent with a link to them. The seed is one of these, "+
-			"because all agents know it from the start.", humanize.Comma(int64(c.Undone)))
+		text += fmt.Sprintf(" %s others were not fetched by another agent with a link to them. The seed is one of "+
+			"these, because all agents know it from the start.", humanize.Comma(int64(c.Undone)))
 	}
 	if c.Extra > 0 {
 		text += fmt.Sprintf(" %s pages were fetched by an agent without a link to them.",
