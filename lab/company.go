@@ -202,7 +202,7 @@ func wait(all []*scaled) error {
 	var first error
 	for _, a := range all {
 		running.Go(func() {
-			u, err := a.process.wait(exitPageLimit, exitTimeLimit, exitSignal)
+			u, err := a.process.wait(exitTimeLimit, exitSignal)
 			a.usage = u
 			if err == nil {
 				return
