@@ -24,6 +24,10 @@ type company struct {
 	// webs is the number of web servers, which take turns. All have the same web.
 	webs int
 	spec WebSpec
+	// web is served by this process, in place of webs and spec, if it is not nil.
+	web *web
+	// pagesMove reports that an agent may keep pages that another agent has fetched.
+	pagesMove bool
 	// limit ends the crawl; 0: it ends by itself.
 	limit time.Duration
 	// pages ends the crawl when all agents together have so many; 0: it ends by itself.
@@ -83,9 +87,13 @@ func (c *company) together(ctx context.Context, t *Trial, f func([]*scaled) erro
 		}
 		served = append(served, w)
 	}
+	webs := served
+	if c.web != nil {
+		webs = []*web{c.web}
+	}
 	flags := c.flags
 	if c.coordinated {
-		p, err := coordinate(ctx, t.Orbweaver, filepath.Join(dir, "coordinator"), addrs[len(addrs)-1], served[0].DNS)
+		p, err := coordinate(ctx, t.Orbweaver, filepath.Join(dir, "coordinator"), addrs[len(addrs)-1], webs[0].DNS)
 		if err != nil {
 			return err
 		}
@@ -97,11 +105,11 @@ func (c *company) together(ctx context.Context, t *Trial, f func([]*scaled) erro
 		c.coordinator = p
 		flags = append(flags[:len(flags):len(flags)], "--partition", "sites", "--coordinator", addrs[len(addrs)-1])
 	}
-	all, err := c.start(ctx, t.Orbweaver, dir, served, addrs, flags)
+	all, err := c.start(ctx, t.Orbweaver, dir, webs, addrs, flags)
 	if err = errors.Join(wait(all), err, ctx.Err()); err != nil {
 		return err
 	}
-	if err := held(ctx, all); err != nil {
+	if err := held(ctx, all, c.pagesMove); err != nil {
 		return err
 	}
 	return f(all)
@@ -234,9 +242,9 @@ func (a *scaled) start(ctx context.Context, program string, limit time.Duration,
 	return err
 }
 
-// held checks the crawl by the webs' reports and the agents' own: no page was fetched twice,
-// and no host was visited by two agents.
-func held(ctx context.Context, all []*scaled) error {
+// held checks the crawl by the webs' reports and the agents' own: no page was missed or fetched
+// twice, and no host was visited by two agents. If pages move, agents may share pages and hosts.
+func held(ctx context.Context, all []*scaled, pagesMove bool) error {
 	owner := map[string]string{}
 	for _, a := range all {
 		if err := readSummary(a.dir, &a.summary); err != nil {
@@ -249,8 +257,14 @@ func held(ctx context.Context, all []*scaled) error {
 		if v := violations(r); v != "" {
 			return &ImpoliteError{v}
 		}
+		if pagesMove && r.Origin != nil {
+			r.Origin.Twice = 0
+		}
 		if err := misfetched(r, a.summary.StopReason); err != nil {
 			return err
+		}
+		if pagesMove {
+			continue
 		}
 		hosts, err := visited(filepath.Join(a.dir, "reports", "hosts.csv"))
 		if err != nil {

@@ -92,11 +92,7 @@ func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.
 		io.Copy(io.Discard, in)
 		stop()
 	}()
-	err = json.NewEncoder(out).Encode(Announcement{
-		HTTP: w.HTTPAddr(), HTTPS: w.HTTPSAddr(), DNS: w.DNSAddr(), Control: w.ControlAddr(), CA: ca,
-		ConnectTo: w.ConnectTo(), Seed: web.URL(0, 0),
-	})
-	if err != nil {
+	if err := json.NewEncoder(out).Encode(announce(w, ca, web.URL(0, 0))); err != nil {
 		return err
 	}
 	if err := w.Run(ctx); err != nil {
@@ -105,7 +101,13 @@ func ServeWeb(ctx context.Context, spec []byte, ca string, in io.Reader, out io.
 	return nil
 }
 
-// A web is a running ServeWeb.
+// announce returns the addresses of a web whose certificate is in the file ca.
+func announce(w *testweb.Web, ca, seed string) Announcement {
+	return Announcement{HTTP: w.HTTPAddr(), HTTPS: w.HTTPSAddr(), DNS: w.DNSAddr(), Control: w.ControlAddr(), CA: ca,
+		ConnectTo: w.ConnectTo(), Seed: seed}
+}
+
+// A web is a running ServeWeb. One that this process serves has no process.
 type web struct {
 	*process
 	Announcement

@@ -12,8 +12,14 @@ var help = cli.Texts{
 		"slow the others.",
 	"ring": "Measure how evenly agents divide the hosts, what a look-up costs, and which hosts move when an agent " +
 		"joins.",
-	"topic": "Measure how well classifiers tell the topic of a text, beside the paper on X4, and its language.",
-	"near":  "Compare detectors of near-duplicates: odd sketches, MinHash and SimHash.",
+	"topic": "Repeat the experiments of the paper on X4: how well classifiers tell topics, and what a crawl that is " +
+		"divided by topic keeps, fetches and sends.",
+	"topic_figures": "Repeat these figures of the paper: 2-3, 4-7 or 2-7.",
+	"topic_depth":   "Follow at most N links from the seed in crawls of the generated web (default: 5, quick 3).",
+	"topic_web":     "Crawl this web for figures 4 to 7: encyclopedia or generated. Repeatable (default: both).",
+	"topic_from": "Measure nothing: write figures 4 to 7 of the run whose JSON is FILE again; several add up to one " +
+		"result.",
+	"near": "Compare detectors of near-duplicates: odd sketches, MinHash and SimHash.",
 	"focused": "Measure how many of the first pages of a focused crawl are of the wanted topic, beside " +
 		"breadth-first.",
 	"focused_texts":   "Read the texts in DIR: odp.jsonl.gz and wikispeedia.jsonl.gz.",

@@ -2,6 +2,8 @@ package main
 
 import (
 	"io"
+	"slices"
+	"strings"
 
 	"github.com/orbweaver/orbweaver/lab"
 )
@@ -9,23 +11,62 @@ import (
 // TopicCmd implements "orblab topic".
 type TopicCmd struct {
 	flags
-	Texts string `default:"../shared/data/topics" placeholder:"DIR" help:"${topic_texts}"`
+	Figures string   `default:"2-7" enum:"2-3,4-7,2-7" placeholder:"A-B" help:"${topic_figures}"`
+	Texts   string   `default:"../shared/data/topics" placeholder:"DIR" help:"${topic_texts}"`
+	Pages   int64    `placeholder:"N" help:"${focused_pages}"`
+	Depth   int      `placeholder:"N" help:"${topic_depth}"`
+	Web     []string `placeholder:"WEB" help:"${topic_web}"`
+	From    []string `placeholder:"FILE" help:"${topic_from}"`
 }
 
 // Help explains the result.
 func (TopicCmd) Help() string {
-	return `The experiment trains the classifiers of the paper on X4 and ours, and measures how
-often they are right, how often a link leads to an article of the same topic, and
-how fast they are. It also measures how well the program tells languages.
+	return `The experiment repeats those of the paper on X4, a topic-partitioned crawler.
 
-  orblab topic --quick --out /tmp/lab`
+  2-3   how often the classifiers of the paper and ours are right, how often a link
+        leads to an article of the same topic, and how fast they are; also how well
+        the program tells languages (topic.md)
+  4-7   crawls with --partition topic, beside a partition by a hash of the contents
+        and the default: pages kept and imported by category, locality, pages that
+        several crawlers fetch, PageRank within the parts, and bytes between agents
+        (topic-crawl.md)
+
+  orblab topic --quick --out /tmp/lab
+  orblab topic --figures 2-3`
 }
 
 // Run runs the experiment.
 func (c *TopicCmd) Run(out io.Writer) error {
+	switch {
+	case len(c.From) > 0 && (c.Quick || c.Seed != 1 || c.Pages != 0 || c.Depth != 0 || c.Web != nil):
+		return usageErrorf("--from writes what earlier runs have measured; leave out all other flags but --out")
+	case c.Figures == "2-3" && (c.Pages != 0 || c.Depth != 0 || c.Web != nil || len(c.From) > 0):
+		return usageErrorf("--figures 2-3 crawls nothing; leave out --pages, --depth, --web and --from")
+	case c.Pages < 0 || c.Pages > 1e9:
+		return usageErrorf("--pages %d: give a number from 1 to 1000000000", c.Pages)
+	case c.Depth < 0:
+		return usageErrorf("--depth %d: give a number of at least 1", c.Depth)
+	}
+	for _, web := range c.Web {
+		if !slices.Contains(lab.TopicWebs(), web) {
+			return usageErrorf("--web %q: give %s", web, strings.Join(lab.TopicWebs(), " or "))
+		}
+	}
 	again := "orblab topic"
 	add := flagsOf(&again)
 	add(c.Quick, "%s", "--quick")
 	add(c.Seed != 1, "--seed %d", c.Seed)
-	return c.measure(out, false, &lab.Topic{Texts: c.Texts, Again: again})
+	if c.Figures != "4-7" && len(c.From) == 0 {
+		if err := c.measure(out, false, &lab.Topic{Texts: c.Texts, Again: again + " --figures 2-3"}); err != nil {
+			return err
+		}
+	}
+	if c.Figures == "2-3" {
+		return nil
+	}
+	again += " --figures 4-7"
+	add(c.Pages != 0, "--pages %d", c.Pages)
+	add(c.Depth != 0, "--depth %d", c.Depth)
+	return c.measure(out, len(c.From) == 0, &lab.TopicCrawl{Texts: c.Texts, Pages: c.Pages, Depth: c.Depth,
+		Webs: c.Web, From: c.From, Again: again})
 }

@@ -1,0 +1,155 @@
+package lab
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/web/classify"
+)
+
+// TestTopicFigures: five kept pages of two categories at two agents, and one that is on its way. The second agent found
+// page 4 before the first one, which keeps it, came to its own link; and it has not told the first one of page 3 yet.
+//
+//	0 (A, seed) -> 1 (A), 2 (B)    1 -> 3 (B), 4 (A), 5    2 -> 3, 4
+func TestTopicFigures(t *testing.T) {
+	page := func(category, via int, fetchers uint64) crawledPage {
+		return crawledPage{category: category, keeper: category, via: int64(via), fetchers: fetchers, bytes: 10,
+			digest: [20]byte{byte(16 * (category + 3*via + 3))}}
+	}
+	x := &topicPages{names: []string{"A", "B"}, agents: 2,
+		pages: []crawledPage{page(0, none, 0b10), page(0, 0, 0b01), page(1, 0, 0b01), page(1, 2, 0b10),
+			page(0, 2, 0b10),
+			{category: none, keeper: none, via: 1, fetchers: 0b01}},
+		links: [][2]uint32{{0, 1}, {0, 2}, {1, 3}, {1, 4}, {2, 3}, {2, 4}, {1, 5}}}
+	f, err := x.figures()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for what, pair := range map[string][2]any{
+		"by crawlers": {f.ByCrawlers, []int{0, 3, 2}},
+		"by agents":   {f.ByAgents, []int{0, 3, 2}},
+		"logged":      {f.Logged, []int{0, 5, 0}},
+		"check": {f.Check, TopicCheck{Fetched: 6, Kept: 5, Fetches: 5, Derived: 7, Equal: 3, Spared: 1,
+			Undone: 1}},
+	} {
+		if diff := cmp.Diff(pair[1], pair[0]); diff != "" {
+			t.Errorf("%s:\n%s", what, diff)
+		}
+	}
+	// Pages that follow each other have rising ranks, within the category as in all pages.
+	one := 1.0
+	want := []TopicCategory{
+		{TopicPart: TopicPart{"A", 3, classify.Share{Right: 2, Of: 4}, &one}, Retained: 2, Imported: 1,
+			RetainedBytes: 20, ImportedBytes: 10, Fetches: classify.Share{Right: 3, Of: 5}},
+		{TopicPart: TopicPart{"B", 2, classify.Share{Right: 1, Of: 2}, &one}, Retained: 1, Imported: 1,
+			RetainedBytes: 10, ImportedBytes: 10, Fetches: classify.Share{Right: 1, Of: 2}},
+	}
+	for i := range f.Categories {
+		f.Categories[i].Random = nil
+	}
+	if diff := cmp.Diff(want, f.Categories); diff != "" {
+		t.Error(diff)
+	}
+	pages, links := 0, 0
+	for _, h := range f.Hash {
+		pages, links = pages+h.Pages, links+h.Links.Of
+	}
+	if pages != 5 || links != 6 || f.HashImported != 4 {
+		t.Errorf("by hash: %d pages, %d links, %d imported", pages, links, f.HashImported)
+	}
+	var c TopicCheck
+	c.add(&crawledPage{keeper: 0, fetchers: 0b10}, 0b01, 1)
+	if c.Extra != 1 || c.Astray != 1 {
+		t.Errorf("a page without a link at its agent: %+v", c)
+	}
+	if _, err := (&topicPages{names: x.names, agents: 1}).figures(); !errors.Is(err, ErrTopicCrawl) {
+		t.Errorf("no pages: %v", err)
+	}
+}
+
+// TestTopicCrawlOfMadeUpTexts: the whole experiment on texts whose words name their category. Its figures agree with
+// each other, and an earlier run gives the same files again. It asserts no figure that depends on the order of fetches.
+func TestTopicCrawlOfMadeUpTexts(t *testing.T) {
+	dir := t.TempDir()
+	if _, err := (&TopicCrawl{Texts: dir}).Run(context.Background(),
+		(&Trial{Quick: true, Screen: io.Discard}).with(dir)); !errors.Is(err, ErrNoTexts) {
+		t.Errorf("no texts: %v", err)
+	}
+	trial := buildTrial(t)
+	words := map[string]string{"Land": "field forest ", "Sea": "ship harbour ", "Air": "plane airport "}
+	var odp, wiki []labelled
+	for i := range 60 {
+		split := []string{"train", "test"}[i%2]
+		topic := []string{"Land", "Sea", "Air"}[i/2%3]
+		text := strings.Repeat(words[topic]+"the of and ", 20)
+		odp = append(odp, labelled{Category: strings.ToUpper(topic), Split: split, Text: text})
+		wiki = append(wiki, labelled{ID: i, Title: fmt.Sprintf("%s %d", words[topic], i), Split: split,
+			Topics: []string{topic}, Links: []int{(i + 1) % 60, (i + 6) % 60, (i + 12) % 60}, Text: text})
+	}
+	gzCopies(t, filepath.Join(dir, "odp.jsonl.gz"), odp, 4)
+	gzCopies(t, filepath.Join(dir, "wikispeedia.jsonl.gz"), wiki, 4)
+	out, again := t.TempDir(), t.TempDir()
+	if err := Do(context.Background(), &TopicCrawl{Texts: dir, Pages: 600, Depth: 3, Again: "again"}, trial,
+		out); err != nil {
+		t.Fatalf("%v\n%s", err, trial.Screen)
+	}
+	name := filepath.Join(out, topicCrawlName+".json")
+	r, err := (&TopicCrawl{From: []string{name}}).again()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range r.Figures["webs"].([]TopicWeb) {
+		c := w.Check
+		if c.Equal+c.Spared+c.Undone+c.Extra != c.Kept || c.Kept == 0 || w.Accuracy.Accuracy() < 1 ||
+			w.Depth == 0 && int64(c.Kept) != w.Reachable {
+			t.Errorf("%s: %+v, accuracy %v, %d reachable", w.Name, c, w.Accuracy, w.Reachable)
+		}
+		kept, links, hash := 0, 0, 0
+		for _, k := range w.Categories {
+			kept, links = kept+k.Retained+k.Imported, links+k.Links.Right
+		}
+		for _, h := range w.Hash {
+			hash += h.Pages
+		}
+		sum := func(pages []int) (n int) {
+			for _, p := range pages {
+				n += p
+			}
+			return n
+		}
+		if kept != c.Kept || hash != c.Kept || links != w.Truth.Right || sum(w.ByCrawlers) != c.Kept ||
+			sum(w.Logged) != c.Kept {
+			t.Errorf("%s: %d kept, %d by hash, %d links within; %+v", w.Name, kept, hash, links, w.TopicFigures)
+		}
+		if len(w.Costs) != len(topicWays) || w.Costs[0].ByCall["pages"] == 0 || w.Costs[1].ByCall["pages"] == 0 ||
+			w.Costs[2].Moved != 0 || w.Costs[2].Sent == 0 {
+			t.Errorf("%s: %+v", w.Name, w.Costs)
+		}
+	}
+	if err := Do(context.Background(), &TopicCrawl{From: []string{name}}, trial, again); err != nil {
+		t.Fatal(err)
+	}
+	for _, ext := range []string{".md", ".csv", ".json", ".svg"} {
+		want, err1 := os.ReadFile(filepath.Join(out, topicCrawlName+ext))
+		got, err2 := os.ReadFile(filepath.Join(again, topicCrawlName+ext))
+		if err1 != nil || err2 != nil || !bytes.Equal(got, want) {
+			t.Errorf("%s differs the second time: %v, %v", ext, err1, err2)
+		}
+	}
+	if err := os.WriteFile(name, []byte(`{"experiment": "ring", "figures": {}}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (&TopicCrawl{From: []string{name}}).again(); err == nil ||
+		!strings.Contains(err.Error(), "is not the JSON") {
+		t.Errorf("the JSON of another experiment: %v", err)
+	}
+}
