@@ -53,7 +53,7 @@ type Own struct{ Shares []float64 }
 //   - the probability that the page with the link is wanted, and how often links stay in a topic (locality);
 //   - the words of the anchor text, and those of the URL;
 //   - for links to other hosts: the share of the host's fetched pages that are wanted, beside that of all fetched
-//     pages.
+//     pages. Pages that the agent has fetched for other agents count, too.
 //
 // The chance becomes the level of the link, from 1 to levels. The first page that names a URL decides its level. The
 // level is a part of the link, so it is durable, and goes to the agent that owns the host.
@@ -252,6 +252,13 @@ func (f *Focused) Follow(p *crawl.Page, l *weburl.Link) crawl.Choice {
 	return crawl.Take
 }
 
+// Passed implements crawl.Reader: the page counts for its host.
+func (f *Focused) Passed(p *crawl.Page) {
+	w := f.works.Get().(*work)
+	defer f.works.Put(w)
+	f.judge(p, w)
+}
+
 // levelOf returns the level of a link with these odds beyond the base.
 func levelOf(odds float64) uint8 {
 	return uint8(1 + min(levels-1, int((min(max(odds, -most), most)+most)/(2*most)*levels)))
@@ -279,7 +286,8 @@ func (f *Focused) judge(p *crawl.Page, w *work) *judged {
 		w.text = nil
 	}
 	if answer.Chances == nil {
-		if f.cfg.Evidence&FromPage != 0 && p.Parsed.Kind != parse.Sitemap {
+		// With topics of its own, the agent that found the page may have wanted others.
+		if f.cfg.Own == nil && f.cfg.Evidence&FromPage != 0 && p.Parsed.Kind != parse.Sitemap {
 			j.odds = oddsOfLevel(p.Link.Level) / 2
 		}
 		return j

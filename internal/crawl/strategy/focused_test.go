@@ -240,6 +240,20 @@ func TestFocusedOwnCategories(t *testing.T) {
 	}
 }
 
+// TestFocusedPassed: pages that go to other agents count for their hosts.
+func TestFocusedPassed(t *testing.T) {
+	const a, b = "http://a.example/", "http://b.example/"
+	f := focused(t, FromHost)
+	for i := range 20 {
+		f.Passed(pageWith(t, b, repeated(airWords)))
+		f.follow(t, pageWith(t, fmt.Sprintf("http://c%d.example/", i), repeated(seaWords), [2]string{a, ""}))
+	}
+	links := f.follow(t, pageWith(t, a, repeated(seaWords), [2]string{b, ""}, [2]string{"http://new.example/", ""}))
+	if links[0] >= links[1] || f.of("b.example").all != 20 {
+		t.Errorf("a link to the host of passed pages has level %d, one to a new host %d", links[0], links[1])
+	}
+}
+
 // TestFocusedHostsBounded: the crawl keeps at most two generations of hosts, and a host that comes again its counts.
 func TestFocusedHostsBounded(t *testing.T) {
 	f := focused(t, FromHost)

@@ -1,0 +1,103 @@
+package sim
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestFocusedCluster: agents that want their own topics first fetch all pages, as breadth-first agents do. Among the
+// first half of their fetches, more are of pages that stay with the agent. In these webs the bound is passed by at
+// least 0.07 in every order in which the goroutines of an instant may run.
+func TestFocusedCluster(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds; TestFocusedStory is shorter")
+	}
+	const margin = 0.05
+	t.Parallel()
+	p := Plan{Seed: 72, Agents: 3, Hosts: 80, Pages: 8, Delay: 50 * time.Millisecond, Partition: topic,
+		Latency: time.Millisecond, Topics: 11, Rate: 5}
+	share := func(p Plan) (stays float64) {
+		t.Log(p)
+		synctest.Test(t, func(t *testing.T) {
+			s, v := tellAll(t, p, nil)
+			bound{more: keptOnce}.hold(t, v)
+			if t.Log(v); v.Bad() {
+				t.Errorf("the story broke a promise:\n%s", strings.Join(v.Log, "\n"))
+			}
+			stays = s.stays(v, int(v.Reachable)*2/3)
+		})
+		return stays
+	}
+	plain := share(p)
+	p.Focused = true
+	focused := share(p)
+	t.Logf("of the first pages %.3f stay with their agent, breadth-first %.3f", focused, plain)
+	if focused < plain+margin {
+		t.Errorf("want at least %.2f more than breadth-first", margin)
+	}
+}
+
+// stays returns the share of the first n fetches of pages that are in the archive of the agent that fetched them.
+func (s *story) stays(v *Verdict, n int) float64 {
+	type fetch struct {
+		at    time.Time
+		stays bool
+	}
+	var all []fetch
+	s.judge.mu.Lock()
+	defer s.judge.mu.Unlock()
+	for p, fs := range s.judge.pages {
+		keepers := v.Archived[s.made.URL(p.host, p.number)]
+		for _, f := range fs {
+			all = append(all, fetch{f.at, slices.Contains(keepers, fmt.Sprintf("a%d", f.agent))})
+		}
+	}
+	slices.SortStableFunc(all, func(a, b fetch) int { return a.at.Compare(b.at) })
+	kept := 0
+	for _, f := range all[:n] {
+		if f.stays {
+			kept++
+		}
+	}
+	return float64(kept) / float64(n)
+}
+
+// keptOnce fails unless each page is kept by exactly one of the agents.
+func keptOnce(t *testing.T, v *Verdict) {
+	t.Helper()
+	pages := int64(0)
+	for u, agents := range v.Archived {
+		if strings.HasSuffix(u, "/robots.txt") {
+			continue
+		}
+		// An agent may have the page twice: it has fetched the page, and gets it from another agent that has as well.
+		if pages++; len(slices.Compact(agents)) != 1 {
+			t.Errorf("%s is archived by %v", u, agents)
+		}
+	}
+	if pages != v.Reachable {
+		t.Errorf("%d pages are archived, want %d", pages, v.Reachable)
+	}
+}
+
+// TestManyTopicAgents: with more agents than categories each category has several parts. All pages are fetched, and
+// each is kept by one agent, also if an agent joins and another dies.
+func TestManyTopicAgents(t *testing.T) {
+	if testing.Short() {
+		t.Skip("some seconds; TestTopic is shorter")
+	}
+	const s = time.Second
+	for _, agents := range []int{16, 32} {
+		t.Run(fmt.Sprint(agents), func(t *testing.T) {
+			t.Parallel()
+			p := Plan{Seed: 81, Agents: agents, Spare: 1, Hosts: 6, Pages: 4, Delay: 200 * time.Millisecond,
+				Partition: topic, Latency: time.Millisecond, Topics: 11,
+				Faults: []Fault{{Kind: Join, Agent: agents + 1, At: 0.1}, {Kind: Lose, Agent: 2, At: 0.2}}}
+			bound{twice: 40, more: keptOnce}.hold(t, tell(t, p))
+		})
+	}
+}
