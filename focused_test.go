@@ -70,8 +70,10 @@ func seaModel(t *testing.T, kind string) string {
 	t.Helper()
 	var texts []classify.Text
 	for range 5 {
-		texts = append(texts, classify.Text{Category: "SEA", Text: strings.Repeat("ship harbour whale the of and ", 10)},
-			classify.Text{Category: "AIR", Text: strings.Repeat("plane airport cloud the of and ", 10)})
+		for category, words := range map[string]string{"SEA": "ship harbour whale ", "AIR": "plane airport cloud "} {
+			text := strings.Repeat(words+"the of and ", 10)
+			texts = append(texts, classify.Text{Category: category, Text: text})
+		}
 	}
 	m, err := classify.Train(texts, classify.Training{Kind: kind, Features: classify.Words})
 	if err != nil {

@@ -16,8 +16,8 @@ import (
 // do not count.
 func TestFetchedPages(t *testing.T) {
 	line := func(code, size, path, start, notes string) string {
-		return fmt.Sprintf("2026-11-27T01:00:00.000Z %s %s http://a.example/ %s - text/html #001 %s+5 sha1:A a.example %s\n",
-			code, size, path, start, notes)
+		return fmt.Sprintf("2026-11-27T01:00:00.000Z %s %s http://a.example/ %s - text/html #001 %s+5 sha1:A "+
+			"a.example %s\n", code, size, path, start, notes)
 	}
 	var logs []string
 	for i, text := range []string{

@@ -10,14 +10,16 @@ import (
 // result returns the text, tables and figures.
 func (x *FocusedTopic) result(webs []*focusedWeb, got []TopicCrawl) *Result {
 	res := &Result{
-		Name: "focused-topic", Title: "Do agents with topics of their own send fewer pages when they fetch these first?",
+		Name:  "focused-topic",
+		Title: "Do agents with topics of their own send fewer pages when they fetch these first?",
 		Question: "If agents divide the pages by topic, a page that is fetched by the wrong agent travels. The paper " +
 			"on X4 (\"Topic-oriented collaborative crawling\", section 7) expects that focused crawling increases " +
 			"the share of on-topic pages, and decreases the transfers between the crawlers. Does it, with " +
 			"`--partition topic --strategy focused`?",
 		SetUp: fmt.Sprintf("%d agents divide the pages by topic, with `--strategy bfs` and with `--strategy focused` "+
-			"without `--topic`: each wants its own categories. They start from the same %d random pages, and end "+
-			"when they have fetched a number of pages together. Each has %d workers, and the delay of a host is %s. "+
+			"without `--topic`: each wants its own categories. They start from the same %d random pages of one "+
+			"topic (science), and end when they have fetched a number of pages together. Each has %d workers, and "+
+			"the delay of a host is %s. "+
 			"*Encyclopedia*: the articles of Wikipedia for Schools with their own links. *Generated*: %s pages with "+
 			"paragraphs of the test half of the Open Directory's texts; each draw is another web. The classifiers "+
 			"(Naive Bayes) were trained on the train halves. An agent's page stays if the classifier says that it "+

@@ -82,7 +82,8 @@ func (c *CrawlCmd) focused() (func(strategy.Place) (crawl.Strategy, error), erro
 	own := len(c.Topic) == 0
 	if own && (c.Listen == "" || c.Partition != node.PartitionTopic) {
 		return nil, bad("--strategy focused needs the topics that you want; name some with --topic, such as --topic " +
-			"science.\nWithout --topic it needs --listen and --partition topic: then each agent wants its own categories")
+			"science.\nWithout --topic it needs --listen and --partition topic: then each agent wants its own " +
+			"categories")
 	}
 	model := modelFlag{Model: c.Model}
 	m, err := model.classifier()

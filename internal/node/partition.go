@@ -186,8 +186,8 @@ func (c *Cluster) checkAgents(agents []placement.Agent) (err error) {
 	return err
 }
 
-// otherModel returns a *ConfigError that names the model with which a crawl has begun. The URLs that an agent has fetched
-// are those of its categories, so with another model the agents would fetch pages again.
+// otherModel returns a *ConfigError that names the model with which a crawl has begun. With another model the
+// categories would be others, and agents would keep pages again that others have.
 func (c *Cluster) otherModel(dir, begun string) error {
 	right := "with that model"
 	for name, m := range map[string]*classify.Model{"topics": builtin.Topics(), "languages": builtin.Languages()} {

@@ -39,9 +39,9 @@ type FocusedConfig struct {
 	Evidence Evidence
 }
 
-// An Own is how much of each category of pages an agent of a cluster keeps, in the order of the classifier's Categories.
-// The share is 1 if all pages of the category belong to the agent, and less if other agents have parts of the category.
-// It never changes.
+// An Own is how much of each category of pages an agent of a cluster keeps, in the order of the classifier's
+// Categories. The share is 1 if all pages of the category belong to the agent, and less if other agents have parts of
+// the category. It never changes.
 type Own struct{ Shares []float64 }
 
 // A Focused takes every link, and fetches those first that probably lead to pages of the wanted topics (Chakrabarti,
@@ -372,7 +372,8 @@ func (f *Focused) of(name string) hostTopics {
 	return f.oldHosts[name]
 }
 
-// learn counts a fetched page, unless another interest holds by now. If a generation is full, it becomes the old one, and the one before is forgotten.
+// learn counts a fetched page, unless another interest holds by now. If a generation is full, it becomes the old one,
+// and the one before is forgotten.
 func (f *Focused) learn(in *interest, name string, chance float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

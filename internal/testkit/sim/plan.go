@@ -128,7 +128,7 @@ type Plan struct {
 	HostDepth int   `json:",omitempty"` // --host-depth; zero: none
 	SeedRoots bool  `json:",omitempty"` // --seed-roots
 
-	Topics  int     `json:",omitempty"` // of the hosts, in one language; a model of them divides the pages. Zero: see story.learn
+	Topics  int     `json:",omitempty"` // of the web, whose model the agents have; zero: see story.learn
 	Focused bool    `json:",omitempty"` // the agents want their own topics first
 	Rate    float64 `json:",omitempty"` // requests a second of each agent; zero: no limit
 
