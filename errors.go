@@ -88,6 +88,7 @@ var optionOf = map[string]string{
 	"--kappa":           "Options.Cluster.Kappa",
 	"--keys":            "Options.Cluster.Keys",
 	"--listen":          "Options.Cluster.Listen",
+	"--model":           "FocusedOptions.Model",
 	"--name":            "Options.Cluster.Name",
 	"--overwrite":       "Options.Overwrite",
 	"--partition":       "Options.Cluster.Partition",

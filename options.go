@@ -294,6 +294,9 @@ func (o *Options) config() (node.Config, error) {
 		}
 		cfg.Archive.Agent = c.Name
 	}
+	if s, ok := o.Strategy.(*builtin); ok && s.focused != nil {
+		return cfg, s.focused.into(&cfg)
+	}
 	return cfg, nil
 }
 

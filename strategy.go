@@ -44,8 +44,9 @@ func (f FollowFunc) Follow(p *Page, l Link) Choice { return f(p, l) }
 // A builtin is a strategy of internal/crawl/strategy. A nil open is breadth-first.
 type builtin struct {
 	FollowFunc
-	open  func(strategy.Place) (crawl.Strategy, error)
-	check func(*Options) error
+	open    func(strategy.Place) (crawl.Strategy, error)
+	check   func(*Options) error
+	focused *FocusedOptions // nil: it is no Focused
 }
 
 // BreadthFirst returns the strategy that takes every link in the order in which links are

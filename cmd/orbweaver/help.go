@@ -137,7 +137,7 @@ var crawlHelp = cli.Texts{
 		"redirects. recrawl: like bfs, and visit each page again as often as it changes. walk: follow random " +
 		"walks, which sample pages by their PageRank.",
 	"topic": "With focused: want pages of this category of the model, in any case, such as science. " +
-		"Repeatable.",
+		"Repeatable (default: with --partition topic each agent's own categories).",
 	"topic_model": "With focused, or --partition topic: tell the topics of pages by this file of " +
 		"\"classify train\", or by one of the two models in the program: topics (of pages in English) or languages.",
 	"recrawl_min":    "With recrawl: visit a page again after D at the earliest, however often it changes.",

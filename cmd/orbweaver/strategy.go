@@ -76,12 +76,14 @@ func (c *CrawlCmd) strategy() (func(strategy.Place) (crawl.Strategy, error), err
 	return nil, nil
 }
 
-// focused returns the function that opens a focused strategy. It reads the model at once, so that a mistake shows
-// before the crawl has a directory.
+// focused returns the function that opens a focused strategy. Without --topic the agents of a cluster want their own
+// categories. focused reads the model at once, so that a mistake shows before the crawl has a directory.
 func (c *CrawlCmd) focused() (func(strategy.Place) (crawl.Strategy, error), error) {
-	if len(c.Topic) == 0 {
+	own := len(c.Topic) == 0
+	if own && (c.Listen == "" || c.Partition != node.PartitionTopic) {
 		return nil, bad("--strategy focused needs the topics that you want; name some with --topic, such as --topic " +
-			"science")
+			"science.\nWithout --topic it needs --listen and --partition topic: then each agent wants its own " +
+			"categories")
 	}
 	model := modelFlag{Model: c.Model}
 	m, err := model.classifier()
@@ -89,6 +91,9 @@ func (c *CrawlCmd) focused() (func(strategy.Place) (crawl.Strategy, error), erro
 		return nil, err
 	}
 	cfg := strategy.FocusedConfig{Classifier: m, Topics: c.Topic}
+	if own {
+		cfg.Own = func() *strategy.Own { return nil } // the agent has not met the others yet
+	}
 	switch _, err := strategy.OpenFocused(cfg); {
 	case errors.Is(err, strategy.ErrNoChances):
 		return nil, bad("--model %s: %v; train one of another --kind", c.Model, err)
@@ -98,5 +103,8 @@ func (c *CrawlCmd) focused() (func(strategy.Place) (crawl.Strategy, error), erro
 	case err != nil:
 		return nil, err
 	}
-	return func(strategy.Place) (crawl.Strategy, error) { return strategy.OpenFocused(cfg) }, nil
+	return func(at strategy.Place) (crawl.Strategy, error) {
+		cfg.Own = at.Own
+		return strategy.OpenFocused(cfg)
+	}, nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -386,6 +387,17 @@ func (cl *Clustered) isKept(k weburl.Key) bool {
 	}
 	_, gave := cl.tenants.handed[k.Host]
 	return cl.hasKey(pageKey(k)) || gave && cl.hasKey(doneKey(k))
+}
+
+// kept notes that this agent has fetched a page that it keeps, so that no other agent need send it. After a kill it may
+// have forgotten some of these pages; then they come, and are duplicates.
+func (cl *Clustered) kept(f *state.Finish) {
+	if cl.PageBox == nil || !f.IsPage() || f.Exported() {
+		return
+	}
+	k := pageKey(f.Link.URL.Key())
+	cl.tenants.done = append(cl.tenants.done, k)
+	cl.found(k)
 }
 
 // wait returns a function that waits for done. After it, the page with a key is durable.

@@ -111,6 +111,7 @@ func (cl *Clustered) Finished(f *state.Finish) {
 	if !f.IsRobots() {
 		cl.isDone(f.Link.URL.Key())
 		cl.finishedHere(f.Link.URL.Key())
+		cl.kept(f)
 	}
 	cl.copyFinish(f)
 }

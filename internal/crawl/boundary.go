@@ -73,6 +73,11 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 	}
 	v.sent = page
 	v.notes = append(v.notes, "exported")
+	if c.reader != nil && v.parsed { // otherwise its text does not matter
+		v.shown.Link, v.shown.Status, v.shown.Header = v.task.Link, r.Status, r.Header
+		v.shown.Parsed = &v.page
+		c.reader.Passed(&v.shown)
+	}
 	return true, nil
 }
 

@@ -28,6 +28,9 @@ type Reader interface {
 	Strategy
 	// SeedLevel returns the level of the seeds.
 	SeedLevel() uint8
+	// Passed receives a page that this agent has fetched and that goes to another agent because of its text. That agent
+	// follows its links. Workers call it concurrently, and p is valid until it returns.
+	Passed(p *Page)
 }
 
 // A Choice is a Strategy's decision about a link.

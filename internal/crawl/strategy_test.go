@@ -85,6 +85,8 @@ type levelReader struct {
 
 func (*levelReader) SeedLevel() uint8 { return 5 }
 
+func (*levelReader) Passed(*Page) {}
+
 func (r *levelReader) Follow(p *Page, l *weburl.Link) Choice {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
@@ -139,6 +140,7 @@ type boundaryPages struct {
 type categoriesOf struct {
 	view *placement.View
 	*placement.Categories
+	own *strategy.Own // of this agent
 }
 
 // A mind is the memory for reading one page.
@@ -216,19 +218,40 @@ func (p *boundaryPages) Keeper(to weburl.Destination) (agent string, mine bool) 
 	if to.Category == 0 || int(to.Category) > len(p.numbers) {
 		agent = owners.Owner(to.Hash).Name
 	} else {
-		agent = p.divided(owners).Owner(int(to.Category)-1, to.Hash)
+		agent = p.in(owners).Owner(int(to.Category)-1, to.Hash)
 	}
 	return agent, agent == p.a.membership.cfg.Name
 }
 
-// divided returns which agents have the categories in a view.
-func (p *boundaryPages) divided(view *placement.View) *placement.Categories {
+// in returns which agents have the categories in a view.
+func (p *boundaryPages) in(view *placement.View) *categoriesOf {
 	if c := p.byView.Load(); c != nil && c.view == view {
-		return c.Categories
+		return c
 	}
-	c := &categoriesOf{view, placement.NewCategories(len(p.numbers), view.Agents())}
+	c := &categoriesOf{view: view, Categories: placement.NewCategories(len(p.numbers), view.Agents())}
+	// No text tells which pages have no category, so nobody looks for them.
+	shares := make([]float64, len(p.classifier.Categories()))
+	for _, category := range c.Of(p.a.membership.cfg.Name) {
+		if category < len(shares) {
+			shares[category] += 1 / float64(c.Parts())
+		}
+	}
+	c.own = &strategy.Own{Shares: shares}
 	p.byView.Store(c)
-	return c.Categories
+	return c
+}
+
+// own returns which categories belong to this agent now, for strategies. It returns nil if the agent does not know yet.
+func (a *Agent) own() *strategy.Own {
+	p, ok := a.others.Boundary.(*boundaryPages)
+	if !ok || p.classifier == nil {
+		return nil
+	}
+	view := a.membership.owners()
+	if view == nil {
+		return nil
+	}
+	return p.in(view).own
 }
 
 // pages takes the pages that another agent sends.

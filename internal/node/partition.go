@@ -8,6 +8,8 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/consensus"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
+	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
 
 // The values of Cluster.Partition.
@@ -126,14 +128,19 @@ func (c *Cluster) kappa() int {
 	return c.Kappa
 }
 
+// ofModel is between the partition and the digest of the model in a method.
+const ofModel = ", model "
+
 // method describes how hosts are divided, for other agents and for later runs. Two clusters of the
 // same agents divide all hosts in the same way if their methods are equal.
 func (c *Cluster) method() string {
 	switch c.partition() {
 	case PartitionRing:
 		return fmt.Sprintf("%s, kappa %d", PartitionRing, c.kappa())
-	case PartitionSites, PartitionTopic:
-		return c.partition()
+	case PartitionTopic:
+		return PartitionTopic + ofModel + c.classifier().Model().Digest()
+	case PartitionSites:
+		return PartitionSites
 	}
 	return PartitionRendezvous
 }
@@ -152,7 +159,7 @@ func (c *Cluster) partitionTerms() string {
 		terms += ", content hash " + c.ContentHash
 	}
 	if c.byPages() {
-		terms += ", model " + c.classifier().Model().Digest()
+		terms += ofModel + c.classifier().Model().Digest()
 	}
 	return terms
 }
@@ -185,6 +192,20 @@ func (c *Cluster) checkAgents(agents []placement.Agent) (err error) {
 	return err
 }
 
+// otherModel returns a *ConfigError that names the model with which a crawl has begun. With another model the
+// categories would be others, and agents would keep pages again that others have.
+func (c *Cluster) otherModel(dir, begun string) error {
+	right := "with that model"
+	for name, m := range map[string]*classify.Model{"topics": builtin.Topics(), "languages": builtin.Languages()} {
+		if m.Digest() == begun {
+			right = "with --model " + name
+		}
+	}
+	const digits = 12
+	return configErrorf("--model: the crawl in %s began with the model of digest %.*s, not %.*s;\nresume %s, or start "+
+		"again with --overwrite", dir, digits, begun, digits, c.classifier().Model().Digest(), right)
+}
+
 // sameMethod returns a *ConfigError if a crawl that has begun divided its hosts by another method.
 // After such a change nearly all hosts would move. The new owners would look for previous owners
 // and replicas in the wrong places, and would fetch pages again. An empty method means rendezvous:
@@ -196,7 +217,14 @@ func (c *Cluster) sameMethod(dir, begun string) error {
 	if c.method() == begun {
 		return nil
 	}
-	partition, kappa, ring := strings.Cut(begun, ", kappa ")
+	partition, model, byTopic := strings.Cut(begun, ofModel)
+	if c.byPages() && partition == PartitionTopic {
+		if !byTopic { // an older crawl, which did not record its model
+			return nil
+		}
+		return c.otherModel(dir, model)
+	}
+	partition, kappa, ring := strings.Cut(partition, ", kappa ")
 	with := "--partition " + partition
 	if ring {
 		with += " --kappa " + kappa

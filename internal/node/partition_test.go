@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
+	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
 
 // An invalid partition or kappa is refused, and the message says what is valid.
@@ -133,6 +135,17 @@ func TestMethod(t *testing.T) {
 			}
 		}
 	}
+	languages, err := classify.New(builtin.Languages(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byTopic := Cluster{Partition: PartitionTopic}
+	if err := byTopic.sameMethod("c", byTopic.method()); err != nil {
+		t.Errorf("the same model: %v", err)
+	}
+	if err := byTopic.sameMethod("c", PartitionTopic); err != nil {
+		t.Errorf("a crawl that did not record its model: %v", err)
+	}
 	for _, c := range []struct {
 		given       Cluster
 		begun, want string
@@ -152,6 +165,17 @@ func TestMethod(t *testing.T) {
 		{Cluster{Partition: "sites"}, "rendezvous", "--partition sites: the crawl in c began with --partition " +
 			"rendezvous, and a change would move nearly all hosts; resume with --partition rendezvous, or start " +
 			"again with --overwrite"},
+		{Cluster{Partition: "topic"}, "rendezvous", "--partition topic: the crawl in c began with --partition " +
+			"rendezvous, and a change would move nearly all hosts; resume with --partition rendezvous, or start " +
+			"again with --overwrite"},
+		{Cluster{}, byTopic.method(), "--partition rendezvous: the crawl in c began with --partition topic, and a " +
+			"change would move nearly all hosts; resume with --partition topic, or start again with --overwrite"},
+		{Cluster{Partition: "topic", Classifier: languages}, byTopic.method(), fmt.Sprintf("--model: the crawl in c "+
+			"began with the model of digest %.12s, not %.12s;\nresume with --model topics, or start again with "+
+			"--overwrite", builtin.Topics().Digest(), builtin.Languages().Digest())},
+		{byTopic, "topic, model 0123456789abcdef", fmt.Sprintf("--model: the crawl in c began with the model of "+
+			"digest 0123456789ab, not %.12s;\nresume with that model, or start again with --overwrite",
+			builtin.Topics().Digest())},
 	} {
 		if err := c.given.sameMethod("c", c.begun); err == nil || err.Error() != c.want {
 			t.Errorf("%q: got\n%v, want\n%s", c.begun, err, c.want)

@@ -41,8 +41,11 @@ func strategyName(s crawl.Strategy) string {
 // would not know what the first one has fetched.
 func (a *Agent) openStrategy(seeds []weburl.URL) (err error) {
 	if a.cfg.Strategy != nil {
-		if a.parts.Strategy, err = a.cfg.Strategy(strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"),
-			Seeds: seeds}); err != nil {
+		at := strategy.Place{FS: a.fs, Dir: a.dir("state", "strategy"), Seeds: seeds}
+		if a.cfg.Cluster.byPages() {
+			at.Own = a.own
+		}
+		if a.parts.Strategy, err = a.cfg.Strategy(at); err != nil {
 			return err
 		}
 		if c, ok := a.parts.Strategy.(io.Closer); ok {

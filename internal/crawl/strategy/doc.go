@@ -39,6 +39,10 @@ type Place struct {
 	FS    disk.FS
 	Dir   string       // for the strategy's files; opening the strategy deletes its content
 	Seeds []weburl.URL // of all runs of the crawl
+	// Own returns which categories of pages are those of this agent now, or nil if the agent does not know yet. As long
+	// as the agents stay the same, it returns the same pointer. Safe for concurrent use. Own is nil unless the agents
+	// of a cluster divide the pages by topic.
+	Own func() *Own
 }
 
 // BreadthFirst takes every link. Other strategies may embed it.

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
@@ -30,11 +31,18 @@ const (
 type FocusedConfig struct {
 	// Classifier tells the topic of a page. It must give probabilities (see classify.Answer).
 	Classifier *classify.Classifier
-	// Topics are the wanted categories, in any case.
+	// Topics are the wanted categories, in any case. If there are none, the agent's own categories are wanted.
 	Topics []string
+	// Own is Place.Own. It has no effect if there are Topics.
+	Own func() *Own
 	// Evidence is what orders the links. Zero means AllEvidence.
 	Evidence Evidence
 }
+
+// An Own is how much of each category of pages an agent of a cluster keeps, in the order of the classifier's
+// Categories. The share is 1 if all pages of the category belong to the agent, and less if other agents have parts of
+// the category. It never changes.
+type Own struct{ Shares []float64 }
 
 // A Focused takes every link, and fetches those first that probably lead to pages of the wanted topics (Chakrabarti,
 // van den Berg and Dom, "Focused crawling: a new approach to topic-specific web resource discovery", WWW 1999). Its
@@ -45,29 +53,41 @@ type FocusedConfig struct {
 //   - the probability that the page with the link is wanted, and how often links stay in a topic (locality);
 //   - the words of the anchor text, and those of the URL;
 //   - for links to other hosts: the share of the host's fetched pages that are wanted, beside that of all fetched
-//     pages.
+//     pages. Pages that the agent has fetched for other agents count, too.
 //
 // The chance becomes the level of the link, from 1 to levels. The first page that names a URL decides its level. The
 // level is a part of the link, so it is durable, and goes to the agent that owns the host.
 //
+// The wanted topics may be those of the agent (FocusedConfig.Own). They change with the agents of the cluster. Links
+// that wait keep their levels then. If the agent has no category, or all of them, all links have the same level.
+//
 // What the crawl knows of hosts is in RAM only, of at most 2*maxHosts hosts. After a restart this evidence is missing
 // until pages of the host were fetched. For the hosts of other agents it is always missing.
 type Focused struct {
-	cfg    FocusedConfig
-	wanted []bool // by number of the classifier's category
-	terms  string
-	// ofModel has the numbers of the wanted categories in the model. Those of a language are not among them.
-	ofModel []int
-	base    float64 // the chance of a page of which nothing is known
-	nothing float64 // what the model says of a text without words, as logarithm of odds
-	works   sync.Pool
+	cfg   FocusedConfig
+	terms string
+	works sync.Pool
+	now   atomic.Pointer[interest]
 
-	mu        sync.Mutex // guards all below
+	mu        sync.Mutex // guards all below, and changes of now
 	all       hostTopics // of all hosts
 	hosts     map[string]hostTopics
 	oldHosts  map[string]hostTopics // the generation before
 	hostBound int
 }
+
+// An interest is what is wanted. It never changes.
+type interest struct {
+	own    *Own      // nil: the topics are given
+	wanted []float64 // how much, from 0 to 1, by number of the classifier's category
+	// ofModel has the same by number of the model's category. Categories of a language are not among them.
+	ofModel []float64
+	base    float64 // the chance of a page of which nothing is known
+	nothing float64 // what the model says of a text without words, as logarithm of odds
+}
+
+// tells reports whether some pages are wanted more than others.
+func (in *interest) tells() bool { return in.base > 0 && in.base < 1 }
 
 // hostTopics counts the fetched pages of a host.
 type hostTopics struct{ wanted, all float64 }
@@ -115,6 +135,7 @@ type work struct {
 
 // judged is what a Focused knows of a page while the crawl follows its links.
 type judged struct {
+	in   *interest
 	odds float64 // what the page says of its links, as logarithm of odds beyond those of the base
 	next int     // the number of the next link in parse.Page.Links
 }
@@ -125,11 +146,18 @@ func OpenFocused(cfg FocusedConfig) (*Focused, error) {
 	if cfg.Evidence == 0 {
 		cfg.Evidence = AllEvidence
 	}
-	f := &Focused{cfg: cfg, wanted: make([]bool, len(c.Categories())), hosts: map[string]hostTopics{},
-		hostBound: maxHosts}
+	f := &Focused{cfg: cfg, hosts: map[string]hostTopics{}, hostBound: maxHosts}
+	f.works.New = func() any { return new(work) }
 	if c.Model().Kind() == classify.Rocchio {
 		return nil, fmt.Errorf("%w: it is of the kind %s", ErrNoChances, classify.Rocchio)
 	}
+	if len(cfg.Topics) == 0 && cfg.Own != nil {
+		f.terms = "own categories by the model " + c.Model().Digest()
+		f.now.Store(f.interestIn(nil, make([]float64, len(c.Categories()))))
+		return f, nil
+	}
+	f.cfg.Own = nil
+	wanted := make([]float64, len(c.Categories()))
 	var names []string
 	for _, topic := range cfg.Topics {
 		same := func(name string) bool { return strings.EqualFold(name, topic) }
@@ -137,28 +165,62 @@ func OpenFocused(cfg FocusedConfig) (*Focused, error) {
 		if i < 0 {
 			return nil, fmt.Errorf("%q is %w, which has %s", topic, ErrTopic, strings.Join(c.Categories(), ", "))
 		}
-		if f.wanted[i] {
-			continue
-		}
-		f.wanted[i] = true
-		names = append(names, c.Categories()[i])
-		if i := slices.IndexFunc(c.Model().Categories(), same); i >= 0 {
-			f.ofModel = append(f.ofModel, i)
+		if wanted[i] == 0 {
+			wanted[i] = 1
+			names = append(names, c.Categories()[i])
 		}
 	}
-	if len(names) == 0 || len(names) == len(f.wanted) {
-		return nil, fmt.Errorf("%d of %d categories are wanted, but %w to tell from others", len(names), len(f.wanted),
+	if len(names) == 0 || len(names) == len(wanted) {
+		return nil, fmt.Errorf("%d of %d categories are wanted, but %w to tell from others", len(names), len(wanted),
 			ErrTopic)
 	}
 	slices.Sort(names)
 	f.terms = strings.Join(names, ",") + " by the model " + c.Model().Digest()
-	f.base = float64(len(names)) / float64(len(f.wanted))
-	f.works.New = func() any { return new(work) }
-	f.nothing = f.oddsOf(new(work))
+	f.now.Store(f.interestIn(nil, wanted))
 	return f, nil
 }
 
-// Terms returns the topics and the digest of the model. Agents of a cluster compare it.
+// interestIn returns the interest in pages by the number of their category.
+func (f *Focused) interestIn(own *Own, wanted []float64) *interest {
+	c := f.cfg.Classifier
+	in := &interest{own: own, wanted: wanted, ofModel: make([]float64, len(c.Model().Categories()))}
+	for i, much := range wanted {
+		in.base += much / float64(len(wanted))
+		if k := slices.Index(c.Model().Categories(), c.Categories()[i]); k >= 0 {
+			in.ofModel[k] = much
+		}
+	}
+	in.nothing = f.oddsOf(in, new(work))
+	return in
+}
+
+// interest returns what is wanted now. If the agent's categories have changed, what was counted of hosts is forgotten.
+func (f *Focused) interest() *interest {
+	in := f.now.Load()
+	if f.cfg.Own == nil {
+		return in
+	}
+	own := f.cfg.Own()
+	if own == nil || own == in.own {
+		return in
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if in = f.now.Load(); own == in.own {
+		return in
+	}
+	if !slices.Equal(own.Shares, in.wanted) {
+		in = f.interestIn(own, own.Shares)
+		f.all, f.hosts, f.oldHosts = hostTopics{}, map[string]hostTopics{}, nil
+	} else {
+		same := *in
+		same.own, in = own, &same
+	}
+	f.now.Store(in)
+	return in
+}
+
+// Terms returns which topics are wanted, and the digest of the model. Agents of a cluster compare it.
 func (f *Focused) Terms() string { return f.terms }
 
 // SeedLevel implements crawl.Reader: the seeds come first.
@@ -178,12 +240,23 @@ func (f *Focused) Follow(p *crawl.Page, l *weburl.Link) crawl.Choice {
 		j = f.judge(p, w)
 		p.Memo = j
 	}
+	if !j.in.tells() {
+		l.Level = levelOf(0)
+		return crawl.Take
+	}
 	odds := j.odds + f.words(p.Parsed, j, l, w)
 	if host := l.URL.Host(); f.cfg.Evidence&FromHost != 0 && host != p.Link.URL.Host() {
-		odds += hostWeight * f.host(host)
+		odds += hostWeight * f.host(j.in, host)
 	}
 	l.Level = levelOf(odds)
 	return crawl.Take
+}
+
+// Passed implements crawl.Reader: the page counts for its host.
+func (f *Focused) Passed(p *crawl.Page) {
+	w := f.works.Get().(*work)
+	defer f.works.Put(w)
+	f.judge(p, w)
 }
 
 // levelOf returns the level of a link with these odds beyond the base.
@@ -202,8 +275,8 @@ func oddsOfLevel(level uint8) float64 {
 // judge classifies a page. A page with too few words for a category, such as a frameset or a list of pictures, passes
 // on half of the odds by which the crawl came to it.
 func (f *Focused) judge(p *crawl.Page, w *work) *judged {
-	j := new(judged)
-	if p.Parsed == nil {
+	j := &judged{in: f.interest()}
+	if p.Parsed == nil || !j.in.tells() {
 		return j
 	}
 	plain := strings.HasPrefix(strings.ToLower(p.Header.Get("Content-Type")), "text/plain")
@@ -213,22 +286,22 @@ func (f *Focused) judge(p *crawl.Page, w *work) *judged {
 		w.text = nil
 	}
 	if answer.Chances == nil {
-		if f.cfg.Evidence&FromPage != 0 && p.Parsed.Kind != parse.Sitemap {
+		// With topics of its own, the agent that found the page may have wanted others.
+		if f.cfg.Own == nil && f.cfg.Evidence&FromPage != 0 && p.Parsed.Kind != parse.Sitemap {
 			j.odds = oddsOfLevel(p.Link.Level) / 2
 		}
 		return j
 	}
 	chance := 0.0
-	for i, is := range f.wanted {
-		if is {
-			chance += answer.Chances[i]
-		}
+	for i, much := range j.in.wanted {
+		chance += much * answer.Chances[i]
 	}
-	f.learn(p.Link.URL.Host(), chance)
+	f.learn(j.in, p.Link.URL.Host(), chance)
 	if f.cfg.Evidence&FromPage != 0 {
 		// A link from a page of another topic that leaves the topic leads to any of the others.
-		elsewhere := (1 - locality) * f.base / (1 - f.base)
-		j.odds = logOdds(chance*max(locality, f.base)+(1-chance)*min(elsewhere, f.base)) - logOdds(f.base)
+		base := j.in.base
+		elsewhere := (1 - locality) * base / (1 - base)
+		j.odds = logOdds(chance*max(locality, base)+(1-chance)*min(elsewhere, base)) - logOdds(base)
 	}
 	return j
 }
@@ -250,19 +323,19 @@ func (f *Focused) words(p *parse.Page, j *judged, l *weburl.Link, w *work) float
 		w.fragment = append(append(w.fragment, ' '), l.URL.RequestURI()...)
 	}
 	f.cfg.Classifier.Model().Read(&w.words, w.fragment)
-	if w.words.Terms() == 0 || len(f.ofModel) == 0 {
+	if w.words.Terms() == 0 {
 		return 0
 	}
-	return wordsWeight * min(max(f.oddsOf(w)-f.nothing, -mostWords), mostWords)
+	return wordsWeight * min(max(f.oddsOf(j.in, w)-j.in.nothing, -mostWords), mostWords)
 }
 
 // oddsOf returns the logarithm of the odds of the document in w.
-func (f *Focused) oddsOf(w *work) float64 {
+func (f *Focused) oddsOf(in *interest, w *work) float64 {
 	w.scores = f.cfg.Classifier.Model().Scores(&w.words, w.scores)
 	classify.Probabilities(w.scores)
 	chance := 0.0
-	for _, i := range f.ofModel {
-		chance += w.scores[i]
+	for i, much := range in.ofModel {
+		chance += much * w.scores[i]
 	}
 	return logOdds(chance)
 }
@@ -275,14 +348,14 @@ func logOdds(p float64) float64 {
 }
 
 // host returns what the fetched pages of a host say, as logarithm of odds beyond those of all hosts.
-func (f *Focused) host(name string) float64 {
+func (f *Focused) host(in *interest, name string) float64 {
 	f.mu.Lock()
 	h, all := f.of(name), f.all
 	f.mu.Unlock()
 	if h.all == 0 {
 		return 0
 	}
-	usual := share(all, f.base)
+	usual := share(all, in.base)
 	return logOdds(share(h, usual)) - logOdds(usual)
 }
 
@@ -299,10 +372,14 @@ func (f *Focused) of(name string) hostTopics {
 	return f.oldHosts[name]
 }
 
-// learn counts a fetched page. If a generation is full, it becomes the old one, and the one before is forgotten.
-func (f *Focused) learn(name string, chance float64) {
+// learn counts a fetched page, unless another interest holds by now. If a generation is full, it becomes the old one,
+// and the one before is forgotten.
+func (f *Focused) learn(in *interest, name string, chance float64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.now.Load() != in {
+		return
+	}
 	h := f.of(name)
 	h.wanted += chance
 	h.all++

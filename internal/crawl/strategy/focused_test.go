@@ -75,7 +75,7 @@ func TestFocusedMistakes(t *testing.T) {
 		t.Errorf("rocchio: %v", err)
 	}
 	f, err := OpenFocused(FocusedConfig{Classifier: c, Topics: []string{"Sea", "SEA", "air"}})
-	if err != nil || !strings.HasPrefix(f.Terms(), "AIR,SEA by the model") || f.base != 2.0/3 {
+	if err != nil || !strings.HasPrefix(f.Terms(), "AIR,SEA by the model") || f.now.Load().base != 2.0/3 {
 		t.Errorf("%v, %+v", err, f)
 	}
 }
@@ -184,13 +184,83 @@ func TestFocusedKeeps(t *testing.T) {
 	}
 }
 
+// TestFocusedOwnCategories: without topics an agent wants the categories that it has now. What it knows of hosts is of
+// these. If it has none, all or an equal part of each, links are equal.
+func TestFocusedOwnCategories(t *testing.T) {
+	const a, b = "http://a.example/", "http://b.example/"
+	var own *Own
+	f, err := OpenFocused(FocusedConfig{Classifier: seaAndAir(t, classify.Logistic), Own: func() *Own { return own }})
+	if err != nil || !strings.HasPrefix(f.Terms(), "own categories by the model ") {
+		t.Fatalf("%v, %+v", err, f)
+	}
+	middle := levelOf(0)
+	has := func(air, land, sea float64) { own = &Own{[]float64{air, land, sea}} }
+	levels := func() (sea, air uint8) {
+		of := func(words string) uint8 {
+			return f.follow(t, pageWith(t, a, repeated(words), [2]string{b, "A " + strings.Fields(words)[0]}))[0]
+		}
+		return of(seaWords), of(airWords)
+	}
+	for _, c := range []struct {
+		name           string
+		air, land, sea float64
+		want           int // 1: the sea first, -1: the air first, 0: equal
+	}{
+		{"nothing known yet", -1, 0, 0, 0},
+		{"the sea", 0, 0, 1, 1},
+		{"the air", 1, 0, 0, -1},
+		{"a third of the sea", 0, 0, 1.0 / 3, 1},
+		{"the sea and half of the land", 0, 0.5, 1, 1},
+		{"none", 0, 0, 0, 0},
+		{"all", 1, 1, 1, 0},
+		{"half of each", 0.5, 0.5, 0.5, 0},
+	} {
+		if c.air >= 0 {
+			has(c.air, c.land, c.sea)
+		}
+		sea, air := levels()
+		if got := int(sea) - int(air); got*c.want < 0 || (got == 0) != (c.want == 0) || got == 0 && sea != middle {
+			t.Errorf("%s: the links of the sea have level %d, those of the air %d", c.name, sea, air)
+		}
+	}
+	has(0, 0, 1)
+	levels()
+	if f.all.all != 2 {
+		t.Errorf("%g pages are counted, want 2 of the present interest", f.all.all)
+	}
+	has(0, 0, 1) // the agents have changed, but not the categories of this one
+	if levels(); f.all.all != 4 {
+		t.Errorf("%g pages are counted, want 4: the categories are the same", f.all.all)
+	}
+	late := f.now.Load()
+	has(1, 0, 0)
+	f.interest()
+	if f.learn(late, "a.example", 1); f.all.all != 0 || len(f.hosts)+len(f.oldHosts) > 0 {
+		t.Errorf("%g pages and %d hosts are counted by an earlier interest", f.all.all, len(f.hosts))
+	}
+}
+
+// TestFocusedPassed: pages that go to other agents count for their hosts.
+func TestFocusedPassed(t *testing.T) {
+	const a, b = "http://a.example/", "http://b.example/"
+	f := focused(t, FromHost)
+	for i := range 20 {
+		f.Passed(pageWith(t, b, repeated(airWords)))
+		f.follow(t, pageWith(t, fmt.Sprintf("http://c%d.example/", i), repeated(seaWords), [2]string{a, ""}))
+	}
+	links := f.follow(t, pageWith(t, a, repeated(seaWords), [2]string{b, ""}, [2]string{"http://new.example/", ""}))
+	if links[0] >= links[1] || f.of("b.example").all != 20 {
+		t.Errorf("a link to the host of passed pages has level %d, one to a new host %d", links[0], links[1])
+	}
+}
+
 // TestFocusedHostsBounded: the crawl keeps at most two generations of hosts, and a host that comes again its counts.
 func TestFocusedHostsBounded(t *testing.T) {
 	f := focused(t, FromHost)
 	f.hostBound = 10
 	for i := range 100 {
-		f.learn(fmt.Sprintf("h%d.example", i), 1)
-		f.learn("often.example", 0)
+		f.learn(f.now.Load(), fmt.Sprintf("h%d.example", i), 1)
+		f.learn(f.now.Load(), "often.example", 0)
 		if n := len(f.hosts) + len(f.oldHosts); n > 20 {
 			t.Fatalf("%d hosts", n)
 		}

@@ -109,8 +109,12 @@ func (a *actor) config(resume bool, together int) node.Config {
 		cfg.Scope.HostDepth = &s.plan.HostDepth
 	}
 	cfg.Archive.Agent = a.name
+	cfg.Crawl.Rate = s.plan.Rate
 	if s.plan.Walk > 0 {
 		cfg.Strategy = s.openWalk
+	}
+	if s.plan.Focused {
+		cfg.Strategy = s.openFocused
 	}
 	if s.plan.alone() {
 		return cfg
@@ -127,7 +131,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Cluster = &node.Cluster{
 		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
 		Boundary: s.plan.Boundary, Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2,
-		Network: m,
+		Network: m, Classifier: s.model,
 	}
 	if s.plan.Partition == sites {
 		cfg.Cluster.Coordinators = s.coordinatorAddrs()

@@ -16,6 +16,7 @@ var (
 	alone    = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
 	moving   = flag.Int("moving", 8, "how many random stories with pages that move TestBoundary tells")
 	assigned = flag.Int("assigned", 8, "how many random stories with coordinators TestSites tells")
+	many     = flag.Int("many", 16, "how many agents TestManyTopicAgents has")
 	quorums  = flag.Int("coordinated", 10, "how many random stories TestCoordinators tells")
 )
 

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
 
 // A story is a Plan in execution.
@@ -23,6 +24,7 @@ type story struct {
 	web    *web
 	judge  *judge
 	actors []*actor
+	model  *classify.Classifier // nil: the one in the program
 
 	coordinators []*coordinator
 
@@ -79,8 +81,15 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 	if p.Mirrors {
 		spec.Mirrors, spec.Duplicates = 0.15, 0.1
 	}
+	if p.Topics > 0 {
+		spec.Topics, spec.Languages, spec.Local, spec.Locality = p.Topics, 1, 0.3, 0.8
+		spec.PageBytes = 6000 // enough words for a category
+	}
 	var err error
 	if s.made, err = gen.New(spec); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.learn(); err != nil {
 		t.Fatal(err)
 	}
 	truth, err := s.made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true, Roots: p.SeedRoots})

@@ -136,6 +136,12 @@ func (w *Web) siteAt(period, topic, slot int64) int64 {
 	return period*w.period + r*w.inverse%w.period
 }
 
+// Topic returns the number of a host's topic, from 0. Only pages in the first language have words of their topic.
+func (w *Web) Topic(host int64) int {
+	topic, _ := w.topicAndLanguage(host)
+	return topic
+}
+
 // topicAndLanguage returns the numbers of a host's topic and language.
 func (w *Web) topicAndLanguage(host int64) (topic, language int) {
 	s, _ := site(host)

@@ -22,9 +22,12 @@ var help = cli.Texts{
 	"near": "Compare detectors of near-duplicates: odd sketches, MinHash and SimHash.",
 	"focused": "Measure how many of the first pages of a focused crawl are of the wanted topic, beside " +
 		"breadth-first.",
-	"focused_texts":   "Read the texts in DIR: odp.jsonl.gz and wikispeedia.jsonl.gz.",
-	"focused_pages":   "Generate a web of N pages (default: 1000000, quick 5000).",
-	"focused_fetched": "Fetch N pages of the generated web in each crawl (default: 10000, quick 500).",
+	"focused_texts":     "Read the texts in DIR: odp.jsonl.gz and wikispeedia.jsonl.gz.",
+	"focused_partition": "topic: crawl with agents that divide the pages by topic. none: crawl with one agent.",
+	"focused_agents":    "With --partition topic: crawl with N agents (default: 3).",
+	"focused_pages":     "Generate a web of N pages (default: 1000000, with --partition 20000, quick 5000).",
+	"focused_fetched": "Fetch N pages of the generated web in each crawl (default: 10000, with --partition " +
+		"1000 of each web, quick 500).",
 	"quality": "Measure whether pages with many inlinks are fetched early, by order of the crawl and number of " +
 		"agents.",
 	"scaling": "Measure how many pages each agent fetches as the number of agents grows, and the cost of exchanging " +
