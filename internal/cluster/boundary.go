@@ -67,8 +67,8 @@ func pageKey(k weburl.Key) weburl.Key {
 	return weburl.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
 }
 
-// VersionKey returns the key in the seen-set, and of Durable, of a version of a page that another agent has fetched: the
-// page's key if URLs are fetched once.
+// VersionKey returns the key in the seen-set, and of Durable, of a version of a page that another agent has fetched:
+// the page's key if URLs are fetched once.
 func VersionKey(l weburl.Link) weburl.Key {
 	k := pageKey(l.URL.Key())
 	if v, ok := l.Version(); ok {

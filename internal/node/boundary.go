@@ -307,7 +307,8 @@ func (p *boundaryPages) Send(ctx context.Context, agent string, pages []weburl.L
 }
 
 // unknown returns those of the pages that the agent does not have. Others may have fetched them, too.
-func (p *boundaryPages) unknown(ctx context.Context, to *rpc.Peer, pages []weburl.Link) (left []weburl.Link, err error) {
+func (p *boundaryPages) unknown(ctx context.Context, to *rpc.Peer, pages []weburl.Link) (left []weburl.Link,
+	err error) {
 	fs := make([]rpc.Fingerprint, len(pages))
 	for i, page := range pages {
 		fs[i] = rpc.Fingerprint(p.a.others.Durable.Fingerprint(cluster.VersionKey(page)))

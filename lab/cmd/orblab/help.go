@@ -15,6 +15,7 @@ var help = cli.Texts{
 	"topic": "Repeat the experiments of the paper on X4: how well classifiers tell topics, and what a crawl that is " +
 		"divided by topic keeps, fetches and sends.",
 	"topic_figures": "Repeat these figures of the paper: 2-3, 4-7 or 2-7.",
+	"topic_pages":   "Generate a web of N pages (default: 1000000, quick 5000).",
 	"topic_depth":   "Follow at most N links from the seed in crawls of the generated web (default: 5, quick 3).",
 	"topic_web":     "Crawl this web for figures 4 to 7: encyclopedia or generated. Repeatable (default: both).",
 	"topic_from": "Measure nothing: write figures 4 to 7 of the run whose JSON is FILE again; several add up to one " +

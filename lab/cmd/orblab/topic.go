@@ -13,7 +13,7 @@ type TopicCmd struct {
 	flags
 	Figures string   `default:"2-7" enum:"2-3,4-7,2-7" placeholder:"A-B" help:"${topic_figures}"`
 	Texts   string   `default:"../shared/data/topics" placeholder:"DIR" help:"${topic_texts}"`
-	Pages   int64    `placeholder:"N" help:"${focused_pages}"`
+	Pages   int64    `placeholder:"N" help:"${topic_pages}"`
 	Depth   int      `placeholder:"N" help:"${topic_depth}"`
 	Web     []string `placeholder:"WEB" help:"${topic_web}"`
 	From    []string `placeholder:"FILE" help:"${topic_from}"`
