@@ -26,8 +26,8 @@ import (
 //	other agent: TakePage: archived, read -> a finish and the links in one batch -> durable, links safe -> answer
 //
 // The record B has the page's destination and its place in the store. It has no key: the page is sent as often as the
-// URL is fetched, unless the receiver says before that it has the page (see Durable). The receiver asks its seen-set for
-// the URL's page key, so a page that comes again is acknowledged and dropped.
+// URL is fetched, unless the receiver says before that it has the page (see Durable). The receiver asks its seen-set
+// for the URL's page key, so a page that comes again is acknowledged and dropped.
 //
 // If links alone travel, the page stays at the agent that has fetched it. A link gets its page's category and its own
 // host as its destination, and goes the way of other links; its key in the seen-set contains the category. So a URL
