@@ -373,7 +373,8 @@ func (w *TopicWeb) moved(res *Result) {
 		res.Data.Add(w.Name, "bytes", c.Way, "fetches", c.Fetches)
 	}
 	w.section(res, "Bytes between agents", table, fmt.Sprintf("*Hash* is `--partition hash --boundary contents`, "+
-		"where %d/%d of the pages should move (%.1f %%); *rendezvous* divides hosts, and sends links. *Pages* are "+
+		"where %d/%d of the pages belong to another agent (%.1f %%); *rendezvous* divides hosts, and sends links. "+
+		"*Pages moved* belong to another agent; one that it has already is not sent. *Pages* are "+
 		"distinct ones, by the web's own report. The bytes between agents are those that each agent has counted on "+
 		"the wire, without the headers of TCP, UDP and IP, with `--replicas 2`, the default.", w.Agents-1, w.Agents,
 		share(int64(w.Agents-1), int64(w.Agents))))
