@@ -37,7 +37,7 @@ var crawlHelp = cli.Texts{
 		"this regular expression; follow the links of all. mime: and url: before the value say which is meant.",
 	"near_duplicates": "What becomes of a page whose text is nearly that of an archived page: off, do not compare " +
 		"texts; mark, name the other page in crawl.log and in the archive; drop, archive only a note that names " +
-		"it, and do not follow its links (default: off).",
+		"it, and do not follow its links.",
 	"delay": "Wait D after a response before the next request to its host; 0 does not wait. " +
 		"Crawl-delay in robots.txt may raise it.",
 	"ip_delay": "Wait D in the same way for an IP address, across all hosts that it serves; 0 does not wait " +

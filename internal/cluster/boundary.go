@@ -57,18 +57,19 @@ type Boundary interface {
 // exports is the state of pages on their way.
 type exports struct {
 	arrived []weburl.Stored // other agents have them; the journal's records of that are not synced
+	kept    []weburl.Key    // of pages that this agent has fetched and keeps, since the last sync
 
 	mu     sync.Mutex // guards taking
 	taking map[weburl.Key]chan struct{}
 }
 
-// pageKey returns the key in the seen-set of a page that another agent has fetched. No host has its host part.
+// pageKey returns the key in the seen-set of a page that this agent has. No host has its host part.
 func pageKey(k weburl.Key) weburl.Key {
 	return weburl.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
 }
 
-// VersionKey returns the key in the seen-set, and of Durable, of a version of a page that another agent has fetched:
-// the page's key if URLs are fetched once.
+// VersionKey returns the key in the seen-set, and of Durable, of a version of a page that this agent has: the page's
+// key if URLs are fetched once.
 func VersionKey(l weburl.Link) weburl.Key {
 	k := pageKey(l.URL.Key())
 	if v, ok := l.Version(); ok {
@@ -310,7 +311,7 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 			return
 		}
 		cl.remote.pages++
-		cl.tenants.done = cl.Keys().Import(cl.tenants.done, link)
+		cl.tenants.done = cl.Keys().Page(cl.tenants.done, link)
 		if cl.byPages() { // links to it that are found later lead to a known URL
 			own := cl.ownKey(link.URL.Key())
 			cl.loop.Learn([]crawl.Ranged{{Host: own.Host, Paths: keyset.PathsOf(own.Path)}})
@@ -389,15 +390,30 @@ func (cl *Clustered) isKept(k weburl.Key) bool {
 	return cl.hasKey(pageKey(k)) || gave && cl.hasKey(doneKey(k))
 }
 
-// kept notes that this agent has fetched a page that it keeps, so that no other agent need send it. After a kill it may
-// have forgotten some of these pages; then they come, and are duplicates.
+// kept notes that this agent has fetched a page that it keeps, so that no other agent need send it.
 func (cl *Clustered) kept(f *state.Finish) {
 	if cl.PageBox == nil || !f.IsPage() || f.Exported() {
 		return
 	}
-	k := pageKey(f.Link.URL.Key())
-	cl.tenants.done = append(cl.tenants.done, k)
-	cl.found(k)
+	cl.tenants.done = cl.Keys().Page(cl.tenants.done, f.Link)
+	if x := &cl.exports; len(x.kept) < freshMax {
+		x.kept = append(x.kept, VersionKey(f.Link))
+	}
+}
+
+// keptDurable returns the receipt for the pages of kept. Their links must be as safe as those of a page that another
+// agent has sent.
+func (cl *Clustered) keptDurable() []receipt {
+	keys, generation := cl.exports.kept, cl.Durable.now()
+	if len(keys) == 0 {
+		return nil
+	}
+	cl.exports.kept = nil
+	return []receipt{{finish: cl.shipping.begun(), then: func() {
+		for _, k := range keys {
+			cl.Durable.add(k, generation)
+		}
+	}}}
 }
 
 // wait returns a function that waits for done. After it, the page with a key is durable.

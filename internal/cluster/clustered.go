@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
@@ -136,7 +137,8 @@ func (cl *Clustered) Committed(time.Time) {
 }
 
 func (cl *Clustered) Syncing() (durable func()) {
-	receipts, epoch := append(cl.remote.unsynced, cl.freshDurable()...), cl.shipping.closed()
+	receipts := slices.Concat(cl.remote.unsynced, cl.freshDurable(), cl.keptDurable())
+	epoch := cl.shipping.closed()
 	cl.remote.unsynced = nil
 	cl.remote.syncing += len(receipts)
 	forgetPages := cl.forgetPages()

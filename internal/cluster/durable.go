@@ -124,7 +124,7 @@ func (cl *Clustered) freshDurable() []receipt {
 
 // Forget empties the cache of durable URLs.
 func (cl *Clustered) Forget() {
-	cl.fresh = nil
+	cl.fresh, cl.exports.kept = nil, nil
 	cl.Durable.forget()
 }
 

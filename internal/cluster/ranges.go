@@ -15,7 +15,7 @@ import (
 //	own      accepted here since the host was last given away, pending or finished
 //	done     finished, here or elsewhere: sent to the host's next owner
 //	foreign  links sent, or to be sent, to the host's owner (foreignKey)
-//	page     pages that other agents have fetched and that are archived here (pageKey, VersionKey)
+//	page     pages that this agent has, and that other agents have fetched or may fetch, too (pageKey, VersionKey)
 //
 // When the agent gives a host away, it starts a new, empty own range. So the links that leave with
 // the host are unknown here, and are accepted if they come back with it. Before this agent crawls
@@ -35,19 +35,24 @@ func (h handed) key(k weburl.Key) weburl.Key {
 }
 
 // ownKey returns the key in the seen-set of a URL that this agent crawls.
-func (cl *Clustered) ownKey(k weburl.Key) weburl.Key { return hostKeys(cl.tenants.handed).own(k) }
+func (cl *Clustered) ownKey(k weburl.Key) weburl.Key { return cl.hostKeys().own(k) }
 
 // Keys returns the keys of the seen-set.
-func (cl *Clustered) Keys() crawl.Keys { return hostKeys(cl.tenants.handed) }
+func (cl *Clustered) Keys() crawl.Keys { return cl.hostKeys() }
 
-// hostKeys are the Keys of an agent of a cluster, by the hosts that it has given away.
-type hostKeys map[uint64]handed
+func (cl *Clustered) hostKeys() hostKeys { return hostKeys{cl.tenants.handed, cl.PageBox != nil} }
+
+// hostKeys are the Keys of an agent of a cluster.
+type hostKeys struct {
+	handed map[uint64]handed // the hosts that it has given away
+	moves  bool              // pages move
+}
 
 func (h hostKeys) own(k weburl.Key) weburl.Key {
-	if len(h) == 0 {
+	if len(h.handed) == 0 {
 		return k
 	}
-	return h[k.Host].key(k)
+	return h.handed[k.Host].key(k)
 }
 
 func (h hostKeys) Of(k weburl.Key, foreign bool) weburl.Key {
@@ -64,13 +69,16 @@ func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok b
 	if k, err = linkKey(p); err != nil || kind == state.Outgoing {
 		return foreignKey(k), err == nil, err
 	}
-	given, is := h[k.Host]
+	given, is := h.handed[k.Host]
 	return given.key(k), !is || number > given.last, nil
 }
 
 func (h hostKeys) Finish(k weburl.Key) (weburl.Key, bool) { return doneKey(k), true }
 
-func (h hostKeys) Import(dst []weburl.Key, l weburl.Link) []weburl.Key {
+func (h hostKeys) Page(dst []weburl.Key, l weburl.Link) []weburl.Key {
+	if !h.moves {
+		return dst
+	}
 	page, version := pageKey(l.URL.Key()), VersionKey(l)
 	if dst = append(dst, page); version != page {
 		dst = append(dst, version)
@@ -78,7 +86,7 @@ func (h hostKeys) Import(dst []weburl.Key, l weburl.Link) []weburl.Key {
 	return dst
 }
 
-func (h hostKeys) Freeze() crawl.Keys { return maps.Clone(h) }
+func (h hostKeys) Freeze() crawl.Keys { return hostKeys{maps.Clone(h.handed), h.moves} }
 
 // doneKey returns the key of a finished URL. No host has its host part, as with foreignKey.
 func doneKey(k weburl.Key) weburl.Key {

@@ -220,10 +220,10 @@ func (k *checkpoint) merge(a *warc.Writer, rc *robots.Cache, counts verdict, m *
 type merge struct {
 	*state.History
 	assembly
-	keys     Keys // from the start of the checkpoint
-	counts   verdict
-	states   lastStates
-	finished []weburl.Key // reused memory
+	keys   Keys // from the start of the checkpoint
+	counts verdict
+	states lastStates
+	pages  []weburl.Key // reused memory
 }
 
 func (m *merge) accept(kind byte, p []byte) error {
@@ -245,14 +245,14 @@ func (m *merge) finish(_ byte, p []byte) error {
 	if err := m.Finish(f.Number); err != nil {
 		return err
 	}
-	m.finished = finishKeys(m.finished[:0], m.keys, &f)
-	for _, k := range m.finished {
-		if f.Imported() {
-			err = m.key(k, true)
-		} else {
-			err = m.done(k)
+	m.pages = pageKeys(m.pages[:0], m.keys, &f)
+	for _, k := range m.pages {
+		if err := m.key(k, true); err != nil {
+			return err
 		}
-		if err != nil {
+	}
+	if k, ok := doneKey(m.keys, &f); ok {
+		if err := m.done(k); err != nil {
 			return err
 		}
 	}

@@ -161,18 +161,33 @@ type Keys interface {
 	// Finish returns the key that stands for the finish of the URL with key k. ok is false if there
 	// is none.
 	Finish(k weburl.Key) (done weburl.Key, ok bool)
-	// Import appends the keys that stand for the finish of a page that another agent has fetched.
-	Import(dst []weburl.Key, l weburl.Link) []weburl.Key
+	// Page appends the keys that stand for a page that this agent has, and that another one may have fetched, too.
+	Page(dst []weburl.Key, l weburl.Link) []weburl.Key
 	// Freeze returns Keys that do not change any more. They are safe for concurrent use.
 	Freeze() Keys
 }
 
+// pageKeys appends the keys that stand for the page of f, which is not the finish of a robots.txt.
+func pageKeys(dst []weburl.Key, keys Keys, f *state.Finish) []weburl.Key {
+	if f.Imported() || f.IsPage() && !f.Exported() {
+		dst = keys.Page(dst, f.Link)
+	}
+	return dst
+}
+
+// doneKey returns the key that stands for the finish of the URL of f, which is not that of a robots.txt. ok is false if
+// there is none.
+func doneKey(keys Keys, f *state.Finish) (k weburl.Key, ok bool) {
+	if f.Imported() {
+		return k, false
+	}
+	return keys.Finish(f.Link.URL.Key())
+}
+
 // finishKeys appends the keys that stand for f, which is not the finish of a robots.txt.
 func finishKeys(dst []weburl.Key, keys Keys, f *state.Finish) []weburl.Key {
-	if f.Imported() {
-		return keys.Import(dst, f.Link)
-	}
-	if k, ok := keys.Finish(f.Link.URL.Key()); ok {
+	dst = pageKeys(dst, keys, f)
+	if k, ok := doneKey(keys, f); ok {
 		dst = append(dst, k)
 	}
 	return dst
@@ -258,10 +273,10 @@ func (alone) First(context.Context, *warc.Exchange, int64) (first warc.Original,
 // plainKeys are the Keys of a single agent: each URL has its own key, and a finish has none.
 type plainKeys struct{}
 
-func (plainKeys) Of(k weburl.Key, _ bool) weburl.Key                  { return k }
-func (plainKeys) Finish(k weburl.Key) (weburl.Key, bool)              { return k, false }
-func (plainKeys) Import(dst []weburl.Key, _ weburl.Link) []weburl.Key { return dst }
-func (p plainKeys) Freeze() Keys                                      { return p }
+func (plainKeys) Of(k weburl.Key, _ bool) weburl.Key                { return k }
+func (plainKeys) Finish(k weburl.Key) (weburl.Key, bool)            { return k, false }
+func (plainKeys) Page(dst []weburl.Key, _ weburl.Link) []weburl.Key { return dst }
+func (p plainKeys) Freeze() Keys                                    { return p }
 
 func (plainKeys) Accept(kind byte, _ uint64, p []byte) (weburl.Key, bool, error) {
 	k, err := acceptedKey(p)

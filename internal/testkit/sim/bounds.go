@@ -65,10 +65,17 @@ func (s *story) readDepths() {
 	j.logged, j.depths = lines, map[string]depthRange{}
 	for p, fs := range j.pages {
 		url := j.made.URL(p.host, p.number)
-		if j.anyHost && slices.ContainsFunc(fs, func(f fetched) bool { return !j.hasLine(url, f.agent) }) {
+		if j.anyHost && slices.ContainsFunc(fs, func(f fetched) bool { return j.lostLine(url, f) }) {
 			j.depths[url] = depthRange{0, unknownDepth}
 		}
 	}
+}
+
+// lostLine reports whether an agent may have lost its line of a fetch. mu is held.
+func (j *judge) lostLine(url string, f fetched) bool {
+	return !j.hasLine(url, f.agent) ||
+		slices.ContainsFunc(j.forgotten, func(e excuse) bool { return e.covers(f.agent, f.at) }) ||
+		slices.ContainsFunc(j.replaced, func(r restore) bool { return r.agent == f.agent && f.at.Before(r.at) })
 }
 
 // hasLine reports whether an agent's log has a line of a URL. mu is held.

@@ -1,6 +1,7 @@
 package classify
 
 import (
+	"math/rand/v2"
 	"unicode"
 	"unicode/utf8"
 )
@@ -113,7 +114,7 @@ func (d *Document) count(h uint64) {
 		d.grow()
 	}
 	mask := uint64(len(d.table) - 1)
-	for s := slot(h) & mask; ; s = (s + 1) & mask {
+	for s := secretSlot(h) & mask; ; s = (s + 1) & mask {
 		switch i := d.table[s]; {
 		case i == 0:
 			d.terms = append(d.terms, counted{h, 1})
@@ -130,7 +131,7 @@ func (d *Document) grow() {
 	d.table = make([]uint32, max(1<<11, 2*len(d.table)))
 	mask := uint64(len(d.table) - 1)
 	for i, t := range d.terms {
-		s := slot(t.hash) & mask
+		s := secretSlot(t.hash) & mask
 		for d.table[s] != 0 {
 			s = (s + 1) & mask
 		}
@@ -140,3 +141,11 @@ func (d *Document) grow() {
 
 // slot spreads a hash: the low bits of FNV depend on the last letters most.
 func slot(h uint64) uint64 { return h ^ h>>32 }
+
+// secret is of this process. So no page can be made of terms that share a slot of Document.table.
+var secret = rand.Uint64()
+
+func secretSlot(h uint64) uint64 {
+	h = (h ^ secret) * 0x9fb21c651e98df25
+	return h ^ h>>32
+}

@@ -29,6 +29,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/bits"
+	"math/rand/v2"
 	"slices"
 	"unicode"
 	"unicode/utf8"
@@ -127,9 +128,13 @@ func (m *Scratch) shingle(text []byte) {
 	})
 }
 
+// secret is of this process. So no page can be made of shingles that share a slot.
+var secret = rand.Uint64()
+
 // dedupe removes the hashes of shingles that occur again.
 func (m *Scratch) dedupe() {
 	slots := 1 << bits.Len(uint(2*len(m.shingles)))
+	shift := 64 - bits.TrailingZeros(uint(slots))
 	if cap(m.known) < slots {
 		m.known = make([]uint64, slots)
 	}
@@ -138,7 +143,7 @@ func (m *Scratch) dedupe() {
 	once := m.shingles[:0]
 	for _, h := range m.shingles {
 		h = max(h, 1)
-		at := h % uint64(slots)
+		at := mix(h^secret) >> shift
 		for known[at] != 0 && known[at] != h {
 			at = (at + 1) % uint64(slots)
 		}
