@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strings"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -180,7 +181,12 @@ func (c *DemoCmd) conclude(out io.Writer, results []node.Result, web *testweb.We
 	fmt.Fprintln(out, "\nThe crawl has finished: no agent has a URL left.")
 	fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "AGENT\tHOSTS\tPAGES\tRECEIVED\tLINKS SENT\t")
+	if c.Partition == node.PartitionTopic {
+		c.byTopic(w, results)
+		results = nil
+	} else {
+		fmt.Fprintln(w, "AGENT\tHOSTS\tPAGES\tRECEIVED\tLINKS SENT\t")
+	}
 	for i, r := range results {
 		s, sent := r.Summary, int64(0)
 		if s.Exchange != nil {
@@ -192,6 +198,23 @@ func (c *DemoCmd) conclude(out io.Writer, results []node.Result, web *testweb.We
 	}
 	w.Flush()
 	c.observed(out, web)
+}
+
+// byTopic prints a table of what each agent has fetched and kept, and of its topics.
+func (c *DemoCmd) byTopic(w io.Writer, results []node.Result) {
+	var names []string
+	for i := range results {
+		_, name := c.agentDir(i + 1)
+		names = append(names, name)
+	}
+	topics := (&node.Cluster{}).Topics(names)
+	fmt.Fprintln(w, "AGENT\tFETCHED\tSENT AWAY\tTAKEN IN\tKEPT\t  TOPICS")
+	for i, r := range results {
+		s := r.Summary
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t  %s\n", names[i], humanize.Comma(s.Pages), humanize.Comma(s.Exported),
+			humanize.Comma(s.Imported), humanize.Comma(s.Pages-s.Exported+s.Imported),
+			strings.ToLower(strings.Join(topics[names[i]], ", ")))
+	}
 }
 
 // A crew is agents that are shown as one crawl.

@@ -175,8 +175,26 @@ func (a *Agent) openBoundary() (err error) {
 }
 
 // categories returns the categories that pages can have: those of the model, and the pages that have none.
-func (p *boundaryPages) categories() []string {
-	return append(slices.Clone(p.classifier.Categories()), classify.Unclassifiable)
+func (p *boundaryPages) categories() []string { return categoriesBy(p.classifier) }
+
+func categoriesBy(c *classify.Classifier) []string {
+	return append(slices.Clone(c.Categories()), classify.Unclassifiable)
+}
+
+// Topics returns the categories of each agent if agents of capacity 1 with these names, and no others, divide pages by
+// topic. The cluster's own Name and Capacity have no effect.
+func (c *Cluster) Topics(names []string) map[string][]string {
+	agents, categories := make([]placement.Agent, len(names)), categoriesBy(c.classifier())
+	for i, name := range names {
+		agents[i] = placement.Agent{Name: name, Capacity: 1}
+	}
+	divided, topics := placement.NewCategories(len(categories), agents), map[string][]string{}
+	for _, name := range names {
+		for _, number := range slices.Compact(divided.Of(name)) {
+			topics[name] = append(topics[name], categories[number])
+		}
+	}
+	return topics
 }
 
 // ByPages implements cluster.Boundary.

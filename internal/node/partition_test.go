@@ -188,3 +188,26 @@ func TestMethod(t *testing.T) {
 		t.Error("an old crawl, which called rendezvous ring, goes on with the ring")
 	}
 }
+
+// Each category has an agent, also if there are more agents than categories.
+func TestTopics(t *testing.T) {
+	for _, n := range []int{1, 3, 20} {
+		var names []string
+		for i := range n {
+			names = append(names, fmt.Sprint("a", i+1))
+		}
+		c, all := &Cluster{}, map[string]bool{}
+		topics := c.Topics(names)
+		for _, name := range names {
+			if len(topics[name]) == 0 {
+				t.Errorf("%d agents: %s has no category", n, name)
+			}
+			for _, topic := range topics[name] {
+				all[topic] = true
+			}
+		}
+		if want := len(builtin.Topics().Categories()) + 1; len(all) < want {
+			t.Errorf("%d agents have the categories %v", n, all)
+		}
+	}
+}
