@@ -44,12 +44,13 @@ type Boundary interface {
 	// empty and mine is false, it is not known yet.
 	Keeper(to weburl.Destination) (agent string, mine bool)
 	// Send sends stored pages to an agent. It returns nil when they are durable there. After an error the crawl sends
-	// them again.
+	// them again. A crawl.ErrImport means that one of them may not be readable.
 	Send(ctx context.Context, agent string, pages []weburl.Link) error
 	// The methods below are those of boundary.Store.
 	Write(x *warc.Exchange) (weburl.Stored, error)
 	Hold(at weburl.Stored) (whole bool, err error)
 	Read(at weburl.Stored) (io.ReadCloser, error)
+	Whole(at weburl.Stored) bool
 	Release(pages []weburl.Stored) error
 	Waiting() int64
 }
@@ -176,7 +177,8 @@ func (cl *Clustered) sendPages(work context.Context, now time.Time) (wake time.T
 			} else {
 				err = cl.Boundary.Send(work, b.Agent, pages)
 			}
-			cl.loop.Tell(func(now time.Time) { cl.pagesSent(b, pages, err, now) })
+			damaged := cl.damaged(pages, err)
+			cl.loop.Tell(func(now time.Time) { cl.pagesSent(b, pages, damaged, err, now) })
 		})
 	}
 	return wake
@@ -194,9 +196,37 @@ func pagesOf(b *outbox.Batch) (pages []weburl.Link, err error) {
 	return pages, nil
 }
 
+// damaged returns which of the pages cannot be read. err is the result of sending them.
+func (cl *Clustered) damaged(pages []weburl.Link, err error) (damaged map[weburl.Stored]bool) {
+	if !errors.Is(err, crawl.ErrImport) {
+		return nil
+	}
+	for _, page := range pages {
+		if at, _ := page.Stored(); !cl.Boundary.Whole(at) {
+			if damaged == nil {
+				damaged = map[weburl.Stored]bool{}
+			}
+			damaged[at] = true
+		}
+	}
+	return damaged
+}
+
 // pagesSent records the result of sending a batch of pages.
-func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, err error, now time.Time) {
+func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, damaged map[weburl.Stored]bool, err error,
+	now time.Time) {
 	cl.loop.Stir()
+	if len(damaged) > 0 {
+		cl.PageBox.Done(b, true, now)
+		for i, page := range pages {
+			if at, _ := page.Stored(); damaged[at] {
+				cl.fetchAgain(b.Numbers[i], page)
+			} else if cl.loop.Fail(cl.PageBox.PushLoose(b.Numbers[i], page.AppendTo(nil))) {
+				return
+			}
+		}
+		return
+	}
 	if err == nil {
 		cl.loop.EndOutgoing(b.Numbers, b.Agent == "")
 		for i, number := range b.Numbers {
@@ -207,6 +237,22 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, err error, 
 	}
 	cl.tellPush(b, inPages, err)
 	cl.PageBox.Done(b, err == nil, now)
+}
+
+// fetchAgain gives up a stored page that cannot be read, and queues its URL.
+func (cl *Clustered) fetchAgain(number uint64, page weburl.Link) {
+	at, _ := page.Stored()
+	l := page.AsLink()
+	enc := l.AppendTo(nil)
+	again := cl.loop.Accept(crawl.Own, enc)
+	cl.copyAccept(again, weburl.HostKey(l.URL.Host()), enc)
+	if cl.loop.Fail(cl.loop.Frontier.PushAt([]weburl.Link{l}, []uint64{again})) {
+		return
+	}
+	cl.loop.EndOutgoing([]uint64{number}, true)
+	cl.pageArrived(number)
+	cl.exports.arrived = append(cl.exports.arrived, at)
+	cl.loop.Events.Write("page-damaged", report.F("url", l.URL.String()), report.F("file", at.File))
 }
 
 // byPages reports that every agent may crawl any host.
@@ -445,6 +491,7 @@ func (cl *Clustered) takePagesBack(ctx context.Context, pages []weburl.Link) (er
 		at, _ := page.Stored()
 		var r io.ReadCloser
 		if r, err = cl.Boundary.Read(at); err != nil {
+			err = fmt.Errorf("%w: %w", crawl.ErrImport, err)
 			break
 		}
 		wait, takeErr := cl.TakePage(ctx, "itself", page, r)

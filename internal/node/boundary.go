@@ -321,7 +321,11 @@ func (p *boundaryPages) Send(ctx context.Context, agent string, pages []weburl.L
 		calls[i] = rpc.Page{Link: page.WithoutStored().AppendTo(nil), Size: at.To - at.From,
 			Open: func() (io.ReadCloser, error) { return p.Read(at) }}
 	}
-	return peer.Pages(ctx, calls)
+	err = peer.Pages(ctx, calls)
+	if errors.Is(err, rpc.ErrRejected) || errors.Is(err, rpc.ErrStored) {
+		err = fmt.Errorf("%w: %w", crawl.ErrImport, err)
+	}
+	return err
 }
 
 // unknown returns those of the pages that the agent does not have. Others may have fetched them, too.

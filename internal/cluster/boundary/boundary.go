@@ -136,6 +136,28 @@ type page struct {
 	io.Closer
 }
 
+// Whole reports whether the records of a page can be read.
+func (s *Store) Whole(at weburl.Stored) bool {
+	r, err := s.Read(at)
+	if err != nil {
+		return false
+	}
+	defer r.Close()
+	records := warc.NewReader(r)
+	for n := 0; ; n++ {
+		rec, err := records.Next()
+		if errors.Is(err, io.EOF) {
+			return n > 0
+		}
+		if err == nil {
+			_, err = io.Copy(io.Discard, rec)
+		}
+		if err != nil {
+			return false
+		}
+	}
+}
+
 // Release gives up pages that other agents have. When the last page of a file is released, the file is removed.
 // Call it when the journal tells durably that the pages have arrived.
 func (s *Store) Release(pages []weburl.Stored) error {

@@ -56,17 +56,20 @@ func (p *Peer) Pages(ctx context.Context, pages []Page) error {
 	})
 }
 
+// ErrStored reports a stored page that cannot be read.
+var ErrStored = errors.New("a stored page cannot be read")
+
 func sendPage(send func(*pb.PagesRequest) error, page Page, buf []byte) error {
 	r, err := page.Open()
 	if err != nil {
-		return err
+		return fmt.Errorf("%w: %w", ErrStored, err)
 	}
 	defer r.Close()
 	m := &pb.PagesRequest{Link: page.Link, Size: uint64(page.Size)}
 	for left := page.Size; left > 0; m = new(pb.PagesRequest) {
 		m.Records = buf[:min(left, int64(len(buf)))]
 		if _, err := io.ReadFull(r, m.Records); err != nil {
-			return fmt.Errorf("read a stored page: %w", err)
+			return fmt.Errorf("%w: %w", ErrStored, err)
 		}
 		left -= int64(len(m.Records))
 		if err := send(m); err != nil {
