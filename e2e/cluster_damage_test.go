@@ -7,13 +7,15 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // While an agent is away, pages wait for it at the others. The disks of these damage the files with such pages. Their
 // URLs are fetched again, and the pages behind them arrive.
 func TestClusterDamagedPages(t *testing.T) {
 	weighs(t, 3)
-	b := newBand(t, 48, 3, "2")
+	b := bandOf(t, gen.Plain(48, 8), bandDelay, 3, "2")
 	b.with = []string{"--partition", "hash", "--boundary", "contents"}
 	for i := range b.ps {
 		b.begin(i, "--agents", fmt.Sprint(len(b.ps)), b.seed())
