@@ -21,8 +21,7 @@ type Stored struct {
 	From, To int64
 }
 
-// To returns the key of a link with this destination whose URL has key k. The keys of one category are the key of the
-// URL only for category 0.
+// To returns the key of a link with this destination whose URL has key k. For category 0 it is k.
 func (k Key) To(d Destination) Key {
 	k.Host ^= uint64(d.Category) * 0x9fb21c651e98df25
 	return k
