@@ -41,22 +41,17 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 	}
 	x := exchangeOf(v.asked, r)
 	v.describe(&x, r)
-	l := v.task.Link
-	if c.planner != nil {
+	fingerprint := func() error {
 		if err := c.decode(v, r); err != nil {
-			return false, err
+			return err
 		}
 		v.fingerprint(r, v.shown.Body, v.shown.Cut)
-		if v.unchanged() { // it stays with its earlier version
-			return false, nil
-		}
-		digest, _, err := warc.PayloadDigest(&x)
-		if err != nil {
+		return nil
+	}
+	if v.isElsewhere() {
+		if err := fingerprint(); err != nil || v.unchanged() { // then it stays with its earlier version
 			return false, err
 		}
-		v.written.PayloadDigest, v.written.Original = digest, warc.Original{
-			URL: x.URL, Date: x.Began.Truncate(time.Millisecond)}
-		l.SetVersion(binary.BigEndian.Uint64(digest[:]))
 	}
 	text := func(dst []byte) ([]byte, error) {
 		if err := c.decode(v, r); err != nil {
@@ -65,11 +60,23 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 		c.parse(v, r)
 		return v.page.AppendProse(dst, v.shown.Body, v.mime == "text/plain"), nil
 	}
-	page, away, err := c.cluster.Export(ctx, l, &x, text)
+	page, away, err := c.cluster.Export(ctx, v.task.Link, &x, text)
 	if err != nil || !away {
 		to, _ := page.Destination()
-		v.category, v.written = to.Category, warc.Written{}
+		v.category = to.Category
 		return false, err
+	}
+	if c.planner != nil {
+		if err := fingerprint(); err != nil {
+			return false, err
+		}
+		digest, _, err := warc.PayloadDigest(&x)
+		if err != nil {
+			return false, err
+		}
+		page.SetVersion(binary.BigEndian.Uint64(digest[:]))
+		v.written.PayloadDigest, v.written.Original = digest, warc.Original{
+			URL: x.URL, Date: x.Began.Truncate(time.Millisecond)}
 	}
 	v.sent = page
 	v.notes = append(v.notes, "exported")

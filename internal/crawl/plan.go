@@ -133,8 +133,12 @@ func (v *visit) unchanged() bool {
 
 // followedElsewhere reports that the page is visited again, has not changed, and that another agent has its earlier
 // version and has followed its links.
-func (v *visit) followedElsewhere() bool {
-	return v.unchanged() && v.before.Original.ID == [16]byte{} && !v.before.Original.Date.IsZero()
+func (v *visit) followedElsewhere() bool { return v.isElsewhere() && v.unchanged() }
+
+// isElsewhere reports that the page is visited again, and that another agent has its earlier version.
+func (v *visit) isElsewhere() bool {
+	b := v.before
+	return b != nil && b.Original.ID == [16]byte{} && !b.Original.Date.IsZero()
 }
 
 // compared reports whether the two contents can be compared: both are complete, or both were
