@@ -299,8 +299,7 @@ func (m *mate) inherit(lost *mate) {
 			}
 			break
 		}
-		left := slices.DeleteFunc(slices.Clone(*m.bars.Load()), func(b barred) bool { return b.lost == lost })
-		m.bars.Store(&left)
+		m.unbar(lost)
 		w.cl.ViewChanged()
 	})
 }
@@ -319,8 +318,21 @@ func (m *mate) loses(lost string) {
 
 // bar puts off the hosts of a lost agent.
 func (m *mate) bar(b barred) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
 	bars := append(slices.Clone(*m.bars.Load()), b)
 	m.bars.Store(&bars)
+}
+
+// unbar ends what bar did. A takeover may end while the agent hears of something else.
+func (m *mate) unbar(lost *mate) {
+	m.moves.Lock()
+	defer m.moves.Unlock()
+	if m.bars.Load() == nil {
+		return
+	}
+	left := slices.DeleteFunc(slices.Clone(*m.bars.Load()), func(b barred) bool { return b.lost == lost })
+	m.bars.Store(&left)
 }
 
 // end ends a process: by a signal, a kill or a power failure.
@@ -359,10 +371,7 @@ func (m *mate) gains(name string) {
 		return
 	}
 	m.sees(m.view.Load().with(m.b.mate(name)))
-	if bars := m.bars.Load(); bars != nil {
-		left := slices.DeleteFunc(slices.Clone(*bars), func(b barred) bool { return b.lost.name == name })
-		m.bars.Store(&left) // a takeover under way continues to the end
-	}
+	m.unbar(m.b.mate(name)) // a takeover under way continues to the end
 	m.b.Note("%s has gained %s", m.name, name)
 	if w := m.w.Load(); w != nil {
 		w.cl.ViewChanged()

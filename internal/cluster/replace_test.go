@@ -250,8 +250,7 @@ func (m *mate) meets(o *mate) {
 		was = m.b.all()[view.id(o.name)]
 		m.bar(barred{was, view})
 	}
-	left := slices.DeleteFunc(slices.Clone(*m.bars.Load()), func(b barred) bool { return b.lost == o })
-	m.bars.Store(&left)
+	m.unbar(o)
 	m.sees(view.with(o))
 	m.b.Note("%s meets %s", m.story.name, o.story.name)
 	if was != nil {
