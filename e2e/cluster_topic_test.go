@@ -1,12 +1,16 @@
 package e2e
 
 import (
+	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -104,6 +108,7 @@ func recrawlByTopic(t *testing.T, boundary string) {
 	}
 	full := map[string]map[int]int{} // by URL and digest: number of full records by agent
 	var changed, unchanged, exported float64
+	kept := 0
 	for i, p := range ps {
 		if !ended(p, 2*time.Minute) || p.code() != 0 {
 			t.Fatalf("a%d: %s\n%s", i+1, tail(p.out.String()), events(t, home(i)))
@@ -112,6 +117,7 @@ func recrawlByTopic(t *testing.T, boundary string) {
 		changed, unchanged = changed+s["changed"].(float64), unchanged+s["unchanged"].(float64)
 		exported += s["pages_exported"].(float64)
 		verify(t, home(i))
+		kept += toldTopics(t, home(i), boundary == "contents")
 		fullRecords(t, home(i), func(version string) {
 			if full[version] == nil {
 				full[version] = map[int]int{}
@@ -121,6 +127,9 @@ func recrawlByTopic(t *testing.T, boundary string) {
 	}
 	noViolations(t, web)
 	const pages = 1 + 3*turningPages
+	if kept < pages {
+		t.Errorf("%d pages with a category are archived, of %d", kept, pages)
+	}
 	if changed < turningPages || unchanged < (rounds-1)*pages {
 		t.Errorf("%v pages changed and %v did not", changed, unchanged)
 	}
@@ -157,6 +166,88 @@ func recrawlByTopic(t *testing.T, boundary string) {
 	if boundary == "contents" && (apart == 0 || exported == 0) || boundary == "urls" && exported > 0 {
 		t.Errorf("%d pages have versions at different agents; %v pages were sent", apart, exported)
 	}
+}
+
+// topicNames are the categories of textsByTopic in the program's model.
+var topicNames = []string{"SPORTS", "SCIENCE", "HOME"}
+
+// toldTopics checks the categories of pages in an agent's archive and in its crawl.log. If pages move, an agent that
+// keeps pages of a category keeps no other agent's. It returns the number of pages with a category in the archive.
+func toldTopics(t *testing.T, dir string, moves bool) int {
+	t.Helper()
+	archived, logged := map[string]int{}, map[string]int{} // by "/kind/N CATEGORY"
+	files, _ := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
+	for _, name := range files {
+		f, err := os.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := gzip.NewReader(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all, err := io.ReadAll(z)
+		if err := errors.Join(err, f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		for record := range strings.SplitSeq(string(all), "WARC/1.1\r\n") {
+			_, url, _ := strings.Cut(record, "WARC-Target-URI: http://turning.example")
+			if url, _, _ = strings.Cut(url, "\r\n"); !strings.Contains(record, "WARC-Type: metadata\r\n") {
+				continue
+			}
+			if _, category, ok := strings.Cut(record, "\r\ncategory: "); ok {
+				category, _, _ = strings.Cut(category, "\r\n")
+				archived[url+" "+category]++
+			}
+		}
+	}
+	log, err := os.ReadFile(filepath.Join(dir, "logs", "crawl.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(log)) {
+		f := strings.Fields(line)
+		notes := strings.Split(f[11], ",")
+		for _, n := range notes {
+			if category, ok := strings.CutPrefix(n, "category:"); ok && !slices.Contains(notes, "exported") {
+				logged[strings.TrimPrefix(f[3], "http://turning.example")+" "+category]++
+			}
+		}
+	}
+	if !maps.Equal(archived, logged) {
+		t.Errorf("categories in %s by crawl.log: %v;\nin its archive: %v", dir, logged, archived)
+	}
+	kept := map[string]int{}
+	for page, times := range archived {
+		path, category, _ := strings.Cut(page, " ")
+		kept[category] += times
+		n := 0 // of its text; the first page has few words of its own
+		if path != "/" {
+			fmt.Sscanf(path[len("/turn/"):], "%d", &n)
+		}
+		right := category == topicNames[n%3] || strings.HasPrefix(path, "/turn") && category == topicNames[(n+1)%3]
+		if !right && path != "/" {
+			t.Errorf("%s in %s has the category %s", path, dir, category)
+		}
+	}
+	var r struct {
+		Kept []struct {
+			Name  string
+			Count int
+		} `json:"by_category"`
+	}
+	if err := json.Unmarshal([]byte(crawl(t.Context(), t, "report", "--json", dir).must(t, 0).stdout), &r); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range r.Kept {
+		if kept[c.Name] -= c.Count; kept[c.Name] != 0 {
+			t.Errorf("%s: the report has %d more pages of %s than the archive", dir, -kept[c.Name], c.Name)
+		}
+	}
+	if moves && len(r.Kept) == len(topicNames) {
+		t.Errorf("%s has pages of all topics", dir)
+	}
+	return len(archived)
 }
 
 // fullRecords passes the URL and the digest of each record of a page that is no revisit to fn.

@@ -120,13 +120,7 @@ func (c *ReportCmd) Run(out io.Writer, errs cli.ErrorOutput, given *settings) er
 		}
 	case c.Out == "-" || c.FailOn != "":
 	default:
-		sections := view.Sections(r, c.top(textTop))
-		if len(c.Section) > 0 {
-			sections = slices.DeleteFunc(sections, func(s view.Section) bool {
-				return !slices.Contains(c.Section,
-					s.Name)
-			})
-		}
+		sections := view.Sections(r, c.top(textTop), c.Section...)
 		columns := 0
 		if t := cli.Terminal(out); t != nil {
 			columns, _, _ = term.GetSize(int(t.Fd())) // 0 if it is not known

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +41,10 @@ type Boundary interface {
 	Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool, err error)
 	// ByPages reports that pages alone are divided: each agent crawls any host, and keeps the links of its pages.
 	ByPages() bool
+	// Category returns the name of a destination's category, or "" if pages have none.
+	Category(to weburl.Destination) string
+	// Categories returns the names of the categories whose pages, or some of them, belong to this agent.
+	Categories() []string
 	// Keeper returns the agent that keeps the pages of a destination. mine reports that it is this agent. If agent is
 	// empty and mine is false, it is not known yet.
 	Keeper(to weburl.Destination) (agent string, mine bool)
@@ -81,28 +86,29 @@ func VersionKey(l weburl.Link) weburl.Key {
 
 // Export implements crawl.Cluster.
 func (cl *Clustered) Export(_ context.Context, l weburl.Link, x *warc.Exchange,
-	text func([]byte) ([]byte, error)) (page weburl.Link, away bool, err error) {
+	text func([]byte) ([]byte, error)) (page weburl.Link, category string, away bool, err error) {
 	if cl.Boundary == nil {
-		return page, false, nil
+		return page, "", false, nil
 	}
 	to, ok, err := cl.Boundary.Sort(x, text)
 	if err != nil || !ok {
-		return page, false, err
+		return page, "", false, err
 	}
+	category = cl.Boundary.Category(to)
 	if cl.PageBox == nil { // links alone travel
 		l.SetDestination(to)
-		return l, false, nil
+		return l, category, false, nil
 	}
 	if _, mine := cl.Boundary.Keeper(to); mine {
-		return page, false, nil
+		return page, category, false, nil
 	}
 	at, err := cl.Boundary.Write(x)
 	if err != nil {
-		return page, false, err
+		return page, category, false, err
 	}
 	l.SetDestination(to)
 	l.SetStored(at)
-	return l, true, nil
+	return l, category, true, nil
 }
 
 // Depart implements crawl.Cluster.
@@ -171,14 +177,8 @@ func (cl *Clustered) sendPages(work context.Context, now time.Time) (wake time.T
 			return wake
 		}
 		cl.loop.Go(func() {
-			var err error
-			if b.Agent == "" { // this agent keeps them by now
-				err = cl.takePagesBack(work, pages)
-			} else {
-				err = cl.Boundary.Send(work, b.Agent, pages)
-			}
-			damaged := cl.damaged(pages, err)
-			cl.loop.Tell(func(now time.Time) { cl.pagesSent(b, pages, damaged, err, now) })
+			results := cl.deliver(work, b.Agent, pages)
+			cl.loop.Tell(func(now time.Time) { cl.pagesSent(b, pages, results, now) })
 		})
 	}
 	return wake
@@ -196,47 +196,89 @@ func pagesOf(b *outbox.Batch) (pages []weburl.Link, err error) {
 	return pages, nil
 }
 
-// damaged returns which of the pages cannot be read. err is the result of sending them.
-func (cl *Clustered) damaged(pages []weburl.Link, err error) (damaged map[weburl.Stored]bool) {
-	if !errors.Is(err, crawl.ErrImport) {
-		return nil
-	}
-	for _, page := range pages {
-		if at, _ := page.Stored(); !cl.Boundary.Whole(at) {
-			if damaged == nil {
-				damaged = map[weburl.Stored]bool{}
-			}
-			damaged[at] = true
+// Results of sending a page, besides those of Boundary.Send.
+var (
+	errPageDamaged = errors.New("the stored page cannot be read")
+	errPageRefused = errors.New("the agent where the page belongs refuses it")
+)
+
+// deliver sends pages to the agent that keeps them, or takes them if that is this one by now. It returns a result for
+// each page: nil if the page is durable at an agent.
+func (cl *Clustered) deliver(work context.Context, agent string, pages []weburl.Link) []error {
+	results := make([]error, len(pages))
+	err := cl.deliverTo(work, agent, pages)
+	for i := range pages {
+		if results[i] = err; errors.Is(err, crawl.ErrImport) {
+			results[i] = cl.deliverOne(work, agent, pages[i])
 		}
 	}
-	return damaged
+	return results
 }
 
-// pagesSent records the result of sending a batch of pages.
-func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, damaged map[weburl.Stored]bool, err error,
-	now time.Time) {
+func (cl *Clustered) deliverTo(work context.Context, agent string, pages []weburl.Link) error {
+	if agent == "" {
+		return cl.takePagesBack(work, pages)
+	}
+	return cl.Boundary.Send(work, agent, pages)
+}
+
+// deliverOne is deliver for one page of a batch that was refused. If the agent refuses a page that is whole here, this
+// agent keeps it. If it cannot read the page either, nobody keeps it.
+func (cl *Clustered) deliverOne(work context.Context, agent string, page weburl.Link) error {
+	err := cl.deliverTo(work, agent, []weburl.Link{page})
+	if !errors.Is(err, crawl.ErrImport) {
+		return err
+	}
+	at, _ := page.Stored()
+	if !cl.Boundary.Whole(at) {
+		return errPageDamaged
+	}
+	durable, kept := cl.takeStored(work, page, cl.takePage)
+	if kept == nil {
+		kept = durable()
+	}
+	if kept != nil && !errors.Is(kept, crawl.ErrImport) {
+		return kept
+	}
+	cl.loop.Events.Write("page-refused", report.F("url", page.URL.String()), report.F("agent", agent),
+		report.F("kept", kept == nil), report.F("error", err.Error()))
+	return errPageRefused
+}
+
+// pagesSent records the results of sending a batch of pages.
+func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, results []error, now time.Time) {
 	cl.loop.Stir()
-	if len(damaged) > 0 {
-		cl.PageBox.Done(b, true, now)
-		for i, page := range pages {
-			if at, _ := page.Stored(); damaged[at] {
-				cl.fetchAgain(b.Numbers[i], page)
-			} else if cl.loop.Fail(cl.PageBox.PushLoose(b.Numbers[i], page.AppendTo(nil))) {
-				return
-			}
-		}
+	waits := func(err error) bool {
+		return err != nil && !errors.Is(err, errPageDamaged) && !errors.Is(err, errPageRefused)
+	}
+	first := slices.IndexFunc(results, waits)
+	if first >= 0 && !slices.ContainsFunc(results, func(err error) bool { return !waits(err) }) {
+		cl.tellPush(b, inPages, results[first])
+		cl.PageBox.Done(b, false, now)
 		return
 	}
-	if err == nil {
-		cl.loop.EndOutgoing(b.Numbers, b.Agent == "")
-		for i, number := range b.Numbers {
-			cl.pageArrived(number)
-			at, _ := pages[i].Stored()
-			cl.exports.arrived = append(cl.exports.arrived, at)
+	for i, page := range pages {
+		at, _ := page.Stored()
+		switch err := results[i]; {
+		case waits(err):
+			if cl.loop.Fail(cl.PageBox.PushLoose(b.Numbers[i], page.AppendTo(nil))) {
+				return
+			}
+			continue
+		case errors.Is(err, errPageDamaged):
+			cl.remote.pagesDamaged++
+			cl.fetchAgain(b.Numbers[i], page)
+		case errors.Is(err, errPageRefused):
+			cl.remote.pagesRefused++
+			cl.loop.EndOutgoing(b.Numbers[i:i+1], true)
+		default:
+			cl.loop.EndOutgoing(b.Numbers[i:i+1], b.Agent == "")
 		}
+		cl.pageArrived(b.Numbers[i])
+		cl.exports.arrived = append(cl.exports.arrived, at)
 	}
-	cl.tellPush(b, inPages, err)
-	cl.PageBox.Done(b, err == nil, now)
+	cl.tellPush(b, inPages, nil)
+	cl.PageBox.Done(b, true, now)
 }
 
 // fetchAgain gives up a stored page that cannot be read, and queues its URL.
@@ -250,8 +292,6 @@ func (cl *Clustered) fetchAgain(number uint64, page weburl.Link) {
 		return
 	}
 	cl.loop.EndOutgoing([]uint64{number}, true)
-	cl.pageArrived(number)
-	cl.exports.arrived = append(cl.exports.arrived, at)
 	cl.loop.Events.Write("page-damaged", report.F("url", l.URL.String()), report.F("file", at.File))
 }
 
@@ -326,6 +366,13 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 	if _, mine := cl.Boundary.Keeper(to); !mine {
 		return nil, ErrNotKeeper
 	}
+	return cl.takePage(ctx, from, page, records)
+}
+
+// takePage is TakePage whoever keeps the page.
+func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link, records io.Reader) (
+	durable func() error, err error) {
+	to, _ := page.Destination()
 	link := page.AsLink()
 	if v, ok := page.Version(); ok {
 		link.SetVersion(v)
@@ -340,7 +387,7 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 	if known, err := cl.knowsPage(ctx, key, done); err != nil || known {
 		return cl.wait(ctx, done, key, generation), err
 	}
-	imported, err := cl.loop.Import(ctx, from, link, records)
+	imported, err := cl.loop.Import(ctx, from, link, cl.Boundary.Category(to), records)
 	if err != nil {
 		return nil, err
 	}
@@ -488,14 +535,8 @@ func (cl *Clustered) wait(ctx context.Context, done chan error, key weburl.Key, 
 func (cl *Clustered) takePagesBack(ctx context.Context, pages []weburl.Link) (err error) {
 	var durable []func() error
 	for _, page := range pages {
-		at, _ := page.Stored()
-		var r io.ReadCloser
-		if r, err = cl.Boundary.Read(at); err != nil {
-			err = fmt.Errorf("%w: %w", crawl.ErrImport, err)
-			break
-		}
-		wait, takeErr := cl.TakePage(ctx, "itself", page, r)
-		if err = errors.Join(takeErr, r.Close()); err != nil {
+		var wait func() error
+		if wait, err = cl.takeStored(ctx, page, cl.TakePage); err != nil {
 			break
 		}
 		durable = append(durable, wait)
@@ -506,10 +547,34 @@ func (cl *Clustered) takePagesBack(ctx context.Context, pages []weburl.Link) (er
 	return err
 }
 
+// takeStored takes a stored page with TakePage or takePage.
+func (cl *Clustered) takeStored(ctx context.Context, page weburl.Link, take func(ctx context.Context, from string,
+	page weburl.Link, records io.Reader) (func() error, error)) (durable func() error, err error) {
+	at, _ := page.Stored()
+	r, err := cl.Boundary.Read(at)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", crawl.ErrImport, err)
+	}
+	durable, err = take(ctx, "itself", page, r)
+	return durable, errors.Join(err, r.Close())
+}
+
 // exportCounts returns the counts of pages on their way, or nil if pages do not move.
 func (cl *Clustered) exportCounts() *report.Boundary {
 	if cl.PageBox == nil {
 		return nil
 	}
-	return &report.Boundary{Waiting: cl.Boundary.Waiting(), Taken: cl.remote.pages, Again: cl.remote.pagesAgain}
+	return &report.Boundary{Waiting: cl.Boundary.Waiting(), Taken: cl.remote.pages, Again: cl.remote.pagesAgain,
+		Damaged: cl.remote.pagesDamaged, Refused: cl.remote.pagesRefused}
+}
+
+// categories returns the categories of this agent without counts.
+func (cl *Clustered) categories() (list []report.Category) {
+	if cl.Boundary == nil {
+		return nil
+	}
+	for _, name := range cl.Boundary.Categories() {
+		list = append(list, report.Category{Name: name, Here: true})
+	}
+	return list
 }

@@ -191,7 +191,7 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	return crawl.ClusterStatus{Waits: waits, Outgoing: cl.Outgoing(), Received: cl.remote.received,
 		Copying:  cl.copying(),
 		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
-		Contents: cl.contentCounts(), Boundary: cl.exportCounts()}
+		Contents: cl.contentCounts(), Boundary: cl.exportCounts(), Categories: cl.categories()}
 }
 
 func (cl *Clustered) Ended() { cl.tellCopies() }

@@ -8,10 +8,14 @@ import (
 	"fmt"
 	"io"
 	"net/netip"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -60,7 +64,8 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 		c.parse(v, r)
 		return v.page.AppendProse(dst, v.shown.Body, v.mime == "text/plain"), nil
 	}
-	page, away, err := c.cluster.Export(ctx, v.task.Link, &x, text)
+	page, category, away, err := c.cluster.Export(ctx, v.task.Link, &x, text)
+	v.sorted(category)
 	if err != nil || !away {
 		to, _ := page.Destination()
 		v.category = to.Category
@@ -88,6 +93,39 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 	return true, nil
 }
 
+// sorted notes the category of v's page.
+func (v *visit) sorted(category string) {
+	if v.topic = category; category != "" {
+		v.notes = append(v.notes, "category:"+category)
+	}
+}
+
+// countKept counts a page that this agent keeps by its category.
+func (c *Crawler) countKept(v *visit, f *state.Finish) {
+	if v.topic == "" || f.Exported() {
+		return
+	}
+	if c.topics == nil {
+		c.topics = map[string]int64{}
+	}
+	c.topics[v.topic]++
+}
+
+// countCategories adds to the categories of this agent how many pages of each it keeps, and the others that it keeps
+// pages of.
+func (c *Crawler) countCategories(list []report.Category) []report.Category {
+	for i := range list {
+		list[i].Pages = c.topics[list[i].Name]
+	}
+	for name, pages := range c.topics {
+		if !slices.ContainsFunc(list, func(k report.Category) bool { return k.Name == name }) {
+			list = append(list, report.Category{Name: name, Pages: pages})
+		}
+	}
+	slices.SortFunc(list, func(a, b report.Category) int { return strings.Compare(a.Name, b.Name) })
+	return list
+}
+
 // destination returns where a link goes whose URL has key k. away is false if the page's category does not say it, or
 // if this agent follows the link.
 func (c *Crawler) destination(v *visit, k weburl.Key) (to weburl.Destination, away bool) {
@@ -112,10 +150,12 @@ type Imported struct{ v *visit }
 // ErrImport reports records that are no page which an agent can have sent.
 var ErrImport = errors.New("not a page")
 
-// Import reads and archives a page that another agent has fetched: link is its URL, and records are the page's WARC
-// records. The page counts when Settle has been called. Import needs no dispatcher. It blocks for as long as records
-// do. The error is an ErrImport, of reading records, or a failure of this machine.
-func (l *Loop) Import(ctx context.Context, from string, link weburl.Link, records io.Reader) (*Imported, error) {
+// Import reads and archives a page that another agent has fetched: link is its URL, category is empty if pages have
+// none, and records are the page's WARC records. The page counts when Settle has been called. Import needs no
+// dispatcher. It blocks for as long as records do. The error is an ErrImport, of reading records, or a failure of this
+// machine.
+func (l *Loop) Import(ctx context.Context, from string, link weburl.Link, category string,
+	records io.Reader) (*Imported, error) {
 	c := l.c
 	resp, err := c.receive(link.URL, records)
 	if err != nil {
@@ -128,6 +168,7 @@ func (l *Loop) Import(ctx context.Context, from string, link weburl.Link, record
 	v.inHost.on = c.Scope.BoundsHostDepth()
 	v.take(resp, Fetched)
 	v.notes = append(v.notes, "imported:"+from)
+	v.sorted(category)
 	v.unkept = c.leaves(v, resp)
 	if err := c.compare(ctx, v, resp); err != nil {
 		return nil, err

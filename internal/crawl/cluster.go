@@ -52,9 +52,10 @@ type clusterHosts interface {
 	First(ctx context.Context, x *warc.Exchange, size int64) (first warc.Original, duplicate, asked bool, err error)
 	// Export stores the page of x, which was fetched for l, if it belongs to another agent. Then away is true, and page
 	// is for Depart. If not the page but its links go to the agents of its category, page has the category as its
-	// destination. text appends the text that a reader of the page sees. Safe for concurrent use.
+	// destination. category is empty if pages have none. text appends the text that a reader of the page sees. Safe
+	// for concurrent use.
 	Export(ctx context.Context, l weburl.Link, x *warc.Exchange, text func([]byte) ([]byte, error)) (page weburl.Link,
-		away bool, err error)
+		category string, away bool, err error)
 	// SendAway takes a link that was withdrawn from the frontier because its host has another owner
 	// now. sent is false if the operator has dropped the link.
 	SendAway(w frontier.Waiting) (sent bool, err error)
@@ -205,8 +206,10 @@ type ClusterStatus struct {
 	Moves    *report.Moves    `json:"moves,omitempty"` // of hosts between agents
 	Contents *report.Contents `json:"contents,omitempty"`
 	Boundary *report.Boundary `json:"boundary,omitempty"` // pages on their way between agents
-	Exchange *report.Exchange `json:"exchange,omitempty"` // messages to other agents, in this run
-	Sites    *report.Sites    `json:"sites,omitempty"`    // what the coordinators say
+	// Categories are those of this agent's pages, by name, and the others of pages that it keeps.
+	Categories []report.Category `json:"categories,omitempty"`
+	Exchange   *report.Exchange  `json:"exchange,omitempty"` // messages to other agents, in this run
+	Sites      *report.Sites     `json:"sites,omitempty"`    // what the coordinators say
 }
 
 // ErrAlone reports a link from another agent to a crawl without other agents.
@@ -262,8 +265,8 @@ func (alone) Accepted(Class, uint64, weburl.Link, []byte) error { return nil }
 func (alone) Depart(weburl.Link) error { return nil }
 
 func (alone) Export(context.Context, weburl.Link, *warc.Exchange, func([]byte) ([]byte, error)) (page weburl.Link,
-	away bool, err error) {
-	return page, false, nil
+	category string, away bool, err error) {
+	return page, "", false, nil
 }
 
 func (alone) First(context.Context, *warc.Exchange, int64) (first warc.Original, duplicate, asked bool, err error) {

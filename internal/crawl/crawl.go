@@ -254,6 +254,7 @@ type Crawler struct {
 	lastURL    string
 	shown      shown
 	handing    handing
+	topics     map[string]int64       // pages that this agent keeps, by category; see countKept
 	retrying   retrying               // URLs that have failed and will be retried
 	planner    Planner                // the Strategy, if it is a Planner
 	reader     Reader                 // likewise

@@ -358,6 +358,7 @@ func (c *Crawler) log(v *visit, f state.Finish, now time.Time) {
 		line.Notes = append(line.Notes, "rule:"+v.rule)
 	}
 	c.Log.Write(line)
+	c.countKept(v, &f)
 }
 
 // reason returns why a visit will be repeated, for the events.

@@ -69,6 +69,7 @@ type visit struct {
 	parsed     bool        // page has its links
 	sent       weburl.Link // the page, which is stored for another agent; zero: it belongs here
 	category   uint16      // links go to the agents of this category of pages; 0: by their hosts
+	topic      string      // the name of the page's category; empty: none is known
 
 	// For Strategy and Pages:
 	shown      Page
@@ -388,6 +389,7 @@ func (v *visit) describe(x *warc.Exchange, r *fetch.Response) {
 	if v.outcome == Fetched && v.status/100 == 2 && !v.duplicate {
 		note("charset", v.page.Charset)
 	}
+	note("category", v.topic)
 	v.describeNear(note)
 	if v.failure != 0 {
 		note("failure", v.detail)

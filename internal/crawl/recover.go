@@ -8,6 +8,7 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
@@ -52,6 +53,9 @@ type resume struct {
 	keys    []weburl.Key // of accepts and finishes, for the seen-set
 	batch   []weburl.Link
 	numbers []uint64
+
+	undone    map[weburl.Stored]struct{} // pages for other agents whose finishes do not count
+	withdrawn []uint64                   // the numbers of such pages
 }
 
 // Recover rebuilds seen-set, frontier, robots cache and counts from the journal in dir. Call it
@@ -81,6 +85,9 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 		return r.result, err
 	}
 	r.restore()
+	if len(r.withdrawn) > 0 {
+		newLoop(c).EndOutgoing(r.withdrawn, true)
+	}
 	if r.result.Repeated > 0 || r.result.Lost > 0 || r.doubt.doubtful() {
 		// A power failure has destroyed what these finishes refer to. But the next recovery could
 		// take them for valid: their WARC file may grow past their ends or be deleted, and so may
@@ -299,6 +306,13 @@ func (r *resume) finished(f *state.Finish, lost bool) error {
 		if !f.IsRobots() {
 			r.result.Repeated++
 		}
+		if at, ok := f.Link.Stored(); ok { // its URL is fetched again, so no other agent need have this page
+			if r.undone == nil {
+				r.undone = map[weburl.Stored]struct{}{}
+			}
+			at.File = strings.Clone(at.File)
+			r.undone[at] = struct{}{}
+		}
 		return nil
 	}
 	c.count(f)
@@ -499,7 +513,12 @@ func (r *resume) pending(kind byte, number uint64, enc []byte) error {
 	if err != nil {
 		return err
 	}
-	if _, page := l.Stored(); !page && c.dropped(l.URL.Host(), number) {
+	at, page := l.Stored()
+	if _, undone := r.undone[at]; undone && page {
+		r.withdrawn = append(r.withdrawn, number)
+		return nil
+	}
+	if !page && c.dropped(l.URL.Host(), number) {
 		return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 	}
 	if kind == state.PendingOut {

@@ -58,6 +58,7 @@ func (c *Crawler) publishEvery(now time.Time) {
 func (c *Crawler) publish(now time.Time) {
 	retrying, next := c.retrying.sum(now)
 	others := c.cluster.Status(now)
+	others.Categories = c.countCategories(others.Categories)
 	c.status.Store(&Status{
 		Type: "status", At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -131,6 +133,7 @@ type boundaryPages struct {
 	a               *Agent
 	near            bool                 // the least hash of a page's shingles says where it belongs
 	classifier      *classify.Classifier // nil: the hash of a page says where it belongs
+	names           []string             // of the categories
 	numbers         map[string]uint16    // of the categories, from 1
 	byView          atomic.Pointer[categoriesOf]
 	minds           sync.Pool // of *mind
@@ -150,8 +153,11 @@ type mind struct {
 	shingles near.Scratch
 }
 
-// openBoundary opens the store of boundary pages if pages move.
+// openBoundary opens the store of boundary pages if pages move. If they do not, no page of an earlier run may wait.
 func (a *Agent) openBoundary() (err error) {
+	if err := a.checkNoPageWaits(); err != nil {
+		return err
+	}
 	switch c := a.cfg.Cluster; {
 	case c.movesPages():
 		if a.boundary, err = boundary.Open(a.fs, a.dir(boundaryDir),
@@ -166,7 +172,8 @@ func (a *Agent) openBoundary() (err error) {
 	p.minds.New = func() any { return new(mind) }
 	if a.cfg.Cluster.byPages() {
 		p.classifier, p.numbers = a.cfg.Cluster.classifier(), map[string]uint16{}
-		for i, name := range p.categories() {
+		p.names = categoriesBy(p.classifier)
+		for i, name := range p.names {
 			p.numbers[name] = uint16(1 + i)
 		}
 	}
@@ -174,9 +181,26 @@ func (a *Agent) openBoundary() (err error) {
 	return nil
 }
 
-// categories returns the categories that pages can have: those of the model, and the pages that have none.
-func (p *boundaryPages) categories() []string { return categoriesBy(p.classifier) }
+// checkNoPageWaits returns a *ConfigError if pages do not move and an earlier run, in which they did, has left some.
+func (a *Agent) checkNoPageWaits() error {
+	if a.cfg.Cluster.movesPages() {
+		return nil
+	}
+	files, err := a.fs.ReadDir(filepath.Join(a.dir(boundaryDir), "archive"))
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return err
+	case len(files) > 0:
+		return configErrorf("the pages in %s wait for other agents of a crawl with --boundary %s; resume with "+
+			"--boundary %s until it ends, or start again with --overwrite", a.dir(boundaryDir), BoundaryContents,
+			BoundaryContents)
+	}
+	return nil
+}
 
+// categoriesBy returns the categories that pages can have: those of the model, and the pages that have none.
 func categoriesBy(c *classify.Classifier) []string {
 	return append(slices.Clone(c.Categories()), classify.Unclassifiable)
 }
@@ -239,6 +263,26 @@ func (p *boundaryPages) Keeper(to weburl.Destination) (agent string, mine bool) 
 		agent = p.in(owners).Owner(int(to.Category)-1, to.Hash)
 	}
 	return agent, agent == p.a.membership.cfg.Name
+}
+
+// Category implements cluster.Boundary.
+func (p *boundaryPages) Category(to weburl.Destination) string {
+	if p.classifier == nil || to.Category == 0 || int(to.Category) > len(p.numbers) {
+		return ""
+	}
+	return p.names[to.Category-1]
+}
+
+// Categories implements cluster.Boundary.
+func (p *boundaryPages) Categories() (names []string) {
+	view := p.a.membership.owners()
+	if p.classifier == nil || view == nil {
+		return nil
+	}
+	for _, number := range slices.Compact(p.in(view).Of(p.a.membership.cfg.Name)) {
+		names = append(names, p.names[number])
+	}
+	return names
 }
 
 // in returns which agents have the categories in a view.

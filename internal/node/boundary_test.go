@@ -5,9 +5,13 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -67,5 +71,33 @@ func TestContentHash(t *testing.T) {
 	}
 	if to, sum := sorted(exact, "x"), sha1.Sum([]byte("x")); to.Hash != binary.BigEndian.Uint64(sum[:]) {
 		t.Errorf("the exact hash is %x, want the first 8 bytes of %x", to.Hash, sum)
+	}
+}
+
+// A crawl whose pages do not move is not resumed where pages wait for other agents: their URLs would be fetched again,
+// and a server may have gone by then.
+func TestNoPageWaits(t *testing.T) {
+	mem := testdisk.NewMem()
+	a := &Agent{fs: mem}
+	a.cfg.Dir = testparts.Dir
+	for _, boundary := range []string{BoundaryContents, BoundaryURLs} {
+		a.cfg.Cluster = &Cluster{Partition: PartitionTopic, Boundary: boundary}
+		if err := a.checkNoPageWaits(); err != nil {
+			t.Errorf("--boundary %s in a new directory: %v", boundary, err)
+		}
+	}
+	archive := filepath.Join(a.dir(boundaryDir), "archive")
+	if err := mem.MkdirAll(archive, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := disk.WriteFile(mem, filepath.Join(archive, "boundary-1.warc.gz"), []byte("page")); err != nil {
+		t.Fatal(err)
+	}
+	for boundary, want := range map[string]string{BoundaryContents: "", BoundaryURLs: "resume with --boundary contents"} {
+		a.cfg.Cluster = &Cluster{Partition: PartitionTopic, Boundary: boundary}
+		err := a.checkNoPageWaits()
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("--boundary %s where pages wait: %v, want %q", boundary, err, want)
+		}
 	}
 }

@@ -29,9 +29,18 @@ func (c *Contents) Share() {
 	}
 }
 
+// A Category counts the pages of a category that an agent keeps, in this run.
+type Category struct {
+	Name  string `json:"name"`
+	Here  bool   `json:"here"` // pages of the category, or some of them, belong to this agent
+	Pages int64  `json:"pages"`
+}
+
 // Boundary counts the pages that agents send to each other because they divide pages by content, in this run.
 type Boundary struct {
 	Waiting int64 `json:"waiting"` // stored for other agents, now
 	Taken   int64 `json:"taken"`   // from other agents
 	Again   int64 `json:"again"`   // pages of other agents that this one had already
+	Damaged int64 `json:"damaged"` // pages for other agents that could not be read, and are fetched again
+	Refused int64 `json:"refused"` // pages that the agents where they belong refused; this agent keeps them if it can
 }

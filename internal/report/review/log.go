@@ -24,6 +24,7 @@ type logCounts struct {
 	status    *table[Count]
 	errors    *table[Count]
 	mimes     *table[Count]
+	topics    *table[Count] // see Review.Categories
 	robots    *table[Count]
 	copies    *table[Count]
 	slowest   top[Visit]
@@ -49,6 +50,7 @@ func newLogCounts(limit, names int) *logCounts {
 		status:    newTable(few, byCount),
 		errors:    newTable(few, byCount),
 		mimes:     newTable(few, byCount),
+		topics:    newTable(few, byCount),
 		robots:    newTable(some, byCount),
 		copies:    newTable(some, byCount),
 		slowest:   top[Visit]{limit: limit, key: func(v *Visit) int64 { return v.MS }},
@@ -101,8 +103,21 @@ func (r *reader) readLog(d *Dir, broken *brokenList, byLog bool) error {
 	return err
 }
 
+// category counts a page that the crawl keeps.
+func (c *logCounts) category(l *report.Line) {
+	if slices.Contains(l.Notes, "exported") {
+		return // the agent that keeps the page has a line of its own
+	}
+	for _, n := range l.Notes {
+		if category, ok := strings.CutPrefix(n, "category:"); ok {
+			c.count(c.topics, plain(category), max(l.Size, 0), l.URL)
+		}
+	}
+}
+
 // add counts a line. It returns the broken link that the line shows, or nil.
 func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
+	c.category(l)
 	if slices.ContainsFunc(l.Notes, func(n string) bool { return strings.HasPrefix(n, "imported:") }) {
 		return nil // the agent that has fetched the page has a line of its own
 	}
@@ -275,10 +290,11 @@ func (c *logCounts) into(r *Review) {
 		}
 		r.HostCount = max(c.hosts.limit, known)
 	}
-	for _, t := range []int64{c.hosts.lost, c.robots.lost, c.copies.lost, c.mimes.lost, c.errors.lost} {
+	for _, t := range []int64{c.hosts.lost, c.robots.lost, c.copies.lost, c.mimes.lost, c.errors.lost, c.topics.lost} {
 		r.LeastCount = max(r.LeastCount, t)
 	}
 	r.Status, r.Errors, r.MIME = counts(c.status, 1000), counts(c.errors, 1000), counts(c.mimes, 1000)
+	r.Categories = counts(c.topics, 1000)
 	r.RobotsBy = counts(c.robots, c.limit)
 	for i := range r.Errors {
 		r.Errors[i].Example = plain(r.Errors[i].Example)

@@ -13,24 +13,25 @@ type Review struct {
 	Dirs []Dir     `json:"crawls"`
 	Totals
 
-	Status    []Count     `json:"by_status"`      // by code
-	Errors    []Count     `json:"by_error"`       // by kind; Example is the first cause
-	MIME      []Count     `json:"by_mime"`        // by type
-	Skipped   []Count     `json:"by_reason"`      // by reason
-	RobotsBy  []Count     `json:"by_robots_host"` // visits that robots.txt forbids, by host; Example is the rule
-	Hosts     []Host      `json:"by_host"`        // the hosts with the most URLs
-	Slowest   []Visit     `json:"slowest"`        // the responses that took longest
-	Largest   []Visit     `json:"largest"`        // the largest responses
-	Broken    []Broken    `json:"broken"`         // the first broken links
-	Chains    []Chain     `json:"redirects"`      // the longest chains of redirects
-	Copies    []Count     `json:"copies"`         // pages that came again, by digest; Example is a copy
-	Latency   Percentiles `json:"ms_percentiles"`
-	Sizes     Percentiles `json:"content_bytes_percentiles"`
-	ByLatency []Bar       `json:"by_ms"`
-	BySize    []Bar       `json:"by_content_bytes"`
-	ByDepth   []Bar       `json:"by_depth"`     // visits by number of links from the seed
-	ByChain   []Bar       `json:"by_redirects"` // chains of redirects by length
-	Speed     Timeline    `json:"speed"`
+	Status     []Count     `json:"by_status"`      // by code
+	Errors     []Count     `json:"by_error"`       // by kind; Example is the first cause
+	MIME       []Count     `json:"by_mime"`        // by type
+	Categories []Count     `json:"by_category"`    // pages that the crawls keep, if they tell the topics of pages
+	Skipped    []Count     `json:"by_reason"`      // by reason
+	RobotsBy   []Count     `json:"by_robots_host"` // visits that robots.txt forbids, by host; Example is the rule
+	Hosts      []Host      `json:"by_host"`        // the hosts with the most URLs
+	Slowest    []Visit     `json:"slowest"`        // the responses that took longest
+	Largest    []Visit     `json:"largest"`        // the largest responses
+	Broken     []Broken    `json:"broken"`         // the first broken links
+	Chains     []Chain     `json:"redirects"`      // the longest chains of redirects
+	Copies     []Count     `json:"copies"`         // pages that came again, by digest; Example is a copy
+	Latency    Percentiles `json:"ms_percentiles"`
+	Sizes      Percentiles `json:"content_bytes_percentiles"`
+	ByLatency  []Bar       `json:"by_ms"`
+	BySize     []Bar       `json:"by_content_bytes"`
+	ByDepth    []Bar       `json:"by_depth"`     // visits by number of links from the seed
+	ByChain    []Bar       `json:"by_redirects"` // chains of redirects by length
+	Speed      Timeline    `json:"speed"`
 }
 
 // Totals are sums over all crawls of a Review.

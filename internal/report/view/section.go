@@ -41,13 +41,20 @@ type Column struct {
 
 // Names lists the sections in their order.
 var Names = []string{"summary", "speed", "status", "errors", "broken", "redirects", "hosts", "times", "sizes", "mime",
-	"duplicates", "skipped", "robots", "depth"}
+	"categories", "duplicates", "skipped", "robots", "depth"}
 
-// Sections returns the parts of the report on r. Lists have at most `top` rows.
-func Sections(r *review.Review, top int) []Section {
+// Sections returns the parts of the report on r that `names` lists. Without names it returns all but the topics of a
+// crawl that did not tell them. Lists have at most `top` rows.
+func Sections(r *review.Review, top int, names ...string) []Section {
 	b := builder{r, top}
-	return []Section{b.summary(), b.speed(), b.status(), b.errors(), b.broken(), b.redirects(), b.hosts(), b.times(),
-		b.sizes(), b.mime(), b.duplicates(), b.skipped(), b.robots(), b.depth()}
+	sections := []Section{b.summary(), b.speed(), b.status(), b.errors(), b.broken(), b.redirects(), b.hosts(),
+		b.times(), b.sizes(), b.mime(), b.categories(), b.duplicates(), b.skipped(), b.robots(), b.depth()}
+	return slices.DeleteFunc(sections, func(s Section) bool {
+		if len(names) > 0 {
+			return !slices.Contains(names, s.Name)
+		}
+		return s.Name == "categories" && len(r.Categories) == 0
+	})
 }
 
 type builder struct {

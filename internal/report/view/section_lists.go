@@ -56,6 +56,27 @@ func (b builder) mime() Section {
 	return Section{Name: "mime", Title: "Content types", Tables: []Table{t}}
 }
 
+func (b builder) categories() Section {
+	s := Section{Name: "categories", Title: "Topics of the pages kept"}
+	if len(b.r.Categories) == 0 {
+		s.Notes = []string{"The crawl did not tell the topics of pages; --partition topic does."}
+		return s
+	}
+	t := Table{Columns: columns("#pages", "#share", "#content", "category", "for example")}
+	list, total := b.r.Categories[:min(len(b.r.Categories), b.top)], int64(0)
+	for _, c := range b.r.Categories {
+		total += c.Count
+	}
+	for _, c := range list {
+		t.Rows = append(t.Rows, []Cell{number(c.Count), percent(c.Count, total), size(c.Bytes), text(c.Name),
+			location(c.Example)})
+	}
+	withBars(&t, 0, func(i int) int64 { return list[i].Count })
+	t.More = more(len(list), int64(len(b.r.Categories)))
+	s.Tables = []Table{t}
+	return s
+}
+
 // histogram is a table of bars.
 func histogram(title, what, of string, bars []review.Bar, name func(int64) string) Table {
 	t := Table{Title: title, Columns: columns("#"+what, "#share", of)}
