@@ -395,6 +395,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link
 	if err := cl.loop.Post(ctx, func(now time.Time) {
 		defer close(settled)
 		if cl.loop.Stopping() {
+			imported.Abandon()
 			done <- crawl.ErrNotRunning
 			return
 		}
@@ -411,6 +412,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link
 		}
 		cl.whenFinishesSafe(func() { done <- nil })
 	}); err != nil {
+		imported.Abandon()
 		return nil, err
 	}
 	<-settled // the dispatcher has it; until then the page must not be taken twice

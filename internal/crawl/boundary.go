@@ -206,6 +206,9 @@ func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 	return true
 }
 
+// Abandon gives up an imported page that will not be settled.
+func (p *Imported) Abandon() { p.v.endClaim(false) }
+
 // A replayer makes a response of bytes that another agent has received.
 type replayer interface {
 	Replay(x fetch.Received, wire io.Reader) (*fetch.Response, error)
