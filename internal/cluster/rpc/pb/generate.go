@@ -12,18 +12,18 @@ import (
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-var sources = []string{"exchange.proto", "coordination.proto"}
-
-// main compiles the sources and passes them to the two generators, as protoc would. So only Go is
+// main compiles the sources, which the arguments name, and passes them to the two generators, as protoc would. So only Go is
 // needed. The generators are built from the versions in go.mod.
 func main() {
 	log.SetFlags(0)
+	sources := os.Args[1:]
 	c := protocompile.Compiler{
-		Resolver:       &protocompile.SourceResolver{},
+		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{}),
 		SourceInfoMode: protocompile.SourceInfoStandard,
 	}
 	files, err := c.Compile(context.Background(), sources...)
@@ -31,14 +31,26 @@ func main() {
 		log.Fatal(err)
 	}
 	var protos []*descriptorpb.FileDescriptorProto
-	for _, f := range files {
-		protos = append(protos, protoutil.ProtoFromFileDescriptor(f))
+	added := map[string]bool{}
+	var add func(f protoreflect.FileDescriptor)
+	add = func(f protoreflect.FileDescriptor) {
+		for i := range f.Imports().Len() {
+			add(f.Imports().Get(i).FileDescriptor)
+		}
+		if !added[f.Path()] {
+			added[f.Path()] = true
+			protos = append(protos, protoutil.ProtoFromFileDescriptor(f))
+		}
 	}
-	generate("google.golang.org/protobuf/cmd/protoc-gen-go", "paths=source_relative", protos)
-	generate("connectrpc.com/connect/cmd/protoc-gen-connect-go", "paths=source_relative,package_suffix=,simple", protos)
+	for _, f := range files {
+		add(f)
+	}
+	generate("google.golang.org/protobuf/cmd/protoc-gen-go", "paths=source_relative", sources, protos)
+	generate("connectrpc.com/connect/cmd/protoc-gen-connect-go", "paths=source_relative,package_suffix=,simple", sources,
+		protos)
 }
 
-func generate(generator, parameter string, files []*descriptorpb.FileDescriptorProto) {
+func generate(generator, parameter string, sources []string, files []*descriptorpb.FileDescriptorProto) {
 	request, err := proto.Marshal(&pluginpb.CodeGeneratorRequest{
 		FileToGenerate: sources, Parameter: &parameter, ProtoFile: files,
 	})
