@@ -254,6 +254,7 @@ type Crawler struct {
 	lastURL    string
 	shown      shown
 	handing    handing
+	pause      pausing
 	topics     map[string]int64       // pages that this agent keeps, by category; see countKept
 	retrying   retrying               // URLs that have failed and will be retried
 	planner    Planner                // the Strategy, if it is a Planner
@@ -453,27 +454,6 @@ func (c *Crawler) finished() {
 	}
 }
 
-// sleep returns how long the dispatcher may wait for a result.
-func (c *Crawler) sleep(now, wake time.Time) time.Duration {
-	d := publishEvery
-	if c.dirty {
-		d = min(d, c.commitAt().Sub(now))
-	}
-	if c.syncing == nil && c.Seen.WantsSync() {
-		d = min(d, c.synced.Add(c.cfg.SyncEvery).Sub(now))
-	}
-	if c.syncing == nil && c.cluster.WantsSync() {
-		d = min(d, c.ackAt().Sub(now))
-	}
-	if !wake.IsZero() {
-		d = min(d, wake.Sub(now))
-	}
-	if c.cfg.TimeLimit > 0 && c.stop == notStopping {
-		d = min(d, c.cfg.TimeLimit-now.Sub(c.began))
-	}
-	return max(d, 0)
-}
-
 // send starts visits while there are free workers and due hosts. wake is the time of the next
 // work; zero means not before a result arrives.
 func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
@@ -484,6 +464,9 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		return wake
 	}
 	c.lookUp(work)
+	if paused, ask := c.paused(now); paused {
+		return earlier(wake, ask)
+	}
 	quota := quotaMax
 	for c.busy-c.slow.len() < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
 		if ask := c.cluster.Paused(now); !ask.IsZero() {

@@ -70,7 +70,7 @@ func (c *Crawler) checkLimits(now time.Time) {
 		c.halt(PageLimit)
 	case c.cfg.SizeLimit > 0 && c.Tally.Bytes() >= c.cfg.SizeLimit:
 		c.halt(SizeLimit)
-	case c.cfg.TimeLimit > 0 && now.Sub(c.began) >= c.cfg.TimeLimit:
+	case c.cfg.TimeLimit > 0 && c.active(now) >= c.cfg.TimeLimit:
 		c.halt(TimeLimit)
 	}
 }

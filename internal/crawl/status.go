@@ -43,6 +43,7 @@ type Status struct {
 	WaitsFor  string             `json:"waiting_for,omitempty"` // in words, if no visit has ended lately
 	NowURL    string             `json:"-"`                     // of the last visit that began
 	Hosts     []frontier.Glimpse `json:"-"`                     // see Crawler.Watch
+	Paused    bool               `json:"paused,omitempty"`      // by the operator: no visit begins
 	Stop      Stop               `json:"stop_reason,omitempty"`
 }
 
@@ -71,6 +72,7 @@ func (c *Crawler) publish(now time.Time) {
 		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
 		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, NowURL: c.shown.begun.String(),
 		WaitsFor: c.waitsFor(others, now), Hosts: c.watch(now), Stop: c.stop,
+		Paused: c.pause.on,
 	})
 }
 

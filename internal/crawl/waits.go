@@ -53,6 +53,8 @@ func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
 	switch {
 	case c.shown.over:
 		return ""
+	case c.pause.on && !stopping && c.underWayNow() == 0:
+		return "the operator, who has paused the crawl"
 	case c.shown.saving:
 		return "the state to be saved"
 	case !stopping && now.Sub(laterOf(c.shown.lastEnd, c.began)) < idleAfter:
@@ -161,4 +163,25 @@ func duration(d time.Duration) string {
 		return fmt.Sprintf("%d min %d s", s/60, s%60)
 	}
 	return fmt.Sprintf("%d h %d min", s/3600, s/60%60)
+}
+
+// sleep returns how long the dispatcher may wait for a result.
+func (c *Crawler) sleep(now, wake time.Time) time.Duration {
+	d := publishEvery
+	if c.dirty {
+		d = min(d, c.commitAt().Sub(now))
+	}
+	if c.syncing == nil && c.Seen.WantsSync() {
+		d = min(d, c.synced.Add(c.cfg.SyncEvery).Sub(now))
+	}
+	if c.syncing == nil && c.cluster.WantsSync() {
+		d = min(d, c.ackAt().Sub(now))
+	}
+	if !wake.IsZero() {
+		d = min(d, wake.Sub(now))
+	}
+	if c.cfg.TimeLimit > 0 && c.stop == notStopping {
+		d = min(d, c.cfg.TimeLimit-c.active(now))
+	}
+	return max(d, 0)
 }

@@ -1,0 +1,72 @@
+package crawl
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+)
+
+// pausing is the operator's wish that no visit begins. Visits in progress end as usual, and accepted links wait. The
+// time limit stands still.
+type pausing struct {
+	wanted atomic.Bool
+
+	// The dispatcher owns the fields below.
+	on    bool
+	since time.Time
+	past  time.Duration // of earlier pauses in this run
+}
+
+// pauseLook is how long a paused dispatcher may sleep. It looks again at each command and at each Status.
+const pauseLook = time.Hour
+
+// Pause keeps visits from beginning while on is set, also before Run. When it returns, no visit begins any more. Safe
+// for concurrent use; ctx bounds the wait.
+func (c *Crawler) Pause(ctx context.Context, on bool) error {
+	c.pause.wanted.Store(on)
+	if c.Status() == nil {
+		return nil // Run begins with it
+	}
+	err := c.ask(ctx, "pause", func() { c.heedPause(c.cfg.Now()) })
+	if errors.Is(err, ErrNotRunning) {
+		return nil
+	}
+	return err
+}
+
+// heedPause begins or ends a pause.
+func (c *Crawler) heedPause(now time.Time) {
+	p := &c.pause
+	on := p.wanted.Load()
+	if on == p.on {
+		return
+	}
+	if p.on = on; on {
+		p.since = now
+		c.Events.Write("paused")
+		return
+	}
+	p.past += now.Sub(p.since)
+	c.Events.Write("resumed")
+}
+
+// paused reports whether no visit may begin, and when to look again.
+func (c *Crawler) paused(now time.Time) (paused bool, ask time.Time) {
+	if c.heedPause(now); !c.pause.on {
+		return false, ask
+	}
+	if c.Frontier.Pending() > 0 || len(c.later) > 0 { // the run must not end
+		ask = now.Add(pauseLook)
+	}
+	return true, ask
+}
+
+// active returns how long this run has been going on without pauses.
+func (c *Crawler) active(now time.Time) time.Duration {
+	d := now.Sub(c.began) - c.pause.past
+	if c.pause.on {
+		d -= now.Sub(laterOf(c.pause.since, c.began))
+	}
+	return d
+}

@@ -1,0 +1,91 @@
+package crawl
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+)
+
+// While the operator pauses the crawl, no request begins, the crawl does not end, and its time limit stands still.
+func TestPause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: orderedWeb}
+		s.cfg.TimeLimit = 20 * time.Second
+		w, _, end := s.begin(t)
+		time.Sleep(1500 * time.Millisecond) // after robots.txt and a.example/
+		for range 2 {
+			before := len(s.web.Told())
+			if err := w.Pause(t.Context(), true); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(10 * time.Minute)
+			if after := len(s.web.Told()); after > before+1 { // one was under way
+				t.Errorf("%d requests during a pause", after-before)
+			}
+			if st := w.Status(); !st.Paused || st.Stop != notStopping || st.Queued == 0 ||
+				st.WaitsFor != "the operator, who has paused the crawl" {
+				t.Errorf("during a pause: %v, stop %q, %d queued, waits for %q", st.Paused, st.Stop, st.Queued,
+					st.WaitsFor)
+			}
+			if err := w.Pause(t.Context(), false); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(1100 * time.Millisecond)
+		}
+		if stop, err := end(); stop != Finished || err != nil {
+			t.Errorf("%v, %v, want %v", stop, err, Finished)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		for _, r := range s.web.Told() {
+			got = append(got, r.URL)
+		}
+		for _, want := range []string{"http://a.example/1", "http://a.example/4", "http://b.example/"} {
+			if !slices.Contains(got, want) {
+				t.Errorf("%s was not fetched", want)
+			}
+		}
+	})
+}
+
+// A pause that was ordered before a run holds from its first moment. The time limit counts from its end.
+func TestPauseBeforeRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: orderedWeb}
+		s.cfg.TimeLimit = 2 * time.Second
+		s.parse(t)
+		w, err := s.open(testdisk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Pause(t.Context(), true); err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan Stop, 1)
+		go func() {
+			stop, err := w.Run(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			ended <- stop
+		}()
+		time.Sleep(time.Hour)
+		if n := len(s.web.Told()); n > 0 {
+			t.Errorf("%d requests in a crawl that began paused", n)
+		}
+		if err := w.Pause(t.Context(), false); err != nil {
+			t.Fatal(err)
+		}
+		if stop := <-ended; stop != TimeLimit {
+			t.Errorf("%v, want %v", stop, TimeLimit)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
