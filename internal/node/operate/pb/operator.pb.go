@@ -32,6 +32,7 @@ type Answer struct {
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // its name; empty: the crawl has one agent
 	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`   // for people
 	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"` // why it has not done as told; empty: it has
+	Code          string                 `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`   // of the error: elsewhere, host (no name of one), silent or failed
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -83,6 +84,13 @@ func (x *Answer) GetText() string {
 func (x *Answer) GetError() string {
 	if x != nil {
 		return x.Error
+	}
+	return ""
+}
+
+func (x *Answer) GetCode() string {
+	if x != nil {
+		return x.Code
 	}
 	return ""
 }
@@ -1432,11 +1440,12 @@ var File_operator_proto protoreflect.FileDescriptor
 
 const file_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"H\n" +
+	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\\\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\"%\n" +
+	"\x05error\x18\x03 \x01(\tR\x05error\x12\x12\n" +
+	"\x04code\x18\x04 \x01(\tR\x04code\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x83\x01\n" +
 	"\x0eStatusResponse\x12:\n" +

@@ -1,0 +1,160 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+// names returns the names of all agents, this one included.
+func (o *Operator) names() []string {
+	names := []string{o.agent.Name()}
+	if o.others != nil {
+		names = append(names, o.others.Names()...)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func without(names []string, name string) []string {
+	return slices.DeleteFunc(slices.Clone(names), func(n string) bool { return n == name })
+}
+
+// chosen returns the agent with a name, or all agents if it is empty.
+func (o *Operator) chosen(agent string) ([]string, error) {
+	names := o.names()
+	switch {
+	case agent == "":
+		return names, nil
+	case slices.Contains(names, agent):
+		return []string{agent}, nil
+	case len(names) == 1 && names[0] == "":
+		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no agent %.80q: this crawl has one agent, without "+
+			"a name", agent))
+	}
+	return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no agent %.80q is present; there are %s", agent,
+		strings.Join(names, ", ")))
+}
+
+// each calls fn for all agents at once, and returns when all calls have.
+func (o *Operator) each(ctx context.Context, names []string, fn func(ctx context.Context, i int, name string)) {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() { fn(ctx, i, name) })
+	}
+	all.Wait()
+}
+
+// ask puts a request to an agent, which may be this one.
+func (o *Operator) ask(ctx context.Context, agent, method string, request, response proto.Message) error {
+	q, err := proto.Marshal(request)
+	if err != nil {
+		return err
+	}
+	var b []byte
+	if agent == o.agent.Name() {
+		b, err = o.Answer(ctx, method, q)
+	} else {
+		b, err = o.others.Ask(ctx, agent, method, q)
+	}
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(b, response)
+}
+
+// answers puts a command to agents.
+func (o *Operator) answers(ctx context.Context, names []string, method string, request proto.Message) []*pb.Answer {
+	answers := make([]*pb.Answer, len(names))
+	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+		a := new(pb.Answer)
+		if err := o.ask(ctx, name, method, request, a); err != nil {
+			a = &pb.Answer{Error: err.Error(), Code: codeSilent}
+		}
+		a.Agent = name
+		answers[i] = a
+	})
+	return answers
+}
+
+// The values of pb.Answer.Code, because errors do not travel.
+const (
+	codeElsewhere = "elsewhere"
+	codeHost      = "host"
+	codeSilent    = "silent"
+	codeFailed    = "failed"
+)
+
+// ofHost puts a command for a host to all agents, and returns the answers of those that it concerns.
+func (o *Operator) ofHost(ctx context.Context, method, host string, request proto.Message) ([]*pb.Answer, error) {
+	if host == "" {
+		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("no host: give one, such as www.example.org"))
+	}
+	names := o.names()
+	answers := o.answers(ctx, names, method, request)
+	concerned := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool {
+		return a.Code == codeElsewhere
+	})
+	if len(concerned) == 0 {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New("each agent says that another one crawls the "+
+			"host: it is moving; try again in some seconds. "+answers[0].Error))
+	}
+	switch a := concerned[0]; {
+	case a.Code == codeHost:
+		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New(a.Error))
+	case a.Error != "" && len(names) == 1:
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New(a.Error))
+	}
+	return concerned, nil
+}
+
+// ErrMethod reports a request of another agent that this version does not know.
+var ErrMethod = errors.New("this agent does not know the command; it has another version")
+
+// Answer carries out a request that another agent has passed on, or this agent's own part of one. The response is a
+// pb.AgentStatus or a pb.Answer.
+func (o *Operator) Answer(ctx context.Context, method string, request []byte) (response []byte, err error) {
+	var text string
+	switch method {
+	case "Status":
+		return proto.Marshal(o.agent.Status())
+	case "Explain", "Block", "Unblock", "Drop":
+		var q pb.BlockRequest // all have the host in field 1
+		if err := proto.Unmarshal(request, &q); err != nil {
+			return nil, fmt.Errorf("%s: %w", method, err)
+		}
+		fn := map[string]func(context.Context, string) (string, error){"Explain": o.agent.Explain, "Block": o.agent.Block,
+			"Unblock": o.agent.Unblock, "Drop": o.agent.Drop}[method]
+		text, err = fn(ctx, q.Host)
+	case "Stop":
+		text, err = o.agent.Stop(ctx)
+	case "Leave":
+		text, err = o.agent.Leave(ctx)
+	default:
+		return nil, ErrMethod
+	}
+	a := &pb.Answer{Text: text}
+	switch {
+	case err == nil:
+	case errors.Is(err, ErrElsewhere):
+		a.Code = codeElsewhere
+	case errors.Is(err, ErrHost):
+		a.Code = codeHost
+	default:
+		a.Code = codeFailed
+	}
+	if err != nil {
+		a.Error = err.Error()
+	}
+	return proto.Marshal(a)
+}

@@ -1,0 +1,250 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+// Agent is this agent. Safe for concurrent use.
+type Agent interface {
+	// Name is empty if the crawl has one agent.
+	Name() string
+	Status() *pb.AgentStatus
+	// Explain returns why a host is not being crawled now. Block, Unblock and Drop change the host. The texts are for
+	// people. The error is an ErrHost if the name is wrong, and an ErrElsewhere if another agent crawls the host.
+	Explain(ctx context.Context, host string) (string, error)
+	Block(ctx context.Context, host string) (string, error)
+	Unblock(ctx context.Context, host string) (string, error)
+	Drop(ctx context.Context, host string) (string, error)
+	// Stop ends the run as a signal does.
+	Stop(ctx context.Context) (string, error)
+	// Leave hands all hosts to the other agents, and ends the run.
+	Leave(ctx context.Context) (string, error)
+}
+
+// Others are the other agents. Safe for concurrent use.
+type Others interface {
+	// Names returns the names of the agents that are present, without this one.
+	Names() []string
+	// Ask passes a request on, whose method is a name of a call. The response is that of the agent's Operator.Answer.
+	Ask(ctx context.Context, agent, method string, request []byte) (response []byte, err error)
+}
+
+// Orders is the cluster's set of orders. Safe for concurrent use.
+type Orders interface {
+	// Give adds an order. When it returns, the order is durable at this agent, and in force there. told has an error for
+	// each other agent, nil if the agent has the order.
+	Give(ctx context.Context, o orders.Order) (given orders.Order, told map[string]error, err error)
+	// Standing returns the orders that stand, Past all that are known. Both are in the order of time.
+	Standing() []orders.Order
+	Past() []orders.Order
+}
+
+// ErrHost reports a string that is not a host name.
+var ErrHost = errors.New("not a host name")
+
+// ErrElsewhere reports a command for a host that another agent crawls. Nothing has changed.
+var ErrElsewhere = errors.New("this agent has changed nothing")
+
+// patience bounds a call to one agent.
+const patience = 10 * time.Second
+
+// An Operator serves the calls of operators. It implements pb.OperatorHandler.
+type Operator struct {
+	agent  Agent
+	others Others
+	orders Orders
+}
+
+// New returns an Operator. others is nil if the crawl has one agent.
+func New(agent Agent, others Others, orders Orders) *Operator {
+	return &Operator{agent: agent, others: others, orders: orders}
+}
+
+// Status implements pb.OperatorHandler.
+func (o *Operator) Status(ctx context.Context, q *pb.StatusRequest) (*pb.StatusResponse, error) {
+	names, err := o.chosen(q.Agent)
+	if err != nil {
+		return nil, err
+	}
+	r := &pb.StatusResponse{Totals: &pb.Totals{}, Agents: make([]*pb.AgentStatus, len(names))}
+	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+		s := new(pb.AgentStatus)
+		if err := o.ask(ctx, name, "Status", &pb.StatusRequest{}, s); err != nil {
+			s = &pb.AgentStatus{Agent: name, State: "silent", WaitsFor: err.Error()}
+		}
+		r.Agents[i] = s
+	})
+	for _, s := range r.Agents {
+		add(r.Totals, s.Totals)
+	}
+	return r, nil
+}
+
+func add(sum, t *pb.Totals) {
+	sum.Pages += t.GetPages()
+	sum.Fetched += t.GetFetched()
+	sum.Bytes += t.GetBytes()
+	sum.UrlsQueued += t.GetUrlsQueued()
+	sum.UrlsUnique += t.GetUrlsUnique()
+	sum.PagesPerS += t.GetPagesPerS()
+	sum.OpenRequests += t.GetOpenRequests()
+	sum.Errors += t.GetErrors()
+}
+
+// Explain implements pb.OperatorHandler.
+func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	answers, err := o.ofHost(ctx, "Explain", q.Host, q)
+	return &pb.ExplainResponse{Answers: answers}, err
+}
+
+// Block implements pb.OperatorHandler.
+func (o *Operator) Block(ctx context.Context, q *pb.BlockRequest) (*pb.BlockResponse, error) {
+	answers, err := o.ofHost(ctx, "Block", q.Host, q)
+	return &pb.BlockResponse{Answers: answers}, err
+}
+
+// Unblock implements pb.OperatorHandler.
+func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.UnblockResponse, error) {
+	answers, err := o.ofHost(ctx, "Unblock", q.Host, q)
+	return &pb.UnblockResponse{Answers: answers}, err
+}
+
+// Drop implements pb.OperatorHandler.
+func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
+	answers, err := o.ofHost(ctx, "Drop", q.Host, q)
+	return &pb.DropResponse{Answers: answers}, err
+}
+
+// Stop implements pb.OperatorHandler. This agent stops last, because it passes the others' answers on.
+func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.StopResponse, error) {
+	names, err := o.chosen(q.Agent)
+	if err != nil {
+		return nil, err
+	}
+	own := o.agent.Name()
+	var answers []*pb.Answer
+	last := false
+	for _, name := range names {
+		last = last || name == own
+	}
+	if rest := without(names, own); len(rest) > 0 {
+		answers = o.answers(ctx, rest, "Stop", &pb.StopRequest{})
+	}
+	if last {
+		answers = append(answers, o.answers(ctx, []string{own}, "Stop", &pb.StopRequest{})...)
+	}
+	return &pb.StopResponse{Answers: answers}, nil
+}
+
+// Leave implements pb.OperatorHandler.
+func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.LeaveResponse, error) {
+	name := q.Agent
+	if name == "" {
+		name = o.agent.Name()
+	}
+	names, err := o.chosen(name)
+	if err != nil {
+		return nil, err
+	}
+	answers := o.answers(ctx, names, "Leave", &pb.LeaveRequest{})
+	if text := answers[0].Error; text != "" {
+		return nil, connect.NewError(connect.CodeUnavailable, errors.New(text))
+	}
+	return &pb.LeaveResponse{Answers: answers}, nil
+}
+
+// verbPause is the order that no agent begins a request.
+const verbPause = "pause"
+
+// Pauses reports whether one of the orders that stand is a pause.
+func Pauses(standing []orders.Order) bool {
+	for _, o := range standing {
+		if o.Verb == verbPause {
+			return true
+		}
+	}
+	return false
+}
+
+// Pause implements pb.OperatorHandler.
+func (o *Operator) Pause(ctx context.Context, q *pb.PauseRequest) (*pb.PauseResponse, error) {
+	given, answers, err := o.give(ctx, orders.Order{Verb: verbPause, Why: q.Why}, "paused")
+	return &pb.PauseResponse{Order: given, Answers: answers}, err
+}
+
+// Resume implements pb.OperatorHandler.
+func (o *Operator) Resume(ctx context.Context, q *pb.ResumeRequest) (*pb.ResumeResponse, error) {
+	if !Pauses(o.orders.Standing()) {
+		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("the crawl is not paused"))
+	}
+	given, answers, err := o.give(ctx, orders.Order{Verb: verbPause, Why: q.Why, Off: true}, "resumed")
+	return &pb.ResumeResponse{Order: given, Answers: answers}, err
+}
+
+// TakeBack implements pb.OperatorHandler.
+func (o *Operator) TakeBack(ctx context.Context, q *pb.TakeBackRequest) (*pb.TakeBackResponse, error) {
+	for _, s := range o.orders.Standing() {
+		if s.ID() == q.Id {
+			given, answers, err := o.give(ctx, orders.Order{Verb: s.Verb, About: s.About, Why: q.Why, Off: true},
+				"taken back")
+			return &pb.TakeBackResponse{Order: given, Answers: answers}, err
+		}
+	}
+	return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no order %.80q stands; \"orbweaver ctl orders\" lists "+
+		"those that do", q.Id))
+}
+
+// Orders implements pb.OperatorHandler.
+func (o *Operator) Orders(_ context.Context, q *pb.OrdersRequest) (*pb.OrdersResponse, error) {
+	standing := o.orders.Standing()
+	stands := map[string]bool{}
+	for _, s := range standing {
+		stands[s.ID()] = true
+	}
+	list := standing
+	if q.Past {
+		list = o.orders.Past()
+	}
+	r := new(pb.OrdersResponse)
+	for _, s := range list {
+		r.Orders = append(r.Orders, wire(s, stands[s.ID()]))
+	}
+	return r, nil
+}
+
+// wire returns an order as callers see it.
+func wire(o orders.Order, stands bool) *pb.Order {
+	return &pb.Order{Id: o.ID(), At: timestamppb.New(o.At), Agent: o.Agent, By: o.By, Why: o.Why, Verb: o.Verb,
+		About: o.About, Value: o.Value, Off: o.Off, Stands: stands}
+}
+
+// give gives an order. The answer of an agent that has it is text.
+func (o *Operator) give(ctx context.Context, want orders.Order, text string) (*pb.Order, []*pb.Answer, error) {
+	want.Why = strings.TrimSpace(want.Why)
+	given, told, err := o.orders.Give(ctx, want)
+	if err != nil {
+		if errors.Is(err, orders.ErrOrder) {
+			return nil, nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+		return nil, nil, connect.NewError(connect.CodeUnavailable, err)
+	}
+	var answers []*pb.Answer
+	for _, name := range o.names() {
+		a := &pb.Answer{Agent: name, Text: text}
+		if err := told[name]; err != nil {
+			a.Text, a.Error, a.Code = "", err.Error(), codeSilent
+		}
+		answers = append(answers, a)
+	}
+	return wire(given, !given.Off), answers, nil
+}
