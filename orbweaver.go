@@ -108,7 +108,7 @@ func result(r *node.Result) Result {
 		Duration: time.Duration(r.Summary.DurationS * float64(time.Second)),
 	}
 	switch r.Stop {
-	case crawl.Signal:
+	case crawl.Signal, crawl.ByOperator:
 		res.Stop = Canceled
 	case crawl.ByPages:
 		res.Stop = Stopped

@@ -294,7 +294,7 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 		return &exitError{exitNothing, nothingFetched(&cfg, res)}
 	}
 	switch res.Stop {
-	case crawl.Signal, crawl.OutputClosed:
+	case crawl.Signal, crawl.ByOperator, crawl.OutputClosed:
 		return &exitError{code: exitSignal}
 	case crawl.PageLimit:
 		return &exitError{code: exitPageLimit}

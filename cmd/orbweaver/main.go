@@ -58,8 +58,8 @@ var exitCodes = []struct {
 	{exitConfig, "bad configuration", "A flag, a variable, a file or the command line is wrong, the file system " +
 		"refuses a path to this user, another process has the crawl directory open, or the cluster refuses the agent.",
 		"The message says what would be right."},
-	{exitSignal, "stopped by a signal", "The crawl stopped after SIGINT, SIGTERM or SIGHUP, or because its output " +
-		"was closed. It has saved its state.",
+	{exitSignal, "stopped by a signal", "The crawl stopped after SIGINT, SIGTERM or SIGHUP, after \"ctl stop\", or " +
+		"because its output was closed. It has saved its state.",
 		"Continue with `--resume`."},
 	{exitPageLimit, "page limit", "The crawl reached `--page-limit`.",
 		"To fetch more, continue with `--resume` and a higher `--page-limit`."},

@@ -64,6 +64,8 @@ func (d *display) outcome(r node.Result) string {
 		return fmt.Sprintf("Stopped by --%s with %s to do.", r.Stop, left)
 	case crawl.Signal:
 		return fmt.Sprintf("Stopped by a signal with %s to do.", left)
+	case crawl.ByOperator:
+		return fmt.Sprintf("Stopped by the operator with %s to do.", left)
 	case crawl.OutputClosed:
 		output := "its output"
 		if name := d.closed.Load(); name != nil {

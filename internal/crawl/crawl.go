@@ -192,6 +192,7 @@ const (
 	Finished      Stop = "finished"
 	OnlyBlocked   Stop = "blocked"
 	Signal        Stop = "signal"
+	ByOperator    Stop = "operator"      // ctl stop
 	OutputClosed  Stop = "output-closed" // see ErrOutputClosed
 	PageLimit     Stop = "page-limit"
 	SizeLimit     Stop = "size-limit"

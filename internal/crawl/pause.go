@@ -11,6 +11,7 @@ import (
 // time limit stands still.
 type pausing struct {
 	wanted atomic.Bool
+	total  atomic.Int64 // of all pauses of this run at the last Status, in nanoseconds
 
 	// The dispatcher owns the fields below.
 	on    bool
@@ -61,6 +62,9 @@ func (c *Crawler) paused(now time.Time) (paused bool, ask time.Time) {
 	}
 	return true, ask
 }
+
+// PausedFor returns how long this run has been paused. Safe for concurrent use.
+func (c *Crawler) PausedFor() time.Duration { return time.Duration(c.pause.total.Load()) }
 
 // active returns how long this run has been going on without pauses.
 func (c *Crawler) active(now time.Time) time.Duration {

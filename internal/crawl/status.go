@@ -2,6 +2,7 @@ package crawl
 
 import (
 	"errors"
+	"math"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -43,8 +44,25 @@ type Status struct {
 	WaitsFor  string             `json:"waiting_for,omitempty"` // in words, if no visit has ended lately
 	NowURL    string             `json:"-"`                     // of the last visit that began
 	Hosts     []frontier.Glimpse `json:"-"`                     // see Crawler.Watch
+	PagesPerS float64            `json:"pages_per_s"`           // over the last seconds
 	Paused    bool               `json:"paused,omitempty"`      // by the operator: no visit begins
 	Stop      Stop               `json:"stop_reason,omitempty"`
+}
+
+// A speed is the rate at which a count grows. Old growth counts less and less: after speedTime a third as much.
+type speed struct {
+	rate float64 // per second
+	at   time.Time
+	n    int64
+}
+
+const speedTime = 5 * time.Second
+
+func (s *speed) add(n int64, now time.Time) {
+	if d := now.Sub(s.at); !s.at.IsZero() && d > 0 {
+		s.rate += (float64(n-s.n)/d.Seconds() - s.rate) * (1 - math.Exp(-d.Seconds()/speedTime.Seconds()))
+	}
+	s.at, s.n = now, n
 }
 
 // publishEvery is the interval at which the dispatcher updates the Status.
@@ -60,6 +78,8 @@ func (c *Crawler) publish(now time.Time) {
 	retrying, next := c.retrying.sum(now)
 	others := c.cluster.Status(now)
 	others.Categories = c.countCategories(others.Categories)
+	c.shown.speed.add(c.Tally.Pages(), now)
+	c.pause.total.Store(int64(now.Sub(c.began) - c.active(now)))
 	c.status.Store(&Status{
 		Type: "status", At: now, Began: c.began, Elapsed: c.Elapsed(now), ElapsedS: c.Elapsed(now).Seconds(),
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
@@ -72,7 +92,7 @@ func (c *Crawler) publish(now time.Time) {
 		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
 		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, NowURL: c.shown.begun.String(),
 		WaitsFor: c.waitsFor(others, now), Hosts: c.watch(now), Stop: c.stop,
-		Paused: c.pause.on,
+		Paused: c.pause.on, PagesPerS: c.shown.speed.rate,
 	})
 }
 

@@ -25,6 +25,7 @@ type shown struct {
 	saving  bool         // all visits have ended, and the state is being saved
 	over    bool         // the run has ended
 	limited bool         // no visit may begin, because of the page limit
+	speed   speed        // of pages
 	waited  string       // what a run waited for that was stopped before the first response
 }
 

@@ -42,6 +42,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -72,8 +73,10 @@ type Agent struct {
 	near       *index.Index    // nil: the agent does not look for near-duplicates
 	contents   *contentService // nil: the agents do not share contents
 	boundary   *boundary.Store // nil: pages do not move between agents
-	sheets     sheet.Live      // Config.Hosts, or what SetHosts has given since
-	closers    []func() error  // Close calls them in reverse order
+	standing   *standing       // the operators' orders
+	operator   *operate.Operator
+	sheets     sheet.Live     // Config.Hosts, or what SetHosts has given since
+	closers    []func() error // Close calls them in reverse order
 	// shortages counts how often a file could not be opened for want of descriptors.
 	shortages atomic.Int64
 	// Recovered counts what Open found of earlier runs.
@@ -218,14 +221,14 @@ func (a *Agent) claim() error {
 	}
 	if a.cfg.Overwrite {
 		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, contentsDir, nearDir,
-			sitesDir, boundaryDir, seedsFile, strategyFile, identityFile, marker) {
+			sitesDir, boundaryDir, ordersFile, seedsFile, strategyFile, identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before it wrote the marker may have left files
 		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, nearDir, sitesDir, boundaryDir,
-			seedsFile, strategyFile, identityFile} {
+			ordersFile, seedsFile, strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}
@@ -424,7 +427,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 			return err
 		}
 	}
-	if err := a.unblock(); err != nil {
+	if err := errors.Join(a.unblock(), a.openOperator()); err != nil {
 		return err
 	}
 	if cfg.Resume && a.membership == nil {
@@ -476,22 +479,6 @@ func (a *Agent) archived(whole warc.Recovered) (func(file string, end int64) boo
 		}
 	}
 	return func(file string, end int64) bool { return sizes[file] >= end }, nil
-}
-
-// info returns the fields of every warcinfo record.
-func (a *Agent) info(ua string) []warc.Field {
-	host, _ := os.Hostname()
-	fields := []warc.Field{
-		{Name: "software", Value: "Orbweaver/" + Version + " (https://github.com/orbweaver/orbweaver)"},
-		{Name: "hostname", Value: host},
-		{Name: "robots", Value: "obey (RFC 9309)"},
-		{Name: "http-header-user-agent", Value: ua},
-		{Name: "isPartOf", Value: filepath.Base(a.cfg.Dir)},
-	}
-	if a.cfg.Contact != "" {
-		fields = append(fields, warc.Field{Name: "operator", Value: a.cfg.Contact})
-	}
-	return fields
 }
 
 // Run crawls until the crawl is finished, reaches a limit or ctx is done. Then it writes

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -41,12 +42,7 @@ func (a *Agent) Serve(ln net.Listener) error {
 	access := APIAccess{Token: admin.NewToken()}
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Token: access.Token, Metrics: reg,
-		Status:  a.status,
-		Explain: a.ofHost(a.explain),
-		Block:   a.ofHost(a.order("block", a.crawler.Block)),
-		Unblock: a.ofHost(a.order("unblock", a.crawler.Unblock)),
-		Drop:    a.ofHost(a.order("drop", a.crawler.Drop)),
-		Leave:   a.Leave,
+		Operator: a.operator, Ready: a.ready,
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}
@@ -62,6 +58,12 @@ func (a *Agent) Serve(ln net.Listener) error {
 	}
 	a.onClose(func() error { return a.fs.Remove(a.dir(APIFile)) })
 	return nil
+}
+
+// ready reports whether the agent crawls: it has met the others of its cluster, and does not stop.
+func (a *Agent) ready() bool {
+	s := a.Status()
+	return s != nil && s.Stop == ""
 }
 
 // startPatience is how long a call waits for the crawl to begin. A crawl begins some milliseconds
@@ -102,7 +104,7 @@ func (a *Agent) ofHost(
 	return func(ctx context.Context, s string) (string, error) {
 		host, err := ParseHost(s)
 		if err != nil {
-			return "", fmt.Errorf("%w: %w", admin.ErrHost, err)
+			return "", fmt.Errorf("%w: %w", operate.ErrHost, err)
 		}
 		text, err := fn(ctx, host)
 		if w, ok := a.waiting(); ok && errors.Is(err, crawl.ErrNotRunning) {
@@ -132,28 +134,6 @@ func (a *Agent) explain(ctx context.Context, host string) (string, error) {
 		text += "  " + host + " " + c.sites.table.Explain(host) + "\n"
 	}
 	return text, err
-}
-
-// order calls fn, which carries out the command called name. If another agent crawls the
-// host, the error says where the operator has to give the command.
-func (a *Agent) order(
-	name string, fn func(ctx context.Context, host string) (string, error),
-) func(context.Context, string) (string, error) {
-	return func(ctx context.Context, host string) (string, error) {
-		text, err := fn(ctx, host)
-		if e, ok := errors.AsType[*crawl.ElsewhereError](err); ok {
-			at := "not known here"
-			if m := a.membership.member.Load(); m != nil {
-				if other, ok := m.View().Agent(e.Agent); ok {
-					at = other.Addr
-				}
-			}
-			return "", fmt.Errorf("%w, and %w: run \"orbweaver ctl --dir DIR %s %s\" on the machine of agent %q "+
-				"(its address is %s), with the agent's crawl "+
-				"directory", err, admin.ErrElsewhere, name, host, e.Agent, at)
-		}
-		return text, err
-	}
 }
 
 // gauges shows the crawl's Status to Prometheus. No label names a host.

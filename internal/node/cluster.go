@@ -178,7 +178,10 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
-		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget, Recall: c.answerRecall}
+		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget, Recall: c.answerRecall,
+		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer, error) {
+			return c.a.standing.serve(ctx, from, o)
+		}}
 	if a.boundary != nil {
 		handlers.Pages = c.pages
 	}
@@ -294,7 +297,8 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 	if err := c.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, c.a.now()); err != nil {
 		return none, err
 	}
-	return rpc.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: c.limits.running(c.a.now()),
+	elapsed := max(c.limits.running(c.a.now())-c.a.crawler.PausedFor(), 0)
+	return rpc.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: elapsed,
 		Agents: c.crawling()}, nil
 }
 
@@ -496,6 +500,7 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 		}
 	})
 	c.running.Go(func() { c.seekEnd(ctx) })
+	c.running.Go(func() { c.a.standing.tend(ctx) })
 	if k := c.copies; k != nil {
 		c.running.Go(func() { k.tend(ctx) })
 		c.running.Go(func() {

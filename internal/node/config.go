@@ -3,6 +3,8 @@ package node
 import (
 	"fmt"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -288,4 +290,20 @@ func loopback(host string) bool {
 	}
 	a, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err == nil && a.Unmap().IsLoopback()
+}
+
+// info returns the fields of every warcinfo record.
+func (a *Agent) info(ua string) []warc.Field {
+	host, _ := os.Hostname()
+	fields := []warc.Field{
+		{Name: "software", Value: "Orbweaver/" + Version + " (https://github.com/orbweaver/orbweaver)"},
+		{Name: "hostname", Value: host},
+		{Name: "robots", Value: "obey (RFC 9309)"},
+		{Name: "http-header-user-agent", Value: ua},
+		{Name: "isPartOf", Value: filepath.Base(a.cfg.Dir)},
+	}
+	if a.cfg.Contact != "" {
+		fields = append(fields, warc.Field{Name: "operator", Value: a.cfg.Contact})
+	}
+	return fields
 }

@@ -20,7 +20,7 @@ func (a *Agent) writeBroken(stop crawl.Stop) error {
 		return err
 	}
 	cfg := broken.Config{FS: a.fs, MaxLinkLog: maxLinkLog}
-	if stop == crawl.Signal || stop == crawl.OutputClosed {
+	if stop == crawl.Signal || stop == crawl.ByOperator || stop == crawl.OutputClosed {
 		cfg.MaxLinkLog = maxLinkLogStopped
 	}
 	_, err := broken.Write(a.cfg.Dir, cfg)

@@ -71,6 +71,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	case ctx.Err() == nil:
 		return "", err
 	}
+	a.standing.learn(ctx)
 	a.cluster.ShareLimit()
 	a.crawler.RanBefore(a.membership.limits.running(a.now()))
 	// Visits may continue for a while after ctx is done. Until they have ended, the loss of a lease

@@ -1,17 +1,14 @@
 // Package admin answers: how do operators and monitoring systems talk to a running crawl?
 //
-//	GET /healthz          200 while the process lives; no token
-//	GET /status           JSON: the crawl as it stands
-//	GET /explain?host=H   text: why H is not being crawled now
-//	POST /block?host=H    stop crawling H; the answer, text, says how many links wait
-//	POST /unblock?host=H  crawl H again
-//	POST /drop?host=H     discard the waiting links of H
-//	POST /leave           hand all hosts to the other agents, and end
-//	GET /metrics          Prometheus text
+//	GET /healthz  200 while the process lives; no token
+//	GET /readyz   200 if the agent has joined and crawls, else 503; no token
+//	GET /metrics  Prometheus text
+//	/orbweaver.operator.v1.Operator/METHOD
+//	              the calls of package operate: Connect, gRPC and gRPC-Web, in JSON or protobuf
 //
-// The server listens on loopback only. All paths but /healthz require the token in the
-// crawl directory (Authorization: Bearer): users who can read the directory may call, and
-// a page in a browser cannot. Only POST changes a crawl. The number of connections is
+// The server listens on loopback only. All paths but /healthz and /readyz require the token in
+// the crawl directory (Authorization: Bearer): users who can read the directory may call, and
+// a page in a browser cannot. The number of connections is
 // bounded, and connections without the token give way to others. So no other user of the
 // machine can take the crawl's file descriptors or keep its operator out.
 //
@@ -23,7 +20,6 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,13 +30,15 @@ import (
 	"syscall"
 	"time"
 
+	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/orbweaver/orbweaver/internal/inbound"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
-// Config configures a Server. Its functions must be safe for concurrent use.
+// Config configures a Server. Operator and the functions must be safe for concurrent use.
 type Config struct {
 	// Addr is a loopback address and port, such as 127.0.0.1:7480. It has no
 	// effect if there is a Listener.
@@ -49,25 +47,13 @@ type Config struct {
 	Listener net.Listener
 	// Token is the secret that callers must send. NewToken makes one.
 	Token string
-	// Status returns the value that /status encodes as JSON.
-	Status func() any
-	// Explain returns why a host is not crawled now. Block, Unblock and Drop change the
-	// host, and return a message about the result. The error is an ErrHost if the name is
-	// wrong, and an ErrElsewhere if another agent crawls the host and nothing has changed.
-	// ctx ends after 10 s.
-	Explain, Block, Unblock, Drop func(ctx context.Context, host string) (string, error)
-	// Leave makes the agent hand its hosts to others and end. Nil: the agent cannot leave.
-	Leave func(ctx context.Context) (string, error)
+	// Operator answers operators.
+	Operator pb.OperatorHandler
+	// Ready reports whether the agent has joined its cluster and crawls.
+	Ready func() bool
 	// Metrics gathers the metrics for /metrics.
 	Metrics prometheus.Gatherer
 }
-
-// ErrHost reports a string that is not a host name. The server answers 400 Bad Request.
-var ErrHost = errors.New("not a host name")
-
-// ErrElsewhere reports a command for a host that another agent crawls. The server answers
-// 409 Conflict.
-var ErrElsewhere = errors.New("this agent has changed nothing")
 
 // ErrAddr reports an address that Listen refuses.
 var ErrAddr = errors.New("not a loopback address and port")
@@ -85,6 +71,7 @@ const (
 	writeTimeout               = 30 * time.Second
 	// idleTimeout is how long a connection may wait for its next request.
 	idleTimeout = time.Minute
+	maxRequest  = 1 << 20 // bytes of a call's message
 )
 
 // A Server answers HTTP requests from Listen until Close.
@@ -162,23 +149,18 @@ func (s *Server) Close() error {
 
 func handler(cfg Config) http.Handler {
 	private := http.NewServeMux()
-	private.HandleFunc("GET /status", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/json")
-		enc := json.NewEncoder(w)
-		enc.SetIndent("", "  ")
-		enc.Encode(cfg.Status())
-	})
-	private.HandleFunc("GET /explain", aboutHost(cfg.Explain))
-	private.HandleFunc("POST /block", aboutHost(cfg.Block))
-	private.HandleFunc("POST /unblock", aboutHost(cfg.Unblock))
-	private.HandleFunc("POST /drop", aboutHost(cfg.Drop))
-	if cfg.Leave != nil {
-		private.HandleFunc("POST /leave", func(w http.ResponseWriter, r *http.Request) { say(w, r, cfg.Leave) })
-	}
+	private.Handle(pb.NewOperatorHandler(cfg.Operator, connect.WithReadMaxBytes(maxRequest)))
 	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
 	want := []byte("Bearer " + cfg.Token)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		if !cfg.Ready() {
+			http.Error(w, "not ready", http.StatusServiceUnavailable)
+			return
+		}
+		fmt.Fprintln(w, "ready")
+	})
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
 			w.Header().Set("WWW-Authenticate", "Bearer")
@@ -193,35 +175,4 @@ func handler(cfg Config) http.Handler {
 		private.ServeHTTP(w, r)
 	})
 	return mux
-}
-
-// aboutHost returns a handler that calls fn with the host of the request, and answers with its
-// text.
-func aboutHost(fn func(ctx context.Context, host string) (string, error)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		host := r.URL.Query().Get("host")
-		if host == "" {
-			http.Error(w, "no host: add one, such as "+r.URL.Path+"?host=www.example.org", http.StatusBadRequest)
-			return
-		}
-		say(w, r, func(ctx context.Context) (string, error) { return fn(ctx, host) })
-	}
-}
-
-// say calls fn and answers with its text.
-func say(w http.ResponseWriter, r *http.Request, fn func(ctx context.Context) (string, error)) {
-	ctx, cancel := context.WithTimeout(r.Context(), 10*time.Second)
-	defer cancel()
-	text, err := fn(ctx)
-	switch {
-	case errors.Is(err, ErrHost):
-		http.Error(w, err.Error(), http.StatusBadRequest)
-	case errors.Is(err, ErrElsewhere):
-		http.Error(w, err.Error(), http.StatusConflict)
-	case err != nil:
-		http.Error(w, err.Error(), http.StatusServiceUnavailable)
-	default:
-		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-		fmt.Fprintln(w, text)
-	}
 }

@@ -3,67 +3,60 @@ package admin
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
+// operator answers one call.
+type operator struct {
+	pb.UnimplementedOperatorHandler
+}
+
+func (operator) Status(_ context.Context, q *pb.StatusRequest) (*pb.StatusResponse, error) {
+	return &pb.StatusResponse{Agents: []*pb.AgentStatus{{Agent: q.Agent, Totals: &pb.Totals{Pages: 3}}}}, nil
+}
+
 func TestServer(t *testing.T) {
+	var ready atomic.Bool
 	reg := prometheus.NewRegistry()
 	n := prometheus.NewCounter(prometheus.CounterOpts{Name: "orbweaver_crawl_pages_total", Help: "Pages."})
 	n.Add(3)
 	reg.MustRegister(n)
 	s, err := Listen(Config{
 		Addr: "127.0.0.1:0", Token: "secret", Metrics: reg,
-		Status: func() any { return map[string]int{"pages": 3} },
-		Explain: func(_ context.Context, host string) (string, error) {
-			if host == "stopped.example" {
-				return "", errors.New("the crawl is not running")
-			}
-			return host + ": in its quiet time", nil
-		},
-		Block: func(_ context.Context, host string) (string, error) { return host + ": blocked", nil },
-		Unblock: func(_ context.Context, host string) (string, error) {
-			return "", fmt.Errorf("%s: %w", host, ErrElsewhere)
-		},
-		Drop: func(_ context.Context, host string) (string, error) {
-			return "", fmt.Errorf("%q: %w", host, ErrHost)
-		},
-		Leave: func(context.Context) (string, error) { return "it leaves", nil },
+		Operator: operator{}, Ready: ready.Load,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
+	const service = "/orbweaver.operator.v1.Operator/"
 	tests := []struct {
 		path, token string
 		status      int
 		holds       string
 	}{
 		{"/healthz", "", 200, "ok"},
-		{"/status", "", 401, "state/api.json"},
-		{"/status", "wrong", 401, "token"},
-		{"/status", "secret", 200, `"pages": 3`},
-		{"/explain?host=a.example", "secret", 200, "a.example: in its quiet time"},
-		{"/explain", "secret", 400, "no host"},
-		{"/explain?host=stopped.example", "secret", 503, "not running"},
-		{"POST /block?host=a.example", "secret", 200, "a.example: blocked"},
-		{"POST /unblock?host=a.example", "secret", 409, "a.example: this agent has changed nothing"},
-		{"POST /drop?host=a/b", "secret", 400, `"a/b": not a host name`},
-		{"POST /drop", "secret", 400, "no host: add one, such as /drop?host="},
-		{"POST /block?host=a.example", "", 401, "token"},
-		{"POST /leave", "secret", 200, "it leaves"},
-		{"POST /leave", "", 401, "token"},
-		{"/leave", "secret", 405, "Not Allowed"},
-		{"/block?host=a.example", "secret", 405, "Not Allowed"},
-		{"POST /explain?host=a.example", "secret", 405, "Not Allowed"},
+		{"/readyz", "", 503, "not ready"},
+		{"POST " + service + "Status", "", 401, "state/api.json"},
+		{"POST " + service + "Status", "wrong", 401, "token"},
+		{"POST " + service + "Status", "secret", 200, `"totals":{"pages":"3"}`},
+		{"POST " + service + "Status", "secret", 200, `"agent":"a1"`},
+		{service + "Status?encoding=json&message=%7B%7D&connect=v1", "secret", 200, `"pages":"3"`},
+		{service + "Status?encoding=json&message=%7B%7D&connect=v1", "", 401, "token"},
+		{service + "Pause?encoding=json&message=%7B%7D&connect=v1", "secret", 405, ""},
+		{"POST " + service + "Pause", "secret", 501, "unimplemented"},
+		{"POST " + service + "Nothing", "secret", 404, ""},
 		{"/metrics", "secret", 200, "orbweaver_crawl_pages_total 3"},
 		{"/metrics", "", 401, "token"},
 		{"/nothing", "secret", 404, "not found"},
@@ -74,7 +67,15 @@ func TestServer(t *testing.T) {
 		if !posted {
 			method, path = "GET", tt.path
 		}
-		req, _ := http.NewRequest(method, "http://"+s.Addr()+path, nil)
+		var body io.Reader
+		if posted {
+			body = strings.NewReader(`{"agent": "a1"}`)
+		}
+		if strings.HasSuffix(path, "Pause") {
+			body = strings.NewReader("{}")
+		}
+		req, _ := http.NewRequest(method, "http://"+s.Addr()+path, body)
+		req.Header.Set("Content-Type", "application/json")
 		if tt.token != "" {
 			req.Header.Set("Authorization", "Bearer "+tt.token)
 		}
@@ -88,6 +89,15 @@ func TestServer(t *testing.T) {
 			t.Errorf("%s with token %q: got %d %q, want %d and %q", tt.path, tt.token, res.StatusCode, b, tt.status,
 				tt.holds)
 		}
+	}
+	ready.Store(true)
+	res, err := client.Get("http://" + s.Addr() + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("/readyz of an agent that is ready: %s", res.Status)
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 func listen(t *testing.T) *Server {
 	t.Helper()
 	s, err := Listen(Config{
-		Addr: "127.0.0.1:0", Token: "secret", Status: func() any { return map[string]int{"pages": 3} },
+		Addr: "127.0.0.1:0", Token: "secret", Operator: operator{}, Ready: func() bool { return true },
 		Metrics: prometheus.NewRegistry(),
 	})
 	if err != nil {
@@ -46,7 +46,7 @@ func dial(t *testing.T, s *Server) *asking {
 }
 
 func (a *asking) status(token string) (int, error) {
-	_, err := fmt.Fprintf(a, "GET /status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token)
+	_, err := fmt.Fprintf(a, "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token)
 	if err != nil {
 		return 0, err
 	}
@@ -77,9 +77,9 @@ func TestIdleFlood(t *testing.T) {
 		c := dial(t, s)
 		switch i % 3 {
 		case 1: // a header that does not end
-			io.WriteString(c, "GET /status HTTP/1.1\r\nHost: x\r\n")
+			io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: x\r\n")
 		case 2: // a wrong token, and then nothing
-			io.WriteString(c, "GET /status HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\n\r\n")
+			io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\n\r\n")
 		}
 		silent = append(silent, c)
 	}

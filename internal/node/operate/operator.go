@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -132,15 +133,8 @@ func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.StopRespons
 		return nil, err
 	}
 	own := o.agent.Name()
-	var answers []*pb.Answer
-	last := false
-	for _, name := range names {
-		last = last || name == own
-	}
-	if rest := without(names, own); len(rest) > 0 {
-		answers = o.answers(ctx, rest, "Stop", &pb.StopRequest{})
-	}
-	if last {
+	answers := o.answers(ctx, without(names, own), "Stop", &pb.StopRequest{})
+	if slices.Contains(names, own) {
 		answers = append(answers, o.answers(ctx, []string{own}, "Stop", &pb.StopRequest{})...)
 	}
 	return &pb.StopResponse{Answers: answers}, nil

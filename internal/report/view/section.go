@@ -174,6 +174,7 @@ var states = map[review.State]string{
 	"blocked":       "finished but for blocked hosts",
 	"left":          "left its cluster",
 	"signal":        "stopped by a signal",
+	"operator":      "stopped by the operator",
 	"output-closed": "stopped: its output was closed",
 	"page-limit":    "stopped at its page limit",
 	"size-limit":    "stopped at its size limit",

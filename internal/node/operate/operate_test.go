@@ -1,0 +1,289 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// A town is a cluster whose agents crawl the hosts that begin with their names.
+type town struct {
+	mu      sync.Mutex // guards the fields below
+	does    []string   // what the agents have done: "agent verb host"
+	silent  map[string]bool
+	set     *orders.Set
+	anyHost bool // each agent may crawl each host
+	members map[string]*Operator
+}
+
+func newTown(names ...string) *town {
+	w := &town{silent: map[string]bool{}, set: orders.NewSet(), members: map[string]*Operator{}}
+	for _, name := range names {
+		var others Others
+		if name != "" {
+			others = neighbours{w, name}
+		}
+		w.members[name] = New(resident{w, name}, others, book{w, name})
+	}
+	return w
+}
+
+type resident struct {
+	w    *town
+	name string
+}
+
+func (r resident) Name() string { return r.name }
+
+func (r resident) Status() *pb.AgentStatus {
+	return &pb.AgentStatus{Agent: r.name, State: "crawling", Totals: &pb.Totals{Pages: 5, PagesPerS: 0.5, UrlsQueued: 7,
+		Fetched: 6, Bytes: 100, UrlsUnique: 20, OpenRequests: 1, Errors: 2}}
+}
+
+func (r resident) do(verb, host string) (string, error) {
+	if strings.Contains(host, "/") {
+		return "", fmt.Errorf("%w: %q", ErrHost, host)
+	}
+	if !strings.HasPrefix(host, r.name) && !r.w.anyHost {
+		return "", fmt.Errorf("%w: %s is crawled by another agent", ErrElsewhere, host)
+	}
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.w.does = append(r.w.does, strings.TrimSpace(r.name+" "+verb+" "+host))
+	return host + ": " + verb, nil
+}
+
+func (r resident) Explain(_ context.Context, host string) (string, error) {
+	return r.do("explained", host)
+}
+func (r resident) Block(_ context.Context, host string) (string, error) { return r.do("blocked", host) }
+func (r resident) Unblock(_ context.Context, host string) (string, error) {
+	return r.do("unblocked", host)
+}
+func (r resident) Drop(_ context.Context, host string) (string, error) { return r.do("dropped", host) }
+func (r resident) Stop(context.Context) (string, error)                { return r.do("stops", r.name) }
+func (r resident) Leave(context.Context) (string, error)               { return r.do("leaves", r.name) }
+
+type neighbours struct {
+	w    *town
+	self string
+}
+
+func (n neighbours) Names() (names []string) {
+	return slices.DeleteFunc(slices.Collect(maps.Keys(n.w.members)), func(s string) bool { return s == n.self })
+}
+
+func (n neighbours) Ask(ctx context.Context, agent, method string, request []byte) ([]byte, error) {
+	if n.w.silent[agent] {
+		<-ctx.Done()
+		return nil, fmt.Errorf("agent %s does not answer: %w", agent, ctx.Err())
+	}
+	return n.w.members[agent].Answer(ctx, method, request)
+}
+
+type book struct {
+	w    *town
+	self string
+}
+
+func (b book) Standing() []orders.Order { return b.w.set.Standing() }
+func (b book) Past() []orders.Order     { return b.w.set.Past() }
+
+func (b book) Give(_ context.Context, o orders.Order) (orders.Order, map[string]error, error) {
+	name := b.self
+	if name == "" {
+		name = "crawl"
+	}
+	given, err := b.w.set.Give(o, name, time.Now())
+	told := map[string]error{}
+	for agent := range b.w.members {
+		if told[agent] = nil; b.w.silent[agent] {
+			told[agent] = errors.New("it does not answer")
+		}
+	}
+	return given, told, err
+}
+
+// said returns answers as text.
+func said(answers []*pb.Answer) string {
+	var all []string
+	for _, a := range answers {
+		all = append(all, fmt.Sprintf("%s:%s%s%s", a.Agent, a.Text, a.Code, map[bool]string{true: "!"}[a.Error != ""]))
+	}
+	return strings.Join(all, "; ")
+}
+
+// A command for a host reaches the agent that crawls the host, whichever agent is asked.
+func TestHostCommands(t *testing.T) {
+	w := newTown("a1", "a2", "a3")
+	for _, at := range []string{"a1", "a3"} {
+		o := w.members[at]
+		block, err := o.Block(t.Context(), &pb.BlockRequest{Host: "a2.example"})
+		if err != nil || said(block.Answers) != "a2:a2.example: blocked" {
+			t.Errorf("block at %s: %s, %v", at, said(block.GetAnswers()), err)
+		}
+		drop, err := o.Drop(t.Context(), &pb.DropRequest{Host: at + ".example"})
+		if err != nil || said(drop.Answers) != at+":"+at+".example: dropped" {
+			t.Errorf("drop at %s: %s, %v", at, said(drop.GetAnswers()), err)
+		}
+	}
+	if want := []string{"a2 blocked a2.example", "a1 dropped a1.example", "a2 blocked a2.example",
+		"a3 dropped a3.example"}; !slices.Equal(w.does, want) {
+		t.Errorf("the agents did %q, want %q", w.does, want)
+	}
+	o := w.members["a1"]
+	for host, want := range map[string]connect.Code{"": connect.CodeInvalidArgument, "a2/b": connect.CodeInvalidArgument,
+		"nobody.example": connect.CodeUnavailable} {
+		if _, err := o.Unblock(t.Context(), &pb.UnblockRequest{Host: host}); connect.CodeOf(err) != want {
+			t.Errorf("unblock %q: %v, want %s", host, err, want)
+		}
+	}
+	w.anyHost = true
+	explain, err := o.Explain(t.Context(), &pb.ExplainRequest{Host: "x.example"})
+	if want := "a1:x.example: explained; a2:x.example: explained; a3:x.example: explained"; err != nil ||
+		said(explain.Answers) != want {
+		t.Errorf("explain: %s, %v, want %s", said(explain.GetAnswers()), err, want)
+	}
+}
+
+// An agent that does not answer is named after ten seconds, and the others answer.
+func TestSilentAgent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown("a1", "a2", "a3")
+		w.silent["a2"] = true
+		began := time.Now()
+		s, err := w.members["a1"].Status(t.Context(), &pb.StatusRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took != patience {
+			t.Errorf("the answer took %s", took)
+		}
+		states := ""
+		for _, a := range s.Agents {
+			states += a.Agent + " " + a.State + "; "
+		}
+		if want := "a1 crawling; a2 silent; a3 crawling; "; states != want {
+			t.Errorf("%s, want %s", states, want)
+		}
+		if c := s.Totals; c.Pages != 10 || c.PagesPerS != 1 || c.UrlsQueued != 14 || c.Fetched != 12 || c.Bytes != 200 ||
+			c.UrlsUnique != 40 || c.OpenRequests != 2 || c.Errors != 4 {
+			t.Errorf("totals: %v", c)
+		}
+		one, err := w.members["a1"].Status(t.Context(), &pb.StatusRequest{Agent: "a3"})
+		if err != nil || len(one.Agents) != 1 || one.Agents[0].Agent != "a3" {
+			t.Errorf("status of a3: %v, %v", one, err)
+		}
+		_, err = w.members["a1"].Status(t.Context(), &pb.StatusRequest{Agent: "a9"})
+		if connect.CodeOf(err) != connect.CodeNotFound || !strings.Contains(err.Error(), "there are a1, a2, a3") {
+			t.Errorf("status of a9: %v", err)
+		}
+		block, err := w.members["a3"].Block(t.Context(), &pb.BlockRequest{Host: "a2.example"})
+		if err != nil || said(block.Answers) != "a2:silent!" {
+			t.Errorf("block of a silent agent's host: %s, %v", said(block.GetAnswers()), err)
+		}
+	})
+}
+
+// A pause is an order: it stands until it is taken back, by Resume or by its id, at any agent.
+func TestPause(t *testing.T) {
+	w := newTown("a1", "a2")
+	a1, a2 := w.members["a1"], w.members["a2"]
+	if _, err := a1.Resume(t.Context(), &pb.ResumeRequest{}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
+		t.Errorf("resume of a crawl that is not paused: %v", err)
+	}
+	w.silent["a2"] = true
+	p, err := a1.Pause(t.Context(), &pb.PauseRequest{Why: " a complaint "})
+	if err != nil || said(p.Answers) != "a1:paused; a2:silent!" {
+		t.Fatalf("pause: %s, %v", said(p.GetAnswers()), err)
+	}
+	if !Pauses(w.set.Standing()) || p.Order.Why != "a complaint" || !p.Order.Stands {
+		t.Errorf("the order: %v", p.Order)
+	}
+	w.silent["a2"] = false
+	if _, err := a2.Resume(t.Context(), &pb.ResumeRequest{}); err != nil || Pauses(w.set.Standing()) {
+		t.Errorf("resume: %v, orders %v", err, w.set.Standing())
+	}
+	p, err = a2.Pause(t.Context(), &pb.PauseRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := a1.TakeBack(t.Context(), &pb.TakeBackRequest{Id: p.Order.Id}); err != nil || Pauses(w.set.Standing()) {
+		t.Errorf("take back: %v, orders %v", err, w.set.Standing())
+	}
+	if _, err := a1.TakeBack(t.Context(), &pb.TakeBackRequest{Id: p.Order.Id}); connect.CodeOf(err) !=
+		connect.CodeNotFound {
+		t.Errorf("take back twice: %v", err)
+	}
+	now, err := a1.Orders(t.Context(), &pb.OrdersRequest{})
+	if err != nil || len(now.Orders) != 0 {
+		t.Errorf("orders: %v, %v", now, err)
+	}
+	past, err := a1.Orders(t.Context(), &pb.OrdersRequest{Past: true})
+	if err != nil || len(past.Orders) != 4 {
+		t.Errorf("past orders: %v, %v", past, err)
+	}
+	if _, err := a1.Pause(t.Context(), &pb.PauseRequest{Why: strings.Repeat("x", 1000)}); connect.CodeOf(err) !=
+		connect.CodeInvalidArgument {
+		t.Errorf("a long reason: %v", err)
+	}
+}
+
+// The agent that is asked stops last, so that its caller hears from all.
+func TestStopAndLeave(t *testing.T) {
+	w := newTown("a1", "a2", "a3")
+	s, err := w.members["a2"].Stop(t.Context(), &pb.StopRequest{})
+	if err != nil || len(s.Answers) != 3 || w.does[2] != "a2 stops a2" {
+		t.Errorf("stop: %s, %v, %q", said(s.GetAnswers()), err, w.does)
+	}
+	w.does = nil
+	if _, err := w.members["a2"].Stop(t.Context(), &pb.StopRequest{Agent: "a3"}); err != nil ||
+		!slices.Equal(w.does, []string{"a3 stops a3"}) {
+		t.Errorf("stop a3: %v, %q", err, w.does)
+	}
+	w.does = nil
+	for _, agent := range []string{"", "a1"} {
+		if _, err := w.members["a2"].Leave(t.Context(), &pb.LeaveRequest{Agent: agent}); err != nil {
+			t.Errorf("leave %q: %v", agent, err)
+		}
+	}
+	if !slices.Equal(w.does, []string{"a2 leaves a2", "a1 leaves a1"}) {
+		t.Errorf("leave: %q", w.does)
+	}
+}
+
+// A crawl of one agent needs no names.
+func TestAlone(t *testing.T) {
+	o := newTown("").members[""]
+	block, err := o.Block(t.Context(), &pb.BlockRequest{Host: "a.example"})
+	if err != nil || said(block.Answers) != ":a.example: blocked" {
+		t.Errorf("block: %s, %v", said(block.GetAnswers()), err)
+	}
+	if _, err := o.Block(t.Context(), &pb.BlockRequest{Host: "a/b"}); connect.CodeOf(err) != connect.CodeInvalidArgument {
+		t.Errorf("block a/b: %v", err)
+	}
+	if _, err := o.Stop(t.Context(), &pb.StopRequest{Agent: "a1"}); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Errorf("stop a1: %v", err)
+	}
+	if _, err := o.Answer(t.Context(), "Nothing", nil); !errors.Is(err, ErrMethod) {
+		t.Errorf("an unknown method: %v", err)
+	}
+	if _, err := o.Answer(t.Context(), "Block", []byte{0xff}); err == nil {
+		t.Error("a broken request was carried out")
+	}
+}

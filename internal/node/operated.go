@@ -1,0 +1,126 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/types/known/structpb"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+// operated is this agent, for its Operator.
+type operated struct{ a *Agent }
+
+// openOperator makes the Operator, which also answers for this agent when other agents pass commands on.
+func (a *Agent) openOperator() error {
+	if err := a.openOrders(); err != nil {
+		return err
+	}
+	var others operate.Others
+	if a.membership != nil {
+		others = crawlAgents{a.membership}
+	}
+	a.operator = operate.New(operated{a}, others, a.standing)
+	return nil
+}
+
+// Name implements operate.Agent.
+func (o operated) Name() string {
+	if c := o.a.membership; c != nil {
+		return c.self.Name
+	}
+	return ""
+}
+
+// Status implements operate.Agent.
+func (o operated) Status() *pb.AgentStatus {
+	s := &pb.AgentStatus{Agent: o.Name(), State: "crawling"}
+	if c := o.a.membership; c != nil {
+		s.Address = c.self.Addr
+	}
+	status := o.a.status()
+	switch st := status.(type) {
+	case Waiting:
+		s.State, s.WaitsFor = "waiting", st.For
+	case *crawl.Status:
+		s.WaitsFor = st.WaitsFor
+		if st.Stop != "" {
+			s.State = "stopping"
+		} else if st.Paused {
+			s.State = "paused"
+		}
+		s.Totals = &pb.Totals{Pages: st.Pages, Fetched: st.Fetched, Bytes: st.Bytes, UrlsQueued: st.Queued,
+			UrlsUnique: st.Unique, PagesPerS: st.PagesPerS, OpenRequests: int64(st.Open)}
+		for _, n := range st.Errors {
+			s.Totals.Errors += n
+		}
+	}
+	detail := new(structpb.Struct)
+	if b, err := json.Marshal(status); err == nil && protojson.Unmarshal(b, detail) == nil {
+		s.Status = detail
+	}
+	return s
+}
+
+// Explain implements operate.Agent. In a crawl whose pages alone are divided, each agent may visit each host.
+func (o operated) Explain(ctx context.Context, host string) (string, error) {
+	return o.a.ofHost(func(ctx context.Context, host string) (string, error) {
+		if o.a.cluster != nil && !o.a.byPages() {
+			if agent, mine := o.a.cluster.KnownOwner(host); agent != "" && !mine {
+				return "", fmt.Errorf("%w: %s is crawled by agent %q", operate.ErrElsewhere, host, agent)
+			}
+		}
+		return o.a.explain(ctx, host)
+	})(ctx, host)
+}
+
+// Block implements operate.Agent.
+func (o operated) Block(ctx context.Context, host string) (string, error) {
+	return o.order(ctx, host, o.a.crawler.Block)
+}
+
+// Unblock implements operate.Agent.
+func (o operated) Unblock(ctx context.Context, host string) (string, error) {
+	return o.order(ctx, host, o.a.crawler.Unblock)
+}
+
+// Drop implements operate.Agent.
+func (o operated) Drop(ctx context.Context, host string) (string, error) {
+	return o.order(ctx, host, o.a.crawler.Drop)
+}
+
+// order carries out a command for a host.
+func (o operated) order(ctx context.Context, host string,
+	fn func(ctx context.Context, host string) (string, error)) (string, error) {
+	return o.a.ofHost(func(ctx context.Context, host string) (string, error) {
+		text, err := fn(ctx, host)
+		if _, ok := errors.AsType[*crawl.ElsewhereError](err); ok {
+			err = fmt.Errorf("%w: %w", operate.ErrElsewhere, err)
+		}
+		return text, err
+	})(ctx, host)
+}
+
+// Stop implements operate.Agent.
+func (o operated) Stop(ctx context.Context) (string, error) {
+	err := o.a.crawler.Halt(ctx, crawl.ByOperator)
+	if errors.Is(err, crawl.ErrNotRunning) {
+		if w, ok := o.a.waiting(); ok {
+			return "", fmt.Errorf("the crawl has not started: the agent waits for %s; stop its process", w.For)
+		}
+		return "stops already", nil
+	}
+	return "stops; \"orbweaver crawl --resume\" continues", err
+}
+
+// Leave implements operate.Agent.
+func (o operated) Leave(ctx context.Context) (string, error) { return o.a.Leave(ctx) }
+
+// byPages reports whether pages alone are divided among the agents.
+func (a *Agent) byPages() bool { return a.cfg.Cluster != nil && a.cfg.Cluster.byPages() }

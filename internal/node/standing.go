@@ -1,0 +1,291 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"sync"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// ordersFile holds the operators' orders.
+const ordersFile = "state/orders"
+
+// maxOrders bounds its size in bytes.
+const maxOrders = 16 << 20
+
+const (
+	// spreadEvery is how often an agent looks whether another one lacks orders.
+	spreadEvery = time.Second
+	// spreadAgain is how long it waits before it sends the same orders again.
+	spreadAgain = 10 * time.Second
+	// tellTime bounds the time to tell another agent of orders.
+	tellTime = 3 * time.Second
+)
+
+// standing are the operators' orders: durable in ordersFile, in force at this agent, and told to the others.
+//
+// An agent pushes all that it knows to each agent that does not know the same, by the digest of the set. So two sets
+// are equal soon after both agents can call each other. An agent that joins asks before its first visit.
+type standing struct {
+	a   *Agent
+	set *orders.Set
+
+	mu sync.Mutex // guards the file and what is in force
+
+	toldMu sync.Mutex // guards told
+	told   map[string]toldOrders
+}
+
+// toldOrders are the orders that another agent was told of last.
+type toldOrders struct {
+	boot          uint64
+	digest, other [32]byte // of our set, and of the agent's after that
+	at            time.Time
+}
+
+// openOrders reads the orders of earlier runs and puts them in force.
+func (a *Agent) openOrders() error {
+	s := &standing{a: a, set: orders.NewSet(), told: map[string]toldOrders{}}
+	b, err := disk.ReadFile(a.fs, a.dir(ordersFile), maxOrders)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	default:
+		if s.set, err = orders.DecodeSet(b); err != nil {
+			return fmt.Errorf("%s: %w; to continue without the operators' orders, remove it", a.dir(ordersFile), err)
+		}
+	}
+	a.standing = s
+	return s.obey(context.Background())
+}
+
+// keep makes the set durable and puts it in force.
+func (s *standing) keep(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := disk.WriteFile(s.a.fs, s.a.dir(ordersFile), s.set.Encode()); err != nil {
+		return err
+	}
+	return s.obey(ctx)
+}
+
+// obey puts the orders that stand in force.
+func (s *standing) obey(ctx context.Context) error {
+	return s.a.crawler.Pause(ctx, operate.Pauses(s.set.Standing()))
+}
+
+// note writes an order to the events.
+func (s *standing) note(o orders.Order) {
+	s.a.parts.Events.Write("order", report.F("id", o.ID()), report.F("verb", o.Verb), report.F("about", o.About),
+		report.F("value", o.Value), report.F("off", o.Off), report.F("by", o.By), report.F("why", o.Why),
+		report.F("agent", o.Agent))
+}
+
+// Standing implements operate.Orders.
+func (s *standing) Standing() []orders.Order { return s.set.Standing() }
+
+// Past implements operate.Orders.
+func (s *standing) Past() []orders.Order { return s.set.Past() }
+
+// Give implements operate.Orders.
+func (s *standing) Give(ctx context.Context, o orders.Order) (given orders.Order, told map[string]error, err error) {
+	if given, err = s.set.Give(o, s.name(), s.a.now()); err != nil {
+		return given, nil, err
+	}
+	s.note(given)
+	if err := s.keep(ctx); err != nil {
+		return given, nil, err
+	}
+	return given, s.spread(ctx, true), nil
+}
+
+// name returns the agent's name in orders.
+func (s *standing) name() string {
+	if c := s.a.membership; c != nil {
+		return c.self.Name
+	}
+	return "crawl"
+}
+
+// merge adds orders of another agent. They are durable and in force when it returns.
+func (s *standing) merge(ctx context.Context, encoded [][]byte) error {
+	var list []orders.Order
+	for _, b := range encoded {
+		o, n, err := orders.Decode(b)
+		if err != nil || n != len(b) {
+			return fmt.Errorf("an order of another agent: %w", orders.ErrOrder)
+		}
+		list = append(list, o)
+	}
+	added := s.set.Merge(list)
+	for _, o := range added {
+		s.note(o)
+	}
+	if len(added) == 0 {
+		return nil
+	}
+	return s.keep(ctx)
+}
+
+// serve answers another agent that tells of its orders. The answer has the digest of the set, and orders if the
+// caller's set is another one.
+func (s *standing) serve(ctx context.Context, _ rpc.Caller, q rpc.Orders) (rpc.OrdersAnswer, error) {
+	if err := s.merge(ctx, q.Orders); err != nil {
+		return rpc.OrdersAnswer{}, err
+	}
+	answer := rpc.OrdersAnswer{Digest: s.set.Digest()}
+	if answer.Digest != q.Digest {
+		answer.Orders, _, answer.More = s.page(orders.Mark{})
+	}
+	return answer, nil
+}
+
+// pageBytes bounds the orders in one message.
+const pageBytes = 256 << 10
+
+// page returns the encoded orders after a mark that fit into one message.
+func (s *standing) page(after orders.Mark) (encoded [][]byte, next orders.Mark, more bool) {
+	list, next, more := s.set.Page(after, pageBytes)
+	for _, o := range list {
+		encoded = append(encoded, o.AppendTo(nil))
+	}
+	return encoded, next, more
+}
+
+// tell pushes all orders to an agent.
+func (s *standing) tell(ctx context.Context, p *rpc.Peer) (theirs [32]byte, err error) {
+	ctx, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
+	for after, more := (orders.Mark{}), true; more; {
+		q := rpc.Orders{Digest: s.set.Digest()}
+		q.Orders, after, more = s.page(after)
+		answer, err := p.Orders(ctx, q)
+		if err != nil {
+			return theirs, err
+		}
+		theirs = answer.Digest
+		if err := s.merge(ctx, answer.Orders); err != nil {
+			return theirs, err
+		}
+	}
+	return theirs, nil
+}
+
+// spread tells the agents that may lack orders; with now, also those that were told lately. It returns a result for
+// each other agent.
+func (s *standing) spread(ctx context.Context, now bool) map[string]error {
+	c := s.a.membership
+	if c == nil || c.member.Load() == nil {
+		return nil
+	}
+	results := map[string]error{}
+	var mu sync.Mutex // guards results
+	var all sync.WaitGroup
+	for _, a := range c.member.Load().View().Agents {
+		digest := s.set.Digest()
+		if a.Name == c.self.Name || !now && !s.due(a.Name, a.Boot, digest) {
+			continue
+		}
+		all.Go(func() {
+			theirs, err := s.tell(ctx, c.client.Peer(a.Name, a.Addr))
+			if err == nil {
+				s.toldMu.Lock()
+				s.told[a.Name] = toldOrders{a.Boot, digest, theirs, s.a.now()}
+				s.toldMu.Unlock()
+			}
+			mu.Lock()
+			results[a.Name] = err
+			mu.Unlock()
+		})
+	}
+	all.Wait()
+	return results
+}
+
+// due reports whether an agent may lack an order of a set with the digest.
+func (s *standing) due(agent string, boot uint64, digest [32]byte) bool {
+	if digest == noOrders {
+		return false
+	}
+	s.toldMu.Lock()
+	t, ok := s.told[agent]
+	s.toldMu.Unlock()
+	return !ok || t.boot != boot || t.digest != digest || t.other != digest && s.a.now().Sub(t.at) > spreadAgain
+}
+
+// noOrders is the digest of an empty set.
+var noOrders = orders.NewSet().Digest()
+
+// tend tells other agents of orders that they lack, until ctx is done.
+func (s *standing) tend(ctx context.Context) {
+	tick := time.NewTicker(spreadEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			s.spread(ctx, false)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// learn asks the other agents for their orders before this one begins to crawl, until one answers.
+func (s *standing) learn(ctx context.Context) {
+	c := s.a.membership
+	if c.member.Load() == nil {
+		return
+	}
+	for _, a := range c.member.Load().View().Agents {
+		if a.Name != c.self.Name {
+			if _, err := s.tell(ctx, c.client.Peer(a.Name, a.Addr)); err == nil {
+				return
+			}
+		}
+	}
+}
+
+// crawlAgents are the other agents, for an Operator.
+type crawlAgents struct{ c *membership }
+
+// Names implements operate.Others.
+func (o crawlAgents) Names() []string {
+	if o.c.member.Load() == nil {
+		return nil
+	}
+	return o.c.others()
+}
+
+// Ask implements operate.Others.
+func (o crawlAgents) Ask(ctx context.Context, agent, method string, request []byte) ([]byte, error) {
+	p, err := o.c.peer(agent)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := p.Operate(ctx, rpc.Operation{Method: method, Request: request})
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("agent %s does not answer: %w", agent, err)
+	case answer.Error != "":
+		return nil, errors.New(answer.Error)
+	}
+	return answer.Response, nil
+}
+
+// operated carries out what the Operator of another agent has passed on.
+func (c *membership) operated(ctx context.Context, _ rpc.Caller, o rpc.Operation) (rpc.OperationAnswer, error) {
+	response, err := c.a.operator.Answer(ctx, o.Method, o.Request)
+	if err != nil {
+		return rpc.OperationAnswer{Error: err.Error()}, nil
+	}
+	return rpc.OperationAnswer{Response: response}, nil
+}
