@@ -235,3 +235,6 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 		gauge(descHosts, int64(n), state)
 	}
 }
+
+// Operator answers operators for the whole cluster.
+func (a *Agent) Operator() *operate.Operator { return a.operator }

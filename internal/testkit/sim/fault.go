@@ -177,6 +177,8 @@ func (s *story) strike(f Fault) bool {
 		a.repeats(powerRepeats)
 		a.power(s.plan.Seed + uint64(now.Sub(start)))
 		s.comesBack(a, f.For)
+	case Pause:
+		s.pauses(a, f.For)
 	case Lose:
 		a.lose()
 	case Replace:

@@ -33,6 +33,7 @@ type judge struct {
 	groups     [groups]map[string]*group
 	pages      map[page][]fetched
 	others     map[string][]fetched // by URL: complete answers that are no page with status 200, such as redirects
+	halted     bool                 // an operator has paused the crawl
 	outage     bool                 // some agent could not reach the web for a while
 	ends       []time.Time          // of all requests
 	reachable  int64                // reachable pages that were fetched
@@ -110,7 +111,7 @@ type visit struct {
 
 // A Violation is a request that broke a rule of politeness.
 type Violation struct {
-	Kind  string        // "gap", "concurrent", "robots", "retry-after" or "crawl-delay"
+	Kind  string        // "gap", "concurrent", "robots", "retry-after", "crawl-delay" or "paused"
 	Group string        // "host", "address" or "site" for a gap
 	URL   string        // of the request
 	Agent int           // the agent that made it
@@ -162,6 +163,9 @@ func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Ti
 	defer j.mu.Unlock()
 	if target == "/robots.txt" {
 		j.robots++
+	}
+	if j.halted {
+		j.violate("paused", byHost, v, requests{}, 0)
 	}
 	for k, name := range v.names() {
 		g := j.groups[k][name]

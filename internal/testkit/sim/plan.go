@@ -42,6 +42,8 @@ const (
 	Stop Kind = "stop"
 	// Leave makes an agent hand its hosts to the others and end for good.
 	Leave Kind = "leave"
+	// Pause makes an operator pause the whole crawl at an agent, for For.
+	Pause Kind = "pause"
 	// Join starts one more agent.
 	Join Kind = "join"
 	// Cut separates an agent, and those with smaller numbers, from the others for For.
