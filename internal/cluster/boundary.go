@@ -240,7 +240,7 @@ func (cl *Clustered) deliverOne(work context.Context, agent string, page weburl.
 	if kept != nil && !errors.Is(kept, crawl.ErrImport) {
 		return kept
 	}
-	cl.loop.Events.Write("page-refused", report.F("url", page.URL.String()), report.F("agent", agent),
+	cl.loop.Events.Write("page-not-taken", report.F("url", page.URL.String()), report.F("agent", agent),
 		report.F("kept", kept == nil), report.F("error", err.Error()))
 	return errPageRefused
 }
