@@ -45,11 +45,11 @@ func (c *Crawler) heedPause(now time.Time) {
 	}
 	if p.on = on; on {
 		p.since = now
-		c.Events.Write("paused")
+		c.Events.Write("crawl-paused")
 		return
 	}
 	p.past += now.Sub(p.since)
-	c.Events.Write("resumed")
+	c.Events.Write("crawl-continued")
 }
 
 // paused reports whether no visit may begin, and when to look again.
