@@ -331,3 +331,20 @@ func underWay(e frontier.Explanation) string {
 	}
 	return ""
 }
+
+// Checkpoint makes all that the crawl knows durable, and begins a checkpoint of the journal unless one is under way. It
+// returns a message for people. Safe for concurrent use while Run runs; ctx bounds the wait.
+func (c *Crawler) Checkpoint(ctx context.Context) (string, error) {
+	return c.command(ctx, "checkpoint", "the crawl", func(time.Time) (string, error) {
+		if err := c.secure(); err != nil {
+			return "", err
+		}
+		if c.checkpoint != nil {
+			return "saved; a checkpoint was being written already", nil
+		}
+		if c.fatal = c.beginCheckpoint(all()); c.fatal != nil {
+			return "", c.fatal
+		}
+		return "saved; a checkpoint is being written", nil
+	})
+}

@@ -89,3 +89,34 @@ func TestPauseBeforeRun(t *testing.T) {
 		}
 	})
 }
+
+// A checkpoint on demand makes what was fetched durable: a power failure right after it repeats nothing before it.
+func TestCheckpointOnDemand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: orderedWeb}
+		w, cancel, end := s.begin(t)
+		time.Sleep(4500 * time.Millisecond)
+		if text, err := w.Checkpoint(t.Context()); err != nil || text != "saved; a checkpoint is being written" {
+			t.Fatalf("%q, %v", text, err)
+		}
+		before := w.Tally.Finished()
+		left := w.fs.(*testdisk.Mem).Crash(1)
+		cancel()
+		if _, err := end(); err != nil {
+			t.Fatal(err)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+		again, err := s.open(left)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := again.Tally.Finished(); n < before || before < 2 || again.rec.Repeated > 0 {
+			t.Errorf("%d URLs are finished after the power failure, %d were before; %+v", n, before, again.rec)
+		}
+		if err := again.close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -107,6 +107,9 @@ func (o operated) order(ctx context.Context, host string,
 	})(ctx, host)
 }
 
+// Checkpoint implements operate.Agent.
+func (o operated) Checkpoint(ctx context.Context) (string, error) { return o.a.crawler.Checkpoint(ctx) }
+
 // Stop implements operate.Agent.
 func (o operated) Stop(ctx context.Context) (string, error) {
 	err := o.a.crawler.Halt(ctx, crawl.ByOperator)

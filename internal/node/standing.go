@@ -65,6 +65,12 @@ func (a *Agent) openOrders() error {
 		}
 	}
 	a.standing = s
+	for _, o := range s.set.Standing() {
+		if operate.Pauses([]orders.Order{o}) && a.cfg.Note != nil {
+			a.cfg.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s. \"orbweaver ctl resume\" takes it "+
+				"back; it needs a crawl with --api.", o.ID(), o.At.Format(time.RFC3339)))
+		}
+	}
 	return s.obey(context.Background())
 }
 

@@ -136,6 +136,8 @@ func (o *Operator) Answer(ctx context.Context, method string, request []byte) (r
 		fn := map[string]func(context.Context, string) (string, error){"Explain": o.agent.Explain, "Block": o.agent.Block,
 			"Unblock": o.agent.Unblock, "Drop": o.agent.Drop}[method]
 		text, err = fn(ctx, q.Host)
+	case "Checkpoint":
+		text, err = o.agent.Checkpoint(ctx)
 	case "Stop":
 		text, err = o.agent.Stop(ctx)
 	case "Leave":

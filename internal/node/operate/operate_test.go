@@ -76,6 +76,7 @@ func (r resident) Unblock(_ context.Context, host string) (string, error) {
 	return r.do("unblocked", host)
 }
 func (r resident) Drop(_ context.Context, host string) (string, error) { return r.do("dropped", host) }
+func (r resident) Checkpoint(context.Context) (string, error)          { return r.do("saves", r.name) }
 func (r resident) Stop(context.Context) (string, error)                { return r.do("stops", r.name) }
 func (r resident) Leave(context.Context) (string, error)               { return r.do("leaves", r.name) }
 
@@ -255,6 +256,10 @@ func TestStopAndLeave(t *testing.T) {
 	if _, err := w.members["a2"].Stop(t.Context(), &pb.StopRequest{Agent: "a3"}); err != nil ||
 		!slices.Equal(w.does, []string{"a3 stops a3"}) {
 		t.Errorf("stop a3: %v, %q", err, w.does)
+	}
+	w.does = nil
+	if _, err := w.members["a2"].Checkpoint(t.Context(), &pb.CheckpointRequest{}); err != nil || len(w.does) != 3 {
+		t.Errorf("checkpoint: %v, %q", err, w.does)
 	}
 	w.does = nil
 	for _, agent := range []string{"", "a1"} {

@@ -26,6 +26,8 @@ type Agent interface {
 	Block(ctx context.Context, host string) (string, error)
 	Unblock(ctx context.Context, host string) (string, error)
 	Drop(ctx context.Context, host string) (string, error)
+	// Checkpoint makes the state of the crawl durable now.
+	Checkpoint(ctx context.Context) (string, error)
 	// Stop ends the run as a signal does.
 	Stop(ctx context.Context) (string, error)
 	// Leave hands all hosts to the other agents, and ends the run.
@@ -124,6 +126,15 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
 	answers, err := o.ofHost(ctx, "Drop", q.Host, q)
 	return &pb.DropResponse{Answers: answers}, err
+}
+
+// Checkpoint implements pb.OperatorHandler.
+func (o *Operator) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.CheckpointResponse, error) {
+	names, err := o.chosen(q.Agent)
+	if err != nil {
+		return nil, err
+	}
+	return &pb.CheckpointResponse{Answers: o.answers(ctx, names, "Checkpoint", &pb.CheckpointRequest{})}, nil
 }
 
 // Stop implements pb.OperatorHandler. This agent stops last, because it passes the others' answers on.

@@ -49,6 +49,8 @@ const (
 	OperatorUnblockProcedure = "/orbweaver.operator.v1.Operator/Unblock"
 	// OperatorDropProcedure is the fully-qualified name of the Operator's Drop RPC.
 	OperatorDropProcedure = "/orbweaver.operator.v1.Operator/Drop"
+	// OperatorCheckpointProcedure is the fully-qualified name of the Operator's Checkpoint RPC.
+	OperatorCheckpointProcedure = "/orbweaver.operator.v1.Operator/Checkpoint"
 	// OperatorStopProcedure is the fully-qualified name of the Operator's Stop RPC.
 	OperatorStopProcedure = "/orbweaver.operator.v1.Operator/Stop"
 	// OperatorLeaveProcedure is the fully-qualified name of the Operator's Leave RPC.
@@ -74,6 +76,8 @@ type OperatorClient interface {
 	Block(context.Context, *BlockRequest) (*BlockResponse, error)
 	Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error)
 	Drop(context.Context, *DropRequest) (*DropResponse, error)
+	// Checkpoint makes the state of all agents, or of one, durable now.
+	Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error)
 	// Stop ends the crawl of all agents, or of one, as a signal does: it can be resumed.
 	Stop(context.Context, *StopRequest) (*StopResponse, error)
 	// Leave makes an agent hand its hosts to the others, and end.
@@ -139,6 +143,12 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("Drop")),
 			connect.WithClientOptions(opts...),
 		),
+		checkpoint: connect.NewClient[CheckpointRequest, CheckpointResponse](
+			httpClient,
+			baseURL+OperatorCheckpointProcedure,
+			connect.WithSchema(operatorMethods.ByName("Checkpoint")),
+			connect.WithClientOptions(opts...),
+		),
 		stop: connect.NewClient[StopRequest, StopResponse](
 			httpClient,
 			baseURL+OperatorStopProcedure,
@@ -169,17 +179,18 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 
 // operatorClient implements OperatorClient.
 type operatorClient struct {
-	status   *connect.Client[StatusRequest, StatusResponse]
-	explain  *connect.Client[ExplainRequest, ExplainResponse]
-	pause    *connect.Client[PauseRequest, PauseResponse]
-	resume   *connect.Client[ResumeRequest, ResumeResponse]
-	block    *connect.Client[BlockRequest, BlockResponse]
-	unblock  *connect.Client[UnblockRequest, UnblockResponse]
-	drop     *connect.Client[DropRequest, DropResponse]
-	stop     *connect.Client[StopRequest, StopResponse]
-	leave    *connect.Client[LeaveRequest, LeaveResponse]
-	orders   *connect.Client[OrdersRequest, OrdersResponse]
-	takeBack *connect.Client[TakeBackRequest, TakeBackResponse]
+	status     *connect.Client[StatusRequest, StatusResponse]
+	explain    *connect.Client[ExplainRequest, ExplainResponse]
+	pause      *connect.Client[PauseRequest, PauseResponse]
+	resume     *connect.Client[ResumeRequest, ResumeResponse]
+	block      *connect.Client[BlockRequest, BlockResponse]
+	unblock    *connect.Client[UnblockRequest, UnblockResponse]
+	drop       *connect.Client[DropRequest, DropResponse]
+	checkpoint *connect.Client[CheckpointRequest, CheckpointResponse]
+	stop       *connect.Client[StopRequest, StopResponse]
+	leave      *connect.Client[LeaveRequest, LeaveResponse]
+	orders     *connect.Client[OrdersRequest, OrdersResponse]
+	takeBack   *connect.Client[TakeBackRequest, TakeBackResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -245,6 +256,15 @@ func (c *operatorClient) Drop(ctx context.Context, req *DropRequest) (*DropRespo
 	return nil, err
 }
 
+// Checkpoint calls orbweaver.operator.v1.Operator.Checkpoint.
+func (c *operatorClient) Checkpoint(ctx context.Context, req *CheckpointRequest) (*CheckpointResponse, error) {
+	response, err := c.checkpoint.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Stop calls orbweaver.operator.v1.Operator.Stop.
 func (c *operatorClient) Stop(ctx context.Context, req *StopRequest) (*StopResponse, error) {
 	response, err := c.stop.CallUnary(ctx, connect.NewRequest(req))
@@ -296,6 +316,8 @@ type OperatorHandler interface {
 	Block(context.Context, *BlockRequest) (*BlockResponse, error)
 	Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error)
 	Drop(context.Context, *DropRequest) (*DropResponse, error)
+	// Checkpoint makes the state of all agents, or of one, durable now.
+	Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error)
 	// Stop ends the crawl of all agents, or of one, as a signal does: it can be resumed.
 	Stop(context.Context, *StopRequest) (*StopResponse, error)
 	// Leave makes an agent hand its hosts to the others, and end.
@@ -357,6 +379,12 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("Drop")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorCheckpointHandler := connect.NewUnaryHandlerSimple(
+		OperatorCheckpointProcedure,
+		svc.Checkpoint,
+		connect.WithSchema(operatorMethods.ByName("Checkpoint")),
+		connect.WithHandlerOptions(opts...),
+	)
 	operatorStopHandler := connect.NewUnaryHandlerSimple(
 		OperatorStopProcedure,
 		svc.Stop,
@@ -398,6 +426,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorUnblockHandler.ServeHTTP(w, r)
 		case OperatorDropProcedure:
 			operatorDropHandler.ServeHTTP(w, r)
+		case OperatorCheckpointProcedure:
+			operatorCheckpointHandler.ServeHTTP(w, r)
 		case OperatorStopProcedure:
 			operatorStopHandler.ServeHTTP(w, r)
 		case OperatorLeaveProcedure:
@@ -441,6 +471,10 @@ func (UnimplementedOperatorHandler) Unblock(context.Context, *UnblockRequest) (*
 
 func (UnimplementedOperatorHandler) Drop(context.Context, *DropRequest) (*DropResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Drop is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Checkpoint(context.Context, *CheckpointRequest) (*CheckpointResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Checkpoint is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) Stop(context.Context, *StopRequest) (*StopResponse, error) {
