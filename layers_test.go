@@ -47,6 +47,7 @@ var layers = func() map[string]int {
 			"internal/web/classify " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus " +
+			"internal/cluster/orders " +
 			"internal/node/admin internal/store/entries",
 		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
 		// models in the program
