@@ -421,7 +421,9 @@ func TestConcurrent(t *testing.T) {
 	for i, seed := range seeds {
 		wg.Go(func() {
 			r := rand.New(rand.NewPCG(seed, 0))
+			s, other := s, other
 			for range 200 {
+				s, other = other, s
 				o, err := s.Give(Order{Verb: "block", About: fmt.Sprint(r.IntN(20)), Off: r.IntN(2) == 0},
 					fmt.Sprint("a", i), begin)
 				if err != nil {
