@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"sync"
 	"time"
 
@@ -12,14 +11,10 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // ordersFile holds the operators' orders.
 const ordersFile = "state/orders"
-
-// maxOrders bounds its size in bytes.
-const maxOrders = 16 << 20
 
 const (
 	// spreadEvery is how often an agent looks whether another one lacks orders.
@@ -53,17 +48,11 @@ type toldOrders struct {
 
 // openOrders reads the orders of earlier runs and puts them in force.
 func (a *Agent) openOrders() error {
-	s := &standing{a: a, set: orders.NewSet(), told: map[string]toldOrders{}}
-	b, err := disk.ReadFile(a.fs, a.dir(ordersFile), maxOrders)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-	case err != nil:
-		return err
-	default:
-		if s.set, err = orders.DecodeSet(b); err != nil {
-			return fmt.Errorf("%s: %w; to continue without the operators' orders, remove it", a.dir(ordersFile), err)
-		}
+	set, err := orders.Load(a.fs, a.dir(ordersFile))
+	if err != nil {
+		return fmt.Errorf("%w; to continue without the operators' orders, remove %s", err, a.dir(ordersFile))
 	}
+	s := &standing{a: a, set: set, told: map[string]toldOrders{}}
 	a.standing = s
 	for _, o := range s.set.Standing() {
 		if operate.Pauses([]orders.Order{o}) && a.cfg.Note != nil {
@@ -78,7 +67,7 @@ func (a *Agent) openOrders() error {
 func (s *standing) keep(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if err := disk.WriteFile(s.a.fs, s.a.dir(ordersFile), s.set.Encode()); err != nil {
+	if err := s.set.Save(s.a.fs, s.a.dir(ordersFile)); err != nil {
 		return err
 	}
 	return s.obey(ctx)
