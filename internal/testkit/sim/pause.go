@@ -36,7 +36,7 @@ func (s *story) pauses(a *actor, d time.Duration) {
 		s.judge.paused(true)
 		time.Sleep(d)
 		s.judge.paused(false)
-		for ; ; time.Sleep(100 * time.Millisecond) {
+		for end := time.Now().Add(10 * time.Minute); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
 			for _, a := range s.actors {
 				if s.resumes(a) {
 					return
