@@ -25,6 +25,10 @@ func TestNotAdmitted(t *testing.T) {
 		Budget:   func(context.Context, Caller, Budget) (Grant, error) { return Grant{}, reached },
 		Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) { return nil, reached },
 		Pages:    func(context.Context, Caller, *PageReader) error { return reached },
+		Orders:   func(context.Context, Caller, Orders) (OrdersAnswer, error) { return OrdersAnswer{}, reached },
+		Operate: func(context.Context, Caller, Operation) (OperationAnswer, error) {
+			return OperationAnswer{}, reached
+		},
 	})
 	me := caller(unknown)
 	ctx := t.Context()
@@ -49,6 +53,8 @@ func TestNotAdmitted(t *testing.T) {
 			_, err := p.Recall(ctx, Recall{Links: links("http://a.example/")})
 			return err
 		},
+		CallOrders:  func(p *Peer) error { _, err := p.Orders(ctx, Orders{}); return err },
+		CallOperate: func(p *Peer) error { _, err := p.Operate(ctx, Operation{Method: "Pause"}); return err },
 		CallPages: func(p *Peer) error {
 			return p.Pages(ctx, []Page{pageOf("http://a.example/", []byte("page"))})
 		},

@@ -22,9 +22,9 @@ import (
 )
 
 const (
-	// askedBulk, askedQuick, askedContents and askedFollows bound the calls to one process that run at
-	// once.
-	askedBulk, askedQuick, askedContents, askedFollows = 4, 16, 4, 2
+	// askedBulk, askedQuick, askedContents, askedFollows and askedOperators bound the calls to one process that
+	// run at once.
+	askedBulk, askedQuick, askedContents, askedFollows, askedOperators = 4, 16, 4, 2, 4
 	// dialTimeout is shorter than the failure detector's patience. So a call to a dead agent ends
 	// before its hosts get other owners.
 	dialTimeout = 3 * time.Second
@@ -137,6 +137,7 @@ type Peer struct {
 	bulk, quick *lane
 	follows     *lane                 // apart from quick: they wait long
 	contents    *lane                 // apart from bulk and quick: they may wait for a disk, and leases must not
+	operators   *lane                 // apart from bulk and quick, see Call.operators
 	apart       atomic.Pointer[error] // why the last connection cannot be used
 	stage       atomic.Int32          // of the last connection
 	ctx         context.Context
@@ -152,6 +153,7 @@ func (c *Client) peer(name, addr string, r role) *Peer {
 		name: name, addr: addr, role: r, client: c,
 		bulk: newLane(askedBulk, most, c.config.Seed^1), quick: newLane(askedQuick, most, c.config.Seed^2),
 		contents: newLane(askedContents, most, c.config.Seed^3), follows: newLane(askedFollows, most, c.config.Seed^4),
+		operators: newLane(askedOperators, most, c.config.Seed^5),
 	}
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.transport = &http.Transport{
@@ -259,6 +261,8 @@ func (p *Peer) call(ctx context.Context, call Call, fn func(context.Context) err
 	switch {
 	case call.bulk():
 		lane = p.bulk
+	case call.operators():
+		lane = p.operators
 	case call == CallContents:
 		lane = p.contents
 	case call == CallFollow:

@@ -24,6 +24,8 @@ const (
 	CallBudget
 	CallContents
 	CallRecall
+	CallOrders
+	CallOperate
 	CallPages
 	// The calls to a coordinator.
 	CallDiscover
@@ -35,7 +37,7 @@ const (
 )
 
 var callNames = [calls]string{"Hello", "Push", "Known", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget",
-	"Contents", "Recall", "Pages", "Discover", "Follow", "Finish", "Status", "Forget"}
+	"Contents", "Recall", "Orders", "Operate", "Pages", "Discover", "Follow", "Finish", "Status", "Forget"}
 
 // answerer returns the role of the process that answers the call.
 func (c Call) answerer() role {

@@ -22,6 +22,8 @@
 //	End       quick  all are idle                            whether the answerer still is
 //	Budget    quick  pages used, held, wanted                pages to hold
 //	Recall    bulk   links to URLs                           what the strategy knows of each
+//	Orders    own    orders of operators, a digest           orders that the caller lacks, a digest
+//	Operate   own    a request of an operator                the response to it
 //	Pages     bulk   a stream of pages that the receiver keeps  they are durable
 //	Contents  own    digests of the receiver's contents      the pages that have them archived in full
 //

@@ -140,6 +140,8 @@ func TestCalls(t *testing.T) {
 			pulse := Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true}
 			recalled := []RecallAnswer{{Verdict: RecallLater},
 				{RecallKnown, links("http://b.example/").Data, []byte("state")}}
+			ordersAnswer := OrdersAnswer{Orders: [][]byte{{1}, []byte("order")}, Digest: [32]byte{4, 31: 5}, More: true}
+			operated := OperationAnswer{Response: []byte("done"), Error: "no such host: ä.example", Code: "not-found"}
 			l, s := serve(t, k2, Handlers{
 				Hello: func(_ context.Context, from Caller, h Hello) (Welcome, error) {
 					note(from, h)
@@ -172,6 +174,14 @@ func TestCalls(t *testing.T) {
 				Recall: func(_ context.Context, from Caller, r Recall) ([]RecallAnswer, error) {
 					note(from, r)
 					return recalled, nil
+				},
+				Orders: func(_ context.Context, from Caller, o Orders) (OrdersAnswer, error) {
+					note(from, o)
+					return ordersAnswer, nil
+				},
+				Operate: func(_ context.Context, from Caller, o Operation) (OperationAnswer, error) {
+					note(from, o)
+					return operated, nil
 				},
 				Contents: func(_ context.Context, from Caller, cs []Content) ([]ContentAnswer, error) {
 					note(from, cs)
@@ -242,8 +252,16 @@ func TestCalls(t *testing.T) {
 			if as, err := p.Recall(ctx, recall); err != nil || !cmp.Equal(as, recalled, cmpopts.EquateEmpty()) {
 				t.Errorf("Recall = %v, %v", as, err)
 			}
+			orders := Orders{Orders: [][]byte{[]byte("pause"), {0}}, Digest: [32]byte{1, 31: 2}}
+			if a, err := p.Orders(ctx, orders); err != nil || !cmp.Equal(a, ordersAnswer) {
+				t.Errorf("Orders = %v, %v", a, err)
+			}
+			operation := Operation{Method: "BlockHost", Request: []byte("a.example")}
+			if a, err := p.Operate(ctx, operation); err != nil || !cmp.Equal(a, operated) {
+				t.Errorf("Operate = %v, %v", a, err)
+			}
 			want := []any{hello, hello, push, fs, ship, claim, hand, []byte("may I?"),
-				uint64(4), end, budget, contents, recall}
+				uint64(4), end, budget, contents, recall, orders, operation}
 			mu.Lock()
 			defer mu.Unlock()
 			// An absent field is nil.

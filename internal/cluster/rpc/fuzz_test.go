@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"testing"
 	"testing/synctest"
@@ -66,6 +67,11 @@ func FuzzMessages(f *testing.F) {
 	add(14, recallToWire(Recall{Links: two, Accept: true}))
 	known := RecallAnswer{RecallKnown, links("http://a.example/").Data, []byte("state")}
 	add(15, recallAnswersToWire([]RecallAnswer{known, {Verdict: RecallNone}}))
+	few := [][]byte{[]byte("pause"), {0}}
+	add(16, ordersToWire(Orders{few, [32]byte{1}}))
+	add(17, ordersAnswerToWire(OrdersAnswer{few, [32]byte{1}, true}))
+	add(18, &pb.OperateRequest{Method: "Pause", Request: []byte("x")})
+	add(19, operationAnswerToWire(OperationAnswer{[]byte("x"), "no such host", "not-found"}))
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
 		agent := func(a Agent) {
@@ -86,7 +92,7 @@ func FuzzMessages(f *testing.F) {
 				t.Fatalf("%d links, said %d", n, l.Count)
 			}
 		}
-		switch kind % 16 {
+		switch kind % 20 {
 		case 0:
 			var w pb.HelloRequest
 			if !read(&w) {
@@ -244,6 +250,38 @@ func FuzzMessages(f *testing.F) {
 					t.Fatalf("link %v, %d octets of state, %v", l, len(a.State), err)
 				}
 			}
+		case 16:
+			var w pb.OrdersRequest
+			if read(&w) {
+				if o, err := ordersFromWire(&w); err == nil {
+					someOrders(t, o.Orders)
+				}
+			}
+		case 17:
+			var w pb.OrdersResponse
+			if read(&w) {
+				if a, err := ordersAnswerFromWire(&w); err == nil {
+					someOrders(t, a.Orders)
+				}
+			}
+		case 18:
+			var w pb.OperateRequest
+			if !read(&w) {
+				return
+			}
+			if o, err := operationFromWire(&w); err == nil &&
+				(!regexp.MustCompile(`^[A-Za-z]{1,64}$`).MatchString(o.Method) || len(o.Request) > MaxData) {
+				t.Fatalf("method %q, %d octets", o.Method, len(o.Request))
+			}
+		case 19:
+			var w pb.OperateResponse
+			if !read(&w) {
+				return
+			}
+			if a, err := operationAnswerFromWire(&w); err == nil &&
+				(len(a.Response) > MaxData || len(a.Error) > maxProblem || len(a.Code) > maxCode) {
+				t.Fatalf("%d, %d and %d octets", len(a.Response), len(a.Error), len(a.Code))
+			}
 		case 11:
 			var w pb.ContentsResponse
 			if !read(&w) {
@@ -272,6 +310,19 @@ func contentPage(t *testing.T, p ContentPage) {
 	if err != nil || u.String() != p.URL || len(p.URL) > MaxContentURL || p.Date.UnixMilli() < 0 ||
 		p.Date.Year() > 9999 {
 		t.Fatalf("page %q at %v: %v", p.URL, p.Date, err)
+	}
+}
+
+// someOrders checks that accepted orders are within their bounds.
+func someOrders(t *testing.T, orders [][]byte) {
+	size := 0
+	for _, o := range orders {
+		if size += len(o); len(o) == 0 || len(o) > MaxOrder {
+			t.Fatalf("an order of %d octets", len(o))
+		}
+	}
+	if len(orders) > MaxOrders || size > MaxData {
+		t.Fatalf("%d orders of %d octets", len(orders), size)
 	}
 }
 

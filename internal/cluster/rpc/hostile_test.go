@@ -284,6 +284,24 @@ func TestHostileMessages(t *testing.T) {
 				Links: bytes.Repeat(links("http://a.example/").Data, MaxRecall+1)}), 400, "malformed"},
 		{"fewer links to recall than said", "Recall", "application/proto", "", who,
 			encoded(t, &pb.RecallRequest{Count: 2, Links: links("http://a.example/").Data}), 400, "malformed"},
+		{"half a digest of orders", "Orders", "application/proto", "", who,
+			encoded(t, &pb.OrdersRequest{Digest: make([]byte, 16)}), 400, "malformed"},
+		{"an empty order", "Orders", "application/proto", "", who,
+			encoded(t, ordersToWire(Orders{Orders: [][]byte{{1}, {}}})), 400, "malformed"},
+		{"a large order", "Orders", "application/proto", "", who,
+			encoded(t, ordersToWire(Orders{Orders: [][]byte{make([]byte, MaxOrder+1)}})), 429, "too-large"},
+		{"too many orders", "Orders", "application/proto", "", who,
+			encoded(t, ordersToWire(Orders{Orders: slices.Repeat([][]byte{{1}}, MaxOrders+1)})), 429, "too-large"},
+		{"too large orders", "Orders", "application/proto", "", who,
+			encoded(t, ordersToWire(Orders{
+				Orders: slices.Repeat([][]byte{make([]byte, MaxOrder)}, MaxData/MaxOrder+1)})), 429, "too-large"},
+		{"no method", "Operate", "application/proto", "", who, nil, 400, "malformed"},
+		{"a method that is none", "Operate", "application/proto", "", who,
+			encoded(t, &pb.OperateRequest{Method: "Pause/"}), 400, "malformed"},
+		{"a long method", "Operate", "application/proto", "", who,
+			encoded(t, &pb.OperateRequest{Method: strings.Repeat("P", MaxMethod+1)}), 400, "malformed"},
+		{"too large a request", "Operate", "application/proto", "", who,
+			encoded(t, &pb.OperateRequest{Method: "Pause", Request: make([]byte, MaxData+1)}), 429, "too-large"},
 		{"a long reason", "End", "application/proto", "", who,
 			encoded(t, &pb.EndRequest{Reason: strings.Repeat("x", maxReason+1)}), 400, "malformed"},
 		{"too large", "Lease", "application/proto", "", who,
@@ -315,6 +333,14 @@ func TestHostileMessages(t *testing.T) {
 				Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) {
 					t.Error("reached")
 					return nil, nil
+				},
+				Orders: func(context.Context, Caller, Orders) (OrdersAnswer, error) {
+					t.Error("reached")
+					return OrdersAnswer{}, nil
+				},
+				Operate: func(context.Context, Caller, Operation) (OperationAnswer, error) {
+					t.Error("reached")
+					return OperationAnswer{}, nil
 				},
 			})
 			status, text := post(t, l, c.call, c.contentType, c.encoding, c.body, c.who)

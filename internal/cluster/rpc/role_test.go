@@ -26,8 +26,12 @@ func TestRoles(t *testing.T) {
 	keys, others := bundles(t, "a1", "a2", "c1", "c2"), bundles(t, "a1", "c1")
 	reached := func() error { t.Error("a handler was reached"); return nil }
 	h := Handlers{
-		Hello: func(context.Context, Caller, Hello) (Welcome, error) { return Welcome{}, reached() },
-		Push:  func(context.Context, Caller, Links) error { return reached() },
+		Hello:  func(context.Context, Caller, Hello) (Welcome, error) { return Welcome{}, reached() },
+		Push:   func(context.Context, Caller, Links) error { return reached() },
+		Orders: func(context.Context, Caller, Orders) (OrdersAnswer, error) { return OrdersAnswer{}, reached() },
+		Operate: func(context.Context, Caller, Operation) (OperationAnswer, error) {
+			return OperationAnswer{}, reached()
+		},
 	}
 	co := Coordination{
 		Discover: func(context.Context, Caller, Discovery) ([]HostAnswer, error) { return nil, reached() },
@@ -37,6 +41,8 @@ func TestRoles(t *testing.T) {
 	ctx := t.Context()
 	push := func(p *Peer) error { return p.Push(ctx, links("http://a.example/")) }
 	hello := Hello{Agent: Agent{Name: "a1", Instance: ID{9, 2}, Boot: 3, Capacity: 1, Addr: "127.0.0.1:1", State: 1}}
+	orders := func(p *Peer) error { _, err := p.Orders(ctx, Orders{}); return err }
+	operate := func(p *Peer) error { _, err := p.Operate(ctx, Operation{Method: "Pause"}); return err }
 	discover := func(c Coordinator) error {
 		_, err := c.Discover(ctx, Discovery{Hosts: []string{"a.example"}})
 		return err
@@ -95,13 +101,14 @@ func TestRoles(t *testing.T) {
 		c := client(t, keys["c2"], caller("c2"), nil)
 		for what, err := range map[string]error{
 			"Push": push(c.Peer("a2", agent.Addr())), "Discover": discover(c.Coordinator(coord.Addr())),
+			"Orders": orders(c.Peer("a2", agent.Addr())), "Operate": operate(c.Peer("a2", agent.Addr())),
 			"Follow": follow(c.Coordinator(coord.Addr())), "Finish": c.Coordinator(coord.Addr()).Finish(ctx, Finish{}),
 		} {
 			if !errors.Is(err, ErrRejected) || !strings.Contains(err.Error(), `caller "c2" may not call `+what) {
 				t.Errorf("%s: %v", what, err)
 			}
 		}
-		if n, m := agentServer.Counts().Refused["role"], coordServer.Counts().Refused["role"]; n != 1 || m != 3 {
+		if n, m := agentServer.Counts().Refused["role"], coordServer.Counts().Refused["role"]; n != 3 || m != 3 {
 			t.Errorf("%d and %d refused", n, m)
 		}
 	})

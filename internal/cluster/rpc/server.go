@@ -28,6 +28,8 @@ const (
 	// servedBulk and servedQuick bound the calls served at once, and so the memory of requests.
 	// Other callers are told to come back. Bulk calls do not delay quick ones.
 	servedBulk, servedQuick = 16, 128
+	// servedOperators is the same for the calls about operators' orders and requests, which wait for neither.
+	servedOperators = 16
 	// servedFollows is the same for Follow, and servedDiscovers for Discover. As many agents can have a
 	// connection. Other bounds hold for each of them, see shares.
 	servedFollows, servedDiscovers = maxConns, 64
@@ -43,7 +45,8 @@ var limits = [calls]time.Duration{
 	CallHello: 10 * time.Second, CallPush: time.Minute, CallKnown: 5 * time.Second, CallShip: time.Minute,
 	CallClaim: time.Minute, CallHand: time.Minute, CallLease: 5 * time.Second,
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
-	CallRecall: 10 * time.Second, CallPages: 10 * time.Minute,
+	CallRecall: 10 * time.Second, CallOrders: 10 * time.Second, CallOperate: 15 * time.Second,
+	CallPages:    10 * time.Minute,
 	CallDiscover: 10 * time.Second, CallFollow: 30 * time.Second, CallFinish: 10 * time.Second,
 	CallStatus: 5 * time.Second, CallForget: 10 * time.Second,
 }
@@ -53,6 +56,10 @@ func (c Call) bulk() bool {
 	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand || c == CallRecall || c == CallPages ||
 		c == CallDiscover
 }
+
+// operators reports calls about what operators want. They may wait for a disk and take long, and they must not wait
+// for bulk calls.
+func (c Call) operators() bool { return c == CallOrders || c == CallOperate }
 
 // ErrAgain is the answer of an agent that is not ready or has another view. The same call may
 // succeed later.
@@ -109,6 +116,11 @@ type Handlers struct {
 	Pages func(ctx context.Context, from Caller, pages *PageReader) error
 	// Recall returns one answer per link.
 	Recall func(ctx context.Context, from Caller, r Recall) ([]RecallAnswer, error)
+	// Orders returns when the orders are durable. It checks what they say.
+	Orders func(ctx context.Context, from Caller, o Orders) (OrdersAnswer, error)
+	// Operate carries out an operator's request. The operator's mistakes are part of the answer; an error means that
+	// this agent has failed.
+	Operate func(ctx context.Context, from Caller, o Operation) (OperationAnswer, error)
 }
 
 // ServerConfig configures a Server.
@@ -138,6 +150,7 @@ type Server struct {
 	ships       chan struct{} // apart from bulk: Pushes at other agents wait for Ships
 	follows     chan struct{} // apart from quick: each agent nearly always waits in a Follow
 	discovers   chan struct{}
+	operators   chan struct{} // apart from bulk and quick, see Call.operators
 	shares      shares
 	running     sync.WaitGroup // calls
 }
@@ -148,7 +161,7 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 		config: cfg, listener: l, counts: l.counts,
 		bulk: make(chan struct{}, servedBulk), quick: make(chan struct{}, servedQuick),
 		ships: make(chan struct{}, servedBulk), follows: make(chan struct{}, servedFollows),
-		discovers: make(chan struct{}, servedDiscovers),
+		discovers: make(chan struct{}, servedDiscovers), operators: make(chan struct{}, servedOperators),
 	}
 	opts := []connect.HandlerOption{
 		connect.WithCodec(codec{s.counts}),
@@ -253,6 +266,8 @@ func (s *Server) enter(call Call, name string) (leave func(), ok bool) {
 		lane = s.follows
 	case call == CallDiscover:
 		lane = s.discovers
+	case call.operators():
+		lane = s.operators
 	case call.bulk():
 		lane = s.bulk
 	}

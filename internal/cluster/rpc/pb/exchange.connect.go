@@ -61,6 +61,10 @@ const (
 	ExchangePagesProcedure = "/orbweaver.exchange.v1.Exchange/Pages"
 	// ExchangeRecallProcedure is the fully-qualified name of the Exchange's Recall RPC.
 	ExchangeRecallProcedure = "/orbweaver.exchange.v1.Exchange/Recall"
+	// ExchangeOrdersProcedure is the fully-qualified name of the Exchange's Orders RPC.
+	ExchangeOrdersProcedure = "/orbweaver.exchange.v1.Exchange/Orders"
+	// ExchangeOperateProcedure is the fully-qualified name of the Exchange's Operate RPC.
+	ExchangeOperateProcedure = "/orbweaver.exchange.v1.Exchange/Operate"
 )
 
 // ExchangeClient is a client for the orbweaver.exchange.v1.Exchange service.
@@ -97,6 +101,10 @@ type ExchangeClient interface {
 	Pages(context.Context) (*connect.ClientStreamForClientSimple[PagesRequest, PagesResponse], error)
 	// Recall asks what the receiver's strategy knows of URLs.
 	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
+	// Orders exchanges operators' orders.
+	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
+	// Operate forwards an operator's request to the receiver.
+	Operate(context.Context, *OperateRequest) (*OperateResponse, error)
 }
 
 // NewExchangeClient constructs a client for the orbweaver.exchange.v1.Exchange service. By default,
@@ -188,6 +196,18 @@ func NewExchangeClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(exchangeMethods.ByName("Recall")),
 			connect.WithClientOptions(opts...),
 		),
+		orders: connect.NewClient[OrdersRequest, OrdersResponse](
+			httpClient,
+			baseURL+ExchangeOrdersProcedure,
+			connect.WithSchema(exchangeMethods.ByName("Orders")),
+			connect.WithClientOptions(opts...),
+		),
+		operate: connect.NewClient[OperateRequest, OperateResponse](
+			httpClient,
+			baseURL+ExchangeOperateProcedure,
+			connect.WithSchema(exchangeMethods.ByName("Operate")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -206,6 +226,8 @@ type exchangeClient struct {
 	contents *connect.Client[ContentsRequest, ContentsResponse]
 	pages    *connect.Client[PagesRequest, PagesResponse]
 	recall   *connect.Client[RecallRequest, RecallResponse]
+	orders   *connect.Client[OrdersRequest, OrdersResponse]
+	operate  *connect.Client[OperateRequest, OperateResponse]
 }
 
 // Hello calls orbweaver.exchange.v1.Exchange.Hello.
@@ -321,6 +343,24 @@ func (c *exchangeClient) Recall(ctx context.Context, req *RecallRequest) (*Recal
 	return nil, err
 }
 
+// Orders calls orbweaver.exchange.v1.Exchange.Orders.
+func (c *exchangeClient) Orders(ctx context.Context, req *OrdersRequest) (*OrdersResponse, error) {
+	response, err := c.orders.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Operate calls orbweaver.exchange.v1.Exchange.Operate.
+func (c *exchangeClient) Operate(ctx context.Context, req *OperateRequest) (*OperateResponse, error) {
+	response, err := c.operate.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ExchangeHandler is an implementation of the orbweaver.exchange.v1.Exchange service.
 type ExchangeHandler interface {
 	// Hello asks whether the caller may join the cluster. An agent calls it before
@@ -355,6 +395,10 @@ type ExchangeHandler interface {
 	Pages(context.Context, *connect.ClientStream[PagesRequest]) (*PagesResponse, error)
 	// Recall asks what the receiver's strategy knows of URLs.
 	Recall(context.Context, *RecallRequest) (*RecallResponse, error)
+	// Orders exchanges operators' orders.
+	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
+	// Operate forwards an operator's request to the receiver.
+	Operate(context.Context, *OperateRequest) (*OperateResponse, error)
 }
 
 // NewExchangeHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -442,6 +486,18 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(exchangeMethods.ByName("Recall")),
 		connect.WithHandlerOptions(opts...),
 	)
+	exchangeOrdersHandler := connect.NewUnaryHandlerSimple(
+		ExchangeOrdersProcedure,
+		svc.Orders,
+		connect.WithSchema(exchangeMethods.ByName("Orders")),
+		connect.WithHandlerOptions(opts...),
+	)
+	exchangeOperateHandler := connect.NewUnaryHandlerSimple(
+		ExchangeOperateProcedure,
+		svc.Operate,
+		connect.WithSchema(exchangeMethods.ByName("Operate")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.exchange.v1.Exchange/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ExchangeHelloProcedure:
@@ -470,6 +526,10 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 			exchangePagesHandler.ServeHTTP(w, r)
 		case ExchangeRecallProcedure:
 			exchangeRecallHandler.ServeHTTP(w, r)
+		case ExchangeOrdersProcedure:
+			exchangeOrdersHandler.ServeHTTP(w, r)
+		case ExchangeOperateProcedure:
+			exchangeOperateHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -529,4 +589,12 @@ func (UnimplementedExchangeHandler) Pages(context.Context, *connect.ClientStream
 
 func (UnimplementedExchangeHandler) Recall(context.Context, *RecallRequest) (*RecallResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Recall is not implemented"))
+}
+
+func (UnimplementedExchangeHandler) Orders(context.Context, *OrdersRequest) (*OrdersResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Orders is not implemented"))
+}
+
+func (UnimplementedExchangeHandler) Operate(context.Context, *OperateRequest) (*OperateResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Operate is not implemented"))
 }

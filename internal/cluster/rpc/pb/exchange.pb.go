@@ -1678,6 +1678,230 @@ func (x *RecallResponse) GetAnswers() []*RecallAnswer {
 	return nil
 }
 
+type OrdersRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Orders        [][]byte               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"` // each is one encoding of package orders
+	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // 32 octets: of all orders that the caller has
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrdersRequest) Reset() {
+	*x = OrdersRequest{}
+	mi := &file_exchange_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrdersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrdersRequest) ProtoMessage() {}
+
+func (x *OrdersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrdersRequest.ProtoReflect.Descriptor instead.
+func (*OrdersRequest) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *OrdersRequest) GetOrders() [][]byte {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+func (x *OrdersRequest) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+type OrdersResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Orders        [][]byte               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"`
+	Digest        []byte                 `protobuf:"bytes,2,opt,name=digest,proto3" json:"digest,omitempty"` // 32 octets: of all orders that the receiver has
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`    // the receiver has more orders for the caller
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OrdersResponse) Reset() {
+	*x = OrdersResponse{}
+	mi := &file_exchange_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OrdersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OrdersResponse) ProtoMessage() {}
+
+func (x *OrdersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OrdersResponse.ProtoReflect.Descriptor instead.
+func (*OrdersResponse) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *OrdersResponse) GetOrders() [][]byte {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+func (x *OrdersResponse) GetDigest() []byte {
+	if x != nil {
+		return x.Digest
+	}
+	return nil
+}
+
+func (x *OrdersResponse) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+type OperateRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Method        string                 `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
+	Request       []byte                 `protobuf:"bytes,2,opt,name=request,proto3" json:"request,omitempty"` // the method's own encoding
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperateRequest) Reset() {
+	*x = OperateRequest{}
+	mi := &file_exchange_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperateRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperateRequest) ProtoMessage() {}
+
+func (x *OperateRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperateRequest.ProtoReflect.Descriptor instead.
+func (*OperateRequest) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *OperateRequest) GetMethod() string {
+	if x != nil {
+		return x.Method
+	}
+	return ""
+}
+
+func (x *OperateRequest) GetRequest() []byte {
+	if x != nil {
+		return x.Request
+	}
+	return nil
+}
+
+type OperateResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Response      []byte                 `protobuf:"bytes,1,opt,name=response,proto3" json:"response,omitempty"` // the method's own encoding
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`       // for people; empty: none
+	Code          string                 `protobuf:"bytes,3,opt,name=code,proto3" json:"code,omitempty"`         // of the error, for programs
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OperateResponse) Reset() {
+	*x = OperateResponse{}
+	mi := &file_exchange_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OperateResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OperateResponse) ProtoMessage() {}
+
+func (x *OperateResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OperateResponse.ProtoReflect.Descriptor instead.
+func (*OperateResponse) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *OperateResponse) GetResponse() []byte {
+	if x != nil {
+		return x.Response
+	}
+	return nil
+}
+
+func (x *OperateResponse) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *OperateResponse) GetCode() string {
+	if x != nil {
+		return x.Code
+	}
+	return ""
+}
+
 var File_exchange_proto protoreflect.FileDescriptor
 
 const file_exchange_proto_rawDesc = "" +
@@ -1793,7 +2017,22 @@ const file_exchange_proto_rawDesc = "" +
 	"\x04link\x18\x02 \x01(\fR\x04link\x12\x14\n" +
 	"\x05state\x18\x03 \x01(\fR\x05state\"O\n" +
 	"\x0eRecallResponse\x12=\n" +
-	"\aanswers\x18\x01 \x03(\v2#.orbweaver.exchange.v1.RecallAnswerR\aanswers2\xd0\b\n" +
+	"\aanswers\x18\x01 \x03(\v2#.orbweaver.exchange.v1.RecallAnswerR\aanswers\"?\n" +
+	"\rOrdersRequest\x12\x16\n" +
+	"\x06orders\x18\x01 \x03(\fR\x06orders\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\"T\n" +
+	"\x0eOrdersResponse\x12\x16\n" +
+	"\x06orders\x18\x01 \x03(\fR\x06orders\x12\x16\n" +
+	"\x06digest\x18\x02 \x01(\fR\x06digest\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\"B\n" +
+	"\x0eOperateRequest\x12\x16\n" +
+	"\x06method\x18\x01 \x01(\tR\x06method\x12\x18\n" +
+	"\arequest\x18\x02 \x01(\fR\arequest\"W\n" +
+	"\x0fOperateResponse\x12\x1a\n" +
+	"\bresponse\x18\x01 \x01(\fR\bresponse\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x12\n" +
+	"\x04code\x18\x03 \x01(\tR\x04code2\x81\n" +
+	"\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
 	"\x04Push\x12\".orbweaver.exchange.v1.PushRequest\x1a#.orbweaver.exchange.v1.PushResponse\x12R\n" +
@@ -1807,7 +2046,9 @@ const file_exchange_proto_rawDesc = "" +
 	"\x06Budget\x12$.orbweaver.exchange.v1.BudgetRequest\x1a%.orbweaver.exchange.v1.BudgetResponse\x12[\n" +
 	"\bContents\x12&.orbweaver.exchange.v1.ContentsRequest\x1a'.orbweaver.exchange.v1.ContentsResponse\x12T\n" +
 	"\x05Pages\x12#.orbweaver.exchange.v1.PagesRequest\x1a$.orbweaver.exchange.v1.PagesResponse(\x01\x12U\n" +
-	"\x06Recall\x12$.orbweaver.exchange.v1.RecallRequest\x1a%.orbweaver.exchange.v1.RecallResponseB8Z6github.com/orbweaver/orbweaver/internal/cluster/rpc/pbb\x06proto3"
+	"\x06Recall\x12$.orbweaver.exchange.v1.RecallRequest\x1a%.orbweaver.exchange.v1.RecallResponse\x12U\n" +
+	"\x06Orders\x12$.orbweaver.exchange.v1.OrdersRequest\x1a%.orbweaver.exchange.v1.OrdersResponse\x12X\n" +
+	"\aOperate\x12%.orbweaver.exchange.v1.OperateRequest\x1a&.orbweaver.exchange.v1.OperateResponseB8Z6github.com/orbweaver/orbweaver/internal/cluster/rpc/pbb\x06proto3"
 
 var (
 	file_exchange_proto_rawDescOnce sync.Once
@@ -1821,7 +2062,7 @@ func file_exchange_proto_rawDescGZIP() []byte {
 	return file_exchange_proto_rawDescData
 }
 
-var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
 var file_exchange_proto_goTypes = []any{
 	(*Agent)(nil),            // 0: orbweaver.exchange.v1.Agent
 	(*HelloRequest)(nil),     // 1: orbweaver.exchange.v1.HelloRequest
@@ -1854,17 +2095,21 @@ var file_exchange_proto_goTypes = []any{
 	(*RecallRequest)(nil),    // 28: orbweaver.exchange.v1.RecallRequest
 	(*RecallAnswer)(nil),     // 29: orbweaver.exchange.v1.RecallAnswer
 	(*RecallResponse)(nil),   // 30: orbweaver.exchange.v1.RecallResponse
-	nil,                      // 31: orbweaver.exchange.v1.HelloRequest.SettingsEntry
-	nil,                      // 32: orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	nil,                      // 33: orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	(*OrdersRequest)(nil),    // 31: orbweaver.exchange.v1.OrdersRequest
+	(*OrdersResponse)(nil),   // 32: orbweaver.exchange.v1.OrdersResponse
+	(*OperateRequest)(nil),   // 33: orbweaver.exchange.v1.OperateRequest
+	(*OperateResponse)(nil),  // 34: orbweaver.exchange.v1.OperateResponse
+	nil,                      // 35: orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	nil,                      // 36: orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	nil,                      // 37: orbweaver.exchange.v1.BudgetResponse.KnownEntry
 }
 var file_exchange_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.exchange.v1.HelloRequest.agent:type_name -> orbweaver.exchange.v1.Agent
-	31, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	35, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
 	0,  // 2: orbweaver.exchange.v1.HelloResponse.agent:type_name -> orbweaver.exchange.v1.Agent
 	0,  // 3: orbweaver.exchange.v1.HelloResponse.agents:type_name -> orbweaver.exchange.v1.Agent
-	32, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	33, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	36, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	37, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
 	23, // 6: orbweaver.exchange.v1.Content.page:type_name -> orbweaver.exchange.v1.ContentPage
 	23, // 7: orbweaver.exchange.v1.ContentAnswer.first:type_name -> orbweaver.exchange.v1.ContentPage
 	24, // 8: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
@@ -1883,21 +2128,25 @@ var file_exchange_proto_depIdxs = []int32{
 	26, // 21: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
 	5,  // 22: orbweaver.exchange.v1.Exchange.Pages:input_type -> orbweaver.exchange.v1.PagesRequest
 	28, // 23: orbweaver.exchange.v1.Exchange.Recall:input_type -> orbweaver.exchange.v1.RecallRequest
-	2,  // 24: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
-	4,  // 25: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
-	8,  // 26: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
-	10, // 27: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
-	12, // 28: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
-	14, // 29: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
-	16, // 30: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
-	18, // 31: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
-	20, // 32: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
-	22, // 33: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
-	27, // 34: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
-	6,  // 35: orbweaver.exchange.v1.Exchange.Pages:output_type -> orbweaver.exchange.v1.PagesResponse
-	30, // 36: orbweaver.exchange.v1.Exchange.Recall:output_type -> orbweaver.exchange.v1.RecallResponse
-	24, // [24:37] is the sub-list for method output_type
-	11, // [11:24] is the sub-list for method input_type
+	31, // 24: orbweaver.exchange.v1.Exchange.Orders:input_type -> orbweaver.exchange.v1.OrdersRequest
+	33, // 25: orbweaver.exchange.v1.Exchange.Operate:input_type -> orbweaver.exchange.v1.OperateRequest
+	2,  // 26: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
+	4,  // 27: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
+	8,  // 28: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
+	10, // 29: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
+	12, // 30: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
+	14, // 31: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
+	16, // 32: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
+	18, // 33: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
+	20, // 34: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
+	22, // 35: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
+	27, // 36: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
+	6,  // 37: orbweaver.exchange.v1.Exchange.Pages:output_type -> orbweaver.exchange.v1.PagesResponse
+	30, // 38: orbweaver.exchange.v1.Exchange.Recall:output_type -> orbweaver.exchange.v1.RecallResponse
+	32, // 39: orbweaver.exchange.v1.Exchange.Orders:output_type -> orbweaver.exchange.v1.OrdersResponse
+	34, // 40: orbweaver.exchange.v1.Exchange.Operate:output_type -> orbweaver.exchange.v1.OperateResponse
+	26, // [26:41] is the sub-list for method output_type
+	11, // [11:26] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -1914,7 +2163,7 @@ func file_exchange_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_exchange_proto_rawDesc), len(file_exchange_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   34,
+			NumMessages:   38,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
