@@ -93,7 +93,8 @@ func TestNoPageWaits(t *testing.T) {
 	if err := disk.WriteFile(mem, filepath.Join(archive, "boundary-1.warc.gz"), []byte("page")); err != nil {
 		t.Fatal(err)
 	}
-	for boundary, want := range map[string]string{BoundaryContents: "", BoundaryURLs: "resume with --boundary contents"} {
+	for boundary, want := range map[string]string{BoundaryContents: "",
+		BoundaryURLs: "resume with --boundary contents"} {
 		a.cfg.Cluster = &Cluster{Partition: PartitionTopic, Boundary: boundary}
 		err := a.checkNoPageWaits()
 		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {

@@ -297,7 +297,7 @@ func (c *membership) hello(ctx context.Context, from rpc.Caller, h rpc.Hello) (r
 	if err := c.admissions.welcome(h.Agent, h.Settings[agentsSetting] == begunAlready, c.a.now()); err != nil {
 		return none, err
 	}
-	elapsed := max(c.limits.running(c.a.now())-c.a.crawler.PausedFor(), 0)
+	elapsed := max(c.limits.running(c.a.now())-c.a.standing.pausedFor(), 0)
 	return rpc.Welcome{Agent: wire(c.self), Crawl: id, Elapsed: elapsed,
 		Agents: c.crawling()}, nil
 }

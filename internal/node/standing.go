@@ -23,6 +23,8 @@ const (
 	spreadAgain = 10 * time.Second
 	// tellTime bounds the time to tell another agent of orders.
 	tellTime = 3 * time.Second
+	// aheadMost bounds how far the clock of an agent that has got an order may be ahead.
+	aheadMost = 24 * time.Hour
 )
 
 // standing are the operators' orders: durable in ordersFile, in force at this agent, and told to the others.
@@ -78,6 +80,14 @@ func (s *standing) obey(ctx context.Context) error {
 	return s.a.crawler.Pause(ctx, operate.Pauses(s.set.Standing()))
 }
 
+// pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.
+func (s *standing) pausedFor() time.Duration {
+	if s == nil {
+		return 0
+	}
+	return s.a.crawler.PausedFor()
+}
+
 // note writes an order to the events.
 func (s *standing) note(o orders.Order) {
 	s.a.parts.Events.Write("order", report.F("id", o.ID()), report.F("verb", o.Verb), report.F("about", o.About),
@@ -114,10 +124,15 @@ func (s *standing) name() string {
 // merge adds orders of another agent. They are durable and in force when it returns.
 func (s *standing) merge(ctx context.Context, encoded [][]byte) error {
 	var list []orders.Order
+	latest := uint64(s.a.now().Add(aheadMost).UnixMilli()) << 16
 	for _, b := range encoded {
 		o, n, err := orders.Decode(b)
 		if err != nil || n != len(b) {
 			return fmt.Errorf("an order of another agent: %w", orders.ErrOrder)
+		}
+		if o.Clock > latest { // it would make all later orders as late
+			return &rpc.Refusal{Reason: "clock", Text: fmt.Sprintf("order %s is of %s, more than %s ahead of this agent's "+
+				"clock: set the clocks, and give it again", o.ID(), o.At.Format(time.RFC3339), aheadMost)}
 		}
 		list = append(list, o)
 	}
