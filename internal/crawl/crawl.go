@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"net/netip"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -256,6 +257,8 @@ type Crawler struct {
 	shown      shown
 	handing    handing
 	pause      pausing
+	bars       atomic.Pointer[bars]   // nil: there are none
+	barred     map[string]netip.Addr  // hosts that are blocked because of bars, with the address that was known
 	topics     map[string]int64       // pages that this agent keeps, by category; see countKept
 	retrying   retrying               // URLs that have failed and will be retried
 	planner    Planner                // the Strategy, if it is a Planner
@@ -487,6 +490,12 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		if !c.cluster.MayVisit(&t, now) {
 			if c.fatal != nil {
 				return wake
+			}
+			continue
+		}
+		if c.bar(&t, now) {
+			if quota--; quota == 0 || c.fatal != nil {
+				return now // let other work of the dispatcher run first
 			}
 			continue
 		}

@@ -4,6 +4,7 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"time"
 
@@ -378,8 +379,8 @@ func errandID(l weburl.Link) string { return l.URL.String() + " " + l.Via }
 // runErrand queues, once, the fetch of a robots.txt on another host. It does not queue it if
 // the operator has blocked that host.
 func (c *Crawler) runErrand(l weburl.Link, now time.Time) {
-	if c.isBlocked(l.URL.Host()) {
-		c.failErrand(l, "the operator has blocked the host", now)
+	if host := l.URL.Host(); c.isBlocked(host) || c.bars.Load().of(host, netip.Addr{}) != nil {
+		c.failErrand(l, theyBlocked, now)
 		return
 	}
 	id := errandID(l)

@@ -78,6 +78,9 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 				s += "  " + d.link.URL.String() + " failed; next try at " + d.at.UTC().Format(time.RFC3339) + "\n"
 			}
 		}
+		if bar := c.bars.Load().of(host, c.barred[host]); bar != nil {
+			s += "  blocked by " + bar.Why + "\n"
+		}
 		if n := c.trouble.of(host); n > 0 {
 			s += "  failures in a row: " + strconv.Itoa(n) + "\n"
 		}

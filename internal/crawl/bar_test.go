@@ -1,0 +1,66 @@
+package crawl
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const barredWeb = `
+delay 1s
+seed http://a.example/
+dns a.example 192.0.2.1
+dns www.bad.example 192.0.2.2
+dns bad.example 192.0.2.3
+dns notbad.example 192.0.2.4
+dns c.example 198.51.100.7
+http://a.example/ http://www.bad.example/ http://bad.example/ http://notbad.example/ http://c.example/ /1 /2 /3 /4
+`
+
+// While Bars hold for a domain and for a range of addresses, no host of theirs is asked. The others are crawled. When
+// the Bars are lifted, the links that waited are fetched. A crawl with nothing but such links ends as blocked.
+func TestBars(t *testing.T) {
+	for _, lifted := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := &story{text: barredWeb}
+			w, _, end := s.begin(t)
+			if err := w.Bar(t.Context(), []Bar{{Domain: "bad.example", Why: "order 1"},
+				{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Why: "order 2"}}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2500 * time.Millisecond) // before a.example/1, after the links were found
+			for host, why := range map[string]string{"www.bad.example": "blocked by order 1",
+				"c.example": "blocked by order 2"} {
+				if text, err := w.Explain(t.Context(), host); err != nil || !strings.Contains(text, why) {
+					t.Errorf("explain %s: %q, %v, want %q", host, text, err, why)
+				}
+			}
+			want := OnlyBlocked
+			if lifted {
+				want = Finished
+				if err := w.Bar(t.Context(), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if stop, err := end(); stop != want || err != nil {
+				t.Errorf("%v, %v, want %v", stop, err, want)
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			asked := map[string]bool{}
+			for _, r := range s.web.Told() {
+				asked[r.Host] = true
+			}
+			for _, host := range []string{"a.example", "notbad.example", "www.bad.example", "bad.example", "c.example"} {
+				barred := slices.Contains([]string{"www.bad.example", "bad.example", "c.example"}, host)
+				if asked[host] != (lifted || !barred) {
+					t.Errorf("lifted: %v: %s was asked: %v", lifted, host, asked[host])
+				}
+			}
+		})
+	}
+}
