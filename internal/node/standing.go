@@ -77,7 +77,8 @@ func (s *standing) keep(ctx context.Context) error {
 
 // obey puts the orders that stand in force.
 func (s *standing) obey(ctx context.Context) error {
-	return s.a.crawler.Pause(ctx, operate.Pauses(s.set.Standing()))
+	standing := s.set.Standing()
+	return errors.Join(s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, operate.Bars(standing)))
 }
 
 // pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.

@@ -112,18 +112,43 @@ func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Expla
 
 // Block implements pb.OperatorHandler.
 func (o *Operator) Block(ctx context.Context, q *pb.BlockRequest) (*pb.BlockResponse, error) {
+	about, wide, err := wideOf(q.Host)
+	switch {
+	case err != nil:
+		return nil, err
+	case wide:
+		given, answers, err := o.give(ctx, orders.Order{Verb: verbBlock, About: about, Why: q.Why}, about+": blocked")
+		return &pb.BlockResponse{Order: given, Answers: answers}, err
+	}
 	answers, err := o.ofHost(ctx, "Block", q.Host, q)
 	return &pb.BlockResponse{Answers: answers}, err
 }
 
 // Unblock implements pb.OperatorHandler.
 func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.UnblockResponse, error) {
+	about, wide, err := wideOf(q.Host)
+	switch {
+	case err != nil:
+		return nil, err
+	case wide && !slices.ContainsFunc(o.orders.Standing(), func(s orders.Order) bool {
+		return s.Verb == verbBlock && s.About == about
+	}):
+		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("%s is not blocked; \"orbweaver ctl "+
+			"orders\" lists the domains and ranges that are", about))
+	case wide:
+		given, answers, err := o.give(ctx, orders.Order{Verb: verbBlock, About: about, Why: q.Why, Off: true},
+			about+": unblocked")
+		return &pb.UnblockResponse{Order: given, Answers: answers}, err
+	}
 	answers, err := o.ofHost(ctx, "Unblock", q.Host, q)
 	return &pb.UnblockResponse{Answers: answers}, err
 }
 
 // Drop implements pb.OperatorHandler.
 func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
+	if _, wide, err := wideOf(q.Host); wide || err != nil {
+		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("a drop is for one host; give its name"))
+	}
 	answers, err := o.ofHost(ctx, "Drop", q.Host, q)
 	return &pb.DropResponse{Answers: answers}, err
 }
@@ -168,8 +193,11 @@ func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.LeaveResp
 	return &pb.LeaveResponse{Answers: answers}, nil
 }
 
-// verbPause is the order that no agent begins a request.
-const verbPause = "pause"
+// The verbs of orders: no agent begins a request; no agent visits the hosts of a domain or of a range of addresses.
+const (
+	verbPause = "pause"
+	verbBlock = "block"
+)
 
 // Pauses reports whether one of the orders that stand is a pause.
 func Pauses(standing []orders.Order) bool {

@@ -71,8 +71,9 @@ type OperatorClient interface {
 	Pause(context.Context, *PauseRequest) (*PauseResponse, error)
 	// Resume takes back Pause.
 	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
-	// Block keeps the cluster from visiting a host, and Unblock takes that back. Drop
-	// discards the waiting links of a host.
+	// Block keeps the cluster from visiting a host, all hosts of a domain, or the hosts at
+	// a range of addresses, and Unblock takes that back. A domain and a range are orders.
+	// Drop discards the waiting links of a host.
 	Block(context.Context, *BlockRequest) (*BlockResponse, error)
 	Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error)
 	Drop(context.Context, *DropRequest) (*DropResponse, error)
@@ -311,8 +312,9 @@ type OperatorHandler interface {
 	Pause(context.Context, *PauseRequest) (*PauseResponse, error)
 	// Resume takes back Pause.
 	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
-	// Block keeps the cluster from visiting a host, and Unblock takes that back. Drop
-	// discards the waiting links of a host.
+	// Block keeps the cluster from visiting a host, all hosts of a domain, or the hosts at
+	// a range of addresses, and Unblock takes that back. A domain and a range are orders.
+	// Drop discards the waiting links of a host.
 	Block(context.Context, *BlockRequest) (*BlockResponse, error)
 	Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error)
 	Drop(context.Context, *DropRequest) (*DropResponse, error)

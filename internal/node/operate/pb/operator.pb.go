@@ -657,7 +657,7 @@ func (x *ResumeResponse) GetAnswers() []*Answer {
 
 type BlockRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"` // or a URL
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"` // or a URL, a domain such as *.example.org, or a range such as 192.0.2.0/24
 	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -710,6 +710,7 @@ func (x *BlockRequest) GetWhy() string {
 type BlockResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"` // for a domain or a range
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -751,9 +752,16 @@ func (x *BlockResponse) GetAnswers() []*Answer {
 	return nil
 }
 
+func (x *BlockResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
+	}
+	return nil
+}
+
 type UnblockRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"` // or a URL
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"` // as in BlockRequest
 	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -806,6 +814,7 @@ func (x *UnblockRequest) GetWhy() string {
 type UnblockResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"` // for a domain or a range
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -843,6 +852,13 @@ func (*UnblockResponse) Descriptor() ([]byte, []int) {
 func (x *UnblockResponse) GetAnswers() []*Answer {
 	if x != nil {
 		return x.Answers
+	}
+	return nil
+}
+
+func (x *UnblockResponse) GetOrder() *Order {
+	if x != nil {
+		return x.Order
 	}
 	return nil
 }
@@ -1573,14 +1589,16 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"4\n" +
 	"\fBlockRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"H\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"|\n" +
 	"\rBlockResponse\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"6\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\x122\n" +
+	"\x05order\x18\x02 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\"6\n" +
 	"\x0eUnblockRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
-	"\x03why\x18\x02 \x01(\tR\x03why\"J\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"~\n" +
 	"\x0fUnblockResponse\x127\n" +
-	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"3\n" +
+	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\x122\n" +
+	"\x05order\x18\x02 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\"3\n" +
 	"\vDropRequest\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\"G\n" +
@@ -1692,44 +1710,46 @@ var file_operator_proto_depIdxs = []int32{
 	23, // 7: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
 	0,  // 8: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
 	0,  // 9: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 10: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 11: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 12: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 13: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 14: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	29, // 15: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
-	23, // 16: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
-	23, // 17: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
-	0,  // 18: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	1,  // 19: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
-	5,  // 20: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
-	7,  // 21: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
-	9,  // 22: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
-	11, // 23: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
-	13, // 24: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
-	15, // 25: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
-	17, // 26: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
-	19, // 27: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
-	21, // 28: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
-	24, // 29: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
-	26, // 30: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
-	2,  // 31: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	6,  // 32: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	8,  // 33: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	10, // 34: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	12, // 35: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	14, // 36: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	16, // 37: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	18, // 38: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	20, // 39: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	22, // 40: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	25, // 41: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	27, // 42: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	31, // [31:43] is the sub-list for method output_type
-	19, // [19:31] is the sub-list for method input_type
-	19, // [19:19] is the sub-list for extension type_name
-	19, // [19:19] is the sub-list for extension extendee
-	0,  // [0:19] is the sub-list for field type_name
+	23, // 10: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
+	0,  // 11: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	23, // 12: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
+	0,  // 13: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	0,  // 14: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	0,  // 15: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	0,  // 16: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	29, // 17: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
+	23, // 18: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
+	23, // 19: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
+	0,  // 20: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	1,  // 21: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
+	5,  // 22: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
+	7,  // 23: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
+	9,  // 24: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
+	11, // 25: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
+	13, // 26: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
+	15, // 27: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
+	17, // 28: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
+	19, // 29: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
+	21, // 30: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
+	24, // 31: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
+	26, // 32: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
+	2,  // 33: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	6,  // 34: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	8,  // 35: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	10, // 36: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	12, // 37: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	14, // 38: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	16, // 39: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	18, // 40: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	20, // 41: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	22, // 42: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	25, // 43: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	27, // 44: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	33, // [33:45] is the sub-list for method output_type
+	21, // [21:33] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_operator_proto_init() }
