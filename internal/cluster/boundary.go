@@ -208,8 +208,12 @@ func (cl *Clustered) deliver(work context.Context, agent string, pages []weburl.
 	results := make([]error, len(pages))
 	err := cl.deliverTo(work, agent, pages)
 	for i := range pages {
-		if results[i] = err; errors.Is(err, crawl.ErrImport) {
-			results[i] = cl.deliverOne(work, agent, pages[i])
+		if results[i] = err; !errors.Is(err, crawl.ErrImport) {
+			continue // all have the same result
+		}
+		one := cl.deliverOne(work, agent, pages[i])
+		if results[i] = one; awaits(one) {
+			err = one // the agent does not answer any more
 		}
 	}
 	return results
@@ -245,14 +249,16 @@ func (cl *Clustered) deliverOne(work context.Context, agent string, page weburl.
 	return errPageRefused
 }
 
+// awaits reports whether a page with this result is sent again.
+func awaits(err error) bool {
+	return err != nil && !errors.Is(err, errPageDamaged) && !errors.Is(err, errPageRefused)
+}
+
 // pagesSent records the results of sending a batch of pages.
 func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, results []error, now time.Time) {
 	cl.loop.Stir()
-	waits := func(err error) bool {
-		return err != nil && !errors.Is(err, errPageDamaged) && !errors.Is(err, errPageRefused)
-	}
-	first := slices.IndexFunc(results, waits)
-	if first >= 0 && !slices.ContainsFunc(results, func(err error) bool { return !waits(err) }) {
+	first := slices.IndexFunc(results, awaits)
+	if first >= 0 && !slices.ContainsFunc(results, func(err error) bool { return !awaits(err) }) {
 		cl.tellPush(b, inPages, results[first])
 		cl.PageBox.Done(b, false, now)
 		return
@@ -260,7 +266,7 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, results []e
 	for i, page := range pages {
 		at, _ := page.Stored()
 		switch err := results[i]; {
-		case waits(err):
+		case awaits(err):
 			if cl.loop.Fail(cl.PageBox.PushLoose(b.Numbers[i], page.AppendTo(nil))) {
 				return
 			}
@@ -401,6 +407,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link
 		}
 		cl.loop.Stir()
 		if !cl.loop.Settle(imported, now) {
+			imported.Abandon()
 			done <- crawl.ErrNotRunning
 			return
 		}

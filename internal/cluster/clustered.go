@@ -107,6 +107,7 @@ func (cl *Clustered) Accepted(class crawl.Class, number uint64, l weburl.Link, e
 
 func (cl *Clustered) Finished(f *state.Finish) {
 	if f.Imported() {
+		cl.copyName(f)
 		return
 	}
 	if !f.IsRobots() {

@@ -4,12 +4,14 @@ import (
 	"context"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // When an agent is lost with its disk, its archive is lost, and no agent fetches its pages again. So its
 // heirs must be able to name these pages. A replica names the URLs that the owner's archive has: a Finish
-// does so when a page is finished, and a Named when the owner ships its whole state. TakeOver writes them
+// does so when a page is finished, and a Named when the owner ships its whole state, or has archived the page of
+// another agent. TakeOver writes them
 // to a list, and ships them on as lost, so that they can be named after a second loss, too.
 
 // Names knows of which URLs this agent's archive has records, and keeps lists of the URLs that lost
@@ -31,6 +33,17 @@ type List interface {
 	Commit() error
 	// Close ends the use of the list. Without a Commit before, it leaves no trace.
 	Close() error
+}
+
+// copyName ships the name of an imported page that the archive has got. The agent that has fetched the page ships the
+// finish of its URL, and has no record of it.
+func (cl *Clustered) copyName(f *state.Finish) {
+	if cl.Copies == nil || f.File == "" {
+		return
+	}
+	r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived,
+		Link: weburl.Link{URL: f.Link.URL}.AppendTo(nil)}
+	cl.stage(countsCopy, &r, weburl.HostKey(f.Link.URL.Host()))
 }
 
 // namesAtOnce is the number of names after which names looks whether the view is still the same.

@@ -174,9 +174,11 @@ func (l *Loop) Import(ctx context.Context, from string, link weburl.Link, catego
 		return nil, err
 	}
 	if err := c.read(ctx, v, resp); err != nil {
+		v.endClaim(false)
 		return nil, err
 	}
 	if err := c.keep(v, resp); err != nil {
+		v.endClaim(false)
 		return nil, err
 	}
 	c.handOn(ctx, v, resp)

@@ -52,6 +52,9 @@ func (c *Crawler) resemble(ctx context.Context, v *visit, body []byte, cut bool)
 	first, claim, err := c.Near.Find(ctx, s, page)
 	switch {
 	case errors.Is(err, index.ErrClosed) || ctx.Err() != nil:
+		if claim != nil {
+			claim.Release()
+		}
 		return nil // the page counts as new
 	case err != nil:
 		return fmt.Errorf("near-duplicates of %s: %w", page.URL, err)

@@ -366,7 +366,7 @@ func (p *boundaryPages) Send(ctx context.Context, agent string, pages []weburl.L
 			Open: func() (io.ReadCloser, error) { return p.Read(at) }}
 	}
 	err = peer.Pages(ctx, calls)
-	if errors.Is(err, rpc.ErrRejected) || errors.Is(err, rpc.ErrStored) {
+	if errors.Is(err, rpc.ErrMalformed) || errors.Is(err, rpc.ErrStored) {
 		err = fmt.Errorf("%w: %w", crawl.ErrImport, err)
 	}
 	return err

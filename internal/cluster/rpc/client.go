@@ -322,7 +322,9 @@ func (p *Peer) understand(err error) error {
 			return fmt.Errorf("%w: %s", ErrAgain, detail)
 		}
 		return ErrAgain
-	case connect.CodeInvalidArgument, connect.CodeResourceExhausted, connect.CodePermissionDenied,
+	case connect.CodeInvalidArgument:
+		return fmt.Errorf("%w: %w: %w", ErrRejected, ErrMalformed, err)
+	case connect.CodeResourceExhausted, connect.CodePermissionDenied,
 		connect.CodeUnauthenticated, connect.CodeUnimplemented, connect.CodeOutOfRange:
 		return fmt.Errorf("%w: %w", ErrRejected, err)
 	case connect.CodeInternal:
