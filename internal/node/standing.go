@@ -9,6 +9,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -78,7 +79,12 @@ func (s *standing) keep(ctx context.Context) error {
 // obey puts the orders that stand in force.
 func (s *standing) obey(ctx context.Context) error {
 	standing := s.set.Standing()
-	return errors.Join(s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, operate.Bars(standing)))
+	var bars []crawl.Bar
+	for _, b := range operate.Blocks(standing) {
+		bars = append(bars, crawl.Bar{Domain: b.Domain, Prefix: b.Prefix,
+			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
+	}
+	return errors.Join(s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars))
 }
 
 // pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.

@@ -292,3 +292,48 @@ func TestAlone(t *testing.T) {
 		t.Error("a broken request was carried out")
 	}
 }
+
+// A block of a domain or of a range of addresses is an order, in its canonical form.
+func TestWideBlocks(t *testing.T) {
+	w := newTown("a1", "a2")
+	a1 := w.members["a1"]
+	for typed, about := range map[string]string{"*.Example.ORG": "*.example.org",
+		"*.bücher.example": "*.xn--bcher-kva.example", " 192.0.2.77/24 ": "192.0.2.0/24", "2001:DB8::1/32": "2001:db8::/32"} {
+		b, err := a1.Block(t.Context(), &pb.BlockRequest{Host: typed, Why: "a complaint"})
+		if err != nil || b.Order.GetAbout() != about || said(b.Answers) != "a1:"+about+": blocked; a2:"+about+": blocked" {
+			t.Errorf("block %s: %v, %v", typed, b, err)
+		}
+	}
+	var domains, prefixes []string
+	for _, b := range Blocks(w.set.Standing()) {
+		if b.Domain != "" {
+			domains = append(domains, b.Domain)
+		} else {
+			prefixes = append(prefixes, b.Prefix.String())
+		}
+	}
+	slices.Sort(domains)
+	slices.Sort(prefixes)
+	if !slices.Equal(domains, []string{"example.org", "xn--bcher-kva.example"}) ||
+		!slices.Equal(prefixes, []string{"192.0.2.0/24", "2001:db8::/32"}) {
+		t.Errorf("blocks: %q %q", domains, prefixes)
+	}
+	if _, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: "192.0.2.0/24"}); err != nil ||
+		len(Blocks(w.set.Standing())) != 3 {
+		t.Errorf("unblock: %v", err)
+	}
+	for host, want := range map[string]connect.Code{"192.0.2.0/24": connect.CodeFailedPrecondition,
+		"*.": connect.CodeInvalidArgument, "*.a/b": connect.CodeInvalidArgument, "*.192.0.2.1": connect.CodeInvalidArgument,
+		"*.*.example": connect.CodeInvalidArgument, "::ffff:192.0.2.0/120": connect.CodeInvalidArgument} {
+		if _, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: host}); connect.CodeOf(err) != want {
+			t.Errorf("unblock %s: %v, want %s", host, err, want)
+		}
+	}
+	if _, err := a1.Drop(t.Context(), &pb.DropRequest{Host: "*.example.org"}); connect.CodeOf(err) !=
+		connect.CodeInvalidArgument {
+		t.Errorf("drop of a domain: %v", err)
+	}
+	if len(w.does) > 0 {
+		t.Errorf("hosts were blocked: %q", w.does)
+	}
+}

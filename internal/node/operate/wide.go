@@ -9,12 +9,11 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// wideOf returns the canonical form of a domain (*.example.org) or a range of addresses (192.0.2.0/24). wide is false if
-// s is neither: then it means one host.
+// wideOf returns the canonical form of a domain (*.example.org) or a range of addresses (192.0.2.0/24). wide is false
+// if s is neither: then it means one host.
 func wideOf(s string) (about string, wide bool, err error) {
 	s = strings.TrimSpace(s)
 	if domain, ok := strings.CutPrefix(s, "*."); ok {
@@ -43,19 +42,26 @@ func wideOf(s string) (about string, wide bool, err error) {
 	return p.Masked().String(), true, nil
 }
 
-// Bars returns what the blocks among the orders that stand keep a crawl from.
-func Bars(standing []orders.Order) (bars []crawl.Bar) {
+// A Block is an order that stands and keeps a crawl from a domain or a range of addresses.
+type Block struct {
+	Domain string       // this host and all below it; empty: none
+	Prefix netip.Prefix // invalid: none
+	Order  orders.Order
+}
+
+// Blocks returns the blocks among the orders that stand.
+func Blocks(standing []orders.Order) (blocks []Block) {
 	for _, o := range standing {
 		if o.Verb != verbBlock {
 			continue
 		}
-		b := crawl.Bar{Why: fmt.Sprintf("order %s, %s", o.ID(), o.About)}
+		b := Block{Order: o}
 		if domain, ok := strings.CutPrefix(o.About, "*."); ok {
 			b.Domain = domain
 		} else if p, err := netip.ParsePrefix(o.About); err == nil {
 			b.Prefix = p
 		}
-		bars = append(bars, b)
+		blocks = append(blocks, b)
 	}
-	return bars
+	return blocks
 }
