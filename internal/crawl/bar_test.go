@@ -55,7 +55,8 @@ func TestBars(t *testing.T) {
 			for _, r := range s.web.Told() {
 				asked[r.Host] = true
 			}
-			for _, host := range []string{"a.example", "notbad.example", "www.bad.example", "bad.example", "c.example"} {
+			for _, host := range []string{"a.example", "notbad.example", "www.bad.example", "bad.example",
+				"c.example"} {
 				barred := slices.Contains([]string{"www.bad.example", "bad.example", "c.example"}, host)
 				if asked[host] != (lifted || !barred) {
 					t.Errorf("lifted: %v: %s was asked: %v", lifted, host, asked[host])

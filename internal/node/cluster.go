@@ -179,7 +179,8 @@ func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
 		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget, Recall: c.answerRecall,
-		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer, error) {
+		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer,
+			error) {
 			return c.a.standing.serve(ctx, from, o)
 		}}
 	if a.boundary != nil {

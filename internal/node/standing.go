@@ -59,8 +59,8 @@ func (a *Agent) openOrders() error {
 	a.standing = s
 	for _, o := range s.set.Standing() {
 		if operate.Pauses([]orders.Order{o}) && a.cfg.Note != nil {
-			a.cfg.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s. \"orbweaver ctl resume\" takes it "+
-				"back; it needs a crawl with --api.", o.ID(), o.At.Format(time.RFC3339)))
+			a.cfg.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s. \"orbweaver ctl resume\" "+
+				"takes it back; it needs a crawl with --api.", o.ID(), o.At.Format(time.RFC3339)))
 		}
 	}
 	return s.obey(context.Background())
@@ -138,8 +138,8 @@ func (s *standing) merge(ctx context.Context, encoded [][]byte) error {
 			return fmt.Errorf("an order of another agent: %w", orders.ErrOrder)
 		}
 		if o.Clock > latest { // it would make all later orders as late
-			return &rpc.Refusal{Reason: "clock", Text: fmt.Sprintf("order %s is of %s, more than %s ahead of this agent's "+
-				"clock: set the clocks, and give it again", o.ID(), o.At.Format(time.RFC3339), aheadMost)}
+			return &rpc.Refusal{Reason: "clock", Text: fmt.Sprintf("order %s is of %s, more than %s ahead of this "+
+				"agent's clock: set the clocks, and give it again", o.ID(), o.At.Format(time.RFC3339), aheadMost)}
 		}
 		list = append(list, o)
 	}

@@ -37,11 +37,10 @@ func (o *Operator) chosen(agent string) ([]string, error) {
 	case slices.Contains(names, agent):
 		return []string{agent}, nil
 	case len(names) == 1 && names[0] == "":
-		return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no agent %.80q: this crawl has one agent, without "+
-			"a name", agent))
+		return nil, problem(connect.CodeNotFound, "no agent %.80q: this crawl has one agent, without a name", agent)
 	}
-	return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no agent %.80q is present; there are %s", agent,
-		strings.Join(names, ", ")))
+	return nil, problem(connect.CodeNotFound, "no agent %.80q is present; there are %s", agent,
+		strings.Join(names, ", "))
 }
 
 // each calls fn for all agents at once, and returns when all calls have.
@@ -98,7 +97,7 @@ const (
 // ofHost puts a command for a host to all agents, and returns the answers of those that it concerns.
 func (o *Operator) ofHost(ctx context.Context, method, host string, request proto.Message) ([]*pb.Answer, error) {
 	if host == "" {
-		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("no host: give one, such as www.example.org"))
+		return nil, problem(connect.CodeInvalidArgument, "no host: give one, such as www.example.org")
 	}
 	names := o.names()
 	answers := o.answers(ctx, names, method, request)
@@ -106,14 +105,14 @@ func (o *Operator) ofHost(ctx context.Context, method, host string, request prot
 		return a.Code == codeElsewhere
 	})
 	if len(concerned) == 0 {
-		return nil, connect.NewError(connect.CodeUnavailable, errors.New("each agent says that another one crawls the "+
-			"host: it is moving; try again in some seconds. "+answers[0].Error))
+		return nil, problem(connect.CodeUnavailable, "each agent says that another one crawls the host: it is moving; "+
+			"try again in some seconds. %s", answers[0].Error)
 	}
 	switch a := concerned[0]; {
 	case a.Code == codeHost:
-		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New(a.Error))
+		return nil, problem(connect.CodeInvalidArgument, "%s", a.Error)
 	case a.Error != "" && len(names) == 1:
-		return nil, connect.NewError(connect.CodeUnavailable, errors.New(a.Error))
+		return nil, problem(connect.CodeUnavailable, "%s", a.Error)
 	}
 	return concerned, nil
 }
@@ -133,7 +132,8 @@ func (o *Operator) Answer(ctx context.Context, method string, request []byte) (r
 		if err := proto.Unmarshal(request, &q); err != nil {
 			return nil, fmt.Errorf("%s: %w", method, err)
 		}
-		fn := map[string]func(context.Context, string) (string, error){"Explain": o.agent.Explain, "Block": o.agent.Block,
+		fn := map[string]func(context.Context, string) (string, error){"Explain": o.agent.Explain,
+			"Block":   o.agent.Block,
 			"Unblock": o.agent.Unblock, "Drop": o.agent.Drop}[method]
 		text, err = fn(ctx, q.Host)
 	case "Checkpoint":

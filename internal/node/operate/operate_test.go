@@ -148,7 +148,8 @@ func TestHostCommands(t *testing.T) {
 		t.Errorf("the agents did %q, want %q", w.does, want)
 	}
 	o := w.members["a1"]
-	for host, want := range map[string]connect.Code{"": connect.CodeInvalidArgument, "a2/b": connect.CodeInvalidArgument,
+	for host, want := range map[string]connect.Code{"": connect.CodeInvalidArgument,
+		"a2/b":           connect.CodeInvalidArgument,
 		"nobody.example": connect.CodeUnavailable} {
 		if _, err := o.Unblock(t.Context(), &pb.UnblockRequest{Host: host}); connect.CodeOf(err) != want {
 			t.Errorf("unblock %q: %v, want %s", host, err, want)
@@ -182,7 +183,8 @@ func TestSilentAgent(t *testing.T) {
 		if want := "a1 crawling; a2 silent; a3 crawling; "; states != want {
 			t.Errorf("%s, want %s", states, want)
 		}
-		if c := s.Totals; c.Pages != 10 || c.PagesPerS != 1 || c.UrlsQueued != 14 || c.Fetched != 12 || c.Bytes != 200 ||
+		if c := s.Totals; c.Pages != 10 || c.PagesPerS != 1 || c.UrlsQueued != 14 || c.Fetched != 12 ||
+			c.Bytes != 200 ||
 			c.UrlsUnique != 40 || c.OpenRequests != 2 || c.Errors != 4 {
 			t.Errorf("totals: %v", c)
 		}
@@ -279,7 +281,8 @@ func TestAlone(t *testing.T) {
 	if err != nil || said(block.Answers) != ":a.example: blocked" {
 		t.Errorf("block: %s, %v", said(block.GetAnswers()), err)
 	}
-	if _, err := o.Block(t.Context(), &pb.BlockRequest{Host: "a/b"}); connect.CodeOf(err) != connect.CodeInvalidArgument {
+	if _, err := o.Block(t.Context(),
+		&pb.BlockRequest{Host: "a/b"}); connect.CodeOf(err) != connect.CodeInvalidArgument {
 		t.Errorf("block a/b: %v", err)
 	}
 	if _, err := o.Stop(t.Context(), &pb.StopRequest{Agent: "a1"}); connect.CodeOf(err) != connect.CodeNotFound {
@@ -298,9 +301,11 @@ func TestWideBlocks(t *testing.T) {
 	w := newTown("a1", "a2")
 	a1 := w.members["a1"]
 	for typed, about := range map[string]string{"*.Example.ORG": "*.example.org",
-		"*.bücher.example": "*.xn--bcher-kva.example", " 192.0.2.77/24 ": "192.0.2.0/24", "2001:DB8::1/32": "2001:db8::/32"} {
+		"*.bücher.example": "*.xn--bcher-kva.example", " 192.0.2.77/24 ": "192.0.2.0/24",
+		"2001:DB8::1/32": "2001:db8::/32"} {
 		b, err := a1.Block(t.Context(), &pb.BlockRequest{Host: typed, Why: "a complaint"})
-		if err != nil || b.Order.GetAbout() != about || said(b.Answers) != "a1:"+about+": blocked; a2:"+about+": blocked" {
+		if err != nil || b.Order.GetAbout() != about || said(b.Answers) != "a1:"+about+": blocked; a2:"+about+": "+
+			"blocked" {
 			t.Errorf("block %s: %v, %v", typed, b, err)
 		}
 	}
@@ -323,7 +328,8 @@ func TestWideBlocks(t *testing.T) {
 		t.Errorf("unblock: %v", err)
 	}
 	for host, want := range map[string]connect.Code{"192.0.2.0/24": connect.CodeFailedPrecondition,
-		"*.": connect.CodeInvalidArgument, "*.a/b": connect.CodeInvalidArgument, "*.192.0.2.1": connect.CodeInvalidArgument,
+		"*.": connect.CodeInvalidArgument, "*.a/b": connect.CodeInvalidArgument,
+		"*.192.0.2.1": connect.CodeInvalidArgument,
 		"*.*.example": connect.CodeInvalidArgument, "::ffff:192.0.2.0/120": connect.CodeInvalidArgument} {
 		if _, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: host}); connect.CodeOf(err) != want {
 			t.Errorf("unblock %s: %v, want %s", host, err, want)

@@ -44,8 +44,8 @@ type Others interface {
 
 // Orders is the cluster's set of orders. Safe for concurrent use.
 type Orders interface {
-	// Give adds an order. When it returns, the order is durable at this agent, and in force there. told has an error for
-	// each other agent, nil if the agent has the order.
+	// Give adds an order. When it returns, the order is durable at this agent, and in force there. told has an error
+	// for each other agent, nil if the agent has the order.
 	Give(ctx context.Context, o orders.Order) (given orders.Order, told map[string]error, err error)
 	// Standing returns the orders that stand, Past all that are known. Both are in the order of time.
 	Standing() []orders.Order
@@ -71,6 +71,11 @@ type Operator struct {
 // New returns an Operator. others is nil if the crawl has one agent.
 func New(agent Agent, others Others, orders Orders) *Operator {
 	return &Operator{agent: agent, others: others, orders: orders}
+}
+
+// problem returns the error of a call.
+func problem(code connect.Code, format string, args ...any) error {
+	return connect.NewError(code, fmt.Errorf(format, args...))
 }
 
 // Status implements pb.OperatorHandler.
@@ -133,8 +138,8 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 	case wide && !slices.ContainsFunc(o.orders.Standing(), func(s orders.Order) bool {
 		return s.Verb == verbBlock && s.About == about
 	}):
-		return nil, connect.NewError(connect.CodeFailedPrecondition, fmt.Errorf("%s is not blocked; \"orbweaver ctl "+
-			"orders\" lists the domains and ranges that are", about))
+		return nil, problem(connect.CodeFailedPrecondition, "%s is not blocked; \"orbweaver ctl orders\" lists the "+
+			"domains and ranges that are", about)
 	case wide:
 		given, answers, err := o.give(ctx, orders.Order{Verb: verbBlock, About: about, Why: q.Why, Off: true},
 			about+": unblocked")
@@ -147,7 +152,7 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 // Drop implements pb.OperatorHandler.
 func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
 	if _, wide, err := wideOf(q.Host); wide || err != nil {
-		return nil, connect.NewError(connect.CodeInvalidArgument, errors.New("a drop is for one host; give its name"))
+		return nil, problem(connect.CodeInvalidArgument, "a drop is for one host; give its name")
 	}
 	answers, err := o.ofHost(ctx, "Drop", q.Host, q)
 	return &pb.DropResponse{Answers: answers}, err
@@ -188,7 +193,7 @@ func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.LeaveResp
 	}
 	answers := o.answers(ctx, names, "Leave", &pb.LeaveRequest{})
 	if text := answers[0].Error; text != "" {
-		return nil, connect.NewError(connect.CodeUnavailable, errors.New(text))
+		return nil, problem(connect.CodeUnavailable, "%s", text)
 	}
 	return &pb.LeaveResponse{Answers: answers}, nil
 }
@@ -218,7 +223,7 @@ func (o *Operator) Pause(ctx context.Context, q *pb.PauseRequest) (*pb.PauseResp
 // Resume implements pb.OperatorHandler.
 func (o *Operator) Resume(ctx context.Context, q *pb.ResumeRequest) (*pb.ResumeResponse, error) {
 	if !Pauses(o.orders.Standing()) {
-		return nil, connect.NewError(connect.CodeFailedPrecondition, errors.New("the crawl is not paused"))
+		return nil, problem(connect.CodeFailedPrecondition, "the crawl is not paused")
 	}
 	given, answers, err := o.give(ctx, orders.Order{Verb: verbPause, Why: q.Why, Off: true}, "resumed")
 	return &pb.ResumeResponse{Order: given, Answers: answers}, err
@@ -233,8 +238,8 @@ func (o *Operator) TakeBack(ctx context.Context, q *pb.TakeBackRequest) (*pb.Tak
 			return &pb.TakeBackResponse{Order: given, Answers: answers}, err
 		}
 	}
-	return nil, connect.NewError(connect.CodeNotFound, fmt.Errorf("no order %.80q stands; \"orbweaver ctl orders\" lists "+
-		"those that do", q.Id))
+	return nil, problem(connect.CodeNotFound, "no order %.80q stands; \"orbweaver ctl orders\" lists those that "+
+		"do", q.Id)
 }
 
 // Orders implements pb.OperatorHandler.

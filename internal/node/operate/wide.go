@@ -1,8 +1,6 @@
 package operate
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 	"strings"
 
@@ -19,12 +17,12 @@ func wideOf(s string) (about string, wide bool, err error) {
 	if domain, ok := strings.CutPrefix(s, "*."); ok {
 		u, err := weburl.Parse("http://" + domain + "/")
 		if err != nil || strings.ContainsAny(domain, "/:@?#*") {
-			return "", false, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%.200q is not a domain; give one "+
-				"such as *.example.org", s))
+			return "", false, problem(connect.CodeInvalidArgument, "%.200q is not a domain; give one such as "+
+				"*.example.org", s)
 		}
 		if _, err := netip.ParseAddr(u.Host()); err == nil {
-			return "", false, connect.NewError(connect.CodeInvalidArgument, errors.New("an address has no hosts below it; "+
-				"give a range such as 192.0.2.0/24"))
+			return "", false, problem(connect.CodeInvalidArgument, "an address has no hosts below it; give a range "+
+				"such as 192.0.2.0/24")
 		}
 		return "*." + u.Host(), true, nil
 	}
@@ -36,8 +34,8 @@ func wideOf(s string) (about string, wide bool, err error) {
 		return "", false, nil
 	}
 	if p.Addr().Is4In6() {
-		return "", false, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("%s: give the range of IPv4 addresses, "+
-			"such as 192.0.2.0/24", p))
+		return "", false, problem(connect.CodeInvalidArgument, "%s: give the range of IPv4 addresses, such as "+
+			"192.0.2.0/24", p)
 	}
 	return p.Masked().String(), true, nil
 }

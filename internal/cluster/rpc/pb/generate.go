@@ -17,8 +17,8 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// main compiles the sources, which the arguments name, and passes them to the two generators, as protoc would. So only Go is
-// needed. The generators are built from the versions in go.mod.
+// main compiles the sources, which the arguments name, and passes them to the two generators, as protoc would.
+// So only Go is needed. The generators are built from the versions in go.mod.
 func main() {
 	log.SetFlags(0)
 	sources := os.Args[1:]
@@ -46,7 +46,8 @@ func main() {
 		add(f)
 	}
 	generate("google.golang.org/protobuf/cmd/protoc-gen-go", "paths=source_relative", sources, protos)
-	generate("connectrpc.com/connect/cmd/protoc-gen-connect-go", "paths=source_relative,package_suffix=,simple", sources,
+	generate("connectrpc.com/connect/cmd/protoc-gen-connect-go", "paths=source_relative,package_suffix=,simple",
+		sources,
 		protos)
 }
 
