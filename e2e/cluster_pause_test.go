@@ -65,3 +65,48 @@ func TestClusterPause(t *testing.T) {
 		t.Errorf("all %d pages were fetched before the pause", all)
 	}
 }
+
+// An operator blocks all addresses of the web: no agent fetches another page, and the agents end because only blocked
+// hosts are left. A resumed crawl obeys the order, and --unblock takes it back at all agents.
+func TestClusterBlockRange(t *testing.T) {
+	weighs(t, 2)
+	b := bandOf(t, gen.Plain(36, 12), bandDelay, 2, "2")
+	for i := range 2 {
+		b.begin(i, "--agents", "2", "--api", "127.0.0.1:0", b.seed())
+	}
+	b.await(40)
+	if out := crawl(t.Context(), t, "ctl", "--dir", b.home(1), "block", "0.0.0.0/0", "--why", "all").must(t,
+		0).stdout; !strings.Contains(out, "blocked") {
+		t.Errorf("ctl block: %s", out)
+	}
+	ends := func() int64 {
+		t.Helper()
+		for i := range 2 {
+			if !ended(b.ps[i], time.Minute) || b.ps[i].code() != 0 {
+				t.Fatalf("a%d: %s\n%s", i+1, tail(b.ps[i].out.String()), events(t, b.home(i)))
+			}
+		}
+		return b.web.Report().Origin.Fetched
+	}
+	resume := func(more ...string) int64 {
+		t.Helper()
+		for i := range 2 {
+			b.ps[i] = start(t, append([]string{"crawl", "--resume", "--dir", b.home(i), "--quiet"}, more...)...)
+			more = nil // one agent is told
+		}
+		return ends()
+	}
+	first := ends()
+	if s := summary(t, b.home(0)); s["stop_reason"] != "blocked" {
+		t.Errorf("a1 ended for %v", s["stop_reason"])
+	}
+	if again := resume(); again != first {
+		t.Errorf("a resumed crawl has fetched %d pages of blocked hosts", again-first)
+	}
+	if all := resume("--unblock", "0.0.0.0/0"); all <= first {
+		t.Errorf("after --unblock no page was fetched: %d", all)
+	}
+	if s := summary(t, b.home(1)); s["stop_reason"] != "finished" {
+		t.Errorf("a2 ended for %v", s["stop_reason"])
+	}
+}

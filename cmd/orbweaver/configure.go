@@ -147,7 +147,7 @@ func (c *CrawlCmd) check() error {
 			c.Unblock[0])
 	}
 	for _, h := range c.Unblock {
-		if _, err := node.ParseHost(h); err != nil {
+		if err := node.CheckUnblock(h); err != nil {
 			return bad("--unblock: %v", err)
 		}
 	}

@@ -444,6 +444,9 @@ func (a *Agent) open(seeds []weburl.URL) error {
 func (a *Agent) unblock() (err error) {
 	var hosts []string
 	for _, s := range a.cfg.Unblock {
+		if _, wide, err := operate.Wide(s); wide || err != nil {
+			continue // see standing.unblock
+		}
 		host, err := ParseHost(s)
 		if err != nil {
 			return err

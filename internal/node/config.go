@@ -186,7 +186,7 @@ func (c *Config) check(seeds []weburl.URL) error {
 			c.Unblock[0])
 	}
 	for _, h := range c.Unblock {
-		if _, err := ParseHost(h); err != nil {
+		if err := CheckUnblock(h); err != nil {
 			return err
 		}
 	}

@@ -63,7 +63,48 @@ func (a *Agent) openOrders() error {
 				"takes it back; it needs a crawl with --api.", o.ID(), o.At.Format(time.RFC3339)))
 		}
 	}
+	if err := s.unblock(); err != nil {
+		return err
+	}
 	return s.obey(context.Background())
+}
+
+// unblock takes back the blocks of domains and ranges that Config.Unblock names.
+func (s *standing) unblock() error {
+	changed := false
+	for _, text := range s.a.cfg.Unblock {
+		about, wide, err := operate.Wide(text)
+		switch {
+		case err != nil:
+			return configErrorf("--unblock: %v", err)
+		case !wide:
+		case !operate.IsBlocked(s.set.Standing(), about):
+			s.a.NotBlocked = append(s.a.NotBlocked, about)
+		default:
+			o, err := s.set.Give(operate.TakeBack(about), s.name(), s.a.now())
+			if err != nil {
+				return err
+			}
+			s.note(o)
+			changed = true
+		}
+	}
+	if !changed {
+		return nil
+	}
+	return s.set.Save(s.a.fs, s.a.dir(ordersFile))
+}
+
+// CheckUnblock returns a *ConfigError if Config.Unblock cannot hold a string.
+func CheckUnblock(s string) error {
+	_, wide, err := operate.Wide(s)
+	switch {
+	case err != nil:
+		return configErrorf("%v", err)
+	case !wide:
+		_, err = ParseHost(s)
+	}
+	return err
 }
 
 // keep makes the set durable and puts it in force.

@@ -117,10 +117,10 @@ func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Expla
 
 // Block implements pb.OperatorHandler.
 func (o *Operator) Block(ctx context.Context, q *pb.BlockRequest) (*pb.BlockResponse, error) {
-	about, wide, err := wideOf(q.Host)
+	about, wide, err := Wide(q.Host)
 	switch {
 	case err != nil:
-		return nil, err
+		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	case wide:
 		given, answers, err := o.give(ctx, orders.Order{Verb: verbBlock, About: about, Why: q.Why}, about+": blocked")
 		return &pb.BlockResponse{Order: given, Answers: answers}, err
@@ -131,18 +131,17 @@ func (o *Operator) Block(ctx context.Context, q *pb.BlockRequest) (*pb.BlockResp
 
 // Unblock implements pb.OperatorHandler.
 func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.UnblockResponse, error) {
-	about, wide, err := wideOf(q.Host)
+	about, wide, err := Wide(q.Host)
 	switch {
 	case err != nil:
-		return nil, err
-	case wide && !slices.ContainsFunc(o.orders.Standing(), func(s orders.Order) bool {
-		return s.Verb == verbBlock && s.About == about
-	}):
+		return nil, problem(connect.CodeInvalidArgument, "%v", err)
+	case wide && !IsBlocked(o.orders.Standing(), about):
 		return nil, problem(connect.CodeFailedPrecondition, "%s is not blocked; \"orbweaver ctl orders\" lists the "+
 			"domains and ranges that are", about)
 	case wide:
-		given, answers, err := o.give(ctx, orders.Order{Verb: verbBlock, About: about, Why: q.Why, Off: true},
-			about+": unblocked")
+		off := TakeBack(about)
+		off.Why = q.Why
+		given, answers, err := o.give(ctx, off, about+": unblocked")
 		return &pb.UnblockResponse{Order: given, Answers: answers}, err
 	}
 	answers, err := o.ofHost(ctx, "Unblock", q.Host, q)
@@ -151,7 +150,7 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 
 // Drop implements pb.OperatorHandler.
 func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
-	if _, wide, err := wideOf(q.Host); wide || err != nil {
+	if _, wide, err := Wide(q.Host); wide || err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "a drop is for one host; give its name")
 	}
 	answers, err := o.ofHost(ctx, "Drop", q.Host, q)

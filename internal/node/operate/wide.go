@@ -1,27 +1,27 @@
 package operate
 
 import (
+	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
-
-	"connectrpc.com/connect"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// wideOf returns the canonical form of a domain (*.example.org) or a range of addresses (192.0.2.0/24). wide is false
-// if s is neither: then it means one host.
-func wideOf(s string) (about string, wide bool, err error) {
+// Wide returns the canonical form of a domain (*.example.org) or a range of addresses (192.0.2.0/24). wide is false
+// if s is neither: then it means one host. The error is for people.
+func Wide(s string) (about string, wide bool, err error) {
 	s = strings.TrimSpace(s)
 	if domain, ok := strings.CutPrefix(s, "*."); ok {
 		u, err := weburl.Parse("http://" + domain + "/")
 		if err != nil || strings.ContainsAny(domain, "/:@?#*") {
-			return "", false, problem(connect.CodeInvalidArgument, "%.200q is not a domain; give one such as "+
+			return "", false, fmt.Errorf("%.200q is not a domain; give one such as "+
 				"*.example.org", s)
 		}
 		if _, err := netip.ParseAddr(u.Host()); err == nil {
-			return "", false, problem(connect.CodeInvalidArgument, "an address has no hosts below it; give a range "+
+			return "", false, fmt.Errorf("an address has no hosts below it; give a range " +
 				"such as 192.0.2.0/24")
 		}
 		return "*." + u.Host(), true, nil
@@ -34,7 +34,7 @@ func wideOf(s string) (about string, wide bool, err error) {
 		return "", false, nil
 	}
 	if p.Addr().Is4In6() {
-		return "", false, problem(connect.CodeInvalidArgument, "%s: give the range of IPv4 addresses, such as "+
+		return "", false, fmt.Errorf("%s: give the range of IPv4 addresses, such as "+
 			"192.0.2.0/24", p)
 	}
 	return p.Masked().String(), true, nil
@@ -62,4 +62,14 @@ func Blocks(standing []orders.Order) (blocks []Block) {
 		blocks = append(blocks, b)
 	}
 	return blocks
+}
+
+// IsBlocked reports whether one of the orders that stand blocks a domain or a range, which Wide has returned.
+func IsBlocked(standing []orders.Order, about string) bool {
+	return slices.ContainsFunc(standing, func(o orders.Order) bool { return o.Verb == verbBlock && o.About == about })
+}
+
+// TakeBack returns the order that takes back the block of a domain or a range.
+func TakeBack(about string) orders.Order {
+	return orders.Order{Verb: verbBlock, About: about, Off: true}
 }
