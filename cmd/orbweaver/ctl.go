@@ -1,33 +1,33 @@
 package main
 
 import (
-	"encoding/json"
-	"errors"
+	"context"
 	"fmt"
 	"io"
-	"io/fs"
-	"net/http"
-	"net/url"
-	"os"
-	"path/filepath"
-	"strings"
-	"syscall"
-	"time"
+
+	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // CtlCmd implements "ctl": commands to a running crawl.
 type CtlCmd struct {
-	Dir     string        `short:"o" help:"${ctl_dir}" default:"./crawl" placeholder:"DIR"`
-	Status  CtlStatusCmd  `cmd:"" help:"Print the state of the crawl as JSON."`
-	Explain CtlExplainCmd `cmd:"" help:"Explain why a host is not being crawled now."`
-	Block   CtlBlockCmd   `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
-	Unblock CtlUnblockCmd `cmd:"" help:"Crawl a blocked host again."`
-	Drop    CtlDropCmd    `cmd:"" help:"Discard the waiting links of a host."`
-	Health  CtlHealthCmd  `cmd:"" help:"Exit with code 0 if the crawl runs or has ended; for health checks."`
-	Leave   CtlLeaveCmd   `cmd:"" help:"Hand all hosts of this agent to the other agents, then end it."`
+	Dir        string           `short:"o" help:"${ctl_dir}" default:"./crawl" placeholder:"DIR"`
+	Status     CtlStatusCmd     `cmd:"" help:"Print the state of each agent of the crawl."`
+	Explain    CtlExplainCmd    `cmd:"" help:"Explain why a host is not being crawled now."`
+	Pause      CtlPauseCmd      `cmd:"" help:"Begin no more requests, also after a restart, until ctl resume."`
+	Resume     CtlResumeCmd     `cmd:"" help:"Begin requests again after ctl pause."`
+	Block      CtlBlockCmd      `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
+	Unblock    CtlUnblockCmd    `cmd:"" help:"Crawl a blocked host again."`
+	Drop       CtlDropCmd       `cmd:"" help:"Discard the waiting links of a host."`
+	Orders     CtlOrdersCmd     `cmd:"" help:"List the orders that hold for all agents, such as a pause."`
+	TakeBack   CtlTakeBackCmd   `cmd:"" help:"Take back an order of the list."`
+	Checkpoint CtlCheckpointCmd `cmd:"" help:"Make the state of the crawl durable now, on all agents."`
+	Stop       CtlStopCmd       `cmd:"" help:"End the crawl on all agents as Ctrl-C does; --resume continues."`
+	Leave      CtlLeaveCmd      `cmd:"" help:"Hand all hosts of an agent to the other agents, then end it."`
+	Health     CtlHealthCmd     `cmd:"" help:"Exit with code 0 if the crawl runs or has ended; for health checks."`
 }
 
 // Help explains what the commands require.
@@ -35,32 +35,42 @@ func (CtlCmd) Help() string {
 	return `The crawl must run on this machine with --api ADDR:
 
   orbweaver crawl --api 127.0.0.1:7480 …
+  orbweaver ctl status
   orbweaver ctl explain www.example.org
-  orbweaver ctl block www.example.org
+  orbweaver ctl block www.example.org --why "a complaint"
+
+In a cluster, one agent with --api is enough. It passes the command on to the
+other agents and prints their answers.
 
 The command reads the address and the token from state/api.json in the crawl
 directory. If a command takes longer than 10 s, its result appears in
 logs/events.jsonl.`
 }
 
-// CtlStatusCmd implements "ctl status".
-type CtlStatusCmd struct{}
-
-// Run prints the status.
-func (CtlStatusCmd) Run(c *commands, out io.Writer) error { return c.Ctl.ask(out, "GET", "/status") }
-
 // HostArg is the host argument of a command.
 type HostArg struct {
 	Host string `arg:"" help:"Name this host, such as www.example.org; a URL means its host."`
 }
 
-// ask sends a command about the host and prints the answer.
-func (h HostArg) ask(c *commands, out io.Writer, method, path string) error {
+// AgentFlag chooses an agent.
+type AgentFlag struct {
+	Agent string `help:"${ctl_agent}" placeholder:"NAME"`
+}
+
+// WhyFlag is the reason for a command.
+type WhyFlag struct {
+	Why string `help:"${ctl_why}" placeholder:"TEXT"`
+}
+
+// ask sends a command about the host and prints the answers.
+func (h HostArg) ask(
+	c *commands, out io.Writer, send func(ctx context.Context, o operator, host string) ([]*pb.Answer, error),
+) error {
 	host, err := node.ParseHost(h.Host)
 	if err != nil {
 		return err
 	}
-	return c.Ctl.ask(out, method, path+"?host="+url.QueryEscape(host))
+	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) { return send(ctx, o, host) })
 }
 
 // CtlExplainCmd implements "ctl explain".
@@ -68,61 +78,193 @@ type CtlExplainCmd struct {
 	HostArg `embed:""`
 }
 
+// Help explains who answers.
+func (CtlExplainCmd) Help() string {
+	return `In a cluster, the agent that crawls the host answers. If it is not known yet
+which agent that is, or if several may crawl the host, each of them answers.`
+}
+
 // Run prints the explanation.
 func (e CtlExplainCmd) Run(c *commands, out io.Writer) error {
-	return e.ask(c, out, "GET", "/explain")
+	return e.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+		res, err := o.Explain(ctx, &pb.ExplainRequest{Host: host})
+		return res.GetAnswers(), err
+	})
 }
 
 // CtlBlockCmd implements "ctl block".
 type CtlBlockCmd struct {
 	HostArg `embed:""`
+	WhyFlag `embed:""`
 }
 
 // Run blocks the host.
-func (b CtlBlockCmd) Run(c *commands, out io.Writer) error { return b.ask(c, out, "POST", "/block") }
+func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
+	return b.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+		res, err := o.Block(ctx, &pb.BlockRequest{Host: host, Why: b.Why})
+		return res.GetAnswers(), err
+	})
+}
 
 // CtlUnblockCmd implements "ctl unblock".
 type CtlUnblockCmd struct {
 	HostArg `embed:""`
+	WhyFlag `embed:""`
 }
 
 // Run unblocks the host.
 func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
-	return u.ask(c, out, "POST", "/unblock")
+	return u.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+		res, err := o.Unblock(ctx, &pb.UnblockRequest{Host: host, Why: u.Why})
+		return res.GetAnswers(), err
+	})
 }
 
 // CtlDropCmd implements "ctl drop".
 type CtlDropCmd struct {
 	HostArg `embed:""`
+	WhyFlag `embed:""`
 }
 
 // Run discards the host's links.
-func (d CtlDropCmd) Run(c *commands, out io.Writer) error { return d.ask(c, out, "POST", "/drop") }
-
-// CtlLeaveCmd implements "ctl leave".
-type CtlLeaveCmd struct{}
-
-// Run asks the agent to leave its cluster.
-func (CtlLeaveCmd) Run(c *commands, out io.Writer) error { return c.Ctl.ask(out, "POST", "/leave") }
-
-// sendRetrying sends req. If the crawl closes the connection without an answer, it sends
-// req again for up to retryFor. A crawl under a flood of connections closes those whose
-// token it has not read yet (see package inbound). Every command may be repeated.
-func sendRetrying(req *http.Request) (*http.Response, error) {
-	client := &http.Client{Timeout: 30 * time.Second}
-	for end := time.Now().Add(retryFor); ; time.Sleep(retryPause) {
-		res, err := client.Do(req)
-		over := err == nil || errors.Is(err, syscall.ECONNREFUSED) || os.IsTimeout(err)
-		if over || time.Now().After(end) {
-			return res, err
-		}
-	}
+func (d CtlDropCmd) Run(c *commands, out io.Writer) error {
+	return d.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+		res, err := o.Drop(ctx, &pb.DropRequest{Host: host, Why: d.Why})
+		return res.GetAnswers(), err
+	})
 }
 
-const (
-	retryFor   = 20 * time.Second
-	retryPause = 20 * time.Millisecond
-)
+// CtlPauseCmd implements "ctl pause".
+type CtlPauseCmd struct {
+	WhyFlag `embed:""`
+}
+
+// Help explains what a pause does.
+func (CtlPauseCmd) Help() string {
+	return `No agent of the crawl begins a request. Open requests end as usual. The pause
+also holds after a restart, and for agents that join later.
+
+  orbweaver ctl pause --why "our line is needed"
+  orbweaver ctl resume`
+}
+
+// Run pauses the crawl.
+func (p CtlPauseCmd) Run(c *commands, out io.Writer) error {
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		res, err := o.Pause(ctx, &pb.PauseRequest{Why: p.Why})
+		if err != nil {
+			return err
+		}
+		name, begins := heard(res.Answers, "begins", "begin")
+		fmt.Fprintf(out, "paused; %s %s no request until \"orbweaver ctl%s resume\"\n", name, begins, dirFlag(c.Ctl.Dir))
+		return unheard(out, res.Answers)
+	})
+}
+
+// CtlResumeCmd implements "ctl resume".
+type CtlResumeCmd struct {
+	WhyFlag `embed:""`
+}
+
+// Run ends the pause.
+func (r CtlResumeCmd) Run(c *commands, out io.Writer) error {
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		res, err := o.Resume(ctx, &pb.ResumeRequest{Why: r.Why})
+		if err != nil {
+			return err
+		}
+		name, begins := heard(res.Answers, "begins", "begin")
+		fmt.Fprintf(out, "resumed; %s %s requests again\n", name, begins)
+		return unheard(out, res.Answers)
+	})
+}
+
+// heard names the agents that have an order, with the verb that fits.
+func heard(answers []*pb.Answer, one, several string) (names, verb string) {
+	var all []string
+	for _, a := range answers {
+		if a.Error == "" && a.Agent != "" {
+			all = append(all, inCell(a.Agent))
+		}
+	}
+	switch len(all) {
+	case 0:
+		return "the crawl", one
+	case 1:
+		return all[0], one
+	}
+	return english.WordSeries(all, "and"), several
+}
+
+// unheard names the agents that have not got an order yet.
+func unheard(out io.Writer, answers []*pb.Answer) error {
+	for _, a := range answers {
+		if a.Error == "" {
+			continue
+		}
+		if _, err := fmt.Fprintf(out, "%s does not know it yet, and is told as soon as it answers: %s\n",
+			inCell(a.Agent), inLine(a.Error)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// CtlCheckpointCmd implements "ctl checkpoint".
+type CtlCheckpointCmd struct {
+	AgentFlag `embed:""`
+}
+
+// Help explains what is durable.
+func (CtlCheckpointCmd) Help() string {
+	return `When the command answers, everything that the agents have done is on their disks.
+They also save it regularly by themselves.`
+}
+
+// Run makes the state of the agents durable.
+func (k CtlCheckpointCmd) Run(c *commands, out io.Writer) error {
+	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+		res, err := o.Checkpoint(ctx, &pb.CheckpointRequest{Agent: k.Agent})
+		return res.GetAnswers(), err
+	})
+}
+
+// CtlStopCmd implements "ctl stop".
+type CtlStopCmd struct {
+	AgentFlag `embed:""`
+	WhyFlag   `embed:""`
+}
+
+// Help explains how to continue.
+func (CtlStopCmd) Help() string {
+	return `Each agent waits for its open requests and saves, as after Ctrl-C. Continue the
+crawl on each machine:
+
+  orbweaver crawl --resume
+
+With --agent, the other agents go on with the work of the stopped one.`
+}
+
+// Run stops the agents.
+func (s CtlStopCmd) Run(c *commands, out io.Writer) error {
+	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+		res, err := o.Stop(ctx, &pb.StopRequest{Agent: s.Agent, Why: s.Why})
+		return res.GetAnswers(), err
+	})
+}
+
+// CtlLeaveCmd implements "ctl leave".
+type CtlLeaveCmd struct {
+	Agent string `help:"Tell this agent instead of the one in --dir." placeholder:"NAME"`
+}
+
+// Run asks the agent to leave its cluster.
+func (l CtlLeaveCmd) Run(c *commands, out io.Writer) error {
+	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+		res, err := o.Leave(ctx, &pb.LeaveRequest{Agent: l.Agent})
+		return res.GetAnswers(), err
+	})
+}
 
 // silent returns the error for a directory in which no crawl with --api is running.
 func (c *CtlCmd) silent() error {
@@ -142,45 +284,26 @@ func (c *CtlCmd) silent() error {
 	return bad("there is no crawl in %s; name the directory of a running crawl with --dir", c.Dir)
 }
 
-// ask sends a request to the running crawl and prints the answer.
-func (c *CtlCmd) ask(out io.Writer, method, path string) error {
-	file := filepath.Join(c.Dir, node.APIFile)
-	b, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
-		return c.silent()
+const (
+	lineMost = 4 << 10 // characters of an error of an agent
+	cellMost = 100     // characters of a cell of a table
+)
+
+// inLine returns text of an agent as one line that is safe to show.
+func inLine(s string) string { return shorten(report.OneLine(s), lineMost) }
+
+// inCell returns text of an agent for a cell of a table.
+func inCell(s string) string { return shorten(report.OneLine(s), cellMost) }
+
+// shorten cuts s to n characters.
+func shorten(s string, n int) string {
+	if len(s) <= n {
+		return s
 	}
-	if err != nil {
-		return bad("--dir %s: %s: %v; run ctl as the user who runs the crawl", c.Dir, node.APIFile, cause(err))
-	}
-	var access node.APIAccess
-	if err := json.Unmarshal(b, &access); err != nil || access.Addr == "" {
-		return bad("%s is damaged; restart the crawl with --resume --api ADDR", file)
-	}
-	req, err := http.NewRequest(method, "http://"+access.Addr+path, nil)
-	if err != nil {
-		return bad("%s is damaged; restart the crawl with --resume --api ADDR", file)
-	}
-	req.Header.Set("Authorization", "Bearer "+access.Token)
-	res, err := sendRetrying(req)
-	if err != nil {
-		if pid, herr := node.CrawledBy(c.Dir); herr == nil && pid == 0 {
-			return c.silent() // it was killed, and left its api.json
+	for i := range s {
+		if n--; n < 0 {
+			return s[:i] + "…"
 		}
-		why := err
-		if no := syscall.Errno(0); errors.As(err, &no) {
-			why = no
-		}
-		return fmt.Errorf("the crawl in %s does not answer at %s: %w; try again, or look at its process",
-			c.Dir, access.Addr, why)
 	}
-	defer res.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
-	if err != nil {
-		return err
-	}
-	if res.StatusCode != http.StatusOK {
-		return fmt.Errorf("the crawl answers: %s", report.OneLine(strings.TrimSpace(string(answer))))
-	}
-	_, err = out.Write(answer)
-	return err
+	return s
 }

@@ -152,7 +152,9 @@ var crawlHelp = cli.Texts{
 // longHelp holds the help texts of other commands that do not fit on one line of
 // code.
 var longHelp = cli.Texts{
-	"ctl_dir": "Ask the crawl in directory DIR, which runs with --api.",
+	"ctl_dir":   "Ask the crawl in directory DIR, which runs with --api.",
+	"ctl_agent": "Mean only the agent of this name (default: all agents).",
+	"ctl_why":   "Note this reason in the list of orders and in the events.",
 	"check_dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
 	"check_urls":       "Judge these URLs; - reads them from standard input, one per line.",

@@ -25,7 +25,10 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 // evil is text of a server that must not reach a terminal: colours and a title, by C0 and by C1,
@@ -100,8 +103,13 @@ func TestForeignText(t *testing.T) {
 
 	// Another program has taken the port of a killed crawl.
 	imposter := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/status" {
-			json.NewEncoder(w).Encode(map[string]string{"state": evil})
+		if strings.HasSuffix(r.URL.Path, "/Status") {
+			b, err := proto.Marshal(&pb.StatusResponse{Agents: []*pb.AgentStatus{{State: strings.ToValidUTF8(evil, "")}}})
+			if err != nil {
+				t.Error(err)
+			}
+			w.Header().Set("Content-Type", r.Header.Get("Content-Type"))
+			w.Write(b)
 			return
 		}
 		http.Error(w, evil+"\nall is well", http.StatusServiceUnavailable)
@@ -136,7 +144,8 @@ func TestForeignText(t *testing.T) {
 			"--connect-to", "a.example:443:" + secure.Listener.Addr().String(), "https://a.example/"},
 			`evil\u001b[31m\norbweaver: all is well`, false},
 		{[]string{"check", "url", "http://a.example/" + evil}, "canonical", false},
-		{[]string{"ctl", "--dir", dir, "status"}, `\u001b[31mred`, true},
+		{[]string{"ctl", "--dir", dir, "status"}, `\u001b[31mred`, false},
+		{[]string{"ctl", "--dir", dir, "status", "--json"}, `\u001b[31mred`, true},
 		{[]string{"ctl", "--dir", dir, "explain", "a.example"}, `\u001b[31mred`, false},
 		{[]string{"warc", "ls", warc}, `\u001b[31mred`, false},
 		{[]string{"warc", "ls", "--json", warc}, `\u001b[31mred`, true},

@@ -163,7 +163,7 @@ func (c *ReportCmd) check() error {
 			return bad("--section %s: no such section; did you mean %s?", s, near)
 		}
 		if !slices.Contains(view.Names, s) {
-			return bad("--section %s: no such section; give some of\n  %s", s, strings.Join(view.Names, ", "))
+			return bad("--section %s: no such section; give some of\n  %s", s, strings.Join(view.Names, ","))
 		}
 	}
 	if c.FailOn != "" && c.FailOn != "broken" {

@@ -62,7 +62,7 @@ type CtlHealthCmd struct{}
 func (CtlHealthCmd) Run(c *commands, out io.Writer) error {
 	_, err := os.Stat(filepath.Join(c.Ctl.Dir, node.APIFile))
 	if err == nil {
-		return c.Ctl.ask(out, "GET", "/healthz")
+		return c.Ctl.health(out)
 	}
 	end, err := node.Ended(c.Ctl.Dir)
 	switch {
