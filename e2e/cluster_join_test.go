@@ -161,17 +161,27 @@ func (b *band) finish(twice int64) (pages []float64) {
 	return pages
 }
 
+// status returns the status of an agent, or nil if it does not answer.
+func (b *band) status(i int) map[string]any {
+	var s struct {
+		Agents []struct{ Status map[string]any }
+	}
+	answer := crawl(context.Background(), b.t, "ctl", "--dir", b.home(i), "status", "--json", "--agent",
+		fmt.Sprint("a", i+1))
+	if answer.code != 0 || json.Unmarshal([]byte(answer.stdout), &s) != nil || len(s.Agents) != 1 {
+		return nil
+	}
+	return s.Agents[0].Status
+}
+
 // untold returns for how long an agent has had a record that no other agent has received.
 func (b *band) untold(i int) time.Duration {
 	b.t.Helper()
-	var s struct {
-		Lag float64 `json:"copies_lag_s"`
+	lag, ok := b.status(i)["copies_lag_s"].(float64)
+	if !ok {
+		b.t.Fatalf("the status of a%d has no lag", i+1)
 	}
-	answer := crawl(context.Background(), b.t, "ctl", "--dir", b.home(i), "status").must(b.t, 0)
-	if err := json.Unmarshal([]byte(answer.stdout), &s); err != nil {
-		b.t.Fatalf("status of a%d: %v\n%s", i+1, err, answer.stdout)
-	}
-	return time.Duration(s.Lag * float64(time.Second))
+	return time.Duration(lag * float64(time.Second))
 }
 
 // One of three agents leaves for good. The others have its links and know what it has fetched,

@@ -95,7 +95,7 @@ func TestFlood(t *testing.T) {
 	defer flood.Wait()
 	defer close(over)
 	for range 5 {
-		if r := crawl(t.Context(), t, "ctl", "--dir", dir, "status"); r.code != 0 {
+		if r := crawl(t.Context(), t, "ctl", "--dir", dir, "status", "--json"); r.code != 0 {
 			t.Errorf("the operator is not answered: %d\n%s", r.code, r.stderr)
 		}
 	}

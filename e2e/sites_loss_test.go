@@ -203,13 +203,11 @@ func (b *band) saysOf(i int, fits func(status map[string]any) bool) {
 	b.t.Helper()
 	var s map[string]any
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		answer := crawl(context.Background(), b.t, "ctl", "--dir", b.home(i), "status")
-		s = nil
-		if answer.code == 0 && json.Unmarshal([]byte(answer.stdout), &s) == nil && fits(s) {
+		if s = b.status(i); s != nil && fits(s) {
 			return
 		}
 		if time.Now().After(end) {
-			b.t.Fatalf("the status of a%d does not fit: %v\n%s", i+1, s, answer.stderr)
+			b.t.Fatalf("the status of a%d does not fit: %v", i+1, s)
 		}
 	}
 }

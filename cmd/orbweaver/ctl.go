@@ -8,6 +8,7 @@ import (
 	"github.com/dustin/go-humanize/english"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -52,6 +53,25 @@ type HostArg struct {
 	Host string `arg:"" help:"Name this host, such as www.example.org; a URL means its host."`
 }
 
+// WideArg is the argument of a command for a host, a domain or a range of addresses.
+type WideArg struct {
+	Host string `arg:"" help:"${ctl_wide}"`
+}
+
+// ask is HostArg.ask.
+func (w WideArg) ask(
+	c *commands, out io.Writer, send func(ctx context.Context, o operator, host string) ([]*pb.Answer, error),
+) error {
+	about, wide, err := operate.Wide(w.Host)
+	switch {
+	case err != nil:
+		return bad("%v", err)
+	case !wide:
+		return HostArg(w).ask(c, out, send)
+	}
+	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) { return send(ctx, o, about) })
+}
+
 // AgentFlag chooses an agent.
 type AgentFlag struct {
 	Agent string `help:"${ctl_agent}" placeholder:"NAME"`
@@ -94,7 +114,7 @@ func (e CtlExplainCmd) Run(c *commands, out io.Writer) error {
 
 // CtlBlockCmd implements "ctl block".
 type CtlBlockCmd struct {
-	HostArg `embed:""`
+	WideArg `embed:""`
 	WhyFlag `embed:""`
 }
 
@@ -108,7 +128,7 @@ func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
 
 // CtlUnblockCmd implements "ctl unblock".
 type CtlUnblockCmd struct {
-	HostArg `embed:""`
+	WideArg `embed:""`
 	WhyFlag `embed:""`
 }
 

@@ -204,7 +204,7 @@ func (c *CtlCmd) tell(out io.Writer, send func(context.Context, operator) ([]*pb
 	})
 }
 
-// printAnswers prints the texts of answers. If there are several, the names of the agents stand above them. Answers
+// printAnswers prints the texts of answers. In a cluster, the names of the agents stand above them. Answers
 // with an error become the error.
 func printAnswers(out io.Writer, answers []*pb.Answer) error {
 	if len(answers) == 0 {
@@ -214,13 +214,13 @@ func printAnswers(out io.Writer, answers []*pb.Answer) error {
 	for _, a := range answers {
 		if a.Error != "" {
 			text := (&refusal{a.Error}).Error()
-			if len(answers) > 1 {
+			if a.Agent != "" {
 				text = fmt.Sprintf("agent %s answers: %s", inCell(a.Agent), inLine(a.Error))
 			}
 			refused = append(refused, text)
 			continue
 		}
-		if len(answers) > 1 {
+		if a.Agent != "" {
 			fmt.Fprintf(out, "agent %s:\n", inCell(a.Agent))
 		}
 		if text := strings.TrimRight(a.Text, "\n"); text != "" {

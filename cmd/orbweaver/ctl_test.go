@@ -181,7 +181,7 @@ func TestCtl(t *testing.T) {
 		{args: "explain a.example", answer: &canned{answers: partly}, asked: `Explain host:"a.example"`, code: 1,
 			stdout: "agent a1:\nfirst\n", stderr: "orbweaver: agent a2 answers: no\\nanswer\n"},
 		{args: "explain a.example", answer: &canned{answers: partly[1:]}, asked: `Explain host:"a.example"`, code: 1,
-			stderr: "orbweaver: the crawl answers: no\\nanswer\n"},
+			stderr: "orbweaver: agent a2 answers: no\\nanswer\n"},
 		{args: "explain a.example", answer: &canned{}, asked: `Explain host:"a.example"`, code: 1,
 			stderr: "orbweaver: the crawl answers: no agent has carried out the command; try again\n"},
 		{args: "block a.example", answer: &canned{err: refused}, asked: `Block host:"a.example"`, code: 1,
@@ -340,7 +340,7 @@ func TestCtlRefused(t *testing.T) {
 	}{
 		"token":   {(&canned{}).handler(), "y", "the crawl answers: no valid token: send the one in state/api.json"},
 		"version": {http.NotFoundHandler(), "x", "the crawl answers: it does not know this command; use the orbweaver"},
-		"page":    {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }), "x",
+		"page": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }), "x",
 			`invalid content-type: "text/plain; charset=utf-8"`},
 		"empty": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }), "x",
 			"the crawl answers: 503 Service Unavailable"},
