@@ -165,13 +165,18 @@ func (b *band) finish(twice int64) (pages []float64) {
 func (b *band) untold(i int) time.Duration {
 	b.t.Helper()
 	var s struct {
-		Lag float64 `json:"copies_lag_s"`
+		Agents []struct {
+			Status struct {
+				Lag float64 `json:"copies_lag_s"`
+			}
+		}
 	}
-	answer := crawl(context.Background(), b.t, "ctl", "--dir", b.home(i), "status").must(b.t, 0)
-	if err := json.Unmarshal([]byte(answer.stdout), &s); err != nil {
+	answer := crawl(context.Background(), b.t, "ctl", "--dir", b.home(i), "status", "--json", "--agent",
+		fmt.Sprintf("a%d", i+1)).must(b.t, 0)
+	if err := json.Unmarshal([]byte(answer.stdout), &s); err != nil || len(s.Agents) != 1 {
 		b.t.Fatalf("status of a%d: %v\n%s", i+1, err, answer.stdout)
 	}
-	return time.Duration(s.Lag * float64(time.Second))
+	return time.Duration(s.Agents[0].Status.Lag * float64(time.Second))
 }
 
 // One of three agents leaves for good. The others have its links and know what it has fetched,

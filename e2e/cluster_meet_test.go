@@ -41,7 +41,7 @@ func TestClusterRefusals(t *testing.T) {
 			t.Fatalf("a1 does not wait:\n%s", events(t, home("a1")))
 		}
 	}
-	status := crawl(t.Context(), t, "ctl", "--dir", home("a1"), "status").must(t, 0)
+	status := crawl(t.Context(), t, "ctl", "--dir", home("a1"), "status", "--json").must(t, 0)
 	if !strings.Contains(status.stdout, `"waiting_for": "2 agents"`) {
 		t.Errorf("status: %s", status.stdout)
 	}

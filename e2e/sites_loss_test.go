@@ -203,9 +203,14 @@ func (b *band) saysOf(i int, fits func(status map[string]any) bool) {
 	b.t.Helper()
 	var s map[string]any
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		answer := crawl(context.Background(), b.t, "ctl", "--dir", b.home(i), "status")
+		answer := crawl(context.Background(), b.t, "ctl", "--dir", b.home(i), "status", "--json", "--agent",
+			fmt.Sprintf("a%d", i+1))
+		var all struct{ Agents []struct{ Status map[string]any } }
 		s = nil
-		if answer.code == 0 && json.Unmarshal([]byte(answer.stdout), &s) == nil && fits(s) {
+		if answer.code == 0 && json.Unmarshal([]byte(answer.stdout), &all) == nil && len(all.Agents) == 1 {
+			s = all.Agents[0].Status
+		}
+		if s != nil && fits(s) {
 			return
 		}
 		if time.Now().After(end) {

@@ -51,7 +51,7 @@ func (p *process) stuck(t *testing.T, dir string, begin func(*exec.Cmd) error) s
 		begin = (*exec.Cmd).Start
 	}
 	var out bytes.Buffer
-	ask := exec.Command(orbweaver, "ctl", "--dir", dir, "status")
+	ask := exec.Command(orbweaver, "ctl", "--dir", dir, "status", "--json")
 	ask.Stdout, ask.Stderr = &out, &out
 	if begin(ask) == nil {
 		late := time.AfterFunc(time.Minute, func() { ask.Process.Kill() })

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"net/netip"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -100,9 +102,37 @@ type CtlBlockCmd struct {
 
 // Run blocks the host.
 func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
-	return b.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+	return b.bar(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
 		res, err := o.Block(ctx, &pb.BlockRequest{Host: host, Why: b.Why})
-		return res.GetAnswers(), err
+		return res.GetOrder(), res.GetAnswers(), err
+	})
+}
+
+// bar sends a command about a host, a domain or a range of addresses, and prints the answers. For the latter two there
+// is an order.
+func (h HostArg) bar(c *commands, out io.Writer,
+	send func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error)) error {
+	host := h.Host
+	if _, err := netip.ParsePrefix(host); err != nil && !strings.HasPrefix(host, "*.") {
+		if host, err = node.ParseHost(host); err != nil {
+			return err
+		}
+	}
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		order, answers, err := send(ctx, o, host)
+		if err != nil {
+			return err
+		}
+		if order == nil {
+			return printAnswers(out, answers)
+		}
+		name, obeys := heard(answers, "obeys", "obey")
+		did := "blocked"
+		if order.Off {
+			did = "unblocked"
+		}
+		fmt.Fprintf(out, "%s: %s; %s %s\n", inCell(order.About), did, name, obeys)
+		return unheard(out, answers)
 	})
 }
 
@@ -114,9 +144,9 @@ type CtlUnblockCmd struct {
 
 // Run unblocks the host.
 func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
-	return u.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+	return u.bar(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
 		res, err := o.Unblock(ctx, &pb.UnblockRequest{Host: host, Why: u.Why})
-		return res.GetAnswers(), err
+		return res.GetOrder(), res.GetAnswers(), err
 	})
 }
 

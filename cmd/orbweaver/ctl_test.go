@@ -340,7 +340,7 @@ func TestCtlRefused(t *testing.T) {
 	}{
 		"token":   {(&canned{}).handler(), "y", "the crawl answers: no valid token: send the one in state/api.json"},
 		"version": {http.NotFoundHandler(), "x", "the crawl answers: it does not know this command; use the orbweaver"},
-		"page":    {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }), "x",
+		"page": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }), "x",
 			`invalid content-type: "text/plain; charset=utf-8"`},
 		"empty": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }), "x",
 			"the crawl answers: 503 Service Unavailable"},
