@@ -205,7 +205,9 @@ func (b *band) saysOf(i int, fits func(status map[string]any) bool) {
 	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
 		answer := crawl(context.Background(), b.t, "ctl", "--dir", b.home(i), "status", "--json", "--agent",
 			fmt.Sprintf("a%d", i+1))
-		var all struct{ Agents []struct{ Status map[string]any } }
+		var all struct {
+			Agents []struct{ Status map[string]any }
+		}
 		s = nil
 		if answer.code == 0 && json.Unmarshal([]byte(answer.stdout), &all) == nil && len(all.Agents) == 1 {
 			s = all.Agents[0].Status

@@ -186,7 +186,8 @@ func (p CtlPauseCmd) Run(c *commands, out io.Writer) error {
 			return err
 		}
 		name, begins := heard(res.Answers, "begins", "begin")
-		fmt.Fprintf(out, "paused; %s %s no request until \"orbweaver ctl%s resume\"\n", name, begins, dirFlag(c.Ctl.Dir))
+		fmt.Fprintf(out, "paused; %s %s no request until \"orbweaver ctl%s resume\"\n", name, begins,
+			dirFlag(c.Ctl.Dir))
 		return unheard(out, res.Answers)
 	})
 }
