@@ -58,20 +58,6 @@ type WideArg struct {
 	Host string `arg:"" help:"${ctl_wide}"`
 }
 
-// ask is HostArg.ask.
-func (w WideArg) ask(
-	c *commands, out io.Writer, send func(ctx context.Context, o operator, host string) ([]*pb.Answer, error),
-) error {
-	about, wide, err := operate.Wide(w.Host)
-	switch {
-	case err != nil:
-		return bad("%v", err)
-	case !wide:
-		return HostArg(w).ask(c, out, send)
-	}
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) { return send(ctx, o, about) })
-}
-
 // AgentFlag chooses an agent.
 type AgentFlag struct {
 	Agent string `help:"${ctl_agent}" placeholder:"NAME"`
@@ -120,9 +106,38 @@ type CtlBlockCmd struct {
 
 // Run blocks the host.
 func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
-	return b.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+	return b.ask(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
 		res, err := o.Block(ctx, &pb.BlockRequest{Host: host, Why: b.Why})
-		return res.GetAnswers(), err
+		return res.GetOrder(), res.GetAnswers(), err
+	})
+}
+
+// ask sends a command about a host, a domain or a range of addresses, and prints the answers. For the latter two there
+// is an order.
+func (w WideArg) ask(c *commands, out io.Writer,
+	send func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error)) error {
+	host, wide, err := operate.Wide(w.Host)
+	if err == nil && !wide {
+		host, err = node.ParseHost(w.Host)
+	}
+	if err != nil {
+		return bad("%v", err)
+	}
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		order, answers, err := send(ctx, o, host)
+		if err != nil {
+			return err
+		}
+		if order == nil {
+			return printAnswers(out, answers)
+		}
+		name, obeys := heard(answers, "obeys", "obey")
+		did := "blocked"
+		if order.Off {
+			did = "unblocked"
+		}
+		fmt.Fprintf(out, "%s: %s; %s %s\n", inCell(order.About), did, name, obeys)
+		return unheard(out, answers)
 	})
 }
 
@@ -134,9 +149,9 @@ type CtlUnblockCmd struct {
 
 // Run unblocks the host.
 func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
-	return u.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+	return u.ask(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
 		res, err := o.Unblock(ctx, &pb.UnblockRequest{Host: host, Why: u.Why})
-		return res.GetAnswers(), err
+		return res.GetOrder(), res.GetAnswers(), err
 	})
 }
 
@@ -176,7 +191,8 @@ func (p CtlPauseCmd) Run(c *commands, out io.Writer) error {
 			return err
 		}
 		name, begins := heard(res.Answers, "begins", "begin")
-		fmt.Fprintf(out, "paused; %s %s no request until \"orbweaver ctl%s resume\"\n", name, begins, dirFlag(c.Ctl.Dir))
+		fmt.Fprintf(out, "paused; %s %s no request until \"orbweaver ctl%s resume\"\n", name, begins,
+			dirFlag(c.Ctl.Dir))
 		return unheard(out, res.Answers)
 	})
 }

@@ -49,7 +49,8 @@ func (c *CtlCmd) open() (operator, error) {
 		return operator{}, c.silent()
 	}
 	if err != nil {
-		return operator{}, bad("--dir %s: %s: %v; run ctl as the user who runs the crawl", c.Dir, node.APIFile, cause(err))
+		return operator{}, bad("--dir %s: %s: %v; run ctl as the user who runs the crawl", c.Dir, node.APIFile,
+			cause(err))
 	}
 	var access node.APIAccess
 	damaged := json.Unmarshal(b, &access) != nil || access.Addr == ""

@@ -131,8 +131,8 @@ func (c *CtlCmd) ended() bool {
 	return err == nil && pid == 0
 }
 
-// screenOf returns a function that shows a text: on a terminal in the place of the text before, elsewhere below it. JSON
-// gets no empty lines in between.
+// screenOf returns a function that shows a text: on a terminal in the place of the text before, elsewhere below it.
+// JSON gets no empty lines in between.
 func screenOf(out io.Writer, json bool) func(text string) error {
 	if f := cli.Terminal(out); f != nil {
 		return func(text string) error {
@@ -197,7 +197,7 @@ func statusTable(r *pb.StatusResponse) string {
 	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN URLS", "OPEN", "ERRORS")
 }
 
-// textTable returns rows as text in columns. The first row has the names of the columns; those named in right have numbers.
+// textTable returns rows as text in columns. The first row has the names of the columns; those in right have numbers.
 func textTable(rows [][]string, right ...string) string {
 	widths := make([]int, len(rows[0]))
 	for _, row := range rows {

@@ -70,11 +70,11 @@ func (c *canned) Resume(_ context.Context, q *pb.ResumeRequest) (*pb.ResumeRespo
 }
 
 func (c *canned) Block(_ context.Context, q *pb.BlockRequest) (*pb.BlockResponse, error) {
-	return &pb.BlockResponse{Answers: c.answers}, c.took("Block", q)
+	return &pb.BlockResponse{Order: c.order(), Answers: c.answers}, c.took("Block", q)
 }
 
 func (c *canned) Unblock(_ context.Context, q *pb.UnblockRequest) (*pb.UnblockResponse, error) {
-	return &pb.UnblockResponse{Answers: c.answers}, c.took("Unblock", q)
+	return &pb.UnblockResponse{Order: c.order(), Answers: c.answers}, c.took("Unblock", q)
 }
 
 func (c *canned) Drop(_ context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
@@ -159,6 +159,7 @@ func ctl(dir string, args ...string) (code int, stdout, stderr string) {
 func TestCtl(t *testing.T) {
 	at := timestamppb.New(time.Date(2026, 3, 4, 5, 6, 7, 8000, time.UTC))
 	pause := &pb.Order{Id: "a1-3", At: at, Agent: "a1", By: "x", Why: "a complaint", Verb: "pause", Stands: true}
+	wide := []*pb.Order{{Id: "a1-4", Verb: "block", About: "*.example.org", Stands: true}}
 	one := []*pb.Answer{{Text: "a.example: blocked, 1 link waits\n"}}
 	three := []*pb.Answer{{Agent: "a1", Text: "first"}, {Agent: "a2", Text: "second\n  more\n"}, {Agent: "a3"}}
 	partly := []*pb.Answer{{Agent: "a1", Text: "first"}, {Agent: "a2", Error: "no\nanswer", Code: "silent"}}
@@ -243,26 +244,35 @@ func TestCtl(t *testing.T) {
   ]
 }
 `},
+		{args: "block *.example.org", asked: `Block host:"*.example.org"`,
+			answer: &canned{answers: partly, orders: wide},
+			stdout: "*.example.org: blocked; a1 obeys\n" +
+				"a2 does not know it yet, and is told as soon as it answers: no\\nanswer\n"},
+		{args: "unblock 192.0.2.0/24", asked: `Unblock host:"192.0.2.0/24"`,
+			answer: &canned{answers: three, orders: wide},
+			stdout: "*.example.org: blocked; a1, a2 and a3 obey\n"},
 		{args: "health", answer: &canned{}, stdout: "ok\n"},
 	} {
 		dir := serveAPI(t, c.answer.handler(), "x")
 		code, stdout, stderr := ctl(dir, strings.Fields(c.args)...)
 		if code != c.code || stdout != c.stdout || stderr != c.stderr || c.answer.asked != c.asked {
-			t.Errorf("ctl %s: exit code %d, want %d\nasked %q, want %q\nstdout %q\n  want %q\nstderr %q\n  want %q", c.args,
-				code, c.code, c.answer.asked, c.asked, stdout, c.stdout, stderr, c.stderr)
+			t.Errorf("ctl %s: exit code %d, want %d\nasked %q, want %q\nstdout %q\n  want %q\nstderr %q\n  want %q",
+				c.args, code, c.code, c.answer.asked, c.asked, stdout, c.stdout, stderr, c.stderr)
 		}
 	}
 }
 
 // The table and the JSON of the status.
 func TestCtlStatus(t *testing.T) {
-	counts, err := structpb.NewStruct(map[string]any{"type": "status", "pages": 12345678, "blocked_hosts": []any{"a.example"}})
+	counts, err := structpb.NewStruct(map[string]any{"type": "status", "pages": 12345678,
+		"blocked_hosts": []any{"a.example"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	totals := &pb.Totals{Pages: 12345678, Fetched: 12400000, Bytes: 98765432109, UrlsQueued: 1234, UrlsUnique: 22345678,
 		PagesPerS: 123.456, OpenRequests: 64, Errors: 3}
-	alone := &pb.StatusResponse{Totals: totals, Agents: []*pb.AgentStatus{{State: "crawling", Totals: totals, Status: counts}}}
+	alone := &pb.StatusResponse{Totals: totals, Agents: []*pb.AgentStatus{
+		{State: "crawling", Totals: totals, Status: counts}}}
 	several := &pb.StatusResponse{Totals: totals, Agents: []*pb.AgentStatus{
 		{Agent: "a1", Address: "192.0.2.1:7470", State: "crawling", Totals: totals},
 		{Agent: "a2", State: "waiting", WaitsFor: "2 agents"},
@@ -325,8 +335,8 @@ func TestCtlStatus(t *testing.T) {
 		api := &canned{status: c.status}
 		code, stdout, stderr := ctl(serveAPI(t, api.handler(), "x"), strings.Fields(c.args)...)
 		if code != 0 || stdout != c.want || stderr != "" || api.asked != c.asked {
-			t.Errorf("ctl %s: exit code %d, %s\nasked %q, want %q\n%s\nwant\n%s", c.args, code, stderr, api.asked, c.asked,
-				stdout, c.want)
+			t.Errorf("ctl %s: exit code %d, %s\nasked %q, want %q\n%s\nwant\n%s", c.args, code, stderr, api.asked,
+				c.asked, stdout, c.want)
 		}
 	}
 }
@@ -349,7 +359,8 @@ func TestCtlRefused(t *testing.T) {
 		dir := serveAPI(t, c.h, c.token)
 		running(t, dir)
 		code, stdout, stderr := ctl(dir, "pause")
-		if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "orbweaver: ") || !strings.Contains(stderr, c.stderr) {
+		if code != 1 || stdout != "" || !strings.HasPrefix(stderr, "orbweaver: ") ||
+			!strings.Contains(stderr, c.stderr) {
 			t.Errorf("%s: exit code %d, %q, %q", name, code, stdout, stderr)
 		}
 	}
@@ -363,7 +374,8 @@ func TestCtlForeignText(t *testing.T) {
 	api := &canned{
 		answers: []*pb.Answer{{Agent: long, Error: long}, {Agent: long, Error: long}},
 		orders:  []*pb.Order{order},
-		status:  &pb.StatusResponse{Agents: []*pb.AgentStatus{{Agent: long, State: long, WaitsFor: long, Address: text}}},
+		status: &pb.StatusResponse{Agents: []*pb.AgentStatus{
+			{Agent: long, State: long, WaitsFor: long, Address: text}}},
 	}
 	dir := serveAPI(t, api.handler(), "x")
 	check := func(most int, args ...string) {
@@ -384,7 +396,8 @@ func TestCtlForeignText(t *testing.T) {
 			t.Errorf("%q prints %.1000s", args, stdout+stderr)
 		}
 	}
-	for _, args := range []string{"status", "explain a.example", "pause", "resume", "stop", "orders --past", "take-back x"} {
+	for _, args := range []string{"status", "explain a.example", "pause", "resume", "stop", "orders --past",
+		"take-back x"} {
 		check(20<<10, strings.Fields(args)...)
 	}
 	check(1<<20, "status", "--json")

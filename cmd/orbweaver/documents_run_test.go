@@ -118,6 +118,10 @@ var documentSteps = map[string][]step{
 	},
 	"docs/steer.md": {
 		runningCrawl,
+		{command: "orbweaver ctl pause --why \"the line is needed\""},
+		{command: "orbweaver ctl resume"},
+		{command: "orbweaver ctl orders"},
+		{command: "orbweaver ctl orders --past"},
 		{command: "orbweaver ctl block www.example.org"},
 		{command: "orbweaver ctl unblock www.example.org"},
 		{command: "orbweaver ctl drop www.example.org", last: true},

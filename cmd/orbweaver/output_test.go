@@ -104,7 +104,8 @@ func TestForeignText(t *testing.T) {
 	// Another program has taken the port of a killed crawl.
 	imposter := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasSuffix(r.URL.Path, "/Status") {
-			b, err := proto.Marshal(&pb.StatusResponse{Agents: []*pb.AgentStatus{{State: strings.ToValidUTF8(evil, "")}}})
+			b, err := proto.Marshal(&pb.StatusResponse{Agents: []*pb.AgentStatus{
+				{State: strings.ToValidUTF8(evil, "")}}})
 			if err != nil {
 				t.Error(err)
 			}

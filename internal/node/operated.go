@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // operated is this agent, for its Operator.
@@ -105,6 +106,13 @@ func (o operated) order(ctx context.Context, host string,
 		}
 		return text, err
 	})(ctx, host)
+}
+
+// Note implements operate.Agent.
+func (o operated) Note(verb, about, why string) {
+	const most = 2000 // bytes of a name
+	o.a.parts.Events.Write("command", report.F("verb", verb), report.F("about", about[:min(len(about), most)]),
+		report.F("why", why[:min(len(why), most)]))
 }
 
 // Checkpoint implements operate.Agent.

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 type town struct {
 	mu      sync.Mutex // guards the fields below
 	does    []string   // what the agents have done: "agent verb host"
+	noted   []string   // commands, by the agent that was told
 	silent  map[string]bool
 	set     *orders.Set
 	anyHost bool // each agent may crawl each host
@@ -76,9 +77,15 @@ func (r resident) Unblock(_ context.Context, host string) (string, error) {
 	return r.do("unblocked", host)
 }
 func (r resident) Drop(_ context.Context, host string) (string, error) { return r.do("dropped", host) }
-func (r resident) Checkpoint(context.Context) (string, error)          { return r.do("saves", r.name) }
-func (r resident) Stop(context.Context) (string, error)                { return r.do("stops", r.name) }
-func (r resident) Leave(context.Context) (string, error)               { return r.do("leaves", r.name) }
+func (r resident) Note(verb, about, why string) {
+	r.w.mu.Lock()
+	defer r.w.mu.Unlock()
+	r.w.noted = append(r.w.noted, strings.TrimSpace(r.name+" "+verb+" "+about+" "+why))
+}
+
+func (r resident) Checkpoint(context.Context) (string, error) { return r.do("saves", r.name) }
+func (r resident) Stop(context.Context) (string, error)       { return r.do("stops", r.name) }
+func (r resident) Leave(context.Context) (string, error)      { return r.do("leaves", r.name) }
 
 type neighbours struct {
 	w    *town
@@ -134,7 +141,7 @@ func TestHostCommands(t *testing.T) {
 	w := newTown("a1", "a2", "a3")
 	for _, at := range []string{"a1", "a3"} {
 		o := w.members[at]
-		block, err := o.Block(t.Context(), &pb.BlockRequest{Host: "a2.example"})
+		block, err := o.Block(t.Context(), &pb.BlockRequest{Host: "a2.example", Why: "why"})
 		if err != nil || said(block.Answers) != "a2:a2.example: blocked" {
 			t.Errorf("block at %s: %s, %v", at, said(block.GetAnswers()), err)
 		}
@@ -146,6 +153,10 @@ func TestHostCommands(t *testing.T) {
 	if want := []string{"a2 blocked a2.example", "a1 dropped a1.example", "a2 blocked a2.example",
 		"a3 dropped a3.example"}; !slices.Equal(w.does, want) {
 		t.Errorf("the agents did %q, want %q", w.does, want)
+	}
+	if want := []string{"a1 block a2.example why", "a1 drop a1.example", "a3 block a2.example why",
+		"a3 drop a3.example"}; !slices.Equal(w.noted, want) {
+		t.Errorf("noted: %q, want %q", w.noted, want)
 	}
 	o := w.members["a1"]
 	for host, want := range map[string]connect.Code{"": connect.CodeInvalidArgument,

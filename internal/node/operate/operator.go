@@ -26,6 +26,8 @@ type Agent interface {
 	Block(ctx context.Context, host string) (string, error)
 	Unblock(ctx context.Context, host string) (string, error)
 	Drop(ctx context.Context, host string) (string, error)
+	// Note writes a command that an operator has given to this agent to the events. Orders have events of their own.
+	Note(verb, about, why string)
 	// Checkpoint makes the state of the crawl durable now.
 	Checkpoint(ctx context.Context) (string, error)
 	// Stop ends the run as a signal does.
@@ -125,6 +127,7 @@ func (o *Operator) Block(ctx context.Context, q *pb.BlockRequest) (*pb.BlockResp
 		given, answers, err := o.give(ctx, orders.Order{Verb: verbBlock, About: about, Why: q.Why}, about+": blocked")
 		return &pb.BlockResponse{Order: given, Answers: answers}, err
 	}
+	o.agent.Note("block", q.Host, q.Why)
 	answers, err := o.ofHost(ctx, "Block", q.Host, q)
 	return &pb.BlockResponse{Answers: answers}, err
 }
@@ -144,6 +147,7 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 		given, answers, err := o.give(ctx, off, about+": unblocked")
 		return &pb.UnblockResponse{Order: given, Answers: answers}, err
 	}
+	o.agent.Note("unblock", q.Host, q.Why)
 	answers, err := o.ofHost(ctx, "Unblock", q.Host, q)
 	return &pb.UnblockResponse{Answers: answers}, err
 }
@@ -153,6 +157,7 @@ func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropRespons
 	if _, wide, err := Wide(q.Host); wide || err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "a drop is for one host; give its name")
 	}
+	o.agent.Note("drop", q.Host, q.Why)
 	answers, err := o.ofHost(ctx, "Drop", q.Host, q)
 	return &pb.DropResponse{Answers: answers}, err
 }
@@ -172,6 +177,7 @@ func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.StopRespons
 	if err != nil {
 		return nil, err
 	}
+	o.agent.Note("stop", q.Agent, q.Why)
 	own := o.agent.Name()
 	answers := o.answers(ctx, without(names, own), "Stop", &pb.StopRequest{})
 	if slices.Contains(names, own) {
@@ -190,6 +196,7 @@ func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.LeaveResp
 	if err != nil {
 		return nil, err
 	}
+	o.agent.Note("leave", name, "")
 	answers := o.answers(ctx, names, "Leave", &pb.LeaveRequest{})
 	if text := answers[0].Error; text != "" {
 		return nil, problem(connect.CodeUnavailable, "%s", text)
