@@ -104,6 +104,13 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl status"},
 		{command: "orbweaver ctl explain www.example.org", last: true},
 	},
+	"docs/reference/api.md": {
+		{command: "addr=$(jq -r .addr crawl/state/api.json) token=$(jq -r .token crawl/state/api.json)",
+			not: "jq may be missing"},
+		{command: "curl -s -H \"Authorization: Bearer $token\" -H \"Content-Type: application/json\" -d '{}' " +
+			"http://$addr/orbweaver.operator.v1.Operator/Status",
+			not: "curl may be missing; package admin tests such a call"},
+	},
 	"docs/report.md": {
 		{command: "orbweaver crawl --contact you@example.org https://example.org/", added: true},
 		{command: "orbweaver report crawl"},

@@ -163,7 +163,8 @@ func (c *ReportCmd) check() error {
 			return bad("--section %s: no such section; did you mean %s?", s, near)
 		}
 		if !slices.Contains(view.Names, s) {
-			return bad("--section %s: no such section; give some of\n  %s", s, strings.Join(view.Names, ","))
+			return bad("--section %s: no such section; give some of\n  %s,\n  %s", s,
+				strings.Join(view.Names[:8], ", "), strings.Join(view.Names[8:], ", "))
 		}
 	}
 	if c.FailOn != "" && c.FailOn != "broken" {
