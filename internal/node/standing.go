@@ -60,7 +60,7 @@ func (a *Agent) openOrders() error {
 	for _, o := range s.set.Standing() {
 		if operate.Pauses([]orders.Order{o}) && a.cfg.Note != nil {
 			a.cfg.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s. \"orbweaver ctl resume\" "+
-				"takes it back; it needs a crawl with --api.", o.ID(), o.At.Format(time.RFC3339)))
+				"takes it back; the crawl needs an API for that.", o.ID(), o.At.Format(time.RFC3339)))
 		}
 	}
 	if err := s.unblock(); err != nil {
@@ -76,7 +76,7 @@ func (s *standing) unblock() error {
 		about, wide, err := operate.Wide(text)
 		switch {
 		case err != nil:
-			return configErrorf("--unblock: %v", err)
+			return configErrorf("unblock %s: %v", text, err)
 		case !wide:
 		case !operate.IsBlocked(s.set.Standing(), about):
 			s.a.NotBlocked = append(s.a.NotBlocked, about)
