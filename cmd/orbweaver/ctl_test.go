@@ -354,7 +354,8 @@ func TestCtlRefused(t *testing.T) {
 			`invalid content-type: "text/plain; charset=utf-8"`},
 		"empty": {http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) }), "x",
 			"the crawl answers: 503 Service Unavailable"},
-		"elsewhere": {http.RedirectHandler("http://192.0.2.1/", http.StatusTemporaryRedirect), "x", "the crawl answers: 307 Temporary Redirect"},
+		"elsewhere": {http.RedirectHandler("http://192.0.2.1/", http.StatusTemporaryRedirect), "x",
+			"the crawl answers: 307 Temporary Redirect"},
 	} {
 		dir := serveAPI(t, c.h, c.token)
 		running(t, dir)
