@@ -120,7 +120,7 @@ func Listen(cfg Config) (*Server, error) {
 	pool := inbound.New(inbound.Config{Strangers: share, Proven: share})
 	s := &Server{ln: pool.Listen(ln), done: make(chan struct{}), http: &http.Server{
 		Handler: handler(cfg), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10, Protocols: protocols(),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
 		},
@@ -131,6 +131,14 @@ func Listen(cfg Config) (*Server, error) {
 		s.http.Serve(s.ln)
 	}()
 	return s, nil
+}
+
+// protocols are HTTP/1.1 and, for gRPC, HTTP/2 without TLS (RFC 9113, section 3.3: with prior knowledge).
+func protocols() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetHTTP1(true)
+	p.SetUnencryptedHTTP2(true)
+	return p
 }
 
 // connKey is the context key of a request's connection.

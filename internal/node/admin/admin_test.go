@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
 	"go.uber.org/goleak"
 
@@ -109,5 +110,36 @@ func TestListenRefusesOtherAddresses(t *testing.T) {
 				s.Close()
 			}
 		}
+	}
+}
+
+// The calls also are gRPC and gRPC-Web, and want the token there, too.
+func TestGRPC(t *testing.T) {
+	s, err := Listen(Config{Addr: "127.0.0.1:0", Token: "secret", Metrics: prometheus.NewRegistry(), Operator: operator{},
+		Ready: func() bool { return true }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	overHTTP2 := new(http.Protocols)
+	overHTTP2.SetUnencryptedHTTP2(true)
+	for name, c := range map[string]struct {
+		protocol  connect.ClientOption
+		transport *http.Transport
+	}{
+		"gRPC":     {connect.WithGRPC(), &http.Transport{Protocols: overHTTP2}},
+		"gRPC-Web": {connect.WithGRPCWeb(), &http.Transport{}},
+		"Connect":  {connect.WithProtoJSON(), &http.Transport{}},
+	} {
+		client := pb.NewOperatorClient(&http.Client{Transport: c.transport}, "http://"+s.Addr(), c.protocol)
+		for token, want := range map[string]connect.Code{"secret": 0, "wrong": connect.CodeUnauthenticated} {
+			ctx, info := connect.NewClientContext(t.Context())
+			info.RequestHeader().Set("Authorization", "Bearer "+token)
+			res, err := client.Status(ctx, &pb.StatusRequest{Agent: "a1"})
+			if err == nil && (want != 0 || res.Agents[0].Agent != "a1") || err != nil && connect.CodeOf(err) != want {
+				t.Errorf("%s with token %s: %v, %v", name, token, res, err)
+			}
+		}
+		c.transport.CloseIdleConnections()
 	}
 }
