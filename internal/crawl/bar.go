@@ -61,7 +61,7 @@ func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
 	if c.Status() == nil {
 		return nil
 	}
-	err := c.ask(ctx, "bar", func() { c.heedBars(c.cfg.Now()) })
+	err := c.ask(ctx, "bar", c.heedBars)
 	if errors.Is(err, ErrNotRunning) {
 		return nil
 	}
@@ -69,8 +69,12 @@ func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
 }
 
 // heedBars lifts the blocks of hosts that no Bar holds for any more.
-func (c *Crawler) heedBars(now time.Time) {
+func (c *Crawler) heedBars() {
 	b := c.bars.Load()
+	if b == c.heeded {
+		return
+	}
+	c.heeded = b
 	for host, addr := range c.barred {
 		if b.of(host, addr) != nil {
 			continue

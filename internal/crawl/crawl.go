@@ -258,6 +258,7 @@ type Crawler struct {
 	handing    handing
 	pause      pausing
 	bars       atomic.Pointer[bars]   // nil: there are none
+	heeded     *bars                  // see heedBars
 	barred     map[string]netip.Addr  // hosts that are blocked because of bars, with the address that was known
 	topics     map[string]int64       // pages that this agent keeps, by category; see countKept
 	retrying   retrying               // URLs that have failed and will be retried
@@ -471,6 +472,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	if paused, ask := c.paused(now); paused {
 		return earlier(wake, ask)
 	}
+	c.heedBars()
 	quota := quotaMax
 	for c.busy-c.slow.len() < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
 		if ask := c.cluster.Paused(now); !ask.IsZero() {

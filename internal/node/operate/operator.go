@@ -285,7 +285,11 @@ func (o *Operator) give(ctx context.Context, want orders.Order, text string) (*p
 	var answers []*pb.Answer
 	for _, name := range o.names() {
 		a := &pb.Answer{Agent: name, Text: text}
-		if err := told[name]; err != nil {
+		err, known := told[name]
+		if !known && name != o.agent.Name() {
+			err = errors.New("it joins at this moment")
+		}
+		if err != nil {
 			a.Text, a.Error, a.Code = "", err.Error(), codeSilent
 		}
 		answers = append(answers, a)
