@@ -11,13 +11,11 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -186,17 +184,18 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if err != nil {
 		return err
 	}
-	err = disk.OS.MkdirAll(filepath.Dir(c.Out), 0o755)
-	if err == nil {
-		err = disk.WriteFile(disk.OS, c.Out, file.Bytes())
-	}
+	written := file.Len()
+	err = writeFile("--out", c.Out, func(w io.Writer) error {
+		_, err := file.WriteTo(w)
+		return err
+	})
 	if err != nil {
-		return refused("--out "+c.Out, c.Out, err)
+		return err
 	}
 	_, err = fmt.Fprintf(out, "kind        %s, by %s\ntexts       %d\ncategories  %d: %s\nfeatures    %d\n"+
 		"training    %s\nmodel       %s, %s\ndigest      %s\n", m.Kind(), m.Features(), len(texts), len(m.Categories()),
 		strings.Join(m.Categories(), ", "), m.Vocabulary(), took.Round(time.Millisecond), c.Out,
-		size(float64(file.Len())), digest)
+		size(float64(written)), digest)
 	return err
 }
 
