@@ -283,7 +283,7 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	parse.Parse(parse.Input{URL: weburl.MustParse("http://page.invalid/"), ContentType: media, Body: body},
 		parse.Options{}, &p)
 	var scratch classify.Scratch
-	answer := m.Classify(p.AppendProse(nil, body, strings.HasPrefix(media, "text/plain")), &scratch)
+	answer := m.Classify(p.AppendProse(nil, body, parse.IsPlain(media)), &scratch)
 	r := classifiedPage{Type: "classified", Category: answer.Category, Terms: answer.Terms, Language: answer.Language}
 	if answer.Chances != nil {
 		r.Chances = map[string]float64{}
