@@ -36,7 +36,7 @@ roast the chicken with thyme and lemon juice.`,
 }
 
 // turning serves pages with texts of different topics. A page /turn changes its topic after the first request, for
-// good. The others never change, and a page /same has a validator.
+// good. The others never change, and a page /same has a validator. All link to the page /none, which is empty.
 type turning struct {
 	mu   sync.Mutex // guards seen
 	seen map[string]bool
@@ -60,6 +60,8 @@ func (w *turning) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		return
 	}
 	switch kind {
+	case "none":
+		return
 	case "same":
 		rw.Header().Set("ETag", `"same"`)
 		if req.Header.Get("If-None-Match") == `"same"` {
@@ -74,7 +76,8 @@ func (w *turning) ServeHTTP(rw http.ResponseWriter, req *http.Request) {
 		w.seen[req.URL.Path] = true
 		w.mu.Unlock()
 	}
-	fmt.Fprintf(rw, "<title>%s %d</title><a href=/>home</a><p>%s", kind, n, textsByTopic[(n+turned)%len(textsByTopic)])
+	fmt.Fprintf(rw, "<title>%s %d</title><a href=/>home</a><a href=/none/0>none</a><p>%s", kind, n,
+		textsByTopic[(n+turned)%len(textsByTopic)])
 }
 
 // Three agents that divide pages by topic visit them again and again. Each version of a page is archived in full once,
@@ -108,7 +111,7 @@ func recrawlByTopic(t *testing.T, boundary string) {
 	}
 	full := map[string]map[int]int{} // by URL and digest: number of full records by agent
 	var changed, unchanged, exported float64
-	kept := 0
+	kept, empty := 0, 0 // empty: agents that have archived the empty page as one of theirs
 	for i, p := range ps {
 		if !ended(p, 2*time.Minute) || p.code() != 0 {
 			t.Fatalf("a%d: %s\n%s", i+1, tail(p.out.String()), events(t, home(i)))
@@ -117,7 +120,11 @@ func recrawlByTopic(t *testing.T, boundary string) {
 		changed, unchanged = changed+s["changed"].(float64), unchanged+s["unchanged"].(float64)
 		exported += s["pages_exported"].(float64)
 		verify(t, home(i))
-		kept += toldTopics(t, home(i), boundary == "contents")
+		n, none := toldTopics(t, home(i), boundary == "contents")
+		kept += n
+		if none > 0 {
+			empty++
+		}
 		fullRecords(t, home(i), func(version string) {
 			if full[version] == nil {
 				full[version] = map[int]int{}
@@ -126,7 +133,10 @@ func recrawlByTopic(t *testing.T, boundary string) {
 		})
 	}
 	noViolations(t, web)
-	const pages = 1 + 3*turningPages
+	const pages = 2 + 3*turningPages
+	if empty == 0 || boundary == "contents" && empty > 1 {
+		t.Errorf("%d agents keep the empty page", empty)
+	}
 	if kept < pages {
 		t.Errorf("%d pages with a category are archived, of %d", kept, pages)
 	}
@@ -137,11 +147,11 @@ func recrawlByTopic(t *testing.T, boundary string) {
 	for version, by := range full {
 		url, _, _ := strings.Cut(version, " ")
 		versions[url]++
-		if n := len(by); boundary == "contents" && n > 1 {
+		if n := len(by); boundary == "contents" && n > 1 && !strings.HasSuffix(url, "/none/0") {
 			t.Errorf("%s is archived in full at several agents: %v", version, by)
 		}
 		for i, n := range by {
-			if n != 1 {
+			if n != 1 && !strings.HasSuffix(url, "/none/0") { // no record refers to an empty payload
 				t.Errorf("%s is archived in full %d times at a%d", version, n, i+1)
 			}
 		}
@@ -172,8 +182,9 @@ func recrawlByTopic(t *testing.T, boundary string) {
 var topicNames = []string{"SPORTS", "SCIENCE", "HOME"}
 
 // toldTopics checks the categories of pages in an agent's archive and in its crawl.log. If pages move, an agent that
-// keeps pages of a category keeps no other agent's. It returns the number of pages with a category in the archive.
-func toldTopics(t *testing.T, dir string, moves bool) int {
+// keeps pages of a category keeps no other agent's. It returns the number of pages with a category in the archive, and
+// how often the empty page is one of them.
+func toldTopics(t *testing.T, dir string, moves bool) (pages, empty int) {
 	t.Helper()
 	archived, logged := map[string]int{}, map[string]int{} // by "/kind/N CATEGORY"
 	files, _ := filepath.Glob(filepath.Join(dir, "archive", "*.warc.gz"))
@@ -226,6 +237,10 @@ func toldTopics(t *testing.T, dir string, moves bool) int {
 			fmt.Sscanf(path[len("/turn/"):], "%d", &n)
 		}
 		right := category == topicNames[n%3] || strings.HasPrefix(path, "/turn") && category == topicNames[(n+1)%3]
+		if path == "/none/0" {
+			empty += times
+			right = category == "UNCLASSIFIABLE"
+		}
 		if !right && path != "/" {
 			t.Errorf("%s in %s has the category %s", path, dir, category)
 		}
@@ -244,10 +259,10 @@ func toldTopics(t *testing.T, dir string, moves bool) int {
 			t.Errorf("%s: the report has %d more pages of %s than the archive", dir, -kept[c.Name], c.Name)
 		}
 	}
-	if moves && len(r.Kept) == len(topicNames) {
+	if moves && !slices.ContainsFunc(topicNames, func(name string) bool { return kept[name] == 0 }) {
 		t.Errorf("%s has pages of all topics", dir)
 	}
-	return len(archived)
+	return len(archived), empty
 }
 
 // fullRecords passes the URL and the digest of each record of a page that is no revisit to fn.

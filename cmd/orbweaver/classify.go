@@ -11,13 +11,12 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
@@ -126,6 +125,10 @@ func (f *textFlags) lines(name string, file io.Reader, only, value string, texts
 			return nil, bad("%s:%d: no text in the field %q; give the name of the category's field with --field", name,
 				n, f.Field)
 		}
+		if report.OneLine(t.Category) != t.Category {
+			return nil, bad("%s:%d: the category %q has a newline, a tab or another character that cannot be shown; "+
+				"give another name", name, n, t.Category)
+		}
 		if t.Text, ok = fields["text"].(string); !ok {
 			return nil, bad("%s:%d: no field \"text\" with a text", name, n)
 		}
@@ -186,17 +189,18 @@ func (c *ClassifyTrainCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 	if err != nil {
 		return err
 	}
-	err = disk.OS.MkdirAll(filepath.Dir(c.Out), 0o755)
-	if err == nil {
-		err = disk.WriteFile(disk.OS, c.Out, file.Bytes())
-	}
+	written := file.Len()
+	err = writeFile("--out", c.Out, func(w io.Writer) error {
+		_, err := file.WriteTo(w)
+		return err
+	})
 	if err != nil {
-		return refused("--out "+c.Out, c.Out, err)
+		return err
 	}
 	_, err = fmt.Fprintf(out, "kind        %s, by %s\ntexts       %d\ncategories  %d: %s\nfeatures    %d\n"+
 		"training    %s\nmodel       %s, %s\ndigest      %s\n", m.Kind(), m.Features(), len(texts), len(m.Categories()),
-		strings.Join(m.Categories(), ", "), m.Vocabulary(), took.Round(time.Millisecond), c.Out,
-		size(float64(file.Len())), digest)
+		report.OneLine(strings.Join(m.Categories(), ", ")), m.Vocabulary(), took.Round(time.Millisecond), c.Out,
+		size(float64(written)), digest)
 	return err
 }
 
@@ -279,7 +283,7 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	parse.Parse(parse.Input{URL: weburl.MustParse("http://page.invalid/"), ContentType: media, Body: body},
 		parse.Options{}, &p)
 	var scratch classify.Scratch
-	answer := m.Classify(p.AppendProse(nil, body, strings.HasPrefix(media, "text/plain")), &scratch)
+	answer := m.Classify(p.AppendProse(nil, body, parse.IsPlain(media)), &scratch)
 	r := classifiedPage{Type: "classified", Category: answer.Category, Terms: answer.Terms, Language: answer.Language}
 	if answer.Chances != nil {
 		r.Chances = map[string]float64{}
@@ -298,7 +302,7 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	if r.Language != "" && r.Language != classify.Unclassifiable {
 		about += ", language " + r.Language
 	}
-	fmt.Fprintf(out, "%s  (%s)\n", r.Category, about)
+	fmt.Fprintf(out, "%s  (%s)\n", report.OneLine(r.Category), about)
 	if r.Category == classify.Unclassifiable {
 		fmt.Fprintf(out, "A page with less than %d %ss has no category.\n", m.Model().Least(), unit)
 	}
@@ -309,7 +313,7 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	slices.SortStableFunc(names, func(a, b string) int { return cmp.Compare(r.Chances[b], r.Chances[a]) })
 	fmt.Fprintln(out)
 	for _, name := range names[:min(5, len(names))] {
-		fmt.Fprintf(out, "%5.1f %%  %s\n", 100*r.Chances[name], name)
+		fmt.Fprintf(out, "%5.1f %%  %s\n", 100*r.Chances[name], report.OneLine(name))
 	}
 	return nil
 }

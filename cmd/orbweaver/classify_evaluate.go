@@ -12,6 +12,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
 
@@ -93,7 +94,7 @@ func (r *classifyTest) print(out io.Writer) error {
 		for _, name := range most {
 			s := all[name]
 			low, high := s.Interval()
-			fmt.Fprintf(w, "%s\t%d\t%.1f %%\t%.1f to %.1f\t\n", name, s.Of, 100*s.Accuracy(), 100*low, 100*high)
+			fmt.Fprintf(w, "%s\t%d\t%.1f %%\t%.1f to %.1f\t\n", report.OneLine(name), s.Of, 100*s.Accuracy(), 100*low, 100*high)
 		}
 		if err := w.Flush(); err != nil || len(most) == len(names) {
 			return err
@@ -143,7 +144,7 @@ func (r *classifyTest) printConfusion(out io.Writer) error {
 	}
 	fmt.Fprintln(w)
 	for i, row := range r.Confusion {
-		fmt.Fprintf(w, "%s %d\t", r.Categories[i], i+1)
+		fmt.Fprintf(w, "%s %d\t", report.OneLine(r.Categories[i]), i+1)
 		for _, n := range row {
 			fmt.Fprintf(w, "%d\t", n)
 		}

@@ -205,6 +205,7 @@ var documentSteps = map[string][]step{
 			`yes "${w#*:} and" | head -30 | tr '\n' ' '; echo '"}'; done; done; done >texts.jsonl; ` +
 			`yes moon and | head -30 >page.html`, added: true},
 		{command: "orbweaver classify page page.html"},
+		{command: "orbweaver classify page --content-type text/html page.html"},
 		{command: "orbweaver classify page --model languages page.html"},
 		{command: "orbweaver classify train --only split=train --out my.model texts.jsonl"},
 		{command: "orbweaver classify test --model my.model --only split=test texts.jsonl"},

@@ -87,10 +87,23 @@ func withGraph(ctx context.Context, name string, fn func(g *graph.File) error) e
 	return err
 }
 
-// untilSignal calls fn with a context that ends with SIGINT or SIGTERM. Then the exit code says so.
+// needs returns an error if a graph is too large for the memory that this process can have. what takes need bytes.
+func needs(what, name string, g *graph.File, need uint64) error {
+	have := cli.Memory()
+	if need <= uint64(have) {
+		return nil
+	}
+	return bad("the graph %s has %s, and %s takes %s of memory; there are %s; use a machine with more memory, or make a "+
+		"smaller graph, such as one of hosts with \"graph build --hosts\"", name, plural(int64(g.Nodes()), "node"), what,
+		size(float64(need)), size(float64(have)))
+}
+
+// untilSignal calls fn with a context that ends with SIGINT or SIGTERM. Then the exit code says so. A second signal
+// ends the process, because fn may wait for a reader of a pipe.
 func untilSignal(fn func(ctx context.Context) error) error {
 	ctx, cancel := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer cancel()
+	context.AfterFunc(ctx, cancel)
 	err := fn(ctx)
 	if ctx.Err() != nil && err != nil {
 		return &exitError{code: exitSignal}
@@ -187,11 +200,11 @@ func isDirectory(name string) bool {
 	return err == nil && st.IsDir()
 }
 
-// writeFile writes a file that a flag names, all of it or nothing.
+// writeFile writes a file that a flag names, all of it or nothing. What is no regular file gets the bytes as they come.
 func writeFile(flag, name string, fn func(w io.Writer) error) error {
 	err := disk.OS.MkdirAll(filepath.Dir(name), 0o755)
 	if err == nil {
-		err = disk.WriteStream(disk.OS, name, fn)
+		err = disk.WriteOutput(disk.OS, name, fn)
 	}
 	if wrong, ok := errors.AsType[*node.ConfigError](err); ok {
 		return wrong // the content is wrong, not the file to write

@@ -112,7 +112,11 @@ func (c *GraphPagerankCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 func (c *GraphPagerankCmd) compute(ctx context.Context, g *graph.File, errs io.Writer) (*graph.Ranks, error) {
 	progress := newSteps(errs)
 	links := graph.Graph(g)
-	if g.MemoryBytes() <= uint64(c.Memory) {
+	ranks := graph.RankBytes(g.Nodes())
+	if err := needs("ranking them", c.Graph, g, ranks); err != nil {
+		return nil, err
+	}
+	if n := g.MemoryBytes(); n <= uint64(c.Memory) && ranks+n <= uint64(cli.Memory()) {
 		m, err := g.Load()
 		if err != nil {
 			return nil, err
@@ -122,7 +126,7 @@ func (c *GraphPagerankCmd) compute(ctx context.Context, g *graph.File, errs io.W
 		fmt.Fprintf(errs, "orbweaver: the links would take %s of memory; reads the file in each iteration\n",
 			size(float64(g.MemoryBytes())))
 	}
-	ranks, err := graph.PageRank(stoppable{links, ctx}, graph.RankConfig{
+	found, err := graph.PageRank(stoppable{links, ctx}, graph.RankConfig{
 		Damping: c.Damping, Tolerance: c.Tolerance, Iterations: c.Iterations,
 		Step: func(n int, change float64) error {
 			progress.say("iteration %d of at most %d: the ranks changed by %.3g", n, c.Iterations, change)
@@ -132,7 +136,7 @@ func (c *GraphPagerankCmd) compute(ctx context.Context, g *graph.File, errs io.W
 	if errors.Is(err, graph.ErrEmpty) {
 		return nil, bad("the graph %s has no nodes; name a graph of pages or hosts", c.Graph)
 	}
-	return ranks, err
+	return found, err
 }
 
 // write writes the ranks of all nodes.
@@ -248,7 +252,7 @@ func (c *GraphTauCmd) Run(out io.Writer) error {
 		j := graph.NewJoiner(extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Memory: graphSortMemory,
 			Stop: ctx.Err})
 		defer j.Close()
-		j.Digits = c.Digits
+		j.Digits, j.Most = c.Digits, int(cli.Memory()/graph.KendallBytes)
 		var nodes [2]int64
 		for i, name := range []string{c.First, c.Second} {
 			err := readText(name, "name a file of \"graph pagerank --out\"", func(r io.Reader) (err error) {
@@ -260,6 +264,11 @@ func (c *GraphTauCmd) Run(out io.Writer) error {
 			}
 		}
 		pairs, err := j.Pairs()
+		if errors.Is(err, graph.ErrMemory) {
+			return bad("%s, %s: more than %s are in both files, and each takes %d bytes of memory; there are %s; compare "+
+				"fewer nodes, or use a machine with more memory", c.First, c.Second, plural(int64(j.Most), "node"),
+				graph.KendallBytes, size(float64(cli.Memory())))
+		}
 		if twice, ok := errors.AsType[*graph.FormatError](err); ok {
 			return bad("%s, %s: %s", c.First, c.Second, twice.Text)
 		}

@@ -50,6 +50,9 @@ type graphDegree struct {
 func (c *GraphStatsCmd) Run(out io.Writer) error {
 	return untilSignal(func(ctx context.Context) error {
 		return withGraph(ctx, c.Graph, func(g *graph.File) error {
+			if err := needs("counting the links", c.Graph, g, g.StatsBytes()); err != nil {
+				return err
+			}
 			hosts, err := g.NumberHosts()
 			if err != nil {
 				return err

@@ -238,7 +238,11 @@ func (c *ReportCmd) write(out io.Writer, r *review.Review) error {
 			return c.notWritten(err)
 		}
 	}
-	if err := disk.WriteFile(to, c.Out, b.Bytes()); err != nil {
+	err := disk.WriteOutput(to, c.Out, func(w io.Writer) error {
+		_, err := b.WriteTo(w)
+		return err
+	})
+	if err != nil {
 		return c.notWritten(err)
 	}
 	return nil

@@ -1,4 +1,4 @@
-// Package cli answers: how do our programs parse command lines and write text on a terminal?
+// Package cli answers: how do our programs parse command lines, write text on a terminal, and know their memory?
 // It holds what orbweaver and orblab share: sizes and bandwidths as people write
 // them, parsers whose errors say what would be right, and outputs that clean the
 // text of servers and archives.

@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -100,9 +99,9 @@ func (v *visit) sorted(category string) {
 	}
 }
 
-// countKept counts a page that this agent keeps by its category.
-func (c *Crawler) countKept(v *visit, f *state.Finish) {
-	if v.topic == "" || f.Exported() {
+// countKept counts a page that this agent keeps by its category, unless the response before is in this archive, too.
+func (c *Crawler) countKept(v *visit) {
+	if v.topic == "" || !c.hasPage(v) || v.before != nil && v.before.Original.ID != [16]byte{} {
 		return
 	}
 	if c.topics == nil {

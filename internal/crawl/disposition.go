@@ -346,7 +346,7 @@ func (c *Crawler) log(v *visit, f state.Finish, now time.Time) {
 	if !v.began.IsZero() {
 		line.Size = v.content
 	}
-	if v.archived && !v.confirmed() && !c.omits(v) {
+	if c.hasPage(v) {
 		line.Digest, line.HasDigest = f.Digest, true
 	}
 	if f.Kind != "" {
@@ -359,7 +359,7 @@ func (c *Crawler) log(v *visit, f state.Finish, now time.Time) {
 		line.Notes = append(line.Notes, "rule:"+v.rule)
 	}
 	c.Log.Write(line)
-	c.countKept(v, &f)
+	c.countKept(v)
 }
 
 // reason returns why a visit will be repeated, for the events.

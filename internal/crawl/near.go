@@ -69,6 +69,9 @@ func (c *Crawler) resemble(ctx context.Context, v *visit, body []byte, cut bool)
 // omits reports that the archive gets a note in place of the page, and that its links are not followed.
 func (c *Crawler) omits(v *visit) bool { return v.near != nil && c.cfg.DropNear }
 
+// hasPage reports that the archive has the response, or a revisit record that names an equal one.
+func (c *Crawler) hasPage(v *visit) bool { return v.archived && !v.confirmed() && !c.omits(v) }
+
 // describeNear adds the fields of the metadata record that name the other page.
 func (v *visit) describeNear(note func(name, value string)) {
 	if v.near != nil {

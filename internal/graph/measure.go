@@ -22,6 +22,17 @@ type Stats struct {
 	Hosts, SameHost uint64
 }
 
+// StatsBytes returns how many bytes of memory NumberHosts and Measure take together.
+func (g *File) StatsBytes() uint64 {
+	if g.hasPages() {
+		return 8 * g.info.Nodes
+	}
+	return 4 * g.info.Nodes
+}
+
+// hasPages reports whether the nodes are pages with names.
+func (g *File) hasPages() bool { return g.info.Kind == Pages && g.info.Named }
+
 // Measure counts. hosts has for each node a number of its host, ascending from 0; it may be nil. It takes 4 bytes a
 // node.
 func Measure(g Graph, hosts []uint32) (*Stats, error) {
@@ -76,10 +87,10 @@ func count(classes []uint64, degree uint32) []uint64 {
 // NumberHosts returns for each node of a graph of pages the number of its host, for Measure. It takes 4 bytes a node.
 // It is nil if the nodes are not pages with names, or not in the order of a Builder.
 func (g *File) NumberHosts() ([]uint32, error) {
-	if g.info.Kind != Pages || !g.info.Named {
+	if !g.hasPages() {
 		return nil, nil
 	}
-	var hosts []uint32
+	hosts := make([]uint32, 0, g.info.Nodes)
 	host, order, n, sorted := "", "", uint32(0), true
 	err := g.Names(func(_ uint32, name []byte) error {
 		if h := hostOf(string(name)); h != host || len(hosts) == 0 {

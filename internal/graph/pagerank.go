@@ -42,9 +42,12 @@ type Ranks struct {
 // ErrEmpty means that a graph has no nodes.
 var ErrEmpty = errors.New("the graph has no nodes")
 
+// RankBytes returns how many bytes of memory PageRank takes for a graph of so many nodes, besides the graph.
+func RankBytes(nodes uint64) uint64 { return 16 * nodes }
+
 // PageRank computes the PageRank of all nodes by the power method (Page, Brin, Motwani, Winograd, 1998). The surfer
-// jumps to any node with the same probability, and always jumps from a node without links. It takes 16 bytes a node
-// besides the graph, and reads the graph once an iteration.
+// jumps to any node with the same probability, and always jumps from a node without links. It takes RankBytes,
+// and reads the graph once an iteration.
 func PageRank(g Graph, c RankConfig) (*Ranks, error) {
 	n := g.Nodes()
 	if n == 0 {

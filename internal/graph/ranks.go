@@ -3,6 +3,7 @@ package graph
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"io"
 	"math"
 	"strconv"
@@ -36,11 +37,16 @@ func readRanks(r io.Reader, digits int, fn func(rank float64, name []byte) error
 type Joiner struct {
 	// Digits rounds the ranks to so many significant digits, if it is not zero.
 	Digits int
+	// Most bounds the nodes that are in both files, if it is not zero. See KendallBytes.
+	Most int
 
 	queue *extsort.Queue
 	stop  func() error
 	rec   []byte
 }
+
+// ErrMemory means that more nodes are in both files than Joiner.Most.
+var ErrMemory = errors.New("too many nodes are in both files")
 
 // NewJoiner returns an empty Joiner. The caller closes it.
 func NewJoiner(s extsort.Config) *Joiner { return &Joiner{queue: s.Queue("ranks"), stop: s.Stop} }
@@ -63,7 +69,8 @@ func (j *Joiner) Read(list byte, r io.Reader) (nodes int64, err error) {
 	return nodes, err
 }
 
-// Pairs returns the ranks of the nodes that are in both files. A node that a file has twice is a FormatError.
+// Pairs returns the ranks of the nodes that are in both files. A node that a file has twice is a FormatError. If the
+// nodes are more than Most, the error is ErrMemory.
 func (j *Joiner) Pairs() (pairs []Pair, err error) {
 	var key []byte // name and list of the last record
 	var first float64
@@ -78,6 +85,9 @@ func (j *Joiner) Pairs() (pairs []Pair, err error) {
 				[]string{"first", "second"}[r[at-1]&1])
 		}
 		if r[at-1] == 1 && len(key) == at && bytes.Equal(r[:at-1], key[:at-1]) {
+			if j.Most > 0 && len(pairs) >= j.Most {
+				return ErrMemory
+			}
 			pairs = append(pairs, Pair{first, rank})
 		}
 		key = append(key[:0], r[:at]...)

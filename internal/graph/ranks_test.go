@@ -122,10 +122,11 @@ func TestKendallAgreesWithAllPairs(t *testing.T) {
 }
 
 func TestJoin(t *testing.T) {
+	most := 0
 	join := func(digits int, a, b string) ([]Pair, error) {
 		j := NewJoiner(extsort.Config{Prefix: filepath.Join(t.TempDir(), "s"), Memory: 100})
 		defer j.Close()
-		j.Digits = digits
+		j.Digits, j.Most = digits, most
 		if _, err := j.Read(0, strings.NewReader(a)); err != nil {
 			return nil, err
 		}
@@ -138,6 +139,13 @@ func TestJoin(t *testing.T) {
 	if want := []Pair{{.5, -1}, {1e-3, .25}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v; %v", got, want, err)
 	}
+	for most = range 3 {
+		_, err := join(0, "1\ta\n2\tb\n3\tc\n", "1\ta\n2\tb\n4\td\n")
+		if few := most == 1; few != errors.Is(err, ErrMemory) || !few && err != nil {
+			t.Errorf("of two nodes in both files, at most %d: %v", most, err)
+		}
+	}
+	most = 0
 	got, err = join(2, "0.123\ta\n", "129\ta\n")
 	if want := []Pair{{.12, 130}}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("two digits: %v, %v", got, err)

@@ -35,6 +35,10 @@ var (
 // A Pair has the ranks of a node in two lists.
 type Pair struct{ A, B float64 }
 
+// KendallBytes is how many bytes of memory a node takes at most that is in both lists: in Joiner.Pairs, whose list may
+// grow by a quarter too much, and in Kendall.
+const KendallBytes = 40
+
 // Kendall counts exactly how two lists order the nodes, in O(n log n) (Knight, "A computer method for calculating
 // Kendall's tau with ungrouped data", 1966). It sorts pairs, and takes 16 bytes a node besides them. No rank is NaN.
 // There are at most MaxNodes pairs. It is an error if tau is undefined.

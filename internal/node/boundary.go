@@ -224,13 +224,19 @@ func (c *Cluster) Topics(names []string) map[string][]string {
 // ByPages implements cluster.Boundary.
 func (p *boundaryPages) ByPages() bool { return p.classifier != nil }
 
-// Sort implements cluster.Boundary. A page without a payload stays where it is. A page without shingles has the hash of
-// its payload.
+// Sort implements cluster.Boundary. A page whose payload has no digest (see warc.PayloadDigest) stays where it is, but
+// an empty one has no category. A page without shingles has the hash of its payload.
 func (p *boundaryPages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)) (to weburl.Destination, ok bool,
 	err error) {
 	digest, ok, err := warc.PayloadDigest(x)
-	if err != nil || !ok {
+	switch {
+	case err != nil:
 		return to, false, err
+	case !ok && p.classifier != nil && isEmpty(x):
+		to.Category = p.numbers[classify.Unclassifiable]
+		return to, true, nil
+	case !ok:
+		return to, false, nil
 	}
 	to.Hash = binary.BigEndian.Uint64(digest[:])
 	if p.classifier == nil && !p.near {
@@ -249,6 +255,11 @@ func (p *boundaryPages) Sort(x *warc.Exchange, text func([]byte) ([]byte, error)
 	}
 	to.Category = p.numbers[p.classifier.Classify(m.text, &m.scratch).Category]
 	return to, true, nil
+}
+
+// isEmpty reports that a response is whole and has no payload.
+func isEmpty(x *warc.Exchange) bool {
+	return x.Response != nil && x.HTTP && x.Truncated == "" && x.HeadLen > 0 && int64(x.HeadLen) == x.Response.Size()
 }
 
 // Keeper implements cluster.Boundary.

@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -71,6 +72,38 @@ func TestContentHash(t *testing.T) {
 	}
 	if to, sum := sorted(exact, "x"), sha1.Sum([]byte("x")); to.Hash != binary.BigEndian.Uint64(sum[:]) {
 		t.Errorf("the exact hash is %x, want the first 8 bytes of %x", to.Hash, sum)
+	}
+}
+
+// By topic, an empty page has no category, so one agent keeps it. By hash it stays where it is, and so does a page
+// that was cut off.
+func TestSortEmpty(t *testing.T) {
+	const head = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	topics := &boundaryPages{classifier: builtInTopics(), numbers: map[string]uint16{}}
+	topics.names = categoriesBy(topics.classifier)
+	for i, name := range topics.names {
+		topics.numbers[name] = uint16(1 + i)
+	}
+	for _, c := range []struct {
+		name     string
+		p        *boundaryPages
+		x        warc.Exchange
+		category string
+	}{
+		{"empty", topics, warc.Exchange{Response: warc.Bytes(head), HTTP: true, HeadLen: len(head)},
+			classify.Unclassifiable},
+		{"empty, by hash", &boundaryPages{}, warc.Exchange{Response: warc.Bytes(head), HTTP: true,
+			HeadLen: len(head)}, ""},
+		{"cut off", topics, warc.Exchange{Response: warc.Bytes(head), HTTP: true, HeadLen: len(head),
+			Truncated: "time"}, ""},
+		{"no response", topics, warc.Exchange{HTTP: true}, ""},
+		{"not HTTP", topics, warc.Exchange{Response: warc.Bytes(head)}, ""},
+	} {
+		c.x.URL = "http://a.example/"
+		to, ok, err := c.p.Sort(&c.x, func(dst []byte) ([]byte, error) { return dst, nil })
+		if category := c.p.Category(to); err != nil || ok != (c.category != "") || category != c.category {
+			t.Errorf("%s: category %q, %v, %v; want %q", c.name, category, ok, err, c.category)
+		}
 	}
 }
 

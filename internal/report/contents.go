@@ -32,8 +32,8 @@ func (c *Contents) Share() {
 // A Category counts the pages of a category that an agent keeps, in this run.
 type Category struct {
 	Name  string `json:"name"`
-	Here  bool   `json:"here"` // pages of the category, or some of them, belong to this agent
-	Pages int64  `json:"pages"`
+	Here  bool   `json:"here"`  // pages of the category, or some of them, belong to this agent
+	Pages int64  `json:"pages"` // a new version counts again if another agent sent it, or had the one before
 }
 
 // Boundary counts the pages that agents send to each other because they divide pages by content, in this run.

@@ -103,10 +103,11 @@ func (r *reader) readLog(d *Dir, broken *brokenList, byLog bool) error {
 	return err
 }
 
-// category counts a page that the crawl keeps.
+// category counts a visit to a page that the archive has. Other lines have no digest: of pages that another agent
+// keeps, and of near-duplicates and other pages that the crawl leaves out.
 func (c *logCounts) category(l *report.Line) {
-	if slices.Contains(l.Notes, "exported") {
-		return // the agent that keeps the page has a line of its own
+	if !l.HasDigest {
+		return
 	}
 	for _, n := range l.Notes {
 		if category, ok := strings.CutPrefix(n, "category:"); ok {

@@ -16,7 +16,7 @@ type Review struct {
 	Status     []Count     `json:"by_status"`      // by code
 	Errors     []Count     `json:"by_error"`       // by kind; Example is the first cause
 	MIME       []Count     `json:"by_mime"`        // by type
-	Categories []Count     `json:"by_category"`    // pages that the crawls keep, if they tell the topics of pages
+	Categories []Count     `json:"by_category"`    // visits to pages that the archives have, by topic
 	Skipped    []Count     `json:"by_reason"`      // by reason
 	RobotsBy   []Count     `json:"by_robots_host"` // visits that robots.txt forbids, by host; Example is the rule
 	Hosts      []Host      `json:"by_host"`        // the hosts with the most URLs

@@ -79,6 +79,30 @@ func TestTotals(t *testing.T) {
 	}
 }
 
+// The visits to pages of a category are those whose page the archive has.
+func TestCategories(t *testing.T) {
+	w := newWorld(t)
+	of := func(url string, archived bool, notes ...string) report.Line {
+		l := page(url, 100, 1)
+		l.HasDigest, l.Notes = archived, notes
+		return l
+	}
+	w.log("a",
+		of("http://a.example/1", true, "category:A%20B"),
+		of("http://a.example/2", true, "imported:a2", "category:A%20B"),
+		of("http://a.example/3", true, "category:A%20B", "duplicate:digest"),
+		of("http://a.example/sent", false, "category:A%20B", "exported"),
+		of("http://a.example/near", false, "category:A%20B", "near-duplicate:http://a.example/1"),
+		of("http://a.example/unkept", false, "category:A%20B", "not-kept"),
+		of("http://a.example/none", true),
+		of("http://a.example/1", true, "category:C"))
+	want := []Count{{Name: "A B", Count: 3, Bytes: 300, Example: "http://a.example/1"},
+		{Name: "C", Count: 1, Bytes: 100, Example: "http://a.example/1"}}
+	if diff := cmp.Diff(want, w.read(Config{}, "a").Categories); diff != "" {
+		t.Errorf("-want +got\n%s", diff)
+	}
+}
+
 // Several directories are added up.
 func TestSeveralCrawls(t *testing.T) {
 	w := newWorld(t)

@@ -57,12 +57,12 @@ func (b builder) mime() Section {
 }
 
 func (b builder) categories() Section {
-	s := Section{Name: "categories", Title: "Topics of the pages kept"}
+	s := Section{Name: "categories", Title: "Visits to kept pages, by topic"}
 	if len(b.r.Categories) == 0 {
 		s.Notes = []string{"The crawl did not tell the topics of pages; --partition topic does."}
 		return s
 	}
-	t := Table{Columns: columns("#pages", "#share", "#content", "category", "for example")}
+	t := Table{Columns: columns("#visits", "#share", "#content", "category", "for example")}
 	list, total := b.r.Categories[:min(len(b.r.Categories), b.top)], int64(0)
 	for _, c := range b.r.Categories {
 		total += c.Count

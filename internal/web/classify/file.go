@@ -12,6 +12,8 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // A model file has, in this order and in little-endian:
@@ -94,6 +96,8 @@ func Parse(file []byte) (m *Model, digest string, err error) {
 	case len(k) < 2 || len(k) > maxCategories || !slices.IsSorted(k) || len(slices.Compact(slices.Clone(k))) < len(k) ||
 		slices.Contains(k, "") || slices.Contains(k, Unclassifiable):
 		return bad("the categories %q; they must be 2 to %d, sorted and different", k, maxCategories)
+	case strings.ContainsFunc(strings.Join(k, ""), unicode.IsControl): // the archive has them in lines
+		return bad("the categories %q; a control character is in a name", k)
 	case head.Terms < 0 || head.Terms > maxTerms:
 		return bad("%d terms; the limit is %d", head.Terms, maxTerms)
 	}

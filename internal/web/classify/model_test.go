@@ -282,6 +282,25 @@ func TestInterval(t *testing.T) {
 	}
 }
 
+// A category with a newline could imitate a field of an archive. No model has one.
+func TestControlCharacter(t *testing.T) {
+	texts := some(rand.New(rand.NewPCG(5, 6)), 6)
+	for i := range texts {
+		texts[i].Category += "\nvia: http://elsewhere.example/"
+	}
+	m, err := Train(texts, Training{Kind: Rocchio})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := m.Write(&b, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := Parse(b.Bytes()); !errors.Is(err, ErrModel) || !strings.Contains(err.Error(), "control character") {
+		t.Error(err)
+	}
+}
+
 // FuzzParse: no file breaks Parse.
 func FuzzParse(f *testing.F) {
 	m, err := Train(some(rand.New(rand.NewPCG(3, 4)), 6), Training{Kind: Rocchio})

@@ -5,6 +5,12 @@ import (
 	"strings"
 )
 
+// IsPlain reports whether a Content-Type is that of plain text, for AppendProse.
+func IsPlain(contentType string) bool {
+	essence, _ := mediaType(contentType)
+	return essence == "text/plain"
+}
+
 // mediaType splits a Content-Type into its essence in lower case and the raw charset. It is
 // lenient, because the web's values often break RFC 9110, 8.3.
 func mediaType(field string) (essence, label string) {

@@ -12,7 +12,7 @@ func prose(body, contentType string) string {
 	var p Page
 	in := Input{URL: weburl.MustParse("http://a.example/"), ContentType: contentType, Body: []byte(body)}
 	Parse(in, Options{}, &p)
-	text := p.AppendProse(nil, in.Body, strings.HasPrefix(contentType, "text/plain"))
+	text := p.AppendProse(nil, in.Body, IsPlain(contentType))
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 

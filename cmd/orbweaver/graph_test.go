@@ -1,0 +1,57 @@
+package main
+
+import (
+	"bytes"
+	"encoding/binary"
+	"hash/crc32"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/graph"
+)
+
+// A graph with more nodes than memory is refused before the work begins.
+func TestGraphTooLarge(t *testing.T) {
+	if graph.RankBytes(graph.MaxNodes) <= uint64(cli.Memory()) {
+		t.Skip("this machine has memory for the largest graph")
+	}
+	var b bytes.Buffer
+	w, err := graph.NewWriter(&b, graph.Numbers)
+	if err == nil {
+		err = w.List(nil)
+	}
+	if err == nil {
+		_, err = w.Finish()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	const trailer, room = 64, 1 << 29 // room: a bit a node, for a hole
+	head, end := b.Bytes()[:b.Len()-trailer], b.Bytes()[b.Len()-trailer:]
+	binary.LittleEndian.PutUint64(end[8:], graph.MaxNodes)
+	binary.LittleEndian.PutUint64(end[32:], uint64(len(head)+room))
+	binary.LittleEndian.PutUint32(end[40:], crc32.Checksum(end[:40], crc32.MakeTable(crc32.Castagnoli)))
+	name := filepath.Join(t.TempDir(), "large.graph")
+	if err := os.WriteFile(name, head, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := f.WriteAt(end, int64(len(head)+room)); err != nil {
+		t.Fatal(err)
+	}
+	var errs bytes.Buffer
+	code := run([]string{"graph", "pagerank", name}, io.Discard, &errs)
+	for _, want := range []string{"4,294,967,295 nodes", "takes 68.7 GB of memory; there are ", "; use a machine"} {
+		if code != exitConfig || !strings.Contains(errs.String(), want) {
+			t.Errorf("exit code %d, %s; want %q", code, errs.String(), want)
+		}
+	}
+}

@@ -1,0 +1,7 @@
+//go:build !linux
+
+package cli
+
+import "math"
+
+func addressSpace() int64 { return math.MaxInt }
