@@ -115,8 +115,9 @@ func TestListenRefusesOtherAddresses(t *testing.T) {
 
 // The calls also are gRPC and gRPC-Web, and want the token there, too.
 func TestGRPC(t *testing.T) {
-	s, err := Listen(Config{Addr: "127.0.0.1:0", Token: "secret", Metrics: prometheus.NewRegistry(), Operator: operator{},
-		Ready: func() bool { return true }})
+	s, err := Listen(Config{Addr: "127.0.0.1:0", Token: "secret", Metrics: prometheus.NewRegistry(),
+		Operator: operator{},
+		Ready:    func() bool { return true }})
 	if err != nil {
 		t.Fatal(err)
 	}
