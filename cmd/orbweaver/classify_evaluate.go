@@ -94,7 +94,8 @@ func (r *classifyTest) print(out io.Writer) error {
 		for _, name := range most {
 			s := all[name]
 			low, high := s.Interval()
-			fmt.Fprintf(w, "%s\t%d\t%.1f %%\t%.1f to %.1f\t\n", report.OneLine(name), s.Of, 100*s.Accuracy(), 100*low, 100*high)
+			fmt.Fprintf(w, "%s\t%d\t%.1f %%\t%.1f to %.1f\t\n", report.OneLine(name), s.Of, 100*s.Accuracy(),
+				100*low, 100*high)
 		}
 		if err := w.Flush(); err != nil || len(most) == len(names) {
 			return err

@@ -93,8 +93,10 @@ func needs(what, name string, g *graph.File, need uint64) error {
 	if need <= uint64(have) {
 		return nil
 	}
-	return bad("the graph %s has %s, and %s takes %s of memory; there are %s; use a machine with more memory, or make a "+
-		"smaller graph, such as one of hosts with \"graph build --hosts\"", name, plural(int64(g.Nodes()), "node"), what,
+	return bad("the graph %s has %s, and %s takes %s of memory; there are %s; use a machine with more memory, or "+
+		"make a "+
+		"smaller graph, such as one of hosts with \"graph build --hosts\"", name, plural(int64(g.Nodes()), "node"),
+		what,
 		size(float64(need)), size(float64(have)))
 }
 

@@ -265,7 +265,8 @@ func (c *GraphTauCmd) Run(out io.Writer) error {
 		}
 		pairs, err := j.Pairs()
 		if errors.Is(err, graph.ErrMemory) {
-			return bad("%s, %s: more than %s are in both files, and each takes %d bytes of memory; there are %s; compare "+
+			return bad("%s, %s: more than %s are in both files, and each takes %d bytes of memory; there are %s; "+
+				"compare "+
 				"fewer nodes, or use a machine with more memory", c.First, c.Second, plural(int64(j.Most), "node"),
 				graph.KendallBytes, size(float64(cli.Memory())))
 		}
