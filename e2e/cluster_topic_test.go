@@ -254,12 +254,16 @@ func toldTopics(t *testing.T, dir string, moves bool) (pages, empty int) {
 	if err := json.Unmarshal([]byte(crawl(t.Context(), t, "report", "--json", dir).must(t, 0).stdout), &r); err != nil {
 		t.Fatal(err)
 	}
+	topics := 0
 	for _, c := range r.Kept {
+		if slices.Contains(topicNames, c.Name) {
+			topics++
+		}
 		if kept[c.Name] -= c.Count; kept[c.Name] != 0 {
 			t.Errorf("%s: the report has %d more pages of %s than the archive", dir, -kept[c.Name], c.Name)
 		}
 	}
-	if moves && !slices.ContainsFunc(topicNames, func(name string) bool { return kept[name] == 0 }) {
+	if moves && topics == len(topicNames) {
 		t.Errorf("%s has pages of all topics", dir)
 	}
 	return len(archived), empty
