@@ -154,6 +154,11 @@ func (c *CrawlCmd) check() error {
 	if err := node.CheckPartition(c.Partition, c.Kappa); err != nil || c.Listen == "" {
 		return err
 	}
+	if c.Resume { // the settings of the crawl are those of its partition
+		if err := c.cluster().CheckResumed(c.Dir); err != nil {
+			return err
+		}
+	}
 	if err := node.CheckCoordinators(c.Partition, c.Coordinator, c.Keys); err != nil {
 		return err
 	}

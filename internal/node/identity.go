@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"path/filepath"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
@@ -70,6 +71,18 @@ func (c *membership) identify() error {
 	c.self = gossip.Agent{Name: c.cfg.Name, Capacity: c.cfg.Capacity, Instance: instance,
 		Boot: c.who.Boot, Addr: c.self.Addr}
 	return c.remember()
+}
+
+// CheckResumed returns a *ConfigError if the crawl in dir, on this machine, has begun with another partition. A program
+// may call it before it compares other settings with the partition. It does not look at the model of PartitionTopic, or
+// at a crawl that cannot be read: the start of the agent reports these.
+func (c *Cluster) CheckResumed(dir string) error {
+	b, err := disk.ReadFile(disk.OS, filepath.Join(dir, identityFile), 1<<16)
+	var who identity
+	if err != nil || json.Unmarshal(b, &who) != nil || !who.Begun || c.byPages() {
+		return nil
+	}
+	return c.sameMethod(dir, who.Partition)
 }
 
 // nextBoot returns the number of a start. It is larger than that of each earlier start, also if the

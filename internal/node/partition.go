@@ -237,6 +237,6 @@ func (c *Cluster) sameMethod(dir, begun string) error {
 			advice = "without --kappa"
 		}
 	}
-	return configErrorf("%s: the crawl in %s began with %s, and a change would move nearly all hosts; "+
+	return configErrorf("%s: the crawl in %s began with %s, and a change would move nearly all hosts;\n"+
 		"resume %s, or start again with --overwrite", given, dir, with, advice)
 }

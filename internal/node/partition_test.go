@@ -151,25 +151,25 @@ func TestMethod(t *testing.T) {
 		begun, want string
 	}{
 		{Cluster{Partition: "ring", Kappa: 30}, "ring, kappa 200", "--kappa 30: the crawl in c began with " +
-			"--partition ring --kappa 200, and a change would move nearly all hosts; resume without --kappa, or " +
+			"--partition ring --kappa 200, and a change would move nearly all hosts;\nresume without --kappa, or " +
 			"start again with --overwrite"},
 		{Cluster{Partition: "ring"}, "ring, kappa 30", "--kappa 200: the crawl in c began with --partition ring " +
-			"--kappa 30, and a change would move nearly all hosts; resume with --kappa 30, or start again with " +
+			"--kappa 30, and a change would move nearly all hosts;\nresume with --kappa 30, or start again with " +
 			"--overwrite"},
 		{Cluster{}, "ring, kappa 200", "--partition rendezvous: the crawl in c began with --partition ring " +
-			"--kappa 200, and a change would move nearly all hosts; resume with --partition ring --kappa 200, or " +
+			"--kappa 200, and a change would move nearly all hosts;\nresume with --partition ring --kappa 200, or " +
 			"start again with --overwrite"},
 		{Cluster{Partition: "ring"}, "", "--partition ring: the crawl in c began with --partition rendezvous, and " +
-			"a change would move nearly all hosts; resume with --partition rendezvous, or start again with " +
+			"a change would move nearly all hosts;\nresume with --partition rendezvous, or start again with " +
 			"--overwrite"},
 		{Cluster{Partition: "sites"}, "rendezvous", "--partition sites: the crawl in c began with --partition " +
-			"rendezvous, and a change would move nearly all hosts; resume with --partition rendezvous, or start " +
+			"rendezvous, and a change would move nearly all hosts;\nresume with --partition rendezvous, or start " +
 			"again with --overwrite"},
 		{Cluster{Partition: "topic"}, "rendezvous", "--partition topic: the crawl in c began with --partition " +
-			"rendezvous, and a change would move nearly all hosts; resume with --partition rendezvous, or start " +
+			"rendezvous, and a change would move nearly all hosts;\nresume with --partition rendezvous, or start " +
 			"again with --overwrite"},
 		{Cluster{}, byTopic.method(), "--partition rendezvous: the crawl in c began with --partition topic, and a " +
-			"change would move nearly all hosts; resume with --partition topic, or start again with --overwrite"},
+			"change would move nearly all hosts;\nresume with --partition topic, or start again with --overwrite"},
 		{Cluster{Partition: "topic", Classifier: languages}, byTopic.method(), fmt.Sprintf("--model: the crawl in c "+
 			"began with the model of digest %.12s, not %.12s;\nresume with --model topics, or start again with "+
 			"--overwrite", builtin.Topics().Digest(), builtin.Languages().Digest())},
