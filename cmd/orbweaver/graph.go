@@ -87,17 +87,18 @@ func withGraph(ctx context.Context, name string, fn func(g *graph.File) error) e
 	return err
 }
 
+// memory returns how much memory this process can have. Tests replace it.
+var memory = cli.Memory
+
 // needs returns an error if a graph is too large for the memory that this process can have. what takes need bytes.
 func needs(what, name string, g *graph.File, need uint64) error {
-	have := cli.Memory()
+	have := memory()
 	if need <= uint64(have) {
 		return nil
 	}
 	return bad("the graph %s has %s, and %s takes %s of memory; there are %s; use a machine with more memory, or "+
-		"make a "+
-		"smaller graph, such as one of hosts with \"graph build --hosts\"", name, plural(int64(g.Nodes()), "node"),
-		what,
-		size(float64(need)), size(float64(have)))
+		"make a smaller graph, such as one of hosts with \"graph build --hosts\"", name,
+		plural(int64(g.Nodes()), "node"), what, size(float64(need)), size(float64(have)))
 }
 
 // untilSignal calls fn with a context that ends with SIGINT or SIGTERM. Then the exit code says so. A second signal

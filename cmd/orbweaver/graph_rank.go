@@ -116,7 +116,7 @@ func (c *GraphPagerankCmd) compute(ctx context.Context, g *graph.File, errs io.W
 	if err := needs("ranking them", c.Graph, g, ranks); err != nil {
 		return nil, err
 	}
-	if n := g.MemoryBytes(); n <= uint64(c.Memory) && ranks+n <= uint64(cli.Memory()) {
+	if n := g.MemoryBytes(); n <= uint64(c.Memory) && ranks+n <= uint64(memory()) {
 		m, err := g.Load()
 		if err != nil {
 			return nil, err
@@ -252,7 +252,7 @@ func (c *GraphTauCmd) Run(out io.Writer) error {
 		j := graph.NewJoiner(extsort.Config{Prefix: filepath.Join(tmp, "sort-"), Memory: graphSortMemory,
 			Stop: ctx.Err})
 		defer j.Close()
-		j.Digits, j.Most = c.Digits, int(cli.Memory()/graph.KendallBytes)
+		j.Digits, j.Most = c.Digits, int(memory()/graph.KendallBytes)
 		var nodes [2]int64
 		for i, name := range []string{c.First, c.Second} {
 			err := readText(name, "name a file of \"graph pagerank --out\"", func(r io.Reader) (err error) {
@@ -266,9 +266,8 @@ func (c *GraphTauCmd) Run(out io.Writer) error {
 		pairs, err := j.Pairs()
 		if errors.Is(err, graph.ErrMemory) {
 			return bad("%s, %s: more than %s are in both files, and each takes %d bytes of memory; there are %s; "+
-				"compare "+
-				"fewer nodes, or use a machine with more memory", c.First, c.Second, plural(int64(j.Most), "node"),
-				graph.KendallBytes, size(float64(cli.Memory())))
+				"compare fewer nodes, or use a machine with more memory", c.First, c.Second,
+				plural(int64(j.Most), "node"), graph.KendallBytes, size(float64(memory())))
 		}
 		if twice, ok := errors.AsType[*graph.FormatError](err); ok {
 			return bad("%s, %s: %s", c.First, c.Second, twice.Text)

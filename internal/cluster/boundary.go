@@ -263,6 +263,9 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, results []e
 		cl.PageBox.Done(b, false, now)
 		return
 	}
+	cl.tellPush(b, inPages, nil)
+	cl.PageBox.Done(b, true, now)
+	var sent, stayed []uint64 // numbers of pages at the other agent, and of those that this agent ends itself
 	for i, page := range pages {
 		at, _ := page.Stored()
 		switch err := results[i]; {
@@ -273,22 +276,31 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, results []e
 			continue
 		case errors.Is(err, errPageDamaged):
 			cl.remote.pagesDamaged++
-			cl.fetchAgain(b.Numbers[i], page)
+			if cl.fetchAgain(page); cl.loop.Failed() {
+				return
+			}
+			stayed = append(stayed, b.Numbers[i])
 		case errors.Is(err, errPageRefused):
 			cl.remote.pagesRefused++
-			cl.loop.EndOutgoing(b.Numbers[i:i+1], true)
+			stayed = append(stayed, b.Numbers[i])
+		case b.Agent == "":
+			stayed = append(stayed, b.Numbers[i])
 		default:
-			cl.loop.EndOutgoing(b.Numbers[i:i+1], b.Agent == "")
+			sent = append(sent, b.Numbers[i])
 		}
 		cl.pageArrived(b.Numbers[i])
 		cl.exports.arrived = append(cl.exports.arrived, at)
 	}
-	cl.tellPush(b, inPages, nil)
-	cl.PageBox.Done(b, true, now)
+	if len(sent) > 0 {
+		cl.loop.EndOutgoing(sent, false)
+	}
+	if len(stayed) > 0 {
+		cl.loop.EndOutgoing(stayed, true)
+	}
 }
 
-// fetchAgain gives up a stored page that cannot be read, and queues its URL.
-func (cl *Clustered) fetchAgain(number uint64, page weburl.Link) {
+// fetchAgain queues the URL of a stored page that cannot be read. The caller ends the page.
+func (cl *Clustered) fetchAgain(page weburl.Link) {
 	at, _ := page.Stored()
 	l := page.AsLink()
 	enc := l.AppendTo(nil)
@@ -297,7 +309,6 @@ func (cl *Clustered) fetchAgain(number uint64, page weburl.Link) {
 	if cl.loop.Fail(cl.loop.Frontier.PushAt([]weburl.Link{l}, []uint64{again})) {
 		return
 	}
-	cl.loop.EndOutgoing([]uint64{number}, true)
 	cl.loop.Events.Write("page-damaged", report.F("url", l.URL.String()), report.F("file", at.File))
 }
 
@@ -375,7 +386,7 @@ func (cl *Clustered) TakePage(ctx context.Context, from string, page weburl.Link
 	return cl.takePage(ctx, from, page, records)
 }
 
-// takePage is TakePage whoever keeps the page.
+// takePage does the work of TakePage. It does not ask which agent keeps the page.
 func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link, records io.Reader) (
 	durable func() error, err error) {
 	to, _ := page.Destination()

@@ -9,10 +9,9 @@ import (
 )
 
 // When an agent is lost with its disk, its archive is lost, and no agent fetches its pages again. So its
-// heirs must be able to name these pages. A replica names the URLs that the owner's archive has: a Finish
-// does so when a page is finished, and a Named when the owner ships its whole state, or has archived the page of
-// another agent. TakeOver writes them
-// to a list, and ships them on as lost, so that they can be named after a second loss, too.
+// heirs must be able to name these pages. A replica names the URLs that the owner's archive has. The owner ships
+// a Finish when it finishes a page, and a Named when it archives another agent's page or ships its whole state.
+// TakeOver writes the names to a list, and ships them on as lost, so that they can be named after a second loss, too.
 
 // Names knows of which URLs this agent's archive has records, and keeps lists of the URLs that lost
 // archives had. Safe for concurrent use.

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// pausing is the operator's wish that no visit begins. Visits in progress end as usual, and accepted links wait. The
-// time limit stands still.
+// pausing says whether the operator has paused the crawl. Then no visit begins. Visits in progress end as usual, and
+// accepted links wait. The time limit stands still.
 type pausing struct {
 	wanted atomic.Bool
 	total  atomic.Int64 // of all pauses of this run at the last Status, in nanoseconds

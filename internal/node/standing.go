@@ -36,7 +36,8 @@ type standing struct {
 	a   *Agent
 	set *orders.Set
 
-	mu sync.Mutex // guards the file and what is in force
+	mu   sync.Mutex // guards the file, what is in force, and kept
+	kept [32]byte   // the digest of the set that is durable and in force
 
 	toldMu sync.Mutex // guards told
 	told   map[string]toldOrders
@@ -66,6 +67,7 @@ func (a *Agent) openOrders() error {
 	if err := s.unblock(); err != nil {
 		return err
 	}
+	s.kept = s.set.Digest()
 	return s.obey(context.Background())
 }
 
@@ -107,14 +109,23 @@ func CheckUnblock(s string) error {
 	return err
 }
 
-// keep makes the set durable and puts it in force.
+// keep makes the set durable and puts it in force, unless it is already. An order that an earlier call could not keep
+// is kept by the next one.
 func (s *standing) keep(ctx context.Context) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	digest := s.set.Digest()
+	if digest == s.kept {
+		return nil
+	}
 	if err := s.set.Save(s.a.fs, s.a.dir(ordersFile)); err != nil {
 		return err
 	}
-	return s.obey(ctx)
+	if err := s.obey(ctx); err != nil {
+		return err
+	}
+	s.kept = digest // an order that came meanwhile changes the digest, and its caller keeps it
+	return nil
 }
 
 // obey puts the orders that stand in force.
@@ -176,7 +187,7 @@ func (s *standing) merge(ctx context.Context, encoded [][]byte) error {
 	for _, b := range encoded {
 		o, n, err := orders.Decode(b)
 		if err != nil || n != len(b) {
-			return fmt.Errorf("an order of another agent: %w", orders.ErrOrder)
+			return fmt.Errorf("%w: an order of another agent: %w", rpc.ErrMalformed, orders.ErrOrder)
 		}
 		if o.Clock > latest { // it would make all later orders as late
 			return &rpc.Refusal{Reason: "clock", Text: fmt.Sprintf("order %s is of %s, more than %s ahead of this "+
@@ -184,12 +195,8 @@ func (s *standing) merge(ctx context.Context, encoded [][]byte) error {
 		}
 		list = append(list, o)
 	}
-	added := s.set.Merge(list)
-	for _, o := range added {
+	for _, o := range s.set.Merge(list) {
 		s.note(o)
-	}
-	if len(added) == 0 {
-		return nil
 	}
 	return s.keep(ctx)
 }

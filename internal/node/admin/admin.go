@@ -71,7 +71,9 @@ const (
 	writeTimeout               = 30 * time.Second
 	// idleTimeout is how long a connection may wait for its next request.
 	idleTimeout = time.Minute
-	maxRequest  = 1 << 20 // bytes of a call's message
+	// closeTime bounds the wait for calls in progress at the end.
+	closeTime  = time.Second
+	maxRequest = 1 << 20 // bytes of a call's message
 )
 
 // A Server answers HTTP requests from Listen until Close.
@@ -147,9 +149,12 @@ type connKey struct{}
 // Addr returns the address and port on which the server listens.
 func (s *Server) Addr() string { return s.ln.Addr().String() }
 
-// Close stops the server and closes its connections. It blocks until the server's
-// goroutine has ended.
+// Close stops the server and closes its connections. Calls in progress have closeTime to end: an operator who stops
+// the crawl gets the answer. It blocks until the server's goroutine has ended.
 func (s *Server) Close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
+	defer cancel()
+	_ = s.http.Shutdown(ctx) // what is left is closed below
 	err := s.http.Close()
 	<-s.done
 	return err
