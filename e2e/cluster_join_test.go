@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -90,6 +91,12 @@ func (b *band) home(i int) string { return filepath.Join(b.dir, fmt.Sprint("a", 
 // begin starts an agent.
 func (b *band) begin(i int, more ...string) {
 	b.t.Helper()
+	b.beginAs(orbweaver, i, more...)
+}
+
+// beginAs starts an agent with this program.
+func (b *band) beginAs(program string, i int, more ...string) {
+	b.t.Helper()
 	args := flags(b.t, b.web, b.home(i), "--quiet", "--scope", "any", "--delay", b.delay.String(), "--ip-delay", "0",
 		"--site-delay", "0",
 		"--name", fmt.Sprint("a", i+1), "--listen", b.addrs[i], "--replicas", b.replicas)
@@ -98,7 +105,7 @@ func (b *band) begin(i int, more ...string) {
 			args = append(args, "--join", addr)
 		}
 	}
-	b.ps[i] = start(b.t, append(append(args, b.with...), more...)...)
+	b.ps[i] = startCommand(b.t, exec.Command(program, append(append(args, b.with...), more...)...))
 }
 
 // seed returns the URL at which the crawl begins.
@@ -108,6 +115,12 @@ func (b *band) seed() string { return b.made.URL(0, 0) }
 func (b *band) await(pages int64) {
 	b.t.Helper()
 	b.awaitFor(pages, 2*time.Minute)
+}
+
+// awaitMore waits until the web has received as many more requests for pages.
+func (b *band) awaitMore(pages int64) {
+	b.t.Helper()
+	b.await(b.web.Report().Origin.Fetched + pages)
 }
 
 func (b *band) awaitFor(pages int64, patience time.Duration) {
