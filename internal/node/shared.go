@@ -19,6 +19,14 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
+// protocol is the version of the calls between agents. Agents of the same protocol work together, whatever versions
+// their programs have. Later programs may add without a new protocol:
+//
+//   - a call: agents that do not know it answer that it is unimplemented;
+//   - a field of a message: agents that do not know it ignore it;
+//   - a shared setting: it must be left out while it has its default value.
+const protocol = "1"
+
 // shared returns the settings that must be equal on all agents. With a different scope the owner
 // would discard a link that its finder wants. With a different robots-agent a host would be crawled
 // by other rules after a handoff.
@@ -30,7 +38,7 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	}
 	f := &a.cfg.Frontier
 	settings := map[string]string{
-		"version": Version, "partition": a.cfg.Cluster.partitionTerms(),
+		"protocol": protocol, "partition": a.cfg.Cluster.partitionTerms(),
 		"replicas": strconv.Itoa(max(a.cfg.Cluster.Replicas, 1)),
 		"scope":    a.cfg.Scope.Scope.String(), "seeds and rules of scope": rules,
 		"strategy": strategyTerms(a.parts.Strategy), "robots-agent": strings.ToLower(token),

@@ -1,0 +1,137 @@
+package crawl
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+)
+
+// A program continues the crawls of earlier programs that wrote the same version of records. testdata/golden has,
+// for each version, the crawl directories that the stories with several runs had after the first run. They are
+// never written again: "go test -run TestGolden -update" adds those of a new version or of a new story.
+func TestGolden(t *testing.T) {
+	dir := filepath.Join("testdata", "golden", fmt.Sprint("v", state.Version))
+	stories, err := filepath.Glob("testdata/stories/*.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []string
+	for _, file := range stories {
+		name := strings.TrimSuffix(filepath.Base(file), ".txt")
+		s := readStory(t, file)
+		if len(s.pauses) == 0 {
+			continue
+		}
+		golden := filepath.Join(dir, name+".tar.gz")
+		kept = append(kept, golden)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := readStory(t, file)
+				s.pauses[0].then = func(m *testdisk.Mem) {
+					if _, err := os.Stat(golden); errors.Is(err, fs.ErrNotExist) && *update {
+						pack(t, m, golden)
+					}
+					unpack(t, m, golden)
+				}
+				w := s.run(t)
+				requests, log := s.web.Requests(), logText(w.parts.Lines(t, w.fs))
+				s.check(t, w)
+				if diff := cmp.Diff(s.requests, requests); diff != "" {
+					t.Errorf("requests (-want +got):\n%s", diff)
+				}
+				if diff := cmp.Diff(s.log, log); diff != "" {
+					t.Errorf("log (-want +got):\n%s", diff)
+				}
+			})
+		})
+	}
+	found, err := filepath.Glob(filepath.Join(dir, "*"))
+	if err != nil || !slices.Equal(found, kept) {
+		t.Errorf("%s has %q, %v; the stories with several runs need %q", dir, found, err, kept)
+	}
+}
+
+// pack writes the crawl directory into a golden file.
+func pack(t *testing.T, m *testdisk.Mem, golden string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(os.MkdirAll(filepath.Dir(golden), 0o755))
+	f, err := os.Create(golden)
+	must(err)
+	defer f.Close()
+	z := gzip.NewWriter(f)
+	w := tar.NewWriter(z)
+	var walk func(dir string)
+	walk = func(dir string) {
+		entries, err := m.ReadDir(dir)
+		must(err)
+		for _, e := range entries {
+			name := path.Join(dir, e.Name())
+			if e.IsDir() {
+				must(w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755}))
+				walk(name)
+				continue
+			}
+			b, err := disk.ReadFile(m, name, 1<<20)
+			must(err)
+			must(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(b))}))
+			_, err = w.Write(b)
+			must(err)
+		}
+	}
+	walk(crawlDir)
+	must(errors.Join(w.Close(), z.Close(), f.Close()))
+}
+
+// unpack replaces the crawl directory by that of a golden file.
+func unpack(t *testing.T, m *testdisk.Mem, golden string) {
+	t.Helper()
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	f, err := os.Open(golden)
+	must(err)
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	must(err)
+	must(m.RemoveAll(crawlDir))
+	for r := tar.NewReader(z); ; {
+		h, err := r.Next()
+		if err == io.EOF {
+			return
+		}
+		must(err)
+		if h.Typeflag == tar.TypeDir {
+			must(m.MkdirAll(h.Name, 0o755))
+			continue
+		}
+		must(m.MkdirAll(path.Dir(h.Name), 0o755))
+		b, err := io.ReadAll(r)
+		must(err)
+		must(disk.WriteFile(m, h.Name, b))
+	}
+}
