@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"math"
@@ -24,8 +23,6 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-var update = flag.Bool("update", false, "add the new forms of messages to the golden file")
-
 // A line is a form of a message.
 type line struct {
 	Message protoreflect.FullName `json:"message"`
@@ -34,11 +31,11 @@ type line struct {
 }
 
 // Golden fails the test if a form in the golden file has another value today, or if the file lacks today's form of
-// a message in the .proto files. With the flag -update it adds such forms to the file.
-func Golden(t *testing.T, name string, files ...protoreflect.FileDescriptor) {
+// a message in the .proto files. With update it adds such forms to the file.
+func Golden(t *testing.T, name string, update bool, files ...protoreflect.FileDescriptor) {
 	t.Helper()
 	text, err := os.ReadFile(name)
-	if err != nil && !(errors.Is(err, fs.ErrNotExist) && *update) {
+	if err != nil && !(errors.Is(err, fs.ErrNotExist) && update) {
 		t.Fatal(err)
 	}
 	known := map[string]bool{}
@@ -71,13 +68,13 @@ func Golden(t *testing.T, name string, files ...protoreflect.FileDescriptor) {
 			if known[string(l.Message)+string(l.Wire)] {
 				continue
 			}
-			if !*update {
+			if !update {
 				t.Errorf("%s lacks today's form of %s: run the test with -update", name, l.Message)
 			}
 			text = append(append(text, b...), '\n')
 		}
 	}
-	if !*update {
+	if !update {
 		return
 	}
 	err = os.MkdirAll(filepath.Dir(name), 0o755)
