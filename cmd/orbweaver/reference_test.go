@@ -23,7 +23,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/cost"
-	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -440,6 +439,9 @@ func TestReferenceEvents(t *testing.T) {
 
 // jsonFields returns the names of a struct's fields in JSON.
 func jsonFields(t reflect.Type) []string {
+	if t.Kind() == reflect.Pointer {
+		t = t.Elem()
+	}
 	var out []string
 	for i := range t.NumField() {
 		if f := t.Field(i); f.Anonymous {
@@ -509,8 +511,9 @@ func jsonObjects(t *testing.T) map[string][]string {
 		"## `settings`, `join` and `coordinators` of a dry run": slices.Concat(of(plannedSetting{}), of(plannedJoin{})),
 		"## Seeds and examples of a dry run": slices.Compact(slices.Sorted(slices.Values(
 			slices.Concat(of(plannedSeed{}), of(plannedExample{}))))),
-		"## Status (`orbweaver ctl status`)":                 slices.Concat(of(crawl.Status{}), of(node.Waiting{})),
+		"## Status (`orbweaver ctl status`)":                 slices.Concat(of(node.Status{}), of(node.Waiting{})),
 		"## `frontier`: hosts and their queues":              of(frontier.Stats{}),
+		"## `sizes`: the main data structures":               of(node.Size{}),
 		"## `moves`: hosts that move":                        of(report.Moves{}),
 		"## `leases`: shared addresses and domains":          of(report.Leases{}),
 		"## `exchange`: messages to other agents":            of(report.Exchange{}),

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/keyset"
 )
 
 // Status is the state of a crawl at most 250 ms ago.
@@ -27,6 +28,8 @@ type Status struct {
 	Frontier  frontier.Stats `json:"frontier"`
 	// number of hosts that the crawl wants to keep ready, by its speed
 	Active     int              `json:"active_hosts"`
+	Seen       keyset.Stats     `json:"-"`             // of the known URLs
+	HostCounts int              `json:"-"`             // hosts that the Tally counts
 	Blocked    []string         `json:"blocked_hosts"` // by the operator
 	Errors     map[string]int64 `json:"errors"`
 	Denied     int64            `json:"robots_denied"`
@@ -85,8 +88,9 @@ func (c *Crawler) publish(now time.Time) {
 		Pages: c.Tally.Pages(), Fetched: c.Tally.Fetched(), Bytes: c.Tally.Bytes(),
 		Queued: c.queued(), Later: len(c.later), Open: c.underWayNow(), Slow: c.slow.len(),
 		Resolving: c.resolving + len(c.unresolved), Unique: c.Tally.Unique(),
-		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Blocked: *c.blocked.Load(),
-		Errors: c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
+		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Seen: c.Seen.Stats(), HostCounts: c.Tally.Hosts(),
+		Blocked: *c.blocked.Load(),
+		Errors:  c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
 		Near:     c.Tally.Near(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
 		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,

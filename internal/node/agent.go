@@ -68,6 +68,7 @@ type Agent struct {
 	others     cluster.Others
 	cluster    *cluster.Clustered // nil: this agent is alone
 	fetcher    *fetch.Fetcher
+	resolver   *dns.Resolver   // nil: the proxy looks names up
 	membership *membership     // nil: this agent is alone
 	leases     *leases         // nil: no lease is needed
 	near       *index.Index    // nil: the agent does not look for near-duplicates

@@ -226,6 +226,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 		count(descCutOff, l.CutOff)
 		gauge(descAwaited, int64(f.LeasesAwaited))
 	}
+	g.a.collectSizes(s, gauge)
 	gauge(descActive, int64(s.Active))
 	gauge(descPooled, f.Pooled)
 	for state, n := range map[string]int{

@@ -27,7 +27,7 @@ func (a *Agent) openFetcher(ua string) error {
 			return FlagError(err)
 		}
 		a.onClose(res.Close)
-		r.DNS = res
+		a.resolver, r.DNS = res, res
 		if cfg.Contact == "" {
 			r.DNS = loopbackOnly{res}
 		}

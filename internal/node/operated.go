@@ -62,6 +62,9 @@ func (o operated) Status() *pb.AgentStatus {
 			s.Totals.Errors += n
 		}
 	}
+	if st, ok := status.(*crawl.Status); ok {
+		status = Status{st, o.a.sizes(st)}
+	}
 	detail := new(structpb.Struct)
 	if b, err := json.Marshal(status); err == nil && protojson.Unmarshal(b, detail) == nil {
 		s.Status = detail

@@ -10,6 +10,19 @@ import (
 // the record o. Safe for concurrent use.
 func (w *Writer) RememberRecord(digest [20]byte, o Original) { w.table.add(&digest, o) }
 
+// Remembered returns how many payloads the Writer would recognize, and the memory that their table takes, in bytes. A
+// payload may count twice. Safe for concurrent use.
+func (w *Writer) Remembered() (n int, bytes int64) {
+	r := w.table
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range []*generation{&r.old, &r.young} {
+		n += g.count
+		bytes += int64(g.bytes) + int64(8*len(g.slots))
+	}
+	return n, bytes
+}
+
 // EachRemembered calls fn for every payload that the Writer would recognize, so that a crawl can save them for its
 // next run. The least recently seen come first; some come twice. It stops at the first error of fn and returns it.
 // Other goroutines may write meanwhile; payloads that they add may be missing.

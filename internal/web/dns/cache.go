@@ -104,6 +104,9 @@ func (c *cache) add(name string, e entry) {
 	s.hand = (s.hand + 1) % len(s.slots)
 }
 
+// Cached returns the number of names in the cache. Safe for concurrent use.
+func (r *Resolver) Cached() int { return r.cache.len() }
+
 // len returns the number of entries, expired ones included.
 func (c *cache) len() int {
 	n := 0

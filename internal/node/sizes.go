@@ -1,0 +1,90 @@
+package node
+
+import (
+	"math"
+	"runtime/debug"
+	"runtime/metrics"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+)
+
+// A Size is how large a main data structure of an agent is.
+type Size struct {
+	Name    string `json:"name"`
+	Entries int64  `json:"entries,omitempty"`
+	// Memory is what the structure takes in RAM, and Limit the most that it may take: its share of Config.MemoryBytes.
+	// If Limit is zero, the structure has no limit of its own.
+	Memory int64 `json:"memory_bytes"`
+	Limit  int64 `json:"memory_limit_bytes,omitempty"`
+	Disk   int64 `json:"disk_bytes,omitempty"`
+}
+
+// Status is the state of an agent, with the sizes of its data structures.
+type Status struct {
+	*crawl.Status
+	Sizes []Size `json:"sizes"`
+}
+
+// hostCountBytes is about what the counts of one host take; see docs/reference/memory.md.
+const hostCountBytes = 80
+
+// sizes returns the sizes of the main data structures, the whole process first. Safe for concurrent use.
+func (a *Agent) sizes(s *crawl.Status) []Size {
+	process := []metrics.Sample{
+		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+	}
+	metrics.Read(process)
+	limit := debug.SetMemoryLimit(-1)
+	if limit == math.MaxInt64 {
+		limit = 0
+	}
+	robots := a.parts.Robots.Stats()
+	payloads, payloadBytes := a.parts.Archive.Remembered()
+	list := []Size{
+		{Name: "process", Memory: int64(process[0].Value.Uint64() - process[1].Value.Uint64()), Limit: limit},
+		{Name: "known_urls", Entries: s.Seen.Keys, Memory: s.Seen.MemoryBytes, Limit: a.budget.of(shareSeen),
+			Disk: s.Seen.DiskBytes + s.Seen.HeldBytes},
+		{Name: "queues", Entries: s.Frontier.Queued, Memory: s.Frontier.RAMBytes, Limit: a.cfg.Frontier.MemoryBytes,
+			Disk: s.Frontier.SpilledBytes + s.Frontier.PoolBytes},
+		{Name: "robots", Entries: int64(robots.Origins), Memory: robots.Bytes, Limit: a.cfg.Robots.MemoryBytes},
+		{Name: "payloads", Entries: int64(payloads), Memory: payloadBytes, Limit: a.cfg.Archive.RevisitBytes},
+		{Name: "host_counts", Entries: int64(s.HostCounts), Memory: int64(s.HostCounts) * hostCountBytes},
+	}
+	if a.resolver != nil {
+		n := int64(a.resolver.Cached())
+		list = append(list, Size{Name: "addresses", Entries: n, Memory: n * nameBytes,
+			Limit: int64(a.cfg.DNS.CacheEntries) * nameBytes})
+	}
+	if a.membership != nil && a.membership.copies != nil {
+		replicas := Size{Name: "replicas", Limit: a.budget.of(shareReplicas)}
+		for _, i := range a.membership.copies.store.Sources() {
+			replicas.Entries++
+			replicas.Disk += i.Bytes
+		}
+		list = append(list, replicas)
+	}
+	return list
+}
+
+var (
+	descSizeMemory = desc("orbweaver_structure_memory_bytes",
+		"Memory that a main data structure takes; structure is its name.", "structure")
+	descSizeLimit = desc("orbweaver_structure_memory_limit_bytes",
+		"The most memory that the structure may take, if it has a limit.", "structure")
+	descSizeDisk = desc("orbweaver_structure_disk_bytes", "Size of the structure on disk.", "structure")
+)
+
+// collectSizes reports the sizes to Prometheus.
+func (a *Agent) collectSizes(s *crawl.Status, gauge func(d *prometheus.Desc, v int64, labels ...string)) {
+	for _, z := range a.sizes(s) {
+		gauge(descSizeMemory, z.Memory, z.Name)
+		if z.Limit > 0 {
+			gauge(descSizeLimit, z.Limit, z.Name)
+		}
+		if z.Disk > 0 {
+			gauge(descSizeDisk, z.Disk, z.Name)
+		}
+	}
+}
