@@ -30,8 +30,10 @@ func TestSizes(t *testing.T) {
 			t.Fatal(err)
 		}
 		pages := int64(len(w.urls()))
-		entries := map[string]int64{"process": 0, "known_urls": pages, "queues": 0, "robots": 2, "payloads": pages - 1, // two pages are the same
-			"host_counts": 2, "addresses": 0}
+		entries := map[string]int64{
+			"process": 0, "known_urls": pages, "queues": 0, "robots": 2, "host_counts": 2, "addresses": 0,
+			"payloads": pages - 1, // two pages are the same
+		}
 		limits := int64(0)
 		for _, z := range s.Sizes {
 			if want, ok := entries[z.Name]; !ok || z.Entries != want {
