@@ -111,6 +111,13 @@ var documentSteps = map[string][]step{
 			"http://$addr/orbweaver.operator.v1.Operator/Status",
 			not: "curl may be missing; package admin tests such a call"},
 	},
+	"docs/prometheus.md": {
+		{command: "curl -s -H \"Authorization: Bearer $(cat crawl/state/api.token)\" -o cpu.pprof " +
+			"\"http://127.0.0.1:7480/debug/pprof/profile?seconds=30\"",
+			not: "curl may be missing; package admin tests such a call"},
+		{command: "go tool pprof -top cpu.pprof",
+			not: "a program of others; package admin tests that the profile is one"},
+	},
 	"docs/report.md": {
 		{command: "orbweaver crawl --contact you@example.org https://example.org/", added: true},
 		{command: "orbweaver report crawl"},

@@ -22,6 +22,10 @@ import (
 // token of the running crawl's API.
 const APIFile = "state/api.json"
 
+// TokenFile is a path in a crawl directory. The file holds the token in APIFile and nothing else, as Prometheus
+// reads it (credentials_file).
+const TokenFile = "state/api.token"
+
 // APIAccess is the content of APIFile, as JSON: the address of the API and the token that
 // callers must send.
 type APIAccess struct {
@@ -30,11 +34,11 @@ type APIAccess struct {
 }
 
 // Serve answers the API on ln, which comes from admin.Reserve, until Close. It writes
-// APIFile, which Close removes. Call it before Run. If it returns an error, Close closes
+// APIFile and TokenFile, which Close removes. Call it before Run. If it returns an error, Close closes
 // ln.
 func (a *Agent) Serve(ln net.Listener) error {
 	reg := prometheus.NewRegistry()
-	reg.MustRegister(gauges{a}, collectors.NewGoCollector(),
+	reg.MustRegister(gauges{a}, monitored{a}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	if a.membership != nil {
 		reg.MustRegister(exchanges{a.membership})
@@ -57,6 +61,10 @@ func (a *Agent) Serve(ln net.Listener) error {
 		return err
 	}
 	a.onClose(func() error { return a.fs.Remove(a.dir(APIFile)) })
+	if err := disk.WriteSecret(a.fs, a.dir(TokenFile), []byte(access.Token)); err != nil {
+		return err
+	}
+	a.onClose(func() error { return a.fs.Remove(a.dir(TokenFile)) })
 	return nil
 }
 
@@ -147,8 +155,10 @@ var (
 	descRevisits  = desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
 	descUnchanged = desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
 	descErrors    = desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
-	descDenied    = desc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.")
-	descRobots    = desc("orbweaver_robots_origins",
+	descRetrying  = desc("orbweaver_fetch_retrying_urls",
+		"URLs that failed and will be retried, by kind of error.", "kind")
+	descDenied = desc("orbweaver_robots_denied_total", "URLs that robots.txt forbids.")
+	descRobots = desc("orbweaver_robots_origins",
 		"Origins (scheme, host and port) whose robots.txt is in memory.")
 	descRobotsBytes = desc("orbweaver_robots_memory_bytes", "Memory that the robots.txt files in memory take.")
 	descForgot      = desc("orbweaver_robots_forgotten_total",
@@ -204,6 +214,9 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	count(descUnchanged, s.Unchanged)
 	for kind, n := range s.Errors {
 		count(descErrors, n, kind)
+	}
+	for kind, n := range s.Retrying {
+		gauge(descRetrying, n, kind)
 	}
 	known := g.a.parts.Robots.Stats()
 	gauge(descRobots, int64(known.Origins))

@@ -3,6 +3,8 @@
 //	GET /healthz  200 while the process lives; no token
 //	GET /readyz   200 if the agent has joined and crawls, else 503; no token
 //	GET /metrics  Prometheus text
+//	GET /debug/pprof/
+//	              profiles of the process, only over loopback
 //	/orbweaver.operator.v1.Operator/METHOD
 //	              the calls of package operate: Connect, gRPC and gRPC-Web, in JSON or protobuf
 //
@@ -164,6 +166,7 @@ func handler(cfg Config) http.Handler {
 	private := http.NewServeMux()
 	private.Handle(pb.NewOperatorHandler(cfg.Operator, connect.WithReadMaxBytes(maxRequest)))
 	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
+	profiles(private)
 	want := []byte("Bearer " + cfg.Token)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
