@@ -13,7 +13,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -35,11 +34,6 @@ func (c *CrawlCmd) config() (node.Config, error) {
 		Dir: c.Dir, Seeds: c.Seed, Resume: c.Resume, Overwrite: c.Overwrite, Unblock: c.Unblock,
 		Contact: c.Contact, UserAgent: c.UserAgent, RobotsAgent: c.RobotsAgent, MemoryBytes: int64(c.Memory),
 		NearDuplicates: c.NearDuplicates,
-	}
-	if c.API != "" {
-		if err := admin.CheckAddr(c.API); err != nil {
-			return cfg, bad("--%v", err)
-		}
 	}
 	more, err := readAllSeeds(c.Seeds)
 	if err != nil {
@@ -69,6 +63,9 @@ func (c *CrawlCmd) config() (node.Config, error) {
 				return cfg, err
 			}
 		}
+	}
+	if err := c.APIFlags.check(cfg.Cluster); err != nil {
+		return cfg, err
 	}
 	c.limits(&cfg)
 	c.politeness(&cfg)

@@ -21,7 +21,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -116,7 +115,8 @@ type CrawlCmd struct {
 	Recovery    int      `help:"${recovery}" default:"2" placeholder:"N" group:"Cluster"`
 	Agents      int      `help:"${agents}" default:"1" placeholder:"N" group:"Cluster"`
 
-	API    string `name:"api" help:"${api}" placeholder:"ADDR" group:"Monitoring"`
+	APIFlags `embed:"" group:"Monitoring"`
+
 	Stream string `help:"${stream}" enum:",jsonl" default:"" placeholder:"FORMAT" group:"Monitoring"`
 	JSON   bool   `name:"json" help:"${json}" group:"Monitoring"`
 	Quiet  bool   `short:"q" help:"${quiet}" group:"Monitoring"`
@@ -214,7 +214,7 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 		pageLimit: c.PageLimit, sizeLimit: int64(c.SizeLimit), timeLimit: c.TimeLimit,
 	}
 	endStream := c.stream(&cfg, d, errs)
-	err = runCrawl(cfg, c.API, d)
+	err = runCrawl(cfg, c.APIFlags, d)
 	if bad := endStream(); bad != nil {
 		return bad
 	}
@@ -239,7 +239,7 @@ func (c *CrawlCmd) notOfProgram() error {
 
 // runCrawl opens an agent, runs its crawl and shows it on d. Its result is an exitError
 // unless the crawl finished.
-func runCrawl(cfg node.Config, api string, d *display) error {
+func runCrawl(cfg node.Config, api APIFlags, d *display) error {
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(node.RuntimeLimit(cfg.MemoryBytes)))
 	ctx, cancel := context.WithCancelCause(context.Background())
 	defer cancel(nil)
@@ -249,10 +249,10 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 	defer unwatch()
 	// Reserve the port first: if it is in use, the directory stays unchanged.
 	var ln net.Listener
-	if api != "" {
+	if api.API != "" {
 		var err error
-		if ln, err = admin.Reserve(api); err != nil {
-			return &node.ConfigError{Text: "--" + err.Error()}
+		if ln, err = api.reserve(cfg.Cluster); err != nil {
+			return err
 		}
 	}
 	cfg.Note = d.note
@@ -269,7 +269,11 @@ func runCrawl(cfg node.Config, api string, d *display) error {
 		return err
 	}
 	if ln != nil {
-		if err := a.Serve(ln); err != nil {
+		cert, err := api.certificate()
+		if err == nil {
+			err = a.Serve(ln, cert)
+		}
+		if err != nil {
 			return errors.Join(err, a.Close())
 		}
 	}

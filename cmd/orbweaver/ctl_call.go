@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -27,6 +29,7 @@ import (
 type operator struct {
 	pb.OperatorClient
 	addr string
+	url  string
 	http *http.Client
 }
 
@@ -57,10 +60,15 @@ func (c *CtlCmd) open() (operator, error) {
 	if u, err := url.Parse("http://" + access.Addr); damaged || err != nil || u.Host != access.Addr {
 		return operator{}, bad("%s is damaged; restart the crawl with --resume --api ADDR", file)
 	}
+	base := "http://" + here(access.Addr)
+	if access.Cert != nil {
+		base = "https://" + here(access.Addr)
+	}
 	client := &http.Client{
 		Transport: &persistent{access.Token, &http.Transport{
 			DialContext:           (&net.Dialer{Timeout: answerTime}).DialContext,
 			ResponseHeaderTimeout: answerTime,
+			TLSClientConfig:       pinned(access.Cert),
 		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 		Timeout:       retryFor + 2*answerTime,
@@ -75,10 +83,34 @@ func (c *CtlCmd) open() (operator, error) {
 		}
 	})
 	return operator{
-		OperatorClient: pb.NewOperatorClient(client, "http://"+access.Addr, connect.WithInterceptors(plain),
+		OperatorClient: pb.NewOperatorClient(client, base, connect.WithInterceptors(plain),
 			connect.WithReadMaxBytes(answerMost)),
-		addr: access.Addr, http: client,
+		addr: access.Addr, url: base, http: client,
 	}, nil
+}
+
+// here returns the address at which this machine reaches an API. The unspecified address stands for all of the
+// machine's addresses.
+func here(addr string) string {
+	ap, err := netip.ParseAddrPort(addr)
+	if err != nil || !ap.Addr().IsUnspecified() {
+		return addr
+	}
+	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), ap.Port()).String()
+}
+
+// pinned returns the configuration for a server with exactly this certificate, in DER. The crawl directory says which
+// it is, so no authority has to vouch for it.
+func pinned(cert []byte) *tls.Config {
+	return &tls.Config{
+		InsecureSkipVerify: true, // VerifyConnection runs for each handshake, and compares the whole certificate
+		VerifyConnection: func(s tls.ConnectionState) error {
+			if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, cert) {
+				return errors.New("it has another certificate than state/api.json says")
+			}
+			return nil
+		},
+	}
 }
 
 // close closes the connections.
@@ -243,7 +275,7 @@ func (c *CtlCmd) health(out io.Writer) error {
 		return err
 	}
 	defer o.close()
-	res, err := o.http.Get("http://" + o.addr + "/healthz")
+	res, err := o.http.Get(o.url + "/healthz")
 	if err != nil {
 		return c.plain(o.addr, err)
 	}

@@ -6,6 +6,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -407,6 +409,40 @@ func TestCtlForeignText(t *testing.T) {
 	check(textMost+1000, "block", "a.example")
 	api.err = connect.NewError(connect.CodeUnavailable, errors.New(text+strings.Repeat("ä", 1<<17)))
 	check(5<<10, "block", "a.example")
+}
+
+// With TLS, ctl accepts exactly the certificate that the crawl directory names.
+func TestCtlTLS(t *testing.T) {
+	api := &canned{answers: []*pb.Answer{{Text: "leaves"}}}
+	server := httptest.NewUnstartedServer(api.handler())
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // ctl breaks a handshake off
+	server.StartTLS()
+	defer server.Close()
+	dir := t.TempDir()
+	access := node.APIAccess{Addr: server.Listener.Addr().String(), Token: "x", Cert: server.Certificate().Raw}
+	writeAPI(t, dir, access)
+	if code, stdout, stderr := ctl(dir, "leave"); code != 0 || stdout != "leaves\n" {
+		t.Errorf("exit code %d, %q, %q", code, stdout, stderr)
+	}
+	if code, stdout, stderr := ctl(dir, "health"); code != 0 || stdout != "ok\n" {
+		t.Errorf("health: exit code %d, %q, %q", code, stdout, stderr)
+	}
+	running(t, dir)
+	access.Cert = bytes.Clone(access.Cert)
+	access.Cert[len(access.Cert)-1] ^= 1
+	writeAPI(t, dir, access)
+	api.asked = ""
+	code, _, stderr := ctl(dir, "leave")
+	if code != 1 || !strings.Contains(stderr, "it has another certificate than state/api.json says") ||
+		api.asked != "" {
+		t.Errorf("another certificate: exit code %d, %q, asked %q", code, stderr, api.asked)
+	}
+	for addr, want := range map[string]string{"0.0.0.0:7480": "127.0.0.1:7480", "[::]:7480": "127.0.0.1:7480",
+		"192.0.2.1:7480": "192.0.2.1:7480", "[::1]:1": "[::1]:1"} {
+		if got := here(addr); got != want {
+			t.Errorf("here(%s) = %s, want %s", addr, got, want)
+		}
+	}
 }
 
 // redraw fits what it draws.

@@ -86,7 +86,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 	if c.Partition != "" {
 		return c.together(cfg, web, out)
 	}
-	if err := runCrawl(cfg, "", &display{out: out, json: c.JSON, quiet: c.Quiet}); err != nil {
+	if err := runCrawl(cfg, APIFlags{}, &display{out: out, json: c.JSON, quiet: c.Quiet}); err != nil {
 		return err
 	}
 	if c.Quiet || c.JSON {

@@ -105,6 +105,9 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl explain www.example.org", last: true},
 	},
 	"docs/reference/api.md": {
+		{command: "orbweaver crawl --api 192.0.2.7:7480 --api-cert api.pem --api-key api.key --contact you@example.org " +
+			"https://example.org/",
+			not: "192.0.2.7 is no address of this machine; package admin listens with TLS"},
 		{command: "addr=$(jq -r .addr crawl/state/api.json) token=$(jq -r .token crawl/state/api.json)",
 			not: "jq may be missing"},
 		{command: "curl -s -H \"Authorization: Bearer $token\" -H \"Content-Type: application/json\" -d '{}' " +
@@ -112,7 +115,7 @@ var documentSteps = map[string][]step{
 			not: "curl may be missing; package admin tests such a call"},
 	},
 	"docs/prometheus.md": {
-		{command: "curl -s -H \"Authorization: Bearer $(cat crawl/state/api.token)\" -o cpu.pprof " +
+		{command: "curl -s -H \"Authorization: Bearer $(jq -r .token crawl/state/api.json)\" -o cpu.pprof " +
 			"\"http://127.0.0.1:7480/debug/pprof/profile?seconds=30\"",
 			not: "curl may be missing; package admin tests such a call"},
 		{command: "go tool pprof -top cpu.pprof",

@@ -18,7 +18,6 @@ import (
 	"github.com/goccy/go-yaml"
 
 	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -59,9 +58,9 @@ func (c *CrawlCmd) dryRun(k *kong.Context, cfg node.Config, given *settings, out
 		return err
 	}
 	if c.API != "" {
-		ln, err := admin.Reserve(c.API)
+		ln, err := c.reserve(cfg.Cluster)
 		if err != nil {
-			return bad("--%v", err)
+			return err
 		}
 		if err := ln.Close(); err != nil {
 			return err

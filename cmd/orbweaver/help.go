@@ -126,8 +126,11 @@ var crawlHelp = cli.Texts{
 	"keys": "Read this agent's keys from directory DIR, made by \"orbweaver cluster keys\".",
 	"recovery": "With --listen: when this agent becomes the owner of a host, ask N agents which of its URLs " +
 		"they know.",
-	"agents":     "With --listen: start when N agents are present.",
-	"api":        "Answer \"orbweaver ctl\" and /metrics on this loopback address, such as 127.0.0.1:7480.",
+	"agents": "With --listen: start when N agents are present.",
+	"api": "Answer \"orbweaver ctl\", a browser and /metrics on this address, such as 127.0.0.1:7480. An address " +
+		"other than loopback requires --api-cert or --keys.",
+	"api_cert":   "Serve --api over TLS with the certificate in this PEM file, and the authorities that it has.",
+	"api_key":    "Read the private key of --api-cert from this PEM file (default: the file of --api-cert).",
 	"cpuprofile": "Write a processor profile to FILE, for \"go tool pprof\".",
 	"memprofile": "Write a profile of the memory in use at the end to FILE, for \"go tool pprof\".",
 	"json":       "Print progress and summary as JSON lines.",

@@ -2,10 +2,12 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"strings"
 	"time"
 
@@ -18,25 +20,29 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// APIFile is a path in a crawl directory. The file holds the address and the
-// token of the running crawl's API.
-const APIFile = "state/api.json"
+// APIFile and APIReaderFile are paths in a crawl directory. The files hold the address of the running crawl's API, and
+// a token: that of operators, and that of readers.
+const (
+	APIFile       = "state/api.json"
+	APIReaderFile = "state/api-reader.json"
+)
 
-// TokenFile is a path in a crawl directory. The file holds the token in APIFile and nothing else, as Prometheus
+// TokenFile is a path in a crawl directory. The file holds the token in APIReaderFile and nothing else, as Prometheus
 // reads it (credentials_file).
-const TokenFile = "state/api.token"
+const TokenFile = "state/api-reader.token"
 
-// APIAccess is the content of APIFile, as JSON: the address of the API and the token that
-// callers must send.
+// APIAccess is the content of APIFile and of APIReaderFile, as JSON: the address of the API and the token that callers
+// must send. With TLS, Cert is the certificate of the API in DER.
 type APIAccess struct {
 	Addr  string `json:"addr"`
 	Token string `json:"token"`
+	Cert  []byte `json:"cert,omitempty"`
 }
 
-// Serve answers the API on ln, which comes from admin.Reserve, until Close. It writes
-// APIFile and TokenFile, which Close removes. Call it before Run. If it returns an error, Close closes
-// ln.
-func (a *Agent) Serve(ln net.Listener) error {
+// Serve answers the API on ln, which comes from admin.Reserve, until Close. It uses TLS if there is a certificate. If
+// cert is nil and ln is not on loopback, it uses the certificate of the cluster's keys. It writes APIFile,
+// APIReaderFile and TokenFile, which Close removes. Call it before Run. If it returns an error, Close closes ln.
+func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	reg := prometheus.NewRegistry()
 	reg.MustRegister(gauges{a}, monitored{a}, collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -44,24 +50,36 @@ func (a *Agent) Serve(ln net.Listener) error {
 		reg.MustRegister(exchanges{a.membership})
 	}
 	access := APIAccess{Token: admin.NewToken()}
+	forReaders := APIAccess{Token: admin.NewToken()}
+	if ap, err := netip.ParseAddrPort(ln.Addr().String()); cert == nil && err == nil && !ap.Addr().IsLoopback() &&
+		a.membership != nil && a.membership.keys != nil {
+		cert = a.membership.keys.Certificate()
+	}
 	s, err := admin.Listen(admin.Config{
-		Listener: ln, Token: access.Token, Metrics: reg,
-		Operator: a.operator, Ready: a.ready,
+		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
+		Operator: a.operator, Ready: a.ready, Now: a.now,
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}
 	}
 	a.onClose(s.Close)
-	access.Addr = s.Addr()
-	b, err := json.Marshal(access)
-	if err != nil {
-		return fmt.Errorf("api: %w", err)
+	for _, f := range []struct {
+		name string
+		APIAccess
+	}{{APIReaderFile, forReaders}, {APIFile, access}} {
+		if f.Addr = s.Addr(); cert != nil {
+			f.Cert = cert.Certificate[0]
+		}
+		b, err := json.Marshal(f.APIAccess)
+		if err != nil {
+			return fmt.Errorf("api: %w", err)
+		}
+		if err := disk.WriteSecret(a.fs, a.dir(f.name), append(b, '\n')); err != nil {
+			return err
+		}
+		a.onClose(func() error { return a.fs.Remove(a.dir(f.name)) })
 	}
-	if err := disk.WriteSecret(a.fs, a.dir(APIFile), append(b, '\n')); err != nil {
-		return err
-	}
-	a.onClose(func() error { return a.fs.Remove(a.dir(APIFile)) })
-	if err := disk.WriteSecret(a.fs, a.dir(TokenFile), []byte(access.Token)); err != nil {
+	if err := disk.WriteSecret(a.fs, a.dir(TokenFile), []byte(forReaders.Token)); err != nil {
 		return err
 	}
 	a.onClose(func() error { return a.fs.Remove(a.dir(TokenFile)) })

@@ -195,6 +195,9 @@ func (k *Keys) judge(chain []*x509.Certificate, use x509.ExtKeyUsage, name strin
 	return nil
 }
 
+// Certificate returns the certificate of this agent, with its private key. Its only DNS name is the agent's.
+func (k *Keys) Certificate() *tls.Certificate { return &k.cert }
+
 // server returns the configuration for accepted connections: they need a certificate of the
 // cluster. It offers the streams of both roles, so that a caller that expects the other role learns
 // from the certificate which one answers. Sessions are not resumed, so that every

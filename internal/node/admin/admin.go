@@ -7,12 +7,15 @@
 //	              profiles of the process, only over loopback
 //	/orbweaver.operator.v1.Operator/METHOD
 //	              the calls of package operate: Connect, gRPC and gRPC-Web, in JSON or protobuf
+//	/             the console; no token, because it shows nothing before its user has logged in
+//	/session      the role of a browser; POST logs it in with a token, DELETE logs it out
 //
-// The server listens on loopback only. All paths but /healthz and /readyz require the token in
-// the crawl directory (Authorization: Bearer): users who can read the directory may call, and
-// a page in a browser cannot. The number of connections is
-// bounded, and connections without the token give way to others. So no other user of the
-// machine can take the crawl's file descriptors or keep its operator out.
+// Without TLS the server listens on loopback only. The calls and the metrics require one of two tokens in the crawl
+// directory (Authorization: Bearer), or the cookie of a browser that has logged in with one. The reader's token permits
+// only calls that change nothing. The file access.go has what else is checked.
+//
+// The number of connections is bounded, and connections without a token give way to others. So no stranger can take
+// the crawl's file descriptors or keep its operator out.
 //
 // A Server runs its own goroutines, and Close waits for them. It calls the functions of its
 // Config concurrently.
@@ -21,7 +24,7 @@ package admin
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -42,13 +45,19 @@ import (
 
 // Config configures a Server. Operator and the functions must be safe for concurrent use.
 type Config struct {
-	// Addr is a loopback address and port, such as 127.0.0.1:7480. It has no
-	// effect if there is a Listener.
+	// Addr is an address and port, such as 127.0.0.1:7480. It has no effect if there is a Listener.
 	Addr string
 	// Listener comes from Reserve. The Server owns and closes it.
 	Listener net.Listener
-	// Token is the secret that callers must send. NewToken makes one.
-	Token string
+	// Cert is the certificate for TLS. Nil means no TLS, on loopback only.
+	Cert *tls.Certificate
+	// Token is the secret that callers must send. ReaderToken permits only calls that change nothing; empty: none
+	// does. NewToken makes one.
+	Token, ReaderToken string
+	// Console serves the pages of the console; nil: there is none.
+	Console http.Handler
+	// Now is the clock for the limit of wrong tokens; nil means time.Now.
+	Now func() time.Time
 	// Operator answers operators.
 	Operator pb.OperatorHandler
 	// Ready reports whether the agent has joined its cluster and crawls.
@@ -82,22 +91,24 @@ const (
 type Server struct {
 	ln   net.Listener
 	http *http.Server
+	end  context.CancelFunc // ends streams
 	done chan struct{}
 }
 
-// CheckAddr reports whether addr is a loopback address and port. The error is an ErrAddr.
-func CheckAddr(addr string) error {
+// CheckAddr reports whether addr is an address and port, on loopback unless the server uses TLS. The error is an
+// ErrAddr.
+func CheckAddr(addr string, secure bool) error {
 	ap, err := netip.ParseAddrPort(addr)
-	if err != nil || !ap.Addr().IsLoopback() {
+	if err != nil || !secure && !ap.Addr().IsLoopback() {
 		return fmt.Errorf("api %q: %w; give one such as 127.0.0.1:7480", addr, ErrAddr)
 	}
 	return nil
 }
 
-// Reserve opens a listener on a loopback address and port, before there is a crawl to ask.
-// Port 0 takes any free port. The error is an ErrAddr, or it names the address.
-func Reserve(addr string) (net.Listener, error) {
-	if err := CheckAddr(addr); err != nil {
+// Reserve opens a listener on an address and port, before there is a crawl to ask. Port 0 takes any free port. secure
+// is as in CheckAddr. The error is an ErrAddr, or it names the address.
+func Reserve(addr string, secure bool) (net.Listener, error) {
+	if err := CheckAddr(addr, secure); err != nil {
 		return nil, err
 	}
 	ln, err := net.Listen("tcp", addr)
@@ -113,35 +124,52 @@ func Reserve(addr string) (net.Listener, error) {
 // Listen starts a server on cfg.Listener, or on cfg.Addr. The error is an ErrAddr, or it
 // names the address.
 func Listen(cfg Config) (*Server, error) {
+	g, err := newGate(cfg)
+	if err != nil {
+		return nil, err
+	}
 	ln := cfg.Listener
 	if ln == nil {
-		var err error
-		if ln, err = Reserve(cfg.Addr); err != nil {
+		if ln, err = Reserve(cfg.Addr, cfg.Cert != nil); err != nil {
 			return nil, err
 		}
+	} else if err := CheckAddr(ln.Addr().String(), cfg.Cert != nil); err != nil {
+		return nil, err
 	}
 	share := inbound.Share(32, leastConns, maxConns)
 	pool := inbound.New(inbound.Config{Strangers: share, Proven: share})
 	s := &Server{ln: pool.Listen(ln), done: make(chan struct{}), http: &http.Server{
-		Handler: handler(cfg), ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
-		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10, Protocols: protocols(),
+		ReadHeaderTimeout: headerTimeout, ReadTimeout: readTimeout, WriteTimeout: writeTimeout,
+		IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10, Protocols: protocols(cfg.Cert != nil),
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			if secure, ok := c.(*tls.Conn); ok {
+				c = secure.NetConn()
+			}
 			return context.WithValue(ctx, connKey{}, c)
 		},
 		ErrorLog: log.New(io.Discard, "", 0), // invalid requests are not shown to the operator
 	}}
+	var ending context.Context
+	ending, s.end = context.WithCancel(context.Background())
+	s.http.Handler = handler(cfg, g, ending)
+	serve := func() error { return s.http.Serve(s.ln) }
+	if cfg.Cert != nil {
+		s.http.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{*cfg.Cert}}
+		serve = func() error { return s.http.ServeTLS(s.ln, "", "") }
+	}
 	go func() {
 		defer close(s.done)
-		s.http.Serve(s.ln)
+		_ = serve() // it ends with Close
 	}()
 	return s, nil
 }
 
-// protocols are HTTP/1.1 and, for gRPC, HTTP/2 without TLS (RFC 9113, section 3.3: with prior knowledge).
-func protocols() *http.Protocols {
+// protocols are HTTP/1.1 and, for gRPC, HTTP/2: over TLS, or without it (RFC 9113, section 3.3: with prior knowledge).
+func protocols(secure bool) *http.Protocols {
 	p := new(http.Protocols)
 	p.SetHTTP1(true)
-	p.SetUnencryptedHTTP2(true)
+	p.SetHTTP2(secure)
+	p.SetUnencryptedHTTP2(!secure)
 	return p
 }
 
@@ -151,9 +179,10 @@ type connKey struct{}
 // Addr returns the address and port on which the server listens.
 func (s *Server) Addr() string { return s.ln.Addr().String() }
 
-// Close stops the server and closes its connections. Calls in progress have closeTime to end: an operator who stops
-// the crawl gets the answer. It blocks until the server's goroutine has ended.
+// Close stops the server and closes its connections. Streams end at once. Calls in progress have closeTime to end: an
+// operator who stops the crawl gets the answer. It blocks until the server's goroutine has ended.
 func (s *Server) Close() error {
+	s.end()
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	_ = s.http.Shutdown(ctx) // what is left is closed below
@@ -162,12 +191,20 @@ func (s *Server) Close() error {
 	return err
 }
 
-func handler(cfg Config) http.Handler {
+func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 	private := http.NewServeMux()
-	private.Handle(pb.NewOperatorHandler(cfg.Operator, connect.WithReadMaxBytes(maxRequest)))
+	path, calls := pb.NewOperatorHandler(cfg.Operator, connect.WithReadMaxBytes(maxRequest))
+	private.Handle(path, streams(calls, ending))
 	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
 	profiles(private)
-	want := []byte("Bearer " + cfg.Token)
+	guarded := http.NewServeMux() // the paths whose requests must name this server
+	guarded.HandleFunc("/session", g.session)
+	guarded.Handle("/", g.admit(private))
+	if cfg.Console != nil {
+		for _, path := range []string{"GET /{$}", "GET /console/"} {
+			guarded.Handle(path, cfg.Console)
+		}
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -177,18 +214,24 @@ func handler(cfg Config) http.Handler {
 		}
 		fmt.Fprintln(w, "ready")
 	})
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		if subtle.ConstantTimeCompare([]byte(r.Header.Get("Authorization")), want) != 1 {
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			http.Error(w, "no valid token: send the one in state/api.json of the crawl directory (Authorization: "+
-				"Bearer)",
-				http.StatusUnauthorized)
-			return
-		}
-		if c, ok := r.Context().Value(connKey{}).(*inbound.Conn); ok {
-			c.Prove() // too many proven connections: this one is closed first
-		}
-		private.ServeHTTP(w, r)
-	})
+	mux.Handle("/", g.named(guarded))
 	return mux
+}
+
+// streams lets calls that are streams last: without the times for a whole request and its answer, until ending is done.
+func streams(next http.Handler, ending context.Context) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if streaming[r.URL.Path] {
+			c := http.NewResponseController(w)
+			if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
+				http.Error(w, "this connection cannot carry a stream", http.StatusInternalServerError)
+				return
+			}
+			ctx, cancel := context.WithCancel(r.Context())
+			defer cancel()
+			defer context.AfterFunc(ending, cancel)()
+			r = r.WithContext(ctx)
+		}
+		next.ServeHTTP(w, r)
+	})
 }

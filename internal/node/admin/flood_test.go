@@ -46,7 +46,7 @@ func dial(t *testing.T, s *Server) *asking {
 }
 
 func (a *asking) status(token string) (int, error) {
-	_, err := fmt.Fprintf(a, "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n\r\n", token)
+	_, err := fmt.Fprintf(a, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer %s\r\n\r\n", token)
 	if err != nil {
 		return 0, err
 	}
@@ -77,9 +77,9 @@ func TestIdleFlood(t *testing.T) {
 		c := dial(t, s)
 		switch i % 3 {
 		case 1: // a header that does not end
-			io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: x\r\n")
+			io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: localhost\r\n")
 		case 2: // a wrong token, and then nothing
-			io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer wrong\r\n\r\n")
+			io.WriteString(c, "GET /metrics HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer wrong\r\n\r\n")
 		}
 		silent = append(silent, c)
 	}

@@ -13,6 +13,7 @@ import (
 )
 
 const (
+	profilePath = "/debug/pprof/"
 	// profileTime is the length of a processor profile or a trace, if the caller names none.
 	profileTime = 30 * time.Second
 	// longestProfile bounds it.
@@ -26,7 +27,7 @@ const (
 // A profile takes processor time and shows how the process works, so it is answered only over loopback.
 func profiles(mux *http.ServeMux) {
 	handle := func(path string, h http.HandlerFunc) {
-		mux.HandleFunc("GET /debug/pprof/"+path, func(w http.ResponseWriter, r *http.Request) {
+		mux.HandleFunc("GET "+profilePath+path, func(w http.ResponseWriter, r *http.Request) {
 			if !overLoopback(r) {
 				http.Error(w, "profiles are answered only over loopback: ask on the agent's own machine",
 					http.StatusForbidden)
