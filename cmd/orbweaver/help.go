@@ -156,7 +156,9 @@ var crawlHelp = cli.Texts{
 var longHelp = cli.Texts{
 	"ctl_dir":   "Ask the crawl in directory DIR, which runs with --api.",
 	"ctl_agent": "Mean only the agent of this name (default: all agents).",
-	"ctl_why":   "Note this reason in the list of orders and in the events.",
+	"ctl_delay": "Name a host, or a domain such as \"*.example.org\", or neither for all hosts; then the delay, " +
+		"such as 10s, or with times of day (in UTC) 10s 8-18 mon-fri, else 2s.",
+	"ctl_why": "Note this reason in the list of orders and in the events.",
 	"check_dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
 	"check_urls":       "Judge these URLs; - reads them from standard input, one per line.",
