@@ -42,8 +42,8 @@ http://b.example/robots.txt robots=User-agent:*;Crawl-delay:8
 http://b.example/ /1 slow=1s
 `
 
-// With a DelayFactor, a host rests for a multiple of its response times, within bounds, also after a kill. A Crawl-delay
-// that is longer holds.
+// With a DelayFactor, a host rests for a multiple of its response times, within bounds, also after a kill. A
+// Crawl-delay that is longer holds.
 func TestAutoDelay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: slowWeb}
