@@ -83,14 +83,15 @@ func (c *CrawlCmd) config() (node.Config, error) {
 // check refuses values that no crawl can use. Its errors name the flag, the value and what
 // would be right.
 func (c *CrawlCmd) check() error {
+	if err := c.DelayFlags.check(); err != nil {
+		return err
+	}
 	switch {
 	case c.Workers < 1 || c.Workers > 10000:
 		return bad("--workers %d: give a number from 1 to 10000", c.Workers)
 	case c.Stream != "" && c.JSON:
 		return bad("--stream and --json both write to standard output; leave one of them out. With --stream, " +
 			"progress goes to standard error as text")
-	case c.Delay < 0:
-		return bad("--delay %s is negative; give a duration such as 500ms, or 0", c.Delay)
 	case c.SlowDown <= 0:
 		return bad("--slow-down %s: give a duration above 0, such as 60s", c.SlowDown)
 	case c.RetryWait <= 0:
@@ -107,8 +108,6 @@ func (c *CrawlCmd) check() error {
 		return bad("--warc-size %s is too small; give at least 1MB", c.WARCSize)
 	case c.WARCPrefix == "" || strings.ContainsAny(c.WARCPrefix, `/\`):
 		return bad("--warc-prefix %q: give a part of a file's name, such as orbweaver", c.WARCPrefix)
-	case c.Delay > mostDelay:
-		return bad("--delay %s is too long; give at most %.0fh", c.Delay, mostDelay.Hours())
 	case c.Retries < 0:
 		return bad("--retries %d is negative; give 0 to never retry, or more", c.Retries)
 	case c.Rate < 0:
@@ -217,11 +216,14 @@ func (c *CrawlCmd) limits(cfg *node.Config) {
 
 // politeness sets the delays of hosts, addresses and registered domains.
 func (c *CrawlCmd) politeness(cfg *node.Config) {
-	fr := &cfg.Frontier
-	if fr.HostDelay = c.Delay; c.Delay == 0 {
+	fr, least := &cfg.Frontier, c.least()
+	if fr.HostDelay = least; least == 0 {
 		fr.HostDelay = -1 // none
 	}
-	fr.IPDelay, fr.SiteDelay, fr.SlowBase = c.Delay/4, c.Delay/4, c.SlowDown
+	fr.IPDelay, fr.SiteDelay, fr.SlowBase = least/4, least/4, c.SlowDown
+	if c.Delay == autoDelay {
+		cfg.Crawl.DelayFactor, cfg.Crawl.DelayMax = c.DelayFactor, c.DelayMax
+	}
 	if c.IPDelay != nil {
 		fr.IPDelay = *c.IPDelay
 	}

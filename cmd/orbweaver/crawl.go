@@ -64,7 +64,8 @@ type CrawlCmd struct {
 
 	StrategyFlags `embed:""`
 
-	Delay       time.Duration  `help:"${delay}" default:"2s" placeholder:"D" group:"Politeness"`
+	DelayFlags `embed:""`
+
 	IPDelay     *time.Duration `name:"ip-delay" help:"${ip_delay}" placeholder:"D" group:"Politeness"`
 	SiteDelay   *time.Duration `help:"${site_delay}" placeholder:"D" group:"Politeness"`
 	HostShare   share          `help:"${host_share}" placeholder:"SHARE" group:"Politeness"`

@@ -103,6 +103,10 @@ func (c *canned) TakeBack(_ context.Context, q *pb.TakeBackRequest) (*pb.TakeBac
 	return &pb.TakeBackResponse{Order: c.order(), Answers: c.answers}, c.took("TakeBack", q)
 }
 
+func (c *canned) Delay(_ context.Context, q *pb.DelayRequest) (*pb.DelayResponse, error) {
+	return &pb.DelayResponse{Order: c.order(), Answers: c.answers}, c.took("Delay", q)
+}
+
 // handler serves c to callers with the token x.
 func (c *canned) handler() http.Handler {
 	mux := http.NewServeMux()

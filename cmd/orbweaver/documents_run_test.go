@@ -139,6 +139,11 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl resume"},
 		{command: "orbweaver ctl orders"},
 		{command: "orbweaver ctl orders --past"},
+		{command: "orbweaver ctl delay www.example.org 10s --why \"a complaint\""},
+		{command: "orbweaver ctl delay '*.example.org' 10s 8-18 mon-fri, else 2s"},
+		{command: "orbweaver ctl delay 5s"},
+		{command: "orbweaver crawl --dir gentle --delay auto --delay-max 1m --contact you@example.org " +
+			"https://example.org/"},
 		{command: "orbweaver ctl block www.example.org"},
 		{command: "orbweaver ctl unblock www.example.org"},
 		{command: "orbweaver ctl drop www.example.org", last: true},

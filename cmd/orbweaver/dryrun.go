@@ -199,7 +199,7 @@ func (d *dryRun) bounds() {
 		depth += ", with the root pages of all hosts"
 	}
 	d.row("scope", "%s, %s", c.Scope, depth)
-	d.row("politeness", "%s between requests to a host; robots.txt may ask for more", c.Delay)
+	d.row("politeness", "%s between requests to a host; robots.txt may ask for more", c.DelayFlags.text())
 	var limits []string
 	if c.PageLimit > 0 {
 		limits = append(limits, plural(c.PageLimit, "page"))
@@ -408,7 +408,7 @@ func (d *dryRun) seed(out io.Writer, s plannedSeed) {
 			fmt.Fprintf(out, "    %s\n", text)
 		}
 	}
-	if s.delay > d.cmd.Delay {
+	if s.delay > d.cmd.least() {
 		fmt.Fprintf(out, "    Crawl-delay %s instead of --delay %s\n", s.delay, d.cmd.Delay)
 	}
 }

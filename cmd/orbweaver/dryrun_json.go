@@ -119,7 +119,7 @@ func plannedJoins(replies []node.JoinReply) (all []plannedJoin) {
 func (d *dryRun) summary(settings []plannedSetting, visitable int) plannedCrawl {
 	c, r := d.cmd, d.r
 	p := plannedCrawl{Type: "dry-run", Dir: c.Dir, Action: "create", Contact: d.cfg.Contact, UserAgent: r.UserAgent,
-		RobotsAgent: r.Token, Scope: c.Scope.String(), Delay: c.Delay.Seconds(), PageLimit: c.PageLimit,
+		RobotsAgent: r.Token, Scope: c.Scope.String(), Delay: c.least().Seconds(), PageLimit: c.PageLimit,
 		HostPageLimit: c.HostPageLimit, SizeLimit: int64(c.SizeLimit), TimeLimit: c.TimeLimit.Seconds(),
 		Waits:    d.meeting.Waits,
 		Settings: settings, Seeds: len(r.Seeds), Visitable: visitable, Possible: d.possible(visitable)}

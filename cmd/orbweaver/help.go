@@ -40,12 +40,15 @@ var crawlHelp = cli.Texts{
 	"near_duplicates": "What becomes of a page whose text is nearly that of an archived page: off, do not compare " +
 		"texts; mark, name the other page in crawl.log and in the archive; drop, archive only a note that names " +
 		"it, and do not follow its links.",
-	"delay": "Wait D after a response before the next request to its host; 0 does not wait. " +
-		"Crawl-delay in robots.txt may raise it.",
+	"delay": "Wait D after a response before the next request to its host; 0 does not wait. auto waits for a " +
+		"multiple of the host's last response times. Crawl-delay in robots.txt may raise it.",
+	"delay_factor": "With --delay auto: wait N times as long as the host's last responses took.",
+	"delay_min":    "With --delay auto: wait D at least.",
+	"delay_max":    "With --delay auto: wait D at most; robots.txt may ask for more.",
 	"ip_delay": "Wait D in the same way for an IP address, across all hosts that it serves; 0 does not wait " +
-		"(default: a quarter of --delay).",
+		"(default: a quarter of --delay, or of --delay-min).",
 	"site_delay": "Wait D in the same way for a registered domain, such as example.org; 0 does not wait (default: " +
-		"a quarter of --delay).",
+		"a quarter of --delay, or of --delay-min).",
 	"host_share": "Send at most this share of an hour's requests to one host, such as 0.2%, but always one a minute " +
 		"(default: 0, no limit).",
 	"slow_down":  "Pause a host for D after it answers 429 or 503; the pause doubles each time.",
@@ -159,7 +162,9 @@ var crawlHelp = cli.Texts{
 var longHelp = cli.Texts{
 	"ctl_dir":   "Ask the crawl in directory DIR, which runs with --api.",
 	"ctl_agent": "Mean only the agent of this name (default: all agents).",
-	"ctl_why":   "Note this reason in the list of orders and in the events.",
+	"ctl_delay": "Name a host, or a domain such as \"*.example.org\", or neither for all hosts; then the delay, " +
+		"such as 10s, or with times of day (in UTC) 10s 8-18 mon-fri, else 2s.",
+	"ctl_why": "Note this reason in the list of orders and in the events.",
 	"check_dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
 	"check_urls":       "Judge these URLs; - reads them from standard input, one per line.",

@@ -46,6 +46,8 @@ func (c *CrawlCmd) unused(flag string) string {
 	switch {
 	case flag == "example" && !c.DryRun:
 		return "without --dry-run: leave it out, or add --dry-run"
+	case strings.HasPrefix(flag, "delay-") && c.Delay != autoDelay:
+		return "without --delay auto: leave it out, or add --delay auto"
 	case flag == "model" && c.Listen != "" && c.Partition == node.PartitionTopic:
 	case flag == "topic" || flag == "model":
 		of = "focused"

@@ -93,15 +93,9 @@ func Values() []kong.Option {
 			return target.Addr().Interface().(*ByteSize).UnmarshalText([]byte(s))
 		})),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), from("duration", func(target reflect.Value, s string) error {
-			d, err := time.ParseDuration(s)
-			switch {
-			case err != nil && tooLong.MatchString(s), d > mostTime, d < -mostTime:
-				return fmt.Errorf("%q is too long; give at most %.0fh", s, mostTime.Hours())
-			case err != nil:
-				return fmt.Errorf("%q is not a duration; write 500ms, 90s or 2h30m", s)
-			}
+			d, err := ParseDuration(s)
 			target.SetInt(int64(d))
-			return nil
+			return err
 		})),
 		kong.KindMapper(reflect.Int, whole),
 		kong.KindMapper(reflect.Int64, whole),
@@ -163,4 +157,16 @@ func HelpText(v *kong.Value) string {
 		return v.Help
 	}
 	return strings.TrimSuffix(v.Help, ".") + " (default: " + v.Default + ")."
+}
+
+// ParseDuration reads the value of a flag that is a duration. The error is for people.
+func ParseDuration(s string) (time.Duration, error) {
+	d, err := time.ParseDuration(s)
+	switch {
+	case err != nil && tooLong.MatchString(s), d > mostTime, d < -mostTime:
+		return 0, fmt.Errorf("%q is too long; give at most %.0fh", s, mostTime.Hours())
+	case err != nil:
+		return 0, fmt.Errorf("%q is not a duration; write 500ms, 90s or 2h30m", s)
+	}
+	return d, nil
 }

@@ -83,6 +83,7 @@ type Config struct {
 	// ResumeWait is the quiet time of all hosts at the start of a resumed run, because the journal does not tell
 	// which requests were in progress at a kill. It should be at least the Frontier's largest delay. Zero means none.
 	ResumeWait time.Duration
+	Delays
 	// Unheard returns the latest time at which another agent may have made a request to a host of
 	// this one without telling it. Nil: now.
 	Unheard func() time.Time

@@ -33,6 +33,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 	}
 	host := v.task.Link.URL.Host()
 	c.ends(v)
+	v.auto = c.autoDelay(v, host)
 	c.pagesStop = c.pagesStop || v.stops
 	if v.resolved && v.outcome == Fetched {
 		if !c.overtaken(v) {
@@ -66,7 +67,8 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 // the pause that the host has asked for.
 func (c *Crawler) rest(v *visit, now time.Time) {
 	l := v.task.Link
-	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero(), SlowDown: v.slow,
+	delay := max(v.delay, c.autoDelay(v, l.URL.Host()))
+	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: delay, NoRequest: v.began.IsZero(), SlowDown: v.slow,
 		RetryAfter: v.retryAfter, Again: &l, Attempt: v.task.Attempt}, now) // the run has failed already
 	c.ends(v)
 }
@@ -75,7 +77,7 @@ func (c *Crawler) rest(v *visit, now time.Time) {
 // goes back to the front of its host's queue.
 func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 	l := v.task.Link
-	d := frontier.Done{Delay: v.delay, NoRequest: v.began.IsZero(), Robots: v.robotsRead()}
+	d := frontier.Done{Delay: max(v.delay, v.auto), NoRequest: v.began.IsZero(), Robots: v.robotsRead()}
 	c.notePlain(v)
 	c.noteFailure(v) // of robots.txt, too
 	switch {
@@ -303,7 +305,7 @@ func (c *Crawler) finishOf(v *visit, exhausted bool) state.Finish {
 	f := state.Finish{
 		Link: weburl.Link{URL: v.asked.URL, Hops: v.asked.Hops, Seed: v.asked.Seed, Ext: v.asked.Ext},
 		Code: v.code(exhausted), Kind: v.errorKind(), Cause: c.causeOf(v), Mime: v.mime,
-		Size: v.size, Began: v.began, Took: v.took, Delay: v.delay,
+		Size: v.size, Began: v.began, Took: v.took, Delay: max(v.delay, v.auto),
 	}
 	if !v.sent.URL.IsZero() {
 		f.Link.Ext = v.sent.Ext

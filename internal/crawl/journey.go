@@ -85,6 +85,7 @@ type visit struct {
 	// robots.txt:
 	rule     string
 	delay    time.Duration // Crawl-delay
+	auto     time.Duration // the delay by the response times, see autoDelay
 	until    time.Time     // next time to fetch it
 	errand   weburl.Link   // a robots.txt to fetch from another host
 	entry    robots.Entry

@@ -91,7 +91,9 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		why("no link is queued")
 	}
 	if !h.busy() && h.at > f.clock {
-		if e.Due = f.timeAt(h.at); h.slowUntil >= h.at {
+		if e.Due = f.timeAt(h.at); h.slowUntil >= h.at && h.slow == 0 {
+			why("paused until %s, in %s, as the host asks with Retry-After", clock(e.Due), f.until(h.at))
+		} else if h.slowUntil >= h.at {
 			why("paused until %s, in %s (%s not yet forgiven)", clock(e.Due), f.until(h.at),
 				english.Plural(int(h.slow), "pause", ""))
 		} else if f.byShare(h) {

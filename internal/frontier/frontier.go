@@ -511,12 +511,19 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 
 // HostDelay returns the quiet time that is configured for a host.
 func (f *Frontier) HostDelay(name string) time.Duration {
-	if f.cfg.DelayOf != nil {
-		if d, ok := f.cfg.DelayOf(name); ok {
-			return max(d, 0)
-		}
+	if d, ok := f.OwnDelay(name); ok {
+		return d
 	}
 	return f.cfg.HostDelay
+}
+
+// OwnDelay is HostDelay for a host with another delay than Config.HostDelay; otherwise ok is false.
+func (f *Frontier) OwnDelay(name string) (d time.Duration, ok bool) {
+	if f.cfg.DelayOf == nil {
+		return 0, false
+	}
+	d, ok = f.cfg.DelayOf(name)
+	return max(d, 0), ok
 }
 
 // tick sets the clock to now and moves hosts and buckets whose time has come.

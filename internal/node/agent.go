@@ -76,8 +76,9 @@ type Agent struct {
 	boundary   *boundary.Store // nil: pages do not move between agents
 	standing   *standing       // the operators' orders
 	operator   *operate.Operator
-	sheets     sheet.Live     // Config.Hosts, or what SetHosts has given since
-	closers    []func() error // Close calls them in reverse order
+	delays     atomic.Pointer[delays] // the operators' orders of delays
+	sheets     sheet.Live             // Config.Hosts, or what SetHosts has given since
+	closers    []func() error         // Close calls them in reverse order
 	// shortages counts how often a file could not be opened for want of descriptors.
 	shortages atomic.Int64
 	// Recovered counts what Open found of earlier runs.
@@ -368,7 +369,10 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	// Without delays, opening a connection costs more than the order of the pages is worth.
 	fr := &cfg.Frontier
 	fr.Gather = fr.Burst >= 0 && fr.HostDelay < 0 && fr.IPDelay <= 0 && fr.SiteDelay <= 0
-	fr.DelayOf = a.delayOf
+	if err := a.loadOrders(); err != nil {
+		return err
+	}
+	fr.DelayOf, cfg.Crawl.WhyDelay = a.delayOf, a.whyDelay
 	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err

@@ -47,7 +47,7 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"near-duplicates": cmp.Or(a.cfg.NearDuplicates, NearOff),
 		"coverage":        coverageTerms(a.cfg.Crawl.TwoLevel),
 		// A host that moves must have the same delays at its next owner.
-		"delay": quiet(f.HostDelay, 2*time.Second), "ip-delay": quiet(f.IPDelay, 0),
+		"delay": quiet(f.HostDelay, 2*time.Second) + autoTerms(&a.cfg.Crawl), "ip-delay": quiet(f.IPDelay, 0),
 		"site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
 		"page-limit":      strconv.FormatInt(a.cfg.Crawl.PageLimit, 10),
 		"host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
@@ -114,6 +114,14 @@ func quiet(d, usual time.Duration) string {
 		d = usual
 	}
 	return max(d, 0).String()
+}
+
+// autoTerms returns how delays follow response times. It is empty if they do not.
+func autoTerms(c *crawl.Config) string {
+	if c.DelayFactor <= 0 {
+		return ""
+	}
+	return fmt.Sprintf(" to %s, %g times the response times", c.DelayMax, c.DelayFactor)
 }
 
 // strategyTerms returns the strategy's name and parameters.

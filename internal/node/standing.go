@@ -50,14 +50,21 @@ type toldOrders struct {
 	at            time.Time
 }
 
-// openOrders reads the orders of earlier runs and puts them in force.
-func (a *Agent) openOrders() error {
+// loadOrders reads the orders of earlier runs, and puts delays in force: they hold for hosts that rest since then.
+func (a *Agent) loadOrders() error {
 	set, err := orders.Load(a.fs, a.dir(ordersFile))
 	if err != nil {
 		return fmt.Errorf("%w; to continue without the operators' orders, remove %s", err, a.dir(ordersFile))
 	}
 	s := &standing{a: a, set: set, told: map[string]toldOrders{}}
 	a.standing = s
+	a.delays.Store(newDelays(set.Standing()))
+	return nil
+}
+
+// openOrders puts the orders of earlier runs in force.
+func (a *Agent) openOrders() error {
+	s := a.standing
 	for _, o := range s.set.Standing() {
 		if operate.Pauses([]orders.Order{o}) && a.cfg.Note != nil {
 			a.cfg.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s. \"orbweaver ctl resume\" "+
@@ -136,7 +143,8 @@ func (s *standing) obey(ctx context.Context) error {
 		bars = append(bars, crawl.Bar{Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
 	}
-	return errors.Join(s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars))
+	return errors.Join(s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
+		s.a.setDelays(ctx, standing))
 }
 
 // pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.

@@ -1,13 +1,12 @@
 package node
 
 import (
-	"net/netip"
 	"path"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -59,7 +58,7 @@ func ParseURL(what, s string) (TypedURL, error) {
 	}
 	switch {
 	case m == nil || strings.EqualFold(m[1], "localhost"):
-		full, bare = "https://"+bareAddress(s), true
+		full, bare = "https://"+operate.BareAddress(s), true
 	case strings.EqualFold(m[1], "http") || strings.EqualFold(m[1], "https"):
 	case strings.EqualFold(m[1], "mailto"):
 		return bad("%q is a mail address; "+giveURL, s)
@@ -111,15 +110,6 @@ func Plain(u weburl.URL) weburl.URL {
 	return plain
 }
 
-// bareAddress returns a URL without a scheme from its host on, with brackets around an IPv6 address.
-func bareAddress(s string) string {
-	s = strings.TrimPrefix(s, "//")
-	if a, err := netip.ParseAddr(s); err == nil && a.Is6() {
-		return "[" + s + "]"
-	}
-	return s
-}
-
 // authority returns the part of a URL between its scheme and its path.
 func authority(s string) string {
 	_, rest, _ := strings.Cut(s, ":")
@@ -133,15 +123,9 @@ func authority(s string) string {
 // ParseHost reads a host as people type it: a name or an address, or a URL of the host. It returns
 // the canonical form: lower case, ASCII, without a port. The error is a *ConfigError.
 func ParseHost(s string) (string, error) {
-	text := strings.TrimSpace(s)
-	if _, err := strconv.Atoi(text); err != nil && text != "" && !strings.HasPrefix(strings.ToLower(text), "mailto:") {
-		full := text
-		if !strings.Contains(text, "://") {
-			full = "http://" + bareAddress(text)
-		}
-		if u, err := weburl.Parse(full); err == nil {
-			return u.Host(), nil
-		}
+	host, err := operate.Host(s)
+	if err != nil {
+		return "", configErrorf("%v", err)
 	}
-	return "", configErrorf("host %q is not a host name; give one such as www.example.org", s)
+	return host, nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
@@ -38,6 +39,31 @@ func Wide(s string) (about string, wide bool, err error) {
 			"192.0.2.0/24", p)
 	}
 	return p.Masked().String(), true, nil
+}
+
+// Host returns the canonical form of a host as people type it: a name or an address, or a URL of the host. It has lower
+// case, ASCII, and no port. The error is for people.
+func Host(s string) (string, error) {
+	text := strings.TrimSpace(s)
+	if _, err := strconv.Atoi(text); err != nil && text != "" && !strings.HasPrefix(strings.ToLower(text), "mailto:") {
+		full := text
+		if !strings.Contains(text, "://") {
+			full = "http://" + BareAddress(text)
+		}
+		if u, err := weburl.Parse(full); err == nil {
+			return u.Host(), nil
+		}
+	}
+	return "", fmt.Errorf("host %q is not a host name; give one such as www.example.org", s)
+}
+
+// BareAddress returns a URL without a scheme from its host on, with brackets around an IPv6 address.
+func BareAddress(s string) string {
+	s = strings.TrimPrefix(s, "//")
+	if a, err := netip.ParseAddr(s); err == nil && a.Is6() {
+		return "[" + s + "]"
+	}
+	return s
 }
 
 // A Block is an order that stands and keeps a crawl from a domain or a range of addresses.

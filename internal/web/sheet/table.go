@@ -221,6 +221,23 @@ func (t *Table) Decides(u weburl.URL, key string) *Rule {
 	return nil
 }
 
+// DecidesHost is Decides for a setting of whole hosts.
+func (t *Table) DecidesHost(host, key string) *Rule {
+	if t == nil {
+		return nil
+	}
+	n := t.node(host)
+	if n == nil {
+		return nil
+	}
+	for _, r := range slices.Backward(n.rules) {
+		if r.Prefix.WholeHost() && slices.Contains(r.keys, key) {
+			return r
+		}
+	}
+	return nil
+}
+
 // Withheld returns the name of a secret field that the settings for u have and that is not sent to u, because of u's
 // scheme or port, and the prefix that sets it. name is "" if there is none.
 func (t *Table) Withheld(u weburl.URL) (name, prefix string) {

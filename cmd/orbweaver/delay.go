@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+)
+
+// A delayFlag is the value of --delay: a duration, or autoDelay.
+type delayFlag time.Duration
+
+// autoDelay means that the delay of a host follows its response times.
+const autoDelay delayFlag = math.MinInt64
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (d *delayFlag) UnmarshalText(text []byte) error {
+	if string(text) == "auto" {
+		*d = autoDelay
+		return nil
+	}
+	x, err := cli.ParseDuration(string(text))
+	*d = delayFlag(x)
+	return err
+}
+
+// MarshalText implements encoding.TextMarshaler.
+func (d delayFlag) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+
+func (d delayFlag) String() string {
+	if d == autoDelay {
+		return "auto"
+	}
+	return time.Duration(d).String()
+}
+
+// DelayFlags are the flags of the delay of hosts.
+type DelayFlags struct {
+	Delay       delayFlag     `help:"${delay}" default:"2s" placeholder:"D" group:"Politeness"`
+	DelayFactor float64       `help:"${delay_factor}" default:"5" placeholder:"N" group:"Politeness"`
+	DelayMin    time.Duration `help:"${delay_min}" default:"2s" placeholder:"D" group:"Politeness"`
+	DelayMax    time.Duration `help:"${delay_max}" default:"30s" placeholder:"D" group:"Politeness"`
+}
+
+// least returns the delay that each host has at least.
+func (f *DelayFlags) least() time.Duration {
+	if f.Delay == autoDelay {
+		return f.DelayMin
+	}
+	return time.Duration(f.Delay)
+}
+
+// text returns the delay for people.
+func (f *DelayFlags) text() string {
+	if f.Delay == autoDelay {
+		return fmt.Sprintf("%g times the last response times, from %s to %s,", f.DelayFactor, f.DelayMin, f.DelayMax)
+	}
+	return f.Delay.String()
+}
+
+// check refuses values that no crawl can use.
+func (f *DelayFlags) check() error {
+	d := time.Duration(f.Delay)
+	switch {
+	case f.Delay == autoDelay:
+	case d < 0:
+		return bad("--delay %s is negative; give a duration such as 500ms, or 0, or auto", d)
+	case d > mostDelay:
+		return bad("--delay %s is too long; give at most %.0fh", d, mostDelay.Hours())
+	}
+	switch {
+	case !(f.DelayFactor > 0 && f.DelayFactor <= 1000): // refuses NaN, too
+		return bad("--delay-factor %g: give a number above 0, at most 1000", f.DelayFactor)
+	case f.DelayMin < 0:
+		return bad("--delay-min %s is negative; give a duration such as 500ms, or 0", f.DelayMin)
+	case f.DelayMax < f.DelayMin:
+		return bad("--delay-max %s is shorter than --delay-min %s", f.DelayMax, f.DelayMin)
+	case f.DelayMax > mostDelay:
+		return bad("--delay-max %s is too long; give at most %.0fh", f.DelayMax, mostDelay.Hours())
+	}
+	return nil
+}
