@@ -59,6 +59,8 @@ const (
 	OperatorOrdersProcedure = "/orbweaver.operator.v1.Operator/Orders"
 	// OperatorTakeBackProcedure is the fully-qualified name of the Operator's TakeBack RPC.
 	OperatorTakeBackProcedure = "/orbweaver.operator.v1.Operator/TakeBack"
+	// OperatorAddSeedsProcedure is the fully-qualified name of the Operator's AddSeeds RPC.
+	OperatorAddSeedsProcedure = "/orbweaver.operator.v1.Operator/AddSeeds"
 )
 
 // OperatorClient is a client for the orbweaver.operator.v1.Operator service.
@@ -87,6 +89,9 @@ type OperatorClient interface {
 	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
 	// TakeBack takes back an order that stands.
 	TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error)
+	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
+	// when it answers.
+	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 }
 
 // NewOperatorClient constructs a client for the orbweaver.operator.v1.Operator service. By default,
@@ -175,6 +180,12 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("TakeBack")),
 			connect.WithClientOptions(opts...),
 		),
+		addSeeds: connect.NewClient[AddSeedsRequest, AddSeedsResponse](
+			httpClient,
+			baseURL+OperatorAddSeedsProcedure,
+			connect.WithSchema(operatorMethods.ByName("AddSeeds")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -192,6 +203,7 @@ type operatorClient struct {
 	leave      *connect.Client[LeaveRequest, LeaveResponse]
 	orders     *connect.Client[OrdersRequest, OrdersResponse]
 	takeBack   *connect.Client[TakeBackRequest, TakeBackResponse]
+	addSeeds   *connect.Client[AddSeedsRequest, AddSeedsResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -302,6 +314,15 @@ func (c *operatorClient) TakeBack(ctx context.Context, req *TakeBackRequest) (*T
 	return nil, err
 }
 
+// AddSeeds calls orbweaver.operator.v1.Operator.AddSeeds.
+func (c *operatorClient) AddSeeds(ctx context.Context, req *AddSeedsRequest) (*AddSeedsResponse, error) {
+	response, err := c.addSeeds.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorHandler is an implementation of the orbweaver.operator.v1.Operator service.
 type OperatorHandler interface {
 	// Status tells the state of all agents. It changes nothing.
@@ -328,6 +349,9 @@ type OperatorHandler interface {
 	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
 	// TakeBack takes back an order that stands.
 	TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error)
+	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
+	// when it answers.
+	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 }
 
 // NewOperatorHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -412,6 +436,12 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("TakeBack")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorAddSeedsHandler := connect.NewUnaryHandlerSimple(
+		OperatorAddSeedsProcedure,
+		svc.AddSeeds,
+		connect.WithSchema(operatorMethods.ByName("AddSeeds")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.operator.v1.Operator/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorStatusProcedure:
@@ -438,6 +468,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorOrdersHandler.ServeHTTP(w, r)
 		case OperatorTakeBackProcedure:
 			operatorTakeBackHandler.ServeHTTP(w, r)
+		case OperatorAddSeedsProcedure:
+			operatorAddSeedsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -493,4 +525,8 @@ func (UnimplementedOperatorHandler) Orders(context.Context, *OrdersRequest) (*Or
 
 func (UnimplementedOperatorHandler) TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.TakeBack is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.AddSeeds is not implemented"))
 }
