@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -54,6 +55,7 @@ type band struct {
 	delay    time.Duration // of a host
 	addrs    []string
 	replicas string
+	scope    string       // empty: any
 	with     []string     // more flags of all agents
 	ps       []*process   // the last process of each agent; nil: lost for good
 	left     map[int]bool // agents that leave for good
@@ -97,7 +99,8 @@ func (b *band) begin(i int, more ...string) {
 // beginAs starts an agent with this program.
 func (b *band) beginAs(program string, i int, more ...string) {
 	b.t.Helper()
-	args := flags(b.t, b.web, b.home(i), "--quiet", "--scope", "any", "--delay", b.delay.String(), "--ip-delay", "0",
+	args := flags(b.t, b.web, b.home(i), "--quiet", "--scope", cmp.Or(b.scope, "any"), "--delay", b.delay.String(),
+		"--ip-delay", "0",
 		"--site-delay", "0",
 		"--name", fmt.Sprint("a", i+1), "--listen", b.addrs[i], "--replicas", b.replicas)
 	for k, addr := range b.addrs {

@@ -151,6 +151,12 @@ var documentSteps = map[string][]step{
 			"--host-depth 5 --seed-roots https://example.org/"},
 		{command: "orbweaver check scope --config crawl/crawl.yaml https://www.example.org/archive/"},
 	},
+	"docs/queue.md": {
+		runningCrawl,
+		{command: "echo https://example.com/ >more.txt", added: true},
+		{command: "orbweaver ctl seed https://blog.example.org/ --why \"a request of the library\""},
+		{command: "orbweaver ctl seed --file more.txt", last: true},
+	},
 	"docs/stop-and-resume.md": {
 		{command: "orbweaver crawl --delay 10s --time-limit 500ms --contact you@example.org https://example.org/",
 			added: true, code: exitTimeLimit},

@@ -37,40 +37,54 @@ func readAllSeeds(names []string) (seeds []string, _ error) {
 }
 
 // readSeeds reads the seeds from the named file, or from standard input if name is "-".
-func readSeeds(name string) ([]string, error) {
+func readSeeds(name string) (seeds []string, _ error) {
+	err := eachSeed("--seeds", name, func(from string, n int, s string) error {
+		if _, err := node.ParseURL("seed", s); err != nil {
+			return bad("--seeds %s, line %d: %v", from, n, err)
+		}
+		seeds = append(seeds, s)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return seeds, nil
+}
+
+// eachSeed passes the seeds of the named file, or of standard input if name is "-", to fn, with the number of their
+// line. The flag names the file.
+func eachSeed(flag, name string, fn func(from string, n int, seed string) error) error {
 	r, from := io.Reader(os.Stdin), "standard input"
 	if name != "-" {
 		from = name
 		f, err := os.Open(name)
 		if err != nil {
-			return nil, unreadable("--seeds "+name, name, err, "name a file with one URL on each line")
+			return unreadable(flag+" "+name, name, err, "name a file with one URL on each line")
 		}
 		defer f.Close()
 		r = f
 	}
-	var seeds []string
 	sc := bufio.NewScanner(r)
 	sc.Buffer(nil, maxSeedLine)
 	n := 1
 	for ; sc.Scan(); n++ {
 		line := strings.TrimPrefix(sc.Text(), "\ufeff") // a byte order mark begins files of some editors
 		if n == 1 && (strings.HasPrefix(line, "\xff\xfe") || strings.HasPrefix(line, "\xfe\xff")) {
-			return nil, bad("--seeds %s: the file is UTF-16; save it as UTF-8", from)
+			return bad("%s %s: the file is UTF-16; save it as UTF-8", flag, from)
 		}
 		s := seedLine(line)
 		if s == "" {
 			continue
 		}
-		if _, err := node.ParseURL("seed", s); err != nil {
-			return nil, bad("--seeds %s, line %d: %v", from, n, err)
+		if err := fn(from, n, s); err != nil {
+			return err
 		}
-		seeds = append(seeds, s)
 	}
 	switch err := sc.Err(); {
 	case errors.Is(err, bufio.ErrTooLong):
-		return nil, bad("--seeds %s, line %d: longer than %d bytes; put one URL on each line", from, n, maxSeedLine)
+		return bad("%s %s, line %d: longer than %d bytes; put one URL on each line", flag, from, n, maxSeedLine)
 	case err != nil:
-		return nil, unreadable("--seeds "+from, name, err, "name a file with one URL on each line")
+		return unreadable(flag+" "+from, name, err, "name a file with one URL on each line")
 	}
-	return seeds, nil
+	return nil
 }

@@ -249,8 +249,9 @@ type Crawler struct {
 	noProxy    time.Time // when the proxy became unreachable; zero: it is reachable
 	fatal      error
 	began      time.Time
-	earlier    time.Duration // time of earlier runs
-	widened    []weburl.URL  // targets of seeds' redirects, which widen the scope
+	earlier    time.Duration       // time of earlier runs
+	seeding    map[weburl.Key]bool // what is accepted during AddSeeds; nil otherwise
+	widened    []weburl.URL        // targets of seeds' redirects, which widen the scope
 	snapSize   int64
 	checkpoint *checkpoint // nil: none is in progress
 	syncing    *syncing    // nil: none is in progress

@@ -18,15 +18,7 @@ import (
 func (c *Crawler) Seed(us []weburl.URL, bare map[weburl.URL]bool) error {
 	var ls Links
 	for _, u := range us {
-		l := weburl.Link{URL: u, Seed: u.Host()}
-		if c.reader != nil {
-			l.Level = c.reader.SeedLevel()
-		}
-		if bare[u] {
-			l.SetBare()
-		}
-		c.cluster.Direct(&l)
-		c.judge(&ls, l, u.Key())
+		c.judge(&ls, c.seedLink(u, bare[u]), u.Key())
 	}
 	for _, k := range ls.skipped {
 		c.skip(k)
@@ -149,6 +141,9 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		if class == Own && l.Hops == "" {
 			c.Tally.Found(1)
+		}
+		if c.seeding != nil {
+			c.seeding[l.URL.Key()] = true
 		}
 		enc, dropped, err := c.unstamp(items[i].Aux, l)
 		if err != nil {

@@ -27,6 +27,12 @@ http://b.example/ http://a.example/4
 func (s *story) begin(t *testing.T) (w *world, cancel context.CancelFunc, end func() (Stop, error)) {
 	t.Helper()
 	s.parse(t)
+	return s.start(t)
+}
+
+// start is begin for a story that was parsed.
+func (s *story) start(t *testing.T) (w *world, cancel context.CancelFunc, end func() (Stop, error)) {
+	t.Helper()
 	w, err := s.open(testdisk.NewMem())
 	if err != nil {
 		t.Fatal(err)

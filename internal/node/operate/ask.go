@@ -143,7 +143,7 @@ func (o *Operator) Answer(ctx context.Context, method string, request []byte) (r
 	case "Leave":
 		text, err = o.agent.Leave(ctx)
 	default:
-		return nil, ErrMethod
+		return o.answerQueue(ctx, method, request)
 	}
 	a := &pb.Answer{Text: text}
 	switch {

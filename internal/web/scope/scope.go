@@ -3,6 +3,7 @@ package scope
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/dustin/go-humanize/english"
@@ -93,6 +94,7 @@ type Scope struct {
 	later            laterSeeds
 	exclude, include sheet.Patterns
 	lastYear         int // the last year to follow in calendars; 0 means no limit
+	amended          atomic.Pointer[amended]
 }
 
 // New returns a Scope for the seeds in from. Its errors are errors in the configuration: a bad
@@ -153,7 +155,7 @@ func (s *Scope) AddSeed(u weburl.URL) {
 }
 
 func (s *Scope) within(u weburl.URL) bool {
-	return s.seeds.has(s.cfg.Scope, u) || s.later.has(s.cfg.Scope, u)
+	return s.seeds.has(s.cfg.Scope, u) || s.later.has(s.cfg.Scope, u) || s.amended.Load().has(s.cfg.Scope, u)
 }
 
 // role is what a link is for the crawl. It follows from how the link was found.

@@ -61,6 +61,8 @@ const (
 	OperatorTakeBackProcedure = "/orbweaver.operator.v1.Operator/TakeBack"
 	// OperatorDelayProcedure is the fully-qualified name of the Operator's Delay RPC.
 	OperatorDelayProcedure = "/orbweaver.operator.v1.Operator/Delay"
+	// OperatorAddSeedsProcedure is the fully-qualified name of the Operator's AddSeeds RPC.
+	OperatorAddSeedsProcedure = "/orbweaver.operator.v1.Operator/AddSeeds"
 )
 
 // OperatorClient is a client for the orbweaver.operator.v1.Operator service.
@@ -91,6 +93,9 @@ type OperatorClient interface {
 	TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error)
 	// Delay sets the delay of a host, of all hosts of a domain, or of all hosts. It is an order.
 	Delay(context.Context, *DelayRequest) (*DelayResponse, error)
+	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
+	// when it answers.
+	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 }
 
 // NewOperatorClient constructs a client for the orbweaver.operator.v1.Operator service. By default,
@@ -185,6 +190,12 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("Delay")),
 			connect.WithClientOptions(opts...),
 		),
+		addSeeds: connect.NewClient[AddSeedsRequest, AddSeedsResponse](
+			httpClient,
+			baseURL+OperatorAddSeedsProcedure,
+			connect.WithSchema(operatorMethods.ByName("AddSeeds")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -203,6 +214,7 @@ type operatorClient struct {
 	orders     *connect.Client[OrdersRequest, OrdersResponse]
 	takeBack   *connect.Client[TakeBackRequest, TakeBackResponse]
 	delay      *connect.Client[DelayRequest, DelayResponse]
+	addSeeds   *connect.Client[AddSeedsRequest, AddSeedsResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -322,6 +334,15 @@ func (c *operatorClient) Delay(ctx context.Context, req *DelayRequest) (*DelayRe
 	return nil, err
 }
 
+// AddSeeds calls orbweaver.operator.v1.Operator.AddSeeds.
+func (c *operatorClient) AddSeeds(ctx context.Context, req *AddSeedsRequest) (*AddSeedsResponse, error) {
+	response, err := c.addSeeds.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorHandler is an implementation of the orbweaver.operator.v1.Operator service.
 type OperatorHandler interface {
 	// Status tells the state of all agents. It changes nothing.
@@ -350,6 +371,9 @@ type OperatorHandler interface {
 	TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error)
 	// Delay sets the delay of a host, of all hosts of a domain, or of all hosts. It is an order.
 	Delay(context.Context, *DelayRequest) (*DelayResponse, error)
+	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
+	// when it answers.
+	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 }
 
 // NewOperatorHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -440,6 +464,12 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("Delay")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorAddSeedsHandler := connect.NewUnaryHandlerSimple(
+		OperatorAddSeedsProcedure,
+		svc.AddSeeds,
+		connect.WithSchema(operatorMethods.ByName("AddSeeds")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.operator.v1.Operator/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorStatusProcedure:
@@ -468,6 +498,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorTakeBackHandler.ServeHTTP(w, r)
 		case OperatorDelayProcedure:
 			operatorDelayHandler.ServeHTTP(w, r)
+		case OperatorAddSeedsProcedure:
+			operatorAddSeedsHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -527,4 +559,8 @@ func (UnimplementedOperatorHandler) TakeBack(context.Context, *TakeBackRequest) 
 
 func (UnimplementedOperatorHandler) Delay(context.Context, *DelayRequest) (*DelayResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Delay is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.AddSeeds is not implemented"))
 }

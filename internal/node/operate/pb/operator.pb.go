@@ -1596,7 +1596,7 @@ var File_operator_proto protoreflect.FileDescriptor
 
 const file_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\\\n" +
+	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\"\\\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
@@ -1693,7 +1693,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"|\n" +
 	"\rDelayResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\x84\t\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xe1\t\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1708,7 +1708,8 @@ const file_operator_proto_rawDesc = "" +
 	"\x05Leave\x12#.orbweaver.operator.v1.LeaveRequest\x1a$.orbweaver.operator.v1.LeaveResponse\x12Z\n" +
 	"\x06Orders\x12$.orbweaver.operator.v1.OrdersRequest\x1a%.orbweaver.operator.v1.OrdersResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a'.orbweaver.operator.v1.TakeBackResponse\x12R\n" +
-	"\x05Delay\x12#.orbweaver.operator.v1.DelayRequest\x1a$.orbweaver.operator.v1.DelayResponseB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\x05Delay\x12#.orbweaver.operator.v1.DelayRequest\x1a$.orbweaver.operator.v1.DelayResponse\x12[\n" +
+	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponseB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_operator_proto_rawDescOnce sync.Once
@@ -1756,6 +1757,8 @@ var file_operator_proto_goTypes = []any{
 	(*structpb.Struct)(nil),       // 29: google.protobuf.Struct
 	(*timestamppb.Timestamp)(nil), // 30: google.protobuf.Timestamp
 	(*DelayRequest)(nil),          // 31: orbweaver.operator.v1.DelayRequest
+	(*AddSeedsRequest)(nil),       // 32: orbweaver.operator.v1.AddSeedsRequest
+	(*AddSeedsResponse)(nil),      // 33: orbweaver.operator.v1.AddSeedsResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	3,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1794,21 +1797,23 @@ var file_operator_proto_depIdxs = []int32{
 	24, // 33: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
 	26, // 34: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
 	31, // 35: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
-	2,  // 36: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	6,  // 37: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	8,  // 38: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	10, // 39: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	12, // 40: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	14, // 41: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	16, // 42: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	18, // 43: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	20, // 44: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	22, // 45: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	25, // 46: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	27, // 47: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	28, // 48: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	36, // [36:49] is the sub-list for method output_type
-	23, // [23:36] is the sub-list for method input_type
+	32, // 36: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
+	2,  // 37: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	6,  // 38: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	8,  // 39: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	10, // 40: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	12, // 41: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	14, // 42: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	16, // 43: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	18, // 44: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	20, // 45: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	22, // 46: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	25, // 47: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	27, // 48: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	28, // 49: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	33, // 50: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	37, // [37:51] is the sub-list for method output_type
+	23, // [23:37] is the sub-list for method input_type
 	23, // [23:23] is the sub-list for extension type_name
 	23, // [23:23] is the sub-list for extension extendee
 	0,  // [0:23] is the sub-list for field type_name
@@ -1820,6 +1825,7 @@ func file_operator_proto_init() {
 		return
 	}
 	file_delay_proto_init()
+	file_queue_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

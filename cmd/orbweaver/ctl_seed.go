@@ -1,0 +1,187 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+// CtlSeedCmd implements "ctl seed".
+type CtlSeedCmd struct {
+	URLs    []string `arg:"" optional:"" name:"url" help:"Add these URLs."`
+	File    string   `help:"Add the URLs of this file, one on each line; - is the standard input." placeholder:"FILE"`
+	JSON    bool     `name:"json" help:"Print what becomes of each seed as a JSON object on a line, then the orders."`
+	WhyFlag `embed:""`
+}
+
+// Help explains what becomes of seeds.
+func (CtlSeedCmd) Help() string {
+	return `Seeds extend the scope as the seeds of the start do, at all agents. Each seed goes
+to the agent of its host. When the command answers, the seeds are on the disk.
+
+  new      the crawl will fetch it
+  known    the crawl has fetched it, or it waits already
+  taken    the crawl has it, and will find out whether it is new
+  refused  it cannot be a seed; the command exits with code 1
+
+Pages that were fetched before are not searched again for links that the larger
+scope lets in.
+
+  orbweaver ctl seed https://www.example.org/ --why "a request of the library"
+  orbweaver ctl seed --file more.txt`
+}
+
+const (
+	// seedsAtOnce bounds the seeds of one call, and seedBytes their bytes.
+	seedsAtOnce = 1000
+	seedBytes   = 256 << 10
+	// seedsNamed is the number of seeds up to which each is named.
+	seedsNamed = 20
+)
+
+// A seeding sends seeds to the crawl.
+type seeding struct {
+	o     operator
+	out   io.Writer
+	cmd   *CtlSeedCmd
+	dir   string
+	next  pb.AddSeedsRequest
+	bytes int
+
+	seeds  []*pb.Seed // the first ones
+	counts map[string]int
+	said   pb.AddSeedsResponse // the orders, and which agents have them
+}
+
+// Run adds the seeds.
+func (s CtlSeedCmd) Run(c *commands, out io.Writer) error {
+	if len(s.URLs) == 0 && s.File == "" {
+		return bad("no seeds: give URLs, or a file of URLs with --file")
+	}
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		g := &seeding{o: o, out: out, cmd: &s, dir: c.Ctl.Dir, counts: map[string]int{}}
+		for _, u := range s.URLs {
+			if err := g.add(ctx, u); err != nil {
+				return err
+			}
+		}
+		if s.File != "" {
+			add := func(_ string, _ int, u string) error { return g.add(ctx, u) }
+			if err := eachSeed("--file", s.File, add); err != nil {
+				return err
+			}
+		}
+		if err := g.send(ctx); err != nil {
+			return err
+		}
+		return g.conclude()
+	})
+}
+
+func (g *seeding) add(ctx context.Context, u string) error {
+	g.next.Urls = append(g.next.Urls, u)
+	if g.bytes += len(u); len(g.next.Urls) < seedsAtOnce && g.bytes < seedBytes {
+		return nil
+	}
+	return g.send(ctx)
+}
+
+// send sends the collected seeds, and prints those that are refused.
+func (g *seeding) send(ctx context.Context) error {
+	if len(g.next.Urls) == 0 {
+		return nil
+	}
+	g.next.Why = g.cmd.Why
+	r, err := g.o.AddSeeds(ctx, &g.next)
+	if err != nil {
+		return err
+	}
+	g.next.Urls, g.bytes = nil, 0
+	g.said.Orders = append(g.said.Orders, r.Orders...)
+	if len(r.Told) > 0 {
+		g.said.Told = r.Told
+	}
+	for _, s := range r.Seeds {
+		g.counts[s.Result]++
+		switch {
+		case g.cmd.JSON:
+			b, err := protojson.Marshal(s)
+			if err != nil {
+				return err
+			}
+			if _, err := fmt.Fprintf(g.out, "%s\n", b); err != nil {
+				return err
+			}
+		case s.Result == "refused" || s.Text != "":
+			if err := g.name(s); err != nil {
+				return err
+			}
+		case len(g.seeds) <= seedsNamed:
+			g.seeds = append(g.seeds, s)
+		}
+	}
+	return nil
+}
+
+// name prints what has become of a seed.
+func (g *seeding) name(s *pb.Seed) error {
+	line := fmt.Sprintf("%s: %s", inCell(s.Url), s.Result)
+	if s.Agent != "" {
+		line += " at " + inCell(s.Agent)
+	}
+	if s.Text != "" {
+		line += ": " + inLine(s.Text)
+	}
+	_, err := fmt.Fprintln(g.out, line)
+	return err
+}
+
+// conclude prints the counts. The error says that seeds were refused.
+func (g *seeding) conclude() error {
+	total := 0
+	var parts []string
+	for _, result := range []string{"new", "known", "taken", "refused"} {
+		if n := g.counts[result]; n > 0 {
+			total += n
+			parts = append(parts, humanize.Comma(int64(n))+" "+result)
+		}
+	}
+	if g.cmd.JSON {
+		b, err := protojson.Marshal(&g.said)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(g.out, "%s\n", b)
+	} else {
+		if len(g.seeds) <= seedsNamed {
+			for _, s := range g.seeds {
+				if err := g.name(s); err != nil {
+					return err
+				}
+			}
+		}
+		text := english.Plural(total, "seed", "") + ": " + strings.Join(parts, ", ")
+		if n := len(g.said.Orders); n > 0 {
+			text += fmt.Sprintf("; %s the scope, see \"orbweaver ctl%s orders\"",
+				english.Plural(n, "order extends", "orders extend"), dirFlag(g.dir))
+		}
+		fmt.Fprintln(g.out, text)
+		for _, t := range g.said.Told {
+			if t.Error != "" {
+				fmt.Fprintf(g.out, "%s does not know the new scope yet, and is told as soon as it answers: %s\n",
+					inCell(t.Agent), inLine(t.Error))
+			}
+		}
+	}
+	if n := g.counts["refused"]; n > 0 {
+		return &exitError{exitOther, english.Plural(n, "seed was", "seeds were") + " refused"}
+	}
+	return nil
+}

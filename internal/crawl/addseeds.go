@@ -1,0 +1,97 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A NewSeed is a seed for a running crawl. Bare says that it was given without a scheme.
+type NewSeed struct {
+	URL  weburl.URL
+	Bare bool
+}
+
+// A SeedFate is what has become of a NewSeed.
+type SeedFate uint8
+
+const (
+	// SeedNew is accepted. It waits in the queue of this agent, or for its transfer to the agent of its host.
+	SeedNew SeedFate = iota + 1
+	// SeedKnown was accepted before, as a seed or as a link of a page.
+	SeedKnown
+	// SeedTaken is as durable as the others. The seen-set has not answered yet whether it was known.
+	SeedTaken
+	// SeedExcluded matches an exclude pattern of the scope.
+	SeedExcluded
+)
+
+// AddSeeds accepts seeds like Seed, while Run runs. It returns what has become of each, in their order. They are
+// durable when it returns. The caller has extended the scope. Safe for concurrent use; ctx bounds the wait
+// (ErrUnderWay).
+func (c *Crawler) AddSeeds(ctx context.Context, seeds []NewSeed) (fates []SeedFate, err error) {
+	_, err = c.command(ctx, "seed", fmt.Sprintf("%d URLs", len(seeds)), func(time.Time) (string, error) {
+		fates = c.addSeeds(seeds)
+		return "", c.secure()
+	})
+	return fates, err
+}
+
+func (c *Crawler) addSeeds(seeds []NewSeed) []SeedFate {
+	var ls Links
+	fates := make([]SeedFate, len(seeds))
+	c.seeding = map[weburl.Key]bool{}
+	for i, s := range seeds {
+		n := len(ls.found)
+		c.judge(&ls, c.seedLink(s.URL, s.Bare), s.URL.Key())
+		if fates[i] = SeedKnown; len(ls.found) == n {
+			fates[i] = SeedExcluded
+		}
+	}
+	c.activity++
+	c.intake(&ls)
+	for i, s := range seeds {
+		k := s.URL.Key()
+		switch isNew, open := c.seeding[k]; {
+		case fates[i] == SeedExcluded:
+		case isNew:
+			fates[i] = SeedNew
+			c.seeding[k] = false // the same URL once more is known
+		case !open && c.Seen.Holds():
+			fates[i] = SeedTaken
+		}
+	}
+	c.seeding = nil
+	return fates
+}
+
+// seedLink returns the link of a seed.
+func (c *Crawler) seedLink(u weburl.URL, bare bool) weburl.Link {
+	l := weburl.Link{URL: u, Seed: u.Host()}
+	if c.reader != nil {
+		l.Level = c.reader.SeedLevel()
+	}
+	if bare {
+		l.SetBare()
+	}
+	c.cluster.Direct(&l)
+	return l
+}
+
+// Amend puts what operators have changed of the scope in force. Links found from now on are judged by it. Safe for
+// concurrent use, also before Run.
+func (c *Crawler) Amend(a scope.Amendment) { c.Scope.Amend(a) }
+
+// SeedAgent returns the other agent that accepts a seed of a host. It is "" if this agent does, or if the owner of the
+// host is not known: then the seed waits here for its owner. Safe for concurrent use.
+func (c *Crawler) SeedAgent(host string) string {
+	owner, mine := c.cluster.KnownOwner(host)
+	if mine {
+		return ""
+	}
+	return strings.Clone(owner)
+}

@@ -1,0 +1,186 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+// Seeds are the seeds of this agent. Safe for concurrent use.
+type Seeds interface {
+	// PlanSeeds tells what is to be done with each of the URLs, in their order. It changes nothing.
+	PlanSeeds(urls []string) []SeedPlan
+	// TakeSeeds accepts seeds, and tells what has become of each, in their order. They are durable when it returns.
+	TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, error)
+}
+
+// A SeedPlan is what is to be done with a URL that is to be a seed.
+type SeedPlan struct {
+	URL     string // canonical
+	Refused string // why it cannot be a seed, for people; empty: it can
+	Widens  bool   // the scope must be extended by it
+	Agent   string // which accepts it; empty: this one
+}
+
+// verbSeed is the verb of orders that extend the scope by seeds. They are about URLs with spaces between them.
+const verbSeed = "seed"
+
+const (
+	// seedsMost bounds the URLs of one call.
+	seedsMost = 1000
+	// seedOrders bounds the orders with seeds that stand, so that other orders always have room.
+	seedOrders = orders.MaxStanding / 2
+)
+
+// SeedURLs returns the URLs by which the orders that stand extend the scope.
+func SeedURLs(standing []orders.Order) (urls []string) {
+	for _, o := range standing {
+		if o.Verb == verbSeed {
+			urls = append(urls, strings.Fields(o.About)...)
+		}
+	}
+	return urls
+}
+
+// AddSeeds implements pb.OperatorHandler. First the orders extend the scope at all agents. Then each seed is accepted
+// by its owner, or by this agent if the owner does not answer.
+func (o *Operator) AddSeeds(ctx context.Context, q *pb.AddSeedsRequest) (*pb.AddSeedsResponse, error) {
+	switch n := len(q.Urls); {
+	case n == 0:
+		return nil, problem(connect.CodeInvalidArgument, "no URLs: give at least one")
+	case n > seedsMost:
+		return nil, problem(connect.CodeInvalidArgument, "%d URLs: give at most %d in one call", n, seedsMost)
+	}
+	plans := o.agent.PlanSeeds(q.Urls)
+	r := &pb.AddSeedsResponse{Seeds: make([]*pb.Seed, len(plans))}
+	var widening []string
+	byAgent := map[string][]int{}
+	for i, p := range plans {
+		r.Seeds[i] = &pb.Seed{Url: q.Urls[i], Result: "refused", Text: p.Refused}
+		if p.Refused != "" {
+			continue
+		}
+		if p.Widens {
+			widening = append(widening, p.URL)
+		}
+		byAgent[p.Agent] = append(byAgent[p.Agent], i)
+	}
+	if len(byAgent) == 0 {
+		return r, nil
+	}
+	o.agent.Note("seed", fmt.Sprintf("%s (%d URLs)", q.Urls[0], len(q.Urls)), q.Why)
+	if err := o.widen(ctx, widening, q.Why, r); err != nil {
+		return nil, err
+	}
+	local := byAgent[""]
+	delete(byAgent, "")
+	names := slices.Sorted(maps.Keys(byAgent))
+	kept := make([][]int, len(names)) // of agents that do not answer
+	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+		if err := o.takeSeeds(ctx, name, byAgent[name], q, r); err != nil {
+			kept[i] = byAgent[name]
+			for _, n := range kept[i] {
+				r.Seeds[n].Text = fmt.Sprintf("%s owns the host, and gets the seed when it answers: %v", name, err)
+			}
+		}
+	})
+	local = slices.Concat(append(kept, local)...)
+	if len(local) == 0 {
+		return r, nil
+	}
+	slices.Sort(local)
+	if err := o.takeSeeds(ctx, o.agent.Name(), local, q, r); err != nil {
+		return nil, problem(connect.CodeUnavailable, "%v", err)
+	}
+	return r, nil
+}
+
+// takeSeeds lets an agent accept seeds, whose indices are given.
+func (o *Operator) takeSeeds(ctx context.Context, name string, at []int, q *pb.AddSeedsRequest,
+	r *pb.AddSeedsResponse) error {
+	var ask pb.AddSeedsRequest
+	for _, i := range at {
+		ask.Urls = append(ask.Urls, q.Urls[i])
+	}
+	var answer pb.AddSeedsResponse
+	if err := o.ask(ctx, name, "TakeSeeds", &ask, &answer); err != nil {
+		return err
+	}
+	if len(answer.Seeds) != len(at) {
+		return fmt.Errorf("agent %s tells of %d seeds, not of %d; it has another version", name, len(answer.Seeds),
+			len(at))
+	}
+	for n, i := range at {
+		s := answer.Seeds[n]
+		r.Seeds[i].Result, r.Seeds[i].Agent = s.Result, name
+		if s.Text != "" {
+			r.Seeds[i].Text = s.Text
+		}
+	}
+	return nil
+}
+
+// widen gives the orders that extend the scope by these URLs.
+func (o *Operator) widen(ctx context.Context, urls []string, why string, r *pb.AddSeedsResponse) error {
+	var abouts []string
+	for _, u := range urls {
+		if n := len(abouts); n > 0 && len(abouts[n-1])+1+len(u) <= orders.MaxAbout {
+			abouts[n-1] += " " + u
+		} else {
+			abouts = append(abouts, u)
+		}
+	}
+	standing := 0
+	for _, s := range o.orders.Standing() {
+		if s.Verb == verbSeed {
+			standing++
+		}
+	}
+	if standing+len(abouts) > seedOrders {
+		return problem(connect.CodeFailedPrecondition, "%d orders extend the scope by seeds, and %d would be added: "+
+			"at most %d can stand. Stop the crawl, and give the seeds to each agent with --resume --seeds FILE",
+			standing, len(abouts), seedOrders)
+	}
+	for _, about := range abouts {
+		given, answers, err := o.give(ctx, orders.Order{Verb: verbSeed, About: about, Why: why}, "")
+		if err != nil {
+			return err
+		}
+		r.Orders = append(r.Orders, given.Id)
+		r.Told = told(answers)
+	}
+	return nil
+}
+
+// told returns which agents have an order.
+func told(answers []*pb.Answer) (all []*pb.Told) {
+	for _, a := range answers {
+		all = append(all, &pb.Told{Agent: a.Agent, Error: a.Error})
+	}
+	return all
+}
+
+// answerQueue is Answer for the calls about the queue, the scope and the seeds.
+func (o *Operator) answerQueue(ctx context.Context, method string, request []byte) ([]byte, error) {
+	switch method {
+	case "TakeSeeds":
+		var q pb.AddSeedsRequest
+		if err := proto.Unmarshal(request, &q); err != nil {
+			return nil, fmt.Errorf("%s: %w", method, err)
+		}
+		seeds, err := o.agent.TakeSeeds(ctx, q.Urls)
+		if err != nil {
+			return nil, err
+		}
+		return proto.Marshal(&pb.AddSeedsResponse{Seeds: seeds})
+	}
+	return nil, ErrMethod
+}

@@ -1,0 +1,107 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// newSeed reads a URL that is to be a seed of the running crawl. The error is for people.
+func (a *Agent) newSeed(text string) (crawl.NewSeed, error) {
+	t, err := ParseURL("URL", text)
+	switch {
+	case err != nil:
+		return crawl.NewSeed{}, err
+	case a.cfg.Contact == "" && !loopback(t.URL.Host()):
+		return crawl.NewSeed{}, fmt.Errorf("the crawl has no contact: it visits only this machine")
+	case len(t.URL.String()) > orders.MaxAbout:
+		return crawl.NewSeed{}, fmt.Errorf("the URL has %d bytes; at most %d are possible while the crawl runs",
+			len(t.URL.String()), orders.MaxAbout)
+	}
+	if _, walks := a.parts.Strategy.(*strategy.Walk); walks {
+		return crawl.NewSeed{}, fmt.Errorf("the walkers jump to the start URLs of the crawl; begin another crawl")
+	}
+	return crawl.NewSeed{URL: t.URL, Bare: t.Bare}, nil
+}
+
+// PlanSeeds implements operate.Seeds.
+func (o operated) PlanSeeds(urls []string) []operate.SeedPlan {
+	plans := make([]operate.SeedPlan, len(urls))
+	us, at := make([]weburl.URL, 0, len(urls)), make([]int, 0, len(urls))
+	for i, text := range urls {
+		s, err := o.a.newSeed(text)
+		if err == nil {
+			if d := o.a.parts.Scope.Judge(weburl.Link{URL: s.URL}); !d.In {
+				err = fmt.Errorf("%s: an exclude pattern of the scope matches it", d.Reason)
+			}
+		}
+		if err != nil {
+			plans[i].Refused = err.Error()
+			continue
+		}
+		plans[i].URL = s.URL.String()
+		if !o.a.byPages() {
+			plans[i].Agent = o.a.crawler.SeedAgent(s.URL.Host())
+		}
+		us, at = append(us, s.URL), append(at, i)
+	}
+	for n, widens := range o.a.parts.Scope.Widens(us) {
+		plans[at[n]].Widens = widens
+	}
+	return plans
+}
+
+// fates are the words for what has become of a seed.
+var fates = map[crawl.SeedFate]string{crawl.SeedNew: "new", crawl.SeedKnown: "known", crawl.SeedTaken: "taken",
+	crawl.SeedExcluded: "refused"}
+
+// TakeSeeds implements operate.Seeds.
+func (o operated) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, error) {
+	answer := make([]*pb.Seed, len(urls))
+	var seeds []crawl.NewSeed
+	var at []int
+	for i, text := range urls {
+		answer[i] = &pb.Seed{Url: text, Result: fates[crawl.SeedExcluded]}
+		s, err := o.a.newSeed(text)
+		if err != nil {
+			answer[i].Text = err.Error()
+			continue
+		}
+		seeds, at = append(seeds, s), append(at, i)
+	}
+	if len(seeds) == 0 {
+		return answer, nil
+	}
+	done, err := o.a.crawler.AddSeeds(ctx, seeds)
+	if w, ok := o.a.waiting(); ok && errors.Is(err, crawl.ErrNotRunning) {
+		return nil, fmt.Errorf("the crawl has not started: the agent waits for %s", w.For)
+	}
+	if err != nil {
+		return nil, err
+	}
+	for n, fate := range done {
+		s := answer[at[n]]
+		if s.Result = fates[fate]; fate == crawl.SeedExcluded {
+			s.Text = "an exclude pattern of the scope matches it"
+		}
+	}
+	return answer, nil
+}
+
+// amendment returns what the orders that stand change of the scope.
+func amendment(standing []orders.Order) (a scope.Amendment) {
+	for _, text := range operate.SeedURLs(standing) {
+		if u, err := weburl.Parse(text); err == nil { // another version may have given the order
+			a.Seeds = append(a.Seeds, u)
+		}
+	}
+	return a
+}
