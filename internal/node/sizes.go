@@ -2,7 +2,6 @@ package node
 
 import (
 	"math"
-	"runtime/debug"
 	"runtime/metrics"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -34,9 +33,10 @@ const hostCountBytes = 80
 func (a *Agent) sizes(s *crawl.Status) []Size {
 	process := []metrics.Sample{
 		{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"},
+		{Name: "/gc/gomemlimit:bytes"},
 	}
 	metrics.Read(process)
-	limit := debug.SetMemoryLimit(-1)
+	limit := int64(process[2].Value.Uint64())
 	if limit == math.MaxInt64 {
 		limit = 0
 	}
