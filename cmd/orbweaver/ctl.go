@@ -23,6 +23,7 @@ type CtlCmd struct {
 	Block      CtlBlockCmd      `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
 	Unblock    CtlUnblockCmd    `cmd:"" help:"Crawl a blocked host again."`
 	Drop       CtlDropCmd       `cmd:"" help:"Discard the waiting links of a host."`
+	Rate       CtlRateCmd       `cmd:"" help:"Limit the requests or bits a second of the whole crawl."`
 	Orders     CtlOrdersCmd     `cmd:"" help:"List the orders that hold for all agents, such as a pause."`
 	TakeBack   CtlTakeBackCmd   `cmd:"" help:"Take back an order of the list."`
 	Checkpoint CtlCheckpointCmd `cmd:"" help:"Make the state of the crawl durable now, on all agents."`

@@ -101,6 +101,10 @@ func (c *canned) TakeBack(_ context.Context, q *pb.TakeBackRequest) (*pb.TakeBac
 	return &pb.TakeBackResponse{Order: c.order(), Answers: c.answers}, c.took("TakeBack", q)
 }
 
+func (c *canned) Rate(_ context.Context, q *pb.RateRequest) (*pb.RateResponse, error) {
+	return &pb.RateResponse{Order: c.order(), Answers: c.answers}, c.took("Rate", q)
+}
+
 // handler serves c to callers with the token x.
 func (c *canned) handler() http.Handler {
 	mux := http.NewServeMux()

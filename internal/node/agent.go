@@ -74,6 +74,7 @@ type Agent struct {
 	contents   *contentService // nil: the agents do not share contents
 	boundary   *boundary.Store // nil: pages do not move between agents
 	standing   *standing       // the operators' orders
+	rates      *rates
 	operator   *operate.Operator
 	sheets     sheet.Live     // Config.Hosts, or what SetHosts has given since
 	closers    []func() error // Close calls them in reverse order
@@ -396,6 +397,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	a.onClose(r.Journal.Close)
 
+	a.openRates()
 	cfg.Crawl.Agent, cfg.Crawl.Now = token, a.now
 	if cfg.Crawl.SlowBytes == 0 {
 		cfg.Crawl.SlowBytes = a.budget.slow()

@@ -136,6 +136,7 @@ func (s *standing) obey(ctx context.Context) error {
 		bars = append(bars, crawl.Bar{Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
 	}
+	s.a.rates.order(operate.Rate(standing))
 	return errors.Join(s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars))
 }
 

@@ -59,6 +59,8 @@ const (
 	OperatorOrdersProcedure = "/orbweaver.operator.v1.Operator/Orders"
 	// OperatorTakeBackProcedure is the fully-qualified name of the Operator's TakeBack RPC.
 	OperatorTakeBackProcedure = "/orbweaver.operator.v1.Operator/TakeBack"
+	// OperatorRateProcedure is the fully-qualified name of the Operator's Rate RPC.
+	OperatorRateProcedure = "/orbweaver.operator.v1.Operator/Rate"
 )
 
 // OperatorClient is a client for the orbweaver.operator.v1.Operator service.
@@ -87,6 +89,8 @@ type OperatorClient interface {
 	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
 	// TakeBack takes back an order that stands.
 	TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error)
+	// Rate limits the requests or bits a second of all agents together. It is an order.
+	Rate(context.Context, *RateRequest) (*RateResponse, error)
 }
 
 // NewOperatorClient constructs a client for the orbweaver.operator.v1.Operator service. By default,
@@ -175,6 +179,12 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("TakeBack")),
 			connect.WithClientOptions(opts...),
 		),
+		rate: connect.NewClient[RateRequest, RateResponse](
+			httpClient,
+			baseURL+OperatorRateProcedure,
+			connect.WithSchema(operatorMethods.ByName("Rate")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -192,6 +202,7 @@ type operatorClient struct {
 	leave      *connect.Client[LeaveRequest, LeaveResponse]
 	orders     *connect.Client[OrdersRequest, OrdersResponse]
 	takeBack   *connect.Client[TakeBackRequest, TakeBackResponse]
+	rate       *connect.Client[RateRequest, RateResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -302,6 +313,15 @@ func (c *operatorClient) TakeBack(ctx context.Context, req *TakeBackRequest) (*T
 	return nil, err
 }
 
+// Rate calls orbweaver.operator.v1.Operator.Rate.
+func (c *operatorClient) Rate(ctx context.Context, req *RateRequest) (*RateResponse, error) {
+	response, err := c.rate.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorHandler is an implementation of the orbweaver.operator.v1.Operator service.
 type OperatorHandler interface {
 	// Status tells the state of all agents. It changes nothing.
@@ -328,6 +348,8 @@ type OperatorHandler interface {
 	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
 	// TakeBack takes back an order that stands.
 	TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error)
+	// Rate limits the requests or bits a second of all agents together. It is an order.
+	Rate(context.Context, *RateRequest) (*RateResponse, error)
 }
 
 // NewOperatorHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -412,6 +434,12 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("TakeBack")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorRateHandler := connect.NewUnaryHandlerSimple(
+		OperatorRateProcedure,
+		svc.Rate,
+		connect.WithSchema(operatorMethods.ByName("Rate")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.operator.v1.Operator/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorStatusProcedure:
@@ -438,6 +466,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorOrdersHandler.ServeHTTP(w, r)
 		case OperatorTakeBackProcedure:
 			operatorTakeBackHandler.ServeHTTP(w, r)
+		case OperatorRateProcedure:
+			operatorRateHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -493,4 +523,8 @@ func (UnimplementedOperatorHandler) Orders(context.Context, *OrdersRequest) (*Or
 
 func (UnimplementedOperatorHandler) TakeBack(context.Context, *TakeBackRequest) (*TakeBackResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.TakeBack is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Rate(context.Context, *RateRequest) (*RateResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Rate is not implemented"))
 }
