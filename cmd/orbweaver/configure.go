@@ -110,8 +110,6 @@ func (c *CrawlCmd) check() error {
 		return bad("--warc-prefix %q: give a part of a file's name, such as orbweaver", c.WARCPrefix)
 	case c.Retries < 0:
 		return bad("--retries %d is negative; give 0 to never retry, or more", c.Retries)
-	case c.Rate < 0:
-		return bad("--rate %g is negative; give 0 for no limit, or more", c.Rate)
 	case c.Depth < -1:
 		return bad("--depth %d: give the number of links, 0 for the seeds alone, or -1 for no limit", c.Depth)
 	case c.HostDepth < -1:
@@ -199,7 +197,7 @@ func (c *CrawlCmd) cluster() *node.Cluster {
 func (c *CrawlCmd) limits(cfg *node.Config) {
 	cc := &cfg.Crawl
 	cc.Workers, cc.PageLimit, cc.HostPageLimit = c.Workers, c.PageLimit, c.HostPageLimit
-	cc.SizeLimit, cc.TimeLimit, cc.Rate = int64(c.SizeLimit), c.TimeLimit, c.Rate
+	cc.SizeLimit, cc.TimeLimit, cfg.Rate = int64(c.SizeLimit), c.TimeLimit, c.Rate
 	cc.Requisites, cc.Sitemaps, cc.SeedRoots = c.Requisites, c.Sitemaps, c.SeedRoots
 	cc.RetryWait = c.RetryWait
 	if cc.Retries = c.Retries; c.Retries == 0 {

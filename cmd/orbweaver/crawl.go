@@ -21,6 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -72,7 +73,7 @@ type CrawlCmd struct {
 	SlowDown    time.Duration  `help:"${slow_down}" default:"60s" placeholder:"D" group:"Politeness"`
 	Retries     int            `help:"${retries}" default:"4" placeholder:"N" group:"Politeness"`
 	RetryWait   time.Duration  `help:"${retry_wait}" default:"30s" placeholder:"D" group:"Politeness"`
-	Rate        float64        `help:"${rate}" placeholder:"N" group:"Politeness"`
+	Rate        rate.Schedule  `help:"${rate}" placeholder:"RATE" group:"Politeness"`
 	UserAgent   string         `help:"${user_agent}" placeholder:"S" group:"Politeness"`
 	RobotsAgent string         `help:"${robots_agent}" placeholder:"NAME" group:"Politeness"`
 	Contact     string         `help:"${contact}" placeholder:"URL|MAIL" group:"Politeness"`

@@ -25,6 +25,7 @@ type CtlCmd struct {
 	Drop       CtlDropCmd       `cmd:"" help:"Discard the waiting links of a host."`
 	Delay      CtlDelayCmd      `cmd:"" help:"Set the delay of a host, of a domain or of all hosts, also after a restart."`
 	Seed       CtlSeedCmd       `cmd:"" help:"Add seeds to the running crawl."`
+	Rate       CtlRateCmd       `cmd:"" help:"Limit the requests or bits a second of the whole crawl."`
 	Orders     CtlOrdersCmd     `cmd:"" help:"List the orders that hold for all agents, such as a pause."`
 	TakeBack   CtlTakeBackCmd   `cmd:"" help:"Take back an order of the list."`
 	Checkpoint CtlCheckpointCmd `cmd:"" help:"Make the state of the crawl durable now, on all agents."`

@@ -50,6 +50,8 @@ func (CtlStatusCmd) Help() string {
   ERRORS      URLs given up after an error
   WAITS FOR   what the agent waits for, if nothing comes; why it is silent
 
+Below it is the limit of the crawl's rate, if there is one.
+
 With --watch on a terminal, the table is drawn in place.
 
 With --json, "status" of each agent has its counts; docs/reference/json.md
@@ -194,7 +196,8 @@ func statusTable(r *pb.StatusResponse) string {
 			rows[i] = rows[i][1:]
 		}
 	}
-	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN URLS", "OPEN", "ERRORS")
+	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN URLS", "OPEN", "ERRORS") +
+		rateLines(r.Agents)
 }
 
 // textTable returns rows as text in columns. The first row has the names of the columns; those in right have numbers.

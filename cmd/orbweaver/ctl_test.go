@@ -107,6 +107,10 @@ func (c *canned) Delay(_ context.Context, q *pb.DelayRequest) (*pb.DelayResponse
 	return &pb.DelayResponse{Order: c.order(), Answers: c.answers}, c.took("Delay", q)
 }
 
+func (c *canned) Rate(_ context.Context, q *pb.RateRequest) (*pb.RateResponse, error) {
+	return &pb.RateResponse{Order: c.order(), Answers: c.answers}, c.took("Rate", q)
+}
+
 // handler serves c to callers with the token x.
 func (c *canned) handler() http.Handler {
 	mux := http.NewServeMux()

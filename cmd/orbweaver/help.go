@@ -54,7 +54,9 @@ var crawlHelp = cli.Texts{
 	"slow_down":  "Pause a host for D after it answers 429 or 503; the pause doubles each time.",
 	"retries":    "Retry a URL up to N times after a temporary failure; 0 never retries.",
 	"retry_wait": "Wait D before the first retry; the wait doubles each time.",
-	"rate":       "Start at most N visits a second, all hosts together (default: 0, no limit).",
+	"rate": "Send at most this many requests a second, such as 300/s or 300, or receive at most this many bits a " +
+		"second, such as 200Mbit; for all agents together. Times of day are in UTC unless a time zone is named: " +
+		"'40/s 8-18 mon-fri Europe/Berlin, else 300/s' (default: none, no limit).",
 	"user_agent": "Send this User-Agent header; the default names Orbweaver and the contact. The crawl " +
 		"obeys the robots.txt groups of the product that the header names: mybot in " +
 		"\"mybot/1.0\" and in \"Mozilla/5.0 (compatible; mybot/1.0)\".",

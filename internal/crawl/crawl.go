@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -51,8 +52,6 @@ type Config struct {
 	SizeLimit int64
 	// TimeLimit bounds the time of this run. Zero means no limit.
 	TimeLimit time.Duration
-	// Rate bounds the visits per second, all hosts together. Zero means no limit.
-	Rate float64
 	// Retries bounds how often the crawl retries a URL after a temporary failure. Zero means
 	// 4; negative means never.
 	Retries int
@@ -178,6 +177,7 @@ type Parts struct {
 	Fetch    Fetcher
 	Archive  *warc.Writer
 	Near     NearDuplicates // nil: the crawl does not look for near-duplicates
+	Rate     *rate.Limiter  // nil: no limit of requests or bits a second
 	Log      *report.Log
 	Events   *report.Events
 	Skipped  *report.Skipped
@@ -240,7 +240,7 @@ type Crawler struct {
 	skips      recent       // URLs whose skipping was logged lately
 	skipped    []state.Skip // not in a finish yet: of the current visit, and of links that the seen-set held back
 	rec        []byte       // reused memory for an encoded record
-	nextSlot   time.Time    // with Rate: start of the next visit
+	nextSlot   time.Time    // no visit begins before, because the hosts rest after a restart
 	urgent     bool         // a server in the journal's batch demands fewer requests
 	committed  time.Time
 	synced     time.Time
@@ -487,6 +487,12 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		if c.nextSlot.After(now) {
 			return earlier(wake, c.nextSlot)
 		}
+		if room, ask := c.Rate.Room(now); !room {
+			if c.Frontier.Ready(now) {
+				c.Rate.Held()
+			}
+			return earlier(wake, ask)
+		}
 		t, due, ok := c.Frontier.Next(now)
 		if !ok {
 			return earlier(wake, due)
@@ -532,10 +538,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		default:
 			v.last = c.trouble.of(host) > c.cfg.Retries
 			c.busy++
-			if c.cfg.Rate > 0 {
-				c.nextSlot = laterOf(c.nextSlot,
-					now.Add(-rateSlack)).Add(time.Duration(float64(time.Second) / c.cfg.Rate))
-			}
+			v.turn = c.Rate.Begin()
 			c.shown.begun = v.task.Link.URL
 			c.tasks <- v
 		}
@@ -546,10 +549,6 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	return wake
 }
 
-// rateSlack bounds how much of the time in which no visit began is made up for with Rate. It
-// is the resolution of the clock.
-const rateSlack = 10 * time.Millisecond
-
 // settleAll settles v and all other ended visits.
 func (c *Crawler) settleAll(v *visit) {
 	c.activity++
@@ -559,6 +558,7 @@ func (c *Crawler) settleAll(v *visit) {
 			c.resolving--
 		} else {
 			c.busy--
+			v.turn.End()
 		}
 		// Read the clock for each visit. Settling one takes time, in which the response of the
 		// next may end. Its quiet time begins then.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
+	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
@@ -34,6 +35,7 @@ type visit struct {
 	outcome Outcome
 	err     error   // a failure of this machine
 	permit  *Permit // nil: the visit uses no lease
+	turn    rate.Turn
 
 	// The look-up:
 	resolved   bool

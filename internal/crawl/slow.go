@@ -186,6 +186,7 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 func (c *Crawler) fetch(ctx context.Context, v *visit, req fetch.Request) (*fetch.Response, error) {
 	w := v.worker
 	c.dress(&req)
+	req.Pacer = &v.turn
 	w.begin(&req)
 	resp, err := c.Fetch.Fetch(ctx, req)
 	w.end(ctx)

@@ -87,7 +87,10 @@ func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
 	case c.shown.limited:
 		return "other agents: the pages that are left up to the limit are theirs"
 	case c.nextSlot.After(now):
-		return fmt.Sprintf("the next request at this rate, in %s", duration(c.nextSlot.Sub(now)))
+		return fmt.Sprintf("the delay of all hosts after a restart, for %s", duration(c.nextSlot.Sub(now)))
+	}
+	if text := c.waitsForRate(now); text != "" {
+		return text
 	}
 	if text := c.waitsForTime(now); text != "" {
 		return text
@@ -103,6 +106,18 @@ func (c *Crawler) waits(cs ClusterStatus, now time.Time) string {
 		return "other agents: this one has no URL left"
 	}
 	return ""
+}
+
+// waitsForRate says whether the rate alone keeps requests from beginning.
+func (c *Crawler) waitsForRate(now time.Time) string {
+	switch in, shut := c.Rate.In(now); {
+	case in == 0 || !c.Frontier.Ready(now):
+		return ""
+	case shut:
+		return "its share of the rate, which another agent gives"
+	default:
+		return fmt.Sprintf("the next request at this rate, in %s", duration(in))
+	}
 }
 
 // waitsForTime says which time the crawl waits for: that of a host, of a retry or of a revisit. It is empty

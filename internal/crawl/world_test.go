@@ -19,6 +19,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
@@ -47,6 +48,7 @@ type story struct {
 	scope     scope.Config
 	seen      keyset.Config
 	fetch     fetch.Config
+	rate      rate.Limit
 	seeds     []weburl.URL
 	bare      []weburl.URL // seeds without a scheme
 	pauses    []pause      // ends of runs before the last one
@@ -172,7 +174,7 @@ func (s *story) parse(t *testing.T) {
 		case "drain-timeout":
 			s.cfg.DrainTimeout = textweb.Duration(t, arg(1))
 		case "rate":
-			s.cfg.Rate = float64(num())
+			s.rate.Requests = float64(num())
 		case "no-keep":
 			s.fetch.IdleKeep = -1
 		case "keep":
@@ -239,6 +241,10 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	r := Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web, Fetch: p.Fetch,
 		Scope: p.Scope, Log: p.Log, Events: p.Events, Skipped: p.Skipped, Archive: p.Archive, Frontier: p.Frontier,
 		Seen: p.Seen, Journal: p.Journal, LinkLog: p.LinkLog}
+	if !s.rate.None() {
+		r.Rate = rate.New(time.Now)
+		r.Rate.Set(s.rate, 1, time.Time{})
+	}
 	if s.with != nil {
 		if err := s.with(&r); err != nil {
 			return nil, err

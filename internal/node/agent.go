@@ -75,6 +75,7 @@ type Agent struct {
 	contents   *contentService // nil: the agents do not share contents
 	boundary   *boundary.Store // nil: pages do not move between agents
 	standing   *standing       // the operators' orders
+	rates      *rates
 	operator   *operate.Operator
 	delays     atomic.Pointer[delays] // the operators' orders of delays
 	sheets     sheet.Live             // Config.Hosts, or what SetHosts has given since
@@ -401,6 +402,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	}
 	a.onClose(r.Journal.Close)
 
+	a.openRates()
 	cfg.Crawl.Agent, cfg.Crawl.Now = token, a.now
 	if cfg.Crawl.SlowBytes == 0 {
 		cfg.Crawl.SlowBytes = a.budget.slow()

@@ -178,7 +178,8 @@ func (a *Agent) prepareCluster(seeds []weburl.URL) error {
 func (a *Agent) openCluster() error {
 	c := a.membership
 	handlers := rpc.Handlers{Hello: c.hello, Push: c.receive, Known: c.known, Ship: c.keep, Claim: c.claim,
-		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget, Recall: c.answerRecall,
+		Hand: c.handed, Pulse: c.pulse, End: c.end, Budget: c.budget, Share: c.share,
+		Recall:  c.answerRecall,
 		Operate: c.operated, Orders: func(ctx context.Context, from rpc.Caller, o rpc.Orders) (rpc.OrdersAnswer,
 			error) {
 			return c.a.standing.serve(ctx, from, o)

@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/cookie"
@@ -95,6 +96,9 @@ type Config struct {
 	// clock. Its times have monotonic readings of this process, like those of time.Now. Safe for
 	// concurrent use; nil means time.Now.
 	Now func() time.Time
+
+	// Rate is the limit of requests or bits a second, of all agents together. The zero Schedule is no limit.
+	Rate rate.Schedule
 
 	Crawl    crawl.Config
 	Scope    scope.Config

@@ -62,6 +62,10 @@ func (a *Agent) openOthers() (err error) {
 // crawl runs the crawler, in a cluster if one is configured.
 func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	if a.membership == nil {
+		following, over := context.WithCancel(context.WithoutCancel(ctx))
+		end := a.rates.begin(following)
+		defer end()
+		defer over()
 		return a.crawler.Run(ctx)
 	}
 	a.onClose(a.depart) // also runs after an error
@@ -84,6 +88,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 		a.membership.tend(ctx, func(err error) { fail(&lostPlace{err}) })
 		a.leases.tend(visiting)
 	}
+	endRate := a.rates.begin(visiting)
 	stop, err := a.crawler.Run(ctx)
 	if lost, ok := errors.AsType[*lostPlace](context.Cause(ctx)); ok && err == nil {
 		err = lost
@@ -91,6 +96,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	a.staying = a.membership.others()
 	over()
 	fail(nil)
+	endRate()
 	return stop, errors.Join(err, a.depart())
 }
 

@@ -49,6 +49,7 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		// A host that moves must have the same delays at its next owner.
 		"delay": quiet(f.HostDelay, 2*time.Second) + autoTerms(&a.cfg.Crawl), "ip-delay": quiet(f.IPDelay, 0),
 		"site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
+		"rate":            a.cfg.Rate.String(),
 		"page-limit":      strconv.FormatInt(a.cfg.Crawl.PageLimit, 10),
 		"host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
 		"keep":            a.cfg.Crawl.Keep.String(), "header": headerTerms(&a.cfg.Fetch),

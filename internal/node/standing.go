@@ -143,6 +143,7 @@ func (s *standing) obey(ctx context.Context) error {
 		bars = append(bars, crawl.Bar{Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
 	}
+	s.a.rates.order(operate.Rate(standing))
 	s.a.crawler.Amend(amendment(standing))
 	return errors.Join(s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
 		s.a.setDelays(ctx, standing))

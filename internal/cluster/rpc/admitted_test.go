@@ -23,6 +23,7 @@ func TestNotAdmitted(t *testing.T) {
 		Pulse:    func(context.Context, Caller, uint64) (Pulse, error) { return Pulse{}, reached },
 		End:      func(context.Context, Caller, End) (bool, error) { return false, reached },
 		Budget:   func(context.Context, Caller, Budget) (Grant, error) { return Grant{}, reached },
+		Share:    func(context.Context, Caller, ShareAsk) (ShareGrant, error) { return ShareGrant{}, reached },
 		Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) { return nil, reached },
 		Pages:    func(context.Context, Caller, *PageReader) error { return reached },
 		Orders:   func(context.Context, Caller, Orders) (OrdersAnswer, error) { return OrdersAnswer{}, reached },
@@ -49,6 +50,7 @@ func TestNotAdmitted(t *testing.T) {
 		CallEnd:    func(p *Peer) error { _, err := p.End(ctx, End{}); return err },
 		CallBudget: func(p *Peer) error { _, err := p.Budget(ctx, Budget{Known: map[string]int64{}}); return err },
 		CallKnown:  func(p *Peer) error { _, err := p.Known(ctx, []Fingerprint{1}); return err },
+		CallShare:  func(p *Peer) error { _, err := p.Share(ctx, ShareAsk{}); return err },
 		CallRecall: func(p *Peer) error {
 			_, err := p.Recall(ctx, Recall{Links: links("http://a.example/")})
 			return err

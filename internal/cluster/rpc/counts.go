@@ -22,6 +22,7 @@ const (
 	CallPulse
 	CallEnd
 	CallBudget
+	CallShare
 	CallContents
 	CallRecall
 	CallOrders
@@ -37,7 +38,7 @@ const (
 )
 
 var callNames = [calls]string{"Hello", "Push", "Known", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget",
-	"Contents", "Recall", "Orders", "Operate", "Pages", "Discover", "Follow", "Finish", "Status", "Forget"}
+	"Share", "Contents", "Recall", "Orders", "Operate", "Pages", "Discover", "Follow", "Finish", "Status", "Forget"}
 
 // answerer returns the role of the process that answers the call.
 func (c Call) answerer() role {

@@ -21,6 +21,7 @@
 //	Pulse     quick  the caller's view                       idle or not, and counts
 //	End       quick  all are idle                            whether the answerer still is
 //	Budget    quick  pages used, held, wanted                pages to hold
+//	Share     quick  share of the rate held, wanted          share to hold
 //	Recall    bulk   links to URLs                           what the strategy knows of each
 //	Orders    own    orders of operators, a digest           orders that the caller lacks, a digest
 //	Operate   own    a request of an operator                the response to it

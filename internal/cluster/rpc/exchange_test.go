@@ -141,6 +141,7 @@ func TestCalls(t *testing.T) {
 			recalled := []RecallAnswer{{Verdict: RecallLater},
 				{RecallKnown, links("http://b.example/").Data, []byte("state")}}
 			ordersAnswer := OrdersAnswer{Orders: [][]byte{{1}, []byte("order")}, Digest: [32]byte{4, 31: 5}, More: true}
+			shared := ShareGrant{Share: 0.25, Agents: 4, Requests: 40, Bits: 1e6}
 			operated := OperationAnswer{Response: []byte("done"), Error: "no such host: ä.example", Code: "not-found"}
 			l, s := serve(t, k2, Handlers{
 				Hello: func(_ context.Context, from Caller, h Hello) (Welcome, error) {
@@ -170,6 +171,10 @@ func TestCalls(t *testing.T) {
 				Budget: func(_ context.Context, from Caller, b Budget) (Grant, error) {
 					note(from, b)
 					return Grant{b.Held + b.Want - 1, true, b.Known}, nil
+				},
+				Share: func(_ context.Context, from Caller, a ShareAsk) (ShareGrant, error) {
+					note(from, a)
+					return shared, nil
 				},
 				Recall: func(_ context.Context, from Caller, r Recall) ([]RecallAnswer, error) {
 					note(from, r)
@@ -238,6 +243,10 @@ func TestCalls(t *testing.T) {
 			if g, err := p.Budget(ctx, budget); err != nil || !cmp.Equal(g, Grant{14, true, budget.Known}) {
 				t.Errorf("Budget = %v, %v", g, err)
 			}
+			share := ShareAsk{Seq: 3, Held: 0.125, Left: 1500 * time.Millisecond, Want: 1}
+			if g, err := p.Share(ctx, share); err != nil || g != shared {
+				t.Errorf("Share = %+v, %v", g, err)
+			}
 			at := time.UnixMilli(1700000000123).UTC()
 			contents := []Content{
 				{Digest: [20]byte{1, 2}, Page: ContentPage{"http://a.example/", at}},
@@ -261,7 +270,7 @@ func TestCalls(t *testing.T) {
 				t.Errorf("Operate = %v, %v", a, err)
 			}
 			want := []any{hello, hello, push, fs, ship, claim, hand, []byte("may I?"),
-				uint64(4), end, budget, contents, recall, orders, operation}
+				uint64(4), end, budget, share, contents, recall, orders, operation}
 			mu.Lock()
 			defer mu.Unlock()
 			// An absent field is nil.

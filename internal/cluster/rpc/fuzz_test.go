@@ -72,6 +72,8 @@ func FuzzMessages(f *testing.F) {
 	add(17, ordersAnswerToWire(OrdersAnswer{few, [32]byte{1}, true}))
 	add(18, &pb.OperateRequest{Method: "Pause", Request: []byte("x")})
 	add(19, operationAnswerToWire(OperationAnswer{[]byte("x"), "no such host", "not-found"}))
+	add(20, shareAskToWire(ShareAsk{Seq: 1, Held: 0.5, Left: time.Second, Want: 1}))
+	add(21, shareGrantToWire(ShareGrant{Share: 0.5, Agents: 2, Requests: 10, Bits: 1e6}))
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
 		agent := func(a Agent) {
@@ -281,6 +283,24 @@ func FuzzMessages(f *testing.F) {
 			if a, err := operationAnswerFromWire(&w); err == nil &&
 				(len(a.Response) > MaxData || len(a.Error) > maxProblem || len(a.Code) > maxCode) {
 				t.Fatalf("%d, %d and %d octets", len(a.Response), len(a.Error), len(a.Code))
+			}
+		case 20:
+			var w pb.ShareRequest
+			if !read(&w) {
+				return
+			}
+			if a, err := shareAskFromWire(&w); err == nil &&
+				(!(a.Held >= 0 && a.Held <= 1 && a.Want >= 0 && a.Want <= 1) || a.Left < 0 || a.Left > time.Minute) {
+				t.Fatalf("%+v", a)
+			}
+		case 21:
+			var w pb.ShareResponse
+			if !read(&w) {
+				return
+			}
+			if g, err := shareGrantFromWire(&w); err == nil &&
+				(!(g.Share >= 0 && g.Share <= 1 && g.Requests >= 0 && g.Bits >= 0) || g.Agents < 1) {
+				t.Fatalf("%+v", g)
 			}
 		case 11:
 			var w pb.ContentsResponse

@@ -6,6 +6,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"slices"
@@ -263,6 +264,12 @@ func TestHostileMessages(t *testing.T) {
 			encoded(t, &pb.BudgetRequest{Used: 2, Held: 1}), 400, "malformed"},
 		{"pages of nobody", "Budget", "application/proto", "", who,
 			encoded(t, &pb.BudgetRequest{Known: map[string]uint64{"": 1}}), 400, "malformed"},
+		{"more than the whole rate", "Share", "application/proto", "", who,
+			encoded(t, &pb.ShareRequest{Held: 1.5}), 400, "malformed"},
+		{"a share that is no number", "Share", "application/proto", "", who,
+			encoded(t, &pb.ShareRequest{Want: math.NaN()}), 400, "malformed"},
+		{"a share for a day", "Share", "application/proto", "", who,
+			encoded(t, &pb.ShareRequest{LeftMs: 86400_000}), 400, "malformed"},
 		{"no contents", "Contents", "application/proto", "", who, nil, 400, "malformed"},
 		{"half a digest", "Contents", "application/proto", "", who,
 			encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 10),
@@ -325,6 +332,10 @@ func TestHostileMessages(t *testing.T) {
 				Budget: func(context.Context, Caller, Budget) (Grant, error) {
 					t.Error("reached")
 					return Grant{}, nil
+				},
+				Share: func(context.Context, Caller, ShareAsk) (ShareGrant, error) {
+					t.Error("reached")
+					return ShareGrant{}, nil
 				},
 				Recall: func(context.Context, Caller, Recall) ([]RecallAnswer, error) {
 					t.Error("reached")

@@ -45,6 +45,7 @@ var limits = [calls]time.Duration{
 	CallHello: 10 * time.Second, CallPush: time.Minute, CallKnown: 5 * time.Second, CallShip: time.Minute,
 	CallClaim: time.Minute, CallHand: time.Minute, CallLease: 5 * time.Second,
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
+	CallShare:  2 * time.Second,
 	CallRecall: 10 * time.Second, CallOrders: 10 * time.Second, CallOperate: 15 * time.Second,
 	CallPages:    10 * time.Minute,
 	CallDiscover: 10 * time.Second, CallFollow: 30 * time.Second, CallFinish: 10 * time.Second,
@@ -110,6 +111,8 @@ type Handlers struct {
 	Pulse  func(ctx context.Context, from Caller, view uint64) (Pulse, error)
 	End    func(ctx context.Context, from Caller, e End) (agreed bool, err error)
 	Budget func(ctx context.Context, from Caller, b Budget) (Grant, error)
+	// Share divides the crawl's rate.
+	Share func(ctx context.Context, from Caller, a ShareAsk) (ShareGrant, error)
 	// Contents returns one answer per content.
 	Contents func(ctx context.Context, from Caller, cs []Content) ([]ContentAnswer, error)
 	// Pages returns when the pages are durable. It reads all of them unless it returns an error.

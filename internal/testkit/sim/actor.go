@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -109,7 +110,12 @@ func (a *actor) config(resume bool, together int) node.Config {
 		cfg.Scope.HostDepth = &s.plan.HostDepth
 	}
 	cfg.Archive.Agent = a.name
-	cfg.Crawl.Rate = s.plan.Rate
+	if s.plan.Rate != "" {
+		var err error
+		if cfg.Rate, err = rate.Parse(s.plan.Rate); err != nil {
+			panic(err)
+		}
+	}
 	if s.plan.Walk > 0 {
 		cfg.Strategy = s.openWalk
 	}

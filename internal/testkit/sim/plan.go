@@ -132,9 +132,9 @@ type Plan struct {
 	HostDepth int   `json:",omitempty"` // --host-depth; zero: none
 	SeedRoots bool  `json:",omitempty"` // --seed-roots
 
-	Topics  int     `json:",omitempty"` // of the web, whose model the agents have; zero: see story.learn
-	Focused bool    `json:",omitempty"` // the agents want their own topics first
-	Rate    float64 `json:",omitempty"` // requests a second of each agent; zero: no limit
+	Topics  int    `json:",omitempty"` // of the web, whose model the agents have; zero: see story.learn
+	Focused bool   `json:",omitempty"` // the agents want their own topics first
+	Rate    string `json:",omitempty"` // --rate; empty: no limit
 
 	Coordinators int `json:",omitempty"` // 1, 3 or 5 with the partition "sites"; otherwise 0
 }
@@ -168,8 +168,8 @@ func (p Plan) String() string {
 	if p.Focused {
 		b.WriteString(", focused")
 	}
-	if p.Rate > 0 {
-		fmt.Fprintf(&b, ", %g requests a second", p.Rate)
+	if p.Rate != "" {
+		fmt.Fprintf(&b, ", rate %s", p.Rate)
 	}
 	if p.Walk > 0 {
 		fmt.Fprintf(&b, ", walks of %d steps", p.Walk)

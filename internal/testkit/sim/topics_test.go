@@ -19,7 +19,7 @@ func TestFocusedCluster(t *testing.T) {
 	const margin = 0.05
 	t.Parallel()
 	p := Plan{Seed: 72, Agents: 3, Hosts: 80, Pages: 8, Delay: 50 * time.Millisecond, Partition: topic,
-		Latency: time.Millisecond, Topics: 11, Rate: 5}
+		Latency: time.Millisecond, Topics: 11, Rate: "10/s"}
 	share := func(p Plan) (stays float64) {
 		t.Log(p)
 		synctest.Test(t, func(t *testing.T) {

@@ -50,6 +50,17 @@ type Request struct {
 	MaxBody int64
 	// Watch, if not nil, lets another goroutine follow the fetch.
 	Watch *Watch
+	// Pacer, if not nil, says when the request is sent and how fast its response is read.
+	Pacer Pacer
+}
+
+// A Pacer bounds the speed of all fetches together. The time that it takes does not count as the server's: timeouts and
+// Response.Duration leave it out. The errors are those of ctx.
+type Pacer interface {
+	// Send returns when the request may be sent. A new connection is open by then.
+	Send(ctx context.Context) error
+	// Receive notes that n bytes were read. It returns when more may be read.
+	Receive(ctx context.Context, n int) error
 }
 
 // Fetcher fetches URLs. Make one with New.
@@ -114,7 +125,8 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	if err != nil {
 		return nil, fmt.Errorf("fetch %s: %w", req.URL, err)
 	}
-	x := exchange{f: f, r: r, maxBody: f.cfg.MaxBody, now: began, total: began.Add(f.cfg.TotalTimeout)}
+	x := exchange{f: f, r: r, ctx: ctx, pacer: req.Pacer, maxBody: f.cfg.MaxBody, now: began,
+		total: began.Add(f.cfg.TotalTimeout)}
 	if req.MaxBody > 0 {
 		x.maxBody = req.MaxBody
 	}
@@ -148,7 +160,9 @@ func (f *Fetcher) LetGo(host string) {
 func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target, send []byte) (err error) {
 	stop := context.AfterFunc(ctx, l.cancel)
 	c := f.idle.take(t.host)
+	sends := c == nil
 	if c != nil {
+		sends = x.send()
 		found := ended
 		if c.serves(t) {
 			found = c.probe()
@@ -161,14 +175,24 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 			c = nil
 		}
 	}
-	if c != nil {
+	switch kept := c != nil; {
+	case !sends:
+		err = ctx.Err()
+	case kept:
 		x.r.Reused = true
 		l.hold(c.raw)
 		x.run(c, send)
 		x.r.Stale, err = x.dead, x.err
-	} else if c, x.r.Failure = f.dialer.connect(ctx, l, t, x.now, x.total.Sub(x.now)); c != nil {
+	default:
+		if c, x.r.Failure = f.dialer.connect(ctx, l, t, x.now, x.total.Sub(x.now)); c == nil {
+			break
+		}
 		c.host, c.origin = t.host, t.origin
 		x.now = f.cfg.Now()
+		if !x.sent && !x.send() {
+			err = ctx.Err()
+			break
+		}
 		x.run(c, send)
 		err = x.err
 	}
@@ -177,7 +201,7 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 		l.held = nil // do not keep the connection in memory as long as the response
 	}
 	x.now = f.cfg.Now()
-	x.r.Duration = x.now.Sub(x.r.Began)
+	x.r.Duration = x.now.Sub(x.r.Began) - x.held
 	switch {
 	case c == nil:
 	case free && err == nil && x.keep:
@@ -192,16 +216,20 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 type exchange struct {
 	f       *Fetcher
 	r       *Response
+	ctx     context.Context // of Fetch, for the pacer
+	pacer   Pacer           // nil: none
 	maxBody int64
-	now     time.Time // the time of a recent call of Config.Now
-	total   time.Time // deadline of the whole fetch
-	first   time.Time // approximate time of the first byte; zero: none yet
-	got     int64     // bytes read, interim responses included
-	err     error     // an error of the spill file
-	waiting bool      // no byte has come
-	keep    bool      // the connection can serve another request
-	early   bool      // bytes came before the server had the request
-	dead    bool      // no answer: the connection ended before its first byte, or sent bytes early
+	now     time.Time     // the time of a recent call of Config.Now
+	total   time.Time     // deadline of the whole fetch
+	first   time.Time     // approximate time of the first byte; zero: none yet
+	got     int64         // bytes read, interim responses included
+	err     error         // an error of the spill file
+	held    time.Duration // how long the pacer has held back the reading
+	sent    bool          // the pacer has let the request go
+	waiting bool          // no byte has come
+	keep    bool          // the connection can serve another request
+	early   bool          // bytes came before the server had the request
+	dead    bool          // no answer: the connection ended before its first byte, or sent bytes early
 }
 
 func (x *exchange) fail(k Kind, err error) error {
@@ -218,6 +246,41 @@ var (
 	errEarly     = errors.New("the server sent bytes on a kept connection before it had the request")
 	errProxyAuth = errors.New("the proxy refused the credentials (407); check the user and password of the proxy URL")
 )
+
+// send waits until the request may be sent. It returns false if ctx ends first. The fetch counts from then.
+func (x *exchange) send() bool {
+	x.sent = true
+	if x.pacer == nil {
+		return true
+	}
+	from := x.f.cfg.Now()
+	if x.pacer.Send(x.ctx) != nil {
+		return false
+	}
+	x.now = x.f.cfg.Now()
+	waited := x.now.Sub(from)
+	x.r.Began, x.total = x.r.Began.Add(waited), x.total.Add(waited)
+	return true
+}
+
+// receive waits until more than n bytes may be read. The error is ctx's.
+func (x *exchange) receive(n int) error {
+	if x.pacer == nil {
+		return nil
+	}
+	from := x.f.cfg.Now()
+	if err := x.pacer.Receive(x.ctx, n); err != nil {
+		return err
+	}
+	if waited := x.f.cfg.Now().Sub(from); waited > 0 {
+		x.held += waited
+		x.total = x.total.Add(waited)
+		if !x.first.IsZero() {
+			x.first = x.first.Add(waited)
+		}
+	}
+	return nil
+}
 
 // run writes the request and reads the response. x.now must be the current time.
 func (x *exchange) run(c *conn, send []byte) {
@@ -293,7 +356,7 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 			if x.waiting {
 				x.waiting, x.early = false, x.r.Reused && c.early()
 			}
-			return room[:n], nil, nil // the next Read returns a fault again
+			return room[:n], nil, x.receive(n) // the next Read returns a fault again
 		}
 		if fault != nil {
 			return nil, fault, nil

@@ -4,4 +4,4 @@
 // run go generate. Only package rpc uses this package.
 package pb
 
-//go:generate go run -tags generate generate.go exchange.proto coordination.proto
+//go:generate go run -tags generate generate.go

@@ -55,6 +55,8 @@ const (
 	ExchangeEndProcedure = "/orbweaver.exchange.v1.Exchange/End"
 	// ExchangeBudgetProcedure is the fully-qualified name of the Exchange's Budget RPC.
 	ExchangeBudgetProcedure = "/orbweaver.exchange.v1.Exchange/Budget"
+	// ExchangeShareProcedure is the fully-qualified name of the Exchange's Share RPC.
+	ExchangeShareProcedure = "/orbweaver.exchange.v1.Exchange/Share"
 	// ExchangeContentsProcedure is the fully-qualified name of the Exchange's Contents RPC.
 	ExchangeContentsProcedure = "/orbweaver.exchange.v1.Exchange/Contents"
 	// ExchangePagesProcedure is the fully-qualified name of the Exchange's Pages RPC.
@@ -93,6 +95,8 @@ type ExchangeClient interface {
 	End(context.Context, *EndRequest) (*EndResponse, error)
 	// Budget reports the caller's share of the page limit, and asks for more.
 	Budget(context.Context, *BudgetRequest) (*BudgetResponse, error)
+	// Share asks for the caller's share of the crawl's rate. The receiver divides it.
+	Share(context.Context, *ShareRequest) (*ShareResponse, error)
 	// Contents asks which pages with these contents are archived in full. The
 	// receiver judges these contents.
 	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
@@ -178,6 +182,12 @@ func NewExchangeClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(exchangeMethods.ByName("Budget")),
 			connect.WithClientOptions(opts...),
 		),
+		share: connect.NewClient[ShareRequest, ShareResponse](
+			httpClient,
+			baseURL+ExchangeShareProcedure,
+			connect.WithSchema(exchangeMethods.ByName("Share")),
+			connect.WithClientOptions(opts...),
+		),
 		contents: connect.NewClient[ContentsRequest, ContentsResponse](
 			httpClient,
 			baseURL+ExchangeContentsProcedure,
@@ -223,6 +233,7 @@ type exchangeClient struct {
 	pulse    *connect.Client[PulseRequest, PulseResponse]
 	end      *connect.Client[EndRequest, EndResponse]
 	budget   *connect.Client[BudgetRequest, BudgetResponse]
+	share    *connect.Client[ShareRequest, ShareResponse]
 	contents *connect.Client[ContentsRequest, ContentsResponse]
 	pages    *connect.Client[PagesRequest, PagesResponse]
 	recall   *connect.Client[RecallRequest, RecallResponse]
@@ -320,6 +331,15 @@ func (c *exchangeClient) Budget(ctx context.Context, req *BudgetRequest) (*Budge
 	return nil, err
 }
 
+// Share calls orbweaver.exchange.v1.Exchange.Share.
+func (c *exchangeClient) Share(ctx context.Context, req *ShareRequest) (*ShareResponse, error) {
+	response, err := c.share.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Contents calls orbweaver.exchange.v1.Exchange.Contents.
 func (c *exchangeClient) Contents(ctx context.Context, req *ContentsRequest) (*ContentsResponse, error) {
 	response, err := c.contents.CallUnary(ctx, connect.NewRequest(req))
@@ -387,6 +407,8 @@ type ExchangeHandler interface {
 	End(context.Context, *EndRequest) (*EndResponse, error)
 	// Budget reports the caller's share of the page limit, and asks for more.
 	Budget(context.Context, *BudgetRequest) (*BudgetResponse, error)
+	// Share asks for the caller's share of the crawl's rate. The receiver divides it.
+	Share(context.Context, *ShareRequest) (*ShareResponse, error)
 	// Contents asks which pages with these contents are archived in full. The
 	// receiver judges these contents.
 	Contents(context.Context, *ContentsRequest) (*ContentsResponse, error)
@@ -468,6 +490,12 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(exchangeMethods.ByName("Budget")),
 		connect.WithHandlerOptions(opts...),
 	)
+	exchangeShareHandler := connect.NewUnaryHandlerSimple(
+		ExchangeShareProcedure,
+		svc.Share,
+		connect.WithSchema(exchangeMethods.ByName("Share")),
+		connect.WithHandlerOptions(opts...),
+	)
 	exchangeContentsHandler := connect.NewUnaryHandlerSimple(
 		ExchangeContentsProcedure,
 		svc.Contents,
@@ -520,6 +548,8 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 			exchangeEndHandler.ServeHTTP(w, r)
 		case ExchangeBudgetProcedure:
 			exchangeBudgetHandler.ServeHTTP(w, r)
+		case ExchangeShareProcedure:
+			exchangeShareHandler.ServeHTTP(w, r)
 		case ExchangeContentsProcedure:
 			exchangeContentsHandler.ServeHTTP(w, r)
 		case ExchangePagesProcedure:
@@ -577,6 +607,10 @@ func (UnimplementedExchangeHandler) End(context.Context, *EndRequest) (*EndRespo
 
 func (UnimplementedExchangeHandler) Budget(context.Context, *BudgetRequest) (*BudgetResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Budget is not implemented"))
+}
+
+func (UnimplementedExchangeHandler) Share(context.Context, *ShareRequest) (*ShareResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Share is not implemented"))
 }
 
 func (UnimplementedExchangeHandler) Contents(context.Context, *ContentsRequest) (*ContentsResponse, error) {

@@ -1902,6 +1902,142 @@ func (x *OperateResponse) GetCode() string {
 	return ""
 }
 
+type ShareRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Seq           uint64                 `protobuf:"varint,1,opt,name=seq,proto3" json:"seq,omitempty"`
+	Held          float64                `protobuf:"fixed64,2,opt,name=held,proto3" json:"held,omitempty"`                  // at most, from now on
+	LeftMs        uint32                 `protobuf:"varint,3,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // until held ends
+	Want          float64                `protobuf:"fixed64,4,opt,name=want,proto3" json:"want,omitempty"`                  // that the caller could use
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareRequest) Reset() {
+	*x = ShareRequest{}
+	mi := &file_exchange_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareRequest) ProtoMessage() {}
+
+func (x *ShareRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareRequest.ProtoReflect.Descriptor instead.
+func (*ShareRequest) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *ShareRequest) GetSeq() uint64 {
+	if x != nil {
+		return x.Seq
+	}
+	return 0
+}
+
+func (x *ShareRequest) GetHeld() float64 {
+	if x != nil {
+		return x.Held
+	}
+	return 0
+}
+
+func (x *ShareRequest) GetLeftMs() uint32 {
+	if x != nil {
+		return x.LeftMs
+	}
+	return 0
+}
+
+func (x *ShareRequest) GetWant() float64 {
+	if x != nil {
+		return x.Want
+	}
+	return 0
+}
+
+type ShareResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Share         float64                `protobuf:"fixed64,1,opt,name=share,proto3" json:"share,omitempty"`
+	Agents        uint32                 `protobuf:"varint,2,opt,name=agents,proto3" json:"agents,omitempty"`      // that have shares
+	Requests      float64                `protobuf:"fixed64,3,opt,name=requests,proto3" json:"requests,omitempty"` // a second, of all agents; 0: no limit
+	Bits          float64                `protobuf:"fixed64,4,opt,name=bits,proto3" json:"bits,omitempty"`         // a second, of all agents; 0: no limit
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ShareResponse) Reset() {
+	*x = ShareResponse{}
+	mi := &file_exchange_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ShareResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ShareResponse) ProtoMessage() {}
+
+func (x *ShareResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_exchange_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ShareResponse.ProtoReflect.Descriptor instead.
+func (*ShareResponse) Descriptor() ([]byte, []int) {
+	return file_exchange_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *ShareResponse) GetShare() float64 {
+	if x != nil {
+		return x.Share
+	}
+	return 0
+}
+
+func (x *ShareResponse) GetAgents() uint32 {
+	if x != nil {
+		return x.Agents
+	}
+	return 0
+}
+
+func (x *ShareResponse) GetRequests() float64 {
+	if x != nil {
+		return x.Requests
+	}
+	return 0
+}
+
+func (x *ShareResponse) GetBits() float64 {
+	if x != nil {
+		return x.Bits
+	}
+	return 0
+}
+
 var File_exchange_proto protoreflect.FileDescriptor
 
 const file_exchange_proto_rawDesc = "" +
@@ -2031,7 +2167,17 @@ const file_exchange_proto_rawDesc = "" +
 	"\x0fOperateResponse\x12\x1a\n" +
 	"\bresponse\x18\x01 \x01(\fR\bresponse\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\x12\x12\n" +
-	"\x04code\x18\x03 \x01(\tR\x04code2\x81\n" +
+	"\x04code\x18\x03 \x01(\tR\x04code\"a\n" +
+	"\fShareRequest\x12\x10\n" +
+	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x12\n" +
+	"\x04held\x18\x02 \x01(\x01R\x04held\x12\x17\n" +
+	"\aleft_ms\x18\x03 \x01(\rR\x06leftMs\x12\x12\n" +
+	"\x04want\x18\x04 \x01(\x01R\x04want\"m\n" +
+	"\rShareResponse\x12\x14\n" +
+	"\x05share\x18\x01 \x01(\x01R\x05share\x12\x16\n" +
+	"\x06agents\x18\x02 \x01(\rR\x06agents\x12\x1a\n" +
+	"\brequests\x18\x03 \x01(\x01R\brequests\x12\x12\n" +
+	"\x04bits\x18\x04 \x01(\x01R\x04bits2\xd5\n" +
 	"\n" +
 	"\bExchange\x12R\n" +
 	"\x05Hello\x12#.orbweaver.exchange.v1.HelloRequest\x1a$.orbweaver.exchange.v1.HelloResponse\x12O\n" +
@@ -2043,7 +2189,8 @@ const file_exchange_proto_rawDesc = "" +
 	"\x05Lease\x12#.orbweaver.exchange.v1.LeaseRequest\x1a$.orbweaver.exchange.v1.LeaseResponse\x12R\n" +
 	"\x05Pulse\x12#.orbweaver.exchange.v1.PulseRequest\x1a$.orbweaver.exchange.v1.PulseResponse\x12L\n" +
 	"\x03End\x12!.orbweaver.exchange.v1.EndRequest\x1a\".orbweaver.exchange.v1.EndResponse\x12U\n" +
-	"\x06Budget\x12$.orbweaver.exchange.v1.BudgetRequest\x1a%.orbweaver.exchange.v1.BudgetResponse\x12[\n" +
+	"\x06Budget\x12$.orbweaver.exchange.v1.BudgetRequest\x1a%.orbweaver.exchange.v1.BudgetResponse\x12R\n" +
+	"\x05Share\x12#.orbweaver.exchange.v1.ShareRequest\x1a$.orbweaver.exchange.v1.ShareResponse\x12[\n" +
 	"\bContents\x12&.orbweaver.exchange.v1.ContentsRequest\x1a'.orbweaver.exchange.v1.ContentsResponse\x12T\n" +
 	"\x05Pages\x12#.orbweaver.exchange.v1.PagesRequest\x1a$.orbweaver.exchange.v1.PagesResponse(\x01\x12U\n" +
 	"\x06Recall\x12$.orbweaver.exchange.v1.RecallRequest\x1a%.orbweaver.exchange.v1.RecallResponse\x12U\n" +
@@ -2062,7 +2209,7 @@ func file_exchange_proto_rawDescGZIP() []byte {
 	return file_exchange_proto_rawDescData
 }
 
-var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_exchange_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_exchange_proto_goTypes = []any{
 	(*Agent)(nil),            // 0: orbweaver.exchange.v1.Agent
 	(*HelloRequest)(nil),     // 1: orbweaver.exchange.v1.HelloRequest
@@ -2099,17 +2246,19 @@ var file_exchange_proto_goTypes = []any{
 	(*OrdersResponse)(nil),   // 32: orbweaver.exchange.v1.OrdersResponse
 	(*OperateRequest)(nil),   // 33: orbweaver.exchange.v1.OperateRequest
 	(*OperateResponse)(nil),  // 34: orbweaver.exchange.v1.OperateResponse
-	nil,                      // 35: orbweaver.exchange.v1.HelloRequest.SettingsEntry
-	nil,                      // 36: orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	nil,                      // 37: orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	(*ShareRequest)(nil),     // 35: orbweaver.exchange.v1.ShareRequest
+	(*ShareResponse)(nil),    // 36: orbweaver.exchange.v1.ShareResponse
+	nil,                      // 37: orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	nil,                      // 38: orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	nil,                      // 39: orbweaver.exchange.v1.BudgetResponse.KnownEntry
 }
 var file_exchange_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.exchange.v1.HelloRequest.agent:type_name -> orbweaver.exchange.v1.Agent
-	35, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
+	37, // 1: orbweaver.exchange.v1.HelloRequest.settings:type_name -> orbweaver.exchange.v1.HelloRequest.SettingsEntry
 	0,  // 2: orbweaver.exchange.v1.HelloResponse.agent:type_name -> orbweaver.exchange.v1.Agent
 	0,  // 3: orbweaver.exchange.v1.HelloResponse.agents:type_name -> orbweaver.exchange.v1.Agent
-	36, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
-	37, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
+	38, // 4: orbweaver.exchange.v1.BudgetRequest.known:type_name -> orbweaver.exchange.v1.BudgetRequest.KnownEntry
+	39, // 5: orbweaver.exchange.v1.BudgetResponse.known:type_name -> orbweaver.exchange.v1.BudgetResponse.KnownEntry
 	23, // 6: orbweaver.exchange.v1.Content.page:type_name -> orbweaver.exchange.v1.ContentPage
 	23, // 7: orbweaver.exchange.v1.ContentAnswer.first:type_name -> orbweaver.exchange.v1.ContentPage
 	24, // 8: orbweaver.exchange.v1.ContentsRequest.contents:type_name -> orbweaver.exchange.v1.Content
@@ -2125,28 +2274,30 @@ var file_exchange_proto_depIdxs = []int32{
 	17, // 18: orbweaver.exchange.v1.Exchange.Pulse:input_type -> orbweaver.exchange.v1.PulseRequest
 	19, // 19: orbweaver.exchange.v1.Exchange.End:input_type -> orbweaver.exchange.v1.EndRequest
 	21, // 20: orbweaver.exchange.v1.Exchange.Budget:input_type -> orbweaver.exchange.v1.BudgetRequest
-	26, // 21: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
-	5,  // 22: orbweaver.exchange.v1.Exchange.Pages:input_type -> orbweaver.exchange.v1.PagesRequest
-	28, // 23: orbweaver.exchange.v1.Exchange.Recall:input_type -> orbweaver.exchange.v1.RecallRequest
-	31, // 24: orbweaver.exchange.v1.Exchange.Orders:input_type -> orbweaver.exchange.v1.OrdersRequest
-	33, // 25: orbweaver.exchange.v1.Exchange.Operate:input_type -> orbweaver.exchange.v1.OperateRequest
-	2,  // 26: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
-	4,  // 27: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
-	8,  // 28: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
-	10, // 29: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
-	12, // 30: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
-	14, // 31: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
-	16, // 32: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
-	18, // 33: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
-	20, // 34: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
-	22, // 35: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
-	27, // 36: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
-	6,  // 37: orbweaver.exchange.v1.Exchange.Pages:output_type -> orbweaver.exchange.v1.PagesResponse
-	30, // 38: orbweaver.exchange.v1.Exchange.Recall:output_type -> orbweaver.exchange.v1.RecallResponse
-	32, // 39: orbweaver.exchange.v1.Exchange.Orders:output_type -> orbweaver.exchange.v1.OrdersResponse
-	34, // 40: orbweaver.exchange.v1.Exchange.Operate:output_type -> orbweaver.exchange.v1.OperateResponse
-	26, // [26:41] is the sub-list for method output_type
-	11, // [11:26] is the sub-list for method input_type
+	35, // 21: orbweaver.exchange.v1.Exchange.Share:input_type -> orbweaver.exchange.v1.ShareRequest
+	26, // 22: orbweaver.exchange.v1.Exchange.Contents:input_type -> orbweaver.exchange.v1.ContentsRequest
+	5,  // 23: orbweaver.exchange.v1.Exchange.Pages:input_type -> orbweaver.exchange.v1.PagesRequest
+	28, // 24: orbweaver.exchange.v1.Exchange.Recall:input_type -> orbweaver.exchange.v1.RecallRequest
+	31, // 25: orbweaver.exchange.v1.Exchange.Orders:input_type -> orbweaver.exchange.v1.OrdersRequest
+	33, // 26: orbweaver.exchange.v1.Exchange.Operate:input_type -> orbweaver.exchange.v1.OperateRequest
+	2,  // 27: orbweaver.exchange.v1.Exchange.Hello:output_type -> orbweaver.exchange.v1.HelloResponse
+	4,  // 28: orbweaver.exchange.v1.Exchange.Push:output_type -> orbweaver.exchange.v1.PushResponse
+	8,  // 29: orbweaver.exchange.v1.Exchange.Known:output_type -> orbweaver.exchange.v1.KnownResponse
+	10, // 30: orbweaver.exchange.v1.Exchange.Ship:output_type -> orbweaver.exchange.v1.ShipResponse
+	12, // 31: orbweaver.exchange.v1.Exchange.Claim:output_type -> orbweaver.exchange.v1.ClaimResponse
+	14, // 32: orbweaver.exchange.v1.Exchange.Hand:output_type -> orbweaver.exchange.v1.HandResponse
+	16, // 33: orbweaver.exchange.v1.Exchange.Lease:output_type -> orbweaver.exchange.v1.LeaseResponse
+	18, // 34: orbweaver.exchange.v1.Exchange.Pulse:output_type -> orbweaver.exchange.v1.PulseResponse
+	20, // 35: orbweaver.exchange.v1.Exchange.End:output_type -> orbweaver.exchange.v1.EndResponse
+	22, // 36: orbweaver.exchange.v1.Exchange.Budget:output_type -> orbweaver.exchange.v1.BudgetResponse
+	36, // 37: orbweaver.exchange.v1.Exchange.Share:output_type -> orbweaver.exchange.v1.ShareResponse
+	27, // 38: orbweaver.exchange.v1.Exchange.Contents:output_type -> orbweaver.exchange.v1.ContentsResponse
+	6,  // 39: orbweaver.exchange.v1.Exchange.Pages:output_type -> orbweaver.exchange.v1.PagesResponse
+	30, // 40: orbweaver.exchange.v1.Exchange.Recall:output_type -> orbweaver.exchange.v1.RecallResponse
+	32, // 41: orbweaver.exchange.v1.Exchange.Orders:output_type -> orbweaver.exchange.v1.OrdersResponse
+	34, // 42: orbweaver.exchange.v1.Exchange.Operate:output_type -> orbweaver.exchange.v1.OperateResponse
+	27, // [27:43] is the sub-list for method output_type
+	11, // [11:27] is the sub-list for method input_type
 	11, // [11:11] is the sub-list for extension type_name
 	11, // [11:11] is the sub-list for extension extendee
 	0,  // [0:11] is the sub-list for field type_name
@@ -2163,7 +2314,7 @@ func file_exchange_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_exchange_proto_rawDesc), len(file_exchange_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -8,6 +8,7 @@ import (
 	"log"
 	"os"
 	"os/exec"
+	"path/filepath"
 
 	"github.com/bufbuild/protocompile"
 	"github.com/bufbuild/protocompile/protoutil"
@@ -17,11 +18,14 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// main compiles the sources, which the arguments name, and passes them to the two generators, as protoc would.
-// So only Go is needed. The generators are built from the versions in go.mod.
+// main compiles the .proto files of the working directory, and passes them to the two generators, as protoc would. So
+// only Go is needed. The generators are built from the versions in go.mod.
 func main() {
 	log.SetFlags(0)
-	sources := os.Args[1:]
+	sources, err := filepath.Glob("*.proto")
+	if err != nil {
+		log.Fatal(err)
+	}
 	c := protocompile.Compiler{
 		Resolver:       protocompile.WithStandardImports(&protocompile.SourceResolver{}),
 		SourceInfoMode: protocompile.SourceInfoStandard,

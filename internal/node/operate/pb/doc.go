@@ -3,4 +3,4 @@
 // All files except this one are generated from the .proto files: run go generate.
 package pb
 
-//go:generate go run -tags generate ../../../cluster/rpc/pb/generate.go operator.proto delay.proto queue.proto
+//go:generate go run -tags generate ../../../cluster/rpc/pb/generate.go

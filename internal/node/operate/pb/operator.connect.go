@@ -63,6 +63,8 @@ const (
 	OperatorDelayProcedure = "/orbweaver.operator.v1.Operator/Delay"
 	// OperatorAddSeedsProcedure is the fully-qualified name of the Operator's AddSeeds RPC.
 	OperatorAddSeedsProcedure = "/orbweaver.operator.v1.Operator/AddSeeds"
+	// OperatorRateProcedure is the fully-qualified name of the Operator's Rate RPC.
+	OperatorRateProcedure = "/orbweaver.operator.v1.Operator/Rate"
 )
 
 // OperatorClient is a client for the orbweaver.operator.v1.Operator service.
@@ -96,6 +98,8 @@ type OperatorClient interface {
 	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
 	// when it answers.
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
+	// Rate limits the requests or bits a second of all agents together. It is an order.
+	Rate(context.Context, *RateRequest) (*RateResponse, error)
 }
 
 // NewOperatorClient constructs a client for the orbweaver.operator.v1.Operator service. By default,
@@ -196,6 +200,12 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("AddSeeds")),
 			connect.WithClientOptions(opts...),
 		),
+		rate: connect.NewClient[RateRequest, RateResponse](
+			httpClient,
+			baseURL+OperatorRateProcedure,
+			connect.WithSchema(operatorMethods.ByName("Rate")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -215,6 +225,7 @@ type operatorClient struct {
 	takeBack   *connect.Client[TakeBackRequest, TakeBackResponse]
 	delay      *connect.Client[DelayRequest, DelayResponse]
 	addSeeds   *connect.Client[AddSeedsRequest, AddSeedsResponse]
+	rate       *connect.Client[RateRequest, RateResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -343,6 +354,15 @@ func (c *operatorClient) AddSeeds(ctx context.Context, req *AddSeedsRequest) (*A
 	return nil, err
 }
 
+// Rate calls orbweaver.operator.v1.Operator.Rate.
+func (c *operatorClient) Rate(ctx context.Context, req *RateRequest) (*RateResponse, error) {
+	response, err := c.rate.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorHandler is an implementation of the orbweaver.operator.v1.Operator service.
 type OperatorHandler interface {
 	// Status tells the state of all agents. It changes nothing.
@@ -374,6 +394,8 @@ type OperatorHandler interface {
 	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
 	// when it answers.
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
+	// Rate limits the requests or bits a second of all agents together. It is an order.
+	Rate(context.Context, *RateRequest) (*RateResponse, error)
 }
 
 // NewOperatorHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -470,6 +492,12 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("AddSeeds")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorRateHandler := connect.NewUnaryHandlerSimple(
+		OperatorRateProcedure,
+		svc.Rate,
+		connect.WithSchema(operatorMethods.ByName("Rate")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.operator.v1.Operator/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorStatusProcedure:
@@ -500,6 +528,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorDelayHandler.ServeHTTP(w, r)
 		case OperatorAddSeedsProcedure:
 			operatorAddSeedsHandler.ServeHTTP(w, r)
+		case OperatorRateProcedure:
+			operatorRateHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -563,4 +593,8 @@ func (UnimplementedOperatorHandler) Delay(context.Context, *DelayRequest) (*Dela
 
 func (UnimplementedOperatorHandler) AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.AddSeeds is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Rate(context.Context, *RateRequest) (*RateResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Rate is not implemented"))
 }

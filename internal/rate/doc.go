@@ -1,0 +1,24 @@
+// Package rate answers: may this agent send a request now, and may it read more of a response?
+//
+//	--rate or an order -> Schedule.At(now) -> Limit of the whole crawl
+//	Limit, and this agent's share -> Limiter.Set
+//	dispatcher -> Limiter.Room -> Begin -> Turn -> worker -> Send (waits) -> request
+//	                                            `-> Receive (waits) <- bytes of the response
+//
+// A Limiter bounds one agent. Shares of several agents never sum above one (package shares), so all agents together
+// stay below the Limit.
+//
+// # What holds
+//
+// In any time t an agent with the part r of the limit sends at most r·(t + Slack) + 1 requests. With a limit of bits it
+// reads at most r·(t + Slack + Ahead) bytes, plus one read for each open response.
+//
+//   - The time that counts is that of the request, not that of the visit: a new connection is open before Send. So
+//     changing latencies of servers do not bunch requests.
+//   - A visit without a request uses nothing of the rate: its turn goes to another visit.
+//   - The size of a response is known only after the request. Send takes the mean size of the last responses. Receive
+//     and End correct this to the true size. If responses grow suddenly, Receive slows the reading down.
+//   - A limiter makes up for at most Slack of the time in which it could have sent a request and did not.
+//
+// A Limiter may be used concurrently. It starts no goroutine.
+package rate

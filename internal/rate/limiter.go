@@ -1,0 +1,400 @@
+package rate
+
+import (
+	"context"
+	"math"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// Slack bounds the time without requests that a Limiter makes up for. It covers what a busy machine and the
+	// collection of garbage take.
+	Slack = 100 * time.Millisecond
+	// Ahead is how far the reading of responses may be ahead of the rate before it is slowed down.
+	Ahead = 100 * time.Millisecond
+	// lead is how long before its request a visit may begin. So requests wait for a moment at Send, ready, and the
+	// time that connections take does not matter. It is short, so that no connection waits unused for long.
+	lead = 250 * time.Millisecond
+	// gain is how much faster than requests visits begin, so that some wait at Send, whatever the latencies do.
+	gain = 1.5
+	// look bounds how long a dispatcher that Room refuses may sleep. It has to notice that it could use more.
+	look = 200 * time.Millisecond
+	// firstSize is the expected size of responses before the first, in bytes. largerWeight and smallerWeight are the
+	// weights of the newest in the mean. Smaller ones count more: expecting too much leaves the rate unused, and what
+	// is expected too little is made up for when it is read.
+	firstSize                   = 16 << 10
+	largerWeight, smallerWeight = 1.0 / 16, 1.0 / 2
+	// useTime is the time in which old use counts less and less in Use.
+	useTime = time.Second
+)
+
+// A tank is a leaky bucket. It drains at a rate, and may be filled when it is empty. Below empty it is credit.
+type tank struct {
+	level, per float64 // units; units a second, 0: closed
+	credit     float64 // the least bound of the credit, in units
+	at         time.Time
+}
+
+// drain brings the level to the time now.
+func (t *tank) drain(now time.Time) {
+	if d := now.Sub(t.at); d > 0 {
+		t.level -= t.per * d.Seconds()
+		t.at = now
+	}
+	t.level = max(t.level, -max(t.per*Slack.Seconds(), t.credit))
+}
+
+// emptyIn returns when the level reaches a height. It is never if the tank is closed.
+func (t *tank) emptyIn(height float64) time.Duration {
+	switch left := t.level - height; {
+	case left <= tiny:
+		return 0
+	case t.per <= 0 || left/t.per > never.Seconds():
+		return never
+	default:
+		return time.Duration(left/t.per*1e9) + 1
+	}
+}
+
+const (
+	// tiny is less than any unit that counts. It covers the rounding of numbers.
+	tiny  = 1e-6
+	never = 1000 * time.Hour
+)
+
+// A Limiter bounds the requests and the received bits of one agent. Make one with New.
+type Limiter struct {
+	now func() time.Time
+	on  atomic.Bool // there is a limit; without one, most calls do nothing
+
+	turn chan struct{} // capacity 1: the turn that waits at Send for the next request
+
+	mu        sync.Mutex // guards the fields below
+	whole     Limit      // of all agents
+	limit     Limit      // this agent's part
+	open      bool       // the part is not zero
+	until     time.Time  // when it ends; zero: never
+	requests  tank
+	bytes     tank          // of requests, with their expected sizes; corrected by the true ones
+	read      tank          // bytes that were read
+	visits    tank          // begun
+	waiting   int           // at Send
+	ahead     int           // visits that have begun and have not come to Send yet
+	ready     float64       // mean time from Begin to Send, in seconds
+	size      float64       // expected size of responses, in bytes
+	changed   chan struct{} // closed when the limit changes
+	held      bool          // see Use
+	used      Use
+	usedSince time.Time
+}
+
+// New returns a Limiter without a limit. now is its clock.
+func New(now func() time.Time) *Limiter {
+	l := &Limiter{now: now, turn: make(chan struct{}, 1), size: firstSize, changed: make(chan struct{})}
+	l.visits.credit = 1 // a visit without a request gives its turn back
+	return l
+}
+
+// Set gives this agent a share of a limit of the whole crawl until a time, after which its share is zero. The zero
+// time means that the share does not end. A share of zero lets no request begin.
+func (l *Limiter) Set(limit Limit, share float64, until time.Time) {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire(now)
+	part := Limit{limit.Requests * share, limit.Bits * share}
+	open := share > 0
+	same := l.whole == limit && l.limit == part && l.open == open
+	if l.until = until; same {
+		return
+	}
+	if !l.on.Load() {
+		l.begin(now)
+	}
+	l.whole, l.limit, l.open = limit, part, open
+	l.apply(now)
+	l.on.Store(!limit.None())
+	l.wake()
+}
+
+// begin forgets what an earlier limit has left.
+func (l *Limiter) begin(now time.Time) {
+	for _, t := range l.tanks() {
+		t.level, t.at = 0, now
+	}
+	l.used, l.usedSince, l.held = Use{}, now, true // the agent may use all that it gets until it has been seen
+}
+
+func (l *Limiter) tanks() [4]*tank { return [4]*tank{&l.requests, &l.bytes, &l.read, &l.visits} }
+
+// wake lets turns that wait look again.
+func (l *Limiter) wake() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// apply gives the tanks the rates of the limit.
+func (l *Limiter) apply(now time.Time) {
+	for _, t := range l.tanks() {
+		t.drain(now)
+	}
+	l.requests.per, l.bytes.per, l.read.per = l.limit.Requests, l.limit.Bits/8, l.limit.Bits/8
+	l.visits.per = gain * l.pace()
+	for _, t := range l.tanks() {
+		t.drain(now) // less credit
+	}
+}
+
+// expire ends a share whose time is over.
+func (l *Limiter) expire(now time.Time) {
+	if !l.until.IsZero() && !now.Before(l.until) && l.open {
+		l.limit, l.open = Limit{}, false
+		l.apply(l.until)
+	}
+}
+
+// pace returns how many requests a second the limit allows, if responses have the expected size.
+func (l *Limiter) pace() float64 {
+	p := l.limit.Requests
+	if bits := l.limit.Bits / 8 / l.size; bits > 0 && (p == 0 || bits < p) {
+		p = bits
+	}
+	return p
+}
+
+// next returns how long the request after n others must wait.
+func (l *Limiter) next(n int) time.Duration {
+	if !l.open {
+		return never
+	}
+	var d time.Duration
+	if l.limit.Requests > 0 {
+		d = l.requests.emptyIn(-float64(n))
+	}
+	if l.limit.Bits > 0 {
+		d = max(d, l.bytes.emptyIn(-float64(n)*l.size))
+	}
+	return d
+}
+
+// Room reports whether a visit may begin. If not, ask is when to ask again. Only the dispatcher calls it.
+func (l *Limiter) Room(now time.Time) (ok bool, ask time.Time) {
+	if l == nil || !l.on.Load() {
+		return true, time.Time{}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire(now)
+	for _, t := range l.tanks() {
+		t.drain(now)
+	}
+	wait := max(l.next(l.waiting)-lead, 0)
+	if l.open {
+		wait = max(wait, l.visits.emptyIn(0))
+	}
+	if wait == 0 {
+		return true, time.Time{}
+	}
+	return false, now.Add(min(wait, look))
+}
+
+// Held notes that a visit could begin if Room allowed it.
+func (l *Limiter) Held() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.held = true
+}
+
+// In returns the time until the next request may begin. It is zero without a limit. shut reports that the agent has no
+// share.
+func (l *Limiter) In(now time.Time) (in time.Duration, shut bool) {
+	if l == nil || !l.on.Load() {
+		return 0, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire(now)
+	l.requests.drain(now)
+	l.bytes.drain(now)
+	return l.next(l.waiting), !l.open
+}
+
+// Use is what an agent does with its part.
+type Use struct {
+	// Requests and Bits are the use a second, in the last second or so.
+	Requests, Bits float64
+	// Held reports that the limit has kept a visit from beginning since the last call.
+	Held bool
+}
+
+// Use returns the use of the limiter. One goroutine calls it.
+func (l *Limiter) Use() Use {
+	now := l.now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	u := l.usedAt(now)
+	u.Held = l.held || l.waiting > 0 && l.next(l.waiting-1) > lead
+	l.held = false
+	return u
+}
+
+// usedAt brings the use to the time now. A use of n units adds n/useTime to the speed, which falls to a third in each
+// useTime.
+func (l *Limiter) usedAt(now time.Time) Use {
+	if d := now.Sub(l.usedSince); d > 0 {
+		f := math.Exp(-d.Seconds() / useTime.Seconds())
+		l.used.Requests *= f
+		l.used.Bits *= f
+		l.usedSince = now
+	}
+	return l.used
+}
+
+// A Turn is one visit's place in the order of requests. The zero Turn is that of a visit without a limit.
+type Turn struct {
+	l     *Limiter
+	begun bool    // it counts among the limiter's visits
+	sent  int     // requests
+	paid  float64 // bytes that Send has taken in advance and Receive has not used yet
+	got   float64 // bytes
+}
+
+// Begin notes that a visit begins. Call End when it has ended.
+func (l *Limiter) Begin() Turn {
+	if l == nil || !l.on.Load() {
+		return Turn{l: l}
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.visits.level++
+	return Turn{l: l, begun: true}
+}
+
+// Send returns when a request may be sent. The error is ctx's.
+func (t *Turn) Send(ctx context.Context) error {
+	l := t.l
+	if l == nil || !l.on.Load() {
+		return nil
+	}
+	l.mu.Lock()
+	l.waiting++
+	l.mu.Unlock()
+	defer func() {
+		l.mu.Lock()
+		l.waiting--
+		l.mu.Unlock()
+	}()
+	select {
+	case l.turn <- struct{}{}:
+		defer func() { <-l.turn }()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return l.wait(ctx, func(now time.Time) time.Duration {
+		l.requests.drain(now)
+		l.bytes.drain(now)
+		d := l.next(0)
+		if d == 0 {
+			t.take(now)
+		}
+		return d
+	})
+}
+
+// take uses the rate for a request. The caller holds mu.
+func (t *Turn) take(now time.Time) {
+	l := t.l
+	t.sent++
+	t.paid += l.size
+	l.requests.level++
+	l.bytes.level += l.size
+	l.usedAt(now)
+	l.used.Requests += 1 / useTime.Seconds()
+}
+
+// wait calls may, which holds mu, until it returns zero. may returns how long to wait at least.
+func (l *Limiter) wait(ctx context.Context, may func(now time.Time) time.Duration) error {
+	for {
+		now := l.now()
+		l.mu.Lock()
+		var d time.Duration
+		if l.on.Load() {
+			l.expire(now)
+			d = may(now)
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		if d == 0 {
+			return nil
+		}
+		timer := time.NewTimer(d)
+		select {
+		case <-timer.C:
+		case <-changed:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+		timer.Stop()
+	}
+}
+
+// Receive notes that n bytes were read. It returns when more may be read. The error is ctx's.
+func (t *Turn) Receive(ctx context.Context, n int) error {
+	l := t.l
+	if l == nil || !l.on.Load() {
+		return nil
+	}
+	first := true
+	return l.wait(ctx, func(now time.Time) time.Duration {
+		l.read.drain(now)
+		if first {
+			first = false
+			t.received(float64(n), now)
+		}
+		if l.whole.Bits == 0 {
+			return 0
+		}
+		return l.read.emptyIn(l.read.per * Ahead.Seconds())
+	})
+}
+
+// received accounts for n bytes. The caller holds mu.
+func (t *Turn) received(n float64, now time.Time) {
+	l := t.l
+	t.got += n
+	l.read.level += n
+	l.bytes.drain(now)
+	if more := n - t.paid; more > 0 {
+		t.paid = 0
+		l.bytes.level += more
+	} else {
+		t.paid -= n
+	}
+	l.usedAt(now)
+	l.used.Bits += 8 * n / useTime.Seconds()
+}
+
+// End ends the turn. What it did not use goes to other turns.
+func (t *Turn) End() {
+	l := t.l
+	if l == nil || !t.begun && t.sent == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if t.sent == 0 {
+		l.visits.level--
+	} else {
+		l.bytes.level -= t.paid
+		more, weight := t.got/float64(t.sent)-l.size, largerWeight
+		if more < 0 {
+			weight = smallerWeight
+		}
+		l.size = max(l.size+more*weight, 1)
+		l.visits.per = gain * l.pace()
+	}
+	*t = Turn{}
+}
