@@ -35,7 +35,7 @@ var layers = func() map[string]int {
 	for layer, packages := range []string{
 		// basic types and functions: URLs, files, messages
 		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/node/operate/pb " +
-			"internal/cluster/orders/hours internal/testkit/testcost internal/testkit/testneed " +
+			"internal/hours internal/testkit/testcost internal/testkit/testneed " +
 			"internal/testkit/testseed internal/testkit/testwire",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +

@@ -26,9 +26,10 @@ host. Without a host or a domain, the order holds for all hosts.
   orbweaver ctl delay '*.example.org' 10s 8-18 mon-fri, else 2s
   orbweaver ctl delay 5s
 
-Times of day are in UTC. Days are mon, mon-fri, weekdays or weekend. Of several
-orders and settings for a host, the most specific one holds. The delay may be
-shorter than --delay, but not shorter than the Crawl-delay in robots.txt.
+Times of day are in UTC, unless a time zone such as Europe/Berlin is behind
+them. Days are mon, mon-fri, weekdays or weekend. Of several orders and settings
+for a host, the most specific one holds. The delay may be shorter than --delay,
+but not shorter than the Crawl-delay in robots.txt.
 "orbweaver ctl explain HOST" says which delay holds, and why. "orbweaver ctl
 take-back ID" takes the order back.`
 }

@@ -9,7 +9,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
-	"github.com/orbweaver/orbweaver/internal/cluster/orders/hours"
+	"github.com/orbweaver/orbweaver/internal/hours"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
