@@ -121,7 +121,7 @@ func TestPlanErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "is empty", ",": "is empty", "1 8-18,": "is empty", "1 8-18, else": "is empty",
 		"else 1": "nothing precedes else",
-		"1, 2": "holds at all times", "1, else 2": "holds at all times", "1 8-18, else 2, 3": "holds at all times",
+		"1, 2":   "holds at all times", "1, else 2": "holds at all times", "1 8-18, else 2, 3": "holds at all times",
 		"1 8-18, else 2 mon": "after else", "x 8-18": errValue.Error(), "mon": errValue.Error(),
 		"1 8-8": "is no time", "1 24-3": "is no time", "1 25-3": "are not hours", "1 8-24:01": "are not hours",
 		"1 8:60-9": "are not hours", "1 8:5-9": "are not hours", "1 8": "are not hours", "1 8-": "are not hours",
