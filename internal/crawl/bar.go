@@ -53,8 +53,8 @@ func (b *bars) of(host string, addr netip.Addr) *Bar {
 // theyBlocked is why a robots.txt on a blocked host cannot be fetched.
 const theyBlocked = "the operator has blocked the host"
 
-// Bar replaces the Bars that are in force. The links of a blocked host stay and wait, and new ones are accepted. A visit
-// under way ends as usual. Safe for concurrent use, also before Run; ctx bounds the wait.
+// Bar replaces the Bars that are in force. The links of a blocked host stay and wait, and new ones are accepted. A
+// visit under way ends as usual. Safe for concurrent use, also before Run; ctx bounds the wait.
 func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
 	b := &bars{hosts: map[string]*Bar{}, domains: map[string]*Bar{}}
 	for _, bar := range list {
@@ -79,8 +79,8 @@ func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
 	return err
 }
 
-// HeedBars blocks the hosts of the Bars that the frontier has, so that its Stats count them. Call it between Recover and
-// Run, which does it as well.
+// HeedBars blocks the hosts of the Bars that the frontier has, so that its Stats count them. Call it between Recover
+// and Run, which does it as well.
 func (c *Crawler) HeedBars() { c.heedBars() }
 
 // isBlocked reports whether a Bar holds for a host, whatever its address is. Safe for concurrent use.

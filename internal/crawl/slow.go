@@ -167,7 +167,8 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 				return
 			}
 			v.thread, v.worker = w.thread, w
-			if c.closing.Load() || c.bars.Load().of(v.task.Host, v.task.Addr) != nil || c.overtaken(v) || !v.permit.valid() {
+			blocked := c.bars.Load().of(v.task.Host, v.task.Addr) != nil
+			if c.closing.Load() || blocked || c.overtaken(v) || !v.permit.valid() {
 				v.outcome = Abandoned // the visit had not begun
 			} else {
 				v.err = c.visit(ctx, v)

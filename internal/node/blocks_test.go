@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
-// A host that the journal of an earlier version blocks becomes an order, once: it is listed, keeps the host blocked, and
-// stays taken back. A block that an order has already does not become another one.
+// A host that the journal of an earlier version blocks becomes an order, once: it is listed, keeps the host blocked,
+// and stays taken back. A block that an order has already does not become another one.
 func TestOldBlocksBecomeOrders(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web, mem := newSmallWeb(), testdisk.NewMem()

@@ -332,8 +332,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestLargest: a set at all its bounds, with orders of usual sizes, is below four megabytes. A block is kept however many
-// orders follow it, and an Off for as long as the package says.
+// TestLargest: a set at all its bounds, with orders of usual sizes, is below four megabytes. A block is kept however
+// many orders follow it, and an Off for as long as the package says.
 func TestLargest(t *testing.T) {
 	var all []Order
 	clock := uint64(begin.UnixMilli()) << 16

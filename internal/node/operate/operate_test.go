@@ -302,8 +302,8 @@ func TestBlockOfHost(t *testing.T) {
 	w := newTown("a1", "a2", "a3")
 	a1, a3 := w.members["a1"], w.members["a3"]
 	block, err := a1.Block(t.Context(), &pb.BlockRequest{Host: "http://A2.example/x", Why: "why"})
-	if err != nil || said(block.Answers) != "a2:a2.example: blocked, 1 link waits" || block.Order.About != "a2.example" ||
-		block.Order.Why != "why" {
+	if err != nil || said(block.Answers) != "a2:a2.example: blocked, 1 link waits" ||
+		block.Order.About != "a2.example" || block.Order.Why != "why" {
 		t.Errorf("block: %v, %v", block, err)
 	}
 	blocks := Blocks(w.set.Standing())

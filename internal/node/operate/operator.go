@@ -149,8 +149,8 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 	return &pb.UnblockResponse{Order: given, Answers: answers}, err
 }
 
-// concerned returns the answers about an order of a host by the agents that may crawl the host, with the number of links
-// that wait there, and those with an error. If no agent says that it crawls the host, it returns all answers.
+// concerned returns the answers about an order of a host by the agents that may crawl the host, with the number of
+// links that wait there, and those with an error. If no agent says that it crawls the host, it returns all answers.
 func (o *Operator) concerned(ctx context.Context, host string, answers []*pb.Answer) []*pb.Answer {
 	var names []string
 	for _, a := range answers {

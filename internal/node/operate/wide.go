@@ -66,8 +66,8 @@ func BareAddress(s string) string {
 	return s
 }
 
-// About returns the canonical form of what a block is about: a domain or a range of addresses, as Wide, or a host. A URL
-// means its host. The error is for people.
+// About returns the canonical form of what a block is about: a domain or a range of addresses, as Wide, or a host. A
+// URL means its host. The error is for people.
 func About(s string) (about string, wide bool, err error) {
 	about, wide, err = Wide(s)
 	if err == nil && !wide {
