@@ -37,7 +37,7 @@ type Config struct {
 	// fetch that receives more is slow after six times as long, if there are fewer such slow
 	// visits than workers. If n slow visits receive less than 1 kB/s, now or in the last
 	// minute, both times are divided by 1+n/Workers; the first is at least 50 ms. Zero means
-	// 5 s, which is longer than packets wait on a slow line.
+	// 5 s, which is longer than packets wait on a slow line. With a Rate it may be shorter, see slowAfter.
 	SlowAfter time.Duration
 	// SlowVisits bounds the number of slow visits, and SlowBytes their memory. Beyond either
 	// bound, a slow visit keeps its worker. Zero means 1024 and 128 MiB; negative means none.
