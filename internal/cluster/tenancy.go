@@ -265,6 +265,7 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 		return false
 	}
 	cl.loop.LetGo(host)
+	cl.loop.Unblock(host)
 	t := &cl.tenants
 	cl.loop.Stir()
 	if err := cl.loop.WithdrawLater(host); err != nil {
@@ -275,7 +276,7 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Accepted()
 	cl.setHanded(key, h)
 	cl.loop.Flush()
-	if st.Blocked = false; !restless(restOf(st, now)) {
+	if !restless(restOf(st, now)) {
 		t.clocks[host] = st
 	}
 	delete(t.elsewhere, key)
@@ -354,8 +355,6 @@ func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
 			cl.loop.Unblock(host)
 		case !cl.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)
-		default:
-			cl.loop.Unblock(host)
 		}
 		if cl.loop.Failed() {
 			return time.Time{}

@@ -110,6 +110,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	}
 	cfg.Archive.Agent = a.name
 	cfg.Crawl.Rate = s.plan.Rate
+	cfg.Crawl.DelayFactor, cfg.Crawl.DelayMax = s.plan.Auto, 20*s.plan.Delay
 	if s.plan.Walk > 0 {
 		cfg.Strategy = s.openWalk
 	}
