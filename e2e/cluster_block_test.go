@@ -11,8 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Only the agent that crawls a host can carry out a command about it. Any other agent passes the
-// command on. If that agent is lost with its disk, its heir keeps the host blocked.
+// A block of a host is an order, which may be given at any agent. The agent that crawls the host says how many links
+// wait. If that agent is lost with its disk, its heir keeps the host blocked.
 func TestClusterBlock(t *testing.T) {
 	weighs(t, 3)
 	spec := gen.Plain(36, 15)
@@ -81,7 +81,7 @@ func TestClusterBlock(t *testing.T) {
 			t.Errorf("a1 has asked a host that was blocked: %s", line)
 		}
 	}
-	if len(eventsOf(t, b.home(0), "host-blocked")) != 1 { // as a2's heir
+	if orders := eventsOf(t, b.home(0), "order"); len(orders) != 3 {
 		t.Errorf("events:\n%s", events(t, b.home(0)))
 	}
 }

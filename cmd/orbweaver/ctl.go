@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -115,31 +116,32 @@ func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
 	})
 }
 
-// ask sends a command about a host, a domain or a range of addresses, and prints the answers. For the latter two there
-// is an order.
+// ask sends a command about a host, a domain or a range of addresses, and prints the answers. For a host, they say how
+// many links wait.
 func (w WideArg) ask(c *commands, out io.Writer,
 	send func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error)) error {
-	host, wide, err := operate.Wide(w.Host)
-	if err == nil && !wide {
-		host, err = node.ParseHost(w.Host)
-	}
+	about, wide, err := operate.About(w.Host)
 	if err != nil {
 		return bad("%v", err)
 	}
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		order, answers, err := send(ctx, o, host)
+		order, answers, err := send(ctx, o, about)
 		if err != nil {
 			return err
 		}
-		if order == nil {
-			return printAnswers(out, answers)
+		if !wide {
+			heard := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool { return a.Error != "" })
+			if err := printAnswers(out, heard); err != nil {
+				return err
+			}
+			return unheard(out, answers)
 		}
 		name, obeys := heard(answers, "obeys", "obey")
 		did := "blocked"
-		if order.Off {
+		if order.GetOff() {
 			did = "unblocked"
 		}
-		fmt.Fprintf(out, "%s: %s; %s %s\n", inCell(order.About), did, name, obeys)
+		fmt.Fprintf(out, "%s: %s; %s %s\n", inCell(order.GetAbout()), did, name, obeys)
 		return unheard(out, answers)
 	})
 }

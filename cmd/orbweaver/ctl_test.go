@@ -185,6 +185,8 @@ func TestCtl(t *testing.T) {
 			asked: `Block host:"a.example" why:"because"`, stdout: "a.example: blocked, 1 link waits\n"},
 		{args: "unblock a.example", answer: &canned{answers: one}, asked: `Unblock host:"a.example"`,
 			stdout: "a.example: blocked, 1 link waits\n"},
+		{args: "block a.example", answer: &canned{answers: partly}, asked: `Block host:"a.example"`,
+			stdout: "agent a1:\nfirst\na2 does not know it yet, and is told as soon as it answers: no\\nanswer\n"},
 		{args: "drop a.example --why w", answer: &canned{answers: one}, asked: `Drop host:"a.example" why:"w"`,
 			stdout: "a.example: blocked, 1 link waits\n"},
 		{args: "explain a.example", answer: &canned{answers: three}, asked: `Explain host:"a.example"`,

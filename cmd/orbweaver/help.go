@@ -65,7 +65,8 @@ var crawlHelp = cli.Texts{
 	"contact": "Name the URL or mail address at which sites can reach the crawl's operator. Required " +
 		"for all hosts but loopback.",
 	"workers": "Run up to N visits at once, 1 to 10000. A visit to a slow server no longer counts after 5 s, or " +
-		"after 30 s if it receives 1 kB/s or more; with many slow servers sooner.",
+		"after 30 s if it receives 1 kB/s or more; with many slow servers sooner, and also if --rate needs " +
+		"more open requests.",
 	"memory": "Give the process BYTES of memory, at least " + leastMemory + ". Caches and queues " +
 		"share it; the rest of their data is on disk.",
 	"header": "Send this header with every request, to every host. Values of headers such as X-API-Key stay out " +

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"strings"
+	"slices"
 	"testing"
 	"time"
 
@@ -17,9 +17,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestBlockMoves blocks a host; then an agent joins that owns the host. The block moves with the
-// host: no agent contacts the host, and the new owner can unblock it. When the new owner leaves, the
-// old one crawls the host, because its block is gone.
+// TestBlockMoves blocks a host at all agents; then an agent joins that owns the host. The links move to it: no agent
+// contacts the host, and the new owner alone has links of it. When the host is unblocked and the new owner leaves, the
+// old one crawls the host.
 func TestBlockMoves(t *testing.T) {
 	for _, b := range []blockMoves{
 		{name: "before it is found", block: 100 * time.Millisecond, join: time.Second},
@@ -95,12 +95,24 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 		}
 	}
 	a0, a1, a2 := c.nodes[0], c.nodes[1], c.nodes[2]
+	var bars []crawl.Bar // what each agent has, because the orders are the same at all
+	for _, n := range c.nodes {
+		n.bars = func() []crawl.Bar { return bars }
+	}
+	order := func(now ...crawl.Bar) {
+		bars = now
+		for _, n := range c.nodes {
+			if w := n.w.Load(); w != nil {
+				if err := w.Bar(t.Context(), bars); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
 	a0.start(0)
 	a1.start(0)
 	until(b.block)
-	if _, err := a0.w.Load().Block(t.Context(), host); err != nil {
-		t.Fatal(err)
-	}
+	order(crawl.Bar{Host: host})
 	blocked := time.Since(c.Web.Start)
 	until(b.join)
 	a2.start(1)
@@ -117,14 +129,17 @@ func (b blockMoves) run(t *testing.T, seed uint64) {
 	restart(a0, 1)
 	restart(a2, 1)
 	until(b.join + 40*time.Second)
-	if !a2.w.Load().cl.loop.Blocked(host) || a0.w.Load().cl.loop.Blocked(host) || a1.w.Load().cl.loop.Blocked(host) {
-		t.Errorf("blocked at a0: %v, at a1: %v, at a2: %v; want at a2 alone", a0.w.Load().cl.loop.Blocked(host),
-			a1.w.Load().cl.loop.Blocked(host), a2.w.Load().cl.loop.Blocked(host))
+	for _, n := range c.nodes {
+		var waits []string
+		w := n.w.Load()
+		if err := w.cl.loop.Ask(t.Context(), "test", func() { waits = w.cl.loop.BlockedHosts() }); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(waits, host) != (n == a2) {
+			t.Errorf("blocked at %s: %q; want %s at a2 alone", n.name, waits, host)
+		}
 	}
-	answer, err := a2.w.Load().Unblock(t.Context(), host)
-	if err != nil || !strings.Contains(answer, "unblocked") {
-		t.Errorf("a2 is told to unblock %s: %q, %v", host, answer, err)
-	}
+	order()
 	unblocked := time.Since(c.Web.Start)
 	time.Sleep(2 * time.Second)
 	a2.leave()

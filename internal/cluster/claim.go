@@ -198,8 +198,9 @@ func (cl *Clustered) settleHere(host string, w *inquiry, now time.Time) {
 		delete(t.clocks, host)
 	}
 	rest.Quiet = max(rest.Quiet, cl.firstRest(host, now))
-	rest.Blocked = true // held still blocks it; unhold lifts that
-	cl.loop.Frontier.Restore(stateOf(host, rest, now))
+	st := stateOf(host, rest, now)
+	st.Blocked = true // held still blocks it; unhold lifts that
+	cl.loop.Frontier.Restore(st)
 	cl.loop.Flush()
 	cl.unhold(host)
 }

@@ -43,7 +43,8 @@ type node struct {
 	w     atomic.Pointer[world] // nil: no process runs
 	stop  context.CancelFunc
 	ended chan crawl.Stop
-	ends  []pause // of its processes
+	ends  []pause            // of its processes
+	bars  func() []crawl.Bar // the operator's blocks; nil: none
 
 	mu    sync.Mutex // guards views and boots
 	views []int64    // that this process has had
@@ -84,6 +85,11 @@ func (n *node) open() {
 	w, err := n.story.open(n.mem)
 	if err != nil {
 		n.c.t.Fatal(n.name, err)
+	}
+	if n.bars != nil {
+		if err := w.Bar(context.Background(), n.bars()); err != nil {
+			n.c.t.Fatal(n.name, err)
+		}
 	}
 	n.accounts(n.c.t, w)
 	n.c.Note("%s opens: %+v", n.name, w.rec)

@@ -123,13 +123,6 @@ func (cl *Clustered) Rests(st frontier.HostState, now time.Time) {
 	cl.copyClock(st, now)
 }
 
-// copyBlock tells the host's heir whether the host is blocked.
-func (cl *Clustered) copyBlock(host string, now time.Time) {
-	st := cl.loop.Frontier.Host(host)
-	st.Blocked = cl.loop.Blocked(host)
-	cl.copyClock(st, now)
-}
-
 func (cl *Clustered) Committed(time.Time) {
 	cl.copyCommitted()
 	if cl.loop.Config.AckWritten {

@@ -27,7 +27,6 @@ type handoffQueue struct {
 type bundle struct {
 	agent, identity string
 	hosts           []string
-	blocked         []string // those of hosts that the operator has blocked
 	states          []planned
 	batches         []batch
 	keys            int64
@@ -121,7 +120,7 @@ func (cl *Clustered) claimedBy(host, by, identity string, view uint64, now time.
 	if cl.Prepare(); cl.loop.Failed() {
 		return Again
 	}
-	tellsClock := cl.loop.Blocked(host) || ok && !restless(restOf(st, now))
+	tellsClock := ok && !restless(restOf(st, now))
 	if !tellsClock && len(t.pages[host]) == 0 && cl.loop.EmptyRange(doneKey(weburl.Key{Host: key}).Host) {
 		delete(t.clocks, host)
 		return nothing
@@ -235,13 +234,10 @@ func (cl *Clustered) bundleHost(b *bundle, host string, now time.Time) {
 	if !ok {
 		st.Host = host
 	}
-	if st.Blocked = cl.loop.Blocked(host); st.Blocked {
-		b.blocked = append(b.blocked, host)
-	}
 	b.add(clockRecord(st, now))
 }
 
-// told records the result of sending a bundle. If err is nil, the new owner has the blocks in it.
+// told records the result of sending a bundle.
 func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) {
 	cl.loop.Stir()
 	g.busy = false
@@ -261,11 +257,6 @@ func (cl *Clustered) told(g *handoffQueue, b *bundle, err error, now time.Time) 
 		_, stale := g.stale[key]
 		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent && !stale {
 			t.given[key] = b.identity
-		}
-	}
-	for _, host := range b.blocked {
-		if owner, mine, _ := cl.Peers.Tenure(host); !mine && owner == b.agent {
-			cl.loop.Unblock(host, cl.tenants.held[host] == nil)
 		}
 	}
 	cl.moved(b.states)

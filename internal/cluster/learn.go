@@ -298,7 +298,7 @@ func (cl *Clustered) learn(l *lesson, now time.Time) {
 	t.taught = true
 	cl.loop.Stir()
 	for i := range l.rests {
-		if cl.learnRest(&l.rests[i], l.from == "", now); cl.loop.Failed() {
+		if cl.learnRest(&l.rests[i], now); cl.loop.Failed() {
 			return
 		}
 	}
@@ -390,29 +390,19 @@ func (cl *Clustered) foundElsewhere(key uint64, finished *keyset.Paths) {
 }
 
 // learnRest processes how long a host must rest. If another agent owns the host, that agent gets it
-// with the host. lost reports that a lost agent said so.
-func (cl *Clustered) learnRest(r *handoff.Record, lost bool, now time.Time) {
-	owner, mine, since := cl.Peers.Tenure(r.Name)
-	// A lost agent's block of a host that this agent crawls came with the host, and may have been lifted.
-	if r.Rest.Blocked && !(lost && mine && cl.isTenant(weburl.HostKey(r.Name), since)) {
-		cl.loop.Block(r.Name)
-		if mine {
-			cl.copyBlock(r.Name, now)
-		} else {
-			cl.tenants.blocks = true
-		}
-	}
+// with the host.
+func (cl *Clustered) learnRest(r *handoff.Record, now time.Time) {
+	owner, mine, _ := cl.Peers.Tenure(r.Name)
 	st := stateOf(r.Name, r.Rest, now)
 	if !mine && owner != "" {
-		st.Blocked = false
 		if _, ok := cl.tenants.clocks[r.Name]; !ok && !restless(restOf(st, now)) {
 			cl.tenants.clocks[r.Name] = st
 		}
 		return
 	}
-	st.Blocked = cl.loop.Blocked(r.Name) || cl.tenants.held[r.Name] != nil
+	st.Blocked = cl.tenants.held[r.Name] != nil // if the operator has blocked it, it is blocked when it is due
 	cl.loop.Frontier.Restore(st)
 	st = cl.loop.Frontier.Host(r.Name)
-	st.Blocked = cl.loop.Blocked(r.Name)
+	st.Blocked = false
 	cl.loop.Record(state.Host, st.AppendTo(nil))
 }

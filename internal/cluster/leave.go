@@ -151,7 +151,6 @@ func (cl *Clustered) bidFarewell(work context.Context, heirs Heirs) {
 // rests returns how long the hosts must rest.
 func (f *farewell) rests(now time.Time) (rests []*handoff.Record) {
 	add := func(st frontier.HostState) error {
-		st.Blocked = f.cl.loop.Blocked(st.Host)
 		rests = append(rests, clockRecord(st, now))
 		return nil
 	}

@@ -111,8 +111,8 @@ func (cl *Clustered) Assigned(hosts ...string) {
 			if cl.tenants.held[host] != nil {
 				cl.unhold(host)
 			}
-			cl.tenants.blocks = cl.tenants.blocks || cl.loop.Blocked(host)
 		}
+		cl.tenants.blocks = cl.tenants.blocks || len(cl.loop.BlockedHosts()) > 0
 		cl.recalls.stale = cl.loop.Sharer() != nil
 	})
 }

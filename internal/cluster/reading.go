@@ -99,7 +99,7 @@ func clockRecord(st frontier.HostState, now time.Time) *handoff.Record {
 // restOf returns how long a host must rest from now on.
 func restOf(st frontier.HostState, now time.Time) handoff.Rest {
 	bound := func(d time.Duration) time.Duration { return min(max(d, 0), handoff.MaxPause) }
-	r := handoff.Rest{Delay: bound(st.Delay), Slow: st.Slow, Blocked: st.Blocked}
+	r := handoff.Rest{Delay: bound(st.Delay), Slow: st.Slow}
 	if !st.NotBefore.IsZero() {
 		r.Quiet = bound(st.NotBefore.Sub(now))
 	}
@@ -109,12 +109,12 @@ func restOf(st frontier.HostState, now time.Time) handoff.Rest {
 	return r
 }
 
-// restless reports that a host need not rest, and is not blocked.
-func restless(r handoff.Rest) bool { return r.Delay == 0 && r.Quiet == 0 && r.Slow == 0 && !r.Blocked }
+// restless reports that a host need not rest.
+func restless(r handoff.Rest) bool { return r.Delay == 0 && r.Quiet == 0 && r.Slow == 0 }
 
 // stateOf returns the state that a frontier restores.
 func stateOf(host string, r handoff.Rest, now time.Time) frontier.HostState {
-	st := frontier.HostState{Host: host, Delay: r.Delay, Slow: r.Slow, Blocked: r.Blocked}
+	st := frontier.HostState{Host: host, Delay: r.Delay, Slow: r.Slow}
 	if r.Quiet > 0 {
 		st.NotBefore = now.Add(r.Quiet)
 	}

@@ -269,11 +269,11 @@ func TestRecalled(t *testing.T) {
 		want("http://a.own.example/1", true, later)
 		time.Sleep(20 * time.Second)
 		want("http://a.own.example/1", true, fmt.Sprint(RecallKnown, " 200"))
-		if _, err := w.Block(t.Context(), "a.own.example"); err != nil {
+		if err := w.Bar(t.Context(), []crawl.Bar{{Host: "a.own.example"}}); err != nil {
 			t.Fatal(err)
 		}
 		want("http://a.own.example/2", true, blocked)
-		if _, err := w.Unblock(t.Context(), "a.own.example"); err != nil {
+		if err := w.Bar(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		want("http://a.own.example/2", true, later)

@@ -32,8 +32,8 @@ import (
 // So a kill on either side costs only time. After a start the agent claims all its hosts again,
 // because other agents may have owned them meanwhile.
 //
-// A blocked host is never due. The agent gives it away when the owners change, and keeps its block
-// until the new owner has it durably.
+// A blocked host is never due. The agent gives it away when the owners change. All agents have the block, which is an
+// order.
 //
 // If a waiting link turns out to be finished on another agent, the agent drops it when it is due
 // (elsewhere).
@@ -265,6 +265,7 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 		return false
 	}
 	cl.loop.LetGo(host)
+	cl.loop.Unblock(host)
 	t := &cl.tenants
 	cl.loop.Stir()
 	if err := cl.loop.WithdrawLater(host); err != nil {
@@ -275,7 +276,7 @@ func (cl *Clustered) giveAway(host, to string, now time.Time) (given bool) {
 	h.gen, h.apart, h.last = h.gen+1, true, cl.loop.Accepted()
 	cl.setHanded(key, h)
 	cl.loop.Flush()
-	if st.Blocked = cl.loop.Blocked(host); !restless(restOf(st, now)) {
+	if !restless(restOf(st, now)) {
 		t.clocks[host] = st
 	}
 	delete(t.elsewhere, key)
@@ -325,9 +326,7 @@ func (cl *Clustered) resettle() {
 // unhold allows visits to a host again.
 func (cl *Clustered) unhold(host string) {
 	delete(cl.tenants.held, host)
-	if !cl.loop.Blocked(host) {
-		cl.loop.Frontier.Unblock(host)
-	}
+	cl.loop.Unblock(host)
 }
 
 // settleIn asks for hosts and hands hosts over. wake is the time of the next work.
@@ -353,7 +352,7 @@ func (cl *Clustered) giveBlocked(now time.Time) (wake time.Time) {
 		switch {
 		case mine || owner == "":
 		case cl.loop.EmptyRange(cl.ownKey(weburl.Key{Host: weburl.HostKey(host)}).Host):
-			cl.give(host, owner)
+			cl.loop.Unblock(host)
 		case !cl.giveAway(host, owner, now): // a request to the host is under way
 			t.blocks, wake = true, now.Add(claimWait)
 		}

@@ -4,15 +4,19 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
 )
 
-// A Bar keeps the crawl from the hosts of a domain, or of a range of addresses.
+// A Bar keeps the crawl from a host, from the hosts of a domain, or from a range of addresses. It is an operator's
+// order, which all agents have; nothing about it is in the journal.
 type Bar struct {
+	Host   string       // this host alone; empty: none
 	Domain string       // this host and all below it, such as example.org; empty: none
 	Prefix netip.Prefix // addresses; invalid: none
 	Why    string       // for people: which order it is
@@ -20,6 +24,7 @@ type Bar struct {
 
 // bars are the Bars in force. They never change.
 type bars struct {
+	hosts    map[string]*Bar
 	domains  map[string]*Bar
 	prefixes []Bar
 }
@@ -28,6 +33,9 @@ type bars struct {
 func (b *bars) of(host string, addr netip.Addr) *Bar {
 	if b == nil {
 		return nil
+	}
+	if bar := b.hosts[host]; bar != nil {
+		return bar
 	}
 	for domain, more := host, len(b.domains) > 0; more; _, domain, more = strings.Cut(domain, ".") {
 		if bar := b.domains[domain]; bar != nil {
@@ -45,11 +53,14 @@ func (b *bars) of(host string, addr netip.Addr) *Bar {
 // theyBlocked is why a robots.txt on a blocked host cannot be fetched.
 const theyBlocked = "the operator has blocked the host"
 
-// Bar replaces the Bars that are in force. A host is blocked when it is due: its links stay and wait, and nothing about
-// it is in the journal. Safe for concurrent use, also before Run; ctx bounds the wait.
+// Bar replaces the Bars that are in force. The links of a blocked host stay and wait, and new ones are accepted. A
+// visit under way ends as usual. Safe for concurrent use, also before Run; ctx bounds the wait.
 func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
-	b := &bars{domains: map[string]*Bar{}}
+	b := &bars{hosts: map[string]*Bar{}, domains: map[string]*Bar{}}
 	for _, bar := range list {
+		if bar.Host != "" {
+			b.hosts[bar.Host] = &bar
+		}
 		if bar.Domain != "" {
 			b.domains[bar.Domain] = &bar
 		}
@@ -68,23 +79,61 @@ func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
 	return err
 }
 
-// heedBars lifts the blocks of hosts that no Bar holds for any more.
+// HeedBars blocks the hosts of the Bars that the frontier has, so that its Stats count them. Call it between Recover
+// and Run, which does it as well.
+func (c *Crawler) HeedBars() { c.heedBars() }
+
+// isBlocked reports whether a Bar holds for a host, whatever its address is. Safe for concurrent use.
+func (c *Crawler) isBlocked(host string) bool { return c.bars.Load().of(host, netip.Addr{}) != nil }
+
+// heedBars lifts the blocks of hosts that no Bar holds for any more, and blocks those that one holds for now. The
+// frontier gets other hosts of a Bar later, with their first links: see bar.
 func (c *Crawler) heedBars() {
 	b := c.bars.Load()
 	if b == c.heeded {
 		return
 	}
 	c.heeded = b
+	c.activity++
 	for host, addr := range c.barred {
-		if b.of(host, addr) != nil {
-			continue
-		}
-		delete(c.barred, host)
-		if !c.isBlocked(host) {
-			c.activity++
-			c.Frontier.Unblock(host) // a host that is held for other agents is held again when it is due
+		if b.of(host, addr) == nil {
+			c.unbar(host) // a host that is held for other agents is held again when it is due
 		}
 	}
+	if len(b.hosts)+len(b.domains)+len(b.prefixes) == 0 {
+		return
+	}
+	c.Frontier.Hosts(func(host string, addr netip.Addr) {
+		if b.of(host, addr) != nil && c.agentOf(host) == "" { // another agent gets its links when they are due
+			c.block(host, addr)
+		}
+	})
+}
+
+// block blocks a host in the frontier.
+func (c *Crawler) block(host string, addr netip.Addr) {
+	c.Frontier.Block(host)
+	if c.barred == nil {
+		c.barred = map[string]netip.Addr{}
+	}
+	c.barred[strings.Clone(host)] = addr
+	c.blocked = nil
+}
+
+// unbar unblocks a host in the frontier.
+func (c *Crawler) unbar(host string) {
+	delete(c.barred, host)
+	c.blocked = nil
+	c.Frontier.Unblock(host)
+}
+
+// blockedHosts returns the hosts that are blocked in the frontier, sorted. The caller must not change them.
+func (c *Crawler) blockedHosts() []string {
+	if c.blocked == nil {
+		c.blocked = slices.AppendSeq([]string{}, maps.Keys(c.barred))
+		slices.Sort(c.blocked)
+	}
+	return c.blocked
 }
 
 // bar blocks the host of a task that was just taken from the frontier, and puts the task back, if a Bar holds for it.
@@ -104,11 +153,6 @@ func (c *Crawler) bar(t *frontier.Task, now time.Time) (barred bool) {
 		c.fatal = fmt.Errorf("frontier: %w", err)
 		return true
 	}
-	host := strings.Clone(t.Host)
-	c.Frontier.Block(host)
-	if c.barred == nil {
-		c.barred = map[string]netip.Addr{}
-	}
-	c.barred[host] = t.Addr
+	c.block(t.Host, t.Addr)
 	return true
 }

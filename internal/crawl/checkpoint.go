@@ -165,14 +165,8 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 	if err := c.cluster.Save(k.put); err != nil {
 		return err
 	}
-	for _, host := range *c.blocked.Load() { // one that was given away is not in the frontier
-		buf = frontier.HostState{Host: host, Blocked: true}.AppendTo(buf[:0])
-		if err := k.put(state.Host, buf); err != nil {
-			return err
-		}
-	}
 	return c.Frontier.EachHost(now, func(st frontier.HostState) error {
-		st.Blocked = c.isBlocked(st.Host) // and not held for another reason
+		st.Blocked = false // orders and other agents block hosts, not the journal
 		buf = st.AppendTo(buf[:0])
 		return k.put(state.Host, buf)
 	})

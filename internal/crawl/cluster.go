@@ -86,7 +86,7 @@ type clusterRecords interface {
 	// Depart is told that the present batch will have the finish of a URL whose page Export has stored. From now on
 	// the page waits for its agent.
 	Depart(page weburl.Link) error
-	// Rests is told how long a host must rest, and whether it is blocked.
+	// Rests is told how long a host must rest.
 	Rests(st frontier.HostState, now time.Time)
 	// Forget is told that the seen-set may have lost some of its keys.
 	Forget()

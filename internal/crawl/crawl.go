@@ -38,7 +38,7 @@ type Config struct {
 	// fetch that receives more is slow after six times as long, if there are fewer such slow
 	// visits than workers. If n slow visits receive less than 1 kB/s, now or in the last
 	// minute, both times are divided by 1+n/Workers; the first is at least 50 ms. Zero means
-	// 5 s, which is longer than packets wait on a slow line.
+	// 5 s, which is longer than packets wait on a slow line. With a Rate it may be shorter, see slowAfter.
 	SlowAfter time.Duration
 	// SlowVisits bounds the number of slow visits, and SlowBytes their memory. Beyond either
 	// bound, a slow visit keeps its worker. Zero means 1024 and 128 MiB; negative means none.
@@ -262,6 +262,8 @@ type Crawler struct {
 	bars       atomic.Pointer[bars]   // nil: there are none
 	heeded     *bars                  // see heedBars
 	barred     map[string]netip.Addr  // hosts that are blocked because of bars, with the address that was known
+	blocked    []string               // their names, see blockedHosts; nil: to be sorted
+	oldBlocks  []string               // hosts that the journal of an earlier version blocks, see OldBlocks
 	topics     map[string]int64       // pages that this agent keeps, by category; see countKept
 	retrying   retrying               // URLs that have failed and will be retried
 	planner    Planner                // the Strategy, if it is a Planner
@@ -283,9 +285,8 @@ type Crawler struct {
 	results  chan *visit // capacity: every visit and look-up that can be under way
 	slow     slowVisits
 	commands chan func(now time.Time)
-	ended    chan struct{}            // closed when commands are no longer accepted
-	closing  atomic.Bool              // visits that have not begun must not begin
-	blocked  atomic.Pointer[[]string] // hosts, by the operator; sorted, never changed in place
+	ended    chan struct{} // closed when commands are no longer accepted
+	closing  atomic.Bool   // visits that have not begun must not begin
 	drops    drops
 	status   atomic.Pointer[Status]
 	inFlight sync.WaitGroup
@@ -309,7 +310,6 @@ func New(cfg Config, parts Parts) *Crawler {
 		revisiting: map[weburl.Key]*Before{},
 		hostsAgain: map[string]*hostAgain{},
 	}
-	c.blocked.Store(&[]string{})
 	c.planner, _ = parts.Strategy.(Planner)
 	c.reader, _ = parts.Strategy.(Reader)
 	if c.cluster = parts.Cluster; c.cluster == nil {

@@ -4,7 +4,6 @@ import (
 	"container/heap"
 	"errors"
 	"fmt"
-	"net/netip"
 	"strconv"
 	"time"
 
@@ -133,7 +132,7 @@ func (c *Crawler) settleRobots(v *visit, d *frontier.Done, now time.Time) {
 // noteSlow records that a host demands fewer requests.
 func (c *Crawler) noteSlow(v *visit, host string, now time.Time) {
 	st := c.Frontier.Host(host)
-	st.Blocked = c.isBlocked(host)
+	st.Blocked = false // it is held for other agents
 	c.batch.add(state.Host, st.AppendTo(nil))
 	c.cluster.Rests(st, now)
 	c.urgent = true
@@ -381,7 +380,7 @@ func errandID(l weburl.Link) string { return l.URL.String() + " " + l.Via }
 // runErrand queues, once, the fetch of a robots.txt on another host. It does not queue it if
 // the operator has blocked that host.
 func (c *Crawler) runErrand(l weburl.Link, now time.Time) {
-	if host := l.URL.Host(); c.isBlocked(host) || c.bars.Load().of(host, netip.Addr{}) != nil {
+	if host := l.URL.Host(); c.isBlocked(host) {
 		c.failErrand(l, theyBlocked, now)
 		return
 	}

@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -82,8 +81,11 @@ func TestOrderTurns(t *testing.T) {
 			t.Fatalf("%+v", st)
 		}
 		before := fs.reads
-		w.Frontier.Block("a.example")
-		err = errors.Join(w.noteBlock("a.example", true), w.unblock("a.example"), w.drop("a.example", w.began))
+		w.blocks(t, "a.example")
+		w.heedBars()
+		w.blocks(t)
+		w.heedBars()
+		err = w.drop("a.example", w.began)
 		w.waiting("a.example", w.began)
 		if err != nil || fs.reads != before {
 			t.Errorf("orders read queues and pools %d times, %v", fs.reads-before, err)
@@ -220,9 +222,7 @@ http://a.example/2 504 slow=5s
 				t.Errorf("%q, %v", got, err)
 			}
 			if blocked {
-				if _, err := w.Block(t.Context(), "a.example"); err != nil {
-					t.Error(err)
-				}
+				w.blocks(t, "a.example")
 			}
 			stop, err := end()
 			if took := time.Since(s.web.Start); stop != Finished || err != nil || took > 20*time.Second {

@@ -241,15 +241,11 @@ func (l *Loop) LetGo(host string) { l.c.letGo(host) }
 // Blocked reports whether the operator has blocked a host.
 func (l *Loop) Blocked(host string) bool { return l.c.isBlocked(host) }
 
-// BlockedHosts returns the hosts that the operator has blocked. They must not be changed.
-func (l *Loop) BlockedHosts() []string { return *l.c.blocked.Load() }
+// BlockedHosts returns the hosts that are in the frontier and blocked by the operator. They must not be changed.
+func (l *Loop) BlockedHosts() []string { return l.c.blockedHosts() }
 
-// Block blocks a host that the operator has blocked at another agent.
-func (l *Loop) Block(host string) { l.c.takeBlock(host) }
-
-// Unblock forgets the block of a host, which another agent keeps blocked. If visit is true, nothing
-// else prevents visits here.
-func (l *Loop) Unblock(host string, visit bool) { l.c.forgetBlock(host, visit) }
+// Unblock unblocks a host in the frontier. If the operator has blocked it, it is blocked again when it is due.
+func (l *Loop) Unblock(host string) { l.c.unbar(host) }
 
 // ForgetKnown makes the workers judge links again that were found lately.
 func (l *Loop) ForgetKnown() { l.c.known.forget() }

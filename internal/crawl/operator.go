@@ -4,9 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
@@ -14,16 +12,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// The commands of the operator for a host while the crawl runs. The answer to a command comes when
-// its effect is in the synced journal.
+// The commands of the operator for a host while the crawl runs: Explain, Waiting and Drop, see drop.go. The answer to a
+// drop comes when its effect is in the synced journal. A visit under way ends as usual. No command reads a queue or a
+// pool: a drop takes the dispatcher one sync of the journal, however many links it affects.
 //
-//	block    no more requests; the host's links stay and wait
-//	unblock  crawl the host again
-//	drop     finish its links without fetching them (Dropped), see drop.go
-//
-// A visit under way ends as usual. No command reads a queue or a pool: it takes the dispatcher one
-// sync of the journal, however many links it affects. A block is a part of the host's record in the
-// journal (state.Host), a drop has a record of its own. Checkpoints keep both.
+// Blocks, delays and pauses are orders, which all agents have: see Bar, Redelay and Pause.
 
 // command runs what on the dispatcher and waits for its answer. ctx bounds the wait; if what has
 // begun by then, it continues and the error is ErrUnderWay.
@@ -119,26 +112,12 @@ func (c *Crawler) explainEmpty(e *frontier.Explanation) {
 	}
 }
 
-// Block stops visits to a host until Unblock, also in later runs. It returns a message
-// that says how many links wait in the host's queue. The block is durable when Block
-// returns. If another agent crawls the host, the error is an *ElsewhereError. Safe for
-// concurrent use while Run runs; ctx bounds the wait (ErrUnderWay).
-func (c *Crawler) Block(ctx context.Context, host string) (string, error) {
-	return c.order(ctx, "block", host, func(now time.Time) (string, error) {
-		was := c.isBlocked(host)
-		if !was {
-			c.Frontier.Block(host)
-			if err := c.noteBlock(host, true); err != nil {
-				return "", err
-			}
-		}
-		s := host + ": blocked"
-		if was {
-			s += " already"
-		}
+// Waiting returns how many links of a host wait, as text for people. If another agent crawls the host, the error is an
+// *ElsewhereError. Safe for concurrent use while Run runs; ctx bounds the wait (ErrUnderWay).
+func (c *Crawler) Waiting(ctx context.Context, host string) (string, error) {
+	return c.order(ctx, "count the links of", host, func(now time.Time) (string, error) {
 		e, n, others := c.waiting(host, now)
-		c.copyBlock(host, now)
-		return s + ", " + links(n) + " wait" + verbEnding(n) + others + underWay(e), nil
+		return links(n) + " wait" + verbEnding(n) + others + underWay(e), nil
 	})
 }
 
@@ -173,13 +152,6 @@ func (c *Crawler) agentOf(host string) string {
 	return owner
 }
 
-// copyBlock tells the host's heir whether the host is blocked.
-func (c *Crawler) copyBlock(host string, now time.Time) {
-	st := c.Frontier.Host(host)
-	st.Blocked = c.isBlocked(host)
-	c.cluster.Rests(st, now)
-}
-
 // waiting returns how many links of host wait, as far as that is known without reading the
 // disk. others is text about links in the pools, which are not counted by host.
 func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n int64, others string) {
@@ -190,83 +162,22 @@ func (c *Crawler) waiting(host string, now time.Time) (e frontier.Explanation, n
 	return e, e.Queued + c.laterOf(host), others
 }
 
-// Unblock allows visits to a blocked host again. Otherwise it is like Block.
-func (c *Crawler) Unblock(ctx context.Context, host string) (string, error) {
-	return c.order(ctx, "unblock", host, func(now time.Time) (string, error) {
-		if !c.isBlocked(host) {
-			return host + ": is not blocked", nil
-		}
-		_, n, others := c.waiting(host, now)
-		if err := c.unblock(host); err != nil {
-			return "", err
-		}
-		c.copyBlock(host, now)
-		return host + ": unblocked, " + links(n) + " waited" + others, nil
-	})
-}
+// OldBlocks returns the hosts that the journal of an earlier version blocks, until ForgetOldBlocks. The caller makes
+// Bars of them. Call it between Recover and Run.
+func (c *Crawler) OldBlocks() []string { return c.oldBlocks }
 
-// UnblockBefore unblocks hosts before Run. It returns the hosts that were not blocked.
-func (c *Crawler) UnblockBefore(hosts []string) (free []string, err error) {
-	for _, host := range slices.Compact(slices.Sorted(slices.Values(hosts))) {
-		if !c.isBlocked(host) {
-			free = append(free, host)
-			continue
-		}
-		if err := c.unblock(host); err != nil {
-			return nil, err
-		}
+// ForgetOldBlocks removes the blocks of OldBlocks from the journal. When it returns nil, that is durable.
+func (c *Crawler) ForgetOldBlocks() error {
+	if len(c.oldBlocks) == 0 {
+		return nil
 	}
-	return free, nil
-}
-
-func (c *Crawler) unblock(host string) error {
-	c.Frontier.Unblock(host)
-	return c.noteBlock(host, false)
-}
-
-// noteBlock makes durable whether a host is blocked.
-func (c *Crawler) noteBlock(host string, blocked bool) error {
-	if err := c.Frontier.Err(); err != nil {
-		c.fatal = fmt.Errorf("frontier: %w", err)
-		return c.fatal
+	for _, host := range c.oldBlocks {
+		st := c.Frontier.Host(host)
+		st.Blocked = false
+		c.batch.add(state.Host, st.AppendTo(nil))
 	}
-	c.activity++
-	c.setBlocked(host, blocked)
-	st := c.Frontier.Host(host)
-	st.Blocked = blocked
-	c.batch.add(state.Host, st.AppendTo(nil))
-	event := "host-unblocked"
-	if blocked {
-		event = "host-blocked"
-	}
-	c.Events.Write(event, report.F("host", host))
+	c.oldBlocks = nil
 	return c.secure()
-}
-
-// takeBlock blocks a host that its last owner, or a lost agent, had blocked. If another
-// agent owns the host, this agent tells the owner.
-func (c *Crawler) takeBlock(host string) {
-	if c.isBlocked(host) {
-		return
-	}
-	c.setBlocked(strings.Clone(host), true)
-	c.Frontier.Block(host)
-	st := c.Frontier.Host(host)
-	st.Blocked = true
-	c.batch.add(state.Host, st.AppendTo(nil))
-	c.append()
-	c.Events.Write("host-blocked", report.F("host", host))
-}
-
-// forgetBlock forgets the block of a host: another agent owns the host and keeps it blocked.
-func (c *Crawler) forgetBlock(host string, unblock bool) {
-	if c.isBlocked(host) {
-		c.setBlocked(host, false)
-		if unblock {
-			c.Frontier.Unblock(host)
-		}
-		c.batch.add(state.Host, frontier.HostState{Host: host}.AppendTo(nil))
-	}
 }
 
 // secure makes all pending records durable at once.
@@ -279,27 +190,6 @@ func (c *Crawler) secure() error {
 		c.fatal = c.sync()
 	}
 	return c.fatal
-}
-
-// setBlocked adds host to the list of blocked hosts, which workers read, or removes it.
-func (c *Crawler) setBlocked(host string, blocked bool) {
-	names := *c.blocked.Load()
-	i, was := slices.BinarySearch(names, host)
-	switch {
-	case blocked == was:
-		return
-	case blocked:
-		names = slices.Insert(slices.Clone(names), i, strings.Clone(host))
-	default:
-		names = slices.Delete(slices.Clone(names), i, i+1)
-	}
-	c.blocked.Store(&names)
-}
-
-// isBlocked reports whether host is blocked. Safe for concurrent use.
-func (c *Crawler) isBlocked(host string) bool {
-	_, is := slices.BinarySearch(*c.blocked.Load(), host)
-	return is
 }
 
 // laterOf counts the links of host that wait for a retry, outside of the queues.

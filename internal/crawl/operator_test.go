@@ -9,10 +9,26 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 )
+
+// blocks replaces the hosts that are blocked; the agent does so when its orders change.
+func (w *world) blocks(t testing.TB, hosts ...string) {
+	t.Helper()
+	if err := w.Bar(context.Background(), barsOf(hosts...)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func barsOf(hosts ...string) (list []Bar) {
+	for _, host := range hosts {
+		list = append(list, Bar{Host: host, Why: "order 1, " + host})
+	}
+	return list
+}
 
 const orderedWeb = `
 delay 1s
@@ -55,18 +71,13 @@ func TestBlockOverKill(t *testing.T) {
 		s.pauses = []pause{{kill: true}}
 		w, cancel, end := s.begin(t)
 		time.Sleep(1500 * time.Millisecond) // after robots.txt and a.example/
-		say := func(what func(context.Context, string) (string, error), host, want string) {
-			t.Helper()
-			if got, err := what(t.Context(), host); got != want || err != nil {
-				t.Errorf("got %q, %v, want %q", got, err, want)
-			}
+		w.blocks(t, "a.example", "new.example")
+		if got, err := w.Waiting(t.Context(), "a.example"); got != "3 links wait" || err != nil {
+			t.Errorf("%q, %v", got, err)
 		}
-		say(w.Block, "a.example", "a.example: blocked, 3 links wait")
-		say(w.Block, "a.example", "a.example: blocked already, 3 links wait")
-		say(w.Unblock, "b.example", "b.example: is not blocked")
 		if got, err := w.Explain(t.Context(), "a.example"); err != nil ||
 			!strings.HasPrefix(got, "a.example: blocked, 3 links queued\n") ||
-			!strings.Contains(got, "blocked by the operator") {
+			!strings.Contains(got, "blocked by order 1, a.example") {
 			t.Errorf("explain: %q, %v", got, err)
 		}
 		mem := w.kill(cancel)
@@ -77,6 +88,7 @@ func TestBlockOverKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		w.blocks(t, "a.example")
 		if r := w.rec; r.Accepted != 5 || r.Finished+r.Pending != r.Accepted {
 			t.Errorf("recovered %+v", r)
 		}
@@ -100,13 +112,6 @@ func TestBlockOverKill(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// once is enough, twice does no harm
-		for i, want := range [][]string{{"b.example"}, {"a.example", "b.example"}} {
-			free, err := w.UnblockBefore([]string{"a.example", "b.example", "a.example"})
-			if !slices.Equal(free, want) || err != nil || w.isBlocked("a.example") {
-				t.Errorf("time %d: %q are not blocked, %v", i+1, free, err)
-			}
-		}
 		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
 			t.Errorf("ended with %s, %v", stop, err)
 		}
@@ -114,8 +119,54 @@ func TestBlockOverKill(t *testing.T) {
 			t.Errorf("%d URLs finished, %q blocked", n, w.Status().Blocked)
 		}
 		s.check(t, w)
-		if _, err := w.Block(t.Context(), "a.example"); !errors.Is(err, ErrNotRunning) {
+		if _, err := w.Waiting(t.Context(), "a.example"); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("after the end: %v", err)
+		}
+	})
+}
+
+// The journal of an earlier version has the blocks of hosts. They are there until ForgetOldBlocks, also after a kill.
+func TestOldBlocks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: orderedWeb}
+		s.parse(t)
+		mem := testdisk.NewMem()
+		reopen := func(want ...string) *world {
+			t.Helper()
+			w, err := s.open(mem)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := w.OldBlocks(); !slices.Equal(got, want) {
+				t.Errorf("old blocks: %q, want %q", got, want)
+			}
+			if w.Frontier.Host("a.example").Blocked {
+				t.Error("the journal has blocked a host")
+			}
+			return w
+		}
+		w := reopen()
+		for _, st := range []frontier.HostState{{Host: "b.example", Blocked: true}, {Host: "a.example", Blocked: true},
+			{Host: "c.example", Blocked: true}, {Host: "c.example"}} {
+			w.batch.add(state.Host, st.AppendTo(nil))
+		}
+		if err := w.secure(); err != nil {
+			t.Fatal(err)
+		}
+		mem = w.kill(func() {})
+		w.close()
+		w = reopen("a.example", "b.example")
+		if err := w.ForgetOldBlocks(); err != nil {
+			t.Fatal(err)
+		}
+		mem = w.kill(func() {})
+		w.close()
+		w = reopen()
+		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
+			t.Error(stop, err)
+		}
+		if err := w.close(); err != nil {
+			t.Error(err)
 		}
 	})
 }
@@ -208,12 +259,11 @@ func TestDropOverKill(t *testing.T) {
 
 // A host that is blocked or dropped while its visit waits for a worker gets no request.
 func TestOrderDuringIntake(t *testing.T) {
-	t.Run("block", func(t *testing.T) { orderDuringIntake(t, (*world).Block, OnlyBlocked, 2) })
-	t.Run("drop", func(t *testing.T) { orderDuringIntake(t, (*world).Drop, Finished, 3) })
+	t.Run("block", func(t *testing.T) { orderDuringIntake(t, true, OnlyBlocked, 2) })
+	t.Run("drop", func(t *testing.T) { orderDuringIntake(t, false, Finished, 3) })
 }
 
-func orderDuringIntake(t *testing.T, order func(*world, context.Context, string) (string, error), end Stop,
-	finished int64) {
+func orderDuringIntake(t *testing.T, block bool, end Stop, finished int64) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: `
 delay 1s
@@ -239,7 +289,12 @@ http://c.example/ slow=20s
 			if asked[host] {
 				continue
 			}
-			if text, err := order(w, t.Context(), host); !strings.HasSuffix(text, "visit is in progress and will "+
+			order := w.Drop
+			if block {
+				w.blocks(t, host)
+				order = w.Waiting
+			}
+			if text, err := order(t.Context(), host); !strings.HasSuffix(text, "visit is in progress and will "+
 				"be completed") || err != nil {
 				t.Errorf("%q, %v: not waiting for a worker", text, err)
 			}
@@ -303,8 +358,9 @@ http://b.example/ slow=20s
 `}
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // the robots.txt is queued at b.example, which is busy
-		if got, err := w.Block(t.Context(), "b.example"); got != "b.example: blocked, 1 link waits; one visit is "+
-			"in progress and will be completed" || err != nil {
+		w.blocks(t, "b.example")
+		if got, err := w.Waiting(t.Context(), "b.example"); got != "1 link waits; one visit is in progress and will "+
+			"be completed" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 		stop, err := end()

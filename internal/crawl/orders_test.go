@@ -3,7 +3,9 @@ package crawl
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -118,25 +120,18 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 			t.Fatal(err)
 		}
 		s.accounts(t, w)
-		note("open: recovered %+v, blocked %q", w.rec, *w.blocked.Load())
+		w.blocks(t, slices.Collect(maps.Keys(blocked))...)
+		note("open: recovered %+v, blocked %v", w.rec, blocked)
 		if w.rec.Lost > 0 && !tr.deleted {
 			t.Errorf("run %d: %d lost", run, w.rec.Lost)
 		}
 		for h := range blocked {
-			if !w.isBlocked(h) || !w.Frontier.Host(h).Blocked {
-				t.Fatalf("run %d: %s is no longer blocked", run, h)
-			}
 			if run == runs || rng.IntN(4) == 0 {
 				spans = append(spans, span{h, blocked[h], since()})
 				delete(blocked, h)
-				if free, err := w.UnblockBefore([]string{h}); len(free) > 0 || err != nil {
-					t.Fatal(free, err)
-				}
+				w.blocks(t, slices.Collect(maps.Keys(blocked))...)
 				note("unblock before %s", h)
 			}
-		}
-		if len(*w.blocked.Load()) != len(blocked) {
-			t.Fatalf("run %d: %q blocked, want %v", run, *w.blocked.Load(), blocked)
 		}
 		if run == runs {
 			if stop, err := w.Run(t.Context()); err != nil || stop != Finished || w.Pending() != 0 {
@@ -159,21 +154,22 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		order := func(what int, host string) {
 			switch what {
 			case 0:
-				if text, err := w.Block(ctx, host); err == nil {
-					note("%s", text)
-					if _, was := blocked[host]; !was {
-						blocked[host] = since()
-					}
+				if _, was := blocked[host]; was {
+					break
 				}
+				hosts := append(slices.Collect(maps.Keys(blocked)), host)
+				w.blocks(t, hosts...)
+				blocked[host] = since()
+				note("block %s", host)
 			case 1:
-				at := since()
-				if text, err := w.Unblock(ctx, host); err == nil {
-					note("%s", text)
-					if from, was := blocked[host]; was {
-						spans = append(spans, span{host, from, at})
-						delete(blocked, host)
-					}
+				from, was := blocked[host]
+				if !was {
+					break
 				}
+				note("unblock %s", host)
+				spans = append(spans, span{host, from, since()})
+				delete(blocked, host)
+				w.blocks(t, slices.Collect(maps.Keys(blocked))...)
 			case 2:
 				if text, err := w.Drop(ctx, host); err == nil {
 					note("%s", text)

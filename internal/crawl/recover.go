@@ -186,8 +186,7 @@ func (r *resume) read() error {
 func (r *resume) restore() {
 	c := r.c
 	r.past.restore(c.Frontier, r.now)
-	names := slices.Sorted(maps.Keys(r.blocked))
-	c.blocked.Store(&names)
+	c.oldBlocks = slices.Sorted(maps.Keys(r.blocked))
 	if c.accepted > 0 {
 		c.Frontier.Hush(r.now)
 	}
@@ -396,12 +395,13 @@ func (r *resume) host(_ byte, p []byte) error {
 	if err != nil {
 		return err
 	}
-	r.past.hosts = append(r.past.hosts, st)
 	if st.Blocked {
 		r.blocked[st.Host] = struct{}{}
 	} else {
 		delete(r.blocked, st.Host)
 	}
+	st.Blocked = false
+	r.past.hosts = append(r.past.hosts, st)
 	r.touch(st.Host, st.Delay)
 	return nil
 }

@@ -16,6 +16,9 @@ import (
 // and the visit continues in its place. So at most Config.Workers visits parse and archive at a
 // time.
 //
+// With a rate, a response that keeps its worker from the rate counts as slow, too. So the number of open requests
+// follows the rate, and Config.Workers bounds those that parse and archive.
+//
 // If the network is slow rather than the servers, more visits at once only make each of them
 // slower. So a visit that receives data keeps its worker for longer, and only visits that receive
 // nearly nothing shorten the time after which a fetch is slow.
@@ -116,10 +119,15 @@ const (
 
 // slowAfter returns the time after which a fetch that begins now and receives nothing is slow.
 // With more slow servers it is shorter, so that many slow servers take no more of the workers'
-// time than a few.
+// time than a few. With a rate, it is at most half the time that a worker has for a visit at that rate: so as many
+// visits are in progress as the rate needs, however long the responses take.
 func (c *Crawler) slowAfter() time.Duration {
 	share := 1 + c.slow.quiet(time.Now())/float64(c.cfg.Workers)
-	return max(time.Duration(float64(c.cfg.SlowAfter)/share), min(slowLeast, c.cfg.SlowAfter))
+	after := float64(c.cfg.SlowAfter)
+	if c.cfg.Rate > 0 {
+		after = min(after, float64(c.cfg.Workers)/(2*c.cfg.Rate)*float64(time.Second))
+	}
+	return max(time.Duration(after/share), min(slowLeast, c.cfg.SlowAfter))
 }
 
 // underWayNow returns the number of visits in progress, as far as the dispatcher knows.
@@ -167,7 +175,8 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 				return
 			}
 			v.thread, v.worker = w.thread, w
-			if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) || !v.permit.valid() {
+			blocked := c.bars.Load().of(v.task.Host, v.task.Addr) != nil
+			if c.closing.Load() || blocked || c.overtaken(v) || !v.permit.valid() {
 				v.outcome = Abandoned // the visit had not begun
 			} else {
 				v.err = c.visit(ctx, v)

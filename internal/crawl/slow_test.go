@@ -259,3 +259,65 @@ func TestSlowAfter(t *testing.T) {
 		}
 	}
 }
+
+// With a rate, as many requests are open as the rate needs, although there are fewer workers: all servers take 2 s, and
+// 4 workers reach 20 pages a second. They do not exceed the rate.
+func TestWorkersFollowRate(t *testing.T) {
+	for _, rate := range []float64{0, 2, 20} {
+		synctest.Test(t, func(t *testing.T) {
+			var text strings.Builder
+			text.WriteString("delay 1s\nworkers 4\n")
+			for i := range 200 {
+				fmt.Fprintf(&text, "seed http://h%d.example/\ndns h%[1]d.example 198.18.0.%[1]d\n", i)
+				fmt.Fprintf(&text, "http://h%d.example/robots.txt 404 slow=2s\n", i)
+				fmt.Fprintf(&text, "http://h%d.example/ slow=2s", i)
+				for page := range 20 {
+					fmt.Fprintf(&text, " /%d", page)
+				}
+				text.WriteByte('\n')
+				for page := range 20 {
+					fmt.Fprintf(&text, "http://h%d.example/%d slow=2s\n", i, page)
+				}
+			}
+			s := &story{text: text.String()}
+			s.parse(t)
+			s.cfg.Rate = rate
+			w, err := s.open(testdisk.NewMem())
+			if err != nil {
+				t.Fatal(err)
+			}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			ended := make(chan error)
+			go func() { _, err := w.Run(ctx); ended <- err }()
+			most := 0
+			for range 60 {
+				time.Sleep(time.Second)
+				if st := w.Status(); st != nil {
+					most = max(most, st.Open)
+				}
+			}
+			stop()
+			if err := <-ended; err != nil {
+				t.Fatal(err)
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for _, r := range s.web.Told() {
+				if r.At >= 20*time.Second && r.At < 60*time.Second {
+					n++
+				}
+			}
+			want := 2.0 // 4 workers, 2 s a response
+			if rate > want {
+				want = rate
+			}
+			if got := float64(n) / 40; got < 0.95*want || got > 1.05*want {
+				t.Errorf("rate %g: %.2f requests a second, want %g, with %d open", rate, got, want, most)
+			}
+			t.Logf("rate %g: %d requests in 40 s, at most %d open", rate, n, most)
+		})
+	}
+}

@@ -89,7 +89,7 @@ func (c *Crawler) publish(now time.Time) {
 		Queued: c.queued(), Later: len(c.later), Open: c.underWayNow(), Slow: c.slow.len(),
 		Resolving: c.resolving + len(c.unresolved), Unique: c.Tally.Unique(),
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Seen: c.Seen.Stats(), HostCounts: c.Tally.Hosts(),
-		Blocked: *c.blocked.Load(),
+		Blocked: c.blockedHosts(),
 		Errors:  c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
 		Near:     c.Tally.Near(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,

@@ -1,5 +1,17 @@
 package frontier
 
+import (
+	"net/netip"
+	"slices"
+)
+
+// Hosts calls fn for each host in the dictionary, with its address if that is known. fn may block hosts.
+func (f *Frontier) Hosts(fn func(host string, addr netip.Addr)) {
+	for _, h := range slices.Collect(f.hosts.all()) {
+		fn(h.name, h.addr())
+	}
+}
+
 // Block excludes a host: Next gives out none of its links, but they stay queued. A request in process ends as usual.
 // Links in the pools reach the host's queue when the pools are read, and stay there.
 func (f *Frontier) Block(host string) {

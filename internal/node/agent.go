@@ -434,7 +434,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 			return err
 		}
 	}
-	if err := errors.Join(a.unblock(), a.openOperator()); err != nil {
+	if err := a.openOperator(); err != nil {
 		return err
 	}
 	if cfg.Resume && a.membership == nil {
@@ -445,23 +445,6 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		a.Recovered.Finished, a.Recovered.Pending = r.Tally.Finished(), a.crawler.Pending()
 	}
 	return a.crawler.Seed(seeds, a.bare)
-}
-
-// unblock carries out Config.Unblock.
-func (a *Agent) unblock() (err error) {
-	var hosts []string
-	for _, s := range a.cfg.Unblock {
-		if _, wide, err := operate.Wide(s); wide || err != nil {
-			continue // see standing.unblock
-		}
-		host, err := ParseHost(s)
-		if err != nil {
-			return err
-		}
-		hosts = append(hosts, host)
-	}
-	a.NotBlocked, err = a.crawler.UnblockBefore(hosts)
-	return err
 }
 
 // archived returns a function that reports whether a WARC file is complete up to end. A missing

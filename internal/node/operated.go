@@ -85,14 +85,9 @@ func (o operated) Explain(ctx context.Context, host string) (string, error) {
 	})(ctx, host)
 }
 
-// Block implements operate.Agent.
-func (o operated) Block(ctx context.Context, host string) (string, error) {
-	return o.order(ctx, host, o.a.crawler.Block)
-}
-
-// Unblock implements operate.Agent.
-func (o operated) Unblock(ctx context.Context, host string) (string, error) {
-	return o.order(ctx, host, o.a.crawler.Unblock)
+// Waiting implements operate.Agent.
+func (o operated) Waiting(ctx context.Context, host string) (string, error) {
+	return o.order(ctx, host, o.a.crawler.Waiting)
 }
 
 // Drop implements operate.Agent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -71,32 +72,65 @@ func (a *Agent) openOrders() error {
 				"takes it back; the crawl needs an API for that.", o.ID(), o.At.Format(time.RFC3339)))
 		}
 	}
-	if err := s.unblock(); err != nil {
+	if err := errors.Join(s.adopt(), s.unblock()); err != nil {
 		return err
 	}
 	s.kept = s.set.Digest()
-	return s.obey(context.Background())
+	if err := s.obey(context.Background()); err != nil {
+		return err
+	}
+	a.crawler.HeedBars()
+	return nil
 }
 
-// unblock takes back the blocks of domains and ranges that Config.Unblock names.
-func (s *standing) unblock() error {
-	changed := false
-	for _, text := range s.a.cfg.Unblock {
-		about, wide, err := operate.Wide(text)
-		switch {
-		case err != nil:
-			return configErrorf("unblock %s: %v", text, err)
-		case !wide:
-		case !operate.IsBlocked(s.set.Standing(), about):
-			s.a.NotBlocked = append(s.a.NotBlocked, about)
-		default:
-			o, err := s.set.Give(operate.TakeBack(about), s.name(), s.a.now())
-			if err != nil {
-				return err
-			}
-			s.note(o)
-			changed = true
+// adopt makes orders of the blocks that the journal of an earlier version has.
+func (s *standing) adopt() error {
+	hosts := s.a.crawler.OldBlocks()
+	var blocks []orders.Order
+	for _, host := range hosts {
+		if !operate.IsBlocked(s.set.Standing(), host) {
+			blocks = append(blocks, orders.Order{Verb: operate.TakeBack(host).Verb, About: host,
+				Why: "blocked by an earlier version"})
 		}
+	}
+	if len(blocks) > 0 {
+		given, err := s.set.GiveAll(blocks, s.name(), s.a.now())
+		if err != nil {
+			return err
+		}
+		for _, o := range given {
+			s.note(o)
+		}
+		if err := s.set.Save(s.a.fs, s.a.dir(ordersFile)); err != nil {
+			return err
+		}
+	}
+	return s.a.crawler.ForgetOldBlocks()
+}
+
+// unblock takes back the blocks that Config.Unblock names.
+func (s *standing) unblock() error {
+	var all []string
+	for _, text := range s.a.cfg.Unblock {
+		about, _, err := operate.About(text)
+		if err != nil {
+			return configErrorf("unblock %s: %v", text, err)
+		}
+		all = append(all, about)
+	}
+	slices.Sort(all)
+	changed := false
+	for _, about := range slices.Compact(all) {
+		if !operate.IsBlocked(s.set.Standing(), about) {
+			s.a.NotBlocked = append(s.a.NotBlocked, about)
+			continue
+		}
+		o, err := s.set.Give(operate.TakeBack(about), s.name(), s.a.now())
+		if err != nil {
+			return err
+		}
+		s.note(o)
+		changed = true
 	}
 	if !changed {
 		return nil
@@ -106,14 +140,10 @@ func (s *standing) unblock() error {
 
 // CheckUnblock returns a *ConfigError if Config.Unblock cannot hold a string.
 func CheckUnblock(s string) error {
-	_, wide, err := operate.Wide(s)
-	switch {
-	case err != nil:
+	if _, _, err := operate.About(s); err != nil {
 		return configErrorf("%v", err)
-	case !wide:
-		_, err = ParseHost(s)
 	}
-	return err
+	return nil
 }
 
 // keep makes the set durable and puts it in force, unless it is already. An order that an earlier call could not keep
@@ -140,7 +170,7 @@ func (s *standing) obey(ctx context.Context) error {
 	standing := s.set.Standing()
 	var bars []crawl.Bar
 	for _, b := range operate.Blocks(standing) {
-		bars = append(bars, crawl.Bar{Domain: b.Domain, Prefix: b.Prefix,
+		bars = append(bars, crawl.Bar{Host: b.Host, Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
 	}
 	s.a.rates.order(operate.Rate(standing))

@@ -121,7 +121,7 @@ type Rest struct {
 	Quiet   time.Duration // time without a request
 	SlowFor time.Duration // rest of the last pause
 	Slow    uint8         // number of pauses that still count
-	Blocked bool          // the operator has blocked the host
+	Blocked bool          // of an earlier version: the operator has blocked the host; now that is an order
 }
 
 // Key returns the key of the URL of an Accept, a Finish or a Named that Decode has read.

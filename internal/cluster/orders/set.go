@@ -13,12 +13,12 @@ import (
 // Limits of a Set; see the package comment.
 const (
 	// MaxStanding bounds the orders that Give lets stand.
-	MaxStanding = 1000
+	MaxStanding = 10_000
 	// MaxPast bounds the superseded orders that a set keeps.
 	MaxPast = 1000
 	// MaxLatest bounds the latest orders that are kept although they are Off: those of the MaxLatest pairs of Verb
 	// and About with the newest orders.
-	MaxLatest = 4096
+	MaxLatest = 20_000
 	// MaxPage bounds the orders that Page returns.
 	MaxPage = 4096
 )
@@ -49,11 +49,7 @@ func newSet(b bounds) *Set { return &Set{bounds: b} }
 func (s *Set) Give(o Order, agent string, now time.Time) (Order, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	o.Agent, o.At = agent, whole(now)
-	o.Clock = uint64(max(0, o.At.UnixMilli())) << 16
-	if n := len(s.past); n > 0 {
-		o.Clock = max(o.Clock, s.past[n-1].Clock+1) // the newest order is never discarded
-	}
+	o = stamp(o, s.past, agent, now)
 	if err := o.Check(); err != nil {
 		return Order{}, err
 	}
@@ -64,6 +60,33 @@ func (s *Set) Give(o Order, agent string, now time.Time) (Order, error) {
 	}
 	s.replace(append(slices.Clip(s.past), o))
 	return o, nil
+}
+
+// GiveAll is Give for orders that an earlier version has kept elsewhere. They are never too many. If the error is not
+// nil, nothing has changed.
+func (s *Set) GiveAll(os []Order, agent string, now time.Time) (given []Order, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	union := slices.Clip(s.past)
+	for _, o := range os {
+		o = stamp(o, union, agent, now)
+		if err := o.Check(); err != nil {
+			return nil, err
+		}
+		union, given = append(union, o), append(given, o)
+	}
+	s.replace(union)
+	return given, nil
+}
+
+// stamp returns an order with its Clock, Agent and At, to follow those of past.
+func stamp(o Order, past []Order, agent string, now time.Time) Order {
+	o.Agent, o.At = agent, whole(now)
+	o.Clock = uint64(max(0, o.At.UnixMilli())) << 16
+	if n := len(past); n > 0 {
+		o.Clock = max(o.Clock, past[n-1].Clock+1) // the newest order is never discarded
+	}
+	return o
 }
 
 // whole returns t as an order has it.

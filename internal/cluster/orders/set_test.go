@@ -332,8 +332,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestLargest: a set at all its bounds, with orders of usual sizes, is below a megabyte. A block is kept however many
-// orders follow it, and an Off for as long as the package says.
+// TestLargest: a set at all its bounds, with orders of usual sizes, is below four megabytes. A block is kept however
+// many orders follow it, and an Off for as long as the package says.
 func TestLargest(t *testing.T) {
 	var all []Order
 	clock := uint64(begin.UnixMilli()) << 16
@@ -363,7 +363,7 @@ func TestLargest(t *testing.T) {
 	}
 	size := len(s.Encode())
 	t.Logf("%d orders, %d bytes", len(s.Past()), size)
-	if size > 1<<20 {
+	if size > 4<<20 {
 		t.Errorf("%d orders take %d bytes", len(s.Past()), size)
 	}
 	s.Merge([]Order{add("new.example", true)})
@@ -375,6 +375,36 @@ func TestLargest(t *testing.T) {
 	}
 	if s.Merge([]Order{was}); len(s.Standing()) != MaxStanding+2 {
 		t.Error("the order whose Off is forgotten does not stand again")
+	}
+}
+
+// TestGiveAll: orders that an earlier version has kept follow those of the set, and are never too many.
+func TestGiveAll(t *testing.T) {
+	s := newSet(bounds{2, 10, 10})
+	was, err := s.Give(Order{Verb: "block", About: "was.example"}, "a1", begin.Add(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	os := []Order{{Verb: "block", About: "a.example"}, {Verb: "block", About: "b.example"},
+		{Verb: "block", About: "was.example", Off: true}}
+	given, err := s.GiveAll(os, "a2", begin)
+	if err != nil || len(given) != 3 || given[0].Clock != was.Clock+1 || given[2].Clock != was.Clock+3 ||
+		given[0].Agent != "a2" || !given[0].At.Equal(begin) {
+		t.Errorf("%v, %v", given, err)
+	}
+	if got := s.Standing(); !slices.Equal(got, given[:2]) {
+		t.Errorf("%v stand", got)
+	}
+	if _, err := s.GiveAll([]Order{{Verb: "block"}, {}}, "a2", begin); !errors.Is(err, ErrOrder) ||
+		len(s.Standing()) != 2 {
+		t.Errorf("an order without a verb: %v, %v stand", err, s.Standing())
+	}
+	many := make([]Order, 5)
+	for i := range many {
+		many[i] = Order{Verb: "block", About: string(rune('c' + i))}
+	}
+	if _, err := s.GiveAll(many, "a2", begin); err != nil || len(s.Standing()) != 7 {
+		t.Errorf("%v, %d stand", err, len(s.Standing()))
 	}
 }
 

@@ -127,14 +127,13 @@ func (o *Operator) Answer(ctx context.Context, method string, request []byte) (r
 	switch method {
 	case "Status":
 		return proto.Marshal(o.agent.Status())
-	case "Explain", "Block", "Unblock", "Drop":
+	case "Explain", "Waiting", "Drop":
 		var q pb.BlockRequest // all have the host in field 1
 		if err := proto.Unmarshal(request, &q); err != nil {
 			return nil, fmt.Errorf("%s: %w", method, err)
 		}
 		fn := map[string]func(context.Context, string) (string, error){"Explain": o.agent.Explain,
-			"Block":   o.agent.Block,
-			"Unblock": o.agent.Unblock, "Drop": o.agent.Drop}[method]
+			"Waiting": o.agent.Waiting, "Drop": o.agent.Drop}[method]
 		text, err = fn(ctx, q.Host)
 	case "Checkpoint":
 		text, err = o.agent.Checkpoint(ctx)

@@ -45,17 +45,12 @@ func DelayOf(s string) (about string, err error) {
 	if s == "" {
 		return "", nil
 	}
-	about, wide, err := Wide(s)
-	switch {
-	case err != nil:
-		return "", err
-	case wide && !strings.HasPrefix(about, "*."):
-		return "", fmt.Errorf("%s: a delay is for a host or a domain; give one such as www.example.org or "+
-			"*.example.org", about)
-	case wide:
-		return about, nil
+	about, wide, err := About(s)
+	if err == nil && wide && !strings.HasPrefix(about, "*.") {
+		err = fmt.Errorf("%s: a delay is for a host or a domain; give one such as www.example.org or *.example.org",
+			about)
 	}
-	return Host(s)
+	return about, err
 }
 
 // A Delay is an order that stands and sets delays.

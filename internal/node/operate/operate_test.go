@@ -72,9 +72,9 @@ func (r resident) do(verb, host string) (string, error) {
 func (r resident) Explain(_ context.Context, host string) (string, error) {
 	return r.do("explained", host)
 }
-func (r resident) Block(_ context.Context, host string) (string, error) { return r.do("blocked", host) }
-func (r resident) Unblock(_ context.Context, host string) (string, error) {
-	return r.do("unblocked", host)
+func (r resident) Waiting(_ context.Context, host string) (string, error) {
+	_, err := r.do("counted", host)
+	return "1 link waits", err
 }
 func (r resident) Drop(_ context.Context, host string) (string, error) { return r.do("dropped", host) }
 func (r resident) Note(verb, about, why string) {
@@ -141,29 +141,23 @@ func TestHostCommands(t *testing.T) {
 	w := newTown("a1", "a2", "a3")
 	for _, at := range []string{"a1", "a3"} {
 		o := w.members[at]
-		block, err := o.Block(t.Context(), &pb.BlockRequest{Host: "a2.example", Why: "why"})
-		if err != nil || said(block.Answers) != "a2:a2.example: blocked" {
-			t.Errorf("block at %s: %s, %v", at, said(block.GetAnswers()), err)
-		}
 		drop, err := o.Drop(t.Context(), &pb.DropRequest{Host: at + ".example"})
 		if err != nil || said(drop.Answers) != at+":"+at+".example: dropped" {
 			t.Errorf("drop at %s: %s, %v", at, said(drop.GetAnswers()), err)
 		}
 	}
-	if want := []string{"a2 blocked a2.example", "a1 dropped a1.example", "a2 blocked a2.example",
-		"a3 dropped a3.example"}; !slices.Equal(w.does, want) {
+	if want := []string{"a1 dropped a1.example", "a3 dropped a3.example"}; !slices.Equal(w.does, want) {
 		t.Errorf("the agents did %q, want %q", w.does, want)
 	}
-	if want := []string{"a1 block a2.example why", "a1 drop a1.example", "a3 block a2.example why",
-		"a3 drop a3.example"}; !slices.Equal(w.noted, want) {
+	if want := []string{"a1 drop a1.example", "a3 drop a3.example"}; !slices.Equal(w.noted, want) {
 		t.Errorf("noted: %q, want %q", w.noted, want)
 	}
 	o := w.members["a1"]
 	for host, want := range map[string]connect.Code{"": connect.CodeInvalidArgument,
 		"a2/b":           connect.CodeInvalidArgument,
 		"nobody.example": connect.CodeUnavailable} {
-		if _, err := o.Unblock(t.Context(), &pb.UnblockRequest{Host: host}); connect.CodeOf(err) != want {
-			t.Errorf("unblock %q: %v, want %s", host, err, want)
+		if _, err := o.Explain(t.Context(), &pb.ExplainRequest{Host: host}); connect.CodeOf(err) != want {
+			t.Errorf("explain %q: %v, want %s", host, err, want)
 		}
 	}
 	w.anyHost = true
@@ -208,7 +202,7 @@ func TestSilentAgent(t *testing.T) {
 			t.Errorf("status of a9: %v", err)
 		}
 		block, err := w.members["a3"].Block(t.Context(), &pb.BlockRequest{Host: "a2.example"})
-		if err != nil || said(block.Answers) != "a2:silent!" {
+		if err != nil || said(block.Answers) != "a1:a2.example: blocked; a2:silent!; a3:a2.example: blocked" {
 			t.Errorf("block of a silent agent's host: %s, %v", said(block.GetAnswers()), err)
 		}
 	})
@@ -289,12 +283,8 @@ func TestStopAndLeave(t *testing.T) {
 func TestAlone(t *testing.T) {
 	o := newTown("").members[""]
 	block, err := o.Block(t.Context(), &pb.BlockRequest{Host: "a.example"})
-	if err != nil || said(block.Answers) != ":a.example: blocked" {
+	if err != nil || said(block.Answers) != ":a.example: blocked, 1 link waits" {
 		t.Errorf("block: %s, %v", said(block.GetAnswers()), err)
-	}
-	if _, err := o.Block(t.Context(),
-		&pb.BlockRequest{Host: "a/b"}); connect.CodeOf(err) != connect.CodeInvalidArgument {
-		t.Errorf("block a/b: %v", err)
 	}
 	if _, err := o.Stop(t.Context(), &pb.StopRequest{Agent: "a1"}); connect.CodeOf(err) != connect.CodeNotFound {
 		t.Errorf("stop a1: %v", err)
@@ -302,8 +292,42 @@ func TestAlone(t *testing.T) {
 	if _, err := o.Answer(t.Context(), "Nothing", nil); !errors.Is(err, ErrMethod) {
 		t.Errorf("an unknown method: %v", err)
 	}
-	if _, err := o.Answer(t.Context(), "Block", []byte{0xff}); err == nil {
+	if _, err := o.Answer(t.Context(), "Drop", []byte{0xff}); err == nil {
 		t.Error("a broken request was carried out")
+	}
+}
+
+// A block of a host is an order. The agent that crawls the host says how many links wait, whichever agent is asked.
+func TestBlockOfHost(t *testing.T) {
+	w := newTown("a1", "a2", "a3")
+	a1, a3 := w.members["a1"], w.members["a3"]
+	block, err := a1.Block(t.Context(), &pb.BlockRequest{Host: "http://A2.example/x", Why: "why"})
+	if err != nil || said(block.Answers) != "a2:a2.example: blocked, 1 link waits" ||
+		block.Order.About != "a2.example" || block.Order.Why != "why" {
+		t.Errorf("block: %v, %v", block, err)
+	}
+	blocks := Blocks(w.set.Standing())
+	if len(blocks) != 1 || blocks[0].Host != "a2.example" || blocks[0].Domain != "" || blocks[0].Prefix.IsValid() {
+		t.Errorf("blocks: %v", blocks)
+	}
+	for host, want := range map[string]connect.Code{"": connect.CodeInvalidArgument, "a b": connect.CodeInvalidArgument,
+		"www.a2.example": connect.CodeFailedPrecondition, "*.a2.example": connect.CodeFailedPrecondition} {
+		if _, err := a3.Unblock(t.Context(), &pb.UnblockRequest{Host: host}); connect.CodeOf(err) != want {
+			t.Errorf("unblock %q: %v, want %s", host, err, want)
+		}
+	}
+	unblock, err := a3.Unblock(t.Context(), &pb.UnblockRequest{Host: "a2.example"})
+	if err != nil || said(unblock.Answers) != "a2:a2.example: unblocked, 1 link waits" {
+		t.Errorf("unblock: %v, %v", unblock, err)
+	}
+	// While no agent says that it crawls the host, all answer.
+	if block, err = a3.Block(t.Context(), &pb.BlockRequest{Host: "b.example"}); err != nil ||
+		said(block.Answers) != "a1:b.example: blocked; a2:b.example: blocked; a3:b.example: blocked" {
+		t.Errorf("block: %v, %v", block, err)
+	}
+	if _, err := a1.TakeBack(t.Context(), &pb.TakeBackRequest{Id: block.Order.Id}); err != nil ||
+		len(Blocks(w.set.Standing())) > 0 {
+		t.Errorf("take back: %v", err)
 	}
 }
 

@@ -20,11 +20,11 @@ type Agent interface {
 	// Name is empty if the crawl has one agent.
 	Name() string
 	Status() *pb.AgentStatus
-	// Explain returns why a host is not being crawled now. Block, Unblock and Drop change the host. The texts are for
-	// people. The error is an ErrHost if the name is wrong, and an ErrElsewhere if another agent crawls the host.
+	// Explain returns why a host is not being crawled now, Waiting how many of its links wait. Drop finishes them. The
+	// texts are for people. The error is an ErrHost if the name is wrong, and an ErrElsewhere if another agent crawls
+	// the host.
 	Explain(ctx context.Context, host string) (string, error)
-	Block(ctx context.Context, host string) (string, error)
-	Unblock(ctx context.Context, host string) (string, error)
+	Waiting(ctx context.Context, host string) (string, error)
 	Drop(ctx context.Context, host string) (string, error)
 	// Note writes a command that an operator has given to this agent to the events. Orders have events of their own.
 	Note(verb, about, why string)
@@ -121,37 +121,61 @@ func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Expla
 
 // Block implements pb.OperatorHandler.
 func (o *Operator) Block(ctx context.Context, q *pb.BlockRequest) (*pb.BlockResponse, error) {
-	about, wide, err := Wide(q.Host)
-	switch {
-	case err != nil:
+	about, wide, err := About(q.Host)
+	if err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
-	case wide:
-		given, answers, err := o.give(ctx, orders.Order{Verb: verbBlock, About: about, Why: q.Why}, about+": blocked")
-		return &pb.BlockResponse{Order: given, Answers: answers}, err
 	}
-	o.agent.Note("block", q.Host, q.Why)
-	answers, err := o.ofHost(ctx, "Block", q.Host, q)
-	return &pb.BlockResponse{Answers: answers}, err
+	given, answers, err := o.give(ctx, orders.Order{Verb: verbBlock, About: about, Why: q.Why}, about+": blocked")
+	if err == nil && !wide {
+		answers = o.concerned(ctx, about, answers)
+	}
+	return &pb.BlockResponse{Order: given, Answers: answers}, err
 }
 
 // Unblock implements pb.OperatorHandler.
 func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.UnblockResponse, error) {
-	about, wide, err := Wide(q.Host)
+	about, wide, err := About(q.Host)
 	switch {
 	case err != nil:
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
-	case wide && !IsBlocked(o.orders.Standing(), about):
+	case !IsBlocked(o.orders.Standing(), about):
 		return nil, problem(connect.CodeFailedPrecondition, "%s is not blocked; \"orbweaver ctl orders\" lists the "+
-			"domains and ranges that are", about)
-	case wide:
-		off := TakeBack(about)
-		off.Why = q.Why
-		given, answers, err := o.give(ctx, off, about+": unblocked")
-		return &pb.UnblockResponse{Order: given, Answers: answers}, err
+			"hosts, domains and ranges that are", about)
 	}
-	o.agent.Note("unblock", q.Host, q.Why)
-	answers, err := o.ofHost(ctx, "Unblock", q.Host, q)
-	return &pb.UnblockResponse{Answers: answers}, err
+	off := TakeBack(about)
+	off.Why = q.Why
+	given, answers, err := o.give(ctx, off, about+": unblocked")
+	if err == nil && !wide {
+		answers = o.concerned(ctx, about, answers)
+	}
+	return &pb.UnblockResponse{Order: given, Answers: answers}, err
+}
+
+// concerned returns the answers about an order of a host by the agents that may crawl the host, with the number of
+// links that wait there, and those with an error. If no agent says that it crawls the host, it returns all answers.
+func (o *Operator) concerned(ctx context.Context, host string, answers []*pb.Answer) []*pb.Answer {
+	var names []string
+	for _, a := range answers {
+		if a.Error == "" {
+			names = append(names, a.Agent)
+		}
+	}
+	concerned := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool { return a.Error == "" })
+	any := false
+	for i, w := range o.answers(ctx, names, "Waiting", &pb.BlockRequest{Host: host}) {
+		if w.Code == codeElsewhere {
+			continue
+		}
+		a := answers[slices.IndexFunc(answers, func(a *pb.Answer) bool { return a.Agent == names[i] })]
+		if w.Error == "" { // otherwise the crawl has not begun
+			a.Text += ", " + w.Text
+		}
+		concerned, any = append(concerned, a), true
+	}
+	if !any {
+		return answers
+	}
+	return concerned
 }
 
 // Drop implements pb.OperatorHandler.
@@ -206,7 +230,8 @@ func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.LeaveResp
 	return &pb.LeaveResponse{Answers: answers}, nil
 }
 
-// The verbs of orders: no agent begins a request; no agent visits the hosts of a domain or of a range of addresses.
+// The verbs of orders: no agent begins a request; no agent visits a host, the hosts of a domain, or those of a range of
+// addresses.
 const (
 	verbPause = "pause"
 	verbBlock = "block"

@@ -66,8 +66,19 @@ func BareAddress(s string) string {
 	return s
 }
 
-// A Block is an order that stands and keeps a crawl from a domain or a range of addresses.
+// About returns the canonical form of what a block is about: a domain or a range of addresses, as Wide, or a host. A
+// URL means its host. The error is for people.
+func About(s string) (about string, wide bool, err error) {
+	about, wide, err = Wide(s)
+	if err == nil && !wide {
+		about, err = Host(s)
+	}
+	return about, wide, err
+}
+
+// A Block is an order that stands and keeps a crawl from a host, a domain or a range of addresses.
 type Block struct {
+	Host   string       // this host alone; empty: none
 	Domain string       // this host and all below it; empty: none
 	Prefix netip.Prefix // invalid: none
 	Order  orders.Order
@@ -84,18 +95,20 @@ func Blocks(standing []orders.Order) (blocks []Block) {
 			b.Domain = domain
 		} else if p, err := netip.ParsePrefix(o.About); err == nil {
 			b.Prefix = p
+		} else {
+			b.Host = o.About
 		}
 		blocks = append(blocks, b)
 	}
 	return blocks
 }
 
-// IsBlocked reports whether one of the orders that stand blocks a domain or a range, which Wide has returned.
+// IsBlocked reports whether one of the orders that stand is a block of exactly this, as About has returned it.
 func IsBlocked(standing []orders.Order, about string) bool {
 	return slices.ContainsFunc(standing, func(o orders.Order) bool { return o.Verb == verbBlock && o.About == about })
 }
 
-// TakeBack returns the order that takes back the block of a domain or a range.
+// TakeBack returns the order that takes back a block.
 func TakeBack(about string) orders.Order {
 	return orders.Order{Verb: verbBlock, About: about, Off: true}
 }

@@ -116,6 +116,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 			panic(err)
 		}
 	}
+	cfg.Crawl.DelayFactor, cfg.Crawl.DelayMax = s.plan.Auto, 20*s.plan.Delay
 	if s.plan.Walk > 0 {
 		cfg.Strategy = s.openWalk
 	}

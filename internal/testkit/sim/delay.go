@@ -12,3 +12,9 @@ func (j *judge) tooSoon(v *visit, g *group) {
 		}
 	}
 }
+
+// least returns the delay that each request to a host must keep: with Auto, no response takes less than the way to the
+// server and back.
+func (p *Plan) least() time.Duration {
+	return max(p.Delay, time.Duration(p.Auto*float64(2*webLatency)))
+}

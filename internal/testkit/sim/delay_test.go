@@ -41,3 +41,18 @@ func TestBusyWeb(t *testing.T) {
 	p.Agents, p.Spare, p.Faults = 1, 0, []Fault{{Kind: Kill, Agent: 1, At: 0.3, For: time.Second}}
 	tell(t, p)
 }
+
+// TestAutoDelay has delays that follow the response times, and are four times as long as the setting. They hold while
+// hosts move to an agent that joins, from one that leaves, and over a stop, a kill and a loss.
+func TestAutoDelay(t *testing.T) {
+	p := Plan{Seed: 9, Agents: 3, Spare: 1, Hosts: 20, Pages: 8, Delay: 100 * time.Millisecond, Auto: 100,
+		Faults: []Fault{{Kind: Join, Agent: 4, At: 0.2}, {Kind: Stop, Agent: 2, At: 0.3, For: 3 * time.Second},
+			{Kind: Leave, Agent: 1, At: 0.5}, {Kind: Kill, Agent: 3, At: 0.6, For: time.Second}}}
+	tell(t, p)
+	p.Faults = []Fault{{Kind: Join, Agent: 4, At: 0.2}, {Kind: Lose, Agent: 2, At: 0.4}}
+	tell(t, p)
+	p.Agents, p.Spare = 1, 0
+	p.Faults = []Fault{{Kind: Kill, Agent: 1, At: 0.3, For: time.Second},
+		{Kind: Power, Agent: 1, At: 0.6, For: time.Second}}
+	tell(t, p)
+}

@@ -136,6 +136,9 @@ type Plan struct {
 	Focused bool   `json:",omitempty"` // the agents want their own topics first
 	Rate    string `json:",omitempty"` // --rate; empty: no limit
 
+	// Auto makes the delay of a host this multiple of its response times, at least Delay; zero: it is Delay.
+	Auto float64 `json:",omitempty"`
+
 	Coordinators int `json:",omitempty"` // 1, 3 or 5 with the partition "sites"; otherwise 0
 }
 
@@ -170,6 +173,9 @@ func (p Plan) String() string {
 	}
 	if p.Rate != "" {
 		fmt.Fprintf(&b, ", rate %s", p.Rate)
+	}
+	if p.Auto > 0 {
+		fmt.Fprintf(&b, ", delays of %g response times", p.Auto)
 	}
 	if p.Walk > 0 {
 		fmt.Fprintf(&b, ", walks of %d steps", p.Walk)

@@ -96,7 +96,7 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.judge = newJudge(s.made, truth, p.Delay, p.Shared, p.Shared)
+	s.judge = newJudge(s.made, truth, p.least(), p.Shared, p.Shared)
 	s.judge.pause = p.Pause
 	s.judge.bound(p)
 	s.web = newWeb(s.net, s.made, s.judge)

@@ -78,7 +78,7 @@ type OperatorClient interface {
 	// Resume takes back Pause.
 	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
 	// Block keeps the cluster from visiting a host, all hosts of a domain, or the hosts at
-	// a range of addresses, and Unblock takes that back. A domain and a range are orders.
+	// a range of addresses, and Unblock takes that back. It is an order.
 	// Drop discards the waiting links of a host.
 	Block(context.Context, *BlockRequest) (*BlockResponse, error)
 	Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error)
@@ -374,7 +374,7 @@ type OperatorHandler interface {
 	// Resume takes back Pause.
 	Resume(context.Context, *ResumeRequest) (*ResumeResponse, error)
 	// Block keeps the cluster from visiting a host, all hosts of a domain, or the hosts at
-	// a range of addresses, and Unblock takes that back. A domain and a range are orders.
+	// a range of addresses, and Unblock takes that back. It is an order.
 	// Drop discards the waiting links of a host.
 	Block(context.Context, *BlockRequest) (*BlockResponse, error)
 	Unblock(context.Context, *UnblockRequest) (*UnblockResponse, error)

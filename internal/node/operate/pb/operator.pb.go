@@ -718,7 +718,7 @@ func (x *BlockRequest) GetWhy() string {
 type BlockResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"` // for a domain or a range
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -822,7 +822,7 @@ func (x *UnblockRequest) GetWhy() string {
 type UnblockResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Answers       []*Answer              `protobuf:"bytes,1,rep,name=answers,proto3" json:"answers,omitempty"`
-	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"` // for a domain or a range
+	Order         *Order                 `protobuf:"bytes,2,opt,name=order,proto3" json:"order,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

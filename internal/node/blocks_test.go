@@ -1,0 +1,88 @@
+package node
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+)
+
+// A host that the journal of an earlier version blocks becomes an order, once: it is listed, keeps the host blocked,
+// and stays taken back. A block that an order has already does not become another one.
+func TestOldBlocksBecomeOrders(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, mem := newSmallWeb(), testdisk.NewMem()
+		cfg := web.config(t, mem)
+		open := func() *Agent {
+			t.Helper()
+			a, err := Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cfg.Resume, cfg.Unblock = true, nil
+			return a
+		}
+		closes := func(a *Agent) {
+			t.Helper()
+			if err := a.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		stand := func(a *Agent, want ...string) {
+			t.Helper()
+			var got []string
+			for _, o := range a.standing.Standing() {
+				got = append(got, o.Verb+" "+o.About+" "+o.Why)
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("%q stand, want %q", got, want)
+			}
+		}
+		a := open()
+		if _, _, err := a.standing.Give(t.Context(), orders.Order{Verb: "block", About: "c.example"}); err != nil {
+			t.Fatal(err)
+		}
+		var old []journal.Record
+		for _, host := range []string{"a.example", "b.example", "c.example"} {
+			old = append(old, journal.Record{Kind: state.Host,
+				Payload: frontier.HostState{Host: host, Blocked: true}.AppendTo(nil)})
+		}
+		if err := a.parts.Journal.Append(old); err != nil {
+			t.Fatal(err)
+		}
+		closes(a)
+
+		cfg.Unblock = []string{"http://a.example/", "x.example", "a.example"}
+		a = open()
+		stand(a, "block c.example ", "block b.example blocked by an earlier version")
+		if want := []string{"x.example"}; !slices.Equal(a.NotBlocked, want) {
+			t.Errorf("not blocked: %q, want %q", a.NotBlocked, want)
+		}
+		res, err := a.Run(t.Context())
+		if err != nil || res.Stop != crawl.OnlyBlocked {
+			t.Errorf("%s, %v", res.Stop, err)
+		}
+		closes(a)
+		if web.at["http://a.example/"] == nil || web.at["http://b.example/"] != nil ||
+			web.at["http://b.example/robots.txt"] != nil {
+			t.Errorf("requests: %v", web.at)
+		}
+
+		cfg.Unblock = []string{"b.example"}
+		a = open()
+		stand(a, "block c.example ")
+		if res, err = a.Run(t.Context()); err != nil || res.Stop != crawl.Finished {
+			t.Errorf("%s, %v", res.Stop, err)
+		}
+		closes(a)
+		a = open()
+		stand(a, "block c.example ")
+		closes(a)
+	})
+}
