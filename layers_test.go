@@ -34,12 +34,13 @@ var layers = func() map[string]int {
 	m := map[string]int{}
 	for layer, packages := range []string{
 		// basic types and functions: URLs, files, messages
-		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/node/operate/pb " +
+		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/node/operate/pb internal/rate " +
 			"internal/testkit/testcost internal/testkit/testneed internal/testkit/testseed",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
 			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +
-			"internal/cluster/orders internal/cost internal/testkit/testdisk internal/testkit/testbrowser",
+			"internal/cluster/orders internal/cluster/shares internal/cost internal/testkit/testdisk " +
+			"internal/testkit/testbrowser",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/graph internal/report " +
 			"internal/testweb " +
