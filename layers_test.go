@@ -40,7 +40,8 @@ var layers = func() map[string]int {
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
 			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +
-			"internal/cluster/orders internal/cost internal/testkit/testdisk internal/testkit/testbrowser",
+			"internal/cluster/orders internal/cluster/shares internal/cost internal/rate internal/testkit/testdisk " +
+			"internal/testkit/testbrowser",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/graph internal/report " +
 			"internal/testweb " +

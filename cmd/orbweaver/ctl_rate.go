@@ -12,7 +12,7 @@ import (
 
 // CtlRateCmd implements "ctl rate".
 type CtlRateCmd struct {
-	Rate    string `arg:"" help:"Limit the crawl to this rate, as crawl --rate has it; none is no limit."`
+	Rate    []string `arg:"" sep:"none" help:"Limit the crawl to this rate, as crawl --rate has it; none is no limit."`
 	WhyFlag `embed:""`
 }
 
@@ -31,13 +31,13 @@ whose time has come holds; the last one must hold at all other times. The times
 are in UTC unless one of the parts names a time zone:
 
   orbweaver ctl rate 40/s --why "a complaint"
-  orbweaver ctl rate '40/s 8-18 mon-fri, else 300/s'
-  orbweaver ctl rate '20Mbit 8:30-17 mon-fri Europe/Berlin, 100Mbit sat sun, else none'`
+  orbweaver ctl rate 40/s 8-18 mon-fri, else 300/s
+  orbweaver ctl rate 20Mbit 8:30-17 mon-fri Europe/Berlin, 100Mbit sat sun, else none`
 }
 
 // Run gives the order.
 func (r CtlRateCmd) Run(c *commands, out io.Writer) error {
-	s, err := rate.Parse(r.Rate)
+	s, err := rate.Parse(strings.Join(r.Rate, " "))
 	if err != nil {
 		return bad("%v", err)
 	}

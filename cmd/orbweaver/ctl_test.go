@@ -220,6 +220,11 @@ func TestCtl(t *testing.T) {
 		{args: "leave", answer: &canned{answers: one}, asked: "Leave", stdout: "a.example: blocked, 1 link waits\n"},
 		{args: "leave --agent a2", answer: &canned{answers: one}, asked: `Leave agent:"a2"`,
 			stdout: "a.example: blocked, 1 link waits\n"},
+		{args: "rate 40 --why w", answer: &canned{answers: three, orders: []*pb.Order{{Id: "a1-5", Verb: "rate",
+			Value: "40/s"}}}, asked: `Rate rate:"40/s" why:"w"`, stdout: "rate 40/s; a1, a2 and a3 obey\n"},
+		{args: "rate none", answer: &canned{answers: partly, orders: []*pb.Order{{Id: "a1-5", Verb: "rate",
+			Value: "none"}}}, asked: `Rate rate:"none"`, stdout: "rate none; a1 obeys\n" +
+			"a2 does not know it yet, and is told as soon as it answers: no\\nanswer\n"},
 		{args: "take-back a1-3 --why w", answer: &canned{answers: three, orders: []*pb.Order{pause}},
 			asked:  `TakeBack id:"a1-3" why:"w"`,
 			stdout: "taken back: pause; a1, a2 and a3 do not obey order a1-3 any more\n"},
@@ -583,5 +588,24 @@ func TestCtlInsists(t *testing.T) {
 	}
 	if l.left.Load() != -1 {
 		t.Errorf("%d connections are left", l.left.Load())
+	}
+}
+
+// The status says which limit of the rate holds, and which agents know another one.
+func TestRateLines(t *testing.T) {
+	agent := func(name, schedule, limit string) *pb.AgentStatus {
+		return &pb.AgentStatus{Agent: name, Rate: &pb.RateState{Schedule: schedule, Limit: limit}}
+	}
+	day := "40/s 8-18, else 300/s"
+	for want, agents := range map[string][]*pb.AgentStatus{
+		"":             {{Agent: "a1"}, {Agent: "a2"}},
+		"rate: 40/s\n": {agent("a1", "40/s", "40/s"), {Agent: "a2", State: "silent"}},
+		"rate: 300/s now, by 40/s 8-18, else 300/s\n": {agent("a1", day, "300/s"), agent("a2", day, "300/s")},
+		"rate: 300/s now, by 40/s 8-18, else 300/s (a1, a3)\nrate: 40/s now, by 40/s 8-18, else 300/s (a2)\n": {
+			agent("a1", day, "300/s"), agent("a2", day, "40/s"), agent("a3", day, "300/s")},
+	} {
+		if got := rateLines(agents); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
 	}
 }

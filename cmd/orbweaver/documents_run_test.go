@@ -144,6 +144,9 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl delay 5s"},
 		{command: "orbweaver crawl --dir gentle --delay auto --delay-max 1m --contact you@example.org " +
 			"https://example.org/"},
+		{command: "orbweaver ctl rate 40/s --why \"a complaint\""},
+		{command: "orbweaver ctl rate 40/s 8-18 mon-fri, else 300/s"},
+		{command: "orbweaver ctl rate none"},
 		{command: "orbweaver ctl block www.example.org"},
 		{command: "orbweaver ctl unblock www.example.org"},
 		{command: "orbweaver ctl drop www.example.org", last: true},

@@ -64,7 +64,7 @@ func (a *planAnswer) printOne(out io.Writer, q *cost.Question) {
 	}
 	line("agents", "%d", p.Agents)
 	line("speed", "%s pages/s%s; %s an agent, %.1f %% of one alone", whole(p.PagesPerS), p.band(),
-		threeDigits(p.PagesPerS/n), 100*p.OfAlone)
+		digits(p.PagesPerS/n), 100*p.OfAlone)
 	line("time", "%s", span(p.Days))
 	switch {
 	case p.LineFull:
@@ -154,20 +154,20 @@ func (a *planAnswer) printTable(out io.Writer, q *cost.Question) error {
 
 // explainFit writes the constants of a fit, and what it could not learn.
 func explainFit(out io.Writer, f *cost.Fitted) {
-	fmt.Fprintf(out, "\nfitted: an agent alone fetches %s pages/s", threeDigits(f.Single))
+	fmt.Fprintf(out, "\nfitted: an agent alone fetches %s pages/s", digits(f.Single))
 	o := f.Overheads[0]
 	if !f.NoAlone {
-		fmt.Fprintf(out, "; a cluster costs it %s", threeDigits(o.Base+o.Agent))
+		fmt.Fprintf(out, "; a cluster costs it %s", digits(o.Base+o.Agent))
 	}
-	fmt.Fprintf(out, "; each other agent %s", threeDigits(o.Agent))
+	fmt.Fprintf(out, "; each other agent %s", digits(o.Agent))
 	if !f.OneSize {
-		fmt.Fprintf(out, "; each doubling of the pages %s", threeDigits(o.Doubling))
+		fmt.Fprintf(out, "; each doubling of the pages %s", digits(o.Doubling))
 	}
 	fmt.Fprintln(out)
 	if math.IsNaN(f.Error()) {
 		fmt.Fprintln(out, "There are as many constants as crawls, so the error is not known. Add crawls.")
 	} else {
-		fmt.Fprintf(out, "A crawl differs from this by %s pages/s an agent (standard deviation).\n", threeDigits(f.Error()))
+		fmt.Fprintf(out, "A crawl differs from this by %s pages/s an agent (standard deviation).\n", digits(f.Error()))
 	}
 	if f.NoAlone {
 		fmt.Fprintln(out, "No crawl was without a cluster, so \"alone\" means the only agent of a cluster.")
@@ -189,8 +189,8 @@ func whole(x float64) string {
 	return humanize.CommafWithDigits(math.Round(x), 0)
 }
 
-// threeDigits formats a number of pages a second of one agent, with three digits or more.
-func threeDigits(x float64) string {
+// digits formats a number of pages a second of one agent, with three digits or more.
+func digits(x float64) string {
 	if math.Abs(x) < 100 {
 		return strconv.FormatFloat(x, 'g', 3, 64)
 	}

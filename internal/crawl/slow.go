@@ -124,8 +124,8 @@ const (
 func (c *Crawler) slowAfter() time.Duration {
 	share := 1 + c.slow.quiet(time.Now())/float64(c.cfg.Workers)
 	after := float64(c.cfg.SlowAfter)
-	if c.cfg.Rate > 0 {
-		after = min(after, float64(c.cfg.Workers)/(2*c.cfg.Rate)*float64(time.Second))
+	if pace := c.Rate.Pace(); pace > 0 {
+		after = min(after, float64(c.cfg.Workers)/(2*pace)*float64(time.Second))
 	}
 	return max(time.Duration(after/share), min(slowLeast, c.cfg.SlowAfter))
 }

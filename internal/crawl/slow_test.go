@@ -281,7 +281,7 @@ func TestWorkersFollowRate(t *testing.T) {
 			}
 			s := &story{text: text.String()}
 			s.parse(t)
-			s.cfg.Rate = rate
+			s.rate.Requests = rate
 			w, err := s.open(testdisk.NewMem())
 			if err != nil {
 				t.Fatal(err)

@@ -141,8 +141,8 @@ func parseTimes(words []string) (t times, zone string, err error) {
 		case w[0] >= 'A' && w[0] <= 'Z' && w != "Local" && zone == "":
 			zone = w
 		default:
-			return t, "", fmt.Errorf("%.80q is neither hours such as 8-18, days such as mon-fri, nor a time zone such "+
-				"as Europe/Berlin", w)
+			return t, "", fmt.Errorf("%.80q is neither hours, days nor a time zone; write 8-18, mon-fri or "+
+				"Europe/Berlin, for example", w)
 		}
 	}
 	if t.days == 1<<7-1 {

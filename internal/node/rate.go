@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/shares"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -19,6 +20,9 @@ const (
 	shareTime = time.Second
 	// spareUse is what an agent that the limit does not hold back may use more than it has used lately.
 	spareUse = 1.05
+	// growth is how much more than its share an agent wants if its requests wait, and it has no other host to visit. It
+	// may be near what the agent can use.
+	growth = 1.25
 )
 
 // rates keeps the limit of the crawl's rate in force at this agent.
@@ -127,10 +131,15 @@ func (r *rates) ask() (rate.Limit, *shares.Ask) {
 	if r.a.membership == nil || limit.None() {
 		return limit, nil
 	}
-	want := 1.0
-	if use := r.limiter.Use(); !use.Held {
-		want = min(max(part(use.Requests, limit.Requests), part(use.Bits, limit.Bits))*spareUse, 1)
+	use := r.limiter.Use()
+	want := max(part(use.Requests, limit.Requests), part(use.Bits, limit.Bits)) * spareUse
+	if use.Waited {
+		want = max(want, growth*r.holder.Share(now))
 	}
+	if use.Held {
+		want = 1
+	}
+	want = min(want, 1)
 	q := r.holder.Ask(want, now)
 	r.set(now)
 	return limit, &q
@@ -238,8 +247,10 @@ func (c *membership) shareOut(name string, boot uint64, q rpc.ShareAsk) (g rpc.S
 		c.a.parts.Events.Write("divides-rate")
 	}
 	var there []string
-	for _, a := range c.owners().Agents() {
-		there = append(there, a.Name)
+	for _, a := range c.member.Load().View().Agents {
+		if a.State == gossip.Up || a.State == gossip.Leaving { // an agent that leaves ends the visits that it has begun
+			there = append(there, a.Name)
+		}
 	}
 	grant, ok := r.grantor.Answer(name, boot, shares.Ask{Seq: q.Seq, Held: q.Held, Left: q.Left, Want: q.Want}, there,
 		now)

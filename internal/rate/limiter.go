@@ -86,6 +86,10 @@ type Limiter struct {
 	size      float64       // expected size of responses, in bytes
 	changed   chan struct{} // closed when the limit changes
 	held      bool          // see Use
+	waited    time.Duration // that requests have waited at Send since the last call of Use
+	waits     time.Time     // the last change of waited
+	asked     time.Time     // the last call of Use
+	sent      float64       // requests since then
 	used      Use
 	usedSince time.Time
 }
@@ -124,7 +128,8 @@ func (l *Limiter) begin(now time.Time) {
 	for _, t := range l.tanks() {
 		t.level, t.at = 0, now
 	}
-	l.used, l.usedSince, l.held = Use{}, now, true // the agent may use all that it gets until it has been seen
+	l.used, l.usedSince, l.asked = Use{}, now, now
+	l.held = true // the agent may use all that it gets until its use is known
 }
 
 func (l *Limiter) tanks() [4]*tank { return [4]*tank{&l.requests, &l.bytes, &l.read, &l.visits} }
@@ -200,6 +205,18 @@ func (l *Limiter) Room(now time.Time) (ok bool, ask time.Time) {
 	return false, now.Add(min(wait, look))
 }
 
+// Pace returns how many requests a second this agent may begin, by the expected size of responses. Zero means that
+// there is no limit, or no share.
+func (l *Limiter) Pace() float64 {
+	if l == nil || !l.on.Load() {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.expire(l.now())
+	return l.pace()
+}
+
 // Held notes that a visit could begin if Room allowed it.
 func (l *Limiter) Held() {
 	l.mu.Lock()
@@ -225,8 +242,9 @@ func (l *Limiter) In(now time.Time) (in time.Duration, shut bool) {
 type Use struct {
 	// Requests and Bits are the use a second, in the last second or so.
 	Requests, Bits float64
-	// Held reports that the limit has kept a visit from beginning since the last call.
-	Held bool
+	// Held reports that the limit has kept a visit from beginning since the last call. Waited reports that requests
+	// of visits that had begun have waited for more than half of that time.
+	Held, Waited bool
 }
 
 // Use returns the use of the limiter. One goroutine calls it.
@@ -235,8 +253,16 @@ func (l *Limiter) Use() Use {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.usedAt(now)
-	u.Held = l.held || l.waiting > 0 && l.next(l.waiting-1) > lead
-	l.held = false
+	if d := now.Sub(l.asked).Seconds(); d > 0 {
+		// Fewer requests than chance explains: the agent has run out of work.
+		if most := (l.sent + 2*math.Sqrt(l.sent) + 1) / d; u.Requests > most {
+			u.Requests, u.Bits = most, u.Bits*most/u.Requests
+			l.used = u
+		}
+	}
+	l.comes(now, 0)
+	u.Held, u.Waited = l.held, 2*l.waited > now.Sub(l.asked)
+	l.held, l.waited, l.sent, l.asked = false, 0, 0, now
 	return u
 }
 
@@ -279,11 +305,11 @@ func (t *Turn) Send(ctx context.Context) error {
 		return nil
 	}
 	l.mu.Lock()
-	l.waiting++
+	l.comes(l.now(), 1)
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
-		l.waiting--
+		l.comes(l.now(), -1)
 		l.mu.Unlock()
 	}()
 	select {
@@ -303,6 +329,15 @@ func (t *Turn) Send(ctx context.Context) error {
 	})
 }
 
+// comes changes the number of requests that wait. The caller holds mu.
+func (l *Limiter) comes(now time.Time, by int) {
+	if l.waiting > 0 {
+		l.waited += now.Sub(l.waits)
+	}
+	l.waits = now
+	l.waiting += by
+}
+
 // take uses the rate for a request. The caller holds mu.
 func (t *Turn) take(now time.Time) {
 	l := t.l
@@ -310,6 +345,7 @@ func (t *Turn) take(now time.Time) {
 	t.paid += l.size
 	l.requests.level++
 	l.bytes.level += l.size
+	l.sent++
 	l.usedAt(now)
 	l.used.Requests += 1 / useTime.Seconds()
 }

@@ -26,6 +26,7 @@ type crowd struct {
 
 	began time.Time
 	mu    sync.Mutex // guards the fields below
+	r     *rand.Rand
 	sent  []time.Duration
 	got   []received
 }
@@ -63,6 +64,13 @@ func (c *crowd) run(d time.Duration) {
 		})
 	}
 	all.Wait()
+}
+
+// chance draws a random number.
+func (c *crowd) chance(draw func(*rand.Rand) float64) float64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return draw(c.r)
 }
 
 func (c *crowd) since() time.Duration { return time.Since(c.began) }
@@ -125,7 +133,7 @@ func TestRequests(t *testing.T) {
 		},
 		"random latencies": func(c *crowd) {
 			c.latency = func(time.Duration) time.Duration {
-				return time.Duration(rand.ExpFloat64() * float64(100*time.Millisecond))
+				return time.Duration(c.chance((*rand.Rand).ExpFloat64) * float64(100*time.Millisecond))
 			}
 		},
 		"half fail": func(c *crowd) {
@@ -148,7 +156,7 @@ func TestRequests(t *testing.T) {
 		for _, limit := range limits {
 			t.Run(name, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
-					c := &crowd{l: New(time.Now), workers: 4000}
+					c := &crowd{l: New(time.Now), workers: 4000, r: testseed.Rand(t)}
 					made(c)
 					c.l.Set(Limit{Requests: limit}, 1, time.Time{})
 					c.run(60 * time.Second)
@@ -166,10 +174,10 @@ func TestRequests(t *testing.T) {
 // The bits of responses keep the rate when their sizes change a hundredfold.
 func TestBits(t *testing.T) {
 	const limit = 20e6
-	for name, size := range map[string]func(at time.Duration) int{
-		"equal":  func(time.Duration) int { return 30_000 },
-		"random": func(time.Duration) int { return int(rand.ExpFloat64() * 30_000) },
-		"steps": func(at time.Duration) int {
+	for name, size := range map[string]func(c *crowd, at time.Duration) int{
+		"equal":  func(*crowd, time.Duration) int { return 30_000 },
+		"random": func(c *crowd, _ time.Duration) int { return int(c.chance((*rand.Rand).ExpFloat64) * 30_000) },
+		"steps": func(_ *crowd, at time.Duration) int {
 			if at/(20*time.Second)%2 == 0 {
 				return 5_000
 			}
@@ -178,9 +186,9 @@ func TestBits(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &crowd{l: New(time.Now), workers: 64, size: size, answers: func(time.Duration) time.Duration {
-					return 100 * time.Millisecond
-				}}
+				c := &crowd{l: New(time.Now), workers: 64, r: testseed.Rand(t)}
+				c.size = func(at time.Duration) int { return size(c, at) }
+				c.answers = func(time.Duration) time.Duration { return 100 * time.Millisecond }
 				c.l.Set(Limit{Bits: limit}, 1, time.Time{})
 				c.run(80 * time.Second)
 				c.windows(80*time.Second, func(at time.Duration, _ int, bits float64) {
@@ -196,9 +204,11 @@ func TestBits(t *testing.T) {
 // A new limit holds at once, for visits that began before, too. A share that has ended lets nothing pass.
 func TestChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := &crowd{l: New(time.Now), workers: 500, latency: func(time.Duration) time.Duration {
-			return time.Duration(rand.IntN(200)) * time.Millisecond
-		}, answers: func(time.Duration) time.Duration { return time.Second }}
+		c := &crowd{l: New(time.Now), workers: 500, r: testseed.Rand(t)}
+		c.latency = func(time.Duration) time.Duration {
+			return time.Duration(c.chance((*rand.Rand).Float64) * float64(200*time.Millisecond))
+		}
+		c.answers = func(time.Duration) time.Duration { return time.Second }
 		go func() {
 			time.Sleep(20 * time.Second)
 			c.l.Set(Limit{Requests: 80}, 0.5, time.Now().Add(20*time.Second)) // it ends by itself

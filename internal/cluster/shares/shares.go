@@ -26,7 +26,8 @@
 //
 // An agent that the limit holds back could use everything; another one could use what it has used lately. The grantor
 // divides fairly (max-min): no agent gets more than it could use, and all that want more get the same. What is then
-// left goes to all in equal parts, so that each has something when new work comes.
+// left goes to all in proportion to what they could use. So the agent that has the most work can use more at once, and
+// an agent without work has little that the others would miss.
 //
 // Rejected: shares that each agent computes by itself from gossip. Views and demands differ for a moment at each
 // change, and then the shares sum above one. Also rejected: leases of parts of the rate (package lease). They are made
@@ -176,30 +177,31 @@ func (g *Grantor) others(name string) (sum float64) {
 func (g *Grantor) target(name string) float64 {
 	total := 1.0
 	type claim struct {
-		name       string
-		want, gets float64
+		name string
+		want float64
 	}
-	var claims []*claim
+	var claims []claim
 	for _, n := range slices.Sorted(maps.Keys(g.known)) {
 		a := g.known[n]
 		if !slices.Contains(g.there, n) {
 			total -= a.held // it has left the view, and its share has not ended yet
 			continue
 		}
-		claims = append(claims, &claim{name: n, want: max(a.want, least/float64(len(g.there)))})
+		claims = append(claims, claim{name: n, want: max(a.want, least/float64(len(g.there)))})
 	}
 	total = max(total, 0)
-	slices.SortStableFunc(claims, func(a, b *claim) int { return cmp.Compare(a.want, b.want) })
+	slices.SortStableFunc(claims, func(a, b claim) int { return cmp.Compare(a.want, b.want) })
+	left, share := total, 0.0
 	for i, c := range claims {
-		c.gets = min(c.want, total/float64(len(claims)-i))
-		total -= c.gets
-	}
-	for _, c := range claims {
-		if c.name == name {
-			return c.gets + total/float64(len(claims))
+		gets := min(c.want, left/float64(len(claims)-i))
+		if left -= gets; c.name == name {
+			share = gets
 		}
 	}
-	return 0
+	if given := total - left; given > 0 {
+		share += left * share / given
+	}
+	return share
 }
 
 // A Holder keeps the share of one agent.

@@ -218,7 +218,7 @@ func TestDivision(t *testing.T) {
 
 	p.agents["a2"].want, p.agents["a3"].want = 0.1, 0.1 // all have what they want
 	p.run(time.Second, never)
-	p.expect(t, map[string]float64{"a1": 0.275, "a2": 0.275, "a3": 0.275, "a4": 0.175})
+	p.expect(t, map[string]float64{"a1": 0.33, "a2": 0.33, "a3": 0.33, "a4": 0.015})
 
 	for _, a := range p.agents {
 		a.want = 1

@@ -100,7 +100,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Fetch.AllowPrivate = true
 	cfg.Fetch.Dial = func(ctx context.Context, _, addr string) (net.Conn, error) { return s.web.dial(ctx, m, addr) }
 	cfg.Scope.Scope = scope.Any
-	d := s.plan.Shared
+	d := max(s.plan.Shared, 0)
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = s.plan.Delay, d, d
 	cfg.Frontier.SlowBase, cfg.Frontier.SlowMax = s.plan.Pause, 16*s.plan.Pause
 	cfg.Crawl.DrainTimeout = 2 * time.Second

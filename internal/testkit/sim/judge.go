@@ -35,6 +35,8 @@ type judge struct {
 	others     map[string][]fetched // by URL: complete answers that are no page with status 200, such as redirects
 	halted     bool                 // an operator has paused the crawl
 	outage     bool                 // some agent could not reach the web for a while
+	begins     []time.Time          // of all requests, if the plan has a Rate
+	rated      bool                 // likewise
 	ends       []time.Time          // of all requests
 	reachable  int64                // reachable pages that were fetched
 	beyond     int64                // fetches of unreachable pages
@@ -163,6 +165,9 @@ func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Ti
 	defer j.mu.Unlock()
 	if target == "/robots.txt" {
 		j.robots++
+	}
+	if j.rated {
+		j.begins = append(j.begins, at)
 	}
 	if j.halted {
 		j.violate("paused", byHost, v, requests{}, 0)

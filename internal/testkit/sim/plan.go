@@ -106,7 +106,7 @@ type Plan struct {
 	Hosts     int64         // number of hosts of the web; zero means 20
 	Pages     float64       // mean pages of a host; zero means 10
 	Delay     time.Duration // of a host; zero means 100 ms
-	Shared    time.Duration `json:",omitempty"` // delay of addresses and sites; zero: half of Delay
+	Shared    time.Duration `json:",omitempty"` // delay of addresses and sites; zero: half of Delay; negative: none
 	Busy      float64       // share of the pages that first answer 429 with a Retry-After of 1 s
 	Failing   float64       `json:",omitempty"` // share of pages that first answer 503, and of slow ones
 	Broken    float64       `json:",omitempty"` // share of the pages that always answer 500, and of those with 410
@@ -135,6 +135,7 @@ type Plan struct {
 	Topics  int    `json:",omitempty"` // of the web, whose model the agents have; zero: see story.learn
 	Focused bool   `json:",omitempty"` // the agents want their own topics first
 	Rate    string `json:",omitempty"` // --rate; empty: no limit
+	Waves   bool   `json:",omitempty"` // servers are fast, slow, or send more, for some seconds each; see wave
 
 	// Auto makes the delay of a host this multiple of its response times, at least Delay; zero: it is Delay.
 	Auto float64 `json:",omitempty"`
@@ -176,6 +177,9 @@ func (p Plan) String() string {
 	}
 	if p.Auto > 0 {
 		fmt.Fprintf(&b, ", delays of %g response times", p.Auto)
+	}
+	if p.Waves {
+		b.WriteString(", in waves")
 	}
 	if p.Walk > 0 {
 		fmt.Fprintf(&b, ", walks of %d steps", p.Walk)

@@ -71,6 +71,11 @@ func Tell(t testing.TB, p Plan, events io.Writer) *Verdict {
 
 // tellAll also returns the story, for measurements of what a Verdict does not have.
 func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
+	return tellFrom(t, p, events, nil)
+}
+
+// tellFrom is tellAll. If began is not nil, it is called when the agents have been started.
+func tellFrom(t testing.TB, p Plan, events io.Writer, began func(*story)) (*story, *Verdict) {
 	p = p.withDefaults()
 	s := &story{plan: p, t: t, net: newNetwork(p.Seed), events: events}
 	spec := gen.Plain(p.Seed, p.Hosts)
@@ -97,9 +102,10 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 		t.Fatal(err)
 	}
 	s.judge = newJudge(s.made, truth, p.least(), p.Shared, p.Shared)
-	s.judge.pause = p.Pause
+	s.judge.pause, s.judge.rated = p.Pause, p.Rate != ""
 	s.judge.bound(p)
 	s.web = newWeb(s.net, s.made, s.judge)
+	s.web.waves = p.Waves
 	var names []string
 	for i := range p.Agents + p.Spare {
 		a := &actor{s: s, number: i + 1, name: fmt.Sprintf("a%d", i+1)}
@@ -126,6 +132,9 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 	}
 	if p.Coordinators > 0 {
 		s.running.Go(s.operate)
+	}
+	if began != nil {
+		began(s)
 	}
 	s.play()
 	return s, s.finish()

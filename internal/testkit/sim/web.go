@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
@@ -25,6 +26,7 @@ type web struct {
 	self  *machine
 	made  *gen.Web
 	judge *judge
+	waves bool // see wave
 
 	queries atomic.Int64 // number of DNS queries
 
@@ -61,7 +63,8 @@ func (w *web) dial(ctx context.Context, m *machine, addr string) (net.Conn, erro
 	for {
 		out, lost := w.net.fate(m.number, 0, 0)
 		back, lostToo := w.net.fate(0, m.number, 0)
-		wait := out + back
+		connects, _, _ := w.wave()
+		wait := out + back + connects
 		away, _ := w.isAway()
 		if lost = lost || lostToo || away; lost {
 			wait, resend = resend, min(2*resend, lastResend)
@@ -86,6 +89,23 @@ const waitStep = 10 * time.Millisecond
 
 // notNow ends the first line of a response with status 503, which has no Retry-After by itself.
 const notNow = "\r\nRetry-After: 2\r\n"
+
+// wave returns how much longer than usual connections and answers take now, and how much larger answers are in bytes.
+// Each state lasts seven seconds.
+func (w *web) wave() (connects, answers time.Duration, pad int) {
+	if !w.waves {
+		return 0, 0, 0
+	}
+	switch time.Since(start) / (7 * time.Second) % 4 {
+	case 0:
+		return 200 * time.Millisecond, 0, 0
+	case 1:
+		return 0, 600 * time.Millisecond, 0
+	case 2:
+		return 0, 0, 50_000
+	}
+	return 0, 0, 0
+}
 
 // serve answers the requests of one connection, one after the other.
 func (w *web) serve(conn *stream, agent int) {
@@ -122,7 +142,11 @@ func (w *web) serve(conn *stream, agent int) {
 			w.asked[key]++
 			w.mu.Unlock()
 		}
-		for wait := reply.Wait; wait > 0 && !conn.deserted(); wait -= waitStep {
+		_, answers, pad := w.wave()
+		if pad > 0 {
+			answer = bytes.Replace(answer, []byte("\r\n"), fmt.Appendf(nil, "\r\nX-Padding: %0*d\r\n", pad, 0), 1)
+		}
+		for wait := reply.Wait + answers; wait > 0 && !conn.deserted(); wait -= waitStep {
 			time.Sleep(min(wait, waitStep))
 		}
 		whole := reply.Fault == testweb.NoFault && !conn.deserted()
