@@ -34,6 +34,7 @@ type Agent interface {
 	Stop(ctx context.Context) (string, error)
 	// Leave hands all hosts to the other agents, and ends the run.
 	Leave(ctx context.Context) (string, error)
+	Viewer
 }
 
 // Others are the other agents. Safe for concurrent use.

@@ -26,75 +26,6 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// What one agent answers.
-type Answer struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // its name; empty: the crawl has one agent
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`   // for people
-	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"` // why it has not done as told; empty: it has
-	Code          string                 `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`   // of the error: elsewhere, host (no name of one), silent or failed
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
-}
-
-func (x *Answer) Reset() {
-	*x = Answer{}
-	mi := &file_operator_proto_msgTypes[0]
-	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-	ms.StoreMessageInfo(mi)
-}
-
-func (x *Answer) String() string {
-	return protoimpl.X.MessageStringOf(x)
-}
-
-func (*Answer) ProtoMessage() {}
-
-func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[0]
-	if x != nil {
-		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
-		if ms.LoadMessageInfo() == nil {
-			ms.StoreMessageInfo(mi)
-		}
-		return ms
-	}
-	return mi.MessageOf(x)
-}
-
-// Deprecated: Use Answer.ProtoReflect.Descriptor instead.
-func (*Answer) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{0}
-}
-
-func (x *Answer) GetAgent() string {
-	if x != nil {
-		return x.Agent
-	}
-	return ""
-}
-
-func (x *Answer) GetText() string {
-	if x != nil {
-		return x.Text
-	}
-	return ""
-}
-
-func (x *Answer) GetError() string {
-	if x != nil {
-		return x.Error
-	}
-	return ""
-}
-
-func (x *Answer) GetCode() string {
-	if x != nil {
-		return x.Code
-	}
-	return ""
-}
-
 type StatusRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // of this agent alone; empty: of all
@@ -104,7 +35,7 @@ type StatusRequest struct {
 
 func (x *StatusRequest) Reset() {
 	*x = StatusRequest{}
-	mi := &file_operator_proto_msgTypes[1]
+	mi := &file_operator_proto_msgTypes[0]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -116,7 +47,7 @@ func (x *StatusRequest) String() string {
 func (*StatusRequest) ProtoMessage() {}
 
 func (x *StatusRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[1]
+	mi := &file_operator_proto_msgTypes[0]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -129,7 +60,7 @@ func (x *StatusRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusRequest.ProtoReflect.Descriptor instead.
 func (*StatusRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{1}
+	return file_operator_proto_rawDescGZIP(), []int{0}
 }
 
 func (x *StatusRequest) GetAgent() string {
@@ -149,7 +80,7 @@ type StatusResponse struct {
 
 func (x *StatusResponse) Reset() {
 	*x = StatusResponse{}
-	mi := &file_operator_proto_msgTypes[2]
+	mi := &file_operator_proto_msgTypes[1]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -161,7 +92,7 @@ func (x *StatusResponse) String() string {
 func (*StatusResponse) ProtoMessage() {}
 
 func (x *StatusResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[2]
+	mi := &file_operator_proto_msgTypes[1]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -174,7 +105,7 @@ func (x *StatusResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatusResponse.ProtoReflect.Descriptor instead.
 func (*StatusResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{2}
+	return file_operator_proto_rawDescGZIP(), []int{1}
 }
 
 func (x *StatusResponse) GetAgents() []*AgentStatus {
@@ -205,7 +136,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_operator_proto_msgTypes[3]
+	mi := &file_operator_proto_msgTypes[2]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -217,7 +148,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[3]
+	mi := &file_operator_proto_msgTypes[2]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -230,7 +161,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{3}
+	return file_operator_proto_rawDescGZIP(), []int{2}
 }
 
 func (x *AgentStatus) GetAgent() string {
@@ -291,7 +222,7 @@ type Totals struct {
 
 func (x *Totals) Reset() {
 	*x = Totals{}
-	mi := &file_operator_proto_msgTypes[4]
+	mi := &file_operator_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -303,7 +234,7 @@ func (x *Totals) String() string {
 func (*Totals) ProtoMessage() {}
 
 func (x *Totals) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[4]
+	mi := &file_operator_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -316,7 +247,7 @@ func (x *Totals) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Totals.ProtoReflect.Descriptor instead.
 func (*Totals) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{4}
+	return file_operator_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *Totals) GetPages() int64 {
@@ -384,7 +315,7 @@ type ExplainRequest struct {
 
 func (x *ExplainRequest) Reset() {
 	*x = ExplainRequest{}
-	mi := &file_operator_proto_msgTypes[5]
+	mi := &file_operator_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -396,7 +327,7 @@ func (x *ExplainRequest) String() string {
 func (*ExplainRequest) ProtoMessage() {}
 
 func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[5]
+	mi := &file_operator_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -409,7 +340,7 @@ func (x *ExplainRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainRequest.ProtoReflect.Descriptor instead.
 func (*ExplainRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{5}
+	return file_operator_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *ExplainRequest) GetHost() string {
@@ -428,7 +359,7 @@ type ExplainResponse struct {
 
 func (x *ExplainResponse) Reset() {
 	*x = ExplainResponse{}
-	mi := &file_operator_proto_msgTypes[6]
+	mi := &file_operator_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -440,7 +371,7 @@ func (x *ExplainResponse) String() string {
 func (*ExplainResponse) ProtoMessage() {}
 
 func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[6]
+	mi := &file_operator_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -453,7 +384,7 @@ func (x *ExplainResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainResponse.ProtoReflect.Descriptor instead.
 func (*ExplainResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{6}
+	return file_operator_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *ExplainResponse) GetAnswers() []*Answer {
@@ -472,7 +403,7 @@ type PauseRequest struct {
 
 func (x *PauseRequest) Reset() {
 	*x = PauseRequest{}
-	mi := &file_operator_proto_msgTypes[7]
+	mi := &file_operator_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -484,7 +415,7 @@ func (x *PauseRequest) String() string {
 func (*PauseRequest) ProtoMessage() {}
 
 func (x *PauseRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[7]
+	mi := &file_operator_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -497,7 +428,7 @@ func (x *PauseRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseRequest.ProtoReflect.Descriptor instead.
 func (*PauseRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{7}
+	return file_operator_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *PauseRequest) GetWhy() string {
@@ -517,7 +448,7 @@ type PauseResponse struct {
 
 func (x *PauseResponse) Reset() {
 	*x = PauseResponse{}
-	mi := &file_operator_proto_msgTypes[8]
+	mi := &file_operator_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -529,7 +460,7 @@ func (x *PauseResponse) String() string {
 func (*PauseResponse) ProtoMessage() {}
 
 func (x *PauseResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[8]
+	mi := &file_operator_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -542,7 +473,7 @@ func (x *PauseResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PauseResponse.ProtoReflect.Descriptor instead.
 func (*PauseResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{8}
+	return file_operator_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *PauseResponse) GetOrder() *Order {
@@ -568,7 +499,7 @@ type ResumeRequest struct {
 
 func (x *ResumeRequest) Reset() {
 	*x = ResumeRequest{}
-	mi := &file_operator_proto_msgTypes[9]
+	mi := &file_operator_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -580,7 +511,7 @@ func (x *ResumeRequest) String() string {
 func (*ResumeRequest) ProtoMessage() {}
 
 func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[9]
+	mi := &file_operator_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -593,7 +524,7 @@ func (x *ResumeRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeRequest.ProtoReflect.Descriptor instead.
 func (*ResumeRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{9}
+	return file_operator_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ResumeRequest) GetWhy() string {
@@ -613,7 +544,7 @@ type ResumeResponse struct {
 
 func (x *ResumeResponse) Reset() {
 	*x = ResumeResponse{}
-	mi := &file_operator_proto_msgTypes[10]
+	mi := &file_operator_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -625,7 +556,7 @@ func (x *ResumeResponse) String() string {
 func (*ResumeResponse) ProtoMessage() {}
 
 func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[10]
+	mi := &file_operator_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -638,7 +569,7 @@ func (x *ResumeResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResumeResponse.ProtoReflect.Descriptor instead.
 func (*ResumeResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{10}
+	return file_operator_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResumeResponse) GetOrder() *Order {
@@ -665,7 +596,7 @@ type BlockRequest struct {
 
 func (x *BlockRequest) Reset() {
 	*x = BlockRequest{}
-	mi := &file_operator_proto_msgTypes[11]
+	mi := &file_operator_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +608,7 @@ func (x *BlockRequest) String() string {
 func (*BlockRequest) ProtoMessage() {}
 
 func (x *BlockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[11]
+	mi := &file_operator_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +621,7 @@ func (x *BlockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockRequest.ProtoReflect.Descriptor instead.
 func (*BlockRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{11}
+	return file_operator_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *BlockRequest) GetHost() string {
@@ -717,7 +648,7 @@ type BlockResponse struct {
 
 func (x *BlockResponse) Reset() {
 	*x = BlockResponse{}
-	mi := &file_operator_proto_msgTypes[12]
+	mi := &file_operator_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -729,7 +660,7 @@ func (x *BlockResponse) String() string {
 func (*BlockResponse) ProtoMessage() {}
 
 func (x *BlockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[12]
+	mi := &file_operator_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -742,7 +673,7 @@ func (x *BlockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use BlockResponse.ProtoReflect.Descriptor instead.
 func (*BlockResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{12}
+	return file_operator_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *BlockResponse) GetAnswers() []*Answer {
@@ -769,7 +700,7 @@ type UnblockRequest struct {
 
 func (x *UnblockRequest) Reset() {
 	*x = UnblockRequest{}
-	mi := &file_operator_proto_msgTypes[13]
+	mi := &file_operator_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -781,7 +712,7 @@ func (x *UnblockRequest) String() string {
 func (*UnblockRequest) ProtoMessage() {}
 
 func (x *UnblockRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[13]
+	mi := &file_operator_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -794,7 +725,7 @@ func (x *UnblockRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockRequest.ProtoReflect.Descriptor instead.
 func (*UnblockRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{13}
+	return file_operator_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *UnblockRequest) GetHost() string {
@@ -821,7 +752,7 @@ type UnblockResponse struct {
 
 func (x *UnblockResponse) Reset() {
 	*x = UnblockResponse{}
-	mi := &file_operator_proto_msgTypes[14]
+	mi := &file_operator_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -833,7 +764,7 @@ func (x *UnblockResponse) String() string {
 func (*UnblockResponse) ProtoMessage() {}
 
 func (x *UnblockResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[14]
+	mi := &file_operator_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -846,7 +777,7 @@ func (x *UnblockResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UnblockResponse.ProtoReflect.Descriptor instead.
 func (*UnblockResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{14}
+	return file_operator_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *UnblockResponse) GetAnswers() []*Answer {
@@ -873,7 +804,7 @@ type DropRequest struct {
 
 func (x *DropRequest) Reset() {
 	*x = DropRequest{}
-	mi := &file_operator_proto_msgTypes[15]
+	mi := &file_operator_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -885,7 +816,7 @@ func (x *DropRequest) String() string {
 func (*DropRequest) ProtoMessage() {}
 
 func (x *DropRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[15]
+	mi := &file_operator_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -898,7 +829,7 @@ func (x *DropRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropRequest.ProtoReflect.Descriptor instead.
 func (*DropRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{15}
+	return file_operator_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *DropRequest) GetHost() string {
@@ -924,7 +855,7 @@ type DropResponse struct {
 
 func (x *DropResponse) Reset() {
 	*x = DropResponse{}
-	mi := &file_operator_proto_msgTypes[16]
+	mi := &file_operator_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +867,7 @@ func (x *DropResponse) String() string {
 func (*DropResponse) ProtoMessage() {}
 
 func (x *DropResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[16]
+	mi := &file_operator_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +880,7 @@ func (x *DropResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use DropResponse.ProtoReflect.Descriptor instead.
 func (*DropResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{16}
+	return file_operator_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *DropResponse) GetAnswers() []*Answer {
@@ -968,7 +899,7 @@ type CheckpointRequest struct {
 
 func (x *CheckpointRequest) Reset() {
 	*x = CheckpointRequest{}
-	mi := &file_operator_proto_msgTypes[17]
+	mi := &file_operator_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -980,7 +911,7 @@ func (x *CheckpointRequest) String() string {
 func (*CheckpointRequest) ProtoMessage() {}
 
 func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[17]
+	mi := &file_operator_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -993,7 +924,7 @@ func (x *CheckpointRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointRequest.ProtoReflect.Descriptor instead.
 func (*CheckpointRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{17}
+	return file_operator_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *CheckpointRequest) GetAgent() string {
@@ -1012,7 +943,7 @@ type CheckpointResponse struct {
 
 func (x *CheckpointResponse) Reset() {
 	*x = CheckpointResponse{}
-	mi := &file_operator_proto_msgTypes[18]
+	mi := &file_operator_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +955,7 @@ func (x *CheckpointResponse) String() string {
 func (*CheckpointResponse) ProtoMessage() {}
 
 func (x *CheckpointResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[18]
+	mi := &file_operator_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +968,7 @@ func (x *CheckpointResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckpointResponse.ProtoReflect.Descriptor instead.
 func (*CheckpointResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{18}
+	return file_operator_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *CheckpointResponse) GetAnswers() []*Answer {
@@ -1057,7 +988,7 @@ type StopRequest struct {
 
 func (x *StopRequest) Reset() {
 	*x = StopRequest{}
-	mi := &file_operator_proto_msgTypes[19]
+	mi := &file_operator_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1069,7 +1000,7 @@ func (x *StopRequest) String() string {
 func (*StopRequest) ProtoMessage() {}
 
 func (x *StopRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[19]
+	mi := &file_operator_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1082,7 +1013,7 @@ func (x *StopRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopRequest.ProtoReflect.Descriptor instead.
 func (*StopRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{19}
+	return file_operator_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *StopRequest) GetAgent() string {
@@ -1108,7 +1039,7 @@ type StopResponse struct {
 
 func (x *StopResponse) Reset() {
 	*x = StopResponse{}
-	mi := &file_operator_proto_msgTypes[20]
+	mi := &file_operator_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1120,7 +1051,7 @@ func (x *StopResponse) String() string {
 func (*StopResponse) ProtoMessage() {}
 
 func (x *StopResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[20]
+	mi := &file_operator_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1133,7 +1064,7 @@ func (x *StopResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StopResponse.ProtoReflect.Descriptor instead.
 func (*StopResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{20}
+	return file_operator_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *StopResponse) GetAnswers() []*Answer {
@@ -1152,7 +1083,7 @@ type LeaveRequest struct {
 
 func (x *LeaveRequest) Reset() {
 	*x = LeaveRequest{}
-	mi := &file_operator_proto_msgTypes[21]
+	mi := &file_operator_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1164,7 +1095,7 @@ func (x *LeaveRequest) String() string {
 func (*LeaveRequest) ProtoMessage() {}
 
 func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[21]
+	mi := &file_operator_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1177,7 +1108,7 @@ func (x *LeaveRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveRequest.ProtoReflect.Descriptor instead.
 func (*LeaveRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{21}
+	return file_operator_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *LeaveRequest) GetAgent() string {
@@ -1196,7 +1127,7 @@ type LeaveResponse struct {
 
 func (x *LeaveResponse) Reset() {
 	*x = LeaveResponse{}
-	mi := &file_operator_proto_msgTypes[22]
+	mi := &file_operator_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1208,7 +1139,7 @@ func (x *LeaveResponse) String() string {
 func (*LeaveResponse) ProtoMessage() {}
 
 func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[22]
+	mi := &file_operator_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1221,7 +1152,7 @@ func (x *LeaveResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LeaveResponse.ProtoReflect.Descriptor instead.
 func (*LeaveResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{22}
+	return file_operator_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *LeaveResponse) GetAnswers() []*Answer {
@@ -1250,7 +1181,7 @@ type Order struct {
 
 func (x *Order) Reset() {
 	*x = Order{}
-	mi := &file_operator_proto_msgTypes[23]
+	mi := &file_operator_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1193,7 @@ func (x *Order) String() string {
 func (*Order) ProtoMessage() {}
 
 func (x *Order) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[23]
+	mi := &file_operator_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1206,7 @@ func (x *Order) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Order.ProtoReflect.Descriptor instead.
 func (*Order) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{23}
+	return file_operator_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Order) GetId() string {
@@ -1357,7 +1288,7 @@ type OrdersRequest struct {
 
 func (x *OrdersRequest) Reset() {
 	*x = OrdersRequest{}
-	mi := &file_operator_proto_msgTypes[24]
+	mi := &file_operator_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1369,7 +1300,7 @@ func (x *OrdersRequest) String() string {
 func (*OrdersRequest) ProtoMessage() {}
 
 func (x *OrdersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[24]
+	mi := &file_operator_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1382,7 +1313,7 @@ func (x *OrdersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrdersRequest.ProtoReflect.Descriptor instead.
 func (*OrdersRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{24}
+	return file_operator_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *OrdersRequest) GetPast() bool {
@@ -1401,7 +1332,7 @@ type OrdersResponse struct {
 
 func (x *OrdersResponse) Reset() {
 	*x = OrdersResponse{}
-	mi := &file_operator_proto_msgTypes[25]
+	mi := &file_operator_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1413,7 +1344,7 @@ func (x *OrdersResponse) String() string {
 func (*OrdersResponse) ProtoMessage() {}
 
 func (x *OrdersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[25]
+	mi := &file_operator_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1426,7 +1357,7 @@ func (x *OrdersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OrdersResponse.ProtoReflect.Descriptor instead.
 func (*OrdersResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{25}
+	return file_operator_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *OrdersResponse) GetOrders() []*Order {
@@ -1446,7 +1377,7 @@ type TakeBackRequest struct {
 
 func (x *TakeBackRequest) Reset() {
 	*x = TakeBackRequest{}
-	mi := &file_operator_proto_msgTypes[26]
+	mi := &file_operator_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1458,7 +1389,7 @@ func (x *TakeBackRequest) String() string {
 func (*TakeBackRequest) ProtoMessage() {}
 
 func (x *TakeBackRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[26]
+	mi := &file_operator_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1471,7 +1402,7 @@ func (x *TakeBackRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeBackRequest.ProtoReflect.Descriptor instead.
 func (*TakeBackRequest) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{26}
+	return file_operator_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *TakeBackRequest) GetId() string {
@@ -1498,7 +1429,7 @@ type TakeBackResponse struct {
 
 func (x *TakeBackResponse) Reset() {
 	*x = TakeBackResponse{}
-	mi := &file_operator_proto_msgTypes[27]
+	mi := &file_operator_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1510,7 +1441,7 @@ func (x *TakeBackResponse) String() string {
 func (*TakeBackResponse) ProtoMessage() {}
 
 func (x *TakeBackResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_operator_proto_msgTypes[27]
+	mi := &file_operator_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1523,7 +1454,7 @@ func (x *TakeBackResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TakeBackResponse.ProtoReflect.Descriptor instead.
 func (*TakeBackResponse) Descriptor() ([]byte, []int) {
-	return file_operator_proto_rawDescGZIP(), []int{27}
+	return file_operator_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *TakeBackResponse) GetOrder() *Order {
@@ -1544,12 +1475,7 @@ var File_operator_proto protoreflect.FileDescriptor
 
 const file_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\\\n" +
-	"\x06Answer\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
-	"\x05error\x18\x03 \x01(\tR\x05error\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04code\"%\n" +
+	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vwatch.proto\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x83\x01\n" +
 	"\x0eStatusResponse\x12:\n" +
@@ -1638,7 +1564,7 @@ const file_operator_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\"\x7f\n" +
 	"\x10TakeBackResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xb0\b\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xec\v\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1652,7 +1578,12 @@ const file_operator_proto_rawDesc = "" +
 	"\x04Stop\x12\".orbweaver.operator.v1.StopRequest\x1a#.orbweaver.operator.v1.StopResponse\x12R\n" +
 	"\x05Leave\x12#.orbweaver.operator.v1.LeaveRequest\x1a$.orbweaver.operator.v1.LeaveResponse\x12Z\n" +
 	"\x06Orders\x12$.orbweaver.operator.v1.OrdersRequest\x1a%.orbweaver.operator.v1.OrdersResponse\"\x03\x90\x02\x01\x12[\n" +
-	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a'.orbweaver.operator.v1.TakeBackResponseB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a'.orbweaver.operator.v1.TakeBackResponse\x12W\n" +
+	"\x05Hosts\x12#.orbweaver.operator.v1.HostsRequest\x1a$.orbweaver.operator.v1.HostsResponse\"\x03\x90\x02\x01\x12S\n" +
+	"\x06Events\x12$.orbweaver.operator.v1.EventsRequest\x1a\x1c.orbweaver.operator.v1.Event\"\x03\x90\x02\x010\x01\x12Q\n" +
+	"\x03Log\x12!.orbweaver.operator.v1.LogRequest\x1a\".orbweaver.operator.v1.LogResponse\"\x03\x90\x02\x01\x12]\n" +
+	"\aHistory\x12%.orbweaver.operator.v1.HistoryRequest\x1a&.orbweaver.operator.v1.HistoryResponse\"\x03\x90\x02\x01\x12Z\n" +
+	"\x06Shares\x12$.orbweaver.operator.v1.SharesRequest\x1a%.orbweaver.operator.v1.SharesResponse\"\x03\x90\x02\x01B9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_operator_proto_rawDescOnce sync.Once
@@ -1666,87 +1597,107 @@ func file_operator_proto_rawDescGZIP() []byte {
 	return file_operator_proto_rawDescData
 }
 
-var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
 var file_operator_proto_goTypes = []any{
-	(*Answer)(nil),                // 0: orbweaver.operator.v1.Answer
-	(*StatusRequest)(nil),         // 1: orbweaver.operator.v1.StatusRequest
-	(*StatusResponse)(nil),        // 2: orbweaver.operator.v1.StatusResponse
-	(*AgentStatus)(nil),           // 3: orbweaver.operator.v1.AgentStatus
-	(*Totals)(nil),                // 4: orbweaver.operator.v1.Totals
-	(*ExplainRequest)(nil),        // 5: orbweaver.operator.v1.ExplainRequest
-	(*ExplainResponse)(nil),       // 6: orbweaver.operator.v1.ExplainResponse
-	(*PauseRequest)(nil),          // 7: orbweaver.operator.v1.PauseRequest
-	(*PauseResponse)(nil),         // 8: orbweaver.operator.v1.PauseResponse
-	(*ResumeRequest)(nil),         // 9: orbweaver.operator.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 10: orbweaver.operator.v1.ResumeResponse
-	(*BlockRequest)(nil),          // 11: orbweaver.operator.v1.BlockRequest
-	(*BlockResponse)(nil),         // 12: orbweaver.operator.v1.BlockResponse
-	(*UnblockRequest)(nil),        // 13: orbweaver.operator.v1.UnblockRequest
-	(*UnblockResponse)(nil),       // 14: orbweaver.operator.v1.UnblockResponse
-	(*DropRequest)(nil),           // 15: orbweaver.operator.v1.DropRequest
-	(*DropResponse)(nil),          // 16: orbweaver.operator.v1.DropResponse
-	(*CheckpointRequest)(nil),     // 17: orbweaver.operator.v1.CheckpointRequest
-	(*CheckpointResponse)(nil),    // 18: orbweaver.operator.v1.CheckpointResponse
-	(*StopRequest)(nil),           // 19: orbweaver.operator.v1.StopRequest
-	(*StopResponse)(nil),          // 20: orbweaver.operator.v1.StopResponse
-	(*LeaveRequest)(nil),          // 21: orbweaver.operator.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 22: orbweaver.operator.v1.LeaveResponse
-	(*Order)(nil),                 // 23: orbweaver.operator.v1.Order
-	(*OrdersRequest)(nil),         // 24: orbweaver.operator.v1.OrdersRequest
-	(*OrdersResponse)(nil),        // 25: orbweaver.operator.v1.OrdersResponse
-	(*TakeBackRequest)(nil),       // 26: orbweaver.operator.v1.TakeBackRequest
-	(*TakeBackResponse)(nil),      // 27: orbweaver.operator.v1.TakeBackResponse
-	(*structpb.Struct)(nil),       // 28: google.protobuf.Struct
+	(*StatusRequest)(nil),         // 0: orbweaver.operator.v1.StatusRequest
+	(*StatusResponse)(nil),        // 1: orbweaver.operator.v1.StatusResponse
+	(*AgentStatus)(nil),           // 2: orbweaver.operator.v1.AgentStatus
+	(*Totals)(nil),                // 3: orbweaver.operator.v1.Totals
+	(*ExplainRequest)(nil),        // 4: orbweaver.operator.v1.ExplainRequest
+	(*ExplainResponse)(nil),       // 5: orbweaver.operator.v1.ExplainResponse
+	(*PauseRequest)(nil),          // 6: orbweaver.operator.v1.PauseRequest
+	(*PauseResponse)(nil),         // 7: orbweaver.operator.v1.PauseResponse
+	(*ResumeRequest)(nil),         // 8: orbweaver.operator.v1.ResumeRequest
+	(*ResumeResponse)(nil),        // 9: orbweaver.operator.v1.ResumeResponse
+	(*BlockRequest)(nil),          // 10: orbweaver.operator.v1.BlockRequest
+	(*BlockResponse)(nil),         // 11: orbweaver.operator.v1.BlockResponse
+	(*UnblockRequest)(nil),        // 12: orbweaver.operator.v1.UnblockRequest
+	(*UnblockResponse)(nil),       // 13: orbweaver.operator.v1.UnblockResponse
+	(*DropRequest)(nil),           // 14: orbweaver.operator.v1.DropRequest
+	(*DropResponse)(nil),          // 15: orbweaver.operator.v1.DropResponse
+	(*CheckpointRequest)(nil),     // 16: orbweaver.operator.v1.CheckpointRequest
+	(*CheckpointResponse)(nil),    // 17: orbweaver.operator.v1.CheckpointResponse
+	(*StopRequest)(nil),           // 18: orbweaver.operator.v1.StopRequest
+	(*StopResponse)(nil),          // 19: orbweaver.operator.v1.StopResponse
+	(*LeaveRequest)(nil),          // 20: orbweaver.operator.v1.LeaveRequest
+	(*LeaveResponse)(nil),         // 21: orbweaver.operator.v1.LeaveResponse
+	(*Order)(nil),                 // 22: orbweaver.operator.v1.Order
+	(*OrdersRequest)(nil),         // 23: orbweaver.operator.v1.OrdersRequest
+	(*OrdersResponse)(nil),        // 24: orbweaver.operator.v1.OrdersResponse
+	(*TakeBackRequest)(nil),       // 25: orbweaver.operator.v1.TakeBackRequest
+	(*TakeBackResponse)(nil),      // 26: orbweaver.operator.v1.TakeBackResponse
+	(*structpb.Struct)(nil),       // 27: google.protobuf.Struct
+	(*Answer)(nil),                // 28: orbweaver.operator.v1.Answer
 	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
+	(*HostsRequest)(nil),          // 30: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),         // 31: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),            // 32: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),        // 33: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),         // 34: orbweaver.operator.v1.SharesRequest
+	(*HostsResponse)(nil),         // 35: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                 // 36: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),           // 37: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),       // 38: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),        // 39: orbweaver.operator.v1.SharesResponse
 }
 var file_operator_proto_depIdxs = []int32{
-	3,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
-	4,  // 1: orbweaver.operator.v1.StatusResponse.totals:type_name -> orbweaver.operator.v1.Totals
-	4,  // 2: orbweaver.operator.v1.AgentStatus.totals:type_name -> orbweaver.operator.v1.Totals
-	28, // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
-	0,  // 4: orbweaver.operator.v1.ExplainResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	23, // 5: orbweaver.operator.v1.PauseResponse.order:type_name -> orbweaver.operator.v1.Order
-	0,  // 6: orbweaver.operator.v1.PauseResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	23, // 7: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
-	0,  // 8: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 9: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	23, // 10: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
-	0,  // 11: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	23, // 12: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
-	0,  // 13: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 14: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 15: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 16: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
+	3,  // 1: orbweaver.operator.v1.StatusResponse.totals:type_name -> orbweaver.operator.v1.Totals
+	3,  // 2: orbweaver.operator.v1.AgentStatus.totals:type_name -> orbweaver.operator.v1.Totals
+	27, // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
+	28, // 4: orbweaver.operator.v1.ExplainResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 5: orbweaver.operator.v1.PauseResponse.order:type_name -> orbweaver.operator.v1.Order
+	28, // 6: orbweaver.operator.v1.PauseResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 7: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
+	28, // 8: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	28, // 9: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 10: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
+	28, // 11: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 12: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
+	28, // 13: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	28, // 14: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	28, // 15: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	28, // 16: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
 	29, // 17: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
-	23, // 18: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
-	23, // 19: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
-	0,  // 20: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	1,  // 21: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
-	5,  // 22: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
-	7,  // 23: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
-	9,  // 24: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
-	11, // 25: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
-	13, // 26: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
-	15, // 27: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
-	17, // 28: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
-	19, // 29: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
-	21, // 30: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
-	24, // 31: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
-	26, // 32: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
-	2,  // 33: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	6,  // 34: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	8,  // 35: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	10, // 36: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	12, // 37: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	14, // 38: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	16, // 39: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	18, // 40: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	20, // 41: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	22, // 42: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	25, // 43: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	27, // 44: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	33, // [33:45] is the sub-list for method output_type
-	21, // [21:33] is the sub-list for method input_type
+	22, // 18: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
+	22, // 19: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
+	28, // 20: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	0,  // 21: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
+	4,  // 22: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
+	6,  // 23: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
+	8,  // 24: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
+	10, // 25: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
+	12, // 26: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
+	14, // 27: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
+	16, // 28: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
+	18, // 29: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
+	20, // 30: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
+	23, // 31: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
+	25, // 32: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
+	30, // 33: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	31, // 34: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	32, // 35: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	33, // 36: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	34, // 37: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	1,  // 38: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 39: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 40: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 41: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 42: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 43: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 44: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 45: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 46: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 47: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 48: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 49: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	35, // 50: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	36, // 51: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	37, // 52: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	38, // 53: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	39, // 54: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	38, // [38:55] is the sub-list for method output_type
+	21, // [21:38] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
 	21, // [21:21] is the sub-list for extension extendee
 	0,  // [0:21] is the sub-list for field type_name
@@ -1757,13 +1708,15 @@ func file_operator_proto_init() {
 	if File_operator_proto != nil {
 		return
 	}
+	file_answer_proto_init()
+	file_watch_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_operator_proto_rawDesc), len(file_operator_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   28,
+			NumMessages:   27,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
