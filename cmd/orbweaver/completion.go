@@ -1,12 +1,18 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // CompletionCmd implements "completion".
@@ -41,6 +47,54 @@ type CompleteCmd struct {
 
 // Run prints the completions of the last word.
 func (c CompleteCmd) Run(k *kong.Context, out io.Writer) error {
-	_, err := fmt.Fprint(cli.Exact(out), cli.Complete(k.Model, c.Words))
+	all := cli.Complete(k.Model, c.Words)
+	if all.Kind == "HOST" && len(c.Words) > 0 && c.Words[0] == "ctl" {
+		all.Offer(hostsOf(ctlDir(c.Words), all.Typed)...)
+	}
+	_, err := fmt.Fprint(cli.Exact(out), all)
 	return err
+}
+
+const (
+	// completeTime bounds the wait of a user who has pressed Tab.
+	completeTime = time.Second
+	// completeMost is how many host names are offered.
+	completeMost = 100
+)
+
+// ctlDir returns the directory that a command line of ctl names.
+func ctlDir(words []string) string {
+	dir := "./crawl"
+	for i, w := range words {
+		name, value, given := strings.Cut(w, "=")
+		switch {
+		case name != "--dir" && name != "-o":
+		case given:
+			dir = value
+		case i+1 < len(words):
+			dir = words[i+1]
+		}
+	}
+	return dir
+}
+
+// hostsOf returns hosts of the running crawl in dir that begin with typed. It returns none if the crawl does not answer.
+func hostsOf(dir, typed string) (names []string) {
+	o, err := (&CtlCmd{Dir: dir}).open()
+	if err != nil {
+		return nil
+	}
+	defer o.close()
+	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
+	defer cancel()
+	res, err := o.Hosts(ctx, &pb.HostsRequest{Search: typed, By: pb.HostOrder_HOST_ORDER_NAME, Limit: 1000})
+	if err != nil {
+		return nil
+	}
+	for _, h := range res.Hosts {
+		if strings.HasPrefix(h.Host, typed) && len(names) < completeMost && !slices.Contains(names, h.Host) {
+			names = append(names, report.OneLine(h.Host))
+		}
+	}
+	return names
 }

@@ -18,6 +18,9 @@ import (
 type CtlCmd struct {
 	Dir        string           `short:"o" help:"${ctl_dir}" default:"./crawl" placeholder:"DIR"`
 	Status     CtlStatusCmd     `cmd:"" help:"Print the state of each agent of the crawl."`
+	Hosts      CtlHostsCmd      `cmd:"" help:"List the hosts with the longest queues, the most errors and so on."`
+	Events     CtlEventsCmd     `cmd:"" help:"Print the last events of all agents, and follow them."`
+	Log        CtlLogCmd        `cmd:"" help:"Print the last lines of the agents' crawl.log."`
 	Explain    CtlExplainCmd    `cmd:"" help:"Explain why a host is not being crawled now."`
 	Pause      CtlPauseCmd      `cmd:"" help:"Begin no more requests, also after a restart, until ctl resume."`
 	Resume     CtlResumeCmd     `cmd:"" help:"Begin requests again after ctl pause."`

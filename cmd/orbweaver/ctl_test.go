@@ -33,12 +33,15 @@ import (
 
 // A canned operator answers every call with the same, and keeps the last request.
 type canned struct {
+	pb.UnimplementedOperatorHandler
 	answers  []*pb.Answer
 	status   *pb.StatusResponse
 	orders   []*pb.Order
 	err      error
 	asked    string
 	statuses atomic.Int32 // requests of the status
+	// handlerOf returns what answers; nil: the canned answers do.
+	handlerOf func() pb.OperatorHandler
 }
 
 func (c *canned) took(call string, q proto.Message) error {
@@ -114,7 +117,11 @@ func (c *canned) Rate(_ context.Context, q *pb.RateRequest) (*pb.RateResponse, e
 // handler serves c to callers with the token x.
 func (c *canned) handler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(pb.NewOperatorHandler(c))
+	var operator pb.OperatorHandler = c
+	if c.handlerOf != nil {
+		operator = c.handlerOf()
+	}
+	mux.Handle(pb.NewOperatorHandler(operator))
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer x" {

@@ -18,6 +18,16 @@ type Candidate struct {
 type Completions struct {
 	Words []Candidate
 	Files Files
+	// Kind is the placeholder of the value, such as HOST, if the command line does not say which values there are.
+	// Typed is its beginning, and Prefix what stands before it in the same word. See Offer.
+	Kind, Prefix, Typed string
+}
+
+// Offer adds values that begin with what is typed.
+func (c *Completions) Offer(values ...string) {
+	for _, v := range values {
+		c.add(c.Prefix+v, "", c.Prefix+c.Typed)
+	}
 }
 
 // Files says which files of the machine can stand where the cursor is.
@@ -174,6 +184,8 @@ func values(v *kong.Value, kind, prefix, typed string) Completions {
 		c.Files = AllFiles
 	case strings.HasPrefix(kind, "DIR"):
 		c.Files = Directories
+	default:
+		c.Kind, c.Prefix, c.Typed = kind, prefix, typed
 	}
 	return c
 }

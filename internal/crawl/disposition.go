@@ -330,7 +330,7 @@ func (c *Crawler) finishOf(v *visit, exhausted bool) state.Finish {
 func visitOf(f *state.Finish) report.Visit {
 	return report.Visit{
 		Host: f.Link.URL.Host(), Seed: f.Link.Seed, Code: f.Code, MIME: f.Mime, Error: f.Kind,
-		Cause: f.Cause, Bytes: f.Size,
+		Cause: f.Cause, Bytes: f.Size, Took: f.Took,
 		Page: f.IsPage(), Robots: f.IsRobots(), Near: f.IsNear(),
 		Duplicate: f.Flags&state.FlagDuplicate != 0, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,

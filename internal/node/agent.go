@@ -76,6 +76,7 @@ type Agent struct {
 	boundary   *boundary.Store // nil: pages do not move between agents
 	standing   *standing       // the operators' orders
 	rates      *rates
+	history    *history
 	operator   *operate.Operator
 	delays     atomic.Pointer[delays] // the operators' orders of delays
 	sheets     sheet.Live             // Config.Hosts, or what SetHosts has given since
@@ -490,7 +491,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.parts.Tally.Started().IsZero() {
 		a.parts.Tally.Start(a.began)
 	}
-	stop, err := a.withNear(ctx)
+	stop, err := a.remembering(ctx)
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
 	res.Summary.Ended, res.Summary.Queued = a.now().UTC(), a.crawler.Pending()
 	if a.cfg.Cluster != nil {

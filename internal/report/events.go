@@ -23,7 +23,8 @@ func F(name string, value any) Field { return Field{name, value} }
 //	{"type":"event","time":"2026-01-02T15:04:05.000Z","event":"host-paused","host":"a.example","until":"…"}
 type Events struct {
 	*lines.File
-	now func() time.Time
+	now  func() time.Time
+	last *recent
 }
 
 // OpenEvents opens an events.jsonl for appending, like OpenLog. now returns the time of an event.
@@ -32,7 +33,7 @@ func OpenEvents(fs disk.FS, name string, now func() time.Time) (*Events, error) 
 	if err != nil {
 		return nil, err
 	}
-	return &Events{a, now}, nil
+	return &Events{a, now, newRecent()}, nil
 }
 
 // Write adds an event to the buffer. kind is its name, such as started, resumed, host-paused, checkpoint, stopping,
@@ -40,6 +41,7 @@ func OpenEvents(fs disk.FS, name string, now func() time.Time) (*Events, error) 
 func (e *Events) Write(kind string, fields ...Field) {
 	now := e.now()
 	e.Add(func(dst []byte) []byte {
+		from := len(dst)
 		dst = append(dst, `{"type":"event","time":"`...)
 		dst = now.UTC().AppendFormat(dst, logTime)
 		dst = append(dst, `","event":`...)
@@ -50,7 +52,9 @@ func (e *Events) Write(kind string, fields ...Field) {
 			dst = append(dst, ':')
 			dst = appendJSON(dst, f.Value)
 		}
-		return append(dst, "}\n"...)
+		dst = append(dst, '}')
+		e.last.add(string(dst[from:]))
+		return append(dst, '\n')
 	})
 }
 

@@ -11,7 +11,7 @@ import (
 )
 
 // A names is a table of counts by name, for a million names and more. Only its index is ever moved, and the garbage
-// collector sees few pointers. A host of 17 letters takes 36 bytes of counts, 19 of name and 11 to 21 of index. The
+// collector sees few pointers. A host of 17 letters takes 40 bytes of counts, 19 of name and 11 to 21 of index. The
 // table can hold 4 GB of names. It keeps the order in which names were added.
 type names[V any] struct {
 	// A slot has the upper half of the hash and, in the lower half, the number of the entry plus one; 0: free. The

@@ -14,15 +14,16 @@ import (
 // A Visit is one finished visit, as the reports count it.
 type Visit struct {
 	Host      string
-	Seed      string // source tag
-	Code      int    // HTTP status or a negative code
-	MIME      string // Content-Type as the server sent it
-	Error     string // kind of error; empty: none
-	Cause     string // text of the error; may be empty
-	Bytes     int64  // received
-	Page      bool   // a successful fetch
-	Robots    bool   // a robots.txt: not counted among the URLs of the crawl
-	Duplicate bool   // the payload equals an earlier one
+	Seed      string        // source tag
+	Code      int           // HTTP status or a negative code
+	MIME      string        // Content-Type as the server sent it
+	Error     string        // kind of error; empty: none
+	Cause     string        // text of the error; may be empty
+	Bytes     int64         // received
+	Took      time.Duration // until the whole response was there; zero: no request was sent
+	Page      bool          // a successful fetch
+	Robots    bool          // a robots.txt: not counted among the URLs of the crawl
+	Duplicate bool          // the payload equals an earlier one
 	Truncated bool
 	Again     bool // a revisit: the URL is already counted, so only the visit counts
 	Unchanged bool // a revisit that found the same page
@@ -87,6 +88,16 @@ type count struct{ pages, urls, bytes int64 }
 type hostCount struct {
 	pages, urls, robots, errors, denied, duplicates uint32
 	bytes                                           [2]uint32 // lower half first; an int64 would need padding
+	latency                                         uint32    // mean of the last responses, in µs; not encoded
+}
+
+// took adds the time of a response to the latency. Each response counts a quarter, the one before a quarter of the rest.
+func (h *hostCount) took(d time.Duration) {
+	us := min(max(d.Microseconds(), 1), math.MaxUint32)
+	if h.latency > 0 {
+		us = int64(h.latency) + (us-int64(h.latency))/4
+	}
+	h.latency = uint32(us)
 }
 
 func (h *hostCount) size() int64 { return int64(h.bytes[0]) | int64(h.bytes[1])<<32 }
@@ -102,7 +113,7 @@ func (h *hostCount) numbers() [7]int64 {
 
 func (h *hostCount) set(n [7]int64) {
 	u := func(n int64) uint32 { return uint32(min(n, math.MaxUint32)) }
-	*h = hostCount{
+	*h = hostCount{latency: h.latency,
 		pages: u(n[0]), urls: u(n[1]), robots: u(n[3]), errors: u(n[4]), denied: u(n[5]), duplicates: u(n[6]),
 	}
 	h.setSize(n[2])
@@ -161,6 +172,9 @@ func (t *Tally) Add(v Visit) {
 	t.n.bytes += v.Bytes
 	h := t.hosts.findOrAdd(v.Host)
 	h.setSize(h.size() + v.Bytes)
+	if v.Code > 0 && v.Took > 0 {
+		h.took(v.Took)
+	}
 	if v.Robots {
 		t.n.robots++
 		t.n.robotsBytes += v.Bytes

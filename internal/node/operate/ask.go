@@ -121,8 +121,11 @@ func (o *Operator) ofHost(ctx context.Context, method, host string, request prot
 var ErrMethod = errors.New("this agent does not know the command; it has another version")
 
 // Answer carries out a request that another agent has passed on, or this agent's own part of one. The response is a
-// pb.AgentStatus or a pb.Answer.
+// pb.AgentStatus, the answer to a question of a Viewer, or a pb.Answer.
 func (o *Operator) Answer(ctx context.Context, method string, request []byte) (response []byte, err error) {
+	if b, known, err := o.answerView(ctx, method, request); known {
+		return b, err
+	}
 	var text string
 	switch method {
 	case "Status":

@@ -30,6 +30,7 @@ type town struct {
 	set     *orders.Set
 	anyHost bool // each agent may crawl each host
 	members map[string]*Operator
+	events  map[string][]string // by agent
 }
 
 func newTown(names ...string) *town {

@@ -36,6 +36,7 @@ type Agent interface {
 	Leave(ctx context.Context) (string, error)
 
 	Seeds
+	Viewer
 }
 
 // Others are the other agents. Safe for concurrent use.

@@ -65,6 +65,16 @@ const (
 	OperatorAddSeedsProcedure = "/orbweaver.operator.v1.Operator/AddSeeds"
 	// OperatorRateProcedure is the fully-qualified name of the Operator's Rate RPC.
 	OperatorRateProcedure = "/orbweaver.operator.v1.Operator/Rate"
+	// OperatorHostsProcedure is the fully-qualified name of the Operator's Hosts RPC.
+	OperatorHostsProcedure = "/orbweaver.operator.v1.Operator/Hosts"
+	// OperatorEventsProcedure is the fully-qualified name of the Operator's Events RPC.
+	OperatorEventsProcedure = "/orbweaver.operator.v1.Operator/Events"
+	// OperatorLogProcedure is the fully-qualified name of the Operator's Log RPC.
+	OperatorLogProcedure = "/orbweaver.operator.v1.Operator/Log"
+	// OperatorHistoryProcedure is the fully-qualified name of the Operator's History RPC.
+	OperatorHistoryProcedure = "/orbweaver.operator.v1.Operator/History"
+	// OperatorSharesProcedure is the fully-qualified name of the Operator's Shares RPC.
+	OperatorSharesProcedure = "/orbweaver.operator.v1.Operator/Shares"
 )
 
 // OperatorClient is a client for the orbweaver.operator.v1.Operator service.
@@ -100,6 +110,17 @@ type OperatorClient interface {
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 	// Rate limits the requests or bits a second of all agents together. It is an order.
 	Rate(context.Context, *RateRequest) (*RateResponse, error)
+	// Calls for looking, in watch.proto. They change nothing.
+	// Hosts lists the hosts of the whole cluster, sorted by a count, or those with a part of a name.
+	Hosts(context.Context, *HostsRequest) (*HostsResponse, error)
+	// Events tells the last events of all agents, and on demand all events from now on.
+	Events(context.Context, *EventsRequest) (*connect.ServerStreamForClient[Event], error)
+	// Log tells the last lines of the agents' crawl.log.
+	Log(context.Context, *LogRequest) (*LogResponse, error)
+	// History tells the counts of the last hours.
+	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
+	// Shares tells how the hosts are divided among the agents.
+	Shares(context.Context, *SharesRequest) (*SharesResponse, error)
 }
 
 // NewOperatorClient constructs a client for the orbweaver.operator.v1.Operator service. By default,
@@ -206,6 +227,41 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("Rate")),
 			connect.WithClientOptions(opts...),
 		),
+		hosts: connect.NewClient[HostsRequest, HostsResponse](
+			httpClient,
+			baseURL+OperatorHostsProcedure,
+			connect.WithSchema(operatorMethods.ByName("Hosts")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		events: connect.NewClient[EventsRequest, Event](
+			httpClient,
+			baseURL+OperatorEventsProcedure,
+			connect.WithSchema(operatorMethods.ByName("Events")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		log: connect.NewClient[LogRequest, LogResponse](
+			httpClient,
+			baseURL+OperatorLogProcedure,
+			connect.WithSchema(operatorMethods.ByName("Log")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		history: connect.NewClient[HistoryRequest, HistoryResponse](
+			httpClient,
+			baseURL+OperatorHistoryProcedure,
+			connect.WithSchema(operatorMethods.ByName("History")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		shares: connect.NewClient[SharesRequest, SharesResponse](
+			httpClient,
+			baseURL+OperatorSharesProcedure,
+			connect.WithSchema(operatorMethods.ByName("Shares")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -226,6 +282,11 @@ type operatorClient struct {
 	delay      *connect.Client[DelayRequest, DelayResponse]
 	addSeeds   *connect.Client[AddSeedsRequest, AddSeedsResponse]
 	rate       *connect.Client[RateRequest, RateResponse]
+	hosts      *connect.Client[HostsRequest, HostsResponse]
+	events     *connect.Client[EventsRequest, Event]
+	log        *connect.Client[LogRequest, LogResponse]
+	history    *connect.Client[HistoryRequest, HistoryResponse]
+	shares     *connect.Client[SharesRequest, SharesResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -363,6 +424,47 @@ func (c *operatorClient) Rate(ctx context.Context, req *RateRequest) (*RateRespo
 	return nil, err
 }
 
+// Hosts calls orbweaver.operator.v1.Operator.Hosts.
+func (c *operatorClient) Hosts(ctx context.Context, req *HostsRequest) (*HostsResponse, error) {
+	response, err := c.hosts.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Events calls orbweaver.operator.v1.Operator.Events.
+func (c *operatorClient) Events(ctx context.Context, req *EventsRequest) (*connect.ServerStreamForClient[Event], error) {
+	return c.events.CallServerStream(ctx, connect.NewRequest(req))
+}
+
+// Log calls orbweaver.operator.v1.Operator.Log.
+func (c *operatorClient) Log(ctx context.Context, req *LogRequest) (*LogResponse, error) {
+	response, err := c.log.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// History calls orbweaver.operator.v1.Operator.History.
+func (c *operatorClient) History(ctx context.Context, req *HistoryRequest) (*HistoryResponse, error) {
+	response, err := c.history.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Shares calls orbweaver.operator.v1.Operator.Shares.
+func (c *operatorClient) Shares(ctx context.Context, req *SharesRequest) (*SharesResponse, error) {
+	response, err := c.shares.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorHandler is an implementation of the orbweaver.operator.v1.Operator service.
 type OperatorHandler interface {
 	// Status tells the state of all agents. It changes nothing.
@@ -396,6 +498,17 @@ type OperatorHandler interface {
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 	// Rate limits the requests or bits a second of all agents together. It is an order.
 	Rate(context.Context, *RateRequest) (*RateResponse, error)
+	// Calls for looking, in watch.proto. They change nothing.
+	// Hosts lists the hosts of the whole cluster, sorted by a count, or those with a part of a name.
+	Hosts(context.Context, *HostsRequest) (*HostsResponse, error)
+	// Events tells the last events of all agents, and on demand all events from now on.
+	Events(context.Context, *EventsRequest, *connect.ServerStream[Event]) error
+	// Log tells the last lines of the agents' crawl.log.
+	Log(context.Context, *LogRequest) (*LogResponse, error)
+	// History tells the counts of the last hours.
+	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
+	// Shares tells how the hosts are divided among the agents.
+	Shares(context.Context, *SharesRequest) (*SharesResponse, error)
 }
 
 // NewOperatorHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -498,6 +611,41 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("Rate")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorHostsHandler := connect.NewUnaryHandlerSimple(
+		OperatorHostsProcedure,
+		svc.Hosts,
+		connect.WithSchema(operatorMethods.ByName("Hosts")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorEventsHandler := connect.NewServerStreamHandlerSimple(
+		OperatorEventsProcedure,
+		svc.Events,
+		connect.WithSchema(operatorMethods.ByName("Events")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorLogHandler := connect.NewUnaryHandlerSimple(
+		OperatorLogProcedure,
+		svc.Log,
+		connect.WithSchema(operatorMethods.ByName("Log")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorHistoryHandler := connect.NewUnaryHandlerSimple(
+		OperatorHistoryProcedure,
+		svc.History,
+		connect.WithSchema(operatorMethods.ByName("History")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorSharesHandler := connect.NewUnaryHandlerSimple(
+		OperatorSharesProcedure,
+		svc.Shares,
+		connect.WithSchema(operatorMethods.ByName("Shares")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.operator.v1.Operator/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorStatusProcedure:
@@ -530,6 +678,16 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorAddSeedsHandler.ServeHTTP(w, r)
 		case OperatorRateProcedure:
 			operatorRateHandler.ServeHTTP(w, r)
+		case OperatorHostsProcedure:
+			operatorHostsHandler.ServeHTTP(w, r)
+		case OperatorEventsProcedure:
+			operatorEventsHandler.ServeHTTP(w, r)
+		case OperatorLogProcedure:
+			operatorLogHandler.ServeHTTP(w, r)
+		case OperatorHistoryProcedure:
+			operatorHistoryHandler.ServeHTTP(w, r)
+		case OperatorSharesProcedure:
+			operatorSharesHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -597,4 +755,24 @@ func (UnimplementedOperatorHandler) AddSeeds(context.Context, *AddSeedsRequest) 
 
 func (UnimplementedOperatorHandler) Rate(context.Context, *RateRequest) (*RateResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Rate is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Hosts(context.Context, *HostsRequest) (*HostsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Hosts is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Events(context.Context, *EventsRequest, *connect.ServerStream[Event]) error {
+	return connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Events is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Log(context.Context, *LogRequest) (*LogResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Log is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) History(context.Context, *HistoryRequest) (*HistoryResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.History is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Shares(context.Context, *SharesRequest) (*SharesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Shares is not implemented"))
 }

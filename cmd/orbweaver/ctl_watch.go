@@ -1,0 +1,281 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// CtlHostsCmd implements "ctl hosts".
+type CtlHostsCmd struct {
+	Search string `arg:"" name:"host" optional:"" help:"List hosts that have this text in their name (default: all)."`
+	By     string `help:"Sort by this count, the largest first: ${enum}." enum:"queue,errors,bytes,latency,pages,name" default:"queue" placeholder:"COUNT"`
+	Limit  int32  `short:"n" help:"List at most N hosts, up to 1000." default:"20" placeholder:"N"`
+	After  string `help:"Go on with the next page, as the last line of the page before says." placeholder:"PLACE"`
+	JSON   bool   `name:"json" help:"Print the hosts as one JSON object."`
+}
+
+// Help explains the columns.
+func (CtlHostsCmd) Help() string {
+	return `The list has the hosts of all agents that were visited or have links in a queue:
+
+  QUEUED   links in the host's queue; "ctl explain" tells of links in pools on disk
+  PAGES    2xx responses
+  URLS     done, with any result
+  DENIED   URLs that robots.txt forbids
+  LATENCY  mean time of the last responses; "-" after a restart
+
+  orbweaver ctl hosts --by errors
+  orbweaver ctl hosts example.org --json`
+}
+
+// Run prints the hosts.
+func (h CtlHostsCmd) Run(c *commands, out io.Writer) error {
+	if h.Limit < 1 {
+		return bad("--limit %d: give a number from 1 to 1000", h.Limit)
+	}
+	by := pb.HostOrder(pb.HostOrder_value["HOST_ORDER_"+strings.ToUpper(h.By)])
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		res, err := o.Hosts(ctx, &pb.HostsRequest{Search: h.Search, By: by, Limit: h.Limit, After: h.After})
+		if err != nil {
+			return err
+		}
+		text := hostsTable(res)
+		if h.JSON {
+			if text, err = asJSON(res); err != nil {
+				return err
+			}
+		} else if res.Next != "" {
+			text += fmt.Sprintf("%s of %s; for more: --after %s\n", humanize.Comma(int64(len(res.Hosts))),
+				humanize.Comma(res.Matches), strconv.Quote(inLine(res.Next)))
+		}
+		if _, err = io.WriteString(out, text); err != nil || h.JSON {
+			return err
+		}
+		return unanswering(out, res.Silent)
+	})
+}
+
+// unanswering names the agents that have not answered.
+func unanswering(out io.Writer, silent []*pb.Answer) error {
+	for _, a := range silent {
+		if _, err := fmt.Fprintf(out, "%s does not answer: %s\n", inCell(a.Agent), inLine(a.Error)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// hostsTable returns hosts as a table.
+func hostsTable(r *pb.HostsResponse) string {
+	if len(r.Hosts) == 0 {
+		return "No host.\n"
+	}
+	rows := [][]string{{"HOST", "AGENT", "STATE", "QUEUED", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED", "LATENCY"}}
+	for _, h := range r.Hosts {
+		latency := "-"
+		if h.LatencyS > 0 {
+			latency = tookText(h.LatencyS)
+		}
+		rows = append(rows, []string{inCell(h.Host), inCell(h.Agent), inCell(h.State), humanize.Comma(h.Queued),
+			humanize.Comma(h.Pages), humanize.Comma(h.Urls), humanize.Comma(h.Errors), humanize.Comma(h.Denied),
+			humanize.Bytes(uint64(max(h.Bytes, 0))), latency})
+	}
+	return textTable(withoutAgent(rows, 1), "QUEUED", "PAGES", "URLS", "ERRORS", "DENIED", "RECEIVED", "LATENCY")
+}
+
+// tookText returns a number of seconds as people write it.
+func tookText(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	if 0 < d && d < time.Millisecond {
+		return "<1ms"
+	}
+	return d.Round(time.Millisecond).String()
+}
+
+// withoutAgent removes the column of the agents' names if all are empty.
+func withoutAgent(rows [][]string, at int) [][]string {
+	for _, row := range rows[1:] {
+		if row[at] != "" {
+			return rows
+		}
+	}
+	for i := range rows {
+		rows[i] = slices.Delete(rows[i], at, at+1)
+	}
+	return rows
+}
+
+// CtlEventsCmd implements "ctl events".
+type CtlEventsCmd struct {
+	Name   []string `arg:"" optional:"" help:"Print events of these names, such as host-paused (default: all)."`
+	Follow bool     `short:"f" help:"Also print all events from now on, until Ctrl-C or the end of the crawl."`
+	Last   int32    `short:"n" help:"Begin with the last N events of each agent, up to 500." default:"20" placeholder:"N"`
+	JSON   bool     `name:"json" help:"Print a JSON object for each event."`
+}
+
+// Help explains where the events come from.
+func (CtlEventsCmd) Help() string {
+	return `docs/reference/events.md lists the events. The command prints those since the
+start of each agent's process; logs/events.jsonl has all of them.
+
+  orbweaver ctl events
+  orbweaver ctl events --follow host-paused order`
+}
+
+// Run prints the events.
+func (e CtlEventsCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+		defer stop()
+		o.http.Timeout = 0 // a stream lasts
+		stream, err := o.Events(ctx, &pb.EventsRequest{Names: e.Name, Last: e.Last, Follow: e.Follow})
+		if err != nil {
+			return c.Ctl.plain(o.addr, err)
+		}
+		defer stream.Close()
+		heard := false
+		for stream.Receive() {
+			heard = true
+			text, err := eventLine(stream.Msg(), e.JSON)
+			if err == nil {
+				_, err = io.WriteString(out, text)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		switch err := stream.Err(); {
+		case ctx.Err() != nil:
+			return nil
+		case err == nil && !e.Follow:
+			if !heard && !e.JSON {
+				_, err = io.WriteString(out, "No event.\n")
+			}
+			return err
+		case e.Follow && c.Ctl.ended():
+			fmt.Fprintf(errs, "orbweaver: the crawl in %s has ended\n", c.Ctl.Dir)
+			return nil
+		case err == nil:
+			return nil
+		default:
+			return c.Ctl.plain(o.addr, err)
+		}
+	})
+}
+
+// eventLine returns an event as a line.
+func eventLine(e *pb.Event, asJSON bool) (string, error) {
+	if asJSON {
+		b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(e)
+		if err != nil {
+			return "", err
+		}
+		var line bytes.Buffer
+		if err := json.Compact(&line, b); err != nil { // protojson adds spaces
+			return "", err
+		}
+		return line.String() + "\n", nil
+	}
+	var b strings.Builder
+	if e.Missed > 0 {
+		fmt.Fprintf(&b, "%s events are missing\n", humanize.Comma(e.Missed))
+	}
+	b.WriteString(e.Time.AsTime().Format(time.RFC3339))
+	if e.Agent != "" {
+		b.WriteString("  " + inCell(e.Agent))
+	}
+	b.WriteString("  " + inCell(e.Event))
+	fields := e.Fields.GetFields()
+	names := make([]string, 0, len(fields))
+	for name := range fields {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		value, err := json.Marshal(fields[name].AsInterface())
+		if err != nil {
+			return "", err
+		}
+		if s, ok := fields[name].AsInterface().(string); ok && s == "" {
+			continue
+		}
+		b.WriteString("  " + inCell(name) + "=" + inLine(string(value)))
+	}
+	return b.String() + "\n", nil
+}
+
+// CtlLogCmd implements "ctl log".
+type CtlLogCmd struct {
+	HostName  string `name:"host" help:"Print visits to this host, or to all hosts of a domain such as *.example.org." placeholder:"HOST"`
+	Status    string `help:"Print visits with this status: a code such as 404 or -2, a class such as 4xx, or failed." placeholder:"CODE"`
+	AgentFlag `embed:""`
+	Limit     int32 `short:"n" help:"Print the last N lines, up to 1000." default:"20" placeholder:"N"`
+	JSON      bool  `name:"json" help:"Print the lines as one JSON object."`
+}
+
+// Help explains the columns.
+func (CtlLogCmd) Help() string {
+	return `The lines are those at the end of logs/crawl.log of each agent, by time. The
+command reads the last 16 MB of each log. docs/reference/files.md explains the
+codes.
+
+  orbweaver ctl log --status failed
+  orbweaver ctl log --host www.example.org -n 100`
+}
+
+// Run prints the lines.
+func (l CtlLogCmd) Run(c *commands, out io.Writer) error {
+	if l.Limit < 1 {
+		return bad("--limit %d: give a number from 1 to 1000", l.Limit)
+	}
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		res, err := o.Log(ctx, &pb.LogRequest{Host: l.HostName, Status: l.Status, Agent: l.Agent, Limit: l.Limit})
+		if err != nil {
+			return err
+		}
+		text := logTable(res)
+		if l.JSON {
+			if text, err = asJSON(res); err != nil {
+				return err
+			}
+		}
+		if _, err = io.WriteString(out, text); err != nil || l.JSON {
+			return err
+		}
+		return unanswering(out, res.Silent)
+	})
+}
+
+// logTable returns lines of the log as a table.
+func logTable(r *pb.LogResponse) string {
+	if len(r.Lines) == 0 {
+		return "No line.\n"
+	}
+	rows := [][]string{{"TIME", "AGENT", "CODE", "SIZE", "TOOK", "TYPE", "URL"}}
+	for _, l := range r.Lines {
+		size := "-"
+		if l.Size >= 0 {
+			size = humanize.Bytes(uint64(l.Size))
+		}
+		rows = append(rows, []string{l.Time.AsTime().Format("15:04:05.000"), inCell(l.Agent), fmt.Sprint(l.Code), size,
+			tookText(l.TookS), inCell(l.Mime), shorten(report.OneLine(l.Url), 4*cellMost)})
+	}
+	return textTable(withoutAgent(rows, 1), "CODE", "SIZE", "TOOK")
+}

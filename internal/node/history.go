@@ -1,0 +1,153 @@
+package node
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// historyFile holds the counts of the last day: a pb.HistorySeries. It is written now and then, so a kill loses the last
+// minutes. A file that cannot be read is replaced, because nothing but curves depends on it.
+const historyFile = "state/history"
+
+const (
+	// historyEvery is the time between two samples. Their times are multiples of it, so that those of all agents agree.
+	historyEvery = 30 * time.Second
+	// historyMost bounds the samples: those of a day.
+	historyMost = 2880
+	// historySave is how many samples come between two writes of the file.
+	historySave = 20
+	// historyBytes bounds the file. A sample has at most 67 bytes.
+	historyBytes = 1 << 20
+)
+
+// A history samples the agent's counts.
+type history struct {
+	a   *Agent
+	run string // names the process, for followers of its events
+
+	mu      sync.Mutex // guards samples
+	samples []*pb.HistorySample
+}
+
+// openHistory reads the samples of earlier runs.
+func (a *Agent) openHistory() error {
+	h := &history{a: a, run: rand.Text()}
+	a.history = h
+	b, err := disk.ReadFile(a.fs, a.dir(historyFile), historyBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	var s pb.HistorySeries
+	if proto.Unmarshal(b, &s) == nil {
+		h.samples = s.Samples[max(len(s.Samples)-historyMost, 0):]
+	}
+	return nil
+}
+
+// remembering crawls, and keeps the history meanwhile.
+func (a *Agent) remembering(ctx context.Context) (crawl.Stop, error) {
+	sampling, over := context.WithCancel(context.WithoutCancel(ctx))
+	kept := make(chan error, 1)
+	go func() { kept <- a.history.keep(sampling) }()
+	stop, err := a.withNear(ctx)
+	over()
+	return stop, errors.Join(err, <-kept)
+}
+
+// keep samples until ctx is done, and then writes the file. It returns an error of the disk.
+func (h *history) keep(ctx context.Context) error {
+	for n := 1; ; n++ {
+		now := h.a.now()
+		timer := time.NewTimer(now.Truncate(historyEvery).Add(historyEvery).Sub(now))
+		select {
+		case <-timer.C:
+			h.sample()
+		case <-ctx.Done():
+			timer.Stop()
+			return h.save()
+		}
+		if n%historySave == 0 {
+			if err := h.save(); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// sample adds a sample of the present counts.
+func (h *history) sample() {
+	s := h.a.crawler.Status()
+	if s == nil {
+		return
+	}
+	p := &pb.HistorySample{At: h.a.now().Round(historyEvery).Unix(), Pages: s.Pages, Bytes: s.Bytes, Queued: s.Queued,
+		Open: int64(s.Open)}
+	for _, n := range s.Errors {
+		p.Errors += n
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if n := len(h.samples); n > 0 && h.samples[n-1].At >= p.At { // the clock went back
+		return
+	}
+	h.samples = append(h.samples, p)
+	if len(h.samples) > historyMost {
+		h.samples = slices.Clone(h.samples[len(h.samples)-historyMost:])
+	}
+}
+
+func (h *history) save() error {
+	h.mu.Lock()
+	list := slices.Clone(h.samples)
+	h.mu.Unlock()
+	if len(list) == 0 {
+		return nil
+	}
+	b, err := proto.Marshal(&pb.HistorySeries{Samples: list})
+	if err != nil {
+		return fmt.Errorf("history: %w", err)
+	}
+	return disk.WriteFile(h.a.fs, h.a.dir(historyFile), b)
+}
+
+// History implements operate.Viewer.
+func (o operated) History(q *pb.HistoryRequest) *pb.HistorySeries {
+	h := o.a.history
+	h.mu.Lock()
+	list := slices.Clone(h.samples)
+	h.mu.Unlock()
+	if q.Minutes > 0 {
+		from := o.a.now().Add(-time.Duration(q.Minutes) * time.Minute).Unix()
+		i, _ := slices.BinarySearchFunc(list, from, func(s *pb.HistorySample, at int64) int { return int(s.At - at) })
+		list = list[i:]
+	}
+	return &pb.HistorySeries{Samples: thin(list, int(q.Points))}
+}
+
+// thin leaves out samples, so that at most about n are left. All agents keep those of the same times.
+func thin(list []*pb.HistorySample, n int) []*pb.HistorySample {
+	if n <= 0 || len(list) <= n {
+		return list
+	}
+	span := list[len(list)-1].At - list[0].At
+	every, last := int64(historyEvery.Seconds()), list[len(list)-1]
+	step := (span/int64(n)/every + 1) * every
+	return slices.DeleteFunc(list, func(s *pb.HistorySample) bool {
+		return s.At%step != 0 && s != last
+	})
+}

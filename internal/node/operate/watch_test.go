@@ -1,0 +1,236 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+// Each resident knows hosts NAME-0.example to NAME-4.example, with 0 to 4 links, and has answered one for each.
+func (r resident) Hosts(_ context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
+	after, err := ReadPlace(q.After)
+	if err != nil {
+		return nil, err
+	}
+	var all []*pb.Host
+	a := new(pb.HostsResponse)
+	for i := range int64(5) {
+		h := &pb.Host{Host: fmt.Sprintf("%s-%d.example", r.name, i), Queued: i, Errors: 9 - i}
+		if strings.Contains(h.Host, q.Search) {
+			a.Matches++
+			if p := placeOf(h, q.By); after == nil || (Place{p.Value, p.Host, r.name}).Compare(*after) > 0 {
+				all = append(all, h)
+			}
+		}
+	}
+	slices.SortFunc(all, func(x, y *pb.Host) int { return placeOf(x, q.By).Compare(placeOf(y, q.By)) })
+	a.Hosts = all[:min(int(q.Limit), len(all))]
+	return a, nil
+}
+
+func (r resident) Events(ctx context.Context, q *pb.EventsPageRequest) (*pb.EventsPage, error) {
+	r.w.mu.Lock()
+	list := r.w.events[r.name]
+	r.w.mu.Unlock()
+	from := q.From
+	if q.Run == "" {
+		from = uint64(max(len(list)-int(q.Last), 0))
+	}
+	if int(from) == len(list) && q.Wait {
+		select {
+		case <-time.After(time.Second):
+		case <-ctx.Done():
+		}
+	}
+	p := &pb.EventsPage{Run: "1", Next: uint64(len(list))}
+	for i, name := range list[from:] {
+		p.Events = append(p.Events, &pb.Event{Event: name, Time: timestamppb.New(time.Unix(int64(from)+int64(i), 0))})
+	}
+	return p, nil
+}
+
+func (r resident) Log(_ context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
+	a := new(pb.LogResponse)
+	for i := range int(q.Limit) {
+		a.Lines = append(a.Lines, &pb.LogLine{Time: timestamppb.New(time.Unix(int64(i), 0)), Url: q.Host + q.Status})
+	}
+	return a, nil
+}
+
+func (r resident) History(q *pb.HistoryRequest) *pb.HistorySeries {
+	return &pb.HistorySeries{Samples: []*pb.HistorySample{{At: int64(q.Points)}}}
+}
+
+func (r resident) Shares() *pb.SharesResponse { return &pb.SharesResponse{Partition: r.name} }
+
+func names(hosts []*pb.Host) (all []string) {
+	for _, h := range hosts {
+		all = append(all, h.Agent+":"+strings.TrimSuffix(h.Host, ".example"))
+	}
+	return all
+}
+
+// Pages of hosts follow each other without a gap, whichever agents the hosts belong to.
+func TestHosts(t *testing.T) {
+	w := newTown("a", "b")
+	for limit := int32(1); limit <= 11; limit++ {
+		for by, want := range map[pb.HostOrder]string{
+			pb.HostOrder_HOST_ORDER_QUEUE:  "a:a-4 b:b-4 a:a-3 b:b-3 a:a-2 b:b-2 a:a-1 b:b-1 a:a-0 b:b-0",
+			pb.HostOrder_HOST_ORDER_ERRORS: "a:a-0 b:b-0 a:a-1 b:b-1 a:a-2 b:b-2 a:a-3 b:b-3 a:a-4 b:b-4",
+			pb.HostOrder_HOST_ORDER_NAME:   "a:a-0 a:a-1 a:a-2 a:a-3 a:a-4 b:b-0 b:b-1 b:b-2 b:b-3 b:b-4",
+		} {
+			var got []string
+			q := &pb.HostsRequest{By: by, Limit: limit}
+			for more := true; more; {
+				r, err := w.members["b"].Hosts(t.Context(), q)
+				if err != nil || r.Matches != 10 || len(r.Hosts) > int(limit) {
+					t.Fatal(r, err)
+				}
+				got = append(got, names(r.Hosts)...)
+				q.After, more = r.Next, r.Next != ""
+			}
+			if strings.Join(got, " ") != want {
+				t.Errorf("%d a page, %s: %v, want %s", limit, by, got, want)
+			}
+		}
+	}
+	r, err := w.members["a"].Hosts(t.Context(), &pb.HostsRequest{Search: "b-3"})
+	if err != nil || strings.Join(names(r.Hosts), " ") != "b:b-3" || r.Matches != 1 || r.Next != "" {
+		t.Error(r, err)
+	}
+	for _, q := range []*pb.HostsRequest{{Limit: -1}, {Limit: 1001}, {After: "x"}, {By: 99},
+		{Search: strings.Repeat("x", 256)}} {
+		if _, err := w.members["a"].Hosts(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%v: %v", q, err)
+		}
+	}
+}
+
+// An agent that does not answer is named, and the others' answers stand.
+func TestViewsOfSilentAgents(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown("a", "b")
+		w.silent["b"] = true
+		o := w.members["a"]
+		hosts, err := o.Hosts(t.Context(), &pb.HostsRequest{Limit: 2})
+		if err != nil || len(hosts.Hosts) != 2 || len(hosts.Silent) != 1 || hosts.Silent[0].Agent != "b" {
+			t.Error(hosts, err)
+		}
+		log, err := o.Log(t.Context(), &pb.LogRequest{Limit: 2})
+		if err != nil || len(log.Lines) != 2 || len(log.Silent) != 1 {
+			t.Error(log, err)
+		}
+		history, err := o.History(t.Context(), &pb.HistoryRequest{})
+		if err != nil || len(history.Agents) != 1 || history.Agents[0].Samples[0].At != usualPoints {
+			t.Error(history, err)
+		}
+	})
+}
+
+func TestLog(t *testing.T) {
+	w := newTown("a", "b")
+	r, err := w.members["a"].Log(t.Context(), &pb.LogRequest{Limit: 3, Host: "h", Status: "4xx"})
+	if err != nil || len(r.Lines) != 3 || r.Lines[0].Agent != "b" || r.Lines[0].Time.Seconds != 1 ||
+		r.Lines[2].Time.Seconds != 2 || r.Lines[2].Url != "h4xx" {
+		t.Error(r, err)
+	}
+	if r, err = w.members["a"].Log(t.Context(), &pb.LogRequest{Agent: "b"}); err != nil || len(r.Lines) != usualRows ||
+		r.Lines[0].Agent != "b" {
+		t.Error(r, err)
+	}
+	for _, q := range []*pb.LogRequest{{Status: "x"}, {Status: "6xx"}, {Limit: -1}} {
+		if _, err := w.members["a"].Log(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%v: %v", q, err)
+		}
+	}
+	if _, err := w.members["a"].Log(t.Context(), &pb.LogRequest{Agent: "c"}); connect.CodeOf(err) != connect.CodeNotFound {
+		t.Error(err)
+	}
+}
+
+func TestLogFilter(t *testing.T) {
+	for _, c := range []struct {
+		host, status string
+		of           string
+		code         int
+		want         bool
+	}{
+		{"", "", "a.example", 200, true}, {"a.example", "", "a.example", 200, true},
+		{"a.example", "", "b.a.example", 200, false}, {"*.a.example", "", "b.a.example", 200, true},
+		{"*.A.example", "", "a.example", 200, true}, {"*.a.example", "", "ba.example", 200, false},
+		{"", "404", "a", 404, true}, {"", "404", "a", 403, false}, {"", "-2", "a", -2, true},
+		{"", "4xx", "a", 404, true}, {"", "4xx", "a", 500, false}, {"", "failed", "a", -2, true},
+		{"", "failed", "a", 404, false}, {"a", "4xx", "b", 404, false},
+	} {
+		f, err := LogFilter(&pb.LogRequest{Host: c.host, Status: c.status})
+		if err != nil || f(c.of, c.code) != c.want {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+}
+
+// listen follows events until ctx is done.
+type listen struct {
+	mu  sync.Mutex
+	got []string
+}
+
+func (l *listen) send(e *pb.Event) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.got = append(l.got, e.Agent+":"+e.Event)
+	return nil
+}
+
+// A follower gets the last events, then those of all agents as they come, also of an agent that joins.
+func TestFollow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown("a", "b")
+		w.events = map[string][]string{"a": {"old", "last"}}
+		add := func(agent, event string) {
+			w.mu.Lock()
+			w.events[agent] = append(slices.Clone(w.events[agent]), event)
+			w.mu.Unlock()
+			time.Sleep(3 * time.Second)
+		}
+		var l listen
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() {
+			e := &eventStream{o: w.members["a"], q: &pb.EventsRequest{Last: 1, Names: []string{"last", "x", "y"}}, send: l.send}
+			done <- e.follow(ctx)
+		}()
+		time.Sleep(3 * time.Second)
+		add("b", "x")
+		add("b", "unwanted")
+		add("a", "y")
+		cancel()
+		if err := <-done; err != context.Canceled {
+			t.Error(err)
+		}
+		if got := strings.Join(l.got, " "); got != "a:last b:x a:y" {
+			t.Errorf("got %s", got)
+		}
+	})
+	w := newTown("a", "b")
+	w.events = map[string][]string{"a": {"0", "1", "2"}, "b": {"0", "1"}}
+	var l listen
+	e := &eventStream{o: w.members["b"], q: &pb.EventsRequest{Last: 2}, send: l.send}
+	if err := e.lastOnes(t.Context()); err != nil || strings.Join(l.got, " ") != "b:0 a:1 b:1 a:2" {
+		t.Error(l.got, err)
+	}
+	if err := w.members["a"].Events(t.Context(), &pb.EventsRequest{Last: 501}, nil); connect.CodeOf(err) !=
+		connect.CodeInvalidArgument {
+		t.Error(err)
+	}
+}

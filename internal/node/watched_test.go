@@ -1,0 +1,111 @@
+package node
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+// backwards returns the complete lines from the end, however the pieces cut them.
+func TestBackwards(t *testing.T) {
+	var text strings.Builder
+	var want []string
+	for i := range 5000 {
+		line := fmt.Sprintf("%d %s", i, strings.Repeat("x", i%97))
+		want = append(want, line)
+		text.WriteString(line + "\n")
+	}
+	slices.Reverse(want)
+	for _, end := range []string{"", "an incomplete line"} {
+		all := text.String() + end
+		var got []string
+		err := backwards(strings.NewReader(all), int64(len(all)), 1<<30, func(line string) bool {
+			got = append(got, line)
+			return true
+		})
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("%d lines, want %d; %v", len(got), len(want), err)
+		}
+		got = nil
+		_ = backwards(strings.NewReader(all), int64(len(all)), 1<<30, func(line string) bool {
+			got = append(got, line)
+			return len(got) < 3
+		})
+		if !slices.Equal(got, want[:3]) {
+			t.Errorf("got %q", got)
+		}
+		n := 0
+		_ = backwards(strings.NewReader(all), int64(len(all)), 1, func(string) bool { n++; return true })
+		if n == 0 || n == len(want) {
+			t.Errorf("%d lines of a part of the file", n)
+		}
+	}
+	if err := backwards(strings.NewReader(""), 0, 10, func(string) bool { t.Error("a line"); return true }); err != nil {
+		t.Error(err)
+	}
+}
+
+// The arcs cover the circle, and each agent's are as long as its share.
+func TestArcs(t *testing.T) {
+	agents := []placement.Agent{{Name: "a", Capacity: 1}, {Name: "b", Capacity: 1}, {Name: "c", Capacity: 2}}
+	ring, err := placement.NewRing(agents, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash, err := placement.NewRendezvous(agents, 1<<12)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range []placement.Placement{ring, hash} {
+		list, at, of := arcs(p, p.Agents()), 0.0, map[string]float64{}
+		for _, a := range list {
+			if a.From != at || a.To <= a.From {
+				t.Fatalf("an arc from %g to %g, want from %g", a.From, a.To, at)
+			}
+			at = a.To
+			of[a.Agent] += a.To - a.From
+		}
+		if at != 1 || len(of) != 3 || math.Abs(of["c"]-0.5) > 0.1 || math.Abs(of["a"]-0.25) > 0.1 {
+			t.Errorf("%T: %d arcs up to %g, shares %v", p, len(list), at, of)
+		}
+	}
+}
+
+// Samples are left out at the same times at all agents. The last one stays.
+func TestThin(t *testing.T) {
+	series := func(from, n int64) (list []*pb.HistorySample) {
+		for i := range n {
+			list = append(list, &pb.HistorySample{At: 30 * (from + i)})
+		}
+		return list
+	}
+	a, b := thin(series(100, 1000), 100), thin(series(101, 999), 100)
+	if len(a) > 102 || len(a) < 80 || a[len(a)-1].At != 30*1099 {
+		t.Errorf("%d samples up to %d", len(a), a[len(a)-1].At)
+	}
+	times := map[int64]bool{}
+	for _, s := range a {
+		times[s.At] = true
+	}
+	for _, s := range b {
+		if !times[s.At] {
+			t.Errorf("a sample of %d is in one series only", s.At)
+		}
+	}
+	if got := thin(series(0, 5), 100); len(got) != 5 {
+		t.Errorf("%d of 5 samples", len(got))
+	}
+}
+
+func TestEventOf(t *testing.T) {
+	e := eventOf(`{"type":"event","time":"2026-01-02T15:04:05.000Z","event":"host-paused","host":"a.example","n":3}`)
+	if e.Event != "host-paused" || e.Time.AsTime().Unix() != 1767366245 || len(e.Fields.Fields) != 2 ||
+		e.Fields.Fields["host"].GetStringValue() != "a.example" || e.Fields.Fields["n"].GetNumberValue() != 3 {
+		t.Errorf("got %v", e)
+	}
+}
