@@ -49,12 +49,14 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		// A host that moves must have the same delays at its next owner.
 		"delay": quiet(f.HostDelay, 2*time.Second) + autoTerms(&a.cfg.Crawl), "ip-delay": quiet(f.IPDelay, 0),
 		"site-delay": quiet(f.SiteDelay, 0), "slow-down": quiet(f.SlowBase, time.Minute),
-		"rate":            a.cfg.Rate.String(),
 		"page-limit":      strconv.FormatInt(a.cfg.Crawl.PageLimit, 10),
 		"host-page-limit": strconv.FormatInt(a.cfg.Crawl.HostPageLimit, 10),
 		"keep":            a.cfg.Crawl.Keep.String(), "header": headerTerms(&a.cfg.Fetch),
 		"cookies": strconv.FormatBool(a.cfg.Cookies != nil), "hosts and auth-file": a.cfg.Hosts.Digest(),
 		agentsSetting: strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
+	}
+	if !a.cfg.Rate.None() {
+		settings["rate"] = a.cfg.Rate.String()
 	}
 	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {
 		// Each walker may jump to any of the start URLs, whatever the scope.
