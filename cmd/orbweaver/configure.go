@@ -219,7 +219,7 @@ func (c *CrawlCmd) politeness(cfg *node.Config) {
 		fr.HostDelay = -1 // none
 	}
 	fr.IPDelay, fr.SiteDelay, fr.SlowBase = least/4, least/4, c.SlowDown
-	if c.Delay == autoDelay {
+	if c.Delay == cli.AutoDelay {
 		cfg.Crawl.DelayFactor, cfg.Crawl.DelayMax = c.DelayFactor, c.DelayMax
 	}
 	if c.IPDelay != nil {

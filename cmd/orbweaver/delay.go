@@ -2,42 +2,14 @@ package main
 
 import (
 	"fmt"
-	"math"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 )
 
-// A delayFlag is the value of --delay: a duration, or autoDelay.
-type delayFlag time.Duration
-
-// autoDelay means that the delay of a host follows its response times.
-const autoDelay delayFlag = math.MinInt64
-
-// UnmarshalText implements encoding.TextUnmarshaler.
-func (d *delayFlag) UnmarshalText(text []byte) error {
-	if string(text) == "auto" {
-		*d = autoDelay
-		return nil
-	}
-	x, err := cli.ParseDuration(string(text))
-	*d = delayFlag(x)
-	return err
-}
-
-// MarshalText implements encoding.TextMarshaler.
-func (d delayFlag) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
-
-func (d delayFlag) String() string {
-	if d == autoDelay {
-		return "auto"
-	}
-	return time.Duration(d).String()
-}
-
 // DelayFlags are the flags of the delay of hosts.
 type DelayFlags struct {
-	Delay       delayFlag     `help:"${delay}" default:"2s" placeholder:"D" group:"Politeness"`
+	Delay       cli.Delay     `help:"${delay}" default:"2s" placeholder:"D" group:"Politeness"`
 	DelayFactor float64       `help:"${delay_factor}" default:"5" placeholder:"N" group:"Politeness"`
 	DelayMin    time.Duration `help:"${delay_min}" default:"2s" placeholder:"D" group:"Politeness"`
 	DelayMax    time.Duration `help:"${delay_max}" default:"30s" placeholder:"D" group:"Politeness"`
@@ -45,7 +17,7 @@ type DelayFlags struct {
 
 // least returns the delay that each host has at least.
 func (f *DelayFlags) least() time.Duration {
-	if f.Delay == autoDelay {
+	if f.Delay == cli.AutoDelay {
 		return f.DelayMin
 	}
 	return time.Duration(f.Delay)
@@ -53,7 +25,7 @@ func (f *DelayFlags) least() time.Duration {
 
 // text returns the delay for people.
 func (f *DelayFlags) text() string {
-	if f.Delay == autoDelay {
+	if f.Delay == cli.AutoDelay {
 		return fmt.Sprintf("%g times the last response times, from %s to %s,", f.DelayFactor, f.DelayMin, f.DelayMax)
 	}
 	return f.Delay.String()
@@ -63,7 +35,7 @@ func (f *DelayFlags) text() string {
 func (f *DelayFlags) check() error {
 	d := time.Duration(f.Delay)
 	switch {
-	case f.Delay == autoDelay:
+	case f.Delay == cli.AutoDelay:
 	case d < 0:
 		return bad("--delay %s is negative; give a duration such as 500ms, or 0, or auto", d)
 	case d > mostDelay:

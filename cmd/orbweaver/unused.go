@@ -8,6 +8,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 )
 
@@ -46,7 +47,7 @@ func (c *CrawlCmd) unused(flag string) string {
 	switch {
 	case flag == "example" && !c.DryRun:
 		return "without --dry-run: leave it out, or add --dry-run"
-	case strings.HasPrefix(flag, "delay-") && c.Delay != autoDelay:
+	case strings.HasPrefix(flag, "delay-") && c.Delay != cli.AutoDelay:
 		return "without --delay auto: leave it out, or add --delay auto"
 	case flag == "model" && c.Listen != "" && c.Partition == node.PartitionTopic:
 	case flag == "topic" || flag == "model":

@@ -92,6 +92,9 @@ func Values() []kong.Option {
 		kong.TypeMapper(reflect.TypeFor[ByteSize](), from("size", func(target reflect.Value, s string) error {
 			return target.Addr().Interface().(*ByteSize).UnmarshalText([]byte(s))
 		})),
+		kong.TypeMapper(reflect.TypeFor[Delay](), from("duration", func(target reflect.Value, s string) error {
+			return target.Addr().Interface().(*Delay).UnmarshalText([]byte(s))
+		})),
 		kong.TypeMapper(reflect.TypeFor[time.Duration](), from("duration", func(target reflect.Value, s string) error {
 			d, err := ParseDuration(s)
 			target.SetInt(int64(d))

@@ -18,7 +18,8 @@ type Config struct {
 	// negative value none. Done.Delay may raise it.
 	HostDelay time.Duration
 	// DelayOf returns the delay of a host that has another one than HostDelay; otherwise ok is false. It may change
-	// while the frontier is in use: then it holds from the host's next response on. Nil means that no host has one.
+	// while the frontier is in use: then it holds from the host's next response on, or from Redelay on. Nil means that
+	// no host has one.
 	DelayOf func(host string) (d time.Duration, ok bool)
 	// IPDelay is the quiet time of an address, whichever hosts it serves. With it, one link at a time is in process for
 	// an address. It begins at a whole millisecond. Zero means none.
