@@ -124,9 +124,6 @@ func (s *Store) Take(w Want, now int64) (infos []*pb.URLInfo, change uint64, err
 	if w.Queues <= 0 {
 		w.Queues = MostURLs
 	}
-	if w.URLs <= 0 {
-		w.URLs = MostURLs
-	}
 	if w.Lease <= 0 {
 		w.Lease = defaultLease
 	}
@@ -153,7 +150,10 @@ func (s *Store) Take(w Want, now int64) (infos []*pb.URLInfo, change uint64, err
 		looked = append(looked, q)
 		q.expire(now)
 		m := &pb.Leased{Crawl: q.c.id, Key: q.key, ProducedMs: now, LeaseMs: now + w.Lease*1000}
-		room := min(w.URLs-len(q.leased.items), MostURLs-len(infos))
+		room := MostURLs - len(infos)
+		if w.URLs > 0 {
+			room = min(room, w.URLs-len(q.leased.items))
+		}
 		var given []*entry
 		for len(given) < room && more() && len(q.waiting.items) > 0 && q.waiting.items[0].due*1000 <= now {
 			e := q.waiting.take()

@@ -26,6 +26,8 @@ const (
 	headerTimeout = 5 * time.Second
 	idleTimeout   = 5 * time.Minute
 	closeTime     = time.Second
+	// silence is the time after which the server asks a silent connection with open calls whether it still lives.
+	silence = 30 * time.Second
 	// maxMessage bounds a message of a client. A larger one ends its call.
 	maxMessage = 1 << 20
 )
@@ -66,6 +68,7 @@ func Serve(s *Store, ln net.Listener, now func() time.Time) *Server {
 	v := &Server{ln: pool.Listen(ln), done: make(chan struct{}), http: &http.Server{
 		Handler:           handler(&service{s: s, addr: ln.Addr().String(), now: now}),
 		ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: 16 << 10, Protocols: protocols(),
+		HTTP2: &http.HTTP2Config{SendPingTimeout: silence, PingTimeout: headerTimeout},
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
 			return context.WithValue(ctx, connKey{}, c)
 		},
