@@ -86,6 +86,7 @@ func (s *Store) store(m *pb.Stored) {
 		if e.q == q {
 			q.unsettle(e)
 		} else { // the client has given it another key
+			s.moves++
 			e.q.drop(e)
 			s.rewake(e.q)
 		}
@@ -132,6 +133,7 @@ func (s *Store) deleted(m *pb.Deleted) {
 	if c == nil {
 		return
 	}
+	s.moves++
 	c.list = slices.DeleteFunc(c.list, func(q *queue) bool {
 		if m.Key != nil && q.key != *m.Key {
 			return false

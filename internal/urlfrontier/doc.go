@@ -24,7 +24,7 @@
 //
 // All URLs are in RAM, for Config.MemoryBytes. When that is full, new URLs are refused (FAIL: send it again later),
 // and all other calls work. Keys, IDs, URLs and metadata are bounded, and one GetURLs gives at most MostURLs.
-// When the journal has grown to twice the size of its snapshot, a new snapshot is written. Calls wait meanwhile.
+// When the journal has grown to twice the size of its snapshot, a new snapshot is written, while calls go on.
 //
 // Package frontier is not used. It gives one link of a host at a time, waits for the end of the visit, and knows
 // addresses; this API gives many URLs of a key that the client chooses, and frees them by time.

@@ -57,8 +57,10 @@ type Store struct {
 
 	appended, synced uint64 // number of changes; of those that are durable
 	syncing          bool
-	changed          *sync.Cond // synced, syncing or err has changed
+	changed          *sync.Cond // one of synced, syncing, snapshotting and err has changed
+	snapshotting     bool       // a checkpoint is being written
 	snapshot         int64      // bytes of the last snapshot
+	moves            int        // how often a URL or a queue has left its place
 	err              error      // the first error: nothing is answered any more
 	failed           chan struct{}
 }
@@ -100,7 +102,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Store, error) {
 func (s *Store) Close() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.syncing {
+	for s.syncing || s.snapshotting {
 		s.changed.Wait()
 	}
 	err := s.j.Close()
@@ -241,21 +243,53 @@ func (s *Store) commit(change uint64) error {
 		}
 		s.synced = upTo
 		s.changed.Broadcast()
-		if since := s.j.SinceSnapshot(); since > max(s.cfg.SnapshotBytes, 2*s.snapshot) {
-			if err := s.checkpoint(); err != nil {
-				return s.fail(err)
-			}
+		if since := s.j.SinceSnapshot(); !s.snapshotting && since > max(s.cfg.SnapshotBytes, 2*s.snapshot) {
+			s.snapshotting = true
+			go s.checkpoint()
 		}
 	}
 	return nil
 }
 
-// checkpoint writes a snapshot in place of the journal. The caller holds mu.
-func (s *Store) checkpoint() error {
+// writtenAtOnce is the number of URLs that a checkpoint writes while other calls wait. Only TestMain changes it.
+var writtenAtOnce = 500
+
+// errMoved reports that URLs have left their places while a snapshot was written.
+var errMoved = errors.New("a queue or a URL has moved")
+
+// checkpoint writes a snapshot in place of the journal, while other calls go on. The snapshot may have changes that are
+// also in the journal behind it. Each record says the whole of what it changes, so a replay of both ends as the journal
+// does. If something leaves its place meanwhile, the snapshot could miss it: then checkpoint begins again, and the last
+// time calls have to wait. It runs on a goroutine of its own, for which Close waits.
+func (s *Store) checkpoint() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var err error
+	for try := 1; try <= 3; try++ {
+		if err = s.writeSnapshot(try == 3); !errors.Is(err, errMoved) {
+			break
+		}
+	}
+	s.snapshotting = false
+	s.changed.Broadcast()
+	if err != nil && s.err == nil {
+		_ = s.fail(err) // the Store reports it
+	}
+}
+
+// writeSnapshot is one try of checkpoint. The caller holds mu, which it gives up for moments unless calls wait.
+func (s *Store) writeSnapshot(wait bool) error {
+	for s.syncing { // the journal allows no other sync meanwhile
+		s.changed.Wait()
+	}
+	if s.err != nil {
+		return s.err
+	}
 	c, err := s.j.Begin()
 	if err != nil {
 		return err
 	}
+	moves := s.moves
 	write := func(m proto.Message) {
 		if err == nil {
 			var r journal.Record
@@ -264,12 +298,29 @@ func (s *Store) checkpoint() error {
 			}
 		}
 	}
+	pause := func() {
+		if !wait && err == nil {
+			s.mu.Unlock()
+			s.mu.Lock()
+			if s.moves != moves {
+				err = errMoved
+			}
+		}
+	}
 	write(s.general())
 	for _, id := range sortedIDs(s.crawls) {
-		for _, q := range s.crawls[id].list {
+		crawl := s.crawls[id]
+		for i := 0; i < len(crawl.list) && err == nil; i++ {
+			q := crawl.list[i]
 			write(q.settings())
-			for _, e := range q.all {
-				write(&pb.Stored{Item: e.item(), LeaseMs: e.lease})
+			for k := 0; k < len(q.all) && err == nil; k++ {
+				write(&pb.Stored{Item: q.all[k].item(), LeaseMs: q.all[k].lease})
+				if k%writtenAtOnce == writtenAtOnce-1 {
+					pause()
+				}
+			}
+			if i%writtenAtOnce == writtenAtOnce-1 {
+				pause()
 			}
 		}
 	}
@@ -277,12 +328,17 @@ func (s *Store) checkpoint() error {
 		c.Abandon()
 		return err
 	}
-	s.snapshot = c.Bytes()
-	if err := s.j.Adopt(c, c.Finish()); err != nil {
+	size := c.Bytes()
+	s.mu.Unlock()
+	err = c.Finish() // it syncs, or abandons the snapshot
+	s.mu.Lock()
+	for s.syncing {
+		s.changed.Wait()
+	}
+	if err := s.j.Adopt(c, err); err != nil {
 		return err
 	}
-	s.synced = s.appended // Begin has synced
-	s.changed.Broadcast()
+	s.snapshot = size
 	return nil
 }
 
