@@ -35,7 +35,7 @@ var layers = func() map[string]int {
 	for layer, packages := range []string{
 		// basic types and functions: URLs, files, messages
 		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/node/operate/pb " +
-			"internal/hours internal/testkit/testcost internal/testkit/testneed " +
+			"internal/hours internal/urlfrontier/pb internal/testkit/testcost internal/testkit/testneed " +
 			"internal/testkit/testseed internal/testkit/testwire",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
@@ -49,7 +49,7 @@ var layers = func() map[string]int {
 			"internal/web/classify " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus " +
-			"internal/node/admin internal/node/operate internal/store/entries",
+			"internal/node/admin internal/node/operate internal/store/entries internal/urlfrontier",
 		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
 		// models in the program
 		"internal/cluster/contents internal/web/near/index " +

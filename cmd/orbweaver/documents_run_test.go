@@ -121,6 +121,10 @@ var documentSteps = map[string][]step{
 		{command: "go tool pprof -top cpu.pprof",
 			not: "a program of others; package admin tests that the profile is one"},
 	},
+	"docs/urlfrontier.md": {
+		{command: "orbweaver frontier urls", last: true, signal: os.Interrupt,
+			await: [2]string{"", "(?m)^frontier at 127.0.0.1:7071"}},
+	},
 	"docs/report.md": {
 		{command: "orbweaver crawl --contact you@example.org https://example.org/", added: true},
 		{command: "orbweaver report crawl"},

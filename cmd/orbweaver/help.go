@@ -197,6 +197,12 @@ var longHelp = cli.Texts{
 	"keys_out": "Keep the cluster's authority, and a directory for each agent, in directory DIR, which the command " +
 		"creates.",
 	"keys_coordinators": "Make keys for the coordinators of these names, separated by commas.",
+	"frontier_dir":      "Keep the URLs in directory DIR, which continues what it has.",
+	"frontier_listen": "Answer clients at this IP address and port; an interface or a name of this machine may stand " +
+		"in place of the IP address.",
+	"frontier_remote": "Allow an address that other machines can reach. The API has no password: use it behind a " +
+		"firewall.",
+	"frontier_memory": "Keep URLs in BYTES of memory; when it is full, new URLs are refused.",
 	"coordinator_listen": "Answer agents and the other coordinators at this IP address and port; an interface or a " +
 		"name of this machine may stand for the IP address. An address other than loopback requires --keys.",
 	"coordinator_members": "The addresses of all coordinators of the crawl, separated by commas, this one's --listen " +

@@ -115,6 +115,7 @@ type commands struct {
 	Version  VersionCmd  `cmd:"" help:"Print the version, or the licences of the libraries in the program."`
 	Help     HelpCmd     `cmd:"" help:"Explain a command, its flags and its arguments."`
 
+	Frontier    FrontierCmd    `cmd:"" help:"Keep the URLs of other crawlers, such as StormCrawler (URL Frontier API)."`
 	Coordinator CoordinatorCmd `cmd:"" help:"Assign hosts to the agents of a crawl with --partition=sites."`
 
 	Completion   CompletionCmd   `cmd:"" help:"Print a script with which bash, zsh or fish completes command lines."`

@@ -20,9 +20,10 @@ func TestMetrics(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		reg := prometheus.NewPedanticRegistry()
+		reg, always := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
 		reg.MustRegister(gauges{a})
-		gather := func() map[string]float64 {
+		always.MustRegister(monitored{a})
+		of := func(reg *prometheus.Registry) map[string]float64 {
 			t.Helper()
 			fs, err := reg.Gather()
 			if err != nil {
@@ -36,13 +37,22 @@ func TestMetrics(t *testing.T) {
 			}
 			return got
 		}
-		if got := gather(); len(got) != 0 {
+		if got := of(reg); len(got) != 0 {
 			t.Errorf("before the crawl: %v", got)
+		}
+		early := of(always)
+		for name, want := range map[string]float64{
+			"orbweaver_agent_info": 1, "orbweaver_crawl_ready": 0, "orbweaver_crawl_paused": 0,
+			"orbweaver_time_seconds": float64(time.Now().UnixMicro()) / 1e6,
+		} {
+			if v, ok := early[name]; !ok || v != want {
+				t.Errorf("before the crawl %s: got %v, %v, want %v", name, v, ok, want)
+			}
 		}
 		if _, err := a.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
-		got := gather()
+		got := of(reg)
 		pages := float64(len(w.urls()))
 		for name, want := range map[string]float64{
 			"orbweaver_crawl_pages_total": pages, "orbweaver_seen_urls": pages, "orbweaver_frontier_queued_urls": 0,
