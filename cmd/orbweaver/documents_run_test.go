@@ -105,8 +105,8 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl explain www.example.org", last: true},
 	},
 	"docs/reference/api.md": {
-		{command: "orbweaver crawl --api 192.0.2.7:7480 --api-cert api.pem --api-key api.key --contact you@example.org " +
-			"https://example.org/",
+		{command: "orbweaver crawl --api 192.0.2.7:7480 --api-cert api.pem --api-key api.key " +
+			"--contact you@example.org https://example.org/",
 			not: "192.0.2.7 is no address of this machine; package admin listens with TLS"},
 		{command: "addr=$(jq -r .addr crawl/state/api.json) token=$(jq -r .token crawl/state/api.json)",
 			not: "jq may be missing"},
