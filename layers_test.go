@@ -49,7 +49,8 @@ var layers = func() map[string]int {
 			"internal/web/classify " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus " +
-			"internal/node/admin internal/node/operate internal/store/entries internal/urlfrontier",
+			"internal/node/admin internal/node/console internal/node/operate internal/store/entries " +
+			"internal/urlfrontier",
 		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
 		// models in the program
 		"internal/cluster/contents internal/web/near/index " +

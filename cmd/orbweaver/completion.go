@@ -78,7 +78,8 @@ func ctlDir(words []string) string {
 	return dir
 }
 
-// hostsOf returns hosts of the running crawl in dir that begin with typed. It returns none if the crawl does not answer.
+// hostsOf returns hosts of the running crawl in dir that begin with typed, or none if the crawl does not
+// answer.
 func hostsOf(dir, typed string) (names []string) {
 	o, err := (&CtlCmd{Dir: dir}).open()
 	if err != nil {

@@ -46,7 +46,8 @@ func TestCtlLooks(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := &looks{
-		hosts: &pb.HostsResponse{Matches: 1234, Next: "5 b.example a2", Silent: []*pb.Answer{{Agent: "a3", Error: "no"}},
+		hosts: &pb.HostsResponse{Matches: 1234, Next: "5 b.example a2",
+			Silent: []*pb.Answer{{Agent: "a3", Error: "no"}},
 			Hosts: []*pb.Host{
 				{Host: "a.example", Agent: "a1", State: "ready", Queued: 1000, Pages: 2, Urls: 3, Errors: 4, Denied: 5,
 					Bytes: 6000, LatencyS: 0.1234},
@@ -54,7 +55,8 @@ func TestCtlLooks(t *testing.T) {
 		log: &pb.LogResponse{Lines: []*pb.LogLine{
 			{Time: at, Code: 200, Size: 1000, Url: "http://a.example/\x1b", Mime: "text/html", TookS: 1.5},
 			{Time: at, Code: -2, Size: -1, Url: "http://b.example/"}}},
-		events: []*pb.Event{{Time: at, Agent: "a1", Event: "host-paused", Fields: fields, Missed: 2}, {Time: at, Event: "x"}},
+		events: []*pb.Event{{Time: at, Agent: "a1", Event: "host-paused", Fields: fields, Missed: 2},
+			{Time: at, Event: "x"}},
 	}
 	l.handlerOf = func() pb.OperatorHandler { return l }
 	for _, c := range []struct{ args, asked, want string }{
@@ -80,8 +82,8 @@ func TestCtlLooks(t *testing.T) {
 	} {
 		code, stdout, stderr := ctl(serveAPI(t, l.handler(), "x"), strings.Fields(c.args)...)
 		if code != 0 || stderr != "" || l.asked != c.asked || c.want != "" && stdout != c.want {
-			t.Errorf("ctl %s: exit code %d, %s\nasked %q, want %q\n%s\nwant\n%s", c.args, code, stderr, l.asked, c.asked,
-				stdout, c.want)
+			t.Errorf("ctl %s: exit code %d, %s\nasked %q, want %q\n%s\nwant\n%s", c.args, code, stderr, l.asked,
+				c.asked, stdout, c.want)
 		}
 	}
 	for _, args := range []string{"hosts -n 0", "log -n 0", "hosts --by x"} {
@@ -93,7 +95,8 @@ func TestCtlLooks(t *testing.T) {
 
 // The shell completes hosts of the running crawl, for the commands of ctl alone.
 func TestCompleteHosts(t *testing.T) {
-	l := &looks{hosts: &pb.HostsResponse{Hosts: []*pb.Host{{Host: "www.a.example"}, {Host: "www.b.example", Agent: "a1"},
+	l := &looks{hosts: &pb.HostsResponse{Hosts: []*pb.Host{{Host: "www.a.example"},
+		{Host: "www.b.example", Agent: "a1"},
 		{Host: "www.b.example", Agent: "a2"}, {Host: "b.www.example"}}}}
 	l.handlerOf = func() pb.OperatorHandler { return l }
 	dir := serveAPI(t, l.handler(), "x")

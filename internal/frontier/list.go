@@ -8,8 +8,8 @@ func (f *Frontier) EachQueue(fn func(host string, links int64)) {
 	}
 }
 
-// HostQueue returns the number of links that are queued for a host, without the one in process and those in pools, and the
-// host's state, as in an Explanation.
+// HostQueue returns the number of links that are queued for a host, without the one in process and those in pools, and
+// the host's state, as in an Explanation.
 func (f *Frontier) HostQueue(host string) (links int64, state string) {
 	h := f.hosts.of(host)
 	if h == nil {

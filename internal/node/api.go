@@ -16,6 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
+	"github.com/orbweaver/orbweaver/internal/node/console"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -57,7 +58,7 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	}
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
-		Operator: a.operator, Ready: a.ready, Now: a.now,
+		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(),
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}

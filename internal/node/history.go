@@ -17,8 +17,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// historyFile holds the counts of the last day: a pb.HistorySeries. It is written now and then, so a kill loses the last
-// minutes. A file that cannot be read is replaced, because nothing but curves depends on it.
+// historyFile holds the counts of the last day: a pb.HistorySeries. It is written now and then, so a kill loses the
+// last minutes. A file that cannot be read is replaced, because nothing but curves depends on it.
 const historyFile = "state/history"
 
 const (

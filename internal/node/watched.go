@@ -144,8 +144,8 @@ func hostOf(u string) string {
 	return ""
 }
 
-// backwards passes the complete lines of the first size bytes of r to fn, the last one first, until fn returns false. It
-// reads at most about most bytes.
+// backwards passes the complete lines of the first size bytes of r to fn, the last one first, until fn returns false.
+// It reads at most about most bytes.
 func backwards(r io.ReaderAt, size, most int64, fn func(line string) bool) error {
 	var rest []byte // the beginning of the line that the piece before has cut
 	first := true   // what follows the last newline is an incomplete line

@@ -45,7 +45,8 @@ func TestBackwards(t *testing.T) {
 			t.Errorf("%d lines of a part of the file", n)
 		}
 	}
-	if err := backwards(strings.NewReader(""), 0, 10, func(string) bool { t.Error("a line"); return true }); err != nil {
+	none := func(string) bool { t.Error("a line"); return true }
+	if err := backwards(strings.NewReader(""), 0, 10, none); err != nil {
 		t.Error(err)
 	}
 }

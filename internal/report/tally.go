@@ -91,7 +91,8 @@ type hostCount struct {
 	latency                                         uint32    // mean of the last responses, in µs; not encoded
 }
 
-// took adds the time of a response to the latency. Each response counts a quarter, the one before a quarter of the rest.
+// took adds the time of a response to the latency. Each response counts a quarter, the one before a quarter of
+// the rest.
 func (h *hostCount) took(d time.Duration) {
 	us := min(max(d.Microseconds(), 1), math.MaxUint32)
 	if h.latency > 0 {

@@ -27,8 +27,8 @@ type HostCount struct {
 	Latency                            time.Duration // mean of the last responses; zero: unknown
 }
 
-// EachHostCount passes the counts of up to n hosts to fn, from the one with the number from on. It returns the number of
-// the next host. Hosts are numbered in the order of their first visit. A name is valid as long as fn runs.
+// EachHostCount passes the counts of up to n hosts to fn, from the one with the number from on. It returns the number
+// of the next host. Hosts are numbered in the order of their first visit. A name is valid as long as fn runs.
 func (t *Tally) EachHostCount(from, n int, fn func(*HostCount)) (next int) {
 	var c HostCount
 	for next = from; next < t.hosts.count && next < from+n; next++ {

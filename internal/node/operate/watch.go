@@ -44,7 +44,8 @@ const (
 // rows returns the number of rows of a response.
 func rows(limit int32) (int32, error) {
 	if limit < 0 || limit > mostRows {
-		return 0, problem(connect.CodeInvalidArgument, "limit %d: give 1 to %d, or 0 for %d", limit, mostRows, usualRows)
+		return 0, problem(connect.CodeInvalidArgument, "limit %d: give 1 to %d, or 0 for %d", limit, mostRows,
+			usualRows)
 	}
 	return cmp.Or(limit, usualRows), nil
 }

@@ -153,7 +153,8 @@ func TestLog(t *testing.T) {
 			t.Errorf("%v: %v", q, err)
 		}
 	}
-	if _, err := w.members["a"].Log(t.Context(), &pb.LogRequest{Agent: "c"}); connect.CodeOf(err) != connect.CodeNotFound {
+	_, err = w.members["a"].Log(t.Context(), &pb.LogRequest{Agent: "c"})
+	if connect.CodeOf(err) != connect.CodeNotFound {
 		t.Error(err)
 	}
 }
@@ -207,7 +208,8 @@ func TestFollow(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error)
 		go func() {
-			e := &eventStream{o: w.members["a"], q: &pb.EventsRequest{Last: 1, Names: []string{"last", "x", "y"}}, send: l.send}
+			e := &eventStream{o: w.members["a"], q: &pb.EventsRequest{Last: 1, Names: []string{"last", "x", "y"}},
+				send: l.send}
 			done <- e.follow(ctx)
 		}()
 		time.Sleep(3 * time.Second)

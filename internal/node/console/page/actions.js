@@ -1,0 +1,84 @@
+// What operators do: each action asks for a reason, makes a call, and shows what the agents have answered.
+
+import { call } from './api.js';
+import { el } from './dom.js';
+
+const dialog = () => document.getElementById('dialog');
+
+// open shows a dialog with a title. Escape and the button Close end it.
+function open(title, ...content) {
+  const d = dialog();
+  d.replaceChildren(el('h2', { id: 'dialog-title' }, title), ...content);
+  if (!d.open) d.showModal();
+}
+
+const closer = (text = 'Close') => el('button', { type: 'button', click: () => dialog().close() }, text);
+
+// answered shows the answers of a call.
+function answered(title, response) {
+  const lines = (response.answers || []).map((a) => el('p', { class: a.error ? 'bad' : '' },
+    (a.agent ? `${a.agent}: ` : '') + (a.error || a.text || 'done')));
+  if (lines.length === 0) lines.push(el('p', {}, 'Done.'));
+  open(title, ...lines, el('div', { class: 'actions' }, closer()));
+  dialog().querySelector('button').focus();
+}
+
+// confirm asks for a reason, then makes the call. note says what will happen.
+function confirm(crawl, { title, note, method, request = {}, danger, why = true, done }) {
+  const reason = el('input', { type: 'text', id: 'why', maxlength: 500, autocomplete: 'off' });
+  const problem = el('p', { class: 'bad', role: 'alert' });
+  const button = el('button', { class: danger ? 'danger' : 'main', id: 'confirm' }, title);
+  open(title, el('form', { submit: async (e) => {
+    e.preventDefault();
+    button.disabled = true;
+    problem.textContent = '';
+    try {
+      const response = await call(method, why && reason.value ? { ...request, why: reason.value } : request);
+      answered(title, response);
+      crawl.refresh();
+      if (done) done();
+    } catch (error) {
+      problem.textContent = error.message;
+      button.disabled = false;
+    }
+  } }, el('p', {}, note), why && el('label', {}, 'Why (for the audit line)', reason), problem,
+  el('div', { class: 'actions' }, closer('Cancel'), button)));
+  (why ? reason : button).focus();
+}
+
+const paused = (status) => (status?.agents || []).some((a) => a.state === 'paused');
+
+export const act = {
+  pauseOrResume(crawl) {
+    if (paused(crawl.status)) {
+      confirm(crawl, { title: 'Resume the crawl', method: 'Resume', note: 'All agents begin requests again.' });
+    } else {
+      confirm(crawl, { title: 'Pause the crawl', method: 'Pause',
+        note: 'No agent begins a request until the crawl is resumed. Open requests end as usual.' });
+    }
+  },
+  checkpoint: (crawl, agent) => confirm(crawl, { title: 'Save the state', method: 'Checkpoint', why: false,
+    request: agent ? { agent } : {}, note: `The state of ${agent || 'all agents'} is made durable now.` }),
+  stop: (crawl, agent) => confirm(crawl, { title: agent ? `Stop agent ${agent}` : 'Stop the crawl', method: 'Stop',
+    danger: true, request: agent ? { agent } : {}, note: agent
+      ? 'The agent saves and ends. The other agents go on with its work.'
+      : 'All agents save and end. "orbweaver crawl --resume" continues the crawl.' }),
+  block: (crawl, host, done) => confirm(crawl, { title: `Block ${host}`, method: 'Block', request: { host }, done,
+    note: 'No more requests go there. Its links wait.' }),
+  unblock: (crawl, host, done) => confirm(crawl, { title: `Unblock ${host}`, method: 'Unblock', request: { host }, done,
+    note: 'Requests go there again.' }),
+  drop: (crawl, host, done) => confirm(crawl, { title: `Drop the links of ${host}`, method: 'Drop', danger: true,
+    request: { host }, done, note: 'The waiting links of the host are discarded for good.' }),
+  takeBack: (crawl, order, done) => confirm(crawl, { title: `Take back order ${order.id}`, method: 'TakeBack', done,
+    request: { id: order.id }, note: `The order "${order.verb} ${order.about || 'everything'}" stands no more.` }),
+  paused,
+};
+
+export const ask = {
+  help(names) {
+    open('Keys', el('p', {}, names.flatMap((n, i) => [el('kbd', {}, i + 1), ` ${n}  `])),
+      el('p', {}, el('kbd', {}, '/'), ' search   ', el('kbd', {}, 'p'), ' pause or resume   ', el('kbd', {}, '?'),
+        ' these keys   ', el('kbd', {}, 'Esc'), ' close'),
+      el('div', { class: 'actions' }, closer()));
+  },
+};

@@ -1,0 +1,76 @@
+// Calls of the crawl: the Connect protocol in JSON, with the cookie of the browser's session.
+
+const service = '/orbweaver.operator.v1.Operator/';
+
+// A Refusal is the crawl's error. code is a Connect code, such as permission_denied.
+export class Refusal extends Error {
+  constructor(code, message) { super(message); this.code = code; }
+}
+
+async function refusal(response) {
+  const text = await response.text();
+  if (response.status === 401) return new Refusal('unauthenticated', text.trim());
+  try {
+    const { code, message } = JSON.parse(text);
+    return new Refusal(code, message || code);
+  } catch {
+    return new Refusal('unknown', text.trim() || `HTTP ${response.status}`);
+  }
+}
+
+// call makes a call and returns its response. An agent that does not answer gives an error.
+export async function call(method, request = {}) {
+  const response = await fetch(service + method, {
+    method: 'POST', headers: { 'Content-Type': 'application/json', 'Connect-Protocol-Version': '1' },
+    body: JSON.stringify(request), credentials: 'same-origin',
+  });
+  if (!response.ok) throw await refusal(response);
+  return response.json();
+}
+
+// follow makes a call that is a stream, and passes each message to heard until the signal aborts.
+export async function follow(method, request, signal, heard) {
+  const body = new TextEncoder().encode(JSON.stringify(request));
+  const framed = new Uint8Array(5 + body.length);
+  new DataView(framed.buffer).setUint32(1, body.length);
+  framed.set(body, 5);
+  const response = await fetch(service + method, {
+    method: 'POST', headers: { 'Content-Type': 'application/connect+json', 'Connect-Protocol-Version': '1' },
+    body: framed, credentials: 'same-origin', signal,
+  });
+  if (!response.ok) throw await refusal(response);
+  const reader = response.body.getReader();
+  let rest = new Uint8Array(0);
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const all = new Uint8Array(rest.length + value.length);
+    all.set(rest);
+    all.set(value, rest.length);
+    rest = all;
+    while (rest.length >= 5) {
+      const size = new DataView(rest.buffer, rest.byteOffset).getUint32(1);
+      if (rest.length < 5 + size) break;
+      const text = new TextDecoder().decode(rest.subarray(5, 5 + size));
+      const last = rest[0] & 2;
+      rest = rest.slice(5 + size);
+      if (!last) {
+        heard(JSON.parse(text));
+        continue;
+      }
+      const { error } = JSON.parse(text || '{}');
+      if (error) throw new Refusal(error.code, error.message || error.code);
+      return;
+    }
+  }
+}
+
+// session asks for the role of the browser: operator, reader or none. POST logs in with a token, DELETE logs out.
+export async function session(method = 'GET', token) {
+  const response = await fetch('/session', {
+    method, credentials: 'same-origin', headers: token === undefined ? {} : { 'Content-Type': 'application/json' },
+    body: token === undefined ? undefined : JSON.stringify({ token }),
+  });
+  if (!response.ok) throw await refusal(response);
+  return (await response.json()).role;
+}

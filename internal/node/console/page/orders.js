@@ -1,0 +1,43 @@
+// The view of the orders: what operators have told the whole cluster.
+
+import { call } from './api.js';
+import { el, day, table } from './dom.js';
+import { act } from './actions.js';
+
+export function orders(main, crawl) {
+  const past = el('input', { type: 'checkbox', id: 'past' });
+  const list = el('div', { id: 'orders' });
+  const about = el('input', { type: 'text', id: 'about', placeholder: '*.example.org or 192.0.2.0/24', required: true,
+    autocomplete: 'off', spellcheck: 'false' });
+  main.append(crawl.role === 'operator' && el('section', { class: 'card' }, el('form', { class: 'bar', submit: (e) => {
+    e.preventDefault();
+    act.block(crawl, about.value.trim(), load);
+  } }, el('h2', {}, 'Block'), el('label', {}, 'Host, domain or range of addresses', about),
+  el('button', { id: 'block-wide' }, 'Block …'))) || '',
+  el('section', { class: 'card' }, el('div', { class: 'bar' }, el('h2', {}, 'Orders'),
+    el('label', { class: 'check' }, past, 'also those that stand no more')), list));
+
+  async function load() {
+    try {
+      const r = await call('Orders', { past: past.checked });
+      const all = (r.orders || []).reverse();
+      list.replaceChildren(all.length === 0 ? el('p', { class: 'quiet' }, 'No order stands.') : table([
+        { name: 'Id', cell: (o) => o.id },
+        { name: 'When', cell: (o) => (o.at ? day(o.at) : '–') },
+        { name: 'Agent', cell: (o) => o.agent || '' },
+        { name: 'Verb', cell: (o) => o.verb + (o.value ? ` ${o.value}` : '') + (o.off ? ' off' : '') },
+        { name: 'About', class: 'wide', cell: (o) => o.about || 'everything' },
+        { name: 'Why', class: 'wide', cell: (o) => o.why || '' },
+        { name: 'Stands', cell: (o) => (o.stands ? el('span', { class: 'badge good' }, 'yes') : 'no') },
+        crawl.role === 'operator' && { name: '', class: 'row', cell: (o) => o.stands
+          && el('button', { type: 'button', class: 'take-back', click: () => act.takeBack(crawl, o, load) },
+            'Take back') },
+      ].filter(Boolean), all));
+    } catch (e) {
+      crawl.tell(e);
+    }
+  }
+  past.addEventListener('change', load);
+  load();
+  return {};
+}

@@ -1,0 +1,466 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"connectrpc.com/connect"
+	"github.com/prometheus/client_golang/prometheus"
+	"google.golang.org/protobuf/types/known/structpb"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/orbweaver/orbweaver/internal/node/admin"
+	"github.com/orbweaver/orbweaver/internal/node/console"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
+)
+
+// A stage is a cluster as the console sees it. With evil, all texts that others choose contain it.
+type stage struct {
+	pb.UnimplementedOperatorHandler
+	evil string
+	more chan *pb.Event
+
+	mu     sync.Mutex // guards the fields below
+	calls  []string   // calls that change something
+	paused bool
+	orders []*pb.Order
+	asked  []string // searches for hosts
+}
+
+func (s *stage) did(name string, about, why string) ([]*pb.Answer, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.calls = append(s.calls, strings.TrimRight(name+" "+about+" "+why, " "))
+	if about == "refused.example" {
+		return nil, connect.NewError(connect.CodeUnavailable, fmt.Errorf("the host is moving%s", s.evil))
+	}
+	return []*pb.Answer{{Agent: "a1", Text: name + " done" + s.evil}, {Agent: "a2", Error: "no answer" + s.evil}}, nil
+}
+
+func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	state := "crawling"
+	if s.paused {
+		state = "paused"
+	}
+	detail, err := structpb.NewStruct(map[string]any{"errors": map[string]any{"timeout": 30, "dns" + s.evil: 12}})
+	if err != nil {
+		return nil, err
+	}
+	r := &pb.StatusResponse{Totals: &pb.Totals{Pages: 1234567, Fetched: 1300000, Bytes: 34e9, UrlsQueued: 456789,
+		UrlsUnique: 2345678, PagesPerS: 123.4, OpenRequests: 48, Errors: 84}}
+	for i, name := range []string{"a1", "a2", "a3" + s.evil} {
+		r.Agents = append(r.Agents, &pb.AgentStatus{Agent: name, State: state, WaitsFor: s.evil, Status: detail,
+			Totals: &pb.Totals{Pages: 400000 + int64(i), Bytes: 11e9, UrlsQueued: 150000, PagesPerS: 41.1,
+				OpenRequests: 16, Errors: 28}})
+	}
+	return r, nil
+}
+
+func (s *stage) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	return &pb.ExplainResponse{Answers: []*pb.Answer{{Agent: "a1", Text: q.Host + ": resting, 17 links queued\n" +
+		"  next: http://" + q.Host + "/p" + s.evil + "\n  delay of 2s until 15:04:05Z, in 1.2s\n"}}}, nil
+}
+
+func (s *stage) Pause(_ context.Context, q *pb.PauseRequest) (*pb.PauseResponse, error) {
+	a, err := s.did("Pause", "", q.Why)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = true
+	return &pb.PauseResponse{Answers: a}, err
+}
+
+func (s *stage) Resume(_ context.Context, q *pb.ResumeRequest) (*pb.ResumeResponse, error) {
+	a, err := s.did("Resume", "", q.Why)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.paused = false
+	return &pb.ResumeResponse{Answers: a}, err
+}
+
+func (s *stage) Block(_ context.Context, q *pb.BlockRequest) (*pb.BlockResponse, error) {
+	a, err := s.did("Block", q.Host, q.Why)
+	return &pb.BlockResponse{Answers: a}, err
+}
+
+func (s *stage) Unblock(_ context.Context, q *pb.UnblockRequest) (*pb.UnblockResponse, error) {
+	a, err := s.did("Unblock", q.Host, q.Why)
+	return &pb.UnblockResponse{Answers: a}, err
+}
+
+func (s *stage) Drop(_ context.Context, q *pb.DropRequest) (*pb.DropResponse, error) {
+	a, err := s.did("Drop", q.Host, q.Why)
+	return &pb.DropResponse{Answers: a}, err
+}
+
+func (s *stage) Checkpoint(_ context.Context, q *pb.CheckpointRequest) (*pb.CheckpointResponse, error) {
+	a, err := s.did("Checkpoint", q.Agent, "")
+	return &pb.CheckpointResponse{Answers: a}, err
+}
+
+func (s *stage) Stop(_ context.Context, q *pb.StopRequest) (*pb.StopResponse, error) {
+	a, err := s.did("Stop", q.Agent, q.Why)
+	return &pb.StopResponse{Answers: a}, err
+}
+
+func (s *stage) TakeBack(_ context.Context, q *pb.TakeBackRequest) (*pb.TakeBackResponse, error) {
+	a, err := s.did("TakeBack", q.Id, q.Why)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orders = nil
+	return &pb.TakeBackResponse{Answers: a}, err
+}
+
+func (s *stage) Orders(context.Context, *pb.OrdersRequest) (*pb.OrdersResponse, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &pb.OrdersResponse{Orders: s.orders}, nil
+}
+
+func (s *stage) Hosts(_ context.Context, q *pb.HostsRequest) (*pb.HostsResponse, error) {
+	s.mu.Lock()
+	s.asked = append(s.asked, fmt.Sprint(q.By, " ", q.Search, " ", q.After))
+	s.mu.Unlock()
+	r := &pb.HostsResponse{Matches: 123456}
+	if q.After == "" {
+		r.Next = "second"
+	}
+	states := []string{"ready", "resting", "fetching", "paused", "blocked", "finished"}
+	for i := range 30 {
+		r.Hosts = append(r.Hosts, &pb.Host{Host: fmt.Sprintf("www%d%s.example%s", i, q.After, s.evil),
+			State: states[i%6], Agent: fmt.Sprintf("a%d", 1+i%3), Queued: int64(9000 / (i + 1)), Pages: int64(70 * i), Urls: int64(80 * i),
+			Errors: int64(i % 4), Denied: int64(i % 3), Bytes: int64(i) * 1234567, LatencyS: float64(i) / 20})
+	}
+	return r, nil
+}
+
+func (s *stage) Events(ctx context.Context, q *pb.EventsRequest, stream *connect.ServerStream[pb.Event]) error {
+	fields, err := structpb.NewStruct(map[string]any{"host": "www1.example" + s.evil, "until": "2026-03-04T05:07:07Z"})
+	if err != nil {
+		return err
+	}
+	for i := range int(min(q.Last, 20)) {
+		if err := stream.Send(&pb.Event{Agent: "a1", Event: "host-paused", Fields: fields,
+			Time: timestamppb.New(time.Date(2026, 3, 4, 5, 6, i, 0, time.UTC))}); err != nil {
+			return err
+		}
+	}
+	for {
+		select {
+		case e := <-s.more:
+			if err := stream.Send(e); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func (s *stage) Log(_ context.Context, q *pb.LogRequest) (*pb.LogResponse, error) {
+	r := new(pb.LogResponse)
+	for i := range 25 {
+		r.Lines = append(r.Lines, &pb.LogLine{Agent: "a2", Code: int32([]int{200, 200, 301, 404, -2}[i%5]),
+			Size: int64(i) * 999, Mime: "text/html", TookS: 0.01 * float64(i), Url: fmt.Sprintf(
+				"http://%s/%s/page-%d%s", q.Host, q.Status, i, s.evil),
+			Time: timestamppb.New(time.Date(2026, 3, 4, 5, 6, i, 0, time.UTC))})
+	}
+	return r, nil
+}
+
+func (s *stage) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
+	r := new(pb.HistoryResponse)
+	for i, name := range []string{"a1", "a2", "a3" + s.evil} {
+		h := &pb.HistorySeries{Agent: name}
+		var pages, size int64
+		for j := range int64(200) {
+			pages += 1200 + 8*((j*j+int64(40*i))%97)
+			size += 22000 * (1200 + 5*((j*j*7+int64(i))%131))
+			h.Samples = append(h.Samples, &pb.HistorySample{At: 1772600000 + 30*j, Pages: pages, Bytes: size,
+				Queued: 60000 + 900*j - 3*j*j + int64(i)*9000, Errors: j * (j%7 + 1) / 3, Open: 16})
+		}
+		r.Agents = append(r.Agents, h)
+	}
+	return r, nil
+}
+
+func (s *stage) Shares(context.Context, *pb.SharesRequest) (*pb.SharesResponse, error) {
+	r := &pb.SharesResponse{Partition: "ring"}
+	names := []string{"a1", "a2", "a3" + s.evil}
+	for _, name := range names {
+		r.Agents = append(r.Agents, &pb.Share{Agent: name, Capacity: 1, Share: 1.0 / 3})
+	}
+	for i := range 30 {
+		r.Arcs = append(r.Arcs, &pb.Arc{Agent: names[i*7%3], From: float64(i) / 30, To: float64(i+1) / 30})
+	}
+	return r, nil
+}
+
+// open serves the console of a stage, and opens it in a browser.
+func (s *stage) open(t *testing.T) (b *testbrowser.Browser, url string) {
+	t.Helper()
+	b = testbrowser.Start(t)
+	s.more = make(chan *pb.Event)
+	server, err := admin.Listen(admin.Config{Addr: "127.0.0.1:0", Token: "secret", ReaderToken: "look", Operator: s,
+		Ready: func() bool { return true }, Metrics: prometheus.NewRegistry(), Console: console.Handler()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { server.Close() })
+	url = "http://" + server.Addr() + "/"
+	b.Go(url)
+	return b, url
+}
+
+// login types a token.
+func login(b *testbrowser.Browser, token string) {
+	b.Wait("document.activeElement.id == 'token'")
+	b.Type(token)
+	b.Key("Enter")
+}
+
+const shown = "document.getElementById('main').innerText"
+
+// Each view shows what the crawl answers. The keys choose views, and no view is wider than a phone.
+func TestConsoleViews(t *testing.T) {
+	s := &stage{orders: []*pb.Order{{Id: "a1-3", At: timestamppb.New(time.Unix(1e9, 0)), Agent: "a1", Verb: "pause",
+		Why: "our line is needed", Stands: true}}}
+	b, _ := s.open(t)
+	b.Dark(false)
+	picture := func(name string) {
+		if dir := os.Getenv("ORBWEAVER_PICTURES"); dir != "" {
+			b.Screenshot(filepath.Join(dir, name+".png"))
+		}
+	}
+	login(b, "wrong")
+	b.Wait("document.getElementById('problem').innerText.includes('not the token')")
+	b.Run("document.getElementById('token').value = ''")
+	login(b, "secret")
+	views := []struct{ key, name, shows string }{
+		{"1", "overview", "1,234,567"}, {"2", "agents", "33.3 %"}, {"3", "hosts", "1–30 of 123,456 hosts"},
+		{"4", "events", "host-paused"}, {"5", "log", "/page-24"}, {"6", "orders", "our line is needed"},
+	}
+	b.Wait("document.getElementById('state').innerText == 'crawling'")
+	for _, phone := range []bool{false, true} {
+		if b.Size(1280, 800, false); phone {
+			b.Size(390, 844, true)
+			b.Dark(true)
+		}
+		for _, v := range views {
+			b.Key(v.key)
+			b.Wait("location.hash == '#" + v.name + "' && " + shown + ".includes('" + v.shows + "')")
+			b.Wait("document.querySelector('nav [aria-current]').getAttribute('href') == '#" + v.name + "'")
+			if b.Text("document.documentElement.scrollWidth > innerWidth") != "false" {
+				t.Errorf("phone %t: the view %s is wider than the screen", phone, v.name)
+			}
+			if phone {
+				picture("console-phone-" + v.name)
+			} else {
+				picture("console-" + v.name)
+			}
+		}
+	}
+	b.Size(1280, 800, false)
+	b.Key("1")
+	b.Wait("document.querySelectorAll('#curves polyline').length == 6 && " +
+		"document.querySelectorAll('meter').length == 2")
+	b.Key("2")
+	b.Wait("document.querySelectorAll('#circle path').length == 33")
+
+	b.Key("3")
+	b.Wait("document.querySelectorAll('#hosts tbody tr').length == 30")
+	b.Click("#later")
+	b.Wait(shown + ".includes('www3second.example')")
+	b.Click("#earlier")
+	b.Wait(shown + ".includes('www3.example')")
+	b.Key("/")
+	b.Wait("document.activeElement.id == 'search'")
+	b.Type("shop 3")
+	b.Run("const s = document.getElementById('by'); s.value = 'HOST_ORDER_ERRORS'; " +
+		"s.dispatchEvent(new Event('change'))")
+	b.Until("the search is asked", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.asked[len(s.asked)-1] == "HOST_ORDER_ERRORS shop 3 "
+	})
+	b.Click("#hosts tbody button")
+	b.Wait("document.getElementById('reasons').innerText.includes('delay of 2s') && " +
+		"document.getElementById('visits').innerText.includes('http://www0.example//page-24')")
+	picture("console-host")
+
+	b.Run("document.activeElement.blur(); location.hash = 'events'")
+	b.Wait("document.querySelectorAll('#events li').length == 20")
+	s.more <- &pb.Event{Agent: "a3", Event: "joined", Time: timestamppb.New(time.Unix(2e9, 0))}
+	b.Wait("document.querySelector('#events li').innerText.includes('joined')")
+
+	b.Run("location.hash = 'log'")
+	b.Wait("document.getElementById('log-agent').options.length == 4")
+	b.Run("const s = document.getElementById('log-status'); s.value = '4xx'; s.dispatchEvent(new Event('change'))")
+	b.Wait(shown + ".includes('/4xx/page-3')")
+
+	b.Key("?")
+	b.Wait("document.getElementById('dialog').open")
+	b.Key("Escape")
+	b.Wait("!document.getElementById('dialog').open")
+	b.Click("#logout")
+	b.Wait("document.activeElement.id == 'token'")
+	if cookies := b.Text("document.cookie"); cookies != "" {
+		t.Errorf("scripts can read the cookie %s", cookies)
+	}
+}
+
+// Each action asks for a reason, and makes the call.
+func TestConsoleActions(t *testing.T) {
+	s := &stage{orders: []*pb.Order{{Id: "a1-3", Verb: "block", About: "*.example.org", Stands: true}}}
+	b, url := s.open(t)
+	login(b, "secret")
+	want := 0
+	do := func(hash, button, why, call string) {
+		t.Helper()
+		b.Run("location.hash = '" + hash + "'")
+		b.Click(button)
+		b.Wait("document.getElementById('confirm')")
+		if why != "" {
+			b.Wait("document.activeElement.id == 'why'")
+			b.Type(why)
+		}
+		b.Key("Enter")
+		want++
+		b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
+		b.Key("Escape")
+		b.Wait("!document.getElementById('dialog').open")
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.calls) != want || s.calls[want-1] != call {
+			t.Errorf("%s %s: calls %q, want the last to be %q", hash, button, s.calls, call)
+		}
+	}
+	do("overview", "#pause", "our line", "Pause  our line")
+	b.Wait("document.getElementById('state').innerText == 'paused' && " +
+		"document.getElementById('pause').innerText == 'Resume'")
+	do("overview", "#pause", "", "Resume")
+	do("overview", "#checkpoint", "", "Checkpoint")
+	do("overview", "#stop", "enough", "Stop  enough")
+	do("agents", "#agents tbody tr:nth-child(2) button.danger", "x", "Stop a2 x")
+	do("agents", "#agents tbody tr:nth-child(2) button", "", "Checkpoint a2")
+	do("hosts/www.a.example", "#block", "a complaint", "Block www.a.example a complaint")
+	do("hosts/www.a.example", "#unblock", "", "Unblock www.a.example")
+	do("hosts/www.a.example", "#drop", "trap", "Drop www.a.example trap")
+	b.Run("location.hash = 'orders'")
+	b.Click("#about")
+	b.Type("192.0.2.0/24")
+	do("orders", "#block-wide", "abuse", "Block 192.0.2.0/24 abuse")
+	do("orders", ".take-back", "over", "TakeBack a1-3 over")
+	b.Wait(shown + ".includes('No order stands')")
+
+	b.Run("location.hash = 'hosts/refused.example'")
+	b.Click("#block")
+	b.Click("#confirm")
+	b.Wait("document.getElementById('dialog').innerText.includes('the host is moving')")
+
+	b.Go(url + "?again") // the cookie lasts
+	b.Wait("!document.getElementById('account').hidden")
+	b.Click("#logout")
+	login(b, "look")
+	b.Wait("document.getElementById('role').innerText.startsWith('reader')")
+	for _, hash := range []string{"overview", "agents", "hosts/www.a.example", "orders"} {
+		b.Run("location.hash = '" + hash + "'")
+		view, _, _ := strings.Cut(hash, "/")
+		b.Wait("document.querySelector('nav [aria-current]').getAttribute('href') == '#" + view + "' && " + shown +
+			".length > 40")
+		if n := b.Text("document.querySelectorAll('main .actions button, .take-back, #block-wide').length"); n != "0" {
+			t.Errorf("%s: a reader sees %s buttons", hash, n)
+		}
+	}
+}
+
+// Texts that servers and other agents choose stay text. The page contacts its own server alone.
+func TestConsoleAttack(t *testing.T) {
+	const evil = `"'><img src=http://evil.invalid/x onerror="window.hacked=1"><script>window.hacked=2</script>` +
+		`<a href="javascript:window.hacked=3">x</a>`
+	s := &stage{evil: evil, orders: []*pb.Order{{Id: "1" + evil, Agent: evil, By: evil, Why: evil,
+		Verb: evil, About: evil, Value: evil, Stands: true}}}
+	b, url := s.open(t)
+	login(b, "secret")
+	b.Wait("document.querySelector('#tiles .tile')")
+	safe := func(where string) {
+		t.Helper()
+		got := b.Text("[window.hacked, document.querySelectorAll('main img, main script, main a[href^=javascript], " +
+			"#dialog img, #dialog script, iframe, style').length, [...document.querySelectorAll('main *')].filter(" +
+			"e => e.getAttributeNames().some(n => n.startsWith('on'))).length]")
+		if got != ",0,0" {
+			t.Errorf("%s: %s", where, got)
+		}
+	}
+	for _, hash := range []string{"overview", "agents", "hosts", "events", "log", "orders",
+		`hosts/%22%3E%3Cimg src=x onerror=window.hacked=4%3E`} {
+		b.Run("location.hash = '" + hash + "'")
+		if hash == "overview" {
+			b.Wait("document.querySelectorAll('#curves polyline').length == 6")
+		} else {
+			b.Wait(shown + ".includes('onerror=')")
+		}
+		safe(hash)
+	}
+	b.Click("#block")
+	b.Click("#confirm")
+	b.Wait("document.getElementById('dialog').innerText.includes('onerror=')")
+	safe("the answer to an action")
+	// What a hole in the page could try, the policy forbids.
+	for _, script := range []string{"document.body.innerHTML = '<b>x</b>'",
+		"document.body.append(document.createRange().createContextualFragment('<script>window.hacked=5</script>'))",
+		"setTimeout('window.hacked=6')"} {
+		if got := b.Text("(() => { try { " + strings.ReplaceAll(script, "</script>", `<\/script>`) +
+			"; return 'done' } catch { return 'refused' } })()"); got != "refused" {
+			t.Errorf("%s: %s", script, got)
+		}
+	}
+	b.Run("document.addEventListener('securitypolicyviolation', (e) => { window.forbidden = e.blockedURI })")
+	b.Run("fetch('http://evil.invalid/', {mode: 'no-cors'}).catch(() => {})")
+	b.Wait("window.forbidden == 'http://evil.invalid/'")
+	safe("the policy")
+	own := strings.TrimSuffix(strings.TrimPrefix(url, "http://"), "/")
+	for _, c := range b.Contacts() { // the browser itself looks up names of its maker
+		if strings.HasPrefix(c, "tcp ") && c != "tcp "+own || strings.Contains(c, "evil") {
+			t.Errorf("the browser contacts %s", c)
+		}
+	}
+}
+
+func newRecorder(h http.Handler, path string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	r := httptest.NewRequest("GET", "http://localhost/", nil)
+	r.URL.Path = path
+	h.ServeHTTP(w, r)
+	return w
+}
+
+// Another site cannot frame the console, nor make it send the cookie.
+func TestConsoleHeaders(t *testing.T) {
+	h := console.Handler()
+	for path, kind := range map[string]string{"/": "text/html", "/console/main.js": "javascript",
+		"/console/style.css": "text/css", "/console/icon.svg": "image/svg"} {
+		w := newRecorder(h, path)
+		if w.Code != http.StatusOK || !strings.Contains(w.Header().Get("Content-Type"), kind) ||
+			!strings.Contains(w.Header().Get("Content-Security-Policy"), "default-src 'none'; script-src 'self';") ||
+			!strings.Contains(w.Header().Get("Content-Security-Policy"), "frame-ancestors 'none'") ||
+			w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d, %v", path, w.Code, w.Header())
+		}
+	}
+	for _, path := range []string{"/console/", "/console/none.js", "/console/../console.go", "/console//"} {
+		if w := newRecorder(h, path); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", path, w.Code)
+		}
+	}
+}
