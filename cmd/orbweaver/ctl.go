@@ -23,6 +23,9 @@ type CtlCmd struct {
 	Block      CtlBlockCmd      `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
 	Unblock    CtlUnblockCmd    `cmd:"" help:"Crawl a blocked host again."`
 	Drop       CtlDropCmd       `cmd:"" help:"Discard the waiting links of a host."`
+	Queue      CtlQueueCmd      `cmd:"" help:"Print the links that wait, or export them as text."`
+	Exclude    CtlExcludeCmd    `cmd:"" help:"Set links aside whose URLs match a pattern."`
+	Scope      CtlScopeCmd      `cmd:"" help:"Print or change the scope of the running crawl."`
 	Seed       CtlSeedCmd       `cmd:"" help:"Add seeds to the running crawl."`
 	Orders     CtlOrdersCmd     `cmd:"" help:"List the orders that hold for all agents, such as a pause."`
 	TakeBack   CtlTakeBackCmd   `cmd:"" help:"Take back an order of the list."`

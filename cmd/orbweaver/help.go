@@ -21,7 +21,8 @@ var crawlHelp = cli.Texts{
 	"example": "With --dry-run: also tell whether this URL is in scope.",
 	"ctl_wide": "Name this host; or a domain with all hosts below it, such as \"*.example.org\"; or a range of " +
 		"addresses, such as 192.0.2.0/24.",
-	"unblock":    "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked.",
+	"unblock": "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked, or what " +
+		"\"orbweaver ctl exclude\" has excluded by this pattern or order.",
 	"scope":      "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
 	"include":    "Crawl only URLs that match one of these regular expressions.",
 	"exclude":    "Never crawl URLs that match one of these regular expressions, not even seeds.",

@@ -62,7 +62,7 @@ func explain(err error, args []string, hints map[string]string) error {
 	} else if missingCommand.MatchString(text) {
 		list := " " + enumerate(commandNames(node), "or")
 		if len(list) > 80 {
-			list = "\n " + list // a line of its own
+			list = inLines(list)
 		}
 		m.text = strings.TrimSpace(fmt.Sprintf("%s needs a command:%s", command, list))
 	} else if missingFlags.MatchString(text) {
@@ -266,4 +266,19 @@ func enumerate(words []string, conjunction string) string {
 		return strings.Join(words, "")
 	}
 	return strings.Join(words[:n-1], ", ") + " " + conjunction + " " + words[n-1]
+}
+
+// inLines returns words on lines of their own, of at most 80 characters.
+func inLines(list string) string {
+	var b strings.Builder
+	width := 81
+	for _, word := range strings.Fields(list) {
+		if width+1+len(word) > 80 {
+			b.WriteString("\n ")
+			width = 1
+		}
+		b.WriteString(" " + word)
+		width += 1 + len(word)
+	}
+	return b.String()
 }

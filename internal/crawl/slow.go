@@ -167,7 +167,8 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 				return
 			}
 			v.thread, v.worker = w.thread, w
-			if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) || !v.permit.valid() {
+			if c.closing.Load() || c.isBlocked(v.task.Host) || c.overtaken(v) || !v.permit.valid() ||
+				c.exclusions.Load().holds(&v.task.Link) {
 				v.outcome = Abandoned // the visit had not begun
 			} else {
 				v.err = c.visit(ctx, v)

@@ -75,6 +75,7 @@ type Agent struct {
 	boundary   *boundary.Store // nil: pages do not move between agents
 	standing   *standing       // the operators' orders
 	operator   *operate.Operator
+	listings   *listings      // of the queue
 	sheets     sheet.Live     // Config.Hosts, or what SetHosts has given since
 	closers    []func() error // Close calls them in reverse order
 	// shortages counts how often a file could not be opened for want of descriptors.
@@ -427,7 +428,10 @@ func (a *Agent) open(seeds []weburl.URL) error {
 			return err
 		}
 	}
-	if err := errors.Join(a.unblock(), a.openOperator()); err != nil {
+	if err := a.openOperator(); err != nil {
+		return err
+	}
+	if err := a.unblock(); err != nil {
 		return err
 	}
 	if cfg.Resume && a.membership == nil {
@@ -444,8 +448,12 @@ func (a *Agent) open(seeds []weburl.URL) error {
 func (a *Agent) unblock() (err error) {
 	var hosts []string
 	for _, s := range a.cfg.Unblock {
-		if _, wide, err := operate.Wide(s); wide || err != nil {
+		if _, wide, err := operate.Wide(s); wide || err != nil || a.standing.lifted[s] {
 			continue // see standing.unblock
+		}
+		if isPattern(s) {
+			a.NotBlocked = append(a.NotBlocked, s)
+			continue
 		}
 		host, err := ParseHost(s)
 		if err != nil {
@@ -453,7 +461,8 @@ func (a *Agent) unblock() (err error) {
 		}
 		hosts = append(hosts, host)
 	}
-	a.NotBlocked, err = a.crawler.UnblockBefore(hosts)
+	free, err := a.crawler.UnblockBefore(hosts)
+	a.NotBlocked = append(a.NotBlocked, free...)
 	return err
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type standing struct {
 	mu   sync.Mutex // guards the file, what is in force, and kept
 	kept [32]byte   // the digest of the set that is durable and in force
 
+	lifted map[string]bool // what of Config.Unblock was the pattern or the id of an exclusion
+
 	toldMu sync.Mutex // guards told
 	told   map[string]toldOrders
 }
@@ -56,7 +59,7 @@ func (a *Agent) openOrders() error {
 	if err != nil {
 		return fmt.Errorf("%w; to continue without the operators' orders, remove %s", err, a.dir(ordersFile))
 	}
-	s := &standing{a: a, set: set, told: map[string]toldOrders{}}
+	s := &standing{a: a, set: set, told: map[string]toldOrders{}, lifted: map[string]bool{}}
 	a.standing = s
 	for _, o := range s.set.Standing() {
 		if operate.Pauses([]orders.Order{o}) && a.cfg.Note != nil {
@@ -71,10 +74,19 @@ func (a *Agent) openOrders() error {
 	return s.obey(context.Background())
 }
 
-// unblock takes back the blocks of domains and ranges that Config.Unblock names.
+// unblock takes back the blocks of domains and ranges, and the exclusions, that Config.Unblock names.
 func (s *standing) unblock() error {
 	changed := false
 	for _, text := range s.a.cfg.Unblock {
+		if off, ok := operate.Include(s.set.Standing(), text); ok {
+			o, err := s.set.Give(off, s.name(), s.a.now())
+			if err != nil {
+				return err
+			}
+			s.note(o)
+			changed, s.lifted[text] = true, true
+			continue
+		}
 		about, wide, err := operate.Wide(text)
 		switch {
 		case err != nil:
@@ -103,10 +115,16 @@ func CheckUnblock(s string) error {
 	switch {
 	case err != nil:
 		return configErrorf("%v", err)
-	case !wide:
+	case !wide && !isPattern(s):
 		_, err = ParseHost(s)
 	}
 	return err
+}
+
+// isPattern reports whether what is to be unblocked can only be a pattern.
+func isPattern(s string) bool {
+	_, err := ParseHost(s)
+	return err != nil && strings.ContainsAny(s, `/\^$()[]{}*+?|`) && crawl.CheckExclusion(s) == nil
 }
 
 // keep makes the set durable and puts it in force, unless it is already. An order that an earlier call could not keep
@@ -136,8 +154,7 @@ func (s *standing) obey(ctx context.Context) error {
 		bars = append(bars, crawl.Bar{Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
 	}
-	s.a.crawler.Amend(amendment(standing))
-	return errors.Join(s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars))
+	return errors.Join(s.amend(ctx), s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars))
 }
 
 // pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.

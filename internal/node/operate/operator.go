@@ -36,6 +36,8 @@ type Agent interface {
 	Leave(ctx context.Context) (string, error)
 
 	Seeds
+	Scoping
+	Queues
 }
 
 // Others are the other agents. Safe for concurrent use.

@@ -61,6 +61,16 @@ const (
 	OperatorTakeBackProcedure = "/orbweaver.operator.v1.Operator/TakeBack"
 	// OperatorAddSeedsProcedure is the fully-qualified name of the Operator's AddSeeds RPC.
 	OperatorAddSeedsProcedure = "/orbweaver.operator.v1.Operator/AddSeeds"
+	// OperatorExcludeProcedure is the fully-qualified name of the Operator's Exclude RPC.
+	OperatorExcludeProcedure = "/orbweaver.operator.v1.Operator/Exclude"
+	// OperatorExcludePreviewProcedure is the fully-qualified name of the Operator's ExcludePreview RPC.
+	OperatorExcludePreviewProcedure = "/orbweaver.operator.v1.Operator/ExcludePreview"
+	// OperatorQueueProcedure is the fully-qualified name of the Operator's Queue RPC.
+	OperatorQueueProcedure = "/orbweaver.operator.v1.Operator/Queue"
+	// OperatorScopeProcedure is the fully-qualified name of the Operator's Scope RPC.
+	OperatorScopeProcedure = "/orbweaver.operator.v1.Operator/Scope"
+	// OperatorChangeScopeProcedure is the fully-qualified name of the Operator's ChangeScope RPC.
+	OperatorChangeScopeProcedure = "/orbweaver.operator.v1.Operator/ChangeScope"
 )
 
 // OperatorClient is a client for the orbweaver.operator.v1.Operator service.
@@ -92,6 +102,16 @@ type OperatorClient interface {
 	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
 	// when it answers.
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
+	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
+	// order. ExcludePreview tells how many links wait that it would set aside. It changes
+	// nothing.
+	Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error)
+	ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error)
+	// Queue tells which links wait, page by page. It changes nothing.
+	Queue(context.Context, *QueueRequest) (*QueueResponse, error)
+	// Scope tells the scope. It changes nothing. ChangeScope changes it by orders.
+	Scope(context.Context, *ScopeRequest) (*ScopeResponse, error)
+	ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error)
 }
 
 // NewOperatorClient constructs a client for the orbweaver.operator.v1.Operator service. By default,
@@ -186,24 +206,60 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("AddSeeds")),
 			connect.WithClientOptions(opts...),
 		),
+		exclude: connect.NewClient[ExcludeRequest, ExcludeResponse](
+			httpClient,
+			baseURL+OperatorExcludeProcedure,
+			connect.WithSchema(operatorMethods.ByName("Exclude")),
+			connect.WithClientOptions(opts...),
+		),
+		excludePreview: connect.NewClient[ExcludePreviewRequest, ExcludePreviewResponse](
+			httpClient,
+			baseURL+OperatorExcludePreviewProcedure,
+			connect.WithSchema(operatorMethods.ByName("ExcludePreview")),
+			connect.WithClientOptions(opts...),
+		),
+		queue: connect.NewClient[QueueRequest, QueueResponse](
+			httpClient,
+			baseURL+OperatorQueueProcedure,
+			connect.WithSchema(operatorMethods.ByName("Queue")),
+			connect.WithClientOptions(opts...),
+		),
+		scope: connect.NewClient[ScopeRequest, ScopeResponse](
+			httpClient,
+			baseURL+OperatorScopeProcedure,
+			connect.WithSchema(operatorMethods.ByName("Scope")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		changeScope: connect.NewClient[ChangeScopeRequest, ChangeScopeResponse](
+			httpClient,
+			baseURL+OperatorChangeScopeProcedure,
+			connect.WithSchema(operatorMethods.ByName("ChangeScope")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // operatorClient implements OperatorClient.
 type operatorClient struct {
-	status     *connect.Client[StatusRequest, StatusResponse]
-	explain    *connect.Client[ExplainRequest, ExplainResponse]
-	pause      *connect.Client[PauseRequest, PauseResponse]
-	resume     *connect.Client[ResumeRequest, ResumeResponse]
-	block      *connect.Client[BlockRequest, BlockResponse]
-	unblock    *connect.Client[UnblockRequest, UnblockResponse]
-	drop       *connect.Client[DropRequest, DropResponse]
-	checkpoint *connect.Client[CheckpointRequest, CheckpointResponse]
-	stop       *connect.Client[StopRequest, StopResponse]
-	leave      *connect.Client[LeaveRequest, LeaveResponse]
-	orders     *connect.Client[OrdersRequest, OrdersResponse]
-	takeBack   *connect.Client[TakeBackRequest, TakeBackResponse]
-	addSeeds   *connect.Client[AddSeedsRequest, AddSeedsResponse]
+	status         *connect.Client[StatusRequest, StatusResponse]
+	explain        *connect.Client[ExplainRequest, ExplainResponse]
+	pause          *connect.Client[PauseRequest, PauseResponse]
+	resume         *connect.Client[ResumeRequest, ResumeResponse]
+	block          *connect.Client[BlockRequest, BlockResponse]
+	unblock        *connect.Client[UnblockRequest, UnblockResponse]
+	drop           *connect.Client[DropRequest, DropResponse]
+	checkpoint     *connect.Client[CheckpointRequest, CheckpointResponse]
+	stop           *connect.Client[StopRequest, StopResponse]
+	leave          *connect.Client[LeaveRequest, LeaveResponse]
+	orders         *connect.Client[OrdersRequest, OrdersResponse]
+	takeBack       *connect.Client[TakeBackRequest, TakeBackResponse]
+	addSeeds       *connect.Client[AddSeedsRequest, AddSeedsResponse]
+	exclude        *connect.Client[ExcludeRequest, ExcludeResponse]
+	excludePreview *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
+	queue          *connect.Client[QueueRequest, QueueResponse]
+	scope          *connect.Client[ScopeRequest, ScopeResponse]
+	changeScope    *connect.Client[ChangeScopeRequest, ChangeScopeResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -323,6 +379,51 @@ func (c *operatorClient) AddSeeds(ctx context.Context, req *AddSeedsRequest) (*A
 	return nil, err
 }
 
+// Exclude calls orbweaver.operator.v1.Operator.Exclude.
+func (c *operatorClient) Exclude(ctx context.Context, req *ExcludeRequest) (*ExcludeResponse, error) {
+	response, err := c.exclude.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ExcludePreview calls orbweaver.operator.v1.Operator.ExcludePreview.
+func (c *operatorClient) ExcludePreview(ctx context.Context, req *ExcludePreviewRequest) (*ExcludePreviewResponse, error) {
+	response, err := c.excludePreview.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Queue calls orbweaver.operator.v1.Operator.Queue.
+func (c *operatorClient) Queue(ctx context.Context, req *QueueRequest) (*QueueResponse, error) {
+	response, err := c.queue.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Scope calls orbweaver.operator.v1.Operator.Scope.
+func (c *operatorClient) Scope(ctx context.Context, req *ScopeRequest) (*ScopeResponse, error) {
+	response, err := c.scope.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ChangeScope calls orbweaver.operator.v1.Operator.ChangeScope.
+func (c *operatorClient) ChangeScope(ctx context.Context, req *ChangeScopeRequest) (*ChangeScopeResponse, error) {
+	response, err := c.changeScope.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorHandler is an implementation of the orbweaver.operator.v1.Operator service.
 type OperatorHandler interface {
 	// Status tells the state of all agents. It changes nothing.
@@ -352,6 +453,16 @@ type OperatorHandler interface {
 	// AddSeeds adds seeds, which extend the scope as those of the start do. They are durable
 	// when it answers.
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
+	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
+	// order. ExcludePreview tells how many links wait that it would set aside. It changes
+	// nothing.
+	Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error)
+	ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error)
+	// Queue tells which links wait, page by page. It changes nothing.
+	Queue(context.Context, *QueueRequest) (*QueueResponse, error)
+	// Scope tells the scope. It changes nothing. ChangeScope changes it by orders.
+	Scope(context.Context, *ScopeRequest) (*ScopeResponse, error)
+	ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error)
 }
 
 // NewOperatorHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -442,6 +553,37 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("AddSeeds")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorExcludeHandler := connect.NewUnaryHandlerSimple(
+		OperatorExcludeProcedure,
+		svc.Exclude,
+		connect.WithSchema(operatorMethods.ByName("Exclude")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorExcludePreviewHandler := connect.NewUnaryHandlerSimple(
+		OperatorExcludePreviewProcedure,
+		svc.ExcludePreview,
+		connect.WithSchema(operatorMethods.ByName("ExcludePreview")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorQueueHandler := connect.NewUnaryHandlerSimple(
+		OperatorQueueProcedure,
+		svc.Queue,
+		connect.WithSchema(operatorMethods.ByName("Queue")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorScopeHandler := connect.NewUnaryHandlerSimple(
+		OperatorScopeProcedure,
+		svc.Scope,
+		connect.WithSchema(operatorMethods.ByName("Scope")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorChangeScopeHandler := connect.NewUnaryHandlerSimple(
+		OperatorChangeScopeProcedure,
+		svc.ChangeScope,
+		connect.WithSchema(operatorMethods.ByName("ChangeScope")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.operator.v1.Operator/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorStatusProcedure:
@@ -470,6 +612,16 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorTakeBackHandler.ServeHTTP(w, r)
 		case OperatorAddSeedsProcedure:
 			operatorAddSeedsHandler.ServeHTTP(w, r)
+		case OperatorExcludeProcedure:
+			operatorExcludeHandler.ServeHTTP(w, r)
+		case OperatorExcludePreviewProcedure:
+			operatorExcludePreviewHandler.ServeHTTP(w, r)
+		case OperatorQueueProcedure:
+			operatorQueueHandler.ServeHTTP(w, r)
+		case OperatorScopeProcedure:
+			operatorScopeHandler.ServeHTTP(w, r)
+		case OperatorChangeScopeProcedure:
+			operatorChangeScopeHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -529,4 +681,24 @@ func (UnimplementedOperatorHandler) TakeBack(context.Context, *TakeBackRequest) 
 
 func (UnimplementedOperatorHandler) AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.AddSeeds is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Exclude is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.ExcludePreview is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Queue(context.Context, *QueueRequest) (*QueueResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Queue is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Scope(context.Context, *ScopeRequest) (*ScopeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Scope is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.ChangeScope is not implemented"))
 }

@@ -1638,7 +1638,7 @@ const file_operator_proto_rawDesc = "" +
 	"\x03why\x18\x02 \x01(\tR\x03why\"\x7f\n" +
 	"\x10TakeBackResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\x8d\t\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xe9\f\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1653,7 +1653,12 @@ const file_operator_proto_rawDesc = "" +
 	"\x05Leave\x12#.orbweaver.operator.v1.LeaveRequest\x1a$.orbweaver.operator.v1.LeaveResponse\x12Z\n" +
 	"\x06Orders\x12$.orbweaver.operator.v1.OrdersRequest\x1a%.orbweaver.operator.v1.OrdersResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a'.orbweaver.operator.v1.TakeBackResponse\x12[\n" +
-	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponseB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12X\n" +
+	"\aExclude\x12%.orbweaver.operator.v1.ExcludeRequest\x1a&.orbweaver.operator.v1.ExcludeResponse\x12m\n" +
+	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\x12R\n" +
+	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\x12W\n" +
+	"\x05Scope\x12#.orbweaver.operator.v1.ScopeRequest\x1a$.orbweaver.operator.v1.ScopeResponse\"\x03\x90\x02\x01\x12d\n" +
+	"\vChangeScope\x12).orbweaver.operator.v1.ChangeScopeRequest\x1a*.orbweaver.operator.v1.ChangeScopeResponseB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_operator_proto_rawDescOnce sync.Once
@@ -1669,38 +1674,48 @@ func file_operator_proto_rawDescGZIP() []byte {
 
 var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_operator_proto_goTypes = []any{
-	(*Answer)(nil),                // 0: orbweaver.operator.v1.Answer
-	(*StatusRequest)(nil),         // 1: orbweaver.operator.v1.StatusRequest
-	(*StatusResponse)(nil),        // 2: orbweaver.operator.v1.StatusResponse
-	(*AgentStatus)(nil),           // 3: orbweaver.operator.v1.AgentStatus
-	(*Totals)(nil),                // 4: orbweaver.operator.v1.Totals
-	(*ExplainRequest)(nil),        // 5: orbweaver.operator.v1.ExplainRequest
-	(*ExplainResponse)(nil),       // 6: orbweaver.operator.v1.ExplainResponse
-	(*PauseRequest)(nil),          // 7: orbweaver.operator.v1.PauseRequest
-	(*PauseResponse)(nil),         // 8: orbweaver.operator.v1.PauseResponse
-	(*ResumeRequest)(nil),         // 9: orbweaver.operator.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 10: orbweaver.operator.v1.ResumeResponse
-	(*BlockRequest)(nil),          // 11: orbweaver.operator.v1.BlockRequest
-	(*BlockResponse)(nil),         // 12: orbweaver.operator.v1.BlockResponse
-	(*UnblockRequest)(nil),        // 13: orbweaver.operator.v1.UnblockRequest
-	(*UnblockResponse)(nil),       // 14: orbweaver.operator.v1.UnblockResponse
-	(*DropRequest)(nil),           // 15: orbweaver.operator.v1.DropRequest
-	(*DropResponse)(nil),          // 16: orbweaver.operator.v1.DropResponse
-	(*CheckpointRequest)(nil),     // 17: orbweaver.operator.v1.CheckpointRequest
-	(*CheckpointResponse)(nil),    // 18: orbweaver.operator.v1.CheckpointResponse
-	(*StopRequest)(nil),           // 19: orbweaver.operator.v1.StopRequest
-	(*StopResponse)(nil),          // 20: orbweaver.operator.v1.StopResponse
-	(*LeaveRequest)(nil),          // 21: orbweaver.operator.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 22: orbweaver.operator.v1.LeaveResponse
-	(*Order)(nil),                 // 23: orbweaver.operator.v1.Order
-	(*OrdersRequest)(nil),         // 24: orbweaver.operator.v1.OrdersRequest
-	(*OrdersResponse)(nil),        // 25: orbweaver.operator.v1.OrdersResponse
-	(*TakeBackRequest)(nil),       // 26: orbweaver.operator.v1.TakeBackRequest
-	(*TakeBackResponse)(nil),      // 27: orbweaver.operator.v1.TakeBackResponse
-	(*structpb.Struct)(nil),       // 28: google.protobuf.Struct
-	(*timestamppb.Timestamp)(nil), // 29: google.protobuf.Timestamp
-	(*AddSeedsRequest)(nil),       // 30: orbweaver.operator.v1.AddSeedsRequest
-	(*AddSeedsResponse)(nil),      // 31: orbweaver.operator.v1.AddSeedsResponse
+	(*Answer)(nil),                 // 0: orbweaver.operator.v1.Answer
+	(*StatusRequest)(nil),          // 1: orbweaver.operator.v1.StatusRequest
+	(*StatusResponse)(nil),         // 2: orbweaver.operator.v1.StatusResponse
+	(*AgentStatus)(nil),            // 3: orbweaver.operator.v1.AgentStatus
+	(*Totals)(nil),                 // 4: orbweaver.operator.v1.Totals
+	(*ExplainRequest)(nil),         // 5: orbweaver.operator.v1.ExplainRequest
+	(*ExplainResponse)(nil),        // 6: orbweaver.operator.v1.ExplainResponse
+	(*PauseRequest)(nil),           // 7: orbweaver.operator.v1.PauseRequest
+	(*PauseResponse)(nil),          // 8: orbweaver.operator.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 9: orbweaver.operator.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 10: orbweaver.operator.v1.ResumeResponse
+	(*BlockRequest)(nil),           // 11: orbweaver.operator.v1.BlockRequest
+	(*BlockResponse)(nil),          // 12: orbweaver.operator.v1.BlockResponse
+	(*UnblockRequest)(nil),         // 13: orbweaver.operator.v1.UnblockRequest
+	(*UnblockResponse)(nil),        // 14: orbweaver.operator.v1.UnblockResponse
+	(*DropRequest)(nil),            // 15: orbweaver.operator.v1.DropRequest
+	(*DropResponse)(nil),           // 16: orbweaver.operator.v1.DropResponse
+	(*CheckpointRequest)(nil),      // 17: orbweaver.operator.v1.CheckpointRequest
+	(*CheckpointResponse)(nil),     // 18: orbweaver.operator.v1.CheckpointResponse
+	(*StopRequest)(nil),            // 19: orbweaver.operator.v1.StopRequest
+	(*StopResponse)(nil),           // 20: orbweaver.operator.v1.StopResponse
+	(*LeaveRequest)(nil),           // 21: orbweaver.operator.v1.LeaveRequest
+	(*LeaveResponse)(nil),          // 22: orbweaver.operator.v1.LeaveResponse
+	(*Order)(nil),                  // 23: orbweaver.operator.v1.Order
+	(*OrdersRequest)(nil),          // 24: orbweaver.operator.v1.OrdersRequest
+	(*OrdersResponse)(nil),         // 25: orbweaver.operator.v1.OrdersResponse
+	(*TakeBackRequest)(nil),        // 26: orbweaver.operator.v1.TakeBackRequest
+	(*TakeBackResponse)(nil),       // 27: orbweaver.operator.v1.TakeBackResponse
+	(*structpb.Struct)(nil),        // 28: google.protobuf.Struct
+	(*timestamppb.Timestamp)(nil),  // 29: google.protobuf.Timestamp
+	(*AddSeedsRequest)(nil),        // 30: orbweaver.operator.v1.AddSeedsRequest
+	(*ExcludeRequest)(nil),         // 31: orbweaver.operator.v1.ExcludeRequest
+	(*ExcludePreviewRequest)(nil),  // 32: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),           // 33: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),           // 34: orbweaver.operator.v1.ScopeRequest
+	(*ChangeScopeRequest)(nil),     // 35: orbweaver.operator.v1.ChangeScopeRequest
+	(*AddSeedsResponse)(nil),       // 36: orbweaver.operator.v1.AddSeedsResponse
+	(*ExcludeResponse)(nil),        // 37: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil), // 38: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),          // 39: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),          // 40: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),    // 41: orbweaver.operator.v1.ChangeScopeResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	3,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1737,21 +1752,31 @@ var file_operator_proto_depIdxs = []int32{
 	24, // 31: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
 	26, // 32: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
 	30, // 33: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
-	2,  // 34: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	6,  // 35: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	8,  // 36: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	10, // 37: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	12, // 38: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	14, // 39: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	16, // 40: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	18, // 41: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	20, // 42: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	22, // 43: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	25, // 44: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	27, // 45: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	31, // 46: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	34, // [34:47] is the sub-list for method output_type
-	21, // [21:34] is the sub-list for method input_type
+	31, // 34: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
+	32, // 35: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	33, // 36: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	34, // 37: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	35, // 38: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
+	2,  // 39: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	6,  // 40: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	8,  // 41: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	10, // 42: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	12, // 43: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	14, // 44: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	16, // 45: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	18, // 46: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	20, // 47: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	22, // 48: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	25, // 49: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	27, // 50: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	36, // 51: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	37, // 52: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	38, // 53: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	39, // 54: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	40, // 55: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	41, // 56: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	39, // [39:57] is the sub-list for method output_type
+	21, // [21:39] is the sub-list for method input_type
 	21, // [21:21] is the sub-list for extension type_name
 	21, // [21:21] is the sub-list for extension extendee
 	0,  // [0:21] is the sub-list for field type_name
