@@ -12,8 +12,8 @@ import (
 )
 
 // An operator excludes half of the pages at one of two agents. The preview says how many wait. No such page is asked
-// for after the answer, although one agent is killed and resumed, and another one joins. The exported queue has what waits.
-// The crawl ends as blocked, and when a resumed agent takes the exclusion back, the crawl fetches all pages.
+// for after the answer, although one agent is killed and resumed, and another one joins. The exported queue has what
+// waits. The crawl ends as blocked, and when a resumed agent takes the exclusion back, the crawl fetches all pages.
 func TestClusterExclude(t *testing.T) {
 	weighs(t, 3)
 	const pattern = `[13579](\.html)?$`

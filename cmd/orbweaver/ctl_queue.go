@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
 	"time"
 
@@ -50,16 +49,13 @@ a file of --export.
   orbweaver ctl queue --export queue.txt`
 }
 
-// hostLike is what means a host, and not a pattern.
-var hostLike = regexp.MustCompile(`^[\pL\pN.-]+$|^\[[0-9a-fA-F:.]+\]$`)
-
 // request returns the first request.
 func (q CtlQueueCmd) request() (*pb.QueueRequest, error) {
 	r := &pb.QueueRequest{Agent: q.Agent, Limit: q.Limit, Token: q.Token}
 	if q.What == "" {
 		return r, nil
 	}
-	if !hostLike.MatchString(q.What) {
+	if !node.LooksLikeHost(q.What) {
 		r.Pattern = q.What
 		return r, nil
 	}

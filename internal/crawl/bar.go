@@ -11,8 +11,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 )
 
-// A Bar keeps the crawl from the hosts of a domain, or of a range of addresses.
+// A Bar keeps the crawl from a host, the hosts of a domain, or those of a range of addresses.
 type Bar struct {
+	Host   string       // this host alone; empty: none
 	Domain string       // this host and all below it, such as example.org; empty: none
 	Prefix netip.Prefix // addresses; invalid: none
 	Why    string       // for people: which order it is
@@ -20,6 +21,7 @@ type Bar struct {
 
 // bars are the Bars in force. They never change.
 type bars struct {
+	hosts    map[string]*Bar
 	domains  map[string]*Bar
 	prefixes []Bar
 }
@@ -28,6 +30,9 @@ type bars struct {
 func (b *bars) of(host string, addr netip.Addr) *Bar {
 	if b == nil {
 		return nil
+	}
+	if bar := b.hosts[host]; bar != nil {
+		return bar
 	}
 	for domain, more := host, len(b.domains) > 0; more; _, domain, more = strings.Cut(domain, ".") {
 		if bar := b.domains[domain]; bar != nil {
@@ -48,8 +53,11 @@ const theyBlocked = "the operator has blocked the host"
 // Bar replaces the Bars that are in force. A host is blocked when it is due: its links stay and wait, and nothing about
 // it is in the journal. Safe for concurrent use, also before Run; ctx bounds the wait.
 func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
-	b := &bars{domains: map[string]*Bar{}}
+	b := &bars{hosts: map[string]*Bar{}, domains: map[string]*Bar{}}
 	for _, bar := range list {
+		if bar.Host != "" {
+			b.hosts[bar.Host] = &bar
+		}
 		if bar.Domain != "" {
 			b.domains[bar.Domain] = &bar
 		}

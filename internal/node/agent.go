@@ -75,9 +75,12 @@ type Agent struct {
 	boundary   *boundary.Store // nil: pages do not move between agents
 	standing   *standing       // the operators' orders
 	operator   *operate.Operator
-	listings   *listings      // of the queue
-	sheets     sheet.Live     // Config.Hosts, or what SetHosts has given since
-	closers    []func() error // Close calls them in reverse order
+	listings   *listings  // of the queue
+	blacklist  *blacklist // that is in force; standing.mu guards it
+	// blacklisted tells which state of the file was read last. Run's goroutine for the blacklist owns it.
+	blacklisted stamp
+	sheets      sheet.Live     // Config.Hosts, or what SetHosts has given since
+	closers     []func() error // Close calls them in reverse order
 	// shortages counts how often a file could not be opened for want of descriptors.
 	shortages atomic.Int64
 	// Recovered counts what Open found of earlier runs.
@@ -444,28 +447,6 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	return a.crawler.Seed(seeds, a.bare)
 }
 
-// unblock carries out Config.Unblock.
-func (a *Agent) unblock() (err error) {
-	var hosts []string
-	for _, s := range a.cfg.Unblock {
-		if _, wide, err := operate.Wide(s); wide || err != nil || a.standing.lifted[s] {
-			continue // see standing.unblock
-		}
-		if isPattern(s) {
-			a.NotBlocked = append(a.NotBlocked, s)
-			continue
-		}
-		host, err := ParseHost(s)
-		if err != nil {
-			return err
-		}
-		hosts = append(hosts, host)
-	}
-	free, err := a.crawler.UnblockBefore(hosts)
-	a.NotBlocked = append(a.NotBlocked, free...)
-	return err
-}
-
 // archived returns a function that reports whether a WARC file is complete up to end. A missing
 // file counts as complete if its index exists: the operator has moved it away. Without an index,
 // the file was never finished and a crash has lost it.
@@ -509,7 +490,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.parts.Tally.Started().IsZero() {
 		a.parts.Tally.Start(a.began)
 	}
+	unwatch := a.watchBlacklist()
 	stop, err := a.withNear(ctx)
+	unwatch()
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
 	res.Summary.Ended, res.Summary.Queued = a.now().UTC(), a.crawler.Pending()
 	if a.cfg.Cluster != nil {

@@ -225,5 +225,6 @@ func (s *standing) amend(ctx context.Context) error {
 		list = append(list, crawl.Exclusion{Pattern: x.Pattern, Deeper: x.Deeper,
 			Why: fmt.Sprintf("order %s, %s", x.Order.ID(), strings.TrimSpace(x.Order.About+" "+x.Order.Value))})
 	}
+	list = append(list, s.a.blacklist.patterns...)
 	return errors.Join(s.a.crawler.Amend(a), s.a.crawler.Exclude(ctx, list))
 }

@@ -109,6 +109,28 @@ func (s *standing) unblock() error {
 	return s.set.Save(s.a.fs, s.a.dir(ordersFile))
 }
 
+// unblock carries out Config.Unblock.
+func (a *Agent) unblock() (err error) {
+	var hosts []string
+	for _, s := range a.cfg.Unblock {
+		if _, wide, err := operate.Wide(s); wide || err != nil || a.standing.lifted[s] {
+			continue // see standing.unblock
+		}
+		if isPattern(s) {
+			a.NotBlocked = append(a.NotBlocked, s)
+			continue
+		}
+		host, err := ParseHost(s)
+		if err != nil {
+			return err
+		}
+		hosts = append(hosts, host)
+	}
+	free, err := a.crawler.UnblockBefore(hosts)
+	a.NotBlocked = append(a.NotBlocked, free...)
+	return err
+}
+
 // CheckUnblock returns a *ConfigError if Config.Unblock cannot hold a string.
 func CheckUnblock(s string) error {
 	_, wide, err := operate.Wide(s)
@@ -150,6 +172,7 @@ func (s *standing) keep(ctx context.Context) error {
 func (s *standing) obey(ctx context.Context) error {
 	standing := s.set.Standing()
 	var bars []crawl.Bar
+	bars = append(bars, s.a.blacklist.bars...)
 	for _, b := range operate.Blocks(standing) {
 		bars = append(bars, crawl.Bar{Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
