@@ -204,6 +204,7 @@ func (c *CrawlCmd) limits(cfg *node.Config) {
 		cc.Retries = -1
 	}
 	cfg.Scope = scope.Config{Scope: c.Scope, Include: c.Include, Exclude: c.Exclude}
+	cfg.Blacklist = c.Blacklist
 	if c.Depth >= 0 {
 		cfg.Scope.Depth = &c.Depth
 	}

@@ -50,6 +50,7 @@ type CrawlCmd struct {
 	Scope         scope.Kind    `help:"${scope}" default:"host" enum:"${scopes}" placeholder:"KIND" group:"Scope and limits"`
 	Include       []string      `help:"${include}" placeholder:"RE" sep:"none" group:"Scope and limits"`
 	Exclude       []string      `help:"${exclude}" placeholder:"RE" sep:"none" group:"Scope and limits"`
+	Blacklist     string        `help:"${blacklist}" placeholder:"FILE" group:"Scope and limits"`
 	Depth         int           `short:"l" help:"${depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
 	HostDepth     int           `help:"${host_depth}" default:"-1" placeholder:"N" group:"Scope and limits"`
 	PageLimit     int64         `help:"${page_limit}" placeholder:"N" group:"Scope and limits"`

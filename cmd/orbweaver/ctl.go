@@ -28,6 +28,9 @@ type CtlCmd struct {
 	Unblock    CtlUnblockCmd    `cmd:"" help:"Crawl a blocked host again."`
 	Drop       CtlDropCmd       `cmd:"" help:"Discard the waiting links of a host."`
 	Delay      CtlDelayCmd      `cmd:"" help:"Set the delay of a host, of a domain or of all hosts, also after a restart."`
+	Queue      CtlQueueCmd      `cmd:"" help:"Print the links that wait, or export them as text."`
+	Exclude    CtlExcludeCmd    `cmd:"" help:"Set links aside whose URLs match a pattern."`
+	Scope      CtlScopeCmd      `cmd:"" help:"Print or change the scope of the running crawl."`
 	Seed       CtlSeedCmd       `cmd:"" help:"Add seeds to the running crawl."`
 	Rate       CtlRateCmd       `cmd:"" help:"Limit the requests or bits a second of the whole crawl."`
 	Orders     CtlOrdersCmd     `cmd:"" help:"List the orders that hold for all agents, such as a pause."`

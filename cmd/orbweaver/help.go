@@ -21,10 +21,14 @@ var crawlHelp = cli.Texts{
 	"example": "With --dry-run: also tell whether this URL is in scope.",
 	"ctl_wide": "Name this host; or a domain with all hosts below it, such as \"*.example.org\"; or a range of " +
 		"addresses, such as 192.0.2.0/24.",
-	"unblock":    "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked.",
-	"scope":      "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
-	"include":    "Crawl only URLs that match one of these regular expressions.",
-	"exclude":    "Never crawl URLs that match one of these regular expressions, not even seeds.",
+	"unblock": "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked, or what " +
+		"\"orbweaver ctl exclude\" has excluded by this pattern or order.",
+	"scope":   "Stay within each seed's page, path prefix, host or domain; any sets no bound.",
+	"include": "Crawl only URLs that match one of these regular expressions.",
+	"exclude": "Never crawl URLs that match one of these regular expressions, not even seeds.",
+	"blacklist": "Visit no host, domain, range of addresses or URL of this file: one on each line, such as " +
+		"www.example.org, *.example.org, 192.0.2.0/24 or the regular expression /calendar/. The agent reads the file " +
+		"again when it changes.",
 	"depth":      "Follow at most N links from a seed; 0 crawls the seeds alone, -1 sets no limit.",
 	"page_limit": "Stop after N pages (2xx responses) in all runs together (default: 0, no limit).",
 	"host_depth": "Follow at most N links within a host from where the crawl entered it: a seed, or a URL that " +

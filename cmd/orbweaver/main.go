@@ -45,8 +45,8 @@ var exitCodes = []struct {
 	code                 int
 	brief, meaning, todo string
 }{
-	{exitDone, "done", "The command has done its work. A crawl has no URL left to visit, or only links of " +
-		"blocked hosts; or its agent has left the cluster.",
+	{exitDone, "done", "The command has done its work. A crawl has no URL left to visit, or only links that " +
+		"the operator has blocked or excluded; or its agent has left the cluster.",
 		"Nothing."},
 	{exitOther, "other error", "Any other error. Also: the answer is no. `check scope` found a URL out of scope, " +
 		"`check robots` found one forbidden, `warc verify` found damage, " +

@@ -57,7 +57,7 @@ func (d *display) outcome(r node.Result) string {
 		}
 		return "The crawl has finished: no URL is left."
 	case crawl.OnlyBlocked:
-		return fmt.Sprintf("Done, except for the links of blocked hosts: %s.", humanize.Comma(r.Summary.Queued))
+		return fmt.Sprintf("Done, except for links that are blocked or excluded: %s.", humanize.Comma(r.Summary.Queued))
 	case crawl.Left:
 		return "The agent has left the cluster."
 	case crawl.PageLimit, crawl.SizeLimit, crawl.TimeLimit:

@@ -46,6 +46,7 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 		cl.loop.Stir()
 		*l = leaving{on: true, next: now, limit: now.Add(within)}
 		cl.loop.Frontier.ReadAll()
+		cl.loop.Frontier.ReviewAside()
 		cl.loop.Events.Write("leaving", report.F("links", cl.loop.Pending()), report.F("hosts", cl.loop.Tally.Hosts()))
 	})
 }

@@ -97,6 +97,7 @@ func (cl *Clustered) ViewChanged() {
 		cl.newHeirs()
 		cl.resettle()
 		cl.recalls.stale = cl.loop.Sharer() != nil
+		cl.loop.Frontier.ReviewAside()
 	})
 }
 

@@ -82,9 +82,9 @@ func (c *Crawler) seedLink(u weburl.URL, bare bool) weburl.Link {
 	return l
 }
 
-// Amend puts what operators have changed of the scope in force. Links found from now on are judged by it. Safe for
-// concurrent use, also before Run.
-func (c *Crawler) Amend(a scope.Amendment) { c.Scope.Amend(a) }
+// Amend puts what operators have changed of the scope in force. Links found from now on are judged by it. The error
+// names a pattern that is wrong. Safe for concurrent use, also before Run.
+func (c *Crawler) Amend(a scope.Amendment) error { return c.Scope.Amend(a) }
 
 // SeedAgent returns the other agent that accepts a seed of a host. It is "" if this agent does, or if the owner of the
 // host is not known: then the seed waits here for its owner. Safe for concurrent use.

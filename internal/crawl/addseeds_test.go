@@ -31,7 +31,11 @@ func TestAddSeeds(t *testing.T) {
 			w, cancel, end := s.start(t)
 			time.Sleep(2500 * time.Millisecond) // after a.example/
 			b := weburl.MustParse("http://b.example/")
-			extend := func(w *world) { w.Amend(scope.Amendment{Seeds: []weburl.URL{b}}) }
+			extend := func(w *world) {
+				if err := w.Amend(scope.Amendment{Seeds: []weburl.URL{b}}); err != nil {
+					t.Fatal(err)
+				}
+			}
 			extend(w)
 			never := weburl.MustParse("http://b.example/never")
 			got, err := w.AddSeeds(t.Context(), []NewSeed{{URL: b}, {URL: weburl.MustParse("http://a.example/9")},

@@ -14,7 +14,7 @@ import (
 )
 
 // A Bar keeps the crawl from a host, from the hosts of a domain, or from a range of addresses. It is an operator's
-// order, which all agents have; nothing about it is in the journal.
+// order, which all agents have, or an entry of this agent's blacklist. Nothing about it is in the journal.
 type Bar struct {
 	Host   string       // this host alone; empty: none
 	Domain string       // this host and all below it, such as example.org; empty: none

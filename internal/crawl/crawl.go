@@ -259,19 +259,21 @@ type Crawler struct {
 	shown      shown
 	handing    handing
 	pause      pausing
-	bars       atomic.Pointer[bars]   // nil: there are none
-	heeded     *bars                  // see heedBars
-	barred     map[string]netip.Addr  // hosts that are blocked because of bars, with the address that was known
-	blocked    []string               // their names, see blockedHosts; nil: to be sorted
-	oldBlocks  []string               // hosts that the journal of an earlier version blocks, see OldBlocks
-	topics     map[string]int64       // pages that this agent keeps, by category; see countKept
-	retrying   retrying               // URLs that have failed and will be retried
-	planner    Planner                // the Strategy, if it is a Planner
-	reader     Reader                 // likewise
-	revisiting map[weburl.Key]*Before // URLs that the Planner wants again and that are not finished
-	hostsAgain map[string]*hostAgain  // the hosts of revisiting
-	nextWanted time.Time              // when the Planner wants the next URL
-	remembered int64                  // number of URLs with a Planner's state from an earlier run
+	bars       atomic.Pointer[bars]       // nil: there are none
+	heeded     *bars                      // see heedBars
+	barred     map[string]netip.Addr      // hosts that are blocked because of bars, with the address that was known
+	blocked    []string                   // their names, see blockedHosts; nil: to be sorted
+	oldBlocks  []string                   // hosts that the journal of an earlier version blocks, see OldBlocks
+	exclusions atomic.Pointer[exclusions] // nil: there are none
+	reviewed   *exclusions                // see heedExclusions
+	topics     map[string]int64           // pages that this agent keeps, by category; see countKept
+	retrying   retrying                   // URLs that have failed and will be retried
+	planner    Planner                    // the Strategy, if it is a Planner
+	reader     Reader                     // likewise
+	revisiting map[weburl.Key]*Before     // URLs that the Planner wants again and that are not finished
+	hostsAgain map[string]*hostAgain      // the hosts of revisiting
+	nextWanted time.Time                  // when the Planner wants the next URL
+	remembered int64                      // number of URLs with a Planner's state from an earlier run
 	failures   failures
 	plain      map[string]struct{} // origins without an https connection; see notePlain
 	cluster    Cluster
@@ -402,7 +404,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		}
 		wake := c.send(work, now)
 		wake = earlier(wake, c.cluster.Tick(work, now))
-		if c.giveUp(now) {
+		if reviewed := c.review(); c.giveUp(now) || reviewed {
 			wake = now
 		}
 		if c.fatal != nil {
@@ -475,6 +477,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		return earlier(wake, ask)
 	}
 	c.heedBars()
+	c.heedExclusions()
 	quota := quotaMax
 	for c.busy-c.slow.len() < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
 		if ask := c.cluster.Paused(now); !ask.IsZero() {
@@ -503,7 +506,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			}
 			continue
 		}
-		if c.bar(&t, now) {
+		if c.bar(&t, now) || c.setAside(&t, now) {
 			if quota--; quota == 0 || c.fatal != nil {
 				return now // let other work of the dispatcher run first
 			}

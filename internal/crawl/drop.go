@@ -87,6 +87,7 @@ func (c *Crawler) drop(host string, now time.Time) error {
 	c.noteDrop(host, d)
 	c.batch.add(state.Drop, appendDrop(nil, host, d))
 	c.Frontier.Withdraw(host)
+	c.Frontier.ReviewAside()
 	if err := c.withdrawLater(host); err != nil {
 		return fmt.Errorf("drop %s: %w", host, err)
 	}
@@ -177,7 +178,7 @@ func (c *Crawler) ends(v *visit) {
 // count of drops, which is stored with held links, never decreases.
 func (c *Crawler) forgetDrops() {
 	if c.drops.n.Load() == 0 || c.planner != nil || c.planned || c.Seen.Holds() || c.Frontier.Stats().Withdrawn > 0 ||
-		!c.cluster.Settled() {
+		c.Frontier.Stats().Aside > 0 || !c.cluster.Settled() {
 		return
 	}
 	first := c.nth

@@ -72,6 +72,9 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 				s += "  " + d.link.URL.String() + " failed; next try at " + d.at.UTC().Format(time.RFC3339) + "\n"
 			}
 		}
+		if n := c.Frontier.Stats().Aside; n > 0 {
+			s += "  " + links(n) + " of all hosts are set aside by exclusions; some may be of this host\n"
+		}
 		if bar := c.bars.Load().of(host, c.barred[host]); bar != nil {
 			s += "  blocked by " + bar.Why + "\n"
 		}
@@ -99,6 +102,7 @@ func (c *Crawler) explainEmpty(e *frontier.Explanation) {
 	switch {
 	case c.Seen.Holds():
 		why("links in state/seen wait for the answer whether they are known; some may be of this host")
+	case s.Aside > 0: // Explain says it
 	case s.Withdrawn > 0:
 		why("dropped links are being finished; some may be of this host")
 	case s.Pooled > 0: // the frontier has said it

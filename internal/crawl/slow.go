@@ -175,7 +175,7 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 				return
 			}
 			v.thread, v.worker = w.thread, w
-			blocked := c.bars.Load().of(v.task.Host, v.task.Addr) != nil
+			blocked := c.bars.Load().of(v.task.Host, v.task.Addr) != nil || c.exclusions.Load().holds(&v.task.Link)
 			if c.closing.Load() || blocked || c.overtaken(v) || !v.permit.valid() {
 				v.outcome = Abandoned // the visit had not begun
 			} else {

@@ -159,6 +159,17 @@ func (f *Frontier) check() error {
 	}
 	queued += n
 	want.Withdrawn = n
+	if q := f.aside.q; q != nil {
+		fixed += queueOverhead
+		if err := sums.queue("aside", q); err != nil {
+			return err
+		}
+	}
+	if f.aside.review > f.aside.len() {
+		return fmt.Errorf("%d links are to be reviewed, of %d", f.aside.review, f.aside.len())
+	}
+	want.Aside = f.aside.len()
+	queued += want.Aside
 	fixed += sums.fixed
 	fixed += pools.ram
 	want.Pooled, want.PoolBytes, want.PoolFiles = pools.n, pools.bytes, pools.files
@@ -540,6 +551,11 @@ func (f *Frontier) walk() (all []standing, err error) {
 	}
 	for _, q := range f.withdrawn.qs {
 		if err := walkQueue(q, true); err != nil {
+			return nil, err
+		}
+	}
+	if f.aside.q != nil {
+		if err := walkQueue(f.aside.q, false); err != nil {
 			return nil, err
 		}
 	}

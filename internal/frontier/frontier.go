@@ -141,7 +141,7 @@ type Frontier struct {
 	restored []HostState // states to restore once a time is known
 
 	stats  Stats
-	queued int64 // links in hosts' queues, and withdrawn ones
+	queued int64 // links in hosts' queues, withdrawn ones, and those set aside
 	extras int   // number of hosts with an extra
 
 	visits     []visit
@@ -176,6 +176,7 @@ type Frontier struct {
 	readAtOnce int         // limit of frames that one Next reads
 
 	withdrawn withdrawn
+	aside     aside
 
 	// Queues in RAM and on disk.
 	ram      int64 // bytes of queued links in RAM

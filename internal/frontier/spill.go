@@ -77,10 +77,14 @@ func (f *Frontier) spill() error {
 }
 
 // spillHeads writes the heads that are in no list, until the queues fit into target. It finds them in the
-// dictionary and in the withdrawn queues. Every queue with bytes in RAM is in a list or found
-// here, whatever its level. So there is something to write while ram exceeds target.
+// dictionary, in the withdrawn queues and in that of the links set aside. Every queue with bytes in RAM is in a list
+// or found here, whatever its level. So there is something to write while ram exceeds target.
 func (f *Frontier) spillHeads(target int64) error {
-	if err := f.spillLoose(target, slices.Values(f.withdrawn.qs)); err != nil || f.ram <= target {
+	loose := f.withdrawn.qs
+	if q := f.aside.q; q != nil {
+		loose = append(slices.Clip(loose), q)
+	}
+	if err := f.spillLoose(target, slices.Values(loose)); err != nil || f.ram <= target {
 		return err
 	}
 	return f.spillLoose(target, f.hosts.queues())

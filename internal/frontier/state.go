@@ -28,6 +28,7 @@ type Stats struct {
 	Pooled       int64 `json:"pooled"`        // of these: in the pools, in no host's queue yet
 	BlockedLinks int64 `json:"blocked_links"` // of these: in the queues of blocked hosts
 	Withdrawn    int64 `json:"withdrawn"`     // of these: withdrawn, not yet delivered by Withdrawn
+	Aside        int64 `json:"aside"`         // of these: set aside, because an exclusion matches them
 
 	RAMBytes     int64 `json:"ram_bytes"`     // estimate for hosts, queues in RAM and frames in RAM
 	SpilledBytes int64 `json:"spilled_bytes"` // queues on disk
@@ -48,6 +49,7 @@ func (f *Frontier) Stats() Stats {
 	s.Queued = f.queued + f.pooled
 	s.Pooled = f.pooled
 	s.Withdrawn = f.withdrawn.n
+	s.Aside = f.aside.len()
 	s.RAMBytes = f.ram + f.fixed + f.overhead()
 	s.SpilledBytes = f.spilled
 	s.SpillFiles = f.files
@@ -62,10 +64,12 @@ func (f *Frontier) Len() int64 {
 	return f.queued + f.pooled + int64(f.stats.Fetching+f.stats.Resolving)
 }
 
-// Pending returns the number of links that are queued or in process, without those in the queues of blocked hosts. At 0
-// the crawl is complete. Links of blocked hosts in the pools count until the pools are read, which happens before.
+// Pending returns the number of links that are queued or in process, without those in the queues of blocked hosts, and
+// without those set aside that need no review. At 0 the crawl is complete. Links of blocked hosts in the pools count
+// until the pools are read, which happens before.
 func (f *Frontier) Pending() int64 {
-	return f.queued + f.pooled - f.stats.BlockedLinks + int64(f.stats.Fetching+f.stats.Resolving)
+	return f.queued + f.pooled - f.stats.BlockedLinks - (f.aside.len() - f.aside.review) +
+		int64(f.stats.Fetching+f.stats.Resolving)
 }
 
 // ErrHostState means that an encoded HostState cannot be decoded.

@@ -79,8 +79,12 @@ type Agent struct {
 	history    *history
 	operator   *operate.Operator
 	delays     atomic.Pointer[delays] // the operators' orders of delays
-	sheets     sheet.Live             // Config.Hosts, or what SetHosts has given since
-	closers    []func() error         // Close calls them in reverse order
+	listings   *listings              // of the queue
+	blacklist  *blacklist             // that is in force; standing.mu guards it
+	// blacklisted tells which state of the file was read last. Run's goroutine for the blacklist owns it.
+	blacklisted stamp
+	sheets      sheet.Live     // Config.Hosts, or what SetHosts has given since
+	closers     []func() error // Close calls them in reverse order
 	// shortages counts how often a file could not be opened for want of descriptors.
 	shortages atomic.Int64
 	// Recovered counts what Open found of earlier runs.
@@ -491,7 +495,9 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.parts.Tally.Started().IsZero() {
 		a.parts.Tally.Start(a.began)
 	}
+	unwatch := a.watchBlacklist()
 	stop, err := a.remembering(ctx)
+	unwatch()
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
 	res.Summary.Ended, res.Summary.Queued = a.now().UTC(), a.crawler.Pending()
 	if a.cfg.Cluster != nil {

@@ -48,6 +48,9 @@ type Config struct {
 	// Unblock names blocked hosts of the crawl in Dir to crawl again; see
 	// Agent.NotBlocked. It requires Resume.
 	Unblock []string
+	// Blacklist is a file with hosts, domains, ranges of addresses and patterns for URLs that this agent does not
+	// visit, one on each line. The agent reads it again when it changes. Empty means none.
+	Blacklist string
 	// Contact is a URL or mail address at which the operator can be reached;
 	// it goes into the User-Agent. Without it only loopback is crawled.
 	Contact string
@@ -259,6 +262,13 @@ func enoughDescriptors(workers, descriptors int) error {
 // rehearse creates the parts that need no disk, so that it finds a wrong setting before there is a
 // crawl directory.
 func (c *Config) rehearse(seeds []weburl.URL) error {
+	files := c.FS
+	if files == nil {
+		files = disk.OS
+	}
+	if _, err := readBlacklist(files, c.Blacklist); err != nil {
+		return err
+	}
 	if len(seeds) > 0 {
 		cfg := c.Scope
 		cfg.Sheets = &sheet.Live{}

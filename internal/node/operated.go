@@ -20,7 +20,7 @@ type operated struct{ a *Agent }
 
 // openOperator makes the Operator, which also answers for this agent when other agents pass commands on.
 func (a *Agent) openOperator() error {
-	if err := errors.Join(a.openOrders(), a.openHistory()); err != nil {
+	if err := errors.Join(a.openBlacklist(), a.openOrders(), a.openHistory(), a.openListings()); err != nil {
 		return err
 	}
 	var others operate.Others

@@ -10,7 +10,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -94,14 +93,4 @@ func (o operated) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, err
 		}
 	}
 	return answer, nil
-}
-
-// amendment returns what the orders that stand change of the scope.
-func amendment(standing []orders.Order) (a scope.Amendment) {
-	for _, text := range operate.SeedURLs(standing) {
-		if u, err := weburl.Parse(text); err == nil { // another version may have given the order
-			a.Seeds = append(a.Seeds, u)
-		}
-	}
-	return a
 }

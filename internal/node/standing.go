@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -39,6 +40,8 @@ type standing struct {
 
 	mu   sync.Mutex // guards the file, what is in force, and kept
 	kept [32]byte   // the digest of the set that is durable and in force
+
+	lifted map[string]bool // what of Config.Unblock was the pattern or the id of an exclusion
 
 	toldMu sync.Mutex // guards told
 	told   map[string]toldOrders
@@ -94,56 +97,70 @@ func (s *standing) adopt() error {
 		}
 	}
 	if len(blocks) > 0 {
-		given, err := s.set.GiveAll(blocks, s.name(), s.a.now())
-		if err != nil {
-			return err
-		}
-		for _, o := range given {
-			s.note(o)
-		}
-		if err := s.set.Save(s.a.fs, s.a.dir(ordersFile)); err != nil {
+		if err := s.give(blocks); err != nil {
 			return err
 		}
 	}
 	return s.a.crawler.ForgetOldBlocks()
 }
 
-// unblock takes back the blocks that Config.Unblock names.
+// unblock takes back the blocks and the exclusions that Config.Unblock names.
 func (s *standing) unblock() error {
-	var all []string
+	var back []orders.Order
+	var blocks []string
 	for _, text := range s.a.cfg.Unblock {
-		about, _, err := operate.About(text)
-		if err != nil {
-			return configErrorf("unblock %s: %v", text, err)
-		}
-		all = append(all, about)
-	}
-	slices.Sort(all)
-	changed := false
-	for _, about := range slices.Compact(all) {
-		if !operate.IsBlocked(s.set.Standing(), about) {
-			s.a.NotBlocked = append(s.a.NotBlocked, about)
+		if off, ok := operate.Include(s.set.Standing(), text); ok {
+			back = append(back, off)
 			continue
 		}
-		o, err := s.set.Give(operate.TakeBack(about), s.name(), s.a.now())
-		if err != nil {
-			return err
+		about, _, err := operate.About(text)
+		switch {
+		case err == nil:
+			blocks = append(blocks, about)
+		case isPattern(text):
+			s.a.NotBlocked = append(s.a.NotBlocked, text)
+		default:
+			return configErrorf("unblock %s: %v", text, err)
 		}
-		s.note(o)
-		changed = true
 	}
-	if !changed {
+	slices.Sort(blocks)
+	for _, about := range slices.Compact(blocks) {
+		if operate.IsBlocked(s.set.Standing(), about) {
+			back = append(back, operate.TakeBack(about))
+		} else {
+			s.a.NotBlocked = append(s.a.NotBlocked, about)
+		}
+	}
+	if len(back) == 0 {
 		return nil
+	}
+	return s.give(back)
+}
+
+// give adds orders to the set of this agent, before it is in force.
+func (s *standing) give(list []orders.Order) error {
+	given, err := s.set.GiveAll(list, s.name(), s.a.now())
+	if err != nil {
+		return err
+	}
+	for _, o := range given {
+		s.note(o)
 	}
 	return s.set.Save(s.a.fs, s.a.dir(ordersFile))
 }
 
 // CheckUnblock returns a *ConfigError if Config.Unblock cannot hold a string.
 func CheckUnblock(s string) error {
-	if _, _, err := operate.About(s); err != nil {
+	if _, _, err := operate.About(s); err != nil && !isPattern(s) {
 		return configErrorf("%v", err)
 	}
 	return nil
+}
+
+// isPattern reports whether what is to be unblocked can only be a pattern.
+func isPattern(s string) bool {
+	_, err := ParseHost(s)
+	return err != nil && strings.ContainsAny(s, `/\^$()[]{}*+?|`) && crawl.CheckExclusion(s) == nil
 }
 
 // keep makes the set durable and puts it in force, unless it is already. An order that an earlier call could not keep
@@ -169,13 +186,13 @@ func (s *standing) keep(ctx context.Context) error {
 func (s *standing) obey(ctx context.Context) error {
 	standing := s.set.Standing()
 	var bars []crawl.Bar
+	bars = append(bars, s.a.blacklist.bars...)
 	for _, b := range operate.Blocks(standing) {
 		bars = append(bars, crawl.Bar{Host: b.Host, Domain: b.Domain, Prefix: b.Prefix,
 			Why: fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About)})
 	}
 	s.a.rates.order(operate.Rate(standing))
-	s.a.crawler.Amend(amendment(standing))
-	return errors.Join(s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
+	return errors.Join(s.amend(ctx), s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
 		s.a.setDelays(ctx, standing))
 }
 

@@ -27,6 +27,7 @@ type town struct {
 	does    []string   // what the agents have done: "agent verb host"
 	noted   []string   // commands, by the agent that was told
 	silent  map[string]bool
+	slow    map[string]int // how often an agent says that it still reads its queue
 	set     *orders.Set
 	anyHost bool // each agent may crawl each host
 	members map[string]*Operator

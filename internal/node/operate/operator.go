@@ -37,6 +37,8 @@ type Agent interface {
 
 	Seeds
 	Viewer
+	Scoping
+	Queues
 }
 
 // Others are the other agents. Safe for concurrent use.

@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -166,21 +165,4 @@ func told(answers []*pb.Answer) (all []*pb.Told) {
 		all = append(all, &pb.Told{Agent: a.Agent, Error: a.Error})
 	}
 	return all
-}
-
-// answerQueue is Answer for the calls about the queue, the scope and the seeds.
-func (o *Operator) answerQueue(ctx context.Context, method string, request []byte) ([]byte, error) {
-	switch method {
-	case "TakeSeeds":
-		var q pb.AddSeedsRequest
-		if err := proto.Unmarshal(request, &q); err != nil {
-			return nil, fmt.Errorf("%s: %w", method, err)
-		}
-		seeds, err := o.agent.TakeSeeds(ctx, q.Urls)
-		if err != nil {
-			return nil, err
-		}
-		return proto.Marshal(&pb.AddSeedsResponse{Seeds: seeds})
-	}
-	return nil, ErrMethod
 }

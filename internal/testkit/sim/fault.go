@@ -179,6 +179,8 @@ func (s *story) strike(f Fault) bool {
 		s.comesBack(a, f.For)
 	case Pause:
 		s.pauses(a, f.For)
+	case Exclude:
+		s.excludes(a, f.For)
 	case Lose:
 		a.lose()
 	case Replace:

@@ -34,6 +34,8 @@ type judge struct {
 	pages      map[page][]fetched
 	others     map[string][]fetched // by URL: complete answers that are no page with status 200, such as redirects
 	halted     bool                 // an operator has paused the crawl
+	excluding  bool                 // an operator has excluded pages
+	spared     int64                // requests for other pages in that time
 	outage     bool                 // some agent could not reach the web for a while
 	begins     []time.Time          // of all requests, if the plan has a Rate
 	rated      bool                 // likewise
@@ -113,7 +115,7 @@ type visit struct {
 
 // A Violation is a request that broke a rule of politeness.
 type Violation struct {
-	Kind  string        // "gap", "concurrent", "robots", "retry-after", "crawl-delay" or "paused"
+	Kind  string        // "gap", "concurrent", "robots", "retry-after", "crawl-delay", "paused" or "excluded"
 	Group string        // "host", "address" or "site" for a gap
 	URL   string        // of the request
 	Agent int           // the agent that made it
@@ -171,6 +173,13 @@ func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Ti
 	}
 	if j.halted {
 		j.violate("paused", byHost, v, requests{}, 0)
+	}
+	switch {
+	case !j.excluding:
+	case excluded.MatchString(target):
+		j.violate("excluded", byHost, v, requests{}, 0)
+	default:
+		j.spared++
 	}
 	for k, name := range v.names() {
 		g := j.groups[k][name]
@@ -291,6 +300,7 @@ type Verdict struct {
 	By                 map[int]int64 // pages by the number of agents that fetched them
 	Robots, Queries    int64         // requests for a robots.txt, and queries to the name server
 	Shared             int64         // requests to an address or a site that another agent used before
+	Spared             int64         // requests for other pages while some were excluded
 	Violations         []Violation
 	Excused            []Violation   // violations that a fault explains
 	Stall              time.Duration // the longest time without an answer while there was work
@@ -365,7 +375,8 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	v := &Verdict{By: map[int]int64{}, Reachable: j.truth.Reachable(), Fetched: j.reachable, Beyond: j.beyond,
-		Robots: j.robots, Shared: j.shared, Took: end.Sub(start), Lost: int64(len(j.losses)), Hosts: j.made.Hosts()}
+		Robots: j.robots, Shared: j.shared, Spared: j.spared, Took: end.Sub(start),
+		Lost: int64(len(j.losses)), Hosts: j.made.Hosts()}
 	v.Missed, v.MissedExcused = j.missed()
 	var times []time.Time
 	j.truth.Each(func(host, number int64) {

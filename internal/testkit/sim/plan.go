@@ -44,6 +44,8 @@ const (
 	Leave Kind = "leave"
 	// Pause makes an operator pause the whole crawl at an agent, for For.
 	Pause Kind = "pause"
+	// Exclude makes an operator exclude half of the pages at an agent, for For.
+	Exclude Kind = "exclude"
 	// Join starts one more agent.
 	Join Kind = "join"
 	// Cut separates an agent, and those with smaller numbers, from the others for For.

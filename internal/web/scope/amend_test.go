@@ -35,7 +35,9 @@ func TestAmendSeeds(t *testing.T) {
 		if want := kind != Any; got[0] != want || got[1] || got[2] {
 			t.Errorf("%s: widens: %v, want %v for the first alone", kind, got, want)
 		}
-		s.Amend(Amendment{Seeds: []weburl.URL{seed}})
+		if err := s.Amend(Amendment{Seeds: []weburl.URL{seed}}); err != nil {
+			t.Fatal(err)
+		}
 		if got := judge(); !slices.Equal(got, in) {
 			t.Errorf("%s: amended: %v, want %v", kind, got, in)
 		}
@@ -43,7 +45,9 @@ func TestAmendSeeds(t *testing.T) {
 		if kind == Host && !strings.Contains(text, "the seeds have a.example, b.example") {
 			t.Errorf("%s: %s", kind, text)
 		}
-		s.Amend(Amendment{})
+		if err := s.Amend(Amendment{}); err != nil {
+			t.Fatal(err)
+		}
 		if got := judge(); !slices.Equal(got, before) {
 			t.Errorf("%s: taken back: %v, want %v", kind, got, before)
 		}

@@ -72,13 +72,7 @@ func (s *Scope) explainKind(l weburl.Link) string {
 	if s.cfg.Scope == Any {
 		return what
 	}
-	s.later.mu.RLock()
-	defer s.later.mu.RUnlock()
-	known := append(append([]string(nil), s.seeds.examples...), s.later.seeds.examples...)
-	if a := s.amended.Load(); a != nil {
-		known = append(known, a.seeds.examples...)
-	}
-	return fmt.Sprintf("%s; the seeds have %s", what, orNone(known))
+	return fmt.Sprintf("%s; the seeds have %s", what, orNone(s.examples()))
 }
 
 func orNone(known []string) string {

@@ -149,7 +149,7 @@ func New(cfg Config, from []weburl.URL) (*Scope, error) {
 // R hops is accepted, and again after a restart for such links in the journal. Repeated calls are
 // cheap. Safe for concurrent use.
 func (s *Scope) AddSeed(u weburl.URL) {
-	if !u.IsZero() && !s.within(u) {
+	if !u.IsZero() && !s.seeds.has(s.cfg.Scope, u) && !s.later.has(s.cfg.Scope, u) { // an Amendment may end
 		s.later.add(s.cfg.Scope, u)
 	}
 }

@@ -22,6 +22,7 @@ func (s *Scope) at(u weburl.URL) limits {
 	if s.cfg.HostDepth != nil {
 		l.hostDepth = *s.cfg.HostDepth
 	}
+	s.amended.Load().amend(&l)
 	t := s.cfg.Sheets.Table()
 	if t == nil {
 		return l

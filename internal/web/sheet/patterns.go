@@ -41,6 +41,14 @@ func Compile(what string, exprs []string) (p Patterns, err error) {
 // None reports that there are no expressions.
 func (p *Patterns) None() bool { return p.any == nil }
 
+// Exprs returns the expressions.
+func (p *Patterns) Exprs() (exprs []string) {
+	for _, re := range p.each {
+		exprs = append(exprs, re.String())
+	}
+	return exprs
+}
+
 // Match reports whether an expression matches anywhere in s.
 func (p *Patterns) Match(s string) bool { return p.any != nil && p.any.MatchString(s) }
 

@@ -65,6 +65,16 @@ const (
 	OperatorAddSeedsProcedure = "/orbweaver.operator.v1.Operator/AddSeeds"
 	// OperatorRateProcedure is the fully-qualified name of the Operator's Rate RPC.
 	OperatorRateProcedure = "/orbweaver.operator.v1.Operator/Rate"
+	// OperatorExcludeProcedure is the fully-qualified name of the Operator's Exclude RPC.
+	OperatorExcludeProcedure = "/orbweaver.operator.v1.Operator/Exclude"
+	// OperatorExcludePreviewProcedure is the fully-qualified name of the Operator's ExcludePreview RPC.
+	OperatorExcludePreviewProcedure = "/orbweaver.operator.v1.Operator/ExcludePreview"
+	// OperatorQueueProcedure is the fully-qualified name of the Operator's Queue RPC.
+	OperatorQueueProcedure = "/orbweaver.operator.v1.Operator/Queue"
+	// OperatorScopeProcedure is the fully-qualified name of the Operator's Scope RPC.
+	OperatorScopeProcedure = "/orbweaver.operator.v1.Operator/Scope"
+	// OperatorChangeScopeProcedure is the fully-qualified name of the Operator's ChangeScope RPC.
+	OperatorChangeScopeProcedure = "/orbweaver.operator.v1.Operator/ChangeScope"
 	// OperatorHostsProcedure is the fully-qualified name of the Operator's Hosts RPC.
 	OperatorHostsProcedure = "/orbweaver.operator.v1.Operator/Hosts"
 	// OperatorEventsProcedure is the fully-qualified name of the Operator's Events RPC.
@@ -110,6 +120,16 @@ type OperatorClient interface {
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 	// Rate limits the requests or bits a second of all agents together. It is an order.
 	Rate(context.Context, *RateRequest) (*RateResponse, error)
+	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
+	// order. ExcludePreview tells how many links wait that it would set aside. It changes
+	// nothing.
+	Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error)
+	ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error)
+	// Queue tells which links wait, page by page. It changes nothing.
+	Queue(context.Context, *QueueRequest) (*QueueResponse, error)
+	// Scope tells the scope. It changes nothing. ChangeScope changes it by orders.
+	Scope(context.Context, *ScopeRequest) (*ScopeResponse, error)
+	ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error)
 	// Calls for looking, in watch.proto. They change nothing.
 	// Hosts lists the hosts of the whole cluster, sorted by a count, or those with a part of a name.
 	Hosts(context.Context, *HostsRequest) (*HostsResponse, error)
@@ -227,6 +247,37 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("Rate")),
 			connect.WithClientOptions(opts...),
 		),
+		exclude: connect.NewClient[ExcludeRequest, ExcludeResponse](
+			httpClient,
+			baseURL+OperatorExcludeProcedure,
+			connect.WithSchema(operatorMethods.ByName("Exclude")),
+			connect.WithClientOptions(opts...),
+		),
+		excludePreview: connect.NewClient[ExcludePreviewRequest, ExcludePreviewResponse](
+			httpClient,
+			baseURL+OperatorExcludePreviewProcedure,
+			connect.WithSchema(operatorMethods.ByName("ExcludePreview")),
+			connect.WithClientOptions(opts...),
+		),
+		queue: connect.NewClient[QueueRequest, QueueResponse](
+			httpClient,
+			baseURL+OperatorQueueProcedure,
+			connect.WithSchema(operatorMethods.ByName("Queue")),
+			connect.WithClientOptions(opts...),
+		),
+		scope: connect.NewClient[ScopeRequest, ScopeResponse](
+			httpClient,
+			baseURL+OperatorScopeProcedure,
+			connect.WithSchema(operatorMethods.ByName("Scope")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		changeScope: connect.NewClient[ChangeScopeRequest, ChangeScopeResponse](
+			httpClient,
+			baseURL+OperatorChangeScopeProcedure,
+			connect.WithSchema(operatorMethods.ByName("ChangeScope")),
+			connect.WithClientOptions(opts...),
+		),
 		hosts: connect.NewClient[HostsRequest, HostsResponse](
 			httpClient,
 			baseURL+OperatorHostsProcedure,
@@ -267,26 +318,31 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 
 // operatorClient implements OperatorClient.
 type operatorClient struct {
-	status     *connect.Client[StatusRequest, StatusResponse]
-	explain    *connect.Client[ExplainRequest, ExplainResponse]
-	pause      *connect.Client[PauseRequest, PauseResponse]
-	resume     *connect.Client[ResumeRequest, ResumeResponse]
-	block      *connect.Client[BlockRequest, BlockResponse]
-	unblock    *connect.Client[UnblockRequest, UnblockResponse]
-	drop       *connect.Client[DropRequest, DropResponse]
-	checkpoint *connect.Client[CheckpointRequest, CheckpointResponse]
-	stop       *connect.Client[StopRequest, StopResponse]
-	leave      *connect.Client[LeaveRequest, LeaveResponse]
-	orders     *connect.Client[OrdersRequest, OrdersResponse]
-	takeBack   *connect.Client[TakeBackRequest, TakeBackResponse]
-	delay      *connect.Client[DelayRequest, DelayResponse]
-	addSeeds   *connect.Client[AddSeedsRequest, AddSeedsResponse]
-	rate       *connect.Client[RateRequest, RateResponse]
-	hosts      *connect.Client[HostsRequest, HostsResponse]
-	events     *connect.Client[EventsRequest, Event]
-	log        *connect.Client[LogRequest, LogResponse]
-	history    *connect.Client[HistoryRequest, HistoryResponse]
-	shares     *connect.Client[SharesRequest, SharesResponse]
+	status         *connect.Client[StatusRequest, StatusResponse]
+	explain        *connect.Client[ExplainRequest, ExplainResponse]
+	pause          *connect.Client[PauseRequest, PauseResponse]
+	resume         *connect.Client[ResumeRequest, ResumeResponse]
+	block          *connect.Client[BlockRequest, BlockResponse]
+	unblock        *connect.Client[UnblockRequest, UnblockResponse]
+	drop           *connect.Client[DropRequest, DropResponse]
+	checkpoint     *connect.Client[CheckpointRequest, CheckpointResponse]
+	stop           *connect.Client[StopRequest, StopResponse]
+	leave          *connect.Client[LeaveRequest, LeaveResponse]
+	orders         *connect.Client[OrdersRequest, OrdersResponse]
+	takeBack       *connect.Client[TakeBackRequest, TakeBackResponse]
+	delay          *connect.Client[DelayRequest, DelayResponse]
+	addSeeds       *connect.Client[AddSeedsRequest, AddSeedsResponse]
+	rate           *connect.Client[RateRequest, RateResponse]
+	exclude        *connect.Client[ExcludeRequest, ExcludeResponse]
+	excludePreview *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
+	queue          *connect.Client[QueueRequest, QueueResponse]
+	scope          *connect.Client[ScopeRequest, ScopeResponse]
+	changeScope    *connect.Client[ChangeScopeRequest, ChangeScopeResponse]
+	hosts          *connect.Client[HostsRequest, HostsResponse]
+	events         *connect.Client[EventsRequest, Event]
+	log            *connect.Client[LogRequest, LogResponse]
+	history        *connect.Client[HistoryRequest, HistoryResponse]
+	shares         *connect.Client[SharesRequest, SharesResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -424,6 +480,51 @@ func (c *operatorClient) Rate(ctx context.Context, req *RateRequest) (*RateRespo
 	return nil, err
 }
 
+// Exclude calls orbweaver.operator.v1.Operator.Exclude.
+func (c *operatorClient) Exclude(ctx context.Context, req *ExcludeRequest) (*ExcludeResponse, error) {
+	response, err := c.exclude.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ExcludePreview calls orbweaver.operator.v1.Operator.ExcludePreview.
+func (c *operatorClient) ExcludePreview(ctx context.Context, req *ExcludePreviewRequest) (*ExcludePreviewResponse, error) {
+	response, err := c.excludePreview.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Queue calls orbweaver.operator.v1.Operator.Queue.
+func (c *operatorClient) Queue(ctx context.Context, req *QueueRequest) (*QueueResponse, error) {
+	response, err := c.queue.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Scope calls orbweaver.operator.v1.Operator.Scope.
+func (c *operatorClient) Scope(ctx context.Context, req *ScopeRequest) (*ScopeResponse, error) {
+	response, err := c.scope.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// ChangeScope calls orbweaver.operator.v1.Operator.ChangeScope.
+func (c *operatorClient) ChangeScope(ctx context.Context, req *ChangeScopeRequest) (*ChangeScopeResponse, error) {
+	response, err := c.changeScope.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Hosts calls orbweaver.operator.v1.Operator.Hosts.
 func (c *operatorClient) Hosts(ctx context.Context, req *HostsRequest) (*HostsResponse, error) {
 	response, err := c.hosts.CallUnary(ctx, connect.NewRequest(req))
@@ -498,6 +599,16 @@ type OperatorHandler interface {
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 	// Rate limits the requests or bits a second of all agents together. It is an order.
 	Rate(context.Context, *RateRequest) (*RateResponse, error)
+	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
+	// order. ExcludePreview tells how many links wait that it would set aside. It changes
+	// nothing.
+	Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error)
+	ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error)
+	// Queue tells which links wait, page by page. It changes nothing.
+	Queue(context.Context, *QueueRequest) (*QueueResponse, error)
+	// Scope tells the scope. It changes nothing. ChangeScope changes it by orders.
+	Scope(context.Context, *ScopeRequest) (*ScopeResponse, error)
+	ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error)
 	// Calls for looking, in watch.proto. They change nothing.
 	// Hosts lists the hosts of the whole cluster, sorted by a count, or those with a part of a name.
 	Hosts(context.Context, *HostsRequest) (*HostsResponse, error)
@@ -611,6 +722,37 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("Rate")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorExcludeHandler := connect.NewUnaryHandlerSimple(
+		OperatorExcludeProcedure,
+		svc.Exclude,
+		connect.WithSchema(operatorMethods.ByName("Exclude")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorExcludePreviewHandler := connect.NewUnaryHandlerSimple(
+		OperatorExcludePreviewProcedure,
+		svc.ExcludePreview,
+		connect.WithSchema(operatorMethods.ByName("ExcludePreview")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorQueueHandler := connect.NewUnaryHandlerSimple(
+		OperatorQueueProcedure,
+		svc.Queue,
+		connect.WithSchema(operatorMethods.ByName("Queue")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorScopeHandler := connect.NewUnaryHandlerSimple(
+		OperatorScopeProcedure,
+		svc.Scope,
+		connect.WithSchema(operatorMethods.ByName("Scope")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorChangeScopeHandler := connect.NewUnaryHandlerSimple(
+		OperatorChangeScopeProcedure,
+		svc.ChangeScope,
+		connect.WithSchema(operatorMethods.ByName("ChangeScope")),
+		connect.WithHandlerOptions(opts...),
+	)
 	operatorHostsHandler := connect.NewUnaryHandlerSimple(
 		OperatorHostsProcedure,
 		svc.Hosts,
@@ -678,6 +820,16 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorAddSeedsHandler.ServeHTTP(w, r)
 		case OperatorRateProcedure:
 			operatorRateHandler.ServeHTTP(w, r)
+		case OperatorExcludeProcedure:
+			operatorExcludeHandler.ServeHTTP(w, r)
+		case OperatorExcludePreviewProcedure:
+			operatorExcludePreviewHandler.ServeHTTP(w, r)
+		case OperatorQueueProcedure:
+			operatorQueueHandler.ServeHTTP(w, r)
+		case OperatorScopeProcedure:
+			operatorScopeHandler.ServeHTTP(w, r)
+		case OperatorChangeScopeProcedure:
+			operatorChangeScopeHandler.ServeHTTP(w, r)
 		case OperatorHostsProcedure:
 			operatorHostsHandler.ServeHTTP(w, r)
 		case OperatorEventsProcedure:
@@ -755,6 +907,26 @@ func (UnimplementedOperatorHandler) AddSeeds(context.Context, *AddSeedsRequest) 
 
 func (UnimplementedOperatorHandler) Rate(context.Context, *RateRequest) (*RateResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Rate is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Exclude is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) ExcludePreview(context.Context, *ExcludePreviewRequest) (*ExcludePreviewResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.ExcludePreview is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Queue(context.Context, *QueueRequest) (*QueueResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Queue is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Scope(context.Context, *ScopeRequest) (*ScopeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Scope is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.ChangeScope is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) Hosts(context.Context, *HostsRequest) (*HostsResponse, error) {

@@ -1684,7 +1684,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xee\r\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xca\x11\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1701,7 +1701,12 @@ const file_operator_proto_rawDesc = "" +
 	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a'.orbweaver.operator.v1.TakeBackResponse\x12R\n" +
 	"\x05Delay\x12#.orbweaver.operator.v1.DelayRequest\x1a$.orbweaver.operator.v1.DelayResponse\x12[\n" +
 	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12O\n" +
-	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12W\n" +
+	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12X\n" +
+	"\aExclude\x12%.orbweaver.operator.v1.ExcludeRequest\x1a&.orbweaver.operator.v1.ExcludeResponse\x12m\n" +
+	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\x12R\n" +
+	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\x12W\n" +
+	"\x05Scope\x12#.orbweaver.operator.v1.ScopeRequest\x1a$.orbweaver.operator.v1.ScopeResponse\"\x03\x90\x02\x01\x12d\n" +
+	"\vChangeScope\x12).orbweaver.operator.v1.ChangeScopeRequest\x1a*.orbweaver.operator.v1.ChangeScopeResponse\x12W\n" +
 	"\x05Hosts\x12#.orbweaver.operator.v1.HostsRequest\x1a$.orbweaver.operator.v1.HostsResponse\"\x03\x90\x02\x01\x12S\n" +
 	"\x06Events\x12$.orbweaver.operator.v1.EventsRequest\x1a\x1c.orbweaver.operator.v1.Event\"\x03\x90\x02\x010\x01\x12Q\n" +
 	"\x03Log\x12!.orbweaver.operator.v1.LogRequest\x1a\".orbweaver.operator.v1.LogResponse\"\x03\x90\x02\x01\x12]\n" +
@@ -1722,53 +1727,63 @@ func file_operator_proto_rawDescGZIP() []byte {
 
 var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_operator_proto_goTypes = []any{
-	(*StatusRequest)(nil),         // 0: orbweaver.operator.v1.StatusRequest
-	(*StatusResponse)(nil),        // 1: orbweaver.operator.v1.StatusResponse
-	(*AgentStatus)(nil),           // 2: orbweaver.operator.v1.AgentStatus
-	(*Totals)(nil),                // 3: orbweaver.operator.v1.Totals
-	(*ExplainRequest)(nil),        // 4: orbweaver.operator.v1.ExplainRequest
-	(*ExplainResponse)(nil),       // 5: orbweaver.operator.v1.ExplainResponse
-	(*PauseRequest)(nil),          // 6: orbweaver.operator.v1.PauseRequest
-	(*PauseResponse)(nil),         // 7: orbweaver.operator.v1.PauseResponse
-	(*ResumeRequest)(nil),         // 8: orbweaver.operator.v1.ResumeRequest
-	(*ResumeResponse)(nil),        // 9: orbweaver.operator.v1.ResumeResponse
-	(*BlockRequest)(nil),          // 10: orbweaver.operator.v1.BlockRequest
-	(*BlockResponse)(nil),         // 11: orbweaver.operator.v1.BlockResponse
-	(*UnblockRequest)(nil),        // 12: orbweaver.operator.v1.UnblockRequest
-	(*UnblockResponse)(nil),       // 13: orbweaver.operator.v1.UnblockResponse
-	(*DropRequest)(nil),           // 14: orbweaver.operator.v1.DropRequest
-	(*DropResponse)(nil),          // 15: orbweaver.operator.v1.DropResponse
-	(*CheckpointRequest)(nil),     // 16: orbweaver.operator.v1.CheckpointRequest
-	(*CheckpointResponse)(nil),    // 17: orbweaver.operator.v1.CheckpointResponse
-	(*StopRequest)(nil),           // 18: orbweaver.operator.v1.StopRequest
-	(*StopResponse)(nil),          // 19: orbweaver.operator.v1.StopResponse
-	(*LeaveRequest)(nil),          // 20: orbweaver.operator.v1.LeaveRequest
-	(*LeaveResponse)(nil),         // 21: orbweaver.operator.v1.LeaveResponse
-	(*Order)(nil),                 // 22: orbweaver.operator.v1.Order
-	(*OrdersRequest)(nil),         // 23: orbweaver.operator.v1.OrdersRequest
-	(*OrdersResponse)(nil),        // 24: orbweaver.operator.v1.OrdersResponse
-	(*TakeBackRequest)(nil),       // 25: orbweaver.operator.v1.TakeBackRequest
-	(*TakeBackResponse)(nil),      // 26: orbweaver.operator.v1.TakeBackResponse
-	(*DelayResponse)(nil),         // 27: orbweaver.operator.v1.DelayResponse
-	(*RateResponse)(nil),          // 28: orbweaver.operator.v1.RateResponse
-	(*structpb.Struct)(nil),       // 29: google.protobuf.Struct
-	(*RateState)(nil),             // 30: orbweaver.operator.v1.RateState
-	(*Answer)(nil),                // 31: orbweaver.operator.v1.Answer
-	(*timestamppb.Timestamp)(nil), // 32: google.protobuf.Timestamp
-	(*DelayRequest)(nil),          // 33: orbweaver.operator.v1.DelayRequest
-	(*AddSeedsRequest)(nil),       // 34: orbweaver.operator.v1.AddSeedsRequest
-	(*RateRequest)(nil),           // 35: orbweaver.operator.v1.RateRequest
-	(*HostsRequest)(nil),          // 36: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),         // 37: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),            // 38: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),        // 39: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),         // 40: orbweaver.operator.v1.SharesRequest
-	(*AddSeedsResponse)(nil),      // 41: orbweaver.operator.v1.AddSeedsResponse
-	(*HostsResponse)(nil),         // 42: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                 // 43: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),           // 44: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),       // 45: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),        // 46: orbweaver.operator.v1.SharesResponse
+	(*StatusRequest)(nil),          // 0: orbweaver.operator.v1.StatusRequest
+	(*StatusResponse)(nil),         // 1: orbweaver.operator.v1.StatusResponse
+	(*AgentStatus)(nil),            // 2: orbweaver.operator.v1.AgentStatus
+	(*Totals)(nil),                 // 3: orbweaver.operator.v1.Totals
+	(*ExplainRequest)(nil),         // 4: orbweaver.operator.v1.ExplainRequest
+	(*ExplainResponse)(nil),        // 5: orbweaver.operator.v1.ExplainResponse
+	(*PauseRequest)(nil),           // 6: orbweaver.operator.v1.PauseRequest
+	(*PauseResponse)(nil),          // 7: orbweaver.operator.v1.PauseResponse
+	(*ResumeRequest)(nil),          // 8: orbweaver.operator.v1.ResumeRequest
+	(*ResumeResponse)(nil),         // 9: orbweaver.operator.v1.ResumeResponse
+	(*BlockRequest)(nil),           // 10: orbweaver.operator.v1.BlockRequest
+	(*BlockResponse)(nil),          // 11: orbweaver.operator.v1.BlockResponse
+	(*UnblockRequest)(nil),         // 12: orbweaver.operator.v1.UnblockRequest
+	(*UnblockResponse)(nil),        // 13: orbweaver.operator.v1.UnblockResponse
+	(*DropRequest)(nil),            // 14: orbweaver.operator.v1.DropRequest
+	(*DropResponse)(nil),           // 15: orbweaver.operator.v1.DropResponse
+	(*CheckpointRequest)(nil),      // 16: orbweaver.operator.v1.CheckpointRequest
+	(*CheckpointResponse)(nil),     // 17: orbweaver.operator.v1.CheckpointResponse
+	(*StopRequest)(nil),            // 18: orbweaver.operator.v1.StopRequest
+	(*StopResponse)(nil),           // 19: orbweaver.operator.v1.StopResponse
+	(*LeaveRequest)(nil),           // 20: orbweaver.operator.v1.LeaveRequest
+	(*LeaveResponse)(nil),          // 21: orbweaver.operator.v1.LeaveResponse
+	(*Order)(nil),                  // 22: orbweaver.operator.v1.Order
+	(*OrdersRequest)(nil),          // 23: orbweaver.operator.v1.OrdersRequest
+	(*OrdersResponse)(nil),         // 24: orbweaver.operator.v1.OrdersResponse
+	(*TakeBackRequest)(nil),        // 25: orbweaver.operator.v1.TakeBackRequest
+	(*TakeBackResponse)(nil),       // 26: orbweaver.operator.v1.TakeBackResponse
+	(*DelayResponse)(nil),          // 27: orbweaver.operator.v1.DelayResponse
+	(*RateResponse)(nil),           // 28: orbweaver.operator.v1.RateResponse
+	(*structpb.Struct)(nil),        // 29: google.protobuf.Struct
+	(*RateState)(nil),              // 30: orbweaver.operator.v1.RateState
+	(*Answer)(nil),                 // 31: orbweaver.operator.v1.Answer
+	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
+	(*DelayRequest)(nil),           // 33: orbweaver.operator.v1.DelayRequest
+	(*AddSeedsRequest)(nil),        // 34: orbweaver.operator.v1.AddSeedsRequest
+	(*RateRequest)(nil),            // 35: orbweaver.operator.v1.RateRequest
+	(*ExcludeRequest)(nil),         // 36: orbweaver.operator.v1.ExcludeRequest
+	(*ExcludePreviewRequest)(nil),  // 37: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),           // 38: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),           // 39: orbweaver.operator.v1.ScopeRequest
+	(*ChangeScopeRequest)(nil),     // 40: orbweaver.operator.v1.ChangeScopeRequest
+	(*HostsRequest)(nil),           // 41: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),          // 42: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),             // 43: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),         // 44: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),          // 45: orbweaver.operator.v1.SharesRequest
+	(*AddSeedsResponse)(nil),       // 46: orbweaver.operator.v1.AddSeedsResponse
+	(*ExcludeResponse)(nil),        // 47: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil), // 48: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),          // 49: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),          // 50: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),    // 51: orbweaver.operator.v1.ChangeScopeResponse
+	(*HostsResponse)(nil),          // 52: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                  // 53: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),            // 54: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),        // 55: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),         // 56: orbweaver.operator.v1.SharesResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1812,33 +1827,43 @@ var file_operator_proto_depIdxs = []int32{
 	33, // 38: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
 	34, // 39: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
 	35, // 40: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
-	36, // 41: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	37, // 42: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	38, // 43: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	39, // 44: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	40, // 45: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	1,  // 46: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 47: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 48: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 49: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 50: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 51: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 52: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 53: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 54: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 55: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 56: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 57: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 58: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	41, // 59: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 60: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	42, // 61: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	43, // 62: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	44, // 63: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	45, // 64: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	46, // 65: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	46, // [46:66] is the sub-list for method output_type
-	26, // [26:46] is the sub-list for method input_type
+	36, // 41: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
+	37, // 42: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	38, // 43: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	39, // 44: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	40, // 45: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
+	41, // 46: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	42, // 47: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	43, // 48: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	44, // 49: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	45, // 50: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	1,  // 51: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 52: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 53: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 54: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 55: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 56: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 57: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 58: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 59: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 60: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 61: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 62: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	27, // 63: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	46, // 64: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	28, // 65: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
+	47, // 66: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	48, // 67: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	49, // 68: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	50, // 69: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	51, // 70: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	52, // 71: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	53, // 72: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	54, // 73: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	55, // 74: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	56, // 75: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	51, // [51:76] is the sub-list for method output_type
+	26, // [26:51] is the sub-list for method input_type
 	26, // [26:26] is the sub-list for extension type_name
 	26, // [26:26] is the sub-list for extension extendee
 	0,  // [0:26] is the sub-list for field type_name

@@ -11,6 +11,7 @@ package pb
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
 	unsafe "unsafe"
@@ -257,11 +258,1188 @@ func (x *Seed) GetText() string {
 	return ""
 }
 
+type ExcludeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pattern       string                 `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"` // a regular expression, as in the setting "exclude"
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExcludeRequest) Reset() {
+	*x = ExcludeRequest{}
+	mi := &file_queue_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExcludeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExcludeRequest) ProtoMessage() {}
+
+func (x *ExcludeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExcludeRequest.ProtoReflect.Descriptor instead.
+func (*ExcludeRequest) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *ExcludeRequest) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *ExcludeRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type ExcludeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         string                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"` // its id
+	Told          []*Told                `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExcludeResponse) Reset() {
+	*x = ExcludeResponse{}
+	mi := &file_queue_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExcludeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExcludeResponse) ProtoMessage() {}
+
+func (x *ExcludeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExcludeResponse.ProtoReflect.Descriptor instead.
+func (*ExcludeResponse) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *ExcludeResponse) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
+}
+
+func (x *ExcludeResponse) GetTold() []*Told {
+	if x != nil {
+		return x.Told
+	}
+	return nil
+}
+
+type ExcludePreviewRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Pattern       string                 `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Examples      int32                  `protobuf:"varint,2,opt,name=examples,proto3" json:"examples,omitempty"` // at most so many of each agent; 0: 5
+	Token         string                 `protobuf:"bytes,3,opt,name=token,proto3" json:"token,omitempty"`        // of a response whose agents still read: go on there
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExcludePreviewRequest) Reset() {
+	*x = ExcludePreviewRequest{}
+	mi := &file_queue_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExcludePreviewRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExcludePreviewRequest) ProtoMessage() {}
+
+func (x *ExcludePreviewRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExcludePreviewRequest.ProtoReflect.Descriptor instead.
+func (*ExcludePreviewRequest) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ExcludePreviewRequest) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *ExcludePreviewRequest) GetExamples() int32 {
+	if x != nil {
+		return x.Examples
+	}
+	return 0
+}
+
+func (x *ExcludePreviewRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type ExcludePreviewResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agents        []*QueueCount          `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"`
+	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"` // to ask again; empty: the counts are complete
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ExcludePreviewResponse) Reset() {
+	*x = ExcludePreviewResponse{}
+	mi := &file_queue_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ExcludePreviewResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ExcludePreviewResponse) ProtoMessage() {}
+
+func (x *ExcludePreviewResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ExcludePreviewResponse.ProtoReflect.Descriptor instead.
+func (*ExcludePreviewResponse) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *ExcludePreviewResponse) GetAgents() []*QueueCount {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *ExcludePreviewResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+// How many links wait at an agent.
+type QueueCount struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	Error         string                 `protobuf:"bytes,2,opt,name=error,proto3" json:"error,omitempty"`       // why nothing is known; empty: the counts are right
+	Waiting       int64                  `protobuf:"varint,3,opt,name=waiting,proto3" json:"waiting,omitempty"`  // links that wait
+	Matched       int64                  `protobuf:"varint,4,opt,name=matched,proto3" json:"matched,omitempty"`  // of these: asked for
+	Examples      []string               `protobuf:"bytes,5,rep,name=examples,proto3" json:"examples,omitempty"` // URLs of some of them
+	Reading       bool                   `protobuf:"varint,6,opt,name=reading,proto3" json:"reading,omitempty"`  // the agent still reads: the counts will grow
+	At            *timestamppb.Timestamp `protobuf:"bytes,7,opt,name=at,proto3" json:"at,omitempty"`             // the moment of the counts
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueCount) Reset() {
+	*x = QueueCount{}
+	mi := &file_queue_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueCount) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueCount) ProtoMessage() {}
+
+func (x *QueueCount) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueCount.ProtoReflect.Descriptor instead.
+func (*QueueCount) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *QueueCount) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *QueueCount) GetError() string {
+	if x != nil {
+		return x.Error
+	}
+	return ""
+}
+
+func (x *QueueCount) GetWaiting() int64 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *QueueCount) GetMatched() int64 {
+	if x != nil {
+		return x.Matched
+	}
+	return 0
+}
+
+func (x *QueueCount) GetExamples() []string {
+	if x != nil {
+		return x.Examples
+	}
+	return nil
+}
+
+func (x *QueueCount) GetReading() bool {
+	if x != nil {
+		return x.Reading
+	}
+	return false
+}
+
+func (x *QueueCount) GetAt() *timestamppb.Timestamp {
+	if x != nil {
+		return x.At
+	}
+	return nil
+}
+
+type QueueRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`       // links of this host alone; empty: of all
+	Pattern       string                 `protobuf:"bytes,2,opt,name=pattern,proto3" json:"pattern,omitempty"` // links that this regular expression matches; empty: all
+	Agent         string                 `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`     // of this agent alone; empty: of all
+	Limit         int32                  `protobuf:"varint,4,opt,name=limit,proto3" json:"limit,omitempty"`    // links of the page, at most 1000; 0: 100
+	Brief         bool                   `protobuf:"varint,5,opt,name=brief,proto3" json:"brief,omitempty"`    // without state, due and why
+	Token         string                 `protobuf:"bytes,6,opt,name=token,proto3" json:"token,omitempty"`     // of the page before; empty: the first page
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueRequest) Reset() {
+	*x = QueueRequest{}
+	mi := &file_queue_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueRequest) ProtoMessage() {}
+
+func (x *QueueRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueRequest.ProtoReflect.Descriptor instead.
+func (*QueueRequest) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *QueueRequest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *QueueRequest) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *QueueRequest) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *QueueRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *QueueRequest) GetBrief() bool {
+	if x != nil {
+		return x.Brief
+	}
+	return false
+}
+
+func (x *QueueRequest) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+type QueueResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Links         []*QueuedLink          `protobuf:"bytes,1,rep,name=links,proto3" json:"links,omitempty"`   // of one agent, in the order of its queue
+	Token         string                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`   // for the next page; empty: this is the last one
+	Agents        []*QueueCount          `protobuf:"bytes,3,rep,name=agents,proto3" json:"agents,omitempty"` // those whose links begin or end with this page, and those that do not answer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueResponse) Reset() {
+	*x = QueueResponse{}
+	mi := &file_queue_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueResponse) ProtoMessage() {}
+
+func (x *QueueResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueResponse.ProtoReflect.Descriptor instead.
+func (*QueueResponse) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *QueueResponse) GetLinks() []*QueuedLink {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
+func (x *QueueResponse) GetToken() string {
+	if x != nil {
+		return x.Token
+	}
+	return ""
+}
+
+func (x *QueueResponse) GetAgents() []*QueueCount {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+// A link that waits.
+type QueuedLink struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Url           string                 `protobuf:"bytes,1,opt,name=url,proto3" json:"url,omitempty"`
+	Agent         string                 `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	Depth         int32                  `protobuf:"varint,3,opt,name=depth,proto3" json:"depth,omitempty"` // links from its seed
+	Via           string                 `protobuf:"bytes,4,opt,name=via,proto3" json:"via,omitempty"`      // the page that links to it; empty: a seed
+	Hops          string                 `protobuf:"bytes,5,opt,name=hops,proto3" json:"hops,omitempty"`
+	Level         int32                  `protobuf:"varint,6,opt,name=level,proto3" json:"level,omitempty"` // priority; higher ones come first
+	State         string                 `protobuf:"bytes,7,opt,name=state,proto3" json:"state,omitempty"`  // fetching, retry, excluded, blocked, ready, resting, paused, resolving or pooled
+	Due           *timestamppb.Timestamp `protobuf:"bytes,8,opt,name=due,proto3" json:"due,omitempty"`      // not before; missing: not known
+	Why           string                 `protobuf:"bytes,9,opt,name=why,proto3" json:"why,omitempty"`      // what excludes it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuedLink) Reset() {
+	*x = QueuedLink{}
+	mi := &file_queue_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuedLink) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuedLink) ProtoMessage() {}
+
+func (x *QueuedLink) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuedLink.ProtoReflect.Descriptor instead.
+func (*QueuedLink) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *QueuedLink) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
+}
+
+func (x *QueuedLink) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *QueuedLink) GetDepth() int32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *QueuedLink) GetVia() string {
+	if x != nil {
+		return x.Via
+	}
+	return ""
+}
+
+func (x *QueuedLink) GetHops() string {
+	if x != nil {
+		return x.Hops
+	}
+	return ""
+}
+
+func (x *QueuedLink) GetLevel() int32 {
+	if x != nil {
+		return x.Level
+	}
+	return 0
+}
+
+func (x *QueuedLink) GetState() string {
+	if x != nil {
+		return x.State
+	}
+	return ""
+}
+
+func (x *QueuedLink) GetDue() *timestamppb.Timestamp {
+	if x != nil {
+		return x.Due
+	}
+	return nil
+}
+
+func (x *QueuedLink) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type ScopeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScopeRequest) Reset() {
+	*x = ScopeRequest{}
+	mi := &file_queue_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScopeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScopeRequest) ProtoMessage() {}
+
+func (x *ScopeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScopeRequest.ProtoReflect.Descriptor instead.
+func (*ScopeRequest) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{12}
+}
+
+type ScopeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`                             // page, prefix, host, domain or any
+	Seeds         []string               `protobuf:"bytes,2,rep,name=seeds,proto3" json:"seeds,omitempty"`                           // some
+	Include       []string               `protobuf:"bytes,3,rep,name=include,proto3" json:"include,omitempty"`                       // patterns, also those of orders
+	Exclude       []string               `protobuf:"bytes,4,rep,name=exclude,proto3" json:"exclude,omitempty"`                       // patterns of the settings
+	Depth         int32                  `protobuf:"varint,5,opt,name=depth,proto3" json:"depth,omitempty"`                          // of links that are fetched; -1: no limit
+	HostDepth     int32                  `protobuf:"varint,6,opt,name=host_depth,json=hostDepth,proto3" json:"host_depth,omitempty"` // -1: no limit
+	Changes       []*ScopeChange         `protobuf:"bytes,7,rep,name=changes,proto3" json:"changes,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScopeResponse) Reset() {
+	*x = ScopeResponse{}
+	mi := &file_queue_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScopeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScopeResponse) ProtoMessage() {}
+
+func (x *ScopeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScopeResponse.ProtoReflect.Descriptor instead.
+func (*ScopeResponse) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *ScopeResponse) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *ScopeResponse) GetSeeds() []string {
+	if x != nil {
+		return x.Seeds
+	}
+	return nil
+}
+
+func (x *ScopeResponse) GetInclude() []string {
+	if x != nil {
+		return x.Include
+	}
+	return nil
+}
+
+func (x *ScopeResponse) GetExclude() []string {
+	if x != nil {
+		return x.Exclude
+	}
+	return nil
+}
+
+func (x *ScopeResponse) GetDepth() int32 {
+	if x != nil {
+		return x.Depth
+	}
+	return 0
+}
+
+func (x *ScopeResponse) GetHostDepth() int32 {
+	if x != nil {
+		return x.HostDepth
+	}
+	return 0
+}
+
+func (x *ScopeResponse) GetChanges() []*ScopeChange {
+	if x != nil {
+		return x.Changes
+	}
+	return nil
+}
+
+// An order about the scope that stands.
+type ScopeChange struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Order         string                 `protobuf:"bytes,1,opt,name=order,proto3" json:"order,omitempty"` // its id
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`   // for people
+	Why           string                 `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ScopeChange) Reset() {
+	*x = ScopeChange{}
+	mi := &file_queue_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ScopeChange) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ScopeChange) ProtoMessage() {}
+
+func (x *ScopeChange) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ScopeChange.ProtoReflect.Descriptor instead.
+func (*ScopeChange) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *ScopeChange) GetOrder() string {
+	if x != nil {
+		return x.Order
+	}
+	return ""
+}
+
+func (x *ScopeChange) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *ScopeChange) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type ChangeScopeRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Hosts         []string               `protobuf:"bytes,1,rep,name=hosts,proto3" json:"hosts,omitempty"`     // also follow links to these hosts
+	Domains       []string               `protobuf:"bytes,2,rep,name=domains,proto3" json:"domains,omitempty"` // and to all hosts of these domains
+	Include       []string               `protobuf:"bytes,3,rep,name=include,proto3" json:"include,omitempty"` // also follow links that match these patterns
+	Depth         string                 `protobuf:"bytes,4,opt,name=depth,proto3" json:"depth,omitempty"`     // follow so many links from a seed; "none": any number; empty: as before
+	Why           string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeScopeRequest) Reset() {
+	*x = ChangeScopeRequest{}
+	mi := &file_queue_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeScopeRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeScopeRequest) ProtoMessage() {}
+
+func (x *ChangeScopeRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeScopeRequest.ProtoReflect.Descriptor instead.
+func (*ChangeScopeRequest) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *ChangeScopeRequest) GetHosts() []string {
+	if x != nil {
+		return x.Hosts
+	}
+	return nil
+}
+
+func (x *ChangeScopeRequest) GetDomains() []string {
+	if x != nil {
+		return x.Domains
+	}
+	return nil
+}
+
+func (x *ChangeScopeRequest) GetInclude() []string {
+	if x != nil {
+		return x.Include
+	}
+	return nil
+}
+
+func (x *ChangeScopeRequest) GetDepth() string {
+	if x != nil {
+		return x.Depth
+	}
+	return ""
+}
+
+func (x *ChangeScopeRequest) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
+type ChangeScopeResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Orders        []string               `protobuf:"bytes,1,rep,name=orders,proto3" json:"orders,omitempty"` // their ids
+	Told          []*Told                `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ChangeScopeResponse) Reset() {
+	*x = ChangeScopeResponse{}
+	mi := &file_queue_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ChangeScopeResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ChangeScopeResponse) ProtoMessage() {}
+
+func (x *ChangeScopeResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ChangeScopeResponse.ProtoReflect.Descriptor instead.
+func (*ChangeScopeResponse) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ChangeScopeResponse) GetOrders() []string {
+	if x != nil {
+		return x.Orders
+	}
+	return nil
+}
+
+func (x *ChangeScopeResponse) GetTold() []*Told {
+	if x != nil {
+		return x.Told
+	}
+	return nil
+}
+
+// A position in the queues of all agents: the content of a token.
+type QueuePosition struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agents        []*QueueAgent          `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"` // the first one is being listed
+	Host          string                 `protobuf:"bytes,2,opt,name=host,proto3" json:"host,omitempty"`
+	Pattern       string                 `protobuf:"bytes,3,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueuePosition) Reset() {
+	*x = QueuePosition{}
+	mi := &file_queue_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueuePosition) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueuePosition) ProtoMessage() {}
+
+func (x *QueuePosition) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueuePosition.ProtoReflect.Descriptor instead.
+func (*QueuePosition) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *QueuePosition) GetAgents() []*QueueAgent {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *QueuePosition) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *QueuePosition) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+type QueueAgent struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Listing       uint64                 `protobuf:"varint,2,opt,name=listing,proto3" json:"listing,omitempty"` // 0: none yet
+	From          int64                  `protobuf:"varint,3,opt,name=from,proto3" json:"from,omitempty"`       // position in it
+	Told          bool                   `protobuf:"varint,4,opt,name=told,proto3" json:"told,omitempty"`       // its count is told
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *QueueAgent) Reset() {
+	*x = QueueAgent{}
+	mi := &file_queue_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *QueueAgent) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*QueueAgent) ProtoMessage() {}
+
+func (x *QueueAgent) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use QueueAgent.ProtoReflect.Descriptor instead.
+func (*QueueAgent) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *QueueAgent) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *QueueAgent) GetListing() uint64 {
+	if x != nil {
+		return x.Listing
+	}
+	return 0
+}
+
+func (x *QueueAgent) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *QueueAgent) GetTold() bool {
+	if x != nil {
+		return x.Told
+	}
+	return false
+}
+
+// What one agent asks another one for.
+type ListQueue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Listing       uint64                 `protobuf:"varint,1,opt,name=listing,proto3" json:"listing,omitempty"` // 0: a new one
+	From          int64                  `protobuf:"varint,2,opt,name=from,proto3" json:"from,omitempty"`
+	Host          string                 `protobuf:"bytes,3,opt,name=host,proto3" json:"host,omitempty"`
+	Pattern       string                 `protobuf:"bytes,4,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	Limit         int32                  `protobuf:"varint,5,opt,name=limit,proto3" json:"limit,omitempty"`
+	Brief         bool                   `protobuf:"varint,6,opt,name=brief,proto3" json:"brief,omitempty"`
+	Preview       bool                   `protobuf:"varint,7,opt,name=preview,proto3" json:"preview,omitempty"` // counts, and examples of links that no exclusion holds yet
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListQueue) Reset() {
+	*x = ListQueue{}
+	mi := &file_queue_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListQueue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListQueue) ProtoMessage() {}
+
+func (x *ListQueue) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListQueue.ProtoReflect.Descriptor instead.
+func (*ListQueue) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *ListQueue) GetListing() uint64 {
+	if x != nil {
+		return x.Listing
+	}
+	return 0
+}
+
+func (x *ListQueue) GetFrom() int64 {
+	if x != nil {
+		return x.From
+	}
+	return 0
+}
+
+func (x *ListQueue) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *ListQueue) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *ListQueue) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+func (x *ListQueue) GetBrief() bool {
+	if x != nil {
+		return x.Brief
+	}
+	return false
+}
+
+func (x *ListQueue) GetPreview() bool {
+	if x != nil {
+		return x.Preview
+	}
+	return false
+}
+
+type ListedQueue struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Listing       uint64                 `protobuf:"varint,1,opt,name=listing,proto3" json:"listing,omitempty"`
+	Next          int64                  `protobuf:"varint,2,opt,name=next,proto3" json:"next,omitempty"`
+	More          bool                   `protobuf:"varint,3,opt,name=more,proto3" json:"more,omitempty"`
+	Count         *QueueCount            `protobuf:"bytes,4,opt,name=count,proto3" json:"count,omitempty"`
+	Links         []*QueuedLink          `protobuf:"bytes,5,rep,name=links,proto3" json:"links,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ListedQueue) Reset() {
+	*x = ListedQueue{}
+	mi := &file_queue_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ListedQueue) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ListedQueue) ProtoMessage() {}
+
+func (x *ListedQueue) ProtoReflect() protoreflect.Message {
+	mi := &file_queue_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ListedQueue.ProtoReflect.Descriptor instead.
+func (*ListedQueue) Descriptor() ([]byte, []int) {
+	return file_queue_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *ListedQueue) GetListing() uint64 {
+	if x != nil {
+		return x.Listing
+	}
+	return 0
+}
+
+func (x *ListedQueue) GetNext() int64 {
+	if x != nil {
+		return x.Next
+	}
+	return 0
+}
+
+func (x *ListedQueue) GetMore() bool {
+	if x != nil {
+		return x.More
+	}
+	return false
+}
+
+func (x *ListedQueue) GetCount() *QueueCount {
+	if x != nil {
+		return x.Count
+	}
+	return nil
+}
+
+func (x *ListedQueue) GetLinks() []*QueuedLink {
+	if x != nil {
+		return x.Links
+	}
+	return nil
+}
+
 var File_queue_proto protoreflect.FileDescriptor
 
 const file_queue_proto_rawDesc = "" +
 	"\n" +
-	"\vqueue.proto\x12\x15orbweaver.operator.v1\"2\n" +
+	"\vqueue.proto\x12\x15orbweaver.operator.v1\x1a\x1fgoogle/protobuf/timestamp.proto\"2\n" +
 	"\x04Told\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
 	"\x05error\x18\x02 \x01(\tR\x05error\"7\n" +
@@ -276,7 +1454,98 @@ const file_queue_proto_rawDesc = "" +
 	"\x03url\x18\x01 \x01(\tR\x03url\x12\x16\n" +
 	"\x06result\x18\x02 \x01(\tR\x06result\x12\x14\n" +
 	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x12\n" +
-	"\x04text\x18\x04 \x01(\tR\x04textB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\x04text\x18\x04 \x01(\tR\x04text\"<\n" +
+	"\x0eExcludeRequest\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why\"X\n" +
+	"\x0fExcludeResponse\x12\x14\n" +
+	"\x05order\x18\x01 \x01(\tR\x05order\x12/\n" +
+	"\x04told\x18\x02 \x03(\v2\x1b.orbweaver.operator.v1.ToldR\x04told\"c\n" +
+	"\x15ExcludePreviewRequest\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12\x1a\n" +
+	"\bexamples\x18\x02 \x01(\x05R\bexamples\x12\x14\n" +
+	"\x05token\x18\x03 \x01(\tR\x05token\"i\n" +
+	"\x16ExcludePreviewResponse\x129\n" +
+	"\x06agents\x18\x01 \x03(\v2!.orbweaver.operator.v1.QueueCountR\x06agents\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\"\xce\x01\n" +
+	"\n" +
+	"QueueCount\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x14\n" +
+	"\x05error\x18\x02 \x01(\tR\x05error\x12\x18\n" +
+	"\awaiting\x18\x03 \x01(\x03R\awaiting\x12\x18\n" +
+	"\amatched\x18\x04 \x01(\x03R\amatched\x12\x1a\n" +
+	"\bexamples\x18\x05 \x03(\tR\bexamples\x12\x18\n" +
+	"\areading\x18\x06 \x01(\bR\areading\x12*\n" +
+	"\x02at\x18\a \x01(\v2\x1a.google.protobuf.TimestampR\x02at\"\x94\x01\n" +
+	"\fQueueRequest\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x18\n" +
+	"\apattern\x18\x02 \x01(\tR\apattern\x12\x14\n" +
+	"\x05agent\x18\x03 \x01(\tR\x05agent\x12\x14\n" +
+	"\x05limit\x18\x04 \x01(\x05R\x05limit\x12\x14\n" +
+	"\x05brief\x18\x05 \x01(\bR\x05brief\x12\x14\n" +
+	"\x05token\x18\x06 \x01(\tR\x05token\"\x99\x01\n" +
+	"\rQueueResponse\x127\n" +
+	"\x05links\x18\x01 \x03(\v2!.orbweaver.operator.v1.QueuedLinkR\x05links\x12\x14\n" +
+	"\x05token\x18\x02 \x01(\tR\x05token\x129\n" +
+	"\x06agents\x18\x03 \x03(\v2!.orbweaver.operator.v1.QueueCountR\x06agents\"\xdc\x01\n" +
+	"\n" +
+	"QueuedLink\x12\x10\n" +
+	"\x03url\x18\x01 \x01(\tR\x03url\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +
+	"\x05depth\x18\x03 \x01(\x05R\x05depth\x12\x10\n" +
+	"\x03via\x18\x04 \x01(\tR\x03via\x12\x12\n" +
+	"\x04hops\x18\x05 \x01(\tR\x04hops\x12\x14\n" +
+	"\x05level\x18\x06 \x01(\x05R\x05level\x12\x14\n" +
+	"\x05state\x18\a \x01(\tR\x05state\x12,\n" +
+	"\x03due\x18\b \x01(\v2\x1a.google.protobuf.TimestampR\x03due\x12\x10\n" +
+	"\x03why\x18\t \x01(\tR\x03why\"\x0e\n" +
+	"\fScopeRequest\"\xe0\x01\n" +
+	"\rScopeResponse\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
+	"\x05seeds\x18\x02 \x03(\tR\x05seeds\x12\x18\n" +
+	"\ainclude\x18\x03 \x03(\tR\ainclude\x12\x18\n" +
+	"\aexclude\x18\x04 \x03(\tR\aexclude\x12\x14\n" +
+	"\x05depth\x18\x05 \x01(\x05R\x05depth\x12\x1d\n" +
+	"\n" +
+	"host_depth\x18\x06 \x01(\x05R\thostDepth\x12<\n" +
+	"\achanges\x18\a \x03(\v2\".orbweaver.operator.v1.ScopeChangeR\achanges\"I\n" +
+	"\vScopeChange\x12\x14\n" +
+	"\x05order\x18\x01 \x01(\tR\x05order\x12\x12\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\x86\x01\n" +
+	"\x12ChangeScopeRequest\x12\x14\n" +
+	"\x05hosts\x18\x01 \x03(\tR\x05hosts\x12\x18\n" +
+	"\adomains\x18\x02 \x03(\tR\adomains\x12\x18\n" +
+	"\ainclude\x18\x03 \x03(\tR\ainclude\x12\x14\n" +
+	"\x05depth\x18\x04 \x01(\tR\x05depth\x12\x10\n" +
+	"\x03why\x18\x05 \x01(\tR\x03why\"^\n" +
+	"\x13ChangeScopeResponse\x12\x16\n" +
+	"\x06orders\x18\x01 \x03(\tR\x06orders\x12/\n" +
+	"\x04told\x18\x02 \x03(\v2\x1b.orbweaver.operator.v1.ToldR\x04told\"x\n" +
+	"\rQueuePosition\x129\n" +
+	"\x06agents\x18\x01 \x03(\v2!.orbweaver.operator.v1.QueueAgentR\x06agents\x12\x12\n" +
+	"\x04host\x18\x02 \x01(\tR\x04host\x12\x18\n" +
+	"\apattern\x18\x03 \x01(\tR\apattern\"b\n" +
+	"\n" +
+	"QueueAgent\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
+	"\alisting\x18\x02 \x01(\x04R\alisting\x12\x12\n" +
+	"\x04from\x18\x03 \x01(\x03R\x04from\x12\x12\n" +
+	"\x04told\x18\x04 \x01(\bR\x04told\"\xad\x01\n" +
+	"\tListQueue\x12\x18\n" +
+	"\alisting\x18\x01 \x01(\x04R\alisting\x12\x12\n" +
+	"\x04from\x18\x02 \x01(\x03R\x04from\x12\x12\n" +
+	"\x04host\x18\x03 \x01(\tR\x04host\x12\x18\n" +
+	"\apattern\x18\x04 \x01(\tR\apattern\x12\x14\n" +
+	"\x05limit\x18\x05 \x01(\x05R\x05limit\x12\x14\n" +
+	"\x05brief\x18\x06 \x01(\bR\x05brief\x12\x18\n" +
+	"\apreview\x18\a \x01(\bR\apreview\"\xc1\x01\n" +
+	"\vListedQueue\x12\x18\n" +
+	"\alisting\x18\x01 \x01(\x04R\alisting\x12\x12\n" +
+	"\x04next\x18\x02 \x01(\x03R\x04next\x12\x12\n" +
+	"\x04more\x18\x03 \x01(\bR\x04more\x127\n" +
+	"\x05count\x18\x04 \x01(\v2!.orbweaver.operator.v1.QueueCountR\x05count\x127\n" +
+	"\x05links\x18\x05 \x03(\v2!.orbweaver.operator.v1.QueuedLinkR\x05linksB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_queue_proto_rawDescOnce sync.Once
@@ -290,21 +1559,50 @@ func file_queue_proto_rawDescGZIP() []byte {
 	return file_queue_proto_rawDescData
 }
 
-var file_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
+var file_queue_proto_msgTypes = make([]protoimpl.MessageInfo, 21)
 var file_queue_proto_goTypes = []any{
-	(*Told)(nil),             // 0: orbweaver.operator.v1.Told
-	(*AddSeedsRequest)(nil),  // 1: orbweaver.operator.v1.AddSeedsRequest
-	(*AddSeedsResponse)(nil), // 2: orbweaver.operator.v1.AddSeedsResponse
-	(*Seed)(nil),             // 3: orbweaver.operator.v1.Seed
+	(*Told)(nil),                   // 0: orbweaver.operator.v1.Told
+	(*AddSeedsRequest)(nil),        // 1: orbweaver.operator.v1.AddSeedsRequest
+	(*AddSeedsResponse)(nil),       // 2: orbweaver.operator.v1.AddSeedsResponse
+	(*Seed)(nil),                   // 3: orbweaver.operator.v1.Seed
+	(*ExcludeRequest)(nil),         // 4: orbweaver.operator.v1.ExcludeRequest
+	(*ExcludeResponse)(nil),        // 5: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewRequest)(nil),  // 6: orbweaver.operator.v1.ExcludePreviewRequest
+	(*ExcludePreviewResponse)(nil), // 7: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueCount)(nil),             // 8: orbweaver.operator.v1.QueueCount
+	(*QueueRequest)(nil),           // 9: orbweaver.operator.v1.QueueRequest
+	(*QueueResponse)(nil),          // 10: orbweaver.operator.v1.QueueResponse
+	(*QueuedLink)(nil),             // 11: orbweaver.operator.v1.QueuedLink
+	(*ScopeRequest)(nil),           // 12: orbweaver.operator.v1.ScopeRequest
+	(*ScopeResponse)(nil),          // 13: orbweaver.operator.v1.ScopeResponse
+	(*ScopeChange)(nil),            // 14: orbweaver.operator.v1.ScopeChange
+	(*ChangeScopeRequest)(nil),     // 15: orbweaver.operator.v1.ChangeScopeRequest
+	(*ChangeScopeResponse)(nil),    // 16: orbweaver.operator.v1.ChangeScopeResponse
+	(*QueuePosition)(nil),          // 17: orbweaver.operator.v1.QueuePosition
+	(*QueueAgent)(nil),             // 18: orbweaver.operator.v1.QueueAgent
+	(*ListQueue)(nil),              // 19: orbweaver.operator.v1.ListQueue
+	(*ListedQueue)(nil),            // 20: orbweaver.operator.v1.ListedQueue
+	(*timestamppb.Timestamp)(nil),  // 21: google.protobuf.Timestamp
 }
 var file_queue_proto_depIdxs = []int32{
-	3, // 0: orbweaver.operator.v1.AddSeedsResponse.seeds:type_name -> orbweaver.operator.v1.Seed
-	0, // 1: orbweaver.operator.v1.AddSeedsResponse.told:type_name -> orbweaver.operator.v1.Told
-	2, // [2:2] is the sub-list for method output_type
-	2, // [2:2] is the sub-list for method input_type
-	2, // [2:2] is the sub-list for extension type_name
-	2, // [2:2] is the sub-list for extension extendee
-	0, // [0:2] is the sub-list for field type_name
+	3,  // 0: orbweaver.operator.v1.AddSeedsResponse.seeds:type_name -> orbweaver.operator.v1.Seed
+	0,  // 1: orbweaver.operator.v1.AddSeedsResponse.told:type_name -> orbweaver.operator.v1.Told
+	0,  // 2: orbweaver.operator.v1.ExcludeResponse.told:type_name -> orbweaver.operator.v1.Told
+	8,  // 3: orbweaver.operator.v1.ExcludePreviewResponse.agents:type_name -> orbweaver.operator.v1.QueueCount
+	21, // 4: orbweaver.operator.v1.QueueCount.at:type_name -> google.protobuf.Timestamp
+	11, // 5: orbweaver.operator.v1.QueueResponse.links:type_name -> orbweaver.operator.v1.QueuedLink
+	8,  // 6: orbweaver.operator.v1.QueueResponse.agents:type_name -> orbweaver.operator.v1.QueueCount
+	21, // 7: orbweaver.operator.v1.QueuedLink.due:type_name -> google.protobuf.Timestamp
+	14, // 8: orbweaver.operator.v1.ScopeResponse.changes:type_name -> orbweaver.operator.v1.ScopeChange
+	0,  // 9: orbweaver.operator.v1.ChangeScopeResponse.told:type_name -> orbweaver.operator.v1.Told
+	18, // 10: orbweaver.operator.v1.QueuePosition.agents:type_name -> orbweaver.operator.v1.QueueAgent
+	8,  // 11: orbweaver.operator.v1.ListedQueue.count:type_name -> orbweaver.operator.v1.QueueCount
+	11, // 12: orbweaver.operator.v1.ListedQueue.links:type_name -> orbweaver.operator.v1.QueuedLink
+	13, // [13:13] is the sub-list for method output_type
+	13, // [13:13] is the sub-list for method input_type
+	13, // [13:13] is the sub-list for extension type_name
+	13, // [13:13] is the sub-list for extension extendee
+	0,  // [0:13] is the sub-list for field type_name
 }
 
 func init() { file_queue_proto_init() }
@@ -318,7 +1616,7 @@ func file_queue_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_queue_proto_rawDesc), len(file_queue_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   4,
+			NumMessages:   21,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -1,0 +1,213 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+// CtlQueueCmd implements "ctl queue".
+type CtlQueueCmd struct {
+	What      string `arg:"" optional:"" help:"Only links of this host, or links that this regular expression matches."`
+	Limit     int32  `help:"Print at most N links, up to 1000." default:"100" placeholder:"N"`
+	Token     string `help:"Print the page after the one that ended with this token." placeholder:"TOKEN"`
+	Export    string `help:"Write the URLs of all links to this file; - is the standard output." placeholder:"FILE"`
+	JSON      bool   `name:"json" help:"Print the page as one JSON object."`
+	AgentFlag `embed:""`
+}
+
+// Help explains the columns.
+func (CtlQueueCmd) Help() string {
+	return `The links that wait, agent by agent, in the order in which the agent would fetch
+them if no host had to be waited for: by priority, then by the time at which they
+were found. The pages of an agent show its queue of one moment.
+
+  URL    what to fetch
+  DEPTH  links from its seed
+  STATE  fetching, ready, resting, paused (after failures), retry, excluded,
+         blocked, resolving, or pooled: in no host's queue yet
+  DUE    not before this time, in UTC, as far as it is known
+  FROM   the page that links to it; nothing for a seed
+
+An argument of letters, digits, dots and dashes is a host; any other one is a
+regular expression. "orbweaver crawl --seeds" and "orbweaver ctl seed --file" read
+a file of --export.
+
+  orbweaver ctl queue www.example.org
+  orbweaver ctl queue '\.pdf$' --limit 10
+  orbweaver ctl queue --export queue.txt`
+}
+
+// request returns the first request.
+func (q CtlQueueCmd) request() (*pb.QueueRequest, error) {
+	r := &pb.QueueRequest{Agent: q.Agent, Limit: q.Limit, Token: q.Token}
+	if q.What == "" {
+		return r, nil
+	}
+	if !node.LooksLikeHost(q.What) {
+		r.Pattern = q.What
+		return r, nil
+	}
+	host, err := node.ParseHost(q.What)
+	if err != nil {
+		return nil, err
+	}
+	r.Host = host
+	return r, nil
+}
+
+// Run prints a page, or exports the queue.
+func (q CtlQueueCmd) Run(c *commands, out io.Writer) error {
+	r, err := q.request()
+	switch {
+	case err != nil:
+		return err
+	case q.Export != "" && (q.Token != "" || q.JSON):
+		return bad("--export writes the whole queue as text; leave --token and --json out")
+	}
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		switch {
+		case q.Export == "-":
+			return export(ctx, o, r, out)
+		case q.Export != "":
+			var silent error
+			err := disk.WriteStream(disk.OS, q.Export, func(w io.Writer) error {
+				err := export(ctx, o, r, w)
+				if e, ok := errors.AsType[*exitError](err); ok { // the others' links are there
+					silent, err = e, nil
+				}
+				return err
+			})
+			return errors.Join(err, silent)
+		}
+		page := &pb.QueueResponse{}
+		for { // until an agent has read its queue
+			next, err := o.Queue(ctx, r)
+			if err != nil {
+				return err
+			}
+			next.Agents = append(page.Agents, next.Agents...)
+			if page = next; len(page.Links) > 0 || page.Token == "" {
+				break
+			}
+			r.Token, page.Agents = page.Token, finished(page.Agents)
+		}
+		if q.JSON {
+			return writeMessage(out, page)
+		}
+		return printPage(out, page, c.Ctl.Dir, q.What)
+	})
+}
+
+// finished returns the counts that are complete.
+func finished(agents []*pb.QueueCount) (all []*pb.QueueCount) {
+	for _, a := range agents {
+		if !a.Reading {
+			all = append(all, a)
+		}
+	}
+	return all
+}
+
+// export writes all links that wait. The error is an *exitError if agents do not answer.
+func export(ctx context.Context, o operator, q *pb.QueueRequest, out io.Writer) error {
+	w := bufio.NewWriter(out)
+	q.Limit, q.Brief = 1000, true
+	var silent []string
+	for {
+		r, err := o.Queue(ctx, q)
+		if err != nil {
+			return err
+		}
+		for _, l := range r.Links {
+			if _, err := fmt.Fprintln(w, inLine(l.Url)); err != nil {
+				return err
+			}
+		}
+		silent = append(silent, silentOnes(r.Agents)...)
+		if q.Token = r.Token; q.Token == "" {
+			break
+		}
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if len(silent) > 0 {
+		return &exitError{exitOther, strings.Join(silent, "\n")}
+	}
+	return nil
+}
+
+// silentOnes returns a line for each agent whose links are missing.
+func silentOnes(agents []*pb.QueueCount) (lines []string) {
+	for _, a := range agents {
+		if a.Error != "" {
+			lines = append(lines, fmt.Sprintf("agent %s answers: %s; its links are missing", inCell(a.Agent),
+				inLine(a.Error)))
+		}
+	}
+	return lines
+}
+
+func printPage(out io.Writer, r *pb.QueueResponse, dir, what string) error {
+	var text strings.Builder
+	for _, a := range r.Agents {
+		if a.Error != "" {
+			continue
+		}
+		name := ""
+		if a.Agent != "" {
+			name = "agent " + inCell(a.Agent) + ": "
+		}
+		asked := ""
+		if what != "" {
+			asked = fmt.Sprintf(", %s of them asked for", humanize.Comma(a.Matched))
+		}
+		wait := "links wait"
+		if a.Waiting == 1 {
+			wait = "link waits"
+		}
+		fmt.Fprintf(&text, "%s%s %s%s\n", name, humanize.Comma(a.Waiting), wait, asked)
+	}
+	if len(r.Links) > 0 {
+		rows := [][]string{{"URL", "DEPTH", "STATE", "DUE", "FROM"}}
+		for _, l := range r.Links {
+			due := "-"
+			if l.Due.IsValid() {
+				due = l.Due.AsTime().Format(time.RFC3339)
+			}
+			rows = append(rows, []string{inLine(l.Url), fmt.Sprint(l.Depth), inCell(l.State), due, inCell(l.Via)})
+		}
+		text.WriteString(textTable(rows))
+	}
+	if r.Token != "" {
+		fmt.Fprintf(&text, "More links follow: orbweaver ctl%s queue --token %s\n", dirFlag(dir), inLine(r.Token))
+	}
+	if _, err := io.WriteString(out, text.String()); err != nil {
+		return err
+	}
+	if silent := silentOnes(r.Agents); len(silent) > 0 {
+		return &exitError{exitOther, strings.Join(silent, "\n")}
+	}
+	return nil
+}
+
+// writeMessage prints a message as one JSON object.
+func writeMessage(out io.Writer, m proto.Message) error {
+	text, err := asJSON(m)
+	if err == nil {
+		_, err = io.WriteString(out, text)
+	}
+	return err
+}

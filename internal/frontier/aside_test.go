@@ -1,0 +1,118 @@
+package frontier
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Random links of random hosts are set aside while a pattern excludes them, and put back later, with queues in RAM and
+// on disk. Next gives out each link exactly once apart from that, with its number, and none that is excluded.
+func TestAside(t *testing.T) {
+	r := testseed.Rand(t)
+	for _, memory := range []int64{1, 4000, 1 << 20} {
+		f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: -1, MemoryBytes: memory, SegmentBytes: 500, Active: 3})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.frameBytes = 300
+		now, numbers, gone := time.Unix(1000, 0), map[string]uint64{}, map[string]bool{}
+		excluded := "none"
+		set := 0
+		step := func() {
+			t.Helper()
+			if err := f.check(); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := f.Len(), int64(len(numbers)-len(gone)); got != want {
+				t.Fatalf("%d links, want %d", got, want)
+			}
+		}
+		next := func() bool {
+			now = now.Add(time.Millisecond)
+			task, wake, ok := f.Next(now)
+			if !ok {
+				return !wake.IsZero()
+			}
+			u := task.Link.URL.String()
+			if task.Number != numbers[u] || gone[u] {
+				t.Fatalf("%s: number %d, want %d; given out before: %v", u, task.Number, numbers[u], gone[u])
+			}
+			if !task.Addr.IsValid() {
+				f.Resolved(task.Host, task.Addr, now, now) // no address: the host pauses
+				return true
+			}
+			if err := f.Done(task.Host, Done{NoRequest: true}, now); err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(u, excluded) {
+				set++
+				if err := f.SetAside(task.Link, task.Number); err != nil {
+					t.Fatal(err)
+				}
+				return true
+			}
+			gone[u] = true
+			return true
+		}
+		review := func() {
+			f.ReviewAside()
+			for done := false; !done; {
+				if got := f.Pending() - f.aside.review; got > f.Len()-f.aside.len() {
+					t.Fatalf("%d pending, %d to review, of %d", f.Pending(), f.aside.review, f.Len())
+				}
+				done, err = f.Reviewed(3, func(l weburl.Link, number uint64) error {
+					if strings.Contains(l.URL.String(), excluded) {
+						return f.SetAside(l, number)
+					}
+					return f.PutBack(l, number)
+				})
+				if err != nil {
+					t.Fatal(err)
+				}
+				step()
+			}
+		}
+		number := uint64(0)
+		for range 400 {
+			switch r.IntN(8) {
+			case 0, 1:
+				var ls []weburl.Link
+				for range r.IntN(20) {
+					number++
+					u := fmt.Sprintf("http://192.0.2.%d/%c/%d", r.IntN(9), 'a'+rune(r.IntN(3)), number)
+					ls, numbers[u] = append(ls, weburl.Link{URL: weburl.MustParse(u), Level: uint8(r.IntN(2))}), number
+				}
+				if err := f.Push(ls); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				excluded = []string{"none", "/a/", "/b/"}[r.IntN(3)]
+				review()
+			default:
+				next()
+			}
+			step()
+		}
+		for next() {
+		}
+		if f.Pending() != 0 {
+			t.Errorf("%d links are pending, and Next gives out none", f.Pending())
+		}
+		excluded = "none"
+		review()
+		for next() {
+		}
+		if step(); len(gone) != len(numbers) || f.Stats().Aside != 0 || set == 0 {
+			t.Errorf("%d links of %d, %d are aside, %d were set aside", len(gone), len(numbers), f.Stats().Aside, set)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package frontier
+
+import (
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// A Turn tells when it is a host's turn.
+type Turn struct {
+	// State is one of the states in the package comment, or "unknown" if the host has no links outside of the pools.
+	State string
+	// Due is when the host may be fetched, as far as that is known; zero: not known.
+	Due time.Time
+	// Fetching is the URL in process.
+	Fetching string
+}
+
+// Turn tells when it is the turn of a host, in a short time. In contrast to Explain, it reads no queue.
+func (f *Frontier) Turn(host string, now time.Time) Turn {
+	f.tick(now)
+	h := f.hosts.of(host)
+	if h == nil {
+		return Turn{State: "unknown"}
+	}
+	t := Turn{State: h.state.String()}
+	switch h.state {
+	case inProcess, resolving:
+		if l, _, err := weburl.PeekLink(f.cur(h).enc); err == nil {
+			t.Fetching = l.URL.Clone().String()
+		}
+	case blocked:
+	case ready:
+		t.Due = f.timeAt(f.clock)
+		if b := f.groupOf(h).obstacle(f.clock); b != nil {
+			t.State = "resting"
+			if t.Due = f.timeAt(b.freeAt); b.holder != nil {
+				t.Due = time.Time{}
+			}
+		}
+	default:
+		t.Due = f.timeAt(max(f.due(h), f.clock))
+	}
+	return t
+}

@@ -1,0 +1,203 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/netip"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
+)
+
+const (
+	// blacklistEvery is how often an agent looks whether its blacklist has changed. It reads a changed file when it
+	// finds it unchanged at the next look, so that it reads no file that is being written.
+	blacklistEvery = 2 * time.Second
+	// blacklistBytes bounds the file.
+	blacklistBytes = 64 << 20
+)
+
+// A blacklist is the content of the file Config.Blacklist: one entry on each line.
+type blacklist struct {
+	bars     []crawl.Bar
+	patterns []crawl.Exclusion
+}
+
+func (b *blacklist) len() int { return len(b.bars) + len(b.patterns) }
+
+// hostName is what means a host, and not a pattern.
+var hostName = regexp.MustCompile(`^[\pL\pN.-]+$|^\[[0-9a-fA-F:.]+\]$`)
+
+// LooksLikeHost reports whether s means a host where a pattern is possible, too: it has letters, digits, dots and
+// dashes alone.
+func LooksLikeHost(s string) bool { return hostName.MatchString(s) }
+
+// parseBlacklist reads a blacklist. The error names the first line that is wrong.
+func parseBlacklist(name string, content []byte) (*blacklist, error) {
+	b := &blacklist{}
+	n := 0
+	for line := range strings.Lines(strings.TrimPrefix(string(content), "\ufeff")) {
+		n++
+		s := withoutComment(line)
+		if s == "" {
+			continue
+		}
+		if err := b.add(s, fmt.Sprintf("%s, line %d", name, n)); err != nil {
+			return nil, configErrorf("%s, line %d: %v", name, n, err)
+		}
+	}
+	return b, nil
+}
+
+// withoutComment returns a line without white space around it and without its comment, which begins with # at the start
+// of the line or after white space.
+func withoutComment(s string) string {
+	for i := range len(s) {
+		if s[i] == '#' && (i == 0 || s[i-1] == ' ' || s[i-1] == '\t') {
+			s = s[:i]
+			break
+		}
+	}
+	return strings.TrimSpace(s)
+}
+
+// add adds an entry: a domain such as *.example.org, a range of addresses, a host, or a pattern for URLs.
+func (b *blacklist) add(s, why string) error {
+	about, wide, err := operate.Wide(s)
+	switch {
+	case err != nil:
+		return err
+	case wide:
+		bar := crawl.Bar{Why: why}
+		if domain, ok := strings.CutPrefix(about, "*."); ok {
+			bar.Domain = domain
+		} else if bar.Prefix, err = netip.ParsePrefix(about); err != nil {
+			return err
+		}
+		b.bars = append(b.bars, bar)
+		return nil
+	case LooksLikeHost(s):
+		host, err := ParseHost(s)
+		if err != nil {
+			return err
+		}
+		b.bars = append(b.bars, crawl.Bar{Host: host, Why: why})
+		return nil
+	}
+	if err := crawl.CheckExclusion(s); err != nil {
+		return err
+	}
+	b.patterns = append(b.patterns, crawl.Exclusion{Pattern: s, Deeper: -1, Why: why})
+	return nil
+}
+
+// A stamp tells whether a file may have changed.
+type stamp struct {
+	at   time.Time
+	size int64
+	err  string
+}
+
+func (a *Agent) stampBlacklist() stamp {
+	info, err := a.fs.Stat(a.cfg.Blacklist)
+	if err != nil {
+		return stamp{err: err.Error()}
+	}
+	return stamp{at: info.ModTime(), size: info.Size()}
+}
+
+// readBlacklist reads a blacklist, or returns an empty one if name is empty. The error is a *ConfigError.
+func readBlacklist(files disk.FS, name string) (*blacklist, error) {
+	if name == "" {
+		return &blacklist{}, nil
+	}
+	content, err := disk.ReadFile(files, name, blacklistBytes)
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		err = p.Err
+	}
+	if err != nil {
+		return nil, configErrorf("blacklist %s: %v; name a file with an entry on each line", name, err)
+	}
+	return parseBlacklist("blacklist "+name, content)
+}
+
+// openBlacklist reads Config.Blacklist. The error is a *ConfigError.
+func (a *Agent) openBlacklist() (err error) {
+	a.blacklisted = a.stampBlacklist()
+	a.blacklist, err = readBlacklist(a.fs, a.cfg.Blacklist)
+	return err
+}
+
+// watchBlacklist puts the blacklist in force again whenever its file changes. end ends that.
+func (a *Agent) watchBlacklist() (end func()) {
+	if a.cfg.Blacklist == "" {
+		return func() {}
+	}
+	a.tellBlacklist(a.blacklist)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(blacklistEvery)
+		defer tick.Stop()
+		last := a.blacklisted
+		for {
+			select {
+			case <-tick.C:
+				last = a.lookAtBlacklist(ctx, last)
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// lookAtBlacklist reads the file if it has changed, and has not since the last look. A file that cannot be read, or has
+// a wrong line, changes nothing.
+func (a *Agent) lookAtBlacklist(ctx context.Context, last stamp) (now stamp) {
+	now = a.stampBlacklist()
+	if now != last || now == a.blacklisted {
+		return now
+	}
+	next, err := readBlacklist(a.fs, a.cfg.Blacklist)
+	if a.stampBlacklist() != now {
+		return stamp{} // it has changed meanwhile
+	}
+	a.blacklisted = now
+	if err == nil {
+		s := a.standing
+		s.mu.Lock()
+		before := a.blacklist
+		a.blacklist = next
+		if err = s.obey(ctx); err != nil {
+			a.blacklist = before
+		}
+		s.mu.Unlock()
+	}
+	if err != nil {
+		a.parts.Events.Write("blacklist-refused", report.F("file", a.cfg.Blacklist), report.F("error", err.Error()))
+		if a.cfg.Note != nil && !errors.Is(err, context.Canceled) {
+			a.cfg.Note(fmt.Sprintf("The blacklist is refused, and the one before stays in force: %v", err))
+		}
+		return now
+	}
+	a.tellBlacklist(next)
+	return now
+}
+
+// tellBlacklist writes to the events that a blacklist is in force.
+func (a *Agent) tellBlacklist(b *blacklist) {
+	a.parts.Events.Write("blacklist", report.F("file", a.cfg.Blacklist), report.F("entries", b.len()),
+		report.F("patterns", len(b.patterns)))
+}
