@@ -82,8 +82,6 @@ type Limiter struct {
 	visits    tank          // begun
 	going     int           // visits that have begun and not ended
 	waiting   int           // at Send
-	ahead     int           // visits that have begun and have not come to Send yet
-	ready     float64       // mean time from Begin to Send, in seconds
 	size      float64       // expected size of responses, in bytes
 	changed   chan struct{} // closed when the limit changes
 	held      bool          // see Use
