@@ -80,9 +80,8 @@ type Limiter struct {
 	bytes     tank          // of requests, with their expected sizes; corrected by the true ones
 	read      tank          // bytes that were read
 	visits    tank          // begun
+	going     int           // visits that have begun and not ended
 	waiting   int           // at Send
-	ahead     int           // visits that have begun and have not come to Send yet
-	ready     float64       // mean time from Begin to Send, in seconds
 	size      float64       // expected size of responses, in bytes
 	changed   chan struct{} // closed when the limit changes
 	held      bool          // see Use
@@ -253,7 +252,11 @@ func (l *Limiter) Use() Use {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.usedAt(now)
-	if d := now.Sub(l.asked).Seconds(); d > 0 {
+	switch d := now.Sub(l.asked).Seconds(); {
+	case l.sent == 0 && l.going == 0 && !l.held:
+		u = Use{}
+		l.used = u
+	case d > 0:
 		// Fewer requests than chance explains: the agent has run out of work.
 		if most := (l.sent + 2*math.Sqrt(l.sent) + 1) / d; u.Requests > most {
 			u.Requests, u.Bits = most, u.Bits*most/u.Requests
@@ -295,6 +298,7 @@ func (l *Limiter) Begin() Turn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.visits.level++
+	l.going++
 	return Turn{l: l, begun: true}
 }
 
@@ -421,6 +425,9 @@ func (t *Turn) End() {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if t.begun {
+		l.going--
+	}
 	if t.sent == 0 {
 		l.visits.level--
 	} else {

@@ -3,7 +3,7 @@
 //	Holder.Ask -> (a call) -> Grantor.Answer -> Holder.Take -> Holder.Share
 //
 // One agent of the cluster, the grantor, divides the rate. The placement names it, so it changes with the view of the
-// cluster, and each agent knows it without asking. An agent asks four times a second: it says which share it holds and
+// cluster, and each agent knows it without asking. An agent asks five times a second: it says which share it holds and
 // how much it could use. The grantor answers with the share that it holds from then on.
 //
 // # Invariants
@@ -49,7 +49,7 @@ const (
 	// Settle is the time within which all agents in contact have the same view.
 	Settle = 3 * time.Second
 	// Every is the interval of the questions.
-	Every = 250 * time.Millisecond
+	Every = 200 * time.Millisecond
 	// least is the part of an equal share that each agent has at least, so that it can begin at once.
 	least = 0.02
 )
