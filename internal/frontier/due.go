@@ -43,3 +43,9 @@ func (f *Frontier) Turn(host string, now time.Time) Turn {
 	}
 	return t
 }
+
+// Ready reports whether a host is due at now, as far as that is known without looking at its leases.
+func (f *Frontier) Ready(now time.Time) bool {
+	f.tick(now)
+	return f.ready.len() > 0
+}

@@ -401,12 +401,6 @@ func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 	return t, time.Time{}, true
 }
 
-// Ready reports whether a host is due at now, as far as that is known without looking at its leases.
-func (f *Frontier) Ready(now time.Time) bool {
-	f.tick(now)
-	return f.ready.len() > 0
-}
-
 // best returns the group of the best host that may be fetched now, or nil.
 func (f *Frontier) best() (*group, error) {
 	for {
