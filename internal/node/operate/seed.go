@@ -36,7 +36,7 @@ const (
 	// seedsMost bounds the URLs of one call.
 	seedsMost = 1000
 	// seedOrders bounds the orders with seeds that stand, so that other orders always have room.
-	seedOrders = orders.MaxStanding / 2
+	seedOrders = 500
 )
 
 // SeedURLs returns the URLs by which the orders that stand extend the scope.
