@@ -23,8 +23,8 @@ dns www.d.example 192.0.2.6
 http://a.example/ http://www.bad.example/ http://bad.example/ http://notbad.example/ http://c.example/ /d /1 /2 /3 /4
 `
 
-// While Bars hold for a host, a domain and a range of addresses, no host of theirs is asked. The others are crawled. When
-// the Bars are lifted, the links that waited are fetched. A crawl with nothing but such links ends as blocked.
+// While Bars hold for a host, a domain and a range of addresses, no host of theirs is asked. The others are crawled.
+// When the Bars are lifted, the links that waited are fetched. A crawl with nothing but such links ends as blocked.
 func TestBars(t *testing.T) {
 	for _, lifted := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
