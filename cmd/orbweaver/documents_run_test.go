@@ -172,8 +172,8 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl scope"},
 		{command: "orbweaver ctl scope --depth 3 --why \"the site is larger than we thought\""},
 		{command: "orbweaver ctl scope --domain example.net --host www.example.com", last: true},
-		{command: "echo '*.example.net' >blacklist.txt; rm -r crawl", added: true},
-		{command: "orbweaver crawl --blacklist blacklist.txt --contact you@example.org https://example.org/"},
+		{command: "echo '*.example.net' >blacklist.txt", added: true},
+		{command: "orbweaver crawl --dir careful --blacklist blacklist.txt --contact you@example.org https://example.org/"},
 	},
 	// What the page says of full disks, lost agents and clocks is tested by TestDiskFull of e2e and of package node,
 	// TestClusterBlock and TestSitesLost of e2e, and TestClocksApart and TestClockIsSet of package sim.

@@ -146,8 +146,8 @@ func judgeText(got string) error {
 	var errs []error
 	bad := func(format string, args ...any) { errs = append(errs, fmt.Errorf("BAD TEXT: "+format, args...)) }
 	most := 3
-	if code == "[exit code 16]" {
-		most = 5 // the seed, its cause and the remedies have lines of their own
+	if code == "[exit code 16]" || strings.Contains(lines[0], "needs a command:") {
+		most = 5 // the seed, its cause and the remedies have lines of their own; or a list of commands
 	}
 	if len(lines) < 1 || len(lines) > most {
 		bad("%d lines, want 1 to %d", len(lines), most)

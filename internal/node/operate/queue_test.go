@@ -33,15 +33,18 @@ func (r resident) Scope() *pb.ScopeResponse {
 
 // Each agent of a town has 5 links. "slow" agents read for 20 s in virtual time, and have one listing.
 func (r resident) ListQueue(ctx context.Context, q *pb.ListQueue) (*pb.ListedQueue, error) {
+	r.w.mu.Lock()
+	slow := r.w.slow[r.name] > 0
+	if slow {
+		r.w.slow[r.name]--
+	}
+	r.w.mu.Unlock()
 	p := &pb.ListedQueue{Listing: 7, Next: q.From, Count: &pb.QueueCount{Waiting: 5, Matched: 4}}
 	switch {
 	case q.Listing == 99:
 		return nil, errors.New("the agent does not have the listing any more")
-	case r.w.slow[r.name] > 0:
+	case slow:
 		time.Sleep(time.Second)
-		r.w.mu.Lock()
-		r.w.slow[r.name]--
-		r.w.mu.Unlock()
 		p.Count.Reading, p.Count.Matched = true, 1
 		return p, nil
 	case q.Preview:
