@@ -309,8 +309,8 @@ func (x *Speed) result(t *Trial, cases []rateCase, runs []RateRun) *Result {
 		{Name: "least", Unit: "%", Digits: 1}, {Name: "most", Unit: "%", Digits: 1}}}
 	data := Table{Columns: []Column{{Name: "crawl"}, {Name: "s", Digits: 2}, {Name: "requests"}}}
 	figure := &Figure{Alt: "Requests in each second, by time, for each crawl, beside the rate"}
-	text := "*requests/s*: from the tenth second on. *least* and *most*: the requests in any ten seconds, in per cent " +
-		"of the rate; *least* leaves out the first five seconds, and ten seconds that touch the 15 s after a death.\n"
+	text := "*requests/s*: from the tenth second on. *least* and *most*: the requests in any ten seconds, in per " +
+		"cent of the rate; *least* leaves out the first five seconds, and ten seconds that touch the 15 s after a death.\n"
 	for i, r := range runs {
 		var least, most any
 		if r.Most > 0 {
@@ -337,8 +337,8 @@ func (x *Speed) result(t *Trial, cases []rateCase, runs []RateRun) *Result {
 	}
 	return &Result{Name: "rate", Title: "Does a crawl keep its rate?",
 		Question: "Polybot's authors limited their crawler by the time of day, and ended without a satisfactory way " +
-			"to control its speed. `--rate` is for the whole cluster: never above 105 % in any ten seconds, and below " +
-			"95 % only within 15 s of a death. Does it hold on real machines?",
+			"to control its speed. `--rate` is for the whole cluster: never above 105 % in any ten seconds, and " +
+			"below 95 % only within 15 s of a death. Does it hold on real machines?",
 		SetUp: fmt.Sprintf("The web is generated (seed %d, 1,000 hosts, pages of 6 KB); each host has a delay of "+
 			"100 ms. Web and agents are processes on this machine. Every %s the experiment asks the web how many "+
 			"requests it has finished; the agents' own counts are not used.", t.Seed, rateEvery),
