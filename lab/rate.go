@@ -310,7 +310,8 @@ func (x *Speed) result(t *Trial, cases []rateCase, runs []RateRun) *Result {
 	data := Table{Columns: []Column{{Name: "crawl"}, {Name: "s", Digits: 2}, {Name: "requests"}}}
 	figure := &Figure{Alt: "Requests in each second, by time, for each crawl, beside the rate"}
 	text := "*requests/s*: from the tenth second on. *least* and *most*: the requests in any ten seconds, in per " +
-		"cent of the rate; *least* leaves out the first five seconds, and ten seconds that touch the 15 s after a death.\n"
+		"cent of the rate; *least* leaves out the first five seconds, and ten seconds that touch the 15 s after a " +
+		"death.\n"
 	for i, r := range runs {
 		var least, most any
 		if r.Most > 0 {
