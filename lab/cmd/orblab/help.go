@@ -33,6 +33,7 @@ var help = cli.Texts{
 		"agents.",
 	"scaling": "Measure how many pages each agent fetches as the number of agents grows, and the cost of exchanging " +
 		"links.",
+	"rate": "Measure whether a crawl keeps its rate, while the limit, the agents and the servers change.",
 	"links": "Measure how many links and bytes agents send to each other for each page, beside a model of ways to " +
 		"send fewer.",
 	"twolevel": "Measure what a coordinator that assigns hosts costs, beside the paper on FC2L-UDCbot and the " +

@@ -41,6 +41,7 @@ type commands struct {
 	Freshness  FreshnessCmd  `cmd:"" help:"${freshness}"`
 	Scaling    ScalingCmd    `cmd:"" help:"${scaling}"`
 	Links      LinksCmd      `cmd:"" help:"${links}"`
+	Rate       RateCmd       `cmd:"" help:"${rate}"`
 	TwoLevel   TwoLevelCmd   `cmd:"" name:"twolevel" help:"${twolevel}"`
 	Topic      TopicCmd      `cmd:"" help:"${topic}"`
 	Near       NearCmd       `cmd:"" help:"${near}"`

@@ -1,0 +1,348 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"gonum.org/v1/plot/plotter"
+
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+)
+
+// Speed answers: does a crawl keep --rate when its limit, its agents and the servers change?
+//
+// Real agents crawl a generated web on this machine. The web counts the requests, with no help from the agents.
+type Speed struct {
+	Again string
+}
+
+const (
+	// rateEvery is the interval at which the web is asked for its counts.
+	rateEvery = 100 * time.Millisecond
+	// rateWindow is the time whose requests are compared with the rate.
+	rateWindow = 10 * time.Second
+	// rateSettle is how long after a change of the agents or of the web the rate may be missed.
+	rateSettle = 15 * time.Second
+)
+
+// A rateCase is one crawl.
+type rateCase struct {
+	Name, Text string
+	agents     int
+	rate       string
+	limit      func(at time.Duration) float64 // requests a second; nil: bits are limited, or no lower bound holds
+	shape      testweb.Shape
+	wild       bool
+	takes      time.Duration
+	acts       []rateAct
+}
+
+// A rateAct happens during a crawl.
+type rateAct struct {
+	at   time.Duration
+	name string
+	do   func(c *rateCrawl) error
+}
+
+// A RatePoint is what the web had counted at a time.
+type RatePoint struct {
+	S        float64 `json:"s"`
+	Requests int64   `json:"requests"`
+}
+
+// A RateRun is the result of a rateCase.
+type RateRun struct {
+	Name   string      `json:"name"`
+	Points []RatePoint `json:"points"`
+	// Most and Least are the requests in ten seconds as shares of the rate. Least leaves out the first ten seconds and
+	// those after a death. Both are 0 if the case has no limit of requests.
+	Most  float64 `json:"most"`
+	Least float64 `json:"least"`
+	// Mean is the requests a second from the tenth second on.
+	Mean float64 `json:"mean"`
+	acts []rateAct
+}
+
+func (x *Speed) cases(quick bool) []rateCase {
+	unit := 15 * time.Second
+	if quick {
+		unit = 12 * time.Second
+	}
+	order := func(text string) func(c *rateCrawl) error {
+		return func(c *rateCrawl) error { return c.ctl("rate", text) }
+	}
+	always := func(r float64) func(time.Duration) float64 { return func(time.Duration) float64 { return r } }
+	return []rateCase{
+		{Name: "step response", Text: "one agent; `ctl rate` gives 200/s, then 40/s", agents: 1, rate: "50/s",
+			takes: 3 * unit, limit: func(at time.Duration) float64 {
+				return []float64{50, 200, 40}[min(int(at/unit), 2)]
+			}, acts: []rateAct{{unit, "200/s", order("200/s")}, {2 * unit, "40/s", order("40/s")}}},
+		{Name: "disturbed", Text: "one agent; a web with slow, failing, hanging and large answers", agents: 1,
+			rate: "100/s", limit: always(100), wild: true, takes: 2 * unit},
+		{Name: "four agents", Text: "three agents; a fourth joins; the first is killed", agents: 3, rate: "150/s",
+			limit: always(150), takes: 3 * unit, acts: []rateAct{
+				{unit, "a4 joins", func(c *rateCrawl) error { return c.start(4) }},
+				{2 * unit, killed, func(c *rateCrawl) error { return c.all[0].cmd.Process.Kill() }}}},
+		{Name: "saturated line", Text: "one agent with `--rate 1000/s` behind a line of 500 kB a second",
+			agents: 1, rate: "1000/s", shape: testweb.Shape{BytesPerSecond: 500_000}, takes: unit},
+		{Name: "saturated processor", Text: "one agent with `--rate 100000/s`, with 64 connections at once", agents: 1,
+			rate: "100000/s", takes: unit},
+	}
+}
+
+const killed = "a1 is killed"
+
+// Run implements Experiment.
+func (x *Speed) Run(ctx context.Context, t *Trial) (*Result, error) {
+	var runs []RateRun
+	cases := x.cases(t.Quick)
+	for _, c := range cases {
+		done := t.step("%s", c.Name)
+		stop := t.alive("crawling")
+		r, err := c.run(ctx, t)
+		stop()
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", c.Name, err)
+		}
+		done("%.0f requests/s, %.1f to %.1f %% of the rate", r.Mean, 100*r.Least, 100*r.Most)
+		runs = append(runs, r)
+	}
+	return x.result(t, cases, runs), nil
+}
+
+// A rateCrawl is a rateCase under way.
+type rateCrawl struct {
+	rateCase
+	ctx   context.Context
+	t     *Trial
+	dir   string
+	web   *web
+	addrs []string
+	busy  [][2]time.Duration // when the acts began and ended
+	mu    sync.Mutex         // guards all
+	all   []*process
+}
+
+// limits returns the highest and the lowest limit that may hold at a time: while a command is under way, the limit is
+// that before or that after it.
+func (c *rateCrawl) limits(at time.Duration) (high, low float64) {
+	high = c.limit(at)
+	low = high
+	for i, b := range c.busy {
+		if planned := c.acts[i].at; at >= planned && at <= b[1] {
+			before := c.limit(planned - time.Millisecond)
+			high, low = max(high, before), min(low, before)
+		}
+	}
+	return high, low
+}
+
+func (c rateCase) run(ctx context.Context, t *Trial) (run RateRun, err error) {
+	dir, err := os.MkdirTemp(t.Dir, "rate-")
+	if err != nil {
+		return run, fmt.Errorf("rate: %w", err)
+	}
+	defer os.RemoveAll(dir)
+	spec := WebSpec{Spec: gen.Plain(t.Seed, 1000), Shape: c.shape}
+	spec.PagesMean, spec.PageBytes, spec.Links = 200, 6000, 20
+	if c.wild {
+		spec.Slow, spec.Failing, spec.Busy, spec.Hanging = 0.1, 0.02, 0.02, 0.005
+	}
+	w, err := startWeb(ctx, t.Self, dir, spec)
+	if err != nil {
+		return run, err
+	}
+	defer func() {
+		_, werr := w.stop()
+		err = errors.Join(err, werr)
+	}()
+	crawl := &rateCrawl{rateCase: c, ctx: ctx, t: t, dir: dir, web: w}
+	if crawl.addrs, err = testweb.FreeAddrs(8); err != nil {
+		return run, err
+	}
+	defer crawl.end()
+	for i := range c.agents {
+		if err := crawl.start(i + 1); err != nil {
+			return run, err
+		}
+	}
+	return crawl.observe()
+}
+
+// start starts an agent.
+func (c *rateCrawl) start(n int) error {
+	args := []string{"crawl", "--quiet", "--dir", filepath.Join(c.dir, fmt.Sprintf("a%d", n)), "--contact",
+		"lab@example.org", "--scope", "any", "--delay", "100ms", "--ip-delay", "0", "--site-delay", "0",
+		"--allow-private", "--dns", c.web.DNS, "--ca", c.web.CA, "--rate", c.rate, "--api", "127.0.0.1:0"}
+	for _, to := range c.web.ConnectTo {
+		args = append(args, "--connect-to", to)
+	}
+	if c.agents > 1 {
+		args = append(args, "--name", fmt.Sprintf("a%d", n), "--listen", c.addrs[n], "--agents",
+			fmt.Sprint(c.agents))
+		if n > 1 {
+			args = append(args, "--join", c.addrs[1])
+		}
+	}
+	p, err := launch(c.ctx, c.t.Orbweaver, append(args, c.web.Seed), nil)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.all = append(c.all, p)
+	return nil
+}
+
+// end ends all agents.
+func (c *rateCrawl) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range c.all {
+		p.cmd.Process.Signal(syscall.SIGKILL) // what they save does not matter
+		_, _ = p.wait()
+	}
+}
+
+// ctl gives a command to the first agent.
+func (c *rateCrawl) ctl(args ...string) error {
+	cmd := exec.CommandContext(c.ctx, c.t.Orbweaver, append([]string{"ctl", "--dir", filepath.Join(c.dir, "a1")},
+		args...)...)
+	cmd.Env = environment()
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%v: %w: %s", args, err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// observe counts the requests at the web, and lets happen what the case has.
+func (c *rateCrawl) observe() (run RateRun, err error) {
+	run = RateRun{Name: c.Name, acts: c.acts}
+	// The time counts from the first request.
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(rateEvery / 10) {
+		r, err := c.web.report(c.ctx)
+		if err != nil {
+			return run, err
+		}
+		if r.Requests > 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			return run, errors.New("no request within a minute")
+		}
+	}
+	acts, began := c.acts, time.Now()
+	for tick := time.NewTicker(rateEvery); time.Since(began) < c.takes; <-tick.C {
+		if len(acts) > 0 && time.Since(began) >= acts[0].at {
+			from := time.Since(began)
+			if err := acts[0].do(c); err != nil {
+				return run, err
+			}
+			c.busy = append(c.busy, [2]time.Duration{from, time.Since(began)})
+			acts = acts[1:]
+		}
+		r, err := c.web.report(c.ctx)
+		if err != nil {
+			return run, err
+		}
+		run.Points = append(run.Points, RatePoint{time.Since(began).Seconds(), r.Requests})
+	}
+	c.judge(&run)
+	return run, nil
+}
+
+// until returns the number of requests at a time.
+func (r *RateRun) until(at float64) float64 {
+	before := RatePoint{}
+	for _, p := range r.Points {
+		if p.S >= at {
+			if p.S == before.S {
+				return float64(p.Requests)
+			}
+			return float64(before.Requests) + float64(p.Requests-before.Requests)*(at-before.S)/(p.S-before.S)
+		}
+		before = p
+	}
+	return float64(before.Requests)
+}
+
+// judge compares the requests in all windows with the limit.
+func (c *rateCrawl) judge(run *RateRun) {
+	last := run.Points[len(run.Points)-1].S
+	window := rateWindow.Seconds()
+	run.Mean = (run.until(last) - run.until(window)) / max(last-window, 0.001)
+	if c.limit == nil {
+		return
+	}
+	run.Least = math.Inf(1)
+	for from := 0.0; from+window <= last; from += 0.1 {
+		high, low := 0.0, 0.0
+		for s := 0.0; s < window; s += 0.05 {
+			h, l := c.limits(time.Duration((from + s) * float64(time.Second)))
+			high, low = high+h*0.05, low+l*0.05
+		}
+		n := run.until(from+window) - run.until(from)
+		run.Most = max(run.Most, n/high)
+		dead := from < 5 // few hosts are known
+		for _, a := range c.acts {
+			dead = dead || a.name == killed && from < (a.at+rateSettle).Seconds() && from+window > a.at.Seconds()
+		}
+		if !dead {
+			run.Least = min(run.Least, n/low)
+		}
+	}
+}
+
+// result returns the text, table and figure.
+func (x *Speed) result(t *Trial, cases []rateCase, runs []RateRun) *Result {
+	table := &Table{Columns: []Column{{Name: "crawl"}, {Name: "requests/s", Digits: 1},
+		{Name: "least", Unit: "%", Digits: 1}, {Name: "most", Unit: "%", Digits: 1}}}
+	data := Table{Columns: []Column{{Name: "crawl"}, {Name: "s", Digits: 2}, {Name: "requests"}}}
+	figure := &Figure{Alt: "Requests in each second, by time, for each crawl, beside the rate"}
+	text := "*requests/s*: from the tenth second on. *least* and *most*: the requests in any ten seconds, in per " +
+		"cent of the rate; *least* leaves out the first five seconds, and ten seconds that touch the 15 s after a " +
+		"death.\n"
+	for i, r := range runs {
+		var least, most any
+		if r.Most > 0 {
+			least, most = 100*r.Least, 100*r.Most
+		}
+		table.Add(r.Name, r.Mean, least, most)
+		text += fmt.Sprintf("\n- *%s*: %s.", r.Name, cases[i].Text)
+		panel := Panel{Title: r.Name, X: "time (s)", Y: "requests in the last second"}
+		line, limit := Line{Name: "requests"}, Line{Name: "rate"}
+		for _, p := range r.Points {
+			data.Add(r.Name, p.S, p.Requests)
+			if p.S >= 1 {
+				line.Points = append(line.Points, plotter.XY{X: p.S, Y: float64(p.Requests) - r.until(p.S-1)})
+			}
+			if cases[i].limit != nil {
+				limit.Points = append(limit.Points, plotter.XY{X: p.S,
+					Y: cases[i].limit(time.Duration(p.S * float64(time.Second)))})
+			}
+		}
+		if panel.Lines = []Line{line}; cases[i].limit != nil {
+			panel.Lines = append(panel.Lines, limit)
+		}
+		figure.Panels = append(figure.Panels, panel)
+	}
+	return &Result{Name: "rate", Title: "Does a crawl keep its rate?",
+		Question: "Polybot's authors limited their crawler by the time of day, and ended without a satisfactory way " +
+			"to control its speed. `--rate` is for the whole cluster: never above 105 % in any ten seconds, and " +
+			"below 95 % only within 15 s of a death. Does it hold on real machines?",
+		SetUp: fmt.Sprintf("The web is generated (seed %d, 1,000 hosts, pages of 6 KB); each host has a delay of "+
+			"100 ms. Web and agents are processes on this machine. Every %s the experiment asks the web how many "+
+			"requests it has finished; the agents' own counts are not used.", t.Seed, rateEvery),
+		Sections: []Section{{Heading: "Requests in ten seconds", Table: table, Shown: true, Text: text}},
+		Data:     data, Figure: figure, Figures: map[string]any{"runs": runs}, Again: x.Again}
+}
