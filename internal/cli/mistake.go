@@ -60,7 +60,11 @@ func explain(err error, args []string, hints map[string]string) error {
 	} else if f := missingArgument.FindStringSubmatch(text); f != nil {
 		m.text = fmt.Sprintf("%s needs %s", command, arguments(node))
 	} else if missingCommand.MatchString(text) {
-		list := " " + enumerate(commandNames(node), "or")
+		names := commandNames(node)
+		list := " " + enumerate(names, "or")
+		if len(list) > 110 { // too long even for a line of its own
+			list = " " + enumerate(append(names[:5:5], "another"), "or")
+		}
 		if len(list) > 80 {
 			list = "\n " + list // a line of its own
 		}
