@@ -255,7 +255,8 @@ func (l CtlLogCmd) Run(c *commands, out io.Writer) error {
 		return bad("--limit %d: give a number from 1 to 1000", l.Limit)
 	}
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		res, err := o.Log(ctx, &pb.LogRequest{Host: l.HostName, Status: l.Status, Agent: l.Agent, Limit: int32(l.Limit)})
+		res, err := o.Log(ctx, &pb.LogRequest{Host: l.HostName, Status: l.Status, Agent: l.Agent,
+			Limit: int32(l.Limit)})
 		if err != nil {
 			return err
 		}
