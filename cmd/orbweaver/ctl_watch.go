@@ -22,11 +22,17 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
+// The API refuses more rows and events in one response.
+const (
+	mostRows   = 1000
+	mostEvents = 500
+)
+
 // CtlHostsCmd implements "ctl hosts".
 type CtlHostsCmd struct {
 	Search string `arg:"" name:"host" optional:"" help:"List hosts that have this text in their name (default: all)."`
 	By     string `help:"Sort by this count, the largest first: ${enum}." enum:"queue,errors,bytes,latency,pages,name" default:"queue" placeholder:"COUNT"`
-	Limit  int32  `short:"n" help:"List at most N hosts, up to 1000." default:"20" placeholder:"N"`
+	Limit  int    `short:"n" help:"List at most N hosts, up to 1000." default:"20" placeholder:"N"`
 	After  string `help:"Go on with the next page, as the last line of the page before says." placeholder:"PLACE"`
 	JSON   bool   `name:"json" help:"Print the hosts as one JSON object."`
 }
@@ -47,12 +53,12 @@ func (CtlHostsCmd) Help() string {
 
 // Run prints the hosts.
 func (h CtlHostsCmd) Run(c *commands, out io.Writer) error {
-	if h.Limit < 1 {
+	if h.Limit < 1 || h.Limit > mostRows {
 		return bad("--limit %d: give a number from 1 to 1000", h.Limit)
 	}
 	by := pb.HostOrder(pb.HostOrder_value["HOST_ORDER_"+strings.ToUpper(h.By)])
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		res, err := o.Hosts(ctx, &pb.HostsRequest{Search: h.Search, By: by, Limit: h.Limit, After: h.After})
+		res, err := o.Hosts(ctx, &pb.HostsRequest{Search: h.Search, By: by, Limit: int32(h.Limit), After: h.After})
 		if err != nil {
 			return err
 		}
@@ -126,7 +132,7 @@ func withoutAgent(rows [][]string, at int) [][]string {
 type CtlEventsCmd struct {
 	Name   []string `arg:"" optional:"" help:"Print events of these names, such as host-paused (default: all)."`
 	Follow bool     `short:"f" help:"Also print all events from now on, until Ctrl-C or the end of the crawl."`
-	Last   int32    `short:"n" help:"Begin with the last N events of each agent, up to 500." default:"20" placeholder:"N"`
+	Last   int      `short:"n" help:"Begin with the last N events of each agent, up to 500." default:"20" placeholder:"N"`
 	JSON   bool     `name:"json" help:"Print a JSON object for each event."`
 }
 
@@ -141,11 +147,14 @@ start of each agent's process; logs/events.jsonl has all of them.
 
 // Run prints the events.
 func (e CtlEventsCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
+	if e.Last < 0 || e.Last > mostEvents {
+		return bad("--last %d: give a number from 0 to %d", e.Last, mostEvents)
+	}
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
 		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 		defer stop()
 		o.http.Timeout = 0 // a stream lasts
-		stream, err := o.Events(ctx, &pb.EventsRequest{Names: e.Name, Last: e.Last, Follow: e.Follow})
+		stream, err := o.Events(ctx, &pb.EventsRequest{Names: e.Name, Last: int32(e.Last), Follow: e.Follow})
 		if err != nil {
 			return c.Ctl.plain(o.addr, err)
 		}
@@ -226,8 +235,8 @@ type CtlLogCmd struct {
 	HostName  string `name:"host" help:"Print visits to this host, or to all hosts of a domain such as *.example.org." placeholder:"HOST"`
 	Status    string `help:"Print visits with this status: a code such as 404 or -2, a class such as 4xx, or failed." placeholder:"CODE"`
 	AgentFlag `embed:""`
-	Limit     int32 `short:"n" help:"Print the last N lines, up to 1000." default:"20" placeholder:"N"`
-	JSON      bool  `name:"json" help:"Print the lines as one JSON object."`
+	Limit     int  `short:"n" help:"Print the last N lines, up to 1000." default:"20" placeholder:"N"`
+	JSON      bool `name:"json" help:"Print the lines as one JSON object."`
 }
 
 // Help explains the columns.
@@ -242,11 +251,12 @@ codes.
 
 // Run prints the lines.
 func (l CtlLogCmd) Run(c *commands, out io.Writer) error {
-	if l.Limit < 1 {
+	if l.Limit < 1 || l.Limit > mostRows {
 		return bad("--limit %d: give a number from 1 to 1000", l.Limit)
 	}
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		res, err := o.Log(ctx, &pb.LogRequest{Host: l.HostName, Status: l.Status, Agent: l.Agent, Limit: l.Limit})
+		res, err := o.Log(ctx, &pb.LogRequest{Host: l.HostName, Status: l.Status, Agent: l.Agent,
+			Limit: int32(l.Limit)})
 		if err != nil {
 			return err
 		}

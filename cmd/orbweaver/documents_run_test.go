@@ -102,7 +102,12 @@ var documentSteps = map[string][]step{
 			not: "jq may be missing", dir: "stream"},
 		runningCrawl,
 		{command: "orbweaver ctl status"},
-		{command: "orbweaver ctl explain www.example.org", last: true},
+		{command: "orbweaver ctl explain www.example.org"},
+		{command: "orbweaver ctl hosts --by errors"},
+		{command: "orbweaver ctl hosts example.org"},
+		{command: "orbweaver ctl events --follow", not: "it lasts as long as the crawl",
+			instead: "orbweaver ctl events"},
+		{command: "orbweaver ctl log --status failed", last: true},
 	},
 	"docs/reference/api.md": {
 		{command: "orbweaver crawl --api 192.0.2.7:7480 --api-cert api.pem --api-key api.key " +

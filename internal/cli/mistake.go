@@ -60,11 +60,12 @@ func explain(err error, args []string, hints map[string]string) error {
 	} else if f := missingArgument.FindStringSubmatch(text); f != nil {
 		m.text = fmt.Sprintf("%s needs %s", command, arguments(node))
 	} else if missingCommand.MatchString(text) {
-		list := ": " + enumerate(commandNames(node), "or")
+		names := commandNames(node)
+		list := enumerate(names, "or")
 		if len(list) > 80 {
-			list = ", such as " + commandNames(node)[0]
+			list = enumerate(append(names[:5:5], "another"), "or")
 		}
-		m.text = strings.TrimSpace(fmt.Sprintf("%s needs a command%s", command, list))
+		m.text = strings.TrimSpace(fmt.Sprintf("%s needs a command: %s", command, list))
 	} else if missingFlags.MatchString(text) {
 		m.text = fmt.Sprintf("%s needs %s", command, enumerate(required(node), "and"))
 	} else if f := missingValue.FindStringSubmatch(text); f != nil {

@@ -138,8 +138,9 @@ func (s *stage) Hosts(_ context.Context, q *pb.HostsRequest) (*pb.HostsResponse,
 	states := []string{"ready", "resting", "fetching", "paused", "blocked", "finished"}
 	for i := range 30 {
 		r.Hosts = append(r.Hosts, &pb.Host{Host: fmt.Sprintf("www%d%s.example%s", i, q.After, s.evil),
-			State: states[i%6], Agent: fmt.Sprintf("a%d", 1+i%3), Queued: int64(9000 / (i + 1)), Pages: int64(70 * i), Urls: int64(80 * i),
-			Errors: int64(i % 4), Denied: int64(i % 3), Bytes: int64(i) * 1234567, LatencyS: float64(i) / 20})
+			State: states[i%6], Agent: fmt.Sprintf("a%d", 1+i%3), Queued: int64(9000 / (i + 1)), Pages: int64(70 * i),
+			Urls: int64(80 * i), Errors: int64(i % 4), Denied: int64(i % 3), Bytes: int64(i) * 1234567,
+			LatencyS: float64(i) / 20})
 	}
 	return r, nil
 }
