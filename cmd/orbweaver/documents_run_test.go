@@ -148,14 +148,14 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl resume"},
 		{command: "orbweaver ctl orders"},
 		{command: "orbweaver ctl orders --past"},
+		{command: "orbweaver ctl rate 40/s --why \"a complaint\""},
+		{command: "orbweaver ctl rate 40/s 8-18 mon-fri, else 300/s"},
+		{command: "orbweaver ctl rate none"},
 		{command: "orbweaver ctl delay www.example.org 10s --why \"a complaint\""},
 		{command: "orbweaver ctl delay '*.example.org' 10s 8-18 mon-fri, else 2s"},
 		{command: "orbweaver ctl delay 5s"},
 		{command: "orbweaver crawl --dir gentle --delay auto --delay-max 1m --contact you@example.org " +
 			"https://example.org/"},
-		{command: "orbweaver ctl rate 40/s --why \"a complaint\""},
-		{command: "orbweaver ctl rate 40/s 8-18 mon-fri, else 300/s"},
-		{command: "orbweaver ctl rate none"},
 		{command: "orbweaver ctl block www.example.org"},
 		{command: "orbweaver ctl unblock www.example.org"},
 		{command: "orbweaver ctl drop www.example.org", last: true},
@@ -178,7 +178,8 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl scope --depth 3 --why \"the site is larger than we thought\""},
 		{command: "orbweaver ctl scope --domain example.net --host www.example.com", last: true},
 		{command: "echo '*.example.net' >blacklist.txt", added: true},
-		{command: "orbweaver crawl --dir careful --blacklist blacklist.txt --contact you@example.org https://example.org/"},
+		{command: "orbweaver crawl --dir careful --blacklist blacklist.txt --contact you@example.org " +
+			"https://example.org/"},
 	},
 	// What the page says of full disks, lost agents and clocks is tested by TestDiskFull of e2e and of package node,
 	// TestClusterBlock and TestSitesLost of e2e, and TestClocksApart and TestClockIsSet of package sim.

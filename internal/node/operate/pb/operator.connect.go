@@ -257,12 +257,14 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			httpClient,
 			baseURL+OperatorExcludePreviewProcedure,
 			connect.WithSchema(operatorMethods.ByName("ExcludePreview")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
 		queue: connect.NewClient[QueueRequest, QueueResponse](
 			httpClient,
 			baseURL+OperatorQueueProcedure,
 			connect.WithSchema(operatorMethods.ByName("Queue")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
 		scope: connect.NewClient[ScopeRequest, ScopeResponse](
@@ -732,12 +734,14 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		OperatorExcludePreviewProcedure,
 		svc.ExcludePreview,
 		connect.WithSchema(operatorMethods.ByName("ExcludePreview")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorQueueHandler := connect.NewUnaryHandlerSimple(
 		OperatorQueueProcedure,
 		svc.Queue,
 		connect.WithSchema(operatorMethods.ByName("Queue")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorScopeHandler := connect.NewUnaryHandlerSimple(

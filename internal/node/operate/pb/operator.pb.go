@@ -1684,7 +1684,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xca\x11\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xd4\x11\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1702,9 +1702,9 @@ const file_operator_proto_rawDesc = "" +
 	"\x05Delay\x12#.orbweaver.operator.v1.DelayRequest\x1a$.orbweaver.operator.v1.DelayResponse\x12[\n" +
 	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12O\n" +
 	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12X\n" +
-	"\aExclude\x12%.orbweaver.operator.v1.ExcludeRequest\x1a&.orbweaver.operator.v1.ExcludeResponse\x12m\n" +
-	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\x12R\n" +
-	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\x12W\n" +
+	"\aExclude\x12%.orbweaver.operator.v1.ExcludeRequest\x1a&.orbweaver.operator.v1.ExcludeResponse\x12r\n" +
+	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\"\x03\x90\x02\x01\x12W\n" +
+	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Scope\x12#.orbweaver.operator.v1.ScopeRequest\x1a$.orbweaver.operator.v1.ScopeResponse\"\x03\x90\x02\x01\x12d\n" +
 	"\vChangeScope\x12).orbweaver.operator.v1.ChangeScopeRequest\x1a*.orbweaver.operator.v1.ChangeScopeResponse\x12W\n" +
 	"\x05Hosts\x12#.orbweaver.operator.v1.HostsRequest\x1a$.orbweaver.operator.v1.HostsResponse\"\x03\x90\x02\x01\x12S\n" +
