@@ -208,7 +208,8 @@ func (h *holder) lapse(clock time.Duration) {
 			l.end = clock
 		}
 		// A new ask has a new stamp: a grant for the old one may be another agent's by now.
-		l.state, l.back, l.turn, l.askedAt = without, 0, 0, 0
+		l.drop()
+		l.back, l.turn, l.askedAt = 0, 0, 0
 		l.notes, l.tell = nil, false
 		if l.urgent {
 			h.putUrgent(l)
@@ -259,7 +260,7 @@ func (h *holder) ready(point uint64, quiet, clock time.Duration) (ok bool, at ti
 		}
 	case held:
 		if clock >= l.end {
-			l.state = without
+			l.drop()
 			h.putUrgent(l)
 		}
 	}
@@ -288,7 +289,7 @@ func (h *holder) used(point uint64, free, quiet, clock time.Duration) {
 	delete(h.using, point)
 	l.free, l.seen, l.quiet = max(l.free, free), clock, max(l.quiet, quiet)
 	if l.state == orphaned && clock >= l.end {
-		l.state = without
+		l.drop()
 	}
 	h.yield(l, clock)
 }
@@ -383,7 +384,7 @@ func (h *holder) fillAsks(b *Batch, ls []*lot, in queue, clock time.Duration) []
 		}
 		l.queued, l.unheard = inNone, false
 		if l.state == orphaned && clock >= l.end {
-			l.state = without
+			l.drop()
 		}
 		if l.state == asked || l.state == without && in == inUrgent && !l.urgent {
 			continue
@@ -573,7 +574,8 @@ func (h *holder) sweep(clock time.Duration) {
 			l.back = 0
 		}
 		if (l.state == held || l.state == orphaned) && clock >= l.end && !l.using {
-			l.state, l.turn = without, 0
+			l.drop()
+			l.turn = 0
 			delete(h.called, l.point)
 		}
 		switch {

@@ -313,6 +313,9 @@ func TestSharedHostsAreSafe(t *testing.T) {
 	if testing.Short() {
 		n = 2
 	}
+	// Agent 5 loses its leases for lack of contact 1.1 s after a request to host 1, and agent 7 still takes it for the
+	// holder and recalls the point, which must not come back without the rest of that host's delay of 12.9 s.
+	const lapsed = 13052193207412281709
 	pages, pauses, kept, cut := 0, 0, 0, 0
 	seeds(t, n, func(t *testing.T, seed uint64) {
 		c := newHostCrawl(t, seed, 3+int(seed%4), Config{})
@@ -334,7 +337,7 @@ func TestSharedHostsAreSafe(t *testing.T) {
 		c.trouble(15*time.Second, 20*time.Minute)
 		w.run(25 * time.Minute)
 		pages, pauses, kept, cut = pages+w.pages, pauses+c.pauses, kept+c.kept, cut+w.cut
-	})
+	}, lapsed)
 	t.Logf("%d pages, %d pauses, of which other agents kept %d; %d visits cut off", pages, pauses, kept, cut)
 	if kept == 0 {
 		t.Error("no agent kept a pause that another agent was told of")

@@ -164,12 +164,29 @@ func (h *holder) keep(point uint64, v note, clock time.Duration) {
 	}
 	l.free = max(l.free, l.notes.put(v, clock))
 	l.quiet = max(l.quiet, v.Delay)
+	if l.state != held && l.state != orphaned {
+		l.rest() // the lease ended before the visit
+	}
 	news := v.Slow > before.Slow || v.paused > max(before.paused, clock) || v.Print != before.Print ||
 		v.Delay > before.Delay
 	if news && (l.state == held || l.state == orphaned) && h.view.Len() > 1 {
 		l.tell = true
 		h.putWant(l)
 		h.queueFor(h.owner(l)).tell = true
+	}
+}
+
+// drop ends a lease that is not returned.
+func (l *lot) drop() {
+	l.state = without
+	l.rest()
+}
+
+// rest makes the point rest as long as one of its hosts does. The grantor may still take this agent for the holder, and
+// does not know the delays since the last notes that it got. It lets the next holder have the point after this rest.
+func (l *lot) rest() {
+	for i := range l.notes {
+		l.free = max(l.free, l.notes[i].free)
 	}
 }
 

@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -79,13 +80,18 @@ func (w *world) again(place int, earlier *agent) {
 	w.viewed()
 }
 
-func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64)) {
+// seeds runs f with n seeds, and before them with the known ones, which once failed.
+func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64), known ...uint64) {
 	base := testseed.New(t)
-	for i := range n {
-		seed := uint64(i + 1)
-		if i >= n/2 {
-			seed = base + uint64(i) // the other half of the seeds is new each time
+	all := slices.Clone(known)
+	for i := range uint64(n) {
+		if i < uint64(n)/2 {
+			all = append(all, i+1)
+		} else {
+			all = append(all, base+i) // the other half of the seeds is new each time
 		}
+	}
+	for _, seed := range all {
 		f(t, seed)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
