@@ -56,6 +56,12 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 		"cookies": strconv.FormatBool(a.cfg.Cookies != nil), "hosts and auth-file": a.cfg.Hosts.Digest(),
 		agentsSetting: strconv.Itoa(max(a.cfg.Cluster.Agents, 1)),
 	}
+	if a.cfg.Cluster.OnLoss == LossRefetch { // agents of earlier versions do not know it
+		settings["on-loss"] = LossRefetch
+		if err := a.cfg.Cluster.checkPlanner(a.parts.Strategy); err != nil {
+			return nil, err
+		}
+	}
 	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {
 		// Each walker may jump to any of the start URLs, whatever the scope.
 		settings["walk's start URLs"] = w.StartURLs()
