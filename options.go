@@ -203,6 +203,10 @@ type Cluster struct {
 	// Replicas is how many agents keep the state of a host, 1 or 2. With 2, losing an agent
 	// and its disk loses no URL. Zero means 2.
 	Replicas int
+	// OnLoss says what becomes of the pages of an archive that was lost with its agent. "keep" lists them in the
+	// reports of the other agents. "refetch" fetches them again before the crawl ends, unless the agent is back by
+	// then; it requires 2 Replicas. Empty means "keep".
+	OnLoss string
 	// Partition is how agents divide the work: "rendezvous", "ring" (UbiCrawler's), "hash", "sites" or "topic".
 	// With "hash" agents also archive one full copy of identical pages, and follow only that
 	// copy's links. With "sites" coordinators assign the hosts. With "topic" the category of a page names the
@@ -291,6 +295,7 @@ func (o *Options) config() (node.Config, error) {
 			Partition: c.Partition, Coordinators: c.Coordinators, TwoLevel: c.TwoLevel, Boundary: c.Boundary,
 			ContentHash: c.ContentHash,
 			Kappa:       c.Kappa, Capacity: or(c.Capacity, 1), Replicas: or(c.Replicas, 2),
+			OnLoss: c.OnLoss,
 		}
 		cfg.Archive.Agent = c.Name
 	}

@@ -51,6 +51,7 @@ type band struct {
 	t        *testing.T
 	web      *testweb.Web
 	made     *gen.Web
+	truth    *gen.Truth
 	dir      string
 	delay    time.Duration // of a host
 	addrs    []string
@@ -78,7 +79,8 @@ func bandOf(t *testing.T, web gen.Spec, delay time.Duration, agents int, replica
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &band{t: t, made: made, dir: t.TempDir(), delay: delay, replicas: replicas, ps: make([]*process, agents)}
+	b := &band{t: t, made: made, truth: truth, dir: t.TempDir(), delay: delay, replicas: replicas,
+		ps: make([]*process, agents)}
 	b.web = serve(t, testweb.Config{
 		Origin: made, Truth: truth, LogEntries: 1 << 17, Promise: testweb.Promise{HostDelay: delay},
 	})

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -162,8 +163,14 @@ func (c *CrawlCmd) check() error {
 	if err := node.CheckBoundary(c.Partition, c.Boundary); err != nil {
 		return err
 	}
-	return node.CheckContentHash(c.Partition, c.Boundary, c.ContentHash)
+	if err := node.CheckContentHash(c.Partition, c.Boundary, c.ContentHash); err != nil {
+		return err
+	}
+	return node.CheckOnLoss(c.Partition, c.OnLoss, c.replicas())
 }
+
+// replicas returns the number of agents that keep the records of a host.
+func (c *CrawlCmd) replicas() int { return cmp.Or(c.Replicas, 2) }
 
 // twoLevel reports whether agents send no links to each other.
 func (c *CrawlCmd) twoLevel() bool { return c.Coverage == "two-level" }
@@ -181,11 +188,9 @@ func (c *CrawlCmd) cluster() *node.Cluster {
 	cl := &node.Cluster{
 		Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Founder: c.Founder,
 		Keys: c.Keys, Agents: c.Agents,
-		Replicas: 2, Recovery: c.Recovery, Partition: c.Partition, Coordinators: c.Coordinator,
+		Replicas: c.replicas(), OnLoss: c.OnLoss, Recovery: c.Recovery,
+		Partition: c.Partition, Coordinators: c.Coordinator,
 		TwoLevel: c.twoLevel(), Boundary: c.Boundary, ContentHash: c.ContentHash,
-	}
-	if c.Replicas > 0 {
-		cl.Replicas = c.Replicas
 	}
 	if c.Kappa != nil {
 		cl.Kappa = *c.Kappa

@@ -111,6 +111,7 @@ type CrawlCmd struct {
 	Coordinator []string `help:"${coordinator}" placeholder:"ADDR" group:"Cluster"`
 	Coverage    string   `help:"${coverage}" default:"full" enum:"full,two-level" placeholder:"KIND" group:"Cluster"`
 	Replicas    int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
+	OnLoss      string   `help:"${on_loss}" default:"keep" enum:"${on_losses}" placeholder:"HOW" group:"Cluster"`
 	Listen      string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`
 	Join        []string `help:"${join}" placeholder:"ADDR" group:"Cluster"`
 	Founder     string   `help:"${founder}" placeholder:"NAME" group:"Cluster"`

@@ -147,6 +147,7 @@ func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit fu
 		kong.Vars{"version": node.Version, "scopes": strings.Join(scope.Kinds(), ","),
 			"boundaries":            strings.Join(node.Boundaries(), ","),
 			"content_hashes":        strings.Join(node.ContentHashes(), ","),
+			"on_losses":             strings.Join(node.OnLosses(), ","),
 			"partitions":            strings.Join(node.Partitions(), ","),
 			"assignments":           strings.Join(node.Assignments(), ","),
 			"plan_models":           strings.Join(cost.Names(), ","),

@@ -89,7 +89,7 @@ func (cl *Clustered) Class(key weburl.Key, l weburl.Link) crawl.Class {
 	switch {
 	case isForeign(key, l):
 		return crawl.Outgoing
-	case key != cl.ownKey(l.URL.Key()): // given away meanwhile
+	case key != cl.ownKey(l.Key()): // given away meanwhile
 		return crawl.Passed
 	}
 	return crawl.Own
@@ -97,7 +97,7 @@ func (cl *Clustered) Class(key weburl.Key, l weburl.Link) crawl.Class {
 
 func (cl *Clustered) Accepted(class crawl.Class, number uint64, l weburl.Link, enc []byte) error {
 	if class == crawl.Own {
-		cl.found(l.URL.Key())
+		cl.found(l.Key())
 		cl.copyAccept(number, weburl.HostKey(l.URL.Host()), enc)
 		return nil
 	}
@@ -111,8 +111,8 @@ func (cl *Clustered) Finished(f *state.Finish) {
 		return
 	}
 	if !f.IsRobots() {
-		cl.isDone(f.Link.URL.Key())
-		cl.finishedHere(f.Link.URL.Key())
+		cl.isDone(f.Link.Key())
+		cl.finishedHere(f.Link.Key())
 		cl.kept(f)
 	}
 	cl.copyFinish(f)

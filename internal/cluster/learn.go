@@ -35,6 +35,7 @@ type learner struct {
 	ours    func(l weburl.Link) bool // this agent owns the link's host
 	n       Taken
 	list    List // of the URLs in a lost archive; nil: none is kept
+	whole   bool // the archive itself is lost
 
 	l     *lesson
 	given []*lesson
@@ -171,17 +172,20 @@ func (in *learner) named(r *handoff.Record) error {
 	if err != nil {
 		return err
 	}
-	in.n.Named++
 	if in.list != nil {
-		if err := in.list.Add(link.URL); err != nil {
+		if !in.whole && r.Disposition != handoff.Lost {
+			return nil
+		}
+		if err := in.list.Add(link); err != nil {
 			return err
 		}
 	}
+	in.n.Named++
 	if in.cl.Copies == nil {
 		return nil
 	}
 	in.l.named = append(in.l.named, handoff.Record{Kind: handoff.Named, Host: r.Host, Disposition: handoff.Lost,
-		Link: weburl.Link{URL: link.URL}.AppendTo(nil)})
+		Link: nameOf(link).AppendTo(nil)})
 	return in.added(1)
 }
 

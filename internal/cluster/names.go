@@ -17,17 +17,18 @@ import (
 // archives had. Safe for concurrent use.
 type Names interface {
 	// Each calls fn for each URL that has a record in this agent's archive, and for each URL of the lists,
-	// with lost set. A URL may come more than once. URLs of which the archive gets a record meanwhile may be
-	// missing. Each reads files, and returns the first error of the disk or of fn.
-	Each(fn func(u weburl.URL, lost bool) error) error
-	// List begins the list of the archive of a lost agent.
-	List(lost handoff.Source) (List, error)
+	// with lost set. The link has the URL and its Refetches. A URL may come more than once. URLs of which the archive
+	// gets a record meanwhile may be missing. Each reads files, and returns the first error of the disk or of fn.
+	Each(fn func(l weburl.Link, lost bool) error) error
+	// List begins the list of the archive of a lost agent. whole is false if the archive itself is not lost: then the
+	// list only gets the URLs of the lists that the agent had.
+	List(lost handoff.Source) (list List, whole bool, err error)
 }
 
 // A List is a list of URLs that a lost archive had, in the making. One goroutine uses it.
 type List interface {
-	// Add adds a URL, which is valid only until Add returns.
-	Add(u weburl.URL) error
+	// Add adds a URL with its Refetches. It is valid only until Add returns.
+	Add(l weburl.Link) error
 	// Commit makes the list durable. A URL that an earlier list of the same source has stays in it.
 	Commit() error
 	// Close ends the use of the list. Without a Commit before, it leaves no trace.
@@ -40,9 +41,15 @@ func (cl *Clustered) copyName(f *state.Finish) {
 	if cl.Copies == nil || f.File == "" {
 		return
 	}
-	r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived,
-		Link: weburl.Link{URL: f.Link.URL}.AppendTo(nil)}
+	r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: nameOf(f.Link).AppendTo(nil)}
 	cl.stage(countsCopy, &r, weburl.HostKey(f.Link.URL.Host()))
+}
+
+// nameOf returns what names a page of an archive.
+func nameOf(l weburl.Link) (name weburl.Link) {
+	name.URL = l.URL
+	name.SetRefetches(l.Refetches())
+	return name
 }
 
 // namesAtOnce is the number of names after which names looks whether the view is still the same.
@@ -55,17 +62,17 @@ func (t *telling) names(ctx context.Context) error {
 	}
 	var link []byte
 	n := 0
-	err := t.cl.Names.Each(func(u weburl.URL, lost bool) error {
+	err := t.cl.Names.Each(func(l weburl.Link, lost bool) error {
 		if n++; n%namesAtOnce == 0 {
 			if err := t.do(ctx, func() {}); err != nil {
 				return err
 			}
 		}
-		host := u.Key().Host
+		host := weburl.HostKey(l.URL.Host())
 		if !t.wanted(host) {
 			return nil
 		}
-		link = weburl.Link{URL: u}.AppendTo(link[:0])
+		link = l.AppendTo(link[:0])
 		r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: link}
 		if lost {
 			r.Disposition = handoff.Lost

@@ -3,8 +3,8 @@ package cluster
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
@@ -18,18 +18,19 @@ type notebook struct {
 	urls  []string
 	fails error
 	open  int
+	left  bool // the agent has left, with its archive
 }
 
-func (n *notebook) Each(func(weburl.URL, bool) error) error { return nil }
+func (n *notebook) Each(func(weburl.Link, bool) error) error { return nil }
 
-func (n *notebook) List(of handoff.Source) (List, error) {
+func (n *notebook) List(of handoff.Source) (l List, whole bool, err error) {
 	n.of, n.urls = of, nil
 	n.open++
-	return n, nil
+	return n, !n.left, nil
 }
 
-func (n *notebook) Add(u weburl.URL) error {
-	n.urls = append(n.urls, strings.Clone(u.String()))
+func (n *notebook) Add(l weburl.Link) error {
+	n.urls = append(n.urls, fmt.Sprint(l.URL, " ", l.Refetches()))
 	return nil
 }
 
@@ -41,8 +42,15 @@ func (n *notebook) Close() error {
 }
 
 // TestListBeforeDrop: a replica is kept until the list of the lost archive is durable. The list has what the
-// archive had, by the records of both kinds.
+// archive had, by the records of both kinds. If the agent has left with its archive, the list has only what the
+// agent's own lists had.
 func TestListBeforeDrop(t *testing.T) {
+	for _, left := range []bool{false, true} {
+		t.Run(fmt.Sprint("left ", left), func(t *testing.T) { listBeforeDrop(t, left) })
+	}
+}
+
+func listBeforeDrop(t *testing.T, left bool) {
 	store, err := handoff.Open(testdisk.NewMem(), "replica", handoff.Config{})
 	if err != nil {
 		t.Fatal(err)
@@ -52,15 +60,18 @@ func TestListBeforeDrop(t *testing.T) {
 	var batch []byte
 	for url, disposition := range map[string]byte{"http://a.example/1": handoff.Archived,
 		"http://b.example/2": handoff.Lost} {
-		r := handoff.Record{Kind: handoff.Named, Disposition: disposition,
-			Link: weburl.Link{URL: weburl.MustParse(url)}.AppendTo(nil)}
+		link := weburl.Link{URL: weburl.MustParse(url)}
+		if disposition == handoff.Lost {
+			link.SetRefetches(3)
+		}
+		r := handoff.Record{Kind: handoff.Named, Disposition: disposition, Link: link.AppendTo(nil)}
 		batch = r.AppendTo(batch)
 	}
 	if err := store.Append(lost, batch); err != nil {
 		t.Fatal(err)
 	}
 	full := errors.New("the disk is full")
-	names := &notebook{fails: full}
+	names := &notebook{fails: full, left: left}
 	cl := &Clustered{Others: Others{Names: names}}
 	takeOver := func() (Taken, error) {
 		return cl.TakeOver(context.Background(), store, lost, func(string) bool { return true })
@@ -71,11 +82,15 @@ func TestListBeforeDrop(t *testing.T) {
 	}
 	names.fails = nil
 	n, err := takeOver()
-	if err != nil || len(store.Sources()) != 0 || n.Named != 2 {
+	want := []string{"http://a.example/1 0", "http://b.example/2 3"}
+	if left {
+		want = want[1:]
+	}
+	if err != nil || len(store.Sources()) != 0 || n.Named != int64(len(want)) {
 		t.Errorf("the list can be written: %+v, %v, %d replicas", n, err, len(store.Sources()))
 	}
 	slices.Sort(names.urls)
-	if want := []string{"http://a.example/1", "http://b.example/2"}; !slices.Equal(names.urls, want) {
+	if !slices.Equal(names.urls, want) {
 		t.Errorf("the list of %v has %q, want %q", names.of, names.urls, want)
 	}
 	if names.open != 0 {

@@ -264,7 +264,7 @@ func (cl *Clustered) takeBack(b *outbox.Batch) {
 		if _, ok := l.Destination(); ok {
 			enc = l.AsLink().AppendTo(nil)
 		}
-		ls.AddOwn(l.URL.Key(), enc)
+		ls.AddOwn(l.Key(), enc)
 		rest = rest[n:]
 	}
 	cl.intakeSafely(&ls)

@@ -149,5 +149,5 @@ func (cl *Clustered) Prepare() {
 func linkKey(enc []byte) (weburl.Key, error) {
 	l, _, err := weburl.PeekLink(enc)
 	to, _ := l.Destination()
-	return l.URL.Key().To(to), err
+	return l.Key().To(to), err
 }

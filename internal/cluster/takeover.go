@@ -43,7 +43,7 @@ func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source han
 	in := newLearner(ctx, cl, "", func(l weburl.Link) bool { return ours(l.URL.Host()) })
 	in.counter = source.Counter()
 	if cl.Names != nil {
-		if in.list, err = cl.Names.List(source); err != nil {
+		if in.list, in.whole, err = cl.Names.List(source); err != nil {
 			return n, fmt.Errorf("take over from %v: %w", source, err)
 		}
 		defer func() { err = errors.Join(err, in.list.Close()) }()

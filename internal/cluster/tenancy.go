@@ -195,7 +195,7 @@ func (t *tenants) put(put func(kind byte, p []byte) error) error {
 // the link goes to the new owner. If the link is finished on another agent, it is dropped. away
 // reports either.
 func (cl *Clustered) Away(l weburl.Link, number uint64) (away bool, err error) {
-	k := l.URL.Key()
+	k := l.Key()
 	if h, ok := cl.tenants.handed[k.Host]; ok && number <= h.last {
 		return true, cl.Outbox.PushLoose(number, l.AppendTo(nil))
 	}
@@ -212,7 +212,7 @@ func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
 	if crawl.IsErrand(t.Link) { // a host of this agent needs the robots.txt
 		return true
 	}
-	k := t.Link.URL.Key()
+	k := t.Link.Key()
 	owner, mine, since := cl.Peers.Tenure(t.Host)
 	done := frontier.Done{NoRequest: true}
 	switch {
@@ -294,7 +294,7 @@ func (cl *Clustered) setHanded(host uint64, h handed) {
 
 // SendAway puts a link of a host that was handed over into the outbox.
 func (cl *Clustered) SendAway(w frontier.Waiting) (sent bool, err error) {
-	k := w.Link.URL.Key()
+	k := w.Link.Key()
 	if cl.loop.Dropped(w.Link.URL.Host(), cmp.Or(cl.loop.Number(k, w.Number), w.Number)) {
 		return false, nil
 	}

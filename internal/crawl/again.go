@@ -30,7 +30,7 @@ type hostAgain struct {
 
 // wantAgain queues a URL that a Planner wants again, or puts it off. off reports the latter.
 func (c *Crawler) wantAgain(w *Wanted, now time.Time) (off bool, err error) {
-	k, host := w.Link.URL.Key(), w.Link.URL.Host()
+	k, host := w.Link.Key(), w.Link.URL.Host()
 	if _, twice := c.revisiting[k]; twice {
 		return false, nil
 	}

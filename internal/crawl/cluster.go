@@ -182,7 +182,7 @@ func doneKey(keys Keys, f *state.Finish) (k weburl.Key, ok bool) {
 	if f.Imported() {
 		return k, false
 	}
-	return keys.Finish(f.Link.URL.Key())
+	return keys.Finish(f.Link.Key())
 }
 
 // finishKeys appends the keys that stand for f, which is not the finish of a robots.txt.

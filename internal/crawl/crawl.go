@@ -512,7 +512,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			}
 			continue
 		}
-		key := t.Link.URL.Key()
+		key := t.Link.Key()
 		if n, ok := c.attempts[key]; ok {
 			t.Attempt += n
 		}
@@ -528,7 +528,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			// The operator dropped the host, and the URL came back to the queue after that.
 			v.outcome = Dropped
 			c.settle(v, now)
-		case c.hostFull(host) && v.before == nil && !IsErrand(t.Link):
+		case c.hostFull(host) && v.before == nil && !IsErrand(t.Link) && !isRefetch(t.Link):
 			v.outcome = OverQuota
 			if c.settle(v, now); c.fatal == nil {
 				if quota--; quota == 0 {

@@ -42,7 +42,7 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 		}
 		v.outcome = Dropped
 	}
-	delete(c.attempts, v.task.Link.URL.Key())
+	delete(c.attempts, v.task.Link.Key())
 	d := c.dispose(v, now)
 	if d.Again != nil && c.overtaken(v) {
 		d.Again = nil
@@ -125,7 +125,7 @@ func (c *Crawler) settleRobots(v *visit, d *frontier.Done, now time.Time) {
 	}
 	d.Again, d.Attempt = &l, v.task.Attempt
 	if v.failure != 0 {
-		c.retrying.put(l.URL.Key(), v.reason(), now)
+		c.retrying.put(l.Key(), v.reason(), now)
 	}
 }
 
@@ -157,7 +157,7 @@ func (c *Crawler) awaitProxy(v *visit, d *frontier.Done, now time.Time) {
 	}
 	l := v.task.Link
 	d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(c.jitter(c.cfg.RetryWait))
-	c.retrying.put(l.URL.Key(), "proxy", d.NotBefore)
+	c.retrying.put(l.Key(), "proxy", d.NotBefore)
 }
 
 // again puts off a URL that failed temporarily.
@@ -172,7 +172,7 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	if v.outcome == RobotsUnreachable && v.until.After(at) {
 		at = v.until
 	}
-	c.retrying.put(l.URL.Key(), v.reason(), at)
+	c.retrying.put(l.Key(), v.reason(), at)
 	if !p.host && len(c.later)+len(c.attempts) < laterMax {
 		heap.Push(&c.later, delayed{at, l, v.task.Number, v.task.Attempt + 1})
 		return
@@ -231,6 +231,9 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	if c.visited(v, &f, now); c.fatal != nil {
 		return
 	}
+	if n := v.task.Link.Refetches(); n > 0 {
+		v.notes = append(v.notes, report.RefetchNote+strconv.Itoa(int(n)))
+	}
 	if v.task.Attempt > 0 {
 		v.notes = append(v.notes, strconv.Itoa(v.task.Attempt+1)+"t")
 	}
@@ -255,8 +258,8 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	c.log(v, f, now)
 	c.logLinks(v, &f, now)
 	c.lastURL = v.asked.URL.String()
-	c.retrying.forget(v.task.Link.URL.Key())
-	delete(c.requeued, v.task.Link.URL.Key())
+	c.retrying.forget(v.task.Link.Key())
+	delete(c.requeued, v.task.Link.Key())
 	if v.plain { // it counts as skipped, not as failed
 		f.Kind, f.Cause = "", ""
 	}

@@ -205,7 +205,7 @@ func (c *Crawler) giveUp(now time.Time) (more bool) {
 			return nil
 		}
 		t := frontier.Task{Link: w.Link, Host: w.Link.URL.Host(), Attempt: w.Attempt, Number: w.Number}
-		k := t.Link.URL.Key()
+		k := t.Link.Key()
 		if sent, err := c.cluster.SendAway(w); sent || err != nil {
 			return err
 		}
@@ -240,7 +240,7 @@ func (c *Crawler) withdrawLink(l weburl.Link, number uint64, attempt int) {
 // finishDropped finishes a dropped link that is in no queue.
 func (c *Crawler) finishDropped(t frontier.Task, now time.Time) {
 	v := c.take(t)
-	v.before, v.outcome = c.revisiting[t.Link.URL.Key()], Dropped
+	v.before, v.outcome = c.revisiting[t.Link.Key()], Dropped
 	c.finish(v, now)
 	c.recycle(v)
 }

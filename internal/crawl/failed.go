@@ -207,7 +207,7 @@ func (c *Crawler) SeedAgain() error {
 			retrier.Retry(l.URL)
 		}
 		c.stamped = c.stamped[:0]
-		key := c.cluster.Keys().Of(l.URL.Key(), false)
+		key := c.cluster.Keys().Of(l.Key(), false)
 		if err := c.Accept([]keyset.Item{{Key: key, Aux: c.stamp(enc)}}); err != nil {
 			return err
 		}

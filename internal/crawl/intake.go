@@ -126,7 +126,8 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		l := c.arrived[i]
 		class := c.cluster.Class(items[i].Key, l)
-		if l.Hops != "" && c.Queries != nil && class == Own { // the owner of a foreign link counts it
+		// The owner of a foreign link counts it. The query of a page that is fetched again was counted before.
+		if l.Hops != "" && c.Queries != nil && class == Own && !isRefetch(l) {
 			if d := c.Queries.Admit(l.URL); !d.In {
 				c.skip(skip{l, string(d.Reason)})
 				if err := c.refuse(l); err != nil {
@@ -143,7 +144,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 			c.Tally.Found(1)
 		}
 		if c.seeding != nil {
-			c.seeding[l.URL.Key()] = true
+			c.seeding[l.Key()] = true
 		}
 		enc, dropped, err := c.unstamp(items[i].Aux, l)
 		if err != nil {

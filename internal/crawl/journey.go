@@ -261,6 +261,9 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 	if v.page.Dropped > 0 {
 		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
 	}
+	if isRefetch(l) {
+		return nil // its links were followed
+	}
 	var hops ['Z' + 1]string // one path for each letter, shared by the page's links
 	for i := range v.page.Links {
 		out := &v.page.Links[i]

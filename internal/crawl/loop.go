@@ -150,7 +150,7 @@ func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
 }
 
 // Judge checks a link against the scope, and adds it to ls.
-func (l *Loop) Judge(ls *Links, link weburl.Link) { l.c.judge(ls, link, link.URL.Key()) }
+func (l *Loop) Judge(ls *Links, link weburl.Link) { l.c.judge(ls, link, link.Key()) }
 
 // JudgeAs is Judge for a link of which the caller knows whether another agent crawls it.
 func (l *Loop) JudgeAs(ls *Links, link weburl.Link, foreign bool) {
@@ -192,7 +192,7 @@ func (l *Loop) Number(k weburl.Key, number uint64) uint64 {
 // Forget forgets the state of a waiting link that leaves this agent, and returns the number of its
 // accept. It gives a visit that a Planner wanted back to the Planner.
 func (l *Loop) Forget(link weburl.Link, number uint64) uint64 {
-	k := link.URL.Key()
+	k := link.Key()
 	number = l.Number(k, number)
 	delete(l.c.requeued, k)
 	delete(l.c.attempts, k)

@@ -192,5 +192,5 @@ func acceptedKey(link []byte) (weburl.Key, error) {
 	if err != nil {
 		return weburl.Key{}, err
 	}
-	return l.URL.Key(), nil
+	return l.Key(), nil
 }

@@ -249,7 +249,7 @@ func (r *resume) accept(kind byte, p []byte) error {
 		if l.Hops == "" {
 			c.Tally.Found(1)
 		}
-		if c.Queries != nil {
+		if c.Queries != nil && !isRefetch(l) {
 			c.Queries.Admit(l.URL)
 		}
 	}

@@ -85,7 +85,7 @@ func (t *troubles) clear(host string) {
 // requeue puts a link to the end of its queue. The link was accepted before, or is visited again.
 // number is the number of its accept, or 0 if the URL is finished.
 func (c *Crawler) requeue(l weburl.Link, number uint64) error {
-	c.requeued[l.URL.Key()] = number
+	c.requeued[l.Key()] = number
 	return c.Frontier.PushAt([]weburl.Link{l}, []uint64{c.accepted})
 }
 
@@ -119,7 +119,7 @@ func (c *Crawler) release(now time.Time) (next time.Time) {
 			return at
 		}
 		d := heap.Pop(&c.later).(delayed)
-		c.attempts[d.link.URL.Key()] = d.attempt
+		c.attempts[d.link.Key()] = d.attempt
 		if c.fatal = c.requeue(d.link, d.number); c.fatal != nil {
 			return time.Time{}
 		}

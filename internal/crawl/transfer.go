@@ -166,7 +166,7 @@ func (t *Transfer) finish(_ byte, p []byte) error {
 	if err := t.Finish(f.Number); err != nil {
 		return err
 	}
-	done, ok := t.keys.Finish(f.Link.URL.Key())
+	done, ok := t.keys.Finish(f.Link.Key())
 	if !ok {
 		return nil
 	}

@@ -134,7 +134,7 @@ func (c *Crawler) waitsForTime(now time.Time) string {
 		d := c.later[0]
 		at = d.at
 		text = fmt.Sprintf("the next try of a URL that failed (%s), in %s: %s",
-			c.retrying[d.link.URL.Key()].kind, duration(at.Sub(now)), d.link.URL)
+			c.retrying[d.link.Key()].kind, duration(at.Sub(now)), d.link.URL)
 	}
 	if !c.nextWanted.IsZero() && (text == "" || c.nextWanted.Before(at)) {
 		text = fmt.Sprintf("the next page that is due again, in %s", duration(c.nextWanted.Sub(now)))

@@ -64,6 +64,7 @@ type membership struct {
 	absent     atomic.Bool                    // an agent of this or an earlier run is gone
 	saw        atomic.Uint64                  // digest of the view that owners belong to
 	copies     *copies                        // nil: replication is off
+	refetch    *refetch                       // nil: the pages of lost archives are not fetched again
 	sites      *siteOwners                    // nil: no coordinator assigns the hosts
 	limits     limits
 	admissions admissions
@@ -505,6 +506,9 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 	c.running.Go(func() { c.a.standing.tend(ctx) })
 	if k := c.copies; k != nil {
 		c.running.Go(func() { k.tend(ctx) })
+		if c.refetch != nil {
+			c.running.Go(func() { c.refetch.tend(ctx) })
+		}
 		c.running.Go(func() {
 			if err := k.store.Run(ctx); err != nil {
 				fail(err)

@@ -36,6 +36,9 @@ type Cluster struct {
 	// Replicas is the number of agents, 1 or 2, that keep the records of a host. Zero
 	// means 1.
 	Replicas int
+	// OnLoss says what becomes of the pages of an archive that was lost with its agent: LossKeep or LossRefetch. Empty
+	// means LossKeep. LossRefetch requires 2 Replicas.
+	OnLoss string
 	// Agents is the number of agents that must be present before the crawl starts. Zero
 	// means 1.
 	Agents int

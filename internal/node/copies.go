@@ -54,6 +54,7 @@ type copies struct {
 	heard  map[handoff.Source]heard
 	up     []gossip.Agent               // the agents that were up in the last view
 	away   map[handoff.Source]time.Time // when each lost agent was lost; without those that are back
+	going  []gossip.Agent               // the agents that were leaving in the last view
 	losses []*loss
 	bars   atomic.Pointer[[]*loss] // a copy of losses, for Owner
 }
@@ -66,6 +67,7 @@ type heard struct{ boot, number uint64 }
 type loss struct {
 	source handoff.Source
 	before ownersBefore // of the agents including the lost one; nil: unknown
+	left   bool         // it has left for good, with its archive
 	due    time.Time
 	tries  int
 	known  bool // the new owners of its hosts are known
@@ -106,6 +108,7 @@ func (a *Agent) openCopies() error {
 	}
 	a.onClose(out.Waiting.Close)
 	a.others.Copies, a.membership.copies = out, k
+	a.membership.refetch = newRefetch(a.membership)
 	return a.openNames()
 }
 
@@ -225,8 +228,9 @@ func (k *copies) lose(v *gossip.View, before ownersBefore, now time.Time) {
 		if slices.ContainsFunc(losses, func(o *loss) bool { return o.source == s }) {
 			continue
 		}
-		l := &loss{source: s, before: before, due: now}
 		dead := slices.ContainsFunc(v.Lost, func(a gossip.Agent) bool { return sourceOf(a) == s })
+		left := !dead && slices.ContainsFunc(k.going, func(a gossip.Agent) bool { return sourceOf(a) == s })
+		l := &loss{source: s, before: before, left: left, due: now}
 		switch _, twice := k.away[s]; {
 		case another && !twice:
 			l.due = now.Add(awayGrace)
@@ -238,9 +242,17 @@ func (k *copies) lose(v *gossip.View, before ownersBefore, now time.Time) {
 		}
 		losses = append(losses, l)
 	}
+	k.going = slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.State != gossip.Leaving })
 	if !slices.Equal(k.losses, losses) {
 		k.put(losses)
 	}
+}
+
+// hasLeft reports whether an agent that is gone has left for good, with its archive.
+func (k *copies) hasLeft(s handoff.Source) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.ContainsFunc(k.losses, func(l *loss) bool { return l.source == s && l.left })
 }
 
 // barring returns a pointer that changes whenever the barred hosts may have changed.

@@ -20,6 +20,8 @@ import (
 //	prepare  each agent says whether it would end, and admits no agent for prepareTime
 //	end      if all agreed, each agent ends, whatever changes in its view
 //
+// An agent that has lists of lost archives does not agree, but accepts their URLs (see refetch.go).
+//
 // With one step, an agent that refuses would continue without those that have ended, and would
 // fetch their pages again. If the asking agent dies, the next one by name asks.
 
@@ -32,7 +34,7 @@ func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pul
 	v, at := c.member.Load().View(), c.sites.at()
 	idle := p.Idle && c.settled() && !c.admissions.expected(v, c.a.now())
 	return rpc.Pulse{View: at.digest(v), Activity: p.Activity, Pages: c.answered(p), Idle: idle,
-		Stopped: p.Blocked}, nil
+		Stopped: p.Blocked, Lost: idle && c.refetch.wanted(v)}, nil
 }
 
 // answered returns how many HTTP responses other than redirects this agent got. It adds one if an
@@ -90,6 +92,10 @@ func (c *membership) prepare(ctx context.Context, e rpc.End) (bool, error) {
 		c.admissions.hold(time.Time{})
 		return false, nil
 	}
+	if c.refetch.begin(v) {
+		c.admissions.hold(time.Time{})
+		return false, nil
+	}
 	until := now.Add(prepareTime)
 	c.agreed.Store(&at)
 	c.prepared.Store(&until)
@@ -114,6 +120,7 @@ func (c *membership) seekEnd(ctx context.Context) {
 	tick := time.NewTicker(pulseEvery)
 	defer tick.Stop()
 	var before map[string]uint64
+	var since time.Time // all agents have been idle since then, and some of them have lists of lost archives
 	for {
 		select {
 		case <-tick.C:
@@ -122,49 +129,62 @@ func (c *membership) seekEnd(ctx context.Context) {
 		}
 		v := c.member.Load().View()
 		at := c.sites.at()
-		now, answered, idle := c.round(ctx, v, at)
+		s, idle := c.round(ctx, v, at)
 		if !idle {
-			before = nil
+			before, since = nil, time.Time{}
 			continue
 		}
-		if !maps.Equal(before, now) {
-			before = now
+		if !maps.Equal(before, s.activity) {
+			before, since = s.activity, time.Time{}
+			continue
+		}
+		if now := c.a.now(); len(s.lost) > 0 {
+			if since.IsZero() {
+				since = now
+			}
+			if now.Sub(since) >= refetchWait {
+				c.refetchAll(ctx, at.digest(v), s)
+			}
 			continue
 		}
 		before = nil
-		if c.close(ctx, v, at.digest(v), now, answered == 0) {
+		if c.close(ctx, v, at.digest(v), s.activity, s.answered == 0) {
 			return
 		}
 	}
 }
 
 // round asks all agents of a view whether they are idle, and have applied the stream up to a point. If all are, it
-// returns the activity of each, and the number of HTTP responses other than redirects that they got together.
-func (c *membership) round(ctx context.Context, v *gossip.View,
-	at point) (activity map[string]uint64, answered uint64, idle bool) {
+// returns what they said.
+func (c *membership) round(ctx context.Context, v *gossip.View, at point) (s standstill, idle bool) {
 	for _, a := range v.Agents {
 		if a.State == gossip.Up && a.Name < c.self.Name {
-			return nil, 0, false // that agent asks
+			return s, false // that agent asks
 		}
 	}
 	own, err := c.a.cluster.Pulse(ctx)
 	if err != nil || !own.Idle || !c.settled() || c.admissions.expected(v, c.a.now()) {
-		return nil, 0, false
+		return s, false
 	}
-	answered = c.answered(own)
-	activity = map[string]uint64{c.self.Name: own.Activity}
+	s = standstill{map[string]uint64{c.self.Name: own.Activity}, c.answered(own), nil}
 	for _, a := range v.Agents {
 		if a.Name == c.self.Name {
+			if c.refetch.wanted(v) {
+				s.lost = append(s.lost, a)
+			}
 			continue
 		}
 		p, err := c.client.Peer(a.Name, a.Addr).Pulse(ctx, at.digest(v))
 		if err != nil || !p.Idle || p.View != at.digest(v) {
-			return nil, 0, false
+			return s, false
 		}
-		activity[a.Name] = p.Activity
-		answered += p.Pages
+		s.activity[a.Name] = p.Activity
+		s.answered += p.Pages
+		if p.Lost {
+			s.lost = append(s.lost, a)
+		}
 	}
-	return activity, answered, true
+	return s, true
 }
 
 // close ends the crawl of all agents, this one last. over is false if an agent refuses; the next

@@ -45,7 +45,7 @@ func (c *membership) unknown(ctx context.Context, to *rpc.Peer, links []byte, co
 			return nil, 0, fmt.Errorf("link to send: %w", err)
 		}
 		at += n
-		ends, fs = append(ends, at), append(fs, rpc.Fingerprint(c.a.others.Durable.Fingerprint(l.URL.Key())))
+		ends, fs = append(ends, at), append(fs, rpc.Fingerprint(c.a.others.Durable.Fingerprint(l.Key())))
 	}
 	known, err := to.Known(ctx, fs)
 	if err != nil {

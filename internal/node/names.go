@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
@@ -40,7 +41,7 @@ func (a *Agent) openNames() error {
 }
 
 // Each implements cluster.Names.
-func (n names) Each(fn func(u weburl.URL, lost bool) error) error {
+func (n names) Each(fn func(l weburl.Link, lost bool) error) error {
 	a := n.a
 	err := n.lines(a.dir("logs", "crawl.log"), func(line string) error {
 		l, err := report.ReadLine(line)
@@ -51,7 +52,9 @@ func (n names) Each(fn func(u weburl.URL, lost bool) error) error {
 		if err != nil {
 			return nil
 		}
-		return fn(u, false)
+		name := weburl.Link{URL: u}
+		name.SetRefetches(refetchesOf(&l))
+		return fn(name, false)
 	})
 	if err != nil {
 		return err
@@ -61,21 +64,47 @@ func (n names) Each(fn func(u weburl.URL, lost bool) error) error {
 		return err
 	}
 	for _, e := range entries {
-		if ok, _ := filepath.Match(listName("*"), e.Name()); !ok {
+		if _, is := listOf(e.Name()); !is {
 			continue
 		}
-		err := n.lines(a.dir("reports", e.Name()), func(line string) error {
-			u, err := weburl.Parse(strings.TrimSpace(line))
-			if err != nil {
-				return nil // a comment
-			}
-			return fn(u, true)
-		})
-		if err != nil {
+		if err := n.each(a.dir("reports", e.Name()), func(l weburl.Link) error { return fn(l, true) }); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// refetchesOf returns the Refetches of the link of a line.
+func refetchesOf(l *report.Line) uint8 {
+	for _, note := range l.Notes {
+		if text, is := strings.CutPrefix(note, report.RefetchNote); is {
+			n, _ := strconv.ParseUint(text, 10, 8) // not a number: somebody has changed the file
+			return uint8(n)
+		}
+	}
+	return 0
+}
+
+// refetchedHead is the beginning of a comment in a list. A number follows: the Refetches of the URLs after it.
+const refetchedHead = "# Pages that were fetched again before, times: "
+
+// each calls fn for each URL of a list.
+func (n names) each(name string, fn func(l weburl.Link) error) error {
+	refetches := uint64(0)
+	return n.lines(name, func(line string) error {
+		line = strings.TrimSpace(line)
+		if text, is := strings.CutPrefix(line, refetchedHead); is {
+			refetches, _ = strconv.ParseUint(text, 10, 8)
+			return nil
+		}
+		u, err := weburl.Parse(line)
+		if err != nil {
+			return nil // a comment
+		}
+		l := weburl.Link{URL: u}
+		l.SetRefetches(uint8(refetches))
+		return fn(l)
+	})
 }
 
 // hasRecord reports whether the archive has a record of the URL of a line: the line has the digest of the
@@ -114,22 +143,37 @@ func (n names) lines(name string, fn func(line string) error) (err error) {
 
 func listName(of string) string { return "lost-" + of + ".txt" }
 
+// listOf returns of which archive a file in reports is the list.
+func listOf(file string) (of string, is bool) {
+	of, is = strings.CutPrefix(file, "lost-")
+	of, txt := strings.CutSuffix(of, ".txt")
+	return of, is && txt
+}
+
 const listHead = `# URLs of the pages that were in the archive of agent %[1]s (instance %[2]x).
 # Agent %[3]s wrote this list on %[4]s, when it took over hosts of %[1]s.
 # If the crawl directory of %[1]s still exists, its archive has these pages, and the list is not needed.
-# Otherwise fetch the pages again, in a crawl of their own:
-#   orbweaver crawl --seeds %[5]s --strategy list --dir again --contact ADDRESS
+# %[5]s
 # Other agents that took over hosts of %[1]s have lists of their own.
 `
 
+// What a list says about how its pages are fetched again.
+const (
+	againApart = `Otherwise fetch the pages again, in a crawl of their own:
+#   orbweaver crawl --seeds %s --strategy list --dir again --contact ADDRESS`
+	againHere = `Otherwise the agents fetch the pages again at the end of the crawl. Then this file is renamed to
+# refetched-%s.`
+)
+
 // List implements cluster.Names.
-func (n names) List(lost handoff.Source) (cluster.List, error) {
+func (n names) List(lost handoff.Source) (l cluster.List, whole bool, err error) {
 	of := fmt.Sprintf("%s-%x", lost.Name, lost.Instance[:4])
 	return &list{names: n, lost: lost, name: n.a.dir("reports", listName(of)),
-		sorted: extsort.New(n.a.fs, n.a.dir(namesDir, of), namesMemory, nil)}, nil
+		sorted: extsort.New(n.a.fs, n.a.dir(namesDir, of), namesMemory, nil)}, !n.a.membership.refetch.left(lost), nil
 }
 
-// A list is the file of one lost agent's instance. The URLs are sorted, and each is there once.
+// A list is the file of one lost agent's instance. The URLs are sorted by their Refetches first, and each is there
+// once.
 type list struct {
 	names
 	lost   handoff.Source
@@ -138,29 +182,37 @@ type list struct {
 }
 
 // Add implements cluster.List.
-func (l *list) Add(u weburl.URL) error { return l.sorted.Push([]byte(u.String())) }
+func (l *list) Add(u weburl.Link) error {
+	return l.sorted.Push(append([]byte{u.Refetches()}, u.URL.String()...))
+}
 
 // Commit implements cluster.List. If there are no URLs, it writes no file.
-func (l *list) Commit() error {
-	err := l.lines(l.name, func(line string) error {
-		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
-			return nil
-		}
-		return l.sorted.Push([]byte(line))
-	})
+func (l *list) Commit() error { return l.a.membership.refetch.commit(l.write) }
+
+func (l *list) write() error {
+	err := l.each(l.name, l.Add)
 	if err != nil || l.sorted.Len() == 0 {
 		return err
 	}
+	again := fmt.Sprintf(againApart, filepath.Base(l.name))
+	if l.a.membership.refetch != nil {
+		again = fmt.Sprintf(againHere, strings.TrimPrefix(filepath.Base(l.name), "lost-"))
+	}
 	return disk.WriteStream(l.a.fs, l.name, func(w io.Writer) error {
 		fmt.Fprintf(w, listHead, l.lost.Name, l.lost.Instance[:4], l.a.membership.cfg.Name,
-			l.a.now().UTC().Format("2006-01-02 15:04:05 UTC"), filepath.Base(l.name)) // w keeps its first error
+			l.a.now().UTC().Format("2006-01-02 15:04:05 UTC"), again) // w keeps its first error
 		var last []byte
+		before := byte(0)
 		return l.sorted.Each(func(url []byte) error {
 			if bytes.Equal(url, last) {
 				return nil
 			}
+			if url[0] != before {
+				before = url[0]
+				fmt.Fprintf(w, "%s%d\n", refetchedHead, before)
+			}
 			last = append(last[:0], url...)
-			_, err := w.Write(append(last, '\n'))
+			_, err := w.Write(append(last[1:], '\n'))
 			return err
 		})
 	})

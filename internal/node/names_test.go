@@ -33,8 +33,12 @@ func namesOn(t *testing.T, fs disk.FS) names {
 
 func (n names) all(t *testing.T) (all []string) {
 	t.Helper()
-	err := n.Each(func(u weburl.URL, lost bool) error {
-		all = append(all, fmt.Sprint(u, " ", lost))
+	err := n.Each(func(l weburl.Link, lost bool) error {
+		name := l.URL.String()
+		if l.Refetches() > 0 {
+			name += fmt.Sprint(" refetched ", l.Refetches())
+		}
+		all = append(all, fmt.Sprint(name, " ", lost))
 		return nil
 	})
 	if err != nil {
@@ -44,12 +48,12 @@ func (n names) all(t *testing.T) (all []string) {
 }
 
 func (n names) lose(from handoff.Source, urls ...string) error {
-	l, err := n.List(from)
+	l, _, err := n.List(from)
 	if err != nil {
 		return err
 	}
 	for _, u := range urls {
-		err = errors.Join(err, l.Add(weburl.MustParse(u)))
+		err = errors.Join(err, l.Add(weburl.Link{URL: weburl.MustParse(u)}))
 	}
 	return errors.Join(err, l.Commit(), l.Close())
 }
@@ -135,6 +139,39 @@ http://b.example/
 	entries, err := mem.ReadDir("/crawl/state/lost")
 	if err != nil || len(entries) > 0 {
 		t.Errorf("%d files are left of the sort, %v", len(entries), err)
+	}
+}
+
+// TestListOfRefetchedURLs: a list tells how often a URL was fetched again before, and so does crawl.log.
+func TestListOfRefetchedURLs(t *testing.T) {
+	mem := testdisk.NewMem()
+	n := namesOn(t, mem)
+	at := time.Unix(1e9, 0)
+	logged := report.Line{Time: at, Code: 200, URL: "http://a.example/", Hops: "I", Began: at, HasDigest: true,
+		Notes: []string{report.RefetchNote + "2"}}
+	if err := disk.WriteFile(mem, "/crawl/logs/crawl.log", logged.AppendTo(nil)); err != nil {
+		t.Fatal(err)
+	}
+	from := handoff.Source{Name: "a2", Instance: [16]byte{1}}
+	add := func(urls map[string]uint8) {
+		t.Helper()
+		l, whole, err := n.List(from)
+		for u, refetches := range urls {
+			name := weburl.Link{URL: weburl.MustParse(u)}
+			name.SetRefetches(refetches)
+			err = errors.Join(err, l.Add(name))
+		}
+		if err := errors.Join(err, l.Commit(), l.Close()); err != nil || !whole {
+			t.Fatal(whole, err)
+		}
+	}
+	add(map[string]uint8{"http://b.example/": 1, "http://c.example/": 0})
+	add(map[string]uint8{"http://b.example/": 3, "http://c.example/": 1, "http://d.example/": 0})
+	want := []string{"http://a.example/ refetched 2 false", "http://c.example/ true", "http://d.example/ true",
+		"http://b.example/ refetched 1 true", "http://c.example/ refetched 1 true",
+		"http://b.example/ refetched 3 true"}
+	if got := n.all(t); !slices.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
 	}
 }
 

@@ -128,9 +128,9 @@ func (c *membership) ready(name, host string) (string, bool) {
 	return name, true
 }
 
-// settled reports whether this agent has applied the current view, has no takeover left to do and waits for the owner
-// of no host.
+// settled reports whether this agent has applied the current view, has no takeover left to do, reads no list of a lost
+// archive and waits for the owner of no host.
 func (c *membership) settled() bool {
 	v := c.member.Load().View()
-	return c.saw.Load() == v.Digest() && c.copies.settled() && c.sites.agree(v)
+	return c.saw.Load() == v.Digest() && c.copies.settled() && c.refetch.settled() && c.sites.agree(v)
 }

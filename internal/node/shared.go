@@ -58,6 +58,12 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 	if !a.cfg.Rate.None() {
 		settings["rate"] = a.cfg.Rate.String()
 	}
+	if a.cfg.Cluster.OnLoss == LossRefetch { // agents of earlier versions do not know it
+		settings["on-loss"] = LossRefetch
+		if err := a.cfg.Cluster.checkPlanner(a.parts.Strategy); err != nil {
+			return nil, err
+		}
+	}
 	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {
 		// Each walker may jump to any of the start URLs, whatever the scope.
 		settings["walk's start URLs"] = w.StartURLs()

@@ -339,3 +339,7 @@ func (t *Tail) key(url []byte, code int, began time.Time) uint64 {
 	}
 	return maphash.Bytes(t.seed, b)
 }
+
+// RefetchNote begins the note of a visit that fetches the page of a lost archive again. The number of the attempt to
+// replace the page follows.
+const RefetchNote = "refetch:"

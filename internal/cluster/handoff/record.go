@@ -88,7 +88,7 @@ type Record struct {
 	// for none.
 	Number uint64
 	// Link is the encoded weburl.Link of an Accept, a Finish or a Named. That of a Finish has no Via, and
-	// that of a Named has only the URL.
+	// that of a Named has only the URL and its Refetches.
 	Link []byte
 	// Path is the path part of Link's key. Only Decode sets it.
 	Path uint64
@@ -276,10 +276,15 @@ func (r *Record) decodeNamed(p []byte) string {
 	}
 	r.Disposition = p[0]
 	l, rest, reason := r.decodeLink(p[1:])
-	if reason == "" && (len(rest) > 0 || l != weburl.Link{URL: l.URL}) {
+	if reason != "" {
+		return reason
+	}
+	only := weburl.Link{URL: l.URL}
+	only.SetRefetches(l.Refetches())
+	if len(rest) > 0 || l != only {
 		return "more than a URL"
 	}
-	return reason
+	return ""
 }
 
 // decodeLink reads the link at the front of p. It returns the link, which shares p's memory, and
@@ -292,7 +297,7 @@ func (r *Record) decodeLink(p []byte) (l weburl.Link, rest []byte, reason string
 	case l.URL.IsZero():
 		return l, nil, "a link to nothing"
 	}
-	k := l.URL.Key()
+	k := l.Key()
 	r.Host, r.Path, r.Link = k.Host, k.Path, p[:n:n]
 	return l, p[n:], ""
 }

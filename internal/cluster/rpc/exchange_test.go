@@ -137,7 +137,7 @@ func TestCalls(t *testing.T) {
 				Crawl: theCrawl, Elapsed: 90 * time.Second,
 				Agents: []Agent{{Name: "a3", Instance: ID{8}, Boot: 1, Capacity: 2, Addr: "[::1]:8"}},
 			}
-			pulse := Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true}
+			pulse := Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true, Lost: true}
 			recalled := []RecallAnswer{{Verdict: RecallLater},
 				{RecallKnown, links("http://b.example/").Data, []byte("state")}}
 			ordersAnswer := OrdersAnswer{Orders: [][]byte{{1}, []byte("order")}, Digest: [32]byte{4, 31: 5}, More: true}

@@ -217,6 +217,8 @@ type Pulse struct {
 	Idle  bool
 	// Stopped reports that the agent has links that it must not fetch.
 	Stopped bool
+	// Lost reports that the agent has lists of lost archives whose pages are to be fetched again.
+	Lost bool
 }
 
 // An End tells an agent that all agents are idle.

@@ -463,7 +463,8 @@ func (a answers) Lease(ctx context.Context, req *pb.LeaseRequest) (*pb.LeaseResp
 func (a answers) Pulse(ctx context.Context, req *pb.PulseRequest) (*pb.PulseResponse, error) {
 	decode := func(w *pb.PulseRequest) (uint64, error) { return w.View, nil }
 	return handle(a.s, ctx, CallPulse, req, decode, a.s.config.Handlers.Pulse, func(p Pulse) *pb.PulseResponse {
-		return &pb.PulseResponse{View: p.View, Activity: p.Activity, Pages: p.Pages, Idle: p.Idle, Stopped: p.Stopped}
+		return &pb.PulseResponse{View: p.View, Activity: p.Activity, Pages: p.Pages, Idle: p.Idle, Stopped: p.Stopped,
+			Lost: p.Lost}
 	})
 }
 

@@ -202,7 +202,7 @@ func checkBatch(b []byte) error {
 }
 
 func pulseFromWire(w *pb.PulseResponse) Pulse {
-	return Pulse{View: w.View, Activity: w.Activity, Pages: w.Pages, Idle: w.Idle, Stopped: w.Stopped}
+	return Pulse{View: w.View, Activity: w.Activity, Pages: w.Pages, Idle: w.Idle, Stopped: w.Stopped, Lost: w.Lost}
 }
 
 func endFromWire(w *pb.EndRequest) (End, error) {

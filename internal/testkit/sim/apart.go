@@ -110,6 +110,7 @@ const cutOffWithin = killedRepeats + 10*time.Second
 //   - the earlier agent had just been cut off from others: it lost its leases, and with them the visits
 //     under way, also if the web answered them;
 //   - the agent of f got an older copy of its disk, and the fetch was told it, or made on another disk;
+//   - the archive of the earlier agent was lost, and the agents fetch its pages again;
 //   - the earlier agent had finished the crawl without others that it could not hear;
 //   - the earlier agent was away at the time of f, or was replaced before, and f's agent could not
 //     hear another one, which may have had the copy.
@@ -135,7 +136,7 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 		if j.anyHost && replaced { // the others know its pages, and not which of them it has fetched
 			continue
 		}
-		if !j.mayRepeat(host, e.at) &&
+		if !j.mayRepeat(host, e.at) && !j.refetched(earlier, e, f) &&
 			!slices.ContainsFunc(j.excuses, forgot) && !slices.ContainsFunc(j.early, ended) &&
 			!slices.ContainsFunc(j.apart, cutOff) &&
 			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) &&
@@ -144,6 +145,27 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 		}
 	}
 	return true
+}
+
+// refetched reports whether f fetches a page again because an archive that has it is lost, or its agent is away, and e
+// was before the loss. earlier has all earlier fetches. If the agent of e was away or apart before, others have taken
+// it for lost, and told their heirs so. If one of them is lost then, its heirs do not know that the agent of e is back.
+// The caller holds mu.
+func (j *judge) refetched(earlier []fetched, e, f fetched) bool {
+	lost := func(x excuse) bool {
+		return !e.at.After(x.to) && f.at.After(x.to) &&
+			slices.ContainsFunc(earlier, func(e fetched) bool { return x.covers(e.agent, e.at) })
+	}
+	away := func(x excuse) bool {
+		return x.agent == e.agent && x.to.Sub(x.from) > refetchWait && !e.at.After(x.from) && f.at.After(x.from)
+	}
+	told := func(from time.Time) bool {
+		return slices.ContainsFunc(j.forgotten, func(x excuse) bool { return x.to.After(from) && x.to.Before(f.at) })
+	}
+	back := func(x excuse) bool { return x.agent == e.agent && x.from.After(e.at) && told(x.from) }
+	joined := func(s separation) bool { return s.from.After(e.at) && told(s.from) }
+	return j.refetches && (slices.ContainsFunc(j.forgotten, lost) || slices.ContainsFunc(j.away, away) ||
+		slices.ContainsFunc(j.away, back) || slices.ContainsFunc(j.apart, joined))
 }
 
 // agents returns the numbers of all agents that have made requests. The caller holds mu.
@@ -265,7 +287,7 @@ func (s *story) idle(a *actor, last time.Time, requests []time.Time, explained [
 		if at.After(end) {
 			break
 		}
-		if d := uncovered(last, at, explained); d > stallBound {
+		if d := uncovered(last, at, explained); d > s.judge.stallBound() {
 			wrong = append(wrong, fmt.Sprintf("%s: ended at %s although nothing happened for %s from %s on", a.name,
 				end.Sub(start), d, last.Sub(start)))
 		}

@@ -221,8 +221,9 @@ func (j *judge) forgets(agent int, e excuse) {
 
 // archived judges the archives: the agents must have a record of each reachable page that the web has answered in
 // whole. Its body is the one that the web serves. A revisit record must refer to a record with that body. A page
-// whose record was lost with a disk needs none. Nor does a page whose record could not be written, if the agents have
-// records of as many other pages of the host as the plan allows.
+// whose record was lost with a disk needs none, unless the agents fetch such pages again and have not lost all copies
+// of what they knew. Nor does a page whose record could not be written, if the agents have records of as many other
+// pages of the host as the plan allows.
 func (j *judge) archived(all *archives) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -260,7 +261,8 @@ func (j *judge) archived(all *archives) []string {
 	j.truth.Each(func(host, number int64) {
 		p := page{host, number}
 		fs, url := j.pages[p], j.truth.URL(host, number)
-		if len(fs) == 0 || forgotten[url] || !known[place{page: p}] || all.has[url] ||
+		if len(fs) == 0 || forgotten[url] && (!j.refetches || len(j.losses) > 0) || !known[place{page: p}] ||
+			all.has[url] ||
 			j.hostPages > 0 && recorded[host] >= j.hostPages {
 			return
 		}

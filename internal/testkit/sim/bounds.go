@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -35,6 +36,7 @@ type wayTo struct {
 func (j *judge) bound(p Plan) {
 	j.hostPages, j.hostDepth, j.roots = p.HostPages, p.HostDepth, p.SeedRoots
 	j.exclusive, j.moves, j.anyHost = p.Partition == sites, p.moves(), p.Partition == topic
+	j.refetches = p.OnLoss == node.LossRefetch
 	j.expects = j.expected()
 }
 

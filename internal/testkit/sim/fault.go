@@ -403,6 +403,9 @@ func (s *story) comesBack(a *actor, d time.Duration) {
 // have ended the crawl and two replicas of everything existed. If an agent fails at the end of the crawl, it
 // starts again: the others rely on it, but it could not write its last records.
 func (s *story) startAgain(a *actor) {
+	if a.gone { // it was lost meanwhile
+		return
+	}
 	alone := true
 	for _, other := range s.actors {
 		alone = alone && !(other.lives() && s.judge.by(other.number, other.run.began) > 0)

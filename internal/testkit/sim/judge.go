@@ -26,6 +26,7 @@ type judge struct {
 	moves     bool         // pages move between agents
 	anyHost   bool         // every agent may fetch any page, once
 	exclusive bool         // coordinators see to it that no two agents own a host at the same time
+	refetches bool         // the pages of lost archives are fetched again
 	refused   map[int]bool // agents that came after the coordinators had ended the crawl
 	expects   int64        // about the number of pages that a crawl fetches; zero: all that are reachable
 
@@ -424,7 +425,7 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 		if gap := uncovered(last, at, still); gap > v.Stall {
 			v.Stall, v.StallAt = gap, last.Sub(start)
 		}
-		v.Stalled = v.Stalled || uncovered(last, at, explained) > stallBound
+		v.Stalled = v.Stalled || uncovered(last, at, explained) > j.stallBound()
 		last = at
 	}
 	return v
@@ -474,6 +475,17 @@ func (j *judge) pauseOf(n int) time.Duration {
 // ends when there is none. The cluster notices a death after up to 8 s. If two agents die, the leases of
 // the dead end up to 11 s later. Then an heir waits for what others know of the hosts.
 const stallBound = 30 * time.Second
+
+// refetchWait is how long agents without other work wait until they fetch the pages of lost archives again. They may
+// wait twice: the wait begins anew when an agent joins or is lost.
+const refetchWait = time.Minute
+
+func (j *judge) stallBound() time.Duration {
+	if j.refetches {
+		return stallBound + 2*refetchWait
+	}
+	return stallBound
+}
 
 func later(a, b time.Time) time.Time {
 	if a.After(b) {

@@ -116,6 +116,7 @@ type Plan struct {
 	Delays    float64       `json:",omitempty"` // share of the hosts with a Crawl-delay of 3 times Delay
 	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503, at first; zero: the default
 	Replicas  int           // zero means 2
+	OnLoss    string        `json:",omitempty"` // --on-loss; empty means the default of node.Cluster
 	Partition string        // empty means the default of node.Cluster
 	Boundary  string        `json:",omitempty"` // --boundary; empty means the default of node.Cluster
 	Kappa     int           `json:",omitempty"` // replicas on the ring; zero means the default
@@ -158,6 +159,9 @@ func (p Plan) String() string {
 	}
 	if p.Boundary != "" {
 		b.WriteString(", boundary " + p.Boundary)
+	}
+	if p.OnLoss != "" {
+		b.WriteString(", on loss " + p.OnLoss)
 	}
 	if p.Kappa > 0 {
 		fmt.Fprintf(&b, ", kappa %d", p.Kappa)

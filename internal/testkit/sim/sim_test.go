@@ -10,14 +10,15 @@ import (
 )
 
 var (
-	stories  = flag.Int("stories", 60, "how many random stories TestStories tells")
-	first    = flag.Uint64("first", 1, "seed of the first of them")
-	waits    = flag.Int("waits", 10, "how many stories each test of waits tells")
-	alone    = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
-	moving   = flag.Int("moving", 8, "how many random stories with pages that move TestBoundary tells")
-	assigned = flag.Int("assigned", 8, "how many random stories with coordinators TestSites tells")
-	many     = flag.Int("many", 16, "how many agents TestManyTopicAgents has")
-	quorums  = flag.Int("coordinated", 10, "how many random stories TestCoordinators tells")
+	stories    = flag.Int("stories", 60, "how many random stories TestStories tells")
+	first      = flag.Uint64("first", 1, "seed of the first of them")
+	waits      = flag.Int("waits", 10, "how many stories each test of waits tells")
+	alone      = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
+	moving     = flag.Int("moving", 8, "how many random stories with pages that move TestBoundary tells")
+	assigned   = flag.Int("assigned", 8, "how many random stories with coordinators TestSites tells")
+	refetching = flag.Int("refetching", 10, "how many random stories TestRandomRefetch tells")
+	many       = flag.Int("many", 16, "how many agents TestManyTopicAgents has")
+	quorums    = flag.Int("coordinated", 10, "how many random stories TestCoordinators tells")
 )
 
 // tell runs a story and fails if the verdict is bad. The file of openEvents has the events meanwhile.

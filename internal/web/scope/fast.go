@@ -14,6 +14,9 @@ func (s *Scope) judgeFast(l *weburl.Link) (v Verdict, ok bool) {
 	if l.URL.IsZero() || l.Hops == "" {
 		return v, false
 	}
+	if l.Refetches() > 0 {
+		return v, false
+	}
 	var at limits
 	switch l.Hops[len(l.Hops)-1] {
 	case 'P', 'R':

@@ -173,6 +173,9 @@ func (s *Scope) role(l weburl.Link) role {
 	if hops == "" {
 		return asSeed
 	}
+	if l.Refetches() > 0 {
+		return asSeed // it was in scope, however it was found
+	}
 	last := hops[len(hops)-1]
 	if last == 'P' {
 		return asPrerequisite

@@ -104,6 +104,35 @@ func (l *Link) SetVersion(v uint64) {
 	l.setField(tagVersion, string(binary.BigEndian.AppendUint64(nil, v)))
 }
 
+// Refetches returns how often the URL is fetched again because an agent was lost with the archive that had its page: 0
+// for a link that was found in the crawl, 1 for the first time.
+func (l Link) Refetches() uint8 {
+	if l.Ext == "" {
+		return 0
+	}
+	if value, ok := l.field(tagRefetches); ok && len(value) == 1 {
+		return value[0]
+	}
+	return 0
+}
+
+// SetRefetches sets the Refetches.
+func (l *Link) SetRefetches(n uint8) {
+	if n == 0 {
+		l.removeField(tagRefetches)
+		return
+	}
+	l.setField(tagRefetches, string([]byte{n}))
+}
+
+// Key returns the fingerprint that the seen-set, the journal and the other agents know the link by. It is that of the
+// URL, mixed with the Refetches. So a URL that is fetched again counts as new once each time.
+func (l Link) Key() Key {
+	k := l.URL.Key()
+	k.Path ^= uint64(l.Refetches()) * 0x9e3779b97f4a7c15
+	return k
+}
+
 // WithoutStored returns the link as another agent gets it.
 func (l Link) WithoutStored() Link {
 	l.removeField(tagStored)

@@ -945,6 +945,7 @@ type PulseResponse struct {
 	Pages         uint64                 `protobuf:"varint,3,opt,name=pages,proto3" json:"pages,omitempty"`
 	Idle          bool                   `protobuf:"varint,4,opt,name=idle,proto3" json:"idle,omitempty"`
 	Stopped       bool                   `protobuf:"varint,5,opt,name=stopped,proto3" json:"stopped,omitempty"`
+	Lost          bool                   `protobuf:"varint,6,opt,name=lost,proto3" json:"lost,omitempty"` // the sender has lists of lost archives whose pages are to be fetched again
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1010,6 +1011,13 @@ func (x *PulseResponse) GetIdle() bool {
 func (x *PulseResponse) GetStopped() bool {
 	if x != nil {
 		return x.Stopped
+	}
+	return false
+}
+
+func (x *PulseResponse) GetLost() bool {
+	if x != nil {
+		return x.Lost
 	}
 	return false
 }
@@ -2097,13 +2105,14 @@ const file_exchange_proto_rawDesc = "" +
 	"\rLeaseResponse\x12\x14\n" +
 	"\x05batch\x18\x01 \x01(\fR\x05batch\"\"\n" +
 	"\fPulseRequest\x12\x12\n" +
-	"\x04view\x18\x01 \x01(\x04R\x04view\"\x83\x01\n" +
+	"\x04view\x18\x01 \x01(\x04R\x04view\"\x97\x01\n" +
 	"\rPulseResponse\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\x04R\x04view\x12\x1a\n" +
 	"\bactivity\x18\x02 \x01(\x04R\bactivity\x12\x14\n" +
 	"\x05pages\x18\x03 \x01(\x04R\x05pages\x12\x12\n" +
 	"\x04idle\x18\x04 \x01(\bR\x04idle\x12\x18\n" +
-	"\astopped\x18\x05 \x01(\bR\astopped\"n\n" +
+	"\astopped\x18\x05 \x01(\bR\astopped\x12\x12\n" +
+	"\x04lost\x18\x06 \x01(\bR\x04lost\"n\n" +
 	"\n" +
 	"EndRequest\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\x04R\x04view\x12\x1a\n" +

@@ -1,0 +1,29 @@
+package scope
+
+import (
+	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// TestRefetchesAreInScope: a page of a lost archive is fetched again whatever its depth was and whoever linked to it,
+// unless it is excluded.
+func TestRefetchesAreInScope(t *testing.T) {
+	none := 0
+	s, err := New(Config{Depth: &none, HostDepth: &none, Exclude: []string{"/private"}, Include: []string{"/only"}},
+		[]weburl.URL{weburl.MustParse("http://a.example/")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for url, want := range map[string]Reason{"http://a.example/deep": "", "http://cdn.example/embed.png": "",
+		"http://a.example/private/x": Excluded} {
+		l := weburl.Link{URL: weburl.MustParse(url), Hops: "I"}
+		if v := s.Judge(l); v.In {
+			t.Errorf("%s is in scope as a link", url)
+		}
+		l.SetRefetches(1)
+		if v := s.Judge(l); v.Reason != want || v.In != (want == "") {
+			t.Errorf("%s is fetched again: %+v, want %q", url, v, want)
+		}
+	}
+}
