@@ -232,7 +232,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 		return
 	}
 	if n := v.task.Link.Refetches(); n > 0 {
-		v.notes = append(v.notes, report.RefetchNote+strconv.Itoa(int(n)))
+		v.notes = append(v.notes, "refetch:"+strconv.Itoa(int(n)))
 	}
 	if v.task.Attempt > 0 {
 		v.notes = append(v.notes, strconv.Itoa(v.task.Attempt+1)+"t")

@@ -41,8 +41,6 @@ type standing struct {
 	mu   sync.Mutex // guards the file, what is in force, and kept
 	kept [32]byte   // the digest of the set that is durable and in force
 
-	lifted map[string]bool // what of Config.Unblock was the pattern or the id of an exclusion
-
 	toldMu sync.Mutex // guards told
 	told   map[string]toldOrders
 }
