@@ -11,7 +11,8 @@ func (w *world) apart(a, b Agent) bool {
 }
 
 // divide judges a point for each side alone from now on, if the network is divided. A visit that is under way belongs
-// to the side of its agent: if that agent soon has a view of its own side alone, it has contact and need not cut it off.
+// to the side of its agent: if that agent soon has a view of its own side alone, it has contact and does not cut the
+// visit off.
 func (w *world) divide(j *judged) {
 	if w.sides == nil {
 		return
