@@ -231,7 +231,8 @@ func TestIdle(t *testing.T) {
 		{"long after an outage", 6100, 100, 0, nil, []excuse{{from: at(0), to: at(6000)}}, true},
 	} {
 		a := &actor{name: "a1", run: &process{at: at(c.ends), began: start}}
-		s := &story{actors: []*actor{a, {name: "a2", run: &process{began: at(c.otherBegan)}}, {name: "a3"}}}
+		s := &story{actors: []*actor{a, {name: "a2", run: &process{began: at(c.otherBegan)}}, {name: "a3"}},
+			judge: &judge{}}
 		if wrong := s.idle(a, at(c.lastPage), c.requests, c.explained); (len(wrong) > 0) != c.bad {
 			t.Errorf("%s: %v", c.name, wrong)
 		}
