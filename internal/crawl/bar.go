@@ -26,7 +26,8 @@ type Bar struct {
 type bars struct {
 	hosts    map[string]*Bar
 	domains  map[string]*Bar
-	prefixes []Bar
+	prefixes map[netip.Prefix]*Bar
+	lengths  []int // of the prefixes, each once
 }
 
 // of returns the Bar that holds for a host at an address, which may be unknown; or nil.
@@ -42,9 +43,10 @@ func (b *bars) of(host string, addr netip.Addr) *Bar {
 			return bar
 		}
 	}
-	for i := range b.prefixes {
-		if addr.IsValid() && b.prefixes[i].Prefix.Contains(addr.Unmap()) {
-			return &b.prefixes[i]
+	addr = addr.Unmap()
+	for _, length := range b.lengths {
+		if p, err := addr.Prefix(length); err == nil && b.prefixes[p] != nil {
+			return b.prefixes[p]
 		}
 	}
 	return nil
@@ -56,7 +58,7 @@ const theyBlocked = "the operator has blocked the host"
 // Bar replaces the Bars that are in force. The links of a blocked host stay and wait, and new ones are accepted. A
 // visit under way ends as usual. Safe for concurrent use, also before Run; ctx bounds the wait.
 func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
-	b := &bars{hosts: map[string]*Bar{}, domains: map[string]*Bar{}}
+	b := &bars{hosts: map[string]*Bar{}, domains: map[string]*Bar{}, prefixes: map[netip.Prefix]*Bar{}}
 	for _, bar := range list {
 		if bar.Host != "" {
 			b.hosts[bar.Host] = &bar
@@ -65,7 +67,10 @@ func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
 			b.domains[bar.Domain] = &bar
 		}
 		if bar.Prefix.IsValid() {
-			b.prefixes = append(b.prefixes, bar)
+			b.prefixes[bar.Prefix.Masked()] = &bar
+			if !slices.Contains(b.lengths, bar.Prefix.Bits()) {
+				b.lengths = append(b.lengths, bar.Prefix.Bits())
+			}
 		}
 	}
 	c.bars.Store(b)

@@ -542,6 +542,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			v.last = c.trouble.of(host) > c.cfg.Retries
 			c.busy++
 			v.turn = c.Rate.Begin()
+			v.turn.Held = func() bool { return c.heldBack(v) }
 			c.shown.begun = v.task.Link.URL
 			c.tasks <- v
 		}

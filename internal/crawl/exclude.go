@@ -138,7 +138,7 @@ func (c *Crawler) setAside(t *frontier.Task, now time.Time) bool {
 	if !c.exclusions.Load().holds(&t.Link) || c.dropped(t.Host, t.Number) {
 		return false
 	}
-	k := t.Link.URL.Key()
+	k := t.Link.Key()
 	err := c.Frontier.Done(t.Host, frontier.Done{NoRequest: true}, now)
 	p, ok := c.planner.(Postponer)
 	before, again := c.revisiting[k]
@@ -180,7 +180,7 @@ func (c *Crawler) review() (any bool) {
 	e := c.exclusions.Load()
 	_, err := c.Frontier.Reviewed(reviewSlice, func(l weburl.Link, number uint64) error {
 		any = true
-		host, k := l.URL.Host(), l.URL.Key()
+		host, k := l.URL.Host(), l.Key()
 		accept := number
 		if n, ok := c.requeued[k]; ok {
 			accept = n

@@ -171,7 +171,7 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 // failed handles an error of Fetch. The end of the run is an outcome; all other errors are
 // failures of this machine.
 func (c *Crawler) failed(ctx context.Context, v *visit, err error) error {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || errors.Is(err, rate.ErrHeld) {
 		v.outcome = Abandoned
 		return nil
 	}

@@ -175,8 +175,7 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 				return
 			}
 			v.thread, v.worker = w.thread, w
-			blocked := c.bars.Load().of(v.task.Host, v.task.Addr) != nil || c.exclusions.Load().holds(&v.task.Link)
-			if c.closing.Load() || blocked || c.overtaken(v) || !v.permit.valid() {
+			if c.closing.Load() || c.heldBack(v) || c.overtaken(v) || !v.permit.valid() {
 				v.outcome = Abandoned // the visit had not begun
 			} else {
 				v.err = c.visit(ctx, v)
@@ -188,6 +187,12 @@ func (c *Crawler) work(ctx context.Context, thread int) {
 			}
 		}
 	}
+}
+
+// heldBack reports whether the operator's orders keep a request of v from being sent. Safe for concurrent use.
+func (c *Crawler) heldBack(v *visit) bool {
+	return c.pause.wanted.Load() || c.bars.Load().of(v.task.Host, v.task.Addr) != nil ||
+		c.exclusions.Load().holds(&v.task.Link)
 }
 
 // fetch fetches for v. A long fetch makes v slow. Then fetch returns when a worker has ended to

@@ -39,11 +39,11 @@ func (c *Crawler) Turns(ctx context.Context, links []weburl.Link) (turns []LinkT
 func (c *Crawler) turns(links []weburl.Link, now time.Time) []LinkTurn {
 	wanted := make(map[weburl.Key]time.Time, len(links))
 	for i := range links {
-		wanted[links[i].URL.Key()] = time.Time{}
+		wanted[links[i].Key()] = time.Time{}
 	}
 	for _, d := range c.later {
-		if _, ok := wanted[d.link.URL.Key()]; ok {
-			wanted[d.link.URL.Key()] = d.at
+		if _, ok := wanted[d.link.Key()]; ok {
+			wanted[d.link.Key()] = d.at
 		}
 	}
 	hosts := map[string]frontier.Turn{}
@@ -57,7 +57,7 @@ func (c *Crawler) turns(links []weburl.Link, now time.Time) []LinkTurn {
 			hosts[host] = h
 		}
 		x := c.exclusions.Load().of(l)
-		retry := wanted[l.URL.Key()]
+		retry := wanted[l.Key()]
 		t.State, t.Due = h.State, h.Due
 		switch {
 		case h.Fetching == l.URL.String():

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -62,15 +63,20 @@ func (a *Agent) openHistory() error {
 // remembering crawls, and keeps the history meanwhile.
 func (a *Agent) remembering(ctx context.Context) (crawl.Stop, error) {
 	sampling, over := context.WithCancel(context.WithoutCancel(ctx))
-	kept := make(chan error, 1)
-	go func() { kept <- a.history.keep(sampling) }()
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		a.history.keep(sampling)
+	}()
 	stop, err := a.withNear(ctx)
 	over()
-	return stop, errors.Join(err, <-kept)
+	<-kept
+	return stop, err
 }
 
-// keep samples until ctx is done, and then writes the file. It returns an error of the disk.
-func (h *history) keep(ctx context.Context) error {
+// keep samples until ctx is done, and then writes the file. The crawl does not need the file: an event tells of an error
+// of the disk.
+func (h *history) keep(ctx context.Context) {
 	for n := 1; ; n++ {
 		now := h.a.now()
 		timer := time.NewTimer(now.Truncate(historyEvery).Add(historyEvery).Sub(now))
@@ -79,13 +85,18 @@ func (h *history) keep(ctx context.Context) error {
 			h.sample()
 		case <-ctx.Done():
 			timer.Stop()
-			return h.save()
+			h.saveOrTell()
+			return
 		}
 		if n%historySave == 0 {
-			if err := h.save(); err != nil {
-				return err
-			}
+			h.saveOrTell()
 		}
+	}
+}
+
+func (h *history) saveOrTell() {
+	if err := h.save(); err != nil {
+		h.a.parts.Events.Write("history-failed", report.F("error", err.Error()))
 	}
 }
 

@@ -216,6 +216,7 @@ func (c *membership) askShare(ctx context.Context, q shares.Ask) (g rpc.ShareGra
 	}
 	ctx, cancel := context.WithTimeout(ctx, shareTime)
 	defer cancel()
+	c.a.rates.resign() // what it counts is void when it divides the rate again
 	to, ok := c.member.Load().View().Agent(name)
 	if name == "" || !ok {
 		return g, sent, rpc.ErrAgain
@@ -223,6 +224,13 @@ func (c *membership) askShare(ctx context.Context, q shares.Ask) (g rpc.ShareGra
 	sent = c.a.now()
 	g, err = c.client.Peer(to.Name, to.Addr).Share(ctx, ask)
 	return g, sent, err
+}
+
+// resign ends that this agent divides the rate.
+func (r *rates) resign() {
+	r.grantorMu.Lock()
+	defer r.grantorMu.Unlock()
+	r.grantor = nil
 }
 
 // share answers another agent that asks for its share.

@@ -157,7 +157,7 @@ func CheckUnblock(s string) error {
 
 // isPattern reports whether what is to be unblocked can only be a pattern.
 func isPattern(s string) bool {
-	_, err := ParseHost(s)
+	_, _, err := operate.About(s)
 	return err != nil && strings.ContainsAny(s, `/\^$()[]{}*+?|`) && crawl.CheckExclusion(s) == nil
 }
 

@@ -2,6 +2,7 @@ package rate
 
 import (
 	"context"
+	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -281,8 +282,15 @@ func (l *Limiter) usedAt(now time.Time) Use {
 	return l.used
 }
 
+// ErrHeld reports a request that may not be sent any more: see Turn.Held.
+var ErrHeld = errors.New("the request may not be sent any more")
+
 // A Turn is one visit's place in the order of requests. The zero Turn is that of a visit without a limit.
 type Turn struct {
+	// Held, if not nil, is asked when a request that has waited may be sent. If it reports true, Send returns ErrHeld,
+	// and nothing of the rate is used. It must not block.
+	Held func() bool
+
 	l     *Limiter
 	begun bool    // it counts among the limiter's visits
 	sent  int     // requests
@@ -302,7 +310,7 @@ func (l *Limiter) Begin() Turn {
 	return Turn{l: l, begun: true}
 }
 
-// Send returns when a request may be sent. The error is ctx's.
+// Send returns when a request may be sent. The error is ctx's, or ErrHeld.
 func (t *Turn) Send(ctx context.Context) error {
 	l := t.l
 	if l == nil || !l.on.Load() {
@@ -322,15 +330,20 @@ func (t *Turn) Send(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
-	return l.wait(ctx, func(now time.Time) time.Duration {
+	held := false
+	err := l.wait(ctx, func(now time.Time) time.Duration {
 		l.requests.drain(now)
 		l.bytes.drain(now)
 		d := l.next(0)
-		if d == 0 {
+		if held = d == 0 && t.Held != nil && t.Held(); d == 0 && !held {
 			t.take(now)
 		}
 		return d
 	})
+	if err == nil && held {
+		return ErrHeld
+	}
+	return err
 }
 
 // comes changes the number of requests that wait. The caller holds mu.

@@ -217,18 +217,18 @@ func (g *gate) session(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "a page of another server may not log in", http.StatusForbidden)
 		return
 	}
-	is, _, _ := g.caller(r)
+	is, _, tried := g.caller(r)
+	from := originOf(r)
+	if g.wrong.many(from) && !from.Addr().IsLoopback() || is == stranger && tried && g.wrong.add(from) {
+		tooMany(w)
+		return
+	}
 	switch r.Method {
 	case http.MethodGet:
 	case http.MethodDelete:
 		is = stranger
 		g.setCookie(w, "", -1)
 	case http.MethodPost:
-		from := originOf(r)
-		if g.wrong.many(from) && !from.Addr().IsLoopback() {
-			tooMany(w)
-			return
-		}
 		var login struct {
 			Token string `json:"token"`
 		}

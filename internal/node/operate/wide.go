@@ -70,10 +70,15 @@ func BareAddress(s string) string {
 // URL means its host. The error is for people.
 func About(s string) (about string, wide bool, err error) {
 	about, wide, err = Wide(s)
-	if err == nil && !wide {
-		about, err = Host(s)
+	if err != nil || wide {
+		return about, wide, err
 	}
-	return about, wide, err
+	path := strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//")
+	if !strings.Contains(s, "://") && (path || strings.ContainsAny(s, `\^$(){}|*+`)) {
+		return "", false, fmt.Errorf("%.100q is a pattern for URLs, not a host; give it to \"orbweaver ctl exclude\"", s)
+	}
+	about, err = Host(s)
+	return about, false, err
 }
 
 // A Block is an order that stands and keeps a crawl from a host, a domain or a range of addresses.

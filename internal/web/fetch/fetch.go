@@ -160,9 +160,9 @@ func (f *Fetcher) LetGo(host string) {
 func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target, send []byte) (err error) {
 	stop := context.AfterFunc(ctx, l.cancel)
 	c := f.idle.take(t.host)
-	sends := c == nil
+	var unsent error
 	if c != nil {
-		sends = x.send()
+		unsent = x.send()
 		found := ended
 		if c.serves(t) {
 			found = c.probe()
@@ -176,8 +176,8 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 		}
 	}
 	switch kept := c != nil; {
-	case !sends:
-		err = ctx.Err()
+	case unsent != nil:
+		err = unsent
 	case kept:
 		x.r.Reused = true
 		l.hold(c.raw)
@@ -189,9 +189,10 @@ func (f *Fetcher) try(ctx context.Context, x *exchange, l *canceller, t *target,
 		}
 		c.host, c.origin = t.host, t.origin
 		x.now = f.cfg.Now()
-		if !x.sent && !x.send() {
-			err = ctx.Err()
-			break
+		if !x.sent {
+			if err = x.send(); err != nil {
+				break
+			}
 		}
 		x.run(c, send)
 		err = x.err
@@ -247,20 +248,20 @@ var (
 	errProxyAuth = errors.New("the proxy refused the credentials (407); check the user and password of the proxy URL")
 )
 
-// send waits until the request may be sent. It returns false if ctx ends first. The fetch counts from then.
-func (x *exchange) send() bool {
+// send waits until the request may be sent. The error is the pacer's. The fetch counts from then.
+func (x *exchange) send() error {
 	x.sent = true
 	if x.pacer == nil {
-		return true
+		return nil
 	}
 	from := x.f.cfg.Now()
-	if x.pacer.Send(x.ctx) != nil {
-		return false
+	if err := x.pacer.Send(x.ctx); err != nil {
+		return err
 	}
 	x.now = x.f.cfg.Now()
 	waited := x.now.Sub(from)
 	x.r.Began, x.total = x.r.Began.Add(waited), x.total.Add(waited)
-	return true
+	return nil
 }
 
 // receive waits until more than n bytes may be read. The error is ctx's.
