@@ -1,11 +1,16 @@
 package crawl
 
 import (
+	"context"
+	"fmt"
+	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -119,4 +124,69 @@ func TestCheckpointOnDemand(t *testing.T) {
 			t.Fatal(err)
 		}
 	})
+}
+
+// Requests that wait for the rate are not sent after a pause, a block or an exclusion. They are sent after a pause.
+func TestOrdersHoldAtTheRate(t *testing.T) {
+	for name, order := range map[string]func(w *world, on bool) error{
+		"pause": func(w *world, on bool) error { return w.Pause(context.Background(), on) },
+		"block": func(w *world, on bool) error {
+			var bars []Bar
+			if on {
+				bars = []Bar{{Prefix: netip.MustParsePrefix("198.18.0.0/15"), Why: "order 1"}}
+			}
+			return w.Bar(context.Background(), bars)
+		},
+		"exclude": func(w *world, on bool) error {
+			var list []Exclusion
+			if on {
+				list = []Exclusion{{Pattern: "example", Deeper: -1}}
+			}
+			return w.Exclude(context.Background(), list)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var text strings.Builder
+				text.WriteString("delay 1s\nrate 20\n")
+				for i := range 60 {
+					fmt.Fprintf(&text, "seed http://h%d.example/\ndns h%[1]d.example 198.18.0.%[1]d\n", i)
+					fmt.Fprintf(&text, "http://h%d.example/ /1 /2 /3 /4\n", i)
+				}
+				s := &story{text: text.String()}
+				w, _, end := s.begin(t)
+				time.Sleep(2 * time.Second)
+				w.Rate.Set(rate.Limit{Requests: 0.1}, 1, time.Time{})
+				time.Sleep(15 * time.Second) // some visits wait for their turns now
+				if open := w.Status().Open; open < 2 {
+					t.Errorf("%d requests wait", open)
+				}
+				if err := order(w, true); err != nil {
+					t.Fatal(err)
+				}
+				before := len(s.web.Told())
+				time.Sleep(10 * time.Minute)
+				if after := len(s.web.Told()); after != before {
+					t.Errorf("%d requests were sent", after-before)
+				}
+				want, requests := OnlyBlocked, before // nothing else is left
+				if name == "pause" {
+					want, requests = Finished, 60*6
+					w.Rate.Set(rate.Limit{Requests: 20}, 1, time.Time{})
+					if err := order(w, false); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if stop, err := end(); stop != want || err != nil {
+					t.Errorf("%v, %v, want %v", stop, err, want)
+				}
+				if err := w.close(); err != nil {
+					t.Fatal(err)
+				}
+				if n := len(s.web.Told()); n != requests {
+					t.Errorf("%d requests, want %d", n, requests)
+				}
+			})
+		})
+	}
 }

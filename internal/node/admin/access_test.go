@@ -223,6 +223,15 @@ func TestWrongTokens(t *testing.T) {
 			t.Errorf("%s, one more: %d", from, n)
 		}
 	}
+	ask := func() int {
+		return c.send("192.0.2.9:1", "GET", "https://localhost/session", "", "Authorization: Bearer wrong").StatusCode
+	}
+	for range wrongMost {
+		ask()
+	}
+	if n := ask(); n != 429 {
+		t.Errorf("a wrong token for /session, once more: %d", n)
+	}
 	login := func(from string) int {
 		return c.send(from, "POST", "https://localhost/session", `{"token": "secret"}`).StatusCode
 	}
