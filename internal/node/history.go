@@ -74,8 +74,8 @@ func (a *Agent) remembering(ctx context.Context) (crawl.Stop, error) {
 	return stop, err
 }
 
-// keep samples until ctx is done, and then writes the file. The crawl does not need the file: an event tells of an error
-// of the disk.
+// keep samples until ctx is done, and then writes the file. The crawl does not need the file: an event tells of an
+// error of the disk.
 func (h *history) keep(ctx context.Context) {
 	for n := 1; ; n++ {
 		now := h.a.now()

@@ -60,7 +60,7 @@ func TestAbout(t *testing.T) {
 	for text, want := range map[string]string{
 		"www.Example.org": "www.example.org", "https://www.example.org/a?b": "www.example.org",
 		"*.example.org": "*.example.org",
-		"192.0.2.7/24": "192.0.2.0/24", "2001:db8::1": "[2001:db8::1]", "example.org/a?b": "example.org",
+		"192.0.2.7/24":  "192.0.2.0/24", "2001:db8::1": "[2001:db8::1]", "example.org/a?b": "example.org",
 		"/calendar/": "", `\.pdf$`: "", "example.org/(a|b)": "", "^https": "", "a*b": "",
 	} {
 		if got, _, err := About(text); got != want || (err == nil) != (want != "") {

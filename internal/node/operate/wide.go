@@ -75,7 +75,8 @@ func About(s string) (about string, wide bool, err error) {
 	}
 	path := strings.HasPrefix(s, "/") && !strings.HasPrefix(s, "//")
 	if !strings.Contains(s, "://") && (path || strings.ContainsAny(s, `\^$(){}|*+`)) {
-		return "", false, fmt.Errorf("%.100q is a pattern for URLs, not a host; give it to \"orbweaver ctl exclude\"", s)
+		return "", false, fmt.Errorf("%.100q is a pattern for URLs, not a host; give it to \"orbweaver ctl exclude\"",
+			s)
 	}
 	about, err = Host(s)
 	return about, false, err
