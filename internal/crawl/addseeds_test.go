@@ -20,7 +20,7 @@ http://b.example/ /1
 `
 
 // Seeds that are added to a running crawl are fetched, and their pages' links are in the extended scope. They survive a
-// kill at the moment of the answer, without being given again. What is known or excluded is said so.
+// kill at the moment of the answer, without being given again. The answer names the seeds that are known or excluded.
 func TestAddSeeds(t *testing.T) {
 	for _, killed := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {

@@ -216,7 +216,7 @@ func (c *membership) askShare(ctx context.Context, q shares.Ask) (g rpc.ShareGra
 	}
 	ctx, cancel := context.WithTimeout(ctx, shareTime)
 	defer cancel()
-	c.a.rates.resign() // what it counts is void when it divides the rate again
+	c.a.rates.resign() // its counts are void when it divides the rate again
 	to, ok := c.member.Load().View().Agent(name)
 	if name == "" || !ok {
 		return g, sent, rpc.ErrAgain

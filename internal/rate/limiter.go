@@ -430,7 +430,7 @@ func (t *Turn) received(n float64, now time.Time) {
 	l.used.Bits += 8 * n / useTime.Seconds()
 }
 
-// End ends the turn. What it did not use goes to other turns.
+// End ends the turn. Other turns get the part of the rate that it did not use.
 func (t *Turn) End() {
 	l := t.l
 	if l == nil || !t.begun && t.sent == 0 {

@@ -8,7 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 )
 
-// apply makes a change, live or in a replay. It never fails: what is unknown is ignored.
+// apply makes a change, live or in a replay. It never fails: it ignores changes of URLs and queues that are unknown.
 func (s *Store) apply(m proto.Message) {
 	switch m := m.(type) {
 	case *pb.General:

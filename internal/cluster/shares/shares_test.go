@@ -239,7 +239,7 @@ func TestDivision(t *testing.T) {
 	p.expect(t, map[string]float64{"a1": 0.25, "a2": 0.25, "a3": 0.25, "a4": 0.25})
 }
 
-// The share of an agent that dies is used again when it would have ended: after Term, whoever has died.
+// If an agent dies, the others use its share from the time at which it ends: after Term, also if the grantor has died.
 func TestDeath(t *testing.T) {
 	for _, dies := range []string{"a1", "a3"} { // a1 divides the rate
 		p := newParty(testseed.Rand(t), 4)

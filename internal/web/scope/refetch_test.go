@@ -6,8 +6,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestRefetchesAreInScope: a page of a lost archive is fetched again whatever its depth was and whoever linked to it,
-// unless it is excluded.
+// TestRefetchesAreInScope: the agents fetch a page of a lost archive again at any depth, and by a link from any page.
+// An excluded page stays excluded.
 func TestRefetchesAreInScope(t *testing.T) {
 	none := 0
 	s, err := New(Config{Depth: &none, HostDepth: &none, Exclude: []string{"/private"}, Include: []string{"/only"}},
