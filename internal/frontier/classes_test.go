@@ -200,8 +200,8 @@ func TestClassHeld(t *testing.T) {
 func TestClassModel(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
-		f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: 500 * time.Millisecond, IPDelay: 200 * time.Millisecond,
-			Active: 5 + r.IntN(20), MemoryBytes: 32 << 10, ClassOf: bySeed, Seed: seed})
+		f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: 500 * time.Millisecond,
+			IPDelay: 200 * time.Millisecond, Active: 5 + r.IntN(20), MemoryBytes: 32 << 10, ClassOf: bySeed, Seed: seed})
 		if err != nil {
 			t.Fatal(err)
 		}
