@@ -56,8 +56,8 @@ func counts(t testing.TB, f *Frontier, now time.Time, n int) map[string]int {
 	return by
 }
 
-// TestClassShares checks that classes get their shares when all have ready hosts: each with hosts of its own, all at the
-// same hosts, all at one host, and from pools.
+// TestClassShares checks that classes get their shares when all have ready hosts: each with hosts of its own, all at
+// the same hosts, all at one host, and from pools.
 func TestClassShares(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -201,7 +201,8 @@ func TestClassModel(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: 500 * time.Millisecond,
-			IPDelay: 200 * time.Millisecond, Active: 5 + r.IntN(20), MemoryBytes: 32 << 10, ClassOf: bySeed, Seed: seed})
+			IPDelay: 200 * time.Millisecond, Active: 5 + r.IntN(20), MemoryBytes: 32 << 10, ClassOf: bySeed,
+			Seed: seed})
 		if err != nil {
 			t.Fatal(err)
 		}
