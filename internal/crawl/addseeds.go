@@ -35,27 +35,31 @@ const (
 // (ErrUnderWay).
 func (c *Crawler) AddSeeds(ctx context.Context, seeds []NewSeed) (fates []SeedFate, err error) {
 	_, err = c.command(ctx, "seed", fmt.Sprintf("%d URLs", len(seeds)), func(time.Time) (string, error) {
-		fates = c.addSeeds(seeds)
+		links := make([]weburl.Link, len(seeds))
+		for i, s := range seeds {
+			links[i] = c.seedLink(s.URL, s.Bare)
+		}
+		fates = c.addSeeds(links)
 		return "", c.secure()
 	})
 	return fates, err
 }
 
-func (c *Crawler) addSeeds(seeds []NewSeed) []SeedFate {
+func (c *Crawler) addSeeds(seeds []weburl.Link) []SeedFate {
 	var ls Links
 	fates := make([]SeedFate, len(seeds))
 	c.seeding = map[weburl.Key]bool{}
-	for i, s := range seeds {
+	for i, l := range seeds {
 		n := len(ls.found)
-		c.judge(&ls, c.seedLink(s.URL, s.Bare), s.URL.Key())
+		c.judge(&ls, l, l.Key())
 		if fates[i] = SeedKnown; len(ls.found) == n {
 			fates[i] = SeedExcluded
 		}
 	}
 	c.activity++
 	c.intake(&ls)
-	for i, s := range seeds {
-		k := s.URL.Key()
+	for i, l := range seeds {
+		k := l.Key()
 		switch isNew, open := c.seeding[k]; {
 		case fates[i] == SeedExcluded:
 		case isNew:

@@ -142,9 +142,8 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// handed bounds the visits that the dispatcher has given to workers, without slow ones. It is
-// 1.5 times the number of workers, so that a worker that ends a visit finds the next one at
-// once.
+// handed bounds the visits that the dispatcher has given to workers, without slow ones. It is 1.5 times the number of
+// workers, so that a worker that ends a visit finds the next one at once.
 func (c Config) handed() int { return c.Workers + c.Workers/2 }
 
 // A Fetcher turns a request into a response. Failures of the web are in Response.Failure; an
@@ -283,6 +282,7 @@ type Crawler struct {
 	fs       disk.FS // of the journal
 	dir      string  // likewise
 	known    *known
+	apps     applications
 	tasks    chan *visit
 	results  chan *visit // capacity: every visit and look-up that can be under way
 	slow     slowVisits

@@ -333,6 +333,12 @@ const sitemapMax = 50 << 20
 
 // judge checks a link against the scope, and adds or skips it. Safe for concurrent use.
 func (c *Crawler) judge(ls *Links, l weburl.Link, k weburl.Key) {
+	if l.Ext != "" {
+		if app := l.App(); app != "" {
+			c.judgeApp(ls, l, k, app)
+			return
+		}
+	}
 	if d := c.Scope.Judge(l); !d.In {
 		ls.Skip(l, report.ReasonBy(string(d.Reason), d.Rule))
 		return

@@ -27,7 +27,7 @@ func (s *Scope) judgeFast(l *weburl.Link) (v Verdict, ok bool) {
 		}
 		at = s.at(l.URL) // only the trap guards and the excludes apply to a page's embed
 	default:
-		if !s.within(l.URL) {
+		if !s.reaches(l, l.URL) {
 			return Verdict{Reason: OutOfScope}, true
 		}
 		if at = s.at(l.URL); !at.include.None() || at.depth >= 0 && l.Depth() > at.depth ||

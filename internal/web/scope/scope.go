@@ -198,7 +198,7 @@ func (s *Scope) role(l weburl.Link) role {
 	case embeds > 1 && last == 'E':
 		// An embed embeds something, for example a style that loads a font. The style counts as a
 		// page if it is within the limits itself.
-		if via, err := weburl.Parse(l.Via); err == nil && s.within(via) {
+		if via, err := weburl.Parse(l.Via); err == nil && s.reaches(&l, via) {
 			return asEmbed
 		}
 	}
@@ -252,7 +252,7 @@ var rules = []rule{
 	{
 		"scope", [...]bool{asLink: true, asPrerequisite: false},
 		func(s *Scope, l weburl.Link, _ role) Reason {
-			if !s.within(l.URL) {
+			if !s.reaches(&l, l.URL) {
 				return OutOfScope
 			}
 			return ""

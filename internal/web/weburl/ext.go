@@ -3,6 +3,8 @@ package weburl
 import (
 	"encoding/binary"
 	"strings"
+
+	"github.com/cespare/xxhash/v2"
 )
 
 // A Destination says where a page belongs if the agents divide pages by their content: to the agent of a category,
@@ -125,12 +127,63 @@ func (l *Link) SetRefetches(n uint8) {
 	l.setField(tagRefetches, string([]byte{n}))
 }
 
+// MaxRoot is the limit of a Root in octets.
+const MaxRoot = 512
+
+// App returns the name of the application to which the link belongs; "" for the crawl's own links. The links on an
+// application's page belong to it, too.
+func (l Link) App() string {
+	if l.Ext == "" {
+		return ""
+	}
+	value, _ := l.field(tagApp)
+	name, _, _ := strings.Cut(value, "\x00")
+	return name
+}
+
+// Root returns what the scope of the link's application needs to know of the URL from which the link descends; "" if it
+// needs nothing. See scope.Scope.Root.
+func (l Link) Root() string {
+	if l.Ext == "" {
+		return ""
+	}
+	value, _ := l.field(tagApp)
+	_, root, _ := strings.Cut(value, "\x00")
+	return root
+}
+
+// SetApp makes the link one of an application. An empty name makes it the crawl's own. A root has at most MaxRoot
+// octets.
+func (l *Link) SetApp(name, root string) {
+	switch {
+	case name == "":
+		l.removeField(tagApp)
+		return
+	case root != "":
+		name += "\x00" + root
+	}
+	l.setField(tagApp, name)
+}
+
+// For returns the key of an application's link to the URL with key k. For "" it is k.
+func (k Key) For(app string) Key {
+	if app != "" {
+		k.Path ^= xxhash.Sum64String(app)*0x9fb21c651e98df25 | 1
+	}
+	return k
+}
+
 // Key returns the fingerprint that the seen-set, the journal and the other agents know the link by. It is that of the
-// URL, mixed with the Refetches. So a URL that is fetched again counts as new once each time.
+// URL, mixed with the Refetches and the App. So a URL that is fetched again counts as new once each time, and so does
+// the URL for each application. Versions of this program that do not know App compute another key. So an application
+// may be defined only when all agents of a cluster know it.
 func (l Link) Key() Key {
 	k := l.URL.Key()
+	if l.Ext == "" {
+		return k
+	}
 	k.Path ^= uint64(l.Refetches()) * 0x9e3779b97f4a7c15
-	return k
+	return k.For(l.App())
 }
 
 // WithoutStored returns the link as another agent gets it.

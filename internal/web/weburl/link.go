@@ -19,7 +19,7 @@ type Link struct {
 	// Seed is the source tag: the host of the seed that this link descends from.
 	Seed string
 	// Ext has the rarer properties of the link, see AppendTo: Bare, HostDepth, Destination, Stored, Version, Refetches,
-	// and those of versions of this program to come, which this version keeps. It has at most MaxExt octets.
+	// App, and those of versions of this program to come, which this version keeps. It has at most MaxExt octets.
 	Ext string
 	// Level is the priority. Zero is the ordinary priority.
 	Level uint8
@@ -40,6 +40,7 @@ const (
 	tagImported    = 5 // empty
 	tagVersion     = 6 // 8 octets
 	tagRefetches   = 7 // 1 octet
+	tagApp         = 8 // name, and perhaps a zero octet and the root
 )
 
 // maxHostDepth bounds HostDepth. A larger number can only come from elsewhere.
@@ -119,7 +120,8 @@ func Deeper(hop byte) bool { return hop == 'L' || hop == 'M' || hop == 'X' }
 // octets. The tags ascend. Tag 1, without octets, is Bare. Tag 2 is HostDepth, a uvarint; 0 has no field. Tag 3 is
 // Destination: uvarint category, 8 octets hash, big-endian. Tag 4 is Stored: uvarint From, uvarint To-From, and the
 // name of the file. Tag 5, without octets, is Imported. Tag 6 is Version: 8 octets,
-// big-endian. Tag 7 is Refetches: 1 octet, not 0. A reader keeps the fields whose tags it does not know.
+// big-endian. Tag 7 is Refetches: 1 octet, not 0. Tag 8 is App: a name, and if there is a Root, a zero octet and the
+// Root. A reader keeps the fields whose tags it does not know.
 func (l Link) AppendTo(dst []byte) []byte {
 	dst = append(slices.Grow(dst, l.encodedLen()), l.Level)
 	dst = appendString(dst, l.URL.s)

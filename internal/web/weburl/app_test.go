@@ -1,0 +1,44 @@
+package weburl
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestApp(t *testing.T) {
+	u, err := Parse("http://a.example/x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := Link{URL: u, Hops: "L", Seed: "a.example"}
+	news, list := plain, plain
+	news.SetHostDepth(3)
+	news.SetApp("news", "a.example/x/")
+	list.SetApp("list", "")
+	for _, c := range []struct {
+		l         Link
+		app, root string
+	}{{plain, "", ""}, {news, "news", "a.example/x/"}, {list, "list", ""}} {
+		got, n, err := DecodeLink(c.l.AppendTo(nil))
+		if err != nil || n == 0 || got != c.l || got.App() != c.app || got.Root() != c.root {
+			t.Errorf("%q of application %q read as %+v, %v", c.root, c.app, got, err)
+		}
+		if k := c.l.Key(); k != u.Key().For(c.app) || k.Host != u.Key().Host {
+			t.Errorf("application %q: key %x, want that of the URL for it", c.app, k)
+		}
+	}
+	if news.HostDepth() != 3 {
+		t.Errorf("depth %d in the host, want 3", news.HostDepth())
+	}
+	keys := map[Key]bool{plain.Key(): true, news.Key(): true, list.Key(): true}
+	news.SetRefetches(1)
+	if keys[news.Key()] = true; len(keys) != 4 {
+		t.Errorf("%d different keys, want 4", len(keys))
+	}
+	if news.SetApp("", "ignored"); news.App() != "" || news.Root() != "" || news.Refetches() != 1 {
+		t.Errorf("the application is still there: %q", news.Ext)
+	}
+	if list.SetApp(strings.Repeat("n", 32), strings.Repeat("r", MaxRoot)); len(list.Ext) > MaxExt {
+		t.Errorf("an Ext of %d octets", len(list.Ext))
+	}
+}
