@@ -114,12 +114,12 @@ type book struct {
 func (b book) Standing() []orders.Order { return b.w.set.Standing() }
 func (b book) Past() []orders.Order     { return b.w.set.Past() }
 
-func (b book) Give(_ context.Context, o orders.Order) (orders.Order, map[string]error, error) {
+func (b book) Give(_ context.Context, list ...orders.Order) ([]orders.Order, map[string]error, error) {
 	name := b.self
 	if name == "" {
 		name = "crawl"
 	}
-	given, err := b.w.set.Give(o, name, time.Now())
+	given, err := b.w.set.GiveTogether(list, name, time.Now())
 	told := map[string]error{}
 	for agent := range b.w.members {
 		if told[agent] = nil; b.w.silent[agent] {
