@@ -380,3 +380,34 @@ func TestWideBlocks(t *testing.T) {
 		t.Errorf("hosts were blocked: %q", w.does)
 	}
 }
+
+// Taking back a block of a domain or range tells which other blocks still hold for some of it.
+func TestStillBlocked(t *testing.T) {
+	w := newTown("a1")
+	a1 := w.members["a1"]
+	var ids []string
+	for _, about := range []string{"*.example.org", "www.example.org", "*.b.example.org", "myexample.org",
+		"192.0.2.0/24", "192.0.2.128/25", "192.0.2.7", "[2001:db8::1]", "2001:db8::/32", "*.example.net"} {
+		b, err := a1.Block(t.Context(), &pb.BlockRequest{Host: about})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, b.Order.Id)
+	}
+	for about, want := range map[string][]int{"*.example.org": {1, 2}, "192.0.2.0/24": {5, 6}, "2001:db8::/32": {7},
+		"*.example.net": nil} {
+		r, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: about})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := r.Answers[0].Text
+		if len(want) == 0 && text != about+": unblocked" {
+			t.Errorf("unblock %s: %s", about, text)
+		}
+		for i, id := range ids {
+			if strings.Contains(text, id+",") != slices.Contains(want, i) {
+				t.Errorf("unblock %s: %s; the orders are %q, want the numbers %v of them", about, text, ids, want)
+			}
+		}
+	}
+}

@@ -20,7 +20,8 @@ type Agent interface {
 	// Name is empty if the crawl has one agent.
 	Name() string
 	Status() *pb.AgentStatus
-	// Explain returns why a host is not being crawled now, Waiting how many of its links wait. Drop finishes them. The
+	// Explain returns why a host is not being crawled now, Waiting how many of its links wait, and which blocks hold
+	// for it although no order is about exactly this host. Drop finishes the links. The
 	// texts are for people. The error is an ErrHost if the name is wrong, and an ErrElsewhere if another agent crawls
 	// the host.
 	Explain(ctx context.Context, host string) (string, error)
@@ -147,7 +148,11 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 	}
 	off := TakeBack(about)
 	off.Why = q.Why
-	given, answers, err := o.give(ctx, off, about+": unblocked")
+	text := about + ": unblocked"
+	if still := overlapping(o.orders.Standing(), about); wide && len(still) > 0 {
+		text += "; still blocked by " + List(still)
+	}
+	given, answers, err := o.give(ctx, off, text)
 	if err == nil && !wide {
 		answers = o.concerned(ctx, about, answers)
 	}
