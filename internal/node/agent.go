@@ -80,7 +80,7 @@ type Agent struct {
 	operator   *operate.Operator
 	delays     atomic.Pointer[delays] // the operators' orders of delays
 	listings   *listings              // of the queue
-	blacklist  *blacklist             // that is in force; standing.mu guards it
+	blacklist  *blacklist             // that is in force; standing.turn guards it
 	// blacklisted tells which state of the file was read last. Run's goroutine for the blacklist owns it.
 	blacklisted stamp
 	sheets      sheet.Live     // Config.Hosts, or what SetHosts has given since
@@ -495,7 +495,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.parts.Tally.Started().IsZero() {
 		a.parts.Tally.Start(a.began)
 	}
-	unwatch := a.watchBlacklist()
+	unwatch := a.watchOrders()
 	stop, err := a.remembering(ctx)
 	unwatch()
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
