@@ -37,6 +37,7 @@ type Agent interface {
 
 	Seeds
 	Viewer
+	Archive
 	Scoping
 	Queues
 }
