@@ -59,28 +59,29 @@ import (
 
 // An Agent is an open crawl on this machine. Run may be called once.
 type Agent struct {
-	cfg        Config
-	bare       map[weburl.URL]bool // the seeds that were given without a scheme
-	fs         disk.FS
-	budget     budget
-	crawler    *crawl.Crawler
-	parts      crawl.Parts
-	others     cluster.Others
-	cluster    *cluster.Clustered // nil: this agent is alone
-	fetcher    *fetch.Fetcher
-	resolver   *dns.Resolver   // nil: the proxy looks names up
-	membership *membership     // nil: this agent is alone
-	leases     *leases         // nil: no lease is needed
-	near       *index.Index    // nil: the agent does not look for near-duplicates
-	contents   *contentService // nil: the agents do not share contents
-	boundary   *boundary.Store // nil: pages do not move between agents
-	standing   *standing       // the operators' orders
-	rates      *rates
-	history    *history
-	operator   *operate.Operator
-	delays     atomic.Pointer[delays] // the operators' orders of delays
-	listings   *listings              // of the queue
-	blacklist  *blacklist             // that is in force; standing.turn guards it
+	cfg         Config
+	bare        map[weburl.URL]bool // the seeds that were given without a scheme
+	fs          disk.FS
+	budget      budget
+	crawler     *crawl.Crawler
+	parts       crawl.Parts
+	others      cluster.Others
+	cluster     *cluster.Clustered // nil: this agent is alone
+	fetcher     *fetch.Fetcher
+	resolver    *dns.Resolver   // nil: the proxy looks names up
+	membership  *membership     // nil: this agent is alone
+	leases      *leases         // nil: no lease is needed
+	near        *index.Index    // nil: the agent does not look for near-duplicates
+	contents    *contentService // nil: the agents do not share contents
+	boundary    *boundary.Store // nil: pages do not move between agents
+	standing    *standing       // the operators' orders
+	rates       *rates
+	history     *history
+	archiveKeys *archiveKeys
+	operator    *operate.Operator
+	delays      atomic.Pointer[delays] // the operators' orders of delays
+	listings    *listings              // of the queue
+	blacklist   *blacklist             // that is in force; standing.turn guards it
 	// blacklisted tells which state of the file was read last. Run's goroutine for the blacklist owns it.
 	blacklisted stamp
 	sheets      sheet.Live     // Config.Hosts, or what SetHosts has given since

@@ -58,7 +58,7 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	}
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
-		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(),
+		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(), Archive: a.archivedPages(),
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}

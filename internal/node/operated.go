@@ -27,6 +27,7 @@ func (a *Agent) openOperator() error {
 	if a.membership != nil {
 		others = crawlAgents{a.membership}
 	}
+	a.archiveKeys = newArchiveKeys()
 	a.operator = operate.New(operated{a}, others, a.standing)
 	return nil
 }

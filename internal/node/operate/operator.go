@@ -38,6 +38,7 @@ type Agent interface {
 
 	Seeds
 	Viewer
+	Archive
 	Scoping
 	Queues
 }

@@ -1587,7 +1587,7 @@ var File_operator_proto protoreflect.FileDescriptor
 
 const file_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
+	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\rarchive.proto\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
 	"rate.proto\x1a\vwatch.proto\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x83\x01\n" +
@@ -1684,7 +1684,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xb6\x12\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xf4\x13\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1712,7 +1712,9 @@ const file_operator_proto_rawDesc = "" +
 	"\x06Events\x12$.orbweaver.operator.v1.EventsRequest\x1a\x1c.orbweaver.operator.v1.Event\"\x03\x90\x02\x010\x01\x12Q\n" +
 	"\x03Log\x12!.orbweaver.operator.v1.LogRequest\x1a\".orbweaver.operator.v1.LogResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aHistory\x12%.orbweaver.operator.v1.HistoryRequest\x1a&.orbweaver.operator.v1.HistoryResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\x06Shares\x12$.orbweaver.operator.v1.SharesRequest\x1a%.orbweaver.operator.v1.SharesResponse\"\x03\x90\x02\x01B9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\x06Shares\x12$.orbweaver.operator.v1.SharesRequest\x1a%.orbweaver.operator.v1.SharesResponse\"\x03\x90\x02\x01\x12`\n" +
+	"\bCaptures\x12&.orbweaver.operator.v1.CapturesRequest\x1a'.orbweaver.operator.v1.CapturesResponse\"\x03\x90\x02\x01\x12Z\n" +
+	"\x06Record\x12$.orbweaver.operator.v1.RecordRequest\x1a%.orbweaver.operator.v1.RecordResponse\"\x03\x90\x02\x01B9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_operator_proto_rawDescOnce sync.Once
@@ -1775,18 +1777,22 @@ var file_operator_proto_goTypes = []any{
 	(*LogRequest)(nil),             // 44: orbweaver.operator.v1.LogRequest
 	(*HistoryRequest)(nil),         // 45: orbweaver.operator.v1.HistoryRequest
 	(*SharesRequest)(nil),          // 46: orbweaver.operator.v1.SharesRequest
-	(*AddSeedsResponse)(nil),       // 47: orbweaver.operator.v1.AddSeedsResponse
-	(*RateWeekResponse)(nil),       // 48: orbweaver.operator.v1.RateWeekResponse
-	(*ExcludeResponse)(nil),        // 49: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewResponse)(nil), // 50: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),          // 51: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),          // 52: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),    // 53: orbweaver.operator.v1.ChangeScopeResponse
-	(*HostsResponse)(nil),          // 54: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                  // 55: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),            // 56: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),        // 57: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),         // 58: orbweaver.operator.v1.SharesResponse
+	(*CapturesRequest)(nil),        // 47: orbweaver.operator.v1.CapturesRequest
+	(*RecordRequest)(nil),          // 48: orbweaver.operator.v1.RecordRequest
+	(*AddSeedsResponse)(nil),       // 49: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),       // 50: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludeResponse)(nil),        // 51: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil), // 52: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),          // 53: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),          // 54: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),    // 55: orbweaver.operator.v1.ChangeScopeResponse
+	(*HostsResponse)(nil),          // 56: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                  // 57: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),            // 58: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),        // 59: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),         // 60: orbweaver.operator.v1.SharesResponse
+	(*CapturesResponse)(nil),       // 61: orbweaver.operator.v1.CapturesResponse
+	(*RecordResponse)(nil),         // 62: orbweaver.operator.v1.RecordResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1841,34 +1847,38 @@ var file_operator_proto_depIdxs = []int32{
 	44, // 49: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
 	45, // 50: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
 	46, // 51: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	1,  // 52: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 53: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 54: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 55: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 56: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 57: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 58: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 59: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 60: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 61: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 62: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 63: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 64: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	47, // 65: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 66: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	48, // 67: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
-	49, // 68: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
-	50, // 69: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	51, // 70: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	52, // 71: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	53, // 72: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	54, // 73: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	55, // 74: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	56, // 75: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	57, // 76: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	58, // 77: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	52, // [52:78] is the sub-list for method output_type
-	26, // [26:52] is the sub-list for method input_type
+	47, // 52: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
+	48, // 53: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
+	1,  // 54: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 55: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 56: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 57: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 58: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 59: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 60: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 61: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 62: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 63: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 64: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 65: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	27, // 66: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	49, // 67: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	28, // 68: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
+	50, // 69: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	51, // 70: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	52, // 71: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	53, // 72: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	54, // 73: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	55, // 74: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	56, // 75: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	57, // 76: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	58, // 77: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	59, // 78: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	60, // 79: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	61, // 80: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
+	62, // 81: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
+	54, // [54:82] is the sub-list for method output_type
+	26, // [26:54] is the sub-list for method input_type
 	26, // [26:26] is the sub-list for extension type_name
 	26, // [26:26] is the sub-list for extension extendee
 	0,  // [0:26] is the sub-list for field type_name
@@ -1880,6 +1890,7 @@ func file_operator_proto_init() {
 		return
 	}
 	file_answer_proto_init()
+	file_archive_proto_init()
 	file_delay_proto_init()
 	file_queue_proto_init()
 	file_rate_proto_init()
