@@ -231,9 +231,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	if c.visited(v, &f, now); c.fatal != nil {
 		return
 	}
-	if n := v.task.Link.Refetches(); n > 0 {
-		v.notes = append(v.notes, "refetch:"+strconv.Itoa(int(n)))
-	}
+	v.noteRefetch()
 	if v.task.Attempt > 0 {
 		v.notes = append(v.notes, strconv.Itoa(v.task.Attempt+1)+"t")
 	}
@@ -338,7 +336,7 @@ func visitOf(f *state.Finish) report.Visit {
 		Duplicate: f.Flags&state.FlagDuplicate != 0, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
 		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagUnkept != 0,
-		Exported: f.Exported(), Imported: f.Imported(),
+		Exported: f.Exported(), Imported: f.Imported(), Refetched: isRefetch(f.Link),
 	}
 }
 

@@ -171,6 +171,10 @@ var (
 	descFetched   = desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.")
 	descBytes     = desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
 	descNear      = desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
+	descRefetched = desc("orbweaver_crawl_refetched_total",
+		"Pages of lost archives that were fetched again (--on-loss refetch).")
+	descListed = desc("orbweaver_lost_listed_urls",
+		"URLs on this agent's lists of lost archives: they wait to be fetched again.")
 	descRevisits  = desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
 	descUnchanged = desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
 	descErrors    = desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
@@ -229,6 +233,10 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	count(descBytes, s.Bytes)
 	count(descDenied, s.Denied)
 	count(descNear, s.Near)
+	count(descRefetched, s.Refetched)
+	if s.Lost != nil {
+		gauge(descListed, s.Lost.Listed)
+	}
 	count(descRevisits, s.Revisits)
 	count(descUnchanged, s.Unchanged)
 	for kind, n := range s.Errors {

@@ -377,6 +377,9 @@ func (a *actor) lose() {
 		a.repeats(time.Since(a.untold))
 	}
 	a.lost = a.mem.Clone()
+	if a.s.judge.refetches && (a.s.judge.moves || a.s.judge.anyHost) {
+		a.s.judge.loses(recordsOn(a.s.t, a.lost))
+	}
 	a.end(testdisk.NewMem(), (*machine).vanish)
 	a.gone = true
 }

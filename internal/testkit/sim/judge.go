@@ -59,7 +59,8 @@ type judge struct {
 	losses     map[int64][]loss   // by host
 	logged     map[string][]wayTo // by URL, at the end; see readDepths
 	depths     map[string]depthRange
-	forgotten  []excuse // agents' periods of which the disks, and with them the archives, are lost
+	gone       map[string][]time.Time // by URL, if pages move: when an archive with a record of it was lost
+	forgotten  []excuse               // agents' periods of which the disks, and with them the archives, are lost
 }
 
 // A group is the set of requests that must keep a delay: those to one host, address or registered
@@ -144,7 +145,7 @@ func (e excuse) covers(agent int, at time.Time) bool {
 
 func newJudge(made *gen.Web, truth *gen.Truth, host, addr, site time.Duration) *judge {
 	j := &judge{made: made, truth: truth, pages: map[page][]fetched{}, others: map[string][]fetched{},
-		losses: map[int64][]loss{}, slowed: map[int64]int{}}
+		losses: map[int64][]loss{}, slowed: map[int64]int{}, gone: map[string][]time.Time{}}
 	j.delay = [groups]time.Duration{byHost: host, byAddr: addr, bySite: site}
 	for i := range j.groups {
 		j.groups[i] = map[string]*group{}
@@ -399,7 +400,7 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 				continue
 			}
 			v.Twice++
-			if j.mayFetch(host, earlier, f) {
+			if j.mayFetch(host, number, earlier, f) {
 				all += " (excused)"
 			} else {
 				unexcused++
