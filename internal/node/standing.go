@@ -191,7 +191,7 @@ func (s *standing) obey(ctx context.Context) error {
 	}
 	s.a.rates.order(operate.Rate(standing))
 	return errors.Join(s.amend(ctx), s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
-		s.a.setDelays(ctx, standing))
+		s.a.setDelays(ctx, standing), s.a.setApplications(standing))
 }
 
 // pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.
@@ -221,6 +221,21 @@ func (s *standing) Give(ctx context.Context, o orders.Order) (given orders.Order
 		return given, nil, err
 	}
 	s.note(given)
+	if err := s.keep(ctx); err != nil {
+		return given, nil, err
+	}
+	return given, s.spread(ctx, true), nil
+}
+
+// GiveAll implements operate.Orders.
+func (s *standing) GiveAll(ctx context.Context, list []orders.Order) (given []orders.Order, told map[string]error,
+	err error) {
+	if given, err = s.set.GiveAll(list, s.name(), s.a.now()); err != nil {
+		return nil, nil, err
+	}
+	for _, o := range given {
+		s.note(o)
+	}
 	if err := s.keep(ctx); err != nil {
 		return given, nil, err
 	}

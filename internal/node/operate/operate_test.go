@@ -31,11 +31,15 @@ type town struct {
 	set     *orders.Set
 	anyHost bool // each agent may crawl each host
 	members map[string]*Operator
-	events  map[string][]string // by agent
+	logs    map[string][]*pb.FetchedPage // of the application "app", by agent
+	acked   map[string]int64             // by agent
+	old     map[string]bool              // agents of an earlier version
+	events  map[string][]string          // by agent
 }
 
 func newTown(names ...string) *town {
-	w := &town{silent: map[string]bool{}, set: orders.NewSet(), members: map[string]*Operator{}}
+	w := &town{silent: map[string]bool{}, set: orders.NewSet(), members: map[string]*Operator{},
+		logs: map[string][]*pb.FetchedPage{}, acked: map[string]int64{}, old: map[string]bool{}}
 	for _, name := range names {
 		var others Others
 		if name != "" {
@@ -103,6 +107,9 @@ func (n neighbours) Ask(ctx context.Context, agent, method string, request []byt
 		<-ctx.Done()
 		return nil, fmt.Errorf("agent %s does not answer: %w", agent, ctx.Err())
 	}
+	if n.w.old[agent] && method == "ApplicationStates" {
+		return nil, ErrMethod
+	}
 	return n.w.members[agent].Answer(ctx, method, request)
 }
 
@@ -120,13 +127,22 @@ func (b book) Give(_ context.Context, o orders.Order) (orders.Order, map[string]
 		name = "crawl"
 	}
 	given, err := b.w.set.Give(o, name, time.Now())
+	return given, b.told(), err
+}
+
+func (b book) GiveAll(_ context.Context, list []orders.Order) ([]orders.Order, map[string]error, error) {
+	given, err := b.w.set.GiveAll(list, b.self+"x", time.Now())
+	return given, b.told(), err
+}
+
+func (b book) told() map[string]error {
 	told := map[string]error{}
 	for agent := range b.w.members {
 		if told[agent] = nil; b.w.silent[agent] {
 			told[agent] = errors.New("it does not answer")
 		}
 	}
-	return given, told, err
+	return told
 }
 
 // said returns answers as text.

@@ -39,6 +39,7 @@ type Agent interface {
 	Viewer
 	Scoping
 	Queues
+	Apps
 }
 
 // Others are the other agents. Safe for concurrent use.
@@ -54,6 +55,8 @@ type Orders interface {
 	// Give adds an order. When it returns, the order is durable at this agent, and in force there. told has an error
 	// for each other agent, nil if the agent has the order.
 	Give(ctx context.Context, o orders.Order) (given orders.Order, told map[string]error, err error)
+	// GiveAll is Give for several orders, which the other agents are told together. It adds all or none.
+	GiveAll(ctx context.Context, list []orders.Order) (given []orders.Order, told map[string]error, err error)
 	// Standing returns the orders that stand, Past all that are known. Both are in the order of time.
 	Standing() []orders.Order
 	Past() []orders.Order
@@ -307,12 +310,21 @@ func (o *Operator) give(ctx context.Context, want orders.Order, text string) (*p
 	want.Why = strings.TrimSpace(want.Why)
 	given, told, err := o.orders.Give(ctx, want)
 	if err != nil {
-		if errors.Is(err, orders.ErrOrder) {
-			return nil, nil, connect.NewError(connect.CodeInvalidArgument, err)
-		}
-		return nil, nil, connect.NewError(connect.CodeUnavailable, err)
+		return nil, nil, notGiven(err)
 	}
-	var answers []*pb.Answer
+	return wire(given, !given.Off), o.tellings(told, text), nil
+}
+
+// notGiven returns the error of a call that could not give an order.
+func notGiven(err error) error {
+	if errors.Is(err, orders.ErrOrder) {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	return connect.NewError(connect.CodeUnavailable, err)
+}
+
+// tellings returns the answers of all agents about an order. That of an agent that has it is text.
+func (o *Operator) tellings(told map[string]error, text string) (answers []*pb.Answer) {
 	for _, name := range o.names() {
 		a := &pb.Answer{Agent: name, Text: text}
 		err, known := told[name]
@@ -324,5 +336,5 @@ func (o *Operator) give(ctx context.Context, want orders.Order, text string) (*p
 		}
 		answers = append(answers, a)
 	}
-	return wire(given, !given.Off), answers, nil
+	return answers
 }
