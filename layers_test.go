@@ -44,7 +44,7 @@ var layers = func() map[string]int {
 			"internal/testkit/testbrowser",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/graph internal/report " +
-			"internal/testweb " +
+			"internal/testweb internal/delivery " +
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/web/classify " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +

@@ -82,6 +82,8 @@ type Agent struct {
 	delays      atomic.Pointer[delays] // the operators' orders of delays
 	listings    *listings              // of the queue
 	blacklist   *blacklist             // that is in force; standing.turn guards it
+	// applications are those that the orders define; standing.turn guards them.
+	applications []operate.Application
 	// blacklisted tells which state of the file was read last. Run's goroutine for the blacklist owns it.
 	blacklisted stamp
 	sheets      sheet.Live     // Config.Hosts, or what SetHosts has given since

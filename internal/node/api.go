@@ -204,6 +204,15 @@ var (
 	descAwaited    = desc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.")
 	descShortages  = desc("orbweaver_files_short_total",
 		"Times that the process had no file descriptor left and had to wait for one.")
+	descAppQueued  = desc("orbweaver_application_queued_urls", "URLs of an application that wait.", "application")
+	descAppFetched = desc("orbweaver_application_fetched_total", "URLs of an application that are finished.",
+		"application")
+	descAppShared = desc("orbweaver_application_shared_total",
+		"URLs of an application whose page the crawl had fetched already.", "application")
+	descAppPages = desc("orbweaver_application_unacknowledged_pages",
+		"Pages of an application that its process has not acknowledged.", "application")
+	descAppHeld = desc("orbweaver_application_held",
+		"1 if too many pages of an application are not acknowledged, and its URLs wait; else 0.", "application")
 	descOpen = desc("orbweaver_crawl_open_requests", "Open requests: visits under way.")
 )
 
@@ -265,6 +274,17 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 		count(descLeaseWaits, l.Waits)
 		count(descCutOff, l.CutOff)
 		gauge(descAwaited, int64(f.LeasesAwaited))
+	}
+	for _, app := range g.a.crawler.ApplicationStates() {
+		gauge(descAppQueued, app.Queued, app.Name)
+		count(descAppFetched, app.Fetched, app.Name)
+		count(descAppShared, app.Shared, app.Name)
+		gauge(descAppPages, app.Unacknowledged, app.Name)
+		held := int64(0)
+		if app.Held {
+			held = 1
+		}
+		gauge(descAppHeld, held, app.Name)
 	}
 	g.a.collectSizes(s, gauge)
 	gauge(descActive, int64(s.Active))

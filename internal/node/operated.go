@@ -46,7 +46,7 @@ func (o operated) Status() *pb.AgentStatus {
 	if c := o.a.membership; c != nil {
 		s.Address = c.self.Addr
 	}
-	s.Rate = o.a.rates.state()
+	s.Rate, s.Applications = o.a.rates.state(), o.ApplicationStates()
 	status := o.a.status()
 	switch st := status.(type) {
 	case Waiting:

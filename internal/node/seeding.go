@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
@@ -15,12 +14,10 @@ import (
 
 // newSeed reads a URL that is to be a seed of the running crawl. The error is for people.
 func (a *Agent) newSeed(text string) (crawl.NewSeed, error) {
-	t, err := ParseURL("URL", text)
+	t, err := a.typed(text)
 	switch {
 	case err != nil:
 		return crawl.NewSeed{}, err
-	case a.cfg.Contact == "" && !loopback(t.URL.Host()):
-		return crawl.NewSeed{}, fmt.Errorf("the crawl has no contact: it visits only this machine")
 	case len(t.URL.String()) > orders.MaxAbout:
 		return crawl.NewSeed{}, fmt.Errorf("the URL has %d bytes; at most %d are possible while the crawl runs",
 			len(t.URL.String()), orders.MaxAbout)
@@ -29,6 +26,15 @@ func (a *Agent) newSeed(text string) (crawl.NewSeed, error) {
 		return crawl.NewSeed{}, fmt.Errorf("the walkers jump to the start URLs of the crawl; begin another crawl")
 	}
 	return crawl.NewSeed{URL: t.URL, Bare: t.Bare}, nil
+}
+
+// typed reads a URL that the running crawl is to fetch. The error is for people.
+func (a *Agent) typed(text string) (TypedURL, error) {
+	t, err := ParseURL("URL", text)
+	if err == nil && a.cfg.Contact == "" && !loopback(t.URL.Host()) {
+		err = fmt.Errorf("the crawl has no contact: it visits only this machine")
+	}
+	return t, err
 }
 
 // PlanSeeds implements operate.Seeds.
@@ -80,11 +86,8 @@ func (o operated) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, err
 		return answer, nil
 	}
 	done, err := o.a.crawler.AddSeeds(ctx, seeds)
-	if w, ok := o.a.waiting(); ok && errors.Is(err, crawl.ErrNotRunning) {
-		return nil, fmt.Errorf("the crawl has not started: the agent waits for %s", w.For)
-	}
 	if err != nil {
-		return nil, err
+		return nil, o.notStarted(err)
 	}
 	for n, fate := range done {
 		s := answer[at[n]]

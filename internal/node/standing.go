@@ -277,7 +277,7 @@ func (s *standing) obey(ctx context.Context) error {
 	}
 	s.a.rates.order(operate.Rate(standing))
 	return errors.Join(s.amend(ctx), s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
-		s.setDelays(ctx, standing))
+		s.setDelays(ctx, standing), s.a.setApplications(standing))
 }
 
 // pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.

@@ -12,7 +12,7 @@ import (
 
 // A reader of a running crawl finds each capture as soon as Write has returned, wherever its line is: in memory, in a
 // run, or in an index of an earlier crawl.
-func TestFind(t *testing.T) {
+func TestFindLines(t *testing.T) {
 	dir := t.TempDir()
 	var want []string
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)

@@ -97,6 +97,9 @@ type Writer struct {
 	lines  runs
 	tasks  []diskTask // in order; a task that is being done is no longer in it
 	doing  []byte     // the index lines of the task that is being done
+	found  *finder    // nil before the first Find
+
+	findMu sync.Mutex // held while found is made; taken before the others
 
 	taskMu   sync.Mutex // held while disk tasks are done; a holder of mu never takes it
 	syncMu   sync.Mutex // guards syncFile, also while it is synced; taken after mu or without mu
@@ -225,8 +228,10 @@ func (w *Writer) append(x *Exchange, g *group) (done Written, tasks bool, err er
 	w.count++
 	if len(g.cdx) > 0 {
 		g.cdx = appendPlace(g.cdx, done.Length, done.Offset, w.name)
+		w.found.note(g.cdx)
 		if w.lines.add(g.cdx) {
 			w.tasks = append(w.tasks, diskTask{run: w.lines.next(w.name)})
+			w.found.turn()
 		}
 	}
 	if g.remember {
@@ -300,6 +305,7 @@ func (w *Writer) rotate() error {
 		return err
 	}
 	c := diskTask{run: w.lines.last(w.name), name: w.name, file: w.file}
+	w.found.turn()
 	w.syncMu.Lock()
 	c.syncFile, w.syncFile = w.syncFile, nil
 	w.syncMu.Unlock()
@@ -350,6 +356,10 @@ func (w *Writer) runTask(c diskTask) (err error) {
 	if err := w.lines.store(c.run); err != nil {
 		return err
 	}
+	w.mu.Lock()
+	d := w.found
+	w.mu.Unlock()
+	d.written(filepath.Join(w.lines.dir, c.run.name))
 	if c.name == "" {
 		return nil
 	}

@@ -89,6 +89,9 @@ const (
 	// closeTime bounds the wait for calls in progress at the end.
 	closeTime  = time.Second
 	maxRequest = 1 << 20 // bytes of a call's message
+	// pagesTime bounds a call that waits for pages of an application, and pagesPath is its path.
+	pagesTime = 90 * time.Second
+	pagesPath = "/orbweaver.operator.v1.Operator/Pages"
 )
 
 // A Server answers HTTP requests from Listen until Close.
@@ -226,11 +229,16 @@ func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 }
 
 // streams lets calls that are streams last: without the times for a whole request and its answer, until ending is done.
+// A call for pages of an application lasts for pagesTime.
 func streams(next http.Handler, ending context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if streaming[r.URL.Path] {
+		if waits := r.URL.Path == pagesPath; waits || streaming[r.URL.Path] {
+			var end time.Time
+			if waits {
+				end = time.Now().Add(pagesTime)
+			}
 			c := http.NewResponseController(w)
-			if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
+			if err := errors.Join(c.SetReadDeadline(end), c.SetWriteDeadline(end)); err != nil {
 				http.Error(w, "this connection cannot carry a stream", http.StatusInternalServerError)
 				return
 			}

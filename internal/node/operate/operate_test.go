@@ -31,11 +31,15 @@ type town struct {
 	set     *orders.Set
 	anyHost bool // each agent may crawl each host
 	members map[string]*Operator
-	events  map[string][]string // by agent
+	logs    map[string][]*pb.FetchedPage // of the application "app", by agent
+	acked   map[string]int64             // by agent
+	old     map[string]bool              // agents of an earlier version
+	events  map[string][]string          // by agent
 }
 
 func newTown(names ...string) *town {
-	w := &town{silent: map[string]bool{}, set: orders.NewSet(), members: map[string]*Operator{}}
+	w := &town{silent: map[string]bool{}, set: orders.NewSet(), members: map[string]*Operator{},
+		logs: map[string][]*pb.FetchedPage{}, acked: map[string]int64{}, old: map[string]bool{}}
 	for _, name := range names {
 		var others Others
 		if name != "" {
@@ -102,6 +106,9 @@ func (n neighbours) Ask(ctx context.Context, agent, method string, request []byt
 	if n.w.silent[agent] {
 		<-ctx.Done()
 		return nil, fmt.Errorf("agent %s does not answer: %w", agent, ctx.Err())
+	}
+	if n.w.old[agent] && method == "ApplicationStates" {
+		return nil, ErrMethod
 	}
 	return n.w.members[agent].Answer(ctx, method, request)
 }

@@ -41,6 +41,7 @@ type Agent interface {
 	Archive
 	Scoping
 	Queues
+	Apps
 }
 
 // Others are the other agents. Safe for concurrent use.
