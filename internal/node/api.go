@@ -192,6 +192,7 @@ var (
 	descActive = desc("orbweaver_frontier_active_hosts",
 		"Hosts that the crawl wants to keep ready in memory: its speed times its delay.")
 	descPooled  = desc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, not yet in a host's queue.")
+	descAside   = desc("orbweaver_frontier_aside_urls", "URLs that exclusions have set aside.")
 	descClaimed = desc("orbweaver_hosts_claimed_total", "Hosts that this agent took over from other agents.")
 	descGiven   = desc("orbweaver_hosts_given_total", "Hosts that this agent gave to other agents.")
 	descHeld    = desc("orbweaver_hosts_held",
@@ -289,6 +290,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	g.a.collectSizes(s, gauge)
 	gauge(descActive, int64(s.Active))
 	gauge(descPooled, f.Pooled)
+	gauge(descAside, f.Aside)
 	for state, n := range map[string]int{
 		"ready": f.Ready, "resting": f.Resting, "paused": f.Paused, "fetching": f.Fetching,
 		"resolving": f.Resolving, "blocked": f.Blocked, "empty": f.Empty,
