@@ -160,9 +160,9 @@ func TestConsoleArchiveAttack(t *testing.T) {
 	// The frame has no origin, and so no cookie and no storage of the console.
 	for script, want := range map[string]string{
 		"window.origin": "null", "document.title": "Hostile",
-		"(() => { try { return document.cookie } catch (e) { return e.name } })()":         "SecurityError",
-		"(() => { try { return top.document.title } catch (e) { return e.name } })()":      "SecurityError",
-		"(() => { try { return localStorage.length } catch (e) { return e.name } })()":     "SecurityError",
+		"(() => { try { return document.cookie } catch (e) { return e.name } })()":               "SecurityError",
+		"(() => { try { return top.document.title } catch (e) { return e.name } })()":            "SecurityError",
+		"(() => { try { return localStorage.length } catch (e) { return e.name } })()":           "SecurityError",
 		"document.querySelectorAll('[target], base[href], meta[http-equiv*=Security i]').length": "0",
 	} {
 		if got := b.TextFrame("/archive/key/", script); got != want {
