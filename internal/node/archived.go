@@ -196,8 +196,8 @@ func (a *Agent) openCapture(ctx context.Context, u weburl.URL, at time.Time) (*c
 	if err != nil {
 		return nil, false, err
 	}
-	m := &captures.Message{Status: int(first.Status), Size: first.Size, Truncated: first.Truncated, File: first.BodyFile,
-		Body: &remoteBody{a: a, ctx: ctx, q: q, part: first}}
+	m := &captures.Message{Status: int(first.Status), Size: first.Size, Truncated: first.Truncated,
+		File: first.BodyFile, Body: &remoteBody{a: a, ctx: ctx, q: q, part: first}}
 	for _, h := range first.Http {
 		m.Header = append(m.Header, captures.Field{Name: h.Name, Value: h.Value})
 	}

@@ -38,7 +38,8 @@ func TestArchived(t *testing.T) {
 		}
 		c := r.Captures[0]
 		rec, err := a.operator.Record(t.Context(), &pb.RecordRequest{File: c.File, Offset: c.Offset, Most: 5})
-		if err != nil || rec.Status != 200 || len(rec.Body) != 5 || !rec.More || len(rec.Warc) < 5 || len(rec.Http) < 1 {
+		if err != nil || rec.Status != 200 || len(rec.Body) != 5 || !rec.More || len(rec.Warc) < 5 ||
+			len(rec.Http) < 1 {
 			t.Errorf("record: %v, %v", rec, err)
 		}
 		for _, q := range []*pb.RecordRequest{{File: "../../state/api.json"}, {File: c.File, Offset: 1 << 40}} {
@@ -54,7 +55,8 @@ func TestArchived(t *testing.T) {
 		if err != nil || !strings.HasPrefix(string(body), string(rec.Body)) || len(body) < 6 {
 			t.Errorf("the body is %q, %v", body, err)
 		}
-		if _, ok, err := a.openCapture(t.Context(), weburl.MustParse("http://nowhere.example/"), time.Now()); ok || err != nil {
+		none := weburl.MustParse("http://nowhere.example/")
+		if _, ok, err := a.openCapture(t.Context(), none, time.Now()); ok || err != nil {
 			t.Errorf("a page that is not there: %t, %v", ok, err)
 		}
 

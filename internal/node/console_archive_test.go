@@ -38,7 +38,8 @@ func (s *stage) Captures(_ context.Context, q *pb.CapturesRequest) (*pb.Captures
 
 func (s *stage) Record(_ context.Context, q *pb.RecordRequest) (*pb.RecordResponse, error) {
 	return &pb.RecordResponse{Status: 200, Size: 1234, BodyFile: q.File,
-		Warc: []*pb.HeaderField{{Name: "WARC-Type", Value: "response" + s.evil}, {Name: "WARC-Record-ID", Value: "<urn:uuid:1>"}},
+		Warc: []*pb.HeaderField{{Name: "WARC-Type", Value: "response" + s.evil},
+			{Name: "WARC-Record-ID", Value: "<urn:uuid:1>"}},
 		Http: []*pb.HeaderField{{Name: "Server" + s.evil, Value: "Apache" + s.evil}}}, nil
 }
 
@@ -76,22 +77,27 @@ const hostile = `<!doctype html><html><head><title>Hostile</title>
 <link rel="stylesheet" href="http://a.example/s.css"><link rel="dns-prefetch" href="http://evil.invalid/">
 <link rel="preconnect" href="http://evil.invalid/"><link rel="prefetch" href="http://evil.invalid/p">
 <script>document.title = 'ran'; top.hacked = 1; top.location = '/?moved';
-fetch('/orbweaver.operator.v1.Operator/Stop', {method: 'POST', headers: {'Content-Type': 'application/json'}, body: '{}'})
+fetch('/orbweaver.operator.v1.Operator/Stop', {method: 'POST',
+headers: {'Content-Type': 'application/json'}, body: '{}'})
 </script><script src="http://a.example/x.js"></script></head>
 <body onload="top.hacked = 2"><p id="here">archived text</p>
-<img id="pic" src="http://a.example/pic.svg" onload="top.hacked = 3"><img src="http://evil.invalid/i" onerror="top.hacked = 4">
+<img id="pic" src="http://a.example/pic.svg" onload="top.hacked = 3">
+<img src="http://evil.invalid/i" onerror="top.hacked = 4">
 <img src="/orbweaver.operator.v1.Operator/Stop?connect=v1&encoding=json&message=%7B%7D">
 <iframe src="/session"></iframe><iframe srcdoc="<script>top.hacked = 5</script>"></iframe>
 <object data="http://evil.invalid/o"></object><embed src="/"><svg onload="top.hacked = 6"></svg>
-<form id="form" method="post" action="/orbweaver.operator.v1.Operator/Stop" target="_top"><button id="go">go</button></form>
+<form id="form" method="post" action="/orbweaver.operator.v1.Operator/Stop" target="_top">
+<button id="go">go</button></form>
 <a id="api" href="/orbweaver.operator.v1.Operator/Stop" target="_top">stop</a>
-<a id="script" href="javascript:top.hacked = 8">script</a><a id="next" href="http://a.example/next" target="_blank">next</a>
+<a id="script" href="javascript:top.hacked = 8">script</a>
+<a id="next" href="http://a.example/next" target="_blank">next</a>
 <p style="background: url(http://evil.invalid/b)">x</p></body></html>`
 
 func hostileStage() *stage {
 	return &stage{archive: map[string]string{
-		"http://a.example/":        "Content-Type: text/html\nSet-Cookie: orbweaver=x\n\n" + hostile,
-		"http://a.example/s.css":   "Content-Type: text/css\n\n#here { color: rgb(1, 2, 3); background: url(http://evil.invalid/c) }",
+		"http://a.example/": "Content-Type: text/html\nSet-Cookie: orbweaver=x\n\n" + hostile,
+		"http://a.example/s.css": "Content-Type: text/css\n\n#here { color: rgb(1, 2, 3); " +
+			"background: url(http://evil.invalid/c) }",
 		"http://a.example/x.js":    "Content-Type: text/javascript\n\ntop.hacked = 9",
 		"http://a.example/pic.svg": "Content-Type: image/svg+xml\n\n" + picture,
 		"http://a.example/next":    "Content-Type: text/html\n\n<p id=here>the next page</p>",
@@ -112,8 +118,8 @@ func TestConsoleArchive(t *testing.T) {
 		b.Type("http://a.example/")
 		b.Key("Enter")
 		b.Wait("document.querySelectorAll('#captures tbody tr').length == 7 && " +
-			fmt.Sprintf(text, "captures-found", "7 captures, and more") + " && " +
-			fmt.Sprintf(text, "captures-found", "a3 does not answer"))
+			fmt.Sprintf(text, "captures-found", "7 captures in ") + " && " +
+			fmt.Sprintf(text, "captures-found", " ms, and more; a3 does not answer"))
 		b.Click("#later")
 		b.Wait("!document.getElementById('earlier').hidden && document.getElementById('later').hidden")
 		b.Click("#captures tbody tr:first-child button")
@@ -182,8 +188,9 @@ func TestConsoleArchiveAttack(t *testing.T) {
 	b.Wait(loaded + " && window.origin == 'null' && document.title == 'Hostile'")
 	b.Click("#go")
 	b.Wait("window.hacked === undefined && document.getElementById('here').textContent == 'archived text'")
-	for u, want := range map[string]string{"http://a.example/moved": "the next page", "http://a.example/f.bin": "A file",
-		"http://a.example/none": "Not in this archive", "mailto:x": "not the address"} {
+	for u, want := range map[string]string{"http://a.example/moved": "the next page",
+		"http://a.example/f.bin": "A file",
+		"http://a.example/none":  "Not in this archive", "mailto:x": "not the address"} {
 		b.Go(url + "archive/key/20260101000000?u=" + strings.ReplaceAll(u, "/", "%2F"))
 		b.Wait("document.body.innerText.includes('" + want + "') && window.origin == 'null'")
 	}
@@ -209,7 +216,8 @@ func TestConsoleArchiveAttack(t *testing.T) {
 func TestConsoleArchiveHeaders(t *testing.T) {
 	h := hostileStage().pages()
 	for path, want := range map[string]int{"/archive/key/20260101000000?u=http://a.example/": 200, "/archive/": 403,
-		"/archive/key/x?u=http://a.example/": 400, "/archive/key/20260101000000": 400, "/archive//20260101000000": 403} {
+		"/archive/key/x?u=http://a.example/": 400, "/archive/key/20260101000000": 400,
+		"/archive//20260101000000": 403} {
 		r, err := http.NewRequest("GET", "http://localhost:80"+path, nil)
 		if err != nil {
 			t.Fatal(err)
@@ -217,7 +225,8 @@ func TestConsoleArchiveHeaders(t *testing.T) {
 		w := newRecorderOf(h, r)
 		policy := w.Header().Get("Content-Security-Policy")
 		if w.Code != want || !strings.HasPrefix(policy, "sandbox; default-src 'none'; ") ||
-			strings.Contains(policy, "script") || strings.Contains(policy, "allow") || w.Header().Get("Set-Cookie") != "" {
+			strings.Contains(policy, "script") || strings.Contains(policy, "allow") ||
+			w.Header().Get("Set-Cookie") != "" {
 			t.Errorf("%s: %d, %v", path, w.Code, w.Header())
 		}
 	}

@@ -70,7 +70,8 @@ func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, 
 		if err != nil {
 			return nil, err
 		}
-		r.Agents = append(r.Agents, &pb.AgentStatus{Agent: name, Rate: s.rateState(), State: state, WaitsFor: s.evil, Status: detail,
+		r.Agents = append(r.Agents, &pb.AgentStatus{Agent: name, Rate: s.rateState(), State: state,
+			WaitsFor: s.evil, Status: detail,
 			Totals: &pb.Totals{Pages: 400000 + int64(i), Bytes: 11e9, UrlsQueued: 150000, PagesPerS: 41.1,
 				OpenRequests: 16, Errors: 28}})
 	}
@@ -411,16 +412,17 @@ func TestConsoleActions(t *testing.T) {
 func TestConsoleAttack(t *testing.T) {
 	const evil = `"'><img src=http://evil.invalid/x onerror="window.hacked=1"><script>window.hacked=2</script>` +
 		`<a href="javascript:window.hacked=3">x</a>`
-	s := &stage{evil: evil, archive: map[string]string{"http://a.example/" + evil: ""}, orders: []*pb.Order{{Id: "1" + evil, Agent: evil, By: evil, Why: evil,
-		Verb: evil, About: evil, Value: evil, Stands: true}, {Id: "2", Verb: "block", About: evil, Stands: true}}}
+	s := &stage{evil: evil, archive: map[string]string{"http://a.example/" + evil: ""}, orders: []*pb.Order{
+		{Id: "1" + evil, Agent: evil, By: evil, Why: evil, Verb: evil, About: evil, Value: evil, Stands: true},
+		{Id: "2", Verb: "block", About: evil, Stands: true}}}
 	b, url := s.open(t)
 	login(b, "secret")
 	b.Wait("document.querySelector('#tiles .tile')")
 	safe := func(where string) {
 		t.Helper()
 		got := b.Text("[window.hacked, document.querySelectorAll('main img, main script, main a[href^=javascript], " +
-			"#dialog img, #dialog script, iframe:not(#page), style').length, [...document.querySelectorAll('main *')].filter(" +
-			"e => e.getAttributeNames().some(n => n.startsWith('on'))).length]")
+			"#dialog img, #dialog script, iframe:not(#page), style').length, [...document.querySelectorAll('main *')]" +
+			".filter(e => e.getAttributeNames().some(n => n.startsWith('on'))).length]")
 		if got != ",0,0" {
 			t.Errorf("%s: %s", where, got)
 		}

@@ -20,7 +20,8 @@ func TestFindLines(t *testing.T) {
 		t.Helper()
 		for i := range n {
 			url := fmt.Sprintf("http://h%d.example/p%04d", i%3, from+i)
-			if _, err := w.Write(page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", fmt.Sprintf("page %d", from+i))); err != nil {
+			body := fmt.Sprintf("page %d", from+i)
+			if _, err := w.Write(page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", body)); err != nil {
 				t.Fatal(err)
 			}
 			want = append(want, SURT(url)+" ")
@@ -29,7 +30,10 @@ func TestFindLines(t *testing.T) {
 	}
 	open := func() *Writer {
 		t.Helper()
-		w, _, err := Open(Config{Dir: dir, MaxBytes: 8 << 10, Now: func() time.Time { now = now.Add(time.Second); return now }})
+		w, _, err := Open(Config{Dir: dir, MaxBytes: 8 << 10, Now: func() time.Time {
+			now = now.Add(time.Second)
+			return now
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}

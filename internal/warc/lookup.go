@@ -24,8 +24,8 @@ const maxCaptures = 10000
 
 // Lookup finds the captures of url in the index of the crawl directory p.Dir. It returns at most 10,000, oldest first;
 // none is not an error. If there is no index, the error wraps fs.ErrNotExist. Lookup reads only the part of the index
-// that a binary search needs. A nil fsys means the machine's filesystem. Of a crawl that runs (Place.Live), Lookup knows
-// all that is written.
+// that a binary search needs. A nil fsys means the machine's filesystem. Of a crawl that runs (Place.Live), Lookup
+// knows all that is written.
 func Lookup(fsys disk.FS, p Place, url string) ([]Line, error) {
 	found, err := lookup(fsys, p, url)
 	if p, ok := err.(*fs.PathError); ok {

@@ -26,8 +26,8 @@ type Archive interface {
 // mostBody bounds the bytes of a body in one response, so that it fits into a message between agents.
 const mostBody = 512 << 10
 
-// CapturePrefixes returns what the index lines of the wanted captures begin with, in the order of an index. The error is
-// for people.
+// CapturePrefixes returns what the index lines of the wanted captures begin with, in the order of an index. The error
+// is for people.
 func CapturePrefixes(q *pb.CapturesRequest) ([]string, error) {
 	text := strings.TrimSpace(q.Url)
 	if q.Match == pb.CaptureMatch_CAPTURE_MATCH_DOMAIN {
@@ -109,11 +109,12 @@ func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Cap
 // Record implements pb.OperatorHandler.
 func (o *Operator) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordResponse, error) {
 	if q.From < 0 || q.Offset < 0 || q.Most < 0 || q.Most > mostBody {
-		return nil, problem(connect.CodeInvalidArgument, "from %d, offset %d, most %d: give no negative numbers, and at "+
-			"most %d bytes", q.From, q.Offset, q.Most, mostBody)
+		return nil, problem(connect.CodeInvalidArgument, "from %d, offset %d, most %d: give no negative numbers, and "+
+			"at most %d bytes", q.From, q.Offset, q.Most, mostBody)
 	}
 	if !slices.Contains(o.names(), q.Agent) {
-		return nil, problem(connect.CodeNotFound, "no agent %.80q is present, and its archive is at that agent", q.Agent)
+		return nil, problem(connect.CodeNotFound, "no agent %.80q is present; the archive is at the agent that wrote it",
+			q.Agent)
 	}
 	r := new(pb.RecordResponse)
 	ctx, cancel := context.WithTimeout(ctx, patience)

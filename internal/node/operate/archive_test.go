@@ -56,7 +56,8 @@ func testCaptures(t *testing.T) {
 			t.Errorf("%v is answered", q)
 		}
 	}
-	for _, q := range []*pb.CapturesRequest{{}, {Url: "http://"}, {Url: "a.example", Match: 9}, {Url: "a.example", Limit: -1}} {
+	for _, q := range []*pb.CapturesRequest{{}, {Url: "http://"}, {Url: "a.example", Match: 9},
+		{Url: "a.example", Limit: -1}} {
 		if _, err := w.members["a1"].Captures(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
 			t.Errorf("%v: %v", q, err)
 		}

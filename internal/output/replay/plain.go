@@ -34,9 +34,9 @@ type PlainConfig struct {
 //	PATH KEY/TIME?u=URL -> nearest capture -> rewritten page
 //
 // Each response has a Content-Security-Policy with a sandbox, so that a browser gives it an origin of its own, also
-// outside of a frame: it runs no script, sends no form, follows no refresh and opens no window, and its requests have no
-// cookies of the server (SameSite). The policy permits images, styles, fonts and media below PATH alone. Frames within a
-// page stay empty. So a page needs the key in its paths; the key must open nothing but the archive.
+// outside of a frame: it runs no script, sends no form, follows no refresh and opens no window, and its requests have
+// no cookies of the server (SameSite). The policy permits images, styles, fonts and media below PATH alone. Frames
+// within a page stay empty. So a page needs the key in its paths; the key must open nothing but the archive.
 type Plain struct {
 	cfg PlainConfig
 	// busy bounds how many pages are rewritten at once.
@@ -63,8 +63,8 @@ func (s *Plain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	own := scheme + r.Host // the caller has checked it
 	from := own + s.cfg.Path
 	h := w.Header()
-	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; img-src "+from+" data:; media-src "+from+"; font-src "+
-		from+" data:; style-src "+from+" 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors "+own)
+	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; img-src "+from+" data:; media-src "+from+
+		"; font-src "+from+" data:; style-src "+from+" 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors "+own)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-DNS-Prefetch-Control", "off")
 	h.Set("Cache-Control", "no-store")

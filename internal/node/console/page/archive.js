@@ -44,8 +44,8 @@ export function archive(main, crawl, chosen) {
       if (mine !== asked) return;
       const all = r.captures || [];
       found.textContent = (all.length === 0 ? 'Nothing of this is archived.'
-        : `${count(all.length)} capture${all.length > 1 ? 's' : ''}${r.next ? ', and more' : ''}`
-          + ` in ${Math.round(performance.now() - began)} ms`)
+        : `${count(all.length)} capture${all.length > 1 ? 's' : ''} in ${Math.round(performance.now() - began)} ms`
+          + (r.next ? ', and more' : ''))
         + (r.silent || []).map((a) => `; ${a.agent} does not answer: ${a.error}`).join('');
       list.replaceChildren(all.length === 0 ? '' : table([
         { name: 'URL', class: 'wide', cell: (c) => el('button', { type: 'button', class: 'link',
