@@ -79,6 +79,7 @@ type Agent struct {
 	history    *history
 	operator   *operate.Operator
 	delays     atomic.Pointer[delays] // the operators' orders of delays
+	paces      atomic.Pointer[paces]  // the operators' orders of rates of domains
 	listings   *listings              // of the queue
 	blacklist  *blacklist             // that is in force; standing.mu guards it
 	// blacklisted tells which state of the file was read last. Run's goroutine for the blacklist owns it.
@@ -378,7 +379,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.loadOrders(); err != nil {
 		return err
 	}
-	fr.DelayOf, cfg.Crawl.WhyDelay = a.delayOf, a.whyDelay
+	fr.DelayOf, cfg.Crawl.WhyDelay, cfg.Crawl.WhyPace = a.delayOf, a.whyDelay, a.whyPace
+	fr.PaceOf, fr.Paced = a.paceOf, a.paces.Load().domains()
 	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err

@@ -45,7 +45,7 @@ func (o operated) Status() *pb.AgentStatus {
 	if c := o.a.membership; c != nil {
 		s.Address = c.self.Addr
 	}
-	s.Rate = o.a.rates.state()
+	s.Rate, s.DomainRates = o.a.rates.state(), o.a.domainRates()
 	status := o.a.status()
 	switch st := status.(type) {
 	case Waiting:

@@ -61,6 +61,7 @@ func (a *Agent) loadOrders() error {
 	s := &standing{a: a, set: set, told: map[string]toldOrders{}}
 	a.standing = s
 	a.delays.Store(newDelays(set.Standing()))
+	a.paces.Store(newPaces(set.Standing()))
 	return nil
 }
 
@@ -191,7 +192,7 @@ func (s *standing) obey(ctx context.Context) error {
 	}
 	s.a.rates.order(operate.Rate(standing))
 	return errors.Join(s.amend(ctx), s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
-		s.a.setDelays(ctx, standing))
+		s.a.setDelays(ctx, standing), s.a.setPaces(ctx, standing))
 }
 
 // pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.

@@ -65,6 +65,8 @@ const (
 	OperatorAddSeedsProcedure = "/orbweaver.operator.v1.Operator/AddSeeds"
 	// OperatorRateProcedure is the fully-qualified name of the Operator's Rate RPC.
 	OperatorRateProcedure = "/orbweaver.operator.v1.Operator/Rate"
+	// OperatorRateDomainProcedure is the fully-qualified name of the Operator's RateDomain RPC.
+	OperatorRateDomainProcedure = "/orbweaver.operator.v1.Operator/RateDomain"
 	// OperatorExcludeProcedure is the fully-qualified name of the Operator's Exclude RPC.
 	OperatorExcludeProcedure = "/orbweaver.operator.v1.Operator/Exclude"
 	// OperatorExcludePreviewProcedure is the fully-qualified name of the Operator's ExcludePreview RPC.
@@ -120,6 +122,9 @@ type OperatorClient interface {
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 	// Rate limits the requests or bits a second of all agents together. It is an order.
 	Rate(context.Context, *RateRequest) (*RateResponse, error)
+	// RateDomain limits the requests a second of all agents to the hosts of a registered domain.
+	// It is an order.
+	RateDomain(context.Context, *RateDomainRequest) (*RateResponse, error)
 	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
 	// order. ExcludePreview tells how many links wait that it would set aside. It changes
 	// nothing.
@@ -247,6 +252,12 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("Rate")),
 			connect.WithClientOptions(opts...),
 		),
+		rateDomain: connect.NewClient[RateDomainRequest, RateResponse](
+			httpClient,
+			baseURL+OperatorRateDomainProcedure,
+			connect.WithSchema(operatorMethods.ByName("RateDomain")),
+			connect.WithClientOptions(opts...),
+		),
 		exclude: connect.NewClient[ExcludeRequest, ExcludeResponse](
 			httpClient,
 			baseURL+OperatorExcludeProcedure,
@@ -335,6 +346,7 @@ type operatorClient struct {
 	delay          *connect.Client[DelayRequest, DelayResponse]
 	addSeeds       *connect.Client[AddSeedsRequest, AddSeedsResponse]
 	rate           *connect.Client[RateRequest, RateResponse]
+	rateDomain     *connect.Client[RateDomainRequest, RateResponse]
 	exclude        *connect.Client[ExcludeRequest, ExcludeResponse]
 	excludePreview *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
 	queue          *connect.Client[QueueRequest, QueueResponse]
@@ -482,6 +494,15 @@ func (c *operatorClient) Rate(ctx context.Context, req *RateRequest) (*RateRespo
 	return nil, err
 }
 
+// RateDomain calls orbweaver.operator.v1.Operator.RateDomain.
+func (c *operatorClient) RateDomain(ctx context.Context, req *RateDomainRequest) (*RateResponse, error) {
+	response, err := c.rateDomain.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Exclude calls orbweaver.operator.v1.Operator.Exclude.
 func (c *operatorClient) Exclude(ctx context.Context, req *ExcludeRequest) (*ExcludeResponse, error) {
 	response, err := c.exclude.CallUnary(ctx, connect.NewRequest(req))
@@ -601,6 +622,9 @@ type OperatorHandler interface {
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 	// Rate limits the requests or bits a second of all agents together. It is an order.
 	Rate(context.Context, *RateRequest) (*RateResponse, error)
+	// RateDomain limits the requests a second of all agents to the hosts of a registered domain.
+	// It is an order.
+	RateDomain(context.Context, *RateDomainRequest) (*RateResponse, error)
 	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
 	// order. ExcludePreview tells how many links wait that it would set aside. It changes
 	// nothing.
@@ -724,6 +748,12 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("Rate")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorRateDomainHandler := connect.NewUnaryHandlerSimple(
+		OperatorRateDomainProcedure,
+		svc.RateDomain,
+		connect.WithSchema(operatorMethods.ByName("RateDomain")),
+		connect.WithHandlerOptions(opts...),
+	)
 	operatorExcludeHandler := connect.NewUnaryHandlerSimple(
 		OperatorExcludeProcedure,
 		svc.Exclude,
@@ -824,6 +854,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorAddSeedsHandler.ServeHTTP(w, r)
 		case OperatorRateProcedure:
 			operatorRateHandler.ServeHTTP(w, r)
+		case OperatorRateDomainProcedure:
+			operatorRateDomainHandler.ServeHTTP(w, r)
 		case OperatorExcludeProcedure:
 			operatorExcludeHandler.ServeHTTP(w, r)
 		case OperatorExcludePreviewProcedure:
@@ -911,6 +943,10 @@ func (UnimplementedOperatorHandler) AddSeeds(context.Context, *AddSeedsRequest) 
 
 func (UnimplementedOperatorHandler) Rate(context.Context, *RateRequest) (*RateResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Rate is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) RateDomain(context.Context, *RateDomainRequest) (*RateResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.RateDomain is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error) {

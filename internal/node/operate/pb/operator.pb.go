@@ -129,8 +129,9 @@ type AgentStatus struct {
 	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                       // crawling, paused, waiting, stopping or silent
 	WaitsFor      string                 `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // in words
 	Totals        *Totals                `protobuf:"bytes,5,opt,name=totals,proto3" json:"totals,omitempty"`
-	Status        *structpb.Struct       `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"` // as docs/reference/json.md has it
-	Rate          *RateState             `protobuf:"bytes,20,opt,name=rate,proto3" json:"rate,omitempty"`    // missing: there is no limit
+	Status        *structpb.Struct       `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`                               // as docs/reference/json.md has it
+	Rate          *RateState             `protobuf:"bytes,20,opt,name=rate,proto3" json:"rate,omitempty"`                                  // missing: there is no limit
+	DomainRates   []*DomainRate          `protobuf:"bytes,21,rep,name=domain_rates,json=domainRates,proto3" json:"domain_rates,omitempty"` // by domain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -210,6 +211,13 @@ func (x *AgentStatus) GetStatus() *structpb.Struct {
 func (x *AgentStatus) GetRate() *RateState {
 	if x != nil {
 		return x.Rate
+	}
+	return nil
+}
+
+func (x *AgentStatus) GetDomainRates() []*DomainRate {
+	if x != nil {
+		return x.DomainRates
 	}
 	return nil
 }
@@ -1587,13 +1595,13 @@ var File_operator_proto protoreflect.FileDescriptor
 
 const file_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
+	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\vdelay.proto\x1a\fdomain.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
 	"rate.proto\x1a\vwatch.proto\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x83\x01\n" +
 	"\x0eStatusResponse\x12:\n" +
 	"\x06agents\x18\x01 \x03(\v2\".orbweaver.operator.v1.AgentStatusR\x06agents\x125\n" +
-	"\x06totals\x18\x02 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\"\x8e\x02\n" +
+	"\x06totals\x18\x02 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\"\xd4\x02\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -1601,7 +1609,8 @@ const file_operator_proto_rawDesc = "" +
 	"\twaits_for\x18\x04 \x01(\tR\bwaitsFor\x125\n" +
 	"\x06totals\x18\x05 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\x12/\n" +
 	"\x06status\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06status\x124\n" +
-	"\x04rate\x18\x14 \x01(\v2 .orbweaver.operator.v1.RateStateR\x04rate\"\xed\x01\n" +
+	"\x04rate\x18\x14 \x01(\v2 .orbweaver.operator.v1.RateStateR\x04rate\x12D\n" +
+	"\fdomain_rates\x18\x15 \x03(\v2!.orbweaver.operator.v1.DomainRateR\vdomainRates\"\xed\x01\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x03R\x05pages\x12\x18\n" +
 	"\afetched\x18\x02 \x01(\x03R\afetched\x12\x14\n" +
@@ -1684,7 +1693,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xd4\x11\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xb1\x12\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1701,7 +1710,9 @@ const file_operator_proto_rawDesc = "" +
 	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a'.orbweaver.operator.v1.TakeBackResponse\x12R\n" +
 	"\x05Delay\x12#.orbweaver.operator.v1.DelayRequest\x1a$.orbweaver.operator.v1.DelayResponse\x12[\n" +
 	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12O\n" +
-	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12X\n" +
+	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12[\n" +
+	"\n" +
+	"RateDomain\x12(.orbweaver.operator.v1.RateDomainRequest\x1a#.orbweaver.operator.v1.RateResponse\x12X\n" +
 	"\aExclude\x12%.orbweaver.operator.v1.ExcludeRequest\x1a&.orbweaver.operator.v1.ExcludeResponse\x12r\n" +
 	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\"\x03\x90\x02\x01\x12W\n" +
@@ -1758,32 +1769,34 @@ var file_operator_proto_goTypes = []any{
 	(*RateResponse)(nil),           // 28: orbweaver.operator.v1.RateResponse
 	(*structpb.Struct)(nil),        // 29: google.protobuf.Struct
 	(*RateState)(nil),              // 30: orbweaver.operator.v1.RateState
-	(*Answer)(nil),                 // 31: orbweaver.operator.v1.Answer
-	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
-	(*DelayRequest)(nil),           // 33: orbweaver.operator.v1.DelayRequest
-	(*AddSeedsRequest)(nil),        // 34: orbweaver.operator.v1.AddSeedsRequest
-	(*RateRequest)(nil),            // 35: orbweaver.operator.v1.RateRequest
-	(*ExcludeRequest)(nil),         // 36: orbweaver.operator.v1.ExcludeRequest
-	(*ExcludePreviewRequest)(nil),  // 37: orbweaver.operator.v1.ExcludePreviewRequest
-	(*QueueRequest)(nil),           // 38: orbweaver.operator.v1.QueueRequest
-	(*ScopeRequest)(nil),           // 39: orbweaver.operator.v1.ScopeRequest
-	(*ChangeScopeRequest)(nil),     // 40: orbweaver.operator.v1.ChangeScopeRequest
-	(*HostsRequest)(nil),           // 41: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),          // 42: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),             // 43: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),         // 44: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),          // 45: orbweaver.operator.v1.SharesRequest
-	(*AddSeedsResponse)(nil),       // 46: orbweaver.operator.v1.AddSeedsResponse
-	(*ExcludeResponse)(nil),        // 47: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewResponse)(nil), // 48: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),          // 49: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),          // 50: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),    // 51: orbweaver.operator.v1.ChangeScopeResponse
-	(*HostsResponse)(nil),          // 52: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                  // 53: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),            // 54: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),        // 55: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),         // 56: orbweaver.operator.v1.SharesResponse
+	(*DomainRate)(nil),             // 31: orbweaver.operator.v1.DomainRate
+	(*Answer)(nil),                 // 32: orbweaver.operator.v1.Answer
+	(*timestamppb.Timestamp)(nil),  // 33: google.protobuf.Timestamp
+	(*DelayRequest)(nil),           // 34: orbweaver.operator.v1.DelayRequest
+	(*AddSeedsRequest)(nil),        // 35: orbweaver.operator.v1.AddSeedsRequest
+	(*RateRequest)(nil),            // 36: orbweaver.operator.v1.RateRequest
+	(*RateDomainRequest)(nil),      // 37: orbweaver.operator.v1.RateDomainRequest
+	(*ExcludeRequest)(nil),         // 38: orbweaver.operator.v1.ExcludeRequest
+	(*ExcludePreviewRequest)(nil),  // 39: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),           // 40: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),           // 41: orbweaver.operator.v1.ScopeRequest
+	(*ChangeScopeRequest)(nil),     // 42: orbweaver.operator.v1.ChangeScopeRequest
+	(*HostsRequest)(nil),           // 43: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),          // 44: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),             // 45: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),         // 46: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),          // 47: orbweaver.operator.v1.SharesRequest
+	(*AddSeedsResponse)(nil),       // 48: orbweaver.operator.v1.AddSeedsResponse
+	(*ExcludeResponse)(nil),        // 49: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil), // 50: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),          // 51: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),          // 52: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),    // 53: orbweaver.operator.v1.ChangeScopeResponse
+	(*HostsResponse)(nil),          // 54: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                  // 55: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),            // 56: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),        // 57: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),         // 58: orbweaver.operator.v1.SharesResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1791,82 +1804,85 @@ var file_operator_proto_depIdxs = []int32{
 	3,  // 2: orbweaver.operator.v1.AgentStatus.totals:type_name -> orbweaver.operator.v1.Totals
 	29, // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
 	30, // 4: orbweaver.operator.v1.AgentStatus.rate:type_name -> orbweaver.operator.v1.RateState
-	31, // 5: orbweaver.operator.v1.ExplainResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 6: orbweaver.operator.v1.PauseResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 7: orbweaver.operator.v1.PauseResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 8: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 9: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	31, // 10: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 11: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 12: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 13: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 14: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	31, // 15: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	31, // 16: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	31, // 17: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	32, // 18: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
-	22, // 19: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
-	22, // 20: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 21: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 22: orbweaver.operator.v1.DelayResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 23: orbweaver.operator.v1.DelayResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 24: orbweaver.operator.v1.RateResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 25: orbweaver.operator.v1.RateResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 26: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
-	4,  // 27: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
-	6,  // 28: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
-	8,  // 29: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
-	10, // 30: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
-	12, // 31: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
-	14, // 32: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
-	16, // 33: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
-	18, // 34: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
-	20, // 35: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
-	23, // 36: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
-	25, // 37: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
-	33, // 38: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
-	34, // 39: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
-	35, // 40: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
-	36, // 41: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
-	37, // 42: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
-	38, // 43: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
-	39, // 44: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
-	40, // 45: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
-	41, // 46: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	42, // 47: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	43, // 48: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	44, // 49: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	45, // 50: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	1,  // 51: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 52: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 53: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 54: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 55: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 56: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 57: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 58: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 59: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 60: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 61: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 62: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 63: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	46, // 64: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 65: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	47, // 66: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
-	48, // 67: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	49, // 68: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	50, // 69: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	51, // 70: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	52, // 71: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	53, // 72: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	54, // 73: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	55, // 74: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	56, // 75: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	51, // [51:76] is the sub-list for method output_type
-	26, // [26:51] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	31, // 5: orbweaver.operator.v1.AgentStatus.domain_rates:type_name -> orbweaver.operator.v1.DomainRate
+	32, // 6: orbweaver.operator.v1.ExplainResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 7: orbweaver.operator.v1.PauseResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 8: orbweaver.operator.v1.PauseResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 9: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 10: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	32, // 11: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 12: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 13: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 14: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 15: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	32, // 16: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	32, // 17: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	32, // 18: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	33, // 19: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
+	22, // 20: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
+	22, // 21: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 22: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 23: orbweaver.operator.v1.DelayResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 24: orbweaver.operator.v1.DelayResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 25: orbweaver.operator.v1.RateResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 26: orbweaver.operator.v1.RateResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	0,  // 27: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
+	4,  // 28: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
+	6,  // 29: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
+	8,  // 30: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
+	10, // 31: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
+	12, // 32: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
+	14, // 33: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
+	16, // 34: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
+	18, // 35: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
+	20, // 36: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
+	23, // 37: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
+	25, // 38: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
+	34, // 39: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
+	35, // 40: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
+	36, // 41: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
+	37, // 42: orbweaver.operator.v1.Operator.RateDomain:input_type -> orbweaver.operator.v1.RateDomainRequest
+	38, // 43: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
+	39, // 44: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	40, // 45: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	41, // 46: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	42, // 47: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
+	43, // 48: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	44, // 49: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	45, // 50: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	46, // 51: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	47, // 52: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	1,  // 53: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 54: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 55: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 56: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 57: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 58: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 59: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 60: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 61: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 62: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 63: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 64: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	27, // 65: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	48, // 66: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	28, // 67: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
+	28, // 68: orbweaver.operator.v1.Operator.RateDomain:output_type -> orbweaver.operator.v1.RateResponse
+	49, // 69: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	50, // 70: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	51, // 71: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	52, // 72: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	53, // 73: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	54, // 74: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	55, // 75: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	56, // 76: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	57, // 77: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	58, // 78: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	53, // [53:79] is the sub-list for method output_type
+	27, // [27:53] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_operator_proto_init() }
@@ -1876,6 +1892,7 @@ func file_operator_proto_init() {
 	}
 	file_answer_proto_init()
 	file_delay_proto_init()
+	file_domain_proto_init()
 	file_queue_proto_init()
 	file_rate_proto_init()
 	file_watch_proto_init()
