@@ -618,7 +618,8 @@ func TestRateLines(t *testing.T) {
 		"rate: 300/s now, by 40/s 8-18, else 300/s\n": {agent("a1", day, "300/s"), agent("a2", day, "300/s")},
 		"rate: 300/s now, by 40/s 8-18, else 300/s (a1, a3)\nrate: 40/s now, by 40/s 8-18, else 300/s (a2)\n": {
 			agent("a1", day, "300/s"), agent("a2", day, "40/s"), agent("a3", day, "300/s")},
-		"rate of a.example: 5/s (a1)\nrate of a.example: 1/s (a2)\nrate of b.example: none now, by 1/s 8-9, else none\n": {
+		"rate of a.example: 5/s (a1)\nrate of a.example: 1/s (a2)\n" +
+			"rate of b.example: none now, by 1/s 8-9, else none\n": {
 			domain("a1", "a.example", "5/s", "5/s"), domain("a2", "a.example", "1/s", "1/s"),
 			domain("a2", "b.example", "1/s 8-9, else none", "none")},
 	} {

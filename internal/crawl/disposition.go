@@ -68,7 +68,8 @@ func (c *Crawler) rest(v *visit, now time.Time) {
 	l := v.task.Link
 	delay := max(v.delay, c.autoDelay(v, l.URL.Host()))
 	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: delay, NoRequest: v.began.IsZero(), Sent: v.sentAt,
-		SlowDown: v.slow, RetryAfter: v.retryAfter, Again: &l, Attempt: v.task.Attempt}, now) // the run has failed already
+		SlowDown: v.slow, RetryAfter: v.retryAfter, Again: &l,
+		Attempt: v.task.Attempt}, now) // the run has failed already
 	c.ends(v)
 }
 
