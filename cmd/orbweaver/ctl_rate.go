@@ -6,13 +6,14 @@ import (
 	"io"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/rate"
 )
 
 // CtlRateCmd implements "ctl rate".
 type CtlRateCmd struct {
-	Rate    []string `arg:"" sep:"none" help:"Limit the crawl to this rate, as crawl --rate has it; none is no limit."`
+	Rate    []string `arg:"" sep:"none" help:"${ctl_rate}"`
 	WhyFlag `embed:""`
 }
 
@@ -26,18 +27,35 @@ func (CtlRateCmd) Help() string {
             Gbit, too
   none      no limit
 
+With a registered domain before it, the rate is the requests a second to this
+domain and all hosts below it. It holds besides --rate and all delays.
+
 Times of day follow the rate, and parts are separated by commas. The first part
 whose time has come holds; the last one must hold at all other times. The times
 are in UTC unless one of the parts names a time zone:
 
   orbweaver ctl rate 40/s --why "a complaint"
   orbweaver ctl rate 40/s 8-18 mon-fri, else 300/s
+  orbweaver ctl rate example.org 5/s
   orbweaver ctl rate 20Mbit 8:30-17 mon-fri Europe/Berlin, 100Mbit sat sun, else none`
+}
+
+// domain returns the domain before a rate, and the rate; domain is "" without one. A domain has a dot and is not a rate
+// itself, such as 0.5/s.
+func (r CtlRateCmd) domain() (domain, text string) {
+	if _, err := rate.Parse(r.Rate[0]); err != nil && strings.ContainsAny(r.Rate[0], ".:") {
+		return r.Rate[0], strings.Join(r.Rate[1:], " ")
+	}
+	return "", strings.Join(r.Rate, " ")
 }
 
 // Run gives the order.
 func (r CtlRateCmd) Run(c *commands, out io.Writer) error {
-	s, err := rate.Parse(strings.Join(r.Rate, " "))
+	domain, text := r.domain()
+	if domain != "" {
+		return r.runDomain(c, domain, text, out)
+	}
+	s, err := rate.Parse(text)
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -52,30 +70,67 @@ func (r CtlRateCmd) Run(c *commands, out io.Writer) error {
 	})
 }
 
-// rateLines says which limits the agents know.
-func rateLines(agents []*pb.AgentStatus) string {
-	var lines []string
-	by := map[string][]string{} // agents, by line
-	for _, a := range agents {
-		s := a.GetRate()
-		if s == nil {
-			continue
+// runDomain gives the order for a domain.
+func (r CtlRateCmd) runDomain(c *commands, domain, text string, out io.Writer) error {
+	if text == "" {
+		return bad("%s: no rate; give one such as 5/s after the domain", domain)
+	}
+	domain, err := operate.DomainOf(domain)
+	if err != nil {
+		return bad("%v", err)
+	}
+	plan, err := operate.ParseDomainRate(text)
+	if err != nil {
+		return bad("%v", err)
+	}
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
+		res, err := o.RateDomain(ctx, &pb.RateDomainRequest{Domain: domain, Rate: plan.String(), Why: r.Why})
+		if err != nil {
+			return err
 		}
-		line := "rate: " + inCell(s.Limit)
-		if s.Schedule != s.Limit {
-			line += " now, by " + inCell(s.Schedule)
+		name, obeys := heard(res.Answers, "obeys", "obey")
+		fmt.Fprintf(out, "%s: rate %s; %s %s\n", inCell(domain), plan, name, obeys)
+		return unheard(out, res.Answers)
+	})
+}
+
+// rateLines says which limits the agents know: that of the crawl, then those of domains.
+func rateLines(agents []*pb.AgentStatus) string {
+	var subjects []string
+	lines := map[string][]string{} // by what they are about
+	by := map[string][]string{}    // agents, by line
+	add := func(subject, limit, schedule, agent string) {
+		line := subject + ": " + inCell(limit)
+		if schedule != limit {
+			line += " now, by " + inCell(schedule)
+		}
+		if lines[subject] == nil {
+			subjects = append(subjects, subject)
 		}
 		if by[line] == nil {
-			lines = append(lines, line)
+			lines[subject] = append(lines[subject], line)
 		}
-		by[line] = append(by[line], inCell(a.Agent))
+		by[line] = append(by[line], inCell(agent))
 	}
-	text := ""
-	for _, line := range lines {
-		if len(lines) > 1 {
-			line += " (" + strings.Join(by[line], ", ") + ")"
+	for _, a := range agents {
+		if s := a.GetRate(); s != nil {
+			add("rate", s.Limit, s.Schedule, a.Agent)
 		}
-		text += line + "\n"
 	}
-	return text
+	for _, a := range agents {
+		for _, d := range a.GetDomainRates() {
+			add("rate of "+inCell(d.Domain), d.Limit, d.Schedule, a.Agent)
+		}
+	}
+	var text strings.Builder
+	for _, subject := range subjects {
+		for _, line := range lines[subject] {
+			text.WriteString(line)
+			if len(lines[subject]) > 1 {
+				text.WriteString(" (" + strings.Join(by[line], ", ") + ")")
+			}
+			text.WriteByte('\n')
+		}
+	}
+	return text.String()
 }

@@ -114,6 +114,10 @@ func (c *canned) Rate(_ context.Context, q *pb.RateRequest) (*pb.RateResponse, e
 	return &pb.RateResponse{Order: c.order(), Answers: c.answers}, c.took("Rate", q)
 }
 
+func (c *canned) RateDomain(_ context.Context, q *pb.RateDomainRequest) (*pb.RateResponse, error) {
+	return &pb.RateResponse{Order: c.order(), Answers: c.answers}, c.took("RateDomain", q)
+}
+
 // handler serves c to callers with the token x.
 func (c *canned) handler() http.Handler {
 	mux := http.NewServeMux()
@@ -604,6 +608,10 @@ func TestRateLines(t *testing.T) {
 	agent := func(name, schedule, limit string) *pb.AgentStatus {
 		return &pb.AgentStatus{Agent: name, Rate: &pb.RateState{Schedule: schedule, Limit: limit}}
 	}
+	domain := func(name, domain, schedule, limit string) *pb.AgentStatus {
+		return &pb.AgentStatus{Agent: name, DomainRates: []*pb.DomainRate{{Domain: domain, Schedule: schedule,
+			Limit: limit}}}
+	}
 	day := "40/s 8-18, else 300/s"
 	for want, agents := range map[string][]*pb.AgentStatus{
 		"":             {{Agent: "a1"}, {Agent: "a2"}},
@@ -611,6 +619,10 @@ func TestRateLines(t *testing.T) {
 		"rate: 300/s now, by 40/s 8-18, else 300/s\n": {agent("a1", day, "300/s"), agent("a2", day, "300/s")},
 		"rate: 300/s now, by 40/s 8-18, else 300/s (a1, a3)\nrate: 40/s now, by 40/s 8-18, else 300/s (a2)\n": {
 			agent("a1", day, "300/s"), agent("a2", day, "40/s"), agent("a3", day, "300/s")},
+		"rate of a.example: 5/s (a1)\nrate of a.example: 1/s (a2)\n" +
+			"rate of b.example: none now, by 1/s 8-9, else none\n": {
+			domain("a1", "a.example", "5/s", "5/s"), domain("a2", "a.example", "1/s", "1/s"),
+			domain("a2", "b.example", "1/s 8-9, else none", "none")},
 	} {
 		if got := rateLines(agents); got != want {
 			t.Errorf("%q, want %q", got, want)

@@ -151,6 +151,8 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl rate 40/s --why \"a complaint\""},
 		{command: "orbweaver ctl rate 40/s 8-18 mon-fri, else 300/s"},
 		{command: "orbweaver ctl rate none"},
+		{command: "orbweaver ctl rate example.org 0.5/s --why \"a complaint\""},
+		{command: "orbweaver ctl rate example.org 1/s 8-18 mon-fri, else 5/s"},
 		{command: "orbweaver ctl delay www.example.org 10s --why \"a complaint\""},
 		{command: "orbweaver ctl delay '*.example.org' 10s 8-18 mon-fri, else 2s"},
 		{command: "orbweaver ctl delay 5s"},

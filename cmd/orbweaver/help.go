@@ -173,6 +173,8 @@ var longHelp = cli.Texts{
 	"ctl_agent": "Mean only the agent of this name (default: all agents).",
 	"ctl_delay": "Name a host, or a domain such as \"*.example.org\", or neither for all hosts; then the delay, " +
 		"such as 10s, or with times of day (in UTC) 10s 8-18 mon-fri, else 2s.",
+	"ctl_rate": "Limit the crawl, or the requests to a registered domain that precedes it, to this rate, such as " +
+		"40/s; none is no limit.",
 	"ctl_why": "Note this reason in the list of orders and in the events.",
 	"check_dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",

@@ -89,8 +89,7 @@ type Config struct {
 	// CommitEvery bounds how long a finish is only in memory: a kill can repeat the visits of that time. Zero means
 	// 100 ms. SyncEvery is the same for a power failure. Zero means 1 s.
 	CommitEvery, SyncEvery time.Duration
-	// SnapshotBytes is the least growth of the journal between two snapshots.
-	// Zero means 64 MiB.
+	// SnapshotBytes is the least growth of the journal between two snapshots. Zero means 64 MiB.
 	SnapshotBytes int64
 	// AckWritten acknowledges links from other agents when the journal is written, not when it
 	// is synced. A power failure may then lose links that their senders have forgotten.
@@ -248,9 +247,10 @@ type Crawler struct {
 	noProxy    time.Time // when the proxy became unreachable; zero: it is reachable
 	fatal      error
 	began      time.Time
-	earlier    time.Duration       // time of earlier runs
-	seeding    map[weburl.Key]bool // what is accepted during AddSeeds; nil otherwise
-	widened    []weburl.URL        // targets of seeds' redirects, which widen the scope
+	paced      atomic.Pointer[[]string] // domains that may have a pace, see Repace
+	earlier    time.Duration            // time of earlier runs
+	seeding    map[weburl.Key]bool      // what is accepted during AddSeeds; nil otherwise
+	widened    []weburl.URL             // targets of seeds' redirects, which widen the scope
 	snapSize   int64
 	checkpoint *checkpoint // nil: none is in progress
 	syncing    *syncing    // nil: none is in progress
@@ -322,10 +322,9 @@ func New(cfg Config, parts Parts) *Crawler {
 	return c
 }
 
-// Run crawls until no work is left, the crawl reaches a limit, or ctx is done. Then it waits
-// for the visits in progress (see Config.DrainTimeout), saves the state, and returns the
-// reason. An error is a failure of this machine, such as a full disk: then no accepted URL is
-// lost, and the next run repeats the visits whose finish could not be written.
+// Run crawls until no work is left, the crawl reaches a limit, or ctx is done. Then it waits for the visits in progress
+// (see Config.DrainTimeout), saves the state, and returns the reason. An error is a failure of this machine, such as a
+// full disk: then no accepted URL is lost, and the next run repeats the visits whose finish could not be written.
 func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -335,6 +334,7 @@ func (c *Crawler) Run(ctx context.Context) (Stop, error) {
 	c.began = c.cfg.Now()
 	c.committed, c.synced = c.began, c.began
 	c.publish(c.began)
+	c.heedPaces()
 	c.dispatch(ctx, work, abandon)
 	close(c.ended)
 	c.shown.saving = true

@@ -19,6 +19,9 @@ type Delays struct {
 	// WhyDelay says, for people, why the Frontier's HostDelay of a host is as it is, such as "order a1-1f". Nil says
 	// nothing.
 	WhyDelay func(host string) string
+	// WhyPace says, for people, at which rate the domain of a host is visited at most, and why; empty: at any. Nil
+	// says nothing.
+	WhyPace func(host string) string
 }
 
 // Redelay applies delays that the Frontier's DelayOf has changed to the hosts that rest now; see Frontier.Redelay. Safe

@@ -67,8 +67,9 @@ func (c *Crawler) settle(v *visit, now time.Time) {
 func (c *Crawler) rest(v *visit, now time.Time) {
 	l := v.task.Link
 	delay := max(v.delay, c.autoDelay(v, l.URL.Host()))
-	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: delay, NoRequest: v.began.IsZero(), SlowDown: v.slow,
-		RetryAfter: v.retryAfter, Again: &l, Attempt: v.task.Attempt}, now) // the run has failed already
+	_ = c.Frontier.Done(l.URL.Host(), frontier.Done{Delay: delay, NoRequest: v.began.IsZero(), Sent: v.sentAt,
+		SlowDown: v.slow, RetryAfter: v.retryAfter, Again: &l,
+		Attempt: v.task.Attempt}, now) // the run has failed already
 	c.ends(v)
 }
 
@@ -76,7 +77,8 @@ func (c *Crawler) rest(v *visit, now time.Time) {
 // goes back to the front of its host's queue.
 func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 	l := v.task.Link
-	d := frontier.Done{Delay: max(v.delay, v.auto), NoRequest: v.began.IsZero(), Robots: v.robotsRead()}
+	d := frontier.Done{Delay: max(v.delay, v.auto), NoRequest: v.began.IsZero(), Sent: v.sentAt,
+		Robots: v.robotsRead()}
 	c.notePlain(v)
 	c.noteFailure(v) // of robots.txt, too
 	switch {

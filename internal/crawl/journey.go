@@ -52,6 +52,7 @@ type visit struct {
 	content    int64 // bytes received, without the header
 	truncated  string
 	began      time.Time
+	sentAt     time.Time // of the request; zero: it was not sent
 	took       time.Duration
 	retryAfter time.Duration
 	slow       bool // the server asked for fewer requests: 429, 503
@@ -181,7 +182,7 @@ func (c *Crawler) failed(ctx context.Context, v *visit, err error) error {
 // take records the response in v.
 func (v *visit) take(r *fetch.Response, o Outcome) {
 	v.outcome, v.status = o, r.Status
-	v.began, v.took = r.Began, r.Duration
+	v.began, v.sentAt, v.took = r.Began, r.Sent, r.Duration
 	v.size, v.truncated = r.Wire.Size(), r.Truncated
 	v.content = v.size - int64(r.HeadLen)
 	if r.Note != "" {

@@ -60,7 +60,7 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 		e := c.Frontier.Explain(host, now)
 		c.explainEmpty(&e)
 		s := e.String()
-		s += c.explainDelay(host, now)
+		s += c.explainDelay(host, now) + c.explainPace(host)
 		if limit := c.hostLimit(host); limit > 0 {
 			s += fmt.Sprintf("  pages: %d of at most %d (host-page-limit)\n", c.hostPages(host), limit)
 		}

@@ -80,7 +80,7 @@ func (f *Frontier) quietAt(h *host) int64 {
 // have no share. It reports whether h is alone now.
 func (f *Frontier) tryAlone(h *host, addr, site bucketKey) bool {
 	// With a Lease, other agents may have hosts there.
-	others := max(f.cfg.IPDelay, f.cfg.SiteDelay) > aloneMost || f.cfg.Lease != nil
+	others := max(f.cfg.IPDelay, f.cfg.SiteDelay) > aloneMost || f.cfg.Lease != nil || f.paced[site.site]
 	if addr.addr.IsValid() {
 		if o := f.aloneAt.of(addr); o != nil {
 			f.makeShared(o)

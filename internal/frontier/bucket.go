@@ -189,7 +189,8 @@ func (f *Frontier) wakeParked(b *bucket, taker *group) {
 }
 
 // releaseBuckets ends h's hold on its address and site. Their quiet times begin, unless nothing was sent.
-func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
+func (f *Frontier) releaseBuckets(h *host, d *Done) {
+	noRequest := d.NoRequest
 	if h.share.alone() {
 		if h.state == inProcess && !noRequest {
 			h.share = endedAt(f.clock)
@@ -204,10 +205,11 @@ func (f *Frontier) releaseBuckets(h *host, noRequest bool) {
 		b.holder = nil
 		if !noRequest {
 			// Round up to milliseconds, as for hosts that are alone.
-			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(f.delay(b.key)))
+			rest := f.rest(b.key, f.sentAt(d))
+			b.freeAt = max(b.freeAt, millis(f.clock)*int64(time.Millisecond)+int64(rest))
 		}
 		if f.cfg.Lease != nil {
-			f.used(b, noRequest)
+			f.used(b, d)
 		}
 	}
 	// h must release both before wakeParked is called for either.

@@ -26,6 +26,7 @@ type Config struct {
 	IPDelay time.Duration
 	// SiteDelay is the same for a registered domain (weburl.Site). Zero means none.
 	SiteDelay time.Duration
+	Paces
 	// HostShare is the share of the requests of the last hour that one host may get, from 0 to 1. A host may always
 	// have one request a minute. Zero means no limit.
 	HostShare float64
@@ -116,6 +117,7 @@ type Frontier struct {
 	hosts          dict
 	addrs          map[netip.Addr]*bucket
 	sites          map[string]*bucket
+	paced          map[string]bool // sites with a pace, see Repace
 	groups         map[groupKey]share
 	groupsByNumber []*group // groups by number; 0: unbound
 	unbound        *group   // the hosts that no address or site holds back
@@ -212,6 +214,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 		hosts:    newDict(),
 		addrs:    make(map[netip.Addr]*bucket),
 		sites:    make(map[string]*bucket),
+		paced:    make(map[string]bool),
 		groups:   make(map[groupKey]share),
 		awaiting: make(map[uint64]*bucket),
 		asked:    make(map[uint64]int64),
@@ -224,6 +227,9 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 	}
 	if cfg.Active == 0 {
 		f.active = activeFor(0, 0, cfg.MemoryBytes)
+	}
+	for _, s := range cfg.Paced {
+		f.paced[s] = true
 	}
 	f.unbound = newGroup(nil, nil)
 	f.groupsByNumber = []*group{f.unbound}
@@ -451,6 +457,8 @@ func (f *Frontier) Resolved(host string, addr netip.Addr, expires, now time.Time
 type Done struct {
 	// NoRequest says that nothing was sent, so that no quiet time is due.
 	NoRequest bool
+	// Sent is when the request was sent; zero: not known.
+	Sent time.Time
 	// Delay is the host's own delay (Crawl-delay). It can only raise HostDelay.
 	Delay time.Duration
 	// Again puts a link back before all others of the host: the same link to retry it, or one that must come first. It
@@ -504,7 +512,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	if !d.NoRequest {
 		f.takeShare(h) // of this agent's requests: other agents need not know
 	}
-	f.releaseBuckets(h, d.NoRequest)
+	f.releaseBuckets(h, &d)
 	var back *entry
 	if d.Again != nil {
 		back = &entry{
@@ -514,23 +522,6 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	f.end(h, back)
 	f.readAhead(h)
 	return f.overflow()
-}
-
-// HostDelay returns the quiet time that is configured for a host.
-func (f *Frontier) HostDelay(name string) time.Duration {
-	if d, ok := f.OwnDelay(name); ok {
-		return d
-	}
-	return f.cfg.HostDelay
-}
-
-// OwnDelay is HostDelay for a host with another delay than Config.HostDelay; otherwise ok is false.
-func (f *Frontier) OwnDelay(name string) (d time.Duration, ok bool) {
-	if f.cfg.DelayOf == nil {
-		return 0, false
-	}
-	d, ok = f.cfg.DelayOf(name)
-	return max(d, 0), ok
 }
 
 // tick sets the clock to now and moves hosts and buckets whose time has come.

@@ -34,7 +34,7 @@ type LeaseNote struct {
 func hostKey(host string) uint64     { return xxhash.Sum64String("host:" + host) }
 func originKey(origin string) uint64 { return xxhash.Sum64String("robots:" + origin) }
 
-// siteKey returns the key of the bucket of h's site; without a SiteDelay, that of the host
+// siteKey returns the key of the bucket of a host's site, if that has a delay or a pace; otherwise that of the host
 // if other agents crawl it. All agents have the same SiteDelay, so their points mean the same.
 func (f *Frontier) siteKey(name string) bucketKey {
 	switch {
@@ -42,13 +42,17 @@ func (f *Frontier) siteKey(name string) bucketKey {
 		return bucketKey{site: siteOf(name)}
 	case f.cfg.HostLease != nil:
 		return bucketKey{site: name}
+	case len(f.paced) > 0:
+		if site := siteOf(name); f.paced[site] {
+			return bucketKey{site: site}
+		}
 	}
 	return bucketKey{}
 }
 
 // show returns the name of k for people.
 func (f *Frontier) show(k bucketKey) string {
-	if f.cfg.SiteDelay <= 0 && !k.addr.IsValid() {
+	if f.cfg.SiteDelay <= 0 && f.cfg.HostLease != nil && !k.addr.IsValid() {
 		return "host " + k.site
 	}
 	return k.String()

@@ -62,7 +62,7 @@ func (f *Frontier) delay(k bucketKey) time.Duration {
 	if k.addr.IsValid() {
 		return f.cfg.IPDelay
 	}
-	return f.cfg.SiteDelay // 0 for a host, which itself waits for its delay
+	return max(f.cfg.SiteDelay, f.gap(k.site)) // 0 for a host, which itself waits for its delay
 }
 
 // leased reports whether the leases allow a request to the best host of g, which no bucket may hold back. If a lease is
@@ -145,13 +145,13 @@ func (f *Frontier) beginLeased(g *group) bool {
 }
 
 // used ends at b what beginLeased has begun.
-func (f *Frontier) used(b *bucket, noRequest bool) {
-	quiet := f.delay(b.key)
-	if noRequest {
-		quiet = 0
+func (f *Frontier) used(b *bucket, d *Done) {
+	quiet := time.Duration(0)
+	if !d.NoRequest {
+		quiet = f.rest(b.key, f.sentAt(d))
 	}
 	now := f.timeAt(f.clock)
-	f.cfg.Lease.Used(b.key.point(), now, quiet, !noRequest, now)
+	f.cfg.Lease.Used(b.key.point(), now, quiet, !d.NoRequest, now)
 }
 
 // Leased tells that Ready may answer differently than before at points.

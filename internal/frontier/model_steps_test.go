@@ -208,6 +208,10 @@ func (m *model) done() {
 		Delay:     time.Duration(max(0, rapid.IntRange(-6000, 5000).Draw(m.t, "delay"))) * time.Millisecond,
 		SlowDown:  rapid.IntRange(0, 6).Draw(m.t, "slow") == 0,
 	}
+	ago := time.Duration(rapid.IntRange(0, 2000).Draw(m.t, "sent")) * time.Millisecond
+	if ago > 0 {
+		d.Sent = m.now.Add(-ago)
+	}
 	if rapid.IntRange(0, 6).Draw(m.t, "retry-after") == 0 {
 		d.RetryAfter = 3 * time.Second
 	}
@@ -259,7 +263,11 @@ func (m *model) done() {
 		b := m.bucket(k)
 		b.holder = ""
 		ended := m.f.epoch.Add((m.now.Sub(m.f.epoch) + time.Millisecond - 1).Truncate(time.Millisecond))
-		if at := ended.Add(m.delay(k)); !d.NoRequest && at.After(b.freeAt) {
+		rest := m.delay(k)
+		if site, ok := strings.CutPrefix(k, "site "); ok && m.paced[site] { // the pace counts from when it was sent
+			rest = max(m.cfg.SiteDelay, m.pace-ago)
+		}
+		if at := ended.Add(rest); !d.NoRequest && at.After(b.freeAt) {
 			b.freeAt = at
 		}
 	}
@@ -285,6 +293,23 @@ func (m *model) done() {
 	if h.turns++; h.turns >= m.cfg.Burst || h.at.After(m.now) || !h.addr.IsValid() || len(m.shared(h)) > 0 {
 		h.turns = 0
 	}
+}
+
+// repace gives a site a pace. It keeps it.
+func (m *model) repace() {
+	site := weburl.Site(m.name())
+	m.advance()
+	m.f.tick(m.now)
+	m.sync()
+	if !m.paced[site] {
+		m.paced[site] = true
+		if b := m.buckets["site "+site]; b != nil && !m.hushedAt.IsZero() {
+			if at := m.hushedAt.Add(m.delay("site " + site)); at.After(b.freeAt) {
+				b.freeAt = at
+			}
+		}
+	}
+	m.f.Repace([]string{site}, m.now)
 }
 
 func (m *model) block() {

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,6 +23,8 @@ type model struct {
 	mem     disk.FS
 	sites   int // number of sites among the hosts
 	addrs   int
+	pace    time.Duration // of the sites in paced
+	paced   map[string]bool
 	frame   int // frameBytes of the frontier
 	cfg     Config
 	now     time.Time
@@ -158,8 +161,8 @@ func (m *model) shared(h *modelHost) (keys []string) {
 	if m.cfg.IPDelay > 0 {
 		keys = append(keys, "ip "+h.addr.String())
 	}
-	if m.cfg.SiteDelay > 0 {
-		keys = append(keys, "site "+weburl.Site(h.name))
+	if site := weburl.Site(h.name); m.cfg.SiteDelay > 0 || m.paced[site] {
+		keys = append(keys, "site "+site)
 	}
 	return keys
 }
@@ -178,7 +181,9 @@ func (m *model) bucket(k string) *modelBucket {
 
 // delay returns the quiet time of a bucket.
 func (m *model) delay(k string) time.Duration {
-	if k[:4] == "site" {
+	if site, ok := strings.CutPrefix(k, "site "); ok && m.paced[site] {
+		return max(m.cfg.SiteDelay, m.pace)
+	} else if ok {
 		return m.cfg.SiteDelay
 	}
 	return m.cfg.IPDelay
@@ -364,6 +369,8 @@ func (m *model) start() {
 	if cfg.HostDelay == 0 {
 		cfg.HostDelay = -1
 	}
+	cfg.PaceOf = func(string) time.Duration { return m.pace }
+	cfg.Paced = slices.Sorted(maps.Keys(m.paced))
 	var err error
 	if m.lease != nil {
 		m.lease.using = map[uint64]string{}
@@ -404,6 +411,7 @@ func testModel(t *testing.T, leased bool) {
 		if special := ms("delay of some hosts", 5000); rapid.Bool().Draw(t, "some hosts have another delay") {
 			m.cfg.DelayOf = func(host string) (time.Duration, bool) { return special, len(host) > 1 && host[1]%2 == 0 }
 		}
+		m.pace, m.paced = max(ms("pace", 4000), time.Millisecond), map[string]bool{}
 		m.frame = rapid.SampledFrom([]int{1, 100, 300}).Draw(t, "frame")
 		if leased {
 			m.lease = newFakeLease(m)
@@ -438,6 +446,11 @@ func testModel(t *testing.T, leased bool) {
 			"hush": step(func() {
 				if rapid.IntRange(0, 9).Draw(m.t, "hush") == 0 {
 					m.hush()
+				}
+			}),
+			"repace": step(func() {
+				if rapid.IntRange(0, 9).Draw(m.t, "repace") == 0 {
+					m.repace()
 				}
 			}),
 			"lease":   step(m.leases),

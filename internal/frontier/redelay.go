@@ -37,3 +37,20 @@ func (f *Frontier) Redelay(was func(host string) (d time.Duration, ok bool), now
 		}
 	}
 }
+
+// HostDelay returns the quiet time that is configured for a host.
+func (f *Frontier) HostDelay(name string) time.Duration {
+	if d, ok := f.OwnDelay(name); ok {
+		return d
+	}
+	return f.cfg.HostDelay
+}
+
+// OwnDelay is HostDelay for a host with another delay than Config.HostDelay; otherwise ok is false.
+func (f *Frontier) OwnDelay(name string) (d time.Duration, ok bool) {
+	if f.cfg.DelayOf == nil {
+		return 0, false
+	}
+	d, ok = f.cfg.DelayOf(name)
+	return max(d, 0), ok
+}

@@ -80,6 +80,7 @@ type Agent struct {
 	archiveKeys *archiveKeys
 	operator    *operate.Operator
 	delays      atomic.Pointer[delays] // the operators' orders of delays
+	paces       atomic.Pointer[paces]  // the operators' orders of rates of domains
 	listings    *listings              // of the queue
 	blacklist   *blacklist             // that is in force; standing.turn guards it
 	// applications are those that the orders define; standing.turn guards them.
@@ -381,7 +382,8 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	if err := a.loadOrders(); err != nil {
 		return err
 	}
-	fr.DelayOf, cfg.Crawl.WhyDelay = a.delayOf, a.whyDelay
+	fr.DelayOf, cfg.Crawl.WhyDelay, cfg.Crawl.WhyPace = a.delayOf, a.whyDelay, a.whyPace
+	fr.PaceOf, fr.Paced = a.paceOf, a.paces.Load().domains()
 	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err

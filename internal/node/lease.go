@@ -176,11 +176,11 @@ func (v *leaseView) same(o *leaseView) bool {
 	return true
 }
 
-// openLeases creates the leases before the frontier is opened. It does so only in a cluster where
-// addresses or sites have a delay, or where any agent may contact any host.
+// openLeases creates the leases before the frontier is opened. It does so only in a cluster. If neither addresses nor
+// sites have a delay, the leases are those of domains for which operators order a rate.
 func (a *Agent) openLeases() {
 	f, cl := &a.cfg.Frontier, a.cfg.Cluster
-	if cl == nil || f.SiteDelay <= 0 && (f.IPDelay <= 0 || f.NoAddresses) && !cl.byPages() {
+	if cl == nil {
 		return
 	}
 	a.leases = &leases{

@@ -46,7 +46,7 @@ func (o operated) Status() *pb.AgentStatus {
 	if c := o.a.membership; c != nil {
 		s.Address = c.self.Addr
 	}
-	s.Rate, s.Applications = o.a.rates.state(), o.ApplicationStates()
+	s.Rate, s.Applications, s.DomainRates = o.a.rates.state(), o.ApplicationStates(), o.a.domainRates()
 	status := o.a.status()
 	switch st := status.(type) {
 	case Waiting:

@@ -65,6 +65,7 @@ func (a *Agent) loadOrders() error {
 	s := &standing{a: a, set: set, turn: make(chan struct{}, 1), told: map[string]toldOrders{}, rested: newDelays(set.Standing())}
 	a.standing = s
 	a.delays.Store(s.rested)
+	a.paces.Store(newPaces(set.Standing()))
 	return nil
 }
 
@@ -277,7 +278,7 @@ func (s *standing) obey(ctx context.Context) error {
 	}
 	s.a.rates.order(operate.Rate(standing))
 	return errors.Join(s.amend(ctx), s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
-		s.setDelays(ctx, standing), s.a.setApplications(standing))
+		s.setDelays(ctx, standing), s.a.setPaces(ctx, standing), s.a.setApplications(standing))
 }
 
 // pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.

@@ -22,6 +22,9 @@ func (s Schedule) None() bool {
 	return !slices.ContainsFunc(s.plan.Values(), func(l Limit) bool { return !l.None() })
 }
 
+// Limits returns all limits that hold at some time.
+func (s Schedule) Limits() []Limit { return s.plan.Values() }
+
 // At returns the limit that holds at a time.
 func (s Schedule) At(t time.Time) Limit {
 	l, _ := s.plan.At(t)

@@ -92,6 +92,7 @@ func (r resident) Note(verb, about, why string) {
 func (r resident) Checkpoint(context.Context) (string, error) { return r.do("saves", r.name) }
 func (r resident) Stop(context.Context) (string, error)       { return r.do("stops", r.name) }
 func (r resident) Leave(context.Context) (string, error)      { return r.do("leaves", r.name) }
+func (r resident) CanRateDomain() error                       { return nil }
 
 type neighbours struct {
 	w    *town

@@ -35,6 +35,8 @@ type Agent interface {
 	Stop(ctx context.Context) (string, error)
 	// Leave hands all hosts to the other agents, and ends the run.
 	Leave(ctx context.Context) (string, error)
+	// CanRateDomain returns an error, for people, if the crawl cannot limit the requests to single domains.
+	CanRateDomain() error
 
 	Seeds
 	Viewer

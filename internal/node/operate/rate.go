@@ -10,8 +10,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/rate"
 )
 
-// verbRate is the verb of an order that limits the requests or bits a second of the whole crawl. Its value is a
-// rate.Schedule.
+// verbRate is the verb of an order that limits the requests or bits a second of the whole crawl; with a domain, the
+// requests a second to that domain. Its value is a rate.Schedule.
 const verbRate = "rate"
 
 // Rate returns the schedule of the order that stands, or nil if there is none. An order that this version cannot read

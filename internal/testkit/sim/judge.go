@@ -62,9 +62,13 @@ type judge struct {
 	losses     map[int64][]loss   // by host
 	logged     map[string][]wayTo // by URL, at the end; see readDepths
 	depths     map[string]depthRange
+	sites      siteTimes
 	gone       map[string][]time.Time // by URL, if pages move: when an archive with a record of it was lost
 	forgotten  []excuse               // agents' periods of which the disks, and with them the archives, are lost
 }
+
+// siteTimes are the begins of the requests to some sites.
+type siteTimes map[string][]time.Time
 
 // A group is the set of requests that must keep a delay: those to one host, address or registered
 // domain.
@@ -175,6 +179,9 @@ func (j *judge) begin(h testweb.OriginHost, agent int, target string, at time.Ti
 	}
 	if j.rated {
 		j.begins = append(j.begins, at)
+	}
+	if s, ok := j.sites[h.Site]; ok {
+		j.sites[h.Site] = append(s, at)
 	}
 	if j.halted {
 		j.violate("paused", byHost, v, requests{}, 0)

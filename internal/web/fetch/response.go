@@ -25,6 +25,8 @@ type Response struct {
 	Addr     netip.AddrPort
 	Began    time.Time
 	Duration time.Duration // from Began to the last byte
+	// Sent is when the request was written; zero: it was not.
+	Sent time.Time
 	// Request holds the exact bytes of the request, without Proxy-Authorization, which is a secret
 	// shared with the proxy.
 	Request []byte

@@ -67,6 +67,8 @@ const (
 	OperatorRateProcedure = "/orbweaver.operator.v1.Operator/Rate"
 	// OperatorRateWeekProcedure is the fully-qualified name of the Operator's RateWeek RPC.
 	OperatorRateWeekProcedure = "/orbweaver.operator.v1.Operator/RateWeek"
+	// OperatorRateDomainProcedure is the fully-qualified name of the Operator's RateDomain RPC.
+	OperatorRateDomainProcedure = "/orbweaver.operator.v1.Operator/RateDomain"
 	// OperatorExcludeProcedure is the fully-qualified name of the Operator's Exclude RPC.
 	OperatorExcludeProcedure = "/orbweaver.operator.v1.Operator/Exclude"
 	// OperatorExcludePreviewProcedure is the fully-qualified name of the Operator's ExcludePreview RPC.
@@ -142,6 +144,9 @@ type OperatorClient interface {
 	// RateWeek tells the hours of a week for the text of a rate, and the text for the hours. It
 	// changes nothing.
 	RateWeek(context.Context, *RateWeekRequest) (*RateWeekResponse, error)
+	// RateDomain limits the requests a second of all agents to the hosts of a registered domain.
+	// It is an order.
+	RateDomain(context.Context, *RateDomainRequest) (*RateResponse, error)
 	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
 	// order. ExcludePreview tells how many links wait that it would set aside. It changes
 	// nothing.
@@ -294,6 +299,12 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		rateDomain: connect.NewClient[RateDomainRequest, RateResponse](
+			httpClient,
+			baseURL+OperatorRateDomainProcedure,
+			connect.WithSchema(operatorMethods.ByName("RateDomain")),
+			connect.WithClientOptions(opts...),
+		),
 		exclude: connect.NewClient[ExcludeRequest, ExcludeResponse](
 			httpClient,
 			baseURL+OperatorExcludeProcedure,
@@ -434,6 +445,7 @@ type operatorClient struct {
 	addSeeds          *connect.Client[AddSeedsRequest, AddSeedsResponse]
 	rate              *connect.Client[RateRequest, RateResponse]
 	rateWeek          *connect.Client[RateWeekRequest, RateWeekResponse]
+	rateDomain        *connect.Client[RateDomainRequest, RateResponse]
 	exclude           *connect.Client[ExcludeRequest, ExcludeResponse]
 	excludePreview    *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
 	queue             *connect.Client[QueueRequest, QueueResponse]
@@ -592,6 +604,15 @@ func (c *operatorClient) Rate(ctx context.Context, req *RateRequest) (*RateRespo
 // RateWeek calls orbweaver.operator.v1.Operator.RateWeek.
 func (c *operatorClient) RateWeek(ctx context.Context, req *RateWeekRequest) (*RateWeekResponse, error) {
 	response, err := c.rateWeek.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RateDomain calls orbweaver.operator.v1.Operator.RateDomain.
+func (c *operatorClient) RateDomain(ctx context.Context, req *RateDomainRequest) (*RateResponse, error) {
+	response, err := c.rateDomain.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -792,6 +813,9 @@ type OperatorHandler interface {
 	// RateWeek tells the hours of a week for the text of a rate, and the text for the hours. It
 	// changes nothing.
 	RateWeek(context.Context, *RateWeekRequest) (*RateWeekResponse, error)
+	// RateDomain limits the requests a second of all agents to the hosts of a registered domain.
+	// It is an order.
+	RateDomain(context.Context, *RateDomainRequest) (*RateResponse, error)
 	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
 	// order. ExcludePreview tells how many links wait that it would set aside. It changes
 	// nothing.
@@ -938,6 +962,12 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		svc.RateWeek,
 		connect.WithSchema(operatorMethods.ByName("RateWeek")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorRateDomainHandler := connect.NewUnaryHandlerSimple(
+		OperatorRateDomainProcedure,
+		svc.RateDomain,
+		connect.WithSchema(operatorMethods.ByName("RateDomain")),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorExcludeHandler := connect.NewUnaryHandlerSimple(
@@ -1093,6 +1123,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorRateHandler.ServeHTTP(w, r)
 		case OperatorRateWeekProcedure:
 			operatorRateWeekHandler.ServeHTTP(w, r)
+		case OperatorRateDomainProcedure:
+			operatorRateDomainHandler.ServeHTTP(w, r)
 		case OperatorExcludeProcedure:
 			operatorExcludeHandler.ServeHTTP(w, r)
 		case OperatorExcludePreviewProcedure:
@@ -1200,6 +1232,10 @@ func (UnimplementedOperatorHandler) Rate(context.Context, *RateRequest) (*RateRe
 
 func (UnimplementedOperatorHandler) RateWeek(context.Context, *RateWeekRequest) (*RateWeekResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.RateWeek is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) RateDomain(context.Context, *RateDomainRequest) (*RateResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.RateDomain is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error) {

@@ -129,9 +129,10 @@ type AgentStatus struct {
 	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                       // crawling, paused, waiting, stopping or silent
 	WaitsFor      string                 `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // in words
 	Totals        *Totals                `protobuf:"bytes,5,opt,name=totals,proto3" json:"totals,omitempty"`
-	Status        *structpb.Struct       `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`              // as docs/reference/json.md has it
-	Rate          *RateState             `protobuf:"bytes,20,opt,name=rate,proto3" json:"rate,omitempty"`                 // missing: there is no limit
-	Applications  []*NamedState          `protobuf:"bytes,21,rep,name=applications,proto3" json:"applications,omitempty"` // by name
+	Status        *structpb.Struct       `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`                               // as docs/reference/json.md has it
+	Rate          *RateState             `protobuf:"bytes,20,opt,name=rate,proto3" json:"rate,omitempty"`                                  // missing: there is no limit
+	Applications  []*NamedState          `protobuf:"bytes,21,rep,name=applications,proto3" json:"applications,omitempty"`                  // by name
+	DomainRates   []*DomainRate          `protobuf:"bytes,22,rep,name=domain_rates,json=domainRates,proto3" json:"domain_rates,omitempty"` // by domain
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -218,6 +219,13 @@ func (x *AgentStatus) GetRate() *RateState {
 func (x *AgentStatus) GetApplications() []*NamedState {
 	if x != nil {
 		return x.Applications
+	}
+	return nil
+}
+
+func (x *AgentStatus) GetDomainRates() []*DomainRate {
+	if x != nil {
+		return x.DomainRates
 	}
 	return nil
 }
@@ -1595,13 +1603,13 @@ var File_operator_proto protoreflect.FileDescriptor
 
 const file_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x11application.proto\x1a\rarchive.proto\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
+	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x11application.proto\x1a\rarchive.proto\x1a\vdelay.proto\x1a\fdomain.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
 	"rate.proto\x1a\vwatch.proto\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x83\x01\n" +
 	"\x0eStatusResponse\x12:\n" +
 	"\x06agents\x18\x01 \x03(\v2\".orbweaver.operator.v1.AgentStatusR\x06agents\x125\n" +
-	"\x06totals\x18\x02 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\"\xd5\x02\n" +
+	"\x06totals\x18\x02 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\"\x9b\x03\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -1610,7 +1618,8 @@ const file_operator_proto_rawDesc = "" +
 	"\x06totals\x18\x05 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\x12/\n" +
 	"\x06status\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06status\x124\n" +
 	"\x04rate\x18\x14 \x01(\v2 .orbweaver.operator.v1.RateStateR\x04rate\x12E\n" +
-	"\fapplications\x18\x15 \x03(\v2!.orbweaver.operator.v1.NamedStateR\fapplications\"\xed\x01\n" +
+	"\fapplications\x18\x15 \x03(\v2!.orbweaver.operator.v1.NamedStateR\fapplications\x12D\n" +
+	"\fdomain_rates\x18\x16 \x03(\v2!.orbweaver.operator.v1.DomainRateR\vdomainRates\"\xed\x01\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x03R\x05pages\x12\x18\n" +
 	"\afetched\x18\x02 \x01(\x03R\afetched\x12\x14\n" +
@@ -1693,7 +1702,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xd4\x18\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xb1\x19\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1711,7 +1720,9 @@ const file_operator_proto_rawDesc = "" +
 	"\x05Delay\x12#.orbweaver.operator.v1.DelayRequest\x1a$.orbweaver.operator.v1.DelayResponse\x12[\n" +
 	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12O\n" +
 	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12`\n" +
-	"\bRateWeek\x12&.orbweaver.operator.v1.RateWeekRequest\x1a'.orbweaver.operator.v1.RateWeekResponse\"\x03\x90\x02\x01\x12X\n" +
+	"\bRateWeek\x12&.orbweaver.operator.v1.RateWeekRequest\x1a'.orbweaver.operator.v1.RateWeekResponse\"\x03\x90\x02\x01\x12[\n" +
+	"\n" +
+	"RateDomain\x12(.orbweaver.operator.v1.RateDomainRequest\x1a#.orbweaver.operator.v1.RateResponse\x12X\n" +
 	"\aExclude\x12%.orbweaver.operator.v1.ExcludeRequest\x1a&.orbweaver.operator.v1.ExcludeResponse\x12r\n" +
 	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\"\x03\x90\x02\x01\x12W\n" +
@@ -1777,50 +1788,52 @@ var file_operator_proto_goTypes = []any{
 	(*structpb.Struct)(nil),           // 29: google.protobuf.Struct
 	(*RateState)(nil),                 // 30: orbweaver.operator.v1.RateState
 	(*NamedState)(nil),                // 31: orbweaver.operator.v1.NamedState
-	(*Answer)(nil),                    // 32: orbweaver.operator.v1.Answer
-	(*timestamppb.Timestamp)(nil),     // 33: google.protobuf.Timestamp
-	(*DelayRequest)(nil),              // 34: orbweaver.operator.v1.DelayRequest
-	(*AddSeedsRequest)(nil),           // 35: orbweaver.operator.v1.AddSeedsRequest
-	(*RateRequest)(nil),               // 36: orbweaver.operator.v1.RateRequest
-	(*RateWeekRequest)(nil),           // 37: orbweaver.operator.v1.RateWeekRequest
-	(*ExcludeRequest)(nil),            // 38: orbweaver.operator.v1.ExcludeRequest
-	(*ExcludePreviewRequest)(nil),     // 39: orbweaver.operator.v1.ExcludePreviewRequest
-	(*QueueRequest)(nil),              // 40: orbweaver.operator.v1.QueueRequest
-	(*ScopeRequest)(nil),              // 41: orbweaver.operator.v1.ScopeRequest
-	(*ChangeScopeRequest)(nil),        // 42: orbweaver.operator.v1.ChangeScopeRequest
-	(*SetApplicationRequest)(nil),     // 43: orbweaver.operator.v1.SetApplicationRequest
-	(*RemoveApplicationRequest)(nil),  // 44: orbweaver.operator.v1.RemoveApplicationRequest
-	(*ApplicationsRequest)(nil),       // 45: orbweaver.operator.v1.ApplicationsRequest
-	(*FeedRequest)(nil),               // 46: orbweaver.operator.v1.FeedRequest
-	(*PagesRequest)(nil),              // 47: orbweaver.operator.v1.PagesRequest
-	(*AcknowledgeRequest)(nil),        // 48: orbweaver.operator.v1.AcknowledgeRequest
-	(*HostsRequest)(nil),              // 49: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),             // 50: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),                // 51: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),            // 52: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),             // 53: orbweaver.operator.v1.SharesRequest
-	(*CapturesRequest)(nil),           // 54: orbweaver.operator.v1.CapturesRequest
-	(*RecordRequest)(nil),             // 55: orbweaver.operator.v1.RecordRequest
-	(*AddSeedsResponse)(nil),          // 56: orbweaver.operator.v1.AddSeedsResponse
-	(*RateWeekResponse)(nil),          // 57: orbweaver.operator.v1.RateWeekResponse
-	(*ExcludeResponse)(nil),           // 58: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewResponse)(nil),    // 59: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),             // 60: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),             // 61: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),       // 62: orbweaver.operator.v1.ChangeScopeResponse
-	(*SetApplicationResponse)(nil),    // 63: orbweaver.operator.v1.SetApplicationResponse
-	(*RemoveApplicationResponse)(nil), // 64: orbweaver.operator.v1.RemoveApplicationResponse
-	(*ApplicationsResponse)(nil),      // 65: orbweaver.operator.v1.ApplicationsResponse
-	(*FeedResponse)(nil),              // 66: orbweaver.operator.v1.FeedResponse
-	(*PagesResponse)(nil),             // 67: orbweaver.operator.v1.PagesResponse
-	(*AcknowledgeResponse)(nil),       // 68: orbweaver.operator.v1.AcknowledgeResponse
-	(*HostsResponse)(nil),             // 69: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                     // 70: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),               // 71: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),           // 72: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),            // 73: orbweaver.operator.v1.SharesResponse
-	(*CapturesResponse)(nil),          // 74: orbweaver.operator.v1.CapturesResponse
-	(*RecordResponse)(nil),            // 75: orbweaver.operator.v1.RecordResponse
+	(*DomainRate)(nil),                // 32: orbweaver.operator.v1.DomainRate
+	(*Answer)(nil),                    // 33: orbweaver.operator.v1.Answer
+	(*timestamppb.Timestamp)(nil),     // 34: google.protobuf.Timestamp
+	(*DelayRequest)(nil),              // 35: orbweaver.operator.v1.DelayRequest
+	(*AddSeedsRequest)(nil),           // 36: orbweaver.operator.v1.AddSeedsRequest
+	(*RateRequest)(nil),               // 37: orbweaver.operator.v1.RateRequest
+	(*RateWeekRequest)(nil),           // 38: orbweaver.operator.v1.RateWeekRequest
+	(*RateDomainRequest)(nil),         // 39: orbweaver.operator.v1.RateDomainRequest
+	(*ExcludeRequest)(nil),            // 40: orbweaver.operator.v1.ExcludeRequest
+	(*ExcludePreviewRequest)(nil),     // 41: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),              // 42: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),              // 43: orbweaver.operator.v1.ScopeRequest
+	(*ChangeScopeRequest)(nil),        // 44: orbweaver.operator.v1.ChangeScopeRequest
+	(*SetApplicationRequest)(nil),     // 45: orbweaver.operator.v1.SetApplicationRequest
+	(*RemoveApplicationRequest)(nil),  // 46: orbweaver.operator.v1.RemoveApplicationRequest
+	(*ApplicationsRequest)(nil),       // 47: orbweaver.operator.v1.ApplicationsRequest
+	(*FeedRequest)(nil),               // 48: orbweaver.operator.v1.FeedRequest
+	(*PagesRequest)(nil),              // 49: orbweaver.operator.v1.PagesRequest
+	(*AcknowledgeRequest)(nil),        // 50: orbweaver.operator.v1.AcknowledgeRequest
+	(*HostsRequest)(nil),              // 51: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),             // 52: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),                // 53: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),            // 54: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),             // 55: orbweaver.operator.v1.SharesRequest
+	(*CapturesRequest)(nil),           // 56: orbweaver.operator.v1.CapturesRequest
+	(*RecordRequest)(nil),             // 57: orbweaver.operator.v1.RecordRequest
+	(*AddSeedsResponse)(nil),          // 58: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),          // 59: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludeResponse)(nil),           // 60: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil),    // 61: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),             // 62: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),             // 63: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),       // 64: orbweaver.operator.v1.ChangeScopeResponse
+	(*SetApplicationResponse)(nil),    // 65: orbweaver.operator.v1.SetApplicationResponse
+	(*RemoveApplicationResponse)(nil), // 66: orbweaver.operator.v1.RemoveApplicationResponse
+	(*ApplicationsResponse)(nil),      // 67: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedResponse)(nil),              // 68: orbweaver.operator.v1.FeedResponse
+	(*PagesResponse)(nil),             // 69: orbweaver.operator.v1.PagesResponse
+	(*AcknowledgeResponse)(nil),       // 70: orbweaver.operator.v1.AcknowledgeResponse
+	(*HostsResponse)(nil),             // 71: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                     // 72: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),               // 73: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),           // 74: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),            // 75: orbweaver.operator.v1.SharesResponse
+	(*CapturesResponse)(nil),          // 76: orbweaver.operator.v1.CapturesResponse
+	(*RecordResponse)(nil),            // 77: orbweaver.operator.v1.RecordResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1829,100 +1842,103 @@ var file_operator_proto_depIdxs = []int32{
 	29, // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
 	30, // 4: orbweaver.operator.v1.AgentStatus.rate:type_name -> orbweaver.operator.v1.RateState
 	31, // 5: orbweaver.operator.v1.AgentStatus.applications:type_name -> orbweaver.operator.v1.NamedState
-	32, // 6: orbweaver.operator.v1.ExplainResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 7: orbweaver.operator.v1.PauseResponse.order:type_name -> orbweaver.operator.v1.Order
-	32, // 8: orbweaver.operator.v1.PauseResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 9: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
-	32, // 10: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	32, // 11: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 12: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
-	32, // 13: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 14: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
-	32, // 15: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	32, // 16: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	32, // 17: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	32, // 18: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	33, // 19: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
-	22, // 20: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
-	22, // 21: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
-	32, // 22: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 23: orbweaver.operator.v1.DelayResponse.order:type_name -> orbweaver.operator.v1.Order
-	32, // 24: orbweaver.operator.v1.DelayResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 25: orbweaver.operator.v1.RateResponse.order:type_name -> orbweaver.operator.v1.Order
-	32, // 26: orbweaver.operator.v1.RateResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 27: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
-	4,  // 28: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
-	6,  // 29: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
-	8,  // 30: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
-	10, // 31: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
-	12, // 32: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
-	14, // 33: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
-	16, // 34: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
-	18, // 35: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
-	20, // 36: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
-	23, // 37: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
-	25, // 38: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
-	34, // 39: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
-	35, // 40: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
-	36, // 41: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
-	37, // 42: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
-	38, // 43: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
-	39, // 44: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
-	40, // 45: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
-	41, // 46: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
-	42, // 47: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
-	43, // 48: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
-	44, // 49: orbweaver.operator.v1.Operator.RemoveApplication:input_type -> orbweaver.operator.v1.RemoveApplicationRequest
-	45, // 50: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
-	46, // 51: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
-	47, // 52: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
-	48, // 53: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
-	49, // 54: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	50, // 55: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	51, // 56: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	52, // 57: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	53, // 58: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	54, // 59: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
-	55, // 60: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
-	1,  // 61: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 62: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 63: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 64: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 65: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 66: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 67: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 68: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 69: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 70: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 71: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 72: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 73: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	56, // 74: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 75: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	57, // 76: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
-	58, // 77: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
-	59, // 78: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	60, // 79: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	61, // 80: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	62, // 81: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	63, // 82: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
-	64, // 83: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
-	65, // 84: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
-	66, // 85: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
-	67, // 86: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
-	68, // 87: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
-	69, // 88: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	70, // 89: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	71, // 90: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	72, // 91: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	73, // 92: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	74, // 93: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
-	75, // 94: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
-	61, // [61:95] is the sub-list for method output_type
-	27, // [27:61] is the sub-list for method input_type
-	27, // [27:27] is the sub-list for extension type_name
-	27, // [27:27] is the sub-list for extension extendee
-	0,  // [0:27] is the sub-list for field type_name
+	32, // 6: orbweaver.operator.v1.AgentStatus.domain_rates:type_name -> orbweaver.operator.v1.DomainRate
+	33, // 7: orbweaver.operator.v1.ExplainResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 8: orbweaver.operator.v1.PauseResponse.order:type_name -> orbweaver.operator.v1.Order
+	33, // 9: orbweaver.operator.v1.PauseResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 10: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
+	33, // 11: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	33, // 12: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 13: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
+	33, // 14: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 15: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
+	33, // 16: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	33, // 17: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	33, // 18: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	33, // 19: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	34, // 20: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
+	22, // 21: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
+	22, // 22: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
+	33, // 23: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 24: orbweaver.operator.v1.DelayResponse.order:type_name -> orbweaver.operator.v1.Order
+	33, // 25: orbweaver.operator.v1.DelayResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 26: orbweaver.operator.v1.RateResponse.order:type_name -> orbweaver.operator.v1.Order
+	33, // 27: orbweaver.operator.v1.RateResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	0,  // 28: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
+	4,  // 29: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
+	6,  // 30: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
+	8,  // 31: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
+	10, // 32: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
+	12, // 33: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
+	14, // 34: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
+	16, // 35: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
+	18, // 36: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
+	20, // 37: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
+	23, // 38: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
+	25, // 39: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
+	35, // 40: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
+	36, // 41: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
+	37, // 42: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
+	38, // 43: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
+	39, // 44: orbweaver.operator.v1.Operator.RateDomain:input_type -> orbweaver.operator.v1.RateDomainRequest
+	40, // 45: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
+	41, // 46: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	42, // 47: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	43, // 48: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	44, // 49: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
+	45, // 50: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
+	46, // 51: orbweaver.operator.v1.Operator.RemoveApplication:input_type -> orbweaver.operator.v1.RemoveApplicationRequest
+	47, // 52: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
+	48, // 53: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
+	49, // 54: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
+	50, // 55: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
+	51, // 56: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	52, // 57: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	53, // 58: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	54, // 59: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	55, // 60: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	56, // 61: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
+	57, // 62: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
+	1,  // 63: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 64: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 65: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 66: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 67: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 68: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 69: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 70: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 71: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 72: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 73: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 74: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	27, // 75: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	58, // 76: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	28, // 77: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
+	59, // 78: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	28, // 79: orbweaver.operator.v1.Operator.RateDomain:output_type -> orbweaver.operator.v1.RateResponse
+	60, // 80: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	61, // 81: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	62, // 82: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	63, // 83: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	64, // 84: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	65, // 85: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
+	66, // 86: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
+	67, // 87: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
+	68, // 88: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
+	69, // 89: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
+	70, // 90: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
+	71, // 91: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	72, // 92: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	73, // 93: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	74, // 94: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	75, // 95: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	76, // 96: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
+	77, // 97: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
+	63, // [63:98] is the sub-list for method output_type
+	28, // [28:63] is the sub-list for method input_type
+	28, // [28:28] is the sub-list for extension type_name
+	28, // [28:28] is the sub-list for extension extendee
+	0,  // [0:28] is the sub-list for field type_name
 }
 
 func init() { file_operator_proto_init() }
@@ -1934,6 +1950,7 @@ func file_operator_proto_init() {
 	file_application_proto_init()
 	file_archive_proto_init()
 	file_delay_proto_init()
+	file_domain_proto_init()
 	file_queue_proto_init()
 	file_rate_proto_init()
 	file_watch_proto_init()

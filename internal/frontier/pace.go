@@ -1,0 +1,84 @@
+package frontier
+
+import (
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// Paces bounds the requests of single sites: of registered domains, with all hosts below them.
+type Paces struct {
+	// Paced are the sites that have a pace at first. Repace adds more.
+	Paced []string
+	// PaceOf returns the least time between two requests to the hosts of a paced site; less than 1 ms means that. It
+	// may change while the frontier is in use: then it holds from the site's next request on.
+	PaceOf func(site string) time.Duration
+}
+
+// gap returns the least time between two requests to a site, or 0 if the site is not paced.
+func (f *Frontier) gap(site string) time.Duration {
+	if len(f.paced) == 0 || !f.paced[site] {
+		return 0
+	}
+	return max(f.cfg.PaceOf(site), time.Millisecond) // a lease needs some
+}
+
+// rest returns how long an address or a site rests after a request that was sent at sent and has ended now.
+func (f *Frontier) rest(k bucketKey, sent int64) time.Duration {
+	if k.addr.IsValid() {
+		return f.cfg.IPDelay
+	}
+	return max(f.cfg.SiteDelay, f.gap(k.site)-time.Duration(f.clock-sent))
+}
+
+// sentAt returns when the request of d was sent, at the latest now. If it is unknown, that is now.
+func (f *Frontier) sentAt(d *Done) int64 {
+	if d.Sent.IsZero() {
+		return f.clock
+	}
+	return min(f.since(d.Sent), f.clock)
+}
+
+// Repace tells that Config.PaceOf has a pace for more sites. With the pace, one link at a time is in process for all
+// hosts of the site. A site stays paced.
+func (f *Frontier) Repace(sites []string, now time.Time) {
+	f.tick(now)
+	more := map[string]bool{}
+	for _, s := range sites {
+		if !f.paced[s] {
+			more[s] = true
+		}
+	}
+	if len(more) == 0 {
+		return
+	}
+	var moving []*host // ready hosts, which leave their groups
+	var hosts []*host
+	for _, h := range slices.Collect(f.hosts.all()) {
+		if !more[weburl.Site(h.name)] || h.share == 0 {
+			continue
+		}
+		if h.share.alone() {
+			f.makeShared(h)
+		}
+		if h.pos >= 0 && h.state == ready {
+			f.leave(h)
+			moving = append(moving, h)
+		}
+		hosts = append(hosts, h)
+		f.leaveGroup(h)
+	}
+	maps.Copy(f.paced, more)
+	for _, h := range hosts {
+		addr, site := f.keys(h, h.addr())
+		f.group(h, addr, site)
+		if b := f.groupOf(h).site; f.hushed && b != nil {
+			f.quiet(b, f.hushedAt)
+		}
+	}
+	for _, h := range moving {
+		f.place(h)
+	}
+}
