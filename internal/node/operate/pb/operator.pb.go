@@ -1684,7 +1684,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xd4\x11\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xb6\x12\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1701,7 +1701,8 @@ const file_operator_proto_rawDesc = "" +
 	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a'.orbweaver.operator.v1.TakeBackResponse\x12R\n" +
 	"\x05Delay\x12#.orbweaver.operator.v1.DelayRequest\x1a$.orbweaver.operator.v1.DelayResponse\x12[\n" +
 	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12O\n" +
-	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12X\n" +
+	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12`\n" +
+	"\bRateWeek\x12&.orbweaver.operator.v1.RateWeekRequest\x1a'.orbweaver.operator.v1.RateWeekResponse\"\x03\x90\x02\x01\x12X\n" +
 	"\aExclude\x12%.orbweaver.operator.v1.ExcludeRequest\x1a&.orbweaver.operator.v1.ExcludeResponse\x12r\n" +
 	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\"\x03\x90\x02\x01\x12W\n" +
@@ -1763,27 +1764,29 @@ var file_operator_proto_goTypes = []any{
 	(*DelayRequest)(nil),           // 33: orbweaver.operator.v1.DelayRequest
 	(*AddSeedsRequest)(nil),        // 34: orbweaver.operator.v1.AddSeedsRequest
 	(*RateRequest)(nil),            // 35: orbweaver.operator.v1.RateRequest
-	(*ExcludeRequest)(nil),         // 36: orbweaver.operator.v1.ExcludeRequest
-	(*ExcludePreviewRequest)(nil),  // 37: orbweaver.operator.v1.ExcludePreviewRequest
-	(*QueueRequest)(nil),           // 38: orbweaver.operator.v1.QueueRequest
-	(*ScopeRequest)(nil),           // 39: orbweaver.operator.v1.ScopeRequest
-	(*ChangeScopeRequest)(nil),     // 40: orbweaver.operator.v1.ChangeScopeRequest
-	(*HostsRequest)(nil),           // 41: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),          // 42: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),             // 43: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),         // 44: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),          // 45: orbweaver.operator.v1.SharesRequest
-	(*AddSeedsResponse)(nil),       // 46: orbweaver.operator.v1.AddSeedsResponse
-	(*ExcludeResponse)(nil),        // 47: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewResponse)(nil), // 48: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),          // 49: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),          // 50: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),    // 51: orbweaver.operator.v1.ChangeScopeResponse
-	(*HostsResponse)(nil),          // 52: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                  // 53: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),            // 54: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),        // 55: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),         // 56: orbweaver.operator.v1.SharesResponse
+	(*RateWeekRequest)(nil),        // 36: orbweaver.operator.v1.RateWeekRequest
+	(*ExcludeRequest)(nil),         // 37: orbweaver.operator.v1.ExcludeRequest
+	(*ExcludePreviewRequest)(nil),  // 38: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),           // 39: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),           // 40: orbweaver.operator.v1.ScopeRequest
+	(*ChangeScopeRequest)(nil),     // 41: orbweaver.operator.v1.ChangeScopeRequest
+	(*HostsRequest)(nil),           // 42: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),          // 43: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),             // 44: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),         // 45: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),          // 46: orbweaver.operator.v1.SharesRequest
+	(*AddSeedsResponse)(nil),       // 47: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),       // 48: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludeResponse)(nil),        // 49: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil), // 50: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),          // 51: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),          // 52: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),    // 53: orbweaver.operator.v1.ChangeScopeResponse
+	(*HostsResponse)(nil),          // 54: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                  // 55: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),            // 56: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),        // 57: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),         // 58: orbweaver.operator.v1.SharesResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1827,43 +1830,45 @@ var file_operator_proto_depIdxs = []int32{
 	33, // 38: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
 	34, // 39: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
 	35, // 40: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
-	36, // 41: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
-	37, // 42: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
-	38, // 43: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
-	39, // 44: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
-	40, // 45: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
-	41, // 46: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	42, // 47: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	43, // 48: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	44, // 49: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	45, // 50: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	1,  // 51: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 52: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 53: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 54: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 55: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 56: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 57: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 58: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 59: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 60: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 61: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 62: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 63: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	46, // 64: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 65: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	47, // 66: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
-	48, // 67: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	49, // 68: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	50, // 69: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	51, // 70: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	52, // 71: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	53, // 72: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	54, // 73: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	55, // 74: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	56, // 75: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	51, // [51:76] is the sub-list for method output_type
-	26, // [26:51] is the sub-list for method input_type
+	36, // 41: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
+	37, // 42: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
+	38, // 43: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	39, // 44: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	40, // 45: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	41, // 46: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
+	42, // 47: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	43, // 48: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	44, // 49: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	45, // 50: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	46, // 51: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	1,  // 52: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 53: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 54: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 55: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 56: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 57: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 58: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 59: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 60: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 61: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 62: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 63: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	27, // 64: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	47, // 65: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	28, // 66: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
+	48, // 67: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	49, // 68: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	50, // 69: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	51, // 70: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	52, // 71: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	53, // 72: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	54, // 73: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	55, // 74: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	56, // 75: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	57, // 76: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	58, // 77: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	52, // [52:78] is the sub-list for method output_type
+	26, // [26:52] is the sub-list for method input_type
 	26, // [26:26] is the sub-list for extension type_name
 	26, // [26:26] is the sub-list for extension extendee
 	0,  // [0:26] is the sub-list for field type_name
