@@ -494,7 +494,11 @@ func (o crawlAgents) Ask(ctx context.Context, agent, method string, request []by
 
 // operated carries out what the Operator of another agent has passed on.
 func (c *membership) operated(ctx context.Context, _ rpc.Caller, o rpc.Operation) (rpc.OperationAnswer, error) {
-	response, err := c.a.operator.Answer(ctx, o.Method, o.Request)
+	answer := c.a.operator.Answer
+	if o.Method == captureMethod {
+		answer = func(_ context.Context, _ string, request []byte) ([]byte, error) { return c.captured(request) }
+	}
+	response, err := answer(ctx, o.Method, o.Request)
 	if err != nil {
 		return rpc.OperationAnswer{Error: err.Error()}, nil
 	}
