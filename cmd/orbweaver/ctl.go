@@ -32,6 +32,8 @@ type CtlCmd struct {
 	Exclude    CtlExcludeCmd    `cmd:"" help:"Set links aside whose URLs match a pattern."`
 	Scope      CtlScopeCmd      `cmd:"" help:"Print or change the scope of the running crawl."`
 	Seed       CtlSeedCmd       `cmd:"" help:"Add seeds to the running crawl."`
+	App        CtlAppCmd        `cmd:"" help:"Define an application of the running crawl, change or remove it."`
+	Apps       CtlAppsCmd       `cmd:"" help:"List the applications with their counts."`
 	Rate       CtlRateCmd       `cmd:"" help:"Limit the requests or bits a second of the whole crawl."`
 	Orders     CtlOrdersCmd     `cmd:"" help:"List the orders that hold for all agents, such as a pause."`
 	TakeBack   CtlTakeBackCmd   `cmd:"" help:"Take back an order of the list."`

@@ -46,13 +46,15 @@ const (
 	seedsNamed = 20
 )
 
-// A seeding sends seeds to the crawl.
+// A seeding gives URLs to the crawl, and prints what becomes of them.
 type seeding struct {
-	o     operator
+	// give passes URLs on.
+	give  func(ctx context.Context, urls []string) (*pb.AddSeedsResponse, error)
 	out   io.Writer
-	cmd   *CtlSeedCmd
+	json  bool
 	dir   string
-	next  pb.AddSeedsRequest
+	noun  string // for one URL
+	next  []string
 	bytes int
 
 	seeds  []*pb.Seed // the first ones
@@ -66,28 +68,36 @@ func (s CtlSeedCmd) Run(c *commands, out io.Writer) error {
 		return bad("no seeds: give URLs, or a file of URLs with --file")
 	}
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		g := &seeding{o: o, out: out, cmd: &s, dir: c.Ctl.Dir, counts: map[string]int{}}
-		for _, u := range s.URLs {
-			if err := g.add(ctx, u); err != nil {
-				return err
-			}
-		}
-		if s.File != "" {
-			add := func(_ string, _ int, u string) error { return g.add(ctx, u) }
-			if err := eachSeed("--file", s.File, add); err != nil {
-				return err
-			}
-		}
-		if err := g.send(ctx); err != nil {
-			return err
-		}
-		return g.conclude()
+		return seedAll(ctx, &seeding{out: out, json: s.JSON, dir: c.Ctl.Dir, noun: "seed",
+			give: func(ctx context.Context, urls []string) (*pb.AddSeedsResponse, error) {
+				return o.AddSeeds(ctx, &pb.AddSeedsRequest{Urls: urls, Why: s.Why})
+			}}, s.URLs, s.File)
 	})
 }
 
+// seedAll gives URLs, and then those of a file unless its name is empty.
+func seedAll(ctx context.Context, g *seeding, urls []string, file string) error {
+	g.counts = map[string]int{}
+	for _, u := range urls {
+		if err := g.add(ctx, u); err != nil {
+			return err
+		}
+	}
+	if file != "" {
+		add := func(_ string, _ int, u string) error { return g.add(ctx, u) }
+		if err := eachSeed("--file", file, add); err != nil {
+			return err
+		}
+	}
+	if err := g.send(ctx); err != nil {
+		return err
+	}
+	return g.conclude()
+}
+
 func (g *seeding) add(ctx context.Context, u string) error {
-	g.next.Urls = append(g.next.Urls, u)
-	if g.bytes += len(u); len(g.next.Urls) < seedsAtOnce && g.bytes < seedBytes {
+	g.next = append(g.next, u)
+	if g.bytes += len(u); len(g.next) < seedsAtOnce && g.bytes < seedBytes {
 		return nil
 	}
 	return g.send(ctx)
@@ -95,15 +105,14 @@ func (g *seeding) add(ctx context.Context, u string) error {
 
 // send sends the collected seeds, and prints those that are refused.
 func (g *seeding) send(ctx context.Context) error {
-	if len(g.next.Urls) == 0 {
+	if len(g.next) == 0 {
 		return nil
 	}
-	g.next.Why = g.cmd.Why
-	r, err := g.o.AddSeeds(ctx, &g.next)
+	r, err := g.give(ctx, g.next)
 	if err != nil {
 		return err
 	}
-	g.next.Urls, g.bytes = nil, 0
+	g.next, g.bytes = nil, 0
 	g.said.Orders = append(g.said.Orders, r.Orders...)
 	if len(r.Told) > 0 {
 		g.said.Told = r.Told
@@ -111,7 +120,7 @@ func (g *seeding) send(ctx context.Context) error {
 	for _, s := range r.Seeds {
 		g.counts[s.Result]++
 		switch {
-		case g.cmd.JSON:
+		case g.json:
 			b, err := protojson.Marshal(s)
 			if err != nil {
 				return err
@@ -153,12 +162,14 @@ func (g *seeding) conclude() error {
 			parts = append(parts, humanize.Comma(int64(n))+" "+result)
 		}
 	}
-	if g.cmd.JSON {
-		b, err := protojson.Marshal(&g.said)
-		if err != nil {
-			return err
+	if g.json {
+		if g.noun == "seed" {
+			b, err := protojson.Marshal(&g.said)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(g.out, "%s\n", b)
 		}
-		fmt.Fprintf(g.out, "%s\n", b)
 	} else {
 		if len(g.seeds) <= seedsNamed {
 			for _, s := range g.seeds {
@@ -167,7 +178,7 @@ func (g *seeding) conclude() error {
 				}
 			}
 		}
-		text := english.Plural(total, "seed", "") + ": " + strings.Join(parts, ", ")
+		text := english.Plural(total, g.noun, "") + ": " + strings.Join(parts, ", ")
 		if n := len(g.said.Orders); n > 0 {
 			text += fmt.Sprintf("; %s the scope, see \"orbweaver ctl%s orders\"",
 				english.Plural(n, "order extends", "orders extend"), dirFlag(g.dir))
@@ -181,7 +192,7 @@ func (g *seeding) conclude() error {
 		}
 	}
 	if n := g.counts["refused"]; n > 0 {
-		return &exitError{exitOther, english.Plural(n, "seed was", "seeds were") + " refused"}
+		return &exitError{exitOther, english.Plural(n, g.noun+" was", g.noun+"s were") + " refused"}
 	}
 	return nil
 }

@@ -50,7 +50,8 @@ func (CtlStatusCmd) Help() string {
   ERRORS      URLs given up after an error
   WAITS FOR   what the agent waits for, if nothing comes; why it is silent
 
-Below it is the limit of the crawl's rate, if there is one.
+Below it are the limit of the crawl's rate and the table of the applications, if
+there are any. "orbweaver ctl apps --help" explains its columns.
 
 With --watch on a terminal, the table is drawn in place.
 
@@ -197,7 +198,22 @@ func statusTable(r *pb.StatusResponse) string {
 		}
 	}
 	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN URLS", "OPEN", "ERRORS") +
-		rateLines(r.Agents)
+		rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents)
+}
+
+// lostLine tells of archives that were lost with their agents, or is empty.
+func lostLine(agents []*pb.AgentStatus) string {
+	var again, waiting float64
+	for _, a := range agents {
+		f := a.GetStatus().GetFields()
+		again += f["refetched"].GetNumberValue()
+		waiting += f["lost"].GetStructValue().GetFields()["listed_urls"].GetNumberValue()
+	}
+	if again+waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("lost archives: %s pages fetched again, %s URLs on lists\n", humanize.Comma(int64(again)),
+		humanize.Comma(int64(waiting)))
 }
 
 // textTable returns rows as text in columns. The first row has the names of the columns; those in right have numbers.

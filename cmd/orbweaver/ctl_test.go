@@ -340,7 +340,8 @@ func TestCtlStatus(t *testing.T) {
         ],
         "pages": 12345678,
         "type": "status"
-      }
+      },
+      "applications": []
     }
   ],
   "totals": {

@@ -58,7 +58,7 @@ func explain(err error, args []string, hints map[string]string) error {
 	} else if f := unknownArgument.FindStringSubmatch(text); f != nil {
 		m.text = noArgument(f[1], node)
 	} else if f := missingArgument.FindStringSubmatch(text); f != nil {
-		m.text = fmt.Sprintf("%s needs %s", command, arguments(node))
+		m.text = fmt.Sprintf("%s needs %s", command, arguments(node, true))
 	} else if missingCommand.MatchString(text) {
 		names := commandNames(node)
 		list := enumerate(names, "or")
@@ -223,7 +223,7 @@ func noArgument(arg string, node *kong.Node) string {
 		if len(node.Positional) == 0 {
 			return fmt.Sprintf("%s takes no argument %q; leave it out", node.Path(), arg)
 		}
-		return fmt.Sprintf("%s takes only %s; leave %q out", node.Path(), arguments(node), arg)
+		return fmt.Sprintf("%s takes only %s; leave %q out", node.Path(), arguments(node, false), arg)
 	}
 	text := fmt.Sprintf("unknown command %q", strings.TrimSpace(node.Path()+" "+arg))
 	if near := Nearest(arg, names); near != "" {
@@ -235,10 +235,13 @@ func noArgument(arg string, node *kong.Node) string {
 	return fmt.Sprintf("%s\nCommands: %s", text, strings.Join(names, ", "))
 }
 
-// arguments returns the placeholders of a command's arguments.
-func arguments(node *kong.Node) string {
+// arguments returns the placeholders of a command's arguments; with needed, of those that it needs.
+func arguments(node *kong.Node, needed bool) string {
 	var all []string
 	for _, p := range node.Positional {
+		if needed && !p.Required {
+			continue
+		}
 		all = append(all, strings.ToUpper(p.Name))
 	}
 	if len(all) == 1 {

@@ -58,7 +58,7 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	}
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
-		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(),
+		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(), Archive: a.archivedPages(),
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}
@@ -171,6 +171,10 @@ var (
 	descFetched   = desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.")
 	descBytes     = desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
 	descNear      = desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
+	descRefetched = desc("orbweaver_crawl_refetched_total",
+		"Pages of lost archives that were fetched again (--on-loss refetch).")
+	descListed = desc("orbweaver_lost_listed_urls",
+		"URLs on this agent's lists of lost archives: they wait to be fetched again.")
 	descRevisits  = desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
 	descUnchanged = desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
 	descErrors    = desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
@@ -188,6 +192,7 @@ var (
 	descActive = desc("orbweaver_frontier_active_hosts",
 		"Hosts that the crawl wants to keep ready in memory: its speed times its delay.")
 	descPooled  = desc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, not yet in a host's queue.")
+	descAside   = desc("orbweaver_frontier_aside_urls", "URLs that exclusions have set aside.")
 	descClaimed = desc("orbweaver_hosts_claimed_total", "Hosts that this agent took over from other agents.")
 	descGiven   = desc("orbweaver_hosts_given_total", "Hosts that this agent gave to other agents.")
 	descHeld    = desc("orbweaver_hosts_held",
@@ -200,6 +205,15 @@ var (
 	descAwaited    = desc("orbweaver_lease_awaited", "Addresses and domains whose lease hosts wait for.")
 	descShortages  = desc("orbweaver_files_short_total",
 		"Times that the process had no file descriptor left and had to wait for one.")
+	descAppQueued  = desc("orbweaver_application_queued_urls", "URLs of an application that wait.", "application")
+	descAppFetched = desc("orbweaver_application_fetched_total", "URLs of an application that are finished.",
+		"application")
+	descAppShared = desc("orbweaver_application_shared_total",
+		"URLs of an application whose page the crawl had fetched already.", "application")
+	descAppPages = desc("orbweaver_application_unacknowledged_pages",
+		"Pages of an application that its process has not acknowledged.", "application")
+	descAppHeld = desc("orbweaver_application_held",
+		"1 if too many pages of an application are not acknowledged, and its URLs wait; else 0.", "application")
 	descOpen = desc("orbweaver_crawl_open_requests", "Open requests: visits under way.")
 )
 
@@ -229,6 +243,10 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	count(descBytes, s.Bytes)
 	count(descDenied, s.Denied)
 	count(descNear, s.Near)
+	count(descRefetched, s.Refetched)
+	if s.Lost != nil {
+		gauge(descListed, s.Lost.Listed)
+	}
 	count(descRevisits, s.Revisits)
 	count(descUnchanged, s.Unchanged)
 	for kind, n := range s.Errors {
@@ -258,9 +276,21 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 		count(descCutOff, l.CutOff)
 		gauge(descAwaited, int64(f.LeasesAwaited))
 	}
+	for _, app := range g.a.crawler.ApplicationStates() {
+		gauge(descAppQueued, app.Queued, app.Name)
+		count(descAppFetched, app.Fetched, app.Name)
+		count(descAppShared, app.Shared, app.Name)
+		gauge(descAppPages, app.Unacknowledged, app.Name)
+		held := int64(0)
+		if app.Held {
+			held = 1
+		}
+		gauge(descAppHeld, held, app.Name)
+	}
 	g.a.collectSizes(s, gauge)
 	gauge(descActive, int64(s.Active))
 	gauge(descPooled, f.Pooled)
+	gauge(descAside, f.Aside)
 	for state, n := range map[string]int{
 		"ready": f.Ready, "resting": f.Resting, "paused": f.Paused, "fetching": f.Fetching,
 		"resolving": f.Resolving, "blocked": f.Blocked, "empty": f.Empty,

@@ -2,8 +2,8 @@ package node
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -15,12 +15,10 @@ import (
 
 // newSeed reads a URL that is to be a seed of the running crawl. The error is for people.
 func (a *Agent) newSeed(text string) (crawl.NewSeed, error) {
-	t, err := ParseURL("URL", text)
+	t, err := a.typed(text)
 	switch {
 	case err != nil:
 		return crawl.NewSeed{}, err
-	case a.cfg.Contact == "" && !loopback(t.URL.Host()):
-		return crawl.NewSeed{}, fmt.Errorf("the crawl has no contact: it visits only this machine")
 	case len(t.URL.String()) > orders.MaxAbout:
 		return crawl.NewSeed{}, fmt.Errorf("the URL has %d bytes; at most %d are possible while the crawl runs",
 			len(t.URL.String()), orders.MaxAbout)
@@ -29,6 +27,15 @@ func (a *Agent) newSeed(text string) (crawl.NewSeed, error) {
 		return crawl.NewSeed{}, fmt.Errorf("the walkers jump to the start URLs of the crawl; begin another crawl")
 	}
 	return crawl.NewSeed{URL: t.URL, Bare: t.Bare}, nil
+}
+
+// typed reads a URL that the running crawl is to fetch. The error is for people.
+func (a *Agent) typed(text string) (TypedURL, error) {
+	t, err := ParseURL("URL", text)
+	if err == nil && a.cfg.Contact == "" && !loopback(t.URL.Host()) {
+		err = fmt.Errorf("the crawl has no contact: it visits only this machine")
+	}
+	return t, err
 }
 
 // PlanSeeds implements operate.Seeds.
@@ -80,17 +87,39 @@ func (o operated) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, err
 		return answer, nil
 	}
 	done, err := o.a.crawler.AddSeeds(ctx, seeds)
-	if w, ok := o.a.waiting(); ok && errors.Is(err, crawl.ErrNotRunning) {
-		return nil, fmt.Errorf("the crawl has not started: the agent waits for %s", w.For)
-	}
 	if err != nil {
-		return nil, err
+		return nil, o.notStarted(err)
 	}
+	uncopied := o.copySeeds(ctx, seeds)
 	for n, fate := range done {
 		s := answer[at[n]]
 		if s.Result = fates[fate]; fate == crawl.SeedExcluded {
 			s.Text = "an exclude pattern of the scope matches it"
+		} else if uncopied != nil {
+			s.Text = fmt.Sprintf("accepted, and not copied to another agent yet; if this agent is lost with its disk "+
+				"now, give it again: %v", uncopied)
 		}
 	}
 	return answer, nil
+}
+
+// seedCopyTime bounds the wait for the copies of seeds. It leaves time to answer another agent's call.
+const seedCopyTime = 5 * time.Second
+
+// copySeeds returns nil when the loss of this agent and its disk does not lose the seeds, which it has accepted: it
+// receives them once more like links from another agent, and such links are acknowledged when others have copies.
+func (o operated) copySeeds(ctx context.Context, seeds []crawl.NewSeed) error {
+	if o.a.cluster == nil {
+		return nil
+	}
+	links := make([]weburl.Link, len(seeds))
+	for i, s := range seeds {
+		links[i] = weburl.Link{URL: s.URL, Seed: s.URL.Host()}
+		if s.Bare {
+			links[i].SetBare()
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, seedCopyTime)
+	defer cancel()
+	return o.a.cluster.Receive(ctx, links, 0)
 }

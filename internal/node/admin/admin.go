@@ -8,6 +8,7 @@
 //	/orbweaver.operator.v1.Operator/METHOD
 //	              the calls of package operate: Connect, gRPC and gRPC-Web, in JSON or protobuf
 //	/             the console; no token, because it shows nothing before its user has logged in
+//	/archive/     archived pages for a frame of the console; their key is in the path
 //	/session      the role of a browser; POST logs it in with a token, DELETE logs it out
 //
 // Without TLS the server listens on loopback only. The calls and the metrics require one of two tokens in the crawl
@@ -56,6 +57,9 @@ type Config struct {
 	Token, ReaderToken string
 	// Console serves the pages of the console; nil: there is none.
 	Console http.Handler
+	// Archive serves the archived pages below /archive/. It checks the key in the path by itself, because their frame
+	// has no cookie. Nil: there is none.
+	Archive http.Handler
 	// Now is the clock for the limit of wrong tokens; nil means time.Now.
 	Now func() time.Time
 	// Operator answers operators.
@@ -85,6 +89,9 @@ const (
 	// closeTime bounds the wait for calls in progress at the end.
 	closeTime  = time.Second
 	maxRequest = 1 << 20 // bytes of a call's message
+	// pagesTime bounds a call that waits for pages of an application, and pagesPath is its path.
+	pagesTime = 90 * time.Second
+	pagesPath = "/orbweaver.operator.v1.Operator/Pages"
 )
 
 // A Server answers HTTP requests from Listen until Close.
@@ -205,6 +212,9 @@ func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 			guarded.Handle(path, cfg.Console)
 		}
 	}
+	if cfg.Archive != nil {
+		guarded.Handle("GET /archive/", cfg.Archive)
+	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
@@ -219,11 +229,16 @@ func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 }
 
 // streams lets calls that are streams last: without the times for a whole request and its answer, until ending is done.
+// A call for pages of an application lasts for pagesTime.
 func streams(next http.Handler, ending context.Context) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if streaming[r.URL.Path] {
+		if waits := r.URL.Path == pagesPath; waits || streaming[r.URL.Path] {
+			var end time.Time
+			if waits {
+				end = time.Now().Add(pagesTime)
+			}
 			c := http.NewResponseController(w)
-			if err := errors.Join(c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})); err != nil {
+			if err := errors.Join(c.SetReadDeadline(end), c.SetWriteDeadline(end)); err != nil {
 				http.Error(w, "this connection cannot carry a stream", http.StatusInternalServerError)
 				return
 			}

@@ -31,11 +31,15 @@ type town struct {
 	set     *orders.Set
 	anyHost bool // each agent may crawl each host
 	members map[string]*Operator
-	events  map[string][]string // by agent
+	logs    map[string][]*pb.FetchedPage // of the application "app", by agent
+	acked   map[string]int64             // by agent
+	old     map[string]bool              // agents of an earlier version
+	events  map[string][]string          // by agent
 }
 
 func newTown(names ...string) *town {
-	w := &town{silent: map[string]bool{}, set: orders.NewSet(), members: map[string]*Operator{}}
+	w := &town{silent: map[string]bool{}, set: orders.NewSet(), members: map[string]*Operator{},
+		logs: map[string][]*pb.FetchedPage{}, acked: map[string]int64{}, old: map[string]bool{}}
 	for _, name := range names {
 		var others Others
 		if name != "" {
@@ -103,6 +107,9 @@ func (n neighbours) Ask(ctx context.Context, agent, method string, request []byt
 		<-ctx.Done()
 		return nil, fmt.Errorf("agent %s does not answer: %w", agent, ctx.Err())
 	}
+	if n.w.old[agent] && method == "ApplicationStates" {
+		return nil, ErrMethod
+	}
 	return n.w.members[agent].Answer(ctx, method, request)
 }
 
@@ -114,12 +121,12 @@ type book struct {
 func (b book) Standing() []orders.Order { return b.w.set.Standing() }
 func (b book) Past() []orders.Order     { return b.w.set.Past() }
 
-func (b book) Give(_ context.Context, o orders.Order) (orders.Order, map[string]error, error) {
+func (b book) Give(_ context.Context, list ...orders.Order) ([]orders.Order, map[string]error, error) {
 	name := b.self
 	if name == "" {
 		name = "crawl"
 	}
-	given, err := b.w.set.Give(o, name, time.Now())
+	given, err := b.w.set.GiveTogether(list, name, time.Now())
 	told := map[string]error{}
 	for agent := range b.w.members {
 		if told[agent] = nil; b.w.silent[agent] {
@@ -378,5 +385,36 @@ func TestWideBlocks(t *testing.T) {
 	}
 	if len(w.does) > 0 {
 		t.Errorf("hosts were blocked: %q", w.does)
+	}
+}
+
+// Taking back a block of a domain or range tells which other blocks still hold for some of it.
+func TestStillBlocked(t *testing.T) {
+	w := newTown("a1")
+	a1 := w.members["a1"]
+	var ids []string
+	for _, about := range []string{"*.example.org", "www.example.org", "*.b.example.org", "myexample.org",
+		"192.0.2.0/24", "192.0.2.128/25", "192.0.2.7", "[2001:db8::1]", "2001:db8::/32", "*.example.net"} {
+		b, err := a1.Block(t.Context(), &pb.BlockRequest{Host: about})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, b.Order.Id)
+	}
+	for about, want := range map[string][]int{"*.example.org": {1, 2}, "192.0.2.0/24": {5, 6}, "2001:db8::/32": {7},
+		"*.example.net": nil} {
+		r, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: about})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := r.Answers[0].Text
+		if len(want) == 0 && text != about+": unblocked" {
+			t.Errorf("unblock %s: %s", about, text)
+		}
+		for i, id := range ids {
+			if strings.Contains(text, id+",") != slices.Contains(want, i) {
+				t.Errorf("unblock %s: %s; the orders are %q, want the numbers %v of them", about, text, ids, want)
+			}
+		}
 	}
 }

@@ -216,7 +216,7 @@ func (o *Operator) answerQueue(ctx context.Context, method string, request []byt
 		}
 		return proto.Marshal(page)
 	default:
-		return nil, ErrMethod
+		return o.answerApplication(ctx, method, request)
 	}
 	return nil, fmt.Errorf("%s: %w", method, err)
 }

@@ -61,68 +61,79 @@ func (o *Operator) AddSeeds(ctx context.Context, q *pb.AddSeedsRequest) (*pb.Add
 	plans := o.agent.PlanSeeds(q.Urls)
 	r := &pb.AddSeedsResponse{Seeds: make([]*pb.Seed, len(plans))}
 	var widening []string
+	any := false
+	for i, p := range plans {
+		r.Seeds[i] = &pb.Seed{Url: q.Urls[i]}
+		any = any || p.Refused == ""
+		if p.Widens && p.Refused == "" {
+			widening = append(widening, p.URL)
+		}
+	}
+	if any {
+		o.agent.Note("seed", fmt.Sprintf("%s (%d URLs)", q.Urls[0], len(q.Urls)), q.Why)
+		if err := o.widen(ctx, widening, q.Why, r); err != nil {
+			return nil, err
+		}
+	}
+	return r, o.hand(ctx, plans, r.Seeds, func(ctx context.Context, agent string, at []int) ([]*pb.Seed, error) {
+		var ask pb.AddSeedsRequest
+		for _, i := range at {
+			ask.Urls = append(ask.Urls, q.Urls[i])
+		}
+		var answer pb.AddSeedsResponse
+		err := o.ask(ctx, agent, "TakeSeeds", &ask, &answer)
+		return answer.Seeds, err
+	})
+}
+
+// hand lets the agent of each URL accept it, or this agent if that agent does not answer. take asks an agent to accept
+// the URLs with these indices. seeds gets what has become of each URL. The error says that this agent has failed.
+func (o *Operator) hand(ctx context.Context, plans []SeedPlan, seeds []*pb.Seed,
+	take func(ctx context.Context, agent string, at []int) ([]*pb.Seed, error)) error {
 	byAgent := map[string][]int{}
 	for i, p := range plans {
-		r.Seeds[i] = &pb.Seed{Url: q.Urls[i], Result: "refused", Text: p.Refused}
 		if p.Refused != "" {
+			seeds[i].Result, seeds[i].Text = "refused", p.Refused
 			continue
-		}
-		if p.Widens {
-			widening = append(widening, p.URL)
 		}
 		byAgent[p.Agent] = append(byAgent[p.Agent], i)
 	}
-	if len(byAgent) == 0 {
-		return r, nil
-	}
-	o.agent.Note("seed", fmt.Sprintf("%s (%d URLs)", q.Urls[0], len(q.Urls)), q.Why)
-	if err := o.widen(ctx, widening, q.Why, r); err != nil {
-		return nil, err
+	takenBy := func(ctx context.Context, agent string, at []int) error {
+		answer, err := take(ctx, agent, at)
+		if err == nil && len(answer) != len(at) {
+			err = fmt.Errorf("agent %s tells of %d URLs, not of %d; it has another version", agent, len(answer),
+				len(at))
+		}
+		if err != nil {
+			return err
+		}
+		for n, i := range at {
+			seeds[i].Result, seeds[i].Agent = answer[n].Result, agent
+			if answer[n].Text != "" {
+				seeds[i].Text = answer[n].Text
+			}
+		}
+		return nil
 	}
 	local := byAgent[""]
 	delete(byAgent, "")
 	names := slices.Sorted(maps.Keys(byAgent))
 	kept := make([][]int, len(names)) // of agents that do not answer
 	o.each(ctx, names, func(ctx context.Context, i int, name string) {
-		if err := o.takeSeeds(ctx, name, byAgent[name], q, r); err != nil {
+		if err := takenBy(ctx, name, byAgent[name]); err != nil {
 			kept[i] = byAgent[name]
 			for _, n := range kept[i] {
-				r.Seeds[n].Text = fmt.Sprintf("%s owns the host, and gets the seed when it answers: %v", name, err)
+				seeds[n].Text = fmt.Sprintf("%s owns the host, and gets the URL when it answers: %v", name, err)
 			}
 		}
 	})
 	local = slices.Concat(append(kept, local)...)
 	if len(local) == 0 {
-		return r, nil
+		return nil
 	}
 	slices.Sort(local)
-	if err := o.takeSeeds(ctx, o.agent.Name(), local, q, r); err != nil {
-		return nil, problem(connect.CodeUnavailable, "%v", err)
-	}
-	return r, nil
-}
-
-// takeSeeds lets an agent accept seeds, whose indices are given.
-func (o *Operator) takeSeeds(ctx context.Context, name string, at []int, q *pb.AddSeedsRequest,
-	r *pb.AddSeedsResponse) error {
-	var ask pb.AddSeedsRequest
-	for _, i := range at {
-		ask.Urls = append(ask.Urls, q.Urls[i])
-	}
-	var answer pb.AddSeedsResponse
-	if err := o.ask(ctx, name, "TakeSeeds", &ask, &answer); err != nil {
-		return err
-	}
-	if len(answer.Seeds) != len(at) {
-		return fmt.Errorf("agent %s tells of %d seeds, not of %d; it has another version", name, len(answer.Seeds),
-			len(at))
-	}
-	for n, i := range at {
-		s := answer.Seeds[n]
-		r.Seeds[i].Result, r.Seeds[i].Agent = s.Result, name
-		if s.Text != "" {
-			r.Seeds[i].Text = s.Text
-		}
+	if err := takenBy(ctx, o.agent.Name(), local); err != nil {
+		return problem(connect.CodeUnavailable, "%v", err)
 	}
 	return nil
 }
@@ -148,15 +159,27 @@ func (o *Operator) widen(ctx context.Context, urls []string, why string, r *pb.A
 			"at most %d can stand. Stop the crawl, and give the seeds to each agent with --resume --seeds FILE",
 			standing, len(abouts), seedOrders)
 	}
-	for _, about := range abouts {
-		given, answers, err := o.give(ctx, orders.Order{Verb: verbSeed, About: about, Why: why}, "")
-		if err != nil {
-			return err
-		}
-		r.Orders = append(r.Orders, given.Id)
-		r.Told = told(answers)
+	if len(abouts) == 0 {
+		return nil
 	}
+	var list []orders.Order
+	for _, about := range abouts {
+		list = append(list, orders.Order{Verb: verbSeed, About: about, Why: why})
+	}
+	given, answers, err := o.giveAll(ctx, list, "")
+	if err != nil {
+		return err
+	}
+	r.Orders, r.Told = ids(given), told(answers)
 	return nil
+}
+
+// ids returns the identities of orders.
+func ids(given []orders.Order) (all []string) {
+	for _, o := range given {
+		all = append(all, o.ID())
+	}
+	return all
 }
 
 // told returns which agents have an order.

@@ -82,7 +82,7 @@ func TestAddSeeds(t *testing.T) {
 		}
 		w.silent["a2"] = true
 		r, err = w.members["a3"].AddSeeds(t.Context(), &pb.AddSeedsRequest{Urls: []string{"a2.x", "a3.x", "a1.x"}})
-		if got, want := seeded(r), "a2.x:new:a3 a2 owns the host, and gets the seed when it answers: agent a2 does "+
+		if got, want := seeded(r), "a2.x:new:a3 a2 owns the host, and gets the URL when it answers: agent a2 does "+
 			"not answer: context deadline exceeded; a3.x:new:a3; a1.x:new:a1"; err != nil || got != want {
 			t.Errorf("got %q, %v, want %q", got, err, want)
 		}

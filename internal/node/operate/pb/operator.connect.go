@@ -77,6 +77,19 @@ const (
 	OperatorScopeProcedure = "/orbweaver.operator.v1.Operator/Scope"
 	// OperatorChangeScopeProcedure is the fully-qualified name of the Operator's ChangeScope RPC.
 	OperatorChangeScopeProcedure = "/orbweaver.operator.v1.Operator/ChangeScope"
+	// OperatorSetApplicationProcedure is the fully-qualified name of the Operator's SetApplication RPC.
+	OperatorSetApplicationProcedure = "/orbweaver.operator.v1.Operator/SetApplication"
+	// OperatorRemoveApplicationProcedure is the fully-qualified name of the Operator's
+	// RemoveApplication RPC.
+	OperatorRemoveApplicationProcedure = "/orbweaver.operator.v1.Operator/RemoveApplication"
+	// OperatorApplicationsProcedure is the fully-qualified name of the Operator's Applications RPC.
+	OperatorApplicationsProcedure = "/orbweaver.operator.v1.Operator/Applications"
+	// OperatorFeedProcedure is the fully-qualified name of the Operator's Feed RPC.
+	OperatorFeedProcedure = "/orbweaver.operator.v1.Operator/Feed"
+	// OperatorPagesProcedure is the fully-qualified name of the Operator's Pages RPC.
+	OperatorPagesProcedure = "/orbweaver.operator.v1.Operator/Pages"
+	// OperatorAcknowledgeProcedure is the fully-qualified name of the Operator's Acknowledge RPC.
+	OperatorAcknowledgeProcedure = "/orbweaver.operator.v1.Operator/Acknowledge"
 	// OperatorHostsProcedure is the fully-qualified name of the Operator's Hosts RPC.
 	OperatorHostsProcedure = "/orbweaver.operator.v1.Operator/Hosts"
 	// OperatorEventsProcedure is the fully-qualified name of the Operator's Events RPC.
@@ -87,6 +100,10 @@ const (
 	OperatorHistoryProcedure = "/orbweaver.operator.v1.Operator/History"
 	// OperatorSharesProcedure is the fully-qualified name of the Operator's Shares RPC.
 	OperatorSharesProcedure = "/orbweaver.operator.v1.Operator/Shares"
+	// OperatorCapturesProcedure is the fully-qualified name of the Operator's Captures RPC.
+	OperatorCapturesProcedure = "/orbweaver.operator.v1.Operator/Captures"
+	// OperatorRecordProcedure is the fully-qualified name of the Operator's Record RPC.
+	OperatorRecordProcedure = "/orbweaver.operator.v1.Operator/Record"
 )
 
 // OperatorClient is a client for the orbweaver.operator.v1.Operator service.
@@ -135,6 +152,19 @@ type OperatorClient interface {
 	// Scope tells the scope. It changes nothing. ChangeScope changes it by orders.
 	Scope(context.Context, *ScopeRequest) (*ScopeResponse, error)
 	ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error)
+	// Calls of applications, in application.proto.
+	// SetApplication defines an application or changes it. RemoveApplication removes it with its waiting links. Both
+	// are orders.
+	SetApplication(context.Context, *SetApplicationRequest) (*SetApplicationResponse, error)
+	RemoveApplication(context.Context, *RemoveApplicationRequest) (*RemoveApplicationResponse, error)
+	// Applications lists the applications with their counts. It changes nothing.
+	Applications(context.Context, *ApplicationsRequest) (*ApplicationsResponse, error)
+	// Feed gives URLs to an application. They are durable when it answers.
+	Feed(context.Context, *FeedRequest) (*FeedResponse, error)
+	// Pages returns the next pages of an application from all agents. The same pages come again until Acknowledge is
+	// called with the token.
+	Pages(context.Context, *PagesRequest) (*PagesResponse, error)
+	Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error)
 	// Calls for looking, in watch.proto. They change nothing.
 	// Hosts lists the hosts of the whole cluster, sorted by a count, or those with a part of a name.
 	Hosts(context.Context, *HostsRequest) (*HostsResponse, error)
@@ -146,6 +176,11 @@ type OperatorClient interface {
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Shares tells how the hosts are divided among the agents.
 	Shares(context.Context, *SharesRequest) (*SharesResponse, error)
+	// Calls for reading the archives, in archive.proto. They change nothing.
+	// Captures tells what is archived of a URL, of URLs that begin alike, or of a host.
+	Captures(context.Context, *CapturesRequest) (*CapturesResponse, error)
+	// Record tells the headers of a capture, and a part of its body.
+	Record(context.Context, *RecordRequest) (*RecordResponse, error)
 }
 
 // NewOperatorClient constructs a client for the orbweaver.operator.v1.Operator service. By default,
@@ -292,6 +327,43 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("ChangeScope")),
 			connect.WithClientOptions(opts...),
 		),
+		setApplication: connect.NewClient[SetApplicationRequest, SetApplicationResponse](
+			httpClient,
+			baseURL+OperatorSetApplicationProcedure,
+			connect.WithSchema(operatorMethods.ByName("SetApplication")),
+			connect.WithClientOptions(opts...),
+		),
+		removeApplication: connect.NewClient[RemoveApplicationRequest, RemoveApplicationResponse](
+			httpClient,
+			baseURL+OperatorRemoveApplicationProcedure,
+			connect.WithSchema(operatorMethods.ByName("RemoveApplication")),
+			connect.WithClientOptions(opts...),
+		),
+		applications: connect.NewClient[ApplicationsRequest, ApplicationsResponse](
+			httpClient,
+			baseURL+OperatorApplicationsProcedure,
+			connect.WithSchema(operatorMethods.ByName("Applications")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		feed: connect.NewClient[FeedRequest, FeedResponse](
+			httpClient,
+			baseURL+OperatorFeedProcedure,
+			connect.WithSchema(operatorMethods.ByName("Feed")),
+			connect.WithClientOptions(opts...),
+		),
+		pages: connect.NewClient[PagesRequest, PagesResponse](
+			httpClient,
+			baseURL+OperatorPagesProcedure,
+			connect.WithSchema(operatorMethods.ByName("Pages")),
+			connect.WithClientOptions(opts...),
+		),
+		acknowledge: connect.NewClient[AcknowledgeRequest, AcknowledgeResponse](
+			httpClient,
+			baseURL+OperatorAcknowledgeProcedure,
+			connect.WithSchema(operatorMethods.ByName("Acknowledge")),
+			connect.WithClientOptions(opts...),
+		),
 		hosts: connect.NewClient[HostsRequest, HostsResponse](
 			httpClient,
 			baseURL+OperatorHostsProcedure,
@@ -327,37 +399,59 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		captures: connect.NewClient[CapturesRequest, CapturesResponse](
+			httpClient,
+			baseURL+OperatorCapturesProcedure,
+			connect.WithSchema(operatorMethods.ByName("Captures")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		record: connect.NewClient[RecordRequest, RecordResponse](
+			httpClient,
+			baseURL+OperatorRecordProcedure,
+			connect.WithSchema(operatorMethods.ByName("Record")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
 // operatorClient implements OperatorClient.
 type operatorClient struct {
-	status         *connect.Client[StatusRequest, StatusResponse]
-	explain        *connect.Client[ExplainRequest, ExplainResponse]
-	pause          *connect.Client[PauseRequest, PauseResponse]
-	resume         *connect.Client[ResumeRequest, ResumeResponse]
-	block          *connect.Client[BlockRequest, BlockResponse]
-	unblock        *connect.Client[UnblockRequest, UnblockResponse]
-	drop           *connect.Client[DropRequest, DropResponse]
-	checkpoint     *connect.Client[CheckpointRequest, CheckpointResponse]
-	stop           *connect.Client[StopRequest, StopResponse]
-	leave          *connect.Client[LeaveRequest, LeaveResponse]
-	orders         *connect.Client[OrdersRequest, OrdersResponse]
-	takeBack       *connect.Client[TakeBackRequest, TakeBackResponse]
-	delay          *connect.Client[DelayRequest, DelayResponse]
-	addSeeds       *connect.Client[AddSeedsRequest, AddSeedsResponse]
-	rate           *connect.Client[RateRequest, RateResponse]
-	rateWeek       *connect.Client[RateWeekRequest, RateWeekResponse]
-	exclude        *connect.Client[ExcludeRequest, ExcludeResponse]
-	excludePreview *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
-	queue          *connect.Client[QueueRequest, QueueResponse]
-	scope          *connect.Client[ScopeRequest, ScopeResponse]
-	changeScope    *connect.Client[ChangeScopeRequest, ChangeScopeResponse]
-	hosts          *connect.Client[HostsRequest, HostsResponse]
-	events         *connect.Client[EventsRequest, Event]
-	log            *connect.Client[LogRequest, LogResponse]
-	history        *connect.Client[HistoryRequest, HistoryResponse]
-	shares         *connect.Client[SharesRequest, SharesResponse]
+	status            *connect.Client[StatusRequest, StatusResponse]
+	explain           *connect.Client[ExplainRequest, ExplainResponse]
+	pause             *connect.Client[PauseRequest, PauseResponse]
+	resume            *connect.Client[ResumeRequest, ResumeResponse]
+	block             *connect.Client[BlockRequest, BlockResponse]
+	unblock           *connect.Client[UnblockRequest, UnblockResponse]
+	drop              *connect.Client[DropRequest, DropResponse]
+	checkpoint        *connect.Client[CheckpointRequest, CheckpointResponse]
+	stop              *connect.Client[StopRequest, StopResponse]
+	leave             *connect.Client[LeaveRequest, LeaveResponse]
+	orders            *connect.Client[OrdersRequest, OrdersResponse]
+	takeBack          *connect.Client[TakeBackRequest, TakeBackResponse]
+	delay             *connect.Client[DelayRequest, DelayResponse]
+	addSeeds          *connect.Client[AddSeedsRequest, AddSeedsResponse]
+	rate              *connect.Client[RateRequest, RateResponse]
+	rateWeek          *connect.Client[RateWeekRequest, RateWeekResponse]
+	exclude           *connect.Client[ExcludeRequest, ExcludeResponse]
+	excludePreview    *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
+	queue             *connect.Client[QueueRequest, QueueResponse]
+	scope             *connect.Client[ScopeRequest, ScopeResponse]
+	changeScope       *connect.Client[ChangeScopeRequest, ChangeScopeResponse]
+	setApplication    *connect.Client[SetApplicationRequest, SetApplicationResponse]
+	removeApplication *connect.Client[RemoveApplicationRequest, RemoveApplicationResponse]
+	applications      *connect.Client[ApplicationsRequest, ApplicationsResponse]
+	feed              *connect.Client[FeedRequest, FeedResponse]
+	pages             *connect.Client[PagesRequest, PagesResponse]
+	acknowledge       *connect.Client[AcknowledgeRequest, AcknowledgeResponse]
+	hosts             *connect.Client[HostsRequest, HostsResponse]
+	events            *connect.Client[EventsRequest, Event]
+	log               *connect.Client[LogRequest, LogResponse]
+	history           *connect.Client[HistoryRequest, HistoryResponse]
+	shares            *connect.Client[SharesRequest, SharesResponse]
+	captures          *connect.Client[CapturesRequest, CapturesResponse]
+	record            *connect.Client[RecordRequest, RecordResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -549,6 +643,60 @@ func (c *operatorClient) ChangeScope(ctx context.Context, req *ChangeScopeReques
 	return nil, err
 }
 
+// SetApplication calls orbweaver.operator.v1.Operator.SetApplication.
+func (c *operatorClient) SetApplication(ctx context.Context, req *SetApplicationRequest) (*SetApplicationResponse, error) {
+	response, err := c.setApplication.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RemoveApplication calls orbweaver.operator.v1.Operator.RemoveApplication.
+func (c *operatorClient) RemoveApplication(ctx context.Context, req *RemoveApplicationRequest) (*RemoveApplicationResponse, error) {
+	response, err := c.removeApplication.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Applications calls orbweaver.operator.v1.Operator.Applications.
+func (c *operatorClient) Applications(ctx context.Context, req *ApplicationsRequest) (*ApplicationsResponse, error) {
+	response, err := c.applications.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Feed calls orbweaver.operator.v1.Operator.Feed.
+func (c *operatorClient) Feed(ctx context.Context, req *FeedRequest) (*FeedResponse, error) {
+	response, err := c.feed.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Pages calls orbweaver.operator.v1.Operator.Pages.
+func (c *operatorClient) Pages(ctx context.Context, req *PagesRequest) (*PagesResponse, error) {
+	response, err := c.pages.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Acknowledge calls orbweaver.operator.v1.Operator.Acknowledge.
+func (c *operatorClient) Acknowledge(ctx context.Context, req *AcknowledgeRequest) (*AcknowledgeResponse, error) {
+	response, err := c.acknowledge.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Hosts calls orbweaver.operator.v1.Operator.Hosts.
 func (c *operatorClient) Hosts(ctx context.Context, req *HostsRequest) (*HostsResponse, error) {
 	response, err := c.hosts.CallUnary(ctx, connect.NewRequest(req))
@@ -584,6 +732,24 @@ func (c *operatorClient) History(ctx context.Context, req *HistoryRequest) (*His
 // Shares calls orbweaver.operator.v1.Operator.Shares.
 func (c *operatorClient) Shares(ctx context.Context, req *SharesRequest) (*SharesResponse, error) {
 	response, err := c.shares.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Captures calls orbweaver.operator.v1.Operator.Captures.
+func (c *operatorClient) Captures(ctx context.Context, req *CapturesRequest) (*CapturesResponse, error) {
+	response, err := c.captures.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Record calls orbweaver.operator.v1.Operator.Record.
+func (c *operatorClient) Record(ctx context.Context, req *RecordRequest) (*RecordResponse, error) {
+	response, err := c.record.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -636,6 +802,19 @@ type OperatorHandler interface {
 	// Scope tells the scope. It changes nothing. ChangeScope changes it by orders.
 	Scope(context.Context, *ScopeRequest) (*ScopeResponse, error)
 	ChangeScope(context.Context, *ChangeScopeRequest) (*ChangeScopeResponse, error)
+	// Calls of applications, in application.proto.
+	// SetApplication defines an application or changes it. RemoveApplication removes it with its waiting links. Both
+	// are orders.
+	SetApplication(context.Context, *SetApplicationRequest) (*SetApplicationResponse, error)
+	RemoveApplication(context.Context, *RemoveApplicationRequest) (*RemoveApplicationResponse, error)
+	// Applications lists the applications with their counts. It changes nothing.
+	Applications(context.Context, *ApplicationsRequest) (*ApplicationsResponse, error)
+	// Feed gives URLs to an application. They are durable when it answers.
+	Feed(context.Context, *FeedRequest) (*FeedResponse, error)
+	// Pages returns the next pages of an application from all agents. The same pages come again until Acknowledge is
+	// called with the token.
+	Pages(context.Context, *PagesRequest) (*PagesResponse, error)
+	Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error)
 	// Calls for looking, in watch.proto. They change nothing.
 	// Hosts lists the hosts of the whole cluster, sorted by a count, or those with a part of a name.
 	Hosts(context.Context, *HostsRequest) (*HostsResponse, error)
@@ -647,6 +826,11 @@ type OperatorHandler interface {
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Shares tells how the hosts are divided among the agents.
 	Shares(context.Context, *SharesRequest) (*SharesResponse, error)
+	// Calls for reading the archives, in archive.proto. They change nothing.
+	// Captures tells what is archived of a URL, of URLs that begin alike, or of a host.
+	Captures(context.Context, *CapturesRequest) (*CapturesResponse, error)
+	// Record tells the headers of a capture, and a part of its body.
+	Record(context.Context, *RecordRequest) (*RecordResponse, error)
 }
 
 // NewOperatorHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -789,6 +973,43 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(operatorMethods.ByName("ChangeScope")),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorSetApplicationHandler := connect.NewUnaryHandlerSimple(
+		OperatorSetApplicationProcedure,
+		svc.SetApplication,
+		connect.WithSchema(operatorMethods.ByName("SetApplication")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorRemoveApplicationHandler := connect.NewUnaryHandlerSimple(
+		OperatorRemoveApplicationProcedure,
+		svc.RemoveApplication,
+		connect.WithSchema(operatorMethods.ByName("RemoveApplication")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorApplicationsHandler := connect.NewUnaryHandlerSimple(
+		OperatorApplicationsProcedure,
+		svc.Applications,
+		connect.WithSchema(operatorMethods.ByName("Applications")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorFeedHandler := connect.NewUnaryHandlerSimple(
+		OperatorFeedProcedure,
+		svc.Feed,
+		connect.WithSchema(operatorMethods.ByName("Feed")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorPagesHandler := connect.NewUnaryHandlerSimple(
+		OperatorPagesProcedure,
+		svc.Pages,
+		connect.WithSchema(operatorMethods.ByName("Pages")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorAcknowledgeHandler := connect.NewUnaryHandlerSimple(
+		OperatorAcknowledgeProcedure,
+		svc.Acknowledge,
+		connect.WithSchema(operatorMethods.ByName("Acknowledge")),
+		connect.WithHandlerOptions(opts...),
+	)
 	operatorHostsHandler := connect.NewUnaryHandlerSimple(
 		OperatorHostsProcedure,
 		svc.Hosts,
@@ -821,6 +1042,20 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		OperatorSharesProcedure,
 		svc.Shares,
 		connect.WithSchema(operatorMethods.ByName("Shares")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorCapturesHandler := connect.NewUnaryHandlerSimple(
+		OperatorCapturesProcedure,
+		svc.Captures,
+		connect.WithSchema(operatorMethods.ByName("Captures")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorRecordHandler := connect.NewUnaryHandlerSimple(
+		OperatorRecordProcedure,
+		svc.Record,
+		connect.WithSchema(operatorMethods.ByName("Record")),
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
@@ -868,6 +1103,18 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorScopeHandler.ServeHTTP(w, r)
 		case OperatorChangeScopeProcedure:
 			operatorChangeScopeHandler.ServeHTTP(w, r)
+		case OperatorSetApplicationProcedure:
+			operatorSetApplicationHandler.ServeHTTP(w, r)
+		case OperatorRemoveApplicationProcedure:
+			operatorRemoveApplicationHandler.ServeHTTP(w, r)
+		case OperatorApplicationsProcedure:
+			operatorApplicationsHandler.ServeHTTP(w, r)
+		case OperatorFeedProcedure:
+			operatorFeedHandler.ServeHTTP(w, r)
+		case OperatorPagesProcedure:
+			operatorPagesHandler.ServeHTTP(w, r)
+		case OperatorAcknowledgeProcedure:
+			operatorAcknowledgeHandler.ServeHTTP(w, r)
 		case OperatorHostsProcedure:
 			operatorHostsHandler.ServeHTTP(w, r)
 		case OperatorEventsProcedure:
@@ -878,6 +1125,10 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorHistoryHandler.ServeHTTP(w, r)
 		case OperatorSharesProcedure:
 			operatorSharesHandler.ServeHTTP(w, r)
+		case OperatorCapturesProcedure:
+			operatorCapturesHandler.ServeHTTP(w, r)
+		case OperatorRecordProcedure:
+			operatorRecordHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -971,6 +1222,30 @@ func (UnimplementedOperatorHandler) ChangeScope(context.Context, *ChangeScopeReq
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.ChangeScope is not implemented"))
 }
 
+func (UnimplementedOperatorHandler) SetApplication(context.Context, *SetApplicationRequest) (*SetApplicationResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.SetApplication is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) RemoveApplication(context.Context, *RemoveApplicationRequest) (*RemoveApplicationResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.RemoveApplication is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Applications(context.Context, *ApplicationsRequest) (*ApplicationsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Applications is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Feed(context.Context, *FeedRequest) (*FeedResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Feed is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Pages(context.Context, *PagesRequest) (*PagesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Pages is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Acknowledge(context.Context, *AcknowledgeRequest) (*AcknowledgeResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Acknowledge is not implemented"))
+}
+
 func (UnimplementedOperatorHandler) Hosts(context.Context, *HostsRequest) (*HostsResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Hosts is not implemented"))
 }
@@ -989,4 +1264,12 @@ func (UnimplementedOperatorHandler) History(context.Context, *HistoryRequest) (*
 
 func (UnimplementedOperatorHandler) Shares(context.Context, *SharesRequest) (*SharesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Shares is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Captures(context.Context, *CapturesRequest) (*CapturesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Captures is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Record(context.Context, *RecordRequest) (*RecordResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Record is not implemented"))
 }

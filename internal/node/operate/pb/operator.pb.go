@@ -129,8 +129,9 @@ type AgentStatus struct {
 	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                       // crawling, paused, waiting, stopping or silent
 	WaitsFor      string                 `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // in words
 	Totals        *Totals                `protobuf:"bytes,5,opt,name=totals,proto3" json:"totals,omitempty"`
-	Status        *structpb.Struct       `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"` // as docs/reference/json.md has it
-	Rate          *RateState             `protobuf:"bytes,20,opt,name=rate,proto3" json:"rate,omitempty"`    // missing: there is no limit
+	Status        *structpb.Struct       `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`              // as docs/reference/json.md has it
+	Rate          *RateState             `protobuf:"bytes,20,opt,name=rate,proto3" json:"rate,omitempty"`                 // missing: there is no limit
+	Applications  []*NamedState          `protobuf:"bytes,21,rep,name=applications,proto3" json:"applications,omitempty"` // by name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -210,6 +211,13 @@ func (x *AgentStatus) GetStatus() *structpb.Struct {
 func (x *AgentStatus) GetRate() *RateState {
 	if x != nil {
 		return x.Rate
+	}
+	return nil
+}
+
+func (x *AgentStatus) GetApplications() []*NamedState {
+	if x != nil {
+		return x.Applications
 	}
 	return nil
 }
@@ -1587,13 +1595,13 @@ var File_operator_proto protoreflect.FileDescriptor
 
 const file_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
+	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x11application.proto\x1a\rarchive.proto\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
 	"rate.proto\x1a\vwatch.proto\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x83\x01\n" +
 	"\x0eStatusResponse\x12:\n" +
 	"\x06agents\x18\x01 \x03(\v2\".orbweaver.operator.v1.AgentStatusR\x06agents\x125\n" +
-	"\x06totals\x18\x02 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\"\x8e\x02\n" +
+	"\x06totals\x18\x02 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\"\xd5\x02\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -1601,7 +1609,8 @@ const file_operator_proto_rawDesc = "" +
 	"\twaits_for\x18\x04 \x01(\tR\bwaitsFor\x125\n" +
 	"\x06totals\x18\x05 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\x12/\n" +
 	"\x06status\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06status\x124\n" +
-	"\x04rate\x18\x14 \x01(\v2 .orbweaver.operator.v1.RateStateR\x04rate\"\xed\x01\n" +
+	"\x04rate\x18\x14 \x01(\v2 .orbweaver.operator.v1.RateStateR\x04rate\x12E\n" +
+	"\fapplications\x18\x15 \x03(\v2!.orbweaver.operator.v1.NamedStateR\fapplications\"\xed\x01\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x03R\x05pages\x12\x18\n" +
 	"\afetched\x18\x02 \x01(\x03R\afetched\x12\x14\n" +
@@ -1684,7 +1693,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xb6\x12\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xd4\x18\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1707,12 +1716,20 @@ const file_operator_proto_rawDesc = "" +
 	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Scope\x12#.orbweaver.operator.v1.ScopeRequest\x1a$.orbweaver.operator.v1.ScopeResponse\"\x03\x90\x02\x01\x12d\n" +
-	"\vChangeScope\x12).orbweaver.operator.v1.ChangeScopeRequest\x1a*.orbweaver.operator.v1.ChangeScopeResponse\x12W\n" +
+	"\vChangeScope\x12).orbweaver.operator.v1.ChangeScopeRequest\x1a*.orbweaver.operator.v1.ChangeScopeResponse\x12m\n" +
+	"\x0eSetApplication\x12,.orbweaver.operator.v1.SetApplicationRequest\x1a-.orbweaver.operator.v1.SetApplicationResponse\x12v\n" +
+	"\x11RemoveApplication\x12/.orbweaver.operator.v1.RemoveApplicationRequest\x1a0.orbweaver.operator.v1.RemoveApplicationResponse\x12l\n" +
+	"\fApplications\x12*.orbweaver.operator.v1.ApplicationsRequest\x1a+.orbweaver.operator.v1.ApplicationsResponse\"\x03\x90\x02\x01\x12O\n" +
+	"\x04Feed\x12\".orbweaver.operator.v1.FeedRequest\x1a#.orbweaver.operator.v1.FeedResponse\x12R\n" +
+	"\x05Pages\x12#.orbweaver.operator.v1.PagesRequest\x1a$.orbweaver.operator.v1.PagesResponse\x12d\n" +
+	"\vAcknowledge\x12).orbweaver.operator.v1.AcknowledgeRequest\x1a*.orbweaver.operator.v1.AcknowledgeResponse\x12W\n" +
 	"\x05Hosts\x12#.orbweaver.operator.v1.HostsRequest\x1a$.orbweaver.operator.v1.HostsResponse\"\x03\x90\x02\x01\x12S\n" +
 	"\x06Events\x12$.orbweaver.operator.v1.EventsRequest\x1a\x1c.orbweaver.operator.v1.Event\"\x03\x90\x02\x010\x01\x12Q\n" +
 	"\x03Log\x12!.orbweaver.operator.v1.LogRequest\x1a\".orbweaver.operator.v1.LogResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aHistory\x12%.orbweaver.operator.v1.HistoryRequest\x1a&.orbweaver.operator.v1.HistoryResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\x06Shares\x12$.orbweaver.operator.v1.SharesRequest\x1a%.orbweaver.operator.v1.SharesResponse\"\x03\x90\x02\x01B9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\x06Shares\x12$.orbweaver.operator.v1.SharesRequest\x1a%.orbweaver.operator.v1.SharesResponse\"\x03\x90\x02\x01\x12`\n" +
+	"\bCaptures\x12&.orbweaver.operator.v1.CapturesRequest\x1a'.orbweaver.operator.v1.CapturesResponse\"\x03\x90\x02\x01\x12Z\n" +
+	"\x06Record\x12$.orbweaver.operator.v1.RecordRequest\x1a%.orbweaver.operator.v1.RecordResponse\"\x03\x90\x02\x01B9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_operator_proto_rawDescOnce sync.Once
@@ -1728,65 +1745,82 @@ func file_operator_proto_rawDescGZIP() []byte {
 
 var file_operator_proto_msgTypes = make([]protoimpl.MessageInfo, 29)
 var file_operator_proto_goTypes = []any{
-	(*StatusRequest)(nil),          // 0: orbweaver.operator.v1.StatusRequest
-	(*StatusResponse)(nil),         // 1: orbweaver.operator.v1.StatusResponse
-	(*AgentStatus)(nil),            // 2: orbweaver.operator.v1.AgentStatus
-	(*Totals)(nil),                 // 3: orbweaver.operator.v1.Totals
-	(*ExplainRequest)(nil),         // 4: orbweaver.operator.v1.ExplainRequest
-	(*ExplainResponse)(nil),        // 5: orbweaver.operator.v1.ExplainResponse
-	(*PauseRequest)(nil),           // 6: orbweaver.operator.v1.PauseRequest
-	(*PauseResponse)(nil),          // 7: orbweaver.operator.v1.PauseResponse
-	(*ResumeRequest)(nil),          // 8: orbweaver.operator.v1.ResumeRequest
-	(*ResumeResponse)(nil),         // 9: orbweaver.operator.v1.ResumeResponse
-	(*BlockRequest)(nil),           // 10: orbweaver.operator.v1.BlockRequest
-	(*BlockResponse)(nil),          // 11: orbweaver.operator.v1.BlockResponse
-	(*UnblockRequest)(nil),         // 12: orbweaver.operator.v1.UnblockRequest
-	(*UnblockResponse)(nil),        // 13: orbweaver.operator.v1.UnblockResponse
-	(*DropRequest)(nil),            // 14: orbweaver.operator.v1.DropRequest
-	(*DropResponse)(nil),           // 15: orbweaver.operator.v1.DropResponse
-	(*CheckpointRequest)(nil),      // 16: orbweaver.operator.v1.CheckpointRequest
-	(*CheckpointResponse)(nil),     // 17: orbweaver.operator.v1.CheckpointResponse
-	(*StopRequest)(nil),            // 18: orbweaver.operator.v1.StopRequest
-	(*StopResponse)(nil),           // 19: orbweaver.operator.v1.StopResponse
-	(*LeaveRequest)(nil),           // 20: orbweaver.operator.v1.LeaveRequest
-	(*LeaveResponse)(nil),          // 21: orbweaver.operator.v1.LeaveResponse
-	(*Order)(nil),                  // 22: orbweaver.operator.v1.Order
-	(*OrdersRequest)(nil),          // 23: orbweaver.operator.v1.OrdersRequest
-	(*OrdersResponse)(nil),         // 24: orbweaver.operator.v1.OrdersResponse
-	(*TakeBackRequest)(nil),        // 25: orbweaver.operator.v1.TakeBackRequest
-	(*TakeBackResponse)(nil),       // 26: orbweaver.operator.v1.TakeBackResponse
-	(*DelayResponse)(nil),          // 27: orbweaver.operator.v1.DelayResponse
-	(*RateResponse)(nil),           // 28: orbweaver.operator.v1.RateResponse
-	(*structpb.Struct)(nil),        // 29: google.protobuf.Struct
-	(*RateState)(nil),              // 30: orbweaver.operator.v1.RateState
-	(*Answer)(nil),                 // 31: orbweaver.operator.v1.Answer
-	(*timestamppb.Timestamp)(nil),  // 32: google.protobuf.Timestamp
-	(*DelayRequest)(nil),           // 33: orbweaver.operator.v1.DelayRequest
-	(*AddSeedsRequest)(nil),        // 34: orbweaver.operator.v1.AddSeedsRequest
-	(*RateRequest)(nil),            // 35: orbweaver.operator.v1.RateRequest
-	(*RateWeekRequest)(nil),        // 36: orbweaver.operator.v1.RateWeekRequest
-	(*ExcludeRequest)(nil),         // 37: orbweaver.operator.v1.ExcludeRequest
-	(*ExcludePreviewRequest)(nil),  // 38: orbweaver.operator.v1.ExcludePreviewRequest
-	(*QueueRequest)(nil),           // 39: orbweaver.operator.v1.QueueRequest
-	(*ScopeRequest)(nil),           // 40: orbweaver.operator.v1.ScopeRequest
-	(*ChangeScopeRequest)(nil),     // 41: orbweaver.operator.v1.ChangeScopeRequest
-	(*HostsRequest)(nil),           // 42: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),          // 43: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),             // 44: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),         // 45: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),          // 46: orbweaver.operator.v1.SharesRequest
-	(*AddSeedsResponse)(nil),       // 47: orbweaver.operator.v1.AddSeedsResponse
-	(*RateWeekResponse)(nil),       // 48: orbweaver.operator.v1.RateWeekResponse
-	(*ExcludeResponse)(nil),        // 49: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewResponse)(nil), // 50: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),          // 51: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),          // 52: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),    // 53: orbweaver.operator.v1.ChangeScopeResponse
-	(*HostsResponse)(nil),          // 54: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                  // 55: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),            // 56: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),        // 57: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),         // 58: orbweaver.operator.v1.SharesResponse
+	(*StatusRequest)(nil),             // 0: orbweaver.operator.v1.StatusRequest
+	(*StatusResponse)(nil),            // 1: orbweaver.operator.v1.StatusResponse
+	(*AgentStatus)(nil),               // 2: orbweaver.operator.v1.AgentStatus
+	(*Totals)(nil),                    // 3: orbweaver.operator.v1.Totals
+	(*ExplainRequest)(nil),            // 4: orbweaver.operator.v1.ExplainRequest
+	(*ExplainResponse)(nil),           // 5: orbweaver.operator.v1.ExplainResponse
+	(*PauseRequest)(nil),              // 6: orbweaver.operator.v1.PauseRequest
+	(*PauseResponse)(nil),             // 7: orbweaver.operator.v1.PauseResponse
+	(*ResumeRequest)(nil),             // 8: orbweaver.operator.v1.ResumeRequest
+	(*ResumeResponse)(nil),            // 9: orbweaver.operator.v1.ResumeResponse
+	(*BlockRequest)(nil),              // 10: orbweaver.operator.v1.BlockRequest
+	(*BlockResponse)(nil),             // 11: orbweaver.operator.v1.BlockResponse
+	(*UnblockRequest)(nil),            // 12: orbweaver.operator.v1.UnblockRequest
+	(*UnblockResponse)(nil),           // 13: orbweaver.operator.v1.UnblockResponse
+	(*DropRequest)(nil),               // 14: orbweaver.operator.v1.DropRequest
+	(*DropResponse)(nil),              // 15: orbweaver.operator.v1.DropResponse
+	(*CheckpointRequest)(nil),         // 16: orbweaver.operator.v1.CheckpointRequest
+	(*CheckpointResponse)(nil),        // 17: orbweaver.operator.v1.CheckpointResponse
+	(*StopRequest)(nil),               // 18: orbweaver.operator.v1.StopRequest
+	(*StopResponse)(nil),              // 19: orbweaver.operator.v1.StopResponse
+	(*LeaveRequest)(nil),              // 20: orbweaver.operator.v1.LeaveRequest
+	(*LeaveResponse)(nil),             // 21: orbweaver.operator.v1.LeaveResponse
+	(*Order)(nil),                     // 22: orbweaver.operator.v1.Order
+	(*OrdersRequest)(nil),             // 23: orbweaver.operator.v1.OrdersRequest
+	(*OrdersResponse)(nil),            // 24: orbweaver.operator.v1.OrdersResponse
+	(*TakeBackRequest)(nil),           // 25: orbweaver.operator.v1.TakeBackRequest
+	(*TakeBackResponse)(nil),          // 26: orbweaver.operator.v1.TakeBackResponse
+	(*DelayResponse)(nil),             // 27: orbweaver.operator.v1.DelayResponse
+	(*RateResponse)(nil),              // 28: orbweaver.operator.v1.RateResponse
+	(*structpb.Struct)(nil),           // 29: google.protobuf.Struct
+	(*RateState)(nil),                 // 30: orbweaver.operator.v1.RateState
+	(*NamedState)(nil),                // 31: orbweaver.operator.v1.NamedState
+	(*Answer)(nil),                    // 32: orbweaver.operator.v1.Answer
+	(*timestamppb.Timestamp)(nil),     // 33: google.protobuf.Timestamp
+	(*DelayRequest)(nil),              // 34: orbweaver.operator.v1.DelayRequest
+	(*AddSeedsRequest)(nil),           // 35: orbweaver.operator.v1.AddSeedsRequest
+	(*RateRequest)(nil),               // 36: orbweaver.operator.v1.RateRequest
+	(*RateWeekRequest)(nil),           // 37: orbweaver.operator.v1.RateWeekRequest
+	(*ExcludeRequest)(nil),            // 38: orbweaver.operator.v1.ExcludeRequest
+	(*ExcludePreviewRequest)(nil),     // 39: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),              // 40: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),              // 41: orbweaver.operator.v1.ScopeRequest
+	(*ChangeScopeRequest)(nil),        // 42: orbweaver.operator.v1.ChangeScopeRequest
+	(*SetApplicationRequest)(nil),     // 43: orbweaver.operator.v1.SetApplicationRequest
+	(*RemoveApplicationRequest)(nil),  // 44: orbweaver.operator.v1.RemoveApplicationRequest
+	(*ApplicationsRequest)(nil),       // 45: orbweaver.operator.v1.ApplicationsRequest
+	(*FeedRequest)(nil),               // 46: orbweaver.operator.v1.FeedRequest
+	(*PagesRequest)(nil),              // 47: orbweaver.operator.v1.PagesRequest
+	(*AcknowledgeRequest)(nil),        // 48: orbweaver.operator.v1.AcknowledgeRequest
+	(*HostsRequest)(nil),              // 49: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),             // 50: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),                // 51: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),            // 52: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),             // 53: orbweaver.operator.v1.SharesRequest
+	(*CapturesRequest)(nil),           // 54: orbweaver.operator.v1.CapturesRequest
+	(*RecordRequest)(nil),             // 55: orbweaver.operator.v1.RecordRequest
+	(*AddSeedsResponse)(nil),          // 56: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),          // 57: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludeResponse)(nil),           // 58: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil),    // 59: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),             // 60: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),             // 61: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),       // 62: orbweaver.operator.v1.ChangeScopeResponse
+	(*SetApplicationResponse)(nil),    // 63: orbweaver.operator.v1.SetApplicationResponse
+	(*RemoveApplicationResponse)(nil), // 64: orbweaver.operator.v1.RemoveApplicationResponse
+	(*ApplicationsResponse)(nil),      // 65: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedResponse)(nil),              // 66: orbweaver.operator.v1.FeedResponse
+	(*PagesResponse)(nil),             // 67: orbweaver.operator.v1.PagesResponse
+	(*AcknowledgeResponse)(nil),       // 68: orbweaver.operator.v1.AcknowledgeResponse
+	(*HostsResponse)(nil),             // 69: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                     // 70: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),               // 71: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),           // 72: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),            // 73: orbweaver.operator.v1.SharesResponse
+	(*CapturesResponse)(nil),          // 74: orbweaver.operator.v1.CapturesResponse
+	(*RecordResponse)(nil),            // 75: orbweaver.operator.v1.RecordResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1794,84 +1828,101 @@ var file_operator_proto_depIdxs = []int32{
 	3,  // 2: orbweaver.operator.v1.AgentStatus.totals:type_name -> orbweaver.operator.v1.Totals
 	29, // 3: orbweaver.operator.v1.AgentStatus.status:type_name -> google.protobuf.Struct
 	30, // 4: orbweaver.operator.v1.AgentStatus.rate:type_name -> orbweaver.operator.v1.RateState
-	31, // 5: orbweaver.operator.v1.ExplainResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 6: orbweaver.operator.v1.PauseResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 7: orbweaver.operator.v1.PauseResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 8: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 9: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	31, // 10: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 11: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 12: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 13: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 14: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	31, // 15: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	31, // 16: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	31, // 17: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	32, // 18: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
-	22, // 19: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
-	22, // 20: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 21: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 22: orbweaver.operator.v1.DelayResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 23: orbweaver.operator.v1.DelayResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	22, // 24: orbweaver.operator.v1.RateResponse.order:type_name -> orbweaver.operator.v1.Order
-	31, // 25: orbweaver.operator.v1.RateResponse.answers:type_name -> orbweaver.operator.v1.Answer
-	0,  // 26: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
-	4,  // 27: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
-	6,  // 28: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
-	8,  // 29: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
-	10, // 30: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
-	12, // 31: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
-	14, // 32: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
-	16, // 33: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
-	18, // 34: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
-	20, // 35: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
-	23, // 36: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
-	25, // 37: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
-	33, // 38: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
-	34, // 39: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
-	35, // 40: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
-	36, // 41: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
-	37, // 42: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
-	38, // 43: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
-	39, // 44: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
-	40, // 45: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
-	41, // 46: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
-	42, // 47: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	43, // 48: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	44, // 49: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	45, // 50: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	46, // 51: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	1,  // 52: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 53: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 54: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 55: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 56: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 57: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 58: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 59: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 60: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 61: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 62: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 63: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 64: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	47, // 65: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 66: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	48, // 67: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
-	49, // 68: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
-	50, // 69: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	51, // 70: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	52, // 71: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	53, // 72: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	54, // 73: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	55, // 74: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	56, // 75: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	57, // 76: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	58, // 77: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	52, // [52:78] is the sub-list for method output_type
-	26, // [26:52] is the sub-list for method input_type
-	26, // [26:26] is the sub-list for extension type_name
-	26, // [26:26] is the sub-list for extension extendee
-	0,  // [0:26] is the sub-list for field type_name
+	31, // 5: orbweaver.operator.v1.AgentStatus.applications:type_name -> orbweaver.operator.v1.NamedState
+	32, // 6: orbweaver.operator.v1.ExplainResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 7: orbweaver.operator.v1.PauseResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 8: orbweaver.operator.v1.PauseResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 9: orbweaver.operator.v1.ResumeResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 10: orbweaver.operator.v1.ResumeResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	32, // 11: orbweaver.operator.v1.BlockResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 12: orbweaver.operator.v1.BlockResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 13: orbweaver.operator.v1.UnblockResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 14: orbweaver.operator.v1.UnblockResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 15: orbweaver.operator.v1.DropResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	32, // 16: orbweaver.operator.v1.CheckpointResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	32, // 17: orbweaver.operator.v1.StopResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	32, // 18: orbweaver.operator.v1.LeaveResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	33, // 19: orbweaver.operator.v1.Order.at:type_name -> google.protobuf.Timestamp
+	22, // 20: orbweaver.operator.v1.OrdersResponse.orders:type_name -> orbweaver.operator.v1.Order
+	22, // 21: orbweaver.operator.v1.TakeBackResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 22: orbweaver.operator.v1.TakeBackResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 23: orbweaver.operator.v1.DelayResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 24: orbweaver.operator.v1.DelayResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	22, // 25: orbweaver.operator.v1.RateResponse.order:type_name -> orbweaver.operator.v1.Order
+	32, // 26: orbweaver.operator.v1.RateResponse.answers:type_name -> orbweaver.operator.v1.Answer
+	0,  // 27: orbweaver.operator.v1.Operator.Status:input_type -> orbweaver.operator.v1.StatusRequest
+	4,  // 28: orbweaver.operator.v1.Operator.Explain:input_type -> orbweaver.operator.v1.ExplainRequest
+	6,  // 29: orbweaver.operator.v1.Operator.Pause:input_type -> orbweaver.operator.v1.PauseRequest
+	8,  // 30: orbweaver.operator.v1.Operator.Resume:input_type -> orbweaver.operator.v1.ResumeRequest
+	10, // 31: orbweaver.operator.v1.Operator.Block:input_type -> orbweaver.operator.v1.BlockRequest
+	12, // 32: orbweaver.operator.v1.Operator.Unblock:input_type -> orbweaver.operator.v1.UnblockRequest
+	14, // 33: orbweaver.operator.v1.Operator.Drop:input_type -> orbweaver.operator.v1.DropRequest
+	16, // 34: orbweaver.operator.v1.Operator.Checkpoint:input_type -> orbweaver.operator.v1.CheckpointRequest
+	18, // 35: orbweaver.operator.v1.Operator.Stop:input_type -> orbweaver.operator.v1.StopRequest
+	20, // 36: orbweaver.operator.v1.Operator.Leave:input_type -> orbweaver.operator.v1.LeaveRequest
+	23, // 37: orbweaver.operator.v1.Operator.Orders:input_type -> orbweaver.operator.v1.OrdersRequest
+	25, // 38: orbweaver.operator.v1.Operator.TakeBack:input_type -> orbweaver.operator.v1.TakeBackRequest
+	34, // 39: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
+	35, // 40: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
+	36, // 41: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
+	37, // 42: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
+	38, // 43: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
+	39, // 44: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	40, // 45: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	41, // 46: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	42, // 47: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
+	43, // 48: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
+	44, // 49: orbweaver.operator.v1.Operator.RemoveApplication:input_type -> orbweaver.operator.v1.RemoveApplicationRequest
+	45, // 50: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
+	46, // 51: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
+	47, // 52: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
+	48, // 53: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
+	49, // 54: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	50, // 55: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	51, // 56: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	52, // 57: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	53, // 58: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	54, // 59: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
+	55, // 60: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
+	1,  // 61: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 62: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 63: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 64: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 65: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 66: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 67: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 68: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 69: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 70: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 71: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 72: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	27, // 73: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	56, // 74: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	28, // 75: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
+	57, // 76: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	58, // 77: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	59, // 78: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	60, // 79: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	61, // 80: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	62, // 81: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	63, // 82: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
+	64, // 83: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
+	65, // 84: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
+	66, // 85: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
+	67, // 86: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
+	68, // 87: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
+	69, // 88: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	70, // 89: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	71, // 90: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	72, // 91: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	73, // 92: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	74, // 93: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
+	75, // 94: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
+	61, // [61:95] is the sub-list for method output_type
+	27, // [27:61] is the sub-list for method input_type
+	27, // [27:27] is the sub-list for extension type_name
+	27, // [27:27] is the sub-list for extension extendee
+	0,  // [0:27] is the sub-list for field type_name
 }
 
 func init() { file_operator_proto_init() }
@@ -1880,6 +1931,8 @@ func file_operator_proto_init() {
 		return
 	}
 	file_answer_proto_init()
+	file_application_proto_init()
+	file_archive_proto_init()
 	file_delay_proto_init()
 	file_queue_proto_init()
 	file_rate_proto_init()

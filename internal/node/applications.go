@@ -1,0 +1,247 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
+)
+
+const (
+	// pagesBytes bounds the pages, and bodiesBytes the bodies, in the answer to another agent.
+	pagesBytes  = 512 << 10
+	bodiesBytes = 900 << 10
+)
+
+// setApplications puts the applications of the orders that stand in force. standing.mu guards a.applications.
+func (a *Agent) setApplications(standing []orders.Order) error {
+	defined := operate.Applications(standing)
+	if reflect.DeepEqual(defined, a.applications) {
+		return nil
+	}
+	var apps []crawl.Application
+	for _, d := range defined {
+		s, err := a.applicationScope(d)
+		if d.Error != "" || err != nil { // another version has given the order
+			continue
+		}
+		apps = append(apps, crawl.Application{Name: d.Name, Share: d.Share, Scope: s, Pages: d.Pages,
+			Follow: d.Strategy == operate.StrategyFollow})
+	}
+	if err := a.crawler.SetApplications(apps); err != nil {
+		return err
+	}
+	a.applications = defined
+	return nil
+}
+
+// applicationScope returns the scope of an application's links. What the settings of the crawl exclude stays out.
+func (a *Agent) applicationScope(d operate.Application) (*scope.Scope, error) {
+	cfg := a.cfg.Scope
+	var err error
+	if cfg.Scope, err = scope.ParseKind(d.Scope); err != nil {
+		return nil, fmt.Errorf("scope %w", err)
+	}
+	cfg.Include, cfg.Depth = d.Include, nil
+	cfg.Exclude = append(cfg.Exclude[:len(cfg.Exclude):len(cfg.Exclude)], d.Exclude...)
+	if d.Depth >= 0 {
+		cfg.Depth = &d.Depth
+	}
+	return scope.New(cfg, nil)
+}
+
+// CheckApplication implements operate.Apps.
+func (o operated) CheckApplication(d operate.Application) error {
+	if _, walks := o.a.parts.Strategy.(*strategy.Walk); walks {
+		return fmt.Errorf("a crawl with --strategy walk has no applications: its walkers choose the pages")
+	}
+	_, included := sheet.Compile("include", d.Include)
+	_, excluded := sheet.Compile("exclude", d.Exclude)
+	if err := errors.Join(included, excluded); err != nil {
+		return err
+	}
+	_, err := o.a.applicationScope(d)
+	return err
+}
+
+// PlanFeed implements operate.Apps.
+func (o operated) PlanFeed(urls []string) []operate.SeedPlan {
+	plans := make([]operate.SeedPlan, len(urls))
+	for i, text := range urls {
+		u, err := o.a.typed(text)
+		if err != nil {
+			plans[i].Refused = err.Error()
+			continue
+		}
+		plans[i].URL = u.URL.String()
+		if !o.a.byPages() {
+			plans[i].Agent = o.a.crawler.SeedAgent(u.URL.Host())
+		}
+	}
+	return plans
+}
+
+// TakeFeed implements operate.Apps.
+func (o operated) TakeFeed(ctx context.Context, q *pb.TakeFeed) ([]*pb.Seed, error) {
+	answer := make([]*pb.Seed, len(q.Urls))
+	var urls []crawl.AppURL
+	var at []int
+	for i, f := range q.Urls {
+		answer[i] = &pb.Seed{Url: f.Url, Result: fates[crawl.SeedExcluded]}
+		u, err := o.a.typed(f.Url)
+		if err != nil {
+			answer[i].Text = err.Error()
+			continue
+		}
+		urls = append(urls, crawl.AppURL{URL: u.URL, Bare: u.Bare, Priority: uint8(min(max(f.Priority, 0), 15))})
+		at = append(at, i)
+	}
+	if len(urls) == 0 {
+		return answer, nil
+	}
+	done, err := o.a.crawler.Feed(ctx, q.Application, urls)
+	if err != nil {
+		return nil, o.notStarted(err)
+	}
+	for n, fate := range done {
+		s := answer[at[n]]
+		if s.Result = fates[fate]; fate == crawl.SeedExcluded {
+			s.Text = "an exclude pattern of the application or of the crawl matches it"
+		}
+	}
+	return answer, nil
+}
+
+// notStarted says what an agent waits for whose crawl has not begun.
+func (o operated) notStarted(err error) error {
+	if w, ok := o.a.waiting(); ok && errors.Is(err, crawl.ErrNotRunning) {
+		return fmt.Errorf("the crawl has not started: the agent waits for %s", w.For)
+	}
+	return err
+}
+
+// pagesLog identifies the agent's logs of pages: another directory has others.
+func (a *Agent) pagesLog() string {
+	if a.membership == nil {
+		return "crawl"
+	}
+	return a.membership.who.Instance
+}
+
+// ListPages implements operate.Apps.
+func (o operated) ListPages(ctx context.Context, q *pb.ListPages) (*pb.ListedPages, error) {
+	r := &pb.ListedPages{Log: o.a.pagesLog()}
+	from := q.From
+	if q.Log != r.Log {
+		from = 0
+	}
+	wait := time.NewTimer(time.Duration(q.WaitMs) * time.Millisecond)
+	defer wait.Stop()
+	for more := q.WaitMs > 0; ; {
+		changed := o.a.crawler.DeliveriesChanged(q.Application)
+		list, err := o.a.crawler.Deliveries(q.Application, from, int(max(q.Limit, 1)))
+		if err != nil {
+			return nil, err
+		}
+		size := 0
+		for _, d := range list {
+			p := fetchedPage(d)
+			if size += len(p.Url) + len(p.Via) + len(p.Mime) + 256; size > pagesBytes && len(r.Pages) > 0 {
+				break
+			}
+			r.Pages, r.Positions = append(r.Pages, p), append(r.Positions, d.Position)
+		}
+		if len(r.Pages) > 0 || !more {
+			return r, nil
+		}
+		select {
+		case <-changed:
+		case <-wait.C:
+			more = false // look once more
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func fetchedPage(d crawl.Delivery) *pb.FetchedPage {
+	p := &pb.FetchedPage{Url: d.URL, Status: int32(d.Status), Error: d.Error, Via: d.Via, Hops: d.Hops, Mime: d.MIME,
+		Size: d.Size, Digest: d.Digest, File: d.File, Offset: d.Offset, Note: d.Note}
+	if t, err := time.Parse(time.RFC3339Nano, d.Time); err == nil {
+		p.Time = timestamppb.New(t)
+	}
+	return p
+}
+
+// ListBodies implements operate.Apps.
+func (o operated) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.ListedBodies, error) {
+	r := &pb.ListedBodies{}
+	archive := captures.New(o.a.fs, warc.Places(o.a.cfg.Dir), nil)
+	room := int64(bodiesBytes)
+	for _, p := range q.Parts {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if room == 0 {
+			break
+		}
+		d := readBody(archive, p, room)
+		room -= int64(len(d.Data))
+		r.Parts = append(r.Parts, d)
+	}
+	return r, nil
+}
+
+// readBody reads a part of a body, at most room bytes.
+func readBody(archive *captures.Archive, p *pb.BodyPart, room int64) (d *pb.BodyData) {
+	d = &pb.BodyData{}
+	m, err := archive.Open(archive.At(warc.Line{File: p.File, Offset: p.Offset}))
+	if err != nil {
+		d.Error = err.Error()
+		return d
+	}
+	defer m.Close()
+	if _, err := io.CopyN(io.Discard, m.Body, max(p.Skip, 0)); err != nil {
+		d.Error = err.Error()
+		return d
+	}
+	most := min(max(p.Most, 0), room)
+	b, err := io.ReadAll(io.LimitReader(m.Body, most+1))
+	if err != nil {
+		d.Error = err.Error()
+	}
+	d.More, d.Truncated = int64(len(b)) > most, m.Truncated != ""
+	d.Data = b[:min(int64(len(b)), most)]
+	return d
+}
+
+// AcknowledgePages implements operate.Apps.
+func (o operated) AcknowledgePages(_ context.Context, q *pb.AcknowledgePages) error {
+	if q.Log != o.a.pagesLog() {
+		return fmt.Errorf("the agent has begun with a new directory since then")
+	}
+	return o.a.crawler.Acknowledge(q.Application, q.Position)
+}
+
+// ApplicationStates implements operate.Apps.
+func (o operated) ApplicationStates() (states []*pb.NamedState) {
+	for _, s := range o.a.crawler.ApplicationStates() {
+		states = append(states, &pb.NamedState{Application: s.Name, State: &pb.ApplicationState{Queued: s.Queued,
+			Fetched: s.Fetched, Shared: s.Shared, Unacknowledged: s.Unacknowledged, Held: s.Held}})
+	}
+	return states
+}

@@ -1,0 +1,92 @@
+package node
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/scope"
+)
+
+// runApart runs fn beside the run of an agent, which it stops then.
+func runApart(t *testing.T, cfg Config, fn func(a *Agent)) {
+	t.Helper()
+	a, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { _, err := a.Run(ctx); ended <- err }()
+	time.Sleep(time.Millisecond)
+	fn(a)
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if err := a.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Applications are orders: they hold over restarts. A URL that cannot be fetched is refused, and the others are not.
+func TestApplicationsOverRestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := newSmallWeb()
+		cfg := web.config(t, testdisk.NewMem())
+		cfg.Scope.Scope = scope.Page
+		cfg.Scope.Exclude = []string{"/7$"}
+		ctx := t.Context()
+		define := func(a *Agent, q *pb.SetApplicationRequest) error {
+			_, err := a.operator.SetApplication(ctx, q)
+			return err
+		}
+		runApart(t, cfg, func(a *Agent) {
+			if err := define(a, &pb.SetApplicationRequest{Name: "one", Pages: proto.Bool(true),
+				Strategy: proto.String("list")}); err != nil {
+				t.Fatal(err)
+			}
+			for text, q := range map[string]*pb.SetApplicationRequest{
+				`missing closing )`: {Name: "x", Exclude: &pb.Patterns{Patterns: []string{"("}}},
+				`"site" is unknown`: {Name: "x", Scope: proto.String("site")},
+			} {
+				if err := define(a, q); err == nil || !strings.Contains(err.Error(), text) {
+					t.Errorf("%v: %v, want %s", q, err, text)
+				}
+			}
+			r, err := a.operator.Feed(ctx, &pb.FeedRequest{Application: "one", Urls: []*pb.FeedURL{
+				{Url: "http://b.example/3", Priority: 15}, {Url: "ftp://b.example/"}, {Url: "http://b.example/7"},
+				{Url: "http://b.example/3"}}})
+			var got []string
+			for _, s := range r.GetUrls() {
+				got = append(got, s.Result)
+			}
+			if want := []string{"new", "refused", "refused", "known"}; err != nil || !slices.Equal(got, want) {
+				t.Errorf("%v, %v, want %v: %v", got, err, want, r)
+			}
+		})
+		cfg.Resume = true
+		runApart(t, cfg, func(a *Agent) {
+			r, err := a.operator.Applications(ctx, &pb.ApplicationsRequest{})
+			if err != nil || len(r.Applications) != 1 || !r.Applications[0].Pages || len(r.Applications[0].Agents) != 1 {
+				t.Errorf("after a restart: %v, %v", r, err)
+			}
+			if s := (operated{a}).Status(); len(s.Applications) != 1 || s.Applications[0].Application != "one" {
+				t.Errorf("the status has %v", s.Applications)
+			}
+			if _, err := a.operator.RemoveApplication(ctx, &pb.RemoveApplicationRequest{Name: "one"}); err != nil {
+				t.Error(err)
+			}
+			if states := a.crawler.ApplicationStates(); len(states) != 0 {
+				t.Errorf("removed, and there: %v", states)
+			}
+		})
+	})
+}

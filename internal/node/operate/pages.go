@@ -1,0 +1,354 @@
+package operate
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"slices"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+const (
+	pagesUsual, pagesMost = 100, 1000 // of a response
+	waitMost              = 60        // seconds
+	// bodyUsual and bodyMost bound the body of a page, and bodiesMost those of a response, in bytes.
+	bodyUsual, bodyMost = 1 << 20, 8 << 20
+	bodiesMost          = 16 << 20
+	// pagesTurn is how long an agent waits for a page before it is asked again. It is shorter than patience.
+	pagesTurn = 5 * time.Second
+	// pagesLinger is how long the pages of some agents wait for those of others.
+	pagesLinger = time.Second
+)
+
+// Pages implements pb.OperatorHandler. It asks all agents. If none has a page, it asks again, and each agent waits for
+// one.
+//
+//	ListPages of all agents -> merge by time -> ListBodies of the agents -> response and token
+func (o *Operator) Pages(ctx context.Context, q *pb.PagesRequest) (*pb.PagesResponse, error) {
+	switch {
+	case q.Limit < 0 || q.Limit > pagesMost:
+		return nil, problem(connect.CodeInvalidArgument, "limit %d: give 1 to %d pages, or 0 for %d", q.Limit,
+			pagesMost, pagesUsual)
+	case q.Wait < 0 || q.Wait > waitMost:
+		return nil, problem(connect.CodeInvalidArgument, "wait %d: give 0 to %d seconds", q.Wait, waitMost)
+	case q.MaxBodyBytes < 0 || q.MaxBodyBytes > bodyMost:
+		return nil, problem(connect.CodeInvalidArgument, "maxBodyBytes %d: give 1 to %d, or 0 for %d", q.MaxBodyBytes,
+			bodyMost, bodyUsual)
+	}
+	end := time.Now().Add(time.Duration(q.Wait) * time.Second)
+	for first := true; ; first = false {
+		at, err := o.pagesPosition(q.Application, q.After)
+		if err != nil {
+			return nil, err
+		}
+		wait := time.Duration(0)
+		if !first {
+			wait = min(time.Until(end), pagesTurn)
+		}
+		lists, silent := o.listPages(ctx, q, at, wait)
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		r := &pb.PagesResponse{Silent: silent, Token: q.After}
+		chosen := mergePages(lists, int(cmpLimit(q.Limit, pagesUsual)))
+		if q.Body && len(chosen) > 0 {
+			chosen = o.readBodies(ctx, q, chosen, r)
+		}
+		if len(chosen) > 0 {
+			for _, p := range chosen {
+				at.reach(p)
+				r.Pages = append(r.Pages, p.FetchedPage)
+			}
+			r.Token = tokenOf(&at.PagesPosition)
+			return r, nil
+		}
+		if len(silent) > 0 && len(silent) == len(lists) && !first {
+			select { // no agent waits
+			case <-time.After(min(time.Until(end), time.Second)):
+			case <-ctx.Done():
+			}
+		}
+		if time.Until(end) <= 0 {
+			return r, nil
+		}
+	}
+}
+
+// A pagesAt is the content of a token.
+type pagesAt struct{ pb.PagesPosition }
+
+// of returns the position of an agent.
+func (a *pagesAt) of(agent string) *pb.AgentPosition {
+	for _, p := range a.Agents {
+		if p.Agent == agent {
+			return p
+		}
+	}
+	return &pb.AgentPosition{}
+}
+
+// reach moves the position of an agent behind a page.
+func (a *pagesAt) reach(p listedPage) {
+	at := a.of(p.Agent)
+	if at.Agent == "" {
+		at = &pb.AgentPosition{Agent: p.Agent}
+		a.Agents = append(a.Agents, at)
+	}
+	at.Log, at.Position = p.log, p.next
+}
+
+// tokenOf returns the token of a position.
+func tokenOf(p *pb.PagesPosition) string {
+	b, err := proto.Marshal(p)
+	if err != nil {
+		return "" // a name of an agent is not UTF-8
+	}
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+// pagesPosition reads a token of an application that collects pages. An empty one is the first position.
+func (o *Operator) pagesPosition(application, text string) (*pagesAt, error) {
+	a, err := o.inForce(application)
+	if err != nil {
+		return nil, err
+	}
+	if !a.Pages {
+		return nil, problem(connect.CodeFailedPrecondition, "application %s has no pages: define it with \"orbweaver "+
+			"ctl app %[1]s --pages\"", a.Name)
+	}
+	at := &pagesAt{pb.PagesPosition{Application: a.Name, Made: a.Made}}
+	if text == "" {
+		return at, nil
+	}
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	if err == nil {
+		err = proto.Unmarshal(b, &at.PagesPosition)
+	}
+	switch {
+	case err != nil || len(at.Agents) == 0:
+		return nil, problem(connect.CodeInvalidArgument, "token %.80q is damaged; give that of a response with pages, "+
+			"unchanged", text)
+	case at.Application != a.Name:
+		return nil, problem(connect.CodeInvalidArgument, "the token is of application %.80s, not of %s", at.Application,
+			a.Name)
+	case at.Made != a.Made:
+		return nil, problem(connect.CodeInvalidArgument, "the token is of an earlier application %s, which has been "+
+			"removed; begin without a token", a.Name)
+	}
+	return at, nil
+}
+
+// A listedPage is a page of an agent. log and next are the position after it.
+type listedPage struct {
+	*pb.FetchedPage
+	log  string
+	next int64
+}
+
+// listPages asks all agents for pages, and waits for the first ones. It returns a list for each agent, and the agents
+// that do not answer. When an agent has pages, the others have pagesLinger more or, if they wait, no time.
+func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesAt, wait time.Duration) (
+	lists [][]listedPage, silent []*pb.Answer) {
+	all, cancel := context.WithCancel(ctx)
+	defer cancel()
+	names := o.names()
+	lists, errs := make([][]listedPage, len(names)), make([]error, len(names))
+	late := make([]bool, len(names)) // the call ended after all had been cancelled
+	found := make(chan struct{}, len(names))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		o.each(all, names, func(ctx context.Context, i int, name string) {
+			p := at.of(name)
+			var r pb.ListedPages
+			errs[i] = o.ask(ctx, name, "ListPages", &pb.ListPages{Application: q.Application, Log: p.Log,
+				From: p.Position, Limit: cmpLimit(q.Limit, pagesUsual), WaitMs: wait.Milliseconds()}, &r)
+			late[i] = all.Err() != nil
+			if errs[i] == nil && len(r.Positions) != len(r.Pages) {
+				errs[i] = ErrMethod
+			}
+			if errs[i] != nil || len(r.Pages) == 0 {
+				return
+			}
+			for n, page := range r.Pages {
+				page.Agent = name
+				lists[i] = append(lists[i], listedPage{page, r.Log, r.Positions[n]})
+			}
+			found <- struct{}{}
+		})
+	}()
+	cut := false
+	select {
+	case <-done:
+	case <-found:
+		if wait == 0 {
+			linger := time.NewTimer(pagesLinger)
+			defer linger.Stop()
+			select {
+			case <-done:
+			case <-linger.C:
+			}
+		} else {
+			cut = true // the others have nothing yet
+		}
+		cancel()
+		<-done
+	}
+	for i, name := range names {
+		if errs[i] != nil && !(cut && late[i]) {
+			silent = append(silent, &pb.Answer{Agent: name, Error: errs[i].Error(), Code: codeSilent})
+		}
+	}
+	return lists, silent
+}
+
+// mergePages returns the first pages of the lists by time. The pages of each list keep their order.
+func mergePages(lists [][]listedPage, most int) (merged []listedPage) {
+	lists = slices.Clone(lists)
+	for len(merged) < most {
+		first := -1
+		for i, list := range lists {
+			if len(list) > 0 && (first < 0 || list[0].Time.AsTime().Before(lists[first][0].Time.AsTime())) {
+				first = i
+			}
+		}
+		if first < 0 {
+			break
+		}
+		merged, lists[first] = append(merged, lists[first][0]), lists[first][1:]
+	}
+	return merged
+}
+
+// readBodies adds the bodies to pages, and returns the first of the pages: as many as fit into a response. Pages whose
+// agent does not answer any more are left out, and the agent becomes one of r.Silent.
+func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []listedPage, r *pb.PagesResponse) (
+	whole []listedPage) {
+	most := q.MaxBodyBytes
+	if most == 0 {
+		most = bodyUsual
+	}
+	sum := int64(0)
+	for i, p := range pages {
+		if sum += min(max(p.Size, 0), most); sum > bodiesMost {
+			pages = pages[:i]
+			break
+		}
+	}
+	byAgent := map[string][]listedPage{}
+	var names []string
+	for _, p := range pages {
+		if byAgent[p.Agent] == nil {
+			names = append(names, p.Agent)
+		}
+		byAgent[p.Agent] = append(byAgent[p.Agent], p)
+	}
+	got := make([]int, len(names)) // pages with their bodies
+	errs := make([]error, len(names))
+	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+		got[i], errs[i] = o.bodiesOf(ctx, name, byAgent[name], most)
+	})
+	left := map[string]int{}
+	for i, name := range names {
+		if left[name] = got[i]; errs[i] != nil {
+			r.Silent = append(r.Silent, &pb.Answer{Agent: name, Error: errs[i].Error(), Code: codeSilent})
+		}
+	}
+	sum = 0
+	for _, p := range pages {
+		if left[p.Agent]--; left[p.Agent] < 0 {
+			continue
+		}
+		if sum += int64(len(p.Body)); sum > bodiesMost {
+			break
+		}
+		whole = append(whole, p)
+	}
+	return whole
+}
+
+// bodiesOf adds the bodies of pages of one agent, up to bodiesMost bytes. It returns how many of the pages are
+// complete.
+func (o *Operator) bodiesOf(ctx context.Context, agent string, pages []listedPage, most int64) (complete int,
+	err error) {
+	sum := int64(0)
+	for complete < len(pages) && sum <= bodiesMost {
+		var q pb.ListBodies
+		var at []listedPage
+		for _, p := range pages[complete:] {
+			if p.File != "" {
+				n := int64(len(p.Body))
+				q.Parts = append(q.Parts, &pb.BodyPart{File: p.File, Offset: p.Offset, Skip: n, Most: most - n})
+				at = append(at, p)
+			}
+		}
+		if len(at) == 0 {
+			return len(pages), nil
+		}
+		var r pb.ListedBodies
+		if err := o.ask(ctx, agent, "ListBodies", &q, &r); err != nil {
+			return complete, err
+		}
+		if len(r.Parts) == 0 || len(r.Parts) > len(at) {
+			return complete, ErrMethod
+		}
+		for i, d := range r.Parts {
+			p := at[i]
+			p.Body = append(p.Body, d.Data...)
+			sum += int64(len(d.Data))
+			p.BodyError = d.Error
+			if p.Truncated = d.More || d.Truncated; d.More && d.Error == "" && int64(len(p.Body)) < most {
+				if len(d.Data) == 0 {
+					return complete, ErrMethod
+				}
+				break // the rest of it comes next
+			}
+			for complete < len(pages) && pages[complete].FetchedPage != p.FetchedPage {
+				complete++ // has no record
+			}
+			complete++
+		}
+	}
+	return complete, nil
+}
+
+// Acknowledge implements pb.OperatorHandler.
+func (o *Operator) Acknowledge(ctx context.Context, q *pb.AcknowledgeRequest) (*pb.AcknowledgeResponse, error) {
+	if q.Token == "" {
+		return nil, problem(connect.CodeInvalidArgument, "no token: give that of a response with pages")
+	}
+	at, err := o.pagesPosition(q.Application, q.Token)
+	if err != nil {
+		return nil, err
+	}
+	present := o.names()
+	names := make([]string, len(at.Agents))
+	for i, p := range at.Agents {
+		names[i] = p.Agent
+	}
+	errs := make([]error, len(names))
+	o.each(ctx, names, func(ctx context.Context, i int, name string) {
+		if !slices.Contains(present, name) {
+			errs[i] = errors.New("the agent is not present")
+			return
+		}
+		p := at.Agents[i]
+		errs[i] = o.ask(ctx, name, "AcknowledgePages", &pb.AcknowledgePages{Application: q.Application, Log: p.Log,
+			Position: p.Position}, &pb.AcknowledgeResponse{})
+	})
+	r := &pb.AcknowledgeResponse{}
+	for i, name := range names {
+		if errs[i] != nil {
+			r.Silent = append(r.Silent, &pb.Answer{Agent: name, Error: errs[i].Error(), Code: codeSilent})
+		}
+	}
+	if len(r.Silent) == len(names) {
+		return nil, unanswered(r.Silent)
+	}
+	return r, nil
+}
