@@ -26,8 +26,11 @@ const (
 	spreadAgain = 10 * time.Second
 	// ordersAgain is how long an agent waits before it tries again to put orders in force.
 	ordersAgain = 2 * time.Second
-	// tellTime bounds the time to tell another agent of orders.
+	// tellTime bounds the time to tell another agent of a page of orders, and to tell all agents of a new order.
 	tellTime = 3 * time.Second
+	// learnTime bounds how long an agent asks for the orders of the others before its first visit, and learnAgain is how
+	// long it waits before it asks again.
+	learnTime, learnAgain = 15 * time.Second, 200 * time.Millisecond
 	// aheadMost bounds how far the clock of an agent that has got an order may be ahead.
 	aheadMost = 24 * time.Hour
 )
@@ -315,6 +318,8 @@ func (s *standing) Give(ctx context.Context, list ...orders.Order) (given []orde
 		return given, nil, fmt.Errorf("order %s is given, but not yet durable and in force at this agent, which tries "+
 			"again every %s: %w", given[0].ID(), ordersAgain, err)
 	}
+	ctx, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
 	return given, s.spread(ctx, true), nil
 }
 
@@ -374,12 +379,10 @@ func (s *standing) page(after orders.Mark) (encoded [][]byte, next orders.Mark, 
 
 // tell pushes all orders to an agent.
 func (s *standing) tell(ctx context.Context, p *rpc.Peer) (theirs [32]byte, err error) {
-	ctx, cancel := context.WithTimeout(ctx, tellTime)
-	defer cancel()
 	for after, more := (orders.Mark{}), true; more; {
 		q := rpc.Orders{Digest: s.set.Digest()}
 		q.Orders, after, more = s.page(after)
-		answer, err := p.Orders(ctx, q)
+		answer, err := s.exchange(ctx, p, q)
 		if err != nil {
 			return theirs, err
 		}
@@ -389,6 +392,13 @@ func (s *standing) tell(ctx context.Context, p *rpc.Peer) (theirs [32]byte, err 
 		}
 	}
 	return theirs, nil
+}
+
+// exchange sends one page of orders.
+func (s *standing) exchange(ctx context.Context, p *rpc.Peer, q rpc.Orders) (rpc.OrdersAnswer, error) {
+	ctx, cancel := context.WithTimeout(ctx, tellTime)
+	defer cancel()
+	return p.Orders(ctx, q)
 }
 
 // spread tells the agents that may lack orders; with now, also those that were told lately. It returns a result for
@@ -450,19 +460,38 @@ func (s *standing) tend(ctx context.Context) {
 	}
 }
 
-// learn asks the other agents for their orders before this one begins to crawl, until one answers.
+// learn asks the other agents for their orders before this one begins to crawl, until it has all orders of those that
+// answer. An answer has one page at most; the others push the rest, so learn asks until the sets are equal.
 func (s *standing) learn(ctx context.Context) {
-	c := s.a.membership
-	if c.member.Load() == nil {
-		return
-	}
-	for _, a := range c.member.Load().View().Agents {
-		if a.Name != c.self.Name {
-			if _, err := s.tell(ctx, c.client.Peer(a.Name, a.Addr)); err == nil {
-				return
-			}
+	ctx, cancel := context.WithTimeout(ctx, learnTime)
+	defer cancel()
+	for {
+		if results := s.spread(ctx, true); len(results) == 0 || s.equal(results) {
+			return
+		}
+		select {
+		case <-time.After(learnAgain):
+		case <-ctx.Done():
+			return
 		}
 	}
+}
+
+// equal reports whether an agent has answered, and all that did have the same orders as this one.
+func (s *standing) equal(results map[string]error) (any bool) {
+	digest := s.set.Digest()
+	s.toldMu.Lock()
+	defer s.toldMu.Unlock()
+	for name, err := range results {
+		if err != nil {
+			continue
+		}
+		if s.told[name].other != digest {
+			return false
+		}
+		any = true
+	}
+	return any
 }
 
 // crawlAgents are the other agents, for an Operator.

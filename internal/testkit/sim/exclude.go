@@ -2,7 +2,10 @@ package sim
 
 import (
 	"context"
+	"fmt"
 	"regexp"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -12,6 +15,30 @@ import (
 const excludedPages = `[13579](\.html)?$`
 
 var excluded = regexp.MustCompile(excludedPages)
+
+// manyOrders is the number of orders that take more than one message.
+const manyOrders = 1000
+
+// givesMany makes an operator add hosts to the scope at an agent, which has all hosts. story.answered tells the end.
+func (s *story) givesMany(a *actor) {
+	p := a.run
+	s.pending.Add(1)
+	s.running.Go(func() {
+		defer s.pending.Add(-1)
+		defer func() { s.answered <- struct{}{} }()
+		agent := p.open()
+		if agent == nil {
+			s.log("%s has not opened, and cannot be given orders", a.name)
+			return
+		}
+		q := &pb.ChangeScopeRequest{Why: strings.Repeat("w", 200)}
+		for i := range manyOrders {
+			q.Hosts = append(q.Hosts, fmt.Sprint("h", i, strings.Repeat(".label-of-a-host", 12), ".example"))
+		}
+		r, err := agent.Operator().ChangeScope(context.Background(), q)
+		s.log("%s is given %d orders: %v", a.name, len(r.GetOrders()), err)
+	})
+}
 
 // excludes makes an operator exclude half of the pages at an agent, and take that back after d at any agent that lives.
 // In between no agent may ask for them.
@@ -59,10 +86,11 @@ func (s *story) includes(a *actor) bool {
 	}
 	o := agent.Operator()
 	standing, err := o.Orders(context.Background(), &pb.OrdersRequest{})
-	if err != nil || len(standing.Orders) == 0 {
+	i := slices.IndexFunc(standing.GetOrders(), func(o *pb.Order) bool { return o.Verb == "exclude" })
+	if err != nil || i < 0 {
 		return false
 	}
-	r, err := o.TakeBack(context.Background(), &pb.TakeBackRequest{Id: standing.Orders[0].Id})
+	r, err := o.TakeBack(context.Background(), &pb.TakeBackRequest{Id: standing.Orders[i].Id})
 	s.log("%s takes the exclusion back: %v %v", a.name, r, err)
 	return err == nil
 }

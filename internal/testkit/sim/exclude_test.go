@@ -19,6 +19,7 @@ func TestNamedExclusions(t *testing.T) {
 		p.Faults = append([]Fault{{Kind: Exclude, Agent: 1, At: 0.15, For: 70 * s}}, fs...)
 		return p
 	}
+	after := func(p Plan, fs ...Fault) Plan { p.Faults = fs; return p }
 	spare := func(p Plan) Plan { p.Spare = 1; return p }
 	during := func(kind Kind, agent int, after, d time.Duration) Fault {
 		return Fault{Kind: kind, Agent: agent, At: 0.15, After: after, For: d}
@@ -37,6 +38,8 @@ func TestNamedExclusions(t *testing.T) {
 		{"the agent that was told is lost", with(base, during(Lose, 1, 10*s, 0)), bound{twice: 25, lost: true}},
 		{"join", with(spare(base), during(Join, 4, 10*s, 0)), bound{}},
 		{"join and kill", with(spare(base), during(Join, 4, 6*s, 0), during(Kill, 2, 15*s, 5*s)), bound{twice: 15}},
+		{"join after many orders", spare(after(base, Fault{Kind: Orders, Agent: 1, At: 0.05},
+			Fault{Kind: Exclude, Agent: 1, At: 0.15, For: 70 * s}, during(Join, 4, 6*s, 0))), bound{}},
 		{"leave", with(base, during(Leave, 2, 10*s, 0)), bound{}},
 		{"topic", with(byTopic, during(Kill, 2, 10*s, 5*s)), bound{twice: 200}},
 	} {

@@ -56,8 +56,8 @@ func (s *story) play() {
 		s.log("fault: %s", f)
 		if s.strike(f) {
 			s.struck = append(s.struck, f.Kind)
-			if f.Kind == Seed { // the next fault is After its answer
-				<-s.seedsAnswered
+			if f.Kind == Seed || f.Kind == Orders { // the next fault is After its answer
+				<-s.answered
 				before = time.Now()
 			}
 		}
@@ -185,6 +185,8 @@ func (s *story) strike(f Fault) bool {
 		s.pauses(a, f.For)
 	case Exclude:
 		s.excludes(a, f.For)
+	case Orders:
+		s.givesMany(a)
 	case Seed:
 		s.seeds(a)
 	case Lose:

@@ -44,6 +44,8 @@ const (
 	Leave Kind = "leave"
 	// Pause makes an operator pause the whole crawl at an agent, for For.
 	Pause Kind = "pause"
+	// Orders makes an operator give more orders at an agent than fit into one message, without a consequence.
+	Orders Kind = "orders"
 	// Exclude makes an operator exclude half of the pages at an agent, for For.
 	Exclude Kind = "exclude"
 	// Join starts one more agent.

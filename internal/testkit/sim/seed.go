@@ -18,13 +18,13 @@ const seedsAtOnce = 12
 // seedText begins the paths of the seeds.
 const seedText = "/added-"
 
-// seeds makes an operator add seeds at an agent. The answer is announced by seedsAnswered.
+// seeds makes an operator add seeds at an agent. story.answered tells the end.
 func (s *story) seeds(a *actor) {
 	p := a.run
 	s.pending.Add(1)
 	s.running.Go(func() {
 		defer s.pending.Add(-1)
-		defer func() { s.seedsAnswered <- struct{}{} }()
+		defer func() { s.answered <- struct{}{} }()
 		agent := p.open()
 		if agent == nil {
 			s.log("%s has not opened, and cannot be given seeds", a.name)
