@@ -113,7 +113,7 @@ func (o *Operator) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordR
 			"at most %d bytes", q.From, q.Offset, q.Most, mostBody)
 	}
 	if !slices.Contains(o.names(), q.Agent) {
-		return nil, problem(connect.CodeNotFound, "no agent %.80q is present; the archive is at the agent that wrote it",
+		return nil, problem(connect.CodeNotFound, "agent %.80q is not present, and only it can read its archive",
 			q.Agent)
 	}
 	r := new(pb.RecordResponse)

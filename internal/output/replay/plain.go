@@ -64,7 +64,8 @@ func (s *Plain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	from := own + s.cfg.Path
 	h := w.Header()
 	h.Set("Content-Security-Policy", "sandbox; default-src 'none'; img-src "+from+" data:; media-src "+from+
-		"; font-src "+from+" data:; style-src "+from+" 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors "+own)
+		"; font-src "+from+" data:; style-src "+from+" 'unsafe-inline'; base-uri 'none'; form-action 'none'; "+
+		"frame-ancestors "+own)
 	h.Set("Referrer-Policy", "no-referrer")
 	h.Set("X-DNS-Prefetch-Control", "off")
 	h.Set("Cache-Control", "no-store")
