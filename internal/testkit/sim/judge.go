@@ -60,6 +60,7 @@ type judge struct {
 	logged     map[string][]wayTo // by URL, at the end; see readDepths
 	depths     map[string]depthRange
 	sites      siteTimes
+	reads      reads    // from the web, by all agents; if rated
 	forgotten  []excuse // agents' periods of which the disks, and with them the archives, are lost
 }
 
