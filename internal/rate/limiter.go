@@ -394,6 +394,24 @@ func (l *Limiter) wait(ctx context.Context, may func(now time.Time) time.Duratio
 	}
 }
 
+// leastPiece is the least number of bytes to read at once.
+const leastPiece = 1 << 10
+
+// Piece returns how many bytes to read at once at most, so that all open responses together do not read more than Ahead
+// at once. Zero means any number.
+func (t *Turn) Piece() int {
+	l := t.l
+	if l == nil || !l.on.Load() {
+		return 0
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.whole.Bits == 0 {
+		return 0
+	}
+	return max(int(l.read.per*Ahead.Seconds())/max(l.going, 1), leastPiece)
+}
+
 // Receive notes that n bytes were read. It returns when more may be read. The error is ctx's.
 func (t *Turn) Receive(ctx context.Context, n int) error {
 	l := t.l

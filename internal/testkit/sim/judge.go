@@ -63,6 +63,7 @@ type judge struct {
 	logged     map[string][]wayTo // by URL, at the end; see readDepths
 	depths     map[string]depthRange
 	sites      siteTimes
+	reads      reads                  // from the web, by all agents; if rated
 	gone       map[string][]time.Time // by URL, if pages move: when an archive with a record of it was lost
 	forgotten  []excuse               // agents' periods of which the disks, and with them the archives, are lost
 }

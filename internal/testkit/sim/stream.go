@@ -14,6 +14,7 @@ type stream struct {
 	m             *machine
 	local, remote netip.AddrPort
 	peer          *stream
+	hears         func(n int) // is told of each read of n bytes; nil: nothing is
 
 	mu     sync.Mutex // guards the fields below
 	cond   sync.Cond
@@ -59,6 +60,9 @@ func (s *stream) Read(b []byte) (int, error) {
 			return 0, errTimeout
 		case len(s.in) > 0:
 			n := copy(b, s.in)
+			if s.hears != nil {
+				s.hears(n)
+			}
 			if s.in = s.in[n:]; len(s.in) == 0 {
 				s.in = nil
 			}

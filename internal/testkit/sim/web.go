@@ -80,6 +80,9 @@ func (w *web) dial(ctx context.Context, m *machine, addr string) (net.Conn, erro
 		}
 	}
 	ours, theirs := m.connect(w.self, netip.AddrPortFrom(m.addr, w.net.ephemeral()), to)
+	if w.judge.rated {
+		ours.hears = w.judge.reads.add
+	}
 	go w.serve(theirs, m.number)
 	return ours, nil
 }

@@ -59,6 +59,8 @@ type Request struct {
 type Pacer interface {
 	// Send returns when the request may be sent. A new connection is open by then.
 	Send(ctx context.Context) error
+	// Piece returns how many bytes to read at once at most. Zero means any number.
+	Piece() int
 	// Receive notes that n bytes were read. It returns when more may be read.
 	Receive(ctx context.Context, n int) error
 }
@@ -340,6 +342,11 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 	room, err := w.room(head)
 	if err != nil {
 		return nil, nil, err
+	}
+	if x.pacer != nil {
+		if most := x.pacer.Piece(); most > 0 {
+			room = room[:min(len(room), most)]
+		}
 	}
 	if !x.waiting {
 		now := x.f.cfg.Now()

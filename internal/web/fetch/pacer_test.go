@@ -17,6 +17,8 @@ type slowPacer struct {
 
 func (p *slowPacer) Send(ctx context.Context) error { p.sent++; return wait(ctx, p.send) }
 
+func (p *slowPacer) Piece() int { return 100 }
+
 func (p *slowPacer) Receive(ctx context.Context, n int) error {
 	p.got += n
 	return wait(ctx, p.receive)
