@@ -422,7 +422,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link
 			done <- crawl.ErrNotRunning
 			return
 		}
-		cl.remote.pages++
+		cl.tookPage(from, imported.Size())
 		cl.tenants.done = cl.Keys().Page(cl.tenants.done, link)
 		if cl.byPages() { // links to it that are found later lead to a known URL
 			own := cl.ownKey(link.URL.Key())
@@ -585,7 +585,7 @@ func (cl *Clustered) exportCounts() *report.Boundary {
 		return nil
 	}
 	return &report.Boundary{Waiting: cl.Boundary.Waiting(), Taken: cl.remote.pages, Again: cl.remote.pagesAgain,
-		Damaged: cl.remote.pagesDamaged, Refused: cl.remote.pagesRefused}
+		Damaged: cl.remote.pagesDamaged, Refused: cl.remote.pagesRefused, From: cl.pagesFrom()}
 }
 
 // categories returns the categories of this agent without counts.

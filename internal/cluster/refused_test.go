@@ -126,6 +126,9 @@ http://a.example/found
 	if b := status.Boundary; b.Refused != 1 || b.Damaged != 0 || b.Waiting != 0 || b.Taken != int64(kept) {
 		t.Errorf("counts of pages: %+v", *b)
 	}
+	if from := status.Boundary.From; len(from) != kept || kept == 1 && (from[0].Pages != 1 || from[0].Bytes < 100) {
+		t.Errorf("pages by agent: %+v", from)
+	}
 	slices.Sort(r.took)
 	if !slices.Equal(r.took, []string{at + "/out/1", at + "/out/2", at + "/out/3"}) || r.asks > 2 {
 		t.Errorf("the other agent took %q, and refused %d times", r.took, r.asks)

@@ -207,6 +207,9 @@ func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 	return true
 }
 
+// Size returns the bytes of the page's response, with its header, as they crossed the wire.
+func (p *Imported) Size() int64 { return p.v.size }
+
 // Abandon gives up an imported page that will not be settled.
 func (p *Imported) Abandon() { p.v.endClaim(false) }
 

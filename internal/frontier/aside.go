@@ -73,6 +73,6 @@ func (f *Frontier) PutBack(l weburl.Link, number uint64) error {
 		return f.err
 	}
 	f.enc = l.AppendTo(f.enc[:0])
-	f.insert(f.host(l.URL.Host()), l.Level, number, f.enc)
+	f.insert(f.host(l.URL.Host()), f.rank(&l), number, f.enc)
 	return f.overflow()
 }

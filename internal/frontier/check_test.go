@@ -14,6 +14,7 @@ import (
 // check compares the counts of f with what a walk through all structures finds.
 func (f *Frontier) check() error {
 	var want Stats
+	var slots [MaxClasses]int // ready hosts by class
 	want.Hosts = f.hosts.len()
 	var fixed, queued, blockedLinks int64
 	extras, visits := 0, 0
@@ -91,7 +92,8 @@ func (f *Frontier) check() error {
 				want.Ready++
 			}
 			in = &f.groupOf(h).hosts
-			if k, ok := in.has(h); !ok || k != h.key().order() {
+			slots[h.q.turn]++
+			if k, ok := in.has(h); !ok || !f.classes.on && k != h.key().order() {
 				return fmt.Errorf("%s: at the wrong position in its group", name)
 			}
 		case parked:
@@ -130,6 +132,9 @@ func (f *Frontier) check() error {
 		}
 	}
 	want.Resting += want.RestingShared
+	if f.classes.on && slots != f.classes.ready {
+		return fmt.Errorf("%v hosts have slots, the counts are %v", slots, f.classes.ready)
+	}
 	pools, err := f.checkPools()
 	if err != nil {
 		return err
@@ -326,7 +331,7 @@ func (f *Frontier) checkBuckets() error {
 			continue
 		case g.in == nil || !g.in.holds(g):
 			return fmt.Errorf("a group with hosts is in no heap")
-		case g.key != g.hosts.top().key().order():
+		case g.key != g.hosts.first():
 			return fmt.Errorf("the key of a group is not that of its best host")
 		}
 	}
@@ -415,7 +420,7 @@ func (f *Frontier) checkPools() (poolsFound, error) {
 				}
 				last = number
 				l, k, err := weburl.DecodeLink(enc)
-				if err != nil || k != len(enc) || l.Level != p.level {
+				if err != nil || k != len(enc) || f.rank(&l) != p.level {
 					return found, fmt.Errorf("level %d: link %v, %v", p.level, l, err)
 				}
 				n++

@@ -18,7 +18,7 @@
 //   - One link at a time is in process for a host, with IPDelay for an address, with SiteDelay for a site.
 //   - At least the quiet time passes between the end of a response and the next request.
 //   - Next gives out the link of the highest level among the hosts that may be fetched now, and within the level the
-//     one with the lowest request number.
+//     one with the lowest request number. If there are classes, each class gets its share of the requests (SetClasses).
 //   - A link that was pushed is given out once, unless Done puts it back.
 //
 // A host is in one of these states:

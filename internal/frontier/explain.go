@@ -90,7 +90,9 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	case exhausted:
 		why("no link is queued")
 	}
-	if !h.busy() && h.at > f.clock {
+	if !h.busy() && f.withheld(h) {
+		why("the links of its applications are held for now")
+	} else if !h.busy() && h.at > f.clock {
 		if e.Due = f.timeAt(h.at); h.slowUntil >= h.at && h.slow == 0 {
 			why("paused until %s, in %s, as the host asks with Retry-After", clock(e.Due), f.until(h.at))
 		} else if h.slowUntil >= h.at {
@@ -156,9 +158,9 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 }
 
 func (e *Explanation) show(c entry) {
-	e.Number, e.Level, e.Attempt = c.number, c.level, int(c.attempt)
+	e.Number, e.Attempt = c.number, int(c.attempt)
 	if l, err := decode(c); err == nil {
-		e.Next = strings.Clone(l.URL.String())
+		e.Next, e.Level = strings.Clone(l.URL.String()), l.Level
 	}
 }
 
@@ -170,19 +172,20 @@ func (f *Frontier) peek(h *host) (e entry, ok bool, err error) {
 	if h.q.n == 0 {
 		return entry{}, false, nil
 	}
-	c := h.q.head
+	q := f.lead(h)
+	c := q.head
 	if c.buf == nil {
-		if c.buf, err = f.read(h.q.place(0)); err != nil {
+		if c.buf, err = f.read(q.place(0)); err != nil {
 			return entry{}, false, err
 		}
 	}
 	number, enc, _, err := c.at(int(c.r))
-	return entry{number: number, level: h.q.level, enc: enc}, err == nil, err
+	return entry{number: number, level: q.level, enc: enc}, err == nil, err
 }
 
 // behind counts the hosts that come before h: among the ready ones, or among those parked at the same bucket.
 func (f *Frontier) behind(h *host) (n int) {
-	mine := h.key().order()
+	mine := f.placeOf(h)
 	groups := &f.ready
 	if b := f.groupOf(h).parkedAt; b != nil {
 		groups = b.parked

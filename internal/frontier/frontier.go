@@ -63,6 +63,9 @@ type Config struct {
 	// NoAddresses says that hosts are fetched without a look-up (through a proxy). Tasks then have no address, and
 	// IPDelay does not apply.
 	NoAddresses bool
+	// ClassOf returns the class of a link, below MaxClasses (see SetClasses). Levels above 15 then count as 15. It must
+	// return the same for equal links. Nil means that all links are of one class, whatever their levels.
+	ClassOf func(*weburl.Link) uint8
 	// Seed makes the jitter repeatable.
 	Seed uint64
 }
@@ -177,6 +180,7 @@ type Frontier struct {
 
 	withdrawn withdrawn
 	aside     aside
+	classes   classes
 
 	// Queues in RAM and on disk.
 	ram      int64 // bytes of queued links in RAM
@@ -284,14 +288,15 @@ func (f *Frontier) push(l *weburl.Link, number uint64) {
 	f.enc = l.AppendTo(f.enc[:0])
 	if f.cfg.Gather {
 		if h := f.hosts.of(name); h != nil {
-			f.insert(h, l.Level, number, f.enc)
+			f.insert(h, f.rank(l), number, f.enc)
 			return
 		}
 	}
-	if f.intoPool(l.Level, number, f.enc) {
+	rank := f.rank(l)
+	if f.intoPool(rank, number, f.enc) {
 		return
 	}
-	f.insert(f.host(name), l.Level, number, f.enc)
+	f.insert(f.host(name), rank, number, f.enc)
 }
 
 // overflow writes to disk what exceeds the memory budget.
@@ -327,7 +332,7 @@ func (f *Frontier) PushFront(l weburl.Link) error {
 		return f.err
 	}
 	h := f.host(l.URL.Host())
-	f.front(h, entry{level: l.Level, enc: l.AppendTo(nil)}, false)
+	f.front(h, entry{level: f.rank(&l), enc: l.AppendTo(nil)}, false)
 	return f.overflow()
 }
 
@@ -503,7 +508,7 @@ func (f *Frontier) Done(host string, d Done, now time.Time) error {
 	var back *entry
 	if d.Again != nil {
 		back = &entry{
-			level: d.Again.Level, number: f.cur(h).number, attempt: int32(d.Attempt), enc: d.Again.AppendTo(nil),
+			level: f.rank(d.Again), number: f.cur(h).number, attempt: int32(d.Attempt), enc: d.Again.AppendTo(nil),
 		}
 	}
 	f.end(h, back)

@@ -274,6 +274,7 @@ func (f *Frontier) leave(h *host) {
 		return
 	}
 	if h.state == ready {
+		f.unready(h)
 		f.groupOf(h).hosts.remove(h)
 	} else {
 		f.heapOf(h).remove(h)
@@ -321,13 +322,17 @@ func (f *Frontier) place(h *host) {
 	case f.quietAt(h) > f.clock:
 		f.become(h, parked)
 		f.waiting.push(h, uint64(f.due(h)))
+	case f.classes.on && !f.choose(h):
+		f.notBefore(h, f.clock+heldWait)
+		f.become(h, waiting)
+		f.waiting.push(h, uint64(f.due(h)))
 	default:
 		if h.share.alone() {
 			h.share = unasked // before the stored end wraps around
 		}
 		f.become(h, ready)
 		g := f.groupOf(h)
-		g.hosts.push(h, h.key().order())
+		g.hosts.push(h, f.order(h))
 		if g.parkedAt != nil {
 			f.stats.RestingShared++
 		}
@@ -335,9 +340,9 @@ func (f *Frontier) place(h *host) {
 	}
 }
 
-// rekey moves h after its first link has changed.
+// rekey moves h after its first link has changed. If there are classes, h keeps its slot.
 func (f *Frontier) rekey(h *host) {
-	if h.state == ready {
+	if h.state == ready && !f.classes.on {
 		g := f.groupOf(h)
 		g.hosts.fix(h, h.key().order())
 		f.regroup(g)
@@ -346,6 +351,10 @@ func (f *Frontier) rekey(h *host) {
 
 // begin gives h, the best host of g, to the caller.
 func (f *Frontier) begin(h *host, g *group, e entry) {
+	if f.classes.on {
+		f.classes.now = max(f.classes.now, g.key)
+		f.unready(h)
+	}
 	g.hosts.remove(h)
 	f.visit(h, e)
 	f.fixed += e.ram()

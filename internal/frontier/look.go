@@ -84,7 +84,7 @@ func (f *Frontier) glimpse(h *host) Glimpse {
 		g.URL, g.Since = c.url(), f.timeAt(f.began(h))
 		return g
 	}
-	switch q := &h.q; {
+	switch q := f.lead(h); {
 	case h.front.len() > 0:
 		g.URL = h.front.items[h.front.head].url()
 	case q.n > 0 && q.head.buf != nil:

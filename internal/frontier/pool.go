@@ -79,10 +79,14 @@ func (f *Frontier) needsHosts(level uint8) bool {
 }
 
 // reading reports whether the pools have links that should be read.
-func (f *Frontier) reading() bool { return len(f.pools) > 0 && f.needsHosts(f.pools[0].level) }
+func (f *Frontier) reading() bool { return f.poolToRead() != nil }
 
-// readyAt reports whether a ready host has a link of this level or a higher one.
+// readyAt reports whether a ready host has a link of this level or a higher one. If there are classes, it reports
+// whether the class has a ready host.
 func (f *Frontier) readyAt(level uint8) bool {
+	if f.classes.on {
+		return f.classes.ready[classOf(level)] > 0
+	}
 	return f.ready.len() > 0 && levelOf(f.ready.first()) >= level
 }
 
@@ -175,9 +179,9 @@ const (
 
 // refill reads the pools, the highest level first, while hosts are needed. It reads at most readAtOnce frames.
 func (f *Frontier) refill() error {
-	for i := 0; i < f.readAtOnce && f.reading(); i++ {
-		p := f.pools[0]
-		if i > 0 && f.readyAt(p.level) {
+	for i := range f.readAtOnce {
+		p := f.poolToRead()
+		if p == nil || i > 0 && f.readyAt(p.level) {
 			return nil
 		}
 		if err := f.readOn(p); err != nil {

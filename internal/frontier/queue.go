@@ -52,7 +52,8 @@ func (e *entry) ram() int64 { return int64(cap(e.enc)) + 48 }
 //	       bytes   the link (weburl.Link.AppendTo)
 type queue struct {
 	n     uint32 // entries
-	level uint8
+	level uint8  // class and level, see rank
+	turn  uint8  // of a host's own queue: the class whose turn it is at the host
 	head  block
 	rest  *rest // nil: one block, never written, and no queue of a lower level
 }
@@ -450,7 +451,7 @@ func (f *Frontier) enqueue(h *host, level uint8, number uint64, enc []byte) {
 		lower := &queue{}
 		f.move(lower, q)
 		f.fixed += queueOverhead
-		q.level = level
+		q.level, q.turn = level, lower.turn
 		f.setNext(q, lower)
 	default:
 		for next := q.next(); next != nil && next.level >= level; next = q.next() {
@@ -494,22 +495,38 @@ func (f *Frontier) dequeue(h *host) (entry, error) {
 		f.queued--
 		return e, nil
 	}
-	q := &h.q
+	q := f.lead(h)
 	e, err := f.take(q)
 	if e.enc != nil {
 		f.queued--
 	}
 	if q.n == 0 {
-		next := q.next()
-		if q.rest != nil {
-			f.setNext(q, nil)
-		}
-		if *q = (queue{}); next != nil {
-			f.move(q, next)
-			f.fixed -= queueOverhead
-		}
+		f.dropQueue(h, q)
 	}
 	return e, err
+}
+
+// dropQueue removes a queue of h that is empty.
+func (f *Frontier) dropQueue(h *host, q *queue) {
+	next := q.next()
+	if q.rest != nil {
+		f.setNext(q, nil)
+	}
+	if q != &h.q {
+		before := &h.q
+		for before.next() != q {
+			before = before.next()
+		}
+		f.setNext(before, next)
+		f.fixed -= queueOverhead
+		return
+	}
+	turn := q.turn
+	if *q = (queue{}); next != nil {
+		f.move(q, next)
+		f.fixed -= queueOverhead
+	}
+	q.turn = turn
 }
 
 // putFront puts a link into h's front queue: before all others if first is true, otherwise after them.

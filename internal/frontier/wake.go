@@ -27,6 +27,9 @@ func (f *Frontier) wake() time.Time {
 			at = t // then the pools may be read on
 		}
 	}
+	if f.holding() && (at < 0 || f.clock+heldWait < at) {
+		at = f.clock + heldWait
+	}
 	if at < 0 {
 		return time.Time{}
 	}

@@ -98,7 +98,8 @@ func (f *Frontier) PushWithdrawn(ws []Waiting) error {
 			f.withdrawn.add(f, w.Number, f.enc)
 			continue
 		}
-		e := entry{number: w.Number, attempt: int32(w.Attempt), level: w.Link.Level, enc: append([]byte(nil), f.enc...)}
+		e := entry{number: w.Number, attempt: int32(w.Attempt), level: f.rank(&w.Link),
+			enc: append([]byte(nil), f.enc...)}
 		f.withdrawn.front.append(e)
 		f.fixed += e.ram()
 		f.withdrawn.n++

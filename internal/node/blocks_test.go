@@ -86,3 +86,36 @@ func TestOldBlocksBecomeOrders(t *testing.T) {
 		closes(a)
 	})
 }
+
+// A host that a living or lost agent of an earlier version has blocked becomes an order, in force and durable when the
+// call returns. A text that is not a host is ignored.
+func TestOldBlocksOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, mem := newSmallWeb(), testdisk.NewMem()
+		cfg := web.config(t, mem)
+		a, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if err := a.standing.block(t.Context(), []string{"b.example", "*.c.example", "c\x00", "http://c.example/",
+				""}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		kept, err := orders.Load(mem, a.dir(ordersFile))
+		if err != nil || len(kept.Past()) != 1 || kept.Past()[0].About != "b.example" {
+			t.Errorf("the file has %v, %v; want a block of b.example", kept.Past(), err)
+		}
+		res, err := a.Run(t.Context())
+		if err != nil || res.Stop != crawl.OnlyBlocked {
+			t.Errorf("%s, %v", res.Stop, err)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+		if web.at["http://a.example/"] == nil || web.at["http://b.example/robots.txt"] != nil {
+			t.Errorf("requests: %v", web.at)
+		}
+	})
+}

@@ -31,6 +31,7 @@ type stage struct {
 
 	mu     sync.Mutex // guards the fields below
 	calls  []string   // calls that change something
+	rate   string     // of the order that stands
 	paused bool
 	orders []*pb.Order
 	asked  []string // searches for hosts
@@ -53,14 +54,20 @@ func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, 
 	if s.paused {
 		state = "paused"
 	}
-	detail, err := structpb.NewStruct(map[string]any{"errors": map[string]any{"timeout": 30, "dns" + s.evil: 12}})
-	if err != nil {
-		return nil, err
-	}
 	r := &pb.StatusResponse{Totals: &pb.Totals{Pages: 1234567, Fetched: 1300000, Bytes: 34e9, UrlsQueued: 456789,
 		UrlsUnique: 2345678, PagesPerS: 123.4, OpenRequests: 48, Errors: 84}}
 	for i, name := range []string{"a1", "a2", "a3" + s.evil} {
-		r.Agents = append(r.Agents, &pb.AgentStatus{Agent: name, State: state, WaitsFor: s.evil, Status: detail,
+		detail, err := structpb.NewStruct(map[string]any{
+			"errors": map[string]any{"timeout": 30, "dns" + s.evil: 12}, "urls_sent": 1000 * i, "urls_received": 500,
+			"categories": []any{map[string]any{"name": "science" + s.evil, "here": i == 0, "pages": 700 + i},
+				map[string]any{"name": "sports", "here": i > 0, "pages": 90 * i}},
+			"boundary": map[string]any{"waiting": i, "from": []any{
+				map[string]any{"agent": []string{"a2", "a1", "a1"}[i], "pages": 321 * (i + 1), "bytes": 4e6}}},
+		})
+		if err != nil {
+			return nil, err
+		}
+		r.Agents = append(r.Agents, &pb.AgentStatus{Agent: name, Rate: s.rateState(), State: state, WaitsFor: s.evil, Status: detail,
 			Totals: &pb.Totals{Pages: 400000 + int64(i), Bytes: 11e9, UrlsQueued: 150000, PagesPerS: 41.1,
 				OpenRequests: 16, Errors: 28}})
 	}
@@ -179,8 +186,21 @@ func (s *stage) Log(_ context.Context, q *pb.LogRequest) (*pb.LogResponse, error
 	return r, nil
 }
 
-func (s *stage) History(context.Context, *pb.HistoryRequest) (*pb.HistoryResponse, error) {
+func (s *stage) History(_ context.Context, q *pb.HistoryRequest) (*pb.HistoryResponse, error) {
 	r := new(pb.HistoryResponse)
+	for i, name := range []string{"a1", "a2", "a3" + s.evil} {
+		h := &pb.HistorySeries{Agent: name}
+		for j := range int64(100) {
+			h.Hours = append(h.Hours, &pb.HistoryHour{At: (492500 + j) * 3600, Pages: 10000 + 300*(j*j%37),
+				Bytes: 90e6 + 3e6*(j*j%31), Errors: j % 7 * int64(i), Checkpoints: (j % 6) / 5})
+		}
+		if q.Hours {
+			r.Agents = append(r.Agents, h)
+		}
+	}
+	if q.Hours {
+		return r, nil
+	}
 	for i, name := range []string{"a1", "a2", "a3" + s.evil} {
 		h := &pb.HistorySeries{Agent: name}
 		var pages, size int64
@@ -250,6 +270,8 @@ func TestConsoleViews(t *testing.T) {
 	views := []struct{ key, name, shows string }{
 		{"1", "overview", "1,234,567"}, {"2", "agents", "33.3 %"}, {"3", "hosts", "1–30 of 123,456 hosts"},
 		{"4", "events", "host-paused"}, {"5", "log", "/page-24"}, {"6", "orders", "our line is needed"},
+		{"7", "steer", "Nothing is blocked by an order"}, {"8", "speed", "Now no limit holds"},
+		{"9", "traffic", "in 100 hours"}, {"t", "topics", "science"},
 	}
 	b.Wait("document.getElementById('state').innerText == 'crawling'")
 	for _, phone := range []bool{false, true} {
@@ -357,10 +379,6 @@ func TestConsoleActions(t *testing.T) {
 	do("hosts/www.a.example", "#block", "a complaint", "Block www.a.example a complaint")
 	do("hosts/www.a.example", "#unblock", "", "Unblock www.a.example")
 	do("hosts/www.a.example", "#drop", "trap", "Drop www.a.example trap")
-	b.Run("location.hash = 'orders'")
-	b.Click("#about")
-	b.Type("192.0.2.0/24")
-	do("orders", "#block-wide", "abuse", "Block 192.0.2.0/24 abuse")
 	do("orders", ".take-back", "over", "TakeBack a1-3 over")
 	b.Wait(shown + ".includes('No order stands')")
 
@@ -374,13 +392,13 @@ func TestConsoleActions(t *testing.T) {
 	b.Click("#logout")
 	login(b, "look")
 	b.Wait("document.getElementById('role').innerText.startsWith('reader')")
-	for _, hash := range []string{"overview", "agents", "hosts/www.a.example", "orders"} {
+	for _, hash := range []string{"overview", "agents", "hosts/www.a.example", "orders", "steer", "speed"} {
 		b.Run("location.hash = '" + hash + "'")
 		view, _, _ := strings.Cut(hash, "/")
 		b.Wait("document.querySelector('nav [aria-current]').getAttribute('href') == '#" + view + "' && " + shown +
 			".length > 40")
-		if n := b.Text("document.querySelectorAll('main .actions button, .take-back, #block-wide').length"); n != "0" {
-			t.Errorf("%s: a reader sees %s buttons", hash, n)
+		if n := b.Text("document.querySelectorAll('main .actions button:enabled, .take-back').length"); n != "0" {
+			t.Errorf("%s: a reader has %s buttons", hash, n)
 		}
 	}
 }
@@ -390,7 +408,7 @@ func TestConsoleAttack(t *testing.T) {
 	const evil = `"'><img src=http://evil.invalid/x onerror="window.hacked=1"><script>window.hacked=2</script>` +
 		`<a href="javascript:window.hacked=3">x</a>`
 	s := &stage{evil: evil, orders: []*pb.Order{{Id: "1" + evil, Agent: evil, By: evil, Why: evil,
-		Verb: evil, About: evil, Value: evil, Stands: true}}}
+		Verb: evil, About: evil, Value: evil, Stands: true}, {Id: "2", Verb: "block", About: evil, Stands: true}}}
 	b, url := s.open(t)
 	login(b, "secret")
 	b.Wait("document.querySelector('#tiles .tile')")
@@ -403,7 +421,7 @@ func TestConsoleAttack(t *testing.T) {
 			t.Errorf("%s: %s", where, got)
 		}
 	}
-	for _, hash := range []string{"overview", "agents", "hosts", "events", "log", "orders",
+	for _, hash := range []string{"overview", "agents", "hosts", "events", "log", "orders", "steer", "topics",
 		`hosts/%22%3E%3Cimg src=x onerror=window.hacked=4%3E`} {
 		b.Run("location.hash = '" + hash + "'")
 		if hash == "overview" {

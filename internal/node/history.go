@@ -18,7 +18,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// historyFile holds the counts of the last day: a pb.HistorySeries. It is written now and then, so a kill loses the
+// historyFile holds the counts of the last day, and what was done in each hour of the last month: a pb.HistorySeries.
+// It is written now and then, so a kill loses the
 // last minutes. A file that cannot be read is replaced, because nothing but curves depends on it.
 const historyFile = "state/history"
 
@@ -29,7 +30,9 @@ const (
 	historyMost = 2880
 	// historySave is how many samples come between two writes of the file.
 	historySave = 20
-	// historyBytes bounds the file. A sample has at most 67 bytes.
+	// hoursMost bounds the hours: those of 30 days.
+	hoursMost = 30 * 24
+	// historyBytes bounds the file. A sample or an hour has at most 67 bytes.
 	historyBytes = 1 << 20
 )
 
@@ -38,8 +41,10 @@ type history struct {
 	a   *Agent
 	run string // names the process, for followers of its events
 
-	mu      sync.Mutex // guards samples
+	mu      sync.Mutex // guards the fields below
 	samples []*pb.HistorySample
+	hours   []*pb.HistoryHour // the newest one is replaced, never changed
+	events  uint64            // those before it were searched for checkpoints
 }
 
 // openHistory reads the samples of earlier runs.
@@ -56,6 +61,7 @@ func (a *Agent) openHistory() error {
 	var s pb.HistorySeries
 	if proto.Unmarshal(b, &s) == nil {
 		h.samples = s.Samples[max(len(s.Samples)-historyMost, 0):]
+		h.hours = s.Hours[max(len(s.Hours)-hoursMost, 0):]
 	}
 	return nil
 }
@@ -116,34 +122,75 @@ func (h *history) sample() {
 	if n := len(h.samples); n > 0 && h.samples[n-1].At >= p.At { // the clock went back
 		return
 	}
+	h.count(p, s.ElapsedS, h.checkpoints())
 	h.samples = append(h.samples, p)
 	if len(h.samples) > historyMost {
 		h.samples = slices.Clone(h.samples[len(h.samples)-historyMost:])
 	}
 }
 
+// checkpoints returns how many there were since the last call. The caller holds mu.
+func (h *history) checkpoints() (n int64) {
+	var lines []string
+	lines, h.events, _ = h.a.parts.Events.Since(h.events)
+	for _, line := range lines {
+		if eventOf(line).Event == "checkpoint" {
+			n++
+		}
+	}
+	return n
+}
+
+// count adds what was done since the last sample to the hour of the new one. A crawl without samples counts from its
+// start, elapsed seconds ago, if that is within an hour. The caller holds mu.
+func (h *history) count(p *pb.HistorySample, elapsed float64, checkpoints int64) {
+	const seconds = 3600
+	before := &pb.HistorySample{}
+	if n := len(h.samples); n > 0 {
+		before = h.samples[n-1]
+	} else if elapsed > seconds {
+		before = p
+	}
+	add := &pb.HistoryHour{At: (p.At - 1) / seconds * seconds} // a sample at a full hour ends the hour before
+	if n := len(h.hours); n > 0 && h.hours[n-1].At >= add.At {
+		add = proto.CloneOf(h.hours[n-1])
+		h.hours = h.hours[:n-1]
+	}
+	add.Pages += max(p.Pages-before.Pages, 0)
+	add.Bytes += max(p.Bytes-before.Bytes, 0)
+	add.Errors += max(p.Errors-before.Errors, 0)
+	add.Checkpoints += checkpoints
+	h.hours = append(slices.Clip(h.hours), add)
+	h.hours = h.hours[max(len(h.hours)-hoursMost, 0):]
+}
+
 func (h *history) save() error {
 	h.mu.Lock()
-	list := slices.Clone(h.samples)
+	list, hours := slices.Clone(h.samples), slices.Clone(h.hours)
 	h.mu.Unlock()
 	if len(list) == 0 {
 		return nil
 	}
-	b, err := proto.Marshal(&pb.HistorySeries{Samples: list})
+	b, err := proto.Marshal(&pb.HistorySeries{Samples: list, Hours: hours})
 	if err != nil {
 		return fmt.Errorf("history: %w", err)
 	}
 	return disk.WriteFile(h.a.fs, h.a.dir(historyFile), b)
 }
 
-// History implements operate.Viewer.
+// History implements operate.Viewer. Of the hours, the newest one is not over.
 func (o operated) History(q *pb.HistoryRequest) *pb.HistorySeries {
 	h := o.a.history
 	h.mu.Lock()
-	list := slices.Clone(h.samples)
+	list, hours := slices.Clone(h.samples), slices.Clone(h.hours)
 	h.mu.Unlock()
+	from := o.a.now().Add(-time.Duration(q.Minutes) * time.Minute).Unix()
+	if q.Hours {
+		return &pb.HistorySeries{Hours: slices.DeleteFunc(hours, func(h *pb.HistoryHour) bool {
+			return q.Minutes > 0 && h.At < from
+		})}
+	}
 	if q.Minutes > 0 {
-		from := o.a.now().Add(-time.Duration(q.Minutes) * time.Minute).Unix()
 		i, _ := slices.BinarySearchFunc(list, from, func(s *pb.HistorySample, at int64) int { return int(s.At - at) })
 		list = list[i:]
 	}

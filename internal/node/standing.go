@@ -86,20 +86,39 @@ func (a *Agent) openOrders() error {
 
 // adopt makes orders of the blocks that the journal of an earlier version has.
 func (s *standing) adopt() error {
-	hosts := s.a.crawler.OldBlocks()
-	var blocks []orders.Order
+	if blocks := s.oldBlocks(s.a.crawler.OldBlocks()); len(blocks) > 0 {
+		if err := s.give(blocks); err != nil {
+			return err
+		}
+	}
+	return s.a.crawler.ForgetOldBlocks()
+}
+
+// oldBlocks returns orders that block hosts that an earlier version has blocked, without those that stand.
+func (s *standing) oldBlocks(hosts []string) (blocks []orders.Order) {
 	for _, host := range hosts {
 		if !operate.IsBlocked(s.set.Standing(), host) {
 			blocks = append(blocks, orders.Order{Verb: operate.TakeBack(host).Verb, About: host,
 				Why: "blocked by an earlier version"})
 		}
 	}
-	if len(blocks) > 0 {
-		if err := s.give(blocks); err != nil {
-			return err
-		}
+	return blocks
+}
+
+// block implements cluster.Others.Blocked. It ignores what is not a host.
+func (s *standing) block(ctx context.Context, hosts []string) error {
+	hosts = slices.DeleteFunc(hosts, func(host string) bool {
+		about, wide, err := operate.About(host)
+		return err != nil || wide || about != host
+	})
+	given, err := s.set.GiveAll(s.oldBlocks(hosts), s.name(), s.a.now())
+	if err != nil {
+		return err
 	}
-	return s.a.crawler.ForgetOldBlocks()
+	for _, o := range given {
+		s.note(o)
+	}
+	return s.keep(ctx)
 }
 
 // unblock takes back the blocks and the exclusions that Config.Unblock names.

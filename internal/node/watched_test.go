@@ -110,3 +110,37 @@ func TestEventOf(t *testing.T) {
 		t.Errorf("got %v", e)
 	}
 }
+
+// Each hour has what was done in it, also over a restart and a loss of counts. The number of hours is bounded.
+func TestHistoryHours(t *testing.T) {
+	const hour = 3600
+	h := &history{}
+	sample := func(at, pages, size, errs, checkpoints int64) {
+		p := &pb.HistorySample{At: at, Pages: pages, Bytes: size, Errors: errs}
+		h.count(p, 30, checkpoints)
+		h.samples = append(h.samples, p)
+	}
+	sample(hour+30, 10, 100, 0, 0)
+	sample(hour+60, 25, 300, 1, 1)
+	sample(2*hour, 30, 400, 1, 0) // ends the first hour
+	sample(2*hour+30, 31, 410, 1, 2)
+	sample(2*hour+60, 20, 200, 0, 0) // the state of an earlier moment
+	sample(4*hour+30, 50, 900, 3, 0)
+	var got []string
+	for _, x := range h.hours {
+		got = append(got, fmt.Sprint(x.At/hour, x.Pages, x.Bytes, x.Errors, x.Checkpoints))
+	}
+	if want := []string{"1 30 400 1 1", "2 1 10 0 2", "4 30 700 3 0"}; !slices.Equal(got, want) {
+		t.Errorf("hours %q, want %q", got, want)
+	}
+	late := &history{}
+	if late.count(&pb.HistorySample{At: hour, Pages: 5000}, 2*hour, 0); late.hours[0].Pages != 0 {
+		t.Errorf("%d pages of an earlier hour", late.hours[0].Pages)
+	}
+	for i := range int64(hoursMost + 50) {
+		sample((10+i)*hour, 50+i, 900, 3, 0)
+	}
+	if n := len(h.hours); n != hoursMost || h.hours[n-1].At != (8+hoursMost+50)*hour {
+		t.Errorf("%d hours up to %d", n, h.hours[n-1].At/hour)
+	}
+}

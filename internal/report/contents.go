@@ -43,4 +43,13 @@ type Boundary struct {
 	Again   int64 `json:"again"`   // pages of other agents that this one had already
 	Damaged int64 `json:"damaged"` // pages for other agents that could not be read, and are fetched again
 	Refused int64 `json:"refused"` // pages that the agents where they belong refused; this agent keeps them if it can
+	// From counts the pages in Taken by the agents that have sent them, by name.
+	From []PagesFrom `json:"from,omitempty"`
+}
+
+// A PagesFrom counts the pages that an agent has taken from another one, in this run.
+type PagesFrom struct {
+	Agent string `json:"agent"`
+	Pages int64  `json:"pages"`
+	Bytes int64  `json:"bytes"` // of the responses, with their headers
 }

@@ -55,13 +55,21 @@ const (
 
 func (r role) String() string { return [...]string{"", "reader", "operator"}[r] }
 
-// cookieName is the name of the cookie of a browser that has logged in. With TLS it has the prefix __Host-, which keeps
-// other hosts of the domain from setting it.
-func (g *gate) cookieName() string {
+// cookieName is the name of the cookie of a browser that has logged in. It has the port by which the browser calls,
+// because a browser sends a cookie to all ports of a machine: so each agent of a machine, and each tunnel to an agent,
+// has a cookie of its own. With TLS the name has the prefix __Host-, which keeps other hosts of the domain from setting
+// it.
+func (g *gate) cookieName(r *http.Request) string {
+	name := "orbweaver"
 	if g.leaf != nil {
-		return "__Host-orbweaver"
+		name = "__Host-orbweaver"
 	}
-	return "orbweaver"
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		if n, err := strconv.ParseUint(port, 10, 16); err == nil {
+			name += "-" + strconv.FormatUint(n, 10)
+		}
+	}
+	return name
 }
 
 func newGate(cfg Config) (*gate, error) {
@@ -159,7 +167,7 @@ func (g *gate) caller(r *http.Request) (is role, byCookie, tried bool) {
 		token, _ := strings.CutPrefix(header, "Bearer ")
 		return g.roleOf(token, plainToken), false, true
 	}
-	if c, err := r.Cookie(g.cookieName()); err == nil {
+	if c, err := r.Cookie(g.cookieName(r)); err == nil {
 		return g.roleOf(c.Value, cookieOf), true, false // a cookie of an earlier run is no attack
 	}
 	return stranger, false, false
@@ -227,7 +235,7 @@ func (g *gate) session(w http.ResponseWriter, r *http.Request) {
 	case http.MethodGet:
 	case http.MethodDelete:
 		is = stranger
-		g.setCookie(w, "", -1)
+		g.setCookie(w, r, "", -1)
 	case http.MethodPost:
 		var login struct {
 			Token string `json:"token"`
@@ -244,7 +252,7 @@ func (g *gate) session(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "this is not the token of the running crawl; state/api.json has it", http.StatusUnauthorized)
 			return
 		}
-		g.setCookie(w, cookieOf(g.tokens[is]), 0)
+		g.setCookie(w, r, cookieOf(g.tokens[is]), 0)
 	default:
 		w.Header().Set("Allow", "GET, POST, DELETE")
 		http.Error(w, "use GET, POST or DELETE", http.StatusMethodNotAllowed)
@@ -257,8 +265,8 @@ func (g *gate) session(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]string{"role": is.String()})
 }
 
-func (g *gate) setCookie(w http.ResponseWriter, value string, maxAge int) {
-	http.SetCookie(w, &http.Cookie{Name: g.cookieName(), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true,
+func (g *gate) setCookie(w http.ResponseWriter, r *http.Request, value string, maxAge int) {
+	http.SetCookie(w, &http.Cookie{Name: g.cookieName(r), Value: value, Path: "/", MaxAge: maxAge, HttpOnly: true,
 		Secure: g.leaf != nil, SameSite: http.SameSiteStrictMode})
 }
 

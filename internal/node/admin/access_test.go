@@ -290,3 +290,29 @@ func TestTLS(t *testing.T) {
 		}
 	}
 }
+
+// A browser keeps its logins at several agents of one machine apart, and those through several tunnels.
+func TestCookiePorts(t *testing.T) {
+	for _, cert := range []*tls.Certificate{nil, certificate(t, "localhost")} {
+		c := newCaller(t, cert, nil)
+		var names []string
+		var both []string
+		for _, host := range []string{"localhost:7481", "localhost:7482", "localhost"} {
+			res := c.send(ours, "POST", "http://"+host+"/session", `{"token":"secret"}`, "Sec-Fetch-Site: same-origin")
+			cookie, _, _ := strings.Cut(res.Header.Get("Set-Cookie"), ";")
+			name, _, _ := strings.Cut(cookie, "=")
+			names, both = append(names, name), append(both, cookie)
+		}
+		if names[0] == names[1] || names[0] == names[2] || !strings.HasSuffix(names[1], "orbweaver-7482") ||
+			!strings.HasSuffix(names[2], "orbweaver") {
+			t.Errorf("the cookies are %q", names)
+		}
+		for host, want := range map[string]int{"localhost:7482": 200, "localhost:7483": 401} {
+			res := c.send(ours, "POST", "http://"+host+service+"Status", "{}", "Cookie: "+strings.Join(both[:2], "; "),
+				"Sec-Fetch-Site: same-origin")
+			if res.StatusCode != want {
+				t.Errorf("%s: %s, want %d", host, res.Status, want)
+			}
+		}
+	}
+}

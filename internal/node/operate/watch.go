@@ -257,7 +257,7 @@ func (o *Operator) History(ctx context.Context, q *pb.HistoryRequest) (*pb.Histo
 		return nil, problem(connect.CodeInvalidArgument, "points %d of %d minutes: give 0 to %d points, of 0 or more "+
 			"minutes", q.Points, q.Minutes, mostPoints)
 	}
-	want := &pb.HistoryRequest{Minutes: q.Minutes, Points: cmp.Or(q.Points, usualPoints)}
+	want := &pb.HistoryRequest{Minutes: q.Minutes, Points: cmp.Or(q.Points, usualPoints), Hours: q.Hours}
 	got, silent := asked[pb.HistorySeries](ctx, o, o.names(), "History", want)
 	if len(got) == 0 {
 		return nil, unanswered(silent)

@@ -23,8 +23,9 @@ function answered(title, response) {
   dialog().querySelector('button').focus();
 }
 
-// confirm asks for a reason, then makes the call. note says what will happen.
-function confirm(crawl, { title, note, method, request = {}, danger, why = true, done }) {
+// request asks for a reason, and passes it to send, which makes calls. note says what will happen. done gets what send
+// has returned.
+export function request(crawl, { title, note, send, danger, why = true, done }) {
   const reason = el('input', { type: 'text', id: 'why', maxlength: 500, autocomplete: 'off' });
   const problem = el('p', { class: 'bad', role: 'alert' });
   const button = el('button', { class: danger ? 'danger' : 'main', id: 'confirm' }, title);
@@ -33,10 +34,10 @@ function confirm(crawl, { title, note, method, request = {}, danger, why = true,
     button.disabled = true;
     problem.textContent = '';
     try {
-      const response = await call(method, why && reason.value ? { ...request, why: reason.value } : request);
-      answered(title, response);
+      const response = await send(why && reason.value ? reason.value : undefined);
+      dialog().close();
       crawl.refresh();
-      if (done) done();
+      done(response);
     } catch (error) {
       problem.textContent = error.message;
       button.disabled = false;
@@ -44,6 +45,14 @@ function confirm(crawl, { title, note, method, request = {}, danger, why = true,
   } }, el('p', {}, note), why && el('label', {}, 'Why (for the audit line)', reason), problem,
   el('div', { class: 'actions' }, closer('Cancel'), button)));
   (why ? reason : button).focus();
+}
+
+// confirm makes one call after request, and shows its answers.
+function confirm(crawl, { method, request: about = {}, done, ...rest }) {
+  request(crawl, { ...rest, send: (why) => call(method, why ? { ...about, why } : about), done(response) {
+    answered(rest.title, response);
+    if (done) done();
+  } });
 }
 
 const paused = (status) => (status?.agents || []).some((a) => a.state === 'paused');
@@ -69,14 +78,18 @@ export const act = {
     note: 'Requests go there again.' }),
   drop: (crawl, host, done) => confirm(crawl, { title: `Drop the links of ${host}`, method: 'Drop', danger: true,
     request: { host }, done, note: 'The waiting links of the host are discarded for good.' }),
+  delay: (crawl, about, delay, done) => confirm(crawl, { title: 'Set the delay', method: 'Delay', done,
+    request: { about, delay }, note: `${about || 'All hosts'}: delay ${delay}. It holds until it is taken back.` }),
+  rate: (crawl, rate, done) => confirm(crawl, { title: 'Set the rate', method: 'Rate', request: { rate }, done,
+    note: `The rate of all agents together becomes: ${rate}` }),
   takeBack: (crawl, order, done) => confirm(crawl, { title: `Take back order ${order.id}`, method: 'TakeBack', done,
     request: { id: order.id }, note: `The order "${order.verb} ${order.about || 'everything'}" stands no more.` }),
   paused,
 };
 
 export const ask = {
-  help(names) {
-    open('Keys', el('p', {}, names.flatMap((n, i) => [el('kbd', {}, i + 1), ` ${n}  `])),
+  help(views) {
+    open('Keys', el('p', {}, views.flatMap((v) => [el('kbd', {}, v.key), ` ${v.name}  `])),
       el('p', {}, el('kbd', {}, '/'), ' search   ', el('kbd', {}, 'p'), ' pause or resume   ', el('kbd', {}, '?'),
         ' these keys   ', el('kbd', {}, 'Esc'), ' close'),
       el('div', { class: 'actions' }, closer()));

@@ -1,7 +1,7 @@
 // Elements, numbers and pictures. Text of the crawl gets into the page only as text nodes and attributes of our own
 // names, never as HTML.
 
-const svgNames = new Set(['svg', 'path', 'line', 'polyline', 'polygon', 'circle', 'text', 'g', 'title']);
+const svgNames = new Set(['svg', 'path', 'line', 'polyline', 'polygon', 'circle', 'text', 'g', 'title', 'rect']);
 
 // el makes an element. Functions among the attributes are listeners of events.
 export function el(name, attributes = {}, ...children) {
@@ -40,6 +40,24 @@ export function took(seconds) {
 
 export const clock = (t) => new Date(t).toLocaleTimeString('en-GB');
 export const day = (t) => new Date(t).toLocaleString('en-GB', { dateStyle: 'short', timeStyle: 'medium' });
+
+// lines returns the lines of a text without comments, as a file of seeds or a blacklist has them.
+export const lines = (text) => text.split(/\r?\n/).map((l) => l.replace(/(^|\s)#.*$/, '').trim()).filter(Boolean);
+
+// linesField makes a field for several lines, which are typed, pasted or read from a file. Its property text is the
+// text area.
+export function linesField(id, name, placeholder) {
+  const text = el('textarea', { id, rows: 4, placeholder, spellcheck: 'false', autocomplete: 'off' });
+  const file = el('input', { type: 'file', id: `${id}-file`, accept: '.txt,text/plain', change: async () => {
+    if (file.files.length === 0) return;
+    text.value = `${text.value.trimEnd()}\n${await file.files[0].text()}`.trimStart();
+    file.value = '';
+  } });
+  const all = el('div', { class: 'lines' }, el('label', { for: id }, name), text,
+    el('label', {}, 'or add the lines of a file', file));
+  all.text = text;
+  return all;
+}
 
 // table makes a table. A column has a name, a function from row to cell, and perhaps a class: n is a number, wide is
 // long text, row fills a line on a phone.
@@ -90,6 +108,46 @@ export function chart(title, series, format = compact) {
     }
     svg.append(el('polyline', { class: `curve c${i % 8} d${i % 4}`, points: line }));
   });
+  return svg;
+}
+
+// bars draws values of times that are step seconds apart. A bar has at (seconds), a value, and mark: how many
+// checkpoints there were at its time.
+export function bars(title, list, step, format = compact) {
+  const [w, h, left, right, top, bottom] = [1140, 190, 56, 10, 16, 22];
+  const from = list[0].at;
+  const to = list[list.length - 1].at + step;
+  const span = Math.max(to - from, 12 * step); // few bars stay slim
+  const marks = ticks(Math.max(...list.map((b) => b.value), 1e-9), 4);
+  const high = marks[marks.length - 1];
+  const x = (at) => left + ((at - from) / span) * (w - left - right);
+  const y = (v) => h - bottom - (v / high) * (h - top - bottom);
+  const svg = el('svg', { class: 'chart bars', viewBox: `0 0 ${w} ${h}`, role: 'img', 'aria-label':
+    `${title}; most: ${format(Math.max(...list.map((b) => b.value)))}; last: ${format(list[list.length - 1].value)}` });
+  for (const m of marks) {
+    svg.append(el('line', { class: 'rule', x1: left, x2: w - right, y1: y(m), y2: y(m) }),
+      el('text', { x: left - 6, y: y(m) + 4, 'text-anchor': 'end' }, format(m)));
+  }
+  const wide = Math.max(1, x(from + step) - x(from) - 1);
+  for (const b of list) {
+    const about = `${day(b.at * 1000)}: ${format(b.value)}`
+      + (b.mark ? `, ${b.mark} checkpoint${b.mark > 1 ? 's' : ''}` : '');
+    svg.append(el('rect', { class: 'f0', x: x(b.at).toFixed(1), y: y(b.value).toFixed(1), width: wide.toFixed(1),
+      height: Math.max(h - bottom - y(b.value), b.value > 0 ? 1 : 0).toFixed(1) }, el('title', {}, about)));
+    if (b.mark) {
+      const at = x(b.at) + wide / 2;
+      svg.append(el('path', { class: 'f1', d: `M${at - 4} 3h8l-4 7Z` }, el('title', {}, about)));
+    }
+  }
+  const places = span > 36 * step ? [from, from + span / 4, from + span / 2, from + (3 * span) / 4]
+    : [from, from + span / 3, from + (2 * span) / 3];
+  for (const at of places) {
+    const t = new Date(Math.round(at / step) * step * 1000);
+    svg.append(el('text', { x: x(at), y: h - 6, 'text-anchor': 'start' }, span > 36 * step
+      ? t.toLocaleString('en-GB', { weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit',
+        minute: '2-digit' })
+      : clock(t).slice(0, 5)));
+  }
   return svg;
 }
 

@@ -8,19 +8,28 @@ import { agents } from './agents.js';
 import { hosts } from './hosts.js';
 import { events, log } from './logs.js';
 import { orders } from './orders.js';
+import { steer } from './steer.js';
+import { speed } from './speed.js';
+import { traffic } from './traffic.js';
+import { topics, hasTopics } from './topics.js';
 
 const $ = (id) => document.getElementById(id);
 
-// A view has a name and a function that fills the page. It returns functions of the view: status gets each new status,
-// leave ends the view, and search is the field for the key "/".
+// A view has a key, a name and a function that fills the page. It returns functions of the view: status gets each new
+// status, leave ends the view, and search is the field for the key "/". Some views are shown only if when says so.
 const views = [
-  { id: 'overview', name: 'Overview', show: overview },
-  { id: 'agents', name: 'Agents', show: agents },
-  { id: 'hosts', name: 'Hosts', show: hosts },
-  { id: 'events', name: 'Events', show: events },
-  { id: 'log', name: 'Log', show: log },
-  { id: 'orders', name: 'Orders', show: orders },
+  { key: '1', id: 'overview', name: 'Overview', show: overview },
+  { key: '2', id: 'agents', name: 'Agents', show: agents },
+  { key: '3', id: 'hosts', name: 'Hosts', show: hosts },
+  { key: '4', id: 'events', name: 'Events', show: events },
+  { key: '5', id: 'log', name: 'Log', show: log },
+  { key: '6', id: 'orders', name: 'Orders', show: orders },
+  { key: '7', id: 'steer', name: 'Steer', show: steer },
+  { key: '8', id: 'speed', name: 'Rate', show: speed },
+  { key: '9', id: 'traffic', name: 'Traffic', show: traffic },
+  { key: 't', id: 'topics', name: 'Topics', show: topics, when: hasTopics },
 ];
+const shown = () => views.filter((v) => !v.when || v.when(last) || location.hash === `#${v.id}`);
 
 const statusEvery = 2000;
 let role = '';
@@ -63,6 +72,7 @@ async function poll() {
       const [text, kind] = stateOf(last);
       $('state').textContent = text;
       $('state').className = `badge ${kind}`;
+      tabs();
       if (current?.status) current.status(last);
       crawl.tell(null);
     }
@@ -74,15 +84,26 @@ async function poll() {
   timer = setTimeout(poll, statusEvery);
 }
 
+// tabs shows the names of the views, and marks the present one.
+function tabs() {
+  const all = shown();
+  if ($('tabs').children.length !== all.length) {
+    $('tabs').replaceChildren(...all.map((v) => el('a', { href: `#${v.id}`, title: `Key ${v.key}` }, v.name)));
+  }
+  const id = (all.find((v) => v.id === location.hash.slice(1).split('/')[0]) || all[0]).id;
+  for (const a of $('tabs').children) {
+    if (a.getAttribute('href') === `#${id}`) a.setAttribute('aria-current', 'page');
+    else a.removeAttribute('aria-current');
+  }
+  $('tabs').querySelector('[aria-current]').scrollIntoView({ block: 'nearest', inline: 'nearest' });
+}
+
 function route() {
   if (!role) return;
   const [id, ...rest] = location.hash.slice(1).split('/');
   const view = views.find((v) => v.id === id) || views[0];
   if (current?.leave) current.leave();
-  for (const a of $('tabs').children) {
-    if (a.getAttribute('href') === `#${view.id}`) a.setAttribute('aria-current', 'page');
-    else a.removeAttribute('aria-current');
-  }
+  tabs();
   document.title = `${view.name} – Orbweaver`;
   $('main').replaceChildren();
   current = view.show($('main'), crawl, decodeURIComponent(rest.join('/')));
@@ -117,7 +138,6 @@ function login() {
 }
 
 function begin() {
-  $('tabs').replaceChildren(...views.map((v, i) => el('a', { href: `#${v.id}`, title: `Key ${i + 1}` }, v.name)));
   $('tabs').hidden = $('account').hidden = false;
   $('role').textContent = role === 'reader' ? 'reader: looks, changes nothing' : 'operator';
   route();
@@ -133,10 +153,11 @@ document.addEventListener('visibilitychange', () => { if (!document.hidden) poll
 document.addEventListener('keydown', (e) => {
   const typing = e.target.matches?.('input, select, textarea');
   if (e.ctrlKey || e.metaKey || e.altKey || typing || $('dialog').open || !role) return;
-  if (e.key >= '1' && e.key <= String(views.length)) location.hash = views[e.key - 1].id;
+  const view = shown().find((v) => v.key === e.key);
+  if (view) location.hash = view.id;
   else if (e.key === '/' && current?.search) { e.preventDefault(); current.search.focus(); }
   else if (e.key === 'p' && role === 'operator') act.pauseOrResume(crawl);
-  else if (e.key === '?') ask.help(views.map((v) => v.name));
+  else if (e.key === '?') ask.help(shown());
 });
 
 session().then((r) => { role = r; if (role) begin(); else login(); }, (e) => crawl.tell(e));

@@ -7,14 +7,7 @@ import { act } from './actions.js';
 export function orders(main, crawl) {
   const past = el('input', { type: 'checkbox', id: 'past' });
   const list = el('div', { id: 'orders' });
-  const about = el('input', { type: 'text', id: 'about', placeholder: '*.example.org or 192.0.2.0/24', required: true,
-    autocomplete: 'off', spellcheck: 'false' });
-  main.append(crawl.role === 'operator' && el('section', { class: 'card' }, el('form', { class: 'bar', submit: (e) => {
-    e.preventDefault();
-    act.block(crawl, about.value.trim(), load);
-  } }, el('h2', {}, 'Block'), el('label', {}, 'Host, domain or range of addresses', about),
-  el('button', { id: 'block-wide' }, 'Block …'))) || '',
-  el('section', { class: 'card' }, el('div', { class: 'bar' }, el('h2', {}, 'Orders'),
+  main.append(el('section', { class: 'card' }, el('div', { class: 'bar' }, el('h2', {}, 'Orders'),
     el('label', { class: 'check' }, past, 'also those that stand no more')), list));
 
   async function load() {

@@ -65,6 +65,8 @@ const (
 	OperatorAddSeedsProcedure = "/orbweaver.operator.v1.Operator/AddSeeds"
 	// OperatorRateProcedure is the fully-qualified name of the Operator's Rate RPC.
 	OperatorRateProcedure = "/orbweaver.operator.v1.Operator/Rate"
+	// OperatorRateWeekProcedure is the fully-qualified name of the Operator's RateWeek RPC.
+	OperatorRateWeekProcedure = "/orbweaver.operator.v1.Operator/RateWeek"
 	// OperatorExcludeProcedure is the fully-qualified name of the Operator's Exclude RPC.
 	OperatorExcludeProcedure = "/orbweaver.operator.v1.Operator/Exclude"
 	// OperatorExcludePreviewProcedure is the fully-qualified name of the Operator's ExcludePreview RPC.
@@ -133,6 +135,9 @@ type OperatorClient interface {
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 	// Rate limits the requests or bits a second of all agents together. It is an order.
 	Rate(context.Context, *RateRequest) (*RateResponse, error)
+	// RateWeek tells the hours of a week for the text of a rate, and the text for the hours. It
+	// changes nothing.
+	RateWeek(context.Context, *RateWeekRequest) (*RateWeekResponse, error)
 	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
 	// order. ExcludePreview tells how many links wait that it would set aside. It changes
 	// nothing.
@@ -273,6 +278,13 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(operatorMethods.ByName("Rate")),
 			connect.WithClientOptions(opts...),
 		),
+		rateWeek: connect.NewClient[RateWeekRequest, RateWeekResponse](
+			httpClient,
+			baseURL+OperatorRateWeekProcedure,
+			connect.WithSchema(operatorMethods.ByName("RateWeek")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		exclude: connect.NewClient[ExcludeRequest, ExcludeResponse](
 			httpClient,
 			baseURL+OperatorExcludeProcedure,
@@ -398,6 +410,7 @@ type operatorClient struct {
 	delay             *connect.Client[DelayRequest, DelayResponse]
 	addSeeds          *connect.Client[AddSeedsRequest, AddSeedsResponse]
 	rate              *connect.Client[RateRequest, RateResponse]
+	rateWeek          *connect.Client[RateWeekRequest, RateWeekResponse]
 	exclude           *connect.Client[ExcludeRequest, ExcludeResponse]
 	excludePreview    *connect.Client[ExcludePreviewRequest, ExcludePreviewResponse]
 	queue             *connect.Client[QueueRequest, QueueResponse]
@@ -545,6 +558,15 @@ func (c *operatorClient) AddSeeds(ctx context.Context, req *AddSeedsRequest) (*A
 // Rate calls orbweaver.operator.v1.Operator.Rate.
 func (c *operatorClient) Rate(ctx context.Context, req *RateRequest) (*RateResponse, error) {
 	response, err := c.rate.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// RateWeek calls orbweaver.operator.v1.Operator.RateWeek.
+func (c *operatorClient) RateWeek(ctx context.Context, req *RateWeekRequest) (*RateWeekResponse, error) {
+	response, err := c.rateWeek.CallUnary(ctx, connect.NewRequest(req))
 	if response != nil {
 		return response.Msg, err
 	}
@@ -724,6 +746,9 @@ type OperatorHandler interface {
 	AddSeeds(context.Context, *AddSeedsRequest) (*AddSeedsResponse, error)
 	// Rate limits the requests or bits a second of all agents together. It is an order.
 	Rate(context.Context, *RateRequest) (*RateResponse, error)
+	// RateWeek tells the hours of a week for the text of a rate, and the text for the hours. It
+	// changes nothing.
+	RateWeek(context.Context, *RateWeekRequest) (*RateWeekResponse, error)
 	// Exclude sets links aside whose URLs match a pattern, until it is taken back. It is an
 	// order. ExcludePreview tells how many links wait that it would set aside. It changes
 	// nothing.
@@ -858,6 +883,13 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		OperatorRateProcedure,
 		svc.Rate,
 		connect.WithSchema(operatorMethods.ByName("Rate")),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorRateWeekHandler := connect.NewUnaryHandlerSimple(
+		OperatorRateWeekProcedure,
+		svc.RateWeek,
+		connect.WithSchema(operatorMethods.ByName("RateWeek")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
 	operatorExcludeHandler := connect.NewUnaryHandlerSimple(
@@ -997,6 +1029,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorAddSeedsHandler.ServeHTTP(w, r)
 		case OperatorRateProcedure:
 			operatorRateHandler.ServeHTTP(w, r)
+		case OperatorRateWeekProcedure:
+			operatorRateWeekHandler.ServeHTTP(w, r)
 		case OperatorExcludeProcedure:
 			operatorExcludeHandler.ServeHTTP(w, r)
 		case OperatorExcludePreviewProcedure:
@@ -1096,6 +1130,10 @@ func (UnimplementedOperatorHandler) AddSeeds(context.Context, *AddSeedsRequest) 
 
 func (UnimplementedOperatorHandler) Rate(context.Context, *RateRequest) (*RateResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Rate is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) RateWeek(context.Context, *RateWeekRequest) (*RateWeekResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.RateWeek is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) Exclude(context.Context, *ExcludeRequest) (*ExcludeResponse, error) {

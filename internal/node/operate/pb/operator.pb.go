@@ -1693,7 +1693,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xb4\x16\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\x96\x17\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1710,7 +1710,8 @@ const file_operator_proto_rawDesc = "" +
 	"\bTakeBack\x12&.orbweaver.operator.v1.TakeBackRequest\x1a'.orbweaver.operator.v1.TakeBackResponse\x12R\n" +
 	"\x05Delay\x12#.orbweaver.operator.v1.DelayRequest\x1a$.orbweaver.operator.v1.DelayResponse\x12[\n" +
 	"\bAddSeeds\x12&.orbweaver.operator.v1.AddSeedsRequest\x1a'.orbweaver.operator.v1.AddSeedsResponse\x12O\n" +
-	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12X\n" +
+	"\x04Rate\x12\".orbweaver.operator.v1.RateRequest\x1a#.orbweaver.operator.v1.RateResponse\x12`\n" +
+	"\bRateWeek\x12&.orbweaver.operator.v1.RateWeekRequest\x1a'.orbweaver.operator.v1.RateWeekResponse\"\x03\x90\x02\x01\x12X\n" +
 	"\aExclude\x12%.orbweaver.operator.v1.ExcludeRequest\x1a&.orbweaver.operator.v1.ExcludeResponse\x12r\n" +
 	"\x0eExcludePreview\x12,.orbweaver.operator.v1.ExcludePreviewRequest\x1a-.orbweaver.operator.v1.ExcludePreviewResponse\"\x03\x90\x02\x01\x12W\n" +
 	"\x05Queue\x12#.orbweaver.operator.v1.QueueRequest\x1a$.orbweaver.operator.v1.QueueResponse\"\x03\x90\x02\x01\x12W\n" +
@@ -1779,39 +1780,41 @@ var file_operator_proto_goTypes = []any{
 	(*DelayRequest)(nil),              // 34: orbweaver.operator.v1.DelayRequest
 	(*AddSeedsRequest)(nil),           // 35: orbweaver.operator.v1.AddSeedsRequest
 	(*RateRequest)(nil),               // 36: orbweaver.operator.v1.RateRequest
-	(*ExcludeRequest)(nil),            // 37: orbweaver.operator.v1.ExcludeRequest
-	(*ExcludePreviewRequest)(nil),     // 38: orbweaver.operator.v1.ExcludePreviewRequest
-	(*QueueRequest)(nil),              // 39: orbweaver.operator.v1.QueueRequest
-	(*ScopeRequest)(nil),              // 40: orbweaver.operator.v1.ScopeRequest
-	(*ChangeScopeRequest)(nil),        // 41: orbweaver.operator.v1.ChangeScopeRequest
-	(*SetApplicationRequest)(nil),     // 42: orbweaver.operator.v1.SetApplicationRequest
-	(*RemoveApplicationRequest)(nil),  // 43: orbweaver.operator.v1.RemoveApplicationRequest
-	(*ApplicationsRequest)(nil),       // 44: orbweaver.operator.v1.ApplicationsRequest
-	(*FeedRequest)(nil),               // 45: orbweaver.operator.v1.FeedRequest
-	(*PagesRequest)(nil),              // 46: orbweaver.operator.v1.PagesRequest
-	(*AcknowledgeRequest)(nil),        // 47: orbweaver.operator.v1.AcknowledgeRequest
-	(*HostsRequest)(nil),              // 48: orbweaver.operator.v1.HostsRequest
-	(*EventsRequest)(nil),             // 49: orbweaver.operator.v1.EventsRequest
-	(*LogRequest)(nil),                // 50: orbweaver.operator.v1.LogRequest
-	(*HistoryRequest)(nil),            // 51: orbweaver.operator.v1.HistoryRequest
-	(*SharesRequest)(nil),             // 52: orbweaver.operator.v1.SharesRequest
-	(*AddSeedsResponse)(nil),          // 53: orbweaver.operator.v1.AddSeedsResponse
-	(*ExcludeResponse)(nil),           // 54: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewResponse)(nil),    // 55: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),             // 56: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),             // 57: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),       // 58: orbweaver.operator.v1.ChangeScopeResponse
-	(*SetApplicationResponse)(nil),    // 59: orbweaver.operator.v1.SetApplicationResponse
-	(*RemoveApplicationResponse)(nil), // 60: orbweaver.operator.v1.RemoveApplicationResponse
-	(*ApplicationsResponse)(nil),      // 61: orbweaver.operator.v1.ApplicationsResponse
-	(*FeedResponse)(nil),              // 62: orbweaver.operator.v1.FeedResponse
-	(*PagesResponse)(nil),             // 63: orbweaver.operator.v1.PagesResponse
-	(*AcknowledgeResponse)(nil),       // 64: orbweaver.operator.v1.AcknowledgeResponse
-	(*HostsResponse)(nil),             // 65: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                     // 66: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),               // 67: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),           // 68: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),            // 69: orbweaver.operator.v1.SharesResponse
+	(*RateWeekRequest)(nil),           // 37: orbweaver.operator.v1.RateWeekRequest
+	(*ExcludeRequest)(nil),            // 38: orbweaver.operator.v1.ExcludeRequest
+	(*ExcludePreviewRequest)(nil),     // 39: orbweaver.operator.v1.ExcludePreviewRequest
+	(*QueueRequest)(nil),              // 40: orbweaver.operator.v1.QueueRequest
+	(*ScopeRequest)(nil),              // 41: orbweaver.operator.v1.ScopeRequest
+	(*ChangeScopeRequest)(nil),        // 42: orbweaver.operator.v1.ChangeScopeRequest
+	(*SetApplicationRequest)(nil),     // 43: orbweaver.operator.v1.SetApplicationRequest
+	(*RemoveApplicationRequest)(nil),  // 44: orbweaver.operator.v1.RemoveApplicationRequest
+	(*ApplicationsRequest)(nil),       // 45: orbweaver.operator.v1.ApplicationsRequest
+	(*FeedRequest)(nil),               // 46: orbweaver.operator.v1.FeedRequest
+	(*PagesRequest)(nil),              // 47: orbweaver.operator.v1.PagesRequest
+	(*AcknowledgeRequest)(nil),        // 48: orbweaver.operator.v1.AcknowledgeRequest
+	(*HostsRequest)(nil),              // 49: orbweaver.operator.v1.HostsRequest
+	(*EventsRequest)(nil),             // 50: orbweaver.operator.v1.EventsRequest
+	(*LogRequest)(nil),                // 51: orbweaver.operator.v1.LogRequest
+	(*HistoryRequest)(nil),            // 52: orbweaver.operator.v1.HistoryRequest
+	(*SharesRequest)(nil),             // 53: orbweaver.operator.v1.SharesRequest
+	(*AddSeedsResponse)(nil),          // 54: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),          // 55: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludeResponse)(nil),           // 56: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil),    // 57: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),             // 58: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),             // 59: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),       // 60: orbweaver.operator.v1.ChangeScopeResponse
+	(*SetApplicationResponse)(nil),    // 61: orbweaver.operator.v1.SetApplicationResponse
+	(*RemoveApplicationResponse)(nil), // 62: orbweaver.operator.v1.RemoveApplicationResponse
+	(*ApplicationsResponse)(nil),      // 63: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedResponse)(nil),              // 64: orbweaver.operator.v1.FeedResponse
+	(*PagesResponse)(nil),             // 65: orbweaver.operator.v1.PagesResponse
+	(*AcknowledgeResponse)(nil),       // 66: orbweaver.operator.v1.AcknowledgeResponse
+	(*HostsResponse)(nil),             // 67: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                     // 68: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),               // 69: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),           // 70: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),            // 71: orbweaver.operator.v1.SharesResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1856,55 +1859,57 @@ var file_operator_proto_depIdxs = []int32{
 	34, // 39: orbweaver.operator.v1.Operator.Delay:input_type -> orbweaver.operator.v1.DelayRequest
 	35, // 40: orbweaver.operator.v1.Operator.AddSeeds:input_type -> orbweaver.operator.v1.AddSeedsRequest
 	36, // 41: orbweaver.operator.v1.Operator.Rate:input_type -> orbweaver.operator.v1.RateRequest
-	37, // 42: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
-	38, // 43: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
-	39, // 44: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
-	40, // 45: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
-	41, // 46: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
-	42, // 47: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
-	43, // 48: orbweaver.operator.v1.Operator.RemoveApplication:input_type -> orbweaver.operator.v1.RemoveApplicationRequest
-	44, // 49: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
-	45, // 50: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
-	46, // 51: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
-	47, // 52: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
-	48, // 53: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
-	49, // 54: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
-	50, // 55: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
-	51, // 56: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
-	52, // 57: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	1,  // 58: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 59: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 60: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 61: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 62: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 63: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 64: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 65: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 66: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 67: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 68: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 69: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 70: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	53, // 71: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 72: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	54, // 73: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
-	55, // 74: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	56, // 75: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	57, // 76: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	58, // 77: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	59, // 78: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
-	60, // 79: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
-	61, // 80: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
-	62, // 81: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
-	63, // 82: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
-	64, // 83: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
-	65, // 84: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	66, // 85: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	67, // 86: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	68, // 87: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	69, // 88: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	58, // [58:89] is the sub-list for method output_type
-	27, // [27:58] is the sub-list for method input_type
+	37, // 42: orbweaver.operator.v1.Operator.RateWeek:input_type -> orbweaver.operator.v1.RateWeekRequest
+	38, // 43: orbweaver.operator.v1.Operator.Exclude:input_type -> orbweaver.operator.v1.ExcludeRequest
+	39, // 44: orbweaver.operator.v1.Operator.ExcludePreview:input_type -> orbweaver.operator.v1.ExcludePreviewRequest
+	40, // 45: orbweaver.operator.v1.Operator.Queue:input_type -> orbweaver.operator.v1.QueueRequest
+	41, // 46: orbweaver.operator.v1.Operator.Scope:input_type -> orbweaver.operator.v1.ScopeRequest
+	42, // 47: orbweaver.operator.v1.Operator.ChangeScope:input_type -> orbweaver.operator.v1.ChangeScopeRequest
+	43, // 48: orbweaver.operator.v1.Operator.SetApplication:input_type -> orbweaver.operator.v1.SetApplicationRequest
+	44, // 49: orbweaver.operator.v1.Operator.RemoveApplication:input_type -> orbweaver.operator.v1.RemoveApplicationRequest
+	45, // 50: orbweaver.operator.v1.Operator.Applications:input_type -> orbweaver.operator.v1.ApplicationsRequest
+	46, // 51: orbweaver.operator.v1.Operator.Feed:input_type -> orbweaver.operator.v1.FeedRequest
+	47, // 52: orbweaver.operator.v1.Operator.Pages:input_type -> orbweaver.operator.v1.PagesRequest
+	48, // 53: orbweaver.operator.v1.Operator.Acknowledge:input_type -> orbweaver.operator.v1.AcknowledgeRequest
+	49, // 54: orbweaver.operator.v1.Operator.Hosts:input_type -> orbweaver.operator.v1.HostsRequest
+	50, // 55: orbweaver.operator.v1.Operator.Events:input_type -> orbweaver.operator.v1.EventsRequest
+	51, // 56: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
+	52, // 57: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
+	53, // 58: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
+	1,  // 59: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 60: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 61: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 62: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 63: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 64: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 65: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 66: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 67: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 68: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 69: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 70: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	27, // 71: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	54, // 72: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	28, // 73: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
+	55, // 74: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	56, // 75: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	57, // 76: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	58, // 77: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	59, // 78: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	60, // 79: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	61, // 80: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
+	62, // 81: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
+	63, // 82: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
+	64, // 83: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
+	65, // 84: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
+	66, // 85: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
+	67, // 86: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	68, // 87: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	69, // 88: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	70, // 89: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	71, // 90: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	59, // [59:91] is the sub-list for method output_type
+	27, // [27:59] is the sub-list for method input_type
 	27, // [27:27] is the sub-list for extension type_name
 	27, // [27:27] is the sub-list for extension extendee
 	0,  // [0:27] is the sub-list for field type_name

@@ -136,6 +136,136 @@ func (x *RateState) GetShare() float64 {
 	return 0
 }
 
+// Exactly one of rate and hours is given.
+type RateWeekRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rate          string                 `protobuf:"bytes,1,opt,name=rate,proto3" json:"rate,omitempty"`   // as in RateRequest
+	Hours         []string               `protobuf:"bytes,2,rep,name=hours,proto3" json:"hours,omitempty"` // the limits of a week, as in RateWeekResponse
+	Zone          string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`   // of the hours, such as Europe/Berlin; empty: UTC
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RateWeekRequest) Reset() {
+	*x = RateWeekRequest{}
+	mi := &file_rate_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RateWeekRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RateWeekRequest) ProtoMessage() {}
+
+func (x *RateWeekRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_rate_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RateWeekRequest.ProtoReflect.Descriptor instead.
+func (*RateWeekRequest) Descriptor() ([]byte, []int) {
+	return file_rate_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *RateWeekRequest) GetRate() string {
+	if x != nil {
+		return x.Rate
+	}
+	return ""
+}
+
+func (x *RateWeekRequest) GetHours() []string {
+	if x != nil {
+		return x.Hours
+	}
+	return nil
+}
+
+func (x *RateWeekRequest) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+// A rate as text, and as the hours of a week.
+type RateWeekResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Rate          string                 `protobuf:"bytes,1,opt,name=rate,proto3" json:"rate,omitempty"`      // as in RateRequest
+	Hours         []string               `protobuf:"bytes,2,rep,name=hours,proto3" json:"hours,omitempty"`    // the limit at the beginning of each hour, from Monday 0:00: such as 300/s or none
+	Zone          string                 `protobuf:"bytes,3,opt,name=zone,proto3" json:"zone,omitempty"`      // of the hours
+	Parted        bool                   `protobuf:"varint,4,opt,name=parted,proto3" json:"parted,omitempty"` // a limit changes within an hour, so that the hours do not say all
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *RateWeekResponse) Reset() {
+	*x = RateWeekResponse{}
+	mi := &file_rate_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *RateWeekResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*RateWeekResponse) ProtoMessage() {}
+
+func (x *RateWeekResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_rate_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use RateWeekResponse.ProtoReflect.Descriptor instead.
+func (*RateWeekResponse) Descriptor() ([]byte, []int) {
+	return file_rate_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *RateWeekResponse) GetRate() string {
+	if x != nil {
+		return x.Rate
+	}
+	return ""
+}
+
+func (x *RateWeekResponse) GetHours() []string {
+	if x != nil {
+		return x.Hours
+	}
+	return nil
+}
+
+func (x *RateWeekResponse) GetZone() string {
+	if x != nil {
+		return x.Zone
+	}
+	return ""
+}
+
+func (x *RateWeekResponse) GetParted() bool {
+	if x != nil {
+		return x.Parted
+	}
+	return false
+}
+
 var File_rate_proto protoreflect.FileDescriptor
 
 const file_rate_proto_rawDesc = "" +
@@ -148,7 +278,16 @@ const file_rate_proto_rawDesc = "" +
 	"\tRateState\x12\x1a\n" +
 	"\bschedule\x18\x01 \x01(\tR\bschedule\x12\x14\n" +
 	"\x05limit\x18\x02 \x01(\tR\x05limit\x12\x14\n" +
-	"\x05share\x18\x03 \x01(\x01R\x05shareB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\x05share\x18\x03 \x01(\x01R\x05share\"O\n" +
+	"\x0fRateWeekRequest\x12\x12\n" +
+	"\x04rate\x18\x01 \x01(\tR\x04rate\x12\x14\n" +
+	"\x05hours\x18\x02 \x03(\tR\x05hours\x12\x12\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\"h\n" +
+	"\x10RateWeekResponse\x12\x12\n" +
+	"\x04rate\x18\x01 \x01(\tR\x04rate\x12\x14\n" +
+	"\x05hours\x18\x02 \x03(\tR\x05hours\x12\x12\n" +
+	"\x04zone\x18\x03 \x01(\tR\x04zone\x12\x16\n" +
+	"\x06parted\x18\x04 \x01(\bR\x06partedB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_rate_proto_rawDescOnce sync.Once
@@ -162,10 +301,12 @@ func file_rate_proto_rawDescGZIP() []byte {
 	return file_rate_proto_rawDescData
 }
 
-var file_rate_proto_msgTypes = make([]protoimpl.MessageInfo, 2)
+var file_rate_proto_msgTypes = make([]protoimpl.MessageInfo, 4)
 var file_rate_proto_goTypes = []any{
-	(*RateRequest)(nil), // 0: orbweaver.operator.v1.RateRequest
-	(*RateState)(nil),   // 1: orbweaver.operator.v1.RateState
+	(*RateRequest)(nil),      // 0: orbweaver.operator.v1.RateRequest
+	(*RateState)(nil),        // 1: orbweaver.operator.v1.RateState
+	(*RateWeekRequest)(nil),  // 2: orbweaver.operator.v1.RateWeekRequest
+	(*RateWeekResponse)(nil), // 3: orbweaver.operator.v1.RateWeekResponse
 }
 var file_rate_proto_depIdxs = []int32{
 	0, // [0:0] is the sub-list for method output_type
@@ -186,7 +327,7 @@ func file_rate_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_rate_proto_rawDesc), len(file_rate_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   2,
+			NumMessages:   4,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -853,6 +853,7 @@ type HistoryRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Minutes       int32                  `protobuf:"varint,1,opt,name=minutes,proto3" json:"minutes,omitempty"` // up to now; 0: all that is kept
 	Points        int32                  `protobuf:"varint,2,opt,name=points,proto3" json:"points,omitempty"`   // of each agent, at most 3000; 0: 240
+	Hours         bool                   `protobuf:"varint,3,opt,name=hours,proto3" json:"hours,omitempty"`     // hours instead of samples
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -899,6 +900,13 @@ func (x *HistoryRequest) GetPoints() int32 {
 		return x.Points
 	}
 	return 0
+}
+
+func (x *HistoryRequest) GetHours() bool {
+	if x != nil {
+		return x.Hours
+	}
+	return false
 }
 
 type HistoryResponse struct {
@@ -949,6 +957,7 @@ type HistorySeries struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
 	Samples       []*HistorySample       `protobuf:"bytes,2,rep,name=samples,proto3" json:"samples,omitempty"` // by time
+	Hours         []*HistoryHour         `protobuf:"bytes,3,rep,name=hours,proto3" json:"hours,omitempty"`     // by time
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -997,6 +1006,90 @@ func (x *HistorySeries) GetSamples() []*HistorySample {
 	return nil
 }
 
+func (x *HistorySeries) GetHours() []*HistoryHour {
+	if x != nil {
+		return x.Hours
+	}
+	return nil
+}
+
+// What an agent did in an hour.
+type HistoryHour struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	At            int64                  `protobuf:"varint,1,opt,name=at,proto3" json:"at,omitempty"` // its beginning, in seconds since 1970
+	Pages         int64                  `protobuf:"varint,2,opt,name=pages,proto3" json:"pages,omitempty"`
+	Bytes         int64                  `protobuf:"varint,3,opt,name=bytes,proto3" json:"bytes,omitempty"` // received
+	Errors        int64                  `protobuf:"varint,4,opt,name=errors,proto3" json:"errors,omitempty"`
+	Checkpoints   int64                  `protobuf:"varint,5,opt,name=checkpoints,proto3" json:"checkpoints,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *HistoryHour) Reset() {
+	*x = HistoryHour{}
+	mi := &file_watch_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *HistoryHour) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*HistoryHour) ProtoMessage() {}
+
+func (x *HistoryHour) ProtoReflect() protoreflect.Message {
+	mi := &file_watch_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use HistoryHour.ProtoReflect.Descriptor instead.
+func (*HistoryHour) Descriptor() ([]byte, []int) {
+	return file_watch_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *HistoryHour) GetAt() int64 {
+	if x != nil {
+		return x.At
+	}
+	return 0
+}
+
+func (x *HistoryHour) GetPages() int64 {
+	if x != nil {
+		return x.Pages
+	}
+	return 0
+}
+
+func (x *HistoryHour) GetBytes() int64 {
+	if x != nil {
+		return x.Bytes
+	}
+	return 0
+}
+
+func (x *HistoryHour) GetErrors() int64 {
+	if x != nil {
+		return x.Errors
+	}
+	return 0
+}
+
+func (x *HistoryHour) GetCheckpoints() int64 {
+	if x != nil {
+		return x.Checkpoints
+	}
+	return 0
+}
+
 // The counts of an agent at a time, as in Totals.
 type HistorySample struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1012,7 +1105,7 @@ type HistorySample struct {
 
 func (x *HistorySample) Reset() {
 	*x = HistorySample{}
-	mi := &file_watch_proto_msgTypes[13]
+	mi := &file_watch_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1024,7 +1117,7 @@ func (x *HistorySample) String() string {
 func (*HistorySample) ProtoMessage() {}
 
 func (x *HistorySample) ProtoReflect() protoreflect.Message {
-	mi := &file_watch_proto_msgTypes[13]
+	mi := &file_watch_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1037,7 +1130,7 @@ func (x *HistorySample) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HistorySample.ProtoReflect.Descriptor instead.
 func (*HistorySample) Descriptor() ([]byte, []int) {
-	return file_watch_proto_rawDescGZIP(), []int{13}
+	return file_watch_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *HistorySample) GetAt() int64 {
@@ -1090,7 +1183,7 @@ type SharesRequest struct {
 
 func (x *SharesRequest) Reset() {
 	*x = SharesRequest{}
-	mi := &file_watch_proto_msgTypes[14]
+	mi := &file_watch_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1102,7 +1195,7 @@ func (x *SharesRequest) String() string {
 func (*SharesRequest) ProtoMessage() {}
 
 func (x *SharesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_watch_proto_msgTypes[14]
+	mi := &file_watch_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1115,7 +1208,7 @@ func (x *SharesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharesRequest.ProtoReflect.Descriptor instead.
 func (*SharesRequest) Descriptor() ([]byte, []int) {
-	return file_watch_proto_rawDescGZIP(), []int{14}
+	return file_watch_proto_rawDescGZIP(), []int{15}
 }
 
 type SharesResponse struct {
@@ -1129,7 +1222,7 @@ type SharesResponse struct {
 
 func (x *SharesResponse) Reset() {
 	*x = SharesResponse{}
-	mi := &file_watch_proto_msgTypes[15]
+	mi := &file_watch_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1141,7 +1234,7 @@ func (x *SharesResponse) String() string {
 func (*SharesResponse) ProtoMessage() {}
 
 func (x *SharesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_watch_proto_msgTypes[15]
+	mi := &file_watch_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1154,7 +1247,7 @@ func (x *SharesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SharesResponse.ProtoReflect.Descriptor instead.
 func (*SharesResponse) Descriptor() ([]byte, []int) {
-	return file_watch_proto_rawDescGZIP(), []int{15}
+	return file_watch_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *SharesResponse) GetPartition() string {
@@ -1189,7 +1282,7 @@ type Share struct {
 
 func (x *Share) Reset() {
 	*x = Share{}
-	mi := &file_watch_proto_msgTypes[16]
+	mi := &file_watch_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1201,7 +1294,7 @@ func (x *Share) String() string {
 func (*Share) ProtoMessage() {}
 
 func (x *Share) ProtoReflect() protoreflect.Message {
-	mi := &file_watch_proto_msgTypes[16]
+	mi := &file_watch_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1214,7 +1307,7 @@ func (x *Share) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Share.ProtoReflect.Descriptor instead.
 func (*Share) Descriptor() ([]byte, []int) {
-	return file_watch_proto_rawDescGZIP(), []int{16}
+	return file_watch_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Share) GetAgent() string {
@@ -1250,7 +1343,7 @@ type Arc struct {
 
 func (x *Arc) Reset() {
 	*x = Arc{}
-	mi := &file_watch_proto_msgTypes[17]
+	mi := &file_watch_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1262,7 +1355,7 @@ func (x *Arc) String() string {
 func (*Arc) ProtoMessage() {}
 
 func (x *Arc) ProtoReflect() protoreflect.Message {
-	mi := &file_watch_proto_msgTypes[17]
+	mi := &file_watch_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1275,7 +1368,7 @@ func (x *Arc) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Arc.ProtoReflect.Descriptor instead.
 func (*Arc) Descriptor() ([]byte, []int) {
-	return file_watch_proto_rawDescGZIP(), []int{17}
+	return file_watch_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *Arc) GetAgent() string {
@@ -1367,15 +1460,23 @@ const file_watch_proto_rawDesc = "" +
 	"\x04mime\x18\b \x01(\tR\x04mime\x12\x15\n" +
 	"\x06took_s\x18\t \x01(\x01R\x05tookS\x12\x14\n" +
 	"\x05notes\x18\n" +
-	" \x03(\tR\x05notes\"B\n" +
+	" \x03(\tR\x05notes\"X\n" +
 	"\x0eHistoryRequest\x12\x18\n" +
 	"\aminutes\x18\x01 \x01(\x05R\aminutes\x12\x16\n" +
-	"\x06points\x18\x02 \x01(\x05R\x06points\"O\n" +
+	"\x06points\x18\x02 \x01(\x05R\x06points\x12\x14\n" +
+	"\x05hours\x18\x03 \x01(\bR\x05hours\"O\n" +
 	"\x0fHistoryResponse\x12<\n" +
-	"\x06agents\x18\x01 \x03(\v2$.orbweaver.operator.v1.HistorySeriesR\x06agents\"e\n" +
+	"\x06agents\x18\x01 \x03(\v2$.orbweaver.operator.v1.HistorySeriesR\x06agents\"\x9f\x01\n" +
 	"\rHistorySeries\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12>\n" +
-	"\asamples\x18\x02 \x03(\v2$.orbweaver.operator.v1.HistorySampleR\asamples\"\x8f\x01\n" +
+	"\asamples\x18\x02 \x03(\v2$.orbweaver.operator.v1.HistorySampleR\asamples\x128\n" +
+	"\x05hours\x18\x03 \x03(\v2\".orbweaver.operator.v1.HistoryHourR\x05hours\"\x83\x01\n" +
+	"\vHistoryHour\x12\x0e\n" +
+	"\x02at\x18\x01 \x01(\x03R\x02at\x12\x14\n" +
+	"\x05pages\x18\x02 \x01(\x03R\x05pages\x12\x14\n" +
+	"\x05bytes\x18\x03 \x01(\x03R\x05bytes\x12\x16\n" +
+	"\x06errors\x18\x04 \x01(\x03R\x06errors\x12 \n" +
+	"\vcheckpoints\x18\x05 \x01(\x03R\vcheckpoints\"\x8f\x01\n" +
 	"\rHistorySample\x12\x0e\n" +
 	"\x02at\x18\x01 \x01(\x03R\x02at\x12\x14\n" +
 	"\x05pages\x18\x02 \x01(\x03R\x05pages\x12\x14\n" +
@@ -1418,7 +1519,7 @@ func file_watch_proto_rawDescGZIP() []byte {
 }
 
 var file_watch_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 18)
+var file_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
 var file_watch_proto_goTypes = []any{
 	(HostOrder)(0),                // 0: orbweaver.operator.v1.HostOrder
 	(*HostsRequest)(nil),          // 1: orbweaver.operator.v1.HostsRequest
@@ -1434,34 +1535,36 @@ var file_watch_proto_goTypes = []any{
 	(*HistoryRequest)(nil),        // 11: orbweaver.operator.v1.HistoryRequest
 	(*HistoryResponse)(nil),       // 12: orbweaver.operator.v1.HistoryResponse
 	(*HistorySeries)(nil),         // 13: orbweaver.operator.v1.HistorySeries
-	(*HistorySample)(nil),         // 14: orbweaver.operator.v1.HistorySample
-	(*SharesRequest)(nil),         // 15: orbweaver.operator.v1.SharesRequest
-	(*SharesResponse)(nil),        // 16: orbweaver.operator.v1.SharesResponse
-	(*Share)(nil),                 // 17: orbweaver.operator.v1.Share
-	(*Arc)(nil),                   // 18: orbweaver.operator.v1.Arc
-	(*Answer)(nil),                // 19: orbweaver.operator.v1.Answer
-	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 21: google.protobuf.Struct
+	(*HistoryHour)(nil),           // 14: orbweaver.operator.v1.HistoryHour
+	(*HistorySample)(nil),         // 15: orbweaver.operator.v1.HistorySample
+	(*SharesRequest)(nil),         // 16: orbweaver.operator.v1.SharesRequest
+	(*SharesResponse)(nil),        // 17: orbweaver.operator.v1.SharesResponse
+	(*Share)(nil),                 // 18: orbweaver.operator.v1.Share
+	(*Arc)(nil),                   // 19: orbweaver.operator.v1.Arc
+	(*Answer)(nil),                // 20: orbweaver.operator.v1.Answer
+	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 22: google.protobuf.Struct
 }
 var file_watch_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.operator.v1.HostsRequest.by:type_name -> orbweaver.operator.v1.HostOrder
 	3,  // 1: orbweaver.operator.v1.HostsResponse.hosts:type_name -> orbweaver.operator.v1.Host
-	19, // 2: orbweaver.operator.v1.HostsResponse.silent:type_name -> orbweaver.operator.v1.Answer
-	20, // 3: orbweaver.operator.v1.Event.time:type_name -> google.protobuf.Timestamp
-	21, // 4: orbweaver.operator.v1.Event.fields:type_name -> google.protobuf.Struct
+	20, // 2: orbweaver.operator.v1.HostsResponse.silent:type_name -> orbweaver.operator.v1.Answer
+	21, // 3: orbweaver.operator.v1.Event.time:type_name -> google.protobuf.Timestamp
+	22, // 4: orbweaver.operator.v1.Event.fields:type_name -> google.protobuf.Struct
 	5,  // 5: orbweaver.operator.v1.EventsPage.events:type_name -> orbweaver.operator.v1.Event
 	10, // 6: orbweaver.operator.v1.LogResponse.lines:type_name -> orbweaver.operator.v1.LogLine
-	19, // 7: orbweaver.operator.v1.LogResponse.silent:type_name -> orbweaver.operator.v1.Answer
-	20, // 8: orbweaver.operator.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	20, // 7: orbweaver.operator.v1.LogResponse.silent:type_name -> orbweaver.operator.v1.Answer
+	21, // 8: orbweaver.operator.v1.LogLine.time:type_name -> google.protobuf.Timestamp
 	13, // 9: orbweaver.operator.v1.HistoryResponse.agents:type_name -> orbweaver.operator.v1.HistorySeries
-	14, // 10: orbweaver.operator.v1.HistorySeries.samples:type_name -> orbweaver.operator.v1.HistorySample
-	17, // 11: orbweaver.operator.v1.SharesResponse.agents:type_name -> orbweaver.operator.v1.Share
-	18, // 12: orbweaver.operator.v1.SharesResponse.arcs:type_name -> orbweaver.operator.v1.Arc
-	13, // [13:13] is the sub-list for method output_type
-	13, // [13:13] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	15, // 10: orbweaver.operator.v1.HistorySeries.samples:type_name -> orbweaver.operator.v1.HistorySample
+	14, // 11: orbweaver.operator.v1.HistorySeries.hours:type_name -> orbweaver.operator.v1.HistoryHour
+	18, // 12: orbweaver.operator.v1.SharesResponse.agents:type_name -> orbweaver.operator.v1.Share
+	19, // 13: orbweaver.operator.v1.SharesResponse.arcs:type_name -> orbweaver.operator.v1.Arc
+	14, // [14:14] is the sub-list for method output_type
+	14, // [14:14] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_watch_proto_init() }
@@ -1476,7 +1579,7 @@ func file_watch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_watch_proto_rawDesc), len(file_watch_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   18,
+			NumMessages:   19,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

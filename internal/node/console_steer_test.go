@@ -1,0 +1,291 @@
+package node_test
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"connectrpc.com/connect"
+
+	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
+)
+
+// rateState returns the rate that holds. The caller holds mu.
+func (s *stage) rateState() *pb.RateState {
+	if s.rate == "" {
+		return nil
+	}
+	return &pb.RateState{Schedule: s.rate, Limit: "40/s", Share: 0.5}
+}
+
+func (s *stage) AddSeeds(_ context.Context, q *pb.AddSeedsRequest) (*pb.AddSeedsResponse, error) {
+	_, err := s.did("AddSeeds", strings.Join(q.Urls, " "), q.Why)
+	r := &pb.AddSeedsResponse{Orders: []string{"a1-9"}, Told: []*pb.Told{{Agent: "a2", Error: "no answer" + s.evil}}}
+	for i, u := range q.Urls {
+		seed := &pb.Seed{Url: u + s.evil, Result: []string{"new", "known", "refused"}[i%3], Agent: "a1"}
+		if seed.Result == "refused" {
+			seed.Agent, seed.Text = "", "not a URL of the web"+s.evil
+		}
+		r.Seeds = append(r.Seeds, seed)
+	}
+	return r, err
+}
+
+func (s *stage) Exclude(_ context.Context, q *pb.ExcludeRequest) (*pb.ExcludeResponse, error) {
+	_, err := s.did("Exclude", q.Pattern, q.Why)
+	return &pb.ExcludeResponse{Order: "a1-10"}, err
+}
+
+func (s *stage) ExcludePreview(_ context.Context, q *pb.ExcludePreviewRequest) (*pb.ExcludePreviewResponse, error) {
+	if strings.HasPrefix(q.Pattern, "(") {
+		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("missing closing )"))
+	}
+	if q.Token == "" { // the agent has not read all of its queue
+		return &pb.ExcludePreviewResponse{Token: "on", Agents: []*pb.QueueCount{{Agent: "a1", Waiting: 5, Reading: true}}},
+			nil
+	}
+	return &pb.ExcludePreviewResponse{Agents: []*pb.QueueCount{{Agent: "a1", Waiting: 5000, Matched: 1234,
+		Examples: []string{"http://www.example/calendar/2031" + s.evil}}, {Agent: "a2", Error: "no answer"}}}, nil
+}
+
+func (s *stage) Delay(_ context.Context, q *pb.DelayRequest) (*pb.DelayResponse, error) {
+	a, err := s.did("Delay", q.About+" "+q.Delay, q.Why)
+	return &pb.DelayResponse{Answers: a}, err
+}
+
+func (s *stage) Rate(_ context.Context, q *pb.RateRequest) (*pb.RateResponse, error) {
+	a, err := s.did("Rate", q.Rate, q.Why)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.rate = q.Rate
+	return &pb.RateResponse{Answers: a}, err
+}
+
+func (s *stage) RateWeek(ctx context.Context, q *pb.RateWeekRequest) (*pb.RateWeekResponse, error) {
+	return operate.New(nil, nil, nil).RateWeek(ctx, q)
+}
+
+// since returns the calls that change something since the last time.
+func (s *stage) since(n *int) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	calls := slices.Clone(s.calls[*n:])
+	*n = len(s.calls)
+	return calls
+}
+
+// sizes calls fn with the console in the size of a screen and of a phone.
+func sizes(b *testbrowser.Browser, fn func(phone bool)) {
+	for _, phone := range []bool{false, true} {
+		if b.Size(1280, 800, false); phone {
+			b.Size(390, 844, true)
+		}
+		fn(phone)
+	}
+}
+
+// confirm gives a reason in the dialog.
+func confirm(b *testbrowser.Browser, why string) {
+	b.Wait("document.activeElement.id == 'why'")
+	b.Type(why)
+	b.Key("Enter")
+}
+
+const text = "document.getElementById('%s').innerText.includes('%s')"
+
+// Several seeds, blocks and patterns are given at once, and each line has its answer.
+func TestConsoleSteer(t *testing.T) {
+	s := &stage{orders: []*pb.Order{{Id: "a1-3", Verb: "exclude", About: "/trap/", Why: "endless", Stands: true},
+		{Id: "a1-4", Verb: "delay", About: "slow.example", Value: "10s", Stands: true}}}
+	b, _ := s.open(t)
+	login(b, "secret")
+	n := 0
+	did := func(want ...string) {
+		t.Helper()
+		if got := s.since(&n); !slices.Equal(got, want) {
+			t.Errorf("calls %q, want %q", got, want)
+		}
+	}
+	lines := func(id string, all ...string) {
+		b.Run(fmt.Sprintf("document.getElementById('%s').value = %q", id, strings.Join(all, "\n")))
+	}
+	sizes(b, func(phone bool) {
+		b.Run("location.hash = 'overview'")
+		b.Run("location.hash = 'steer'")
+		b.Wait(fmt.Sprintf(text, "bars-list", "/trap/") + " && " + fmt.Sprintf(text, "delays", "slow.example"))
+		lines("seeds", "http://a.example/ # the library", "", "# none", "http://b.example/", "mailto:x")
+		b.Click("#add-seeds")
+		confirm(b, "asked")
+		b.Wait("document.querySelectorAll('#seed-answers tbody tr').length == 3 && " +
+			fmt.Sprintf(text, "seed-answers", "not a URL of the web") + " && " +
+			fmt.Sprintf(text, "seed-answers", "1 new, 1 known, 1 refused") + " && " +
+			fmt.Sprintf(text, "seed-answers", "a2 has not got it yet"))
+		did("AddSeeds http://a.example/ http://b.example/ mailto:x asked")
+		lines("seeds")
+		b.Click("#add-seeds")
+		b.Wait(fmt.Sprintf(text, "seed-answers", "these are 0"))
+
+		lines("bars", "www.a.example", "*.b.example", "192.0.2.0/24", "refused.example")
+		b.Click("#bar")
+		confirm(b, "abuse")
+		b.Wait("document.querySelectorAll('#bar-answers tbody tr').length == 4 && " +
+			fmt.Sprintf(text, "bar-answers", "the host is moving"))
+		did("Block www.a.example abuse", "Block *.b.example abuse", "Block 192.0.2.0/24 abuse",
+			"Block refused.example abuse")
+
+		b.Run("const k = document.getElementById('kind'); k.value = 'exclude'; k.dispatchEvent(new Event('change'))")
+		lines("bars", "/calendar/", "(")
+		b.Click("#preview")
+		b.Wait(fmt.Sprintf(text, "bar-answers", "1,234 of 5,000 waiting links match") + " && " +
+			fmt.Sprintf(text, "bar-answers", "calendar/2031") + " && " +
+			fmt.Sprintf(text, "bar-answers", "missing closing") + " && " +
+			fmt.Sprintf(text, "bar-answers", "a2: no answer"))
+		if phone && b.Text("document.documentElement.scrollWidth > innerWidth") != "false" {
+			t.Error("the answers are wider than the screen")
+		}
+		did()
+		lines("bars", "/calendar/")
+		b.Click("#bar")
+		confirm(b, "a trap")
+		b.Wait(fmt.Sprintf(text, "bar-answers", "done"))
+		did("Exclude /calendar/ a trap")
+
+		b.Click("#delay-about")
+		b.Type("www.a.example")
+		b.Click("#delay")
+		b.Type("10s 8-18, else 2s")
+		b.Key("Enter")
+		confirm(b, "slow")
+		b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
+		b.Key("Escape")
+		did("Delay www.a.example 10s 8-18, else 2s slow")
+	})
+	b.Click("#bars-list .take-back")
+	confirm(b, "over")
+	b.Wait(fmt.Sprintf(text, "bars-list", "Nothing is blocked"))
+	did("TakeBack a1-3 over")
+
+	b.Click("#logout")
+	login(b, "look")
+	b.Run("location.hash = 'steer'")
+	b.Wait("document.querySelectorAll('fieldset:disabled').length == 3")
+	for _, call := range []string{"AddSeeds", "Block", "Exclude", "Delay", "Rate"} {
+		b.Run("window.got = 0; fetch('/orbweaver.operator.v1.Operator/" + call + "', {method: 'POST', headers: " +
+			"{'Content-Type': 'application/json'}, body: '{}'}).then(r => { window.got = r.status })")
+		b.Wait("window.got == 403")
+	}
+	did()
+}
+
+// The week is drawn, and changed with the mouse, the keyboard and a finger.
+func TestConsoleRate(t *testing.T) {
+	s := &stage{rate: "40/s 8-18 mon-fri, else 300/s"}
+	b, _ := s.open(t)
+	login(b, "secret")
+	b.Run("location.hash = 'speed'")
+	hour := func(day, hour int) string { return fmt.Sprintf("[data-hour='%d']", day*24+hour) }
+	is := func(day, h int, want string) {
+		t.Helper()
+		if got := b.Text("document.querySelector(`" + hour(day, h) + "`).innerText"); got != want {
+			t.Errorf("day %d, %d:00: %s, want %s", day, h, got, want)
+		}
+	}
+	const value = "document.getElementById('rate-text').value"
+	b.Wait(value + " == '40/s 8-18 mon-fri, else 300/s' && " + fmt.Sprintf(text, "holds", "40/s"))
+	is(0, 7, "300")
+	is(4, 17, "40")
+	is(5, 12, "300")
+
+	b.Drag(hour(5, 9), hour(6, 11)) // Saturday and Sunday, 9:00 to 12:00
+	b.Wait("document.querySelectorAll('.hour.chosen').length == 6 && " + fmt.Sprintf(text, "picked", "6 of 168"))
+	b.Click("#rate-value")
+	b.Type("20Mbit")
+	b.Key("Enter")
+	b.Wait(value + " == '40/s 8-18 mon-fri, 20Mbit 9-12 sat-sun, else 300/s'")
+	is(5, 9, "20M")
+
+	b.Run("document.querySelector(`" + hour(0, 22) + "`).focus()")
+	for _, key := range []string{"Shift+ArrowDown", "Shift+ArrowRight"} { // Monday and Tuesday, 22:00 to 24:00
+		b.Key(key)
+	}
+	b.Wait("document.querySelectorAll('.hour.chosen').length == 4")
+	b.Key("ArrowRight")
+	b.Key("ArrowLeft")
+	b.Key(" ")
+	b.Wait("document.querySelectorAll('.hour.chosen').length == 3")
+	b.Key(" ")
+	b.Run("document.getElementById('rate-value').value = ''")
+	b.Click("#rate-value")
+	b.Type("none")
+	b.Click("#rate-set")
+	b.Wait(value + " == '40/s 8-18 mon-fri, none 22-24 mon-tue, 20Mbit 9-12 sat-sun, else 300/s'")
+
+	b.Size(390, 844, true) // the days stand side by side
+	b.Tap(hour(2, 1))
+	b.Tap(hour(3, 1))
+	b.Wait("document.querySelectorAll('.hour.chosen').length == 2")
+	b.Run("document.querySelector(`" + hour(3, 1) + "`).focus()")
+	b.Key("ArrowDown")
+	b.Wait("document.activeElement.dataset.hour == '74'")
+	b.Run("document.getElementById('rate-value').value = 'fast'")
+	b.Click("#rate-set")
+	b.Wait(fmt.Sprintf(text, "rate-problem", "is not a rate"))
+	is(2, 1, "300")
+	b.Run("document.getElementById('rate-value').value = '5/s'")
+	b.Click("#rate-set")
+	b.Wait(value + ".startsWith('40/s 8-18 mon-fri, none 22-24 mon-tue, 5/s 1-2 wed-thu')")
+	b.Size(1280, 800, false)
+
+	b.Run("document.getElementById('rate-text').value = '10/s 8:30-9 Europe/Berlin, else none'")
+	b.Click("#rate-draw")
+	b.Wait("document.getElementById('rate-zone').value == 'Europe/Berlin' && " +
+		fmt.Sprintf(text, "rate-problem", "within an hour"))
+	is(0, 8, "∞")
+	b.Run("document.getElementById('rate-text').value = '7/s 0-6, else 9/s'")
+	b.Click("#rate-apply")
+	confirm(b, "quiet nights")
+	b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
+	b.Key("Escape")
+	b.Wait(value + " == '7/s 0-6, else 9/s' && document.querySelector(`" + hour(3, 3) + "`).innerText == '7'")
+	n := 0
+	if got := s.since(&n); !slices.Equal(got, []string{"Rate 7/s 0-6, else 9/s quiet nights"}) {
+		t.Errorf("calls %q", got)
+	}
+
+	b.Click("#logout")
+	login(b, "look")
+	b.Run("location.hash = 'speed'")
+	b.Wait(value + " == '7/s 0-6, else 9/s'")
+	b.Drag(hour(0, 0), hour(0, 5))
+	if n := b.Text("document.querySelectorAll('.hour.chosen, fieldset:enabled').length"); n != "0" {
+		t.Errorf("a reader chooses %s hours", n)
+	}
+}
+
+// The traffic is drawn by hour, with its checkpoints; the topics with their agents.
+func TestConsoleTraffic(t *testing.T) {
+	s := &stage{}
+	b, _ := s.open(t)
+	login(b, "look")
+	sizes(b, func(bool) {
+		b.Run("location.hash = 'traffic'")
+		b.Wait("document.querySelectorAll('#hours svg').length == 3 && " +
+			"document.querySelectorAll('#hours svg:first-of-type rect').length >= 100 && " +
+			"document.querySelectorAll('#hours path').length == 48")
+		b.Wait("document.querySelector('#hours rect title').textContent.includes('270 MB')")
+		b.Run("location.hash = 'topics'")
+		b.Wait("document.querySelectorAll('#matrix td').length == 9 && " + fmt.Sprintf(text, "topics", "2,103"))
+		b.Wait("document.querySelectorAll('#topics rect').length == 5 && " + fmt.Sprintf(text, "flow", "1,605"))
+	})
+	for _, c := range []struct{ hash, empty string }{{"traffic", "No hour yet"}, {"topics", "not divided by topic"}} {
+		b.Run("window.real = window.real || window.fetch; window.fetch = async (u, o) => { const r = await window.real(u, o);" +
+			"return /History|Status/.test(u) ? new Response('{}') : r; }")
+		b.Run("location.hash = 'overview'")
+		b.Run("location.hash = '" + c.hash + "'")
+		b.Wait(shown + ".includes('" + c.empty + "')")
+	}
+}
