@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -45,11 +46,23 @@ type Application struct {
 // ErrNoApplication reports the name of an application that is not defined.
 var ErrNoApplication = errors.New("no such application")
 
-// applications are the applications of a Crawler. The dispatcher owns the fields without a comment.
+// applications are the applications of a Crawler.
 type applications struct {
-	table  atomic.Pointer[appTable] // in force; nil: there are none
-	counts map[string]*appCount     // by name; of removed applications, too
-	slots  map[string]uint8         // classes of the frontier, by name
+	table atomic.Pointer[appTable] // in force; nil: there never were any
+	some  atomic.Bool              // there are or were applications, now or in an earlier run
+
+	heldNow atomic.Pointer[map[string]bool] // held, for other goroutines
+
+	mu     sync.Mutex           // guards counts
+	counts map[string]*appCount // by name; of removed applications, too
+
+	// The dispatcher owns the fields below.
+	heeded  *appTable            // see heedApps
+	classed *appTable            // see hold
+	removed map[string]bool      // applications that were defined in this run and are not any more
+	slots   map[string]uint8     // classes of the frontier, by name
+	held    map[string]bool      // applications whose links wait until pages are collected; never changed
+	unknown map[string]time.Time // when links of an application first came that is not defined
 }
 
 // An appTable never changes.
@@ -63,8 +76,17 @@ func (t *appTable) of(name string) *Application {
 	return (*t)[name]
 }
 
-// An appCount counts the links of an application at this agent.
-type appCount struct{ queued, fetched, shared int64 }
+// collected reports whether pages of any application are collected.
+func (t *appTable) collected() bool {
+	if t != nil {
+		for _, a := range *t {
+			if a.Pages {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // CheckApplicationName returns the error of a name, for people.
 func CheckApplicationName(name string) error {
@@ -90,8 +112,142 @@ func (c *Crawler) SetApplications(apps []Application) error {
 		}
 		t[a.Name] = &a
 	}
+	for _, a := range apps {
+		if a.Pages && c.Delivery == nil {
+			return fmt.Errorf("application %q: this crawl keeps no pages to be collected", a.Name)
+		}
+		if a.Pages {
+			if _, err := c.Delivery.Create(a.Name); err != nil {
+				return err
+			}
+		}
+	}
 	c.apps.table.Store(&t)
-	return nil
+	if len(t) > 0 {
+		c.apps.some.Store(true)
+	}
+	if c.Status() != nil {
+		if err := c.ask(context.Background(), "applications", c.heedApps); err != nil && !errors.Is(err, ErrNotRunning) {
+			return err
+		}
+	}
+	return c.Delivery.Keep(func(name string) bool { a := t.of(name); return a != nil && a.Pages })
+}
+
+// heedApps lets the dispatcher work with the applications that are in force now.
+func (c *Crawler) heedApps() {
+	t := c.apps.table.Load()
+	if t == nil {
+		return
+	}
+	if before := c.apps.heeded; t != before {
+		c.apps.heeded = t
+		c.apps.remove(before, t)
+		c.activity++
+		for name := range *t {
+			if c.apps.define(name) { // from now on visits look into the archive, also after a restart
+				c.batch.add(state.Application, state.AppendApplication(nil, name, 0, 0))
+			}
+			delete(c.apps.unknown, name)
+		}
+		c.append()
+	} else if !t.collected() {
+		return
+	}
+	c.hold(t)
+}
+
+// remove notes which applications of a table are not in the next one.
+func (a *applications) remove(before, next *appTable) {
+	if a.removed == nil {
+		a.removed = map[string]bool{}
+	}
+	if before != nil {
+		for name := range *before {
+			a.removed[name] = true
+		}
+	}
+	for name := range *next {
+		delete(a.removed, name)
+	}
+}
+
+// hold sets the classes of the frontier, if they are not set, or if an application must wait now or need not wait any
+// longer.
+func (c *Crawler) hold(t *appTable) {
+	held := map[string]bool{}
+	for name, a := range *t {
+		if l := c.Delivery.Log(name); a.Pages && l != nil && l.Waiting() >= c.cfg.Uncollected {
+			held[name] = true
+		}
+	}
+	if c.apps.classed == t && maps.Equal(held, c.apps.held) {
+		return
+	}
+	c.apps.classed, c.apps.held = t, held
+	c.activity++
+	classes := make([]frontier.Class, MaxApplications+1)
+	for name, a := range *t {
+		if n := c.apps.slot(name); n > 0 {
+			classes[n] = frontier.Class{Weight: a.Share, Held: held[name]}
+		}
+	}
+	c.Frontier.SetClasses(classes)
+	c.apps.heldNow.Store(&held)
+}
+
+// idle ends the run if no work is left, and no pages of an application are collected. It reports whether the dispatcher
+// has to look for work again.
+func (c *Crawler) idle() bool {
+	if !c.apps.table.Load().collected() {
+		c.finished()
+		return true
+	}
+	before := c.Frontier.Pending()
+	c.flushSeen()
+	return c.fatal != nil || c.Frontier.Pending() > before
+}
+
+// unknownWait is how long links wait for the definition of their application. Orders reach an agent within seconds. But
+// a link may come earlier, and an agent that was away may have links of an application that was removed meanwhile.
+const unknownWait = time.Minute
+
+// withoutApp reports whether l belongs to an application that was removed.
+func (c *Crawler) withoutApp(l *weburl.Link) bool {
+	if l.Ext == "" {
+		return false
+	}
+	app := l.App()
+	return app != "" && c.apps.table.Load().of(app) == nil
+}
+
+// awaitsApp puts a task back that was just taken from the frontier, if its application is not defined yet. The host
+// rests meanwhile.
+func (c *Crawler) awaitsApp(t *frontier.Task, now time.Time) bool {
+	if !c.withoutApp(&t.Link) {
+		return false
+	}
+	app := t.Link.App()
+	if c.apps.removed[app] {
+		return false
+	}
+	since, ok := c.apps.unknown[app]
+	if !ok {
+		if c.apps.unknown == nil {
+			c.apps.unknown = map[string]time.Time{}
+		}
+		since = now
+		c.apps.unknown[strings.Clone(app)] = now
+	}
+	if now.Sub(since) >= unknownWait {
+		return false
+	}
+	err := c.Frontier.Done(t.Host, frontier.Done{NoRequest: true, Again: &t.Link, Attempt: t.Attempt,
+		NotBefore: now.Add(unknownWait / 12)}, now)
+	if err != nil && c.fatal == nil {
+		c.fatal = fmt.Errorf("frontier: %w", err)
+	}
+	return true
 }
 
 // An AppURL is a URL for an application. Bare says that it was given without a scheme. Priority is from 0 to 15; URLs
@@ -130,111 +286,4 @@ func (c *Crawler) appLink(a *Application, u AppURL) weburl.Link {
 	l.SetApp(a.Name, "")
 	c.cluster.Direct(&l)
 	return l
-}
-
-// judgeApp checks a link of an application against the application's scope, and adds or skips it. Safe for concurrent
-// use.
-func (c *Crawler) judgeApp(ls *Links, l weburl.Link, k weburl.Key, app string) {
-	a := c.apps.table.Load().of(app)
-	if a == nil {
-		ls.Skip(l, noApplication)
-		return
-	}
-	if d := a.Scope.Judge(l); !d.In {
-		ls.Skip(l, report.ReasonBy(string(d.Reason), d.Rule))
-		return
-	}
-	_, directed := l.Destination()
-	ls.add(l, k, directed || c.notOurs(l.URL))
-}
-
-// noApplication is the reason why a link is dropped whose application is not defined any more.
-const noApplication = "noApplication"
-
-// ClassOf returns the class of a link in the frontier: 0 for the crawl's own links, and from 1 to MaxApplications for
-// those of an application. It is for frontier.Config. Only the dispatcher may call it.
-func (c *Crawler) ClassOf(l *weburl.Link) uint8 {
-	if l.Ext == "" {
-		return 0
-	}
-	app := l.App()
-	if app == "" {
-		return 0
-	}
-	return c.apps.slot(app)
-}
-
-// slot returns the class of an application. The name keeps it for as long as it has links. If there are too many names
-// of removed applications, a new one gets that of the crawl's own links.
-func (a *applications) slot(app string) uint8 {
-	if n, ok := a.slots[app]; ok {
-		return n
-	}
-	used := [MaxApplications + 1]bool{true}
-	for _, n := range a.slots {
-		used[n] = true
-	}
-	n := max(slices.Index(used[:], false), 0)
-	if a.slots == nil {
-		a.slots = map[string]uint8{}
-	}
-	a.slots[strings.Clone(app)] = uint8(n)
-	return uint8(n)
-}
-
-// A Delivery is a finished URL of an application.
-type Delivery struct {
-	Position int64  `json:"position,omitempty"` // of the next page: it acknowledges this page and all before it
-	URL      string `json:"url"`
-	Status   int    `json:"status"`          // HTTP status, or a negative code as in crawl.log
-	Error    string `json:"error,omitempty"` // kind of the error
-	Via      string `json:"via,omitempty"`
-	Hops     string `json:"hops,omitempty"`
-	Time     string `json:"time"` // start of the request, RFC 3339; of the finish if none was sent
-	MIME     string `json:"mime,omitempty"`
-	Size     int64  `json:"size,omitempty"`   // bytes of the body as it was received
-	Digest   string `json:"digest,omitempty"` // of the payload: "sha1:…"
-	// File and Offset are where this agent's archive has the record; File is empty if it has none.
-	File   string `json:"file,omitempty"`
-	Offset int64  `json:"offset,omitempty"`
-	Note   string `json:"note,omitempty"` // as in crawl.log, separated by commas
-}
-
-// Deliveries returns up to max durable pages of an application, from a position on; 0 means the first one that is not
-// acknowledged. Safe for concurrent use.
-func (c *Crawler) Deliveries(app string, from int64, max int) ([]Delivery, error) {
-	return nil, fmt.Errorf("application %q: %w", app, ErrNoApplication)
-}
-
-// Acknowledge records that all pages before position have been collected. It is durable when it returns. A position
-// before an earlier one changes nothing. Safe for concurrent use.
-func (c *Crawler) Acknowledge(app string, position int64) error {
-	return fmt.Errorf("application %q: %w", app, ErrNoApplication)
-}
-
-// DeliveriesChanged returns a channel that is closed when more pages may be there. Get it before Deliveries. Safe for
-// concurrent use.
-func (c *Crawler) DeliveriesChanged(app string) <-chan struct{} { return make(chan struct{}) }
-
-// An AppState tells how far an application is at this agent.
-type AppState struct {
-	Name           string `json:"name"`
-	Queued         int64  `json:"queued"`         // links that wait
-	Fetched        int64  `json:"fetched"`        // URLs that were finished by a visit
-	Shared         int64  `json:"shared"`         // URLs whose page came from the archive
-	Unacknowledged int64  `json:"unacknowledged"` // pages that were not collected
-	Held           bool   `json:"held"`           // its links wait until pages are collected
-}
-
-// ApplicationStates returns the states of the applications, by name. Safe for concurrent use.
-func (c *Crawler) ApplicationStates() []AppState {
-	t := c.apps.table.Load()
-	if t == nil {
-		return nil
-	}
-	var states []AppState
-	for _, name := range slices.Sorted(maps.Keys(*t)) {
-		states = append(states, AppState{Name: name})
-	}
-	return states
 }

@@ -39,7 +39,7 @@ import (
 // export stores the page of a response for the agent where it belongs, if that is another one. away reports that. If
 // links alone travel, it tells the page's category.
 func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away bool, err error) {
-	if v.failure != 0 || r.Status/100 != 2 || v.unkept {
+	if v.failure != 0 || r.Status/100 != 2 || v.unkept || v.app != nil {
 		return false, nil
 	}
 	x := exchangeOf(v.asked, r)
@@ -140,7 +140,7 @@ func (c *Crawler) isKnown(v *visit, k weburl.Key) bool {
 	if to, away := c.destination(v, k); away {
 		k = k.To(to)
 	}
-	return c.known.has(k)
+	return c.known.has(k.For(v.appName()))
 }
 
 // An Imported is a page that another agent has fetched, and that this one has read and archived.

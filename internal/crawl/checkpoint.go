@@ -162,7 +162,7 @@ func (c *Crawler) putSmall(k *checkpoint) error {
 			return err
 		}
 	}
-	if err := c.cluster.Save(k.put); err != nil {
+	if err := errors.Join(c.apps.save(k.put), c.cluster.Save(k.put)); err != nil {
 		return err
 	}
 	return c.Frontier.EachHost(now, func(st frontier.HostState) error {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/rate"
@@ -95,6 +96,8 @@ type Config struct {
 	// AckWritten acknowledges links from other agents when the journal is written, not when it
 	// is synced. A power failure may then lose links that their senders have forgotten.
 	AckWritten bool
+	// Uncollected bounds the pages of an application that wait to be collected: then its links wait. Zero means 10,000.
+	Uncollected int
 	// Seed is the random seed of the jitter of waits.
 	Seed uint64
 	// Now is the agent's clock. Times that are written, sent or compared with such are its own. Nil means time.Now.
@@ -130,6 +133,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.SlowBytes == 0 {
 		c.SlowBytes = 128 << 20
+	}
+	if c.Uncollected <= 0 {
+		c.Uncollected = 10_000
 	}
 	if c.Now == nil {
 		c.Now = time.Now
@@ -181,6 +187,7 @@ type Parts struct {
 	Events   *report.Events
 	Skipped  *report.Skipped
 	LinkLog  *linklog.Writer // nil: no link log
+	Delivery *delivery.Store // nil: no application's pages are collected
 	Tally    *report.Tally
 }
 
@@ -414,8 +421,7 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 			if c.stop != notStopping && !c.cluster.Lingers(now) {
 				return
 			}
-			if c.stop == notStopping && wake.IsZero() && !c.cluster.Waits() {
-				c.finished()
+			if c.stop == notStopping && wake.IsZero() && !c.cluster.Waits() && c.idle() {
 				continue
 			}
 		}
@@ -478,6 +484,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 	}
 	c.heedBars()
 	c.heedExclusions()
+	c.heedApps()
 	quota := quotaMax
 	for c.busy-c.slow.len() < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
 		if ask := c.cluster.Paused(now); !ask.IsZero() {
@@ -506,7 +513,7 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			}
 			continue
 		}
-		if c.bar(&t, now) || c.setAside(&t, now) {
+		if c.bar(&t, now) || c.setAside(&t, now) || c.awaitsApp(&t, now) {
 			if quota--; quota == 0 || c.fatal != nil {
 				return now // let other work of the dispatcher run first
 			}
@@ -520,12 +527,12 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			t.Number = n
 		}
 		v := c.take(t)
-		v.before = c.revisiting[key]
+		v.before, v.elsewhere = c.revisiting[key], c.apps.some.Load() && c.cluster.PagesElsewhere(t.Host) > 0
 		c.begins(v)
 		host := t.Host
 		switch {
-		case c.dropped(host, t.Number):
-			// The operator dropped the host, and the URL came back to the queue after that.
+		case c.dropped(host, t.Number) || c.withoutApp(&t.Link):
+			// The operator dropped the host, and the URL came back to the queue after that; or removed the application.
 			v.outcome = Dropped
 			c.settle(v, now)
 		case c.hostFull(host) && v.before == nil && !IsErrand(t.Link) && !isRefetch(t.Link):
@@ -584,17 +591,4 @@ func (c *Crawler) halt(why Stop) {
 		c.closing.Store(true)
 		c.Events.Write("stopping", report.F("reason", string(why)), report.F("open_requests", c.underWayNow()))
 	}
-}
-
-// take returns a visit for t. It reuses an old visit if there is one.
-func (c *Crawler) take(t frontier.Task) *visit {
-	if n := len(c.free); n > 0 {
-		v := c.free[n-1]
-		c.free = c.free[:n-1]
-		v.reset(t)
-		return v
-	}
-	v := &visit{}
-	v.reset(t)
-	return v
 }

@@ -219,7 +219,9 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 		f.Link.Via = v.task.Link.Via
 	}
 	if v.outcome == Fetched {
-		if v.status/100 == 2 {
+		if v.shared {
+			f.Flags |= state.FlagShared
+		} else if v.status/100 == 2 {
 			f.Flags |= state.FlagPage
 		}
 	}
@@ -257,6 +259,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	}
 	c.log(v, f, now)
 	c.logLinks(v, &f, now)
+	c.deliver(v, &f, now)
 	c.lastURL = v.asked.URL.String()
 	c.retrying.forget(v.task.Link.Key())
 	delete(c.requeued, v.task.Link.Key())
@@ -278,6 +281,7 @@ func (c *Crawler) record(v *visit, f *state.Finish) {
 	f.Found, f.Skips = v.links, c.skipped
 	c.Tally.Add(visitOf(f))
 	c.noteFailed(f)
+	c.apps.finished(f)
 	c.Tally.Found(int64(f.Found))
 	c.Tally.Retried(int64(f.Tries))
 	c.rec = f.AppendTo(c.rec[:0])
@@ -335,9 +339,10 @@ func visitOf(f *state.Finish) report.Visit {
 		Host: f.Link.URL.Host(), Seed: f.Link.Seed, Code: f.Code, MIME: f.Mime, Error: f.Kind,
 		Cause: f.Cause, Bytes: f.Size, Took: f.Took,
 		Page: f.IsPage(), Robots: f.IsRobots(), Near: f.IsNear(),
-		Duplicate: f.Flags&state.FlagDuplicate != 0, Truncated: f.Flags&state.FlagTruncated != 0,
+		Duplicate: f.Flags&state.FlagShared == state.FlagDuplicate, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
-		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagUnkept != 0,
+		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagShared == state.FlagUnkept,
+		Shared:   f.IsShared(),
 		Exported: f.Exported(), Imported: f.Imported(),
 	}
 }
@@ -424,6 +429,19 @@ func (c *Crawler) failErrand(l weburl.Link, why string, now time.Time) {
 // together.
 func (c *Crawler) jitter(d time.Duration) time.Duration {
 	return d + time.Duration((c.rng.Float64()-0.5)*0.2*float64(d))
+}
+
+// take returns a visit for t. It reuses an old visit if there is one.
+func (c *Crawler) take(t frontier.Task) *visit {
+	if n := len(c.free); n > 0 {
+		v := c.free[n-1]
+		c.free = c.free[:n-1]
+		v.reset(t)
+		return v
+	}
+	v := &visit{}
+	v.reset(t)
+	return v
 }
 
 // recycle keeps a visit for reuse. It drops a visit that has grown large.

@@ -53,8 +53,8 @@ type failures struct {
 	again [][]byte
 }
 
-// isSeed reports whether l is a seed, or a URL that a seed redirected to.
-func isSeed(l weburl.Link) bool { return trailing(l.Hops, 'R') == len(l.Hops) }
+// isSeed reports whether l is a seed of the crawl itself, or a URL that such a seed redirected to.
+func isSeed(l weburl.Link) bool { return trailing(l.Hops, 'R') == len(l.Hops) && l.App() == "" }
 
 // FailedSeeds returns the first 100 seeds that brought no response in this run, and their
 // number. For a seed that redirects, it returns the target of the redirects. Call it after

@@ -130,6 +130,7 @@ type doubt struct {
 	missing func([]keyset.HeldFile) int64 // links that were held back in files and are gone
 	tail    *report.Tail                  // of crawl.log
 	links   *linklog.Tail                 // of the link log; nil: there is none
+	pages   pageTails                     // of the logs of applications
 	sure    int64                         // number of first records of the last segment that a sync has covered
 
 	records int64 // of the last segment
@@ -172,7 +173,7 @@ func (d *doubt) finish(f *state.Finish) (waits bool) {
 	switch {
 	case d.tail == nil:
 		d.logged = d.n
-	case d.tail.Has(f.Link.URL.String(), f.Code, f.Began) && d.linked(f):
+	case d.tail.Has(f.Link.URL.String(), f.Code, f.Began) && d.linked(f) && d.delivered(f):
 		d.found, d.logged = true, d.n
 	case !d.found && !d.recent:
 		d.begun, d.logged = true, d.n
@@ -187,6 +188,12 @@ func (d *doubt) linked(f *state.Finish) bool {
 		return d.links == nil || d.logged == d.n-1
 	}
 	return d.links.Has(f.Link.URL.String(), f.Code)
+}
+
+// delivered reports that the log of the application has the line of a finish, or needs none. Each application has a log
+// of its own, so a line says nothing of the finishes of others: all before must have theirs.
+func (d *doubt) delivered(f *state.Finish) bool {
+	return len(d.pages) == 0 || !d.recent || d.logged == d.n-1 && d.pages.have(f)
 }
 
 // hold holds a copy of a record back.

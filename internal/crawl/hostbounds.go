@@ -64,7 +64,7 @@ const otherAgent = "otherAgent"
 // visits of the others find it among the known URLs. So the root needs no record of its own: its accept is in
 // one batch with the finish of that visit, on the agent that crawls the host.
 func (c *Crawler) followRoot(v *visit) {
-	if !c.cfg.SeedRoots {
+	if !c.cfg.SeedRoots || v.app != nil {
 		return
 	}
 	l := &v.task.Link

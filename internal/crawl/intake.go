@@ -128,7 +128,7 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		class := c.cluster.Class(items[i].Key, l)
 		// The owner of a foreign link counts it. The query of a page that is fetched again was counted before.
 		if l.Hops != "" && c.Queries != nil && class == Own && !isRefetch(l) {
-			if d := c.Queries.Admit(l.URL); !d.In {
+			if d := c.Queries.AdmitFor(l.App(), l.URL); !d.In {
 				c.skip(skip{l, string(d.Reason)})
 				if err := c.refuse(l); err != nil {
 					return err
@@ -152,6 +152,9 @@ func (c *Crawler) Accept(items []keyset.Item) error {
 		}
 		c.batch.add(byte(class), enc)
 		c.accepted++
+		if class == Own {
+			c.apps.accepted(&l)
+		}
 		if dropped {
 			err = c.acceptDropped(enc, c.accepted)
 		} else {

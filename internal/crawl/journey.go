@@ -66,6 +66,11 @@ type visit struct {
 	near       *index.Page   // the page of which this one is a near-duplicate
 	claim      *index.Claim  // others may become near-duplicates of this page
 	meta       []warc.Field
+	app        *Application // to which the URL belongs; nil: the crawl itself
+	appLinks   appLinks     // of the links on its page
+	elsewhere  bool         // another agent had the host before
+	shared     bool         // the response is from the archive
+	archivedAt time.Time    // when that was fetched
 	page       parse.Page
 	decoded    bool        // shown has the body
 	parsed     bool        // page has its links
@@ -121,6 +126,10 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 		c.letGo(l.URL.Host()) // the next agent that contacts the host may be another one
 		return err
 	}
+	if !c.beginApp(v) {
+		v.outcome = Dropped
+		return nil
+	}
 	c.heedRobots(v)
 	a := c.Robots.Ask(l.URL, c.cfg.Now())
 	v.delay = a.Delay
@@ -136,6 +145,11 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 		return c.fetchRobots(ctx, v, l.URL, a.Fetch)
 	}
 	c.followRoot(v)
+	if c.shares(v) {
+		if done, err := c.share(ctx, run, v); done || err != nil {
+			return err
+		}
+	}
 	req := fetch.Request{URL: l.URL, Addr: v.task.Addr}
 	if v.before != nil {
 		req.If = v.before.If
@@ -239,6 +253,9 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 	if v.duplicate && c.planner == nil && c.Pages == nil {
 		return nil // the first page's links were followed
 	}
+	if v.lists() && c.LinkLog == nil {
+		return nil
+	}
 	if err := c.decode(v, r); err != nil {
 		return err
 	}
@@ -250,8 +267,10 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 	}
 	c.parse(v, r)
 	v.shown.Parsed = &v.page
-	if err := c.resemble(ctx, v, v.shown.Body, v.shown.Cut); err != nil {
-		return err
+	if v.app == nil && !v.shared {
+		if err := c.resemble(ctx, v, v.shown.Body, v.shown.Cut); err != nil {
+			return err
+		}
 	}
 	if c.omits(v) {
 		return nil // the other page's links were followed
@@ -261,14 +280,14 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 	if v.page.Dropped > 0 {
 		v.notes = append(v.notes, "links-dropped:"+strconv.Itoa(v.page.Dropped))
 	}
-	if isRefetch(l) {
-		return nil // its links were followed
+	if isRefetch(l) || v.lists() {
+		return nil // its links were followed, or the application is given its URLs
 	}
 	var hops ['Z' + 1]string // one path for each letter, shared by the page's links
 	for i := range v.page.Links {
 		out := &v.page.Links[i]
 		follow := !out.NoFollow || out.Hop != 'L'
-		if follow && c.Strategy == nil && c.isKnown(v, out.Key) {
+		if follow && (c.Strategy == nil || v.app != nil) && c.isKnown(v, out.Key) {
 			continue
 		}
 		h := out.Hop % byte(len(hops))
@@ -411,7 +430,7 @@ func (v *visit) describe(x *warc.Exchange, r *fetch.Response) {
 
 // compare looks up whether another agent's page has the content of r.
 func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) (err error) {
-	if v.failure != 0 || r.Status/100 != 2 || v.unkept {
+	if v.failure != 0 || r.Status/100 != 2 || v.unkept || v.app != nil {
 		return nil
 	}
 	x := exchangeOf(v.asked, r)
@@ -443,6 +462,7 @@ const RobotsBody = robots.ReadLimit + 64<<10
 // politeness.
 func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.URL) error {
 	l := v.task.Link
+	v.app = nil // the sitemaps are for the crawl itself
 	if from.Host() != l.URL.Host() {
 		v.outcome = Elsewhere
 		v.errand = weburl.Link{URL: from, Via: about.String(), Hops: errandHops, Seed: l.Seed}

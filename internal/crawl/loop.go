@@ -149,8 +149,17 @@ func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
 	l.c.countSent(int64(len(numbers)), returned)
 }
 
-// Judge checks a link against the scope, and adds it to ls.
-func (l *Loop) Judge(ls *Links, link weburl.Link) { l.c.judge(ls, link, link.Key()) }
+// Judge checks a link against the scope, and adds it to ls. A link of an application that is not known here yet waits for
+// it.
+func (l *Loop) Judge(ls *Links, link weburl.Link) {
+	if link.Ext != "" {
+		if app := link.App(); app != "" && l.c.apps.table.Load().of(app) == nil {
+			l.c.addJudged(ls, link, link.Key())
+			return
+		}
+	}
+	l.c.judge(ls, link, link.Key())
+}
 
 // JudgeAs is Judge for a link of which the caller knows whether another agent crawls it.
 func (l *Loop) JudgeAs(ls *Links, link weburl.Link, foreign bool) {
@@ -194,6 +203,7 @@ func (l *Loop) Number(k weburl.Key, number uint64) uint64 {
 func (l *Loop) Forget(link weburl.Link, number uint64) uint64 {
 	k := link.Key()
 	number = l.Number(k, number)
+	l.c.apps.left(&link)
 	delete(l.c.requeued, k)
 	delete(l.c.attempts, k)
 	l.c.retrying.forget(k)

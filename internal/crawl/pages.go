@@ -31,7 +31,7 @@ var ErrEnough = errors.New("enough pages")
 // handOn passes v's response to Pages. ctx is the context of the run, because the loss of a
 // lease must not cut off a page that has been fetched.
 func (c *Crawler) handOn(ctx context.Context, v *visit, r *fetch.Response) {
-	if c.Pages == nil || v.failure != 0 {
+	if c.Pages == nil || v.failure != 0 || v.app != nil {
 		return
 	}
 	v.shown.Began, v.shown.Took, v.shown.Again = r.Began, r.Duration, v.before != nil

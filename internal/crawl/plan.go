@@ -81,7 +81,7 @@ func (c *Crawler) takeIn(l weburl.Link) {
 
 // refuse tells the Planner that a link will not be fetched, although it is in scope and new.
 func (c *Crawler) refuse(l weburl.Link) error {
-	if c.planner == nil {
+	if c.planner == nil || l.App() != "" {
 		return nil
 	}
 	if _, err := c.planner.Visited(&Visit{Link: l, Outcome: Refused}); err != nil {
@@ -93,7 +93,7 @@ func (c *Crawler) refuse(l weburl.Link) error {
 // visited tells the Planner how the visits to a URL ended, and puts the Planner's state of the
 // URL into the finish.
 func (c *Crawler) visited(v *visit, f *state.Finish, now time.Time) {
-	if c.planner == nil {
+	if c.planner == nil || v.task.Link.App() != "" {
 		return
 	}
 	l := v.task.Link
@@ -200,6 +200,10 @@ func printOf(status int, content []byte) uint64 {
 
 // follow asks the Strategy about a link on v's page, and judges, offers or drops it.
 func (c *Crawler) follow(v *visit, l weburl.Link, k weburl.Key) {
+	if v.app != nil {
+		c.followForApp(v, l, k)
+		return
+	}
 	if c.reader != nil && c.isKnown(v, k) {
 		return
 	}

@@ -73,11 +73,15 @@ func (c *Crawler) Recover(fs disk.FS, dir string, intact func(file string, end i
 	if err != nil {
 		return Recovered{}, err
 	}
+	pages, err := c.pageTails()
+	if err != nil {
+		return Recovered{}, err
+	}
 	r := &resume{
 		History: state.NewHistory(spoolOf(fs, dir, 0)), lists: spoolOf(fs, dir, 1),
 		c: c, now: now, states: c.states(),
 		delays: map[string]time.Duration{}, blocked: map[string]struct{}{},
-		doubt: doubt{verdict: verdict{intact: intact}, missing: c.Seen.Missing, tail: tail, links: links,
+		doubt: doubt{verdict: verdict{intact: intact}, missing: c.Seen.Missing, tail: tail, links: links, pages: pages,
 			sure: c.Journal.Sure()},
 	}
 	err = r.read()
@@ -250,7 +254,7 @@ func (r *resume) accept(kind byte, p []byte) error {
 			c.Tally.Found(1)
 		}
 		if c.Queries != nil && !isRefetch(l) {
-			c.Queries.Admit(l.URL)
+			c.Queries.AdmitFor(l.App(), l.URL)
 		}
 	}
 	if err := r.Accept(kind, p); err != nil {
@@ -519,6 +523,7 @@ func (r *resume) pending(kind byte, number uint64, enc []byte) error {
 		return nil
 	}
 	if !page && c.dropped(l.URL.Host(), number) {
+		c.apps.accepted(&l)
 		return c.Frontier.PushWithdrawn([]frontier.Waiting{{Link: l, Number: number}})
 	}
 	if kind == state.PendingOut {
@@ -531,6 +536,7 @@ func (r *resume) pending(kind byte, number uint64, enc []byte) error {
 	} else if away, err := c.cluster.Away(l, number); away || err != nil {
 		return err
 	}
+	c.apps.accepted(&l)
 	r.batch, r.numbers = append(r.batch, l), append(r.numbers, number)
 	if len(r.batch) == 1024 {
 		return r.push()
@@ -553,6 +559,7 @@ func newID() (id keyset.Crawl) {
 func (c *Crawler) count(f *state.Finish) {
 	c.Tally.Add(visitOf(f))
 	c.noteFailed(f)
+	c.apps.finished(f)
 	c.Tally.Found(int64(f.Found))
 	c.Tally.Retried(int64(f.Tries))
 	for _, s := range f.Skips {

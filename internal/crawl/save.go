@@ -109,10 +109,11 @@ func (c *Crawler) startSync() (*syncing, error) {
 		return nil, fmt.Errorf("seen: %w", err)
 	}
 	c.cluster.Committed(c.cfg.Now())
-	cluster, near := c.cluster.Syncing(), c.nearSyncing()
+	cluster, near, pages := c.cluster.Syncing(), c.nearSyncing(), c.Delivery.Syncing()
 	durable := func() {
 		cluster()
 		near()
+		pages()
 	}
 	return &syncing{j, held, c.accepted, durable, make(chan error, 1)}, nil
 }

@@ -34,6 +34,7 @@ func ownRows(t *recordTable) {
 	t.Add(state.Digest, "digest", (*resume).digest, nil, nil, nil)
 	t.Add(state.Failed, "failed", (*resume).failed, nil, nil, nil)
 	t.Add(state.Seed, "seed", (*resume).seed, nil, nil, nil)
+	t.Add(state.Application, "application", (*resume).application, nil, nil, nil)
 }
 
 // clusterRows adds the kinds that only an agent of a cluster writes.

@@ -231,7 +231,9 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	if m, ok := fs.(*testdisk.Mem); ok {
 		s.disk.Store(m)
 	}
-	w.parts, err = testparts.Open(fs, testparts.Config{Dir: s.dir, Frontier: s.frontier, Scope: s.scope, Seen: s.seen,
+	fr := s.frontier
+	fr.ClassOf = func(l *weburl.Link) uint8 { return w.ClassOf(l) }
+	w.parts, err = testparts.Open(fs, testparts.Config{Dir: s.dir, Frontier: fr, Scope: s.scope, Seen: s.seen,
 		Fetch: s.fetch, Dial: s.web.Dialer(s.name, w.dead.Load), RetryWait: s.cfg.RetryWait, Seeds: s.seeds,
 		LinkLogBytes: s.links, Accept: func(items []keyset.Item) error { return w.Accept(items) }})
 	if err != nil {
@@ -240,7 +242,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	p := w.parts
 	r := Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web, Fetch: p.Fetch,
 		Scope: p.Scope, Log: p.Log, Events: p.Events, Skipped: p.Skipped, Archive: p.Archive, Frontier: p.Frontier,
-		Seen: p.Seen, Journal: p.Journal, LinkLog: p.LinkLog}
+		Seen: p.Seen, Journal: p.Journal, LinkLog: p.LinkLog, Delivery: p.Delivery}
 	if !s.rate.None() {
 		r.Rate = rate.New(time.Now)
 		r.Rate.Set(s.rate, 1, time.Time{})

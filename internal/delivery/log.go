@@ -320,6 +320,29 @@ func (l *Log) read(out []Line, base int64, part []span) ([]Line, error) {
 	return out, nil
 }
 
+// Each calls fn with all lines that the files still have, also acknowledged ones: at least those of the last seconds
+// before a crash. Call it before Append.
+func (l *Log) Each(fn func(text []byte) error) error {
+	for _, from := range l.segments {
+		f, err := l.fs.OpenFile(l.path(from), os.O_RDONLY, 0)
+		if err != nil {
+			return err
+		}
+		r := bufio.NewReaderSize(f, 64<<10)
+		for err == nil {
+			var line []byte
+			if line, err = r.ReadBytes('\n'); err == nil {
+				err = fn(bytes.TrimSuffix(line, []byte{'\n'}))
+			}
+		}
+		f.Close() // it was only read
+		if err != io.EOF {
+			return err
+		}
+	}
+	return nil
+}
+
 // Acknowledge records that the application has collected all lines before a position. It is durable when it returns. A
 // position after the last durable line means the end of that line, and one within a line means its beginning.
 func (l *Log) Acknowledge(position int64) error {
@@ -350,9 +373,10 @@ func (l *Log) Acknowledge(position int64) error {
 	return l.trim()
 }
 
-// trim deletes the files whose lines are all acknowledged, except for the last one. The caller holds mu.
+// trim deletes the files whose lines are all acknowledged, except for the last two, which Each needs. The caller holds
+// mu.
 func (l *Log) trim() error {
-	for len(l.segments) > 1 && l.segments[1] <= l.acked {
+	for len(l.segments) > 2 && l.segments[1] <= l.acked {
 		if err := l.fs.Remove(l.path(l.segments[0])); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}

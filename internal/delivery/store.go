@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"path/filepath"
+	"slices"
 	"sync"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -93,6 +95,16 @@ func (s *Store) Keep(keep func(name string) bool) error {
 		}
 	}
 	return nil
+}
+
+// Names returns the names of the Logs.
+func (s *Store) Names() (names []string) {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.logs))
 }
 
 // all returns the Logs.

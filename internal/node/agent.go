@@ -40,6 +40,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
@@ -363,6 +364,10 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	a.onClose(r.Archive.Close)
+	if r.Delivery, err = delivery.Open(a.fs, a.dir("state", "applications")); err != nil {
+		return err
+	}
+	a.onClose(r.Delivery.Close)
 	if err := a.openBoundary(); err != nil {
 		return err
 	}
@@ -381,6 +386,7 @@ func (a *Agent) open(seeds []weburl.URL) error {
 		return err
 	}
 	fr.DelayOf, cfg.Crawl.WhyDelay = a.delayOf, a.whyDelay
+	fr.ClassOf = func(l *weburl.Link) uint8 { return a.crawler.ClassOf(l) }
 	a.openLeases()
 	if r.Frontier, err = frontier.Open(a.fs, a.dir("state", "queues"), cfg.Frontier); err != nil {
 		return err
@@ -398,10 +404,10 @@ func (a *Agent) open(seeds []weburl.URL) error {
 	// finished.
 	flush := func() error {
 		return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.LinkLog.Flush(),
-			r.Seen.Commit(), a.boundary.Flush())
+			r.Seen.Commit(), a.boundary.Flush(), r.Delivery.Flush())
 	}
 	sync := func() error {
-		return errors.Join(r.Archive.Sync(), r.Log.Sync(), r.LinkLog.Sync(), a.boundary.Sync())
+		return errors.Join(r.Archive.Sync(), r.Log.Sync(), r.LinkLog.Sync(), a.boundary.Sync(), r.Delivery.Sync())
 	}
 	if r.Journal, err = journal.Open(a.fs, a.dir("state", "journal"),
 		journal.Config{Before: flush, BeforeSync: sync}); err != nil {

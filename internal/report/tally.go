@@ -30,6 +30,7 @@ type Visit struct {
 	Unknown   bool // a revisit that cannot tell whether the page changed
 	Unkept    bool // the archive did not get the response, because --keep leaves it out
 	Exported  bool // the page went to the agent where it belongs
+	Shared    bool // the response came from the archive: counted as a finished URL only
 	Near      bool // the page is a near-duplicate of an archived one
 	Imported  bool // another agent has fetched the page: not counted among the URLs and pages of this one
 }
@@ -183,6 +184,12 @@ func (t *Tally) Add(v Visit) {
 		return
 	}
 	first := int64(1)
+	if v.Shared {
+		t.n.finished++
+		h.urls++
+		t.seeds.findOrAdd(v.Seed).urls++
+		return
+	}
 	if v.Again {
 		first = 0
 		t.n.revisits++

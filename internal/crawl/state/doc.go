@@ -45,5 +45,6 @@ const (
 	HostPages    byte = 'c' // how many pages of a host another agent has fetched
 	Again        byte = 'a' // a Link that is accepted again: the next accept is of the same Link
 	Failed       byte = 'f' // snapshot: a failed Link, which a later run may accept again
+	Application  byte = 'p' // how far an application is, see AppendApplication
 	Seed         byte = 'W' // a URL that a seed redirected to, and that widens the scope
 )

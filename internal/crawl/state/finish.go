@@ -51,6 +51,9 @@ const (
 
 	// FlagNear marks a page that is a near-duplicate. A robots.txt is never a page, so both flags together are free.
 	FlagNear = FlagPage | FlagRobots
+	// FlagShared marks a URL whose response another link of the URL has fetched. A revisit record is in the archive, so
+	// both flags together are free.
+	FlagShared = FlagDuplicate | FlagUnkept
 )
 
 // AppendTo appends the encoding of f to dst.
@@ -102,6 +105,9 @@ func (f *Finish) IsRobots() bool { return f.Flags&FlagNear == FlagRobots }
 
 // IsNear reports that it is the finish of a page that is a near-duplicate of an archived one.
 func (f *Finish) IsNear() bool { return f.Flags&FlagNear == FlagNear }
+
+// IsShared reports that another link to the URL has fetched its response.
+func (f *Finish) IsShared() bool { return f.Flags&FlagShared == FlagShared }
 
 // IsPage reports that it is the finish of a page that counts here. An imported page counts at the agent that has
 // fetched it.

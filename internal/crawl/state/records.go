@@ -258,3 +258,26 @@ func SplitPending(p []byte) (number uint64, link []byte, err error) {
 	}
 	return number, p[n:], nil
 }
+
+// AppendApplication appends the encoding of how far an application is: uvarint URLs fetched, uvarint URLs whose page
+// came from the archive, the name.
+func AppendApplication(dst []byte, name string, fetched, shared int64) []byte {
+	dst = binary.AppendUvarint(dst, uint64(max(fetched, 0)))
+	dst = binary.AppendUvarint(dst, uint64(max(shared, 0)))
+	return append(dst, name...)
+}
+
+// DecodeApplication reads what AppendApplication wrote.
+func DecodeApplication(p []byte) (name string, fetched, shared int64, err error) {
+	for _, n := range [...]*int64{&fetched, &shared} {
+		v, w := binary.Uvarint(p)
+		if w <= 0 || v > 1<<62 {
+			return "", 0, 0, ErrRecord
+		}
+		*n, p = int64(v), p[w:]
+	}
+	if len(p) == 0 {
+		return "", 0, 0, ErrRecord
+	}
+	return string(p), fetched, shared, nil
+}

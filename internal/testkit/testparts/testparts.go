@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/delivery"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -54,6 +55,7 @@ type Parts struct {
 	Frontier *frontier.Frontier
 	Seen     *keyset.Store
 	Journal  *journal.Journal
+	Delivery *delivery.Store
 
 	dir   string
 	found warc.Recovered
@@ -87,6 +89,8 @@ func Open(fs disk.FS, cfg Config) (p *Parts, err error) {
 	}
 	p.Archive, p.found, e = warc.Open(warc.Config{Dir: p.dir, FS: fs})
 	fail(e)
+	p.Delivery, e = delivery.Open(fs, path("state", "applications"))
+	fail(e)
 	p.Frontier, e = frontier.Open(fs, path("state", "queues"), cfg.Frontier)
 	fail(e)
 	p.Seen, e = keyset.Open(fs, path("state", "seen"), cfg.Seen, cfg.Accept)
@@ -94,9 +98,11 @@ func Open(fs disk.FS, cfg Config) (p *Parts, err error) {
 	p.Journal, e = journal.Open(fs, p.JournalDir(), journal.Config{
 		Before: func() error {
 			return errors.Join(p.Archive.Flush(), p.Log.Flush(), p.Events.Flush(), p.Skipped.Flush(),
-				p.LinkLog.Flush(), p.Seen.Commit())
+				p.LinkLog.Flush(), p.Seen.Commit(), p.Delivery.Flush())
 		},
-		BeforeSync: func() error { return errors.Join(p.Archive.Sync(), p.Log.Sync(), p.LinkLog.Sync()) },
+		BeforeSync: func() error {
+			return errors.Join(p.Archive.Sync(), p.Log.Sync(), p.LinkLog.Sync(), p.Delivery.Sync())
+		},
 	})
 	fail(e)
 	return p, err
@@ -114,5 +120,5 @@ func (p *Parts) Intact(file string, end int64) bool {
 // Close closes the parts.
 func (p *Parts) Close() error {
 	return errors.Join(p.Journal.Close(), p.Seen.Close(), p.Frontier.Close(), p.Archive.Close(), p.Skipped.Close(),
-		p.Events.Close(), p.LinkLog.Close(), p.Log.Close(), p.Fetch.Close())
+		p.Events.Close(), p.LinkLog.Close(), p.Log.Close(), p.Fetch.Close(), p.Delivery.Close())
 }

@@ -45,13 +45,19 @@ func NewQueries(limit, paths int) *Queries {
 
 // Admit counts u. The verdict is TrapQueryExplosion if u's path has already had the allowed number
 // of queries. URLs without a query are not counted.
-func (q *Queries) Admit(u weburl.URL) Verdict {
+func (q *Queries) Admit(u weburl.URL) Verdict { return q.AdmitFor("", u) }
+
+// AdmitFor is Admit for a link of an application, each of which has its own bound; "" is the crawl itself.
+func (q *Queries) AdmitFor(app string, u weburl.URL) Verdict {
 	query, ok := u.Query()
 	if !ok || query == "" || q.limit == 0 {
 		return Verdict{In: true}
 	}
 	s := u.String()
 	key := xxhash.Sum64String(s[:len(s)-len(query)])
+	if app != "" {
+		key ^= xxhash.Sum64String(app)
+	}
 	n, known := q.count[key]
 	switch {
 	case known && n >= q.limit:

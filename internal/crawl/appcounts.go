@@ -1,0 +1,142 @@
+package crawl
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// ClassOf returns the class of a link in the frontier: 0 for the crawl's own links, and from 1 to MaxApplications for
+// those of an application. It is for frontier.Config. Only the dispatcher may call it.
+func (c *Crawler) ClassOf(l *weburl.Link) uint8 {
+	if l.Ext == "" {
+		return 0
+	}
+	app := l.App()
+	if app == "" {
+		return 0
+	}
+	return c.apps.slot(app)
+}
+
+// slot returns the class of an application. The name keeps it for as long as it has links. If there are too many names
+// of removed applications, a new one gets that of the crawl's own links.
+func (a *applications) slot(app string) uint8 {
+	if n, ok := a.slots[app]; ok {
+		return n
+	}
+	used := [MaxApplications + 1]bool{true}
+	for _, n := range a.slots {
+		used[n] = true
+	}
+	n := max(slices.Index(used[:], false), 0)
+	if a.slots == nil {
+		a.slots = map[string]uint8{}
+	}
+	a.slots[strings.Clone(app)] = uint8(n)
+	return uint8(n)
+}
+
+// An appCount counts the links of an application at this agent. fetched and shared are of all runs: a snapshot has them,
+// and the finishes after it count on.
+type appCount struct{ queued, fetched, shared int64 }
+
+// count calls fn with the counts of an application.
+func (a *applications) count(app string, fn func(n *appCount)) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := a.counts[app]
+	if n == nil {
+		if a.counts == nil {
+			a.counts = map[string]*appCount{}
+		}
+		n = new(appCount)
+		a.counts[strings.Clone(app)] = n
+	}
+	fn(n)
+}
+
+// of returns the counts of an application.
+func (a *applications) of(app string) appCount {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if n := a.counts[app]; n != nil {
+		return *n
+	}
+	return appCount{}
+}
+
+// define reports whether an application is new to this crawl.
+func (a *applications) define(app string) (isNew bool) {
+	a.mu.Lock()
+	_, known := a.counts[app]
+	a.mu.Unlock()
+	a.count(app, func(*appCount) {})
+	return !known
+}
+
+// accepted, left and finished are told what becomes of a link that this agent crawls.
+func (a *applications) accepted(l *weburl.Link) {
+	if l.Ext == "" {
+		return
+	}
+	if app := l.App(); app != "" {
+		a.count(app, func(n *appCount) { n.queued++ })
+	}
+}
+
+func (a *applications) left(l *weburl.Link) {
+	if l.Ext == "" {
+		return
+	}
+	if app := l.App(); app != "" {
+		a.count(app, func(n *appCount) { n.queued-- })
+	}
+}
+
+func (a *applications) finished(f *state.Finish) {
+	if f.Link.Ext == "" || f.IsRobots() {
+		return
+	}
+	app := f.Link.App()
+	if app == "" {
+		return
+	}
+	a.count(app, func(n *appCount) {
+		n.queued--
+		switch {
+		case f.IsShared():
+			n.shared++
+		case !f.Dropped():
+			n.fetched++
+		}
+	})
+}
+
+// save writes the counts into a checkpoint.
+func (a *applications) save(put func(kind byte, p []byte) error) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for app, n := range a.counts {
+		if err := put(state.Application, state.AppendApplication(nil, app, n.fetched, n.shared)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// application reads the counts of an application. A later record only says that it exists.
+func (r *resume) application(_ byte, p []byte) error {
+	app, fetched, shared, err := state.DecodeApplication(p)
+	if err != nil {
+		return err
+	}
+	a := &r.c.apps
+	a.some.Store(true)
+	if isNew := a.define(app); isNew {
+		a.count(app, func(n *appCount) { n.fetched, n.shared = fetched, shared })
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package crawl
+
+import (
+	"encoding/base32"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cespare/xxhash/v2"
+
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
+)
+
+// The finished URLs of an application whose pages are collected are in a log of its own at the agent that finished
+// them, in the order of their finishes. A finish is in the journal only if its line is in the log. So after a kill at
+// any moment, a URL is in the log or is visited again. A line whose finish was lost stays, so the page may come twice.
+
+// A Delivery is a finished URL of an application.
+type Delivery struct {
+	Position int64  `json:"position,omitempty"` // of the next page: it acknowledges this page and all before it
+	URL      string `json:"url"`
+	Status   int    `json:"status"`          // HTTP status, or a negative code as in crawl.log
+	Error    string `json:"error,omitempty"` // kind of the error
+	Via      string `json:"via,omitempty"`
+	Hops     string `json:"hops,omitempty"`
+	Time     string `json:"time"` // start of the request, RFC 3339; of the finish if there was none
+	MIME     string `json:"mime,omitempty"`
+	Size     int64  `json:"size,omitempty"`   // bytes of the body as it was received
+	Digest   string `json:"digest,omitempty"` // of the payload: "sha1:…"
+	// File and Offset are where this agent's archive has the record. File is empty if it has none: the URL has no
+	// response, or Note has "shared:" and the name of the agent whose archive has it.
+	File   string `json:"file,omitempty"`
+	Offset int64  `json:"offset,omitempty"`
+	Note   string `json:"note,omitempty"` // as in crawl.log, separated by commas
+}
+
+// deliver adds a finished URL to the log of its application.
+func (c *Crawler) deliver(v *visit, f *state.Finish, now time.Time) {
+	if f.Link.Ext == "" || c.Delivery == nil || c.fatal != nil {
+		return
+	}
+	app := f.Link.App()
+	if app == "" {
+		return
+	}
+	log := c.Delivery.Log(app)
+	if log == nil {
+		return
+	}
+	d := Delivery{URL: v.asked.URL.String(), Status: f.Code, Error: f.Kind, Via: v.asked.Via, Hops: v.asked.Hops,
+		MIME: f.Mime, Size: v.content, Note: strings.Join(v.notes, ",")}
+	at := now
+	switch {
+	case v.shared:
+		at = v.archivedAt
+	case !v.began.IsZero():
+		at = v.began
+	}
+	d.Time = at.UTC().Format(time.RFC3339Nano)
+	if (v.archived || v.shared) && v.written.File != "" {
+		d.File, d.Offset = v.written.File, v.written.Offset
+		d.Digest = "sha1:" + base32.StdEncoding.EncodeToString(v.written.PayloadDigest[:])
+	}
+	line, err := json.Marshal(d)
+	if err == nil {
+		err = log.Append(func(b []byte) []byte { return append(b, line...) })
+	}
+	if err != nil {
+		c.fatal = fmt.Errorf("pages of application %q: %w", app, err)
+	}
+}
+
+// pageTails are hashes of the URLs in the logs of applications, by name. After a power failure, a finish whose line is
+// lost does not count.
+type pageTails map[string]map[uint64]struct{}
+
+// pageTails reads the logs as the last process left them.
+func (c *Crawler) pageTails() (pageTails, error) {
+	tails := pageTails{}
+	for _, app := range c.Delivery.Names() {
+		urls := map[uint64]struct{}{}
+		err := c.Delivery.Log(app).Each(func(line []byte) error {
+			var d struct{ URL string }
+			if err := json.Unmarshal(line, &d); err != nil {
+				return err
+			}
+			urls[xxhash.Sum64String(d.URL)] = struct{}{}
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("pages of application %q: %w", app, err)
+		}
+		tails[app] = urls
+	}
+	return tails, nil
+}
+
+// have reports that a log has the line of a finish, or that there is no log for it.
+func (p pageTails) have(f *state.Finish) bool {
+	urls, ok := p[f.Link.App()]
+	if !ok || f.IsRobots() {
+		return true
+	}
+	_, ok = urls[xxhash.Sum64String(f.Link.URL.String())]
+	return ok
+}
+
+// Deliveries returns up to max durable pages of an application, from a position on; 0 means the first one that is not
+// acknowledged. No page before that one is returned again. The error is ErrNoApplication if the pages of no such
+// application are collected. Safe for concurrent use.
+func (c *Crawler) Deliveries(app string, from int64, max int) ([]Delivery, error) {
+	log := c.Delivery.Log(app)
+	if log == nil {
+		return nil, fmt.Errorf("application %q: %w", app, ErrNoApplication)
+	}
+	lines, err := log.Read(from, max)
+	if err != nil {
+		return nil, fmt.Errorf("pages of application %q: %w", app, err)
+	}
+	pages := make([]Delivery, len(lines))
+	for i, l := range lines {
+		if err := json.Unmarshal(l.Text, &pages[i]); err != nil {
+			return nil, fmt.Errorf("pages of application %q before position %d: %w", app, l.Next, err)
+		}
+		pages[i].Position = l.Next
+	}
+	return pages, nil
+}
+
+// Acknowledge records that all pages before position have been collected. It is durable when it returns. A position
+// before an earlier one changes nothing. Safe for concurrent use.
+func (c *Crawler) Acknowledge(app string, position int64) error {
+	log := c.Delivery.Log(app)
+	if log == nil {
+		return fmt.Errorf("application %q: %w", app, ErrNoApplication)
+	}
+	if err := log.Acknowledge(position); err != nil {
+		return fmt.Errorf("pages of application %q: %w", app, err)
+	}
+	if held := c.apps.heldNow.Load(); held != nil && (*held)[app] && log.Waiting() < c.cfg.Uncollected {
+		c.tell(func(time.Time) {}) // its links need not wait any longer
+	}
+	return nil
+}
+
+// DeliveriesChanged returns a channel that is closed when more pages may be there, or when the application is removed.
+// It never is if there is no such application. Get it before Deliveries. Safe for concurrent use.
+func (c *Crawler) DeliveriesChanged(app string) <-chan struct{} {
+	if log := c.Delivery.Log(app); log != nil {
+		return log.Changed()
+	}
+	return nil
+}
+
+// An AppState tells how far an application is at this agent.
+type AppState struct {
+	Name           string `json:"name"`
+	Queued         int64  `json:"queued"`         // links that wait
+	Fetched        int64  `json:"fetched"`        // URLs that were finished by a visit
+	Shared         int64  `json:"shared"`         // URLs whose page came from the archive
+	Unacknowledged int64  `json:"unacknowledged"` // pages that were not collected
+	Held           bool   `json:"held"`           // its links wait until pages are collected
+}
+
+// ApplicationStates returns the states of the applications, by name. Safe for concurrent use.
+func (c *Crawler) ApplicationStates() []AppState {
+	t := c.apps.table.Load()
+	if t == nil {
+		return nil
+	}
+	var states []AppState
+	held := c.apps.heldNow.Load()
+	for _, name := range slices.Sorted(maps.Keys(*t)) {
+		n := c.apps.of(name)
+		s := AppState{Name: name, Queued: n.queued, Fetched: n.fetched, Shared: n.shared}
+		if log := c.Delivery.Log(name); log != nil {
+			s.Unacknowledged = int64(log.Waiting())
+		}
+		s.Held = held != nil && (*held)[name]
+		states = append(states, s)
+	}
+	return states
+}
+
+// Uncollected returns the number of pages of all applications that this agent keeps to be collected. Safe for concurrent
+// use.
+func (c *Crawler) Uncollected() (n int64) {
+	for _, s := range c.ApplicationStates() {
+		n += s.Unacknowledged
+	}
+	return n
+}
