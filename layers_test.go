@@ -77,7 +77,7 @@ var layers = func() map[string]int {
 		// the experiments
 		"lab",
 		// the programs
-		"cmd/orbweaver lab/cmd/orblab",
+		"cmd/orbweaver lab/cmd/orblab examples/go/collect",
 		"e2e",
 	} {
 		for p := range strings.FieldsSeq(packages) {

@@ -25,7 +25,7 @@ type CtlAppCmd struct {
 	Exclude  []string `help:"Fetch no URL for it that matches; repeat it for several. Empty: none." placeholder:"RE" sep:"none"`
 	Depth    string   `help:"Follow at most N links from its URLs; none is no limit, the default." placeholder:"N"`
 	Strategy *string  `help:"Follow links (follow, the default), or fetch only its URLs (list)." placeholder:"NAME"`
-	Pages    *bool    `negatable:"" help:"Keep its pages until a process has collected them, and do not end the crawl before it is removed."`
+	Pages    *bool    `help:"Keep its pages until a process has collected them, and do not end the crawl before it is removed."`
 	Remove   bool     `help:"Remove it, with its waiting URLs and the pages that were not collected."`
 	JSON     bool     `name:"json" help:"Print the application, then what becomes of each URL, as JSON objects."`
 	WhyFlag  `embed:""`

@@ -61,7 +61,7 @@ func TestCtlApp(t *testing.T) {
 		{args: "app news --share 2 --scope domain --depth 3 --pages --exclude x --include y --strategy follow --why w",
 			asked: `SetApplication name:"news" share:2 scope:"domain" depth:3 strategy:"follow" pages:true ` +
 				`include:{patterns:"y"} exclude:{patterns:"x"} why:"w"`, stdout: "news" + is + told},
-		{args: "app news --depth none --no-pages --include=", stdout: "news" + is + told,
+		{args: "app news --depth none --pages=false --include=", stdout: "news" + is + told,
 			asked: `SetApplication name:"news" depth:-1 pages:false include:{}`},
 		{args: "app same u1 bad", code: 1, asked: `SetApplication name:"same"; Feed application:"same" urls:{url:"u1"} ` +
 			`urls:{url:"bad"}`, stderr: "orbweaver: 1 URL was refused\n",

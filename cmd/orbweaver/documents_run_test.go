@@ -183,6 +183,20 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver crawl --dir careful --blacklist blacklist.txt --contact you@example.org " +
 			"https://example.org/"},
 	},
+	"docs/applications.md": {
+		runningCrawl,
+		{command: "echo https://example.com/ >more.txt", added: true},
+		{command: "orbweaver ctl app news --share 3 --depth 2 https://www.example.org/"},
+		{command: "orbweaver ctl app shop --strategy list --pages"},
+		{command: "orbweaver ctl app news https://blog.example.org/"},
+		{command: "orbweaver ctl app news --file more.txt"},
+		{command: "orbweaver ctl apps"},
+		{command: "python3 examples/python/collect.py --app shop --out shop urls.txt",
+			not: "it runs until it is stopped; TestApplications of e2e does it"},
+		{command: "go run ./examples/go/collect --app shop --out shop urls.txt",
+			not: "it runs until it is stopped; TestApplications of e2e does it"},
+		{command: "orbweaver ctl app shop --remove", last: true},
+	},
 	// What the page says of full disks, lost agents and clocks is tested by TestDiskFull of e2e and of package node,
 	// TestClusterBlock and TestSitesLost of e2e, and TestClocksApart and TestClockIsSet of package sim.
 	"docs/incidents.md": {

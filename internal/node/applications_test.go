@@ -75,7 +75,8 @@ func TestApplicationsOverRestart(t *testing.T) {
 		cfg.Resume = true
 		runApart(t, cfg, func(a *Agent) {
 			r, err := a.operator.Applications(ctx, &pb.ApplicationsRequest{})
-			if err != nil || len(r.Applications) != 1 || !r.Applications[0].Pages || len(r.Applications[0].Agents) != 1 {
+			if err != nil || len(r.Applications) != 1 || !r.Applications[0].Pages ||
+				len(r.Applications[0].Agents) != 1 {
 				t.Errorf("after a restart: %v, %v", r, err)
 			}
 			if s := (operated{a}).Status(); len(s.Applications) != 1 || s.Applications[0].Application != "one" {
