@@ -64,7 +64,7 @@ const (
 
 // ctlDir returns the directory that a command line of ctl names.
 func ctlDir(words []string) string {
-	dir := "./crawl"
+	dir := runningDir(defaultDir)
 	for i, w := range words {
 		name, value, given := strings.Cut(w, "=")
 		switch {

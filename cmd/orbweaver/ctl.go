@@ -154,6 +154,26 @@ func (w WideArg) ask(c *commands, out io.Writer,
 	})
 }
 
+// AfterApply takes the crawl of the current directory if there is none in ./crawl.
+func (c *CtlCmd) AfterApply() error {
+	c.Dir = runningDir(c.Dir)
+	return nil
+}
+
+// runningDir returns dir, or the current directory if dir is the default and only the current directory holds a crawl.
+func runningDir(dir string) string {
+	if dir != defaultDir {
+		return dir
+	}
+	if there, err := node.HoldsCrawl(nil, dir); there || err != nil {
+		return dir
+	}
+	if here, err := node.HoldsCrawl(nil, "."); !here || err != nil {
+		return dir
+	}
+	return "."
+}
+
 // CtlUnblockCmd implements "ctl unblock".
 type CtlUnblockCmd struct {
 	WideArg `embed:""`

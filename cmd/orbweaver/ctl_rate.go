@@ -37,7 +37,7 @@ are in UTC unless one of the parts names a time zone:
   orbweaver ctl rate 40/s --why "a complaint"
   orbweaver ctl rate 40/s 8-18 mon-fri, else 300/s
   orbweaver ctl rate example.org 5/s
-  orbweaver ctl rate 20Mbit 8:30-17 mon-fri Europe/Berlin, 100Mbit sat sun, else none`
+  orbweaver ctl rate 20Mbit 8-17 mon-fri Europe/Berlin, 90Mbit sat sun, none`
 }
 
 // domain returns the domain before a rate, and the rate; domain is "" without one. A domain has a dot and is not a rate

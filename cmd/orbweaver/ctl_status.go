@@ -39,8 +39,9 @@ type CtlStatusCmd struct {
 func (CtlStatusCmd) Help() string {
 	return `The table has a row for each agent:
 
-  STATE       crawling, paused (by ctl pause), waiting (for other agents, before
-              the crawl starts), stopping, or silent: it does not answer
+  STATE       crawling, paused (by ctl pause), waiting (for other agents,
+              before the crawl starts), stopping, or silent (it does not
+              answer)
   PAGES       2xx responses, in all runs
   PAGES/S     pages a second, in the last seconds
   RECEIVED    bytes

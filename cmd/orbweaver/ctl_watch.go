@@ -41,7 +41,7 @@ type CtlHostsCmd struct {
 func (CtlHostsCmd) Help() string {
 	return `The list has the hosts of all agents that were visited or have links in a queue:
 
-  QUEUED   links in the host's queue; "ctl explain" tells of links in pools on disk
+  QUEUED   links in the host's queue; "ctl explain" tells of links in pools
   PAGES    2xx responses
   URLS     done, with any result
   DENIED   URLs that robots.txt forbids

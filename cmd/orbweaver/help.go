@@ -169,7 +169,8 @@ var crawlHelp = cli.Texts{
 // longHelp holds the help texts of other commands that do not fit on one line of
 // code.
 var longHelp = cli.Texts{
-	"ctl_dir":   "Ask the crawl in directory DIR, which runs with --api.",
+	"ctl_dir": "Ask the crawl in directory DIR, which runs with --api; without ./crawl, " +
+		"that in the current directory.",
 	"ctl_agent": "Mean only the agent of this name (default: all agents).",
 	"ctl_delay": "Name a host, or a domain such as \"*.example.org\", or neither for all hosts; then the delay, " +
 		"such as 10s, or with times of day (in UTC) 10s 8-18 mon-fri, else 2s.",

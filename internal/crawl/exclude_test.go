@@ -79,6 +79,9 @@ func TestExclude(t *testing.T) {
 					"of all hosts are set aside by exclusions") {
 					t.Errorf("explain: %q, %v", text, err)
 				}
+				if text, err := w.Explain(t.Context(), "a.example"); err != nil || strings.Contains(text, "unknown") {
+					t.Errorf("explain: %q, %v", text, err)
+				}
 				before := len(s.excluded())
 				want := Finished
 				switch how {

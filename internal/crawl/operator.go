@@ -103,6 +103,9 @@ func (c *Crawler) explainEmpty(e *frontier.Explanation) {
 	case c.Seen.Holds():
 		why("links in state/seen wait for the answer whether they are known; some may be of this host")
 	case s.Aside > 0: // Explain says it
+		if urls > 0 {
+			e.State = "finished or excluded"
+		}
 	case s.Withdrawn > 0:
 		why("dropped links are being finished; some may be of this host")
 	case s.Pooled > 0: // the frontier has said it

@@ -95,6 +95,60 @@ func TestPauseBeforeRun(t *testing.T) {
 	})
 }
 
+// The time limit of each run counts the time between the pauses, also if the run before ended in a pause.
+func TestTimeLimitOverPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &story{text: "delay 1s\nseed http://a.example/\ndns a.example 192.0.2.1\n" +
+			"http://a.example/ /1 /2 /3 /4 /5 /6 /7 /8 /9"}
+		s.cfg.TimeLimit = 2 * time.Second
+		s.parse(t)
+		fs := testdisk.NewMem()
+		for run := range 2 {
+			w, err := s.open(fs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pause := func(on bool) {
+				t.Helper()
+				if err := w.Pause(t.Context(), on); err != nil {
+					t.Fatal(err)
+				}
+			}
+			began, paused := time.Now(), time.Duration(0)
+			if run == 1 {
+				pause(true)
+			}
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan Stop, 1)
+			go func() {
+				stop, err := w.Run(ctx)
+				if err != nil {
+					t.Error(err)
+				}
+				ended <- stop
+			}()
+			for range 3 {
+				if run == 0 || paused > 0 {
+					time.Sleep(500 * time.Millisecond)
+				}
+				pause(true)
+				time.Sleep(time.Hour)
+				pause(false)
+				paused += time.Hour
+			}
+			stop := <-ended
+			cancel()
+			took := time.Since(began) - paused
+			if stop != TimeLimit || took < 2*time.Second || took > 3500*time.Millisecond {
+				t.Errorf("run %d: %v after %s besides pauses of %s, want %v after 2s", run, stop, took, paused, TimeLimit)
+			}
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
 // A checkpoint on demand makes what was fetched durable: a power failure right after it repeats nothing before it.
 func TestCheckpointOnDemand(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

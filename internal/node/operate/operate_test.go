@@ -375,6 +375,8 @@ func TestWideBlocks(t *testing.T) {
 	for host, want := range map[string]connect.Code{"192.0.2.0/24": connect.CodeFailedPrecondition,
 		"*.": connect.CodeInvalidArgument, "*.a/b": connect.CodeInvalidArgument,
 		"*.192.0.2.1": connect.CodeInvalidArgument,
+		"10.0.0.0/33": connect.CodeInvalidArgument, "a\nb": connect.CodeInvalidArgument,
+		"2001:db8::/129": connect.CodeInvalidArgument, "192.0.2.0/024": connect.CodeInvalidArgument,
 		"*.*.example": connect.CodeInvalidArgument, "::ffff:192.0.2.0/120": connect.CodeInvalidArgument} {
 		if _, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: host}); connect.CodeOf(err) != want {
 			t.Errorf("unblock %s: %v, want %s", host, err, want)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -32,6 +33,11 @@ func Wide(s string) (about string, wide bool, err error) {
 	}
 	p, err := netip.ParsePrefix(s)
 	if err != nil {
+		if a, rest, found := strings.Cut(s, "/"); found {
+			if _, bad := netip.ParseAddr(a); bad == nil && rest != "" && !strings.ContainsFunc(rest, notDigit) {
+				return "", false, fmt.Errorf("%.100q is not a range of addresses; give one such as 192.0.2.0/24", s)
+			}
+		}
 		return "", false, nil
 	}
 	if p.Addr().Is4In6() {
@@ -41,11 +47,14 @@ func Wide(s string) (about string, wide bool, err error) {
 	return p.Masked().String(), true, nil
 }
 
+func notDigit(r rune) bool { return r < '0' || r > '9' }
+
 // Host returns the canonical form of a host as people type it: a name or an address, or a URL of the host. It has lower
 // case, ASCII, and no port. The error is for people.
 func Host(s string) (string, error) {
 	text := strings.TrimSpace(s)
-	if _, err := strconv.Atoi(text); err != nil && text != "" && !strings.HasPrefix(strings.ToLower(text), "mailto:") {
+	if _, err := strconv.Atoi(text); err != nil && text != "" && !strings.ContainsFunc(text, unicode.IsControl) &&
+		!strings.HasPrefix(strings.ToLower(text), "mailto:") {
 		full := text
 		if !strings.Contains(text, "://") {
 			full = "http://" + BareAddress(text)
