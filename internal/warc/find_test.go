@@ -1,11 +1,13 @@
 package warc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -94,6 +96,46 @@ func TestFind(t *testing.T) {
 	}
 	check(w)
 	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A reader finds each capture while others write, also while a run of lines is on its way to the disk.
+func TestFindMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	w, _, err := Open(Config{Dir: dir, MaxBytes: 4 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pages = 300
+	var written atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		for i := range pages {
+			url := fmt.Sprintf("http://a.example/p%04d", i)
+			if _, err := w.Write(page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", fmt.Sprint("page ", i))); err != nil {
+				done <- err
+				return
+			}
+			written.Add(1)
+		}
+		done <- nil
+	}()
+	for over := false; !over; {
+		over = written.Load() == pages
+		least := int(written.Load())
+		lines, err := FindLines(t.Context(), nil, Place{Dir: dir, Live: w}, "example,a)", "", pages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(lines) < least || !slices.IsSorted(lines) || len(slices.Compact(lines)) != len(lines) {
+			t.Fatalf("%d lines, want at least %d", len(lines), least)
+		}
+		if len(done) > 0 && !over {
+			break
+		}
+	}
+	if err := errors.Join(<-done, w.Close()); err != nil {
 		t.Fatal(err)
 	}
 }
