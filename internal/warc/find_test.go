@@ -113,7 +113,8 @@ func TestFindMeanwhile(t *testing.T) {
 	go func() {
 		for i := range pages {
 			url := fmt.Sprintf("http://a.example/p%04d", i)
-			if _, err := w.Write(page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", fmt.Sprint("page ", i))); err != nil {
+			x := page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", fmt.Sprint("page ", i))
+			if _, err := w.Write(x); err != nil {
 				done <- err
 				return
 			}
