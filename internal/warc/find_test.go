@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // A reader of a running crawl finds each capture as soon as Write has returned, wherever its line is: in memory, in a
@@ -138,5 +140,31 @@ func TestFindMeanwhile(t *testing.T) {
 	}
 	if err := errors.Join(<-done, w.Close()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A search in a crawl that has finished a thousand files since its index was built.
+func BenchmarkFindLines(b *testing.B) {
+	dir := b.TempDir()
+	r := runs{fs: disk.OS, dir: runsDir(dir)}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	for f := range 1000 {
+		name := fmt.Sprintf("f%04d.warc.gz", f)
+		for i := range 300 {
+			url := fmt.Sprintf("http://h%d.example/%d", i, f)
+			l := Line{SURT: SURT(url), Time: "20260102030405", URL: url, MIME: "text/html", Status: "200", File: name}
+			r.add(l.AppendTo(nil))
+		}
+		if err := r.finish(name); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		lines, err := FindLines(b.Context(), nil, Place{Dir: dir}, "example,h7)", "", 50)
+		if err != nil || len(lines) != 50 {
+			b.Fatal(len(lines), err)
+		}
 	}
 }
