@@ -1,13 +1,17 @@
 package warc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
 // A reader of a running crawl finds each capture as soon as Write has returned, wherever its line is: in memory, in a
@@ -95,5 +99,72 @@ func TestFindLines(t *testing.T) {
 	check(w)
 	if err := w.Close(); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A reader finds each capture while others write, also while a run of lines is on its way to the disk.
+func TestFindMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	w, _, err := Open(Config{Dir: dir, MaxBytes: 4 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const pages = 300
+	var written atomic.Int64
+	done := make(chan error, 1)
+	go func() {
+		for i := range pages {
+			url := fmt.Sprintf("http://a.example/p%04d", i)
+			x := page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", fmt.Sprint("page ", i))
+			if _, err := w.Write(x); err != nil {
+				done <- err
+				return
+			}
+			written.Add(1)
+		}
+		done <- nil
+	}()
+	for over := false; !over; {
+		over = written.Load() == pages
+		least := int(written.Load())
+		lines, err := FindLines(t.Context(), nil, Place{Dir: dir, Live: w}, "example,a)", "", pages)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(lines) < least || !slices.IsSorted(lines) || len(slices.Compact(lines)) != len(lines) {
+			t.Fatalf("%d lines, want at least %d", len(lines), least)
+		}
+		if len(done) > 0 && !over {
+			break
+		}
+	}
+	if err := errors.Join(<-done, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A search in a crawl that has finished a thousand files since its index was built.
+func BenchmarkFindLines(b *testing.B) {
+	dir := b.TempDir()
+	r := runs{fs: disk.OS, dir: runsDir(dir)}
+	if err := os.MkdirAll(r.dir, 0o755); err != nil {
+		b.Fatal(err)
+	}
+	for f := range 1000 {
+		name := fmt.Sprintf("f%04d.warc.gz", f)
+		for i := range 300 {
+			url := fmt.Sprintf("http://h%d.example/%d", i, f)
+			l := Line{SURT: SURT(url), Time: "20260102030405", URL: url, MIME: "text/html", Status: "200", File: name}
+			r.add(l.AppendTo(nil))
+		}
+		if err := r.finish(name); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		lines, err := FindLines(b.Context(), nil, Place{Dir: dir}, "example,h7)", "", 50)
+		if err != nil || len(lines) != 50 {
+			b.Fatal(len(lines), err)
+		}
 	}
 }

@@ -78,7 +78,7 @@ func (o *Operator) Captures(ctx context.Context, q *pb.CapturesRequest) (*pb.Cap
 		return nil, unanswered(silent)
 	}
 	r := &pb.CapturesResponse{Silent: silent, Key: o.agent.ArchiveKey()}
-	cut := []byte(nil) // what follows this line may lack captures of an agent whose answer was cut
+	cut := []byte(nil) // after this line, an agent whose answer was cut may have more
 	for name, a := range got {
 		for _, c := range a.Captures {
 			c.Agent = name

@@ -30,4 +30,7 @@
 //     other users of the machine can read nothing.
 //
 // frame.js is no part of the protection: a page can undo it.
+//
+// Plain is the simpler way for a server that has pages of its own, such as the console of an agent: archived pages at
+// paths of that server, without scripts.
 package replay

@@ -1,4 +1,4 @@
-// The view for steering: new seeds, what the crawl does not visit, and delays of hosts.
+// The view for steering: forms for seeds, the blacklist, and delays of hosts.
 
 import { call } from './api.js';
 import { el, count, table, lines, linesField } from './dom.js';

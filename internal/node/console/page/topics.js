@@ -58,7 +58,7 @@ export function topics(main) {
       { name: 'Belongs to', cell: (t) => t.here.map((n) => el('span', { class: 'who' }, swatch(n), n)) },
     ], all));
 
-    // from.get(a).get(b): what b has taken from a.
+    // got[i] counts the pages that agent i has taken, by the agent that has sent them.
     const got = agents.map((a) => new Map((a.st.boundary?.from || []).map((f) => [f.agent, f])));
     const largest = Math.max(1, ...got.flatMap((m) => [...m.values()].map((f) => num(f.pages))));
     matrix.replaceChildren(agents.length < 2 ? el('p', { class: 'quiet' }, 'The crawl has one agent.')
