@@ -69,6 +69,7 @@ var flag = regexp.MustCompile(`--[a-z]+(-[a-z]+)*`)
 // optionOf names the option that stands for a flag in an error's text.
 var optionOf = map[string]string{
 	"--agents":          "Options.Cluster.Agents",
+	"--blacklist":       "Options.Blacklist",
 	"--boundary":        "Options.Cluster.Boundary",
 	"--host-page-limit": "Options.HostPageLimit",
 	"--near-duplicates": "Options.NearDuplicates",
@@ -94,6 +95,7 @@ var optionOf = map[string]string{
 	"--overwrite":       "Options.Overwrite",
 	"--partition":       "Options.Cluster.Partition",
 	"--proxy":           "Options.Proxy",
+	"--rate":            "Options.Rate",
 	"--replicas":        "Options.Cluster.Replicas",
 	"--resume":          "another call of Crawl",
 	"--robots-agent":    "Options.RobotsAgent",

@@ -103,6 +103,20 @@ type Options struct {
 	// Crawl-delay of a robots.txt may raise it. Zero means 2 s. A negative Delay means none;
 	// use it for your own hosts only.
 	Delay time.Duration
+	// DelayFactor lets the delay of a host follow its response times: it is this multiple of them,
+	// at least Delay and at most DelayMax. A slower response counts at once, a faster one by half.
+	// 5 is gentle. Zero means that the delay does not follow them.
+	DelayFactor float64
+	// DelayMax bounds the delay with DelayFactor. Zero means 30 s.
+	DelayMax time.Duration
+	// Rate bounds the requests or the bits a second of the crawl, such as "40/s" or "20Mbit", also
+	// by time of day: "40/s 8-18 mon-fri, else 300/s". Several agents share it, and should have the
+	// same Rate. Empty means no limit.
+	Rate string
+	// Blacklist is a file with one entry on each line: a host, a domain such as *.example.org, a
+	// range of addresses, or a regular expression for URLs. Crawl visits none of them, and reads
+	// the file again when it changes. Links to them wait until they are no longer in the file.
+	Blacklist string
 	// HostShare is the share of the requests of the last hour that one host may get, from 0 to 1;
 	// but a host may always have one request a minute. Zero means no limit.
 	HostShare float64
@@ -279,13 +293,9 @@ func (o *Options) config() (node.Config, error) {
 		TimeLimit: o.TimeLimit, Retries: o.Retries, RetryWait: o.RetryWait, MaxDecoded: o.MaxPageBytes,
 		Requisites: o.Requisites, Sitemaps: o.Sitemaps, SeedRoots: o.SeedRoots, Keep: keep,
 	}
-	fr := &cfg.Frontier
-	if fr.HostDelay = o.Delay; o.Delay >= 0 {
-		fr.IPDelay = delay(o.Delay) / 4
-		fr.SiteDelay = fr.IPDelay
+	if err := o.politeness(&cfg); err != nil {
+		return cfg, err
 	}
-	fr.HostShare = o.HostShare
-	cfg.Robots.RetryWait = o.RetryWait
 	cfg.DNS.Servers = o.DNS
 	f := &cfg.Fetch
 	f.AllowPrivate, f.Proxy, f.ConnectTo, f.CA = o.AllowPrivate, o.Proxy, o.ConnectTo, o.RootCAs
@@ -321,9 +331,6 @@ func headers(values []string) (public, secret [][2]string, err error) {
 	public, secret = sheet.Split(hs)
 	return public, secret, nil
 }
-
-// delay is the quiet time in force for a Delay that is not negative.
-func delay(d time.Duration) time.Duration { return or(d, 2*time.Second) }
 
 func or[T comparable](v, usual T) T {
 	var zero T

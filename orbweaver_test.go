@@ -532,6 +532,13 @@ func TestBadOptions(t *testing.T) {
 		{"Options.Cluster.Kappa", func(o *orbweaver.Options) {
 			o.Cluster = &orbweaver.Cluster{Name: "a", Listen: "127.0.0.1:1", Kappa: 5}
 		}},
+		{"Options.DelayFactor", func(o *orbweaver.Options) { o.DelayFactor = -1 }},
+		{"no effect without DelayFactor", func(o *orbweaver.Options) { o.DelayMax = time.Minute }},
+		{"Options.DelayMax 1s: give at least Delay, 2s", func(o *orbweaver.Options) {
+			o.DelayFactor, o.DelayMax = 5, time.Second
+		}},
+		{"Options.Rate: \"fast\"", func(o *orbweaver.Options) { o.Rate = "fast" }},
+		{"blacklist /none", func(o *orbweaver.Options) { o.Blacklist = "/none" }},
 		{"Options.Cluster.Replicas", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Replicas: 3} }},
 		{"Options.Cluster.Capacity", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Capacity: -1} }},
 		{"Options.Cluster.Agents", func(o *orbweaver.Options) { o.Cluster = &orbweaver.Cluster{Agents: -1} }},

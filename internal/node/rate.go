@@ -223,7 +223,27 @@ func (c *membership) askShare(ctx context.Context, q shares.Ask) (g rpc.ShareGra
 	}
 	sent = c.a.now()
 	g, err = c.client.Peer(to.Name, to.Addr).Share(ctx, ask)
+	if rpc.Unimplemented(err) {
+		return equalShare(c.sharing()), sent, nil
+	}
 	return g, sent, err
+}
+
+// equalShare is the share of an agent if the agent that should divide the rate is of a version that cannot. Agents of
+// such a version have no limit, or keep their own.
+func equalShare(there []string) rpc.ShareGrant {
+	n := max(len(there), 1)
+	return rpc.ShareGrant{Share: 1 / float64(n), Agents: n}
+}
+
+// sharing returns the names of the agents that share the rate. An agent that leaves ends the visits that it has begun.
+func (c *membership) sharing() (there []string) {
+	for _, a := range c.member.Load().View().Agents {
+		if a.State == gossip.Up || a.State == gossip.Leaving {
+			there = append(there, a.Name)
+		}
+	}
+	return there
 }
 
 // resign ends that this agent divides the rate.
@@ -254,12 +274,7 @@ func (c *membership) shareOut(name string, boot uint64, q rpc.ShareAsk) (g rpc.S
 		r.grantor = shares.NewGrantor(c.self.Name)
 		c.a.parts.Events.Write("divides-rate")
 	}
-	var there []string
-	for _, a := range c.member.Load().View().Agents {
-		if a.State == gossip.Up || a.State == gossip.Leaving { // an agent that leaves ends the visits that it has begun
-			there = append(there, a.Name)
-		}
-	}
+	there := c.sharing()
 	grant, ok := r.grantor.Answer(name, boot, shares.Ask{Seq: q.Seq, Held: q.Held, Left: q.Left, Want: q.Want}, there,
 		now)
 	if !ok {
