@@ -111,6 +111,7 @@ const cutOffWithin = killedRepeats + 10*time.Second
 //     under way, also if the web answered them;
 //   - the agent of f got an older copy of its disk, and the fetch was told it, or made on another disk;
 //   - the archive of the earlier agent was lost, and the agents fetch its pages again;
+//   - an application wants a page that only the archive of an agent has that is down, or has left;
 //   - the earlier agent had finished the crawl without others that it could not hear;
 //   - the earlier agent was away at the time of f, or was replaced before, and f's agent could not
 //     hear another one, which may have had the copy.
@@ -136,7 +137,7 @@ func (j *judge) mayFetch(host, number int64, earlier []fetched, f fetched) bool 
 		if j.anyHost && replaced { // the others know its pages, and not which of them it has fetched
 			continue
 		}
-		if !j.mayRepeat(host, e.at) && !j.refetched(host, number, earlier, e, f) &&
+		if !slices.ContainsFunc(j.unread, gone) && !j.mayRepeat(host, e.at) && !j.refetched(host, number, earlier, e, f) &&
 			!slices.ContainsFunc(j.excuses, forgot) && !slices.ContainsFunc(j.early, ended) &&
 			!slices.ContainsFunc(j.apart, cutOff) &&
 			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) &&

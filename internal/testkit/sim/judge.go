@@ -54,6 +54,7 @@ type judge struct {
 	restores   []restore          // returns with older copies of disks
 	replaced   []restore          // starts with empty disks of agents that had others
 	away       []excuse           // times in which agents were not there
+	unread     []excuse           // when an agent's archive could not be read by others; only with applications
 	early      []excuse           // times after agents finished the crawl without others
 	pause      time.Duration      // of a host that answers with a Retry-After; zero: the frontier's default
 	slowed     map[int64]int      // number of answers with a Retry-After, by host
