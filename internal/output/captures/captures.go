@@ -44,9 +44,6 @@ type Capture struct {
 	in warc.Place
 }
 
-// At returns the capture of an index line of the first crawl directory.
-func (a *Archive) At(l warc.Line) Capture { return Capture{l, a.places[0]} }
-
 // Revisit reports whether the record has no body of its own.
 func (c Capture) Revisit() bool { return c.MIME == "warc/revisit" }
 
