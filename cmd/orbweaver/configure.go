@@ -166,7 +166,7 @@ func (c *CrawlCmd) check() error {
 	if err := node.CheckContentHash(c.Partition, c.Boundary, c.ContentHash); err != nil {
 		return err
 	}
-	return node.CheckOnLoss(c.Partition, c.OnLoss, c.replicas())
+	return node.CheckOnLoss(c.OnLoss, c.replicas())
 }
 
 // replicas returns the number of agents that keep the records of a host.

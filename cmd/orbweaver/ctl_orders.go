@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -66,6 +67,9 @@ func ordersTable(orders []*pb.Order, past bool) string {
 		if o.About != "" {
 			about = inCell(o.About)
 		}
+		if o.Verb == "scope" { // about a part of the scope
+			about = inCell(strings.TrimSpace(o.About + " " + o.Value))
+		}
 		if o.Stands {
 			stands = "yes"
 		}
@@ -82,7 +86,7 @@ func ordersTable(orders []*pb.Order, past bool) string {
 // orderVerb returns what an order says to do.
 func orderVerb(o *pb.Order) string {
 	verb := o.Verb
-	if o.Value != "" {
+	if o.Value != "" && verb != "scope" {
 		verb += " " + o.Value
 	}
 	if o.Off {

@@ -198,7 +198,22 @@ func statusTable(r *pb.StatusResponse) string {
 		}
 	}
 	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN URLS", "OPEN", "ERRORS") +
-		rateLines(r.Agents) + appLines(r.Agents)
+		rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents)
+}
+
+// lostLine tells of archives that were lost with their agents, or is empty.
+func lostLine(agents []*pb.AgentStatus) string {
+	var again, waiting float64
+	for _, a := range agents {
+		f := a.GetStatus().GetFields()
+		again += f["refetched"].GetNumberValue()
+		waiting += f["lost"].GetStructValue().GetFields()["listed_urls"].GetNumberValue()
+	}
+	if again+waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("lost archives: %s pages fetched again, %s URLs on lists\n", humanize.Comma(int64(again)),
+		humanize.Comma(int64(waiting)))
 }
 
 // textTable returns rows as text in columns. The first row has the names of the columns; those in right have numbers.

@@ -33,6 +33,26 @@ const reasonErrand = "notALink"
 // ctx is done. After an error, the caller does not know which links were accepted, and may
 // send the same links again.
 func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int) error {
+	return cl.receive(ctx, links, hops, func(l weburl.Link) weburl.Link {
+		if cl.byPages() { // it has reached its destination
+			return l.AsLink()
+		}
+		return l
+	})
+}
+
+// Refetch accepts links of this agent that fetch pages again, as Receive does. If every agent may crawl any host, each
+// goes to the agent where a seed of its host begins, so that several agents do not fetch the same page.
+func (cl *Clustered) Refetch(ctx context.Context, links []weburl.Link) error {
+	return cl.receive(ctx, links, 0, func(l weburl.Link) weburl.Link {
+		cl.Direct(&l)
+		return l
+	})
+}
+
+// receive does the work of Receive for the links that as makes of links.
+func (cl *Clustered) receive(ctx context.Context, links []weburl.Link, hops int,
+	as func(l weburl.Link) weburl.Link) error {
 	generation := cl.Durable.now()
 	a := &arrival{n: len(links), hops: hops + 1, done: make(chan error, 1)}
 	for _, l := range links {
@@ -40,10 +60,7 @@ func (cl *Clustered) Receive(ctx context.Context, links []weburl.Link, hops int)
 			a.links.Skip(l, reasonErrand)
 			continue
 		}
-		if cl.byPages() { // it has reached its destination
-			l = l.AsLink()
-		}
-		cl.loop.Judge(&a.links, l)
+		cl.loop.Judge(&a.links, as(l))
 	}
 	if err := cl.loop.Post(ctx, func(now time.Time) { cl.arrive(a, now) }); err != nil {
 		return fmt.Errorf("receive: %w", err)

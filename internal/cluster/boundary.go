@@ -495,12 +495,12 @@ func (cl *Clustered) hasKey(key weburl.Key) bool {
 
 // isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it,
 // and the page is here, or this agent has fetched it before it gave its hosts away.
-func (cl *Clustered) isKept(k weburl.Key) bool {
+func (cl *Clustered) isKept(l weburl.Link) bool {
 	if !cl.byPages() {
 		return false
 	}
-	_, gave := cl.tenants.handed[k.Host]
-	return cl.hasKey(pageKey(k)) || gave && cl.hasKey(doneKey(k))
+	_, gave := cl.tenants.handed[l.Key().Host]
+	return cl.hasKey(pageKey(l.URL.Key())) || gave && cl.hasKey(doneKey(l.Key()))
 }
 
 // kept notes that this agent has fetched a page that it keeps, so that no other agent need send it.

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"io"
 	"slices"
 	"time"
 
@@ -28,6 +29,9 @@ type Others struct {
 	Names   Names  // nil: it is not known what archives have
 	Counter uint64 // of this agent: handoff.Source.Counter
 	Leases  Leases // nil: no leases; otherwise the Frontier's Config has them, too
+	// Captures returns what another agent's archive has of a URL, see crawl.Sharing. Nil: no agent is asked. Safe for
+	// concurrent use.
+	Captures func(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error)
 	// Right reports whether visits may begin now. Nil: always. If it no longer does, call Clustered.CutAll, and
 	// Clustered.Resume when it does again. Safe for concurrent use.
 	Right func(now time.Time) bool
@@ -81,6 +85,14 @@ func (cl *Clustered) KnownOwner(host string) (agent string, mine bool) {
 		return cl.Peek(host)
 	}
 	return cl.Peers.Owner(host)
+}
+
+// Capture implements crawl.Sharing.
+func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
+	if cl.Captures == nil {
+		return nil, "", nil
+	}
+	return cl.Captures(ctx, u)
 }
 
 // owns reports whether this agent crawls a host.

@@ -18,6 +18,9 @@ import (
 // their links to the owners in the view, which no longer contains this agent. When it has no work left,
 // it tells the owners all that it knows of hosts, because no agent can ask for that later. It knows
 // what it has crawled, and what other agents have told it.
+//
+// It does not end before the applications have collected its pages, however long that takes: no other agent has these
+// pages. If an application is gone for good, remove it; then its pages are deleted.
 
 const (
 	leaveEvery = 100 * time.Millisecond
@@ -34,7 +37,7 @@ type leaving struct {
 }
 
 // Leave starts to hand all hosts to other agents. The run ends when that is done, at the
-// latest after within. The caller must remove this agent from the view of the Placement. Leave
+// latest after within, and when the applications have collected all pages of this agent. The caller must remove this agent from the view of the Placement. Leave
 // returns when the handoff has started. Safe for concurrent use while Run runs.
 func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 	return cl.loop.Ask(ctx, "leave", func() {
@@ -93,6 +96,7 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 		cl.loop.FlushSeen() // may bring more links
 		return now
 	}
+	collected := cl.loop.Uncollected() == 0
 	if heirs := cl.Peers.Heirs(); done && (heirs == nil || l.told != heirs) {
 		done = false
 		if heirs != nil {
@@ -100,7 +104,7 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 			cl.whenFinishesSafe(func() { cl.bidFarewell(work, heirs) })
 		}
 	}
-	if done || now.After(l.limit) {
+	if (done || now.After(l.limit)) && collected {
 		n := &cl.tenants.n
 		cl.loop.Events.Write("gave-all", report.F("left", cl.loop.Pending()), report.F("hosts", n.Given),
 			report.F("links", n.LinksOut), report.F("keys", n.KeysOut))

@@ -36,15 +36,16 @@ type remote struct {
 	syncing  int             // number of receipts that the sync under way makes durable
 	begun    bool            // the run has begun
 
-	received, sent, passed int64                       // numbers of links in this run
-	pages, pagesAgain      int64                       // pages of other agents in this run: taken, and known already
-	pagesFrom              map[string]report.PagesFrom // by agent: the pages among these that were taken
-	pagesDamaged           int64                       // pages for other agents that could not be read, and are fetched again
-	pagesRefused           int64                       // pages that other agents refused
-	pagesBefore            int64                       // pages of earlier runs
-	resting                bool                        // no work is left here
-	restedAt               uint64                      // activity at that time
+	received, sent, passed int64  // numbers of links in this run
+	pages, pagesAgain      int64  // pages of other agents in this run: taken, and known already
+	pagesDamaged           int64  // pages for other agents that could not be read, and are fetched again
+	pagesRefused           int64  // pages that other agents refused
+	pagesBefore            int64  // pages of earlier runs
+	resting                bool   // no work is left here
+	restedAt               uint64 // activity at that time
 	ration                 ration
+
+	pagesFrom map[string]report.PagesFrom // the pages that were taken, by the agents that have sent them
 }
 
 // A receipt is a report that is due when the present journal is durable.

@@ -218,7 +218,7 @@ func (cl *Clustered) MayVisit(t *frontier.Task, now time.Time) bool {
 	switch {
 	case mine && cl.isTenant(k.Host, since):
 		again := cl.loop.Number(k, t.Number) == 0 // a page that is due again
-		if again || !cl.isElsewhere(k) && !cl.isKept(k) {
+		if again || !cl.isElsewhere(k) && !cl.isKept(t.Link) {
 			return true
 		}
 		cl.giveUpElsewhere(t)

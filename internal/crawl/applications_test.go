@@ -127,7 +127,7 @@ func TestApplicationsShareACrawl(t *testing.T) {
 		for _, st := range w.ApplicationStates() {
 			want := AppState{Name: st.Name, Fetched: st.Fetched, Shared: st.Shared, Unacknowledged: int64(len(list))}
 			if st.Name == "news" {
-				want.Unacknowledged, want.Shared = 0, 6-st.Fetched
+				want.Unacknowledged, want.Fetched = 0, 6
 			}
 			if st != want {
 				t.Errorf("%+v, want %+v", st, want)
@@ -166,4 +166,134 @@ func ownShared(t *testing.T, w *world) (n int) {
 		lines -= int(st.Shared)
 	}
 	return lines
+}
+
+// waitingWeb is a web of two hosts with many pages.
+func waitingWeb(t *testing.T, pages int) *story {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("delay 100ms\nseed http://a.example/\ndns a.example 192.0.2.1\ndns b.example 192.0.2.2\n" +
+		"http://a.example/\n")
+	for i := range pages {
+		fmt.Fprintf(&text, "http://a.example/%d\nhttp://b.example/%d\n", i, i)
+	}
+	s := &story{text: text.String()}
+	s.parse(t)
+	return s
+}
+
+// An application whose pages are not collected waits, and the other one on the same host goes on. When pages are
+// acknowledged, it goes on, too.
+func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := waitingWeb(t, 40)
+		s.cfg.Uncollected, s.cfg.Workers = 5, 2
+		w, _, end := s.start(t)
+		synctest.Wait()
+		if err := w.SetApplications(newsAndList(t)); err != nil {
+			t.Fatal(err)
+		}
+		var news, list []string
+		for i := range 20 {
+			news = append(news, fmt.Sprintf("http://a.example/%d", i))
+			list = append(list, fmt.Sprintf("http://a.example/%d", 20+i))
+		}
+		feed(t, w, "news", news...)
+		feed(t, w, "list", list...)
+		got := map[string]bool{}
+		collect := func(app string) {
+			ds, err := w.Deliveries(app, 0, 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, d := range ds {
+				got[app+d.URL] = true
+				if err := w.Acknowledge(app, d.Position); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		for range 300 {
+			time.Sleep(100 * time.Millisecond)
+			collect("list")
+		}
+		if len(got) != 20 {
+			t.Errorf("%d pages of the application that collects, want all 20", len(got))
+		}
+		held := w.ApplicationStates()[1]
+		if held.Name != "news" || !held.Held || held.Unacknowledged < 5 || held.Unacknowledged > 7 ||
+			held.Queued+held.Unacknowledged != 20 {
+			t.Errorf("the other one: %+v", held)
+		}
+		for range 300 {
+			time.Sleep(100 * time.Millisecond)
+			collect("news")
+		}
+		if len(got) != 40 {
+			t.Errorf("%d pages of both, want 40", len(got))
+		}
+		s.once(t)
+		if err := w.SetApplications(nil); err != nil {
+			t.Fatal(err)
+		}
+		if stop, err := end(); stop != Finished || err != nil {
+			t.Errorf("%v, %v", stop, err)
+		}
+		s.accounts(t, w)
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// The waiting links of an application that is removed are finished without a request, and so are those of one that is
+// never defined. Both holds after a restart, too.
+func TestRemovedApplication(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := waitingWeb(t, 40)
+			w, cancel, end := s.start(t)
+			synctest.Wait()
+			if err := w.SetApplications(newsAndList(t)); err != nil {
+				t.Fatal(err)
+			}
+			var urls []string
+			for i := range 40 {
+				urls = append(urls, fmt.Sprintf("http://b.example/%d", i))
+			}
+			feed(t, w, "news", urls...)
+			time.Sleep(2 * time.Second)
+			synctest.Wait()
+			before := len(s.asked("b.example"))
+			if before < 5 || before > 35 {
+				t.Fatalf("%d requests before the removal", before)
+			}
+			if restart {
+				left := w.kill(cancel)
+				_, _ = end()
+				_ = w.close()
+				var err error
+				if w, err = s.open(left); err != nil {
+					t.Fatal(err)
+				}
+				end = func() (Stop, error) { return w.Run(t.Context()) }
+			}
+			if err := w.SetApplications(nil); err != nil {
+				t.Fatal(err)
+			}
+			if stop, err := end(); stop != Finished || err != nil {
+				t.Errorf("%v, %v", stop, err)
+			}
+			if after := len(s.asked("b.example")); after > before+1 {
+				t.Errorf("%d requests after the removal", after-before)
+			}
+			if _, err := w.Deliveries("news", 0, 9); !errors.Is(err, ErrNoApplication) {
+				t.Errorf("pages of a removed application: %v", err)
+			}
+			s.accounts(t, w)
+			if err := w.close(); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"maps"
 	"net/netip"
 	"slices"
@@ -20,6 +21,8 @@ type Bar struct {
 	Domain string       // this host and all below it, such as example.org; empty: none
 	Prefix netip.Prefix // addresses; invalid: none
 	Why    string       // for people: which order it is
+
+	also *Bar // another one for the same; nil: none
 }
 
 // bars are the Bars in force. They never change.
@@ -32,24 +35,55 @@ type bars struct {
 
 // of returns the Bar that holds for a host at an address, which may be unknown; or nil.
 func (b *bars) of(host string, addr netip.Addr) *Bar {
-	if b == nil {
-		return nil
-	}
-	if bar := b.hosts[host]; bar != nil {
+	for bar := range b.all(host, addr) {
 		return bar
 	}
-	for domain, more := host, len(b.domains) > 0; more; _, domain, more = strings.Cut(domain, ".") {
-		if bar := b.domains[domain]; bar != nil {
-			return bar
-		}
-	}
-	addr = addr.Unmap()
-	for _, length := range b.lengths {
-		if p, err := addr.Prefix(length); err == nil && b.prefixes[p] != nil {
-			return b.prefixes[p]
-		}
-	}
 	return nil
+}
+
+// all yields each Bar that holds for a host at an address, which may be unknown.
+func (b *bars) all(host string, addr netip.Addr) iter.Seq[*Bar] {
+	return func(yield func(*Bar) bool) {
+		if b == nil {
+			return
+		}
+		each := func(bar *Bar) bool {
+			for ; bar != nil; bar = bar.also {
+				if !yield(bar) {
+					return false
+				}
+			}
+			return true
+		}
+		if !each(b.hosts[host]) {
+			return
+		}
+		for domain, more := host, len(b.domains) > 0; more; _, domain, more = strings.Cut(domain, ".") {
+			if !each(b.domains[domain]) {
+				return
+			}
+		}
+		addr = addr.Unmap()
+		for _, length := range b.lengths {
+			if p, err := addr.Prefix(length); err == nil && !each(b.prefixes[p]) {
+				return
+			}
+		}
+	}
+}
+
+// whyBlocked says, for people, of each Bar that holds for a host which one it is.
+func (c *Crawler) whyBlocked(host string) (why []string) {
+	for bar := range c.bars.Load().all(host, c.barred[host]) {
+		why = append(why, bar.Why)
+	}
+	return why
+}
+
+// before returns a copy of the Bar, with another one for the same behind it.
+func (b Bar) before(also *Bar) *Bar {
+	b.also = also
+	return &b
 }
 
 // theyBlocked is why a robots.txt on a blocked host cannot be fetched.
@@ -61,13 +95,14 @@ func (c *Crawler) Bar(ctx context.Context, list []Bar) error {
 	b := &bars{hosts: map[string]*Bar{}, domains: map[string]*Bar{}, prefixes: map[netip.Prefix]*Bar{}}
 	for _, bar := range list {
 		if bar.Host != "" {
-			b.hosts[bar.Host] = &bar
+			b.hosts[bar.Host] = bar.before(b.hosts[bar.Host])
 		}
 		if bar.Domain != "" {
-			b.domains[bar.Domain] = &bar
+			b.domains[bar.Domain] = bar.before(b.domains[bar.Domain])
 		}
 		if bar.Prefix.IsValid() {
-			b.prefixes[bar.Prefix.Masked()] = &bar
+			p := bar.Prefix.Masked()
+			b.prefixes[p] = bar.before(b.prefixes[p])
 			if !slices.Contains(b.lengths, bar.Prefix.Bits()) {
 				b.lengths = append(b.lengths, bar.Prefix.Bits())
 			}

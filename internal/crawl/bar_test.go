@@ -32,7 +32,8 @@ func TestBars(t *testing.T) {
 			w, _, end := s.begin(t)
 			if err := w.Bar(t.Context(), []Bar{{Domain: "bad.example", Why: "order 1"},
 				{Prefix: netip.MustParsePrefix("198.51.100.0/24"), Why: "order 2"},
-				{Host: "d.example", Why: "order 3"}}); err != nil {
+				{Host: "d.example", Why: "order 3"}, {Host: "d.example", Why: "blacklist, line 7"},
+				{Prefix: netip.MustParsePrefix("192.0.2.5/32"), Why: "order 4"}}); err != nil {
 				t.Fatal(err)
 			}
 			time.Sleep(2500 * time.Millisecond) // before a.example/1, after the links were found
@@ -41,6 +42,21 @@ func TestBars(t *testing.T) {
 				if text, err := w.Explain(t.Context(), host); err != nil || !strings.Contains(text, why) {
 					t.Errorf("explain %s: %q, %v, want %q", host, text, err, why)
 				}
+			}
+			var whole []string
+			if text, err := w.Explain(t.Context(), "d.example"); err == nil {
+				for line := range strings.Lines(text) {
+					if strings.Contains(line, "blocked by order") || strings.Contains(line, "blocked by blacklist") {
+						whole = append(whole, strings.TrimSpace(line))
+					}
+				}
+			}
+			if want := []string{"blocked by blacklist, line 7", "blocked by order 3"}; !slices.Equal(whole, want) {
+				t.Errorf("d.example is %q, want %q", whole, want)
+			}
+			if _, blocks, err := w.Waiting(t.Context(), "www.bad.example"); err != nil || len(blocks) != 1 ||
+				blocks[0] != "order 1" {
+				t.Errorf("www.bad.example: blocks %q, %v", blocks, err)
 			}
 			want := OnlyBlocked
 			if lifted {

@@ -196,6 +196,7 @@ func (l *Loop) Settle(p *Imported, now time.Time) (settled bool) {
 	for _, s := range v.skipped {
 		c.skip(s)
 	}
+	v.noteRefetch()
 	c.log(v, f, now)
 	c.logLinks(v, &f, now)
 	c.record(v, &f)

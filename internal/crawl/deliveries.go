@@ -159,8 +159,8 @@ func (c *Crawler) DeliveriesChanged(app string) <-chan struct{} {
 type AppState struct {
 	Name           string `json:"name"`
 	Queued         int64  `json:"queued"`         // links that wait
-	Fetched        int64  `json:"fetched"`        // URLs that were finished by a visit
-	Shared         int64  `json:"shared"`         // URLs whose page came from the archive
+	Fetched        int64  `json:"fetched"`        // finished URLs
+	Shared         int64  `json:"shared"`         // of these, the URLs whose page came from the archive
 	Unacknowledged int64  `json:"unacknowledged"` // pages that were not collected
 	Held           bool   `json:"held"`           // its links wait until pages are collected
 }
@@ -175,7 +175,7 @@ func (c *Crawler) ApplicationStates() []AppState {
 	held := c.apps.heldNow.Load()
 	for _, name := range slices.Sorted(maps.Keys(*t)) {
 		n := c.apps.of(name)
-		s := AppState{Name: name, Queued: n.queued, Fetched: n.fetched, Shared: n.shared}
+		s := AppState{Name: name, Queued: n.queued, Fetched: n.fetched + n.shared, Shared: n.shared}
 		if log := c.Delivery.Log(name); log != nil {
 			s.Unacknowledged = int64(log.Waiting())
 		}

@@ -233,9 +233,7 @@ func (c *Crawler) finish(v *visit, now time.Time) {
 	if c.visited(v, &f, now); c.fatal != nil {
 		return
 	}
-	if n := v.task.Link.Refetches(); n > 0 {
-		v.notes = append(v.notes, "refetch:"+strconv.Itoa(int(n)))
-	}
+	v.noteRefetch()
 	if v.task.Attempt > 0 {
 		v.notes = append(v.notes, strconv.Itoa(v.task.Attempt+1)+"t")
 	}
@@ -342,8 +340,7 @@ func visitOf(f *state.Finish) report.Visit {
 		Duplicate: f.Flags&state.FlagShared == state.FlagDuplicate, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
 		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagShared == state.FlagUnkept,
-		Shared:   f.IsShared(),
-		Exported: f.Exported(), Imported: f.Imported(),
+		Shared: f.IsShared(), Exported: f.Exported(), Imported: f.Imported(), Refetched: isRefetch(f.Link),
 	}
 }
 

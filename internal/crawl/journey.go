@@ -428,13 +428,16 @@ func (v *visit) describe(x *warc.Exchange, r *fetch.Response) {
 	x.Metadata = v.meta
 }
 
-// compare looks up whether another agent's page has the content of r.
+// compare looks up whether another agent's page has the content of r. A page that is fetched again is archived in full.
 func (c *Crawler) compare(ctx context.Context, v *visit, r *fetch.Response) (err error) {
 	if v.failure != 0 || r.Status/100 != 2 || v.unkept || v.app != nil {
 		return nil
 	}
 	x := exchangeOf(v.asked, r)
 	v.first, v.duplicate, v.judged, err = c.cluster.First(ctx, &x, r.Wire.Size()-int64(r.HeadLen))
+	if isRefetch(v.task.Link) { // the first page may be in a lost archive
+		v.first, v.duplicate = warc.Original{}, false
+	}
 	return err
 }
 

@@ -107,6 +107,9 @@ func (l *Loop) Idle() bool {
 	return c.busy == 0 && c.resolving == 0 && len(c.unresolved) == 0 && len(c.later) == 0
 }
 
+// Uncollected returns the number of pages that applications have still to collect from this agent.
+func (l *Loop) Uncollected() int64 { return l.c.Uncollected() }
+
 // Pending returns the number of accepted URLs that are not finished.
 func (l *Loop) Pending() int64 { return l.c.Pending() }
 

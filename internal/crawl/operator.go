@@ -73,10 +73,10 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 			}
 		}
 		if n := c.Frontier.Stats().Aside; n > 0 {
-			s += "  " + links(n) + " of all hosts are set aside by exclusions; some may be of this host\n"
+			s += "  " + links(n) + " of all hosts " + isOrAre(n) + " set aside by exclusions; some may be of this host\n"
 		}
-		if bar := c.bars.Load().of(host, c.barred[host]); bar != nil {
-			s += "  blocked by " + bar.Why + "\n"
+		for _, why := range c.whyBlocked(host) {
+			s += "  blocked by " + why + "\n"
 		}
 		if n := c.trouble.of(host); n > 0 {
 			s += "  failures in a row: " + strconv.Itoa(n) + "\n"
@@ -97,7 +97,7 @@ func (c *Crawler) explainEmpty(e *frontier.Explanation) {
 	why := func(text string) { e.Reasons = append(e.Reasons, text) }
 	urls, s := c.Tally.HostURLs(e.Host), c.Frontier.Stats()
 	if urls > 0 {
-		why(fmt.Sprintf("finished: %s, %s", report.Count(urls, "URL"), report.Count(c.Tally.HostPages(e.Host), "page")))
+		why(fmt.Sprintf("finished so far: %s, %s", report.Count(urls, "URL"), report.Count(c.Tally.HostPages(e.Host), "page")))
 	}
 	switch {
 	case c.Seen.Holds():
@@ -116,13 +116,20 @@ func (c *Crawler) explainEmpty(e *frontier.Explanation) {
 	}
 }
 
-// Waiting returns how many links of a host wait, as text for people. If another agent crawls the host, the error is an
-// *ElsewhereError. Safe for concurrent use while Run runs; ctx bounds the wait (ErrUnderWay).
-func (c *Crawler) Waiting(ctx context.Context, host string) (string, error) {
-	return c.order(ctx, "count the links of", host, func(now time.Time) (string, error) {
+// Waiting returns how many links of a host wait, as text for people, and which blocks hold for the host. If another
+// agent crawls the host, the error is an *ElsewhereError. Safe for concurrent use while Run runs; ctx bounds the wait
+// (ErrUnderWay).
+func (c *Crawler) Waiting(ctx context.Context, host string) (text string, blocks []string, err error) {
+	var why []string
+	text, err = c.order(ctx, "count the links of", host, func(now time.Time) (string, error) {
+		why = c.whyBlocked(host)
 		e, n, others := c.waiting(host, now)
 		return links(n) + " wait" + verbEnding(n) + others + underWay(e), nil
 	})
+	if err != nil { // what is still in progress may write why
+		return "", nil, err
+	}
+	return text, why, nil
 }
 
 // An ElsewhereError refuses a command for a host that another agent crawls. Nothing has
@@ -220,6 +227,14 @@ func verbEnding(n int64) string {
 		return "s"
 	}
 	return ""
+}
+
+// isOrAre is the verb whose subject is n links.
+func isOrAre(n int64) string {
+	if n == 1 {
+		return "is"
+	}
+	return "are"
 }
 
 // underWay returns text about the visit that a worker has begun at the host, if any.

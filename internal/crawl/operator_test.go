@@ -72,7 +72,7 @@ func TestBlockOverKill(t *testing.T) {
 		w, cancel, end := s.begin(t)
 		time.Sleep(1500 * time.Millisecond) // after robots.txt and a.example/
 		w.blocks(t, "a.example", "new.example")
-		if got, err := w.Waiting(t.Context(), "a.example"); got != "3 links wait" || err != nil {
+		if got, _, err := w.Waiting(t.Context(), "a.example"); got != "3 links wait" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}
 		if got, err := w.Explain(t.Context(), "a.example"); err != nil ||
@@ -119,7 +119,7 @@ func TestBlockOverKill(t *testing.T) {
 			t.Errorf("%d URLs finished, %q blocked", n, w.Status().Blocked)
 		}
 		s.check(t, w)
-		if _, err := w.Waiting(t.Context(), "a.example"); !errors.Is(err, ErrNotRunning) {
+		if _, _, err := w.Waiting(t.Context(), "a.example"); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("after the end: %v", err)
 		}
 	})
@@ -197,7 +197,7 @@ http://b.example/1 404
 		time.Sleep(1500 * time.Millisecond)
 		explains("b.example", "b.example: resting, 1 link queued\n", "delay of 1s until")
 		time.Sleep(8 * time.Second)
-		explains("b.example", "b.example: finished\n", "no link is queued", "finished: 2 URLs, 1 page\n")
+		explains("b.example", "b.example: finished\n", "no link is queued", "finished so far: 2 URLs, 1 page\n")
 		explains("c.example", "c.example: unknown\n", "has accepted no URL of the host")
 		mem := w.kill(cancel)
 		end()
@@ -211,7 +211,7 @@ http://b.example/1 404
 		ended := make(chan error)
 		go func() { _, err := w.Run(ctx); ended <- err }()
 		time.Sleep(1500 * time.Millisecond)
-		explains("b.example", "b.example: finished\n", "finished: 2 URLs, 1 page\n")
+		explains("b.example", "b.example: finished\n", "finished so far: 2 URLs, 1 page\n")
 		cancel()
 		if err := errors.Join(<-ended, w.close()); err != nil {
 			t.Error(err)
@@ -292,7 +292,10 @@ http://c.example/ slow=20s
 			order := w.Drop
 			if block {
 				w.blocks(t, host)
-				order = w.Waiting
+				order = func(ctx context.Context, host string) (string, error) {
+					text, _, err := w.Waiting(ctx, host)
+					return text, err
+				}
 			}
 			if text, err := order(t.Context(), host); !strings.HasSuffix(text, "visit is in progress and will "+
 				"be completed") || err != nil {
@@ -359,7 +362,7 @@ http://b.example/ slow=20s
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // the robots.txt is queued at b.example, which is busy
 		w.blocks(t, "b.example")
-		if got, err := w.Waiting(t.Context(), "b.example"); got != "1 link waits; one visit is in progress and will "+
+		if got, _, err := w.Waiting(t.Context(), "b.example"); got != "1 link waits; one visit is in progress and will "+
 			"be completed" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}

@@ -1,6 +1,10 @@
 package crawl
 
-import "github.com/orbweaver/orbweaver/internal/web/weburl"
+import (
+	"strconv"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
 
 // An agent may be lost with its archive. Then the other agents fetch its pages again if the operator wants it, each as
 // an ordinary link with Refetches. Its key differs from that of the URL, so the seen-set takes it for new. The links
@@ -21,3 +25,10 @@ func RefetchLink(l weburl.Link) (again weburl.Link, ok bool) {
 
 // isRefetch reports whether l fetches a page of a lost archive again.
 func isRefetch(l weburl.Link) bool { return l.Refetches() > 0 }
+
+// noteRefetch tells in the log how often the page was fetched again.
+func (v *visit) noteRefetch() {
+	if n := v.task.Link.Refetches(); n > 0 {
+		v.notes = append(v.notes, "refetch:"+strconv.Itoa(int(n)))
+	}
+}

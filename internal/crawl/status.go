@@ -35,6 +35,7 @@ type Status struct {
 	Denied     int64            `json:"robots_denied"`
 	Duplicates int64            `json:"duplicates"`
 	Near       int64            `json:"near_duplicates"`     // pages nearly the same as an archived one
+	Refetched  int64            `json:"refetched"`           // pages of lost archives that were fetched again
 	Revisits   int64            `json:"revisits"`            // visits to URLs visited before
 	Unchanged  int64            `json:"unchanged"`           // revisits that found no change
 	NextVisit  time.Time        `json:"next_visit,omitzero"` // when a Planner wants the next URL
@@ -91,7 +92,7 @@ func (c *Crawler) publish(now time.Time) {
 		Frontier: c.Frontier.Stats(), Active: c.Frontier.Active(), Seen: c.Seen.Stats(), HostCounts: c.Tally.Hosts(),
 		Blocked: c.blockedHosts(),
 		Errors:  c.Tally.Errors(), Denied: c.Tally.Denied(), Duplicates: c.Tally.Duplicates(),
-		Near:     c.Tally.Near(),
+		Near: c.Tally.Near(), Refetched: c.Tally.Refetched(),
 		Revisits: c.Tally.Revisits(), Unchanged: c.Tally.Unchanged(), NextVisit: c.nextWanted,
 		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
 		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, NowURL: c.shown.begun.String(),

@@ -14,7 +14,8 @@ func TestWeek(t *testing.T) {
 		t.Fatal(err)
 	}
 	week, whole := p.Week()
-	for i, want := range map[int]word{0: "20", 5: "20", 6: "300", 7: "300", 8: "40", 17: "40", 18: "300", 4*24 + 8: "40",
+	for i, want := range map[int]word{0: "20", 5: "20", 6: "300", 7: "300", 8: "40", 17: "40", 18: "300",
+		4*24 + 8: "40",
 		5*24 + 8: "300", 6*24 + 21: "300", 6*24 + 22: "20"} {
 		if week[i] != want {
 			t.Errorf("day %d, hour %d: %s, want %s", i/24, i%24, week[i], want)
@@ -23,7 +24,8 @@ func TestWeek(t *testing.T) {
 	if !whole || p.Zone() != "Europe/Berlin" {
 		t.Errorf("whole: %t, zone %s", whole, p.Zone())
 	}
-	for text, want := range map[string]bool{"1 8:30-9, 2": false, "1 8-9:30 mon, 2": false, "1": true, "1 sat, 2": true} {
+	for text, want := range map[string]bool{"1 8:30-9, 2": false, "1 8-9:30 mon, 2": false, "1": true,
+		"1 sat, 2": true} {
 		p, err := Parse(text, anyWord)
 		if err != nil {
 			t.Fatal(err)

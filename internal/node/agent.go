@@ -60,29 +60,30 @@ import (
 
 // An Agent is an open crawl on this machine. Run may be called once.
 type Agent struct {
-	cfg        Config
-	bare       map[weburl.URL]bool // the seeds that were given without a scheme
-	fs         disk.FS
-	budget     budget
-	crawler    *crawl.Crawler
-	parts      crawl.Parts
-	others     cluster.Others
-	cluster    *cluster.Clustered // nil: this agent is alone
-	fetcher    *fetch.Fetcher
-	resolver   *dns.Resolver   // nil: the proxy looks names up
-	membership *membership     // nil: this agent is alone
-	leases     *leases         // nil: no lease is needed
-	near       *index.Index    // nil: the agent does not look for near-duplicates
-	contents   *contentService // nil: the agents do not share contents
-	boundary   *boundary.Store // nil: pages do not move between agents
-	standing   *standing       // the operators' orders
-	rates      *rates
-	history    *history
-	operator   *operate.Operator
-	delays     atomic.Pointer[delays] // the operators' orders of delays
-	listings   *listings              // of the queue
-	blacklist  *blacklist             // that is in force; standing.mu guards it
-	// applications are those that the orders define; standing.mu guards them.
+	cfg         Config
+	bare        map[weburl.URL]bool // the seeds that were given without a scheme
+	fs          disk.FS
+	budget      budget
+	crawler     *crawl.Crawler
+	parts       crawl.Parts
+	others      cluster.Others
+	cluster     *cluster.Clustered // nil: this agent is alone
+	fetcher     *fetch.Fetcher
+	resolver    *dns.Resolver   // nil: the proxy looks names up
+	membership  *membership     // nil: this agent is alone
+	leases      *leases         // nil: no lease is needed
+	near        *index.Index    // nil: the agent does not look for near-duplicates
+	contents    *contentService // nil: the agents do not share contents
+	boundary    *boundary.Store // nil: pages do not move between agents
+	standing    *standing       // the operators' orders
+	rates       *rates
+	history     *history
+	archiveKeys *archiveKeys
+	operator    *operate.Operator
+	delays      atomic.Pointer[delays] // the operators' orders of delays
+	listings    *listings              // of the queue
+	blacklist   *blacklist             // that is in force; standing.turn guards it
+	// applications are those that the orders define; standing.turn guards them.
 	applications []operate.Application
 	// blacklisted tells which state of the file was read last. Run's goroutine for the blacklist owns it.
 	blacklisted stamp
@@ -503,7 +504,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 	if a.parts.Tally.Started().IsZero() {
 		a.parts.Tally.Start(a.began)
 	}
-	unwatch := a.watchBlacklist()
+	unwatch := a.watchOrders()
 	stop, err := a.remembering(ctx)
 	unwatch()
 	res := Result{Stop: stop, Summary: a.parts.Tally.Summary(a.crawler.Elapsed(a.now()), string(stop))}
@@ -512,6 +513,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		res.Summary.Agent = a.cfg.Cluster.Name
 	}
 	if s := a.Status(); s != nil {
+		res.Summary.Lost = s.Lost
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
 	if stop != crawl.Finished && stop != crawl.OnlyBlocked {

@@ -58,7 +58,7 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	}
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
-		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(),
+		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(), Archive: a.archivedPages(),
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}
@@ -171,6 +171,10 @@ var (
 	descFetched   = desc("orbweaver_fetch_responses_total", "HTTP responses, without those for robots.txt.")
 	descBytes     = desc("orbweaver_fetch_received_bytes_total", "Bytes received.")
 	descNear      = desc("orbweaver_crawl_near_duplicates_total", "Pages that are near-duplicates of an archived one.")
+	descRefetched = desc("orbweaver_crawl_refetched_total",
+		"Pages of lost archives that were fetched again (--on-loss refetch).")
+	descListed = desc("orbweaver_lost_listed_urls",
+		"URLs on this agent's lists of lost archives: they wait to be fetched again.")
 	descRevisits  = desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
 	descUnchanged = desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
 	descErrors    = desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
@@ -188,6 +192,7 @@ var (
 	descActive = desc("orbweaver_frontier_active_hosts",
 		"Hosts that the crawl wants to keep ready in memory: its speed times its delay.")
 	descPooled  = desc("orbweaver_frontier_pooled_urls", "URLs that wait in pools on disk, not yet in a host's queue.")
+	descAside   = desc("orbweaver_frontier_aside_urls", "URLs that exclusions have set aside.")
 	descClaimed = desc("orbweaver_hosts_claimed_total", "Hosts that this agent took over from other agents.")
 	descGiven   = desc("orbweaver_hosts_given_total", "Hosts that this agent gave to other agents.")
 	descHeld    = desc("orbweaver_hosts_held",
@@ -238,6 +243,10 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	count(descBytes, s.Bytes)
 	count(descDenied, s.Denied)
 	count(descNear, s.Near)
+	count(descRefetched, s.Refetched)
+	if s.Lost != nil {
+		gauge(descListed, s.Lost.Listed)
+	}
 	count(descRevisits, s.Revisits)
 	count(descUnchanged, s.Unchanged)
 	for kind, n := range s.Errors {
@@ -281,6 +290,7 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	g.a.collectSizes(s, gauge)
 	gauge(descActive, int64(s.Active))
 	gauge(descPooled, f.Pooled)
+	gauge(descAside, f.Aside)
 	for state, n := range map[string]int{
 		"ready": f.Ready, "resting": f.Resting, "paused": f.Paused, "fetching": f.Fetching,
 		"resolving": f.Resolving, "blocked": f.Blocked, "empty": f.Empty,

@@ -56,8 +56,9 @@ func TestMetrics(t *testing.T) {
 		pages := float64(len(w.urls()))
 		for name, want := range map[string]float64{
 			"orbweaver_crawl_pages_total": pages, "orbweaver_seen_urls": pages, "orbweaver_frontier_queued_urls": 0,
-			"orbweaver_frontier_pooled_urls": 0, "orbweaver_frontier_active_hosts": 500,
-			"orbweaver_robots_origins": 2, "orbweaver_robots_forgotten_total": 0,
+			"orbweaver_frontier_pooled_urls": 0, "orbweaver_frontier_aside_urls": 0,
+			"orbweaver_frontier_active_hosts": 500,
+			"orbweaver_robots_origins":        2, "orbweaver_robots_forgotten_total": 0,
 		} {
 			if v, ok := got[name]; !ok || v != want {
 				t.Errorf("%s: got %v, %v, want %v", name, v, ok, want)

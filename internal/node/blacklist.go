@@ -16,13 +16,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-const (
-	// blacklistEvery is how often an agent looks whether its blacklist has changed. It reads a changed file when it
-	// finds it unchanged at the next look, so that it reads no file that is being written.
-	blacklistEvery = 2 * time.Second
-	// blacklistBytes bounds the file.
-	blacklistBytes = 64 << 20
-)
+// blacklistBytes bounds the file.
+const blacklistBytes = 64 << 20
 
 // A blacklist is the content of the file Config.Blacklist: one entry on each line.
 type blacklist struct {
@@ -135,36 +130,9 @@ func (a *Agent) openBlacklist() (err error) {
 	return err
 }
 
-// watchBlacklist puts the blacklist in force again whenever its file changes. end ends that.
-func (a *Agent) watchBlacklist() (end func()) {
-	if a.cfg.Blacklist == "" {
-		return func() {}
-	}
-	a.tellBlacklist(a.blacklist)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		tick := time.NewTicker(blacklistEvery)
-		defer tick.Stop()
-		last := a.blacklisted
-		for {
-			select {
-			case <-tick.C:
-				last = a.lookAtBlacklist(ctx, last)
-			case <-ctx.Done():
-				return
-			}
-		}
-	}()
-	return func() {
-		cancel()
-		<-ended
-	}
-}
-
-// lookAtBlacklist reads the file if it has changed, and has not since the last look. A file that cannot be read, or has
-// a wrong line, changes nothing.
+// lookAtBlacklist reads the file if it has changed, and has not since the last look. So it reads no file that is being
+// written. A file that cannot be read, or has a wrong line, changes nothing. Otherwise all of it takes the place of the
+// blacklist before. If that fails because of the orders beside it, standing.keep tries it again.
 func (a *Agent) lookAtBlacklist(ctx context.Context, last stamp) (now stamp) {
 	now = a.stampBlacklist()
 	if now != last || now == a.blacklisted {
@@ -175,16 +143,6 @@ func (a *Agent) lookAtBlacklist(ctx context.Context, last stamp) (now stamp) {
 		return stamp{} // it has changed meanwhile
 	}
 	a.blacklisted = now
-	if err == nil {
-		s := a.standing
-		s.mu.Lock()
-		before := a.blacklist
-		a.blacklist = next
-		if err = s.obey(ctx); err != nil {
-			a.blacklist = before
-		}
-		s.mu.Unlock()
-	}
 	if err != nil {
 		a.parts.Events.Write("blacklist-refused", report.F("file", a.cfg.Blacklist), report.F("error", err.Error()))
 		if a.cfg.Note != nil && !errors.Is(err, context.Canceled) {
@@ -192,6 +150,16 @@ func (a *Agent) lookAtBlacklist(ctx context.Context, last stamp) (now stamp) {
 		}
 		return now
 	}
+	s := a.standing
+	if s.begin(ctx) != nil {
+		a.blacklisted = stamp{} // the next look reads it again
+		return now
+	}
+	a.blacklist = next
+	if s.obey(ctx) != nil {
+		s.kept = [32]byte{}
+	}
+	s.end()
 	a.tellBlacklist(next)
 	return now
 }

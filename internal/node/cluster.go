@@ -188,6 +188,7 @@ func (a *Agent) openCluster() error {
 	if a.boundary != nil {
 		handlers.Pages = c.pages
 	}
+	a.others.Captures = c.capture
 	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.id() })
 	if a.leases != nil {
 		handlers.Lease = a.leases.serve

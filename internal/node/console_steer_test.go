@@ -45,8 +45,8 @@ func (s *stage) ExcludePreview(_ context.Context, q *pb.ExcludePreviewRequest) (
 		return nil, connect.NewError(connect.CodeInvalidArgument, fmt.Errorf("missing closing )"))
 	}
 	if q.Token == "" { // the agent has not read all of its queue
-		return &pb.ExcludePreviewResponse{Token: "on", Agents: []*pb.QueueCount{{Agent: "a1", Waiting: 5, Reading: true}}},
-			nil
+		return &pb.ExcludePreviewResponse{Token: "on", Agents: []*pb.QueueCount{{Agent: "a1", Waiting: 5,
+			Reading: true}}}, nil
 	}
 	return &pb.ExcludePreviewResponse{Agents: []*pb.QueueCount{{Agent: "a1", Waiting: 5000, Matched: 1234,
 		Examples: []string{"http://www.example/calendar/2031" + s.evil}}, {Agent: "a2", Error: "no answer"}}}, nil
@@ -282,8 +282,8 @@ func TestConsoleTraffic(t *testing.T) {
 		b.Wait("document.querySelectorAll('#topics rect').length == 5 && " + fmt.Sprintf(text, "flow", "1,605"))
 	})
 	for _, c := range []struct{ hash, empty string }{{"traffic", "No hour yet"}, {"topics", "not divided by topic"}} {
-		b.Run("window.real = window.real || window.fetch; window.fetch = async (u, o) => { const r = await window.real(u, o);" +
-			"return /History|Status/.test(u) ? new Response('{}') : r; }")
+		b.Run("window.real = window.real || window.fetch; window.fetch = async (u, o) => { " +
+			"const r = await window.real(u, o); return /History|Status/.test(u) ? new Response('{}') : r; }")
 		b.Run("location.hash = 'overview'")
 		b.Run("location.hash = '" + c.hash + "'")
 		b.Wait(shown + ".includes('" + c.empty + "')")

@@ -28,6 +28,9 @@ type stage struct {
 	pb.UnimplementedOperatorHandler
 	evil string
 	more chan *pb.Event
+	// archive is what is archived, by URL: a header, a blank line, and the body. read counts the pages that were read.
+	archive map[string]string
+	read    map[string]int
 
 	mu     sync.Mutex // guards the fields below
 	calls  []string   // calls that change something
@@ -67,7 +70,8 @@ func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, 
 		if err != nil {
 			return nil, err
 		}
-		r.Agents = append(r.Agents, &pb.AgentStatus{Agent: name, Rate: s.rateState(), State: state, WaitsFor: s.evil, Status: detail,
+		r.Agents = append(r.Agents, &pb.AgentStatus{Agent: name, Rate: s.rateState(), State: state,
+			WaitsFor: s.evil, Status: detail,
 			Totals: &pb.Totals{Pages: 400000 + int64(i), Bytes: 11e9, UrlsQueued: 150000, PagesPerS: 41.1,
 				OpenRequests: 16, Errors: 28}})
 	}
@@ -233,7 +237,8 @@ func (s *stage) open(t *testing.T) (b *testbrowser.Browser, url string) {
 	b = testbrowser.Start(t)
 	s.more = make(chan *pb.Event)
 	server, err := admin.Listen(admin.Config{Addr: "127.0.0.1:0", Token: "secret", ReaderToken: "look", Operator: s,
-		Ready: func() bool { return true }, Metrics: prometheus.NewRegistry(), Console: console.Handler()})
+		Ready: func() bool { return true }, Metrics: prometheus.NewRegistry(), Console: console.Handler(),
+		Archive: s.pages()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -271,7 +276,7 @@ func TestConsoleViews(t *testing.T) {
 		{"1", "overview", "1,234,567"}, {"2", "agents", "33.3 %"}, {"3", "hosts", "1–30 of 123,456 hosts"},
 		{"4", "events", "host-paused"}, {"5", "log", "/page-24"}, {"6", "orders", "our line is needed"},
 		{"7", "steer", "Nothing is blocked by an order"}, {"8", "speed", "Now no limit holds"},
-		{"9", "traffic", "in 100 hours"}, {"t", "topics", "science"},
+		{"9", "traffic", "in 100 hours"}, {"0", "archive", "Search"}, {"t", "topics", "science"},
 	}
 	b.Wait("document.getElementById('state').innerText == 'crawling'")
 	for _, phone := range []bool{false, true} {
@@ -407,16 +412,17 @@ func TestConsoleActions(t *testing.T) {
 func TestConsoleAttack(t *testing.T) {
 	const evil = `"'><img src=http://evil.invalid/x onerror="window.hacked=1"><script>window.hacked=2</script>` +
 		`<a href="javascript:window.hacked=3">x</a>`
-	s := &stage{evil: evil, orders: []*pb.Order{{Id: "1" + evil, Agent: evil, By: evil, Why: evil,
-		Verb: evil, About: evil, Value: evil, Stands: true}, {Id: "2", Verb: "block", About: evil, Stands: true}}}
+	s := &stage{evil: evil, archive: map[string]string{"http://a.example/" + evil: ""}, orders: []*pb.Order{
+		{Id: "1" + evil, Agent: evil, By: evil, Why: evil, Verb: evil, About: evil, Value: evil, Stands: true},
+		{Id: "2", Verb: "block", About: evil, Stands: true}}}
 	b, url := s.open(t)
 	login(b, "secret")
 	b.Wait("document.querySelector('#tiles .tile')")
 	safe := func(where string) {
 		t.Helper()
 		got := b.Text("[window.hacked, document.querySelectorAll('main img, main script, main a[href^=javascript], " +
-			"#dialog img, #dialog script, iframe, style').length, [...document.querySelectorAll('main *')].filter(" +
-			"e => e.getAttributeNames().some(n => n.startsWith('on'))).length]")
+			"#dialog img, #dialog script, iframe:not(#page), style').length, [...document.querySelectorAll('main *')]" +
+			".filter(e => e.getAttributeNames().some(n => n.startsWith('on'))).length]")
 		if got != ",0,0" {
 			t.Errorf("%s: %s", where, got)
 		}
@@ -435,6 +441,11 @@ func TestConsoleAttack(t *testing.T) {
 	b.Click("#confirm")
 	b.Wait("document.getElementById('dialog').innerText.includes('onerror=')")
 	safe("the answer to an action")
+	b.Key("Escape")
+	b.Run("location.hash = 'archive/http'")
+	b.Click("#captures tbody button")
+	b.Wait("document.getElementById('record').innerText.includes('onerror=')")
+	safe("a record")
 	// What a hole in the page could try, the policy forbids.
 	for _, script := range []string{"document.body.innerHTML = '<b>x</b>'",
 		"document.body.append(document.createRange().createContextualFragment('<script>window.hacked=5</script>'))",
@@ -457,9 +468,13 @@ func TestConsoleAttack(t *testing.T) {
 }
 
 func newRecorder(h http.Handler, path string) *httptest.ResponseRecorder {
-	w := httptest.NewRecorder()
 	r := httptest.NewRequest("GET", "http://localhost/", nil)
 	r.URL.Path = path
+	return newRecorderOf(h, r)
+}
+
+func newRecorderOf(h http.Handler, r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	return w
 }

@@ -46,6 +46,7 @@ type copies struct {
 	// would wait for this agent forever.
 	broken chan error
 
+	listed atomic.Int64 // URLs on the lists of lost archives
 	// ship is read-locked while records are appended to the store. It is locked to declare a source
 	// lost or to forget it, so that no record of the source is appended after that.
 	ship sync.RWMutex

@@ -100,15 +100,20 @@ func (a *Agent) whyDelay(host string) string {
 	return why.String()
 }
 
-// setDelays puts the orders of delays in force.
-func (a *Agent) setDelays(ctx context.Context, standing []orders.Order) error {
-	now := newDelays(standing)
-	before := a.delays.Swap(now)
-	if before != nil && slices.Equal(before.ids, now.ids) {
+// setDelays puts the orders of delays in force. After an error, hosts that rest may still rest for the orders before,
+// and the next call mends that.
+func (s *standing) setDelays(ctx context.Context, standing []orders.Order) error {
+	now, before, a := newDelays(standing), s.rested, s.a
+	a.delays.Store(now)
+	if slices.Equal(before.ids, now.ids) {
 		return nil
 	}
-	return a.crawler.Redelay(ctx, func(host string) (time.Duration, bool) {
+	if err := a.crawler.Redelay(ctx, func(host string) (time.Duration, bool) {
 		d, _, ok := before.of(host, a.sheets.Table(), a.now())
 		return d, ok
-	})
+	}); err != nil {
+		return err
+	}
+	s.rested = now
+	return nil
 }

@@ -37,7 +37,49 @@ func (a *Agent) openNames() error {
 		return err
 	}
 	a.others.Names = names{a}
-	return a.fs.MkdirAll(dir, 0o755)
+	if err := a.fs.MkdirAll(dir, 0o755); err != nil {
+		return err
+	}
+	return names{a}.count()
+}
+
+// lost tells of archives that were lost with other agents. Nil: no agent can know of them. Safe for concurrent use.
+func (a *Agent) lost() *report.Lost {
+	k := a.membership.copies
+	if k == nil {
+		return nil
+	}
+	return &report.Lost{Listed: k.listed.Load()}
+}
+
+// count counts the URLs on the lists.
+func (n names) count() error {
+	listed := int64(0)
+	if err := n.eachListed(func(weburl.Link) error { listed++; return nil }); err != nil {
+		return err
+	}
+	n.a.membership.copies.listed.Store(listed)
+	return nil
+}
+
+// eachListed calls fn for each URL of each list.
+func (n names) eachListed(fn func(l weburl.Link) error) error {
+	entries, err := n.a.fs.ReadDir(n.a.dir("reports"))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if _, is := listOf(e.Name()); !is {
+			continue
+		}
+		if err := n.each(n.a.dir("reports", e.Name()), fn); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Each implements cluster.Names.
@@ -59,19 +101,7 @@ func (n names) Each(fn func(l weburl.Link, lost bool) error) error {
 	if err != nil {
 		return err
 	}
-	entries, err := a.fs.ReadDir(a.dir("reports"))
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if _, is := listOf(e.Name()); !is {
-			continue
-		}
-		if err := n.each(a.dir("reports", e.Name()), func(l weburl.Link) error { return fn(l, true) }); err != nil {
-			return err
-		}
-	}
-	return nil
+	return n.eachListed(func(l weburl.Link) error { return fn(l, true) })
 }
 
 // refetchesOf returns the Refetches of the link of a line.
@@ -198,7 +228,7 @@ func (l *list) write() error {
 	if l.a.membership.refetch != nil {
 		again = fmt.Sprintf(againHere, strings.TrimPrefix(filepath.Base(l.name), "lost-"))
 	}
-	return disk.WriteStream(l.a.fs, l.name, func(w io.Writer) error {
+	err = disk.WriteStream(l.a.fs, l.name, func(w io.Writer) error {
 		fmt.Fprintf(w, listHead, l.lost.Name, l.lost.Instance[:4], l.a.membership.cfg.Name,
 			l.a.now().UTC().Format("2006-01-02 15:04:05 UTC"), again) // w keeps its first error
 		var last []byte
@@ -216,6 +246,7 @@ func (l *list) write() error {
 			return err
 		})
 	})
+	return errors.Join(err, l.count())
 }
 
 // Close implements cluster.List.

@@ -27,6 +27,7 @@ func (a *Agent) openOperator() error {
 	if a.membership != nil {
 		others = crawlAgents{a.membership}
 	}
+	a.archiveKeys = newArchiveKeys()
 	a.operator = operate.New(operated{a}, others, a.standing)
 	return nil
 }
@@ -87,7 +88,13 @@ func (o operated) Explain(ctx context.Context, host string) (string, error) {
 
 // Waiting implements operate.Agent.
 func (o operated) Waiting(ctx context.Context, host string) (string, error) {
-	return o.order(ctx, host, o.a.crawler.Waiting)
+	return o.order(ctx, host, func(ctx context.Context, host string) (string, error) {
+		text, blocks, err := o.a.crawler.Waiting(ctx, host)
+		if len(blocks) > 0 && !operate.IsBlocked(o.a.standing.Standing(), host) { // others hold
+			text += "; still blocked by " + operate.List(blocks)
+		}
+		return text, err
+	})
 }
 
 // Drop implements operate.Agent.

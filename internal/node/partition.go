@@ -103,7 +103,7 @@ func (c *Cluster) checkPartition() error {
 	if err := CheckContentHash(c.partition(), c.Boundary, c.ContentHash); err != nil {
 		return err
 	}
-	if err := CheckOnLoss(c.partition(), c.OnLoss, max(c.Replicas, 1)); err != nil {
+	if err := CheckOnLoss(c.OnLoss, max(c.Replicas, 1)); err != nil {
 		return err
 	}
 	if c.Kappa == 0 {

@@ -74,28 +74,23 @@ func TestCheckContentHash(t *testing.T) {
 // agents of earlier versions are told nothing of it otherwise.
 func TestCheckOnLoss(t *testing.T) {
 	for _, c := range []struct {
-		partition, how string
-		replicas       int
-		want           string
+		how      string
+		replicas int
+		want     string
 	}{
-		{PartitionRendezvous, "", 1, ""},
-		{PartitionHash, LossKeep, 1, ""},
-		{PartitionRing, LossRefetch, 2, ""},
-		{PartitionSites, LossRefetch, 2, ""},
-		{PartitionRendezvous, LossRefetch, 1, "--on-loss refetch: with --replicas 1 no agent knows which pages " +
+		{"", 1, ""},
+		{LossKeep, 1, ""},
+		{LossRefetch, 2, ""},
+		{LossRefetch, 1, "--on-loss refetch: with --replicas 1 no agent knows which pages " +
 			"a lost archive had; give --replicas 2"},
-		{PartitionHash, LossRefetch, 2, "--on-loss refetch: with --partition hash the content of a page " +
-			"says which agent archives it; leave it out"},
-		{PartitionTopic, LossRefetch, 2, "--on-loss refetch: with --partition topic the content of a page " +
-			"says which agent archives it; leave it out"},
-		{PartitionRing, "forget", 2, "--on-loss forget: this version knows keep and refetch"},
+		{"forget", 2, "--on-loss forget: this version knows keep and refetch"},
 	} {
 		got := ""
-		if err := CheckOnLoss(c.partition, c.how, c.replicas); err != nil {
+		if err := CheckOnLoss(c.how, c.replicas); err != nil {
 			got = err.Error()
 		}
 		if got != c.want {
-			t.Errorf("%s, %s, %d replicas: %q, want %q", c.partition, c.how, c.replicas, got, c.want)
+			t.Errorf("%s, %d replicas: %q, want %q", c.how, c.replicas, got, c.want)
 		}
 		a := &Agent{cfg: Config{Cluster: &Cluster{OnLoss: c.how}}}
 		if shared, err := a.shared(nil); err != nil || (shared["on-loss"] != "") != (c.how == LossRefetch) {

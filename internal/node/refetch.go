@@ -34,9 +34,9 @@ const (
 // OnLosses returns the values of Cluster.OnLoss that are not empty.
 func OnLosses() []string { return []string{LossKeep, LossRefetch} }
 
-// CheckOnLoss returns a *ConfigError if agents with this partition and number of replicas cannot treat the loss of an
-// archive so. Empty means LossKeep.
-func CheckOnLoss(partition, how string, replicas int) error {
+// CheckOnLoss returns a *ConfigError if agents with this number of replicas cannot treat the loss of an archive so. Empty
+// means LossKeep.
+func CheckOnLoss(how string, replicas int) error {
 	switch {
 	case how == "" || how == LossKeep:
 		return nil
@@ -45,9 +45,6 @@ func CheckOnLoss(partition, how string, replicas int) error {
 	case replicas < 2:
 		return configErrorf("--on-loss %s: with --replicas 1 no agent knows which pages a lost archive had; "+
 			"give --replicas 2", how)
-	case partition == PartitionHash || partition == PartitionTopic:
-		return configErrorf("--on-loss %s: with --partition %s the content of a page says which agent archives it; "+
-			"leave it out", how, partition)
 	}
 	return nil
 }
@@ -189,7 +186,7 @@ func (r *refetch) list(ctx context.Context, l lostList) error {
 		if len(batch) == 0 {
 			return nil
 		}
-		err := a.cluster.Receive(ctx, batch, 0)
+		err := a.cluster.Refetch(ctx, batch)
 		urls, batch = urls+len(batch), batch[:0]
 		return err
 	}
@@ -219,6 +216,9 @@ func (r *refetch) list(ctx context.Context, l lostList) error {
 		return err
 	}
 	if err := a.fs.SyncDir(a.dir("reports")); err != nil {
+		return err
+	}
+	if err := (names{a}).count(); err != nil {
 		return err
 	}
 	a.parts.Events.Write("refetch", report.F("agent", l.agent), report.F("urls", urls))

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -89,11 +90,36 @@ func (o operated) TakeSeeds(ctx context.Context, urls []string) ([]*pb.Seed, err
 	if err != nil {
 		return nil, o.notStarted(err)
 	}
+	uncopied := o.copySeeds(ctx, seeds)
 	for n, fate := range done {
 		s := answer[at[n]]
 		if s.Result = fates[fate]; fate == crawl.SeedExcluded {
 			s.Text = "an exclude pattern of the scope matches it"
+		} else if uncopied != nil {
+			s.Text = fmt.Sprintf("accepted, and not copied to another agent yet; if this agent is lost with its disk "+
+				"now, give it again: %v", uncopied)
 		}
 	}
 	return answer, nil
+}
+
+// seedCopyTime bounds the wait for the copies of seeds. It leaves time to answer another agent's call.
+const seedCopyTime = 5 * time.Second
+
+// copySeeds returns nil when the loss of this agent and its disk does not lose the seeds, which it has accepted: it
+// receives them once more like links from another agent, and such links are acknowledged when others have copies.
+func (o operated) copySeeds(ctx context.Context, seeds []crawl.NewSeed) error {
+	if o.a.cluster == nil {
+		return nil
+	}
+	links := make([]weburl.Link, len(seeds))
+	for i, s := range seeds {
+		links[i] = weburl.Link{URL: s.URL, Seed: s.URL.Host()}
+		if s.Bare {
+			links[i].SetBare()
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, seedCopyTime)
+	defer cancel()
+	return o.a.cluster.Receive(ctx, links, 0)
 }

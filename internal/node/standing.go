@@ -24,6 +24,8 @@ const (
 	spreadEvery = time.Second
 	// spreadAgain is how long it waits before it sends the same orders again.
 	spreadAgain = 10 * time.Second
+	// ordersAgain is how long an agent waits before it tries again to put orders in force.
+	ordersAgain = 2 * time.Second
 	// tellTime bounds the time to tell another agent of orders.
 	tellTime = 3 * time.Second
 	// aheadMost bounds how far the clock of an agent that has got an order may be ahead.
@@ -38,8 +40,10 @@ type standing struct {
 	a   *Agent
 	set *orders.Set
 
-	mu   sync.Mutex // guards the file, what is in force, and kept
-	kept [32]byte   // the digest of the set that is durable and in force
+	turn   chan struct{} // capacity 1: an item in it guards the file, what is in force, and the fields below
+	kept   [32]byte      // the digest of the set that is durable and in force; zero: not all is in force
+	rested *delays       // for which the hosts rest that rest
+	failed string        // why the set could not be kept at the last try; empty: it could
 
 	toldMu sync.Mutex // guards told
 	told   map[string]toldOrders
@@ -58,9 +62,9 @@ func (a *Agent) loadOrders() error {
 	if err != nil {
 		return fmt.Errorf("%w; to continue without the operators' orders, remove %s", err, a.dir(ordersFile))
 	}
-	s := &standing{a: a, set: set, told: map[string]toldOrders{}}
+	s := &standing{a: a, set: set, turn: make(chan struct{}, 1), told: map[string]toldOrders{}, rested: newDelays(set.Standing())}
 	a.standing = s
-	a.delays.Store(newDelays(set.Standing()))
+	a.delays.Store(s.rested)
 	return nil
 }
 
@@ -182,13 +186,16 @@ func isPattern(s string) bool {
 
 // keep makes the set durable and puts it in force, unless it is already. An order that an earlier call could not keep
 // is kept by the next one.
-func (s *standing) keep(ctx context.Context) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *standing) keep(ctx context.Context) (err error) {
+	if err := s.begin(ctx); err != nil {
+		return err
+	}
+	defer s.end()
 	digest := s.set.Digest()
 	if digest == s.kept {
 		return nil
 	}
+	defer func() { s.tellKept(err) }()
 	if err := s.set.Save(s.a.fs, s.a.dir(ordersFile)); err != nil {
 		return err
 	}
@@ -199,7 +206,67 @@ func (s *standing) keep(ctx context.Context) error {
 	return nil
 }
 
-// obey puts the orders that stand in force.
+// begin takes the turn, and end gives it back. ctx bounds the wait.
+func (s *standing) begin(ctx context.Context) error {
+	select {
+	case s.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("other orders are being put in force: %w", ctx.Err())
+	}
+}
+
+func (s *standing) end() { <-s.turn }
+
+// tellKept writes to the events that the set could not be kept, and why, or that it is kept again. It is this call's turn.
+func (s *standing) tellKept(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	if text == s.failed || errors.Is(err, context.Canceled) {
+		return
+	}
+	if s.failed = text; err != nil {
+		s.a.parts.Events.Write("orders-failed", report.F("error", text))
+	} else {
+		s.a.parts.Events.Write("orders-kept")
+	}
+}
+
+// watchOrders puts orders in force that could not be put in force when they came, and a blacklist whose file changes.
+// end ends that.
+func (a *Agent) watchOrders() (end func()) {
+	if a.cfg.Blacklist != "" {
+		a.tellBlacklist(a.blacklist)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		tick := time.NewTicker(ordersAgain)
+		defer tick.Stop()
+		last := a.blacklisted
+		for {
+			select {
+			case <-tick.C:
+				_ = a.standing.keep(ctx) // the events have its error
+				if a.cfg.Blacklist != "" {
+					last = a.lookAtBlacklist(ctx, last)
+				}
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return func() {
+		cancel()
+		<-ended
+	}
+}
+
+// obey puts the orders that stand in force. It is this call's turn. After an error, all is called again: some
+// of it may be in force.
 func (s *standing) obey(ctx context.Context) error {
 	standing := s.set.Standing()
 	var bars []crawl.Bar
@@ -210,7 +277,7 @@ func (s *standing) obey(ctx context.Context) error {
 	}
 	s.a.rates.order(operate.Rate(standing))
 	return errors.Join(s.amend(ctx), s.a.crawler.Pause(ctx, operate.Pauses(standing)), s.a.crawler.Bar(ctx, bars),
-		s.a.setDelays(ctx, standing), s.a.setApplications(standing))
+		s.setDelays(ctx, standing), s.a.setApplications(standing))
 }
 
 // pausedFor returns how long this run has been paused. A nil receiver is an agent that is not open yet.
@@ -235,28 +302,17 @@ func (s *standing) Standing() []orders.Order { return s.set.Standing() }
 func (s *standing) Past() []orders.Order { return s.set.Past() }
 
 // Give implements operate.Orders.
-func (s *standing) Give(ctx context.Context, o orders.Order) (given orders.Order, told map[string]error, err error) {
-	if given, err = s.set.Give(o, s.name(), s.a.now()); err != nil {
-		return given, nil, err
-	}
-	s.note(given)
-	if err := s.keep(ctx); err != nil {
-		return given, nil, err
-	}
-	return given, s.spread(ctx, true), nil
-}
-
-// GiveAll implements operate.Orders.
-func (s *standing) GiveAll(ctx context.Context, list []orders.Order) (given []orders.Order, told map[string]error,
+func (s *standing) Give(ctx context.Context, list ...orders.Order) (given []orders.Order, told map[string]error,
 	err error) {
-	if given, err = s.set.GiveAll(list, s.name(), s.a.now()); err != nil {
+	if given, err = s.set.GiveTogether(list, s.name(), s.a.now()); err != nil {
 		return nil, nil, err
 	}
 	for _, o := range given {
 		s.note(o)
 	}
 	if err := s.keep(ctx); err != nil {
-		return given, nil, err
+		return given, nil, fmt.Errorf("order %s is given, but not yet durable and in force at this agent, which tries "+
+			"again every %s: %w", given[0].ID(), ordersAgain, err)
 	}
 	return given, s.spread(ctx, true), nil
 }
@@ -437,7 +493,11 @@ func (o crawlAgents) Ask(ctx context.Context, agent, method string, request []by
 
 // operated carries out what the Operator of another agent has passed on.
 func (c *membership) operated(ctx context.Context, _ rpc.Caller, o rpc.Operation) (rpc.OperationAnswer, error) {
-	response, err := c.a.operator.Answer(ctx, o.Method, o.Request)
+	answer := c.a.operator.Answer
+	if o.Method == captureMethod {
+		answer = func(_ context.Context, _ string, request []byte) ([]byte, error) { return c.captured(request) }
+	}
+	response, err := answer(ctx, o.Method, o.Request)
 	if err != nil {
 		return rpc.OperationAnswer{Error: err.Error()}, nil
 	}

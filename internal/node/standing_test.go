@@ -1,6 +1,7 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -67,6 +69,113 @@ func TestOrdersAreDurable(t *testing.T) {
 			t.Errorf("%d orders, want 1", n)
 		}
 		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The crawl loop is busy for longer than the caller of orders waits. The agent puts them in force when the loop
+// answers again, without another call: the host that rests at that time rests for the new delay.
+func TestOrdersAreRetried(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, mem := newSmallWeb(), testdisk.NewMem()
+		cfg := web.config(t, mem)
+		cfg.Frontier.HostDelay = time.Minute
+		a, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { _, err := a.Run(ctx); ended <- err }()
+		time.Sleep(70 * time.Second) // a.example/ is fetched after its robots.txt
+		release, busy := make(chan struct{}), make(chan error, 1)
+		go func() {
+			busy <- a.crawler.Redelay(ctx, func(string) (time.Duration, bool) { <-release; return time.Minute, true })
+		}()
+		synctest.Wait()
+		from := time.Now()
+		hurried, end := context.WithTimeout(ctx, 10*time.Second)
+		_, _, err = a.standing.Give(hurried, orders.Order{Verb: "delay", Value: "1h"})
+		end()
+		if err == nil || !strings.Contains(err.Error(), "tries again every 2s") {
+			t.Errorf("a busy crawl loop: %v", err)
+		}
+		close(release)
+		if err := <-busy; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(50 * time.Minute)
+		for _, r := range web.requests() {
+			if r.host == "a.example" && r.at.After(from) {
+				t.Errorf("a request %s after the order of 1h", r.at.Sub(from))
+			}
+		}
+		if a.standing.kept != a.standing.set.Digest() {
+			t.Error("the orders are not kept")
+		}
+		cancel()
+		if err := errors.Join(<-ended, a.Close()); err != nil {
+			t.Error(err)
+		}
+		events, err := disk.ReadFile(mem, a.dir("logs", "events.jsonl"), 1<<20)
+		if err != nil || strings.Count(string(events), `"orders-failed"`) != 1 ||
+			strings.Count(string(events), `"orders-kept"`) != 1 {
+			t.Errorf("%v, events:\n%s", err, events)
+		}
+	})
+}
+
+// A blacklist is in force whole, or not at all, also if the crawl loop is too busy to hear of it
+// at once.
+func TestBlacklistIsWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, mem := newSmallWeb(), testdisk.NewMem()
+		cfg := web.config(t, mem)
+		cfg.Blacklist = "/blacklist"
+		write := func(text string) {
+			t.Helper()
+			if err := disk.WriteFile(mem, cfg.Blacklist, []byte(text)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write("# nothing\n")
+		a, err := Open(cfg)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { _, err := a.Run(ctx); ended <- err }()
+		time.Sleep(time.Second)
+		release, busy := make(chan struct{}), make(chan error, 1)
+		go func() {
+			busy <- a.crawler.Redelay(ctx, func(string) (time.Duration, bool) { <-release; return time.Minute, true })
+		}()
+		synctest.Wait()
+		write("a.example\n/5\n")
+		// Two looks, the second one in vain, because the crawl loop does not answer within its context.
+		hurried, end := context.WithTimeout(ctx, time.Second)
+		a.lookAtBlacklist(hurried, a.stampBlacklist())
+		end()
+		close(release)
+		if err := <-busy; err != nil {
+			t.Error(err)
+		}
+		time.Sleep(3 * time.Second)
+		from := time.Now()
+		time.Sleep(time.Minute)
+		for _, r := range web.requests() {
+			if r.host == "a.example" && r.at.After(from) {
+				t.Errorf("a request %s after the blacklist", r.at.Sub(from))
+			}
+		}
+		if n := a.blacklist.len(); n != 2 || a.standing.kept != a.standing.set.Digest() {
+			t.Errorf("a blacklist of %d entries is in force, want 2; kept: %v", n,
+				a.standing.kept == a.standing.set.Digest())
+		}
+		cancel()
+		if err := errors.Join(<-ended, a.Close()); err != nil {
 			t.Error(err)
 		}
 	})

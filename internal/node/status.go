@@ -10,6 +10,7 @@ func (a *Agent) Status() *crawl.Status {
 	}
 	t := *s
 	t.Exchange = a.exchange(s.Pages)
+	t.Lost = a.lost()
 	t.Agents = a.membership.present()
 	if o := a.membership.sites; o != nil {
 		t.Sites = o.status()

@@ -65,7 +65,7 @@ func TestSameKeys(t *testing.T) {
 			"pages_per_s", "resolving", "retrying", "state", "time", "waiting_for"}},
 		{"summary", only(summary, progress), []string{"bytes_exported", "bytes_imported", "changed", "hosts",
 			"hosts_with_pages", "near_duplicates", "not_kept", "pages_exported", "pages_imported",
-			"peak_memory_bytes", "retries",
+			"peak_memory_bytes", "refetched", "retries",
 			"robots_txt", "started", "status", "stop_reason", "truncated", "urls_discovered", "urls_finished",
 			"urls_sent"}},
 	} {

@@ -32,6 +32,7 @@ type Visit struct {
 	Exported  bool // the page went to the agent where it belongs
 	Shared    bool // the response came from the archive: counted as a finished URL only
 	Near      bool // the page is a near-duplicate of an archived one
+	Refetched bool // the page was in a lost archive, and is fetched again
 	Imported  bool // another agent has fetched the page: not counted among the URLs and pages of this one
 }
 
@@ -65,7 +66,7 @@ type totals struct {
 	unkept                          int64
 	exported, exportedBytes         int64
 	imported, importedBytes         int64
-	near                            int64
+	near, refetched                 int64
 }
 
 func (n *totals) all() []*int64 {
@@ -76,12 +77,12 @@ func (n *totals) all() []*int64 {
 		&n.found, &n.unique, &n.sent, &n.retried,
 		&n.revisits, &n.unchanged, &n.changed,
 		&n.unkept,
-		&n.exported, &n.exportedBytes, &n.imported, &n.importedBytes, &n.near,
+		&n.exported, &n.exportedBytes, &n.imported, &n.importedBytes, &n.near, &n.refetched,
 	}
 }
 
-// totalsBefore is how many of them version 3 had.
-const totalsBefore = 17
+// totalsBefore is how many of them earlier versions had.
+var totalsBefore = map[byte]int{3: 17, 4: 22}
 
 type count struct{ pages, urls, bytes int64 }
 
@@ -230,6 +231,9 @@ func (t *Tally) Add(v Visit) {
 	}
 	if v.Near {
 		t.n.near++
+	}
+	if v.Refetched && v.Page {
+		t.n.refetched++
 	}
 	if v.Unkept {
 		t.n.unkept++
@@ -381,15 +385,15 @@ func (t *Tally) Errors() map[string]int64 {
 // ErrTally means that the encoding of a Tally is damaged or of an unknown version.
 var ErrTally = errors.New("the tally is damaged or of an unknown version")
 
-const tallyVersion = 4
+const tallyVersion = 5
 
 // AppendTo appends t's encoding to dst and returns the result. The time at which the crawl began is not in it.
 //
-//	byte    version, 4
+//	byte    version, 5
 //	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
 //	        truncated, robots, bytes of robots, found, unique, sent, retried,
 //	        revisits, unchanged, changed, unkept, exported and their bytes,
-//	        imported and their bytes, near-duplicates; version 3 has none after unkept
+//	        imported and their bytes, near-duplicates (the last of version 4), refetched; version 3 ends with unkept
 //	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
 //	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
 //	mimes   as seeds
@@ -487,12 +491,12 @@ func (t *Tally) Decode(src []byte) error {
 	d := decoder{src: src}
 	n := Tally{started: t.started}
 	all := n.n.all()
-	switch d.byte() {
-	case tallyVersion:
-	case tallyVersion - 1:
-		all = all[:totalsBefore]
-	default:
-		return ErrTally
+	if version := d.byte(); version != tallyVersion {
+		before, ok := totalsBefore[version]
+		if !ok {
+			return ErrTally
+		}
+		all = all[:before]
 	}
 	for _, p := range all {
 		*p = d.uvarint()

@@ -97,11 +97,27 @@ func (s *Store) Put(item *pb.URLItem, now int64) (status pb.AckMessage_Status, c
 		return pb.AckMessage_SKIPPED, s.appended, s.err // after the change that made it known
 	case e != nil:
 		item.CreationDate = uint64(e.created)
+		if more := s.growth(e, info); more > 0 && s.bytes+more > s.cfg.MemoryBytes+s.cfg.MemoryBytes/8 {
+			return pb.AckMessage_FAIL, 0, s.err
+		}
 	case s.bytes > s.cfg.MemoryBytes:
 		return pb.AckMessage_FAIL, 0, s.err
 	}
 	change, err = s.change(&pb.Stored{Item: item})
 	return pb.AckMessage_OK, change, err
+}
+
+// growth returns how many more bytes of RAM a known URL needs with this info.
+func (s *Store) growth(e *entry, info *pb.URLInfo) int64 {
+	meta := int64(0)
+	if len(info.Metadata) > 0 {
+		meta = int64(proto.Size(&pb.URLInfo{Metadata: info.Metadata}))
+	}
+	more := meta - int64(len(e.meta))
+	if e.q.key != info.Key && e.q.c.queues[info.Key] == nil {
+		more += int64(len(info.Key)) + queueBytes
+	}
+	return more
 }
 
 // A Want is what GetURLs asks for.

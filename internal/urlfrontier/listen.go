@@ -84,11 +84,29 @@ func Serve(s *Store, ln net.Listener, now func() time.Time) *Server {
 // connKey is the context key of a request's connection.
 type connKey struct{}
 
-// handler returns the handler of the API.
+// cutKey is the context key of a request's *http.ResponseController.
+type cutKey struct{}
+
+// cut ends the wait for the next message of a request.
+func cut(ctx context.Context) {
+	if c, ok := ctx.Value(cutKey{}).(*http.ResponseController); ok {
+		_ = c.SetReadDeadline(time.Unix(1, 0)) // without deadlines, the client's next message ends the wait
+	}
+}
+
+// handler returns the handler of the API. If the server listens on loopback, the Host of a request must be an address
+// or localhost.
 func handler(v *service) http.Handler {
+	ap, err := netip.ParseAddrPort(v.addr)
+	local := err == nil && ap.Addr().IsLoopback()
 	mux := http.NewServeMux()
 	mux.Handle(pb.NewURLFrontierHandler(v, connect.WithReadMaxBytes(maxMessage)))
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if _, ok := inbound.IsLocalHost(r.Host); local && !ok {
+			http.Error(w, fmt.Sprintf("the Host %.100q is no name of this server: call it by its IP address or by "+
+				"localhost", r.Host), http.StatusMisdirectedRequest)
+			return
+		}
 		if r.Header.Get("Origin") != "" {
 			http.Error(w, "pages in a browser may not call this API", http.StatusForbidden)
 			return
@@ -96,7 +114,7 @@ func handler(v *service) http.Handler {
 		if c, ok := r.Context().Value(connKey{}).(*inbound.Conn); ok {
 			c.Prove() // too many connections: this one is closed
 		}
-		mux.ServeHTTP(w, r)
+		mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), cutKey{}, http.NewResponseController(w))))
 	})
 }
 

@@ -89,6 +89,7 @@ func (v *service) PutURLs(ctx context.Context, stream *connect.BidiStream[pb.URL
 			}
 			if err != nil {
 				sent <- err
+				cut(ctx) // the client may be silent
 				return
 			}
 		}

@@ -17,7 +17,7 @@ import (
 
 // Config tunes a Store. The zero Config is valid.
 type Config struct {
-	// MemoryBytes bounds the RAM of the URLs. Zero means 2 GiB.
+	// MemoryBytes bounds the RAM of the URLs. What is known of known URLs may take an eighth more. Zero means 2 GiB.
 	MemoryBytes int64
 	// SnapshotBytes is the size of the journal from which on snapshots are written. Zero means 64 MiB.
 	SnapshotBytes int64
@@ -238,11 +238,11 @@ func (s *Store) commit(change uint64) error {
 		err = sync.Run()
 		s.mu.Lock()
 		s.syncing = false
+		s.changed.Broadcast()
 		if err = s.j.EndSync(sync, err); err != nil {
 			return s.fail(err)
 		}
 		s.synced = upTo
-		s.changed.Broadcast()
 		if since := s.j.SinceSnapshot(); !s.snapshotting && since > max(s.cfg.SnapshotBytes, 2*s.snapshot) {
 			s.snapshotting = true
 			go s.checkpoint()

@@ -89,7 +89,7 @@ func checkRead(fsys disk.FS, promised []promise) error {
 		return s.Damaged[0]
 	}
 	for _, p := range promised {
-		found, err := Lookup(fsys, Place{"/c", s.Path}, p.url)
+		found, err := Lookup(fsys, Place{Dir: "/c", Extra: s.Path}, p.url)
 		if err != nil || len(found) != 1 || found[0].File != p.at.File || found[0].Offset != p.at.Offset {
 			return fmt.Errorf("%s: found %+v, %v, want it once in %+v", p.url, found, err, p.at)
 		}

@@ -2,403 +2,147 @@ package warc
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
+
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
-// A Writer finds what it has archived, also of earlier runs. Most index lines are in the files of runs, each of which
-// has a filter in RAM; those of the last records are in RAM. Nothing of this is there before the first Find.
-type finder struct {
-	mu      sync.Mutex
-	last    lineMap   // lines that are not in a run yet
-	waiting []lineMap // of the runs that are not written yet, in their order
-	files   []runFile // oldest first
-	room    int       // bytes that filters may still take
-}
-
-// A lineMap has index lines by their sort keys, in the order in which they were added.
-type lineMap map[string][]string
-
-func (m lineMap) add(line []byte) {
-	if key, _, ok := bytes.Cut(line, []byte{' '}); ok {
-		m[string(key)] = append(m[string(key)], string(line))
+// FindLines returns index lines of p, without their line feeds: those that begin with prefix and follow the line after
+// (empty: all), at most n, in the order of an index. They come from the index of p.Dir, from the sorted runs that are
+// newer, and from the memory of p.Live. So of a crawl that runs, FindLines knows all that is written. It holds n lines
+// and has one file open at a time, however many there are. It leaves out lines above 64 KiB. A nil fsys means the
+// machine's filesystem.
+func FindLines(ctx context.Context, fsys disk.FS, p Place, prefix, after string, n int) ([]string, error) {
+	if fsys == nil {
+		fsys = disk.OS
 	}
-}
-
-// A runFile is a file of sorted lines. A nil filter means that it may have any key.
-type runFile struct {
-	path   string
-	filter filter
-}
-
-const (
-	// filterBits is the size of a filter for each line. With filterHashes, one of 120 other keys passes it.
-	filterBits, filterHashes = 10, 7
-	// filterRoom bounds all filters together, in bytes: those of 54 million records. Runs beyond it are searched.
-	filterRoom = 64 << 20
-)
-
-// A filter tells which keys a run does not have (Bloom, CACM 1970).
-type filter []byte
-
-var filterSeed = maphash.MakeSeed()
-
-// places calls fn with the bits of a key until fn returns false.
-func (f filter) places(key []byte, fn func(i uint64, bit byte) bool) {
-	h := maphash.Bytes(filterSeed, key)
-	step := h>>32 | 1
-	for range filterHashes {
-		if n := h % uint64(8*len(f)); !fn(n/8, 1<<(n%8)) {
-			return
-		}
-		h += step
+	f := finding{prefix: []byte(prefix), after: []byte(after), n: n}
+	if p.Live != nil {
+		p.Live.find(&f) // before the files: lines move from the memory to a file
 	}
-}
-
-func (f filter) add(key []byte) {
-	f.places(key, func(i uint64, bit byte) bool { f[i] |= bit; return true })
-}
-
-func (f filter) has(key []byte) bool {
-	has := true
-	if f != nil {
-		f.places(key, func(i uint64, bit byte) bool { has = f[i]&bit != 0; return has })
-	}
-	return has
-}
-
-// newFilter returns an empty filter for n keys; nil if there is no room. The caller holds mu.
-func (d *finder) newFilter(n int) filter {
-	size := n*filterBits/8 + 8
-	if size > d.room {
-		return nil
-	}
-	d.room -= size
-	return make(filter, size)
-}
-
-// finder returns the Writer's finder, and makes it if there is none. It reads the index once.
-func (w *Writer) finder() (*finder, error) {
-	w.findMu.Lock()
-	defer w.findMu.Unlock()
-	w.mu.Lock()
-	d := w.found
-	w.mu.Unlock()
-	if d != nil {
-		return d, nil
-	}
-	d = &finder{last: lineMap{}, room: filterRoom}
-	each := func(m lineMap, lines []byte) {
-		for line := range bytes.Lines(lines) {
-			m.add(line)
-		}
-	}
-	w.taskMu.Lock() // so that no run is being written
-	names, err := w.runFiles()
-	w.mu.Lock()
-	for _, t := range w.tasks {
-		m := lineMap{}
-		each(m, t.run.lines)
-		d.waiting = append(d.waiting, m)
-	}
-	each(d.last, w.lines.buf)
-	if err == nil {
-		w.found = d // from now on it gets new lines
-	}
-	w.mu.Unlock()
-	w.taskMu.Unlock()
-	var files []runFile
-	for _, name := range names {
-		f, e := d.load(w, name)
-		if err = errors.Join(err, e); err != nil {
-			break
-		}
-		files = append(files, f)
-	}
+	paths, err := indexFiles(fsys, p)
 	if err != nil {
-		w.mu.Lock()
-		w.found = nil // the next Find tries again
-		w.mu.Unlock()
+		return nil, fmt.Errorf("index of %s: %w", p.Dir, err)
+	}
+	for _, path := range paths {
+		if err := errors.Join(ctx.Err(), f.file(fsys, path)); err != nil {
+			return nil, fmt.Errorf("index of %s: %w", p.Dir, err)
+		}
+	}
+	return f.lines, nil
+}
+
+// indexFiles returns the files with the index lines of p: its index, and the runs that the index does not have because
+// they are newer.
+func indexFiles(fsys disk.FS, p Place) ([]string, error) {
+	paths := p.indexes()
+	index, err := fsys.Stat(indexPath(p.Dir))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.files = append(files, d.files...)
-	return d, nil
-}
-
-// runFiles returns the names of the files of runs, in the order in which their records were written.
-func (w *Writer) runFiles() (names []string, err error) {
-	entries, err := w.cfg.FS.ReadDir(runsDir(w.cfg.Dir))
+	entries, err := fsys.ReadDir(runsDir(p.Dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return paths, nil
+	}
 	if err != nil {
 		return nil, err
 	}
 	for _, e := range entries {
-		if base, _ := runOf(e.Name()); base != "" {
-			names = append(names, e.Name())
+		if base, _ := runOf(e.Name()); base == "" {
+			continue
 		}
+		if info, err := e.Info(); index != nil && err == nil && info.ModTime().Before(index.ModTime()) {
+			continue
+		}
+		paths = append(paths, filepath.Join(runsDir(p.Dir), e.Name()))
 	}
-	return names, nil
+	return paths, nil
 }
 
-// load reads the keys of a run.
-func (d *finder) load(w *Writer, name string) (f runFile, err error) {
-	f.path = filepath.Join(runsDir(w.cfg.Dir), name)
-	file, err := w.cfg.FS.OpenFile(f.path, os.O_RDONLY, 0)
+// maxFound is the longest line that FindLines returns.
+const maxFound = 64 << 10
+
+// A finding collects the first n lines with a prefix that follow a line.
+type finding struct {
+	prefix, after []byte
+	n             int
+	lines         []string // sorted, each once
+}
+
+// add adds a line. more reports whether later lines of a sorted file may be wanted.
+func (f *finding) add(line []byte) (more bool) {
+	line = bytes.TrimSuffix(line, []byte{'\n'})
+	if !bytes.HasPrefix(line, f.prefix) {
+		return bytes.Compare(line, f.prefix) < 0
+	}
+	if bytes.Compare(line, f.after) <= 0 || len(line) > maxFound {
+		return true
+	}
+	if len(f.lines) == f.n && (f.n == 0 || string(line) >= f.lines[f.n-1]) {
+		return false
+	}
+	i, there := slices.BinarySearchFunc(f.lines, line, func(have string, want []byte) int {
+		return strings.Compare(have, string(want))
+	})
+	if !there {
+		f.lines = slices.Insert(f.lines[:min(len(f.lines), f.n-1)], min(i, f.n-1), string(line))
+	}
+	return true
+}
+
+// file adds the lines of a sorted file. A file that does not exist has none.
+func (f *finding) file(fsys disk.FS, path string) error {
+	file, err := fsys.OpenFile(path, os.O_RDONLY, 0)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
 	if err != nil {
-		return f, err
+		return err
 	}
 	defer file.Close()
-	b, err := io.ReadAll(file)
-	if err != nil {
-		return f, err
+	from := f.prefix
+	if bytes.Compare(f.after, from) > 0 {
+		from = f.after
 	}
-	d.mu.Lock()
-	f.filter = d.newFilter(bytes.Count(b, []byte{'\n'}))
-	d.mu.Unlock()
-	if f.filter != nil {
-		for line := range bytes.Lines(b) {
-			if key, _, ok := bytes.Cut(line, []byte{' '}); ok {
-				f.filter.add(key)
-			}
+	s, err := seekLine(file, from)
+	for ; err == nil && s != nil; err = s.next() {
+		if !f.add(s.line) {
+			return nil
 		}
 	}
-	return f, nil
-}
-
-// note adds the line of a record.
-func (d *finder) note(line []byte) {
-	if d == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.last.add(line)
-}
-
-// turn notes that the lines so far are a run, which waits to be written.
-func (d *finder) turn() {
-	if d == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	d.waiting, d.last = append(d.waiting, d.last), lineMap{}
-}
-
-// written notes that the first run that waited is in a file.
-func (d *finder) written(path string) {
-	if d == nil {
-		return
-	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if len(d.waiting) == 0 {
-		return
-	}
-	m := d.waiting[0]
-	d.waiting = slices.Delete(d.waiting, 0, 1)
-	f := runFile{path, d.newFilter(len(m))}
-	if f.filter != nil {
-		for key := range m {
-			f.filter.add([]byte(key))
-		}
-	}
-	d.files = append(d.files, f)
-}
-
-// lines returns the lines with a key, newest last.
-func (d *finder) lines(w *Writer, key string) ([]Line, error) {
-	d.mu.Lock()
-	var paths []string
-	for _, f := range d.files {
-		if f.filter.has([]byte(key)) {
-			paths = append(paths, f.path)
-		}
-	}
-	var late []string
-	for _, m := range append(slices.Clone(d.waiting), d.last) {
-		late = append(late, m[key]...)
-	}
-	d.mu.Unlock()
-	var found []Line
-	if len(paths) > 0 {
-		for l, err := range lines(w.cfg.FS, paths, key+" ") {
-			if err != nil {
-				return nil, err
-			}
-			if l.SURT != key || len(found) == maxCaptures {
-				break
-			}
-			found = append(found, l)
-		}
-	}
-	for _, line := range late {
-		l, err := ParseLine([]byte(line))
-		if err != nil {
-			return nil, err
-		}
-		found = append(found, l)
-	}
-	slices.SortStableFunc(found, func(a, b Line) int { return strings.Compare(a.Time, b.Time) })
-	return found, nil
-}
-
-// A Capture is where the archive has a response: the line of its record, and, if that is a revisit record, the line of
-// its original.
-type Capture []Line
-
-// Find returns the newest HTTP response of a URL that the archive has, nil if it has none. It finds every record that
-// Write has returned, and those of earlier runs whose files are still in the archive. The first Find reads the index;
-// it blocks for about a second for each gigabyte of it. Later ones read a few blocks of the disk.
-func (w *Writer) Find(url string) (Capture, error) {
-	c, err := w.find(url)
-	if err != nil {
-		return nil, fmt.Errorf("find %s in the archive: %w", url, err)
-	}
-	return c, nil
-}
-
-func (w *Writer) find(url string) (Capture, error) {
-	d, err := w.finder()
-	if err != nil {
-		return nil, err
-	}
-	captures, err := d.lines(w, surt(url))
-	uri := lineURI(url)
-	captures = slices.DeleteFunc(captures, func(l Line) bool {
-		return l.URL != uri || l.MIME != mimeRevisit && l.Status == "" || l.Length <= 0
-	})
-	if err != nil || len(captures) == 0 {
-		return nil, err
-	}
-	c := Capture{captures[len(captures)-1]}
-	if c[0].MIME != mimeRevisit {
-		return c, nil
-	}
-	r, err := w.OpenCapture(c)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	rec, err := NewReader(r).Next()
-	if err != nil {
-		return nil, err
-	}
-	ref := rec.Reference()
-	if captures, err = d.lines(w, surt(ref.URL)); err != nil {
-		return nil, err
-	}
-	original := ref.best(captures)
-	if original == nil || original.Length <= 0 {
-		return nil, nil // another agent's archive has it
-	}
-	return append(c, *original), nil
-}
-
-// OpenCapture returns the bytes of the records of a Capture, as they are in the archive, for ReadCapture. If a file is
-// missing, the error is an UnreadableError.
-func (w *Writer) OpenCapture(c Capture) (io.ReadCloser, error) {
-	r := &captureReader{}
-	for _, l := range c {
-		w.mu.Lock()
-		var err error
-		if l.File == w.name && w.file != nil {
-			_, err = w.flush()
-		}
-		w.mu.Unlock()
-		if err == nil {
-			var f io.Closer
-			f, err = r.add(w, l)
-			if f != nil {
-				r.files = append(r.files, f)
-			}
-		}
-		if err != nil {
-			r.Close() // the first error says more
-			return nil, Unreadable(filepath.Join(archiveDir(w.cfg.Dir), l.File), err)
-		}
-	}
-	r.Reader = io.MultiReader(r.parts...)
-	return r, nil
-}
-
-type captureReader struct {
-	io.Reader
-	parts []io.Reader
-	files []io.Closer
-}
-
-func (r *captureReader) add(w *Writer, l Line) (io.Closer, error) {
-	f, err := OpenWARC(w.cfg.FS, w.cfg.Dir, l.File)
-	if err != nil {
-		return nil, err
-	}
-	r.parts = append(r.parts, io.NewSectionReader(f, l.Offset, l.Length))
-	return f, nil
-}
-
-func (r *captureReader) Close() (err error) {
-	for _, f := range r.files {
-		err = errors.Join(err, f.Close())
+	if err == io.EOF {
+		return nil
 	}
 	return err
 }
 
-// maxHead bounds the HTTP header of a revisit record, in bytes. It is more than a crawl accepts.
-const maxHead = 4 << 20
-
-// ReadCapture reads the bytes of OpenCapture. rec is the first record. wire has the response as it crossed the wire, of
-// size bytes: if rec is a revisit record, its header and the payload of its original. The error wraps ErrDamaged if the
-// bytes are no such records.
-func ReadCapture(r io.Reader) (rec *Record, wire io.Reader, size int64, err error) {
-	bad := func(text string) error { return fmt.Errorf("%w: %s", ErrDamaged, text) }
-	rd := NewReader(r)
-	next := func(kind string) (*Record, error) {
-		rec, err := rd.Next()
-		if err == io.EOF {
-			err = bad("no " + kind + " record")
+// find adds the lines that are in no run yet. It takes some milliseconds for each run in memory, of which there are at
+// most maxTasks and two.
+func (w *Writer) find(f *finding) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	all := [][]byte{w.doing, w.lines.buf}
+	for _, t := range w.tasks {
+		all = append(all, t.run.lines)
+	}
+	for _, buf := range all {
+		for len(buf) > 0 {
+			line := buf
+			if i := bytes.IndexByte(buf, '\n'); i >= 0 {
+				line = buf[:i]
+				buf = buf[i+1:]
+			} else {
+				buf = nil
+			}
+			f.add(line)
 		}
-		if err == nil && rec.Type() != kind && kind != "" {
-			err = bad("a " + rec.Type() + " record in place of a " + kind + " record")
-		}
-		return rec, err
 	}
-	if rec, err = next(""); err != nil {
-		return nil, nil, 0, err
-	}
-	switch rec.Type() {
-	case "response":
-		return rec, rec, rec.Size, nil
-	case "revisit":
-	default:
-		return nil, nil, 0, bad("a " + rec.Type() + " record")
-	}
-	head, err := io.ReadAll(io.LimitReader(rec, maxHead+1))
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	if len(head) > maxHead {
-		return nil, nil, 0, bad("the header is too long")
-	}
-	original, err := next("response")
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	theirs, rest, found, err := readHeadFrom(original)
-	if err == nil && !found {
-		err = bad("the original has no HTTP header")
-	}
-	if err != nil {
-		return nil, nil, 0, err
-	}
-	wire = io.MultiReader(bytes.NewReader(head), bytes.NewReader(rest), original)
-	return rec, wire, int64(len(head)) + original.Size - int64(len(theirs)), nil
 }

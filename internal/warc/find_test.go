@@ -1,48 +1,39 @@
 package warc
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
-
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
-// readFound returns the wire of the newest response of url; "" if the archive has none.
-func readFound(w *Writer, url string) (string, error) {
-	c, err := w.Find(url)
-	if err != nil || c == nil {
-		return "", err
+// A reader of a running crawl finds each capture as soon as Write has returned, wherever its line is: in memory, in a
+// run, or in an index of an earlier crawl.
+func TestFindLines(t *testing.T) {
+	dir := t.TempDir()
+	var want []string
+	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+	write := func(w *Writer, from, n int) {
+		t.Helper()
+		for i := range n {
+			url := fmt.Sprintf("http://h%d.example/p%04d", i%3, from+i)
+			body := fmt.Sprintf("page %d", from+i)
+			if _, err := w.Write(page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", body)); err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, SURT(url)+" ")
+		}
+		slices.Sort(want)
 	}
-	r, err := w.OpenCapture(c)
-	if err != nil {
-		return "", err
-	}
-	defer r.Close()
-	rec, wire, size, err := ReadCapture(r)
-	if err != nil {
-		return "", err
-	}
-	b, err := io.ReadAll(wire)
-	if err == nil && (int64(len(b)) != size || rec.URL() != url) {
-		err = fmt.Errorf("%d bytes of %d for a record of %s", len(b), size, rec.URL())
-	}
-	return string(b), err
-}
-
-// TestFind compares what a Writer finds with a map, while several goroutines write, and after restarts.
-func TestFind(t *testing.T) {
-	rng := rand.New(rand.NewPCG(testseed.New(t), 1))
-	fsys := testdisk.NewMem()
-	want := map[string]string{}
 	open := func() *Writer {
-		w, _, err := Open(Config{Dir: "/crawl", FS: fsys, MaxBytes: 20_000, Agent: "a"})
+		t.Helper()
+		w, _, err := Open(Config{Dir: dir, MaxBytes: 8 << 10, Now: func() time.Time {
+			now = now.Add(time.Second)
+			return now
+		}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -50,122 +41,59 @@ func TestFind(t *testing.T) {
 	}
 	check := func(w *Writer) {
 		t.Helper()
-		for url, wire := range want {
-			if got, err := readFound(w, url); err != nil || got != wire {
-				t.Fatalf("%s: found %q, %v; want %q", url, got, err, wire)
-			}
-		}
-		for _, url := range []string{"http://a.example/none", "http://www.a.example/p1", "https://a.example/p1"} {
-			if got, err := readFound(w, url); err != nil || got != "" {
-				t.Fatalf("%s, which was not archived: found %q, %v", url, got, err)
-			}
-		}
-	}
-	w := open()
-	n := 0
-	for round := range 6 {
-		if round != 1 { // in one run nothing is found before the end
-			check(w)
-		}
-		var wg sync.WaitGroup
-		for range 4 {
-			var xs []*Exchange
-			for range 20 {
-				n++
-				// A third of the bodies came before: their records are revisits, with a header of their own.
-				body := fmt.Sprintf("body %d %s", n-n%3*rng.IntN(3), strings.Repeat("text ", rng.IntN(100)))
-				if n%3 > 0 {
-					body = fmt.Sprintf("body %d", n%7)
-				}
-				x := page(fmt.Sprintf("http://a.example/p%d", n), fmt.Sprintf("HTTP/1.1 200 OK\nX-Number: %d", n), body)
-				x.Began = testTime.Add(time.Duration(n) * time.Second)
-				wire, _ := x.Response.Bytes()
-				want[x.URL] = string(wire)
-				xs = append(xs, x)
-			}
-			wg.Go(func() {
-				for _, x := range xs {
-					if _, err := w.Write(x); err != nil {
-						t.Error(err)
-						return
-					}
-					wire, _ := x.Response.Bytes()
-					if got, err := readFound(w, x.URL); round != 1 && (err != nil || got != string(wire)) {
-						t.Errorf("%s: found %q, %v; want %q", x.URL, got, err, wire)
-					}
-				}
-			})
-		}
-		wg.Wait()
-		switch round % 3 {
-		case 0:
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
-			w = open()
-		case 1: // the process is killed
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
-			fsys = fsys.Clone()
-			w.Close() // its disk is gone
-			w = open()
-		}
-	}
-	check(w)
-
-	// The newest of several responses counts.
-	again := page("http://a.example/p1", "HTTP/1.1 404 Not Found", "gone")
-	again.Began = testTime.Add(time.Hour)
-	wire, _ := again.Response.Bytes()
-	if _, err := w.Write(again); err != nil {
-		t.Fatal(err)
-	}
-	if got, err := readFound(w, again.URL); err != nil || got != string(wire) {
-		t.Errorf("found %q, %v; want the newer response", got, err)
-	}
-	// A file that was moved away.
-	c, err := w.Find("http://a.example/p2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fsys.Remove("/crawl/archive/" + c[0].File); err != nil {
-		t.Fatal(err)
-	}
-	if _, err = w.OpenCapture(c); err == nil {
-		t.Error("a record without its file was opened")
-	} else if _, ok := errors.AsType[*UnreadableError](err); !ok {
-		t.Errorf("%v is not an UnreadableError", err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestFindWithoutFilters checks the search of runs for which there are no filters.
-func TestFindWithoutFilters(t *testing.T) {
-	fsys := testdisk.NewMem()
-	w, _, err := Open(Config{Dir: "/crawl", FS: fsys, MaxBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer w.Close()
-	for i := range 20 {
-		if i == 10 {
-			d, err := w.finder()
+		p := Place{Dir: dir, Live: w}
+		var got []string
+		after := ""
+		for {
+			lines, err := FindLines(t.Context(), nil, p, "example,h", after, 7)
 			if err != nil {
 				t.Fatal(err)
 			}
-			d.room = 0
+			for _, l := range lines {
+				key, _, _ := strings.Cut(l, " ")
+				got = append(got, key+" ")
+			}
+			if len(lines) < 7 {
+				break
+			}
+			after = lines[6]
 		}
-		if _, err := w.Write(page(fmt.Sprintf("http://a.example/%d", i), "HTTP/1.1 200 OK", fmt.Sprint("page ", i))); err != nil {
-			t.Fatal(err)
+		if !slices.Equal(got, want) {
+			t.Fatalf("found %d lines, want %d", len(got), len(want))
+		}
+		lines, err := Lookup(nil, p, "http://h1.example/p0001")
+		if err != nil || len(lines) != 1 || lines[0].URL != "http://h1.example/p0001" {
+			t.Errorf("Lookup: %v, %v", lines, err)
+		}
+		if lines, err := FindLines(t.Context(), nil, p, "example,nowhere)", "", 5); err != nil || len(lines) != 0 {
+			t.Errorf("nothing: %v, %v", lines, err)
 		}
 	}
-	for i := range 21 {
-		got, err := readFound(w, fmt.Sprintf("http://a.example/%d", i))
-		if err != nil || (got != "") != (i < 20) || !strings.HasSuffix(got, fmt.Sprint("page ", i)) && i < 20 {
-			t.Errorf("page %d: %q, %v", i, got, err)
-		}
+	w := open()
+	write(w, 0, 5)
+	check(w) // all in memory
+	write(w, 5, 100)
+	if finished, err := filepath.Glob(filepath.Join(runsDir(dir), "*")); err != nil || len(finished) < 2 {
+		t.Fatalf("runs: %q, %v", finished, err)
+	}
+	check(w) // finished files, too
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := BuildIndex(nil, dir); err != nil {
+		t.Fatal(err)
+	}
+	w = open()
+	check(w)
+	later := time.Now().Add(time.Hour)
+	if err := os.Chtimes(indexPath(dir), later, later); err != nil {
+		t.Fatal(err)
+	}
+	if files, err := indexFiles(w.cfg.FS, Place{Dir: dir}); err != nil || len(files) != 1 {
+		t.Errorf("old runs are read: %q, %v", files, err)
+	}
+	check(w)
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

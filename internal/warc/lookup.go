@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"container/heap"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -23,7 +24,8 @@ const maxCaptures = 10000
 
 // Lookup finds the captures of url in the index of the crawl directory p.Dir. It returns at most 10,000, oldest first;
 // none is not an error. If there is no index, the error wraps fs.ErrNotExist. Lookup reads only the part of the index
-// that a binary search needs. A nil fsys means the machine's filesystem.
+// that a binary search needs. A nil fsys means the machine's filesystem. Of a crawl that runs (Place.Live), Lookup
+// knows all that is written.
 func Lookup(fsys disk.FS, p Place, url string) ([]Line, error) {
 	found, err := lookup(fsys, p, url)
 	if p, ok := err.(*fs.PathError); ok {
@@ -37,6 +39,17 @@ func Lookup(fsys disk.FS, p Place, url string) ([]Line, error) {
 
 func lookup(fsys disk.FS, p Place, url string) (found []Line, err error) {
 	key := surt(url) + " "
+	if p.Live != nil {
+		raw, err := FindLines(context.Background(), fsys, p, key, "", maxCaptures)
+		for _, line := range raw {
+			l, err := ParseLine([]byte(line))
+			if err != nil {
+				return nil, err
+			}
+			found = append(found, l)
+		}
+		return found, err
+	}
 	for l, err := range Lines(fsys, p, key) {
 		if err != nil {
 			return nil, err

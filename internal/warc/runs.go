@@ -84,6 +84,13 @@ func (r *runs) finish(warc string) error { return r.write(r.last(warc)) }
 
 // write sorts a run and writes its file. It may run while another goroutine calls add.
 func (r *runs) write(n run) error {
+	err := r.store(n)
+	r.recycle(n)
+	return err
+}
+
+// store is write without recycle.
+func (r *runs) store(n run) error {
 	if n.name == "" {
 		return nil
 	}
@@ -94,16 +101,20 @@ func (r *runs) write(n run) error {
 		}
 		return nil
 	})
-	if cap(n.lines) <= 2*runBytes {
+	if err != nil {
+		return fmt.Errorf("index %s: %w", n.name, err)
+	}
+	return nil
+}
+
+// recycle gives the memory of a run back, which nothing reads any more.
+func (r *runs) recycle(n run) {
+	if n.name != "" && cap(n.lines) <= 2*runBytes {
 		select {
 		case r.spare <- n.lines[:0]:
 		default:
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("index %s: %w", n.name, err)
-	}
-	return nil
 }
 
 // discard removes the runs of warc and the lines collected so far.

@@ -19,6 +19,9 @@ type Place struct {
 	Dir string
 	// Extra is a file with the index lines that the index of Dir lacks (see WriteSupplement). Empty: there is none.
 	Extra string
+	// Live is the Writer of Dir's crawl, which runs in this process. FindLines and Lookup then also know what it has
+	// written up to now. Nil: no crawl writes.
+	Live *Writer
 }
 
 // Places returns crawl directories without extra lines.

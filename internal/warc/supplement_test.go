@@ -22,7 +22,7 @@ func supplemented(t *testing.T, dir string) (keys []string, s Supplement) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for l, err := range Lines(nil, Place{dir, s.Path}, "") {
+	for l, err := range Lines(nil, Place{Dir: dir, Extra: s.Path}, "") {
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,6 +96,7 @@ type Writer struct {
 	serial int
 	lines  runs
 	tasks  []diskTask // in order; a task that is being done is no longer in it
+	doing  []byte     // the index lines of the task that is being done
 	found  *finder    // nil before the first Find
 
 	findMu sync.Mutex // held while found is made; taken before the others
@@ -330,8 +331,14 @@ func (w *Writer) runTasks() error {
 		}
 		c := w.tasks[0]
 		w.tasks = slices.Delete(w.tasks, 0, 1)
+		w.doing = c.run.lines
 		w.mu.Unlock()
-		if err := w.runTask(c); err != nil {
+		err := w.runTask(c)
+		w.mu.Lock()
+		w.doing = nil
+		w.mu.Unlock()
+		w.lines.recycle(c.run)
+		if err != nil {
 			w.mu.Lock()
 			if w.err == nil || w.err == ErrClosed {
 				w.err = err
@@ -346,7 +353,7 @@ func (w *Writer) runTask(c diskTask) (err error) {
 	defer func() { err = errors.Join(err, c.close()) }()
 	// Write the index before the rename: Open rebuilds the index of a file that still has the suffix .open, and trusts
 	// the index of all other files.
-	if err := w.lines.write(c.run); err != nil {
+	if err := w.lines.store(c.run); err != nil {
 		return err
 	}
 	w.mu.Lock()

@@ -54,6 +54,56 @@ func TestClaimOfAnotherView(t *testing.T) {
 	}
 }
 
+// TestNotesAreToldAgain: a call with the notes of a pause is lost. The holder tells the pause with the next call, so
+// that it outlives the holder.
+func TestNotesAreToldAgain(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	view, point := pair() // agent 1 grants point
+	holder, grantor := opened(2, view, now), opened(1, view, now)
+	exchange := func(lost bool) (told bool) {
+		t.Helper()
+		now = now.Add(250 * time.Millisecond)
+		holder.Contact(now, now)
+		grantor.Contact(now, now)
+		for _, b := range holder.Calls(now) {
+			for _, a := range b.Asks {
+				told = told || len(a.Notes) > 0
+			}
+			if lost {
+				holder.Failed(b, now)
+				continue
+			}
+			ans, err := grantor.Serve(b, now)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := holder.Answered(ans, now); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return told
+	}
+	holder.Ready(point, time.Second, now)
+	exchange(false)
+	if !holder.Begin(now, point) {
+		t.Fatal("not granted")
+	}
+	holder.Keep(point, Note{Key: 7, Slow: 1, Pause: time.Minute}, now)
+	holder.Used(point, now, time.Second, true, now)
+	for i := 0; !exchange(true); i++ {
+		if i == 20 {
+			t.Fatal("the pause is not told")
+		}
+	}
+	told := false
+	for range 20 {
+		told = exchange(false) || told
+	}
+	if !told {
+		t.Error("the pause is not told again within 5 s")
+	}
+}
+
 // TestNoVisitIsCutOff: agents come and leave in good order, and every message arrives. So no agent
 // may lose a lease while it uses it, even if the agents' views differ for a while.
 func TestNoVisitIsCutOff(t *testing.T) {

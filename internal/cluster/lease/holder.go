@@ -529,7 +529,10 @@ func (h *holder) failed(b *Batch) {
 	}
 	for _, a := range b.Asks {
 		l := h.lots[a.Point]
-		if l == nil || l.grantor != b.To || l.queued != inNone {
+		if l == nil || l.grantor != b.To {
+			continue
+		}
+		if h.retell(l, &a); l.queued != inNone {
 			continue
 		}
 		switch l.state {

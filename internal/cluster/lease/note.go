@@ -176,6 +176,14 @@ func (h *holder) keep(point uint64, v note, clock time.Duration) {
 	}
 }
 
+// retell notes that the grantor may not have received the notes of an ask.
+func (h *holder) retell(l *lot, a *Ask) {
+	if len(a.Notes) > 0 && l.state == held {
+		l.tell = true
+		h.queueFor(l.grantor).tell = true
+	}
+}
+
 // drop ends a lease that is not returned.
 func (l *lot) drop() {
 	l.state = without

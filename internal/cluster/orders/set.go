@@ -47,26 +47,47 @@ func newSet(b bounds) *Set { return &Set{bounds: b} }
 // is an ErrOrder of Check, or ErrFull if the order would be one too many. An order that is Off or that supersedes a
 // standing one is never too many.
 func (s *Set) Give(o Order, agent string, now time.Time) (Order, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	o = stamp(o, s.past, agent, now)
-	if err := o.Check(); err != nil {
+	given, err := s.GiveTogether([]Order{o}, agent, now)
+	if err != nil {
 		return Order{}, err
 	}
-	stands := func(x Order) bool { return x.subject() == o.subject() }
-	if !o.Off && len(s.standing) >= s.bounds.standing && !slices.ContainsFunc(s.standing, stands) {
-		return Order{}, fmt.Errorf("%w: at most %d can; take back those that are not needed", ErrFull,
-			s.bounds.standing)
-	}
-	s.replace(append(slices.Clip(s.past), o))
-	return o, nil
+	return given[0], nil
 }
 
-// GiveAll is Give for orders that an earlier version has kept elsewhere. They are never too many. If the error is not
-// nil, nothing has changed.
+// GiveTogether is Give for several orders. If the error is not nil, nothing has changed.
+func (s *Set) GiveTogether(os []Order, agent string, now time.Time) (given []Order, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	stand := map[subject]bool{}
+	for _, o := range s.standing {
+		stand[o.subject()] = true
+	}
+	for _, o := range os {
+		about := o.subject()
+		switch {
+		case o.Off:
+			delete(stand, about)
+			continue
+		case stand[about]:
+			continue
+		}
+		if stand[about] = true; len(stand) > s.bounds.standing {
+			return nil, fmt.Errorf("%w: at most %d can; take back those that are not needed", ErrFull,
+				s.bounds.standing)
+		}
+	}
+	return s.add(os, agent, now)
+}
+
+// GiveAll is GiveTogether for orders that an earlier version has kept elsewhere. They are never too many.
 func (s *Set) GiveAll(os []Order, agent string, now time.Time) (given []Order, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.add(os, agent, now)
+}
+
+// add adds orders; s.mu is held.
+func (s *Set) add(os []Order, agent string, now time.Time) (given []Order, err error) {
 	union := slices.Clip(s.past)
 	for _, o := range os {
 		o = stamp(o, union, agent, now)

@@ -315,6 +315,15 @@ func TestFull(t *testing.T) {
 	if err := give(Order{Verb: "block", About: "one more"}); !errors.Is(err, ErrFull) {
 		t.Errorf("one more: %v", err)
 	}
+	before := s.Digest()
+	for _, list := range [][]Order{
+		{{Verb: "block", About: "h8", Off: true}, {Verb: "block", About: "one more"}, {Verb: "block", About: "two more"}},
+		{{Verb: "block", About: "h8", Why: "again"}, {Verb: ""}},
+	} {
+		if given, err := s.GiveTogether(list, "a1", begin); err == nil || given != nil || s.Digest() != before {
+			t.Errorf("%v: given %v, %v; changed: %v", list, given, err, s.Digest() != before)
+		}
+	}
 	for _, o := range []Order{
 		{Verb: "block", About: "h7", Why: "another reason"}, {Verb: "block", About: "unknown", Off: true},
 		{Verb: "block", About: "h8", Off: true}, {Verb: "block", About: "one more"},

@@ -130,14 +130,8 @@ func (g *gate) named(next http.Handler) http.Handler {
 }
 
 func (g *gate) isName(host string) bool {
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
-	}
-	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
-	if _, err := netip.ParseAddr(host); err == nil || strings.EqualFold(host, "localhost") {
-		return true
-	}
-	return g.leaf != nil && host != "" && g.leaf.VerifyHostname(host) == nil
+	name, local := inbound.IsLocalHost(host)
+	return local || g.leaf != nil && name != "" && g.leaf.VerifyHostname(name) == nil
 }
 
 // roleOf returns the role of a token, and of the cookie that stands for it.

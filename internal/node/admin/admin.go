@@ -8,6 +8,7 @@
 //	/orbweaver.operator.v1.Operator/METHOD
 //	              the calls of package operate: Connect, gRPC and gRPC-Web, in JSON or protobuf
 //	/             the console; no token, because it shows nothing before its user has logged in
+//	/archive/     archived pages for a frame of the console; their key is in the path
 //	/session      the role of a browser; POST logs it in with a token, DELETE logs it out
 //
 // Without TLS the server listens on loopback only. The calls and the metrics require one of two tokens in the crawl
@@ -56,6 +57,9 @@ type Config struct {
 	Token, ReaderToken string
 	// Console serves the pages of the console; nil: there is none.
 	Console http.Handler
+	// Archive serves the archived pages below /archive/. It checks the key in the path by itself, because their frame
+	// has no cookie. Nil: there is none.
+	Archive http.Handler
 	// Now is the clock for the limit of wrong tokens; nil means time.Now.
 	Now func() time.Time
 	// Operator answers operators.
@@ -207,6 +211,9 @@ func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 		for _, path := range []string{"GET /{$}", "GET /console/"} {
 			guarded.Handle(path, cfg.Console)
 		}
+	}
+	if cfg.Archive != nil {
+		guarded.Handle("GET /archive/", cfg.Archive)
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

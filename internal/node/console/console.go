@@ -21,7 +21,7 @@ var files embed.FS
 
 // policy permits what the pages need, from this server alone. Trusted types make the browser refuse HTML made of text.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; " +
-	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
+	"frame-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; " +
 	"trusted-types 'none'"
 
 // Handler serves the pages at / and below /console/.

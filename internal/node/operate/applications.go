@@ -80,7 +80,7 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 	}
 	if isNew || len(list) > 0 || a.value() != was.value() {
 		list = append(list, orders.Order{Verb: verbApp, About: a.Name, Value: a.value(), Why: q.Why})
-		given, answers, err := o.giveAll(ctx, list)
+		given, answers, err := o.giveAll(ctx, list, "")
 		if err != nil {
 			return nil, err
 		}
@@ -107,19 +107,6 @@ func (o *Operator) allKnowApplications(ctx context.Context) error {
 	return nil
 }
 
-// giveAll gives orders together. given has them in the same order; answers are those of all agents.
-func (o *Operator) giveAll(ctx context.Context, list []orders.Order) (given []orders.Order, answers []*pb.Answer,
-	err error) {
-	for i := range list {
-		list[i].Why = strings.TrimSpace(list[i].Why)
-	}
-	given, told, err := o.orders.GiveAll(ctx, list)
-	if err != nil {
-		return nil, nil, notGiven(err)
-	}
-	return given, o.tellings(told, ""), nil
-}
-
 // RemoveApplication implements pb.OperatorHandler.
 func (o *Operator) RemoveApplication(ctx context.Context, q *pb.RemoveApplicationRequest) (
 	*pb.RemoveApplicationResponse, error) {
@@ -133,7 +120,7 @@ func (o *Operator) RemoveApplication(ctx context.Context, q *pb.RemoveApplicatio
 			list = append(list, orders.Order{Verb: verbAppRule, About: s.About, Why: q.Why, Off: true})
 		}
 	}
-	given, answers, err := o.giveAll(ctx, list)
+	given, answers, err := o.giveAll(ctx, list, "")
 	if err != nil {
 		return nil, err
 	}

@@ -152,17 +152,14 @@ func (o *Operator) ChangeScope(ctx context.Context, q *pb.ChangeScopeRequest) (*
 	if len(list) == 0 {
 		return nil, problem(connect.CodeInvalidArgument, "no change: give a depth, hosts, domains or patterns")
 	}
-	r := &pb.ChangeScopeResponse{}
-	for _, want := range list {
-		want.Verb, want.Why = verbScope, q.Why
-		given, answers, err := o.give(ctx, want, "")
-		if err != nil {
-			return nil, err
-		}
-		r.Orders = append(r.Orders, given.Id)
-		r.Told = told(answers)
+	for i := range list {
+		list[i].Verb, list[i].Why = verbScope, q.Why
 	}
-	return r, nil
+	given, answers, err := o.giveAll(ctx, list, "")
+	if err != nil {
+		return nil, err
+	}
+	return &pb.ChangeScopeResponse{Orders: ids(given), Told: told(answers)}, nil
 }
 
 // scopeOrders returns the orders of a change. All of it is checked before any order is given.

@@ -121,28 +121,19 @@ type book struct {
 func (b book) Standing() []orders.Order { return b.w.set.Standing() }
 func (b book) Past() []orders.Order     { return b.w.set.Past() }
 
-func (b book) Give(_ context.Context, o orders.Order) (orders.Order, map[string]error, error) {
+func (b book) Give(_ context.Context, list ...orders.Order) ([]orders.Order, map[string]error, error) {
 	name := b.self
 	if name == "" {
 		name = "crawl"
 	}
-	given, err := b.w.set.Give(o, name, time.Now())
-	return given, b.told(), err
-}
-
-func (b book) GiveAll(_ context.Context, list []orders.Order) ([]orders.Order, map[string]error, error) {
-	given, err := b.w.set.GiveAll(list, b.self+"x", time.Now())
-	return given, b.told(), err
-}
-
-func (b book) told() map[string]error {
+	given, err := b.w.set.GiveTogether(list, name, time.Now())
 	told := map[string]error{}
 	for agent := range b.w.members {
 		if told[agent] = nil; b.w.silent[agent] {
 			told[agent] = errors.New("it does not answer")
 		}
 	}
-	return told
+	return given, told, err
 }
 
 // said returns answers as text.
@@ -394,5 +385,36 @@ func TestWideBlocks(t *testing.T) {
 	}
 	if len(w.does) > 0 {
 		t.Errorf("hosts were blocked: %q", w.does)
+	}
+}
+
+// Taking back a block of a domain or range tells which other blocks still hold for some of it.
+func TestStillBlocked(t *testing.T) {
+	w := newTown("a1")
+	a1 := w.members["a1"]
+	var ids []string
+	for _, about := range []string{"*.example.org", "www.example.org", "*.b.example.org", "myexample.org",
+		"192.0.2.0/24", "192.0.2.128/25", "192.0.2.7", "[2001:db8::1]", "2001:db8::/32", "*.example.net"} {
+		b, err := a1.Block(t.Context(), &pb.BlockRequest{Host: about})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, b.Order.Id)
+	}
+	for about, want := range map[string][]int{"*.example.org": {1, 2}, "192.0.2.0/24": {5, 6}, "2001:db8::/32": {7},
+		"*.example.net": nil} {
+		r, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: about})
+		if err != nil {
+			t.Fatal(err)
+		}
+		text := r.Answers[0].Text
+		if len(want) == 0 && text != about+": unblocked" {
+			t.Errorf("unblock %s: %s", about, text)
+		}
+		for i, id := range ids {
+			if strings.Contains(text, id+",") != slices.Contains(want, i) {
+				t.Errorf("unblock %s: %s; the orders are %q, want the numbers %v of them", about, text, ids, want)
+			}
+		}
 	}
 }

@@ -20,7 +20,8 @@ type Agent interface {
 	// Name is empty if the crawl has one agent.
 	Name() string
 	Status() *pb.AgentStatus
-	// Explain returns why a host is not being crawled now, Waiting how many of its links wait. Drop finishes them. The
+	// Explain returns why a host is not being crawled now, Waiting how many of its links wait, and which blocks hold
+	// for it although no order is about exactly this host. Drop finishes the links. The
 	// texts are for people. The error is an ErrHost if the name is wrong, and an ErrElsewhere if another agent crawls
 	// the host.
 	Explain(ctx context.Context, host string) (string, error)
@@ -37,6 +38,7 @@ type Agent interface {
 
 	Seeds
 	Viewer
+	Archive
 	Scoping
 	Queues
 	Apps
@@ -52,11 +54,9 @@ type Others interface {
 
 // Orders is the cluster's set of orders. Safe for concurrent use.
 type Orders interface {
-	// Give adds an order. When it returns, the order is durable at this agent, and in force there. told has an error
-	// for each other agent, nil if the agent has the order.
-	Give(ctx context.Context, o orders.Order) (given orders.Order, told map[string]error, err error)
-	// GiveAll is Give for several orders, which the other agents are told together. It adds all or none.
-	GiveAll(ctx context.Context, list []orders.Order) (given []orders.Order, told map[string]error, err error)
+	// Give adds orders, all or none. When it returns nil, they are durable at this agent, and in force there. told has
+	// an error for each other agent, nil if the agent has the orders.
+	Give(ctx context.Context, list ...orders.Order) (given []orders.Order, told map[string]error, err error)
 	// Standing returns the orders that stand, Past all that are known. Both are in the order of time.
 	Standing() []orders.Order
 	Past() []orders.Order
@@ -150,7 +150,11 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 	}
 	off := TakeBack(about)
 	off.Why = q.Why
-	given, answers, err := o.give(ctx, off, about+": unblocked")
+	text := about + ": unblocked"
+	if still := overlapping(o.orders.Standing(), about); wide && len(still) > 0 {
+		text += "; still blocked by " + List(still)
+	}
+	given, answers, err := o.give(ctx, off, text)
 	if err == nil && !wide {
 		answers = o.concerned(ctx, about, answers)
 	}
@@ -307,24 +311,26 @@ func wire(o orders.Order, stands bool) *pb.Order {
 
 // give gives an order. The answer of an agent that has it is text.
 func (o *Operator) give(ctx context.Context, want orders.Order, text string) (*pb.Order, []*pb.Answer, error) {
-	want.Why = strings.TrimSpace(want.Why)
-	given, told, err := o.orders.Give(ctx, want)
+	given, answers, err := o.giveAll(ctx, []orders.Order{want}, text)
 	if err != nil {
-		return nil, nil, notGiven(err)
+		return nil, nil, err
 	}
-	return wire(given, !given.Off), o.tellings(told, text), nil
+	return wire(given[0], !given[0].Off), answers, nil
 }
 
-// notGiven returns the error of a call that could not give an order.
-func notGiven(err error) error {
-	if errors.Is(err, orders.ErrOrder) {
-		return connect.NewError(connect.CodeInvalidArgument, err)
+// giveAll gives orders, all or none.
+func (o *Operator) giveAll(ctx context.Context, list []orders.Order, text string) (given []orders.Order,
+	answers []*pb.Answer, err error) {
+	for i := range list {
+		list[i].Why = strings.TrimSpace(list[i].Why)
 	}
-	return connect.NewError(connect.CodeUnavailable, err)
-}
-
-// tellings returns the answers of all agents about an order. That of an agent that has it is text.
-func (o *Operator) tellings(told map[string]error, text string) (answers []*pb.Answer) {
+	given, told, err := o.orders.Give(ctx, list...)
+	if err != nil {
+		if errors.Is(err, orders.ErrOrder) {
+			return nil, nil, connect.NewError(connect.CodeInvalidArgument, err)
+		}
+		return nil, nil, connect.NewError(connect.CodeUnavailable, err)
+	}
 	for _, name := range o.names() {
 		a := &pb.Answer{Agent: name, Text: text}
 		err, known := told[name]
@@ -336,5 +342,5 @@ func (o *Operator) tellings(told map[string]error, text string) (answers []*pb.A
 		}
 		answers = append(answers, a)
 	}
-	return answers
+	return given, answers, nil
 }

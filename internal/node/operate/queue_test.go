@@ -12,6 +12,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -172,6 +173,11 @@ func TestScopeOrders(t *testing.T) {
 	}
 	if len(w.set.Past()) != 1 {
 		t.Errorf("a wrong change has given an order: %v", w.set.Past())
+	}
+	if _, err := o.ChangeScope(t.Context(), &pb.ChangeScopeRequest{Hosts: []string{"h.example"},
+		Include: []string{strings.Repeat("x", orders.MaxAbout)}}); connect.CodeOf(err) != connect.CodeInvalidArgument ||
+		len(w.set.Past()) != 1 {
+		t.Errorf("a change of which one part is too long: %v, given %v", err, w.set.Past())
 	}
 	r, err := o.ChangeScope(t.Context(), &pb.ChangeScopeRequest{Hosts: []string{"H.example"},
 		Domains: []string{"*.d.example"}, Include: []string{"/more/"}, Depth: "03", Why: "why"})

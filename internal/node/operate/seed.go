@@ -159,15 +159,27 @@ func (o *Operator) widen(ctx context.Context, urls []string, why string, r *pb.A
 			"at most %d can stand. Stop the crawl, and give the seeds to each agent with --resume --seeds FILE",
 			standing, len(abouts), seedOrders)
 	}
-	for _, about := range abouts {
-		given, answers, err := o.give(ctx, orders.Order{Verb: verbSeed, About: about, Why: why}, "")
-		if err != nil {
-			return err
-		}
-		r.Orders = append(r.Orders, given.Id)
-		r.Told = told(answers)
+	if len(abouts) == 0 {
+		return nil
 	}
+	var list []orders.Order
+	for _, about := range abouts {
+		list = append(list, orders.Order{Verb: verbSeed, About: about, Why: why})
+	}
+	given, answers, err := o.giveAll(ctx, list, "")
+	if err != nil {
+		return err
+	}
+	r.Orders, r.Told = ids(given), told(answers)
 	return nil
+}
+
+// ids returns the identities of orders.
+func ids(given []orders.Order) (all []string) {
+	for _, o := range given {
+		all = append(all, o.ID())
+	}
+	return all
 }
 
 // told returns which agents have an order.

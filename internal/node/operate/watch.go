@@ -74,6 +74,12 @@ func (o *Operator) answerView(ctx context.Context, method string, request []byte
 	case "Log":
 		q := new(pb.LogRequest)
 		return reply(q, func() (proto.Message, error) { return o.agent.Log(ctx, q) })
+	case "Captures":
+		q := new(pb.CapturesRequest)
+		return reply(q, func() (proto.Message, error) { return o.agent.Captures(ctx, q) })
+	case "Record":
+		q := new(pb.RecordRequest)
+		return reply(q, func() (proto.Message, error) { return o.agent.Record(ctx, q) })
 	case "History":
 		q := new(pb.HistoryRequest)
 		return reply(q, func() (proto.Message, error) { return o.agent.History(q), nil })

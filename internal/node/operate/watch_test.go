@@ -67,6 +67,28 @@ func (r resident) Log(_ context.Context, q *pb.LogRequest) (*pb.LogResponse, err
 	return a, nil
 }
 
+func (r resident) ArchiveKey() string { return "key" }
+
+// Captures has captures in the order of their lines: "r" and the agent's number, then a number.
+func (r resident) Captures(_ context.Context, q *pb.CapturesRequest) (*pb.CapturesResponse, error) {
+	a := new(pb.CapturesResponse)
+	for i := range 5 {
+		line := fmt.Sprintf("%d %s", i, r.Name())
+		if line > string(q.After) && len(a.Captures) < int(q.Limit) {
+			a.Captures = append(a.Captures, &pb.Capture{Url: q.Url, Line: []byte(line)})
+		}
+	}
+	if r.Name() == "a2" && len(a.Captures) > 1 { // its answer was too long
+		a.Captures = a.Captures[:1]
+		a.Next = a.Captures[0].Line
+	}
+	return a, nil
+}
+
+func (r resident) Record(_ context.Context, q *pb.RecordRequest) (*pb.RecordResponse, error) {
+	return &pb.RecordResponse{BodyFile: r.Name() + " " + q.File}, nil
+}
+
 func (r resident) History(q *pb.HistoryRequest) *pb.HistorySeries {
 	return &pb.HistorySeries{Samples: []*pb.HistorySample{{At: int64(q.Points)}}}
 }

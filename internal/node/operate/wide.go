@@ -118,3 +118,42 @@ func IsBlocked(standing []orders.Order, about string) bool {
 func TakeBack(about string) orders.Order {
 	return orders.Order{Verb: verbBlock, About: about, Off: true}
 }
+
+// overlapping says, for people, which other blocks stand for some of what a block is about, as About has returned it.
+func overlapping(standing []orders.Order, about string) (which []string) {
+	of := Blocks([]orders.Order{{Verb: verbBlock, About: about}})[0]
+	for _, b := range Blocks(standing) {
+		if b.Order.About != about && b.overlaps(&of) {
+			which = append(which, fmt.Sprintf("order %s, %s", b.Order.ID(), b.Order.About))
+		}
+	}
+	return which
+}
+
+// overlaps reports whether both blocks are for the same hosts, or one's hosts are some of the other's. The addresses of
+// named hosts are not known here.
+func (b *Block) overlaps(with *Block) bool {
+	if b.Prefix.IsValid() && with.Prefix.IsValid() {
+		return b.Prefix.Overlaps(with.Prefix)
+	}
+	return b.has(with.Host) || b.has(with.Domain) || with.has(b.Host) || with.has(b.Domain)
+}
+
+// has reports whether a host, or a domain with all its hosts, belongs to what the block is about.
+func (b *Block) has(name string) bool {
+	if a, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil && b.Prefix.IsValid() {
+		return b.Prefix.Contains(a)
+	}
+	return name != "" && (name == b.Host || b.Domain != "" && (name == b.Domain || strings.HasSuffix(name, "."+b.Domain)))
+}
+
+// listed is how many items List prints.
+const listed = 3
+
+// List returns the first of some items as text, and the number of the others.
+func List(items []string) string {
+	if n := len(items) - listed; n > 0 {
+		return strings.Join(items[:listed], "; ") + fmt.Sprintf("; and %d more", n)
+	}
+	return strings.Join(items, "; ")
+}

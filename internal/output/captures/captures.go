@@ -108,11 +108,16 @@ func (a *Archive) Nearest(u weburl.URL, at time.Time) (c Capture, ok bool, err e
 	if err != nil {
 		return c, false, err
 	}
-	c, ok = nearest(Exact(all, u), at)
+	c, ok = Nearest(Exact(all, u), at)
 	return c, ok, nil
 }
 
-func nearest(captures []Capture, at time.Time) (best Capture, ok bool) {
+// At returns the capture that an index line of the first crawl directory names by its file and offset.
+func (a *Archive) At(l warc.Line) Capture { return Capture{l, a.places[0]} }
+
+// Nearest returns the capture that is nearest to a time, the last one of equally near ones. ok is false if there is
+// none.
+func Nearest(captures []Capture, at time.Time) (best Capture, ok bool) {
 	for _, c := range captures {
 		if !ok || c.Distance(at) <= best.Distance(at) {
 			best, ok = c, true

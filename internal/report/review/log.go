@@ -119,8 +119,10 @@ func (c *logCounts) category(l *report.Line) {
 // add counts a line. It returns the broken link that the line shows, or nil.
 func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	c.category(l)
-	if slices.ContainsFunc(l.Notes, func(n string) bool { return strings.HasPrefix(n, "imported:") }) {
-		return nil // the agent that has fetched the page has a line of its own
+	if slices.ContainsFunc(l.Notes, func(n string) bool {
+		return strings.HasPrefix(n, "imported:") || n == "shared" || strings.HasPrefix(n, "shared:")
+	}) {
+		return nil // the fetch has a line of its own
 	}
 	t := &c.totals
 	size := max(l.Size, 0)

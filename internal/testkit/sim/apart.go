@@ -111,13 +111,14 @@ const cutOffWithin = killedRepeats + 10*time.Second
 //     under way, also if the web answered them;
 //   - the agent of f got an older copy of its disk, and the fetch was told it, or made on another disk;
 //   - the archive of the earlier agent was lost, and the agents fetch its pages again;
+//   - an application wants a page that only the archive of an agent has that is down, or has left;
 //   - the earlier agent had finished the crawl without others that it could not hear;
 //   - the earlier agent was away at the time of f, or was replaced before, and f's agent could not
 //     hear another one, which may have had the copy.
 //
 // So a fault explains at most as many repeated fetches as agents could make that did not hear of
 // each other, and none after a fetch of the same agent that it must remember. The caller holds mu.
-func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
+func (j *judge) mayFetch(host, number int64, earlier []fetched, f fetched) bool {
 	for _, e := range earlier {
 		forgot := func(x excuse) bool { return x.covers(e.agent, e.at) }
 		hides := func(s separation) bool { return s.hides(e, f) }
@@ -136,7 +137,7 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 		if j.anyHost && replaced { // the others know its pages, and not which of them it has fetched
 			continue
 		}
-		if !j.mayRepeat(host, e.at) && !j.refetched(earlier, e, f) &&
+		if !slices.ContainsFunc(j.unread, gone) && !j.mayRepeat(host, e.at) && !j.refetched(host, number, earlier, e, f) &&
 			!slices.ContainsFunc(j.excuses, forgot) && !slices.ContainsFunc(j.early, ended) &&
 			!slices.ContainsFunc(j.apart, cutOff) &&
 			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) &&
@@ -151,7 +152,21 @@ func (j *judge) mayFetch(host int64, earlier []fetched, f fetched) bool {
 // was before the loss. earlier has all earlier fetches. If the agent of e was away or apart before, others have taken
 // it for lost, and told their heirs so. If one of them is lost then, its heirs do not know that the agent of e is back.
 // The caller holds mu.
-func (j *judge) refetched(earlier []fetched, e, f fetched) bool {
+func (j *judge) refetched(host, number int64, earlier []fetched, e, f fetched) bool {
+	// If pages move, an archive may have had pages that other agents have fetched. They may fetch such a page once more
+	// before the list is read: a link to it waited at the lost agent.
+	gone := func(at time.Time) bool {
+		since := 0
+		for _, o := range earlier {
+			if o.at.After(at) {
+				since++
+			}
+		}
+		return f.at.After(at) && since <= 1
+	}
+	if len(j.gone) > 0 && number >= 0 && slices.ContainsFunc(j.gone[j.truth.URL(host, number)], gone) {
+		return true
+	}
 	lost := func(x excuse) bool {
 		return !e.at.After(x.to) && f.at.After(x.to) &&
 			slices.ContainsFunc(earlier, func(e fetched) bool { return x.covers(e.agent, e.at) })

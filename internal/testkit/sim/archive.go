@@ -11,8 +11,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"testing"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -101,6 +104,28 @@ func (all *archives) read(a *actor) {
 			all.add(r)
 		}
 	}
+}
+
+// recordsOn returns the records of an archive. The last file may be incomplete.
+func recordsOn(t testing.TB, mem *testdisk.Mem) (all []record) {
+	t.Helper()
+	const dir = crawlDir + "/archive/"
+	entries, err := mem.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		file, err := disk.ReadFile(mem, dir+e.Name(), 1<<30)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := readWARC(file)
+		if err != nil && !strings.HasSuffix(e.Name(), ".open") {
+			t.Errorf("%s: %v", e.Name(), err)
+		}
+		all = append(all, list...)
+	}
+	return all
 }
 
 // readWARC returns the responses and revisits of a WARC file in which each record has a gzip member of its own. If
@@ -217,6 +242,15 @@ func (j *judge) forgets(agent int, e excuse) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.forgotten = append(j.forgotten, e)
+}
+
+// loses notes that an archive with these records is lost now.
+func (j *judge) loses(records []record) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, r := range records {
+		j.gone[r.url] = append(j.gone[r.url], time.Now())
+	}
 }
 
 // archived judges the archives: the agents must have a record of each reachable page that the web has answered in

@@ -129,10 +129,14 @@ func (j *judge) followsWithin(p page) bool {
 	return j.depthOf(url).most < j.hostDepth
 }
 
-// byHostAndTime returns the fetches of pages of each host, in the order of time. mu is held.
+// byHostAndTime returns the fetches of pages of each host, in the order of time. Of a page of a lost archive it has only
+// the first one. mu is held.
 func (j *judge) byHostAndTime() map[int64][]fetched {
 	all := map[int64][]fetched{}
 	for p, fs := range j.pages {
+		if len(j.gone[j.truth.URL(p.host, p.number)]) > 0 {
+			fs = fs[:1]
+		}
 		all[p.host] = append(all[p.host], fs...)
 	}
 	for _, fs := range all {
@@ -158,7 +162,7 @@ func (j *judge) exceeded() (wrong []string) {
 		for i := int(j.hostPages); i > 0 && i < len(fs); i++ {
 			known := int64(0)
 			for _, e := range fs[:i] {
-				if !j.mayFetch(host, []fetched{e}, fs[i]) {
+				if !j.mayFetch(host, -1, []fetched{e}, fs[i]) {
 					known++
 				}
 			}

@@ -56,6 +56,10 @@ func (s *story) play() {
 		s.log("fault: %s", f)
 		if s.strike(f) {
 			s.struck = append(s.struck, f.Kind)
+			if f.Kind == Seed { // the next fault is After its answer
+				<-s.seedsAnswered
+				before = time.Now()
+			}
 		}
 	}
 }
@@ -181,6 +185,8 @@ func (s *story) strike(f Fault) bool {
 		s.pauses(a, f.For)
 	case Exclude:
 		s.excludes(a, f.For)
+	case Seed:
+		s.seeds(a)
 	case Lose:
 		a.lose()
 	case Replace:
@@ -377,6 +383,9 @@ func (a *actor) lose() {
 		a.repeats(time.Since(a.untold))
 	}
 	a.lost = a.mem.Clone()
+	if a.s.judge.refetches && (a.s.judge.moves || a.s.judge.anyHost) {
+		a.s.judge.loses(recordsOn(a.s.t, a.lost))
+	}
 	a.end(testdisk.NewMem(), (*machine).vanish)
 	a.gone = true
 }

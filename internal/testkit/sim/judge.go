@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -36,6 +37,8 @@ type judge struct {
 	others     map[string][]fetched // by URL: complete answers that are no page with status 200, such as redirects
 	halted     bool                 // an operator has paused the crawl
 	excluding  bool                 // an operator has excluded pages
+	seedNumber int64                // of the last seed that an operator gave
+	seedsTaken []*pb.Seed           // that the agents have accepted
 	spared     int64                // requests for other pages in that time
 	outage     bool                 // some agent could not reach the web for a while
 	begins     []time.Time          // of all requests, if the plan has a Rate
@@ -51,6 +54,7 @@ type judge struct {
 	restores   []restore          // returns with older copies of disks
 	replaced   []restore          // starts with empty disks of agents that had others
 	away       []excuse           // times in which agents were not there
+	unread     []excuse           // when an agent's archive could not be read by others; only with applications
 	early      []excuse           // times after agents finished the crawl without others
 	pause      time.Duration      // of a host that answers with a Retry-After; zero: the frontier's default
 	slowed     map[int64]int      // number of answers with a Retry-After, by host
@@ -59,7 +63,8 @@ type judge struct {
 	losses     map[int64][]loss   // by host
 	logged     map[string][]wayTo // by URL, at the end; see readDepths
 	depths     map[string]depthRange
-	forgotten  []excuse // agents' periods of which the disks, and with them the archives, are lost
+	gone       map[string][]time.Time // by URL, if pages move: when an archive with a record of it was lost
+	forgotten  []excuse               // agents' periods of which the disks, and with them the archives, are lost
 }
 
 // A group is the set of requests that must keep a delay: those to one host, address or registered
@@ -144,7 +149,7 @@ func (e excuse) covers(agent int, at time.Time) bool {
 
 func newJudge(made *gen.Web, truth *gen.Truth, host, addr, site time.Duration) *judge {
 	j := &judge{made: made, truth: truth, pages: map[page][]fetched{}, others: map[string][]fetched{},
-		losses: map[int64][]loss{}, slowed: map[int64]int{}}
+		losses: map[int64][]loss{}, slowed: map[int64]int{}, gone: map[string][]time.Time{}}
 	j.delay = [groups]time.Duration{byHost: host, byAddr: addr, bySite: site}
 	for i := range j.groups {
 		j.groups[i] = map[string]*group{}
@@ -310,6 +315,8 @@ type Verdict struct {
 	Stalled            bool          // Stall is longer than a wait for an agent's death explains
 	Lost, Hosts        int64         // hosts of which a fault may have lost all copies, and all hosts
 	Wrong              []string      // all other faults of agents, in words
+	Seeded, SeedsTwice int           // seeds that an operator gave and the agents accepted; repeated fetches of them
+	SeedsMissed        []string      // those of them that were not fetched
 	Struck             []Kind        // kinds of the faults that happened
 	Log                []string      // the story's events
 	AgentEvents        []string      // of a bad story: what the agents wrote to events.jsonl, by their clocks
@@ -325,7 +332,7 @@ type Verdict struct {
 
 // Bad reports whether the story broke a promise.
 func (v *Verdict) Bad() bool {
-	return len(v.Missed) > 0 || v.Unexcused > 0 || v.Beyond > 0 || v.Stalled || len(v.Violations) > 0 ||
+	return len(v.Missed)+len(v.SeedsMissed) > 0 || v.Unexcused > 0 || v.Beyond > 0 || v.Stalled || len(v.Violations) > 0 ||
 		len(v.Wrong) > 0
 }
 
@@ -379,6 +386,7 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 		Robots: j.robots, Shared: j.shared, Spared: j.spared, Took: end.Sub(start),
 		Lost: int64(len(j.losses)), Hosts: j.made.Hosts()}
 	v.Missed, v.MissedExcused = j.missed()
+	j.judgeSeeds(v)
 	var times []time.Time
 	j.truth.Each(func(host, number int64) {
 		fs := j.pages[page{host, number}]
@@ -399,7 +407,7 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 				continue
 			}
 			v.Twice++
-			if j.mayFetch(host, earlier, f) {
+			if j.mayFetch(host, number, earlier, f) {
 				all += " (excused)"
 			} else {
 				unexcused++

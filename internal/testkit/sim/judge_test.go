@@ -132,7 +132,7 @@ func TestSeparation(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := len(c.fs) - 1
-			if got := c.j.mayFetch(0, c.fs[:n], c.fs[n]); got != c.want {
+			if got := c.j.mayFetch(0, 0, c.fs[:n], c.fs[n]); got != c.want {
 				t.Errorf("got %t, want %t", got, c.want)
 			}
 		})

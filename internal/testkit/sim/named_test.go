@@ -148,28 +148,6 @@ func (j *judge) unshipped(t *testing.T, agent int, date string) bool {
 	})
 }
 
-// recordsOn returns the records of an archive. The last file may be incomplete.
-func recordsOn(t *testing.T, mem *testdisk.Mem) (all []record) {
-	t.Helper()
-	const dir = crawlDir + "/archive/"
-	entries, err := mem.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range entries {
-		file, err := disk.ReadFile(mem, dir+e.Name(), 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
-		list, err := readWARC(file)
-		if err != nil && !strings.HasSuffix(e.Name(), ".open") {
-			t.Errorf("%s: %v", e.Name(), err)
-		}
-		all = append(all, list...)
-	}
-	return all
-}
-
 // listed returns the URLs of the lists of an agent. Each list says in its first lines what it is.
 func listed(t *testing.T, mem *testdisk.Mem) (urls []string) {
 	t.Helper()

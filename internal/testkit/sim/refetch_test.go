@@ -25,14 +25,22 @@ func TestLostArchivesAreFetchedAgain(t *testing.T) {
 	with := func(fs ...Fault) Plan { p := p; p.Faults = fs; return p }
 	agents := func(p Plan, n, spare int) Plan { p.Agents, p.Spare = n, spare; return p }
 	divided := func(p Plan, by string) Plan { return p.Divided(by) }
+	early := Fault{Kind: Lose, Agent: 2, At: 0.2}
 	late := Fault{Kind: Lose, Agent: 2, At: 0.98}
+	moving := func(p Plan, partition, boundary string) Plan {
+		if p.Partition, p.Boundary = partition, boundary; partition == topic {
+			p.Topics = 8
+		}
+		return p
+	}
+	twice := agents(with(late, Fault{Kind: Lose, Agent: 3, After: into}), 4, 0)
 	for _, c := range []struct {
 		name  string
 		plan  Plan
 		lists int // lists of lost archives whose URLs were accepted, at least
 	}{
 		{"late", with(late), 2},
-		{"early", with(Fault{Kind: Lose, Agent: 2, At: 0.2}), 2},
+		{"early", with(early), 2},
 		{"one of two", agents(with(late), 2, 0), 1},
 		{"ring", divided(with(late), "ring"), 2},
 		{"sites", divided(with(late), sites), 2},
@@ -41,7 +49,16 @@ func TestLostArchivesAreFetchedAgain(t *testing.T) {
 			Fault{Kind: Kill, Agent: 3, After: 6 * s, For: restart}), 5, 0), 3},
 		{"a kill as the wait ends", with(late,
 			Fault{Kind: Kill, Agent: 3, After: into - 4*s, For: restart}), 1},
-		{"second loss", agents(with(late, Fault{Kind: Lose, Agent: 3, After: into}), 4, 0), 4},
+		{"second loss", twice, 4},
+		{"hash", moving(with(late), node.PartitionHash, ""), 2},
+		{"hash, early", moving(with(early), node.PartitionHash, ""), 2},
+		{"hash, pages move", moving(with(late), node.PartitionHash, node.BoundaryContents), 2},
+		{"hash, pages move, early", moving(with(early), node.PartitionHash, node.BoundaryContents), 2},
+		{"hash, pages move, second loss", moving(twice, node.PartitionHash, node.BoundaryContents), 4},
+		{"topic", moving(with(late), topic, ""), 2},
+		{"topic, early", moving(with(early), topic, ""), 2},
+		{"topic, second loss", moving(twice, topic, ""), 4},
+		{"topic, links move", moving(with(late), topic, node.BoundaryURLs), 2},
 		{"second loss before the first archive is fetched again", agents(with(Fault{Kind: Lose, Agent: 2, At: 0.5},
 			Fault{Kind: Lose, Agent: 3, After: 40 * s}), 4, 0), 4},
 		{"join and leave", agents(with(late, Fault{Kind: Join, Agent: 4, After: into},
@@ -112,6 +129,14 @@ func TestRandomRefetch(t *testing.T) {
 		p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { // a disk that lost less than all has no list
 			return slices.Contains([]Kind{Power, Old, Full, Fail}, f.Kind)
 		})
+		switch seed % 4 {
+		case 1:
+			p.Partition = node.PartitionHash
+		case 2:
+			p.Partition, p.Boundary = node.PartitionHash, node.BoundaryContents
+		case 3:
+			p.Partition, p.Topics, p.Crosslinked, p.HostPages = topic, 8, 0, 0
+		}
 		rng := rand.New(rand.NewPCG(seed, 0x6c6f7373))
 		p.Faults = append(p.Faults, Fault{Kind: Lose, Agent: 1 + rng.IntN(p.Agents), After: 3 * time.Second,
 			At: 0.9 + rng.Float64()/10})

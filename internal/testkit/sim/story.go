@@ -37,6 +37,8 @@ type story struct {
 	running sync.WaitGroup
 	pending atomic.Int64 // parts of the story that have not happened yet
 
+	seedsAnswered chan struct{} // an agent has answered, or cannot, that an operator gave seeds
+
 	stage    sync.Mutex // guards the fields below, and the actors
 	overlays []func(from, to int, p path) path
 	still    []excuse     // times in which nothing can be fetched
@@ -77,7 +79,7 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 // tellFrom is tellAll. If began is not nil, it is called when the agents have been started.
 func tellFrom(t testing.TB, p Plan, events io.Writer, began func(*story)) (*story, *Verdict) {
 	p = p.withDefaults()
-	s := &story{plan: p, t: t, net: newNetwork(p.Seed), events: events}
+	s := &story{plan: p, t: t, net: newNetwork(p.Seed), events: events, seedsAnswered: make(chan struct{})}
 	spec := gen.Plain(p.Seed, p.Hosts)
 	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
 	spec.Addresses, spec.Crosslinked = p.Addresses, p.Crosslinked

@@ -71,7 +71,8 @@ func (b *Browser) Drag(from, to string) {
 func (b *Browser) Tap(selector string) {
 	b.tb.Helper()
 	x, y := b.middle(selector, true)
-	b.call(b.tab, "Input.dispatchTouchEvent", object{"type": "touchStart", "touchPoints": []object{{"x": x, "y": y}}}, nil)
+	b.call(b.tab, "Input.dispatchTouchEvent", object{"type": "touchStart",
+		"touchPoints": []object{{"x": x, "y": y}}}, nil)
 	b.call(b.tab, "Input.dispatchTouchEvent", object{"type": "touchEnd", "touchPoints": []object{}}, nil)
 }
 

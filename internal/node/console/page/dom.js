@@ -114,7 +114,8 @@ export function chart(title, series, format = compact) {
 // bars draws values of times that are step seconds apart. A bar has at (seconds), a value, and mark: how many
 // checkpoints there were at its time.
 export function bars(title, list, step, format = compact) {
-  const [w, h, left, right, top, bottom] = [1140, 190, 56, 10, 16, 22];
+  const w = window.innerWidth < 640 ? 560 : 1140; // text stays readable on a phone
+  const [h, left, right, top, bottom] = [190, 64, 10, 16, 22];
   const from = list[0].at;
   const to = list[list.length - 1].at + step;
   const span = Math.max(to - from, 12 * step); // few bars stay slim
@@ -141,7 +142,7 @@ export function bars(title, list, step, format = compact) {
   }
   const places = span > 36 * step ? [from, from + span / 4, from + span / 2, from + (3 * span) / 4]
     : [from, from + span / 3, from + (2 * span) / 3];
-  for (const at of places) {
+  for (const at of places.filter((p, i) => p < to && (w > 600 || i % 2 === 0))) {
     const t = new Date(Math.round(at / step) * step * 1000);
     svg.append(el('text', { x: x(at), y: h - 6, 'text-anchor': 'start' }, span > 36 * step
       ? t.toLocaleString('en-GB', { weekday: 'short', day: 'numeric', month: 'short', hour: '2-digit',

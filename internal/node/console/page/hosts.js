@@ -71,7 +71,8 @@ function host(main, crawl, name) {
   const counts = el('p', { class: 'quiet', id: 'counts' });
   const buttons = el('div', { class: 'actions', id: 'host-actions' });
   main.append(el('section', { class: 'card' }, el('div', { class: 'bar' }, el('h2', { class: 'wide' }, name),
-    el('a', { href: '#hosts' }, 'All hosts')), counts, reasons, crawl.role === 'operator' && buttons),
+    el('a', { href: `#archive/${encodeURIComponent(name)}` }, 'Its archived pages'), el('a', { href: '#hosts' },
+      'All hosts')), counts, reasons, crawl.role === 'operator' && buttons),
   el('section', { class: 'card' }, el('h2', {}, 'Last visits'), visits));
 
   async function load() {

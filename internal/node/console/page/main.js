@@ -11,6 +11,7 @@ import { orders } from './orders.js';
 import { steer } from './steer.js';
 import { speed } from './speed.js';
 import { traffic } from './traffic.js';
+import { archive } from './archive.js';
 import { topics, hasTopics } from './topics.js';
 
 const $ = (id) => document.getElementById(id);
@@ -27,6 +28,7 @@ const views = [
   { key: '7', id: 'steer', name: 'Steer', show: steer },
   { key: '8', id: 'speed', name: 'Rate', show: speed },
   { key: '9', id: 'traffic', name: 'Traffic', show: traffic },
+  { key: '0', id: 'archive', name: 'Archive', show: archive },
   { key: 't', id: 'topics', name: 'Topics', show: topics, when: hasTopics },
 ];
 const shown = () => views.filter((v) => !v.when || v.when(last) || location.hash === `#${v.id}`);

@@ -31,7 +31,7 @@ export function speed(main, crawl) {
   const holds = el('p', { class: 'quiet', id: 'holds' });
   const problem = el('p', { class: 'bad', role: 'alert', id: 'rate-problem' });
   const picked = el('span', { class: 'quiet', id: 'picked', role: 'status' });
-  const value = el('input', { type: 'text', id: 'rate-value', autocomplete: 'off', spellcheck: 'false', size: 10,
+  const value = el('input', { type: 'text', id: 'rate-value', autocomplete: 'off', spellcheck: 'false', size: 18,
     placeholder: '40/s, 20Mbit, none' });
   const set = el('button', { type: 'button', id: 'rate-set', click: fill }, 'Set for the chosen hours');
   const text = el('input', { type: 'text', id: 'rate-text', autocomplete: 'off', spellcheck: 'false' });

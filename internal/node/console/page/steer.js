@@ -180,9 +180,9 @@ function bars(crawl, all, none, load) {
 }
 
 function delays(crawl, reload, load) {
-  const about = el('input', { type: 'text', id: 'delay-about', autocomplete: 'off', spellcheck: 'false',
+  const about = el('input', { type: 'text', id: 'delay-about', size: 28, autocomplete: 'off', spellcheck: 'false',
     placeholder: 'www.example.org or *.example.org' });
-  const delay = el('input', { type: 'text', id: 'delay', required: true, autocomplete: 'off',
+  const delay = el('input', { type: 'text', id: 'delay', size: 28, required: true, autocomplete: 'off',
     placeholder: '10s, or 10s 8-18 mon-fri, else 2s' });
   const list = el('div', { id: 'delays' });
   reload.push((all) => list.replaceChildren(bars(crawl, all.filter((o) => o.verb === 'delay'),

@@ -100,6 +100,10 @@ const (
 	OperatorHistoryProcedure = "/orbweaver.operator.v1.Operator/History"
 	// OperatorSharesProcedure is the fully-qualified name of the Operator's Shares RPC.
 	OperatorSharesProcedure = "/orbweaver.operator.v1.Operator/Shares"
+	// OperatorCapturesProcedure is the fully-qualified name of the Operator's Captures RPC.
+	OperatorCapturesProcedure = "/orbweaver.operator.v1.Operator/Captures"
+	// OperatorRecordProcedure is the fully-qualified name of the Operator's Record RPC.
+	OperatorRecordProcedure = "/orbweaver.operator.v1.Operator/Record"
 )
 
 // OperatorClient is a client for the orbweaver.operator.v1.Operator service.
@@ -172,6 +176,11 @@ type OperatorClient interface {
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Shares tells how the hosts are divided among the agents.
 	Shares(context.Context, *SharesRequest) (*SharesResponse, error)
+	// Calls for reading the archives, in archive.proto. They change nothing.
+	// Captures tells what is archived of a URL, of URLs that begin alike, or of a host.
+	Captures(context.Context, *CapturesRequest) (*CapturesResponse, error)
+	// Record tells the headers of a capture, and a part of its body.
+	Record(context.Context, *RecordRequest) (*RecordResponse, error)
 }
 
 // NewOperatorClient constructs a client for the orbweaver.operator.v1.Operator service. By default,
@@ -390,6 +399,20 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		captures: connect.NewClient[CapturesRequest, CapturesResponse](
+			httpClient,
+			baseURL+OperatorCapturesProcedure,
+			connect.WithSchema(operatorMethods.ByName("Captures")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
+		record: connect.NewClient[RecordRequest, RecordResponse](
+			httpClient,
+			baseURL+OperatorRecordProcedure,
+			connect.WithSchema(operatorMethods.ByName("Record")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -427,6 +450,8 @@ type operatorClient struct {
 	log               *connect.Client[LogRequest, LogResponse]
 	history           *connect.Client[HistoryRequest, HistoryResponse]
 	shares            *connect.Client[SharesRequest, SharesResponse]
+	captures          *connect.Client[CapturesRequest, CapturesResponse]
+	record            *connect.Client[RecordRequest, RecordResponse]
 }
 
 // Status calls orbweaver.operator.v1.Operator.Status.
@@ -713,6 +738,24 @@ func (c *operatorClient) Shares(ctx context.Context, req *SharesRequest) (*Share
 	return nil, err
 }
 
+// Captures calls orbweaver.operator.v1.Operator.Captures.
+func (c *operatorClient) Captures(ctx context.Context, req *CapturesRequest) (*CapturesResponse, error) {
+	response, err := c.captures.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
+// Record calls orbweaver.operator.v1.Operator.Record.
+func (c *operatorClient) Record(ctx context.Context, req *RecordRequest) (*RecordResponse, error) {
+	response, err := c.record.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // OperatorHandler is an implementation of the orbweaver.operator.v1.Operator service.
 type OperatorHandler interface {
 	// Status tells the state of all agents. It changes nothing.
@@ -783,6 +826,11 @@ type OperatorHandler interface {
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Shares tells how the hosts are divided among the agents.
 	Shares(context.Context, *SharesRequest) (*SharesResponse, error)
+	// Calls for reading the archives, in archive.proto. They change nothing.
+	// Captures tells what is archived of a URL, of URLs that begin alike, or of a host.
+	Captures(context.Context, *CapturesRequest) (*CapturesResponse, error)
+	// Record tells the headers of a capture, and a part of its body.
+	Record(context.Context, *RecordRequest) (*RecordResponse, error)
 }
 
 // NewOperatorHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -997,6 +1045,20 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorCapturesHandler := connect.NewUnaryHandlerSimple(
+		OperatorCapturesProcedure,
+		svc.Captures,
+		connect.WithSchema(operatorMethods.ByName("Captures")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
+	operatorRecordHandler := connect.NewUnaryHandlerSimple(
+		OperatorRecordProcedure,
+		svc.Record,
+		connect.WithSchema(operatorMethods.ByName("Record")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.operator.v1.Operator/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case OperatorStatusProcedure:
@@ -1063,6 +1125,10 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorHistoryHandler.ServeHTTP(w, r)
 		case OperatorSharesProcedure:
 			operatorSharesHandler.ServeHTTP(w, r)
+		case OperatorCapturesProcedure:
+			operatorCapturesHandler.ServeHTTP(w, r)
+		case OperatorRecordProcedure:
+			operatorRecordHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -1198,4 +1264,12 @@ func (UnimplementedOperatorHandler) History(context.Context, *HistoryRequest) (*
 
 func (UnimplementedOperatorHandler) Shares(context.Context, *SharesRequest) (*SharesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Shares is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Captures(context.Context, *CapturesRequest) (*CapturesResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Captures is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Record(context.Context, *RecordRequest) (*RecordResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Record is not implemented"))
 }

@@ -1595,7 +1595,7 @@ var File_operator_proto protoreflect.FileDescriptor
 
 const file_operator_proto_rawDesc = "" +
 	"\n" +
-	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x11application.proto\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
+	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x11application.proto\x1a\rarchive.proto\x1a\vdelay.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
 	"rate.proto\x1a\vwatch.proto\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x83\x01\n" +
@@ -1693,7 +1693,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\x96\x17\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xd4\x18\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1727,7 +1727,9 @@ const file_operator_proto_rawDesc = "" +
 	"\x06Events\x12$.orbweaver.operator.v1.EventsRequest\x1a\x1c.orbweaver.operator.v1.Event\"\x03\x90\x02\x010\x01\x12Q\n" +
 	"\x03Log\x12!.orbweaver.operator.v1.LogRequest\x1a\".orbweaver.operator.v1.LogResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aHistory\x12%.orbweaver.operator.v1.HistoryRequest\x1a&.orbweaver.operator.v1.HistoryResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\x06Shares\x12$.orbweaver.operator.v1.SharesRequest\x1a%.orbweaver.operator.v1.SharesResponse\"\x03\x90\x02\x01B9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\x06Shares\x12$.orbweaver.operator.v1.SharesRequest\x1a%.orbweaver.operator.v1.SharesResponse\"\x03\x90\x02\x01\x12`\n" +
+	"\bCaptures\x12&.orbweaver.operator.v1.CapturesRequest\x1a'.orbweaver.operator.v1.CapturesResponse\"\x03\x90\x02\x01\x12Z\n" +
+	"\x06Record\x12$.orbweaver.operator.v1.RecordRequest\x1a%.orbweaver.operator.v1.RecordResponse\"\x03\x90\x02\x01B9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_operator_proto_rawDescOnce sync.Once
@@ -1797,24 +1799,28 @@ var file_operator_proto_goTypes = []any{
 	(*LogRequest)(nil),                // 51: orbweaver.operator.v1.LogRequest
 	(*HistoryRequest)(nil),            // 52: orbweaver.operator.v1.HistoryRequest
 	(*SharesRequest)(nil),             // 53: orbweaver.operator.v1.SharesRequest
-	(*AddSeedsResponse)(nil),          // 54: orbweaver.operator.v1.AddSeedsResponse
-	(*RateWeekResponse)(nil),          // 55: orbweaver.operator.v1.RateWeekResponse
-	(*ExcludeResponse)(nil),           // 56: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewResponse)(nil),    // 57: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),             // 58: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),             // 59: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),       // 60: orbweaver.operator.v1.ChangeScopeResponse
-	(*SetApplicationResponse)(nil),    // 61: orbweaver.operator.v1.SetApplicationResponse
-	(*RemoveApplicationResponse)(nil), // 62: orbweaver.operator.v1.RemoveApplicationResponse
-	(*ApplicationsResponse)(nil),      // 63: orbweaver.operator.v1.ApplicationsResponse
-	(*FeedResponse)(nil),              // 64: orbweaver.operator.v1.FeedResponse
-	(*PagesResponse)(nil),             // 65: orbweaver.operator.v1.PagesResponse
-	(*AcknowledgeResponse)(nil),       // 66: orbweaver.operator.v1.AcknowledgeResponse
-	(*HostsResponse)(nil),             // 67: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                     // 68: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),               // 69: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),           // 70: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),            // 71: orbweaver.operator.v1.SharesResponse
+	(*CapturesRequest)(nil),           // 54: orbweaver.operator.v1.CapturesRequest
+	(*RecordRequest)(nil),             // 55: orbweaver.operator.v1.RecordRequest
+	(*AddSeedsResponse)(nil),          // 56: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),          // 57: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludeResponse)(nil),           // 58: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil),    // 59: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),             // 60: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),             // 61: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),       // 62: orbweaver.operator.v1.ChangeScopeResponse
+	(*SetApplicationResponse)(nil),    // 63: orbweaver.operator.v1.SetApplicationResponse
+	(*RemoveApplicationResponse)(nil), // 64: orbweaver.operator.v1.RemoveApplicationResponse
+	(*ApplicationsResponse)(nil),      // 65: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedResponse)(nil),              // 66: orbweaver.operator.v1.FeedResponse
+	(*PagesResponse)(nil),             // 67: orbweaver.operator.v1.PagesResponse
+	(*AcknowledgeResponse)(nil),       // 68: orbweaver.operator.v1.AcknowledgeResponse
+	(*HostsResponse)(nil),             // 69: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                     // 70: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),               // 71: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),           // 72: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),            // 73: orbweaver.operator.v1.SharesResponse
+	(*CapturesResponse)(nil),          // 74: orbweaver.operator.v1.CapturesResponse
+	(*RecordResponse)(nil),            // 75: orbweaver.operator.v1.RecordResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1876,40 +1882,44 @@ var file_operator_proto_depIdxs = []int32{
 	51, // 56: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
 	52, // 57: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
 	53, // 58: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	1,  // 59: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 60: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 61: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 62: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 63: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 64: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 65: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 66: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 67: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 68: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 69: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 70: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 71: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	54, // 72: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 73: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	55, // 74: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
-	56, // 75: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
-	57, // 76: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	58, // 77: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	59, // 78: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	60, // 79: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	61, // 80: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
-	62, // 81: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
-	63, // 82: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
-	64, // 83: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
-	65, // 84: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
-	66, // 85: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
-	67, // 86: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	68, // 87: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	69, // 88: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	70, // 89: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	71, // 90: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	59, // [59:91] is the sub-list for method output_type
-	27, // [27:59] is the sub-list for method input_type
+	54, // 59: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
+	55, // 60: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
+	1,  // 61: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 62: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 63: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 64: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 65: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 66: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 67: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 68: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 69: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 70: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 71: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 72: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	27, // 73: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	56, // 74: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	28, // 75: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
+	57, // 76: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	58, // 77: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	59, // 78: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	60, // 79: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	61, // 80: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	62, // 81: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	63, // 82: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
+	64, // 83: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
+	65, // 84: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
+	66, // 85: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
+	67, // 86: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
+	68, // 87: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
+	69, // 88: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	70, // 89: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	71, // 90: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	72, // 91: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	73, // 92: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	74, // 93: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
+	75, // 94: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
+	61, // [61:95] is the sub-list for method output_type
+	27, // [27:61] is the sub-list for method input_type
 	27, // [27:27] is the sub-list for extension type_name
 	27, // [27:27] is the sub-list for extension extendee
 	0,  // [0:27] is the sub-list for field type_name
@@ -1922,6 +1932,7 @@ func file_operator_proto_init() {
 	}
 	file_answer_proto_init()
 	file_application_proto_init()
+	file_archive_proto_init()
 	file_delay_proto_init()
 	file_queue_proto_init()
 	file_rate_proto_init()

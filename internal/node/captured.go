@@ -1,0 +1,101 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// With several applications, an agent that now crawls a host may want a page that an agent before it has fetched. Then
+// it asks the other agents for the record. The question is an Operation, in pieces of the record, because agents of
+// earlier versions answer to an unknown Operation that they do not know it.
+
+const (
+	// captureMethod is the method of the question. The request is a uvarint offset in the record, and the URL. The
+	// response is the uvarint size of the record, 0 if there is none, and the bytes from the offset on.
+	captureMethod = "Capture"
+	// capturePiece bounds the bytes of a piece.
+	capturePiece = 512 << 10
+	// captureMax bounds a record. A larger one is fetched again.
+	captureMax = 64 << 20
+	// captureWait bounds the wait for one agent.
+	captureWait = 20 * time.Second
+)
+
+// captured answers to another agent what this agent's archive has of a URL.
+func (c *membership) captured(request []byte) (response []byte, err error) {
+	from, n := binary.Uvarint(request)
+	if n <= 0 {
+		return nil, errors.New("damaged question for a record")
+	}
+	u, err := weburl.Parse(string(request[n:]))
+	if err != nil {
+		return nil, err
+	}
+	r, size, err := c.a.crawler.OpenCapture(u)
+	if err != nil || r == nil {
+		return []byte{0}, nil // for the other agent, a record that cannot be read is not there
+	}
+	defer r.Close()
+	if _, err := io.CopyN(io.Discard, r, int64(min(from, 1<<62))); err != nil {
+		return []byte{0}, nil
+	}
+	piece, err := io.ReadAll(io.LimitReader(r, capturePiece))
+	if err != nil {
+		return []byte{0}, nil
+	}
+	return append(binary.AppendUvarint(nil, uint64(size)), piece...), nil
+}
+
+// capture asks the other agents for the newest record of u, one after the other. r is nil if none has it.
+func (c *membership) capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
+	if c.member.Load() == nil {
+		return nil, "", nil
+	}
+	for _, agent := range c.others() {
+		b, e := c.captureOf(ctx, agent, u)
+		if b != nil {
+			return io.NopCloser(bytes.NewReader(b)), agent, nil
+		}
+		err = errors.Join(err, e)
+	}
+	return nil, "", err
+}
+
+// captureOf asks one agent. The result is nil if the agent does not have the record.
+func (c *membership) captureOf(ctx context.Context, agent string, u weburl.URL) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, captureWait)
+	defer cancel()
+	p, err := c.peer(agent)
+	if err != nil {
+		return nil, err
+	}
+	var record []byte
+	for {
+		request := append(binary.AppendUvarint(nil, uint64(len(record))), u.String()...)
+		a, err := p.Operate(ctx, rpc.Operation{Method: captureMethod, Request: request})
+		if err != nil {
+			return nil, err
+		}
+		if a.Error != "" { // it does not know the question
+			return nil, nil
+		}
+		size, n := binary.Uvarint(a.Response)
+		switch {
+		case n <= 0:
+			return nil, fmt.Errorf("agent %s sends a damaged answer", agent)
+		case size == 0 || size > captureMax || len(a.Response) == n && uint64(len(record)) < size:
+			return nil, nil
+		}
+		if record = append(record, a.Response[n:]...); uint64(len(record)) >= size {
+			return record[:size], nil
+		}
+	}
+}

@@ -1,0 +1,86 @@
+package operate
+
+import (
+	"slices"
+	"testing"
+	"testing/synctest"
+
+	"connectrpc.com/connect"
+
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+)
+
+// The captures of all agents come page by page, each once, also if an agent's answer was cut.
+func TestCaptures(t *testing.T) { synctest.Test(t, testCaptures) }
+
+func testCaptures(t *testing.T) {
+	w := newTown("a1", "a2", "a3")
+	var want []string
+	for i := range "01234" {
+		for _, name := range []string{"a1", "a2", "a3"} {
+			want = append(want, string("01234"[i])+" "+name)
+		}
+	}
+	for _, limit := range []int32{1, 2, 4, 100} {
+		var got []string
+		q := &pb.CapturesRequest{Url: "http://a.example/", Limit: limit}
+		for {
+			r, err := w.members["a1"].Captures(t.Context(), q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range r.Captures {
+				if got = append(got, string(c.Line)); c.Agent != string(c.Line[2:]) || r.Key != "key" {
+					t.Errorf("%s is of agent %q, key %q", c.Line, c.Agent, r.Key)
+				}
+			}
+			if q.After = r.Next; len(r.Next) == 0 {
+				break
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("pages of %d: %q, want %q", limit, got, want)
+		}
+	}
+	w.silent = map[string]bool{"a2": true}
+	r, err := w.members["a1"].Captures(t.Context(), &pb.CapturesRequest{Url: "a.example"})
+	if err != nil || len(r.Captures) != 10 || len(r.Silent) != 1 || r.Silent[0].Agent != "a2" {
+		t.Errorf("without a2: %v, %v", r, err)
+	}
+	rec, err := w.members["a1"].Record(t.Context(), &pb.RecordRequest{Agent: "a3", File: "f", Most: 10})
+	if err != nil || rec.BodyFile != "a3 f" {
+		t.Errorf("%v, %v", rec, err)
+	}
+	for _, q := range []*pb.RecordRequest{{Agent: "a9"}, {Agent: "a1", From: -1}, {Agent: "a1", Most: mostBody + 1}} {
+		if _, err := w.members["a1"].Record(t.Context(), q); err == nil {
+			t.Errorf("%v is answered", q)
+		}
+	}
+	for _, q := range []*pb.CapturesRequest{{}, {Url: "http://"}, {Url: "a.example", Match: 9},
+		{Url: "a.example", Limit: -1}} {
+		if _, err := w.members["a1"].Captures(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
+			t.Errorf("%v: %v", q, err)
+		}
+	}
+}
+
+func TestCapturePrefixes(t *testing.T) {
+	for _, c := range []struct {
+		url   string
+		match pb.CaptureMatch
+		want  []string
+	}{
+		{"http://www.a.example/x?b=2&a=1", pb.CaptureMatch_CAPTURE_MATCH_EXACT, []string{"example,a)/x?a=1&b=2 "}},
+		{"https://a.example", 0, []string{"example,a)/ "}},
+		{"a.example/dir/", pb.CaptureMatch_CAPTURE_MATCH_PREFIX, []string{"example,a)/dir/"}},
+		{"a.example/di", pb.CaptureMatch_CAPTURE_MATCH_PREFIX, []string{"example,a)/di"}},
+		{"a.example", pb.CaptureMatch_CAPTURE_MATCH_PREFIX, []string{"example,a)"}},
+		{"a.example/x", pb.CaptureMatch_CAPTURE_MATCH_HOST, []string{"example,a)", "example,a:"}},
+		{"*.a.example", pb.CaptureMatch_CAPTURE_MATCH_DOMAIN, []string{"example,a)", "example,a,", "example,a:"}},
+	} {
+		got, err := CapturePrefixes(&pb.CapturesRequest{Url: c.url, Match: c.match})
+		if err != nil || !slices.Equal(got, c.want) {
+			t.Errorf("%s, %v: %q, %v; want %q", c.url, c.match, got, err, c.want)
+		}
+	}
+}
