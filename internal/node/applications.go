@@ -15,7 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
-	"github.com/orbweaver/orbweaver/internal/output/captures"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -190,7 +190,6 @@ func fetchedPage(d crawl.Delivery) *pb.FetchedPage {
 // ListBodies implements operate.Apps.
 func (o operated) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.ListedBodies, error) {
 	r := &pb.ListedBodies{}
-	archive := captures.New(o.a.fs, warc.Places(o.a.cfg.Dir), nil)
 	room := int64(bodiesBytes)
 	for _, p := range q.Parts {
 		if err := ctx.Err(); err != nil {
@@ -199,34 +198,63 @@ func (o operated) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.ListedB
 		if room == 0 {
 			break
 		}
-		d := readBody(archive, p, room)
+		d := new(pb.BodyData)
+		if err := o.a.readBody(p, room, d); err != nil {
+			d.Error = err.Error()
+		}
 		room -= int64(len(d.Data))
 		r.Parts = append(r.Parts, d)
 	}
 	return r, nil
 }
 
-// readBody reads a part of a body, at most room bytes.
-func readBody(archive *captures.Archive, p *pb.BodyPart, room int64) (d *pb.BodyData) {
-	d = &pb.BodyData{}
-	m, err := archive.Open(archive.At(warc.Line{File: p.File, Offset: p.Offset}))
+// readBody reads a part of an archived body, at most room bytes. After an error, d has what was read before.
+func (a *Agent) readBody(p *pb.BodyPart, room int64, d *pb.BodyData) error {
+	rec, f, err := a.openRecord(p)
 	if err != nil {
-		d.Error = err.Error()
-		return d
+		return err
 	}
-	defer m.Close()
-	if _, err := io.CopyN(io.Discard, m.Body, max(p.Skip, 0)); err != nil {
-		d.Error = err.Error()
-		return d
+	defer f.Close()
+	truncated := rec.Header.Value("WARC-Truncated")
+	_, body, _, err := rec.Message()
+	if err != nil {
+		return warc.Unreadable(f.Name(), err)
+	}
+	if _, err := io.CopyN(io.Discard, body, max(p.Skip, 0)); err != nil {
+		return warc.Unreadable(f.Name(), err)
 	}
 	most := min(max(p.Most, 0), room)
-	b, err := io.ReadAll(io.LimitReader(m.Body, most+1))
-	if err != nil {
-		d.Error = err.Error()
-	}
-	d.More, d.Truncated = int64(len(b)) > most, m.Truncated != ""
+	b, err := io.ReadAll(io.LimitReader(body, most+1))
+	d.More, d.Truncated = int64(len(b)) > most, truncated != ""
 	d.Data = b[:min(int64(len(b)), most)]
-	return d
+	if err != nil {
+		return warc.Unreadable(f.Name(), err)
+	}
+	return nil
+}
+
+// openRecord opens the record with the body that p names: of a revisit record, its original. The caller closes f.
+func (a *Agent) openRecord(p *pb.BodyPart) (rec *warc.Record, f disk.File, err error) {
+	line, url := warc.Line{File: p.File, Offset: p.Offset}, p.Url
+	for original := false; ; original = true {
+		if line.File == "" || original {
+			found, err := a.parts.Archive.Find(url)
+			if err != nil {
+				return nil, nil, err
+			}
+			if len(found) == 0 {
+				return nil, nil, fmt.Errorf("the archive of this agent does not have the content of %s", url)
+			}
+			line = found[len(found)-1] // of a revisit record: its original
+		}
+		if rec, f, err = warc.OpenRecord(a.fs, a.cfg.Dir, line); err != nil || rec.Type() != "revisit" || original {
+			return rec, f, err
+		}
+		url = rec.Reference().URL
+		if err := f.Close(); err != nil {
+			return nil, nil, err
+		}
+	}
 }
 
 // AcknowledgePages implements operate.Apps.

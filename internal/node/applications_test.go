@@ -91,3 +91,93 @@ func TestApplicationsOverRestart(t *testing.T) {
 		})
 	})
 }
+
+// A program collects the pages of an application with their bodies, also those of duplicates, and those that another
+// application has had before. What it has acknowledged does not come again after a restart.
+func TestApplicationPages(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := newSmallWeb()
+		cfg := web.config(t, testdisk.NewMem())
+		cfg.Scope.Scope = scope.Page
+		ctx := t.Context()
+		urls := []string{"http://a.example/", "http://a.example/4", "http://a.example/6", "http://b.example/6",
+			"http://b.example/1"}
+		collect := func(a *Agent, app string, n int) (token string) {
+			t.Helper()
+			got := map[string]*pb.FetchedPage{}
+			for end := time.Now().Add(time.Minute); len(got) < n && time.Now().Before(end); {
+				r, err := a.operator.Pages(ctx, &pb.PagesRequest{Application: app, Limit: 2, Wait: 10, Body: true,
+					MaxBodyBytes: 10_000, After: token})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, p := range r.Pages {
+					got[p.Url] = p
+				}
+				token = r.Token
+			}
+			for _, u := range urls[:n] {
+				p := got[u]
+				want := "<!-- " + u + " -->"
+				if strings.HasSuffix(u, "/6") {
+					want = "the same everywhere"
+				}
+				if p == nil || p.Status != 200 || !strings.HasPrefix(string(p.Body), want) ||
+					p.Truncated != strings.HasSuffix(u, "/4") || p.Mime != "text/html" || p.Time == nil {
+					t.Errorf("%s: %s: %.200v", app, u, p)
+				}
+			}
+			return token
+		}
+		feed := func(a *Agent, app string) {
+			t.Helper()
+			if _, err := a.operator.SetApplication(ctx, &pb.SetApplicationRequest{Name: app, Pages: proto.Bool(true),
+				Strategy: proto.String("list")}); err != nil {
+				t.Fatal(err)
+			}
+			q := &pb.FeedRequest{Application: app}
+			for _, u := range urls {
+				q.Urls = append(q.Urls, &pb.FeedURL{Url: u})
+			}
+			if _, err := a.operator.Feed(ctx, q); err != nil {
+				t.Fatal(err)
+			}
+		}
+		pages := func(a *Agent, app string) int {
+			t.Helper()
+			r, err := a.operator.Pages(ctx, &pb.PagesRequest{Application: app})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(r.Pages)
+		}
+		runApart(t, cfg, func(a *Agent) {
+			feed(a, "one")
+			token := collect(a, "one", len(urls))
+			if n := pages(a, "one"); n != len(urls) {
+				t.Errorf("%d pages are not acknowledged, want %d", n, len(urls))
+			}
+			if _, err := a.operator.Acknowledge(ctx, &pb.AcknowledgeRequest{Application: "one",
+				Token: token}); err != nil {
+				t.Fatal(err)
+			}
+		})
+		cfg.Resume = true
+		before := len(web.requests())
+		runApart(t, cfg, func(a *Agent) {
+			if n := pages(a, "one"); n != 0 {
+				t.Errorf("%d pages came again after their acknowledgement", n)
+			}
+			feed(a, "two")
+			collect(a, "two", len(urls))
+			r, err := a.operator.Applications(ctx, &pb.ApplicationsRequest{})
+			if err != nil || len(r.Applications) != 2 || r.Applications[1].State.Unacknowledged != int64(len(urls)) ||
+				r.Applications[1].State.Shared != int64(len(urls)) {
+				t.Errorf("the applications are %v, %v", r, err)
+			}
+		})
+		for _, r := range web.requests()[before:] {
+			t.Errorf("a request to %s for a page that is in the archive", r.host)
+		}
+	})
+}

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	"connectrpc.com/connect"
@@ -82,20 +83,20 @@ func (o *Operator) Pages(ctx context.Context, q *pb.PagesRequest) (*pb.PagesResp
 // A pagesAt is the content of a token.
 type pagesAt struct{ pb.PagesPosition }
 
-// of returns the position of an agent.
+// of returns the position of an agent, or nil.
 func (a *pagesAt) of(agent string) *pb.AgentPosition {
 	for _, p := range a.Agents {
 		if p.Agent == agent {
 			return p
 		}
 	}
-	return &pb.AgentPosition{}
+	return nil
 }
 
 // reach moves the position of an agent behind a page.
 func (a *pagesAt) reach(p listedPage) {
 	at := a.of(p.Agent)
-	if at.Agent == "" {
+	if at == nil {
 		at = &pb.AgentPosition{Agent: p.Agent}
 		a.Agents = append(a.Agents, at)
 	}
@@ -166,8 +167,8 @@ func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesA
 		o.each(all, names, func(ctx context.Context, i int, name string) {
 			p := at.of(name)
 			var r pb.ListedPages
-			errs[i] = o.ask(ctx, name, "ListPages", &pb.ListPages{Application: q.Application, Log: p.Log,
-				From: p.Position, Limit: cmpLimit(q.Limit, pagesUsual), WaitMs: wait.Milliseconds()}, &r)
+			errs[i] = o.ask(ctx, name, "ListPages", &pb.ListPages{Application: q.Application, Log: p.GetLog(),
+				From: p.GetPosition(), Limit: cmpLimit(q.Limit, pagesUsual), WaitMs: wait.Milliseconds()}, &r)
 			late[i] = all.Err() != nil
 			if errs[i] == nil && len(r.Positions) != len(r.Pages) {
 				errs[i] = ErrMethod
@@ -207,6 +208,18 @@ func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesA
 	return lists, silent
 }
 
+// archivedBy returns the agent whose archive has the record of a page.
+func (p listedPage) archivedBy() string {
+	if p.File == "" {
+		for note := range strings.SplitSeq(p.Note, ",") {
+			if agent, ok := strings.CutPrefix(note, "shared:"); ok {
+				return agent
+			}
+		}
+	}
+	return p.Agent
+}
+
 // mergePages returns the first pages of the lists by time. The pages of each list keep their order.
 func mergePages(lists [][]listedPage, most int) (merged []listedPage) {
 	lists = slices.Clone(lists)
@@ -243,25 +256,33 @@ func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []l
 	byAgent := map[string][]listedPage{}
 	var names []string
 	for _, p := range pages {
-		if byAgent[p.Agent] == nil {
-			names = append(names, p.Agent)
+		at := p.archivedBy()
+		if byAgent[at] == nil {
+			names = append(names, at)
 		}
-		byAgent[p.Agent] = append(byAgent[p.Agent], p)
+		byAgent[at] = append(byAgent[at], p)
 	}
 	got := make([]int, len(names)) // pages with their bodies
 	errs := make([]error, len(names))
 	o.each(ctx, names, func(ctx context.Context, i int, name string) {
 		got[i], errs[i] = o.bodiesOf(ctx, name, byAgent[name], most)
 	})
-	left := map[string]int{}
+	left, failed, missing := map[string]int{}, map[string]bool{}, map[string]bool{}
 	for i, name := range names {
-		if left[name] = got[i]; errs[i] != nil {
+		if left[name], failed[name] = got[i], errs[i] != nil; errs[i] != nil {
 			r.Silent = append(r.Silent, &pb.Answer{Agent: name, Error: errs[i].Error(), Code: codeSilent})
 		}
 	}
 	sum = 0
 	for _, p := range pages {
-		if left[p.Agent]--; left[p.Agent] < 0 {
+		if at := p.archivedBy(); left[at] > 0 {
+			left[at]--
+		} else if at == p.Agent || !failed[at] {
+			missing[p.Agent] = true
+		} else {
+			p.BodyError = "agent " + at + ", which has it in its archive, does not answer"
+		}
+		if missing[p.Agent] { // no later page of the agent may come first
 			continue
 		}
 		if sum += int64(len(p.Body)); sum > bodiesMost {
@@ -281,9 +302,10 @@ func (o *Operator) bodiesOf(ctx context.Context, agent string, pages []listedPag
 		var q pb.ListBodies
 		var at []listedPage
 		for _, p := range pages[complete:] {
-			if p.File != "" {
+			if p.File != "" || p.archivedBy() != p.Agent {
 				n := int64(len(p.Body))
-				q.Parts = append(q.Parts, &pb.BodyPart{File: p.File, Offset: p.Offset, Skip: n, Most: most - n})
+				q.Parts = append(q.Parts, &pb.BodyPart{File: p.File, Offset: p.Offset, Url: p.Url, Skip: n,
+					Most: most - n})
 				at = append(at, p)
 			}
 		}

@@ -952,9 +952,9 @@ type FetchedPage struct {
 	Size          int64                  `protobuf:"varint,8,opt,name=size,proto3" json:"size,omitempty"`                            // bytes of the content, as in crawl.log
 	Digest        string                 `protobuf:"bytes,9,opt,name=digest,proto3" json:"digest,omitempty"`                         // of the content
 	Agent         string                 `protobuf:"bytes,10,opt,name=agent,proto3" json:"agent,omitempty"`                          // that has finished it
-	File          string                 `protobuf:"bytes,11,opt,name=file,proto3" json:"file,omitempty"`                            // WARC file with the record, at the agent; empty: there is none
+	File          string                 `protobuf:"bytes,11,opt,name=file,proto3" json:"file,omitempty"`                            // WARC file with the record, at the agent; empty: there is none, or the note names another agent
 	Offset        int64                  `protobuf:"varint,12,opt,name=offset,proto3" json:"offset,omitempty"`                       // of the record in it
-	Note          string                 `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`                            // such as shared: (the crawl had the page already)
+	Note          string                 `protobuf:"bytes,13,opt,name=note,proto3" json:"note,omitempty"`                            // such as shared (the crawl had the page already), or shared:a2 (from the archive of agent a2)
 	Body          []byte                 `protobuf:"bytes,14,opt,name=body,proto3" json:"body,omitempty"`                            // the content without codings
 	Truncated     bool                   `protobuf:"varint,15,opt,name=truncated,proto3" json:"truncated,omitempty"`                 // the body is longer
 	BodyError     string                 `protobuf:"bytes,16,opt,name=body_error,json=bodyError,proto3" json:"body_error,omitempty"` // why there is no body
@@ -1560,6 +1560,7 @@ type BodyPart struct {
 	Offset        int64                  `protobuf:"varint,2,opt,name=offset,proto3" json:"offset,omitempty"`
 	Skip          int64                  `protobuf:"varint,3,opt,name=skip,proto3" json:"skip,omitempty"` // bytes of the body
 	Most          int64                  `protobuf:"varint,4,opt,name=most,proto3" json:"most,omitempty"` // bytes
+	Url           string                 `protobuf:"bytes,5,opt,name=url,proto3" json:"url,omitempty"`    // if there is no file: of this URL's newest record
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1620,6 +1621,13 @@ func (x *BodyPart) GetMost() int64 {
 		return x.Most
 	}
 	return 0
+}
+
+func (x *BodyPart) GetUrl() string {
+	if x != nil {
+		return x.Url
+	}
+	return ""
 }
 
 type ListedBodies struct {
@@ -2013,12 +2021,13 @@ const file_application_proto_rawDesc = "" +
 	"\tpositions\x18\x03 \x03(\x03R\tpositions\"C\n" +
 	"\n" +
 	"ListBodies\x125\n" +
-	"\x05parts\x18\x01 \x03(\v2\x1f.orbweaver.operator.v1.BodyPartR\x05parts\"^\n" +
+	"\x05parts\x18\x01 \x03(\v2\x1f.orbweaver.operator.v1.BodyPartR\x05parts\"p\n" +
 	"\bBodyPart\x12\x12\n" +
 	"\x04file\x18\x01 \x01(\tR\x04file\x12\x16\n" +
 	"\x06offset\x18\x02 \x01(\x03R\x06offset\x12\x12\n" +
 	"\x04skip\x18\x03 \x01(\x03R\x04skip\x12\x12\n" +
-	"\x04most\x18\x04 \x01(\x03R\x04most\"E\n" +
+	"\x04most\x18\x04 \x01(\x03R\x04most\x12\x10\n" +
+	"\x03url\x18\x05 \x01(\tR\x03url\"E\n" +
 	"\fListedBodies\x125\n" +
 	"\x05parts\x18\x01 \x03(\v2\x1f.orbweaver.operator.v1.BodyDataR\x05parts\"f\n" +
 	"\bBodyData\x12\x12\n" +
