@@ -504,7 +504,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		res.Summary.Agent = a.cfg.Cluster.Name
 	}
 	if s := a.Status(); s != nil {
-		res.Summary.Lost = s.Lost
+		res.Summary.Lost, res.Summary.ArchiveCopies = s.Lost, s.ArchiveCopies
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
 	if stop != crawl.Finished && stop != crawl.OnlyBlocked {
