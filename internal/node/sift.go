@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -45,6 +46,13 @@ func (s *spares) now(v *gossip.View) sifted { return sifted{v.Digest(), s.c.copi
 func (s *spares) tend(ctx context.Context) {
 	for pause(ctx, siftEvery) {
 		v := s.c.member.Load().View()
+		if err := s.read(ctx, v); ctx.Err() != nil {
+			return
+		} else if err != nil {
+			s.c.a.parts.Events.Write("sift-failed", report.F("error", err))
+			pause(ctx, siftAgain)
+			continue
+		}
 		now := s.now(v)
 		s.mu.Lock()
 		done := s.sifted == now
@@ -56,6 +64,10 @@ func (s *spares) tend(ctx context.Context) {
 		if ctx.Err() != nil {
 			return
 		}
+		if errors.Is(err, rpc.ErrAgain) || errors.Is(err, spare.ErrNotRead) { // an agent is reading its copies
+			pause(ctx, siftAgain)
+			continue
+		}
 		s.mu.Lock()
 		if s.tries++; err == nil {
 			s.sifted, s.tries = now, 0
@@ -66,6 +78,27 @@ func (s *spares) tend(ctx context.Context) {
 			pause(ctx, siftAgain)
 		}
 	}
+}
+
+// read reads the copies of agents that are not in the view, before anybody asks for them.
+func (s *spares) read(ctx context.Context, v *gossip.View) error {
+	folders, err := s.store.Folders()
+	if err != nil {
+		return err
+	}
+	for _, of := range folders {
+		if isThere(v, of) {
+			continue
+		}
+		damaged, err := s.store.Read(ctx, of)
+		for _, name := range damaged {
+			s.c.a.parts.Events.Write("copy-damaged", report.F("agent", of), report.F("file", name))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // errLists reports that a list was written while it was divided.
@@ -205,10 +238,7 @@ func (s *spares) inCopies(of string, c rpc.Copy) ([]bool, error) {
 		if folder != of && isThere(v, folder) {
 			continue
 		}
-		has, damaged, err := s.store.Has(folder, c.Pages)
-		for _, name := range damaged {
-			s.c.a.parts.Events.Write("copy-damaged", report.F("agent", folder), report.F("file", name))
-		}
+		has, err := s.store.Has(folder, c.Pages)
 		if err != nil {
 			return nil, err
 		}

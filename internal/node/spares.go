@@ -303,6 +303,9 @@ func (s *spares) answer(_ context.Context, from rpc.Caller, c rpc.Copy) (a rpc.C
 		return a, s.store.Drop(of)
 	}
 	a.Known, err = s.inCopies(spare.Folder(c.Agent, c.Instance), c)
+	if errors.Is(err, spare.ErrNotRead) {
+		err = rpc.ErrAgain
+	}
 	return a, err
 }
 

@@ -2,10 +2,10 @@ package spare
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"slices"
@@ -29,42 +29,65 @@ type keys struct {
 	n    int64
 }
 
-// Has reports which of these pages the copies in a folder have. The first call, and each after a change of the
-// folder, reads all copies. damaged names the copies that do not have their digest; they are set aside.
-func (s *Store) Has(of string, pages []weburl.Key) (has []bool, damaged []string, err error) {
-	f, err := s.open(of)
+// ErrNotRead reports copies that Read has not read yet, or is reading.
+var ErrNotRead = errors.New("the copies are not read yet")
+
+// Has reports which of these pages the copies in a folder have. The error is ErrNotRead before Read, and after a change
+// of the folder since.
+func (s *Store) Has(of string, pages []weburl.Key) (has []bool, err error) {
+	f, err := s.tryOpen(of)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	defer f.mu.Unlock()
 	has = make([]bool, len(pages))
-	if len(f.copies) == 0 {
-		return has, nil, nil
+	if len(f.copies) == 0 || f.given {
+		return has, nil
 	}
 	if f.keys == nil {
-		if damaged, err = s.index(of, f); err != nil {
-			return nil, damaged, fmt.Errorf("copies of %s: %w", of, err)
-		}
+		return nil, ErrNotRead
 	}
 	r, err := s.fs.OpenFile(f.keys.name, os.O_RDONLY, 0)
 	if err != nil {
-		return nil, damaged, err
+		return nil, err
 	}
 	for i, k := range pages {
 		if has[i], err = f.keys.has(r, k); err != nil {
 			break
 		}
 	}
-	return has, damaged, errors.Join(err, r.Close())
+	return has, errors.Join(err, r.Close())
 }
 
-// index reads the copies of a folder, and makes its keys.
-func (s *Store) index(of string, f *folder) (damaged []string, err error) {
-	sorted := extsort.New(s.fs, s.path(of, keysName), s.memory, nil)
+// readTries bounds the attempts to read a folder. After them Has reports that it has no page.
+const readTries = 5
+
+// Read reads the copies in a folder for Has, unless it has done so: all bytes of all of them. damaged names the copies
+// that do not have their digest; they are set aside.
+func (s *Store) Read(ctx context.Context, of string) (damaged []string, err error) {
+	f, err := s.open(of)
+	if err != nil {
+		return nil, err
+	}
+	defer f.mu.Unlock()
+	if f.keys != nil || len(f.copies) == 0 || f.given {
+		return nil, nil
+	}
+	if damaged, err = s.index(ctx, of, f); err != nil && ctx.Err() == nil {
+		f.tries++
+		f.given = f.tries >= readTries
+	}
+	f.count()
+	return damaged, err
+}
+
+// index makes the keys of a folder.
+func (s *Store) index(ctx context.Context, of string, f *folder) (damaged []string, err error) {
+	sorted := extsort.New(s.fs, s.path(of, keysName), s.memory, ctx.Err)
 	defer func() { err = errors.Join(err, sorted.Close()) }()
 	for name, c := range f.copies {
 		file := s.path(of, archiveDir, name)
-		sum, err := s.digest(file)
+		sum, err := s.digest(ctx, file)
 		if err != nil {
 			return damaged, err
 		}
@@ -76,7 +99,7 @@ func (s *Store) index(of string, f *folder) (damaged []string, err error) {
 			delete(f.copies, name)
 			continue
 		}
-		if err := s.each(file, sorted.Push); err != nil {
+		if err := s.each(ctx, file, sorted.Push); err != nil {
 			return damaged, err
 		}
 	}
@@ -100,7 +123,7 @@ func (s *Store) index(of string, f *folder) (damaged []string, err error) {
 }
 
 // each calls fn for the key of each page that a WARC file has a record of.
-func (s *Store) each(name string, fn func(key []byte) error) (err error) {
+func (s *Store) each(ctx context.Context, name string, fn func(key []byte) error) (err error) {
 	file, err := s.fs.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return err
@@ -108,7 +131,7 @@ func (s *Store) each(name string, fn func(key []byte) error) (err error) {
 	defer func() { err = errors.Join(err, file.Close()) }()
 	kinds := []string{"response", "revisit", "resource", "metadata"}
 	var key [keySize]byte
-	for r := warc.NewReader(file); ; {
+	for r := warc.NewReader(stoppable{ctx, file}); ; {
 		rec, err := r.Next()
 		if err == io.EOF || errors.Is(err, warc.ErrDamaged) { // the bytes are those that the agent has written
 			return nil
@@ -144,6 +167,19 @@ func (k *keys) has(r io.ReaderAt, page weburl.Key) (bool, error) {
 		return x.Host > page.Host || x.Host == page.Host && x.Path >= page.Path
 	})
 	return i < int(k.n) && at(i) == page && err == nil, err
+}
+
+// A stoppable is a reader whose reads fail when its context is done.
+type stoppable struct {
+	ctx context.Context
+	io.Reader
+}
+
+func (r stoppable) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.Reader.Read(p)
 }
 
 // DigestOf returns what Append must know of a file. It reads r to its end.

@@ -2,7 +2,7 @@
 // have?
 //
 //	another agent's finished file -> Append, part after part -> NAME.part -> digest -> fsync -> NAME: a copy
-//	a lost agent's pages          -> Has: are they in a copy? -> keys of all its copies, sorted, on disk
+//	a lost agent's copies         -> Read -> the keys of their pages, sorted, on disk -> Has: are these pages in a copy?
 //
 // The copies of an agent's files have a folder of their own, DIR/AGENT-INSTANCE:
 //
@@ -12,12 +12,13 @@
 //	NAME.damaged   a copy that lost its digest
 //	pages.keys     the keys of the pages in all copies, 16 bytes each
 //
-// A copy counts only while its bytes have its digest: Has reads all copies of an agent before it answers.
+// A copy counts only if its bytes have its digest: Read reads all copies of an agent before Has answers.
 //
 // A Store is safe for concurrent use. No method holds more than some parts in memory.
 package spare
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -28,6 +29,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -73,9 +75,23 @@ type Store struct {
 
 // A folder has the copies of one agent's files.
 type folder struct {
-	mu     sync.Mutex // locked during each method of the Store
+	files, bytes atomic.Int64 // of copies
+
+	mu     sync.Mutex // guards the fields below; locked during each method of the Store
 	copies map[string]File
 	keys   *keys // of the pages; nil: not known
+	tries  int   // failed attempts to read the copies
+	given  bool  // they cannot be read
+}
+
+// count counts the copies. f.mu is held.
+func (f *folder) count() {
+	n := int64(0)
+	for _, c := range f.copies {
+		n += c.Size
+	}
+	f.files.Store(int64(len(f.copies)))
+	f.bytes.Store(n)
 }
 
 // New returns the Store of a directory, which need not exist. Sorting the keys of pages takes about memory bytes.
@@ -88,30 +104,51 @@ func Folder(agent string, instance [16]byte) string {
 	return fmt.Sprintf("%s-%x", disk.SafeName(agent), instance[:4])
 }
 
-// open returns a folder, locked.
-func (s *Store) open(of string) (*folder, error) {
+// folder returns a folder.
+func (s *Store) folder(of string) *folder {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	f := s.folders[of]
 	if f == nil {
 		f = &folder{}
 		s.folders[of] = f
 	}
-	s.mu.Unlock()
-	f.mu.Lock()
-	if f.copies != nil {
-		return f, nil
-	}
-	copies, err := s.read(of)
-	if err != nil {
-		f.mu.Unlock()
-		return nil, err
-	}
-	f.copies = copies
-	return f, nil
+	return f
 }
 
-// read reads which copies a folder has.
-func (s *Store) read(of string) (map[string]File, error) {
+// open returns a folder, locked.
+func (s *Store) open(of string) (*folder, error) {
+	f := s.folder(of)
+	f.mu.Lock()
+	return f, s.know(of, f)
+}
+
+// tryOpen is open. Its error is ErrNotRead if Read reads the folder.
+func (s *Store) tryOpen(of string) (*folder, error) {
+	f := s.folder(of)
+	if !f.mu.TryLock() {
+		return nil, ErrNotRead
+	}
+	return f, s.know(of, f)
+}
+
+// know reads which copies a folder has, unless it is known. After an error the folder is not locked.
+func (s *Store) know(of string, f *folder) error {
+	if f.copies != nil {
+		return nil
+	}
+	copies, err := s.list(of)
+	if err != nil {
+		f.mu.Unlock()
+		return err
+	}
+	f.copies = copies
+	f.count()
+	return nil
+}
+
+// list reads which copies a folder has.
+func (s *Store) list(of string) (map[string]File, error) {
 	copies := map[string]File{}
 	entries, err := s.fs.ReadDir(s.path(of, archiveDir))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -196,7 +233,7 @@ func (s *Store) Append(of string, file File, offset int64, data []byte) (have in
 	if err != nil || have < file.Size {
 		return have, err
 	}
-	sum, err := s.digest(part)
+	sum, err := s.digest(context.Background(), part)
 	if err != nil {
 		return 0, err
 	}
@@ -215,7 +252,8 @@ func (s *Store) Append(of string, file File, offset int64, data []byte) (have in
 			return 0, err
 		}
 	}
-	f.copies[file.Name], f.keys = file, nil
+	f.copies[file.Name], f.keys, f.tries, f.given = file, nil, 0, false
+	f.count()
 	return file.Size, nil
 }
 
@@ -249,13 +287,13 @@ func (s *Store) grow(part string, file File, offset int64, data []byte) (have in
 }
 
 // digest returns the digest of a file.
-func (s *Store) digest(name string) (sum [sha256.Size]byte, err error) {
+func (s *Store) digest(ctx context.Context, name string) (sum [sha256.Size]byte, err error) {
 	r, err := s.fs.OpenFile(name, os.O_RDONLY, 0)
 	if err != nil {
 		return sum, err
 	}
 	h := sha256.New()
-	_, err = io.Copy(h, r)
+	_, err = io.Copy(h, stoppable{ctx, r})
 	return [sha256.Size]byte(h.Sum(nil)), errors.Join(err, r.Close())
 }
 
@@ -266,21 +304,23 @@ func (s *Store) Drop(of string) error {
 		return err
 	}
 	defer f.mu.Unlock()
-	f.copies, f.keys = nil, nil
+	f.copies, f.keys, f.tries, f.given = nil, nil, 0, false
+	f.count()
 	return s.fs.RemoveAll(s.path(of))
 }
 
-// Count returns the number of copies in all folders and their bytes.
+// Count returns the number of copies in all folders and their bytes. It does not wait for Read.
 func (s *Store) Count() (files, bytes int64, err error) {
 	folders, err := s.Folders()
 	for _, of := range folders {
-		list, err := s.Files(of)
-		if err != nil {
-			return files, bytes, err
+		f, e := s.tryOpen(of)
+		if e == nil {
+			f.mu.Unlock()
+		} else if !errors.Is(e, ErrNotRead) {
+			return files, bytes, e
 		}
-		for _, c := range list {
-			files, bytes = files+1, bytes+c.Size
-		}
+		f = s.folder(of)
+		files, bytes = files+f.files.Load(), bytes+f.bytes.Load()
 	}
 	return files, bytes, err
 }

@@ -72,11 +72,16 @@ func TestStore(t *testing.T) {
 	s := New(mem, "/c", 1<<20)
 	has := func(want ...bool) {
 		t.Helper()
-		got, damaged, err := s.Has(of, keysOf("http://a.example/1", "http://b.example/", "http://c.example/",
+		damaged, bad := s.Read(t.Context(), of)
+		got, err := s.Has(of, keysOf("http://a.example/1", "http://b.example/", "http://c.example/",
 			"http://none.example/"))
+		err = errors.Join(err, bad)
 		if !slices.Equal(got, want) || len(damaged) > 0 || err != nil {
 			t.Errorf("has %v, damaged %v, %v; want %v", got, damaged, err, want)
 		}
+	}
+	if _, err := s.Has(of, keysOf("http://a.example/")); !errors.Is(err, ErrNotRead) {
+		t.Errorf("before Read: %v", err)
 	}
 	has(true, true, false, false)
 	if have, err := s.Append(of, f, 10, second[10:20]); have != 50 || err != nil { // of another process of the sender
@@ -114,7 +119,9 @@ func TestDamage(t *testing.T) {
 	if err := disk.WriteFile(mem, name, b); err != nil {
 		t.Fatal(err)
 	}
-	got, damaged, err := s.Has(of, keysOf("http://a.example/", "http://b.example/"))
+	damaged, bad := s.Read(t.Context(), of)
+	got, err := s.Has(of, keysOf("http://a.example/", "http://b.example/"))
+	err = errors.Join(err, bad)
 	if !slices.Equal(got, []bool{true, false}) || !slices.Equal(damaged, []string{"x-1.warc.gz"}) || err != nil {
 		t.Errorf("has %v, damaged %v, %v", got, damaged, err)
 	}
@@ -162,14 +169,17 @@ func TestPower(t *testing.T) {
 				t.Fatalf("call %d (%v): the files %v, %v", n, first, files, err)
 			}
 			if len(files) > 0 {
-				if _, damaged, err := s.Has(of, keysOf("http://a.example/")); len(damaged) > 0 || err != nil {
+				if damaged, err := s.Read(t.Context(), of); len(damaged) > 0 || err != nil {
 					t.Fatalf("call %d: damaged %v, %v", n, damaged, err)
 				}
 			}
 			if err := send(s, "x-1.warc.gz", content, 300); err != nil {
 				t.Fatalf("call %d: %v", n, err)
 			}
-			if got, _, err := s.Has(of, keysOf("http://a.example/1")); err != nil || !got[0] {
+			if _, err := s.Read(t.Context(), of); err != nil {
+				t.Fatalf("call %d: %v", n, err)
+			}
+			if got, err := s.Has(of, keysOf("http://a.example/1")); err != nil || !got[0] {
 				t.Fatalf("call %d: has %v, %v", n, got, err)
 			}
 		}
