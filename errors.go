@@ -74,6 +74,7 @@ var optionOf = map[string]string{
 	"--host-page-limit": "Options.HostPageLimit",
 	"--near-duplicates": "Options.NearDuplicates",
 	"--connect-to":      "Options.ConnectTo",
+	"--archive-copies":  "Options.Cluster.ArchiveCopies",
 	"--contact":         "Options.Contact",
 	"--content-hash":    "Options.Cluster.ContentHash",
 	"--coordinator":     "Options.Cluster.Coordinators",

@@ -53,7 +53,7 @@ var layers = func() map[string]int {
 			"internal/urlfrontier",
 		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
 		// models in the program
-		"internal/cluster/contents internal/web/near/index " +
+		"internal/cluster/contents internal/cluster/spare internal/web/near/index " +
 			"internal/crawl/state internal/report/review internal/report/broken " +
 			"internal/report/warclinks internal/cluster/sites " +
 			"internal/cluster/coordinator internal/cluster/boundary " +

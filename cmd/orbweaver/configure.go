@@ -124,6 +124,8 @@ func (c *CrawlCmd) check() error {
 		return bad("--capacity %g: give a weight above 0, at most 1000", c.Capacity)
 	case c.Replicas < 0 || c.Replicas > 2:
 		return bad("--replicas %d: give 1 or 2", c.Replicas)
+	case c.ArchiveCopies < 1 || c.ArchiveCopies > 2:
+		return bad("--archive-copies %d: give 1 or 2", c.ArchiveCopies)
 	case c.Recovery < 1:
 		return bad("--recovery %d is too small; give at least 1", c.Recovery)
 	case c.Agents < 1:
@@ -166,6 +168,9 @@ func (c *CrawlCmd) check() error {
 	if err := node.CheckContentHash(c.Partition, c.Boundary, c.ContentHash); err != nil {
 		return err
 	}
+	if err := node.CheckArchiveCopies(c.ArchiveCopies, c.replicas()); err != nil {
+		return err
+	}
 	return node.CheckOnLoss(c.OnLoss, c.replicas())
 }
 
@@ -188,7 +193,7 @@ func (c *CrawlCmd) cluster() *node.Cluster {
 	cl := &node.Cluster{
 		Name: c.Name, Capacity: c.Capacity, Listen: c.Listen, Join: c.Join, Founder: c.Founder,
 		Keys: c.Keys, Agents: c.Agents,
-		Replicas: c.replicas(), OnLoss: c.OnLoss, Recovery: c.Recovery,
+		Replicas: c.replicas(), OnLoss: c.OnLoss, ArchiveCopies: c.ArchiveCopies, Recovery: c.Recovery,
 		Partition: c.Partition, Coordinators: c.Coordinator,
 		TwoLevel: c.twoLevel(), Boundary: c.Boundary, ContentHash: c.ContentHash,
 	}

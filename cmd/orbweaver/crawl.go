@@ -102,22 +102,23 @@ type CrawlCmd struct {
 
 	Links bool `help:"${links}" group:"Output"`
 
-	Name        string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
-	Capacity    float64  `help:"${capacity}" default:"1" placeholder:"N" group:"Cluster"`
-	Partition   string   `help:"${partition}" default:"rendezvous" enum:"${partitions}" placeholder:"KIND" group:"Cluster"`
-	Boundary    string   `help:"${boundary}" default:"" enum:",${boundaries}" placeholder:"KIND" group:"Cluster"`
-	ContentHash string   `help:"${content_hash}" default:"exact" enum:"${content_hashes}" placeholder:"KIND" group:"Cluster"`
-	Kappa       *int     `help:"${kappa}" placeholder:"N" group:"Cluster"`
-	Coordinator []string `help:"${coordinator}" placeholder:"ADDR" group:"Cluster"`
-	Coverage    string   `help:"${coverage}" default:"full" enum:"full,two-level" placeholder:"KIND" group:"Cluster"`
-	Replicas    int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
-	OnLoss      string   `help:"${on_loss}" default:"keep" enum:"${on_losses}" placeholder:"HOW" group:"Cluster"`
-	Listen      string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`
-	Join        []string `help:"${join}" placeholder:"ADDR" group:"Cluster"`
-	Founder     string   `help:"${founder}" placeholder:"NAME" group:"Cluster"`
-	Keys        string   `help:"${keys}" placeholder:"DIR" group:"Cluster"`
-	Recovery    int      `help:"${recovery}" default:"2" placeholder:"N" group:"Cluster"`
-	Agents      int      `help:"${agents}" default:"1" placeholder:"N" group:"Cluster"`
+	Name          string   `help:"${name}" default:"agent" placeholder:"S" group:"Cluster"`
+	Capacity      float64  `help:"${capacity}" default:"1" placeholder:"N" group:"Cluster"`
+	Partition     string   `help:"${partition}" default:"rendezvous" enum:"${partitions}" placeholder:"KIND" group:"Cluster"`
+	Boundary      string   `help:"${boundary}" default:"" enum:",${boundaries}" placeholder:"KIND" group:"Cluster"`
+	ContentHash   string   `help:"${content_hash}" default:"exact" enum:"${content_hashes}" placeholder:"KIND" group:"Cluster"`
+	Kappa         *int     `help:"${kappa}" placeholder:"N" group:"Cluster"`
+	Coordinator   []string `help:"${coordinator}" placeholder:"ADDR" group:"Cluster"`
+	Coverage      string   `help:"${coverage}" default:"full" enum:"full,two-level" placeholder:"KIND" group:"Cluster"`
+	Replicas      int      `help:"${replicas}" placeholder:"N" group:"Cluster"`
+	OnLoss        string   `help:"${on_loss}" default:"keep" enum:"${on_losses}" placeholder:"HOW" group:"Cluster"`
+	ArchiveCopies int      `help:"${archive_copies}" default:"1" placeholder:"N" group:"Cluster"`
+	Listen        string   `help:"${listen}" placeholder:"ADDR" group:"Cluster"`
+	Join          []string `help:"${join}" placeholder:"ADDR" group:"Cluster"`
+	Founder       string   `help:"${founder}" placeholder:"NAME" group:"Cluster"`
+	Keys          string   `help:"${keys}" placeholder:"DIR" group:"Cluster"`
+	Recovery      int      `help:"${recovery}" default:"2" placeholder:"N" group:"Cluster"`
+	Agents        int      `help:"${agents}" default:"1" placeholder:"N" group:"Cluster"`
 
 	APIFlags `embed:"" group:"Monitoring"`
 

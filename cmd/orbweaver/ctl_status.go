@@ -199,7 +199,7 @@ func statusTable(r *pb.StatusResponse) string {
 		}
 	}
 	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN URLS", "OPEN", "ERRORS") +
-		rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents)
+		rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents) + copiesLine(r.Agents)
 }
 
 // lostLine tells of archives that were lost with their agents, or is empty.
@@ -215,6 +215,22 @@ func lostLine(agents []*pb.AgentStatus) string {
 	}
 	return fmt.Sprintf("lost archives: %s pages fetched again, %s URLs on lists\n", humanize.Comma(int64(again)),
 		humanize.Comma(int64(waiting)))
+}
+
+// copiesLine tells of copies of archive files, or is empty.
+func copiesLine(agents []*pb.AgentStatus) string {
+	var copied, waiting, bytes float64
+	for _, a := range agents {
+		f := a.GetStatus().GetFields()["archive_copies"].GetStructValue().GetFields()
+		copied += f["copied"].GetNumberValue()
+		waiting += f["waiting"].GetNumberValue()
+		bytes += f["held_bytes"].GetNumberValue()
+	}
+	if copied+waiting == 0 {
+		return ""
+	}
+	return fmt.Sprintf("archive files: %s copied, %s waiting; %s of copies\n", humanize.Comma(int64(copied)),
+		humanize.Comma(int64(waiting)), humanize.Bytes(uint64(max(bytes, 0))))
 }
 
 // textTable returns rows as text in columns. The first row has the names of the columns; those in right have numbers.

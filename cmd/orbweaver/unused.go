@@ -38,7 +38,7 @@ func (c *CrawlCmd) checkUnused(k *kong.Context, given *settings, resumed string)
 
 // ofCluster lists flags that have no effect without other agents.
 var ofCluster = []string{"capacity", "partition", "boundary", "content-hash", "kappa", "coordinator", "coverage",
-	"replicas", "on-loss", "recovery", "founder"}
+	"replicas", "on-loss", "archive-copies", "recovery", "founder"}
 
 // unused says why a flag has no effect in this crawl, and what to do. It returns "" if the
 // flag has an effect.

@@ -234,14 +234,14 @@ func (a *Agent) claim() error {
 	}
 	if a.cfg.Overwrite {
 		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, contentsDir, nearDir,
-			sitesDir, boundaryDir, ordersFile, historyFile, seedsFile, strategyFile, identityFile, marker) {
+			sitesDir, boundaryDir, sparesDir, ordersFile, historyFile, seedsFile, strategyFile, identityFile, marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before it wrote the marker may have left files
 		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, nearDir, sitesDir, boundaryDir,
-			ordersFile, historyFile, seedsFile, strategyFile, identityFile} {
+			sparesDir, ordersFile, historyFile, seedsFile, strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)
 			}
@@ -515,7 +515,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		res.Summary.Agent = a.cfg.Cluster.Name
 	}
 	if s := a.Status(); s != nil {
-		res.Summary.Lost = s.Lost
+		res.Summary.Lost, res.Summary.ArchiveCopies = s.Lost, s.ArchiveCopies
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
 	if stop != crawl.Finished && stop != crawl.OnlyBlocked {

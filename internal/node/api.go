@@ -175,6 +175,12 @@ var (
 		"Pages of lost archives that were fetched again (--on-loss refetch).")
 	descListed = desc("orbweaver_lost_listed_urls",
 		"URLs on this agent's lists of lost archives: they wait to be fetched again.")
+	descCopied = desc("orbweaver_archive_copied_files",
+		"Finished archive files of this agent of which another agent has a copy (--archive-copies 2).")
+	descUncopied = desc("orbweaver_archive_waiting_files",
+		"Finished archive files of this agent that wait to be copied to another agent (--archive-copies 2).")
+	descCopyBytes = desc("orbweaver_archive_held_bytes",
+		"Bytes of the copies of other agents' archive files at this agent (--archive-copies 2).")
 	descRevisits  = desc("orbweaver_crawl_revisits_total", "Visits to URLs that were visited before.")
 	descUnchanged = desc("orbweaver_crawl_unchanged_total", "Visits to URLs visited before that found no change.")
 	descErrors    = desc("orbweaver_fetch_errors_total", "URLs given up after an error, by kind of error.", "kind")
@@ -246,6 +252,11 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 	count(descRefetched, s.Refetched)
 	if s.Lost != nil {
 		gauge(descListed, s.Lost.Listed)
+	}
+	if n := s.ArchiveCopies; n != nil {
+		gauge(descCopied, n.Copied)
+		gauge(descUncopied, n.Waiting)
+		gauge(descCopyBytes, n.HeldBytes)
 	}
 	count(descRevisits, s.Revisits)
 	count(descUnchanged, s.Unchanged)

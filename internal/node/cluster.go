@@ -64,6 +64,7 @@ type membership struct {
 	absent     atomic.Bool                    // an agent of this or an earlier run is gone
 	saw        atomic.Uint64                  // digest of the view that owners belong to
 	copies     *copies                        // nil: replication is off
+	spares     *spares                        // nil: archive files are not copied to other agents
 	refetch    *refetch                       // nil: the pages of lost archives are not fetched again
 	sites      *siteOwners                    // nil: no coordinator assigns the hosts
 	limits     limits
@@ -187,6 +188,12 @@ func (a *Agent) openCluster() error {
 		}}
 	if a.boundary != nil {
 		handlers.Pages = c.pages
+	}
+	handlers.Copy = func(ctx context.Context, from rpc.Caller, q rpc.Copy) (rpc.CopyAnswer, error) {
+		if c.spares == nil || c.member.Load() == nil {
+			return rpc.CopyAnswer{}, rpc.ErrAgain
+		}
+		return c.spares.answer(ctx, from, q)
 	}
 	a.others.Captures = c.capture
 	a.others.Durable = cluster.NewDurable(func() [16]byte { return c.id() })
@@ -509,6 +516,10 @@ func (c *membership) tend(ctx context.Context, fail func(error)) {
 		c.running.Go(func() { k.tend(ctx) })
 		if c.refetch != nil {
 			c.running.Go(func() { c.refetch.tend(ctx) })
+		}
+		if s := c.spares; s != nil {
+			c.running.Go(func() { s.send(ctx) })
+			c.running.Go(func() { s.tend(ctx) })
 		}
 		c.running.Go(func() {
 			if err := k.store.Run(ctx); err != nil {

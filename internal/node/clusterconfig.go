@@ -39,6 +39,9 @@ type Cluster struct {
 	// OnLoss says what becomes of the pages of an archive that was lost with its agent: LossKeep or LossRefetch. Empty
 	// means LossKeep. LossRefetch requires 2 Replicas.
 	OnLoss string
+	// ArchiveCopies is how many agents have each finished file of the archive, 1 or 2. Zero means 1. With 2, which
+	// requires 2 Replicas, another agent has a copy. It counts as the archive if the agent is lost.
+	ArchiveCopies int
 	// Agents is the number of agents that must be present before the crawl starts. Zero
 	// means 1.
 	Agents int

@@ -47,6 +47,9 @@ type copies struct {
 	broken chan error
 
 	listed atomic.Int64 // URLs on the lists of lost archives
+	// lists is locked while a list is written. commits counts the lists of takeovers that were written.
+	lists   sync.Mutex
+	commits atomic.Int64
 	// ship is read-locked while records are appended to the store. It is locked to declare a source
 	// lost or to forget it, so that no record of the source is appended after that.
 	ship sync.RWMutex
@@ -109,7 +112,7 @@ func (a *Agent) openCopies() error {
 	}
 	a.onClose(out.Waiting.Close)
 	a.others.Copies, a.membership.copies = out, k
-	a.membership.refetch = newRefetch(a.membership)
+	a.membership.refetch, a.membership.spares = newRefetch(a.membership), newSpares(a.membership)
 	return a.openNames()
 }
 

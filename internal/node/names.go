@@ -8,7 +8,6 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,15 +54,15 @@ func (a *Agent) lost() *report.Lost {
 // count counts the URLs on the lists.
 func (n names) count() error {
 	listed := int64(0)
-	if err := n.eachListed(func(weburl.Link) error { listed++; return nil }); err != nil {
+	if err := n.eachListed(listOf, func(weburl.Link) error { listed++; return nil }); err != nil {
 		return err
 	}
 	n.a.membership.copies.listed.Store(listed)
 	return nil
 }
 
-// eachListed calls fn for each URL of each list.
-func (n names) eachListed(fn func(l weburl.Link) error) error {
+// eachListed calls fn for each URL of each file of which is says that it is a list.
+func (n names) eachListed(is func(file string) (of string, is bool), fn func(l weburl.Link) error) error {
 	entries, err := n.a.fs.ReadDir(n.a.dir("reports"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -72,7 +71,7 @@ func (n names) eachListed(fn func(l weburl.Link) error) error {
 		return err
 	}
 	for _, e := range entries {
-		if _, is := listOf(e.Name()); !is {
+		if _, is := is(e.Name()); !is {
 			continue
 		}
 		if err := n.each(n.a.dir("reports", e.Name()), fn); err != nil {
@@ -101,7 +100,8 @@ func (n names) Each(fn func(l weburl.Link, lost bool) error) error {
 	if err != nil {
 		return err
 	}
-	return n.eachListed(func(l weburl.Link) error { return fn(l, true) })
+	lost := func(l weburl.Link) error { return fn(l, true) }
+	return errors.Join(n.eachListed(listOf, lost), n.eachListed(copiedOf, lost))
 }
 
 // refetchesOf returns the Refetches of the link of a line.
@@ -180,7 +180,7 @@ func listOf(file string) (of string, is bool) {
 	return of, is && txt
 }
 
-const listHead = `# URLs of the pages that were in the archive of agent %[1]s (instance %[2]x).
+const listHead = `# URLs of the pages that were in the archive of agent %[1]s (instance %[2]s).
 # Agent %[3]s wrote this list on %[4]s, when it took over hosts of %[1]s.
 # If the crawl directory of %[1]s still exists, its archive has these pages, and the list is not needed.
 # %[5]s
@@ -195,10 +195,21 @@ const (
 # refetched-%s.`
 )
 
+// head returns the first lines of the list of an archive.
+func (n names) head(agent, instance string) string {
+	file := listName(agent + "-" + instance)
+	again := fmt.Sprintf(againApart, file)
+	if n.a.membership.refetch != nil {
+		again = fmt.Sprintf(againHere, strings.TrimPrefix(file, "lost-"))
+	}
+	return fmt.Sprintf(listHead, agent, instance, n.a.membership.cfg.Name,
+		n.a.now().UTC().Format("2006-01-02 15:04:05 UTC"), again)
+}
+
 // List implements cluster.Names.
 func (n names) List(lost handoff.Source) (l cluster.List, whole bool, err error) {
 	of := fmt.Sprintf("%s-%x", lost.Name, lost.Instance[:4])
-	return &list{names: n, lost: lost, name: n.a.dir("reports", listName(of)),
+	return &list{names: n, lost: lost, name: listName(of),
 		sorted: extsort.New(n.a.fs, n.a.dir(namesDir, of), namesMemory, nil)}, !n.a.membership.refetch.left(lost), nil
 }
 
@@ -211,29 +222,38 @@ type list struct {
 	sorted *extsort.Queue
 }
 
+// listed returns a URL as it is sorted for a list.
+func listed(u weburl.Link) []byte { return append([]byte{u.Refetches()}, u.URL.String()...) }
+
 // Add implements cluster.List.
-func (l *list) Add(u weburl.Link) error {
-	return l.sorted.Push(append([]byte{u.Refetches()}, u.URL.String()...))
-}
+func (l *list) Add(u weburl.Link) error { return l.sorted.Push(listed(u)) }
 
 // Commit implements cluster.List. If there are no URLs, it writes no file.
-func (l *list) Commit() error { return l.a.membership.refetch.commit(l.write) }
+func (l *list) Commit() error {
+	k := l.a.membership.copies
+	k.lists.Lock()
+	defer k.lists.Unlock()
+	k.commits.Add(1)
+	return l.a.membership.refetch.commit(func() error {
+		err := l.each(l.a.dir("reports", l.name), l.Add)
+		if err != nil || l.sorted.Len() == 0 {
+			return err
+		}
+		return errors.Join(l.write(l.name, l.head(l.lost.Name, fmt.Sprintf("%x", l.lost.Instance[:4])), l.sorted),
+			l.count())
+	})
+}
 
-func (l *list) write() error {
-	err := l.each(l.name, l.Add)
-	if err != nil || l.sorted.Len() == 0 {
-		return err
+// write writes a list. If there are no URLs, it removes the list.
+func (n names) write(file, head string, sorted *extsort.Queue) error {
+	if sorted.Len() == 0 {
+		return n.remove(file)
 	}
-	again := fmt.Sprintf(againApart, filepath.Base(l.name))
-	if l.a.membership.refetch != nil {
-		again = fmt.Sprintf(againHere, strings.TrimPrefix(filepath.Base(l.name), "lost-"))
-	}
-	err = disk.WriteStream(l.a.fs, l.name, func(w io.Writer) error {
-		fmt.Fprintf(w, listHead, l.lost.Name, l.lost.Instance[:4], l.a.membership.cfg.Name,
-			l.a.now().UTC().Format("2006-01-02 15:04:05 UTC"), again) // w keeps its first error
+	return disk.WriteStream(n.a.fs, n.a.dir("reports", file), func(w io.Writer) error {
+		fmt.Fprint(w, head) // w keeps its first error
 		var last []byte
 		before := byte(0)
-		return l.sorted.Each(func(url []byte) error {
+		return sorted.Each(func(url []byte) error {
 			if bytes.Equal(url, last) {
 				return nil
 			}
@@ -246,7 +266,6 @@ func (l *list) write() error {
 			return err
 		})
 	})
-	return errors.Join(err, l.count())
 }
 
 // Close implements cluster.List.

@@ -18,7 +18,7 @@ import (
 
 func namesOn(t *testing.T, fs disk.FS) names {
 	t.Helper()
-	a := &Agent{fs: fs, membership: &membership{cfg: Cluster{Name: "a1"}}}
+	a := &Agent{fs: fs, membership: &membership{cfg: Cluster{Name: "a1"}, copies: &copies{}}}
 	a.cfg.Dir, a.cfg.Now = "/crawl", func() time.Time { return time.Unix(1e9, 0) }
 	for _, dir := range []string{"logs", "reports"} {
 		if err := fs.MkdirAll(a.dir(dir), 0o755); err != nil {

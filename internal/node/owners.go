@@ -129,8 +129,9 @@ func (c *membership) ready(name, host string) (string, bool) {
 }
 
 // settled reports whether this agent has applied the current view, has no takeover left to do, reads no list of a lost
-// archive and waits for the owner of no host.
+// archive, waits for the owner of no host and has no archive file to copy.
 func (c *membership) settled() bool {
 	v := c.member.Load().View()
-	return c.saw.Load() == v.Digest() && c.copies.settled() && c.refetch.settled() && c.sites.agree(v)
+	return c.saw.Load() == v.Digest() && c.copies.settled() && c.refetch.settled() && c.sites.agree(v) &&
+		c.spares.settled()
 }

@@ -106,6 +106,9 @@ func (c *Cluster) checkPartition() error {
 	if err := CheckOnLoss(c.OnLoss, max(c.Replicas, 1)); err != nil {
 		return err
 	}
+	if err := CheckArchiveCopies(c.ArchiveCopies, max(c.Replicas, 1)); err != nil {
+		return err
+	}
 	if c.Kappa == 0 {
 		return CheckPartition(c.partition(), nil)
 	}

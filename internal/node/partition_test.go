@@ -97,6 +97,16 @@ func TestCheckOnLoss(t *testing.T) {
 			t.Errorf("%s: agents share %q, %v", c.how, shared["on-loss"], err)
 		}
 	}
+	for n, want := range []bool{false, false, true} {
+		a := &Agent{cfg: Config{Cluster: &Cluster{ArchiveCopies: n}}}
+		if shared, err := a.shared(nil); err != nil || (shared["archive-copies"] != "") != want {
+			t.Errorf("%d archive copies: agents share %q, %v", n, shared["archive-copies"], err)
+		}
+	}
+	if CheckArchiveCopies(2, 2) != nil || CheckArchiveCopies(0, 1) != nil || CheckArchiveCopies(2, 1) == nil ||
+		CheckArchiveCopies(3, 2) == nil {
+		t.Error("CheckArchiveCopies allows too much, or too little")
+	}
 	a := &Agent{cfg: Config{Cluster: &Cluster{OnLoss: LossRefetch}}}
 	a.parts.Strategy = &strategy.Recrawl{}
 	if got, err := a.shared(nil); err == nil {

@@ -34,8 +34,8 @@ const (
 // OnLosses returns the values of Cluster.OnLoss that are not empty.
 func OnLosses() []string { return []string{LossKeep, LossRefetch} }
 
-// CheckOnLoss returns a *ConfigError if agents with this number of replicas cannot treat the loss of an archive so. Empty
-// means LossKeep.
+// CheckOnLoss returns a *ConfigError if agents with this number of replicas cannot treat the loss of an archive so.
+// Empty means LossKeep.
 func CheckOnLoss(how string, replicas int) error {
 	switch {
 	case how == "" || how == LossKeep:

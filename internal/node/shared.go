@@ -64,6 +64,9 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 			return nil, err
 		}
 	}
+	if a.cfg.Cluster.ArchiveCopies == 2 {
+		settings["archive-copies"] = "2"
+	}
 	if w, ok := a.parts.Strategy.(*strategy.Walk); ok {
 		// Each walker may jump to any of the start URLs, whatever the scope.
 		settings["walk's start URLs"] = w.StartURLs()

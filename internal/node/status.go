@@ -10,7 +10,7 @@ func (a *Agent) Status() *crawl.Status {
 	}
 	t := *s
 	t.Exchange = a.exchange(s.Pages)
-	t.Lost = a.lost()
+	t.Lost, t.ArchiveCopies = a.lost(), a.membership.spares.counts()
 	t.Agents = a.membership.present()
 	if o := a.membership.sites; o != nil {
 		t.Sites = o.status()

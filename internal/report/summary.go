@@ -55,7 +55,9 @@ type Summary struct {
 
 	Exchange *Exchange `json:"exchange,omitempty"` // messages to other agents, in the last run
 	Contents *Contents `json:"contents,omitempty"` // search for duplicate contents among agents, in the last run
-	Lost     *Lost     `json:"lost,omitempty"`     // archives that were lost with other agents, now
+	// ArchiveCopies counts archive files that are copied to other agents, now.
+	ArchiveCopies *ArchiveCopies `json:"archive_copies,omitempty"`
+	Lost          *Lost          `json:"lost,omitempty"` // archives that were lost with other agents, now
 
 	Worst []HostErrors `json:"-"` // the hosts with the most errors
 
@@ -146,7 +148,8 @@ func (t *Tally) Summary(took time.Duration, stopReason string) Summary {
 		Discovered: t.n.found, Unique: t.n.unique, Finished: t.n.finished, Sent: t.n.sent,
 		Hosts: t.hosts.count, Duplicates: t.n.duplicates, Truncated: t.n.truncated,
 		Exported: t.n.exported, ExportedB: t.n.exportedBytes, Imported: t.n.imported, ImportedB: t.n.importedBytes,
-		Unkept: t.n.unkept, Near: t.n.near, Refetched: t.n.refetched, Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
+		Unkept: t.n.unkept, Near: t.n.near, Refetched: t.n.refetched,
+		Revisits: t.n.revisits, Unchanged: t.n.unchanged, Changed: t.n.changed,
 		RobotsTxt: t.n.robots, Denied: t.n.denied, Retries: t.n.retried,
 		StopReason: stopReason, PeakMemory: PeakMemory(),
 		Errors: map[string]int64{}, Status: map[string]int64{}, Skipped: map[string]int64{},

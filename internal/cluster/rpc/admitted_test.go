@@ -26,6 +26,7 @@ func TestNotAdmitted(t *testing.T) {
 		Share:    func(context.Context, Caller, ShareAsk) (ShareGrant, error) { return ShareGrant{}, reached },
 		Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) { return nil, reached },
 		Pages:    func(context.Context, Caller, *PageReader) error { return reached },
+		Copy:     func(context.Context, Caller, Copy) (CopyAnswer, error) { return CopyAnswer{}, reached },
 		Orders:   func(context.Context, Caller, Orders) (OrdersAnswer, error) { return OrdersAnswer{}, reached },
 		Operate: func(context.Context, Caller, Operation) (OperationAnswer, error) {
 			return OperationAnswer{}, reached
@@ -55,6 +56,7 @@ func TestNotAdmitted(t *testing.T) {
 			_, err := p.Recall(ctx, Recall{Links: links("http://a.example/")})
 			return err
 		},
+		CallCopy:    func(p *Peer) error { _, err := p.Copy(ctx, Copy{Kind: CopyList}); return err },
 		CallOrders:  func(p *Peer) error { _, err := p.Orders(ctx, Orders{}); return err },
 		CallOperate: func(p *Peer) error { _, err := p.Operate(ctx, Operation{Method: "Pause"}); return err },
 		CallPages: func(p *Peer) error {

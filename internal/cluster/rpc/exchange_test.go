@@ -176,6 +176,10 @@ func TestCalls(t *testing.T) {
 					note(from, a)
 					return shared, nil
 				},
+				Copy: func(_ context.Context, from Caller, c Copy) (CopyAnswer, error) {
+					note(from, c)
+					return CopyAnswer{Files: []CopyFile{c.File}, Have: 93}, nil
+				},
 				Recall: func(_ context.Context, from Caller, r Recall) ([]RecallAnswer, error) {
 					note(from, r)
 					return recalled, nil
@@ -261,6 +265,11 @@ func TestCalls(t *testing.T) {
 			if as, err := p.Recall(ctx, recall); err != nil || !cmp.Equal(as, recalled, cmpopts.EquateEmpty()) {
 				t.Errorf("Recall = %v, %v", as, err)
 			}
+			part := Copy{Kind: CopyPart, File: CopyFile{"a-1.warc.gz", 100, [32]byte{1}}, Offset: 90, Data: []byte("x")}
+			if a, err := p.Copy(ctx, part); err != nil || a.Have != 93 ||
+				!slices.Equal(a.Files, []CopyFile{part.File}) {
+				t.Errorf("Copy = %v, %v", a, err)
+			}
 			orders := Orders{Orders: [][]byte{[]byte("pause"), {0}}, Digest: [32]byte{1, 31: 2}}
 			if a, err := p.Orders(ctx, orders); err != nil || !cmp.Equal(a, ordersAnswer) {
 				t.Errorf("Orders = %v, %v", a, err)
@@ -270,7 +279,7 @@ func TestCalls(t *testing.T) {
 				t.Errorf("Operate = %v, %v", a, err)
 			}
 			want := []any{hello, hello, push, fs, ship, claim, hand, []byte("may I?"),
-				uint64(4), end, budget, share, contents, recall, orders, operation}
+				uint64(4), end, budget, share, contents, recall, part, orders, operation}
 			mu.Lock()
 			defer mu.Unlock()
 			// An absent field is nil.

@@ -74,6 +74,10 @@ func FuzzMessages(f *testing.F) {
 	add(19, operationAnswerToWire(OperationAnswer{[]byte("x"), "no such host", "not-found"}))
 	add(20, shareAskToWire(ShareAsk{Seq: 1, Held: 0.5, Left: time.Second, Want: 1}))
 	add(21, shareGrantToWire(ShareGrant{Share: 0.5, Agents: 2, Requests: 10, Bits: 1e6}))
+	file := CopyFile{"a-1.warc.gz", 100, [32]byte{1}}
+	add(22, copyToWire(Copy{Kind: CopyPart, File: file, Offset: 90, Data: []byte("x")}))
+	add(22, copyToWire(Copy{Kind: CopyPages, Agent: "a1", Instance: ID{1}, Pages: []weburl.Key{{Host: 1, Path: 2}}}))
+	add(23, copyAnswerToWire(CopyAnswer{Files: []CopyFile{file}, Have: 3, Known: []bool{true, false}}))
 	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
 		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
 		agent := func(a Agent) {
@@ -222,6 +226,24 @@ func FuzzMessages(f *testing.F) {
 			known, err := knownBitsFromWire(&w, 3)
 			if err == nil && !bytes.Equal(knownBitsToWire(known).Known, w.Known) {
 				t.Fatalf("known %x", w.Known)
+			}
+		case 22:
+			var w pb.CopyRequest
+			if !read(&w) {
+				return
+			}
+			c, err := copyFromWire(&w)
+			if err == nil && (len(c.Data) > MaxPart || len(c.Pages) > MaxPages || c.Offset < 0 ||
+				c.Offset+int64(len(c.Data)) > c.File.Size) {
+				t.Fatalf("copy %v", c)
+			}
+		case 23:
+			var w pb.CopyResponse
+			if !read(&w) {
+				return
+			}
+			if a, err := copyAnswerFromWire(&w, 2); err == nil && (len(a.Files) > MaxFiles || len(a.Known) != 2) {
+				t.Fatalf("answer %v", a)
 			}
 		case 14:
 			var w pb.RecallRequest

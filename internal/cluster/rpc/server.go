@@ -47,7 +47,7 @@ var limits = [calls]time.Duration{
 	CallPulse: 5 * time.Second, CallEnd: 10 * time.Second, CallBudget: 5 * time.Second, CallContents: 5 * time.Second,
 	CallShare:  2 * time.Second,
 	CallRecall: 10 * time.Second, CallOrders: 10 * time.Second, CallOperate: 15 * time.Second,
-	CallPages:    10 * time.Minute,
+	CallPages: 10 * time.Minute, CallCopy: 2 * time.Minute,
 	CallDiscover: 10 * time.Second, CallFollow: 30 * time.Second, CallFinish: 10 * time.Second,
 	CallStatus: 5 * time.Second, CallForget: 10 * time.Second,
 }
@@ -55,7 +55,7 @@ var limits = [calls]time.Duration{
 // bulk reports calls with much data, which are answered when the data is on disk.
 func (c Call) bulk() bool {
 	return c == CallPush || c == CallShip || c == CallClaim || c == CallHand || c == CallRecall || c == CallPages ||
-		c == CallDiscover
+		c == CallCopy || c == CallDiscover
 }
 
 // operators reports calls about what operators want. They may wait for a disk and take long, and they must not wait
@@ -121,6 +121,8 @@ type Handlers struct {
 	Recall func(ctx context.Context, from Caller, r Recall) ([]RecallAnswer, error)
 	// Orders returns when the orders are durable. It checks what they say.
 	Orders func(ctx context.Context, from Caller, o Orders) (OrdersAnswer, error)
+	// Copy returns for a part when the bytes are stored, and for the last part when the copy is durable.
+	Copy func(ctx context.Context, from Caller, c Copy) (CopyAnswer, error)
 	// Operate carries out an operator's request. The operator's mistakes are part of the answer; an error means that
 	// this agent has failed.
 	Operate func(ctx context.Context, from Caller, o Operation) (OperationAnswer, error)

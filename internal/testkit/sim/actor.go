@@ -34,20 +34,21 @@ type actor struct {
 	mem      *testdisk.Mem
 	disk     time.Time // when its disk was new
 	faulty   *testdisk.Faulty
-	founds   bool           // it starts the cluster: at its first start, its own address is the first of --join
-	gone     bool           // its machine is lost
-	lost     *testdisk.Mem  // its disk when its machine was lost; nil: none was lost
-	newcomer bool           // it joined later, with an empty disk
-	starts   int            // number of starts of its process
-	down     time.Time      // when it last went down; zero: never
-	up       time.Time      // when it came back after that; zero: not yet
-	untold   time.Time      // it was apart from others since then when it went down; zero: it was not
-	links    time.Time      // its disk lacks the links that it accepted since then; zero: it has all
-	marks    map[*actor]int // lengths of the others' event files when it went down or came back
-	leaving  bool           // it was told to leave
-	slow     time.Time      // end of the time with a slow line
-	clock    clock          // the clock of its machine
-	forward  bool           // the clock was set forward since the process started
+	founds   bool              // it starts the cluster: at its first start, its own address is the first of --join
+	gone     bool              // its machine is lost
+	lost     *testdisk.Mem     // its disk when its machine was lost; nil: none was lost
+	copied   map[string]*actor // URLs in copies of its files when its machine was lost, and the agents with the copies
+	newcomer bool              // it joined later, with an empty disk
+	starts   int               // number of starts of its process
+	down     time.Time         // when it last went down; zero: never
+	up       time.Time         // when it came back after that; zero: not yet
+	untold   time.Time         // it was apart from others since then when it went down; zero: it was not
+	links    time.Time         // its disk lacks the links that it accepted since then; zero: it has all
+	marks    map[*actor]int    // lengths of the others' event files when it went down or came back
+	leaving  bool              // it was told to leave
+	slow     time.Time         // end of the time with a slow line
+	clock    clock             // the clock of its machine
+	forward  bool              // the clock was set forward since the process started
 
 	records map[string][]record // on its disk at the end, by file; see archives.read
 
@@ -109,7 +110,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	if s.plan.HostDepth > 0 {
 		cfg.Scope.HostDepth = &s.plan.HostDepth
 	}
-	cfg.Archive.Agent = a.name
+	cfg.Archive.Agent, cfg.Archive.MaxBytes = a.name, s.plan.FileBytes
 	if s.plan.Rate != "" {
 		var err error
 		if cfg.Rate, err = rate.Parse(s.plan.Rate); err != nil {
@@ -138,7 +139,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Cluster = &node.Cluster{
 		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
 		Boundary: s.plan.Boundary, Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2,
-		OnLoss:  s.plan.OnLoss,
+		OnLoss: s.plan.OnLoss, ArchiveCopies: s.plan.Copies,
 		Network: m, Classifier: s.model,
 	}
 	if s.plan.Partition == sites {

@@ -129,8 +129,8 @@ func (j *judge) followsWithin(p page) bool {
 	return j.depthOf(url).most < j.hostDepth
 }
 
-// byHostAndTime returns the fetches of pages of each host, in the order of time. Of a page of a lost archive it has only
-// the first one. mu is held.
+// byHostAndTime returns the fetches of pages of each host, in the order of time. Of a page of a lost archive it has
+// only the first one. mu is held.
 func (j *judge) byHostAndTime() map[int64][]fetched {
 	all := map[int64][]fetched{}
 	for p, fs := range j.pages {

@@ -119,6 +119,8 @@ type Plan struct {
 	Pause     time.Duration `json:",omitempty"` // of a host after a 429 or 503, at first; zero: the default
 	Replicas  int           // zero means 2
 	OnLoss    string        `json:",omitempty"` // --on-loss; empty means the default of node.Cluster
+	Copies    int           `json:",omitempty"` // --archive-copies; zero means 1
+	FileBytes int64         `json:",omitempty"` // largest size of an archive file; zero means the default
 	Partition string        // empty means the default of node.Cluster
 	Boundary  string        `json:",omitempty"` // --boundary; empty means the default of node.Cluster
 	Kappa     int           `json:",omitempty"` // replicas on the ring; zero means the default
@@ -164,6 +166,9 @@ func (p Plan) String() string {
 	}
 	if p.OnLoss != "" {
 		b.WriteString(", on loss " + p.OnLoss)
+	}
+	if p.Copies > 0 {
+		fmt.Fprintf(&b, ", %d archive copies, files of %d bytes", p.Copies, p.FileBytes)
 	}
 	if p.Kappa > 0 {
 		fmt.Fprintf(&b, ", kappa %d", p.Kappa)

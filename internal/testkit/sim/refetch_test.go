@@ -137,6 +137,12 @@ func TestRandomRefetch(t *testing.T) {
 		case 3:
 			p.Partition, p.Topics, p.Crosslinked, p.HostPages = topic, 8, 0, 0
 		}
+		if p.moves() || p.Partition == topic { // on a bad line the names of the last pages come late
+			p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool { return f.Kind == Lossy || f.Kind == Slow })
+		}
+		if seed%3 == 0 {
+			p.Copies, p.FileBytes = 2, 30_000
+		}
 		rng := rand.New(rand.NewPCG(seed, 0x6c6f7373))
 		p.Faults = append(p.Faults, Fault{Kind: Lose, Agent: 1 + rng.IntN(p.Agents), After: 3 * time.Second,
 			At: 0.9 + rng.Float64()/10})

@@ -67,6 +67,8 @@ const (
 	ExchangeOrdersProcedure = "/orbweaver.exchange.v1.Exchange/Orders"
 	// ExchangeOperateProcedure is the fully-qualified name of the Exchange's Operate RPC.
 	ExchangeOperateProcedure = "/orbweaver.exchange.v1.Exchange/Operate"
+	// ExchangeCopyProcedure is the fully-qualified name of the Exchange's Copy RPC.
+	ExchangeCopyProcedure = "/orbweaver.exchange.v1.Exchange/Copy"
 )
 
 // ExchangeClient is a client for the orbweaver.exchange.v1.Exchange service.
@@ -109,6 +111,9 @@ type ExchangeClient interface {
 	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
 	// Operate forwards an operator's request to the receiver.
 	Operate(context.Context, *OperateRequest) (*OperateResponse, error)
+	// Copy stores a part of the caller's archive file at the receiver, or asks what
+	// the receiver has copies of. A whole copy is durable when it answers.
+	Copy(context.Context, *CopyRequest) (*CopyResponse, error)
 }
 
 // NewExchangeClient constructs a client for the orbweaver.exchange.v1.Exchange service. By default,
@@ -218,6 +223,12 @@ func NewExchangeClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithSchema(exchangeMethods.ByName("Operate")),
 			connect.WithClientOptions(opts...),
 		),
+		copy: connect.NewClient[CopyRequest, CopyResponse](
+			httpClient,
+			baseURL+ExchangeCopyProcedure,
+			connect.WithSchema(exchangeMethods.ByName("Copy")),
+			connect.WithClientOptions(opts...),
+		),
 	}
 }
 
@@ -239,6 +250,7 @@ type exchangeClient struct {
 	recall   *connect.Client[RecallRequest, RecallResponse]
 	orders   *connect.Client[OrdersRequest, OrdersResponse]
 	operate  *connect.Client[OperateRequest, OperateResponse]
+	copy     *connect.Client[CopyRequest, CopyResponse]
 }
 
 // Hello calls orbweaver.exchange.v1.Exchange.Hello.
@@ -381,6 +393,15 @@ func (c *exchangeClient) Operate(ctx context.Context, req *OperateRequest) (*Ope
 	return nil, err
 }
 
+// Copy calls orbweaver.exchange.v1.Exchange.Copy.
+func (c *exchangeClient) Copy(ctx context.Context, req *CopyRequest) (*CopyResponse, error) {
+	response, err := c.copy.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // ExchangeHandler is an implementation of the orbweaver.exchange.v1.Exchange service.
 type ExchangeHandler interface {
 	// Hello asks whether the caller may join the cluster. An agent calls it before
@@ -421,6 +442,9 @@ type ExchangeHandler interface {
 	Orders(context.Context, *OrdersRequest) (*OrdersResponse, error)
 	// Operate forwards an operator's request to the receiver.
 	Operate(context.Context, *OperateRequest) (*OperateResponse, error)
+	// Copy stores a part of the caller's archive file at the receiver, or asks what
+	// the receiver has copies of. A whole copy is durable when it answers.
+	Copy(context.Context, *CopyRequest) (*CopyResponse, error)
 }
 
 // NewExchangeHandler builds an HTTP handler from the service implementation. It returns the path on
@@ -526,6 +550,12 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 		connect.WithSchema(exchangeMethods.ByName("Operate")),
 		connect.WithHandlerOptions(opts...),
 	)
+	exchangeCopyHandler := connect.NewUnaryHandlerSimple(
+		ExchangeCopyProcedure,
+		svc.Copy,
+		connect.WithSchema(exchangeMethods.ByName("Copy")),
+		connect.WithHandlerOptions(opts...),
+	)
 	return "/orbweaver.exchange.v1.Exchange/", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case ExchangeHelloProcedure:
@@ -560,6 +590,8 @@ func NewExchangeHandler(svc ExchangeHandler, opts ...connect.HandlerOption) (str
 			exchangeOrdersHandler.ServeHTTP(w, r)
 		case ExchangeOperateProcedure:
 			exchangeOperateHandler.ServeHTTP(w, r)
+		case ExchangeCopyProcedure:
+			exchangeCopyHandler.ServeHTTP(w, r)
 		default:
 			http.NotFound(w, r)
 		}
@@ -631,4 +663,8 @@ func (UnimplementedExchangeHandler) Orders(context.Context, *OrdersRequest) (*Or
 
 func (UnimplementedExchangeHandler) Operate(context.Context, *OperateRequest) (*OperateResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Operate is not implemented"))
+}
+
+func (UnimplementedExchangeHandler) Copy(context.Context, *CopyRequest) (*CopyResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.exchange.v1.Exchange.Copy is not implemented"))
 }
