@@ -73,7 +73,8 @@ func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
 			}
 		}
 		if n := c.Frontier.Stats().Aside; n > 0 {
-			s += "  " + links(n) + " of all hosts " + isOrAre(n) + " set aside by exclusions; some may be of this host\n"
+			s += "  " + links(n) + " of all hosts " + isOrAre(n) + " set aside by exclusions; some may be of this " +
+				"host\n"
 		}
 		for _, why := range c.whyBlocked(host) {
 			s += "  blocked by " + why + "\n"
@@ -97,7 +98,8 @@ func (c *Crawler) explainEmpty(e *frontier.Explanation) {
 	why := func(text string) { e.Reasons = append(e.Reasons, text) }
 	urls, s := c.Tally.HostURLs(e.Host), c.Frontier.Stats()
 	if urls > 0 {
-		why(fmt.Sprintf("finished so far: %s, %s", report.Count(urls, "URL"), report.Count(c.Tally.HostPages(e.Host), "page")))
+		why(fmt.Sprintf("finished so far: %s, %s", report.Count(urls, "URL"),
+			report.Count(c.Tally.HostPages(e.Host), "page")))
 	}
 	switch {
 	case c.Seen.Holds():

@@ -362,7 +362,8 @@ http://b.example/ slow=20s
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // the robots.txt is queued at b.example, which is busy
 		w.blocks(t, "b.example")
-		if got, _, err := w.Waiting(t.Context(), "b.example"); got != "1 link waits; one visit is in progress and will "+
+		if got, _, err := w.Waiting(t.Context(), "b.example"); got != "1 link waits; one visit is in progress and "+
+			"will "+
 			"be completed" || err != nil {
 			t.Errorf("%q, %v", got, err)
 		}

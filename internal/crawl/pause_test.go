@@ -140,7 +140,8 @@ func TestTimeLimitOverPauses(t *testing.T) {
 			cancel()
 			took := time.Since(began) - paused
 			if stop != TimeLimit || took < 2*time.Second || took > 3500*time.Millisecond {
-				t.Errorf("run %d: %v after %s besides pauses of %s, want %v after 2s", run, stop, took, paused, TimeLimit)
+				t.Errorf("run %d: %v after %s besides pauses of %s, want %v after 2s", run, stop, took, paused,
+					TimeLimit)
 			}
 			if err := w.close(); err != nil {
 				t.Fatal(err)

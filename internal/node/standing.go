@@ -28,7 +28,7 @@ const (
 	ordersAgain = 2 * time.Second
 	// tellTime bounds the time to tell another agent of a page of orders, and to tell all agents of a new order.
 	tellTime = 3 * time.Second
-	// learnTime bounds how long an agent asks for the orders of the others before its first visit, and learnAgain is how
+	// learnTime bounds how long an agent asks for the orders of the others before its first visit. learnAgain is how
 	// long it waits before it asks again.
 	learnTime, learnAgain = 15 * time.Second, 200 * time.Millisecond
 	// aheadMost bounds how far the clock of an agent that has got an order may be ahead.
@@ -65,7 +65,8 @@ func (a *Agent) loadOrders() error {
 	if err != nil {
 		return fmt.Errorf("%w; to continue without the operators' orders, remove %s", err, a.dir(ordersFile))
 	}
-	s := &standing{a: a, set: set, turn: make(chan struct{}, 1), told: map[string]toldOrders{}, rested: newDelays(set.Standing())}
+	s := &standing{a: a, set: set, turn: make(chan struct{}, 1), told: map[string]toldOrders{},
+		rested: newDelays(set.Standing())}
 	a.standing = s
 	a.delays.Store(s.rested)
 	a.paces.Store(newPaces(set.Standing()))
@@ -222,7 +223,8 @@ func (s *standing) begin(ctx context.Context) error {
 
 func (s *standing) end() { <-s.turn }
 
-// tellKept writes to the events that the set could not be kept, and why, or that it is kept again. It is this call's turn.
+// tellKept writes to the events that the set could not be kept, and why, or that it is kept again. It is this call's
+// turn.
 func (s *standing) tellKept(err error) {
 	text := ""
 	if err != nil {

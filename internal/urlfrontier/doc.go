@@ -23,7 +23,8 @@
 // # Bounds
 //
 // All URLs are in RAM, for Config.MemoryBytes. When that is full, new URLs are refused (FAIL: send it again later),
-// and all other calls work. Only changes of known URLs that need more than an eighth more are refused as well. Keys, IDs, URLs and metadata are bounded, and one GetURLs gives at most MostURLs.
+// and all other calls work. Only changes of known URLs that need more than an eighth more are refused as well. Keys,
+// IDs, URLs and metadata are bounded, and one GetURLs gives at most MostURLs.
 // When the journal has grown to twice the size of its snapshot, a new snapshot is written, while calls go on.
 //
 // Package frontier is not used. It gives one link of a host at a time, waits for the end of the visit, and knows

@@ -317,7 +317,8 @@ func TestFull(t *testing.T) {
 	}
 	before := s.Digest()
 	for _, list := range [][]Order{
-		{{Verb: "block", About: "h8", Off: true}, {Verb: "block", About: "one more"}, {Verb: "block", About: "two more"}},
+		{{Verb: "block", About: "h8", Off: true}, {Verb: "block", About: "one more"},
+			{Verb: "block", About: "two more"}},
 		{{Verb: "block", About: "h8", Why: "again"}, {Verb: ""}},
 	} {
 		if given, err := s.GiveTogether(list, "a1", begin); err == nil || given != nil || s.Digest() != before {

@@ -153,7 +153,8 @@ func (b *Block) has(name string) bool {
 	if a, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil && b.Prefix.IsValid() {
 		return b.Prefix.Contains(a)
 	}
-	return name != "" && (name == b.Host || b.Domain != "" && (name == b.Domain || strings.HasSuffix(name, "."+b.Domain)))
+	return name != "" && (name == b.Host ||
+		b.Domain != "" && (name == b.Domain || strings.HasSuffix(name, "."+b.Domain)))
 }
 
 // listed is how many items List prints.
