@@ -39,8 +39,8 @@ func (a *applications) slot(app string) uint8 {
 	return uint8(n)
 }
 
-// An appCount counts the links of an application at this agent. fetched and shared are of all runs: a snapshot has them,
-// and the finishes after it count on.
+// An appCount counts the links of an application at this agent. fetched and shared are of all runs: a snapshot has
+// them, and the finishes after it count on.
 type appCount struct{ queued, fetched, shared int64 }
 
 // count calls fn with the counts of an application.

@@ -127,7 +127,8 @@ func (c *Crawler) SetApplications(apps []Application) error {
 		c.apps.some.Store(true)
 	}
 	if c.Status() != nil {
-		if err := c.ask(context.Background(), "applications", c.heedApps); err != nil && !errors.Is(err, ErrNotRunning) {
+		err := c.ask(context.Background(), "applications", c.heedApps)
+		if err != nil && !errors.Is(err, ErrNotRunning) {
 			return err
 		}
 	}

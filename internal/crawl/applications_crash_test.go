@@ -208,8 +208,8 @@ func (a *appTrial) check(t *testing.T, s *story) {
 			t.Errorf("%s was requested %d times", r.URL, n[r.URL])
 		}
 	}
-	if twice := slices.DeleteFunc(keysOf(n), func(u string) bool { return n[u] < 2 }); len(twice) > 6 || a.left == nil &&
-		len(twice) > 0 {
+	twice := slices.DeleteFunc(keysOf(n), func(u string) bool { return n[u] < 2 })
+	if len(twice) > 6 || a.left == nil && len(twice) > 0 {
 		t.Errorf("requested twice: %v", twice)
 	}
 }

@@ -185,8 +185,8 @@ func (c *Crawler) ApplicationStates() []AppState {
 	return states
 }
 
-// Uncollected returns the number of pages of all applications that this agent keeps to be collected. Safe for concurrent
-// use.
+// Uncollected returns the number of pages of all applications that this agent keeps to be collected. Safe for
+// concurrent use.
 func (c *Crawler) Uncollected() (n int64) {
 	for _, s := range c.ApplicationStates() {
 		n += s.Unacknowledged

@@ -152,8 +152,8 @@ func (l *Loop) EndOutgoing(numbers []uint64, returned bool) {
 	l.c.countSent(int64(len(numbers)), returned)
 }
 
-// Judge checks a link against the scope, and adds it to ls. A link of an application that is not known here yet waits for
-// it.
+// Judge checks a link against the scope, and adds it to ls. A link of an application that is not known here yet waits
+// for it.
 func (l *Loop) Judge(ls *Links, link weburl.Link) {
 	if link.Ext != "" {
 		if app := link.App(); app != "" && l.c.apps.table.Load().of(app) == nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// A URL that several applications want, or an application and the crawl itself, is fetched once. Each of them has a link
-// of its own, and a host is visited one URL at a time. So the visit of the second link finds the response of the first
+// A URL that several applications want, or an application and the crawl itself, is fetched once. Each of them has a
+// link of its own, and a host is visited one URL at a time. So the visit of the second link finds the response of the first
 // in the archive. It follows the links of that page as those of its application, sends no request, and archives
 // nothing. Its finish has state.FlagShared: it counts as a finished URL, and not as a page.
 //
@@ -26,8 +26,8 @@ import (
 
 // A Sharing is a Cluster whose agents read pages for each other.
 type Sharing interface {
-	// Capture returns the newest response of u that another agent's archive has, in the form of warc.Writer.OpenCapture,
-	// and the agent's name. None has it if r is nil. It blocks until the agents have answered, for a bounded time. Safe
+	// Capture returns the newest response of u that another agent's archive has, as warc.Writer.OpenCapture does, and
+	// the agent's name. None has it if r is nil. It blocks until the agents have answered, for a bounded time. Safe
 	// for concurrent use.
 	Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error)
 }

@@ -133,7 +133,7 @@ const MaxRoot = 512
 // App returns the name of the application to which the link belongs; "" for the crawl's own links. The links on an
 // application's page belong to it, too.
 func (l Link) App() string {
-	if l.Ext == "" {
+	if strings.IndexByte(l.Ext, tagApp) < 0 {
 		return ""
 	}
 	value, _ := l.field(tagApp)
@@ -144,7 +144,7 @@ func (l Link) App() string {
 // Root returns what the scope of the link's application needs to know of the URL from which the link descends; "" if it
 // needs nothing. See scope.Scope.Root.
 func (l Link) Root() string {
-	if l.Ext == "" {
+	if strings.IndexByte(l.Ext, tagApp) < 0 {
 		return ""
 	}
 	value, _ := l.field(tagApp)
