@@ -1,0 +1,277 @@
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
+)
+
+// An example is a program of examples that collects the pages of an application.
+type example struct {
+	command []string
+	app     string
+	home    string // directory of the agent that it asks
+	out     string // directory with its pages
+	urls    []string
+	p       *process
+}
+
+func (e *example) start(t *testing.T) {
+	t.Helper()
+	args := append(e.command[1:len(e.command):len(e.command)], "--dir", e.home, "--app", e.app, "--out", e.out,
+		"--batch", "10", e.out+".txt")
+	e.p = startCommand(t, exec.Command(e.command[0], args...))
+}
+
+// A collected page is a line of pages.jsonl.
+type collected struct {
+	URL, Body, Note, BodyError string
+	Status                     int
+}
+
+// pages returns the complete lines of pages.jsonl.
+func (e *example) pages(t *testing.T) (all []collected) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(e.out, "pages.jsonl"))
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	for in := bufio.NewReader(bytes.NewReader(b)); ; {
+		line, err := in.ReadBytes('\n')
+		if err == io.EOF {
+			return all
+		}
+		var p collected
+		if err := json.Unmarshal(line, &p); err != nil {
+			t.Fatalf("%s: %s: %v", e.app, line, err)
+		}
+		all = append(all, p)
+	}
+}
+
+// await waits until the program has collected n pages.
+func (e *example) await(t *testing.T, n int) {
+	t.Helper()
+	for end := time.Now().Add(3 * time.Minute); ; time.Sleep(20 * time.Millisecond) {
+		got := len(e.pages(t))
+		if got >= n {
+			return
+		}
+		if time.Now().After(end) || !e.p.lives(0) {
+			t.Fatalf("%s has %d of %d pages, and says:\n%s\n%s", e.app, got, n, tail(e.p.out.String()),
+				events(t, e.home))
+		}
+	}
+}
+
+// again returns the largest number of pages in one batch that came again.
+func (e *example) again(t *testing.T) (most int) {
+	t.Helper()
+	for line := range strings.Lines(e.p.out.String()) {
+		var all, n int
+		if _, err := fmt.Sscanf(line, "%d pages, %d came again", &all, &n); err == nil {
+			most += n
+		}
+	}
+	return most
+}
+
+// Two applications share a crawl of three agents. Each is an example program, which gives URLs with priorities to the
+// crawl and collects their pages. Many URLs are wanted by both. An agent and both programs are killed. Each page that
+// was given is collected, with its body. The server has got one request for each, except those that the kill
+// interrupted. What was acknowledged does not come again.
+func TestApplications(t *testing.T) {
+	weighs(t, 4)
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		missing(t, "python3")
+		return
+	}
+	b := bandOf(t, gen.Plain(38, 12), bandDelay, 3, "2")
+	b.scope = "page"
+	collect := filepath.Join(b.dir, "collect")
+	build := exec.Command("go", "build", "-o", collect, "./examples/go/collect")
+	build.Dir = ".."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for i := range 3 {
+		b.begin(i, "--agents", "3", "--api", "127.0.0.1:0", b.seed())
+	}
+	b.await(1)
+	examples := []*example{
+		{command: []string{python, filepath.Join("..", "examples", "python", "collect.py")}, app: "first",
+			home: b.home(0)},
+		{command: []string{collect}, app: "second", home: b.home(1)},
+	}
+	n, wantedBy := 0, map[string]int{}
+	b.truth.Each(func(host, page int64) {
+		u := b.truth.URL(host, page)
+		for i, e := range examples {
+			if n%3 != i { // a third of the URLs is wanted by both
+				e.urls = append(e.urls, u)
+				wantedBy[u]++
+			}
+		}
+		n++
+	})
+	ctl := func(args ...string) string {
+		t.Helper()
+		return crawl(t.Context(), t, append([]string{"ctl", "--dir", b.home(1)}, args...)...).must(t, 0).stdout
+	}
+	for _, e := range examples {
+		if out := ctl("app", e.app, "--strategy", "list", "--pages", "--share", "2"); !strings.Contains(out, "a1, a2 "+
+			"and a3 obey") {
+			t.Errorf("ctl app: %s", out)
+		}
+		e.out = filepath.Join(b.dir, e.app)
+		var text strings.Builder
+		for i, u := range e.urls {
+			fmt.Fprintf(&text, "%s %d\n", u, i%16)
+		}
+		if err := os.WriteFile(e.out+".txt", []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		e.start(t)
+	}
+	var at time.Time
+	for i, e := range examples {
+		e.await(t, len(e.urls)/4)
+		if _, killed := e.p.kill(); !killed {
+			t.Errorf("%s has ended by itself: %s", e.app, tail(e.p.out.String()))
+		}
+		if i == 0 { // the first program asks the agent that is killed
+			at, _ = b.ps[0].kill()
+			b.ps[0] = start(t, "crawl", "--resume", "--dir", b.home(0), "--quiet", "--api", "127.0.0.1:0")
+		}
+		e.start(t)
+	}
+	for _, e := range examples {
+		e.await(t, len(e.urls))
+		e.p.cmd.Process.Signal(os.Interrupt)
+		if code := e.p.code(); code != 0 {
+			t.Errorf("%s ended with code %d: %s", e.app, code, tail(e.p.out.String()))
+		}
+		if again := e.again(t); again > 10 {
+			t.Logf("%s got %d pages again", e.app, again) // the kill of the agent may undo the last finishes
+		}
+		got := map[string]collected{}
+		for _, p := range e.pages(t) {
+			got[p.URL] = p
+		}
+		shared := 0
+		for _, u := range e.urls {
+			p, ok := got[u]
+			switch {
+			case !ok:
+				t.Errorf("%s was not given %s", e.app, u)
+				continue
+			case p.Status != 200 || p.BodyError != "":
+				t.Errorf("%s: %s: status %d, %s", e.app, u, p.Status, p.BodyError)
+				continue
+			}
+			if body, err := os.ReadFile(filepath.Join(e.out, "bodies", p.Body)); err != nil || len(body) == 0 {
+				t.Errorf("%s: %s: a body of %d bytes, %v", e.app, u, len(body), err)
+			}
+			if strings.Contains(p.Note, "shared") {
+				shared++
+			}
+		}
+		t.Logf("%s: %d URLs, %d pages from the archive", e.app, len(e.urls), shared)
+	}
+	requests := map[string][]time.Time{}
+	for _, e := range b.web.Log() {
+		if !strings.HasSuffix(e.URL, "/robots.txt") && !e.Aborted && !e.Broken {
+			requests[e.URL] = append(requests[e.URL], e.Ended)
+		}
+	}
+	repeated := 0
+	for u, ends := range requests {
+		switch {
+		case len(ends) == 1:
+		case len(ends) == 2 && ends[0].Before(at) && at.Sub(ends[0]) < 5*time.Second && ends[1].After(at):
+			repeated++
+		default:
+			t.Errorf("%s was requested %d times: %v; the kill was at %v", u, len(ends), ends, at)
+		}
+	}
+	t.Logf("%d pages were fetched, %d of them twice because of the kill", len(requests), repeated)
+	acknowledged(t, b, examples)
+	for _, e := range examples {
+		if out := ctl("app", e.app, "--remove"); !strings.Contains(out, "removed") {
+			t.Errorf("ctl app --remove: %s", out)
+		}
+	}
+	for i, p := range b.ps { // nothing keeps the crawl from its end
+		if !ended(p, 2*time.Minute) || p.code() != 0 {
+			t.Errorf("a%d: %s\n%s", i+1, tail(p.out.String()), events(t, b.home(i)))
+		}
+	}
+	noViolations(t, b.web)
+}
+
+// acknowledged restarts an agent, and checks that no page of an application comes again.
+func acknowledged(t *testing.T, b *band, examples []*example) {
+	t.Helper()
+	b.ps[2].kill()
+	b.ps[2] = start(t, "crawl", "--resume", "--dir", b.home(2), "--quiet", "--api", "127.0.0.1:0")
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		answers := 0
+		for _, e := range examples {
+			r := pagesOf(b, e.app)
+			if len(r.Pages) > 0 {
+				t.Fatalf("%s gets pages again that it has acknowledged: %v", e.app, r.Pages)
+			}
+			if r.ok && len(r.Silent) == 0 {
+				answers++
+			}
+		}
+		if b.status(2)["pages"] != nil && answers == len(examples) {
+			return
+		}
+		if time.Now().After(end) {
+			t.Fatalf("a3 does not come back\n%s", events(t, b.home(2)))
+		}
+	}
+}
+
+// A pagesAnswer is the answer of the call Pages; ok is false if there was none.
+type pagesAnswer struct {
+	ok     bool
+	Pages  []collected
+	Silent []struct{ Agent, Error string }
+}
+
+// pagesOf asks a3 for the pages of an application.
+func pagesOf(b *band, app string) (r pagesAnswer) {
+	text, err := os.ReadFile(filepath.Join(b.home(2), "state", "api.json"))
+	var access struct{ Addr, Token string }
+	if err != nil || json.Unmarshal(text, &access) != nil {
+		return r
+	}
+	q, err := http.NewRequest("POST", "http://"+access.Addr+"/orbweaver.operator.v1.Operator/Pages",
+		strings.NewReader(fmt.Sprintf(`{"application": %q}`, app)))
+	if err != nil {
+		return r
+	}
+	q.Header.Set("Content-Type", "application/json")
+	q.Header.Set("Authorization", "Bearer "+access.Token)
+	answer, err := http.DefaultClient.Do(q)
+	if err != nil {
+		return r
+	}
+	defer answer.Body.Close()
+	r.ok = answer.StatusCode == 200 && json.NewDecoder(answer.Body).Decode(&r) == nil
+	return r
+}
