@@ -47,8 +47,8 @@ var Names = []string{"summary", "speed", "hours", "status", "errors", "broken", 
 // crawl that did not tell them. Lists have at most `top` rows.
 func Sections(r *review.Review, top int, names ...string) []Section {
 	b := builder{r, top}
-	sections := []Section{b.summary(), b.speed(), b.hours(), b.status(), b.errors(), b.broken(), b.redirects(), b.hosts(),
-		b.times(), b.sizes(), b.mime(), b.categories(), b.duplicates(), b.skipped(), b.robots(), b.depth()}
+	sections := []Section{b.summary(), b.speed(), b.hours(), b.status(), b.errors(), b.broken(), b.redirects(),
+		b.hosts(), b.times(), b.sizes(), b.mime(), b.categories(), b.duplicates(), b.skipped(), b.robots(), b.depth()}
 	return slices.DeleteFunc(sections, func(s Section) bool {
 		if len(names) > 0 {
 			return !slices.Contains(names, s.Name)
