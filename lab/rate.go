@@ -70,7 +70,11 @@ type RateRun struct {
 	Least float64 `json:"least"`
 	// Mean is the requests a second from the tenth second on.
 	Mean float64 `json:"mean"`
-	acts []rateAct
+	// Second is the least number of requests in a second from the sixth on, as a share of the rate; 0 without a limit.
+	Second float64 `json:"second"`
+	// Counts are those of the first agent, if the case is the disturbed one.
+	Counts *crawlCounts `json:"counts,omitempty"`
+	acts   []rateAct
 }
 
 func (x *Speed) cases(quick bool) []rateCase {
@@ -81,18 +85,23 @@ func (x *Speed) cases(quick bool) []rateCase {
 	order := func(text string) func(c *rateCrawl) error {
 		return func(c *rateCrawl) error { return c.ctl("rate", text) }
 	}
+	saves := func(c *rateCrawl) error { return c.ctl("checkpoint") }
 	always := func(r float64) func(time.Duration) float64 { return func(time.Duration) float64 { return r } }
 	return []rateCase{
 		{Name: "step response", Text: "one agent; `ctl rate` gives 200/s, then 40/s", agents: 1, rate: "50/s",
 			takes: 3 * unit, limit: func(at time.Duration) float64 {
 				return []float64{50, 200, 40}[min(int(at/unit), 2)]
 			}, acts: []rateAct{{unit, "200/s", order("200/s")}, {2 * unit, "40/s", order("40/s")}}},
-		{Name: "disturbed", Text: "one agent; a web with slow, failing, hanging and large answers", agents: 1,
+		{Name: disturbed, Text: "one agent; a web with slow, failing, hanging and large answers", agents: 1,
 			rate: "100/s", limit: always(100), wild: true, takes: 2 * unit},
 		{Name: "four agents", Text: "three agents; a fourth joins; the first is killed", agents: 3, rate: "150/s",
 			limit: always(150), takes: 3 * unit, acts: []rateAct{
 				{unit, "a4 joins", func(c *rateCrawl) error { return c.start(4) }},
 				{2 * unit, killed, func(c *rateCrawl) error { return c.all[0].cmd.Process.Kill() }}}},
+		{Name: checkpoints, Text: "one agent; `ctl checkpoint` makes its state durable four times", agents: 1,
+			rate: "200/s", limit: always(200), takes: 3 * unit, acts: []rateAct{
+				{unit, checkpoint, saves}, {3 * unit / 2, checkpoint, saves}, {2 * unit, checkpoint, saves},
+				{5 * unit / 2, checkpoint, saves}}},
 		{Name: "saturated line", Text: "one agent with `--rate 1000/s` behind a line of 500 kB a second",
 			agents: 1, rate: "1000/s", shape: testweb.Shape{BytesPerSecond: 500_000}, takes: unit},
 		{Name: "saturated processor", Text: "one agent with `--rate 100000/s`, with 64 connections at once", agents: 1,
@@ -100,7 +109,12 @@ func (x *Speed) cases(quick bool) []rateCase {
 	}
 }
 
-const killed = "a1 is killed"
+const (
+	killed      = "a1 is killed"
+	checkpoint  = "checkpoint"
+	checkpoints = "checkpoints"
+	disturbed   = "disturbed"
+)
 
 // Run implements Experiment.
 func (x *Speed) Run(ctx context.Context, t *Trial) (*Result, error) {
@@ -176,7 +190,11 @@ func (c rateCase) run(ctx context.Context, t *Trial) (run RateRun, err error) {
 			return run, err
 		}
 	}
-	return crawl.observe()
+	if run, err = crawl.observe(); err == nil && c.Name == disturbed {
+		crawl.end()
+		run.Counts, err = crawl.counts()
+	}
+	return run, err
 }
 
 // start starts an agent.
@@ -212,6 +230,7 @@ func (c *rateCrawl) end() {
 		p.cmd.Process.Signal(syscall.SIGKILL) // what they save does not matter
 		_, _ = p.wait()
 	}
+	c.all = nil
 }
 
 // ctl gives a command to the first agent.
@@ -284,6 +303,7 @@ func (c *rateCrawl) judge(run *RateRun) {
 	if c.limit == nil {
 		return
 	}
+	run.Second = run.leastSecond(c.limit)
 	run.Least = math.Inf(1)
 	for from := 0.0; from+window <= last; from += 0.1 {
 		high, low := 0.0, 0.0
@@ -343,6 +363,7 @@ func (x *Speed) result(t *Trial, cases []rateCase, runs []RateRun) *Result {
 		SetUp: fmt.Sprintf("The web is generated (seed %d, 1,000 hosts, pages of 6 KB); each host has a delay of "+
 			"100 ms. Web and agents are processes on this machine. Every %s the experiment asks the web how many "+
 			"requests it has finished; the agents' own counts are not used.", t.Seed, rateEvery),
-		Sections: []Section{{Heading: "Requests in ten seconds", Table: table, Shown: true, Text: text}},
-		Data:     data, Figure: figure, Figures: map[string]any{"runs": runs}, Again: x.Again}
+		Sections: append([]Section{{Heading: "Requests in ten seconds", Table: table, Shown: true, Text: text}},
+			besidePolybot(runs)...),
+		Data: data, Figure: figure, Figures: map[string]any{"runs": runs}, Again: x.Again}
 }

@@ -15,6 +15,7 @@ import (
 type logCounts struct {
 	totals    Totals
 	timeline  timeline
+	hours     dayHours
 	latency   histogram
 	sizes     histogram
 	byLatency *bars
@@ -131,6 +132,7 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 	if strings.HasSuffix(l.Hops, "P") {
 		t.RobotsTxt++
 		c.timeline.add(l.Time, func(s *Span) { s.Bytes += size })
+		c.hours.add(l.Time, l.Code > 0, false, size)
 		return nil
 	}
 	t.Visits++
@@ -156,6 +158,7 @@ func (c *logCounts) add(l *report.Line, d *Dir) *Broken {
 		kind = ""
 	}
 	page := l.Code >= 200 && l.Code < 300
+	c.hours.add(l.Time, l.Code > 0, page, size)
 	if page {
 		t.Pages++
 		d.Pages++
@@ -322,7 +325,7 @@ func (c *logCounts) into(r *Review) {
 	r.Chains = slices.Clip(c.chains.top.list)
 	r.Latency, r.Sizes = c.latency.percentiles(), c.sizes.percentiles()
 	r.ByLatency, r.BySize = c.byLatency.list(), c.bySize.list()
-	r.ByDepth, r.ByChain = c.byDepth.list(), c.chains.bars()
+	r.ByDepth, r.ByChain, r.ByHour = c.byDepth.list(), c.chains.bars(), c.hours.list()
 	r.Speed = c.timeline.list()
 }
 

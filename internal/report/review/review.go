@@ -32,6 +32,7 @@ type Review struct {
 	ByDepth    []Bar       `json:"by_depth"`     // visits by number of links from the seed
 	ByChain    []Bar       `json:"by_redirects"` // chains of redirects by length
 	Speed      Timeline    `json:"speed"`
+	ByHour     []Hour      `json:"by_hour"` // by the hour of the day
 }
 
 // Totals are sums over all crawls of a Review.

@@ -78,6 +78,7 @@ func sample() *review.Review {
 			Count: 900}},
 		ByChain: []review.Bar{{From: 1, To: 2, Count: 40}, {From: 2, To: 3, Count: 10}},
 		Speed:   review.Timeline{Start: at, WidthS: 16},
+		ByHour:  []review.Hour{{Hour: 14, Requests: 300, Pages: 250, Bytes: 5e6}, {Hour: 15, Requests: 1, Bytes: 900}},
 	}
 	for i := range int64(225) {
 		r.Speed.Spans = append(r.Speed.Spans, review.Span{Pages: i % 7, Other: i % 3, Failed: i / 224, Bytes: i * 1000})
@@ -121,8 +122,8 @@ func TestSections(t *testing.T) {
 			if tab.noBars && s.Name != "broken" { // the tables that are no lists
 				continue
 			}
-			if strings.HasPrefix(tab.Title, "Lengths") || s.Name == "depth" || tab.Title == "" && s.Name == "times" ||
-				tab.Title == "" && s.Name == "sizes" {
+			if strings.HasPrefix(tab.Title, "Lengths") || s.Name == "depth" || s.Name == "hours" ||
+				tab.Title == "" && s.Name == "times" || tab.Title == "" && s.Name == "sizes" {
 				continue
 			}
 			if len(tab.Rows) != 1 {

@@ -40,15 +40,15 @@ type Column struct {
 }
 
 // Names lists the sections in their order.
-var Names = []string{"summary", "speed", "status", "errors", "broken", "redirects", "hosts", "times", "sizes", "mime",
-	"categories", "duplicates", "skipped", "robots", "depth"}
+var Names = []string{"summary", "speed", "hours", "status", "errors", "broken", "redirects", "hosts", "times", "sizes",
+	"mime", "categories", "duplicates", "skipped", "robots", "depth"}
 
 // Sections returns the parts of the report on r that `names` lists. Without names it returns all but the topics of a
 // crawl that did not tell them. Lists have at most `top` rows.
 func Sections(r *review.Review, top int, names ...string) []Section {
 	b := builder{r, top}
-	sections := []Section{b.summary(), b.speed(), b.status(), b.errors(), b.broken(), b.redirects(), b.hosts(),
-		b.times(), b.sizes(), b.mime(), b.categories(), b.duplicates(), b.skipped(), b.robots(), b.depth()}
+	sections := []Section{b.summary(), b.speed(), b.hours(), b.status(), b.errors(), b.broken(), b.redirects(),
+		b.hosts(), b.times(), b.sizes(), b.mime(), b.categories(), b.duplicates(), b.skipped(), b.robots(), b.depth()}
 	return slices.DeleteFunc(sections, func(s Section) bool {
 		if len(names) > 0 {
 			return !slices.Contains(names, s.Name)
@@ -236,6 +236,19 @@ func (b builder) speed() Section {
 			{Text: rate(float64(sum.Other) / width)}, {Text: rate(float64(sum.Failed) / width)},
 			size(int64(float64(sum.Bytes) / width))})
 	}
+	s.Tables = []Table{t}
+	return s
+}
+
+// hours shows the traffic by the hour of the day, as Polybot, a crawler (paper), shows it.
+func (b builder) hours() Section {
+	s := Section{Name: "hours", Title: "Traffic by hour of the day"}
+	t := Table{Columns: columns("hour (UTC)", "#requests", "#pages", "#content")}
+	for _, h := range b.r.ByHour {
+		t.Rows = append(t.Rows, []Cell{{Text: fmt.Sprintf("%02d", h.Hour)}, number(h.Requests), number(h.Pages),
+			size(h.Bytes)})
+	}
+	withBars(&t, 3, func(i int) int64 { return b.r.ByHour[i].Bytes })
 	s.Tables = []Table{t}
 	return s
 }

@@ -44,8 +44,8 @@ func (r rateStory) tell(t *testing.T) {
 			}
 		})
 		if r.bits {
-			// The judge takes a page for fetched when its last byte has left the server. Agents that keep a rate of bits
-			// read it up to some seconds later, and a killed agent had not finished it.
+			// The judge takes a page for fetched when its last byte has left the server. Agents that keep a rate of
+			// bits read it up to some seconds later, and a killed agent had not finished it.
 			v.Unexcused = 0
 		}
 		if t.Log(v); v.Bad() {

@@ -14,7 +14,7 @@ type RateCmd struct {
 // Help explains the result.
 func (RateCmd) Help() string {
 	return `Agents crawl a web with --rate, while orders change the rate, agents join and die, and
-servers are slow. The web counts the requests. It takes about four minutes.
+servers are slow. The web counts the requests. It takes about five minutes.
 
   orblab rate --quick --out /tmp/lab`
 }
