@@ -36,9 +36,9 @@ type leaving struct {
 	told    Heirs // the owners that a farewell has told; nil: none
 }
 
-// Leave starts to hand all hosts to other agents. The run ends when that is done, at the
-// latest after within, and when the applications have collected all pages of this agent. The caller must remove this
-// agent from the view of the Placement. Leave returns when the handoff has started. Safe for concurrent use while Run runs.
+// Leave starts to hand all hosts to other agents. The run ends when that is done, at the latest after within, and when
+// the applications have collected all pages of this agent. The caller must remove this agent from the view of the
+// Placement. Leave returns when the handoff has started. Safe for concurrent use while Run runs.
 func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 	return cl.loop.Ask(ctx, "leave", func() {
 		l := &cl.tenants.leaving

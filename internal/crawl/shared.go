@@ -14,8 +14,8 @@ import (
 )
 
 // A URL that several applications want, or an application and the crawl itself, is fetched once. Each of them has a
-// link of its own, and a host is visited one URL at a time. So the visit of the second link finds the response of the first
-// in the archive. It follows the links of that page as those of its application, sends no request, and archives
+// link of its own, and a host is visited one URL at a time. So the visit of the second link finds the response of the
+// first in the archive. It follows the links of that page as those of its application, sends no request, and archives
 // nothing. Its finish has state.FlagShared: it counts as a finished URL, and not as a page.
 //
 //	robots.txt -> this agent's archive -> archives of the agents that had the host before -> the server
@@ -70,7 +70,10 @@ func (c *Crawler) share(ctx, run context.Context, v *visit) (done bool, err erro
 		return false, nil // it is fetched again
 	}
 	defer r.Close()
-	return c.shareFrom(ctx, run, v, r, warc.Written{}, "shared:"+agent)
+	if done, err = c.shareFrom(ctx, run, v, r, warc.Written{}); done {
+		v.notes = append(v.notes, "shared:"+agent)
+	}
+	return done, err
 }
 
 func (c *Crawler) shareOwn(ctx, run context.Context, v *visit) (done bool, err error) {
@@ -83,7 +86,7 @@ func (c *Crawler) shareOwn(ctx, run context.Context, v *visit) (done bool, err e
 		r, err = c.Archive.OpenCapture(found)
 	}
 	if err != nil {
-		v.notes = append(v.notes, unreadable)
+		v.notes = append(v.notes, "archive-unreadable")
 		return false, nil
 	}
 	defer r.Close()
@@ -92,22 +95,20 @@ func (c *Crawler) shareOwn(ctx, run context.Context, v *visit) (done bool, err e
 	if err == nil && len(sum) == len(w.PayloadDigest) {
 		copy(w.PayloadDigest[:], sum)
 	}
-	return c.shareFrom(ctx, run, v, r, w, "shared")
+	if done, err = c.shareFrom(ctx, run, v, r, w); done {
+		v.notes = append(v.notes, "shared")
+	}
+	return done, err
 }
 
-// unreadable is the note of a URL that is fetched again because its record in the archive cannot be read.
-const unreadable = "archive-unreadable"
-
 // shareFrom finishes v with the response that r has.
-func (c *Crawler) shareFrom(ctx, run context.Context, v *visit, r io.Reader, w warc.Written,
-	note string) (done bool, err error) {
+func (c *Crawler) shareFrom(ctx, run context.Context, v *visit, r io.Reader, w warc.Written) (done bool, err error) {
 	resp, err := c.restore(v.task.Link.URL, r)
 	if err != nil {
-		v.notes = append(v.notes, unreadable)
+		v.notes = append(v.notes, "archive-unreadable")
 		return false, nil
 	}
 	defer resp.Release()
-	v.notes = append(v.notes, note)
 	v.take(resp, Fetched)
 	// Nothing was requested now: the host gives no sign, and need not rest.
 	v.shared, v.written, v.archivedAt = true, w, resp.Began

@@ -165,7 +165,8 @@ func (f *Frontier) poolToRead() (best *pool) {
 	least := uint64(math.MaxUint64)
 	for _, p := range f.pools { // the highest level of a class comes first
 		i := classOf(p.level)
-		if n := uint64(f.classes.ready[i]) * f.classes.step[i]; !f.classes.held[i] && n < least && f.needsHosts(p.level) {
+		n := uint64(f.classes.ready[i]) * f.classes.step[i]
+		if !f.classes.held[i] && n < least && f.needsHosts(p.level) {
 			best, least = p, n
 		}
 	}

@@ -158,7 +158,8 @@ func TestFindWithoutFilters(t *testing.T) {
 			}
 			d.room = 0
 		}
-		if _, err := w.Write(page(fmt.Sprintf("http://a.example/%d", i), "HTTP/1.1 200 OK", fmt.Sprint("page ", i))); err != nil {
+		x := page(fmt.Sprintf("http://a.example/%d", i), "HTTP/1.1 200 OK", fmt.Sprint("page ", i))
+		if _, err := w.Write(x); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -39,7 +39,8 @@ const (
 )
 
 var callNames = [calls]string{"Hello", "Push", "Known", "Ship", "Claim", "Hand", "Lease", "Pulse", "End", "Budget",
-	"Share", "Contents", "Recall", "Orders", "Operate", "Copy", "Pages", "Discover", "Follow", "Finish", "Status", "Forget"}
+	"Share", "Contents", "Recall", "Orders", "Operate", "Copy", "Pages", "Discover", "Follow", "Finish",
+	"Status", "Forget"}
 
 // answerer returns the role of the process that answers the call.
 func (c Call) answerer() role {

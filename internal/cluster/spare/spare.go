@@ -2,7 +2,7 @@
 // have?
 //
 //	another agent's finished file -> Append, part after part -> NAME.part -> digest -> fsync -> NAME: a copy
-//	a lost agent's copies         -> Read -> the keys of their pages, sorted, on disk -> Has: are these pages in a copy?
+//	a lost agent's copies         -> Read -> the keys of their pages, sorted, on disk -> Has: are these pages there?
 //
 // The copies of an agent's files have a folder of their own, DIR/AGENT-INSTANCE:
 //

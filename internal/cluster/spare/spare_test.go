@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -152,6 +152,7 @@ func TestNames(t *testing.T) {
 // complete the others.
 func TestPower(t *testing.T) {
 	content := archive("http://a.example/", "http://a.example/1")
+	r := testseed.Rand(t)
 	for n := int64(1); ; n++ {
 		mem := testdisk.NewMem()
 		if err := mem.MkdirAll("/c", 0o755); err != nil {
@@ -162,7 +163,7 @@ func TestPower(t *testing.T) {
 		}
 		faulty := testdisk.NewFaulty(mem, testdisk.FailAt(n, syscall.ENOSPC))
 		first := send(New(faulty, "/c", 1<<20), "x-1.warc.gz", content, 300)
-		for _, left := range []*testdisk.Mem{mem.Clone(), mem.Crash(rand.Uint64())} {
+		for _, left := range []*testdisk.Mem{mem.Clone(), mem.Crash(r.Uint64())} {
 			s := New(left, "/c", 1<<20)
 			files, err := s.Files(of)
 			if err != nil || first == nil && len(files) == 0 {

@@ -137,11 +137,11 @@ func (j *judge) mayFetch(host, number int64, earlier []fetched, f fetched) bool 
 		if j.anyHost && replaced { // the others know its pages, and not which of them it has fetched
 			continue
 		}
-		if !slices.ContainsFunc(j.unread, gone) && !j.mayRepeat(host, e.at) && !j.refetched(host, number, earlier, e, f) &&
-			!slices.ContainsFunc(j.excuses, forgot) && !slices.ContainsFunc(j.early, ended) &&
-			!slices.ContainsFunc(j.apart, cutOff) &&
-			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) &&
-			(!replaced && !slices.ContainsFunc(j.away, gone) || !slices.ContainsFunc(j.apart, deaf)) {
+		if !slices.ContainsFunc(j.unread, gone) && !j.mayRepeat(host, e.at) &&
+			!j.refetched(host, number, earlier, e, f) && !slices.ContainsFunc(j.excuses, forgot) &&
+			!slices.ContainsFunc(j.early, ended) && !slices.ContainsFunc(j.apart, cutOff) &&
+			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) && (!replaced &&
+			!slices.ContainsFunc(j.away, gone) || !slices.ContainsFunc(j.apart, deaf)) {
 			return false
 		}
 	}

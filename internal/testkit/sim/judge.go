@@ -340,8 +340,8 @@ type Verdict struct {
 
 // Bad reports whether the story broke a promise.
 func (v *Verdict) Bad() bool {
-	return len(v.Missed)+len(v.SeedsMissed) > 0 || v.Unexcused > 0 || v.Beyond > 0 || v.Stalled || len(v.Violations) > 0 ||
-		len(v.Wrong) > 0
+	return len(v.Missed)+len(v.SeedsMissed)+len(v.Violations)+len(v.Wrong) > 0 || v.Unexcused > 0 || v.Beyond > 0 ||
+		v.Stalled
 }
 
 // Void reports whether a fault may have lost all copies of what agents knew of every host. Pages

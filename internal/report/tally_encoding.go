@@ -1,0 +1,225 @@
+package report
+
+import (
+	"encoding/binary"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+)
+
+// ErrTally means that the encoding of a Tally is damaged or of an unknown version.
+var ErrTally = errors.New("the tally is damaged or of an unknown version")
+
+const tallyVersion = 5
+
+// AppendTo appends t's encoding to dst and returns the result. The time at which the crawl began is not in it.
+//
+//	byte    version, 5
+//	uvarint totals: pages, fetched, finished, bytes, duplicates, denied,
+//	        truncated, robots, bytes of robots, found, unique, sent, retried,
+//	        revisits, unchanged, changed, unkept, exported and their bytes,
+//	        imported and their bytes, near-duplicates (the last of version 4), refetched; version 3 ends with unkept
+//	hosts   uvarint number, then each: name, uvarint pages, urls, bytes, robots, errors, denied, duplicates
+//	seeds   uvarint number, then each: name, uvarint pages, urls, bytes
+//	mimes   as seeds
+//	status  uvarint number, then each: varint code, uvarint urls
+//	errors  uvarint number, then each: name, uvarint urls; the name is the kind,
+//	        or the kind, a zero byte and the cause of the first such error
+//	skipped uvarint number, then each: name, uvarint links; the name is the reason,
+//	        or the reason, a zero byte and the prefix in hosts: that decided
+//
+// A name is encoded as its length, a uvarint, and its bytes. Hosts and seeds are in the order in which they were added,
+// all other names are sorted.
+func (t *Tally) AppendTo(dst []byte) []byte {
+	t.EachPiece(math.MaxInt, func(all []byte, _ bool) error {
+		dst = append(dst, all...)
+		return nil
+	})
+	return dst
+}
+
+// EachPiece calls fn with successive pieces of the encoding that AppendTo describes, so that a large tally is not held
+// in memory a second time. A piece ends when it has reached size bytes, so it may be longer by one entry. last marks
+// the last piece. A piece is valid until fn returns. EachPiece stops at the first error of fn and returns it.
+func (t *Tally) EachPiece(size int, fn func(piece []byte, last bool) error) error {
+	var dst []byte
+	var err error
+	u := func(n int64) { dst = binary.AppendUvarint(dst, uint64(n)) }
+	// end ends an entry, and passes the piece on if it is full.
+	end := func() {
+		if len(dst) >= size && err == nil {
+			err = fn(dst, false)
+			dst = dst[:0]
+		}
+	}
+	name := func(s string) { u(int64(len(s))); dst = append(dst, s...) }
+	dst = append(dst, tallyVersion)
+	for _, n := range t.n.all() {
+		u(*n)
+	}
+	u(int64(t.hosts.count))
+	for k, h := range t.hosts.all() {
+		u(int64(len(k)))
+		dst = append(dst, k...)
+		for _, n := range h.numbers() {
+			u(n)
+		}
+		if end(); err != nil {
+			return err
+		}
+	}
+	u(int64(t.seeds.count))
+	for k, c := range t.seeds.all() {
+		u(int64(len(k)))
+		dst = append(dst, k...)
+		u(c.pages)
+		u(c.urls)
+		u(c.bytes)
+		if end(); err != nil {
+			return err
+		}
+	}
+	u(int64(len(t.mimes)))
+	for _, k := range slices.Sorted(maps.Keys(t.mimes)) {
+		name(k)
+		u(t.mimes[k].pages)
+		u(t.mimes[k].urls)
+		u(t.mimes[k].bytes)
+		end()
+	}
+	u(int64(len(t.status)))
+	for _, k := range slices.Sorted(maps.Keys(t.status)) {
+		dst = binary.AppendVarint(dst, int64(k))
+		u(t.status[k])
+		end()
+	}
+	for i, m := range [...]map[string]int64{t.errors, t.skipped} {
+		u(int64(len(m)))
+		for _, k := range slices.Sorted(maps.Keys(m)) {
+			if cause := t.causes[k]; i == 0 && cause != "" {
+				name(k + "\x00" + cause)
+			} else {
+				name(k)
+			}
+			u(m[k])
+			end()
+		}
+	}
+	if err != nil {
+		return err
+	}
+	return fn(dst, true)
+}
+
+// Decode replaces t's counts by those that AppendTo encoded. If it fails, it returns ErrTally and leaves t unchanged.
+func (t *Tally) Decode(src []byte) error {
+	d := decoder{src: src}
+	n := Tally{started: t.started}
+	all := n.n.all()
+	if version := d.byte(); version != tallyVersion {
+		before, ok := totalsBefore[version]
+		if !ok {
+			return ErrTally
+		}
+		all = all[:before]
+	}
+	for _, p := range all {
+		*p = d.uvarint()
+	}
+	for range d.len() {
+		h := n.hosts.findOrAdd(d.name())
+		var numbers [7]int64
+		for i := range numbers {
+			numbers[i] = d.uvarint()
+		}
+		h.set(numbers)
+	}
+	for range d.len() {
+		c := n.seeds.findOrAdd(d.name())
+		c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
+	}
+	for range d.len() {
+		c := findOrAdd(&n.mimes, d.name(), 0)
+		c.pages, c.urls, c.bytes = d.uvarint(), d.uvarint(), d.uvarint()
+	}
+	n.status = make(map[int]int64)
+	for range d.len() {
+		k := d.varint()
+		n.status[int(k)] = d.uvarint()
+	}
+	n.causes = make(map[string]string)
+	for _, m := range [...]*map[string]int64{&n.errors, &n.skipped} {
+		*m = make(map[string]int64)
+		for range d.len() {
+			k := d.name()
+			if kind, cause, ok := strings.Cut(k, "\x00"); ok && m == &n.errors {
+				k, n.causes[kind] = kind, cause
+			}
+			(*m)[k] = d.uvarint()
+		}
+	}
+	if d.bad || len(d.src) > 0 {
+		return ErrTally
+	}
+	*t = n
+	return nil
+}
+
+// A decoder reads a Tally's encoding. After the first error, bad is set and it returns zeros.
+type decoder struct {
+	src []byte
+	bad bool
+}
+
+func (d *decoder) byte() byte {
+	if len(d.src) == 0 {
+		d.bad = true
+		return 0
+	}
+	b := d.src[0]
+	d.src = d.src[1:]
+	return b
+}
+
+func (d *decoder) uvarint() int64 {
+	v, n := binary.Uvarint(d.src)
+	if n <= 0 || v > 1<<62 {
+		d.bad, d.src = true, nil
+		return 0
+	}
+	d.src = d.src[n:]
+	return int64(v)
+}
+
+func (d *decoder) varint() int64 {
+	v, n := binary.Varint(d.src)
+	if n <= 0 || v != int64(int32(v)) {
+		d.bad, d.src = true, nil
+		return 0
+	}
+	d.src = d.src[n:]
+	return v
+}
+
+// len reads the number of entries that follow. Each has at least two bytes, which bounds the number.
+func (d *decoder) len() int {
+	n := d.uvarint()
+	if n > int64(len(d.src)/2) {
+		d.bad, d.src = true, nil
+		return 0
+	}
+	return int(n)
+}
+
+func (d *decoder) name() string {
+	n := d.uvarint()
+	if n > int64(len(d.src)) {
+		d.bad, d.src = true, nil
+		return ""
+	}
+	s := string(d.src[:n])
+	d.src = d.src[n:]
+	return s
+}
