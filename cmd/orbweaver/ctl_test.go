@@ -345,7 +345,8 @@ func TestCtlStatus(t *testing.T) {
         "pages": 12345678,
         "type": "status"
       },
-      "applications": []
+      "applications": [],
+      "domain_rates": []
     }
   ],
   "totals": {
