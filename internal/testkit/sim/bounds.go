@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -30,6 +31,7 @@ const unknownDepth = 1 << 30
 type wayTo struct {
 	agent     int
 	via, hops string
+	again     bool // the line is of a page of a lost archive, and does not say how the crawl found it
 }
 
 // bound tells the judge the bounds of a plan.
@@ -56,7 +58,8 @@ func (s *story) readDepths() {
 		}
 		for line := range strings.Lines(string(b)) {
 			if f := strings.Fields(line); len(f) > 5 && !strings.HasPrefix(f[1], "-") && !strings.HasSuffix(f[4], "P") {
-				way := wayTo{a.number, strings.TrimPrefix(f[5], "-"), strings.TrimPrefix(f[4], "-")}
+				way := wayTo{a.number, strings.TrimPrefix(f[5], "-"), strings.TrimPrefix(f[4], "-"),
+					len(f) > 11 && strings.Contains(f[11], report.RefetchNote)}
 				lines[f[3]] = append(lines[f[3]], way)
 			}
 		}
@@ -91,8 +94,12 @@ func (j *judge) depthOf(url string) depthRange {
 		return d
 	}
 	j.depths[url] = depthRange{0, unknownDepth} // while its depth is computed: a chain cannot lead back to it
-	d := depthRange{unknownDepth, 0}
+	d, found := depthRange{unknownDepth, 0}, false
 	for _, l := range j.logged[url] {
+		if l.again {
+			continue
+		}
+		found = true
 		of := depthRange{}
 		if l.hops != "" && !strings.HasSuffix(l.hops, "I") && hostIn(l.via) == hostIn(url) {
 			of = j.depthOf(l.via)
@@ -102,7 +109,7 @@ func (j *judge) depthOf(url string) depthRange {
 		}
 		d.least, d.most = min(d.least, of.least), max(d.most, of.most)
 	}
-	if len(j.logged[url]) == 0 {
+	if !found { // the line was lost with a disk
 		d = depthRange{0, unknownDepth}
 	}
 	j.depths[url] = d
