@@ -11,8 +11,8 @@
 // # What holds
 //
 // In any time t an agent with the part r of the limit sends at most r·(t + Slack) + 1 requests. With a limit of bits it
-// reads at most r·(t + Slack + Ahead) bytes, plus one read for each open response. These reads together have at most
-// what r allows in Ahead (Turn.Piece), or 1 KiB for each response.
+// reads at most r·(t + Slack + Ahead) bytes and one read, plus one read for each response whose server was silent
+// before. Such reads together have at most what r allows in Ahead (Turn.Piece), or 1 KiB for each response.
 //
 //   - The time that counts is that of the request, not that of the visit: a new connection is open before Send. So
 //     changing latencies of servers do not bunch requests.

@@ -296,6 +296,7 @@ type Turn struct {
 	sent  int     // requests
 	paid  float64 // bytes that Send has taken in advance and Receive has not used yet
 	got   float64 // bytes
+	next  float64 // bytes of the next read, which Receive has counted in advance
 }
 
 // Begin notes that a visit begins. Call End when it has ended.
@@ -409,10 +410,16 @@ func (t *Turn) Piece() int {
 	if l.whole.Bits == 0 {
 		return 0
 	}
+	return l.piece()
+}
+
+// piece is Piece with a limit of bits. The caller holds mu.
+func (l *Limiter) piece() int {
 	return max(int(l.read.per*Ahead.Seconds())/max(l.going, 1), leastPiece)
 }
 
-// Receive notes that n bytes were read. It returns when more may be read. The error is ctx's.
+// Receive notes that n bytes were read. It returns when more may be read. The error is ctx's. It counts the next read
+// in advance, so that of several turns that wait, only one may read.
 func (t *Turn) Receive(ctx context.Context, n int) error {
 	l := t.l
 	if l == nil || !l.on.Load() {
@@ -428,7 +435,12 @@ func (t *Turn) Receive(ctx context.Context, n int) error {
 		if l.whole.Bits == 0 {
 			return 0
 		}
-		return l.read.emptyIn(l.read.per * Ahead.Seconds())
+		d := l.read.emptyIn(l.read.per * Ahead.Seconds())
+		if d == 0 {
+			t.next = float64(l.piece())
+			l.read.level += t.next
+		}
+		return d
 	})
 }
 
@@ -436,7 +448,8 @@ func (t *Turn) Receive(ctx context.Context, n int) error {
 func (t *Turn) received(n float64, now time.Time) {
 	l := t.l
 	t.got += n
-	l.read.level += n
+	l.read.level += n - t.next
+	t.next = 0
 	l.bytes.drain(now)
 	if more := n - t.paid; more > 0 {
 		t.paid = 0
@@ -451,17 +464,19 @@ func (t *Turn) received(n float64, now time.Time) {
 // End ends the turn. Other turns get the part of the rate that it did not use.
 func (t *Turn) End() {
 	l := t.l
-	if l == nil || !t.begun && t.sent == 0 {
+	if l == nil || !t.begun && t.sent == 0 && t.next == 0 {
 		return
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.read.level -= t.next
 	if t.begun {
 		l.going--
 	}
-	if t.sent == 0 {
+	switch {
+	case t.sent == 0 && t.begun:
 		l.visits.level--
-	} else {
+	case t.sent > 0:
 		l.bytes.level -= t.paid
 		more, weight := t.got/float64(t.sent)-l.size, largerWeight
 		if more < 0 {

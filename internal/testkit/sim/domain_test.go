@@ -56,8 +56,10 @@ func tellDomains(t *testing.T, p Plan) {
 			}
 			st.judge.mu.Unlock()
 			go func() {
-				for st.actors[0].run.open() == nil || st.actors[0].run.open().Operator() == nil {
-					time.Sleep(10 * time.Millisecond)
+				for _, a := range st.actors[:p.Agents] {
+					for a.run.open() == nil || a.run.open().Operator() == nil {
+						time.Sleep(10 * time.Millisecond)
+					}
 				}
 				for host, rate := range domainRates {
 					a := st.actors[host%int64(p.Agents)].run.open()
