@@ -137,6 +137,13 @@ func (cl *Clustered) whenFinishesSafe(then func()) {
 	cl.remote.unsynced = append(cl.remote.unsynced, receipt{then: then, finish: cl.shipping.begun()})
 }
 
+// whenNamed calls then when whenFinishesSafe would, and the heirs have the finishes. From that time on, the loss of
+// this machine loses no name of a page in its archive. It may wait for other agents that take pages of this one.
+func (cl *Clustered) whenNamed(then func()) {
+	cl.loop.FlushForSync()
+	cl.remote.unsynced = append(cl.remote.unsynced, receipt{then: then, finish: cl.shipping.begun(), named: true})
+}
+
 // sendReceipts sends the receipts for everything that is durable here and in the replicas. It reports
 // whether it has sent any.
 func (cl *Clustered) sendReceipts(now time.Time) (sent bool) {
@@ -144,7 +151,8 @@ func (cl *Clustered) sendReceipts(now time.Time) (sent bool) {
 	left := cl.remote.due[:0]
 	for _, d := range cl.remote.due {
 		switch {
-		case !cl.loop.Failed() && (!cl.shipping.copied(d.safe) || d.finish > cl.shipping.released):
+		case !cl.loop.Failed() && (!cl.shipping.copied(d.safe) || d.finish > cl.shipping.released ||
+			d.named && !cl.shipping.ended(d.finish)):
 			left = append(left, d)
 		case cl.loop.Failed():
 		case d.then != nil:

@@ -57,9 +57,10 @@ type mate struct {
 	turn     chan struct{} // has an element during a takeover
 	changing chan struct{} // has an element while the view or the process changes
 	tasks    sync.WaitGroup
-	dead     bool // for good
-	late     bool // it joined after the crawl had begun
-	mute     bool // no link of it reaches another agent
+	dead     bool        // for good
+	late     bool        // it joined after the crawl had begun
+	mute     bool        // no link of it reaches another agent
+	unnamed  atomic.Bool // no finish that it ships reaches another agent
 	ends     []pause
 
 	moves sync.Mutex // guards the fields below
@@ -184,6 +185,9 @@ func (m *mate) source() handoff.Source {
 // Ship implements Shipper.
 func (m *mate) Ship(_ context.Context, agent string, number uint64, records []byte, count int) error {
 	records = slices.Clone(records)
+	if r, _, err := handoff.Decode(records, nil); m.unnamed.Load() && (err != nil || r.Kind == handoff.Finish) {
+		return errLost
+	}
 	err := m.call(agent, func(to *mate, _ *world) error {
 		store, src := to.store, m.source()
 		if slices.ContainsFunc(*to.bars.Load(), func(b barred) bool { return b.lost == m }) {

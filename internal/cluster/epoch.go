@@ -73,6 +73,19 @@ func (s *shipping) copied(id uint64) bool {
 	return true
 }
 
+// ended reports that the heirs have all finishes up to an epoch.
+func (s *shipping) ended(id uint64) bool {
+	for i := range s.epochs {
+		if s.first+uint64(i) > id {
+			break
+		}
+		if s.epochs[i].ends > 0 {
+			return false
+		}
+	}
+	return true
+}
+
 // safe reports that an epoch and all before it are safe.
 func (s *shipping) safe(id uint64) bool {
 	return s.safeTo >= id || s.safeTo+1 == id && id == s.now() && s.epoch(id).safe()

@@ -189,9 +189,9 @@ func (cl *Clustered) giveOut(work context.Context, now time.Time) (wake time.Tim
 }
 
 // bundleUp reads what is known of some hosts into a bundle. The bundle goes to the new owner when its
-// finishes are durable here and the links of these pages are safe. Otherwise the new owner could
-// take a page for finished that a power failure here undoes, or whose links are lost with this
-// machine.
+// finishes are durable here, the links of these pages are safe, and the heirs have the finishes. Otherwise
+// the new owner could take a page for finished that a power failure here undoes, or whose links are lost
+// with this machine. Or this machine and its archive are lost, and no agent can name the page.
 func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 	b := &bundle{agent: agent, identity: cl.Peers.Identity(agent)}
 	for len(g.hosts) > 0 && len(b.hosts) < claimHosts && b.keys < bundleKeys {
@@ -215,7 +215,7 @@ func (cl *Clustered) bundleUp(agent string, g *handoffQueue, now time.Time) {
 		return
 	}
 	g.busy, g.stale = true, nil
-	cl.whenFinishesSafe(func() { g.ready = b })
+	cl.whenNamed(func() { g.ready = b })
 }
 
 // bundleHost adds what is known of a host to a bundle.

@@ -56,6 +56,7 @@ type receipt struct {
 	safe uint64        // the last epoch whose accepts the heirs must have
 	// finish is the last epoch whose finishes must be released to the heirs; 0: none.
 	finish uint64
+	named  bool // the heirs must have these finishes, too
 }
 
 // foreignKey returns the key in the seen-set for a URL that another agent crawls. No host has
