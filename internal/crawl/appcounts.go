@@ -96,7 +96,10 @@ func (a *applications) left(l *weburl.Link) {
 	}
 }
 
-func (a *applications) finished(f *state.Finish) {
+func (a *applications) finished(f *state.Finish) { a.countFinish(f, 1) }
+
+// countFinish counts a finish. Its link was counted as queued or not: queued is 1 or 0.
+func (a *applications) countFinish(f *state.Finish, queued int64) {
 	if f.Link.Ext == "" || f.IsRobots() {
 		return
 	}
@@ -105,7 +108,7 @@ func (a *applications) finished(f *state.Finish) {
 		return
 	}
 	a.count(app, func(n *appCount) {
-		n.queued--
+		n.queued -= queued
 		switch {
 		case f.IsShared():
 			n.shared++
