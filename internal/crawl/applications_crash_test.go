@@ -156,6 +156,13 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 			a.collect(t, w, app, ds)
 		}
 	}
+	if !a.over() {
+		for _, st := range w.ApplicationStates() {
+			if st.Queued != 0 {
+				t.Errorf("%s is done, and has %d queued links", st.Name, st.Queued)
+			}
+		}
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)

@@ -15,7 +15,8 @@ import (
 //	start  = max(virtual time now, finish of the class)
 //	finish = start + 1/weight
 //
-// The slot belongs to the class of the host that is furthest behind its share. Next takes the host with the earliest
+// The slot belongs to the class of the host that is furthest behind its share. Several classes are behind if the hosts
+// of another one are faster. These share the host by weight, too: see pick. Next takes the host with the earliest
 // slot, and virtual time goes on to it. A link of a higher level moves its host's slot towards now, within the slots of
 // its class. So the class gets no more than its share in the long run.
 //
@@ -53,6 +54,10 @@ type classes struct {
 	finish [MaxClasses]uint64 // end of the last slot
 	now    uint64             // virtual time: the slot of the last host that was given out
 	ready  [MaxClasses]int    // hosts that have a slot
+
+	// tags and tag are like finish and now, but only of choices between classes that are behind their share.
+	tags [MaxClasses]uint64
+	tag  uint64
 }
 
 // SetClasses sets the weights of the classes, by the numbers that Config.ClassOf returns. Classes without an entry have
@@ -116,13 +121,39 @@ func (f *Frontier) choose(h *host) bool {
 		h.q.turn = classOf(h.front.items[h.front.head].level)
 		return !c.held[h.q.turn]
 	}
+	var of [MaxClasses]bool // classes with links that are not held
 	least := uint64(math.MaxUint64)
 	for q := h.first(); q != nil; q = q.next() {
-		if i := classOf(q.level); !c.held[i] && c.finish[i] < least {
-			h.q.turn, least = i, c.finish[i]
+		if i := classOf(q.level); !c.held[i] {
+			of[i] = true
+			least = min(least, max(c.finish[i], c.now))
 		}
 	}
-	return least < math.MaxUint64
+	if least == math.MaxUint64 {
+		return false
+	}
+	h.q.turn = c.pick(of, least)
+	return true
+}
+
+// pick returns the one of these classes that is furthest behind its share. least is the least end of their slots, but
+// not before now. Several classes end there if they cannot use their shares. Their slots begin now, whatever their
+// weights. So they get turns in an order of their own, also by start-time fair queueing.
+func (c *classes) pick(of [MaxClasses]bool, least uint64) (best uint8) {
+	behind, tag := 0, uint64(math.MaxUint64)
+	for i, is := range of {
+		if !is || max(c.finish[i], c.now) != least {
+			continue
+		}
+		behind++
+		if at := max(c.tags[i], c.tag); at < tag {
+			best, tag = uint8(i), at
+		}
+	}
+	if behind > 1 {
+		c.tag, c.tags[best] = tag, tag+c.step[best]
+	}
+	return best
 }
 
 // order returns the place of h among the ready hosts. If there are classes, h gets a slot of its class.

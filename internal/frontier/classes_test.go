@@ -118,6 +118,25 @@ func TestClassInDelay(t *testing.T) {
 	}
 }
 
+// TestClassBusyElsewhere checks the shares of two classes at a slow host, while a third one has fast hosts.
+func TestClassBusyElsewhere(t *testing.T) {
+	f := open(t, Config{HostDelay: time.Second, ClassOf: bySeed})
+	f.SetClasses([]Class{1: {Weight: 3}, 2: {Weight: 1}})
+	bulk(t, f, classed(t, "a", 0, 400, "h.example"), 400)
+	bulk(t, f, classed(t, "b", 0, 400, "h.example"), 400)
+	bulk(t, f, classed(t, "c", 0, 410, hostNames(3, "c")...), 500)
+	now, by := start, map[string]int{}
+	for range 400 {
+		now = now.Add(time.Second)
+		for seed, n := range counts(t, f, now, 10) {
+			by[seed] += n
+		}
+	}
+	if by["c"] != 1200 || by["a"]+by["b"] != 400 || by["a"] < 285 || by["a"] > 315 {
+		t.Errorf("%v, want 1200 of c, and 300 of a", by)
+	}
+}
+
 // TestClassIdle checks that a class gets all requests while the other one has no links, and no more than its share
 // afterwards.
 func TestClassIdle(t *testing.T) {
