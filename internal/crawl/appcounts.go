@@ -96,7 +96,12 @@ func (a *applications) left(l *weburl.Link) {
 	}
 }
 
-func (a *applications) finished(f *state.Finish) {
+func (a *applications) finished(f *state.Finish) { a.finish(f, 1) }
+
+// finishedBefore is told of a finish of an earlier run. This run has not counted its link among those that wait.
+func (a *applications) finishedBefore(f *state.Finish) { a.finish(f, 0) }
+
+func (a *applications) finish(f *state.Finish, queued int64) {
 	if f.Link.Ext == "" || f.IsRobots() {
 		return
 	}
@@ -105,7 +110,7 @@ func (a *applications) finished(f *state.Finish) {
 		return
 	}
 	a.count(app, func(n *appCount) {
-		n.queued--
+		n.queued -= queued
 		switch {
 		case f.IsShared():
 			n.shared++

@@ -156,6 +156,11 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 			a.collect(t, w, app, ds)
 		}
 	}
+	for _, n := range w.ApplicationStates() {
+		if !a.over() && (n.Queued != 0 || n.Unacknowledged != 0) {
+			t.Errorf("%s has work left: %+v", n.Name, n)
+		}
+	}
 	stop()
 	if err := <-ended; err != nil {
 		t.Fatal(err)
