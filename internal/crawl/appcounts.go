@@ -110,10 +110,12 @@ func (a *applications) left(l *weburl.Link) {
 	}
 }
 
-func (a *applications) finished(f *state.Finish) { a.countFinish(f, 1) }
+func (a *applications) finished(f *state.Finish) { a.finish(f, 1) }
 
-// countFinish counts a finish. Its link was counted as queued or not: queued is 1 or 0.
-func (a *applications) countFinish(f *state.Finish, queued int64) {
+// finishedBefore is told of a finish of an earlier run. This run has not counted its link among those that wait.
+func (a *applications) finishedBefore(f *state.Finish) { a.finish(f, 0) }
+
+func (a *applications) finish(f *state.Finish, queued int64) {
 	if f.Link.Ext == "" || f.IsRobots() {
 		return
 	}

@@ -156,11 +156,9 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 			a.collect(t, w, app, ds)
 		}
 	}
-	if !a.over() {
-		for _, st := range w.ApplicationStates() {
-			if st.Queued != 0 {
-				t.Errorf("%s is done, and has %d queued links", st.Name, st.Queued)
-			}
+	for _, n := range w.ApplicationStates() {
+		if !a.over() && (n.Queued != 0 || n.Unacknowledged != 0) {
+			t.Errorf("%s has work left: %+v", n.Name, n)
 		}
 	}
 	stop()

@@ -559,7 +559,7 @@ func newID() (id keyset.Crawl) {
 func (c *Crawler) count(f *state.Finish) {
 	c.Tally.Add(visitOf(f))
 	c.noteFailed(f)
-	c.apps.countFinish(f, 0) // pending counts only the links without a finish
+	c.apps.finishedBefore(f)
 	c.Tally.Found(int64(f.Found))
 	c.Tally.Retried(int64(f.Tries))
 	for _, s := range f.Skips {

@@ -126,7 +126,7 @@ func TestReader(t *testing.T) {
 		if res.StatusCode != want || does && !strings.Contains(string(text), `"permission_denied"`) {
 			t.Errorf("%s: %s, %s", path, res.Status, text)
 		}
-		if does {
+		if does && path != pagesPath { // a recorder has no deadlines, which that call sets
 			res := c.send(ours, "POST", "http://localhost"+path, "{}", "Authorization: Bearer secret")
 			if res.StatusCode != 501 {
 				t.Errorf("%s with the operator's token: %s", path, res.Status)
