@@ -21,8 +21,8 @@ func (c *Crawler) ClassOf(l *weburl.Link) uint8 {
 	return c.apps.slot(app)
 }
 
-// slot returns the class of an application. The name keeps it for as long as it has links. If there are too many names
-// of removed applications, a new one gets that of the crawl's own links.
+// slot returns the class of an application. The name keeps it. If no class is left, a new name gets that of a removed
+// application without waiting links, or else that of the crawl's own links.
 func (a *applications) slot(app string) uint8 {
 	if n, ok := a.slots[app]; ok {
 		return n
@@ -31,12 +31,26 @@ func (a *applications) slot(app string) uint8 {
 	for _, n := range a.slots {
 		used[n] = true
 	}
-	n := max(slices.Index(used[:], false), 0)
+	n := slices.Index(used[:], false)
+	if n < 0 {
+		n = int(a.reclaim())
+	}
 	if a.slots == nil {
 		a.slots = map[string]uint8{}
 	}
 	a.slots[strings.Clone(app)] = uint8(n)
 	return uint8(n)
+}
+
+// reclaim takes a class from a removed application without waiting links, and returns it; 0 if there is none.
+func (a *applications) reclaim() uint8 {
+	for name, n := range a.slots {
+		if n > 0 && a.heeded.of(name) == nil && a.table.Load().of(name) == nil && a.of(name).queued <= 0 {
+			delete(a.slots, name)
+			return n
+		}
+	}
+	return 0
 }
 
 // An appCount counts the links of an application at this agent. fetched and shared are of all runs: a snapshot has

@@ -27,7 +27,7 @@ const MaxApplications = 15
 
 // An Application is one of the programs that share the crawl.
 type Application struct {
-	// Name has 1 to 32 characters a-z, 0-9 and "-".
+	// Name has 1 to 64 characters A-Z, a-z, 0-9, "-" and ".", and does not begin with ".".
 	Name string
 	// Share is the weight of its links, relative to those of the others. The crawl's own links have weight 1. Zero
 	// means 1.
@@ -90,8 +90,11 @@ func (t *appTable) collected() bool {
 
 // CheckApplicationName returns the error of a name, for people.
 func CheckApplicationName(name string) error {
-	if name == "" || len(name) > 32 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
-		return fmt.Errorf("application %q: a name has 1 to 32 characters a-z, 0-9 and \"-\"", name)
+	wrong := func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.'
+	}
+	if name == "" || len(name) > 64 || name[0] == '.' || strings.ContainsFunc(name, wrong) {
+		return fmt.Errorf("application %q: a name has 1 to 64 characters A-Z, a-z, 0-9, \"-\" and \".\"", name)
 	}
 	return nil
 }

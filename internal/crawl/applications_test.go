@@ -298,3 +298,34 @@ func TestRemovedApplication(t *testing.T) {
 		})
 	}
 }
+
+// Application after application is defined and removed, more than there are classes. The last one has a class of its
+// own.
+func TestManyApplications(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := waitingWeb(t, 1)
+		w, cancel, end := s.start(t)
+		synctest.Wait()
+		stays := newsAndList(t)[:1]
+		for i := range 2 * MaxApplications {
+			next := newsAndList(t)[1]
+			next.Name = fmt.Sprint("app-", i)
+			if err := w.SetApplications(append(stays[:1:1], next)); err != nil {
+				t.Fatal(err)
+			}
+			synctest.Wait()
+			l := weburl.Link{URL: weburl.MustParse("http://a.example/")}
+			l.SetApp(next.Name, "")
+			if n := w.ClassOf(&l); n < 1 {
+				t.Fatalf("application %d has class %d", i, n)
+			}
+		}
+		cancel()
+		if _, err := end(); err != nil {
+			t.Error(err)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}

@@ -86,6 +86,8 @@ type Agent struct {
 	blacklist   *blacklist             // that is in force; standing.turn guards it
 	// applications are those that the orders define; standing.turn guards them.
 	applications []operate.Application
+	// applicationIDs are the IDs of those that are in force, by name.
+	applicationIDs atomic.Pointer[map[string]string]
 	// blacklisted tells which state of the file was read last. Run's goroutine for the blacklist owns it.
 	blacklisted stamp
 	sheets      sheet.Live     // Config.Hosts, or what SetHosts has given since

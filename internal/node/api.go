@@ -288,15 +288,16 @@ func (g gauges) Collect(ch chan<- prometheus.Metric) {
 		gauge(descAwaited, int64(f.LeasesAwaited))
 	}
 	for _, app := range g.a.crawler.ApplicationStates() {
-		gauge(descAppQueued, app.Queued, app.Name)
-		count(descAppFetched, app.Fetched, app.Name)
-		count(descAppShared, app.Shared, app.Name)
-		gauge(descAppPages, app.Unacknowledged, app.Name)
+		name := operate.NameOf(app.Name)
+		gauge(descAppQueued, app.Queued, name)
+		count(descAppFetched, app.Fetched, name)
+		count(descAppShared, app.Shared, name)
+		gauge(descAppPages, app.Unacknowledged, name)
 		held := int64(0)
 		if app.Held {
 			held = 1
 		}
-		gauge(descAppHeld, held, app.Name)
+		gauge(descAppHeld, held, name)
 	}
 	g.a.collectSizes(s, gauge)
 	gauge(descActive, int64(s.Active))

@@ -34,19 +34,30 @@ func (a *Agent) setApplications(standing []orders.Order) error {
 		return nil
 	}
 	var apps []crawl.Application
+	ids := map[string]string{}
 	for _, d := range defined {
 		s, err := a.applicationScope(d)
 		if d.Error != "" || err != nil { // another version has given the order
 			continue
 		}
-		apps = append(apps, crawl.Application{Name: d.Name, Share: d.Share, Scope: s, Pages: d.Pages,
+		ids[d.Name] = d.ID()
+		apps = append(apps, crawl.Application{Name: d.ID(), Share: d.Share, Scope: s, Pages: d.Pages,
 			Follow: d.Strategy == operate.StrategyFollow})
 	}
 	if err := a.crawler.SetApplications(apps); err != nil {
 		return err
 	}
 	a.applications = defined
+	a.applicationIDs.Store(&ids)
 	return nil
+}
+
+// applicationID returns the name under which the crawl knows an application; the name itself if it is not in force.
+func (a *Agent) applicationID(name string) string {
+	if ids := a.applicationIDs.Load(); ids != nil && (*ids)[name] != "" {
+		return (*ids)[name]
+	}
+	return name
 }
 
 // applicationScope returns the scope of an application's links. What the settings of the crawl exclude stays out.
@@ -113,7 +124,7 @@ func (o operated) TakeFeed(ctx context.Context, q *pb.TakeFeed) ([]*pb.Seed, err
 	if len(urls) == 0 {
 		return answer, nil
 	}
-	done, err := o.a.crawler.Feed(ctx, q.Application, urls)
+	done, err := o.a.crawler.Feed(ctx, o.a.applicationID(q.Application), urls)
 	if err != nil {
 		return nil, o.notStarted(err)
 	}
@@ -151,9 +162,10 @@ func (o operated) ListPages(ctx context.Context, q *pb.ListPages) (*pb.ListedPag
 	}
 	wait := time.NewTimer(time.Duration(q.WaitMs) * time.Millisecond)
 	defer wait.Stop()
+	app := o.a.applicationID(q.Application)
 	for more := q.WaitMs > 0; ; {
-		changed := o.a.crawler.DeliveriesChanged(q.Application)
-		list, err := o.a.crawler.Deliveries(q.Application, from, int(max(q.Limit, 1)))
+		changed := o.a.crawler.DeliveriesChanged(app)
+		list, err := o.a.crawler.Deliveries(app, from, int(max(q.Limit, 1)))
 		if err != nil {
 			return nil, err
 		}
@@ -262,14 +274,15 @@ func (o operated) AcknowledgePages(_ context.Context, q *pb.AcknowledgePages) er
 	if q.Log != o.a.pagesLog() {
 		return fmt.Errorf("the agent has begun with a new directory since then")
 	}
-	return o.a.crawler.Acknowledge(q.Application, q.Position)
+	return o.a.crawler.Acknowledge(o.a.applicationID(q.Application), q.Position)
 }
 
 // ApplicationStates implements operate.Apps.
 func (o operated) ApplicationStates() (states []*pb.NamedState) {
 	for _, s := range o.a.crawler.ApplicationStates() {
-		states = append(states, &pb.NamedState{Application: s.Name, State: &pb.ApplicationState{Queued: s.Queued,
-			Fetched: s.Fetched, Shared: s.Shared, Unacknowledged: s.Unacknowledged, Held: s.Held}})
+		state := &pb.ApplicationState{Queued: s.Queued, Fetched: s.Fetched, Shared: s.Shared,
+			Unacknowledged: s.Unacknowledged, Held: s.Held}
+		states = append(states, &pb.NamedState{Application: operate.NameOf(s.Name), State: state})
 	}
 	return states
 }

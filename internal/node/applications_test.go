@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -179,5 +180,43 @@ func TestApplicationPages(t *testing.T) {
 		for _, r := range web.requests()[before:] {
 			t.Errorf("a request to %s for a page that is in the archive", r.host)
 		}
+	})
+}
+
+// An application that was removed and is defined again begins anew: it gets the pages of URLs that the earlier one had,
+// and none of the pages that the earlier one left.
+func TestApplicationAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web := newSmallWeb()
+		cfg := web.config(t, testdisk.NewMem())
+		cfg.Scope.Scope = scope.Page
+		ctx := t.Context()
+		runApart(t, cfg, func(a *Agent) {
+			if _, err := a.operator.SetApplication(ctx, &pb.SetApplicationRequest{Name: "stays",
+				Pages: proto.Bool(true)}); err != nil { // the crawl does not end
+				t.Fatal(err)
+			}
+			for round := range 3 {
+				if _, err := a.operator.SetApplication(ctx, &pb.SetApplicationRequest{Name: "one",
+					Pages: proto.Bool(true), Strategy: proto.String("list")}); err != nil {
+					t.Fatal(err)
+				}
+				q := &pb.FeedRequest{Application: "one", Urls: []*pb.FeedURL{{Url: "http://b.example/3"},
+					{Url: fmt.Sprintf("http://b.example/%d", round+4)}}}
+				r, err := a.operator.Feed(ctx, q)
+				if err != nil || r.Urls[0].Result != "new" || r.Urls[1].Result != "new" {
+					t.Fatalf("round %d: %v, %v", round, r, err)
+				}
+				time.Sleep(30 * time.Second)
+				p, err := a.operator.Pages(ctx, &pb.PagesRequest{Application: "one"})
+				if err != nil || len(p.Pages) != 2 {
+					t.Fatalf("round %d: %v, %v", round, p, err)
+				}
+				_, err = a.operator.RemoveApplication(ctx, &pb.RemoveApplicationRequest{Name: "one"})
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
 	})
 }

@@ -122,6 +122,8 @@ func (a *Application) check() error {
 		return fmt.Errorf("depth %d: give a number of links from 0 to 65535, or -1 for no limit", a.Depth)
 	case a.Strategy != StrategyFollow && a.Strategy != StrategyList:
 		return fmt.Errorf("strategy %.80q: give follow, or list for only the URLs that it is given", a.Strategy)
+	case strings.Trim(a.Made, "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") != "" || len(a.Made) > 26:
+		return fmt.Errorf("made %.80q: not a text of this program", a.Made)
 	case len(a.Include)+len(a.Exclude) > appRules:
 		return fmt.Errorf("%d patterns: give at most %d of include and exclude together",
 			len(a.Include)+len(a.Exclude), appRules)
@@ -130,6 +132,19 @@ func (a *Application) check() error {
 	}
 	return nil
 }
+
+// ID returns the name under which the crawl knows the application. That of an earlier application with the same Name is
+// another one, so links that are still under way for that application do not become those of this one.
+func (a *Application) ID() string { return a.Name + idSeparator + a.Made }
+
+// NameOf returns the Name of the application with an ID.
+func NameOf(id string) string {
+	name, _, _ := strings.Cut(id, idSeparator)
+	return name
+}
+
+// idSeparator is in no name.
+const idSeparator = "."
 
 // value returns the value of the order app.
 func (a *Application) value() string {
