@@ -280,8 +280,9 @@ func (o operated) AcknowledgePages(_ context.Context, q *pb.AcknowledgePages) er
 // ApplicationStates implements operate.Apps.
 func (o operated) ApplicationStates() (states []*pb.NamedState) {
 	for _, s := range o.a.crawler.ApplicationStates() {
-		states = append(states, &pb.NamedState{Application: operate.NameOf(s.Name), State: &pb.ApplicationState{Queued: s.Queued,
-			Fetched: s.Fetched, Shared: s.Shared, Unacknowledged: s.Unacknowledged, Held: s.Held}})
+		state := &pb.ApplicationState{Queued: s.Queued, Fetched: s.Fetched, Shared: s.Shared,
+			Unacknowledged: s.Unacknowledged, Held: s.Held}
+		states = append(states, &pb.NamedState{Application: operate.NameOf(s.Name), State: state})
 	}
 	return states
 }
