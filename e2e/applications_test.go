@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -99,6 +100,10 @@ func TestApplications(t *testing.T) {
 	if err != nil {
 		missing(t, "python3")
 		return
+	}
+	if signal.Ignored(os.Interrupt) { // as a shell starts jobs; a Python program would ignore it, too
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+		defer signal.Reset(os.Interrupt)
 	}
 	b := bandOf(t, gen.Plain(38, 12), bandDelay, 3, "2")
 	b.scope = "page"

@@ -153,7 +153,7 @@ func TestSetApplication(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	made := Applications(w.set.Standing())[0].Made
-	r, err = w.members["a2"].SetApplication(ctx, &pb.SetApplicationRequest{Name: "app", Depth: proto.Int32(3),
+	_, err = w.members["a2"].SetApplication(ctx, &pb.SetApplicationRequest{Name: "app", Depth: proto.Int32(3),
 		Exclude: &pb.Patterns{Patterns: []string{"x"}}, Include: &pb.Patterns{Patterns: []string{"/a b/"}}})
 	apps := Applications(w.set.Standing())
 	want := "{app 2.5 host 3 follow false " + made + " [/a b/] [x]"
