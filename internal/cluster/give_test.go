@@ -42,13 +42,13 @@ func TestHandedAfterNamed(t *testing.T) {
 		before.gains(after.name)
 		time.Sleep(10 * time.Second)
 		hands := fmt.Sprintf("%s hands %s: 1 keys", before.story.name, after.name)
-		if strings.Contains(b.Log.String(), hands) {
-			t.Errorf("the new owner got the finished URL, and no agent can name it\n%s", b.Log.String())
+		if log := b.Text(); strings.Contains(log, hands) {
+			t.Errorf("the new owner got the finished URL, and no agent can name it\n%s", log)
 		}
 		before.unnamed.Store(false)
 		b.finish()
 		b.closes()
-		if log := b.Log.String(); !strings.Contains(log, hands) || b.fetched(seed) != 1 {
+		if log := b.Text(); !strings.Contains(log, hands) || b.fetched(seed) != 1 {
 			t.Errorf("the new owner did not get the finished URL, or %s was fetched %d times\n%s", seed,
 				b.fetched(seed), log)
 		}

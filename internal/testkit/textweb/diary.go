@@ -40,6 +40,13 @@ func (d *Diary) Note(format string, a ...any) {
 	fmt.Fprintf(&d.Log, "%s "+format+"\n", append([]any{time.Since(d.Web.Start)}, a...)...)
 }
 
+// Text returns the log so far.
+func (d *Diary) Text() string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.Log.String()
+}
+
 // DecodeLinks decodes links that an agent sends to another.
 func DecodeLinks(links []byte) (ls []weburl.Link, err error) {
 	for len(links) > 0 {
