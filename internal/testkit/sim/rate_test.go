@@ -31,6 +31,11 @@ const (
 	afterDeath = 15 * time.Second
 )
 
+// kills reports whether an agent dies without notice.
+func (p Plan) kills() bool {
+	return slices.ContainsFunc(p.Faults, func(f Fault) bool { return f.Kind == Kill || f.Kind == Lose })
+}
+
 // tell runs the story, and counts the requests in all windows.
 func (r rateStory) tell(t *testing.T) {
 	if r.limit == nil {
@@ -43,7 +48,7 @@ func (r rateStory) tell(t *testing.T) {
 				go r.acts(t, s)
 			}
 		})
-		if r.bits {
+		if r.bits && r.plan.kills() {
 			// The judge takes a page for fetched when its last byte has left the server. Agents that keep a rate of
 			// bits read it up to some seconds later, and a killed agent had not finished it.
 			v.Unexcused = 0
