@@ -54,12 +54,14 @@ func (c *membership) captured(request []byte) (response []byte, err error) {
 	return append(binary.AppendUvarint(nil, uint64(size)), piece...), nil
 }
 
-// capture asks the other agents for the newest record of u, one after the other. r is nil if none has it.
+// capture asks the other agents for the newest record of u, one after the other: first those that leave, because they
+// have handed over their hosts and still have their archives. r is nil if none has it.
 func (c *membership) capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error) {
 	if c.member.Load() == nil {
 		return nil, "", nil
 	}
-	for _, agent := range c.others() {
+	agents, _ := c.Before(u.Host())
+	for _, agent := range agents {
 		b, e := c.captureOf(ctx, agent, u)
 		if b != nil {
 			return io.NopCloser(bytes.NewReader(b)), agent, nil

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
@@ -499,12 +500,19 @@ func (s *standing) equal(results map[string]error) (any bool) {
 // crawlAgents are the other agents, for an Operator.
 type crawlAgents struct{ c *membership }
 
-// Names implements operate.Others.
-func (o crawlAgents) Names() []string {
-	if o.c.member.Load() == nil {
+// Names implements operate.Others. An agent that leaves is named until it has ended: it still has its archive, and the
+// pages that applications have to collect.
+func (o crawlAgents) Names() (names []string) {
+	m := o.c.member.Load()
+	if m == nil {
 		return nil
 	}
-	return o.c.others()
+	for _, a := range m.View().Agents {
+		if (a.State == gossip.Up || a.State == gossip.Leaving) && a.Name != o.c.self.Name {
+			names = append(names, a.Name)
+		}
+	}
+	return names
 }
 
 // Ask implements operate.Others.
