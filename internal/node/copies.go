@@ -46,7 +46,7 @@ type copies struct {
 	// would wait for this agent forever.
 	broken chan error
 
-	listed atomic.Int64 // URLs on the lists of lost archives
+	listed atomic.Pointer[map[string]int64] // by lost archive: the URLs on its list
 	// lists is locked while a list is written. commits counts the lists of takeovers that were written.
 	lists   sync.Mutex
 	commits atomic.Int64

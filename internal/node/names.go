@@ -3,6 +3,7 @@ package node
 import (
 	"bufio"
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -48,21 +50,44 @@ func (a *Agent) lost() *report.Lost {
 	if k == nil {
 		return nil
 	}
-	return &report.Lost{Listed: k.listed.Load()}
+	var v *gossip.View
+	if m := k.c.member.Load(); m != nil {
+		v = m.View()
+	}
+	return &report.Lost{Listed: k.wanting(v)}
+}
+
+// wanting returns the number of URLs on the lists of archives whose agents are not in a view, which may be nil.
+func (k *copies) wanting(v *gossip.View) (n int64) {
+	for of, urls := range *k.listed.Load() {
+		if v == nil || !isBack(v, of) {
+			n += urls
+		}
+	}
+	return n
+}
+
+// isBack reports whether the agent whose archive a list is of is there again, with its archive.
+func isBack(v *gossip.View, of string) bool {
+	agent, instance := folderAgent(of)
+	a, ok := v.Agent(agent)
+	return ok && hex.EncodeToString(a.Instance[:4]) == instance &&
+		(a.State == gossip.Up || a.State == gossip.Leaving)
 }
 
 // count counts the URLs on the lists.
 func (n names) count() error {
-	listed := int64(0)
-	if err := n.eachListed(listOf, func(weburl.Link) error { listed++; return nil }); err != nil {
+	listed := map[string]int64{}
+	err := n.eachListed(listOf, func(of string, _ weburl.Link) error { listed[of]++; return nil })
+	if err != nil {
 		return err
 	}
-	n.a.membership.copies.listed.Store(listed)
+	n.a.membership.copies.listed.Store(&listed)
 	return nil
 }
 
-// eachListed calls fn for each URL of each file of which is says that it is a list.
-func (n names) eachListed(is func(file string) (of string, is bool), fn func(l weburl.Link) error) error {
+// eachListed calls fn for each URL of each file of which is says that it is a list, and of which archive.
+func (n names) eachListed(is func(file string) (of string, is bool), fn func(of string, l weburl.Link) error) error {
 	entries, err := n.a.fs.ReadDir(n.a.dir("reports"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -71,10 +96,12 @@ func (n names) eachListed(is func(file string) (of string, is bool), fn func(l w
 		return err
 	}
 	for _, e := range entries {
-		if _, is := is(e.Name()); !is {
+		of, is := is(e.Name())
+		if !is {
 			continue
 		}
-		if err := n.each(n.a.dir("reports", e.Name()), fn); err != nil {
+		err := n.each(n.a.dir("reports", e.Name()), func(l weburl.Link) error { return fn(of, l) })
+		if err != nil {
 			return err
 		}
 	}
@@ -100,7 +127,7 @@ func (n names) Each(fn func(l weburl.Link, lost bool) error) error {
 	if err != nil {
 		return err
 	}
-	lost := func(l weburl.Link) error { return fn(l, true) }
+	lost := func(_ string, l weburl.Link) error { return fn(l, true) }
 	return errors.Join(n.eachListed(listOf, lost), n.eachListed(copiedOf, lost))
 }
 

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
@@ -113,6 +114,20 @@ func TestListOfLostURLs(t *testing.T) {
 	lose(first, "http://b.example/", "http://a.example/2")
 	lose(first, "http://a.example/1", "http://a.example/2")
 	lose(second, "http://c.example/")
+	view := func(state gossip.State, instance [16]byte) *gossip.View {
+		return &gossip.View{Agents: []gossip.Agent{{Name: "a2", Instance: instance, State: state}}}
+	}
+	for _, c := range []struct {
+		view *gossip.View
+		want int64
+	}{
+		{nil, 4}, {&gossip.View{}, 4}, {view(gossip.Up, first.Instance), 1}, {view(gossip.Leaving, second.Instance), 3},
+		{view(gossip.Joining, first.Instance), 4},
+	} {
+		if got := n.a.membership.copies.wanting(c.view); got != c.want {
+			t.Errorf("%d listed URLs are wanted, not %d, in the view %v", got, c.want, c.view)
+		}
+	}
 	const name = "/crawl/reports/lost-a2-01020304.txt"
 	text, err := disk.ReadFile(mem, name, 1<<20)
 	if err != nil {

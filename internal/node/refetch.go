@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"strings"
 	"sync"
@@ -145,16 +144,9 @@ func (r *refetch) lists(v *gossip.View) (lists []lostList, err error) {
 	}
 	for _, e := range entries {
 		of, is := listOf(e.Name())
-		at := strings.LastIndexByte(of, '-')
-		if !is || at < 0 {
-			continue
+		if agent, instance := folderAgent(of); is && instance != "" && !isBack(v, of) {
+			lists = append(lists, lostList{of, agent})
 		}
-		agent, instance := of[:at], of[at+1:]
-		if a, ok := v.Agent(agent); ok && hex.EncodeToString(a.Instance[:4]) == instance &&
-			(a.State == gossip.Up || a.State == gossip.Leaving) {
-			continue
-		}
-		lists = append(lists, lostList{of, agent})
 	}
 	return lists, nil
 }

@@ -185,12 +185,12 @@ func (s *spares) divide(ctx context.Context, v *gossip.View, of string, now sift
 		return errLists
 	}
 	agent, instance := folderAgent(of)
-	was := k.listed.Load()
+	was := (*k.listed.Load())[of]
 	if err := errors.Join(n.write(copiedName(of), fmt.Sprintf(copiedHead, agent, instance), copied),
 		n.write(listName(of), n.head(agent, instance), lost), n.count()); err != nil {
 		return err
 	}
-	if k.listed.Load() != was {
+	if (*k.listed.Load())[of] != was {
 		a.parts.Events.Write("sifted", report.F("agent", agent), report.F("copied", copied.Len()),
 			report.F("lost", lost.Len()))
 	}
