@@ -192,7 +192,7 @@ func printPage(out io.Writer, r *pb.QueueResponse, dir, what string) error {
 		text.WriteString(textTable(rows))
 	}
 	if r.Token != "" {
-		fmt.Fprintf(&text, "More links follow: orbweaver ctl%s queue --token %s\n", dirFlag(dir), inLine(r.Token))
+		fmt.Fprintf(&text, "Next page: orbweaver ctl%s queue --token %s\n", dirFlag(dir), inLine(r.Token))
 	}
 	if _, err := io.WriteString(out, text.String()); err != nil {
 		return err

@@ -103,7 +103,7 @@ func TestCtlQueueAndScope(t *testing.T) {
 			"URL                 DEPTH  STATE     DUE                   FROM\n" +
 			"http://a.example/   0      ready     1970-01-01T00:00:00Z\n" +
 			"http://a.example/1  1      excluded  -                     http://a.example/\n" +
-			"More links follow: orbweaver ctl --dir DIR queue --token 2\n"},
+			"Next page: orbweaver ctl --dir DIR queue --token 2\n"},
 		{args: []string{"queue", "--token", "2", "--agent", "a1", "--limit", "5"},
 			asked: `Queue agent:"a1" limit:5 token:"2"`, stdout: "" +
 				"URL                DEPTH  STATE   DUE  FROM\nhttp://b.example/  0      pooled  -\n"},

@@ -218,14 +218,16 @@ func eventLine(e *pb.Event, asJSON bool) (string, error) {
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		value, err := json.Marshal(fields[name].AsInterface())
-		if err != nil {
-			return "", err
-		}
 		if s, ok := fields[name].AsInterface().(string); ok && s == "" {
 			continue
 		}
-		b.WriteString("  " + inCell(name) + "=" + inLine(string(value)))
+		var value strings.Builder
+		plain := json.NewEncoder(&value)
+		plain.SetEscapeHTML(false) // people read it
+		if err := plain.Encode(fields[name].AsInterface()); err != nil {
+			return "", err
+		}
+		b.WriteString("  " + inCell(name) + "=" + inLine(strings.TrimSuffix(value.String(), "\n")))
 	}
 	return b.String() + "\n", nil
 }

@@ -41,7 +41,7 @@ func (l *looks) Events(_ context.Context, q *pb.EventsRequest, s *connect.Server
 
 func TestCtlLooks(t *testing.T) {
 	at := timestamppb.New(time.Date(2026, 3, 4, 5, 6, 7, 8e6, time.UTC))
-	fields, err := structpb.NewStruct(map[string]any{"host": "a.example\x1b[2J", "n": 3, "none": ""})
+	fields, err := structpb.NewStruct(map[string]any{"host": "a.example\x1b[2J>", "n": 3, "none": ""})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +74,10 @@ func TestCtlLooks(t *testing.T) {
 				"05:06:07.008    -2       -    0s             http://b.example/\n"},
 		{"events host-paused x -n 5", `Events names:"host-paused" names:"x" last:5`, "" +
 			"2 events are missing\n" +
-			`2026-03-04T05:06:07Z  a1  host-paused  host="a.example\u001b[2J"  n=3` + "\n" +
+			`2026-03-04T05:06:07Z  a1  host-paused  host="a.example\u001b[2J>"  n=3` + "\n" +
 			"2026-03-04T05:06:07Z  x\n"},
 		{"events --json", "Events last:20", `{"agent":"a1","time":"2026-03-04T05:06:07.008Z","event":"host-paused",` +
-			`"fields":{"host":"a.example\u001b[2J","n":3,"none":""},"missed":"2"}` + "\n" +
+			`"fields":{"host":"a.example\u001b[2J>","n":3,"none":""},"missed":"2"}` + "\n" +
 			`{"time":"2026-03-04T05:06:07.008Z","event":"x"}` + "\n"},
 	} {
 		code, stdout, stderr := ctl(serveAPI(t, l.handler(), "x"), strings.Fields(c.args)...)

@@ -221,7 +221,13 @@ func noArgument(arg string, node *kong.Node) string {
 	names := commandNames(node)
 	if len(names) == 0 {
 		if len(node.Positional) == 0 {
-			return fmt.Sprintf("%s takes no argument %q; leave it out", node.Path(), arg)
+			text := fmt.Sprintf("%s takes no argument %q; ", node.Path(), arg)
+			for _, name := range []string{"host", "agent"} {
+				if flagOf(name, node) != nil && (name != "host" || strings.Contains(arg, ".")) {
+					return text + fmt.Sprintf("did you mean --%s %s?", name, arg)
+				}
+			}
+			return text + "leave it out"
 		}
 		return fmt.Sprintf("%s takes only %s; leave %q out", node.Path(), arguments(node, false), arg)
 	}
