@@ -19,7 +19,7 @@ type CtlCmd struct {
 	Dir        string           `short:"o" help:"${ctl_dir}" default:"./crawl" placeholder:"DIR"`
 	Status     CtlStatusCmd     `cmd:"" help:"Print the state of each agent of the crawl."`
 	Hosts      CtlHostsCmd      `cmd:"" help:"List the hosts with the longest queues, the most errors and so on."`
-	Events     CtlEventsCmd     `cmd:"" help:"Print the last events of all agents, and follow them."`
+	Events     CtlEventsCmd     `cmd:"" help:"Print the last events of all agents, or with --follow all that come."`
 	Log        CtlLogCmd        `cmd:"" help:"Print the last lines of the agents' crawl.log."`
 	Explain    CtlExplainCmd    `cmd:"" help:"Explain why a host is not being crawled now."`
 	Pause      CtlPauseCmd      `cmd:"" help:"Begin no more requests, also after a restart, until ctl resume."`

@@ -46,10 +46,12 @@ func (CtlStatusCmd) Help() string {
   PAGES/S     pages a second, in the last seconds
   RECEIVED    bytes
   QUEUED      URLs that wait for a visit
-  KNOWN URLS  different URLs accepted
+  KNOWN       different URLs accepted
   OPEN        open requests
   ERRORS      URLs given up after an error
   WAITS FOR   what the agent waits for, if nothing comes; why it is silent
+
+The last row has their sum, without agents that have left or were lost.
 
 Below it are the limit of the crawl's rate and the table of the applications, if
 there are any. "orbweaver ctl apps --help" explains its columns.
@@ -176,7 +178,7 @@ func redraw(text string, cols, lines int) string {
 
 // statusTable returns the status as a table.
 func statusTable(r *pb.StatusResponse) string {
-	rows := [][]string{{"AGENT", "STATE", "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN URLS", "OPEN", "ERRORS",
+	rows := [][]string{{"AGENT", "STATE", "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN", "OPEN", "ERRORS",
 		"WAITS FOR"}}
 	row := func(name, state string, t *pb.Totals, waitsFor string) {
 		cells := []string{inCell(name), inCell(state), "-", "-", "-", "-", "-", "-", "-", inCell(waitsFor)}
@@ -198,7 +200,7 @@ func statusTable(r *pb.StatusResponse) string {
 			rows[i] = rows[i][1:]
 		}
 	}
-	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN URLS", "OPEN", "ERRORS") +
+	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN", "OPEN", "ERRORS") +
 		rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents) + copiesLine(r.Agents)
 }
 

@@ -312,10 +312,10 @@ func TestCtlStatus(t *testing.T) {
 		want        string
 	}{
 		{"status", "Status", alone, "" +
-			"STATE          PAGES  PAGES/S  RECEIVED  QUEUED  KNOWN URLS  OPEN  ERRORS  WAITS FOR\n" +
+			"STATE          PAGES  PAGES/S  RECEIVED  QUEUED       KNOWN  OPEN  ERRORS  WAITS FOR\n" +
 			"crawling  12,345,678    123.5     99 GB   1,234  22,345,678    64       3\n"},
 		{"status --agent a1", `Status agent:"a1"`, several, "" +
-			"AGENT       STATE          PAGES  PAGES/S  RECEIVED  QUEUED  KNOWN URLS  OPEN  ERRORS  WAITS FOR\n" +
+			"AGENT       STATE          PAGES  PAGES/S  RECEIVED  QUEUED       KNOWN  OPEN  ERRORS  WAITS FOR\n" +
 			"a1          crawling  12,345,678    123.5     99 GB   1,234  22,345,678    64       3\n" +
 			"a2          waiting            -        -         -       -           -     -       -  2 agents\n" +
 			"archive-10  silent             -        -         -       -           -     -       -  agent archive-10 " +
@@ -542,8 +542,8 @@ func TestCtlWatch(t *testing.T) {
 		}
 		h.ServeHTTP(w, r)
 	}), "x")
-	table := "STATE     PAGES  PAGES/S  RECEIVED  QUEUED  KNOWN URLS  OPEN  ERRORS  WAITS FOR\n" +
-		"stopping      0      0.0       0 B       0           0     0       0\n"
+	table := "STATE     PAGES  PAGES/S  RECEIVED  QUEUED  KNOWN  OPEN  ERRORS  WAITS FOR\n" +
+		"stopping      0      0.0       0 B       0      0     0       0\n"
 	code, stdout, stderr := ctl(dir, "status", "--watch")
 	if code != 0 || stdout != table || stderr != "orbweaver: the crawl in DIR has ended\n" {
 		t.Errorf("exit code %d\n%s\n%s", code, stdout, stderr)

@@ -237,7 +237,7 @@ func (n names) head(agent, instance string) string {
 func (n names) List(lost handoff.Source) (l cluster.List, whole bool, err error) {
 	of := fmt.Sprintf("%s-%x", lost.Name, lost.Instance[:4])
 	return &list{names: n, lost: lost, name: listName(of),
-		sorted: extsort.New(n.a.fs, n.a.dir(namesDir, of), namesMemory, nil)}, !n.a.membership.refetch.left(lost), nil
+		sorted: extsort.New(n.a.fs, n.a.dir(namesDir, of), namesMemory, nil)}, !n.a.membership.copies.hasLeft(lost), nil
 }
 
 // A list is the file of one lost agent's instance. The URLs are sorted by their Refetches first, and each is there

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
-	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -96,9 +95,6 @@ func (r *refetch) wanted(v *gossip.View) bool {
 	lists, err := r.lists(v)
 	return err != nil || len(lists) > 0
 }
-
-// left reports whether an agent has left the cluster for good, with its archive.
-func (r *refetch) left(s handoff.Source) bool { return r != nil && r.c.copies.hasLeft(s) }
 
 // begin lets tend read the lists if they are wanted. It reports whether they are.
 func (r *refetch) begin(v *gossip.View) bool {

@@ -61,6 +61,22 @@ func TestLostArchivesAreNamed(t *testing.T) {
 	}
 }
 
+// TestLeftArchivesAreNotNamed: an agent that leaves keeps its archive, so no list has its pages.
+func TestLeftArchivesAreNotNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, v := tellAll(t, Plan{Seed: 52, Agents: 3, Hosts: 30, Pages: 10, Delay: time.Second, Latency: time.Millisecond,
+			Faults: []Fault{{Kind: Leave, Agent: 2, At: 0.4}}}, nil)
+		if len(v.Struck) != 1 {
+			t.Fatalf("the faults %v happened", v.Struck)
+		}
+		for _, a := range s.actors {
+			if urls := listed(t, a.mem); len(urls) > 0 {
+				t.Errorf("agent a%d has %d URLs on lists", a.number, len(urls))
+			}
+		}
+	})
+}
+
 // checkNamed compares the lists of lost URLs with the archives on the lost disks.
 func (s *story) checkNamed(t *testing.T) {
 	t.Helper()
