@@ -199,7 +199,7 @@ var documentSteps = map[string][]step{
 	},
 	// What the page says of full disks, lost agents and clocks is tested by TestDiskFull of e2e and of package node,
 	// TestClusterBlock and TestSitesLost of e2e, and TestClocksApart and TestClockIsSet of package sim.
-	"docs/incidents.md": {
+	"docs/operate/incidents.md": {
 		runningCrawl,
 		{command: "orbweaver ctl status"},
 		{command: "orbweaver ctl status --json"},

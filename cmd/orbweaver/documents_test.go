@@ -34,19 +34,19 @@ type block struct {
 	text string
 }
 
-// readDocuments reads README.md, docs/*.md and docs/reference/*.md.
+// readDocuments reads README.md, and the files of docs, docs/operate and docs/reference.
 func readDocuments(t *testing.T) []document {
 	t.Helper()
-	names, err := filepath.Glob("../../docs/*.md")
-	if err != nil || len(names) == 0 {
-		t.Fatalf("docs: %d files, %v", len(names), err)
-	}
-	references, err := filepath.Glob("../../docs/reference/*.md")
-	if err != nil || len(references) == 0 {
-		t.Fatalf("docs/reference: %d files, %v", len(references), err)
+	names := []string{"../../README.md"}
+	for _, dir := range []string{"docs", "docs/operate", "docs/reference"} {
+		files, err := filepath.Glob("../../" + dir + "/*.md")
+		if err != nil || len(files) == 0 {
+			t.Fatalf("%s: %d files, %v", dir, len(files), err)
+		}
+		names = append(names, files...)
 	}
 	var docs []document
-	for _, name := range slices.Concat(names, references, []string{"../../README.md"}) {
+	for _, name := range names {
 		b, err := os.ReadFile(name)
 		if err != nil {
 			t.Fatal(err)

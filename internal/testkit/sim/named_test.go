@@ -64,8 +64,9 @@ func TestLostArchivesAreNamed(t *testing.T) {
 // TestLeftArchivesAreNotNamed: an agent that leaves keeps its archive, so no list has its pages.
 func TestLeftArchivesAreNotNamed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s, v := tellAll(t, Plan{Seed: 52, Agents: 3, Hosts: 30, Pages: 10, Delay: time.Second, Latency: time.Millisecond,
-			Faults: []Fault{{Kind: Leave, Agent: 2, At: 0.4}}}, nil)
+		p := Plan{Seed: 52, Agents: 3, Hosts: 30, Pages: 10, Delay: time.Second, Latency: time.Millisecond}
+		p.Faults = []Fault{{Kind: Leave, Agent: 2, At: 0.4}}
+		s, v := tellAll(t, p, nil)
 		if len(v.Struck) != 1 {
 			t.Fatalf("the faults %v happened", v.Struck)
 		}
