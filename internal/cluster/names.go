@@ -42,11 +42,18 @@ type List interface {
 // copyName ships the name of an imported page that the archive has got. The agent that has fetched the page ships the
 // finish of its URL, and has no record of it.
 func (cl *Clustered) copyName(f *state.Finish) {
-	if cl.Copies == nil || f.File == "" {
+	if f.File != "" {
+		cl.shipName(f.Link)
+	}
+}
+
+// shipName ships the name of a page that the archive has.
+func (cl *Clustered) shipName(l weburl.Link) {
+	if cl.Copies == nil {
 		return
 	}
-	r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: nameOf(f.Link).AppendTo(nil)}
-	cl.stage(countsCopy, &r, weburl.HostKey(f.Link.URL.Host()))
+	r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: nameOf(l).AppendTo(nil)}
+	cl.stage(countsCopy, &r, weburl.HostKey(l.URL.Host()))
 }
 
 // nameOf returns what names a page of an archive.
