@@ -152,7 +152,7 @@ func (cl *Clustered) sendReceipts(now time.Time) (sent bool) {
 	for _, d := range cl.remote.due {
 		switch {
 		case !cl.loop.Failed() && (!cl.shipping.copied(d.safe) || d.finish > cl.shipping.released ||
-			d.named && !cl.shipping.ended(d.finish)):
+			d.named && !cl.shipping.named(d.finish)):
 			left = append(left, d)
 		case cl.loop.Failed():
 		case d.then != nil:

@@ -12,7 +12,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/warc"
@@ -401,7 +400,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link
 	}
 	defer free()
 	done := make(chan error, 1)
-	if known, err := cl.knowsPage(ctx, key, done); err != nil || known {
+	if known, err := cl.knowsPage(ctx, link, done); err != nil || known {
 		return cl.wait(ctx, done, key, generation), err
 	}
 	imported, err := cl.loop.Import(ctx, from, link, cl.Boundary.Category(to), records)
@@ -466,15 +465,18 @@ func (cl *Clustered) claimPage(ctx context.Context, key weburl.Key) (free func()
 	}
 }
 
-// knowsPage reports whether this agent has the page. Then done tells when the page is durable.
-func (cl *Clustered) knowsPage(ctx context.Context, key weburl.Key, done chan error) (known bool, err error) {
+// knowsPage reports whether this agent has the page of link. Then done tells when the page is durable and the heirs can
+// name it. If this agent has fetched the page, its finish names it. But that waits until other agents have pages of
+// this one, and they may wait for the answer to this call. So the name is shipped alone.
+func (cl *Clustered) knowsPage(ctx context.Context, link weburl.Link, done chan error) (known bool, err error) {
 	stopping := false
 	err = cl.loop.Ask(ctx, "page", func() {
 		if stopping = cl.loop.Stopping(); stopping {
 			return
 		}
-		if known = cl.hasKey(key); known {
+		if known = cl.hasKey(VersionKey(link)); known {
 			cl.remote.pagesAgain++
+			cl.shipName(link)
 			cl.whenFinishesSafe(func() { done <- nil })
 		}
 	})
@@ -501,32 +503,6 @@ func (cl *Clustered) isKept(l weburl.Link) bool {
 	}
 	_, gave := cl.tenants.handed[l.Key().Host]
 	return cl.hasKey(pageKey(l.URL.Key())) || gave && cl.hasKey(doneKey(l.Key()))
-}
-
-// kept notes that this agent has fetched a page that it keeps, so that no other agent need send it.
-func (cl *Clustered) kept(f *state.Finish) {
-	if cl.PageBox == nil || !f.IsPage() || f.Exported() {
-		return
-	}
-	cl.tenants.done = cl.Keys().Page(cl.tenants.done, f.Link)
-	if x := &cl.exports; len(x.kept) < freshMax {
-		x.kept = append(x.kept, VersionKey(f.Link))
-	}
-}
-
-// keptDurable returns the receipt for the pages of kept. Their links must be as safe as those of a page that another
-// agent has sent.
-func (cl *Clustered) keptDurable() []receipt {
-	keys, generation := cl.exports.kept, cl.Durable.now()
-	if len(keys) == 0 {
-		return nil
-	}
-	cl.exports.kept = nil
-	return []receipt{{finish: cl.shipping.begun(), then: func() {
-		for _, k := range keys {
-			cl.Durable.add(k, generation)
-		}
-	}}}
 }
 
 // wait returns a function that waits for done. After it, the page with a key is durable.

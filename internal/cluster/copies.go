@@ -125,7 +125,7 @@ func (cl *Clustered) beginCopies() {
 	s := &cl.shipping
 	s.first, s.lanes, s.whole.anew = 1, map[string]*shipLane{}, map[string]bool{}
 	if cl.loop.Accepted() > 0 {
-		s.whole.lacking = true
+		s.whole.lacking, s.whole.unnamed = true, true
 		s.epochs = append(s.epochs, epoch{from: 1, began: cl.loop.Now(), closed: true,
 			away: int(cl.Outbox.Len()), pages: int(cl.pagesOut()), copies: 1, held: cl.lastHeld()})
 		s.synced = s.first

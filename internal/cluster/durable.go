@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -116,6 +117,32 @@ func (cl *Clustered) freshDurable() []receipt {
 	keys, generation := cl.fresh, cl.Durable.now()
 	cl.fresh = nil
 	return []receipt{{safe: cl.shipping.now(), then: func() {
+		for _, k := range keys {
+			cl.Durable.add(k, generation)
+		}
+	}}}
+}
+
+// kept notes that this agent has fetched a page that it keeps, so that no other agent need send it.
+func (cl *Clustered) kept(f *state.Finish) {
+	if cl.PageBox == nil || !f.IsPage() || f.Exported() {
+		return
+	}
+	cl.tenants.done = cl.Keys().Page(cl.tenants.done, f.Link)
+	if x := &cl.exports; len(x.kept) < freshMax {
+		x.kept = append(x.kept, VersionKey(f.Link))
+	}
+}
+
+// keptDurable returns the receipt for the pages of kept. Their links must be as safe as those of a page that another
+// agent has sent, and the heirs must have their names: that agent forgets its copy.
+func (cl *Clustered) keptDurable() []receipt {
+	keys, generation := cl.exports.kept, cl.Durable.now()
+	if len(keys) == 0 {
+		return nil
+	}
+	cl.exports.kept = nil
+	return []receipt{{finish: cl.shipping.begun(), named: true, then: func() {
 		for _, k := range keys {
 			cl.Durable.add(k, generation)
 		}

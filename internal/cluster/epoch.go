@@ -73,8 +73,11 @@ func (s *shipping) copied(id uint64) bool {
 	return true
 }
 
-// ended reports that the heirs have all finishes up to an epoch.
-func (s *shipping) ended(id uint64) bool {
+// named reports that the heirs have all finishes up to an epoch, and the names of the pages of an earlier run.
+func (s *shipping) named(id uint64) bool {
+	if s.whole.unnamed {
+		return false
+	}
 	for i := range s.epochs {
 		if s.first+uint64(i) > id {
 			break

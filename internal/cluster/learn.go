@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -34,8 +35,9 @@ type learner struct {
 	counter uint64                   // of the lost agent
 	ours    func(l weburl.Link) bool // this agent owns the link's host
 	n       Taken
-	list    List // of the URLs in a lost archive; nil: none is kept
-	whole   bool // the archive itself is lost
+	list    List   // of the URLs in lost archives; nil: none is kept
+	archive string // of the lost agent
+	whole   bool   // that archive is lost
 
 	l     *lesson
 	given []*lesson
@@ -162,8 +164,8 @@ func (in *learner) pages(host string, counter, n uint64) error {
 	return in.added(1)
 }
 
-// named collects the URL of a record that the archive of a lost agent had. It goes to the list of that
-// archive, and to this agent's own heirs: they may have to write a list, too.
+// named collects the URL of a record that the archive of a lost agent had, or that an archive had which was lost
+// before. It goes to the list of that archive, and to this agent's own heirs: they may have to write a list, too.
 func (in *learner) named(r *handoff.Record) error {
 	if in.from != "" {
 		return nil
@@ -172,11 +174,12 @@ func (in *learner) named(r *handoff.Record) error {
 	if err != nil {
 		return err
 	}
+	archive := cmp.Or(r.Archive, in.archive)
 	if in.list != nil {
 		if !in.whole && r.Disposition != handoff.Lost {
 			return nil
 		}
-		if err := in.list.Add(link); err != nil {
+		if err := in.list.Add(link, archive); err != nil {
 			return err
 		}
 	}
@@ -185,7 +188,7 @@ func (in *learner) named(r *handoff.Record) error {
 		return nil
 	}
 	in.l.named = append(in.l.named, handoff.Record{Kind: handoff.Named, Host: r.Host, Disposition: handoff.Lost,
-		Link: nameOf(link).AppendTo(nil)})
+		Archive: archive, Link: nameOf(link).AppendTo(nil)})
 	return in.added(1)
 }
 

@@ -12,37 +12,48 @@ import (
 // heirs must be able to name these pages. A replica names the URLs that the owner's archive has. The owner ships
 // a Finish when it finishes a page, and a Named when it archives another agent's page or ships its whole state.
 // TakeOver writes the names to a list, and ships them on as lost, so that they can be named after a second loss, too.
+// A name that was shipped on tells whose archive it was in. The agent may be back by then, with its archive: others
+// have taken it for lost because it was away.
 
 // Names knows of which URLs this agent's archive has records, and keeps lists of the URLs that lost
 // archives had. Safe for concurrent use.
 type Names interface {
 	// Each calls fn for each URL that has a record in this agent's archive, and for each URL of the lists,
-	// with lost set. The link has the URL and its Refetches. A URL may come more than once. URLs of which the archive
-	// gets a record meanwhile may be missing. Each reads files, and returns the first error of the disk or of fn.
-	Each(fn func(l weburl.Link, lost bool) error) error
-	// List begins the list of the archive of a lost agent. whole is false if the archive itself is not lost: then the
-	// list only gets the URLs of the lists that the agent had.
+	// with lost set. archive names the lost archive; empty: that is not known. The link has the URL and its
+	// Refetches. A URL may come more than once. URLs of which the archive gets a record meanwhile may be missing.
+	// Each reads files, and returns the first error of the disk or of fn.
+	Each(fn func(l weburl.Link, lost bool, archive string) error) error
+	// List begins the lists that a lost agent leaves: that of its archive, and those of the lists that it had. whole is
+	// false if its archive is not lost: then only the latter.
 	List(lost handoff.Source) (list List, whole bool, err error)
 }
 
-// A List is a list of URLs that a lost archive had, in the making. One goroutine uses it.
+// A List is a set of lists in the making, one for each lost archive. One goroutine uses it.
 type List interface {
-	// Add adds a URL with its Refetches. It is valid only until Add returns.
-	Add(l weburl.Link) error
-	// Commit makes the list durable. A URL that an earlier list of the same source has stays in it.
+	// Add adds a URL with its Refetches to the list of an archive; see handoff.Source.Archive. l is valid only until
+	// Add returns.
+	Add(l weburl.Link, archive string) error
+	// Commit makes the lists durable. A URL that an earlier list of the same archive has stays in it.
 	Commit() error
-	// Close ends the use of the list. Without a Commit before, it leaves no trace.
+	// Close ends the use of the lists. Without a Commit before, it leaves no trace.
 	Close() error
 }
 
 // copyName ships the name of an imported page that the archive has got. The agent that has fetched the page ships the
 // finish of its URL, and has no record of it.
 func (cl *Clustered) copyName(f *state.Finish) {
-	if cl.Copies == nil || f.File == "" {
+	if f.File != "" {
+		cl.shipName(f.Link)
+	}
+}
+
+// shipName ships the name of a page that the archive has.
+func (cl *Clustered) shipName(l weburl.Link) {
+	if cl.Copies == nil {
 		return
 	}
-	r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: nameOf(f.Link).AppendTo(nil)}
-	cl.stage(countsCopy, &r, weburl.HostKey(f.Link.URL.Host()))
+	r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: nameOf(l).AppendTo(nil)}
+	cl.stage(countsCopy, &r, weburl.HostKey(l.URL.Host()))
 }
 
 // nameOf returns what names a page of an archive.
@@ -62,7 +73,7 @@ func (t *telling) names(ctx context.Context) error {
 	}
 	var link []byte
 	n := 0
-	err := t.cl.Names.Each(func(l weburl.Link, lost bool) error {
+	err := t.cl.Names.Each(func(l weburl.Link, lost bool, archive string) error {
 		if n++; n%namesAtOnce == 0 {
 			if err := t.do(ctx, func() {}); err != nil {
 				return err
@@ -75,7 +86,7 @@ func (t *telling) names(ctx context.Context) error {
 		link = l.AppendTo(link[:0])
 		r := handoff.Record{Kind: handoff.Named, Disposition: handoff.Archived, Link: link}
 		if lost {
-			r.Disposition = handoff.Lost
+			r.Disposition, r.Archive = handoff.Lost, archive
 		}
 		return t.put(ctx, &r, host)
 	})

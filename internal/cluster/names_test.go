@@ -15,13 +15,13 @@ import (
 // A notebook is a Names and a List in memory, whose Commit fails with an error.
 type notebook struct {
 	of    handoff.Source
-	urls  []string
+	urls  []string // with the Refetches and the archive
 	fails error
 	open  int
 	left  bool // the agent has left, with its archive
 }
 
-func (n *notebook) Each(func(weburl.Link, bool) error) error { return nil }
+func (n *notebook) Each(func(weburl.Link, bool, string) error) error { return nil }
 
 func (n *notebook) List(of handoff.Source) (l List, whole bool, err error) {
 	n.of, n.urls = of, nil
@@ -29,8 +29,8 @@ func (n *notebook) List(of handoff.Source) (l List, whole bool, err error) {
 	return n, !n.left, nil
 }
 
-func (n *notebook) Add(l weburl.Link) error {
-	n.urls = append(n.urls, fmt.Sprint(l.URL, " ", l.Refetches()))
+func (n *notebook) Add(l weburl.Link, archive string) error {
+	n.urls = append(n.urls, fmt.Sprint(l.URL, " ", l.Refetches(), " ", archive))
 	return nil
 }
 
@@ -43,7 +43,7 @@ func (n *notebook) Close() error {
 
 // TestListBeforeDrop: a replica is kept until the list of the lost archive is durable. The list has what the
 // archive had, by the records of both kinds. If the agent has left with its archive, the list has only what the
-// agent's own lists had.
+// agent's own lists had. What an archive had that was lost before goes to the list of that archive.
 func TestListBeforeDrop(t *testing.T) {
 	for _, left := range []bool{false, true} {
 		t.Run(fmt.Sprint("left ", left), func(t *testing.T) { listBeforeDrop(t, left) })
@@ -58,13 +58,14 @@ func listBeforeDrop(t *testing.T, left bool) {
 	defer store.Close()
 	lost := handoff.Source{Name: "a2", Instance: [16]byte{7}}
 	var batch []byte
-	for url, disposition := range map[string]byte{"http://a.example/1": handoff.Archived,
-		"http://b.example/2": handoff.Lost} {
+	for url, r := range map[string]handoff.Record{"http://a.example/1": {Disposition: handoff.Archived},
+		"http://b.example/2": {Disposition: handoff.Lost},
+		"http://b.example/3": {Disposition: handoff.Lost, Archive: "a3-01020304"}} {
 		link := weburl.Link{URL: weburl.MustParse(url)}
-		if disposition == handoff.Lost {
+		if r.Disposition == handoff.Lost {
 			link.SetRefetches(3)
 		}
-		r := handoff.Record{Kind: handoff.Named, Disposition: disposition, Link: link.AppendTo(nil)}
+		r.Kind, r.Link = handoff.Named, link.AppendTo(nil)
 		batch = r.AppendTo(batch)
 	}
 	if err := store.Append(lost, batch); err != nil {
@@ -82,7 +83,8 @@ func listBeforeDrop(t *testing.T, left bool) {
 	}
 	names.fails = nil
 	n, err := takeOver()
-	want := []string{"http://a.example/1 0", "http://b.example/2 3"}
+	want := []string{"http://a.example/1 0 a2-07000000", "http://b.example/2 3 a2-07000000",
+		"http://b.example/3 3 a3-01020304"}
 	if left {
 		want = want[1:]
 	}
@@ -91,7 +93,7 @@ func listBeforeDrop(t *testing.T, left bool) {
 	}
 	slices.Sort(names.urls)
 	if !slices.Equal(names.urls, want) {
-		t.Errorf("the list of %v has %q, want %q", names.of, names.urls, want)
+		t.Errorf("the lists that %v leaves have %q, want %q", names.of, names.urls, want)
 	}
 	if names.open != 0 {
 		t.Errorf("%d lists are open", names.open)

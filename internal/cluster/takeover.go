@@ -41,7 +41,7 @@ type LostReplica interface {
 func (cl *Clustered) TakeOver(ctx context.Context, store LostReplica, source handoff.Source,
 	ours func(host string) bool) (n Taken, err error) {
 	in := newLearner(ctx, cl, "", func(l weburl.Link) bool { return ours(l.URL.Host()) })
-	in.counter = source.Counter()
+	in.counter, in.archive = source.Counter(), source.Archive()
 	if cl.Names != nil {
 		if in.list, in.whole, err = cl.Names.List(source); err != nil {
 			return n, fmt.Errorf("take over from %v: %w", source, err)

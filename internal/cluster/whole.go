@@ -15,7 +15,8 @@ import (
 // agent ships all that the journal says about the hosts again. It reads the journal's files while
 // the crawl continues. It ships the pending links first. When the heirs have them, and the links of
 // all pages finished before are safe, it ships the keys of all other URLs as finishes. The journal does
-// not have the text of these URLs. So the agent ships those that its archive has at the end; see Names.
+// not have the text of these URLs. So the agent ships those that its archive has before; see Names. If it
+// shipped them later, its loss in between would lose pages that its heirs take for finished and cannot name.
 // New records are shipped meanwhile as always. Old and new records may arrive in any order: a finished
 // link stays finished. If the view changes before the end, the agent begins again.
 //
@@ -26,6 +27,7 @@ import (
 type whole struct {
 	last    Heirs           // the heirs that have the whole state; nil: none
 	lacking bool            // the heirs lack the state of an earlier run: no finish may be shipped, see epoch
+	unnamed bool            // the heirs may lack names of pages of an earlier run
 	anew    map[string]bool // agents that need the whole state again
 	reading bool            // a telling is in progress
 	untold  bool            // records had no heir: the next heirs need the whole state
@@ -137,25 +139,24 @@ func (t *telling) wanted(host uint64) bool {
 }
 
 func (t *telling) run(ctx context.Context) error {
-	err := errors.Join(t.journal(ctx), t.files.Close())
-	t.cl.loop.Tell(func(time.Time) { t.files.Release() }) // names need not delay a checkpoint
+	err := errors.Join(t.tell(ctx), t.files.Close())
+	t.cl.loop.Tell(func(time.Time) { t.files.Release() })
 	if err != nil {
 		return err
 	}
-	if err := t.names(ctx); err != nil {
-		return err
-	}
-	return t.await(ctx, func(s *shipping) bool { return s.whole.out == 0 })
+	return t.await(ctx, arrived)
 }
 
-// journal ships what the journal says.
-func (t *telling) journal(ctx context.Context) error {
+// arrived reports that the heirs have all records of the telling so far.
+func arrived(s *shipping) bool { return s.whole.out == 0 }
+
+// tell ships what the journal says, and the names.
+func (t *telling) tell(ctx context.Context) error {
 	r := reading{files: t.files, wanted: t.wanted,
 		put: func(r *handoff.Record, host uint64) error { return t.put(ctx, r, host) }}
 	if err := r.pending(t.began); err != nil {
 		return err
 	}
-	arrived := func(s *shipping) bool { return s.whole.out == 0 }
 	if err := t.flush(ctx); err != nil {
 		return err
 	}
@@ -163,6 +164,15 @@ func (t *telling) journal(ctx context.Context) error {
 		return err
 	}
 	if err := t.do(ctx, t.cl.toldPending); err != nil {
+		return err
+	}
+	if err := t.names(ctx); err != nil {
+		return err
+	}
+	if err := t.await(ctx, arrived); err != nil {
+		return err
+	}
+	if err := t.do(ctx, func() { t.cl.shipping.whole.unnamed = false }); err != nil {
 		return err
 	}
 	// No finish is shipped before the links of its page are safe and the page is with its agent, as in turn.

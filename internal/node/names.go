@@ -78,7 +78,7 @@ func isBack(v *gossip.View, of string) bool {
 // count counts the URLs on the lists.
 func (n names) count() error {
 	listed := map[string]int64{}
-	err := n.eachListed(listOf, func(of string, _ weburl.Link) error { listed[of]++; return nil })
+	err := n.eachListed(listOf, func(_ weburl.Link, of string) error { listed[of]++; return nil })
 	if err != nil {
 		return err
 	}
@@ -86,8 +86,8 @@ func (n names) count() error {
 	return nil
 }
 
-// eachListed calls fn for each URL of each file of which is says that it is a list, and of which archive.
-func (n names) eachListed(is func(file string) (of string, is bool), fn func(of string, l weburl.Link) error) error {
+// eachListed calls fn for each URL of each file of which is says that it is a list, of an archive.
+func (n names) eachListed(is func(file string) (of string, is bool), fn func(l weburl.Link, of string) error) error {
 	entries, err := n.a.fs.ReadDir(n.a.dir("reports"))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -100,7 +100,7 @@ func (n names) eachListed(is func(file string) (of string, is bool), fn func(of 
 		if !is {
 			continue
 		}
-		err := n.each(n.a.dir("reports", e.Name()), func(l weburl.Link) error { return fn(of, l) })
+		err := n.each(n.a.dir("reports", e.Name()), func(l weburl.Link) error { return fn(l, of) })
 		if err != nil {
 			return err
 		}
@@ -109,7 +109,7 @@ func (n names) eachListed(is func(file string) (of string, is bool), fn func(of 
 }
 
 // Each implements cluster.Names.
-func (n names) Each(fn func(l weburl.Link, lost bool) error) error {
+func (n names) Each(fn func(l weburl.Link, lost bool, archive string) error) error {
 	a := n.a
 	err := n.lines(a.dir("logs", "crawl.log"), func(line string) error {
 		l, err := report.ReadLine(line)
@@ -122,12 +122,17 @@ func (n names) Each(fn func(l weburl.Link, lost bool) error) error {
 		}
 		name := weburl.Link{URL: u}
 		name.SetRefetches(refetchesOf(&l))
-		return fn(name, false)
+		return fn(name, false, "")
 	})
 	if err != nil {
 		return err
 	}
-	lost := func(_ string, l weburl.Link) error { return fn(l, true) }
+	lost := func(l weburl.Link, of string) error {
+		if !handoff.IsArchive(of) { // somebody has made the file
+			of = ""
+		}
+		return fn(l, true, of)
+	}
 	return errors.Join(n.eachListed(listOf, lost), n.eachListed(copiedOf, lost))
 }
 
@@ -208,10 +213,10 @@ func listOf(file string) (of string, is bool) {
 }
 
 const listHead = `# URLs of the pages that were in the archive of agent %[1]s (instance %[2]s).
-# Agent %[3]s wrote this list on %[4]s, when it took over hosts of %[1]s.
+# Agent %[3]s wrote this list on %[4]s, when it took over hosts of a lost agent.
 # If the crawl directory of %[1]s still exists, its archive has these pages, and the list is not needed.
 # %[5]s
-# Other agents that took over hosts of %[1]s have lists of their own.
+# Other agents that took over hosts have lists of their own.
 `
 
 // What a list says about how its pages are fetched again.
@@ -223,7 +228,8 @@ const (
 )
 
 // head returns the first lines of the list of an archive.
-func (n names) head(agent, instance string) string {
+func (n names) head(of string) string {
+	agent, instance := folderAgent(of)
 	file := listName(agent + "-" + instance)
 	again := fmt.Sprintf(againApart, file)
 	if n.a.membership.refetch != nil {
@@ -235,39 +241,52 @@ func (n names) head(agent, instance string) string {
 
 // List implements cluster.Names.
 func (n names) List(lost handoff.Source) (l cluster.List, whole bool, err error) {
-	of := fmt.Sprintf("%s-%x", lost.Name, lost.Instance[:4])
-	return &list{names: n, lost: lost, name: listName(of),
-		sorted: extsort.New(n.a.fs, n.a.dir(namesDir, of), namesMemory, nil)}, !n.a.membership.copies.hasLeft(lost), nil
+	return &lists{names: n, lost: lost.Archive(), sorted: map[string]*extsort.Queue{}},
+		!n.a.membership.copies.hasLeft(lost), nil
 }
 
-// A list is the file of one lost agent's instance. The URLs are sorted by their Refetches first, and each is there
-// once.
-type list struct {
+// lists are the files of lost archives to which a takeover adds. The URLs of each are sorted by their Refetches first,
+// and each is there once.
+type lists struct {
 	names
-	lost   handoff.Source
-	name   string
-	sorted *extsort.Queue
+	lost   string                    // the archive of the agent that is taken over from
+	sorted map[string]*extsort.Queue // by archive
 }
 
 // listed returns a URL as it is sorted for a list.
 func listed(u weburl.Link) []byte { return append([]byte{u.Refetches()}, u.URL.String()...) }
 
 // Add implements cluster.List.
-func (l *list) Add(u weburl.Link) error { return l.sorted.Push(listed(u)) }
+func (l *lists) Add(u weburl.Link, of string) error {
+	q := l.sorted[of]
+	if q == nil {
+		memory := namesMemory
+		if of != l.lost { // there may be many of them, and they are shorter
+			memory /= 32
+		}
+		q = extsort.New(l.a.fs, l.a.dir(namesDir, of), memory, nil)
+		l.sorted[of] = q
+	}
+	return q.Push(listed(u))
+}
 
 // Commit implements cluster.List. If there are no URLs, it writes no file.
-func (l *list) Commit() error {
+func (l *lists) Commit() error {
 	k := l.a.membership.copies
 	k.lists.Lock()
 	defer k.lists.Unlock()
 	k.commits.Add(1)
 	return l.a.membership.refetch.commit(func() error {
-		err := l.each(l.a.dir("reports", l.name), l.Add)
-		if err != nil || l.sorted.Len() == 0 {
-			return err
+		for of, sorted := range l.sorted {
+			before := func(u weburl.Link) error { return l.Add(u, of) }
+			if err := l.each(l.a.dir("reports", listName(of)), before); err != nil {
+				return err
+			}
+			if err := l.write(listName(of), l.head(of), sorted); err != nil {
+				return err
+			}
 		}
-		return errors.Join(l.write(l.name, l.head(l.lost.Name, fmt.Sprintf("%x", l.lost.Instance[:4])), l.sorted),
-			l.count())
+		return l.count()
 	})
 }
 
@@ -296,4 +315,9 @@ func (n names) write(file, head string, sorted *extsort.Queue) error {
 }
 
 // Close implements cluster.List.
-func (l *list) Close() error { return l.sorted.Close() }
+func (l *lists) Close() (err error) {
+	for _, sorted := range l.sorted {
+		err = errors.Join(err, sorted.Close())
+	}
+	return err
+}

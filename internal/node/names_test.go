@@ -34,12 +34,12 @@ func namesOn(t *testing.T, fs disk.FS) names {
 
 func (n names) all(t *testing.T) (all []string) {
 	t.Helper()
-	err := n.Each(func(l weburl.Link, lost bool) error {
+	err := n.Each(func(l weburl.Link, lost bool, archive string) error {
 		name := l.URL.String()
 		if l.Refetches() > 0 {
 			name += fmt.Sprint(" refetched ", l.Refetches())
 		}
-		all = append(all, fmt.Sprint(name, " ", lost))
+		all = append(all, strings.TrimSpace(fmt.Sprint(name, " ", lost, " ", archive)))
 		return nil
 	})
 	if err != nil {
@@ -54,7 +54,7 @@ func (n names) lose(from handoff.Source, urls ...string) error {
 		return err
 	}
 	for _, u := range urls {
-		err = errors.Join(err, l.Add(weburl.Link{URL: weburl.MustParse(u)}))
+		err = errors.Join(err, l.Add(weburl.Link{URL: weburl.MustParse(u)}, from.Archive()))
 	}
 	return errors.Join(err, l.Commit(), l.Close())
 }
@@ -134,11 +134,11 @@ func TestListOfLostURLs(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `# URLs of the pages that were in the archive of agent a2 (instance 01020304).
-# Agent a1 wrote this list on 2001-09-09 01:46:40 UTC, when it took over hosts of a2.
+# Agent a1 wrote this list on 2001-09-09 01:46:40 UTC, when it took over hosts of a lost agent.
 # If the crawl directory of a2 still exists, its archive has these pages, and the list is not needed.
 # Otherwise fetch the pages again, in a crawl of their own:
 #   orbweaver crawl --seeds lost-a2-01020304.txt --strategy list --dir again --contact ADDRESS
-# Other agents that took over hosts of a2 have lists of their own.
+# Other agents that took over hosts have lists of their own.
 http://a.example/1
 http://a.example/2
 http://b.example/
@@ -146,8 +146,8 @@ http://b.example/
 	if string(text) != want {
 		t.Errorf("the list is\n%swant\n%s", text, want)
 	}
-	all := []string{"http://a.example/1 true", "http://a.example/2 true", "http://b.example/ true",
-		"http://c.example/ true"}
+	all := []string{"http://a.example/1 true a2-01020304", "http://a.example/2 true a2-01020304",
+		"http://b.example/ true a2-01020304", "http://c.example/ true a2-ff000000"}
 	if got := n.all(t); !slices.Equal(got, all) {
 		t.Errorf("%q, want %q", got, all)
 	}
@@ -174,7 +174,7 @@ func TestListOfRefetchedURLs(t *testing.T) {
 		for u, refetches := range urls {
 			name := weburl.Link{URL: weburl.MustParse(u)}
 			name.SetRefetches(refetches)
-			err = errors.Join(err, l.Add(name))
+			err = errors.Join(err, l.Add(name, from.Archive()))
 		}
 		if err := errors.Join(err, l.Commit(), l.Close()); err != nil || !whole {
 			t.Fatal(whole, err)
@@ -182,9 +182,9 @@ func TestListOfRefetchedURLs(t *testing.T) {
 	}
 	add(map[string]uint8{"http://b.example/": 1, "http://c.example/": 0})
 	add(map[string]uint8{"http://b.example/": 3, "http://c.example/": 1, "http://d.example/": 0})
-	want := []string{"http://a.example/ refetched 2 false", "http://c.example/ true", "http://d.example/ true",
-		"http://b.example/ refetched 1 true", "http://c.example/ refetched 1 true",
-		"http://b.example/ refetched 3 true"}
+	want := []string{"http://a.example/ refetched 2 false", "http://c.example/ true a2-01000000",
+		"http://d.example/ true a2-01000000", "http://b.example/ refetched 1 true a2-01000000",
+		"http://c.example/ refetched 1 true a2-01000000", "http://b.example/ refetched 3 true a2-01000000"}
 	if got := n.all(t); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}

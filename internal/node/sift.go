@@ -187,7 +187,7 @@ func (s *spares) divide(ctx context.Context, v *gossip.View, of string, now sift
 	agent, instance := folderAgent(of)
 	was := (*k.listed.Load())[of]
 	if err := errors.Join(n.write(copiedName(of), fmt.Sprintf(copiedHead, agent, instance), copied),
-		n.write(listName(of), n.head(agent, instance), lost), n.count()); err != nil {
+		n.write(listName(of), n.head(of), lost), n.count()); err != nil {
 		return err
 	}
 	if (*k.listed.Load())[of] != was {

@@ -27,8 +27,8 @@
 //   - Of several Finishes, the last gives number and link. The disposition is the largest one, and
 //     the state is the last one that is not empty.
 //   - A Named says only that an archive has, or had, a record of the URL. It does not change whether the
-//     URL is finished. Of several, the one with the largest disposition counts. If a Finish says the same,
-//     the Named is dropped.
+//     URL is finished. Of several, the one with the largest disposition counts, and of several Lost ones the
+//     first that has an Archive. If a Finish says the same, the Named is dropped.
 //   - Of the Pages of several Finishes of a URL, or of several Pages records of a Counter, the largest counts.
 //
 // For a host, the last Clock counts. So the records of a running crawl may come between those of
@@ -48,6 +48,7 @@
 //	          planner's state, to the end
 //	          for a page: disposition + 128 · uvarint pages · link · state
 //	N named   1 disposition, not 0 · weburl.Link with the URL alone
+//	          with an archive: disposition + 128 · uvarint length, archive · link
 //	K known   host · 1 width w in bits · paths in ascending order, each the top
 //	          w bits of one as a number in as many octets as that takes
 //	C clock   uvarint length, host name · 1 pauses that count · 1 blocked, 0 or 1 ·

@@ -62,7 +62,8 @@ func (m model) apply(r handoff.Record) {
 	case r.Kind == handoff.Pages:
 		h.pages[r.Counter] = max(h.pages[r.Counter], r.Pages)
 	case r.Kind == handoff.Named:
-		if r.Disposition > h.named[r.Path].Disposition {
+		was := h.named[r.Path]
+		if r.Disposition > was.Disposition || r.Disposition == was.Disposition && was.Archive == "" && r.Archive != "" {
 			h.named[r.Path] = r
 		}
 	case r.Kind == handoff.Accept && !there:
@@ -103,7 +104,7 @@ func pendingText(r *handoff.Record) string {
 }
 
 func namedText(r *handoff.Record) string {
-	return fmt.Sprintf("named %016x %d %x", r.Path, r.Disposition, r.Link)
+	return fmt.Sprintf("named %016x %d %q %x", r.Path, r.Disposition, r.Archive, r.Link)
 }
 
 func knownText(width uint8, path uint64) string { return fmt.Sprintf("known %02d %016x", width, path) }
@@ -271,6 +272,9 @@ func randomRecord(rng *rand.Rand) handoff.Record {
 	case n >= 40:
 		r.Kind, r.Path, r.Disposition = handoff.Named, u.Key().Path, handoff.Archived+byte(rng.IntN(2))
 		r.Link = weburl.Link{URL: u}.AppendTo(nil)
+		if r.Disposition == handoff.Lost && rng.IntN(2) == 0 {
+			r.Archive = source(rng.IntN(3)).Archive()
+		}
 	case n < 16:
 		l.Via = "http://v.example/" + strings.Repeat("x", rng.IntN(60))
 		r.Kind, r.Path, r.Number = handoff.Accept, u.Key().Path, uint64(rng.IntN(1000))

@@ -25,10 +25,10 @@ const (
 	kindVersion Kind = 'V' // only in the journal
 )
 
-// recordsVersion is the version of the kinds. Version 2 had no Pages and no number of pages in a Finish; its files
-// remain readable.
+// recordsVersion is the version of the kinds. Version 3 had no Archive in a Named. Version 2 also had no Pages and no
+// number of pages in a Finish. Their files remain readable.
 const (
-	recordsVersion = 3
+	recordsVersion = 4
 	oldestVersion  = 2
 )
 
@@ -99,6 +99,9 @@ type Record struct {
 	Disposition byte
 	State       []byte
 
+	// Archive tells whose archive a Lost record was in, as Source.Archive does. Empty: that is not known.
+	Archive string
+
 	// Pages is how many pages of the host an agent had fetched: in a Finish the sender, with this page, and 0 if it
 	// is no page; in a Pages record the agent with the Counter. See Source.Counter.
 	Pages   uint64
@@ -154,7 +157,11 @@ func (r *Record) appendPayload(dst []byte) []byte {
 		dst = append(binary.AppendUvarint(dst, uint64(len(r.Name))), r.Name...)
 		dst = binary.AppendUvarint(binary.BigEndian.AppendUint64(dst, r.Counter), r.Pages)
 	case Named:
-		dst = append(append(dst, r.Disposition), r.Link...)
+		if dst = append(dst, r.Disposition); r.Archive != "" {
+			dst[len(dst)-1] |= withArchive
+			dst = append(binary.AppendUvarint(dst, uint64(len(r.Archive))), r.Archive...)
+		}
+		dst = append(dst, r.Link...)
 	case Known:
 		dst = append(binary.BigEndian.AppendUint64(dst, r.Host), r.Width)
 		for _, p := range r.Paths {
@@ -179,6 +186,9 @@ func (r *Record) appendPayload(dst []byte) []byte {
 // withPages marks the disposition of a Finish that a number of pages follows.
 const withPages = 0x80
 
+// withArchive marks the disposition of a Named that an Archive follows.
+const withArchive = 0x80
+
 // octets returns the number of octets of a number of width bits.
 func octets(width uint8) int { return (int(width) + 7) / 8 }
 
@@ -193,7 +203,7 @@ func uvarint(p []byte) (v uint64, n int) {
 
 // Decode reads one Record from the front of src, and returns the number of its bytes. It accepts
 // untrusted input: it checks all of the bytes, and AppendTo gives the same bytes again. The
-// Record shares src's memory, except for Name. Decode overwrites paths with the Paths; paths may
+// Record shares src's memory, except for Name and Archive. Decode overwrites paths with the Paths; paths may
 // be nil. The error is an ErrRecord.
 func Decode(src []byte, paths []uint64) (r Record, n int, err error) {
 	if len(src) == 0 {
@@ -271,11 +281,19 @@ func (r *Record) decodeFinish(p []byte) string {
 }
 
 func (r *Record) decodeNamed(p []byte) string {
-	if len(p) == 0 || p[0] != Archived && p[0] != Lost {
+	if len(p) == 0 || p[0] != Archived && p[0] != Lost && p[0] != Lost|withArchive {
 		return "no disposition"
 	}
-	r.Disposition = p[0]
-	l, rest, reason := r.decodeLink(p[1:])
+	r.Disposition = p[0] &^ withArchive
+	of := p[0]&withArchive != 0
+	if p = p[1:]; of {
+		k, w := uvarint(p)
+		if w <= 0 || k > uint64(len(p)-w) || !IsArchive(string(p[w:w+int(k)])) {
+			return "no archive"
+		}
+		r.Archive, p = string(p[w:w+int(k)]), p[w+int(k):]
+	}
+	l, rest, reason := r.decodeLink(p)
 	if reason != "" {
 		return reason
 	}

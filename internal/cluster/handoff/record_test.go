@@ -31,6 +31,10 @@ func hostileNames() map[string]handoff.Record {
 		"bytes at the end":  {Link: append(link(weburl.Link{URL: url}), 0)},
 		"no disposition":    {Link: link(weburl.Link{URL: url})},
 		"disposition 3":     {Link: link(weburl.Link{URL: url}), Disposition: 3},
+		"not lost":          {Link: link(weburl.Link{URL: url}), Archive: "a2-01020304"},
+		"no instance":       {Link: link(weburl.Link{URL: url}), Disposition: handoff.Lost, Archive: "a2"},
+		"a long instance":   {Link: link(weburl.Link{URL: url}), Disposition: handoff.Lost, Archive: "a2-0102030405"},
+		"a folder":          {Link: link(weburl.Link{URL: url}), Disposition: handoff.Lost, Archive: "../a2-01020304"},
 	}
 	for name, r := range rs {
 		if r.Kind = handoff.Named; name != "no disposition" {

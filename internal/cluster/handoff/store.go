@@ -64,6 +64,17 @@ func (s Source) Counter() uint64 { return binary.BigEndian.Uint64(s.Instance[:])
 
 func (s Source) String() string { return s.Name + "/" + hex.EncodeToString(s.Instance[:4]) }
 
+// Archive names the source's archive in lists of lost archives.
+func (s Source) Archive() string { return s.Name + "-" + hex.EncodeToString(s.Instance[:4]) }
+
+// IsArchive reports whether Source.Archive may return a name.
+func IsArchive(name string) bool {
+	at := strings.LastIndexByte(name, '-')
+	return at >= 0 && nameForm.MatchString(name[:at]) && instanceForm.MatchString(name[at+1:])
+}
+
+var instanceForm = regexp.MustCompile(`^[0-9a-f]{8}$`)
+
 var nameForm = regexp.MustCompile(`^[a-z0-9]([a-z0-9.-]{0,61}[a-z0-9])?$`)
 
 // dir is the name of the source's directory.

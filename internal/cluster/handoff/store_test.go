@@ -94,6 +94,8 @@ func TestOneURL(t *testing.T) {
 	}
 	bare, pending := key(url), accept(7, url)
 	archived, lost := named(handoff.Archived, url), named(handoff.Lost, url)
+	of, other := lost, lost
+	of.Archive, other.Archive = source(2).Archive(), source(3).Archive()
 	for name, c := range map[string]struct {
 		records []handoff.Record
 		want    []handoff.Record
@@ -110,6 +112,7 @@ func TestOneURL(t *testing.T) {
 			[]handoff.Record{with(2, handoff.Archived, "")}},
 		"a name alone":         {[]handoff.Record{archived, archived}, []handoff.Record{archived}},
 		"two names":            {[]handoff.Record{lost, archived}, []handoff.Record{lost}},
+		"names of archives":    {[]handoff.Record{lost, of, other, archived}, []handoff.Record{of}},
 		"a name and an accept": {[]handoff.Record{archived, pending}, []handoff.Record{pending, archived}},
 		"a name and a key":     {[]handoff.Record{archived, bare}, []handoff.Record{bare, archived}},
 		"a name and a finish":  {[]handoff.Record{lost, with(1, 0, "")}, []handoff.Record{with(1, 0, ""), lost}},
@@ -413,10 +416,12 @@ func TestGolden(t *testing.T) {
 	pages := handoff.Record{Kind: handoff.Pages, Host: a, Name: "a.example", Counter: 7, Pages: 300}
 	clock := handoff.Record{Kind: handoff.Clock, Name: "a.example", Rest: handoff.Rest{Delay: 2 * time.Second,
 		Quiet: 90 * time.Second, SlowFor: time.Minute, Slow: 3, Blocked: true}}
+	of := named(handoff.Lost, "http://a.example/1")
+	of.Archive = source(2).Archive()
 	must(t, s.Append(id, encode([]handoff.Record{
 		accept(1, "http://a.example/1"), accept(2, "http://a.example/2"), state, key("http://a.example/3"), clock,
 		{Kind: handoff.Known, Host: a, Width: 38, Paths: []uint64{1, 1 << 37}},
-		named(handoff.Lost, "http://a.example/3"), pages,
+		named(handoff.Lost, "http://a.example/3"), of, pages,
 		accept(4, "http://b.example/"), finish(4, "http://b.example/"),
 	})))
 	must(t, s.Compact(ctx, id))
@@ -430,7 +435,7 @@ func TestGolden(t *testing.T) {
 	for _, e := range es {
 		got, err := disk.ReadFile(fs, filepath.Join(dir, e.Name()), 1<<20)
 		must(t, err)
-		name := filepath.Join("testdata", "v3", e.Name())
+		name := filepath.Join("testdata", "v4", e.Name())
 		if *update {
 			must(t, os.MkdirAll(filepath.Dir(name), 0o755))
 			must(t, os.WriteFile(name, got, 0o644))
@@ -448,13 +453,17 @@ func TestGolden(t *testing.T) {
 	must(t, err)
 	m := model{}
 	for _, r := range []handoff.Record{accept(1, "http://a.example/1"), state, pages,
-		named(handoff.Lost, "http://a.example/3"), finish(0, "http://a.example/3"),
+		named(handoff.Lost, "http://a.example/3"), of, finish(0, "http://a.example/3"),
 		finish(4, "http://b.example/"), {Kind: handoff.Known, Host: a, Width: 38, Paths: []uint64{1, 1 << 37}},
 		{Kind: clock.Kind, Host: a, Name: clock.Name, Rest: clock.Rest}} {
 		m.apply(r)
 	}
 	if want := m.text(); got != want {
 		t.Errorf("the golden files have\n%swant\n%s", got, want)
+	}
+	delete(m[a].named, of.Path)
+	if got, want := readGolden(t, "v3", dir, id), m.text(); got != want {
+		t.Errorf("the golden files of version 3 have\n%swant\n%s", got, want)
 	}
 	m[a].pages = nil
 	state.Pages = 0

@@ -149,9 +149,9 @@ func (j *judge) mayFetch(host, number int64, earlier []fetched, f fetched) bool 
 }
 
 // refetched reports whether f fetches a page again because an archive that has it is lost, or its agent is away, and e
-// was before the loss. earlier has all earlier fetches. If the agent of e was away or apart before, others have taken
-// it for lost, and told their heirs so. If one of them is lost then, its heirs do not know that the agent of e is back.
-// The caller holds mu.
+// was before the loss. earlier has all earlier fetches. An agent that was away or apart keeps its archive: if others
+// have taken it for lost, and one of them is lost then, its heirs must not fetch the pages of that archive again. The
+// caller holds mu.
 func (j *judge) refetched(host, number int64, earlier []fetched, e, f fetched) bool {
 	// If pages move, an archive may have had pages that other agents have fetched. They may fetch such a page once more
 	// before the list is read: a link to it waited at the lost agent.
@@ -174,13 +174,7 @@ func (j *judge) refetched(host, number int64, earlier []fetched, e, f fetched) b
 	away := func(x excuse) bool {
 		return x.agent == e.agent && x.to.Sub(x.from) > refetchWait && !e.at.After(x.from) && f.at.After(x.from)
 	}
-	told := func(from time.Time) bool {
-		return slices.ContainsFunc(j.forgotten, func(x excuse) bool { return x.to.After(from) && x.to.Before(f.at) })
-	}
-	back := func(x excuse) bool { return x.agent == e.agent && x.from.After(e.at) && told(x.from) }
-	joined := func(s separation) bool { return s.from.After(e.at) && told(s.from) }
-	return j.refetches && (slices.ContainsFunc(j.forgotten, lost) || slices.ContainsFunc(j.away, away) ||
-		slices.ContainsFunc(j.away, back) || slices.ContainsFunc(j.apart, joined))
+	return j.refetches && (slices.ContainsFunc(j.forgotten, lost) || slices.ContainsFunc(j.away, away))
 }
 
 // agents returns the numbers of all agents that have made requests. The caller holds mu.

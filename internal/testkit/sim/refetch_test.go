@@ -33,6 +33,10 @@ func TestLostArchivesAreFetchedAgain(t *testing.T) {
 		}
 		return p
 	}
+	back := func(p Plan) Plan { // the heirs of the last agent know of pages of the first one
+		p.Agents, p.Faults = 4, []Fault{{Kind: Kill, Agent: 2, At: 0.5, For: 20 * s}, {Kind: Lose, Agent: 3, At: 0.95}}
+		return p
+	}
 	twice := agents(with(late, Fault{Kind: Lose, Agent: 3, After: into}), 4, 0)
 	for _, c := range []struct {
 		name  string
@@ -61,6 +65,8 @@ func TestLostArchivesAreFetchedAgain(t *testing.T) {
 		{"topic, links move", moving(with(late), topic, node.BoundaryURLs), 2},
 		{"second loss before the first archive is fetched again", agents(with(Fault{Kind: Lose, Agent: 2, At: 0.5},
 			Fault{Kind: Lose, Agent: 3, After: 40 * s}), 4, 0), 4},
+		{"second loss, the first agent is back", back(p), 2},
+		{"topic, second loss, the first agent is back", back(moving(p, topic, "")), 2},
 		{"join and leave", agents(with(late, Fault{Kind: Join, Agent: 4, After: into},
 			Fault{Kind: Leave, Agent: 1, After: 10 * s}), 3, 1), 2},
 		{"back in time", with(Fault{Kind: Kill, Agent: 2, At: 0.98, For: 30 * s}), 0},

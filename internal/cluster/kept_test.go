@@ -1,0 +1,136 @@
+package cluster
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
+	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// keeper is the other agents of one that keeps some pages. One of them is its heir, and another one does not answer:
+// it gets no page.
+type keeper struct {
+	static
+	refuser
+	mu    sync.Mutex
+	names []string // URLs of its archive that the heir can name, with their Refetches
+}
+
+func (k *keeper) Heirs() Heirs { return oneHeir{} }
+
+func (k *keeper) Keeper(to weburl.Destination) (string, bool) { return "other", to.Hash != 1 }
+
+func (k *keeper) Send(context.Context, string, []weburl.Link) error { return errLost }
+
+func (k *keeper) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for len(records) > 0 {
+		r, n, err := handoff.Decode(records, nil)
+		if err != nil {
+			return err
+		}
+		if records = records[n:]; r.Disposition == handoff.Archived {
+			l, _, err := weburl.DecodeLink(r.Link)
+			if err != nil {
+				return err
+			}
+			k.names = append(k.names, nameText(l))
+		}
+	}
+	return nil
+}
+
+func nameText(l weburl.Link) string {
+	return l.URL.String() + strings.Repeat(" again", int(l.Refetches()))
+}
+
+func (k *keeper) named(l weburl.Link) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, name := range k.names {
+		if name == nameText(l) {
+			return true
+		}
+	}
+	return false
+}
+
+// An agent has fetched a page that it keeps. Its heir does not have the finish yet, because a page that was fetched
+// before waits for another agent. An agent that has fetched the page, too, is told that it may forget its copy only
+// when the heir can name the page. Otherwise the loss of this machine loses a page that no agent fetches again.
+func TestKeptAfterNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStory(t, `
+seed http://a.example/out
+seed http://a.example/kept
+delay 1s
+dns a.example 192.0.2.1
+http://a.example/out
+http://a.example/kept
+`)
+		var boxes boxes
+		var pages *outbox.Outbox
+		k := &keeper{static: static{func(string) (string, bool) { return "self", true }}}
+		s.with = func() (Others, error) {
+			fs := s.disk.Load()
+			err := boxes.open(fs, outbox.Config{})
+			if err != nil {
+				return Others{}, err
+			}
+			if k.Store, err = boundary.Open(fs, testparts.Dir+"/state/boundary", boundary.Config{}); err != nil {
+				return Others{}, err
+			}
+			pages, err = outbox.Open(fs, testparts.Dir+"/state/pagebox", outbox.Config{})
+			return Others{Peers: k, Outbox: boxes.links, PageBox: pages, Boundary: k,
+				Durable: NewDurable(func() (id [16]byte) { return id }),
+				Copies:  &Copies{Shipper: k, Out: boxes.records, Waiting: boxes.finishes}}, err
+		}
+		w, err := s.open(testdisk.NewMem())
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := w.Run(ctx)
+			ended <- err
+		}()
+		time.Sleep(10 * time.Second)
+		page := weburl.Link{URL: weburl.MustParse("http://a.example/kept")}
+		if n := len(s.web.Told()); n != 3 { // with robots.txt
+			t.Errorf("%d requests", n)
+		}
+		if k.named(page) {
+			t.Error("the heir has the finish already")
+		}
+		if w.cl.Durable.Has(w.cl.Durable.Fingerprint(VersionKey(page))) {
+			t.Error("other agents need not send the page, and no agent can name it")
+		}
+		page.SetDestination(weburl.Destination{})
+		for refetches := range uint8(2) {
+			page.SetRefetches(refetches)
+			durable, err := w.cl.TakePage(t.Context(), "a2", page, nil)
+			if err == nil {
+				err = durable()
+			}
+			if err != nil || !k.named(page) {
+				t.Errorf("another agent may forget %s, and no agent can name it: %v", nameText(page), err)
+			}
+		}
+		cancel()
+		if err := errors.Join(<-ended, pages.Close(), k.Close(), boxes.close(), w.close()); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
