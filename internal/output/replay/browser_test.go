@@ -201,10 +201,9 @@ func TestAttack(t *testing.T) {
 		host := fmt.Sprintf("p-hostile%d--example", i)
 		view := fmt.Sprintf("%sview?at=20260504030201&url=http%%3A%%2F%%2Fhostile%d.example%%2F", s.URL(), i)
 		b.Go(view)
-		seen := false
 		b.Until(name, func() bool {
-			seen = seen || b.HasFrame(host)
-			return strings.HasPrefix(b.Text("document.title"), "over") || page[0].leaves() && seen && !b.HasFrame(host)
+			return strings.HasPrefix(b.Text("document.title"), "over") ||
+				page[0].leaves() && b.HadFrame(host) && !b.HasFrame(host)
 		})
 		if got := b.Text("location.href"); got != view {
 			t.Errorf("%s: the viewer is at %s, want %s", name, got, view)

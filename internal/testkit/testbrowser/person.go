@@ -1,16 +1,23 @@
 package testbrowser
 
 import (
-	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/input"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 )
 
 // Size makes the tab as large as a screen of so many pixels, and touch a phone's.
-func (b *Browser) Size(width, height int, phone bool) {
+func (b *Browser) Size(width, height int64, phone bool) {
 	b.tb.Helper()
-	b.call(b.tab, "Emulation.setDeviceMetricsOverride", object{"width": width, "height": height,
-		"deviceScaleFactor": 1, "mobile": phone}, nil)
+	var options []chromedp.EmulateViewportOption
+	if phone {
+		options = append(options, chromedp.EmulateMobile, chromedp.EmulateTouch)
+	}
+	b.do(b.tab, chromedp.EmulateViewport(width, height, options...))
 }
 
 // Dark says whether the user prefers dark pages.
@@ -20,86 +27,83 @@ func (b *Browser) Dark(dark bool) {
 	if dark {
 		value = "dark"
 	}
-	b.call(b.tab, "Emulation.setEmulatedMedia", object{"features": []object{
-		{"name": "prefers-color-scheme", "value": value}}}, nil)
+	b.do(b.tab, call(emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
+		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: value}}}))
 }
 
 // Click clicks an element of the tab when it is there.
 func (b *Browser) Click(selector string) {
 	b.tb.Helper()
-	quoted, err := json.Marshal(selector)
-	if err != nil {
-		b.tb.Fatal(err)
-	}
 	// One expression finds and clicks, because the page may replace the element at any time.
-	b.Wait(`(e => { if (!e || e.disabled) return false; e.scrollIntoView({block: 'center'}); e.focus(); e.click();
-		return true; })(document.querySelector(` + string(quoted) + `))`)
+	b.Wait(fmt.Sprintf(`(e => { if (!e || e.disabled) return false; e.scrollIntoView({block: 'center'}); e.focus();
+		e.click(); return true; })(document.querySelector(%q))`, selector))
 }
 
-// middle returns where the middle of an element is in the tab, when it is there. With scroll it first scrolls to it.
-func (b *Browser) middle(selector string, scroll bool) (x, y float64) {
+// middle is a function that returns where the middle of an element is, and null if there is none.
+const middle = `((e, scroll) => { if (!e || document.readyState !== 'complete') return null;
+	if (scroll) e.scrollIntoView({block: 'center'});
+	const r = e.getBoundingClientRect(); return [r.x + r.width / 2, r.y + r.height / 2]; })`
+
+// ClickFrame clicks an element of the frame of another site whose URL contains part, when it is there.
+func (b *Browser) ClickFrame(part, selector string) {
 	b.tb.Helper()
-	quoted, err := json.Marshal(selector)
-	if err != nil {
-		b.tb.Fatal(err)
-	}
-	value, _ := b.await("", fmt.Sprintf(`(e => { if (!e) return null; if (%t) e.scrollIntoView({block: 'center'});
-		const r = e.getBoundingClientRect(); return JSON.stringify([r.x + r.width / 2, r.y + r.height / 2]); })(
-		document.querySelector(%s))`, scroll, quoted))
-	text, _ := value.(string)
 	var at [2]float64
-	if err := json.Unmarshal([]byte(text), &at); err != nil {
-		b.tb.Fatal(err)
-	}
-	return at[0], at[1]
+	tab := b.await(part, fmt.Sprintf(middle+"(document.querySelector(%q), true)", selector), &at)
+	b.do(tab, chromedp.MouseClickXY(at[0], at[1]))
 }
 
 // Drag presses the mouse on an element, and releases it on another one that is visible at the same time.
 func (b *Browser) Drag(from, to string) {
 	b.tb.Helper()
-	x1, y1 := b.middle(from, true)
-	x2, y2 := b.middle(to, false)
-	for _, e := range []object{{"type": "mousePressed", "x": x1, "y": y1, "buttons": 1},
-		{"type": "mouseMoved", "x": (x1 + x2) / 2, "y": (y1 + y2) / 2, "buttons": 1},
-		{"type": "mouseMoved", "x": x2, "y": y2, "buttons": 1}, {"type": "mouseReleased", "x": x2, "y": y2}} {
-		e["button"], e["clickCount"] = "left", 1
-		b.call(b.tab, "Input.dispatchMouseEvent", e, nil)
-	}
+	var at [2][2]float64
+	b.await("", fmt.Sprintf(`(a => a.includes(null) ? null : a)([%[1]s(document.querySelector(%[2]q), true),
+		%[1]s(document.querySelector(%[3]q), false)])`, middle, from, to), &at)
+	b.do(b.tab, chromedp.DragAndDropXY(at[0][0], at[0][1], at[1][0], at[1][1]))
 }
 
 // Tap taps an element with a finger.
 func (b *Browser) Tap(selector string) {
 	b.tb.Helper()
-	x, y := b.middle(selector, true)
-	b.call(b.tab, "Input.dispatchTouchEvent", object{"type": "touchStart",
-		"touchPoints": []object{{"x": x, "y": y}}}, nil)
-	b.call(b.tab, "Input.dispatchTouchEvent", object{"type": "touchEnd", "touchPoints": []object{}}, nil)
+	var at [2]float64
+	b.await("", fmt.Sprintf(middle+"(document.querySelector(%q), true)", selector), &at)
+	b.do(b.tab, chromedp.TapXY(at[0], at[1]))
 }
+
+var keys = map[string]string{"Enter": kb.Enter, "Escape": kb.Escape, "Tab": kb.Tab, "ArrowLeft": kb.ArrowLeft,
+	"ArrowUp": kb.ArrowUp, "ArrowRight": kb.ArrowRight, "ArrowDown": kb.ArrowDown}
 
 // Key presses a key: a character, or a name such as Enter, Escape, Tab or ArrowLeft, after "Shift+" with Shift.
 func (b *Browser) Key(key string) {
 	b.tb.Helper()
-	codes := map[string]int{"Enter": 13, "Escape": 27, "Tab": 9, "ArrowLeft": 37, "ArrowUp": 38, "ArrowRight": 39,
-		"ArrowDown": 40}
 	key, shift := strings.CutPrefix(key, "Shift+")
-	down := object{"type": "keyDown", "key": key, "windowsVirtualKeyCode": codes[key]}
-	if shift {
-		down["modifiers"] = 8
+	if name, ok := keys[key]; ok {
+		key = name
 	}
-	if key == "Enter" {
-		down["text"] = "\r"
-	} else if codes[key] == 0 {
-		down["text"] = key
-	}
-	b.call(b.tab, "Input.dispatchKeyEvent", down, nil)
-	b.call(b.tab, "Input.dispatchKeyEvent", object{"type": "keyUp", "key": key,
-		"windowsVirtualKeyCode": codes[key]}, nil)
+	b.press(key, shift)
 }
 
 // Type presses the keys of a text.
 func (b *Browser) Type(text string) {
 	b.tb.Helper()
-	for key := range strings.SplitSeq(text, "") {
-		b.Key(key)
+	b.press(text, false)
+}
+
+// press presses the keys of characters.
+func (b *Browser) press(text string, shift bool) {
+	b.tb.Helper()
+	for _, r := range text {
+		events := kb.Encode(r)
+		if len(events) == 3 {
+			// The key and its character are one event, as in a browser. chromedp.KeyEvent sends two, and the page
+			// cannot prevent the second: a character that is a shortcut would also be typed.
+			events[0].Text = events[1].Text
+			events = []*input.DispatchKeyEventParams{events[0], events[2]}
+		}
+		for _, e := range events {
+			if shift {
+				e.Modifiers |= int64(chromedp.ModifierShift)
+			}
+			b.do(b.tab, call(input.DispatchKeyEvent, *e))
+		}
 	}
 }

@@ -3,33 +3,54 @@
 //
 //	Start -> headless Chromium, new profile -> Go, Wait, Text -> Contacts, from its own network log
 //
+// It is a thin layer over chromedp. It finds elements with JavaScript, because pages replace their elements at any
+// time. It never waits until a page has loaded, because a page may load for ever.
+//
 // Only tests import this package.
 package testbrowser
 
 import (
-	"encoding/base64"
+	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/dom"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/target"
+	"github.com/chromedp/chromedp"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 )
 
 // A Browser is a headless Chromium with one tab. It belongs to one goroutine.
 type Browser struct {
-	tb      testing.TB
-	cmd     *exec.Cmd
-	pipe    *pipe
-	tab     string // the session of the tab
-	log     string
-	end     time.Time // when a browser that hangs fails the test
-	stopped bool
+	tb     testing.TB
+	tab    context.Context // of chromedp; it ends with the test
+	frames map[target.ID]frame
+	cancel func()
+	log    string
+
+	mu   sync.Mutex // guards seen
+	seen []string   // the URLs of frames, in the order of time
+}
+
+// A frame is a frame of another site. It has a process of its own, so chromedp sees it as another tab.
+type frame struct {
+	tab    context.Context
+	gone   <-chan struct{} // closed when the frame is gone
+	cancel func()
 }
 
 // deadline returns when a browser that hangs fails the test. On a loaded machine each step may take long, so this is
@@ -61,70 +82,68 @@ func Start(tb testing.TB) *Browser {
 		testneed.Missing(tb, "Chromium")
 	}
 	dir := tb.TempDir()
-	b := &Browser{tb: tb, log: filepath.Join(dir, "network.json"), end: deadline(tb)}
-	b.cmd = exec.Command(path, "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
-		"--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-crash-reporter",
-		"--disable-dev-shm-usage", "--window-size=1280,800", "--remote-debugging-pipe",
-		"--user-data-dir="+filepath.Join(dir, "profile"), "--log-net-log="+b.log, "--net-log-capture-mode=Everything",
-		"about:blank")
-	b.cmd.Env = append(b.cmd.Environ(), "HOME="+dir)
-	toBrowser, in, err := os.Pipe()
-	if err != nil {
-		tb.Fatal(err)
+	b := &Browser{tb: tb, frames: map[target.ID]frame{}, log: filepath.Join(dir, "network.json")}
+	// These are not chromedp's default flags, which switch off protections of users, such as the blocking of pop-ups.
+	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(path), chromedp.Env("HOME=" + dir),
+		chromedp.UserDataDir(filepath.Join(dir, "profile")), chromedp.WindowSize(1280, 800),
+		chromedp.Flag("log-net-log", b.log), chromedp.Flag("net-log-capture-mode", "Everything")}
+	for _, name := range []string{"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run",
+		"disable-background-networking", "disable-component-update", "disable-sync", "disable-crash-reporter",
+		"disable-dev-shm-usage"} {
+		options = append(options, chromedp.Flag(name, true))
 	}
-	out, fromBrowser, err := os.Pipe()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	b.cmd.ExtraFiles = []*os.File{toBrowser, fromBrowser} // descriptors 3 and 4
-	if err := b.cmd.Start(); err != nil {
-		tb.Fatal(err)
-	}
-	toBrowser.Close()
-	fromBrowser.Close()
-	b.pipe = newPipe(tb, in, out, b.end)
+	ctx, end := context.WithDeadline(context.Background(), deadline(tb))
+	ctx, stop := chromedp.NewExecAllocator(ctx, options...)
+	quiet := func(string, ...any) {} // what chromedp does not know of newer browsers
+	ctx, closeTab := chromedp.NewContext(ctx, chromedp.WithLogf(quiet), chromedp.WithErrorf(quiet))
+	b.tab, b.cancel = ctx, func() { closeTab(); stop(); end() }
 	tb.Cleanup(b.Stop)
-	b.attach()
+	if err := errors.Join(chromedp.Do(b.tab), chromedp.ListenBrowser(b.tab, b.watch)); err != nil {
+		tb.Fatal(err)
+	}
 	return b
 }
 
-// attach opens a session with the browser's tab.
-func (b *Browser) attach() {
-	b.tb.Helper()
-	var made struct {
-		TargetID string `json:"targetId"`
+// watch notes the URLs of frames.
+func (b *Browser) watch(event any) {
+	var t *target.Info
+	switch e := event.(type) {
+	case *target.EventTargetCreated:
+		t = e.TargetInfo
+	case *target.EventTargetInfoChanged:
+		t = e.TargetInfo
 	}
-	b.call("", "Target.createTarget", object{"url": "about:blank"}, &made)
-	var attached struct {
-		SessionID string `json:"sessionId"`
+	if t != nil && t.Type == "iframe" {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		b.seen = append(b.seen, t.URL)
 	}
-	b.call("", "Target.attachToTarget", object{"targetId": made.TargetID, "flatten": true}, &attached)
-	b.tab = attached.SessionID
-	b.call(b.tab, "Page.enable", nil, nil)
-	b.call(b.tab, "Runtime.enable", nil, nil)
-	b.call(b.tab, "Target.setAutoAttach", autoAttach, nil)
-	b.call("", "Target.setDiscoverTargets", object{"discover": true}, nil)
 }
 
-// object holds the parameters of a call.
-type object map[string]any
-
-func (b *Browser) call(session, method string, params object, result any) {
+// do runs steps in the tab, or in a frame.
+func (b *Browser) do(tab context.Context, steps ...chromedp.Action[chromedp.Void]) {
 	b.tb.Helper()
-	if err := b.pipe.call(session, method, params, result); err != nil {
-		b.tb.Fatalf("%s: %v", method, err)
+	if err := chromedp.Do(tab, steps...); err != nil {
+		b.tb.Fatal(err)
 	}
+}
+
+// call makes a step of a call of the DevTools protocol.
+func call[P, R any](command cdp.Command[P, R], params P) chromedp.Action[chromedp.Void] {
+	return chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, command, params)
+		return err
+	})
 }
 
 // Go opens a URL in the tab.
 func (b *Browser) Go(url string) {
 	b.tb.Helper()
-	var answer struct {
-		ErrorText string `json:"errorText"`
-	}
-	b.call(b.tab, "Page.navigate", object{"url": url}, &answer)
-	if answer.ErrorText != "" {
-		b.tb.Fatalf("%s: %s", url, answer.ErrorText)
+	answer, err := chromedp.Run(b.tab, func(ctx context.Context, t *chromedp.Target) (page.NavigateResult, error) {
+		return cdp.Call(ctx, t, page.Navigate, page.NavigateParams{URL: url})
+	})
+	if err != nil || answer.ErrorText != "" {
+		b.tb.Fatalf("%s: %s %v", url, answer.ErrorText, err)
 	}
 	b.Wait("document.readyState != 'loading'")
 }
@@ -132,51 +151,45 @@ func (b *Browser) Go(url string) {
 // Wait waits until the JavaScript expression is true in the tab.
 func (b *Browser) Wait(expression string) {
 	b.tb.Helper()
-	b.waitIn("", expression)
+	b.WaitFrame("", expression)
 }
 
 // WaitFrame is Wait in the frame of another site whose URL contains part.
 func (b *Browser) WaitFrame(part, expression string) {
 	b.tb.Helper()
-	b.waitIn(part, expression)
+	b.await(part, "!!("+expression+")", nil)
 }
 
-func (b *Browser) waitIn(part, expression string) {
-	b.tb.Helper()
-	b.await(part, "!!("+expression+")")
-}
-
-// await waits until an expression has a value other than null and false. It returns the value, and the session of the
-// frame.
-func (b *Browser) await(part, expression string) (value any, session string) {
+// await waits until an expression has a value other than null and false, which it stores in value. It returns the tab
+// of the frame.
+func (b *Browser) await(part, expression string, value any) (tab context.Context) {
 	b.tb.Helper()
 	var last string
-	for ; time.Now().Before(b.end); time.Sleep(20 * time.Millisecond) {
-		session, ok := b.session(part)
-		if !ok {
-			last = "no such frame"
-			continue
-		}
-		value, err := b.evaluate(session, expression, false)
-		if err == nil && value != nil && value != false {
-			return value, session
-		}
-		if errors.Is(err, errClosed) {
-			b.tb.Fatalf("waiting for %s: %v", expression, err)
-		}
-		if last = "false"; err != nil { // also if the frame has just moved on
+	for ; b.tab.Err() == nil; time.Sleep(20 * time.Millisecond) {
+		text, tab, err := run[[]byte](b, part, expression, false)
+		switch {
+		case err != nil: // also if the frame has just moved on
 			last = err.Error()
+		case string(text) == "false" || string(text) == "null":
+			last = string(text)
+		case value == nil:
+			return tab
+		default:
+			if err := json.Unmarshal(text, value); err != nil {
+				b.tb.Fatal(err)
+			}
+			return tab
 		}
 	}
 	b.tb.Fatalf("waiting for %s: %s", expression, last)
-	return nil, ""
+	return nil
 }
 
 // Until waits until done returns true.
 func (b *Browser) Until(what string, done func() bool) {
 	b.tb.Helper()
 	for ; !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(b.end) {
+		if b.tab.Err() != nil {
 			b.tb.Fatalf("waiting: %s", what)
 		}
 	}
@@ -185,103 +198,124 @@ func (b *Browser) Until(what string, done func() bool) {
 // Text returns the value of the JavaScript expression in the tab, as a string.
 func (b *Browser) Text(expression string) string {
 	b.tb.Helper()
-	return b.textIn("", expression, false)
+	return b.TextFrame("", expression)
 }
 
 // TextFrame is Text in the frame of another site whose URL contains part.
 func (b *Browser) TextFrame(part, expression string) string {
 	b.tb.Helper()
-	return b.textIn(part, expression, false)
-}
-
-func (b *Browser) textIn(part, expression string, gesture bool) string {
-	b.tb.Helper()
-	session, ok := b.session(part)
-	if !ok {
-		b.tb.Fatalf("no frame of %q", part)
-	}
-	value, err := b.evaluate(session, "String("+expression+")", gesture)
+	text, _, err := run[string](b, part, "String("+expression+")", false)
 	if err != nil {
 		b.tb.Fatalf("%s: %v", expression, err)
 	}
-	text, _ := value.(string)
 	return text
-}
-
-// HasFrame reports whether the tab has a frame of another site whose URL contains part.
-func (b *Browser) HasFrame(part string) bool {
-	_, ok := b.pipe.frame(part)
-	return ok
-}
-
-// session returns the session of the tab, or of a frame.
-func (b *Browser) session(part string) (session string, ok bool) {
-	if part == "" {
-		return b.tab, true
-	}
-	return b.pipe.frame(part)
-}
-
-// evaluate runs an expression. With gesture it runs as if the user had clicked, so that the browser allows what needs
-// a click.
-func (b *Browser) evaluate(session, expression string, gesture bool) (any, error) {
-	var answer struct {
-		Result struct {
-			Value any `json:"value"`
-		} `json:"result"`
-		Exception *struct {
-			Text      string `json:"text"`
-			Exception struct {
-				Description string `json:"description"`
-			} `json:"exception"`
-		} `json:"exceptionDetails"`
-	}
-	err := b.pipe.call(session, "Runtime.evaluate", object{"expression": expression, "returnByValue": true,
-		"awaitPromise": true, "userGesture": gesture}, &answer)
-	if err == nil && answer.Exception != nil {
-		return nil, &callError{answer.Exception.Text + " " + answer.Exception.Exception.Description}
-	}
-	return answer.Result.Value, err
 }
 
 // Run runs JavaScript in the tab, as if the user had clicked.
 func (b *Browser) Run(script string) {
 	b.tb.Helper()
-	if _, err := b.evaluate(b.tab, "void (() => {"+script+"})()", true); err != nil {
+	if _, _, err := run[chromedp.Void](b, "", "void (() => {"+script+"})()", true); err != nil {
 		b.tb.Fatalf("%s: %v", script, err)
 	}
 }
 
-// ClickFrame clicks an element of the frame of another site whose URL contains part, when it is
-// there.
-func (b *Browser) ClickFrame(part, selector string) {
-	b.tb.Helper()
-	quoted, err := json.Marshal(selector)
+// run runs an expression in the tab, or in the frame of another site whose URL contains part. With gesture it runs as
+// if the user had clicked, so that the browser allows what needs a click.
+func run[T any](b *Browser, part, expression string, gesture bool) (value T, tab context.Context, err error) {
+	if tab, err = b.open(part); err != nil {
+		return value, nil, err
+	}
+	value, err = chromedp.Run(tab, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise,
+		func(p *runtime.EvaluateParams) { p.UserGesture = &gesture }))
+	return value, tab, err
+}
+
+// HasFrame reports whether the tab has a frame of another site whose URL contains part.
+func (b *Browser) HasFrame(part string) bool {
+	_, err := b.find(part)
+	return err == nil
+}
+
+// HadFrame reports whether the browser has ever had a frame of another site whose URL contains part.
+func (b *Browser) HadFrame(part string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.ContainsFunc(b.seen, func(url string) bool { return strings.Contains(url, part) })
+}
+
+// find returns the frame of another site whose URL contains part.
+func (b *Browser) find(part string) (target.ID, error) {
+	all, err := chromedp.Targets(b.tab)
 	if err != nil {
-		b.tb.Fatal(err)
+		return "", err
 	}
-	place, session := b.await(part, `(e => { if (!e || document.readyState !== 'complete') return null;
-		e.scrollIntoView(); const r = e.getBoundingClientRect();
-		return JSON.stringify([r.x + r.width / 2, r.y + r.height / 2]); })(document.querySelector(`+string(quoted)+`))`)
-	text, _ := place.(string)
-	var at [2]float64
-	if err := json.Unmarshal([]byte(text), &at); err != nil {
-		b.tb.Fatal(err)
+	for _, t := range all {
+		if t.Type == "iframe" && strings.Contains(t.URL, part) {
+			return t.TargetID, nil
+		}
 	}
-	for _, kind := range []string{"mousePressed", "mouseReleased"} {
-		b.call(session, "Input.dispatchMouseEvent", object{"type": kind, "x": at[0], "y": at[1], "button": "left",
-			"clickCount": 1}, nil)
+	return "", fmt.Errorf("no frame of %q", part)
+}
+
+// open returns the tab, or that of the frame of another site whose URL contains part.
+func (b *Browser) open(part string) (context.Context, error) {
+	if part == "" {
+		return b.tab, nil
 	}
+	id, err := b.find(part)
+	if err != nil {
+		return nil, err
+	}
+	if f, ok := b.frames[id]; ok {
+		select {
+		case <-f.gone: // the frame has got another process
+			f.cancel()
+		default:
+			return f.tab, nil
+		}
+	}
+	f, err := attach(b.tab, id)
+	if err == nil {
+		b.frames[id] = f
+	}
+	return f.tab, err
+}
+
+// attach opens a frame as a tab.
+func attach(parent context.Context, id target.ID) (frame, error) {
+	// While chromedp attaches, it reads the document, and changes it by events without a lock. So these events wait.
+	var tab context.Context
+	attached := make(chan struct{})
+	wait := func(event any) {
+		switch event.(type) {
+		case *dom.EventDocumentUpdated, *dom.EventTopLayerElementsUpdated: // these change nothing
+		default:
+			if strings.HasPrefix(fmt.Sprintf("%T", event), "*dom.") {
+				select {
+				case <-attached:
+				case <-tab.Done():
+				}
+			}
+		}
+	}
+	tab, cancel := chromedp.NewContext(parent, chromedp.WithTargetID(id), chromedp.WithDetachOnCancel(),
+		chromedp.WithListener(wait))
+	// If the frame goes in the meantime, chromedp may wait for ever.
+	late := time.AfterFunc(10*time.Second, cancel)
+	err := chromedp.Do(tab)
+	close(attached)
+	gone, _ := chromedp.Detached(tab) // it fails only if Do has failed
+	if !late.Stop() || err != nil {
+		cancel()
+		return frame{}, cmp.Or(err, tab.Err())
+	}
+	return frame{tab, gone, cancel}, nil
 }
 
 // Screenshot writes a picture of the tab to the file name, as PNG.
 func (b *Browser) Screenshot(name string) {
 	b.tb.Helper()
-	var answer struct {
-		Data string `json:"data"`
-	}
-	b.call(b.tab, "Page.captureScreenshot", nil, &answer)
-	png, err := base64.StdEncoding.DecodeString(answer.Data)
+	png, err := chromedp.Run(b.tab, chromedp.CaptureScreenshot())
 	if err != nil {
 		b.tb.Fatal(err)
 	}
@@ -292,61 +326,12 @@ func (b *Browser) Screenshot(name string) {
 
 // Stop ends the browser in an orderly way, so that its network log is complete.
 func (b *Browser) Stop() {
-	if b.stopped {
+	if b.cancel == nil {
 		return
 	}
-	b.stopped = true
-	_ = b.pipe.call("", "Browser.close", nil, nil) // it may close the pipe before it answers
-	late := time.AfterFunc(time.Until(b.end), func() { _ = b.cmd.Process.Kill() })
-	_ = b.cmd.Wait()
-	late.Stop()
-	b.pipe.close()
-}
-
-// Contacts ends the browser and returns whom it has contacted, or tried to, by its own network log:
-// "dns NAME" for a name that it looked up, "tcp ADDR:PORT" and "udp ADDR:PORT". Names below
-// localhost are not looked up.
-func (b *Browser) Contacts() []string {
-	b.tb.Helper()
-	b.Stop()
-	text, err := os.ReadFile(b.log)
-	if err != nil {
-		b.tb.Fatal(err)
+	if err := chromedp.Cancel(b.tab); err != nil { // it may close the pipe before it answers
+		_ = chromedp.WaitClosed(b.tab)
 	}
-	var log struct {
-		Constants struct {
-			Types map[string]int `json:"logEventTypes"`
-		} `json:"constants"`
-		Events []struct {
-			Type   int             `json:"type"`
-			Params json.RawMessage `json:"params"`
-		} `json:"events"`
-	}
-	if err := json.Unmarshal(text, &log); err != nil {
-		b.tb.Fatalf("network log: %v", err)
-	}
-	names := map[int]string{}
-	for name, n := range log.Constants.Types {
-		names[n] = name
-	}
-	if len(log.Events) == 0 || len(names) == 0 {
-		b.tb.Fatal("the network log is empty")
-	}
-	var found []string
-	for _, e := range log.Events {
-		var p struct{ Address, Host, Hostname string }
-		_ = json.Unmarshal(e.Params, &p) // other events have other parameters
-		switch name := names[e.Type]; {
-		case name == "TCP_CONNECT_ATTEMPT" && p.Address != "":
-			found = append(found, "tcp "+p.Address)
-		case name == "UDP_CONNECT" && p.Address != "":
-			found = append(found, "udp "+p.Address)
-		case strings.HasPrefix(name, "HOST_RESOLVER") && p.Host+p.Hostname != "":
-			if host := p.Host + p.Hostname; !strings.Contains(host, ".localhost") {
-				found = append(found, "dns "+host)
-			}
-		}
-	}
-	slices.Sort(found)
-	return slices.Compact(found)
+	b.cancel()
+	b.cancel = nil
 }

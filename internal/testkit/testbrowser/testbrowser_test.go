@@ -47,7 +47,36 @@ func TestBrowser(t *testing.T) {
 	if !b.HasFrame("other.localhost") || b.HasFrame("nowhere.localhost") {
 		t.Error("wrong frames")
 	}
+	b.Run("document.querySelector('iframe').remove()")
+	b.Until("the frame is gone", func() bool { return !b.HasFrame("other.localhost") })
+	if !b.HadFrame("other.localhost") || b.HadFrame("nowhere.localhost") {
+		t.Error("wrong frames of the past")
+	}
 	if got := b.Contacts(); !slices.Contains(got, "tcp "+strings.TrimPrefix(web.URL, "http://")) {
 		t.Errorf("the log lacks the server: %q", got)
+	}
+}
+
+// A frame may change all the time while the browser attaches to it.
+func TestBusyFrame(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		if r.URL.Path == "/frame" {
+			_, _ = w.Write([]byte(`<p>x<script>setInterval(() => { document.documentElement.append('x');
+				document.documentElement.dataset.x = document.documentElement.lastChild.remove(); }, 1)</script>`))
+			return
+		}
+		port := r.Host[strings.LastIndexByte(r.Host, ':'):]
+		_, _ = w.Write([]byte(`<iframe src="http://other.localhost` + port + `/frame"></iframe>`))
+	}))
+	defer web.Close()
+	b := Start(t)
+	b.Go(web.URL)
+	for range 20 {
+		b.WaitFrame("other.localhost", "document.documentElement.dataset.x")
+		for id, f := range b.frames {
+			f.cancel()
+			delete(b.frames, id)
+		}
 	}
 }
