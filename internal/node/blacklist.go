@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
@@ -162,6 +163,45 @@ func (a *Agent) lookAtBlacklist(ctx context.Context, last stamp) (now stamp) {
 	s.end()
 	a.tellBlacklist(next)
 	return now
+}
+
+// Blacklist implements operate.Viewer.
+func (o operated) Blacklist(ctx context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error) {
+	if err := o.a.standing.begin(ctx); err != nil {
+		return nil, err
+	}
+	b := o.a.blacklist // it may be replaced, and does not change
+	o.a.standing.end()
+	r := b.find(q.Search, int64(q.Limit))
+	r.File = o.a.cfg.Blacklist
+	return r, nil
+}
+
+// find returns the entries that contain a text, at most limit.
+func (b *blacklist) find(text string, limit int64) *pb.Blacklist {
+	r := &pb.Blacklist{Entries: int64(b.len())}
+	look := func(about, why string) {
+		if !strings.Contains(about, text) {
+			return
+		}
+		if r.Matches++; r.Matches <= limit {
+			r.List = append(r.List, &pb.BlacklistEntry{About: about, Why: why})
+		}
+	}
+	for _, bar := range b.bars {
+		switch {
+		case bar.Host != "":
+			look(bar.Host, bar.Why)
+		case bar.Domain != "":
+			look("*."+bar.Domain, bar.Why)
+		default:
+			look(bar.Prefix.String(), bar.Why)
+		}
+	}
+	for _, p := range b.patterns {
+		look(p.Pattern, p.Why)
+	}
+	return r
 }
 
 // tellBlacklist writes to the events that a blacklist is in force.

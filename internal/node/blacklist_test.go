@@ -27,6 +27,16 @@ func TestParseBlacklist(t *testing.T) {
 	if strings.Join(got, "\n") != strings.Join(want, "\n") || b.len() != 7 {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
+	all := b.find("", 6)
+	var found []string
+	for _, e := range append(all.List, b.find("/", 1).List...) {
+		found = append(found, e.About+": "+e.Why)
+	}
+	if got := strings.Join(found, "; "); all.Entries != 7 || all.Matches != 7 || b.find("/", 1).Matches != 3 || got !=
+		"www.example.org: list, line 3; *.example.net: list, line 4; 192.0.2.0/24: list, line 5; "+
+			"192.0.2.9: list, line 6; [::1]: list, line 9; /calendar/: list, line 7; 192.0.2.0/24: list, line 5" {
+		t.Errorf("found %s", got)
+	}
 	for _, bad := range []string{"a.example\n(\n", "x.example\n*.\n", "\n::ffff:192.0.2.0/120"} {
 		_, err := parseBlacklist("list", []byte(bad))
 		if err == nil || !strings.HasPrefix(err.Error(), "list, line 2: ") {

@@ -52,6 +52,25 @@ func (s *stage) ExcludePreview(_ context.Context, q *pb.ExcludePreviewRequest) (
 		Examples: []string{"http://www.example/calendar/2031" + s.evil}}, {Agent: "a2", Error: "no answer"}}}, nil
 }
 
+func (s *stage) Blacklists(_ context.Context, q *pb.BlacklistsRequest) (*pb.BlacklistsResponse, error) {
+	r := &pb.BlacklistsResponse{Silent: []*pb.Answer{{Agent: "a4", Error: "no answer" + s.evil}}}
+	for i, name := range []string{"a1", "a2", "a3" + s.evil} {
+		b := &pb.Blacklist{Agent: name, File: "/etc/orbweaver/blacklist.txt" + s.evil, Entries: 1234, Matches: 1200}
+		if i == 2 {
+			b.File, b.Entries, b.Matches = "short.txt", 1, 1
+		}
+		if q.Search != "" {
+			b.Matches = 1
+		}
+		for j := range min(b.Matches, 3) {
+			b.List = append(b.List, &pb.BlacklistEntry{About: fmt.Sprintf("*.ads%d.example%s", j, q.Search+s.evil),
+				Why: fmt.Sprintf("blacklist %s, line %d", b.File, 10+j)})
+		}
+		r.Agents = append(r.Agents, b)
+	}
+	return r, nil
+}
+
 func (s *stage) Delay(_ context.Context, q *pb.DelayRequest) (*pb.DelayResponse, error) {
 	a, err := s.did("Delay", q.About+" "+q.Delay, q.Why)
 	return &pb.DelayResponse{Answers: a}, err
@@ -154,6 +173,16 @@ func TestConsoleSteer(t *testing.T) {
 		b.Wait(fmt.Sprintf(text, "bar-answers", "done"))
 		did("Exclude /calendar/ a trap")
 
+		b.Wait("document.querySelectorAll('#files .file').length == 2 && " +
+			"document.querySelectorAll('#files tbody tr').length == 4 && " +
+			"document.querySelectorAll('#files button').length == 0 && " +
+			fmt.Sprintf(text, "files", "From the file /etc/orbweaver/blacklist.txt of a1, a2: 1,234 entries; "+
+				"these are the first 3 of 1,200") + " && " + fmt.Sprintf(text, "files", "short.txt of a3: 1 entry.") +
+			" && " + fmt.Sprintf(text, "files", "a4: no answer"))
+		b.Click("#files-find")
+		b.Type("x")
+		b.Wait("document.querySelector('#files tbody').innerText.includes('*.ads0.examplex')")
+
 		b.Click("#delay-about")
 		b.Type("www.a.example")
 		b.Click("#delay")
@@ -172,7 +201,8 @@ func TestConsoleSteer(t *testing.T) {
 	b.Click("#logout")
 	login(b, "look")
 	b.Run("location.hash = 'steer'")
-	b.Wait("document.querySelectorAll('fieldset:disabled').length == 3")
+	b.Wait("document.querySelectorAll('fieldset:disabled').length == 3 && " +
+		"document.querySelectorAll('#files .file').length == 2")
 	for _, call := range []string{"AddSeeds", "Block", "Exclude", "Delay", "Rate"} {
 		b.Run("window.got = 0; fetch('/orbweaver.operator.v1.Operator/" + call + "', {method: 'POST', headers: " +
 			"{'Content-Type': 'application/json'}, body: '{}'}).then(r => { window.got = r.status })")

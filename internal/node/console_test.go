@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -259,14 +260,34 @@ const shown = "document.getElementById('main').innerText"
 
 // Each view shows what the crawl answers. The keys choose views, and no view is wider than a phone.
 func TestConsoleViews(t *testing.T) {
-	s := &stage{orders: []*pb.Order{{Id: "a1-3", At: timestamppb.New(time.Unix(1e9, 0)), Agent: "a1", Verb: "pause",
-		Why: "our line is needed", Stands: true}}}
+	s := &stage{}
+	for i, o := range []*pb.Order{{Verb: "pause", Why: "our line is needed"},
+		{Verb: "block", About: "*.shop.example", Why: "no content"},
+		{Verb: "block", About: "192.0.2.0/24", Why: "asked by mail"},
+		{Verb: "exclude", About: `/calendar/\d+`, Why: "endless"},
+		{Verb: "delay", About: "slow.example", Value: "10s 8-18", Why: "a small server"}} {
+		o.Id, o.Agent, o.At, o.Stands = fmt.Sprint("a1-", i+3), "a1", timestamppb.New(time.Unix(1e9, 0)), true
+		s.orders = append(s.orders, o)
+	}
 	b, _ := s.open(t)
 	b.Dark(false)
 	picture := func(name string) {
-		if dir := os.Getenv("ORBWEAVER_PICTURES"); dir != "" {
-			b.Screenshot(filepath.Join(dir, name+".png"))
+		dir := os.Getenv("ORBWEAVER_PICTURES")
+		if dir == "" {
+			return
 		}
+		if strings.HasSuffix(name, "steer") || strings.HasSuffix(name, "traffic") { // the whole view
+			height, err := strconv.ParseInt(b.Text("document.documentElement.scrollHeight"), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(name, "phone") {
+				b.Size(390, height, true)
+			} else {
+				b.Size(1280, height, false)
+			}
+		}
+		b.Screenshot(filepath.Join(dir, name+".png"))
 	}
 	login(b, "wrong")
 	b.Wait("document.getElementById('problem').innerText.includes('not the token')")
@@ -275,16 +296,16 @@ func TestConsoleViews(t *testing.T) {
 	views := []struct{ key, name, shows string }{
 		{"1", "overview", "1,234,567"}, {"2", "agents", "33.3 %"}, {"3", "hosts", "1–30 of 123,456 hosts"},
 		{"4", "events", "host-paused"}, {"5", "log", "/page-24"}, {"6", "orders", "our line is needed"},
-		{"7", "steer", "Nothing is blocked by an order"}, {"8", "speed", "Now no limit holds"},
+		{"7", "steer", "short.txt"}, {"8", "speed", "Now no limit holds"},
 		{"9", "traffic", "in 100 hours"}, {"0", "archive", "Search"}, {"t", "topics", "science"},
 	}
 	b.Wait("document.getElementById('state').innerText == 'crawling'")
 	for _, phone := range []bool{false, true} {
-		if b.Size(1280, 800, false); phone {
-			b.Size(390, 844, true)
-			b.Dark(true)
-		}
+		b.Dark(phone)
 		for _, v := range views {
+			if b.Size(1280, 800, false); phone {
+				b.Size(390, 844, true)
+			}
 			b.Key(v.key)
 			b.Wait("location.hash == '#" + v.name + "' && " + shown + ".includes('" + v.shows + "')")
 			b.Wait("document.querySelector('nav [aria-current]').getAttribute('href') == '#" + v.name + "'")

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -173,6 +174,11 @@ func TestBlacklistIsWhole(t *testing.T) {
 		if n := a.blacklist.len(); n != 2 || a.standing.kept != a.standing.set.Digest() {
 			t.Errorf("a blacklist of %d entries is in force, want 2; kept: %v", n,
 				a.standing.kept == a.standing.set.Digest())
+		}
+		shown, err := operated{a}.Blacklist(ctx, &pb.BlacklistsRequest{Limit: 1})
+		if err != nil || shown.File != cfg.Blacklist || shown.Entries != 2 || len(shown.List) != 1 ||
+			shown.List[0].About != "a.example" || shown.List[0].Why != "blacklist /blacklist, line 1" {
+			t.Errorf("shown: %v, %v", shown, err)
 		}
 		cancel()
 		if err := errors.Join(<-ended, a.Close()); err != nil {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,6 +29,8 @@ type Viewer interface {
 	History(q *pb.HistoryRequest) *pb.HistorySeries
 	// Shares returns how the hosts are divided, as this agent sees it.
 	Shares() *pb.SharesResponse
+	// Blacklist returns the entries of the agent's blacklist, at most Limit.
+	Blacklist(ctx context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error)
 }
 
 const (
@@ -83,6 +86,9 @@ func (o *Operator) answerView(ctx context.Context, method string, request []byte
 	case "History":
 		q := new(pb.HistoryRequest)
 		return reply(q, func() (proto.Message, error) { return o.agent.History(q), nil })
+	case "Blacklists":
+		q := new(pb.BlacklistsRequest)
+		return reply(q, func() (proto.Message, error) { return o.agent.Blacklist(ctx, q) })
 	}
 	return nil, false, nil
 }
@@ -280,6 +286,30 @@ func (o *Operator) History(ctx context.Context, q *pb.HistoryRequest) (*pb.Histo
 // Shares implements pb.OperatorHandler.
 func (o *Operator) Shares(context.Context, *pb.SharesRequest) (*pb.SharesResponse, error) {
 	return o.agent.Shares(), nil
+}
+
+// Blacklists implements pb.OperatorHandler.
+func (o *Operator) Blacklists(ctx context.Context, q *pb.BlacklistsRequest) (*pb.BlacklistsResponse, error) {
+	limit, err := rows(q.Limit)
+	if err != nil {
+		return nil, err
+	}
+	if len(q.Search) > mostSearch {
+		return nil, problem(connect.CodeInvalidArgument, "search: at most %d bytes", mostSearch)
+	}
+	want := &pb.BlacklistsRequest{Search: q.Search, Limit: limit}
+	got, silent := asked[pb.Blacklist](ctx, o, o.names(), "Blacklists", want)
+	if len(got) == 0 {
+		return nil, unanswered(silent)
+	}
+	r := &pb.BlacklistsResponse{Silent: silent}
+	for _, name := range slices.Sorted(maps.Keys(got)) {
+		if b := got[name]; b.File != "" {
+			b.Agent = name
+			r.Agents = append(r.Agents, b)
+		}
+	}
+	return r, nil
 }
 
 // Events implements pb.OperatorHandler.

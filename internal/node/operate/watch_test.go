@@ -95,6 +95,13 @@ func (r resident) History(q *pb.HistoryRequest) *pb.HistorySeries {
 
 func (r resident) Shares() *pb.SharesResponse { return &pb.SharesResponse{Partition: r.name} }
 
+func (r resident) Blacklist(_ context.Context, q *pb.BlacklistsRequest) (*pb.Blacklist, error) {
+	if r.name == "c" {
+		return new(pb.Blacklist), nil // it has none
+	}
+	return &pb.Blacklist{File: q.Search, Entries: int64(q.Limit)}, nil
+}
+
 func names(hosts []*pb.Host) (all []string) {
 	for _, h := range hosts {
 		all = append(all, h.Agent+":"+strings.TrimSuffix(h.Host, ".example"))
@@ -155,6 +162,24 @@ func TestViewsOfSilentAgents(t *testing.T) {
 		history, err := o.History(t.Context(), &pb.HistoryRequest{})
 		if err != nil || len(history.Agents) != 1 || history.Agents[0].Samples[0].At != usualPoints {
 			t.Error(history, err)
+		}
+	})
+}
+
+// Each agent with a blacklist shows its own.
+func TestBlacklists(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newTown("a", "b", "c", "d")
+		w.silent["d"] = true
+		r, err := w.members["c"].Blacklists(t.Context(), &pb.BlacklistsRequest{Search: "x"})
+		if err != nil || len(r.Agents) != 2 || r.Agents[0].Agent != "a" || r.Agents[1].Agent != "b" ||
+			r.Agents[0].File != "x" || r.Agents[0].Entries != usualRows || len(r.Silent) != 1 {
+			t.Error(r, err)
+		}
+		for _, q := range []*pb.BlacklistsRequest{{Limit: -1}, {Limit: 1001}, {Search: strings.Repeat("x", 256)}} {
+			if _, err := w.members["a"].Blacklists(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
+				t.Errorf("%v: %v", q, err)
+			}
 		}
 	})
 }

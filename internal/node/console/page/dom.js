@@ -115,7 +115,7 @@ export function chart(title, series, format = compact) {
 // checkpoints there were at its time.
 export function bars(title, list, step, format = compact) {
   const w = window.innerWidth < 640 ? 560 : 1140; // text stays readable on a phone
-  const [h, left, right, top, bottom] = [190, 64, 10, 16, 22];
+  const [h, left, right, top, bottom] = [190, w < 600 ? 78 : 64, 10, 16, 22];
   const from = list[0].at;
   const to = list[list.length - 1].at + step;
   const span = Math.max(to - from, 12 * step); // few bars stay slim

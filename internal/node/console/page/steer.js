@@ -144,7 +144,48 @@ function blacklist(crawl, reload, load) {
       if (!r.some((x) => x.error)) field.text.value = '';
       load();
     } });
-  } }, el('label', {}, 'Kind', kind), field, el('div', { class: 'actions' }, look, button)), answers, list);
+  } }, el('label', {}, 'Kind', kind), field, el('div', { class: 'actions' }, look, button)), answers, list,
+  files(crawl));
+}
+
+// files shows the files of --blacklist, which the console cannot change. Agents with the same file are shown together.
+function files(crawl) {
+  const all = el('div', { id: 'files' });
+  const find = el('input', { type: 'search', id: 'files-find', autocomplete: 'off', spellcheck: 'false', input: () => {
+    clearTimeout(wait);
+    wait = setTimeout(load, 150);
+  } });
+  const field = el('label', { hidden: true }, 'Find in the files', find);
+  let wait = 0;
+  let last = 0;
+  async function load() {
+    const mine = ++last;
+    try {
+      const r = await call('Blacklists', { search: find.value.trim(), limit: 100 });
+      if (mine !== last) return;
+      const agents = r.agents || [];
+      const same = Object.groupBy(agents, (a) => JSON.stringify([a.file, a.entries, a.matches, a.list]));
+      field.hidden = !agents.some((a) => Number(a.entries || 0) > 100);
+      all.replaceChildren(...Object.values(same).map(file),
+        ...(r.silent || []).map((a) => el('p', { class: 'bad' }, `${a.agent}: ${a.error}`)));
+    } catch (e) {
+      crawl.tell(e);
+    }
+  }
+  load();
+  return el('div', { class: 'files' }, field, all);
+}
+
+// file shows what agents have read from a file of --blacklist.
+function file(agents) {
+  const { file: name, entries, matches, list = [] } = agents[0];
+  const names = agents.map((a) => a.agent).filter(Boolean).join(', ');
+  const some = Number(matches || 0) > list.length ? `; these are the first ${count(list.length)} of `
+    + `${count(matches)}` : '';
+  return el('div', { class: 'file' }, el('p', {}, 'From the file ', el('code', {}, name), names && ` of ${names}`,
+    `: ${count(entries || 0)} entr${Number(entries) === 1 ? 'y' : 'ies'}${some}. They change with the file.`),
+  list.length > 0 && table([{ name: 'About', class: 'wide', cell: (e) => e.about },
+    { name: 'Line', cell: (e) => (e.why.match(/line (\d+)$/) || ['', e.why])[1] }], list));
 }
 
 // details tells what the agents have answered.
@@ -180,7 +221,7 @@ function bars(crawl, all, none, load) {
 }
 
 function delays(crawl, reload, load) {
-  const about = el('input', { type: 'text', id: 'delay-about', size: 28, autocomplete: 'off', spellcheck: 'false',
+  const about = el('input', { type: 'text', id: 'delay-about', size: 34, autocomplete: 'off', spellcheck: 'false',
     placeholder: 'www.example.org or *.example.org' });
   const delay = el('input', { type: 'text', id: 'delay', size: 28, required: true, autocomplete: 'off',
     placeholder: '10s, or 10s 8-18 mon-fri, else 2s' });

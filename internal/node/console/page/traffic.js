@@ -32,8 +32,8 @@ export function traffic(main, crawl) {
       } else {
         const total = (f) => all.reduce((s, h) => s + h[f], 0);
         sums.textContent = `${count(total('pages'))} pages, ${bytes(total('bytes'))} and `
-          + `${count(total('errors'))} errors in ${count(all.length)} hour${all.length > 1 ? 's' : ''}. A triangle marks an hour with a checkpoint. The `
-          + 'last hour may not be over.';
+          + `${count(total('errors'))} errors in ${count(all.length)} hour${all.length > 1 ? 's' : ''}. `
+          + 'A triangle marks an hour with a checkpoint. The last hour may not be over.';
         const card = (name, f, format) => el('section', { class: 'card' }, el('h2', {}, name),
           bars(name, all.map((h) => ({ at: h.at, value: h[f], mark: h.checkpoints })), 3600, format));
         charts.replaceChildren(card('Bytes by hour', 'bytes', bytes), card('Pages by hour', 'pages', compact),

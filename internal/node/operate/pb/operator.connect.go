@@ -102,6 +102,8 @@ const (
 	OperatorHistoryProcedure = "/orbweaver.operator.v1.Operator/History"
 	// OperatorSharesProcedure is the fully-qualified name of the Operator's Shares RPC.
 	OperatorSharesProcedure = "/orbweaver.operator.v1.Operator/Shares"
+	// OperatorBlacklistsProcedure is the fully-qualified name of the Operator's Blacklists RPC.
+	OperatorBlacklistsProcedure = "/orbweaver.operator.v1.Operator/Blacklists"
 	// OperatorCapturesProcedure is the fully-qualified name of the Operator's Captures RPC.
 	OperatorCapturesProcedure = "/orbweaver.operator.v1.Operator/Captures"
 	// OperatorRecordProcedure is the fully-qualified name of the Operator's Record RPC.
@@ -181,6 +183,8 @@ type OperatorClient interface {
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Shares tells how the hosts are divided among the agents.
 	Shares(context.Context, *SharesRequest) (*SharesResponse, error)
+	// Blacklists tells the entries of the agents' files of --blacklist that are in force.
+	Blacklists(context.Context, *BlacklistsRequest) (*BlacklistsResponse, error)
 	// Calls for reading the archives, in archive.proto. They change nothing.
 	// Captures tells what is archived of a URL, of URLs that begin alike, or of a host.
 	Captures(context.Context, *CapturesRequest) (*CapturesResponse, error)
@@ -410,6 +414,13 @@ func NewOperatorClient(httpClient connect.HTTPClient, baseURL string, opts ...co
 			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 			connect.WithClientOptions(opts...),
 		),
+		blacklists: connect.NewClient[BlacklistsRequest, BlacklistsResponse](
+			httpClient,
+			baseURL+OperatorBlacklistsProcedure,
+			connect.WithSchema(operatorMethods.ByName("Blacklists")),
+			connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+			connect.WithClientOptions(opts...),
+		),
 		captures: connect.NewClient[CapturesRequest, CapturesResponse](
 			httpClient,
 			baseURL+OperatorCapturesProcedure,
@@ -462,6 +473,7 @@ type operatorClient struct {
 	log               *connect.Client[LogRequest, LogResponse]
 	history           *connect.Client[HistoryRequest, HistoryResponse]
 	shares            *connect.Client[SharesRequest, SharesResponse]
+	blacklists        *connect.Client[BlacklistsRequest, BlacklistsResponse]
 	captures          *connect.Client[CapturesRequest, CapturesResponse]
 	record            *connect.Client[RecordRequest, RecordResponse]
 }
@@ -759,6 +771,15 @@ func (c *operatorClient) Shares(ctx context.Context, req *SharesRequest) (*Share
 	return nil, err
 }
 
+// Blacklists calls orbweaver.operator.v1.Operator.Blacklists.
+func (c *operatorClient) Blacklists(ctx context.Context, req *BlacklistsRequest) (*BlacklistsResponse, error) {
+	response, err := c.blacklists.CallUnary(ctx, connect.NewRequest(req))
+	if response != nil {
+		return response.Msg, err
+	}
+	return nil, err
+}
+
 // Captures calls orbweaver.operator.v1.Operator.Captures.
 func (c *operatorClient) Captures(ctx context.Context, req *CapturesRequest) (*CapturesResponse, error) {
 	response, err := c.captures.CallUnary(ctx, connect.NewRequest(req))
@@ -850,6 +871,8 @@ type OperatorHandler interface {
 	History(context.Context, *HistoryRequest) (*HistoryResponse, error)
 	// Shares tells how the hosts are divided among the agents.
 	Shares(context.Context, *SharesRequest) (*SharesResponse, error)
+	// Blacklists tells the entries of the agents' files of --blacklist that are in force.
+	Blacklists(context.Context, *BlacklistsRequest) (*BlacklistsResponse, error)
 	// Calls for reading the archives, in archive.proto. They change nothing.
 	// Captures tells what is archived of a URL, of URLs that begin alike, or of a host.
 	Captures(context.Context, *CapturesRequest) (*CapturesResponse, error)
@@ -1075,6 +1098,13 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
 		connect.WithHandlerOptions(opts...),
 	)
+	operatorBlacklistsHandler := connect.NewUnaryHandlerSimple(
+		OperatorBlacklistsProcedure,
+		svc.Blacklists,
+		connect.WithSchema(operatorMethods.ByName("Blacklists")),
+		connect.WithIdempotency(connect.IdempotencyNoSideEffects),
+		connect.WithHandlerOptions(opts...),
+	)
 	operatorCapturesHandler := connect.NewUnaryHandlerSimple(
 		OperatorCapturesProcedure,
 		svc.Captures,
@@ -1157,6 +1187,8 @@ func NewOperatorHandler(svc OperatorHandler, opts ...connect.HandlerOption) (str
 			operatorHistoryHandler.ServeHTTP(w, r)
 		case OperatorSharesProcedure:
 			operatorSharesHandler.ServeHTTP(w, r)
+		case OperatorBlacklistsProcedure:
+			operatorBlacklistsHandler.ServeHTTP(w, r)
 		case OperatorCapturesProcedure:
 			operatorCapturesHandler.ServeHTTP(w, r)
 		case OperatorRecordProcedure:
@@ -1300,6 +1332,10 @@ func (UnimplementedOperatorHandler) History(context.Context, *HistoryRequest) (*
 
 func (UnimplementedOperatorHandler) Shares(context.Context, *SharesRequest) (*SharesResponse, error) {
 	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Shares is not implemented"))
+}
+
+func (UnimplementedOperatorHandler) Blacklists(context.Context, *BlacklistsRequest) (*BlacklistsResponse, error) {
+	return nil, connect.NewError(connect.CodeUnimplemented, errors.New("orbweaver.operator.v1.Operator.Blacklists is not implemented"))
 }
 
 func (UnimplementedOperatorHandler) Captures(context.Context, *CapturesRequest) (*CapturesResponse, error) {

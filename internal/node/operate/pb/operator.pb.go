@@ -1702,7 +1702,7 @@ const file_operator_proto_rawDesc = "" +
 	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\"{\n" +
 	"\fRateResponse\x122\n" +
 	"\x05order\x18\x01 \x01(\v2\x1c.orbweaver.operator.v1.OrderR\x05order\x127\n" +
-	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\xb1\x19\n" +
+	"\aanswers\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers2\x99\x1a\n" +
 	"\bOperator\x12Z\n" +
 	"\x06Status\x12$.orbweaver.operator.v1.StatusRequest\x1a%.orbweaver.operator.v1.StatusResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aExplain\x12%.orbweaver.operator.v1.ExplainRequest\x1a&.orbweaver.operator.v1.ExplainResponse\"\x03\x90\x02\x01\x12R\n" +
@@ -1738,7 +1738,9 @@ const file_operator_proto_rawDesc = "" +
 	"\x06Events\x12$.orbweaver.operator.v1.EventsRequest\x1a\x1c.orbweaver.operator.v1.Event\"\x03\x90\x02\x010\x01\x12Q\n" +
 	"\x03Log\x12!.orbweaver.operator.v1.LogRequest\x1a\".orbweaver.operator.v1.LogResponse\"\x03\x90\x02\x01\x12]\n" +
 	"\aHistory\x12%.orbweaver.operator.v1.HistoryRequest\x1a&.orbweaver.operator.v1.HistoryResponse\"\x03\x90\x02\x01\x12Z\n" +
-	"\x06Shares\x12$.orbweaver.operator.v1.SharesRequest\x1a%.orbweaver.operator.v1.SharesResponse\"\x03\x90\x02\x01\x12`\n" +
+	"\x06Shares\x12$.orbweaver.operator.v1.SharesRequest\x1a%.orbweaver.operator.v1.SharesResponse\"\x03\x90\x02\x01\x12f\n" +
+	"\n" +
+	"Blacklists\x12(.orbweaver.operator.v1.BlacklistsRequest\x1a).orbweaver.operator.v1.BlacklistsResponse\"\x03\x90\x02\x01\x12`\n" +
 	"\bCaptures\x12&.orbweaver.operator.v1.CapturesRequest\x1a'.orbweaver.operator.v1.CapturesResponse\"\x03\x90\x02\x01\x12Z\n" +
 	"\x06Record\x12$.orbweaver.operator.v1.RecordRequest\x1a%.orbweaver.operator.v1.RecordResponse\"\x03\x90\x02\x01B9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
@@ -1812,28 +1814,30 @@ var file_operator_proto_goTypes = []any{
 	(*LogRequest)(nil),                // 53: orbweaver.operator.v1.LogRequest
 	(*HistoryRequest)(nil),            // 54: orbweaver.operator.v1.HistoryRequest
 	(*SharesRequest)(nil),             // 55: orbweaver.operator.v1.SharesRequest
-	(*CapturesRequest)(nil),           // 56: orbweaver.operator.v1.CapturesRequest
-	(*RecordRequest)(nil),             // 57: orbweaver.operator.v1.RecordRequest
-	(*AddSeedsResponse)(nil),          // 58: orbweaver.operator.v1.AddSeedsResponse
-	(*RateWeekResponse)(nil),          // 59: orbweaver.operator.v1.RateWeekResponse
-	(*ExcludeResponse)(nil),           // 60: orbweaver.operator.v1.ExcludeResponse
-	(*ExcludePreviewResponse)(nil),    // 61: orbweaver.operator.v1.ExcludePreviewResponse
-	(*QueueResponse)(nil),             // 62: orbweaver.operator.v1.QueueResponse
-	(*ScopeResponse)(nil),             // 63: orbweaver.operator.v1.ScopeResponse
-	(*ChangeScopeResponse)(nil),       // 64: orbweaver.operator.v1.ChangeScopeResponse
-	(*SetApplicationResponse)(nil),    // 65: orbweaver.operator.v1.SetApplicationResponse
-	(*RemoveApplicationResponse)(nil), // 66: orbweaver.operator.v1.RemoveApplicationResponse
-	(*ApplicationsResponse)(nil),      // 67: orbweaver.operator.v1.ApplicationsResponse
-	(*FeedResponse)(nil),              // 68: orbweaver.operator.v1.FeedResponse
-	(*PagesResponse)(nil),             // 69: orbweaver.operator.v1.PagesResponse
-	(*AcknowledgeResponse)(nil),       // 70: orbweaver.operator.v1.AcknowledgeResponse
-	(*HostsResponse)(nil),             // 71: orbweaver.operator.v1.HostsResponse
-	(*Event)(nil),                     // 72: orbweaver.operator.v1.Event
-	(*LogResponse)(nil),               // 73: orbweaver.operator.v1.LogResponse
-	(*HistoryResponse)(nil),           // 74: orbweaver.operator.v1.HistoryResponse
-	(*SharesResponse)(nil),            // 75: orbweaver.operator.v1.SharesResponse
-	(*CapturesResponse)(nil),          // 76: orbweaver.operator.v1.CapturesResponse
-	(*RecordResponse)(nil),            // 77: orbweaver.operator.v1.RecordResponse
+	(*BlacklistsRequest)(nil),         // 56: orbweaver.operator.v1.BlacklistsRequest
+	(*CapturesRequest)(nil),           // 57: orbweaver.operator.v1.CapturesRequest
+	(*RecordRequest)(nil),             // 58: orbweaver.operator.v1.RecordRequest
+	(*AddSeedsResponse)(nil),          // 59: orbweaver.operator.v1.AddSeedsResponse
+	(*RateWeekResponse)(nil),          // 60: orbweaver.operator.v1.RateWeekResponse
+	(*ExcludeResponse)(nil),           // 61: orbweaver.operator.v1.ExcludeResponse
+	(*ExcludePreviewResponse)(nil),    // 62: orbweaver.operator.v1.ExcludePreviewResponse
+	(*QueueResponse)(nil),             // 63: orbweaver.operator.v1.QueueResponse
+	(*ScopeResponse)(nil),             // 64: orbweaver.operator.v1.ScopeResponse
+	(*ChangeScopeResponse)(nil),       // 65: orbweaver.operator.v1.ChangeScopeResponse
+	(*SetApplicationResponse)(nil),    // 66: orbweaver.operator.v1.SetApplicationResponse
+	(*RemoveApplicationResponse)(nil), // 67: orbweaver.operator.v1.RemoveApplicationResponse
+	(*ApplicationsResponse)(nil),      // 68: orbweaver.operator.v1.ApplicationsResponse
+	(*FeedResponse)(nil),              // 69: orbweaver.operator.v1.FeedResponse
+	(*PagesResponse)(nil),             // 70: orbweaver.operator.v1.PagesResponse
+	(*AcknowledgeResponse)(nil),       // 71: orbweaver.operator.v1.AcknowledgeResponse
+	(*HostsResponse)(nil),             // 72: orbweaver.operator.v1.HostsResponse
+	(*Event)(nil),                     // 73: orbweaver.operator.v1.Event
+	(*LogResponse)(nil),               // 74: orbweaver.operator.v1.LogResponse
+	(*HistoryResponse)(nil),           // 75: orbweaver.operator.v1.HistoryResponse
+	(*SharesResponse)(nil),            // 76: orbweaver.operator.v1.SharesResponse
+	(*BlacklistsResponse)(nil),        // 77: orbweaver.operator.v1.BlacklistsResponse
+	(*CapturesResponse)(nil),          // 78: orbweaver.operator.v1.CapturesResponse
+	(*RecordResponse)(nil),            // 79: orbweaver.operator.v1.RecordResponse
 }
 var file_operator_proto_depIdxs = []int32{
 	2,  // 0: orbweaver.operator.v1.StatusResponse.agents:type_name -> orbweaver.operator.v1.AgentStatus
@@ -1897,45 +1901,47 @@ var file_operator_proto_depIdxs = []int32{
 	53, // 58: orbweaver.operator.v1.Operator.Log:input_type -> orbweaver.operator.v1.LogRequest
 	54, // 59: orbweaver.operator.v1.Operator.History:input_type -> orbweaver.operator.v1.HistoryRequest
 	55, // 60: orbweaver.operator.v1.Operator.Shares:input_type -> orbweaver.operator.v1.SharesRequest
-	56, // 61: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
-	57, // 62: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
-	1,  // 63: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
-	5,  // 64: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
-	7,  // 65: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
-	9,  // 66: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
-	11, // 67: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
-	13, // 68: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
-	15, // 69: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
-	17, // 70: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
-	19, // 71: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
-	21, // 72: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
-	24, // 73: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
-	26, // 74: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
-	27, // 75: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
-	58, // 76: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
-	28, // 77: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
-	59, // 78: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
-	28, // 79: orbweaver.operator.v1.Operator.RateDomain:output_type -> orbweaver.operator.v1.RateResponse
-	60, // 80: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
-	61, // 81: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
-	62, // 82: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
-	63, // 83: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
-	64, // 84: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
-	65, // 85: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
-	66, // 86: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
-	67, // 87: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
-	68, // 88: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
-	69, // 89: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
-	70, // 90: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
-	71, // 91: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
-	72, // 92: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
-	73, // 93: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
-	74, // 94: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
-	75, // 95: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
-	76, // 96: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
-	77, // 97: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
-	63, // [63:98] is the sub-list for method output_type
-	28, // [28:63] is the sub-list for method input_type
+	56, // 61: orbweaver.operator.v1.Operator.Blacklists:input_type -> orbweaver.operator.v1.BlacklistsRequest
+	57, // 62: orbweaver.operator.v1.Operator.Captures:input_type -> orbweaver.operator.v1.CapturesRequest
+	58, // 63: orbweaver.operator.v1.Operator.Record:input_type -> orbweaver.operator.v1.RecordRequest
+	1,  // 64: orbweaver.operator.v1.Operator.Status:output_type -> orbweaver.operator.v1.StatusResponse
+	5,  // 65: orbweaver.operator.v1.Operator.Explain:output_type -> orbweaver.operator.v1.ExplainResponse
+	7,  // 66: orbweaver.operator.v1.Operator.Pause:output_type -> orbweaver.operator.v1.PauseResponse
+	9,  // 67: orbweaver.operator.v1.Operator.Resume:output_type -> orbweaver.operator.v1.ResumeResponse
+	11, // 68: orbweaver.operator.v1.Operator.Block:output_type -> orbweaver.operator.v1.BlockResponse
+	13, // 69: orbweaver.operator.v1.Operator.Unblock:output_type -> orbweaver.operator.v1.UnblockResponse
+	15, // 70: orbweaver.operator.v1.Operator.Drop:output_type -> orbweaver.operator.v1.DropResponse
+	17, // 71: orbweaver.operator.v1.Operator.Checkpoint:output_type -> orbweaver.operator.v1.CheckpointResponse
+	19, // 72: orbweaver.operator.v1.Operator.Stop:output_type -> orbweaver.operator.v1.StopResponse
+	21, // 73: orbweaver.operator.v1.Operator.Leave:output_type -> orbweaver.operator.v1.LeaveResponse
+	24, // 74: orbweaver.operator.v1.Operator.Orders:output_type -> orbweaver.operator.v1.OrdersResponse
+	26, // 75: orbweaver.operator.v1.Operator.TakeBack:output_type -> orbweaver.operator.v1.TakeBackResponse
+	27, // 76: orbweaver.operator.v1.Operator.Delay:output_type -> orbweaver.operator.v1.DelayResponse
+	59, // 77: orbweaver.operator.v1.Operator.AddSeeds:output_type -> orbweaver.operator.v1.AddSeedsResponse
+	28, // 78: orbweaver.operator.v1.Operator.Rate:output_type -> orbweaver.operator.v1.RateResponse
+	60, // 79: orbweaver.operator.v1.Operator.RateWeek:output_type -> orbweaver.operator.v1.RateWeekResponse
+	28, // 80: orbweaver.operator.v1.Operator.RateDomain:output_type -> orbweaver.operator.v1.RateResponse
+	61, // 81: orbweaver.operator.v1.Operator.Exclude:output_type -> orbweaver.operator.v1.ExcludeResponse
+	62, // 82: orbweaver.operator.v1.Operator.ExcludePreview:output_type -> orbweaver.operator.v1.ExcludePreviewResponse
+	63, // 83: orbweaver.operator.v1.Operator.Queue:output_type -> orbweaver.operator.v1.QueueResponse
+	64, // 84: orbweaver.operator.v1.Operator.Scope:output_type -> orbweaver.operator.v1.ScopeResponse
+	65, // 85: orbweaver.operator.v1.Operator.ChangeScope:output_type -> orbweaver.operator.v1.ChangeScopeResponse
+	66, // 86: orbweaver.operator.v1.Operator.SetApplication:output_type -> orbweaver.operator.v1.SetApplicationResponse
+	67, // 87: orbweaver.operator.v1.Operator.RemoveApplication:output_type -> orbweaver.operator.v1.RemoveApplicationResponse
+	68, // 88: orbweaver.operator.v1.Operator.Applications:output_type -> orbweaver.operator.v1.ApplicationsResponse
+	69, // 89: orbweaver.operator.v1.Operator.Feed:output_type -> orbweaver.operator.v1.FeedResponse
+	70, // 90: orbweaver.operator.v1.Operator.Pages:output_type -> orbweaver.operator.v1.PagesResponse
+	71, // 91: orbweaver.operator.v1.Operator.Acknowledge:output_type -> orbweaver.operator.v1.AcknowledgeResponse
+	72, // 92: orbweaver.operator.v1.Operator.Hosts:output_type -> orbweaver.operator.v1.HostsResponse
+	73, // 93: orbweaver.operator.v1.Operator.Events:output_type -> orbweaver.operator.v1.Event
+	74, // 94: orbweaver.operator.v1.Operator.Log:output_type -> orbweaver.operator.v1.LogResponse
+	75, // 95: orbweaver.operator.v1.Operator.History:output_type -> orbweaver.operator.v1.HistoryResponse
+	76, // 96: orbweaver.operator.v1.Operator.Shares:output_type -> orbweaver.operator.v1.SharesResponse
+	77, // 97: orbweaver.operator.v1.Operator.Blacklists:output_type -> orbweaver.operator.v1.BlacklistsResponse
+	78, // 98: orbweaver.operator.v1.Operator.Captures:output_type -> orbweaver.operator.v1.CapturesResponse
+	79, // 99: orbweaver.operator.v1.Operator.Record:output_type -> orbweaver.operator.v1.RecordResponse
+	64, // [64:100] is the sub-list for method output_type
+	28, // [28:64] is the sub-list for method input_type
 	28, // [28:28] is the sub-list for extension type_name
 	28, // [28:28] is the sub-list for extension extendee
 	0,  // [0:28] is the sub-list for field type_name

@@ -1392,6 +1392,238 @@ func (x *Arc) GetTo() float64 {
 	return 0
 }
 
+type BlacklistsRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Search        string                 `protobuf:"bytes,1,opt,name=search,proto3" json:"search,omitempty"` // entries that contain this; empty: all
+	Limit         int32                  `protobuf:"varint,2,opt,name=limit,proto3" json:"limit,omitempty"`  // most entries of an agent, up to 1000; 0: 20
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlacklistsRequest) Reset() {
+	*x = BlacklistsRequest{}
+	mi := &file_watch_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlacklistsRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlacklistsRequest) ProtoMessage() {}
+
+func (x *BlacklistsRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_watch_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlacklistsRequest.ProtoReflect.Descriptor instead.
+func (*BlacklistsRequest) Descriptor() ([]byte, []int) {
+	return file_watch_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *BlacklistsRequest) GetSearch() string {
+	if x != nil {
+		return x.Search
+	}
+	return ""
+}
+
+func (x *BlacklistsRequest) GetLimit() int32 {
+	if x != nil {
+		return x.Limit
+	}
+	return 0
+}
+
+type BlacklistsResponse struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agents        []*Blacklist           `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"` // those with a file, by name
+	Silent        []*Answer              `protobuf:"bytes,2,rep,name=silent,proto3" json:"silent,omitempty"` // agents that do not answer
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlacklistsResponse) Reset() {
+	*x = BlacklistsResponse{}
+	mi := &file_watch_proto_msgTypes[20]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlacklistsResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlacklistsResponse) ProtoMessage() {}
+
+func (x *BlacklistsResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_watch_proto_msgTypes[20]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlacklistsResponse.ProtoReflect.Descriptor instead.
+func (*BlacklistsResponse) Descriptor() ([]byte, []int) {
+	return file_watch_proto_rawDescGZIP(), []int{20}
+}
+
+func (x *BlacklistsResponse) GetAgents() []*Blacklist {
+	if x != nil {
+		return x.Agents
+	}
+	return nil
+}
+
+func (x *BlacklistsResponse) GetSilent() []*Answer {
+	if x != nil {
+		return x.Silent
+	}
+	return nil
+}
+
+type Blacklist struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`
+	File          string                 `protobuf:"bytes,2,opt,name=file,proto3" json:"file,omitempty"` // as --blacklist names it
+	Entries       int64                  `protobuf:"varint,3,opt,name=entries,proto3" json:"entries,omitempty"`
+	Matches       int64                  `protobuf:"varint,4,opt,name=matches,proto3" json:"matches,omitempty"` // entries that contain the text; limit bounds those that are listed
+	List          []*BlacklistEntry      `protobuf:"bytes,5,rep,name=list,proto3" json:"list,omitempty"`        // hosts, domains and addresses, then patterns
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Blacklist) Reset() {
+	*x = Blacklist{}
+	mi := &file_watch_proto_msgTypes[21]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Blacklist) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Blacklist) ProtoMessage() {}
+
+func (x *Blacklist) ProtoReflect() protoreflect.Message {
+	mi := &file_watch_proto_msgTypes[21]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Blacklist.ProtoReflect.Descriptor instead.
+func (*Blacklist) Descriptor() ([]byte, []int) {
+	return file_watch_proto_rawDescGZIP(), []int{21}
+}
+
+func (x *Blacklist) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *Blacklist) GetFile() string {
+	if x != nil {
+		return x.File
+	}
+	return ""
+}
+
+func (x *Blacklist) GetEntries() int64 {
+	if x != nil {
+		return x.Entries
+	}
+	return 0
+}
+
+func (x *Blacklist) GetMatches() int64 {
+	if x != nil {
+		return x.Matches
+	}
+	return 0
+}
+
+func (x *Blacklist) GetList() []*BlacklistEntry {
+	if x != nil {
+		return x.List
+	}
+	return nil
+}
+
+type BlacklistEntry struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	About         string                 `protobuf:"bytes,1,opt,name=about,proto3" json:"about,omitempty"`
+	Why           string                 `protobuf:"bytes,2,opt,name=why,proto3" json:"why,omitempty"` // its file and line
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *BlacklistEntry) Reset() {
+	*x = BlacklistEntry{}
+	mi := &file_watch_proto_msgTypes[22]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *BlacklistEntry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*BlacklistEntry) ProtoMessage() {}
+
+func (x *BlacklistEntry) ProtoReflect() protoreflect.Message {
+	mi := &file_watch_proto_msgTypes[22]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use BlacklistEntry.ProtoReflect.Descriptor instead.
+func (*BlacklistEntry) Descriptor() ([]byte, []int) {
+	return file_watch_proto_rawDescGZIP(), []int{22}
+}
+
+func (x *BlacklistEntry) GetAbout() string {
+	if x != nil {
+		return x.About
+	}
+	return ""
+}
+
+func (x *BlacklistEntry) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 var File_watch_proto protoreflect.FileDescriptor
 
 const file_watch_proto_rawDesc = "" +
@@ -1496,7 +1728,22 @@ const file_watch_proto_rawDesc = "" +
 	"\x03Arc\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04from\x18\x02 \x01(\x01R\x04from\x12\x0e\n" +
-	"\x02to\x18\x03 \x01(\x01R\x02to*\xad\x01\n" +
+	"\x02to\x18\x03 \x01(\x01R\x02to\"A\n" +
+	"\x11BlacklistsRequest\x12\x16\n" +
+	"\x06search\x18\x01 \x01(\tR\x06search\x12\x14\n" +
+	"\x05limit\x18\x02 \x01(\x05R\x05limit\"\x85\x01\n" +
+	"\x12BlacklistsResponse\x128\n" +
+	"\x06agents\x18\x01 \x03(\v2 .orbweaver.operator.v1.BlacklistR\x06agents\x125\n" +
+	"\x06silent\x18\x02 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\x06silent\"\xa4\x01\n" +
+	"\tBlacklist\x12\x14\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
+	"\x04file\x18\x02 \x01(\tR\x04file\x12\x18\n" +
+	"\aentries\x18\x03 \x01(\x03R\aentries\x12\x18\n" +
+	"\amatches\x18\x04 \x01(\x03R\amatches\x129\n" +
+	"\x04list\x18\x05 \x03(\v2%.orbweaver.operator.v1.BlacklistEntryR\x04list\"8\n" +
+	"\x0eBlacklistEntry\x12\x14\n" +
+	"\x05about\x18\x01 \x01(\tR\x05about\x12\x10\n" +
+	"\x03why\x18\x02 \x01(\tR\x03why*\xad\x01\n" +
 	"\tHostOrder\x12\x1a\n" +
 	"\x16HOST_ORDER_UNSPECIFIED\x10\x00\x12\x14\n" +
 	"\x10HOST_ORDER_QUEUE\x10\x01\x12\x15\n" +
@@ -1519,7 +1766,7 @@ func file_watch_proto_rawDescGZIP() []byte {
 }
 
 var file_watch_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 19)
+var file_watch_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
 var file_watch_proto_goTypes = []any{
 	(HostOrder)(0),                // 0: orbweaver.operator.v1.HostOrder
 	(*HostsRequest)(nil),          // 1: orbweaver.operator.v1.HostsRequest
@@ -1541,30 +1788,37 @@ var file_watch_proto_goTypes = []any{
 	(*SharesResponse)(nil),        // 17: orbweaver.operator.v1.SharesResponse
 	(*Share)(nil),                 // 18: orbweaver.operator.v1.Share
 	(*Arc)(nil),                   // 19: orbweaver.operator.v1.Arc
-	(*Answer)(nil),                // 20: orbweaver.operator.v1.Answer
-	(*timestamppb.Timestamp)(nil), // 21: google.protobuf.Timestamp
-	(*structpb.Struct)(nil),       // 22: google.protobuf.Struct
+	(*BlacklistsRequest)(nil),     // 20: orbweaver.operator.v1.BlacklistsRequest
+	(*BlacklistsResponse)(nil),    // 21: orbweaver.operator.v1.BlacklistsResponse
+	(*Blacklist)(nil),             // 22: orbweaver.operator.v1.Blacklist
+	(*BlacklistEntry)(nil),        // 23: orbweaver.operator.v1.BlacklistEntry
+	(*Answer)(nil),                // 24: orbweaver.operator.v1.Answer
+	(*timestamppb.Timestamp)(nil), // 25: google.protobuf.Timestamp
+	(*structpb.Struct)(nil),       // 26: google.protobuf.Struct
 }
 var file_watch_proto_depIdxs = []int32{
 	0,  // 0: orbweaver.operator.v1.HostsRequest.by:type_name -> orbweaver.operator.v1.HostOrder
 	3,  // 1: orbweaver.operator.v1.HostsResponse.hosts:type_name -> orbweaver.operator.v1.Host
-	20, // 2: orbweaver.operator.v1.HostsResponse.silent:type_name -> orbweaver.operator.v1.Answer
-	21, // 3: orbweaver.operator.v1.Event.time:type_name -> google.protobuf.Timestamp
-	22, // 4: orbweaver.operator.v1.Event.fields:type_name -> google.protobuf.Struct
+	24, // 2: orbweaver.operator.v1.HostsResponse.silent:type_name -> orbweaver.operator.v1.Answer
+	25, // 3: orbweaver.operator.v1.Event.time:type_name -> google.protobuf.Timestamp
+	26, // 4: orbweaver.operator.v1.Event.fields:type_name -> google.protobuf.Struct
 	5,  // 5: orbweaver.operator.v1.EventsPage.events:type_name -> orbweaver.operator.v1.Event
 	10, // 6: orbweaver.operator.v1.LogResponse.lines:type_name -> orbweaver.operator.v1.LogLine
-	20, // 7: orbweaver.operator.v1.LogResponse.silent:type_name -> orbweaver.operator.v1.Answer
-	21, // 8: orbweaver.operator.v1.LogLine.time:type_name -> google.protobuf.Timestamp
+	24, // 7: orbweaver.operator.v1.LogResponse.silent:type_name -> orbweaver.operator.v1.Answer
+	25, // 8: orbweaver.operator.v1.LogLine.time:type_name -> google.protobuf.Timestamp
 	13, // 9: orbweaver.operator.v1.HistoryResponse.agents:type_name -> orbweaver.operator.v1.HistorySeries
 	15, // 10: orbweaver.operator.v1.HistorySeries.samples:type_name -> orbweaver.operator.v1.HistorySample
 	14, // 11: orbweaver.operator.v1.HistorySeries.hours:type_name -> orbweaver.operator.v1.HistoryHour
 	18, // 12: orbweaver.operator.v1.SharesResponse.agents:type_name -> orbweaver.operator.v1.Share
 	19, // 13: orbweaver.operator.v1.SharesResponse.arcs:type_name -> orbweaver.operator.v1.Arc
-	14, // [14:14] is the sub-list for method output_type
-	14, // [14:14] is the sub-list for method input_type
-	14, // [14:14] is the sub-list for extension type_name
-	14, // [14:14] is the sub-list for extension extendee
-	0,  // [0:14] is the sub-list for field type_name
+	22, // 14: orbweaver.operator.v1.BlacklistsResponse.agents:type_name -> orbweaver.operator.v1.Blacklist
+	24, // 15: orbweaver.operator.v1.BlacklistsResponse.silent:type_name -> orbweaver.operator.v1.Answer
+	23, // 16: orbweaver.operator.v1.Blacklist.list:type_name -> orbweaver.operator.v1.BlacklistEntry
+	17, // [17:17] is the sub-list for method output_type
+	17, // [17:17] is the sub-list for method input_type
+	17, // [17:17] is the sub-list for extension type_name
+	17, // [17:17] is the sub-list for extension extendee
+	0,  // [0:17] is the sub-list for field type_name
 }
 
 func init() { file_watch_proto_init() }
@@ -1579,7 +1833,7 @@ func file_watch_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_watch_proto_rawDesc), len(file_watch_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   19,
+			NumMessages:   23,
 			NumExtensions: 0,
 			NumServices:   0,
 		},
