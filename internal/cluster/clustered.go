@@ -92,8 +92,12 @@ func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser
 	if cl.Captures == nil {
 		return nil, "", nil
 	}
+	cl.exports.onWay.await(ctx, u.Key())
 	return cl.Captures(ctx, u)
 }
+
+// Spread implements crawl.Sharing.
+func (cl *Clustered) Spread() bool { return cl.Boundary != nil }
 
 // owns reports whether this agent crawls a host.
 func (cl *Clustered) owns(host string) bool {
