@@ -97,8 +97,10 @@ func (a CtlAppCmd) request() (*pb.SetApplicationRequest, error) {
 	if s := a.Strategy; s != nil && *s != operate.StrategyFollow && *s != operate.StrategyList {
 		return nil, bad("--strategy %q is unknown; use follow, or list for only the URLs that it is given", *s)
 	}
-	if a.Share != nil && !(*a.Share > 0) {
-		return nil, bad("--share %g: give a number above 0; the crawl's own links have 1", *a.Share)
+	if a.Share != nil {
+		if err := operate.CheckShare(*a.Share); err != nil {
+			return nil, bad("--%v", err)
+		}
 	}
 	if a.Depth != "" {
 		depth := int32(-1)
@@ -127,11 +129,17 @@ func patternsOf(list []string) *pb.Patterns {
 func (a CtlAppCmd) print(out io.Writer, r *pb.SetApplicationResponse) error {
 	text := inCell(a.Name) + ": " + describeApp(r.Application)
 	if len(r.Told) == 0 {
-		_, err := fmt.Fprintf(out, "%s; nothing has changed\n", text)
+		if len(a.URLs) == 0 && a.File == "" {
+			text += "; nothing has changed"
+		}
+		_, err := fmt.Fprintln(out, text)
 		return err
 	}
 	names, obeys := knowers(r.Told, "obeys", "obey")
 	fmt.Fprintf(out, "%s; %s %s\n", text, names, obeys)
+	if r.WaitsFor != "" {
+		fmt.Fprintf(out, "the agent waits for %s; other agents are told when they join\n", inLine(r.WaitsFor))
+	}
 	return untold(out, r.Told)
 }
 

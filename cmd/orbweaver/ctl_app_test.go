@@ -11,11 +11,16 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
-// SetApplication knows two agents, of which a2 has not got the order. The application "same" is already as asked.
+// SetApplication knows two agents, of which a2 has not got the order. The application "same" is already as asked. With
+// "early", the agent does not know all others yet.
 func (c *canned) SetApplication(_ context.Context, q *pb.SetApplicationRequest) (*pb.SetApplicationResponse, error) {
 	r := &pb.SetApplicationResponse{Application: &pb.Application{Name: q.Name, Share: 2, Scope: "domain", Depth: 3,
 		Strategy: "follow", Exclude: []string{"/a\tb/"}, Pages: true}}
-	if q.Name != "same" {
+	switch q.Name {
+	case "same":
+	case "early":
+		r.Told, r.WaitsFor = []*pb.Told{{Agent: "a1"}}, "3 agents"
+	default:
 		r.Told = []*pb.Told{{Agent: "a1"}, {Agent: "a2", Error: "no\nanswer"}}
 	}
 	return r, c.took("SetApplication", q)
@@ -57,6 +62,8 @@ func TestCtlApp(t *testing.T) {
 		stdout, stderr string
 	}{
 		{args: "app news", asked: `SetApplication name:"news"`, stdout: "news" + is + told},
+		{args: "app early", asked: `SetApplication name:"early"`, stdout: "early" + is +
+			"; a1 obeys\nthe agent waits for 3 agents; other agents are told when they join\n"},
 		{args: "app same", asked: `SetApplication name:"same"`, stdout: "same" + is + "; nothing has changed\n"},
 		{args: "app news --share 2 --scope domain --depth 3 --pages --exclude x --include y --strategy follow --why w",
 			asked: `SetApplication name:"news" share:2 scope:"domain" depth:3 strategy:"follow" pages:true ` +
@@ -65,7 +72,7 @@ func TestCtlApp(t *testing.T) {
 			asked: `SetApplication name:"news" depth:-1 pages:false include:{}`},
 		{args: "app same u1 bad", code: 1, asked: `SetApplication name:"same"; Feed application:"same" urls:{url:"u1"} ` +
 			`urls:{url:"bad"}`, stderr: "orbweaver: 1 URL was refused\n",
-			stdout: "same" + is + "; nothing has changed\nbad: refused: it is\\nbad\nu1: new at a1\n" +
+			stdout: "same" + is + "\nbad: refused: it is\\nbad\nu1: new at a1\n" +
 				"2 URLs: 1 new, 1 refused\n"},
 		{args: "app news --remove --why w", asked: `RemoveApplication name:"news" why:"w"`,
 			stdout: "news: removed; a1 obeys\n"},

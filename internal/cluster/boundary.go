@@ -64,6 +64,8 @@ type exports struct {
 	arrived []weburl.Stored // other agents have them; the journal's records of that are not synced
 	kept    []weburl.Key    // of pages that this agent has fetched and keeps, since the last sync
 
+	onWay onWay
+
 	mu     sync.Mutex // guards taking
 	taking map[weburl.Key]chan struct{}
 }
@@ -115,6 +117,7 @@ func (cl *Clustered) Depart(page weburl.Link) error {
 	enc := page.AppendTo(nil)
 	number := cl.loop.Accept(crawl.Passed, enc)
 	cl.countPage()
+	cl.exports.onWay.begins(page.URL.Key())
 	to, err := cl.wayOfPage(number, enc)
 	if err != nil || to.Way == outbox.Wait {
 		return errors.Join(err, cl.PageBox.PushLoose(number, enc))
@@ -288,6 +291,7 @@ func (cl *Clustered) pagesSent(b *outbox.Batch, pages []weburl.Link, results []e
 			sent = append(sent, b.Numbers[i])
 		}
 		cl.pageArrived(b.Numbers[i])
+		cl.exports.onWay.ends(page.URL.Key())
 		cl.exports.arrived = append(cl.exports.arrived, at)
 	}
 	if len(sent) > 0 {
@@ -493,16 +497,6 @@ func (cl *Clustered) hasKey(key weburl.Key) bool {
 	}
 	paths := cl.rangeOf(key.Host)
 	return paths.Has(keyset.WholeKey, key.Path)
-}
-
-// isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it,
-// and the page is here, or this agent has fetched it before it gave its hosts away.
-func (cl *Clustered) isKept(l weburl.Link) bool {
-	if !cl.byPages() {
-		return false
-	}
-	_, gave := cl.tenants.handed[l.Key().Host]
-	return cl.hasKey(pageKey(l.URL.Key())) || gave && cl.hasKey(doneKey(l.Key()))
 }
 
 // wait returns a function that waits for done. After it, the page with a key is durable.

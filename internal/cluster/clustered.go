@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -40,6 +41,9 @@ type Others struct {
 	Peek func(host string) (agent string, mine bool)
 	// WaitsFor says in words what this agent waits for; "": nothing. Nil: it is not known. Safe for concurrent use.
 	WaitsFor func() string
+	// Uncollected says in words which pages applications have still to collect from this agent; "": none. Nil: there
+	// are none. Safe for concurrent use.
+	Uncollected func() string
 	// Ending reports that this agent has agreed to end the crawl together with the others. Nil:
 	// never. Safe for concurrent use.
 	Ending func() bool
@@ -92,8 +96,12 @@ func (cl *Clustered) Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser
 	if cl.Captures == nil {
 		return nil, "", nil
 	}
+	cl.exports.onWay.await(ctx, u.Key())
 	return cl.Captures(ctx, u)
 }
+
+// Spread implements crawl.Sharing.
+func (cl *Clustered) Spread() bool { return cl.Boundary != nil }
 
 // owns reports whether this agent crawls a host.
 func (cl *Clustered) owns(host string) bool {
@@ -198,6 +206,7 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	if cl.WaitsFor != nil {
 		waits = cl.WaitsFor()
 	}
+	waits = cmp.Or(waits, cl.waitsForPrograms(now))
 	return crawl.ClusterStatus{Waits: waits, Outgoing: cl.Outgoing(), Received: cl.remote.received,
 		Copying:  cl.copying(),
 		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),

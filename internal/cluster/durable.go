@@ -125,7 +125,7 @@ func (cl *Clustered) freshDurable() []receipt {
 
 // kept notes that this agent has fetched a page that it keeps, so that no other agent need send it.
 func (cl *Clustered) kept(f *state.Finish) {
-	if cl.PageBox == nil || !f.IsPage() || f.Exported() {
+	if cl.PageBox == nil || !f.IsPage() || f.Exported() || f.Link.App() != "" {
 		return
 	}
 	cl.tenants.done = cl.Keys().Page(cl.tenants.done, f.Link)

@@ -19,8 +19,9 @@ import (
 // it tells the owners all that it knows of hosts, because no agent can ask for that later. It knows
 // what it has crawled, and what other agents have told it.
 //
-// It does not end before the applications have collected its pages, however long that takes: no other agent has these
-// pages. If an application is gone for good, remove it; then its pages are deleted.
+// It does not end before the applications have collected its pages, because no other agent has them. After half of its
+// time it gives the URLs of the pages that are left to the new owners of their hosts. These fetch them again, and the
+// applications get the pages there. So no page is lost, and the agent ends in time.
 
 const (
 	leaveEvery = 100 * time.Millisecond
@@ -34,11 +35,15 @@ type leaving struct {
 	limit   time.Time
 	telling bool  // a farewell is in progress
 	told    Heirs // the owners that a farewell has told; nil: none
+
+	collect   time.Time // the applications have until then to collect the pages
+	returning bool      // returnPages is in progress
+	waits     bool      // an event has told that pages are left
 }
 
-// Leave starts to hand all hosts to other agents. The run ends when that is done, at the latest after within, and when
-// the applications have collected all pages of this agent. The caller must remove this agent from the view of the
-// Placement. Leave returns when the handoff has started. Safe for concurrent use while Run runs.
+// Leave starts to hand all hosts to other agents. The run ends when that is done, at the latest after within. The
+// applications have half of that time to collect the pages of this agent. The caller must remove this agent from the
+// view of the Placement. Leave returns when the handoff has started. Safe for concurrent use while Run runs.
 func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 	return cl.loop.Ask(ctx, "leave", func() {
 		l := &cl.tenants.leaving
@@ -47,7 +52,7 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 		}
 		now := cl.loop.Now()
 		cl.loop.Stir()
-		*l = leaving{on: true, next: now, limit: now.Add(within)}
+		*l = leaving{on: true, next: now, limit: now.Add(within), collect: now.Add(within / 2)}
 		cl.loop.Frontier.ReadAll()
 		cl.loop.Frontier.ReviewAside()
 		cl.loop.Events.Write("leaving", report.F("links", cl.loop.Pending()), report.F("hosts", cl.loop.Tally.Hosts()))
@@ -97,6 +102,15 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 		return now
 	}
 	collected := cl.loop.Uncollected() == 0
+	switch {
+	case collected || l.returning:
+	case now.After(l.collect):
+		cl.returnPages(work)
+	case done && !l.waits:
+		l.waits = true
+		cl.loop.Events.Write("leave-waits", report.F("pages", cl.loop.Uncollected()),
+			report.F("until", l.collect.UTC().Format(time.RFC3339)))
+	}
 	if heirs := cl.Peers.Heirs(); done && (heirs == nil || l.told != heirs) {
 		done = false
 		if heirs != nil {
@@ -114,6 +128,51 @@ func (cl *Clustered) leaveOn(work context.Context, now time.Time) (wake time.Tim
 		l.next = now
 	}
 	return l.next
+}
+
+// returnPages gives the URLs of pages that applications have not collected to the owners of their hosts, which fetch
+// them again. They are in this agent's outbox, and durable, before the pages count as collected. After a kill between
+// the two, an application may get the page of this agent, too.
+func (cl *Clustered) returnPages(work context.Context) {
+	l := &cl.tenants.leaving
+	l.returning = true
+	cl.loop.Go(func() {
+		links, done, err := cl.loop.Recollect()
+		if err == nil {
+			err = cl.receive(work, links, 0, func(link weburl.Link) weburl.Link {
+				cl.Direct(&link)
+				return link
+			})
+		}
+		if err == nil {
+			err = done()
+		}
+		cl.loop.Tell(func(time.Time) {
+			cl.loop.Stir()
+			switch l.returning = false; {
+			case err == nil:
+				cl.loop.Events.Write("pages-returned", report.F("pages", len(links)))
+			case work.Err() == nil && !errors.Is(err, crawl.ErrNotRunning):
+				cl.loop.Fail(fmt.Errorf("leave: %w", err))
+			}
+		})
+	})
+}
+
+// waitsForPrograms says in words which pages keep this agent from its end; "": none.
+func (cl *Clustered) waitsForPrograms(now time.Time) string {
+	l := &cl.tenants.leaving
+	if !l.on || cl.Uncollected == nil {
+		return ""
+	}
+	pages := cl.Uncollected()
+	if pages == "" {
+		return ""
+	}
+	if l.returning || now.After(l.collect) {
+		return "other agents, which fetch again what programs have not collected here: " + pages
+	}
+	return "programs to collect before this agent leaves: " + pages
 }
 
 // A farewell tells the owners of all hosts what this agent knows of them.

@@ -76,7 +76,7 @@ func (h hostKeys) Accept(kind byte, number uint64, p []byte) (k weburl.Key, ok b
 func (h hostKeys) Finish(k weburl.Key) (weburl.Key, bool) { return doneKey(k), true }
 
 func (h hostKeys) Page(dst []weburl.Key, l weburl.Link) []weburl.Key {
-	if !h.moves {
+	if !h.moves || l.App() != "" {
 		return dst
 	}
 	page, version := pageKey(l.URL.Key()), VersionKey(l)
@@ -150,4 +150,15 @@ func linkKey(enc []byte) (weburl.Key, error) {
 	l, _, err := weburl.PeekLink(enc)
 	to, _ := l.Destination()
 	return l.Key().To(to), err
+}
+
+// isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it,
+// and the page is here, or this agent has fetched it before it gave its hosts away. An application's URL is visited all
+// the same: the application wants the page, too, and its visit finds the page in the archive.
+func (cl *Clustered) isKept(l weburl.Link) bool {
+	if !cl.byPages() {
+		return false
+	}
+	_, gave := cl.tenants.handed[l.Key().Host]
+	return l.App() == "" && cl.hasKey(pageKey(l.URL.Key())) || gave && cl.hasKey(doneKey(l.Key()))
 }

@@ -527,7 +527,8 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			t.Number = n
 		}
 		v := c.take(t)
-		v.before, v.elsewhere = c.revisiting[key], c.apps.some.Load() && c.cluster.PagesElsewhere(t.Host) > 0
+		v.before = c.revisiting[key]
+		v.elsewhere = c.apps.some.Load() && (c.cluster.PagesElsewhere(t.Host) > 0 || c.isSpread(t.Link))
 		c.begins(v)
 		host := t.Host
 		switch {

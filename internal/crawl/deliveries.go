@@ -3,15 +3,19 @@ package crawl
 import (
 	"encoding/base32"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // The finished URLs of an application whose pages are collected are in a log of its own at the agent that finished
@@ -153,6 +157,63 @@ func (c *Crawler) DeliveriesChanged(app string) <-chan struct{} {
 		return log.Changed()
 	}
 	return nil
+}
+
+// recollectMost bounds the pages of one application that Recollect returns at a time.
+const recollectMost = 1000
+
+// Recollect returns links that fetch pages again which applications have not collected from this agent: at most some
+// thousands. When another agent has accepted them, call done: it marks the pages as collected. The links on these pages
+// were followed, and are not followed again. Safe for concurrent use.
+func (l *Loop) Recollect() (links []weburl.Link, done func() error, err error) {
+	c, upTo := l.c, map[string]int64{}
+	t := c.apps.table.Load()
+	if t == nil {
+		return nil, func() error { return nil }, nil
+	}
+	for name, a := range *t {
+		if !a.Pages {
+			continue
+		}
+		pages, err := c.Deliveries(name, 0, recollectMost)
+		if err != nil {
+			return nil, nil, err
+		}
+		for _, d := range pages {
+			upTo[name] = d.Position
+			u, err := weburl.Parse(d.URL)
+			if err != nil {
+				return nil, nil, fmt.Errorf("pages of application %q: %w", name, err)
+			}
+			again := weburl.Link{URL: u, Via: d.Via, Hops: d.Hops, Seed: u.Host()}
+			again.SetApp(name, a.Scope.Root(u))
+			if !a.Scope.Judge(again).In { // it was when the application got the page
+				again.Hops = ""
+			}
+			again.SetRefetches(d.refetches() + 1)
+			links = append(links, again)
+		}
+	}
+	return links, func() (err error) {
+		for name, position := range upTo {
+			if e := c.Acknowledge(name, position); !errors.Is(e, ErrNoApplication) { // it was removed meanwhile
+				err = errors.Join(err, e)
+			}
+		}
+		return err
+	}, nil
+}
+
+// refetches returns the Refetches of the page's link.
+func (d *Delivery) refetches() uint8 {
+	for note := range strings.SplitSeq(d.Note, ",") {
+		if n, is := strings.CutPrefix(note, report.RefetchNote); is {
+			if n, err := strconv.ParseUint(n, 10, 8); err == nil {
+				return uint8(n)
+			}
+		}
+	}
+	return 0
 }
 
 // An AppState tells how far an application is at this agent.

@@ -30,6 +30,15 @@ type Sharing interface {
 	// the agent's name. None has it if r is nil. It blocks until the agents have answered, for a bounded time. Safe
 	// for concurrent use.
 	Capture(ctx context.Context, u weburl.URL) (r io.ReadCloser, agent string, err error)
+	// Spread reports that any agent may have a page of any host, whatever PagesElsewhere returns.
+	Spread() bool
+}
+
+// isSpread reports whether other agents may have the page of a link because pages are divided by their content. Only an
+// application's link finds such a page: one of the crawl itself leads to a URL that this agent has not fetched.
+func (c *Crawler) isSpread(l weburl.Link) bool {
+	s, ok := c.cluster.(Sharing)
+	return ok && l.App() != "" && s.Spread()
 }
 
 // OpenCapture is what Capture of other agents asks: it returns the newest response of u that this agent's archive has.
@@ -46,15 +55,17 @@ func (c *Crawler) OpenCapture(u weburl.URL) (r io.ReadCloser, size int64, err er
 	return r, size, err
 }
 
-// shares reports whether v may find its page in the archive. Without applications it costs one load.
+// shares reports whether v may find its page in the archive. Without applications it costs one load. What an
+// application fetches again (Recollect) may be in this agent's archive, but no other one is asked: that of the agent
+// which leaves cannot be read later.
 func (c *Crawler) shares(v *visit) bool {
-	return c.apps.some.Load() && v.before == nil && !isRefetch(v.task.Link)
+	return c.apps.some.Load() && v.before == nil && (v.app != nil || !isRefetch(v.task.Link))
 }
 
 // share finishes v with a response of the archive. done is false if none is there.
 func (c *Crawler) share(ctx, run context.Context, v *visit) (done bool, err error) {
 	done, err = c.shareOwn(ctx, run, v)
-	if done || err != nil || !v.elsewhere {
+	if done || err != nil || !v.elsewhere || isRefetch(v.task.Link) {
 		return done, err
 	}
 	s, ok := c.cluster.(Sharing)

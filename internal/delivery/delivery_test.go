@@ -206,3 +206,63 @@ func TestAcknowledgeFails(t *testing.T) {
 		t.Errorf("%+v, %v", got, err)
 	}
 }
+
+// TestKeepDeletesLater: if the files of a Log cannot be deleted, the next Keep deletes them, and a Log that is created
+// again under the name does not have their lines.
+func TestKeepDeletesLater(t *testing.T) {
+	const dir = "/state/applications"
+	broken := errors.New("input/output error")
+	for _, c := range []struct {
+		name string
+		then func(s *Store) error
+		left bool // a directory of this name is left
+	}{
+		{"keep", func(s *Store) error { return s.Keep(func(string) bool { return true }) }, false},
+		{"create", func(s *Store) error { _, err := s.Create("news"); return err }, true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			mem := testdisk.NewMem()
+			fsys := testdisk.NewFaulty(mem, nil)
+			s, err := Open(fsys, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := s.Create("news")
+			if err != nil {
+				t.Fatal(err)
+			}
+			add := func(b []byte) []byte { return append(b, "{}"...) }
+			if err := errors.Join(l.Append(add), s.Flush()); err != nil {
+				t.Fatal(err)
+			}
+			fsys.Break(func(call testdisk.Call) testdisk.Fault {
+				if call.Op == testdisk.OpRemoveAll {
+					return testdisk.Fault{Err: broken}
+				}
+				return testdisk.Fault{}
+			})
+			none := func(string) bool { return false }
+			for range 2 {
+				if err := s.Keep(none); !errors.Is(err, broken) {
+					t.Fatalf("Keep: %v, want %v", err, broken)
+				}
+			}
+			if s.Log("news") != nil {
+				t.Error("the Log is still there")
+			}
+			if _, err := s.Create("news"); !errors.Is(err, broken) {
+				t.Errorf("Create: %v, want %v", err, broken)
+			}
+			fsys.Heal()
+			if err := c.then(s); err != nil {
+				t.Fatal(err)
+			}
+			if l := s.Log("news"); l != nil && l.Waiting() > 0 {
+				t.Errorf("the new Log has %d lines of the old one", l.Waiting())
+			}
+			if _, err := mem.Stat(dir + "/news"); (err == nil) != c.left {
+				t.Errorf("the directory is left: %t, want %t", err == nil, c.left)
+			}
+		})
+	}
+}

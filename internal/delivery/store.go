@@ -18,8 +18,9 @@ type Store struct {
 	dir          string
 	segmentBytes int64
 
-	mu   sync.Mutex // guards logs
+	mu   sync.Mutex // guards the fields below
 	logs map[string]*Log
+	gone map[string]bool // names of Logs that have ended and whose files are not deleted yet
 }
 
 // segmentBytes is the length at which a Log begins its next file.
@@ -29,7 +30,8 @@ const segmentBytes = 16 << 20
 func Open(fsys disk.FS, dir string) (*Store, error) { return open(fsys, dir, segmentBytes) }
 
 func open(fsys disk.FS, dir string, segment int64) (*Store, error) {
-	s := &Store{fs: fsys, dir: dir, segmentBytes: segment, logs: map[string]*Log{}}
+	s := &Store{fs: fsys, dir: dir, segmentBytes: segment, logs: map[string]*Log{},
+		gone: map[string]bool{}}
 	entries, err := fsys.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -63,6 +65,9 @@ func (s *Store) Create(name string) (*Log, error) {
 	if l := s.logs[name]; l != nil {
 		return l, nil
 	}
+	if err := s.delete(name); err != nil {
+		return nil, err
+	}
 	if err := s.fs.MkdirAll(s.dir, 0o755); err != nil {
 		return nil, err
 	}
@@ -77,7 +82,7 @@ func (s *Store) Create(name string) (*Log, error) {
 	return l, nil
 }
 
-// Keep deletes the Logs whose names keep does not have.
+// Keep deletes the Logs whose names keep does not have. After an error, the next call deletes their files.
 func (s *Store) Keep(keep func(name string) bool) error {
 	if s == nil {
 		return nil
@@ -90,10 +95,24 @@ func (s *Store) Keep(keep func(name string) bool) error {
 		}
 		l.end()
 		delete(s.logs, name)
-		if err := s.fs.RemoveAll(filepath.Join(s.dir, name)); err != nil {
-			return err
-		}
+		s.gone[name] = true
 	}
+	var errs []error
+	for name := range s.gone {
+		errs = append(errs, s.delete(name))
+	}
+	return errors.Join(errs...)
+}
+
+// delete deletes the files of a Log that has ended. The caller holds mu.
+func (s *Store) delete(name string) error {
+	if !s.gone[name] {
+		return nil
+	}
+	if err := s.fs.RemoveAll(filepath.Join(s.dir, name)); err != nil {
+		return fmt.Errorf("delete the pages of %s: %w", name, err)
+	}
+	delete(s.gone, name)
 	return nil
 }
 

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
@@ -275,6 +276,17 @@ func (o operated) AcknowledgePages(_ context.Context, q *pb.AcknowledgePages) er
 		return fmt.Errorf("the agent has begun with a new directory since then")
 	}
 	return o.a.crawler.Acknowledge(o.a.applicationID(q.Application), q.Position)
+}
+
+// uncollected says which pages applications have still to collect from this agent, such as "3 pages of shop".
+func (a *Agent) uncollected() string {
+	var all []string
+	for _, s := range a.crawler.ApplicationStates() {
+		if n := s.Unacknowledged; n > 0 {
+			all = append(all, fmt.Sprintf("%s of %s", english.Plural(int(n), "page", ""), operate.NameOf(s.Name)))
+		}
+	}
+	return english.WordSeries(all, "and")
 }
 
 // ApplicationStates implements operate.Apps.

@@ -11,7 +11,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
-// leaveWithin bounds the time in which a leaving agent hands its hosts to others.
+// leaveWithin bounds the time in which a leaving agent hands its hosts to others. Programs have half of it to collect
+// the pages of applications.
 const leaveWithin = 10 * time.Minute
 
 // Leave makes this agent hand all its hosts to the other agents and then end. It returns
@@ -41,7 +42,12 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if err := m.Announce(ctx, gossip.Leaving); err != nil {
 		a.parts.Events.Write("leave-unheard", report.F("error", err))
 	}
-	return fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.self.Name, others), nil
+	text := fmt.Sprintf("%s hands its hosts to the other agents (%d), then ends", c.self.Name, others)
+	if pages := a.uncollected(); pages != "" {
+		text += fmt.Sprintf("; programs have %s to collect %s here, and what is left then is fetched again by other "+
+			"agents", leaveWithin/2, pages)
+	}
+	return text, nil
 }
 
 // stay undoes a Leave if all agents are leaving: the first of them by name must take the hosts of

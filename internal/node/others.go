@@ -52,6 +52,7 @@ func (a *Agent) openOthers() (err error) {
 	a.others.Peers, a.others.Ending = a.membership, a.membership.ending
 	a.others.Counter = sourceOf(a.membership.self).Counter()
 	a.others.Blocked = func(ctx context.Context, hosts []string) error { return a.standing.block(ctx, hosts) }
+	a.others.Uncollected = a.uncollected
 	a.cluster = cluster.New(a.others)
 	a.parts.Cluster = a.cluster
 	if a.others.Copies != nil && a.cfg.Crawl.SyncEvery == 0 {

@@ -33,7 +33,8 @@ const (
 	MaxApplications = 15
 	// appRules bounds the patterns of one application.
 	appRules = 100
-	// maxShare bounds Application.Share.
+	// minShare and maxShare bound Application.Share. The frontier knows no smaller one than 1/1024.
+	minShare = 0.001
 	maxShare = 1000
 )
 
@@ -129,6 +130,15 @@ func (a *Application) check() error {
 			len(a.Include)+len(a.Exclude), appRules)
 	case a.Strategy == StrategyList && len(a.Include) > 0:
 		return fmt.Errorf("include: with strategy list no links are followed; leave the patterns out")
+	}
+	return nil
+}
+
+// CheckShare returns an error for people if a share is out of its bounds. An order of an earlier version may have a
+// smaller one, which counts as 1/1024.
+func CheckShare(share float64) error {
+	if !(share >= minShare) || share > maxShare {
+		return fmt.Errorf("share %g: give a number from %g to %d; the crawl's own links have 1", share, minShare, maxShare)
 	}
 	return nil
 }

@@ -180,12 +180,42 @@ func TestSetApplication(t *testing.T) {
 	}
 }
 
+// TestTakeBackApplication: to take back the order that defines an application removes it with its patterns.
+func TestTakeBackApplication(t *testing.T) {
+	w := newTown("a1", "a2")
+	ctx := t.Context()
+	var order string
+	for _, name := range []string{"app", "app-2"} {
+		r, err := w.members["a1"].SetApplication(ctx, &pb.SetApplicationRequest{Name: name,
+			Include: &pb.Patterns{Patterns: []string{"/a b/"}}, Exclude: &pb.Patterns{Patterns: []string{"x"}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if name == "app" {
+			order = r.Application.Order
+		}
+	}
+	r, err := w.members["a2"].TakeBack(ctx, &pb.TakeBackRequest{Id: order, Why: "over"})
+	if err != nil || r.Order.Verb != "app" || r.Order.About != "app" || !r.Order.Off || len(r.Answers) != 2 {
+		t.Errorf("%v, %v", r, err)
+	}
+	for _, o := range w.set.Standing() {
+		if name, _, _ := strings.Cut(o.About, " "); name != "app-2" {
+			t.Errorf("%s %s still stands", o.Verb, o.About)
+		}
+	}
+	if n := len(w.set.Standing()); n != 3 {
+		t.Errorf("%d orders stand, want those of app-2", n)
+	}
+}
+
 // A wrong definition gives no order.
 func TestSetApplicationRefuses(t *testing.T) {
 	w := newTown("a1", "a2")
 	long := strings.Repeat("a", 33)
 	for _, q := range []*pb.SetApplicationRequest{
 		{}, {Name: "A"}, {Name: "-a"}, {Name: "a b"}, {Name: long}, {Name: "a", Share: proto.Float64(0)},
+		{Name: "a", Share: proto.Float64(1.0 / 1024)},
 		{Name: "a", Share: proto.Float64(1001)}, {Name: "a", Depth: proto.Int32(-2)},
 		{Name: "a", Strategy: proto.String("x")}, {Name: "a", Scope: proto.String("bad")},
 		{Name: "a", Exclude: &pb.Patterns{Patterns: make([]string, 101)}},
@@ -375,7 +405,8 @@ func TestPagesBodies(t *testing.T) {
 	w := newTown("a1", "a2")
 	w.define(t, "a1")
 	const mib = 1 << 20
-	w.finish("a1", "small@1=10", "none@2", "big@3="+fmt.Sprint(3*mib), "lost@4=lost")
+	w.finish("a1", "small@1=10", "none@2", "unkept@2", "big@3="+fmt.Sprint(3*mib), "lost@4=lost")
+	w.logs["a1"][2].Note = "category:x,not-kept"
 	w.finish("a2", "empty@5=0", "exact@6="+fmt.Sprint(2*mib))
 	bodies := func(q *pb.PagesRequest) (got []string, token string) {
 		t.Helper()
@@ -401,7 +432,8 @@ func TestPagesBodies(t *testing.T) {
 		return got, r.Token
 	}
 	got, _ := bodies(&pb.PagesRequest{MaxBodyBytes: 2 * mib})
-	if got, want := strings.Join(got, ", "), fmt.Sprintf("small:10, none:0, big:%d+, lost:0 the file is lost, "+
+	if got, want := strings.Join(got, ", "), fmt.Sprintf("small:10, none:0 the archive does not have the response, "+
+		"unkept:0 --keep leaves the response out of the archive, big:%d+, lost:0 the file is lost, "+
 		"empty:0, exact:%[1]d", 2*mib); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -417,7 +449,7 @@ func TestPagesBodies(t *testing.T) {
 		}
 		all += len(got)
 	}
-	if all != 15 {
-		t.Errorf("%d pages, want 15", all)
+	if all != 16 {
+		t.Errorf("%d pages, want 16", all)
 	}
 }

@@ -53,6 +53,11 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 		return nil, problem(connect.CodeFailedPrecondition, "there are %d applications already: remove one of them "+
 			"with \"orbweaver ctl app NAME --remove\"", len(apps))
 	}
+	if q.Share != nil {
+		if err := CheckShare(*q.Share); err != nil {
+			return nil, problem(connect.CodeInvalidArgument, "%v", err)
+		}
+	}
 	a := changed(was, q)
 	a.Error = ""
 	if err := a.check(); err != nil {
@@ -85,6 +90,9 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 			return nil, err
 		}
 		a.Order, r.Told = given[len(given)-1], told(answers)
+		if s := o.agent.Status(); o.others != nil && s.State == "waiting" {
+			r.WaitsFor = s.WaitsFor
+		}
 	}
 	r.Application = a.wire()
 	return r, nil
@@ -114,17 +122,23 @@ func (o *Operator) RemoveApplication(ctx context.Context, q *pb.RemoveApplicatio
 	if err != nil {
 		return nil, err
 	}
-	list := []orders.Order{{Verb: verbApp, About: a.Name, Why: q.Why, Off: true}}
-	for _, s := range o.orders.Standing() {
-		if s.Verb == verbAppRule && strings.HasPrefix(s.About, a.Name+" ") {
-			list = append(list, orders.Order{Verb: verbAppRule, About: s.About, Why: q.Why, Off: true})
-		}
-	}
-	given, answers, err := o.giveAll(ctx, list, "")
+	given, answers, err := o.giveAll(ctx, o.removal(a.Name, q.Why), "")
 	if err != nil {
 		return nil, err
 	}
 	return &pb.RemoveApplicationResponse{Order: given[0].ID(), Told: told(answers)}, nil
+}
+
+// removal returns the orders that remove an application: first that which takes back its definition, then those for its
+// patterns.
+func (o *Operator) removal(name, why string) []orders.Order {
+	list := []orders.Order{{Verb: verbApp, About: name, Why: why, Off: true}}
+	for _, s := range o.orders.Standing() {
+		if s.Verb == verbAppRule && strings.HasPrefix(s.About, name+" ") {
+			list = append(list, orders.Order{Verb: verbAppRule, About: s.About, Why: why, Off: true})
+		}
+	}
+	return list
 }
 
 // Applications implements pb.OperatorHandler.

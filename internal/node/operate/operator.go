@@ -277,11 +277,18 @@ func (o *Operator) Resume(ctx context.Context, q *pb.ResumeRequest) (*pb.ResumeR
 // TakeBack implements pb.OperatorHandler.
 func (o *Operator) TakeBack(ctx context.Context, q *pb.TakeBackRequest) (*pb.TakeBackResponse, error) {
 	for _, s := range o.orders.Standing() {
-		if s.ID() == q.Id {
-			given, answers, err := o.give(ctx, orders.Order{Verb: s.Verb, About: s.About, Why: q.Why, Off: true},
-				"taken back")
-			return &pb.TakeBackResponse{Order: given, Answers: answers}, err
+		if s.ID() != q.Id {
+			continue
 		}
+		list := []orders.Order{{Verb: s.Verb, About: s.About, Why: q.Why, Off: true}}
+		if s.Verb == verbApp {
+			list = o.removal(s.About, q.Why)
+		}
+		given, answers, err := o.giveAll(ctx, list, "taken back")
+		if err != nil {
+			return nil, err
+		}
+		return &pb.TakeBackResponse{Order: wire(given[0], false), Answers: answers}, nil
 	}
 	return nil, problem(connect.CodeNotFound, "no order %.80q stands; \"orbweaver ctl orders\" lists those that "+
 		"do", q.Id)

@@ -293,6 +293,14 @@ func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []l
 	return whole
 }
 
+// noRecord says why no archive has the response of a page with a note.
+func noRecord(note string) string {
+	if slices.Contains(strings.Split(note, ","), "not-kept") {
+		return "--keep leaves the response out of the archive"
+	}
+	return "the archive does not have the response"
+}
+
 // bodiesOf adds the bodies of pages of one agent, up to bodiesMost bytes. It returns how many of the pages are
 // complete.
 func (o *Operator) bodiesOf(ctx context.Context, agent string, pages []listedPage, most int64) (complete int,
@@ -307,6 +315,8 @@ func (o *Operator) bodiesOf(ctx context.Context, agent string, pages []listedPag
 				q.Parts = append(q.Parts, &pb.BodyPart{File: p.File, Offset: p.Offset, Url: p.Url, Skip: n,
 					Most: most - n})
 				at = append(at, p)
+			} else if p.Status > 0 {
+				p.BodyError = noRecord(p.Note)
 			}
 		}
 		if len(at) == 0 {

@@ -415,7 +415,8 @@ func (x *Patterns) GetPatterns() []string {
 type SetApplicationResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Application   *Application           `protobuf:"bytes,1,opt,name=application,proto3" json:"application,omitempty"`
-	Told          []*Told                `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"` // which agents have the order; missing: it was so already
+	Told          []*Told                `protobuf:"bytes,2,rep,name=told,proto3" json:"told,omitempty"`                         // which agents have the order; missing: it was so already
+	WaitsFor      string                 `protobuf:"bytes,3,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // the asked agent does not know all others yet, and tells them when they join: what it waits for
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -462,6 +463,13 @@ func (x *SetApplicationResponse) GetTold() []*Told {
 		return x.Told
 	}
 	return nil
+}
+
+func (x *SetApplicationResponse) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return ""
 }
 
 type RemoveApplicationRequest struct {
@@ -1942,10 +1950,11 @@ const file_application_proto_rawDesc = "" +
 	"\t_strategyB\b\n" +
 	"\x06_pages\"&\n" +
 	"\bPatterns\x12\x1a\n" +
-	"\bpatterns\x18\x01 \x03(\tR\bpatterns\"\x8f\x01\n" +
+	"\bpatterns\x18\x01 \x03(\tR\bpatterns\"\xac\x01\n" +
 	"\x16SetApplicationResponse\x12D\n" +
 	"\vapplication\x18\x01 \x01(\v2\".orbweaver.operator.v1.ApplicationR\vapplication\x12/\n" +
-	"\x04told\x18\x02 \x03(\v2\x1b.orbweaver.operator.v1.ToldR\x04told\"@\n" +
+	"\x04told\x18\x02 \x03(\v2\x1b.orbweaver.operator.v1.ToldR\x04told\x12\x1b\n" +
+	"\twaits_for\x18\x03 \x01(\tR\bwaitsFor\"@\n" +
 	"\x18RemoveApplicationRequest\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x10\n" +
 	"\x03why\x18\x02 \x01(\tR\x03why\"b\n" +
