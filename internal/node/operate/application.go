@@ -138,7 +138,8 @@ func (a *Application) check() error {
 // smaller one, which counts as 1/1024.
 func CheckShare(share float64) error {
 	if !(share >= minShare) || share > maxShare {
-		return fmt.Errorf("share %g: give a number from %g to %d; the crawl's own links have 1", share, minShare, maxShare)
+		return fmt.Errorf("share %g: give a number from %g to %d; the crawl's own links have 1", share, minShare,
+			maxShare)
 	}
 	return nil
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // An actor is an agent of a story, with its machine and its disk. A story may kill it and start it
@@ -123,6 +124,15 @@ func (a *actor) config(resume bool, together int) node.Config {
 	}
 	if s.plan.Focused {
 		cfg.Strategy = s.openFocused
+	}
+	if s.plan.Rounds > 0 {
+		cfg.Strategy = s.openRecrawl
+	}
+	if s.plan.Keep != "" {
+		var err error
+		if cfg.Crawl.Keep, err = sheet.ParseKeep("keep", []string{s.plan.Keep}); err != nil {
+			panic(err)
+		}
 	}
 	if s.plan.alone() {
 		return cfg

@@ -130,14 +130,20 @@ func (j *judge) mayFetch(host, number int64, earlier []fetched, f fetched) bool 
 		}
 		replaced := e.agent == f.agent && slices.ContainsFunc(j.replaced, forgets)
 		gone := func(x excuse) bool { return e.agent != f.agent && x.covers(e.agent, f.at) }
+		// If pages move, any other agent's archive may have the page.
+		unread := func(x excuse) bool { return gone(x) || j.moves && x.agent != f.agent && x.covers(x.agent, f.at) }
 		deaf := func(s separation) bool {
 			return slices.ContainsFunc(j.agents(), func(o int) bool { return s.covers(o, f.agent, f.at) })
 		}
 		ended := func(x excuse) bool { return e.agent != f.agent && x.covers(e.agent, f.at) }
+		// An application's page may have moved to an agent that f's agent does not hear.
+		if j.moves && j.wanted != nil && slices.ContainsFunc(j.apart, deaf) {
+			continue
+		}
 		if j.anyHost && replaced { // the others know its pages, and not which of them it has fetched
 			continue
 		}
-		if !slices.ContainsFunc(j.unread, gone) && !j.mayRepeat(host, e.at) &&
+		if !slices.ContainsFunc(j.unread, unread) && !j.mayRepeat(host, e.at) &&
 			!j.refetched(host, number, earlier, e, f) && !slices.ContainsFunc(j.excuses, forgot) &&
 			!slices.ContainsFunc(j.early, ended) && !slices.ContainsFunc(j.apart, cutOff) &&
 			!slices.ContainsFunc(j.apart, hides) && !slices.ContainsFunc(j.restores, forgets) && (!replaced &&

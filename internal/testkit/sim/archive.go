@@ -350,7 +350,7 @@ func (j *judge) archived(all *archives) []string {
 		p := page{host, number}
 		fs, url := j.pages[p], j.truth.URL(host, number)
 		if len(fs) == 0 || forgotten[url] && (!j.refetches || len(j.losses) > 0) || !known[place{page: p}] ||
-			all.has[url] ||
+			all.has[url] || !j.isKept(url) ||
 			j.hostPages > 0 && recorded[host] >= j.hostPages {
 			return
 		}

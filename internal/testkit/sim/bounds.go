@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/rand/v2"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -39,6 +40,9 @@ func (j *judge) bound(p Plan) {
 	j.hostPages, j.hostDepth, j.roots = p.HostPages, p.HostDepth, p.SeedRoots
 	j.exclusive, j.moves, j.anyHost = p.Partition == sites, p.moves(), p.Partition == topic
 	j.refetches = p.OnLoss == node.LossRefetch
+	if j.rounds = p.Rounds; p.Keep != "" {
+		j.keeps = regexp.MustCompile(p.Keep)
+	}
 	j.expects = j.expected()
 }
 

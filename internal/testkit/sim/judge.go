@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"sync"
 	"time"
@@ -24,12 +25,15 @@ type judge struct {
 	hostPages int64 // as in Plan
 	hostDepth int
 	roots     bool
-	moves     bool         // pages move between agents
-	anyHost   bool         // every agent may fetch any page, once
-	exclusive bool         // coordinators see to it that no two agents own a host at the same time
-	refetches bool         // the pages of lost archives are fetched again
-	refused   map[int]bool // agents that came after the coordinators had ended the crawl
-	expects   int64        // about the number of pages that a crawl fetches; zero: all that are reachable
+	moves     bool           // pages move between agents
+	anyHost   bool           // every agent may fetch any page, once
+	exclusive bool           // coordinators see to it that no two agents own a host at the same time
+	refetches bool           // the pages of lost archives are fetched again
+	wanted    map[page]bool  // pages that applications reach; guarded by mu
+	rounds    int            // as in Plan
+	keeps     *regexp.Regexp // pages that the archive gets; nil: all
+	refused   map[int]bool   // agents that came after the coordinators had ended the crawl
+	expects   int64          // about the number of pages that a crawl fetches; zero: all that are reachable
 
 	mu         sync.Mutex // guards the fields below
 	groups     [groups]map[string]*group
@@ -269,13 +273,28 @@ func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 		return
 	}
 	p := page{host, r.Page}
-	if !j.truth.Has(host, r.Page) {
-		j.beyond++
-	} else if len(j.pages[p]) == 0 {
+	switch {
+	case j.truth.Has(host, r.Page) && len(j.pages[p]) == 0:
 		j.reachable++
+	case !j.truth.Has(host, r.Page) && j.wanted[p]:
+		return // the crawl need not follow its links
+	case !j.truth.Has(host, r.Page):
+		j.beyond++
 	}
 	j.pages[p] = append(j.pages[p], fetched{v.agent, at})
 }
+
+// visits returns how often a page is fetched if nothing goes wrong. Of a page that the archive does not get, two
+// applications and the crawl fetch one each.
+func (j *judge) visits(url string) int {
+	if !j.isKept(url) {
+		return 3
+	}
+	return 1 + j.rounds
+}
+
+// isKept reports whether the archive gets a page.
+func (j *judge) isKept(url string) bool { return j.keeps == nil || j.keeps.MatchString(url) }
 
 // share returns the share of the reachable pages that were fetched so far.
 func (j *judge) share() float64 {
@@ -404,6 +423,7 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 		slices.SortFunc(fs, func(a, b fetched) int { return a.at.Compare(b.at) })
 		times = append(times, fs[0].at)
 		unexcused, all, by := int64(0), j.truth.URL(host, number), map[int]bool{}
+		url := all
 		for i, f := range fs {
 			by[f.agent] = true
 			all += fmt.Sprintf(", a%d at %s", f.agent, f.at.Sub(start))
@@ -411,7 +431,7 @@ func (j *judge) verdict(end time.Time, still, bad []excuse) *Verdict {
 			if j.anyHost {
 				earlier = slices.DeleteFunc(slices.Clone(earlier), func(e fetched) bool { return e.agent != f.agent })
 			}
-			if len(earlier) == 0 {
+			if len(earlier) == 0 || len(earlier) < j.visits(url) {
 				continue
 			}
 			v.Twice++
@@ -499,6 +519,9 @@ const refetchWait = time.Minute
 func (j *judge) stallBound() time.Duration {
 	if j.refetches {
 		return stallBound + 2*refetchWait
+	}
+	if j.rounds > 0 {
+		return stallBound + revisitAfter
 	}
 	return stallBound
 }

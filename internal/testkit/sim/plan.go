@@ -147,6 +147,9 @@ type Plan struct {
 	// Auto makes the delay of a host this multiple of its response times, at least Delay; zero: it is Delay.
 	Auto float64 `json:",omitempty"`
 
+	Rounds int    `json:",omitempty"` // how often each page is visited again; zero: never
+	Keep   string `json:",omitempty"` // --keep; empty: all responses
+
 	Coordinators int `json:",omitempty"` // 1, 3 or 5 with the partition "sites"; otherwise 0
 }
 
@@ -187,6 +190,12 @@ func (p Plan) String() string {
 	}
 	if p.Rate != "" {
 		fmt.Fprintf(&b, ", rate %s", p.Rate)
+	}
+	if p.Rounds > 0 {
+		fmt.Fprintf(&b, ", recrawl of %d rounds", p.Rounds)
+	}
+	if p.Keep != "" {
+		fmt.Fprintf(&b, ", keep %s", p.Keep)
 	}
 	if p.Auto > 0 {
 		fmt.Fprintf(&b, ", delays of %g response times", p.Auto)

@@ -17,6 +17,7 @@ var (
 	moving     = flag.Int("moving", 8, "how many random stories with pages that move TestBoundary tells")
 	assigned   = flag.Int("assigned", 8, "how many random stories with coordinators TestSites tells")
 	refetching = flag.Int("refetching", 10, "how many random stories TestRandomRefetch tells")
+	applied    = flag.Int("applications", 4, "how many random stories TestRandomApplications tells")
 	many       = flag.Int("many", 16, "how many agents TestManyTopicAgents has")
 	quorums    = flag.Int("coordinated", 10, "how many random stories TestCoordinators tells")
 )

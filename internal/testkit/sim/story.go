@@ -35,6 +35,7 @@ type story struct {
 	keys    map[string]*testdisk.Mem
 	struck  []Kind // faults that happened
 	running sync.WaitGroup
+	played  atomic.Bool  // the faults of the plan have begun
 	pending atomic.Int64 // parts of the story that have not happened yet
 
 	answered chan struct{} // an operator's Seed or Orders is over
@@ -139,6 +140,7 @@ func tellFrom(t testing.TB, p Plan, events io.Writer, began func(*story)) (*stor
 		began(s)
 	}
 	s.play()
+	s.played.Store(true)
 	return s, s.finish()
 }
 

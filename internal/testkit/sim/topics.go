@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"fmt"
+	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
@@ -49,4 +50,12 @@ func categoryOf(topic int) string { return fmt.Sprintf("TOPIC-%02d", topic) }
 // openFocused opens the strategy of a story whose plan is Focused.
 func (s *story) openFocused(at strategy.Place) (crawl.Strategy, error) {
 	return strategy.OpenFocused(strategy.FocusedConfig{Classifier: s.model, Own: at.Own})
+}
+
+// revisitAfter is how long after a visit to a page the next one is due, in a story whose plan has Rounds.
+const revisitAfter = time.Minute
+
+// openRecrawl opens the strategy of a story whose plan has Rounds.
+func (s *story) openRecrawl(at strategy.Place) (crawl.Strategy, error) {
+	return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Min: revisitAfter, Max: revisitAfter, Rounds: s.plan.Rounds})
 }
