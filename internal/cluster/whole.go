@@ -15,8 +15,9 @@ import (
 // agent ships all that the journal says about the hosts again. It reads the journal's files while
 // the crawl continues. It ships the pending links first. When the heirs have them, and the links of
 // all pages finished before are safe, it ships the keys of all other URLs as finishes. The journal does
-// not have the text of these URLs. So the agent ships those that its archive has before; see Names. If it
-// shipped them later, its loss in between would lose pages that its heirs take for finished and cannot name.
+// not have the text of these URLs. So the agent ships those that its archive has at the end; see Names. After a
+// restart it ships them before the keys: no agent may have the names of the last pages before it. Otherwise the
+// loss of this machine in between would lose pages that the heirs take for finished and cannot name.
 // New records are shipped meanwhile as always. Old and new records may arrive in any order: a finished
 // link stays finished. If the view changes before the end, the agent begins again.
 //
@@ -75,8 +76,8 @@ func (cl *Clustered) tellWhole(work context.Context) {
 		w.last, w.untold = nil, false
 	}
 	t := telling{
-		cl: cl, files: files, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, last: s.begun(),
-		began: cl.loop.Now(),
+		cl: cl, files: files, nth: w.nth, before: w.last, heirs: s.heirs, anew: w.anew, old: w.unnamed,
+		last: s.begun(), began: cl.loop.Now(),
 	}
 	w.anew = map[string]bool{}
 	cl.loop.Go(func() {
@@ -124,6 +125,7 @@ type telling struct {
 	before Heirs // the heirs that had the whole state before
 	heirs  Heirs
 	anew   map[string]bool
+	old    bool   // the heirs may lack names of pages of an earlier run: names come before keys
 	last   uint64 // the last epoch with records in the files
 	began  time.Time
 
@@ -140,7 +142,10 @@ func (t *telling) wanted(host uint64) bool {
 
 func (t *telling) run(ctx context.Context) error {
 	err := errors.Join(t.tell(ctx), t.files.Close())
-	t.cl.loop.Tell(func(time.Time) { t.files.Release() })
+	t.cl.loop.Tell(func(time.Time) { t.files.Release() }) // names need not delay a checkpoint
+	if err == nil && !t.old {
+		err = t.names(ctx)
+	}
 	if err != nil {
 		return err
 	}
@@ -150,7 +155,7 @@ func (t *telling) run(ctx context.Context) error {
 // arrived reports that the heirs have all records of the telling so far.
 func arrived(s *shipping) bool { return s.whole.out == 0 }
 
-// tell ships what the journal says, and the names.
+// tell ships what the journal says.
 func (t *telling) tell(ctx context.Context) error {
 	r := reading{files: t.files, wanted: t.wanted,
 		put: func(r *handoff.Record, host uint64) error { return t.put(ctx, r, host) }}
@@ -166,14 +171,10 @@ func (t *telling) tell(ctx context.Context) error {
 	if err := t.do(ctx, t.cl.toldPending); err != nil {
 		return err
 	}
-	if err := t.names(ctx); err != nil {
-		return err
-	}
-	if err := t.await(ctx, arrived); err != nil {
-		return err
-	}
-	if err := t.do(ctx, func() { t.cl.shipping.whole.unnamed = false }); err != nil {
-		return err
+	if t.old {
+		if err := t.oldNames(ctx); err != nil {
+			return err
+		}
 	}
 	// No finish is shipped before the links of its page are safe and the page is with its agent, as in turn.
 	if err := t.await(ctx, func(s *shipping) bool { return s.arrived >= t.last }); err != nil {
@@ -191,6 +192,17 @@ func (t *telling) tell(ctx context.Context) error {
 		return err
 	}
 	return t.flush(ctx)
+}
+
+// oldNames ships the names, and waits until the heirs have them.
+func (t *telling) oldNames(ctx context.Context) error {
+	if err := t.names(ctx); err != nil {
+		return err
+	}
+	if err := t.await(ctx, arrived); err != nil {
+		return err
+	}
+	return t.do(ctx, func() { t.cl.shipping.whole.unnamed = false })
 }
 
 // put collects a record.

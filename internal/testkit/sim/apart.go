@@ -73,12 +73,18 @@ func (a *actor) isRestored(copied time.Time) {
 	j.restores = append(j.restores, restore{a.number, time.Now(), a.disk})
 }
 
+// endsWithin bounds the time from when the agents agree to the end of the crawl until the first of them has ended. It
+// is shorter than the time after which an agent can be taken for lost.
+const endsWithin = 1500 * time.Millisecond
+
 // finishes notes that the actor has finished the crawl. If it could not hear an agent that goes on, that
-// agent, and those that join it, cannot ask it any more.
+// agent, and those that join it, cannot ask it any more. If an archive was lost just before, the agents had agreed to
+// the end, and no agent could know of the loss.
 func (a *actor) finishes() {
 	s := a.s
 	s.stage.Lock()
 	defer s.stage.Unlock()
+	s.judge.finished(time.Now())
 	if !slices.ContainsFunc(s.actors, func(o *actor) bool {
 		return o.lives() && slices.ContainsFunc(s.apart, func(e separation) bool {
 			return e.covers(a.number, o.number, time.Now())
@@ -89,6 +95,17 @@ func (a *actor) finishes() {
 	s.judge.mu.Lock()
 	defer s.judge.mu.Unlock()
 	s.judge.early = append(s.judge.early, excuse{a.number, time.Now(), time.Now().Add(24 * time.Hour)})
+}
+
+// finished notes that an agent has finished the crawl.
+func (j *judge) finished(at time.Time) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for _, e := range j.forgotten {
+		if !e.to.Before(at.Add(-endsWithin)) {
+			j.final = append(j.final, e)
+		}
+	}
 }
 
 // movedSince reports whether hosts may have changed owners since t.

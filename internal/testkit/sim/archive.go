@@ -309,24 +309,28 @@ func (j *judge) loses(records []record) {
 
 // archived judges the archives: the agents must have a record of each reachable page that the web has answered in
 // whole. Its body is the one that the web serves. A revisit record must refer to a record with that body. A page
-// whose record was lost with a disk needs none, unless the agents fetch such pages again and have not lost all copies
-// of what they knew. Nor does a page whose record could not be written, if the agents have records of as many other
-// pages of the host as the plan allows.
+// whose record was lost with a disk needs none, unless the agents fetch such pages again, have not lost all copies of
+// what they knew, and had not agreed to the end of the crawl before the loss. Nor does a page whose record could not be
+// written, if the agents have records of as many other pages of the host as the plan allows.
 func (j *judge) archived(all *archives) []string {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	bodies, known := map[string]string{}, j.known()
 	forgotten := map[string]bool{} // URLs of pages of which a disk has lost a record
+	final := map[string]bool{}     // those of which it was lost after the agents had agreed to the end
 	j.truth.Each(func(host, number int64) {
 		p := page{host, number}
 		url := j.truth.URL(host, number)
 		bodies[url] = j.content(p)
-		forgotten[url] = slices.ContainsFunc(j.pages[p], func(f fetched) bool {
-			return slices.ContainsFunc(j.forgotten, func(e excuse) bool {
-				// If pages move, any agent may have fetched it.
-				return e.covers(f.agent, f.at) || j.moves && !f.at.After(e.to)
+		in := func(losses []excuse) bool {
+			return slices.ContainsFunc(j.pages[p], func(f fetched) bool {
+				return slices.ContainsFunc(losses, func(e excuse) bool {
+					// If pages move, any agent may have fetched it.
+					return e.covers(f.agent, f.at) || j.moves && !f.at.After(e.to)
+				})
 			})
-		})
+		}
+		forgotten[url], final[url] = in(j.forgotten), in(j.final)
 	})
 	for _, r := range all.list {
 		want, reachable := bodies[r.url]
@@ -349,8 +353,8 @@ func (j *judge) archived(all *archives) []string {
 	j.truth.Each(func(host, number int64) {
 		p := page{host, number}
 		fs, url := j.pages[p], j.truth.URL(host, number)
-		if len(fs) == 0 || forgotten[url] && (!j.refetches || len(j.losses) > 0) || !known[place{page: p}] ||
-			all.has[url] || !j.isKept(url) ||
+		if len(fs) == 0 || forgotten[url] && (!j.refetches || len(j.losses) > 0 || final[url]) ||
+			!known[place{page: p}] || all.has[url] || !j.isKept(url) ||
 			j.hostPages > 0 && recorded[host] >= j.hostPages {
 			return
 		}

@@ -140,14 +140,21 @@ func (j *judge) followsWithin(p page) bool {
 	return j.depthOf(url).most < j.hostDepth
 }
 
-// byHostAndTime returns the fetches of pages of each host, in the order of time. Of a page of a lost archive it has
-// only the first one. mu is held.
+// byHostAndTime returns the fetches of pages of each host, in the order of time. Pages of a lost archive that are
+// fetched again do not count for the bounds: if pages move, it has only the first fetch of such a page, otherwise none
+// after the loss. mu is held.
 func (j *judge) byHostAndTime() map[int64][]fetched {
 	all := map[int64][]fetched{}
 	for p, fs := range j.pages {
 		if len(j.gone[j.truth.URL(p.host, p.number)]) > 0 {
 			fs = fs[:1]
 		}
+		fs = slices.DeleteFunc(slices.Clone(fs), func(f fetched) bool {
+			return j.refetches && slices.ContainsFunc(j.forgotten, func(x excuse) bool {
+				lost := func(e fetched) bool { return x.covers(e.agent, e.at) }
+				return f.at.After(x.to) && slices.ContainsFunc(fs, lost)
+			})
+		})
 		all[p.host] = append(all[p.host], fs...)
 	}
 	for _, fs := range all {

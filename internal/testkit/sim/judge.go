@@ -71,6 +71,7 @@ type judge struct {
 	reads      reads                  // from the web, by all agents; if rated
 	gone       map[string][]time.Time // by URL, if pages move: when an archive with a record of it was lost
 	forgotten  []excuse               // agents' periods of which the disks, and with them the archives, are lost
+	final      []excuse               // those of forgotten that were lost after the agents had agreed to the end
 }
 
 // siteTimes are the begins of the requests to some sites.
