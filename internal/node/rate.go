@@ -20,8 +20,8 @@ const (
 	shareTime = time.Second
 	// spareUse is what an agent that the limit does not hold back may use more than it has used lately.
 	spareUse = 1.05
-	// growth is how much more than its share an agent wants if its requests wait, and it has no other host to visit. It
-	// may be near what the agent can use.
+	// growth is how much more than its share an agent wants if the limit holds it back. It may be near what the agent
+	// can use, and a share that another agent wants is unused for a moment when it moves.
 	growth = 1.25
 )
 
@@ -133,11 +133,11 @@ func (r *rates) ask() (rate.Limit, *shares.Ask) {
 	}
 	use := r.limiter.Use()
 	want := max(part(use.Requests, limit.Requests), part(use.Bits, limit.Bits)) * spareUse
-	if use.Waited {
-		want = max(want, growth*r.holder.Share(now))
-	}
-	if use.Held {
+	switch share := r.holder.Share(now); {
+	case share == 0:
 		want = 1
+	case use.Held || use.Waited:
+		want = max(want, growth*share)
 	}
 	want = min(want, 1)
 	q := r.holder.Ask(want, now)

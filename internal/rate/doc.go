@@ -12,13 +12,15 @@
 //
 // In any time t an agent with the part r of the limit sends at most r·(t + Slack) + 1 requests. With a limit of bits it
 // reads at most r·(t + Slack + Ahead) bytes and one read, plus one read for each response whose server was silent
-// before. Such reads together have at most what r allows in Ahead (Turn.Piece), or 1 KiB for each response.
+// before. Such a read has at most 128 bytes (Turn.Piece).
 //
 //   - The time that counts is that of the request, not that of the visit: a new connection is open before Send. So
 //     changing latencies of servers do not bunch requests.
 //   - A visit without a request uses nothing of the rate: its turn goes to another visit.
 //   - The size of a response is known only after the request. Send takes the mean size of the last responses. Receive
 //     and End correct this to the true size. If responses grow suddenly, Receive slows the reading down.
+//   - With a limit of bits, requests are sent 400 ms ahead of the reading, and twice as fast while there is nothing to
+//     read. So the rate is used when servers become slower, fall silent, or send less than expected.
 //   - A limiter makes up for at most Slack of the time in which it could have sent a request and did not.
 //
 // A Limiter may be used concurrently. It starts no goroutine.

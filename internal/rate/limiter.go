@@ -15,6 +15,13 @@ const (
 	Slack = 100 * time.Millisecond
 	// Ahead is how far the reading of responses may be ahead of the rate before it is slowed down.
 	Ahead = 100 * time.Millisecond
+	// stock is how far requests are ahead of the reading with a limit of bits. So there is something to read for a
+	// while when all servers become slower. Slack and stock are at most 5 % of ten seconds, so that servers do not send
+	// more either.
+	stock = 400 * time.Millisecond
+	// hurry is how many times faster requests are sent while there is nothing to read: servers have become slower, or
+	// do not answer, or send less than expected.
+	hurry = 2
 	// lead is how long before its request a visit may begin. So requests wait for a moment at Send, ready, and the
 	// time that connections take does not matter. It is short, so that no connection waits unused for long.
 	lead = 250 * time.Millisecond
@@ -35,16 +42,11 @@ const (
 type tank struct {
 	level, per float64 // units; units a second, 0: closed
 	credit     float64 // the least bound of the credit, in units
-	at         time.Time
 }
 
-// drain brings the level to the time now.
-func (t *tank) drain(now time.Time) {
-	if d := now.Sub(t.at); d > 0 {
-		t.level -= t.per * d.Seconds()
-		t.at = now
-	}
-	t.level = max(t.level, -max(t.per*Slack.Seconds(), t.credit))
+// drain lets the tank drain for a number of seconds.
+func (t *tank) drain(seconds float64) {
+	t.level = max(t.level-t.per*seconds, -max(t.per*Slack.Seconds(), t.credit))
 }
 
 // emptyIn returns when the level reaches a height. It is never if the tank is closed.
@@ -77,16 +79,18 @@ type Limiter struct {
 	limit     Limit      // this agent's part
 	open      bool       // the part is not zero
 	until     time.Time  // when it ends; zero: never
+	at        time.Time  // of the levels of the tanks
 	requests  tank
 	bytes     tank          // of requests, with their expected sizes; corrected by the true ones
 	read      tank          // bytes that were read
 	visits    tank          // begun
 	going     int           // visits that have begun and not ended
 	waiting   int           // at Send
+	reading   int           // that wait at Receive
 	size      float64       // expected size of responses, in bytes
 	changed   chan struct{} // closed when the limit changes
 	held      bool          // see Use
-	waited    time.Duration // that requests have waited at Send since the last call of Use
+	waited    time.Duration // that requests or reads have waited since the last call of Use
 	waits     time.Time     // the last change of waited
 	asked     time.Time     // the last call of Use
 	sent      float64       // requests since then
@@ -117,6 +121,13 @@ func (l *Limiter) Set(limit Limit, share float64, until time.Time) {
 	if !l.on.Load() {
 		l.begin(now)
 	}
+	// A tank without a limit is filled and does not drain.
+	if l.whole.Requests == 0 {
+		l.requests.level = 0
+	}
+	if l.whole.Bits == 0 {
+		l.bytes.level, l.read.level = 0, 0
+	}
 	l.whole, l.limit, l.open = limit, part, open
 	l.apply(now)
 	l.on.Store(!limit.None())
@@ -126,8 +137,9 @@ func (l *Limiter) Set(limit Limit, share float64, until time.Time) {
 // begin forgets what an earlier limit has left.
 func (l *Limiter) begin(now time.Time) {
 	for _, t := range l.tanks() {
-		t.level, t.at = 0, now
+		t.level = 0
 	}
+	l.at = now
 	l.used, l.usedSince, l.asked = Use{}, now, now
 	l.held = true // the agent may use all that it gets until its use is known
 }
@@ -140,16 +152,41 @@ func (l *Limiter) wake() {
 	l.changed = make(chan struct{})
 }
 
+// drain brings the tanks to the time now. While there is nothing to read, bytes and visits drain faster. One more
+// response of the expected size may be sent for what responses have had less than that.
+func (l *Limiter) drain(now time.Time) {
+	d := 0.0
+	if now.After(l.at) {
+		d, l.at = now.Sub(l.at).Seconds(), now
+	}
+	more := 0.0
+	if l.read.per > 0 {
+		more = (hurry - 1) * max(d-max(l.read.level, 0)/l.read.per, 0)
+	}
+	l.requests.drain(d)
+	l.read.drain(d)
+	l.bytes.credit = l.size
+	l.bytes.drain(d + more)
+	l.visits.drain(d + more)
+}
+
 // apply gives the tanks the rates of the limit.
 func (l *Limiter) apply(now time.Time) {
-	for _, t := range l.tanks() {
-		t.drain(now)
-	}
+	l.drain(now)
 	l.requests.per, l.bytes.per, l.read.per = l.limit.Requests, l.limit.Bits/8, l.limit.Bits/8
-	l.visits.per = gain * l.pace()
-	for _, t := range l.tanks() {
-		t.drain(now) // less credit
+	l.visits.per = gain * l.pace(l.size)
+	l.drain(now) // less credit
+}
+
+// soon is emptyIn for bytes or visits, if nothing comes to read.
+func (l *Limiter) soon(t *tank, height float64) time.Duration {
+	d := t.emptyIn(height)
+	if l.read.per > 0 && d < never {
+		if idle := time.Duration(max(l.read.level, 0) / l.read.per * 1e9); d > idle {
+			d = idle + (d-idle+hurry-1)/hurry
+		}
 	}
+	return d
 }
 
 // expire ends a share whose time is over.
@@ -160,10 +197,10 @@ func (l *Limiter) expire(now time.Time) {
 	}
 }
 
-// pace returns how many requests a second the limit allows, if responses have the expected size.
-func (l *Limiter) pace() float64 {
+// pace returns how many requests a second the limit allows if responses have this size, in bytes.
+func (l *Limiter) pace(size float64) float64 {
 	p := l.limit.Requests
-	if bits := l.limit.Bits / 8 / l.size; bits > 0 && (p == 0 || bits < p) {
+	if bits := l.limit.Bits / 8 / size; bits > 0 && (p == 0 || bits < p) {
 		p = bits
 	}
 	return p
@@ -179,7 +216,7 @@ func (l *Limiter) next(n int) time.Duration {
 		d = l.requests.emptyIn(-float64(n))
 	}
 	if l.limit.Bits > 0 {
-		d = max(d, l.bytes.emptyIn(-float64(n)*l.size))
+		d = max(d, l.soon(&l.bytes, l.bytes.per*stock.Seconds()-float64(n)*l.size))
 	}
 	return d
 }
@@ -192,12 +229,10 @@ func (l *Limiter) Room(now time.Time) (ok bool, ask time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire(now)
-	for _, t := range l.tanks() {
-		t.drain(now)
-	}
+	l.drain(now)
 	wait := max(l.next(l.waiting)-lead, 0)
 	if l.open {
-		wait = max(wait, l.visits.emptyIn(0))
+		wait = max(wait, l.soon(&l.visits, 0))
 	}
 	if wait == 0 {
 		return true, time.Time{}
@@ -214,7 +249,7 @@ func (l *Limiter) Pace() float64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire(l.now())
-	return l.pace()
+	return l.pace(l.size)
 }
 
 // Held notes that a visit could begin if Room allowed it.
@@ -233,8 +268,7 @@ func (l *Limiter) In(now time.Time) (in time.Duration, shut bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.expire(now)
-	l.requests.drain(now)
-	l.bytes.drain(now)
+	l.drain(now)
 	return l.next(l.waiting), !l.open
 }
 
@@ -243,7 +277,7 @@ type Use struct {
 	// Requests and Bits are the use a second, in the last second or so.
 	Requests, Bits float64
 	// Held reports that the limit has kept a visit from beginning since the last call. Waited reports that requests
-	// of visits that had begun have waited for more than half of that time.
+	// or reads of visits that had begun have waited for more than half of that time.
 	Held, Waited bool
 }
 
@@ -258,13 +292,13 @@ func (l *Limiter) Use() Use {
 		u = Use{}
 		l.used = u
 	case d > 0:
-		// Fewer requests than chance explains: the agent has run out of work.
+		// Fewer requests than chance explains: the agent has run out of work. Its responses may still come.
 		if most := (l.sent + 2*math.Sqrt(l.sent) + 1) / d; u.Requests > most {
-			u.Requests, u.Bits = most, u.Bits*most/u.Requests
+			u.Requests = most
 			l.used = u
 		}
 	}
-	l.comes(now, 0)
+	l.comes(now, &l.waiting, 0)
 	u.Held, u.Waited = l.held, 2*l.waited > now.Sub(l.asked)
 	l.held, l.waited, l.sent, l.asked = false, 0, 0, now
 	return u
@@ -318,11 +352,11 @@ func (t *Turn) Send(ctx context.Context) error {
 		return nil
 	}
 	l.mu.Lock()
-	l.comes(l.now(), 1)
+	l.comes(l.now(), &l.waiting, 1)
 	l.mu.Unlock()
 	defer func() {
 		l.mu.Lock()
-		l.comes(l.now(), -1)
+		l.comes(l.now(), &l.waiting, -1)
 		l.mu.Unlock()
 	}()
 	select {
@@ -333,8 +367,7 @@ func (t *Turn) Send(ctx context.Context) error {
 	}
 	held := false
 	err := l.wait(ctx, func(now time.Time) time.Duration {
-		l.requests.drain(now)
-		l.bytes.drain(now)
+		l.drain(now)
 		d := l.next(0)
 		if held = d == 0 && t.Held != nil && t.Held(); d == 0 && !held {
 			t.take(now)
@@ -347,13 +380,13 @@ func (t *Turn) Send(ctx context.Context) error {
 	return err
 }
 
-// comes changes the number of requests that wait. The caller holds mu.
-func (l *Limiter) comes(now time.Time, by int) {
-	if l.waiting > 0 {
+// comes changes the number of requests or of reads that wait. The caller holds mu.
+func (l *Limiter) comes(now time.Time, n *int, by int) {
+	if l.waiting+l.reading > 0 {
 		l.waited += now.Sub(l.waits)
 	}
 	l.waits = now
-	l.waiting += by
+	*n += by
 }
 
 // take uses the rate for a request. The caller holds mu.
@@ -395,8 +428,13 @@ func (l *Limiter) wait(ctx context.Context, may func(now time.Time) time.Duratio
 	}
 }
 
-// leastPiece is the least number of bytes to read at once.
-const leastPiece = 1 << 10
+const (
+	// leastPiece is the least number of bytes to read at once, if Receive has counted them in advance.
+	leastPiece = 1 << 10
+	// firstPiece is the number of bytes to read when a server begins to answer, which nothing has counted in advance.
+	// Many servers may begin at the same moment.
+	firstPiece = 128
+)
 
 // Piece returns how many bytes to read at once at most, so that all open responses together do not read more than Ahead
 // at once. Zero means any number.
@@ -410,10 +448,13 @@ func (t *Turn) Piece() int {
 	if l.whole.Bits == 0 {
 		return 0
 	}
-	return l.piece()
+	if t.next > 0 {
+		return int(t.next)
+	}
+	return min(l.piece(), firstPiece)
 }
 
-// piece is Piece with a limit of bits. The caller holds mu.
+// piece returns the most to read at once with a limit of bits. The caller holds mu.
 func (l *Limiter) piece() int {
 	return max(int(l.read.per*Ahead.Seconds())/max(l.going, 1), leastPiece)
 }
@@ -425,9 +466,16 @@ func (t *Turn) Receive(ctx context.Context, n int) error {
 	if l == nil || !l.on.Load() {
 		return nil
 	}
-	first := true
+	first, waits := true, false
+	defer func() {
+		if waits {
+			l.mu.Lock()
+			l.comes(l.now(), &l.reading, -1)
+			l.mu.Unlock()
+		}
+	}()
 	return l.wait(ctx, func(now time.Time) time.Duration {
-		l.read.drain(now)
+		l.drain(now)
 		if first {
 			first = false
 			t.received(float64(n), now)
@@ -436,9 +484,13 @@ func (t *Turn) Receive(ctx context.Context, n int) error {
 			return 0
 		}
 		d := l.read.emptyIn(l.read.per * Ahead.Seconds())
-		if d == 0 {
+		switch {
+		case d == 0:
 			t.next = float64(l.piece())
 			l.read.level += t.next
+		case !waits:
+			waits = true
+			l.comes(now, &l.reading, 1)
 		}
 		return d
 	})
@@ -450,7 +502,6 @@ func (t *Turn) received(n float64, now time.Time) {
 	t.got += n
 	l.read.level += n - t.next
 	t.next = 0
-	l.bytes.drain(now)
 	if more := n - t.paid; more > 0 {
 		t.paid = 0
 		l.bytes.level += more
@@ -478,12 +529,16 @@ func (t *Turn) End() {
 		l.visits.level--
 	case t.sent > 0:
 		l.bytes.level -= t.paid
+		// A response that is smaller than expected uses less of a visit's turn.
+		if got := max(t.got/float64(t.sent), 1); l.limit.Bits > 0 && got < l.size {
+			l.visits.level -= 1 - l.pace(l.size)/l.pace(got)
+		}
 		more, weight := t.got/float64(t.sent)-l.size, largerWeight
 		if more < 0 {
 			weight = smallerWeight
 		}
 		l.size = max(l.size+more*weight, 1)
-		l.visits.per = gain * l.pace()
+		l.visits.per = gain * l.pace(l.size)
 	}
 	*t = Turn{}
 }

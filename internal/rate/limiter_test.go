@@ -95,6 +95,9 @@ func (c *crowd) visit(t *Turn) {
 	}
 	for size > 0 {
 		n := min(size, 16<<10)
+		if most := t.Piece(); most > 0 {
+			n = min(n, most)
+		}
 		size -= n
 		c.mu.Lock()
 		c.got = append(c.got, received{c.since(), n})
@@ -171,34 +174,91 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// The bits of responses keep the rate when their sizes change a hundredfold.
+// The bits of responses keep the rate when their sizes change a hundredfold, when all servers become slower by 600 ms,
+// when both happens, and when a third of them falls silent.
 func TestBits(t *testing.T) {
-	const limit = 20e6
-	for name, size := range map[string]func(c *crowd, at time.Duration) int{
-		"equal":  func(*crowd, time.Duration) int { return 30_000 },
-		"random": func(c *crowd, _ time.Duration) int { return int(c.chance((*rand.Rand).ExpFloat64) * 30_000) },
-		"steps": func(_ *crowd, at time.Duration) int {
-			if at/(20*time.Second)%2 == 0 {
-				return 5_000
+	const limit, every = 1.6e6, 20 * time.Second
+	odd := func(at time.Duration) time.Duration { return at / every % 2 }
+	const soon = 100 * time.Millisecond
+	for name, made := range map[string]func(c *crowd){
+		"equal": func(*crowd) {},
+		"random": func(c *crowd) {
+			c.size = func(time.Duration) int { return int(c.chance((*rand.Rand).ExpFloat64) * 6_000) }
+		},
+		"steps": func(c *crowd) { c.size = func(at time.Duration) int { return 1_000 + 99_000*int(odd(at)) } },
+		"slower": func(c *crowd) {
+			c.answers = func(at time.Duration) time.Duration { return soon + 600*time.Millisecond*odd(at) }
+		},
+		"slower and smaller": func(c *crowd) {
+			c.workers = 200
+			c.size = func(at time.Duration) int { return 34_000 - 32_000*int(odd(at)) }
+			c.answers = func(at time.Duration) time.Duration { return soon + 600*time.Millisecond*odd(at) }
+		},
+		"silent": func(c *crowd) {
+			c.workers = 400
+			c.answers = func(at time.Duration) time.Duration {
+				if c.chance((*rand.Rand).Float64) < 0.3 && at > every {
+					return every
+				}
+				return soon
 			}
-			return 500_000
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := &crowd{l: New(time.Now), workers: 64, r: testseed.Rand(t)}
-				c.size = func(at time.Duration) int { return size(c, at) }
-				c.answers = func(time.Duration) time.Duration { return 100 * time.Millisecond }
+				c := &crowd{l: New(time.Now), workers: 60, r: testseed.Rand(t)}
+				c.size = func(time.Duration) int { return 6_000 }
+				c.answers = func(time.Duration) time.Duration { return soon }
+				made(c)
 				c.l.Set(Limit{Bits: limit}, 1, time.Time{})
-				c.run(80 * time.Second)
-				c.windows(80*time.Second, func(at time.Duration, _ int, bits float64) {
-					if bits > 10.5*limit || at > 5*time.Second && bits < 9.5*limit {
-						t.Errorf("%.1f %% of the rate in the 10 s from %s on", bits/limit*10, at)
+				c.run(60 * time.Second)
+				least, most := 9.0, 0.0
+				c.windows(60*time.Second, func(at time.Duration, _ int, bits float64) {
+					most = max(most, bits/limit/10)
+					if at > 5*time.Second {
+						least = min(least, bits/limit/10)
 					}
 				})
+				want := 0.95
+				if name == "slower and smaller" {
+					// The expected size falls with the first response, 700 ms after the change. Until then a
+					// seventeenth of the bytes was asked for, and what is asked for then comes another 700 ms later.
+					want = 0.85
+				}
+				if t.Logf("%.1f to %.1f %% of the rate", 100*least, 100*most); least < want || most > 1.05 {
+					t.Errorf("want %.0f to 105 %%", 100*want)
+				}
 			})
 		})
 	}
+}
+
+// A limit of another kind begins with empty tanks.
+func TestKinds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{l: New(time.Now), workers: 100, r: testseed.Rand(t)}
+		c.size = func(time.Duration) int { return 100_000 }
+		limits := []Limit{{Requests: 50}, {Bits: 8e6}, {Requests: 10}}
+		c.l.Set(limits[0], 1, time.Time{})
+		go func() {
+			for _, limit := range limits[1:] {
+				time.Sleep(20 * time.Second)
+				c.l.Set(limit, 1, time.Time{})
+			}
+		}()
+		c.run(60 * time.Second)
+		for i, want := range []int{1000, 200, 200} {
+			n := 0
+			for _, at := range c.sent {
+				if int(at/(20*time.Second)) == i {
+					n++
+				}
+			}
+			if 100*n < 95*want || 100*n > 105*want {
+				t.Errorf("%d requests with the limit %s, want %d", n, limits[i], want)
+			}
+		}
+	})
 }
 
 // A new limit holds at once, for visits that began before, too. A share that has ended lets nothing pass.
