@@ -205,8 +205,8 @@ func TestRateOfBits(t *testing.T) {
 			t.Parallel()
 			r := rateStory{plan: p, from: 20 * s, bits: true, limit: func(time.Duration) float64 { return 1e6 }}
 			if p.Waves {
-				// The shares of agents with few hosts change with the latencies. A share that moves, and one whose agent
-				// has run out of due hosts, is unused for a moment.
+				// The shares of agents with few hosts change with the latencies. A share is unused for a moment when it
+				// moves, or when its agent runs out of due hosts.
 				r.short = 0.07
 			}
 			r.tell(t)
