@@ -342,7 +342,8 @@ func visitOf(f *state.Finish) report.Visit {
 		Duplicate: f.Flags&state.FlagShared == state.FlagDuplicate, Truncated: f.Flags&state.FlagTruncated != 0,
 		Again: f.Flags&state.FlagAgain != 0, Unchanged: f.Flags&state.FlagUnchanged != 0,
 		Unknown: f.Flags&state.FlagUnknown != 0, Unkept: f.Flags&state.FlagShared == state.FlagUnkept,
-		Shared: f.IsShared(), Exported: f.Exported(), Imported: f.Imported(), Refetched: isRefetch(f.Link),
+		Shared: f.IsShared(), Exported: f.Exported(), Imported: f.Imported(),
+		Refetched: isRefetch(f.Link) && f.Link.App() == "", // otherwise its archive is not lost: see Recollect
 	}
 }
 

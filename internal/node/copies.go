@@ -125,12 +125,29 @@ func (k *copies) Ship(ctx context.Context, agent string, number uint64, records 
 	if !ok {
 		return fmt.Errorf("agent %q is gone", agent)
 	}
-	err := c.client.Peer(to.Name, to.Addr).Ship(ctx, rpc.Records{Seq: number, Count: count, Data: records})
+	peer := c.client.Peer(to.Name, to.Addr)
+	err := shipPlain(records, func(records []byte) error {
+		return peer.Ship(ctx, rpc.Records{Seq: number, Count: count, Data: records})
+	})
 	var refusal *rpc.Refusal
 	if errors.As(err, &refusal) && refusal.Reason == notWhole {
 		return fmt.Errorf("%w: %w", cluster.ErrNotWhole, err)
 	}
 	return err
+}
+
+// shipPlain calls ship with records. If an agent of an earlier version refuses them because it does not know Archives, it
+// calls ship without them. Then the lists of that agent do not tell which archive a page was in.
+func shipPlain(records []byte, ship func([]byte) error) error {
+	err := ship(records)
+	if !errors.Is(err, rpc.ErrMalformed) {
+		return err
+	}
+	plain, had, e := handoff.WithoutArchives(records)
+	if e != nil || !had {
+		return err
+	}
+	return ship(plain)
 }
 
 // receive stores the records that another agent ships.

@@ -189,6 +189,29 @@ const withPages = 0x80
 // withArchive marks the disposition of a Named that an Archive follows.
 const withArchive = 0x80
 
+// WithoutArchives returns records without the Archive of each Named. Agents that read version 3 at most refuse a batch
+// with an Archive. had is false if no record has one. The error is an ErrRecord.
+func WithoutArchives(records []byte) (plain []byte, had bool, err error) {
+	var paths []uint64
+	for len(records) > 0 {
+		r, n, err := Decode(records, paths)
+		if err != nil {
+			return nil, false, err
+		}
+		if r.Kind == Known {
+			paths = r.Paths
+		}
+		if r.Archive == "" {
+			plain = append(plain, records[:n]...)
+		} else {
+			r.Archive, had = "", true
+			plain = r.AppendTo(plain)
+		}
+		records = records[n:]
+	}
+	return plain, had, nil
+}
+
 // octets returns the number of octets of a number of width bits.
 func octets(width uint8) int { return (int(width) + 7) / 8 }
 

@@ -154,7 +154,7 @@ func (j *judge) mayFetch(host, number int64, earlier []fetched, f fetched) bool 
 		}
 		ended := func(x excuse) bool { return e.agent != f.agent && x.covers(e.agent, f.at) }
 		// An application's page may have moved to an agent that f's agent does not hear.
-		if j.moves && j.wanted != nil && slices.ContainsFunc(j.apart, deaf) {
+		if j.moves && j.wanted[page{host, number}] && slices.ContainsFunc(j.apart, deaf) {
 			continue
 		}
 		if j.anyHost && replaced { // the others know its pages, and not which of them it has fetched
