@@ -25,9 +25,9 @@
 // # Division
 //
 // An agent that the limit holds back could use some more than its share, and everything if it has none. Another one
-// could use what it has used lately. The grantor divides fairly (max-min): no agent gets more than it could use, and all
-// that want more get the same. What is then left goes to all in proportion to what they could use. So the agent that has
-// the most work can use more at once, and an agent without work has little that the others would miss.
+// could use what it has used lately. The grantor divides fairly (max-min): no agent gets more than it could use, and
+// all that want more get the same. What is then left goes to all in proportion to what they could use. So the agent
+// that has the most work can use more at once, and an agent without work has little that the others would miss.
 //
 // Rejected: shares that each agent computes by itself from gossip. Views and demands differ for a moment at each
 // change, and then the shares sum above one. Also rejected: leases of parts of the rate (package lease). They are made
