@@ -2,10 +2,83 @@ package crawl
 
 import (
 	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
+
+// The pages that applications have not collected from an agent that leaves are fetched again, each for its
+// application. Then they count as collected.
+func TestRecollect(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := waitingWeb(t, 4)
+		w, _, end := s.start(t)
+		synctest.Wait()
+		l := newLoop(w.Crawler)
+		if links, _, err := l.Recollect(); err != nil || len(links) > 0 {
+			t.Fatalf("without applications: %v, %v", links, err)
+		}
+		if err := w.SetApplications(newsAndList(t)); err != nil {
+			t.Fatal(err)
+		}
+		feed(t, w, "news", "http://a.example/1", "http://a.example/2")
+		feed(t, w, "list", "http://a.example/1", "http://a.example/3")
+		time.Sleep(time.Minute)
+		if pages, last := collected(t, w, "list"); len(pages) != 2 {
+			t.Fatalf("list: %v", pages)
+		} else if err := w.Acknowledge("list", last-1); err != nil { // not the second one
+			t.Fatal(err)
+		}
+		links, done, err := l.Recollect()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := map[string]int{}
+		for _, again := range links {
+			if got[again.App()+" "+again.URL.String()]++; again.Refetches() != 1 {
+				t.Errorf("%v: fetched again for the %dth time", again.URL, again.Refetches())
+			}
+		}
+		want := map[string]int{"news http://a.example/1": 1, "news http://a.example/2": 1}
+		for _, page := range mustDeliveries(t, w, "list") {
+			want["list "+page.URL] = 1
+		}
+		if diff := cmp.Diff(want, got); diff != "" || len(want) != 3 {
+			t.Errorf("links (-want +got):\n%s", diff)
+		}
+		if n := w.Uncollected(); n != 3 {
+			t.Errorf("%d pages wait before other agents have the links, want 3", n)
+		}
+		if err := done(); err != nil || w.Uncollected() != 0 {
+			t.Errorf("%d pages wait after that: %v", w.Uncollected(), err)
+		}
+		if err := w.SetApplications(nil); err != nil {
+			t.Fatal(err)
+		}
+		if err := done(); err != nil {
+			t.Errorf("the applications were removed meanwhile: %v", err)
+		}
+		if stop, err := end(); stop != Finished || err != nil {
+			t.Errorf("%v, %v", stop, err)
+		}
+		if err := w.close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+func mustDeliveries(t *testing.T, w *world, app string) []Delivery {
+	t.Helper()
+	pages, err := w.Deliveries(app, 0, 1000)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
 
 // A page that is fetched again because its agent left, and not because its archive was lost, does not count as one of a
 // lost archive. The note tells how often it was fetched again.

@@ -137,7 +137,7 @@ func (k *copies) Ship(ctx context.Context, agent string, number uint64, records 
 }
 
 // shipPlain calls ship with records. If an agent of an earlier version refuses them because it does not know Archives,
-// it calls ship without them. Then the lists of that agent do not tell which archive a page was in.
+// shipPlain calls ship without them. Then the lists of that agent do not tell which archive a page was in.
 func shipPlain(records []byte, ship func([]byte) error) error {
 	err := ship(records)
 	if !errors.Is(err, rpc.ErrMalformed) {
