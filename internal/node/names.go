@@ -3,7 +3,6 @@ package node
 import (
 	"bufio"
 	"bytes"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -60,19 +59,11 @@ func (a *Agent) lost() *report.Lost {
 // wanting returns the number of URLs on the lists of archives whose agents are not in a view, which may be nil.
 func (k *copies) wanting(v *gossip.View) (n int64) {
 	for of, urls := range *k.listed.Load() {
-		if v == nil || !isBack(v, of) {
+		if v == nil || !isThere(v, of) {
 			n += urls
 		}
 	}
 	return n
-}
-
-// isBack reports whether the agent whose archive a list is of is there again, with its archive.
-func isBack(v *gossip.View, of string) bool {
-	agent, instance := folderAgent(of)
-	a, ok := v.Agent(agent)
-	return ok && hex.EncodeToString(a.Instance[:4]) == instance &&
-		(a.State == gossip.Up || a.State == gossip.Leaving)
 }
 
 // count counts the URLs on the lists.

@@ -140,7 +140,7 @@ func (r *refetch) lists(v *gossip.View) (lists []lostList, err error) {
 	}
 	for _, e := range entries {
 		of, is := listOf(e.Name())
-		if agent, instance := folderAgent(of); is && instance != "" && !isBack(v, of) {
+		if agent, instance := folderAgent(of); is && instance != "" && !isThere(v, of) {
 			lists = append(lists, lostList{of, agent})
 		}
 	}

@@ -127,7 +127,7 @@ func (s *spares) sift(ctx context.Context, v *gossip.View, now sifted) error {
 	return nil
 }
 
-// isThere reports whether a view has the agent of a list or folder.
+// isThere reports whether a view has the agent of a list or folder: it is back, with its archive.
 func isThere(v *gossip.View, of string) bool {
 	agent, instance := folderAgent(of)
 	a, ok := v.Agent(agent)
