@@ -150,9 +150,9 @@ func (cl *Clustered) returnPages(work context.Context) {
 		cl.loop.Tell(func(time.Time) {
 			cl.loop.Stir()
 			switch l.returning = false; {
-			case err == nil:
+			case err == nil && len(links) > 0:
 				cl.loop.Events.Write("pages-returned", report.F("pages", len(links)))
-			case work.Err() == nil && !errors.Is(err, crawl.ErrNotRunning):
+			case err != nil && work.Err() == nil && !errors.Is(err, crawl.ErrNotRunning):
 				cl.loop.Fail(fmt.Errorf("leave: %w", err))
 			}
 		})
