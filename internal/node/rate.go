@@ -134,7 +134,7 @@ func (r *rates) ask() (rate.Limit, *shares.Ask) {
 	use := r.limiter.Use()
 	want := max(part(use.Requests, limit.Requests), part(use.Bits, limit.Bits)) * spareUse
 	switch share := r.holder.Share(now); {
-	case share == 0:
+	case share == 0 && (use.Held || use.Waited):
 		want = 1
 	case use.Held || use.Waited:
 		want = max(want, growth*share)

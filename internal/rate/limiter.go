@@ -2,7 +2,6 @@ package rate
 
 import (
 	"context"
-	"errors"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -22,6 +21,9 @@ const (
 	// hurry is how many times faster requests are sent while there is nothing to read: servers have become slower, or
 	// do not answer, or send less than expected.
 	hurry = 2
+	// hurryTime is how long requests hurry while no server sends anything, as in an outage of the network. Otherwise all
+	// of them might answer at once later.
+	hurryTime = 2 * time.Second
 	// lead is how long before its request a visit may begin. So requests wait for a moment at Send, ready, and the
 	// time that connections take does not matter. It is short, so that no connection waits unused for long.
 	lead = 250 * time.Millisecond
@@ -83,10 +85,14 @@ type Limiter struct {
 	requests  tank
 	bytes     tank          // of requests, with their expected sizes; corrected by the true ones
 	read      tank          // bytes that were read
+	heard     time.Time     // when bytes were read last
 	visits    tank          // begun
 	going     int           // visits that have begun and not ended
 	waiting   int           // at Send
-	reading   int           // that wait at Receive
+	ordered   uint64        // the order of the last request
+	readers   []*Turn       // that wait at Next, in the order in which they came
+	reader    *Turn         // the one of them that reads next
+	oldest    bool          // the next one after it is that of the oldest request
 	size      float64       // expected size of responses, in bytes
 	changed   chan struct{} // closed when the limit changes
 	held      bool          // see Use
@@ -139,7 +145,7 @@ func (l *Limiter) begin(now time.Time) {
 	for _, t := range l.tanks() {
 		t.level = 0
 	}
-	l.at = now
+	l.at, l.heard = now, now
 	l.used, l.usedSince, l.asked = Use{}, now, now
 	l.held = true // the agent may use all that it gets until its use is known
 }
@@ -152,7 +158,7 @@ func (l *Limiter) wake() {
 	l.changed = make(chan struct{})
 }
 
-// drain brings the tanks to the time now. While there is nothing to read, bytes and visits drain faster. One more
+// drain brings the tanks to the time now. While requests hurry, bytes and visits drain faster. One more
 // response of the expected size may be sent for what responses have had less than that.
 func (l *Limiter) drain(now time.Time) {
 	d := 0.0
@@ -160,7 +166,7 @@ func (l *Limiter) drain(now time.Time) {
 		d, l.at = now.Sub(l.at).Seconds(), now
 	}
 	more := 0.0
-	if l.read.per > 0 {
+	if l.hurries() {
 		more = (hurry - 1) * max(d-max(l.read.level, 0)/l.read.per, 0)
 	}
 	l.requests.drain(d)
@@ -169,6 +175,9 @@ func (l *Limiter) drain(now time.Time) {
 	l.bytes.drain(d + more)
 	l.visits.drain(d + more)
 }
+
+// hurries reports whether requests are sent faster while there is nothing to read.
+func (l *Limiter) hurries() bool { return l.read.per > 0 && l.at.Sub(l.heard) < hurryTime }
 
 // apply gives the tanks the rates of the limit.
 func (l *Limiter) apply(now time.Time) {
@@ -181,7 +190,7 @@ func (l *Limiter) apply(now time.Time) {
 // soon is emptyIn for bytes or visits, if nothing comes to read.
 func (l *Limiter) soon(t *tank, height float64) time.Duration {
 	d := t.emptyIn(height)
-	if l.read.per > 0 && d < never {
+	if d < never && l.hurries() {
 		if idle := time.Duration(max(l.read.level, 0) / l.read.per * 1e9); d > idle {
 			d = idle + (d-idle+hurry-1)/hurry
 		}
@@ -298,7 +307,7 @@ func (l *Limiter) Use() Use {
 			l.used = u
 		}
 	}
-	l.comes(now, &l.waiting, 0)
+	l.comes(now)
 	u.Held, u.Waited = l.held, 2*l.waited > now.Sub(l.asked)
 	l.held, l.waited, l.sent, l.asked = false, 0, 0, now
 	return u
@@ -316,89 +325,12 @@ func (l *Limiter) usedAt(now time.Time) Use {
 	return l.used
 }
 
-// ErrHeld reports a request that may not be sent any more: see Turn.Held.
-var ErrHeld = errors.New("the request may not be sent any more")
-
-// A Turn is one visit's place in the order of requests. The zero Turn is that of a visit without a limit.
-type Turn struct {
-	// Held, if not nil, is asked when a request that has waited may be sent. If it reports true, Send returns ErrHeld,
-	// and nothing of the rate is used. It must not block.
-	Held func() bool
-
-	l     *Limiter
-	begun bool    // it counts among the limiter's visits
-	sent  int     // requests
-	paid  float64 // bytes that Send has taken in advance and Receive has not used yet
-	got   float64 // bytes
-	next  float64 // bytes of the next read, which Receive has counted in advance
-}
-
-// Begin notes that a visit begins. Call End when it has ended.
-func (l *Limiter) Begin() Turn {
-	if l == nil || !l.on.Load() {
-		return Turn{l: l}
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.visits.level++
-	l.going++
-	return Turn{l: l, begun: true}
-}
-
-// Send returns when a request may be sent. The error is ctx's, or ErrHeld.
-func (t *Turn) Send(ctx context.Context) error {
-	l := t.l
-	if l == nil || !l.on.Load() {
-		return nil
-	}
-	l.mu.Lock()
-	l.comes(l.now(), &l.waiting, 1)
-	l.mu.Unlock()
-	defer func() {
-		l.mu.Lock()
-		l.comes(l.now(), &l.waiting, -1)
-		l.mu.Unlock()
-	}()
-	select {
-	case l.turn <- struct{}{}:
-		defer func() { <-l.turn }()
-	case <-ctx.Done():
-		return ctx.Err()
-	}
-	held := false
-	err := l.wait(ctx, func(now time.Time) time.Duration {
-		l.drain(now)
-		d := l.next(0)
-		if held = d == 0 && t.Held != nil && t.Held(); d == 0 && !held {
-			t.take(now)
-		}
-		return d
-	})
-	if err == nil && held {
-		return ErrHeld
-	}
-	return err
-}
-
-// comes changes the number of requests or of reads that wait. The caller holds mu.
-func (l *Limiter) comes(now time.Time, n *int, by int) {
-	if l.waiting+l.reading > 0 {
+// comes must be called before the number of requests or of reads that wait changes. The caller holds mu.
+func (l *Limiter) comes(now time.Time) {
+	if l.waiting+len(l.readers) > 0 {
 		l.waited += now.Sub(l.waits)
 	}
 	l.waits = now
-	*n += by
-}
-
-// take uses the rate for a request. The caller holds mu.
-func (t *Turn) take(now time.Time) {
-	l := t.l
-	t.sent++
-	t.paid += l.size
-	l.requests.level++
-	l.bytes.level += l.size
-	l.sent++
-	l.usedAt(now)
-	l.used.Requests += 1 / useTime.Seconds()
 }
 
 // wait calls may, which holds mu, until it returns zero. may returns how long to wait at least.
@@ -426,119 +358,4 @@ func (l *Limiter) wait(ctx context.Context, may func(now time.Time) time.Duratio
 		}
 		timer.Stop()
 	}
-}
-
-const (
-	// leastPiece is the least number of bytes to read at once, if Receive has counted them in advance.
-	leastPiece = 1 << 10
-	// firstPiece is the number of bytes to read when a server begins to answer, which nothing has counted in advance.
-	// Many servers may begin at the same moment.
-	firstPiece = 128
-)
-
-// Piece returns how many bytes to read at once at most, so that all open responses together do not read more than Ahead
-// at once. Zero means any number.
-func (t *Turn) Piece() int {
-	l := t.l
-	if l == nil || !l.on.Load() {
-		return 0
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.whole.Bits == 0 {
-		return 0
-	}
-	if t.next > 0 {
-		return int(t.next)
-	}
-	return min(l.piece(), firstPiece)
-}
-
-// piece returns the most to read at once with a limit of bits. The caller holds mu.
-func (l *Limiter) piece() int {
-	return max(int(l.read.per*Ahead.Seconds())/max(l.going, 1), leastPiece)
-}
-
-// Receive notes that n bytes were read. It returns when more may be read. The error is ctx's. It counts the next read
-// in advance, so that of several turns that wait, only one may read.
-func (t *Turn) Receive(ctx context.Context, n int) error {
-	l := t.l
-	if l == nil || !l.on.Load() {
-		return nil
-	}
-	first, waits := true, false
-	defer func() {
-		if waits {
-			l.mu.Lock()
-			l.comes(l.now(), &l.reading, -1)
-			l.mu.Unlock()
-		}
-	}()
-	return l.wait(ctx, func(now time.Time) time.Duration {
-		l.drain(now)
-		if first {
-			first = false
-			t.received(float64(n), now)
-		}
-		if l.whole.Bits == 0 {
-			return 0
-		}
-		d := l.read.emptyIn(l.read.per * Ahead.Seconds())
-		switch {
-		case d == 0:
-			t.next = float64(l.piece())
-			l.read.level += t.next
-		case !waits:
-			waits = true
-			l.comes(now, &l.reading, 1)
-		}
-		return d
-	})
-}
-
-// received accounts for n bytes. The caller holds mu.
-func (t *Turn) received(n float64, now time.Time) {
-	l := t.l
-	t.got += n
-	l.read.level += n - t.next
-	t.next = 0
-	if more := n - t.paid; more > 0 {
-		t.paid = 0
-		l.bytes.level += more
-	} else {
-		t.paid -= n
-	}
-	l.usedAt(now)
-	l.used.Bits += 8 * n / useTime.Seconds()
-}
-
-// End ends the turn. Other turns get the part of the rate that it did not use.
-func (t *Turn) End() {
-	l := t.l
-	if l == nil || !t.begun && t.sent == 0 && t.next == 0 {
-		return
-	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.read.level -= t.next
-	if t.begun {
-		l.going--
-	}
-	switch {
-	case t.sent == 0 && t.begun:
-		l.visits.level--
-	case t.sent > 0:
-		l.bytes.level -= t.paid
-		// A response that is smaller than expected uses less of a visit's turn.
-		if got := max(t.got/float64(t.sent), 1); l.limit.Bits > 0 && got < l.size {
-			l.visits.level -= 1 - l.pace(l.size)/l.pace(got)
-		}
-		more, weight := t.got/float64(t.sent)-l.size, largerWeight
-		if more < 0 {
-			weight = smallerWeight
-		}
-		l.size = max(l.size+more*weight, 1)
-		l.visits.per = gain * l.pace(l.size)
-	}
-	*t = Turn{}
 }

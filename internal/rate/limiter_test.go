@@ -95,16 +95,17 @@ func (c *crowd) visit(t *Turn) {
 	}
 	for size > 0 {
 		n := min(size, 16<<10)
-		if most := t.Piece(); most > 0 {
+		switch most, err := t.Next(context.Background()); {
+		case err != nil:
+			return
+		case most > 0:
 			n = min(n, most)
 		}
 		size -= n
 		c.mu.Lock()
 		c.got = append(c.got, received{c.since(), n})
 		c.mu.Unlock()
-		if t.Receive(context.Background(), n) != nil {
-			return
-		}
+		t.Receive(n)
 	}
 }
 
@@ -233,6 +234,38 @@ func TestBits(t *testing.T) {
 	}
 }
 
+// In an outage of the network, requests do not hurry for more than hurryTime: all servers may answer at once later.
+func TestOutage(t *testing.T) {
+	const limit, size, from, to = 1.6e6, 6_000, 10 * time.Second, 30 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		c := &crowd{l: New(time.Now), workers: 1500, r: testseed.Rand(t), size: func(time.Duration) int { return size }}
+		c.answers = func(at time.Duration) time.Duration {
+			if at > from && at < to {
+				return to - at
+			}
+			return 100 * time.Millisecond
+		}
+		c.l.Set(Limit{Bits: limit}, 1, time.Time{})
+		c.run(60 * time.Second)
+		asked := 0.0
+		for _, at := range c.sent {
+			if at > from && at < to {
+				asked += 8 * size
+			}
+		}
+		seconds := asked / limit
+		t.Logf("in an outage of %s, agents asked for what the rate allows in %.1f s", to-from, seconds)
+		if most := (to - from + (hurry-1)*hurryTime + time.Second).Seconds(); seconds < 19 || seconds > most {
+			t.Errorf("want at most %.1f s", most)
+		}
+		c.windows(60*time.Second, func(at time.Duration, _ int, bits float64) {
+			if bits > 1.05*10*limit {
+				t.Errorf("%.1f %% of the rate from %s on", bits/limit*10, at)
+			}
+		})
+	})
+}
+
 // A limit of another kind begins with empty tanks.
 func TestKinds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -341,9 +374,10 @@ func TestNoLimit(t *testing.T) {
 		}
 		turn := l.Begin()
 		for range 1000 {
-			if turn.Send(t.Context()) != nil || turn.Receive(t.Context(), 1<<30) != nil {
+			if most, err := turn.Next(t.Context()); turn.Send(t.Context()) != nil || most != 0 || err != nil {
 				t.Fatal("held back")
 			}
+			turn.Receive(1 << 30)
 		}
 		turn.End()
 		if in, shut := l.In(time.Now()); in != 0 || shut {

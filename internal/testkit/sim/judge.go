@@ -246,8 +246,15 @@ func (j *judge) violate(kind string, k int, v *visit, r requests, gap time.Durat
 	})
 }
 
-// end records the response to a request.
+// end records the end of a request, and its response at the same time if it is complete.
 func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
+	if v.ended(host, r, at); whole {
+		v.fetched(host, r, at)
+	}
+}
+
+// ended records the end of a request.
+func (v *visit) ended(host int64, r testweb.Reply, at time.Time) {
 	j := v.j
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -266,11 +273,16 @@ func (v *visit) end(host int64, r testweb.Reply, at time.Time, whole bool) {
 	if r.Denied {
 		j.violate("robots", byHost, v, requests{agent: v.agent, host: v.host.Name}, 0)
 	}
-	if r.Page < 0 || r.Status != 200 || !whole {
-		if whole {
-			url := "http://" + v.host.Name + v.target
-			j.others[url] = append(j.others[url], fetched{v.agent, at})
-		}
+}
+
+// fetched records a complete response.
+func (v *visit) fetched(host int64, r testweb.Reply, at time.Time) {
+	j := v.j
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if r.Page < 0 || r.Status != 200 {
+		url := "http://" + v.host.Name + v.target
+		j.others[url] = append(j.others[url], fetched{v.agent, at})
 		return
 	}
 	p := page{host, r.Page}

@@ -80,10 +80,12 @@ func (w *web) dial(ctx context.Context, m *machine, addr string) (net.Conn, erro
 		}
 	}
 	ours, theirs := m.connect(w.self, netip.AddrPortFrom(m.addr, w.net.ephemeral()), to)
+	var read *reader
 	if w.judge.rated {
-		ours.hears = w.judge.reads.add
+		read = &reader{all: &w.judge.reads}
+		ours.hears = read.add
 	}
-	go w.serve(theirs, m.number)
+	go w.serve(theirs, m.number, read)
 	return ours, nil
 }
 
@@ -110,11 +112,13 @@ func (w *web) wave() (connects, answers time.Duration, pad int) {
 	return 0, 0, 0
 }
 
-// serve answers the requests of one connection, one after the other.
-func (w *web) serve(conn *stream, agent int) {
+// serve answers the requests of one connection, one after the other. An agent that keeps a limit of the rate may read an
+// answer long after it was written. Then read, if not nil, says when the agent has fetched it.
+func (w *web) serve(conn *stream, agent int, read *reader) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	var answer []byte
+	written := 0 // bytes of the connection
 	for {
 		conn.SetReadDeadline(time.Now().Add(5 * time.Minute))
 		if _, err := in.Peek(1); err != nil {
@@ -127,7 +131,8 @@ func (w *web) serve(conn *stream, agent int) {
 		}
 		host, ok := w.made.Find(strings.ToLower(strings.TrimSuffix(r.Host, ".")))
 		if !ok {
-			conn.Write([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
+			n, _ := conn.Write([]byte("HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"))
+			written += n
 			continue
 		}
 		w.mu.Lock()
@@ -156,8 +161,17 @@ func (w *web) serve(conn *stream, agent int) {
 		if !whole {
 			answer = answer[:min(len(answer), reply.Cut)]
 		}
-		_, err = conn.Write(answer)
-		visit.end(host, reply, time.Now(), whole && err == nil)
+		n, err := conn.Write(answer)
+		written += n
+		visit.ended(host, reply, time.Now())
+		if whole && err == nil {
+			fetch := func() { visit.fetched(host, reply, time.Now()) }
+			if read == nil {
+				fetch()
+			} else {
+				read.when(written, fetch)
+			}
+		}
 		switch reply.Fault {
 		case testweb.HangAfter:
 			in.Peek(1) // waits until the client closes the connection

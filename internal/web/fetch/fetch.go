@@ -59,10 +59,11 @@ type Request struct {
 type Pacer interface {
 	// Send returns when the request may be sent. A new connection is open by then.
 	Send(ctx context.Context) error
-	// Piece returns how many bytes to read at once at most. Zero means any number.
-	Piece() int
-	// Receive notes that n bytes were read. It returns when more may be read.
-	Receive(ctx context.Context, n int) error
+	// Next returns when bytes may be read, and how many at once at most. Zero means any number. It does not wait
+	// before the first byte of a response.
+	Next(ctx context.Context) (most int, err error)
+	// Receive notes that n bytes were read.
+	Receive(n int)
 }
 
 // Fetcher fetches URLs. Make one with New.
@@ -266,14 +267,14 @@ func (x *exchange) send() error {
 	return nil
 }
 
-// receive waits until more than n bytes may be read. The error is ctx's.
-func (x *exchange) receive(n int) error {
+// next waits until bytes may be read, and returns how many at most. Zero means any number. The error is ctx's.
+func (x *exchange) next() (most int, err error) {
 	if x.pacer == nil {
-		return nil
+		return 0, nil
 	}
 	from := x.f.cfg.Now()
-	if err := x.pacer.Receive(x.ctx, n); err != nil {
-		return err
+	if most, err = x.pacer.Next(x.ctx); err != nil {
+		return 0, err
 	}
 	if waited := x.f.cfg.Now().Sub(from); waited > 0 {
 		x.held += waited
@@ -282,7 +283,7 @@ func (x *exchange) receive(n int) error {
 			x.first = x.first.Add(waited)
 		}
 	}
-	return nil
+	return most, nil
 }
 
 // run writes the request and reads the response. x.now must be the current time.
@@ -336,17 +337,19 @@ func (x *exchange) slowAt() time.Time {
 }
 
 // read reads once into the wire. It returns either bytes, or fault for an error of the connection.
-// err is an error of the spill file, or errNoMemory.
+// err is an error of the spill file, errNoMemory, or ctx's.
 func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 	w := x.r.Wire
 	room, err := w.room(head)
 	if err != nil {
 		return nil, nil, err
 	}
-	if x.pacer != nil {
-		if most := x.pacer.Piece(); most > 0 {
-			room = room[:min(len(room), most)]
-		}
+	most, err := x.next()
+	if err != nil {
+		return nil, nil, err
+	}
+	if most > 0 {
+		room = room[:min(len(room), most)]
 	}
 	if !x.waiting {
 		now := x.f.cfg.Now()
@@ -364,7 +367,10 @@ func (x *exchange) read(c *conn, head bool) (p []byte, fault, err error) {
 			if x.waiting {
 				x.waiting, x.early = false, x.r.Reused && c.early()
 			}
-			return room[:n], nil, x.receive(n) // the next Read returns a fault again
+			if x.pacer != nil {
+				x.pacer.Receive(n)
+			}
+			return room[:n], nil, nil // the next Read returns a fault again
 		}
 		if fault != nil {
 			return nil, fault, nil

@@ -9,20 +9,22 @@ import (
 	"time"
 )
 
-// A slowPacer lets requests wait for a time, and so does each read.
+// A slowPacer lets requests wait for a time, and so does each read after the first.
 type slowPacer struct {
-	send, receive time.Duration
-	sent, got     int
+	send, next time.Duration
+	sent, got  int
 }
 
 func (p *slowPacer) Send(ctx context.Context) error { p.sent++; return wait(ctx, p.send) }
 
-func (p *slowPacer) Piece() int { return 100 }
-
-func (p *slowPacer) Receive(ctx context.Context, n int) error {
-	p.got += n
-	return wait(ctx, p.receive)
+func (p *slowPacer) Next(ctx context.Context) (int, error) {
+	if p.got == 0 {
+		return 20, nil
+	}
+	return 20, wait(ctx, p.next)
 }
+
+func (p *slowPacer) Receive(n int) { p.got += n }
 
 func wait(ctx context.Context, d time.Duration) error {
 	select {
@@ -42,7 +44,7 @@ func TestPacer(t *testing.T) {
 			answer([]byte(reply), true)(c)
 		})
 		defer f.Close()
-		p := &slowPacer{send: time.Minute, receive: time.Minute}
+		p := &slowPacer{send: time.Minute, next: time.Minute}
 		began := time.Now()
 		r := mustFetch(t, f, Request{URL: mustURL(t, "http://a.example/"), Pacer: p})
 		if outcome(r) != "complete" || r.Duration > time.Second || r.Began.Sub(began) != time.Minute {
