@@ -40,8 +40,8 @@ func (CtlStatusCmd) Help() string {
 	return `The table has a row for each agent:
 
   STATE       crawling, paused (by ctl pause), waiting (for other agents,
-              before the crawl starts), stopping, or silent (it does not
-              answer)
+              before the crawl starts), leaving (after ctl leave),
+              stopping, or silent (it does not answer)
   PAGES       2xx responses, in all runs
   PAGES/S     pages a second, in the last seconds
   RECEIVED    bytes
@@ -49,7 +49,8 @@ func (CtlStatusCmd) Help() string {
   KNOWN       different URLs accepted
   OPEN        open requests
   ERRORS      URLs given up after an error
-  WAITS FOR   what the agent waits for, if nothing comes; why it is silent
+  WAITS FOR   what the agent waits for, if nothing comes or it leaves; why it
+              is silent
 
 The last row has their sum, without agents that have left or were lost.
 

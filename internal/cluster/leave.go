@@ -7,6 +7,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -159,10 +161,24 @@ func (cl *Clustered) returnPages(work context.Context) {
 	})
 }
 
-// waitsForPrograms says in words which pages keep this agent from its end; "": none.
+// leavesAfter says in words what an agent that leaves waits for; "": it does not leave.
+func (cl *Clustered) leavesAfter(now time.Time) string {
+	if !cl.tenants.leaving.on {
+		return ""
+	}
+	if pages := cl.waitsForPrograms(now); pages != "" {
+		return pages
+	}
+	if n := cl.loop.Pending(); n > 0 {
+		return "other agents, which take its " + english.Plural(int(n), "link", "")
+	}
+	return "other agents, which take over what only this agent knows"
+}
+
+// waitsForPrograms says in words which pages keep an agent that leaves from its end; "": none.
 func (cl *Clustered) waitsForPrograms(now time.Time) string {
 	l := &cl.tenants.leaving
-	if !l.on || cl.Uncollected == nil {
+	if cl.Uncollected == nil {
 		return ""
 	}
 	pages := cl.Uncollected()

@@ -55,6 +55,8 @@ func (o operated) Status() *pb.AgentStatus {
 		s.WaitsFor = st.WaitsFor
 		if st.Stop != "" {
 			s.State = "stopping"
+		} else if st.Leaving != "" {
+			s.State = "leaving"
 		} else if st.Paused {
 			s.State = "paused"
 		}

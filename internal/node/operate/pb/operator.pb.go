@@ -126,7 +126,7 @@ type AgentStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                       // its name; empty: the crawl has one agent
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`                   // for other agents
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                       // crawling, paused, waiting, stopping or silent
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                       // crawling, paused, waiting, leaving, stopping or silent
 	WaitsFor      string                 `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // in words
 	Totals        *Totals                `protobuf:"bytes,5,opt,name=totals,proto3" json:"totals,omitempty"`
 	Status        *structpb.Struct       `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`                               // as docs/reference/json.md has it
