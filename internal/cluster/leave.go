@@ -139,7 +139,7 @@ func (cl *Clustered) returnPages(work context.Context) {
 	l := &cl.tenants.leaving
 	l.returning = true
 	cl.loop.Go(func() {
-		links, done, err := cl.loop.Recollect()
+		links, spent, done, err := cl.loop.Recollect()
 		if err == nil {
 			err = cl.receive(work, links, 0, func(link weburl.Link) weburl.Link {
 				cl.Direct(&link)
@@ -152,8 +152,8 @@ func (cl *Clustered) returnPages(work context.Context) {
 		cl.loop.Tell(func(time.Time) {
 			cl.loop.Stir()
 			switch l.returning = false; {
-			case err == nil && len(links) > 0:
-				cl.loop.Events.Write("pages-returned", report.F("pages", len(links)))
+			case err == nil && len(links)+spent > 0:
+				cl.loop.Events.Write("pages-returned", report.F("pages", len(links)), report.F("given_up", spent))
 			case err != nil && work.Err() == nil && !errors.Is(err, crawl.ErrNotRunning):
 				cl.loop.Fail(fmt.Errorf("leave: %w", err))
 			}
