@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -52,10 +53,11 @@ func (CtlStatusCmd) Help() string {
   WAITS FOR   what the agent waits for, if nothing comes or it leaves; why it
               is silent
 
-The last row has their sum, without agents that have left or were lost.
+The last row has the sum of the agents that answer. A line below it names the
+agents that left, stopped or were lost: their pages are not counted.
 
-Below it are the limit of the crawl's rate and the table of the applications, if
-there are any. "orbweaver ctl apps --help" explains its columns.
+Then come the limit of the crawl's rate and the table of the applications, if there
+are any. "orbweaver ctl apps --help" explains its columns.
 
 With --watch on a terminal, the table is drawn in place.
 
@@ -202,8 +204,26 @@ func statusTable(r *pb.StatusResponse) string {
 		}
 	}
 	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN", "OPEN", "ERRORS") +
-		rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents) + copiesLine(r.Agents)
+		absentLine(r.Absent) + rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents) + copiesLine(r.Agents)
 }
+
+// absentLine names the agents whose counts are in no total, or is empty.
+func absentLine(absent []string) string {
+	if len(absent) == 0 {
+		return ""
+	}
+	var names []string
+	for _, name := range absent[:min(len(absent), absentMost)] {
+		names = append(names, inCell(name))
+	}
+	if more := len(absent) - absentMost; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("not counted: %s, which left, stopped or were lost\n", english.WordSeries(names, "and"))
+}
+
+// absentMost bounds the names of absent agents in a line.
+const absentMost = 10
 
 // lostLine tells of archives that were lost with their agents, or is empty.
 func lostLine(agents []*pb.AgentStatus) string {

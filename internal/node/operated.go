@@ -44,7 +44,7 @@ func (o operated) Name() string {
 func (o operated) Status() *pb.AgentStatus {
 	s := &pb.AgentStatus{Agent: o.Name(), State: "crawling"}
 	if c := o.a.membership; c != nil {
-		s.Address = c.self.Addr
+		s.Address, s.Absent = c.self.Addr, c.gone()
 	}
 	s.Rate, s.Applications, s.DomainRates = o.a.rates.state(), o.ApplicationStates(), o.a.domainRates()
 	status := o.a.status()
