@@ -265,9 +265,14 @@ func heard(answers []*pb.Answer, one, several string) (names, verb string) {
 	return english.WordSeries(all, "and"), several
 }
 
-// unheard names the agents that have not got an order yet.
+// unheard names the agents that have not got an order yet, and says if others are told when they join.
 func unheard(out io.Writer, answers []*pb.Answer) error {
 	for _, a := range answers {
+		if a.WaitsFor != "" {
+			if err := printWaits(out, a.WaitsFor); err != nil {
+				return err
+			}
+		}
 		if a.Error == "" {
 			continue
 		}
@@ -277,6 +282,12 @@ func unheard(out io.Writer, answers []*pb.Answer) error {
 		}
 	}
 	return nil
+}
+
+// printWaits says what an agent waits for that has got an order before the crawl begins.
+func printWaits(out io.Writer, waitsFor string) error {
+	_, err := fmt.Fprintf(out, "the agent waits for %s; other agents are told when they join\n", inLine(waitsFor))
+	return err
 }
 
 // CtlCheckpointCmd implements "ctl checkpoint".

@@ -138,7 +138,9 @@ func (a CtlAppCmd) print(out io.Writer, r *pb.SetApplicationResponse) error {
 	names, obeys := knowers(r.Told, "obeys", "obey")
 	fmt.Fprintf(out, "%s; %s %s\n", text, names, obeys)
 	if r.WaitsFor != "" {
-		fmt.Fprintf(out, "the agent waits for %s; other agents are told when they join\n", inLine(r.WaitsFor))
+		if err := printWaits(out, r.WaitsFor); err != nil {
+			return err
+		}
 	}
 	return untold(out, r.Told)
 }

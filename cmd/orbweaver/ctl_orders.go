@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -70,10 +71,14 @@ func ordersTable(orders []*pb.Order, past bool) string {
 		if o.Verb == "scope" { // about a part of the scope
 			about = inCell(strings.TrimSpace(o.About + " " + o.Value))
 		}
+		verb := orderVerb(o)
+		if app, ok := operate.OrderedApplication(o); ok {
+			verb, about = inCell(o.Verb), about+": "+describeApp(app)
+		}
 		if o.Stands {
 			stands = "yes"
 		}
-		rows = append(rows, []string{inCell(o.Id), when, inCell(o.Agent), orderVerb(o), about, stands, inCell(o.Why)})
+		rows = append(rows, []string{inCell(o.Id), when, inCell(o.Agent), verb, about, stands, inCell(o.Why)})
 	}
 	if !past {
 		for i := range rows {

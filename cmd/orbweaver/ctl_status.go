@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
+	"github.com/dustin/go-humanize/english"
 	"github.com/mattn/go-runewidth"
 	"golang.org/x/term"
 	"google.golang.org/protobuf/encoding/protojson"
@@ -40,8 +41,8 @@ func (CtlStatusCmd) Help() string {
 	return `The table has a row for each agent:
 
   STATE       crawling, paused (by ctl pause), waiting (for other agents,
-              before the crawl starts), stopping, or silent (it does not
-              answer)
+              before the crawl starts), leaving (after ctl leave),
+              stopping, or silent (it does not answer)
   PAGES       2xx responses, in all runs
   PAGES/S     pages a second, in the last seconds
   RECEIVED    bytes
@@ -49,12 +50,14 @@ func (CtlStatusCmd) Help() string {
   KNOWN       different URLs accepted
   OPEN        open requests
   ERRORS      URLs given up after an error
-  WAITS FOR   what the agent waits for, if nothing comes; why it is silent
+  WAITS FOR   what the agent waits for, if nothing comes or it leaves; why it
+              is silent
 
-The last row has their sum, without agents that have left or were lost.
+The last row has the sum of the agents that answer. A line below it names the
+agents that left, stopped or were lost: their pages are not counted.
 
-Below it are the limit of the crawl's rate and the table of the applications, if
-there are any. "orbweaver ctl apps --help" explains its columns.
+Then come the limit of the crawl's rate and the table of the applications, if there
+are any. "orbweaver ctl apps --help" explains its columns.
 
 With --watch on a terminal, the table is drawn in place.
 
@@ -201,8 +204,26 @@ func statusTable(r *pb.StatusResponse) string {
 		}
 	}
 	return textTable(rows, "PAGES", "PAGES/S", "RECEIVED", "QUEUED", "KNOWN", "OPEN", "ERRORS") +
-		rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents) + copiesLine(r.Agents)
+		absentLine(r.Absent) + rateLines(r.Agents) + appLines(r.Agents) + lostLine(r.Agents) + copiesLine(r.Agents)
 }
+
+// absentLine names the agents whose counts are in no total, or is empty.
+func absentLine(absent []string) string {
+	if len(absent) == 0 {
+		return ""
+	}
+	var names []string
+	for _, name := range absent[:min(len(absent), absentMost)] {
+		names = append(names, inCell(name))
+	}
+	if more := len(absent) - absentMost; more > 0 {
+		names = append(names, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("not counted: %s, which left, stopped or were lost\n", english.WordSeries(names, "and"))
+}
+
+// absentMost bounds the names of absent agents in a line.
+const absentMost = 10
 
 // lostLine tells of archives that were lost with their agents, or is empty.
 func lostLine(agents []*pb.AgentStatus) string {

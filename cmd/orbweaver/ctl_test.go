@@ -184,6 +184,7 @@ func TestCtl(t *testing.T) {
 	one := []*pb.Answer{{Text: "a.example: blocked, 1 link waits\n"}}
 	three := []*pb.Answer{{Agent: "a1", Text: "first"}, {Agent: "a2", Text: "second\n  more\n"}, {Agent: "a3"}}
 	partly := []*pb.Answer{{Agent: "a1", Text: "first"}, {Agent: "a2", Error: "no\nanswer", Code: "silent"}}
+	early := []*pb.Answer{{Agent: "a1", Text: "done", WaitsFor: "1 more agent"}}
 	refused := connect.NewError(connect.CodeNotFound, errors.New("no order \"x\" stands"))
 	for _, c := range []struct {
 		args           string
@@ -220,6 +221,11 @@ func TestCtl(t *testing.T) {
 		{args: "pause", answer: &canned{answers: partly, orders: []*pb.Order{pause}}, asked: "Pause",
 			stdout: "paused; a1 begins no request until \"orbweaver ctl --dir DIR resume\"\n" +
 				"a2 does not know it yet, and is told as soon as it answers: no\\nanswer\n"},
+		{args: "pause", answer: &canned{answers: early, orders: []*pb.Order{pause}}, asked: "Pause",
+			stdout: "paused; a1 begins no request until \"orbweaver ctl --dir DIR resume\"\n" +
+				"the agent waits for 1 more agent; other agents are told when they join\n"},
+		{args: "block a.example", answer: &canned{answers: early}, asked: `Block host:"a.example"`,
+			stdout: "agent a1:\ndone\nthe agent waits for 1 more agent; other agents are told when they join\n"},
 		{args: "resume --why w", answer: &canned{answers: three[:2], orders: []*pb.Order{pause}},
 			asked: `Resume why:"w"`, stdout: "resumed; a1 and a2 begin requests again\n"},
 		{args: "checkpoint --agent a1", answer: &canned{answers: one}, asked: `Checkpoint agent:"a1"`,
@@ -255,6 +261,17 @@ func TestCtl(t *testing.T) {
 			"a1-3   2026-03-04T05:06:07Z  a1     pause      everything       no      a complaint\n" +
 			"a10-4  2026-03-04T05:06:07Z  a10    pause off  everything       no\n" +
 			"a1-5   -                     a1     delay 9s   www.example.org  yes\n"},
+		{args: "orders", asked: "Orders", answer: &canned{orders: []*pb.Order{
+			{Id: "a1-6", Agent: "a1", Verb: "app-rule", About: "news exclude /print/", Stands: true},
+			{Id: "a1-7", Agent: "a1", Verb: "app", About: "news", Stands: true, Value: `{"share":2,"scope":"domain",` +
+				`"depth":3,"strategy":"follow","pages":true,"made":"ABC"}`},
+			{Id: "a1-8", Agent: "a1", Verb: "app", About: "new", Stands: true, Value: "{}"},
+		}}, stdout: "" +
+			"ID    WHEN  AGENT  VERB      ABOUT                                                                  " +
+			"WHY\n" +
+			"a1-6  -     a1     app-rule  news exclude /print/\n" +
+			"a1-7  -     a1     app       news: share 2, strategy follow, scope domain, depth 3, pages are kept\n" +
+			"a1-8  -     a1     app {}    new\n"},
 		{args: "orders --json", answer: &canned{orders: []*pb.Order{pause}}, asked: "Orders", stdout: `{
   "orders": [
     {
@@ -301,7 +318,7 @@ func TestCtlStatus(t *testing.T) {
 		PagesPerS: 123.456, OpenRequests: 64, Errors: 3}
 	alone := &pb.StatusResponse{Totals: totals, Agents: []*pb.AgentStatus{
 		{State: "crawling", Totals: totals, Status: counts}}}
-	several := &pb.StatusResponse{Totals: totals, Agents: []*pb.AgentStatus{
+	several := &pb.StatusResponse{Totals: totals, Absent: []string{"a3", "a4"}, Agents: []*pb.AgentStatus{
 		{Agent: "a1", Address: "192.0.2.1:7470", State: "crawling", Totals: totals},
 		{Agent: "a2", State: "waiting", WaitsFor: "2 agents"},
 		{Agent: "archive-10", State: "silent", WaitsFor: "agent archive-10 does not answer: timeout"},
@@ -320,7 +337,8 @@ func TestCtlStatus(t *testing.T) {
 			"a2          waiting            -        -         -       -           -     -       -  2 agents\n" +
 			"archive-10  silent             -        -         -       -           -     -       -  agent archive-10 " +
 			"does not answer: timeout\n" +
-			"total                 12,345,678    123.5     99 GB   1,234  22,345,678    64       3\n"},
+			"total                 12,345,678    123.5     99 GB   1,234  22,345,678    64       3\n" +
+			"not counted: a3 and a4, which left, stopped or were lost\n"},
 		{"status --json", "Status", alone, `{
   "agents": [
     {
@@ -346,7 +364,8 @@ func TestCtlStatus(t *testing.T) {
         "type": "status"
       },
       "applications": [],
-      "domain_rates": []
+      "domain_rates": [],
+      "absent": []
     }
   ],
   "totals": {
@@ -358,7 +377,8 @@ func TestCtlStatus(t *testing.T) {
     "pages_per_s": 123.456,
     "open_requests": "64",
     "errors": "3"
-  }
+  },
+  "absent": []
 }
 `},
 	} {

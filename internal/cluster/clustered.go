@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"cmp"
 	"context"
 	"io"
 	"slices"
@@ -206,9 +205,8 @@ func (cl *Clustered) Status(now time.Time) crawl.ClusterStatus {
 	if cl.WaitsFor != nil {
 		waits = cl.WaitsFor()
 	}
-	waits = cmp.Or(waits, cl.waitsForPrograms(now))
-	return crawl.ClusterStatus{Waits: waits, Outgoing: cl.Outgoing(), Received: cl.remote.received,
-		Copying:  cl.copying(),
+	return crawl.ClusterStatus{Waits: waits, Leaving: cl.leavesAfter(now), Outgoing: cl.Outgoing(),
+		Received: cl.remote.received, Copying: cl.copying(),
 		CopyLagS: cl.shipping.lag(now).Seconds(), Leases: cl.leaseCounts(), Moves: cl.moves(),
 		Contents: cl.contentCounts(), Boundary: cl.exportCounts(), Categories: cl.categories()}
 }

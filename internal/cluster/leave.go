@@ -7,6 +7,8 @@ import (
 	"maps"
 	"time"
 
+	"github.com/dustin/go-humanize/english"
+
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
@@ -137,7 +139,7 @@ func (cl *Clustered) returnPages(work context.Context) {
 	l := &cl.tenants.leaving
 	l.returning = true
 	cl.loop.Go(func() {
-		links, done, err := cl.loop.Recollect()
+		links, spent, done, err := cl.loop.Recollect()
 		if err == nil {
 			err = cl.receive(work, links, 0, func(link weburl.Link) weburl.Link {
 				cl.Direct(&link)
@@ -150,8 +152,8 @@ func (cl *Clustered) returnPages(work context.Context) {
 		cl.loop.Tell(func(time.Time) {
 			cl.loop.Stir()
 			switch l.returning = false; {
-			case err == nil && len(links) > 0:
-				cl.loop.Events.Write("pages-returned", report.F("pages", len(links)))
+			case err == nil && len(links)+spent > 0:
+				cl.loop.Events.Write("pages-returned", report.F("pages", len(links)), report.F("given_up", spent))
 			case err != nil && work.Err() == nil && !errors.Is(err, crawl.ErrNotRunning):
 				cl.loop.Fail(fmt.Errorf("leave: %w", err))
 			}
@@ -159,10 +161,24 @@ func (cl *Clustered) returnPages(work context.Context) {
 	})
 }
 
-// waitsForPrograms says in words which pages keep this agent from its end; "": none.
+// leavesAfter says in words what an agent that leaves waits for; "": it does not leave.
+func (cl *Clustered) leavesAfter(now time.Time) string {
+	if !cl.tenants.leaving.on {
+		return ""
+	}
+	if pages := cl.waitsForPrograms(now); pages != "" {
+		return pages
+	}
+	if n := cl.loop.Pending(); n > 0 {
+		return "other agents, which take its " + english.Plural(int(n), "link", "")
+	}
+	return "other agents, which take over what only this agent knows"
+}
+
+// waitsForPrograms says in words which pages keep an agent that leaves from its end; "": none.
 func (cl *Clustered) waitsForPrograms(now time.Time) string {
 	l := &cl.tenants.leaving
-	if !l.on || cl.Uncollected == nil {
+	if cl.Uncollected == nil {
 		return ""
 	}
 	pages := cl.Uncollected()

@@ -197,6 +197,7 @@ func finishKeys(dst []weburl.Key, keys Keys, f *state.Finish) []weburl.Key {
 // ClusterStatus is the part of a Status that tells of other agents.
 type ClusterStatus struct {
 	Waits    string           `json:"-"`                // what this agent waits for, in words; see Status.WaitsFor
+	Leaving  string           `json:"-"`                // the same of an agent that leaves; "": it does not leave
 	Agents   []string         `json:"agents,omitempty"` // the agents that are present
 	Outgoing int64            `json:"urls_outgoing"`    // waiting to be sent to other agents
 	Received int64            `json:"urls_received"`    // from other agents, in this run

@@ -164,12 +164,13 @@ const recollectMost = 1000
 
 // Recollect returns links that fetch pages again which applications have not collected from this agent: at most some
 // thousands. When another agent has accepted them, call done: it marks the pages as collected. The links on these pages
-// were followed, and are not followed again. Safe for concurrent use.
-func (l *Loop) Recollect() (links []weburl.Link, done func() error, err error) {
+// were followed, and are not followed again. spent counts the pages that are given up, because they were fetched again
+// too often: done marks them, too. Safe for concurrent use.
+func (l *Loop) Recollect() (links []weburl.Link, spent int, done func() error, err error) {
 	c, upTo := l.c, map[string]int64{}
 	t := c.apps.table.Load()
 	if t == nil {
-		return nil, func() error { return nil }, nil
+		return nil, 0, func() error { return nil }, nil
 	}
 	for name, a := range *t {
 		if !a.Pages {
@@ -177,24 +178,29 @@ func (l *Loop) Recollect() (links []weburl.Link, done func() error, err error) {
 		}
 		pages, err := c.Deliveries(name, 0, recollectMost)
 		if err != nil {
-			return nil, nil, err
+			return nil, 0, nil, err
 		}
 		for _, d := range pages {
 			upTo[name] = d.Position
 			u, err := weburl.Parse(d.URL)
 			if err != nil {
-				return nil, nil, fmt.Errorf("pages of application %q: %w", name, err)
+				return nil, 0, nil, fmt.Errorf("pages of application %q: %w", name, err)
+			}
+			n := d.refetches() + 1
+			if n == 0 { // the link would be that of the first visit, which is known everywhere
+				spent++
+				continue
 			}
 			again := weburl.Link{URL: u, Via: d.Via, Hops: d.Hops, Seed: u.Host()}
 			again.SetApp(name, a.Scope.Root(u))
 			if !a.Scope.Judge(again).In { // it was when the application got the page
 				again.Hops = ""
 			}
-			again.SetRefetches(d.refetches() + 1)
+			again.SetRefetches(n)
 			links = append(links, again)
 		}
 	}
-	return links, func() (err error) {
+	return links, spent, func() (err error) {
 		for name, position := range upTo {
 			if e := c.Acknowledge(name, position); !errors.Is(e, ErrNoApplication) { // it was removed meanwhile
 				err = errors.Join(err, e)

@@ -19,13 +19,23 @@ func TestRecollect(t *testing.T) {
 		w, _, end := s.start(t)
 		synctest.Wait()
 		l := newLoop(w.Crawler)
-		if links, _, err := l.Recollect(); err != nil || len(links) > 0 {
+		if links, _, _, err := l.Recollect(); err != nil || len(links) > 0 {
 			t.Fatalf("without applications: %v, %v", links, err)
 		}
 		if err := w.SetApplications(newsAndList(t)); err != nil {
 			t.Fatal(err)
 		}
 		feed(t, w, "news", "http://a.example/1", "http://a.example/2")
+		err := l.Ask(t.Context(), "a page that was fetched again too often", func() {
+			if err := w.Delivery.Log("news").Append(func(b []byte) []byte {
+				return append(b, `{"url":"http://a.example/old","status":200,"note":"refetch:255"}`...)
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
 		feed(t, w, "list", "http://a.example/1", "http://a.example/3")
 		time.Sleep(time.Minute)
 		if pages, last := collected(t, w, "list"); len(pages) != 2 {
@@ -33,9 +43,9 @@ func TestRecollect(t *testing.T) {
 		} else if err := w.Acknowledge("list", last-1); err != nil { // not the second one
 			t.Fatal(err)
 		}
-		links, done, err := l.Recollect()
-		if err != nil {
-			t.Fatal(err)
+		links, spent, done, err := l.Recollect()
+		if err != nil || spent != 1 {
+			t.Fatalf("%d pages are given up: %v", spent, err)
 		}
 		got := map[string]int{}
 		for _, again := range links {
@@ -50,8 +60,8 @@ func TestRecollect(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" || len(want) != 3 {
 			t.Errorf("links (-want +got):\n%s", diff)
 		}
-		if n := w.Uncollected(); n != 3 {
-			t.Errorf("%d pages wait before other agents have the links, want 3", n)
+		if n := w.Uncollected(); n != 4 {
+			t.Errorf("%d pages wait before other agents have the links, want 4", n)
 		}
 		if err := done(); err != nil || w.Uncollected() != 0 {
 			t.Errorf("%d pages wait after that: %v", w.Uncollected(), err)

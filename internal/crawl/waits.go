@@ -47,13 +47,15 @@ func (c *Crawler) watch(now time.Time) []frontier.Glimpse {
 	return glimpses
 }
 
-// waitsFor says in words what the crawl waits for. It is empty if a visit has ended lately and the run does
-// not stop.
+// waitsFor says in words what the crawl waits for. It is empty if a visit has ended lately and the agent neither stops
+// nor leaves.
 func (c *Crawler) waitsFor(cs ClusterStatus, now time.Time) string {
 	stopping := c.stop != notStopping
 	switch {
 	case c.shown.over:
 		return ""
+	case cs.Leaving != "" && !stopping:
+		return cmp.Or(cs.Waits, cs.Leaving)
 	case c.pause.on && !stopping && c.underWayNow() == 0:
 		return "the operator, who has paused the crawl"
 	case c.shown.saving:

@@ -61,7 +61,7 @@ type membership struct {
 	seen       *gossip.View                   // the last view
 	unheard    atomic.Pointer[time.Time]      // see crawl.Config.Unheard; nil: before the first view
 	most       atomic.Int64                   // the most agents that have owned hosts at once
-	absent     atomic.Bool                    // an agent of this or an earlier run is gone
+	absent     atomic.Pointer[[]string]       // agents of this or an earlier run that are gone; nil: none
 	saw        atomic.Uint64                  // digest of the view that owners belong to
 	copies     *copies                        // nil: replication is off
 	spares     *spares                        // nil: archive files are not copied to other agents

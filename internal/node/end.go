@@ -40,7 +40,7 @@ func (c *membership) pulse(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pul
 // answered returns how many HTTP responses other than redirects this agent got. It adds one if an
 // agent is gone, because the count of that agent is unknown.
 func (c *membership) answered(p cluster.Pulse) uint64 {
-	if c.absent.Load() {
+	if len(c.gone()) > 0 {
 		return uint64(p.Answered) + 1
 	}
 	return uint64(p.Answered)

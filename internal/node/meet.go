@@ -168,7 +168,7 @@ func (c *membership) recall(v *gossip.View, begun bool) error {
 	for _, name := range absent[min(len(absent), mostAbsent):] {
 		delete(others, name)
 	}
-	c.absent.Store(len(absent) > 0)
+	c.absent.Store(&absent)
 	begun = begun || c.who.Begun
 	c.begun.Store(begun)
 	if begun == c.who.Begun && maps.Equal(others, c.who.Others) {
@@ -176,6 +176,14 @@ func (c *membership) recall(v *gossip.View, begun bool) error {
 	}
 	c.who.Begun, c.who.Others = begun, others
 	return c.remember()
+}
+
+// gone returns the names of the agents of this or an earlier run that are not present. Safe for concurrent use.
+func (c *membership) gone() []string {
+	if absent := c.absent.Load(); absent != nil {
+		return *absent
+	}
+	return nil
 }
 
 // askAll asks all contacts at once whether this agent may join. After the first yes it cancels the

@@ -81,6 +81,9 @@ func TestRecall(t *testing.T) {
 		again.who.Boot < 2 {
 		t.Errorf("boot %d, begun %v: %s", again.who.Boot, again.begun.Load(), diff)
 	}
+	if gone := c.gone(); !slices.Equal(gone, []string{"a1", "a3"}) {
+		t.Errorf("gone: %q", gone)
+	}
 
 	many := &gossip.View{Agents: []gossip.Agent{self}}
 	for i := range 500 {

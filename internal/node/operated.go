@@ -44,7 +44,7 @@ func (o operated) Name() string {
 func (o operated) Status() *pb.AgentStatus {
 	s := &pb.AgentStatus{Agent: o.Name(), State: "crawling"}
 	if c := o.a.membership; c != nil {
-		s.Address = c.self.Addr
+		s.Address, s.Absent = c.self.Addr, c.gone()
 	}
 	s.Rate, s.Applications, s.DomainRates = o.a.rates.state(), o.ApplicationStates(), o.a.domainRates()
 	status := o.a.status()
@@ -55,6 +55,8 @@ func (o operated) Status() *pb.AgentStatus {
 		s.WaitsFor = st.WaitsFor
 		if st.Stop != "" {
 			s.State = "stopping"
+		} else if st.Leaving != "" {
+			s.State = "leaving"
 		} else if st.Paused {
 			s.State = "paused"
 		}

@@ -104,6 +104,19 @@ func Applications(standing []orders.Order) []Application {
 	return apps
 }
 
+// OrderedApplication returns what an order that defines an application says, without its patterns, which orders of
+// their own have. ok is false for another order, and for one that this version cannot read.
+func OrderedApplication(o *pb.Order) (a *pb.Application, ok bool) {
+	if o.GetVerb() != verbApp || o.GetOff() {
+		return nil, false
+	}
+	app := Application{Name: o.GetAbout()}
+	if json.Unmarshal([]byte(o.GetValue()), &app) != nil || app.check() != nil {
+		return nil, false
+	}
+	return app.wire(), true
+}
+
 // CheckApplicationName returns an error for people if an application cannot have the name.
 func CheckApplicationName(name string) error {
 	wrong := func(r rune) bool { return (r < 'a' || r > 'z') && (r < '0' || r > '9') && r != '-' }

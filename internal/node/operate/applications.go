@@ -89,10 +89,7 @@ func (o *Operator) SetApplication(ctx context.Context, q *pb.SetApplicationReque
 		if err != nil {
 			return nil, err
 		}
-		a.Order, r.Told = given[len(given)-1], told(answers)
-		if s := o.agent.Status(); o.others != nil && s.State == "waiting" {
-			r.WaitsFor = s.WaitsFor
-		}
+		a.Order, r.Told, r.WaitsFor = given[len(given)-1], told(answers), o.waitsFor()
 	}
 	r.Application = a.wire()
 	return r, nil

@@ -35,6 +35,8 @@ type town struct {
 	acked   map[string]int64             // by agent
 	old     map[string]bool              // agents of an earlier version
 	events  map[string][]string          // by agent
+	absent  map[string][]string          // which agents are not present, by the agent that knows it
+	waits   string                       // what all agents wait for; empty: the crawl has begun
 }
 
 func newTown(names ...string) *town {
@@ -58,8 +60,11 @@ type resident struct {
 func (r resident) Name() string { return r.name }
 
 func (r resident) Status() *pb.AgentStatus {
-	return &pb.AgentStatus{Agent: r.name, State: "crawling", Totals: &pb.Totals{Pages: 5, PagesPerS: 0.5, UrlsQueued: 7,
-		Fetched: 6, Bytes: 100, UrlsUnique: 20, OpenRequests: 1, Errors: 2}}
+	if r.w.waits != "" {
+		return &pb.AgentStatus{Agent: r.name, State: "waiting", WaitsFor: r.w.waits}
+	}
+	return &pb.AgentStatus{Agent: r.name, State: "crawling", Absent: r.w.absent[r.name],
+		Totals: &pb.Totals{Pages: 5, PagesPerS: 0.5, UrlsQueued: 7, Fetched: 6, Bytes: 100, UrlsUnique: 20, OpenRequests: 1, Errors: 2}}
 }
 
 func (r resident) do(verb, host string) (string, error) {
@@ -175,6 +180,37 @@ func TestHostCommands(t *testing.T) {
 	if want := "a1:x.example: explained; a2:x.example: explained; a3:x.example: explained"; err != nil ||
 		said(explain.Answers) != want {
 		t.Errorf("explain: %s, %v, want %s", said(explain.GetAnswers()), err, want)
+	}
+}
+
+// A status names the agents that any agent misses, because the totals are without them.
+func TestAbsentAgents(t *testing.T) {
+	w := newTown("a1", "a3", "a5")
+	w.absent = map[string][]string{"a1": {"a2", "a5"}, "a3": {"a2", "a4"}} // a5 is back
+	for agent, want := range map[string][]string{"": {"a2", "a4"}, "a3": nil} {
+		s, err := w.members["a1"].Status(t.Context(), &pb.StatusRequest{Agent: agent})
+		if err != nil || !slices.Equal(s.Absent, want) {
+			t.Errorf("status of %q: %q are absent, want %q: %v", agent, s.GetAbsent(), want, err)
+		}
+	}
+}
+
+// An agent that waits for others says so when it gets an order: the agents that join later get it, too.
+func TestOrderBeforeTheStart(t *testing.T) {
+	w := newTown("a1", "a2")
+	w.waits = "1 more agent"
+	p, err := w.members["a1"].Pause(t.Context(), &pb.PauseRequest{})
+	if err != nil || len(p.Answers) != 2 || p.Answers[0].WaitsFor != "1 more agent" || p.Answers[1].WaitsFor != "" {
+		t.Errorf("pause: %v, %v", p, err)
+	}
+	b, err := w.members["a2"].Block(t.Context(), &pb.BlockRequest{Host: "a2.example"})
+	if err != nil || len(b.Answers) != 1 || b.Answers[0].WaitsFor != "1 more agent" {
+		t.Errorf("block: %v, %v", b, err)
+	}
+	alone := newTown("")
+	alone.waits = "the start of the crawl"
+	if p, err = alone.members[""].Pause(t.Context(), &pb.PauseRequest{}); err != nil || p.Answers[0].WaitsFor != "" {
+		t.Errorf("a crawl of one agent: %v, %v", p, err)
 	}
 }
 

@@ -106,7 +106,14 @@ func (o *Operator) Status(ctx context.Context, q *pb.StatusRequest) (*pb.StatusR
 	})
 	for _, s := range r.Agents {
 		add(r.Totals, s.Totals)
+		if q.Agent == "" {
+			r.Absent = append(r.Absent, s.Absent...)
+		}
 	}
+	slices.Sort(r.Absent)
+	r.Absent = slices.DeleteFunc(slices.Compact(r.Absent), func(name string) bool {
+		return slices.Contains(names, name)
+	})
 	return r, nil
 }
 
@@ -327,6 +334,17 @@ func (o *Operator) give(ctx context.Context, want orders.Order, text string) (*p
 	return wire(given[0], !given[0].Off), answers, nil
 }
 
+// waitsFor says in words which other agents this one waits for before the crawl begins; "": it waits for none.
+func (o *Operator) waitsFor() string {
+	if o.others == nil {
+		return ""
+	}
+	if s := o.agent.Status(); s.State == "waiting" {
+		return s.WaitsFor
+	}
+	return ""
+}
+
 // giveAll gives orders, all or none.
 func (o *Operator) giveAll(ctx context.Context, list []orders.Order, text string) (given []orders.Order,
 	answers []*pb.Answer, err error) {
@@ -348,6 +366,9 @@ func (o *Operator) giveAll(ctx context.Context, list []orders.Order, text string
 		}
 		if err != nil {
 			a.Text, a.Error, a.Code = "", err.Error(), codeSilent
+		}
+		if name == o.agent.Name() {
+			a.WaitsFor = o.waitsFor()
 		}
 		answers = append(answers, a)
 	}

@@ -278,6 +278,9 @@ func (s *story) strike(f Fault) bool {
 				text, err := agent.Leave(ctx)
 				s.log("%s leaves: %s %v", a.name, text, err)
 				o.answered(err)
+				if err == nil {
+					s.running.Go(func() { o.tellsLeaving(agent) })
+				}
 			})
 		}
 	case Cut:

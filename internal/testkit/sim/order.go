@@ -1,11 +1,14 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 // An order is one that a story gave to an agent: to stop (Stop) or to leave (Leave).
@@ -59,6 +62,25 @@ func (o *order) answered(err error) {
 	o.a.s.stage.Lock()
 	defer o.a.s.stage.Unlock()
 	o.refused = err
+}
+
+// tellsLeaving notes a mistake if an agent that has agreed to leave does not say so as long as it runs. It may stay if
+// no other agent can take its hosts.
+func (o *order) tellsLeaving(agent *node.Agent) {
+	for time.Sleep(time.Second); !o.run.ended(); time.Sleep(10 * time.Second) {
+		r, err := agent.Operator().Status(context.Background(), &pb.StatusRequest{Agent: o.a.name})
+		if err != nil || o.run.ended() {
+			return
+		}
+		a := r.Agents[0]
+		told := a.State == "leaving" && a.WaitsFor != "" || a.State == "stopping"
+		o.a.s.stage.Lock()
+		if !told && !o.alone {
+			o.a.s.silent = append(o.a.s.silent, fmt.Sprintf("%s leaves, and its state is %s, waiting for %q", o.a.name,
+				a.State, a.WaitsFor))
+		}
+		o.a.s.stage.Unlock()
+	}
 }
 
 // disobeyed returns what is wrong with the ends of agents that had an order. If a fault killed an agent meanwhile, or

@@ -51,14 +51,14 @@ export const crawl = {
   refresh: poll,
 };
 
-const states = { crawling: 'good', paused: 'warn', waiting: 'warn', stopping: 'warn', silent: 'bad' };
+const states = { crawling: 'good', paused: 'warn', waiting: 'warn', leaving: 'warn', stopping: 'warn', silent: 'bad' };
 
 export const stateClass = (s) => states[s] || 'quiet';
 
 // stateOf returns the state of the whole crawl.
 function stateOf(status) {
   const all = (status.agents || []).map((a) => a.state);
-  for (const s of ['silent', 'stopping', 'paused', 'waiting']) {
+  for (const s of ['silent', 'stopping', 'leaving', 'paused', 'waiting']) {
     const n = all.filter((x) => x === s).length;
     if (n > 0) return [n < all.length ? `${n} of ${all.length} ${s}` : s, stateClass(s)];
   }

@@ -26,10 +26,11 @@ const (
 // What one agent answers.
 type Answer struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"` // its name; empty: the crawl has one agent
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`   // for people
-	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"` // why it has not done as told; empty: it has
-	Code          string                 `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`   // of the error: elsewhere, host (no name of one), silent or failed
+	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                       // its name; empty: the crawl has one agent
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`                         // for people
+	Error         string                 `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`                       // why it has not done as told; empty: it has
+	Code          string                 `protobuf:"bytes,4,opt,name=code,proto3" json:"code,omitempty"`                         // of the error: elsewhere, host (no name of one), silent or failed
+	WaitsFor      string                 `protobuf:"bytes,5,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // the crawl has not begun; in words. Agents that join later are told of the order
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -92,16 +93,24 @@ func (x *Answer) GetCode() string {
 	return ""
 }
 
+func (x *Answer) GetWaitsFor() string {
+	if x != nil {
+		return x.WaitsFor
+	}
+	return ""
+}
+
 var File_answer_proto protoreflect.FileDescriptor
 
 const file_answer_proto_rawDesc = "" +
 	"\n" +
-	"\fanswer.proto\x12\x15orbweaver.operator.v1\"\\\n" +
+	"\fanswer.proto\x12\x15orbweaver.operator.v1\"y\n" +
 	"\x06Answer\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x12\n" +
 	"\x04text\x18\x02 \x01(\tR\x04text\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x12\n" +
-	"\x04code\x18\x04 \x01(\tR\x04codeB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
+	"\x04code\x18\x04 \x01(\tR\x04code\x12\x1b\n" +
+	"\twaits_for\x18\x05 \x01(\tR\bwaitsForB9Z7github.com/orbweaver/orbweaver/internal/node/operate/pbb\x06proto3"
 
 var (
 	file_answer_proto_rawDescOnce sync.Once

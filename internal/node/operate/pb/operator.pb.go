@@ -74,6 +74,7 @@ type StatusResponse struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agents        []*AgentStatus         `protobuf:"bytes,1,rep,name=agents,proto3" json:"agents,omitempty"` // by name
 	Totals        *Totals                `protobuf:"bytes,2,opt,name=totals,proto3" json:"totals,omitempty"` // of the agents that answer
+	Absent        []string               `protobuf:"bytes,3,rep,name=absent,proto3" json:"absent,omitempty"` // agents that were in the crawl and are not now: totals is without them
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -122,17 +123,25 @@ func (x *StatusResponse) GetTotals() *Totals {
 	return nil
 }
 
+func (x *StatusResponse) GetAbsent() []string {
+	if x != nil {
+		return x.Absent
+	}
+	return nil
+}
+
 type AgentStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Agent         string                 `protobuf:"bytes,1,opt,name=agent,proto3" json:"agent,omitempty"`                       // its name; empty: the crawl has one agent
 	Address       string                 `protobuf:"bytes,2,opt,name=address,proto3" json:"address,omitempty"`                   // for other agents
-	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                       // crawling, paused, waiting, stopping or silent
+	State         string                 `protobuf:"bytes,3,opt,name=state,proto3" json:"state,omitempty"`                       // crawling, paused, waiting, leaving, stopping or silent
 	WaitsFor      string                 `protobuf:"bytes,4,opt,name=waits_for,json=waitsFor,proto3" json:"waits_for,omitempty"` // in words
 	Totals        *Totals                `protobuf:"bytes,5,opt,name=totals,proto3" json:"totals,omitempty"`
 	Status        *structpb.Struct       `protobuf:"bytes,6,opt,name=status,proto3" json:"status,omitempty"`                               // as docs/reference/json.md has it
 	Rate          *RateState             `protobuf:"bytes,20,opt,name=rate,proto3" json:"rate,omitempty"`                                  // missing: there is no limit
 	Applications  []*NamedState          `protobuf:"bytes,21,rep,name=applications,proto3" json:"applications,omitempty"`                  // by name
 	DomainRates   []*DomainRate          `protobuf:"bytes,22,rep,name=domain_rates,json=domainRates,proto3" json:"domain_rates,omitempty"` // by domain
+	Absent        []string               `protobuf:"bytes,23,rep,name=absent,proto3" json:"absent,omitempty"`                              // agents that it knows and that are not present, by name
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -226,6 +235,13 @@ func (x *AgentStatus) GetApplications() []*NamedState {
 func (x *AgentStatus) GetDomainRates() []*DomainRate {
 	if x != nil {
 		return x.DomainRates
+	}
+	return nil
+}
+
+func (x *AgentStatus) GetAbsent() []string {
+	if x != nil {
+		return x.Absent
 	}
 	return nil
 }
@@ -1606,10 +1622,11 @@ const file_operator_proto_rawDesc = "" +
 	"\x0eoperator.proto\x12\x15orbweaver.operator.v1\x1a\fanswer.proto\x1a\x11application.proto\x1a\rarchive.proto\x1a\vdelay.proto\x1a\fdomain.proto\x1a\x1cgoogle/protobuf/struct.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\vqueue.proto\x1a\n" +
 	"rate.proto\x1a\vwatch.proto\"%\n" +
 	"\rStatusRequest\x12\x14\n" +
-	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x83\x01\n" +
+	"\x05agent\x18\x01 \x01(\tR\x05agent\"\x9b\x01\n" +
 	"\x0eStatusResponse\x12:\n" +
 	"\x06agents\x18\x01 \x03(\v2\".orbweaver.operator.v1.AgentStatusR\x06agents\x125\n" +
-	"\x06totals\x18\x02 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\"\x9b\x03\n" +
+	"\x06totals\x18\x02 \x01(\v2\x1d.orbweaver.operator.v1.TotalsR\x06totals\x12\x16\n" +
+	"\x06absent\x18\x03 \x03(\tR\x06absent\"\xb3\x03\n" +
 	"\vAgentStatus\x12\x14\n" +
 	"\x05agent\x18\x01 \x01(\tR\x05agent\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x14\n" +
@@ -1619,7 +1636,8 @@ const file_operator_proto_rawDesc = "" +
 	"\x06status\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x06status\x124\n" +
 	"\x04rate\x18\x14 \x01(\v2 .orbweaver.operator.v1.RateStateR\x04rate\x12E\n" +
 	"\fapplications\x18\x15 \x03(\v2!.orbweaver.operator.v1.NamedStateR\fapplications\x12D\n" +
-	"\fdomain_rates\x18\x16 \x03(\v2!.orbweaver.operator.v1.DomainRateR\vdomainRates\"\xed\x01\n" +
+	"\fdomain_rates\x18\x16 \x03(\v2!.orbweaver.operator.v1.DomainRateR\vdomainRates\x12\x16\n" +
+	"\x06absent\x18\x17 \x03(\tR\x06absent\"\xed\x01\n" +
 	"\x06Totals\x12\x14\n" +
 	"\x05pages\x18\x01 \x01(\x03R\x05pages\x12\x18\n" +
 	"\afetched\x18\x02 \x01(\x03R\afetched\x12\x14\n" +
