@@ -21,8 +21,8 @@ const (
 	// hurry is how many times faster requests are sent while there is nothing to read: servers have become slower, or
 	// do not answer, or send less than expected.
 	hurry = 2
-	// hurryTime is how long requests hurry while no server sends anything, as in an outage of the network. Otherwise all
-	// of them might answer at once later.
+	// hurryTime is how long requests hurry while no server sends anything, as in an outage of the network. Otherwise
+	// all of them might answer at once later.
 	hurryTime = 2 * time.Second
 	// lead is how long before its request a visit may begin. So requests wait for a moment at Send, ready, and the
 	// time that connections take does not matter. It is short, so that no connection waits unused for long.
@@ -158,8 +158,8 @@ func (l *Limiter) wake() {
 	l.changed = make(chan struct{})
 }
 
-// drain brings the tanks to the time now. While requests hurry, bytes and visits drain faster. One more
-// response of the expected size may be sent for what responses have had less than that.
+// drain brings the tanks to the time now. While requests hurry, bytes and visits drain faster. One more response of the
+// expected size may be sent for what responses have had less than that.
 func (l *Limiter) drain(now time.Time) {
 	d := 0.0
 	if now.After(l.at) {

@@ -182,8 +182,9 @@ func (l *Limiter) leave(t *Turn) {
 	}
 }
 
-// choose says which reader is the next: alternately that of the oldest request, so that pages are finished one after the
-// other, and the one that has waited longest, so that a large response does not keep others waiting. The caller holds mu.
+// choose says which reader is the next: alternately that of the oldest request, so that pages are finished one after
+// the other, and the one that has waited longest, so that a large response does not keep others waiting. The caller
+// holds mu.
 func (l *Limiter) choose() {
 	if l.reader = nil; len(l.readers) == 0 {
 		return

@@ -112,8 +112,8 @@ func (w *web) wave() (connects, answers time.Duration, pad int) {
 	return 0, 0, 0
 }
 
-// serve answers the requests of one connection, one after the other. An agent that keeps a limit of the rate may read an
-// answer long after it was written. Then read, if not nil, says when the agent has fetched it.
+// serve answers the requests of one connection, one after the other. An agent that keeps a limit of the rate may read
+// an answer long after it was written. Then read, if not nil, says when the agent has fetched it.
 func (w *web) serve(conn *stream, agent int, read *reader) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
