@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"gonum.org/v1/plot/plotter"
-
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -40,9 +38,13 @@ type rateCase struct {
 	Name, Text string
 	agents     int
 	rate       string
-	limit      func(at time.Duration) float64 // requests a second; nil: bits are limited, or no lower bound holds
+	limit      func(at time.Duration) float64 // requests or bits a second; nil: no lower bound holds
 	shape      testweb.Shape
+	bits       bool // the limit is one of bits
 	wild       bool
+	workers    int       // visits at once; 0: the default
+	clock      bool      // the limit changes at the next minute of the clock
+	turns      time.Time // when it changes; set when the case begins
 	takes      time.Duration
 	acts       []rateAct
 }
@@ -58,42 +60,62 @@ type rateAct struct {
 type RatePoint struct {
 	S        float64 `json:"s"`
 	Requests int64   `json:"requests"`
+	Bits     int64   `json:"bits"` // that the web has sent
 }
 
 // A RateRun is the result of a rateCase.
 type RateRun struct {
 	Name   string      `json:"name"`
 	Points []RatePoint `json:"points"`
-	// Most and Least are the requests in ten seconds as shares of the rate. Least leaves out the first ten seconds and
-	// those after a death. Both are 0 if the case has no limit of requests.
+	// Most and Least are the requests, or bits, in ten seconds as shares of the rate. Least leaves out the first five
+	// seconds and those after a death. Both are 0 if the case is not compared with its limit.
 	Most  float64 `json:"most"`
 	Least float64 `json:"least"`
-	// Mean is the requests a second from the tenth second on.
-	Mean float64 `json:"mean"`
+	// Mean is the requests a second from the tenth second on, and MeanBits the bits.
+	Mean     float64 `json:"mean"`
+	MeanBits float64 `json:"mean_bits"`
 	// Second is the least number of requests in a second from the sixth on, as a share of the rate; 0 without a limit.
 	Second float64 `json:"second"`
-	// Counts are those of the first agent, if the case is the disturbed one.
-	Counts *crawlCounts `json:"counts,omitempty"`
-	acts   []rateAct
+	// Answers are those of the web, if the case is the disturbed one.
+	Answers *rateAnswers `json:"answers,omitempty"`
+	// Workers is the number of visits at once, if the case sets it.
+	Workers int `json:"workers,omitempty"`
+	acts    []rateAct
+	limit   func(time.Duration) float64
+	bits    bool
+}
+
+// amount returns what the limit counts, requests or bits.
+func (r *RateRun) amount(p RatePoint) float64 {
+	if r.bits {
+		return float64(p.Bits)
+	}
+	return float64(p.Requests)
 }
 
 func (x *Speed) cases(quick bool) []rateCase {
 	unit := 15 * time.Second
 	if quick {
-		unit = 12 * time.Second
+		unit = 11 * time.Second
 	}
 	order := func(text string) func(c *rateCrawl) error {
 		return func(c *rateCrawl) error { return c.ctl("rate", text) }
 	}
 	saves := func(c *rateCrawl) error { return c.ctl("checkpoint") }
 	always := func(r float64) func(time.Duration) float64 { return func(time.Duration) float64 { return r } }
-	return []rateCase{
+	cases := []rateCase{
 		{Name: "step response", Text: "one agent; `ctl rate` gives 200/s, then 40/s", agents: 1, rate: "50/s",
 			takes: 3 * unit, limit: func(at time.Duration) float64 {
 				return []float64{50, 200, 40}[min(int(at/unit), 2)]
 			}, acts: []rateAct{{unit, "200/s", order("200/s")}, {2 * unit, "40/s", order("40/s")}}},
-		{Name: disturbed, Text: "one agent; a web with slow, failing, hanging and large answers", agents: 1,
-			rate: "100/s", limit: always(100), wild: true, takes: 2 * unit},
+		{Name: "time of day", Text: "one agent with 120/s in some minutes of the day, else 40/s", agents: 1,
+			clock: true},
+		{Name: disturbed, Text: "one agent; a web with redirects, dead links, slow and hanging servers, resets, and " +
+			"the errors of the table below", agents: 1, rate: "100/s", limit: always(100), wild: true, takes: 3 * unit},
+		{Name: "bits", Text: "three agents with `--rate 6Mbit`; a fourth joins; the first is killed; the web of " +
+			"*disturbed*", agents: 3, rate: "6Mbit", bits: true, limit: always(6e6), wild: true, takes: 4 * unit,
+			acts: []rateAct{{unit, "a4 joins", func(c *rateCrawl) error { return c.start(4) }},
+				{2 * unit, killed, func(c *rateCrawl) error { return c.all[0].cmd.Process.Kill() }}}},
 		{Name: "four agents", Text: "three agents; a fourth joins; the first is killed", agents: 3, rate: "150/s",
 			limit: always(150), takes: 3 * unit, acts: []rateAct{
 				{unit, "a4 joins", func(c *rateCrawl) error { return c.start(4) }},
@@ -104,9 +126,16 @@ func (x *Speed) cases(quick bool) []rateCase {
 				{5 * unit / 2, checkpoint, saves}}},
 		{Name: "saturated line", Text: "one agent with `--rate 1000/s` behind a line of 500 kB a second",
 			agents: 1, rate: "1000/s", shape: testweb.Shape{BytesPerSecond: 500_000}, takes: unit},
-		{Name: "saturated processor", Text: "one agent with `--rate 100000/s`, with 64 connections at once", agents: 1,
-			rate: "100000/s", takes: unit},
 	}
+	connections := []int{4, 16, 64, 256, 1024}
+	if quick {
+		cases, connections = cases[:1], []int{16, 256}
+	}
+	for _, n := range connections {
+		cases = append(cases, rateCase{Name: fmt.Sprintf("%s, %d", processor, n), Text: fmt.Sprintf(
+			"one agent with `--rate 100000/s --workers %d`", n), agents: 1, rate: "100000/s", workers: n, takes: unit})
+	}
+	return cases
 }
 
 const (
@@ -114,6 +143,7 @@ const (
 	checkpoint  = "checkpoint"
 	checkpoints = "checkpoints"
 	disturbed   = "disturbed"
+	processor   = "saturated processor"
 )
 
 // Run implements Experiment.
@@ -128,7 +158,11 @@ func (x *Speed) Run(ctx context.Context, t *Trial) (*Result, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Name, err)
 		}
-		done("%.0f requests/s, %.1f to %.1f %% of the rate", r.Mean, 100*r.Least, 100*r.Most)
+		if r.Most == 0 {
+			done("%.0f requests/s", r.Mean)
+		} else {
+			done("%.0f requests/s, %.1f to %.1f %% of the rate", r.Mean, 100*r.Least, 100*r.Most)
+		}
 		runs = append(runs, r)
 	}
 	return x.result(t, cases, runs), nil
@@ -171,6 +205,10 @@ func (c rateCase) run(ctx context.Context, t *Trial) (run RateRun, err error) {
 	spec.PagesMean, spec.PageBytes, spec.Links = 200, 6000, 20
 	if c.wild {
 		spec.Slow, spec.Failing, spec.Busy, spec.Hanging = 0.1, 0.02, 0.02, 0.005
+		spec.Redirects, spec.DeadLinks, spec.Gone, spec.Broken, spec.Resetting = 0.05, 0.05, 0.01, 0.01, 0.01
+	}
+	if c.clock {
+		c.setClock(time.Now())
 	}
 	w, err := startWeb(ctx, t.Self, dir, spec)
 	if err != nil {
@@ -191,10 +229,16 @@ func (c rateCase) run(ctx context.Context, t *Trial) (run RateRun, err error) {
 		}
 	}
 	if run, err = crawl.observe(); err == nil && c.Name == disturbed {
-		crawl.end()
-		run.Counts, err = crawl.counts()
+		run.Answers, err = crawl.answers()
 	}
 	return run, err
+}
+
+// setClock gives the case a limit that changes at a minute of the clock, not sooner than 20 s from now.
+func (c *rateCase) setClock(now time.Time) {
+	c.turns = now.Add(20 * time.Second).Truncate(time.Minute).Add(time.Minute)
+	c.rate = fmt.Sprintf("120/s %s-%s, else 40/s", c.turns.Add(-2*time.Minute).Format("15:04"), c.turns.Format("15:04"))
+	c.takes = c.turns.Sub(now) + 20*time.Second
 }
 
 // start starts an agent.
@@ -204,6 +248,9 @@ func (c *rateCrawl) start(n int) error {
 		"--allow-private", "--dns", c.web.DNS, "--ca", c.web.CA, "--rate", c.rate, "--api", "127.0.0.1:0"}
 	for _, to := range c.web.ConnectTo {
 		args = append(args, "--connect-to", to)
+	}
+	if c.workers > 0 {
+		args = append(args, "--workers", fmt.Sprint(c.workers))
 	}
 	if c.agents > 1 {
 		args = append(args, "--name", fmt.Sprintf("a%d", n), "--listen", c.addrs[n], "--agents",
@@ -246,7 +293,7 @@ func (c *rateCrawl) ctl(args ...string) error {
 
 // observe counts the requests at the web, and lets happen what the case has.
 func (c *rateCrawl) observe() (run RateRun, err error) {
-	run = RateRun{Name: c.Name, acts: c.acts}
+	run = RateRun{Name: c.Name, acts: c.acts, bits: c.bits, Workers: c.workers}
 	// The time counts from the first request.
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(rateEvery / 10) {
 		r, err := c.web.report(c.ctx)
@@ -261,6 +308,14 @@ func (c *rateCrawl) observe() (run RateRun, err error) {
 		}
 	}
 	acts, began := c.acts, time.Now()
+	if c.clock {
+		c.limit = func(at time.Duration) float64 {
+			if began.Add(at).Before(c.turns) {
+				return 120
+			}
+			return 40
+		}
+	}
 	for tick := time.NewTicker(rateEvery); time.Since(began) < c.takes; <-tick.C {
 		if len(acts) > 0 && time.Since(began) >= acts[0].at {
 			from := time.Since(began)
@@ -274,32 +329,40 @@ func (c *rateCrawl) observe() (run RateRun, err error) {
 		if err != nil {
 			return run, err
 		}
-		run.Points = append(run.Points, RatePoint{time.Since(began).Seconds(), r.Requests})
+		run.Points = append(run.Points, RatePoint{time.Since(began).Seconds(), r.Requests, 8 * r.Bytes})
 	}
+	run.limit = c.limit
 	c.judge(&run)
 	return run, nil
 }
 
-// until returns the number of requests at a time.
-func (r *RateRun) until(at float64) float64 {
+// until returns the number of requests, or of bits, at a time.
+func (r *RateRun) until(at float64) float64 { return r.sum(r.amount, at) }
+
+// sum returns a count at a time.
+func (r *RateRun) sum(of func(RatePoint) float64, at float64) float64 {
 	before := RatePoint{}
 	for _, p := range r.Points {
 		if p.S >= at {
 			if p.S == before.S {
-				return float64(p.Requests)
+				return of(p)
 			}
-			return float64(before.Requests) + float64(p.Requests-before.Requests)*(at-before.S)/(p.S-before.S)
+			return of(before) + (of(p)-of(before))*(at-before.S)/(p.S-before.S)
 		}
 		before = p
 	}
-	return float64(before.Requests)
+	return of(before)
 }
 
 // judge compares the requests in all windows with the limit.
 func (c *rateCrawl) judge(run *RateRun) {
 	last := run.Points[len(run.Points)-1].S
 	window := rateWindow.Seconds()
-	run.Mean = (run.until(last) - run.until(window)) / max(last-window, 0.001)
+	mean := func(of func(RatePoint) float64) float64 {
+		return (run.sum(of, last) - run.sum(of, window)) / max(last-window, 0.001)
+	}
+	run.Mean = mean(func(p RatePoint) float64 { return float64(p.Requests) })
+	run.MeanBits = mean(func(p RatePoint) float64 { return float64(p.Bits) })
 	if c.limit == nil {
 		return
 	}
@@ -321,49 +384,4 @@ func (c *rateCrawl) judge(run *RateRun) {
 			run.Least = min(run.Least, n/low)
 		}
 	}
-}
-
-// result returns the text, table and figure.
-func (x *Speed) result(t *Trial, cases []rateCase, runs []RateRun) *Result {
-	table := &Table{Columns: []Column{{Name: "crawl"}, {Name: "requests/s", Digits: 1},
-		{Name: "least", Unit: "%", Digits: 1}, {Name: "most", Unit: "%", Digits: 1}}}
-	data := Table{Columns: []Column{{Name: "crawl"}, {Name: "s", Digits: 2}, {Name: "requests"}}}
-	figure := &Figure{Alt: "Requests in each second, by time, for each crawl, beside the rate"}
-	text := "*requests/s*: from the tenth second on. *least* and *most*: the requests in any ten seconds, in per " +
-		"cent of the rate; *least* leaves out the first five seconds, and ten seconds that touch the 15 s after a " +
-		"death.\n"
-	for i, r := range runs {
-		var least, most any
-		if r.Most > 0 {
-			least, most = 100*r.Least, 100*r.Most
-		}
-		table.Add(r.Name, r.Mean, least, most)
-		text += fmt.Sprintf("\n- *%s*: %s.", r.Name, cases[i].Text)
-		panel := Panel{Title: r.Name, X: "time (s)", Y: "requests in the last second"}
-		line, limit := Line{Name: "requests"}, Line{Name: "rate"}
-		for _, p := range r.Points {
-			data.Add(r.Name, p.S, p.Requests)
-			if p.S >= 1 {
-				line.Points = append(line.Points, plotter.XY{X: p.S, Y: float64(p.Requests) - r.until(p.S-1)})
-			}
-			if cases[i].limit != nil {
-				limit.Points = append(limit.Points, plotter.XY{X: p.S,
-					Y: cases[i].limit(time.Duration(p.S * float64(time.Second)))})
-			}
-		}
-		if panel.Lines = []Line{line}; cases[i].limit != nil {
-			panel.Lines = append(panel.Lines, limit)
-		}
-		figure.Panels = append(figure.Panels, panel)
-	}
-	return &Result{Name: "rate", Title: "Does a crawl keep its rate?",
-		Question: "Polybot's authors limited their crawler by the time of day, and ended without a satisfactory way " +
-			"to control its speed. `--rate` is for the whole cluster: never above 105 % in any ten seconds, and " +
-			"below 95 % only within 15 s of a death. Does it hold on real machines?",
-		SetUp: fmt.Sprintf("The web is generated (seed %d, 1,000 hosts, pages of 6 KB); each host has a delay of "+
-			"100 ms. Web and agents are processes on this machine. Every %s the experiment asks the web how many "+
-			"requests it has finished; the agents' own counts are not used.", t.Seed, rateEvery),
-		Sections: append([]Section{{Heading: "Requests in ten seconds", Table: table, Shown: true, Text: text}},
-			besidePolybot(runs)...),
-		Data: data, Figure: figure, Figures: map[string]any{"runs": runs}, Again: x.Again}
 }

@@ -24,7 +24,7 @@ func TestSpeedJudge(t *testing.T) {
 			if n += 10; s > test.changes {
 				n -= 6
 			}
-			run.Points = append(run.Points, RatePoint{s, int64(math.Round(n))})
+			run.Points = append(run.Points, RatePoint{S: s, Requests: int64(math.Round(n))})
 		}
 		c.judge(&run)
 		if math.Abs(run.Most-test.most) > 0.03 || math.Abs(run.Least-test.least) > 0.03 {

@@ -14,7 +14,7 @@ type RateCmd struct {
 // Help explains the result.
 func (RateCmd) Help() string {
 	return `Agents crawl a web with --rate, while orders change the rate, agents join and die, and
-servers are slow. The web counts the requests. It takes about five minutes.
+servers are slow. The web counts the requests. It takes about eight minutes; --quick leaves out most crawls.
 
   orblab rate --quick --out /tmp/lab`
 }

@@ -72,7 +72,7 @@ export function overview(main, crawl) {
       values && values.length > 1 && spark(values));
     tiles.replaceChildren(
       tile('pages a second', compact(t.pagesPerS || 0), speeds.pages),
-      tile('received a second', `${bytes(speeds.bytes[speeds.bytes.length - 1] || 0)}`, speeds.bytes),
+      tile('received a second', speeds.bytes.length ? bytes(speeds.bytes.at(-1)) : '–', speeds.bytes),
       tile('pages', count(t.pages)), tile('received', bytes(t.bytes)), tile('URLs queued', count(t.urlsQueued)),
       tile('known URLs', count(t.urlsUnique)), tile('open requests', count(t.openRequests)),
       tile('errors', count(t.errors)));
