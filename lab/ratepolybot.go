@@ -100,7 +100,8 @@ func (a *rateAnswers) tables() []Section {
 // dips is the text on the crawl with checkpoints. Its number is the least second in per cent of the rate.
 const dips = "Polybot's figure shows the traffic of a campus by hour. At each checkpoint, every few hours, the " +
 	"speed of the crawl falls to nearly zero for some minutes. The crawl *checkpoints* above has the same in small: " +
-	"a second is a point, and the vertical lines are checkpoints. In its least second the web got %.0f %% of the rate. " +
+	"a second is a point, and the vertical lines are checkpoints. In its least second the web got %.0f %% of the " +
+	"rate. " +
 	"`orbweaver report --section hours` prints the traffic of any crawl by hour, and the console draws it.\n"
 
 // measured says what differs between the columns of the tables.
