@@ -64,7 +64,8 @@ func (r resident) Status() *pb.AgentStatus {
 		return &pb.AgentStatus{Agent: r.name, State: "waiting", WaitsFor: r.w.waits}
 	}
 	return &pb.AgentStatus{Agent: r.name, State: "crawling", Absent: r.w.absent[r.name],
-		Totals: &pb.Totals{Pages: 5, PagesPerS: 0.5, UrlsQueued: 7, Fetched: 6, Bytes: 100, UrlsUnique: 20, OpenRequests: 1, Errors: 2}}
+		Totals: &pb.Totals{Pages: 5, PagesPerS: 0.5, UrlsQueued: 7, Fetched: 6, Bytes: 100, UrlsUnique: 20,
+			OpenRequests: 1, Errors: 2}}
 }
 
 func (r resident) do(verb, host string) (string, error) {
