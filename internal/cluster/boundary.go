@@ -75,10 +75,18 @@ func pageKey(k weburl.Key) weburl.Key {
 	return weburl.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
 }
 
+// againKey returns the key in the seen-set of a page that this agent has by a link. It contains the Refetches: a page
+// that is fetched again was in an archive that is lost, so what is known of it from before says nothing.
+func againKey(l weburl.Link) weburl.Key {
+	k := pageKey(l.URL.Key())
+	k.Path ^= uint64(l.Refetches()) * 0xa0761d6478bd642f
+	return k
+}
+
 // VersionKey returns the key in the seen-set, and of Durable, of a version of a page that this agent has: the page's
 // key if URLs are fetched once.
 func VersionKey(l weburl.Link) weburl.Key {
-	k := pageKey(l.URL.Key())
+	k := againKey(l)
 	if v, ok := l.Version(); ok {
 		k.Path ^= v
 	}

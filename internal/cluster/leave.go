@@ -45,11 +45,13 @@ type leaving struct {
 
 // Leave starts to hand all hosts to other agents. The run ends when that is done, at the latest after within. The
 // applications have half of that time to collect the pages of this agent. The caller must remove this agent from the
-// view of the Placement. Leave returns when the handoff has started. Safe for concurrent use while Run runs.
+// view of the Placement. Leave returns when the handoff has started. The error is crawl.ErrNotRunning if the run has
+// ended or stops. Safe for concurrent use while Run runs.
 func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
-	return cl.loop.Ask(ctx, "leave", func() {
+	stopping := false
+	err := cl.loop.Ask(ctx, "leave", func() {
 		l := &cl.tenants.leaving
-		if l.on {
+		if stopping = cl.loop.Stop() != ""; stopping || l.on {
 			return
 		}
 		now := cl.loop.Now()
@@ -59,6 +61,10 @@ func (cl *Clustered) Leave(ctx context.Context, within time.Duration) error {
 		cl.loop.Frontier.ReviewAside()
 		cl.loop.Events.Write("leaving", report.F("links", cl.loop.Pending()), report.F("hosts", cl.loop.Tally.Hosts()))
 	})
+	if stopping {
+		return crawl.ErrNotRunning
+	}
+	return err
 }
 
 // Stay cancels Leave. Hosts already handed over stay with the other agents; this agent

@@ -160,5 +160,5 @@ func (cl *Clustered) isKept(l weburl.Link) bool {
 		return false
 	}
 	_, gave := cl.tenants.handed[l.Key().Host]
-	return l.App() == "" && cl.hasKey(pageKey(l.URL.Key())) || gave && cl.hasKey(doneKey(l.Key()))
+	return l.App() == "" && cl.hasKey(againKey(l)) || gave && cl.hasKey(doneKey(l.Key()))
 }

@@ -81,7 +81,7 @@ func (c *Crawler) share(ctx, run context.Context, v *visit) (done bool, err erro
 		return false, nil // it is fetched again
 	}
 	defer r.Close()
-	if done, err = c.shareFrom(ctx, run, v, r, warc.Written{}); done {
+	if done, err = c.shareFrom(ctx, run, v, r, warc.Written{}, false); done {
 		v.notes = append(v.notes, "shared:"+agent)
 	}
 	return done, err
@@ -106,20 +106,25 @@ func (c *Crawler) shareOwn(ctx, run context.Context, v *visit) (done bool, err e
 	if err == nil && len(sum) == len(w.PayloadDigest) {
 		copy(w.PayloadDigest[:], sum)
 	}
-	if done, err = c.shareFrom(ctx, run, v, r, w); done {
+	if done, err = c.shareFrom(ctx, run, v, r, w, true); done {
 		v.notes = append(v.notes, "shared")
 	}
 	return done, err
 }
 
-// shareFrom finishes v with the response that r has.
-func (c *Crawler) shareFrom(ctx, run context.Context, v *visit, r io.Reader, w warc.Written) (done bool, err error) {
-	resp, err := c.restore(v.task.Link.URL, r)
+// shareFrom finishes v with the response that r has. own says that the record is in this agent's archive: then later
+// visits of the URL may refer to it.
+func (c *Crawler) shareFrom(ctx, run context.Context, v *visit, r io.Reader, w warc.Written, own bool) (
+	done bool, err error) {
+	resp, rec, err := c.restore(v.task.Link.URL, r)
 	if err != nil {
 		v.notes = append(v.notes, "archive-unreadable")
 		return false, nil
 	}
 	defer resp.Release()
+	if original, ok := rec.Original(); ok && own {
+		w.Original = original
+	}
 	v.take(resp, Fetched)
 	// Nothing was requested now: the host gives no sign, and need not rest.
 	v.shared, v.written, v.archivedAt = true, w, resp.Began
@@ -131,27 +136,28 @@ func (c *Crawler) shareFrom(ctx, run context.Context, v *visit, r io.Reader, w w
 	return true, nil
 }
 
-// restore makes a response of records.
-func (c *Crawler) restore(u weburl.URL, r io.Reader) (*fetch.Response, error) {
+// restore makes a response of records, and returns the first of them.
+func (c *Crawler) restore(u weburl.URL, r io.Reader) (*fetch.Response, *warc.Record, error) {
 	f, ok := c.Fetch.(replayer)
 	if !ok {
-		return nil, fmt.Errorf("this crawl cannot read responses from an archive")
+		return nil, nil, fmt.Errorf("this crawl cannot read responses from an archive")
 	}
 	rec, wire, size, err := warc.ReadCapture(r)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if rec.URL() != u.String() {
-		return nil, fmt.Errorf("%w: a record of %.200q", warc.ErrDamaged, rec.URL())
+		return nil, nil, fmt.Errorf("%w: a record of %.200q", warc.ErrDamaged, rec.URL())
 	}
 	x := fetch.Received{URL: u, Size: size, Truncated: rec.Header.Value("WARC-Truncated")}
 	if x.Began, err = time.Parse(time.RFC3339Nano, rec.Date()); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if ip := rec.Header.Value("WARC-IP-Address"); ip != "" {
 		if x.Addr, err = netip.ParseAddr(ip); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 	}
-	return f.Replay(x, wire)
+	resp, err := f.Replay(x, wire)
+	return resp, rec, err
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
 
@@ -27,11 +28,20 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 	if m == nil || c.owners() == nil {
 		return "", errors.New("the crawl has not started yet; try again later")
 	}
+	if text, err := a.endsAlready(); text != "" || err != nil {
+		return text, err
+	}
 	others := len(c.others())
 	if others == 0 {
 		return "", errors.New("no other agent is present that could take the hosts")
 	}
-	if err := a.cluster.Leave(ctx, leaveWithin); err != nil {
+	if err := a.cluster.Leave(ctx, leaveWithin); errors.Is(err, crawl.ErrNotRunning) {
+		text, ended := a.endsAlready()
+		if text == "" && ended == nil { // the status is not that late
+			ended = errors.New("the agent ends already")
+		}
+		return text, ended
+	} else if err != nil {
 		return "", err
 	}
 	if c.sites != nil {
@@ -48,6 +58,25 @@ func (a *Agent) Leave(ctx context.Context) (string, error) {
 			"agents", leaveWithin/2, pages)
 	}
 	return text, nil
+}
+
+// endsAlready returns what to tell an operator who wants an agent to leave that ends anyway. Both are zero if it does
+// not end.
+func (a *Agent) endsAlready() (text string, err error) {
+	s := a.Status()
+	if s == nil {
+		return "", nil
+	}
+	switch s.Stop {
+	case "":
+		return "", nil
+	case crawl.Left:
+		return a.membership.self.Name + " has handed its hosts to the other agents, and ends", nil
+	case crawl.Finished:
+		return "", errors.New("the crawl has finished, and the agent ends: it has no hosts to hand over")
+	}
+	return "", fmt.Errorf("the agent ends already (%s) and keeps its hosts; to let it leave, continue it with "+
+		"\"orbweaver crawl --resume\" first", s.Stop)
 }
 
 // stay undoes a Leave if all agents are leaving: the first of them by name must take the hosts of

@@ -26,6 +26,8 @@ const (
 	namesDir = "state/lost"
 	// namesMemory bounds the memory for sorting a list.
 	namesMemory = 4 << 20
+	// mostArchives bounds the lists that one takeover makes. Each is sorted by itself, and becomes a file.
+	mostArchives = 64
 )
 
 // names implements cluster.Names with crawl.log and the files reports/lost-*.txt.
@@ -242,14 +244,21 @@ type lists struct {
 	names
 	lost   string                    // the archive of the agent that is taken over from
 	sorted map[string]*extsort.Queue // by archive
+	merged int64                     // URLs of archives beyond mostArchives
 }
 
 // listed returns a URL as it is sorted for a list.
 func listed(u weburl.Link) []byte { return append([]byte{u.Refetches()}, u.URL.String()...) }
 
-// Add implements cluster.List.
+// Add implements cluster.List. A replica names the archives, so there may be any number of them. The URLs of archives
+// beyond mostArchives are listed with those of the agent that is taken over from: they are on a list, but they may be
+// fetched again although the agent that has them is back.
 func (l *lists) Add(u weburl.Link, of string) error {
 	q := l.sorted[of]
+	if q == nil && of != l.lost && len(l.sorted) >= mostArchives {
+		l.merged++
+		of, q = l.lost, l.sorted[l.lost]
+	}
 	if q == nil {
 		memory := namesMemory
 		if of != l.lost { // there may be many of them, and they are shorter
@@ -267,7 +276,7 @@ func (l *lists) Commit() error {
 	k.lists.Lock()
 	defer k.lists.Unlock()
 	k.commits.Add(1)
-	return l.a.membership.refetch.commit(func() error {
+	err := l.a.membership.refetch.commit(func() error {
 		for of, sorted := range l.sorted {
 			before := func(u weburl.Link) error { return l.Add(u, of) }
 			if err := l.each(l.a.dir("reports", listName(of)), before); err != nil {
@@ -279,6 +288,10 @@ func (l *lists) Commit() error {
 		}
 		return l.count()
 	})
+	if err == nil && l.merged > 0 {
+		l.a.parts.Events.Write("lists-merged", report.F("list", l.lost), report.F("urls", l.merged))
+	}
+	return err
 }
 
 // write writes a list. If there are no URLs, it removes the list.

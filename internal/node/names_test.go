@@ -93,6 +93,51 @@ func TestLoggedNames(t *testing.T) {
 	}
 }
 
+// TestListsAreBounded: a replica may name any number of archives. A takeover makes a bounded number of lists, and each URL
+// is on one.
+func TestListsAreBounded(t *testing.T) {
+	mem := testdisk.NewMem()
+	n := namesOn(t, mem)
+	var err error
+	if n.a.parts.Events, err = report.OpenEvents(mem, "/crawl/logs/events.jsonl", n.a.cfg.Now); err != nil {
+		t.Fatal(err)
+	}
+	from := handoff.Source{Name: "a2"}
+	l, _, err := n.List(from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const archives = 300
+	for i := range archives {
+		of := handoff.Source{Name: fmt.Sprint("b", i)}.Archive()
+		u := weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h.example/%d", i))}
+		if err := errors.Join(l.Add(u, of), l.Add(u, of)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if sorters := len(l.(*lists).sorted); sorters > mostArchives+1 {
+		t.Errorf("%d lists are being sorted", sorters)
+	}
+	if err := errors.Join(l.Commit(), l.Close()); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := mem.ReadDir("/crawl/reports")
+	if err != nil || len(entries) != mostArchives+1 {
+		t.Errorf("%d lists, want %d: %v", len(entries), mostArchives+1, err)
+	}
+	if all := n.all(t); len(all) != archives {
+		t.Errorf("%d URLs are listed, want %d", len(all), archives)
+	}
+	if err := n.a.parts.Events.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := disk.ReadFile(mem, "/crawl/logs/events.jsonl", 1<<20)
+	if want := fmt.Sprintf(`"event":"lists-merged","list":"a2-00000000","urls":%d}`, 2*(archives-mostArchives)); err !=
+		nil || !strings.Contains(string(b), want) {
+		t.Errorf("%s, %v, want %s", b, err, want)
+	}
+}
+
 // TestListOfLostURLs: a list has each URL once. A second takeover adds to it, and a repeated one changes
 // nothing. Another instance of the same agent has another list. The lists are read for the next heirs.
 func TestListOfLostURLs(t *testing.T) {

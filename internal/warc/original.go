@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -34,6 +35,27 @@ func (rec *Record) Reference() Reference {
 		r.URL = rec.URL()
 	}
 	return r
+}
+
+// Original returns the Original of later captures with the same payload: this record, or the one to which this revisit
+// record refers. ok is false if the record does not say which it is.
+func (rec *Record) Original() (o Original, ok bool) {
+	date, id := rec.Date(), rec.Header.Value("WARC-Record-ID")
+	o.URL = rec.URL()
+	if rec.Type() == "revisit" {
+		o.URL = rec.Reference().URL
+		date, id = rec.Header.Value("WARC-Refers-To-Date"), rec.Header.Value("WARC-Refers-To")
+	}
+	at, err := time.Parse(time.RFC3339Nano, strings.TrimSpace(date))
+	if err != nil || o.URL == "" {
+		return Original{}, false
+	}
+	o.Date = at
+	text := strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(id), "<urn:uuid:"), ">")
+	if b, err := hex.DecodeString(strings.ReplaceAll(text, "-", "")); err == nil && len(b) == len(o.ID) {
+		o.ID = [16]byte(b)
+	}
+	return o, true
 }
 
 // payloadDigest returns the record's payload digest as an index spells it: without the label "sha1:", in any case.

@@ -5,7 +5,36 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
+
+// Original tells where the payload of a record is: in itself, or in the record to which it refers.
+func TestOriginalOf(t *testing.T) {
+	own := Original{"http://a.example/", time.Date(2024, 5, 6, 7, 8, 9, 12e6, time.UTC), [16]byte{15: 0x12}}
+	const id = "<urn:uuid:00000000-0000-0000-0000-000000000012>"
+	for _, c := range []struct {
+		kind, more string
+		want       Original
+	}{
+		{"response", "", own},
+		{"revisit", "WARC-Refers-To: <urn:uuid:00000000-0000-0000-0000-000000000034>\r\n" +
+			"WARC-Refers-To-Target-URI: http://b.example/\r\nWARC-Refers-To-Date: 2023-01-02T03:04:05Z\r\n",
+			Original{"http://b.example/", time.Date(2023, 1, 2, 3, 4, 5, 0, time.UTC), [16]byte{15: 0x34}}},
+		{"revisit", "WARC-Refers-To: x\r\nWARC-Refers-To-Date: 2023-01-02T03:04:05Z\r\n",
+			Original{URL: "http://a.example/", Date: time.Date(2023, 1, 2, 3, 4, 5, 0, time.UTC)}},
+		{"revisit", "WARC-Refers-To-Target-URI: http://b.example/\r\n", Original{}}, // no date
+	} {
+		rec, err := NewReader(strings.NewReader("WARC/1.1\r\nWARC-Type: " + c.kind + "\r\nWARC-Record-ID: " + id +
+			"\r\nWARC-Date: 2024-05-06T07:08:09.012Z\r\nWARC-Target-URI: http://a.example/\r\n" + c.more +
+			"Content-Length: 0\r\n\r\n\r\n\r\n")).Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, ok := rec.Original(); got != c.want || ok != (c.want != Original{}) {
+			t.Errorf("%s, %q: %+v, %v, want %+v", c.kind, c.more, got, ok, c.want)
+		}
+	}
+}
 
 // TestDigestLabel: the label of a digest may have any case (ISO 28500, 5.8), and that of a revisit may differ from that
 // of its original.
