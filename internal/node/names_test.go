@@ -93,8 +93,8 @@ func TestLoggedNames(t *testing.T) {
 	}
 }
 
-// TestListsAreBounded: a replica may name any number of archives. A takeover makes a bounded number of lists, and each URL
-// is on one.
+// TestListsAreBounded: a replica may name any number of archives. A takeover makes a bounded number of lists, and each
+// URL is on one.
 func TestListsAreBounded(t *testing.T) {
 	mem := testdisk.NewMem()
 	n := namesOn(t, mem)
