@@ -75,21 +75,22 @@ func pageKey(k weburl.Key) weburl.Key {
 	return weburl.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
 }
 
-// againKey returns the key in the seen-set of a page that this agent has by a link. It contains the Refetches: a page
-// that is fetched again was in an archive that is lost, so what is known of it from before says nothing.
-func againKey(l weburl.Link) weburl.Key {
-	k := pageKey(l.URL.Key())
-	k.Path ^= uint64(l.Refetches()) * 0xa0761d6478bd642f
-	return k
-}
-
-// VersionKey returns the key in the seen-set, and of Durable, of a version of a page that this agent has: the page's
+// VersionKey returns the key in the seen-set of a version of a page that this agent has: the page's
 // key if URLs are fetched once.
 func VersionKey(l weburl.Link) weburl.Key {
-	k := againKey(l)
+	k := pageKey(l.URL.Key())
 	if v, ok := l.Version(); ok {
 		k.Path ^= v
 	}
+	return k
+}
+
+// DurableKey returns the key of Durable of a page that this agent has by a link. It contains the Refetches: when a page
+// of a lost archive is fetched again and this agent has it already, the page must be sent all the same. Only then this
+// agent ships the name for that time, which its heirs need if this archive is lost, too.
+func DurableKey(l weburl.Link) weburl.Key {
+	k := VersionKey(l)
+	k.Path ^= uint64(l.Refetches()) * 0xa0761d6478bd642f
 	return k
 }
 
@@ -413,7 +414,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link
 	defer free()
 	done := make(chan error, 1)
 	if known, err := cl.knowsPage(ctx, link, done); err != nil || known {
-		return cl.wait(ctx, done, key, generation), err
+		return cl.wait(ctx, done, DurableKey(link), generation), err
 	}
 	imported, err := cl.loop.Import(ctx, from, link, cl.Boundary.Category(to), records)
 	if err != nil {
@@ -445,7 +446,7 @@ func (cl *Clustered) takePage(ctx context.Context, from string, page weburl.Link
 		return nil, err
 	}
 	<-settled // the dispatcher has it; until then the page must not be taken twice
-	return cl.wait(ctx, done, key, generation), nil
+	return cl.wait(ctx, done, DurableKey(link), generation), nil
 }
 
 // claimPage waits until no other call takes the page. free ends this call.

@@ -130,7 +130,7 @@ func (cl *Clustered) kept(f *state.Finish) {
 	}
 	cl.tenants.done = cl.Keys().Page(cl.tenants.done, f.Link)
 	if x := &cl.exports; len(x.kept) < freshMax {
-		x.kept = append(x.kept, VersionKey(f.Link))
+		x.kept = append(x.kept, DurableKey(f.Link))
 	}
 }
 

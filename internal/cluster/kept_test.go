@@ -114,7 +114,7 @@ http://a.example/kept
 		if k.named(page) {
 			t.Error("the heir has the finish already")
 		}
-		if w.cl.Durable.Has(w.cl.Durable.Fingerprint(VersionKey(page))) {
+		if w.cl.Durable.Has(w.cl.Durable.Fingerprint(DurableKey(page))) {
 			t.Error("other agents need not send the page, and no agent can name it")
 		}
 		page.SetDestination(weburl.Destination{})

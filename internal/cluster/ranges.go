@@ -153,12 +153,15 @@ func linkKey(enc []byte) (weburl.Key, error) {
 }
 
 // isKept reports, if every agent may crawl any host, that a waiting URL needs no visit: another agent has fetched it,
-// and the page is here, or this agent has fetched it before it gave its hosts away. An application's URL is visited all
-// the same: the application wants the page, too, and its visit finds the page in the archive.
+// and the page is here, or this agent has fetched it before it gave its hosts away.
+//
+// An application's URL is visited all the same: the application wants the page, too, and its visit finds the page in
+// the archive. So is a page of a lost archive. Its finish says that it was fetched again, and the heirs could name it
+// for that time only after a visit: they would take it for fetched when this agent is lost, too.
 func (cl *Clustered) isKept(l weburl.Link) bool {
 	if !cl.byPages() {
 		return false
 	}
 	_, gave := cl.tenants.handed[l.Key().Host]
-	return l.App() == "" && cl.hasKey(againKey(l)) || gave && cl.hasKey(doneKey(l.Key()))
+	return l.App() == "" && l.Refetches() == 0 && cl.hasKey(pageKey(l.URL.Key())) || gave && cl.hasKey(doneKey(l.Key()))
 }

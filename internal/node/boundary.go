@@ -388,7 +388,7 @@ func (p *boundaryPages) unknown(ctx context.Context, to *rpc.Peer, pages []webur
 	err error) {
 	fs := make([]rpc.Fingerprint, len(pages))
 	for i, page := range pages {
-		fs[i] = rpc.Fingerprint(p.a.others.Durable.Fingerprint(cluster.VersionKey(page)))
+		fs[i] = rpc.Fingerprint(p.a.others.Durable.Fingerprint(cluster.DurableKey(page)))
 	}
 	known, err := to.Known(ctx, fs)
 	if err != nil {

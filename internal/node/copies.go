@@ -59,6 +59,7 @@ type copies struct {
 	up     []gossip.Agent               // the agents that were up in the last view
 	away   map[handoff.Source]time.Time // when each lost agent was lost; without those that are back
 	going  []gossip.Agent               // the agents that were leaving in the last view
+	kept   map[string]bool              // archives of agents that left for good with them
 	losses []*loss
 	bars   atomic.Pointer[[]*loss] // a copy of losses, for Owner
 }
@@ -100,7 +101,8 @@ func (a *Agent) openCopies() error {
 	}
 	a.onClose(store.Close)
 	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), broken: make(chan error, 1),
-		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{}}
+		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{},
+		kept: map[string]bool{}}
 	out := &cluster.Copies{Shipper: k}
 	memory := a.budget.of(shareShipping)
 	if out.Out, err = outbox.Open(a.fs, a.dir("state", "shipping"), outbox.Config{MemoryBytes: memory}); err != nil {
@@ -263,6 +265,12 @@ func (k *copies) lose(v *gossip.View, before ownersBefore, now time.Time) {
 		}
 		losses = append(losses, l)
 	}
+	for _, a := range k.going {
+		dead := slices.ContainsFunc(v.Lost, func(b gossip.Agent) bool { return b.Instance == a.Instance })
+		if !dead && !there(sourceOf(a)) {
+			k.kept[sourceOf(a).Archive()] = true
+		}
+	}
 	k.going = slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.State != gossip.Leaving })
 	if !slices.Equal(k.losses, losses) {
 		k.put(losses)
@@ -274,6 +282,13 @@ func (k *copies) hasLeft(s handoff.Source) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.ContainsFunc(k.losses, func(l *loss) bool { return l.source == s && l.left })
+}
+
+// hasKept reports whether the agent of an archive has left for good with it, as far as this run has seen.
+func (k *copies) hasKept(archive string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.kept[archive]
 }
 
 // barring returns a pointer that changes whenever the barred hosts may have changed.

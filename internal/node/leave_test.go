@@ -42,8 +42,8 @@ func TestLeaveAtTheEnd(t *testing.T) {
 				t.Errorf("stop %q, %v", res.Stop, err)
 			}
 			text, err := a.Leave(t.Context())
-			failed := err != nil && !strings.HasPrefix(err.Error(), c.fail)
-			if text != c.text || (err == nil) != (c.fail == "") || failed {
+			if text != c.text || (err == nil) != (c.fail == "") ||
+				err != nil && !strings.HasPrefix(err.Error(), c.fail) {
 				t.Errorf("%q, %v", text, err)
 			}
 			if err := a.Close(); err != nil {

@@ -71,6 +71,8 @@ func TestLostArchivesAreFetchedAgain(t *testing.T) {
 			Fault{Kind: Leave, Agent: 1, After: 10 * s}), 3, 1), 2},
 		{"topic, second loss of the pages", moving(agents(with(late, Fault{Kind: Lose, Agent: 1, After: into + 20*s},
 			Fault{Kind: Lose, Agent: 3, After: into}), 5, 0), topic, ""), 4},
+		{"back, then left", with(Fault{Kind: Kill, Agent: 2, At: 0.4, For: 20 * s},
+			Fault{Kind: Leave, Agent: 2, At: 0.95}), 0},
 		{"back in time", with(Fault{Kind: Kill, Agent: 2, At: 0.98, For: 30 * s}), 0},
 	} {
 		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
