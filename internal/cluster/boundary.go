@@ -75,8 +75,8 @@ func pageKey(k weburl.Key) weburl.Key {
 	return weburl.Key{Host: k.Host ^ 0x8cb92ba72f3d8dd7, Path: k.Path}
 }
 
-// VersionKey returns the key in the seen-set of a version of a page that this agent has: the page's
-// key if URLs are fetched once.
+// VersionKey returns the key in the seen-set of a version of a page that this agent has: the page's key if URLs are
+// fetched once.
 func VersionKey(l weburl.Link) weburl.Key {
 	k := pageKey(l.URL.Key())
 	if v, ok := l.Version(); ok {
