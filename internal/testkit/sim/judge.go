@@ -65,6 +65,7 @@ type judge struct {
 	pauses     []excuse           // what hosts rest after these answers
 	skipped    []excuse           // times in which an agent may have forgotten pauses
 	losses     map[int64][]loss   // by host
+	unassigned []excuse           // times in which new hosts may get no agent
 	logged     map[string][]wayTo // by URL, at the end; see readDepths
 	depths     map[string]depthRange
 	sites      siteTimes

@@ -34,8 +34,24 @@ func (j *judge) hasLost() bool {
 	return len(j.losses) > 0
 }
 
-// acceptedAfter is how long after the fetch of a page its links may be accepted by their owners.
+// acceptedAfter is how long after the fetch of a page its links may be accepted by their owners, if these have been
+// chosen.
 const acceptedAfter = 2 * time.Second
+
+// acceptedUntil returns until when an owner may accept a link that was found at a time. A link to a host that has no
+// agent waits at its finder, in each time in which new hosts may get none.
+func (j *judge) acceptedUntil(at time.Time) time.Time {
+	until := at.Add(acceptedAfter)
+	for more := true; more; {
+		more = false
+		for _, e := range j.unassigned {
+			if to := e.to.Add(backAfter); !e.from.After(until) && until.Before(to) && !at.After(e.to) {
+				until, more = to, true
+			}
+		}
+	}
+	return until
+}
 
 // mayRepeat says whether a page of a host that was fetched at a time may be fetched again,
 // because nobody may know of that fetch.
@@ -46,11 +62,10 @@ func (j *judge) mayRepeat(host int64, at time.Time) bool {
 // mayMiss says whether a link may be lost that was found at a time on a page of one host, and
 // leads to another host.
 func (j *judge) mayMiss(from, to int64, at time.Time) bool {
-	accepted := func(l loss) bool {
-		return !l.links.IsZero() && !at.After(l.at) && !at.Add(acceptedAfter).Before(l.links)
-	}
+	until := j.acceptedUntil(at)
+	accepted := func(l loss) bool { return !l.links.IsZero() && !at.After(l.at) && !until.Before(l.links) }
 	// The agent that has found the link may be lost before it has told the other agent.
-	untold := func(l loss) bool { return accepted(l) && !at.Before(l.at.Add(-acceptedAfter)) }
+	untold := func(l loss) bool { return accepted(l) && !until.Before(l.at) }
 	if j.moves || j.anyHost { // a lost agent may have had the page, whatever its host
 		for _, ls := range j.losses {
 			if slices.ContainsFunc(ls, accepted) {

@@ -193,6 +193,9 @@ func (s *story) finish() *Verdict {
 	}
 	s.bad = append(s.bad, pauses...)
 	s.readDepths()
+	if s.plan.Partition == sites {
+		s.judge.unassigned = s.unassigned
+	}
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
 	v.Queries = s.web.queries.Load()
 	v.Ends, v.Archived = map[string]crawl.Stop{}, map[string][]string{}
