@@ -59,8 +59,8 @@ type rateAct struct {
 // A RatePoint is what the web had counted at a time.
 type RatePoint struct {
 	S        float64 `json:"s"`
-	Requests int64   `json:"requests"`
-	Bits     int64   `json:"bits"` // that the web has sent
+	Requests int64   `json:"requests"` // that have begun
+	Bits     int64   `json:"bits"`     // that the web has sent, with headers
 }
 
 // A RateRun is the result of a rateCase.
@@ -296,7 +296,7 @@ func (c *rateCrawl) observe() (run RateRun, err error) {
 	run = RateRun{Name: c.Name, acts: c.acts, bits: c.bits, Workers: c.workers}
 	// The time counts from the first request.
 	for deadline := time.Now().Add(time.Minute); ; time.Sleep(rateEvery / 10) {
-		r, err := c.web.report(c.ctx)
+		r, err := c.web.count(c.ctx)
 		if err != nil {
 			return run, err
 		}
@@ -325,11 +325,11 @@ func (c *rateCrawl) observe() (run RateRun, err error) {
 			c.busy = append(c.busy, [2]time.Duration{from, time.Since(began)})
 			acts = acts[1:]
 		}
-		r, err := c.web.report(c.ctx)
+		r, err := c.web.count(c.ctx)
 		if err != nil {
 			return run, err
 		}
-		run.Points = append(run.Points, RatePoint{time.Since(began).Seconds(), r.Requests, 8 * r.Bytes})
+		run.Points = append(run.Points, RatePoint{time.Since(began).Seconds(), r.Requests + r.Active, 8 * r.Sent})
 	}
 	run.limit = c.limit
 	c.judge(&run)

@@ -172,18 +172,28 @@ func (f *firstLine) Write(b []byte) (int, error) {
 
 // report returns the web's report.
 func (w *web) report(ctx context.Context) (*testweb.Report, error) {
-	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+w.Control+"/.testweb/report", nil)
+	return answer[testweb.Report](ctx, w, "report")
+}
+
+// count returns the web's sums so far, which costs it nearly nothing.
+func (w *web) count(ctx context.Context) (*testweb.Count, error) {
+	return answer[testweb.Count](ctx, w, "count")
+}
+
+// answer asks the web for something.
+func answer[T any](ctx context.Context, w *web, what string) (*T, error) {
+	req, err := http.NewRequestWithContext(ctx, "GET", "http://"+w.Control+"/.testweb/"+what, nil)
 	if err != nil {
-		return nil, fmt.Errorf("report: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	res, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("report: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	defer res.Body.Close()
-	r := new(testweb.Report)
+	r := new(T)
 	if err := json.NewDecoder(res.Body).Decode(r); err != nil {
-		return nil, fmt.Errorf("report: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	return r, nil
 }

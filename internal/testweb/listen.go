@@ -222,10 +222,12 @@ func (c *conn) Write(p []byte) (n int, err error) {
 		if len(c.held) > 0 {
 			var all int64
 			all, err = (&net.Buffers{c.held, step}).WriteTo(c.tcp)
+			c.web.track.sent.Add(all)
 			k = max(0, int(all)-len(c.held))
 			c.held = c.held[:0]
 		} else {
 			k, err = c.writeAll(step)
+			c.web.track.sent.Add(int64(k))
 		}
 		n += k
 		if err != nil {

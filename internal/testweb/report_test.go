@@ -107,6 +107,9 @@ func TestOriginReport(t *testing.T) {
 	// The connection is still open, and counts after the reset.
 	get(t, c, "http://h0.made.example/1")
 	until(t, "ended", func() bool { return w.Report().Active == 0 })
+	if k := w.Count(); k.Sent < k.Bytes+50 || k.Sent > k.Bytes+1000 || k.Bytes == 0 {
+		t.Errorf("after reset and a request: %d bytes sent for a body of %d and its header", k.Sent, k.Bytes)
+	}
 	if r := w.Report(); r.Requests != 1 || r.Hosts["h0.made.example"].Pages != 1 || r.Origin.Fetched != 1 ||
 		r.Addrs["127.100.0.0"].MaxConnections != 1 {
 		t.Errorf("after reset and a request: got %+v", r)

@@ -27,13 +27,15 @@ type Count struct {
 	Active     int64     `json:"active"`
 	Pages      int64     `json:"pages"`
 	Bytes      int64     `json:"bytes"`
+	Sent       int64     `json:"sent"` // bytes written to all connections so far, with headers; before TLS
 	Violations int64     `json:"violations"`
 }
 
-// Count returns the sums so far; the fields mean the same as in Report.
+// Count returns the sums so far; the fields but Sent mean the same as in Report.
 func (w *Web) Count() Count {
 	t := w.track
-	k := Count{At: time.Now(), Requests: t.ended.Load(), Pages: t.pages.Load(), Bytes: t.bytes.Load()}
+	k := Count{At: time.Now(), Requests: t.ended.Load(), Pages: t.pages.Load(), Bytes: t.bytes.Load(),
+		Sent: t.sent.Load()}
 	k.Active = max(0, t.begun.Load()-k.Requests)
 	for i := range t.vcount {
 		k.Violations += t.vcount[i].Load()

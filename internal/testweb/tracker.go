@@ -91,6 +91,7 @@ type tracker struct {
 	nURLs, kept, uncounted, untracked, repeated atomic.Int64
 
 	begun, ended, pages, bytes, coded, codable atomic.Int64 // totals as in Report; Active is begun-ended
+	sent                                       atomic.Int64 // as in Count
 
 	missing urlCounts // answers with status 404
 
@@ -164,7 +165,7 @@ func (t *tracker) reset(p Promise) {
 	}
 	for _, n := range []*atomic.Int64{
 		&t.nURLs, &t.kept, &t.uncounted, &t.untracked, &t.repeated, &t.begun, &t.ended, &t.pages, &t.bytes,
-		&t.coded, &t.codable,
+		&t.sent, &t.coded, &t.codable,
 	} {
 		n.Store(0)
 	}
