@@ -472,7 +472,9 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		v.errand = weburl.Link{URL: from, Via: about.String(), Hops: errandHops, Seed: l.Seed}
 		return nil
 	}
+	v.turn.Robots = true
 	resp, err := c.fetch(ctx, v, fetch.Request{URL: from, Addr: v.task.Addr, MaxBody: RobotsBody})
+	v.turn.Robots = false
 	if err != nil {
 		return c.failed(ctx, v, err)
 	}

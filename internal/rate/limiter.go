@@ -31,10 +31,11 @@ const (
 	gain = 1.5
 	// look bounds how long a dispatcher that Room refuses may sleep. It has to notice that it could use more.
 	look = 200 * time.Millisecond
-	// firstSize is the expected size of responses before the first, in bytes. largerWeight and smallerWeight are the
+	// firstSize is the expected size of responses before the first, in bytes, and firstRobots that of a robots.txt.
+	// largerWeight and smallerWeight are the
 	// weights of the newest in the mean. Smaller ones count more: expecting too much leaves the rate unused, and what
 	// is expected too little is made up for when it is read.
-	firstSize                   = 16 << 10
+	firstSize, firstRobots      = 16 << 10, 1 << 10
 	largerWeight, smallerWeight = 1.0 / 16, 1.0 / 2
 	// useTime is the time in which old use counts less and less in Use.
 	useTime = time.Second
@@ -94,6 +95,7 @@ type Limiter struct {
 	reader    *Turn         // the one of them that reads next
 	oldest    bool          // the next one after it is that of the oldest request
 	size      float64       // expected size of responses, in bytes
+	robots    float64       // that of the responses to requests for a robots.txt
 	changed   chan struct{} // closed when the limit changes
 	held      bool          // see Use
 	waited    time.Duration // that requests or reads have waited since the last call of Use
@@ -106,7 +108,7 @@ type Limiter struct {
 
 // New returns a Limiter without a limit. now is its clock.
 func New(now func() time.Time) *Limiter {
-	l := &Limiter{now: now, turn: make(chan struct{}, 1), size: firstSize, changed: make(chan struct{})}
+	l := &Limiter{now: now, turn: make(chan struct{}, 1), size: firstSize, robots: firstRobots, changed: make(chan struct{})}
 	l.visits.credit = 1 // a visit without a request gives its turn back
 	return l
 }

@@ -16,13 +16,19 @@ type Turn struct {
 	// Held, if not nil, is asked when a request that has waited may be sent. If it reports true, Send returns ErrHeld,
 	// and nothing of the rate is used. It must not block.
 	Held func() bool
+	// Robots says that the next request is for a robots.txt. Their sizes say nothing about those of pages.
+	Robots bool
 
 	l     *Limiter
 	begun bool    // it counts among the limiter's visits
 	sent  int     // requests
-	paid  float64 // bytes that Send has taken in advance and no read has used yet
-	got   float64 // bytes
+	got   float64 // bytes of all responses
 	next  float64 // bytes of the next read, which Next has counted in advance
+
+	// Of the last request:
+	robots bool
+	paid   float64 // bytes that Send or Expect has taken in advance and no read has used yet
+	read   float64 // bytes of the response
 
 	order    uint64        // of the last request
 	answered bool          // bytes of its response were read
@@ -81,15 +87,57 @@ func (t *Turn) Send(ctx context.Context) error {
 // take uses the rate for a request. The caller holds mu.
 func (t *Turn) take(now time.Time) {
 	l := t.l
+	t.settle()
 	t.sent++
 	l.ordered++
-	t.order, t.answered = l.ordered, false
-	t.paid += l.size
+	t.order, t.answered, t.robots = l.ordered, false, t.Robots
+	t.paid = *t.size()
 	l.requests.level++
-	l.bytes.level += l.size
+	l.bytes.level += t.paid
 	l.sent++
 	l.usedAt(now)
 	l.used.Requests += 1 / useTime.Seconds()
+}
+
+// size returns the expected size of the response. The caller holds mu.
+func (t *Turn) size() *float64 {
+	if t.robots {
+		return &t.l.robots
+	}
+	return &t.l.size
+}
+
+// settle gives back what the last request has not used, and learns from the size of its response. The caller holds mu.
+func (t *Turn) settle() {
+	if t.sent == 0 {
+		return
+	}
+	t.l.bytes.level -= t.paid
+	size := t.size()
+	more, weight := t.read-*size, largerWeight
+	if more < 0 {
+		weight = smallerWeight
+	}
+	*size = max(*size+more*weight, 1)
+	t.paid, t.read = 0, 0
+}
+
+// arrives is how much of a response a server can send before it is read, in bytes.
+const arrives = 64 << 10
+
+// Expect notes that the response to the last request has n bytes in all. Those that the server can send before they are
+// read count at once: the server does not wait for Next.
+func (t *Turn) Expect(n int64) {
+	l := t.l
+	if l == nil || !l.on.Load() || t.sent == 0 {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.drain(l.now())
+	left := max(float64(min(n, arrives))-t.read, 0)
+	l.bytes.level += left - t.paid
+	t.paid = left
 }
 
 const (
@@ -208,6 +256,7 @@ func (t *Turn) Receive(n int) {
 	l.drain(now)
 	t.answered, l.heard = true, now
 	t.got += got
+	t.read += got
 	l.read.level += got - t.next
 	t.next = 0
 	paid := min(got, t.paid)
@@ -233,16 +282,11 @@ func (t *Turn) End() {
 	case t.sent == 0 && t.begun:
 		l.visits.level--
 	case t.sent > 0:
-		l.bytes.level -= t.paid
 		// A response that is smaller than expected uses less of a visit's turn.
 		if got := max(t.got/float64(t.sent), 1); l.limit.Bits > 0 && got < l.size {
 			l.visits.level -= 1 - l.pace(l.size)/l.pace(got)
 		}
-		more, weight := t.got/float64(t.sent)-l.size, largerWeight
-		if more < 0 {
-			weight = smallerWeight
-		}
-		l.size = max(l.size+more*weight, 1)
+		t.settle()
 		l.visits.per = gain * l.pace(l.size)
 	}
 	*t = Turn{}

@@ -62,6 +62,8 @@ type Pacer interface {
 	// Next returns when bytes may be read, and how many at once at most. Zero means any number. It does not wait
 	// before the first byte of a response.
 	Next(ctx context.Context) (most int, err error)
+	// Expect notes that the response will have n bytes in all, which its header tells.
+	Expect(n int64)
 	// Receive notes that n bytes were read.
 	Receive(n int)
 }
@@ -485,6 +487,9 @@ func (x *exchange) body(c *conn) error {
 	r.chunked = fr.kind == byChunks
 	if fr.kind == byLength {
 		w.reserve(int64(r.HeadLen) + min(fr.length, x.maxBody) + 1)
+	}
+	if x.pacer != nil && (fr.kind == byLength || fr.kind == byNothing) {
+		x.pacer.Expect(int64(r.HeadLen) + min(fr.length, x.maxBody))
 	}
 	head := int64(r.HeadLen)
 	all, _ := w.Bytes()

@@ -13,6 +13,7 @@ import (
 type slowPacer struct {
 	send, next time.Duration
 	sent, got  int
+	expected   int64
 }
 
 func (p *slowPacer) Send(ctx context.Context) error { p.sent++; return wait(ctx, p.send) }
@@ -23,6 +24,8 @@ func (p *slowPacer) Next(ctx context.Context) (int, error) {
 	}
 	return 20, wait(ctx, p.next)
 }
+
+func (p *slowPacer) Expect(n int64) { p.expected = n }
 
 func (p *slowPacer) Receive(n int) { p.got += n }
 
@@ -50,8 +53,8 @@ func TestPacer(t *testing.T) {
 		if outcome(r) != "complete" || r.Duration > time.Second || r.Began.Sub(began) != time.Minute {
 			t.Errorf("%s, took %s, began after %s", outcome(r), r.Duration, r.Began.Sub(began))
 		}
-		if p.sent != 1 || p.got != len(reply) {
-			t.Errorf("%d requests, %d bytes, want 1 and %d", p.sent, p.got, len(reply))
+		if p.sent != 1 || p.got != len(reply) || p.expected != int64(len(reply)) {
+			t.Errorf("%d requests, %d bytes, %d expected, want 1 and %d", p.sent, p.got, p.expected, len(reply))
 		}
 		r.Release()
 
