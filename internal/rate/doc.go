@@ -17,12 +17,14 @@
 //   - The time that counts is that of the request, not that of the visit: a new connection is open before Send. So
 //     changing latencies of servers do not bunch requests.
 //   - A visit without a request uses nothing of the rate: its turn goes to another visit.
-//   - The size of a response is known only after the request. Send takes the mean size of the last responses. Receive
-//     and End correct this to the true size. If responses grow suddenly, Next slows the reading down: half
+//   - The size of a response is known only after the request. Send takes the mean size of the last responses. Expect
+//     corrects this to the length in the header, up to the 64 kB that a server can send before they are read, and
+//     Receive and End to the true size. If responses grow suddenly, Next slows the reading down: half
 //     of the rate is for the oldest request, so that pages are finished one after the other, and half goes around.
-//   - With a limit of bits, requests are sent 400 ms ahead of the reading, and twice as fast while there is nothing to
+//   - With a limit of bits, requests are sent 300 ms ahead of the reading, and twice as fast while there is nothing to
 //     read. So the rate is used when servers become slower, fall silent, or send less than expected. If no server
 //     sends anything for 2 s, they hurry no more: the network may be away, and all servers may answer at once later.
+//     Nor do they on a machine that has too much to do, where responses may have come that nobody has read yet.
 //   - A limiter makes up for at most Slack of the time in which it could have sent a request and did not.
 //
 // A Limiter may be used concurrently. It starts no goroutine.

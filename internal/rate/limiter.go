@@ -15,15 +15,18 @@ const (
 	// Ahead is how far the reading of responses may be ahead of the rate before it is slowed down.
 	Ahead = 100 * time.Millisecond
 	// stock is how far requests are ahead of the reading with a limit of bits. So there is something to read for a
-	// while when all servers become slower. Slack and stock are at most 5 % of ten seconds, so that servers do not send
+	// while when all servers become slower. Slack and stock are less than 5 % of ten seconds, so that servers do not send
 	// more either.
-	stock = 400 * time.Millisecond
+	stock = 300 * time.Millisecond
 	// hurry is how many times faster requests are sent while there is nothing to read: servers have become slower, or
 	// do not answer, or send less than expected.
 	hurry = 2
 	// hurryTime is how long requests hurry while no server sends anything, as in an outage of the network. Otherwise
 	// all of them might answer at once later.
 	hurryTime = 2 * time.Second
+	// A machine on which a timer is late by tardy has too much to do: responses may have come that nobody has read yet.
+	// Requests do not hurry for calmTime after that.
+	tardy, calmTime = 50 * time.Millisecond, time.Second
 	// lead is how long before its request a visit may begin. So requests wait for a moment at Send, ready, and the
 	// time that connections take does not matter. It is short, so that no connection waits unused for long.
 	lead = 250 * time.Millisecond
@@ -36,7 +39,7 @@ const (
 	// weights of the newest in the mean. Smaller ones count more: expecting too much leaves the rate unused, and what
 	// is expected too little is made up for when it is read.
 	firstSize, firstRobots      = 16 << 10, 1 << 10
-	largerWeight, smallerWeight = 1.0 / 16, 1.0 / 2
+	largerWeight, smallerWeight = 1.0 / 8, 1.0 / 2
 	// useTime is the time in which old use counts less and less in Use.
 	useTime = time.Second
 )
@@ -87,6 +90,7 @@ type Limiter struct {
 	bytes     tank          // of requests, with their expected sizes; corrected by the true ones
 	read      tank          // bytes that were read
 	heard     time.Time     // when bytes were read last
+	late      time.Time     // when a timer was late last
 	visits    tank          // begun
 	going     int           // visits that have begun and not ended
 	waiting   int           // at Send
@@ -108,7 +112,8 @@ type Limiter struct {
 
 // New returns a Limiter without a limit. now is its clock.
 func New(now func() time.Time) *Limiter {
-	l := &Limiter{now: now, turn: make(chan struct{}, 1), size: firstSize, robots: firstRobots, changed: make(chan struct{})}
+	l := &Limiter{now: now, turn: make(chan struct{}, 1), changed: make(chan struct{})}
+	l.size, l.robots = firstSize, firstRobots
 	l.visits.credit = 1 // a visit without a request gives its turn back
 	return l
 }
@@ -179,7 +184,9 @@ func (l *Limiter) drain(now time.Time) {
 }
 
 // hurries reports whether requests are sent faster while there is nothing to read.
-func (l *Limiter) hurries() bool { return l.read.per > 0 && l.at.Sub(l.heard) < hurryTime }
+func (l *Limiter) hurries() bool {
+	return l.read.per > 0 && l.at.Sub(l.heard) < hurryTime && l.at.Sub(l.late) >= calmTime
+}
 
 // apply gives the tanks the rates of the limit.
 func (l *Limiter) apply(now time.Time) {
@@ -353,11 +360,21 @@ func (l *Limiter) wait(ctx context.Context, may func(now time.Time) time.Duratio
 		timer := time.NewTimer(d)
 		select {
 		case <-timer.C:
+			l.fired(now.Add(d))
 		case <-changed:
 		case <-ctx.Done():
 			timer.Stop()
 			return ctx.Err()
 		}
 		timer.Stop()
+	}
+}
+
+// fired notes whether a timer was late.
+func (l *Limiter) fired(due time.Time) {
+	if now := l.now(); now.Sub(due) >= tardy {
+		l.mu.Lock()
+		l.late = now
+		l.mu.Unlock()
 	}
 }
