@@ -48,7 +48,7 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 		}
 	}
 	if i := slices.Index(e.Reasons, frontier.TurnNext); i >= 0 && len(t.crawl) > 0 {
-		e.Reasons[i] = "of all hosts its turn is next; but see the crawl below"
+		e.Reasons[i] = "its turn is next, as soon as the crawl goes on: see below"
 	}
 	s := e.String() + c.explainDelay(host, now) + c.explainPace(host)
 	if limit := c.hostLimit(host); limit > 0 {
@@ -87,14 +87,14 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 	if n := c.trouble.of(host); n > 0 {
 		s += "  failures in a row: " + strconv.Itoa(n) + "\n"
 	}
+	if e.Queued > 0 || failed > 0 || t.busy() {
+		s += "  when: " + t.when(0) + "\n"
+	}
 	if len(t.crawl) > 0 {
 		s += "the crawl:\n"
 		for _, h := range t.crawl {
 			s += "  " + h.text + "\n"
 		}
-	}
-	if e.Queued > 0 || failed > 0 || t.busy() {
-		s += "when: " + t.when(0) + "\n"
 	}
 	t.text = s
 	return t

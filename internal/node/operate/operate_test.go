@@ -81,8 +81,8 @@ func (r resident) do(verb, host string) (string, error) {
 	return host + ": " + verb, nil
 }
 
-func (r resident) Explain(_ context.Context, host string) (string, error) {
-	return r.do("explained", host)
+func (r resident) Explain(_ context.Context, host, url string) (string, error) {
+	return r.do(strings.TrimSpace("explained "+url), host)
 }
 func (r resident) Waiting(_ context.Context, host string) (string, error) {
 	_, err := r.do("counted", host)
