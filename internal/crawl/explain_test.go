@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -79,6 +80,17 @@ func (a *adrift) Status(time.Time) ClusterStatus {
 	return ClusterStatus{Waits: "the other agents", Leaving: a.leaving, Moves: &report.Moves{Held: a.held}}
 }
 
+// noProxy is a Fetcher whose proxy is away.
+type noProxy struct{ Fetcher }
+
+func (p noProxy) Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
+	resp, err := p.Fetcher.Fetch(ctx, r)
+	if err == nil {
+		resp.Failure = &fetch.Failure{Kind: fetch.Proxy, Err: fetch.ErrProxyDown}
+	}
+	return resp, err
+}
+
 // Each condition of the crawl as a whole that keeps the dispatcher from a visit is a reason. What ends it says when the
 // visit may be.
 func TestExplainTheWholeCrawl(t *testing.T) {
@@ -98,31 +110,37 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 				t.Fatal(err)
 			}
 			time.Sleep(time.Minute)
-		}, wants: []string{"the crawl is paused for 1 min 0 s by the operator\n"}, until: `after "orbweaver ctl resume"`},
-		"pause of an order": {with: func(s *story) { s.cfg.WhyPaused = func() string { return "order 7 of alice: a line" } },
+		}, wants: []string{"the crawl is paused for 1 min 0 s by the operator\n"},
+			until: `after "orbweaver ctl resume"`},
+		"pause of an order": {
+			with: func(s *story) { s.cfg.WhyPaused = func() string { return "order 7 of alice: a line" } },
 			does: func(t *testing.T, w *world) {
 				if err := w.Pause(context.Background(), true); err != nil {
 					t.Fatal(err)
 				}
-			}, wants: []string{"by order 7 of alice: a line\n"}, until: `after "orbweaver ctl resume", but not before `},
+			}, wants: []string{"by order 7 of alice: a line\n"},
+			until: `after "orbweaver ctl resume", but not before `},
 		"slow rate": {with: func(s *story) { s.cfg.WhyRate = func() string { return "0.01/s now" } },
 			web: "rate 5\n", when: 20 * time.Second, does: func(_ *testing.T, w *world) {
 				w.Rate.Set(rate.Limit{Requests: 0.01}, 1, time.Time{})
 				time.Sleep(10 * time.Second)
-			}, wants: []string{"rate 0.01/s now; the next request may begin in 1 min "}, until: "2000-01-01 00:0"},
+			}, wants: []string{"rate 0.01/s now; the next request may begin in 1 min "},
+			until: "2000-01-01 00:0"},
 		"no share of the rate": {web: "rate 5\n", does: func(_ *testing.T, w *world) {
 			w.Rate.Set(rate.Limit{Requests: 5}, 0, time.Time{})
 			time.Sleep(20 * time.Second)
-		}, wants: []string{"rate; this agent has no share of it now"}, until: "when the agents have divided the rate again"},
+		}, wants: []string{"rate; this agent has no share of it now"},
+			until: "when the agents have divided the rate again"},
 		"busy workers": {web: "workers 1\nslow-visits -1\nseed http://b.example/\ndns b.example 192.0.2.2\n" +
 			"seed http://c.example/\ndns c.example 192.0.2.3\nhttp://b.example/robots.txt slow=50s\n" +
 			"http://c.example/robots.txt slow=50s\nhttp://a.example/robots.txt slow=50s\n", when: 20 * time.Second,
 			wants: []string{"all 1 workers are busy: 1 visit is in progress"}, until: ""},
-		"page limit": {web: "page-limit 2\nseed http://b.example/\ndns b.example 192.0.2.2\nhttp://b.example/ slow=1h\n",
+		"page limit": {
+			web:  "page-limit 2\nseed http://b.example/\ndns b.example 192.0.2.2\nhttp://b.example/ slow=1h\n",
 			when: 30 * time.Second, wants: []string{"page limit: 1 page and 1 visit in progress of at most 2"},
 			until: "if a visit in progress brings no page"},
-		"lost hosts": {with: away(&adrift{lost: true}), wants: []string{"this agent may have lost its hosts to other " +
-			"agents; it waits for the other agents"}, until: "when the agents agree again"},
+		"lost hosts": {with: away(&adrift{lost: true}), wants: []string{"this agent may have lost its hosts to " +
+			"other agents; it waits for the other agents"}, until: "when the agents agree again"},
 		"leaving": {with: away(&adrift{leaving: "other agents, which take its 3 links", held: 2}), wants: []string{
 			"this agent leaves the crawl: it waits for other agents, which take its 3 links",
 			"2 hosts are held until other agents have told"}, until: "when another agent has taken over the host"},
@@ -133,6 +151,19 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 				}
 			}, wants: []string{"the run ends: the time limit is reached"},
 			until: `after "orbweaver crawl --resume" with a higher limit`},
+		"pages that a program holds": {with: func(s *story) {
+			s.with = func(r *Parts) error {
+				r.PagesTo = "the loader"
+				r.Pages = func(ctx context.Context, _ *Page) error {
+					<-ctx.Done()
+					return ctx.Err()
+				}
+				return nil
+			}
+		}, when: 20 * time.Second, wants: []string{"1 page waits for ", ": the loader\n"}, until: "now: a visit has begun"},
+		"no proxy": {with: func(s *story) {
+			s.with = func(r *Parts) error { r.Fetch = noProxy{r.Fetch}; return nil }
+		}, wants: []string{"the proxy cannot be reached for ", "; each URL is tried again after about 30 s"}},
 		"nothing": {},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,18 +228,20 @@ http://a.example/1 /deep
 		inOrder(t, w.explain(t, "http://a.example/", Past{Finished: "at noon: status 200"}),
 			"http://a.example/: finished\n  at noon: status 200\n", "a.example: resting")
 		inOrder(t, w.explain(t, "http://a.example/", Past{}), "http://a.example/: finished\n  its visit is older than")
-		inOrder(t, w.explain(t, "http://a.example/1", Past{}), "/1: waits for its turn\n  place: ", " of 7 links of its "+
-			"host that wait\n  found on http://a.example/, 1 link from a seed\n  robots.txt allows it\n  when: ")
-		inOrder(t, w.explain(t, "http://a.example/private/x", Past{}), "x: waits for its turn\n", "robots.txt disallows "+
-			"it: line 2, \"Disallow: /private\"; its turn finishes it without a visit\n")
+		inOrder(t, w.explain(t, "http://a.example/1", Past{}), "/1: waits for its turn\n  place: ", " of 7 links of "+
+			"its host that wait\n  found on http://a.example/, 1 link from a seed\n  robots.txt allows it\n  when: ")
+		inOrder(t, w.explain(t, "http://a.example/private/x", Past{}), "x: waits for its turn\n", "robots.txt "+
+			"disallows it: line 2, \"Disallow: /private\"; its turn finishes it without a visit\n")
 		inOrder(t, w.explain(t, "http://a.example/nowhere", Past{}), "nowhere: not known: no link to it was accepted\n",
-			"if a page links to it, the crawl accepts it, if it is at most 2 links from a seed\n  robots.txt allows it\n")
+			"if a page links to it, the crawl accepts it, if it is at most 2 links from a seed\n",
+			"  robots.txt allows it\n")
 		inOrder(t, w.explain(t, "http://a.example/never", Past{}), "never: not known",
 			"does not follow the link:\n    exclude: out, excluded (", "/never")
 		inOrder(t, w.explain(t, "http://elsewhere.example/", Past{Skipped: &report.Skip{Via: "http://a.example/9",
 			Hops: "LL", Reason: string(scope.OutOfScope)}}), "/: not known",
 			"the link on http://a.example/9, 2 links from a seed was not followed: outside --scope (outOfScope)\n",
-			"scope: out, outOfScope (host elsewhere.example; the seeds have a.example, b.example)\n", "elsewhere.example: unknown")
+			"scope: out, outOfScope (host elsewhere.example; the seeds have a.example, b.example)\n",
+			"elsewhere.example: unknown")
 
 		if err := w.Exclude(t.Context(), []Exclusion{{Pattern: "/out", Deeper: -1, Why: "order 3, /out"}}); err != nil {
 			t.Fatal(err)
@@ -216,7 +249,8 @@ http://a.example/1 /deep
 		inOrder(t, w.explain(t, "http://a.example/out", Past{}), "/out: set aside until its exclusion ends\n",
 			"excluded by order 3, /out\n", "when: after the exclusion is taken back\n")
 		w.blocks(t, "a.example")
-		inOrder(t, w.explain(t, "http://a.example/1", Past{}), "when: after the block is lifted, but not before 2000-01-01 00:00:20Z",
+		inOrder(t, w.explain(t, "http://a.example/1", Past{}),
+			"when: after the block is lifted, but not before 2000-01-01 00:00:20Z",
 			"blocked by order 1, a.example\n")
 		w.blocks(t)
 

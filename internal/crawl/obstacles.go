@@ -23,8 +23,8 @@ type obstacle struct {
 	why func(c *Crawler, cs *ClusterStatus, now time.Time) hindrance
 }
 
-// A hindrance is a reason, for people, why the crawl as a whole makes slower progress or none. If a hindrance has
-// neither ends nor until, it does not by itself decide when a URL is fetched.
+// A hindrance is a reason, for people, why the crawl as a whole fetches less than it could, or nothing. If it has
+// neither ends nor until, it holds for some visits only.
 type hindrance struct {
 	text  string
 	ends  time.Time // when it ends; zero: nobody knows
@@ -33,7 +33,7 @@ type hindrance struct {
 
 // ofRound are the obstacles to all visits. The dispatcher asks them once in each of its rounds.
 var ofRound = [...]obstacle{
-	{func(c *Crawler, _ time.Time) (bool, time.Time) { return c.stop != notStopping, time.Time{} }, (*Crawler).whyStops},
+	{(*Crawler).stops, (*Crawler).whyStops},
 	{(*Crawler).paused, (*Crawler).whyPaused},
 }
 
@@ -88,11 +88,14 @@ func (c *Crawler) hindrances(now time.Time) (all []hindrance) {
 			names = append(names, name)
 		}
 		slices.Sort(names)
-		add("the links of %s wait until %s of its pages are collected", english.WordSeries(names, "and"),
-			fmt.Sprint("fewer than ", c.cfg.Uncollected))
+		add("the links of %s wait: %d or more of its pages wait to be collected", english.WordSeries(names, "and"),
+			c.cfg.Uncollected)
 	}
 	return all
 }
+
+// stops reports that the run ends.
+func (c *Crawler) stops(time.Time) (bool, time.Time) { return c.stop != notStopping, time.Time{} }
 
 func (c *Crawler) whyStops(*ClusterStatus, time.Time) hindrance {
 	h := hindrance{until: `after "orbweaver crawl --resume"`}

@@ -84,7 +84,8 @@ func (s *stage) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainRes
 	if q.Url != "" {
 		about = q.Url + ": waits for its turn\n"
 	}
-	return &pb.ExplainResponse{Answers: []*pb.Answer{{Agent: "a1", Text: about + q.Host + ": resting, 17 links queued\n" +
+	return &pb.ExplainResponse{Answers: []*pb.Answer{{Agent: "a1", Text: about + q.Host +
+		": resting, 17 links queued\n" +
 		"  next: http://" + q.Host + "/p" + s.evil + "\n  delay of 2s until 15:04:05Z, in 1.2s\n"}}}, nil
 }
 

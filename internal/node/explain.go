@@ -143,8 +143,8 @@ func (a *Agent) archivedText(ctx context.Context, u weburl.URL) (text string) {
 	}
 	for _, c := range r.Captures {
 		if c.Url == u.String() {
-			text = fmt.Sprintf("archived %s: status %s, %s, in %s", c.Time.AsTime().Format("2006-01-02 15:04:05Z"), c.Status,
-				c.Mime, c.File)
+			text = fmt.Sprintf("archived %s: status %s, %s, in %s", c.Time.AsTime().Format("2006-01-02 15:04:05Z"),
+				c.Status, c.Mime, c.File)
 		}
 	}
 	return text

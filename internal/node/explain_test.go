@@ -13,7 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// An agent names the order that pauses the crawl and the rate of this time of day, and finds in its logs and its archive
+// An agent names the order that pauses the crawl and the rate of this time of day. It finds in its logs and its archive
 // what became of a URL.
 func TestExplainOrdersAndLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -49,8 +49,8 @@ func TestExplainOrdersAndLogs(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Hour)
-		says("a.example", "http://a.example/", "the crawl is paused for 2 h 0 min by order "+given[0].ID()+" of alice, "+
-			"2000-01-01 00:00:10Z: our line is needed\n", "when: after \"orbweaver ctl resume\"\n")
+		says("a.example", "http://a.example/", "the crawl is paused for 2 h 0 min by order "+given[0].ID()+
+			" of alice, 2000-01-01 00:00:10Z: our line is needed\n", "when: after \"orbweaver ctl resume\"\n")
 		if text, err := (operated{a}).Explain(ctx, "a.example", ""); err != nil || strings.Contains(text, "0.01/s") {
 			t.Errorf("the rate holds at another time of day: %v\n%s", err, text)
 		}

@@ -20,10 +20,10 @@ type Agent interface {
 	// Name is empty if the crawl has one agent.
 	Name() string
 	Status() *pb.AgentStatus
-	// Explain returns why a host, and with a URL why that URL, is not being crawled now, Waiting how many of its links wait, and which blocks hold
-	// for it although no order is about exactly this host. Drop finishes the links. The
-	// texts are for people. The error is an ErrHost if the name is wrong, and an ErrElsewhere if another agent crawls
-	// the host.
+	// Explain returns why a host, and with a URL why that URL of it, is not being crawled now, and when it will be.
+	// Waiting returns how many links of a host wait, and which blocks hold for it although no order is about exactly
+	// this host. Drop finishes the links. The texts are for people. The error is an ErrHost if the name is wrong, and
+	// an ErrElsewhere if another agent crawls the host.
 	Explain(ctx context.Context, host, url string) (string, error)
 	Waiting(ctx context.Context, host string) (string, error)
 	Drop(ctx context.Context, host string) (string, error)
