@@ -160,7 +160,8 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 				}
 				return nil
 			}
-		}, when: 20 * time.Second, wants: []string{"1 page waits for ", ": the loader\n"}, until: "now: a visit has begun"},
+		}, when: 20 * time.Second, wants: []string{"1 page waits for ", ": the loader\n"},
+			until: "now: a visit has begun"},
 		"no proxy": {with: func(s *story) {
 			s.with = func(r *Parts) error { r.Fetch = noProxy{r.Fetch}; return nil }
 		}, wants: []string{"the proxy cannot be reached for ", "; each URL is tried again after about 30 s"}},

@@ -26,6 +26,8 @@ type Past struct {
 // queueWait bounds how long ExplainURL reads the queue.
 const queueWait = 3 * time.Second
 
+const notRead = "the queue was not read to its end within 3 s"
+
 // ExplainURL returns every reason why a URL is not being fetched now, and when it will be, and the same of its host, as
 // text for people. It looks for the URL in the journal, beside the dispatcher, for a bounded time. past is asked about
 // a URL that does not wait. Safe for concurrent use while Run runs; ctx bounds the wait.
@@ -38,11 +40,11 @@ func (c *Crawler) ExplainURL(ctx context.Context, u weburl.URL, past func(u webu
 		return "", err
 	}
 	if e.accepted {
-		if err := e.look(ctx, c); errors.Is(err, ErrNotRunning) || ctx.Err() != nil {
+		err := e.look(ctx, c)
+		if errors.Is(err, ErrNotRunning) || err != nil && ctx.Err() != nil {
 			return "", err
-		} else if err != nil {
-			e.unread = true
 		}
+		e.unread = err != nil
 	}
 	if len(e.places) == 0 && past != nil {
 		e.past = past(u)
@@ -52,20 +54,21 @@ func (c *Crawler) ExplainURL(ctx context.Context, u weburl.URL, past func(u webu
 
 // A urlTurn is the explanation of a URL.
 type urlTurn struct {
-	u        weburl.URL
-	host     hostTurn
-	open     bool // a visit to it has begun
-	accepted bool // it may have been accepted; false: it was not
-	unsure   bool // the seen-set has not answered for some links
-	again    bool // a Planner wants it again
-	retry    retry
-	later    time.Time // of its next try, outside of the queues; zero: none
-	robots   robots.Answer
-	full     bool // its host has as many pages as its limit allows
-	places   []place
-	waiting  int64 // links of its host that wait
-	unread   bool  // the queue was not read to its end
-	past     Past
+	u         weburl.URL
+	host      hostTurn
+	open      bool  // a visit to it has begun
+	accepted  bool  // it may have been accepted; false: it was not
+	unsure    bool  // the seen-set has not answered for some links
+	elsewhere int64 // pages of its host that other agents have fetched
+	again     bool  // a Planner wants it again
+	retry     retry
+	later     time.Time // of its next try, outside of the queues; zero: none
+	robots    robots.Answer
+	full      bool // its host has as many pages as its limit allows
+	places    []place
+	waiting   int64 // links of its host that wait
+	unread    bool  // the queue was not read to its end
+	past      Past
 }
 
 // A place is that of a link to the URL among the links of its host.
@@ -82,6 +85,7 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 	e.robots = c.Robots.Ask(e.u, now)
 	e.full = c.hostFull(e.u.Host())
 	e.unsure = c.Seen.Holds()
+	e.elsewhere = c.cluster.PagesElsewhere(e.u.Host())
 	links := []weburl.Link{{URL: e.u}}
 	if t := c.apps.table.Load(); t != nil {
 		for name := range *t {
@@ -94,6 +98,9 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 	for _, l := range links {
 		k := l.Key()
 		e.accepted = e.accepted || c.Seen.MayHave(keys.Of(k, false))
+		if done, ok := keys.Finish(k); ok { // by another agent
+			e.accepted = e.accepted || c.Seen.MayHave(done)
+		}
 		if r, ok := c.retrying[k]; ok {
 			e.retry = r
 		}
@@ -209,7 +216,7 @@ func (e *urlTurn) state(excluded string) string {
 	case e.past.Finished != "":
 		return "finished"
 	case e.unread:
-		return "accepted; the queue is too long to look in " + duration(queueWait) + " whether it waits or is finished"
+		return "accepted; whether it waits or is finished is not known: " + notRead
 	case e.accepted:
 		return "finished"
 	case e.unsure:
@@ -219,7 +226,7 @@ func (e *urlTurn) state(excluded string) string {
 }
 
 func (e *urlTurn) tellPlace(line func(string, ...any), p *place) {
-	if !e.open && e.later.IsZero() {
+	if !e.open && e.later.IsZero() && !e.unread {
 		line("place: %s of %s of its host that %s", humanize.Ordinal(int(p.nth)),
 			english.Plural(int(e.waiting), "link", ""), english.PluralWord(int(e.waiting), "waits", "wait"))
 	}
@@ -253,6 +260,10 @@ func (e *urlTurn) tellPast(c *Crawler, line func(string, ...any)) {
 	}
 	if e.unsure && !e.isFinished() && !e.waits() {
 		line("links in state/seen wait for the answer whether they are known; it may be one of them")
+	}
+	if e.elsewhere > 0 && e.past.Finished == "" {
+		line("other agents have fetched %s of its host before, and it may be one of them",
+			report.Count(e.elsewhere, "page"))
 	}
 	if s := e.past.Skipped; s != nil && !e.isFinished() {
 		why := report.ReasonText(s.Reason, s.Rule)
@@ -313,6 +324,8 @@ func (e *urlTurn) when(excluded string) string {
 	switch {
 	case !e.later.IsZero():
 		host.retry, host.Queued, host.Behind = e.later, 0, 0
+	case e.unread:
+		return "not known: " + notRead
 	case len(e.places) > 0:
 		others = int(e.places[0].nth - 1)
 		if host.busy() && others > 0 {

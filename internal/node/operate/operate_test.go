@@ -182,6 +182,13 @@ func TestHostCommands(t *testing.T) {
 		said(explain.Answers) != want {
 		t.Errorf("explain: %s, %v, want %s", said(explain.GetAnswers()), err, want)
 	}
+	const link = "http://x.example/p"
+	for _, q := range []*pb.ExplainRequest{{Host: "x.example", Url: link}, {Url: link}, {Host: link}} {
+		explain, err := o.Explain(t.Context(), q)
+		if n := strings.Count(said(explain.GetAnswers()), ": explained "+link); err != nil || n != 3 {
+			t.Errorf("explain a URL: %s, %v", said(explain.GetAnswers()), err)
+		}
+	}
 }
 
 // A status names the agents that any agent misses, because the totals are without them.
