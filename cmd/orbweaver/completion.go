@@ -48,7 +48,7 @@ type CompleteCmd struct {
 // Run prints the completions of the last word.
 func (c CompleteCmd) Run(k *kong.Context, out io.Writer) error {
 	all := cli.Complete(k.Model, c.Words)
-	if all.Kind == "HOST" && len(c.Words) > 0 && c.Words[0] == "ctl" {
+	if (all.Kind == "HOST" || all.Kind == "URL-OR-HOST") && len(c.Words) > 0 && c.Words[0] == "ctl" {
 		all.Offer(hostsOf(ctlDir(c.Words), all.Typed)...)
 	}
 	_, err := fmt.Fprint(cli.Exact(out), all)

@@ -21,7 +21,7 @@ type CtlCmd struct {
 	Hosts      CtlHostsCmd      `cmd:"" help:"List the hosts with the longest queues, the most errors and so on."`
 	Events     CtlEventsCmd     `cmd:"" help:"Print the last events of all agents, or with --follow all that come."`
 	Log        CtlLogCmd        `cmd:"" help:"Print the last lines of the agents' crawl.log."`
-	Explain    CtlExplainCmd    `cmd:"" help:"Explain why a host is not being crawled now."`
+	Explain    CtlExplainCmd    `cmd:"" help:"Explain why a URL or a host is not being fetched now, and when it will be."`
 	Pause      CtlPauseCmd      `cmd:"" help:"Begin no more requests, also after a restart, until ctl resume."`
 	Resume     CtlResumeCmd     `cmd:"" help:"Begin requests again after ctl pause."`
 	Block      CtlBlockCmd      `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
@@ -89,25 +89,6 @@ func (h HostArg) ask(
 		return err
 	}
 	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) { return send(ctx, o, host) })
-}
-
-// CtlExplainCmd implements "ctl explain".
-type CtlExplainCmd struct {
-	HostArg `embed:""`
-}
-
-// Help explains who answers.
-func (CtlExplainCmd) Help() string {
-	return `In a cluster, the agent that crawls the host answers. If it is not known yet
-which agent that is, or if several may crawl the host, each of them answers.`
-}
-
-// Run prints the explanation.
-func (e CtlExplainCmd) Run(c *commands, out io.Writer) error {
-	return e.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
-		res, err := o.Explain(ctx, &pb.ExplainRequest{Host: host})
-		return res.GetAnswers(), err
-	})
 }
 
 // CtlBlockCmd implements "ctl block".
