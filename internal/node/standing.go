@@ -94,6 +94,12 @@ func (a *Agent) openOrders() error {
 	return nil
 }
 
+// The By of orders that no operator has given to this version.
+const (
+	byStart   = "the start (--unblock)"
+	byEarlier = "an earlier version"
+)
+
 // adopt makes orders of the blocks that the journal of an earlier version has.
 func (s *standing) adopt() error {
 	if blocks := s.oldBlocks(s.a.crawler.OldBlocks()); len(blocks) > 0 {
@@ -108,7 +114,7 @@ func (s *standing) adopt() error {
 func (s *standing) oldBlocks(hosts []string) (blocks []orders.Order) {
 	for _, host := range hosts {
 		if !operate.IsBlocked(s.set.Standing(), host) {
-			blocks = append(blocks, orders.Order{Verb: operate.TakeBack(host).Verb, About: host,
+			blocks = append(blocks, orders.Order{Verb: operate.TakeBack(host).Verb, About: host, By: byEarlier,
 				Why: "blocked by an earlier version"})
 		}
 	}
@@ -160,6 +166,9 @@ func (s *standing) unblock() error {
 	}
 	if len(back) == 0 {
 		return nil
+	}
+	for i := range back {
+		back[i].By = byStart
 	}
 	return s.give(back)
 }
