@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -16,6 +18,8 @@ import (
 
 // CtlCmd implements "ctl": commands to a running crawl.
 type CtlCmd struct {
+	by string // who gives the commands; empty: the person who runs the program
+
 	Dir        string           `short:"o" help:"${ctl_dir}" default:"./crawl" placeholder:"DIR"`
 	Status     CtlStatusCmd     `cmd:"" help:"Print the state of each agent of the crawl."`
 	Hosts      CtlHostsCmd      `cmd:"" help:"List the hosts with the longest queues, the most errors and so on."`
@@ -57,43 +61,16 @@ other agents and prints their answers.
 
 The command reads the address and the token from state/api.json in the crawl
 directory. If a command takes longer than 10 s, its result appears in
-logs/events.jsonl.`
-}
+logs/events.jsonl.
 
-// HostArg is the host argument of a command.
-type HostArg struct {
-	Host string `arg:"" help:"Name this host, such as www.example.org; a URL means its host."`
-}
-
-// WideArg is the argument of a command for a host, a domain or a range of addresses.
-type WideArg struct {
-	Host string `arg:"" help:"${ctl_wide}"`
-}
-
-// AgentFlag chooses an agent.
-type AgentFlag struct {
-	Agent string `help:"${ctl_agent}" placeholder:"NAME"`
-}
-
-// WhyFlag is the reason for a command.
-type WhyFlag struct {
-	Why string `help:"${ctl_why}" placeholder:"TEXT"`
-}
-
-// ask sends a command about the host and prints the answers.
-func (h HostArg) ask(
-	c *commands, out io.Writer, send func(ctx context.Context, o operator, host string) ([]*pb.Answer, error),
-) error {
-	host, err := node.ParseHost(h.Host)
-	if err != nil {
-		return err
-	}
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) { return send(ctx, o, host) })
+Each command that only shows something has --watch. With --json a command prints
+one JSON object, which docs/reference/json.md explains.`
 }
 
 // CtlExplainCmd implements "ctl explain".
 type CtlExplainCmd struct {
-	HostArg `embed:""`
+	HostArg   `embed:""`
+	ShowFlags `embed:""`
 }
 
 // Help explains who answers.
@@ -103,22 +80,32 @@ which agent that is, or if several may crawl the host, each of them answers.`
 }
 
 // Run prints the explanation.
-func (e CtlExplainCmd) Run(c *commands, out io.Writer) error {
-	return e.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+func (e CtlExplainCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
+	host, err := node.ParseHost(e.Host)
+	if err != nil {
+		return err
+	}
+	return e.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
 		res, err := o.Explain(ctx, &pb.ExplainRequest{Host: host})
-		return res.GetAnswers(), err
+		if err != nil {
+			return content{}, err
+		}
+		var text strings.Builder
+		err = printAnswers(&text, res.Answers)
+		return content{message: res, text: text.String(), err: err}, nil
 	})
 }
 
 // CtlBlockCmd implements "ctl block".
 type CtlBlockCmd struct {
-	WideArg `embed:""`
-	WhyFlag `embed:""`
+	WideArg  `embed:""`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Run blocks the host.
 func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
-	return b.ask(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
+	return b.ask(c, out, b.JSONFlag, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
 		res, err := o.Block(ctx, &pb.BlockRequest{Host: host, Why: b.Why})
 		return res.GetOrder(), res.GetAnswers(), err
 	})
@@ -126,7 +113,7 @@ func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
 
 // ask sends a command about a host, a domain or a range of addresses, and prints the answers. For a host, they say how
 // many links wait.
-func (w WideArg) ask(c *commands, out io.Writer,
+func (w WideArg) ask(c *commands, out io.Writer, json JSONFlag,
 	send func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error)) error {
 	about, wide, err := operate.About(w.Host)
 	if err != nil {
@@ -137,7 +124,7 @@ func (w WideArg) ask(c *commands, out io.Writer,
 		if err != nil {
 			return err
 		}
-		if !wide {
+		if !wide && !json.JSON {
 			heard := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool { return a.Error != "" })
 			if err := printAnswers(out, heard); err != nil {
 				return err
@@ -149,8 +136,8 @@ func (w WideArg) ask(c *commands, out io.Writer,
 		if order.GetOff() {
 			did = "unblocked"
 		}
-		fmt.Fprintf(out, "%s: %s; %s %s\n", inCell(order.GetAbout()), did, name, obeys)
-		return unheard(out, answers)
+		return json.ordered(out, order, answers,
+			fmt.Sprintf("%s: %s; %s %s", inCell(order.GetAbout()), did, name, obeys))
 	})
 }
 
@@ -176,13 +163,14 @@ func runningDir(dir string) string {
 
 // CtlUnblockCmd implements "ctl unblock".
 type CtlUnblockCmd struct {
-	WideArg `embed:""`
-	WhyFlag `embed:""`
+	WideArg  `embed:""`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Run unblocks the host.
 func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
-	return u.ask(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
+	return u.ask(c, out, u.JSONFlag, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
 		res, err := o.Unblock(ctx, &pb.UnblockRequest{Host: host, Why: u.Why})
 		return res.GetOrder(), res.GetAnswers(), err
 	})
@@ -190,13 +178,18 @@ func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
 
 // CtlDropCmd implements "ctl drop".
 type CtlDropCmd struct {
-	HostArg `embed:""`
-	WhyFlag `embed:""`
+	HostArg  `embed:""`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Run discards the host's links.
 func (d CtlDropCmd) Run(c *commands, out io.Writer) error {
-	return d.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+	host, err := node.ParseHost(d.Host)
+	if err != nil {
+		return err
+	}
+	return c.Ctl.tell(out, d.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
 		res, err := o.Drop(ctx, &pb.DropRequest{Host: host, Why: d.Why})
 		return res.GetAnswers(), err
 	})
@@ -204,7 +197,8 @@ func (d CtlDropCmd) Run(c *commands, out io.Writer) error {
 
 // CtlPauseCmd implements "ctl pause".
 type CtlPauseCmd struct {
-	WhyFlag `embed:""`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Help explains what a pause does.
@@ -224,15 +218,15 @@ func (p CtlPauseCmd) Run(c *commands, out io.Writer) error {
 			return err
 		}
 		name, begins := heard(res.Answers, "begins", "begin")
-		fmt.Fprintf(out, "paused; %s %s no request until \"orbweaver ctl%s resume\"\n", name, begins,
-			dirFlag(c.Ctl.Dir))
-		return unheard(out, res.Answers)
+		return p.ordered(out, res.Order, res.Answers, fmt.Sprintf(
+			"paused; %s %s no request until \"orbweaver ctl%s resume\"", name, begins, dirFlag(c.Ctl.Dir)))
 	})
 }
 
 // CtlResumeCmd implements "ctl resume".
 type CtlResumeCmd struct {
-	WhyFlag `embed:""`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Run ends the pause.
@@ -243,8 +237,7 @@ func (r CtlResumeCmd) Run(c *commands, out io.Writer) error {
 			return err
 		}
 		name, begins := heard(res.Answers, "begins", "begin")
-		fmt.Fprintf(out, "resumed; %s %s requests again\n", name, begins)
-		return unheard(out, res.Answers)
+		return r.ordered(out, res.Order, res.Answers, fmt.Sprintf("resumed; %s %s requests again", name, begins))
 	})
 }
 
@@ -293,6 +286,8 @@ func printWaits(out io.Writer, waitsFor string) error {
 // CtlCheckpointCmd implements "ctl checkpoint".
 type CtlCheckpointCmd struct {
 	AgentFlag `embed:""`
+	JSONFlag  `embed:""`
+	ByFlag    `embed:""`
 }
 
 // Help explains what is durable.
@@ -303,7 +298,7 @@ They also save it regularly by themselves.`
 
 // Run makes the state of the agents durable.
 func (k CtlCheckpointCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+	return c.Ctl.tell(out, k.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
 		res, err := o.Checkpoint(ctx, &pb.CheckpointRequest{Agent: k.Agent})
 		return res.GetAnswers(), err
 	})
@@ -312,6 +307,7 @@ func (k CtlCheckpointCmd) Run(c *commands, out io.Writer) error {
 // CtlStopCmd implements "ctl stop".
 type CtlStopCmd struct {
 	AgentFlag `embed:""`
+	JSONFlag  `embed:""`
 	WhyFlag   `embed:""`
 }
 
@@ -327,7 +323,7 @@ With --agent, the other agents go on with the work of the stopped one.`
 
 // Run stops the agents.
 func (s CtlStopCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+	return c.Ctl.tell(out, s.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
 		res, err := o.Stop(ctx, &pb.StopRequest{Agent: s.Agent, Why: s.Why})
 		return res.GetAnswers(), err
 	})
@@ -335,12 +331,14 @@ func (s CtlStopCmd) Run(c *commands, out io.Writer) error {
 
 // CtlLeaveCmd implements "ctl leave".
 type CtlLeaveCmd struct {
-	Agent string `help:"Tell this agent instead of the one in --dir." placeholder:"NAME"`
+	Agent    string `help:"Tell this agent instead of the one in --dir." placeholder:"AGENT"`
+	JSONFlag `embed:""`
+	ByFlag   `embed:""`
 }
 
 // Run asks the agent to leave its cluster.
 func (l CtlLeaveCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+	return c.Ctl.tell(out, l.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
 		res, err := o.Leave(ctx, &pb.LeaveRequest{Agent: l.Agent})
 		return res.GetAnswers(), err
 	})

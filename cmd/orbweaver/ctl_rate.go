@@ -13,8 +13,9 @@ import (
 
 // CtlRateCmd implements "ctl rate".
 type CtlRateCmd struct {
-	Rate    []string `arg:"" sep:"none" help:"${ctl_rate}"`
-	WhyFlag `embed:""`
+	Rate     []string `arg:"" sep:"none" help:"${ctl_rate}"`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Help explains the argument.
@@ -65,8 +66,8 @@ func (r CtlRateCmd) Run(c *commands, out io.Writer) error {
 			return err
 		}
 		name, obeys := heard(res.Answers, "obeys", "obey")
-		fmt.Fprintf(out, "rate %s; %s %s\n", inCell(res.GetOrder().GetValue()), name, obeys)
-		return unheard(out, res.Answers)
+		return r.ordered(out, res.Order, res.Answers,
+			fmt.Sprintf("rate %s; %s %s", inCell(res.GetOrder().GetValue()), name, obeys))
 	})
 }
 
@@ -89,8 +90,8 @@ func (r CtlRateCmd) runDomain(c *commands, domain, text string, out io.Writer) e
 			return err
 		}
 		name, obeys := heard(res.Answers, "obeys", "obey")
-		fmt.Fprintf(out, "%s: rate %s; %s %s\n", inCell(domain), plan, name, obeys)
-		return unheard(out, res.Answers)
+		return r.ordered(out, res.Order, res.Answers,
+			fmt.Sprintf("%s: rate %s; %s %s", inCell(domain), plan, name, obeys))
 	})
 }
 

@@ -536,7 +536,7 @@ func TestWatch(t *testing.T) {
 				time.AfterFunc(c.interrupt, cancel)
 			}
 			looks, shows, begin := 0, 0, time.Now()
-			ended, err := watch(ctx, func(context.Context) (string, error) {
+			ended, err := watch(ctx, watchEvery, func(context.Context) (string, error) {
 				if looks++; looks == c.fail {
 					return "", failure
 				}
