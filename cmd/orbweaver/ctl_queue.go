@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // CtlQueueCmd implements "ctl queue".
@@ -57,6 +58,9 @@ func (q CtlQueueCmd) request() (*pb.QueueRequest, error) {
 		return r, nil
 	}
 	if !node.LooksLikeHost(q.What) {
+		if err := sheet.CheckPattern(q.What); err != nil {
+			return nil, bad("the argument %.100q is neither a host nor a regular expression: %v", q.What, err)
+		}
 		r.Pattern = q.What
 		return r, nil
 	}

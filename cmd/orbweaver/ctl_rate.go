@@ -26,7 +26,7 @@ func (CtlRateCmd) Help() string {
   40/s      requests a second, those for robots.txt and retries included
   200Mbit   bits a second of responses, as read from the connections; kbit and
             Gbit, too
-  none      no limit
+  none      no limit; "orbweaver ctl pause" stops all requests
 
 With a registered domain before it, the rate is the requests a second to this
 domain and all hosts below it. It holds besides --rate and all delays.
@@ -56,7 +56,7 @@ func (r CtlRateCmd) Run(c *commands, out io.Writer) error {
 	if domain != "" {
 		return r.runDomain(c, domain, text, out)
 	}
-	s, err := rate.Parse(text)
+	s, err := operate.ParseRate(text)
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -81,6 +81,9 @@ func (r CtlRateCmd) runDomain(c *commands, domain, text string, out io.Writer) e
 		return bad("%v", err)
 	}
 	plan, err := operate.ParseDomainRate(text)
+	if err == nil {
+		_, err = operate.ParseRate(text)
+	}
 	if err != nil {
 		return bad("%v", err)
 	}

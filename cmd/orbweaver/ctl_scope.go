@@ -131,8 +131,11 @@ links are set aside, and return when the order is taken back.
 // Run prints or changes the scope.
 func (s CtlScopeCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
 	if s.Depth == "" && len(s.Host)+len(s.Domain)+len(s.Include) == 0 {
-		if s.Why != "" || s.By != "" {
-			return bad("--why and --by have no effect without a change")
+		switch {
+		case s.Why != "":
+			return bad("--why has no effect without a change")
+		case s.By != "":
+			return bad("--by has no effect without a change")
 		}
 		return s.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
 			r, err := o.Scope(ctx, &pb.ScopeRequest{})

@@ -225,7 +225,7 @@ func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 			p.WaitingFor = "the index and the reports to be written"
 		}
 	case s.Paused:
-		p.State, p.WaitingFor = "paused", "\"orbweaver ctl"+dirFlag(d.dir)+" resume\""
+		p.State = "paused"
 	case s.WaitsFor != "":
 		p.State = "waiting"
 	}
