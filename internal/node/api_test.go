@@ -100,7 +100,7 @@ func TestStatusWaitsForTheStart(t *testing.T) {
 	})
 }
 
-// An agent is ready from the begin of its crawl to the end, also while an operator has paused it.
+// An agent is ready from the start of its crawl to the end, also while an operator has paused it.
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, err := Open(newSmallWeb().config(t, testdisk.NewMem()))
