@@ -25,7 +25,8 @@ later, until it is taken back. "orbweaver ctl pause" gives one.
 
   ID      for ctl take-back; begins with the name of the agent that was told
   WHEN    in UTC
-  BY      who gave it, as the caller says (--by); else the caller's address
+  BY      who gave it, as the caller says (--by), or the caller's address;
+          --json has long names whole
   STANDS  with --past: whether the order is in force
   ORDER   what to do, and about what; "off" takes back the order before it
 
@@ -45,6 +46,9 @@ func (l CtlOrdersCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) erro
 	})
 }
 
+// byMost bounds the characters of a giver in the table.
+const byMost = 24
+
 // ordersTable returns orders as a table. The reason of an order is on a line of its own, so that the table fits into 80
 // columns.
 func ordersTable(orders []*pb.Order, past bool) string {
@@ -61,7 +65,7 @@ func ordersTable(orders []*pb.Order, past bool) string {
 			when = o.At.AsTime().Format("2006-01-02 15:04")
 		}
 		if o.By != "" {
-			by = inCell(o.By)
+			by = shorten(inCell(o.By), byMost)
 		}
 		if o.Stands {
 			stands = "yes"
