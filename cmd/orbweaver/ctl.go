@@ -98,14 +98,13 @@ func (e CtlExplainCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) err
 
 // CtlBlockCmd implements "ctl block".
 type CtlBlockCmd struct {
-	WideArg  `embed:""`
-	JSONFlag `embed:""`
-	WhyFlag  `embed:""`
+	WideArg `embed:""`
+	WhyFlag `embed:""`
 }
 
 // Run blocks the host.
 func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
-	return b.ask(c, out, b.JSONFlag, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
+	return b.ask(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
 		res, err := o.Block(ctx, &pb.BlockRequest{Host: host, Why: b.Why})
 		return res.GetOrder(), res.GetAnswers(), err
 	})
@@ -113,7 +112,7 @@ func (b CtlBlockCmd) Run(c *commands, out io.Writer) error {
 
 // ask sends a command about a host, a domain or a range of addresses, and prints the answers. For a host, they say how
 // many links wait.
-func (w WideArg) ask(c *commands, out io.Writer, json JSONFlag,
+func (w WideArg) ask(c *commands, out io.Writer,
 	send func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error)) error {
 	about, wide, err := operate.About(w.Host)
 	if err != nil {
@@ -124,7 +123,7 @@ func (w WideArg) ask(c *commands, out io.Writer, json JSONFlag,
 		if err != nil {
 			return err
 		}
-		if !wide && !json.JSON {
+		if !wide && !w.JSON {
 			heard := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool { return a.Error != "" })
 			if err := printAnswers(out, heard); err != nil {
 				return err
@@ -136,7 +135,7 @@ func (w WideArg) ask(c *commands, out io.Writer, json JSONFlag,
 		if order.GetOff() {
 			did = "unblocked"
 		}
-		return json.ordered(out, order, answers,
+		return w.ordered(out, order, answers,
 			fmt.Sprintf("%s: %s; %s %s", inCell(order.GetAbout()), did, name, obeys))
 	})
 }
@@ -163,14 +162,13 @@ func runningDir(dir string) string {
 
 // CtlUnblockCmd implements "ctl unblock".
 type CtlUnblockCmd struct {
-	WideArg  `embed:""`
-	JSONFlag `embed:""`
-	WhyFlag  `embed:""`
+	WideArg `embed:""`
+	WhyFlag `embed:""`
 }
 
 // Run unblocks the host.
 func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
-	return u.ask(c, out, u.JSONFlag, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
+	return u.ask(c, out, func(ctx context.Context, o operator, host string) (*pb.Order, []*pb.Answer, error) {
 		res, err := o.Unblock(ctx, &pb.UnblockRequest{Host: host, Why: u.Why})
 		return res.GetOrder(), res.GetAnswers(), err
 	})

@@ -121,9 +121,9 @@ func (o operator) close() { o.http.CloseIdleConnections() }
 // caller returns who gives the commands, as a header has it: each byte that is not a plain character is %XX.
 func (c *CtlCmd) caller() string { return url.PathEscape(orders.Text(cmp.Or(c.by, me()))) }
 
-// A persistent sends requests with the token and the name of the caller. If the crawl closes the connection without an answer, it sends the
-// request again for up to retryFor. A crawl under a flood of connections closes those whose token it has not read yet
-// (see package inbound). Every command may be repeated.
+// A persistent sends requests with the token and the name of the caller. If the crawl closes the connection without an
+// answer, it sends the request again for up to retryFor. A crawl under a flood of connections closes those whose token
+// it has not read yet (see package inbound). Every command may be repeated.
 type persistent struct {
 	token string
 	by    string // who calls, as a header has it

@@ -19,7 +19,8 @@ type HostArg struct {
 
 // WideArg is the argument of a command for a host, a domain or a range of addresses.
 type WideArg struct {
-	Host string `arg:"" help:"${ctl_wide}"`
+	Host     string `arg:"" help:"${ctl_wide}"`
+	JSONFlag `embed:""`
 }
 
 // AgentFlag chooses an agent.

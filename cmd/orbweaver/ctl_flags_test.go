@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -21,7 +21,8 @@ import (
 // Each command of ctl has --json. A command that changes something has --by, and each other one has --watch.
 func TestCtlFlags(t *testing.T) {
 	var c commands
-	p, err := newParser(&c, &settings{}, cli.NewOutput(new(bytes.Buffer)), cli.NewOutput(new(bytes.Buffer)), func(int) {})
+	out := cli.NewOutput(io.Discard)
+	p, err := newParser(&c, &settings{}, out, out, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,8 +150,8 @@ func TestCtlWatchJSON(t *testing.T) {
 			h.ServeHTTP(w, r)
 		}), "x")
 		code, stdout, stderr := ctl(dir, append(strings.Fields(args), "--watch", "--json")...)
-		if code != 0 || !json.Valid([]byte(stdout)) || strings.Count(stdout, "\n") != 1 || strings.Contains(stdout, "  ") ||
-			stderr != "orbweaver: the crawl in DIR has ended\n" {
+		if code != 0 || !json.Valid([]byte(stdout)) || strings.Count(stdout, "\n") != 1 ||
+			strings.Contains(stdout, "  ") || stderr != "orbweaver: the crawl in DIR has ended\n" {
 			t.Errorf("ctl %s: exit code %d, %q, %q", args, code, stdout, stderr)
 		}
 	}

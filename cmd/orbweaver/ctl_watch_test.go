@@ -101,9 +101,10 @@ func (l *looks) Shares(context.Context, *pb.SharesRequest) (*pb.SharesResponse, 
 
 // The shell completes hosts, orders and agents of the running crawl, for the commands of ctl alone.
 func TestCompleteFromCrawl(t *testing.T) {
-	l := &looks{canned: canned{orders: []*pb.Order{{Id: "a1-3"}, {Id: "a1-4"}, {Id: "a2-5"}}}, hosts: &pb.HostsResponse{Hosts: []*pb.Host{{Host: "www.a.example"},
-		{Host: "www.b.example", Agent: "a1"},
-		{Host: "www.b.example", Agent: "a2"}, {Host: "b.www.example"}}}}
+	l := &looks{canned: canned{orders: []*pb.Order{{Id: "a1-3"}, {Id: "a1-4"}, {Id: "a2-5"}}},
+		hosts: &pb.HostsResponse{Hosts: []*pb.Host{{Host: "www.a.example"},
+			{Host: "www.b.example", Agent: "a1"},
+			{Host: "www.b.example", Agent: "a2"}, {Host: "b.www.example"}}}}
 	l.handlerOf = func() pb.OperatorHandler { return l }
 	dir := serveAPI(t, l.handler(), "x")
 	for _, c := range []struct{ line, want string }{

@@ -65,7 +65,7 @@ type CtlHealthCmd struct {
 func (h CtlHealthCmd) Run(c *commands, out io.Writer) error {
 	_, err := os.Stat(filepath.Join(c.Ctl.Dir, node.APIFile))
 	if err == nil {
-		return c.Ctl.health(out, JSONFlag{h.JSON})
+		return c.Ctl.health(out, JSONFlag(h))
 	}
 	end, err := node.Ended(c.Ctl.Dir)
 	switch {
@@ -76,5 +76,5 @@ func (h CtlHealthCmd) Run(c *commands, out io.Writer) error {
 			"no crawl with --api is running in %s, and none has ended there; "+
 				"name another directory with --dir", c.Ctl.Dir)}
 	}
-	return JSONFlag{h.JSON}.print(out, []*pb.Answer{{Text: fmt.Sprintf("ended: %s\n", end.Reason)}})
+	return JSONFlag(h).print(out, []*pb.Answer{{Text: fmt.Sprintf("ended: %s\n", end.Reason)}})
 }

@@ -271,7 +271,8 @@ func TestConsoleViews(t *testing.T) {
 		{Verb: "block", About: "192.0.2.0/24", Why: "asked by mail"},
 		{Verb: "exclude", About: `/calendar/\d+`, Why: "endless"},
 		{Verb: "delay", About: "slow.example", Value: "10s 8-18", Why: "a small server"}} {
-		o.By, o.Id, o.Agent, o.At, o.Stands = "alice@ws", fmt.Sprint("a1-", i+3), "a1", timestamppb.New(time.Unix(1e9, 0)), true
+		o.By = "alice@ws"
+		o.Id, o.Agent, o.At, o.Stands = fmt.Sprint("a1-", i+3), "a1", timestamppb.New(time.Unix(1e9, 0)), true
 		s.orders = append(s.orders, o)
 	}
 	b, _ := s.open(t)

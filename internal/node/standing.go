@@ -79,8 +79,12 @@ func (a *Agent) openOrders() error {
 	s := a.standing
 	for _, o := range s.set.Standing() {
 		if operate.Pauses([]orders.Order{o}) && a.cfg.Note != nil {
-			a.cfg.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s. \"orbweaver ctl resume\" "+
-				"takes it back; the crawl needs an API for that.", o.ID(), o.At.Format(time.RFC3339)))
+			by := ""
+			if o.By != "" {
+				by = " by " + o.By
+			}
+			a.cfg.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s%s. \"orbweaver ctl resume\" "+
+				"takes it back; the crawl needs an API for that.", o.ID(), o.At.Format(time.RFC3339), by))
 		}
 	}
 	if err := errors.Join(s.adopt(), s.unblock()); err != nil {
@@ -94,9 +98,9 @@ func (a *Agent) openOrders() error {
 	return nil
 }
 
-// The By of orders that no operator has given to this version.
+// The By of orders that no operator has given to this version: by Config.Unblock, and by the journal of an earlier one.
 const (
-	byStart   = "the start (--unblock)"
+	byStart   = "the start"
 	byEarlier = "an earlier version"
 )
 

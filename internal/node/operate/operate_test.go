@@ -501,7 +501,8 @@ func TestCaller(t *testing.T) {
 	if _, err := a1.Leave(bob, &pb.LeaveRequest{Agent: "a2"}); err != nil {
 		t.Error(err)
 	}
-	want := []string{"a1 checkpoint alice@ws", "a1 drop a1.example alice@ws a trap", "a1 stop a2 bob", "a1 leave a2 bob"}
+	want := []string{"a1 checkpoint alice@ws",
+		"a1 drop a1.example alice@ws a trap", "a1 stop a2 bob", "a1 leave a2 bob"}
 	if !slices.Equal(w.noted, want) {
 		t.Errorf("commands %q, want %q", w.noted, want)
 	}

@@ -37,8 +37,8 @@ var zeroRate = regexp.MustCompile(`(?:^|,)\s*(?:else\s+)?(0+(?:\.0*)?(?:/s|[kMG]
 // earlier versions may have one. The error is for people.
 func ParseRate(text string) (rate.Schedule, error) {
 	if m := zeroRate.FindStringSubmatch(text); m != nil {
-		return rate.Schedule{}, fmt.Errorf("%.80q: a rate of zero is not possible; write none for no limit, or stop all "+
-			"requests with \"orbweaver ctl pause\"", m[1])
+		return rate.Schedule{}, fmt.Errorf("%.80q: a rate of zero is not possible; write none for no limit, or stop "+
+			"all requests with \"orbweaver ctl pause\"", m[1])
 	}
 	return rate.Parse(text)
 }

@@ -64,8 +64,9 @@ func TestZeroRate(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if _, err := w.members["a1"].RateDomain(t.Context(), &pb.RateDomainRequest{Domain: "example.org", Rate: "0"}); err ==
-		nil || !strings.Contains(err.Error(), "write none") {
+	domain := &pb.RateDomainRequest{Domain: "example.org", Rate: "0"}
+	_, err := w.members["a1"].RateDomain(t.Context(), domain)
+	if err == nil || !strings.Contains(err.Error(), "write none") {
 		t.Errorf("domain: %v", err)
 	}
 	for _, text := range []string{"0.5/s", "300/s 0-8, else 10/s", "none", "10/s 0:30-8, none", "40"} {

@@ -245,8 +245,8 @@ func LogFilter(q *pb.LogRequest) (func(host string, code int) bool, error) {
 	if q.Host != "" {
 		about, wide, err := About(q.Host)
 		if err != nil || wide && !strings.HasPrefix(about, "*.") {
-			return nil, fmt.Errorf("host %.100q: give a host such as www.example.org, or a domain such as *.example.org",
-				q.Host)
+			return nil, fmt.Errorf("host %.100q: give a host such as www.example.org, or a domain such as "+
+				"*.example.org", q.Host)
 		}
 		wanted = about
 	}

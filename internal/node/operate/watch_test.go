@@ -226,7 +226,8 @@ func TestLogFilter(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"a b", "*.", "192.0.2.0/24", "a.*.example", "(", "\n"} {
-		if _, err := LogFilter(&pb.LogRequest{Host: host}); err == nil || !strings.Contains(err.Error(), "give a host") {
+		_, err := LogFilter(&pb.LogRequest{Host: host})
+		if err == nil || !strings.Contains(err.Error(), "give a host") {
 			t.Errorf("host %q: %v", host, err)
 		}
 	}
