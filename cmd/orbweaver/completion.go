@@ -49,7 +49,11 @@ type CompleteCmd struct {
 func (c CompleteCmd) Run(k *kong.Context, out io.Writer) error {
 	all := cli.Complete(k.Model, c.Words)
 	if len(c.Words) > 0 && c.Words[0] == "ctl" {
-		if list := ctlValues[all.Kind]; list != nil {
+		kind := all.Kind
+		if kind == "URL-OR-HOST" {
+			kind = "HOST"
+		}
+		if list := ctlValues[kind]; list != nil {
 			all.Offer(ofCrawl(ctlDir(c.Words), all.Typed, list)...)
 		}
 	}

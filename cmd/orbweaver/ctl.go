@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
-	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -25,7 +23,7 @@ type CtlCmd struct {
 	Hosts      CtlHostsCmd      `cmd:"" help:"List the hosts with the longest queues, the most errors and so on."`
 	Events     CtlEventsCmd     `cmd:"" help:"Print the last events of all agents, or with --follow all that come."`
 	Log        CtlLogCmd        `cmd:"" help:"Print the last lines of the agents' crawl.log."`
-	Explain    CtlExplainCmd    `cmd:"" help:"Explain why a host is not being crawled now."`
+	Explain    CtlExplainCmd    `cmd:"" help:"Explain why a URL or a host is not being fetched now, and when it will be."`
 	Pause      CtlPauseCmd      `cmd:"" help:"Begin no more requests, also after a restart, until ctl resume."`
 	Resume     CtlResumeCmd     `cmd:"" help:"Begin requests again after ctl pause."`
 	Block      CtlBlockCmd      `cmd:"" help:"Stop crawling a host, also after a restart; its links wait."`
@@ -65,35 +63,6 @@ logs/events.jsonl.
 
 Each command that only shows something has --watch. With --json a command prints
 one JSON object, which docs/reference/json.md explains.`
-}
-
-// CtlExplainCmd implements "ctl explain".
-type CtlExplainCmd struct {
-	HostArg   `embed:""`
-	ShowFlags `embed:""`
-}
-
-// Help explains who answers.
-func (CtlExplainCmd) Help() string {
-	return `In a cluster, the agent that crawls the host answers. If it is not known yet
-which agent that is, or if several may crawl the host, each of them answers.`
-}
-
-// Run prints the explanation.
-func (e CtlExplainCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
-	host, err := node.ParseHost(e.Host)
-	if err != nil {
-		return err
-	}
-	return e.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
-		res, err := o.Explain(ctx, &pb.ExplainRequest{Host: host})
-		if err != nil {
-			return content{}, err
-		}
-		var text strings.Builder
-		err = printAnswers(&text, res.Answers)
-		return content{message: res, text: text.String(), err: err}, nil
-	})
 }
 
 // CtlBlockCmd implements "ctl block".

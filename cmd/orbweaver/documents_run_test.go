@@ -204,6 +204,7 @@ var documentSteps = map[string][]step{
 		{command: "orbweaver ctl status"},
 		{command: "orbweaver ctl status --json"},
 		{command: "orbweaver ctl explain www.example.org"},
+		{command: "orbweaver ctl explain https://www.example.org/"},
 		{command: "orbweaver ctl status"},
 		{command: "orbweaver ctl orders"},
 		{command: "orbweaver ctl block '*.example.org' --why \"a complaint\""},

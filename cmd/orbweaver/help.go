@@ -18,7 +18,8 @@ var crawlHelp = cli.Texts{
 	"overwrite": "Delete the crawl in --dir and start a new one.",
 	"dry_run": "Check the settings, the seeds, their names and their robots.txt, and print what the crawl would " +
 		"do. Write nothing, and fetch nothing else.",
-	"example": "With --dry-run: also tell whether this URL is in scope.",
+	"example":     "With --dry-run: also tell whether this URL is in scope.",
+	"ctl_explain": "Name this URL, such as https://www.example.org/news/1, or this host.",
 	"ctl_wide": "Name this host; or a domain with all hosts below it, such as \"*.example.org\"; or a range of " +
 		"addresses, such as 192.0.2.0/24.",
 	"unblock": "With --resume: crawl these hosts again, which \"orbweaver ctl block\" had blocked, or what " +

@@ -479,28 +479,15 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 		return wake
 	}
 	c.lookUp(work)
-	if paused, ask := c.paused(now); paused {
+	if held, ask := c.obstructed(ofRound[:], now); held {
 		return earlier(wake, ask)
 	}
 	c.heedBars()
 	c.heedExclusions()
 	c.heedApps()
 	quota := quotaMax
-	for c.busy-c.slow.len() < c.cfg.handed() && len(c.unresolved) < unresolvedMax {
-		if ask := c.cluster.Paused(now); !ask.IsZero() {
-			return earlier(wake, ask)
-		}
-		spent, ask := c.spent(now)
-		if c.shown.limited = spent; spent {
-			return earlier(wake, ask)
-		}
-		if c.nextSlot.After(now) {
-			return earlier(wake, c.nextSlot)
-		}
-		if room, ask := c.Rate.Room(now); !room {
-			if c.Frontier.Ready(now) {
-				c.Rate.Held()
-			}
+	for {
+		if held, ask := c.obstructed(ofVisit[:], now); held {
 			return earlier(wake, ask)
 		}
 		t, due, ok := c.Frontier.Next(now)
@@ -558,7 +545,6 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			return wake
 		}
 	}
-	return wake
 }
 
 // settleAll settles v and all other ended visits.

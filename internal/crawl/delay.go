@@ -22,6 +22,9 @@ type Delays struct {
 	// WhyPace says, for people, at which rate the domain of a host is visited at most, and why; empty: at any. Nil
 	// says nothing.
 	WhyPace func(host string) string
+	// WhyPaused says, for people, who has paused the crawl, such as "order a1-1f of alice". WhyRate says which rate
+	// holds now. Both are called while it holds. Nil says nothing.
+	WhyPaused, WhyRate func() string
 }
 
 // Redelay applies delays that the Frontier's DelayOf has changed to the hosts that rest now; see Frontier.Redelay. Safe

@@ -9,7 +9,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // The commands of the operator for a host while the crawl runs: Explain, Waiting and Drop, see drop.go. The answer to a
@@ -52,74 +51,6 @@ func (c *Crawler) command(ctx context.Context, name, host string,
 // ErrUnderWay reports a command that takes longer than its caller waits. The crawl still
 // carries it out.
 var ErrUnderWay = errors.New("still in progress, the result will appear in logs/events.jsonl")
-
-// Explain returns why host is not being crawled now, as text for people. Safe for
-// concurrent use while Run runs; ctx bounds the wait.
-func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
-	return c.command(ctx, "explain", host, func(now time.Time) (string, error) {
-		e := c.Frontier.Explain(host, now)
-		c.explainEmpty(&e)
-		s := e.String()
-		s += c.explainDelay(host, now) + c.explainPace(host)
-		if limit := c.hostLimit(host); limit > 0 {
-			s += fmt.Sprintf("  pages: %d of at most %d (host-page-limit)\n", c.hostPages(host), limit)
-		}
-		if agent, mine := c.cluster.KnownOwner(host); agent != "" && !mine {
-			s = host + " is crawled by agent " + agent + "; ask that agent for more. This agent knows:\n" + s
-		}
-		for _, d := range c.later {
-			if d.link.URL.Host() == host {
-				s += "  " + d.link.URL.String() + " failed; next try at " + d.at.UTC().Format(time.RFC3339) + "\n"
-			}
-		}
-		if n := c.Frontier.Stats().Aside; n > 0 {
-			s += "  " + links(n) + " of all hosts " + isOrAre(n) + " set aside by exclusions; some may be of this " +
-				"host\n"
-		}
-		for _, why := range c.whyBlocked(host) {
-			s += "  blocked by " + why + "\n"
-		}
-		if n := c.trouble.of(host); n > 0 {
-			s += "  failures in a row: " + strconv.Itoa(n) + "\n"
-		}
-		return s, nil
-	})
-}
-
-// NothingAccepted is what Explain says of a host of which no link has been accepted.
-const NothingAccepted = "this agent has accepted no URL of the host: no link leads there, or it is out of scope"
-
-// explainEmpty completes the explanation of a host without a link in its queue: the host is finished, or it was never
-// found, or its links may be elsewhere. The frontier forgets such hosts; the counts of the reports do not.
-func (c *Crawler) explainEmpty(e *frontier.Explanation) {
-	if e.State != "unknown" && e.State != "empty" || c.laterOf(e.Host) > 0 {
-		return
-	}
-	why := func(text string) { e.Reasons = append(e.Reasons, text) }
-	urls, s := c.Tally.HostURLs(e.Host), c.Frontier.Stats()
-	if urls > 0 {
-		why(fmt.Sprintf("finished so far: %s, %s", report.Count(urls, "URL"),
-			report.Count(c.Tally.HostPages(e.Host), "page")))
-	}
-	switch {
-	case c.Seen.Holds():
-		why("links in state/seen wait for the answer whether they are known; some may be of this host")
-	case s.Aside > 0: // Explain says it
-		if urls > 0 {
-			e.State = "finished or excluded"
-		}
-	case s.Withdrawn > 0:
-		why("dropped links are being finished; some may be of this host")
-	case s.Pooled > 0: // the frontier has said it
-	case urls > 0:
-		e.State = "finished"
-		if c.planner != nil {
-			why("the strategy may visit them again")
-		}
-	case e.State == "unknown":
-		why(NothingAccepted)
-	}
-}
 
 // Waiting returns how many links of a host wait, as text for people, and which blocks hold for the host. If another
 // agent crawls the host, the error is an *ElsewhereError. Safe for concurrent use while Run runs; ctx bounds the wait

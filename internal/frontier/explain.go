@@ -23,8 +23,15 @@ type Explanation struct {
 	Behind  int       // number of hosts that come before it
 	Slow    int       // pauses that are not yet forgiven
 	Delay   time.Duration
+	Open    bool     // nobody knows when it may be fetched: another request, lease or application must come first
 	Reasons []string // why it is not fetched now, in plain words
 }
+
+// Reasons of an Explanation that a caller which knows more may replace.
+const (
+	TurnNext    = "its turn is next"
+	HostBlocked = "blocked by the operator"
+)
 
 // String formats e as lines, one for each fact.
 func (e Explanation) String() string {
@@ -80,7 +87,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		e.show(c)
 	}
 	if h.retired {
-		why("blocked by the operator")
+		why(HostBlocked)
 	}
 	switch h.state {
 	case inProcess:
@@ -91,6 +98,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 		why("no link is queued")
 	}
 	if !h.busy() && f.withheld(h) {
+		e.Open = true
 		why("the links of its applications are held for now")
 	} else if !h.busy() && h.at > f.clock {
 		if e.Due = f.timeAt(h.at); h.slowUntil >= h.at && h.slow == 0 {
@@ -140,8 +148,10 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 			switch {
 			case b == nil || b.free(f.clock):
 			case b.holder != nil:
+				e.Open = true
 				why("%s is busy with %s for %s", f.show(b.key), b.holder.name, f.ago(f.began(b.holder)))
 			case f.awaited(b):
+				e.Open = true
 				why("waits for the lease of %s, which another agent may have", f.show(b.key))
 			default:
 				quiet(b.key, b.last, b.freeAt)
@@ -152,7 +162,7 @@ func (f *Frontier) Explain(host string, now time.Time) (e Explanation) {
 	if e.Behind > 0 {
 		why("%s with earlier request numbers", english.Plural(e.Behind, "host comes first", "hosts come first"))
 	} else if e.State == "ready" {
-		why("its turn is next")
+		why(TurnNext)
 	}
 	return e
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
-	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -141,28 +140,6 @@ func (a *Agent) ofHost(
 		}
 		return text, err
 	}
-}
-
-// lookupTime bounds the look-up of a host on disk for a person.
-const lookupTime = time.Second
-
-// explain returns why a host is not being crawled now. If coordinators assign the hosts, it also says what they say of
-// this one.
-func (a *Agent) explain(ctx context.Context, host string) (string, error) {
-	c := a.membership
-	if c != nil && c.sites != nil && c.sites.running.Load() {
-		short, cancel := context.WithTimeout(ctx, lookupTime)
-		_, _ = c.sites.table.Lookup(short, []string{host}) // without it, less is known
-		cancel()
-	}
-	text, err := a.crawler.Explain(ctx, host)
-	if err == nil && c != nil && c.sites != nil {
-		if c.sites.table.Waits(host) { // its links are accepted by the agent that gets it
-			text = strings.Replace(text, "  "+crawl.NothingAccepted+"\n", "", 1)
-		}
-		text += "  " + host + " " + c.sites.table.Explain(host) + "\n"
-	}
-	return text, err
 }
 
 // gauges shows the crawl's Status to Prometheus. No label names a host.

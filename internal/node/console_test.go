@@ -82,7 +82,12 @@ func (s *stage) Status(context.Context, *pb.StatusRequest) (*pb.StatusResponse, 
 }
 
 func (s *stage) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
-	return &pb.ExplainResponse{Answers: []*pb.Answer{{Agent: "a1", Text: q.Host + ": resting, 17 links queued\n" +
+	about := ""
+	if q.Url != "" {
+		about = q.Url + ": waits for its turn\n"
+	}
+	return &pb.ExplainResponse{Answers: []*pb.Answer{{Agent: "a1", Text: about + q.Host +
+		": resting, 17 links queued\n" +
 		"  next: http://" + q.Host + "/p" + s.evil + "\n  delay of 2s until 15:04:05Z, in 1.2s\n"}}}, nil
 }
 
@@ -351,6 +356,10 @@ func TestConsoleViews(t *testing.T) {
 	b.Click("#hosts tbody button")
 	b.Wait("document.getElementById('reasons').innerText.includes('delay of 2s') && " +
 		"document.getElementById('visits').innerText.includes('http://www0.example//page-24')")
+	b.Click("#explain-url")
+	b.Type("http://www0.example/p")
+	b.Click("#explain-go")
+	b.Wait("document.getElementById('reasons').innerText.includes('http://www0.example/p: waits for its turn')")
 	picture("console-host")
 
 	b.Run("document.activeElement.blur(); location.hash = 'events'")

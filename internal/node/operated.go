@@ -76,18 +76,6 @@ func (o operated) Status() *pb.AgentStatus {
 	return s
 }
 
-// Explain implements operate.Agent. In a crawl whose pages alone are divided, each agent may visit each host.
-func (o operated) Explain(ctx context.Context, host string) (string, error) {
-	return o.a.ofHost(func(ctx context.Context, host string) (string, error) {
-		if o.a.cluster != nil && !o.a.byPages() {
-			if agent, mine := o.a.cluster.KnownOwner(host); agent != "" && !mine {
-				return "", fmt.Errorf("%w: %s is crawled by agent %q", operate.ErrElsewhere, host, agent)
-			}
-		}
-		return o.a.explain(ctx, host)
-	})(ctx, host)
-}
-
 // Waiting implements operate.Agent.
 func (o operated) Waiting(ctx context.Context, host string) (string, error) {
 	return o.order(ctx, host, func(ctx context.Context, host string) (string, error) {

@@ -69,6 +69,7 @@ func (a *Agent) loadOrders() error {
 	s := &standing{a: a, set: set, turn: make(chan struct{}, 1), told: map[string]toldOrders{},
 		rested: newDelays(set.Standing())}
 	a.standing = s
+	a.cfg.Crawl.WhyPaused, a.cfg.Crawl.WhyRate = a.whyPaused, a.whyRate
 	a.delays.Store(s.rested)
 	a.paces.Store(newPaces(set.Standing()))
 	return nil

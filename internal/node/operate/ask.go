@@ -130,13 +130,19 @@ func (o *Operator) Answer(ctx context.Context, method string, request []byte) (r
 	switch method {
 	case "Status":
 		return proto.Marshal(o.agent.Status())
-	case "Explain", "Waiting", "Drop":
-		var q pb.BlockRequest // all have the host in field 1
+	case "Explain":
+		var q pb.ExplainRequest
 		if err := proto.Unmarshal(request, &q); err != nil {
 			return nil, fmt.Errorf("%s: %w", method, err)
 		}
-		fn := map[string]func(context.Context, string) (string, error){"Explain": o.agent.Explain,
-			"Waiting": o.agent.Waiting, "Drop": o.agent.Drop}[method]
+		text, err = o.agent.Explain(ctx, q.Host, q.Url)
+	case "Waiting", "Drop":
+		var q pb.BlockRequest // both have the host in field 1
+		if err := proto.Unmarshal(request, &q); err != nil {
+			return nil, fmt.Errorf("%s: %w", method, err)
+		}
+		fn := map[string]func(context.Context, string) (string, error){"Waiting": o.agent.Waiting,
+			"Drop": o.agent.Drop}[method]
 		text, err = fn(ctx, q.Host)
 	case "Checkpoint":
 		text, err = o.agent.Checkpoint(ctx)

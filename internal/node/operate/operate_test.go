@@ -81,8 +81,8 @@ func (r resident) do(verb, host string) (string, error) {
 	return host + ": " + verb, nil
 }
 
-func (r resident) Explain(_ context.Context, host string) (string, error) {
-	return r.do("explained", host)
+func (r resident) Explain(_ context.Context, host, url string) (string, error) {
+	return r.do(strings.TrimSpace("explained "+url), host)
 }
 func (r resident) Waiting(_ context.Context, host string) (string, error) {
 	_, err := r.do("counted", host)
@@ -182,6 +182,13 @@ func TestHostCommands(t *testing.T) {
 	if want := "a1:x.example: explained; a2:x.example: explained; a3:x.example: explained"; err != nil ||
 		said(explain.Answers) != want {
 		t.Errorf("explain: %s, %v, want %s", said(explain.GetAnswers()), err, want)
+	}
+	const link = "http://x.example/p"
+	for _, q := range []*pb.ExplainRequest{{Host: "x.example", Url: link}, {Url: link}, {Host: link}} {
+		explain, err := o.Explain(t.Context(), q)
+		if n := strings.Count(said(explain.GetAnswers()), ": explained "+link); err != nil || n != 3 {
+			t.Errorf("explain a URL: %s, %v", said(explain.GetAnswers()), err)
+		}
 	}
 }
 

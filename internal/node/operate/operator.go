@@ -20,11 +20,11 @@ type Agent interface {
 	// Name is empty if the crawl has one agent.
 	Name() string
 	Status() *pb.AgentStatus
-	// Explain returns why a host is not being crawled now, Waiting how many of its links wait, and which blocks hold
-	// for it although no order is about exactly this host. Drop finishes the links. The
-	// texts are for people. The error is an ErrHost if the name is wrong, and an ErrElsewhere if another agent crawls
-	// the host.
-	Explain(ctx context.Context, host string) (string, error)
+	// Explain returns why a host, and with a URL why that URL of it, is not being crawled now, and when it will be.
+	// Waiting returns how many links of a host wait, and which blocks hold for it although no order is about exactly
+	// this host. Drop finishes the links. The texts are for people. The error is an ErrHost if the name is wrong, and
+	// an ErrElsewhere if another agent crawls the host.
+	Explain(ctx context.Context, host, url string) (string, error)
 	Waiting(ctx context.Context, host string) (string, error)
 	Drop(ctx context.Context, host string) (string, error)
 	// Note writes a command that an operator has given to this agent to the events. by is who has given it. Orders have
@@ -131,6 +131,12 @@ func add(sum, t *pb.Totals) {
 
 // Explain implements pb.OperatorHandler.
 func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
+	if q.Url == "" && strings.Contains(q.Host, "://") { // as clients of earlier versions ask
+		q.Url = q.Host
+	}
+	if q.Host == "" {
+		q.Host = q.Url
+	}
 	answers, err := o.ofHost(ctx, "Explain", q.Host, q)
 	return &pb.ExplainResponse{Answers: answers}, err
 }
@@ -265,13 +271,11 @@ const (
 
 // Pauses reports whether one of the orders that stand is a pause.
 func Pauses(standing []orders.Order) bool {
-	for _, o := range standing {
-		if o.Verb == verbPause {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(standing, func(o orders.Order) bool { return IsPause(&o) })
 }
+
+// IsPause reports whether an order pauses the crawl.
+func IsPause(o *orders.Order) bool { return o.Verb == verbPause && !o.Off }
 
 // Pause implements pb.OperatorHandler.
 func (o *Operator) Pause(ctx context.Context, q *pb.PauseRequest) (*pb.PauseResponse, error) {

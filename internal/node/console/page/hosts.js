@@ -69,15 +69,22 @@ function host(main, crawl, name) {
   const reasons = el('div', { id: 'reasons' });
   const visits = el('div', { id: 'visits' });
   const counts = el('p', { class: 'quiet', id: 'counts' });
+  const link = el('input', { type: 'text', id: 'explain-url', placeholder: `https://${name}/…`, autocomplete: 'off',
+    spellcheck: 'false' });
+  const find = el('form', { class: 'bar find', id: 'explain', submit: (e) => {
+    e.preventDefault();
+    load();
+  } }, el('label', { class: 'long' }, 'A URL of this host', link),
+  el('button', { id: 'explain-go' }, 'Explain'));
   const buttons = el('div', { class: 'actions', id: 'host-actions' });
   main.append(el('section', { class: 'card' }, el('div', { class: 'bar' }, el('h2', { class: 'wide' }, name),
     el('a', { href: `#archive/${encodeURIComponent(name)}` }, 'Its archived pages'), el('a', { href: '#hosts' },
-      'All hosts')), counts, reasons, crawl.role === 'operator' && buttons),
+      'All hosts')), counts, find, reasons, crawl.role === 'operator' && buttons),
   el('section', { class: 'card' }, el('h2', {}, 'Last visits'), visits));
 
   async function load() {
     try {
-      const [why, log, found] = await Promise.all([call('Explain', { host: name }),
+      const [why, log, found] = await Promise.all([call('Explain', { host: name, url: link.value.trim() }),
         call('Log', { host: name, limit: 30 }),
         call('Hosts', { search: name, by: 'HOST_ORDER_NAME', limit: 50 })]);
       const mine = (found.hosts || []).filter((h) => h.host === name);

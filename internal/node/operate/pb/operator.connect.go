@@ -114,7 +114,7 @@ const (
 type OperatorClient interface {
 	// Status tells the state of all agents. It changes nothing.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
-	// Explain tells why a host is not being crawled now. It changes nothing.
+	// Explain tells every reason why a host or a URL is not being crawled now, and when it will be. It changes nothing.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	// Pause keeps all agents from beginning requests, until Resume. It is an order.
 	Pause(context.Context, *PauseRequest) (*PauseResponse, error)
@@ -802,7 +802,7 @@ func (c *operatorClient) Record(ctx context.Context, req *RecordRequest) (*Recor
 type OperatorHandler interface {
 	// Status tells the state of all agents. It changes nothing.
 	Status(context.Context, *StatusRequest) (*StatusResponse, error)
-	// Explain tells why a host is not being crawled now. It changes nothing.
+	// Explain tells every reason why a host or a URL is not being crawled now, and when it will be. It changes nothing.
 	Explain(context.Context, *ExplainRequest) (*ExplainResponse, error)
 	// Pause keeps all agents from beginning requests, until Resume. It is an order.
 	Pause(context.Context, *PauseRequest) (*PauseResponse, error)

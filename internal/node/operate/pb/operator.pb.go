@@ -349,6 +349,7 @@ func (x *Totals) GetErrors() int64 {
 type ExplainRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Host          string                 `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"` // or a URL
+	Url           string                 `protobuf:"bytes,2,opt,name=url,proto3" json:"url,omitempty"`   // of the host: explain it as well; earlier versions explain the host alone
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -386,6 +387,13 @@ func (*ExplainRequest) Descriptor() ([]byte, []int) {
 func (x *ExplainRequest) GetHost() string {
 	if x != nil {
 		return x.Host
+	}
+	return ""
+}
+
+func (x *ExplainRequest) GetUrl() string {
+	if x != nil {
+		return x.Url
 	}
 	return ""
 }
@@ -1648,9 +1656,10 @@ const file_operator_proto_rawDesc = "" +
 	"urlsUnique\x12\x1e\n" +
 	"\vpages_per_s\x18\x06 \x01(\x01R\tpagesPerS\x12#\n" +
 	"\ropen_requests\x18\a \x01(\x03R\fopenRequests\x12\x16\n" +
-	"\x06errors\x18\b \x01(\x03R\x06errors\"$\n" +
+	"\x06errors\x18\b \x01(\x03R\x06errors\"6\n" +
 	"\x0eExplainRequest\x12\x12\n" +
-	"\x04host\x18\x01 \x01(\tR\x04host\"J\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x10\n" +
+	"\x03url\x18\x02 \x01(\tR\x03url\"J\n" +
 	"\x0fExplainResponse\x127\n" +
 	"\aanswers\x18\x01 \x03(\v2\x1d.orbweaver.operator.v1.AnswerR\aanswers\" \n" +
 	"\fPauseRequest\x12\x10\n" +

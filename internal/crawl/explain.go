@@ -1,0 +1,208 @@
+package crawl
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/dustin/go-humanize/english"
+
+	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/report"
+)
+
+// Explain returns every reason why host is not being crawled now, and when it will be, as text for people. Safe for
+// concurrent use while Run runs; ctx bounds the wait.
+func (c *Crawler) Explain(ctx context.Context, host string) (string, error) {
+	return c.command(ctx, "explain", host, func(now time.Time) (string, error) {
+		return c.explainHost(host, now).text, nil
+	})
+}
+
+// A hostTurn is the explanation of a host. The dispatcher makes it.
+type hostTurn struct {
+	frontier.Explanation
+	text    string
+	blocks  []string    // which blocks hold
+	crawl   []hindrance // of the crawl as a whole
+	limited bool        // the rate holds the crawl back
+	perS    float64     // visits that the agent begins a second; 0: not known
+	retry   time.Time   // of the first of its URLs that failed; zero: none
+	now     time.Time
+}
+
+func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
+	t = hostTurn{Explanation: c.Frontier.Explain(host, now), blocks: c.whyBlocked(host), crawl: c.hindrances(now),
+		perS: c.shown.speed.rate, now: now}
+	if t.limited, _ = c.tooFast(now); t.limited {
+		t.perS = c.Rate.Pace()
+	}
+	e := &t.Explanation
+	c.explainEmpty(e)
+	if i := slices.Index(e.Reasons, frontier.HostBlocked); i >= 0 {
+		if e.Reasons = slices.Delete(e.Reasons, i, i+1); len(t.blocks) == 0 {
+			e.Reasons = append(e.Reasons, heldForOthers)
+		}
+	}
+	if i := slices.Index(e.Reasons, frontier.TurnNext); i >= 0 && len(t.crawl) > 0 {
+		e.Reasons[i] = "its turn is next, as soon as the crawl goes on: see below"
+	}
+	s := e.String() + c.explainDelay(host, now) + c.explainPace(host)
+	if limit := c.hostLimit(host); limit > 0 {
+		s += fmt.Sprintf("  pages: %d of at most %d (host-page-limit)\n", c.hostPages(host), limit)
+		if c.hostFull(host) {
+			s += "  its other URLs are finished without a visit\n"
+		}
+	}
+	switch agent, mine := c.cluster.KnownOwner(host); {
+	case agent != "" && !mine:
+		s = host + " is crawled by agent " + agent + "; ask that agent for more. This agent knows:\n" + s
+	case !mine:
+		s += "  it is not known yet which agent crawls the host\n"
+	}
+	const most = 10 // URLs in the text
+	failed := 0
+	for _, d := range c.later {
+		if d.link.URL.Host() != host {
+			continue
+		}
+		t.retry = earlier(t.retry, d.at)
+		if failed++; failed <= most {
+			s += "  " + d.link.URL.String() + " failed; next try at " + d.at.UTC().Format(time.RFC3339) + "\n"
+		}
+	}
+	if failed > most {
+		s += fmt.Sprintf("  and %d more that failed and will be tried again\n", failed-most)
+	}
+	if n := c.Frontier.Stats().Aside; n > 0 {
+		s += "  " + links(n) + " of all hosts " + isOrAre(n) + " set aside by exclusions; some may be of this " +
+			"host\n"
+	}
+	for _, why := range t.blocks {
+		s += "  blocked by " + why + "\n"
+	}
+	if n := c.trouble.of(host); n > 0 {
+		s += "  failures in a row: " + strconv.Itoa(n) + "\n"
+	}
+	if e.Queued > 0 || failed > 0 || t.busy() {
+		s += "  when: " + t.when(0) + "\n"
+	}
+	if len(t.crawl) > 0 {
+		s += "the crawl:\n"
+		for _, h := range t.crawl {
+			s += "  " + h.text + "\n"
+		}
+	}
+	t.text = s
+	return t
+}
+
+// heldForOthers is the reason for a host that is blocked although no Bar holds for it.
+const heldForOthers = "held until other agents have told which of its pages they have fetched"
+
+// when says when the next link of the host is fetched, or the link after a number of others.
+func (t *hostTurn) when(others int) string {
+	var until []string
+	if len(t.blocks) > 0 {
+		until = append(until, "after the block is lifted")
+	} else if t.State == "blocked" {
+		until = append(until, "when the other agents have answered")
+	}
+	at := laterOf(t.Due, t.now)
+	if t.Queued == 0 {
+		at = laterOf(at, t.retry)
+	}
+	for _, h := range t.crawl {
+		if at = laterOf(at, h.ends); h.until != "" {
+			until = append(until, h.until)
+		}
+	}
+	switch {
+	case t.busy() && others == 0:
+		return "now: a visit has begun" + t.andThen(until)
+	case len(until) > 0 && at.After(t.now):
+		return strings.Join(until, ", and ") + ", but not before " + t.clock(at)
+	case len(until) > 0:
+		return strings.Join(until, ", and ")
+	case t.Open && at.After(t.now):
+		return "not before " + t.clock(at) + ", and when what is named above has ended"
+	case t.Open:
+		return "when what is named above has ended"
+	case t.Behind > 0 && t.perS == 0:
+		return "after " + english.Plural(t.Behind, "visit", "") + " of other hosts; how long they take is not known yet"
+	}
+	about := ""
+	if t.Behind > 0 {
+		about = "about "
+		at = at.Add(time.Duration(float64(t.Behind) / t.perS * float64(time.Second)))
+	}
+	if others > 0 {
+		about = "about "
+		at = at.Add(time.Duration(others) * max(t.Delay, time.Duration(t.gap()*float64(time.Second))))
+	}
+	if !at.After(t.now) {
+		return "at once"
+	}
+	return about + t.clock(at)
+}
+
+// gap returns the time between two visits of this agent in seconds, if the rate decides it; otherwise 0.
+func (t *hostTurn) gap() float64 {
+	if t.limited && t.perS > 0 {
+		return 1 / t.perS
+	}
+	return 0
+}
+
+// andThen says what keeps a visit that has begun from sending its request.
+func (t *hostTurn) andThen(until []string) string {
+	if len(until) > 0 || t.limited {
+		return "; if it has not sent its request yet, it waits like the crawl"
+	}
+	return ""
+}
+
+func (t *hostTurn) busy() bool { return t.State == "fetching" || t.State == "resolving" }
+
+// clock returns a time, and how far it is from now.
+func (t *hostTurn) clock(at time.Time) string {
+	return at.UTC().Format("2006-01-02 15:04:05Z") + ", in " + duration(at.Sub(t.now))
+}
+
+// NothingAccepted is what Explain says of a host of which no link has been accepted.
+const NothingAccepted = "this agent has accepted no URL of the host: no link leads there, or it is out of scope"
+
+// explainEmpty completes the explanation of a host without a link in its queue: the host is finished, or it was never
+// found, or its links may be elsewhere. The frontier forgets such hosts; the counts of the reports do not.
+func (c *Crawler) explainEmpty(e *frontier.Explanation) {
+	if e.State != "unknown" && e.State != "empty" || c.laterOf(e.Host) > 0 {
+		return
+	}
+	why := func(text string) { e.Reasons = append(e.Reasons, text) }
+	urls, s := c.Tally.HostURLs(e.Host), c.Frontier.Stats()
+	if urls > 0 {
+		why(fmt.Sprintf("finished so far: %s, %s", report.Count(urls, "URL"),
+			report.Count(c.Tally.HostPages(e.Host), "page")))
+	}
+	switch {
+	case c.Seen.Holds():
+		why("links in state/seen wait for the answer whether they are known; some may be of this host")
+	case s.Aside > 0: // Explain says it
+		if urls > 0 {
+			e.State = "finished or excluded"
+		}
+	case s.Withdrawn > 0:
+		why("dropped links are being finished; some may be of this host")
+	case s.Pooled > 0: // the frontier has said it
+	case urls > 0:
+		e.State = "finished"
+		if c.planner != nil {
+			why("the strategy may visit them again")
+		}
+	case e.State == "unknown":
+		why(NothingAccepted)
+	}
+}
