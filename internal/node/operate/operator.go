@@ -131,11 +131,15 @@ func add(sum, t *pb.Totals) {
 
 // Explain implements pb.OperatorHandler.
 func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.ExplainResponse, error) {
-	if q.Url == "" && strings.Contains(q.Host, "://") { // as clients of earlier versions ask
-		q.Url = q.Host
+	if q.Url == "" && strings.Contains(q.Host, "://") { // field 1 may have a URL, too
+		q = &pb.ExplainRequest{Url: q.Host}
 	}
-	if q.Host == "" {
-		q.Host = q.Url
+	if q.Url != "" {
+		host, err := Host(q.Url)
+		if err != nil {
+			return nil, problem(connect.CodeInvalidArgument, "%v", err)
+		}
+		q = &pb.ExplainRequest{Host: host, Url: q.Url}
 	}
 	answers, err := o.ofHost(ctx, "Explain", q.Host, q)
 	return &pb.ExplainResponse{Answers: answers}, err
