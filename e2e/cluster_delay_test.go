@@ -39,10 +39,10 @@ func TestClusterDelay(t *testing.T) {
 		}
 	}
 	orders := strings.Fields(ctl(3, "orders"))
-	if len(orders) < 8 || !strings.HasPrefix(orders[6], "a1-") {
+	if len(orders) < 5 || !strings.HasPrefix(orders[4], "a1-") {
 		t.Fatalf("ctl orders at a4: %q", orders)
 	}
-	if out := ctl(2, "take-back", orders[6]); !strings.Contains(out, "taken back: delay") {
+	if out := ctl(2, "take-back", orders[4]); !strings.Contains(out, "taken back: delay") {
 		t.Errorf("ctl take-back: %s", out)
 	}
 	b.finish(1 << 20)

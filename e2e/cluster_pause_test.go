@@ -2,6 +2,8 @@ package e2e
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -26,10 +28,10 @@ func TestClusterPause(t *testing.T) {
 	ctl := func(args ...string) string {
 		return crawl(t.Context(), t, append([]string{"ctl", "--dir", b.home(0)}, args...)...).must(t, 0).stdout
 	}
-	if out := ctl("pause", "--why", "a complaint"); !strings.Contains(out, "paused") {
+	if out := ctl("pause", "--why", "a complaint", "--by", "alice"); !strings.Contains(out, "paused") {
 		t.Errorf("ctl pause: %s", out)
 	}
-	if out := ctl("orders"); !strings.Contains(out, "pause") || !strings.Contains(out, "a complaint") {
+	if out := ctl("orders"); !strings.Contains(out, " alice ") || !strings.Contains(out, "a complaint") {
 		t.Errorf("ctl orders: %s", out)
 	}
 	b.ps[1].kill()
@@ -63,6 +65,10 @@ func TestClusterPause(t *testing.T) {
 	b.finish(1 << 20)
 	if all := b.web.Report().Origin.Fetched; all <= last {
 		t.Errorf("all %d pages were fetched before the pause", all)
+	}
+	events, err := os.ReadFile(filepath.Join(b.home(2), "logs", "events.jsonl"))
+	if err != nil || !strings.Contains(string(events), `"verb":"pause","about":"","value":"","off":false,"by":"alice"`) {
+		t.Errorf("events of an agent that another one has told: %v\n%s", err, events)
 	}
 }
 

@@ -48,8 +48,14 @@ type CompleteCmd struct {
 // Run prints the completions of the last word.
 func (c CompleteCmd) Run(k *kong.Context, out io.Writer) error {
 	all := cli.Complete(k.Model, c.Words)
-	if (all.Kind == "HOST" || all.Kind == "URL-OR-HOST") && len(c.Words) > 0 && c.Words[0] == "ctl" {
-		all.Offer(hostsOf(ctlDir(c.Words), all.Typed)...)
+	if len(c.Words) > 0 && c.Words[0] == "ctl" {
+		kind := all.Kind
+		if kind == "URL-OR-HOST" {
+			kind = "HOST"
+		}
+		if list := ctlValues[kind]; list != nil {
+			all.Offer(ofCrawl(ctlDir(c.Words), all.Typed, list)...)
+		}
 	}
 	_, err := fmt.Fprint(cli.Exact(out), all)
 	return err
@@ -58,7 +64,7 @@ func (c CompleteCmd) Run(k *kong.Context, out io.Writer) error {
 const (
 	// completeTime bounds the wait of a user who has pressed Tab.
 	completeTime = time.Second
-	// completeMost is how many host names are offered.
+	// completeMost is how many values are offered.
 	completeMost = 100
 )
 
@@ -78,9 +84,35 @@ func ctlDir(words []string) string {
 	return dir
 }
 
-// hostsOf returns hosts of the running crawl in dir that begin with typed, or none if the crawl does not
-// answer.
-func hostsOf(dir, typed string) (names []string) {
+// ctlValues returns values of the running crawl by the kind of a flag or an argument. Those that do not begin with
+// typed are left out later.
+var ctlValues = map[string]func(ctx context.Context, o operator, typed string) ([]string, error){
+	"HOST": func(ctx context.Context, o operator, typed string) (names []string, err error) {
+		res, err := o.Hosts(ctx, &pb.HostsRequest{Search: typed, By: pb.HostOrder_HOST_ORDER_NAME, Limit: 1000})
+		for _, h := range res.GetHosts() {
+			names = append(names, h.Host)
+		}
+		return names, err
+	},
+	"ID": func(ctx context.Context, o operator, _ string) (ids []string, err error) {
+		res, err := o.Orders(ctx, &pb.OrdersRequest{})
+		for _, s := range slices.Backward(res.GetOrders()) { // the latest first
+			ids = append(ids, s.Id)
+		}
+		return ids, err
+	},
+	"AGENT": func(ctx context.Context, o operator, _ string) (names []string, err error) {
+		res, err := o.Shares(ctx, &pb.SharesRequest{}) // waits for no other agent
+		for _, a := range res.GetAgents() {
+			names = append(names, a.Agent)
+		}
+		return names, err
+	},
+}
+
+// ofCrawl returns values of the running crawl in dir that begin with typed, or none if the crawl does not answer.
+func ofCrawl(dir, typed string,
+	list func(ctx context.Context, o operator, typed string) ([]string, error)) (values []string) {
 	o, err := (&CtlCmd{Dir: dir}).open()
 	if err != nil {
 		return nil
@@ -88,14 +120,14 @@ func hostsOf(dir, typed string) (names []string) {
 	defer o.close()
 	ctx, cancel := context.WithTimeout(context.Background(), completeTime)
 	defer cancel()
-	res, err := o.Hosts(ctx, &pb.HostsRequest{Search: typed, By: pb.HostOrder_HOST_ORDER_NAME, Limit: 1000})
+	all, err := list(ctx, o, typed)
 	if err != nil {
 		return nil
 	}
-	for _, h := range res.Hosts {
-		if strings.HasPrefix(h.Host, typed) && len(names) < completeMost && !slices.Contains(names, h.Host) {
-			names = append(names, report.OneLine(h.Host))
+	for _, v := range all {
+		if v != "" && strings.HasPrefix(v, typed) && len(values) < completeMost && !slices.Contains(values, v) {
+			values = append(values, report.OneLine(v))
 		}
 	}
-	return names
+	return values
 }

@@ -16,6 +16,8 @@ import (
 
 // CtlCmd implements "ctl": commands to a running crawl.
 type CtlCmd struct {
+	by string // who gives the commands; empty: the person who runs the program
+
 	Dir        string           `short:"o" help:"${ctl_dir}" default:"./crawl" placeholder:"DIR"`
 	Status     CtlStatusCmd     `cmd:"" help:"Print the state of each agent of the crawl."`
 	Hosts      CtlHostsCmd      `cmd:"" help:"List the hosts with the longest queues, the most errors and so on."`
@@ -57,38 +59,10 @@ other agents and prints their answers.
 
 The command reads the address and the token from state/api.json in the crawl
 directory. If a command takes longer than 10 s, its result appears in
-logs/events.jsonl.`
-}
+logs/events.jsonl.
 
-// HostArg is the host argument of a command.
-type HostArg struct {
-	Host string `arg:"" help:"Name this host, such as www.example.org; a URL means its host."`
-}
-
-// WideArg is the argument of a command for a host, a domain or a range of addresses.
-type WideArg struct {
-	Host string `arg:"" help:"${ctl_wide}"`
-}
-
-// AgentFlag chooses an agent.
-type AgentFlag struct {
-	Agent string `help:"${ctl_agent}" placeholder:"NAME"`
-}
-
-// WhyFlag is the reason for a command.
-type WhyFlag struct {
-	Why string `help:"${ctl_why}" placeholder:"TEXT"`
-}
-
-// ask sends a command about the host and prints the answers.
-func (h HostArg) ask(
-	c *commands, out io.Writer, send func(ctx context.Context, o operator, host string) ([]*pb.Answer, error),
-) error {
-	host, err := node.ParseHost(h.Host)
-	if err != nil {
-		return err
-	}
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) { return send(ctx, o, host) })
+Each command that only shows something has --watch. With --json a command prints
+one JSON object, which docs/reference/json.md explains.`
 }
 
 // CtlBlockCmd implements "ctl block".
@@ -118,7 +92,7 @@ func (w WideArg) ask(c *commands, out io.Writer,
 		if err != nil {
 			return err
 		}
-		if !wide {
+		if !wide && !w.JSON {
 			heard := slices.DeleteFunc(slices.Clone(answers), func(a *pb.Answer) bool { return a.Error != "" })
 			if err := printAnswers(out, heard); err != nil {
 				return err
@@ -130,8 +104,8 @@ func (w WideArg) ask(c *commands, out io.Writer,
 		if order.GetOff() {
 			did = "unblocked"
 		}
-		fmt.Fprintf(out, "%s: %s; %s %s\n", inCell(order.GetAbout()), did, name, obeys)
-		return unheard(out, answers)
+		return w.ordered(out, order, answers,
+			fmt.Sprintf("%s: %s; %s %s", inCell(order.GetAbout()), did, name, obeys))
 	})
 }
 
@@ -171,13 +145,18 @@ func (u CtlUnblockCmd) Run(c *commands, out io.Writer) error {
 
 // CtlDropCmd implements "ctl drop".
 type CtlDropCmd struct {
-	HostArg `embed:""`
-	WhyFlag `embed:""`
+	HostArg  `embed:""`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Run discards the host's links.
 func (d CtlDropCmd) Run(c *commands, out io.Writer) error {
-	return d.ask(c, out, func(ctx context.Context, o operator, host string) ([]*pb.Answer, error) {
+	host, err := node.ParseHost(d.Host)
+	if err != nil {
+		return err
+	}
+	return c.Ctl.tell(out, d.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
 		res, err := o.Drop(ctx, &pb.DropRequest{Host: host, Why: d.Why})
 		return res.GetAnswers(), err
 	})
@@ -185,7 +164,8 @@ func (d CtlDropCmd) Run(c *commands, out io.Writer) error {
 
 // CtlPauseCmd implements "ctl pause".
 type CtlPauseCmd struct {
-	WhyFlag `embed:""`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Help explains what a pause does.
@@ -205,15 +185,15 @@ func (p CtlPauseCmd) Run(c *commands, out io.Writer) error {
 			return err
 		}
 		name, begins := heard(res.Answers, "begins", "begin")
-		fmt.Fprintf(out, "paused; %s %s no request until \"orbweaver ctl%s resume\"\n", name, begins,
-			dirFlag(c.Ctl.Dir))
-		return unheard(out, res.Answers)
+		return p.ordered(out, res.Order, res.Answers, fmt.Sprintf(
+			"paused; %s %s no request until \"orbweaver ctl%s resume\"", name, begins, dirFlag(c.Ctl.Dir)))
 	})
 }
 
 // CtlResumeCmd implements "ctl resume".
 type CtlResumeCmd struct {
-	WhyFlag `embed:""`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Run ends the pause.
@@ -224,8 +204,7 @@ func (r CtlResumeCmd) Run(c *commands, out io.Writer) error {
 			return err
 		}
 		name, begins := heard(res.Answers, "begins", "begin")
-		fmt.Fprintf(out, "resumed; %s %s requests again\n", name, begins)
-		return unheard(out, res.Answers)
+		return r.ordered(out, res.Order, res.Answers, fmt.Sprintf("resumed; %s %s requests again", name, begins))
 	})
 }
 
@@ -274,6 +253,8 @@ func printWaits(out io.Writer, waitsFor string) error {
 // CtlCheckpointCmd implements "ctl checkpoint".
 type CtlCheckpointCmd struct {
 	AgentFlag `embed:""`
+	JSONFlag  `embed:""`
+	ByFlag    `embed:""`
 }
 
 // Help explains what is durable.
@@ -284,7 +265,7 @@ They also save it regularly by themselves.`
 
 // Run makes the state of the agents durable.
 func (k CtlCheckpointCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+	return c.Ctl.tell(out, k.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
 		res, err := o.Checkpoint(ctx, &pb.CheckpointRequest{Agent: k.Agent})
 		return res.GetAnswers(), err
 	})
@@ -293,6 +274,7 @@ func (k CtlCheckpointCmd) Run(c *commands, out io.Writer) error {
 // CtlStopCmd implements "ctl stop".
 type CtlStopCmd struct {
 	AgentFlag `embed:""`
+	JSONFlag  `embed:""`
 	WhyFlag   `embed:""`
 }
 
@@ -308,7 +290,7 @@ With --agent, the other agents go on with the work of the stopped one.`
 
 // Run stops the agents.
 func (s CtlStopCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+	return c.Ctl.tell(out, s.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
 		res, err := o.Stop(ctx, &pb.StopRequest{Agent: s.Agent, Why: s.Why})
 		return res.GetAnswers(), err
 	})
@@ -316,12 +298,14 @@ func (s CtlStopCmd) Run(c *commands, out io.Writer) error {
 
 // CtlLeaveCmd implements "ctl leave".
 type CtlLeaveCmd struct {
-	Agent string `help:"Tell this agent instead of the one in --dir." placeholder:"NAME"`
+	Agent    string `help:"Tell this agent instead of the one in --dir." placeholder:"AGENT"`
+	JSONFlag `embed:""`
+	ByFlag   `embed:""`
 }
 
 // Run asks the agent to leave its cluster.
 func (l CtlLeaveCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+	return c.Ctl.tell(out, l.JSONFlag, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
 		res, err := o.Leave(ctx, &pb.LeaveRequest{Agent: l.Agent})
 		return res.GetAnswers(), err
 	})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -188,7 +189,7 @@ func (a CtlAppCmd) remove(c *commands, out io.Writer) error {
 
 // CtlAppsCmd implements "ctl apps".
 type CtlAppsCmd struct {
-	JSON bool `name:"json" help:"Print the applications as one JSON object."`
+	ShowFlags `embed:""`
 }
 
 // Help explains the columns.
@@ -204,23 +205,20 @@ func (CtlAppsCmd) Help() string {
 }
 
 // Run lists the applications.
-func (a CtlAppsCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
+func (a CtlAppsCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
+	return a.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
 		r, err := o.Applications(ctx, &pb.ApplicationsRequest{})
 		if err != nil {
-			return err
+			return content{}, err
 		}
-		if a.JSON {
-			return writeMessage(out, r)
-		}
-		return printApps(out, r.Applications, c.Ctl.Dir)
+		return content{message: r, text: appsText(r.Applications, c.Ctl.Dir)}, nil
 	})
 }
 
-func printApps(out io.Writer, apps []*pb.Application, dir string) error {
+// appsText returns the applications as a table.
+func appsText(apps []*pb.Application, dir string) string {
 	if len(apps) == 0 {
-		_, err := fmt.Fprintf(out, "There is no application. \"orbweaver ctl%s app NAME\" defines one.\n", dirFlag(dir))
-		return err
+		return fmt.Sprintf("There is no application. \"orbweaver ctl%s app NAME\" defines one.\n", dirFlag(dir))
 	}
 	rows := [][]string{{"NAME", "IS", "QUEUED", "FETCHED", "SHARED", "PAGES", "HELD"}}
 	var notes []string
@@ -237,8 +235,7 @@ func printApps(out io.Writer, apps []*pb.Application, dir string) error {
 			}
 		}
 	}
-	_, err := io.WriteString(out, textTable(rows, "QUEUED", "FETCHED", "SHARED", "PAGES")+strings.Join(notes, ""))
-	return err
+	return textTable(rows, "QUEUED", "FETCHED", "SHARED", "PAGES") + strings.Join(notes, "")
 }
 
 // appRow returns the row of an application in a table. more are the cells after its name.

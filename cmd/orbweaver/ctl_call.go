@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -21,6 +22,7 @@ import (
 
 	"connectrpc.com/connect"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
@@ -65,7 +67,7 @@ func (c *CtlCmd) open() (operator, error) {
 		base = "https://" + here(access.Addr)
 	}
 	client := &http.Client{
-		Transport: &persistent{access.Token, &http.Transport{
+		Transport: &persistent{access.Token, c.caller(), &http.Transport{
 			DialContext:           (&net.Dialer{Timeout: answerTime}).DialContext,
 			ResponseHeaderTimeout: answerTime,
 			TLSClientConfig:       pinned(access.Cert),
@@ -116,11 +118,15 @@ func pinned(cert []byte) *tls.Config {
 // close closes the connections.
 func (o operator) close() { o.http.CloseIdleConnections() }
 
-// A persistent sends requests with the token. If the crawl closes the connection without an answer, it sends the
-// request again for up to retryFor. A crawl under a flood of connections closes those whose token it has not read yet
-// (see package inbound). Every command may be repeated.
+// caller returns who gives the commands, as a header has it: each byte that is not a plain character is %XX.
+func (c *CtlCmd) caller() string { return url.PathEscape(orders.Text(cmp.Or(c.by, me()))) }
+
+// A persistent sends requests with the token and the name of the caller. If the crawl closes the connection without an
+// answer, it sends the request again for up to retryFor. A crawl under a flood of connections closes those whose token
+// it has not read yet (see package inbound). Every command may be repeated.
 type persistent struct {
 	token string
+	by    string // who calls, as a header has it
 	next  *http.Transport
 }
 
@@ -140,6 +146,7 @@ func (p *persistent) RoundTrip(req *http.Request) (*http.Response, error) {
 	for end := time.Now().Add(retryFor); ; {
 		try := req.Clone(ctx)
 		try.Header.Set("Authorization", "Bearer "+p.token)
+		try.Header.Set("Orbweaver-By", p.by)
 		if req.Body != nil {
 			try.Body, try.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
 			try.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil }
@@ -227,30 +234,22 @@ func (c *CtlCmd) call(fn func(ctx context.Context, o operator) error) error {
 }
 
 // tell sends a command to the running crawl, prints the texts of the answers, and returns their errors as one.
-func (c *CtlCmd) tell(out io.Writer, send func(context.Context, operator) ([]*pb.Answer, error)) error {
+func (c *CtlCmd) tell(out io.Writer, json JSONFlag,
+	send func(context.Context, operator) ([]*pb.Answer, error)) error {
 	return c.call(func(ctx context.Context, o operator) error {
 		answers, err := send(ctx, o)
 		if err != nil {
 			return err
 		}
-		return printAnswers(out, answers)
+		return json.print(out, answers)
 	})
 }
 
 // printAnswers prints the texts of answers. In a cluster, the names of the agents stand above them. Answers
 // with an error become the error.
 func printAnswers(out io.Writer, answers []*pb.Answer) error {
-	if len(answers) == 0 {
-		return &refusal{"no agent has carried out the command; try again"}
-	}
-	var refused []string
 	for _, a := range answers {
 		if a.Error != "" {
-			text := (&refusal{a.Error}).Error()
-			if a.Agent != "" {
-				text = fmt.Sprintf("agent %s answers: %s", inCell(a.Agent), inLine(a.Error))
-			}
-			refused = append(refused, text)
 			continue
 		}
 		if a.Agent != "" {
@@ -262,6 +261,24 @@ func printAnswers(out io.Writer, answers []*pb.Answer) error {
 			}
 		}
 	}
+	return refusals(answers)
+}
+
+// refusals returns the errors of answers as one, or an error if there are no answers.
+func refusals(answers []*pb.Answer) error {
+	if len(answers) == 0 {
+		return &refusal{"no agent has carried out the command; try again"}
+	}
+	var refused []string
+	for _, a := range answers {
+		switch {
+		case a.Error == "":
+		case a.Agent == "":
+			refused = append(refused, (&refusal{a.Error}).Error())
+		default:
+			refused = append(refused, fmt.Sprintf("agent %s answers: %s", inCell(a.Agent), inLine(a.Error)))
+		}
+	}
 	if len(refused) > 0 {
 		return &exitError{exitOther, strings.Join(refused, "\n")}
 	}
@@ -269,7 +286,7 @@ func printAnswers(out io.Writer, answers []*pb.Answer) error {
 }
 
 // health prints the answer of a crawl that runs.
-func (c *CtlCmd) health(out io.Writer) error {
+func (c *CtlCmd) health(out io.Writer, json JSONFlag) error {
 	o, err := c.open()
 	if err != nil {
 		return err
@@ -287,6 +304,5 @@ func (c *CtlCmd) health(out io.Writer) error {
 	if res.StatusCode != http.StatusOK {
 		return &refusal{strings.TrimSpace(string(answer))}
 	}
-	_, err = out.Write(answer)
-	return err
+	return json.print(out, []*pb.Answer{{Text: string(answer)}})
 }

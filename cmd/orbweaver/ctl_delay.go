@@ -13,8 +13,9 @@ import (
 
 // CtlDelayCmd implements "ctl delay".
 type CtlDelayCmd struct {
-	Args    []string `arg:"" name:"host-and-delay" help:"${ctl_delay}"`
-	WhyFlag `embed:""`
+	Args     []string `arg:"" name:"host-and-delay" help:"${ctl_delay}"`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Help explains what an order of delay does.
@@ -61,7 +62,6 @@ func (d CtlDelayCmd) Run(c *commands, out io.Writer) error {
 			hosts = inCell(about)
 		}
 		name, obeys := heard(res.Answers, "obeys", "obey")
-		fmt.Fprintf(out, "%s: delay %s; %s %s\n", hosts, plan, name, obeys)
-		return unheard(out, res.Answers)
+		return d.ordered(out, res.Order, res.Answers, fmt.Sprintf("%s: delay %s; %s %s", hosts, plan, name, obeys))
 	})
 }

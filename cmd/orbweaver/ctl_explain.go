@@ -5,13 +5,15 @@ import (
 	"io"
 	"strings"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 // CtlExplainCmd implements "ctl explain".
 type CtlExplainCmd struct {
-	About string `arg:"" name:"url-or-host" help:"${ctl_explain}"`
+	About     string `arg:"" name:"url-or-host" help:"${ctl_explain}"`
+	ShowFlags `embed:""`
 }
 
 // Help explains the answer, and who gives it.
@@ -29,14 +31,19 @@ which agent that is, or if several may crawl the host, each of them answers.`
 }
 
 // Run prints the explanation.
-func (e CtlExplainCmd) Run(c *commands, out io.Writer) error {
+func (e CtlExplainCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
 	q, err := e.request()
 	if err != nil {
 		return err
 	}
-	return c.Ctl.tell(out, func(ctx context.Context, o operator) ([]*pb.Answer, error) {
+	return e.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
 		res, err := o.Explain(ctx, q)
-		return res.GetAnswers(), err
+		if err != nil {
+			return content{}, err
+		}
+		var text strings.Builder
+		err = printAnswers(&text, res.Answers)
+		return content{message: res, text: text.String(), err: err}, nil
 	})
 }
 

@@ -6,16 +6,16 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 // CtlOrdersCmd implements "ctl orders".
 type CtlOrdersCmd struct {
-	Past bool `help:"Also list orders that stand no more."`
-	JSON bool `name:"json" help:"Print the orders as one JSON object."`
+	Past      bool `help:"Also list orders that stand no more."`
+	ShowFlags `embed:""`
 }
 
 // Help explains what an order is.
@@ -23,34 +23,34 @@ func (CtlOrdersCmd) Help() string {
 	return `An order holds for all agents, also after restarts and for agents that join
 later, until it is taken back. "orbweaver ctl pause" gives one.
 
-  ID     for ctl take-back
-  WHEN   in UTC
-  AGENT  that was told
-  VERB   what to do; "off" takes back the order before it
-  STANDS with --past: whether the order is in force
+  ID      for ctl take-back; begins with the name of the agent that was told
+  WHEN    in UTC
+  BY      who gave it, as the caller says (--by), or the caller's address;
+          --json has long names whole
+  STANDS  with --past: whether the order is in force
+  ORDER   what to do, and about what; "off" takes back the order before it
+
+The line below an order has the reason that was given with --why.
 
   orbweaver ctl orders --past`
 }
 
 // Run prints the orders.
-func (l CtlOrdersCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
+func (l CtlOrdersCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
+	return l.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
 		res, err := o.Orders(ctx, &pb.OrdersRequest{Past: l.Past})
 		if err != nil {
-			return err
+			return content{}, err
 		}
-		text := ordersTable(res.Orders, l.Past)
-		if l.JSON {
-			if text, err = asJSON(res); err != nil {
-				return err
-			}
-		}
-		_, err = io.WriteString(out, text)
-		return err
+		return content{message: res, text: ordersTable(res.Orders, l.Past)}, nil
 	})
 }
 
-// ordersTable returns orders as a table.
+// byMost bounds the characters of a giver in the table.
+const byMost = 24
+
+// ordersTable returns orders as a table. The reason of an order is on a line of its own, so that the table fits into 80
+// columns.
 func ordersTable(orders []*pb.Order, past bool) string {
 	switch {
 	case len(orders) == 0 && past:
@@ -58,34 +58,50 @@ func ordersTable(orders []*pb.Order, past bool) string {
 	case len(orders) == 0:
 		return "No order stands.\n"
 	}
-	rows := [][]string{{"ID", "WHEN", "AGENT", "VERB", "ABOUT", "STANDS", "WHY"}}
+	rows := [][]string{{"ID", "WHEN", "BY", "STANDS", "ORDER"}}
 	for _, o := range orders {
-		when := "-"
+		when, by, stands := "-", "-", "no"
 		if o.At.IsValid() {
-			when = o.At.AsTime().Format(time.RFC3339)
+			when = o.At.AsTime().Format("2006-01-02 15:04")
 		}
-		about, stands := "everything", "no"
-		if o.About != "" {
-			about = inCell(o.About)
-		}
-		if o.Verb == "scope" { // about a part of the scope
-			about = inCell(strings.TrimSpace(o.About + " " + o.Value))
-		}
-		verb := orderVerb(o)
-		if app, ok := operate.OrderedApplication(o); ok {
-			verb, about = inCell(o.Verb), about+": "+describeApp(app)
+		if o.By != "" {
+			by = shorten(inCell(o.By), byMost)
 		}
 		if o.Stands {
 			stands = "yes"
 		}
-		rows = append(rows, []string{inCell(o.Id), when, inCell(o.Agent), verb, about, stands, inCell(o.Why)})
+		rows = append(rows, []string{inCell(o.Id), when, by, stands, orderText(o)})
 	}
 	if !past {
 		for i := range rows {
-			rows[i] = slices.Delete(rows[i], 5, 6)
+			rows[i] = slices.Delete(rows[i], 3, 4)
 		}
 	}
-	return textTable(rows)
+	var text strings.Builder
+	n := -1 // the line of the header
+	for line := range strings.Lines(textTable(rows)) {
+		text.WriteString(line)
+		if n >= 0 && orders[n].Why != "" {
+			text.WriteString("  " + inCell(orders[n].Why) + "\n")
+		}
+		n++
+	}
+	return text.String()
+}
+
+// orderText returns what an order says to do, and about what.
+func orderText(o *pb.Order) string {
+	about := "everything"
+	if o.About != "" {
+		about = inCell(o.About)
+	}
+	if o.Verb == "scope" { // about a part of the scope
+		about = inCell(strings.TrimSpace(o.About + " " + o.Value))
+	}
+	if app, ok := operate.OrderedApplication(o); ok {
+		return inCell(o.Verb) + " " + about + ": " + describeApp(app)
+	}
+	return orderVerb(o) + " " + about
 }
 
 // orderVerb returns what an order says to do.
@@ -102,8 +118,9 @@ func orderVerb(o *pb.Order) string {
 
 // CtlTakeBackCmd implements "ctl take-back".
 type CtlTakeBackCmd struct {
-	ID      string `arg:"" help:"Take back the order of this id, which \"orbweaver ctl orders\" prints."`
-	WhyFlag `embed:""`
+	ID       string `arg:"" help:"Take back the order of this id, which \"orbweaver ctl orders\" prints."`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Run takes back the order.
@@ -118,7 +135,7 @@ func (t CtlTakeBackCmd) Run(c *commands, out io.Writer) error {
 			what += " " + inCell(about)
 		}
 		name, obeys := heard(res.Answers, "does", "do")
-		fmt.Fprintf(out, "taken back: %s; %s %s not obey order %s any more\n", what, name, obeys, inCell(t.ID))
-		return unheard(out, res.Answers)
+		return t.ordered(out, res.Order, res.Answers, fmt.Sprintf("taken back: %s; %s %s not obey order %s any more",
+			what, name, obeys, inCell(t.ID)))
 	})
 }

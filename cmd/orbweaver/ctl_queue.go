@@ -12,9 +12,11 @@ import (
 	"github.com/dustin/go-humanize"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
 // CtlQueueCmd implements "ctl queue".
@@ -23,8 +25,8 @@ type CtlQueueCmd struct {
 	Limit     int32  `help:"Print at most N links, up to 1000." default:"100" placeholder:"N"`
 	Token     string `help:"Print the page after the one that ended with this token." placeholder:"TOKEN"`
 	Export    string `help:"Write the URLs of all links to this file; - is the standard output." placeholder:"FILE"`
-	JSON      bool   `name:"json" help:"Print the page as one JSON object."`
 	AgentFlag `embed:""`
+	ShowFlags `embed:""`
 }
 
 // Help explains the columns.
@@ -56,6 +58,9 @@ func (q CtlQueueCmd) request() (*pb.QueueRequest, error) {
 		return r, nil
 	}
 	if !node.LooksLikeHost(q.What) {
+		if err := sheet.CheckPattern(q.What); err != nil {
+			return nil, bad("the argument %.100q is neither a host nor a regular expression: %v", q.What, err)
+		}
 		r.Pattern = q.What
 		return r, nil
 	}
@@ -68,46 +73,61 @@ func (q CtlQueueCmd) request() (*pb.QueueRequest, error) {
 }
 
 // Run prints a page, or exports the queue.
-func (q CtlQueueCmd) Run(c *commands, out io.Writer) error {
+func (q CtlQueueCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
 	r, err := q.request()
 	switch {
 	case err != nil:
 		return err
-	case q.Export != "" && (q.Token != "" || q.JSON):
-		return bad("--export writes the whole queue as text; leave --token and --json out")
+	case q.Export != "" && (q.Token != "" || q.JSON || q.Watch):
+		return bad("--export writes the whole queue as text; leave --token, --json and --watch out")
+	case q.Token != "" && q.Watch:
+		return bad("--token names a page of one moment; leave --watch out, or --token")
+	case q.Export != "":
+		return c.Ctl.call(func(ctx context.Context, o operator) error { return q.export(ctx, o, r, out) })
 	}
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		switch {
-		case q.Export == "-":
-			return export(ctx, o, r, out)
-		case q.Export != "":
-			var silent error
-			err := disk.WriteStream(disk.OS, q.Export, func(w io.Writer) error {
-				err := export(ctx, o, r, w)
-				if e, ok := errors.AsType[*exitError](err); ok { // the others' links are there
-					silent, err = e, nil
-				}
-				return err
-			})
-			return errors.Join(err, silent)
+	return q.show(c, out, errs, watchQueueEvery, func(ctx context.Context, o operator) (content, error) {
+		page, err := pageOf(ctx, o, proto.CloneOf(r))
+		if err != nil {
+			return content{}, err
 		}
-		page := &pb.QueueResponse{}
-		for { // until an agent has read its queue
-			next, err := o.Queue(ctx, r)
-			if err != nil {
-				return err
-			}
-			next.Agents = append(page.Agents, next.Agents...)
-			if page = next; len(page.Links) > 0 || page.Token == "" {
-				break
-			}
-			r.Token, page.Agents = page.Token, finished(page.Agents)
+		v := content{message: page, text: pageText(page, c.Ctl.Dir, q.What)}
+		if silent := silentOnes(page.Agents); len(silent) > 0 {
+			v.err = &exitError{exitOther, strings.Join(silent, "\n")}
 		}
-		if q.JSON {
-			return writeMessage(out, page)
-		}
-		return printPage(out, page, c.Ctl.Dir, q.What)
+		return v, nil
 	})
+}
+
+// export writes the URLs of all links to the file.
+func (q CtlQueueCmd) export(ctx context.Context, o operator, r *pb.QueueRequest, out io.Writer) error {
+	if q.Export == "-" {
+		return export(ctx, o, r, out)
+	}
+	var silent error
+	err := disk.WriteStream(disk.OS, q.Export, func(w io.Writer) error {
+		err := export(ctx, o, r, w)
+		if e, ok := errors.AsType[*exitError](err); ok { // the others' links are there
+			silent, err = e, nil
+		}
+		return err
+	})
+	return errors.Join(err, silent)
+}
+
+// pageOf returns a page of the queue. It asks again until an agent has read its queue.
+func pageOf(ctx context.Context, o operator, r *pb.QueueRequest) (*pb.QueueResponse, error) {
+	page := &pb.QueueResponse{}
+	for {
+		next, err := o.Queue(ctx, r)
+		if err != nil {
+			return nil, err
+		}
+		next.Agents = append(page.Agents, next.Agents...)
+		if page = next; len(page.Links) > 0 || page.Token == "" {
+			return page, nil
+		}
+		r.Token, page.Agents = page.Token, finished(page.Agents)
+	}
 }
 
 // finished returns the counts that are complete.
@@ -160,7 +180,8 @@ func silentOnes(agents []*pb.QueueCount) (lines []string) {
 	return lines
 }
 
-func printPage(out io.Writer, r *pb.QueueResponse, dir, what string) error {
+// pageText returns a page of the queue for people.
+func pageText(r *pb.QueueResponse, dir, what string) string {
 	var text strings.Builder
 	for _, a := range r.Agents {
 		if a.Error != "" {
@@ -194,20 +215,5 @@ func printPage(out io.Writer, r *pb.QueueResponse, dir, what string) error {
 	if r.Token != "" {
 		fmt.Fprintf(&text, "Next page: orbweaver ctl%s queue --token %s\n", dirFlag(dir), inLine(r.Token))
 	}
-	if _, err := io.WriteString(out, text.String()); err != nil {
-		return err
-	}
-	if silent := silentOnes(r.Agents); len(silent) > 0 {
-		return &exitError{exitOther, strings.Join(silent, "\n")}
-	}
-	return nil
-}
-
-// writeMessage prints a message as one JSON object.
-func writeMessage(out io.Writer, m proto.Message) error {
-	text, err := asJSON(m)
-	if err == nil {
-		_, err = io.WriteString(out, text)
-	}
-	return err
+	return text.String()
 }

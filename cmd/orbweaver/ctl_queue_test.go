@@ -115,7 +115,7 @@ func TestCtlQueueAndScope(t *testing.T) {
 			stderr: "orbweaver: agent a2 answers: no answer; its links are missing\n"},
 		{args: []string{"queue", "--export", file}, asked: `Queue limit:1000 brief:true token:"2"`},
 		{args: []string{"queue", "--export", "-", "--json"}, code: 4, stderr: "orbweaver: --export writes the whole " +
-			"queue as text; leave --token and --json out\n"},
+			"queue as text; leave --token, --json and --watch out\n"},
 	} {
 		answer := &canned{}
 		code, stdout, stderr := ctl(serveAPI(t, answer.handler(), "x"), c.args...)

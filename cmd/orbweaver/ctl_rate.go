@@ -13,8 +13,9 @@ import (
 
 // CtlRateCmd implements "ctl rate".
 type CtlRateCmd struct {
-	Rate    []string `arg:"" sep:"none" help:"${ctl_rate}"`
-	WhyFlag `embed:""`
+	Rate     []string `arg:"" sep:"none" help:"${ctl_rate}"`
+	JSONFlag `embed:""`
+	WhyFlag  `embed:""`
 }
 
 // Help explains the argument.
@@ -25,7 +26,7 @@ func (CtlRateCmd) Help() string {
   40/s      requests a second, those for robots.txt and retries included
   200Mbit   bits a second of responses, as read from the connections; kbit and
             Gbit, too
-  none      no limit
+  none      no limit; "orbweaver ctl pause" stops all requests
 
 With a registered domain before it, the rate is the requests a second to this
 domain and all hosts below it. It holds besides --rate and all delays.
@@ -55,7 +56,7 @@ func (r CtlRateCmd) Run(c *commands, out io.Writer) error {
 	if domain != "" {
 		return r.runDomain(c, domain, text, out)
 	}
-	s, err := rate.Parse(text)
+	s, err := operate.ParseRate(text)
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -65,8 +66,8 @@ func (r CtlRateCmd) Run(c *commands, out io.Writer) error {
 			return err
 		}
 		name, obeys := heard(res.Answers, "obeys", "obey")
-		fmt.Fprintf(out, "rate %s; %s %s\n", inCell(res.GetOrder().GetValue()), name, obeys)
-		return unheard(out, res.Answers)
+		return r.ordered(out, res.Order, res.Answers,
+			fmt.Sprintf("rate %s; %s %s", inCell(res.GetOrder().GetValue()), name, obeys))
 	})
 }
 
@@ -80,6 +81,9 @@ func (r CtlRateCmd) runDomain(c *commands, domain, text string, out io.Writer) e
 		return bad("%v", err)
 	}
 	plan, err := operate.ParseDomainRate(text)
+	if err == nil {
+		_, err = operate.ParseRate(text)
+	}
 	if err != nil {
 		return bad("%v", err)
 	}
@@ -89,8 +93,8 @@ func (r CtlRateCmd) runDomain(c *commands, domain, text string, out io.Writer) e
 			return err
 		}
 		name, obeys := heard(res.Answers, "obeys", "obey")
-		fmt.Fprintf(out, "%s: rate %s; %s %s\n", inCell(domain), plan, name, obeys)
-		return unheard(out, res.Answers)
+		return r.ordered(out, res.Order, res.Answers,
+			fmt.Sprintf("%s: rate %s; %s %s", inCell(domain), plan, name, obeys))
 	})
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/dustin/go-humanize"
 
+	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -106,12 +107,12 @@ func printPreview(out io.Writer, agents []*pb.QueueCount) error {
 
 // CtlScopeCmd implements "ctl scope".
 type CtlScopeCmd struct {
-	Depth   string   `help:"Follow at most N links from a seed; none is no limit." placeholder:"N"`
-	Host    []string `help:"Also follow links to this host; repeat it for several." placeholder:"HOST" sep:"none"`
-	Domain  []string `help:"Also follow links to this domain and all hosts below it." placeholder:"DOMAIN" sep:"none"`
-	Include []string `help:"Also follow links that match, in a crawl with --include." placeholder:"RE" sep:"none"`
-	JSON    bool     `name:"json" help:"Print one JSON object."`
-	WhyFlag `embed:""`
+	Depth     string   `help:"Follow at most N links from a seed; none is no limit." placeholder:"N"`
+	Host      []string `help:"Also follow links to this host; repeat it for several." placeholder:"HOST" sep:"none"`
+	Domain    []string `help:"Also follow links to this domain and all hosts below it." placeholder:"DOMAIN" sep:"none"`
+	Include   []string `help:"Also follow links that match, in a crawl with --include." placeholder:"RE" sep:"none"`
+	ShowFlags `embed:""`
+	WhyFlag   `embed:""`
 }
 
 // Help explains what a change does.
@@ -128,22 +129,26 @@ links are set aside, and return when the order is taken back.
 }
 
 // Run prints or changes the scope.
-func (s CtlScopeCmd) Run(c *commands, out io.Writer) error {
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		if s.Depth == "" && len(s.Host)+len(s.Domain)+len(s.Include) == 0 {
-			if s.Why != "" {
-				return bad("--why has no effect without a change")
-			}
-			r, err := o.Scope(ctx, &pb.ScopeRequest{})
-			switch {
-			case err != nil:
-				return err
-			case s.JSON:
-				return writeMessage(out, r)
-			}
-			_, err = io.WriteString(out, scopeText(r))
-			return err
+func (s CtlScopeCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
+	if s.Depth == "" && len(s.Host)+len(s.Domain)+len(s.Include) == 0 {
+		switch {
+		case s.Why != "":
+			return bad("--why has no effect without a change")
+		case s.By != "":
+			return bad("--by has no effect without a change")
 		}
+		return s.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
+			r, err := o.Scope(ctx, &pb.ScopeRequest{})
+			if err != nil {
+				return content{}, err
+			}
+			return content{message: r, text: scopeText(r)}, nil
+		})
+	}
+	if s.Watch {
+		return bad("--watch has no effect on a change; leave it out")
+	}
+	return c.Ctl.call(func(ctx context.Context, o operator) error {
 		r, err := o.ChangeScope(ctx, &pb.ChangeScopeRequest{Hosts: s.Host, Domains: s.Domain, Include: s.Include,
 			Depth: s.Depth, Why: s.Why})
 		switch {

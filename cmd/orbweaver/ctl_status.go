@@ -1,39 +1,24 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
-	"os/signal"
-	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
 	"github.com/mattn/go-runewidth"
-	"golang.org/x/term"
-	"google.golang.org/protobuf/encoding/protojson"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
-	"github.com/orbweaver/orbweaver/internal/report"
 )
 
 // CtlStatusCmd implements "ctl status".
 type CtlStatusCmd struct {
 	AgentFlag `embed:""`
-	JSON      bool `name:"json" help:"Print all counts of the agents as one JSON object."`
-	Watch     bool `short:"w" help:"Print the state again every 2 s, until Ctrl-C or the end of the crawl."`
+	ShowFlags `embed:""`
 }
 
 // Help explains the columns.
@@ -68,115 +53,15 @@ explains them.
   orbweaver ctl status --json --agent a2`
 }
 
-// watchEvery is the time between two answers of --watch.
-const watchEvery = 2 * time.Second
-
 // Run prints the status.
 func (s CtlStatusCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		look := func(ctx context.Context) (string, error) {
-			res, err := o.Status(ctx, &pb.StatusRequest{Agent: s.Agent})
-			if err != nil {
-				return "", err
-			}
-			if s.JSON {
-				return asJSON(res)
-			}
-			return statusTable(res), nil
+	return s.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
+		res, err := o.Status(ctx, &pb.StatusRequest{Agent: s.Agent})
+		if err != nil {
+			return content{}, err
 		}
-		if !s.Watch {
-			text, err := look(ctx)
-			if err != nil {
-				return err
-			}
-			_, err = io.WriteString(out, text)
-			return err
-		}
-		ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		ended, err := watch(ctx, look, screenOf(out, s.JSON), c.Ctl.ended)
-		if ended {
-			fmt.Fprintf(errs, "orbweaver: the crawl in %s has ended\n", c.Ctl.Dir)
-		}
-		return err
+		return content{message: res, text: statusTable(res)}, nil
 	})
-}
-
-// watch shows what look returns every watchEvery until ctx is done. It also ends if look fails after the crawl has
-// ended; over says whether it has.
-func watch(
-	ctx context.Context, look func(context.Context) (string, error), show func(string) error, over func() bool,
-) (ended bool, err error) {
-	ticks := time.NewTicker(watchEvery)
-	defer ticks.Stop()
-	for first := true; ; first = false {
-		text, err := look(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return false, nil
-		case err != nil:
-			if !first && over() {
-				return true, nil
-			}
-			return false, err
-		}
-		if err := show(text); err != nil {
-			return false, err
-		}
-		select {
-		case <-ticks.C:
-		case <-ctx.Done():
-			return false, nil
-		}
-	}
-}
-
-// ended reports whether a crawl that has answered before ends or has ended: it removes its api.json first.
-func (c *CtlCmd) ended() bool {
-	if _, err := os.Stat(filepath.Join(c.Dir, node.APIFile)); errors.Is(err, fs.ErrNotExist) {
-		return true
-	}
-	pid, err := node.CrawledBy(c.Dir)
-	return err == nil && pid == 0
-}
-
-// screenOf returns a function that shows a text: on a terminal in the place of the text before, elsewhere below it.
-// JSON gets no empty lines in between.
-func screenOf(out io.Writer, json bool) func(text string) error {
-	if f := cli.Terminal(out); f != nil {
-		return func(text string) error {
-			cols, lines, err := term.GetSize(int(f.Fd()))
-			if err != nil {
-				cols, lines = 80, 24
-			}
-			_, err = f.WriteString(redraw(text, cols, lines))
-			return err
-		}
-	}
-	above := ""
-	return func(text string) error {
-		_, err := io.WriteString(out, above+text)
-		if !json {
-			above = "\n"
-		}
-		return err
-	}
-}
-
-// redraw returns what draws text on a terminal of a size, from its upper left corner. Lines and columns that do not fit
-// are left out.
-func redraw(text string, cols, lines int) string {
-	rows := strings.Split(strings.TrimRight(text, "\n"), "\n")
-	if lines = max(lines-1, 1); len(rows) > lines {
-		rows = append(rows[:lines-1:lines-1], "…")
-	}
-	var b strings.Builder
-	b.WriteString("\x1b[H")
-	for _, row := range rows {
-		b.WriteString(runewidth.Truncate(report.OneLine(row), max(cols-1, 1), "…") + "\x1b[K\n")
-	}
-	b.WriteString("\x1b[J")
-	return b.String()
 }
 
 // statusTable returns the status as a table.
@@ -279,17 +164,4 @@ func textTable(rows [][]string, right ...string) string {
 		b.WriteString(strings.TrimRight(line.String(), " ") + "\n")
 	}
 	return b.String()
-}
-
-// asJSON returns a message as an indented JSON object, with the names of its fields in the .proto file.
-func asJSON(m proto.Message) (string, error) {
-	b, err := protojson.MarshalOptions{UseProtoNames: true, EmitDefaultValues: true}.Marshal(m)
-	if err != nil {
-		return "", err
-	}
-	var text bytes.Buffer
-	if err := json.Indent(&text, b, "", "  "); err != nil {
-		return "", err
-	}
-	return text.String() + "\n", nil
 }

@@ -250,28 +250,29 @@ func TestCtl(t *testing.T) {
 		{args: "orders", answer: &canned{}, asked: "Orders", stdout: "No order stands.\n"},
 		{args: "orders --past", answer: &canned{}, asked: "Orders past:true", stdout: "No order was given.\n"},
 		{args: "orders", answer: &canned{orders: []*pb.Order{pause}}, asked: "Orders", stdout: "" +
-			"ID    WHEN                  AGENT  VERB   ABOUT       WHY\n" +
-			"a1-3  2026-03-04T05:06:07Z  a1     pause  everything  a complaint\n"},
+			"ID    WHEN              BY  ORDER\n" +
+			"a1-3  2026-03-04 05:06  x   pause everything\n" +
+			"  a complaint\n"},
 		{args: "orders --past", asked: "Orders past:true", answer: &canned{orders: []*pb.Order{
-			{Id: "a1-3", At: at, Agent: "a1", Verb: "pause", Why: "a complaint"},
-			{Id: "a10-4", At: at, Agent: "a10", Verb: "pause", Off: true},
+			{Id: "a1-3", At: at, Agent: "a1", By: "alice@ws", Verb: "pause", Why: "a complaint"},
+			{Id: "a10-4", At: at, Agent: "a10", By: "bob", Verb: "pause", Off: true},
 			{Id: "a1-5", Agent: "a1", Verb: "delay", Value: "9s", About: "www.example.org", Stands: true},
 		}}, stdout: "" +
-			"ID     WHEN                  AGENT  VERB       ABOUT            STANDS  WHY\n" +
-			"a1-3   2026-03-04T05:06:07Z  a1     pause      everything       no      a complaint\n" +
-			"a10-4  2026-03-04T05:06:07Z  a10    pause off  everything       no\n" +
-			"a1-5   -                     a1     delay 9s   www.example.org  yes\n"},
+			"ID     WHEN              BY        STANDS  ORDER\n" +
+			"a1-3   2026-03-04 05:06  alice@ws  no      pause everything\n" +
+			"  a complaint\n" +
+			"a10-4  2026-03-04 05:06  bob       no      pause off everything\n" +
+			"a1-5   -                 -         yes     delay 9s www.example.org\n"},
 		{args: "orders", asked: "Orders", answer: &canned{orders: []*pb.Order{
 			{Id: "a1-6", Agent: "a1", Verb: "app-rule", About: "news exclude /print/", Stands: true},
 			{Id: "a1-7", Agent: "a1", Verb: "app", About: "news", Stands: true, Value: `{"share":2,"scope":"domain",` +
 				`"depth":3,"strategy":"follow","pages":true,"made":"ABC"}`},
 			{Id: "a1-8", Agent: "a1", Verb: "app", About: "new", Stands: true, Value: "{}"},
 		}}, stdout: "" +
-			"ID    WHEN  AGENT  VERB      ABOUT                                                                  " +
-			"WHY\n" +
-			"a1-6  -     a1     app-rule  news exclude /print/\n" +
-			"a1-7  -     a1     app       news: share 2, strategy follow, scope domain, depth 3, pages are kept\n" +
-			"a1-8  -     a1     app {}    new\n"},
+			"ID    WHEN  BY  ORDER\n" +
+			"a1-6  -     -   app-rule news exclude /print/\n" +
+			"a1-7  -     -   app news: share 2, strategy follow, scope domain, depth 3, pages are kept\n" +
+			"a1-8  -     -   app {} new\n"},
 		{args: "orders --json", answer: &canned{orders: []*pb.Order{pause}}, asked: "Orders", stdout: `{
   "orders": [
     {
@@ -536,7 +537,7 @@ func TestWatch(t *testing.T) {
 				time.AfterFunc(c.interrupt, cancel)
 			}
 			looks, shows, begin := 0, 0, time.Now()
-			ended, err := watch(ctx, func(context.Context) (string, error) {
+			ended, err := watch(ctx, watchEvery, func(context.Context) (string, error) {
 				if looks++; looks == c.fail {
 					return "", failure
 				}

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -30,11 +31,11 @@ const (
 
 // CtlHostsCmd implements "ctl hosts".
 type CtlHostsCmd struct {
-	Search string `arg:"" name:"host" optional:"" help:"List hosts that have this text in their name (default: all)."`
-	By     string `help:"Sort by this count, the largest first: ${enum}." enum:"queue,errors,bytes,latency,pages,name" default:"queue" placeholder:"COUNT"`
-	Limit  int    `short:"n" help:"List at most N hosts, up to 1000." default:"20" placeholder:"N"`
-	After  string `help:"Go on with the next page, as the last line of the page before says." placeholder:"PLACE"`
-	JSON   bool   `name:"json" help:"Print the hosts as one JSON object."`
+	Search    string `arg:"" name:"host" optional:"" help:"List hosts that have this text in their name (default: all)."`
+	By        string `help:"Sort by this count, the largest first: ${enum}." enum:"queue,errors,bytes,latency,pages,name" default:"queue" placeholder:"COUNT"`
+	Limit     int    `short:"n" help:"List at most N hosts, up to 1000." default:"20" placeholder:"N"`
+	After     string `help:"Go on with the next page, as the last line of the page before says." placeholder:"PLACE"`
+	ShowFlags `embed:""`
 }
 
 // Help explains the columns.
@@ -52,40 +53,32 @@ func (CtlHostsCmd) Help() string {
 }
 
 // Run prints the hosts.
-func (h CtlHostsCmd) Run(c *commands, out io.Writer) error {
+func (h CtlHostsCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
 	if h.Limit < 1 || h.Limit > mostRows {
 		return bad("--limit %d: give a number from 1 to 1000", h.Limit)
 	}
 	by := pb.HostOrder(pb.HostOrder_value["HOST_ORDER_"+strings.ToUpper(h.By)])
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
+	return h.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
 		res, err := o.Hosts(ctx, &pb.HostsRequest{Search: h.Search, By: by, Limit: int32(h.Limit), After: h.After})
 		if err != nil {
-			return err
+			return content{}, err
 		}
 		text := hostsTable(res)
-		if h.JSON {
-			if text, err = asJSON(res); err != nil {
-				return err
-			}
-		} else if res.Next != "" {
+		if res.Next != "" {
 			text += fmt.Sprintf("%s of %s; for more: --after %s\n", humanize.Comma(int64(len(res.Hosts))),
 				humanize.Comma(res.Matches), strconv.Quote(inLine(res.Next)))
 		}
-		if _, err = io.WriteString(out, text); err != nil || h.JSON {
-			return err
-		}
-		return unanswering(out, res.Silent)
+		return content{message: res, text: text + unanswering(res.Silent)}, nil
 	})
 }
 
 // unanswering names the agents that have not answered.
-func unanswering(out io.Writer, silent []*pb.Answer) error {
+func unanswering(silent []*pb.Answer) string {
+	var text strings.Builder
 	for _, a := range silent {
-		if _, err := fmt.Fprintf(out, "%s does not answer: %s\n", inCell(a.Agent), inLine(a.Error)); err != nil {
-			return err
-		}
+		fmt.Fprintf(&text, "%s does not answer: %s\n", inCell(a.Agent), inLine(a.Error))
 	}
-	return nil
+	return text.String()
 }
 
 // hostsTable returns hosts as a table.
@@ -237,8 +230,8 @@ type CtlLogCmd struct {
 	HostName  string `name:"host" help:"Print visits to this host, or to all hosts of a domain such as *.example.org." placeholder:"HOST"`
 	Status    string `help:"Print visits with this status: a code such as 404 or -2, a class such as 4xx, or failed." placeholder:"CODE"`
 	AgentFlag `embed:""`
-	Limit     int  `short:"n" help:"Print the last N lines, up to 1000." default:"20" placeholder:"N"`
-	JSON      bool `name:"json" help:"Print the lines as one JSON object."`
+	Limit     int `short:"n" help:"Print the last N lines, up to 1000." default:"20" placeholder:"N"`
+	ShowFlags `embed:""`
 }
 
 // Help explains the columns.
@@ -252,26 +245,20 @@ codes.
 }
 
 // Run prints the lines.
-func (l CtlLogCmd) Run(c *commands, out io.Writer) error {
+func (l CtlLogCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error {
 	if l.Limit < 1 || l.Limit > mostRows {
 		return bad("--limit %d: give a number from 1 to 1000", l.Limit)
 	}
-	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		res, err := o.Log(ctx, &pb.LogRequest{Host: l.HostName, Status: l.Status, Agent: l.Agent,
-			Limit: int32(l.Limit)})
+	q := &pb.LogRequest{Host: l.HostName, Status: l.Status, Agent: l.Agent, Limit: int32(l.Limit)}
+	if _, err := operate.LogFilter(q); err != nil {
+		return bad("--%v", err)
+	}
+	return l.show(c, out, errs, watchEvery, func(ctx context.Context, o operator) (content, error) {
+		res, err := o.Log(ctx, q)
 		if err != nil {
-			return err
+			return content{}, err
 		}
-		text := logTable(res)
-		if l.JSON {
-			if text, err = asJSON(res); err != nil {
-				return err
-			}
-		}
-		if _, err = io.WriteString(out, text); err != nil || l.JSON {
-			return err
-		}
-		return unanswering(out, res.Silent)
+		return content{message: res, text: logTable(res) + unanswering(res.Silent)}, nil
 	})
 }
 

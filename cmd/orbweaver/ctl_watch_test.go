@@ -86,18 +86,25 @@ func TestCtlLooks(t *testing.T) {
 				c.asked, stdout, c.want)
 		}
 	}
-	for _, args := range []string{"hosts -n 0", "log -n 0", "hosts --by x"} {
+	for _, args := range []string{"hosts -n 0", "log -n 0", "hosts --by x", "log --status x", "queue (",
+		"queue --watch --token x", "queue --watch --export x", "scope --watch --depth 3", "scope --by x", "rate 0",
+		"rate a.example 0/s"} {
 		if code, _, _ := ctl(t.TempDir(), strings.Fields(args)...); code != 4 {
 			t.Errorf("ctl %s: exit code %d", args, code)
 		}
 	}
 }
 
-// The shell completes hosts of the running crawl, for the commands of ctl alone.
-func TestCompleteHosts(t *testing.T) {
-	l := &looks{hosts: &pb.HostsResponse{Hosts: []*pb.Host{{Host: "www.a.example"},
-		{Host: "www.b.example", Agent: "a1"},
-		{Host: "www.b.example", Agent: "a2"}, {Host: "b.www.example"}}}}
+func (l *looks) Shares(context.Context, *pb.SharesRequest) (*pb.SharesResponse, error) {
+	return &pb.SharesResponse{Agents: []*pb.Share{{Agent: "a1"}, {Agent: "a2"}, {Agent: "b1"}}}, nil
+}
+
+// The shell completes hosts, orders and agents of the running crawl, for the commands of ctl alone.
+func TestCompleteFromCrawl(t *testing.T) {
+	l := &looks{canned: canned{orders: []*pb.Order{{Id: "a1-3"}, {Id: "a1-4"}, {Id: "a2-5"}}},
+		hosts: &pb.HostsResponse{Hosts: []*pb.Host{{Host: "www.a.example"},
+			{Host: "www.b.example", Agent: "a1"},
+			{Host: "www.b.example", Agent: "a2"}, {Host: "b.www.example"}}}}
 	l.handlerOf = func() pb.OperatorHandler { return l }
 	dir := serveAPI(t, l.handler(), "x")
 	for _, c := range []struct{ line, want string }{
@@ -108,6 +115,10 @@ func TestCompleteHosts(t *testing.T) {
 		{"ctl --dir none explain www.", "none\n"},
 		{"ctl --dir DIR hosts --by e", "none\nerrors\n"},
 		{"check robots www.", "none\n"},
+		{"ctl --dir DIR take-back a1", "none\na1-4\na1-3\n"},
+		{"ctl --dir DIR leave --agent a", "none\na1\na2\n"},
+		{"ctl --dir DIR log --agent=b", "none\n--agent=b1\n"},
+		{"ctl --dir DIR app a", "none\n"},
 	} {
 		var out, errs bytes.Buffer
 		words := strings.Fields(strings.ReplaceAll(c.line, "DIR", dir))

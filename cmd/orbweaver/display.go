@@ -212,6 +212,9 @@ func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 		LastURL: s.LastURL, NowURL: s.NowURL, WaitingFor: s.WaitsFor, Agents: s.Agents,
 		PageLimit: d.pageLimit, SizeLimit: d.sizeLimit, TimeLimit: d.timeLimit,
 	}
+	if d.timeLimit > 0 {
+		p.Ran = d.timeLimit - s.TimeLeft
+	}
 	switch {
 	case done:
 		p.State, p.WaitingFor = "done", ""
@@ -221,6 +224,8 @@ func (d *display) snapshot(s *crawl.Status, done bool) report.Snapshot {
 		if p.WaitingFor == "" {
 			p.WaitingFor = "the index and the reports to be written"
 		}
+	case s.Paused:
+		p.State = "paused"
 	case s.WaitsFor != "":
 		p.State = "waiting"
 	}

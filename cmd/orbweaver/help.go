@@ -179,7 +179,11 @@ var longHelp = cli.Texts{
 		"such as 10s, or with times of day (in UTC) 10s 8-18 mon-fri, else 2s.",
 	"ctl_rate": "Limit the crawl, or the requests to a registered domain that precedes it, to this rate, such as " +
 		"40/s; none is no limit.",
-	"ctl_why": "Note this reason in the list of orders and in the events.",
+	"ctl_by": "Note that WHO has given the command, in the list of orders and in the events (default: the user and " +
+		"the machine that run ctl).",
+	"ctl_json":  "Print one JSON object; with --watch, an object on each line.",
+	"ctl_watch": "Print it again every 2 s (the queue: every 10 s), until Ctrl-C or the end of the crawl.",
+	"ctl_why":   "Note this reason in the list of orders and in the events.",
 	"check_dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
 	"check_urls":       "Judge these URLs; - reads them from standard input, one per line.",

@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 // stays lists the ends after which --stay keeps the process: another run would do nothing, or soon
@@ -55,14 +56,16 @@ func (c *CrawlCmd) stay(errs io.Writer, result error) error {
 }
 
 // CtlHealthCmd implements "ctl health".
-type CtlHealthCmd struct{}
+type CtlHealthCmd struct {
+	JSON bool `name:"json" help:"Print the answer as one JSON object."`
+}
 
 // Run asks the crawl whether it runs. A crawl that has ended is healthy, because --stay keeps its
 // process.
-func (CtlHealthCmd) Run(c *commands, out io.Writer) error {
+func (h CtlHealthCmd) Run(c *commands, out io.Writer) error {
 	_, err := os.Stat(filepath.Join(c.Ctl.Dir, node.APIFile))
 	if err == nil {
-		return c.Ctl.health(out)
+		return c.Ctl.health(out, JSONFlag(h))
 	}
 	end, err := node.Ended(c.Ctl.Dir)
 	switch {
@@ -73,6 +76,5 @@ func (CtlHealthCmd) Run(c *commands, out io.Writer) error {
 			"no crawl with --api is running in %s, and none has ended there; "+
 				"name another directory with --dir", c.Ctl.Dir)}
 	}
-	_, err = fmt.Fprintf(out, "ended: %s\n", end.Reason)
-	return err
+	return JSONFlag(h).print(out, []*pb.Answer{{Text: fmt.Sprintf("ended: %s\n", end.Reason)}})
 }

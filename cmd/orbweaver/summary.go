@@ -119,7 +119,12 @@ func nextSteps(dir string, r node.Result, limit string) (steps [][2]string) {
 	switch r.Stop {
 	case crawl.Finished, crawl.Left:
 	case crawl.OnlyBlocked:
-		add("Unblock a host", "orbweaver crawl --resume --unblock HOST"+dirFlag(dir))
+		if r.ByOrders || r.Blacklist == "" {
+			add("Unblock a host", "orbweaver crawl --resume --unblock HOST"+dirFlag(dir))
+		}
+		if r.Blacklist != "" {
+			add("Shorten "+r.Blacklist+", then", "orbweaver crawl --resume"+dirFlag(dir))
+		}
 	default:
 		add("Continue", "orbweaver crawl --resume"+limit+dirFlag(dir))
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"github.com/google/go-cmp/cmp"
@@ -72,6 +73,10 @@ func TestSummary(t *testing.T) {
 		{"nothing kept", &display{resumable: true}, "d",
 			node.Result{Stop: crawl.Finished, Summary: left, EmptyArchive: true}},
 		{"blocked", &display{resumable: true}, "d", node.Result{Stop: crawl.OnlyBlocked, Summary: few}},
+		{"blocked by an order", &display{resumable: true}, "d", node.Result{Stop: crawl.OnlyBlocked, Summary: few,
+			Barred: node.Barred{ByOrders: true, Blacklist: "black.txt"}}},
+		{"blacklisted", &display{resumable: true}, "d", node.Result{Stop: crawl.OnlyBlocked, Summary: few,
+			Barred: node.Barred{Blacklist: "black.txt"}}},
 		{"agent stops", &display{resumable: true, agent: "a1"}, "d",
 			node.Result{Stop: crawl.Signal, Summary: agent, Others: []string{"a2", "a3"}}},
 		{"agents finish", &display{resumable: true, agent: "a1"}, "d",
@@ -106,5 +111,33 @@ func TestSummary(t *testing.T) {
 	}
 	if d := cmp.Diff(string(want), out.String()); d != "" {
 		t.Errorf("%s: -want +got\n%s", golden, d)
+	}
+}
+
+// The progress of a crawl in a pause says so. Its time limit counts only this run, and stands still.
+func TestPausedProgress(t *testing.T) {
+	now := time.Now()
+	d := &display{timeLimit: time.Minute}
+	s := &crawl.Status{At: now, Elapsed: time.Hour, TimeLeft: 20 * time.Second, Pages: 3}
+	p := d.snapshot(s, false)
+	if p.State != "" || p.Ran != 40*time.Second {
+		t.Errorf("state %q, ran for %s", p.State, p.Ran)
+	}
+	line := func() string {
+		var out strings.Builder
+		report.NewProgress(&out, report.Plain, nil).Show(d.snapshot(s, false), now)
+		return out.String()
+	}
+	if got := line(); !strings.Contains(got, "time limit in 20") {
+		t.Errorf("progress %q", got)
+	}
+	s.Paused, s.WaitsFor = true, "the operator, who has paused the crawl"
+	if got := line(); !strings.Contains(got, "paused: ") || strings.Contains(got, "time limit") ||
+		!strings.Contains(got, "waiting for the operator") {
+		t.Errorf("progress in a pause %q", got)
+	}
+	s.Stop = crawl.Signal
+	if p := d.snapshot(s, false); p.State != "stopping" {
+		t.Errorf("a stop during a pause: state %q", p.State)
 	}
 }

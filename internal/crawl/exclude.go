@@ -86,10 +86,7 @@ func (e *exclusions) of(l *weburl.Link) *Exclusion {
 }
 
 // CheckExclusion returns the error of a pattern, for people.
-func CheckExclusion(pattern string) error {
-	_, err := sheet.Compile("exclude", []string{pattern})
-	return err
-}
+func CheckExclusion(pattern string) error { return sheet.CheckPattern(pattern) }
 
 // Excluded returns why a link must wait; "" if it need not. Safe for concurrent use.
 func (c *Crawler) Excluded(l weburl.Link) (why string) {

@@ -64,6 +64,11 @@ func stopOf(ctx context.Context) Stop {
 	return Signal
 }
 
+// timeLeft returns the time until the time limit, without pauses to come; 0 without a limit.
+func (c *Crawler) timeLeft(now time.Time) time.Duration {
+	return max(c.cfg.TimeLimit-c.active(now), 0)
+}
+
 func (c *Crawler) checkLimits(now time.Time) {
 	switch {
 	case c.cfg.PageLimit > 0 && c.Tally.Pages() >= c.cfg.PageLimit:

@@ -26,7 +26,12 @@ func TestPause(t *testing.T) {
 			if err := w.Pause(t.Context(), true); err != nil {
 				t.Fatal(err)
 			}
+			time.Sleep(time.Second)
+			left := w.Status().TimeLeft
 			time.Sleep(10 * time.Minute)
+			if st := w.Status(); left <= 0 || left > s.cfg.TimeLimit || st.TimeLeft != left {
+				t.Errorf("%s are left after a pause, %s before", st.TimeLeft, left)
+			}
 			if after := len(s.web.Told()); after > before+1 { // one was under way
 				t.Errorf("%d requests during a pause", after-before)
 			}

@@ -51,6 +51,7 @@ type Status struct {
 	PagesPerS float64            `json:"pages_per_s"`           // over the last seconds
 	Paused    bool               `json:"paused,omitempty"`      // by the operator: no visit begins
 	Stop      Stop               `json:"stop_reason,omitempty"`
+	TimeLeft  time.Duration      `json:"-"` // until Config.TimeLimit, which stands still in a pause; 0 without one
 }
 
 // A speed is the rate at which a count grows. Old growth counts less and less: after speedTime a third as much.
@@ -97,7 +98,7 @@ func (c *Crawler) publish(now time.Time) {
 		Skipped: c.Tally.SkippedBy(), Sent: c.Tally.SentTotal(), ClusterStatus: others,
 		Retrying: retrying, NextRetry: next, LastURL: c.lastURL, NowURL: c.shown.begun.String(),
 		WaitsFor: c.waitsFor(others, now), Hosts: c.watch(now), Stop: c.stop,
-		Paused: c.pause.on, PagesPerS: c.shown.speed.rate,
+		Paused: c.pause.on, PagesPerS: c.shown.speed.rate, TimeLeft: c.timeLeft(now),
 	})
 }
 

@@ -124,8 +124,8 @@ type Result struct {
 	// failed: the redirects lead in a circle, out of scope, or to something that is not a
 	// URL.
 	OnlyRedirects bool
-	// Others are the agents that continue the crawl without this one.
-	Others []string
+	Others        []string // agents that continue the crawl without this one
+	Barred                 // if Stop is OnlyBlocked
 }
 
 // A StateError reports a crawl directory that could not be opened, because the disk or a
@@ -520,9 +520,7 @@ func (a *Agent) Run(ctx context.Context) (Result, error) {
 		res.Summary.Lost, res.Summary.ArchiveCopies = s.Lost, s.ArchiveCopies
 		res.Summary.Leases, res.Summary.Moves, res.Summary.Contents = s.Leases, s.Moves, s.Contents
 	}
-	if stop != crawl.Finished && stop != crawl.OnlyBlocked {
-		res.Others = a.staying
-	}
+	res.Others, res.Barred = a.leftBy(stop)
 	res.Failed, res.FailedCount = a.crawler.FailedSeeds()
 	if res.Standstill = a.crawler.Standstill(); a.membership != nil && a.membership.unmet != "" {
 		res.Standstill.Waited = a.membership.unmet

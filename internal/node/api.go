@@ -87,6 +87,8 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 }
 
 // ready reports whether the agent crawls: it has met the others of its cluster, and does not stop.
+// A crawl that an operator has paused is ready: the agent takes part in it, and goes on when it is told. Otherwise an
+// upgrade during a pause would wait for ever, and a load balancer would hide the API that ends the pause.
 func (a *Agent) ready() bool {
 	s := a.Status()
 	return s != nil && s.Stop == ""

@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -92,6 +93,40 @@ func TestStatusWaitsForTheStart(t *testing.T) {
 		}
 		if s, ok := (<-asked).(*crawl.Status); !ok || s == nil {
 			t.Errorf("a crawl that begins: %+v", s)
+		}
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// An agent is ready from the start of its crawl to the end, also while an operator has paused it.
+func TestReady(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a, err := Open(newSmallWeb().config(t, testdisk.NewMem()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if a.ready() {
+			t.Error("ready before the crawl begins")
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { _, err := a.Run(ctx); ended <- err }()
+		time.Sleep(time.Second)
+		if s := a.Status(); !a.ready() || s.Paused {
+			t.Errorf("a crawl that runs: ready %t, paused %t", a.ready(), s.Paused)
+		}
+		if _, err := a.operator.Pause(t.Context(), &pb.PauseRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		if s := a.Status(); !a.ready() || !s.Paused {
+			t.Errorf("a crawl in a pause: ready %t, paused %t", a.ready(), s.Paused)
+		}
+		cancel()
+		if err := <-ended; err != nil || a.ready() {
+			t.Errorf("a crawl that has ended: ready %t, %v", a.ready(), err)
 		}
 		if err := a.Close(); err != nil {
 			t.Error(err)

@@ -209,3 +209,26 @@ func (a *Agent) tellBlacklist(b *blacklist) {
 	a.parts.Events.Write("blacklist", report.F("file", a.cfg.Blacklist), report.F("entries", b.len()),
 		report.F("patterns", len(b.patterns)))
 }
+
+// Barred says what keeps the links from being fetched that a crawl leaves.
+type Barred struct {
+	// ByOrders reports that orders block hosts or exclude patterns. Blacklist is the name of the file that does so, or
+	// empty.
+	ByOrders  bool
+	Blacklist string
+}
+
+// leftBy returns which agents continue after a stop, and what keeps links from being fetched.
+func (a *Agent) leftBy(stop crawl.Stop) (others []string, b Barred) {
+	switch stop {
+	case crawl.Finished:
+	case crawl.OnlyBlocked:
+		b.ByOrders = operate.Bars(a.standing.Standing())
+		if a.blacklist.len() > 0 {
+			b.Blacklist = a.cfg.Blacklist
+		}
+	default:
+		others = a.staying
+	}
+	return others, b
+}

@@ -2,6 +2,7 @@ package node
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 
@@ -38,7 +39,7 @@ func TestOldBlocksBecomeOrders(t *testing.T) {
 			t.Helper()
 			var got []string
 			for _, o := range a.standing.Standing() {
-				got = append(got, o.Verb+" "+o.About+" "+o.Why)
+				got = append(got, strings.TrimSpace(o.Verb+" "+o.About+" "+o.By))
 			}
 			if !slices.Equal(got, want) {
 				t.Errorf("%q stand, want %q", got, want)
@@ -60,13 +61,17 @@ func TestOldBlocksBecomeOrders(t *testing.T) {
 
 		cfg.Unblock = []string{"http://a.example/", "x.example", "a.example"}
 		a = open()
-		stand(a, "block c.example ", "block b.example blocked by an earlier version")
+		stand(a, "block c.example", "block b.example an earlier version")
+		past := a.standing.Past()
+		if last := past[len(past)-1]; !last.Off || last.By != byStart {
+			t.Errorf("the order of --unblock: %+v", last)
+		}
 		if want := []string{"x.example"}; !slices.Equal(a.NotBlocked, want) {
 			t.Errorf("not blocked: %q, want %q", a.NotBlocked, want)
 		}
 		res, err := a.Run(t.Context())
-		if err != nil || res.Stop != crawl.OnlyBlocked {
-			t.Errorf("%s, %v", res.Stop, err)
+		if err != nil || res.Stop != crawl.OnlyBlocked || res.Barred != (Barred{ByOrders: true}) {
+			t.Errorf("%s, %v, %+v", res.Stop, err, res.Barred)
 		}
 		closes(a)
 		if web.at["http://a.example/"] == nil || web.at["http://b.example/"] != nil ||
@@ -76,13 +81,13 @@ func TestOldBlocksBecomeOrders(t *testing.T) {
 
 		cfg.Unblock = []string{"b.example"}
 		a = open()
-		stand(a, "block c.example ")
+		stand(a, "block c.example")
 		if res, err = a.Run(t.Context()); err != nil || res.Stop != crawl.Finished {
 			t.Errorf("%s, %v", res.Stop, err)
 		}
 		closes(a)
 		a = open()
-		stand(a, "block c.example ")
+		stand(a, "block c.example")
 		closes(a)
 	})
 }

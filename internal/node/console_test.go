@@ -18,6 +18,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/console"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -38,6 +39,7 @@ type stage struct {
 	rate   string     // of the order that stands
 	paused bool
 	orders []*pb.Order
+	by     string   // who has paused the crawl or saved its state last
 	asked  []string // searches for hosts
 }
 
@@ -89,11 +91,11 @@ func (s *stage) Explain(_ context.Context, q *pb.ExplainRequest) (*pb.ExplainRes
 		"  next: http://" + q.Host + "/p" + s.evil + "\n  delay of 2s until 15:04:05Z, in 1.2s\n"}}}, nil
 }
 
-func (s *stage) Pause(_ context.Context, q *pb.PauseRequest) (*pb.PauseResponse, error) {
+func (s *stage) Pause(ctx context.Context, q *pb.PauseRequest) (*pb.PauseResponse, error) {
 	a, err := s.did("Pause", "", q.Why)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.paused = true
+	s.paused, s.by = true, orders.Caller(ctx)
 	return &pb.PauseResponse{Answers: a}, err
 }
 
@@ -120,7 +122,10 @@ func (s *stage) Drop(_ context.Context, q *pb.DropRequest) (*pb.DropResponse, er
 	return &pb.DropResponse{Answers: a}, err
 }
 
-func (s *stage) Checkpoint(_ context.Context, q *pb.CheckpointRequest) (*pb.CheckpointResponse, error) {
+func (s *stage) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb.CheckpointResponse, error) {
+	s.mu.Lock()
+	s.by = orders.Caller(ctx)
+	s.mu.Unlock()
 	a, err := s.did("Checkpoint", q.Agent, "")
 	return &pb.CheckpointResponse{Answers: a}, err
 }
@@ -271,6 +276,7 @@ func TestConsoleViews(t *testing.T) {
 		{Verb: "block", About: "192.0.2.0/24", Why: "asked by mail"},
 		{Verb: "exclude", About: `/calendar/\d+`, Why: "endless"},
 		{Verb: "delay", About: "slow.example", Value: "10s 8-18", Why: "a small server"}} {
+		o.By = "alice@ws"
 		o.Id, o.Agent, o.At, o.Stands = fmt.Sprint("a1-", i+3), "a1", timestamppb.New(time.Unix(1e9, 0)), true
 		s.orders = append(s.orders, o)
 	}
@@ -403,11 +409,29 @@ func TestConsoleActions(t *testing.T) {
 			t.Errorf("%s %s: calls %q, want the last to be %q", hash, button, s.calls, call)
 		}
 	}
+	by := func(want string) {
+		t.Helper()
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.by != want {
+			t.Errorf("by %q, want %q", s.by, want)
+		}
+	}
 	do("overview", "#pause", "our line", "Pause  our line")
+	by("console")
 	b.Wait("document.getElementById('state').innerText == 'paused' && " +
 		"document.getElementById('pause').innerText == 'Resume'")
 	do("overview", "#pause", "", "Resume")
 	do("overview", "#checkpoint", "", "Checkpoint")
+	b.Click("#checkpoint")
+	b.Wait("document.getElementById('confirm')")
+	b.Run("document.getElementById('by').value = ' J\\u00fcrgen B '")
+	b.Click("#confirm")
+	want++
+	b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
+	b.Key("Escape")
+	b.Wait("!document.getElementById('dialog').open")
+	by("Jürgen B")
 	do("overview", "#stop", "enough", "Stop  enough")
 	do("agents", "#agents tbody tr:nth-child(2) button.danger", "x", "Stop a2 x")
 	do("agents", "#agents tbody tr:nth-child(2) button", "", "Checkpoint a2")

@@ -105,10 +105,10 @@ func (o operated) order(ctx context.Context, host string,
 }
 
 // Note implements operate.Agent.
-func (o operated) Note(verb, about, why string) {
+func (o operated) Note(verb, about, by, why string) {
 	const most = 2000 // bytes of a name
 	o.a.parts.Events.Write("command", report.F("verb", verb), report.F("about", about[:min(len(about), most)]),
-		report.F("why", why[:min(len(why), most)]))
+		report.F("by", by), report.F("why", why[:min(len(why), most)]))
 }
 
 // Checkpoint implements operate.Agent.

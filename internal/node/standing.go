@@ -80,8 +80,12 @@ func (a *Agent) openOrders() error {
 	s := a.standing
 	for _, o := range s.set.Standing() {
 		if operate.Pauses([]orders.Order{o}) && a.cfg.Note != nil {
-			a.cfg.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s. \"orbweaver ctl resume\" "+
-				"takes it back; the crawl needs an API for that.", o.ID(), o.At.Format(time.RFC3339)))
+			by := ""
+			if o.By != "" {
+				by = " by " + o.By
+			}
+			a.cfg.Note(fmt.Sprintf("The crawl is paused by the operator's order %s of %s%s. \"orbweaver ctl resume\" "+
+				"takes it back; the crawl needs an API for that.", o.ID(), o.At.Format(time.RFC3339), by))
 		}
 	}
 	if err := errors.Join(s.adopt(), s.unblock()); err != nil {
@@ -94,6 +98,12 @@ func (a *Agent) openOrders() error {
 	a.crawler.HeedBars()
 	return nil
 }
+
+// The By of orders that no operator has given to this version: by Config.Unblock, and by the journal of an earlier one.
+const (
+	byStart   = "the start"
+	byEarlier = "an earlier version"
+)
 
 // adopt makes orders of the blocks that the journal of an earlier version has.
 func (s *standing) adopt() error {
@@ -109,7 +119,7 @@ func (s *standing) adopt() error {
 func (s *standing) oldBlocks(hosts []string) (blocks []orders.Order) {
 	for _, host := range hosts {
 		if !operate.IsBlocked(s.set.Standing(), host) {
-			blocks = append(blocks, orders.Order{Verb: operate.TakeBack(host).Verb, About: host,
+			blocks = append(blocks, orders.Order{Verb: operate.TakeBack(host).Verb, About: host, By: byEarlier,
 				Why: "blocked by an earlier version"})
 		}
 	}
@@ -161,6 +171,9 @@ func (s *standing) unblock() error {
 	}
 	if len(back) == 0 {
 		return nil
+	}
+	for i := range back {
+		back[i].By = byStart
 	}
 	return s.give(back)
 }

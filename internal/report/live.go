@@ -206,13 +206,13 @@ func (p *Progress) head(s Snapshot, pages, bytes float64) line {
 	if state == "" {
 		state = "crawling"
 	}
-	style := map[string]string{"waiting": "1;33", "stopping": "1;33", "starting": bold}[state]
+	style := map[string]string{"waiting": "1;33", "stopping": "1;33", "paused": "1;33", "starting": bold}[state]
 	if style == "" {
 		style = "1;32"
 	}
 	when := span(s.Elapsed)
 	if s.TimeLimit > 0 {
-		when += " of " + span(s.TimeLimit)
+		when = span(s.Ran) + " of " + span(s.TimeLimit)
 	}
 	if d, limit, ok := s.eta(pages, bytes); ok {
 		when += fmt.Sprintf(", %s in %s", limit, span(d))

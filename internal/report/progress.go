@@ -39,6 +39,7 @@ type Snapshot struct {
 
 	PageLimit, SizeLimit int64 // pages, bytes; 0: no limit
 	TimeLimit            time.Duration
+	Ran                  time.Duration // what counts for TimeLimit: this run, without pauses
 }
 
 // A Mode is a way to display progress.
@@ -248,7 +249,7 @@ func (s *Snapshot) mean() float64 {
 }
 
 // eta returns the time until the nearest limit is reached at the given rates, and the limit's name. ok is false if no
-// limit is set, if nothing moves, or if the crawl is already ending for another reason.
+// limit is set, if nothing moves, if the crawl is paused, or if it is already ending for another reason.
 func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok bool) {
 	if s.State != "" && s.State != "waiting" {
 		return 0, "", false
@@ -272,7 +273,7 @@ func (s *Snapshot) eta(pages, bytes float64) (d time.Duration, limit string, ok 
 		take(float64(s.SizeLimit-s.Bytes), bytes, "size limit")
 	}
 	if s.TimeLimit > 0 {
-		take((s.TimeLimit - s.Elapsed).Seconds(), 1, "time limit")
+		take((s.TimeLimit - s.Ran).Seconds(), 1, "time limit")
 	}
 	return d, limit, ok
 }
@@ -318,8 +319,8 @@ func rate(perSecond float64) string { return humanize.Bytes(uint64(max(perSecond
 
 func plainLine(s Snapshot, pages, bytes float64) string {
 	var b strings.Builder
-	if s.State == "stopping" {
-		b.WriteString("stopping: ")
+	if s.State == "stopping" || s.State == "paused" {
+		b.WriteString(s.State + ": ")
 	}
 	fmt.Fprintf(&b, "%s  %s", span(s.Elapsed), Count(s.Pages, "page"))
 	if s.PageLimit > 0 {

@@ -202,9 +202,11 @@ func TestETA(t *testing.T) {
 	}{
 		{"none", Snapshot{Pages: 5}, 10, 10, 0, ""},
 		{"pages", Snapshot{Pages: 50, PageLimit: 100}, 10, 0, 5 * time.Second, "page limit"},
-		{"nearest", Snapshot{PageLimit: 100, SizeLimit: 100, TimeLimit: time.Minute, Elapsed: 57 * time.Second}, 1, 1,
+		{"nearest", Snapshot{PageLimit: 100, SizeLimit: 100, TimeLimit: time.Minute, Ran: 57 * time.Second,
+			Elapsed: time.Hour}, 1, 1,
 			3 * time.Second, "time limit"},
 		{"size", Snapshot{PageLimit: 100, SizeLimit: 10}, 1, 5, 2 * time.Second, "size limit"},
+		{"paused", Snapshot{State: "paused", TimeLimit: time.Minute, Ran: time.Second}, 1, 1, 0, ""},
 		{"nothing moves", Snapshot{PageLimit: 100}, 0, 0, 0, ""},
 		{"over", Snapshot{Pages: 101, PageLimit: 100}, 5, 0, 0, "page limit"},
 		{"for ever", Snapshot{PageLimit: 1 << 62}, 1e-9, 0, 0, ""},

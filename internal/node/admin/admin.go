@@ -201,7 +201,7 @@ func (s *Server) Close() error {
 func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 	private := http.NewServeMux()
 	path, calls := pb.NewOperatorHandler(cfg.Operator, connect.WithReadMaxBytes(maxRequest))
-	private.Handle(path, streams(calls, ending))
+	private.Handle(path, signed(streams(calls, ending)))
 	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
 	profiles(private)
 	guarded := http.NewServeMux() // the paths whose requests must name this server

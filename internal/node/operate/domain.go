@@ -69,6 +69,9 @@ func (o *Operator) RateDomain(ctx context.Context, q *pb.RateDomainRequest) (*pb
 		return nil, problem(connect.CodeInvalidArgument, "%v", err)
 	}
 	plan, err := ParseDomainRate(q.Rate)
+	if err == nil {
+		_, err = ParseRate(q.Rate)
+	}
 	if err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "rate: %v", err)
 	}

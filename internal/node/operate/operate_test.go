@@ -89,10 +89,11 @@ func (r resident) Waiting(_ context.Context, host string) (string, error) {
 	return "1 link waits", err
 }
 func (r resident) Drop(_ context.Context, host string) (string, error) { return r.do("dropped", host) }
-func (r resident) Note(verb, about, why string) {
+func (r resident) Note(verb, about, by, why string) {
 	r.w.mu.Lock()
 	defer r.w.mu.Unlock()
-	r.w.noted = append(r.w.noted, strings.TrimSpace(r.name+" "+verb+" "+about+" "+why))
+	r.w.noted = append(r.w.noted, strings.Join(strings.Fields(strings.Join([]string{r.name, verb, about, by, why},
+		" ")), " "))
 }
 
 func (r resident) Checkpoint(context.Context) (string, error) { return r.do("saves", r.name) }
@@ -463,5 +464,53 @@ func TestStillBlocked(t *testing.T) {
 				t.Errorf("unblock %s: %s; the orders are %q, want the numbers %v of them", about, text, ids, want)
 			}
 		}
+	}
+}
+
+// An order has the name of its caller, also the order that takes it back. So do the commands that are no orders.
+func TestCaller(t *testing.T) {
+	w := newTown("a1", "a2")
+	a1, a2 := w.members["a1"], w.members["a2"]
+	alice, bob := orders.WithCaller(t.Context(), "alice@ws"), orders.WithCaller(t.Context(), "bob")
+	p, err := a1.Pause(alice, &pb.PauseRequest{})
+	if err != nil || p.Order.By != "alice@ws" {
+		t.Fatalf("pause: %v, %v", p, err)
+	}
+	back, err := a2.TakeBack(bob, &pb.TakeBackRequest{Id: p.Order.Id})
+	if err != nil || back.Order.By != "bob" {
+		t.Fatalf("take back: %v, %v", back, err)
+	}
+	app := &pb.SetApplicationRequest{Name: "news", Exclude: &pb.Patterns{Patterns: []string{"x"}}}
+	if _, err := a1.SetApplication(bob, app); err != nil {
+		t.Fatal(err)
+	}
+	past, err := a2.Orders(t.Context(), &pb.OrdersRequest{Past: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var by []string
+	for _, o := range past.Orders {
+		by = append(by, o.Verb+" "+o.By)
+	}
+	if got, want := strings.Join(by, ", "), "pause alice@ws, pause bob, app-rule bob, app bob"; got != want {
+		t.Errorf("orders %q, want %q", got, want)
+	}
+	w.noted = nil
+	if _, err := a1.Checkpoint(alice, &pb.CheckpointRequest{}); err != nil {
+		t.Error(err)
+	}
+	if _, err := a1.Drop(alice, &pb.DropRequest{Host: "a1.example", Why: "a trap"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := a1.Stop(bob, &pb.StopRequest{Agent: "a2"}); err != nil {
+		t.Error(err)
+	}
+	if _, err := a1.Leave(bob, &pb.LeaveRequest{Agent: "a2"}); err != nil {
+		t.Error(err)
+	}
+	want := []string{"a1 checkpoint alice@ws",
+		"a1 drop a1.example alice@ws a trap", "a1 stop a2 bob", "a1 leave a2 bob"}
+	if !slices.Equal(w.noted, want) {
+		t.Errorf("commands %q, want %q", w.noted, want)
 	}
 }

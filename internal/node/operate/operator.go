@@ -27,8 +27,9 @@ type Agent interface {
 	Explain(ctx context.Context, host, url string) (string, error)
 	Waiting(ctx context.Context, host string) (string, error)
 	Drop(ctx context.Context, host string) (string, error)
-	// Note writes a command that an operator has given to this agent to the events. Orders have events of their own.
-	Note(verb, about, why string)
+	// Note writes a command that an operator has given to this agent to the events. by is who has given it. Orders have
+	// events of their own.
+	Note(verb, about, by, why string)
 	// Checkpoint makes the state of the crawl durable now.
 	Checkpoint(ctx context.Context) (string, error)
 	// Stop ends the run as a signal does.
@@ -180,6 +181,11 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 	return &pb.UnblockResponse{Order: given, Answers: answers}, err
 }
 
+// note writes a command to the events of this agent.
+func (o *Operator) note(ctx context.Context, verb, about, why string) {
+	o.agent.Note(verb, about, orders.Caller(ctx), why)
+}
+
 // concerned returns the answers about an order of a host by the agents that may crawl the host, with the number of
 // links that wait there, and those with an error. If no agent says that it crawls the host, it returns all answers.
 func (o *Operator) concerned(ctx context.Context, host string, answers []*pb.Answer) []*pb.Answer {
@@ -212,7 +218,7 @@ func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropRespons
 	if _, wide, err := Wide(q.Host); wide || err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "a drop is for one host; give its name")
 	}
-	o.agent.Note("drop", q.Host, q.Why)
+	o.note(ctx, "drop", q.Host, q.Why)
 	answers, err := o.ofHost(ctx, "Drop", q.Host, q)
 	return &pb.DropResponse{Answers: answers}, err
 }
@@ -223,6 +229,7 @@ func (o *Operator) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb
 	if err != nil {
 		return nil, err
 	}
+	o.note(ctx, "checkpoint", q.Agent, "")
 	return &pb.CheckpointResponse{Answers: o.answers(ctx, names, "Checkpoint", &pb.CheckpointRequest{})}, nil
 }
 
@@ -232,7 +239,7 @@ func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.StopRespons
 	if err != nil {
 		return nil, err
 	}
-	o.agent.Note("stop", q.Agent, q.Why)
+	o.note(ctx, "stop", q.Agent, q.Why)
 	own := o.agent.Name()
 	answers := o.answers(ctx, without(names, own), "Stop", &pb.StopRequest{})
 	if slices.Contains(names, own) {
@@ -251,7 +258,7 @@ func (o *Operator) Leave(ctx context.Context, q *pb.LeaveRequest) (*pb.LeaveResp
 	if err != nil {
 		return nil, err
 	}
-	o.agent.Note("leave", name, "")
+	o.note(ctx, "leave", name, "")
 	answers := o.answers(ctx, names, "Leave", &pb.LeaveRequest{})
 	if text := answers[0].Error; text != "" {
 		return nil, problem(connect.CodeUnavailable, "%s", text)
@@ -353,11 +360,11 @@ func (o *Operator) waitsFor() string {
 	return ""
 }
 
-// giveAll gives orders, all or none.
+// giveAll gives orders, all or none, in the name of the caller.
 func (o *Operator) giveAll(ctx context.Context, list []orders.Order, text string) (given []orders.Order,
 	answers []*pb.Answer, err error) {
 	for i := range list {
-		list[i].Why = strings.TrimSpace(list[i].Why)
+		list[i].By, list[i].Why = orders.Caller(ctx), strings.TrimSpace(list[i].Why)
 	}
 	given, told, err := o.orders.Give(ctx, list...)
 	if err != nil {

@@ -2,6 +2,8 @@ package operate
 
 import (
 	"context"
+	"fmt"
+	"regexp"
 
 	"connectrpc.com/connect"
 
@@ -28,9 +30,22 @@ func Rate(standing []orders.Order) *rate.Schedule {
 	return nil
 }
 
+// zeroRate finds a rate of zero in the text of a schedule: at its start or after a comma, perhaps after "else".
+var zeroRate = regexp.MustCompile(`(?:^|,)\s*(?:else\s+)?(0+(?:\.0*)?(?:/s|[kMG]?bit)?)(?:[\s,]|$)`)
+
+// ParseRate reads the rate of an order. It refuses a rate of zero, which rate.Parse reads as no limit: orders of
+// earlier versions may have one. The error is for people.
+func ParseRate(text string) (rate.Schedule, error) {
+	if m := zeroRate.FindStringSubmatch(text); m != nil {
+		return rate.Schedule{}, fmt.Errorf("%.80q: a rate of zero is not possible; write none for no limit, or stop "+
+			"all requests with \"orbweaver ctl pause\"", m[1])
+	}
+	return rate.Parse(text)
+}
+
 // Rate implements pb.OperatorHandler.
 func (o *Operator) Rate(ctx context.Context, q *pb.RateRequest) (*pb.RateResponse, error) {
-	s, err := rate.Parse(q.Rate)
+	s, err := ParseRate(q.Rate)
 	if err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "rate: %v", err)
 	}

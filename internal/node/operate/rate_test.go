@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"strconv"
 	"strings"
 	"testing"
 
@@ -47,5 +48,33 @@ func TestRate(t *testing.T) {
 	// An order of a later version that this one cannot read counts as none.
 	if s := Rate([]orders.Order{{Verb: verbRate, Value: "1/fortnight"}}); s != nil {
 		t.Errorf("%v", s)
+	}
+}
+
+// A rate of zero is refused, because it would mean no limit. An order of an earlier version may have one.
+func TestZeroRate(t *testing.T) {
+	w := newTown("a1")
+	for text, zero := range map[string]string{
+		"0": "0", "0/s": "0/s", "0.0/s": "0.0/s", "00": "00", "0kbit": "0kbit", " 0 8-18, else 300/s": "0",
+		"300/s 8-18,else 0/s": "0/s", "300/s 8-18, 0": "0",
+	} {
+		_, err := w.members["a1"].Rate(t.Context(), &pb.RateRequest{Rate: text})
+		if connect.CodeOf(err) != connect.CodeInvalidArgument ||
+			!strings.Contains(err.Error(), strconv.Quote(zero)+": a rate of zero is not possible; write none") {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	domain := &pb.RateDomainRequest{Domain: "example.org", Rate: "0"}
+	_, err := w.members["a1"].RateDomain(t.Context(), domain)
+	if err == nil || !strings.Contains(err.Error(), "write none") {
+		t.Errorf("domain: %v", err)
+	}
+	for _, text := range []string{"0.5/s", "300/s 0-8, else 10/s", "none", "10/s 0:30-8, none", "40"} {
+		if _, err := w.members["a1"].Rate(t.Context(), &pb.RateRequest{Rate: text}); err != nil {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
+	if s := Rate([]orders.Order{{Verb: verbRate, Value: "0"}}); s == nil || !s.None() {
+		t.Errorf("a stored rate of zero is %v, want no limit", s)
 	}
 }

@@ -70,7 +70,7 @@ func (o *Operator) AddSeeds(ctx context.Context, q *pb.AddSeedsRequest) (*pb.Add
 		}
 	}
 	if any {
-		o.agent.Note("seed", fmt.Sprintf("%s (%d URLs)", q.Urls[0], len(q.Urls)), q.Why)
+		o.note(ctx, "seed", fmt.Sprintf("%s (%d URLs)", q.Urls[0], len(q.Urls)), q.Why)
 		if err := o.widen(ctx, widening, q.Why, r); err != nil {
 			return nil, err
 		}

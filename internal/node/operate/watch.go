@@ -239,9 +239,18 @@ func (o *Operator) Log(ctx context.Context, q *pb.LogRequest) (*pb.LogResponse, 
 	return r, nil
 }
 
-// LogFilter returns whether a visit of a host with a code is one that a request asks for.
+// LogFilter returns whether a visit of a host with a code is one that a request asks for. The error is for people.
 func LogFilter(q *pb.LogRequest) (func(host string, code int) bool, error) {
-	domain, below := strings.CutPrefix(strings.ToLower(q.Host), "*.")
+	var wanted string
+	if q.Host != "" {
+		about, wide, err := About(q.Host)
+		if err != nil || wide && !strings.HasPrefix(about, "*.") {
+			return nil, fmt.Errorf("host %.100q: give a host such as www.example.org, or a domain such as "+
+				"*.example.org", q.Host)
+		}
+		wanted = about
+	}
+	domain, below := strings.CutPrefix(wanted, "*.")
 	ofHost := func(host string) bool {
 		return domain == "" || host == domain || below && strings.HasSuffix(host, "."+domain)
 	}

@@ -225,6 +225,12 @@ func TestLogFilter(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 	}
+	for _, host := range []string{"a b", "*.", "192.0.2.0/24", "a.*.example", "(", "\n"} {
+		_, err := LogFilter(&pb.LogRequest{Host: host})
+		if err == nil || !strings.Contains(err.Error(), "give a host") {
+			t.Errorf("host %q: %v", host, err)
+		}
+	}
 }
 
 // listen follows events until ctx is done.

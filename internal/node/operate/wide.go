@@ -91,6 +91,13 @@ func About(s string) (about string, wide bool, err error) {
 	return about, false, err
 }
 
+// Bars reports whether orders that stand keep links from being fetched: blocks, exclusions, or a smaller depth.
+func Bars(standing []orders.Order) bool {
+	return slices.ContainsFunc(standing, func(o orders.Order) bool {
+		return o.Verb == verbBlock || o.Verb == verbExclude || o.Verb == verbScope && o.About == aboutDepth
+	})
+}
+
 // A Block is an order that stands and keeps a crawl from a host, a domain or a range of addresses.
 type Block struct {
 	Host   string       // this host alone; empty: none

@@ -93,3 +93,9 @@ func compile(expr string) (*regexp.Regexp, error) {
 	return nil, fmt.Errorf("regular expression %q: %s%s%s (syntax: https://golang.org/s/re2syntax)",
 		expr, se.Code, where, hint)
 }
+
+// CheckPattern returns the error of an expression that Compile refuses, without a count. It is for people.
+func CheckPattern(expr string) error {
+	_, err := compile(expr)
+	return err
+}

@@ -1,6 +1,6 @@
 // What operators do: each action asks for a reason, makes a call, and shows what the agents have answered.
 
-import { call } from './api.js';
+import { call, caller, setCaller } from './api.js';
 import { el } from './dom.js';
 
 const dialog = () => document.getElementById('dialog');
@@ -23,16 +23,18 @@ function answered(title, response) {
   dialog().querySelector('button').focus();
 }
 
-// request asks for a reason, and passes it to send, which makes calls. note says what will happen. done gets what send
+// request asks for a reason and a name, which the next request remembers. It passes the reason to send, which makes calls. note says what will happen. done gets what send
 // has returned.
 export function request(crawl, { title, note, send, danger, why = true, done }) {
-  const reason = el('input', { type: 'text', id: 'why', maxlength: 500, autocomplete: 'off' });
+  const reason = el('input', { type: 'text', id: 'why', maxlength: 200, autocomplete: 'off' });
+  const name = el('input', { type: 'text', id: 'by', maxlength: 100, placeholder: 'console', value: caller() });
   const problem = el('p', { class: 'bad', role: 'alert' });
   const button = el('button', { class: danger ? 'danger' : 'main', id: 'confirm' }, title);
   open(title, el('form', { submit: async (e) => {
     e.preventDefault();
     button.disabled = true;
     problem.textContent = '';
+    setCaller(name.value);
     try {
       const response = await send(why && reason.value ? reason.value : undefined);
       dialog().close();
@@ -42,7 +44,8 @@ export function request(crawl, { title, note, send, danger, why = true, done }) 
       problem.textContent = error.message;
       button.disabled = false;
     }
-  } }, el('p', {}, note), why && el('label', {}, 'Why (for the audit line)', reason), problem,
+  } }, el('p', {}, note), why && el('label', {}, 'Why (for the audit line)', reason),
+  el('label', {}, 'Your name (for the audit line)', name), problem,
   el('div', { class: 'actions' }, closer('Cancel'), button)));
   (why ? reason : button).focus();
 }

@@ -18,10 +18,22 @@ async function refusal(response) {
   }
 }
 
+// caller returns who gives commands here, for the list of orders. It is a name that the operator has typed once.
+export function caller() {
+  try { return localStorage.getItem('orbweaver-by') || ''; } catch { return ''; } // a browser may refuse to store
+}
+
+export function setCaller(name) {
+  try { localStorage.setItem('orbweaver-by', name.trim()); } catch { /* the name is not kept */ }
+}
+
+const by = () => encodeURIComponent((caller() || 'console').toWellFormed());
+
 // call makes a call and returns its response. An agent that does not answer gives an error.
 export async function call(method, request = {}) {
   const response = await fetch(service + method, {
-    method: 'POST', headers: { 'Content-Type': 'application/json', 'Connect-Protocol-Version': '1' },
+    method: 'POST', headers: { 'Content-Type': 'application/json', 'Connect-Protocol-Version': '1',
+      'Orbweaver-By': by() },
     body: JSON.stringify(request), credentials: 'same-origin',
   });
   if (!response.ok) throw await refusal(response);
