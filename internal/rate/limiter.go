@@ -15,8 +15,8 @@ const (
 	// Ahead is how far the reading of responses may be ahead of the rate before it is slowed down.
 	Ahead = 100 * time.Millisecond
 	// stock is how far requests are ahead of the reading with a limit of bits. So there is something to read for a
-	// while when all servers become slower. Slack and stock are less than 5 % of ten seconds, so that servers do not send
-	// more either.
+	// while when all servers become slower. Slack and stock are less than 5 % of ten seconds, so that servers do not
+	// send more either.
 	stock = 300 * time.Millisecond
 	// hurry is how many times faster requests are sent while there is nothing to read: servers have become slower, or
 	// do not answer, or send less than expected.
