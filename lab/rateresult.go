@@ -43,8 +43,8 @@ func (x *Speed) result(t *Trial, cases []rateCase, runs []RateRun) *Result {
 			"below 95 % only within 15 s of a death. Does it hold on real machines?",
 		SetUp: fmt.Sprintf("The web is generated (seed %d, 1,000 hosts, pages of 6 KB); each host has a delay of "+
 			"100 ms. Web and agents are processes on this machine. Every %s the experiment asks the web how many "+
-			"requests have begun and how many bytes it has sent, with headers; the agents' own counts are not used.", t.Seed,
-			rateEvery),
+			"requests have begun and how many bytes it has sent, with headers; the agents' own counts are not used.",
+			t.Seed, rateEvery),
 		Sections: append(append(sections, section), besidePolybot(runs)...),
 		Data:     data, Figure: figure, Figures: map[string]any{"runs": runs}, Again: x.Again}
 }

@@ -15,10 +15,9 @@ export function orders(main, crawl) {
       const r = await call('Orders', { past: past.checked });
       const all = (r.orders || []).reverse();
       list.replaceChildren(all.length === 0 ? el('p', { class: 'quiet' }, 'No order stands.') : table([
-        { name: 'Id', cell: (o) => o.id },
-        { name: 'When', cell: (o) => (o.at ? day(o.at) : '–') },
+        { name: 'Id', class: 'line', cell: (o) => o.id },
+        { name: 'When', class: 'line', cell: (o) => (o.at ? day(o.at) : '–') },
         { name: 'By', class: 'wide', cell: (o) => o.by || '' },
-        { name: 'Agent', cell: (o) => o.agent || '' },
         { name: 'Verb', cell: (o) => o.verb + (o.value ? ` ${o.value}` : '') + (o.off ? ' off' : '') },
         { name: 'About', class: 'wide', cell: (o) => o.about || 'everything' },
         { name: 'Why', class: 'wide', cell: (o) => o.why || '' },
