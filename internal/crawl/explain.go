@@ -103,22 +103,30 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 // heldForOthers is the reason for a host that is blocked although no Bar holds for it.
 const heldForOthers = "held until other agents have told which of its pages they have fetched"
 
+// until returns the events that must come before a visit of the host, in plain words.
+func (t *hostTurn) until() (events []string) {
+	if len(t.blocks) > 0 {
+		events = append(events, "after the block is lifted")
+	} else if t.State == "blocked" {
+		events = append(events, "when the other agents have answered")
+	}
+	for _, h := range t.crawl {
+		if h.until != "" {
+			events = append(events, h.until)
+		}
+	}
+	return events
+}
+
 // when says when the next link of the host is fetched, or the link after a number of others.
 func (t *hostTurn) when(others int) string {
-	var until []string
-	if len(t.blocks) > 0 {
-		until = append(until, "after the block is lifted")
-	} else if t.State == "blocked" {
-		until = append(until, "when the other agents have answered")
-	}
+	until := t.until()
 	at := laterOf(t.Due, t.now)
 	if t.Queued == 0 {
 		at = laterOf(at, t.retry)
 	}
 	for _, h := range t.crawl {
-		if at = laterOf(at, h.ends); h.until != "" {
-			until = append(until, h.until)
-		}
+		at = laterOf(at, h.ends)
 	}
 	switch {
 	case t.busy() && others == 0:

@@ -253,6 +253,8 @@ http://a.example/1 /deep
 		inOrder(t, w.explain(t, "http://a.example/1", Past{}),
 			"when: after the block is lifted, but not before 2000-01-01 00:00:20Z",
 			"blocked by order 1, a.example\n")
+		inOrder(t, w.explain(t, "http://a.example/out", Past{}),
+			"when: after the exclusion is taken back, and after the block is lifted\n")
 		w.blocks(t)
 
 		time.Sleep(2 * time.Minute) // all are visited once

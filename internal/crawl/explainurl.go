@@ -318,7 +318,7 @@ func (e *urlTurn) tellRobots(line func(string, ...any)) {
 // when says when the URL is fetched.
 func (e *urlTurn) when(excluded string) string {
 	if excluded != "" {
-		return "after the exclusion is taken back"
+		return strings.Join(append([]string{"after the exclusion is taken back"}, e.host.until()...), ", and ")
 	}
 	others, host := 0, e.host
 	switch {
