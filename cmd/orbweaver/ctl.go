@@ -62,7 +62,8 @@ directory. If a command takes longer than 10 s, its result appears in
 logs/events.jsonl.
 
 Each command that only shows something has --watch. With --json a command prints
-one JSON object, which docs/reference/json.md explains.`
+one JSON object, which docs/reference/json.md explains; seed, events, and all
+commands with --watch print one on each line.`
 }
 
 // CtlBlockCmd implements "ctl block".
@@ -323,8 +324,12 @@ func (c *CtlCmd) silent() error {
 		return bad("process %d crawls in %s without --api; stop it, then continue the crawl with --api:\n"+
 			"  kill %[1]d\n  orbweaver crawl --resume --api 127.0.0.1:7480%[3]s", pid, c.Dir, dirFlag(c.Dir))
 	case there:
-		return bad("no process is crawling in %s; to continue the crawl:\n"+
-			"  orbweaver crawl --resume --api 127.0.0.1:7480%s", c.Dir, dirFlag(c.Dir))
+		ended := ""
+		if end, err := node.Ended(c.Dir); err == nil && end.Reason != "" { // a process with --stay may still wait
+			ended = fmt.Sprintf(": the last run has ended (%s)", end.Reason)
+		}
+		return bad("no process is crawling in %s%s; to continue the crawl:\n"+
+			"  orbweaver crawl --resume --api 127.0.0.1:7480%s", c.Dir, ended, dirFlag(c.Dir))
 	}
 	return bad("there is no crawl in %s; name the directory of a running crawl with --dir", c.Dir)
 }

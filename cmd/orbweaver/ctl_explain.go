@@ -7,6 +7,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -49,6 +50,9 @@ func (e CtlExplainCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) err
 
 // request returns what to ask. A name with a path is a URL, also without a scheme.
 func (e CtlExplainCmd) request() (*pb.ExplainRequest, error) {
+	if _, wide, _ := operate.Wide(e.About); wide && !strings.Contains(e.About, "/") {
+		return nil, bad("%s: give one host, or a URL; \"orbweaver ctl hosts\" lists the hosts", e.About)
+	}
 	host, err := node.ParseHost(e.About)
 	if err != nil {
 		return nil, err

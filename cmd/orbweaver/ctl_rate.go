@@ -44,8 +44,9 @@ are in UTC unless one of the parts names a time zone:
 // domain returns the domain before a rate, and the rate; domain is "" without one. A domain has a dot and is not a rate
 // itself, such as 0.5/s.
 func (r CtlRateCmd) domain() (domain, text string) {
-	if _, err := rate.Parse(r.Rate[0]); err != nil && strings.ContainsAny(r.Rate[0], ".:") {
-		return r.Rate[0], strings.Join(r.Rate[1:], " ")
+	first := r.Rate[0]
+	if _, err := rate.Parse(first); err != nil && strings.ContainsAny(first, ".:") && !strings.HasSuffix(first, "/s") {
+		return first, strings.Join(r.Rate[1:], " ")
 	}
 	return "", strings.Join(r.Rate, " ")
 }

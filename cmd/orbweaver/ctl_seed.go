@@ -163,7 +163,7 @@ func (g *seeding) conclude() error {
 		}
 	}
 	if g.json {
-		if g.noun == "seed" {
+		if g.noun == "seed" && len(g.said.Orders)+len(g.said.Told) > 0 {
 			b, err := protojson.Marshal(&g.said)
 			if err != nil {
 				return err

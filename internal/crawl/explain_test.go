@@ -244,6 +244,16 @@ http://a.example/1 /deep
 			"scope: out, outOfScope (host elsewhere.example; the seeds have a.example, b.example)\n",
 			"elsewhere.example: unknown")
 
+		sc, err := scope.New(scope.Config{Scope: scope.Any}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.SetApplications([]Application{{Name: "wide", Scope: sc}}); err != nil {
+			t.Fatal(err)
+		}
+		inOrder(t, w.explain(t, "http://elsewhere.example/", Past{}), "does not follow the link:\n", "if a page of "+
+			"the application wide links to it, the application accepts it\n")
+
 		if err := w.Exclude(t.Context(), []Exclusion{{Pattern: "/out", Deeper: -1, Why: "order 3, /out"}}); err != nil {
 			t.Fatal(err)
 		}

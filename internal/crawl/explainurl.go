@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -176,7 +178,9 @@ func (e *urlTurn) String(c *Crawler) string {
 	}
 	in := true
 	if !e.waits() && !e.isFinished() {
-		in = tellScope(line, c.Scope, link)
+		if in = tellScope(line, c.Scope, link); !in {
+			in = c.tellApps(line, link)
+		}
 	}
 	if in && !e.isFinished() {
 		e.tellRobots(line)
@@ -296,6 +300,22 @@ func tellScope(line func(string, ...any), s *scope.Scope, l weburl.Link) (in boo
 		}
 	}
 	return false
+}
+
+// tellApps names the applications that would follow a link to the URL on a page of theirs, and reports whether there
+// are any.
+func (c *Crawler) tellApps(line func(string, ...any), l weburl.Link) (some bool) {
+	t := c.apps.table.Load()
+	if t == nil {
+		return false
+	}
+	for _, name := range slices.Sorted(maps.Keys(*t)) {
+		if (*t)[name].Scope.Judge(l).In {
+			line("if a page of the application %s links to it, the application accepts it", name)
+			some = true
+		}
+	}
+	return some
 }
 
 func (e *urlTurn) tellRobots(line func(string, ...any)) {

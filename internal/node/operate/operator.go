@@ -141,6 +141,10 @@ func (o *Operator) Explain(ctx context.Context, q *pb.ExplainRequest) (*pb.Expla
 		}
 		q = &pb.ExplainRequest{Host: host, Url: q.Url}
 	}
+	if _, wide, _ := Wide(q.Host); wide {
+		return nil, problem(connect.CodeInvalidArgument, "explain is for one host or URL; \"orbweaver ctl hosts\" "+
+			"lists the hosts")
+	}
 	answers, err := o.ofHost(ctx, "Explain", q.Host, q)
 	return &pb.ExplainResponse{Answers: answers}, err
 }

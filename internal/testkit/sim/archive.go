@@ -354,7 +354,7 @@ func (j *judge) archived(all *archives) []string {
 		p := page{host, number}
 		fs, url := j.pages[p], j.truth.URL(host, number)
 		if len(fs) == 0 || forgotten[url] && (!j.refetches || len(j.losses) > 0 || final[url]) ||
-			known[place{page: p}].IsZero() || all.has[url] || !j.isKept(url) ||
+			!known[place{page: p}] || all.has[url] || !j.isKept(url) ||
 			j.hostPages > 0 && recorded[host] >= j.hostPages {
 			return
 		}

@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"fmt"
 	"slices"
 	"time"
 
@@ -16,9 +15,8 @@ type place struct {
 
 // known returns the places to which an agent knew a link that no fault can have lost. The links of a page, and the
 // targets of redirects, are those of the generated web. An agent sends a link once. If it is lost then, the agent
-// does not send it again when it finds it on another page. With each place is when an agent first had such a link.
-// mu is held.
-func (j *judge) known() map[place]time.Time {
+// does not send it again when it finds it on another page. mu is held.
+func (j *judge) known() map[place]bool {
 	l := links{judged: j, first: map[found]when{}}
 	for p, fs := range j.pages {
 		if fs = j.heeded(fs); len(fs) == 0 {
@@ -41,13 +39,10 @@ func (j *judge) known() map[place]time.Time {
 			l.add(p.host, fs, place{page: page{p.host, 0}})
 		}
 	}
-	known := map[place]time.Time{}
-	if !j.mayMiss(0, 0, start) {
-		known[place{}] = start
-	}
+	known := map[place]bool{{}: !j.mayMiss(0, 0, start)}
 	for k, w := range l.first {
-		if at, is := known[k.to]; !w.lost && (!is || w.at.Before(at)) {
-			known[k.to] = w.at
+		if !w.lost {
+			known[k.to] = true
 		}
 	}
 	return known
@@ -94,33 +89,29 @@ func (l links) add(from int64, answers []fetched, to place) {
 	}
 }
 
-// missed returns the URLs, at most ten, that were not requested although they were known, with the time since when, and
-// the number of all other pages that were not fetched. mu is held.
+// missed returns the URLs, at most ten, that were not requested although they were known, and the number of all other
+// pages that were not fetched. mu is held.
 func (j *judge) missed() (urls []string, excused int64) {
 	known, full := j.known(), j.full()
-	miss := func(url string, since time.Time) {
-		urls = append(urls, fmt.Sprintf("%s (known since %s)", url, since.Sub(start)))
-	}
 	j.truth.Each(func(host, number int64) {
 		p := page{host, number}
-		since, is := known[place{page: p}]
 		switch {
 		case len(j.pages[p]) > 0:
 		case full[host]:
 			excused++
-		case !is, j.outage && len(j.others[j.truth.URL(host, number)]) > 0:
+		case !known[place{page: p}], j.outage && len(j.others[j.truth.URL(host, number)]) > 0:
 			excused++ // in the second case the outage took most of its tries, and the web refused the last one
 		default:
-			miss(j.truth.URL(host, number), since)
+			urls = append(urls, j.truth.URL(host, number))
 		}
 	})
-	for to, since := range known {
+	for to := range known {
 		url := to.url
 		if url == "" && !j.truth.Has(to.host, to.number) && !j.denied(to.page) { // it answers with an error
 			url = j.made.URL(to.host, to.number)
 		}
 		if url != "" && len(j.others[url]) == 0 && !full[to.host] {
-			miss(url, since)
+			urls = append(urls, url)
 		}
 	}
 	slices.Sort(urls)
