@@ -13,7 +13,7 @@ import (
 const (
 	deathMedian, deathMost = 10 * time.Second, 15 * time.Second // from a kill until a host of the dead agent is crawled
 	resumeMost             = 5 * time.Second                    // from the last start of all agents until a page
-	stallMost              = 5 * time.Second                    // without a page, while there is work and no fault
+	stallMost              = 6 * time.Second                    // without a page, while there is work and no fault
 	sharedLeast            = 0.9                                // of the rate of one agent at an address
 )
 
