@@ -13,8 +13,10 @@ import (
 const (
 	deathMedian, deathMost = 10 * time.Second, 15 * time.Second // from a kill until a host of the dead agent is crawled
 	resumeMost             = 5 * time.Second                    // from the last start of all agents until a page
-	stallMost              = 6 * time.Second                    // without a page, while there is work and no fault
-	sharedLeast            = 0.9                                // of the rate of one agent at an address
+	// stallMost bounds the time without a page, while there is work and no fault. An agent keeps a domain for 5 s while
+	// another one is stalled (lease.Turn), and counts as stalled after 60 ms; a call takes two latencies.
+	stallMost   = 5500 * time.Millisecond
+	sharedLeast = 0.9 // of the rate of one agent at an address
 )
 
 func waitsPlan(seed uint64) Plan {
