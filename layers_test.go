@@ -35,13 +35,13 @@ var layers = func() map[string]int {
 	for layer, packages := range []string{
 		// basic types and functions: URLs, files, messages
 		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/node/operate/pb " +
-			"internal/hours internal/urlfrontier/pb internal/testkit/testcost internal/testkit/testneed " +
-			"internal/testkit/testseed internal/testkit/testwire",
+			"internal/hours internal/urlfrontier/pb internal/testkit/testcost " +
+			"internal/testkit/testseed internal/testkit/testtier internal/testkit/testwire",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
 			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +
 			"internal/cluster/orders internal/cluster/shares internal/cost internal/rate internal/testkit/testdisk " +
-			"internal/testkit/testbrowser",
+			"internal/testkit/testneed",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/graph internal/report " +
 			"internal/testweb internal/delivery " +
@@ -50,7 +50,7 @@ var layers = func() map[string]int {
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
 			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus " +
 			"internal/node/admin internal/node/console internal/node/operate internal/store/entries " +
-			"internal/urlfrontier",
+			"internal/urlfrontier internal/testkit/testbrowser",
 		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
 		// models in the program
 		"internal/cluster/contents internal/cluster/spare internal/web/near/index " +
@@ -90,7 +90,7 @@ var layers = func() map[string]int {
 // testHelpers may be imported by the tests of any package.
 var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "internal/testkit/testdisk",
 	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/testparts", "internal/testkit/testwire",
-	"internal/testkit/testarchive", "internal/testkit/testbrowser",
+	"internal/testkit/testtier", "internal/testkit/testarchive", "internal/testkit/testbrowser",
 	"internal/testkit/textweb", "internal/testkit/walk"}
 
 // A listed holds the output of go list for one package.

@@ -1,18 +1,23 @@
 package testneed
 
-import "testing"
+import (
+	"testing"
 
-// With CI=true a test that lacks something fails; otherwise it is skipped.
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+)
+
+// With CI=true or in the soak a test that lacks something fails; otherwise it is skipped.
 func TestMissing(t *testing.T) {
 	for _, c := range []struct {
-		ci   string
-		want string
-	}{{"true", "fatal"}, {"false", "skip"}, {"", "skip"}} {
+		ci, soak string
+		want     string
+	}{{"true", "", "fatal"}, {"false", "", "skip"}, {"", "", "skip"}, {"", "true", "fatal"}} {
 		t.Setenv("CI", c.ci)
+		t.Setenv(testtier.Variable, c.soak)
 		r := &recorder{TB: t}
 		Missing(r, "a program")
 		if r.did != c.want {
-			t.Errorf("CI=%q: got %q, want %q", c.ci, r.did, c.want)
+			t.Errorf("CI=%q, soak %q: got %q, want %q", c.ci, c.soak, r.did, c.want)
 		}
 	}
 }

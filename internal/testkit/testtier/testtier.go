@@ -1,0 +1,36 @@
+// Package testtier answers: does a test run in the gate, or only in the soak?
+//
+// The gate is "go test ./..." and .ci/run: its verdict depends on the change alone, and it takes
+// minutes. The soak is "make soak": it looks for what nobody has thought of yet, with random seeds,
+// and takes an hour or more. CONTRIBUTING.md says which kind of test goes where.
+//
+// Only tests import this package.
+package testtier
+
+import (
+	"os"
+	"testing"
+)
+
+// Variable is the environment variable that makes a process of tests a part of the soak, with the
+// value "true".
+const Variable = "ORBWEAVER_SOAK"
+
+// Soak reports whether the soak runs.
+func Soak() bool { return os.Getenv(Variable) == "true" }
+
+// OnlySoak skips tb in the gate. The reason says why the gate does without it.
+func OnlySoak(tb testing.TB, why string) {
+	tb.Helper()
+	if !Soak() {
+		tb.Skipf("only in the soak (%s=true): %s", Variable, why)
+	}
+}
+
+// Rounds returns how many seeds, rounds or items a test has: in the gate and in the soak.
+func Rounds(gate, soak int) int {
+	if Soak() {
+		return soak
+	}
+	return gate
+}
