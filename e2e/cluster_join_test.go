@@ -192,16 +192,6 @@ func (b *band) status(i int) map[string]any {
 	return s.Agents[0].Status
 }
 
-// untold returns for how long an agent has had a record that no other agent has received.
-func (b *band) untold(i int) time.Duration {
-	b.t.Helper()
-	lag, ok := b.status(i)["copies_lag_s"].(float64)
-	if !ok {
-		b.t.Fatalf("the status of a%d has no lag", i+1)
-	}
-	return time.Duration(lag * float64(time.Second))
-}
-
 // One of three agents leaves for good. The others have its links and know what it has fetched,
 // although --replicas is 1. The last agent cannot leave.
 func TestClusterLeave(t *testing.T) {

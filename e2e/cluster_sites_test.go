@@ -1,12 +1,9 @@
 package e2e
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -36,22 +33,6 @@ func (s *sitesCluster) coordinate(i int) {
 	s.processes[i] = start(s.t, args...)
 }
 
-// leader returns the number of the coordinator that leads, as far as it says so.
-func (s *sitesCluster) leader() int {
-	s.t.Helper()
-	for until := time.Now().Add(time.Minute); time.Now().Before(until); {
-		for i, p := range s.processes {
-			b, _ := os.ReadFile(filepath.Join(s.dir, fmt.Sprintf("c%d", i+1), "events.jsonl"))
-			if strings.Contains(string(b), `"coordinator-leads"`) {
-				return i
-			}
-			p.lives(5 * time.Millisecond)
-		}
-	}
-	s.t.Fatal("no coordinator leads")
-	return 0
-}
-
 // agent starts agent i.
 func (s *sitesCluster) agent(i int, more ...string) *process {
 	name := fmt.Sprintf("a%d", i+1)
@@ -61,21 +42,6 @@ func (s *sitesCluster) agent(i int, more ...string) *process {
 		"--coordinator", strings.Join(s.coordinators, ","))
 	args = append(args, s.flags...)
 	return start(s.t, append(args, more...)...)
-}
-
-// await waits until an agent has logged some lines. home is its directory.
-func (s *sitesCluster) await(p *process, home string, lines int) {
-	s.t.Helper()
-	for until := time.Now().Add(2 * time.Minute); ; {
-		b, err := os.ReadFile(filepath.Join(s.dir, home, "logs", "crawl.log"))
-		switch {
-		case err == nil && bytes.Count(b, []byte("\n")) >= lines:
-			return
-		case time.Now().After(until) || !p.lives(20*time.Millisecond):
-			s.t.Fatalf("agent %s has not fetched %d pages:\n%s\n%s", home, lines, tail(p.out.String()),
-				events(s.t, filepath.Join(s.dir, home)))
-		}
-	}
 }
 
 // newSitesCluster makes keys and starts the coordinators.
@@ -114,13 +80,6 @@ func newSitesCluster(t *testing.T, coordinators int, bounds gen.Bounds, more ...
 	return s
 }
 
-// end waits until all agents have ended by themselves. Then it stops the coordinators.
-func (s *sitesCluster) end(agents []*process) {
-	s.t.Helper()
-	s.finish(agents)
-	s.stop()
-}
-
 // finish waits until all agents have ended by themselves.
 func (s *sitesCluster) finish(agents []*process) {
 	s.t.Helper()
@@ -149,34 +108,6 @@ func (s *sitesCluster) stop() {
 		if !ended(p, time.Minute) || p.code() != 0 {
 			s.t.Errorf("coordinator c%d: %s", i+1, tail(p.out.String()))
 		}
-	}
-}
-
-// Three coordinators assign the hosts. The leader is killed, and an agent is killed and comes back: no page is missed.
-func TestSites(t *testing.T) {
-	weighs(t, 4)
-	s := newSitesCluster(t, 3, gen.Bounds{}, "--api", "127.0.0.1:0")
-	leader := s.leader()
-	var agents []*process
-	for i := range 3 {
-		agents = append(agents, s.agent(i, s.seed))
-	}
-	s.await(agents[0], "a1", 10)
-	text := metrics(t, filepath.Join(s.dir, "a1"))
-	for _, name := range []string{"orbweaver_sites_hosts", "orbweaver_sites_assignment_number_last"} {
-		if !regexp.MustCompile(`(?m)^` + name + ` [1-9]`).MatchString(text) {
-			t.Errorf("the metric %s is missing or zero:\n%s", name, tail(text))
-		}
-	}
-	s.processes[leader].kill()
-	s.await(agents[1], "a2", 20)
-	s.coordinate(leader)
-	agents[1].kill()
-	agents[1] = s.agent(1, "--resume")
-	s.end(agents)
-	noViolations(t, s.web)
-	if r := s.web.Report(); r.Origin.Missed > 0 || r.Origin.Beyond > 0 {
-		t.Errorf("%d pages missed (%v), %d beyond", r.Origin.Missed, r.Origin.MissedURLs, r.Origin.Beyond)
 	}
 }
 

@@ -42,6 +42,10 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	flag.Parse()
+	if err := onlyGate(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	// The weights of the tests bound the load. The number of parallel tests must not: tests that
 	// wait for weight would occupy the places that subtests of a running test need.
 	if err := flag.Set("test.parallel", "1000"); err != nil {

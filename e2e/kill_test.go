@@ -19,6 +19,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
 // A death is an unclean end of a run. Connections opened until the next run began belonged to the
@@ -107,6 +108,31 @@ func (p *process) kill() (at time.Time, killed bool) {
 func (p *process) code() int {
 	<-p.done
 	return p.cmd.ProcessState.ExitCode()
+}
+
+// The crawl is killed three times while it fetches, and continues. All pages are fetched, the archive is valid, and a
+// run after the last one has nothing to do. TestKilled and the simulation judge how many pages are fetched twice.
+func TestKilledOnce(t *testing.T) {
+	weighs(t, 2)
+	b := bandOf(t, gen.Plain(38, 15), bandDelay, 1, "1")
+	b.begin(0, b.seed())
+	all := b.truth.Reachable()
+	for _, pages := range []int64{all / 5, all * 2 / 5, all * 3 / 5} {
+		b.await(pages)
+		if _, killed := b.ps[0].kill(); !killed {
+			t.Fatalf("the crawl had ended before %d pages:\n%s", pages, tail(b.ps[0].out.String()))
+		}
+		b.ps[0] = start(t, "crawl", "--resume", "--dir", b.home(0), "--quiet")
+	}
+	b.finish(all)
+	if n := begun(t, b.home(0)); n != 4 {
+		t.Errorf("%d runs have begun, want 4", n)
+	}
+	before := b.web.Report().Requests
+	crawl(t.Context(), t, "crawl", "--resume", "--dir", b.home(0), "--quiet").must(t, 0)
+	if n := b.web.Report().Requests - before; n > 0 {
+		t.Errorf("%d requests after the crawl was over", n)
+	}
 }
 
 // The crawl is killed at twenty random instants. It continues each time and ends as if there had

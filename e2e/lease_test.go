@@ -101,9 +101,6 @@ func reaches(t *testing.T, web *testweb.Web, pages int64, p *process) {
 // even for visits that were about to begin.
 func TestLeasesStopped(t *testing.T) {
 	weighs(t, 3)
-	if testing.Short() {
-		t.Skip("a minute")
-	}
 	const pages = 80 // of each host that shares
 	sites, seeds := sharingWeb(9, 9, 4, pages)
 	web := serve(t, testweb.Config{Sites: sites, Promise: leasePromise()})
