@@ -36,12 +36,12 @@ var layers = func() map[string]int {
 		// basic types and functions: URLs, files, messages
 		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/node/operate/pb " +
 			"internal/hours internal/urlfrontier/pb internal/testkit/testcost " +
-			"internal/testkit/testseed internal/testkit/testtier internal/testkit/testwire",
+			"internal/testkit/testtier internal/testkit/testwire",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
 			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +
 			"internal/cluster/orders internal/cluster/shares internal/cost internal/rate internal/testkit/testdisk " +
-			"internal/testkit/testneed",
+			"internal/testkit/testneed internal/testkit/testseed",
 		// one job each; none of them imports another of this layer
 		"internal/store/keyset internal/frontier internal/warc internal/linklog internal/graph internal/report " +
 			"internal/testweb internal/delivery " +
@@ -369,8 +369,10 @@ func walk(t *testing.T, fn func(name string)) {
 }
 
 // TestRandomTestsCanBeRepeated: a test that draws at random can be repeated. It seeds its own source
-// of random numbers, with a constant or with testseed.
+// of random numbers, with a constant or with testseed. Property tests have the seed that testseed
+// sets when it is imported.
 func TestRandomTestsCanBeRepeated(t *testing.T) {
+	property, seeded := map[string]string{}, map[string]bool{} // by folder
 	own := []string{"New", "NewPCG", "NewChaCha8", "NewZipf", "Rand", "Source", "PCG", "ChaCha8", "Zipf"}
 	for _, f := range sources(t) {
 		if !strings.HasSuffix(f.name, "_test.go") {
@@ -379,8 +381,13 @@ func TestRandomTestsCanBeRepeated(t *testing.T) {
 		random := false
 		for _, imp := range f.ast.Imports {
 			random = random || imp.Path.Value == `"math/rand/v2"`
-			if imp.Path.Value == `"math/rand"` {
+			switch imp.Path.Value {
+			case `"math/rand"`:
 				t.Errorf("%s imports math/rand: use math/rand/v2", f.name)
+			case `"pgregory.net/rapid"`:
+				property[filepath.Dir(f.name)] = f.name
+			case `"` + module + `/internal/testkit/testseed"`:
+				seeded[filepath.Dir(f.name)] = true
 			}
 		}
 		ast.Inspect(f.ast, func(n ast.Node) bool {
@@ -395,6 +402,11 @@ func TestRandomTestsCanBeRepeated(t *testing.T) {
 			}
 			return true
 		})
+	}
+	for dir, name := range property {
+		if !seeded[dir] && dir != "internal/testkit/testseed" {
+			t.Errorf("%s has property tests, but no test of %s imports testseed, which sets their seed", name, dir)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
 )
 
 func anyWord(s string) (word, error) { return word(s), nil }

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
 )
 
 // TestFrontAgainstModel sends random requests on one connection, in random pieces. Each is answered in its turn, by the

@@ -2,9 +2,14 @@ package testseed
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
+	"maps"
+	"os"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 func TestPick(t *testing.T) {
@@ -26,18 +31,58 @@ func TestPick(t *testing.T) {
 		}
 		return seed
 	}
-	if got := pick("TestA", "ORBWEAVER_TEST_SEED=18446744073709551615", "CI=true"); got != 1<<64-1 {
+	const soak = "ORBWEAVER_SOAK=true"
+	if got := pick("TestA", "ORBWEAVER_TEST_SEED=18446744073709551615", soak); got != 1<<64-1 {
 		t.Errorf("with the variable set: %d", got)
 	}
-	fixed := pick("TestA", "CI=true")
+	fixed := pick("TestA")
 	if again := pick("TestA", "CI=true"); again != fixed {
-		t.Errorf("in CI, one name has two seeds: %d and %d", fixed, again)
+		t.Errorf("in the gate, one name has two seeds: %d and %d", fixed, again)
 	}
-	if other := pick("TestA/1", "CI=true"); other == fixed {
-		t.Error("in CI, two names share a seed")
+	if other := pick("TestA/1"); other == fixed {
+		t.Error("in the gate, two names share a seed")
 	}
-	if a, b := pick("TestA"), pick("TestA"); a == b {
-		t.Errorf("outside CI, the seed is %d twice", a)
+	if a, b := pick("TestA", soak), pick("TestA", soak); a == b {
+		t.Errorf("in the soak, the seed is %d twice", a)
+	}
+}
+
+func TestFirst(t *testing.T) {
+	t.Setenv(testtier.Variable, "")
+	t.Setenv(Variable, "")
+	if got := First(7); got != 7 {
+		t.Errorf("in the gate: got %d, want 7", got)
+	}
+	t.Setenv(testtier.Variable, "true")
+	if a, b := First(7), First(1); a != b || a == 0 || a >= 1<<31 {
+		t.Errorf("in the soak: got %d and %d, want one number below 1<<31", a, b)
+	}
+	t.Setenv(Variable, "77")
+	if got := First(7); got != 77 {
+		t.Errorf("with the variable set: got %d, want 77", got)
+	}
+}
+
+// Property tests have one seed in the gate, and long runs in the soak.
+func TestRapid(t *testing.T) {
+	none := func(string) string { return "" }
+	got := rapidFlags(false, 1, none)
+	if want := map[string]string{"rapid.seed": "1"}; !maps.Equal(got, want) {
+		t.Errorf("in the gate: got %v, want %v", got, want)
+	}
+	got = rapidFlags(true, 0, none)
+	want := map[string]string{"rapid.seed": "1", "rapid.checks": "1000", "rapid.nofailfile": "true"}
+	if !maps.Equal(got, want) {
+		t.Errorf("in the soak: got %v, want %v", got, want)
+	}
+	set := func(name string) string { return map[string]string{"RAPID_SEED": "5", "RAPID_CHECKS": "9"}[name] }
+	if got := rapidFlags(true, 3, set); len(got) != 1 {
+		t.Errorf("with variables that are set: got %v", got)
+	}
+	if !testtier.Soak() && os.Getenv("RAPID_SEED") == "" {
+		if got := flag.Lookup("rapid.seed").Value.String(); got == "0" {
+			t.Error("the flag -rapid.seed of this process is random")
+		}
 	}
 }
 
@@ -57,6 +102,7 @@ func TestPickRejects(t *testing.T) {
 
 func TestNewLogsHowToRepeat(t *testing.T) {
 	t.Setenv(Variable, "77")
+	t.Setenv(testtier.Variable, "")
 	rec := &recorder{TB: t, name: "TestA/b+c"}
 	if got := New(rec); got != 77 {
 		t.Errorf("seed %d, want 77", got)

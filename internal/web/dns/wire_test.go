@@ -17,6 +17,8 @@ import (
 
 	"github.com/miekg/dns"
 	"pgregory.net/rapid"
+
+	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
 )
 
 // A script is a connection to a server that answers a query with the given datagrams and then stays

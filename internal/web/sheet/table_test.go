@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
+	_ "github.com/orbweaver/orbweaver/internal/testkit/testseed" // sets rapid's seed
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
