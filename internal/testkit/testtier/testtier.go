@@ -27,6 +27,21 @@ func OnlySoak(tb testing.TB, why string) {
 	}
 }
 
+// busyVariable is set by tools/soak, with the value "true", if other tests run at the same time.
+const busyVariable = "ORBWEAVER_SOAK_BUSY"
+
+// OnlyIdle skips tb in the gate, and in the soak while other tests run on the machine. A test that
+// compares durations, or needs the machine to be idle for another reason, calls it first, in its own
+// body: tools/soak searches the source for the call, and runs such tests alone. The reason says what
+// the test compares.
+func OnlyIdle(tb testing.TB, why string) {
+	tb.Helper()
+	OnlySoak(tb, why)
+	if os.Getenv(busyVariable) == "true" {
+		tb.Skipf("only on an idle machine: %s", why)
+	}
+}
+
 // Rounds returns how many seeds, rounds or items a test has: in the gate and in the soak.
 func Rounds(gate, soak int) int {
 	if Soak() {

@@ -4,17 +4,26 @@ import "testing"
 
 func TestTiers(t *testing.T) {
 	for _, c := range []struct {
-		value   string
-		rounds  int
-		skipped bool
-	}{{"", 3, true}, {"false", 3, true}, {"true", 50, false}} {
-		t.Setenv(Variable, c.value)
+		soak, busy string
+		rounds     int
+		skipped    bool // by OnlySoak
+		busier     bool // skipped by OnlyIdle
+	}{
+		{"", "", 3, true, true}, {"false", "", 3, true, true}, {"", "true", 3, true, true},
+		{"true", "", 50, false, false}, {"true", "true", 50, false, true},
+	} {
+		t.Setenv(Variable, c.soak)
+		t.Setenv(busyVariable, c.busy)
 		if got := Rounds(3, 50); got != c.rounds {
-			t.Errorf("%s=%q: %d rounds, want %d", Variable, c.value, got, c.rounds)
+			t.Errorf("%+v: %d rounds", c, got)
 		}
 		r := &recorder{TB: t}
 		if OnlySoak(r, "long"); r.skipped != c.skipped {
-			t.Errorf("%s=%q: skipped %v, want %v", Variable, c.value, r.skipped, c.skipped)
+			t.Errorf("%+v: OnlySoak skipped: %v", c, r.skipped)
+		}
+		r = &recorder{TB: t}
+		if OnlyIdle(r, "compares times"); r.skipped != c.busier {
+			t.Errorf("%+v: OnlyIdle skipped: %v", c, r.skipped)
 		}
 	}
 }
