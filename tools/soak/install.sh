@@ -1,0 +1,57 @@
+#!/bin/sh
+# Installs on Debian 12 what only the soak needs: judges that other people wrote. It needs package
+# registries. If all is installed already, it needs no network.
+set -eu
+cd "$(dirname "$0")/../.."
+cache="${XDG_CACHE_HOME:-$HOME/.cache}"
+sudo=
+[ "$(id -u)" = 0 ] || sudo=sudo
+
+sh internal/testweb/docs.sh # a real web
+
+packages=
+need() { # PROGRAM PACKAGE...
+	command -v "$1" >/dev/null && return
+	shift
+	packages="$packages $*"
+}
+need gcc gcc libc6-dev       # the race detector
+need zsh zsh                 # completion
+need fish fish               # completion
+need script bsdutils         # completion: a terminal
+need mandoc mandoc           # manual pages
+need groff groff             # manual pages
+need tmux tmux               # the screen of a crawl
+need systemd-sysusers systemd
+need chromium chromium       # replayed pages
+need promtool prometheus     # scrapes agents, and tests the alerts
+need prometheus prometheus
+need ip iproute2             # network namespaces
+need java default-jdk-headless
+need mvn maven               # brings the Java client of URL Frontier
+need python3 python3 python3-venv
+if [ -n "$packages" ]; then
+	export DEBIAN_FRONTEND=noninteractive
+	$sudo apt-get update -q
+	# shellcheck disable=SC2086
+	$sudo apt-get install -q -y --no-install-recommends $packages
+fi
+
+# warcio and pywb read our archives; scipy computes what our numbers are compared with.
+venv="${ORBWEAVER_VENV:-$cache/orbweaver-venv}"
+if ! [ -x "$venv/bin/warcio" ] || ! [ -x "$venv/bin/wayback" ] ||
+	! "$venv/bin/python" -c "import scipy" 2>/dev/null; then
+	python3 -m venv "$venv" || {
+		$sudo apt-get update -q
+		DEBIAN_FRONTEND=noninteractive $sudo apt-get install -q -y python3-venv
+		python3 -m venv --clear "$venv"
+	}
+	"$venv/bin/pip" install -q warcio==1.8.1 pywb==2.10.0 scipy==1.17.1
+fi
+
+# The Java library of URL Frontier, which StormCrawler uses: a client of "orbweaver frontier".
+jars="${ORBWEAVER_URLFRONTIER:-$cache/orbweaver-urlfrontier}"
+if ! [ -e "$jars/urlfrontier-API-2.4.jar" ]; then
+	mvn -q -B -f internal/urlfrontier/testdata/java/pom.xml dependency:copy-dependencies \
+		-DincludeScope=runtime -DoutputDirectory="$jars"
+fi
