@@ -174,7 +174,7 @@ func sitesFate(i int) fate {
 // TestSitesStories: whatever happens to agents and coordinators, no page is missed, and no host has two owners at once.
 func TestSitesStories(t *testing.T) {
 	weighs(t, 4)
-	for i := range max(1, *stories) {
+	for i := range *stories {
 		f := sitesFate(i)
 		t.Run(fmt.Sprint(i+1, " ", f.name), func(t *testing.T) {
 			s := tell(t, plot{agents: 4, hosts: 60, pages: 30, delay: 30 * time.Millisecond, coordinators: 3})

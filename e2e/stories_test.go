@@ -10,10 +10,12 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
-var stories = flag.Int("stories", 0, "tell N stories of real agents in network namespaces, each with the next kind of "+
-	"fault; 0: tell one, of a lost machine")
+var stories = flag.Int("stories", testtier.Rounds(1, 10), "tell N stories of real agents in network "+
+	"namespaces, each with the next kind of fault")
 
 // A fate is what happens to the agents of a story.
 type fate struct {
@@ -78,7 +80,7 @@ var fates = []fate{
 // TestStories: whatever happens to one or two of four agents, no page is missed. Only what an agent
 // fetched in its last second, or while agents could not hear each other, is fetched twice.
 func TestStories(t *testing.T) {
-	for i := range max(1, *stories) {
+	for i := range *stories {
 		f := fates[i%len(fates)]
 		t.Run(fmt.Sprint(i+1, " ", f.name), func(t *testing.T) {
 			p := plot{agents: 4, hosts: 60, pages: 30, delay: 30 * time.Millisecond}

@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -28,7 +29,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var (
-	modelFirst = flag.Uint64("model-first", 0, "first seed of the models")
+	modelFirst = flag.Uint64("model-first", testseed.First(0), "first seed of the models")
 	modelSeeds = flag.Uint64("model-seeds", 0, "how many seeds each of them has; 0: its own number")
 )
 

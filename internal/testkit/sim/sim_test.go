@@ -7,11 +7,13 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 var (
 	stories    = flag.Int("stories", 60, "how many random stories TestStories tells")
-	first      = flag.Uint64("first", 1, "seed of the first of them")
+	first      = flag.Uint64("first", testseed.First(1), "seed of the first of them")
 	waits      = flag.Int("waits", 10, "how many stories each test of waits tells")
 	alone      = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
 	moving     = flag.Int("moving", 8, "how many random stories with pages that move TestBoundary tells")
