@@ -2,14 +2,12 @@ package orbweaver_test
 
 import (
 	"bytes"
-	"encoding/json"
-	"errors"
 	"go/ast"
+	"go/build"
 	"go/format"
 	"go/parser"
 	"go/scanner"
 	"go/token"
-	"io"
 	"io/fs"
 	"maps"
 	"net/url"
@@ -21,6 +19,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"unicode/utf8"
 )
@@ -93,14 +92,11 @@ var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "int
 	"internal/testkit/testtier", "internal/testkit/testarchive", "internal/testkit/testbrowser",
 	"internal/testkit/textweb", "internal/testkit/walk"}
 
-// A listed holds the output of go list for one package.
-type listed struct {
-	ImportPath, Dir                    string
-	Imports, TestImports, XTestImports []string
-	CgoFiles                           []string
+// A folder holds the imports of a Go package, of the files for this system.
+type folder struct {
+	name                 string // relative to the root
+	imports, testImports []string
 }
-
-func (p listed) name() string { return relative(p.ImportPath) }
 
 // relative returns the folder of an import path of ours, or "" for others.
 func relative(path string) string {
@@ -114,32 +110,31 @@ func relative(path string) string {
 	return rel
 }
 
-// modules lists the folders of the modules of this repository.
+// modules lists the folders of the modules that have layers. Package tools has none.
 var modules = []string{".", "lab"}
 
-// packages returns the packages of all modules.
-func packages(t *testing.T) []listed {
+// folders returns the packages of these modules.
+func folders(t *testing.T) map[string]*folder {
 	t.Helper()
-	readsSource(t)
-	var ps []listed
-	for _, module := range modules {
-		cmd := exec.Command("go", "list", "-json=ImportPath,Dir,Imports,TestImports,XTestImports,CgoFiles", "./...")
-		cmd.Dir, cmd.Stderr = module, os.Stderr
-		out, err := cmd.Output()
-		if err != nil {
-			t.Fatalf("go list in %s: %v", module, err)
+	fs := map[string]*folder{}
+	for _, f := range sources(t) {
+		dir, base := path.Split(f.name)
+		dir = path.Clean(dir)
+		if match, err := build.Default.MatchFile(dir, base); err != nil {
+			t.Fatal(err)
+		} else if !match || strings.HasPrefix(f.name, "tools/") {
+			continue
 		}
-		for d := json.NewDecoder(bytes.NewReader(out)); ; {
-			var p listed
-			if err := d.Decode(&p); errors.Is(err, io.EOF) {
-				break
-			} else if err != nil {
-				t.Fatal(err)
-			}
-			ps = append(ps, p)
+		if fs[dir] == nil {
+			fs[dir] = &folder{name: dir}
 		}
+		to := &fs[dir].imports
+		if strings.HasSuffix(base, "_test.go") {
+			to = &fs[dir].testImports
+		}
+		*to = append(*to, f.imports...)
 	}
-	return ps
+	return fs
 }
 
 // TestLayersPicture compares the map of layers with the picture in DESIGN.md.
@@ -215,18 +210,13 @@ func TestPictureIsRead(t *testing.T) {
 // file's module imports.
 func TestNamedPackages(t *testing.T) {
 	known := map[string]bool{}
-	for _, p := range packages(t) {
-		known[path.Base(p.ImportPath)] = true
-		for _, imports := range [][]string{p.Imports, p.TestImports, p.XTestImports} {
-			for _, i := range imports {
-				known[path.Base(i)] = true
-			}
+	for _, f := range sources(t) {
+		known[f.ast.Name.Name], known[path.Base(path.Dir(f.name))] = true, true
+		for _, i := range f.imports {
+			known[path.Base(i)] = true
 		}
 	}
 	named := regexp.MustCompile(`(\w*)\W*\bpackage\s+([a-z][a-z0-9]*)\b`)
-	for _, f := range sources(t) {
-		known[f.ast.Name.Name] = true
-	}
 	for _, f := range sources(t) {
 		if ast.IsGenerated(f.ast) {
 			continue
@@ -246,19 +236,16 @@ var determiners = []string{"a", "an", "the", "this", "that", "each", "every", "n
 	"which", "own", "other"}
 
 func TestImportsFall(t *testing.T) {
-	ps := packages(t)
+	all := folders(t)
 	for p := range layers {
-		if !slices.ContainsFunc(ps, func(l listed) bool { return l.name() == p }) {
+		if all[p] == nil {
 			t.Errorf("the map gives %s a layer, but there is no such package: delete it", p)
 		}
 	}
-	if len(ps) < 3 {
-		t.Fatalf("go list found only %d packages", len(ps))
-	}
-	for _, p := range ps {
-		layer, ok := layers[p.name()]
+	for _, p := range all {
+		layer, ok := layers[p.name]
 		if !ok {
-			t.Errorf("%s has no layer: add it to the map", p.name())
+			t.Errorf("%s has no layer: add it to the map", p.name)
 			continue
 		}
 		check := func(imports []string, what string, allowed ...string) {
@@ -268,34 +255,26 @@ func TestImportsFall(t *testing.T) {
 					continue
 				}
 				if f, ok := layers[to]; !ok || f >= layer {
-					t.Errorf("%s (layer %d) %s %s (layer %d), which is not below it", p.name(), layer, what, to, f)
+					t.Errorf("%s (layer %d) %s %s (layer %d), which is not below it", p.name, layer, what, to, f)
 				}
 			}
 		}
-		check(p.Imports, "imports")
-		allowed := append([]string{p.name()}, testHelpers...)
-		check(p.TestImports, "imports in its tests", allowed...)
-		check(p.XTestImports, "imports in its tests", allowed...)
+		check(p.imports, "imports")
+		check(p.testImports, "imports in its tests", append([]string{p.name}, testHelpers...)...)
 	}
 }
 
+// TestNoCgo: the program is one static binary.
 func TestNoCgo(t *testing.T) {
-	for _, p := range packages(t) {
-		if len(p.CgoFiles) > 0 {
-			t.Errorf("%s uses cgo in %v: the program is one static binary", p.name(), p.CgoFiles)
-		}
-	}
 	for _, f := range sources(t) {
-		for _, imp := range f.ast.Imports {
-			if imp.Path.Value == `"C"` {
-				t.Errorf("%s imports C", f.name)
-			}
+		if slices.Contains(f.imports, "C") {
+			t.Errorf("%s imports C", f.name)
 		}
 	}
 }
 
+// TestVet is quick if "go vet" has judged the same files before, as .ci/run does.
 func TestVet(t *testing.T) {
-	readsSource(t)
 	for _, module := range modules {
 		cmd := exec.Command("go", "vet", "./...")
 		cmd.Dir = module
@@ -305,67 +284,88 @@ func TestVet(t *testing.T) {
 	}
 }
 
-// readsSource skips a test of the source text among the short tests. These run under the race detector,
-// which finds nothing in such a test.
-func readsSource(t *testing.T) {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("reads the source and calls the go command")
-	}
-}
-
 // A source is a Go file of ours, with any build constraints.
 type source struct {
-	name string // relative to the root
-	text []byte
-	ast  *ast.File
+	name    string // relative to the root
+	text    []byte
+	ast     *ast.File
+	imports []string // their paths
 }
 
-func sources(t *testing.T) []source {
-	t.Helper()
-	readsSource(t)
-	var out []source
-	walk(t, func(name string) {
+// readSources reads all Go files, once for all tests.
+var readSources = sync.OnceValues(func() (out []source, err error) {
+	err = walk(func(name string) error {
 		if !strings.HasSuffix(name, ".go") {
-			return
+			return nil
 		}
 		text, err := os.ReadFile(name)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
 		f, err := parser.ParseFile(token.NewFileSet(), name, text, parser.ParseComments|parser.SkipObjectResolution)
 		if err != nil {
-			t.Fatal(err)
+			return err
 		}
-		out = append(out, source{name, text, f})
+		s := source{name, text, f, nil}
+		for _, imp := range f.Imports {
+			path, err := strconv.Unquote(imp.Path.Value)
+			if err != nil {
+				return err
+			}
+			s.imports = append(s.imports, path)
+		}
+		out = append(out, s)
+		return nil
 	})
-	if len(out) == 0 {
-		t.Fatal("no Go files")
+	return out, err
+})
+
+func sources(t *testing.T) []source {
+	t.Helper()
+	out, err := readSources()
+	if err != nil || len(out) < 100 {
+		t.Fatalf("%d Go files, %v", len(out), err)
 	}
 	return out
 }
 
 // walk calls fn for each file of the repository, except testdata and files that tools and git
-// ignore.
-func walk(t *testing.T, fn func(name string)) {
-	t.Helper()
-	err := filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
+// ignore. It returns the first error.
+func walk(fn func(name string) error) error {
+	return filepath.WalkDir(".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		base := d.Name()
-		if d.IsDir() {
-			if base == "testdata" || name != "." && (base[0] == '.' || base[0] == '_') {
-				return fs.SkipDir
-			}
-			return nil
+		if !d.IsDir() {
+			return fn(filepath.ToSlash(name))
 		}
-		fn(filepath.ToSlash(name))
+		if base == "testdata" || name != "." && (base[0] == '.' || base[0] == '_') {
+			return fs.SkipDir
+		}
+		return nil
+	})
+}
+
+// documents returns the texts of all documents by their names, and the names of all Go files.
+func documents(t *testing.T) (docs map[string]string, goFiles []string) {
+	t.Helper()
+	docs = map[string]string{}
+	err := walk(func(name string) error {
+		switch path.Ext(name) {
+		case ".go":
+			goFiles = append(goFiles, name)
+		case ".md":
+			b, err := os.ReadFile(name)
+			docs[name] = string(b)
+			return err
+		}
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
+	return docs, goFiles
 }
 
 // TestRandomTestsCanBeRepeated: a test that draws at random can be repeated. It seeds its own source
@@ -379,14 +379,14 @@ func TestRandomTestsCanBeRepeated(t *testing.T) {
 			continue
 		}
 		random := false
-		for _, imp := range f.ast.Imports {
-			random = random || imp.Path.Value == `"math/rand/v2"`
-			switch imp.Path.Value {
-			case `"math/rand"`:
+		for _, imp := range f.imports {
+			random = random || imp == "math/rand/v2"
+			switch imp {
+			case "math/rand":
 				t.Errorf("%s imports math/rand: use math/rand/v2", f.name)
-			case `"pgregory.net/rapid"`:
+			case "pgregory.net/rapid":
 				property[filepath.Dir(f.name)] = f.name
-			case `"` + module + `/internal/testkit/testseed"`:
+			case module + "/internal/testkit/testseed":
 				seeded[filepath.Dir(f.name)] = true
 			}
 		}
@@ -521,15 +521,9 @@ var (
 
 // TestLinks: the targets of links between documents exist.
 func TestLinks(t *testing.T) {
-	walk(t, func(name string) {
-		if !strings.HasSuffix(name, ".md") {
-			return
-		}
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, to := range links(string(b)) {
+	docs, _ := documents(t)
+	for name, text := range docs {
+		for _, to := range links(text) {
 			u, err := url.Parse(to)
 			if err != nil {
 				t.Errorf("%s links to %q: %v", name, to, err)
@@ -547,33 +541,22 @@ func TestLinks(t *testing.T) {
 				continue
 			}
 			if u.Fragment != "" && strings.HasSuffix(target, ".md") &&
-				!slices.Contains(anchors(t, target), u.Fragment) {
+				!slices.Contains(anchors(docs[filepath.ToSlash(target)]), u.Fragment) {
 				t.Errorf("%s links to %s, a heading that is not there", name, to)
 			}
 		}
-	})
+	}
 }
 
 // TestNamedFiles checks that the Go files that documents name, such as `crawl/outcome.go`, exist.
 // The changelog may name files of the past.
 func TestNamedFiles(t *testing.T) {
-	var files, docs []string
-	walk(t, func(name string) {
-		switch {
-		case strings.HasSuffix(name, ".go"):
-			files = append(files, "/"+name)
-		case strings.HasSuffix(name, ".md") && name != "CHANGELOG.md":
-			docs = append(docs, name)
-		}
-	})
+	docs, files := documents(t)
+	delete(docs, "CHANGELOG.md")
 	named := regexp.MustCompile("`([a-zA-Z0-9_/]+\\.go)`")
-	for _, doc := range docs {
-		b, err := os.ReadFile(doc)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, m := range named.FindAllStringSubmatch(string(b), -1) {
-			if !slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix(f, "/"+m[1]) }) {
+	for doc, text := range docs {
+		for _, m := range named.FindAllStringSubmatch(text, -1) {
+			if !slices.ContainsFunc(files, func(f string) bool { return strings.HasSuffix("/"+f, "/"+m[1]) }) {
 				t.Errorf("%s names %s, which is not there", doc, m[1])
 			}
 		}
@@ -591,19 +574,17 @@ func links(md string) []string {
 	return out
 }
 
-// anchors returns the fragments that code hosts make of a file's headings.
-func anchors(t *testing.T, name string) []string {
-	t.Helper()
-	b, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	drop := regexp.MustCompile(`[^\p{L}\p{N}\-_ ]`)
-	var out []string
-	for line := range strings.Lines(regexp.MustCompile("(?ms)^ *```.*?^ *```").ReplaceAllString(string(b), "")) {
+var (
+	fence     = regexp.MustCompile("(?ms)^ *```.*?^ *```")
+	noAnchors = regexp.MustCompile(`[^\p{L}\p{N}\-_ ]`)
+)
+
+// anchors returns the fragments that code hosts make of a document's headings.
+func anchors(text string) (out []string) {
+	for line := range strings.Lines(fence.ReplaceAllString(text, "")) {
 		if heading := strings.TrimLeft(line, "#"); heading != line && strings.HasPrefix(heading, " ") {
-			out = append(out, strings.ReplaceAll(drop.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), ""),
-				" ", "-"))
+			name := noAnchors.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
+			out = append(out, strings.ReplaceAll(name, " ", "-"))
 		}
 	}
 	return out
