@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
 // TestDebianDocs walks the web of Debian's documentation in its full size.
 func TestDebianDocs(t *testing.T) {
+	testtier.OnlySoak(t, "it has about 9,000 pages")
 	folders := testweb.DebianDocs()
 	for _, f := range folders {
 		if _, err := os.Stat(f.Dir); err != nil && f.Dir != "" {
@@ -21,9 +23,6 @@ func TestDebianDocs(t *testing.T) {
 	seeds, most := testweb.DebianSeeds(), 9000
 	if raceDetector {
 		seeds, most = []string{"https://docs.sqlalchemy.org/"}, 200
-	}
-	if testing.Short() {
-		t.Skip("it has about 9,000 pages")
 	}
 	w, pool := serving(t, testweb.Config{Folders: folders})
 	began := time.Now()
