@@ -18,14 +18,17 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
 )
 
 const usage = `Usage: make soak [SOAK_MINUTES=60] [SOAK_JOBS=race,fuzz]
-   or: go -C tools run ./soak [-minutes N] [-jobs LIST] [-parallel N] [-root DIR] [-list]
+   or: go -C tools run ./soak [-minutes N] [-jobs LIST] [-steps PATTERN] [-parallel N]
+                              [-root DIR] [-list]
 
 Run all tests in their long forms, with new random seeds. A test of the soak has more rounds
 than in the gate, or runs only here. The jobs:
@@ -58,6 +61,7 @@ func soakMain(args []string, stdout, stderr io.Writer) int {
 	flags.SetOutput(stderr)
 	minutes := flags.Float64("minutes", 60, "start steps for this many minutes")
 	only := flags.String("jobs", "", "run only these jobs, separated by commas (default: all)")
+	names := flags.String("steps", "", "run only the steps whose name matches this regular expression (default: all)")
 	parallel := flags.Int("parallel", runtime.NumCPU(), "run so many steps at the same time")
 	root := flags.String("root", "..", "the checkout of Orbweaver")
 	list := flags.Bool("list", false, "list the steps, and end")
@@ -91,6 +95,14 @@ func soakMain(args []string, stdout, stderr io.Writer) int {
 	if err != nil {
 		return fail(err)
 	}
+	pattern, err := regexp.Compile(*names)
+	if err != nil {
+		return fail(fmt.Errorf("-steps: %w", err))
+	}
+	steps = slices.DeleteFunc(steps, func(s *step) bool { return !pattern.MatchString(s.name) })
+	if len(steps) == 0 {
+		return fail(fmt.Errorf("-jobs %q -steps %q: no step matches; see -list", *only, *names))
+	}
 	if *list {
 		for _, s := range steps {
 			fmt.Fprintf(stdout, "%s\t%s\t%s\n", s.job.name, s.name, strings.Join(s.command(seedWord, tempWord), " "))
@@ -109,7 +121,8 @@ func soakMain(args []string, stdout, stderr io.Writer) int {
 	}
 	r := &runner{
 		root: dir, out: out, jobs: jobs, steps: steps, parallel: *parallel,
-		time: time.Duration(*minutes * float64(time.Minute)), env: environment(), part: len(jobs) < len(table),
+		time: time.Duration(*minutes * float64(time.Minute)), env: environment(),
+		part: *only != "" || *names != "",
 	}
 	if r.state, err = load(out, tree); err != nil {
 		return fail(err)

@@ -23,7 +23,7 @@ type runner struct {
 	env       []string
 	state     *state
 	screen    *screen
-	part      bool // jobs are not all of the table, so that the soak cannot become whole
+	part      bool // steps are not all of the table, so that the soak cannot become whole
 
 	running []*step
 	began   time.Time
@@ -80,14 +80,14 @@ func (r *runner) run(ctx context.Context) error {
 			r.screen.say("%s: the time is over; %d running steps may end (Ctrl-C ends them now)", clock(),
 				len(r.running))
 		case <-second.C:
-			r.screen.show(r.progress(before))
+			r.screen.show(r.progress())
 		}
 	}
 	r.state.Spent = before + time.Since(r.began)
 	if err := r.state.save(r.out); err != nil {
 		return err
 	}
-	r.screen.show(r.progress(before))
+	r.screen.show(r.progress())
 	r.screen.close()
 	r.screen.say("%s", r.closing())
 	return nil
@@ -227,7 +227,7 @@ func (r *runner) closing() string {
 	whole := fmt.Sprintf("not whole yet: %d of %d steps never ran; run it again to continue", r.fresh(), len(r.steps))
 	switch {
 	case r.fresh() == 0 && r.part:
-		whole = "each step of the chosen jobs ran at least once"
+		whole = "each of the chosen steps ran at least once"
 	case r.fresh() == 0:
 		whole = "whole after " + minutes(r.state.Whole)
 	}
@@ -239,8 +239,8 @@ func (r *runner) closing() string {
 		findings)
 }
 
-// progress returns a line for each job.
-func (r *runner) progress(before time.Duration) (lines []string) {
+// progress returns a line for each job, and one for the steps that run.
+func (r *runner) progress() (lines []string) {
 	for _, j := range r.jobs {
 		steps, done, rounds, found := 0, 0, 0, 0
 		for _, s := range r.steps {
@@ -260,19 +260,18 @@ func (r *runner) progress(before time.Duration) (lines []string) {
 		if steps == 0 {
 			continue
 		}
-		line := fmt.Sprintf("%-9s %3d %%  %d of %d steps", j.name, 100*done/steps, done, steps)
+		line := fmt.Sprintf("%-8s %3d %%, %d of %d steps", j.name, 100*done/steps, done, steps)
 		if rounds > done {
 			line += fmt.Sprintf(", %d again", rounds-done)
 		}
-		line += fmt.Sprintf(", %s, %d findings", minutes(r.state.Jobs[j.name]), found)
-		lines = append(lines, line)
+		lines = append(lines, fmt.Sprintf("%s, %s, %d findings", line, minutes(r.state.Jobs[j.name]), found))
 	}
 	var now []string
 	for _, s := range r.running {
 		now = append(now, s.job.name+" "+s.name)
 	}
 	left := max(0, r.time-time.Since(r.began))
-	return append(lines, fmt.Sprintf("%s left; now %s", minutes(left), strings.Join(now, ", ")))
+	return append(lines, fmt.Sprintf("%s left; now: %s", minutes(left), strings.Join(now, ", ")))
 }
 
 func clock() string { return time.Now().Format("15:04") }

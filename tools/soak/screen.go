@@ -51,6 +51,9 @@ func (s *screen) show(lines []string) {
 	}
 	if time.Since(s.shown) >= quiet {
 		s.shown = time.Now()
+		for i, line := range lines {
+			lines[i] = strings.Join(strings.Fields(line), " ")
+		}
 		fmt.Fprintln(s.out, clock()+": "+strings.Join(lines, "; "))
 	}
 }

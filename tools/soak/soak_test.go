@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
@@ -67,6 +68,9 @@ func runUntil(t *testing.T, r *runner, file string) {
 // A soak that is stopped kills its processes, also those in other groups, and keeps what it found.
 // The next one runs what is left.
 func TestStopAndContinue(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("processes in other groups are found only on Linux")
+	}
 	out := t.TempDir()
 	file := func(name string) string { return filepath.Join(out, name) }
 	j := &job{name: "tests", share: 1}
@@ -271,6 +275,9 @@ func TestSoakMain(t *testing.T) {
 	}
 	if c := soak("-jobs", "none"); c != 2 || !strings.Contains(errs.String(), `there is no job "none"`) {
 		t.Errorf("a wrong job: exit code %d\n%s", c, &errs)
+	}
+	if c := soak("-steps", "none"); c != 2 || !strings.Contains(errs.String(), "no step matches") {
+		t.Errorf("a pattern without steps: exit code %d\n%s", c, &errs)
 	}
 	errs.Reset()
 	if c := soak("-help"); c != 0 || !strings.Contains(errs.String(), "SOAK_MINUTES") {
