@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -22,10 +23,7 @@ func TestApplicationsSurviveAnyKill(t *testing.T) {
 	if writes < 50 {
 		t.Fatalf("the crawl has made %d writes only", writes)
 	}
-	step := int64(1)
-	if testing.Short() {
-		step = 7
-	}
+	step := int64(testtier.Rounds(7, 1))
 	for n := int64(1); n <= writes; n += step {
 		for _, power := range []bool{false, true} {
 			if power && n%2 == 0 {

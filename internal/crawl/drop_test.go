@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -122,7 +123,7 @@ func TestOrderTurns(t *testing.T) {
 // If a kill or a power failure interrupts a drop, the next run drops the rest of the links, and
 // nothing else.
 func TestDropGoesOn(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(testtier.Rounds(12, 40)) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 12))
 			n := 20 + rng.IntN(60)

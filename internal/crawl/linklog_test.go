@@ -91,7 +91,7 @@ func TestLinkLog(t *testing.T) {
 // Whenever a crawl is stopped or killed, or the power fails, each URL has its line in the end.
 func TestLinkLogAfterKill(t *testing.T) {
 	twice := 0
-	for at := 30 * time.Millisecond; at < 3*time.Second; at += 60 * time.Millisecond {
+	for at := 30 * time.Millisecond; at < 3*time.Second; at += sampled(60 * time.Millisecond) {
 		for _, p := range []pause{{at: at}, {at: at, kill: true}, {at: at, crash: true}} {
 			synctest.Test(t, func(t *testing.T) {
 				n, _ := runWithLinks(t, p)
@@ -111,7 +111,7 @@ func TestLinkLogAfterKill(t *testing.T) {
 func TestPowerFailureTakesLinks(t *testing.T) {
 	lines := func(name string) bool { return strings.HasPrefix(name, crawlDir+"/"+linklog.Folder+"/") }
 	repeated := int64(0)
-	for at := 30 * time.Millisecond; at < 3*time.Second; at += 60 * time.Millisecond {
+	for at := 30 * time.Millisecond; at < 3*time.Second; at += sampled(60 * time.Millisecond) {
 		synctest.Test(t, func(t *testing.T) {
 			_, n := runWithLinks(t, pause{at: at, crash: true, takes: lines})
 			repeated += n

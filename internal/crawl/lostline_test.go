@@ -64,7 +64,7 @@ func runWithLog(t *testing.T, pauses ...pause) (repeated int64) {
 func TestPowerFailureTakesLogLines(t *testing.T) {
 	lines := func(name string) bool { return name == crawlLog }
 	repeated := int64(0)
-	for at := 30 * time.Millisecond; at < 3*time.Second; at += 30 * time.Millisecond {
+	for at := 30 * time.Millisecond; at < 3*time.Second; at += sampled(30 * time.Millisecond) {
 		synctest.Test(t, func(t *testing.T) {
 			repeated += runWithLog(t, pause{at: at, crash: true, takes: lines})
 		})
@@ -77,7 +77,7 @@ func TestPowerFailureTakesLogLines(t *testing.T) {
 // The same for lines that a killed process has written and that the process after it has not synced.
 func TestPowerFailureAfterKill(t *testing.T) {
 	lines := func(name string) bool { return name == crawlLog }
-	for at := 30 * time.Millisecond; at < 3*time.Second; at += 90 * time.Millisecond {
+	for at := 30 * time.Millisecond; at < 3*time.Second; at += sampled(90 * time.Millisecond) {
 		for _, later := range []time.Duration{0, 50 * time.Millisecond, 300 * time.Millisecond} {
 			synctest.Test(t, func(t *testing.T) {
 				runWithLog(t, pause{at: at, kill: true}, pause{at: at + later, crash: true, takes: lines})

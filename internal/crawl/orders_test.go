@@ -20,47 +20,25 @@ import (
 // TestOrdersModel gives commands at random times to crawls of random webs that end at random times,
 // and checks their answers.
 func TestOrdersModel(t *testing.T) {
-	n := uint64(60)
-	if testing.Short() {
-		n = 15
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { ordersOnce(t, seed, int(seed%3), trial{}) })
-		})
-	}
+	model(t, 20, 60, func(t *testing.T, seed uint64) {
+		ordersOnce(t, seed, int(seed%3), trial{})
+	})
 }
 
 // The same with a seen-set that holds back nearly all links for a while, and with power failures
 // that lose any part of what was not synced.
 func TestOrdersModelHeld(t *testing.T) {
-	n := uint64(60)
-	if testing.Short() {
-		n = 15
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ordersOnce(t, seed, max(0, int(seed%4)-2), trial{seen: testparts.Tiny(seed)})
-			})
-		})
-	}
+	model(t, 12, 60, func(t *testing.T, seed uint64) {
+		ordersOnce(t, seed, max(0, int(seed%4)-2), trial{seen: testparts.Tiny(seed)})
+	})
 }
 
 // The same if the whole seen-set is deleted at times while no process runs. Links may be lost with
 // it, but no command.
 func TestOrdersModelLost(t *testing.T) {
-	n := uint64(60)
-	if testing.Short() {
-		n = 15
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ordersOnce(t, seed, 0, trial{seen: testparts.Tiny(seed), deleted: true})
-			})
-		})
-	}
+	model(t, 10, 60, func(t *testing.T, seed uint64) {
+		ordersOnce(t, seed, 0, trial{seen: testparts.Tiny(seed), deleted: true})
+	})
 }
 
 func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {

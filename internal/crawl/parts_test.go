@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -22,7 +23,7 @@ import (
 func TestLedger(t *testing.T) {
 	defer func(s, l int64) { smallPart, largePart = s, l }(smallPart, largePart)
 	smallPart, largePart = 300, 1500
-	for seed := range uint64(20) {
+	for seed := range uint64(testtier.Rounds(4, 20)) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		fs := testdisk.NewMem()
 		j, err := journal.Open(fs, "j", journal.Config{})

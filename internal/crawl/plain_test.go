@@ -11,7 +11,7 @@ import (
 // the http URL: it is fetched once, and with all delays.
 func TestPlainOutlivesKills(t *testing.T) {
 	for _, how := range []string{"kill", "crash"} {
-		for at := time.Millisecond; at < 7*time.Second; at += 331 * time.Millisecond {
+		for at := time.Millisecond; at < 7*time.Second; at += sampled(331 * time.Millisecond) {
 			synctest.Test(t, func(t *testing.T) {
 				s := &story{text: fmt.Sprintf(`
 seed //a.example/

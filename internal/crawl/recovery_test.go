@@ -15,84 +15,67 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
+	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// TestRecoveryModel ends crawls of random webs at random times, by signal, kill and power failure,
-// and compares the result with an undisturbed crawl.
-func TestRecoveryModel(t *testing.T) {
-	n := uint64(150)
-	if testing.Short() {
-		n = 20
-	}
-	for seed := range n {
+// model runs a trial for each of its seeds, of which the soak has more than the gate, in virtual time.
+func model(t *testing.T, gate, soak int, run func(t *testing.T, seed uint64)) {
+	first := testseed.First(0)
+	for seed := first; seed < first+uint64(testtier.Rounds(gate, soak)); seed++ {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { trial{}.run(t, seed) })
+			synctest.Test(t, func(t *testing.T) { run(t, seed) })
 		})
 	}
 }
 
+// sampled returns the step of a test that ends a run at each multiple of step: the gate has only every third.
+func sampled(step time.Duration) time.Duration { return step * time.Duration(testtier.Rounds(3, 1)) }
+
+// TestRecoveryModel ends crawls of random webs at random times, by signal, kill and power failure,
+// and compares the result with an undisturbed crawl.
+func TestRecoveryModel(t *testing.T) {
+	model(t, 40, 150, func(t *testing.T, seed uint64) {
+		trial{}.run(t, seed)
+	})
+}
+
 // The same with pages that are visited again: no visit is lost or counted twice.
 func TestRecoveryModelAgain(t *testing.T) {
-	n := uint64(40)
-	if testing.Short() {
-		n = 20
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { trial{again: 1 + int(seed%3)}.run(t, seed) })
-		})
-	}
+	model(t, 15, 40, func(t *testing.T, seed uint64) {
+		trial{again: 1 + int(seed%3)}.run(t, seed)
+	})
 }
 
 // The same with a seen-set that has hardly any memory: nearly all keys are on disk, and nearly all
 // links are held back for a while.
 func TestRecoveryModelHeld(t *testing.T) {
-	n := uint64(60)
-	if testing.Short() {
-		n = 20
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { trial{seen: testparts.Tiny(seed)}.run(t, seed) })
-		})
-	}
+	model(t, 12, 60, func(t *testing.T, seed uint64) {
+		trial{seen: testparts.Tiny(seed)}.run(t, seed)
+	})
 }
 
 // The same with random bit errors in the runs of the seen-set.
 func TestRecoveryModelDamaged(t *testing.T) {
-	n := uint64(40)
-	if testing.Short() {
-		n = 20
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				trial{seen: onDisk, damaged: "run-", within: 2500 * time.Millisecond}.run(t, seed)
-			})
-		})
-	}
+	model(t, 6, 40, func(t *testing.T, seed uint64) {
+		trial{seen: onDisk, damaged: "run-", within: 2500 * time.Millisecond}.run(t, seed)
+	})
 }
 
 // The same with bit errors in held-back links, or with a seen-set that is deleted while no process
 // runs. A page may be missed then, but it must be reported.
 func TestRecoveryModelLost(t *testing.T) {
-	n := uint64(40)
-	if testing.Short() {
-		n = 20
-	}
-	for seed := range n {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			tr := trial{seen: testparts.Tiny(seed), damaged: "held-", within: 400 * time.Millisecond}
-			if seed%3 == 0 {
-				tr = trial{seen: testparts.Tiny(seed), deleted: true}
-			}
-			synctest.Test(t, func(t *testing.T) { tr.run(t, seed) })
-		})
-	}
+	model(t, 10, 40, func(t *testing.T, seed uint64) {
+		tr := trial{seen: testparts.Tiny(seed), damaged: "held-", within: 400 * time.Millisecond}
+		if seed%3 == 0 {
+			tr = trial{seen: testparts.Tiny(seed), deleted: true}
+		}
+		tr.run(t, seed)
+	})
 }
 
 // A trial is a crawl with the faults besides ends of runs.

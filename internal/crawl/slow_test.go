@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 )
 
@@ -101,6 +102,9 @@ func TestSlowHostsBesideAnHonestOne(t *testing.T) {
 	}
 	for _, c := range webs {
 		t.Run(c.name, func(t *testing.T) {
+			if c.hosts > 300 {
+				testtier.OnlySoak(t, "it takes a second of CPU time, and 300 hosts show the same")
+			}
 			synctest.Test(t, func(t *testing.T) {
 				pages, most := honestPages(t, besides(c.hosts, c.robots, c.page), func(cfg *Config) {
 					cfg.SlowVisits, cfg.SlowBytes = 4096, 256<<20
