@@ -15,6 +15,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/output/replay"
+	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -107,9 +109,7 @@ func hostileStage() *stage {
 }
 
 // A page is found, and read with its record beside it.
-func TestConsoleArchive(t *testing.T) {
-	s := hostileStage()
-	b, _ := s.open(t)
+func (s *stage) reading(t *testing.T, b *testbrowser.Browser) {
 	login(b, "look") // a reader reads
 	sizes(b, func(phone bool) {
 		b.Run("location.hash = 'overview'")
@@ -150,6 +150,7 @@ func TestConsoleArchive(t *testing.T) {
 
 // An archived page cannot script, refresh, post or call, in the frame of the console and alone in a tab.
 func TestConsoleArchiveAttack(t *testing.T) {
+	testtier.OnlySoak(t, "a browser takes long")
 	s := hostileStage()
 	b, url := s.open(t)
 	login(b, "secret")

@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/operate"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // rateState returns the rate that holds. The caller holds mu.
@@ -89,21 +90,21 @@ func (s *stage) RateWeek(ctx context.Context, q *pb.RateWeekRequest) (*pb.RateWe
 }
 
 // since returns the calls that change something since the last time.
-func (s *stage) since(n *int) []string {
+func (s *stage) since() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	calls := slices.Clone(s.calls[*n:])
-	*n = len(s.calls)
+	calls := slices.Clone(s.calls[s.told:])
+	s.told = len(s.calls)
 	return calls
 }
 
-// sizes calls fn with the console in the size of a screen and of a phone.
+// sizes calls fn with the console in the size of a screen, and in the soak also of a phone.
 func sizes(b *testbrowser.Browser, fn func(phone bool)) {
-	for _, phone := range []bool{false, true} {
-		if b.Size(1280, 800, false); phone {
-			b.Size(390, 844, true)
-		}
-		fn(phone)
+	fn(false)
+	if testtier.Soak() {
+		b.Size(390, 844, true)
+		fn(true)
+		b.Size(1280, 800, false)
 	}
 }
 
@@ -117,15 +118,14 @@ func confirm(b *testbrowser.Browser, why string) {
 const text = "document.getElementById('%s').innerText.includes('%s')"
 
 // Several seeds, blocks and patterns are given at once, and each line has its answer.
-func TestConsoleSteer(t *testing.T) {
-	s := &stage{orders: []*pb.Order{{Id: "a1-3", Verb: "exclude", About: "/trap/", Why: "endless", Stands: true},
-		{Id: "a1-4", Verb: "delay", About: "slow.example", Value: "10s", Stands: true}}}
-	b, _ := s.open(t)
+func (s *stage) steering(t *testing.T, b *testbrowser.Browser) {
+	s.have(&pb.Order{Id: "a1-3", Verb: "exclude", About: "/trap/", Why: "endless", Stands: true},
+		&pb.Order{Id: "a1-4", Verb: "delay", About: "slow.example", Value: "10s", Stands: true})
 	login(b, "secret")
-	n := 0
+	s.since()
 	did := func(want ...string) {
 		t.Helper()
-		if got := s.since(&n); !slices.Equal(got, want) {
+		if got := s.since(); !slices.Equal(got, want) {
 			t.Errorf("calls %q, want %q", got, want)
 		}
 	}
@@ -198,7 +198,7 @@ func TestConsoleSteer(t *testing.T) {
 	b.Wait(fmt.Sprintf(text, "bars-list", "Nothing is blocked"))
 	did("TakeBack a1-3 over")
 
-	b.Click("#logout")
+	logout(b)
 	login(b, "look")
 	b.Run("location.hash = 'steer'")
 	b.Wait("document.querySelectorAll('fieldset:disabled').length == 3 && " +
@@ -209,10 +209,12 @@ func TestConsoleSteer(t *testing.T) {
 		b.Wait("window.got == 403")
 	}
 	did()
+	logout(b)
 }
 
 // The week is drawn, and changed with the mouse, the keyboard and a finger.
 func TestConsoleRate(t *testing.T) {
+	testtier.OnlySoak(t, "a browser takes long")
 	s := &stage{rate: "40/s 8-18 mon-fri, else 300/s"}
 	b, _ := s.open(t)
 	login(b, "secret")
@@ -281,12 +283,11 @@ func TestConsoleRate(t *testing.T) {
 	b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
 	b.Key("Escape")
 	b.Wait(value + " == '7/s 0-6, else 9/s' && document.querySelector(`" + hour(3, 3) + "`).innerText == '7'")
-	n := 0
-	if got := s.since(&n); !slices.Equal(got, []string{"Rate 7/s 0-6, else 9/s quiet nights"}) {
+	if got := s.since(); !slices.Equal(got, []string{"Rate 7/s 0-6, else 9/s quiet nights"}) {
 		t.Errorf("calls %q", got)
 	}
 
-	b.Click("#logout")
+	logout(b)
 	login(b, "look")
 	b.Run("location.hash = 'speed'")
 	b.Wait(value + " == '7/s 0-6, else 9/s'")
@@ -298,6 +299,7 @@ func TestConsoleRate(t *testing.T) {
 
 // The traffic is drawn by hour, with its checkpoints; the topics with their agents.
 func TestConsoleTraffic(t *testing.T) {
+	testtier.OnlySoak(t, "a browser takes long")
 	s := &stage{}
 	b, _ := s.open(t)
 	login(b, "look")

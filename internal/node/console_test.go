@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -23,6 +24,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/console"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A stage is a cluster as the console sees it. With evil, all texts that others choose contain it.
@@ -36,6 +38,7 @@ type stage struct {
 
 	mu     sync.Mutex // guards the fields below
 	calls  []string   // calls that change something
+	told   int        // calls that since has returned
 	rate   string     // of the order that stands
 	paused bool
 	orders []*pb.Order
@@ -268,20 +271,38 @@ func login(b *testbrowser.Browser, token string) {
 
 const shown = "document.getElementById('main').innerText"
 
+// TestConsole walks through the console in one browser. The gate sees it in one size, the soak also as
+// on a phone. Each part begins and ends without a login.
+func TestConsole(t *testing.T) {
+	s := hostileStage()
+	b, url := s.open(t)
+	s.views(t, b)
+	s.actions(t, b, url)
+	s.steering(t, b)
+	s.reading(t, b)
+}
+
+func logout(b *testbrowser.Browser) { b.Click("#logout") }
+
+// have sets the orders that stand.
+func (s *stage) have(orders ...*pb.Order) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.orders = orders
+}
+
 // Each view shows what the crawl answers. The keys choose views, and no view is wider than a phone.
-func TestConsoleViews(t *testing.T) {
-	s := &stage{}
-	for i, o := range []*pb.Order{{Verb: "pause", Why: "our line is needed"},
+func (s *stage) views(t *testing.T, b *testbrowser.Browser) {
+	standing := []*pb.Order{{Verb: "pause", Why: "our line is needed"},
 		{Verb: "block", About: "*.shop.example", Why: "no content"},
 		{Verb: "block", About: "192.0.2.0/24", Why: "asked by mail"},
 		{Verb: "exclude", About: `/calendar/\d+`, Why: "endless"},
-		{Verb: "delay", About: "slow.example", Value: "10s 8-18", Why: "a small server"}} {
+		{Verb: "delay", About: "slow.example", Value: "10s 8-18", Why: "a small server"}}
+	for i, o := range standing {
 		o.By = "alice@ws"
 		o.Id, o.Agent, o.At, o.Stands = fmt.Sprint("a1-", i+3), "a1", timestamppb.New(time.Unix(1e9, 0)), true
-		s.orders = append(s.orders, o)
 	}
-	b, _ := s.open(t)
-	b.Dark(false)
+	s.have(standing...)
 	picture := func(name string) {
 		dir := os.Getenv("ORBWEAVER_PICTURES")
 		if dir == "" {
@@ -311,12 +332,9 @@ func TestConsoleViews(t *testing.T) {
 		{"9", "traffic", "in 100 hours"}, {"0", "archive", "Search"}, {"t", "topics", "science"},
 	}
 	b.Wait("document.getElementById('state').innerText == 'crawling'")
-	for _, phone := range []bool{false, true} {
+	sizes(b, func(phone bool) {
 		b.Dark(phone)
 		for _, v := range views {
-			if b.Size(1280, 800, false); phone {
-				b.Size(390, 844, true)
-			}
 			b.Key(v.key)
 			b.Wait("location.hash == '#" + v.name + "' && " + shown + ".includes('" + v.shows + "')")
 			b.Wait("document.querySelector('nav [aria-current]').getAttribute('href') == '#" + v.name + "'")
@@ -329,8 +347,7 @@ func TestConsoleViews(t *testing.T) {
 				picture("console-" + v.name)
 			}
 		}
-	}
-	b.Size(1280, 800, false)
+	})
 	b.Key("1")
 	b.Wait("document.querySelectorAll('#curves polyline').length == 6 && " +
 		"document.querySelectorAll('meter').length == 2")
@@ -376,7 +393,7 @@ func TestConsoleViews(t *testing.T) {
 	b.Wait("document.getElementById('dialog').open")
 	b.Key("Escape")
 	b.Wait("!document.getElementById('dialog').open")
-	b.Click("#logout")
+	logout(b)
 	b.Wait("document.activeElement.id == 'token'")
 	if cookies := b.Text("document.cookie"); cookies != "" {
 		t.Errorf("scripts can read the cookie %s", cookies)
@@ -384,11 +401,9 @@ func TestConsoleViews(t *testing.T) {
 }
 
 // Each action asks for a reason, and makes the call.
-func TestConsoleActions(t *testing.T) {
-	s := &stage{orders: []*pb.Order{{Id: "a1-3", Verb: "block", About: "*.example.org", Stands: true}}}
-	b, url := s.open(t)
+func (s *stage) actions(t *testing.T, b *testbrowser.Browser, url string) {
+	s.have(&pb.Order{Id: "a1-3", Verb: "block", About: "*.example.org", Stands: true})
 	login(b, "secret")
-	want := 0
 	do := func(hash, button, why, call string) {
 		t.Helper()
 		b.Run("location.hash = '" + hash + "'")
@@ -399,14 +414,11 @@ func TestConsoleActions(t *testing.T) {
 			b.Type(why)
 		}
 		b.Key("Enter")
-		want++
 		b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
 		b.Key("Escape")
 		b.Wait("!document.getElementById('dialog').open")
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if len(s.calls) != want || s.calls[want-1] != call {
-			t.Errorf("%s %s: calls %q, want the last to be %q", hash, button, s.calls, call)
+		if got := s.since(); !slices.Equal(got, []string{call}) {
+			t.Errorf("%s %s: calls %q, want %q", hash, button, got, call)
 		}
 	}
 	by := func(want string) {
@@ -427,17 +439,21 @@ func TestConsoleActions(t *testing.T) {
 	b.Wait("document.getElementById('confirm')")
 	b.Run("document.getElementById('by').value = ' J\\u00fcrgen B '")
 	b.Click("#confirm")
-	want++
 	b.Wait("document.getElementById('dialog').innerText.includes('a2: no answer')")
 	b.Key("Escape")
 	b.Wait("!document.getElementById('dialog').open")
 	by("Jürgen B")
+	s.since()
 	do("overview", "#stop", "enough", "Stop  enough")
 	do("agents", "#agents tbody tr:nth-child(2) button.danger", "x", "Stop a2 x")
 	do("agents", "#agents tbody tr:nth-child(2) button", "", "Checkpoint a2")
 	do("hosts/www.a.example", "#block", "a complaint", "Block www.a.example a complaint")
 	do("hosts/www.a.example", "#unblock", "", "Unblock www.a.example")
 	do("hosts/www.a.example", "#drop", "trap", "Drop www.a.example trap")
+	b.Run("location.hash = 'speed'")
+	b.Wait("document.getElementById('rate-text').value == 'none'") // the console has drawn the week
+	b.Run("document.getElementById('rate-text').value = '7/s 0-6, else 9/s'")
+	do("speed", "#rate-apply", "quiet", "Rate 7/s 0-6, else 9/s quiet")
 	do("orders", ".take-back", "over", "TakeBack a1-3 over")
 	b.Wait(shown + ".includes('No order stands')")
 
@@ -448,7 +464,7 @@ func TestConsoleActions(t *testing.T) {
 
 	b.Go(url + "?again") // the cookie lasts
 	b.Wait("!document.getElementById('account').hidden")
-	b.Click("#logout")
+	logout(b)
 	login(b, "look")
 	b.Wait("document.getElementById('role').innerText.startsWith('reader')")
 	for _, hash := range []string{"overview", "agents", "hosts/www.a.example", "orders", "steer", "speed"} {
@@ -460,10 +476,12 @@ func TestConsoleActions(t *testing.T) {
 			t.Errorf("%s: a reader has %s buttons", hash, n)
 		}
 	}
+	logout(b)
 }
 
 // Texts that servers and other agents choose stay text. The page contacts its own server alone.
 func TestConsoleAttack(t *testing.T) {
+	testtier.OnlySoak(t, "a browser takes long")
 	const evil = `"'><img src=http://evil.invalid/x onerror="window.hacked=1"><script>window.hacked=2</script>` +
 		`<a href="javascript:window.hacked=3">x</a>`
 	s := &stage{evil: evil, archive: map[string]string{"http://a.example/" + evil: ""}, orders: []*pb.Order{

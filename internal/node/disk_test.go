@@ -25,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
@@ -211,7 +212,7 @@ func (w *smallWeb) checkFiles(t *testing.T, fs disk.FS) {
 func newSmallWeb() *smallWeb { return &smallWeb{at: map[string][]time.Time{}} }
 
 // TestDiskFaults makes each operation that changes the disk fail in turn: with a full disk from
-// then on, or once with an I/O error.
+// then on, or once with an I/O error. The gate tests a sample of the operations.
 func TestDiskFaults(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		name := "new"
@@ -230,13 +231,7 @@ func TestDiskFaults(t *testing.T) {
 				changes -= before
 			})
 			t.Logf("%d operations", changes)
-			step := int64(1)
-			switch {
-			case testing.Short() || raceEnabled:
-				step = changes/40 + 1
-			case begun:
-				step = 3
-			}
+			step := changes/int64(testtier.Rounds(30, int(changes)+1)) + 1
 			for n := int64(1); n <= changes; n += step {
 				for _, kind := range []string{"full", "broken"} {
 					t.Run(fmt.Sprintf("%s-at-%d", kind, n), func(t *testing.T) {

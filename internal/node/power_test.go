@@ -9,16 +9,13 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestPowerFailure cuts the power at random times, from the start of a crawl on, and continues with
 // what is left on the disk.
 func TestPowerFailure(t *testing.T) {
-	n := uint64(100)
-	if testing.Short() || raceEnabled {
-		n = 25
-	}
-	for seed := range n {
+	for seed := range uint64(testtier.Rounds(20, 400)) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 3))

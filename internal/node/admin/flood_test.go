@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // listen is a Server that knows one token.
@@ -68,7 +69,7 @@ func TestIdleFlood(t *testing.T) {
 	if code, err := ours.status("secret"); code != 200 || err != nil {
 		t.Fatal(code, err)
 	}
-	n := 2000
+	n := testtier.Rounds(maxConns+200, 2000)
 	if most := disk.MaxOpen(); most > 0 {
 		n = min(n, most/4)
 	}

@@ -65,12 +65,9 @@ func deadline(tb testing.TB) time.Time {
 }
 
 // Start starts a browser with an empty profile. Without Chromium the test is skipped (see package
-// testneed), and so is a short one. The browser ends with the test.
+// testneed). The browser ends with the test.
 func Start(tb testing.TB) *Browser {
 	tb.Helper()
-	if testing.Short() {
-		tb.Skip("a browser takes long")
-	}
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
 		if p, err := exec.LookPath(name); err == nil {
