@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 var exact = RankConfig{Damping: Damping, Tolerance: 1e-14, Iterations: 1000}
@@ -193,6 +194,7 @@ json.dump(out, sys.stdout)
 
 // TestSciPyAgrees compares PageRank with the solution of its equations, and Kendall with that of SciPy.
 func TestSciPyAgrees(t *testing.T) {
+	testtier.OnlySoak(t, "SciPy is slow to install")
 	venv := os.Getenv("ORBWEAVER_VENV")
 	if venv == "" {
 		testneed.Missing(t, "ORBWEAVER_VENV is not set; it must name a virtual environment with scipy")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 )
 
@@ -23,13 +24,14 @@ const jarsVariable = "ORBWEAVER_URLFRONTIER"
 // published runs the client of testdata/java, which is made of the published Java library.
 func published(t *testing.T, addr, story string) string {
 	t.Helper()
+	testtier.OnlySoak(t, "Java and the library are slow to install")
 	jars := os.Getenv(jarsVariable)
 	if cache, err := os.UserCacheDir(); jars == "" && err == nil {
 		jars = filepath.Join(cache, "orbweaver-urlfrontier")
 	}
 	found, _ := filepath.Glob(filepath.Join(jars, "urlfrontier-API-*.jar")) // the pattern compiles
 	if len(found) == 0 {
-		testneed.Missing(t, "the library of URL Frontier in "+jars+" (.ci/run copies it)")
+		testneed.Missing(t, "the library of URL Frontier in "+jars+" (tools/soak/install.sh copies it)")
 	}
 	java, err := exec.LookPath("java")
 	if err != nil {
