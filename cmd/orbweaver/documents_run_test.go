@@ -74,7 +74,7 @@ var documentSteps = map[string][]step{
 			"--contact you@example.org https://example.org/ https://example.net/ https://example.com/", beside: true},
 		{command: "./orbweaver crawl --dir a2 --name a2 --listen 127.0.0.1:7471 --join 127.0.0.1:7470 --agents 2 " +
 			"--contact you@example.org https://example.org/ https://example.net/ https://example.com/", last: true},
-		{command: "go test -timeout 40m ./...", not: "this test is a part of it"},
+		{command: "go test ./...", not: "this test is a part of it"},
 	},
 	"docs/login.md": {
 		{command: "printf 'example.org\\tFALSE\\t/\\tTRUE\\t0\\tsession\\tx\\n' >cookies.txt", added: true},

@@ -18,7 +18,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 )
 
-// jarsVariable names the folder with the published library. Without it, the folder is the one that .ci/run fills.
+// jarsVariable names the folder with the published library. Without it, the folder is the one that
+// tools/soak/install.sh fills.
 const jarsVariable = "ORBWEAVER_URLFRONTIER"
 
 // published runs the client of testdata/java, which is made of the published Java library.
