@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
@@ -58,7 +59,7 @@ type actor struct {
 
 // A process is one run of an actor, from its start to its end.
 type process struct {
-	machine *machine
+	machine *simnet.Machine
 	cancel  context.CancelFunc
 	done    chan struct{} // closed at the end
 
@@ -169,7 +170,7 @@ func (a *actor) start(resume bool, together int) {
 	a.starts++
 	a.faulty.Heal() // the disk works again: after a Full fault, there is room
 	p := &process{done: make(chan struct{}), began: time.Now()}
-	p.machine = a.s.net.machine(a.number, a.addr.Addr())
+	p.machine = a.s.net.Machine(a.number, a.addr.Addr())
 	a.run = p
 	cfg := a.config(resume, together)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -194,7 +195,7 @@ func (a *actor) start(resume bool, together int) {
 		if p.result.Stop == crawl.Finished {
 			a.finishes()
 		}
-		p.machine.kill()
+		p.machine.Kill()
 	})
 }
 
@@ -214,7 +215,7 @@ func (a *actor) newDisk() {
 func (a *actor) setDisk(mem *testdisk.Mem) { a.mem, a.faulty = mem, testdisk.NewFaulty(mem, nil) }
 
 // kill ends the process at once. Its disk keeps everything that was written.
-func (a *actor) kill() { a.end(a.mem.Clone(), (*machine).kill) }
+func (a *actor) kill() { a.end(a.mem.Clone(), (*simnet.Machine).Kill) }
 
 // power cuts the machine's power. Data that was not synced may be lost: of any file, or of all files below one
 // directory.
@@ -225,11 +226,11 @@ func (a *actor) power(seed uint64) {
 		a.s.log("%s loses what was not synced below %s", a.name, hit[i])
 		left = a.mem.CrashOf(func(name string) bool { return strings.HasPrefix(name, crawlDir+hit[i]) })
 	}
-	a.end(left, (*machine).vanish)
+	a.end(left, (*simnet.Machine).Vanish)
 }
 
 // end ends the process. left is the disk that remains.
-func (a *actor) end(left *testdisk.Mem, off func(*machine)) {
+func (a *actor) end(left *testdisk.Mem, off func(*simnet.Machine)) {
 	p := a.run
 	p.killed = true
 	a.faulty.Break(func(testdisk.Call) testdisk.Fault { return testdisk.Fault{Err: errGone} })

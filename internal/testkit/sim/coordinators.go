@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -30,7 +31,7 @@ type coordinator struct {
 
 // A coordinating is one run of a coordinator.
 type coordinating struct {
-	machine *machine
+	machine *simnet.Machine
 	cancel  context.CancelFunc
 	done    chan struct{} // closed at the end
 	full    atomic.Bool   // its disk is full
@@ -83,7 +84,7 @@ func (c *coordinator) setDisk(mem *testdisk.Mem) { c.mem, c.faulty = mem, testdi
 func (c *coordinator) start() {
 	c.faulty.Heal()
 	s, p := c.s, &coordinating{done: make(chan struct{})}
-	p.machine = s.net.machine(coordinatorMachine+c.number-1, c.addr.Addr())
+	p.machine = s.net.Machine(coordinatorMachine+c.number-1, c.addr.Addr())
 	c.run = p
 	cfg := node.CoordinatorConfig{
 		Dir: coordinatorDir, FS: c.faulty, Listen: c.addr.String(), Members: s.coordinatorAddrs(), Keys: keysDir,
@@ -111,7 +112,7 @@ func (c *coordinator) start() {
 		cancel()
 		if !p.killed {
 			s.log("%s ends: %v", c.name, err)
-			p.machine.kill()
+			p.machine.Kill()
 		}
 	})
 }
@@ -140,13 +141,13 @@ func (c *coordinator) lives() bool {
 }
 
 // kill ends the process at once. Its disk keeps everything that was written.
-func (c *coordinator) kill() { c.end(c.mem.Clone(), (*machine).kill) }
+func (c *coordinator) kill() { c.end(c.mem.Clone(), (*simnet.Machine).Kill) }
 
 // power cuts the machine's power: what was not synced may be lost.
-func (c *coordinator) power(seed uint64) { c.end(c.mem.Crash(seed), (*machine).vanish) }
+func (c *coordinator) power(seed uint64) { c.end(c.mem.Crash(seed), (*simnet.Machine).Vanish) }
 
 // end ends the process. left is the disk that remains.
-func (c *coordinator) end(left *testdisk.Mem, off func(*machine)) {
+func (c *coordinator) end(left *testdisk.Mem, off func(*simnet.Machine)) {
 	p := c.run
 	p.killed = true
 	c.faulty.Break(func(testdisk.Call) testdisk.Fault { return testdisk.Fault{Err: errGone} })
@@ -425,18 +426,18 @@ func (s *story) strikeCoordinators(f Fault) bool {
 	}
 	switch f.Kind {
 	case Blind:
-		s.overlay(f.For, func(from, to int, p path) path {
+		s.overlay(f.For, func(from, to int, p simnet.Path) simnet.Path {
 			blind := func(n int) bool { return n > 0 && n <= f.Agent }
 			if blind(from) && to >= coordinatorMachine || blind(to) && from >= coordinatorMachine {
-				p.cut = true
+				p.Cut = true
 			}
 			return p
 		})
 		return true
 	case CutCoordinator:
 		n := coordinatorMachine + f.Agent - 1
-		s.overlay(f.For, func(from, to int, p path) path {
-			p.cut = p.cut || from == n || to == n
+		s.overlay(f.For, func(from, to int, p simnet.Path) simnet.Path {
+			p.Cut = p.Cut || from == n || to == n
 			return p
 		})
 		return true

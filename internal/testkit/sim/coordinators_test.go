@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -47,7 +48,7 @@ func (f *follower) follow(ctx context.Context) {
 				Term: from - 1, Settings: map[string]string{"partition": sites}}})
 		if not, ok := errors.AsType[*rpc.NotLeader](err); ok && not.Leader != addr {
 			leader, stamp = not.Leader, 0
-			sleep(ctx, 50*time.Millisecond)
+			time.Sleep(50 * time.Millisecond)
 			continue
 		}
 		if err != nil {
@@ -55,7 +56,7 @@ func (f *follower) follow(ctx context.Context) {
 				f.s.t.Errorf("%s: %v", f.name, err)
 			}
 			leader, stamp = "", 0
-			sleep(ctx, 100*time.Millisecond)
+			time.Sleep(100 * time.Millisecond)
 			continue
 		}
 		leader, stamp = addr, answer.Stamp
@@ -97,7 +98,7 @@ func (f *follower) discover(ctx context.Context, host string) {
 			f.mu.Unlock()
 			return
 		}
-		sleep(ctx, 100*time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 
@@ -131,7 +132,7 @@ func TestCoordinators(t *testing.T) {
 // coordinated runs coordinators with followers and faults.
 func coordinated(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 0x636f6f7264))
-	s := &story{plan: Plan{Seed: seed, Agents: 3, Coordinators: 3, Hosts: 300}, t: t, net: newNetwork(seed)}
+	s := &story{plan: Plan{Seed: seed, Agents: 3, Coordinators: 3, Hosts: 300}, t: t, net: simnet.New(seed)}
 	var err error
 	if s.made, err = gen.New(gen.Plain(seed, s.plan.Hosts)); err != nil {
 		t.Fatal(err)
@@ -160,19 +161,19 @@ func coordinated(t *testing.T, seed uint64) {
 			f.mu.Lock()
 			defer f.mu.Unlock()
 			return rpc.Caller{Name: f.name, Instance: rpc.ID{byte(f.number)}, Boot: 1, Crawl: f.crawl}
-		}, Dial: s.net.machine(f.number, addrOf(f.number).Addr()).Dial})
+		}, Dial: s.net.Machine(f.number, addrOf(f.number).Addr()).Dial})
 		wg.Go(func() { f.follow(ctx) })
 		wg.Go(func() {
 			for n := range each {
 				name, _ := s.made.Name(int64(i*each + n))
 				f.discover(ctx, name)
-				sleep(ctx, time.Duration(n%5)*100*time.Millisecond)
+				time.Sleep(time.Duration(n%5) * 100 * time.Millisecond)
 			}
 		})
 		followers = append(followers, f)
 	}
 	for range 6 {
-		sleep(ctx, time.Duration(rng.IntN(15000))*time.Millisecond)
+		time.Sleep(time.Duration(rng.IntN(15000)) * time.Millisecond)
 		s.stage.Lock()
 		f := randomFault(rng, 3)
 		s.log("fault: %s", f)
@@ -180,7 +181,7 @@ func coordinated(t *testing.T, seed uint64) {
 		s.stage.Unlock()
 	}
 	knows := func(f *follower) bool { return f.knows(3 * each) }
-	for end := time.Now().Add(10 * time.Minute); ; sleep(ctx, time.Second) {
+	for end := time.Now().Add(10 * time.Minute); ; time.Sleep(time.Second) {
 		if done := slices.ContainsFunc(followers, func(f *follower) bool { return !knows(f) }); !done {
 			break
 		}
@@ -192,7 +193,7 @@ func coordinated(t *testing.T, seed uint64) {
 		}
 	}
 	for s.pending.Load() > 0 {
-		sleep(ctx, time.Second)
+		time.Sleep(time.Second)
 	}
 	cancel()
 	wg.Wait()
@@ -209,7 +210,7 @@ func coordinated(t *testing.T, seed uint64) {
 		t.Error(wrong)
 	}
 	s.running.Wait()
-	s.web.self.kill()
+	s.web.self.Kill()
 	time.Sleep(5 * time.Minute)
 	if t.Failed() {
 		t.Log(strings.Join(s.lines, "\n"))

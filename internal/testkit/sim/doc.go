@@ -6,7 +6,7 @@
 //	                  ^ faults, at a share of the pages
 //
 // The agents have real gossip, TLS and calls. Their disks are in memory, and can fail, lose power
-// and come back old (testdisk.Mem, testdisk.Faulty). The network is in memory: latency, loss, one-way
+// and come back old (testdisk.Mem, testdisk.Faulty). The network is in memory (simnet): latency, loss, one-way
 // cuts, partitions and slow lines act on the delivery, so that writing never blocks. The web is a
 // generated one that knows the truth (testweb/gen), with its own name server.
 //

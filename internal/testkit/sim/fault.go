@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -145,9 +146,9 @@ func (s *story) strike(f Fault) bool {
 		s.still = append(s.still, excuse{from: now, to: span.to.Add(restartTime)})
 		return true
 	case Lossy:
-		s.overlay(f.For, func(from, to int, p path) path {
+		s.overlay(f.For, func(from, to int, p simnet.Path) simnet.Path {
 			if from != 0 && to != 0 {
-				p.loss, p.latency = max(p.loss, 0.2), p.latency+200*time.Millisecond
+				p.Loss, p.Latency = max(p.Loss, 0.2), p.Latency+200*time.Millisecond
 			}
 			return p
 		})
@@ -215,7 +216,7 @@ func (s *story) strike(f Fault) bool {
 			a.goesDown(now.Add(-acceptedAfter))
 			s.judge.forgets(a.number, excuse{from: now.Add(-acceptedAfter), to: time.Now()})
 			a.repeats(time.Since(now) + killedRepeats)
-			a.end(copied, (*machine).kill)
+			a.end(copied, (*simnet.Machine).Kill)
 			a.comesUp()
 			a.start(a.begun(), s.plan.Agents)
 		})
@@ -284,9 +285,9 @@ func (s *story) strike(f Fault) bool {
 			})
 		}
 	case Cut:
-		s.overlay(f.For, func(from, to int, p path) path {
+		s.overlay(f.For, func(from, to int, p simnet.Path) simnet.Path {
 			if from != 0 && to != 0 && (from <= a.number) != (to <= a.number) {
-				p.cut = true
+				p.Cut = true
 			}
 			return p
 		})
@@ -296,17 +297,17 @@ func (s *story) strike(f Fault) bool {
 			return (x <= a.number) != (y <= a.number) || s.plan.Partition == sites && x <= a.number
 		})
 	case OneWay:
-		s.overlay(f.For, func(from, to int, p path) path {
+		s.overlay(f.For, func(from, to int, p simnet.Path) simnet.Path {
 			if from == a.number && to != 0 {
-				p.cut = true
+				p.Cut = true
 			}
 			return p
 		})
 		s.separate(f.For, of(a.number))
 	case Offline:
-		a.run.machine.drop(s.web.self)
-		s.overlay(f.For, func(from, to int, p path) path {
-			p.cut = p.cut || from == a.number || to == a.number
+		a.run.machine.Drop(s.web.self)
+		s.overlay(f.For, func(from, to int, p simnet.Path) simnet.Path {
+			p.Cut = p.Cut || from == a.number || to == a.number
 			return p
 		})
 		s.separate(f.For, of(a.number))
@@ -315,13 +316,13 @@ func (s *story) strike(f Fault) bool {
 	case Slow:
 		a.slow = now.Add(f.For + slowLag)
 		s.bad = append(s.bad, span)
-		s.overlay(f.For, func(from, to int, p path) path {
+		s.overlay(f.For, func(from, to int, p simnet.Path) simnet.Path {
 			switch {
 			case from == 0 || to == 0:
 			case from == a.number: // all that the machine sends shares one line
-				p.latency, p.rate, p.line = p.latency+slowLatency, slowRate, a.number
+				p.Latency, p.Rate, p.Line = p.Latency+slowLatency, slowRate, a.number
 			case to == a.number: // and all that it receives another one
-				p.latency, p.rate, p.line = p.latency+slowLatency, slowRate, -a.number
+				p.Latency, p.Rate, p.Line = p.Latency+slowLatency, slowRate, -a.number
 			}
 			return p
 		})
@@ -396,7 +397,7 @@ func (a *actor) lose() {
 	if a.s.judge.refetches && (a.s.judge.moves || a.s.judge.anyHost) {
 		a.s.judge.loses(recordsOn(a.s.t, a.lost))
 	}
-	a.end(testdisk.NewMem(), (*machine).vanish)
+	a.end(testdisk.NewMem(), (*simnet.Machine).Vanish)
 	a.gone = true
 }
 
@@ -459,7 +460,7 @@ func (s *story) finished() bool {
 }
 
 // overlay changes the rules of the network for d.
-func (s *story) overlay(d time.Duration, change func(from, to int, p path) path) {
+func (s *story) overlay(d time.Duration, change func(from, to int, p simnet.Path) simnet.Path) {
 	i := len(s.overlays)
 	s.overlays = append(s.overlays, change)
 	s.compose()
@@ -472,12 +473,12 @@ func (s *story) overlay(d time.Duration, change func(from, to int, p path) path)
 
 // compose makes the rules of the network from the plan and all overlays.
 func (s *story) compose() {
-	overlays := append([]func(int, int, path) path(nil), s.overlays...)
+	overlays := append([]func(int, int, simnet.Path) simnet.Path(nil), s.overlays...)
 	latency := s.plan.Latency
-	s.net.follow(func(from, to int) path {
-		p := path{latency: latency}
+	s.net.Follow(func(from, to int) simnet.Path {
+		p := simnet.Path{Latency: latency}
 		if from == 0 || to == 0 {
-			p.latency = webLatency
+			p.Latency = webLatency
 		}
 		for _, o := range overlays {
 			if o != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
@@ -20,7 +21,7 @@ type story struct {
 	plan   Plan
 	t      testing.TB
 	made   *gen.Web
-	net    *network
+	net    *simnet.Network
 	web    *web
 	judge  *judge
 	actors []*actor
@@ -41,7 +42,7 @@ type story struct {
 	answered chan struct{} // an operator's Seed or Orders is over
 
 	stage    sync.Mutex // guards the fields below, and the actors
-	overlays []func(from, to int, p path) path
+	overlays []func(from, to int, p simnet.Path) simnet.Path
 	still    []excuse     // times in which nothing can be fetched
 	outages  []outage     // times in which hosts cannot be reached
 	apart    []separation // times in which agents do not know what others do
@@ -80,7 +81,8 @@ func tellAll(t testing.TB, p Plan, events io.Writer) (*story, *Verdict) {
 // tellFrom is tellAll. If began is not nil, it is called when the agents have been started.
 func tellFrom(t testing.TB, p Plan, events io.Writer, began func(*story)) (*story, *Verdict) {
 	p = p.withDefaults()
-	s := &story{plan: p, t: t, net: newNetwork(p.Seed), events: events, answered: make(chan struct{})}
+	s := &story{plan: p, t: t, net: simnet.New(p.Seed), events: events, answered: make(chan struct{})}
+	s.net.Until = until
 	spec := gen.Plain(p.Seed, p.Hosts)
 	spec.PagesMean, spec.MaxPages, spec.PageBytes, spec.Links = p.Pages, int64(8*p.Pages), 3000, 10
 	spec.Addresses, spec.Crosslinked = p.Addresses, p.Crosslinked
@@ -263,7 +265,7 @@ func (s *story) finish() *Verdict {
 	}
 	s.running.Wait()
 	// End the remaining connections, and let the last timers of libraries run out.
-	s.web.self.kill()
+	s.web.self.Kill()
 	time.Sleep(5 * time.Minute)
 	v.Struck, v.Log = s.struck, s.lines
 	if v.Bad() {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -22,8 +23,7 @@ import (
 // A web serves a generated web to all agents, answers their DNS queries, and reports each request
 // to the judge. It is machine 0 of the network.
 type web struct {
-	net   *network
-	self  *machine
+	self  *simnet.Machine
 	made  *gen.Web
 	judge *judge
 	waves bool // see wave
@@ -36,9 +36,13 @@ type web struct {
 	asked   map[string]int
 }
 
-func newWeb(n *network, made *gen.Web, j *judge) *web {
-	self := n.machine(0, netip.MustParseAddr("192.0.2.1"))
-	return &web{net: n, self: self, made: made, judge: j, asked: map[string]int{}}
+// webAddr is where the web's name server listens, at port 53. Its hosts have other addresses.
+const webAddr = "192.0.2.1"
+
+func newWeb(n *simnet.Network, made *gen.Web, j *judge) *web {
+	w := &web{self: n.Machine(0, netip.MustParseAddr(webAddr)), made: made, judge: j, asked: map[string]int{}}
+	w.self.Answer(53, w.resolve)
+	return w
 }
 
 func (w *web) set(away, dnsAway bool) {
@@ -54,38 +58,25 @@ func (w *web) isAway() (web, dns bool) {
 }
 
 // dial connects an agent's machine to a host of the web.
-func (w *web) dial(ctx context.Context, m *machine, addr string) (net.Conn, error) {
+func (w *web) dial(ctx context.Context, m *simnet.Machine, addr string) (net.Conn, error) {
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return nil, err
 	}
-	resend := firstResend
-	for {
-		out, lost := w.net.fate(m.number, 0, 0)
-		back, lostToo := w.net.fate(0, m.number, 0)
+	ours, theirs, err := m.Connect(ctx, w.self, to, func() (time.Duration, bool) {
 		connects, _, _ := w.wave()
-		wait := out + back + connects
 		away, _ := w.isAway()
-		if lost = lost || lostToo || away; lost {
-			wait, resend = resend, min(2*resend, lastResend)
-		}
-		if err := sleep(ctx, wait); err != nil {
-			return nil, &net.OpError{Op: "dial", Net: "tcp", Err: err}
-		}
-		if m.isOff() {
-			return nil, errRefused
-		}
-		if !lost {
-			break
-		}
+		return connects, !away
+	})
+	if err != nil {
+		return nil, err
 	}
-	ours, theirs := m.connect(w.self, netip.AddrPortFrom(m.addr, w.net.ephemeral()), to)
 	var read *reader
 	if w.judge.rated {
 		read = &reader{all: &w.judge.reads}
-		ours.hears = read.add
+		ours.OnRead(read.add)
 	}
-	go w.serve(theirs, m.number, read)
+	go w.serve(theirs, m.Number(), read)
 	return ours, nil
 }
 
@@ -114,7 +105,7 @@ func (w *web) wave() (connects, answers time.Duration, pad int) {
 
 // serve answers the requests of one connection, one after the other. An agent that keeps a limit of the rate may read
 // an answer long after it was written. Then read, if not nil, says when the agent has fetched it.
-func (w *web) serve(conn *stream, agent int, read *reader) {
+func (w *web) serve(conn *simnet.Stream, agent int, read *reader) {
 	defer conn.Close()
 	in := bufio.NewReader(conn)
 	var answer []byte
@@ -154,10 +145,10 @@ func (w *web) serve(conn *stream, agent int, read *reader) {
 		if pad > 0 {
 			answer = bytes.Replace(answer, []byte("\r\n"), fmt.Appendf(nil, "\r\nX-Padding: %0*d\r\n", pad, 0), 1)
 		}
-		for wait := reply.Wait + answers; wait > 0 && !conn.deserted(); wait -= waitStep {
+		for wait := reply.Wait + answers; wait > 0 && !conn.Deserted(); wait -= waitStep {
 			time.Sleep(min(wait, waitStep))
 		}
-		whole := reply.Fault == testweb.NoFault && !conn.deserted()
+		whole := reply.Fault == testweb.NoFault && !conn.Deserted()
 		if !whole {
 			answer = answer[:min(len(answer), reply.Cut)]
 		}
@@ -177,7 +168,7 @@ func (w *web) serve(conn *stream, agent int, read *reader) {
 			in.Peek(1) // waits until the client closes the connection
 			return
 		case testweb.ResetAfter:
-			conn.abort(true)
+			conn.Reset()
 			return
 		case testweb.CloseAfter:
 			return
@@ -188,53 +179,27 @@ func (w *web) serve(conn *stream, agent int, read *reader) {
 	}
 }
 
-// A query is a socket to the web's name server. Each packet is one message.
-type query struct {
-	w *web
-	m *machine
-
-	mu      sync.Mutex // guards the fields below
-	cond    sync.Cond
-	answers [][]byte
-	until   time.Time
-	alarm   *time.Timer
-	closed  bool
+// dialDNS connects a machine to the name server.
+func (w *web) dialDNS(m *simnet.Machine) (net.Conn, error) {
+	return m.Dial(context.Background(), "udp", webAddr+":53")
 }
 
-// dialDNS connects an agent's machine to the name server.
-func (w *web) dialDNS(m *machine) (net.Conn, error) {
-	q := &query{w: w, m: m}
-	q.cond.L = &q.mu
-	return q, nil
-}
-
-// Write implements net.Conn: it sends one query.
-func (q *query) Write(b []byte) (int, error) {
-	q.w.queries.Add(1)
-	out, lost := q.w.net.fate(q.m.number, 0, len(b))
-	back, lostToo := q.w.net.fate(0, q.m.number, len(b))
-	if _, away := q.w.isAway(); lost || lostToo || away || q.m.isOff() {
-		return len(b), nil
-	}
+// resolve answers a packet to the name server. It returns nil if there is no answer.
+func (w *web) resolve(packet []byte) []byte {
+	w.queries.Add(1)
 	var ask dns.Msg
-	if err := ask.Unpack(b); err != nil {
-		return len(b), nil
+	if _, away := w.isAway(); away || ask.Unpack(packet) != nil {
+		return nil
 	}
-	answer, err := q.w.resolve(&ask).Pack()
+	answer, err := w.find(&ask).Pack()
 	if err != nil {
-		return 0, err
+		return nil
 	}
-	time.AfterFunc(out+back, func() {
-		q.mu.Lock()
-		defer q.mu.Unlock()
-		q.answers = append(q.answers, answer)
-		q.cond.Broadcast()
-	})
-	return len(b), nil
+	return answer
 }
 
-// resolve answers a query with the address of a host of the web.
-func (w *web) resolve(ask *dns.Msg) *dns.Msg {
+// find answers a query with the address of a host of the web.
+func (w *web) find(ask *dns.Msg) *dns.Msg {
 	m := new(dns.Msg).SetReply(ask)
 	m.Authoritative = true
 	if len(ask.Question) != 1 {
@@ -255,66 +220,3 @@ func (w *web) resolve(ask *dns.Msg) *dns.Msg {
 	}
 	return m
 }
-
-// Read implements net.Conn: it waits for one answer.
-func (q *query) Read(b []byte) (int, error) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	for {
-		switch {
-		case q.closed:
-			return 0, net.ErrClosed
-		case !q.until.IsZero() && until(q.until) <= 0:
-			return 0, errTimeout
-		case len(q.answers) > 0:
-			n := copy(b, q.answers[0])
-			q.answers = q.answers[1:]
-			return n, nil
-		}
-		q.cond.Wait()
-	}
-}
-
-// Close implements net.Conn.
-func (q *query) Close() error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.closed = true
-	if q.alarm != nil {
-		q.alarm.Stop()
-	}
-	q.cond.Broadcast()
-	return nil
-}
-
-// SetDeadline implements net.Conn.
-func (q *query) SetDeadline(t time.Time) error {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.until = t
-	if q.alarm != nil {
-		q.alarm.Stop()
-		q.alarm = nil
-	}
-	if d := until(t); !t.IsZero() && d > 0 && !q.closed {
-		q.alarm = time.AfterFunc(d, func() {
-			q.mu.Lock()
-			defer q.mu.Unlock()
-			q.cond.Broadcast()
-		})
-	}
-	q.cond.Broadcast()
-	return nil
-}
-
-// SetReadDeadline implements net.Conn.
-func (q *query) SetReadDeadline(t time.Time) error { return q.SetDeadline(t) }
-
-// SetWriteDeadline implements net.Conn. Writing never blocks.
-func (q *query) SetWriteDeadline(time.Time) error { return nil }
-
-// LocalAddr implements net.Conn.
-func (q *query) LocalAddr() net.Addr { return &net.UDPAddr{IP: q.m.addr.AsSlice(), Port: 40000} }
-
-// RemoteAddr implements net.Conn.
-func (q *query) RemoteAddr() net.Addr { return &net.UDPAddr{IP: q.w.self.addr.AsSlice(), Port: 53} }

@@ -1,31 +1,26 @@
-package sim
+package simnet
 
 import (
 	"io"
 	"net"
 	"net/netip"
-	"sync"
 	"time"
 )
 
-// A stream is one end of a connection. Written data leaves at once and arrives in order, each piece
+// A Stream is one end of a connection. Written data leaves at once and arrives in order, each piece
 // when the network delivers it.
-type stream struct {
-	m             *machine
+type Stream struct {
+	inbox
 	local, remote netip.AddrPort
-	peer          *stream
+	peer          *Stream
 	hears         func(n int) // is told of each read of n bytes; nil: nothing is
 
-	mu     sync.Mutex // guards the fields below
-	cond   sync.Cond
+	// The mutex of the inbox guards the fields below.
 	in     []byte    // arrived and not read yet
 	err    error     // follows the data of in: io.EOF or a reset
-	until  time.Time // the read deadline; zero: none
-	alarm  *time.Timer
 	out    []segment // segments on their way, in order
 	busy   bool      // a timer is set to deliver out
 	resend time.Duration
-	closed bool
 }
 
 // A segment is a piece on its way. A nil b means the end of the stream.
@@ -35,28 +30,33 @@ type segment struct {
 	reset bool
 }
 
-// connect returns the two ends of a new connection from m to there.
-func (m *machine) connect(there *machine, from, to netip.AddrPort) (ours, theirs *stream) {
-	ours, theirs = &stream{m: m, local: from, remote: to}, &stream{m: there, local: to, remote: from}
+// connect returns the two ends of a new connection from m to the address to of there.
+func (m *Machine) connect(there *Machine, to netip.AddrPort) (ours, theirs *Stream) {
+	from := netip.AddrPortFrom(m.addr, m.net.ephemeral())
+	ours = &Stream{inbox: inbox{m: m}, local: from, remote: to}
+	theirs = &Stream{inbox: inbox{m: there}, local: to, remote: from}
 	ours.peer, theirs.peer = theirs, ours
-	for _, s := range []*stream{ours, theirs} {
+	for _, s := range []*Stream{ours, theirs} {
 		s.cond.L = &s.mu
 		s.m.mu.Lock()
-		s.m.conns[s] = struct{}{}
+		s.m.streams[s] = struct{}{}
 		s.m.mu.Unlock()
 	}
 	return ours, theirs
 }
 
+// OnRead sets a function that is told of each read of n bytes from s. It must not call methods of s.
+func (s *Stream) OnRead(f func(n int)) { s.hears = f }
+
 // Read implements net.Conn.
-func (s *stream) Read(b []byte) (int, error) {
+func (s *Stream) Read(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
 		switch {
 		case s.closed:
 			return 0, net.ErrClosed
-		case !s.until.IsZero() && until(s.until) <= 0:
+		case s.late():
 			return 0, errTimeout
 		case len(s.in) > 0:
 			n := copy(b, s.in)
@@ -77,7 +77,7 @@ func (s *stream) Read(b []byte) (int, error) {
 }
 
 // Write implements net.Conn. It never blocks.
-func (s *stream) Write(b []byte) (int, error) {
+func (s *Stream) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -93,7 +93,7 @@ func (s *stream) Write(b []byte) (int, error) {
 }
 
 // send puts a segment on its way. The caller holds mu.
-func (s *stream) send(g segment) {
+func (s *Stream) send(g segment) {
 	takes, lost := s.m.net.queue(s.m.number, s.peer.m.number, len(g.b))
 	if lost {
 		takes += firstResend
@@ -110,7 +110,7 @@ func (s *stream) send(g segment) {
 }
 
 // deliver gives the peer everything that is due, and sets a timer for the rest.
-func (s *stream) deliver() {
+func (s *Stream) deliver() {
 	s.mu.Lock()
 	now := time.Now()
 	var there []segment
@@ -140,15 +140,8 @@ func (s *stream) deliver() {
 	}
 }
 
-// blocked reports whether nothing arrives now.
-func (n *network) blocked(from, to int) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.rule(from, to).cut
-}
-
 // arrive takes a segment from the peer.
-func (s *stream) arrive(g segment) {
+func (s *Stream) arrive(g segment) {
 	if s.m.isOff() {
 		return
 	}
@@ -174,11 +167,11 @@ func (s *stream) arrive(g segment) {
 }
 
 // Close implements net.Conn. The peer can read the written data, and then the end.
-func (s *stream) Close() error { return s.shut(true) }
+func (s *Stream) Close() error { return s.shut(true) }
 
 // abort ends the stream. The peer cannot read the rest. If tell is false, the peer does not learn
 // of it.
-func (s *stream) abort(tell bool) {
+func (s *Stream) abort(tell bool) {
 	s.mu.Lock()
 	if !s.closed {
 		s.out = nil
@@ -192,9 +185,9 @@ func (s *stream) abort(tell bool) {
 	}
 }
 
-func (s *stream) shut(end bool) error {
+func (s *Stream) shut(end bool) error {
 	s.m.mu.Lock()
-	delete(s.m.conns, s)
+	delete(s.m.streams, s)
 	s.m.mu.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,9 +195,7 @@ func (s *stream) shut(end bool) error {
 		return net.ErrClosed
 	}
 	s.closed = true
-	if s.alarm != nil {
-		s.alarm.Stop()
-	}
+	s.quiet()
 	if end && s.err != errReset {
 		s.send(segment{reset: len(s.in) > 0})
 	}
@@ -213,9 +204,12 @@ func (s *stream) shut(end bool) error {
 	return nil
 }
 
-// deserted reports whether the peer has reset the stream, or its machine is off. A request on it ends
+// Reset ends the stream. The peer cannot read the rest, and gets an error.
+func (s *Stream) Reset() { s.abort(true) }
+
+// Deserted reports whether the peer has reset the stream, or its machine is off. A request on it ends
 // then, although a real server may not notice that the machine is off.
-func (s *stream) deserted() bool {
+func (s *Stream) Deserted() bool {
 	if s.peer.m.isOff() {
 		return true
 	}
@@ -224,37 +218,8 @@ func (s *stream) deserted() bool {
 	return s.err == errReset
 }
 
-// SetReadDeadline implements net.Conn.
-func (s *stream) SetReadDeadline(t time.Time) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.closed {
-		return net.ErrClosed
-	}
-	s.until = t
-	if s.alarm != nil {
-		s.alarm.Stop()
-		s.alarm = nil
-	}
-	if d := until(t); !t.IsZero() && d > 0 {
-		s.alarm = time.AfterFunc(d, func() {
-			s.mu.Lock()
-			defer s.mu.Unlock()
-			s.cond.Broadcast()
-		})
-	}
-	s.cond.Broadcast()
-	return nil
-}
-
-// SetWriteDeadline implements net.Conn. Writing never blocks.
-func (s *stream) SetWriteDeadline(time.Time) error { return nil }
-
-// SetDeadline implements net.Conn.
-func (s *stream) SetDeadline(t time.Time) error { return s.SetReadDeadline(t) }
-
 // LocalAddr implements net.Conn.
-func (s *stream) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(s.local) }
+func (s *Stream) LocalAddr() net.Addr { return net.TCPAddrFromAddrPort(s.local) }
 
 // RemoteAddr implements net.Conn.
-func (s *stream) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.remote) }
+func (s *Stream) RemoteAddr() net.Addr { return net.TCPAddrFromAddrPort(s.remote) }
