@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestOne checks a group of one, which needs no network.
@@ -83,7 +84,7 @@ func TestVanishedLeader(t *testing.T) {
 		g.start()
 		l := g.leader()
 		g.propose(l, 5)
-		g.w.part(true, l.addr, l.all...)
+		l.part(true)
 		began := time.Now()
 		if !within(lease+10*time.Millisecond, func() bool { _, self := l.node.Leader(); return !self }) {
 			t.Error("a leader without a majority still leads after the lease")
@@ -113,7 +114,7 @@ func TestVanishedLeader(t *testing.T) {
 		default:
 			t.Error("a member became the leader, and Changes has nothing")
 		}
-		g.w.part(false, l.addr, l.all...)
+		l.part(false)
 		g.agree()
 		if addr, self := l.node.Leader(); self || addr != next.addr {
 			t.Errorf("the old leader follows %q (%v), want %q", addr, self, next.addr)
@@ -253,11 +254,7 @@ func faultOfOne(t *testing.T, g *group, m *member) (failed bool) {
 // on. The member returns, and all agree. Each run takes another change of the disk, in a random order.
 func TestFaultOfThree(t *testing.T) {
 	rng := testseed.Rand(t)
-	runs := 40
-	if testing.Short() {
-		runs = 10
-	}
-	for range runs {
+	for range testtier.Rounds(40, 400) {
 		n, victim, crash := int64(1+rng.IntN(150)), rng.IntN(3), rng.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			g := newGroup(t, 3, time.Millisecond)
@@ -356,11 +353,7 @@ func (g *group) proposeSomehow(n int) {
 // propose at all of them.
 func TestRandomFaults(t *testing.T) {
 	seed := testseed.New(t)
-	runs := uint64(4)
-	if testing.Short() {
-		runs = 2
-	}
-	for run := range runs {
+	for run := range uint64(testtier.Rounds(4, 40)) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, run))
 			g := newGroup(t, 3+2*int(run%2), time.Duration(1+rng.IntN(30))*time.Millisecond)
@@ -371,7 +364,7 @@ func TestRandomFaults(t *testing.T) {
 				g.clients(rng, time.Duration(rng.IntN(8000))*time.Millisecond)
 			}
 			for _, m := range g.members {
-				g.w.part(false, m.addr, m.all...)
+				m.part(false)
 				if m.node != nil && m.node.health.err() != nil {
 					m.lose(rng.Uint64())
 				}
@@ -403,9 +396,9 @@ func (g *group) randomFault(rng *rand.Rand) {
 	may := m.node != nil && down+1 < majority(len(g.members))
 	switch rng.IntN(6) {
 	case 0:
-		g.w.part(true, m.addr, m.all...)
+		m.part(true)
 	case 1:
-		g.w.part(false, m.addr, m.all...)
+		m.part(false)
 	case 2:
 		if may {
 			m.kill()
