@@ -3,6 +3,7 @@ package gossip
 import (
 	"bytes"
 	"net"
+	"net/netip"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -25,16 +26,23 @@ func TestRefused(t *testing.T) {
 				t.Errorf("%d refused of a cluster alone", n)
 			}
 			const packets = 20
-			from := &net.UDPAddr{IP: net.IPv4(10, 0, 0, 99), Port: 1}
+			stranger := w.machine(99)
+			_, from, err := stranger.Listen("10.0.0.99:1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			to := net.UDPAddrFromAddrPort(netip.MustParseAddrPort(a.addr))
 			for i := range packets {
-				a.node.packets <- packet{bytes.Repeat([]byte{byte(100 + i)}, 50+i), from.AddrPort()}
+				from.WriteTo(bytes.Repeat([]byte{byte(100 + i)}, 50+i), to)
 				time.Sleep(time.Second)
 			}
 			if n := refused.Load(); n != packets {
 				t.Errorf("%d of %d packets were counted", n, packets)
 			}
-			ours, theirs := net.Pipe()
-			a.node.conns <- theirs
+			ours, err := stranger.Dial(t.Context(), "tcp", a.addr)
+			if err != nil {
+				t.Fatal(err)
+			}
 			ours.Write([]byte("no gossip at all, but as long as a header is"))
 			time.Sleep(time.Minute)
 			ours.Close()

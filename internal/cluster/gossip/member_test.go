@@ -169,7 +169,7 @@ func TestSuccessor(t *testing.T) {
 				w.settle(all[0], all[1], all[3], all[4])
 				next := w.agent("a3")
 				if sameMachine {
-					next.addr, next.self.Addr = all[2].addr, all[2].addr
+					next.addr, next.self.Addr, next.machine = all[2].addr, all[2].addr, all[2].machine
 				}
 				next.mustStart(all[0])
 				now := []*agent{all[0], all[1], next, all[3], all[4]}

@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // These tests use processes on loopback, with real sockets and signals.
@@ -87,6 +89,7 @@ func child(args []string) {
 // TestProcesses: a stopped process is taken for dead, and comes back as the same agent when it
 // continues. A killed process is dropped.
 func TestProcesses(t *testing.T) {
+	testtier.OnlySoak(t, "it waits on real clocks; TestFrozen and TestDeath tell the same in virtual time")
 	exe, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -4,26 +4,26 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"os"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 )
 
 // A world is a network in memory with agents, in virtual time.
 type world struct {
-	t *testing.T
-	// mu guards the fields below.
-	mu     sync.Mutex
-	rng    *rand.Rand // of the network
-	dice   *rand.Rand // of the story; not guarded by mu
-	nodes  map[string]*node
-	sides  map[string]int // sides of a partition, by address
+	t    *testing.T
+	net  *simnet.Network
+	dice *rand.Rand // of the story
+
+	mu     sync.Mutex  // guards the fields below
+	rng    *rand.Rand  // of the agents
+	sides  map[int]int // sides of a partition, by machine
 	loss   float64
 	delay  time.Duration
 	agents []*agent
@@ -32,20 +32,28 @@ type world struct {
 }
 
 func newWorld(t *testing.T, seed uint64) *world {
-	return &world{t: t, rng: rand.New(rand.NewPCG(seed, 0)), dice: rand.New(rand.NewPCG(seed, 1)),
-		nodes: map[string]*node{}, label: "crawl"}
+	w := &world{t: t, net: simnet.New(seed), rng: rand.New(rand.NewPCG(seed, 0)), dice: rand.New(rand.NewPCG(seed, 1)),
+		label: "crawl"}
+	w.net.Follow(func(from, to int) simnet.Path {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return simnet.Path{Latency: w.delay, Loss: w.loss, Cut: w.sides[from] != w.sides[to]}
+	})
+	return w
 }
 
-// cut reports whether two addresses cannot reach each other. The caller holds mu.
-func (w *world) cut(a, b string) bool { return w.sides[a] != w.sides[b] }
+// machine connects the machine number i, which has no open port yet.
+func (w *world) machine(i int) *simnet.Machine {
+	return w.net.Machine(i, netip.AddrFrom4([4]byte{10, 0, 0, byte(i)}))
+}
 
 // partition separates agents from all others.
 func (w *world) partition(agents ...*agent) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.sides = map[string]int{}
+	w.sides = map[int]int{}
 	for _, a := range agents {
-		w.sides[a.addr] = 1
+		w.sides[a.machine.Number()] = 1
 	}
 }
 
@@ -55,129 +63,13 @@ func (w *world) heal() {
 	w.sides = nil
 }
 
-type packet struct {
-	b    []byte
-	from netip.AddrPort
-}
-
-// A node is a machine's port: a net.PacketConn and a net.Listener.
-type node struct {
-	w       *world
-	addr    netip.AddrPort
-	packets chan packet
-	conns   chan net.Conn
-	down    chan struct{} // closed when the machine is off
-	ended   chan struct{} // closed when reading must end
-	downOne sync.Once
-	endOne  sync.Once
-}
-
-func (n *node) off() { n.downOne.Do(func() { close(n.down) }) }
-func (n *node) end() { n.endOne.Do(func() { close(n.ended) }) }
-
-func (n *node) isOff() bool {
-	select {
-	case <-n.down:
-		return true
-	default:
-		return false
-	}
-}
-
-func (n *node) ReadFrom(b []byte) (int, net.Addr, error) {
-	select {
-	case p := <-n.packets:
-		return copy(b, p.b), net.UDPAddrFromAddrPort(p.from), nil
-	case <-n.ended:
-		return 0, nil, os.ErrDeadlineExceeded
-	}
-}
-
-func (n *node) WriteTo(b []byte, to net.Addr) (int, error) {
-	w := n.w
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	there := w.nodes[to.String()]
-	if there == nil || n.isOff() || there.isOff() || w.cut(n.addr.String(), to.String()) || w.rng.Float64() < w.loss {
-		return len(b), nil
-	}
-	p := packet{slices.Clone(b), n.addr}
-	time.AfterFunc(w.delay, func() {
-		select {
-		case there.packets <- p:
-		default: // a full buffer loses packets
-		}
-	})
-	return len(b), nil
-}
-
-func (n *node) Accept() (net.Conn, error) {
-	select {
-	case c := <-n.conns:
-		return c, nil
-	case <-n.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (n *node) Close() error                     { n.end(); return nil }
-func (n *node) SetReadDeadline(time.Time) error  { n.end(); return nil }
-func (n *node) SetDeadline(time.Time) error      { return nil }
-func (n *node) SetWriteDeadline(time.Time) error { return nil }
-func (n *node) LocalAddr() net.Addr              { return net.UDPAddrFromAddrPort(n.addr) }
-func (n *node) Addr() net.Addr                   { return net.TCPAddrFromAddrPort(n.addr) }
-
-// A stream delays each write like the network, and breaks with a partition.
-type stream struct {
-	net.Conn
-	w    *world
-	a, b string
-}
-
-func (s *stream) Write(b []byte) (int, error) {
-	s.w.mu.Lock()
-	cut, delay := s.w.cut(s.a, s.b), s.w.delay
-	s.w.mu.Unlock()
-	if cut {
-		return 0, io.ErrUnexpectedEOF
-	}
-	time.Sleep(delay)
-	return s.Conn.Write(b)
-}
-
-func (n *node) dial(ctx context.Context, addr, _ string) (net.Conn, error) {
-	w := n.w
-	w.mu.Lock()
-	there, cut, delay := w.nodes[addr], w.cut(n.addr.String(), addr), w.delay
-	w.mu.Unlock()
-	if cut { // a blackhole
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	time.Sleep(2 * delay)
-	if there == nil || there.isOff() || n.isOff() {
-		return nil, errors.New("connection refused")
-	}
-	ours, theirs := net.Pipe()
-	select {
-	case there.conns <- &stream{theirs, w, addr, n.addr.String()}:
-		return &stream{ours, w, n.addr.String(), addr}, nil
-	case <-there.down:
-	case <-there.ended:
-	case <-ctx.Done():
-	}
-	ours.Close()
-	theirs.Close()
-	return nil, errors.New("connection refused")
-}
-
 // An agent may be killed and started again.
 type agent struct {
-	w    *world
-	self Agent
-	addr string
-	node *node
-	m    *Member // nil: not running
+	w       *world
+	self    Agent
+	addr    string
+	machine *simnet.Machine
+	m       *Member // nil: not running
 
 	pinged  func(digest uint64, sent time.Time)
 	refused func()
@@ -187,7 +79,8 @@ type agent struct {
 func (w *world) agent(name string) *agent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	a := &agent{w: w, addr: fmt.Sprintf("10.0.0.%d:7470", len(w.agents)+1)}
+	i := len(w.agents) + 1
+	a := &agent{w: w, addr: fmt.Sprintf("10.0.0.%d:7470", i), machine: w.machine(i)}
 	a.self = Agent{Name: name, Capacity: 1 + float64(len(w.agents)%3), Addr: a.addr}
 	for i := range a.self.Instance {
 		a.self.Instance[i] = byte(w.rng.Uint32())
@@ -200,17 +93,18 @@ func (w *world) agent(name string) *agent {
 func (a *agent) open() {
 	a.w.t.Helper()
 	a.self.Boot++
-	addr := netip.MustParseAddrPort(a.addr)
-	a.node = &node{w: a.w, addr: addr, packets: make(chan packet, 1024), conns: make(chan net.Conn),
-		down: make(chan struct{}), ended: make(chan struct{})}
+	a.machine = a.w.machine(a.machine.Number())
+	streams, packets, err := a.machine.Listen(a.addr)
+	if err != nil {
+		a.w.t.Fatal(err)
+	}
 	a.w.mu.Lock()
-	a.w.nodes[a.addr] = a.node
 	seed := a.w.rng.Uint64()
 	a.w.mu.Unlock()
 	m, err := Open(Config{
-		Self: a.self, Advertise: addr, Label: a.w.label, Secret: a.w.secret,
-		Packets: a.node, Streams: a.node, Dial: a.node.dial, Seed: seed,
-		Hello: a.hello, Pinged: a.pinged, Refused: a.refused,
+		Self: a.self, Advertise: netip.MustParseAddrPort(a.addr), Label: a.w.label, Secret: a.w.secret,
+		Packets: packets, Streams: streams, Seed: seed, Hello: a.hello, Pinged: a.pinged, Refused: a.refused,
+		Dial: func(ctx context.Context, addr, _ string) (net.Conn, error) { return a.machine.Dial(ctx, "tcp", addr) },
 	})
 	if err != nil {
 		a.w.t.Fatal(err)
@@ -222,25 +116,26 @@ func (a *agent) open() {
 
 // hello stands for the call of package rpc.
 func (a *agent) hello(ctx context.Context, addr string) error {
-	w := a.w
-	w.mu.Lock()
-	var to *Member
-	for _, other := range w.agents {
-		if other.addr == addr && other.m != nil {
-			to = other.m
+	a.w.mu.Lock()
+	var to *agent
+	var m *Member
+	for _, other := range a.w.agents {
+		if other.addr == addr && (m == nil || other.m != nil) {
+			to, m = other, other.m
 		}
 	}
-	cut, delay, off := w.cut(a.addr, addr), w.delay, a.node.isOff()
-	w.mu.Unlock()
-	if cut {
-		<-ctx.Done()
-		return ctx.Err()
+	a.w.mu.Unlock()
+	ours, theirs, err := a.machine.Connect(ctx, to.machine, netip.MustParseAddrPort(addr),
+		func() (time.Duration, bool) { return 0, true })
+	if err != nil {
+		return err
 	}
-	time.Sleep(2 * delay)
-	if to == nil || off {
+	ours.Close()
+	theirs.Close()
+	if m == nil {
 		return errors.New("connection refused")
 	}
-	return to.Admit(a.self, time.Now())
+	return m.Admit(a.self, time.Now())
 }
 
 // start runs the process until the agent is up.
@@ -274,9 +169,8 @@ func (a *agent) kill() {
 	a.m = nil
 	a.w.mu.Unlock()
 	if m != nil {
-		a.node.off()
+		a.machine.Kill()
 		m.Close()
-		a.node.end()
 	}
 }
 
