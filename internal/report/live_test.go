@@ -10,6 +10,7 @@ import (
 	"github.com/mattn/go-runewidth"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A screen simulates a terminal with a history. It knows the escape sequences that Progress sends and fails the test at
@@ -182,7 +183,7 @@ func TestLive(t *testing.T) {
 // exactly once, below what was there before, and no row is as wide as the terminal.
 func TestLiveResize(t *testing.T) {
 	rnd := testseed.Rand(t)
-	for range 20 {
+	for range testtier.Rounds(5, 20) {
 		sc := newScreen(t, 20+rnd.IntN(181), 6+rnd.IntN(55))
 		sc.reflow, sc.pull = rnd.IntN(2) == 0, rnd.IntN(2) == 0
 		fmt.Fprintf(sc, "%s\n", strings.Repeat("before\n", rnd.IntN(70)))

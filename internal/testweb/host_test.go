@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 func TestPageMarksAgainstModel(t *testing.T) {
@@ -97,8 +99,8 @@ func heap() int64 {
 
 // TestHostsAreCheap: each host has an address and a domain of its own here, which is the most expensive case.
 func TestHostsAreCheap(t *testing.T) {
-	hosts, most := int64(1e6), int64(600)
-	if testing.Short() || raceDetector {
+	hosts, most := int64(testtier.Rounds(5e4, 1e6)), int64(600)
+	if raceDetector {
 		hosts = 5e4
 	}
 	o := &fakeOrigin{hosts: 1 << 24, pages: 100, addr: func(n int64) netip.Addr {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A promise is an exchange that a Flush or Sync has made durable.
@@ -176,7 +177,7 @@ func TestEveryWriteFails(t *testing.T) {
 		"from": testdisk.FailFrom, "at": testdisk.FailAt,
 	}
 	for name, hook := range hooks {
-		for n := int64(1); n <= changes; n++ {
+		for n := int64(1); n <= changes; n += int64(testtier.Rounds(5, 1)) {
 			mem := testdisk.NewMem()
 			flushed, synced, err := crawlOn(testdisk.NewFaulty(mem, hook(n, syscall.ENOSPC)), 0)
 			if err == nil || !disk.IsFull(err) || errors.Is(err, errTookMore) {
@@ -262,7 +263,7 @@ func TestCutAnywhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for cut := range whole {
+	for cut := 0; cut < len(whole); cut += testtier.Rounds(5, 1) {
 		for _, tail := range []string{"", "\x00\x00\x00\x00", "WARC/1.1\r\n", string(whole[:40])} {
 			mem := testdisk.NewMem()
 			if err := mem.MkdirAll("/c/archive", 0o755); err != nil {

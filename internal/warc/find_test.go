@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A reader of a running crawl finds each capture as soon as Write has returned, wherever its line is: in memory, in a
@@ -109,7 +110,7 @@ func TestFindMeanwhile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const pages = 300
+	pages := testtier.Rounds(60, 300)
 	var written atomic.Int64
 	done := make(chan error, 1)
 	go func() {
@@ -125,7 +126,7 @@ func TestFindMeanwhile(t *testing.T) {
 		done <- nil
 	}()
 	for over := false; !over; {
-		over = written.Load() == pages
+		over = written.Load() == int64(pages)
 		least := int(written.Load())
 		lines, err := FindLines(t.Context(), nil, Place{Dir: dir, Live: w}, "example,a)", "", pages)
 		if err != nil {

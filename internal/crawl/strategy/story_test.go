@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -187,11 +188,7 @@ http://a.example/2,3,0,0,120,2000-01-01T00:03:27Z,,2000-01-01T00:05:27Z
 // In all cases each page gets its visits and not one more, and the next run restores the
 // histories of all pages.
 func TestRecrawlGoesOn(t *testing.T) {
-	n := uint64(30)
-	if testing.Short() {
-		n = 10
-	}
-	for seed := range n {
+	for seed := range uint64(testtier.Rounds(8, 30)) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				rng := rand.New(rand.NewPCG(seed, 3))

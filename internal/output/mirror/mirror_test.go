@@ -25,6 +25,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -405,6 +406,7 @@ func TestRandom(t *testing.T) {
 }
 
 func TestBrowser(t *testing.T) {
+	testtier.OnlySoak(t, "it drives Chromium")
 	out := filepath.Join(t.TempDir(), "out")
 	write(t, Config{Dir: out}, testarchive.Write(t, site))
 	b := testbrowser.Start(t)

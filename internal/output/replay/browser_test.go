@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // outside are two servers on loopback that nothing may reach: one for HTTP and one for UDP.
@@ -172,6 +173,7 @@ Promise.all(all).then(() =>
 // look-up of a name. The page stays in its frame, so the viewer is there after each attack. Attacks
 // that may end the page have one of their own; the others share one.
 func TestAttack(t *testing.T) {
+	testtier.OnlySoak(t, "it drives Chromium")
 	o := listenOutside(t)
 	fill := strings.NewReplacer("VIEWER", "http://127.0.0.1:9/", "OUT", o.http, "UDP", o.udp)
 	pages := [][]attack{nil}
@@ -233,6 +235,7 @@ func TestAttack(t *testing.T) {
 
 // The test above can see what it looks for: the same pages reach the outside from a plain server.
 func TestAttackIsSeen(t *testing.T) {
+	testtier.OnlySoak(t, "it drives Chromium")
 	o := listenOutside(t)
 	fill := strings.NewReplacer("OUT", o.http, "UDP", o.udp)
 	b := testbrowser.Start(t)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -120,6 +121,7 @@ func (s *served) view(u, at string) string {
 
 // TestPages uses one browser for all pages, because its start takes a second.
 func TestPages(t *testing.T) {
+	testtier.OnlySoak(t, "it drives Chromium")
 	b := testbrowser.Start(t)
 	s := serve(t, testarchive.Write(t, site))
 	testViewer(t, b, s)

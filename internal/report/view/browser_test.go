@@ -12,11 +12,13 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/report/review"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A browser shows the page with its style and its charts, and asks nobody for anything. A page that does ask shows that
 // the test would notice it.
 func TestBrowser(t *testing.T) {
+	testtier.OnlySoak(t, "it drives Chromium")
 	t.Parallel()
 	evil, _ := hostile()
 	for _, tt := range []struct {

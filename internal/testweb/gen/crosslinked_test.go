@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -15,7 +16,7 @@ import (
 // ones. A crawl that follows links between hosts finds them, a two-level crawl does not.
 func TestCrosslinkedPages(t *testing.T) {
 	for _, want := range []float64{0.05, 0.1, 0.2} {
-		for seed := range uint64(2) {
+		for seed := range uint64(testtier.Rounds(1, 2)) {
 			t.Run(fmt.Sprintf("%g of seed %d", want, seed), func(t *testing.T) {
 				w := newWeb(t, Spec{
 					Seed: seed, Hosts: 80, PagesMean: 30, Links: 16, PageBytes: 1, Topics: 2, Languages: 1, Secure: 0.3,
@@ -95,7 +96,7 @@ func linkedAlone(t *testing.T, w *Web) (all int64, alone map[Seed]bool, most int
 // crosslinked exactly if another page refers to it.
 func TestCrosslinkedOfAnyWeb(t *testing.T) {
 	rng := testseed.Rand(t)
-	for range 60 {
+	for range testtier.Rounds(15, 60) {
 		s := Spec{
 			Seed: rng.Uint64(), Hosts: 3 + rng.Int64N(400), PagesMean: 2 + rng.Float64()*30, Links: 8 + rng.IntN(40),
 			Topics: 1, Languages: 1, Crosslinked: 0.3 * rng.Float64(),

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
 
@@ -239,6 +240,9 @@ func TestTruthIsWhatACrawlFinds(t *testing.T) {
 		{"graph", graph, Bounds{Seeds: []Seed{{0, 0}, {1, 0}}, Robots: true}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
+			if test.name == "all" || test.name == "sitemaps" {
+				testtier.OnlySoak(t, "it takes a second of CPU time, and smaller webs show the same")
+			}
 			t.Logf("%d pages", compareTruth(t, test.w, test.b))
 		})
 	}
@@ -247,7 +251,7 @@ func TestTruthIsWhatACrawlFinds(t *testing.T) {
 // TestTruthOfAnyWeb compares the truth of random small webs and bounds.
 func TestTruthOfAnyWeb(t *testing.T) {
 	pages := int64(0)
-	for seed := range uint64(200) {
+	for seed := range uint64(testtier.Rounds(40, 200)) {
 		r := rand.New(rand.NewPCG(seed, 99))
 		some := func(most float64) float64 {
 			if r.IntN(3) == 0 {

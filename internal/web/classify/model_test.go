@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // odp returns the halves of the texts in the categories of the Open Directory.
@@ -52,10 +53,10 @@ func odp(t testing.TB) (train, test []Text) {
 func TestAccuracy(t *testing.T) {
 	train, test := odp(t)
 	for kind, least := range map[string]float64{Bayes: 0.855, Lewis: 0.83, Rocchio: 0.855, Logistic: 0.90} {
-		if kind == Logistic && testing.Short() {
-			continue
-		}
 		t.Run(kind, func(t *testing.T) {
+			if kind == Logistic {
+				testtier.OnlySoak(t, "it trains for 12 s of CPU time")
+			}
 			t.Parallel()
 			m, err := Train(train, Training{Kind: kind})
 			if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // realWeb lists where Debian's documentation packages put pages, and the hosts that the pages were
@@ -77,8 +78,9 @@ func realPages(t testing.TB, every int, f func(url string, body []byte)) (n int)
 // base, canonical and title. In every seventh page the declaration of the encoding is moved to
 // after the prescanned bytes.
 func TestRealPages(t *testing.T) {
+	testtier.OnlySoak(t, "Debian's documentation is slow to install")
 	every := 1
-	if testing.Short() || raceEnabled {
+	if raceEnabled {
 		every = 20
 	}
 	var p Page

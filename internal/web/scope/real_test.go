@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // No link on a real page is a trap, on its own site or elsewhere.
 func TestRealPagesHaveNoTraps(t *testing.T) {
+	testtier.OnlySoak(t, "Debian's documentation is slow to install")
 	const docs = "/usr/share/doc"
 	s := mustNew(t, Config{Scope: Any, Today: time.Date(2026, 11, 21, 0, 0, 0, 0, time.UTC)}, "https://docs.example/")
 	seen := map[string]bool{}

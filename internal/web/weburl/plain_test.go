@@ -12,6 +12,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 type fataler interface {
@@ -140,6 +141,7 @@ var hrefOf = regexp.MustCompile(`(?i)(?:href|src)=["']([^"']*)["']`)
 
 // On real pages nearly all references are plain.
 func TestPlainOnRealPages(t *testing.T) {
+	testtier.OnlySoak(t, "Debian's documentation is slow to install")
 	pages, err := filepath.Glob("/usr/share/doc/python3.11-doc/html/library/*.html")
 	if err != nil {
 		t.Fatal(err)
