@@ -160,6 +160,7 @@ type Frontier struct {
 	prefetched  int // keeps the compiler from removing reads that fill the processor's cache
 
 	awaiting     map[uint64]*bucket // buckets that wait for a lease, by point; each has a timer
+	leaseBegan   bool               // a request has begun since remind last asked for a lease
 	asked        map[uint64]int64   // when it began to wait for a lease that is missing, by point
 	awaitedLeast int                // this many of them are never too many
 	points       [2]uint64          // scratch memory
@@ -390,8 +391,11 @@ func (f *Frontier) Next(now time.Time) (t Task, wake time.Time, ok bool) {
 		if g, err = f.best(); err != nil {
 			f.err = err
 		}
-		if g == nil {
-			return Task{}, f.wake(), false
+		if g != nil {
+			continue
+		}
+		if wake = f.wake(); !f.remind(wake) {
+			return Task{}, wake, false
 		}
 	}
 	h := g.hosts.top()

@@ -26,7 +26,9 @@ type Lease interface {
 const (
 	// leaseAgain is the time after which an awaited point is asked for again, even if Leased has not named it.
 	leaseAgain = 5 * time.Second
-	// leaseSoon is the same for a lease that was lost between Ready and Begin.
+	// leaseLack is how far the next host must be from its turn before the frontier counts as lacking work.
+	leaseLack = 2 * time.Second
+	// leaseSoon is the time after which a lease is asked for again that was lost between Ready and Begin.
 	leaseSoon = 250 * time.Millisecond
 	// awaitedShare is the number of awaited points, as a multiple of the active hosts, from which on the pools are not
 	// read for other hosts.
@@ -104,6 +106,24 @@ func (f *Frontier) quietUntil(b *bucket, at int64) {
 	f.retime(b)
 }
 
+// remind asks once more for the point that is awaited for longest, if a request has begun since the last refusal and no
+// host has its turn soon. wake is when one has. The Lease learns from this that it holds back all that is left here:
+// until then it may put off the calls for leases, since an agent with other hosts continues without them.
+func (f *Frontier) remind(wake time.Time) (asks bool) {
+	if !f.leaseBegan || len(f.awaiting) == 0 || wake.Sub(f.timeAt(f.clock)) < leaseLack {
+		return false
+	}
+	f.leaseBegan = false
+	var first uint64
+	for point, b := range f.awaiting {
+		if w := f.awaiting[first]; w == nil || b.freeAt < w.freeAt || b.freeAt == w.freeAt && point < first {
+			first = point
+		}
+	}
+	f.Leased([]uint64{first}, f.timeAt(f.clock))
+	return true
+}
+
 // endAwait records that the lease of b is no longer awaited, and reports whether it was.
 func (f *Frontier) endAwait(b *bucket) (was bool) {
 	if len(f.awaiting) == 0 {
@@ -133,6 +153,7 @@ func (f *Frontier) beginLeased(g *group) bool {
 		}
 	}
 	if f.cfg.Lease.Begin(f.timeAt(f.clock), points...) {
+		f.leaseBegan = true
 		return true
 	}
 	for _, b := range [...]*bucket{g.addr, g.site} {

@@ -46,3 +46,31 @@ func TestLeaseOfTheAddressFirst(t *testing.T) {
 		}
 	}
 }
+
+// TestLeaseRemind checks that the frontier asks once more for a lease that it awaits, when its last other host has been
+// asked: only then the lease holds back all that is left. It does not do so while another host has its turn soon.
+func TestLeaseRemind(t *testing.T) {
+	for _, soon := range []bool{false, true} {
+		mine, theirs := bucketKey{site: "mine.example"}.point(), bucketKey{site: "theirs.example"}.point()
+		l := &halfLease{held: map[uint64]bool{mine: true}}
+		f := open(t, Config{HostDelay: time.Second, SiteDelay: time.Second, NoAddresses: true, Lease: l})
+		push(t, f, "http://a.theirs.example/", "http://b.mine.example/")
+		if soon {
+			push(t, f, "http://b.mine.example/2")
+		}
+		task, _, ok := f.Next(start)
+		if !ok || task.Host != "b.mine.example" || !slices.Contains(l.asked, theirs) {
+			t.Fatalf("got %+v, %v, asked for %x", task, ok, l.asked)
+		}
+		if err := f.Done(task.Host, Done{}, start); err != nil {
+			t.Fatal(err)
+		}
+		for round := range 3 {
+			l.asked = nil
+			_, wake, ok := f.Next(start.Add(time.Millisecond))
+			if want := round == 0 && !soon; ok || wake.IsZero() || slices.Contains(l.asked, theirs) != want {
+				t.Errorf("another host soon: %v, round %d: %v, %v, asked for %x", soon, round, ok, wake, l.asked)
+			}
+		}
+	}
+}

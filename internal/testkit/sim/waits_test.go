@@ -13,9 +13,10 @@ import (
 const (
 	deathMedian, deathMost = 10 * time.Second, 15 * time.Second // from a kill until a host of the dead agent is crawled
 	resumeMost             = 5 * time.Second                    // from the last start of all agents until a page
-	// stallMost bounds the time without a page, while there is work and no fault. An agent keeps a domain for 5 s while
-	// another one is stalled (lease.Turn), and counts as stalled after 60 ms; a call takes two latencies.
-	stallMost   = 5500 * time.Millisecond
+	// stallMost bounds the time without a page, while there is work and no fault. At the start, agents
+	// meet, survey all points and wait for one delay. Later a frontier tells the leases within 2 s that
+	// they hold back all its hosts, and another agent keeps a point without use for 2 s at most (package lease).
+	stallMost   = 4 * time.Second
 	sharedLeast = 0.9 // of the rate of one agent at an address
 )
 
