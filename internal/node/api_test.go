@@ -17,10 +17,7 @@ import (
 func TestMetrics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSmallWeb()
-		a, err := Open(w.config(t, testdisk.NewMem()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := opened(t, w.config(t, testdisk.NewMem()))
 		reg, always := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
 		reg.MustRegister(gauges{a})
 		always.MustRegister(monitored{a})
@@ -68,9 +65,6 @@ func TestMetrics(t *testing.T) {
 		if b := got["orbweaver_robots_memory_bytes"]; b < 100 || b > 10_000 {
 			t.Errorf("robots.txt of two origins in %v bytes", b)
 		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
@@ -78,10 +72,7 @@ func TestMetrics(t *testing.T) {
 func TestStatusWaitsForTheStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSmallWeb()
-		a, err := Open(w.config(t, testdisk.NewMem()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := opened(t, w.config(t, testdisk.NewMem()))
 		if s, ok := a.status().(Waiting); !ok || s.For != "the start of the crawl" {
 			t.Errorf("a crawl that does not begin: %+v", s)
 		}
@@ -94,42 +85,28 @@ func TestStatusWaitsForTheStart(t *testing.T) {
 		if s, ok := (<-asked).(*crawl.Status); !ok || s == nil {
 			t.Errorf("a crawl that begins: %+v", s)
 		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
 	})
 }
 
 // An agent is ready from the start of its crawl to the end, also while an operator has paused it.
 func TestReady(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		a, err := Open(newSmallWeb().config(t, testdisk.NewMem()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if a.ready() {
-			t.Error("ready before the crawl begins")
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { _, err := a.Run(ctx); ended <- err }()
-		time.Sleep(time.Second)
-		if s := a.Status(); !a.ready() || s.Paused {
-			t.Errorf("a crawl that runs: ready %t, paused %t", a.ready(), s.Paused)
-		}
-		if _, err := a.operator.Pause(t.Context(), &pb.PauseRequest{}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Hour)
-		if s := a.Status(); !a.ready() || !s.Paused {
-			t.Errorf("a crawl in a pause: ready %t, paused %t", a.ready(), s.Paused)
-		}
-		cancel()
-		if err := <-ended; err != nil || a.ready() {
-			t.Errorf("a crawl that has ended: ready %t, %v", a.ready(), err)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
+		var ran *Agent
+		runApart(t, newSmallWeb().config(t, testdisk.NewMem()), func(a *Agent) {
+			ran = a
+			if s := a.Status(); !a.ready() || s.Paused {
+				t.Errorf("a crawl that runs: ready %t, paused %t", a.ready(), s.Paused)
+			}
+			if _, err := a.operator.Pause(t.Context(), &pb.PauseRequest{}); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Hour)
+			if s := a.Status(); !a.ready() || !s.Paused {
+				t.Errorf("a crawl in a pause: ready %t, paused %t", a.ready(), s.Paused)
+			}
+		})
+		if ran.ready() {
+			t.Error("a crawl that has ended is ready")
 		}
 	})
 }

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,27 +14,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
-
-// runApart runs fn beside the run of an agent, which it stops then.
-func runApart(t *testing.T, cfg Config, fn func(a *Agent)) {
-	t.Helper()
-	a, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { _, err := a.Run(ctx); ended <- err }()
-	time.Sleep(time.Millisecond)
-	fn(a)
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
-	if err := a.Close(); err != nil {
-		t.Fatal(err)
-	}
-}
 
 // Applications are orders: they hold over restarts. A URL that cannot be fetched is refused, and the others are not.
 func TestApplicationsOverRestart(t *testing.T) {

@@ -19,10 +19,7 @@ import (
 func TestArchived(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newSmallWeb()
-		a, err := Open(w.config(t, testdisk.NewMem()))
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := opened(t, w.config(t, testdisk.NewMem()))
 		if _, err := a.Run(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -83,9 +80,6 @@ func TestArchived(t *testing.T) {
 		time.Sleep(archiveKeyTime)
 		if res := get(key); res.StatusCode != 403 {
 			t.Errorf("after two hours: %s", res.Status)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
 		}
 	})
 }

@@ -98,10 +98,7 @@ func TestOldBlocksOfOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web, mem := newSmallWeb(), testdisk.NewMem()
 		cfg := web.config(t, mem)
-		a, err := Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := opened(t, cfg)
 		for range 2 {
 			if err := a.standing.block(t.Context(), []string{"b.example", "*.c.example", "c\x00", "http://c.example/",
 				""}); err != nil {
@@ -115,9 +112,6 @@ func TestOldBlocksOfOthers(t *testing.T) {
 		res, err := a.Run(t.Context())
 		if err != nil || res.Stop != crawl.OnlyBlocked {
 			t.Errorf("%s, %v", res.Stop, err)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
 		}
 		if web.at["http://a.example/"] == nil || web.at["http://b.example/robots.txt"] != nil {
 			t.Errorf("requests: %v", web.at)

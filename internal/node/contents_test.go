@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
@@ -219,7 +220,7 @@ func TestContents(t *testing.T) {
 // are killed before they archive a page. Pages may then count as new too often, but no page refers
 // to one that is not archived.
 func TestContentsModel(t *testing.T) {
-	for i := range 10 {
+	for i := range testtier.Rounds(3, 30) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			seed := testseed.New(t)
 			synctest.Test(t, func(t *testing.T) {

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 const coordinatorAddr = "127.0.0.1:7490"
@@ -309,7 +310,7 @@ func TestCoordinatorFull(t *testing.T) {
 
 // TestCoordinatorPower: a coordinator without others loses nothing that it has told an agent when the power fails.
 func TestCoordinatorPower(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(testtier.Rounds(5, 100)) {
 		synctest.Test(t, func(t *testing.T) {
 			mem, l := testdisk.NewMem(), loop{}
 			cfg := CoordinatorConfig{Dir: "/c", FS: mem, Listen: coordinatorAddr, Network: l, Unchecked: true}

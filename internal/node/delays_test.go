@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -64,43 +63,32 @@ func TestDelayOverRestart(t *testing.T) {
 		var from, until time.Time
 		for run := range 4 {
 			cfg.Resume = run > 0
-			a, err := Open(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan error, 1)
-			go func() { _, err := a.Run(ctx); ended <- err }()
-			switch run {
-			case 0:
-				time.Sleep(550 * time.Millisecond)
-				if _, _, err := a.standing.Give(ctx, orders.Order{Verb: "delay", Value: "1h"}); err != nil {
-					t.Error(err)
+			runApart(t, cfg, func(a *Agent) {
+				ctx := t.Context()
+				switch run {
+				case 0:
+					time.Sleep(550 * time.Millisecond)
+					if _, _, err := a.standing.Give(ctx, orders.Order{Verb: "delay", Value: "1h"}); err != nil {
+						t.Error(err)
+					}
+					from = time.Now()
+					time.Sleep(90 * time.Minute)
+				case 1, 2:
+					time.Sleep(100 * time.Minute)
+				case 3:
+					time.Sleep(time.Second)
+					text, err := a.crawler.Explain(ctx, "a.example")
+					if err != nil || !strings.Contains(text, "delay: 1h0m0s, order crawl-") ||
+						!strings.Contains(text, "delay of 1h0m0s until") {
+						t.Errorf("explain: %s, %v", text, err)
+					}
+					if _, _, err := a.standing.Give(ctx, orders.Order{Verb: "delay", Off: true}); err != nil {
+						t.Error(err)
+					}
+					until = time.Now()
+					time.Sleep(time.Hour)
 				}
-				from = time.Now()
-				time.Sleep(90 * time.Minute)
-			case 1, 2:
-				time.Sleep(100 * time.Minute)
-			case 3:
-				time.Sleep(time.Second)
-				text, err := a.crawler.Explain(ctx, "a.example")
-				if err != nil || !strings.Contains(text, "delay: 1h0m0s, order crawl-") ||
-					!strings.Contains(text, "delay of 1h0m0s until") {
-					t.Errorf("explain: %s, %v", text, err)
-				}
-				if _, _, err := a.standing.Give(ctx, orders.Order{Verb: "delay", Off: true}); err != nil {
-					t.Error(err)
-				}
-				until = time.Now()
-				time.Sleep(time.Hour)
-			}
-			cancel()
-			if err := <-ended; err != nil {
-				t.Error(err)
-			}
-			if err := a.Close(); err != nil {
-				t.Fatal(err)
-			}
+			})
 		}
 		last, during, after := map[string]time.Time{}, 0, 0
 		for _, r := range web.requests() {

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
@@ -68,66 +69,67 @@ func TestConnectionsCloseFirst(t *testing.T) {
 		{"disk broken", 0, damage, false, func(_ crawl.Stop, err error) bool { return errors.Is(err, syscall.EIO) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			web, seen := newSmallWeb(), &watched{}
-			faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
-			cfg := web.config(t, faulty)
-			cfg.Crawl.PageLimit, cfg.Crawl.DrainTimeout = c.pages, 50*time.Millisecond
-			cfg.Frontier.HostDelay, cfg.Frontier.IPDelay = 5*time.Millisecond, time.Millisecond
-			cfg.Cluster = &Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:0"}
-			ctx, stop := context.WithCancel(t.Context())
-			defer stop()
-			var dials atomic.Int64
-			over := make(chan struct{})
-			cfg.Fetch.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-				here, err := web.dial(ctx, network, addr)
+			synctest.Test(t, func(t *testing.T) {
+				web, seen := newSmallWeb(), &watched{}
+				faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
+				cfg := web.config(t, faulty)
+				cfg.Crawl.PageLimit, cfg.Crawl.DrainTimeout = c.pages, 50*time.Millisecond
+				cfg.Cluster = &Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: loop{}}
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				var dials atomic.Int64
+				over := make(chan struct{})
+				cfg.Fetch.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+					here, err := web.dial(ctx, network, addr)
+					if err != nil {
+						return nil, err
+					}
+					seen.open.Add(1)
+					if c.hangs && addr != "" { // the second host never answers
+						if dials.Add(1) == 2 {
+							other, there := net.Pipe()
+							here.Close()
+							here = other
+							go func() {
+								defer there.Close()
+								there.Read(make([]byte, 1))
+								c.end(stop, faulty)
+								<-over
+							}()
+						}
+					}
+					return &watchedConn{Conn: here, w: seen}, nil
+				}
+				a, err := Open(cfg)
 				if err != nil {
-					return nil, err
+					t.Fatal(err)
 				}
-				seen.open.Add(1)
-				if c.hangs && addr != "" { // the second host never answers
-					if dials.Add(1) == 2 {
-						other, there := net.Pipe()
-						here.Close()
-						here = other
-						go func() {
-							defer there.Close()
-							there.Read(make([]byte, 1))
-							c.end(stop, faulty)
-							<-over
-						}()
-					}
+				seen.agent = a
+				if c.end != nil && !c.hangs {
+					go func() {
+						for seen.open.Load() < 2 {
+							time.Sleep(time.Millisecond)
+						}
+						c.end(stop, faulty)
+					}()
 				}
-				return &watchedConn{Conn: here, w: seen}, nil
-			}
-			a, err := Open(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			seen.agent = a
-			if c.end != nil && !c.hangs {
-				go func() {
-					for seen.open.Load() < 2 {
-						time.Sleep(time.Millisecond)
-					}
-					c.end(stop, faulty)
-				}()
-			}
-			res, err := a.Run(ctx)
-			if !c.want(res.Stop, err) {
-				t.Errorf("stop %q, %v", res.Stop, err)
-			}
-			if !seen.gone() {
-				t.Error("it has not announced that it is gone")
-			}
-			if open, late := seen.open.Load(), seen.late.Load(); open > 0 || late > 0 {
-				t.Errorf("%d connections were open when it announced its end, and %d more were closed after that",
-					open, late)
-			}
-			close(over)
-			faulty.Heal()
-			if err := a.Close(); err != nil && !disk.IsFull(err) && !errors.Is(err, syscall.EIO) {
-				t.Error(err)
-			}
+				res, err := a.Run(ctx)
+				if !c.want(res.Stop, err) {
+					t.Errorf("stop %q, %v", res.Stop, err)
+				}
+				if !seen.gone() {
+					t.Error("it has not announced that it is gone")
+				}
+				if open, late := seen.open.Load(), seen.late.Load(); open > 0 || late > 0 {
+					t.Errorf("%d connections were open when it announced its end, and %d more were closed after that",
+						open, late)
+				}
+				close(over)
+				faulty.Heal()
+				if err := a.Close(); err != nil && !disk.IsFull(err) && !errors.Is(err, syscall.EIO) {
+					t.Error(err)
+				}
+			})
 		})
 	}
 }

@@ -129,6 +129,39 @@ func life(cfg Config) (res Result, err error) {
 	return res, errors.Join(err, a.Close())
 }
 
+// opened opens an agent, and closes it when the test ends.
+func opened(t *testing.T, cfg Config) *Agent {
+	t.Helper()
+	a, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return a
+}
+
+// runApart runs fn beside the run of an agent, which it stops then.
+func runApart(t *testing.T, cfg Config, fn func(a *Agent)) {
+	t.Helper()
+	a, err := Open(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { _, err := a.Run(ctx); ended <- err }()
+	time.Sleep(time.Millisecond)
+	fn(a)
+	cancel()
+	if err := errors.Join(<-ended, a.Close()); err != nil {
+		t.Error(err)
+	}
+}
+
 // goOn finishes the crawl after a failure and checks the result.
 func (w *smallWeb) goOn(t *testing.T, cfg Config, broke time.Time) {
 	t.Helper()

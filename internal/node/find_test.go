@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -49,7 +50,8 @@ func (l loop) Dial(_ context.Context, _, addr string) (net.Conn, error) {
 func (l loop) Listen(addr string) (net.Listener, net.PacketConn, error) {
 	to, err := net.ResolveTCPAddr("tcp", addr)
 	l[addr] = make(chan net.Conn)
-	return &loopPort{addr: to, conns: l[addr], closed: make(chan struct{})}, &noPackets{}, err
+	packets := &noPackets{closed: make(chan struct{})}
+	return &loopPort{addr: to, conns: l[addr], closed: make(chan struct{})}, packets, err
 }
 
 type loopPort struct {
@@ -69,9 +71,18 @@ func (p *loopPort) Accept() (net.Conn, error) {
 	}
 }
 
-type noPackets struct{ net.PacketConn }
+// A noPackets loses all packets.
+type noPackets struct {
+	net.PacketConn
+	once   sync.Once
+	closed chan struct{}
+}
 
-func (noPackets) Close() error { return nil }
+func (p *noPackets) LocalAddr() net.Addr                       { return &net.UDPAddr{} }
+func (p *noPackets) SetReadDeadline(time.Time) error           { return p.Close() } // the reader ends
+func (p *noPackets) WriteTo(b []byte, _ net.Addr) (int, error) { return len(b), nil }
+func (p *noPackets) ReadFrom([]byte) (int, net.Addr, error)    { <-p.closed; return 0, nil, net.ErrClosed }
+func (p *noPackets) Close() error                              { p.once.Do(func() { close(p.closed) }); return nil }
 
 // An agent that waits for the others says what it waits for, in its status, too, and how that ended.
 func TestFindSays(t *testing.T) {

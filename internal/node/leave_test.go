@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
+	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -21,34 +21,27 @@ func TestLeaveAtTheEnd(t *testing.T) {
 		{crawl.Left, "a1 has handed its hosts to the other agents, and ends", ""},
 	} {
 		t.Run(string(c.stop), func(t *testing.T) {
-			web := newSmallWeb()
-			cfg := web.config(t, testdisk.NewMem())
-			cfg.Crawl.DrainTimeout = 50 * time.Millisecond
-			cfg.Frontier.HostDelay, cfg.Frontier.IPDelay = 5*time.Millisecond, time.Millisecond
-			cfg.Cluster = &Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:0"}
-			a, err := Open(cfg)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if c.stop != crawl.Finished {
-				go func() {
-					if err := a.crawler.Halt(context.Background(), c.stop); err != nil {
-						t.Error(err)
-					}
-				}()
-			}
-			res, err := a.Run(t.Context())
-			if err != nil || res.Stop != c.stop {
-				t.Errorf("stop %q, %v", res.Stop, err)
-			}
-			text, err := a.Leave(t.Context())
-			if text != c.text || (err == nil) != (c.fail == "") ||
-				err != nil && !strings.HasPrefix(err.Error(), c.fail) {
-				t.Errorf("%q, %v", text, err)
-			}
-			if err := a.Close(); err != nil {
-				t.Error(err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				cfg := newSmallWeb().config(t, testdisk.NewMem())
+				cfg.Cluster = &Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: loop{}}
+				a := opened(t, cfg)
+				if c.stop != crawl.Finished {
+					go func() {
+						if err := a.crawler.Halt(context.Background(), c.stop); err != nil {
+							t.Error(err)
+						}
+					}()
+				}
+				res, err := a.Run(t.Context())
+				if err != nil || res.Stop != c.stop {
+					t.Errorf("stop %q, %v", res.Stop, err)
+				}
+				text, err := a.Leave(t.Context())
+				if text != c.text || (err == nil) != (c.fail == "") ||
+					err != nil && !strings.HasPrefix(err.Error(), c.fail) {
+					t.Errorf("%q, %v", text, err)
+				}
+			})
 		})
 	}
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A spender models an agent: it fetches only pages that it holds.
@@ -27,7 +28,7 @@ type spender struct {
 // and what no living agent remembers.
 func TestPageBudget(t *testing.T) {
 	seed := testseed.New(t)
-	for round := range 300 {
+	for round := range testtier.Rounds(100, 3000) {
 		rng := rand.New(rand.NewPCG(seed, uint64(round)))
 		limit := 1 + rng.Int64N(500)
 		var all []*spender

@@ -11,136 +11,92 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
 
-// An invalid partition or kappa is refused, and the message says what is valid.
-func TestCheckPartition(t *testing.T) {
+// Settings of a cluster that do not go together are refused, and the message says what is valid.
+func TestClusterChecks(t *testing.T) {
 	number := func(n int) *int { return &n }
-	for _, c := range []struct {
-		partition string
-		kappa     *int
-		want      string
-	}{
-		{PartitionRendezvous, nil, ""},
-		{PartitionHash, nil, ""},
-		{PartitionRing, nil, ""},
-		{PartitionRing, number(1), ""},
-		{PartitionRing, number(placement.MaxReplicas), ""},
-		{PartitionRing, number(0), "--kappa 0: give a number from 1 to 1000"},
-		{PartitionRing, number(-3), "--kappa -3: give a number from 1 to 1000"},
-		{PartitionRing, number(1001), "--kappa 1001: give a number from 1 to 1000"},
-		{PartitionRendezvous, number(200), "--kappa 200: only --partition ring has replicas on a ring; " +
-			"leave it out, or give --partition ring"},
-		{PartitionHash, number(200), "--kappa 200: only --partition ring has replicas on a ring; " +
-			"leave it out, or give --partition ring"},
-		{PartitionSites, nil, ""},
-		{PartitionSites, number(200), "--kappa 200: only --partition ring has replicas on a ring; " +
-			"leave it out, or give --partition ring"},
-		{PartitionTopic, nil, ""},
-		{"rings", nil, "--partition rings: this version knows rendezvous, ring, hash, sites and topic"},
-	} {
-		got := ""
-		if err := CheckPartition(c.partition, c.kappa); err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%s: %q, want %q", c.partition, got, c.want)
-		}
+	coordinators := func(partition string, addrs ...string) error {
+		return (&Cluster{Partition: partition, Coordinators: addrs}).checkPartition()
 	}
-}
-
-// Only the contents of pages that move have a hash to choose.
-func TestCheckContentHash(t *testing.T) {
+	const ring = "--kappa 200: only --partition ring has replicas on a ring; leave it out, or give --partition ring"
 	const both = "--content-hash near: only with --partition hash --boundary contents a hash moves pages; give both"
-	for _, c := range []struct{ partition, boundary, hash, want string }{
-		{PartitionHash, BoundaryContents, ContentNear, ""},
-		{PartitionHash, BoundaryContents, ContentExact, ""},
-		{PartitionHash, BoundaryContents, "", ""},
-		{PartitionRendezvous, "", ContentExact, ""},
-		{PartitionHash, "", ContentNear, both},
-		{PartitionTopic, BoundaryContents, ContentNear, both},
-		{PartitionRendezvous, "", ContentNear, both},
-		{PartitionHash, BoundaryContents, "best", "--content-hash best: this version knows exact and near"},
-	} {
-		got := ""
-		if err := CheckContentHash(c.partition, c.boundary, c.hash); err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%s, %s, %s: %q, want %q", c.partition, c.boundary, c.hash, got, c.want)
-		}
-	}
-}
-
-// The pages of a lost archive are fetched again only where agents know what it had, and only if the operator says so:
-// agents of earlier versions are told nothing of it otherwise.
-func TestCheckOnLoss(t *testing.T) {
-	for _, c := range []struct {
-		how      string
-		replicas int
-		want     string
+	for i, c := range []struct {
+		got  error
+		want string
 	}{
-		{"", 1, ""},
-		{LossKeep, 1, ""},
-		{LossRefetch, 2, ""},
-		{LossRefetch, 1, "--on-loss refetch: with --replicas 1 no agent knows which pages " +
+		{CheckPartition(PartitionRendezvous, nil), ""},
+		{CheckPartition(PartitionHash, nil), ""},
+		{CheckPartition(PartitionRing, nil), ""},
+		{CheckPartition(PartitionSites, nil), ""},
+		{CheckPartition(PartitionTopic, nil), ""},
+		{CheckPartition("rings", nil), "--partition rings: this version knows rendezvous, ring, hash, sites and topic"},
+		{CheckPartition(PartitionRing, number(1)), ""},
+		{CheckPartition(PartitionRing, number(placement.MaxReplicas)), ""},
+		{CheckPartition(PartitionRing, number(0)), "--kappa 0: give a number from 1 to 1000"},
+		{CheckPartition(PartitionRing, number(-3)), "--kappa -3: give a number from 1 to 1000"},
+		{CheckPartition(PartitionRing, number(1001)), "--kappa 1001: give a number from 1 to 1000"},
+		{CheckPartition(PartitionRendezvous, number(200)), ring},
+		{CheckPartition(PartitionHash, number(200)), ring},
+		{CheckPartition(PartitionSites, number(200)), ring},
+
+		{CheckContentHash(PartitionHash, BoundaryContents, ContentNear), ""},
+		{CheckContentHash(PartitionHash, BoundaryContents, ContentExact), ""},
+		{CheckContentHash(PartitionHash, BoundaryContents, ""), ""},
+		{CheckContentHash(PartitionRendezvous, "", ContentExact), ""},
+		{CheckContentHash(PartitionHash, "", ContentNear), both},
+		{CheckContentHash(PartitionTopic, BoundaryContents, ContentNear), both},
+		{CheckContentHash(PartitionRendezvous, "", ContentNear), both},
+		{CheckContentHash(PartitionHash, BoundaryContents, "best"),
+			"--content-hash best: this version knows exact and near"},
+
+		{CheckOnLoss("", 1), ""},
+		{CheckOnLoss(LossKeep, 1), ""},
+		{CheckOnLoss(LossRefetch, 2), ""},
+		{CheckOnLoss(LossRefetch, 1), "--on-loss refetch: with --replicas 1 no agent knows which pages " +
 			"a lost archive had; give --replicas 2"},
-		{"forget", 2, "--on-loss forget: this version knows keep and refetch"},
+		{CheckOnLoss("forget", 2), "--on-loss forget: this version knows keep and refetch"},
+
+		{coordinators(PartitionSites, "127.0.0.1:7490"), ""},
+		{coordinators(PartitionSites, "c1:7490", "c2:7490", "c3:7490"), ""},
+		{coordinators(PartitionSites, "192.0.2.1:7490"), "--coordinator 192.0.2.1:7490: coordinators on other " +
+			"machines answer only with keys; give some with --keys"},
+		{coordinators(PartitionSites), "--partition sites: coordinators assign the hosts; give their addresses with " +
+			"--coordinator, such as --coordinator 192.0.2.1:7490"},
+		{coordinators("", "192.0.2.1:7490"), "--coordinator 192.0.2.1:7490: only --partition sites has " +
+			"coordinators; leave it out, or give --partition sites"},
+		{coordinators(PartitionSites, "192.0.2.1"), "--coordinator \"192.0.2.1\": give an address and a port, such " +
+			"as 192.0.2.1:7490"},
+		{coordinators(PartitionSites, "c:1", "d:1", "c:1"),
+			"--coordinator names c:1 twice; give each coordinator once"},
 	} {
-		got := ""
-		if err := CheckOnLoss(c.how, c.replicas); err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%s, %d replicas: %q, want %q", c.how, c.replicas, got, c.want)
-		}
-		a := &Agent{cfg: Config{Cluster: &Cluster{OnLoss: c.how}}}
-		if shared, err := a.shared(nil); err != nil || (shared["on-loss"] != "") != (c.how == LossRefetch) {
-			t.Errorf("%s: agents share %q, %v", c.how, shared["on-loss"], err)
-		}
-	}
-	for n, want := range []bool{false, false, true} {
-		a := &Agent{cfg: Config{Cluster: &Cluster{ArchiveCopies: n}}}
-		if shared, err := a.shared(nil); err != nil || (shared["archive-copies"] != "") != want {
-			t.Errorf("%d archive copies: agents share %q, %v", n, shared["archive-copies"], err)
+		if c.got == nil && c.want != "" || c.got != nil && c.got.Error() != c.want {
+			t.Errorf("%d: %v, want %q", i, c.got, c.want)
 		}
 	}
 	if CheckArchiveCopies(2, 2) != nil || CheckArchiveCopies(0, 1) != nil || CheckArchiveCopies(2, 1) == nil ||
 		CheckArchiveCopies(3, 2) == nil {
 		t.Error("CheckArchiveCopies allows too much, or too little")
 	}
+}
+
+// Agents share how they treat the archive of a lost agent only if it differs from what earlier versions do.
+func TestSharedOnLoss(t *testing.T) {
+	for _, c := range []struct {
+		cluster   Cluster
+		key, want string
+	}{
+		{Cluster{}, "on-loss", ""}, {Cluster{OnLoss: LossKeep}, "on-loss", ""},
+		{Cluster{OnLoss: LossRefetch}, "on-loss", LossRefetch},
+		{Cluster{ArchiveCopies: 1}, "archive-copies", ""}, {Cluster{ArchiveCopies: 2}, "archive-copies", "2"},
+	} {
+		a := &Agent{cfg: Config{Cluster: &c.cluster}}
+		if shared, err := a.shared(nil); err != nil || shared[c.key] != c.want {
+			t.Errorf("%s: agents share %q, %v, want %q", c.key, shared[c.key], err, c.want)
+		}
+	}
 	a := &Agent{cfg: Config{Cluster: &Cluster{OnLoss: LossRefetch}}}
 	a.parts.Strategy = &strategy.Recrawl{}
 	if got, err := a.shared(nil); err == nil {
 		t.Errorf("with a strategy that plans visits: %v", got)
-	}
-}
-
-// Coordinators and the partition that they divide go together.
-func TestCheckCoordinators(t *testing.T) {
-	const sites = "coordinators assign the hosts; give their addresses with --coordinator, such as " +
-		"--coordinator 192.0.2.1:7490"
-	for _, c := range []struct {
-		partition    string
-		coordinators []string
-		want         string
-	}{
-		{PartitionSites, []string{"127.0.0.1:7490"}, ""},
-		{PartitionSites, []string{"192.0.2.1:7490"}, "--coordinator 192.0.2.1:7490: coordinators on other machines " +
-			"answer only with keys; give some with --keys"},
-		{PartitionSites, []string{"c1:7490", "c2:7490", "c3:7490"}, ""},
-		{PartitionSites, nil, "--partition sites: " + sites},
-		{"", []string{"192.0.2.1:7490"}, "--coordinator 192.0.2.1:7490: only --partition sites has coordinators; " +
-			"leave it out, or give --partition sites"},
-		{PartitionSites, []string{"192.0.2.1"}, "--coordinator \"192.0.2.1\": give an address and a port, such as " +
-			"192.0.2.1:7490"},
-		{PartitionSites, []string{"c:1", "d:1", "c:1"}, "--coordinator names c:1 twice; give each coordinator once"},
-	} {
-		got := ""
-		if err := (&Cluster{Partition: c.partition, Coordinators: c.coordinators}).checkPartition(); err != nil {
-			got = err.Error()
-		}
-		if got != c.want {
-			t.Errorf("%s %v: %q, want %q", c.partition, c.coordinators, got, c.want)
-		}
 	}
 }
 
@@ -165,10 +121,14 @@ func TestMethod(t *testing.T) {
 		}
 		return all
 	}
+	var all [][]string
+	for i := range cs {
+		all = append(all, owners(&cs[i]))
+	}
 	for i := range cs {
 		for j := range cs {
 			a, b := &cs[i], &cs[j]
-			if alike := slices.Equal(owners(a), owners(b)); alike != (a.method() == b.method()) {
+			if alike := slices.Equal(all[i], all[j]); alike != (a.method() == b.method()) {
 				t.Errorf("%q and %q divide hosts alike: %v", a.method(), b.method(), alike)
 			}
 			if same := a.partitionTerms() == b.partitionTerms(); same != (i == j) {

@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -107,7 +108,9 @@ func reachConfig(t *testing.T, n *recorder, hosts string, seeds ...string) Confi
 
 // Without a contact the crawl dials only loopback, wherever a seed, its robots.txt, a link, a
 // redirect, a name or --connect-to leads.
-func TestReachWithoutContact(t *testing.T) {
+func TestReachWithoutContact(t *testing.T) { synctest.Test(t, testReachWithoutContact) }
+
+func testReachWithoutContact(t *testing.T) {
 	n := &recorder{}
 	n.answer = func(host, path string) string {
 		switch {
@@ -148,7 +151,9 @@ func TestReachWithoutContact(t *testing.T) {
 
 // With a socks5 proxy the crawl still looks up names with its own name servers, and refuses private
 // addresses.
-func TestReachThroughSOCKS(t *testing.T) {
+func TestReachThroughSOCKS(t *testing.T) { synctest.Test(t, testReachThroughSOCKS) }
+
+func testReachThroughSOCKS(t *testing.T) {
 	n := &recorder{answer: func(_, path string) string {
 		if path == "/robots.txt" {
 			return page(404, "", "")

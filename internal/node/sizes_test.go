@@ -14,10 +14,7 @@ func TestSizes(t *testing.T) {
 		w := newSmallWeb()
 		cfg := w.config(t, testdisk.NewMem())
 		cfg.MemoryBytes, cfg.Frontier.MemoryBytes = 256<<20, 0
-		a, err := Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := opened(t, cfg)
 		if _, err := a.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -50,9 +47,6 @@ func TestSizes(t *testing.T) {
 		}
 		if len(entries) > 0 || limits < 64<<20 || limits > 256<<20 {
 			t.Errorf("missing: %v; all limits are %d bytes", entries, limits)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
 		}
 	})
 }

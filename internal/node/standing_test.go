@@ -23,10 +23,7 @@ func TestOrdersAreDurable(t *testing.T) {
 		faulty := testdisk.NewFaulty(mem, nil)
 		cfg := newSmallWeb().config(t, mem)
 		cfg.FS = faulty
-		a, err := Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		a := opened(t, cfg)
 		other := orders.NewSet()
 		o, err := other.Give(orders.Order{Verb: "pause"}, "a2", time.Now())
 		if err != nil {
@@ -69,10 +66,23 @@ func TestOrdersAreDurable(t *testing.T) {
 		if n := len(a.standing.Past()); n != 1 {
 			t.Errorf("%d orders, want 1", n)
 		}
-		if err := a.Close(); err != nil {
+	})
+}
+
+// occupy makes the crawl loop of an agent busy, until release is called.
+func occupy(t *testing.T, a *Agent) (release func()) {
+	t.Helper()
+	over, busy := make(chan struct{}), make(chan error, 1)
+	go func() {
+		busy <- a.crawler.Redelay(t.Context(), func(string) (time.Duration, bool) { <-over; return time.Minute, true })
+	}()
+	synctest.Wait()
+	return func() {
+		close(over)
+		if err := <-busy; err != nil {
 			t.Error(err)
 		}
-	})
+	}
 }
 
 // The crawl loop is busy for longer than the caller of orders waits. The agent puts them in force when the loop
@@ -82,44 +92,29 @@ func TestOrdersAreRetried(t *testing.T) {
 		web, mem := newSmallWeb(), testdisk.NewMem()
 		cfg := web.config(t, mem)
 		cfg.Frontier.HostDelay = time.Minute
-		a, err := Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { _, err := a.Run(ctx); ended <- err }()
-		time.Sleep(70 * time.Second) // a.example/ is fetched after its robots.txt
-		release, busy := make(chan struct{}), make(chan error, 1)
-		go func() {
-			busy <- a.crawler.Redelay(ctx, func(string) (time.Duration, bool) { <-release; return time.Minute, true })
-		}()
-		synctest.Wait()
-		from := time.Now()
-		hurried, end := context.WithTimeout(ctx, 10*time.Second)
-		_, _, err = a.standing.Give(hurried, orders.Order{Verb: "delay", Value: "1h"})
-		end()
-		if err == nil || !strings.Contains(err.Error(), "tries again every 2s") {
-			t.Errorf("a busy crawl loop: %v", err)
-		}
-		close(release)
-		if err := <-busy; err != nil {
-			t.Error(err)
-		}
-		time.Sleep(50 * time.Minute)
-		for _, r := range web.requests() {
-			if r.host == "a.example" && r.at.After(from) {
-				t.Errorf("a request %s after the order of 1h", r.at.Sub(from))
+		runApart(t, cfg, func(a *Agent) {
+			ctx := t.Context()
+			time.Sleep(70 * time.Second) // a.example/ is fetched after its robots.txt
+			release := occupy(t, a)
+			from := time.Now()
+			hurried, end := context.WithTimeout(ctx, 10*time.Second)
+			_, _, err := a.standing.Give(hurried, orders.Order{Verb: "delay", Value: "1h"})
+			end()
+			if err == nil || !strings.Contains(err.Error(), "tries again every 2s") {
+				t.Errorf("a busy crawl loop: %v", err)
 			}
-		}
-		if a.standing.kept != a.standing.set.Digest() {
-			t.Error("the orders are not kept")
-		}
-		cancel()
-		if err := errors.Join(<-ended, a.Close()); err != nil {
-			t.Error(err)
-		}
-		events, err := disk.ReadFile(mem, a.dir("logs", "events.jsonl"), 1<<20)
+			release()
+			time.Sleep(50 * time.Minute)
+			for _, r := range web.requests() {
+				if r.host == "a.example" && r.at.After(from) {
+					t.Errorf("a request %s after the order of 1h", r.at.Sub(from))
+				}
+			}
+			if a.standing.kept != a.standing.set.Digest() {
+				t.Error("the orders are not kept")
+			}
+		})
+		events, err := disk.ReadFile(mem, "/crawl/logs/events.jsonl", 1<<20)
 		if err != nil || strings.Count(string(events), `"orders-failed"`) != 1 ||
 			strings.Count(string(events), `"orders-kept"`) != 1 {
 			t.Errorf("%v, events:\n%s", err, events)
@@ -141,48 +136,33 @@ func TestBlacklistIsWhole(t *testing.T) {
 			}
 		}
 		write("# nothing\n")
-		a, err := Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { _, err := a.Run(ctx); ended <- err }()
-		time.Sleep(time.Second)
-		release, busy := make(chan struct{}), make(chan error, 1)
-		go func() {
-			busy <- a.crawler.Redelay(ctx, func(string) (time.Duration, bool) { <-release; return time.Minute, true })
-		}()
-		synctest.Wait()
-		write("a.example\n/5\n")
-		// Two looks, the second one in vain, because the crawl loop does not answer within its context.
-		hurried, end := context.WithTimeout(ctx, time.Second)
-		a.lookAtBlacklist(hurried, a.stampBlacklist())
-		end()
-		close(release)
-		if err := <-busy; err != nil {
-			t.Error(err)
-		}
-		time.Sleep(3 * time.Second)
-		from := time.Now()
-		time.Sleep(time.Minute)
-		for _, r := range web.requests() {
-			if r.host == "a.example" && r.at.After(from) {
-				t.Errorf("a request %s after the blacklist", r.at.Sub(from))
+		runApart(t, cfg, func(a *Agent) {
+			ctx := t.Context()
+			time.Sleep(time.Second)
+			release := occupy(t, a)
+			write("a.example\n/5\n")
+			// Two looks, the second one in vain, because the crawl loop does not answer within its context.
+			hurried, end := context.WithTimeout(ctx, time.Second)
+			a.lookAtBlacklist(hurried, a.stampBlacklist())
+			end()
+			release()
+			time.Sleep(3 * time.Second)
+			from := time.Now()
+			time.Sleep(time.Minute)
+			for _, r := range web.requests() {
+				if r.host == "a.example" && r.at.After(from) {
+					t.Errorf("a request %s after the blacklist", r.at.Sub(from))
+				}
 			}
-		}
-		if n := a.blacklist.len(); n != 2 || a.standing.kept != a.standing.set.Digest() {
-			t.Errorf("a blacklist of %d entries is in force, want 2; kept: %v", n,
-				a.standing.kept == a.standing.set.Digest())
-		}
-		shown, err := operated{a}.Blacklist(ctx, &pb.BlacklistsRequest{Limit: 1})
-		if err != nil || shown.File != cfg.Blacklist || shown.Entries != 2 || len(shown.List) != 1 ||
-			shown.List[0].About != "a.example" || shown.List[0].Why != "blacklist /blacklist, line 1" {
-			t.Errorf("shown: %v, %v", shown, err)
-		}
-		cancel()
-		if err := errors.Join(<-ended, a.Close()); err != nil {
-			t.Error(err)
-		}
+			if n := a.blacklist.len(); n != 2 || a.standing.kept != a.standing.set.Digest() {
+				t.Errorf("a blacklist of %d entries is in force, want 2; kept: %v", n,
+					a.standing.kept == a.standing.set.Digest())
+			}
+			shown, err := operated{a}.Blacklist(ctx, &pb.BlacklistsRequest{Limit: 1})
+			if err != nil || shown.File != cfg.Blacklist || shown.Entries != 2 || len(shown.List) != 1 ||
+				shown.List[0].About != "a.example" || shown.List[0].Why != "blacklist /blacklist, line 1" {
+				t.Errorf("shown: %v, %v", shown, err)
+			}
+		})
 	})
 }

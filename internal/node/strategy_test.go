@@ -1,7 +1,6 @@
 package node
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -73,18 +72,11 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 		cfg.Strategy = func(at strategy.Place) (crawl.Strategy, error) {
 			return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Min: time.Minute, Max: time.Minute, Rounds: 1})
 		}
-		a, err := Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := a.Run(context.Background()); err != nil {
+		if _, err := life(cfg); err != nil {
 			t.Error(err)
 		}
 		if got := files()[strategyFile]; got != "recrawl\n" {
 			t.Errorf("strategy %q", got)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
 		}
 	})
 }
