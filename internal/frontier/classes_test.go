@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -217,7 +218,7 @@ func TestClassHeld(t *testing.T) {
 // TestClassModel compares a frontier with classes with a plain list: whatever happens, each link is given out once, and
 // the structure stays sound.
 func TestClassModel(t *testing.T) {
-	for seed := range uint64(20) {
+	for seed := range uint64(testtier.Rounds(6, 20)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: 500 * time.Millisecond,
 			IPDelay: 200 * time.Millisecond, Active: 5 + r.IntN(20), MemoryBytes: 32 << 10, ClassOf: bySeed,

@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // TestGather checks that with Gather a host has many requests in a row, even if its links are scattered among those of
 // many hosts. Every link must come out once, with its number.
 func TestGather(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(testtier.Rounds(8, 30)) {
 		rng := rand.New(rand.NewPCG(seed, 21))
 		const hosts, active = 300, 10
 		rows := map[bool]int{}

@@ -11,6 +11,7 @@ import (
 
 	"pgregory.net/rapid"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -181,7 +182,7 @@ func (l *slowLease) Leave(uint64, time.Time) {}
 // TestLeaseNothingStarves checks that all links come out, however leases come and go, and that it is enough to call
 // Next at the times that it returns.
 func TestLeaseNothingStarves(t *testing.T) {
-	for seed := range uint64(8) {
+	for seed := range uint64(testtier.Rounds(3, 8)) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		l := newSlowLease(t, seed, 8*time.Second)
 		f := open(t, Config{HostDelay: time.Second, IPDelay: 300 * time.Millisecond, SiteDelay: 200 * time.Millisecond,

@@ -14,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -26,7 +27,7 @@ func TestSpill(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := manyLinks(t, 20_000, 50)
+			want := manyLinks(t, testtier.Rounds(10_000, 20_000), 50)
 			for i := 0; i < len(want); i += 100 {
 				if err := f.Push(want[i : i+100]); err != nil {
 					t.Fatal(err)

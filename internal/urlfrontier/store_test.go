@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 )
 
@@ -411,18 +412,10 @@ func (p *player) judge(w Want, infos []*pb.URLInfo, eligible map[*queue]map[stri
 	return nil
 }
 
-// rounds returns n, or a tenth of it if the test must be short.
-func rounds(n int) int {
-	if testing.Short() {
-		return n / 10
-	}
-	return n
-}
-
 // TestModel compares random calls with a naive search, and each restart with the state before it.
 func TestModel(t *testing.T) {
 	rng := testseed.Rand(t)
-	for round := range rounds(40) {
+	for round := range testtier.Rounds(10, 40) {
 		fs := testdisk.NewMem()
 		cfg := Config{SnapshotBytes: int64(1 + rng.IntN(4000))}
 		p := &player{s: open(t, fs, cfg), rng: rng, now: start}
@@ -456,7 +449,7 @@ func TestModel(t *testing.T) {
 // no acknowledged change is lost.
 func TestPowerFailure(t *testing.T) {
 	rng := testseed.Rand(t)
-	for round := range rounds(100) {
+	for round := range testtier.Rounds(25, 100) {
 		mem := testdisk.NewMem()
 		fs := testdisk.NewFaulty(mem, nil)
 		cfg := Config{SnapshotBytes: int64(1 + rng.IntN(3000))}

@@ -11,6 +11,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A model knows what a journal must hold (synced or committed batches) and may hold (appended batches). The batches
@@ -146,7 +147,7 @@ func TestCrashes(t *testing.T) {
 // TestFaultAtEveryOperation fails each operation of a run in turn, either only that one or all from then on. Then it
 // heals the disk. It also checks what a power failure would leave.
 func TestFaultAtEveryOperation(t *testing.T) {
-	for seed := range uint64(4) {
+	for seed := range uint64(testtier.Rounds(1, 4)) {
 		failed := 0
 		for n := int64(1); ; n++ {
 			whole := true

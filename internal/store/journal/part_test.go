@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // put writes a part whose records have kind 'p'.
@@ -172,7 +173,7 @@ func TestDamagedParts(t *testing.T) {
 // checkpoints keep, merge or write anew. At each operation the disk fails or the machine dies. Everything synced must
 // then be replayed once and in order.
 func TestPartsOverCrashes(t *testing.T) {
-	for seed := range uint64(12) {
+	for seed := range uint64(testtier.Rounds(1, 12)) {
 		for n := int64(1); ; n++ {
 			rng := rand.New(rand.NewPCG(seed, 7))
 			mem := testdisk.NewMem()

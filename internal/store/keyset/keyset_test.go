@@ -8,6 +8,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 	"go.uber.org/goleak"
 )
@@ -236,7 +237,7 @@ func TestDamage(t *testing.T) {
 	for _, e := range es {
 		b, err := disk.ReadFile(whole, "seen/"+e.Name(), 1<<30)
 		o.must(err)
-		for range 6 {
+		for range testtier.Rounds(1, 6) {
 			o.mem = whole.Clone()
 			c := append([]byte(nil), b...)
 			if len(c) == 0 {

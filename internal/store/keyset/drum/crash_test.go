@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 	"go.uber.org/goleak"
 )
@@ -230,11 +231,7 @@ func (o *owner) endSync() error {
 }
 
 func TestCrashes(t *testing.T) {
-	n := 25
-	if testing.Short() {
-		n = 5
-	}
-	for i := range n {
+	for i := range testtier.Rounds(8, 25) {
 		t.Run(fmt.Sprint(i), func(t *testing.T) {
 			rng := testseed.Rand(t)
 			o := &owner{t: t, rng: rng, cfg: Config{Journal: true, tune: small(rng)}, mem: testdisk.NewMem()}
