@@ -32,9 +32,7 @@ func TestAddSeeds(t *testing.T) {
 			time.Sleep(2500 * time.Millisecond) // after a.example/
 			b := weburl.MustParse("http://b.example/")
 			extend := func(w *world) {
-				if err := w.Amend(scope.Amendment{Seeds: []weburl.URL{b}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Amend(scope.Amendment{Seeds: []weburl.URL{b}}))
 			}
 			extend(w)
 			never := weburl.MustParse("http://b.example/never")
@@ -47,9 +45,7 @@ func TestAddSeeds(t *testing.T) {
 				left := w.kill(cancel)
 				_, _ = end()
 				_ = w.close()
-				if w, err = s.open(left); err != nil {
-					t.Fatal(err)
-				}
+				w = s.opened(t, left)
 				extend(w)
 				end = func() (Stop, error) { return w.Run(t.Context()) }
 			}
@@ -61,9 +57,7 @@ func TestAddSeeds(t *testing.T) {
 				t.Errorf("of b.example: %v", got)
 			}
 			s.accounts(t, w)
-			if err := w.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.close())
 		})
 	}
 }

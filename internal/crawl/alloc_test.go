@@ -15,9 +15,7 @@ func (followAll) Follow(*Page, *weburl.Link) Choice { return Take }
 func TestFollowKnownAllocatesNothing(t *testing.T) {
 	c := &Crawler{Parts: Parts{Strategy: followAll{}}, known: new(known)}
 	u, err := weburl.Parse("http://a.example/page")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c.known.add(u.Key())
 	v := new(visit)
 	if n := testing.AllocsPerRun(100, func() { c.follow(v, weburl.Link{URL: u, Hops: "L"}, u.Key()) }); n != 0 {

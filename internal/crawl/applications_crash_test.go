@@ -55,18 +55,13 @@ var trialFeeds = map[string][]string{
 }
 
 func (a *appTrial) run(t *testing.T) (writes int64) {
-	s := &story{text: sharedWeb}
-	s.parse(t)
+	s := parsed(t, sharedWeb)
 	s.scope.Scope = scope.Host
 	s.cfg.DrainTimeout = time.Nanosecond
 	mem := testdisk.NewMem()
 	for _, dir := range []string{crawlDir, "/"} {
-		if err := mem.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := mem.SyncDir(dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mem.MkdirAll(dir, 0o755))
+		must(t, mem.SyncDir(dir))
 	}
 	a.acked, a.asked, a.came = map[string]bool{}, map[string]bool{}, map[string]bool{}
 	var w *world
@@ -89,10 +84,7 @@ func (a *appTrial) run(t *testing.T) (writes int64) {
 		}
 		return testdisk.Fault{}
 	})
-	w, err := s.open(faulty)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w = s.opened(t, faulty)
 	a.play(ctx, t, w)
 	if a.at == 0 {
 		a.check(t, s)
@@ -102,10 +94,7 @@ func (a *appTrial) run(t *testing.T) (writes int64) {
 		t.Skip("the crawl was over before")
 	}
 	a.came = map[string]bool{}
-	next, err := s.open(a.left)
-	if err != nil {
-		t.Fatal(err)
-	}
+	next := s.opened(t, a.left)
 	a.at = 0
 	a.play(t.Context(), t, next)
 	a.check(t, s)
@@ -121,16 +110,10 @@ func (a *appTrial) over() bool {
 
 // play runs a process until it is killed or all pages are collected. An acknowledgement follows every second page.
 func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
-	if err := w.SetApplications(newsAndList(t)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.SetApplications(newsAndList(t)))
 	run, stop := context.WithCancel(ctx)
 	defer stop()
-	ended := make(chan error)
-	go func() {
-		_, err := w.Run(run)
-		ended <- err
-	}()
+	ended := w.background(run, t)
 	synctest.Wait()
 	for app, urls := range trialFeeds {
 		if a.fed || a.over() {
@@ -148,9 +131,7 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 		}
 		for app := range trialFeeds {
 			ds, err := w.Deliveries(app, 0, 2)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			a.collect(t, w, app, ds)
 		}
 	}
@@ -160,12 +141,8 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
+	<-ended
+	must(t, w.close())
 }
 
 func (a *appTrial) collect(t *testing.T, w *world, app string, ds []Delivery) {
@@ -181,9 +158,7 @@ func (a *appTrial) collect(t *testing.T, w *world, app string, ds []Delivery) {
 		if i != len(ds)-1 {
 			continue
 		}
-		if err := w.Acknowledge(app, d.Position); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Acknowledge(app, d.Position))
 		a.mu.Lock()
 		for _, d := range ds {
 			// A page may come twice if the process was killed between its line and its finish.

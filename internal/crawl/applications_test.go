@@ -33,9 +33,7 @@ http://a.example/4 404
 func newsAndList(t *testing.T) []Application {
 	t.Helper()
 	sc, err := scope.New(scope.Config{}, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return []Application{{Name: "news", Scope: sc, Follow: true, Pages: true}, {Name: "list", Scope: sc, Pages: true}}
 }
 
@@ -46,9 +44,7 @@ func feed(t *testing.T, w *world, app string, urls ...string) (fates []SeedFate)
 		list = append(list, AppURL{URL: weburl.MustParse(u)})
 	}
 	fates, err := w.Feed(t.Context(), app, list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return fates
 }
 
@@ -57,9 +53,7 @@ func feed(t *testing.T, w *world, app string, urls ...string) (fates []SeedFate)
 func collected(t *testing.T, w *world, app string) (pages []string, last int64) {
 	t.Helper()
 	ds, err := w.Deliveries(app, 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, d := range ds {
 		s := fmt.Sprint(d.Status, " ", strings.TrimPrefix(d.URL, "http://"))
 		if slices.Contains(strings.Split(d.Note, ","), "shared") {
@@ -86,14 +80,11 @@ func (s *story) once(t *testing.T) {
 // are removed.
 func TestApplicationsShareACrawl(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: sharedWeb}
-		s.parse(t)
+		s := parsed(t, sharedWeb)
 		s.scope.Scope = scope.Host
 		w, _, end := s.start(t)
 		synctest.Wait() // it runs
-		if err := w.SetApplications(newsAndList(t)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.SetApplications(newsAndList(t)))
 		if fates := feed(t, w, "news", "http://a.example/1", "http://c.example/", "http://a.example/1"); !slices.Equal(
 			fates, []SeedFate{SeedNew, SeedNew, SeedKnown}) {
 			t.Errorf("fates %v", fates)
@@ -119,9 +110,7 @@ func TestApplicationsShareACrawl(t *testing.T) {
 		if shared := len(news) + len(list) + 4 - 7; shared != marked {
 			t.Errorf("%v and %v: not %d pages of the archive", news, list, shared)
 		}
-		if err := w.Acknowledge("news", at); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Acknowledge("news", at))
 		if news, _ := collected(t, w, "news"); len(news) > 0 {
 			t.Errorf("after the acknowledgement: %v", news)
 		}
@@ -135,16 +124,12 @@ func TestApplicationsShareACrawl(t *testing.T) {
 			}
 		}
 		s.accounts(t, w)
-		if err := w.SetApplications(nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.SetApplications(nil))
 		if stop, err := end(); stop != Finished || err != nil {
 			t.Errorf("%v, %v, want %v", stop, err, Finished)
 		}
 		s.again = true // one line in crawl.log for each application
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -178,8 +163,7 @@ func waitingWeb(t *testing.T, pages int) *story {
 	for i := range pages {
 		fmt.Fprintf(&text, "http://a.example/%d\nhttp://b.example/%d\n", i, i)
 	}
-	s := &story{text: text.String()}
-	s.parse(t)
+	s := parsed(t, text.String())
 	return s
 }
 
@@ -191,9 +175,7 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 		s.cfg.Uncollected, s.cfg.Workers = 5, 2
 		w, _, end := s.start(t)
 		synctest.Wait()
-		if err := w.SetApplications(newsAndList(t)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.SetApplications(newsAndList(t)))
 		var news, list []string
 		for i := range 20 {
 			news = append(news, fmt.Sprintf("http://a.example/%d", i))
@@ -204,14 +186,10 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 		got := map[string]bool{}
 		collect := func(app string) {
 			ds, err := w.Deliveries(app, 0, 100)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, d := range ds {
 				got[app+d.URL] = true
-				if err := w.Acknowledge(app, d.Position); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Acknowledge(app, d.Position))
 			}
 		}
 		for range 300 {
@@ -234,16 +212,12 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 			t.Errorf("%d pages of both, want 40", len(got))
 		}
 		s.once(t)
-		if err := w.SetApplications(nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.SetApplications(nil))
 		if stop, err := end(); stop != Finished || err != nil {
 			t.Errorf("%v, %v", stop, err)
 		}
 		s.accounts(t, w)
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -255,9 +229,7 @@ func TestRemovedApplication(t *testing.T) {
 			s := waitingWeb(t, 40)
 			w, cancel, end := s.start(t)
 			synctest.Wait()
-			if err := w.SetApplications(newsAndList(t)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.SetApplications(newsAndList(t)))
 			var urls []string
 			for i := range 40 {
 				urls = append(urls, fmt.Sprintf("http://b.example/%d", i))
@@ -273,15 +245,10 @@ func TestRemovedApplication(t *testing.T) {
 				left := w.kill(cancel)
 				_, _ = end()
 				_ = w.close()
-				var err error
-				if w, err = s.open(left); err != nil {
-					t.Fatal(err)
-				}
+				w = s.opened(t, left)
 				end = func() (Stop, error) { return w.Run(t.Context()) }
 			}
-			if err := w.SetApplications(nil); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.SetApplications(nil))
 			if stop, err := end(); stop != Finished || err != nil {
 				t.Errorf("%v, %v", stop, err)
 			}
@@ -292,9 +259,7 @@ func TestRemovedApplication(t *testing.T) {
 				t.Errorf("pages of a removed application: %v", err)
 			}
 			s.accounts(t, w)
-			if err := w.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.close())
 		})
 	}
 }
@@ -310,9 +275,7 @@ func TestManyApplications(t *testing.T) {
 		for i := range 2 * MaxApplications {
 			next := newsAndList(t)[1]
 			next.Name = fmt.Sprint("app-", i)
-			if err := w.SetApplications(append(stays[:1:1], next)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.SetApplications(append(stays[:1:1], next)))
 			synctest.Wait()
 			l := weburl.Link{URL: weburl.MustParse("http://a.example/")}
 			l.SetApp(next.Name, "")
@@ -324,8 +287,6 @@ func TestManyApplications(t *testing.T) {
 		if _, err := end(); err != nil {
 			t.Error(err)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }

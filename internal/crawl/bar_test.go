@@ -61,16 +61,12 @@ func TestBars(t *testing.T) {
 			want := OnlyBlocked
 			if lifted {
 				want = Finished
-				if err := w.Bar(t.Context(), nil); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Bar(t.Context(), nil))
 			}
 			if stop, err := end(); stop != want || err != nil {
 				t.Errorf("%v, %v, want %v", stop, err, want)
 			}
-			if err := w.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.close())
 			asked := map[string]bool{}
 			for _, r := range s.web.Told() {
 				asked[r.Host] = true

@@ -44,18 +44,13 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := testdisk.NewMem()
 		u, err := weburl.Parse("http://h0.example/")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s := &story{frontier: frontier.Config{HostDelay: time.Second}, scope: scope.Config{Scope: scope.Any},
 			seeds: []weburl.URL{u}}
 		s.fetch = fetch.Config{UserAgent: "orbweaver", AllowPrivate: true}
 		s.web = textweb.Parse(t, "dns h0.example 192.0.2.1\nhttp://h0.example/ same\n")
 		hook := &hookFS{FS: mem}
-		w, err := s.open(hook)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := s.opened(t, hook)
 		head := "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 		x := func() *warc.Exchange {
 			return &warc.Exchange{URL: "http://h0.example/", Began: time.Now(),
@@ -67,24 +62,13 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if err := w.beginCheckpoint(all()); err != nil {
-			t.Fatal(err)
-		}
-		if err := w.endCheckpoint(true); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.beginCheckpoint(all()))
+		must(t, w.endCheckpoint(true))
 		for name, after := range map[string]*testdisk.Mem{"kill": mem.Clone(), "power failure": mem.Crash(1)} {
-			again, err := s.open(after)
-			if err != nil {
-				t.Fatal(err)
-			}
+			again := s.opened(t, after)
 			wr, err := again.Archive.Write(x()) // the URL is fetched again
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := again.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, again.close())
 			if n := responses(t, after); n == 0 {
 				t.Errorf("%s: revisit %v, with %d responses in the archive", name, wr.Revisit, n)
 			}
@@ -97,14 +81,10 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 // responses returns the number of response records in the archive.
 func responses(t *testing.T, fs disk.FS) (n int) {
 	es, err := fs.ReadDir(crawlDir + "/archive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range es {
 		b, err := disk.ReadFile(fs, crawlDir+"/archive/"+e.Name(), 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for r := warc.NewReader(bytes.NewReader(b)); ; {
 			rec, err := r.Next()
 			if err != nil {
@@ -126,9 +106,7 @@ func TestVisitsAtRest(t *testing.T) {
 	runtime.ReadMemStats(&m)
 	before := m.HeapAlloc
 	u, err := weburl.Parse("http://h.example/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var b strings.Builder
 	b.WriteString(`<base href="http://h.example/` + strings.Repeat("x", 7000) + `/">`)
 	for i := range 2400 {

@@ -13,9 +13,7 @@ import (
 func TestPausesOverClockChanges(t *testing.T) {
 	noon := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	var p pastClock
 	pause := func(host string, until time.Time) {
@@ -53,9 +51,7 @@ func TestPausesOverClockChange(t *testing.T) {
 		{"set back, a pause that was over", -time.Hour, -10 * time.Minute, 0},
 	} {
 		f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: time.Second, NoAddresses: true})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var p pastClock
 		p.saw(end)
 		p.saw(end.Add(-time.Minute))
@@ -71,9 +67,7 @@ func TestPausesOverClockChange(t *testing.T) {
 		if got := st.SlowUntil.Sub(now); max(got, 0) != c.want {
 			t.Errorf("%s: it is slowed down for %v, want %v", c.name, got, c.want)
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 	}
 }
 
@@ -81,9 +75,7 @@ func TestPausesOverClockChange(t *testing.T) {
 func TestShorterDelayOfTheNextRun(t *testing.T) {
 	now := time.Date(2026, 7, 1, 12, 0, 0, 0, time.UTC)
 	f, err := frontier.Open(testdisk.NewMem(), "q", frontier.Config{HostDelay: -1, NoAddresses: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	left := func(d time.Duration) time.Time { return now.Add(d) }
 	p := pastClock{last: now, hosts: []frontier.HostState{

@@ -25,21 +25,13 @@ import (
 // play opens a story given as text and runs fn beside the crawl. It returns when both have ended.
 func play(t *testing.T, text string, fs disk.FS, fn func(w *world, stop func())) (*world, error) {
 	t.Helper()
-	s := &story{text: text}
-	s.parse(t)
-	w, err := s.open(fs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := parsed(t, text)
+	w := s.opened(t, fs)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	ended := make(chan error)
-	go func() {
-		_, err := w.Run(ctx)
-		ended <- err
-	}()
+	end := w.running(ctx)
 	fn(w, cancel)
-	err = <-ended
+	_, err := end()
 	return w, errors.Join(err, w.close())
 }
 
@@ -52,19 +44,13 @@ http://a.example/1
 
 func TestExplain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: slowedWeb}
-		s.parse(t)
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := parsed(t, slowedWeb)
+		w := s.opened(t, testdisk.NewMem())
 		if _, err := w.Explain(t.Context(), "a.example"); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("before Run: %v", err)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
-		w, err = play(t, slowedWeb, testdisk.NewMem(), func(w *world, _ func()) {
+		must(t, w.close())
+		ran, err := play(t, slowedWeb, testdisk.NewMem(), func(w *world, _ func()) {
 			time.Sleep(10 * time.Second)
 			got, err := w.Explain(t.Context(), "a.example")
 			if err != nil || !strings.Contains(got, "a.example") {
@@ -77,10 +63,8 @@ func TestExplain(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := w.Explain(context.Background(), "a.example"); !errors.Is(err, ErrNotRunning) {
+		must(t, err)
+		if _, err := ran.Explain(context.Background(), "a.example"); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("after Run: %v", err)
 		}
 	})
@@ -98,9 +82,7 @@ func TestIdleCrawlFlushesItsLogs(t *testing.T) {
 				t.Errorf("after two idle seconds: %q, %v", b, err)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 	})
 }
 
@@ -142,13 +124,9 @@ func (z *zeroTTL) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 
 func TestAddressThatExpiresAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: "ip-delay 3s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n" +
-			"dns b.example 192.0.2.1\nhttp://a.example/ /1\nhttp://a.example/1\n"}
-		s.parse(t)
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := parsed(t, "ip-delay 3s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n"+
+			"dns b.example 192.0.2.1\nhttp://a.example/ /1\nhttp://a.example/1\n")
+		w := s.opened(t, testdisk.NewMem())
 		z := &zeroTTL{Resolver: w.DNS}
 		w.DNS = z
 		if _, err := w.Run(t.Context()); err != nil {
@@ -172,9 +150,7 @@ func TestManyOverQuota(t *testing.T) {
 			fmt.Fprintf(&b, " /%d", i)
 		}
 		w, err := play(t, b.String()+"\n", testdisk.NewMem(), func(w *world, _ func()) {})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sum := w.Tally.Summary(0, "")
 		want := map[string]int64{"200": 2, "-5003": 5000}
 		if diff := cmp.Diff(want, sum.Status); diff != "" {
@@ -196,12 +172,8 @@ func TestManyDeadNames(t *testing.T) {
 		for i := range 1000 {
 			fmt.Fprintf(&b, "dns x%d.example timeout\n", i)
 		}
-		s := &story{text: b.String()}
-		s.parse(t)
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := parsed(t, b.String())
+		w := s.opened(t, testdisk.NewMem())
 		if stop, err := w.Run(t.Context()); err != nil || stop != Finished {
 			t.Fatal(stop, err)
 		}
@@ -219,13 +191,9 @@ func TestQueriesOverRuns(t *testing.T) {
 		mem := testdisk.NewMem()
 		const text = "seed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/ /p?1 /p?2 /p?3\n" +
 			"http://a.example/p?3 /p?4 /p?5 /p?6\n"
-		s := &story{text: text}
-		s.parse(t)
+		s := parsed(t, text)
 		for range 2 { // the second run has nothing to do but to remember
-			w, err := s.open(mem)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := s.opened(t, mem)
 			if stop, err := w.Run(t.Context()); err != nil || stop != Finished {
 				t.Fatal(stop, err)
 			}
@@ -234,9 +202,7 @@ func TestQueriesOverRuns(t *testing.T) {
 			if diff := cmp.Diff(map[uint32]int{6: 1}, counts); diff != "" {
 				t.Errorf("paths by queries (-want +got):\n%s", diff)
 			}
-			if err := w.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.close())
 		}
 	})
 }

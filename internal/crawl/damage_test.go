@@ -82,9 +82,7 @@ func TestDamagedWhenNothingElseIsLeft(t *testing.T) {
 		}
 		s.fetch.UserAgent, s.fetch.AllowPrivate = "orbweaver", true
 		u, err := weburl.Parse("http://h.example/0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		s.seeds = []weburl.URL{u}
 		var b strings.Builder
 		b.WriteString("dns h.example 192.0.2.1\n")

@@ -59,15 +59,11 @@ func TestAutoDelay(t *testing.T) {
 		if _, err := end(); err != nil {
 			t.Error(err)
 		}
-		if w, err = s.open(left); err != nil {
-			t.Fatal(err)
-		}
+		w = s.opened(t, left)
 		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
 			t.Error(stop, err)
 		}
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 		// The delay after a.example/ begins again at the kill, and so does that of b.example, which is a Crawl-delay.
 		const want = `0s     a.example/robots.txt
 1s     a.example/
@@ -102,9 +98,7 @@ func TestAutoDelayOfOwn(t *testing.T) {
 		if stop, err := end(); stop != Finished || err != nil {
 			t.Error(stop, err)
 		}
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 		const want = `0s     a.example/robots.txt
 2s     a.example/
 4s     b.example/robots.txt

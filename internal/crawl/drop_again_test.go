@@ -53,10 +53,7 @@ func TestDropAgain(t *testing.T) {
 						end()
 						w.close()
 						asked = len(s.web.Told())
-						var err error
-						if w, err = s.open(mem); err != nil {
-							t.Fatal(err)
-						}
+						w = s.opened(t, mem)
 						if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
 							t.Errorf("ended with %s, %v", stop, err)
 						}
@@ -69,9 +66,7 @@ func TestDropAgain(t *testing.T) {
 					if len(w.underWay) > 0 || w.Pending() != 0 {
 						t.Errorf("under way %v, %d pending", w.underWay, w.Pending())
 					}
-					if err := w.close(); err != nil {
-						t.Error(err)
-					}
+					must(t, w.close())
 				})
 			})
 		}
@@ -115,9 +110,7 @@ func TestDropAgainDuringIntake(t *testing.T) {
 		if n := len(s.web.Told()) - len(asked); n != 0 {
 			t.Errorf("%d requests after the drop\n%s", n, s.web.Requests())
 		}
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -126,38 +119,23 @@ func TestDropAgainDuringIntake(t *testing.T) {
 func TestManyDrops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		recovered := func(n int) (bytes uint64) {
-			s := &story{text: twoHosts}
-			s.parse(t)
-			w, err := s.open(testdisk.NewMem())
-			if err != nil {
-				t.Fatal(err)
-			}
+			s := parsed(t, twoHosts)
+			w := s.opened(t, testdisk.NewMem())
 			w.takeLinks(t, 3, "")
 			for i := range n {
-				if err := w.drop(fmt.Sprintf("host%d.example", i), w.began); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.drop(fmt.Sprintf("host%d.example", i), w.began))
 			}
-			if err := errors.Join(w.drop("a.example", w.began), w.secure()); err != nil {
-				t.Fatal(err)
-			}
+			must(t, errors.Join(w.drop("a.example", w.began), w.secure()))
 			mem := w.kill(func() {})
 			w.close()
 			var before, after runtime.MemStats
 			runtime.ReadMemStats(&before)
-			w, err = s.open(mem)
+			w = s.opened(t, mem)
 			runtime.ReadMemStats(&after)
-			if err != nil {
-				t.Fatal(err)
-			}
 			save := func(want int) {
 				t.Helper()
-				if err := w.beginCheckpoint(all()); err != nil {
-					t.Fatal(err)
-				}
-				if err := w.endCheckpoint(true); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.beginCheckpoint(all()))
+				must(t, w.endCheckpoint(true))
 				if len(w.drops.of) != want {
 					t.Errorf("%d drops are kept, want %d", len(w.drops.of), want)
 				}
@@ -169,9 +147,7 @@ func TestManyDrops(t *testing.T) {
 			save(1)
 			mem = w.kill(func() {})
 			w.close()
-			if w, err = s.open(mem); err != nil {
-				t.Fatal(err)
-			}
+			w = s.opened(t, mem)
 			if d := w.drops.last("a.example"); len(w.drops.of) != 1 || int(d.nth) != n+1 || int(w.nth) != n+1 {
 				t.Errorf("after a restart %d drops, the last %+v, nth %d", len(w.drops.of), d, w.nth)
 			}

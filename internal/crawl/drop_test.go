@@ -46,9 +46,7 @@ func (w *world) takeLinks(t *testing.T, n int, name string) {
 	for i := range n {
 		for _, h := range []string{"a", "b"} {
 			u, err := weburl.Parse(fmt.Sprintf("http://%s.example/%s%d", h, name, i))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			w.takeIn(weburl.Link{URL: u, Via: "http://b.example/", Hops: "L", Seed: "b.example"})
 		}
 	}
@@ -69,14 +67,10 @@ dns b.example 192.0.2.2
 func TestOrderTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2000
-		s := &story{text: twoHosts}
-		s.parse(t)
+		s := parsed(t, twoHosts)
 		s.frontier.Active, s.frontier.MemoryBytes = 1, 1 // links wait in pools
 		fs := &countingFS{FS: testdisk.NewMem(), name: "/state/queues/"}
-		w, err := s.open(fs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := s.opened(t, fs)
 		w.takeLinks(t, n, "")
 		if st := w.Frontier.Stats(); st.Pooled < n || st.PoolBytes == 0 {
 			t.Fatalf("%+v", st)
@@ -86,7 +80,7 @@ func TestOrderTurns(t *testing.T) {
 		w.heedBars()
 		w.blocks(t)
 		w.heedBars()
-		err = w.drop("a.example", w.began)
+		err := w.drop("a.example", w.began)
 		w.waiting("a.example", w.began)
 		if err != nil || fs.reads != before {
 			t.Errorf("orders read queues and pools %d times, %v", fs.reads-before, err)
@@ -114,9 +108,7 @@ func TestOrderTurns(t *testing.T) {
 			}
 		}
 		s.accounts(t, w)
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -127,29 +119,19 @@ func TestDropGoesOn(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, 12))
 			n := 20 + rng.IntN(60)
-			s := &story{text: twoHosts}
-			s.parse(t)
+			s := parsed(t, twoHosts)
 			if rng.IntN(2) == 0 {
 				s.frontier.Active, s.frontier.MemoryBytes = 1, 1
 			}
 			s.cfg.SnapshotBytes = 1 << (8 + rng.IntN(10))
 			s.pauses = []pause{{kill: true, crash: true}}
 			mem := testdisk.NewMem()
-			w, err := s.open(mem)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := s.opened(t, mem)
 			w.takeLinks(t, n, "")
-			if err := w.drop("a.example", w.began); err != nil {
-				t.Fatal(err)
-			}
-			if err := w.secure(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.drop("a.example", w.began))
+			must(t, w.secure())
 			w.takeLinks(t, 3, "late")
-			if err := w.secure(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.secure())
 			for kills := range 1 + rng.IntN(3) {
 				for range rng.IntN(n / dropSlice) {
 					w.giveUp(w.began)
@@ -161,9 +143,7 @@ func TestDropGoesOn(t *testing.T) {
 					}
 					if rng.IntN(10) == 0 {
 						w.fatal = w.beginCheckpoint(all())
-						if err := w.endCheckpoint(true); err != nil {
-							t.Fatal(err)
-						}
+						must(t, w.endCheckpoint(true))
 					}
 				}
 				if w.fatal != nil {
@@ -175,9 +155,7 @@ func TestDropGoesOn(t *testing.T) {
 					mem = w.fs.(*testdisk.Mem).Crash(seed + uint64(kills))
 				}
 				w.close()
-				if w, err = s.open(mem); err != nil {
-					t.Fatal(err)
-				}
+				w = s.opened(t, mem)
 				s.accounts(t, w)
 			}
 			if stop, err := w.Run(t.Context()); stop != Finished || err != nil {

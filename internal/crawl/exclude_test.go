@@ -43,19 +43,14 @@ func TestExclude(t *testing.T) {
 					for i, p := range patterns {
 						list = append(list, Exclusion{Pattern: p, Deeper: -1, Why: fmt.Sprint("order ", i+1)})
 					}
-					if err := w.Exclude(t.Context(), list); err != nil {
-						t.Fatal(err)
-					}
+					must(t, w.Exclude(t.Context(), list))
 				}
 				again := func() {
 					t.Helper()
 					left := w.kill(cancel)
 					_, _ = end()
 					_ = w.close()
-					var err error
-					if w, err = s.open(left); err != nil {
-						t.Fatal(err)
-					}
+					w = s.opened(t, left)
 				}
 				rerun := func() {
 					var ctx context.Context
@@ -129,9 +124,7 @@ func TestExclude(t *testing.T) {
 						t.Errorf("%v were asked for, %d are left", asked, left)
 					}
 				}
-				if err := w.close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.close())
 			})
 		})
 	}
@@ -153,9 +146,7 @@ func TestExcludeDepth(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: excludedWeb}
 		w, _, end := s.begin(t)
-		if err := w.Exclude(t.Context(), []Exclusion{{Deeper: 2}, {Deeper: 1, Why: "depth 1"}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Exclude(t.Context(), []Exclusion{{Deeper: 2}, {Deeper: 1, Why: "depth 1"}}))
 		if stop, err := end(); stop != OnlyBlocked || err != nil {
 			t.Errorf("%v, %v", stop, err)
 		}
@@ -164,9 +155,7 @@ func TestExcludeDepth(t *testing.T) {
 			w.Frontier.Stats().Aside != 12 {
 			t.Errorf("%v were asked for, %d are set aside", got, w.Frontier.Stats().Aside)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -191,18 +180,12 @@ func TestExclusions(t *testing.T) {
 		}
 	}
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: excludedWeb}
-		s.parse(t)
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := parsed(t, excludedWeb)
+		w := s.opened(t, testdisk.NewMem())
 		if err := w.Exclude(t.Context(), []Exclusion{{Pattern: "(", Deeper: -1, Why: "x"}}); err == nil ||
 			w.exclusions.Load() != nil {
 			t.Errorf("%v, %v", err, w.exclusions.Load())
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }

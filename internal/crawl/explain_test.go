@@ -18,9 +18,7 @@ import (
 func mustURL(t testing.TB, s string) weburl.URL {
 	t.Helper()
 	u, err := weburl.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u
 }
 
@@ -28,9 +26,7 @@ func mustURL(t testing.TB, s string) weburl.URL {
 func (w *world) explain(t testing.TB, u string, past Past) string {
 	t.Helper()
 	text, err := w.ExplainURL(context.Background(), mustURL(t, u), func(weburl.URL) Past { return past })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return text
 }
 
@@ -106,18 +102,14 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 		until string // the line "when"; empty: none
 	}{
 		"pause": {does: func(t *testing.T, w *world) {
-			if err := w.Pause(context.Background(), true); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Pause(context.Background(), true))
 			time.Sleep(time.Minute)
 		}, wants: []string{"the crawl is paused for 1 min 0 s by the operator\n"},
 			until: `after "orbweaver ctl resume"`},
 		"pause of an order": {
 			with: func(s *story) { s.cfg.WhyPaused = func() string { return "order 7 of alice: a line" } },
 			does: func(t *testing.T, w *world) {
-				if err := w.Pause(context.Background(), true); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Pause(context.Background(), true))
 			}, wants: []string{"by order 7 of alice: a line\n"},
 			until: `after "orbweaver ctl resume", but not before `},
 		"slow rate": {with: func(s *story) { s.cfg.WhyRate = func() string { return "0.01/s now" } },
@@ -146,9 +138,7 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 			"2 hosts are held until other agents have told"}, until: "when another agent has taken over the host"},
 		"stopping": {web: "seed http://b.example/\ndns b.example 192.0.2.2\nhttp://b.example/ slow=25s\n",
 			when: 20 * time.Second, does: func(t *testing.T, w *world) {
-				if err := w.Halt(context.Background(), TimeLimit); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Halt(context.Background(), TimeLimit))
 			}, wants: []string{"the run ends: the time limit is reached"},
 			until: `after "orbweaver crawl --resume" with a higher limit`},
 		"pages that a program holds": {with: func(s *story) {
@@ -179,9 +169,7 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 					c.does(t, w)
 				}
 				text, err := w.Explain(t.Context(), "a.example")
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				inOrder(t, crawlLines(text), c.wants...)
 				if len(c.wants) == 0 && crawlLines(text) != "" {
 					t.Errorf("reasons without a reason:\n%s", text)
@@ -196,9 +184,7 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 				if _, err := end(); err != nil {
 					t.Error(err)
 				}
-				if err := w.close(); err != nil {
-					t.Error(err)
-				}
+				must(t, w.close())
 			})
 		})
 	}
@@ -245,18 +231,12 @@ http://a.example/1 /deep
 			"elsewhere.example: unknown")
 
 		sc, err := scope.New(scope.Config{Scope: scope.Any}, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.SetApplications([]Application{{Name: "wide", Scope: sc}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
+		must(t, w.SetApplications([]Application{{Name: "wide", Scope: sc}}))
 		inOrder(t, w.explain(t, "http://elsewhere.example/", Past{}), "does not follow the link:\n", "if a page of "+
 			"the application wide links to it, the application accepts it\n")
 
-		if err := w.Exclude(t.Context(), []Exclusion{{Pattern: "/out", Deeper: -1, Why: "order 3, /out"}}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Exclude(t.Context(), []Exclusion{{Pattern: "/out", Deeper: -1, Why: "order 3, /out"}}))
 		inOrder(t, w.explain(t, "http://a.example/out", Past{}), "/out: set aside until its exclusion ends\n",
 			"excluded by order 3, /out\n", "when: after the exclusion is taken back\n")
 		w.blocks(t, "a.example")
@@ -278,9 +258,7 @@ http://a.example/1 /deep
 		if _, err := end(); err != nil {
 			t.Error(err)
 		}
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -309,9 +287,7 @@ func TestExplainWhen(t *testing.T) {
 						continue
 					}
 					at, err := time.Parse("2006-01-02 15:04:05Z", m[1])
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					told["http://a.example"+path] = at
 				}
 				if _, err := end(); err != nil {
@@ -331,9 +307,7 @@ func TestExplainWhen(t *testing.T) {
 				if seen < 5 {
 					t.Errorf("%d URLs had a time", seen)
 				}
-				if err := w.close(); err != nil {
-					t.Error(err)
-				}
+				must(t, w.close())
 			})
 		})
 	}

@@ -42,20 +42,16 @@ func TestFailedRobotsElsewhere(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &story{text: `
+				s := parsed(t, `
 seed http://a.example/
 seed http://b.example/
 dns a.example 93.184.216.1
 dns b.example 93.184.216.2
 http://a.example/robots.txt 301 to=http://c.example/rules.txt
 http://b.example/robots.txt 301 to=http://c.example/rules.txt
-` + c.web + "\n"}
-				s.parse(t)
+`+c.web+"\n")
 				s.cfg.Retries, s.fetch.AllowPrivate = -1, false
-				w, err := s.open(testdisk.NewMem())
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := s.opened(t, testdisk.NewMem())
 				if _, err := w.Run(t.Context()); err != nil {
 					t.Fatal(err)
 				}
@@ -68,9 +64,7 @@ http://b.example/robots.txt 301 to=http://c.example/rules.txt
 						t.Errorf("%s: %q, want %q", f.URL, f.Cause, want)
 					}
 				}
-				if err := w.close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.close())
 			})
 		})
 	}

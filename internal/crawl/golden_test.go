@@ -28,9 +28,7 @@ import (
 func TestGolden(t *testing.T) {
 	dir := filepath.Join("testdata", "golden", fmt.Sprint("v", state.Version))
 	stories, err := filepath.Glob("testdata/stories/*.txt")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var kept []string
 	for _, file := range stories {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
@@ -70,68 +68,56 @@ func TestGolden(t *testing.T) {
 // pack writes the crawl directory into a golden file.
 func pack(t *testing.T, m *testdisk.Mem, golden string) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	must(os.MkdirAll(filepath.Dir(golden), 0o755))
+	must(t, os.MkdirAll(filepath.Dir(golden), 0o755))
 	f, err := os.Create(golden)
-	must(err)
+	must(t, err)
 	defer f.Close()
 	z := gzip.NewWriter(f)
 	w := tar.NewWriter(z)
 	var walk func(dir string)
 	walk = func(dir string) {
 		entries, err := m.ReadDir(dir)
-		must(err)
+		must(t, err)
 		for _, e := range entries {
 			name := path.Join(dir, e.Name())
 			if e.IsDir() {
-				must(w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755}))
+				must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: name, Mode: 0o755}))
 				walk(name)
 				continue
 			}
 			b, err := disk.ReadFile(m, name, 1<<20)
-			must(err)
-			must(w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(b))}))
+			must(t, err)
+			must(t, w.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644, Size: int64(len(b))}))
 			_, err = w.Write(b)
-			must(err)
+			must(t, err)
 		}
 	}
 	walk(crawlDir)
-	must(errors.Join(w.Close(), z.Close(), f.Close()))
+	must(t, errors.Join(w.Close(), z.Close(), f.Close()))
 }
 
 // unpack replaces the crawl directory by that of a golden file.
 func unpack(t *testing.T, m *testdisk.Mem, golden string) {
 	t.Helper()
-	must := func(err error) {
-		t.Helper()
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	f, err := os.Open(golden)
-	must(err)
+	must(t, err)
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	must(err)
-	must(m.RemoveAll(crawlDir))
+	must(t, err)
+	must(t, m.RemoveAll(crawlDir))
 	for r := tar.NewReader(z); ; {
 		h, err := r.Next()
 		if err == io.EOF {
 			return
 		}
-		must(err)
+		must(t, err)
 		if h.Typeflag == tar.TypeDir {
-			must(m.MkdirAll(h.Name, 0o755))
+			must(t, m.MkdirAll(h.Name, 0o755))
 			continue
 		}
-		must(m.MkdirAll(path.Dir(h.Name), 0o755))
+		must(t, m.MkdirAll(path.Dir(h.Name), 0o755))
 		b, err := io.ReadAll(r)
-		must(err)
-		must(disk.WriteFile(m, h.Name, b))
+		must(t, err)
+		must(t, disk.WriteFile(m, h.Name, b))
 	}
 }

@@ -63,21 +63,14 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		links("c") // during the pass
 		s.web = textweb.Parse(t, b.String()+"\n")
 		fs := slowRuns{testdisk.NewMem()}
-		w, err := s.open(fs)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := s.opened(t, fs)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		if _, err := w.Run(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
-		if w, err = s.open(fs); err != nil { // its caches are empty
-			t.Fatal(err)
-		}
+		must(t, w.close())
+		w = s.opened(t, fs) // its caches are empty
 		done := make(chan error, 1)
 		go func() {
 			_, err := w.Run(t.Context())
@@ -111,9 +104,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		if held == 0 || longest > 2*time.Second {
 			t.Errorf("passes for %d held links at most waited for up to %s", held, longest)
 		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-done)
 		if got := w.Tally.Finished(); got != 63 {
 			t.Errorf("%d URLs finished", got)
 		}
@@ -128,58 +119,40 @@ func TestSeenOfAnotherCrawl(t *testing.T) {
 		crawls := [2]*testdisk.Mem{}
 		for i := range crawls {
 			s := quietStory(t, 60)
-			w, err := s.open(testdisk.NewMem())
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := s.opened(t, testdisk.NewMem())
 			if _, err := w.Run(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			if err := w.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.close())
 			crawls[i] = w.fs.(*testdisk.Mem)
 		}
 		const dir = crawlDir + "/state/seen"
 		mine, other := crawls[0], crawls[1]
-		if err := mine.RemoveAll(dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mine.RemoveAll(dir))
 		without := mine.Clone()
-		if err := mine.MkdirAll(dir, 0o755); err != nil {
-			t.Fatal(err)
-		}
+		must(t, mine.MkdirAll(dir, 0o755))
 		entries, err := other.ReadDir(dir)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, e := range entries {
 			b, err := disk.ReadFile(other, dir+"/"+e.Name(), 1<<30)
 			if err == nil {
 				err = disk.WriteFile(mine, dir+"/"+e.Name(), b)
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 		}
 		s := quietStory(t, 60)
 		_, err = s.open(mine)
 		if !errors.Is(err, keyset.ErrCrawl) || !strings.Contains(err.Error(), "delete state/seen") {
 			t.Errorf("with the keys of another crawl: %v", err)
 		}
-		w, err := s.open(without)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := s.opened(t, without)
 		if w.rec.Repeated != 0 || w.rec.Lost != 0 || w.rec.Finished != 61 {
 			t.Errorf("without keys, and nothing held: %+v", w.rec)
 		}
 		if _, err := w.Run(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 		if len(s.web.Told()) > 0 {
 			t.Errorf("asked for %s again", s.web.Requests())
 		}
@@ -197,9 +170,7 @@ func quietStory(t *testing.T, pages int) *story {
 	}
 	s.fetch.UserAgent, s.fetch.AllowPrivate, s.fetch.IdleKeep = "orbweaver", true, -1
 	u, err := weburl.Parse("http://h.example/0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.seeds = []weburl.URL{u}
 	var b strings.Builder
 	b.WriteString("dns h.example 192.0.2.1\n")

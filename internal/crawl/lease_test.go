@@ -128,8 +128,6 @@ http://c.example/ 200
 			strings.Count(got, "b.example/\n") != 1 || strings.Count(got, "c.example/\n") != 1 {
 			t.Errorf("requests\n%s", got)
 		}
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }

@@ -56,9 +56,7 @@ func runWithLinks(t *testing.T, pauses ...pause) (twice int, repeated int64) {
 	}
 	s.recovered = func(r Recovered) { repeated += r.Repeated }
 	w := s.run(t)
-	if err := w.close(); err != nil {
-		t.Error(err)
-	}
+	must(t, w.close())
 	got := map[string]string{}
 	d, err := linklog.Read(w.fs, []string{crawlDir}, func(p *linklog.Page) error {
 		if got[p.URL] != "" {

@@ -68,9 +68,7 @@ func TestListing(t *testing.T) {
 				w, cancel, end := s.begin(t)
 				time.Sleep(10500 * time.Millisecond)
 				w.blocks(t, "b.example")
-				if err := w.Exclude(t.Context(), []Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Exclude(t.Context(), []Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}))
 				time.Sleep(20 * time.Second)
 				waiting := w.Status().Queued
 				urls, n := lists(t, w, 1, 7, nil)
@@ -105,9 +103,7 @@ func TestListing(t *testing.T) {
 					t.Errorf("after the run: %v", err)
 				}
 				s.accounts(t, w)
-				if err := w.close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.close())
 				if left := s.disk.Load().Clone(); left != nil {
 					files, err := left.ReadDir(crawlDir + "/state/journal")
 					for _, f := range files {
@@ -154,9 +150,7 @@ func TestListingLevels(t *testing.T) {
 		if _, err := end(); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -199,9 +193,7 @@ func TestListingEnds(t *testing.T) {
 		if _, err := ls.Count(t.Context(), true); err != nil && !errors.Is(err, ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
-		if err := errors.Join(ls.Close(), w.close()); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(ls.Close(), w.close()))
 	})
 }
 
@@ -214,9 +206,7 @@ func TestTurns(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond)
 		w.blocks(t, "b.example")
 		list := []Exclusion{{Pattern: "a.example/2", Deeper: -1, Why: "order 1"}}
-		if err := w.Exclude(t.Context(), list); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Exclude(t.Context(), list))
 		time.Sleep(5 * time.Second)
 		var links []weburl.Link
 		for _, u := range []string{"http://a.example/0", "http://a.example/2", "http://b.example/2",
@@ -244,17 +234,11 @@ func TestTurns(t *testing.T) {
 		_ = left
 	})
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: queueWeb(3)}
-		s.parse(t)
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
+		s := parsed(t, queueWeb(3))
+		w := s.opened(t, testdisk.NewMem())
 		if _, err := w.Turns(t.Context(), nil); !errors.Is(err, ErrNotRunning) {
 			t.Errorf("before the run: %v", err)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }

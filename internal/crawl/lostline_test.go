@@ -109,8 +109,6 @@ func TestRemovedLog(t *testing.T) {
 			}
 		}
 		w := s.run(t)
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }

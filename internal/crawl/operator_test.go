@@ -18,9 +18,7 @@ import (
 // blocks replaces the hosts that are blocked; the agent does so when its orders change.
 func (w *world) blocks(t testing.TB, hosts ...string) {
 	t.Helper()
-	if err := w.Bar(context.Background(), barsOf(hosts...)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Bar(context.Background(), barsOf(hosts...)))
 }
 
 func barsOf(hosts ...string) (list []Bar) {
@@ -49,18 +47,34 @@ func (s *story) begin(t *testing.T) (w *world, cancel context.CancelFunc, end fu
 // start is begin for a story that was parsed.
 func (s *story) start(t *testing.T) (w *world, cancel context.CancelFunc, end func() (Stop, error)) {
 	t.Helper()
-	w, err := s.open(testdisk.NewMem())
-	if err != nil {
-		t.Fatal(err)
-	}
+	w = s.opened(t, testdisk.NewMem())
 	ctx, cancel := context.WithCancel(t.Context())
+	return w, cancel, w.running(ctx)
+}
+
+// running runs the crawl in the background; end waits for its end.
+func (w *world) running(ctx context.Context) (end func() (Stop, error)) {
 	var stop Stop
+	var err error
 	ended := make(chan struct{})
 	go func() { defer close(ended); stop, err = w.Run(ctx) }()
-	return w, cancel, func() (Stop, error) {
+	return func() (Stop, error) {
 		<-ended
 		return stop, err
 	}
+}
+
+// background runs the crawl in the background, and sends its end. An error fails the test.
+func (w *world) background(ctx context.Context, t *testing.T) <-chan Stop {
+	ended := make(chan Stop, 1)
+	go func() {
+		stop, err := w.Run(ctx)
+		if err != nil {
+			t.Error(err)
+		}
+		ended <- stop
+	}()
+	return ended
 }
 
 // A blocked host gets no requests, also after a kill. A crawl without other links ends, and
@@ -84,10 +98,7 @@ func TestBlockOverKill(t *testing.T) {
 		end()
 		w.close()
 
-		w, err := s.open(mem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w = s.opened(t, mem)
 		w.blocks(t, "a.example")
 		if r := w.rec; r.Accepted != 5 || r.Finished+r.Pending != r.Accepted {
 			t.Errorf("recovered %+v", r)
@@ -99,19 +110,14 @@ func TestBlockOverKill(t *testing.T) {
 			got.Frontier.BlockedLinks != 4 {
 			t.Errorf("status %+v", got)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 		for _, r := range s.web.Told() {
 			if r.Host == "a.example" && r.At > 1500*time.Millisecond {
 				t.Errorf("%s asked for at %s", r.URL, r.At)
 			}
 		}
 
-		w, err = s.open(mem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w = s.opened(t, mem)
 		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
 			t.Errorf("ended with %s, %v", stop, err)
 		}
@@ -128,15 +134,11 @@ func TestBlockOverKill(t *testing.T) {
 // The journal of an earlier version has the blocks of hosts. They are there until ForgetOldBlocks, also after a kill.
 func TestOldBlocks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: orderedWeb}
-		s.parse(t)
+		s := parsed(t, orderedWeb)
 		mem := testdisk.NewMem()
 		reopen := func(want ...string) *world {
 			t.Helper()
-			w, err := s.open(mem)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := s.opened(t, mem)
 			if got := w.OldBlocks(); !slices.Equal(got, want) {
 				t.Errorf("old blocks: %q, want %q", got, want)
 			}
@@ -150,24 +152,18 @@ func TestOldBlocks(t *testing.T) {
 			{Host: "c.example", Blocked: true}, {Host: "c.example"}} {
 			w.batch.add(state.Host, st.AppendTo(nil))
 		}
-		if err := w.secure(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.secure())
 		mem = w.kill(func() {})
 		w.close()
 		w = reopen("a.example", "b.example")
-		if err := w.ForgetOldBlocks(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.ForgetOldBlocks())
 		mem = w.kill(func() {})
 		w.close()
 		w = reopen()
 		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
 			t.Error(stop, err)
 		}
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -203,10 +199,7 @@ http://b.example/1 404
 		end()
 		w.close()
 
-		w, err := s.open(mem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w = s.opened(t, mem)
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() { _, err := w.Run(ctx); ended <- err }()
@@ -240,10 +233,7 @@ func TestDropOverKill(t *testing.T) {
 		end()
 		w.close()
 		asked := len(s.web.Told())
-		w, err := s.open(mem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w = s.opened(t, mem)
 		if stop, err := w.Run(t.Context()); stop != Finished || err != nil || len(s.web.Told()) != asked {
 			t.Errorf("ended with %s, %v, after %d requests", stop, err, len(s.web.Told())-asked)
 		}
@@ -311,9 +301,7 @@ http://c.example/ slow=20s
 			t.Errorf("%d pages asked for", n)
 		}
 		s.accounts(t, w)
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -338,9 +326,7 @@ func TestLongOrder(t *testing.T) {
 		if !done || w.Tally.Finished() != 6 {
 			t.Errorf("done is %t, %d URLs finished", done, w.Tally.Finished())
 		}
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -375,8 +361,6 @@ http://b.example/ slow=20s
 			t.Errorf("%d without robots.txt, %d pending", n, w.Pending())
 		}
 		s.accounts(t, w)
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }

@@ -50,8 +50,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		pages += rng.IntN(48)
 	}
 	web := textweb.NewRandom(rng, pages, dense)
-	s := &story{text: "seed http://h0.example/\ndelay 200ms\nslow-base 1s\n" + web.Text}
-	s.parse(t)
+	s := parsed(t, "seed http://h0.example/\ndelay 200ms\nslow-base 1s\n"+web.Text)
 	s.seen = sc
 	s.pauses = []pause{{kill: true, crash: true}} // with more pauses the logs may lose lines
 	s.cfg.SnapshotBytes = 1 << (8 + rng.IntN(10))
@@ -93,10 +92,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		}
 	}
 	for run, runs := 0, 1+rng.IntN(7); ; run++ {
-		var err error
-		if w, err = s.open(mem); err != nil {
-			t.Fatal(err)
-		}
+		w = s.opened(t, mem)
 		s.accounts(t, w)
 		w.blocks(t, slices.Collect(maps.Keys(blocked))...)
 		note("open: recovered %+v, blocked %v", w.rec, blocked)

@@ -42,8 +42,7 @@ func manyHosts(t *testing.T, hosts int, settings string) *story {
 		host := fmt.Sprintf("h%02d.example", i)
 		fmt.Fprintf(&text, "seed http://%s/\ndns %[1]s 192.0.2.%d\nhttp://%[1]s/ /2\nhttp://%[1]s/2\n", host, i+1)
 	}
-	s := &story{text: text.String()}
-	s.parse(t)
+	s := parsed(t, text.String())
 	return s
 }
 
@@ -63,18 +62,8 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 			}
 			return nil
 		}
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan Stop)
-		go func() {
-			stop, err := w.Run(t.Context())
-			if err != nil {
-				t.Error(err)
-			}
-			ended <- stop
-		}()
+		w := s.opened(t, testdisk.NewMem())
+		ended := w.background(t.Context(), t)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		if n := len(h.sorted()); n != workers {
@@ -96,9 +85,7 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 		if n := len(h.sorted()); n != 40 {
 			t.Errorf("%d calls at the end, want 40", n)
 		}
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -106,7 +93,7 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 // pages. The archive has the record before.
 func TestPagesAreGivenTheLastResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: `
+		s := parsed(t, `
 seed http://a.example/
 dns a.example 192.0.2.1
 http://a.example/ /moved /gone /busy /away
@@ -116,8 +103,7 @@ http://a.example/gone 404
 http://a.example/busy 503 | 200
 http://a.example/away reset
 retries 1
-`}
-		s.parse(t)
+`)
 		var h given
 		s.with = func(r *Parts) error {
 			r.Pages = func(ctx context.Context, p *Page) error {
@@ -138,9 +124,7 @@ retries 1
 		if got := h.sorted(); !slices.Equal(got, want) {
 			t.Errorf("got  %q\nwant %q", got, want)
 		}
-		if err := w.close(); err != nil {
-			t.Error(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -171,18 +155,13 @@ func TestPagesStopTheRun(t *testing.T) {
 					}
 					return nil
 				}
-				w, err := s.open(mem)
-				if err != nil {
-					t.Fatal(err)
-				}
+				w := s.opened(t, mem)
 				stop, err := w.Run(t.Context())
 				if stop != ByPages || err != nil {
 					t.Errorf("stop %s, %v", stop, err)
 				}
 				s.accounts(t, w)
-				if err := w.close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.close())
 				if n := len(first.sorted()); n != 5 {
 					t.Errorf("%d calls in the first run, want 5", n)
 				}
@@ -191,9 +170,7 @@ func TestPagesStopTheRun(t *testing.T) {
 					return nil
 				}
 				w = s.resume(t, mem)
-				if err := w.close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.close())
 				again := slices.Contains(second.sorted(), last)
 				if again == c.finished {
 					t.Errorf("%s is given again: %v", last, again)
@@ -214,10 +191,7 @@ func TestPagesStopTheRun(t *testing.T) {
 // resume continues the crawl on mem to its end.
 func (s *story) resume(t *testing.T, mem *testdisk.Mem) *world {
 	t.Helper()
-	w, err := s.open(mem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := s.opened(t, mem)
 	stop, err := w.Run(t.Context())
 	if stop != Finished || err != nil {
 		t.Errorf("stop %s, %v", stop, err)
@@ -243,36 +217,22 @@ func TestPagesAfterAKill(t *testing.T) {
 			}
 			return nil
 		}
-		w, err := s.open(mem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := s.opened(t, mem)
 		w.cfg.DrainTimeout = time.Nanosecond
 		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan Stop)
-		go func() {
-			stop, err := w.Run(ctx)
-			if err != nil {
-				t.Error(err)
-			}
-			ended <- stop
-		}()
+		ended := w.background(ctx, t)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		left := w.kill(cancel)
 		if stop := <-ended; stop != Signal {
 			t.Errorf("stop %s", stop)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 		s.with = func(r *Parts) error {
 			r.Pages = func(ctx context.Context, p *Page) error { second.take(p); return nil }
 			return nil
 		}
-		if err := s.resume(t, left).close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, s.resume(t, left).close())
 		all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(first.pages[:6], second.pages))))
 		if len(all) != 20 || len(second.pages) != 14 {
 			t.Errorf("%d pages, %d of them in the second run; want 20 and 14", len(all), len(second.pages))

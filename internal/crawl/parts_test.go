@@ -27,9 +27,7 @@ func TestLedger(t *testing.T) {
 		rng := rand.New(rand.NewPCG(seed, 11))
 		fs := testdisk.NewMem()
 		j, err := journal.Open(fs, "j", journal.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var (
 			accepted uint64
 			pending  = map[uint64]string{}
@@ -40,9 +38,7 @@ func TestLedger(t *testing.T) {
 			for range rng.IntN(30) {
 				accepted++
 				u, err := weburl.Parse(fmt.Sprintf("http://h%d.example/%d", rng.IntN(5), accepted))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				pending[accepted] = u.String()
 				keys[u.Key()] = true
 				if err := j.Append([]journal.Record{{Kind: state.Accept,
@@ -56,13 +52,9 @@ func TestLedger(t *testing.T) {
 					continue
 				}
 				u, err := weburl.Parse(pending[n])
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				f := state.Finish{Link: weburl.Link{URL: u}, Number: n, Began: time.UnixMicro(1)}
-				if err := j.Append([]journal.Record{{Kind: state.Finished, Payload: f.AppendTo(nil)}}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, j.Append([]journal.Record{{Kind: state.Finished, Payload: f.AppendTo(nil)}}))
 				delete(pending, n)
 				if rng.IntN(3) == 0 {
 					break
@@ -70,17 +62,11 @@ func TestLedger(t *testing.T) {
 			}
 			if rng.IntN(2) == 0 {
 				c, err := j.Begin()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				before, err := partsOf(c)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				k := &checkpoint{Checkpoint: c, keys: plainKeys{}}
-				if err := k.put(state.Number, binary.AppendUvarint(nil, accepted)); err != nil {
-					t.Fatal(err)
-				}
+				must(t, k.put(state.Number, binary.AppendUvarint(nil, accepted)))
 				if err := k.mergeLinks(all(), &merge{History: state.NewHistory(spoolOf(fs, "j", 0))}); err != nil {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
@@ -88,13 +74,9 @@ func TestLedger(t *testing.T) {
 					t.Fatalf("seed %d: %v", seed, err)
 				}
 				c2, err := j.Begin()
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				after, err := partsOf(c2)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				c2.Abandon()
 				for _, p := range after {
 					if p.Label[0] == state.Pending &&
@@ -106,9 +88,7 @@ func TestLedger(t *testing.T) {
 					}
 				}
 			}
-			if err := j.Commit(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, j.Commit())
 			checkLedger(t, fs, fmt.Sprint("seed ", seed), accepted, pending, keys)
 		}
 		if kept == 0 {

@@ -23,9 +23,7 @@ func TestPause(t *testing.T) {
 		time.Sleep(1500 * time.Millisecond) // after robots.txt and a.example/
 		for range 2 {
 			before := len(s.web.Told())
-			if err := w.Pause(t.Context(), true); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Pause(t.Context(), true))
 			time.Sleep(time.Second)
 			left := w.Status().TimeLeft
 			time.Sleep(10 * time.Minute)
@@ -40,17 +38,13 @@ func TestPause(t *testing.T) {
 				t.Errorf("during a pause: %v, stop %q, %d queued, waits for %q", st.Paused, st.Stop, st.Queued,
 					st.WaitsFor)
 			}
-			if err := w.Pause(t.Context(), false); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Pause(t.Context(), false))
 			time.Sleep(1100 * time.Millisecond)
 		}
 		if stop, err := end(); stop != Finished || err != nil {
 			t.Errorf("%v, %v, want %v", stop, err, Finished)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 		var got []string
 		for _, r := range s.web.Told() {
 			got = append(got, r.URL)
@@ -69,34 +63,18 @@ func TestPauseBeforeRun(t *testing.T) {
 		s := &story{text: orderedWeb}
 		s.cfg.TimeLimit = 2 * time.Second
 		s.parse(t)
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := w.Pause(t.Context(), true); err != nil {
-			t.Fatal(err)
-		}
-		ended := make(chan Stop, 1)
-		go func() {
-			stop, err := w.Run(t.Context())
-			if err != nil {
-				t.Error(err)
-			}
-			ended <- stop
-		}()
+		w := s.opened(t, testdisk.NewMem())
+		must(t, w.Pause(t.Context(), true))
+		ended := w.background(t.Context(), t)
 		time.Sleep(time.Hour)
 		if n := len(s.web.Told()); n > 0 {
 			t.Errorf("%d requests in a crawl that began paused", n)
 		}
-		if err := w.Pause(t.Context(), false); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Pause(t.Context(), false))
 		if stop := <-ended; stop != TimeLimit {
 			t.Errorf("%v, want %v", stop, TimeLimit)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -109,29 +87,17 @@ func TestTimeLimitOverPauses(t *testing.T) {
 		s.parse(t)
 		fs := testdisk.NewMem()
 		for run := range 2 {
-			w, err := s.open(fs)
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := s.opened(t, fs)
 			pause := func(on bool) {
 				t.Helper()
-				if err := w.Pause(t.Context(), on); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.Pause(t.Context(), on))
 			}
 			began, paused := time.Now(), time.Duration(0)
 			if run == 1 {
 				pause(true)
 			}
 			ctx, cancel := context.WithCancel(t.Context())
-			ended := make(chan Stop, 1)
-			go func() {
-				stop, err := w.Run(ctx)
-				if err != nil {
-					t.Error(err)
-				}
-				ended <- stop
-			}()
+			ended := w.background(ctx, t)
 			for range 3 {
 				if run == 0 || paused > 0 {
 					time.Sleep(500 * time.Millisecond)
@@ -148,9 +114,7 @@ func TestTimeLimitOverPauses(t *testing.T) {
 				t.Errorf("run %d: %v after %s besides pauses of %s, want %v after 2s", run, stop, took, paused,
 					TimeLimit)
 			}
-			if err := w.close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.close())
 		}
 	})
 }
@@ -170,19 +134,12 @@ func TestCheckpointOnDemand(t *testing.T) {
 		if _, err := end(); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
-		again, err := s.open(left)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
+		again := s.opened(t, left)
 		if n := again.Tally.Finished(); n < before || before < 2 || again.rec.Repeated > 0 {
 			t.Errorf("%d URLs are finished after the power failure, %d were before; %+v", n, before, again.rec)
 		}
-		if err := again.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, again.close())
 	})
 }
 
@@ -221,9 +178,7 @@ func TestOrdersHoldAtTheRate(t *testing.T) {
 				if open := w.Status().Open; open < 2 {
 					t.Errorf("%d requests wait", open)
 				}
-				if err := order(w, true); err != nil {
-					t.Fatal(err)
-				}
+				must(t, order(w, true))
 				before := len(s.web.Told())
 				time.Sleep(10 * time.Minute)
 				if after := len(s.web.Told()); after != before {
@@ -233,16 +188,12 @@ func TestOrdersHoldAtTheRate(t *testing.T) {
 				if name == "pause" {
 					want, requests = Finished, 60*6
 					w.Rate.Set(rate.Limit{Requests: 20}, 1, time.Time{})
-					if err := order(w, false); err != nil {
-						t.Fatal(err)
-					}
+					must(t, order(w, false))
 				}
 				if stop, err := end(); stop != want || err != nil {
 					t.Errorf("%v, %v, want %v", stop, err, want)
 				}
-				if err := w.close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.close())
 				if n := len(s.web.Told()); n != requests {
 					t.Errorf("%d requests, want %d", n, requests)
 				}

@@ -13,14 +13,13 @@ func TestPlainOutlivesKills(t *testing.T) {
 	for _, how := range []string{"kill", "crash"} {
 		for at := time.Millisecond; at < 7*time.Second; at += sampled(331 * time.Millisecond) {
 			synctest.Test(t, func(t *testing.T) {
-				s := &story{text: fmt.Sprintf(`
+				s := parsed(t, fmt.Sprintf(`
 seed //a.example/
 dns a.example 192.0.2.1
 http://a.example/ /1
 http://a.example/1
 run %s %s
-`, at, how)}
-				s.parse(t)
+`, at, how))
 				w := s.run(t)
 				if _, failed := w.FailedSeeds(); w.stop != Finished || w.Pending() != 0 || failed != 0 {
 					t.Errorf("%s at %s: stop %s, %d pending, %d failed seeds", how, at, w.stop, w.Pending(), failed)
@@ -41,9 +40,7 @@ run %s %s
 				if pages == 0 {
 					t.Errorf("%s at %s: the page was not fetched:\n%s", how, at, s.web.Requests())
 				}
-				if err := w.close(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, w.close())
 			})
 		}
 	}

@@ -112,9 +112,7 @@ func (tr trial) run(t *testing.T, seed uint64) {
 		s.frontier.IPDelay = 300 * time.Millisecond
 	}
 	u, err := weburl.Parse("http://h0.example/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.seeds = []weburl.URL{u}
 	at := time.Duration(0)
 	for range rng.IntN(7) {
@@ -261,24 +259,18 @@ func (s *story) endedBetween(from, to time.Duration) *pause {
 func archived(t *testing.T, fs disk.FS) map[string]int {
 	t.Helper()
 	entries, err := fs.ReadDir(crawlDir + "/archive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	have := map[string]int{}
 	for _, e := range entries {
 		b, err := disk.ReadFile(fs, crawlDir+"/archive/"+e.Name(), 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		r := warc.NewReader(bytes.NewReader(b))
 		for {
 			rec, err := r.Next()
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if rec.Type() == "response" || rec.Type() == "revisit" {
 				have[rec.URL()]++
 			}

@@ -22,9 +22,7 @@ func TestRecollect(t *testing.T) {
 		if links, _, _, err := l.Recollect(); err != nil || len(links) > 0 {
 			t.Fatalf("without applications: %v, %v", links, err)
 		}
-		if err := w.SetApplications(newsAndList(t)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.SetApplications(newsAndList(t)))
 		feed(t, w, "news", "http://a.example/1", "http://a.example/2")
 		err := l.Ask(t.Context(), "a page that was fetched again too often", func() {
 			if err := w.Delivery.Log("news").Append(func(b []byte) []byte {
@@ -33,9 +31,7 @@ func TestRecollect(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		feed(t, w, "list", "http://a.example/1", "http://a.example/3")
 		time.Sleep(time.Minute)
 		if pages, last := collected(t, w, "list"); len(pages) != 2 {
@@ -66,27 +62,21 @@ func TestRecollect(t *testing.T) {
 		if err := done(); err != nil || w.Uncollected() != 0 {
 			t.Errorf("%d pages wait after that: %v", w.Uncollected(), err)
 		}
-		if err := w.SetApplications(nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.SetApplications(nil))
 		if err := done(); err != nil {
 			t.Errorf("the applications were removed meanwhile: %v", err)
 		}
 		if stop, err := end(); stop != Finished || err != nil {
 			t.Errorf("%v, %v", stop, err)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }
 
 func mustDeliveries(t *testing.T, w *world, app string) []Delivery {
 	t.Helper()
 	pages, err := w.Deliveries(app, 0, 1000)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return pages
 }
 

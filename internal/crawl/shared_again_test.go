@@ -23,17 +23,13 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 		s.parse(t)
 		w, _, end := s.start(t)
 		synctest.Wait()
-		if err := w.SetApplications(newsAndList(t)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.SetApplications(newsAndList(t)))
 		feed(t, w, "list", "http://a.example/1")
 		time.Sleep(3 * time.Minute)
 		if n := ownShared(t, w); n != 1 {
 			t.Errorf("the crawl has %d pages of the archive, want 1", n)
 		}
-		if err := w.SetApplications(nil); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.SetApplications(nil))
 		if stop, err := end(); stop != Finished || err != nil {
 			t.Errorf("%v, %v", stop, err)
 		}
@@ -48,8 +44,6 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 			second.Value("WARC-Refers-To-Date") != first.Value("WARC-Date") {
 			t.Errorf("the records are %v and %v", first, second)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }

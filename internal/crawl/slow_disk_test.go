@@ -110,9 +110,7 @@ func slowStory(t *testing.T) (*story, map[string]bool) {
 	}
 	s.fetch.UserAgent, s.fetch.AllowPrivate, s.fetch.IdleKeep = "orbweaver", true, -1
 	u, err := weburl.Parse("http://h0.example/0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.seeds = []weburl.URL{u}
 	var b strings.Builder
 	reach := map[string]bool{}
@@ -164,14 +162,7 @@ func (w *world) look() (s *syncing, k *checkpoint, ok bool) {
 // watch runs w to its end and records when a sync was under way and when a checkpoint was merged.
 func (s *story) watch(t *testing.T, w *world) (syncs, merges []stretch) {
 	t.Helper()
-	over := make(chan Stop, 1)
-	go func() {
-		stop, err := w.Run(context.Background())
-		if err != nil {
-			t.Error(err)
-		}
-		over <- stop
-	}()
+	over := w.background(context.Background(), t)
 	var syncing *syncing
 	var merging *checkpoint
 	for asked := 0; ; time.Sleep(lookEvery) {
@@ -213,10 +204,7 @@ func (s *story) lastAsked() time.Duration {
 // there were pages left to request.
 func slowReference(t *testing.T, late bool) (syncs, merges []stretch) {
 	s, reach := slowStory(t)
-	w, err := s.open(newSlowDisk(testdisk.NewMem(), late))
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := s.opened(t, newSlowDisk(testdisk.NewMem(), late))
 	syncs, merges = s.watch(t, w)
 	s.checkSlow(t, w, reach, 0, 0)
 	last := s.lastAsked()
@@ -337,16 +325,9 @@ func slowKilled(t *testing.T, b blow) (meant bool) {
 	s, reach := slowStory(t)
 	mem := testdisk.NewMem()
 	d := newSlowDisk(mem, b.late)
-	w, err := s.open(d)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := s.opened(t, d)
 	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := w.Run(ctx)
-		ended <- err
-	}()
+	ended := w.background(ctx, t)
 	// Before that nothing matters any more at the end.
 	time.Sleep(max(b.at-2*slowSynced-time.Since(s.web.Start), lookEvery))
 	var sync *syncing
@@ -387,16 +368,10 @@ func slowKilled(t *testing.T, b blow) (meant bool) {
 	w.dead.Store(true)
 	cancel()
 	close(d.gone)
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
+	<-ended
+	must(t, w.close())
 	s.pauses = []pause{{at: b.at, kill: !b.power, crash: b.power}}
-	if w, err = s.open(newSlowDisk(left, b.late)); err != nil {
-		t.Fatal(err)
-	}
+	w = s.opened(t, newSlowDisk(left, b.late))
 	s.accounts(t, w)
 	stop, err := w.Run(context.Background())
 	if err != nil || stop != Finished {

@@ -38,21 +38,13 @@ func besides(n int, robots, page string) string {
 // of a crawl.
 func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int) {
 	t.Helper()
-	s := &story{text: text}
-	s.parse(t)
+	s := parsed(t, text)
 	tune(&s.cfg)
 	s.seen.MemoryBytes = 1 << 20
-	w, err := s.open(testdisk.NewMem())
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := s.opened(t, testdisk.NewMem())
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
-	ended := make(chan error)
-	go func() {
-		_, err := w.Run(ctx)
-		ended <- err
-	}()
+	ended := w.background(ctx, t)
 	for range 320 {
 		time.Sleep(500 * time.Millisecond)
 		if st := w.Status(); st != nil {
@@ -60,13 +52,9 @@ func honestPages(t *testing.T, text string, tune func(*Config)) (pages, most int
 		}
 	}
 	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
+	<-ended
 	s.accounts(t, w)
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.close())
 	if n := w.slow.len(); n != 0 || w.slow.bytes != 0 {
 		t.Errorf("%d slow visits and %d bytes at the end", n, w.slow.bytes)
 	}
@@ -174,22 +162,14 @@ func TestSlowVisitsAreBounded(t *testing.T) {
 // The headers of slow visits count towards the memory bound, too.
 func TestSlowHeadersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: besides(100, "", "slow=6s size=100000 drip-header=8s")}
-		s.parse(t)
+		s := parsed(t, besides(100, "", "slow=6s size=100000 drip-header=8s"))
 		// Memory for 40 slow visits, 10 of them with such a header.
 		s.cfg.Retries = -1
 		s.cfg.SlowBytes = 40*(slowBytes+fetch.SlowMemory) + 10*96<<10
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := s.opened(t, testdisk.NewMem())
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		ended := make(chan error)
-		go func() {
-			_, err := w.Run(ctx)
-			ended <- err
-		}()
+		ended := w.background(ctx, t)
 		charged := int64(0)
 		for range 120 {
 			time.Sleep(500 * time.Millisecond)
@@ -198,9 +178,7 @@ func TestSlowHeadersAreBounded(t *testing.T) {
 			w.slow.mu.Unlock()
 		}
 		stop()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
+		<-ended
 		if w.slow.bytes != 0 || charged > s.cfg.SlowBytes || charged < 10*(slowBytes+128<<10) {
 			t.Errorf("at most %d bytes are charged, %d at the end; the bound is %d", charged, w.slow.bytes,
 				s.cfg.SlowBytes)
@@ -208,9 +186,7 @@ func TestSlowHeadersAreBounded(t *testing.T) {
 		if w.Tally.Errors()["timeout-rate"] == 0 {
 			t.Error("no fetch ended for want of memory")
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }
 
@@ -218,8 +194,7 @@ func TestSlowHeadersAreBounded(t *testing.T) {
 // Config.DrainTimeout; the next run makes them again.
 func TestStopWithSlowVisits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: "drain-timeout 5s\nrun 20s signal\n" + besides(100, "", "slow=25s | 200")}
-		s.parse(t)
+		s := parsed(t, "drain-timeout 5s\nrun 20s signal\n"+besides(100, "", "slow=25s | 200"))
 		w := s.run(t)
 		pages := w.Tally.Pages()
 		s.check(t, w)
@@ -233,9 +208,8 @@ func TestStopWithSlowVisits(t *testing.T) {
 // forbids.
 func TestCutRobotsIsUnreachable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: "retries 1\nseed http://a.example/\ndns a.example 192.0.2.1\n" +
-			"http://a.example/robots.txt drip=8s\nhttp://a.example/\n"}
-		s.parse(t)
+		s := parsed(t, "retries 1\nseed http://a.example/\ndns a.example 192.0.2.1\n"+
+			"http://a.example/robots.txt drip=8s\nhttp://a.example/\n")
 		w := s.run(t)
 		for _, r := range s.web.Told() {
 			if !strings.HasSuffix(r.URL, "/robots.txt") {
@@ -283,17 +257,12 @@ func TestWorkersFollowRate(t *testing.T) {
 					fmt.Fprintf(&text, "http://h%d.example/%d slow=2s\n", i, page)
 				}
 			}
-			s := &story{text: text.String()}
-			s.parse(t)
+			s := parsed(t, text.String())
 			s.rate.Requests = rate
-			w, err := s.open(testdisk.NewMem())
-			if err != nil {
-				t.Fatal(err)
-			}
+			w := s.opened(t, testdisk.NewMem())
 			ctx, stop := context.WithCancel(t.Context())
 			defer stop()
-			ended := make(chan error)
-			go func() { _, err := w.Run(ctx); ended <- err }()
+			ended := w.background(ctx, t)
 			most := 0
 			for range 60 {
 				time.Sleep(time.Second)
@@ -302,12 +271,8 @@ func TestWorkersFollowRate(t *testing.T) {
 				}
 			}
 			stop()
-			if err := <-ended; err != nil {
-				t.Fatal(err)
-			}
-			if err := w.close(); err != nil {
-				t.Fatal(err)
-			}
+			<-ended
+			must(t, w.close())
 			n := 0
 			for _, r := range s.web.Told() {
 				if r.At >= 20*time.Second && r.At < 60*time.Second {

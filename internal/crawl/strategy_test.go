@@ -274,14 +274,10 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 func records(t *testing.T, fs disk.FS, url string) (out []warc.Record) {
 	t.Helper()
 	es, err := fs.ReadDir(crawlDir + "/archive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, e := range es {
 		b, err := disk.ReadFile(fs, crawlDir+"/archive/"+e.Name(), 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for r := warc.NewReader(bytes.NewReader(b)); ; {
 			rec, err := r.Next()
 			if err != nil {
@@ -320,16 +316,11 @@ func TestBadCondition(t *testing.T) {
 		r := &returner{follower: takeAll, n: 1, every: 10}
 		s.strategy = func() Strategy { return bad{r} }
 		s.parse(t)
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := s.opened(t, testdisk.NewMem())
 		if _, err := w.Run(t.Context()); err == nil || !strings.Contains(err.Error(), fetch.ErrHeader.Error()) {
 			t.Errorf("error %v", err)
 		}
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 	})
 }
 

@@ -118,9 +118,7 @@ http://b.example/ slow=60s
 				if st := w.Status(); st.WaitsFor != "" || st.Stop != Signal || len(st.Hosts) > 0 {
 					t.Errorf("at the end: %+v", st)
 				}
-				if err := w.close(); err != nil {
-					t.Error(err)
-				}
+				must(t, w.close())
 			})
 		})
 	}

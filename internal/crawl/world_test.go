@@ -82,9 +82,7 @@ type pause struct {
 func readStory(t *testing.T, file string) *story {
 	t.Helper()
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	part := strings.Split("\n"+string(b), "\n-- ")
 	s := &story{text: strings.TrimPrefix(part[0], "\n")}
 	for _, p := range part[1:] {
@@ -103,6 +101,14 @@ func readStory(t *testing.T, file string) *story {
 			t.Fatalf("%s: section %q", file, name)
 		}
 	}
+	s.parse(t)
+	return s
+}
+
+// parsed returns the story of a text.
+func parsed(t *testing.T, text string) *story {
+	t.Helper()
+	s := &story{text: text}
 	s.parse(t)
 	return s
 }
@@ -138,9 +144,7 @@ func (s *story) parse(t *testing.T) {
 				rest = "https://" + rest
 			}
 			u, err := weburl.Parse(rest)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			s.seeds = append(s.seeds, u)
 			if bare {
 				s.bare = append(s.bare, u)
@@ -197,9 +201,7 @@ func (s *story) parse(t *testing.T) {
 			}
 		case "scope":
 			var k scope.Kind
-			if err := k.UnmarshalText([]byte(arg(1))); err != nil {
-				t.Fatal(err)
-			}
+			must(t, k.UnmarshalText([]byte(arg(1))))
 			s.scope.Scope = k
 		case "run": // run 5s signal|kill|crash [gap]
 			p := pause{at: textweb.Duration(t, arg(1)), kill: arg(2) == "kill", end: arg(2) == "end",
@@ -271,6 +273,22 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	return w, w.Seed(s.seeds, bare)
 }
 
+// opened is open for a test that an error ends.
+func (s *story) opened(t testing.TB, fs disk.FS) *world {
+	t.Helper()
+	w, err := s.open(fs)
+	must(t, err)
+	return w
+}
+
+// must ends the test if there is an error.
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (w *world) close() error { return w.parts.Close() }
 
 // kill abandons the process: nothing that it does from now on has an effect.
@@ -286,23 +304,13 @@ func (s *story) run(t *testing.T) *world {
 	t.Helper()
 	mem := testdisk.NewMem()
 	for _, p := range s.pauses {
-		w, err := s.open(mem)
-		if err != nil {
-			t.Fatal(err)
-		}
+		w := s.opened(t, mem)
 		s.accounts(t, w)
 		ctx, cancel := context.WithCancel(context.Background())
 		if p.kill || p.crash {
 			w.cfg.DrainTimeout = time.Nanosecond
 		}
-		ended := make(chan Stop)
-		go func() {
-			stop, err := w.Run(ctx)
-			if err != nil {
-				t.Error(err)
-			}
-			ended <- stop
-		}()
+		ended := w.background(ctx, t)
 		time.Sleep(time.Until(s.web.Start.Add(p.at)))
 		synctest.Wait()
 		switch {
@@ -327,23 +335,16 @@ func (s *story) run(t *testing.T) *world {
 			s.accounts(t, w)
 		}
 		cancel()
-		if err := w.close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.close())
 		time.Sleep(p.gap)
 		if p.then != nil {
 			p.then(mem)
 		}
 	}
-	w, err := s.open(mem)
-	if err != nil {
-		t.Fatal(err)
-	}
+	w := s.opened(t, mem)
 	s.accounts(t, w)
 	stop, err := w.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if string(w.stop) != string(stop) {
 		t.Errorf("stop %q and %q", w.stop, stop)
 	}
@@ -409,16 +410,11 @@ func (s *story) check(t *testing.T, w *world) {
 		t.Errorf("%d URLs finished, %d lines in crawl.log", n, finished)
 	}
 	live := plain(w.Tally.Summary(0, ""))
-	if err := w.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.close())
 	testparts.Verify(t, w.fs)
 
 	// The counts must agree with the journal.
-	again, err := s.open(w.fs)
-	if err != nil {
-		t.Fatal(err)
-	}
+	again := s.opened(t, w.fs)
 	if diff := cmp.Diff(live, plain(again.Tally.Summary(0, ""))); diff != "" {
 		t.Errorf("after replay (-live +replay):\n%s", diff)
 	}
@@ -426,9 +422,7 @@ func (s *story) check(t *testing.T, w *world) {
 	if again.rec.Repeated != 0 {
 		t.Errorf("%d to be repeated after an ordinary end", again.rec.Repeated)
 	}
-	if err := again.close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, again.close())
 }
 
 // plain returns a Summary without the values that differ between runs.
@@ -456,9 +450,7 @@ func TestStories(t *testing.T) {
 				if *update {
 					text := strings.TrimRight(s.text, "\n") + "\n-- requests\n" + requests + "-- log\n" +
 						log + "-- stop\n" + stop
-					if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-						t.Fatal(err)
-					}
+					must(t, os.WriteFile(file, []byte(text), 0o644))
 					return
 				}
 				if diff := cmp.Diff(s.requests, requests); diff != "" {
