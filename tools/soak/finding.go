@@ -19,6 +19,7 @@ type finding struct {
 	Repeat             string // a command for a shell in the root of the checkout
 	Output             string // the file with the output, from the root
 	Files              string // the folder of the files that it left, or empty
+	Again              int    // how often it came again, with other seeds
 }
 
 // String returns the line that people read.
@@ -27,6 +28,9 @@ func (f finding) String() string {
 		f.Job, f.Package, f.Test, f.Seed, f.Why, f.Repeat, f.Output)
 	if f.Files != "" {
 		text += "; files: " + f.Files
+	}
+	if f.Again > 0 {
+		text += fmt.Sprintf("; %d times again, with other seeds", f.Again)
 	}
 	return text
 }

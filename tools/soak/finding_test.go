@@ -143,6 +143,14 @@ func TestTable(t *testing.T) {
 		"go -C tools test -count=1 -vet=off -json -timeout 30m0s ./soak" {
 		t.Errorf("the command for tools/soak: %s", got)
 	}
+	raced := names["race: tools/soak"]
+	if got := quoted(raced.command("1", "")); !strings.Contains(got, " -skip ") || !strings.Contains(got, " -race ") {
+		t.Errorf("the command for tools/soak under the race detector: %s", got)
+	}
+	if got := quoted(raced.goTest([]string{"TestA"})); got !=
+		"go -C tools test -count=1 -vet=off -run '^(TestA)$' -race ./soak" {
+		t.Errorf("the command that repeats a test under the race detector: %s", got)
+	}
 	p := pack{}
 	p.add("package x\n\nfunc TestA(t *testing.T) {\n\ttesttier.OnlyIdle(t, \"time\")\n}\n\n" +
 		"func TestB(t *testing.T) {}\n\n" +

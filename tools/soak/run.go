@@ -157,21 +157,24 @@ func (r *runner) end(res result, before time.Duration) error {
 		return fmt.Errorf("%s %s: %w", s.job.name, s.name, res.err)
 	}
 	found := s.read(s, res)
-	if len(found) > 0 {
+	kept := false
+	if found = r.unknown(s.job, found); len(found) > 0 {
 		name, err := r.keep(res)
 		if err != nil {
 			return err
 		}
+		files, err := os.ReadDir(res.temp)
+		kept = err == nil && len(files) > 0
 		for _, f := range found {
 			f.Job, f.Seed, f.Output = s.job.name, res.seed, name
-			if files, err := os.ReadDir(res.temp); err == nil && len(files) > 0 {
+			if kept {
 				f.Files = res.temp
 			}
 			r.state.Findings = append(r.state.Findings, f)
 			r.screen.say("%s", f)
 		}
 	}
-	if len(found) == 0 || found[0].Files == "" {
+	if !kept {
 		os.RemoveAll(res.temp)
 	}
 	r.state.Jobs[s.job.name] += res.took
@@ -183,6 +186,19 @@ func (r *runner) end(res result, before time.Duration) error {
 			minutes(r.state.Whole))
 	}
 	return r.state.save(r.out)
+}
+
+// unknown counts the findings that are there already, and returns the others.
+func (r *runner) unknown(j *job, found []finding) []finding {
+	return slices.DeleteFunc(found, func(f finding) bool {
+		i := slices.IndexFunc(r.state.Findings, func(old finding) bool {
+			return old.Job == j.name && old.Package == f.Package && old.Test == f.Test && old.Why == f.Why
+		})
+		if i >= 0 {
+			r.state.Findings[i].Again++
+		}
+		return i >= 0
+	})
 }
 
 // keep writes the output of a round into a file, and returns its name from the root.

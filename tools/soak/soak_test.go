@@ -125,6 +125,10 @@ while ! [ -s %[1]s ]; do sleep 0.01; done; touch %[2]s; sleep 600`, file("pid"),
 		}
 	}
 
+	if f := r.state.Findings; len(f) != 1 || f[0].Again < 1 || f[0].Seed == 0 {
+		t.Errorf("a finding that comes again: %+v", f)
+	}
+
 	// Another content of the checkout begins anew.
 	st, err := load(out, content{"other", "commit"})
 	if err != nil || len(st.Findings) > 0 || len(st.Rounds) > 0 {
