@@ -148,6 +148,9 @@ func environment() []string {
 		cache = os.TempDir()
 	}
 	env := append(os.Environ(), "ORBWEAVER_SOAK=true", "CI=true")
+	if os.Getenv("GOFLAGS") == "" {
+		env = append(env, "GOFLAGS=-trimpath") // as in .ci/run: one build serves the tests and the release
+	}
 	for name, dir := range map[string]string{
 		venvVariable: "orbweaver-venv", urlFrontierVariable: "orbweaver-urlfrontier",
 	} {
