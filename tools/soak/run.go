@@ -286,6 +286,9 @@ func (r *runner) progress() (lines []string) {
 	for _, s := range r.running {
 		now = append(now, s.job.name+" "+s.name)
 	}
+	if len(now) == 0 {
+		return lines
+	}
 	left := max(0, r.time-time.Since(r.began))
 	return append(lines, fmt.Sprintf("%s left; now: %s", minutes(left), strings.Join(now, ", ")))
 }
