@@ -244,8 +244,9 @@ func (w *smallWeb) checkFiles(t *testing.T, fs disk.FS) {
 
 func newSmallWeb() *smallWeb { return &smallWeb{at: map[string][]time.Time{}} }
 
-// TestDiskFaults makes each operation that changes the disk fail in turn: with a full disk from
-// then on, or once with an I/O error. The gate tests a sample of the operations.
+// TestDiskFaults makes operations that change the disk fail, one in each crawl: with a full disk from then on, or once
+// with an I/O error. For each kind of operation in each folder, the gate has the disk full from the first one on, and
+// lets the last one fail. The soak does both at all operations.
 func TestDiskFaults(t *testing.T) {
 	for _, begun := range []bool{false, true} {
 		name := "new"
@@ -253,22 +254,35 @@ func TestDiskFaults(t *testing.T) {
 			name = "resumed"
 		}
 		t.Run(name, func(t *testing.T) {
-			var changes int64
+			var kinds []string // of the operations, in their order
+			first, last := map[string]int{}, map[string]int{}
 			synctest.Test(t, func(t *testing.T) {
 				w := newSmallWeb()
 				faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 				cfg := w.config(t, faulty)
-				before := w.begin(t, cfg, faulty, begun)
+				w.begin(t, cfg, faulty, begun)
+				faulty.Break(func(c testdisk.Call) testdisk.Fault {
+					if c.Op.Changes() {
+						kind := fmt.Sprint(c.Op, " ", filepath.Dir(c.Name))
+						if _, ok := first[kind]; !ok {
+							first[kind] = len(kinds)
+						}
+						last[kind] = len(kinds)
+						kinds = append(kinds, kind)
+					}
+					return testdisk.Fault{}
+				})
 				w.goOn(t, cfg, time.Now())
-				_, changes = faulty.Calls()
-				changes -= before
 			})
-			t.Logf("%d operations", changes)
-			step := changes/int64(testtier.Rounds(30, int(changes)+1)) + 1
-			for n := int64(1); n <= changes; n += step {
-				for _, kind := range []string{"full", "broken"} {
-					t.Run(fmt.Sprintf("%s-at-%d", kind, n), func(t *testing.T) {
-						synctest.Test(t, func(t *testing.T) { faultAt(t, n, begun, kind == "full") })
+			t.Logf("%d operations of %d kinds", len(kinds), len(first))
+			for i, kind := range kinds {
+				n := int64(i + 1)
+				for fault, chosen := range map[string]int{"full": first[kind], "broken": last[kind]} {
+					if i != chosen && !testtier.Soak() {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s-at-%d", fault, n), func(t *testing.T) {
+						synctest.Test(t, func(t *testing.T) { faultAt(t, n, begun, fault == "full") })
 					})
 				}
 			}
