@@ -3,6 +3,8 @@ package lease
 import (
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestClaimOfAnotherView: an agent claims a lease from a grantor that does not have the agent's view
@@ -107,7 +109,7 @@ func TestNotesAreToldAgain(t *testing.T) {
 // TestNoVisitIsCutOff: agents come and leave in good order, and every message arrives. So no agent
 // may lose a lease while it uses it, even if the agents' views differ for a while.
 func TestNoVisitIsCutOff(t *testing.T) {
-	seeds(t, 6, func(t *testing.T, seed uint64) {
+	seeds(t, testtier.Rounds(2, 6), func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed, 4, Config{})
 		for i := range w.agents {
 			w.work(i, 12)

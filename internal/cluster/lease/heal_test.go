@@ -3,6 +3,8 @@ package lease
 import (
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // apart reports whether messages between two agents are lost, because they are on different sides.
@@ -80,15 +82,11 @@ func (w *world) partition(n int, d time.Duration) {
 // become one cluster. All the time, agents of one half must not use a point at once, and must keep
 // its delay. Soon after, this holds for all agents.
 func TestHeal(t *testing.T) {
-	n := 6
-	if testing.Short() {
-		n = 2
-	}
 	// Agent 3 is alone on its side of a partition, and continues a visit that began before, while agent 1 on the other
 	// side gets the point.
 	const visited = 14636441138578837888
 	pages := 0
-	seeds(t, n, func(t *testing.T, seed uint64) {
+	seeds(t, testtier.Rounds(1, 6), func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed, 3+int(seed%4), Config{})
 		w.quiet = func(uint64) time.Duration { return 200 * time.Millisecond }
 		for i := range w.agents {

@@ -1,9 +1,12 @@
 package lease
 
 import (
+	"math"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A hostCrawl is a crawl in which every agent may have pages of every host. A host has an address and a domain, and a
@@ -12,6 +15,7 @@ import (
 type hostCrawl struct {
 	w      *world
 	hosts  []*sharedHost
+	index  map[uint64]int // of points, from 0
 	agents map[*agent]*hostAgent
 	slow   float64 // share of answers that demand a pause
 	faults int     // events in which an agent may be lost with what only it knows
@@ -22,6 +26,8 @@ type hostCrawl struct {
 
 type sharedHost struct {
 	address, domain uint64
+	points          []uint64
+	indexes         []int // of points
 	key             uint64
 	delay           time.Duration
 	left            []int // pages, by the agent's place
@@ -37,9 +43,8 @@ type sharedHost struct {
 }
 
 type hostAgent struct {
-	barred map[uint64]time.Duration // by point: when to ask again
-	states []hostState              // by host
-	using  map[uint64]bool
+	barred []time.Duration // by index of a point: when to ask again; never while it is in use
+	states []hostState     // by host
 	next   int
 	flying int
 }
@@ -49,11 +54,14 @@ type hostState struct {
 	slow       uint8
 }
 
-const hostPause = 20 * time.Second
+const (
+	hostPause = 20 * time.Second
+	never     = time.Duration(math.MaxInt64)
+)
 
 func newHostCrawl(t testing.TB, seed uint64, agents int, cfg Config) *hostCrawl {
 	cfg.Batch = 200
-	c := &hostCrawl{w: newWorld(t, seed, agents, cfg), agents: map[*agent]*hostAgent{}, most: 100}
+	c := &hostCrawl{w: newWorld(t, seed, agents, cfg), index: map[uint64]int{}, agents: map[*agent]*hostAgent{}, most: 100}
 	c.w.few = true
 	for _, a := range c.w.agents {
 		a.look()
@@ -71,21 +79,23 @@ func (c *hostCrawl) add(address, domain uint64, delay time.Duration, pages func(
 	for place := range h.left {
 		h.left[place] = pages(place)
 	}
-	c.hosts = append(c.hosts, h)
-}
-
-func (h *sharedHost) points() []uint64 {
-	if h.address == 0 {
-		return []uint64{h.domain}
+	if h.points = []uint64{address, domain}; address == 0 {
+		h.points = h.points[1:]
 	}
-	return []uint64{h.address, h.domain}
+	for _, p := range h.points {
+		if _, there := c.index[p]; !there {
+			c.index[p] = len(c.index)
+		}
+		h.indexes = append(h.indexes, c.index[p])
+	}
+	c.hosts = append(c.hosts, h)
 }
 
 func (c *hostCrawl) of(a *agent) *hostAgent {
 	k := c.agents[a]
 	if k == nil {
 		k = &hostAgent{
-			barred: map[uint64]time.Duration{}, states: make([]hostState, len(c.hosts)), using: map[uint64]bool{},
+			barred: make([]time.Duration, len(c.index)), states: make([]hostState, len(c.hosts)),
 		}
 		c.agents[a] = k
 	}
@@ -123,26 +133,32 @@ func (c *hostCrawl) step() {
 func (c *hostCrawl) begin(a *agent, k *hostAgent) {
 	w := c.w
 	for _, p := range a.peer.Freed() {
-		delete(k.barred, p)
+		if i, there := c.index[p]; there && k.barred[i] != never {
+			k.barred[i] = 0
+		}
 	}
-	k.next++
+	k.next = (k.next + 1) % len(c.hosts)
 	for i := range c.hosts {
-		i = (i + k.next) % len(c.hosts)
+		if i += k.next; i >= len(c.hosts) {
+			i -= len(c.hosts)
+		}
 		h, s := c.hosts[i], &k.states[i]
 		if h.left[a.place] == 0 || s.at > w.now || k.flying >= c.most {
 			continue
 		}
 		free := true
-		for _, p := range h.points() {
-			if k.using[p] || k.barred[p] > w.now {
-				free = false
-				break
-			}
+		for _, i := range h.indexes {
+			free = free && k.barred[i] <= w.now
+		}
+		if !free {
+			continue
+		}
+		for j, p := range h.points {
 			ok, at := a.peer.Ready(p, max(w.quiet(p), h.delay), a.clock())
 			if !ok {
-				k.barred[p] = w.now + 5*time.Second
+				k.barred[h.indexes[j]] = w.now + 5*time.Second
 				if !at.IsZero() {
-					k.barred[p] = w.now + max(at.Sub(a.clock()), time.Millisecond)
+					k.barred[h.indexes[j]] = w.now + max(at.Sub(a.clock()), time.Millisecond)
 				}
 				free = false
 				break
@@ -168,7 +184,7 @@ func (c *hostCrawl) begin(a *agent, k *hostAgent) {
 
 // visit begins a page of h, and judges whether it may.
 func (c *hostCrawl) visit(a *agent, k *hostAgent, h *sharedHost, s *hostState) {
-	w, points := c.w, h.points()
+	w, points := c.w, h.points
 	if !a.peer.Begin(a.clock(), points...) {
 		w.t.Fatal("a ready page cannot begin")
 	}
@@ -193,8 +209,8 @@ func (c *hostCrawl) visit(a *agent, k *hostAgent, h *sharedHost, s *hostState) {
 	h.left[a.place]--
 	w.pages++
 	k.flying++
-	for _, p := range points {
-		k.using[p] = true
+	for _, i := range h.indexes {
+		k.barred[i] = never
 	}
 	took := 20*time.Millisecond + w.within(160*time.Millisecond)
 	slow := w.chance(c.slow)
@@ -225,8 +241,8 @@ func (c *hostCrawl) visit(a *agent, k *hostAgent, h *sharedHost, s *hostState) {
 		end := a.clock()
 		a.do(func() {
 			k.flying--
-			for _, p := range points {
-				delete(k.using, p)
+			for _, i := range h.indexes {
+				k.barred[i] = 0
 			}
 			s.at = w.now + h.delay*102/100
 			if there && slow {
@@ -309,15 +325,11 @@ func (c *hostCrawl) done() bool {
 // TestSharedHostsAreSafe: no two requests to a host at once, and none before the delay is over, the host's own
 // delay and pauses of other agents included, also while agents die, stop, leave and come back.
 func TestSharedHostsAreSafe(t *testing.T) {
-	n := 8
-	if testing.Short() {
-		n = 2
-	}
 	// Agent 5 loses its leases for lack of contact 1.1 s after a request to host 1, and agent 7 still takes it for the
 	// holder and recalls the point, which must not come back without the rest of that host's delay of 12.9 s.
 	const lapsed = 13052193207412281709
 	pages, pauses, kept, cut := 0, 0, 0, 0
-	seeds(t, n, func(t *testing.T, seed uint64) {
+	seeds(t, testtier.Rounds(1, 8), func(t *testing.T, seed uint64) {
 		c := newHostCrawl(t, seed, 3+int(seed%4), Config{})
 		w := c.w
 		c.slow = 0.03
@@ -349,7 +361,7 @@ func TestSharedHostsAreSafe(t *testing.T) {
 // their end, when many agents want what is left.
 func TestSharedHosts(t *testing.T) {
 	long, counts := 6*time.Minute, []int{1, 3, 7, 16}
-	if testing.Short() {
+	if !testtier.Soak() {
 		long, counts = 2*time.Minute, []int{1, 7}
 	}
 	for _, tc := range []struct {
@@ -384,8 +396,8 @@ func TestSharedHosts(t *testing.T) {
 				c.add(1000+i, 2000+i, 2*time.Second, func(int) int { return 200 / agents })
 			}
 		}},
-		{"2000 hosts, few pages", 0.5, 0.15, func(c *hostCrawl, agents int) {
-			for i := range uint64(2000) {
+		{"many hosts, few pages", 0.5, 0.15, func(c *hostCrawl, agents int) {
+			for i := range uint64(testtier.Rounds(500, 2000)) {
 				c.add(1000+i, 2000+i, 2*time.Second, func(int) int { return 48 / agents })
 			}
 		}},

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // work makes an agent try random points.
@@ -100,12 +101,8 @@ func seeds(t *testing.T, n int, f func(t *testing.T, seed uint64), known ...uint
 }
 
 func TestNoPointIsUsedTwice(t *testing.T) {
-	n := 10
-	if testing.Short() {
-		n = 2
-	}
 	pages, cut, changes, surveys := 0, 0, 0, 0
-	seeds(t, n, func(t *testing.T, seed uint64) {
+	seeds(t, testtier.Rounds(1, 10), func(t *testing.T, seed uint64) {
 		w := newWorld(t, seed, 3+int(seed%5), Config{})
 		const points = 12
 		w.loss, w.twice, w.delay = 0.1*w.rand.Float64(), 0.1, 0.05

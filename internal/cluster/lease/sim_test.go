@@ -2,9 +2,7 @@ package lease
 
 import (
 	"container/heap"
-	"encoding/binary"
 	"fmt"
-	"hash/fnv"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -96,16 +94,23 @@ type picture struct {
 	few     bool // few agents grant all points
 }
 
+// fnv adds the bytes of x to an FNV-1a hash.
+func fnv(h, x uint64) uint64 {
+	for shift := 56; shift >= 0; shift -= 8 {
+		h = (h ^ x>>shift&0xff) * 1099511628211
+	}
+	return h
+}
+
+const fnvStart = 14695981039346656037
+
 func (v *picture) Owner(point uint64) (best Agent) {
 	if v.few {
 		point = FewGrantors(point)
 	}
 	var most uint64
 	for _, a := range v.members {
-		h := fnv.New64a()
-		h.Write(binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(nil, uint64(a)*0x9e3779b97f4a7c15),
-			point*0xbf58476d1ce4e5b9))
-		x := h.Sum64()
+		x := fnv(fnv(fnvStart, uint64(a)*0x9e3779b97f4a7c15), point*0xbf58476d1ce4e5b9)
 		x ^= x >> 29
 		x *= 0x94d049bb133111eb
 		if x ^= x >> 32; best == 0 || x > most {
@@ -114,13 +119,15 @@ func (v *picture) Owner(point uint64) (best Agent) {
 	}
 	return best
 }
+
 func (v *picture) Digest() uint64 {
-	h := fnv.New64a()
+	h := uint64(fnvStart)
 	for _, a := range v.members {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(a)))
+		h = fnv(h, uint64(a))
 	}
-	return h.Sum64()
+	return h
 }
+
 func (v *picture) Has(a Agent) bool   { return slices.Contains(v.members, a) }
 func (v *picture) Len() int           { return len(v.members) }
 func (v *picture) Agents() []Agent    { return v.members }

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A tail is a crawl in which only a few addresses and domains have work: the end of a crawl, or a
@@ -395,10 +397,7 @@ func TestStalls(t *testing.T) {
 		events bool
 	}{{"settled", false}, {"agents come and go", true}} {
 		t.Run(c.name, func(t *testing.T) {
-			last := uint64(20)
-			if testing.Short() {
-				last = 6
-			}
+			last := uint64(testtier.Rounds(6, 20))
 			var all, unheld, own time.Duration
 			pages, messages := 0, 0
 			for seed := uint64(1); seed <= last; seed++ {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // busyAt makes an agent try for one point all the time.
@@ -19,10 +21,7 @@ func (w *world) busyAt(place int, point uint64) {
 // notice. It must not wait longer for a point than without that, and others must not wait longer
 // for its points.
 func TestSuspectKeepsItsTurn(t *testing.T) {
-	step := 3 * time.Second
-	if testing.Short() {
-		step = 12 * time.Second
-	}
+	step := time.Duration(testtier.Rounds(12, 3)) * time.Second
 	for _, suspect := range []int{0, 1} {
 		for at := 21 * time.Second; at < 150*time.Second; at += step {
 			t.Run(fmt.Sprintf("%d at %v", suspect, at), func(t *testing.T) {
