@@ -49,9 +49,7 @@ func TestAddSeeds(t *testing.T) {
 				extend(w)
 				end = func() (Stop, error) { return w.Run(t.Context()) }
 			}
-			if stop, err := end(); stop != Finished || err != nil {
-				t.Errorf("%v, %v, want %v", stop, err, Finished)
-			}
+			finished(t)(end())
 			if got := s.asked("b.example"); !slices.Equal(got, []string{"http://b.example/robots.txt", b.String(),
 				"http://b.example/1"}) {
 				t.Errorf("of b.example: %v", got)

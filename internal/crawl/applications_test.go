@@ -125,9 +125,7 @@ func TestApplicationsShareACrawl(t *testing.T) {
 		}
 		s.accounts(t, w)
 		must(t, w.SetApplications(nil))
-		if stop, err := end(); stop != Finished || err != nil {
-			t.Errorf("%v, %v, want %v", stop, err, Finished)
-		}
+		finished(t)(end())
 		s.again = true // one line in crawl.log for each application
 		must(t, w.close())
 	})
@@ -213,9 +211,7 @@ func TestApplicationWaitsUntilPagesAreCollected(t *testing.T) {
 		}
 		s.once(t)
 		must(t, w.SetApplications(nil))
-		if stop, err := end(); stop != Finished || err != nil {
-			t.Errorf("%v, %v", stop, err)
-		}
+		finished(t)(end())
 		s.accounts(t, w)
 		must(t, w.close())
 	})
@@ -249,9 +245,7 @@ func TestRemovedApplication(t *testing.T) {
 				end = func() (Stop, error) { return w.Run(t.Context()) }
 			}
 			must(t, w.SetApplications(nil))
-			if stop, err := end(); stop != Finished || err != nil {
-				t.Errorf("%v, %v", stop, err)
-			}
+			finished(t)(end())
 			if after := len(s.asked("b.example")); after > before+1 {
 				t.Errorf("%d requests after the removal", after-before)
 			}
@@ -284,9 +278,7 @@ func TestManyApplications(t *testing.T) {
 			}
 		}
 		cancel()
-		if _, err := end(); err != nil {
-			t.Error(err)
-		}
+		ran(t)(end())
 		must(t, w.close())
 	})
 }

@@ -14,11 +14,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -43,12 +40,7 @@ func (h *hookFS) OpenFile(name string, flag int, perm fs.FileMode) (disk.File, e
 func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := testdisk.NewMem()
-		u, err := weburl.Parse("http://h0.example/")
-		must(t, err)
-		s := &story{frontier: frontier.Config{HostDelay: time.Second}, scope: scope.Config{Scope: scope.Any},
-			seeds: []weburl.URL{u}}
-		s.fetch = fetch.Config{UserAgent: "orbweaver", AllowPrivate: true}
-		s.web = textweb.Parse(t, "dns h0.example 192.0.2.1\nhttp://h0.example/ same\n")
+		s := parsed(t, "delay 1s\nseed http://h0.example/\ndns h0.example 192.0.2.1\nhttp://h0.example/ same\n")
 		hook := &hookFS{FS: mem}
 		w := s.opened(t, hook)
 		head := "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"

@@ -90,20 +90,18 @@ func TestIdleCrawlFlushesItsLogs(t *testing.T) {
 func TestLogErrorsEndTheCrawl(t *testing.T) {
 	for _, name := range []string{"crawl.log", "events.jsonl", "skipped.jsonl"} {
 		for _, at := range []time.Duration{0, 10 * time.Second} {
-			t.Run(fmt.Sprint(name, " at ", at), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					began := time.Now()
-					fs := testdisk.NewFaulty(testdisk.NewMem(), func(c testdisk.Call) testdisk.Fault {
-						if c.Op == testdisk.OpWrite && strings.HasSuffix(c.Name, name) && time.Since(began) >= at {
-							return testdisk.Fault{Err: syscall.ENOSPC}
-						}
-						return testdisk.Fault{}
-					})
-					_, err := play(t, slowedWeb, fs, func(w *world, _ func()) {})
-					if !disk.IsFull(err) {
-						t.Errorf("error %v", err)
+			bubble(t, fmt.Sprint(name, " at ", at), func(t *testing.T) {
+				began := time.Now()
+				fs := testdisk.NewFaulty(testdisk.NewMem(), func(c testdisk.Call) testdisk.Fault {
+					if c.Op == testdisk.OpWrite && strings.HasSuffix(c.Name, name) && time.Since(began) >= at {
+						return testdisk.Fault{Err: syscall.ENOSPC}
 					}
+					return testdisk.Fault{}
 				})
+				_, err := play(t, slowedWeb, fs, func(w *world, _ func()) {})
+				if !disk.IsFull(err) {
+					t.Errorf("error %v", err)
+				}
 			})
 		}
 	}
@@ -129,9 +127,7 @@ func TestAddressThatExpiresAtOnce(t *testing.T) {
 		w := s.opened(t, testdisk.NewMem())
 		z := &zeroTTL{Resolver: w.DNS}
 		w.DNS = z
-		if _, err := w.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		ran(t)(w.Run(t.Context()))
 		if n := len(s.web.Told()); z.asked.Load() > int64(2*n) || n != 5 {
 			t.Errorf("%d look-ups for %d requests", z.asked.Load(), n)
 		}
@@ -174,9 +170,7 @@ func TestManyDeadNames(t *testing.T) {
 		}
 		s := parsed(t, b.String())
 		w := s.opened(t, testdisk.NewMem())
-		if stop, err := w.Run(t.Context()); err != nil || stop != Finished {
-			t.Fatal(stop, err)
-		}
+		finished(t)(w.Run(t.Context()))
 		want := "0s     a.example/robots.txt\n1s     a.example/\n2s     a.example/1\n3s     a.example/2\n"
 		if diff := cmp.Diff(want, s.web.Requests()); diff != "" {
 			t.Errorf("requests (-want +got):\n%s", diff)
@@ -194,9 +188,7 @@ func TestQueriesOverRuns(t *testing.T) {
 		s := parsed(t, text)
 		for range 2 { // the second run has nothing to do but to remember
 			w := s.opened(t, mem)
-			if stop, err := w.Run(t.Context()); err != nil || stop != Finished {
-				t.Fatal(stop, err)
-			}
+			finished(t)(w.Run(t.Context()))
 			counts := map[uint32]int{}
 			w.Queries.Each(func(_ uint64, n uint32) error { counts[n]++; return nil })
 			if diff := cmp.Diff(map[uint32]int{6: 1}, counts); diff != "" {

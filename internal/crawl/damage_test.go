@@ -1,7 +1,6 @@
 package crawl
 
 import (
-	"fmt"
 	"io"
 	"math/rand/v2"
 	"os"
@@ -10,12 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // onDisk configures a seen-set that keeps almost nothing in RAM.
@@ -74,23 +69,8 @@ func damageFiles(mem *testdisk.Mem, rng *rand.Rand, files string) {
 func TestDamagedWhenNothingElseIsLeft(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const pages = 400
-		s := &story{
-			cfg:      Config{Workers: 2, DrainTimeout: 100 * time.Millisecond},
-			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, Seed: 1},
-			scope:    scope.Config{Scope: scope.Any},
-			seen:     onDisk,
-		}
-		s.fetch.UserAgent, s.fetch.AllowPrivate = "orbweaver", true
-		u, err := weburl.Parse("http://h.example/0")
-		must(t, err)
-		s.seeds = []weburl.URL{u}
-		var b strings.Builder
-		b.WriteString("dns h.example 192.0.2.1\n")
-		for p := range pages { // a chain: one link is left at a time
-			fmt.Fprintf(&b, "http://h.example/%d http://h.example/%d\n", p, p+1)
-		}
-		fmt.Fprintf(&b, "http://h.example/%d\n", pages)
-		s.web = textweb.Parse(t, b.String())
+		s := quietStory(t, pages) // one link is left at a time
+		s.cfg.DrainTimeout = 100 * time.Millisecond
 		defer s.damage(rand.New(rand.NewPCG(1, 9)), 1000, 400*time.Millisecond, "run-")()
 		w := s.run(t)
 		if got := w.Tally.Finished(); w.stop != Finished || got != pages+1 {

@@ -56,13 +56,9 @@ func TestAutoDelay(t *testing.T) {
 			t.Errorf("explain: %s, %v, want %q", text, err, want)
 		}
 		left := w.kill(cancel)
-		if _, err := end(); err != nil {
-			t.Error(err)
-		}
+		ran(t)(end())
 		w = s.opened(t, left)
-		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
-			t.Error(stop, err)
-		}
+		finished(t)(w.Run(t.Context()))
 		must(t, w.close())
 		// The delay after a.example/ begins again at the kill, and so does that of b.example, which is a Crawl-delay.
 		const want = `0s     a.example/robots.txt
@@ -95,9 +91,7 @@ func TestAutoDelayOfOwn(t *testing.T) {
 			!strings.Contains(text, want) {
 			t.Errorf("explain: %s, %v, want %q", text, err, want)
 		}
-		if stop, err := end(); stop != Finished || err != nil {
-			t.Error(stop, err)
-		}
+		finished(t)(end())
 		must(t, w.close())
 		const want = `0s     a.example/robots.txt
 2s     a.example/

@@ -30,44 +30,40 @@ func TestDropAgain(t *testing.T) {
 			12 * time.Second},
 	} {
 		for _, kill := range []bool{false, true} {
-			t.Run(fmt.Sprint(c.name, " kill=", kill), func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) {
-					s := &story{text: againWeb + c.web, strategy: func() Strategy {
-						return &returner{follower: takeAll, n: 1, every: c.every}
-					}}
-					s.pauses = []pause{{kill: kill}}
-					w, cancel, end := s.begin(t)
-					time.Sleep(c.at)
-					asked := len(s.web.Told())
-					again := 0
-					w.tell(func(time.Time) { again = len(w.revisiting) })
-					synctest.Wait()
-					if again != 1 {
-						t.Errorf("%d URLs are visited again\n%s", again, s.web.Requests())
-					}
-					if _, err := w.Drop(t.Context(), "a.example"); err != nil {
-						t.Fatal(err)
-					}
-					if kill {
-						mem := w.kill(cancel)
-						end()
-						w.close()
-						asked = len(s.web.Told())
-						w = s.opened(t, mem)
-						if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
-							t.Errorf("ended with %s, %v", stop, err)
-						}
-					} else if stop, err := end(); stop != Finished || err != nil {
-						t.Errorf("ended with %s, %v", stop, err)
-					}
-					if n := len(s.web.Told()) - asked; n != 0 {
-						t.Errorf("%d requests after the drop\n%s", n, s.web.Requests())
-					}
-					if len(w.underWay) > 0 || w.Pending() != 0 {
-						t.Errorf("under way %v, %d pending", w.underWay, w.Pending())
-					}
-					must(t, w.close())
-				})
+			bubble(t, fmt.Sprint(c.name, " kill=", kill), func(t *testing.T) {
+				s := &story{text: againWeb + c.web, strategy: func() Strategy {
+					return &returner{follower: takeAll, n: 1, every: c.every}
+				}}
+				s.pauses = []pause{{kill: kill}}
+				w, cancel, end := s.begin(t)
+				time.Sleep(c.at)
+				asked := len(s.web.Told())
+				again := 0
+				w.tell(func(time.Time) { again = len(w.revisiting) })
+				synctest.Wait()
+				if again != 1 {
+					t.Errorf("%d URLs are visited again\n%s", again, s.web.Requests())
+				}
+				if _, err := w.Drop(t.Context(), "a.example"); err != nil {
+					t.Fatal(err)
+				}
+				if kill {
+					mem := w.kill(cancel)
+					end()
+					w.close()
+					asked = len(s.web.Told())
+					w = s.opened(t, mem)
+					finished(t)(w.Run(t.Context()))
+				} else if stop, err := end(); stop != Finished || err != nil {
+					t.Errorf("ended with %s, %v", stop, err)
+				}
+				if n := len(s.web.Told()) - asked; n != 0 {
+					t.Errorf("%d requests after the drop\n%s", n, s.web.Requests())
+				}
+				if len(w.underWay) > 0 || w.Pending() != 0 {
+					t.Errorf("under way %v, %d pending", w.underWay, w.Pending())
+				}
+				must(t, w.close())
 			})
 		}
 	}
@@ -104,9 +100,7 @@ func TestDropAgainDuringIntake(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if stop, err := end(); stop != Finished || err != nil {
-			t.Errorf("ended with %s, %v", stop, err)
-		}
+		finished(t)(end())
 		if n := len(s.web.Told()) - len(asked); n != 0 {
 			t.Errorf("%d requests after the drop\n%s", n, s.web.Requests())
 		}

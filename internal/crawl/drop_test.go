@@ -11,7 +11,6 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -115,69 +114,65 @@ func TestOrderTurns(t *testing.T) {
 // If a kill or a power failure interrupts a drop, the next run drops the rest of the links, and
 // nothing else.
 func TestDropGoesOn(t *testing.T) {
-	for seed := range uint64(testtier.Rounds(12, 40)) {
-		synctest.Test(t, func(t *testing.T) {
-			rng := rand.New(rand.NewPCG(seed, 12))
-			n := 20 + rng.IntN(60)
-			s := parsed(t, twoHosts)
+	model(t, 12, 40, func(t *testing.T, seed uint64) {
+		rng := rand.New(rand.NewPCG(seed, 12))
+		n := 20 + rng.IntN(60)
+		s := parsed(t, twoHosts)
+		if rng.IntN(2) == 0 {
+			s.frontier.Active, s.frontier.MemoryBytes = 1, 1
+		}
+		s.cfg.SnapshotBytes = 1 << (8 + rng.IntN(10))
+		s.pauses = []pause{{kill: true, crash: true}}
+		mem := testdisk.NewMem()
+		w := s.opened(t, mem)
+		w.takeLinks(t, n, "")
+		must(t, w.drop("a.example", w.began))
+		must(t, w.secure())
+		w.takeLinks(t, 3, "late")
+		must(t, w.secure())
+		for kills := range 1 + rng.IntN(3) {
+			for range rng.IntN(n / dropSlice) {
+				w.giveUp(w.began)
+				if rng.IntN(3) == 0 {
+					w.fatal = w.Journal.Commit()
+				}
+				if rng.IntN(6) == 0 {
+					w.secure()
+				}
+				if rng.IntN(10) == 0 {
+					w.fatal = w.beginCheckpoint(all())
+					must(t, w.endCheckpoint(true))
+				}
+			}
+			if w.fatal != nil {
+				t.Fatal(w.fatal)
+			}
 			if rng.IntN(2) == 0 {
-				s.frontier.Active, s.frontier.MemoryBytes = 1, 1
+				mem = w.kill(func() {})
+			} else {
+				mem = w.fs.(*testdisk.Mem).Crash(seed + uint64(kills))
 			}
-			s.cfg.SnapshotBytes = 1 << (8 + rng.IntN(10))
-			s.pauses = []pause{{kill: true, crash: true}}
-			mem := testdisk.NewMem()
-			w := s.opened(t, mem)
-			w.takeLinks(t, n, "")
-			must(t, w.drop("a.example", w.began))
-			must(t, w.secure())
-			w.takeLinks(t, 3, "late")
-			must(t, w.secure())
-			for kills := range 1 + rng.IntN(3) {
-				for range rng.IntN(n / dropSlice) {
-					w.giveUp(w.began)
-					if rng.IntN(3) == 0 {
-						w.fatal = w.Journal.Commit()
-					}
-					if rng.IntN(6) == 0 {
-						w.secure()
-					}
-					if rng.IntN(10) == 0 {
-						w.fatal = w.beginCheckpoint(all())
-						must(t, w.endCheckpoint(true))
-					}
-				}
-				if w.fatal != nil {
-					t.Fatal(w.fatal)
-				}
-				if rng.IntN(2) == 0 {
-					mem = w.kill(func() {})
-				} else {
-					mem = w.fs.(*testdisk.Mem).Crash(seed + uint64(kills))
-				}
-				w.close()
-				w = s.opened(t, mem)
-				s.accounts(t, w)
+			w.close()
+			w = s.opened(t, mem)
+			s.accounts(t, w)
+		}
+		finished(t)(w.Run(t.Context()))
+		asked := map[string]int{}
+		for _, r := range s.web.Told() {
+			asked[r.URL]++
+			if r.Host == "a.example" && !strings.Contains(r.URL, "/late") &&
+				!strings.HasSuffix(r.URL, "/robots.txt") {
+				t.Errorf("%s asked for", r.URL)
 			}
-			if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
-				t.Fatalf("seed %d: %s, %v", seed, stop, err)
-			}
-			asked := map[string]int{}
-			for _, r := range s.web.Told() {
-				asked[r.URL]++
-				if r.Host == "a.example" && !strings.Contains(r.URL, "/late") &&
-					!strings.HasSuffix(r.URL, "/robots.txt") {
-					t.Errorf("seed %d: %s asked for", seed, r.URL)
-				}
-			}
-			if len(asked) != n+1+2*3+2 {
-				t.Errorf("seed %d: %d URLs asked for, want %d", seed, len(asked), n+9)
-			}
-			if got := w.Tally.Summary(0, "").Skipped["dropped"]; int(got) != n {
-				t.Errorf("seed %d: %d dropped, want %d", seed, got, n)
-			}
-			s.check(t, w)
-		})
-	}
+		}
+		if len(asked) != n+1+2*3+2 {
+			t.Errorf("%d URLs asked for, want %d", len(asked), n+9)
+		}
+		if got := w.Tally.Summary(0, "").Skipped["dropped"]; int(got) != n {
+			t.Errorf("%d dropped, want %d", got, n)
+		}
+		s.check(t, w)
+	})
 }
 
 // A link that is under way when its host is dropped is not retried, and nothing waits for the time

@@ -32,100 +32,98 @@ http://b.example/4 /x/7
 func TestExclude(t *testing.T) {
 	for _, how := range []string{"stays", "taken back", "taken back after a kill", "dropped",
 		"taken back, then a kill"} {
-		t.Run(strings.ReplaceAll(how, " ", "-"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &story{text: excludedWeb}
-				s.cfg.RetryWait = 3 * time.Second
-				w, cancel, end := s.begin(t)
-				exclude := func(patterns ...string) {
-					t.Helper()
-					var list []Exclusion
-					for i, p := range patterns {
-						list = append(list, Exclusion{Pattern: p, Deeper: -1, Why: fmt.Sprint("order ", i+1)})
-					}
-					must(t, w.Exclude(t.Context(), list))
+		bubble(t, strings.ReplaceAll(how, " ", "-"), func(t *testing.T) {
+			s := &story{text: excludedWeb}
+			s.cfg.RetryWait = 3 * time.Second
+			w, cancel, end := s.begin(t)
+			exclude := func(patterns ...string) {
+				t.Helper()
+				var list []Exclusion
+				for i, p := range patterns {
+					list = append(list, Exclusion{Pattern: p, Deeper: -1, Why: fmt.Sprint("order ", i+1)})
 				}
-				again := func() {
-					t.Helper()
-					left := w.kill(cancel)
-					_, _ = end()
-					_ = w.close()
-					w = s.opened(t, left)
-				}
-				rerun := func() {
-					var ctx context.Context
-					ctx, cancel = context.WithCancel(t.Context())
-					var stop Stop
-					var err error
-					ended := make(chan struct{})
-					go func() { defer close(ended); stop, err = w.Run(ctx) }()
-					end = func() (Stop, error) { <-ended; return stop, err }
-				}
-				time.Sleep(2500 * time.Millisecond) // after a.example/x/busy
-				exclude("/never", "/x/")
-				time.Sleep(9 * time.Second)
-				if n := w.Status().Frontier.Aside; n < 2 {
-					t.Errorf("%d links are set aside", n)
-				}
-				if why := w.Excluded(weburl.Link{URL: weburl.MustParse("http://a.example/x/9")}); why != "order 2" {
-					t.Errorf("excluded by %q", why)
-				}
-				if text, err := w.Explain(t.Context(), "a.example"); err != nil || !strings.Contains(text,
-					"of all hosts are set aside by exclusions") {
-					t.Errorf("explain: %q, %v", text, err)
-				}
-				if text, err := w.Explain(t.Context(), "a.example"); err != nil || strings.Contains(text, "unknown") {
-					t.Errorf("explain: %q, %v", text, err)
-				}
-				before := len(s.excluded())
-				want := Finished
-				switch how {
-				case "stays":
-					want = OnlyBlocked
-				case "taken back":
-					exclude("/never")
-				case "taken back after a kill":
-					again()
-					exclude("/x/")
-					rerun()
-					time.Sleep(10 * time.Second)
-					exclude()
-				case "taken back, then a kill":
-					exclude()
-					time.Sleep(time.Second)
-					again()
-					rerun()
-				case "dropped":
-					for _, host := range []string{"a.example", "b.example"} {
-						if _, err := w.Drop(t.Context(), host); err != nil {
-							t.Fatal(err)
-						}
-					}
-					exclude()
-				}
-				stop, err := end()
-				if stop != want || err != nil {
-					t.Errorf("%v, %v, want %v", stop, err, want)
-				}
-				s.accounts(t, w)
-				asked := s.excluded()
-				left := w.Frontier.Stats().Aside
-				switch how {
-				case "stays":
-					if len(asked) != before || left != 6 {
-						t.Errorf("%v were asked for, %d are left", asked, left)
-					}
-				case "dropped":
-					if left != 0 || w.Pending() != 0 {
-						t.Errorf("%d links are set aside, %d wait", left, w.Pending())
-					}
-				default:
-					if !slices.Equal(asked, []string{"1", "2", "3", "5", "6", "7", "busy"}) || left != 0 {
-						t.Errorf("%v were asked for, %d are left", asked, left)
+				must(t, w.Exclude(t.Context(), list))
+			}
+			again := func() {
+				t.Helper()
+				left := w.kill(cancel)
+				_, _ = end()
+				_ = w.close()
+				w = s.opened(t, left)
+			}
+			rerun := func() {
+				var ctx context.Context
+				ctx, cancel = context.WithCancel(t.Context())
+				var stop Stop
+				var err error
+				ended := make(chan struct{})
+				go func() { defer close(ended); stop, err = w.Run(ctx) }()
+				end = func() (Stop, error) { <-ended; return stop, err }
+			}
+			time.Sleep(2500 * time.Millisecond) // after a.example/x/busy
+			exclude("/never", "/x/")
+			time.Sleep(9 * time.Second)
+			if n := w.Status().Frontier.Aside; n < 2 {
+				t.Errorf("%d links are set aside", n)
+			}
+			if why := w.Excluded(weburl.Link{URL: weburl.MustParse("http://a.example/x/9")}); why != "order 2" {
+				t.Errorf("excluded by %q", why)
+			}
+			if text, err := w.Explain(t.Context(), "a.example"); err != nil || !strings.Contains(text,
+				"of all hosts are set aside by exclusions") {
+				t.Errorf("explain: %q, %v", text, err)
+			}
+			if text, err := w.Explain(t.Context(), "a.example"); err != nil || strings.Contains(text, "unknown") {
+				t.Errorf("explain: %q, %v", text, err)
+			}
+			before := len(s.excluded())
+			want := Finished
+			switch how {
+			case "stays":
+				want = OnlyBlocked
+			case "taken back":
+				exclude("/never")
+			case "taken back after a kill":
+				again()
+				exclude("/x/")
+				rerun()
+				time.Sleep(10 * time.Second)
+				exclude()
+			case "taken back, then a kill":
+				exclude()
+				time.Sleep(time.Second)
+				again()
+				rerun()
+			case "dropped":
+				for _, host := range []string{"a.example", "b.example"} {
+					if _, err := w.Drop(t.Context(), host); err != nil {
+						t.Fatal(err)
 					}
 				}
-				must(t, w.close())
-			})
+				exclude()
+			}
+			stop, err := end()
+			if stop != want || err != nil {
+				t.Errorf("%v, %v, want %v", stop, err, want)
+			}
+			s.accounts(t, w)
+			asked := s.excluded()
+			left := w.Frontier.Stats().Aside
+			switch how {
+			case "stays":
+				if len(asked) != before || left != 6 {
+					t.Errorf("%v were asked for, %d are left", asked, left)
+				}
+			case "dropped":
+				if left != 0 || w.Pending() != 0 {
+					t.Errorf("%d links are set aside, %d wait", left, w.Pending())
+				}
+			default:
+				if !slices.Equal(asked, []string{"1", "2", "3", "5", "6", "7", "busy"}) || left != 0 {
+					t.Errorf("%v were asked for, %d are left", asked, left)
+				}
+			}
+			must(t, w.close())
 		})
 	}
 }

@@ -157,35 +157,31 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 		}, wants: []string{"the proxy cannot be reached for ", "; each URL is tried again after about 30 s"}},
 		"nothing": {},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &story{text: wholeWeb + c.web}
-				if c.with != nil {
-					c.with(s)
-				}
-				w, cancel, end := s.begin(t)
-				time.Sleep(max(c.when, 2*time.Second))
-				if c.does != nil {
-					c.does(t, w)
-				}
-				text, err := w.Explain(t.Context(), "a.example")
-				must(t, err)
-				inOrder(t, crawlLines(text), c.wants...)
-				if len(c.wants) == 0 && crawlLines(text) != "" {
-					t.Errorf("reasons without a reason:\n%s", text)
-				}
-				if c.until != "" {
-					inOrder(t, text, "  when: "+c.until)
-				}
-				if strings.Contains(text, "its turn is next\n") && len(c.wants) > 0 {
-					t.Errorf("its turn is not next:\n%s", text)
-				}
-				cancel()
-				if _, err := end(); err != nil {
-					t.Error(err)
-				}
-				must(t, w.close())
-			})
+		bubble(t, name, func(t *testing.T) {
+			s := &story{text: wholeWeb + c.web}
+			if c.with != nil {
+				c.with(s)
+			}
+			w, cancel, end := s.begin(t)
+			time.Sleep(max(c.when, 2*time.Second))
+			if c.does != nil {
+				c.does(t, w)
+			}
+			text, err := w.Explain(t.Context(), "a.example")
+			must(t, err)
+			inOrder(t, crawlLines(text), c.wants...)
+			if len(c.wants) == 0 && crawlLines(text) != "" {
+				t.Errorf("reasons without a reason:\n%s", text)
+			}
+			if c.until != "" {
+				inOrder(t, text, "  when: "+c.until)
+			}
+			if strings.Contains(text, "its turn is next\n") && len(c.wants) > 0 {
+				t.Errorf("its turn is not next:\n%s", text)
+			}
+			cancel()
+			ran(t)(end())
+			must(t, w.close())
 		})
 	}
 }
@@ -255,9 +251,7 @@ http://a.example/1 /deep
 			t.Errorf("a retry has no place in the queue:\n%s", text)
 		}
 		cancel()
-		if _, err := end(); err != nil {
-			t.Error(err)
-		}
+		ran(t)(end())
 		must(t, w.close())
 	})
 }
@@ -270,45 +264,41 @@ func TestExplainWhen(t *testing.T) {
 		settings string
 		slack    time.Duration
 	}{"delay": {"delay 20s\n", 2 * time.Second}, "rate": {"rate 1\ndelay 30s\n", 3 * time.Second}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &story{text: c.settings + "seed http://a.example/\ndns a.example 192.0.2.1\n" +
-					"http://a.example/ /1 /2 /3 /4 /5 /6\n"}
-				w, _, end := s.begin(t)
-				time.Sleep(40 * time.Second)
-				told := map[string]time.Time{}
-				for _, path := range []string{"/1", "/2", "/3", "/4", "/5", "/6"} {
-					text := w.explain(t, "http://a.example"+path, Past{})
-					m := whenTime.FindStringSubmatch(text)
-					if m == nil {
-						if !strings.Contains(text, path+": finished") {
-							t.Fatalf("no time in\n%s", text)
-						}
-						continue
+		bubble(t, name, func(t *testing.T) {
+			s := &story{text: c.settings + "seed http://a.example/\ndns a.example 192.0.2.1\n" +
+				"http://a.example/ /1 /2 /3 /4 /5 /6\n"}
+			w, _, end := s.begin(t)
+			time.Sleep(40 * time.Second)
+			told := map[string]time.Time{}
+			for _, path := range []string{"/1", "/2", "/3", "/4", "/5", "/6"} {
+				text := w.explain(t, "http://a.example"+path, Past{})
+				m := whenTime.FindStringSubmatch(text)
+				if m == nil {
+					if !strings.Contains(text, path+": finished") {
+						t.Fatalf("no time in\n%s", text)
 					}
-					at, err := time.Parse("2006-01-02 15:04:05Z", m[1])
-					must(t, err)
-					told["http://a.example"+path] = at
+					continue
 				}
-				if _, err := end(); err != nil {
-					t.Fatal(err)
+				at, err := time.Parse("2006-01-02 15:04:05Z", m[1])
+				must(t, err)
+				told["http://a.example"+path] = at
+			}
+			ran(t)(end())
+			seen := 0
+			for _, r := range s.web.Told() {
+				at, ok := told[r.URL]
+				if !ok {
+					continue
 				}
-				seen := 0
-				for _, r := range s.web.Told() {
-					at, ok := told[r.URL]
-					if !ok {
-						continue
-					}
-					seen++
-					if d := s.web.Start.Add(r.At).Sub(at); d < -c.slack || d > c.slack {
-						t.Errorf("%s was fetched %s after the time that was told", r.URL, d)
-					}
+				seen++
+				if d := s.web.Start.Add(r.At).Sub(at); d < -c.slack || d > c.slack {
+					t.Errorf("%s was fetched %s after the time that was told", r.URL, d)
 				}
-				if seen < 5 {
-					t.Errorf("%d URLs had a time", seen)
-				}
-				must(t, w.close())
-			})
+			}
+			if seen < 5 {
+				t.Errorf("%d URLs had a time", seen)
+			}
+			must(t, w.close())
 		})
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -40,9 +39,8 @@ func TestFailedRobotsElsewhere(t *testing.T) {
 		{"with a private address", "dns c.example 10.0.0.5", "refused-address: "},
 		{"closed", "dns c.example 93.184.216.3\ndown 93.184.216.3 0s 999h", "dial tcp: connection refused"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := parsed(t, `
+		bubble(t, c.name, func(t *testing.T) {
+			s := parsed(t, `
 seed http://a.example/
 seed http://b.example/
 dns a.example 93.184.216.1
@@ -50,22 +48,19 @@ dns b.example 93.184.216.2
 http://a.example/robots.txt 301 to=http://c.example/rules.txt
 http://b.example/robots.txt 301 to=http://c.example/rules.txt
 `+c.web+"\n")
-				s.cfg.Retries, s.fetch.AllowPrivate = -1, false
-				w := s.opened(t, testdisk.NewMem())
-				if _, err := w.Run(t.Context()); err != nil {
-					t.Fatal(err)
+			s.cfg.Retries, s.fetch.AllowPrivate = -1, false
+			w := s.opened(t, testdisk.NewMem())
+			ran(t)(w.Run(t.Context()))
+			failed, n := w.FailedSeeds()
+			if n != 2 || len(failed) != 2 {
+				t.Fatalf("%d seeds failed: %+v", n, failed)
+			}
+			for _, f := range failed {
+				if want := "robots.txt on c.example: " + c.want; !strings.HasPrefix(f.Cause, want) {
+					t.Errorf("%s: %q, want %q", f.URL, f.Cause, want)
 				}
-				failed, n := w.FailedSeeds()
-				if n != 2 || len(failed) != 2 {
-					t.Fatalf("%d seeds failed: %+v", n, failed)
-				}
-				for _, f := range failed {
-					if want := "robots.txt on c.example: " + c.want; !strings.HasPrefix(f.Cause, want) {
-						t.Errorf("%s: %q, want %q", f.URL, f.Cause, want)
-					}
-				}
-				must(t, w.close())
-			})
+			}
+			must(t, w.close())
 		})
 	}
 }

@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -38,25 +37,23 @@ func TestGolden(t *testing.T) {
 		}
 		golden := filepath.Join(dir, name+".tar.gz")
 		kept = append(kept, golden)
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := readStory(t, file)
-				s.pauses[0].then = func(m *testdisk.Mem) {
-					if _, err := os.Stat(golden); errors.Is(err, fs.ErrNotExist) && *update {
-						pack(t, m, golden)
-					}
-					unpack(t, m, golden)
+		bubble(t, name, func(t *testing.T) {
+			s := readStory(t, file)
+			s.pauses[0].then = func(m *testdisk.Mem) {
+				if _, err := os.Stat(golden); errors.Is(err, fs.ErrNotExist) && *update {
+					pack(t, m, golden)
 				}
-				w := s.run(t)
-				requests, log := s.web.Requests(), logText(w.parts.Lines(t, w.fs))
-				s.check(t, w)
-				if diff := cmp.Diff(s.requests, requests); diff != "" {
-					t.Errorf("requests (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(s.log, log); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
-			})
+				unpack(t, m, golden)
+			}
+			w := s.run(t)
+			requests, log := s.web.Requests(), logText(w.parts.Lines(t, w.fs))
+			s.check(t, w)
+			if diff := cmp.Diff(s.requests, requests); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(s.log, log); diff != "" {
+				t.Errorf("log (-want +got):\n%s", diff)
+			}
 		})
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*"))

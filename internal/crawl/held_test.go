@@ -15,13 +15,11 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -66,9 +64,7 @@ func TestQuietCrawlSyncsForSeen(t *testing.T) {
 		w := s.opened(t, fs)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		if _, err := w.Run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		ran(t)(w.Run(ctx))
 		must(t, w.close())
 		w = s.opened(t, fs) // its caches are empty
 		done := make(chan error, 1)
@@ -120,9 +116,7 @@ func TestSeenOfAnotherCrawl(t *testing.T) {
 		for i := range crawls {
 			s := quietStory(t, 60)
 			w := s.opened(t, testdisk.NewMem())
-			if _, err := w.Run(t.Context()); err != nil {
-				t.Fatal(err)
-			}
+			ran(t)(w.Run(t.Context()))
 			must(t, w.close())
 			crawls[i] = w.fs.(*testdisk.Mem)
 		}
@@ -149,9 +143,7 @@ func TestSeenOfAnotherCrawl(t *testing.T) {
 		if w.rec.Repeated != 0 || w.rec.Lost != 0 || w.rec.Finished != 61 {
 			t.Errorf("without keys, and nothing held: %+v", w.rec)
 		}
-		if _, err := w.Run(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		ran(t)(w.Run(t.Context()))
 		must(t, w.close())
 		if len(s.web.Told()) > 0 {
 			t.Errorf("asked for %s again", s.web.Requests())
@@ -162,23 +154,14 @@ func TestSeenOfAnotherCrawl(t *testing.T) {
 // quietStory is a crawl of a chain of pages on one host.
 func quietStory(t *testing.T, pages int) *story {
 	t.Helper()
-	s := &story{
-		cfg:      Config{Workers: 2},
-		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, Seed: 1},
-		scope:    scope.Config{Scope: scope.Any},
-		seen:     onDisk,
-	}
-	s.fetch.UserAgent, s.fetch.AllowPrivate, s.fetch.IdleKeep = "orbweaver", true, -1
-	u, err := weburl.Parse("http://h.example/0")
-	must(t, err)
-	s.seeds = []weburl.URL{u}
 	var b strings.Builder
-	b.WriteString("dns h.example 192.0.2.1\n")
+	b.WriteString("workers 2\ndelay 200ms\nno-keep\nseed http://h.example/0\ndns h.example 192.0.2.1\n")
 	for p := range pages {
 		fmt.Fprintf(&b, "http://h.example/%d http://h.example/%d\n", p, p+1)
 	}
 	fmt.Fprintf(&b, "http://h.example/%d\n", pages)
-	s.web = textweb.Parse(t, b.String())
+	s := parsed(t, b.String())
+	s.seen = onDisk
 	return s
 }
 

@@ -118,9 +118,7 @@ http://c.example/ 200
 		}
 		l.set(true, false)
 		w.tell(func(now time.Time) { w.Frontier.Leased(append(point, other...), now) })
-		if stop, err := end(); stop != Finished || err != nil {
-			t.Fatalf("%s, %v", stop, err)
-		}
+		finished(t)(end())
 		if n := w.Tally.Pages(); n != 3 {
 			t.Errorf("%d pages, want 3\n%s", n, s.web.Requests())
 		}

@@ -10,13 +10,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/fetch"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // runWithLinks crawls a small web with these pauses. It checks that the link log has a line for each finished URL with
@@ -25,7 +20,8 @@ import (
 func runWithLinks(t *testing.T, pauses ...pause) (twice int, repeated int64) {
 	t.Helper()
 	var web strings.Builder
-	web.WriteString("dns a.example 192.0.2.1\ndns b.example 192.0.2.2\n" +
+	web.WriteString("workers 2\ndrain-timeout 100ms\ndelay 200ms\nseed http://a.example/\n" +
+		"dns a.example 192.0.2.1\ndns b.example 192.0.2.2\n" +
 		"http://b.example/robots.txt robots=User-agent:_*;Disallow:_/5\n" +
 		"http://a.example/gone 404\nhttp://a.example/moved 301 to=http://a.example/gone\n")
 	want := map[string]string{
@@ -44,16 +40,8 @@ func runWithLinks(t *testing.T, pauses ...pause) (twice int, repeated int64) {
 	}
 	fmt.Fprintf(&web, "http://a.example/ %s\n", strings.Join(links, " "))
 	want["http://a.example/"] = "200 " + strings.Join(links, " ")
-	s := &story{
-		cfg:      Config{Workers: 2, DrainTimeout: 100 * time.Millisecond},
-		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, Seed: 1},
-		scope:    scope.Config{Scope: scope.Any, Exclude: []string{"c.example"}},
-		fetch:    fetch.Config{UserAgent: "orbweaver", AllowPrivate: true},
-		seeds:    []weburl.URL{weburl.MustParse("http://a.example/")},
-		pauses:   pauses,
-		web:      textweb.Parse(t, web.String()),
-		links:    600,
-	}
+	s := parsed(t, web.String())
+	s.scope.Exclude, s.pauses, s.links = []string{"c.example"}, pauses, 600
 	s.recovered = func(r Recovered) { repeated += r.Repeated }
 	w := s.run(t)
 	must(t, w.close())

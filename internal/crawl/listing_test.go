@@ -62,60 +62,56 @@ func lists(t *testing.T, w *world, nth, most int, match func(*weburl.Link) bool)
 func TestListing(t *testing.T) {
 	for name, cfg := range map[string]frontier.Config{"memory": {}, "spilled": {MemoryBytes: 1, SegmentBytes: 500},
 		"pools": {Active: 1, MemoryBytes: 4000}} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &story{text: queueWeb(200), frontier: cfg}
-				w, cancel, end := s.begin(t)
-				time.Sleep(10500 * time.Millisecond)
-				w.blocks(t, "b.example")
-				must(t, w.Exclude(t.Context(), []Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}))
-				time.Sleep(20 * time.Second)
-				waiting := w.Status().Queued
-				urls, n := lists(t, w, 1, 7, nil)
-				if int64(len(urls)) != waiting || n.Waiting != waiting || n.Matched != waiting {
-					t.Errorf("%d URLs, %+v, %d wait", len(urls), n, waiting)
+		bubble(t, name, func(t *testing.T) {
+			s := &story{text: queueWeb(200), frontier: cfg}
+			w, cancel, end := s.begin(t)
+			time.Sleep(10500 * time.Millisecond)
+			w.blocks(t, "b.example")
+			must(t, w.Exclude(t.Context(), []Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}))
+			time.Sleep(20 * time.Second)
+			waiting := w.Status().Queued
+			urls, n := lists(t, w, 1, 7, nil)
+			if int64(len(urls)) != waiting || n.Waiting != waiting || n.Matched != waiting {
+				t.Errorf("%d URLs, %+v, %d wait", len(urls), n, waiting)
+			}
+			fetched := map[string]bool{}
+			for _, r := range s.web.Told() {
+				fetched[r.URL] = true
+			}
+			seen := map[string]bool{}
+			for _, u := range urls {
+				if fetched[u] || seen[u] {
+					t.Errorf("%s was fetched: %v, is listed twice: %v", u, fetched[u], seen[u])
 				}
-				fetched := map[string]bool{}
-				for _, r := range s.web.Told() {
-					fetched[r.URL] = true
-				}
-				seen := map[string]bool{}
-				for _, u := range urls {
-					if fetched[u] || seen[u] {
-						t.Errorf("%s was fetched: %v, is listed twice: %v", u, fetched[u], seen[u])
-					}
-					seen[u] = true
-				}
-				if _, err := w.Checkpoint(t.Context()); err != nil {
-					t.Fatal(err)
-				}
-				of, n := lists(t, w, 2, 1000, func(l *weburl.Link) bool { return l.URL.Host() == "b.example" })
-				want := slices.DeleteFunc(slices.Clone(urls),
-					func(u string) bool { return !strings.Contains(u, "b.e") })
-				if !slices.Equal(of, want) || n.Matched != int64(len(want)) || n.Waiting < n.Matched {
-					t.Errorf("of b.example: %d, want %d; %+v", len(of), len(want), n)
-				}
-				cancel()
-				if _, err := end(); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := w.List(t.Context(), 3, nil).Count(t.Context(), true); !errors.Is(err, ErrNotRunning) {
-					t.Errorf("after the run: %v", err)
-				}
-				s.accounts(t, w)
-				must(t, w.close())
-				if left := s.disk.Load().Clone(); left != nil {
-					files, err := left.ReadDir(crawlDir + "/state/journal")
-					for _, f := range files {
-						if strings.HasPrefix(f.Name(), "listing") {
-							t.Errorf("%s is left", f.Name())
-						}
-					}
-					if err != nil {
-						t.Error(err)
+				seen[u] = true
+			}
+			if _, err := w.Checkpoint(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			of, n := lists(t, w, 2, 1000, func(l *weburl.Link) bool { return l.URL.Host() == "b.example" })
+			want := slices.DeleteFunc(slices.Clone(urls),
+				func(u string) bool { return !strings.Contains(u, "b.e") })
+			if !slices.Equal(of, want) || n.Matched != int64(len(want)) || n.Waiting < n.Matched {
+				t.Errorf("of b.example: %d, want %d; %+v", len(of), len(want), n)
+			}
+			cancel()
+			ran(t)(end())
+			if _, err := w.List(t.Context(), 3, nil).Count(t.Context(), true); !errors.Is(err, ErrNotRunning) {
+				t.Errorf("after the run: %v", err)
+			}
+			s.accounts(t, w)
+			must(t, w.close())
+			if left := s.disk.Load().Clone(); left != nil {
+				files, err := left.ReadDir(crawlDir + "/state/journal")
+				for _, f := range files {
+					if strings.HasPrefix(f.Name(), "listing") {
+						t.Errorf("%s is left", f.Name())
 					}
 				}
-			})
+				if err != nil {
+					t.Error(err)
+				}
+			}
 		})
 	}
 }
@@ -147,9 +143,7 @@ func TestListingLevels(t *testing.T) {
 			t.Error(err)
 		}
 		cancel()
-		if _, err := end(); err != nil {
-			t.Fatal(err)
-		}
+		ran(t)(end())
 		must(t, w.close())
 	})
 }
@@ -187,9 +181,7 @@ func TestListingEnds(t *testing.T) {
 		cancel()
 		synctest.Wait()
 		close(hold)
-		if _, err := end(); err != nil {
-			t.Fatal(err)
-		}
+		ran(t)(end())
 		if _, err := ls.Count(t.Context(), true); err != nil && !errors.Is(err, ErrNotRunning) {
 			t.Errorf("%v", err)
 		}

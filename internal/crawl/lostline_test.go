@@ -8,12 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/fetch"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 const crawlLog = crawlDir + "/logs/crawl.log"
@@ -23,7 +18,8 @@ const crawlLog = crawlDir + "/logs/crawl.log"
 func runWithLog(t *testing.T, pauses ...pause) (repeated int64) {
 	t.Helper()
 	var web strings.Builder
-	web.WriteString("dns a.example 192.0.2.1\ndns b.example 192.0.2.2\n")
+	web.WriteString("workers 2\ndrain-timeout 100ms\ndelay 200ms\nseed http://a.example/0\n" +
+		"dns a.example 192.0.2.1\ndns b.example 192.0.2.2\n")
 	web.WriteString("http://b.example/robots.txt robots=User-agent:_*;Disallow:_/5\n")
 	urls := []string{"http://a.example/0"}
 	for i := range 8 {
@@ -34,15 +30,8 @@ func runWithLog(t *testing.T, pauses ...pause) (repeated int64) {
 	for _, u := range urls[1:] {
 		fmt.Fprintf(&web, "%s same\n", u)
 	}
-	s := &story{
-		cfg:      Config{Workers: 2, DrainTimeout: 100 * time.Millisecond},
-		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, Seed: 1},
-		scope:    scope.Config{Scope: scope.Any},
-		fetch:    fetch.Config{UserAgent: "orbweaver", AllowPrivate: true},
-		seeds:    []weburl.URL{weburl.MustParse(urls[0])},
-		pauses:   pauses,
-		web:      textweb.Parse(t, web.String()),
-	}
+	s := parsed(t, web.String())
+	s.pauses = pauses
 	s.recovered = func(r Recovered) { repeated += r.Repeated }
 	w := s.run(t)
 	var logged []string
@@ -94,15 +83,9 @@ func TestRemovedLog(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		s := &story{
-			frontier: frontier.Config{HostDelay: 200 * time.Millisecond, Seed: 1},
-			scope:    scope.Config{Scope: scope.Any},
-			fetch:    fetch.Config{UserAgent: "orbweaver", AllowPrivate: true},
-			seeds:    []weburl.URL{weburl.MustParse("http://a.example/")},
-			pauses:   []pause{{at: 5 * time.Second, then: removed}},
-			web: textweb.Parse(t, "dns a.example 192.0.2.1\nhttp://a.example/ "+strings.Repeat("/1 /2 ", 1)+
-				"/3 /4 /5 /6 /7 /8 /9 slow=900ms\n"),
-		}
+		s := parsed(t, "delay 200ms\nseed http://a.example/\ndns a.example 192.0.2.1\n"+
+			"http://a.example/ /1 /2 /3 /4 /5 /6 /7 /8 /9 slow=900ms\n")
+		s.pauses = []pause{{at: 5 * time.Second, then: removed}}
 		s.recovered = func(r Recovered) {
 			if r.Repeated != 0 {
 				t.Errorf("%d pages are fetched again", r.Repeated)

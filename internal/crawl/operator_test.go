@@ -118,9 +118,7 @@ func TestBlockOverKill(t *testing.T) {
 		}
 
 		w = s.opened(t, mem)
-		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
-			t.Errorf("ended with %s, %v", stop, err)
-		}
+		finished(t)(w.Run(t.Context()))
 		if n := w.Tally.Finished(); n != 6 || len(w.Status().Blocked) != 0 {
 			t.Errorf("%d URLs finished, %q blocked", n, w.Status().Blocked)
 		}
@@ -160,9 +158,7 @@ func TestOldBlocks(t *testing.T) {
 		mem = w.kill(func() {})
 		w.close()
 		w = reopen()
-		if stop, err := w.Run(t.Context()); stop != Finished || err != nil {
-			t.Error(stop, err)
-		}
+		finished(t)(w.Run(t.Context()))
 		must(t, w.close())
 	})
 }

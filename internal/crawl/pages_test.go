@@ -139,51 +139,49 @@ func TestPagesStopTheRun(t *testing.T) {
 		{"enough", fmt.Errorf("seen: %w", ErrEnough), true},
 		{"error", errors.New("no room"), false},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := manyHosts(t, 10, "workers 1\n")
-				mem := testdisk.NewMem()
-				var first, second given
-				var last string
-				s.with = func(r *Parts) error {
-					r.Pages = func(ctx context.Context, p *Page) error {
-						if first.take(p) < 5 {
-							return nil
-						}
-						last = "200 " + strings.TrimPrefix(p.Link.URL.String(), "http://")
-						return c.err
+		bubble(t, c.name, func(t *testing.T) {
+			s := manyHosts(t, 10, "workers 1\n")
+			mem := testdisk.NewMem()
+			var first, second given
+			var last string
+			s.with = func(r *Parts) error {
+				r.Pages = func(ctx context.Context, p *Page) error {
+					if first.take(p) < 5 {
+						return nil
 					}
-					return nil
+					last = "200 " + strings.TrimPrefix(p.Link.URL.String(), "http://")
+					return c.err
 				}
-				w := s.opened(t, mem)
-				stop, err := w.Run(t.Context())
-				if stop != ByPages || err != nil {
-					t.Errorf("stop %s, %v", stop, err)
-				}
-				s.accounts(t, w)
-				must(t, w.close())
-				if n := len(first.sorted()); n != 5 {
-					t.Errorf("%d calls in the first run, want 5", n)
-				}
-				s.with = func(r *Parts) error {
-					r.Pages = func(ctx context.Context, p *Page) error { second.take(p); return nil }
-					return nil
-				}
-				w = s.resume(t, mem)
-				must(t, w.close())
-				again := slices.Contains(second.sorted(), last)
-				if again == c.finished {
-					t.Errorf("%s is given again: %v", last, again)
-				}
-				all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(first.pages, second.pages))))
-				calls, want := len(first.pages)+len(second.pages), 20
-				if !c.finished {
-					want++
-				}
-				if len(all) != 20 || calls != want {
-					t.Errorf("%d calls for %d pages, want %d for 20", calls, len(all), want)
-				}
-			})
+				return nil
+			}
+			w := s.opened(t, mem)
+			stop, err := w.Run(t.Context())
+			if stop != ByPages || err != nil {
+				t.Errorf("stop %s, %v", stop, err)
+			}
+			s.accounts(t, w)
+			must(t, w.close())
+			if n := len(first.sorted()); n != 5 {
+				t.Errorf("%d calls in the first run, want 5", n)
+			}
+			s.with = func(r *Parts) error {
+				r.Pages = func(ctx context.Context, p *Page) error { second.take(p); return nil }
+				return nil
+			}
+			w = s.resume(t, mem)
+			must(t, w.close())
+			again := slices.Contains(second.sorted(), last)
+			if again == c.finished {
+				t.Errorf("%s is given again: %v", last, again)
+			}
+			all := slices.Compact(slices.Sorted(slices.Values(slices.Concat(first.pages, second.pages))))
+			calls, want := len(first.pages)+len(second.pages), 20
+			if !c.finished {
+				want++
+			}
+			if len(all) != 20 || calls != want {
+				t.Errorf("%d calls for %d pages, want %d for 20", calls, len(all), want)
+			}
 		})
 	}
 }

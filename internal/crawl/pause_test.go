@@ -41,9 +41,7 @@ func TestPause(t *testing.T) {
 			must(t, w.Pause(t.Context(), false))
 			time.Sleep(1100 * time.Millisecond)
 		}
-		if stop, err := end(); stop != Finished || err != nil {
-			t.Errorf("%v, %v, want %v", stop, err, Finished)
-		}
+		finished(t)(end())
 		must(t, w.close())
 		var got []string
 		for _, r := range s.web.Told() {
@@ -131,9 +129,7 @@ func TestCheckpointOnDemand(t *testing.T) {
 		before := w.Tally.Finished()
 		left := w.fs.(*testdisk.Mem).Crash(1)
 		cancel()
-		if _, err := end(); err != nil {
-			t.Fatal(err)
-		}
+		ran(t)(end())
 		must(t, w.close())
 		again := s.opened(t, left)
 		if n := again.Tally.Finished(); n < before || before < 2 || again.rec.Repeated > 0 {
@@ -162,42 +158,40 @@ func TestOrdersHoldAtTheRate(t *testing.T) {
 			return w.Exclude(context.Background(), list)
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var text strings.Builder
-				text.WriteString("delay 1s\nrate 20\n")
-				for i := range 60 {
-					fmt.Fprintf(&text, "seed http://h%d.example/\ndns h%[1]d.example 198.18.0.%[1]d\n", i)
-					fmt.Fprintf(&text, "http://h%d.example/ /1 /2 /3 /4\n", i)
-				}
-				s := &story{text: text.String()}
-				w, _, end := s.begin(t)
-				time.Sleep(2 * time.Second)
-				w.Rate.Set(rate.Limit{Requests: 0.1}, 1, time.Time{})
-				time.Sleep(15 * time.Second) // some visits wait for their turns now
-				if open := w.Status().Open; open < 2 {
-					t.Errorf("%d requests wait", open)
-				}
-				must(t, order(w, true))
-				before := len(s.web.Told())
-				time.Sleep(10 * time.Minute)
-				if after := len(s.web.Told()); after != before {
-					t.Errorf("%d requests were sent", after-before)
-				}
-				want, requests := OnlyBlocked, before // nothing else is left
-				if name == "pause" {
-					want, requests = Finished, 60*6
-					w.Rate.Set(rate.Limit{Requests: 20}, 1, time.Time{})
-					must(t, order(w, false))
-				}
-				if stop, err := end(); stop != want || err != nil {
-					t.Errorf("%v, %v, want %v", stop, err, want)
-				}
-				must(t, w.close())
-				if n := len(s.web.Told()); n != requests {
-					t.Errorf("%d requests, want %d", n, requests)
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			var text strings.Builder
+			text.WriteString("delay 1s\nrate 20\n")
+			for i := range 60 {
+				fmt.Fprintf(&text, "seed http://h%d.example/\ndns h%[1]d.example 198.18.0.%[1]d\n", i)
+				fmt.Fprintf(&text, "http://h%d.example/ /1 /2 /3 /4\n", i)
+			}
+			s := &story{text: text.String()}
+			w, _, end := s.begin(t)
+			time.Sleep(2 * time.Second)
+			w.Rate.Set(rate.Limit{Requests: 0.1}, 1, time.Time{})
+			time.Sleep(15 * time.Second) // some visits wait for their turns now
+			if open := w.Status().Open; open < 2 {
+				t.Errorf("%d requests wait", open)
+			}
+			must(t, order(w, true))
+			before := len(s.web.Told())
+			time.Sleep(10 * time.Minute)
+			if after := len(s.web.Told()); after != before {
+				t.Errorf("%d requests were sent", after-before)
+			}
+			want, requests := OnlyBlocked, before // nothing else is left
+			if name == "pause" {
+				want, requests = Finished, 60*6
+				w.Rate.Set(rate.Limit{Requests: 20}, 1, time.Time{})
+				must(t, order(w, false))
+			}
+			if stop, err := end(); stop != want || err != nil {
+				t.Errorf("%v, %v, want %v", stop, err, want)
+			}
+			must(t, w.close())
+			if n := len(s.web.Told()); n != requests {
+				t.Errorf("%d requests, want %d", n, requests)
+			}
 		})
 	}
 }

@@ -7,10 +7,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -19,17 +17,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // model runs a trial for each of its seeds, of which the soak has more than the gate, in virtual time.
 func model(t *testing.T, gate, soak int, run func(t *testing.T, seed uint64)) {
 	first := testseed.First(0)
 	for seed := first; seed < first+uint64(testtier.Rounds(gate, soak)); seed++ {
-		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { run(t, seed) })
-		})
+		bubble(t, fmt.Sprint("seed-", seed), func(t *testing.T) { run(t, seed) })
 	}
 }
 
@@ -97,23 +91,15 @@ func (tr trial) run(t *testing.T, seed uint64) {
 		pages, least = 60, 2*time.Second // how long nothing happens after a restart
 	}
 	web := textweb.NewRandom(rng, pages, dense)
-	s := &story{
-		cfg: Config{Workers: 1 + rng.IntN(8), SnapshotBytes: 1 << (8 + rng.IntN(10)),
-			DrainTimeout: 100 * time.Millisecond, MaxRedirects: 100},
-		frontier: frontier.Config{HostDelay: 200 * time.Millisecond, SlowBase: time.Second, Seed: seed},
-		scope:    scope.Config{Scope: scope.Any},
-		seen:     sc,
-	}
-	s.fetch.UserAgent, s.fetch.AllowPrivate = "orbweaver", true
+	s := parsed(t, "delay 200ms\nslow-base 1s\nmax-redirects 100\ndrain-timeout 100ms\nseed http://h0.example/\n"+web.Text)
+	s.cfg.Workers, s.cfg.SnapshotBytes = 1+rng.IntN(8), 1<<(8+rng.IntN(10))
+	s.frontier.Seed, s.seen = seed, sc
 	if s.again = again > 0; s.again {
 		s.strategy = func() Strategy { return &returner{follower: takeAll, n: again, every: 1} }
 	}
 	if rng.IntN(2) == 0 {
 		s.frontier.IPDelay = 300 * time.Millisecond
 	}
-	u, err := weburl.Parse("http://h0.example/")
-	must(t, err)
-	s.seeds = []weburl.URL{u}
 	at := time.Duration(0)
 	for range rng.IntN(7) {
 		at += least + time.Duration(rng.IntN(3000))*time.Millisecond
@@ -142,7 +128,6 @@ func (tr trial) run(t *testing.T, seed uint64) {
 		s.pauses = append(s.pauses, p)
 		at += p.gap + s.cfg.DrainTimeout
 	}
-	s.web = textweb.Parse(t, web.Text)
 	if tr.damaged != "" {
 		defer s.damage(rand.New(rand.NewPCG(seed, 9)), 12, tr.within, tr.damaged)()
 	}

@@ -66,9 +66,7 @@ func TestRecollect(t *testing.T) {
 		if err := done(); err != nil {
 			t.Errorf("the applications were removed meanwhile: %v", err)
 		}
-		if stop, err := end(); stop != Finished || err != nil {
-			t.Errorf("%v, %v", stop, err)
-		}
+		finished(t)(end())
 		must(t, w.close())
 	})
 }

@@ -30,9 +30,7 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 			t.Errorf("the crawl has %d pages of the archive, want 1", n)
 		}
 		must(t, w.SetApplications(nil))
-		if stop, err := end(); stop != Finished || err != nil {
-			t.Errorf("%v, %v", stop, err)
-		}
+		finished(t)(end())
 		rs := records(t, w.fs, "http://a.example/1")
 		if len(rs) != 2 {
 			t.Fatalf("%d records", len(rs))

@@ -10,13 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/web/scope"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // A slowDisk takes virtual time for writes and syncs of the journal only. The archive and the logs
@@ -101,18 +98,9 @@ const (
 // another host.
 func slowStory(t *testing.T) (*story, map[string]bool) {
 	t.Helper()
-	s := &story{
-		// There are as many workers as there can be tasks, so no worker of a dead process finds a
-		// waiting task.
-		cfg:      Config{Workers: 8, SnapshotBytes: 2 << 10, SyncEvery: slowEvery, DrainTimeout: time.Nanosecond},
-		frontier: frontier.Config{HostDelay: slowDelay, Seed: 1},
-		scope:    scope.Config{Scope: scope.Any},
-	}
-	s.fetch.UserAgent, s.fetch.AllowPrivate, s.fetch.IdleKeep = "orbweaver", true, -1
-	u, err := weburl.Parse("http://h0.example/0")
-	must(t, err)
-	s.seeds = []weburl.URL{u}
 	var b strings.Builder
+	// There are as many workers as there can be tasks, so no worker of a dead process finds a waiting task.
+	fmt.Fprintf(&b, "workers 8\ndrain-timeout 1ns\ndelay %s\nno-keep\nseed http://h0.example/0\n", slowDelay)
 	reach := map[string]bool{}
 	for h := range slowHosts {
 		fmt.Fprintf(&b, "dns h%d.example 192.0.2.%d\n", h, h+1)
@@ -128,7 +116,8 @@ func slowStory(t *testing.T) (*story, map[string]bool) {
 			b.WriteByte('\n')
 		}
 	}
-	s.web = textweb.Parse(t, b.String())
+	s := parsed(t, b.String())
+	s.cfg.SnapshotBytes, s.cfg.SyncEvery = 2<<10, slowEvery
 	return s, reach
 }
 
@@ -305,13 +294,11 @@ func TestSlowDiskKilled(t *testing.T) {
 		if !testtier.Soak() && i%5 != 0 {
 			continue
 		}
-		t.Run(fmt.Sprintf("%s,power=%v,late=%v,%s", b.at, b.power, b.late, b.while), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				played++
-				if slowKilled(t, b) {
-					hit++
-				}
-			})
+		bubble(t, fmt.Sprintf("%s,power=%v,late=%v,%s", b.at, b.power, b.late, b.while), func(t *testing.T) {
+			played++
+			if slowKilled(t, b) {
+				hit++
+			}
 		})
 	}
 	t.Logf("%d blows, %d of them as meant", played, hit)

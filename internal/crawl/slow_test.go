@@ -118,22 +118,20 @@ func TestSlowLine(t *testing.T) {
 		{"responses that take 10 s", "size=20000 line=10ms*16", 8},
 		{"responses that take a minute", "size=200000 line=10ms*100", 70},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				var b strings.Builder
-				b.WriteString("delay 1s\n")
-				for i := range 400 {
-					host := fmt.Sprintf("h%d.example", i)
-					fmt.Fprintf(&b, "seed http://%s/0\ndns %[1]s 198.18.%d.%d\n", host, i>>8, i&255)
-					for j := range 20 {
-						fmt.Fprintf(&b, "http://%s/%d /%d %s\n", host, j, j+1, c.words)
-					}
+		bubble(t, c.name, func(t *testing.T) {
+			var b strings.Builder
+			b.WriteString("delay 1s\n")
+			for i := range 400 {
+				host := fmt.Sprintf("h%d.example", i)
+				fmt.Fprintf(&b, "seed http://%s/0\ndns %[1]s 198.18.%d.%d\n", host, i>>8, i&255)
+				for j := range 20 {
+					fmt.Fprintf(&b, "http://%s/%d /%d %s\n", host, j, j+1, c.words)
 				}
-				_, most := honestPages(t, b.String(), func(cfg *Config) {})
-				if most > c.slow {
-					t.Errorf("%d slow visits at most, want %d", most, c.slow)
-				}
-			})
+			}
+			_, most := honestPages(t, b.String(), func(cfg *Config) {})
+			if most > c.slow {
+				t.Errorf("%d slow visits at most, want %d", most, c.slow)
+			}
 		})
 	}
 }
@@ -145,16 +143,14 @@ func TestSlowVisitsAreBounded(t *testing.T) {
 		"bytes":  func(cfg *Config) { cfg.SlowBytes = 40 * (slowBytes + 32<<10) },
 		"none":   func(cfg *Config) { cfg.SlowVisits = -1 },
 	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				pages, most := honestPages(t, besides(300, "", "drip=8s"), tune)
-				if want := map[bool]int{true: 0, false: 40}[name == "none"]; most != want {
-					t.Errorf("%d slow visits at most, want %d", most, want)
-				}
-				if pages == 0 {
-					t.Error("no page of the honest host")
-				}
-			})
+		bubble(t, name, func(t *testing.T) {
+			pages, most := honestPages(t, besides(300, "", "drip=8s"), tune)
+			if want := map[bool]int{true: 0, false: 40}[name == "none"]; most != want {
+				t.Errorf("%d slow visits at most, want %d", most, want)
+			}
+			if pages == 0 {
+				t.Error("no page of the honest host")
+			}
 		})
 	}
 }

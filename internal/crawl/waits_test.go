@@ -83,43 +83,39 @@ http://a.example/ 200
 http://b.example/ slow=60s
 `, at: 20 * time.Second, want: "the reader, for 19 s", unread: true},
 	} {
-		t.Run(tt.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := &story{text: tt.text}
-				if tt.lease {
-					s.frontier.Lease = &testLease{start: time.Now()}
+		bubble(t, tt.name, func(t *testing.T) {
+			s := &story{text: tt.text}
+			if tt.lease {
+				s.frontier.Lease = &testLease{start: time.Now()}
+			}
+			if tt.unread {
+				s.with = func(r *Parts) error {
+					r.PagesTo = "the reader"
+					r.Pages = func(ctx context.Context, _ *Page) error { <-ctx.Done(); return ctx.Err() }
+					return nil
 				}
-				if tt.unread {
-					s.with = func(r *Parts) error {
-						r.PagesTo = "the reader"
-						r.Pages = func(ctx context.Context, _ *Page) error { <-ctx.Done(); return ctx.Err() }
-						return nil
-					}
-				}
-				w, cancel, end := s.begin(t)
-				w.Watch(3)
-				time.Sleep(tt.at)
-				st := w.Status()
-				if got := st.WaitsFor; !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
-					t.Errorf("got %q, want %q", got, tt.want)
-				}
-				if tt.name != "retry" && (len(st.Hosts) == 0 ||
-					st.Hosts[0].Host != "a.example" || st.Hosts[0].Links == 0) {
-					t.Errorf("hosts %+v", st.Hosts)
-				}
-				w.Watch(0)
-				cancel()
-				if synctest.Wait(); tt.unread && w.Status().WaitsFor != tt.want {
-					t.Errorf("while stopping: got %q, want %q", w.Status().WaitsFor, tt.want)
-				}
-				if _, err := end(); err != nil {
-					t.Error(err)
-				}
-				if st := w.Status(); st.WaitsFor != "" || st.Stop != Signal || len(st.Hosts) > 0 {
-					t.Errorf("at the end: %+v", st)
-				}
-				must(t, w.close())
-			})
+			}
+			w, cancel, end := s.begin(t)
+			w.Watch(3)
+			time.Sleep(tt.at)
+			st := w.Status()
+			if got := st.WaitsFor; !strings.HasPrefix(got, tt.want) || tt.want == "" && got != "" {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			if tt.name != "retry" && (len(st.Hosts) == 0 ||
+				st.Hosts[0].Host != "a.example" || st.Hosts[0].Links == 0) {
+				t.Errorf("hosts %+v", st.Hosts)
+			}
+			w.Watch(0)
+			cancel()
+			if synctest.Wait(); tt.unread && w.Status().WaitsFor != tt.want {
+				t.Errorf("while stopping: got %q, want %q", w.Status().WaitsFor, tt.want)
+			}
+			ran(t)(end())
+			if st := w.Status(); st.WaitsFor != "" || st.Stop != Signal || len(st.Hosts) > 0 {
+				t.Errorf("at the end: %+v", st)
+			}
+			must(t, w.close())
 		})
 	}
 }

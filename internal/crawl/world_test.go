@@ -281,6 +281,31 @@ func (s *story) opened(t testing.TB, fs disk.FS) *world {
 	return w
 }
 
+// bubble runs a subtest in virtual time.
+func bubble(t *testing.T, name string, f func(t *testing.T)) {
+	t.Run(name, func(t *testing.T) { synctest.Test(t, f) })
+}
+
+// ran returns a function for the result of a run, which fails the test if the run ended with an error.
+func ran(t *testing.T) func(Stop, error) {
+	return func(_ Stop, err error) {
+		t.Helper()
+		if err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// finished is ran for a run that must have finished.
+func finished(t *testing.T) func(Stop, error) {
+	return func(stop Stop, err error) {
+		t.Helper()
+		if stop != Finished || err != nil {
+			t.Errorf("the run ended with %q, %v, want %q", stop, err, Finished)
+		}
+	}
+}
+
 // must ends the test if there is an error.
 func must(t testing.TB, err error) {
 	t.Helper()
@@ -440,29 +465,27 @@ func TestStories(t *testing.T) {
 		t.Fatalf("no stories: %v", err)
 	}
 	for _, file := range files {
-		t.Run(strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := readStory(t, file)
-				w := s.run(t)
-				requests, log := s.web.Requests(), logText(w.parts.Lines(t, w.fs))
-				stop := string(w.stop) + "\n"
-				s.check(t, w)
-				if *update {
-					text := strings.TrimRight(s.text, "\n") + "\n-- requests\n" + requests + "-- log\n" +
-						log + "-- stop\n" + stop
-					must(t, os.WriteFile(file, []byte(text), 0o644))
-					return
-				}
-				if diff := cmp.Diff(s.requests, requests); diff != "" {
-					t.Errorf("requests (-want +got):\n%s", diff)
-				}
-				if diff := cmp.Diff(s.log, log); diff != "" {
-					t.Errorf("log (-want +got):\n%s", diff)
-				}
-				if s.stop != stop {
-					t.Errorf("stop %q, want %q", stop, s.stop)
-				}
-			})
+		bubble(t, strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
+			s := readStory(t, file)
+			w := s.run(t)
+			requests, log := s.web.Requests(), logText(w.parts.Lines(t, w.fs))
+			stop := string(w.stop) + "\n"
+			s.check(t, w)
+			if *update {
+				text := strings.TrimRight(s.text, "\n") + "\n-- requests\n" + requests + "-- log\n" +
+					log + "-- stop\n" + stop
+				must(t, os.WriteFile(file, []byte(text), 0o644))
+				return
+			}
+			if diff := cmp.Diff(s.requests, requests); diff != "" {
+				t.Errorf("requests (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(s.log, log); diff != "" {
+				t.Errorf("log (-want +got):\n%s", diff)
+			}
+			if s.stop != stop {
+				t.Errorf("stop %q, want %q", stop, s.stop)
+			}
 		})
 	}
 }
