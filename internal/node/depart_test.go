@@ -74,7 +74,7 @@ func TestConnectionsCloseFirst(t *testing.T) {
 				faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 				cfg := web.config(t, faulty)
 				cfg.Crawl.PageLimit, cfg.Crawl.DrainTimeout = c.pages, 50*time.Millisecond
-				cfg.Cluster = &Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: loop{}}
+				cfg.Cluster = &Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: newLoop()}
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
 				var dials atomic.Int64

@@ -3,12 +3,8 @@ package node
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
-	"os"
+	"net/netip"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -17,72 +13,11 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 )
 
-// A loop is a network whose agents listen on loopback, in memory. Where no agent listens, connections
-// are refused. To the port 9 they are made, and nothing answers.
-type loop map[string]chan net.Conn
-
-type loopConn struct {
-	net.Conn
-	to net.Addr
-}
-
-func (c loopConn) RemoteAddr() net.Addr { return c.to }
-
-func (l loop) Dial(_ context.Context, _, addr string) (net.Conn, error) {
-	to, err := net.ResolveTCPAddr("tcp", addr)
-	if err != nil {
-		return nil, err
-	}
-	here, there := net.Pipe()
-	switch conns := l[addr]; {
-	case to.Port == 9:
-		go io.Copy(io.Discard, there)
-	case conns == nil:
-		return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
-	default:
-		conns <- loopConn{there, to}
-	}
-	return loopConn{here, to}, nil
-}
-
-func (l loop) Listen(addr string) (net.Listener, net.PacketConn, error) {
-	to, err := net.ResolveTCPAddr("tcp", addr)
-	l[addr] = make(chan net.Conn)
-	packets := &noPackets{closed: make(chan struct{})}
-	return &loopPort{addr: to, conns: l[addr], closed: make(chan struct{})}, packets, err
-}
-
-type loopPort struct {
-	addr   net.Addr
-	conns  chan net.Conn
-	closed chan struct{}
-}
-
-func (p *loopPort) Addr() net.Addr { return p.addr }
-func (p *loopPort) Close() error   { close(p.closed); return nil }
-func (p *loopPort) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-// A noPackets loses all packets.
-type noPackets struct {
-	net.PacketConn
-	once   sync.Once
-	closed chan struct{}
-}
-
-func (p *noPackets) LocalAddr() net.Addr                       { return &net.UDPAddr{} }
-func (p *noPackets) SetReadDeadline(time.Time) error           { return p.Close() } // the reader ends
-func (p *noPackets) WriteTo(b []byte, _ net.Addr) (int, error) { return len(b), nil }
-func (p *noPackets) ReadFrom([]byte) (int, net.Addr, error)    { <-p.closed; return 0, nil, net.ErrClosed }
-func (p *noPackets) Close() error                              { p.once.Do(func() { close(p.closed) }); return nil }
+// newLoop returns a machine in memory whose agents listen on loopback.
+func newLoop() *simnet.Machine { return simnet.New(1).Machine(1, netip.MustParseAddr("127.0.0.1")) }
 
 // An agent that waits for the others says what it waits for, in its status, too, and how that ended.
 func TestFindSays(t *testing.T) {
@@ -107,7 +42,10 @@ Start that agent, or correct --join, then continue with --resume --dir crawl.
 	} {
 		t.Run(c.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				began, l := time.Now(), loop{}
+				began, l := time.Now(), newLoop()
+				if _, _, err := l.Listen("127.0.0.1:9"); err != nil { // it says nothing
+					t.Fatal(err)
+				}
 				listener, err := rpc.Listen(l, "127.0.0.1:2", nil)
 				if err != nil {
 					t.Fatal(err)

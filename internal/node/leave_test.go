@@ -23,7 +23,7 @@ func TestLeaveAtTheEnd(t *testing.T) {
 		t.Run(string(c.stop), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				cfg := newSmallWeb().config(t, testdisk.NewMem())
-				cfg.Cluster = &Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: loop{}}
+				cfg.Cluster = &Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: newLoop()}
 				a := opened(t, cfg)
 				if c.stop != crawl.Finished {
 					go func() {
