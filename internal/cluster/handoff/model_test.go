@@ -19,6 +19,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -423,12 +424,8 @@ func (st *story) survive(s *handoff.Store) error {
 
 // TestModel does random operations, with kills and power failures, and compares with maps.
 func TestModel(t *testing.T) {
-	stories := uint64(60)
-	if testing.Short() {
-		stories = 10
-	}
 	base := testseed.New(t)
-	for seed := range stories {
+	for seed := range uint64(testtier.Rounds(20, 300)) {
 		rng := rand.New(rand.NewPCG(base, seed))
 		fs := testdisk.NewMem()
 		sources := []*story{{id: source(0)}, {id: source(1)}}

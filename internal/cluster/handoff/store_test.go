@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -492,12 +493,10 @@ func readGolden(t *testing.T, version, dir string, id handoff.Source) string {
 	return text
 }
 
-// TestMemory imports a million records, half of them of one host.
+// TestMemory imports many records, half of them of one host: a million in the soak.
 func TestMemory(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a million records")
-	}
-	const limit = 16 << 20
+	links := testtier.Rounds(60_000, 600_000)
+	limit := int64(28 * links)
 	s, err := handoff.Open(disk.OS, t.TempDir(), handoff.Config{MemoryBytes: limit})
 	must(t, err)
 	id := source(1)
@@ -507,10 +506,10 @@ func TestMemory(t *testing.T) {
 		b = b[:0]
 	}
 	via := "http://www.via.example/" + strings.Repeat("v", 60)
-	for i := range 600_000 {
+	for i := range links {
 		host := "giant.example"
 		if i%2 == 0 {
-			host = fmt.Sprintf("h%d.example", i%20_000)
+			host = fmt.Sprintf("h%d.example", i%(links/30))
 		}
 		u := weburl.MustParse(fmt.Sprintf("http://%s/some/path/to/page-%d.html", host, i))
 		// Numbers are not in the order of arrival.
@@ -538,7 +537,7 @@ func TestMemory(t *testing.T) {
 		return int64(m.HeapAlloc)
 	}
 	check := func(when string) {
-		pending, finished, keys, last := 0, 0, 0, make(map[uint64]uint64, 30_000)
+		pending, finished, keys, last := 0, 0, 0, make(map[uint64]uint64, links/20)
 		giant := weburl.HostKey("giant.example")
 		before, peak := heap(), int64(0)
 		_, err := s.Import(ctx, id, func(r *handoff.Record) error {
@@ -554,14 +553,14 @@ func TestMemory(t *testing.T) {
 			case handoff.Known:
 				keys += len(r.Paths)
 			}
-			if r.Host == giant && (pending+finished)%4000 == 0 {
+			if r.Host == giant && (pending+finished)%(links/150) == 0 {
 				peak = max(peak, heap()-before)
 			}
 			return nil
 		})
 		must(t, err)
-		if pending != 200_000 || finished != 200_000 || keys != 200_000 {
-			t.Errorf("%s: %d pending, %d finished, %d keys, want 200000 of each", when, pending, finished, keys)
+		if pending != links/3 || finished != links/3 || keys != links/3 {
+			t.Errorf("%s: %d pending, %d finished, %d keys, want %d of each", when, pending, finished, keys, links/3)
 		}
 		if peak > limit || peak == 0 {
 			t.Errorf("%s: the heap grew by %d octets, limit %d", when, peak, limit)
@@ -572,7 +571,7 @@ func TestMemory(t *testing.T) {
 	before := s.Sources()[0].Bytes
 	must(t, s.Compact(ctx, id))
 	after := s.Sources()[0].Bytes
-	t.Logf("1000000 records: %d octets, compacted %d", before, after)
+	t.Logf("%d records: %d octets, compacted %d", 5*links/3, before, after)
 	if after > before/2 {
 		t.Errorf("compacted %d octets, it was %d", after, before)
 	}

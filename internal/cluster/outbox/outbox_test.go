@@ -15,6 +15,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -79,11 +80,7 @@ func (p *table) to(n uint64, link []byte) (To, error) {
 // TestModel compares random operations on an Outbox with a map of links and a table of owners that
 // answers late, out of order, and changes its mind.
 func TestModel(t *testing.T) {
-	seeds := uint64(25)
-	if testing.Short() {
-		seeds = 5
-	}
-	for seed := range seeds {
+	for seed := range uint64(testtier.Rounds(8, 100)) {
 		t.Run(fmt.Sprint("seed-", seed), func(t *testing.T) { modelOnce(t, seed) })
 	}
 }
