@@ -12,6 +12,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -186,7 +187,7 @@ func (r *reader) tenureOf(t *testing.T, host string) (string, bool, uint64) {
 // Owner, Tenure, Heirs and Before agree with a naive reader of the whole stream, while agents come, leave, are lost,
 // return, lose their disks, are killed and lag behind.
 func TestOwnersAgainstHistory(t *testing.T) {
-	for round := range 12 {
+	for round := range testtier.Rounds(6, 100) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			rng := testseed.Rand(t)
 			h, readers := newHistory(rng), map[string]*reader{}

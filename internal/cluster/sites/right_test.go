@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 func TestRight(t *testing.T) {
@@ -309,7 +310,7 @@ func (d *dispute) trouble() {
 // on a roster without it.
 func TestRightIsExclusive(t *testing.T) {
 	removed, without := 0, 0
-	for round := range 40 {
+	for round := range testtier.Rounds(40, 400) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			rng := testseed.Rand(t)
 			d := &dispute{rng: rng, cut: map[[2]int]time.Duration{}, members: map[int]uint64{},

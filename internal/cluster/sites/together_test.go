@@ -8,13 +8,14 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // Several agents find hosts while coordinators fail, promise and forget, and rosters change. No host is lost or
 // assigned twice, and agents with the same roster agree.
 func TestTogether(t *testing.T) {
-	for round := range 8 {
+	for round := range testtier.Rounds(5, 50) {
 		t.Run(fmt.Sprint(round), func(t *testing.T) {
 			bubble(t, func(t *testing.T) { together(t, testseed.Rand(t)) })
 		})
