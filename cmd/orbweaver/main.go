@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"reflect"
 	"strings"
 
 	"github.com/alecthomas/kong"
@@ -141,7 +142,13 @@ func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
 // newParser returns a parser of the command line into c. Flags that the command line does
 // not set come from given. If the parser answers by itself, as for --help, it calls exit.
 func newParser(c *commands, given *settings, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong, error) {
-	return cli.Parser("orbweaver", description, c, stdout, stderr, exit,
+	return parserOf(c, c, given, stdout, stderr, exit)
+}
+
+// parserOf is newParser for the commands of shown: all of c, or what c.only returns.
+func parserOf(shown any, c *commands, given *settings, stdout, stderr *cli.Output, exit func(code int)) (*kong.Kong,
+	error) {
+	return cli.Parser("orbweaver", description, shown, stdout, stderr, exit,
 		kong.Bind(c, given),
 		kong.Resolvers(given),
 		kong.Vars{"version": node.Version, "scopes": strings.Join(scope.Kinds(), ","),
@@ -180,8 +187,35 @@ func runWith(args []string, stdout, stderr *cli.Output) int {
 	args, c.Testweb.Command = testwebCommand(args)
 	given := &settings{environ: os.Environ()}
 	return runParser(args, stderr, func(exit func(code int)) (*kong.Kong, error) {
-		return newParser(&c, given, stdout, stderr, exit)
+		return parserOf(c.only(args), &c, given, stdout, stderr, exit)
 	})
+}
+
+// only returns c without the commands that args do not name. It returns all of c if they name none, or if they name
+// man, which describes all. To make the parser of one command takes a fraction of the time of all.
+func (c *commands) only(args []string) any {
+	if len(args) == 0 || args[0] == "man" {
+		return c
+	}
+	all := reflect.TypeFor[commands]()
+	var fields []reflect.StructField
+	found := false
+	for i := range all.NumField() {
+		f := all.Field(i)
+		name := strings.ToLower(f.Name)
+		_, command := f.Tag.Lookup("cmd")
+		switch {
+		case command && name == args[0]:
+			found = true
+		case command && !(name == "crawl" && args[0] == "check"): // check scope reads settings of crawl
+			f.Tag = `kong:"-"`
+		}
+		fields = append(fields, f)
+	}
+	if !found {
+		return c
+	}
+	return reflect.ValueOf(c).Convert(reflect.PointerTo(reflect.StructOf(fields))).Interface()
 }
 
 // runParser runs the command that args name, with the parser that parser returns, and returns the exit
