@@ -101,6 +101,8 @@ func here(addr string) string {
 	return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), ap.Port()).String()
 }
 
+var errOtherCert = errors.New("it has another certificate than state/api.json says")
+
 // pinned returns the configuration for a server with exactly this certificate, in DER. The crawl directory says which
 // it is, so no authority has to vouch for it.
 func pinned(cert []byte) *tls.Config {
@@ -108,7 +110,7 @@ func pinned(cert []byte) *tls.Config {
 		InsecureSkipVerify: true, // VerifyConnection runs for each handshake, and compares the whole certificate
 		VerifyConnection: func(s tls.ConnectionState) error {
 			if len(s.PeerCertificates) == 0 || !bytes.Equal(s.PeerCertificates[0].Raw, cert) {
-				return errors.New("it has another certificate than state/api.json says")
+				return errOtherCert
 			}
 			return nil
 		},
@@ -155,7 +157,8 @@ func (p *persistent) RoundTrip(req *http.Request) (*http.Response, error) {
 		if err == nil {
 			return judge(res)
 		}
-		if errors.Is(err, syscall.ECONNREFUSED) || os.IsTimeout(err) || time.Now().After(end) {
+		if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, errOtherCert) || os.IsTimeout(err) ||
+			time.Now().After(end) {
 			return nil, err
 		}
 		select {
