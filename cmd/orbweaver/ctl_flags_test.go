@@ -5,17 +5,13 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 
 	"github.com/alecthomas/kong"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
-	"github.com/orbweaver/orbweaver/internal/node"
-	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 // Each command of ctl has --json. A command that changes something has --by, and each other one has --watch.
@@ -61,15 +57,14 @@ func TestCtlFlags(t *testing.T) {
 
 // With --json, each command that changes something prints the same form: an order, if there is one, and the answers.
 func TestCtlJSON(t *testing.T) {
-	order := &pb.Order{Id: "a1-3", By: "alice@ws", Verb: "pause"}
-	answers := []*pb.Answer{{Agent: "a1", Text: "done"}, {Agent: "a2", Error: "no answer", Code: "silent"}}
+	api := cannedFor(map[string]string{"*": `order:{id:"a1-3" by:"alice@ws" verb:"pause"}
+		answers:{agent:"a1" text:"done"} answers:{agent:"a2" error:"no answer" code:"silent"}`})
 	for args, ordered := range map[string]bool{
 		"pause": true, "resume": true, "block a.example": true, "block *.a.example": true, "unblock a.example": true,
 		"drop a.example": false, "delay a.example 3s": true, "rate 40/s": true, "rate a.example 5/s": true,
 		"take-back a1-3": true, "checkpoint": false, "stop": false, "leave": false, "explain a.example": false,
 	} {
-		api := &canned{answers: answers, orders: []*pb.Order{order}}
-		code, stdout, stderr := ctl(serveAPI(t, api.handler(), "x"), append(strings.Fields(args), "--json")...)
+		code, stdout, stderr := ctl(serveAPI(t, api, "x"), append(strings.Fields(args), "--json")...)
 		var got struct {
 			Order   *struct{ ID, By string }
 			Answers []struct{ Agent, Text, Error, Code string }
@@ -90,16 +85,11 @@ func TestCtlJSON(t *testing.T) {
 			t.Errorf("ctl %s: exit code %d, %q", args, code, stderr)
 		}
 	}
-	code, stdout, _ := ctl(serveAPI(t, (&canned{}).handler(), "x"), "health", "--json")
-	if code != 0 || !strings.Contains(stdout, `"text": "ok\n"`) {
-		t.Errorf("health: exit code %d, %s", code, stdout)
-	}
 }
 
 // The API learns who gives a command: the user of this program, or the name after --by.
 func TestCtlBy(t *testing.T) {
-	api := &canned{answers: []*pb.Answer{{Text: "done"}}}
-	h, got := api.handler(), ""
+	h, got := cannedFor(map[string]string{"*": `answers:{text:"done"}`}), ""
 	dir := serveAPI(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		got = r.Header.Get("Orbweaver-By")
 		h.ServeHTTP(w, r)
@@ -135,20 +125,9 @@ func TestCtlBy(t *testing.T) {
 
 // With --watch --json, each command that shows something prints a JSON object on each line until the crawl ends.
 func TestCtlWatchJSON(t *testing.T) {
+	quickly(t)
 	for _, args := range []string{"status", "hosts", "orders", "explain a.example", "apps", "log", "scope"} {
-		l := &looks{hosts: &pb.HostsResponse{}, log: &pb.LogResponse{}}
-		l.status, l.answers = &pb.StatusResponse{}, []*pb.Answer{{Text: "first"}}
-		l.handlerOf = func() pb.OperatorHandler { return l }
-		var asked atomic.Int32
-		h, dir := l.handler(), ""
-		dir = serveAPI(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if asked.Add(1) > 1 {
-				os.Remove(filepath.Join(dir, node.APIFile)) // as a crawl that ends
-				http.Error(w, "closed", http.StatusServiceUnavailable)
-				return
-			}
-			h.ServeHTTP(w, r)
-		}), "x")
+		dir := serveOnce(t, cannedFor(map[string]string{"*": `answers:{text:"first"}`}))
 		code, stdout, stderr := ctl(dir, append(strings.Fields(args), "--watch", "--json")...)
 		if code != 0 || !json.Valid([]byte(stdout)) || strings.Count(stdout, "\n") != 1 ||
 			strings.Contains(stdout, "  ") || stderr != "orbweaver: the crawl in DIR has ended\n" {

@@ -38,8 +38,8 @@ type content struct {
 	err     error // agents that have not answered; the rest is shown all the same
 }
 
-// watchEvery is the time between two looks of --watch. A look at the queue copies it.
-const watchEvery, watchQueueEvery = 2 * time.Second, 10 * time.Second
+// watchEvery is the time between two looks of --watch. A look at the queue copies it. Only tests change them.
+var watchEvery, watchQueueEvery = 2 * time.Second, 10 * time.Second
 
 // show prints what look returns, with --watch again and again.
 func (s ShowFlags) show(c *commands, out io.Writer, errs cli.ErrorOutput, every time.Duration,

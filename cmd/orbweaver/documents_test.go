@@ -97,7 +97,7 @@ func parseLine(t *testing.T, args []string, incomplete bool) error {
 func parseInto(t *testing.T, c *commands, args []string, incomplete bool) error {
 	t.Helper()
 	discard := cli.NewOutput(io.Discard)
-	parser, err := newParser(c, &settings{}, discard, discard, func(int) {})
+	parser, err := parserOf(c.only(args), c, &settings{}, discard, discard, func(int) {})
 	if err != nil {
 		t.Fatal(err)
 	}

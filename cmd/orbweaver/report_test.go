@@ -5,9 +5,9 @@ import (
 	"encoding/csv"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +15,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/report/review"
+	"github.com/orbweaver/orbweaver/internal/testweb"
+	"github.com/orbweaver/orbweaver/internal/testweb/demo"
 )
 
 // Not on a terminal, a long read says every ten seconds how far it is.
@@ -36,15 +38,16 @@ func TestReportProgress(t *testing.T) {
 
 // The counts of a report are those of the crawl's own reports.
 func TestReportAgrees(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the demo takes twelve seconds")
+	web, err := testweb.New(testweb.Config{Sites: demo.Sites()})
+	if err != nil {
+		t.Fatal(err)
 	}
-	t.Parallel() // the demo waits most of this time
-	dir := filepath.Join(t.TempDir(), "demo")
-	if out, err := exec.Command("orbweaver", "demo", "--quiet", "--delay", "0s", "--dir",
-		dir).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	stop := web.Start()
+	defer stop()
+	dir := filepath.Join(t.TempDir(), "crawl") // without the hosts that have a Crawl-delay
+	orbweaver(t, 0, "crawl", "--quiet", "--dir", dir, "--contact", "x@example.org", "--allow-private", "--scope", "any",
+		"--requisites", "--exclude", "library|tidewatch", "--delay", "0s", "--retry-wait", "20ms",
+		"--slow-down", "20ms", "--dns", web.DNSAddr(), "--connect-to", strings.Join(web.ConnectTo(), ","), demo.Seeds()[0])
 	r, err := review.Read(t.Context(), []string{dir}, review.Config{Top: 1000})
 	if err != nil {
 		t.Fatal(err)

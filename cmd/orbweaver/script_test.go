@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 func TestMain(m *testing.M) {
@@ -36,8 +38,9 @@ func TestMain(m *testing.M) {
 //	web HOST=DIR...              "orbweaver testweb", and the environment in which it is crawled
 //	jsonlines FILE               each line of the file is a JSON object
 //
-// and the conditions [shared:DIR], that the shared data are there, and [netns], that "testweb" can run a
-// command; where CI=true both have to be so.
+// $NET is the beginning of loopback addresses that only this script has. There
+// are the conditions [soak], that the soak runs, [shared:DIR], that the shared data are there, and [netns], that
+// "testweb" can run a command. Where CI=true the last two have to be so.
 func TestScripts(t *testing.T) {
 	shared, err := filepath.Abs("../../../shared/data")
 	if err != nil {
@@ -57,14 +60,18 @@ func TestScripts(t *testing.T) {
 		Dir: "testdata/script",
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("SHARED", shared)
+			e.Setenv("NET", subnet())
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each run ends a second late
 			e.Values[processesKey{}] = processes{}
 			e.Values[deadlineKey{}] = deadline
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond == "netns" {
+			switch cond {
+			case "netns":
 				return canRunCommands()
+			case "soak":
+				return testtier.Soak(), nil
 			}
 			dir, ok := strings.CutPrefix(cond, "shared:")
 			if !ok {

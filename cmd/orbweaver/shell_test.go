@@ -14,6 +14,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
@@ -38,6 +39,7 @@ var completed = []struct{ typed, want string }{
 // An interactive bash and an interactive zsh complete command lines. Control-X writes the line to
 // the file "line".
 func TestCompletionInShells(t *testing.T) {
+	testtier.OnlySoak(t, "TestComplete of package cli judges the words; here shells do")
 	for shell, setup := range map[string]string{
 		"bash": `PS1='$ '; source <(orbweaver completion bash)
 bind -x '"\C-x": printf %s "$READLINE_LINE" >line.new && mv line.new line'
@@ -132,6 +134,7 @@ func appears(t *testing.T, dir, name string) string {
 
 // fish prints the completions of a line, with their descriptions.
 func TestCompletionInFish(t *testing.T) {
+	testtier.OnlySoak(t, "TestComplete of package cli judges the words; here a shell does")
 	t.Parallel()
 	fish, err := exec.LookPath("fish")
 	if err != nil {
@@ -163,14 +166,10 @@ func TestCompletionInFish(t *testing.T) {
 	}
 }
 
-// Every command and flag of the program is in a manual page, and groff and mandoc give no warnings
-// about the pages.
+// The manual pages have what people look for in them. In the soak, groff and mandoc give no warnings about them.
 func TestManualPages(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
-	out, err := exec.Command("orbweaver", "man", "--out", dir).CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	orbweaver(t, 0, "man", "--out", dir)
 	pages, err := filepath.Glob(filepath.Join(dir, "orbweaver*.1"))
 	if err != nil || len(pages) < 10 {
 		t.Fatalf("%d pages, %v", len(pages), err)
@@ -185,6 +184,7 @@ func TestManualPages(t *testing.T) {
 			t.Errorf("orbweaver-crawl.1 lacks %q", want)
 		}
 	}
+	testtier.OnlySoak(t, "groff and mandoc judge the pages")
 	for _, judge := range [][]string{{"groff", "-man", "-ww", "-Tutf8", "-z"}, {"mandoc", "-Tlint", "-Wwarning"}} {
 		if _, err := exec.LookPath(judge[0]); err != nil {
 			testneed.Missing(t, judge[0])

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A terminal is a pane of tmux that runs a command.
@@ -66,6 +67,7 @@ func starting(screen []string, prefix string) (n int) {
 // TestTerminal: on a real terminal that changes its size, the display of a crawl is there once, below what the crawl
 // has said, and fits.
 func TestTerminal(t *testing.T) {
+	testtier.OnlySoak(t, "TestLive of package report judges the lines; here a terminal shows them")
 	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		fmt.Fprintf(w, "<a href='/1%s'>", strings.Repeat("/long", 50))
