@@ -2,7 +2,6 @@ package lab
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"math"
 	"math/rand/v2"
@@ -12,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -139,12 +139,8 @@ func TestFreshnessEstimates(t *testing.T) {
 // TestFreshnessExperiment: web and crawl run, and the report is complete. The test asserts nothing
 // about freshness, because a busy machine changes it.
 func TestFreshnessExperiment(t *testing.T) {
-	trial := buildTrial(t)
-	dir := t.TempDir()
-	x := &Freshness{Hosts: 5, Day: 300 * time.Millisecond, Days: 16}
-	if err := Do(context.Background(), x, trial, dir); err != nil {
-		t.Fatal(err)
-	}
+	testtier.OnlySoak(t, "crawls a web that changes for some seconds")
+	dir := finishes(t, &Freshness{Hosts: 5, Day: 300 * time.Millisecond, Days: 16}, buildTrial(t))
 	b, err := os.ReadFile(filepath.Join(dir, "freshness.json"))
 	if err != nil {
 		t.Fatal(err)

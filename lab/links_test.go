@@ -60,10 +60,5 @@ func TestLinksModel(t *testing.T) {
 
 // The whole experiment, with two agents.
 func TestLinksExperiment(t *testing.T) {
-	trial := buildTrial(t)
-	err := Do(context.Background(), &Links{Agents: []int{2}, Hosts: 20, Again: "again"}, trial, t.TempDir())
-	t.Log(trial.Screen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	finishes(t, &Links{Agents: []int{2}, Hosts: 20, Again: "again"}, buildTrial(t))
 }

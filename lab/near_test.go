@@ -97,9 +97,6 @@ func TestPrecisionAndRecall(t *testing.T) {
 
 // TestNearQuick runs the experiment on small pages. Each page has four versions, which differ in some words.
 func TestNearQuick(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes some seconds")
-	}
 	dir := t.TempDir()
 	rng := rand.New(rand.NewPCG(1, 3))
 	const pages = 200

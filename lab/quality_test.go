@@ -16,6 +16,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testneed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -302,12 +303,10 @@ func TestFindGraph(t *testing.T) {
 
 // On the real graph the bound is one, and all orders have the same mean at the end.
 func TestQualityOfTheRealGraph(t *testing.T) {
+	testtier.OnlySoak(t, "a graph of 3 million links; the script quality has a small one")
 	const graph = "../../shared/data/graph"
 	if _, err := FindGraph(graph); err != nil {
 		testneed.Missing(t, err)
-	}
-	if testing.Short() {
-		t.Skip("some seconds")
 	}
 	r, err := (&Quality{Graph: graph, Draws: 1}).Run(context.Background(),
 		(&Trial{Seed: 3, Screen: io.Discard}).with(t.TempDir()))

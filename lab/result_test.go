@@ -13,13 +13,10 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"gonum.org/v1/plot/plotter"
 
 	"github.com/orbweaver/orbweaver/internal/testweb"
 )
-
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // fake is an experiment with given results.
 type fake struct {

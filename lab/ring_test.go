@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // The deviation agrees with a count by hand: of 8 hosts, expected 2 and 6.
@@ -52,9 +53,7 @@ func TestMoves(t *testing.T) {
 
 // The ring's deviation agrees with the theory, and that of rendezvous hashing with n random draws.
 func TestRingExperiment(t *testing.T) {
-	if testing.Short() {
-		t.Skip("computes for ten seconds, with one goroutine")
-	}
+	testtier.OnlySoak(t, "computes for ten seconds; the script ring runs it on a small input")
 	x := &Ring{Hosts: 30_000, Agents: 20, Sets: 20}
 	r, err := x.Run(context.Background(), (&Trial{Quick: true, Seed: 5, Screen: io.Discard}).with(t.TempDir()))
 	if err != nil {

@@ -4,60 +4,101 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"go.uber.org/goleak"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
-// buildTrial builds orblab and orbweaver without the race detector, which takes additional memory.
-// It returns a quick trial with them.
-func buildTrial(t *testing.T) *Trial {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("builds the programs and crawls with them")
+// programs builds orblab and orbweaver once, without the race detector, which takes additional memory. It returns their
+// folder, which TestMain removes.
+var programs = sync.OnceValues(func() (string, error) {
+	bin, err := os.MkdirTemp("", "orbweaver-lab-test-")
+	if err != nil {
+		return "", err
 	}
-	bin := t.TempDir()
-	trial := &Trial{
-		Quick: true, Seed: 1, Dir: t.TempDir(), Screen: new(bytes.Buffer),
-		Self: filepath.Join(bin, "orblab"), Orbweaver: filepath.Join(bin, "orbweaver"),
-	}
-	for _, b := range []struct{ dir, name, out string }{
-		{".", "./cmd/orblab", trial.Self},
-		{"..", "./cmd/orbweaver", trial.Orbweaver},
-	} {
-		cmd := exec.Command("go", "build", "-o", b.out, b.name)
+	for _, b := range []struct{ dir, name string }{{".", "orblab"}, {"..", "orbweaver"}} {
+		cmd := exec.Command("go", "build", "-o", filepath.Join(bin, b.name), "./cmd/"+b.name)
 		cmd.Dir, cmd.Env = b.dir, append(os.Environ(), "CGO_ENABLED=0")
 		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("go build %s: %v\n%s", b.name, err, out)
+			return bin, fmt.Errorf("go build %s: %w\n%s", b.name, err, out)
 		}
 	}
-	return trial
+	return bin, nil
+})
+
+func TestMain(m *testing.M) {
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		if built.Load() {
+			bin, _ := programs()
+			os.RemoveAll(bin)
+		}
+		os.Exit(code)
+	}))
+}
+
+// built says that a test has called programs.
+var built atomic.Bool
+
+// buildTrial returns a quick trial with the programs.
+func buildTrial(t *testing.T) *Trial {
+	t.Helper()
+	built.Store(true)
+	bin, err := programs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Trial{Quick: true, Seed: 1, Dir: t.TempDir(), Screen: new(bytes.Buffer),
+		Self: filepath.Join(bin, "orblab"), Orbweaver: filepath.Join(bin, "orbweaver")}
+}
+
+// finishes runs an experiment, which must succeed and leave its four files.
+func finishes(t *testing.T, e Experiment, trial *Trial) (out string) {
+	t.Helper()
+	out = t.TempDir()
+	err := Do(context.Background(), e, trial, out)
+	t.Log(trial.Screen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ext := range []string{".md", ".csv", ".svg", ".json"} {
+		if m, err := filepath.Glob(filepath.Join(out, "*"+ext)); len(m) != 1 || err != nil {
+			t.Errorf("files *%s: %v, %v", ext, m, err)
+		}
+	}
+	return out
+}
+
+// The memory run compares the peak with the bound.
+func TestMemory(t *testing.T) {
+	trial := buildTrial(t)
+	run := func(bound int64) *Memory {
+		return &Memory{Agent: Program{"agent", trial.Orbweaver}, Hosts: 10, Pages: 10, Bound: bound}
+	}
+	finishes(t, run(1e9), trial)
+	if err := Do(context.Background(), run(1e6), trial, t.TempDir()); !errors.Is(err, ErrMemory) {
+		t.Errorf("10 pages in 1 MB: %v, want %v", err, ErrMemory)
+	}
 }
 
 // The short version of the memory run: 60,000 pages of a web of 30,000 hosts. It bounds the memory,
 // and asserts nothing about the speed.
 func TestMemoryIsBounded(t *testing.T) {
+	testtier.OnlySoak(t, "60,000 pages")
 	trial := buildTrial(t)
 	// 3 million pages must stay below 1 GB, so 60,000 pages must stay well below.
-	const bound = 300e6
-	err := Do(context.Background(), &Memory{Agent: Program{"agent", trial.Orbweaver}, Bound: bound}, trial, t.TempDir())
-	t.Log(trial.Screen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	// The experiment compares the peak with the bound.
-	err = Do(context.Background(), &Memory{Agent: Program{"agent", trial.Orbweaver}, Hosts: 10, Pages: 10, Bound: 1e6},
-		trial,
-		t.TempDir())
-	if !errors.Is(err, ErrMemory) {
-		t.Errorf("10 pages in 1 MB: %v, want %v", err, ErrMemory)
-	}
+	finishes(t, &Memory{Agent: Program{"agent", trial.Orbweaver}, Bound: 300e6}, trial)
 }
 
 // A crawl that finishes misses nothing, and a web ends when its experiment ends.

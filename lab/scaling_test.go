@@ -1,11 +1,12 @@
 package lab
 
 import (
-	"context"
 	"math"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 func TestPagesAt(t *testing.T) {
@@ -53,12 +54,7 @@ func TestScalingPoints(t *testing.T) {
 
 // The whole experiment, with two agents for a short time.
 func TestScalingExperiment(t *testing.T) {
-	trial := buildTrial(t)
-	out := t.TempDir()
-	err := Do(context.Background(), &Scaling{Agents: []int{1, 2}, Warm: time.Second, Measured: 2 * time.Second,
-		Hosts: 20, Again: "again"}, trial, out)
-	t.Log(trial.Screen)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testtier.OnlySoak(t, "measures the speed for some seconds")
+	finishes(t, &Scaling{Agents: []int{1, 2}, Warm: time.Second, Measured: 2 * time.Second, Hosts: 20, Again: "again"},
+		buildTrial(t))
 }

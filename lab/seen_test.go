@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/lab/rivals"
 )
 
@@ -19,6 +20,7 @@ import (
 // asserts that only the Bloom filter gives a false answer, and bounds the memory and the disk space
 // of ours. It asserts nothing about the speed.
 func TestSeenIsExactAndSmall(t *testing.T) {
+	testtier.OnlySoak(t, "a million keys in each store; the script seen has few in three of them")
 	trial := buildTrial(t)
 	out := t.TempDir()
 	err := Do(context.Background(), &Seen{Each: 20 * time.Second, Keys: 100_000,

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"math"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -217,19 +216,7 @@ func TestBalance(t *testing.T) {
 
 // The whole experiment, with two agents.
 func TestTwoLevelExperiment(t *testing.T) {
-	trial := buildTrial(t)
-	out := t.TempDir()
-	x := &TwoLevel{Agents: []int{1, 2}, Pages: []int64{100, 200}, Hosts: 30, Again: "again"}
-	err := Do(context.Background(), x, trial, out)
-	t.Log(trial.Screen)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, ext := range []string{".md", ".csv", ".svg", ".json"} {
-		if m, err := filepath.Glob(filepath.Join(out, "twolevel"+ext)); len(m) != 1 || err != nil {
-			t.Errorf("twolevel%s: %v, %v", ext, m, err)
-		}
-	}
+	finishes(t, &TwoLevel{Agents: []int{1, 2}, Pages: []int64{100, 200}, Hosts: 30, Again: "again"}, buildTrial(t))
 }
 
 // TestConstants: the constants of "orbweaver plan" are those that the published crawls give.

@@ -12,6 +12,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 func TestMain(m *testing.M) {
@@ -21,11 +22,8 @@ func TestMain(m *testing.M) {
 // TestScripts runs the program as its users do. In addition to testscript's own commands there is
 // "exits CODE PROGRAM ARG...", which runs a program and compares its exit code. $ORBWEAVER is the
 // crawler, built from this checkout; it is also in the PATH. The condition [netns] says that "orbweaver
-// testweb" can run a command.
+// testweb" can run a command, and [soak] that the soak runs.
 func TestScripts(t *testing.T) {
-	if testing.Short() {
-		t.Skip("builds the crawler and runs experiments with it")
-	}
 	bin := t.TempDir()
 	orbweaver := filepath.Join(bin, "orbweaver")
 	build := exec.Command("go", "build", "-o", orbweaver, "./cmd/orbweaver")
@@ -41,7 +39,11 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Condition: func(cond string) (bool, error) {
-			if cond != "netns" {
+			switch cond {
+			case "soak":
+				return testtier.Soak(), nil
+			case "netns":
+			default:
 				return false, fmt.Errorf("no such condition: %s", cond)
 			}
 			out, err := exec.Command(orbweaver, "testweb", "--demo", "--", "true").CombinedOutput()
