@@ -39,7 +39,7 @@ func main() {
 	out := flag.String("out", ".build/release", "write the release to this folder, which is emptied first")
 	root := flag.String("root", "..", "the checkout of Orbweaver")
 	flag.Parse()
-	if err := makeRelease(*root, *out); err != nil {
+	if err := makeRelease(*root, *out, targets); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -58,7 +58,8 @@ func run(dir string, env []string, name string, args ...string) (string, error) 
 	return strings.TrimSpace(out.String()), nil
 }
 
-func makeRelease(root, out string) (err error) {
+// makeRelease writes the files of some targets.
+func makeRelease(root, out string, targets [][2]string) (err error) {
 	temp, err := os.MkdirTemp("", "orbweaver-release-")
 	if err != nil {
 		return err
@@ -90,9 +91,11 @@ func makeRelease(root, out string) (err error) {
 		return err
 	}
 	for _, t := range targets {
-		program, err := build(t[0], t[1])
-		if err != nil {
-			return err
+		program := here
+		if t != [2]string{runtime.GOOS, runtime.GOARCH} {
+			if program, err = build(t[0], t[1]); err != nil {
+				return err
+			}
 		}
 		if err := r.archive(t[0]+"-"+t[1], program); err != nil {
 			return err
