@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -59,8 +58,7 @@ func TestApplications(t *testing.T) {
 		"focused":            {plan: focused},
 		"keep":               {plan: keep},
 	} {
-		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, name, func(t *testing.T) {
 			a := &appStory{t: t, two: c.two, late: c.late, wait: c.plan.Spare > 0, down: len(c.plan.Faults) > 0}
 			v := a.tell(c.plan, !c.two && len(c.plan.Faults) == 0)
 			c.may.hold(t, v)
@@ -74,7 +72,7 @@ func TestApplications(t *testing.T) {
 // TestRandomApplications runs random faults of clusters with applications. No disk is lost: with it the pages would be
 // lost that were not collected.
 func TestRandomApplications(t *testing.T) {
-	for i := range few(*applied) {
+	for i := range *applied {
 		p := Random(*first + uint64(i)).Divided("")
 		p.HostPages, p.HostDepth, p.SeedRoots, p.Delay = 0, 0, false, max(p.Delay, 200*time.Millisecond)
 		p.Faults = slices.DeleteFunc(p.Faults, func(f Fault) bool {
@@ -92,8 +90,7 @@ func TestRandomApplications(t *testing.T) {
 		case 5:
 			p.Partition, p.Topics, p.Crosslinked, p.Boundary = topic, 8, 0, node.BoundaryURLs
 		}
-		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
-			t.Parallel()
+		runStory(t, fmt.Sprint(p.Seed), func(t *testing.T) {
 			t.Log(p)
 			(&appStory{t: t, two: p.Seed%4 == 0, down: true}).tell(p, false)
 		})

@@ -11,13 +11,12 @@ import (
 
 // TestBoundary runs the random faults of clusters whose agents send pages to each other.
 func TestBoundary(t *testing.T) {
-	for i := range few(*moving) {
+	for i := range *moving {
 		p := Random(*first + uint64(i)).Divided("hash")
 		if p.Boundary = "contents"; p.alone() {
 			continue
 		}
-		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
-			t.Parallel()
+		runStory(t, fmt.Sprint(p.Seed), func(t *testing.T) {
 			tell(t, p)
 		})
 	}
@@ -25,13 +24,12 @@ func TestBoundary(t *testing.T) {
 
 // TestTopic runs the random faults of clusters that divide pages by topic.
 func TestTopic(t *testing.T) {
-	for i := range few(*moving) {
+	for i := range *moving {
 		p := Random(*first + uint64(i)).Divided(topic)
 		if p.HostPages = 0; p.alone() { // no agent knows how many pages of a host the others have
 			continue
 		}
-		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
-			t.Parallel()
+		runStory(t, fmt.Sprint(p.Seed), func(t *testing.T) {
 			tell(t, p)
 		})
 	}
@@ -39,14 +37,13 @@ func TestTopic(t *testing.T) {
 
 // TestURLs runs the random faults of clusters that divide pages by topic and send links alone.
 func TestURLs(t *testing.T) {
-	for i := range few(*moving) {
+	for i := range *moving {
 		p := Random(*first + uint64(i)).Divided(topic)
 		p.HostPages, p.Boundary = 0, node.BoundaryURLs
 		if p.alone() {
 			continue
 		}
-		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
-			t.Parallel()
+		runStory(t, fmt.Sprint(p.Seed), func(t *testing.T) {
 			tell(t, p)
 		})
 	}
@@ -55,9 +52,6 @@ func TestURLs(t *testing.T) {
 // TestNamedBoundary runs stories of agents that send pages to each other.
 // Agents return before the others have finished the crawl: after that they would crawl alone.
 func TestNamedBoundary(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some seconds; TestStories is shorter")
-	}
 	const s = time.Second
 	ms := func(n int) time.Duration { return time.Duration(n) * time.Millisecond }
 	hash := Plan{Seed: 71, Agents: 3, Hosts: 30, Pages: 20, Partition: "hash", Boundary: "contents",
@@ -100,8 +94,7 @@ func TestNamedBoundary(t *testing.T) {
 		{"full disk", with(hash, Fault{Kind: Full, Agent: 2, At: 0.3, For: 6 * s}), bound{twice: 60}},
 		{"leave", with(hash, Fault{Kind: Leave, Agent: 2, At: 0.3}), bound{}},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			c.may.hold(t, tell(t, c.plan))
 		})
 	}

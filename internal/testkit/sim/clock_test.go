@@ -63,7 +63,7 @@ func tellClocked(t *testing.T, p Plan) *Verdict {
 // the crawl must be the same as with right clocks.
 func TestWrongClock(t *testing.T) {
 	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
-		t.Run(by.String(), func(t *testing.T) {
+		runNamed(t, by.String(), func(t *testing.T) {
 			for agent := range 2 {
 				tellClocked(t, clocked(1, Fault{Kind: Clock, Agent: agent + 1, For: by}))
 			}
@@ -100,7 +100,7 @@ func TestClockIsSetBetweenRuns(t *testing.T) {
 	for _, kind := range []Kind{Kill, Power, Stop} {
 		for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
 			for _, agents := range []int{1, 3} {
-				t.Run(fmt.Sprintf("%s %d %s", kind, agents, by), func(t *testing.T) {
+				runNamed(t, fmt.Sprintf("%s %d %s", kind, agents, by), func(t *testing.T) {
 					end := Fault{Kind: kind, Agent: 1, At: 0.4, For: 2 * time.Second}
 					p := clocked(4, end, Fault{Kind: Clock, Agent: 1, At: 0.4, After: time.Second, For: by})
 					if p.Agents = agents; agents == 1 {
@@ -137,7 +137,7 @@ func TestClocksOfHeirs(t *testing.T) {
 	for _, f := range []Fault{{Kind: Lose, Agent: 2}, {Kind: Leave, Agent: 2}, {Kind: Join, Agent: 4},
 		{Kind: Replace, Agent: 2, For: 2 * time.Second}} {
 		for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour} {
-			t.Run(string(f.Kind)+" "+by.String(), func(t *testing.T) {
+			runNamed(t, string(f.Kind)+" "+by.String(), func(t *testing.T) {
 				agent := f.Agent
 				f.At = 0.4
 				p := clocked(5, Fault{Kind: Clock, Agent: agent, For: by}, Fault{Kind: Clock, Agent: 1, For: -by}, f)
@@ -161,7 +161,7 @@ func TestCachesAndClocks(t *testing.T) {
 	plain.Agents, plain.Hosts, plain.Pages, plain.Delay = 1, 20, 40, 2*time.Second
 	want := tellClocked(t, plain)
 	for _, by := range []time.Duration{2 * time.Hour, -2 * time.Hour, 48 * time.Hour} {
-		t.Run(by.String(), func(t *testing.T) {
+		runNamed(t, by.String(), func(t *testing.T) {
 			p := plain
 			p.Faults = []Fault{{Kind: Clock, Agent: 1, At: 0.3, For: by}}
 			v := tellClocked(t, p)

@@ -121,9 +121,8 @@ func randomFault(rng *rand.Rand, coordinators int) Fault {
 // TestCoordinators: whatever happens to three coordinators, one after the other or at once, no assignment is lost or
 // changed, all agents read the same entries, and in the end each host has an agent.
 func TestCoordinators(t *testing.T) {
-	for seed := range uint64(few(*quorums)) {
-		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			t.Parallel()
+	for seed := range uint64(*quorums) {
+		runStory(t, fmt.Sprint(seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { coordinated(t, *first+seed) })
 		})
 	}

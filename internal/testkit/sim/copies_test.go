@@ -45,8 +45,7 @@ func TestArchiveCopies(t *testing.T) {
 		{"no room for copies", with(p, late), noRoom, 0},
 		{"damaged", with(p, late), flipped, 100},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				story, v := tellFrom(t, c.plan, nil, c.began)
 				story.checkCopies(t, v, c.least)

@@ -10,10 +10,23 @@
 // cuts, partitions and slow lines act on the delivery, so that writing never blocks. The web is a
 // generated one that knows the truth (testweb/gen), with its own name server.
 //
-// A story runs in a bubble of testing/synctest: time is virtual, and hours of waiting cost nothing.
-// The seed of a Plan fixes the web, the faults and the network. It cannot fix the order of
-// goroutines and the random numbers of libraries, so two runs of a plan may differ. Therefore a
-// Verdict has the log of its story, and a plan that failed once should be run many times.
+// A story runs in a bubble of testing/synctest: time is virtual, and hours of waiting cost nothing. A busy machine
+// makes a story slower, but no timeout and no delay in it becomes longer.
+//
+// The seed of a Plan fixes the web, the faults, and the latencies and losses of the network. Three things are left to
+// chance, and no test can fix them: the order in which goroutines run, the order of timers of the same instant, and the
+// runtime's own random numbers (iteration over maps, select, math/rand/v2). So two runs of a plan usually differ from
+// the first fetches on, and end within some seconds of each other. One processor, or fixed seeds of math/rand and
+// crypto/rand, which the libraries for gossip, consensus and TLS use, do not change that measurably.
+//
+// Therefore no verdict compares two runs or expects an exact order. The judge allows what each fault explains, for as
+// long as it explains it, and the bounds of a named story (type bound) leave room for the differences. A story whose
+// verdict depends on chance all the same belongs to the soak. A plan that failed once should be run many times; its
+// Verdict has the log of its story.
+//
+// The gate (see package testtier) tells the stories that gate_test.go lists, all of TestKnown, and a few random plans
+// with fixed seeds. It uses one processor, and tells one story after the other, so that the load of the machine has
+// next to no part in the order of goroutines. The soak tells all named stories, and random plans with new seeds.
 //
 // A plan may have coordinators. They run in the same way (node.OpenCoordinator), with machines, disks and faults of
 // their own (coordinators.go).

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -31,11 +30,7 @@ func TestDomainRate(t *testing.T) {
 		"no other delays": with(-1, 1, Fault{Kind: Join, Agent: 4, At: 0.2},
 			Fault{Kind: Kill, Agent: 2, At: 0.3, For: 30 * s}, Fault{Kind: Leave, Agent: 1, At: 0.5}),
 	} {
-		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			if testing.Short() && name != "deaths" {
-				t.Skip("some seconds; another story is told")
-			}
-			t.Parallel()
+		runNamed(t, name, func(t *testing.T) {
 			tellDomains(t, p)
 		})
 	}

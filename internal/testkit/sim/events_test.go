@@ -2,6 +2,7 @@ package sim
 
 import (
 	"bytes"
+	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -15,7 +16,14 @@ import (
 var eventsDir string
 
 func TestMain(m *testing.M) {
-	os.Exit(withEvents(m.Run))
+	flag.Parse()
+	prepare()
+	code := withEvents(m.Run)
+	if names := untold(); len(names) > 0 && code == 0 {
+		fmt.Fprintf(os.Stderr, "the gate lists stories that no test has: %q\n", names)
+		code = 1
+	}
+	os.Exit(code)
 }
 
 // withEvents runs f with a folder for events, and removes the folder if all stories have ended.

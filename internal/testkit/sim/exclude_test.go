@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -43,8 +42,7 @@ func TestNamedExclusions(t *testing.T) {
 		{"leave", with(base, during(Leave, 2, 10*s, 0)), bound{}},
 		{"topic", with(byTopic, during(Kill, 2, 10*s, 5*s)), bound{twice: 200}},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			v := tell(t, c.plan)
 			c.may.hold(t, v)
 			if len(v.Struck) != len(c.plan.Faults) {

@@ -43,7 +43,7 @@ func TestFaults(t *testing.T) {
 		"joined":              {[]Fault{{Kind: Join, Agent: 5, At: 0.4}}, 0, false},
 		"stopped and resumed": {[]Fault{{Kind: Stop, Agent: 2, At: 0.3, For: 2 * sec}}, 0, false},
 	} {
-		t.Run(name, func(t *testing.T) {
+		runNamed(t, name, func(t *testing.T) {
 			v := tell(t, Plan{Seed: 7, Agents: 4, Spare: 1, Hosts: 30, Pages: 10, Delay: 150 * ms, Latency: 5 * ms,
 				Faults: c.faults})
 			if v.Twice > c.twice || v.Lost > 0 && !c.void {

@@ -1,9 +1,10 @@
 package sim
 
 import (
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestKnown has stories that failed when the simulation found a mistake by chance. Each is named
@@ -203,9 +204,8 @@ func TestKnown(t *testing.T) {
 			Faults: []Fault{{Kind: Leave, Agent: 1, At: 0.6}},
 		}, 0},
 	} {
-		for range 3 { // runs of one plan may differ
-			t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-				t.Parallel()
+		for range testtier.Rounds(1, 3) { // runs of one plan may differ
+			runStory(t, c.name, func(t *testing.T) {
 				if v := tell(t, c.plan); c.stall > 0 && v.Stall > c.stall {
 					t.Errorf("no page for %s, at most %s", v.Stall, c.stall)
 				}

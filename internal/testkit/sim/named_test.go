@@ -43,8 +43,7 @@ func TestLostArchivesAreNamed(t *testing.T) {
 		{"one, topic", byTopic, []Fault{lose(2, 0.5)}},
 		{"an heir first, topic", byTopic, heirFirst},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			p := c.plan
 			p.Faults = c.faults
 			synctest.Test(t, func(t *testing.T) {

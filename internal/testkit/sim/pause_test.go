@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"strings"
 	"testing"
 	"time"
 )
@@ -41,8 +40,7 @@ func TestNamedPauses(t *testing.T) {
 		{"topic", with(byTopic, during(Kill, 2, 10*s, 5*s)), bound{twice: 200}},
 		{"twice", with(base, Fault{Kind: Pause, Agent: 2, At: 0.6, For: time.Minute}), bound{}},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			v := tell(t, c.plan)
 			c.may.hold(t, v)
 			if len(v.Struck) != len(c.plan.Faults) {

@@ -3,12 +3,12 @@ package sim
 import (
 	"cmp"
 	"slices"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A rateStory is a crawl with a limit of requests a second, and what the web may see of it.
@@ -157,11 +157,7 @@ func TestRate(t *testing.T) {
 		if r.from == 0 {
 			r.from = 20 * s
 		}
-		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			if testing.Short() && name != "each is killed" {
-				t.Skip("some seconds; another story is told")
-			}
-			t.Parallel()
+		runNamed(t, name, func(t *testing.T) {
 			r.tell(t)
 		})
 	}
@@ -187,11 +183,7 @@ func TestRateOfBits(t *testing.T) {
 		"deaths": with(true, 0, Fault{Kind: Kill, Agent: 1, At: 0.15, For: 30 * s},
 			Fault{Kind: Lose, Agent: 3, At: 0.45}),
 	} {
-		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
-			if testing.Short() && name != "deaths" {
-				t.Skip("some seconds; another story is told")
-			}
-			t.Parallel()
+		runNamed(t, name, func(t *testing.T) {
 			rateStory{plan: p, from: 20 * s, bits: true, limit: func(time.Duration) float64 { return 1e6 }}.tell(t)
 		})
 	}
@@ -199,6 +191,7 @@ func TestRateOfBits(t *testing.T) {
 
 // TestRateByTime: the limit changes by the time of day, and by an operator's orders at any agent.
 func TestRateByTime(t *testing.T) {
+	testtier.OnlySoak(t, "TestRate is shorter")
 	const s = time.Second
 	base := Plan{Seed: 82, Agents: 4, Hosts: 200, Pages: 25, Delay: 50 * time.Millisecond, Shared: -1,
 		Latency: time.Millisecond}

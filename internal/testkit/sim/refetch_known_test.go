@@ -1,11 +1,11 @@
 package sim
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestKnownRefetches has stories of lost archives that failed when TestRandomRefetch found a mistake by chance. Each is
@@ -25,9 +25,8 @@ func TestKnownRefetches(t *testing.T) {
 			},
 		}},
 	} {
-		for range 3 { // runs of one plan may differ
-			t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-				t.Parallel()
+		for range testtier.Rounds(1, 3) { // runs of one plan may differ
+			runStory(t, c.name, func(t *testing.T) {
 				p := c.plan
 				p.OnLoss = node.LossRefetch
 				tell(t, p)

@@ -75,8 +75,7 @@ func TestLostArchivesAreFetchedAgain(t *testing.T) {
 			Fault{Kind: Leave, Agent: 2, At: 0.95}), 0},
 		{"back in time", with(Fault{Kind: Kill, Agent: 2, At: 0.98, For: 30 * s}), 0},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				story, v := tellAll(t, c.plan, nil)
 				story.checkRefetched(t, v, c.lists)
@@ -132,7 +131,7 @@ func (s *story) checkRefetched(t *testing.T, v *Verdict, lists int) {
 
 // TestRandomRefetch runs random faults in clusters that fetch the pages of lost archives again.
 func TestRandomRefetch(t *testing.T) {
-	for i := range few(*refetching) {
+	for i := range *refetching {
 		seed := *first + uint64(i)
 		p := Random(seed).Divided("")
 		p.Replicas, p.OnLoss, p.Delay = 2, node.LossRefetch, max(p.Delay, 300*time.Millisecond)
@@ -157,8 +156,7 @@ func TestRandomRefetch(t *testing.T) {
 			p.Faults = append(p.Faults, Fault{Kind: Kill, Agent: 1 + rng.IntN(p.Agents),
 				After: refetchWait + time.Duration(rng.IntN(30_000))*time.Millisecond, For: 200 * time.Millisecond})
 		}
-		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
-			t.Parallel()
+		runStory(t, fmt.Sprint(p.Seed), func(t *testing.T) {
 			tell(t, p)
 		})
 	}

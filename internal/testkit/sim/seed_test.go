@@ -55,8 +55,7 @@ func TestNamedSeeds(t *testing.T) {
 		{"stop", with(base, seed(2, 0), during(Stop, 2, soon, 10*s), seed(1, soon)), bound{twice: 5}, 0},
 		{"topic", with(byTopic, seed(1, 0), during(Kill, 1, soon, 5*s), seed(2, 10*s)), bound{twice: 200}, 20},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			v := tell(t, c.plan)
 			c.may.hold(t, v)
 			seeds := 0

@@ -9,19 +9,20 @@ import (
 	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 var (
-	stories    = flag.Int("stories", 60, "how many random stories TestStories tells")
+	stories    = flag.Int("stories", testtier.Rounds(6, 60), "how many random stories TestStories tells")
 	first      = flag.Uint64("first", testseed.First(1), "seed of the first of them")
-	waits      = flag.Int("waits", 10, "how many stories each test of waits tells")
-	alone      = flag.Int("alone", 60, "how many random stories of a single agent TestAlone tells")
-	moving     = flag.Int("moving", 8, "how many random stories with pages that move TestBoundary tells")
-	assigned   = flag.Int("assigned", 8, "how many random stories with coordinators TestSites tells")
-	refetching = flag.Int("refetching", 10, "how many random stories TestRandomRefetch tells")
-	applied    = flag.Int("applications", 4, "how many random stories TestRandomApplications tells")
+	waits      = flag.Int("waits", testtier.Rounds(3, 10), "how many stories each test of waits tells")
+	alone      = flag.Int("alone", testtier.Rounds(6, 60), "how many random stories of a single agent TestAlone tells")
+	moving     = flag.Int("moving", testtier.Rounds(1, 8), "how many stories each test with moving pages tells")
+	assigned   = flag.Int("assigned", testtier.Rounds(1, 8), "how many random stories TestSites tells")
+	refetching = flag.Int("refetching", testtier.Rounds(1, 10), "how many random stories TestRandomRefetch tells")
+	applied    = flag.Int("applications", testtier.Rounds(0, 4), "how many random stories TestRandomApplications tells")
 	many       = flag.Int("many", 16, "how many agents TestManyTopicAgents has")
-	quorums    = flag.Int("coordinated", 10, "how many random stories TestCoordinators tells")
+	quorums    = flag.Int("coordinated", testtier.Rounds(2, 10), "how many random stories TestCoordinators tells")
 )
 
 // tell runs a story and fails if the verdict is bad. The file of openEvents has the events meanwhile.
@@ -46,20 +47,11 @@ func tell(t *testing.T, p Plan) (v *Verdict) {
 	return v
 }
 
-// few returns n, or a fifth of it for short tests.
-func few(n int) int {
-	if testing.Short() {
-		return n / 5
-	}
-	return n
-}
-
 // TestStories runs random faults in clusters.
 func TestStories(t *testing.T) {
-	for i := range few(*stories) {
+	for i := range *stories {
 		p := Random(*first + uint64(i))
-		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
-			t.Parallel()
+		runStory(t, fmt.Sprint(p.Seed), func(t *testing.T) {
 			tell(t, p)
 		})
 	}
@@ -67,10 +59,9 @@ func TestStories(t *testing.T) {
 
 // TestAlone runs random faults of single agents.
 func TestAlone(t *testing.T) {
-	for i := range few(*alone) {
+	for i := range *alone {
 		p := RandomAlone(*first + uint64(i))
-		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
-			t.Parallel()
+		runStory(t, fmt.Sprint(p.Seed), func(t *testing.T) {
 			tell(t, p)
 		})
 	}

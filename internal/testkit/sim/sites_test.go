@@ -10,10 +10,9 @@ import (
 
 // TestSites runs the random faults of clusters, and faults of coordinators, in clusters with coordinators.
 func TestSites(t *testing.T) {
-	for i := range few(*assigned) {
+	for i := range *assigned {
 		p := Random(*first + uint64(i)).Divided(sites)
-		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
-			t.Parallel()
+		runStory(t, fmt.Sprint(p.Seed), func(t *testing.T) {
 			tell(t, p)
 		})
 	}
@@ -43,9 +42,6 @@ func TestSitesPlans(t *testing.T) {
 
 // TestNamedSites runs stories of clusters with coordinators. Each shows a promise of docs/cluster.md.
 func TestNamedSites(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some seconds; TestSites is shorter")
-	}
 	const s = time.Second
 	// Its hosts are found during the first half of the crawl, many of them after 0.05.
 	long := Plan{Seed: 61, Agents: 4, Hosts: 80, Pages: 8, Delay: 300 * time.Millisecond, Latency: time.Millisecond,
@@ -102,8 +98,7 @@ func TestNamedSites(t *testing.T) {
 		{"partition of the agents", with(long, Fault{Kind: Cut, Agent: 2, At: 0.2, For: 30 * s}),
 			bound{twice: 80, excused: 160, more: keptDuringCut}},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			v := tell(t, c.plan)
 			c.may.hold(t, v)
 			if len(v.Struck) != len(c.plan.Faults) {

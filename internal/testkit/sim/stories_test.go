@@ -23,9 +23,6 @@ type bound struct {
 
 // TestNamedStories runs stories of clusters. Each shows a promise of docs/cluster.md.
 func TestNamedStories(t *testing.T) {
-	if testing.Short() {
-		t.Skip("a minute; TestStories and TestKnown are shorter")
-	}
 	long := Plan{Seed: 31, Agents: 4, Hosts: 60, Pages: 30, Delay: 200 * time.Millisecond, Latency: time.Millisecond}
 	shared := Plan{ // many hosts share addresses and sites
 		Seed: 32, Agents: 3, Hosts: 45, Pages: 20, Delay: 120 * time.Millisecond, Addresses: 15,
@@ -162,8 +159,7 @@ func TestNamedStories(t *testing.T) {
 				}
 			}}},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			c.may.hold(t, tell(t, c.plan))
 		})
 	}

@@ -7,17 +7,16 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestFocusedCluster: agents that want their own topics first fetch all pages, as breadth-first agents do. More of the
 // first fetches are of pages that stay with the agent. The seed decides how many, up to the order of goroutines within
 // an instant, which moves the shares by about 0.01. The two orders differ by 0.17 or more, and the test wants 0.05.
 func TestFocusedCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("some seconds; TestTopic is shorter")
-	}
+	testtier.OnlySoak(t, "TestTopic is shorter")
 	const margin = 0.05
-	t.Parallel()
 	p := Plan{Seed: 72, Agents: 3, Hosts: 80, Pages: 8, Delay: 50 * time.Millisecond, Partition: topic,
 		Latency: time.Millisecond, Topics: 11, Rate: "10/s"}
 	share := func(p Plan) (stays float64) {
@@ -88,9 +87,6 @@ func keptOnce(t *testing.T, v *Verdict) {
 // each is kept by one agent. If an agent joins and another dies, a page may be fetched for the earlier and for the
 // later agent of its category, but no page is kept by more agents than have fetched it.
 func TestManyTopicAgents(t *testing.T) {
-	if testing.Short() || raceEnabled {
-		t.Skip("some seconds, and a minute with the race detector; TestTopic is shorter")
-	}
 	quiet := Plan{Seed: 81, Agents: *many, Hosts: 6, Pages: 4, Delay: 200 * time.Millisecond, Partition: topic,
 		Latency: time.Millisecond, Topics: 11}
 	changing := quiet
@@ -104,8 +100,7 @@ func TestManyTopicAgents(t *testing.T) {
 		{"no fault", quiet, bound{more: keptOnce}},
 		{"join and death", changing, bound{twice: 40}},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s, v := tellAll(t, c.plan, nil)
 				c.may.hold(t, v)

@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // The bounds of what a cluster may wait with the program's defaults: a host has a delay of 2 s, and
@@ -29,7 +31,7 @@ func waitsPlan(seed uint64) Plan {
 func measure(t *testing.T, plan func(seed uint64) Plan, f func(s *story, v *Verdict) time.Duration) []time.Duration {
 	t.Helper()
 	var all []time.Duration
-	for i := range few(*waits) {
+	for i := range *waits {
 		p := plan(uint64(i + 1))
 		t.Run(fmt.Sprint(p.Seed), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -87,6 +89,7 @@ func TestWaitAfterDeath(t *testing.T) {
 // TestWaitAfterResume measures the time from the last start of agents that were all killed to the
 // first page.
 func TestWaitAfterResume(t *testing.T) {
+	testtier.OnlySoak(t, "it looks for the worst of many seeds")
 	all := measure(t, func(seed uint64) Plan {
 		p := waitsPlan(seed)
 		p.Faults = []Fault{{Kind: KillAll, At: 0.2, For: 20 * time.Millisecond << (seed % 8)}}
@@ -123,6 +126,7 @@ func TestNoStall(t *testing.T) {
 
 // TestSharedRate compares two agents with one agent, when all hosts share one address.
 func TestSharedRate(t *testing.T) {
+	testtier.OnlySoak(t, "it looks for the worst of many seeds")
 	took := map[uint64]time.Duration{}
 	for agents := 1; agents <= 2; agents++ {
 		measure(t, func(seed uint64) Plan {

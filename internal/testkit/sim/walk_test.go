@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"strings"
 	"testing"
 	"time"
 
@@ -40,8 +39,7 @@ func TestWalks(t *testing.T) {
 		{"bad network", plan(3, 0, Fault{Kind: Lossy, At: 0.05, For: time.Hour})},
 		{"false suspicion", plan(3, 0, Fault{Kind: Offline, Agent: 3, At: 0.2, For: 30 * s})},
 	} {
-		t.Run(strings.ReplaceAll(c.name, " ", "-"), func(t *testing.T) {
-			t.Parallel()
+		runNamed(t, c.name, func(t *testing.T) {
 			v := tell(t, c.plan)
 			if diff := cmp.Diff(wanted.Visits, v.Visits); diff != "" {
 				t.Errorf("%d visits (-one agent +cluster):\n%.2000s", sum(v.Visits), diff)
