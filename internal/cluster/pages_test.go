@@ -10,24 +10,11 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // counterOf is the Counter of an agent with this name and this disk.
 func counterOf(name string) uint64 { return xxhash.Sum64String(name) }
-
-// pagesBy returns how many pages of each host an agent has answers for in the server's log, each URL once.
-func pagesBy(log []textweb.Request, agent string) map[string]int64 {
-	seen, n := map[string]bool{}, map[string]int64{}
-	for _, r := range log {
-		if r.By == agent && r.Status/100 == 2 && !seen[r.URL] && weburl.MustParse(r.URL).Path() != "/robots.txt" {
-			seen[r.URL] = true
-			n[r.Host]++
-		}
-	}
-	return n
-}
 
 // checkPages checks what the agents that may crawl a host know at the end of the host's pages: as many as all agents
 // have counted, and as many as those have fetched whose disks are lost, least to most.
@@ -53,37 +40,6 @@ func checkPages(t *testing.T, agents, others []*world, least, most map[string]in
 		}
 	}
 	t.Logf("the pages of %d of %d hosts are counted", checked, len(most))
-}
-
-// checkPages is checkPages for the agents that are left. A lost agent has fetched the pages that it has answers for,
-// and an heir knows at least those whose finishes it has.
-func (b *band) checkPages(ended []*world) {
-	log := b.Web.Told()
-	least, most := map[string]int64{}, map[string]int64{}
-	for _, r := range log {
-		most[r.Host] += 0
-	}
-	for _, m := range b.all() {
-		if m.dead {
-			for host, n := range pagesBy(log, m.story.name) {
-				most[host] += n
-			}
-			known := map[string]bool{}
-			for _, r := range log {
-				k := weburl.MustParse(r.URL).Key()
-				if r.By == m.story.name && r.Status/100 == 2 && !known[r.URL] && len(b.acked[r.By][k]) > 0 {
-					known[r.URL] = true
-					least[r.Host]++
-				}
-			}
-		}
-	}
-	if b.divided { // the owner need not know what the other side has fetched meanwhile
-		for host := range most {
-			least[host] -= int64(len(log))
-		}
-	}
-	checkPages(b.t, ended, nil, least, most)
 }
 
 // TestRestoredCount: an agent whose disk was restored from an older copy takes its own count from the others.

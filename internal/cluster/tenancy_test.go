@@ -6,13 +6,17 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"slices"
+	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/cespare/xxhash/v2"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
@@ -42,6 +46,36 @@ func (c *cluster) orderOf(host uint64, view int64) []string {
 		return 1
 	})
 	return names
+}
+
+// onRing reports which half of the models divide hosts by the ring. The other half uses rendezvous
+// hashing without buckets.
+func onRing(seed uint64) bool { return seed/2%2 == 1 }
+
+// rings has the rings that models have used, by the names of the agents.
+var rings sync.Map
+
+// ringOrder returns the agents in a host's order on a ring with few replicas, on which the agents'
+// shares differ much.
+func ringOrder(names []string, host uint64) []string {
+	key := strings.Join(names, " ")
+	ring, ok := rings.Load(key)
+	if !ok {
+		var agents []placement.Agent
+		for _, n := range names {
+			agents = append(agents, placement.Agent{Name: n, Capacity: 1})
+		}
+		r, err := placement.NewRing(agents, 10)
+		if err != nil {
+			panic(err)
+		}
+		ring, _ = rings.LoadOrStore(key, r)
+	}
+	order := make([]string, 0, len(names))
+	for _, a := range ring.(*placement.Ring).Nearest(nil, host, len(names)) {
+		order = append(order, a.Name)
+	}
+	return order
 }
 
 // sees gives a node a new view.
@@ -590,4 +624,23 @@ func TestMovesLeaveInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		moves{agents: 3, begin: 3, kind: "leave"}.run(t, 3108)
 	})
+}
+
+// summary says what records tell.
+func summary(records []byte) string {
+	var b strings.Builder
+	for len(records) > 0 {
+		r, n, err := handoff.Decode(records, nil)
+		if err != nil {
+			return err.Error()
+		}
+		switch r.Kind {
+		case handoff.Known:
+			fmt.Fprintf(&b, "%d keys of %d bits ", len(r.Paths), r.Width)
+		case handoff.Clock:
+			fmt.Fprintf(&b, "of %s; ", r.Name)
+		}
+		records = records[n:]
+	}
+	return b.String()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"sync/atomic"
@@ -20,6 +21,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -33,11 +35,9 @@ var (
 	modelSeeds = flag.Uint64("model-seeds", 0, "how many seeds each of them has; 0: its own number")
 )
 
-// models runs a model once for each of n seeds, or for as many seeds as the flags say.
+// models runs a model once for each of n seeds, and in the gate for a third of them. Flags choose other seeds.
 func models(t *testing.T, n uint64, run func(t *testing.T, seed uint64)) {
-	if testing.Short() {
-		n = max(1, n/4)
-	}
+	n = uint64(testtier.Rounds(max(1, int(n)/3), int(n)))
 	if *modelSeeds > 0 {
 		n = *modelSeeds
 	}
@@ -62,6 +62,7 @@ type story struct {
 	with     func() (Others, error) // opens the parts that a cluster needs
 	strategy func(fs disk.FS) (crawl.Strategy, error)
 	disk     atomic.Pointer[testdisk.Mem] // of the last process
+	closers  []io.Closer                  // parts of the last process
 }
 
 // randomStory returns the story of an agent of a random web, with a random number of workers.
