@@ -35,7 +35,8 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			welcomer, comer := memberOf(t, "a2"), memberOf(t, "a3")
+			network := newLoop()
+			welcomer, comer := memberOf(t, network, "a2"), memberOf(t, network, "a3")
 			welcomer.crawl.Store(&rpc.ID{7})
 			c.prepare(welcomer)
 			w, err := comer.ask(t.Context(), welcomer.self.Addr)
@@ -57,16 +58,17 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 }
 
 // memberOf returns the part of one of three agents that admits agents and asks for admission.
-func memberOf(t *testing.T, name string) *membership {
+func memberOf(t *testing.T, network rpc.Network, name string) *membership {
 	t.Helper()
-	listener, err := rpc.Listen(rpc.System, "127.0.0.1:0", nil)
+	listener, err := rpc.Listen(network, "127.0.0.1:747"+name[1:], nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	c := &membership{
-		a:   new(Agent),
-		cfg: Cluster{Name: name, Capacity: 1, Agents: 3}, settings: map[string]string{agentsSetting: "3"},
-		self: gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()},
+		a:        new(Agent),
+		cfg:      Cluster{Name: name, Capacity: 1, Agents: 3, Network: network},
+		settings: map[string]string{agentsSetting: "3"},
+		self:     gossip.Agent{Name: name, Capacity: 1, Instance: newExchangeID(), Boot: 1, Addr: listener.Addr()},
 	}
 	nobody := errors.New("nobody")
 	m, err := gossip.Open(gossip.Config{
@@ -79,7 +81,7 @@ func memberOf(t *testing.T, name string) *membership {
 		t.Fatal(err)
 	}
 	c.member.Store(m)
-	c.client = rpc.NewClient(rpc.ClientConfig{Self: func() rpc.Caller {
+	c.client = rpc.NewClient(rpc.ClientConfig{Dial: network.Dial, Self: func() rpc.Caller {
 		return rpc.Caller{Name: name, Instance: c.self.Instance, Boot: c.self.Boot, Crawl: c.id()}
 	}})
 	c.server = rpc.NewServer(listener, rpc.ServerConfig{

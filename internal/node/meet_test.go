@@ -150,7 +150,7 @@ func TestJudge(t *testing.T) {
 
 // An agent that joins after the crawl has begun does not wait for the number of agents of --agents.
 func TestLateWaitsForNobody(t *testing.T) {
-	c := memberOf(t, "a3")
+	c := memberOf(t, newLoop(), "a3")
 	c.a = &Agent{cfg: Config{Dir: "crawl"}, fs: testdisk.NewMem()}
 	if err := c.a.fs.MkdirAll("crawl/state", 0o755); err != nil {
 		t.Fatal(err)
@@ -195,9 +195,9 @@ func TestNextBoot(t *testing.T) {
 
 // A dry run learns whether an agent answers, and reserves no name there, before and after that agent has begun.
 func TestMeetReservesNothing(t *testing.T) {
-	c := memberOf(t, "a1")
+	c := memberOf(t, newLoop(), "a1")
 	r := &Rehearsal{addr: "127.0.0.1:9", agent: &Agent{cfg: Config{Cluster: &Cluster{Name: "a2", Capacity: 1,
-		Listen: "127.0.0.1:9", Join: []string{"127.0.0.1:9", c.self.Addr}}}}}
+		Network: c.cfg.Network, Listen: "127.0.0.1:9", Join: []string{"127.0.0.1:9", c.self.Addr}}}}}
 	for _, id := range []rpc.ID{{}, {1}} {
 		c.crawl.Store(&id)
 		found, err := r.Meet(t.Context())
