@@ -1,6 +1,7 @@
 package lease
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -17,39 +18,26 @@ func TestClaimOfAnotherView(t *testing.T) {
 		point++
 	}
 	holder, grantor, former := opened(2, before, now), opened(1, before, now), opened(3, before, now)
-	exchange := func(to *Peer) {
+	claim := func(to *Peer) {
 		t.Helper()
 		now = now.Add(250 * time.Millisecond)
-		holder.Contact(now, now)
-		to.Contact(now, now)
-		for _, b := range holder.Calls(now) {
-			if b.To != to.self {
-				t.Fatalf("call %+v", b)
-			}
-			ans, err := to.Serve(b, now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := holder.Answered(ans, now); err != nil {
-				t.Fatal(err)
-			}
-		}
+		exchange(t, now, holder, to, nil)
 	}
 	holder.Ready(point, time.Second, now)
-	exchange(former)
+	claim(former)
 	if !holder.Begin(now, point) {
 		t.Fatal("not granted")
 	}
 	holder.Look(after, now)
 	for range 8 { // less than Config.Settle
-		exchange(grantor)
+		claim(grantor)
 		if len(holder.Lost(now)) > 0 {
 			t.Fatal("a refusal from another view cuts off the visit")
 		}
 	}
 	grantor.Look(after, now)
 	for range 32 { // more than Config.Term
-		exchange(grantor)
+		claim(grantor)
 	}
 	if len(holder.Lost(now)) > 0 {
 		t.Error("not confirmed by the grantor in the same view")
@@ -62,44 +50,39 @@ func TestNotesAreToldAgain(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	view, point := pair() // agent 1 grants point
 	holder, grantor := opened(2, view, now), opened(1, view, now)
-	exchange := func(lost bool) (told bool) {
+	tell := func(lost bool) (told bool) {
 		t.Helper()
 		now = now.Add(250 * time.Millisecond)
-		holder.Contact(now, now)
-		grantor.Contact(now, now)
-		for _, b := range holder.Calls(now) {
-			for _, a := range b.Asks {
-				told = told || len(a.Notes) > 0
-			}
+		var calls []*Batch
+		if lost {
+			holder.Contact(now, now)
+			calls = holder.Calls(now)
+		} else {
+			calls = exchange(t, now, holder, grantor, nil)
+		}
+		for _, b := range calls {
+			told = told || slices.ContainsFunc(b.Asks, func(a Ask) bool { return len(a.Notes) > 0 })
 			if lost {
 				holder.Failed(b, now)
-				continue
-			}
-			ans, err := grantor.Serve(b, now)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := holder.Answered(ans, now); err != nil {
-				t.Fatal(err)
 			}
 		}
 		return told
 	}
 	holder.Ready(point, time.Second, now)
-	exchange(false)
+	tell(false)
 	if !holder.Begin(now, point) {
 		t.Fatal("not granted")
 	}
 	holder.Keep(point, Note{Key: 7, Slow: 1, Pause: time.Minute}, now)
 	holder.Used(point, now, time.Second, true, now)
-	for i := 0; !exchange(true); i++ {
+	for i := 0; !tell(true); i++ {
 		if i == 20 {
 			t.Fatal("the pause is not told")
 		}
 	}
 	told := false
 	for range 20 {
-		told = exchange(false) || told
+		told = tell(false) || told
 	}
 	if !told {
 		t.Error("the pause is not told again within 5 s")

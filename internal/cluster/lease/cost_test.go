@@ -3,9 +3,7 @@ package lease
 import (
 	"container/heap"
 	"math/rand/v2"
-	"os"
 	"slices"
-	"strconv"
 	"testing"
 	"time"
 
@@ -202,13 +200,6 @@ func (c *crawl) report(t *testing.T, what string) float64 {
 
 func TestCost(t *testing.T) {
 	hosts := testtier.Rounds(4000, 10_000)
-	if os.Getenv("ORBWEAVER_LEASE_HOSTS") != "" {
-		n, err := strconv.Atoi(os.Getenv("ORBWEAVER_LEASE_HOSTS"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		hosts = n
-	}
 	for _, tc := range []struct {
 		name   string
 		shared int

@@ -61,7 +61,9 @@ const (
 
 func newHostCrawl(t testing.TB, seed uint64, agents int, cfg Config) *hostCrawl {
 	cfg.Batch = 200
-	c := &hostCrawl{w: newWorld(t, seed, agents, cfg), index: map[uint64]int{}, agents: map[*agent]*hostAgent{}, most: 100}
+	c := &hostCrawl{
+		w: newWorld(t, seed, agents, cfg), index: map[uint64]int{}, agents: map[*agent]*hostAgent{}, most: 100,
+	}
 	c.w.few = true
 	for _, a := range c.w.agents {
 		a.look()

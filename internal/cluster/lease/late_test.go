@@ -22,6 +22,38 @@ func opened(self Agent, v View, now time.Time) *Peer {
 	return p
 }
 
+// serve passes a call to a Peer, and returns the answer.
+func serve(t testing.TB, p *Peer, b *Batch, now time.Time) *Batch {
+	t.Helper()
+	ans, err := p.Serve(b, now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ans
+}
+
+// exchange makes the calls that from has for to, which both have contact. change changes the answers; nil: it does
+// not.
+func exchange(t testing.TB, now time.Time, from, to *Peer, change func(ans *Batch)) (calls []*Batch) {
+	t.Helper()
+	from.Contact(now, now)
+	to.Contact(now, now)
+	calls = from.Calls(now)
+	for _, b := range calls {
+		if b.To != to.self {
+			t.Fatalf("call %+v", b)
+		}
+		ans := serve(t, to, b, now)
+		if change != nil {
+			change(ans)
+		}
+		if err := from.Answered(ans, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return calls
+}
+
 // TestGrantOfAnEarlierAsk: a new ask says that its sender has no lease. If a grant for an earlier
 // ask arrives after it, the point may be another agent's. So the holder must not take that grant.
 func TestGrantOfAnEarlierAsk(t *testing.T) {
@@ -51,12 +83,8 @@ func TestGrantOfAnEarlierAsk(t *testing.T) {
 	grant := func(serial, ask uint64) *Batch {
 		t.Helper()
 		stamp++
-		ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp,
+		return serve(t, p, &Batch{From: 1, To: 2, Stamp: stamp,
 			Grants: []Grant{{Point: point, Serial: serial, Stamp: ask, Term: time.Hour}}}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ans
 	}
 	first := ask()
 	second := ask()
@@ -88,11 +116,7 @@ func TestHolderComesBack(t *testing.T) {
 		t.Helper()
 		stamp++
 		g.Contact(now, now)
-		ans, err := g.Serve(&Batch{From: 2, To: 1, Stamp: stamp, Asks: []Ask{a}}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ans
+		return serve(t, g, &Batch{From: 2, To: 1, Stamp: stamp, Asks: []Ask{a}}, now)
 	}
 	if ans := ask(Ask{Point: point, Quiet: time.Second, Urgent: true}); len(ans.Grants) != 1 {
 		t.Fatalf("not granted: %+v", ans)
@@ -129,11 +153,8 @@ func TestGrantWhileClaiming(t *testing.T) {
 	now = now.Add(time.Second)
 	p.Look(v, now)
 	p.Contact(now, now)
-	ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: 1,
+	ans := serve(t, p, &Batch{From: 1, To: 2, Stamp: 1,
 		Grants: []Grant{{Point: point, Serial: 7, Stamp: 0, Term: time.Hour}}}, now)
-	if err != nil {
-		t.Fatal(err)
-	}
 	if len(ans.Gives) > 0 {
 		t.Errorf("given back: %+v", ans.Gives)
 	}

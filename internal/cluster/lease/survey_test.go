@@ -10,15 +10,14 @@ import (
 func TestSurvey(t *testing.T) {
 	for _, c := range []struct {
 		name   string
-		answer func(b, ans *Batch) // changes the other agent's answer
+		answer func(ans *Batch) // changes the other agent's answer
 		view   func(v *picture)
 		soon   bool
 	}{
-		{"all is known", func(_, _ *Batch) {}, func(*picture) {}, true},
-		{"another view, or a lease", func(_, ans *Batch) { ans.Survey, ans.Lost = false, 0 }, func(*picture) {}, false},
-		{"the other one has lost an agent", func(_, ans *Batch) { ans.Lost = 15 * time.Second },
-			func(*picture) {}, false},
-		{"an agent is missing", func(_, _ *Batch) {}, func(v *picture) { v.missing = true }, false},
+		{"all is known", nil, func(*picture) {}, true},
+		{"another view, or a lease", func(ans *Batch) { ans.Survey, ans.Lost = false, 0 }, func(*picture) {}, false},
+		{"the other one has lost an agent", func(ans *Batch) { ans.Lost = 15 * time.Second }, func(*picture) {}, false},
+		{"an agent is missing", nil, func(v *picture) { v.missing = true }, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			now := time.Unix(1e9, 0)
@@ -29,23 +28,13 @@ func TestSurvey(t *testing.T) {
 			p.Look(v, now)
 			for began := now; ; now = now.Add(250 * time.Millisecond) {
 				p.Contact(now, now)
-				other.Contact(now, now)
 				if ok, _ := p.Ready(point, time.Second, now); ok {
 					if took := now.Sub(began); took < time.Second || (took < 4*time.Second) != c.soon {
 						t.Errorf("granted after %v", took)
 					}
 					return
 				}
-				for _, b := range p.Calls(now) {
-					ans, err := other.Serve(b, now)
-					if err != nil {
-						t.Fatal(err)
-					}
-					c.answer(b, ans)
-					if err := p.Answered(ans, now); err != nil {
-						t.Fatal(err)
-					}
-				}
+				exchange(t, now, p, other, c.answer)
 				if now.Sub(began) > time.Minute {
 					t.Fatal("never granted")
 				}
@@ -70,11 +59,7 @@ func TestSurveyIsNotAnswered(t *testing.T) {
 		t.Helper()
 		stamp++
 		p.Contact(now, now)
-		ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp, View: v.Digest(), Survey: true}, now)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return ans.Survey
+		return serve(t, p, &Batch{From: 1, To: 2, Stamp: stamp, View: v.Digest(), Survey: true}, now).Survey
 	}
 	p.Look(v, now)
 	if answered() {
@@ -95,8 +80,8 @@ func TestSurveyIsNotAnswered(t *testing.T) {
 	if !answered() {
 		t.Error("not answered when the request has ended")
 	}
-	ans, err := p.Serve(&Batch{From: 1, To: 2, Stamp: stamp + 1, View: v.Digest() + 1, Survey: true}, now)
-	if err != nil || ans.Survey {
-		t.Errorf("a survey of another view is answered by %+v, %v", ans, err)
+	ans := serve(t, p, &Batch{From: 1, To: 2, Stamp: stamp + 1, View: v.Digest() + 1, Survey: true}, now)
+	if ans.Survey {
+		t.Errorf("a survey of another view is answered by %+v", ans)
 	}
 }
