@@ -23,13 +23,9 @@ func build(t testing.TB, c BuildConfig, pages [][]string) (names []string, lists
 	b := NewBuilder(c)
 	defer b.Close()
 	for _, p := range pages {
-		if err := b.Page(p[0]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, b.Page(p[0]))
 		for _, to := range p[1:] {
-			if err := b.Link(to); err != nil {
-				t.Fatal(err)
-			}
+			must(t, b.Link(to))
 		}
 	}
 	var out bytes.Buffer
@@ -40,13 +36,9 @@ func build(t testing.TB, c BuildConfig, pages [][]string) (names []string, lists
 	if err == nil {
 		_, err = w.Finish()
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	names, lists, _, err = decode(out.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return names, lists
 }
 
@@ -142,14 +134,10 @@ func TestHosts(t *testing.T) {
 func TestText(t *testing.T) {
 	b := NewNumbered(extsort.Config{Prefix: filepath.Join(t.TempDir(), "s"), Memory: 100})
 	defer b.Close()
-	if err := ReadEdges(strings.NewReader("3\t1\n0\t2\r\n3 1\n3\t3\n0\t1"), b.Link); err != nil {
-		t.Fatal(err)
-	}
+	must(t, ReadEdges(strings.NewReader("3\t1\n0\t2\r\n3 1\n3\t3\n0\t1"), b.Link))
 	var out bytes.Buffer
 	w, err := NewWriter(&out, Numbers)
-	if err = errors.Join(err, b.Write(w, 6)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, b.Write(w, 6)))
 	if _, err := w.Finish(); err != nil {
 		t.Fatal(err)
 	}
@@ -201,9 +189,7 @@ func TestMeasure(t *testing.T) {
 	b := encode(t, Pages, []string{"http://a.example/", "http://a.example/1", "http://b.example/"},
 		[][]uint32{{0, 1, 2}, {2}, nil})
 	g, err := NewFile(bytes.NewReader(b), int64(len(b)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hosts, err := g.NumberHosts()
 	if err != nil || !slices.Equal(hosts, []uint32{0, 0, 1}) {
 		t.Fatal(hosts, err)
@@ -222,5 +208,16 @@ func TestMeasure(t *testing.T) {
 	g.Stop = nil
 	if m, err := g.Load(); err != nil || m.Nodes() != 3 || g.MemoryBytes() != 28 {
 		t.Error(m, err)
+	}
+}
+
+// must ends the test if there is an error.
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
 	}
 }

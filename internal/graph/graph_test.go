@@ -32,9 +32,7 @@ func encode(t testing.TB, kind Kind, names []string, lists [][]uint32) []byte {
 		err = errors.Join(err, w.List(l))
 	}
 	_, err2 := w.Finish()
-	if err := errors.Join(err, err2); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(err, err2))
 	return out.Bytes()
 }
 
@@ -194,17 +192,13 @@ func realGraph(t testing.TB) [][]uint32 {
 	}
 	defer f.Close()
 	z, err := gzip.NewReader(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	lists := make([][]uint32, 100_000)
 	err = ReadEdges(z, func(from, to uint32) error {
 		lists[from] = append(lists[from], to)
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return lists
 }
 
@@ -214,9 +208,7 @@ func TestGolden(t *testing.T) {
 	lists := [][]uint32{{0, 1, 2}, {0, 1, 2}, {}}
 	const file = "testdata/version1.graph"
 	b, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	gotNames, got, info, err := decode(b)
 	if err != nil || !equalLists(got, lists) || !slices.Equal(gotNames, names) || info.Kind != Pages {
 		t.Errorf("%q %v %+v %v", gotNames, got, info, err)
@@ -333,9 +325,7 @@ func TestWriterRefusesNonsense(t *testing.T) {
 		},
 	} {
 		w, err := NewWriter(new(bytes.Buffer), Pages)
-		if err = errors.Join(err, write(w)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, errors.Join(err, write(w)))
 		if _, err := w.Finish(); err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}

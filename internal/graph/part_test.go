@@ -28,14 +28,12 @@ func links(lists [][]uint32) func(yield func(from, to uint32) bool) {
 	}
 }
 
-func listsOf(t interface{ Fatal(...any) }, g Graph) (lists [][]uint32) {
+func listsOf(t rapid.TB, g Graph) (lists [][]uint32) {
 	err := g.Links(func(_ uint32, to []uint32) error {
 		lists = append(lists, slices.Clone(to))
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return lists
 }
 
@@ -61,9 +59,7 @@ func TestBuilderMemory(t *testing.T) {
 	b := NewBuilder(BuildConfig{Kind: Pages, Sort: extsort.Config{Prefix: filepath.Join(t.TempDir(), "s")}})
 	defer b.Close()
 	err := errors.Join(b.Page("http://b.example/"), b.Link("http://a.example/"), b.Link("http://b.example/"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	m, names, err := b.Memory()
 	if err != nil || !equalLists(listsOf(t, m), [][]uint32{nil, {0}}) ||
 		!slices.Equal(names, []string{"http://a.example/", "http://b.example/"}) {
@@ -109,23 +105,15 @@ func TestPairs(t *testing.T) {
 	// 0 and 1 link to 2; 3 to 8 link to 1. So the whole has 1 above 0, and a part without 3 to 8 has them equal.
 	lists := [][]uint32{{2}, {2}, nil, {1}, {1}, {1}, {1}, {1}, {1}}
 	whole, err := PageRank(memory(lists), exact)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	tau := func(keep func(node uint32) bool) Correlation {
 		t.Helper()
 		part, nodes, err := Induced(memory(lists), keep)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ranks, err := PageRank(part, exact)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		c, err := Kendall(Pairs(whole.Of, ranks.Of, nodes, 9))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	if c := tau(func(uint32) bool { return true }); math.Abs(c.Tau()-1) > 1e-12 || c.Nodes != 9 {

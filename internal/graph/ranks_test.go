@@ -242,27 +242,19 @@ func TestSciPyAgrees(t *testing.T) {
 		}
 	}
 	b, err := json.Marshal(in)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	cmd := exec.Command(python, "-c", scipyJudge)
 	cmd.Stdin, cmd.Stderr = strings.NewReader(string(b)), os.Stderr
 	b, err = cmd.Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var judged struct {
 		Ranks [][]float64 `json:"ranks"`
 		Taus  []float64   `json:"taus"`
 	}
-	if err := json.Unmarshal(b, &judged); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &judged))
 	for i, lists := range graphs {
 		r, err := PageRank(memory(lists), RankConfig{Damping: in.Graphs[i].Damping, Tolerance: 1e-14, Iterations: 5000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		off := 0.0
 		for v, x := range r.Of {
 			off += math.Abs(x - judged.Ranks[i][v])

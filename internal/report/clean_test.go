@@ -77,13 +77,9 @@ func FuzzCleanWriter(f *testing.F) {
 			t.Fatalf("%q is not one line", OneLine(s))
 		}
 		doc, err := json.Marshal(map[string]string{"text": s})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var was, is map[string]string
-		if err := json.Unmarshal(doc, &was); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(doc, &was))
 		if err := json.Unmarshal([]byte(cleaned(string(doc))), &is); err != nil || was["text"] != is["text"] {
 			t.Fatalf("the JSON text %q became %q, %v", was["text"], is["text"], err)
 		}

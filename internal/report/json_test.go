@@ -19,13 +19,9 @@ func TestSameKeys(t *testing.T) {
 	s := tally.Summary(took, "finished")
 	s.Agent, s.Queued, s.Exchange = "a1", 4, &Exchange{Links: 3}
 	b, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var summary, progress map[string]any
-	if err := json.Unmarshal(b, &summary); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal(b, &summary))
 	var out strings.Builder
 	p := NewProgress(&out, JSON, nil)
 	p.Agent = s.Agent
@@ -36,9 +32,7 @@ func TestSameKeys(t *testing.T) {
 		Exchange: s.Exchange,
 		LastURL:  "http://a.example/", TimeLimit: time.Hour, WaitingFor: "x", Agents: []string{"a1"},
 	}, at)
-	if err := json.Unmarshal([]byte(out.String()), &progress); err != nil {
-		t.Fatal(err)
-	}
+	must(t, json.Unmarshal([]byte(out.String()), &progress))
 	summary["revisits"], summary["unchanged"] = 1.0, 1.0 // progress leaves them out at 0
 	for k, v := range progress {
 		if want, both := summary[k]; both && k != "type" && !reflect.DeepEqual(v, want) {

@@ -78,9 +78,7 @@ func TestLine(t *testing.T) {
 func TestReadLine(t *testing.T) {
 	full := fullLine()
 	got, err := ReadLine(string(full.AppendTo(nil)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := full // times are kept in milliseconds
 	want.Time, want.Began, want.Took = at.Truncate(time.Millisecond), full.Began.Truncate(time.Millisecond),
 		1234*time.Millisecond
@@ -176,14 +174,10 @@ func TestCodeText(t *testing.T) {
 func file(t *testing.T, fs disk.FS, name string) string {
 	t.Helper()
 	f, err := fs.OpenFile(name, os.O_RDONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	b, err := io.ReadAll(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return string(b)
 }
 
@@ -196,20 +190,12 @@ func TestTornLine(t *testing.T) {
 		}
 		fs := testdisk.NewMem()
 		name := filepath.Join("logs", "crawl.log")
-		if err := fs.MkdirAll("logs", 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := disk.WriteFile(fs, name, []byte(lines[:cut])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, fs.MkdirAll("logs", 0o755))
+		must(t, disk.WriteFile(fs, name, []byte(lines[:cut])))
 		l, err := OpenLog(fs, name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l.Write(Line{Time: at, Code: 200, Size: 1, URL: "new"})
-		if err := l.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, l.Close())
 		whole := lines[:strings.LastIndexByte(lines[:cut], '\n')+1]
 		got := file(t, fs, name)
 		if rest, ok := strings.CutPrefix(got, whole); !ok || !strings.HasPrefix(rest, "2026-") ||
@@ -224,13 +210,9 @@ func TestTornLine(t *testing.T) {
 func TestStickyError(t *testing.T) {
 	faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 	l, err := OpenLog(faulty, "logs/crawl.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	l.Write(Line{Time: at, URL: "kept"})
-	if err := l.Sync(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Sync())
 	faulty.Break(testdisk.FullAfter(10))
 	l.Write(Line{Time: at, URL: "torn"})
 	if err := l.Flush(); !disk.IsFull(err) || !strings.Contains(err.Error(), "logs/crawl.log") {
@@ -254,9 +236,7 @@ func TestStickyError(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.Write(Line{Time: at, URL: "next"})
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	got := file(t, faulty, "logs/crawl.log")
 	if strings.Count(got, "\n") != 2 || !strings.Contains(got, " kept ") || !strings.Contains(got, " next ") {
 		t.Errorf("got %q, want the lines \"kept\" and \"next\"", got)
@@ -276,9 +256,7 @@ func TestOpenFails(t *testing.T) {
 // TestOpenErrorNamesTheLogOnce: an error of package os repeats the path; the log's error does not.
 func TestOpenErrorNamesTheLogOnce(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "crawl.log")
-	if err := os.Mkdir(name, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(name, 0o755))
 	_, err := OpenLog(disk.OS, name)
 	if want := "log " + name + ": open: " + syscall.EISDIR.Error(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
@@ -288,9 +266,7 @@ func TestOpenErrorNamesTheLogOnce(t *testing.T) {
 func TestConcurrentLines(t *testing.T) {
 	fs := testdisk.NewMem()
 	l, err := OpenLog(fs, "crawl.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var wg sync.WaitGroup
 	for i := range 4 {
 		wg.Go(func() {
@@ -303,9 +279,7 @@ func TestConcurrentLines(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 	got := strings.Split(strings.TrimSuffix(file(t, fs, "crawl.log"), "\n"), "\n")
 	if len(got) != 2000 {
 		t.Fatalf("%d lines, want 2000", len(got))
@@ -313,9 +287,7 @@ func TestConcurrentLines(t *testing.T) {
 	threads := map[int]int{}
 	for _, s := range got {
 		l, err := ReadLine(s)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		threads[l.Thread]++
 	}
 	if diff := cmp.Diff(map[int]int{0: 500, 1: 500, 2: 500, 3: 500}, threads); diff != "" {
@@ -327,18 +299,14 @@ func TestEvents(t *testing.T) {
 	fs := testdisk.NewMem()
 	now := at
 	e, err := OpenEvents(fs, "logs/events.jsonl", func() time.Time { return now })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	e.Write("started")
 	now = now.Add(time.Second)
 	e.Write("host-paused", F("host", "a\n\u2028.example"), F("status", 429), F("until", at),
 		F("for", 1500*time.Millisecond), F("never", time.Time{}))
 	e.Write("error", F("error", fmt.Errorf("disk: %w", syscall.ENOSPC)), F("odd", make(chan int) == nil),
 		F("bad", func() {}))
-	if err := e.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, e.Close())
 	got := strings.Split(file(t, fs, "logs/events.jsonl"), "\n")
 	want := []string{
 		`{"type":"event","time":"2026-01-02T03:04:05.678Z","event":"started"}`,
@@ -360,16 +328,12 @@ func TestEvents(t *testing.T) {
 func TestSkipped(t *testing.T) {
 	fs := testdisk.NewMem()
 	s, err := OpenSkipped(fs, "reports/skipped.jsonl")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	s.Write(Skip{URL: "http://b.example/?a&b", Via: "http://a.example/", Hops: "L", Seed: "a.example",
 		Reason: "outOfScope"})
 	s.Write(Skip{URL: "http://a.example/\"", Reason: "trap", Rule: "path of 99 segments",
 		Time: at.Truncate(time.Second)})
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, s.Close())
 	want :=
 		`{"url":"http://b.example/?a\u0026b","via":"http://a.example/","hops":"L","seed":"a.example","reason":"outOfScope"}
 {"url":"http://a.example/\"","reason":"trap","rule":"path of 99 segments","time":"2026-01-02T03:04:05Z"}
@@ -466,9 +430,7 @@ func BenchmarkSkipped(b *testing.B) {
 func TestTail(t *testing.T) {
 	fs := testdisk.NewMem()
 	l, err := OpenLog(fs, "/logs/crawl.log")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	began := time.Date(2026, 1, 2, 3, 4, 5, 678901000, time.UTC)
 	if tail, err := l.Tail(); err != nil || !tail.Empty() {
 		t.Fatalf("a new log is not empty: %v", err)
@@ -480,9 +442,7 @@ func TestTail(t *testing.T) {
 	} {
 		l.Write(line)
 	}
-	if err := l.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Flush())
 	tail, err := l.Tail()
 	if err != nil || tail.Empty() {
 		t.Fatal("the log is empty", err)
@@ -509,14 +469,10 @@ func TestTail(t *testing.T) {
 	for n := range 2 * unsynced / maxColumn {
 		l.Write(Line{Code: 200, URL: fmt.Sprint(n, long)})
 	}
-	if err := l.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Flush())
 	if tail, err = l.Tail(); err != nil || !tail.Has(fmt.Sprint(2*unsynced/maxColumn-1, long), 200, time.Time{}) ||
 		tail.Has("http://a.example/", 200, began) {
 		t.Error("the tail does not have the last lines only", err)
 	}
-	if err := l.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, l.Close())
 }

@@ -11,9 +11,7 @@ import (
 // Since returns the last events, and its channel tells of the next one.
 func TestSince(t *testing.T) {
 	e, err := OpenEvents(disk.OS, t.TempDir()+"/events.jsonl", func() time.Time { return time.Unix(0, 0) })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer e.Close()
 	list, next, more := e.Since(0)
 	if len(list) != 0 || next != 0 {

@@ -16,16 +16,12 @@ import (
 
 func TestCertificateCache(t *testing.T) {
 	a, err := newAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	a.limit = 3
 	of := func(host string) *tls.Certificate {
 		t.Helper()
 		c, err := a.certificate(host, "")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return c
 	}
 	first, second := of("a.example"), of("b.example")
@@ -61,9 +57,7 @@ func TestTLSResumption(t *testing.T) {
 		for i := range 3 {
 			for h := range 2 {
 				res, err := c.Get(fmt.Sprintf("https://h%d.made.example/%d", h, i))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				io.Copy(io.Discard, res.Body)
 				res.Body.Close()
 			}
@@ -80,16 +74,12 @@ func TestTLSResumption(t *testing.T) {
 // TestCertTemplate: a certificate from the template equals the one that crypto/x509 makes.
 func TestCertTemplate(t *testing.T) {
 	a, err := newAuthority(time.Now())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	hosts := []string{"a.example", "x", strings.Repeat("long.", 12) + "test", strings.Repeat("more", 15) + ".example"}
 	for _, host := range hosts {
 		parse := func() *x509.Certificate {
 			c, err := a.issue(host, "")
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			p, err := x509.ParseCertificate(c.Certificate[0])
 			if err != nil {
 				t.Fatalf("%s: %v", host, err)

@@ -21,13 +21,9 @@ func TestFreeAddrs(t *testing.T) {
 	// Listen at once after each call, so that no other process takes the port in between.
 	for range 50 {
 		addrs, err := FreeAddrs(1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		l, err := net.Listen("tcp", addrs[0])
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer l.Close()
 	}
 }

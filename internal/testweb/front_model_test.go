@@ -69,9 +69,7 @@ func TestFrontAgainstModel(t *testing.T) {
 			port = w.HTTPSPort()
 		}
 		c, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer c.Close()
 		if secure {
 			c = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
@@ -112,9 +110,7 @@ func TestFrontAgainstModel(t *testing.T) {
 				t.Fatalf("after the last response: got %.40q, %v", b, err)
 			}
 		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
-		}
+		must(t, <-done)
 	})
 	// Pipelined requests count as concurrent, so the test checks only their number.
 	until(t, "ended", func() bool { r := w.Report(); return r.Active == 0 && r.Requests == requests })

@@ -25,9 +25,7 @@ func ask(t testing.TB, w *Web, host, path string, limit int64, patience time.Dur
 	t.Helper()
 	a, _ := w.Lookup(host)
 	c, err := net.Dial("tcp", net.JoinHostPort(a.String(), fmt.Sprint(w.HTTPPort())))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer c.Close()
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host)
 	c.SetReadDeadline(time.Now().Add(patience))
@@ -94,9 +92,7 @@ func TestBombs(t *testing.T) {
 			r = brotli.NewReader(bytes.NewReader(packed))
 		case "zstd":
 			z, err := zstd.NewReader(bytes.NewReader(packed), zstd.WithDecoderConcurrency(1))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer z.Close()
 			r = z
 		}
@@ -114,26 +110,18 @@ func TestRawReplies(t *testing.T) {
 		testneed.Missing(t, err)
 	}
 	raw, names, err := RawReplies(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	index, err := os.ReadFile(filepath.Join(dir, "index.jsonl"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if want := bytes.Count(index, []byte("\n")); len(names) != want {
 		t.Errorf("got %d names, want %d", len(names), want)
 	}
 	w := serving(t, Config{Sites: []Site{{Host: "raw.example", Raw: raw}}})
 	for line := range bytes.Lines(index) {
 		var e struct{ File string }
-		if err := json.Unmarshal(line, &e); err != nil {
-			t.Fatal(err)
-		}
+		must(t, json.Unmarshal(line, &e))
 		want, err := os.ReadFile(filepath.Join(dir, e.File))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, _ := ask(t, w, "raw.example", "/"+strings.TrimSuffix(e.File, ".http"), 32<<20, 20*time.Second)
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s: got %d bytes, want %d", e.File, len(got), len(want))

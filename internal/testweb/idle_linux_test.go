@@ -32,14 +32,10 @@ func idleConnections(t *testing.T, path string, size int) {
 	buf := make([]byte, 64<<10)
 	for range n {
 		fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer syscall.Close(fd)
 		to := &syscall.SockaddrInet4{Port: w.HTTPPort(), Addr: [4]byte{127, 0, 0, 1}}
-		if err := syscall.Connect(fd, to); err != nil {
-			t.Fatal(err)
-		}
+		must(t, syscall.Connect(fd, to))
 		if _, err := syscall.Write(fd, []byte("GET "+path+" HTTP/1.1\r\nHost: h1.made.example\r\n\r\n")); err != nil {
 			t.Fatal(err)
 		}

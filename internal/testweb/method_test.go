@@ -15,9 +15,7 @@ import (
 func do(t testing.TB, c *http.Client, method, url string) *http.Response {
 	t.Helper()
 	req, err := http.NewRequest(method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	res, err := c.Do(req)
 	if err != nil {
 		t.Fatalf("%s %.100s: %v", method, url, err)

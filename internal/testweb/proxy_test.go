@@ -116,9 +116,7 @@ func TestTunnelIsTheClientsConnection(t *testing.T) {
 			// ask opens a tunnel and fetches a page. The first bytes follow CONNECT at once, without its response.
 			ask := func(port string) net.Conn {
 				tcp, err := net.Dial("tcp", w.HTTPAddr())
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				var conn net.Conn = &eager{Conn: tcp, head: "CONNECT h1.made.example:" + port +
 					" HTTP/1.1\r\nHost: h1.made.example:" + port + "\r\n\r\n"}
 				if port == "443" {
@@ -183,21 +181,15 @@ func (c *eager) Read(p []byte) (int, error) {
 func TestProxyOfGivenSockets(t *testing.T) {
 	open := func() net.Listener {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return l
 	}
 	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	w := serving(t, Config{Sites: []Site{{Host: "a.example"}},
 		Sockets: &Sockets{HTTP: open(), HTTPS: open(), DNSTCP: open(), DNSUDP: udp}})
 	conn, err := net.Dial("tcp", w.HTTPAddr())
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer conn.Close()
 	fmt.Fprint(conn, "CONNECT a.example:443 HTTP/1.1\r\nHost: a.example:443\r\n\r\n")
 	line := make([]byte, 13)

@@ -81,9 +81,7 @@ func TestOriginReport(t *testing.T) {
 		t.Errorf("fetched: got %v", f)
 	}
 	b, err := json.Marshal(r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var back Report
 	if err := json.Unmarshal(b, &back); err != nil || back.Origin.Missed != 4497 ||
 		back.Hosts["h0.made.example"].MinGap < 0 {

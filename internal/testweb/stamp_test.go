@@ -21,9 +21,7 @@ func TestFolderFollowsItsFiles(t *testing.T) {
 	put := func(name, text string, at time.Time) {
 		t.Helper()
 		write(t, dir, name, text)
-		if err := os.Chtimes(filepath.Join(dir, name), at, at); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(filepath.Join(dir, name), at, at))
 	}
 	want := func(path string, status int, part string, header ...string) *http.Response {
 		t.Helper()
@@ -73,9 +71,7 @@ func TestFolderFollowsItsFiles(t *testing.T) {
 	want("/sub/deep/", 200, "notes.txt")
 	put("sub/deep/index.html", "index", recent)
 	want("/sub/deep/", 200, "index")
-	if err := os.RemoveAll(filepath.Join(dir, "sub", "deep")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(dir, "sub", "deep")))
 	want("/sub/deep/", 404, "")
 	want("/sub/deep/notes.txt", 404, "")
 	put("sub/deep", "a file", recent)
@@ -89,14 +85,10 @@ func TestFolderIsKept(t *testing.T) {
 	write(t, dir, "page.html", "text")
 	old := time.Now().Add(-time.Hour)
 	for _, n := range []string{name, dir} {
-		if err := os.Chtimes(n, old, old); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Chtimes(n, old, old))
 	}
 	m, err := newMount(Folder{Host: "a.example", Dir: dir}, newFileCache(0), false)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, path := range []string{"/page.html", "/none.html"} {
 		m.find(path)
 		key := "a.example / " + path

@@ -255,20 +255,14 @@ func TestCutAnywhere(t *testing.T) {
 	cfg.FS = mem
 	ws := writeAll(t, cfg, everyKind()[:5])
 	whole, err := disk.ReadFile(mem, "/c/archive/"+ws[0].File, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var ends []int64 // of records
 	err = List(bytes.NewReader(whole), func(r Row) error { ends = append(ends, r.Offset+r.Length); return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for cut := 0; cut < len(whole); cut += testtier.Rounds(5, 1) {
 		for _, tail := range []string{"", "\x00\x00\x00\x00", "WARC/1.1\r\n", string(whole[:40])} {
 			mem := testdisk.NewMem()
-			if err := mem.MkdirAll("/c/archive", 0o755); err != nil {
-				t.Fatal(err)
-			}
+			must(t, mem.MkdirAll("/c/archive", 0o755))
 			torn := append(bytes.Clone(whole[:cut]), tail...)
 			good := cut // the tail may begin with the bytes that were cut off
 			for good < min(len(torn), len(whole)) && torn[good] == whole[good] {
@@ -282,9 +276,7 @@ func TestCutAnywhere(t *testing.T) {
 					}
 				}
 			}
-			if err := disk.WriteFile(mem, "/c/archive/"+ws[0].File+openSuffix, torn); err != nil {
-				t.Fatal(err)
-			}
+			must(t, disk.WriteFile(mem, "/c/archive/"+ws[0].File+openSuffix, torn))
 			cfg.FS = mem
 			w, rec, err := Open(cfg)
 			if err != nil {
@@ -315,14 +307,10 @@ func TestVerifyFindsDamage(t *testing.T) {
 	writeAll(t, testConfig(dir), everyKind()[:9])
 	file := warcFiles(t, dir)[0]
 	whole, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	ends := map[int]bool{0: true}
 	err = List(bytes.NewReader(whole), func(r Row) error { ends[int(r.Offset+r.Length)] = true; return nil })
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var plain []byte
 	{
 		r := NewReader(bytes.NewReader(whole))
@@ -331,17 +319,13 @@ func TestVerifyFindsDamage(t *testing.T) {
 			if err == io.EOF {
 				break
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			plain = append(plain, rec.Version+"\r\n"...)
 			for _, f := range rec.Header {
 				plain = append(plain, f.Name+": "+f.Value+"\r\n"...)
 			}
 			b, err := io.ReadAll(rec)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			plain = append(append(append(plain, "\r\n"...), b...), recordEnd...)
 		}
 	}
@@ -370,9 +354,7 @@ func TestVerifyFindsDamage(t *testing.T) {
 		bad := bytes.Clone(whole)
 		bad[i] ^= 1 << (i % 8)
 		rep, err := Verify(bytes.NewReader(bad))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if rep.OK() && !harmless(bad) {
 			t.Errorf("a flip of bit %d of byte %d was not found", i%8, i)
 		}

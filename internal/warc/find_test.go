@@ -39,9 +39,7 @@ func TestFindLines(t *testing.T) {
 			now = now.Add(time.Second)
 			return now
 		}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return w
 	}
 	check := func(w *Writer) {
@@ -51,9 +49,7 @@ func TestFindLines(t *testing.T) {
 		after := ""
 		for {
 			lines, err := FindLines(t.Context(), nil, p, "example,h", after, 7)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			for _, l := range lines {
 				key, _, _ := strings.Cut(l, " ")
 				got = append(got, key+" ")
@@ -82,34 +78,24 @@ func TestFindLines(t *testing.T) {
 		t.Fatalf("runs: %q, %v", finished, err)
 	}
 	check(w) // finished files, too
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := BuildIndex(nil, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
+	must(t, BuildIndex(nil, dir))
 	w = open()
 	check(w)
 	later := time.Now().Add(time.Hour)
-	if err := os.Chtimes(indexPath(dir), later, later); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Chtimes(indexPath(dir), later, later))
 	if files, err := indexFiles(w.cfg.FS, Place{Dir: dir}); err != nil || len(files) != 1 {
 		t.Errorf("old runs are read: %q, %v", files, err)
 	}
 	check(w)
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 }
 
 // A reader finds each capture while others write, also while a run of lines is on its way to the disk.
 func TestFindMeanwhile(t *testing.T) {
 	dir := t.TempDir()
 	w, _, err := Open(Config{Dir: dir, MaxBytes: 4 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	pages := testtier.Rounds(60, 300)
 	var written atomic.Int64
 	done := make(chan error, 1)
@@ -129,9 +115,7 @@ func TestFindMeanwhile(t *testing.T) {
 		over = written.Load() == int64(pages)
 		least := int(written.Load())
 		lines, err := FindLines(t.Context(), nil, Place{Dir: dir, Live: w}, "example,a)", "", pages)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if len(lines) < least || !slices.IsSorted(lines) || len(slices.Compact(lines)) != len(lines) {
 			t.Fatalf("%d lines, want at least %d", len(lines), least)
 		}
@@ -139,9 +123,7 @@ func TestFindMeanwhile(t *testing.T) {
 			break
 		}
 	}
-	if err := errors.Join(<-done, w.Close()); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(<-done, w.Close()))
 }
 
 // A search in a crawl that has finished a thousand files since its index was built.

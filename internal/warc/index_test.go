@@ -20,9 +20,7 @@ import (
 // TestMerge compares the external sort with a sort in memory. It uses more runs than one round can merge.
 func TestMerge(t *testing.T) {
 	mem := testdisk.NewMem()
-	if err := mem.MkdirAll("/t", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mem.MkdirAll("/t", 0o755))
 	const seed = 7
 	rnd := rand.New(rand.NewPCG(seed, seed))
 	var inputs, want []string
@@ -31,23 +29,17 @@ func TestMerge(t *testing.T) {
 		for range rnd.IntN(50) {
 			line := fmt.Sprintf("com,h%d)/%s %d\n", rnd.IntN(9), strings.Repeat("x", rnd.IntN(200)), rnd.IntN(100))
 			want = append(want, line)
-			if err := r.put("", []byte(line)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, r.put("", []byte(line)))
 		}
 		name := fmt.Sprintf("run%d", i)
-		if err := r.finish(name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.finish(name))
 		inputs = append(inputs, "/t/"+name+".cdxj")
 	}
 	slices.SortFunc(want, func(a, b string) int {
 		return strings.Compare(strings.TrimSuffix(a, "\n"), strings.TrimSuffix(b, "\n"))
 	})
 	want = slices.Compact(want)
-	if err := mergeAll(mem, inputs, "/t", "/t/out"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mergeAll(mem, inputs, "/t", "/t/out"))
 	got, err := disk.ReadFile(mem, "/t/out", 1<<26)
 	if err != nil || string(got) != strings.Join(want, "") {
 		t.Errorf("seed %d: %d bytes (%v), want %d", seed, len(got), err, len(strings.Join(want, "")))
@@ -62,23 +54,15 @@ func TestMerge(t *testing.T) {
 func TestManyRuns(t *testing.T) {
 	mem := testdisk.NewMem()
 	r := runs{fs: mem, dir: "/r"}
-	if err := mem.MkdirAll("/r", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mem.MkdirAll("/r", 0o755))
 	line := strings.Repeat("z", 9999)
 	n := 3 * runBytes / 10000
 	for i := range n {
-		if err := r.put("a.warc.gz", fmt.Appendf(nil, "%08d%s\n", n-i, line[8:])); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.put("a.warc.gz", fmt.Appendf(nil, "%08d%s\n", n-i, line[8:])))
 	}
-	if err := r.finish("a.warc.gz"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.finish("a.warc.gz"))
 	entries, err := mem.ReadDir("/r")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var names []string
 	for _, e := range entries {
 		names = append(names, e.Name())
@@ -86,15 +70,11 @@ func TestManyRuns(t *testing.T) {
 	if want := []string{"a.cdxj", "a.cdxj.0", "a.cdxj.1"}; !slices.Equal(names, want) {
 		t.Errorf("runs %v, want %v", names, want)
 	}
-	if err := r.discard("b.warc.gz"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.discard("b.warc.gz"))
 	if entries, _ := mem.ReadDir("/r"); len(entries) != 3 {
 		t.Errorf("discard removed the runs of another file")
 	}
-	if err := r.discard("a.warc.gz"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.discard("a.warc.gz"))
 	if entries, _ := mem.ReadDir("/r"); len(entries) != 0 {
 		t.Errorf("discard left %d runs", len(entries))
 	}
@@ -150,9 +130,7 @@ func TestLineRoundTrip(t *testing.T) {
 // TestLookup compares the binary search with a scan.
 func TestLookup(t *testing.T) {
 	mem := testdisk.NewMem()
-	if err := mem.MkdirAll("/c/indexes", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mem.MkdirAll("/c/indexes", 0o755))
 	want := make(map[string]int)
 	var all []byte
 	rnd := rand.New(rand.NewPCG(3, 3))
@@ -166,9 +144,7 @@ func TestLookup(t *testing.T) {
 			File: "f"}.AppendTo(all)
 	}
 	sorted := bytes.Join(sortLines(all), nil)
-	if err := disk.WriteFile(mem, "/c/indexes/index.cdxj", sorted); err != nil {
-		t.Fatal(err)
-	}
+	must(t, disk.WriteFile(mem, "/c/indexes/index.cdxj", sorted))
 	for url, n := range want {
 		found, err := Lookup(mem, Place{Dir: "/c"}, url)
 		if err != nil || len(found) != n {
@@ -193,17 +169,11 @@ func TestForeignFileIsIndexed(t *testing.T) {
 	cfg := testConfig("/c")
 	cfg.FS = mem
 	writeAll(t, cfg, everyKind()[:1])
-	if err := disk.WriteFile(mem, "/c/archive/theirs.warc.gz", []byte(gzipped(plainRecord))); err != nil {
-		t.Fatal(err)
-	}
+	must(t, disk.WriteFile(mem, "/c/archive/theirs.warc.gz", []byte(gzipped(plainRecord))))
 	for range 2 { // the second time BuildIndex uses the run of the first
-		if err := BuildIndex(mem, "/c"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, BuildIndex(mem, "/c"))
 		got, err := disk.ReadFile(mem, "/c/indexes/index.cdxj", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		sc := bufio.NewScanner(bytes.NewReader(got))
 		var keys []string
 		for sc.Scan() {
@@ -218,9 +188,7 @@ func TestForeignFileIsIndexed(t *testing.T) {
 		t.Errorf("got %d runs (%v), want 2", len(entries), err)
 	}
 	f, err := OpenWARC(mem, "/c", "theirs.warc.gz")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	f.Close()
 	if _, err := OpenWARC(mem, "/c", filepath.Join("..", "crawl.yaml")); err == nil {
 		t.Error("OpenWARC opens a file outside the archive")
@@ -276,19 +244,13 @@ func TestLongFieldsStayOut(t *testing.T) {
 		"HTTP/1.1 200 OK\nContent-Type: text/"+long+"; charset=utf-8", "hello")})
 	build := func() []byte {
 		t.Helper()
-		if err := BuildIndex(mem, "/c"); err != nil {
-			t.Fatal(err)
-		}
+		must(t, BuildIndex(mem, "/c"))
 		b, err := disk.ReadFile(mem, "/c/indexes/index.cdxj", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return b
 	}
 	ours := build() // from the writer's lines
-	if err := mem.RemoveAll("/c/state/index"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, mem.RemoveAll("/c/state/index"))
 	if again := build(); !bytes.Equal(ours, again) {
 		t.Errorf("the indexer produces\n%.500s\nthe Writer\n%.500s", again, ours)
 	}

@@ -95,9 +95,7 @@ func TestRecordFields(t *testing.T) {
 	r := NewReader(strings.NewReader("WARC/1.1 \r\nwarc-type:Response\r\nX-Long: a\r\n  b\r\n\tc\r\n" +
 		"WARC-Target-URI: <http://a/>\r\nCONTENT-LENGTH: 3\r\n\r\nabc\r\n\r\n"))
 	rec, err := r.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := []string{rec.Version, rec.Type(), rec.Header.Value("x-long"), rec.URL(), rec.Header[0].Name,
 		fmt.Sprint(rec.Size)}
 	want := []string{"WARC/1.1", "response", "a b c", "http://a/", "warc-type", "3"}
@@ -120,9 +118,7 @@ func TestFoldedFields(t *testing.T) {
 		"X:  \r\n \r\nY: a" + many +
 		"\r\nZ: z\r\n\r\nabc\r\n\r\n"))
 	rec, err := r.Next()
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	got := []string{fmt.Sprint(rec.Size), rec.URL(), rec.Header.Value("X"), rec.Header.Value("Z")}
 	if want := []string{"3", "http://a/", "", "z"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -181,9 +177,7 @@ func TestVerifySegments(t *testing.T) {
 			"warning: another record has the same WARC-Record-ID"},
 	} {
 		rep, err := Verify(strings.NewReader(c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var got []string
 		for _, p := range rep.Problems {
 			_, text, _ := strings.Cut(p.String(), ": ")
@@ -285,9 +279,7 @@ func TestPayload(t *testing.T) {
 		dir := t.TempDir()
 		ws := writeAll(t, testConfig(dir), []*Exchange{page("http://a.example/", "HTTP/1.1 200 OK\n"+c.head, c.body)})
 		f, err := OpenWARC(nil, dir, ws[0].File)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		defer f.Close()
 		rec, err := Find(f, "http://A.example")
 		if err != nil || rec == nil {

@@ -43,9 +43,7 @@ func TestFind(t *testing.T) {
 	want := map[string]string{}
 	open := func() *Writer {
 		w, _, err := Open(Config{Dir: "/crawl", FS: fsys, MaxBytes: 20_000, Agent: "a"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return w
 	}
 	check := func(w *Writer) {
@@ -99,14 +97,10 @@ func TestFind(t *testing.T) {
 		wg.Wait()
 		switch round % 3 {
 		case 0:
-			if err := w.Close(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Close())
 			w = open()
 		case 1: // the process is killed
-			if err := w.Flush(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.Flush())
 			fsys = fsys.Clone()
 			w.Close() // its disk is gone
 			w = open()
@@ -126,36 +120,26 @@ func TestFind(t *testing.T) {
 	}
 	// A file that was moved away.
 	c, err := w.Find("http://a.example/p2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := fsys.Remove("/crawl/archive/" + c[0].File); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, fsys.Remove("/crawl/archive/"+c[0].File))
 	if _, err = w.OpenCapture(c); err == nil {
 		t.Error("a record without its file was opened")
 	} else if _, ok := errors.AsType[*UnreadableError](err); !ok {
 		t.Errorf("%v is not an UnreadableError", err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 }
 
 // TestFindWithoutFilters checks the search of runs for which there are no filters.
 func TestFindWithoutFilters(t *testing.T) {
 	fsys := testdisk.NewMem()
 	w, _, err := Open(Config{Dir: "/crawl", FS: fsys, MaxBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	for i := range 20 {
 		if i == 10 {
 			d, err := w.finder()
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			d.room = 0
 		}
 		x := page(fmt.Sprintf("http://a.example/%d", i), "HTTP/1.1 200 OK", fmt.Sprint("page ", i))

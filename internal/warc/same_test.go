@@ -19,13 +19,9 @@ func TestPayloadDigest(t *testing.T) {
 	for i, x := range everyKind() {
 		dir := t.TempDir()
 		w, _, err := Open(testConfig(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		digest, ok, err := PayloadDigest(x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		outside := *x
 		if b, is := x.Response.(Bytes); is {
 			outside.Response = lazy{b}
@@ -40,9 +36,7 @@ func TestPayloadDigest(t *testing.T) {
 		if err == nil {
 			err = w.Close() // so that checkWritten can read the record
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if ok && (done.PayloadDigest != digest || !done.Revisit || done.Original != from) {
 			t.Errorf("%d: PayloadDigest %x, but written as %+v", i, digest, done)
 		}
@@ -65,18 +59,14 @@ func TestPayloadDigest(t *testing.T) {
 // TestSameIsNotRemembered: a revisit of a page in another archive must not become an original in this one.
 func TestSameIsNotRemembered(t *testing.T) {
 	w, _, err := Open(testConfig(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer w.Close()
 	write := func(url string, same *Original) Written {
 		t.Helper()
 		x := page(url, "HTTP/1.1 200 OK\nContent-Type: text/html", strings.Repeat("a page ", 9))
 		x.Same = same
 		done, err := w.Write(x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return done
 	}
 	if !write("http://a.example/1", &Original{URL: "http://b.example/", Date: testTime}).Revisit {

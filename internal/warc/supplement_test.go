@@ -19,13 +19,9 @@ func supplemented(t *testing.T, dir string) (keys []string, s Supplement) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for l, err := range Lines(nil, Place{Dir: dir, Extra: s.Path}, "") {
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		keys = append(keys, l.SURT)
 	}
 	return keys, s
@@ -47,57 +43,37 @@ func TestSupplement(t *testing.T) {
 	run := func(url string, while func()) {
 		t.Helper()
 		w, _, err := Open(testConfig(dir))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := w.Write(page("http://example.com/"+url, "HTTP/1.1 200 OK", url)); err != nil {
 			t.Fatal(err)
 		}
-		if err := w.Flush(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Flush())
 		while()
-		if err := w.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, w.Close())
 	}
 	run("1", func() { check("running", 1, "1") })
 	check("without an index", 1, "1")
-	if err := BuildIndex(nil, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, BuildIndex(nil, dir))
 	check("indexed", 0, "1")
 	run("2", func() { check("continued", 1, "1", "2") })
 	check("with an old index", 1, "1", "2")
-	if err := BuildIndex(nil, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, BuildIndex(nil, dir))
 	check("indexed again", 0, "1", "2")
 
 	// A kill leaves a file that is not finished. BuildIndex reads it, too.
 	last := slices.Max(warcFiles(t, dir))
 	b, err := os.ReadFile(last)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(last+openSuffix, b[:len(b)-10], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, os.WriteFile(last+openSuffix, b[:len(b)-10], 0o644))
 	for _, name := range []string{last, filepath.Join(dir, "indexes", "index.cdxj")} {
-		if err := os.Remove(name); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.Remove(name))
 	}
 	check("killed", 2, "1", "2")
-	if err := BuildIndex(nil, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, BuildIndex(nil, dir))
 	check("killed, and indexed", 0, "1", "2")
 
 	// Damage of a finished file is reported.
-	if err := os.WriteFile(filepath.Join(dir, "archive", "damaged.warc.gz"), b[:len(b)/3], 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(filepath.Join(dir, "archive", "damaged.warc.gz"), b[:len(b)/3], 0o644))
 	keys, s := supplemented(t, dir)
 	if len(keys) != 2 || len(s.Damaged) != 1 || !errors.Is(s.Damaged[0], ErrDamaged) ||
 		!strings.HasPrefix(s.Damaged[0].Error(), "damaged.warc.gz: offset ") {
@@ -110,9 +86,7 @@ func TestSupplement(t *testing.T) {
 	if !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without an archive: %v", err)
 	}
-	if err := os.RemoveAll(filepath.Join(dir, "indexes")); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.RemoveAll(filepath.Join(dir, "indexes")))
 	tmp := t.TempDir()
 	_, err = WriteSupplement(nil, dir, func() (string, error) { return tmp, nil },
 		func(done, total int64) error { return late })

@@ -129,29 +129,21 @@ func everyKind() []*Exchange {
 func writeAll(t testing.TB, cfg Config, xs []*Exchange) []Written {
 	t.Helper()
 	w, _, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var ws []Written
 	for _, x := range xs {
 		done, err := w.Write(x)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		ws = append(ws, done)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	return ws
 }
 
 func warcFiles(t testing.TB, dir string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "archive", "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return files
 }
 
@@ -171,9 +163,7 @@ func TestRotation(t *testing.T) {
 	name := regexp.MustCompile(`^test-20240506070809123-000(\d\d)-a1\.warc\.gz$`)
 	for i, f := range files {
 		info, err := os.Stat(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if info.Size() > cfg.MaxBytes {
 			t.Errorf("%s has %d bytes, want at most %d", f, info.Size(), cfg.MaxBytes)
 		}
@@ -199,9 +189,7 @@ func TestRotation(t *testing.T) {
 func recordTypesOf(t testing.TB, file string) (types []string) {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if err := List(f, func(r Row) error { types = append(types, r.Type); return nil }); err != nil {
 		t.Fatalf("%s: %v", file, err)
@@ -214,24 +202,16 @@ func recordTypesOf(t testing.TB, file string) (types []string) {
 func checkWritten(t testing.TB, dir string, w Written, url string) *Record {
 	t.Helper()
 	f, err := OpenWARC(nil, dir, w.File)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	t.Cleanup(func() { f.Close() })
 	rec, err := At(f, w.Offset)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if rec.URL() != url {
 		t.Errorf("record of %s, want %s", rec.URL(), url)
 	}
 	content, err := io.ReadAll(rec)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := rec.r.Finish(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, rec.r.Finish())
 	if rec.Length != w.Length {
 		t.Errorf("length %d, want %d", rec.Length, w.Length)
 	}
@@ -358,14 +338,10 @@ func TestSpilledAndLarge(t *testing.T) {
 func verifyClean(t testing.TB, file string) *Report {
 	t.Helper()
 	f, err := os.Open(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	rep, err := Verify(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if rep.Errors+rep.Warnings > 0 {
 		t.Errorf("%s: %v", file, rep.Problems)
 	}
@@ -375,18 +351,12 @@ func verifyClean(t testing.TB, file string) *Report {
 func TestRemember(t *testing.T) {
 	dir := t.TempDir()
 	w, _, err := Open(testConfig(dir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x := page("http://example.com/new", "HTTP/1.1 200 OK", lorem)
 	w.Remember(sha1.Sum([]byte(lorem)), "http://example.com/old", testTime.Add(-time.Hour))
 	done, err := w.Write(x)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
+	must(t, w.Close())
 	rec := checkWritten(t, dir, done, x.URL)
 	got := []string{rec.Header.Value("WARC-Refers-To"), rec.Header.Value("WARC-Refers-To-Target-URI"),
 		rec.Header.Value("WARC-Refers-To-Date")}
@@ -430,9 +400,7 @@ func TestConcurrentWrites(t *testing.T) {
 	cfg := testConfig(dir)
 	cfg.MaxBytes = 40000
 	w, _, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	var wg sync.WaitGroup
 	results := make([][]Written, 4)
 	for i := range results {
@@ -458,17 +426,13 @@ func TestConcurrentWrites(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Close())
 	for i, ws := range results {
 		for k, done := range ws {
 			checkWritten(t, dir, done, fmt.Sprintf("http://h%d.example.com/%d", i, k))
 		}
 	}
-	if err := BuildIndex(nil, dir); err != nil {
-		t.Fatal(err)
-	}
+	must(t, BuildIndex(nil, dir))
 	for i := range results {
 		url := fmt.Sprintf("http://h%d.example.com/%d", i, 7)
 		found, err := Lookup(nil, Place{Dir: dir}, url)
@@ -508,9 +472,7 @@ func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 	cfg := testConfig("/c")
 	cfg.FS, cfg.MaxBytes, cfg.Level = slow, 7000, -1
 	w, _, err := Open(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	write := func(i int) Written {
 		done, err := w.Write(page(fmt.Sprintf("http://example.com/%d", i), "HTTP/1.1 200 OK\nContent-Type: image/gif",
 			fmt.Sprint(i, lorem[:700])))
@@ -527,9 +489,7 @@ func TestWritesGoOnWhileAFileIsFinished(t *testing.T) {
 	})
 	<-slow.entered // the first file's index: the goroutine that filled the file waits
 	second := write(100)
-	if err := w.Flush(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Flush())
 	if file, n := w.Position(); second.File == first.File || file != second.File || n < second.End {
 		t.Errorf("wrote to %s after %s; %d bytes of %s are flushed", second.File, first.File, n, file)
 	}
@@ -584,9 +544,7 @@ func (w waiting) ReadAt(p []byte, off int64) (int, error) {
 // TestLargeResponsesStopNobody: while a response that is not in memory is compressed, other goroutines can write.
 func TestLargeResponsesStopNobody(t *testing.T) {
 	w, _, err := Open(testConfig(t.TempDir()))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	x := page("http://example.com/large", "HTTP/1.1 200 OK\nContent-Type: text/html", strings.Repeat(lorem, 400))
 	body := waiting{x.Response.(Bytes), make(chan struct{}), make(chan struct{})}
 	x.Response = body
@@ -606,16 +564,23 @@ func TestLargeResponsesStopNobody(t *testing.T) {
 			}
 			body.release <- struct{}{}
 		case err := <-done:
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			open = false
 		}
 	}
 	if n < 2*len(body.b)/chunkSize {
 		t.Errorf("the body was read in %d pieces, want two passes: digests and file", n)
 	}
-	if err := w.Close(); err != nil {
+	must(t, w.Close())
+}
+
+// must ends the test if there is an error.
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
 		t.Fatal(err)
 	}
 }

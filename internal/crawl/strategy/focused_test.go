@@ -37,13 +37,9 @@ func seaAndAir(t testing.TB, kind string) *classify.Classifier {
 			classify.Text{Category: "LAND", Text: repeated("train station hill ")})
 	}
 	m, err := classify.Train(texts, classify.Training{Kind: kind, Features: classify.Words})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	c, err := classify.New(m, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return c
 }
 
@@ -52,9 +48,7 @@ func focused(t testing.TB, e Evidence) *Focused {
 	f, err := OpenFocused(FocusedConfig{
 		Classifier: seaAndAir(t, classify.Logistic), Topics: []string{"sea"}, Evidence: e,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return f
 }
 

@@ -30,9 +30,7 @@ func TestHistoryRoundTrip(t *testing.T) {
 	for _, h := range []*history{sampleHistory(), {visits: 1}} {
 		enc := h.appendTo(nil)
 		got, err := decodeHistory(enc)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(h, got, cmp.AllowUnexported(history{}, evidence{})); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -65,9 +63,7 @@ func FuzzHistory(f *testing.F) {
 			return
 		}
 		again, err := decodeHistory(h.appendTo(nil))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if diff := cmp.Diff(h, again, cmp.AllowUnexported(history{}, evidence{})); diff != "" {
 			t.Errorf("(-first +again):\n%s", diff)
 		}

@@ -29,12 +29,8 @@ func TestRecrawlKeep(t *testing.T) {
 				s.Unkept != 6 || s.Duplicates != 0 {
 				t.Errorf("%s, %+v", stop, s)
 			}
-			if err := p.Archive.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := warc.BuildIndex(w.mem, dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, p.Archive.Close())
+			must(t, warc.BuildIndex(w.mem, dir))
 		})
 		for u, want := range map[string]int{"http://a.example/": 0, "http://a.example/1": 0, "http://a.example/2": 3} {
 			if n := len(w.captures(t, u)); n != want {

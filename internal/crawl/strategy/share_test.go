@@ -38,9 +38,7 @@ func newTeam(t *testing.T, n int, docs map[string]*doc, seeds ...string) *team {
 		us = append(us[1:], us[0])
 		w, err := OpenWalk(Place{FS: testdisk.NewMem(), Dir: fmt.Sprint("/", i), Seeds: us},
 			WalkConfig{Walkers: 9, Steps: 2000, Seed: 5})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		m.walks = append(m.walks, w)
 	}
 	m.share()
@@ -186,25 +184,19 @@ func TestTold(t *testing.T) {
 		}
 	}
 	known(nil)
-	if err := w.Told(l, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Told(l, nil))
 	known(nil)
 	if want, _, err := w.Next(time.Now()); want != nil || err != nil {
 		t.Errorf("%v is wanted, %v", want, err)
 	}
 	first := appendStop(nil, stopPage, to)
-	if err := w.Restore(l, first); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Restore(l, first))
 	known(first)
 	state, err := w.Visited(&crawl.Visit{Link: l, Outcome: crawl.Failed})
 	if string(state) != string(first) || err != nil {
 		t.Errorf("state %q after a failed visit, %v", state, err)
 	}
-	if err := w.Told(l, appendStop(nil, stopDead, nil)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.Told(l, appendStop(nil, stopDead, nil)))
 	known(first)
 }
 

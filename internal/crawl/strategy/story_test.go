@@ -102,18 +102,10 @@ func TestRecrawlStory(t *testing.T) {
 				s.Changed != 1 || s.Pages != 6 || s.Duplicates != 2 || s.Status["304"] != 3 {
 				t.Errorf("%s, %+v", stop, s)
 			}
-			if err := w.mem.MkdirAll(dir+"/reports", 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Strategy.(*Recrawl).WriteReport(w.mem, dir+"/reports"); err != nil {
-				t.Fatal(err)
-			}
-			if err := p.Archive.Close(); err != nil {
-				t.Fatal(err)
-			}
-			if err := warc.BuildIndex(w.mem, dir); err != nil {
-				t.Fatal(err)
-			}
+			must(t, w.mem.MkdirAll(dir+"/reports", 0o755))
+			must(t, p.Strategy.(*Recrawl).WriteReport(w.mem, dir+"/reports"))
+			must(t, p.Archive.Close())
+			must(t, warc.BuildIndex(w.mem, dir))
 		})
 		first := w.web.start.UTC()
 		day, zero := first.Add(-24*time.Hour).Format("Mon, 02 Jan 2006 15:04:05 GMT"),
@@ -155,9 +147,7 @@ func TestRecrawlStory(t *testing.T) {
 			}
 		}
 		index, err := disk.ReadFile(w.mem, dir+"/indexes/index.cdxj", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		var kinds []string
 		for line := range strings.Lines(string(index)) {
 			if strings.HasPrefix(line, "example,a)/ ") {
@@ -170,9 +160,7 @@ func TestRecrawlStory(t *testing.T) {
 			t.Errorf("index %q, want %q\n%s", kinds, want, index)
 		}
 		csv, err := disk.ReadFile(w.mem, dir+"/reports/recrawl.csv", 1<<20)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		wantCSV := `url,visits,changes,changes_per_day,interval_s,last_visit,last_change,next_visit
 http://a.example/1,3,1,438.9,120,2000-01-01T00:03:02Z,2000-01-01T00:01:40Z,2000-01-01T00:05:02Z
 http://a.example/,3,0,0,120,2000-01-01T00:04:01Z,,2000-01-01T00:06:01Z
@@ -256,9 +244,7 @@ func pagesOf(t *testing.T, r *Recrawl) map[string]string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for _, o := range r.out {
 		out[o.url] = "in the queues"
 	}
@@ -428,9 +414,7 @@ func TestRecrawlDropped(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	open := func() *Recrawl {
 		r, err := OpenRecrawl(Place{FS: mem, Dir: dir}, RecrawlConfig{Min: time.Minute, Max: time.Minute})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		return r
 	}
 	r := open()
@@ -444,9 +428,7 @@ func TestRecrawlDropped(t *testing.T) {
 	if err != nil || w == nil || w.Returned {
 		t.Fatalf("%+v, %v", w, err)
 	}
-	if err := r.PutOff(w, now.Add(time.Minute)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.PutOff(w, now.Add(time.Minute)))
 	if w, wake, err := r.Next(now); w != nil || wake.Sub(now).Round(time.Second) != time.Minute || err != nil {
 		t.Fatalf("%+v, %s, %v", w, wake, err)
 	}
@@ -463,27 +445,19 @@ func TestRecrawlDropped(t *testing.T) {
 		if w, wake, err := r.Next(now.Add(1000 * time.Hour)); w != nil || !wake.IsZero() || err != nil {
 			t.Errorf("%+v, %s, %v", w, wake, err)
 		}
-		if err := r.WriteReport(mem, dir); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.WriteReport(mem, dir))
 		if b, err := disk.ReadFile(mem, dir+"/recrawl.csv", 1<<20); err != nil ||
 			!strings.HasSuffix(string(b), "http://a.example/,1,0,0,60,2001-09-09T01:46:40Z,,\n") {
 			t.Errorf("%q, %v", b, err)
 		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Close())
 		r = open()
-		if err := r.Restore(w.Link, state); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Restore(w.Link, state))
 	}
 	if err := r.PutOff(w, now); err == nil {
 		t.Error("a page was put off that was not due")
 	}
-	if err := r.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, r.Close())
 }
 
 // The operator drops the links of a host. Its known pages are not visited again, also after a
@@ -496,15 +470,11 @@ func TestRecrawlForgotten(t *testing.T) {
 	for restart := range 2 {
 		r, err := OpenRecrawl(Place{FS: mem, Dir: dir},
 			RecrawlConfig{Min: time.Minute, Max: time.Minute, MemoryBytes: 5000})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		visit := func(url string) {
 			state, err := r.Visited(&crawl.Visit{Link: weburl.Link{URL: mustURL(t, url)}, Outcome: crawl.Fetched,
 				Status: 200, Began: now, Now: now})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			states[url] = slices.Clone(state)
 		}
 		if restart == 0 {
@@ -518,9 +488,7 @@ func TestRecrawlForgotten(t *testing.T) {
 		} else {
 			r.Forget("a.example", time.Unix(1e9+1, 0))
 			for url, state := range states {
-				if err := r.Restore(weburl.Link{URL: mustURL(t, url)}, state); err != nil {
-					t.Fatal(err)
-				}
+				must(t, r.Restore(weburl.Link{URL: mustURL(t, url)}, state))
 			}
 		}
 		got := map[string]bool{}
@@ -542,8 +510,6 @@ func TestRecrawlForgotten(t *testing.T) {
 		if len(got) != 2 || !got["http://b.example/"] || !got["http://a.example/late"] {
 			t.Errorf("%v are due", got)
 		}
-		if err := r.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, r.Close())
 	}
 }

@@ -97,16 +97,10 @@ func pageRank(docs map[string]*doc, seeds []string, jump float64) map[string]flo
 
 func sampled(t *testing.T, w *world, s crawl.Strategy) [][]string {
 	t.Helper()
-	if err := w.mem.MkdirAll(dir+"/reports", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.(*Walk).WriteReport(w.mem, dir+"/reports"); err != nil {
-		t.Fatal(err)
-	}
+	must(t, w.mem.MkdirAll(dir+"/reports", 0o755))
+	must(t, s.(*Walk).WriteReport(w.mem, dir+"/reports"))
 	b, err := disk.ReadFile(w.mem, dir+"/reports/walk.csv", 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	rows, err := csv.NewReader(strings.NewReader(string(b))).ReadAll()
 	if err != nil || len(rows) < 2 {
 		t.Fatalf("%q, %v", b, err)
@@ -130,9 +124,7 @@ func TestWalkIsPageRank(t *testing.T) {
 			sum, far, visits := 0.0, 0.0, 0
 			for _, row := range sampled(t, w, p.Strategy) {
 				share, err := strconv.ParseFloat(row[2], 64)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				n, _ := strconv.Atoi(row[1])
 				visits += n
 				sum += share

@@ -205,9 +205,7 @@ func newWorld(t *testing.T, docs map[string]*doc, open func(Place) (crawl.Strate
 func mustURL(t testing.TB, s string) weburl.URL {
 	t.Helper()
 	u, err := weburl.Parse(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return u
 }
 
@@ -262,9 +260,7 @@ func (w *world) open(t *testing.T) *process {
 		BeforeSync: func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) },
 	})
 	ok(err)
-	if err := errors.Join(errs...); err != nil {
-		t.Fatal(err)
-	}
+	must(t, errors.Join(errs...))
 	p.Parts = r
 	cfg := w.cfg
 	cfg.ResumeWait = w.delay
@@ -277,12 +273,8 @@ func (w *world) open(t *testing.T) *process {
 	if _, err := p.Recover(fs, dir+"/state/journal", intact, time.Now()); err != nil {
 		t.Fatal(err)
 	}
-	if err := p.SeedAgain(); err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Seed(w.seeds, nil); err != nil {
-		t.Fatal(err)
-	}
+	must(t, p.SeedAgain())
+	must(t, p.Seed(w.seeds, nil))
 	return p
 }
 
@@ -379,15 +371,11 @@ func (w *world) verify(t *testing.T) {
 func (w *world) warcs(t *testing.T) map[string][]byte {
 	t.Helper()
 	entries, err := w.mem.ReadDir(dir + "/archive")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	out := map[string][]byte{}
 	for _, e := range entries {
 		b, err := disk.ReadFile(w.mem, dir+"/archive/"+e.Name(), 1<<30)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		out[e.Name()] = b
 	}
 	return out
@@ -426,4 +414,15 @@ func (w *world) captures(t *testing.T, url string) (out []capture) {
 		}
 	}
 	return out
+}
+
+// must ends the test if there is an error.
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

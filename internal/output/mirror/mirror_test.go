@@ -83,9 +83,7 @@ func write(t *testing.T, cfg Config, dirs ...string) Result {
 	t.Helper()
 	cfg.Archive = captures.New(nil, warc.Places(dirs...), nil)
 	res, err := Write(context.Background(), cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if _, err := os.Stat(cfg.Dir + ".partial"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the temporary directory is still there: %v", err)
 	}
@@ -105,9 +103,7 @@ func files(t *testing.T, dir string) map[string]string {
 		all[filepath.ToSlash(rel)] = string(b)
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return all
 }
 
@@ -115,9 +111,7 @@ func files(t *testing.T, dir string) map[string]string {
 func links(t *testing.T, text string) (refs []string) {
 	t.Helper()
 	doc, err := html.Parse(strings.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	for n := range doc.Descendants() {
 		for _, a := range n.Attr {
 			switch a.Key {
@@ -252,13 +246,9 @@ func TestNothing(t *testing.T) {
 	})
 	index := filepath.Join(dir, "indexes", "index.cdxj")
 	lines, err := os.ReadFile(index)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	_, rest, _ := strings.Cut(string(lines), "\n") // without a.example, as if another crawl had it
-	if err := os.WriteFile(index, []byte(rest), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(index, []byte(rest), 0o644))
 	out := filepath.Join(t.TempDir(), "out")
 	res, err := Write(context.Background(), Config{Archive: captures.New(nil, warc.Places(dir), nil), Dir: out})
 	want := Result{Type: "mirror", Errors: 2, Nowhere: 1, NoOriginal: 1, Redirects: 1}
@@ -282,31 +272,21 @@ func TestDirectory(t *testing.T) {
 		}
 	}
 	other := filepath.Join(tmp, "other")
-	if err := os.MkdirAll(other, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.MkdirAll(other, 0o755))
 	write(t, Config{Dir: other}, dir) // empty: fine
 	fail("a mirror", ErrNotEmpty, Config{Dir: other})
 	write(t, Config{Dir: other, Overwrite: true}, dir)
-	if err := os.Remove(filepath.Join(other, markerFile)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Remove(filepath.Join(other, markerFile)))
 	fail("other files", ErrNoMirror, Config{Dir: other, Overwrite: true})
 	if got := files(t, other); len(got) != 2 {
 		t.Errorf("the files are %q", got)
 	}
 	busy := filepath.Join(tmp, "busy")
-	if err := os.Mkdir(busy+".partial", 0o755); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.Mkdir(busy+".partial", 0o755))
 	lock, err := disk.Lock(disk.OS, busy+".partial")
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	fail("another run", disk.ErrLocked, Config{Dir: busy})
-	if err := lock.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, lock.Close())
 	write(t, Config{Dir: busy}, dir)
 	ended, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -332,9 +312,7 @@ func TestFaults(t *testing.T) {
 		_, err := Write(context.Background(), Config{Archive: captures.New(nil, warc.Places(dir), nil), Dir: out,
 			Overwrite: true, FS: faulty})
 		if _, changes := faulty.Calls(); changes < n {
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			break
 		}
 		if got := files(t, out); !maps.Equal(got, before) {
@@ -388,9 +366,7 @@ func TestRandom(t *testing.T) {
 				u += "?q" + words[rng.IntN(len(words))]
 			}
 			parsed, err := weburl.Parse(u)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			responses[parsed.String()] = []string{"text/html\n", "text/plain\n", "text/css\n"}[rng.IntN(3)]
 			fmt.Fprintf(&refs, "<a href='%s'>%s</a>\n", parsed, parsed)
 		}
@@ -419,4 +395,15 @@ func TestBrowser(t *testing.T) {
 	b.Wait("document.title === 'List' && location.hash === '#end'")
 	b.Run("document.getElementById('home').click()")
 	b.Wait("document.title === 'Café'")
+}
+
+// must ends the test if there is an error.
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

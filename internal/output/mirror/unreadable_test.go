@@ -35,21 +35,15 @@ func TestUnreadable(t *testing.T) {
 	} {
 		dir := testarchive.Write(t, pages)
 		index, err := os.ReadFile(filepath.Join(dir, "indexes", "index.cdxj"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		offsets := regexp.MustCompile(`"offset": "(\d+)"`).FindAllStringSubmatch(string(index), -1)
 		last, err := strconv.ParseInt(offsets[len(offsets)-1][1], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		files, err := filepath.Glob(filepath.Join(dir, "archive", "*"))
 		if err != nil || len(files) != 1 {
 			t.Fatal(files, err)
 		}
-		if err := c.spoil(files[0], last); err != nil {
-			t.Fatal(err)
-		}
+		must(t, c.spoil(files[0], last))
 		out := filepath.Join(t.TempDir(), "out")
 		res := write(t, Config{Dir: out}, dir)
 		all := check(t, out)
@@ -77,9 +71,7 @@ func TestUnpacked(t *testing.T) {
 	if _, err := z.Write(make([]byte, long)); err != nil {
 		t.Fatal(err)
 	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, z.Close())
 	dir := testarchive.Write(t, map[string]string{
 		"http://a.example/bomb":  "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\n\r\n" + b.String(),
 		"http://a.example/plain": "a/b\n" + strings.Repeat("x", long),

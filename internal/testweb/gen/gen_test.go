@@ -17,9 +17,7 @@ var _ testweb.Origin = (*Web)(nil)
 func newWeb(t testing.TB, s Spec) *Web {
 	t.Helper()
 	w, err := New(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	return w
 }
 
@@ -64,4 +62,15 @@ func header(head []byte, name string) string {
 	_, rest, _ := strings.Cut(string(head), "\r\n"+name+": ")
 	value, _, _ := strings.Cut(rest, "\r\n")
 	return value
+}
+
+// must ends the test if there is an error.
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
 }

@@ -72,9 +72,7 @@ func TestFarMatches(t *testing.T) {
 	want, _ := fetched(t, w, 0, 0, false)
 	z, _ := fetched(t, w, 0, 0, true)
 	zr, err := gzip.NewReader(bytes.NewReader(z))
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	if got, err := io.ReadAll(zr); err != nil || !bytes.Equal(got, want) || len(want) < 60_000 {
 		t.Errorf("%v: got %d bytes, want %d", err, len(got), len(want))
 	}

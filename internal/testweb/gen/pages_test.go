@@ -99,9 +99,7 @@ func TestLinksAreOnThePage(t *testing.T) {
 					t.Fatalf("%s: %+v", w.URL(h, p), r)
 				}
 				base, err := url.Parse(w.URL(h, p))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				refs, found := w.Links(h, p, nil), hrefs(t, body)
 				if len(refs) != len(found) {
 					t.Fatalf("%s: %d links on the page, want %d", base, len(found), len(refs))
@@ -109,9 +107,7 @@ func TestLinksAreOnThePage(t *testing.T) {
 				for i, ref := range refs {
 					kinds[ref.Kind]++
 					u, err := base.Parse(found[i])
-					if err != nil {
-						t.Fatal(err)
-					}
+					must(t, err)
 					if err := leadsTo(w, u, h, ref); err != nil {
 						t.Fatalf("%s: link %d, %s: %v", base, i, found[i], err)
 					}

@@ -18,9 +18,7 @@ func TestServed(t *testing.T) {
 	s := smallWild(11)
 	w := newWeb(t, s)
 	web, err := testweb.New(testweb.Config{Origin: w})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop := web.Start()
 	defer func() {
 		if err := stop(); err != nil {
@@ -40,13 +38,9 @@ func TestServed(t *testing.T) {
 			continue
 		}
 		req, err := http.NewRequestWithContext(ctx, "GET", w.URL(h, p), nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		resp, err := tr.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		got, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		want, _ := fetched(t, w, h, p, false)
@@ -68,9 +62,7 @@ func TestChangesAreServed(t *testing.T) {
 		Changes: &Changes{Start: time.Now(), Day: 1000 * time.Hour, Neither: -1, ETagOnly: 0.3, ModifiedOnly: 0.3,
 			Rates: []Rate{{0.8, webDay, 30 * webDay}}}})
 	web, err := testweb.New(testweb.Config{Origin: w, Changes: w})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	stop := web.Start()
 	defer func() {
 		if err := stop(); err != nil {
@@ -84,14 +76,10 @@ func TestChangesAreServed(t *testing.T) {
 	get := func(url string, fields http.Header) *http.Response {
 		t.Helper()
 		req, err := http.NewRequestWithContext(ctx, "GET", url, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		req.Header = fields
 		resp, err := tr.RoundTrip(req)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if _, err := io.Copy(io.Discard, resp.Body); err != nil {
 			t.Fatal(err)
 		}

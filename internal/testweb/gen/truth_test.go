@@ -28,9 +28,7 @@ func sitemapURLs(t *testing.T, w *Web, robotsURL string) (pages []string) {
 	file := func(target string) string {
 		for range 5 {
 			u, err := url.Parse(target)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			host, ok := w.Find(u.Host)
 			if !ok || u.Scheme == "https" && w.Host(host).TLS != "" {
 				return ""
@@ -114,9 +112,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 		j := queue[0]
 		queue = queue[1:]
 		u, err := url.Parse(j.url)
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		host, ok := w.Find(u.Host)
 		if !ok {
 			t.Fatalf("there is no host for %s", j.url)
@@ -147,9 +143,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 		case r.Status >= 300 && r.Status < 400:
 			if j.steps < 6 {
 				to, err := u.Parse(header(out[:r.HeadLen], "Location"))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				follow(u, to, j.depth, j.steps+1)
 			}
 		case r.Status == 200:
@@ -161,9 +155,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 			}
 			for _, ref := range hrefs(t, out[r.HeadLen:]) {
 				to, err := u.Parse(ref)
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				follow(u, to, j.depth+1, 0)
 			}
 		}
@@ -175,9 +167,7 @@ func crawl(t *testing.T, w *Web, b Bounds) map[Seed]bool {
 func compareTruth(t *testing.T, w *Web, b Bounds) (pages int64) {
 	t.Helper()
 	truth, err := w.Reachable(b)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	found := crawl(t, w, b)
 	truth.Each(func(h, p int64) {
 		if pages++; !found[Seed{h, p}] || !truth.Has(h, p) {
@@ -198,9 +188,7 @@ func compareTruth(t *testing.T, w *Web, b Bounds) (pages int64) {
 func TestTruthIsWhatACrawlFinds(t *testing.T) {
 	w := wildWeb(t)
 	graph, err := New(Spec{Graph: testGraph(), Hosts: 30, PageBytes: 1, Broken: 0.05, Denied: 0.1, Redirects: 0.05})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	listed := newWeb(t, Spec{
 		Seed: 8, Hosts: 40, PagesMean: 6, Links: 4, PageBytes: 1, Sitemaps: 0.7, Denied: 0.5, NoRobots: 0.1,
 		Broken: 0.2, ClosedHosts: 0.1, DeadHosts: 0.2, Redirects: 0.2,
@@ -286,9 +274,7 @@ func TestTruthOfAnyWeb(t *testing.T) {
 			}
 			w, err = New(s)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		b := Bounds{
 			Scope: Scope(r.IntN(3)), Robots: r.IntN(2) == 0, Roots: r.IntN(4) == 0, TwoLevel: r.IntN(4) == 0,
 		}
@@ -345,9 +331,7 @@ func TestAllHostsAreReached(t *testing.T) {
 	w := newWeb(t, Spec{Hosts: 20000, PagesMean: 10, Links: 20})
 	start := time.Now()
 	truth, err := w.Reachable(Bounds{Seeds: []Seed{{0, 0}}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := int64(0)
 	for h := range w.Hosts() {
 		want += w.Pages(h)
