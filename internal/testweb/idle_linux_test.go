@@ -5,11 +5,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestIdleConnectionsAreCheap: a connection that waits for its next request, or for a server that hangs, holds no
 // buffer and has a small stack.
 func TestIdleConnectionsAreCheap(t *testing.T) {
+	testtier.OnlyIdle(t, "it compares the memory of 1,500 connections")
 	for path, size := range map[string]int{"/1": 22300, "/hang": 100, "/wait": 0} {
 		t.Run(path[1:], func(t *testing.T) { idleConnections(t, path, size) })
 	}

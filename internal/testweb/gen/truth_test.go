@@ -297,6 +297,7 @@ func TestTruthOfAnyWeb(t *testing.T) {
 
 // TestSitemapOfALargeHost: the pages of a sitemap take one step each, without recursion.
 func TestSitemapOfALargeHost(t *testing.T) {
+	testtier.OnlyIdle(t, "it bounds the time that the truth of a large host takes")
 	const pages = 300_000
 	w := newWeb(t, Spec{
 		Hosts: 1, PagesMean: pages, MaxPages: pages, Links: 1, PageBytes: 1, Sitemaps: 1, Topics: 1, Languages: 1,

@@ -33,14 +33,17 @@ func unresponsive(t *testing.T) netip.AddrPort {
 		t.Fatal(err)
 	}
 	at := netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), uint16(sa.(*syscall.SockaddrInet4).Port))
-	for range 16 {
+	for n, failed := 0, 0; failed < 2; { // one failure alone may be a busy machine's
 		c, err := net.DialTimeout("tcp4", at.String(), 100*time.Millisecond)
 		if err != nil {
-			return at
+			failed++
+			continue
+		}
+		if n++; n > 16 {
+			testneed.Missing(t, "a listener whose queue can be full")
 		}
 		t.Cleanup(func() { c.Close() })
 	}
-	testneed.Missing(t, "a listener whose queue can be full")
 	return at
 }
 
