@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
@@ -309,57 +311,18 @@ func TestManyFollow(t *testing.T) {
 	}
 }
 
-// pipes is a Network of one port, in memory.
-type pipes struct {
-	conns chan net.Conn
-	ended chan struct{}
-	rate  int // octets a second that the port sends; 0: any number
-}
-
-var pipesAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 7480}
-
-func (p *pipes) Listen(string) (net.Listener, net.PacketConn, error) {
-	udp, err := net.ListenPacket("udp", "127.0.0.1:0")
-	return p, udp, err
-}
-
-func (p *pipes) Dial(context.Context, string, string) (net.Conn, error) {
-	here, there := net.Pipe()
-	p.conns <- pipe{there, p.rate}
-	return pipe{here, 0}, nil
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.ended:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { close(p.ended); return nil }
-func (p *pipes) Addr() net.Addr { return pipesAddr }
-
-type pipe struct {
-	net.Conn
-	rate int
-}
-
-func (pipe) RemoteAddr() net.Addr { return pipesAddr }
-
-func (p pipe) Write(b []byte) (int, error) {
-	if p.rate > 0 {
-		time.Sleep(time.Duration(len(b)) * time.Second / time.Duration(p.rate))
-	}
-	return p.Conn.Write(b)
+// loopback returns this machine's address on a network in memory.
+func loopback(rule simnet.Rule) *simnet.Machine {
+	n := simnet.New(1)
+	n.Follow(rule)
+	return n.Machine(1, netip.MustParseAddr("127.0.0.1"))
 }
 
 // TestSlowCallers: a member whose requests do not arrive keeps no other member out, and loses its places after a while.
 func TestSlowCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		t.Cleanup(func() { time.Sleep(time.Minute) }) // last: the connections end
-		network := &pipes{make(chan net.Conn, 1), make(chan struct{}), 0}
+		network := loopback(func(int, int) simnet.Path { return simnet.Path{} })
 		l, err := ListenCoordinator(network, "127.0.0.1:7480", nil)
 		if err != nil {
 			t.Fatal(err)
@@ -377,7 +340,7 @@ func TestSlowCallers(t *testing.T) {
 			wg.Go(func() {
 				body, more := io.Pipe()
 				t.Cleanup(func() { more.Close() })
-				r, err := http.NewRequest("POST", "http://c/"+pb.CoordinationName+"/Discover", body)
+				r, err := http.NewRequest("POST", "http://"+l.Addr()+"/"+pb.CoordinationName+"/Discover", body)
 				if err != nil {
 					t.Error(err)
 					return
@@ -395,7 +358,7 @@ func TestSlowCallers(t *testing.T) {
 				}
 			})
 		}
-		synctest.Wait()
+		time.Sleep(time.Millisecond) // the calls arrive
 		discover := func(name string) error {
 			_, err := client(t, nil, caller(name), network.Dial).Coordinator(l.Addr()).
 				Discover(t.Context(), Discovery{Hosts: []string{"a.example"}})
@@ -428,7 +391,7 @@ func TestFollowTime(t *testing.T) {
 	for _, silent := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			t.Cleanup(func() { time.Sleep(time.Minute) }) // last: the port sends what it has
-			network := &pipes{make(chan net.Conn, 1), make(chan struct{}), 64 << 10}
+			network := loopback(func(int, int) simnet.Path { return simnet.Path{Rate: 64 << 10} })
 			l, err := ListenCoordinator(network, "127.0.0.1:7480", nil)
 			if err != nil {
 				t.Fatal(err)
@@ -508,7 +471,7 @@ func TestRaft(t *testing.T) {
 				if _, err := DialRaft(t.Context(), k1, nil, l.Addr(), "c9"); err == nil {
 					t.Error("a stream to the wrong coordinator")
 				}
-			} else if _, err := DialRaft(t.Context(), nil, (&pipes{}).far, l.Addr(), ""); !errors.Is(err, ErrPlain) {
+			} else if _, err := DialRaft(t.Context(), nil, far, l.Addr(), ""); !errors.Is(err, ErrPlain) {
 				t.Errorf("a plain stream left the machine: %v", err)
 			}
 		})
@@ -516,7 +479,7 @@ func TestRaft(t *testing.T) {
 }
 
 // far connects to an address that is not on this machine.
-func (*pipes) far(context.Context, string, string) (net.Conn, error) {
+func far(context.Context, string, string) (net.Conn, error) {
 	here, there := net.Pipe()
 	there.Close()
 	return farConn{here}, nil
