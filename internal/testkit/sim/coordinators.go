@@ -1,7 +1,9 @@
 package sim
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"net"
@@ -279,6 +281,24 @@ func (a *actor) isRefused() bool {
 // cameLast reports whether the actor came late for another one that has ended the crawl.
 func (a *actor) cameLast() bool {
 	return slices.ContainsFunc(a.s.actors, func(o *actor) bool { return o.endedCrawl() && a.cameLate(o) })
+}
+
+// excuseCut excuses the visits that agents cut off because they had lost the right to visit: the web may have sent the
+// last byte at that instant. Event times are whole milliseconds.
+func (s *story) excuseCut() {
+	for _, a := range s.actors {
+		for line := range bytes.Lines(a.events()) {
+			var e struct {
+				Event  string
+				Time   time.Time
+				Visits int
+			}
+			if json.Unmarshal(line, &e) == nil && e.Event == "right-lost" && e.Visits > 0 {
+				from := e.Time.Add(-s.plan.Latency - time.Millisecond)
+				s.judge.excuse(excuse{agent: a.number, from: from, to: e.Time.Add(time.Millisecond)})
+			}
+		}
+	}
 }
 
 // excuseRefused excuses the links that wait on the disks of agents that came after the end, if no other agent had them:

@@ -51,9 +51,9 @@
 //
 // Requests, pages, links and bodies come from the generated web, and the judge reads archives and
 // logs with code of its own. It uses the crawler's code in one place: the placement of hosts tells
-// which agents have the copies. It believes what agents say in five places: the event
-// "shipped-whole", the reason or error of a stop, the pages that crawl.log calls duplicates, the way that crawl.log
-// has of a page, and the counts of a summary.
+// which agents have the copies. It believes what agents say in six places: the events
+// "shipped-whole" and "right-lost", the reason or error of a stop, the pages that crawl.log calls duplicates, the way
+// that crawl.log has of a page, and the counts of a summary.
 //
 // If the plan has random walks, the agents need not fetch all pages. A Verdict then has the visits of
 // all walkers (walk.go).

@@ -186,6 +186,7 @@ func (s *story) finish() *Verdict {
 	coordinators := s.stopCoordinators()
 	s.excuseLateComers()
 	s.excuseRefused()
+	s.excuseCut()
 	for _, a := range s.actors {
 		a.wasAway()
 	}
