@@ -47,7 +47,8 @@ func TestReportAgrees(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "crawl") // without the hosts that have a Crawl-delay
 	orbweaver(t, 0, "crawl", "--quiet", "--dir", dir, "--contact", "x@example.org", "--allow-private", "--scope", "any",
 		"--requisites", "--exclude", "library|tidewatch", "--delay", "0s", "--retry-wait", "20ms",
-		"--slow-down", "20ms", "--dns", web.DNSAddr(), "--connect-to", strings.Join(web.ConnectTo(), ","), demo.Seeds()[0])
+		"--slow-down", "20ms", "--dns", web.DNSAddr(), "--connect-to", strings.Join(web.ConnectTo(), ","),
+		demo.Seeds()[0])
 	r, err := review.Read(t.Context(), []string{dir}, review.Config{Top: 1000})
 	if err != nil {
 		t.Fatal(err)

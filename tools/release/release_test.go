@@ -185,7 +185,7 @@ func TestReproducible(t *testing.T) {
 	files := 0
 	for _, target := range released() {
 		if files++; target[0] == "linux" {
-			files += 2 // package and image
+			files += 2 // a Debian package, an image
 		}
 	}
 	got, err := os.ReadFile(filepath.Join(second, "SHA256SUMS"))
