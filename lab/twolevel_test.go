@@ -11,6 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/cost"
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestAnswers: the model is as near to the paper's numbers as its text says.
@@ -216,6 +217,7 @@ func TestBalance(t *testing.T) {
 
 // The whole experiment, with two agents.
 func TestTwoLevelExperiment(t *testing.T) {
+	testtier.OnlySoak(t, "crawls for a minute; the script twolevel runs the parts without crawls")
 	finishes(t, &TwoLevel{Agents: []int{1, 2}, Pages: []int64{100, 200}, Hosts: 30, Again: "again"}, buildTrial(t))
 }
 
