@@ -1,6 +1,7 @@
 package testweb
 
 import (
+	"bufio"
 	"bytes"
 	"compress/flate"
 	"encoding/json"
@@ -28,8 +29,13 @@ func ask(t testing.TB, w *Web, host, path string, limit int64, patience time.Dur
 	must(t, err)
 	defer c.Close()
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host)
+	in := bufio.NewReader(c)
+	if host == HostileHost && path != "/hang" { // the patience begins with the first byte
+		c.SetReadDeadline(time.Now().Add(time.Minute))
+		_, _ = in.Peek(1) // ReadAll returns its error
+	}
 	c.SetReadDeadline(time.Now().Add(patience))
-	reply, err = io.ReadAll(io.LimitReader(c, limit))
+	reply, err = io.ReadAll(io.LimitReader(in, limit))
 	return reply, (err == nil && int64(len(reply)) < limit) || (err != nil && !isTimeout(err))
 }
 
