@@ -16,6 +16,7 @@ func TestKnown(t *testing.T) {
 		plan  Plan
 		stall time.Duration // the longest time without a page; 0: the judge's bound
 	}{
+		{"an agent held back all hosts that were left and asked for no lease", quiet(4), stallMost},
 		{"the agent that ended the crawl went on alone when its view changed", Plan{
 			Seed: 12, Agents: 3, Spare: 1, Hosts: 18, Pages: 4, Delay: 111 * ms, Latency: 16 * ms,
 			Faults: []Fault{

@@ -111,14 +111,17 @@ func TestWaitAfterResume(t *testing.T) {
 	}
 }
 
+// quiet returns a random plan without faults, and without hosts that ask for pauses.
+func quiet(seed uint64) Plan {
+	p := Random(seed)
+	p.Faults, p.Spare = nil, 0
+	p.Busy, p.Failing, p.Delays = 0, 0, 0
+	return p
+}
+
 // TestNoStall measures the longest time without a page in stories without faults.
 func TestNoStall(t *testing.T) {
-	all := measure(t, func(seed uint64) Plan {
-		p := Random(seed)
-		p.Faults, p.Spare = nil, 0
-		p.Busy, p.Failing, p.Delays = 0, 0, 0 // hosts that ask for pauses
-		return p
-	}, func(_ *story, v *Verdict) time.Duration { return v.Stall })
+	all := measure(t, quiet, func(_ *story, v *Verdict) time.Duration { return v.Stall })
 	if m := all[len(all)-1]; m > stallMost {
 		t.Errorf("no page for %s, want at most %s", m, stallMost)
 	}
