@@ -8,7 +8,6 @@ import (
 
 	"github.com/dustin/go-humanize"
 	"github.com/dustin/go-humanize/english"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
@@ -121,11 +120,11 @@ func (g *seeding) send(ctx context.Context) error {
 		g.counts[s.Result]++
 		switch {
 		case g.json:
-			b, err := protojson.Marshal(s)
+			line, err := shortLine(s)
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(g.out, "%s\n", b); err != nil {
+			if _, err := io.WriteString(g.out, line); err != nil {
 				return err
 			}
 		case s.Result == "refused" || s.Text != "":
@@ -164,11 +163,11 @@ func (g *seeding) conclude() error {
 	}
 	if g.json {
 		if g.noun == "seed" && len(g.said.Orders)+len(g.said.Told) > 0 {
-			b, err := protojson.Marshal(&g.said)
+			line, err := shortLine(&g.said)
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(g.out, "%s\n", b)
+			io.WriteString(g.out, line)
 		}
 	} else {
 		if len(g.seeds) <= seedsNamed {

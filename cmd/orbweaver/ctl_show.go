@@ -170,6 +170,19 @@ func asJSON(m proto.Message) (string, error) {
 	return text.String() + "\n", nil
 }
 
+// shortLine returns a message as a JSON object on one line, without fields that have their default values.
+func shortLine(m proto.Message) (string, error) {
+	b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(m)
+	if err != nil {
+		return "", err
+	}
+	var line bytes.Buffer
+	if err := json.Compact(&line, b); err != nil { // protojson adds spaces, or none, by the build of the program
+		return "", err
+	}
+	return line.String() + "\n", nil
+}
+
 // asLine returns a message as a JSON object on one line.
 func asLine(m proto.Message) (string, error) {
 	text, err := asJSON(m)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -15,7 +14,6 @@ import (
 	"time"
 
 	"github.com/dustin/go-humanize"
-	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
@@ -185,15 +183,7 @@ func (e CtlEventsCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) erro
 // eventLine returns an event as a line.
 func eventLine(e *pb.Event, asJSON bool) (string, error) {
 	if asJSON {
-		b, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(e)
-		if err != nil {
-			return "", err
-		}
-		var line bytes.Buffer
-		if err := json.Compact(&line, b); err != nil { // protojson adds spaces
-			return "", err
-		}
-		return line.String() + "\n", nil
+		return shortLine(e)
 	}
 	var b strings.Builder
 	if e.Missed > 0 {
