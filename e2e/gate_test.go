@@ -13,8 +13,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
-// gate lists the tests of the gate: what only real processes show, once each. They await conditions,
-// and compare no durations. All other tests of this package run in the soak, or by name with -run.
+// gate lists the tests of the gate: what only real processes show, once each, and the files in deploy. They await
+// conditions, and compare no durations. All other tests of this package run in the soak, or by name with -run.
 var gate = []string{
 	"TestGate",
 	"TestStaticBinary",   // the README's build command
@@ -26,6 +26,8 @@ var gate = []string{
 	"TestKilledOnce",     // kill -9, and resume
 	"TestCluster",        // agents with and without keys
 	"TestClusterRefetch", // the death of an agent and of its disk
+	"TestAlertsAreTested",
+	"TestQueriesNameMetrics", // of alerts and dashboards: they are documented
 }
 
 // onlyGate leaves out the tests that the gate does not list, unless the user chose tests or the soak
