@@ -8,6 +8,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestApplications: whatever happens to the agents, each URL that an application gives comes back to its process, and
@@ -72,6 +73,9 @@ func TestApplications(t *testing.T) {
 // TestRandomApplications runs random faults of clusters with applications. No disk is lost: with it the pages would be
 // lost that were not collected.
 func TestRandomApplications(t *testing.T) {
+	if *applied == 0 {
+		testtier.OnlySoak(t, "TestApplications has named stories")
+	}
 	for i := range *applied {
 		p := Random(*first + uint64(i)).Divided("")
 		p.HostPages, p.HostDepth, p.SeedRoots, p.Delay = 0, 0, false, max(p.Delay, 200*time.Millisecond)

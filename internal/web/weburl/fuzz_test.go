@@ -144,7 +144,7 @@ func TestAgainstOracle(t *testing.T) {
 		}
 	})
 	t.Logf("compared %d of %d URLs", compared, n)
-	if compared < n/4 { // -short draws fewer
+	if compared < n/4 {
 		t.Errorf("compared %d of %d URLs, want a quarter", compared, n)
 	}
 }

@@ -118,7 +118,7 @@ func TestPlainOnPieces(t *testing.T) {
 		}
 	})
 	t.Logf("%d of %d inputs are plain", took, n)
-	if took < n/40 { // -short draws fewer
+	if took < n/40 {
 		t.Errorf("%d of %d inputs are plain, want one in forty", took, n)
 	}
 }
