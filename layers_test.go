@@ -273,7 +273,7 @@ func TestNoCgo(t *testing.T) {
 	}
 }
 
-// TestVet is quick if "go vet" has judged the same files before, as .ci/run does.
+// TestVet runs go vet, so that the gate needs no step of its own for these modules. .ci/run vets package tools.
 func TestVet(t *testing.T) {
 	for _, module := range modules {
 		cmd := exec.Command("go", "vet", "./...")
