@@ -313,8 +313,11 @@ func TestStrangeBytes(t *testing.T) {
 			cs = append(cs, c)
 		}
 		time.Sleep(time.Second)
-		if !strings.Contains(fmt.Sprint(m.events), "cause too many connections") {
-			t.Errorf("events: %q", m.events)
+		m.mu.Lock()
+		got := fmt.Sprint(m.events)
+		m.mu.Unlock()
+		if !strings.Contains(got, "cause too many connections") {
+			t.Errorf("events: %s", got)
 		}
 		for _, c := range cs {
 			c.Close()

@@ -53,6 +53,9 @@ type frame struct {
 	cancel func()
 }
 
+// patience bounds one wait for a page, also on a loaded machine.
+const patience = 2 * time.Minute
+
 // deadline returns when a browser that hangs fails the test. On a loaded machine each step may take long, so this is
 // the deadline of the test itself, less what is needed to say what hangs. It is far away if the test has no deadline.
 func deadline(tb testing.TB) time.Time {
@@ -162,7 +165,8 @@ func (b *Browser) WaitFrame(part, expression string) {
 func (b *Browser) await(part, expression string, value any) (tab context.Context) {
 	b.tb.Helper()
 	var last string
-	for ; b.tab.Err() == nil; time.Sleep(20 * time.Millisecond) {
+	for until := time.Now().Add(patience); b.tab.Err() == nil && time.Now().Before(until); time.Sleep(20 *
+		time.Millisecond) {
 		text, tab, err := run[[]byte](b, part, expression, false)
 		switch {
 		case err != nil: // also if the frame has just moved on
@@ -178,7 +182,8 @@ func (b *Browser) await(part, expression string, value any) (tab context.Context
 			return tab
 		}
 	}
-	b.tb.Fatalf("waiting for %s: %s", expression, last)
+	shown, _, err := run[[]byte](b, part, "document.body.innerText", false)
+	b.tb.Fatalf("waiting for %s: %s; the page shows %v\n%s", expression, last, err, shown)
 	return nil
 }
 
