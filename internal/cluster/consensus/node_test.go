@@ -16,7 +16,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
-	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestOne checks a group of one, which needs no network.
@@ -84,7 +83,7 @@ func TestVanishedLeader(t *testing.T) {
 		g.start()
 		l := g.leader()
 		g.propose(l, 5)
-		l.part(true)
+		g.w.part(true, l.addr, l.all...)
 		began := time.Now()
 		if !within(lease+10*time.Millisecond, func() bool { _, self := l.node.Leader(); return !self }) {
 			t.Error("a leader without a majority still leads after the lease")
@@ -114,7 +113,7 @@ func TestVanishedLeader(t *testing.T) {
 		default:
 			t.Error("a member became the leader, and Changes has nothing")
 		}
-		l.part(false)
+		g.w.part(false, l.addr, l.all...)
 		g.agree()
 		if addr, self := l.node.Leader(); self || addr != next.addr {
 			t.Errorf("the old leader follows %q (%v), want %q", addr, self, next.addr)
@@ -254,7 +253,11 @@ func faultOfOne(t *testing.T, g *group, m *member) (failed bool) {
 // on. The member returns, and all agree. Each run takes another change of the disk, in a random order.
 func TestFaultOfThree(t *testing.T) {
 	rng := testseed.Rand(t)
-	for range testtier.Rounds(40, 400) {
+	runs := 40
+	if testing.Short() {
+		runs = 10
+	}
+	for range runs {
 		n, victim, crash := int64(1+rng.IntN(150)), rng.IntN(3), rng.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			g := newGroup(t, 3, time.Millisecond)
@@ -353,7 +356,11 @@ func (g *group) proposeSomehow(n int) {
 // propose at all of them.
 func TestRandomFaults(t *testing.T) {
 	seed := testseed.New(t)
-	for run := range uint64(testtier.Rounds(4, 40)) {
+	runs := uint64(4)
+	if testing.Short() {
+		runs = 2
+	}
+	for run := range runs {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, run))
 			g := newGroup(t, 3+2*int(run%2), time.Duration(1+rng.IntN(30))*time.Millisecond)
@@ -364,7 +371,7 @@ func TestRandomFaults(t *testing.T) {
 				g.clients(rng, time.Duration(rng.IntN(8000))*time.Millisecond)
 			}
 			for _, m := range g.members {
-				m.part(false)
+				g.w.part(false, m.addr, m.all...)
 				if m.node != nil && m.node.health.err() != nil {
 					m.lose(rng.Uint64())
 				}
@@ -396,9 +403,9 @@ func (g *group) randomFault(rng *rand.Rand) {
 	may := m.node != nil && down+1 < majority(len(g.members))
 	switch rng.IntN(6) {
 	case 0:
-		m.part(true)
+		g.w.part(true, m.addr, m.all...)
 	case 1:
-		m.part(false)
+		g.w.part(false, m.addr, m.all...)
 	case 2:
 		if may {
 			m.kill()
