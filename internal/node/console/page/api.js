@@ -2,9 +2,20 @@
 
 const service = '/orbweaver.operator.v1.Operator/';
 
-// A Refusal is the crawl's error. code is a Connect code, such as permission_denied.
+// A Refusal is the crawl's error. code is a Connect code, such as permission_denied. past: the call belongs to a session
+// that has ended since, so the refusal says nothing about the present one.
 export class Refusal extends Error {
-  constructor(code, message) { super(message); this.code = code; }
+  constructor(code, message) { super(message); this.code = code; this.past = false; }
+}
+
+let sessions = 0; // how many logins and logouts have begun
+
+// inSession throws what response was refused for, if it was. began is the value of sessions when the call began.
+async function inSession(response, began) {
+  if (response.ok) return;
+  const error = await refusal(response);
+  error.past = began !== sessions;
+  throw error;
 }
 
 async function refusal(response) {
@@ -31,17 +42,19 @@ const by = () => encodeURIComponent((caller() || 'console').toWellFormed());
 
 // call makes a call and returns its response. An agent that does not answer gives an error.
 export async function call(method, request = {}) {
+  const began = sessions;
   const response = await fetch(service + method, {
     method: 'POST', headers: { 'Content-Type': 'application/json', 'Connect-Protocol-Version': '1',
       'Orbweaver-By': by() },
     body: JSON.stringify(request), credentials: 'same-origin',
   });
-  if (!response.ok) throw await refusal(response);
+  await inSession(response, began);
   return response.json();
 }
 
 // follow makes a call that is a stream, and passes each message to heard until the signal aborts.
 export async function follow(method, request, signal, heard) {
+  const began = sessions;
   const body = new TextEncoder().encode(JSON.stringify(request));
   const framed = new Uint8Array(5 + body.length);
   new DataView(framed.buffer).setUint32(1, body.length);
@@ -50,7 +63,7 @@ export async function follow(method, request, signal, heard) {
     method: 'POST', headers: { 'Content-Type': 'application/connect+json', 'Connect-Protocol-Version': '1' },
     body: framed, credentials: 'same-origin', signal,
   });
-  if (!response.ok) throw await refusal(response);
+  await inSession(response, began);
   const reader = response.body.getReader();
   let rest = new Uint8Array(0);
   for (;;) {
@@ -79,6 +92,7 @@ export async function follow(method, request, signal, heard) {
 
 // session asks for the role of the browser: operator, reader or none. POST logs in with a token, DELETE logs out.
 export async function session(method = 'GET', token) {
+  if (method !== 'GET') sessions++;
   const response = await fetch('/session', {
     method, credentials: 'same-origin', headers: token === undefined ? {} : { 'Content-Type': 'application/json' },
     body: token === undefined ? undefined : JSON.stringify({ token }),

@@ -44,7 +44,10 @@ export const crawl = {
   get status() { return last; },
   // tell shows an error, or removes it.
   tell(error) {
-    if (error instanceof Refusal && error.code === 'unauthenticated') { login(); return; }
+    if (error instanceof Refusal && error.code === 'unauthenticated') {
+      if (role && !error.past) login(); // otherwise the form is there already, or another session has begun
+      return;
+    }
     $('notice').hidden = !error;
     $('notice').textContent = error ? error.message : '';
   },
