@@ -280,6 +280,7 @@ func TestConsole(t *testing.T) {
 	s.actions(t, b, url)
 	s.steering(t, b)
 	s.reading(t, b)
+	refusedLate(t, b)
 }
 
 func logout(b *testbrowser.Browser) { b.Click("#logout") }
