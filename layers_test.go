@@ -35,7 +35,8 @@ var layers = func() map[string]int {
 		// basic types and functions: URLs, files, messages
 		"internal/web/weburl internal/store/disk internal/cluster/rpc/pb internal/node/operate/pb " +
 			"internal/hours internal/urlfrontier/pb internal/testkit/testcost " +
-			"internal/testkit/testtier internal/testkit/testwire internal/testkit/simnet",
+			"internal/testkit/testtier internal/testkit/testwire internal/testkit/simnet " +
+			"internal/testkit/testcalls",
 		// storage, and guards of listeners
 		"internal/store/extsort internal/store/keyset/drum internal/store/journal internal/store/lines " +
 			"internal/inbound internal/web/sheet internal/web/cookie internal/web/near internal/cluster/assignment " +
@@ -90,7 +91,7 @@ var layers = func() map[string]int {
 var testHelpers = []string{"internal/testweb", "internal/testkit/testcost", "internal/testkit/testdisk",
 	"internal/testkit/testneed", "internal/testkit/testseed", "internal/testkit/testparts", "internal/testkit/testwire",
 	"internal/testkit/testtier", "internal/testkit/testarchive", "internal/testkit/testbrowser",
-	"internal/testkit/textweb", "internal/testkit/walk", "internal/testkit/simnet"}
+	"internal/testkit/textweb", "internal/testkit/walk", "internal/testkit/simnet", "internal/testkit/testcalls"}
 
 // A folder holds the imports of a Go package, of the files for this system.
 type folder struct {

@@ -9,7 +9,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
@@ -117,88 +116,56 @@ func (w *town) finish(agent string, pages ...string) {
 	}
 }
 
-// urlsOf returns the URLs of pages, with the agents that do not answer behind them.
-func urlsOf(r *pb.PagesResponse) string {
-	var all []string
-	for _, p := range r.GetPages() {
-		all = append(all, p.Url)
-	}
-	for _, a := range r.GetSilent() {
-		all = append(all, "!"+a.Agent)
-	}
-	return strings.Join(all, " ")
-}
-
 // define defines the application "app", which collects pages.
 func (w *town) define(t *testing.T, agent string) {
 	t.Helper()
-	if _, err := w.members[agent].SetApplication(t.Context(), &pb.SetApplicationRequest{Name: "app",
-		Pages: proto.Bool(true)}); err != nil {
-		t.Fatal(err)
-	}
+	w.run(t, `%s SetApplication name:"app" pages:true`, agent)
 }
 
 // An application keeps what a request does not change.
 func TestSetApplication(t *testing.T) {
 	w := newTown("a1", "a2", "a3")
-	ctx := t.Context()
-	r, err := w.members["a1"].SetApplication(ctx, &pb.SetApplicationRequest{Name: "app", Share: proto.Float64(2.5),
-		Include: &pb.Patterns{Patterns: []string{"/a b/", "/c/"}}, Why: " why "})
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := r.Application
-	if len(r.Told) != 3 || a.Share != 2.5 || a.Scope != "host" || a.Depth != -1 || a.Strategy != "follow" ||
-		a.Pages || a.Why != "why" {
-		t.Errorf("%v", r)
-	}
+	w.run(t, `
+		a1 SetApplication name:"app" share:2.5 include:{patterns:"/a b/" patterns:"/c/"} why:" why "
+		-> application:{name:"app" share:2.5 scope:"host" include:"/a b/" include:"/c/" depth:-1 strategy:"follow" order:"
+		-> why:"why"} told:{agent:"a1"} told:{agent:"a2"} told:{agent:"a3"}`)
 	made := Applications(w.set.Standing())[0].Made
-	_, err = w.members["a2"].SetApplication(ctx, &pb.SetApplicationRequest{Name: "app", Depth: proto.Int32(3),
-		Exclude: &pb.Patterns{Patterns: []string{"x"}}, Include: &pb.Patterns{Patterns: []string{"/a b/"}}})
-	apps := Applications(w.set.Standing())
-	want := "{app 2.5 host 3 follow false " + made + " [/a b/] [x]"
-	if got := fmt.Sprint(apps); err != nil || len(apps) != 1 || !strings.HasPrefix(got, "["+want) {
-		t.Errorf("%v, the application is %v, want %s", err, got, want)
+	w.run(t, `a2 SetApplication name:"app" depth:3 exclude:{patterns:"x"} include:{patterns:"/a b/"}`)
+	apps, n := Applications(w.set.Standing()), len(w.set.Past())
+	if got := fmt.Sprint(apps); len(apps) != 1 ||
+		!strings.HasPrefix(got, "[{app 2.5 host 3 follow false "+made+" [/a b/] [x]") {
+		t.Errorf("the application is %v", got)
 	}
-	n := len(w.set.Past())
-	if r, err = w.members["a2"].SetApplication(ctx, &pb.SetApplicationRequest{Name: "app"}); err != nil ||
-		len(w.set.Past()) != n || r.Application.Order != apps[0].Order.ID() {
-		t.Errorf("a request that changes nothing: %v, %v, %d orders", r, err, len(w.set.Past())-n)
+	w.run(t, `a2 SetApplication name:"app" -> order:"%s"`, apps[0].Order.ID()) // nothing changes
+	if more := len(w.set.Past()) - n; more != 0 {
+		t.Errorf("a request that changes nothing makes %d orders", more)
 	}
-	list, err := w.members["a3"].Applications(ctx, &pb.ApplicationsRequest{})
-	if err != nil || len(list.Applications) != 1 || len(list.Applications[0].Agents) != 3 ||
-		list.Applications[0].State.Unacknowledged != 9 || !list.Applications[0].State.Held {
-		t.Errorf("%v, %v", list, err)
-	}
-	if _, err := w.members["a3"].RemoveApplication(ctx, &pb.RemoveApplicationRequest{Name: "app"}); err != nil ||
-		len(w.set.Standing()) != 0 {
-		t.Errorf("%v: after the removal stand %v", err, w.set.Standing())
-	}
-	if _, err := w.members["a3"].RemoveApplication(ctx, &pb.RemoveApplicationRequest{Name: "app"}); connect.CodeOf(
-		err) != connect.CodeNotFound {
-		t.Errorf("removed twice: %v", err)
-	}
+	w.run(t, `
+		a3 Applications -> state:{queued:3 fetched:6 shared:3 unacknowledged:9 held:true}
+		-> agents:{agent:"a1"
+		-> agents:{agent:"a2"
+		-> agents:{agent:"a3"
+		a3 RemoveApplication name:"app"
+		a3 Orders -> =
+		a3 RemoveApplication name:"app" -> ! not_found`)
 }
 
 // TestTakeBackApplication: to take back the order that defines an application removes it with its patterns.
 func TestTakeBackApplication(t *testing.T) {
 	w := newTown("a1", "a2")
-	ctx := t.Context()
+	w.run(t, `
+		a1 SetApplication name:"app" include:{patterns:"/a b/"} exclude:{patterns:"x"}
+		a1 SetApplication name:"app-2" include:{patterns:"/a b/"} exclude:{patterns:"x"}`)
 	var order string
-	for _, name := range []string{"app", "app-2"} {
-		r, err := w.members["a1"].SetApplication(ctx, &pb.SetApplicationRequest{Name: name,
-			Include: &pb.Patterns{Patterns: []string{"/a b/"}}, Exclude: &pb.Patterns{Patterns: []string{"x"}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if name == "app" {
-			order = r.Application.Order
+	for _, a := range Applications(w.set.Standing()) {
+		if a.Name == "app" {
+			order = a.Order.ID()
 		}
 	}
-	r, err := w.members["a2"].TakeBack(ctx, &pb.TakeBackRequest{Id: order, Why: "over"})
-	if err != nil || r.Order.Verb != "app" || r.Order.About != "app" || !r.Order.Off || len(r.Answers) != 2 {
-		t.Errorf("%v, %v", r, err)
-	}
+	w.run(t, `
+		a2 TakeBack id:"%s" why:"over" -> verb:"app" about:"app" off:true
+		-> answers:{agent:"a1"
+		-> answers:{agent:"a2"`, order)
 	for _, o := range w.set.Standing() {
 		if name, _, _ := strings.Cut(o.About, " "); name != "app-2" {
 			t.Errorf("%s %s still stands", o.Verb, o.About)
@@ -212,39 +179,24 @@ func TestTakeBackApplication(t *testing.T) {
 // A wrong definition gives no order.
 func TestSetApplicationRefuses(t *testing.T) {
 	w := newTown("a1", "a2")
-	long := strings.Repeat("a", 33)
-	for _, q := range []*pb.SetApplicationRequest{
-		{}, {Name: "A"}, {Name: "-a"}, {Name: "a b"}, {Name: long}, {Name: "a", Share: proto.Float64(0)},
-		{Name: "a", Share: proto.Float64(1.0 / 1024)},
-		{Name: "a", Share: proto.Float64(1001)}, {Name: "a", Depth: proto.Int32(-2)},
-		{Name: "a", Strategy: proto.String("x")}, {Name: "a", Scope: proto.String("bad")},
-		{Name: "a", Exclude: &pb.Patterns{Patterns: make([]string, 101)}},
-		{Name: "a", Strategy: proto.String("list"), Include: &pb.Patterns{Patterns: []string{"x"}}},
-	} {
-		_, err := w.members["a1"].SetApplication(t.Context(), q)
-		if connect.CodeOf(err) != connect.CodeInvalidArgument || len(w.set.Past()) > 0 {
-			t.Errorf("%v: %v, %d orders", q, err, len(w.set.Past()))
-		}
+	for _, q := range []string{``, `name:"A"`, `name:"-a"`, `name:"a b"`, `name:"` + strings.Repeat("a", 33) + `"`,
+		`name:"a" share:0`, `name:"a" share:0.0009765625`, `name:"a" share:1001`, `name:"a" depth:-2`,
+		`name:"a" strategy:"x"`, `name:"a" scope:"bad"`,
+		`name:"a" exclude:{` + strings.Repeat(`patterns:"" `, 101) + `}`,
+		`name:"a" strategy:"list" include:{patterns:"x"}`} {
+		w.run(t, `a1 SetApplication %s -> ! invalid_argument`, q)
+	}
+	if n := len(w.set.Past()); n > 0 {
+		t.Errorf("%d orders", n)
 	}
 	for i := range MaxApplications {
-		if _, err := w.members["a1"].SetApplication(t.Context(), &pb.SetApplicationRequest{Name: fmt.Sprintf("a%d",
-			i)}); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if _, err := w.members["a2"].SetApplication(t.Context(), &pb.SetApplicationRequest{Name: "more"}); connect.CodeOf(
-		err) != connect.CodeFailedPrecondition {
-		t.Errorf("one more than possible: %v", err)
-	}
-	if _, err := w.members["a2"].SetApplication(t.Context(), &pb.SetApplicationRequest{Name: "a3",
-		Share: proto.Float64(3)}); err != nil {
-		t.Errorf("a change: %v", err)
+		w.run(t, `a1 SetApplication name:"a%d"`, i)
 	}
 	w.old["a2"] = true
-	_, err := w.members["a1"].SetApplication(t.Context(), &pb.SetApplicationRequest{Name: "a3"})
-	if connect.CodeOf(err) != connect.CodeFailedPrecondition || !strings.Contains(err.Error(), "applications: a2.") {
-		t.Errorf("with an agent of an earlier version: %v", err)
-	}
+	w.run(t, `
+		a2 SetApplication name:"more" -> ! failed_precondition
+		a2 SetApplication name:"a3" share:3
+		a1 SetApplication name:"a3" -> ! failed_precondition applications: a2.`)
 }
 
 // Each URL goes to the agent of its host, with its priority. If that does not answer, the agent that was asked keeps
@@ -253,43 +205,41 @@ func TestFeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown("a1", "a2", "a3")
 		w.define(t, "a1")
-		feed := func(agent string, urls ...string) (string, error) {
-			q := &pb.FeedRequest{Application: "app"}
-			for i, u := range urls {
-				q.Urls = append(q.Urls, &pb.FeedURL{Url: u, Priority: int32(i)})
-			}
-			r, err := w.members[agent].Feed(t.Context(), q)
-			return seeded(&pb.AddSeedsResponse{Seeds: r.GetUrls()}), err
-		}
-		got, err := feed("a1", "a2.x", "bad", "a1.known", "a3.x", "a2.y")
-		if want := "a2.x:new:a2; bad:refused: it is bad; a1.known:known:a1; a3.x:new:a3; a2.y:new:a2"; err != nil ||
-			got != want {
-			t.Errorf("got %q, %v, want %q", got, err, want)
-		}
-		if got := strings.Join(w.does, "; "); !strings.Contains(got, "a2 takes app: a2.x@0 a2.y@4") ||
-			!strings.Contains(got, "a1 takes app: a1.known@2") {
-			t.Errorf("the agents did: %s", got)
+		w.run(t, `
+			a1 Feed application:"app" urls:{url:"a2.x"} urls:{url:"bad" priority:1} urls:{url:"a1.known" priority:2} urls:{url:"a3.x" priority:3} urls:{url:"a2.y" priority:4}
+			-> = urls:{url:"a2.x" result:"new" agent:"a2"} urls:{url:"bad" result:"refused" text:"it is bad"} urls:{url:"a1.known" result:"known" agent:"a1"} urls:{url:"a3.x" result:"new" agent:"a3"} urls:{url:"a2.y" result:"new" agent:"a2"}`)
+		if did := w.did(); !strings.Contains(did, "a2 takes app: a2.x@0 a2.y@4") ||
+			!strings.Contains(did, "a1 takes app: a1.known@2") {
+			t.Errorf("the agents did: %s", did)
 		}
 		w.silent["a2"] = true
-		got, err = feed("a3", "a2.x", "a1.x")
-		if want := "a2.x:new:a3 a2 owns the host, and gets the URL when it answers: agent a2 does not answer: " +
-			"context deadline exceeded; a1.x:new:a1"; err != nil || got != want {
-			t.Errorf("got %q, %v, want %q", got, err, want)
-		}
-		if _, err := feed("a3", "a3.broken"); connect.CodeOf(err) != connect.CodeUnavailable {
-			t.Errorf("the disk is broken: %v", err)
-		}
-		for _, q := range []*pb.FeedRequest{{Application: "app"}, {Application: "app", Urls: make([]*pb.FeedURL, 1001)},
-			{Application: "app", Urls: []*pb.FeedURL{{Url: "a3.x", Priority: 16}}}} {
-			if _, err := w.members["a1"].Feed(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
-				t.Errorf("%d URLs: %v", len(q.Urls), err)
-			}
-		}
-		_, err = w.members["a1"].Feed(t.Context(), &pb.FeedRequest{Application: "none"})
-		if connect.CodeOf(err) != connect.CodeNotFound {
-			t.Errorf("no application: %v", err)
-		}
+		w.run(t, `
+			a3 Feed application:"app" urls:{url:"a2.x"} urls:{url:"a1.x"}
+			-> = urls:{url:"a2.x" result:"new" agent:"a3" text:"a2 owns the host, and gets the URL when it answers: agent a2 does not answer: context deadline exceeded"} urls:{url:"a1.x" result:"new" agent:"a1"}
+			a3 Feed application:"app" urls:{url:"a3.broken"} -> ! unavailable
+			a1 Feed application:"app" -> ! invalid_argument
+			a1 Feed application:"app" %s -> ! invalid_argument
+			a1 Feed application:"app" urls:{url:"a3.x" priority:16} -> ! invalid_argument
+			a1 Feed application:"none" -> ! not_found`, strings.Repeat("urls:{} ", 1001))
 	})
+}
+
+// pages asks for pages. It returns their URLs, with the agents that do not answer behind them, and the token.
+func (w *town) pages(t *testing.T, agent string, q *pb.PagesRequest) (urls, token string) {
+	t.Helper()
+	q.Application = "app"
+	r, err := w.members[agent].Pages(t.Context(), q)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	for _, p := range r.Pages {
+		all = append(all, p.Url)
+	}
+	for _, a := range r.Silent {
+		all = append(all, "!"+a.Agent)
+	}
+	return strings.Join(all, " "), r.Token
 }
 
 // Pages of all agents come by time, and the same ones come until they are acknowledged. A consumer may go on before
@@ -299,64 +249,33 @@ func TestPages(t *testing.T) {
 	w.define(t, "a1")
 	w.finish("a1", "one@1", "four@4", "early@3")
 	w.finish("a2", "two@2", "five@5")
-	ask := func(agent string, limit int32, after string) *pb.PagesResponse {
+	ask := func(agent string, limit int32, after, want string) (token string) {
 		t.Helper()
-		r, err := w.members[agent].Pages(t.Context(), &pb.PagesRequest{Application: "app", Limit: limit, After: after})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return r
+		got, token := w.pages(t, agent, &pb.PagesRequest{Limit: limit, After: after})
+		equal(t, "pages", got, want)
+		return token
 	}
-	first := ask("a1", 3, "")
-	if got, want := urlsOf(first), "one two four"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if got := urlsOf(ask("a3", 3, "")); got != urlsOf(first) {
-		t.Errorf("not acknowledged, then came %q", got)
-	}
-	second := ask("a2", 0, first.Token)
-	if got, want := urlsOf(second), "early five"; got != want {
-		t.Errorf("after the first ones came %q, want %q", got, want)
-	}
-	if r := ask("a2", 0, second.Token); len(r.Pages) != 0 || r.Token != second.Token {
-		t.Errorf("after the last one came %v", r)
-	}
-	ack := func(token string) error {
-		_, err := w.members["a3"].Acknowledge(t.Context(), &pb.AcknowledgeRequest{Application: "app", Token: token})
-		return err
-	}
-	if err := ack(first.Token); err != nil {
-		t.Fatal(err)
-	}
-	if got, want := urlsOf(ask("a3", 0, "")), "early five"; got != want {
-		t.Errorf("after the acknowledgement came %q, want %q", got, want)
-	}
-	if err := errors.Join(ack(second.Token), ack(first.Token)); err != nil {
-		t.Fatal(err)
-	}
-	if r := ask("a3", 0, ""); len(r.Pages) != 0 || r.Token != "" {
-		t.Errorf("after all acknowledgements came %v", r)
-	}
-	for _, token := range []string{"", "?", "AAAA", first.Token[:8]} {
-		if err := ack(token); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("token %q: %v", token, err)
-		}
-	}
-	if _, err := w.members["a1"].RemoveApplication(t.Context(), &pb.RemoveApplicationRequest{
-		Name: "app"}); err != nil {
-		t.Fatal(err)
-	}
-	w.define(t, "a2")
-	if err := ack(first.Token); connect.CodeOf(err) != connect.CodeInvalidArgument ||
-		!strings.Contains(err.Error(), "earlier application") {
-		t.Errorf("a token of a removed application: %v", err)
-	}
-	for _, q := range []*pb.PagesRequest{{Application: "app", Limit: 1001}, {Application: "app", Limit: -1},
-		{Application: "app", Wait: 61}, {Application: "app", MaxBodyBytes: 8<<20 + 1}} {
-		if _, err := w.members["a1"].Pages(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("%v: %v", q, err)
-		}
-	}
+	first := ask("a1", 3, "", "one two four")
+	ask("a3", 3, "", "one two four") // they are not acknowledged
+	second := ask("a2", 0, first, "early five")
+	equal(t, "the token after the last page", ask("a2", 0, second, ""), second)
+	w.run(t, `a3 Acknowledge application:"app" token:"%s"`, first)
+	ask("a3", 0, "", "early five")
+	w.run(t, `
+		a3 Acknowledge application:"app" token:"%s"
+		a3 Acknowledge application:"app" token:"%s"
+		a3 Pages application:"app" -> =
+		a3 Acknowledge application:"app" -> ! invalid_argument
+		a3 Acknowledge application:"app" token:"?" -> ! invalid_argument
+		a3 Acknowledge application:"app" token:"AAAA" -> ! invalid_argument
+		a3 Acknowledge application:"app" token:"%s" -> ! invalid_argument
+		a1 Pages application:"app" limit:1001 -> ! invalid_argument
+		a1 Pages application:"app" limit:-1 -> ! invalid_argument
+		a1 Pages application:"app" wait:61 -> ! invalid_argument
+		a1 Pages application:"app" max_body_bytes:8388609 -> ! invalid_argument
+		a1 RemoveApplication name:"app"
+		a2 SetApplication name:"app" pages:true
+		a3 Acknowledge application:"app" token:"%[2]s" -> ! invalid_argument earlier application`, second, first, first[:8])
 }
 
 // A call waits for the first page. Agents that do not answer are named, and keep the others' pages waiting for a
@@ -365,38 +284,25 @@ func TestPagesWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown("a1", "a2", "a3")
 		w.define(t, "a1")
-		ask := func(wait int32) (string, time.Duration) {
+		ask := func(wait int32, want string, least, most time.Duration) (token string) {
 			t.Helper()
 			began := time.Now()
-			r, err := w.members["a1"].Pages(t.Context(), &pb.PagesRequest{Application: "app", Wait: wait})
-			if err != nil {
-				t.Fatal(err)
+			got, token := w.pages(t, "a1", &pb.PagesRequest{Wait: wait})
+			if took := time.Since(began); got != want || took < least || took > most {
+				t.Errorf("got %q in %s, want %q in %s to %s", got, took, want, least, most)
 			}
-			return urlsOf(r), time.Since(began)
+			return token
 		}
-		if got, took := ask(30); got != "" || took < 30*time.Second || took > 31*time.Second {
-			t.Errorf("got %q in %s, want nothing in 30 s", got, took)
-		}
+		ask(30, "", 30*time.Second, 31*time.Second)
 		go func() {
 			time.Sleep(17 * time.Second)
 			w.finish("a2", "one@1")
 		}()
-		if got, took := ask(60); got != "one" || took < 17*time.Second || took > 18*time.Second {
-			t.Errorf("got %q in %s, want one in 17 s", got, took)
-		}
+		ask(60, "one", 17*time.Second, 18*time.Second)
 		w.silent["a3"] = true
-		if got, took := ask(0); got != "one !a3" || took > time.Second {
-			t.Errorf("got %q in %s, want one and the silent a3 in 1 s", got, took)
-		}
-		r, err := w.members["a1"].Pages(t.Context(), &pb.PagesRequest{Application: "app"})
-		if err != nil {
-			t.Fatal(err)
-		}
+		token := ask(0, "one !a3", 0, time.Second)
 		w.silent["a2"] = true
-		if _, err := w.members["a1"].Acknowledge(t.Context(), &pb.AcknowledgeRequest{Application: "app",
-			Token: r.Token}); connect.CodeOf(err) != connect.CodeUnavailable {
-			t.Errorf("acknowledged at a silent agent: %v", err)
-		}
+		w.run(t, `a1 Acknowledge application:"app" token:"%s" -> ! unavailable`, token)
 	})
 }
 

@@ -5,8 +5,6 @@ import (
 	"testing"
 	"testing/synctest"
 
-	"connectrpc.com/connect"
-
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -42,26 +40,20 @@ func testCaptures(t *testing.T) {
 			t.Errorf("pages of %d: %q, want %q", limit, got, want)
 		}
 	}
-	w.silent = map[string]bool{"a2": true}
+	w.silent["a2"] = true
 	r, err := w.members["a1"].Captures(t.Context(), &pb.CapturesRequest{Url: "a.example"})
 	if err != nil || len(r.Captures) != 10 || len(r.Silent) != 1 || r.Silent[0].Agent != "a2" {
 		t.Errorf("without a2: %v, %v", r, err)
 	}
-	rec, err := w.members["a1"].Record(t.Context(), &pb.RecordRequest{Agent: "a3", File: "f", Most: 10})
-	if err != nil || rec.BodyFile != "a3 f" {
-		t.Errorf("%v, %v", rec, err)
-	}
-	for _, q := range []*pb.RecordRequest{{Agent: "a9"}, {Agent: "a1", From: -1}, {Agent: "a1", Most: mostBody + 1}} {
-		if _, err := w.members["a1"].Record(t.Context(), q); err == nil {
-			t.Errorf("%v is answered", q)
-		}
-	}
-	for _, q := range []*pb.CapturesRequest{{}, {Url: "http://"}, {Url: "a.example", Match: 9},
-		{Url: "a.example", Limit: -1}} {
-		if _, err := w.members["a1"].Captures(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("%v: %v", q, err)
-		}
-	}
+	w.run(t, `
+		a1 Record agent:"a3" file:"f" most:10 -> = body_file:"a3 f"
+		a1 Record agent:"a9" -> ! not_found
+		a1 Record agent:"a1" from:-1 -> ! invalid_argument
+		a1 Record agent:"a1" most:%d -> ! invalid_argument
+		a1 Captures -> ! invalid_argument
+		a1 Captures url:"http://" -> ! invalid_argument
+		a1 Captures url:"a.example" match:9 -> ! invalid_argument
+		a1 Captures url:"a.example" limit:-1 -> ! invalid_argument`, mostBody+1)
 }
 
 func TestCapturePrefixes(t *testing.T) {

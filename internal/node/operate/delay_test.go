@@ -5,23 +5,18 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
-	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 // A delay is an order of a host, a domain or all hosts, in its canonical form. Any agent may be told to take it back.
 func TestDelay(t *testing.T) {
 	w := newTown("a1", "a2")
-	a1, a2 := w.members["a1"], w.members["a2"]
-	for about, want := range map[string]string{"": "", "http://Www.Example.ORG:81/x": "www.example.org",
-		"*.Bücher.example": "*.xn--bcher-kva.example", "::1": "[::1]"} {
-		d, err := a1.Delay(t.Context(), &pb.DelayRequest{About: about, Delay: " 10s  8-18 mon-fri, else 2s", Why: "w"})
-		if err != nil || d.Order.GetAbout() != want || d.Order.GetValue() != "10s 8-18 mon-fri, else 2s" ||
-			!d.Order.Stands || !strings.Contains(said(d.Answers), "delay 10s 8-18 mon-fri, else 2s; a2:") {
-			t.Errorf("delay of %q: %v, %v", about, d, err)
-		}
+	for i, about := range [][2]string{{"", ""}, {"http://Www.Example.ORG:81/x", `about:"www.example.org" `},
+		{"*.Bücher.example", `about:"*.xn--bcher-kva.example" `}, {"::1", `about:"[::1]" `}} {
+		w.run(t, `a1 Delay about:"%s" delay:" 10s  8-18 mon-fri, else 2s" why:"w"
+			-> id:"a1-%x"
+			-> why:"w" verb:"delay" %svalue:"10s 8-18 mon-fri, else 2s" stands:true}
+			-> delay 10s 8-18 mon-fri, else 2s"} answers:{agent:"a2"`, about[0], 0x10000+i, about[1])
 	}
 	delays := Delays(w.set.Standing())
 	if len(delays) != 4 {
@@ -35,9 +30,7 @@ func TestDelay(t *testing.T) {
 		t.Errorf("on Sunday: %s, %v", d, ok)
 	}
 	for _, d := range delays {
-		if _, err := a2.TakeBack(t.Context(), &pb.TakeBackRequest{Id: d.Order.ID()}); err != nil {
-			t.Error(err)
-		}
+		w.run(t, `a2 TakeBack id:"%s"`, d.Order.ID())
 	}
 	// An agent of another version may know other values.
 	if _, err := w.set.Give(orders.Order{Verb: "delay", Value: "as the sun"}, "a9", time.Now()); err != nil {
@@ -46,12 +39,10 @@ func TestDelay(t *testing.T) {
 	if delays := Delays(w.set.Standing()); len(delays) > 0 {
 		t.Errorf("taken back, but there are %v", delays)
 	}
-	for _, q := range []*pb.DelayRequest{{}, {Delay: "10"}, {Delay: "-1s"}, {Delay: "25h"}, {Delay: "else 1s"},
-		{About: "192.0.2.0/24", Delay: "1s"}, {About: "*.", Delay: "1s"}, {About: "a b", Delay: "1s"},
-		{Delay: "1s", Why: strings.Repeat("x", 1000)}} {
-		if _, err := a1.Delay(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("delay %v: %v", q, err)
-		}
+	for _, q := range []string{``, `delay:"10"`, `delay:"-1s"`, `delay:"25h"`, `delay:"else 1s"`,
+		`about:"192.0.2.0/24" delay:"1s"`, `about:"*." delay:"1s"`, `about:"a b" delay:"1s"`,
+		`delay:"1s" why:"` + strings.Repeat("x", 1000) + `"`} {
+		w.run(t, `a1 Delay %s -> ! invalid_argument`, q)
 	}
 }
 

@@ -12,11 +12,11 @@ import (
 	"testing/synctest"
 	"time"
 
-	"connectrpc.com/connect"
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/testcalls"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -134,7 +134,8 @@ func (b book) Give(_ context.Context, list ...orders.Order) ([]orders.Order, map
 	if name == "" {
 		name = "crawl"
 	}
-	given, err := b.w.set.GiveTogether(list, name, time.Now())
+	// The time is that of all orders. So the ids of the first ones end in 10000, 10001, and so on.
+	given, err := b.w.set.GiveTogether(list, name, time.UnixMilli(1))
 	told := map[string]error{}
 	for agent := range b.w.members {
 		if told[agent] = nil; b.w.silent[agent] {
@@ -144,52 +145,52 @@ func (b book) Give(_ context.Context, list ...orders.Order) ([]orders.Order, map
 	return given, told, err
 }
 
-// said returns answers as text.
-func said(answers []*pb.Answer) string {
-	var all []string
-	for _, a := range answers {
-		all = append(all, fmt.Sprintf("%s:%s%s%s", a.Agent, a.Text, a.Code, map[bool]string{true: "!"}[a.Error != ""]))
+// run makes the calls of a text.
+func (w *town) run(t *testing.T, text string, args ...any) {
+	t.Helper()
+	testcalls.Run(t, fmt.Sprintf(text, args...), func(agent string) any { return w.members[agent] })
+}
+
+// did returns what the agents have done since the last time.
+func (w *town) did() (does string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	does, w.does = strings.Join(w.does, "; "), nil
+	return does
+}
+
+func equal(t *testing.T, what, got, want string) {
+	t.Helper()
+	if got != want {
+		t.Errorf("%s: got %q, want %q", what, got, want)
 	}
-	return strings.Join(all, "; ")
 }
 
 // A command for a host reaches the agent that crawls the host, whichever agent is asked.
 func TestHostCommands(t *testing.T) {
 	w := newTown("a1", "a2", "a3")
-	for _, at := range []string{"a1", "a3"} {
-		o := w.members[at]
-		drop, err := o.Drop(t.Context(), &pb.DropRequest{Host: at + ".example"})
-		if err != nil || said(drop.Answers) != at+":"+at+".example: dropped" {
-			t.Errorf("drop at %s: %s, %v", at, said(drop.GetAnswers()), err)
-		}
-	}
-	if want := []string{"a1 dropped a1.example", "a3 dropped a3.example"}; !slices.Equal(w.does, want) {
-		t.Errorf("the agents did %q, want %q", w.does, want)
-	}
-	if want := []string{"a1 drop a1.example", "a3 drop a3.example"}; !slices.Equal(w.noted, want) {
-		t.Errorf("noted: %q, want %q", w.noted, want)
-	}
-	o := w.members["a1"]
-	for host, want := range map[string]connect.Code{"": connect.CodeInvalidArgument,
-		"a2/b":           connect.CodeInvalidArgument,
-		"nobody.example": connect.CodeUnavailable} {
-		if _, err := o.Explain(t.Context(), &pb.ExplainRequest{Host: host}); connect.CodeOf(err) != want {
-			t.Errorf("explain %q: %v, want %s", host, err, want)
-		}
-	}
+	w.run(t, `
+		a1 Drop host:"a1.example" -> = answers:{agent:"a1" text:"a1.example: dropped"}
+		a3 Drop host:"a3.example" -> = answers:{agent:"a3" text:"a3.example: dropped"}
+		a1 Drop host:"*.example.org" -> ! invalid_argument`)
+	equal(t, "the agents did", w.did(), "a1 dropped a1.example; a3 dropped a3.example")
+	equal(t, "noted", strings.Join(w.noted, "; "), "a1 drop a1.example; a3 drop a3.example")
+	w.run(t, `
+		a1 Explain -> ! invalid_argument
+		a1 Explain host:"a2/b" -> ! invalid_argument
+		a1 Explain host:"nobody.example" -> ! unavailable`)
 	w.anyHost = true
-	explain, err := o.Explain(t.Context(), &pb.ExplainRequest{Host: "x.example"})
-	if want := "a1:x.example: explained; a2:x.example: explained; a3:x.example: explained"; err != nil ||
-		said(explain.Answers) != want {
-		t.Errorf("explain: %s, %v, want %s", said(explain.GetAnswers()), err, want)
-	}
-	const link = "http://x.example/p"
-	for _, q := range []*pb.ExplainRequest{{Host: "x.example", Url: link}, {Url: link}, {Host: link}} {
-		explain, err := o.Explain(t.Context(), q)
-		if n := strings.Count(said(explain.GetAnswers()), ": explained "+link); err != nil || n != 3 {
-			t.Errorf("explain a URL: %s, %v", said(explain.GetAnswers()), err)
+	all := func(text string) (want string) {
+		for _, name := range []string{"a1", "a2", "a3"} {
+			want += fmt.Sprintf(` answers:{agent:"%s" text:"x.example: explained%s"}`, name, text)
 		}
+		return want
 	}
+	w.run(t, `
+		a1 Explain host:"x.example" -> =%s
+		a1 Explain host:"x.example" url:"http://x.example/p" -> =%[2]s
+		a1 Explain url:"http://x.example/p" -> =%[2]s
+		a1 Explain host:"http://x.example/p" -> =%[2]s`, all(""), all(" http://x.example/p"))
 }
 
 // A status names the agents that any agent misses, because the totals are without them.
@@ -206,21 +207,13 @@ func TestAbsentAgents(t *testing.T) {
 
 // An agent that waits for others says so when it gets an order: the agents that join later get it, too.
 func TestOrderBeforeTheStart(t *testing.T) {
-	w := newTown("a1", "a2")
-	w.waits = "1 more agent"
-	p, err := w.members["a1"].Pause(t.Context(), &pb.PauseRequest{})
-	if err != nil || len(p.Answers) != 2 || p.Answers[0].WaitsFor != "1 more agent" || p.Answers[1].WaitsFor != "" {
-		t.Errorf("pause: %v, %v", p, err)
-	}
-	b, err := w.members["a2"].Block(t.Context(), &pb.BlockRequest{Host: "a2.example"})
-	if err != nil || len(b.Answers) != 1 || b.Answers[0].WaitsFor != "1 more agent" {
-		t.Errorf("block: %v, %v", b, err)
-	}
-	alone := newTown("")
-	alone.waits = "the start of the crawl"
-	if p, err = alone.members[""].Pause(t.Context(), &pb.PauseRequest{}); err != nil || p.Answers[0].WaitsFor != "" {
-		t.Errorf("a crawl of one agent: %v, %v", p, err)
-	}
+	w, alone := newTown("a1", "a2"), newTown("")
+	w.waits, alone.waits = "1 more agent", "the start of the crawl"
+	w.run(t, `
+		a1 Pause
+		-> answers:{agent:"a1" text:"paused" waits_for:"1 more agent"} answers:{agent:"a2" text:"paused"}
+		a2 Block host:"a2.example" -> waits_for:"1 more agent"`)
+	alone.run(t, `Pause -> - waits_for`)
 }
 
 // An agent that does not answer is named after ten seconds, and the others answer.
@@ -229,121 +222,76 @@ func TestSilentAgent(t *testing.T) {
 		w := newTown("a1", "a2", "a3")
 		w.silent["a2"] = true
 		began := time.Now()
-		s, err := w.members["a1"].Status(t.Context(), &pb.StatusRequest{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		w.run(t, `
+			a1 Status
+			-> agents:{agent:"a1" state:"crawling" totals:{pages:5
+			-> agents:{agent:"a2" state:"silent" waits_for:"agent a2 does not answer: context deadline exceeded"} agents:{agent:"a3" state:"crawling"
+			-> } totals:{pages:10 fetched:12 bytes:200 urls_queued:14 urls_unique:40 pages_per_s:1 open_requests:2 errors:4}`)
 		if took := time.Since(began); took != patience {
 			t.Errorf("the answer took %s", took)
 		}
-		states := ""
-		for _, a := range s.Agents {
-			states += a.Agent + " " + a.State + "; "
-		}
-		if want := "a1 crawling; a2 silent; a3 crawling; "; states != want {
-			t.Errorf("%s, want %s", states, want)
-		}
-		if c := s.Totals; c.Pages != 10 || c.PagesPerS != 1 || c.UrlsQueued != 14 || c.Fetched != 12 ||
-			c.Bytes != 200 ||
-			c.UrlsUnique != 40 || c.OpenRequests != 2 || c.Errors != 4 {
-			t.Errorf("totals: %v", c)
-		}
-		one, err := w.members["a1"].Status(t.Context(), &pb.StatusRequest{Agent: "a3"})
-		if err != nil || len(one.Agents) != 1 || one.Agents[0].Agent != "a3" {
-			t.Errorf("status of a3: %v, %v", one, err)
-		}
-		_, err = w.members["a1"].Status(t.Context(), &pb.StatusRequest{Agent: "a9"})
-		if connect.CodeOf(err) != connect.CodeNotFound || !strings.Contains(err.Error(), "there are a1, a2, a3") {
-			t.Errorf("status of a9: %v", err)
-		}
-		block, err := w.members["a3"].Block(t.Context(), &pb.BlockRequest{Host: "a2.example"})
-		if err != nil || said(block.Answers) != "a1:a2.example: blocked; a2:silent!; a3:a2.example: blocked" {
-			t.Errorf("block of a silent agent's host: %s, %v", said(block.GetAnswers()), err)
-		}
+		w.run(t, `
+			a1 Status agent:"a3" -> - agent:"a1"
+			-> agents:{agent:"a3"
+			a1 Status agent:"a9" -> ! not_found there are a1, a2, a3
+			a3 Block host:"a2.example"
+			-> answers:{agent:"a1" text:"a2.example: blocked"} answers:{agent:"a2" error:"it does not answer" code:"silent"} answers:{agent:"a3"`)
 	})
 }
 
 // A pause is an order: it stands until it is taken back, by Resume or by its id, at any agent.
 func TestPause(t *testing.T) {
 	w := newTown("a1", "a2")
-	a1, a2 := w.members["a1"], w.members["a2"]
-	if _, err := a1.Resume(t.Context(), &pb.ResumeRequest{}); connect.CodeOf(err) != connect.CodeFailedPrecondition {
-		t.Errorf("resume of a crawl that is not paused: %v", err)
-	}
 	w.silent["a2"] = true
-	p, err := a1.Pause(t.Context(), &pb.PauseRequest{Why: " a complaint "})
-	if err != nil || said(p.Answers) != "a1:paused; a2:silent!" {
-		t.Fatalf("pause: %s, %v", said(p.GetAnswers()), err)
-	}
-	if !Pauses(w.set.Standing()) || p.Order.Why != "a complaint" || !p.Order.Stands {
-		t.Errorf("the order: %v", p.Order)
+	w.run(t, `
+		a1 Resume -> ! failed_precondition
+		a1 Pause why:" a complaint " -> why:"a complaint" verb:"pause" stands:true}
+		-> answers:{agent:"a1" text:"paused"} answers:{agent:"a2" error:"it does not answer" code:"silent"}
+		a1 Pause why:"%s" -> ! invalid_argument`, strings.Repeat("x", 1000))
+	if !Pauses(w.set.Standing()) {
+		t.Error("the crawl is not paused")
 	}
 	w.silent["a2"] = false
-	if _, err := a2.Resume(t.Context(), &pb.ResumeRequest{}); err != nil || Pauses(w.set.Standing()) {
-		t.Errorf("resume: %v, orders %v", err, w.set.Standing())
+	w.run(t, `
+		a2 Resume
+		a1 Orders -> =`)
+	if Pauses(w.set.Standing()) {
+		t.Error("the crawl is still paused")
 	}
-	p, err = a2.Pause(t.Context(), &pb.PauseRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := a1.TakeBack(t.Context(), &pb.TakeBackRequest{Id: p.Order.Id}); err != nil || Pauses(w.set.Standing()) {
-		t.Errorf("take back: %v, orders %v", err, w.set.Standing())
-	}
-	if _, err := a1.TakeBack(t.Context(), &pb.TakeBackRequest{Id: p.Order.Id}); connect.CodeOf(err) !=
-		connect.CodeNotFound {
-		t.Errorf("take back twice: %v", err)
-	}
-	now, err := a1.Orders(t.Context(), &pb.OrdersRequest{})
-	if err != nil || len(now.Orders) != 0 {
-		t.Errorf("orders: %v, %v", now, err)
-	}
-	past, err := a1.Orders(t.Context(), &pb.OrdersRequest{Past: true})
-	if err != nil || len(past.Orders) != 4 {
-		t.Errorf("past orders: %v, %v", past, err)
-	}
-	if _, err := a1.Pause(t.Context(), &pb.PauseRequest{Why: strings.Repeat("x", 1000)}); connect.CodeOf(err) !=
-		connect.CodeInvalidArgument {
-		t.Errorf("a long reason: %v", err)
+	w.run(t, `
+		a2 Pause -> id:"a2-10002"
+		a1 TakeBack id:"a2-10002"
+		a1 TakeBack id:"a2-10002" -> ! not_found
+		a1 Orders -> =`)
+	if n := len(w.set.Past()); n != 4 {
+		t.Errorf("%d past orders, want 4", n)
 	}
 }
 
 // The agent that is asked stops last, so that its caller hears from all.
 func TestStopAndLeave(t *testing.T) {
 	w := newTown("a1", "a2", "a3")
-	s, err := w.members["a2"].Stop(t.Context(), &pb.StopRequest{})
-	if err != nil || len(s.Answers) != 3 || w.does[2] != "a2 stops a2" {
-		t.Errorf("stop: %s, %v, %q", said(s.GetAnswers()), err, w.does)
+	w.run(t, `a2 Stop -> = answers:{agent:"a1" text:"a1: stops"} answers:{agent:"a3" text:"a3: stops"} answers:{agent:"a2" text:"a2: stops"}`)
+	if did := w.did(); !strings.HasSuffix(did, "; a2 stops a2") {
+		t.Errorf("stop: %s", did)
 	}
-	w.does = nil
-	if _, err := w.members["a2"].Stop(t.Context(), &pb.StopRequest{Agent: "a3"}); err != nil ||
-		!slices.Equal(w.does, []string{"a3 stops a3"}) {
-		t.Errorf("stop a3: %v, %q", err, w.does)
-	}
-	w.does = nil
-	if _, err := w.members["a2"].Checkpoint(t.Context(), &pb.CheckpointRequest{}); err != nil || len(w.does) != 3 {
-		t.Errorf("checkpoint: %v, %q", err, w.does)
-	}
-	w.does = nil
-	for _, agent := range []string{"", "a1"} {
-		if _, err := w.members["a2"].Leave(t.Context(), &pb.LeaveRequest{Agent: agent}); err != nil {
-			t.Errorf("leave %q: %v", agent, err)
-		}
-	}
-	if !slices.Equal(w.does, []string{"a2 leaves a2", "a1 leaves a1"}) {
-		t.Errorf("leave: %q", w.does)
-	}
+	w.run(t, `
+		a2 Stop agent:"a3"
+		a2 Leave
+		a2 Leave agent:"a1"`)
+	equal(t, "stop and leave", w.did(), "a3 stops a3; a2 leaves a2; a1 leaves a1")
+	w.run(t, `a2 Checkpoint -> agent:"a1"
+		-> agent:"a2"
+		-> agent:"a3"`)
 }
 
 // A crawl of one agent needs no names.
 func TestAlone(t *testing.T) {
-	o := newTown("").members[""]
-	block, err := o.Block(t.Context(), &pb.BlockRequest{Host: "a.example"})
-	if err != nil || said(block.Answers) != ":a.example: blocked, 1 link waits" {
-		t.Errorf("block: %s, %v", said(block.GetAnswers()), err)
-	}
-	if _, err := o.Stop(t.Context(), &pb.StopRequest{Agent: "a1"}); connect.CodeOf(err) != connect.CodeNotFound {
-		t.Errorf("stop a1: %v", err)
-	}
+	w := newTown("")
+	w.run(t, `
+		Block host:"a.example" -> answers:{text:"a.example: blocked, 1 link waits"}
+		Stop agent:"a1" -> ! not_found`)
+	o := w.members[""]
 	if _, err := o.Answer(t.Context(), "Nothing", nil); !errors.Is(err, ErrMethod) {
 		t.Errorf("an unknown method: %v", err)
 	}
@@ -353,164 +301,93 @@ func TestAlone(t *testing.T) {
 }
 
 // A block of a host is an order. The agent that crawls the host says how many links wait, whichever agent is asked.
+// While no agent says that it crawls the host, all answer.
 func TestBlockOfHost(t *testing.T) {
 	w := newTown("a1", "a2", "a3")
-	a1, a3 := w.members["a1"], w.members["a3"]
-	block, err := a1.Block(t.Context(), &pb.BlockRequest{Host: "http://A2.example/x", Why: "why"})
-	if err != nil || said(block.Answers) != "a2:a2.example: blocked, 1 link waits" ||
-		block.Order.About != "a2.example" || block.Order.Why != "why" {
-		t.Errorf("block: %v, %v", block, err)
+	w.run(t, `
+		a1 Block host:"http://A2.example/x" why:"why"
+		-> answers:{agent:"a2" text:"a2.example: blocked, 1 link waits"} order:{id:"a1-10000"
+		-> why:"why" verb:"block" about:"a2.example" stands:true}`)
+	if b := Blocks(w.set.Standing()); len(b) != 1 || b[0].Host != "a2.example" || b[0].Domain != "" ||
+		b[0].Prefix.IsValid() {
+		t.Errorf("blocks: %v", b)
 	}
-	blocks := Blocks(w.set.Standing())
-	if len(blocks) != 1 || blocks[0].Host != "a2.example" || blocks[0].Domain != "" || blocks[0].Prefix.IsValid() {
-		t.Errorf("blocks: %v", blocks)
-	}
-	for host, want := range map[string]connect.Code{"": connect.CodeInvalidArgument, "a b": connect.CodeInvalidArgument,
-		"www.a2.example": connect.CodeFailedPrecondition, "*.a2.example": connect.CodeFailedPrecondition} {
-		if _, err := a3.Unblock(t.Context(), &pb.UnblockRequest{Host: host}); connect.CodeOf(err) != want {
-			t.Errorf("unblock %q: %v, want %s", host, err, want)
-		}
-	}
-	unblock, err := a3.Unblock(t.Context(), &pb.UnblockRequest{Host: "a2.example"})
-	if err != nil || said(unblock.Answers) != "a2:a2.example: unblocked, 1 link waits" {
-		t.Errorf("unblock: %v, %v", unblock, err)
-	}
-	// While no agent says that it crawls the host, all answer.
-	if block, err = a3.Block(t.Context(), &pb.BlockRequest{Host: "b.example"}); err != nil ||
-		said(block.Answers) != "a1:b.example: blocked; a2:b.example: blocked; a3:b.example: blocked" {
-		t.Errorf("block: %v, %v", block, err)
-	}
-	if _, err := a1.TakeBack(t.Context(), &pb.TakeBackRequest{Id: block.Order.Id}); err != nil ||
-		len(Blocks(w.set.Standing())) > 0 {
-		t.Errorf("take back: %v", err)
-	}
+	w.run(t, `
+		a3 Unblock -> ! invalid_argument
+		a3 Unblock host:"a b" -> ! invalid_argument
+		a3 Unblock host:"www.a2.example" -> ! failed_precondition
+		a3 Unblock host:"*.a2.example" -> ! failed_precondition
+		a3 Unblock host:"a2.example" -> answers:{agent:"a2" text:"a2.example: unblocked, 1 link waits"} order
+		a3 Block host:"b.example" -> answers:{agent:"a1" text:"b.example: blocked"} answers:{agent:"a2"
+		-> answers:{agent:"a3" text:"b.example: blocked"} order:{id:"a3-10002"
+		a1 TakeBack id:"a3-10002"
+		a1 Orders -> =`)
 }
 
 // A block of a domain or of a range of addresses is an order, in its canonical form.
 func TestWideBlocks(t *testing.T) {
 	w := newTown("a1", "a2")
-	a1 := w.members["a1"]
 	for typed, about := range map[string]string{"*.Example.ORG": "*.example.org",
 		"*.bücher.example": "*.xn--bcher-kva.example", " 192.0.2.77/24 ": "192.0.2.0/24",
 		"2001:DB8::1/32": "2001:db8::/32"} {
-		b, err := a1.Block(t.Context(), &pb.BlockRequest{Host: typed, Why: "a complaint"})
-		if err != nil || b.Order.GetAbout() != about || said(b.Answers) != "a1:"+about+": blocked; a2:"+about+": "+
-			"blocked" {
-			t.Errorf("block %s: %v, %v", typed, b, err)
-		}
+		w.run(t, `a1 Block host:"%s" -> answers:{agent:"a1" text:"%[2]s: blocked"} answers:{agent:"a2" text:"%[2]s: blocked"}
+			-> about:"%[2]s"`, typed, about)
 	}
-	var domains, prefixes []string
+	var blocks []string
 	for _, b := range Blocks(w.set.Standing()) {
-		if b.Domain != "" {
-			domains = append(domains, b.Domain)
-		} else {
-			prefixes = append(prefixes, b.Prefix.String())
-		}
+		blocks = append(blocks, fmt.Sprint(b.Domain, b.Prefix))
 	}
-	slices.Sort(domains)
-	slices.Sort(prefixes)
-	if !slices.Equal(domains, []string{"example.org", "xn--bcher-kva.example"}) ||
-		!slices.Equal(prefixes, []string{"192.0.2.0/24", "2001:db8::/32"}) {
-		t.Errorf("blocks: %q %q", domains, prefixes)
+	slices.Sort(blocks)
+	equal(t, "blocks", strings.Join(blocks, " "),
+		"192.0.2.0/24 2001:db8::/32 example.orginvalid Prefix xn--bcher-kva.exampleinvalid Prefix")
+	w.run(t, `a1 Unblock host:"192.0.2.0/24"
+		a1 Unblock host:"192.0.2.0/24" -> ! failed_precondition
+		a1 Orders -> - 192.0.2.0`)
+	for _, host := range []string{"*.", "*.a/b", "*.192.0.2.1", "10.0.0.0/33", `a\nb`, "2001:db8::/129",
+		"192.0.2.0/024", "*.*.example", "::ffff:192.0.2.0/120"} {
+		w.run(t, `a1 Unblock host:"%s" -> ! invalid_argument`, host)
 	}
-	if _, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: "192.0.2.0/24"}); err != nil ||
-		len(Blocks(w.set.Standing())) != 3 {
-		t.Errorf("unblock: %v", err)
-	}
-	for host, want := range map[string]connect.Code{"192.0.2.0/24": connect.CodeFailedPrecondition,
-		"*.": connect.CodeInvalidArgument, "*.a/b": connect.CodeInvalidArgument,
-		"*.192.0.2.1": connect.CodeInvalidArgument,
-		"10.0.0.0/33": connect.CodeInvalidArgument, "a\nb": connect.CodeInvalidArgument,
-		"2001:db8::/129": connect.CodeInvalidArgument, "192.0.2.0/024": connect.CodeInvalidArgument,
-		"*.*.example": connect.CodeInvalidArgument, "::ffff:192.0.2.0/120": connect.CodeInvalidArgument} {
-		if _, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: host}); connect.CodeOf(err) != want {
-			t.Errorf("unblock %s: %v, want %s", host, err, want)
-		}
-	}
-	if _, err := a1.Drop(t.Context(), &pb.DropRequest{Host: "*.example.org"}); connect.CodeOf(err) !=
-		connect.CodeInvalidArgument {
-		t.Errorf("drop of a domain: %v", err)
-	}
-	if len(w.does) > 0 {
-		t.Errorf("hosts were blocked: %q", w.does)
-	}
+	equal(t, "the agents did", w.did(), "")
 }
 
 // Taking back a block of a domain or range tells which other blocks still hold for some of it.
 func TestStillBlocked(t *testing.T) {
 	w := newTown("a1")
-	a1 := w.members["a1"]
-	var ids []string
-	for _, about := range []string{"*.example.org", "www.example.org", "*.b.example.org", "myexample.org",
+	for i, about := range []string{"*.example.org", "www.example.org", "*.b.example.org", "myexample.org",
 		"192.0.2.0/24", "192.0.2.128/25", "192.0.2.7", "[2001:db8::1]", "2001:db8::/32", "*.example.net"} {
-		b, err := a1.Block(t.Context(), &pb.BlockRequest{Host: about})
-		if err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, b.Order.Id)
+		w.run(t, `a1 Block host:"%s" -> id:"a1-%x"`, about, 0x10000+i)
 	}
-	for about, want := range map[string][]int{"*.example.org": {1, 2}, "192.0.2.0/24": {5, 6}, "2001:db8::/32": {7},
-		"*.example.net": nil} {
-		r, err := a1.Unblock(t.Context(), &pb.UnblockRequest{Host: about})
-		if err != nil {
-			t.Fatal(err)
-		}
-		text := r.Answers[0].Text
-		if len(want) == 0 && text != about+": unblocked" {
-			t.Errorf("unblock %s: %s", about, text)
-		}
-		for i, id := range ids {
-			if strings.Contains(text, id+",") != slices.Contains(want, i) {
-				t.Errorf("unblock %s: %s; the orders are %q, want the numbers %v of them", about, text, ids, want)
-			}
-		}
-	}
+	w.run(t, `
+		a1 Unblock host:"*.example.net" -> text:"*.example.net: unblocked"}
+		a1 Unblock host:"*.example.org" -> text:"*.example.org: unblocked; still blocked by order a1-10001, www.example.org; order a1-10002, *.b.example.org"
+		a1 Unblock host:"192.0.2.0/24" -> text:"192.0.2.0/24: unblocked; still blocked by order a1-10005, 192.0.2.128/25; order a1-10006, 192.0.2.7"
+		a1 Unblock host:"2001:db8::/32" -> text:"2001:db8::/32: unblocked; still blocked by order a1-10007, [2001:db8::1]"`)
 }
 
 // An order has the name of its caller, also the order that takes it back. So do the commands that are no orders.
 func TestCaller(t *testing.T) {
 	w := newTown("a1", "a2")
-	a1, a2 := w.members["a1"], w.members["a2"]
-	alice, bob := orders.WithCaller(t.Context(), "alice@ws"), orders.WithCaller(t.Context(), "bob")
-	p, err := a1.Pause(alice, &pb.PauseRequest{})
-	if err != nil || p.Order.By != "alice@ws" {
-		t.Fatalf("pause: %v, %v", p, err)
+	as := func(name, text string) {
+		t.Helper()
+		testcalls.RunContext(orders.WithCaller(t.Context(), name), t, text,
+			func(agent string) any { return w.members[agent] })
 	}
-	back, err := a2.TakeBack(bob, &pb.TakeBackRequest{Id: p.Order.Id})
-	if err != nil || back.Order.By != "bob" {
-		t.Fatalf("take back: %v, %v", back, err)
-	}
-	app := &pb.SetApplicationRequest{Name: "news", Exclude: &pb.Patterns{Patterns: []string{"x"}}}
-	if _, err := a1.SetApplication(bob, app); err != nil {
-		t.Fatal(err)
-	}
-	past, err := a2.Orders(t.Context(), &pb.OrdersRequest{Past: true})
-	if err != nil {
-		t.Fatal(err)
-	}
+	as("alice@ws", `a1 Pause -> by:"alice@ws"`)
+	as("bob", `
+		a2 TakeBack id:"a1-10000" -> by:"bob"
+		a1 SetApplication name:"news" exclude:{patterns:"x"}`)
 	var by []string
-	for _, o := range past.Orders {
+	for _, o := range w.set.Past() {
 		by = append(by, o.Verb+" "+o.By)
 	}
-	if got, want := strings.Join(by, ", "), "pause alice@ws, pause bob, app-rule bob, app bob"; got != want {
-		t.Errorf("orders %q, want %q", got, want)
-	}
+	equal(t, "orders", strings.Join(by, ", "), "pause alice@ws, pause bob, app-rule bob, app bob")
 	w.noted = nil
-	if _, err := a1.Checkpoint(alice, &pb.CheckpointRequest{}); err != nil {
-		t.Error(err)
-	}
-	if _, err := a1.Drop(alice, &pb.DropRequest{Host: "a1.example", Why: "a trap"}); err != nil {
-		t.Error(err)
-	}
-	if _, err := a1.Stop(bob, &pb.StopRequest{Agent: "a2"}); err != nil {
-		t.Error(err)
-	}
-	if _, err := a1.Leave(bob, &pb.LeaveRequest{Agent: "a2"}); err != nil {
-		t.Error(err)
-	}
-	want := []string{"a1 checkpoint alice@ws",
-		"a1 drop a1.example alice@ws a trap", "a1 stop a2 bob", "a1 leave a2 bob"}
-	if !slices.Equal(w.noted, want) {
-		t.Errorf("commands %q, want %q", w.noted, want)
-	}
+	as("alice@ws", `
+		a1 Checkpoint
+		a1 Drop host:"a1.example" why:"a trap"`)
+	as("bob", `
+		a1 Stop agent:"a2"
+		a1 Leave agent:"a2"`)
+	equal(t, "commands", strings.Join(w.noted, "; "),
+		"a1 checkpoint alice@ws; a1 drop a1.example alice@ws a trap; a1 stop a2 bob; a1 leave a2 bob")
 }

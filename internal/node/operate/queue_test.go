@@ -10,8 +10,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"connectrpc.com/connect"
-
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
@@ -102,20 +100,15 @@ func TestQueue(t *testing.T) {
 		if pages < 5 || reading == 0 || counts != 2 || silent != "a2" {
 			t.Errorf("%d pages, %d of agents that read, %d counts, silent: %s", pages, reading, counts, silent)
 		}
-		for _, q := range []*pb.QueueRequest{{Limit: 1001}, {Limit: -1}, {Pattern: "("}, {Host: "!"}, {Token: "x"}} {
-			if _, err := w.members["a1"].Queue(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
-				t.Errorf("%v: %v", q, err)
-			}
-		}
-		gone := token(&pb.QueuePosition{Agents: []*pb.QueueAgent{{Name: "a1", Listing: 99}}})
-		if _, err := w.members["a1"].Queue(t.Context(), &pb.QueueRequest{Token: gone}); connect.
-			CodeOf(err) != connect.CodeUnavailable {
-			t.Errorf("a listing that is gone: %v", err)
-		}
-		if _, err := w.members["a1"].Queue(t.Context(), &pb.QueueRequest{Agent: "x"}); connect.
-			CodeOf(err) != connect.CodeNotFound {
-			t.Errorf("an unknown agent: %v", err)
-		}
+		w.run(t, `
+			a1 Queue limit:1001 -> ! invalid_argument
+			a1 Queue limit:-1 -> ! invalid_argument
+			a1 Queue pattern:"(" -> ! invalid_argument
+			a1 Queue host:"!" -> ! invalid_argument
+			a1 Queue token:"x" -> ! invalid_argument
+			a1 Queue agent:"x" -> ! not_found
+			a1 Queue token:"%s" -> ! unavailable`, // its listing is gone
+			token(&pb.QueuePosition{Agents: []*pb.QueueAgent{{Name: "a1", Listing: 99}}}))
 	})
 }
 
@@ -125,26 +118,14 @@ func TestExcludePreview(t *testing.T) {
 		w := newTown("a1", "a2", "a3")
 		w.slow = map[string]int{"a3": 12}
 		w.silent["a2"] = true
-		q := &pb.ExcludePreviewRequest{Pattern: "x", Examples: 2}
-		calls := 0
-		for {
-			r, err := w.members["a1"].ExcludePreview(t.Context(), q)
-			if err != nil {
-				t.Fatal(err)
-			}
-			calls++
-			if q.Token = r.Token; q.Token != "" {
-				continue
-			}
-			if len(r.Agents) != 3 || r.Agents[0].Matched != 4 || len(r.Agents[0].Examples) != 2 ||
-				r.Agents[1].Error == "" || r.Agents[2].Agent != "a3" || r.Agents[2].Matched != 4 {
-				t.Errorf("got %v", r.Agents)
-			}
-			break
+		first, err := w.members["a1"].ExcludePreview(t.Context(), &pb.ExcludePreviewRequest{Pattern: "x", Examples: 2})
+		if err != nil || first.Token == "" {
+			t.Fatalf("%v, %v", first, err)
 		}
-		if calls != 2 {
-			t.Errorf("%d calls, want 2", calls)
-		}
+		w.run(t, `a1 ExcludePreview pattern:"x" examples:2 token:"%s"
+			-> agents:{agent:"a1" waiting:5 matched:4 examples:"a1/0" examples:"a1/1"} agents:{agent:"a2" error:"
+			-> agents:{agent:"a3" waiting:5 matched:4
+			-> - token`, first.Token)
 		if len(w.set.Past()) != 0 {
 			t.Error("a preview has given an order")
 		}
@@ -154,39 +135,23 @@ func TestExcludePreview(t *testing.T) {
 // Exclusions and changes of the scope are orders. Nothing is given if a part of a change is wrong.
 func TestScopeOrders(t *testing.T) {
 	w := newTown("a1", "a2")
-	o := w.members["a2"]
-	x, err := o.Exclude(t.Context(), &pb.ExcludeRequest{Pattern: "/x/", Why: "why"})
-	if err != nil || len(x.Told) != 2 || x.Order != w.set.Standing()[0].ID() {
-		t.Errorf("exclude: %v, %v", x, err)
-	}
-	for _, bad := range []*pb.ChangeScopeRequest{{}, {Hosts: []string{"ok", "!"}}, {Hosts: []string{"ok"},
-		Include: []string{"("}}, {Depth: "-1"}, {Depth: "deep"}} {
-		if _, err := o.ChangeScope(t.Context(), bad); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("%v: %v", bad, err)
-		}
-	}
-	for _, bad := range []string{"", "("} {
-		if _, err := o.Exclude(t.Context(), &pb.ExcludeRequest{Pattern: bad}); connect.
-			CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("exclude %q: %v", bad, err)
-		}
-	}
+	w.run(t, `a2 Exclude pattern:"/x/" why:"why" -> = order:"a2-10000" told:{agent:"a1"} told:{agent:"a2"}`)
+	w.run(t, `
+		a2 ChangeScope -> ! invalid_argument
+		a2 ChangeScope hosts:"ok" hosts:"!" -> ! invalid_argument
+		a2 ChangeScope hosts:"ok" include:"(" -> ! invalid_argument
+		a2 ChangeScope depth:"-1" -> ! invalid_argument
+		a2 ChangeScope depth:"deep" -> ! invalid_argument
+		a2 ChangeScope hosts:"h.example" include:"%s" -> ! invalid_argument
+		a2 Exclude -> ! invalid_argument
+		a2 Exclude pattern:"(" -> ! invalid_argument`, strings.Repeat("x", orders.MaxAbout))
 	if len(w.set.Past()) != 1 {
 		t.Errorf("a wrong change has given an order: %v", w.set.Past())
 	}
-	if _, err := o.ChangeScope(t.Context(), &pb.ChangeScopeRequest{Hosts: []string{"h.example"},
-		Include: []string{strings.Repeat("x", orders.MaxAbout)}}); connect.CodeOf(err) != connect.CodeInvalidArgument ||
-		len(w.set.Past()) != 1 {
-		t.Errorf("a change of which one part is too long: %v, given %v", err, w.set.Past())
-	}
-	r, err := o.ChangeScope(t.Context(), &pb.ChangeScopeRequest{Hosts: []string{"H.example"},
-		Domains: []string{"*.d.example"}, Include: []string{"/more/"}, Depth: "03", Why: "why"})
-	if err != nil || len(r.Orders) != 4 || len(r.Told) != 2 {
-		t.Errorf("%v, %v", r, err)
-	}
-	if _, err := w.members["a1"].AddSeeds(t.Context(), &pb.AddSeedsRequest{Urls: []string{"a1.far"}}); err != nil {
-		t.Error(err)
-	}
+	w.run(t, `
+		a2 ChangeScope hosts:"H.example" domains:"*.d.example" include:"/more/" depth:"03" why:"why"
+		-> = orders:"a2-10001" orders:"a2-10002" orders:"a2-10003" orders:"a2-10004" told:{agent:"a1"} told:{agent:"a2"}
+		a1 AddSeeds urls:"a1.far"`)
 	a := Amendments(w.set.Standing())
 	if got, want := fmt.Sprint(a.Seeds, a.Hosts, a.Domains, a.Include, *a.Depth), "[http://a1.far/] [h.example] "+
 		"[d.example] [/more/] 3"; got != want {
@@ -195,18 +160,11 @@ func TestScopeOrders(t *testing.T) {
 	if x := a.Excludes; len(x) != 2 || x[0].Pattern != "/x/" || x[0].Deeper != -1 || x[1].Deeper != 3 {
 		t.Errorf("excludes %v", a.Excludes)
 	}
-	s, err := o.Scope(t.Context(), &pb.ScopeRequest{})
-	var texts []string
-	for _, c := range s.GetChanges() {
-		texts = append(texts, c.Text)
-	}
-	if err != nil || s.Depth != 3 || len(texts) != 6 || texts[0] != "exclude /x/" ||
-		texts[5] != "seeds http://a1.far/" {
-		t.Errorf("%v, %v", s, err)
-	}
-	if _, err := o.ChangeScope(t.Context(), &pb.ChangeScopeRequest{Depth: "none"}); err != nil {
-		t.Error(err)
-	}
+	w.run(t, `
+		a2 Scope -> depth:3 host_depth:-1 changes:{order:"a2-10000" text:"exclude /x/" why:"why"} changes:{order:"a2-10001"
+		-> changes:{order:"a2-10004"
+		-> changes:{order:"a1-10005" text:"seeds http://a1.far/"}
+		a2 ChangeScope depth:"none"`)
 	if a := Amendments(w.set.Standing()); *a.Depth != -1 || len(a.Excludes) != 1 {
 		t.Errorf("without a limit: %d, %v", *a.Depth, a.Excludes)
 	}

@@ -1,49 +1,32 @@
 package operate
 
 import (
-	"strconv"
+	"fmt"
 	"strings"
 	"testing"
 
-	"connectrpc.com/connect"
-
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
-	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 // A rate is an order. The latest one holds at all agents, until it is taken back.
 func TestRate(t *testing.T) {
 	w := newTown("a1", "a2")
-	a1, a2 := w.members["a1"], w.members["a2"]
-	if s := Rate(w.set.Standing()); s != nil {
-		t.Errorf("without an order: %v", s)
+	holds := func(want string) {
+		t.Helper()
+		equal(t, "the rate", fmt.Sprint(Rate(w.set.Standing())), want)
 	}
-	r, err := a1.Rate(t.Context(), &pb.RateRequest{Rate: "40 8-18  mon-fri,300", Why: "a complaint"})
+	holds("<nil>")
 	const canonical = "40/s 8-18 mon-fri, else 300/s"
-	if err != nil || said(r.Answers) != "a1:rate "+canonical+"; a2:rate "+canonical || r.Order.Value != canonical {
-		t.Fatalf("rate: %v, %v", r, err)
-	}
-	if s := Rate(w.set.Standing()); s == nil || s.String() != canonical {
-		t.Errorf("%v holds", s)
-	}
-	if r, err = a2.Rate(t.Context(), &pb.RateRequest{Rate: "none"}); err != nil {
-		t.Fatal(err)
-	}
-	if s := Rate(w.set.Standing()); s == nil || !s.None() { // no limit, whatever --rate says
-		t.Errorf("%v holds", s)
-	}
-	if _, err := a1.TakeBack(t.Context(), &pb.TakeBackRequest{Id: r.Order.Id}); err != nil {
-		t.Fatal(err)
-	}
-	if s := Rate(w.set.Standing()); s != nil {
-		t.Errorf("%v holds after it was taken back", s)
-	}
+	w.run(t, `a1 Rate rate:"40 8-18  mon-fri,300" why:"a complaint" -> value:"%s"
+		-> answers:{agent:"a1" text:"rate %[1]s"} answers:{agent:"a2" text:"rate %[1]s"}`, canonical)
+	holds(canonical)
+	w.run(t, `a2 Rate rate:"none" -> id:"a2-10001"`)
+	holds("none") // no limit, whatever --rate says
+	w.run(t, `a1 TakeBack id:"a2-10001"`)
+	holds("<nil>")
 	for _, text := range []string{"", "fast", "40/s 8-18", "40/s " + strings.Repeat("8-18 ", 100) + ", else none",
 		strings.Repeat("40/s 8-18 mon, ", 30) + "else none"} {
-		if _, err := a1.Rate(t.Context(), &pb.RateRequest{Rate: text}); connect.CodeOf(err) !=
-			connect.CodeInvalidArgument {
-			t.Errorf("rate %.40q: %v", text, err)
-		}
+		w.run(t, `a1 Rate rate:"%s" -> ! invalid_argument`, text)
 	}
 	// An order of a later version that this one cannot read counts as none.
 	if s := Rate([]orders.Order{{Verb: verbRate, Value: "1/fortnight"}}); s != nil {
@@ -58,23 +41,47 @@ func TestZeroRate(t *testing.T) {
 		"0": "0", "0/s": "0/s", "0.0/s": "0.0/s", "00": "00", "0kbit": "0kbit", " 0 8-18, else 300/s": "0",
 		"300/s 8-18,else 0/s": "0/s", "300/s 8-18, 0": "0",
 	} {
-		_, err := w.members["a1"].Rate(t.Context(), &pb.RateRequest{Rate: text})
-		if connect.CodeOf(err) != connect.CodeInvalidArgument ||
-			!strings.Contains(err.Error(), strconv.Quote(zero)+": a rate of zero is not possible; write none") {
-			t.Errorf("%q: %v", text, err)
-		}
+		w.run(t, `a1 Rate rate:"%s" -> ! invalid_argument "%s": a rate of zero is not possible; write none`, text, zero)
 	}
-	domain := &pb.RateDomainRequest{Domain: "example.org", Rate: "0"}
-	_, err := w.members["a1"].RateDomain(t.Context(), domain)
-	if err == nil || !strings.Contains(err.Error(), "write none") {
-		t.Errorf("domain: %v", err)
-	}
-	for _, text := range []string{"0.5/s", "300/s 0-8, else 10/s", "none", "10/s 0:30-8, none", "40"} {
-		if _, err := w.members["a1"].Rate(t.Context(), &pb.RateRequest{Rate: text}); err != nil {
-			t.Errorf("%q: %v", text, err)
-		}
-	}
+	w.run(t, `a1 RateDomain domain:"example.org" rate:"0" -> ! invalid_argument write none
+		a1 Rate rate:"0.5/s"
+		a1 Rate rate:"300/s 0-8, else 10/s"
+		a1 Rate rate:"none"
+		a1 Rate rate:"10/s 0:30-8, none"
+		a1 Rate rate:"40"`)
 	if s := Rate([]orders.Order{{Verb: verbRate, Value: "0"}}); s == nil || !s.None() {
 		t.Errorf("a stored rate of zero is %v, want no limit", s)
+	}
+}
+
+// The rate of a domain is an order beside that of the crawl. Each holds until it is taken back.
+func TestRateDomain(t *testing.T) {
+	w := newTown("a1", "a2")
+	holds := func(want string) {
+		t.Helper()
+		var got []string
+		for _, r := range DomainRates(w.set.Standing()) {
+			got = append(got, r.Domain+" "+r.Plan.String())
+		}
+		equal(t, "rates", strings.Join(got, "; "), want)
+	}
+	const canonical = "1/s 8-18, else 5/s"
+	w.run(t, `a1 Rate rate:"40/s"
+		a1 RateDomain domain:" *.Example.org " rate:"1 8-18,5" why:"a complaint"
+		-> id:"a1-10001"
+		-> verb:"rate" about:"example.org" value:"%s"
+		-> answers:{agent:"a1" text:"example.org: rate %[1]s"} answers:{agent:"a2" text:"example.org: rate %[1]s"}
+		a2 RateDomain domain:"192.0.2.7" rate:"2/s"`, canonical)
+	holds("192.0.2.7 2/s; example.org " + canonical)
+	equal(t, "the crawl's rate", fmt.Sprint(Rate(w.set.Standing())), "40/s")
+	w.run(t, `a2 TakeBack id:"a1-10001"`)
+	holds("192.0.2.7 2/s")
+	for domain, text := range map[string]string{"": "1/s", "www.example.org": "1/s", "*.www.example.org": "1/s",
+		"192.0.2.0/24": "1/s", "example.com": "1Mbit", "example.net": "", "example.edu": "1/s 8-18"} {
+		w.run(t, `a1 RateDomain domain:"%s" rate:"%s" -> ! invalid_argument`, domain, text)
+	}
+	// An order of a later version that this one cannot read counts as none.
+	if rates := DomainRates([]orders.Order{{Verb: verbRate, About: "a.example", Value: "1/fortnight"}}); rates != nil {
+		t.Errorf("%v", rates)
 	}
 }

@@ -49,47 +49,22 @@ func (r resident) TakeSeeds(_ context.Context, urls []string) (seeds []*pb.Seed,
 	return seeds, nil
 }
 
-// seeded returns what has become of seeds as text.
-func seeded(r *pb.AddSeedsResponse) string {
-	var all []string
-	for _, s := range r.GetSeeds() {
-		all = append(all, strings.TrimSpace(fmt.Sprintf("%s:%s:%s %s", s.Url, s.Result, s.Agent, s.Text)))
-	}
-	return strings.Join(all, "; ")
-}
-
 // Each seed goes to the agent of its host. If that does not answer, the agent that was asked takes the seed. Seeds that
 // widen the scope become orders, which all agents get.
 func TestAddSeeds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown("a1", "a2", "a3")
-		r, err := w.members["a1"].AddSeeds(t.Context(), &pb.AddSeedsRequest{Why: "why",
-			Urls: []string{"a2.far", "a1.known", "bad", "a3", "nobody.far"}})
-		if got, want := seeded(r), "a2.far:new:a2; a1.known:known:a1; bad:refused: it is bad; a3:new:a3; "+
-			"nobody.far:new:a1"; err != nil || got != want {
-			t.Errorf("got %q, %v, want %q", got, err, want)
-		}
-		standing := w.set.Standing()
-		if len(standing) != 1 || standing[0].About != "http://a2.far/ http://nobody.far/" || standing[0].Why != "why" ||
-			len(r.Orders) != 1 || standing[0].ID() != r.Orders[0] || len(r.Told) != 3 {
-			t.Errorf("orders %v, %v", standing, r)
-		}
-		if got := strings.Join(SeedURLs(standing), " "); got != standing[0].About {
-			t.Errorf("the orders have the seeds %s", got)
-		}
-		if got, want := strings.Join(w.noted, "; "), "a1 seed a2.far (5 URLs) why"; got != want {
-			t.Errorf("noted %q, want %q", got, want)
-		}
+		w.run(t, `
+			a1 AddSeeds urls:"a2.far" urls:"a1.known" urls:"bad" urls:"a3" urls:"nobody.far" why:"why"
+			-> = seeds:{url:"a2.far" result:"new" agent:"a2"} seeds:{url:"a1.known" result:"known" agent:"a1"} seeds:{url:"bad" result:"refused" text:"it is bad"} seeds:{url:"a3" result:"new" agent:"a3"} seeds:{url:"nobody.far" result:"new" agent:"a1"} orders:"a1-10000" told:{agent:"a1"} told:{agent:"a2"} told:{agent:"a3"}
+			a1 Orders -> why:"why" verb:"seed" about:"http://a2.far/ http://nobody.far/" stands:true}`)
+		equal(t, "seeds of orders", strings.Join(SeedURLs(w.set.Standing()), " "), "http://a2.far/ http://nobody.far/")
+		equal(t, "noted", strings.Join(w.noted, "; "), "a1 seed a2.far (5 URLs) why")
 		w.silent["a2"] = true
-		r, err = w.members["a3"].AddSeeds(t.Context(), &pb.AddSeedsRequest{Urls: []string{"a2.x", "a3.x", "a1.x"}})
-		if got, want := seeded(r), "a2.x:new:a3 a2 owns the host, and gets the URL when it answers: agent a2 does "+
-			"not answer: context deadline exceeded; a3.x:new:a3; a1.x:new:a1"; err != nil || got != want {
-			t.Errorf("got %q, %v, want %q", got, err, want)
-		}
-		_, err = w.members["a3"].AddSeeds(t.Context(), &pb.AddSeedsRequest{Urls: []string{"a3.broken"}})
-		if connect.CodeOf(err) != connect.CodeUnavailable {
-			t.Errorf("the disk is broken: %v", err)
-		}
+		w.run(t, `
+			a3 AddSeeds urls:"a2.x" urls:"a3.x" urls:"a1.x"
+			-> = seeds:{url:"a2.x" result:"new" agent:"a3" text:"a2 owns the host, and gets the URL when it answers: agent a2 does not answer: context deadline exceeded"} seeds:{url:"a3.x" result:"new" agent:"a3"} seeds:{url:"a1.x" result:"new" agent:"a1"}
+			a3 AddSeeds urls:"a3.broken" -> ! unavailable`)
 	})
 }
 
@@ -119,10 +94,7 @@ func TestAddManySeeds(t *testing.T) {
 			t.Fatalf("an order has %d bytes", len(s.About))
 		}
 	}
-	for _, urls := range [][]string{nil, make([]string, seedsMost+1)} {
-		_, err := o.AddSeeds(t.Context(), &pb.AddSeedsRequest{Urls: urls})
-		if connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("%d URLs: %v", len(urls), err)
-		}
-	}
+	w.run(t, `
+		AddSeeds -> ! invalid_argument
+		AddSeeds %s -> ! invalid_argument`, strings.Repeat(`urls:"x" `, seedsMost+1))
 }

@@ -133,16 +133,13 @@ func TestHosts(t *testing.T) {
 			}
 		}
 	}
-	r, err := w.members["a"].Hosts(t.Context(), &pb.HostsRequest{Search: "b-3"})
-	if err != nil || strings.Join(names(r.Hosts), " ") != "b:b-3" || r.Matches != 1 || r.Next != "" {
-		t.Error(r, err)
-	}
-	for _, q := range []*pb.HostsRequest{{Limit: -1}, {Limit: 1001}, {After: "x"}, {By: 99},
-		{Search: strings.Repeat("x", 256)}} {
-		if _, err := w.members["a"].Hosts(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("%v: %v", q, err)
-		}
-	}
+	w.run(t, `
+		a Hosts search:"b-3" -> = hosts:{host:"b-3.example" agent:"b" queued:3 errors:6} matches:1
+		a Hosts limit:-1 -> ! invalid_argument
+		a Hosts limit:1001 -> ! invalid_argument
+		a Hosts after:"x" -> ! invalid_argument
+		a Hosts by:99 -> ! invalid_argument
+		a Hosts search:"%s" -> ! invalid_argument`, strings.Repeat("x", 256))
 }
 
 // An agent that does not answer is named, and the others' answers stand.
@@ -150,19 +147,11 @@ func TestViewsOfSilentAgents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown("a", "b")
 		w.silent["b"] = true
-		o := w.members["a"]
-		hosts, err := o.Hosts(t.Context(), &pb.HostsRequest{Limit: 2})
-		if err != nil || len(hosts.Hosts) != 2 || len(hosts.Silent) != 1 || hosts.Silent[0].Agent != "b" {
-			t.Error(hosts, err)
-		}
-		log, err := o.Log(t.Context(), &pb.LogRequest{Limit: 2})
-		if err != nil || len(log.Lines) != 2 || len(log.Silent) != 1 {
-			t.Error(log, err)
-		}
-		history, err := o.History(t.Context(), &pb.HistoryRequest{})
-		if err != nil || len(history.Agents) != 1 || history.Agents[0].Samples[0].At != usualPoints {
-			t.Error(history, err)
-		}
+		const silent = `silent:{agent:"b" error:"agent b does not answer: context deadline exceeded" code:"silent"}`
+		w.run(t, `
+			a Hosts limit:2 -> = hosts:{host:"a-4.example" agent:"a" queued:4 errors:5} hosts:{host:"a-3.example" agent:"a" queued:3 errors:6} next:"3 a-3.example a" matches:5 %s
+			a Log limit:2 -> = lines:{agent:"a" time:{}} lines:{agent:"a" time:{seconds:1}} %[1]s
+			a History -> = agents:{agent:"a" samples:{at:%d}}`, silent, usualPoints)
 	})
 }
 
@@ -171,39 +160,27 @@ func TestBlacklists(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newTown("a", "b", "c", "d")
 		w.silent["d"] = true
-		r, err := w.members["c"].Blacklists(t.Context(), &pb.BlacklistsRequest{Search: "x"})
-		if err != nil || len(r.Agents) != 2 || r.Agents[0].Agent != "a" || r.Agents[1].Agent != "b" ||
-			r.Agents[0].File != "x" || r.Agents[0].Entries != usualRows || len(r.Silent) != 1 {
-			t.Error(r, err)
-		}
-		for _, q := range []*pb.BlacklistsRequest{{Limit: -1}, {Limit: 1001}, {Search: strings.Repeat("x", 256)}} {
-			if _, err := w.members["a"].Blacklists(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
-				t.Errorf("%v: %v", q, err)
-			}
-		}
+		w.run(t, `
+			c Blacklists search:"x"
+			-> agents:{agent:"a" file:"x" entries:%d} agents:{agent:"b" file:"x" entries:%[1]d} silent:{agent:"d"
+			a Blacklists limit:-1 -> ! invalid_argument
+			a Blacklists limit:1001 -> ! invalid_argument
+			a Blacklists search:"%s" -> ! invalid_argument`, usualRows, strings.Repeat("x", 256))
 	})
 }
 
 func TestLog(t *testing.T) {
 	w := newTown("a", "b")
-	r, err := w.members["a"].Log(t.Context(), &pb.LogRequest{Limit: 3, Host: "h", Status: "4xx"})
-	if err != nil || len(r.Lines) != 3 || r.Lines[0].Agent != "b" || r.Lines[0].Time.Seconds != 1 ||
-		r.Lines[2].Time.Seconds != 2 || r.Lines[2].Url != "h4xx" {
-		t.Error(r, err)
-	}
-	if r, err = w.members["a"].Log(t.Context(), &pb.LogRequest{Agent: "b"}); err != nil || len(r.Lines) != usualRows ||
-		r.Lines[0].Agent != "b" {
-		t.Error(r, err)
-	}
-	for _, q := range []*pb.LogRequest{{Status: "x"}, {Status: "6xx"}, {Limit: -1}} {
-		if _, err := w.members["a"].Log(t.Context(), q); connect.CodeOf(err) != connect.CodeInvalidArgument {
-			t.Errorf("%v: %v", q, err)
-		}
-	}
-	_, err = w.members["a"].Log(t.Context(), &pb.LogRequest{Agent: "c"})
-	if connect.CodeOf(err) != connect.CodeNotFound {
-		t.Error(err)
-	}
+	w.run(t, `
+		a Log limit:3 host:"h" status:"4xx"
+		-> = lines:{agent:"b" time:{seconds:1} url:"h4xx"} lines:{agent:"a" time:{seconds:2} url:"h4xx"} lines:{agent:"b" time:{seconds:2} url:"h4xx"}
+		a Log agent:"b" -> lines:{agent:"b" time:{}} lines:{agent:"b"
+		-> time:{seconds:%d}}
+		-> - agent:"a"
+		a Log agent:"c" -> ! not_found
+		a Log status:"x" -> ! invalid_argument
+		a Log status:"6xx" -> ! invalid_argument
+		a Log limit:-1 -> ! invalid_argument`, usualRows-1)
 }
 
 func TestLogFilter(t *testing.T) {
