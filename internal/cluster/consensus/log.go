@@ -31,6 +31,7 @@ type logStore struct {
 	mu      sync.Mutex // guards the fields below, and those of the segments; never held across a call of the disk
 	segs    []*segment
 	keep    uint64 // entries from here on stay on disk, unless all entries are deleted
+	base    head   // index and term of the last entry in the newest snapshot
 	grown   int64  // bytes of records since the newest snapshot
 }
 
@@ -253,12 +254,20 @@ func (s *logStore) find(index uint64) (*segment, head, bool) {
 	return nil, head{}, false
 }
 
-// GetLog implements raft.LogStore.
+// GetLog implements raft.LogStore. If the log begins behind the newest snapshot, GetLog returns the last entry of the
+// snapshot without its data. Raft needs its term: the leader sends the first entry of the log again if it has not got
+// the response, and raft then asks the log for the entry before. A leader never sends the entry without data, because
+// it first looks for the entry before it.
 func (s *logStore) GetLog(index uint64, l *raft.Log) error {
 	for {
 		s.mu.Lock()
 		g, h, ok := s.find(index)
+		base := s.base
 		s.mu.Unlock()
+		if !ok && index == base.index && index > 1 {
+			*l = raft.Log{Index: index, Term: base.term, Type: raft.LogNoop}
+			return nil
+		}
 		if !ok {
 			if s.health.err() != nil {
 				*l = raft.Log{Index: index, Type: raft.LogNoop}
@@ -469,12 +478,12 @@ func (s *logStore) remove(g *segment) error {
 // IsMonotonic implements raft.MonotonicLogStore: the log has no gaps.
 func (s *logStore) IsMonotonic() bool { return true }
 
-// retain keeps the entries from index keep on, and counts the bytes of the log behind the newest snapshot, which is of
-// entry newest.
-func (s *logStore) retain(keep, newest uint64) {
+// retain keeps the entries from index keep on, and counts the bytes of the log behind the newest snapshot, whose last
+// entry has this index and term.
+func (s *logStore) retain(keep, newest, term uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.keep, s.grown = keep, 0
+	s.keep, s.base, s.grown = keep, head{index: newest, term: term}, 0
 	for _, g := range s.segs {
 		for _, h := range g.recs {
 			if h.index > newest {

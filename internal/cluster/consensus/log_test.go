@@ -264,6 +264,28 @@ func TestReadFailure(t *testing.T) {
 	}
 }
 
+// TestLogBehindSnapshot asks a log that begins behind the newest snapshot for the entries before.
+func TestLogBehindSnapshot(t *testing.T) {
+	s, err := openLog(testdisk.NewMem(), ".", 600, newHealth())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.retain(1, 612, 2)
+	if err := s.StoreLog(&raft.Log{Index: 613, Term: 3, Data: []byte("x")}); err != nil {
+		t.Fatal(err)
+	}
+	var l raft.Log
+	if err := s.GetLog(612, &l); err != nil || l.Index != 612 || l.Term != 2 {
+		t.Errorf("entry 612 is %+v, %v; want term 2, that of the snapshot", l, err)
+	}
+	if err := s.GetLog(611, &l); err != raft.ErrLogNotFound {
+		t.Errorf("entry 611 is %+v, %v; want %v", l, err, raft.ErrLogNotFound)
+	}
+	if err := s.close(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestVotes writes votes at each fault, and changes each byte of the file.
 func TestVotes(t *testing.T) {
 	mem := testdisk.NewMem()

@@ -323,7 +323,7 @@ func (s *snapshotStore) prune() error {
 	s.mu.Lock()
 	s.newest = newest
 	s.mu.Unlock()
-	s.log.retain(keep, newest.Index)
+	s.log.retain(keep, newest.Index, newest.Term)
 	if !pruned {
 		return nil
 	}
