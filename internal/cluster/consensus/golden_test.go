@@ -81,8 +81,12 @@ func FuzzFiles(f *testing.F) {
 			if err := disk.WriteFile(mem, name, b); err != nil {
 				t.Fatal(err)
 			}
+			network, err := newWire(0).port(1, "10.0.0.1:1")
+			if err != nil {
+				t.Fatal(err)
+			}
 			n, err := Open(Config{FS: mem, Dir: ".", Self: "a:1", Members: []string{"a:1", "b:1"},
-				Network: newWire(0).machine("a:1"), Machine: &book{judge: newJudge()}})
+				Network: network, Machine: &book{judge: newJudge()}})
 			if err == nil {
 				err = n.Close()
 			}

@@ -3,6 +3,7 @@ package consensus
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -11,6 +12,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -21,7 +23,7 @@ func (m *member) wipe() {
 	if err := errors.Join(mem.MkdirAll("d", 0o755), mem.SyncDir(".")); err != nil {
 		m.t.Fatal(err)
 	}
-	m.replace(mem)
+	m.replace(mem, (*simnet.Machine).Kill)
 }
 
 // TestFounding starts members late: a group begins when all of its members are there.
@@ -43,7 +45,8 @@ func TestFounding(t *testing.T) {
 		g.members[2].start()
 		g.propose(g.leader(), 3)
 		g.agree()
-		if s := g.members[0]; s.noted("consensus-waiting for m2:1 m3:1") == 0 || s.noted("consensus-founded") != 1 {
+		s := g.members[0]
+		if s.noted("consensus-waiting for "+s.all[1]+" "+s.all[2]) == 0 || s.noted("consensus-founded") != 1 {
 			t.Errorf("events: %q", s.events)
 		}
 		g.stop()
@@ -66,11 +69,11 @@ func TestLostDirectory(t *testing.T) {
 		b, c := others[0], others[1]
 		g.propose(a, 3)
 		g.agree()
-		g.w.part(true, c.addr, c.all...) // c lacks what follows
+		c.part(true) // c lacks what follows
 		g.propose(a, 30)
 		b.wipe()
 		a.kill()
-		g.w.part(false, c.addr, c.all...)
+		c.part(false)
 		b.start()
 		time.Sleep(time.Minute)
 		if l := g.leading(); l != nil {
@@ -259,7 +262,7 @@ func TestStrangeBytes(t *testing.T) {
 		g := newGroup(t, 3, time.Millisecond)
 		g.start()
 		m := g.leader()
-		stranger := g.w.machine("x:1")
+		stranger := g.w.Machine(99, netip.MustParseAddr("10.0.0.99"))
 		hello := func(purpose byte, group uint32) []byte {
 			return le.AppendUint32(append([]byte(helloMagic), purpose), group)
 		}
@@ -279,7 +282,7 @@ func TestStrangeBytes(t *testing.T) {
 			{"an endless call", long, "a message of more than"},
 			{"half a hello", []byte("owr"), ""},
 		} {
-			c, err := stranger.Dial(t.Context(), m.addr)
+			c, err := stranger.Dial(t.Context(), "tcp", m.addr)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -303,20 +306,22 @@ func TestStrangeBytes(t *testing.T) {
 		}
 		var cs []interface{ Close() error }
 		for range 3 * maxConns {
-			c, err := stranger.Dial(t.Context(), m.addr)
+			c, err := stranger.Dial(t.Context(), "tcp", m.addr)
 			if err != nil {
 				t.Fatal(err)
 			}
 			cs = append(cs, c)
 		}
 		time.Sleep(time.Second)
-		if m.noted("consensus-refused from x:1 cause too many connections") == 0 {
-			t.Errorf("events: %q", m.events)
+		m.mu.Lock()
+		got := fmt.Sprint(m.events)
+		m.mu.Unlock()
+		if !strings.Contains(got, "cause too many connections") {
+			t.Errorf("events: %s", got)
 		}
 		for _, c := range cs {
 			c.Close()
 		}
-		stranger.Close()
 		g.propose(g.leader(), 5)
 		g.agree()
 		g.stop()

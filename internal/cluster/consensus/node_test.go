@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestOne checks a group of one, which needs no network.
@@ -83,7 +84,7 @@ func TestVanishedLeader(t *testing.T) {
 		g.start()
 		l := g.leader()
 		g.propose(l, 5)
-		g.w.part(true, l.addr, l.all...)
+		l.part(true)
 		began := time.Now()
 		if !within(lease+10*time.Millisecond, func() bool { _, self := l.node.Leader(); return !self }) {
 			t.Error("a leader without a majority still leads after the lease")
@@ -113,7 +114,7 @@ func TestVanishedLeader(t *testing.T) {
 		default:
 			t.Error("a member became the leader, and Changes has nothing")
 		}
-		g.w.part(false, l.addr, l.all...)
+		l.part(false)
 		g.agree()
 		if addr, self := l.node.Leader(); self || addr != next.addr {
 			t.Errorf("the old leader follows %q (%v), want %q", addr, self, next.addr)
@@ -186,6 +187,44 @@ func TestLagging(t *testing.T) {
 	})
 }
 
+// TestCutAfterSnapshot gives a member a snapshot of the leader, and interrupts them when the member has stored the
+// first entry after it. The leader offers this entry again, and the log of the member begins with it.
+func TestCutAfterSnapshot(t *testing.T) {
+	for _, how := range []string{"reset", "killed"} {
+		t.Run(how, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGroup(t, 3, time.Millisecond)
+				g.start()
+				l := g.leader()
+				g.propose(l, 10)
+				behind := g.members[0]
+				if behind == l {
+					behind = g.members[1]
+				}
+				behind.stop()
+				g.propose(l, 400)
+				behind.start()
+				first := uint64(0)
+				for end := time.Now().Add(time.Minute); first < 50 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+					first, _ = behind.node.log.FirstIndex()
+				}
+				if first < 50 {
+					t.Fatalf("the log of the member behind begins with %d; it got no snapshot", first)
+				}
+				if how == "reset" {
+					l.machine.Drop(behind.machine)
+				} else {
+					behind.kill()
+					behind.start()
+				}
+				g.propose(g.leader(), 3)
+				g.agree()
+				g.stop()
+			})
+		})
+	}
+}
+
 // TestFaultOfOne fails a lone member's disk at each change of it in turn. The member stops and says why, no goroutine
 // stays, and what it had acknowledged is there after a power failure.
 func TestFaultOfOne(t *testing.T) {
@@ -253,11 +292,7 @@ func faultOfOne(t *testing.T, g *group, m *member) (failed bool) {
 // on. The member returns, and all agree. Each run takes another change of the disk, in a random order.
 func TestFaultOfThree(t *testing.T) {
 	rng := testseed.Rand(t)
-	runs := 40
-	if testing.Short() {
-		runs = 10
-	}
-	for range runs {
+	for range testtier.Rounds(40, 400) {
 		n, victim, crash := int64(1+rng.IntN(150)), rng.IntN(3), rng.Uint64()
 		synctest.Test(t, func(t *testing.T) {
 			g := newGroup(t, 3, time.Millisecond)
@@ -356,11 +391,7 @@ func (g *group) proposeSomehow(n int) {
 // propose at all of them.
 func TestRandomFaults(t *testing.T) {
 	seed := testseed.New(t)
-	runs := uint64(4)
-	if testing.Short() {
-		runs = 2
-	}
-	for run := range runs {
+	for run := range uint64(testtier.Rounds(4, 40)) {
 		synctest.Test(t, func(t *testing.T) {
 			rng := rand.New(rand.NewPCG(seed, run))
 			g := newGroup(t, 3+2*int(run%2), time.Duration(1+rng.IntN(30))*time.Millisecond)
@@ -371,7 +402,7 @@ func TestRandomFaults(t *testing.T) {
 				g.clients(rng, time.Duration(rng.IntN(8000))*time.Millisecond)
 			}
 			for _, m := range g.members {
-				g.w.part(false, m.addr, m.all...)
+				m.part(false)
 				if m.node != nil && m.node.health.err() != nil {
 					m.lose(rng.Uint64())
 				}
@@ -403,9 +434,9 @@ func (g *group) randomFault(rng *rand.Rand) {
 	may := m.node != nil && down+1 < majority(len(g.members))
 	switch rng.IntN(6) {
 	case 0:
-		g.w.part(true, m.addr, m.all...)
+		m.part(true)
 	case 1:
-		g.w.part(false, m.addr, m.all...)
+		m.part(false)
 	case 2:
 		if may {
 			m.kill()

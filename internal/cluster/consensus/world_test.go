@@ -1,7 +1,6 @@
 package consensus
 
 import (
-	"bytes"
 	"context"
 	"encoding/gob"
 	"errors"
@@ -9,7 +8,7 @@ import (
 	"io"
 	"io/fs"
 	"net"
-	"os"
+	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -20,235 +19,52 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// A wire connects machines in virtual time. Data arrives in order after the latency. While a direction is cut, it
-// waits, as a stream that repeats its segments.
+// A wire is the network of a group. Machines can be cut off from all others.
 type wire struct {
-	mu      sync.Mutex // guards the fields below
-	latency time.Duration
-	cut     map[string]bool // "from to"
-	ends    map[string]*end
+	*simnet.Network
+	mu    sync.Mutex // guards apart
+	apart map[int]bool
 }
 
 func newWire(latency time.Duration) *wire {
-	return &wire{latency: latency, cut: map[string]bool{}, ends: map[string]*end{}}
+	w := &wire{Network: simnet.New(1), apart: map[int]bool{}}
+	w.Follow(func(from, to int) simnet.Path {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		return simnet.Path{Latency: latency, Cut: w.apart[from] || w.apart[to]}
+	})
+	return w
 }
 
-// part cuts all lines between the machine a and the others, or restores them.
-func (w *wire) part(cut bool, a string, others ...string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, b := range others {
-		if a != b {
-			w.cut[a+" "+b], w.cut[b+" "+a] = cut, cut
-		}
-	}
+// A port is a member's Network.
+type port struct {
+	*simnet.Machine
+	net.Listener
 }
 
-func (w *wire) isCut(from, to string) bool {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.cut[from+" "+to]
+// port connects a machine, which listens on addr. It replaces an earlier one with the address.
+func (w *wire) port(number int, addr string) (port, error) {
+	m := w.Machine(number, netip.MustParseAddrPort(addr).Addr())
+	streams, _, err := m.Listen(addr)
+	return port{m, streams}, err
 }
 
-// An end is a machine's Network.
-type end struct {
-	w        *wire
-	addr     string
-	incoming chan net.Conn
-	gone     chan struct{}
-	once     sync.Once
-
-	mu    sync.Mutex // guards conns
-	conns []*pipe
+func (p port) Dial(ctx context.Context, addr string) (net.Conn, error) {
+	return p.Machine.Dial(ctx, "tcp", addr)
 }
 
-// machine connects a machine. It replaces an earlier one with the address.
-func (w *wire) machine(addr string) *end {
-	e := &end{w: w, addr: addr, incoming: make(chan net.Conn, 64), gone: make(chan struct{})}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.ends[addr] = e
-	return e
+// part cuts the member off from all others, or connects it again.
+func (m *member) part(cut bool) {
+	m.w.mu.Lock()
+	defer m.w.mu.Unlock()
+	m.w.apart[m.number] = cut
 }
-
-func (e *end) Accept() (net.Conn, error) {
-	select {
-	case c := <-e.incoming:
-		return c, nil
-	case <-e.gone:
-		return nil, net.ErrClosed
-	}
-}
-
-func (e *end) Close() error {
-	e.once.Do(func() { close(e.gone) })
-	return nil
-}
-
-// vanish resets all connections of the machine.
-func (e *end) vanish() {
-	e.Close()
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	for _, p := range e.conns {
-		p.end(net.ErrClosed)
-		p.peer.end(io.ErrUnexpectedEOF)
-	}
-}
-
-func (e *end) Dial(ctx context.Context, addr string) (net.Conn, error) {
-	for {
-		sleep(ctx, 2*e.w.latency+time.Millisecond)
-		if ctx.Err() != nil {
-			return nil, ctx.Err()
-		}
-		if !e.w.isCut(e.addr, addr) && !e.w.isCut(addr, e.addr) {
-			break
-		}
-	}
-	e.w.mu.Lock()
-	to := e.w.ends[addr]
-	e.w.mu.Unlock()
-	if to == nil {
-		return nil, errors.New("refused")
-	}
-	ours, theirs := &pipe{w: e.w, from: e.addr, to: addr}, &pipe{w: e.w, from: addr, to: e.addr}
-	ours.cond.L, theirs.cond.L, ours.peer, theirs.peer = &ours.mu, &theirs.mu, theirs, ours
-	select {
-	case <-to.gone:
-		return nil, errors.New("refused")
-	case to.incoming <- theirs:
-	}
-	for m, p := range map[*end]*pipe{e: ours, to: theirs} {
-		m.mu.Lock()
-		m.conns = append(m.conns, p)
-		m.mu.Unlock()
-	}
-	return ours, nil
-}
-
-// A pipe is one side of a connection.
-type pipe struct {
-	w        *wire
-	from, to string
-	peer     *pipe
-
-	mu    sync.Mutex // guards the fields below
-	cond  sync.Cond
-	out   []piece // on their way to the peer
-	in    []byte
-	err   error // after in
-	until time.Time
-	alarm *time.Timer
-}
-
-// A piece is data, or the end of it.
-type piece struct {
-	b   []byte
-	err error
-}
-
-func (p *pipe) Read(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for len(p.in) == 0 && p.err == nil {
-		if !p.until.IsZero() && !time.Now().Before(p.until) {
-			return 0, os.ErrDeadlineExceeded
-		}
-		p.cond.Wait()
-	}
-	if len(p.in) == 0 {
-		return 0, p.err
-	}
-	n := copy(b, p.in)
-	p.in = p.in[n:]
-	return n, nil
-}
-
-func (p *pipe) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err != nil {
-		return 0, p.err
-	}
-	p.send(piece{b: bytes.Clone(b)})
-	return len(b), nil
-}
-
-// send puts g on its way. The caller holds mu.
-func (p *pipe) send(g piece) {
-	p.out = append(p.out, g)
-	time.AfterFunc(p.w.latency, p.deliver)
-}
-
-// deliver gives the peer the oldest segment. Each segment has one call.
-func (p *pipe) deliver() {
-	if p.w.isCut(p.from, p.to) {
-		time.AfterFunc(100*time.Millisecond, p.deliver)
-		return
-	}
-	p.mu.Lock()
-	g := p.out[0]
-	p.out = p.out[1:]
-	p.mu.Unlock()
-	if g.err != nil {
-		p.peer.end(g.err)
-		return
-	}
-	p.peer.mu.Lock()
-	defer p.peer.mu.Unlock()
-	if p.peer.err == nil {
-		p.peer.in = append(p.peer.in, g.b...)
-		p.peer.cond.Broadcast()
-	}
-}
-
-func (p *pipe) end(err error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.err == nil {
-		p.err = err
-		p.cond.Broadcast()
-	}
-}
-
-func (p *pipe) Close() error {
-	p.end(net.ErrClosed)
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.send(piece{err: io.EOF})
-	if p.alarm != nil {
-		p.alarm.Stop()
-	}
-	return nil
-}
-
-func (p *pipe) SetReadDeadline(t time.Time) error {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.until = t
-	if p.alarm != nil {
-		p.alarm.Stop()
-	}
-	if !t.IsZero() {
-		p.alarm = time.AfterFunc(time.Until(t), func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			p.cond.Broadcast()
-		})
-	}
-	return nil
-}
-
-func (p *pipe) SetDeadline(t time.Time) error    { return p.SetReadDeadline(t) }
-func (p *pipe) SetWriteDeadline(time.Time) error { return nil } // writing never blocks
-func (p *pipe) LocalAddr() net.Addr              { return address(p.from) }
-func (p *pipe) RemoteAddr() net.Addr             { return address(p.to) }
 
 // A judge knows what was committed. It fails if two members apply different commands at an index.
 type judge struct {
@@ -354,19 +170,20 @@ func (v bookView) Release()                {}
 
 // A member is a machine of the group with its disk.
 type member struct {
-	t     *testing.T
-	w     *wire
-	addr  string
-	all   []string
-	mem   *testdisk.Mem
-	hook  func(testdisk.Call) testdisk.Fault
-	stall atomic.Int64 // how long the next sync takes
+	t      *testing.T
+	w      *wire
+	number int
+	addr   string
+	all    []string
+	mem    *testdisk.Mem
+	hook   func(testdisk.Call) testdisk.Fault
+	stall  atomic.Int64 // how long the next sync takes
 
-	end   *end
-	fs    *testdisk.Faulty
-	book  *book
-	node  *Node
-	judge *judge
+	machine *simnet.Machine
+	fs      *testdisk.Faulty
+	book    *book
+	node    *Node
+	judge   *judge
 
 	mu     sync.Mutex // guards events
 	events []string
@@ -374,12 +191,15 @@ type member struct {
 
 // open starts the member on its disk.
 func (m *member) open() error {
-	m.end = m.w.machine(m.addr)
+	network, err := m.w.port(m.number, m.addr)
+	if err != nil {
+		return err
+	}
+	m.machine = network.Machine
 	m.fs = testdisk.NewFaulty(m.mem, m.hook)
 	m.book = &book{who: m.addr, judge: m.judge}
-	cfg := Config{FS: m.fs, Dir: "d/raft", Members: m.all, Self: m.addr, Network: m.end, Machine: m.book, Event: m.note}
-	cfg.FS, cfg.SnapshotBytes, cfg.SegmentBytes = slowDisk{m.fs, &m.stall}, 3<<10, 1<<10
-	var err error
+	cfg := Config{FS: slowDisk{m.fs, &m.stall}, Dir: "d/raft", Members: m.all, Self: m.addr, Network: network,
+		Machine: m.book, Event: m.note, SnapshotBytes: 3 << 10, SegmentBytes: 1 << 10}
 	m.node, err = Open(cfg)
 	return err
 }
@@ -409,14 +229,14 @@ func (m *member) noted(name string) (n int) {
 }
 
 // kill ends the member as a kill of its process does: everything that was written stays.
-func (m *member) kill() { m.replace(m.mem.Clone()) }
+func (m *member) kill() { m.replace(m.mem.Clone(), (*simnet.Machine).Kill) }
 
 // lose ends the member as a power failure does.
-func (m *member) lose(seed uint64) { m.replace(m.mem.Crash(seed)) }
+func (m *member) lose(seed uint64) { m.replace(m.mem.Crash(seed), (*simnet.Machine).Vanish) }
 
-func (m *member) replace(left *testdisk.Mem) {
+func (m *member) replace(left *testdisk.Mem, off func(*simnet.Machine)) {
 	m.fs.Break(testdisk.FailFrom(0, errors.New("off")))
-	m.end.vanish()
+	off(m.machine)
 	if m.node != nil {
 		_ = m.node.Close() // the failure that Break makes is possible
 	}
@@ -448,14 +268,16 @@ func newGroup(t *testing.T, size int, latency time.Duration) *group {
 	g := &group{t: t, w: newWire(latency), judge: newJudge()}
 	var all []string
 	for i := range size {
-		all = append(all, fmt.Sprintf("m%d:1", i+1))
+		all = append(all, fmt.Sprintf("10.0.0.%d:1", i+1))
 	}
-	for _, a := range all {
+	for i, a := range all {
 		mem := testdisk.NewMem()
 		if err := errors.Join(mem.MkdirAll("d", 0o755), mem.SyncDir(".")); err != nil {
 			t.Fatal(err)
 		}
-		g.members = append(g.members, &member{t: t, w: g.w, addr: a, all: all, mem: mem, judge: g.judge})
+		m := &member{t: t, w: g.w, number: i + 1, addr: a, all: all, mem: mem, judge: g.judge}
+		m.machine = m.w.Machine(m.number, netip.MustParseAddrPort(a).Addr()) // it refuses connections
+		g.members = append(g.members, m)
 	}
 	t.Cleanup(func() { // after a failure
 		for _, m := range g.members {
