@@ -205,7 +205,9 @@ func TestCutAfterSnapshot(t *testing.T) {
 				g.propose(l, 400)
 				behind.start()
 				first := uint64(0)
-				for end := time.Now().Add(time.Minute); first < 50 && time.Now().Before(end); time.Sleep(time.Millisecond) {
+				end := time.Now().Add(time.Minute)
+				for first < 50 && time.Now().Before(end) {
+					time.Sleep(time.Millisecond)
 					first, _ = behind.node.log.FirstIndex()
 				}
 				if first < 50 {
