@@ -5,38 +5,34 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
-	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 )
 
 // TestJourney follows hosts from Discover to the stream, with two agents.
 func TestJourney(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		asked := map[string]int{}
-		var mu sync.Mutex
-		g := newGroup(t, 1, Config{Exists: func(ctx context.Context, host string) bool {
-			mu.Lock()
-			asked[host]++
-			mu.Unlock()
-			time.Sleep(20 * time.Millisecond)
-			return !strings.HasPrefix(host, "dead")
-		}})
-		times := func(host string) int {
-			mu.Lock()
-			defer mu.Unlock()
-			return asked[host]
-		}
-		w := newWorld(t, testseed.Rand(t), g)
-		a, b := w.start("a", 1), w.start("b", 1)
+	asked := map[string]int{}
+	var mu sync.Mutex
+	times := func(host string) int {
+		mu.Lock()
+		defer mu.Unlock()
+		return asked[host]
+	}
+	inWorld(t, Config{Exists: func(ctx context.Context, host string) bool {
+		mu.Lock()
+		asked[host]++
+		mu.Unlock()
+		time.Sleep(20 * time.Millisecond)
+		return !strings.HasPrefix(host, "dead")
+	}}, func(t *testing.T, w *world) {
+		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
 		time.Sleep(2 * time.Second)
-		if !a.has(time.Now()) || !b.has(time.Now()) {
-			t.Fatal("the agents have no right to start visits")
+		if !a.isMember() || !b.isMember() {
+			t.Fatal("the agents are not told that they are members")
 		}
 		var hosts []string
 		for i := range 100 {
@@ -63,7 +59,7 @@ func TestJourney(t *testing.T) {
 		if !reflect.DeepEqual(a.all(), b.all()) || times("h5.example") != 1 {
 			t.Error("the agents have read different entries, or a host was looked up again")
 		}
-		s := g.members[0].c.Status()
+		s := w.c.Status()
 		if !s.Leads || s.Hosts != 101 || s.Pending != 0 || s.NoAddress != 2 && s.NoAddress != 1 || len(s.Agents) != 2 ||
 			s.Agents[0].Hosts+s.Agents[1].Hosts != 101 || s.Agents[0].Read != s.Entries || s.Agents[0].State != "up" {
 			t.Errorf("status %+v", s)
@@ -71,223 +67,25 @@ func TestJourney(t *testing.T) {
 	})
 }
 
-// TestLeaderKilled lets leaders change while agents ask for hosts, and while commands end with an unknown outcome. No
-// host may be lost or assigned twice, and all agents read the same.
-func TestLeaderKilled(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		r := testseed.Rand(t)
-		g := newGroup(t, 3, Config{Exists: func(ctx context.Context, host string) bool {
-			time.Sleep(50 * time.Millisecond)
-			return true
-		}})
-		w := newWorld(t, r, g)
-		g.disturb(func() time.Duration { return 5 * w.delay() }, func() bool { return w.chance(10) })
-
-		peers := []*peer{w.start("a", 1), w.start("b", 2), w.start("c", 1)}
-		var wg sync.WaitGroup
-		for i, p := range peers {
-			wg.Go(func() {
-				for n := range 20 {
-					var hosts []string
-					for j := range 40 {
-						hosts = append(hosts, fmt.Sprintf("h%d.example", i*400+n*20+j)) // others ask for some of them
-					}
-					p.discover(hosts...)
-				}
-			})
-		}
-		for range 12 {
-			time.Sleep(time.Duration(w.number(700)) * time.Millisecond)
-			g.lead(-1)
-			time.Sleep(time.Duration(w.number(300)) * time.Millisecond)
-			g.lead(w.number(3))
-		}
-		g.disturb(nil, nil)
-		wg.Wait()
-		time.Sleep(2 * time.Second)
-		owner := map[string]string{}
-		for _, e := range peers[0].all() {
-			for _, s := range e.Shares {
-				for _, h := range s.Hosts {
-					if owner[h] != "" {
-						t.Errorf("%s is assigned twice", h)
-					}
-					owner[h] = s.Agent
-				}
-			}
-		}
-		if len(owner) != 800+400+20 {
-			t.Errorf("%d hosts", len(owner))
-		}
-		for _, p := range peers[1:] {
-			if !reflect.DeepEqual(p.all(), peers[0].all()) {
-				t.Errorf("agents %s and a have read different entries", p.name)
-			}
-		}
-		if g.members[0].machine.Digest() != g.members[2].machine.Digest() {
-			t.Error("the coordinators differ")
-		}
-	})
-}
-
-func (w *world) number(n int) int {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.r.IntN(n)
-}
-
-func (w *world) chance(percent int) bool { return w.number(100) < percent }
-
-// TestNeverTwoOwners cuts, slows, kills and restarts at random. At no time may an agent that the coordinators have
-// taken off the roster have the right to start visits. At the end the agents that are dead are lost, and the others
-// are up.
-func TestNeverTwoOwners(t *testing.T) {
-	for i := range 8 {
-		t.Run(fmt.Sprint(i), func(t *testing.T) {
-			r := testseed.Rand(t)
-			bubble(t, func(t *testing.T) {
-				g := newGroup(t, 2, Config{})
-				w := newWorld(t, r, g)
-				names := []string{"a", "b", "c", "d"}
-				for _, n := range names {
-					w.start(n, 1)
-				}
-				time.Sleep(3 * time.Second)
-				g.disturb(func() time.Duration { return 2 * w.delay() }, func() bool { return w.chance(5) })
-				alive := map[string]bool{"a": true, "b": true, "c": true, "d": true}
-				lost := 0
-				step := func(d time.Duration) {
-					for end := time.Now().Add(d); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-						lost += w.judge(names)
-					}
-				}
-				for range 60 {
-					n := names[w.number(4)]
-					switch w.number(8) {
-					case 0:
-						w.cutOff(n, true)
-					case 1, 2:
-						w.cutOff(n, false)
-					case 3:
-						w.part(n, names[w.number(4)], true)
-					case 4:
-						for _, o := range names {
-							w.part(n, o, w.chance(40))
-						}
-					case 5:
-						if alive[n] {
-							w.kill(n)
-						} else {
-							w.start(n, 1)
-						}
-						alive[n] = !alive[n]
-					case 6:
-						g.lead(w.number(3) - 1)
-					case 7:
-						w.mu.Lock()
-						w.slow = []time.Duration{0, 100 * time.Millisecond, 2 * time.Second}[w.r.IntN(3)]
-						w.mu.Unlock()
-					}
-					step(time.Duration(w.number(5000)) * time.Millisecond)
-				}
-				w.mu.Lock()
-				w.slow, w.apart = 0, map[[2]string]bool{}
-				w.mu.Unlock()
-				g.lead(0)
-				if !alive["a"] {
-					w.start("a", 1)
-					alive["a"] = true
-				}
-				for _, n := range names {
-					w.cutOff(n, false)
-				}
-				step(40 * time.Second)
-				roster, since, read := g.members[0].machine.progress()
-				for _, n := range names {
-					m, ok := roster.Member(n)
-					witness := false
-					for _, o := range names {
-						witness = witness || alive[o] && since[o] > 0 && since[o] <= max(since[n], read[n])
-					}
-					switch {
-					case alive[n] && (!ok || m.State != assignment.Up):
-						t.Errorf("agent %s lives, in the roster: %v, %+v", n, ok, m)
-					case !alive[n] && ok && witness:
-						t.Errorf("agent %s is dead, and still in the roster: %+v", n, m)
-					case !alive[n] && ok: // all others came after the last roster that it may have read
-						if err := g.members[0].c.Forget(t.Context(), n); err != nil {
-							t.Errorf("forget %s: %v", n, err)
-						}
-					}
-				}
-				if len(g.members[0].machine.Roster().Lost) != 4-len(g.members[0].machine.Roster().Members) {
-					t.Errorf("at the end: %+v", g.members[0].machine.Roster())
-				}
-				t.Logf("%d times an agent was lost when judged, %d rosters", lost, roster.Term)
-			})
-		})
-	}
-}
-
-// cutOff cuts an agent off from the coordinators, or connects it again.
-func (w *world) cutOff(name string, cut bool) {
-	w.mu.Lock()
-	p := w.peers[name]
-	w.mu.Unlock()
-	p.mu.Lock()
-	p.cut = cut
-	p.mu.Unlock()
-}
-
-// part cuts two agents off from each other, or connects them again.
-func (w *world) part(a, b string, apart bool) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.apart[[2]string{min(a, b), max(a, b)}] = apart
-}
-
-// judge counts the agents that are lost, and fails if one of them may start visits.
-func (w *world) judge(names []string) (lost int) {
-	roster, now := w.g.members[0].machine.Roster(), time.Now()
-	for _, n := range names {
-		if slices.ContainsFunc(roster.Lost, func(m assignment.Member) bool { return m.Name == n }) {
-			w.mu.Lock()
-			p := w.peers[n]
-			w.mu.Unlock()
-			if lost++; p.has(now) {
-				w.t.Errorf("agent %s is lost in term %d, and may start visits by term %d", n, roster.Term,
-					p.last().Term)
-			}
-		}
-	}
-	return lost
-}
-
-// TestHeardByAnother keeps an agent away from the coordinators. It stays in the roster while another agent hears it,
-// and for LostAfter from then on.
-func TestHeardByAnother(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		g := newGroup(t, 1, Config{})
-		w := newWorld(t, testseed.Rand(t), g)
-		w.start("a", 1)
-		w.start("b", 1)
-		c := w.start("c", 1)
+// TestLost keeps an agent away from the coordinators. It stays in the roster while another agent hears it, and for
+// LostAfter from then on, and while there are no fresh reports of others. A person may say that it does not run.
+func TestLost(t *testing.T) {
+	inWorld(t, Config{}, func(t *testing.T, w *world) {
+		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
+		c := w.start("c", assignment.Up)
 		time.Sleep(3 * time.Second)
 		in := func() bool {
-			r := g.members[0].machine.Roster()
+			r := w.machine.Roster()
 			_, ok := r.Member("c")
 			return ok
 		}
-		w.cutOff("c", true)
-		w.part("a", "c", true)
+		c.connect(false)
+		a.set(func() { a.silent["c"] = time.Now() })
 		time.Sleep(5 * time.Minute)
 		if !in() {
 			t.Fatal("an agent was lost that another one heard")
 		}
-		if c.has(time.Now()) {
-			t.Error("an agent may start visits that does not reach another one")
-		}
-		w.part("b", "c", true)
+		b.set(func() { b.silent["c"] = time.Now() })
 		time.Sleep(8 * time.Second)
 		if !in() {
 			t.Error("an agent was lost too early")
@@ -296,39 +94,66 @@ func TestHeardByAnother(t *testing.T) {
 		if in() {
 			t.Error("an agent that nobody hears was not lost")
 		}
-		if err := g.members[0].c.Forget(t.Context(), "b"); err == nil {
+		if err := w.c.Forget(t.Context(), "b"); err == nil {
 			t.Error("Forget took an agent that runs")
 		}
-		w.cutOff("c", false)
+		c.connect(true)
 		time.Sleep(3 * time.Second)
-		if !in() || len(g.members[0].machine.Roster().Lost) > 0 {
+		if !in() || !c.isMember() || len(w.machine.Roster().Lost) > 0 {
 			t.Error("an agent that returned is not in the roster")
 		}
-		c.set(func() { c.wants = assignment.Leaving })
+		late := func(are bool) {
+			for _, p := range []*peer{a, b} {
+				p.set(func() { p.late = are })
+			}
+		}
+		late(true)
+		c.connect(false)
+		time.Sleep(20 * time.Second)
+		if !in() {
+			t.Error("an agent was lost by reports that were made before others may have heard it")
+		}
+		late(false)
+		time.Sleep(2 * time.Second)
+		if in() {
+			t.Error("an agent was not lost by fresh reports")
+		}
+		c.connect(true)
 		time.Sleep(3 * time.Second)
-		roster := g.members[0].machine.Roster()
-		if m, _ := roster.Member("c"); m.State != assignment.Leaving {
+		c.set(func() { c.report.State = assignment.Leaving })
+		time.Sleep(3 * time.Second)
+		roster := w.machine.Roster()
+		if m, _ := roster.Member("c"); m.State != assignment.Leaving || c.isMember() {
 			t.Errorf("an agent that leaves is %+v", m)
 		}
-		c.set(func() { c.wants = assignment.Gone })
+		c.set(func() { c.report.State = assignment.Gone })
 		time.Sleep(3 * time.Second)
-		if roster := g.members[0].machine.Roster(); in() || len(roster.Lost) > 0 {
+		if roster := w.machine.Roster(); in() || len(roster.Lost) > 0 {
 			t.Errorf("an agent that is gone: %+v", roster)
+		}
+		a.connect(false)
+		b.connect(false)
+		time.Sleep(time.Minute)
+		if len(w.machine.Roster().Members) != 2 {
+			t.Error("an agent was lost without a witness")
+		}
+		if err := w.c.Forget(t.Context(), "a"); err != nil {
+			t.Error(err)
+		}
+		if r := w.machine.Roster(); len(r.Members) != 1 || len(r.Lost) != 1 || r.Lost[0].Name != "a" {
+			t.Errorf("after Forget: %+v", r)
 		}
 	})
 }
 
 // TestJoinersGetTheirShare: hosts wait for agents that are joining, but not for long.
 func TestJoinersGetTheirShare(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		g := newGroup(t, 1, Config{})
-		w := newWorld(t, testseed.Rand(t), g)
-		a, b := w.start("a", 1), w.start("b", 1)
-		b.set(func() { b.wants = assignment.Joining })
+	inWorld(t, Config{}, func(t *testing.T, w *world) {
+		a, b := w.start("a", assignment.Up), w.start("b", assignment.Joining)
 		time.Sleep(time.Second)
 		go func() {
 			time.Sleep(2 * time.Second)
-			b.set(func() { b.wants = assignment.Up })
+			b.set(func() { b.report.State = assignment.Up })
 		}()
 		share := func() (n int) {
 			for _, e := range a.all() {
@@ -345,8 +170,7 @@ func TestJoinersGetTheirShare(t *testing.T) {
 		if n := share(); n != 2 {
 			t.Errorf("b got %d of 4 hosts, want 2", n)
 		}
-		c := w.start("c", 1)
-		c.set(func() { c.wants = assignment.Joining }) // for ever
+		w.start("c", assignment.Joining) // for ever
 		time.Sleep(time.Second)
 		begin := time.Now()
 		a.discover("h5.example")
@@ -363,12 +187,10 @@ func TestJoinersGetTheirShare(t *testing.T) {
 
 // TestFinish ends a crawl only when all agents agree.
 func TestFinish(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		g := newGroup(t, 1, Config{})
-		w := newWorld(t, testseed.Rand(t), g)
-		a, b := w.start("a", 1), w.start("b", 1)
+	inWorld(t, Config{}, func(t *testing.T, w *world) {
+		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
 		time.Sleep(3 * time.Second)
-		c, m := g.members[0].c, g.members[0].machine
+		c, m := w.c, w.machine
 		a.discover("h.example")
 		last, _ := m.Extent()
 		term := m.Roster().Term
@@ -388,19 +210,19 @@ func TestFinish(t *testing.T) {
 		for _, p := range []*peer{a, b} {
 			wg.Go(func() {
 				if err := c.Finish(t.Context(), p.self, term, last); err != nil {
-					t.Errorf("agent %s: %v", p.name, err)
+					t.Errorf("agent %s: %v", p.self.Name, err)
 				}
 			})
 		}
 		wg.Wait()
 		time.Sleep(time.Second)
-		if !m.Roster().Ended || !a.last().Ended || !b.last().Ended {
+		if !m.Roster().Ended || !a.ended() || !b.ended() {
 			t.Error("not ended")
 		}
 		if _, err := c.Discover(t.Context(), a.self, []string{"i.example"}, false); !errors.As(err, new(*Refusal)) {
 			t.Errorf("Discover after the end: %v", err)
 		}
-		w.cutOff("a", true)
+		a.connect(false)
 		time.Sleep(time.Minute)
 		err := c.Forget(t.Context(), "a")
 		if !errors.As(err, new(*Refusal)) || !strings.Contains(err.Error(), "has ended") {
@@ -411,12 +233,10 @@ func TestFinish(t *testing.T) {
 
 // TestRefusals lists what an agent is told that cannot be a part of the crawl.
 func TestRefusals(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		g := newGroup(t, 1, Config{})
-		w := newWorld(t, testseed.Rand(t), g)
-		a := w.start("a", 1)
+	inWorld(t, Config{}, func(t *testing.T, w *world) {
+		a := w.start("a", assignment.Up)
 		time.Sleep(3 * time.Second)
-		crawl := g.members[0].machine.claimed().Crawl
+		crawl := w.machine.claimed().Crawl
 		good := Follow{From: 1, Report: a.report}
 		good.Report.State = assignment.Up
 		for name, c := range map[string]struct {
@@ -444,21 +264,21 @@ func TestRefusals(t *testing.T) {
 			if c.f != nil {
 				c.f(&f)
 			}
-			_, err := g.members[0].c.Follow(t.Context(), c.who, f)
+			_, err := w.c.Follow(t.Context(), c.who, f)
 			if !errors.As(err, new(*Refusal)) || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("%s: got %v, want %s", name, err, c.want)
 			}
 		}
-		if _, err := g.members[0].c.Discover(t.Context(), Caller{Name: "x"}, nil, false); err == nil ||
+		if _, err := w.c.Discover(t.Context(), Caller{Name: "x"}, nil, false); err == nil ||
 			err.Error() != `agent "x" is not in the crawl's roster` {
 			t.Errorf("a stranger's Discover: %v", err)
 		}
-		if _, err := g.members[0].c.Discover(t.Context(), a.self, []string{"A b"}, false); err == nil {
+		if _, err := w.c.Discover(t.Context(), a.self, []string{"A b"}, false); err == nil {
 			t.Error("Discover took a malformed host")
 		}
-		g.lead(-1)
+		w.resign()
 		time.Sleep(time.Second)
-		if _, err := g.members[0].c.Follow(t.Context(), a.self, good); !errors.As(err, new(*NotLeader)) {
+		if _, err := w.c.Follow(t.Context(), a.self, good); !errors.As(err, new(*NotLeader)) {
 			t.Errorf("without a leader: %v", err)
 		}
 	})
@@ -467,19 +287,17 @@ func TestRefusals(t *testing.T) {
 // TestFairLookups lets one agent ask for hosts without end, whose look-ups hang. Another agent's hosts must not wait
 // behind them, and memory is bounded.
 func TestFairLookups(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		g := newGroup(t, 1, Config{Lookups: 8, MaxPending: 2000, MaxDead: 500, LookupTime: 2 * time.Second,
-			Exists: func(ctx context.Context, host string) bool {
-				if strings.HasPrefix(host, "h") {
-					return true
-				}
-				<-ctx.Done()
-				return false
-			}})
-		w := newWorld(t, testseed.Rand(t), g)
-		a, b := w.start("a", 1), w.start("b", 1)
+	inWorld(t, Config{Lookups: 8, MaxPending: 2000, MaxDead: 500, LookupTime: 2 * time.Second,
+		Exists: func(ctx context.Context, host string) bool {
+			if strings.HasPrefix(host, "h") {
+				return true
+			}
+			<-ctx.Done()
+			return false
+		}}, func(t *testing.T, w *world) {
+		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
 		time.Sleep(3 * time.Second)
-		c := g.members[0].c
+		c := w.c
 		for i := range 5 {
 			var hosts []string
 			for j := range 1000 {
@@ -517,10 +335,8 @@ func TestFairLookups(t *testing.T) {
 
 // TestLeastLoadedByReports gives hosts to the agents whose reports have few URLs.
 func TestLeastLoadedByReports(t *testing.T) {
-	bubble(t, func(t *testing.T) {
-		g := newGroup(t, 1, Config{LeastLoaded: true})
-		w := newWorld(t, testseed.Rand(t), g)
-		a, b := w.start("a", 1), w.start("b", 1)
+	inWorld(t, Config{LeastLoaded: true}, func(t *testing.T, w *world) {
+		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
 		a.set(func() { a.report.Hosts, a.report.URLs = 10, 1000 })
 		b.set(func() { b.report.Hosts, b.report.URLs = 10, 200 })
 		time.Sleep(3 * time.Second)
@@ -530,7 +346,7 @@ func TestLeastLoadedByReports(t *testing.T) {
 		}
 		a.discover(hosts...)
 		// A host counts as 20 URLs. So b gets 40 more than a, and they share the other 20.
-		s := g.members[0].c.Status()
+		s := w.c.Status()
 		if s.Agents[0].Hosts != 10 || s.Agents[1].Hosts != 50 {
 			t.Errorf("a has %d hosts, b %d", s.Agents[0].Hosts, s.Agents[1].Hosts)
 		}

@@ -132,20 +132,6 @@ func (f *fake) call(ctx context.Context, addr string) error {
 
 // Follow implements Source, for agent a.
 func (f *fake) Follow(ctx context.Context, addr string, q Question) (Answer, error) {
-	return f.follow(ctx, "a", addr, q)
-}
-
-// An as is the Source of an agent.
-type as struct {
-	*fake
-	name string
-}
-
-func (s as) Follow(ctx context.Context, addr string, q Question) (Answer, error) {
-	return s.follow(ctx, s.name, addr, q)
-}
-
-func (f *fake) follow(ctx context.Context, name, addr string, q Question) (Answer, error) {
 	f.change(func() { f.follows[addr]++; f.last[addr] = q })
 	if err := f.call(ctx, addr); err != nil {
 		return Answer{}, err
@@ -170,7 +156,7 @@ func (f *fake) follow(ctx context.Context, name, addr string, q Question) (Answe
 		e := &f.entries[i]
 		if e.Roster != nil {
 			ans.Term = e.Number
-			m, ok := e.Roster.Member(name)
+			m, ok := e.Roster.Member("a")
 			ans.Member = ok && m.State == assignment.Up
 		}
 		if e.Number >= q.From && (f.max == 0 || e.Number < q.From+uint64(f.max)) {
