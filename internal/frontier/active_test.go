@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -35,10 +34,7 @@ func TestActiveFor(t *testing.T) {
 // is fast, and few again when it is slow again.
 func TestActiveFollowsSpeed(t *testing.T) {
 	const delay, took = 2 * time.Second, 100 * time.Millisecond
-	f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: delay, NoAddresses: true, MemoryBytes: 64 << 20})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := open(t, Config{HostDelay: delay, NoAddresses: true, MemoryBytes: 64 << 20})
 	f.frameBytes = 8 << 10
 	const hosts, each = 30_000, 6
 	for range each {
@@ -81,9 +77,7 @@ func TestActiveFollowsSpeed(t *testing.T) {
 			}
 			now = wake
 			for len(running) > 0 && !running[0].end.After(now) {
-				if err := f.Done(running[0].host, Done{}, now); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Done(running[0].host, Done{}, now))
 				running = running[1:]
 			}
 		}
@@ -107,17 +101,13 @@ func TestActiveFollowsSpeed(t *testing.T) {
 	if got := f.Active(); got != activeMin {
 		t.Errorf("slow again: %d active, want %d", got, activeMin)
 	}
-	if err := f.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.check())
 	// A configured number does not change.
 	for _, n := range []int{7, -1} {
 		g := open(t, Config{HostDelay: delay, Active: n})
 		push(t, g, "http://a.example/")
 		task := begin(t, g, start)
-		if err := g.Done(task.Host, Done{}, start.Add(time.Minute)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.Done(task.Host, Done{}, start.Add(time.Minute)))
 		g.Next(start.Add(2 * time.Minute))
 		if g.Active() != n {
 			t.Errorf("%d active, want the configured %d", g.Active(), n)

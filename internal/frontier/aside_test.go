@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -16,19 +15,14 @@ import (
 func TestAside(t *testing.T) {
 	r := testseed.Rand(t)
 	for _, memory := range []int64{1, 4000, 1 << 20} {
-		f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: -1, MemoryBytes: memory, SegmentBytes: 500, Active: 3})
-		if err != nil {
-			t.Fatal(err)
-		}
+		f := open(t, Config{HostDelay: -1, MemoryBytes: memory, SegmentBytes: 500, Active: 3})
 		f.frameBytes = 300
 		now, numbers, gone := time.Unix(1000, 0), map[string]uint64{}, map[string]bool{}
 		excluded := "none"
 		set := 0
 		step := func() {
 			t.Helper()
-			if err := f.check(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.check())
 			if got, want := f.Len(), int64(len(numbers)-len(gone)); got != want {
 				t.Fatalf("%d links, want %d", got, want)
 			}
@@ -47,14 +41,10 @@ func TestAside(t *testing.T) {
 				f.Resolved(task.Host, task.Addr, now, now) // no address: the host pauses
 				return true
 			}
-			if err := f.Done(task.Host, Done{NoRequest: true}, now); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Done(task.Host, Done{NoRequest: true}, now))
 			if strings.Contains(u, excluded) {
 				set++
-				if err := f.SetAside(task.Link, task.Number); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.SetAside(task.Link, task.Number))
 				return true
 			}
 			gone[u] = true
@@ -66,15 +56,14 @@ func TestAside(t *testing.T) {
 				if got := f.Pending() - f.aside.review; got > f.Len()-f.aside.len() {
 					t.Fatalf("%d pending, %d to review, of %d", f.Pending(), f.aside.review, f.Len())
 				}
+				var err error
 				done, err = f.Reviewed(3, func(l weburl.Link, number uint64) error {
 					if strings.Contains(l.URL.String(), excluded) {
 						return f.SetAside(l, number)
 					}
 					return f.PutBack(l, number)
 				})
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				step()
 			}
 		}
@@ -88,9 +77,7 @@ func TestAside(t *testing.T) {
 					u := fmt.Sprintf("http://192.0.2.%d/%c/%d", r.IntN(9), 'a'+rune(r.IntN(3)), number)
 					ls, numbers[u] = append(ls, weburl.Link{URL: weburl.MustParse(u), Level: uint8(r.IntN(2))}), number
 				}
-				if err := f.Push(ls); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Push(ls))
 			case 2:
 				excluded = []string{"none", "/a/", "/b/"}[r.IntN(3)]
 				review()
@@ -111,8 +98,6 @@ func TestAside(t *testing.T) {
 		if step(); len(gone) != len(numbers) || f.Stats().Aside != 0 || set == 0 {
 			t.Errorf("%d links of %d, %d are aside, %d were set aside", len(gone), len(numbers), f.Stats().Aside, set)
 		}
-		if err := f.Close(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Close())
 	}
 }

@@ -51,9 +51,7 @@ func counts(t testing.TB, f *Frontier, now time.Time, n int) map[string]int {
 		}
 		by[l.Seed]++
 	}
-	if err := f.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.check())
 	return by
 }
 
@@ -73,11 +71,8 @@ func TestClassShares(t *testing.T) {
 		{"pools of the same hosts", [2][]string{hostNames(400, "a"), hostNames(400, "a")}, 20},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: -1, Burst: -1, Active: c.active,
+			f := open(t, Config{HostDelay: -1, Burst: -1, Active: c.active,
 				MemoryBytes: 64 << 10, ClassOf: bySeed})
-			if err != nil {
-				t.Fatal(err)
-			}
 			f.SetClasses([]Class{1: {Weight: 3}, 2: {Weight: 1}})
 			each := 8000 / len(c.hosts[0])
 			bulk(t, f, classed(t, "a", 0, each, c.hosts[0]...), 500)
@@ -185,11 +180,8 @@ func TestClassLevels(t *testing.T) {
 // pools, that other classes go on, and that they come when the class is free again.
 func TestClassHeld(t *testing.T) {
 	for _, active := range []int{-1, 10} {
-		f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: -1, Active: active, MemoryBytes: 64 << 10,
+		f := open(t, Config{HostDelay: -1, Active: active, MemoryBytes: 64 << 10,
 			ClassOf: bySeed})
-		if err != nil {
-			t.Fatal(err)
-		}
 		f.SetClasses(nil)
 		bulk(t, f, classed(t, "a", 0, 10, append(hostNames(100, "a"), hostNames(100, "c")...)...), 500)
 		bulk(t, f, classed(t, "b", 0, 10, append(hostNames(100, "b"), hostNames(100, "c")...)...), 500)
@@ -223,9 +215,7 @@ func TestClassModel(t *testing.T) {
 		f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: 500 * time.Millisecond,
 			IPDelay: 200 * time.Millisecond, Active: 5 + r.IntN(20), MemoryBytes: 32 << 10, ClassOf: bySeed,
 			Seed: seed})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		if seed%2 == 0 {
 			f.SetClasses(nil)
 		}
@@ -243,9 +233,7 @@ func TestClassModel(t *testing.T) {
 					ls = append(ls, l)
 					waits[l.URL.String()] = true
 				}
-				if err := f.Push(ls); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Push(ls))
 			case k < 12:
 				cs := make([]Class, r.IntN(MaxClasses+1))
 				for i := range cs {
@@ -276,9 +264,7 @@ func TestClassModel(t *testing.T) {
 				} else {
 					delete(waits, l.URL.String())
 				}
-				if err := f.Done(task.Host, d, now); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Done(task.Host, d, now))
 			default:
 				task, _, ok := f.Next(now)
 				switch {

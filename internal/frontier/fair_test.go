@@ -28,9 +28,7 @@ func fairness(
 	fresh := len(left) // hosts that were never fetched and have no quiet time yet
 	for now.Sub(start) < length {
 		for len(running) > 0 && !running[0].end.After(now) {
-			if err := f.Done(running[0].host, Done{}, running[0].end); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Done(running[0].host, Done{}, running[0].end))
 			running = running[1:]
 		}
 		bound := float64(workers) * float64(step) / float64(took)
@@ -89,9 +87,7 @@ func TestWhaleAndCrowd(t *testing.T) {
 				l := link(t, url, 0)
 				left[l.URL.Host()]++
 				if batch = append(batch, l); len(batch) == 1000 {
-					if err := f.Push(batch); err != nil {
-						t.Fatal(err)
-					}
+					must(t, f.Push(batch))
 					batch = batch[:0]
 				}
 			}
@@ -134,14 +130,10 @@ func TestLevelsBehindCrowd(t *testing.T) {
 		push(t, f, fmt.Sprintf("http://h%d.example/", i))
 	}
 	for i := range 5000 {
-		if err := f.Push([]weburl.Link{link(t, fmt.Sprintf("http://whale.example/%d", i), 2)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Push([]weburl.Link{link(t, fmt.Sprintf("http://whale.example/%d", i), 2)}))
 	}
 	for i := range 300 {
-		if err := f.Push([]weburl.Link{link(t, fmt.Sprintf("http://up%d.example/", i), 2)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Push([]weburl.Link{link(t, fmt.Sprintf("http://up%d.example/", i), 2)}))
 	}
 	if s := f.Stats(); s.Pooled < 25_000 {
 		t.Fatalf("%d links in the pools, want at least 25000", s.Pooled)

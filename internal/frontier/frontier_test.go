@@ -12,7 +12,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -25,9 +24,7 @@ func TestSlowDown(t *testing.T) {
 		t.Helper()
 		push(t, f, "http://a.example/")
 		task := begin(t, f, now)
-		if err := f.Done(task.Host, Done{SlowDown: true}, now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Done(task.Host, Done{SlowDown: true}, now))
 		s := f.Host(task.Host)
 		d := s.NotBefore.Sub(now)
 		now = s.NotBefore
@@ -63,9 +60,7 @@ func TestBounds(t *testing.T) {
 		f := open(t, Config{})
 		push(t, f, "http://a.example/1", "http://a.example/2")
 		task := begin(t, f, start)
-		if err := f.Done(task.Host, d, start); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Done(task.Host, d, start))
 		if _, wake, ok := f.Next(start); ok || wake.Sub(start) != 24*time.Hour {
 			t.Errorf("%s: %v, wake in %v; want false, 24h", name, ok, wake.Sub(start))
 		}
@@ -97,9 +92,7 @@ func TestAddresses(t *testing.T) {
 		if !ok || task.Addr != netip.MustParseAddr(want) {
 			t.Fatalf("address %v, want %s from the URL", task.Addr, want)
 		}
-		if err := f.Done(task.Host, Done{}, start); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Done(task.Host, Done{}, start))
 	}
 	// An address with a TTL of zero may be used for one request.
 	task, _, ok := f.Next(start)
@@ -110,9 +103,7 @@ func TestAddresses(t *testing.T) {
 	if task, _, ok = f.Next(start); !ok || task.Addr != netip.MustParseAddr("192.0.2.5") {
 		t.Fatalf("address %v after the look-up", task.Addr)
 	}
-	if err := f.Done(task.Host, Done{}, start); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Done(task.Host, Done{}, start))
 	now := start.Add(time.Second)
 	if task, _, ok = f.Next(now); !ok || task.Addr.IsValid() || task.Link.URL.String() != "http://a.example/2" {
 		t.Fatalf("after the TTL: %v at %v, want no address", task.Link.URL, task.Addr)
@@ -122,9 +113,7 @@ func TestAddresses(t *testing.T) {
 	if _, wake, ok := f.Next(now); ok || wake.Sub(now) < 50*time.Second {
 		t.Errorf("after a failed look-up: %v, wake in %v; want a pause", ok, wake.Sub(now))
 	}
-	if err := f.check(); err != nil {
-		t.Error(err)
-	}
+	must(t, f.check())
 }
 
 // TestNoAddresses checks that through a proxy nothing is looked up and SiteDelay still holds.
@@ -174,9 +163,7 @@ func TestBurst(t *testing.T) {
 					f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
 				default:
 					got = append(got, strings.TrimPrefix(task.Link.URL.RequestURI(), "/"))
-					if err := f.Done(task.Host, Done{}, now); err != nil {
-						t.Fatal(err)
-					}
+					must(t, f.Done(task.Host, Done{}, now))
 				}
 			}
 			if s := strings.Join(got, " "); s != tt.want {
@@ -191,9 +178,7 @@ func TestClockSteps(t *testing.T) {
 	f := open(t, Config{HostDelay: 2 * time.Second})
 	push(t, f, "http://a.example/1", "http://a.example/2")
 	task := begin(t, f, start.Add(time.Minute))
-	if err := f.Done(task.Host, Done{}, start); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Done(task.Host, Done{}, start))
 	want := start.Add(time.Minute + 2*time.Second)
 	if _, wake, ok := f.Next(want.Add(-time.Millisecond)); ok || !wake.Equal(want) {
 		t.Errorf("%v, wake %v; want false, %v", ok, wake, want)
@@ -204,14 +189,10 @@ func TestHostState(t *testing.T) {
 	f := open(t, Config{})
 	push(t, f, "http://a.example/1", "http://a.example/2", "http://b.example/")
 	task := begin(t, f, start)
-	if err := f.Done(task.Host, Done{Delay: 7 * time.Second, SlowDown: true}, start); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Done(task.Host, Done{Delay: 7 * time.Second, SlowDown: true}, start))
 	f.Block("c.example")
 	want := map[string]HostState{}
-	if err := f.EachHost(start, func(s HostState) error { want[s.Host] = s; return nil }); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.EachHost(start, func(s HostState) error { want[s.Host] = s; return nil }))
 	a, c := want["a.example"], want["c.example"]
 	if len(want) != 2 || a.Delay != 7*time.Second || a.Slow != 1 || !c.Blocked {
 		t.Fatalf("states %+v", want)
@@ -224,17 +205,13 @@ func TestHostState(t *testing.T) {
 		}
 		for _, s := range want {
 			d, err := DecodeHostState(s.AppendTo(nil))
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			g.Restore(d)
 		}
 		push(t, g, "http://a.example/2", "http://c.example/")
 		g.Touched("b.example", 0, later)
 		push(t, g, "http://b.example/")
-		if err := g.check(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.check())
 		got := g.Host("a.example")
 		if !got.NotBefore.Equal(want["a.example"].NotBefore) || got.Slow != 1 || got.Delay != 7*time.Second {
 			t.Errorf("restored %+v, want %+v", got, want["a.example"])
@@ -273,15 +250,10 @@ func FuzzDecodeHostState(f *testing.F) {
 		if err != nil || !again.NotBefore.Equal(s.NotBefore) || !same {
 			t.Fatalf("%+v, %v; want %+v", again, err, s)
 		}
-		g, err := Open(testdisk.NewMem(), "frontier", Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
+		g := open(t, Config{})
 		g.Restore(s)
 		g.Next(start)
-		if err := g.check(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.check())
 		if _, wake, ok := g.Next(start); ok || !wake.IsZero() {
 			t.Fatalf("Next without links: %v, wake %v; want false, zero", ok, wake)
 		}
@@ -291,9 +263,7 @@ func FuzzDecodeHostState(f *testing.F) {
 // TestRestoredOrder checks that links from each, pushed into another frontier, come out in the same order.
 func TestRestoredOrder(t *testing.T) {
 	f := open(t, Config{HostDelay: -1, Burst: -1, MemoryBytes: 3000})
-	if err := f.Push(manyLinks(t, 500, 10)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Push(manyLinks(t, 500, 10)))
 	for range 20 {
 		take(t, f, start)
 	}
@@ -333,9 +303,7 @@ func TestWhale(t *testing.T) {
 			ls = append(ls, link(t, fmt.Sprintf("http://small%d.example/", i), 0))
 		}
 	}
-	if err := f.Push(ls); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Push(ls))
 	now := start
 	whale, small := 0, 0
 	var last time.Time
@@ -362,9 +330,7 @@ func TestWhale(t *testing.T) {
 					t.Fatalf("%s, want %s", task.Host, want)
 				}
 			}
-			if err := f.Done(task.Host, Done{}, now); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Done(task.Host, Done{}, now))
 		}
 	}
 	if small != hosts/1000 {
@@ -374,9 +340,7 @@ func TestWhale(t *testing.T) {
 	if took := now.Sub(start); took != 499*100*time.Millisecond {
 		t.Errorf("500 requests to the whale took %v, want 49.9s", took)
 	}
-	if err := f.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.check())
 	if s := f.Stats(); s.RestingShared < hosts-1000 {
 		t.Errorf("%d hosts parked, want at least %d: %+v", s.RestingShared, hosts-1000, s)
 	}
@@ -393,17 +357,13 @@ func BenchmarkPool(b *testing.B) {
 			b.Run(fmt.Sprintf("hosts=%d/memory=%dM", hosts, memory>>20), func(b *testing.B) {
 				cfg := Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, Active: 20, NoAddresses: true}
 				f, err := Open(disk.OS, b.TempDir(), cfg)
-				if err != nil {
-					b.Fatal(err)
-				}
+				must(b, err)
 				defer f.Close()
 				ls := manyLinks(b, 200_000, hosts)
 				n := 0
 				for b.Loop() {
 					for i := 0; i < len(ls); i += 200 {
-						if err := f.Push(ls[i:min(i+200, len(ls))]); err != nil {
-							b.Fatal(err)
-						}
+						must(b, f.Push(ls[i:min(i+200, len(ls))]))
 					}
 					for range ls {
 						if _, ok := take(b, f, start); !ok {
@@ -427,9 +387,7 @@ func BenchmarkPushPop(b *testing.B) {
 				now, n := start, 0
 				for b.Loop() {
 					for i := 0; i < len(ls); i += 200 {
-						if err := f.Push(ls[i:min(i+200, len(ls))]); err != nil {
-							b.Fatal(err)
-						}
+						must(b, f.Push(ls[i:min(i+200, len(ls))]))
 					}
 					for range ls {
 						if _, ok := take(b, f, now); !ok {
@@ -448,10 +406,7 @@ func BenchmarkPushPop(b *testing.B) {
 // took over has had another request.
 func TestTouchedKeepsDelay(t *testing.T) {
 	now := time.Unix(1e9, 0)
-	f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: time.Second})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := open(t, Config{HostDelay: time.Second})
 	defer f.Close()
 	f.Touched("a.example", 5*time.Second, now)
 	if got := f.Host("a.example"); got.Delay != 5*time.Second || !got.NotBefore.Equal(now.Add(5*time.Second)) {

@@ -5,7 +5,6 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -18,25 +17,18 @@ func TestGather(t *testing.T) {
 		const hosts, active = 300, 10
 		rows := map[bool]int{}
 		for _, gather := range []bool{false, true} {
-			f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: -1, NoAddresses: true, Active: active,
+			f := open(t, Config{HostDelay: -1, NoAddresses: true, Active: active,
 				Gather: gather, MemoryBytes: []int64{20_000, 1 << 20}[seed%2], SegmentBytes: 10_000})
-			if err != nil {
-				t.Fatal(err)
-			}
 			f.frameBytes = 300
 			want := map[uint64]string{}
 			pages := map[int]int{}
 			push := func(h int) {
 				pages[h]++
 				u, err := weburl.Parse(fmt.Sprintf("http://h%d.example/%d", h, pages[h]))
-				if err != nil {
-					t.Fatal(err)
-				}
+				must(t, err)
 				number := f.number + 1 + uint64(rng.IntN(2))
 				want[number] = u.String()
-				if err := f.PushAt([]weburl.Link{{URL: u}}, []uint64{number}); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.PushAt([]weburl.Link{{URL: u}}, []uint64{number}))
 			}
 			for h := range hosts {
 				push(h)
@@ -68,17 +60,13 @@ func TestGather(t *testing.T) {
 						push(h)
 					}
 				}
-				if err := f.Done(task.Host, Done{}, now); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Done(task.Host, Done{}, now))
 			}
 			if f.Err() != nil || len(want) > 0 || f.Pending() != 0 || f.Len() != 0 {
 				t.Fatalf("seed %d, gather %v: %d links did not come out, %d pending, %v",
 					seed, gather, len(want), f.Pending(), f.Err())
 			}
-			if err := f.check(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.check())
 		}
 		if 2*rows[true] > rows[false] {
 			t.Errorf("seed %d: %d runs of requests to one host with Gather, %d without; want at most half",

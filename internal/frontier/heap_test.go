@@ -57,9 +57,7 @@ func TestHeap(t *testing.T) {
 					drop(h.pop())
 				}
 			}
-			if err := h.check(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, h.check())
 			if h.len() != len(all) {
 				t.Fatalf("%d members, want %d", h.len(), len(all))
 			}

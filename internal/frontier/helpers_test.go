@@ -37,9 +37,7 @@ func take(t testing.TB, f *Frontier, now time.Time) (weburl.Link, bool) {
 			f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
 			continue
 		}
-		if err := f.Done(task.Host, Done{}, now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Done(task.Host, Done{}, now))
 		return task.Link, true
 	}
 }
@@ -57,17 +55,24 @@ func manyLinks(t testing.TB, n, hosts int) []weburl.Link {
 	return ls
 }
 
+// must ends the test if there is an error.
+func must(t interface {
+	Helper()
+	Fatal(...any)
+}, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 // pooling returns a frontier in which nearly all links go through the pool.
 func pooling(t testing.TB, fs disk.FS, cfg Config) *Frontier {
 	t.Helper()
 	if cfg.Active == 0 {
 		cfg.Active = 10
 	}
-	f, err := Open(fs, "frontier", cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return f
+	return openOn(t, fs, cfg)
 }
 
 // bulk pushes ls in batches of n.
@@ -75,28 +80,28 @@ func bulk(t testing.TB, f *Frontier, ls []weburl.Link, n int) {
 	t.Helper()
 	for len(ls) > 0 {
 		k := min(n, len(ls))
-		if err := f.Push(ls[:k]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Push(ls[:k]))
 		ls = ls[k:]
 	}
 }
 
 func open(t testing.TB, cfg Config) *Frontier {
 	t.Helper()
-	f, err := Open(testdisk.NewMem(), "frontier", cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return openOn(t, testdisk.NewMem(), cfg)
+}
+
+// openOn is open on a disk.
+func openOn(t testing.TB, fs disk.FS, cfg Config) *Frontier {
+	t.Helper()
+	f, err := Open(fs, "frontier", cfg)
+	must(t, err)
 	return f
 }
 
 func push(t testing.TB, f *Frontier, urls ...string) {
 	t.Helper()
 	for _, u := range urls {
-		if err := f.Push([]weburl.Link{link(t, u, 0)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Push([]weburl.Link{link(t, u, 0)}))
 	}
 }
 
@@ -143,9 +148,7 @@ func drains(t testing.TB, f *Frontier, want []weburl.Link, see func()) {
 			see()
 		}
 		if i%1000 == 0 {
-			if err := f.check(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.check())
 		}
 	}
 	if s := f.Stats(); s != (Stats{}) {

@@ -70,9 +70,7 @@ func TestHostsState(t *testing.T) {
 		push(t, b, "http://www.a.example/3", "http://www.a.example/4")
 		finish := func(f *Frontier, d Done, now time.Time) {
 			t.Helper()
-			if err := f.Done("www.a.example", d, now); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Done("www.a.example", d, now))
 		}
 
 		now, _ := fetch(t, a, start)

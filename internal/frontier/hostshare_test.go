@@ -37,9 +37,7 @@ func shareCrawl(t *testing.T, f *Frontier, others int, every, long time.Duration
 		if all = append(all, at); task.Host == "large.example" {
 			large = append(large, at)
 		}
-		if err := f.Done(task.Host, Done{}, now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Done(task.Host, Done{}, now))
 	}
 	return large, all
 }

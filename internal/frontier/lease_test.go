@@ -204,9 +204,7 @@ func TestLeaseNothingStarves(t *testing.T) {
 				f.Leased(points, now)
 			}
 			task, wake, ok := f.Next(now)
-			if err := f.Err(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Err())
 			switch {
 			case ok && !task.Addr.IsValid():
 				addr := netip.AddrFrom4([4]byte{192, 0, 2, byte(r.IntN(12))})
@@ -233,9 +231,7 @@ func TestLeaseNothingStarves(t *testing.T) {
 			for _, host := range slices.Sorted(maps.Keys(out)) {
 				if !out[host].After(now) {
 					delete(out, host)
-					if err := f.Done(host, Done{}, now); err != nil {
-						t.Fatal(err)
-					}
+					must(t, f.Done(host, Done{}, now))
 				}
 			}
 			if steps++; steps%10 > 0 {
@@ -316,9 +312,7 @@ func TestLeaseUsing(t *testing.T) {
 	if ps := f.Points(task.Host); !slices.Equal(ps, []uint64{point}) {
 		t.Errorf("Points = %x, want %x", ps, point)
 	}
-	if err := f.Done(task.Host, Done{NoRequest: true}, now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Done(task.Host, Done{NoRequest: true}, now))
 	if len(f.Points(task.Host)) > 0 || l.using[point] {
 		t.Error("the point is still in use after Done")
 	}

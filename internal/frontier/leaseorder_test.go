@@ -62,9 +62,7 @@ func TestLeaseRemind(t *testing.T) {
 		if !ok || task.Host != "b.mine.example" || !slices.Contains(l.asked, theirs) {
 			t.Fatalf("got %+v, %v, asked for %x", task, ok, l.asked)
 		}
-		if err := f.Done(task.Host, Done{}, start); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Done(task.Host, Done{}, start))
 		for round := range 3 {
 			l.asked = nil
 			_, wake, ok := f.Next(start.Add(time.Millisecond))

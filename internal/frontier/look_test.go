@@ -59,9 +59,7 @@ func TestLook(t *testing.T) {
 				f.Resolved(task.Host, loopback, now.Add(time.Hour), now)
 				continue
 			}
-			if err := f.Done(task.Host, Done{SlowDown: task.Host == "h3.example"}, now); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Done(task.Host, Done{SlowDown: task.Host == "h3.example"}, now))
 		}
 		now = now.Add(10 * time.Millisecond)
 		got = f.Look(names, 8, now)
@@ -120,9 +118,7 @@ func TestComing(t *testing.T) {
 	if g, ok := f.Oldest(true); ok {
 		t.Errorf("a look-up: %+v", g)
 	}
-	if err := f.Done(task.Host, Done{}, now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Done(task.Host, Done{}, now))
 	task, _, ok := f.Next(now)
 	if !ok || task.Host != "b.example" {
 		t.Fatalf("%+v, want a look-up of b.example", task)

@@ -42,20 +42,14 @@ func TestRepace(t *testing.T) {
 				at = append(at, sent.Sub(start))
 			}
 			now = sent.Add(300 * time.Millisecond)
-			if err := f.Done(task.Host, Done{Sent: sent}, now); err != nil {
-				t.Fatal(err)
-			}
-			if err := f.check(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Done(task.Host, Done{Sent: sent}, now))
+			must(t, f.check())
 		}
 		for i, d := range at {
 			if i > 0 && (d-at[i-1] < pace || d-at[i-1] > pace+110*time.Millisecond) {
 				t.Errorf("%q: requests at %v, want one in %s", name, at, pace)
 			}
 		}
-		if err := f.Close(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.Close())
 	}
 }

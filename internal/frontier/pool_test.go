@@ -35,9 +35,7 @@ func TestPoolOrder(t *testing.T) {
 				if s.Hosts > active {
 					t.Errorf("%d hosts in RAM, want at most %d", s.Hosts, active)
 				}
-				if err := f.check(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.check())
 				shows(t, f, want)
 				most := 0
 				drains(t, f, want, func() { most = max(most, f.hosts.len()) })
@@ -54,22 +52,16 @@ func TestPoolFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "frontier")
 	cfg := Config{HostDelay: -1, Burst: -1, Active: 5, SegmentBytes: 256 << 10, MemoryBytes: 32 << 20}
 	f, err := Open(disk.OS, dir, cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	want := manyLinks(t, 60_000, 2000)
 	bulk(t, f, want, 200)
 	files := func() (n int, size int64) {
 		t.Helper()
 		names, err := filepath.Glob(filepath.Join(dir, "pool-*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		for _, name := range names {
 			st, err := os.Stat(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			size += st.Size()
 		}
 		return len(names), size
@@ -86,9 +78,7 @@ func TestPoolFiles(t *testing.T) {
 	if after, _ := files(); after >= n {
 		t.Errorf("%d files, and still %d after half of the links were read", n, after)
 	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Close())
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the directory after Close: %v, want none", err)
 	}
@@ -99,9 +89,7 @@ func TestPoolLevels(t *testing.T) {
 	f := pooling(t, testdisk.NewMem(), Config{HostDelay: -1, Burst: -1})
 	bulk(t, f, manyLinks(t, 3000, 500), 100)
 	for i, level := range []uint8{3, 1, 2, 3, 1} {
-		if err := f.Push([]weburl.Link{link(t, fmt.Sprintf("http://up%d.example/", i), level)}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Push([]weburl.Link{link(t, fmt.Sprintf("http://up%d.example/", i), level)}))
 	}
 	var got []string
 	for range 5 {
@@ -114,9 +102,7 @@ func TestPoolLevels(t *testing.T) {
 	if got := strings.Join(got, " "); got != "up0 up3 up2 up1 up4" {
 		t.Errorf("order %s, want up0 up3 up2 up1 up4", got)
 	}
-	if err := f.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.check())
 }
 
 // TestPoolWhale has a host with very many links before all others in the pool. The frontier must read past it in steps.
@@ -159,19 +145,13 @@ func TestPoolWhale(t *testing.T) {
 	if calls < 3 {
 		t.Errorf("the whale was read in %d calls, want at least 3", calls)
 	}
-	if err := f.Done("d.example", Done{NoRequest: true}, now); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.Done("d.example", Done{NoRequest: true}, now))
 	// If a host is ready, a call reads one frame and gives the host out.
-	if err := f.PushFront(link(t, "http://f.example/", 0)); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.PushFront(link(t, "http://f.example/", 0)))
 	if task, _, ok := f.Next(now); !ok || task.Host != "f.example" {
 		t.Fatalf("got %v, %v, want f", task.Link.URL, ok)
 	}
-	if err := f.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.check())
 }
 
 // TestPoolSharedAddress checks that hosts that their address holds back do not count as ready, so that the frontier
@@ -203,13 +183,9 @@ func TestPoolSharedAddress(t *testing.T) {
 		if hosts++; hosts > 1 {
 			t.Fatalf("%s was given out at a busy address", task.Host)
 		}
-		if err := f.Done(task.Host, Done{}, start); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Done(task.Host, Done{}, start))
 	}
-	if err := f.check(); err != nil {
-		t.Fatal(err)
-	}
+	must(t, f.check())
 }
 
 // TestPoolFails fills the disk while the pool is written. Push must return the error, and nothing may be lost. When
@@ -233,9 +209,7 @@ func TestPoolFails(t *testing.T) {
 				if i%500 > 0 {
 					continue
 				}
-				if err := f.check(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.check())
 				if i == 4000 {
 					faulty.Heal()
 				}
@@ -312,9 +286,7 @@ func TestPoolFault(t *testing.T) {
 			stopped++
 		}
 		if f.Err() == nil {
-			if err := f.check(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.check())
 		}
 	}
 	if stopped == 0 || went == 0 {
@@ -330,9 +302,7 @@ func TestPoolDamaged(t *testing.T) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "frontier")
 			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, Active: 3, MemoryBytes: 64_000})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			defer f.Close()
 			bulk(t, f, want, 100)
 			names, err := filepath.Glob(filepath.Join(dir, "pool-*"))
@@ -341,17 +311,13 @@ func TestPoolDamaged(t *testing.T) {
 			}
 			name := names[0]
 			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if at >= 0 {
 				b[at] ^= 0x10
 			} else {
 				b = b[:len(b)/2]
 			}
-			if err := os.WriteFile(name, b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(name, b, 0o600))
 			for fn, err := range map[string]error{
 				"Each":    f.each(func(weburl.Link) error { return nil }),
 				"Explain": nil,
@@ -410,9 +376,7 @@ func TestPoolBlocked(t *testing.T) {
 		if i%20 > 0 {
 			continue
 		}
-		if err := f.check(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.check())
 	}
 	for {
 		_, wake, ok := f.Next(start)
@@ -468,9 +432,7 @@ func TestPoolCrash(t *testing.T) {
 			t.Fatalf("seed %d: the new frontier has %d links", seed, g.Len())
 		}
 		bulk(t, g, manyLinks(t, 500, 100), 100)
-		if err := g.check(); err != nil {
-			t.Fatal(err)
-		}
+		must(t, g.check())
 	}
 }
 

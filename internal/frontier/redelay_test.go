@@ -19,9 +19,7 @@ func TestRedelay(t *testing.T) {
 		if task.Host != host {
 			t.Fatalf("%s is due, want %s", task.Host, host)
 		}
-		if err := f.Done(host, d, now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Done(host, d, now))
 	}
 	end("rests.example", Done{})
 	end("robots.example", Done{Delay: 8 * time.Second})
@@ -37,9 +35,7 @@ func TestRedelay(t *testing.T) {
 		delay = to
 		f.Redelay(func(host string) (time.Duration, bool) { return was, host != "other.example" }, now)
 		was = to
-		if err := f.check(); err != nil {
-			t.Error(err)
-		}
+		must(t, f.check())
 	}
 	check := func(host string, want time.Duration) {
 		t.Helper()

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -133,11 +132,8 @@ func TestBreadthFirst(t *testing.T) {
 		gather bool
 	}{{-1, false}, {0, false}, {20, false}, {1, false}, {-1, true}, {20, true}, {1, true}} {
 		t.Run(fmt.Sprintf("active=%d/gather=%v", tt.active, tt.gather), func(t *testing.T) {
-			f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: -1, Burst: -1, NoAddresses: true,
+			f := open(t, Config{HostDelay: -1, Burst: -1, NoAddresses: true,
 				Active: tt.active, Gather: tt.gather, MemoryBytes: 200_000, SegmentBytes: 50_000})
-			if err != nil {
-				t.Fatal(err)
-			}
 			f.frameBytes = 2000
 			r := rand.New(rand.NewPCG(seed, 2))
 			const pages, hosts = 60, 400
@@ -162,9 +158,7 @@ func TestBreadthFirst(t *testing.T) {
 					first = h == nil
 					p, _ := f.poolAt(0)
 					passed[l] = tt.gather && p != nil && !first
-					if err := f.Push([]weburl.Link{l}); err != nil {
-						t.Fatal(err)
-					}
+					must(t, f.Push([]weburl.Link{l}))
 				}
 			}
 			visit(0)

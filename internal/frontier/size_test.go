@@ -67,13 +67,9 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 	before := heap()
 	for i := range hosts {
 		l := link(t, fmt.Sprintf("http://www.host-%d.example/", i), 0)
-		if err := f.Push([]weburl.Link{l}); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Push([]weburl.Link{l}))
 		if asked {
-			if err := f.Push([]weburl.Link{l}); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Push([]weburl.Link{l}))
 		}
 	}
 	for i := 0; asked && i < hosts; {
@@ -85,9 +81,7 @@ func hostSize(t *testing.T, cfg Config, asked bool, want float64) {
 			a := netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)})
 			f.Resolved(task.Host, a, start.Add(time.Hour), start)
 		default:
-			if err := f.Done(task.Host, Done{}, start); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.Done(task.Host, Done{}, start))
 			i++
 		}
 	}

@@ -24,18 +24,12 @@ func TestSpill(t *testing.T) {
 		t.Run(fmt.Sprint(memory), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "frontier")
 			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, MemoryBytes: memory, SegmentBytes: 64 << 10})
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			want := manyLinks(t, testtier.Rounds(10_000, 20_000), 50)
 			for i := 0; i < len(want); i += 100 {
-				if err := f.Push(want[i : i+100]); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Push(want[i:i+100]))
 			}
-			if err := f.check(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.check())
 			s := f.Stats()
 			if spilled := s.SpilledBytes > 0; spilled != (memory < 1<<30) {
 				t.Fatalf("%d bytes spilled with a memory of %d", s.SpilledBytes, memory)
@@ -52,9 +46,7 @@ func TestSpill(t *testing.T) {
 			if names, err := os.ReadDir(dir); err != nil || len(names) != 0 {
 				t.Errorf("spill files are left: %v, %v", names, err)
 			}
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, f.Close())
 			if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
 				t.Errorf("the directory after Close: %v, want none", err)
 			}
@@ -82,25 +74,19 @@ func TestSpillLevels(t *testing.T) {
 				for _, l := range ls {
 					want[levels-l.Level] = append(want[levels-l.Level], l)
 				}
-				if err := f.Push(ls); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Push(ls))
 				if f.ram > f.budget() {
 					t.Fatalf("host %d: %d bytes of queues in RAM, want at most %d", i, f.ram, f.budget())
 				}
 			}
-			if err := f.check(); err != nil {
-				t.Fatal(err)
-			}
+			must(t, f.check())
 			s := f.Stats()
 			t.Logf("%d bytes in RAM, %d of them of queues; %d spilled", s.RAMBytes, f.ram, s.SpilledBytes)
 			if s.RAMBytes > memory {
 				t.Errorf("%d bytes in RAM, want at most %d", s.RAMBytes, memory)
 			}
 			drains(t, f, slices.Concat(want...), nil)
-			if err := f.Close(); err != nil {
-				t.Error(err)
-			}
+			must(t, f.Close())
 		})
 	}
 }
@@ -112,11 +98,7 @@ func TestSpillFails(t *testing.T) {
 	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
 		t.Run(fmt.Sprint(room), func(t *testing.T) {
 			faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
-			f, err := Open(faulty, "frontier",
-				Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := openOn(t, faulty, Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
 			faulty.Break(testdisk.FullAfter(room))
 			failed := 0
 			for i := 0; i < len(want); i += 50 {
@@ -126,9 +108,7 @@ func TestSpillFails(t *testing.T) {
 					}
 					failed++
 				}
-				if err := f.check(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.check())
 				if i == 2500 {
 					faulty.Heal()
 				}
@@ -148,21 +128,13 @@ func TestSpillDamaged(t *testing.T) {
 		t.Run(fmt.Sprint(at), func(t *testing.T) {
 			dir := filepath.Join(t.TempDir(), "frontier")
 			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if err := f.Push(want); err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
+			must(t, f.Push(want))
 			name := filepath.Join(dir, "spill-00000001")
 			b, err := os.ReadFile(name)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			b[at] ^= 0x10
-			if err := os.WriteFile(name, b, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			must(t, os.WriteFile(name, b, 0o600))
 			if err := f.each(func(weburl.Link) error { return nil }); !errors.Is(err, ErrSpill) {
 				t.Errorf("Each: %v", err)
 			}
@@ -188,13 +160,8 @@ func TestSpillDamaged(t *testing.T) {
 // TestSpillUnreadable checks that an I/O error on reading stops the frontier.
 func TestSpillUnreadable(t *testing.T) {
 	faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
-	f, err := Open(faulty, "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Push(manyLinks(t, 500, 3)); err != nil {
-		t.Fatal(err)
-	}
+	f := openOn(t, faulty, Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
+	must(t, f.Push(manyLinks(t, 500, 3)))
 	faulty.Break(func(c testdisk.Call) testdisk.Fault {
 		if !c.Op.Changes() {
 			return testdisk.Fault{Err: syscall.EIO}
@@ -209,13 +176,9 @@ func TestSpillUnreadable(t *testing.T) {
 func TestOpenEmptiesItsDirectory(t *testing.T) {
 	dir := t.TempDir()
 	old := filepath.Join(dir, "spill-00000009")
-	if err := os.WriteFile(old, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	must(t, os.WriteFile(old, []byte("old"), 0o600))
 	f, err := Open(disk.OS, dir, Config{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	if _, err := os.Stat(old); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s still exists: %v", old, err)
@@ -224,18 +187,13 @@ func TestOpenEmptiesItsDirectory(t *testing.T) {
 
 // TestLongLinks uses links that are longer than a block.
 func TestLongLinks(t *testing.T) {
-	f, err := Open(testdisk.NewMem(), "frontier", Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := open(t, Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
 	var want []weburl.Link
 	for i, n := range []int{10, blockBytes, 3, 5 * blockBytes, 1500, spillBlockBytes - 50, 1} {
 		l := link(t, fmt.Sprintf("http://a.example/%d", i), 0)
 		l.Via = "http://a.example/" + strings.Repeat("x", n)
 		want = append(want, l)
-		if err := f.Push(want[i:]); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Push(want[i:]))
 	}
 	shows(t, f, want)
 	drains(t, f, want, nil)
@@ -254,9 +212,7 @@ func TestReadAhead(t *testing.T) {
 		return testdisk.Fault{}
 	})
 	f, err := Open(fs, "/q", Config{HostDelay: time.Second, MemoryBytes: 4 << 20, Active: 1000})
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	defer f.Close()
 	const hosts, each = 20, 2000
 	for j := range each {
@@ -264,9 +220,7 @@ func TestReadAhead(t *testing.T) {
 		for i := range hosts {
 			ls = append(ls, link(t, fmt.Sprintf("http://h%d.example/%d/%0200d", i, j, j), 0))
 		}
-		if err := f.Push(ls); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Push(ls))
 	}
 	now := start
 	for n := 0; n < hosts*each; {
@@ -281,9 +235,7 @@ func TestReadAhead(t *testing.T) {
 			continue
 		}
 		n++
-		if err := f.Done(l.Host, Done{}, now); err != nil {
-			t.Fatal(err)
-		}
+		must(t, f.Done(l.Host, Done{}, now))
 	}
 	t.Logf("%d reads, %d of them in Next", reads, readsInNext)
 	if reads < hosts || readsInNext > 0 {

@@ -26,11 +26,8 @@ func TestHandOver(t *testing.T) {
 		name := func(i int) string { return fmt.Sprintf("h%d.s%d.example", i, i%3) }
 		live := func() (*Frontier, time.Time, map[string]bool) {
 			r := rand.New(rand.NewPCG(seed, 3))
-			f, err := Open(testdisk.NewMem(), "q", Config{HostDelay: time.Second, NoAddresses: true, Seed: seed,
+			f := open(t, Config{HostDelay: time.Second, NoAddresses: true, Seed: seed,
 				Active: []int{-1, 1, 4}[r.IntN(3)], MemoryBytes: []int64{1, 1 << 20}[r.IntN(2)], SegmentBytes: 2000})
-			if err != nil {
-				t.Fatal(err)
-			}
 			f.frameBytes = 300
 			now, serial := start, 0
 			busy := map[string]bool{}
@@ -44,16 +41,12 @@ func TestHandOver(t *testing.T) {
 						ls = append(ls, link(t, fmt.Sprintf("http://%s/%d", name(r.IntN(hosts)), serial),
 							uint8(max(0, r.IntN(6)-3))))
 					}
-					if err := f.Push(ls); err != nil {
-						t.Fatal(err)
-					}
+					must(t, f.Push(ls))
 				case 2:
 					if r.IntN(4) == 0 {
 						serial++
 						l := link(t, fmt.Sprintf("http://%s/robots.txt?%d", name(r.IntN(hosts)), serial), 1)
-						if err := f.PushFront(l); err != nil {
-							t.Fatal(err)
-						}
+						must(t, f.PushFront(l))
 					}
 					if h := name(r.IntN(hosts)); r.IntN(8) == 0 {
 						f.Block(h)
@@ -76,9 +69,7 @@ func TestHandOver(t *testing.T) {
 					if r.IntN(3) == 0 {
 						d.Again, d.Attempt = &task.Link, task.Attempt+1
 					}
-					if err := f.Done(task.Host, d, now); err != nil {
-						t.Fatal(err)
-					}
+					must(t, f.Done(task.Host, d, now))
 				}
 			}
 			f.tick(now)
@@ -87,10 +78,7 @@ func TestHandOver(t *testing.T) {
 		kept, now, busy := live()
 		from, _, _ := live()
 		cfg := Config{HostDelay: time.Second, NoAddresses: true, Active: -1, MemoryBytes: 1}
-		taker, err := Open(testdisk.NewMem(), "q", cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
+		taker := open(t, cfg)
 		var given []string
 		for i := range hosts {
 			if i%2 == 0 && !busy[name(i)] {
@@ -105,9 +93,7 @@ func TestHandOver(t *testing.T) {
 		taker.tick(now)
 		for _, h := range append(given, given[0], "unknown.example") {
 			s, err := from.HandOver(h)
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if s != (HostState{Host: h}) {
 				taker.Restore(s)
 			}
@@ -131,9 +117,7 @@ func TestHandOver(t *testing.T) {
 		move()
 		total := from.Len()
 		for len(from.pools) > 0 {
-			if err := from.readOn(from.pools[0]); err != nil {
-				t.Fatal(err)
-			}
+			must(t, from.readOn(from.pools[0]))
 			if err := from.check(); err != nil {
 				t.Fatalf("seed %d: %v", seed, err)
 			}
@@ -183,9 +167,7 @@ func TestHandOver(t *testing.T) {
 					continue
 				}
 				out[task.Host] = append(out[task.Host], turn{at, task.Link.URL.String()})
-				if err := f.Done(task.Host, Done{}, at); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.Done(task.Host, Done{}, at))
 			}
 			if f.Err() != nil {
 				t.Fatal(f.Err())
@@ -242,18 +224,14 @@ func TestWithdrawPooled(t *testing.T) {
 		given, shown := map[string]bool{}, map[string]bool{}
 		for i := 0; len(given)+len(shown) < 2003; i++ {
 			if i%20 == 0 {
-				if err := f.check(); err != nil {
-					t.Fatal(err)
-				}
+				must(t, f.check())
 			}
 			if l, ok := take(t, f, start); ok {
 				given[l.URL.String()] = true
 			}
 			before := len(shown)
 			_, err := f.Withdrawn(3, func(w Waiting) error { shown[w.Link.URL.String()] = true; return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
+			must(t, err)
 			if len(shown) > before+3 {
 				t.Fatalf("Withdrawn(3) gives %d links", len(shown)-before)
 			}
