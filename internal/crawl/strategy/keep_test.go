@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -33,7 +34,7 @@ func TestRecrawlKeep(t *testing.T) {
 			must(t, warc.BuildIndex(w.mem, dir))
 		})
 		for u, want := range map[string]int{"http://a.example/": 0, "http://a.example/1": 0, "http://a.example/2": 3} {
-			if n := len(w.captures(t, u)); n != want {
+			if n := len(testparts.Captures(t, w.mem, u)); n != want {
 				t.Errorf("%d captures of %s, want %d", n, u, want)
 			}
 		}

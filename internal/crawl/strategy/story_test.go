@@ -15,6 +15,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
@@ -126,22 +127,22 @@ func TestRecrawlStory(t *testing.T) {
 		}
 
 		// The records in the archive and the lines of the index.
-		home, second := w.captures(t, "http://a.example/"), w.captures(t, "http://a.example/2")
+		home, second := testparts.Captures(t, w.mem, "http://a.example/"), testparts.Captures(t, w.mem, "http://a.example/2")
 		if len(home) != 3 || len(second) != 3 {
 			t.Fatalf("%d and %d captures", len(home), len(second))
 		}
-		for i, c := range []capture{home[1], home[2], second[1], second[2]} {
+		for i, c := range []testparts.Capture{home[1], home[2], second[1], second[2]} {
 			of, profile, block := home[0], warc.ProfileNotModified,
 				"HTTP/1.1 304 Not Modified\r\nETag: \"0\"\r\nLast-Modified: "+day+"\r\n\r\n"
 			if i >= 2 {
 				of, profile = second[0], warc.ProfileIdentical
-				block, _, _ = strings.Cut(of.block, "\r\n\r\n")
+				block, _, _ = strings.Cut(of.Block, "\r\n\r\n")
 				block += "\r\n\r\n"
 			}
-			got := []string{c.kind, c.header.Value("WARC-Profile"), c.header.Value("WARC-Refers-To"),
-				c.header.Value("WARC-Refers-To-Target-URI"), c.header.Value("WARC-Refers-To-Date"), c.block}
-			want := []string{"revisit", profile, of.header.Value("WARC-Record-ID"), of.header.Value("WARC-Target-URI"),
-				of.header.Value("WARC-Date"), block}
+			got := []string{c.Type, c.Header.Value("WARC-Profile"), c.Header.Value("WARC-Refers-To"),
+				c.Header.Value("WARC-Refers-To-Target-URI"), c.Header.Value("WARC-Refers-To-Date"), c.Block}
+			want := []string{"revisit", profile, of.Header.Value("WARC-Record-ID"), of.Header.Value("WARC-Target-URI"),
+				of.Header.Value("WARC-Date"), block}
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("revisit %d (-want +got):\n%s", i, diff)
 			}

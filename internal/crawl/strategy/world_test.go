@@ -2,14 +2,12 @@ package strategy
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/netip"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -21,15 +19,11 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/report"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
-	"github.com/orbweaver/orbweaver/internal/web/robots"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -213,75 +207,38 @@ func mustURL(t testing.TB, s string) weburl.URL {
 type process struct {
 	*crawl.Crawler
 	crawl.Parts
-	fetcher *fetch.Fetcher
-	dead    atomic.Bool
+	parts *testparts.Parts
+	dead  atomic.Bool
 }
 
-const dir = "/crawl"
+const dir = testparts.Dir
 
 func (w *world) open(t *testing.T) *process {
 	t.Helper()
 	p := &process{}
-	var errs []error
-	ok := func(err error) { errs = append(errs, err) }
-	var err error
 	fs := w.mem
-	ok(fs.MkdirAll(dir+"/state/journal", 0o755))
-	p.fetcher, err = fetch.New(fetch.Config{AllowPrivate: true, FS: fs, SpillDir: dir + "/state", MaxBody: w.maxBody,
-		Dial: w.web.dialer(p.dead.Load)})
-	ok(err)
-	r := crawl.Parts{
-		DNS: w.web, Fetch: p.fetcher, Robots: robots.NewCache(robots.Config{Agent: "orbweaver"}),
-		Tally:   report.NewTally(),
-		Queries: scope.NewQueries(500, 0),
-	}
-	r.Strategy, err = w.strategy(Place{FS: fs, Dir: dir + "/state/strategy", Seeds: w.seeds})
-	ok(err)
-	r.Scope, err = scope.New(scope.Config{Scope: scope.Any}, w.seeds)
-	ok(err)
-	r.Log, err = report.OpenLog(fs, dir+"/logs/crawl.log")
-	ok(err)
-	r.Events, err = report.OpenEvents(fs, dir+"/logs/events.jsonl", time.Now)
-	ok(err)
-	r.Skipped, err = report.OpenSkipped(fs, dir+"/logs/skipped.jsonl")
-	ok(err)
-	var found warc.Recovered
-	r.Archive, found, err = warc.Open(warc.Config{Dir: dir, FS: fs})
-	ok(err)
-	r.Frontier, err = frontier.Open(fs, dir+"/state/queues", frontier.Config{HostDelay: w.delay, Seed: 1})
-	ok(err)
-	r.Seen, err = keyset.Open(fs, dir+"/state/seen", keyset.Config{},
-		func(items []keyset.Item) error { return p.Accept(items) })
-	ok(err)
-	r.Journal, err = journal.Open(fs, dir+"/state/journal", journal.Config{
-		Before: func() error {
-			return errors.Join(r.Archive.Flush(), r.Log.Flush(), r.Events.Flush(), r.Skipped.Flush(), r.Seen.Commit())
-		},
-		BeforeSync: func() error { return errors.Join(r.Archive.Sync(), r.Log.Sync()) },
-	})
-	ok(err)
-	must(t, errors.Join(errs...))
-	p.Parts = r
+	o, err := testparts.Open(fs, testparts.Config{Frontier: frontier.Config{HostDelay: w.delay, Seed: 1},
+		Scope: scope.Config{Scope: scope.Any}, Fetch: fetch.Config{AllowPrivate: true, MaxBody: w.maxBody},
+		Dial: w.web.dialer(p.dead.Load), Seeds: w.seeds,
+		Accept: func(items []keyset.Item) error { return p.Accept(items) }})
+	must(t, err)
+	p.parts = o
+	p.Parts = crawl.Parts{DNS: w.web, Fetch: o.Fetch, Robots: o.Robots, Tally: o.Tally,
+		Queries: scope.NewQueries(500, 0), Scope: o.Scope, Log: o.Log, Events: o.Events, Skipped: o.Skipped,
+		Archive: o.Archive, Frontier: o.Frontier, Seen: o.Seen, Journal: o.Journal, Delivery: o.Delivery}
+	p.Strategy, err = w.strategy(Place{FS: fs, Dir: dir + "/state/strategy", Seeds: w.seeds})
+	must(t, err)
 	cfg := w.cfg
 	cfg.ResumeWait = w.delay
-	p.Crawler = crawl.New(cfg, r)
-	valid := found.Valid()
-	intact := func(file string, end int64) bool {
-		n, known := valid[file]
-		return !known || end <= n
-	}
-	if _, err := p.Recover(fs, dir+"/state/journal", intact, time.Now()); err != nil {
-		t.Fatal(err)
-	}
-	must(t, p.SeedAgain())
-	must(t, p.Seed(w.seeds, nil))
+	p.Crawler = crawl.New(cfg, p.Parts)
+	_, err = p.Recover(fs, o.JournalDir(), o.Intact, time.Now())
+	must(t, errors.Join(err, p.SeedAgain(), p.Seed(w.seeds, nil)))
 	return p
 }
 
 func (p *process) close(t *testing.T) {
 	t.Helper()
-	err := errors.Join(p.Journal.Close(), p.Seen.Close(), p.Frontier.Close(), p.Archive.Close(),
-		p.Skipped.Close(), p.Events.Close(), p.Log.Close(), p.fetcher.Close())
+	err := p.parts.Close()
 	if c, ok := p.Strategy.(interface{ Close() error }); ok {
 		err = errors.Join(err, c.Close())
 	}
@@ -354,66 +311,7 @@ func (w *world) run(t *testing.T, ends []end, fn func(p *process, stop crawl.Sto
 		}
 		last[host] = a.at
 	}
-	w.verify(t)
-}
-
-// verify checks every WARC file.
-func (w *world) verify(t *testing.T) {
-	t.Helper()
-	for name, b := range w.warcs(t) {
-		r, err := warc.Verify(bytes.NewReader(b))
-		if err != nil || !r.OK() {
-			t.Errorf("%s: %v %+v", name, err, r)
-		}
-	}
-}
-
-func (w *world) warcs(t *testing.T) map[string][]byte {
-	t.Helper()
-	entries, err := w.mem.ReadDir(dir + "/archive")
-	must(t, err)
-	out := map[string][]byte{}
-	for _, e := range entries {
-		b, err := disk.ReadFile(w.mem, dir+"/archive/"+e.Name(), 1<<30)
-		must(t, err)
-		out[e.Name()] = b
-	}
-	return out
-}
-
-// A capture is a response or revisit record.
-type capture struct {
-	kind   string
-	header warc.Header
-	block  string
-}
-
-// captures returns the captures of a URL in the order of the files.
-func (w *world) captures(t *testing.T, url string) (out []capture) {
-	t.Helper()
-	files := w.warcs(t)
-	var names []string
-	for n := range files {
-		names = append(names, n)
-	}
-	slices.Sort(names)
-	for _, n := range names {
-		for r := warc.NewReader(bytes.NewReader(files[n])); ; {
-			rec, err := r.Next()
-			if err != nil {
-				break
-			}
-			if rec.URL() != url || rec.Type() != "response" && rec.Type() != "revisit" {
-				continue
-			}
-			var b bytes.Buffer
-			if _, err := b.ReadFrom(rec); err != nil {
-				t.Fatal(err)
-			}
-			out = append(out, capture{rec.Type(), append(warc.Header(nil), rec.Header...), b.String()})
-		}
-	}
-	return out
+	testparts.Verify(t, w.mem)
 }
 
 // must ends the test if there is an error.

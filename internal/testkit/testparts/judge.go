@@ -2,6 +2,8 @@ package testparts
 
 import (
 	"bytes"
+	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -34,6 +36,47 @@ func (p *Parts) Lines(t testing.TB, fs disk.FS) []report.Line {
 // Verify reads every WARC file in Dir. It reports damaged files, and files that are still open.
 func Verify(t testing.TB, fs disk.FS) {
 	t.Helper()
+	eachFile(t, fs, func(name string, b []byte) {
+		r, err := warc.Verify(bytes.NewReader(b))
+		if err != nil || !r.OK() || strings.HasSuffix(name, ".open") {
+			t.Errorf("%s: %v %v", name, err, r)
+		}
+	})
+}
+
+// A Capture is a response or revisit record of an archive.
+type Capture struct {
+	Type, URL string
+	Header    warc.Header
+	Block     string
+}
+
+// Captures returns the captures in the archive in Dir, in the order of the files, up to the first damaged record of
+// each file. If url is not empty, it returns those of url only.
+func Captures(t testing.TB, fs disk.FS, url string) (all []Capture) {
+	t.Helper()
+	eachFile(t, fs, func(_ string, b []byte) {
+		for r := warc.NewReader(bytes.NewReader(b)); ; {
+			rec, err := r.Next()
+			if err != nil {
+				return
+			}
+			if rec.Type() != "response" && rec.Type() != "revisit" || url != "" && rec.URL() != url {
+				continue
+			}
+			block, err := io.ReadAll(rec)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, Capture{rec.Type(), rec.URL(), slices.Clone(rec.Header), string(block)})
+		}
+	})
+	return all
+}
+
+// eachFile reads the files of the archive in Dir, in the order of their names.
+func eachFile(t testing.TB, fs disk.FS, fn func(name string, b []byte)) {
+	t.Helper()
 	entries, err := fs.ReadDir(Dir + "/archive")
 	if err != nil {
 		t.Fatal(err)
@@ -43,9 +86,6 @@ func Verify(t testing.TB, fs disk.FS) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := warc.Verify(bytes.NewReader(b))
-		if err != nil || !r.OK() || strings.HasSuffix(e.Name(), ".open") {
-			t.Errorf("%s: %v %v", e.Name(), err, r)
-		}
+		fn(e.Name(), b)
 	}
 }
