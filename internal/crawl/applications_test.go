@@ -282,3 +282,13 @@ func TestManyApplications(t *testing.T) {
 		must(t, w.close())
 	})
 }
+
+// asked returns the URLs of a host that were requested, each once, in the order of the first request.
+func (s *story) asked(host string) (urls []string) {
+	for _, r := range s.web.Told() {
+		if r.Host == host && !slices.Contains(urls, r.URL) {
+			urls = append(urls, r.URL)
+		}
+	}
+	return urls
+}

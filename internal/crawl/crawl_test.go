@@ -22,8 +22,8 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// play opens a story given as text and runs fn beside the crawl. It returns when both have ended.
-func play(t *testing.T, text string, fs disk.FS, fn func(w *world, stop func())) (*world, error) {
+// playBeside opens a story given as text and runs fn beside the crawl. It returns when both have ended.
+func playBeside(t *testing.T, text string, fs disk.FS, fn func(w *world, stop func())) (*world, error) {
 	t.Helper()
 	s := parsed(t, text)
 	w := s.opened(t, fs)
@@ -42,38 +42,10 @@ http://a.example/ 429 retry-after=100 | 200 /1 nofollow:/2
 http://a.example/1
 `
 
-func TestExplain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := parsed(t, slowedWeb)
-		w := s.opened(t, testdisk.NewMem())
-		if _, err := w.Explain(t.Context(), "a.example"); !errors.Is(err, ErrNotRunning) {
-			t.Errorf("before Run: %v", err)
-		}
-		must(t, w.close())
-		ran, err := play(t, slowedWeb, testdisk.NewMem(), func(w *world, _ func()) {
-			time.Sleep(10 * time.Second)
-			got, err := w.Explain(t.Context(), "a.example")
-			if err != nil || !strings.Contains(got, "a.example") {
-				t.Errorf("%q, %v", got, err)
-			}
-			over, cancel := context.WithCancel(t.Context())
-			cancel()
-			// The answer or the end of the context: either, but at once.
-			if _, err := w.Explain(over, "a.example"); err != nil && !errors.Is(err, context.Canceled) {
-				t.Error(err)
-			}
-		})
-		must(t, err)
-		if _, err := ran.Explain(context.Background(), "a.example"); !errors.Is(err, ErrNotRunning) {
-			t.Errorf("after Run: %v", err)
-		}
-	})
-}
-
 func TestIdleCrawlFlushesItsLogs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := testdisk.NewMem()
-		_, err := play(t, slowedWeb, mem, func(w *world, _ func()) {
+		_, err := playBeside(t, slowedWeb, mem, func(w *world, _ func()) {
 			time.Sleep(10 * time.Second)
 			w.Events.Write("a word in between")
 			time.Sleep(2 * time.Second)
@@ -98,7 +70,7 @@ func TestLogErrorsEndTheCrawl(t *testing.T) {
 					}
 					return testdisk.Fault{}
 				})
-				_, err := play(t, slowedWeb, fs, func(w *world, _ func()) {})
+				_, err := playBeside(t, slowedWeb, fs, func(w *world, _ func()) {})
 				if !disk.IsFull(err) {
 					t.Errorf("error %v", err)
 				}
@@ -145,7 +117,7 @@ func TestManyOverQuota(t *testing.T) {
 		for i := range 5000 {
 			fmt.Fprintf(&b, " /%d", i)
 		}
-		w, err := play(t, b.String()+"\n", testdisk.NewMem(), func(w *world, _ func()) {})
+		w, err := playBeside(t, b.String()+"\n", testdisk.NewMem(), func(w *world, _ func()) {})
 		must(t, err)
 		sum := w.Tally.Summary(0, "")
 		want := map[string]int64{"200": 2, "-5003": 5000}

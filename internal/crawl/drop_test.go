@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
-	"time"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -173,42 +172,4 @@ func TestDropGoesOn(t *testing.T) {
 		}
 		s.check(t, w)
 	})
-}
-
-// A link that is under way when its host is dropped is not retried, and nothing waits for the time
-// of the retry.
-func TestDropUnderWay(t *testing.T) {
-	for _, blocked := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			s := &story{text: `
-delay 1s
-seed http://a.example/
-seed http://a.example/2
-dns a.example 192.0.2.1
-http://a.example/ 503 slow=5s
-http://a.example/2 504 slow=5s
-`}
-			w, _, end := s.begin(t)
-			time.Sleep(4 * time.Second)
-			asked := len(s.web.Told())
-			if got, err := w.Drop(t.Context(), "a.example"); got != "a.example: 1 link dropped; one visit is in "+
-				"progress and will be completed" || err != nil {
-				t.Errorf("%q, %v", got, err)
-			}
-			if blocked {
-				w.blocks(t, "a.example")
-			}
-			stop, err := end()
-			if took := time.Since(s.web.Start); stop != Finished || err != nil || took > 20*time.Second {
-				t.Errorf("ended with %s, %v, after %s", stop, err, took)
-			}
-			if got := len(s.web.Told()); got != asked {
-				t.Errorf("%d requests after the drop", got-asked)
-			}
-			if n := w.Tally.Summary(0, "").Skipped["dropped"]; n != 2 {
-				t.Errorf("%d dropped", n)
-			}
-			s.check(t, w)
-		})
-	}
 }

@@ -14,8 +14,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
-
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -45,15 +43,7 @@ func TestGolden(t *testing.T) {
 				}
 				unpack(t, m, golden)
 			}
-			w := s.run(t)
-			requests, log := s.web.Requests(), logText(w.parts.Lines(t, w.fs))
-			s.check(t, w)
-			if diff := cmp.Diff(s.requests, requests); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(s.log, log); diff != "" {
-				t.Errorf("log (-want +got):\n%s", diff)
-			}
+			s.play(t, file)
 		})
 	}
 	found, err := filepath.Glob(filepath.Join(dir, "*"))

@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/frontier"
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -186,51 +185,5 @@ func TestListingEnds(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 		must(t, errors.Join(ls.Close(), w.close()))
-	})
-}
-
-// The turns of links: what is fetched now, what must wait and how long, and what does not count.
-func TestTurns(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: queueWeb(3) + "http://a.example/0 504\nhttp://c.example/0 slow=1h\n"}
-		s.cfg.RetryWait = time.Minute
-		w, cancel, end := s.begin(t)
-		time.Sleep(1500 * time.Millisecond)
-		w.blocks(t, "b.example")
-		list := []Exclusion{{Pattern: "a.example/2", Deeper: -1, Why: "order 1"}}
-		must(t, w.Exclude(t.Context(), list))
-		time.Sleep(5 * time.Second)
-		var links []weburl.Link
-		for _, u := range []string{"http://a.example/0", "http://a.example/2", "http://b.example/2",
-			"http://c.example/0", "http://c.example/1", "http://d.example/"} {
-			links = append(links, weburl.Link{URL: weburl.MustParse(u)})
-		}
-		turns, err := w.Turns(t.Context(), links)
-		var got []string
-		for _, x := range turns {
-			got = append(got, x.State)
-		}
-		if want := []string{"retry", "excluded", "blocked", "fetching", "resting", "pooled"}; err != nil ||
-			!slices.Equal(got, want) {
-			t.Fatalf("got %v, %v, want %v", got, err, want)
-		}
-		if in := time.Until(turns[0].Due); in < 50*time.Second || in > 66*time.Second {
-			t.Errorf("the retry is due in %s", in)
-		}
-		if turns[1].Why != "order 1" || !turns[1].Due.IsZero() || !turns[4].Due.IsZero() {
-			t.Errorf("got %+v", turns)
-		}
-		left := w.kill(cancel)
-		_, _ = end()
-		_ = w.close()
-		_ = left
-	})
-	synctest.Test(t, func(t *testing.T) {
-		s := parsed(t, queueWeb(3))
-		w := s.opened(t, testdisk.NewMem())
-		if _, err := w.Turns(t.Context(), nil); !errors.Is(err, ErrNotRunning) {
-			t.Errorf("before the run: %v", err)
-		}
-		must(t, w.close())
 	})
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -62,10 +63,10 @@ type story struct {
 	dir       string                       // of the crawl; empty: crawlDir
 	links     int64                        // size of a file of the link log; 0: there is none
 
-	text     string // settings and web as text
-	requests string
-	log      string
-	stop     string
+	agent // gives the commands
+
+	text string            // settings and web as text
+	want map[string]string // the expected text of each section
 }
 
 // A pause ends a run: by a signal, or by a kill of the process.
@@ -84,22 +85,13 @@ func readStory(t *testing.T, file string) *story {
 	b, err := os.ReadFile(file)
 	must(t, err)
 	part := strings.Split("\n"+string(b), "\n-- ")
-	s := &story{text: strings.TrimPrefix(part[0], "\n")}
+	s := &story{text: strings.TrimPrefix(part[0], "\n"), want: map[string]string{}}
 	for _, p := range part[1:] {
 		name, body, _ := strings.Cut(p, "\n")
 		if body = strings.TrimRight(body, "\n"); body != "" {
 			body += "\n"
 		}
-		switch name {
-		case "requests":
-			s.requests = body
-		case "log":
-			s.log = body
-		case "stop":
-			s.stop = body
-		default:
-			t.Fatalf("%s: section %q", file, name)
-		}
+		s.want[name] = body
 	}
 	s.parse(t)
 	return s
@@ -113,13 +105,21 @@ func parsed(t *testing.T, text string) *story {
 	return s
 }
 
+// includes matches a line "include FILE": the lines of that file of testdata/orders stand there.
+var includes = regexp.MustCompile(`(?m)^include .*$`)
+
 func (s *story) parse(t *testing.T) {
 	t.Helper()
 	s.frontier.Seed = 1
 	s.scope.Scope = scope.Any
 	s.fetch = fetch.Config{UserAgent: "orbweaver", AllowPrivate: true}
 	var web strings.Builder
-	for line := range strings.Lines(s.text) {
+	text := includes.ReplaceAllStringFunc(s.text, func(line string) string {
+		b, err := os.ReadFile("testdata/orders/" + strings.TrimPrefix(line, "include "))
+		must(t, err)
+		return string(b)
+	})
+	for line := range strings.Lines(text) {
 		f := strings.Fields(line)
 		if len(f) == 0 || f[0] == "#" {
 			continue
@@ -203,6 +203,23 @@ func (s *story) parse(t *testing.T) {
 			var k scope.Kind
 			must(t, k.UnmarshalText([]byte(arg(1))))
 			s.scope.Scope = k
+		case "exclude":
+			s.scope.Exclude = f[1:]
+		case "again": // each page is visited N more times, at an interval in seconds
+			n, every := int(num()), 0
+			_, err := fmt.Sscan(arg(2), &every)
+			must(t, err)
+			s.again, s.strategy = true, func() Strategy { return &returner{follower: takeAll, n: n, every: every} }
+		case "delay-factor":
+			s.cfg.DelayFactor = float64(num())
+		case "delay-max":
+			s.cfg.DelayMax = textweb.Duration(t, arg(1))
+		case "delay-of-all": // an order
+			d := textweb.Duration(t, arg(1))
+			s.frontier.DelayOf = func(string) (time.Duration, bool) { return d, true }
+			s.cfg.WhyDelay = func(host string) string { return "order of " + host }
+		case "at":
+			s.commands = append(s.commands, parseCommand(t, f[1:]))
 		case "run": // run 5s signal|kill|crash [gap]
 			p := pause{at: textweb.Duration(t, arg(1)), kill: arg(2) == "kill", end: arg(2) == "end",
 				crash: arg(2) == "crash"}
@@ -214,6 +231,7 @@ func (s *story) parse(t *testing.T) {
 			web.WriteString(line)
 		}
 	}
+	s.noting = len(s.commands) > 0
 	s.web = textweb.Parse(t, web.String())
 }
 
@@ -335,7 +353,9 @@ func (s *story) run(t *testing.T) *world {
 		if p.kill || p.crash {
 			w.cfg.DrainTimeout = time.Nanosecond
 		}
+		s.orders(t, w)
 		ended := w.background(ctx, t)
+		s.obey(t, w, p.at)
 		time.Sleep(time.Until(s.web.Start.Add(p.at)))
 		synctest.Wait()
 		switch {
@@ -357,6 +377,7 @@ func (s *story) run(t *testing.T) *world {
 			t.Fatalf("the run until %s ended before: %s", p.at, stop)
 		}
 		if !p.kill && !p.crash {
+			s.ended(p.at.String(), w, s.web.Start, stop)
 			s.accounts(t, w)
 		}
 		cancel()
@@ -368,8 +389,12 @@ func (s *story) run(t *testing.T) *world {
 	}
 	w := s.opened(t, mem)
 	s.accounts(t, w)
-	stop, err := w.Run(t.Context())
-	must(t, err)
+	s.orders(t, w)
+	ended := w.background(t.Context(), t)
+	s.obey(t, w, atEnd-1)
+	stop := <-ended
+	s.ended("end", w, s.web.Start, stop)
+	s.obey(t, w, atEnd)
 	if string(w.stop) != string(stop) {
 		t.Errorf("stop %q and %q", w.stop, stop)
 	}
@@ -459,33 +484,39 @@ func plain(s report.Summary) map[string]any {
 	return m
 }
 
+// TestStories plays the stories in testdata. Each says which requests are made, and which lines crawl.log has. Those in
+// testdata/orders have commands, and say what each answers.
 func TestStories(t *testing.T) {
-	files, err := filepath.Glob("testdata/stories/*.txt")
+	files, err := filepath.Glob("testdata/*/*.txt")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no stories: %v", err)
 	}
 	for _, file := range files {
 		bubble(t, strings.TrimSuffix(filepath.Base(file), ".txt"), func(t *testing.T) {
-			s := readStory(t, file)
-			w := s.run(t)
-			requests, log := s.web.Requests(), logText(w.parts.Lines(t, w.fs))
-			stop := string(w.stop) + "\n"
-			s.check(t, w)
-			if *update {
-				text := strings.TrimRight(s.text, "\n") + "\n-- requests\n" + requests + "-- log\n" +
-					log + "-- stop\n" + stop
-				must(t, os.WriteFile(file, []byte(text), 0o644))
-				return
-			}
-			if diff := cmp.Diff(s.requests, requests); diff != "" {
-				t.Errorf("requests (-want +got):\n%s", diff)
-			}
-			if diff := cmp.Diff(s.log, log); diff != "" {
-				t.Errorf("log (-want +got):\n%s", diff)
-			}
-			if s.stop != stop {
-				t.Errorf("stop %q, want %q", stop, s.stop)
-			}
+			readStory(t, file).play(t, file)
 		})
+	}
+}
+
+// play runs the story and compares it with the sections of its file, or writes them.
+func (s *story) play(t *testing.T, file string) {
+	t.Helper()
+	w := s.run(t)
+	got := map[string]string{"answers": s.answers.String(), "requests": s.web.Requests(),
+		"log": logText(w.parts.Lines(t, w.fs)), "stop": string(w.stop) + "\n"}
+	if s.check(t, w); *update {
+		text := strings.TrimRight(s.text, "\n") + "\n"
+		for _, name := range []string{"answers", "requests", "log", "stop"} {
+			if name != "answers" || got[name] != "" {
+				text += "-- " + name + "\n" + got[name]
+			}
+		}
+		must(t, os.WriteFile(file, []byte(text), 0o644))
+		return
+	}
+	for name, text := range got {
+		if diff := cmp.Diff(s.want[name], text); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
 	}
 }
