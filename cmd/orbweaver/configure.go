@@ -54,6 +54,11 @@ func (c *CrawlCmd) config() (node.Config, error) {
 			return cfg, err
 		}
 	}
+	if c.Strategy == "recrawl" && c.Listen != "" {
+		if err := node.CheckPlanner(c.OnLoss, c.Strategy); err != nil {
+			return cfg, err
+		}
+	}
 	if cfg.Cluster = c.cluster(); cfg.Cluster != nil {
 		if cfg.Cluster.Listen, err = listenAddr(c.Listen); err != nil {
 			return cfg, err

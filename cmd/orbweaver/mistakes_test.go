@@ -88,6 +88,9 @@ func TestMistakes(t *testing.T) {
 		if got != m.result && !*update {
 			t.Errorf("$ %s\ngot:\n%swant:\n%s", m.command, got, m.result)
 		}
+		if _, err := os.Stat("crawl"); err == nil {
+			t.Fatalf("$ %s\nThere is a crawl directory.", m.command)
+		}
 		if err := judgeText(got); err != nil {
 			t.Errorf("$ %s\n%s%v", m.command, got, err)
 		}
@@ -209,6 +212,17 @@ func newSituation(t *testing.T) *situation {
 		"twice.yaml":             "delay: 1s\ndelay: 2s\n",
 		"word.yaml":              "contact\n",
 		"resume.yaml":            "resume: true\n",
+		"delay.yaml":             "depth: 3\ndelay: 3\n",
+		"list.yaml":              "page-limit: [1, 2]\n",
+		"map.yaml":               "include: {a: b}\n",
+		"nested.yaml":            "exclude: [[a]]\n",
+		"no-value.yaml":          "contact:\n",
+		"far.yaml":               "politeness: {delay: 3s}\n",
+		"help.yaml":              "help: true\n",
+		"overwrite.yaml":         "overwrite: true\n",
+		"rings.yaml":             "partition: rings\n",
+		"kind.yaml":              "scope: site\n",
+		"open.yaml":              "delay: 1s\nname: \"x\n",
 		"text.txt":               "this is no archive\n",
 		"void.txt":               "",
 		"edges.txt":              "0\t1\n1\t2\n",

@@ -23,7 +23,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"orbweaver": main, "probe": probe})
+	testscript.Main(m, map[string]func(){"orbweaver": main, "probe": probe, "worker": work})
 }
 
 // TestScripts runs the program as its users do, and the program "probe" (see there) as the
@@ -31,12 +31,16 @@ func TestMain(m *testing.M) {
 // commands there are
 //
 //	exits CODE PROGRAM ARG...    run to the end, and compare the exit code
+//	run PROGRAM ARG...           exits 0
 //	start NAME PROGRAM ARG...    run beside the script; NAME.out and NAME.err get what it says
 //	ends NAME CODE [SIGNAL]      send the signal, wait for the end, compare the exit code
 //	signals NAME SIGNAL          send the signal alone
 //	await FILE RE                wait until a line of the file matches
 //	web HOST=DIR...              "orbweaver testweb", and the environment in which it is crawled
 //	jsonlines FILE               each line of the file is a JSON object
+//
+// "run" and "exits" run orbweaver in a worker, a process that lives as long as the script. There, a last argument
+// <FILE is standard input. "exec" and "start" give it a process of its own, for signals, terminals and pipes.
 //
 // $NET is the beginning of loopback addresses that only this script has. There
 // are the conditions [soak], that the soak runs, [shared:DIR], that the shared data are there, and [netns], that
@@ -63,6 +67,7 @@ func TestScripts(t *testing.T) {
 			e.Setenv("NET", subnet())
 			e.Setenv("GORACE", "atexit_sleep_ms=0") // otherwise each run ends a second late
 			e.Values[processesKey{}] = processes{}
+			e.Values[workerKey{}] = new(*worker)
 			e.Values[deadlineKey{}] = deadline
 			return nil
 		},
@@ -84,7 +89,7 @@ func TestScripts(t *testing.T) {
 			return err == nil, err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"exits": exits, "start": start, "ends": ends, "signals": signals, "await": await, "web": web,
+			"exits": exits, "run": runs, "start": start, "ends": ends, "signals": signals, "await": await, "web": web,
 			"jsonlines": jsonlines,
 		},
 	})
@@ -110,9 +115,20 @@ type process struct {
 	ended chan struct{} // closed after Wait
 }
 
-// processesKey is the key of a script's processes, deadlineKey that of the time at which it fails if it still waits.
+// processesKey is the key of a script's processes, workerKey that of its worker, deadlineKey that of the time at which
+// it fails if it still waits.
 type processesKey struct{}
+type workerKey struct{}
 type deadlineKey struct{}
+
+// workerOf returns the worker of a script. It starts the worker if there is none.
+func workerOf(ts *testscript.TestScript) *worker {
+	w := ts.Value(workerKey{}).(**worker)
+	if *w == nil {
+		*w = newWorker(ts)
+	}
+	return *w
+}
 
 func usage(ts *testscript.TestScript, ok bool, text string) {
 	if !ok {
@@ -123,7 +139,9 @@ func usage(ts *testscript.TestScript, ok bool, text string) {
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	usage(ts, !neg && len(args) > 1, "exits CODE PROGRAM ARG...")
 	code := 0
-	if err := ts.Exec(args[1], args[2:]...); err != nil {
+	if args[1] == "orbweaver" {
+		code = workerOf(ts).run(ts, args[2:])
+	} else if err := ts.Exec(args[1], args[2:]...); err != nil {
 		exit, ok := err.(*exec.ExitError)
 		if !ok {
 			ts.Fatalf("%v", err)
@@ -135,21 +153,18 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
+func runs(ts *testscript.TestScript, neg bool, args []string) {
+	usage(ts, !neg && len(args) > 0, "run PROGRAM ARG...")
+	exits(ts, false, append([]string{"0"}, args...))
+}
+
 // command returns a process with the script's directory and environment.
 func command(ts *testscript.TestScript, name string, args ...string) *exec.Cmd {
 	for _, dir := range filepath.SplitList(ts.Getenv("PATH")) {
 		if p := filepath.Join(dir, name); isFile(p) {
 			cmd := exec.Command(p, args...)
 			cmd.Dir = ts.MkAbs(".")
-			for _, name := range []string{"PATH", "HOME", "TMPDIR", "NO_COLOR", "GOCOVERDIR", "GORACE"} {
-				if v := ts.Getenv(name); v != "" {
-					cmd.Env = append(cmd.Env, name+"="+v)
-				}
-			}
-			for _, name := range []string{"DNS", "CONNECT_TO", "CA", "ALLOW_PRIVATE", "CONTACT", "DELAY"} {
-				name = envName(name)
-				cmd.Env = append(cmd.Env, name+"="+ts.Getenv(name))
-			}
+			cmd.Env = environ(ts)
 			return cmd
 		}
 	}

@@ -220,9 +220,7 @@ func (s *settings) fromFile(path string, flags map[string]*kong.Flag, refused []
 			if near := cli.Nearest(key, slices.Sorted(maps.Keys(flags))); near != "" {
 				return fmt.Errorf("%s: unknown key %q; did you mean %q?", at, key, near)
 			}
-			return fmt.Errorf("%s: unknown key %q; the keys are the flags of \"orbweaver crawl\" without the "+
-				"leading dashes",
-				at, key)
+			return fmt.Errorf("%s: unknown key %q; use the flags of \"orbweaver crawl\" without dashes", at, key)
 		case slices.Contains(refused, key):
 			return fmt.Errorf("%s: a file cannot set %q; give --%[2]s on the command line", at, key)
 		case seen[key]:
@@ -279,7 +277,7 @@ func plain(n ast.Node) (any, error) {
 		}
 		return list, nil
 	}
-	return nil, errors.New("the value is neither a plain value nor a list of plain values")
+	return nil, errors.New("the value is neither a plain value nor a list; write one of these")
 }
 
 // take checks that a flag accepts the value, and keeps it unless a source of higher
@@ -289,7 +287,7 @@ func (s *settings) take(flag *kong.Flag, value any, from string) error {
 	switch v := value.(type) {
 	case []any:
 		if !list {
-			return fmt.Errorf("%s: %s takes one value, not a list", from, flag.Name)
+			return fmt.Errorf("%s: %s takes one value, not a list; give one", from, flag.Name)
 		}
 	case string:
 		// In the environment a list is written as on the command line.

@@ -58,10 +58,10 @@ func CheckPartition(partition string, kappa *int) error {
 func CheckCoordinators(partition string, coordinators []string, keys string) error {
 	switch n := len(coordinators); {
 	case partition == PartitionSites && n == 0:
-		return configErrorf("--partition sites: coordinators assign the hosts; give their addresses with " +
-			"--coordinator, such as --coordinator 192.0.2.1:7490")
+		return configErrorf("--partition sites needs coordinators; give their addresses, such as --coordinator " +
+			"192.0.2.1:7490")
 	case partition != PartitionSites && n > 0:
-		return configErrorf("--coordinator %s: only --partition sites has coordinators; leave it out, or give "+
+		return configErrorf("--coordinator %s: only --partition sites has coordinators; leave it out, or add "+
 			"--partition sites", strings.Join(coordinators, ","))
 	case n > consensus.MaxMembers:
 		return configErrorf("--coordinator names %d coordinators; there are at most %d", n, consensus.MaxMembers)

@@ -59,10 +59,10 @@ func TestClusterChecks(t *testing.T) {
 		{coordinators(PartitionSites, "c1:7490", "c2:7490", "c3:7490"), ""},
 		{coordinators(PartitionSites, "192.0.2.1:7490"), "--coordinator 192.0.2.1:7490: coordinators on other " +
 			"machines answer only with keys; give some with --keys"},
-		{coordinators(PartitionSites), "--partition sites: coordinators assign the hosts; give their addresses with " +
-			"--coordinator, such as --coordinator 192.0.2.1:7490"},
+		{coordinators(PartitionSites), "--partition sites needs coordinators; give their addresses, such as " +
+			"--coordinator 192.0.2.1:7490"},
 		{coordinators("", "192.0.2.1:7490"), "--coordinator 192.0.2.1:7490: only --partition sites has " +
-			"coordinators; leave it out, or give --partition sites"},
+			"coordinators; leave it out, or add --partition sites"},
 		{coordinators(PartitionSites, "192.0.2.1"), "--coordinator \"192.0.2.1\": give an address and a port, such " +
 			"as 192.0.2.1:7490"},
 		{coordinators(PartitionSites, "c:1", "d:1", "c:1"),

@@ -50,9 +50,19 @@ func CheckOnLoss(how string, replicas int) error {
 
 // checkPlanner refuses a strategy that fetches pages again by itself.
 func (c *Cluster) checkPlanner(s crawl.Strategy) error {
-	if _, plans := s.(crawl.Planner); plans && c.OnLoss == LossRefetch {
+	if _, plans := s.(crawl.Planner); plans {
+		return CheckPlanner(c.OnLoss, strategyName(s))
+	}
+	return nil
+}
+
+// CheckPlanner returns a *ConfigError if agents that treat the loss of an archive so cannot have a strategy that
+// fetches pages again by itself. Open checks it too late to leave the directory unchanged, because it must open the
+// strategy first.
+func CheckPlanner(onLoss, strategy string) error {
+	if onLoss == LossRefetch {
 		return configErrorf("--on-loss %s: --strategy %s decides itself which pages it fetches again; leave it out",
-			c.OnLoss, strategyName(s))
+			onLoss, strategy)
 	}
 	return nil
 }
