@@ -1,112 +1,176 @@
-package node
+package node_test
 
 import (
-	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
-// TestMetrics checks that the metrics include those of each part.
-func TestMetrics(t *testing.T) {
+// TestAPI asks an agent before its crawl begins, in a pause, and when the crawl has ended.
+func TestAPI(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newSmallWeb()
-		a := opened(t, w.config(t, testdisk.NewMem()))
-		reg, always := prometheus.NewPedanticRegistry(), prometheus.NewPedanticRegistry()
-		reg.MustRegister(gauges{a})
-		always.MustRegister(monitored{a})
-		of := func(reg *prometheus.Registry) map[string]float64 {
+		w, mem := newSmallWeb(t), testdisk.NewMem()
+		cfg := w.config(t, mem)
+		cfg.MemoryBytes, cfg.Frontier.MemoryBytes = 256<<20, 0
+		a, closes := open(t, cfg)
+		defer closes()
+		get := serve(t, a, mem)
+		metrics := func(want map[string]float64) (got map[string]float64) {
 			t.Helper()
-			fs, err := reg.Gather()
-			if err != nil {
-				t.Fatal(err)
+			got = map[string]float64{}
+			_, text := get("/metrics")
+			for line := range strings.Lines(text) {
+				var name string
+				var value float64
+				if n, _ := fmt.Sscan(line, &name, &value); n == 2 && line[0] != '#' {
+					name, _, _ = strings.Cut(name, "{")
+					got[name] += value
+				}
 			}
-			got := map[string]float64{}
-			for _, f := range fs {
-				for _, m := range f.Metric {
-					got[f.GetName()] += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			for name, n := range want {
+				if v, ok := got[name]; !ok || v != n {
+					t.Errorf("%s: %v, %v, want %v", name, v, ok, n)
 				}
 			}
 			return got
 		}
-		if got := of(reg); len(got) != 0 {
-			t.Errorf("before the crawl: %v", got)
-		}
-		early := of(always)
-		for name, want := range map[string]float64{
-			"orbweaver_agent_info": 1, "orbweaver_crawl_ready": 0, "orbweaver_crawl_paused": 0,
-			"orbweaver_time_seconds": float64(time.Now().UnixMicro()) / 1e6,
-		} {
-			if v, ok := early[name]; !ok || v != want {
-				t.Errorf("before the crawl %s: got %v, %v, want %v", name, v, ok, want)
+		ready := func(want int) {
+			t.Helper()
+			if res, _ := get("/readyz"); res.StatusCode != want {
+				t.Errorf("/readyz: %s, want %d", res.Status, want)
 			}
 		}
-		if _, err := a.Run(context.Background()); err != nil {
+
+		early := metrics(map[string]float64{"orbweaver_agent_info": 1, "orbweaver_crawl_ready": 0,
+			"orbweaver_crawl_paused": 0, "orbweaver_time_seconds": float64(time.Now().UnixMicro()) / 1e6})
+		if _, ok := early["orbweaver_crawl_pages_total"]; ok {
+			t.Error("there are counts before the crawl")
+		}
+		ready(503)
+		calls(t, a, `Status -> state:"waiting" waits_for:"the start of the crawl"`)
+		asked := make(chan *pb.StatusResponse, 1)
+		go func() { // it waits for the start
+			s, err := a.Operator().Status(t.Context(), &pb.StatusRequest{})
+			if err != nil {
+				t.Error(err)
+			}
+			asked <- s
+		}()
+		time.Sleep(time.Second)
+		ended := make(chan error, 1)
+		go func() { _, err := a.Run(t.Context()); ended <- err }()
+		if s := <-asked; s.Agents[0].State != "crawling" {
+			t.Errorf("a crawl that begins: %v", s)
+		}
+		ready(200)
+		calls(t, a, `Pause`)
+		time.Sleep(time.Hour)
+		ready(200) // a crawl in a pause is ready
+		calls(t, a, `Status -> state:"paused"
+			Resume`)
+		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		got := of(reg)
-		pages := float64(len(w.urls()))
-		for name, want := range map[string]float64{
+		ready(503)
+
+		pages := float64(len(smallURLs()))
+		got := metrics(map[string]float64{
 			"orbweaver_crawl_pages_total": pages, "orbweaver_seen_urls": pages, "orbweaver_frontier_queued_urls": 0,
 			"orbweaver_frontier_pooled_urls": 0, "orbweaver_frontier_aside_urls": 0,
 			"orbweaver_frontier_active_hosts": 500,
 			"orbweaver_robots_origins":        2, "orbweaver_robots_forgotten_total": 0,
-		} {
-			if v, ok := got[name]; !ok || v != want {
-				t.Errorf("%s: got %v, %v, want %v", name, v, ok, want)
-			}
-		}
+		})
 		if b := got["orbweaver_robots_memory_bytes"]; b < 100 || b > 10_000 {
 			t.Errorf("robots.txt of two origins in %v bytes", b)
 		}
-	})
-}
-
-// A status request that comes before the crawl has begun waits for the start.
-func TestStatusWaitsForTheStart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		w := newSmallWeb()
-		a := opened(t, w.config(t, testdisk.NewMem()))
-		if s, ok := a.status().(Waiting); !ok || s.For != "the start of the crawl" {
-			t.Errorf("a crawl that does not begin: %+v", s)
-		}
-		asked := make(chan any)
-		go func() { asked <- a.status() }()
-		time.Sleep(time.Second)
-		if _, err := a.Run(context.Background()); err != nil {
-			t.Fatal(err)
-		}
-		if s, ok := (<-asked).(*crawl.Status); !ok || s == nil {
-			t.Errorf("a crawl that begins: %+v", s)
-		}
-	})
-}
-
-// An agent is ready from the start of its crawl to the end, also while an operator has paused it.
-func TestReady(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var ran *Agent
-		runApart(t, newSmallWeb().config(t, testdisk.NewMem()), func(a *Agent) {
-			ran = a
-			if s := a.Status(); !a.ready() || s.Paused {
-				t.Errorf("a crawl that runs: ready %t, paused %t", a.ready(), s.Paused)
+		checkSizes(t, a)
+		checkArchived(t, a, func(path string) (int, string) {
+			res, text := get(path)
+			if p := res.Header.Get("Content-Security-Policy"); !strings.HasPrefix(p, "sandbox; default-src 'none'; ") {
+				t.Errorf("%s has the policy %q", path, p)
 			}
-			if _, err := a.operator.Pause(t.Context(), &pb.PauseRequest{}); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(time.Hour)
-			if s := a.Status(); !a.ready() || !s.Paused {
-				t.Errorf("a crawl in a pause: ready %t, paused %t", a.ready(), s.Paused)
-			}
+			return res.StatusCode, text
 		})
-		if ran.ready() {
-			t.Error("a crawl that has ended is ready")
-		}
 	})
+}
+
+// checkSizes: the status tells how large the main data structures are, and their limits.
+func checkSizes(t *testing.T, a *node.Agent) {
+	t.Helper()
+	r, err := a.Operator().Status(t.Context(), &pb.StatusRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(r.Agents[0].Status)
+	var s struct{ Sizes []node.Size }
+	if err == nil {
+		err = json.Unmarshal(b, &s)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages := int64(len(smallURLs()))
+	entries := map[string]int64{
+		"process": 0, "known_urls": pages, "queues": 0, "robots": 2, "host_counts": 2, "addresses": 0,
+		"payloads": pages + 1, // with two of robots.txt; two pages are the same
+	}
+	limits := int64(0)
+	for _, z := range s.Sizes {
+		if want, ok := entries[z.Name]; !ok || z.Entries != want {
+			t.Errorf("%s has %d entries, want %d", z.Name, z.Entries, want)
+		}
+		delete(entries, z.Name)
+		if z.Name == "process" {
+			continue // its limit is that of the test
+		}
+		limits += z.Limit
+		if z.Entries > 0 && z.Memory == 0 || z.Limit > 0 && z.Memory > z.Limit {
+			t.Errorf("%+v", z)
+		}
+	}
+	if len(entries) > 0 || limits < 64<<20 || limits > 256<<20 {
+		t.Errorf("missing: %v; all limits are %d bytes", entries, limits)
+	}
+}
+
+// checkArchived: what a crawl has written is found and read while its archive file is open. Browsers read pages with a
+// key that lasts for one to two hours.
+func checkArchived(t *testing.T, a *node.Agent, get func(path string) (int, string)) {
+	t.Helper()
+	const u = "http://a.example/"
+	r, err := a.Operator().Captures(t.Context(), &pb.CapturesRequest{Url: u})
+	if err != nil || len(r.Captures) != 1 || r.Captures[0].Url != u || r.Captures[0].Status != "200" {
+		t.Fatalf("captures of %s: %v, %v", u, r, err)
+	}
+	c := r.Captures[0]
+	calls(t, a, `
+		Captures url:"a.example" limit:1000 match:CAPTURE_MATCH_HOST -> captures:{url:"http://a.example/1"
+		Record file:"%s" offset:%d most:5 -> warc:{name:"WARC
+		-> status:200 http:{name:"
+		-> body:"<!-- " more:true
+		Record file:"../../state/api.json" -> ! unavailable is not in the archive
+		Record file:"%[1]s" offset:1099511627776 -> ! unavailable`, c.File, c.Offset)
+	page := func(key, url string, code int, text string) {
+		t.Helper()
+		got, body := get("/archive/" + key + "/20260101000000?u=" + url)
+		if got != code || !strings.Contains(body, text) {
+			t.Errorf("key %q, %s: %d\n%s", key, url, got, body)
+		}
+	}
+	page(r.Key, u, 200, "<!-- "+u+" -->")
+	page(r.Key, "http://nowhere.example/", 404, "Not in this archive")
+	for _, wrong := range []string{"", "x", r.Key[1:], strings.ToUpper(r.Key)} {
+		page(wrong, u, 403, "")
+	}
+	time.Sleep(time.Hour)
+	page(r.Key, u, 200, "")
+	time.Sleep(time.Hour)
+	page(r.Key, u, 403, "")
 }

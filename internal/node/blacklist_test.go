@@ -5,11 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"testing/synctest"
-
-	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
 // A blacklist has entries of four kinds, and comments. An error names the line.
@@ -50,27 +45,4 @@ func TestParseBlacklist(t *testing.T) {
 			t.Errorf("%q: %T", bad, err)
 		}
 	}
-}
-
-// A crawl of which the blacklist has left links says so, and names the file.
-func TestBarredByBlacklist(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		mem := testdisk.NewMem()
-		cfg := newSmallWeb().config(t, mem)
-		cfg.Blacklist = "/blacklist"
-		if err := disk.WriteFile(mem, cfg.Blacklist, []byte("b.example\n")); err != nil {
-			t.Fatal(err)
-		}
-		a, err := Open(cfg)
-		if err != nil {
-			t.Fatal(err)
-		}
-		res, err := a.Run(t.Context())
-		if err != nil || res.Stop != crawl.OnlyBlocked || res.Barred != (Barred{Blacklist: "/blacklist"}) {
-			t.Errorf("%s, %v, %+v", res.Stop, err, res.Barred)
-		}
-		if err := a.Close(); err != nil {
-			t.Error(err)
-		}
-	})
 }

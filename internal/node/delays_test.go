@@ -1,14 +1,10 @@
 package node
 
 import (
-	"slices"
-	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
-	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -52,79 +48,4 @@ func TestWhichDelayHolds(t *testing.T) {
 	if d, _, ok := newDelays(nil).of("else.example", table, now); ok {
 		t.Errorf("without anything: %s", d)
 	}
-}
-
-// An order of a delay holds from the next request on, over restarts, and until it is taken back: no restart and no
-// agent's setting shortens it.
-func TestDelayOverRestart(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		web, mem := newSmallWeb(), testdisk.NewMem()
-		cfg := web.config(t, mem)
-		var from, until time.Time
-		for run := range 4 {
-			cfg.Resume = run > 0
-			runApart(t, cfg, func(a *Agent) {
-				ctx := t.Context()
-				switch run {
-				case 0:
-					time.Sleep(550 * time.Millisecond)
-					if _, _, err := a.standing.Give(ctx, orders.Order{Verb: "delay", Value: "1h"}); err != nil {
-						t.Error(err)
-					}
-					from = time.Now()
-					time.Sleep(90 * time.Minute)
-				case 1, 2:
-					time.Sleep(100 * time.Minute)
-				case 3:
-					time.Sleep(time.Second)
-					text, err := a.crawler.Explain(ctx, "a.example")
-					if err != nil || !strings.Contains(text, "delay: 1h0m0s, order crawl-") ||
-						!strings.Contains(text, "delay of 1h0m0s until") {
-						t.Errorf("explain: %s, %v", text, err)
-					}
-					if _, _, err := a.standing.Give(ctx, orders.Order{Verb: "delay", Off: true}); err != nil {
-						t.Error(err)
-					}
-					until = time.Now()
-					time.Sleep(time.Hour)
-				}
-			})
-		}
-		last, during, after := map[string]time.Time{}, 0, 0
-		for _, r := range web.requests() {
-			before := last[r.host]
-			last[r.host] = r.at
-			switch {
-			case r.at.Before(from):
-			case !r.at.Before(until):
-				after++
-			default:
-				during++
-				if gap := r.at.Sub(before); gap < time.Hour {
-					t.Errorf("%s %s after the request before it", r.host, gap)
-				}
-			}
-		}
-		if during < 6 || during > 10 || after < 8 {
-			t.Errorf("%d requests under the order, %d after it", during, after)
-		}
-	})
-}
-
-type askedOf struct {
-	host string
-	at   time.Time
-}
-
-// requests returns the requests of the web by time.
-func (w *smallWeb) requests() (rs []askedOf) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for u, times := range w.at {
-		for _, at := range times {
-			rs = append(rs, askedOf{strings.Split(u, "/")[2], at})
-		}
-	}
-	slices.SortFunc(rs, func(a, b askedOf) int { return a.at.Compare(b.at) })
-	return rs
 }

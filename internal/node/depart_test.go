@@ -1,4 +1,4 @@
-package node
+package node_test
 
 import (
 	"context"
@@ -10,38 +10,33 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
-// A watched counts the open connections to the web, and those that are closed only after their
-// agent has said that it is gone.
-type watched struct {
-	agent      *Agent
-	open, late atomic.Int64
-}
-
+// A watchedConn is a connection to the web, which watched counts: those that are open, and those that are closed only
+// after their agent has announced that it is gone.
 type watchedConn struct {
 	net.Conn
 	w    *watched
 	done atomic.Bool
 }
 
+type watched struct {
+	agent      *node.Agent
+	open, late atomic.Int64
+}
+
 func (c *watchedConn) Close() error {
 	if !c.done.Swap(true) {
 		c.w.open.Add(-1)
-		if c.w.gone() {
+		if c.w.agent.IsGone() {
 			c.w.late.Add(1)
 		}
 	}
 	return c.Conn.Close()
-}
-
-func (w *watched) gone() bool {
-	m := w.agent.membership.member.Load()
-	return m != nil && (m.View().Agents[0].State == gossip.Gone)
 }
 
 // TestConnectionsCloseFirst: however its run ends, an agent closes its connections before it announces
@@ -50,86 +45,74 @@ func TestConnectionsCloseFirst(t *testing.T) {
 	halt := func(stop context.CancelFunc, _ *testdisk.Faulty) { stop() }
 	fill := func(_ context.CancelFunc, d *testdisk.Faulty) { d.Break(testdisk.FailFrom(1, syscall.ENOSPC)) }
 	damage := func(_ context.CancelFunc, d *testdisk.Faulty) { d.Break(testdisk.FailFrom(1, syscall.EIO)) }
-	ended := func(want crawl.Stop) func(crawl.Stop, error) bool {
-		return func(s crawl.Stop, err error) bool { return s == want && err == nil }
-	}
 	for _, c := range []struct {
 		name  string
 		pages int64 // a limit
 		end   func(stop context.CancelFunc, faulty *testdisk.Faulty)
-		hangs bool // the web stops answering
-		want  func(crawl.Stop, error) bool
+		hangs bool // the second connection to the web gets no answer
+		stop  crawl.Stop
+		err   error
 	}{
-		{"finished", 0, nil, false, ended(crawl.Finished)},
-		{"page limit", 9, nil, false, ended(crawl.PageLimit)},
-		{"stopped", 0, halt, false, ended(crawl.Signal)},
-		{"stopped, visits abandoned", 0, halt, true, ended(crawl.Signal)},
-		{"disk full", 0, fill, false, func(_ crawl.Stop, err error) bool { return disk.IsFull(err) }},
-		{"disk full, visits under way", 0, fill, true, func(_ crawl.Stop, err error) bool { return disk.IsFull(err) }},
-		{"disk broken", 0, damage, false, func(_ crawl.Stop, err error) bool { return errors.Is(err, syscall.EIO) }},
+		{"finished", 0, nil, false, crawl.Finished, nil},
+		{"page limit", 9, nil, false, crawl.PageLimit, nil},
+		{"stopped", 0, halt, false, crawl.Signal, nil},
+		{"stopped, visits abandoned", 0, halt, true, crawl.Signal, nil},
+		{"disk full", 0, fill, false, "", syscall.ENOSPC},
+		{"disk full, visits under way", 0, fill, true, "", syscall.ENOSPC},
+		{"disk broken", 0, damage, false, "", syscall.EIO},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				web, seen := newSmallWeb(), &watched{}
-				faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
-				cfg := web.config(t, faulty)
-				cfg.Crawl.PageLimit, cfg.Crawl.DrainTimeout = c.pages, 50*time.Millisecond
-				cfg.Cluster = &Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: newLoop()}
-				ctx, stop := context.WithCancel(t.Context())
-				defer stop()
-				var dials atomic.Int64
-				over := make(chan struct{})
-				cfg.Fetch.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
-					here, err := web.dial(ctx, network, addr)
-					if err != nil {
-						return nil, err
-					}
-					seen.open.Add(1)
-					if c.hangs && addr != "" { // the second host never answers
-						if dials.Add(1) == 2 {
-							other, there := net.Pipe()
-							here.Close()
-							here = other
-							go func() {
-								defer there.Close()
-								there.Read(make([]byte, 1))
-								c.end(stop, faulty)
-								<-over
-							}()
-						}
-					}
-					return &watchedConn{Conn: here, w: seen}, nil
-				}
-				a, err := Open(cfg)
+		synctest.Test(t, func(t *testing.T) {
+			seen, faulty := &watched{}, testdisk.NewFaulty(testdisk.NewMem(), nil)
+			cfg := newSmallWeb(t).config(t, faulty)
+			cfg.Crawl.PageLimit, cfg.Crawl.DrainTimeout = c.pages, 50*time.Millisecond
+			cfg.Cluster = &node.Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: newLoop()}
+			ctx, stop := context.WithCancel(t.Context())
+			defer stop()
+			over, dial := make(chan struct{}), cfg.Fetch.Dial
+			var dials atomic.Int64
+			cfg.Fetch.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				here, err := dial(ctx, network, addr)
 				if err != nil {
-					t.Fatal(err)
+					return nil, err
 				}
-				seen.agent = a
-				if c.end != nil && !c.hangs {
+				if seen.open.Add(1); dials.Add(1) == 2 && c.hangs {
+					here.Close()
+					other, there := net.Pipe()
+					here = other
 					go func() {
-						for seen.open.Load() < 2 {
-							time.Sleep(time.Millisecond)
-						}
+						defer there.Close()
+						there.Read(make([]byte, 1))
 						c.end(stop, faulty)
+						<-over
 					}()
 				}
-				res, err := a.Run(ctx)
-				if !c.want(res.Stop, err) {
-					t.Errorf("stop %q, %v", res.Stop, err)
-				}
-				if !seen.gone() {
-					t.Error("it has not announced that it is gone")
-				}
-				if open, late := seen.open.Load(), seen.late.Load(); open > 0 || late > 0 {
-					t.Errorf("%d connections were open when it announced its end, and %d more were closed after that",
-						open, late)
-				}
-				close(over)
-				faulty.Heal()
-				if err := a.Close(); err != nil && !disk.IsFull(err) && !errors.Is(err, syscall.EIO) {
-					t.Error(err)
-				}
-			})
+				return &watchedConn{Conn: here, w: seen}, nil
+			}
+			a, err := node.Open(cfg)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seen.agent = a
+			if c.end != nil && !c.hangs {
+				go func() {
+					for seen.open.Load() < 2 {
+						time.Sleep(time.Millisecond)
+					}
+					c.end(stop, faulty)
+				}()
+			}
+			if res, err := a.Run(ctx); c.err == nil && res.Stop != c.stop || !errors.Is(err, c.err) {
+				t.Errorf("%s: stop %q, %v", c.name, res.Stop, err)
+			}
+			if open, late := seen.open.Load(), seen.late.Load(); !a.IsGone() || open > 0 || late > 0 {
+				t.Errorf("%s: it has announced that it is gone: %v; %d connections were open then, and %d more were "+
+					"closed after that", c.name, a.IsGone(), open, late)
+			}
+			close(over)
+			faulty.Heal()
+			if err := a.Close(); err != nil && !disk.IsFull(err) && !errors.Is(err, syscall.EIO) {
+				t.Error(err)
+			}
 		})
 	}
 }

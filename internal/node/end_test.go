@@ -1,4 +1,4 @@
-package node
+package node_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
@@ -31,8 +32,8 @@ func TestNothingFetchedByTheCluster(t *testing.T) {
 	for _, page := range []bool{false, true} {
 		t.Run(fmt.Sprint("one page ", page), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				web, loop := newSmallWeb(), newLoop()
-				results := make([]Result, 2)
+				web, loop := newSmallWeb(t), newLoop()
+				results := make([]node.Result, 2)
 				var agents sync.WaitGroup
 				for i := range results {
 					cfg := web.config(t, testdisk.NewMem())
@@ -40,14 +41,15 @@ func TestNothingFetchedByTheCluster(t *testing.T) {
 						t.Fatal(err)
 					}
 					cfg.Seeds, cfg.Scope.Scope, cfg.Crawl.Retries = seeds, scope.Page, -1
+					dial := cfg.Fetch.Dial
 					cfg.Fetch.Dial = func(ctx context.Context, network, addr string) (net.Conn, error) {
 						if page && strings.HasPrefix(addr, "192.0.2.1:") {
-							return web.dial(ctx, network, addr)
+							return dial(ctx, network, addr)
 						}
 						return nil, &net.OpError{Op: "dial", Net: "tcp",
 							Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)}
 					}
-					cfg.Cluster = &Cluster{Name: fmt.Sprint("a", i+1), Capacity: 1, Agents: 2, Network: loop,
+					cfg.Cluster = &node.Cluster{Name: fmt.Sprint("a", i+1), Capacity: 1, Agents: 2, Network: loop,
 						Listen: fmt.Sprintf("127.0.0.1:747%d", i), Join: []string{"127.0.0.1:7470"}}
 					agents.Go(func() {
 						time.Sleep(time.Duration(i) * time.Second)

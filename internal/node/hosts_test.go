@@ -1,9 +1,8 @@
-package node
+package node_test
 
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -14,7 +13,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
-	"github.com/orbweaver/orbweaver/internal/web/cookie"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
 
@@ -49,11 +48,11 @@ func TestSetHosts(t *testing.T) {
 		fmt.Fprintf(w, `<a href="/%d">x</a> <a href="/bad%d">x</a>`, n+1, n+1)
 	}))
 	defer web.Close()
-	cfg := Config{Dir: filepath.Join(t.TempDir(), "crawl"), Seeds: []string{web.URL + "/0"},
+	cfg := node.Config{Dir: filepath.Join(t.TempDir(), "crawl"), Seeds: []string{web.URL + "/0"},
 		Hosts: hostsTable(t, "127.0.0.1", "delay=0", "header=X-Phase: one", "exclude=/bad")}
 	cfg.Fetch.AllowPrivate = true
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay = time.Hour, 0
-	var a *Agent
+	var a *node.Agent
 	cfg.Pages = func(_ context.Context, p *crawl.Page) error {
 		if p.Link.URL.Path() == "/3" {
 			a.SetHosts(hostsTable(t, "127.0.0.1", "delay=1ms", "header=X-Phase: two", "exclude=/none", "keep=/4$",
@@ -62,22 +61,21 @@ func TestSetHosts(t *testing.T) {
 		return nil
 	}
 	var err error
-	if a, err = Open(cfg); err != nil {
+	if a, err = node.Open(cfg); err != nil {
 		t.Fatal(err)
 	}
 	defer a.Close()
-	if d := a.parts.Frontier.HostDelay("127.0.0.1"); d != 0 {
+	if d := a.HostDelay("127.0.0.1"); d != 0 {
 		t.Errorf("a delay of %s, want none", d)
 	}
 	res, err := a.Run(t.Context())
 	if err != nil || res.Stop != crawl.Finished {
 		t.Fatalf("%s, %v", res.Stop, err)
 	}
-	if d := a.parts.Frontier.HostDelay("127.0.0.1"); d != time.Millisecond {
-		t.Errorf("a delay of %s, want 1ms", d)
-	}
-	if d := a.parts.Frontier.HostDelay("127.0.0.2"); d != time.Hour {
-		t.Errorf("another host: a delay of %s, want 1h", d)
+	for host, want := range map[string]time.Duration{"127.0.0.1": time.Millisecond, "127.0.0.2": time.Hour} {
+		if d := a.HostDelay(host); d != want {
+			t.Errorf("%s: a delay of %s, want %s", host, d, want)
+		}
 	}
 	mu.Lock()
 	defer mu.Unlock()
@@ -101,47 +99,5 @@ func TestSetHosts(t *testing.T) {
 	}
 	if res.Summary.Unkept == 0 {
 		t.Error("the summary counts no response that was not kept")
-	}
-}
-
-// The agents of a cluster compare the settings of hosts, headers, cookies and what is kept, and no secret value.
-func TestSharedHosts(t *testing.T) {
-	terms := func(change func(*Config)) map[string]string {
-		t.Helper()
-		a := &Agent{cfg: Config{Cluster: &Cluster{}}}
-		a.cfg.Hosts = hostsTable(t, "a.example", "delay=1s", "auth=bearer s3cret")
-		a.cfg.Fetch.Secret = [][2]string{{"X-Key", "s3cret"}}
-		change(&a.cfg)
-		m, err := a.shared(nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for k, v := range m {
-			if strings.Contains(v, "s3cret") {
-				t.Errorf("%s has the secret: %s", k, v)
-			}
-		}
-		return m
-	}
-	ours := terms(func(*Config) {})
-	for name, c := range map[string]struct {
-		change func(*Config)
-		same   bool
-	}{
-		"another secret": {func(c *Config) {
-			c.Hosts = hostsTable(t, "(example,a,)", "auth=bearer other", "delay=1s")
-			c.Fetch.Secret = [][2]string{{"x-key", "other"}}
-		}, true},
-		"another delay": {func(c *Config) {
-			c.Hosts = hostsTable(t, "a.example", "delay=2s", "auth=bearer x")
-		}, false},
-		"no hosts":       {func(c *Config) { c.Hosts = nil }, false},
-		"another header": {func(c *Config) { c.Fetch.Header = [][2]string{{"Accept", "x"}} }, false},
-		"cookies":        {func(c *Config) { c.Cookies = cookie.New(0) }, false},
-		"keep":           {func(c *Config) { c.Crawl.Keep, _ = sheet.ParseKeep("keep", []string{"x"}) }, false},
-	} {
-		if same := maps.Equal(ours, terms(c.change)); same != c.same {
-			t.Errorf("%s: the settings are equal: %t, want %t", name, same, c.same)
-		}
 	}
 }

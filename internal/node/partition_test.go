@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
-	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 	"github.com/orbweaver/orbweaver/internal/web/classify/builtin"
 )
@@ -75,28 +74,6 @@ func TestClusterChecks(t *testing.T) {
 	if CheckArchiveCopies(2, 2) != nil || CheckArchiveCopies(0, 1) != nil || CheckArchiveCopies(2, 1) == nil ||
 		CheckArchiveCopies(3, 2) == nil {
 		t.Error("CheckArchiveCopies allows too much, or too little")
-	}
-}
-
-// Agents share how they treat the archive of a lost agent only if it differs from what earlier versions do.
-func TestSharedOnLoss(t *testing.T) {
-	for _, c := range []struct {
-		cluster   Cluster
-		key, want string
-	}{
-		{Cluster{}, "on-loss", ""}, {Cluster{OnLoss: LossKeep}, "on-loss", ""},
-		{Cluster{OnLoss: LossRefetch}, "on-loss", LossRefetch},
-		{Cluster{ArchiveCopies: 1}, "archive-copies", ""}, {Cluster{ArchiveCopies: 2}, "archive-copies", "2"},
-	} {
-		a := &Agent{cfg: Config{Cluster: &c.cluster}}
-		if shared, err := a.shared(nil); err != nil || shared[c.key] != c.want {
-			t.Errorf("%s: agents share %q, %v, want %q", c.key, shared[c.key], err, c.want)
-		}
-	}
-	a := &Agent{cfg: Config{Cluster: &Cluster{OnLoss: LossRefetch}}}
-	a.parts.Strategy = &strategy.Recrawl{}
-	if got, err := a.shared(nil); err == nil {
-		t.Errorf("with a strategy that plans visits: %v", got)
 	}
 }
 

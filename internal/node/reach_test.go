@@ -1,4 +1,4 @@
-package node
+package node_test
 
 import (
 	"bufio"
@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
@@ -92,13 +93,13 @@ func page(status int, field, body string) string {
 }
 
 // reachConfig configures a crawl over n in memory. hosts are lines of a hosts file.
-func reachConfig(t *testing.T, n *recorder, hosts string, seeds ...string) Config {
+func reachConfig(t *testing.T, n *recorder, hosts string, seeds ...string) node.Config {
 	file := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(file, []byte(hosts), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(n.open.Wait)
-	cfg := Config{Dir: "/crawl", Seeds: seeds, FS: testdisk.NewMem()}
+	cfg := node.Config{Dir: "/crawl", Seeds: seeds, FS: testdisk.NewMem()}
 	cfg.DNS.HostsFile, cfg.DNS.Servers = file, []string{"127.0.0.1:1"}
 	cfg.Fetch.Dial = n.dial
 	cfg.Scope.Scope = scope.Any

@@ -1,4 +1,4 @@
-package node
+package node_test
 
 import (
 	"errors"
@@ -11,7 +11,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/strategy"
-	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -20,39 +20,39 @@ import (
 func TestCrawlKeepsItsStrategy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		mem := testdisk.NewMem()
-		cfg := newSmallWeb().config(t, mem)
+		cfg := newSmallWeb(t).config(t, mem)
 		cfg.Effective = []byte("begun: so\n")
-		if _, err := life(cfg); err != nil {
-			t.Fatal(err)
+		runs := func() {
+			t.Helper()
+			if _, err := life(cfg); err != nil {
+				t.Error(err)
+			}
 		}
+		runs()
 		files := func() map[string]string {
 			m := map[string]string{}
-			for _, name := range []string{"crawl.yaml", "state/seeds.txt", strategyFile} {
-				b, err := disk.ReadFile(mem, "/crawl/"+name, 1<<20)
-				if err != nil {
-					t.Fatal(err)
-				}
-				m[name] = string(b)
+			for _, name := range []string{"crawl.yaml", "state/seeds.txt", "state/strategy.txt"} {
+				m[name] = read(t, mem, name)
 			}
 			return m
 		}
 		before := files()
 		cfg.Resume, cfg.Effective, cfg.Seeds = true, []byte("now: otherwise\n"), []string{"http://b.example/new"}
+		recrawl := func(at strategy.Place) (crawl.Strategy, error) {
+			return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Min: time.Minute, Max: time.Minute, Rounds: 1})
+		}
 		for name, open := range map[string]func(strategy.Place) (crawl.Strategy, error){
 			"walk": func(at strategy.Place) (crawl.Strategy, error) {
 				return strategy.OpenWalk(at, strategy.WalkConfig{Steps: 100})
 			},
-			"recrawl": func(at strategy.Place) (crawl.Strategy, error) {
-				return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Rounds: 1})
-			},
-			"list":            func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil },
-			"node.ourOwnKind": func(strategy.Place) (crawl.Strategy, error) { return ourOwnKind{}, nil },
+			"recrawl":              recrawl,
+			"list":                 func(strategy.Place) (crawl.Strategy, error) { return strategy.List{}, nil },
+			"node_test.ourOwnKind": func(strategy.Place) (crawl.Strategy, error) { return ourOwnKind{}, nil },
 		} {
 			cfg.Strategy = open
-			_, err := Open(cfg)
-			var bad *ConfigError
-			if !errors.As(err, &bad) || bad.Text != "--strategy "+name+": the crawl in /crawl has the strategy "+
-				"bfs and cannot change it; start another crawl for "+name {
+			_, err := node.Open(cfg)
+			if bad, ok := errors.AsType[*node.ConfigError](err); !ok || bad.Text != "--strategy "+name+
+				": the crawl in /crawl has the strategy bfs and cannot change it; start another crawl for "+name {
 				t.Errorf("%s over bfs: %v", name, err)
 			}
 			if diff := cmp.Diff(before, files()); diff != "" {
@@ -61,21 +61,14 @@ func TestCrawlKeepsItsStrategy(t *testing.T) {
 		}
 		// The same strategy under another name.
 		cfg.Strategy = func(strategy.Place) (crawl.Strategy, error) { return strategy.BreadthFirst{}, nil }
-		if _, err := life(cfg); err != nil {
-			t.Error(err)
-		}
+		runs()
 		if got := files()["state/seeds.txt"]; !strings.Contains(got, "b.example/new") {
 			t.Errorf("seeds %q", got)
 		}
 		// A crawl that is started again from nothing may have another strategy.
-		cfg.Resume, cfg.Overwrite = false, true
-		cfg.Strategy = func(at strategy.Place) (crawl.Strategy, error) {
-			return strategy.OpenRecrawl(at, strategy.RecrawlConfig{Min: time.Minute, Max: time.Minute, Rounds: 1})
-		}
-		if _, err := life(cfg); err != nil {
-			t.Error(err)
-		}
-		if got := files()[strategyFile]; got != "recrawl\n" {
+		cfg.Resume, cfg.Overwrite, cfg.Strategy = false, true, recrawl
+		runs()
+		if got := files()["state/strategy.txt"]; got != "recrawl\n" {
 			t.Errorf("strategy %q", got)
 		}
 	})

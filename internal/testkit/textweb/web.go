@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/netip"
@@ -34,8 +35,8 @@ import (
 // one after the other, the last one again and again. Words of an answer: a
 // status, a link, nofollow:LINK, img:LINK, to=URL (Location), retry-after=N,
 // robots=LINE;LINE (a body), slow=DURATION, drip=DURATION (a byte of the body so
-// often, behind size=N of it), drip-header=DURATION (likewise), size=N, same (a body that other
-// pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
+// often, behind size=N of it), drip-header=DURATION (likewise), size=N, noise=N (bytes of the body
+// that do not shrink), same (a body that other pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
 // reset, line=DURATION*N (N pieces, each of which takes DURATION on the one line to
 // the crawler, in turn with pieces of other answers).
 type Web struct {
@@ -218,6 +219,13 @@ func (w *Web) answer(c net.Conn, url, words string) int {
 			head += `ETag: "` + value + "\"\r\n"
 		case name == "size":
 			size, _ = strconv.Atoi(value)
+		case name == "noise":
+			n, _ := strconv.Atoi(value)
+			letters, rng := make([]byte, n), rand.New(rand.NewPCG(uint64(n), 1))
+			for i := range letters {
+				letters[i] = byte('a' + rng.IntN(26))
+			}
+			body += string(letters)
 		case name == "to":
 			head += "Location: " + value + "\r\n"
 		case name == "drip" || name == "drip-header":

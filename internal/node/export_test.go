@@ -1,0 +1,56 @@
+package node
+
+import (
+	"context"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// The methods of this file let the tests of package node_test do what other agents do, or what happens too seldom.
+
+// Occupy makes the crawl loop busy until release is called.
+func (a *Agent) Occupy(ctx context.Context) (release func() error) {
+	over, busy := make(chan struct{}), make(chan error, 1)
+	go func() {
+		busy <- a.crawler.Redelay(ctx, func(string) (time.Duration, bool) { <-over; return time.Minute, true })
+	}()
+	return func() error { close(over); return <-busy }
+}
+
+// LookAtBlacklist looks at the file for the second time since it was written.
+func (a *Agent) LookAtBlacklist(ctx context.Context) { a.lookAtBlacklist(ctx, a.stampBlacklist()) }
+
+// TakeOrders receives another agent's orders.
+func (a *Agent) TakeOrders(ctx context.Context, os rpc.Orders) (rpc.OrdersAnswer, error) {
+	return a.standing.serve(ctx, rpc.Caller{}, os)
+}
+
+// TakeBlocks receives the hosts that another agent of an earlier version has blocked.
+func (a *Agent) TakeBlocks(ctx context.Context, hosts []string) error {
+	return a.standing.block(ctx, hosts)
+}
+
+// Halt ends the run for a reason.
+func (a *Agent) Halt(ctx context.Context, reason crawl.Stop) error {
+	return a.crawler.Halt(ctx, reason)
+}
+
+// IsGone reports whether the agent has announced its end.
+func (a *Agent) IsGone() bool {
+	m := a.membership.member.Load()
+	return m != nil && m.View().Agents[0].State == gossip.Gone
+}
+
+// HostDelay returns the quiet time of a host.
+func (a *Agent) HostDelay(host string) time.Duration { return a.parts.Frontier.HostDelay(host) }
+
+// Shared returns the settings that an agent with a configuration, a strategy and seeds compares with others.
+func Shared(cfg Config, s crawl.Strategy, seeds []weburl.URL) (map[string]string, error) {
+	a := &Agent{cfg: cfg}
+	a.parts.Strategy = s
+	return a.shared(seeds)
+}
