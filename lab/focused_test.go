@@ -19,19 +19,7 @@ func TestFocusedOfMadeUpTexts(t *testing.T) {
 	if _, err := (&Focused{Texts: dir}).Run(context.Background(), trial); !errors.Is(err, ErrNoTexts) {
 		t.Errorf("no texts: %v", err)
 	}
-	words := map[string]string{"SCIENCE": "planet atom ", "SEA": "ship harbour ", "AIR": "plane airport "}
-	var odp, wiki []labelled
-	for i := range 60 {
-		split := []string{"train", "test"}[i%2]
-		category := []string{"SCIENCE", "SEA", "AIR"}[i/2%3]
-		text := strings.Repeat(words[category]+"the of and ", 20)
-		odp = append(odp, labelled{Category: category, Split: split, Text: text})
-		topic := category[:1] + strings.ToLower(category[1:])
-		wiki = append(wiki, labelled{ID: i, Title: fmt.Sprintf("%s %d", words[category], i), Split: split,
-			Topics: []string{topic}, Links: []int{(i + 1) % 60, (i + 6) % 60, (i + 12) % 60}, Text: text})
-	}
-	gzCopies(t, filepath.Join(dir, "odp.jsonl.gz"), odp, 4)
-	gzCopies(t, filepath.Join(dir, "wikispeedia.jsonl.gz"), wiki, 4)
+	madeUpTexts(t, dir)
 	x := &Focused{Texts: dir, Pages: 400, Fetched: 60}
 	r, err := x.Run(context.Background(), trial)
 	if err != nil {
@@ -59,4 +47,22 @@ func TestFocusedOfMadeUpTexts(t *testing.T) {
 	if len(r.Sections) != 5 || len(r.Figure.Panels) != 3 || len(r.Data.Rows) != 4*len(harvests) {
 		t.Errorf("%d sections, %d panels, %d rows", len(r.Sections), len(r.Figure.Panels), len(r.Data.Rows))
 	}
+}
+
+// madeUpTexts writes texts whose words name their category to dir, as the experiments read them.
+func madeUpTexts(t *testing.T, dir string) {
+	t.Helper()
+	words := map[string]string{"SCIENCE": "planet atom ", "SEA": "ship harbour ", "AIR": "plane airport "}
+	var odp, wiki []labelled
+	for i := range 60 {
+		split := []string{"train", "test"}[i%2]
+		category := []string{"SCIENCE", "SEA", "AIR"}[i/2%3]
+		text := strings.Repeat(words[category]+"the of and ", 20)
+		odp = append(odp, labelled{Category: category, Split: split, Text: text})
+		topic := category[:1] + strings.ToLower(category[1:])
+		wiki = append(wiki, labelled{ID: i, Title: fmt.Sprintf("%s %d", words[category], i), Split: split,
+			Topics: []string{topic}, Links: []int{(i + 1) % 60, (i + 6) % 60, (i + 12) % 60}, Text: text})
+	}
+	gzCopies(t, filepath.Join(dir, "odp.jsonl.gz"), odp, 4)
+	gzCopies(t, filepath.Join(dir, "wikispeedia.jsonl.gz"), wiki, 4)
 }

@@ -8,8 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestFetchedPages: pages count in the order of their requests. Other responses, robots.txt and pages of other agents
@@ -56,20 +57,9 @@ func TestFetchedPages(t *testing.T) {
 // TestFocusedTopicOfMadeUpTexts: the whole experiment on texts whose words name their category. How many pages stay
 // depends on the order in which answers arrive, so the test asserts nothing about it.
 func TestFocusedTopicOfMadeUpTexts(t *testing.T) {
+	testtier.OnlySoak(t, "20 crawls with processes take a minute")
 	dir := t.TempDir()
-	words := map[string]string{"SCIENCE": "planet atom ", "SEA": "ship harbour ", "AIR": "plane airport "}
-	var odp, wiki []labelled
-	for i := range 60 {
-		split := []string{"train", "test"}[i%2]
-		category := []string{"SCIENCE", "SEA", "AIR"}[i/2%3]
-		text := strings.Repeat(words[category]+"the of and ", 20)
-		odp = append(odp, labelled{Category: category, Split: split, Text: text})
-		topic := category[:1] + strings.ToLower(category[1:])
-		wiki = append(wiki, labelled{ID: i, Title: fmt.Sprintf("%s %d", words[category], i), Split: split,
-			Topics: []string{topic}, Links: []int{(i + 1) % 60, (i + 6) % 60, (i + 12) % 60}, Text: text})
-	}
-	gzCopies(t, filepath.Join(dir, "odp.jsonl.gz"), odp, 4)
-	gzCopies(t, filepath.Join(dir, "wikispeedia.jsonl.gz"), wiki, 4)
+	madeUpTexts(t, dir)
 	trial := (&Trial{Quick: true, Seed: 1, Screen: io.Discard}).with(t.TempDir())
 	r, err := (&FocusedTopic{Texts: dir, Pages: 400, Fetched: 40}).Run(context.Background(), trial)
 	if err != nil {

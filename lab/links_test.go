@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/report"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // TestPointAt: counts are interpolated between lines of progress, up to the summary.
@@ -60,5 +61,6 @@ func TestLinksModel(t *testing.T) {
 
 // The whole experiment, with two agents.
 func TestLinksExperiment(t *testing.T) {
+	testtier.OnlySoak(t, "crawls with processes take 15 seconds")
 	finishes(t, &Links{Agents: []int{2}, Hosts: 20, Again: "again"}, buildTrial(t))
 }

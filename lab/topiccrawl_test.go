@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/classify"
 )
 
@@ -79,24 +79,14 @@ func TestTopicFigures(t *testing.T) {
 // TestTopicCrawlOfMadeUpTexts: the whole experiment on texts whose words name their category. Its figures agree with
 // each other, and an earlier run gives the same files again. It asserts no figure that depends on the order of fetches.
 func TestTopicCrawlOfMadeUpTexts(t *testing.T) {
+	testtier.OnlySoak(t, "crawls with processes take half a minute")
 	dir := t.TempDir()
 	if _, err := (&TopicCrawl{Texts: dir}).Run(context.Background(),
 		(&Trial{Quick: true, Screen: io.Discard}).with(dir)); !errors.Is(err, ErrNoTexts) {
 		t.Errorf("no texts: %v", err)
 	}
 	trial := buildTrial(t)
-	words := map[string]string{"Land": "field forest ", "Sea": "ship harbour ", "Air": "plane airport "}
-	var odp, wiki []labelled
-	for i := range 60 {
-		split := []string{"train", "test"}[i%2]
-		topic := []string{"Land", "Sea", "Air"}[i/2%3]
-		text := strings.Repeat(words[topic]+"the of and ", 20)
-		odp = append(odp, labelled{Category: strings.ToUpper(topic), Split: split, Text: text})
-		wiki = append(wiki, labelled{ID: i, Title: fmt.Sprintf("%s %d", words[topic], i), Split: split,
-			Topics: []string{topic}, Links: []int{(i + 1) % 60, (i + 6) % 60, (i + 12) % 60}, Text: text})
-	}
-	gzCopies(t, filepath.Join(dir, "odp.jsonl.gz"), odp, 4)
-	gzCopies(t, filepath.Join(dir, "wikispeedia.jsonl.gz"), wiki, 4)
+	madeUpTexts(t, dir)
 	out, again := t.TempDir(), t.TempDir()
 	if err := Do(context.Background(), &TopicCrawl{Texts: dir, Pages: 600, Depth: 3, Again: "again"}, trial,
 		out); err != nil {

@@ -40,6 +40,14 @@ func TestMain(m *testing.M) {
 // soak reports whether the tests are a part of the soak (see package testtier of the other module).
 func soak() bool { return os.Getenv("ORBWEAVER_SOAK") == "true" }
 
+// onlySoak skips a test in the gate.
+func onlySoak(t *testing.T, why string) {
+	t.Helper()
+	if !soak() {
+		t.Skipf("only in the soak (ORBWEAVER_SOAK=true): %s", why)
+	}
+}
+
 // released returns the targets of the release that the tests make: all of them in the soak, and in the gate Linux on
 // this processor, because the others need all packages compiled again.
 func released() [][2]string {
@@ -173,6 +181,7 @@ func TestArchives(t *testing.T) {
 
 // A second release of the commit has the same bytes, and SHA256SUMS has their sums.
 func TestReproducible(t *testing.T) {
+	onlySoak(t, "builds the release twice")
 	first := the(t, "SHA256SUMS")
 	second := filepath.Join(t.TempDir(), "release")
 	if err := makeRelease(repo, second, released()); err != nil {
@@ -266,6 +275,7 @@ func TestDebian(t *testing.T) {
 // The image runs without anything else: as its own user it crawls the demo. It is the image of the
 // Dockerfile.
 func TestImage(t *testing.T) {
+	onlySoak(t, "starts the program in an image")
 	needs(t)
 	file := the(t, "orbweaver-*-image-%s.tar")
 	m, config := imageRoot(t, file)
@@ -352,6 +362,7 @@ const seeds = "https://a.example/\nhttps://b.example/\n"
 
 // Three agents run with the command lines of compose.yaml, and end together. The health checks agree.
 func TestCompose(t *testing.T) {
+	onlySoak(t, "three processes crawl for seconds")
 	var compose struct {
 		Services map[string]struct {
 			Command     []string
@@ -378,6 +389,7 @@ func TestCompose(t *testing.T) {
 // Three agents run with the command line of the pods in docs/cluster.md. The name of the service leads
 // to all of them, and their keys are mounted as a Secret is.
 func TestKubernetes(t *testing.T) {
+	onlySoak(t, "three processes crawl for seconds")
 	_, text, ok := strings.Cut(read(t, filepath.Join(repo, "docs/cluster.md")), "\n---\n")
 	text, _, ok2 := strings.Cut(text, "```")
 	if !ok || !ok2 {
