@@ -1,26 +1,11 @@
-package node
+package node_test
 
 import (
 	"strings"
 	"testing"
-)
 
-// TestSeedWithCredentials: a seed's credentials would not be sent, so it is
-// refused, and the message does not repeat them.
-func TestSeedWithCredentials(t *testing.T) {
-	for _, s := range []string{"http://user:secret@a.example/", "user:secret@a.example",
-		"https://secret@a.example/x?y"} {
-		_, err := ParseURL("seed", s)
-		if err == nil || !strings.Contains(err.Error(), "does not send") || strings.Contains(err.Error(), "secret") {
-			t.Errorf("%q: %v", s, err)
-		}
-	}
-	for _, s := range []string{"http://a.example/@b", "a.example/?x=u:p@b", "http://a.example#@"} {
-		if _, err := ParseURL("seed", s); err != nil {
-			t.Errorf("%q: %v", s, err)
-		}
-	}
-}
+	"github.com/orbweaver/orbweaver/internal/node"
+)
 
 // TestParseURL: people leave out the scheme, and mean a host and its port.
 func TestParseURL(t *testing.T) {
@@ -47,8 +32,11 @@ func TestParseURL(t *testing.T) {
 		{"http:example.org", "http://example.org/", false},
 		{"https:/example.org", "https://example.org/", false},
 		{"https://example.org:80/", "https://example.org:80/", false},
+		{"http://a.example/@b", "http://a.example/@b", false},
+		{"a.example/?x=u:p@b", "https://a.example/?x=u:p@b", true},
+		{"http://a.example#@", "http://a.example/", false},
 	} {
-		got, err := ParseURL("seed", c.text)
+		got, err := node.ParseURL("seed", c.text)
 		if err != nil || got.URL.String() != c.url || got.Bare != c.bare {
 			t.Errorf("%q: got %+v, %v, want %s, %v", c.text, got, err, c.url, c.bare)
 		}
@@ -71,8 +59,20 @@ func TestParseURL(t *testing.T) {
 		"example.org,a.example": `"example.org,a.example": the host "example.org,a.example" has a comma; ` +
 			`give the URLs one by one`,
 	} {
-		if _, err := ParseURL("seed", text); err == nil || err.Error() != "seed "+want {
+		if _, err := node.ParseURL("seed", text); err == nil || err.Error() != "seed "+want {
 			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+// TestSeedWithCredentials: a seed's credentials would not be sent, so it is
+// refused, and the message does not repeat them.
+func TestSeedWithCredentials(t *testing.T) {
+	for _, s := range []string{"http://user:secret@a.example/", "user:secret@a.example",
+		"https://secret@a.example/x?y"} {
+		_, err := node.ParseURL("seed", s)
+		if err == nil || !strings.Contains(err.Error(), "does not send") || strings.Contains(err.Error(), "secret") {
+			t.Errorf("%q: %v", s, err)
 		}
 	}
 }
@@ -83,12 +83,12 @@ func TestParseHost(t *testing.T) {
 		"A.Example": "a.example", "http://a.example/x": "a.example", "a.example:8080": "a.example", "::1": "[::1]",
 		"a.example/x": "a.example", "https://user:pw@a.example/": "a.example", "127.1": "127.0.0.1",
 	} {
-		if got, err := ParseHost(text); err != nil || got != want {
+		if got, err := node.ParseHost(text); err != nil || got != want {
 			t.Errorf("%q: got %q, %v, want %q", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "a b", "http://", "mailto:x"} {
-		if got, err := ParseHost(text); err == nil {
+		if got, err := node.ParseHost(text); err == nil {
 			t.Errorf("%q: got %q, want an error", text, got)
 		}
 	}

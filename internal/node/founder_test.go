@@ -11,32 +11,40 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 )
 
-// With a founder, its name alone says which agent starts the cluster.
-func TestFounder(t *testing.T) {
+// An agent recognizes its own address in any spelling, and knows whether it starts the cluster. With a founder, its
+// name alone says that.
+func TestSortJoin(t *testing.T) {
+	const own = "127.0.0.1:7470" // of agent a2
 	for _, tt := range []struct {
-		founder string // newcomer makes agent a2
-		join    []string
-		starts  bool
-		others  []string
-		err     string
+		founder, join string
+		starts        bool
+		others        string
 	}{
-		{"a2", nil, true, nil, ""},
-		{"a2", []string{"127.0.0.1:7470"}, true, nil, ""},
-		{"a2", []string{"127.0.0.2:7470", "localhost:7470"}, true, []string{"127.0.0.2:7470", "localhost:7470"}, ""},
-		{"a1", []string{"localhost:7470"}, false, []string{"localhost:7470"}, ""},
-		{"a1", []string{"127.0.0.1:7470"}, false, nil, "--join 127.0.0.1:7470: this is the agent's own address"},
+		{"", "", true, ""},
+		{"", own, true, ""},
+		{"", "localhost:7470", true, ""},
+		{"", "localhost:7470 127.0.0.2:7470", true, "127.0.0.2:7470"},
+		{"", "127.0.0.2:7470 localhost:7470", false, "127.0.0.2:7470"},
+		{"", "localhost:7471", false, "localhost:7471"},
+		{"", "nobody.invalid:7470", false, "nobody.invalid:7470"},
+		{"a2", "", true, ""},
+		{"a2", own, true, ""},
+		{"a2", "127.0.0.2:7470 localhost:7470", true, "127.0.0.2:7470 localhost:7470"},
+		{"a1", "localhost:7470", false, "localhost:7470"},
+		{"a1", own, false, ""},
 	} {
-		c := newcomer(t, "127.0.0.1:7470")
-		c.cfg.Join, c.cfg.Founder, c.join = tt.join, tt.founder, nil
+		c := newcomer(t, own)
+		c.cfg.Join, c.cfg.Founder, c.join = strings.Fields(tt.join), tt.founder, nil
 		c.sortJoin()
-		if c.founder != tt.starts || !slices.Equal(c.join, tt.others) {
-			t.Errorf("%s, %q: starts %v, others %q", tt.founder, tt.join, c.founder, c.join)
+		if others := strings.Join(c.join, " "); c.founder != tt.starts || others != tt.others {
+			t.Errorf("%s, %q: starts %v, others %q", tt.founder, tt.join, c.founder, others)
 		}
-		if tt.err == "" {
+		if tt.founder != "a1" || tt.others != "" {
 			continue
 		}
-		if err := c.mayCome(); err == nil || !strings.HasPrefix(err.Error(), tt.err) {
-			t.Errorf("%s, %q: got %v, want %s", tt.founder, tt.join, err, tt.err)
+		const want = "--join 127.0.0.1:7470: this is the agent's own address"
+		if err := c.mayCome(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 	for founder, want := range map[string]string{

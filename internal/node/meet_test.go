@@ -32,28 +32,6 @@ func newcomer(t *testing.T, addr string, join ...string) *membership {
 	return c
 }
 
-// An agent recognizes its own address in any spelling, and knows whether it starts the cluster.
-func TestSortJoin(t *testing.T) {
-	for _, c := range []struct {
-		join    []string
-		founder bool
-		others  []string
-	}{
-		{nil, true, nil},
-		{[]string{"127.0.0.1:7470"}, true, nil},
-		{[]string{"localhost:7470"}, true, nil},
-		{[]string{"localhost:7470", "127.0.0.2:7470"}, true, []string{"127.0.0.2:7470"}},
-		{[]string{"127.0.0.2:7470", "localhost:7470"}, false, []string{"127.0.0.2:7470"}},
-		{[]string{"localhost:7471"}, false, []string{"localhost:7471"}},
-		{[]string{"nobody.invalid:7470"}, false, []string{"nobody.invalid:7470"}},
-	} {
-		got := newcomer(t, "127.0.0.1:7470", c.join...)
-		if got.founder != c.founder || !slices.Equal(got.join, c.others) {
-			t.Errorf("%q: begins %v, others %q", c.join, got.founder, got.join)
-		}
-	}
-}
-
 // An agent that comes back knows the other agents, lost ones included, and knows that it has begun.
 func TestRecall(t *testing.T) {
 	c := newcomer(t, "127.0.0.1:2", "127.0.0.1:1")

@@ -16,10 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"connectrpc.com/connect"
 	"github.com/prometheus/client_golang/prometheus"
-
-	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
 // certificate returns a self-signed certificate for a name.
@@ -254,40 +251,6 @@ func TestWrongTokens(t *testing.T) {
 	}
 	if len(w.by) > wrongAddrs {
 		t.Errorf("%d addresses are counted", len(w.by))
-	}
-}
-
-// With TLS, the API answers on any address, also gRPC.
-func TestTLS(t *testing.T) {
-	cert := certificate(t, "localhost")
-	s, err := Listen(Config{Addr: "0.0.0.0:0", Cert: cert, Token: "secret", Metrics: prometheus.NewRegistry(),
-		Operator: operator{}, Ready: func() bool { return true }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	_, port, _ := strings.Cut(s.Addr(), "]:")
-	leaf, err := x509.ParseCertificate(cert.Certificate[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AddCert(leaf)
-	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
-	defer transport.CloseIdleConnections()
-	for _, o := range []connect.ClientOption{connect.WithGRPC(), connect.WithProtoJSON()} {
-		client := pb.NewOperatorClient(&http.Client{Transport: transport}, "https://localhost:"+port, o)
-		ctx, info := connect.NewClientContext(t.Context())
-		info.RequestHeader().Set("Authorization", "Bearer secret")
-		if res, err := client.Status(ctx, &pb.StatusRequest{Agent: "a1"}); err != nil || res.Agents[0].Agent != "a1" {
-			t.Errorf("%v, %v", res, err)
-		}
-	}
-	if res, err := http.Get("http://localhost:" + port + "/healthz"); err == nil {
-		res.Body.Close()
-		if res.StatusCode != 400 {
-			t.Errorf("without TLS: %s", res.Status)
-		}
 	}
 }
 

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"io"
 	"net/http"
@@ -33,15 +35,7 @@ func TestServer(t *testing.T) {
 	n := prometheus.NewCounter(prometheus.CounterOpts{Name: "orbweaver_crawl_pages_total", Help: "Pages."})
 	n.Add(3)
 	reg.MustRegister(n)
-	s, err := Listen(Config{
-		Addr: "127.0.0.1:0", Token: "secret", Metrics: reg,
-		Operator: operator{}, Ready: ready.Load,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	const service = "/orbweaver.operator.v1.Operator/"
+	s := listen(t, func(c *Config) { c.Metrics, c.Ready = reg, ready.Load })
 	tests := []struct {
 		path, token string
 		status      int
@@ -113,26 +107,35 @@ func TestListenRefusesOtherAddresses(t *testing.T) {
 	}
 }
 
-// The calls also are gRPC and gRPC-Web, and want the token there, too.
-func TestGRPC(t *testing.T) {
-	s, err := Listen(Config{Addr: "127.0.0.1:0", Token: "secret", Metrics: prometheus.NewRegistry(),
-		Operator: operator{},
-		Ready:    func() bool { return true }})
+// The calls also are gRPC and gRPC-Web, and want the token there, too. With TLS, the API answers on any address.
+func TestProtocols(t *testing.T) {
+	cert := certificate(t, "localhost")
+	leaf, err := x509.ParseCertificate(cert.Certificate[0])
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(leaf)
+	plain := listen(t, func(*Config) {})
+	secure := listen(t, func(c *Config) { c.Addr, c.Cert = "0.0.0.0:0", cert })
+	_, port, _ := strings.Cut(secure.Addr(), "]:")
 	overHTTP2 := new(http.Protocols)
 	overHTTP2.SetUnencryptedHTTP2(true)
+	withTLS := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}
+	defer withTLS.CloseIdleConnections()
 	for name, c := range map[string]struct {
+		url       string
 		protocol  connect.ClientOption
 		transport *http.Transport
 	}{
-		"gRPC":     {connect.WithGRPC(), &http.Transport{Protocols: overHTTP2}},
-		"gRPC-Web": {connect.WithGRPCWeb(), &http.Transport{}},
-		"Connect":  {connect.WithProtoJSON(), &http.Transport{}},
+		"gRPC":              {"http://" + plain.Addr(), connect.WithGRPC(), &http.Transport{Protocols: overHTTP2}},
+		"gRPC-Web":          {"http://" + plain.Addr(), connect.WithGRPCWeb(), &http.Transport{}},
+		"Connect":           {"http://" + plain.Addr(), connect.WithProtoJSON(), &http.Transport{}},
+		"gRPC with TLS":     {"https://localhost:" + port, connect.WithGRPC(), withTLS},
+		"Connect with TLS":  {"https://localhost:" + port, connect.WithProtoJSON(), withTLS},
+		"gRPC-Web with TLS": {"https://localhost:" + port, connect.WithGRPCWeb(), withTLS},
 	} {
-		client := pb.NewOperatorClient(&http.Client{Transport: c.transport}, "http://"+s.Addr(), c.protocol)
+		client := pb.NewOperatorClient(&http.Client{Transport: c.transport}, c.url, c.protocol)
 		for token, want := range map[string]connect.Code{"secret": 0, "wrong": connect.CodeUnauthenticated} {
 			ctx, info := connect.NewClientContext(t.Context())
 			info.RequestHeader().Set("Authorization", "Bearer "+token)
@@ -142,5 +145,13 @@ func TestGRPC(t *testing.T) {
 			}
 		}
 		c.transport.CloseIdleConnections()
+	}
+	res, err := http.Get("http://localhost:" + port + "/healthz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != 400 {
+		t.Errorf("without TLS: %s", res.Status)
 	}
 }

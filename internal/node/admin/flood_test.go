@@ -15,13 +15,13 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
-// listen is a Server that knows one token.
-func listen(t *testing.T) *Server {
+// listen returns a Server that knows one token. change changes its configuration.
+func listen(t *testing.T, change func(*Config)) *Server {
 	t.Helper()
-	s, err := Listen(Config{
-		Addr: "127.0.0.1:0", Token: "secret", Operator: operator{}, Ready: func() bool { return true },
-		Metrics: prometheus.NewRegistry(),
-	})
+	cfg := Config{Addr: "127.0.0.1:0", Token: "secret", Operator: operator{}, Ready: func() bool { return true },
+		Metrics: prometheus.NewRegistry()}
+	change(&cfg)
+	s, err := Listen(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func (a *asking) status(token string) (int, error) {
 // than its share, one with the token stays open, and the operator's next one is
 // answered.
 func TestIdleFlood(t *testing.T) {
-	s := listen(t)
+	s := listen(t, func(*Config) {})
 	ours := dial(t, s)
 	if code, err := ours.status("secret"); code != 200 || err != nil {
 		t.Fatal(code, err)
@@ -103,7 +103,7 @@ func TestIdleFlood(t *testing.T) {
 
 // The server has a time-out for each phase of a connection.
 func TestTimeouts(t *testing.T) {
-	h := listen(t).http
+	h := listen(t, func(*Config) {}).http
 	for what, d := range map[string]time.Duration{
 		"header": h.ReadHeaderTimeout, "request": h.ReadTimeout, "answer": h.WriteTimeout,
 		"idle connection": h.IdleTimeout,

@@ -1,8 +1,6 @@
 package admin
 
 import (
-	"bytes"
-	"compress/gzip"
 	"context"
 	"io"
 	"net"
@@ -10,18 +8,11 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-
-	"github.com/prometheus/client_golang/prometheus"
 )
 
 // Profiles need the token.
 func TestProfiles(t *testing.T) {
-	s, err := Listen(Config{Addr: "127.0.0.1:0", Token: "secret", Metrics: prometheus.NewRegistry(),
-		Operator: operator{}, Ready: func() bool { return true }})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
+	s := listen(t, func(*Config) {})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	get := func(path, token string) (int, []byte) {
 		t.Helper()
@@ -38,34 +29,23 @@ func TestProfiles(t *testing.T) {
 		}
 		return res.StatusCode, b
 	}
-	for _, path := range []string{"/debug/pprof/", "/debug/pprof/heap", "/debug/pprof/profile?seconds=1"} {
-		if code, b := get(path, "wrong"); code != 401 {
-			t.Errorf("%s with a wrong token: %d %.80s", path, code, b)
-		}
-	}
-	if code, b := get("/debug/pprof/", "secret"); code != 200 || !strings.Contains(string(b), "goroutine") {
-		t.Errorf("index: %d %.80s", code, b)
-	}
-	if code, b := get("/debug/pprof/goroutine?debug=1", "secret"); code != 200 ||
-		!strings.Contains(string(b), "admin.Listen") {
-		t.Errorf("goroutines: %d %.200s", code, b)
-	}
-	for _, path := range []string{"/debug/pprof/heap", "/debug/pprof/profile?seconds=0.1"} {
-		code, b := get(path, "secret")
-		if _, err := gzip.NewReader(bytes.NewReader(b)); code != 200 || err != nil {
-			t.Errorf("%s: %d, %v, %.80q", path, code, err, b)
-		}
-	}
-	code, b := get("/debug/pprof/trace?seconds=0.01", "secret")
-	if code != 200 || !bytes.HasPrefix(b, []byte("go 1.")) {
-		t.Errorf("trace: %d %.80q", code, b)
-	}
-	for path, want := range map[string]int{
-		"profile?seconds=1e9": 400, "profile?seconds=-1": 400, "profile?seconds=x": 400, "trace?seconds=NaN": 400,
-		"nothing": 404, "cmdline": 404,
+	for _, c := range []struct {
+		path, token string
+		code        int
+		holds       string // the answer has this
+	}{
+		{"", "wrong", 401, ""}, {"heap", "wrong", 401, ""}, {"profile?seconds=1", "wrong", 401, ""},
+		{"", "secret", 200, "goroutine"},
+		{"goroutine?debug=1", "secret", 200, "admin.Listen"},
+		{"heap", "secret", 200, "\x1f\x8b"}, // gzip
+		{"profile?seconds=0.1", "secret", 200, "\x1f\x8b"},
+		{"trace?seconds=0.01", "secret", 200, "go 1."},
+		{"profile?seconds=1e9", "secret", 400, ""}, {"profile?seconds=-1", "secret", 400, ""},
+		{"profile?seconds=x", "secret", 400, ""}, {"trace?seconds=NaN", "secret", 400, ""},
+		{"nothing", "secret", 404, ""}, {"cmdline", "secret", 404, ""},
 	} {
-		if code, b := get("/debug/pprof/"+path, "secret"); code != want {
-			t.Errorf("%s: got %d, want %d: %.80s", path, code, want, b)
+		if code, b := get("/debug/pprof/"+c.path, c.token); code != c.code || !strings.Contains(string(b), c.holds) {
+			t.Errorf("%s with token %s: got %d, want %d with %q: %.80q", c.path, c.token, code, c.code, c.holds, b)
 		}
 	}
 }
