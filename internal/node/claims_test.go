@@ -10,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/gossip"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 )
 
 // A new agent with --agents 3 sees three agents and asks another one whether it may join. It takes
@@ -56,6 +57,9 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 		})
 	}
 }
+
+// newLoop returns a machine in memory whose agents listen on loopback.
+func newLoop() *simnet.Machine { return simnet.New(1).Machine(1, netip.MustParseAddr("127.0.0.1")) }
 
 // memberOf returns the part of one of three agents that admits agents and asks for admission.
 func memberOf(t *testing.T, network rpc.Network, name string) *membership {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -35,22 +36,28 @@ type judges struct {
 	fault func(n int) error // fails calls at random; nil: none
 }
 
+// openJudge opens an agent's part on a disk. run starts goroutines.
+func openJudge(t *testing.T, name string, fs disk.FS, run func(func())) *contentService {
+	t.Helper()
+	if err := errors.Join(fs.MkdirAll("/state", 0o755), fs.SyncDir("/")); err != nil {
+		t.Fatal(err)
+	}
+	table, err := contents.Open(fs, "/"+contentsDir, contents.Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := newContents(name, table)
+	k.run = run
+	return k
+}
+
 func newJudges(t *testing.T, seed uint64, n int) *judges {
 	j := &judges{t: t, agents: map[string]*contentService{}, rng: rand.New(rand.NewPCG(seed, 0))}
 	ctx, stop := context.WithCancel(t.Context())
 	j.stop = stop
 	for i := range n {
-		mem := testdisk.NewMem()
-		if err := errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")); err != nil {
-			t.Fatal(err)
-		}
-		table, err := contents.Open(mem, "/"+contentsDir, contents.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
 		name := fmt.Sprint("a", i)
-		k := newContents(name, table)
-		k.run = j.wg.Go
+		k := openJudge(t, name, testdisk.NewFaulty(testdisk.NewMem(), nil), j.wg.Go)
 		k.second = func(d contents.Digest) string { return fmt.Sprint("a", (uint64(d[0])+j.view.Load())%uint64(n)) }
 		k.call = func(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
 			if len(cs) == 0 || len(cs) > contentsAtOnce {
@@ -125,16 +132,16 @@ func (j *judges) visits(workers, pages, kinds, killed int) map[contents.Digest]*
 				if took := time.Since(began); took > contentsPatience+contentsAgain {
 					j.t.Errorf("a page waited for %s", took)
 				}
-				switch {
-				case duplicate:
-					note(digest, func(f *fetched) { f.refers = append(f.refers, first.URL) })
-				case killed > 0 && j.roll(killed) == 0:
-					note(digest, func(f *fetched) { f.fresh = append(f.fresh, page.URL) })
-				default:
-					note(digest, func(f *fetched) {
+				lives := killed == 0 || j.roll(killed) > 0
+				note(digest, func(f *fetched) {
+					if duplicate {
+						f.refers = append(f.refers, first.URL)
+					} else {
 						f.fresh = append(f.fresh, page.URL)
-						f.archived[page.URL] = true
-					})
+						f.archived[page.URL] = lives
+					}
+				})
+				if !duplicate && lives {
 					k.Archived(digest, page)
 					time.Sleep(time.Duration(j.roll(300)) * time.Millisecond) // for the disk
 					k.Durable(digest, page)
@@ -164,19 +171,12 @@ func refersToArchived(t *testing.T, all map[contents.Digest]*fetched) (duplicate
 // counts returns the sum over all agents.
 func (j *judges) counts() (sum report.Contents) {
 	for _, k := range j.agents {
-		n := k.Counts()
-		sum.Pages += n.Pages
-		sum.Elsewhere += n.Elsewhere
-		sum.Recent += n.Recent
-		sum.Asked += n.Asked
-		sum.Messages += n.Messages
-		sum.Duplicates += n.Duplicates
-		sum.Waited += n.Waited
-		sum.Unanswered += n.Unanswered
-		sum.Told += n.Told
-		sum.Untold += n.Untold
-		sum.Bytes += n.Bytes
-		sum.WouldExport += n.WouldExport
+		n := reflect.ValueOf(k.Counts())
+		for i := range n.NumField() {
+			if field := reflect.ValueOf(&sum).Elem().Field(i); field.CanInt() {
+				field.SetInt(field.Int() + n.Field(i).Int())
+			}
+		}
 	}
 	return sum
 }
@@ -251,18 +251,10 @@ func TestContentsModel(t *testing.T) {
 // A full disk under the table ends the run. Until then pages count as new.
 func TestContentsFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		mem := testdisk.NewMem()
-		if err := errors.Join(mem.MkdirAll("/state", 0o755), mem.SyncDir("/")); err != nil {
-			t.Fatal(err)
-		}
-		faulty := testdisk.NewFaulty(mem, nil)
-		table, err := contents.Open(faulty, "/"+contentsDir, contents.Config{})
-		if err != nil {
-			t.Fatal(err)
-		}
-		k := newContents("a1", table)
+		faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
 		var wg sync.WaitGroup
-		k.run, k.second = wg.Go, func(contents.Digest) string { return "a1" }
+		k := openJudge(t, "a1", faulty, wg.Go)
+		k.second = func(contents.Digest) string { return "a1" }
 		ctx, stop := context.WithCancel(t.Context())
 		k.begin(ctx)
 		var failed error
@@ -283,6 +275,6 @@ func TestContentsFullDisk(t *testing.T) {
 		if n := k.Counts(); n.Unanswered != 1 || n.Pages != 1 || n.Untold != 1 {
 			t.Errorf("%+v", n)
 		}
-		table.Close()
+		k.table.Close()
 	})
 }

@@ -36,18 +36,20 @@ func isKnown(t *testing.T, j *judges, agent string) bool {
 }
 
 // An agent that cannot be reached is told later, or given up after a while. Other agents are told
-// meanwhile.
+// meanwhile. If contents get another second agent while they are queued, that agent is told.
 func TestOriginals(t *testing.T) {
 	for _, c := range []struct {
 		name         string
 		away         time.Duration // how long a1 cannot be reached
 		err          error
+		moves        bool // to a2
 		told, untold int64
 	}{
-		{"at once", 0, nil, 200, 0},
-		{"away for a while", 3 * time.Second, rpc.ErrUnreachable, 200, 0},
-		{"away for long", time.Hour, rpc.ErrUnreachable, 0, 200},
-		{"refuses", time.Hour, rpc.ErrRejected, 0, 200},
+		{"at once", 0, nil, false, 200, 0},
+		{"away for a while", 3 * time.Second, rpc.ErrUnreachable, false, 200, 0},
+		{"away for long", time.Hour, rpc.ErrUnreachable, false, 0, 200},
+		{"refuses", time.Hour, rpc.ErrRejected, false, 0, 200},
+		{"moves", time.Hour, rpc.ErrUnreachable, true, 200, 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -67,12 +69,18 @@ func TestOriginals(t *testing.T) {
 				if n := k.Counts().Told; n != 1 && n != c.told+1 {
 					t.Errorf("%d pages told after a second, want at least the page of a2", n)
 				}
+				to := "a1"
+				if c.moves {
+					to = "a2"
+					time.Sleep(time.Second)
+					j.view.Add(1)
+				}
 				time.Sleep(20 * time.Second)
 				if n := k.Counts(); n.Told != c.told+1 || n.Untold != c.untold {
 					t.Errorf("%d told, %d not, want %d and %d", n.Told, n.Untold, c.told+1, c.untold)
 				}
-				if known := isKnown(t, j, "a1"); known != (c.told > 0) {
-					t.Errorf("known at a1: %v", known)
+				if known := isKnown(t, j, to); known != (c.told > 0) {
+					t.Errorf("known at %s: %v", to, known)
 				}
 				j.close()
 				if o := k.originals; o.waiting != 0 || len(o.queues) != 0 {
@@ -81,29 +89,6 @@ func TestOriginals(t *testing.T) {
 			})
 		})
 	}
-}
-
-// If contents get another second agent while they are queued, that agent is told.
-func TestOriginalsMove(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		j := newJudges(t, 1, 3)
-		k := j.agents["a0"]
-		call := k.call
-		k.call = func(ctx context.Context, agent string, cs []rpc.Content) ([]rpc.ContentAnswer, error) {
-			if agent == "a1" {
-				return nil, rpc.ErrUnreachable
-			}
-			return call(ctx, agent, cs)
-		}
-		durable(j, 100)
-		time.Sleep(2 * time.Second)
-		j.view.Add(1)
-		time.Sleep(2 * time.Second)
-		if n := k.Counts(); n.Told != 100 || n.Untold != 0 || !isKnown(t, j, "a2") {
-			t.Errorf("%d told, %d not, known at a2: %v", n.Told, n.Untold, isKnown(t, j, "a2"))
-		}
-		j.close()
-	})
 }
 
 // The number of queued pages is bounded, and pages that are queued at the end are given up.

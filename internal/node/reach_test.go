@@ -1,13 +1,10 @@
 package node_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
-	"net/http"
 	"net/netip"
 	"net/url"
 	"os"
@@ -21,79 +18,52 @@ import (
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 )
 
-// recorder is a network that answers at every address and records the dialled ones.
+// A recorder is a web that answers at every address. It records the dialled addresses.
 type recorder struct {
-	answer func(host, path string) string
-	mu     sync.Mutex // guards dials
-	dials  []string
-	open   sync.WaitGroup
+	*textweb.Web
+	mu    sync.Mutex // guards dials
+	dials []string
+	open  sync.WaitGroup
 }
 
-func (n *recorder) dialled(addr string) {
+func (n *recorder) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	n.mu.Lock()
-	defer n.mu.Unlock()
 	n.dials = append(n.dials, addr)
+	n.mu.Unlock()
+	return n.Dialer("", func() bool { return false })(ctx, network, addr)
 }
 
-func (n *recorder) dial(_ context.Context, _, addr string) (net.Conn, error) {
-	n.dialled(addr)
+// viaSOCKS dials a SOCKS proxy (RFC 1928, without authentication). A name instead of an address ends the connection.
+func (n *recorder) viaSOCKS(ctx context.Context, _, _ string) (net.Conn, error) {
 	here, there := net.Pipe()
 	n.open.Go(func() {
 		defer there.Close()
-		n.serve(bufio.NewReader(there), there)
-	})
-	return here, nil
-}
-
-func (n *recorder) serve(br *bufio.Reader, w io.Writer) {
-	for {
-		req, err := http.ReadRequest(br)
-		if err != nil {
-			return
-		}
-		if _, err := io.WriteString(w, n.answer(req.Host, req.URL.Path)); err != nil {
-			return
-		}
-	}
-}
-
-// viaSOCKS dials a SOCKS proxy that answers instead of the servers (RFC 1928, without
-// authentication).
-func (n *recorder) viaSOCKS(_ context.Context, _, _ string) (net.Conn, error) {
-	here, there := net.Pipe()
-	n.open.Go(func() {
-		defer there.Close()
-		br := bufio.NewReader(there)
-		b := make([]byte, 16)
-		io.ReadFull(br, b[:3])
+		b := make([]byte, 18)
+		io.ReadFull(there, b[:3])
 		there.Write([]byte{5, 0})
-		io.ReadFull(br, b[:4])
+		io.ReadFull(there, b[:4])
 		size := map[byte]int{1: 4, 4: 16}[b[3]]
-		if size == 0 {
-			n.dialled("a name")
+		io.ReadFull(there, b[:size+2])
+		ip, _ := netip.AddrFromSlice(b[:size])
+		web, err := n.dial(ctx, "tcp", netip.AddrPortFrom(ip, binary.BigEndian.Uint16(b[size:])).String())
+		if err != nil || size == 0 {
 			return
 		}
-		io.ReadFull(br, b[:size])
-		ip, _ := netip.AddrFromSlice(b[:size])
-		port := make([]byte, 2)
-		io.ReadFull(br, port)
-		n.dialled(netip.AddrPortFrom(ip, binary.BigEndian.Uint16(port)).String())
+		defer web.Close()
 		there.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
-		n.serve(br, there)
+		n.open.Go(func() { io.Copy(there, web) })
+		io.Copy(web, there)
 	})
 	return here, nil
-}
-
-func page(status int, field, body string) string {
-	return fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: text/html\r\n%sContent-Length: %d\r\n\r\n%s", status,
-		field, len(body), body)
 }
 
 // reachConfig configures a crawl over n in memory. hosts are lines of a hosts file.
 func reachConfig(t *testing.T, n *recorder, hosts string, seeds ...string) node.Config {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "hosts")
 	if err := os.WriteFile(file, []byte(hosts), 0o600); err != nil {
 		t.Fatal(err)
@@ -112,22 +82,12 @@ func reachConfig(t *testing.T, n *recorder, hosts string, seeds ...string) node.
 func TestReachWithoutContact(t *testing.T) { synctest.Test(t, testReachWithoutContact) }
 
 func testReachWithoutContact(t *testing.T) {
-	n := &recorder{}
-	n.answer = func(host, path string) string {
-		switch {
-		case host == "127.0.0.2" && path == "/robots.txt":
-			return page(301, "Location: http://93.184.216.35/robots.txt\r\n", "")
-		case path == "/robots.txt":
-			return page(404, "", "")
-		case path == "/away":
-			return page(302, "Location: http://93.184.216.34/from-redirect\r\n", "")
-		case host == "127.0.0.1" && path == "/":
-			return page(200, "", `<a href="/away">1</a><a href="http://93.184.216.34/">2</a>
-				<a href="http://named.example/">3</a><a href="http://[2606:2800:220:1::1]/">4</a>
-				<a href="http://sent.localhost/">5</a><a href="http://here.example/">6</a>`)
-		}
-		return page(200, "", "")
-	}
+	n := &recorder{Web: textweb.Parse(t, `
+		http://127.0.0.1/ /away http://93.184.216.34/ http://named.example/ http://[2606:2800:220:1::1]/ http://sent.localhost/ http://here.example/
+		http://127.0.0.1/away 302 to=http://93.184.216.34/from-redirect
+		http://127.0.0.2/
+		http://127.0.0.2/robots.txt 301 to=http://93.184.216.35/robots.txt
+		http://here.example/`)}
 	cfg := reachConfig(t, n, "93.184.216.36 named.example\n127.0.0.3 here.example\n127.0.0.4 sent.localhost\n",
 		"http://127.0.0.1/", "http://127.0.0.2/")
 	cfg.Fetch.AllowPrivate = true
@@ -155,12 +115,7 @@ func testReachWithoutContact(t *testing.T) {
 func TestReachThroughSOCKS(t *testing.T) { synctest.Test(t, testReachThroughSOCKS) }
 
 func testReachThroughSOCKS(t *testing.T) {
-	n := &recorder{answer: func(_, path string) string {
-		if path == "/robots.txt" {
-			return page(404, "", "")
-		}
-		return page(200, "", `<a href="http://private.example/">1</a><a href="http://10.0.0.1/">2</a>`)
-	}}
+	n := &recorder{Web: textweb.Parse(t, "http://a.example/ http://private.example/ http://10.0.0.1/")}
 	cfg := reachConfig(t, n, "93.184.216.34 a.example\n10.0.0.2 private.example\n", "http://a.example/")
 	cfg.Contact = "ops@example.org"
 	cfg.Fetch.Proxy, cfg.Fetch.Dial = &url.URL{Scheme: "socks5", Host: "127.0.0.1:1080"}, n.viaSOCKS
