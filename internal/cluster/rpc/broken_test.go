@@ -1,4 +1,4 @@
-package rpc
+package rpc_test
 
 import (
 	"context"
@@ -9,8 +9,8 @@ import (
 	"net"
 	"sync"
 	"testing"
-	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -54,7 +54,7 @@ func TestAtLeastOnce(t *testing.T) {
 	keys := bundles(t, "a1", "a2")
 	var mu sync.Mutex
 	arrived := map[string]int{}
-	l, s := serve(t, keys["a2"], Handlers{Push: func(_ context.Context, _ Caller, l Links) error {
+	l, s := serve(t, keys["a2"], rpc.Handlers{Push: func(_ context.Context, _ rpc.Caller, l rpc.Links) error {
 		mu.Lock()
 		defer mu.Unlock()
 		for rest := l.Data; len(rest) > 0; {
@@ -76,7 +76,7 @@ func TestAtLeastOnce(t *testing.T) {
 		defer mu.Unlock()
 		return &cutConn{Conn: conn, left: 2500 + rng.IntN(6000)}, nil
 	}
-	p := client(t, keys["a1"], caller("a1"), dial).Peer("a2", l.Addr())
+	c := client(t, keys["a1"], caller("a1"), dial)
 	want := map[string]bool{}
 	failures := 0
 	for i := range 60 {
@@ -87,16 +87,16 @@ func TestAtLeastOnce(t *testing.T) {
 			want[u] = true
 		}
 		for {
-			err := p.Push(t.Context(), links(urls...))
+			err := c.Peer("a2", l.Addr()).Push(t.Context(), links(urls...))
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, ErrUnreachable) {
+			if !errors.Is(err, rpc.ErrUnreachable) {
 				t.Fatalf("Push: %v", err)
 			}
 			failures++
 			if failures%5 == 0 { // shorten the wait after failures
-				p.bulk.leave1()
+				c.Forget("a2")
 			}
 		}
 	}
@@ -116,11 +116,4 @@ func TestAtLeastOnce(t *testing.T) {
 		t.Error("nothing broke")
 	}
 	t.Logf("%d failures; refused: %v", failures, maps.Collect(maps.All(s.Counts().Refused)))
-}
-
-// leave1 forgets the failures of a lane.
-func (l *lane) leave1() {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.failures, l.until = 0, time.Time{}
 }

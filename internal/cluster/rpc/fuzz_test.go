@@ -1,449 +1,424 @@
-package rpc
+package rpc_test
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"net"
+	"net/http"
 	"regexp"
-	"slices"
+	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
-	"google.golang.org/protobuf/proto"
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/klauspost/compress/zstd"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
-	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// FuzzCaller: a decoded caller is encoded to the same text.
-func FuzzCaller(f *testing.F) {
-	f.Add(caller("a1").header())
-	f.Add("")
-	f.Add("a1 " + theCrawl.String() + " 18446744073709551616 " + theCrawl.String())
-	f.Add("a1  00 0 00")
-	f.Fuzz(func(t *testing.T, s string) {
-		c, err := parseCaller(s)
+// A foreigner is a server of HTTP/2 that answers each call with the same body, and remembers the last request's.
+type foreigner struct {
+	status        int
+	asked, answer []byte
+	addr          string
+}
+
+func foreign(t testing.TB) *foreigner {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := &foreigner{status: http.StatusOK, addr: l.Addr().String()}
+	s := &http.Server{Protocols: new(http.Protocols),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body := io.Reader(r.Body)
+			if d, err := zstd.NewReader(r.Body); err == nil && r.Header.Get("Content-Encoding") == "zstd" {
+				body = d
+				defer d.Close()
+			}
+			f.asked, _ = io.ReadAll(body)
+			w.Header().Set("Content-Type", "application/proto")
+			w.WriteHeader(f.status)
+			w.Write(f.answer)
+		})}
+	s.Protocols.SetUnencryptedHTTP2(true)
+	ended := make(chan struct{})
+	go func() { defer close(ended); s.Serve(l) }()
+	t.Cleanup(func() { s.Close(); <-ended })
+	return f
+}
+
+// FuzzRequests: any message is refused, or its handler gets a value within its bounds, which arrives unchanged if it
+// is sent again.
+func FuzzRequests(f *testing.F) {
+	var got any
+	handle := func(_ string, _ rpc.Caller, ask any) (any, error) {
+		got = ask
+		return nil, errReached
+	}
+	al, _ := serve(f, nil, all[rpc.Handlers](handle))
+	cl, _ := serve(f, nil, all[rpc.Coordination](handle))
+	tr, server := plain(f), foreign(f)
+	for i, e := range exchanges {
+		do(f.Context(), callee(client(f, nil, caller("a1"), nil), e.call, server.addr), e.call, e.ask)
+		f.Add(byte(i), server.asked)
+	}
+	f.Fuzz(func(t *testing.T, kind byte, body []byte) {
+		e, l := exchanges[int(kind)%len(exchanges)], al
+		if toCoordinator(e.call) {
+			l = cl
+		}
+		got = nil
+		status, text, err := post(t, tr, l, raw{call: e.call, who: who(caller("a1")), body: body})
 		if err != nil {
+			t.Fatal(err)
+		}
+		if status != http.StatusInternalServerError {
+			if status == http.StatusOK || got != nil {
+				t.Fatalf("%s: status %d, %s", e.call, status, text)
+			}
 			return
 		}
-		if CheckName(c.Name) != nil {
-			t.Fatalf("%q: name %q", s, c.Name)
+		first := got
+		if problem := outOfBounds(first); problem != "" {
+			t.Fatalf("%s lets %+v through: %s", e.call, first, problem)
 		}
-		if again, err := parseCaller(c.header()); err != nil || again != c {
-			t.Fatalf("%q is %+v, which is %+v, %v", s, c, again, err)
+		e.ask = first
+		if _, err := e.calls(t.Context(), client(t, nil, caller("a1"), nil), l); err == nil ||
+			!cmp.Equal(first, got, cmpopts.EquateEmpty()) {
+			t.Fatalf("%s: %+v arrives as %+v, %v", e.call, first, got, err)
 		}
 	})
 }
 
-// FuzzMessages: any message is refused or within its bounds.
-func FuzzMessages(f *testing.F) {
-	add := func(kind byte, m proto.Message) {
-		b, err := proto.Marshal(m)
+var errReached = errors.New("the handler is reached")
+
+// FuzzAnswers: any answer is refused, or the caller gets a value within its bounds, which arrives unchanged if an
+// agent answers it.
+func FuzzAnswers(f *testing.F) {
+	var answer any
+	handle := func(string, rpc.Caller, any) (any, error) { return answer, nil }
+	al, _ := serve(f, nil, all[rpc.Handlers](handle))
+	cl, _ := serve(f, nil, all[rpc.Coordination](handle))
+	tr, server := plain(f), foreign(f)
+	of := func(e exchange) *rpc.Listener {
+		if toCoordinator(e.call) {
+			return cl
+		}
+		return al
+	}
+	for i, e := range exchanges {
+		do(f.Context(), callee(client(f, nil, caller("a1"), nil), e.call, server.addr), e.call, e.ask)
+		answer = e.answer
+		_, body, err := post(f, tr, of(e), raw{call: e.call, who: who(caller("a1")), body: server.asked})
 		if err != nil {
 			f.Fatal(err)
 		}
-		f.Add(kind, b)
+		f.Add(byte(i), body)
 	}
-	a := Agent{Name: "a1", Instance: ID{1}, Boot: 1, Capacity: 1, Addr: "127.0.0.1:1"}
-	add(0, helloToWire(Hello{Agent: a, Settings: map[string]string{"k": "v"}}))
-	add(1, welcomeToWire(Welcome{Agent: a, Crawl: theCrawl, Elapsed: time.Hour, Agents: []Agent{a}}))
-	add(2, linksToWire(links("http://a.example/", "https://b.example/x?y")))
-	add(3, recordsToWire(Records{Seq: 1, Count: 1, Data: []byte("x")}))
-	add(4, &pb.ClaimRequest{Hosts: []string{"a.example"}})
-	add(5, verdictsToWire([]Verdict{Unknown, Again}))
-	add(6, &pb.HandRequest{Count: 1, Records: []byte("x")})
-	add(7, &pb.EndRequest{Reason: "finished"})
-	add(8, &pb.BudgetResponse{Held: 13, Known: map[string]uint64{"a1": 13}})
-	add(9, &pb.BudgetRequest{Seq: 1, Used: 2, Held: 3, Want: 4, Known: map[string]uint64{"a1": 3}})
-	page := ContentPage{URL: "http://a.example/", Date: time.UnixMilli(1700000000123)}
-	add(10, contentsToWire([]Content{{Digest: [20]byte{1}, Page: page},
-		{Digest: [20]byte{2}, Page: page, Archived: true}}))
-	add(11, contentAnswersToWire([]ContentAnswer{{First: page}, {Claimed: true}}))
-	add(12, fingerprintsToWire([]Fingerprint{1, 1<<48 - 1}))
-	add(13, knownBitsToWire([]bool{true, false, true}))
-	two := links("http://a.example/", "http://b.example/")
-	add(14, recallToWire(Recall{Links: two, Accept: true}))
-	known := RecallAnswer{RecallKnown, links("http://a.example/").Data, []byte("state")}
-	add(15, recallAnswersToWire([]RecallAnswer{known, {Verdict: RecallNone}}))
-	few := [][]byte{[]byte("pause"), {0}}
-	add(16, ordersToWire(Orders{few, [32]byte{1}}))
-	add(17, ordersAnswerToWire(OrdersAnswer{few, [32]byte{1}, true}))
-	add(18, &pb.OperateRequest{Method: "Pause", Request: []byte("x")})
-	add(19, operationAnswerToWire(OperationAnswer{[]byte("x"), "no such host", "not-found"}))
-	add(20, shareAskToWire(ShareAsk{Seq: 1, Held: 0.5, Left: time.Second, Want: 1}))
-	add(21, shareGrantToWire(ShareGrant{Share: 0.5, Agents: 2, Requests: 10, Bits: 1e6}))
-	file := CopyFile{"a-1.warc.gz", 100, [32]byte{1}}
-	add(22, copyToWire(Copy{Kind: CopyPart, File: file, Offset: 90, Data: []byte("x")}))
-	add(22, copyToWire(Copy{Kind: CopyPages, Agent: "a1", Instance: ID{1}, Pages: []weburl.Key{{Host: 1, Path: 2}}}))
-	add(23, copyAnswerToWire(CopyAnswer{Files: []CopyFile{file}, Have: 3, Known: []bool{true, false}}))
-	f.Fuzz(func(t *testing.T, kind byte, b []byte) {
-		read := func(m proto.Message) bool { return proto.Unmarshal(b, m) == nil }
-		agent := func(a Agent) {
-			if CheckName(a.Name) != nil || !(a.Capacity > 0) || a.Capacity > maxCapacity || len(a.Addr) > maxAddress {
-				t.Fatalf("agent %+v", a)
+	f.Fuzz(func(t *testing.T, kind byte, body []byte) {
+		e := exchanges[int(kind)%len(exchanges)]
+		server.answer = body
+		c := client(t, nil, caller("a1"), nil) // a new one, because calls to an agent that fails wait
+		got, err := do(t.Context(), callee(c, e.call, server.addr), e.call, e.ask)
+		if err != nil || got == nil {
+			return
+		}
+		problem := outOfBounds(got)
+		if g, ok := got.(rpc.Grant); ok && (g.Held < 5 || g.Held > 15) { // it holds 5 pages and asked for 10
+			problem = "more pages than asked for, or fewer than held"
+		}
+		if n, ok := number(got); ok && problem == "" {
+			if asked, _ := number(e.answer); n != asked {
+				problem = fmt.Sprintf("%d answers, not %d", n, asked)
 			}
 		}
-		counted := func(l Links) {
-			n := 0
-			for rest := l.Data; len(rest) > 0; n++ {
-				link, used, err := weburl.DecodeLink(rest)
-				if err != nil || link.URL.Host() == "" {
-					t.Fatalf("link %d: %v", n, err)
-				}
-				rest = rest[used:]
+		if problem != "" {
+			t.Fatalf("%s lets %+v through: %s", e.call, got, problem)
+		}
+		answer = got
+		if again, err := e.calls(t.Context(), c, of(e)); err != nil ||
+			!cmp.Equal(got, again, cmpopts.EquateEmpty()) {
+			t.Fatalf("%s: %+v arrives as %+v, %v", e.call, got, again, err)
+		}
+	})
+}
+
+// number returns the number of answers, in an answer that has one for each question.
+func number(answer any) (n int, ok bool) {
+	switch a := answer.(type) {
+	case []bool:
+		return len(a), true
+	case []rpc.Verdict:
+		return len(a), true
+	case []rpc.ContentAnswer:
+		return len(a), true
+	case []rpc.RecallAnswer:
+		return len(a), true
+	case []rpc.HostAnswer:
+		return len(a), true
+	case rpc.CopyAnswer:
+		return len(a.Known), true
+	}
+	return 0, false
+}
+
+// outOfBounds returns what is wrong with a request or an answer that was let through.
+func outOfBounds(v any) (problem string) {
+	wrong := func(format string, args ...any) {
+		if problem == "" {
+			problem = fmt.Sprintf(format, args...)
+		}
+	}
+	within := func(what string, n, least, most int) {
+		if n < least || n > most {
+			wrong("%d %s", n, what)
+		}
+	}
+	name := func(s string) {
+		if err := rpc.CheckName(s); err != nil {
+			wrong("%v", err)
+		}
+	}
+	agent := func(capacity float64, addr string) {
+		if within("octets of an address", len(addr), 1, 255); !(capacity > 0 && capacity <= 1e6) {
+			wrong("capacity %v", capacity)
+		}
+		if _, _, err := net.SplitHostPort(addr); err != nil {
+			wrong("%v", err)
+		}
+	}
+	linked := func(b []byte, want int) {
+		n := 0
+		for ; len(b) > 0; n++ {
+			link, used, err := weburl.DecodeLink(b)
+			if err != nil || link.URL.Host() == "" {
+				wrong("link %d: %v", n, err)
+				return
 			}
-			if n != l.Count || n == 0 {
-				t.Fatalf("%d links, said %d", n, l.Count)
+			b = b[used:]
+		}
+		if n != want || n == 0 {
+			wrong("%d links, said %d", n, want)
+		}
+	}
+	hosts := func(hosts []string) {
+		within("hosts", len(hosts), 1, 4096)
+		for _, h := range hosts {
+			if u, err := weburl.Parse("http://" + h + "/"); err != nil || u.String() != "http://"+h+"/" {
+				wrong("host %q", h)
 			}
 		}
-		switch kind % 20 {
-		case 0:
-			var w pb.HelloRequest
-			if !read(&w) {
-				return
+	}
+	page := func(p rpc.ContentPage) {
+		within("octets of a URL", len(p.URL), 1, rpc.MaxContentURL)
+		within("as the year", p.Date.Year(), 1970, 9999)
+		if u, err := weburl.Parse(p.URL); err != nil || u.String() != p.URL {
+			wrong("page %q: %v", p.URL, err)
+		}
+	}
+	orders := func(orders [][]byte) {
+		size := 0
+		for _, o := range orders {
+			within("octets of an order", len(o), 1, rpc.MaxOrder)
+			size += len(o)
+		}
+		within("orders", len(orders), 0, rpc.MaxOrders)
+		within("octets of orders", size, 0, rpc.MaxData)
+	}
+	known := func(pages map[string]int64) {
+		within("agents", len(pages), 0, 4096)
+		for a, n := range pages {
+			if name(a); n < 0 || n > 1<<60 {
+				wrong("%d pages of %s", n, a)
 			}
-			if h, err := helloFromWire(&w); err == nil {
-				agent(h.Agent)
-				h.Differ(map[string]string{"partition": "rendezvous"})
-			}
-		case 1:
-			var w pb.HelloResponse
-			if !read(&w) {
-				return
-			}
-			if v, err := welcomeFromWire(&w); err == nil {
-				agent(v.Agent)
-				if v.Elapsed < 0 {
-					t.Fatalf("elapsed %v", v.Elapsed)
-				}
-				for _, a := range v.Agents {
-					agent(a)
-				}
-			}
-		case 2:
-			var w pb.PushRequest
-			if !read(&w) {
-				return
-			}
-			if l, err := linksFromWire(&w); err == nil {
-				counted(l)
-				if l.Hops < 0 || l.Hops > MaxHops {
-					t.Fatalf("%d hops", l.Hops)
-				}
-			}
-		case 3:
-			var w pb.ShipRequest
-			if !read(&w) {
-				return
-			}
-			if r, err := recordsFromWire(&w); err == nil && (r.Count <= 0 || r.Count > len(r.Data)) {
-				t.Fatalf("%d records in %d octets", r.Count, len(r.Data))
-			}
-		case 4:
-			var w pb.ClaimRequest
-			if !read(&w) {
-				return
-			}
-			if checkHosts(w.Hosts) == nil {
-				for _, h := range w.Hosts {
-					if u, err := weburl.Parse("http://" + h + "/"); err != nil || u.String() != "http://"+h+"/" {
-						t.Fatalf("host %q", h)
-					}
-				}
-			}
-		case 5:
-			var w pb.ClaimResponse
-			if !read(&w) {
-				return
-			}
-			if vs, err := verdictsFromWire(&w, 2); err == nil && len(vs) != 2 {
-				t.Fatalf("%v", vs)
-			}
-		case 6:
-			var w pb.HandRequest
-			if !read(&w) {
-				return
-			}
-			if r, err := handedFromWire(&w); err == nil && (r.Count < 1 || r.Count > len(r.Data)) {
-				t.Fatalf("%d records in %d octets", r.Count, len(r.Data))
-			}
-		case 7:
-			var w pb.EndRequest
-			if read(&w) {
-				if e, err := endFromWire(&w); err == nil && len(e.Reason) > maxReason {
-					t.Fatalf("reason of %d octets", len(e.Reason))
-				}
-			}
-		case 8:
-			var w pb.BudgetResponse
-			if read(&w) {
-				if g, err := grantFromWire(&w, Budget{Held: 10, Want: 5}); err == nil && (g.Held < 10 || g.Held > 15) {
-					t.Fatalf("%d pages", g.Held)
-				}
-			}
-		case 9:
-			var w pb.BudgetRequest
-			if read(&w) {
-				if b, err := budgetFromWire(&w); err == nil &&
-					(b.Used < 0 || b.Used > b.Held || b.Held > maxPages || b.Want < 0 || b.Want > maxWant) {
-					t.Fatalf("%+v", b)
-				}
-			}
-		case 10:
-			var w pb.ContentsRequest
-			if !read(&w) {
-				return
-			}
-			cs, err := contentsFromWire(&w)
-			if err != nil {
-				return
-			}
-			if len(cs) == 0 || len(cs) > MaxContents {
-				t.Fatalf("%d contents", len(cs))
-			}
-			for _, c := range cs {
-				contentPage(t, c.Page)
-			}
-			if again, err := contentsFromWire(contentsToWire(cs)); err != nil || !slices.Equal(again, cs) {
-				t.Fatalf("%+v is %+v, %v", cs, again, err)
-			}
-		case 12:
-			var w pb.KnownRequest
-			if !read(&w) {
-				return
-			}
-			if fs, err := fingerprintsFromWire(&w); err == nil && (len(fs) == 0 || len(fs) > MaxKnown ||
-				!bytes.Equal(fingerprintsToWire(fs).Fingerprints, w.Fingerprints)) {
-				t.Fatalf("fingerprints %x", w.Fingerprints)
-			}
-		case 13:
-			var w pb.KnownResponse
-			if !read(&w) {
-				return
-			}
-			known, err := knownBitsFromWire(&w, 3)
-			if err == nil && !bytes.Equal(knownBitsToWire(known).Known, w.Known) {
-				t.Fatalf("known %x", w.Known)
-			}
-		case 22:
-			var w pb.CopyRequest
-			if !read(&w) {
-				return
-			}
-			c, err := copyFromWire(&w)
-			if err == nil && (len(c.Data) > MaxPart || len(c.Pages) > MaxPages || c.Offset < 0 ||
-				c.Offset+int64(len(c.Data)) > c.File.Size) {
-				t.Fatalf("copy %v", c)
-			}
-		case 23:
-			var w pb.CopyResponse
-			if !read(&w) {
-				return
-			}
-			if a, err := copyAnswerFromWire(&w, 2); err == nil && (len(a.Files) > MaxFiles || len(a.Known) != 2) {
-				t.Fatalf("answer %v", a)
-			}
-		case 14:
-			var w pb.RecallRequest
-			if !read(&w) {
-				return
-			}
-			if r, err := recallFromWire(&w); err == nil {
-				if counted(r.Links); r.Links.Count > MaxRecall {
-					t.Fatalf("%d links", r.Links.Count)
+		}
+	}
+	settings := func(settings map[string]string) {
+		within("settings", len(settings), 0, 64)
+		for k, v := range settings {
+			within("octets of a setting", max(len(k), len(v)), 0, 256)
+		}
+	}
+	share := func(x float64) {
+		if !(x >= 0 && x <= 1) {
+			wrong("a share of %v", x)
+		}
+	}
+	switch v := v.(type) {
+	case rpc.Hello:
+		name(v.Agent.Name)
+		agent(v.Agent.Capacity, v.Agent.Addr)
+		settings(v.Settings)
+		v.Differ(map[string]string{"partition": "rendezvous"})
+	case rpc.Welcome:
+		for _, a := range append(v.Agents, v.Agent) {
+			name(a.Name)
+			agent(a.Capacity, a.Addr)
+		}
+		if v.Elapsed < 0 {
+			wrong("elapsed %v", v.Elapsed)
+		}
+	case rpc.Links:
+		linked(v.Data, v.Count)
+		within("hops", v.Hops, 0, rpc.MaxHops)
+	case rpc.Records:
+		within("records", v.Count, 1, len(v.Data))
+		within("octets of records", len(v.Data), 1, rpc.MaxData)
+	case rpc.Claim:
+		hosts(v.Hosts)
+	case rpc.Discovery:
+		hosts(v.Hosts)
+	case []rpc.Verdict:
+		for _, verdict := range v {
+			within("as a verdict", int(verdict), int(rpc.Unknown), int(rpc.Never))
+		}
+	case []byte:
+		within("octets", len(v), 0, rpc.MaxData)
+	case rpc.End:
+		within("octets of a reason", len(v.Reason), 0, 64)
+	case rpc.Budget:
+		if known(v.Known); v.Used < 0 || v.Used > v.Held || v.Held > 1<<60 || v.Want < 0 || v.Want > 1<<20 {
+			wrong("its numbers")
+		}
+	case rpc.Grant:
+		known(v.Known)
+	case rpc.ShareAsk:
+		share(v.Held)
+		if share(v.Want); v.Left < 0 || v.Left > time.Minute {
+			wrong("for %v", v.Left)
+		}
+	case rpc.ShareGrant:
+		share(v.Share)
+		if within("agents", v.Agents, 1, 4096); !(v.Requests >= 0 && v.Bits >= 0) {
+			wrong("its limits")
+		}
+	case []rpc.Content:
+		within("contents", len(v), 1, rpc.MaxContents)
+		for _, c := range v {
+			page(c.Page)
+		}
+	case []rpc.ContentAnswer:
+		for _, a := range v {
+			if a.First != (rpc.ContentPage{}) {
+				if page(a.First); a.Claimed {
+					wrong("claimed and archived")
 				}
 			}
-		case 15:
-			var w pb.RecallResponse
-			if !read(&w) {
-				return
-			}
-			as, err := recallAnswersFromWire(&w, two)
-			if err != nil {
-				return
-			}
-			for i, a := range as {
-				if a.Verdict != RecallKnown {
-					continue
-				}
+		}
+	case []rpc.Fingerprint:
+		within("fingerprints", len(v), 1, rpc.MaxKnown)
+		for _, f := range v {
+			within("bits", int(f>>48), 0, 0)
+		}
+	case rpc.Recall:
+		linked(v.Links.Data, v.Links.Count)
+		within("links", v.Links.Count, 1, rpc.MaxRecall)
+	case []rpc.RecallAnswer:
+		for i, a := range v {
+			if a.Verdict == rpc.RecallKnown {
+				within("octets of a state", len(a.State), 1, rpc.MaxState)
 				l, _, err := weburl.DecodeLink(a.Link)
-				want := []string{"http://a.example/", "http://b.example/"}[i]
-				if err != nil || l.URL.String() != want || len(a.State) == 0 || len(a.State) > MaxState {
-					t.Fatalf("link %v, %d octets of state, %v", l, len(a.State), err)
+				if want := []string{"http://a.example/", "http://b.example/"}[i]; err != nil || l.URL.String() != want {
+					wrong("link %v: %v", l, err)
 				}
 			}
-		case 16:
-			var w pb.OrdersRequest
-			if read(&w) {
-				if o, err := ordersFromWire(&w); err == nil {
-					someOrders(t, o.Orders)
-				}
+		}
+	case rpc.Orders:
+		orders(v.Orders)
+	case rpc.OrdersAnswer:
+		orders(v.Orders)
+	case rpc.Operation:
+		if within("octets", len(v.Request), 0, rpc.MaxData); !methodForm.MatchString(v.Method) {
+			wrong("method %q", v.Method)
+		}
+	case rpc.OperationAnswer:
+		within("octets", len(v.Response), 0, rpc.MaxData)
+		within("octets of an error", len(v.Error), 0, 16<<10)
+		within("octets of a code", len(v.Code), 0, 64)
+	case rpc.Copy:
+		within("octets", len(v.Data), 0, rpc.MaxPart)
+		if within("pages", len(v.Pages), 0, rpc.MaxPages); v.Offset < 0 || v.Offset+int64(len(v.Data)) > v.File.Size {
+			wrong("its part of the file")
+		}
+	case rpc.CopyAnswer:
+		within("files", len(v.Files), 0, rpc.MaxFiles)
+	case []rpc.HostAnswer:
+		for _, a := range v {
+			if a.After < 0 || a.After > 24*time.Hour || a.After > 0 && a.State != rpc.HostDead {
+				wrong("%v", a)
 			}
-		case 17:
-			var w pb.OrdersResponse
-			if read(&w) {
-				if a, err := ordersAnswerFromWire(&w); err == nil {
-					someOrders(t, a.Orders)
-				}
+		}
+	case rpc.Follow:
+		agent(v.Report.Capacity, v.Report.Addr)
+		settings(v.Report.Settings)
+		if within("agents", len(v.Report.Heard), 0, 4096); v.From == 0 || v.Wait < 0 || v.Wait > rpc.MaxFollow {
+			wrong("its numbers")
+		}
+		for a, d := range v.Report.Heard {
+			if name(a); d < 0 {
+				wrong("%s was heard before %v", a, d)
 			}
-		case 18:
-			var w pb.OperateRequest
-			if !read(&w) {
-				return
-			}
-			if o, err := operationFromWire(&w); err == nil &&
-				(!regexp.MustCompile(`^[A-Za-z]{1,64}$`).MatchString(o.Method) || len(o.Request) > MaxData) {
-				t.Fatalf("method %q, %d octets", o.Method, len(o.Request))
-			}
-		case 19:
-			var w pb.OperateResponse
-			if !read(&w) {
-				return
-			}
-			if a, err := operationAnswerFromWire(&w); err == nil &&
-				(len(a.Response) > MaxData || len(a.Error) > maxProblem || len(a.Code) > maxCode) {
-				t.Fatalf("%d, %d and %d octets", len(a.Response), len(a.Error), len(a.Code))
-			}
-		case 20:
-			var w pb.ShareRequest
-			if !read(&w) {
-				return
-			}
-			if a, err := shareAskFromWire(&w); err == nil &&
-				(!(a.Held >= 0 && a.Held <= 1 && a.Want >= 0 && a.Want <= 1) || a.Left < 0 || a.Left > time.Minute) {
-				t.Fatalf("%+v", a)
-			}
-		case 21:
-			var w pb.ShareResponse
-			if !read(&w) {
-				return
-			}
-			if g, err := shareGrantFromWire(&w); err == nil &&
-				(!(g.Share >= 0 && g.Share <= 1 && g.Requests >= 0 && g.Bits >= 0) || g.Agents < 1) {
-				t.Fatalf("%+v", g)
-			}
-		case 11:
-			var w pb.ContentsResponse
-			if !read(&w) {
-				return
-			}
-			as, err := contentAnswersFromWire(&w, 2)
-			if err != nil {
-				return
-			}
-			for _, a := range as {
-				if a.First != (ContentPage{}) {
-					contentPage(t, a.First)
-				}
-			}
-			if again, err := contentAnswersFromWire(contentAnswersToWire(as), 2); err != nil ||
-				!slices.Equal(again, as) {
-				t.Fatalf("%+v is %+v, %v", as, again, err)
-			}
+		}
+	case rpc.Followed:
+		within("octets", len(v.Entries), 0, rpc.MaxData)
+		if v.Term > v.Last || len(v.Entries) > 0 && v.Last < aFollow.From {
+			wrong("its numbers")
+		}
+	case string:
+		name(v)
+	}
+	return problem
+}
+
+var methodForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
+
+// FuzzCaller: a text is refused, or its caller arrives unchanged if it calls itself.
+func FuzzCaller(f *testing.F) {
+	f.Add(who(caller("a1")))
+	f.Add("")
+	f.Add("a1 " + theCrawl.String() + " 18446744073709551616 " + theCrawl.String())
+	f.Add("a1  00 0 00")
+	var got rpc.Caller
+	l, _ := serve(f, nil, rpc.Coordination{Status: func(_ context.Context, from rpc.Caller) ([]byte, error) {
+		got = from
+		return nil, nil
+	}})
+	tr := plain(f)
+	f.Fuzz(func(t *testing.T, text string) {
+		if strings.ContainsFunc(text, func(r rune) bool { return r < ' ' || r > '~' }) {
+			return // no header has it
+		}
+		got = rpc.Caller{}
+		status, _, err := post(t, tr, l, raw{call: "Status", who: text})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status == http.StatusUnauthorized {
+			return
+		}
+		first := got
+		if status != http.StatusOK || rpc.CheckName(first.Name) != nil {
+			t.Fatalf("%q: status %d, caller %+v", text, status, first)
+		}
+		if _, err := client(t, nil, first, nil).Coordinator(l.Addr()).Status(t.Context()); err != nil || got != first {
+			t.Fatalf("%q is %+v, which is %+v, %v", text, first, got, err)
 		}
 	})
 }
 
-// contentPage checks that an accepted page is within its bounds.
-func contentPage(t *testing.T, p ContentPage) {
-	u, err := weburl.Parse(p.URL)
-	if err != nil || u.String() != p.URL || len(p.URL) > MaxContentURL || p.Date.UnixMilli() < 0 ||
-		p.Date.Year() > 9999 {
-		t.Fatalf("page %q at %v: %v", p.URL, p.Date, err)
-	}
-}
-
-// someOrders checks that accepted orders are within their bounds.
-func someOrders(t *testing.T, orders [][]byte) {
-	size := 0
-	for _, o := range orders {
-		if size += len(o); len(o) == 0 || len(o) > MaxOrder {
-			t.Fatalf("an order of %d octets", len(o))
-		}
-	}
-	if len(orders) > MaxOrders || size > MaxData {
-		t.Fatalf("%d orders of %d octets", len(orders), size)
-	}
-}
-
-func TestBackoff(t *testing.T) {
-	for _, c := range []struct {
-		failures int
-		chance   float64
-		want     time.Duration
-	}{
-		{0, 0.5, 0},
-		{1, 0, 50 * time.Millisecond},
-		{1, 1, 100 * time.Millisecond},
-		{4, 0, 400 * time.Millisecond},
-		{7, 1, 5 * time.Second},
-		{1 << 40, 1, 5 * time.Second},
-		{1 << 40, 0, 2500 * time.Millisecond},
-	} {
-		if got := backoff(c.failures, backoffMost, c.chance); got != c.want {
-			t.Errorf("backoff(%d, %v) = %v, want %v", c.failures, c.chance, got, c.want)
-		}
-	}
-}
-
-// TestLane: no call begins in a pause, at most the limit of calls run, and pauses follow the rule.
-func TestLane(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		seed := testseed.New(t)
-		l := newLane(1, backoffMost, seed)
-		for failures := 1; failures < 12; failures++ {
-			if err := l.enter(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			before := time.Now()
-			l.leave(false, false)
-			if err := l.enter(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			if waited := time.Since(before); waited < backoff(failures, backoffMost, 0) ||
-				waited > backoff(failures, backoffMost, 1) {
-				t.Errorf("after %d failures it waited %v", failures, waited)
-			}
-			l.leave(false, true) // its caller cancelled it: no failure
-		}
-		if err := l.enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		// The only slot is taken.
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := l.enter(ctx); err != context.DeadlineExceeded {
-			t.Errorf("entered a full lane: %v", err)
-		}
-		l.leave(false, false)
-		ctx, cancel = context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if err := l.enter(ctx); err != context.DeadlineExceeded {
-			t.Errorf("entered in a pause: %v", err)
-		}
-		if err := l.enter(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		l.leave(true, false)
-		before := time.Now()
-		if err := l.enter(t.Context()); err != nil || time.Since(before) != 0 {
-			t.Errorf("waited %v after a success: %v", time.Since(before), err)
-		}
-		l.leave(true, false)
-	})
-}
-
-func TestNames(t *testing.T) {
-	for _, name := range []string{"a", "a1", "crawler-1", "crawler-1.example.org", "0"} {
-		if err := CheckName(name); err != nil {
-			t.Errorf("%v", err)
-		}
-	}
-	for _, name := range []string{"", "A1", "-a", "a-", ".", "..", "a/b", "a b", "ä", "a\n", fmt.Sprintf("%064d", 0)} {
-		if CheckName(name) == nil {
-			t.Errorf("%q is a name", name)
-		}
+// TestUnimplemented: an agent learns that the other one is of a version that does not know the call.
+func TestUnimplemented(t *testing.T) {
+	server := foreign(t)
+	server.status = http.StatusNotFound
+	p := client(t, nil, caller("a1"), nil).Peer("a2", server.addr)
+	_, err := p.Share(t.Context(), rpc.ShareAsk{Seq: 2, Want: 1})
+	if !rpc.Unimplemented(err) || rpc.Unimplemented(rpc.ErrAgain) {
+		t.Errorf("%v, want an error of a call that is not known", err)
 	}
 }

@@ -1,10 +1,11 @@
-package rpc
+package rpc_test
 
 import (
 	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"net"
@@ -17,105 +18,89 @@ import (
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 )
+
+// refuses checks that a connection opens a session that brings nothing.
+func refuses(t *testing.T, what, addr string, cfg *tls.Config) {
+	t.Helper()
+	cfg.InsecureSkipVerify = true
+	conn, err := tls.Dial("tcp", addr, cfg)
+	if err == nil { // with TLS 1.3 the client learns of the refusal at its first read
+		conn.SetDeadline(time.Now().Add(10 * time.Second))
+		var n int
+		if n, err = conn.Read(make([]byte, 64)); n > 0 {
+			t.Errorf("%s: read %d octets", what, n)
+		}
+		conn.Close()
+	}
+	if err == nil || errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("%s got in: %v", what, err)
+	}
+}
 
 // TestStrangers: without a key of the cluster, no call reaches a handler and nothing can be read.
 func TestStrangers(t *testing.T) {
 	keys, others := bundles(t, "a1", "a2"), bundles(t, "a1", "a2")
-	reached := func(context.Context, Caller, Links) error { t.Error("a stranger reached a handler"); return nil }
-	l, s := serve(t, keys["a2"], Handlers{Push: reached})
-	batch := links("http://a.example/")
-
-	t.Run("another authority", func(t *testing.T) {
-		if err := client(t, others["a1"], caller("a1"), nil).Peer("a2", l.Addr()).
-			Push(t.Context(), batch); !errors.Is(err, ErrUnreachable) {
-			t.Errorf("Push: %v", err)
-		}
-		if conn, err := DialGossip(t.Context(), others["a1"], nil, l.Addr(), ""); err == nil {
-			conn.Close()
-			t.Error("a stream of gossip was opened")
-		}
-	})
-	// A client that does not check the server's certificate fails at its first read.
-	for name, cfg := range map[string]*tls.Config{
-		"no certificate": {InsecureSkipVerify: true, NextProtos: []string{protoCalls}},
-		"wrong certificate": {InsecureSkipVerify: true, NextProtos: []string{protoCalls},
-			Certificates: []tls.Certificate{others["a1"].cert}},
-		"old TLS": {InsecureSkipVerify: true, NextProtos: []string{protoCalls}, MaxVersion: tls.VersionTLS12,
-			Certificates: []tls.Certificate{keys["a1"].cert}},
-		"gossip without certificate": {InsecureSkipVerify: true, NextProtos: []string{protoGossip}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			conn, err := tls.Dial("tcp", l.Addr(), cfg)
-			if err == nil { // with TLS 1.3 the client learns of the refusal at its first read
-				conn.SetDeadline(time.Now().Add(10 * time.Second))
-				var b [64]byte
-				var n int
-				n, err = conn.Read(b[:])
-				conn.Close()
-				if n > 0 {
-					t.Errorf("read %q", b[:n])
-				}
-			}
-			if err == nil || errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("got in: %v", err)
-			}
-		})
+	reached := func(context.Context, rpc.Caller, rpc.Links) error {
+		t.Error("a stranger reached a handler")
+		return nil
 	}
-	for name, text := range map[string]string{
+	l, s := serve(t, keys["a2"], rpc.Handlers{Push: reached})
+	push := func(k *rpc.Keys, as rpc.Caller, to, addr string) error {
+		return client(t, k, as, nil).Peer(to, addr).Push(t.Context(), oneLink)
+	}
+	if err := push(others["a1"], caller("a1"), "a2", l.Addr()); !errors.Is(err, rpc.ErrUnreachable) {
+		t.Errorf("Push with the keys of another authority: %v", err)
+	}
+	if conn, err := rpc.DialGossip(t.Context(), others["a1"], nil, l.Addr(), ""); err == nil {
+		conn.Close()
+		t.Error("a stream of gossip was opened with the keys of another authority")
+	}
+	calls, mine := []string{"h2"}, []tls.Certificate{*keys["a1"].Certificate()}
+	for what, cfg := range map[string]*tls.Config{
+		"no certificate":             {NextProtos: calls},
+		"wrong certificate":          {NextProtos: calls, Certificates: []tls.Certificate{*others["a1"].Certificate()}},
+		"old TLS":                    {NextProtos: calls, Certificates: mine, MaxVersion: tls.VersionTLS12},
+		"gossip without certificate": {NextProtos: []string{"orb-gossip1"}},
+	} {
+		refuses(t, what, l.Addr(), cfg)
+	}
+	for what, text := range map[string]string{
 		"plain HTTP":    "POST /orbweaver.exchange.v1.Exchange/Push HTTP/1.1\r\nHost: a\r\n\r\n",
 		"plain HTTP/2":  "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-		"plain gossip":  string([]byte{gossipMark, 1, 2, 3}),
+		"plain gossip":  "\xf6\x01\x02\x03",
 		"other rubbish": "\x00\x00\x00",
 	} {
-		t.Run(name, func(t *testing.T) {
-			conn, err := net.Dial("tcp", l.Addr())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(20 * time.Second))
-			if _, err := io.WriteString(conn, text); err != nil {
-				t.Fatal(err)
-			}
-			conn.(*net.TCPConn).CloseWrite()
-			answer, _ := io.ReadAll(conn)
-			// Go tells a caller that speaks HTTP to use https. An alert is two octets.
-			if len(answer) > 128 || bytes.Contains(answer, []byte("orbweaver")) {
-				t.Errorf("read %q", answer)
-			}
-		})
+		conn, err := net.Dial("tcp", l.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		conn.SetDeadline(time.Now().Add(20 * time.Second))
+		if _, err := io.WriteString(conn, text); err != nil {
+			t.Fatal(err)
+		}
+		conn.(*net.TCPConn).CloseWrite()
+		answer, _ := io.ReadAll(conn)
+		conn.Close()
+		// Go tells a caller that speaks HTTP to use https. An alert is two octets.
+		if len(answer) > 128 || bytes.Contains(answer, []byte("orbweaver")) {
+			t.Errorf("%s: read %q", what, answer)
+		}
 	}
-	t.Run("the answering side, too", func(t *testing.T) {
-		fake, _ := serve(t, others["a2"], Handlers{Push: reached})
-		if err := client(t, keys["a1"], caller("a1"), nil).Peer("a2", fake.Addr()).
-			Push(t.Context(), batch); !errors.Is(err, ErrUnreachable) {
-			t.Errorf("Push: %v", err)
-		}
-	})
-	t.Run("another agent's name", func(t *testing.T) {
-		if err := client(t, keys["a1"], caller("a1"), nil).Peer("a3", l.Addr()).
-			Push(t.Context(), batch); !errors.Is(err, ErrUnreachable) ||
-			!strings.Contains(err.Error(), `agent "a2", not "a3"`) {
-			t.Errorf("Push: %v", err)
-		}
-		if err := client(t, keys["a1"], caller("a3"), nil).Peer("a2", l.Addr()).
-			Push(t.Context(), batch); !errors.Is(err, ErrRejected) {
-			t.Errorf("Push under another's name: %v", err)
-		}
-	})
-	t.Run("another crawl", func(t *testing.T) {
-		me := caller("a1")
-		me.Crawl = ID{4}
-		r := (*Refusal)(nil)
-		if err := client(t, keys["a1"], me, nil).Peer("a2", l.Addr()).
-			Push(t.Context(), batch); !errors.As(err, &r) || r.Reason != "crawl" {
-			t.Errorf("Push: %v", err)
-		}
-	})
-	got := s.Counts().Refused
-	if got["stranger"] < 9 || got["identity"] != 1 || got["other-crawl"] != 1 || got["malformed"] != 0 {
+	fake, _ := serve(t, others["a2"], rpc.Handlers{Push: reached})
+	if err := push(keys["a1"], caller("a1"), "a2", fake.Addr()); !errors.Is(err, rpc.ErrUnreachable) {
+		t.Errorf("Push to an agent of another authority: %v", err)
+	}
+	if err := push(keys["a1"], caller("a1"), "a3", l.Addr()); !errors.Is(err, rpc.ErrUnreachable) ||
+		!strings.Contains(err.Error(), `agent "a2", not "a3"`) {
+		t.Errorf("Push to another agent: %v", err)
+	}
+	if err := push(keys["a1"], caller("a3"), "a2", l.Addr()); !errors.Is(err, rpc.ErrRejected) {
+		t.Errorf("Push under another's name: %v", err)
+	}
+	if got := s.Counts().Refused; got["stranger"] < 9 || got["identity"] != 1 || got["malformed"] != 0 {
 		t.Errorf("refused %v", got)
 	}
 }
@@ -123,7 +108,7 @@ func TestStrangers(t *testing.T) {
 // TestPlainStaysHere: without keys the agent talks only to this machine.
 func TestPlainStaysHere(t *testing.T) {
 	for _, addr := range []string{"0.0.0.0:0", "[::]:0", "192.0.2.1:7470"} {
-		if l, err := Listen(System, addr, nil); !errors.Is(err, ErrPlain) {
+		if l, err := rpc.Listen(rpc.System, addr, nil); !errors.Is(err, rpc.ErrPlain) {
 			t.Errorf("Listen(%s): %v", addr, err)
 			if err == nil {
 				l.Close()
@@ -131,264 +116,183 @@ func TestPlainStaysHere(t *testing.T) {
 		}
 	}
 	for _, addr := range []string{"", "localhost:1", "127.0.0.1", ":7470"} {
-		if err := CheckListen(addr, nil); err == nil {
+		if err := rpc.CheckListen(addr, nil); err == nil {
 			t.Errorf("CheckListen(%q) returned no error", addr)
 		}
-	}
-	far := func(context.Context, string, string) (net.Conn, error) {
-		here, there := net.Pipe()
-		there.Close()
-		return farConn{here}, nil
 	}
 	if _, err := client(t, nil, caller("a1"), far).Peer("a2", "192.0.2.1:1").
 		Pulse(t.Context(), 1); err == nil || !strings.Contains(err.Error(), "orbweaver cluster keys") {
 		t.Errorf("a plain call left the machine: %v", err)
 	}
-	if _, err := DialGossip(t.Context(), nil, far, "192.0.2.1:1", ""); !errors.Is(err, ErrPlain) {
-		t.Errorf("plain gossip left the machine: %v", err)
-	}
 }
 
-type farConn struct{ net.Conn }
-
-func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
-
-// post sends a body as a call, without the checks of our client.
-func post(t *testing.T, l *Listener, call, contentType, encoding string, body []byte, header string) (int, string) {
+// compressed returns n MiB of zeros, compressed with a window.
+func compressed(t *testing.T, n, window int) []byte {
 	t.Helper()
-	tr := &http.Transport{Protocols: new(http.Protocols)}
-	tr.Protocols.SetUnencryptedHTTP2(true)
-	defer tr.CloseIdleConnections()
-	service := pb.ExchangeName
-	if l.role == coordinatorRole {
-		service = pb.CoordinationName
-	}
-	req, err := http.NewRequestWithContext(t.Context(), "POST", "http://"+l.Addr()+"/"+service+"/"+call,
-		bytes.NewReader(body))
+	var b bytes.Buffer
+	w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window), zstd.WithSingleSegment(false))
 	if err != nil {
 		t.Fatal(err)
 	}
-	req.Header.Set("Content-Type", contentType)
-	if encoding != "" {
-		req.Header.Set("Content-Encoding", encoding)
+	for range n {
+		w.Write(make([]byte, 1<<20))
 	}
-	req.Header.Set(callerHeader, header)
-	res, err := tr.RoundTrip(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(io.LimitReader(res.Body, 1<<16))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(text)
+	w.Close()
+	return b.Bytes()
 }
 
-func encoded(t *testing.T, m proto.Message) []byte {
-	t.Helper()
-	b, err := proto.Marshal(m)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return b
-}
-
-// TestHostileMessages: each message is refused before a handler gets it, and is counted by its
-// reason.
+// TestHostileMessages: each message is refused before a handler gets it, and is counted by its reason.
 func TestHostileMessages(t *testing.T) {
-	good := encoded(t, linksToWire(links("http://a.example/")))
-	bomb := func(n int) []byte {
-		var b bytes.Buffer
-		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(window))
-		if err != nil {
-			t.Fatal(err)
-		}
-		zero := make([]byte, 1<<20)
-		for range n {
-			w.Write(zero)
-		}
-		w.Close()
-		return b.Bytes()
+	follow := func(change func(r *pb.Report)) *pb.FollowRequest {
+		r := &pb.Report{Capacity: 2, Address: "h.example:1", State: 2,
+			HeardMs: map[string]uint32{}, Settings: map[string]string{}}
+		change(r)
+		return &pb.FollowRequest{From: 7, WaitMs: 1000, Report: r}
 	}
-	wide := func() []byte { // with a window of 64 MiB
-		var b bytes.Buffer
-		w, err := zstd.NewWriter(&b, zstd.WithWindowSize(64<<20), zstd.WithSingleSegment(false))
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.Write(make([]byte, 65<<20))
-		w.Close()
-		return b.Bytes()
+	agent := func(change func(a *pb.Agent)) *pb.HelloRequest {
+		id := caller("a1").Instance
+		a := &pb.Agent{Name: "a1", Instance: id[:], Boot: 3, Capacity: 1, Address: "a:1"}
+		change(a)
+		return &pb.HelloRequest{Agent: a}
 	}
-	frames := bytes.Repeat(bomb(1), 1000) // a gigabyte in a few kilobytes
-	who := caller("a1").header()
-	for _, c := range []struct {
-		name, call, contentType, encoding, who string
-		body                                   []byte
-		status                                 int
-		refused                                string
+	content := func(digest int, url string, at uint64) *pb.Content {
+		return &pb.Content{Digest: make([]byte, digest), Page: &pb.ContentPage{Url: url, DateMs: at}}
+	}
+	contents := func(cs ...*pb.Content) *pb.ContentsRequest { return &pb.ContentsRequest{Contents: cs} }
+	orders := func(n, size int) *pb.OrdersRequest {
+		return &pb.OrdersRequest{Digest: make([]byte, 32), Orders: slices.Repeat([][]byte{make([]byte, size)}, n)}
+	}
+	hosts := func(n int, host string) []string { return slices.Repeat([]string{host}, n) }
+	many := map[string]uint32{}
+	for i := range 4097 {
+		many[fmt.Sprint("a", i)] = 1
+	}
+	const malformed, large = "malformed", "too-large"
+	one := oneLink.Data
+	push := encoded(t, &pb.PushRequest{Count: 1, Links: one})
+	me := who(caller("a1"))
+	cases := []struct {
+		name, call string
+		body       proto.Message
+		refused    string
 	}{
-		{"nobody", "Push", "application/proto", "", "", good, 401, "identity"},
-		{"half a caller", "Push", "application/proto", "", "a1 00 1", good, 401, "identity"},
-		{"a name that is none", "Push", "application/proto", "", strings.Replace(who, "a1", "../a1", 1),
-			good, 401, "identity"},
-		{"no such call", "Fetch", "application/proto", "", who, good, 404, "malformed"},
-		{"JSON", "Push", "application/json", "", who, []byte(`{}`), 404, "malformed"},
-		{"gRPC", "Push", "application/grpc", "", who, good, 404, "malformed"},
-		{"no protobuf", "Push", "application/proto", "", who, []byte("\xff\xff\xff"), 400, "malformed"},
-		{"cut", "Push", "application/proto", "", who, good[:len(good)-1], 400, "malformed"},
-		{"no links", "Push", "application/proto", "", who, nil, 400, "malformed"},
-		{"fewer links than said", "Push", "application/proto", "", who,
-			encoded(t, &pb.PushRequest{Count: 2, Links: links("http://a.example/").Data}), 400, "malformed"},
-		{"a link that is none", "Push", "application/proto", "", who,
-			encoded(t, &pb.PushRequest{Count: 1, Links: []byte("\x00\x07file://\x00\x00\x00")}), 400, "malformed"},
-		{"too many hops", "Push", "application/proto", "", who,
-			encoded(t, &pb.PushRequest{Count: 1, Hops: MaxHops + 1, Links: links("http://a.example/").Data}), 400,
-			"malformed"},
-		{"records without octets", "Ship", "application/proto", "", who,
-			encoded(t, &pb.ShipRequest{Count: 5}), 400, "malformed"},
-		{"no hosts", "Claim", "application/proto", "", who, nil, 400, "malformed"},
-		{"hosts that are none", "Claim", "application/proto", "", who,
-			encoded(t, &pb.ClaimRequest{Hosts: []string{"a.example/../"}}), 400, "malformed"},
-		{"hosts in another spelling", "Claim", "application/proto", "", who,
-			encoded(t, &pb.ClaimRequest{Hosts: []string{"A.example"}}), 400, "malformed"},
-		{"too many hosts", "Claim", "application/proto", "", who,
-			encoded(t, &pb.ClaimRequest{Hosts: slices.Repeat([]string{"a.example"}, MaxClaim+1)}), 400, "malformed"},
-		{"hello of another", "Hello", "application/proto", "", who,
-			encoded(t, helloToWire(Hello{Agent: Agent{Name: "a9", Capacity: 1, Addr: "a:1"}})), 400, "malformed"},
-		{"no capacity", "Hello", "application/proto", "", who,
-			encoded(t, helloToWire(Hello{Agent: Agent{Name: "a1", Instance: caller("a1").Instance, Boot: 3,
-				Addr: "a:1"}})), 400, "malformed"},
-		{"more pages than held", "Budget", "application/proto", "", who,
-			encoded(t, &pb.BudgetRequest{Used: 2, Held: 1}), 400, "malformed"},
-		{"pages of nobody", "Budget", "application/proto", "", who,
-			encoded(t, &pb.BudgetRequest{Known: map[string]uint64{"": 1}}), 400, "malformed"},
-		{"more than the whole rate", "Share", "application/proto", "", who,
-			encoded(t, &pb.ShareRequest{Held: 1.5}), 400, "malformed"},
-		{"a share that is no number", "Share", "application/proto", "", who,
-			encoded(t, &pb.ShareRequest{Want: math.NaN()}), 400, "malformed"},
-		{"a share for a day", "Share", "application/proto", "", who,
-			encoded(t, &pb.ShareRequest{LeftMs: 86400_000}), 400, "malformed"},
-		{"no contents", "Contents", "application/proto", "", who, nil, 400, "malformed"},
-		{"half a digest", "Contents", "application/proto", "", who,
-			encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 10),
-				Page: &pb.ContentPage{Url: "http://a.example/"}}}}), 400, "malformed"},
-		{"a content of no page", "Contents", "application/proto", "", who,
-			encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20)}}}), 400, "malformed"},
-		{"a page that is none", "Contents", "application/proto", "", who,
-			encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20),
-				Page: &pb.ContentPage{Url: "http://a.example/\r\nWARC-Type: x"}}}}), 400, "malformed"},
-		{"a page out of time", "Contents", "application/proto", "", who,
-			encoded(t, &pb.ContentsRequest{Contents: []*pb.Content{{Digest: make([]byte, 20),
-				Page: &pb.ContentPage{Url: "http://a.example/", DateMs: 1 << 62}}}}), 400, "malformed"},
-		{"too many contents", "Contents", "application/proto", "", who,
-			encoded(t, &pb.ContentsRequest{Contents: slices.Repeat([]*pb.Content{{Digest: make([]byte, 20),
-				Page: &pb.ContentPage{Url: "http://a.example/"}}}, MaxContents+1)}), 429, "too-large"},
-		{"a copy of nothing", "Copy", "application/proto", "", who, nil, 400, "malformed"},
-		{"a part past the end of a file", "Copy", "application/proto", "", who,
-			encoded(t, &pb.CopyRequest{Kind: uint32(CopyPart), Offset: 1, Data: []byte("x"),
-				File: &pb.CopyFile{Name: "a.warc.gz", Size: 1, Digest: make([]byte, 32)}}), 400, "malformed"},
-		{"too many pages to look up", "Copy", "application/proto", "", who,
-			encoded(t, &pb.CopyRequest{Kind: uint32(CopyPages), Agent: "a1", Instance: make([]byte, 16),
-				Pages: make([]byte, 16*(MaxPages+1))}), 429, "too-large"},
-		{"no links to recall", "Recall", "application/proto", "", who, nil, 400, "malformed"},
-		{"too many links to recall", "Recall", "application/proto", "", who,
-			encoded(t, &pb.RecallRequest{Count: MaxRecall + 1,
-				Links: bytes.Repeat(links("http://a.example/").Data, MaxRecall+1)}), 400, "malformed"},
-		{"fewer links to recall than said", "Recall", "application/proto", "", who,
-			encoded(t, &pb.RecallRequest{Count: 2, Links: links("http://a.example/").Data}), 400, "malformed"},
-		{"half a digest of orders", "Orders", "application/proto", "", who,
-			encoded(t, &pb.OrdersRequest{Digest: make([]byte, 16)}), 400, "malformed"},
-		{"an empty order", "Orders", "application/proto", "", who,
-			encoded(t, ordersToWire(Orders{Orders: [][]byte{{1}, {}}})), 400, "malformed"},
-		{"a large order", "Orders", "application/proto", "", who,
-			encoded(t, ordersToWire(Orders{Orders: [][]byte{make([]byte, MaxOrder+1)}})), 429, "too-large"},
-		{"too many orders", "Orders", "application/proto", "", who,
-			encoded(t, ordersToWire(Orders{Orders: slices.Repeat([][]byte{{1}}, MaxOrders+1)})), 429, "too-large"},
-		{"too large orders", "Orders", "application/proto", "", who,
-			encoded(t, ordersToWire(Orders{
-				Orders: slices.Repeat([][]byte{make([]byte, MaxOrder)}, MaxData/MaxOrder+1)})), 429, "too-large"},
-		{"no method", "Operate", "application/proto", "", who, nil, 400, "malformed"},
-		{"a method that is none", "Operate", "application/proto", "", who,
-			encoded(t, &pb.OperateRequest{Method: "Pause/"}), 400, "malformed"},
-		{"a long method", "Operate", "application/proto", "", who,
-			encoded(t, &pb.OperateRequest{Method: strings.Repeat("P", MaxMethod+1)}), 400, "malformed"},
-		{"too large a request", "Operate", "application/proto", "", who,
-			encoded(t, &pb.OperateRequest{Method: "Pause", Request: make([]byte, MaxData+1)}), 429, "too-large"},
-		{"a long reason", "End", "application/proto", "", who,
-			encoded(t, &pb.EndRequest{Reason: strings.Repeat("x", maxReason+1)}), 400, "malformed"},
-		{"too large", "Lease", "application/proto", "", who,
-			encoded(t, &pb.LeaseRequest{Batch: make([]byte, maxMessage)}), 429, "too-large"},
-		{"too large a batch", "Lease", "application/proto", "", who,
-			encoded(t, &pb.LeaseRequest{Batch: make([]byte, MaxData+1)}), 429, "too-large"},
-		{"a bomb", "Lease", "application/proto", "zstd", who, bomb(64), 429, "too-large"},
-		{"many bombs", "Lease", "application/proto", "zstd", who, frames, 429, "too-large"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			l, s := serve(t, nil, Handlers{
-				Hello: func(context.Context, Caller, Hello) (Welcome, error) {
-					t.Error("reached")
-					return Welcome{}, nil
-				},
-				Push:  func(context.Context, Caller, Links) error { t.Error("reached"); return nil },
-				Ship:  func(context.Context, Caller, Records) error { t.Error("reached"); return nil },
-				Claim: func(context.Context, Caller, Claim) ([]Verdict, error) { t.Error("reached"); return nil, nil },
-				Lease: func(context.Context, Caller, []byte) ([]byte, error) { t.Error("reached"); return nil, nil },
-				End:   func(context.Context, Caller, End) (bool, error) { t.Error("reached"); return false, nil },
-				Budget: func(context.Context, Caller, Budget) (Grant, error) {
-					t.Error("reached")
-					return Grant{}, nil
-				},
-				Share: func(context.Context, Caller, ShareAsk) (ShareGrant, error) {
-					t.Error("reached")
-					return ShareGrant{}, nil
-				},
-				Recall: func(context.Context, Caller, Recall) ([]RecallAnswer, error) {
-					t.Error("reached")
-					return nil, nil
-				},
-				Contents: func(context.Context, Caller, []Content) ([]ContentAnswer, error) {
-					t.Error("reached")
-					return nil, nil
-				},
-				Orders: func(context.Context, Caller, Orders) (OrdersAnswer, error) {
-					t.Error("reached")
-					return OrdersAnswer{}, nil
-				},
-				Operate: func(context.Context, Caller, Operation) (OperationAnswer, error) {
-					t.Error("reached")
-					return OperationAnswer{}, nil
-				},
-			})
-			status, text := post(t, l, c.call, c.contentType, c.encoding, c.body, c.who)
-			if status != c.status {
-				t.Errorf("status %d, want %d: %s", status, c.status, text)
-			}
-			for kind, n := range s.Counts().Refused {
-				want := uint64(0)
-				if kind == c.refused {
-					want = 1
-				}
-				if n != want {
-					t.Errorf("%d refused as %s, want %d", n, kind, want)
-				}
-			}
-		})
+		{"no links", "Push", &pb.PushRequest{}, malformed},
+		{"fewer links than said", "Push", &pb.PushRequest{Count: 2, Links: one}, malformed},
+		{"not a link", "Push", &pb.PushRequest{Count: 1, Links: []byte("\x00\x07file://\x00\x00\x00")}, malformed},
+		{"too many hops", "Push", &pb.PushRequest{Count: 1, Hops: rpc.MaxHops + 1, Links: one}, malformed},
+		{"no octets", "Ship", &pb.ShipRequest{Count: 5}, malformed},
+		{"no octets", "Hand", &pb.HandRequest{Count: 5}, malformed},
+		{"no hosts", "Claim", &pb.ClaimRequest{}, malformed},
+		{"hosts that are none", "Claim", &pb.ClaimRequest{Hosts: hosts(1, "a.example/../")}, malformed},
+		{"hosts in another spelling", "Claim", &pb.ClaimRequest{Hosts: hosts(1, "A.example")}, malformed},
+		{"too many hosts", "Claim", &pb.ClaimRequest{Hosts: hosts(rpc.MaxClaim+1, "a.example")}, malformed},
+		{"of another", "Hello", agent(func(a *pb.Agent) { a.Name = "a9" }), malformed},
+		{"of an earlier start", "Hello", agent(func(a *pb.Agent) { a.Boot = 2 }), malformed},
+		{"no capacity", "Hello", agent(func(a *pb.Agent) { a.Capacity = 0 }), malformed},
+		{"no fingerprints", "Known", &pb.KnownRequest{}, malformed},
+		{"half a fingerprint", "Known", &pb.KnownRequest{Fingerprints: make([]byte, 9)}, malformed},
+		{"too many", "Known", &pb.KnownRequest{Fingerprints: make([]byte, 6*(rpc.MaxKnown+1))}, large},
+		{"more pages than held", "Budget", &pb.BudgetRequest{Used: 2, Held: 1}, malformed},
+		{"pages of nobody", "Budget", &pb.BudgetRequest{Known: map[string]uint64{"": 1}}, malformed},
+		{"more than the whole rate", "Share", &pb.ShareRequest{Held: 1.5}, malformed},
+		{"a share that is no number", "Share", &pb.ShareRequest{Want: math.NaN()}, malformed},
+		{"a share for a day", "Share", &pb.ShareRequest{LeftMs: 86400_000}, malformed},
+		{"no contents", "Contents", contents(), malformed},
+		{"half a digest", "Contents", contents(content(10, "http://a.example/", 0)), malformed},
+		{"no page", "Contents", contents(&pb.Content{Digest: make([]byte, 20)}), malformed},
+		{"a page that is none", "Contents", contents(content(20, "http://a.example/\r\nWARC-Type: x", 0)), malformed},
+		{"a page out of time", "Contents", contents(content(20, "http://a.example/", 1<<62)), malformed},
+		{"too many", "Contents", contents(slices.Repeat([]*pb.Content{content(20, "http://a.example/", 0)},
+			rpc.MaxContents+1)...), large},
+		{"of nothing", "Copy", &pb.CopyRequest{}, malformed},
+		{"a list with a part", "Copy", &pb.CopyRequest{Kind: uint32(rpc.CopyList), Data: []byte("x")}, malformed},
+		{"a part past the end", "Copy", &pb.CopyRequest{Kind: uint32(rpc.CopyPart), Offset: 1, Data: []byte("x"),
+			File: &pb.CopyFile{Name: "a.warc.gz", Size: 1, Digest: make([]byte, 32)}}, malformed},
+		{"too many pages to look up", "Copy", &pb.CopyRequest{Kind: uint32(rpc.CopyPages), Agent: "a1",
+			Instance: make([]byte, 16), Pages: make([]byte, 16*(rpc.MaxPages+1))}, large},
+		{"no links", "Recall", &pb.RecallRequest{}, malformed},
+		{"too many links", "Recall", &pb.RecallRequest{Count: rpc.MaxRecall + 1,
+			Links: bytes.Repeat(one, rpc.MaxRecall+1)}, malformed},
+		{"fewer links than said", "Recall", &pb.RecallRequest{Count: 2, Links: one}, malformed},
+		{"half a digest", "Orders", &pb.OrdersRequest{Digest: make([]byte, 16)}, malformed},
+		{"an empty order", "Orders", orders(1, 0), malformed},
+		{"a large order", "Orders", orders(1, rpc.MaxOrder+1), large},
+		{"too many orders", "Orders", orders(rpc.MaxOrders+1, 1), large},
+		{"too large orders", "Orders", orders(rpc.MaxData/rpc.MaxOrder+1, rpc.MaxOrder), large},
+		{"no method", "Operate", &pb.OperateRequest{}, malformed},
+		{"a method that is none", "Operate", &pb.OperateRequest{Method: "Pause/"}, malformed},
+		{"a long method", "Operate", &pb.OperateRequest{Method: strings.Repeat("P", rpc.MaxMethod+1)}, malformed},
+		{"too large", "Operate", &pb.OperateRequest{Method: "Pause", Request: make([]byte, rpc.MaxData+1)}, large},
+		{"a long reason", "End", &pb.EndRequest{Reason: strings.Repeat("x", 65)}, malformed},
+		{"a large message", "Lease", &pb.LeaseRequest{Batch: make([]byte, rpc.MaxData+64<<10)}, large},
+		{"a large batch", "Lease", &pb.LeaseRequest{Batch: make([]byte, rpc.MaxData+1)}, large},
+		{"no hosts", "Discover", &pb.DiscoverRequest{}, malformed},
+		{"hosts that are none", "Discover", &pb.DiscoverRequest{Hosts: hosts(1, "a.example\n")}, malformed},
+		{"too many hosts", "Discover", &pb.DiscoverRequest{Hosts: hosts(rpc.MaxDiscover+1, "a.example")}, malformed},
+		{"too large", "Discover", &pb.DiscoverRequest{Hosts: hosts(1, strings.Repeat("a", 2<<20))}, large},
+		{"no number", "Follow", &pb.FollowRequest{Report: follow(func(*pb.Report) {}).Report}, malformed},
+		{"too long", "Follow", &pb.FollowRequest{From: 1, WaitMs: 1001, Report: follow(func(*pb.Report) {}).Report},
+			malformed},
+		{"no report", "Follow", &pb.FollowRequest{From: 1}, malformed},
+		{"no capacity", "Follow", follow(func(r *pb.Report) { r.Capacity = 0 }), malformed},
+		{"no address", "Follow", follow(func(r *pb.Report) { r.Address = "a" }), malformed},
+		{"no state", "Follow", follow(func(r *pb.Report) { r.State = 256 }), malformed},
+		{"too many heard", "Follow", follow(func(r *pb.Report) { r.HeardMs = many }), malformed},
+		{"no name", "Follow", follow(func(r *pb.Report) { r.HeardMs["A"] = 1 }), malformed},
+		{"long", "Follow", follow(func(r *pb.Report) { r.Settings[strings.Repeat("a", 257)] = "" }), malformed},
+		{"no agent", "Forget", &pb.ForgetRequest{}, malformed},
 	}
-	t.Run("other encodings", func(t *testing.T) {
-		l, _ := serve(t, nil, Handlers{Push: func(context.Context, Caller, Links) error {
-			t.Error("reached")
-			return nil
-		}})
-		if status, text := post(t, l, "Push", "application/proto", "gzip", good, who); status == 200 {
-			t.Errorf("gzip was accepted: %s", text)
+	reached := func(call string, _ rpc.Caller, ask any) (any, error) {
+		t.Errorf("%s is reached with %v", call, ask)
+		return nil, nil
+	}
+	al, as := serve(t, nil, all[rpc.Handlers](reached))
+	cl, cs := serve(t, nil, all[rpc.Coordination](reached))
+	tr := plain(t)
+	refused := func(name, reason string, status int, r raw) {
+		t.Helper()
+		l, s := al, as
+		if toCoordinator(r.call) {
+			l, s = cl, cs
 		}
-		if status, text := post(t, l, "Push", "application/proto", "zstd", good, who); status == 200 {
-			t.Errorf("an uncompressed body was accepted: %s", text)
+		before := s.Counts().Refused
+		got, text, err := post(t, tr, l, r)
+		if got != status || err != nil {
+			t.Errorf("%s, %s: status %d, want %d: %s, %v", r.call, name, got, status, text, err)
 		}
-		if status, text := post(t, l, "Lease", "application/proto", "zstd", wide(), who); status == 200 {
-			t.Errorf("a window of 64 MiB was accepted: %s", text)
+		for is, n := range s.Counts().Refused {
+			if n -= before[is]; (n == 1) != (is == reason) || n > 1 {
+				t.Errorf("%s, %s: %d refused as %s", r.call, name, n, is)
+			}
 		}
-	})
+	}
+	for _, c := range cases {
+		status := 400
+		if c.refused == large {
+			status = 429
+		}
+		refused(c.name, c.refused, status, raw{call: c.call, who: me, body: encoded(t, c.body)})
+	}
+	refused("nobody", "identity", 401, raw{call: "Push", body: push})
+	refused("nobody", "identity", 401, raw{call: "Discover"})
+	refused("half a caller", "identity", 401, raw{call: "Push", who: "a1 00 1", body: push})
+	refused("no name", "identity", 401, raw{call: "Push", who: strings.Replace(me, "a1", "../a1", 1), body: push})
+	refused("no such call", malformed, 404, raw{call: "Fetch", who: me, body: push})
+	refused("JSON", malformed, 404, raw{call: "Push", who: me, kind: "application/json", body: push})
+	refused("gRPC", malformed, 404, raw{call: "Push", who: me, kind: "application/grpc", body: push})
+	refused("no protobuf", malformed, 400, raw{call: "Push", who: me, body: []byte("\xff\xff\xff")})
+	refused("cut", malformed, 400, raw{call: "Push", who: me, body: push[:len(push)-1]})
+	refused("a bomb", large, 429, raw{call: "Lease", who: me, encoding: "zstd", body: compressed(t, 64, 1<<20)})
+	refused("many bombs", large, 429, raw{call: "Lease", who: me, encoding: "zstd", // a gigabyte in a few kilobytes
+		body: bytes.Repeat(compressed(t, 1, 1<<20), 1000)})
+	for what, r := range map[string]raw{
+		"gzip":                 {call: "Push", encoding: "gzip", body: push},
+		"an uncompressed body": {call: "Push", encoding: "zstd", body: push},
+		"a window of 64 MiB":   {call: "Lease", encoding: "zstd", body: compressed(t, 65, 64<<20)},
+	} {
+		r.who = me
+		if status, text, err := post(t, tr, al, r); status == http.StatusOK || err != nil {
+			t.Errorf("%s was accepted: %s, %v", what, text, err)
+		}
+	}
 }

@@ -1,4 +1,4 @@
-package rpc
+package rpc_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -18,7 +19,7 @@ import (
 func TestBundles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "keys")
 	now := time.Now()
-	first, err := OpenAuthority(disk.OS, dir, now)
+	first, err := rpc.OpenAuthority(disk.OS, dir, now)
 	if err != nil || !first.Made {
 		t.Fatalf("Made = %v, %v", first.Made, err)
 	}
@@ -26,7 +27,7 @@ func TestBundles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := OpenAuthority(disk.OS, dir, now.Add(24*time.Hour))
+	second, err := rpc.OpenAuthority(disk.OS, dir, now.Add(24*time.Hour))
 	if err != nil || second.Made {
 		t.Fatalf("Made = %v, %v", second.Made, err)
 	}
@@ -34,19 +35,19 @@ func TestBundles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := second.Issue("a1"); !errors.Is(err, ErrExists) {
+	if _, err := second.Issue("a1"); !errors.Is(err, rpc.ErrExists) {
 		t.Errorf("a1 again: %v", err)
 	}
 	for _, name := range []string{"authority", "../x", "", "A"} {
-		if _, err := second.Issue(name); !errors.Is(err, ErrKeys) {
+		if _, err := second.Issue(name); !errors.Is(err, rpc.ErrKeys) {
 			t.Errorf("Issue(%q): %v", name, err)
 		}
 	}
-	k1, err := LoadKeys(disk.OS, d1, nil)
+	k1, err := rpc.LoadKeys(disk.OS, d1, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k2, err := LoadKeys(disk.OS, d2, nil)
+	k2, err := rpc.LoadKeys(disk.OS, d2, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -76,7 +77,7 @@ func TestBundles(t *testing.T) {
 	if err != nil || files != 3+2*4 {
 		t.Errorf("%d files, %v", files, err)
 	}
-	if _, err := os.Stat(filepath.Join(d1, authorityKeyFile)); !errors.Is(err, fs.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(d1, "ca.key")); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the agent has the authority's key: %v", err)
 	}
 }
@@ -84,11 +85,11 @@ func TestBundles(t *testing.T) {
 // TestDamagedBundles: the error names the file that is missing, damaged or of another agent.
 func TestDamagedBundles(t *testing.T) {
 	mem := testdisk.NewMem()
-	a, err := OpenAuthority(mem, "keys", time.Now())
+	a, err := rpc.OpenAuthority(mem, "keys", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := OpenAuthority(mem, "others", time.Now())
+	b, err := rpc.OpenAuthority(mem, "others", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -96,18 +97,19 @@ func TestDamagedBundles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, file := range []string{authorityFile, certFile, keyFile, gossipFile} {
+	for i, file := range []string{"ca.pem", "agent.pem", "agent.key", "gossip.key"} {
 		dir, err := a.Issue("a" + string(rune('1'+i)))
 		if err != nil {
 			t.Fatal(err)
 		}
 		name := filepath.Join(dir, file)
-		good, err := disk.ReadFile(mem, name, maxKeyFile)
+		good, err := disk.ReadFile(mem, name, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
 		try := func(what string) {
-			if _, err := LoadKeys(mem, dir, nil); !errors.Is(err, ErrKeys) || !strings.Contains(err.Error(), dir) {
+			_, err := rpc.LoadKeys(mem, dir, nil)
+			if !errors.Is(err, rpc.ErrKeys) || !strings.Contains(err.Error(), dir) {
 				t.Errorf("%s %s: %v", file, what, err)
 			}
 		}
@@ -119,10 +121,10 @@ func TestDamagedBundles(t *testing.T) {
 			t.Fatal(err)
 		}
 		try("cut")
-		if file == gossipFile {
+		if file == "gossip.key" {
 			continue // any secret of the right length is valid
 		}
-		theirs, err := disk.ReadFile(mem, filepath.Join(other, file), maxKeyFile)
+		theirs, err := disk.ReadFile(mem, filepath.Join(other, file), 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -131,10 +133,10 @@ func TestDamagedBundles(t *testing.T) {
 		}
 		try("of another cluster")
 	}
-	if err := mem.Remove(filepath.Join("keys", authorityDir, authorityKeyFile)); err != nil {
+	if err := mem.Remove(filepath.Join("keys", "authority", "ca.key")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenAuthority(mem, "keys", time.Now()); !errors.Is(err, ErrKeys) {
+	if _, err := rpc.OpenAuthority(mem, "keys", time.Now()); !errors.Is(err, rpc.ErrKeys) {
 		t.Errorf("an authority without its key: %v", err)
 	}
 }
@@ -142,7 +144,7 @@ func TestDamagedBundles(t *testing.T) {
 // TestBundlesAndCrashes: issued keys survive a power failure.
 func TestBundlesAndCrashes(t *testing.T) {
 	mem := testdisk.NewMem()
-	a, err := OpenAuthority(mem, "keys", time.Now())
+	a, err := rpc.OpenAuthority(mem, "keys", time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,10 +153,10 @@ func TestBundlesAndCrashes(t *testing.T) {
 	}
 	for seed := range uint64(50) {
 		after := mem.Crash(seed)
-		if a, err := OpenAuthority(after, "keys", time.Now()); err != nil || a.Made {
+		if a, err := rpc.OpenAuthority(after, "keys", time.Now()); err != nil || a.Made {
 			t.Errorf("seed %d: made again %v, %v", seed, a.Made, err)
 		}
-		if _, err := LoadKeys(after, filepath.Join("keys", "a1"), nil); err != nil {
+		if _, err := rpc.LoadKeys(after, filepath.Join("keys", "a1"), nil); err != nil {
 			t.Errorf("seed %d: %v", seed, err)
 		}
 	}

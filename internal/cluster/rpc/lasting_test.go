@@ -1,4 +1,4 @@
-package rpc
+package rpc_test
 
 import (
 	"errors"
@@ -8,33 +8,36 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 )
 
 // TestLasting: agents that cannot connect are told why, and that the error lasts. The error for an
 // absent agent does not last.
 func TestLasting(t *testing.T) {
 	ours, theirs := bundles(t, "a1", "a2"), bundles(t, "a2")
-	keyed, _ := serve(t, ours["a1"], Handlers{})
-	bare, _ := serve(t, nil, Handlers{})
-	hello := Hello{Agent: Agent{Name: "a2", Instance: ID{9, 2}, Boot: 3, Capacity: 1, Addr: "127.0.0.1:1", State: 1}}
+	keyed, _ := serve(t, ours["a1"], rpc.Handlers{})
+	bare, _ := serve(t, nil, rpc.Handlers{})
+	hello := hello
+	hello.Agent.Name = "a2"
 	for _, c := range []struct {
 		what string
-		keys *Keys
+		keys *rpc.Keys
 		addr string
 		want error
 		last bool
 	}{
-		{"another authority's keys", theirs["a2"], keyed.Addr(), ErrStranger, true},
-		{"none, of an agent with keys", nil, keyed.Addr(), ErrKeysThere, true},
-		{"keys, of an agent without", ours["a2"], bare.Addr(), ErrKeysHere, true},
-		{"no answer", nil, says(t, ""), ErrHungUp, false},
-		{"no answer, with keys", ours["a2"], says(t, ""), ErrHungUp, false},
-		{"no agent there", nil, "127.0.0.1:1", ErrUnreachable, false},
-		{"not ready", ours["a2"], keyed.Addr(), ErrAgain, false},
+		{"another authority's keys", theirs["a2"], keyed.Addr(), rpc.ErrStranger, true},
+		{"none, of an agent with keys", nil, keyed.Addr(), rpc.ErrKeysThere, true},
+		{"keys, of an agent without", ours["a2"], bare.Addr(), rpc.ErrKeysHere, true},
+		{"no answer", nil, says(t, ""), rpc.ErrHungUp, false},
+		{"no answer, with keys", ours["a2"], says(t, ""), rpc.ErrHungUp, false},
+		{"no agent there", nil, "127.0.0.1:1", rpc.ErrUnreachable, false},
+		{"not ready", ours["a2"], keyed.Addr(), rpc.ErrAgain, false},
 	} {
 		_, err := client(t, c.keys, caller("a2"), nil).Hello(t.Context(), c.addr, hello)
-		if !errors.Is(err, c.want) || (Lasting(err) != nil) != c.last {
-			t.Errorf("%s: lasting %v: %v", c.what, Lasting(err), err)
+		if !errors.Is(err, c.want) || (rpc.Lasting(err) != nil) != c.last {
+			t.Errorf("%s: lasting %v: %v", c.what, rpc.Lasting(err), err)
 		}
 	}
 }
@@ -80,7 +83,6 @@ func TestForeign(t *testing.T) {
 		return s.Listener.Addr().String()
 	}
 	grpc := func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/grpc") }
-	hello := Hello{Agent: Agent{Name: "a2", Instance: ID{9, 2}, Boot: 3, Capacity: 1, Addr: "127.0.0.1:1", State: 1}}
 	for _, c := range []struct {
 		what, addr  string
 		bare, keyed string // what answers, without and with keys; empty: unknown
@@ -94,14 +96,14 @@ func TestForeign(t *testing.T) {
 		{"mail", says(t, "220 a\x1b\r\n"), `a program that says "220 a\x1b"`, `a program that says "220 a\x1b"`},
 		{"alert", says(t, "\x15\x03\x03\x00\x02\x02\x46"), "a TLS server", "a TLS server"},
 	} {
-		for _, k := range []*Keys{nil, keys} {
+		for _, k := range []*rpc.Keys{nil, keys} {
 			want := c.bare
 			if k != nil {
 				want = c.keyed
 			}
 			_, err := client(t, k, caller("a2"), nil).Hello(t.Context(), c.addr, hello)
 			got := ""
-			if foreign, ok := Lasting(err).(*ForeignError); ok {
+			if foreign, ok := rpc.Lasting(err).(*rpc.ForeignError); ok {
 				got = foreign.Program
 			}
 			if err == nil || got != want {

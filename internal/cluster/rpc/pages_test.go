@@ -1,16 +1,16 @@
-package rpc
+package rpc_test
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"testing"
-	"time"
 
+	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -22,21 +22,21 @@ func pageLink(url string) []byte {
 	return l.AppendTo(nil)
 }
 
-func pageOf(url string, records []byte) Page {
-	return Page{Link: pageLink(url), Size: int64(len(records)),
+func pageOf(url string, records []byte) rpc.Page {
+	return rpc.Page{Link: pageLink(url), Size: int64(len(records)),
 		Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(records)), nil }}
 }
 
-// TestPages: pages of any size arrive in order and unchanged, also if the receiver reads only a part of one.
-func TestPages(t *testing.T) {
-	large := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
-	type got struct {
-		url     string
-		records []byte
-	}
-	var pages []got
-	keys := bundles(t, "a1", "a2")
-	l, _ := serve(t, keys["a1"], Handlers{Pages: func(_ context.Context, from Caller, r *PageReader) error {
+// A stored page is what a receiver has read.
+type stored struct {
+	url     string
+	records []byte
+}
+
+// keeps returns a handler that reads at most that many octets of each page.
+func keeps(pages *[]stored, most int64) rpc.Handlers {
+	return rpc.Handlers{Pages: func(_ context.Context, _ rpc.Caller, r *rpc.PageReader) error {
+		*pages = nil
 		for {
 			link, err := r.Next()
 			if err == io.EOF {
@@ -45,20 +45,27 @@ func TestPages(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			b, err := io.ReadAll(io.LimitReader(r, 1<<20))
-			if err != nil {
+			b, err := io.ReadAll(io.LimitReader(r, most))
+			if *pages = append(*pages, stored{link.URL.String(), b}); err != nil {
 				return err
 			}
-			pages = append(pages, got{link.URL.String(), b})
 		}
-	}})
+	}}
+}
+
+// TestPages: pages of any size arrive in order and unchanged, also if the receiver reads only a part of one.
+func TestPages(t *testing.T) {
+	large := bytes.Repeat([]byte("0123456789abcdef"), 100_000)
+	var pages []stored
+	keys := bundles(t, "a1", "a2")
+	l, s := serve(t, keys["a1"], keeps(&pages, 1<<20))
 	p := client(t, keys["a2"], caller("a2"), nil).Peer("a1", l.Addr())
-	sent := []Page{pageOf("http://a.example/", []byte("one")), pageOf("http://a.example/large", large),
+	sent := []rpc.Page{pageOf("http://a.example/", []byte("one")), pageOf("http://a.example/large", large),
 		pageOf("http://b.example/", []byte("three"))}
-	if err := p.Pages(t.Context(), sent); err != nil {
-		t.Fatal(err)
+	if err := p.Pages(t.Context(), sent); err != nil || s.Counts().Calls["Pages"] != 1 {
+		t.Fatalf("%v, counts %v", err, s.Counts().Calls)
 	}
-	want := []got{{"http://a.example/", []byte("one")}, {"http://a.example/large", large[:1<<20]},
+	want := []stored{{"http://a.example/", []byte("one")}, {"http://a.example/large", large[:1<<20]},
 		{"http://b.example/", []byte("three")}}
 	if len(pages) != len(want) {
 		t.Fatalf("%d pages, want %d", len(pages), len(want))
@@ -74,106 +81,110 @@ func TestPages(t *testing.T) {
 // TestPagesRefused: the receiver's reason reaches the sender, also if it stops reading, and so does a file that the
 // sender cannot read.
 func TestPagesRefused(t *testing.T) {
-	keys := bundles(t, "a1", "a2")
-	l, s := serve(t, keys["a1"], Handlers{Pages: func(_ context.Context, _ Caller, r *PageReader) error {
+	l, s := serve(t, nil, rpc.Handlers{Pages: func(_ context.Context, _ rpc.Caller, r *rpc.PageReader) error {
 		if _, err := r.Next(); err != nil {
 			return err
 		}
-		return ErrAgain
+		return rpc.ErrAgain
 	}})
-	p := client(t, keys["a2"], caller("a2"), nil).Peer("a1", l.Addr())
 	large := make([]byte, 8<<20)
-	if err := p.Pages(t.Context(), []Page{pageOf("http://a.example/", large)}); !errors.Is(err, ErrAgain) {
-		t.Errorf("%v, want %v", err, ErrAgain)
-	}
 	gone := errors.New("the file is gone")
-	bad := pageOf("http://a.example/", large)
+	bad, short, noPlace := pageOf("http://a.example/", large), pageOf("http://a.example/", []byte("short")),
+		pageOf("http://a.example/", []byte("x"))
 	bad.Open = func() (io.ReadCloser, error) { return nil, gone }
-	if err := p.Pages(t.Context(), []Page{bad}); !errors.Is(err, gone) {
-		t.Errorf("%v, want %v", err, gone)
-	}
-	short := pageOf("http://a.example/", []byte("short"))
 	short.Size = 100
-	if err := p.Pages(t.Context(), []Page{short}); !errors.Is(err, io.ErrUnexpectedEOF) {
-		t.Errorf("%v, want %v", err, io.ErrUnexpectedEOF)
-	}
-	noPlace := Page{Link: weburl.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil), Size: 1,
-		Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader([]byte("x"))), nil }}
-	if err := p.Pages(t.Context(), []Page{noPlace}); !errors.Is(err, ErrRejected) {
-		t.Errorf("%v, want %v", err, ErrRejected)
+	noPlace.Link = weburl.Link{URL: weburl.MustParse("http://a.example/")}.AppendTo(nil)
+	p := peer(t, "a2", l)
+	for _, c := range []struct {
+		page rpc.Page
+		want error
+	}{{pageOf("http://a.example/", large), rpc.ErrAgain}, {bad, gone}, {short, io.ErrUnexpectedEOF},
+		{noPlace, rpc.ErrRejected}} {
+		if err := p.Pages(t.Context(), []rpc.Page{c.page}); !errors.Is(err, c.want) {
+			t.Errorf("%v, want %v", err, c.want)
+		}
 	}
 	if n := s.Counts().Refused["malformed"]; n != 1 {
 		t.Errorf("%d malformed messages counted, want 1", n)
 	}
 }
 
-// TestPageReader reads hostile sequences of messages.
-func TestPageReader(t *testing.T) {
+// stream sends messages of a call Pages, which no Client sends.
+func stream(t *testing.T, p *rpc.Peer, ms ...*pb.PagesRequest) error {
+	t.Helper()
+	calls, err := pb.NewExchangeClient(p, "http://agent").Pages(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range ms {
+		if calls.Send(m) != nil {
+			break // the receiver has answered
+		}
+	}
+	_, err = calls.CloseAndReceive()
+	return err
+}
+
+// TestHostilePages: hostile sequences of messages are refused, and counted.
+func TestHostilePages(t *testing.T) {
 	link := pageLink("http://a.example/")
 	part := func(n int) *pb.PagesRequest { return &pb.PagesRequest{Records: make([]byte, n)} }
 	begin := func(size uint64, n int) *pb.PagesRequest {
 		return &pb.PagesRequest{Link: link, Size: size, Records: make([]byte, n)}
 	}
+	var pages []stored
+	l, s := serve(t, nil, keeps(&pages, 2))
+	p := peer(t, "a2", l)
+	if err := stream(t, p, begin(3, 1), part(2), begin(1, 1)); err != nil || len(pages) != 2 {
+		t.Errorf("two pages: %v, %d arrive", err, len(pages))
+	}
 	for name, ms := range map[string][]*pb.PagesRequest{
 		"no link":             {part(3)},
 		"two links":           {{Link: append(link[:len(link):len(link)], link...), Size: 1, Records: []byte("x")}},
 		"no size":             {begin(0, 1)},
-		"too large":           {begin(maxPage+1, 1)},
+		"too large":           {begin(1<<40+1, 1)},
 		"more than its size":  {begin(3, 4)},
 		"more than its size ": {begin(5, 3), part(3)},
 		"an empty part":       {begin(5, 3), part(0)},
 		"ends early":          {begin(5, 3)},
 		"begins early":        {begin(5, 3), begin(5, 3)},
 	} {
-		r := &PageReader{receive: func() (*pb.PagesRequest, error) {
-			if len(ms) == 0 {
-				return nil, io.EOF
-			}
-			m := ms[0]
-			ms = ms[1:]
-			return m, nil
-		}}
-		var err error
-		for err == nil {
-			_, err = r.Next()
-		}
-		if !errors.Is(err, ErrMalformed) {
-			t.Errorf("%s: %v, want %v", name, err, ErrMalformed)
+		before := s.Counts().Refused["malformed"]
+		err := stream(t, p, ms...)
+		if n := s.Counts().Refused["malformed"] - before; connect.CodeOf(err) != connect.CodeInvalidArgument || n != 1 {
+			t.Errorf("%s: %v, %d counted as malformed", name, err, n)
 		}
 	}
 }
 
 // FuzzPages: a stream of any messages ends, and no page has more octets than it says.
 func FuzzPages(f *testing.F) {
-	one, err := proto.Marshal(&pb.PagesRequest{Link: pageLink("http://a.example/"), Size: 2, Records: []byte("ab")})
-	if err != nil {
-		f.Fatal(err)
-	}
-	f.Add(one, one)
-	f.Add(one[:len(one)-1], one)
+	one := &pb.PagesRequest{Link: pageLink("http://a.example/"), Size: 2, Records: []byte("ab")}
+	first := encoded(f, one)
+	f.Add(first, first)
+	f.Add(first[:len(first)-1], first)
+	f.Add(encoded(f, &pb.PagesRequest{Link: one.Link, Size: 4, Records: []byte("ab")}),
+		encoded(f, &pb.PagesRequest{Records: []byte("ab")}))
+	var pages []stored
+	l, _ := serve(f, nil, keeps(&pages, 1<<40))
+	p := peer(f, "a2", l)
 	f.Fuzz(func(t *testing.T, a, b []byte) {
-		ms := [][]byte{a, b}
-		r := &PageReader{receive: func() (*pb.PagesRequest, error) {
-			if len(ms) == 0 {
-				return nil, io.EOF
-			}
-			m := new(pb.PagesRequest)
-			if err := proto.Unmarshal(ms[0], m); err != nil {
-				return nil, fmt.Errorf("%w: %w", ErrMalformed, err)
-			}
-			ms = ms[1:]
-			return m, nil
-		}}
-		deadline := time.Now().Add(time.Minute)
-		for time.Now().Before(deadline) {
-			if _, err := r.Next(); err != nil {
-				return
-			}
-			size := r.left + int64(len(r.chunk))
-			if n, _ := io.Copy(io.Discard, r); n > size {
-				t.Fatalf("%d octets of a page of %d", n, size)
+		ms := []*pb.PagesRequest{{}, {}}
+		if proto.Unmarshal(a, ms[0]) != nil || proto.Unmarshal(b, ms[1]) != nil {
+			return
+		}
+		pages = nil
+		err := stream(t, p, ms...)
+		var sizes []uint64
+		for _, m := range ms {
+			if len(m.Link) > 0 {
+				sizes = append(sizes, m.Size)
 			}
 		}
-		t.Fatal("the stream does not end")
+		for i, page := range pages {
+			if n := uint64(len(page.records)); n > sizes[i] || n < sizes[i] && (err == nil || i+1 < len(pages)) {
+				t.Fatalf("%d octets of page %d of %d, %v", n, i, sizes[i], err)
+			}
+		}
 	})
 }

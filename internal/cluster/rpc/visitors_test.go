@@ -1,79 +1,198 @@
-package rpc
+package rpc_test
 
 import (
-	"context"
 	"encoding/binary"
+	"errors"
 	"io"
-	"net"
+	"net/netip"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/inbound"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
 )
 
-// TestVisitors: an agent without keys closes and counts connections that bring no call. It does not
-// count callers, and clients that connect and close.
+// TestVisitors: an agent without keys closes and counts connections that bring no call. It does not count callers, and
+// clients that connect and close.
 func TestVisitors(t *testing.T) {
-	l, s := serve(t, nil, Handlers{Pulse: func(context.Context, Caller, uint64) (Pulse, error) { return Pulse{}, nil }})
-	malformed := func() uint64 { return s.Counts().Refused[Malformed.String()] }
-	var header [9]byte // of a DATA frame of 2^24 - 1 octets
-	binary.BigEndian.PutUint32(header[:], 0xffffff<<8)
-	for what, sent := range map[string]string{
-		"HTTP/1":           "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
-		"garbage":          strings.Repeat("\x00\xff\x17garbage", 100),
-		"a bad preface":    "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n",
-		"a frame too long": http2.ClientPreface + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" + string(header[:]),
-		"not even a frame": http2.ClientPreface + strings.Repeat("x", 100),
-	} {
+	inMemory(t, func(t *testing.T, _ *simnet.Network, here *simnet.Machine) {
+		l, s := serveOn(t, here, "127.0.0.1:7470", nil, all[rpc.Handlers](
+			func(string, rpc.Caller, any) (any, error) { return nil, nil }))
+		malformed := func() uint64 { synctest.Wait(); return s.Counts().Refused["malformed"] }
+		var header [9]byte // of a DATA frame of 2^24 - 1 octets
+		binary.BigEndian.PutUint32(header[:], 0xffffff<<8)
+		const settings = "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+		for what, sent := range map[string]string{
+			"HTTP/1":           "GET / HTTP/1.1\r\nHost: x\r\n\r\n",
+			"garbage":          strings.Repeat("\x00\xff\x17garbage", 100),
+			"a bad preface":    "PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n",
+			"a frame too long": http2.ClientPreface + settings + string(header[:]),
+			"not even a frame": http2.ClientPreface + strings.Repeat("x", 100),
+		} {
+			before := malformed()
+			conn, err := here.Dial(t.Context(), "tcp", l.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.WriteString(conn, sent)
+			conn.SetReadDeadline(time.Now().Add(20 * time.Second))
+			if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "timeout") {
+				t.Errorf("%s: the connection stays open", what)
+			}
+			conn.Close()
+			if n := malformed() - before; n != 1 {
+				t.Errorf("%s is counted %d times", what, n)
+			}
+		}
 		before := malformed()
-		conn, err := net.Dial("tcp", l.Addr())
+		c := client(t, nil, caller("a2"), here.Dial)
+		if _, err := c.Peer("a1", l.Addr()).Pulse(t.Context(), 1); err != nil {
+			t.Error(err)
+		}
+		c.Close()
+		conn, err := here.Dial(t.Context(), "tcp", l.Addr())
 		if err != nil {
 			t.Fatal(err)
 		}
-		io.WriteString(conn, sent)
-		conn.SetReadDeadline(time.Now().Add(20 * time.Second))
-		if _, err := io.Copy(io.Discard, conn); err != nil && strings.Contains(err.Error(), "timeout") {
-			t.Errorf("%s: the connection stays open", what)
-		}
+		io.WriteString(conn, http2.ClientPreface+settings)
+		synctest.Wait()
 		conn.Close()
-		for end := time.Now().Add(20 * time.Second); malformed() == before; time.Sleep(time.Millisecond) {
-			if time.Now().After(end) {
-				t.Errorf("%s is not counted", what)
-				break
-			}
+		time.Sleep(time.Minute)
+		if n := malformed() - before; n != 0 {
+			t.Errorf("%d of those that call, or go, were counted", n)
 		}
-	}
-	before := malformed()
-	c := client(t, nil, caller("a2"), nil)
-	if _, err := c.Peer("a1", l.Addr()).Pulse(context.Background(), 1); err != nil {
-		t.Error(err)
-	}
-	c.Close()
-	awaitOpen(t, l, 0)
-	conn, err := net.Dial("tcp", l.Addr())
-	if err != nil {
-		t.Fatal(err)
-	}
-	io.WriteString(conn, http2.ClientPreface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00")
-	awaitOpen(t, l, 1)
-	conn.Close()
-	awaitOpen(t, l, 0) // the connection is counted before it is closed
-	if n := malformed() - before; n != 0 {
-		t.Errorf("%d of those that call, or go, were counted", n)
+	})
+}
+
+// TestSilentStrangers: silent connections, from one address or many, keep no agent out. Its first call and its first
+// stream of gossip succeed, and no known agent loses its place.
+func TestSilentStrangers(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		for _, addresses := range []bool{false, true} {
+			inMemory(t, func(t *testing.T, network *simnet.Network, here *simnet.Machine) {
+				var k map[string]*rpc.Keys
+				if secure {
+					k = bundles(t, "a1", "a2", "a3")
+				}
+				l, s := serveOn(t, here, "127.0.0.1:7470", k["a2"], all[rpc.Handlers](
+					func(string, rpc.Caller, any) (any, error) { return nil, nil }))
+				const n = 1000
+				busy := uint64(n - inbound.Share(16, 16, 256)) // the others have places
+				from := here
+				silence := func(addresses bool) {
+					before := s.Counts().Refused["busy"]
+					for i := range n {
+						if addresses {
+							from = network.Machine(2+i, netip.AddrFrom4([4]byte{127, 1, byte(i >> 8), byte(i)}))
+						}
+						conn, err := from.Dial(t.Context(), "tcp", l.Addr())
+						if err != nil {
+							t.Fatal(err)
+						}
+						t.Cleanup(func() { conn.Close() })
+					}
+					synctest.Wait()
+					if gone := s.Counts().Refused["busy"] - before; gone < busy {
+						t.Errorf("%d of %d silent connections were closed, want %d", gone, n, busy)
+					}
+				}
+				pulse := func(name string) error {
+					_, err := client(t, k[name], caller(name), here.Dial).Peer("a2", l.Addr()).Pulse(t.Context(), 1)
+					return err
+				}
+				silence(addresses)
+				if err := pulse("a1"); err != nil {
+					t.Errorf("the first call: %v", err)
+				}
+				conn, err := rpc.DialGossip(t.Context(), k["a3"], here.Dial, l.Addr(), "a2")
+				if err != nil {
+					t.Fatalf("the first stream of gossip: %v", err)
+				}
+				defer conn.Close()
+				if taken, err := l.Gossip().Accept(); err != nil {
+					t.Error(err)
+				} else {
+					taken.Close()
+				}
+				l.SetMembers([]netip.Addr{netip.MustParseAddr("127.0.0.1")})
+				slow, err := here.Dial(t.Context(), "tcp", l.Addr())
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer slow.Close()
+				silence(true)
+				slow.SetReadDeadline(time.Now().Add(time.Second))
+				if _, err := slow.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("a member's connection before its first call: %v", err)
+				}
+				if err := pulse("a3"); err != nil {
+					t.Errorf("a member's call: %v", err)
+				}
+			})
+		}
 	}
 }
 
-// awaitOpen waits until n connections are proven, and no others are open.
-func awaitOpen(t *testing.T, l *Listener, n int) {
-	t.Helper()
-	for end := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
-		unproven, proven := l.pool.Open()
-		if unproven == 0 && proven == n {
-			return
+// TestSlowCallers: a member whose requests do not arrive keeps no other member out, and loses its places after a while.
+func TestSlowCallers(t *testing.T) {
+	const asked, stall = 4, 30 * time.Second
+	inMemory(t, func(t *testing.T, _ *simnet.Network, here *simnet.Machine) {
+		l, s := serveOn(t, here, "127.0.0.1:7480", nil, all[rpc.Coordination](
+			func(string, rpc.Caller, any) (any, error) { return []rpc.HostAnswer{{State: rpc.HostComing}}, nil }))
+		tr := plain(t)
+		tr.DialContext = here.Dial
+		ended := make(chan error, asked)
+		for range asked {
+			body, more := io.Pipe()
+			t.Cleanup(func() { more.Close() })
+			r, err := raw{call: "Discover", who: who(caller("slow"))}.request(t.Context(), l.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Body, r.ContentLength = body, -1
+			go func() {
+				began := time.Now()
+				res, err := tr.RoundTrip(r)
+				if err == nil {
+					res.Body.Close()
+				}
+				if took := time.Since(began); err == nil && res.StatusCode == 200 || took > stall+time.Second {
+					err = errors.Join(err, errors.New("it lasts too long, or succeeds"))
+				} else {
+					err = nil
+				}
+				ended <- err
+			}()
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d unproven and %d proven connections are open, want 0 and %d", unproven, proven, n)
+		time.Sleep(time.Millisecond) // the calls arrive
+		discover := func(name string) error {
+			_, err := client(t, nil, caller(name), here.Dial).Coordinator(l.Addr()).
+				Discover(t.Context(), rpc.Discovery{Hosts: []string{"a.example"}})
+			return err
 		}
-	}
+		if err := discover("slow"); !errors.Is(err, rpc.ErrUnreachable) {
+			t.Errorf("one more call of the slow agent: %v", err)
+		}
+		began := time.Now()
+		if err := discover("a2"); err != nil || time.Since(began) > 0 {
+			t.Errorf("the call of another agent: %v after %v", err, time.Since(began))
+		}
+		for range asked {
+			if err := <-ended; err != nil {
+				t.Errorf("a slow call: %v", err)
+			}
+		}
+		if err := discover("slow"); err != nil {
+			t.Errorf("the slow agent's next call: %v", err)
+		}
+		if n := s.Counts().Refused["busy"]; n != 1 {
+			t.Errorf("%d refused as busy", n)
+		}
+	})
 }

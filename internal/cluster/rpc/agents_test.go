@@ -1,0 +1,336 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+var theCrawl = rpc.ID{1, 2, 3}
+
+// issue makes keys of one new cluster, and returns the disk that has them. The names of coordinators begin with c.
+func issue(t *testing.T, names ...string) (*testdisk.Mem, map[string]*rpc.Keys) {
+	t.Helper()
+	mem := testdisk.NewMem()
+	a, err := rpc.OpenAuthority(mem, "keys", time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]*rpc.Keys{}
+	for _, name := range names {
+		issue := a.Issue
+		if strings.HasPrefix(name, "c") {
+			issue = a.IssueCoordinator
+		}
+		dir, err := issue(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if out[name], err = rpc.LoadKeys(mem, dir, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return mem, out
+}
+
+func bundles(t *testing.T, names ...string) map[string]*rpc.Keys {
+	t.Helper()
+	_, keys := issue(t, names...)
+	return keys
+}
+
+// withKeys runs a test with keys and without: then all keys are nil.
+func withKeys(t *testing.T, names []string, run func(t *testing.T, keys map[string]*rpc.Keys)) {
+	t.Helper()
+	keys := bundles(t, names...)
+	t.Run("with keys", func(t *testing.T) { run(t, keys) })
+	t.Run("without keys", func(t *testing.T) { run(t, nil) })
+}
+
+// serve runs the server of an agent (h is rpc.Handlers) or of a coordinator (rpc.Coordination) until the test ends.
+func serve(t testing.TB, keys *rpc.Keys, h any) (*rpc.Listener, *rpc.Server) {
+	t.Helper()
+	return serveOn(t, rpc.System, "127.0.0.1:0", keys, h)
+}
+
+func serveOn(t testing.TB, network rpc.Network, addr string, keys *rpc.Keys, h any) (*rpc.Listener, *rpc.Server) {
+	t.Helper()
+	cfg, listen := rpc.ServerConfig{Crawl: func() rpc.ID { return theCrawl },
+		Admitted: func(c rpc.Caller) bool { return c.Name != unknown }}, rpc.Listen
+	switch h := h.(type) {
+	case rpc.Handlers:
+		cfg.Handlers = h
+	case rpc.Coordination:
+		cfg.Coordination, listen = h, rpc.ListenCoordinator
+	}
+	l, err := listen(network, addr, keys)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := rpc.NewServer(l, cfg)
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := s.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		wg.Wait()
+		l.Close()
+	})
+	return l, s
+}
+
+// inMemory runs a test in virtual time, on a network without delays.
+func inMemory(t *testing.T, run func(t *testing.T, network *simnet.Network, here *simnet.Machine)) {
+	synctest.Test(t, func(t *testing.T) {
+		t.Cleanup(func() { time.Sleep(time.Minute) }) // last: the connections end
+		n := simnet.New(1)
+		n.Follow(func(int, int) simnet.Path { return simnet.Path{} })
+		run(t, n, n.Machine(1, netip.MustParseAddr("127.0.0.1")))
+	})
+}
+
+// unknown is the name of an agent that has not been admitted.
+const unknown = "unknown"
+
+func caller(name string) rpc.Caller {
+	return rpc.Caller{Name: name, Instance: rpc.ID{9, byte(len(name))}, Boot: 3, Crawl: theCrawl}
+}
+
+func client(t testing.TB, keys *rpc.Keys, self rpc.Caller, dial rpc.Dialer) *rpc.Client {
+	t.Helper()
+	c := rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller { return self }, Dial: dial, Seed: 1})
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// peer returns what the agent called name calls the agent at l with, both without keys.
+func peer(t testing.TB, name string, l *rpc.Listener) *rpc.Peer {
+	t.Helper()
+	return client(t, nil, caller(name), nil).Peer("b", l.Addr())
+}
+
+func links(urls ...string) rpc.Links {
+	l := rpc.Links{Count: len(urls)}
+	for _, u := range urls {
+		l.Data = weburl.Link{URL: weburl.MustParse(u), Via: "http://via.example/", Hops: "L",
+			Seed: "via.example"}.AppendTo(l.Data)
+	}
+	return l
+}
+
+var oneLink = links("http://a.example/")
+
+// An exchange is a call, with a request and an answer that have a value in each field.
+type exchange struct {
+	call        string
+	ask, answer any // nil: the call has none
+}
+
+var hello = rpc.Hello{Agent: rpc.Agent{Name: "a1", Instance: caller("a1").Instance, Boot: 3, Capacity: 2,
+	Addr: "h.example:1", State: 1}, Settings: map[string]string{"partition": "rendezvous"}}
+
+var aFollow = rpc.Follow{From: 7, Wait: time.Second, Stamp: 1 << 60, Report: rpc.Report{
+	Capacity: 2, Addr: "h.example:1", State: 2, Term: 3, Hosts: 1 << 40, URLs: 1 << 50,
+	Heard:    map[string]time.Duration{"a2": 0, "a3": 12345 * time.Millisecond},
+	Settings: map[string]string{"partition": "sites"},
+}}
+
+// exchanges has each call but Pages, which is a stream.
+var exchanges = func() []exchange {
+	at := time.UnixMilli(1700000000123).UTC()
+	push := links("http://a.example/1", "http://b.example/2?q")
+	push.Hops = 2
+	known := map[string]int64{"a1": 5, "a3": 0}
+	file := rpc.CopyFile{Name: "a-1.warc.gz", Size: 100, Digest: [32]byte{1}}
+	return []exchange{
+		{"Hello", hello, rpc.Welcome{
+			Agent: rpc.Agent{Name: "a2", Instance: rpc.ID{7}, Boot: 2, Capacity: 1.5, Addr: "127.0.0.1:7", State: 2},
+			Crawl: theCrawl, Elapsed: 90 * time.Second,
+			Agents: []rpc.Agent{{Name: "a3", Instance: rpc.ID{8}, Boot: 1, Capacity: 2, Addr: "[::1]:8"}}}},
+		{"Push", push, nil},
+		{"Known", []rpc.Fingerprint{0, 1, 1<<48 - 1, 0x123456789abc, 4, 5, 6, 7, 8},
+			[]bool{false, true, true, false, false, false, false, true, true}},
+		{"Ship", rpc.Records{Seq: 77, Count: 2, Data: []byte("records")}, nil},
+		{"Hand", rpc.Records{Count: 3, Data: []byte("of hosts")}, nil},
+		{"Claim", rpc.Claim{View: 1<<63 + 5, Hosts: []string{"a.example", "xn--bcher-kva.example", "[2001:db8::1]"}},
+			[]rpc.Verdict{rpc.Unknown, rpc.Coming, rpc.Again}},
+		{"Lease", []byte("may I?"), []byte("yes")},
+		{"Pulse", uint64(4), rpc.Pulse{View: 5, Activity: 6, Pages: 7, Idle: true, Stopped: true, Lost: true}},
+		{"End", rpc.End{View: 1, Activity: 2, Reason: "finished", Prepare: true}, true},
+		{"Budget", rpc.Budget{Seq: 3, Used: 4, Held: 5, Want: 10, Known: known}, rpc.Grant{14, true, known}},
+		{"Share", rpc.ShareAsk{Seq: 3, Held: 0.125, Left: 1500 * time.Millisecond, Want: 1},
+			rpc.ShareGrant{Share: 0.25, Agents: 4, Requests: 40, Bits: 1e6}},
+		{"Contents", []rpc.Content{{Digest: [20]byte{1, 2}, Page: rpc.ContentPage{"http://a.example/", at}},
+			{Digest: [20]byte{3}, Page: rpc.ContentPage{"http://b.example/?q", at.Add(time.Hour)}},
+			{Digest: [20]byte{4}, Page: rpc.ContentPage{"http://c.example/", at}, Archived: true}},
+			[]rpc.ContentAnswer{{}, {First: rpc.ContentPage{"http://a.example/first", at}}, {Claimed: true}}},
+		{"Recall", rpc.Recall{Links: links("http://a.example/", "http://b.example/"), Accept: true},
+			[]rpc.RecallAnswer{{Verdict: rpc.RecallLater},
+				{rpc.RecallKnown, links("http://b.example/").Data, []byte("state")}}},
+		{"Orders", rpc.Orders{Orders: [][]byte{[]byte("pause"), {0}}, Digest: [32]byte{1, 31: 2}},
+			rpc.OrdersAnswer{Orders: [][]byte{{1}, []byte("order")}, Digest: [32]byte{4, 31: 5}, More: true}},
+		{"Operate", rpc.Operation{Method: "BlockHost", Request: []byte("a.example")},
+			rpc.OperationAnswer{Response: []byte("done"), Error: "no such host: ä.example", Code: "not-found"}},
+		{"Copy", rpc.Copy{Kind: rpc.CopyPart, File: file, Offset: 90, Data: []byte("x")},
+			rpc.CopyAnswer{Files: []rpc.CopyFile{file}, Have: 93}},
+		{"Copy", rpc.Copy{Kind: rpc.CopyPages, Agent: "a1", Instance: rpc.ID{1},
+			Pages: []weburl.Key{{Host: 1, Path: 2}, {Host: 3}}}, rpc.CopyAnswer{Known: []bool{true, false}}},
+		{"Discover", rpc.Discovery{[]string{"a.example", "b.example", "[2001:db8::1]", "d.example"}, true},
+			[]rpc.HostAnswer{{State: rpc.HostDead, After: time.Minute}, {State: rpc.HostAssigned},
+				{State: rpc.HostComing}, {State: rpc.HostDead, After: time.Millisecond}}},
+		{"Follow", aFollow, rpc.Followed{Entries: []byte("entries"), Last: 9, Term: 8, Member: true, Crawl: theCrawl,
+			Stamp: 5}},
+		{"Finish", rpc.Finish{Term: 8, Number: 9}, nil},
+		{"Status", nil, []byte("leading")},
+		{"Forget", "a7", nil},
+	}
+}()
+
+// toCoordinator reports whether a coordinator answers the call.
+func toCoordinator(call string) bool {
+	_, ok := reflect.TypeFor[rpc.Coordination]().FieldByName(call)
+	return ok
+}
+
+// do makes a call of a Peer or a Coordinator.
+func do(ctx context.Context, callee any, call string, ask any) (answer any, err error) {
+	in := []reflect.Value{reflect.ValueOf(ctx)}
+	if ask != nil {
+		in = append(in, reflect.ValueOf(ask))
+	}
+	out := reflect.ValueOf(callee).MethodByName(call).Call(in)
+	if err, _ = out[len(out)-1].Interface().(error); err == nil && len(out) > 1 {
+		answer = out[0].Interface()
+	}
+	return answer, err
+}
+
+// calls makes the call at the agent or the coordinator at l.
+func (e exchange) calls(ctx context.Context, c *rpc.Client, l *rpc.Listener) (answer any, err error) {
+	return do(ctx, callee(c, e.call, l.Addr()), e.call, e.ask)
+}
+
+// callee returns what makes a call to addr.
+func callee(c *rpc.Client, call, addr string) any {
+	if toCoordinator(call) {
+		return c.Coordinator(addr)
+	}
+	return c.Peer("a2", addr)
+}
+
+// A handler is any handler. A nil answer is a zero one.
+type handler func(call string, from rpc.Caller, ask any) (answer any, err error)
+
+// all returns rpc.Handlers or rpc.Coordination, with f as each handler.
+func all[H any](f handler) (h H) {
+	v := reflect.ValueOf(&h).Elem()
+	for i := range v.NumField() {
+		field := v.Type().Field(i)
+		v.Field(i).Set(reflect.MakeFunc(field.Type, func(in []reflect.Value) (out []reflect.Value) {
+			var ask any
+			if len(in) > 2 {
+				ask = in[2].Interface()
+			}
+			answer, err := f(field.Name, in[1].Interface().(rpc.Caller), ask)
+			for i := range field.Type.NumOut() {
+				out = append(out, reflect.Zero(field.Type.Out(i)))
+			}
+			if len(out) > 1 && answer != nil {
+				out[0] = reflect.ValueOf(answer)
+			}
+			if err != nil {
+				out[len(out)-1] = reflect.ValueOf(&err).Elem()
+			}
+			return out
+		}))
+	}
+	return h
+}
+
+// A raw call is a request that no Client makes.
+type raw struct {
+	call, who      string // who: the caller
+	kind, encoding string // headers; kind "": protobuf
+	body           []byte
+}
+
+// who is the header of a caller.
+func who(c rpc.Caller) string { return fmt.Sprintf("%s %s %d %s", c.Name, c.Instance, c.Boot, c.Crawl) }
+
+// request returns the request to the server at addr.
+func (r raw) request(ctx context.Context, addr string) (*http.Request, error) {
+	service := pb.ExchangeName
+	if toCoordinator(r.call) {
+		service = pb.CoordinationName
+	}
+	req, err := http.NewRequestWithContext(ctx, "POST", "http://"+addr+"/"+service+"/"+r.call, bytes.NewReader(r.body))
+	if err != nil {
+		return nil, err
+	}
+	if r.kind == "" {
+		r.kind = "application/proto"
+	}
+	req.Header.Set("Content-Type", r.kind)
+	req.Header.Set("Orbweaver-Caller", r.who)
+	if r.encoding != "" {
+		req.Header.Set("Content-Encoding", r.encoding)
+	}
+	return req, nil
+}
+
+// plain returns a transport of unencrypted HTTP/2.
+func plain(t testing.TB) *http.Transport {
+	tr := &http.Transport{Protocols: new(http.Protocols)}
+	tr.Protocols.SetUnencryptedHTTP2(true)
+	t.Cleanup(tr.CloseIdleConnections)
+	return tr
+}
+
+// post makes a raw call without keys, and returns the answer.
+func post(t testing.TB, tr *http.Transport, l *rpc.Listener, r raw) (status int, body []byte, err error) {
+	t.Helper()
+	req, err := r.request(t.Context(), l.Addr())
+	if err != nil {
+		return 0, nil, err
+	}
+	res, err := tr.RoundTrip(req)
+	if err != nil {
+		return 0, nil, err
+	}
+	defer res.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(res.Body, 4<<20))
+	return res.StatusCode, body, err
+}
+
+func encoded(t testing.TB, m proto.Message) []byte {
+	t.Helper()
+	b, err := proto.Marshal(m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

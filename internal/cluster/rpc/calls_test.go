@@ -1,0 +1,585 @@
+package rpc_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/testkit/simnet"
+)
+
+// TestCalls: requests and answers arrive unchanged, with and without keys.
+func TestCalls(t *testing.T) {
+	withKeys(t, []string{"a1", "a2", "c1", "c2"}, func(t *testing.T, keys map[string]*rpc.Keys) {
+		me, tool := caller("a1"), rpc.Caller{Name: "c2"} // a tool with a coordinator's keys belongs to no crawl
+		var mu sync.Mutex
+		var now exchange
+		var asked any
+		var from rpc.Caller
+		handle := func(call string, by rpc.Caller, ask any) (any, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if asked, from = ask, by; call != now.call {
+				t.Errorf("%s arrives as %s", now.call, call)
+			}
+			return now.answer, nil
+		}
+		al, agent := serve(t, keys["a2"], all[rpc.Handlers](handle))
+		cl, coordinator := serve(t, keys["c1"], all[rpc.Coordination](handle))
+		ours, theirs := client(t, keys["a1"], me, nil), client(t, keys["c2"], tool, nil)
+		check := func(c *rpc.Client, is rpc.Caller, e exchange, call func() (any, error)) {
+			t.Helper()
+			mu.Lock()
+			now, asked, from = e, nil, rpc.Caller{}
+			mu.Unlock()
+			answer, err := call()
+			mu.Lock()
+			defer mu.Unlock()
+			if diff := cmp.Diff(e.answer, answer, cmpopts.EquateEmpty()); diff != "" || err != nil {
+				t.Errorf("%s: %v, the answer (-want +got):\n%s", e.call, err, diff)
+			}
+			if diff := cmp.Diff(e.ask, asked, cmpopts.EquateEmpty()); diff != "" || from != is {
+				t.Errorf("%s of %v, the request (-want +got):\n%s", e.call, from, diff)
+			}
+		}
+		want := map[string]uint64{"Hello": 1, "Status": 1}
+		for _, e := range exchanges {
+			c, is, l := ours, me, al
+			if toCoordinator(e.call) {
+				l = cl
+			}
+			if e.call == "Forget" {
+				c, is = theirs, tool
+			}
+			want[e.call]++
+			check(c, is, e, func() (any, error) { return e.calls(t.Context(), c, l) })
+			switch e.call {
+			case "Hello":
+				check(c, is, e, func() (any, error) { return c.Hello(t.Context(), al.Addr(), hello) })
+			case "Status":
+				check(theirs, tool, e, func() (any, error) { return e.calls(t.Context(), theirs, l) })
+			}
+		}
+		counts, others, mine := agent.Counts(), coordinator.Counts(), ours.Counts()
+		for call := range counts.Calls {
+			n := counts.Calls[call] + others.Calls[call]
+			if n != want[call] || counts.Errors[call]+others.Errors[call] != 0 { // for Pages see TestPages
+				t.Errorf("%s was counted %d times, want %d, %d errors", call, n, want[call], counts.Errors[call])
+			}
+			// Both sides count the bodies of the same answers.
+			if !toCoordinator(call) && (mine.Answers[call] != counts.Bodies[call] || counts.Answers[call] != 0) {
+				t.Errorf("%s: %d bytes of answers received, %d sent", call, mine.Answers[call], counts.Bodies[call])
+			}
+		}
+		for reason, n := range counts.Refused {
+			if n+others.Refused[reason] != 0 {
+				t.Errorf("%d refused as %s", n+others.Refused[reason], reason)
+			}
+		}
+		if mine.Links != 2 || mine.Keys != 9 || mine.Bodies["Ship"] == 0 || mine.Bodies["Known"] != 6*9+2 ||
+			mine.Answers["Known"] == 0 || mine.Sent == 0 || mine.Calls["Push"] != 1 ||
+			counts.Bodies["Lease"] == 0 || counts.Received == 0 {
+			t.Errorf("counts %+v, %+v", mine, counts)
+		}
+		now = exchange{call: "Status"}
+		ours.Forget(cl.Addr())
+		if _, err := ours.Coordinator(cl.Addr()).Status(t.Context()); err != nil {
+			t.Errorf("Status after Forget: %v", err)
+		}
+	})
+}
+
+// TestErrors: an error has the same meaning on both sides.
+func TestErrors(t *testing.T) {
+	var fail error
+	handle := func(string, rpc.Caller, any) (any, error) { return nil, fail }
+	al, agent := serve(t, nil, all[rpc.Handlers](handle))
+	cl, coordinator := serve(t, nil, all[rpc.Coordination](handle))
+	push := func() error { return peer(t, "a1", al).Push(t.Context(), oneLink) }
+	finish := func() error {
+		return client(t, nil, caller("a1"), nil).Coordinator(cl.Addr()).Finish(t.Context(), rpc.Finish{})
+	}
+	refusal := func(err error) bool {
+		r, ok := errors.AsType[*rpc.Refusal](err)
+		return ok && *r == rpc.Refusal{Reason: "name", Text: `the name "a1" is in use`}
+	}
+	notLeader := func(want string) func(error) bool {
+		return func(err error) bool {
+			n, ok := errors.AsType[*rpc.NotLeader](err)
+			return ok && n.Leader == want
+		}
+	}
+	failed := func(err error) bool {
+		return err != nil && strings.Contains(err.Error(), "the disk is on fire") && !errors.Is(err, rpc.ErrAgain) &&
+			!errors.Is(err, rpc.ErrRejected) && !errors.Is(err, rpc.ErrUnreachable)
+	}
+	is := func(want error) func(error) bool { return func(err error) bool { return errors.Is(err, want) } }
+	for _, c := range []struct {
+		call func() error
+		err  error
+		is   func(error) bool
+	}{
+		{push, fmt.Errorf("view 3: %w", rpc.ErrAgain), is(rpc.ErrAgain)},
+		{push, &rpc.Refusal{"name", `the name "a1" is in use`}, refusal},
+		{push, fmt.Errorf("%w: x", rpc.ErrMalformed), is(rpc.ErrRejected)},
+		{push, errors.New("the disk is on fire"), failed},
+		{finish, &rpc.Refusal{"name", `the name "a1" is in use`}, refusal},
+		{finish, fmt.Errorf("finish: %w", &rpc.NotLeader{}), notLeader("")},
+		{finish, &rpc.NotLeader{"192.0.2.1:7480"}, notLeader("192.0.2.1:7480")},
+		{finish, &rpc.NotLeader{"c.example:1"}, notLeader("c.example:1")},
+		{finish, &rpc.NotLeader{"no port"}, func(err error) bool { return err != nil && !notLeader("no port")(err) }},
+	} {
+		before := agent.Counts().Errors["Push"] + coordinator.Counts().Errors["Finish"]
+		if fail = c.err; !c.is(c.call()) {
+			t.Errorf("%v arrives as %v", c.err, c.call())
+		}
+		if n := agent.Counts().Errors["Push"] + coordinator.Counts().Errors["Finish"] - before; n != 1 {
+			t.Errorf("%v: %d errors counted", c.err, n)
+		}
+	}
+	noAgent, _ := serve(t, nil, rpc.Handlers{})
+	noCoordinator, _ := serve(t, nil, rpc.Coordination{})
+	for _, e := range exchanges {
+		l := noAgent
+		if toCoordinator(e.call) {
+			l = noCoordinator
+		}
+		if _, err := e.calls(t.Context(), client(t, nil, caller("a1"), nil), l); !errors.Is(err, rpc.ErrAgain) {
+			t.Errorf("%s without a handler: %v", e.call, err)
+		}
+	}
+	closed, err := rpc.Listen(rpc.System, "127.0.0.1:0", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	if _, err := peer(t, "a1", closed).Pulse(t.Context(), 1); !errors.Is(err, rpc.ErrUnreachable) {
+		t.Errorf("Pulse of no agent: %v", err)
+	}
+}
+
+// TestNotAdmitted: a caller that was not admitted may only call Hello, Follow, Status and Forget, and a caller of
+// another crawl only Status and Forget. A caller of no crawl yet may call what one that was not admitted may. Each
+// other call is counted. A caller that was not admitted is told to come back.
+func TestNotAdmitted(t *testing.T) {
+	withKeys(t, []string{"a1", unknown, "a2", "c1", "c2"}, func(t *testing.T, keys map[string]*rpc.Keys) {
+		reached := &rpc.Refusal{"settings", "a handler was reached"}
+		handle := func(string, rpc.Caller, any) (any, error) { return nil, reached }
+		al, agent := serve(t, keys["a2"], all[rpc.Handlers](handle))
+		cl, coordinator := serve(t, keys["c1"], all[rpc.Coordination](handle))
+		stranger, other, fresh := caller(unknown), caller("a1"), caller("a1")
+		other.Crawl, fresh.Crawl = rpc.ID{4}, rpc.ID{}
+		refused := map[string]uint64{}
+		for _, e := range append(exchanges, exchange{call: "Pages",
+			ask: []rpc.Page{pageOf("http://a.example/", []byte("page"))}}) {
+			for _, as := range []rpc.Caller{stranger, other, fresh} {
+				k, l := keys[as.Name], al
+				if toCoordinator(e.call) {
+					l = cl
+				}
+				if e.call == "Hello" {
+					its := hello
+					its.Agent.Name, its.Agent.Instance = as.Name, as.Instance
+					e.ask = its
+				}
+				if e.call == "Forget" {
+					k, as.Name = keys["c2"], "c2"
+				}
+				_, err := e.calls(t.Context(), client(t, k, as, nil), l)
+				r, _ := errors.AsType[*rpc.Refusal](err)
+				open := e.call == "Status" || e.call == "Forget" ||
+					as.Crawl != other.Crawl && (e.call == "Hello" || e.call == "Follow")
+				switch {
+				case open:
+					if r == nil || *r != *reached {
+						t.Errorf("%s of %v: %v", e.call, as, err)
+					}
+				case as == stranger:
+					if refused["not-admitted"]++; !errors.Is(err, rpc.ErrAgain) {
+						t.Errorf("%s of an agent that is not admitted: %v", e.call, err)
+					}
+				default:
+					if refused["other-crawl"]++; r == nil || r.Reason != "crawl" ||
+						strings.Contains(r.Text, "the coordinator's directory") != toCoordinator(e.call) {
+						t.Errorf("%s of an agent of crawl %s: %v", e.call, as.Crawl, err)
+					}
+				}
+			}
+		}
+		for reason, n := range agent.Counts().Refused {
+			if n += coordinator.Counts().Refused[reason]; n != refused[reason] {
+				t.Errorf("%d refused as %s, want %d", n, reason, refused[reason])
+			}
+		}
+	})
+}
+
+// TestBusy: calls above the limit of their kind are told to come back. Calls of another kind succeed: quick ones, and
+// those of operators.
+func TestBusy(t *testing.T) {
+	const served, asked = 16, 4 // at once: by a server, of a client
+	block := make(chan struct{})
+	var pushes, orders, wg sync.WaitGroup
+	pushes.Add(served)
+	orders.Add(served)
+	l, s := serve(t, nil, all[rpc.Handlers](func(call string, _ rpc.Caller, _ any) (any, error) {
+		switch call {
+		case "Push":
+			pushes.Done()
+			<-block
+		case "Orders":
+			orders.Done()
+			<-block
+		}
+		return nil, nil
+	}))
+	fill := func(call func(p *rpc.Peer) error) {
+		for i := range served / asked {
+			p := peer(t, strings.Repeat("a", i+1), l)
+			for range asked {
+				wg.Go(func() {
+					if err := call(p); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+	}
+	p := peer(t, "late", l)
+	push := func(p *rpc.Peer) error { return p.Push(t.Context(), oneLink) }
+	operate := func() error { _, err := p.Operate(t.Context(), rpc.Operation{Method: "Pause"}); return err }
+	pulse := func() error { _, err := p.Pulse(t.Context(), 1); return err }
+	fill(push)
+	pushes.Wait()
+	if err := push(p); !errors.Is(err, rpc.ErrUnreachable) {
+		t.Errorf("Push to a busy agent: %v", err)
+	}
+	if err := errors.Join(pulse(), operate()); err != nil {
+		t.Error(err)
+	}
+	fill(func(p *rpc.Peer) error { _, err := p.Orders(t.Context(), rpc.Orders{}); return err })
+	orders.Wait()
+	if err := operate(); !errors.Is(err, rpc.ErrUnreachable) {
+		t.Errorf("Operate at a busy agent: %v", err)
+	}
+	if err := pulse(); err != nil {
+		t.Error(err)
+	}
+	if n := s.Counts().Refused["busy"]; n != 2 {
+		t.Errorf("%d refused as busy, want 2", n)
+	}
+	close(block)
+	wg.Wait()
+}
+
+// TestPauses: after a failure no call to the process begins in a pause, which doubles up to 5 s, or 1 s for a
+// coordinator. A success ends it. A call that its caller gives up counts as nothing. At most 16 calls run at once.
+func TestPauses(t *testing.T) {
+	for _, coordinator := range []bool{false, true} {
+		inMemory(t, func(t *testing.T, _ *simnet.Network, network *simnet.Machine) {
+			var began []time.Time
+			var fail error
+			block := make(chan struct{})
+			close(block)
+			var mu sync.Mutex
+			handle := func(string, rpc.Caller, any) (any, error) {
+				mu.Lock()
+				began = append(began, time.Now())
+				err, wait := fail, block
+				mu.Unlock()
+				<-wait
+				return nil, err
+			}
+			var call func(ctx context.Context) error
+			most := 5 * time.Second
+			if coordinator {
+				most = time.Second
+				l, _ := serveOn(t, network, "127.0.0.1:7480", nil, all[rpc.Coordination](handle))
+				c := client(t, nil, caller("a1"), network.Dial).Coordinator(l.Addr())
+				call = func(ctx context.Context) error { _, err := c.Status(ctx); return err }
+			} else {
+				l, _ := serveOn(t, network, "127.0.0.1:7470", nil, all[rpc.Handlers](handle))
+				p := client(t, nil, caller("a1"), network.Dial).Peer("a2", l.Addr())
+				call = func(ctx context.Context) error { _, err := p.Pulse(ctx, 1); return err }
+			}
+			// paused checks the pause after a number of failures in a row.
+			paused := func(failures int) {
+				t.Helper()
+				n := len(began)
+				last := time.Now()
+				err := call(t.Context())
+				longest := min(most, 100*time.Millisecond<<(failures-1))
+				if took := began[n].Sub(last); (err == nil) != (fail == nil) || took < longest/2 || took > longest {
+					t.Errorf("after %d failures, a call begins after %v: %v", failures, took, err)
+				}
+			}
+			fail = errors.New("failed")
+			if call(t.Context()) == nil {
+				t.Error("the call does not fail")
+			}
+			for failures := 1; failures < 20; failures++ {
+				paused(failures)
+			}
+			n := len(began)
+			ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer cancel()
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) || len(began) != n {
+				t.Errorf("a call that is given up in a pause: %v, %d begin", err, len(began)-n)
+			}
+			fail = nil
+			time.Sleep(most)
+			for range 2 {
+				if last := time.Now(); call(t.Context()) != nil || time.Since(last) != 0 {
+					t.Errorf("after a success a call takes %v", time.Since(last))
+				}
+			}
+			block, fail = make(chan struct{}), errors.New("failed")
+			var wg sync.WaitGroup
+			n = len(began)
+			for range 16 {
+				wg.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					defer cancel()
+					if call(ctx) == nil {
+						t.Error("a call without an answer succeeds")
+					}
+				})
+			}
+			synctest.Wait()
+			ctx, cancel = context.WithTimeout(t.Context(), time.Second/2)
+			defer cancel()
+			last := time.Now()
+			if err := call(ctx); !errors.Is(err, context.DeadlineExceeded) || time.Since(last) != time.Second/2 ||
+				len(began)-n != 16 {
+				t.Errorf("%d calls run at once, want 16; one more: %v after %v", len(began)-n, err, time.Since(last))
+			}
+			wg.Wait()
+			close(block)
+			if last = time.Now(); call(t.Context()) == nil || time.Since(last) != 0 {
+				t.Errorf("after calls that were given up, a call takes %v", time.Since(last))
+			}
+			paused(1)
+		})
+	}
+}
+
+// TestCompressed: compression reduces links to a fraction of their octets.
+func TestCompressed(t *testing.T) {
+	var urls []string
+	for i := range 2000 {
+		urls = append(urls, fmt.Sprintf("http://www%d.example/archive/2026/%d/index.html", i%50, i*7919))
+	}
+	l, s := serve(t, nil, rpc.Handlers{Push: func(context.Context, rpc.Caller, rpc.Links) error { return nil }})
+	batch := links(urls...)
+	if err := peer(t, "a1", l).Push(t.Context(), batch); err != nil {
+		t.Fatal(err)
+	}
+	if got := s.Counts().Received; got > uint64(len(batch.Data))/3 {
+		t.Errorf("%d links of %d octets took %d on the wire", batch.Count, len(batch.Data), got)
+	}
+}
+
+// TestStreams: streams of gossip, or between coordinators, share the port with calls, and an agent's port also has
+// packets.
+func TestStreams(t *testing.T) {
+	withKeys(t, []string{"a1", "a2", "c1", "c2"}, func(t *testing.T, keys map[string]*rpc.Keys) {
+		handle := func(string, rpc.Caller, any) (any, error) { return nil, nil }
+		al, _ := serve(t, keys["a2"], all[rpc.Handlers](handle))
+		cl, _ := serve(t, keys["c2"], all[rpc.Coordination](handle))
+		for _, c := range []struct {
+			l    net.Listener
+			addr string
+			keys *rpc.Keys
+			dial func(context.Context, *rpc.Keys, rpc.Dialer, string, string) (net.Conn, error)
+			name string
+		}{
+			{al.Gossip(), al.Addr(), keys["a1"], rpc.DialGossip, "a2"},
+			{cl.Raft(), cl.Addr(), keys["c1"], rpc.DialRaft, "c2"},
+		} {
+			var wg sync.WaitGroup
+			wg.Go(func() {
+				conn, err := c.l.Accept()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer conn.Close()
+				var b [5]byte
+				io.ReadFull(conn, b[:])
+				conn.Write(bytes.ToUpper(b[:]))
+			})
+			conn, err := c.dial(t.Context(), c.keys, nil, c.addr, c.name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			io.WriteString(conn, "hello")
+			if got, err := io.ReadAll(conn); err != nil || string(got) != "HELLO" {
+				t.Errorf("read %q, %v", got, err)
+			}
+			conn.Close()
+			wg.Wait()
+			if keys != nil {
+				if _, err := c.dial(t.Context(), c.keys, nil, c.addr, "x9"); err == nil {
+					t.Error("a stream to the wrong process")
+				}
+			} else if _, err := c.dial(t.Context(), nil, far, "192.0.2.1:1", ""); !errors.Is(err, rpc.ErrPlain) {
+				t.Errorf("a plain stream left the machine: %v", err)
+			}
+			if c.l.Addr().String() != c.addr {
+				t.Errorf("streams have the address %v, not %s", c.l.Addr(), c.addr)
+			}
+			a1 := client(t, keys["a1"], caller("a1"), nil)
+			_, pulse := a1.Peer("a2", al.Addr()).Pulse(t.Context(), 1)
+			_, status := a1.Coordinator(cl.Addr()).Status(t.Context())
+			if err := errors.Join(pulse, status); err != nil {
+				t.Error(err)
+			}
+			c.l.Close()
+			if _, err := c.l.Accept(); !errors.Is(err, net.ErrClosed) {
+				t.Errorf("Accept after Close: %v", err)
+			}
+		}
+		out, err := net.Dial("udp", al.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer out.Close()
+		io.WriteString(out, "packet")
+		b := make([]byte, 64)
+		al.Packets().SetReadDeadline(time.Now().Add(10 * time.Second))
+		if n, _, err := al.Packets().ReadFrom(b); err != nil || string(b[:n]) != "packet" {
+			t.Errorf("packet %q, %v", b[:n], err)
+		}
+	})
+}
+
+// far connects to an address that is not on this machine.
+func far(context.Context, string, string) (net.Conn, error) {
+	here, there := net.Pipe()
+	there.Close()
+	return farConn{here}, nil
+}
+
+type farConn struct{ net.Conn }
+
+func (farConn) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 1} }
+
+// TestForget: Forget ends a call that gets no answer, and the next call opens a connection.
+func TestForget(t *testing.T) {
+	came, calls := make(chan struct{}), 0
+	l, _ := serve(t, nil, rpc.Handlers{Pulse: func(ctx context.Context, _ rpc.Caller, _ uint64) (rpc.Pulse, error) {
+		if calls++; calls == 1 {
+			close(came)
+			<-ctx.Done()
+		}
+		return rpc.Pulse{}, ctx.Err()
+	}})
+	c := client(t, nil, caller("a1"), nil)
+	ended := make(chan error)
+	go func() {
+		_, err := c.Peer("a2", l.Addr()).Pulse(t.Context(), 1)
+		ended <- err
+	}()
+	<-came
+	c.Forget("a2")
+	if err := <-ended; err == nil {
+		t.Error("the call has no error")
+	}
+	if _, err := c.Peer("a2", l.Addr()).Pulse(t.Context(), 1); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
+func TestDiffer(t *testing.T) {
+	ours := map[string]string{"partition": "rendezvous", "replicas": "2"}
+	for _, c := range []struct {
+		theirs map[string]string
+		want   string
+	}{
+		{map[string]string{"partition": "rendezvous", "replicas": "2"}, ""},
+		{map[string]string{"partition": "hash", "replicas": "2"},
+			`agent "a1" has partition "hash", the cluster has "rendezvous"`},
+		{map[string]string{"partition": "rendezvous"}, `agent "a1" has replicas "", the cluster has "2"`},
+		{map[string]string{"partition": "rendezvous", "replicas": "2", "new": "x"},
+			`agent "a1" has new "x", the cluster does not know it`},
+	} {
+		err := rpc.Hello{Agent: rpc.Agent{Name: "a1"}, Settings: c.theirs}.Differ(ours)
+		if got := fmt.Sprint(err); c.want == "" && err != nil || c.want != "" && !strings.HasPrefix(got, c.want) {
+			t.Errorf("%v: %v, want %q", c.theirs, err, c.want)
+		}
+	}
+}
+
+func TestNames(t *testing.T) {
+	for _, name := range []string{"a", "a1", "crawler-1", "crawler-1.example.org", "0"} {
+		if err := rpc.CheckName(name); err != nil {
+			t.Errorf("%v", err)
+		}
+	}
+	for _, name := range []string{"", "A1", "-a", "a-", ".", "..", "a/b", "a b", "ä", "a\n", fmt.Sprintf("%064d", 0)} {
+		if rpc.CheckName(name) == nil {
+			t.Errorf("%q is a name", name)
+		}
+	}
+}
+
+// TestOrdersBounds: the largest messages that are allowed arrive.
+func TestOrdersBounds(t *testing.T) {
+	many := slices.Repeat([][]byte{[]byte(strings.Repeat("x", rpc.MaxData/rpc.MaxOrders))}, rpc.MaxOrders)
+	large := slices.Repeat([][]byte{make([]byte, rpc.MaxOrder)}, rpc.MaxData/rpc.MaxOrder)
+	var answer any
+	l, _ := serve(t, nil, all[rpc.Handlers](func(string, rpc.Caller, any) (any, error) { return answer, nil }))
+	p := peer(t, "a1", l)
+	for _, orders := range [][][]byte{nil, many, large} {
+		want := rpc.OrdersAnswer{Orders: orders, Digest: [32]byte{7}}
+		answer = want
+		a, err := p.Orders(t.Context(), rpc.Orders{orders, [32]byte{8}})
+		if err != nil || !slices.EqualFunc(a.Orders, orders, bytes.Equal) || a.Digest != want.Digest || a.More {
+			t.Errorf("%d orders are %d, %v", len(orders), len(a.Orders), err)
+		}
+	}
+	want := rpc.OperationAnswer{make([]byte, rpc.MaxData), strings.Repeat("e", 16<<10), strings.Repeat("c", 64)}
+	answer = want
+	o := rpc.Operation{strings.Repeat("M", rpc.MaxMethod), make([]byte, rpc.MaxData)}
+	if a, err := p.Operate(t.Context(), o); err != nil || !bytes.Equal(a.Response, want.Response) ||
+		a.Error != want.Error || a.Code != want.Code {
+		t.Errorf("%d octets, %v", len(a.Response), err)
+	}
+	// An answer beyond its bounds is a failure of the answering agent. A long error is cut.
+	for call, answers := range map[string][]any{
+		"Orders": {rpc.OrdersAnswer{Orders: [][]byte{{}}},
+			rpc.OrdersAnswer{Orders: [][]byte{make([]byte, rpc.MaxOrder+1)}},
+			rpc.OrdersAnswer{Orders: slices.Repeat([][]byte{{1}}, rpc.MaxOrders+1)},
+			rpc.OrdersAnswer{Orders: slices.Repeat([][]byte{make([]byte, rpc.MaxOrder)}, rpc.MaxData/rpc.MaxOrder+1)}},
+		"Operate": {rpc.OperationAnswer{Response: make([]byte, rpc.MaxData+1)},
+			rpc.OperationAnswer{Code: strings.Repeat("c", 65)}},
+	} {
+		ask := map[string]any{"Orders": rpc.Orders{}, "Operate": rpc.Operation{Method: "Pause"}}[call]
+		for i, wrong := range answers {
+			answer = wrong
+			_, err := do(t.Context(), peer(t, "a1", l), call, ask)
+			if err == nil || errors.Is(err, rpc.ErrRejected) || errors.Is(err, rpc.ErrUnreachable) ||
+				errors.Is(err, rpc.ErrAgain) {
+				t.Errorf("answer %d of %s: %v", i, call, err)
+			}
+		}
+	}
+	answer = rpc.OperationAnswer{Error: "\xff" + strings.Repeat("é", 16<<10)}
+	a, err := peer(t, "a1", l).Operate(t.Context(), rpc.Operation{Method: "Pause"})
+	if want := strings.Repeat("é", 8<<10-1); err != nil || a.Error != want {
+		t.Errorf("%d octets of an error, want %d, %v", len(a.Error), len(want), err)
+	}
+}
