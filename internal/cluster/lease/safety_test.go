@@ -12,7 +12,7 @@ import (
 // work makes an agent try random points.
 func (w *world) work(place, points int) {
 	a := w.agents[place]
-	if a != nil && !a.stopped && !a.idle && a.view != nil {
+	if a != nil && a.runs() {
 		ps := []uint64{uint64(w.rand.IntN(points))}
 		if w.chance(0.4) {
 			if q := uint64(w.rand.IntN(points)); q != ps[0] {
@@ -52,7 +52,11 @@ func (w *world) trouble(every time.Duration, until time.Duration) {
 	if a == nil || w.troubled[a.id] || living < 3 {
 		return // it sees no living agent: it is in a partition
 	}
-	switch w.rand.IntN(6) {
+	what := w.rand.IntN(6)
+	if what != 4 && w.struck != nil {
+		w.struck()
+	}
+	switch what {
 	case 0, 1:
 		place := a.place
 		w.kill(a)

@@ -33,6 +33,8 @@ type world struct {
 	sides  map[Agent]int
 	healed bool
 
+	struck func() // called before trouble strikes an agent; may be nil
+
 	delay, loss, twice float64 // seconds; shares
 	rates              float64
 	few                bool // few agents grant all points
@@ -71,7 +73,7 @@ type agent struct {
 
 type use struct {
 	points []uint64
-	end    time.Duration
+	over   func(cut bool) func()
 }
 
 // judged is a point as the web sees it.
@@ -227,6 +229,9 @@ func (w *world) missing(m []Agent) bool {
 func (a *agent) clock() time.Time {
 	return time.Unix(1e9, 0).Add(a.offset + time.Duration(float64(a.w.now-a.born)*a.rate))
 }
+
+// runs reports whether the agent begins requests.
+func (a *agent) runs() bool { return !a.stopped && !a.idle && a.view != nil }
 
 // do runs f on the agent, or later if the agent is stopped.
 func (a *agent) do(f func()) {
@@ -450,6 +455,14 @@ func (a *agent) try(d time.Duration, points ...uint64) bool {
 	if !ok || !a.peer.Begin(a.clock(), points...) {
 		return false
 	}
+	a.begin(d, points, nil)
+	return true
+}
+
+// begin begins a page at points for d. over, if not nil, is called at its end, and what it returns when the agent
+// notices.
+func (a *agent) begin(d time.Duration, points []uint64, over func(cut bool) func()) {
+	w := a.w
 	w.pages++
 	for _, p := range points {
 		j := w.judged(p)
@@ -471,9 +484,8 @@ func (a *agent) try(d time.Duration, points ...uint64) bool {
 	}
 	a.nextUse++
 	id := a.nextUse
-	a.uses[id] = &use{points, w.now + d}
-	w.after(d, func() { a.finish(id) })
-	return true
+	a.uses[id] = &use{points, over}
+	w.after(d, func() { a.finish(id, false) })
 }
 
 func (w *world) violation(format string, args ...any) {
@@ -485,7 +497,7 @@ func (w *world) violation(format string, args ...any) {
 }
 
 // finish ends a response. The agent notices it when it is not stopped.
-func (a *agent) finish(id int) {
+func (a *agent) finish(id int, cut bool) {
 	u := a.uses[id]
 	if u == nil {
 		return
@@ -498,8 +510,13 @@ func (a *agent) finish(id int) {
 			}
 		}
 	}
+	noted := func() {}
+	if u.over != nil {
+		noted = u.over(cut)
+	}
 	end := a.clock()
 	a.do(func() {
+		noted()
 		for _, p := range u.points {
 			a.peer.Used(p, end, a.w.quiet(p), true, a.clock())
 		}
@@ -510,7 +527,7 @@ func (a *agent) cutOff(point uint64) {
 	for id, u := range a.uses {
 		if slices.Contains(u.points, point) {
 			a.w.cut++
-			a.finish(id)
+			a.finish(id, true)
 			return
 		}
 	}
@@ -520,7 +537,7 @@ func (w *world) kill(a *agent) {
 	a.gone, w.troubled[a.id] = true, true
 	w.agents[a.place] = nil
 	for id := range a.uses {
-		a.finish(id)
+		a.finish(id, true)
 	}
 	w.after(time.Second+w.within(6*time.Second), func() { w.leave(a.id) })
 }

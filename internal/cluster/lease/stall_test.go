@@ -25,35 +25,18 @@ import (
 //     This ends at once if the agent's next life begins. It does not apply to an
 //     agent that has said that it is gone.
 type tail struct {
-	w       *world
-	hosts   []*tailHost
-	agents  map[*agent]*tailAgent
+	*crawl
 	losses  []*loss
-	quiet   map[uint64]time.Duration
+	quiet   []time.Duration          // of the points, from 1
+	moved   map[*host]time.Duration  // when a host moved to its agent
 	settled time.Duration            // the last time at which the agents were not settled
-	began   time.Duration            // the last page of all
+	last    time.Duration            // the last page of all
 	heldAt  map[uint64]time.Duration // the last time at which a point was held
 	unclear map[uint64]time.Duration // the last time at which a lost agent might use a point
 
 	all    stall // no agent begins a visit
 	unheld stall // no agent holds a point that a stalled agent wants
 	own    stall // an agent begins no visit
-}
-
-type tailHost struct {
-	name            string
-	address, domain uint64
-	delay           time.Duration
-	place           int // of its agent
-	due             time.Duration
-	busy            bool
-	pages           int           // until it rests
-	moved           time.Duration // when it moved to its agent
-}
-
-type tailAgent struct {
-	began  time.Duration
-	barred map[uint64]time.Duration // when to ask again
 }
 
 type loss struct {
@@ -64,55 +47,81 @@ type loss struct {
 }
 
 func newTail(t *testing.T, seed uint64, agents, addresses, domains, hosts int) *tail {
-	w := newWorld(t, seed, agents, Config{})
-	c := &tail{
-		w: w, agents: map[*agent]*tailAgent{}, quiet: map[uint64]time.Duration{}, unclear: map[uint64]time.Duration{},
-		heldAt: map[uint64]time.Duration{},
-	}
+	c := &tail{crawl: newCrawl(t, seed, agents, Config{}, time.Second), moved: map[*host]time.Duration{},
+		unclear: map[uint64]time.Duration{}, heldAt: map[uint64]time.Duration{}}
+	w := c.w
 	w.delay = 0.01
 	w.quiet = func(p uint64) time.Duration { return c.quiet[p] }
-	for p := range uint64(addresses + domains) {
-		c.quiet[p] = 200*time.Millisecond + w.within(800*time.Millisecond)
+	for range 1 + addresses + domains {
+		c.quiet = append(c.quiet, 200*time.Millisecond+w.within(800*time.Millisecond))
 	}
-	for i := range hosts {
-		h := &tailHost{
-			name: fmt.Sprintf("h%d", i), place: w.rand.IntN(agents),
-			address: uint64(w.rand.IntN(addresses)), domain: uint64(addresses + w.rand.IntN(domains)),
-		}
-		h.delay = max(c.quiet[h.address], c.quiet[h.domain]) + w.within(3*time.Second)
+	c.drained, c.stepped = c.refill, c.follow
+	for range hosts {
+		place, address, domain := w.rand.IntN(agents), 1+w.rand.IntN(addresses), 1+addresses+w.rand.IntN(domains)
+		delay := max(c.quiet[address], c.quiet[domain]) + w.within(3*time.Second)
 		if w.chance(0.1) {
-			h.delay = 10*time.Second + w.within(20*time.Second)
+			delay = 10*time.Second + w.within(20*time.Second)
 		}
-		c.refill(h)
-		c.hosts = append(c.hosts, h)
+		h := c.add(uint64(address), uint64(domain), delay, func(int) int { return 0 })
+		h.due = delay
+		c.refill(h, place)
 	}
-	w.after(time.Second, c.step)
 	return c
 }
 
-// refill gives a host pages: some now, most later.
-func (c *tail) refill(h *tailHost) {
-	h.pages = 1 + c.w.rand.IntN(12)
-	h.due = c.w.now + h.delay
+// refill gives a host pages at an agent: some now, most later.
+func (c *tail) refill(h *host, place int) {
+	h.left[place] = 1 + c.w.rand.IntN(12)
 	if c.w.chance(0.5) {
 		h.due += c.w.within(time.Minute)
 	}
 }
 
-// step lets all agents begin what they can, as a frontier would, and measures the stalls.
-func (c *tail) step() {
+// move moves a host to an agent.
+func (c *tail) move(h *host, to *agent) {
+	k, from := c.of(to), h.place()
+	for _, o := range c.agents {
+		o.hosts = slices.DeleteFunc(o.hosts, func(o *host) bool { return o == h })
+	}
+	pages := h.left[from]
+	h.left[from] = 0
+	h.left[to.place] = pages
+	c.give(to, k, h)
+	c.moved[h] = c.w.now
+}
+
+// place returns the place of the only agent that has pages of h.
+func (h *host) place() int { return slices.IndexFunc(h.left, func(n int) bool { return n > 0 }) }
+
+// follow moves the hosts of agents that are gone, and measures the stalls. Now and then a frontier forgets points that
+// no host wants.
+func (c *tail) follow() {
 	w := c.w
-	w.after(20*time.Millisecond, c.step)
-	for _, h := range c.hosts { // if a host's agent is gone, it moves to another agent
-		if a := w.agents[h.place]; (a == nil || a.idle) && !h.busy {
-			if living := c.living(); len(living) > 0 {
-				h.place, h.moved = living[w.rand.IntN(len(living))].place, w.now
-			}
+	living := c.living()
+	for _, h := range c.hosts {
+		if h.user != nil || len(living) == 0 {
+			continue
+		}
+		if a := w.agents[h.place()]; a == nil || a.idle {
+			c.move(h, living[w.rand.IntN(len(living))])
 		}
 	}
-	for _, a := range w.agents {
-		if a != nil && !a.stopped && !a.idle && a.view != nil {
-			c.begin(a)
+	for _, a := range living {
+		if k := c.of(a); a.view != nil && w.chance(0.01) {
+			wanted := map[uint64]bool{}
+			for _, h := range k.hosts {
+				if h.user == nil && h.due <= w.now {
+					wanted[h.address], wanted[h.domain] = true, true
+				}
+			}
+			for _, h := range c.hosts {
+				for j, p := range h.points {
+					if i := h.indexes[j]; !wanted[p] && k.barred[i] != never {
+						a.peer.Leave(p, a.clock())
+						k.barred[i] = 0
+					}
+				}
+			}
 		}
 	}
 	c.measure()
@@ -125,73 +134,6 @@ func (c *tail) living() (as []*agent) {
 		}
 	}
 	return as
-}
-
-func (c *tail) of(a *agent) *tailAgent {
-	k := c.agents[a]
-	if k == nil {
-		k = &tailAgent{barred: map[uint64]time.Duration{}, began: c.w.now}
-		c.agents[a] = k
-	}
-	return k
-}
-
-func (c *tail) begin(a *agent) {
-	w, k := c.w, c.of(a)
-	for _, p := range a.peer.Freed() {
-		delete(k.barred, p)
-	}
-	wanted := map[uint64]bool{}
-	for _, h := range c.hosts {
-		if h.place != a.place || h.busy {
-			continue
-		}
-		if h.due > w.now {
-			continue
-		}
-		wanted[h.address], wanted[h.domain] = true, true
-		free := k.barred[h.address] <= w.now && k.barred[h.domain] <= w.now && !c.inUse(a, h)
-		for _, p := range []uint64{h.address, h.domain} {
-			if !free {
-				break
-			}
-			ok, at := a.peer.Ready(p, c.quiet[p], a.clock())
-			if !ok {
-				k.barred[p] = w.now + 5*time.Second // like the frontier's leaseAgain
-				if !at.IsZero() {
-					k.barred[p] = w.now + max(at.Sub(a.clock()), time.Millisecond)
-				}
-				free = false
-				break
-			}
-		}
-		d := 20*time.Millisecond + w.within(200*time.Millisecond)
-		if !free || !a.try(d, h.address, h.domain) {
-			continue
-		}
-		h.busy, k.began = true, w.now
-		w.after(d, func() {
-			h.busy, h.due = false, w.now+h.delay
-			if h.pages--; h.pages == 0 {
-				c.refill(h)
-			}
-		})
-	}
-	if w.chance(0.01) { // the frontier forgets points that no host wants
-		for p := range uint64(len(c.quiet)) {
-			if !wanted[p] {
-				a.peer.Leave(p, a.clock())
-				delete(k.barred, p)
-			}
-		}
-	}
-}
-
-// inUse reports whether another host of an agent uses a point of h.
-func (c *tail) inUse(a *agent, h *tailHost) bool {
-	return slices.ContainsFunc(c.hosts, func(o *tailHost) bool {
-		return o.place == a.place && o.busy && (o.address == h.address || o.domain == h.domain)
-	})
 }
 
 // whole reports whether every agent sees exactly all agents, and all of them run.
@@ -258,7 +200,7 @@ func (c *tail) measure() {
 		}
 	}
 	c.losses = slices.DeleteFunc(c.losses, func(l *loss) bool { return l.end != 0 && w.now >= l.end })
-	for p := range uint64(len(c.quiet)) {
+	for p := range c.index {
 		if c.unsure(p) {
 			c.unclear[p] = w.now
 		}
@@ -267,15 +209,15 @@ func (c *tail) measure() {
 		return
 	}
 	for _, k := range c.agents {
-		c.began = max(c.began, k.began)
+		c.last = max(c.last, k.began)
 	}
 	for _, a := range c.living() {
 		k := c.of(a)
 		for _, h := range c.hosts {
-			if h.place != a.place || h.busy || h.due > w.now {
+			if h.left[a.place] == 0 || h.user != nil || h.due > w.now {
 				continue
 			}
-			since := max(h.due, h.moved, c.settled, a.born) // since when it could have begun
+			since := max(h.due, c.moved[h], c.settled, a.born) // since when it could have begun
 			for _, p := range []uint64{h.address, h.domain} {
 				j := w.judged(p)
 				if j.user != nil {
@@ -283,8 +225,8 @@ func (c *tail) measure() {
 				}
 				since = max(since, j.ended+c.quiet[p], c.unclear[p])
 			}
-			c.all.note(w, max(since, c.began), "no agent begins a visit, and agent %d not %s", a.id, h.name)
-			c.own.note(w, max(since, k.began), "agent %d begins nothing, and not %s", a.id, h.name)
+			c.all.note(w, max(since, c.last), "no agent begins a visit, and agent %d not host %d", a.id, h.key)
+			c.own.note(w, max(since, k.began), "agent %d begins nothing, and not host %d", a.id, h.key)
 			// It wants the address first, and then the domain.
 			p := h.address
 			if l := a.peer.holder.lots[p]; l != nil && l.state == held {
@@ -331,8 +273,8 @@ func (c *tail) events(until time.Duration) {
 		return // an agent is not back yet
 	}
 	for _, h := range c.hosts { // new agents get their share of the hosts
-		if !h.busy && w.chance(0.5) {
-			h.place, h.moved = living[w.rand.IntN(len(living))].place, w.now
+		if h.user == nil && w.chance(0.5) {
+			c.move(h, living[w.rand.IntN(len(living))])
 		}
 	}
 	a := living[w.rand.IntN(len(living))]
