@@ -4,21 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/cespare/xxhash/v2"
-
-	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
 )
 
@@ -30,7 +24,7 @@ type cluster struct {
 	harsh bool // batches and answers get lost, late and repeated
 
 	ring    bool       // the members divide the hosts by UbiCrawler's ring
-	members [][]string // of each view; nil: all agents are in every view
+	members [][]string // of each view
 	leaver  atomic.Pointer[node]
 }
 
@@ -53,16 +47,8 @@ type node struct {
 	gone  atomic.Pointer[world] // its last process then
 }
 
-// ownerOf returns the owner of a host in a view.
-func (c *cluster) ownerOf(host string, view int64) string {
-	if c.members != nil {
-		return c.order(host, view)[0]
-	}
-	return c.nodes[xxhash.Sum64String(fmt.Sprint(host, view))%uint64(len(c.nodes))].name
-}
-
 func (n *node) Owner(host string) (string, bool) {
-	a := n.c.ownerOf(host, n.view.Load())
+	a := n.c.order(host, n.view.Load())[0]
 	return a, a == n.name
 }
 
@@ -193,172 +179,34 @@ func (c *cluster) present() (ns []*node) {
 	return ns
 }
 
-// A shape says which events happen to a cluster.
-type shape struct {
-	agents  int
-	harsh   bool
-	ends    int  // at most, for each agent's processes
-	crashes bool // some are power failures
-	tiny    bool // the seen-set and the outboxes are tiny
-	written bool // links are acknowledged when written
-}
-
-func (sh shape) run(t *testing.T, seed uint64) {
-	rng := rand.New(rand.NewPCG(seed, 11))
-	pages := 12
-	if sh.tiny {
-		pages = 40
-	}
-	web := textweb.NewRandom(rng, pages, true)
-	c := &cluster{t: t, Diary: textweb.NewDiary(textweb.Parse(t, web.Text), seed, 12), harsh: sh.harsh}
-	for i := range sh.agents {
-		n := &node{c: c, mem: testdisk.NewMem(), story: randomStory(rng, seed, c.Web, fmt.Sprint("a", i))}
-		n.cfg.AckWritten = sh.written
-		oc := outbox.Config{BatchLinks: 1 + rng.IntN(20), Seed: seed, ParkWait: time.Second}
-		if sh.tiny {
-			n.seen = testparts.Tiny(seed)
-			oc.MemoryBytes = 1
-		}
-		n.with = func() (Others, error) {
-			box, err := outbox.Open(n.mem, testparts.Dir+"/state/outbox", oc)
-			return Others{Peers: n, Outbox: box}, err
-		}
-		c.nodes = append(c.nodes, n)
-	}
-	defer func() {
-		if t.Failed() {
-			t.Logf("seed %d, %+v\n%s\n%s\n%s", seed, sh, web.Text, c.Log.String(), c.Web.ByAgent())
-		}
-	}()
-	for _, n := range c.nodes {
-		n.open()
-	}
-	// The events, in the order of time.
-	type event struct {
-		at time.Duration
-		do func()
-	}
-	var events []event
-	for _, n := range c.nodes {
-		at := time.Duration(0)
-		for range rng.IntN(sh.ends + 1) {
-			at += time.Duration(1+rng.IntN(3000)) * time.Millisecond
-			var p pause
-			switch k := rng.IntN(5); {
-			case k == 0:
-			case k <= 2 || !sh.crashes:
-				p.kill = true
-			default:
-				p.crash, p.takes = true, testparts.Takes(rng)
-			}
-			gap := time.Duration(rng.IntN(2000)) * time.Millisecond
-			events = append(events, event{at, func() { n.end(p) }}, event{at + gap, func() { n.open() }})
-			at += gap + 101*time.Millisecond
-		}
-	}
-	slices.SortStableFunc(events, func(a, b event) int { return int(a.at - b.at) })
-	for _, e := range events {
-		time.Sleep(e.at - time.Since(c.Web.Start))
-		e.do()
-	}
-	c.finish()
-	pages, sent := 0, int64(0)
-	for _, n := range c.nodes {
-		w := n.w.Load()
-		if stop := <-n.ended; stop != crawl.Finished || w.Pending() != 0 {
-			t.Errorf("%s: stop %s, %d pending", n.name, stop, w.Pending())
-		}
-		n.accounts(t, w)
-		pages += int(w.Tally.Finished())
-		sent += w.Tally.Summary(0, "").Sent
-		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
-			t.Fatal(err)
-		}
-		testparts.Verify(t, n.mem)
-	}
-	if pages != len(web.Reach) {
-		t.Errorf("%d URLs finished, %d reachable", pages, len(web.Reach))
-	}
-	c.check(web, sh)
-	t.Logf("%d URLs, %d sent", pages, sent)
-}
-
-// check checks coverage, overlap and owners by the server's log.
-func (c *cluster) check(web textweb.Random, sh shape) {
-	visits := map[string][]textweb.Request{}
-	lastOf := map[string]textweb.Request{}
-	for _, r := range c.Web.Told() {
-		if before, ok := lastOf[r.Host]; ok && r.At-before.End < 200*time.Millisecond {
-			c.t.Errorf("%s at %s, %s after %s", r.URL, r.At, r.At-before.End, before.URL)
-		}
-		lastOf[r.Host] = r
-		if !strings.HasSuffix(r.URL, "/robots.txt") {
-			visits[r.URL] = append(visits[r.URL], r)
-		}
-	}
-	for u := range web.Reach {
-		if len(visits[u]) == 0 {
-			c.t.Errorf("%s was never asked for", u)
-		}
-	}
-	for u, rs := range visits {
-		if !web.Reach[u] {
-			c.t.Errorf("%s is not reachable", u)
-		}
-		last := map[string]textweb.Request{}
-		for _, r := range rs {
-			if own := c.ownerOf(r.Host, 0); r.By != own {
-				c.t.Errorf("%s was fetched by %s, its owner is %s", u, r.By, own)
-			}
-			before, again := last[r.By]
-			if last[r.By] = r; !again || before.Status == 503 {
-				continue
-			}
-			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == r.By })]
-			i := slices.IndexFunc(n.ends, func(p pause) bool { return p.at >= before.At && p.at <= r.At })
-			if i < 0 {
-				c.t.Errorf("%s by %s at %s and %s, without an end of the process", u, r.By, before.At, r.At)
-				continue
-			}
-			switch p := n.ends[i]; {
-			case p.kill && before.End+150*time.Millisecond < p.at, p.crash && before.End+1300*time.Millisecond < p.at,
-				!p.kill && !p.crash && before.End < p.at:
-				c.t.Errorf("%s by %s ended at %s, the process at %s (%+v), asked for again at %s", u, r.By, before.End,
-					p.at, p, r.At)
-			}
-		}
-	}
-}
-
-func clusterModel(t *testing.T, n uint64, shapeOf func(seed uint64) shape) {
-	models(t, n, func(t *testing.T, seed uint64) { shapeOf(seed).run(t, seed) })
-}
-
 // TestCluster lets two and three agents crawl random webs together.
 func TestCluster(t *testing.T) {
-	clusterModel(t, 40, func(seed uint64) shape {
-		return shape{agents: 2 + int(seed%2), tiny: seed%4 == 3}
+	movesModel(t, 40, func(seed uint64) moves {
+		n := 2 + int(seed%2)
+		return moves{agents: n, begin: n, tiny: seed%4 == 3}
 	})
 }
 
 // The same with batches and answers that are lost, late and repeated, and with processes that end
 // by signals, kills and power failures.
 func TestClusterModel(t *testing.T) {
-	clusterModel(t, 100, func(seed uint64) shape {
-		return shape{agents: 2 + int(seed%2), harsh: true, ends: 4, crashes: true}
+	movesModel(t, 100, func(seed uint64) moves {
+		n := 2 + int(seed%2)
+		return moves{agents: n, begin: n, harsh: true, ends: 4, crashes: true}
 	})
 }
 
 // The same with a seen-set that holds back nearly all links for a while.
 func TestClusterModelHeld(t *testing.T) {
-	clusterModel(t, 60, func(seed uint64) shape {
-		return shape{agents: 2 + int(seed%2), harsh: true, ends: 3, crashes: true, tiny: true}
+	movesModel(t, 60, func(seed uint64) moves {
+		n := 2 + int(seed%2)
+		return moves{agents: n, begin: n, harsh: true, ends: 3, crashes: true, tiny: true}
 	})
 }
 
 // The same with links that are acknowledged when they are written; processes end only by kills.
 func TestClusterModelWritten(t *testing.T) {
-	clusterModel(t, 40, func(seed uint64) shape {
-		return shape{agents: 2, harsh: true, ends: 4, written: true, tiny: seed%2 == 1}
+	movesModel(t, 40, func(seed uint64) moves {
+		return moves{agents: 2, begin: 2, harsh: true, ends: 4, written: true, tiny: seed%2 == 1}
 	})
 }

@@ -1,19 +1,17 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
-	"errors"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
-	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -35,20 +33,14 @@ func (k *keeper) Send(context.Context, string, []weburl.Link) error { return err
 func (k *keeper) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for len(records) > 0 {
-		r, n, err := handoff.Decode(records, nil)
-		if err != nil {
-			return err
-		}
-		if records = records[n:]; r.Disposition == handoff.Archived {
-			l, _, err := weburl.DecodeLink(r.Link)
-			if err != nil {
-				return err
-			}
-			k.names = append(k.names, nameText(l))
+	rs, err := decoded(records)
+	for _, r := range rs {
+		if r.Disposition == handoff.Archived {
+			l, _, bad := weburl.DecodeLink(r.Link)
+			k.names, err = append(k.names, nameText(l)), cmp.Or(err, bad)
 		}
 	}
-	return nil
+	return err
 }
 
 func nameText(l weburl.Link) string {
@@ -58,12 +50,7 @@ func nameText(l weburl.Link) string {
 func (k *keeper) named(l weburl.Link) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, name := range k.names {
-		if name == nameText(l) {
-			return true
-		}
-	}
-	return false
+	return slices.Contains(k.names, nameText(l))
 }
 
 // An agent has fetched a page that it keeps. Its heir does not have the finish yet, because a page that was fetched
@@ -79,33 +66,9 @@ dns a.example 192.0.2.1
 http://a.example/out
 http://a.example/kept
 `)
-		var boxes boxes
-		var pages *outbox.Outbox
 		k := &keeper{static: static{func(string) (string, bool) { return "self", true }}}
-		s.with = func() (Others, error) {
-			fs := s.disk.Load()
-			err := boxes.open(fs, outbox.Config{})
-			if err != nil {
-				return Others{}, err
-			}
-			if k.Store, err = boundary.Open(fs, testparts.Dir+"/state/boundary", boundary.Config{}); err != nil {
-				return Others{}, err
-			}
-			pages, err = outbox.Open(fs, testparts.Dir+"/state/pagebox", outbox.Config{})
-			return Others{Peers: k, Outbox: boxes.links, PageBox: pages, Boundary: k,
-				Durable: NewDurable(func() (id [16]byte) { return id }),
-				Copies:  &Copies{Shipper: k, Out: boxes.records, Waiting: boxes.finishes}}, err
-		}
-		w, err := s.open(testdisk.NewMem())
-		if err != nil {
-			t.Fatal(err)
-		}
-		ctx, cancel := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() {
-			_, err := w.Run(ctx)
-			ended <- err
-		}()
+		s.among(Others{Peers: k, Boundary: k, Durable: NewDurable(func() (id [16]byte) { return id })}, k, &k.refuser)
+		w, end := s.start(t, testdisk.NewMem())
 		time.Sleep(10 * time.Second)
 		page := weburl.Link{URL: weburl.MustParse("http://a.example/kept")}
 		if n := len(s.web.Told()); n != 3 { // with robots.txt
@@ -128,9 +91,6 @@ http://a.example/kept
 				t.Errorf("another agent may forget %s, and no agent can name it: %v", nameText(page), err)
 			}
 		}
-		cancel()
-		if err := errors.Join(<-ended, pages.Close(), k.Close(), boxes.close(), w.close()); err != nil {
-			t.Fatal(err)
-		}
+		end()
 	})
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"context"
-	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -12,10 +11,8 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
-	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -87,38 +84,12 @@ http://a.example/out/3
 http://a.example/out/bad /found
 http://a.example/found
 `)
-	var boxes boxes
-	var pages *outbox.Outbox
 	r := &refuser{garbled: garbled}
-	s.with = func() (Others, error) {
-		fs := s.disk.Load()
-		err := boxes.open(fs, outbox.Config{})
-		if err != nil {
-			return Others{}, err
-		}
-		if r.Store, err = boundary.Open(fs, testparts.Dir+"/state/boundary", boundary.Config{}); err != nil {
-			return Others{}, err
-		}
-		pages, err = outbox.Open(fs, testparts.Dir+"/state/pagebox", outbox.Config{})
-		return Others{Peers: static{func(string) (string, bool) { return "self", true }}, Outbox: boxes.links,
-			PageBox: pages, Boundary: r}, err
-	}
-	w, err := s.open(testdisk.NewMem())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := w.Run(ctx)
-		ended <- err
-	}()
+	s.among(Others{Peers: static{func(string) (string, bool) { return "self", true }}, Boundary: r}, nil, r)
+	w, end := s.start(t, testdisk.NewMem())
 	time.Sleep(time.Minute)
 	status := w.Status()
-	cancel()
-	if err := errors.Join(<-ended, pages.Close(), r.Close(), boxes.close(), w.close()); err != nil {
-		t.Fatal(err)
-	}
+	end()
 	kept := 1
 	if garbled {
 		kept = 0

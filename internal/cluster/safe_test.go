@@ -1,19 +1,21 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"io"
 	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -65,36 +67,37 @@ func (o *company) notes(what string) {
 func (o *company) Push(context.Context, string, []byte, int, int) error { return o.after(o.pushesAt) }
 
 func (o *company) Ship(_ context.Context, _ string, _ uint64, records []byte, _ int) error {
-	kinds, err := kindsOf(records)
-	if err != nil {
-		return err
+	rs, err := decoded(records)
+	if err == nil && has(rs, handoff.Finish) {
+		err = o.after(o.namedAt)
 	}
-	if slices.Contains(kinds, handoff.Finish) {
-		if err := o.after(o.namedAt); err != nil {
-			return err
-		}
-	}
-	return o.after(o.shippedAt)
+	return cmp.Or(err, o.after(o.shippedAt))
 }
 
 // Hand notes when the next owner is told finished URLs.
 func (o *company) Hand(_ context.Context, _ string, records []byte, _ int) error {
-	kinds, err := kindsOf(records)
-	if slices.Contains(kinds, handoff.Known) {
+	rs, err := decoded(records)
+	if has(rs, handoff.Known) {
 		o.notes("handed")
 	}
 	return err
 }
 
-func kindsOf(records []byte) (kinds []handoff.Kind, err error) {
+// decoded returns records that this agent sends.
+func decoded(records []byte) (rs []handoff.Record, err error) {
 	for len(records) > 0 {
 		r, n, err := handoff.Decode(records, nil)
 		if err != nil {
 			return nil, err
 		}
-		kinds, records = append(kinds, r.Kind), records[n:]
+		rs, records = append(rs, r), records[n:]
 	}
-	return kinds, nil
+	return rs, nil
+}
+
+// has reports whether one of the records has a kind.
+func has(rs []handoff.Record, kind handoff.Kind) bool {
+	return slices.ContainsFunc(rs, func(r handoff.Record) bool { return r.Kind == kind })
 }
 
 func (o *company) Heirs() Heirs { return oneHeir{} }
@@ -126,14 +129,40 @@ dns a.example 192.0.2.1
 http://a.example/ /1 http://b.example/1
 http://a.example/1
 `)
-	s.with = func() (Others, error) {
-		var boxes boxes
-		err := boxes.open(s.disk.Load(), outbox.Config{})
-		s.closers = []io.Closer{boxes.links, boxes.records, boxes.finishes}
-		return Others{Peers: o, Contents: o, Outbox: boxes.links, Names: names,
-			Copies: &Copies{Shipper: o, Out: boxes.records, Waiting: boxes.finishes}}, err
-	}
+	s.among(Others{Peers: o, Contents: o, Names: names}, o, nil)
 	return s
+}
+
+// among lets the agent of s have these others, with an outbox of links. It ships records to ship and sends pages to
+// pages, unless they are nil.
+func (s *story) among(o Others, ship Shipper, pages *refuser) {
+	s.with = func() (_ Others, err error) {
+		fs := s.disk.Load()
+		box := func(name string) (b *outbox.Outbox) {
+			if err == nil {
+				b, err = outbox.Open(fs, testparts.Dir+"/state/"+name, outbox.Config{})
+				s.closers = append(s.closers, b)
+			}
+			return b
+		}
+		s.closers = nil
+		o.Outbox = box("outbox")
+		if ship != nil {
+			o.Copies = &Copies{Shipper: ship, Out: box("shipping")}
+			if o.Copies.Waiting, err = outbox.OpenQueue(fs, testparts.Dir+"/state/waiting", 0); err != nil {
+				return o, err
+			}
+			s.closers = append(s.closers, o.Copies.Waiting)
+		}
+		if pages != nil {
+			o.PageBox = box("pagebox")
+			if pages.Store, err = boundary.Open(fs, testparts.Dir+"/state/boundary", boundary.Config{}); err != nil {
+				return o, err
+			}
+			s.closers = append(s.closers, pages.Store)
+		}
+		return o, err
+	}
 }
 
 // start runs a process on a disk. end ends it.

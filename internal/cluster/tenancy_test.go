@@ -90,10 +90,6 @@ func (n *node) sees(view int64) {
 func (n *node) Tenure(host string) (owner string, mine bool, since uint64) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.c.members == nil {
-		owner, mine = n.Owner(host)
-		return owner, mine, 0
-	}
 	i := len(n.views) - 1
 	if owner = n.c.order(host, n.views[i])[0]; owner != n.name {
 		return owner, false, 0
@@ -216,10 +212,11 @@ func (n *node) Hand(ctx context.Context, agent string, records []byte, _ int) er
 // moves is a crawl during which agents come and go.
 type moves struct {
 	agents, begin int    // number of agents, and of those that begin
-	kind          string // join, leave, return, flap
+	kind          string // join, leave, return, flap; empty: no host moves
 	harsh, tiny   bool
 	ends          int
-	crashes       bool
+	crashes       bool             // some ends are power failures
+	written       bool             // links are acknowledged when written
 	away          string           // the agent that is absent for a while, with its disk
 	rounds        int              // visits after the first to each page
 	before        func(n *node)    // called before an agent leaves; nil: nothing
@@ -228,12 +225,17 @@ type moves struct {
 
 func (mv moves) run(t *testing.T, seed uint64) {
 	rng := rand.New(rand.NewPCG(seed, 21))
-	web := textweb.NewRandom(rng, 40, true)
+	pages := 40
+	if mv.kind == "" && !mv.tiny {
+		pages = 12
+	}
+	web := textweb.NewRandom(rng, pages, true)
 	c := &cluster{t: t, Diary: textweb.NewDiary(textweb.Parse(t, web.Text), seed, 22), harsh: mv.harsh,
 		ring: onRing(seed)}
 	for i := range mv.agents {
 		n := &node{c: c, mem: testdisk.NewMem(), story: randomStory(rng, seed, c.Web, fmt.Sprint("a", i))}
 		n.frontier.SlowMax = 5 * time.Second
+		n.cfg.AckWritten = mv.written
 		if rng.IntN(3) == 0 {
 			n.frontier.Active = 1 // links to other hosts wait in pools
 		}
@@ -373,7 +375,7 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		}
 	}
 	c.finish()
-	claimed := int64(0)
+	claimed, finished := int64(0), 0
 	var ended, left []*world
 	if n := c.leaver.Load(); n != nil {
 		left = append(left, n.gone.Load())
@@ -386,10 +388,14 @@ func (mv moves) run(t *testing.T, seed uint64) {
 		}
 		n.accounts(t, w)
 		claimed += w.cl.tenants.n.Claimed
+		finished += int(w.Tally.Finished())
 		if err := errors.Join(w.close(), w.cl.Outbox.Close()); err != nil {
 			t.Fatal(err)
 		}
 		testparts.Verify(t, n.mem)
+	}
+	if mv.kind == "" && finished != len(web.Reach) {
+		t.Errorf("%d URLs finished, %d reachable", finished, len(web.Reach))
 	}
 	c.checkMoves(web, mv)
 	if mv.rounds == 0 {
@@ -479,6 +485,11 @@ func (c *cluster) checkMoves(web textweb.Random, mv moves) {
 			}
 			continue
 		}
+		if own := c.order(rs[0].Host, 0)[0]; mv.kind == "" && slices.ContainsFunc(rs, func(r textweb.Request) bool {
+			return r.By != own
+		}) {
+			c.t.Errorf("%s was fetched by others than %s, its owner", u, own)
+		}
 		for i, r := range rs[1:] {
 			before := rs[i]
 			if before.Status == 503 || before.Status == 0 {
@@ -487,9 +498,13 @@ func (c *cluster) checkMoves(web textweb.Random, mv moves) {
 			n := c.nodes[slices.IndexFunc(c.nodes, func(n *node) bool { return n.name == before.By })]
 			excused := mv.kind == "return" && before.By == mv.away // its finished URLs were unknown while it was absent
 			for _, p := range n.ends {
-				excused = excused || p.at >= before.At && p.at <= r.At &&
-					(!p.crash && p.at <= before.End+150*time.Millisecond ||
-						p.crash && p.at <= before.End+1300*time.Millisecond)
+				late := time.Duration(0) // what ended before is in the journal
+				if p.kill {
+					late = 150 * time.Millisecond
+				} else if p.crash {
+					late = 1300 * time.Millisecond
+				}
+				excused = excused || p.at >= before.At && p.at <= r.At && p.at <= before.End+late
 			}
 			if !excused {
 				c.t.Errorf("%s by %s at %s, and by %s at %s", u, before.By, before.At, r.By, r.At)
