@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -290,89 +288,32 @@ func TestCoordinatorFull(t *testing.T) {
 	}
 }
 
-// TestCoordinatorChecks: each mistake is refused with a text that says what would be right.
-func TestCoordinatorChecks(t *testing.T) {
+// TestCoordinatorDirectory: a coordinator does not start with the directory of another one, and a refused one makes no
+// directory. The script coordinator.txtar and TestMistakes of the program have the other refusals.
+func TestCoordinatorDirectory(t *testing.T) {
 	mem := testdisk.NewMem()
-	const keys = "keys"
-	makeKeys(t, mem, keys, "c1", "a1")
-	write(t, mem, "crawl/crawl.yaml", "x\n")
-	write(t, mem, "foreign/notes.txt", "x\n")
-	three := []string{coordinatorAddr, "127.0.0.1:7491", "127.0.0.1:7492"}
-	for _, c := range []struct {
-		change func(*node.CoordinatorConfig)
-		want   string
-	}{
-		{func(c *node.CoordinatorConfig) { c.Dir = "" }, "--dir"},
-		{func(c *node.CoordinatorConfig) { c.Listen = "7490" }, `--listen "7490": an IP address and a port are needed`},
-		{func(c *node.CoordinatorConfig) { c.Listen = "192.0.2.1:7490" }, "orbweaver cluster keys"},
-		{func(c *node.CoordinatorConfig) { c.Keys, c.Listen = keys+"/c1", "0.0.0.0:7490" },
-			"cannot reach the unspecified"},
-		{func(c *node.CoordinatorConfig) { c.Keys = keys + "/a1" }, `keys of agent "a1", not of a coordinator`},
-		{func(c *node.CoordinatorConfig) { c.Keys = "nowhere" }, "--keys nowhere"},
-		{func(c *node.CoordinatorConfig) { c.Members = three[:2] }, "names 2 coordinators; give 1, 3 or 5"},
-		{func(c *node.CoordinatorConfig) { c.Members = slices.Concat(three[:2], three[:1]) }, "twice"},
-		{func(c *node.CoordinatorConfig) { c.Members, c.Listen = three, "127.0.0.1:1" }, "is not in the list of"},
-		{func(c *node.CoordinatorConfig) { c.Members = []string{"localhost"} }, "give an address and a port"},
-		{func(c *node.CoordinatorConfig) { c.Assign = "random" },
-			"--assign random: give roundrobin or least-loaded"},
-		{func(c *node.CoordinatorConfig) { c.DNS.Servers, c.Unchecked = []string{"dns.example"}, false }, "--dns"},
-		{func(c *node.CoordinatorConfig) { c.Dir = "crawl" }, "holds the crawl of an agent"},
-		{func(c *node.CoordinatorConfig) { c.Dir = "foreign" }, "it contains notes.txt"},
-	} {
-		cfg := coordinatorConfig(mem, noNetwork{})
-		cfg.Dir = "c"
-		c.change(&cfg)
-		refused(t, cfg, c.want)
+	makeKeys(t, mem, "/keys", "c1")
+	cfg := coordinatorConfig(mem, newLoop())
+	refused := func(want string) {
+		t.Helper()
+		c, err := node.OpenCoordinator(cfg)
+		if err == nil {
+			c.Close()
+		}
+		if _, ok := errors.AsType[*node.ConfigError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
 	}
-	if _, err := mem.Stat("c"); err == nil {
+	cfg.Keys, cfg.Listen = "/keys/c1", "0.0.0.0:7490"
+	refused("cannot reach the unspecified")
+	if _, err := mem.Stat(cfg.Dir); err == nil {
 		t.Error("a refused coordinator has made its directory")
 	}
-}
-
-// refused checks that a coordinator is refused with a text.
-func refused(t *testing.T, cfg node.CoordinatorConfig, want string) {
-	t.Helper()
-	c, err := node.OpenCoordinator(cfg)
-	if err == nil {
-		c.Close()
-	}
-	if _, ok := errors.AsType[*node.ConfigError](err); !ok || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %q", err, want)
-	}
-}
-
-// noNetwork has no free port.
-type noNetwork struct{}
-
-func (noNetwork) Listen(addr string) (net.Listener, net.PacketConn, error) {
-	return nil, nil, fmt.Errorf("listen %s: no port", addr)
-}
-
-func (noNetwork) Dial(context.Context, string, string) (net.Conn, error) {
-	return nil, errors.New("no network")
-}
-
-// TestCoordinatorDirectory: a directory has one coordinator at a time, a group keeps its members, and a coordinator
-// does not start with the directory of another one.
-func TestCoordinatorDirectory(t *testing.T) {
-	cfg := coordinatorConfig(testdisk.NewMem(), newLoop())
-	c, err := node.OpenCoordinator(cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
-	again := cfg
-	again.Listen = "127.0.0.1:7491"
-	if _, err := node.OpenCoordinator(again); !errors.Is(err, disk.ErrLocked) {
-		t.Errorf("a second coordinator in the directory: %v", err)
-	}
-	if err := c.Close(); err != nil {
-		t.Fatal(err)
-	}
-	cfg.Members = []string{coordinatorAddr, "127.0.0.1:7491", "c3:7490"}
-	refused(t, cfg, "a group keeps its members")
-	cfg.FS, cfg.Self = testdisk.NewMem(), coordinatorAddr
+	cfg = coordinatorConfig(mem, newLoop())
+	cfg.Members, cfg.Self = []string{coordinatorAddr, "127.0.0.1:7491", "c3:7490"}, coordinatorAddr
 	for range 2 {
-		if c, err = node.OpenCoordinator(cfg); err != nil {
+		c, err := node.OpenCoordinator(cfg)
+		if err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Close(); err != nil {
@@ -380,6 +321,6 @@ func TestCoordinatorDirectory(t *testing.T) {
 		}
 	}
 	for _, cfg.Self = range cfg.Members[1:] {
-		refused(t, cfg, "is the directory of the coordinator at "+coordinatorAddr)
+		refused("is the directory of the coordinator at " + coordinatorAddr)
 	}
 }
