@@ -211,7 +211,7 @@ func runSteps(t *testing.T, steps []step) {
 		command := agentAddr.ReplaceAllStringFunc(cmp.Or(s.instead, s.command), func(addr string) string {
 			return net + addr[strings.LastIndexByte(addr, '.'):]
 		})
-		if !strings.HasPrefix(command, "for ") {
+		if !strings.HasPrefix(command, "for ") && !strings.Contains(command, " && ") {
 			command = "exec " + command // signals reach the program itself
 		}
 		cmd := exec.Command("sh", "-c", command)
