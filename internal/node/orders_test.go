@@ -154,6 +154,32 @@ func TestBlacklistIsWhole(t *testing.T) {
 	})
 }
 
+// While the crawl runs, a damaged blacklist leaves the one before in force. Hosts that are off a new one are visited.
+func TestBlacklistChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		web, mem := newSmallWeb(t), testdisk.NewMem()
+		cfg := web.config(t, mem)
+		cfg.Blacklist, cfg.Frontier.HostDelay = "/blacklist", time.Minute
+		write(t, mem, cfg.Blacklist, "b.example\n")
+		runApart(t, cfg, func(a *node.Agent) {
+			time.Sleep(150 * time.Second)
+			write(t, mem, cfg.Blacklist, "(\n")
+			time.Sleep(3 * time.Minute)
+			web.quiet(t, "b.example", web.Start)
+			write(t, mem, cfg.Blacklist, "a.example\n")
+			time.Sleep(time.Minute)
+			web.quiet(t, "a.example", time.Now().Add(-50*time.Second))
+			time.Sleep(3 * time.Minute)
+			if !web.asked("http://b.example/") {
+				t.Error("no request to a host that is off the blacklist")
+			}
+		})
+		if events := read(t, mem, "logs/events.jsonl"); strings.Count(events, `"blacklist-refused"`) != 1 {
+			t.Errorf("events:\n%s", events)
+		}
+	})
+}
+
 // A crawl of which the blacklist has left links says so, and names the file.
 func TestBarredByBlacklist(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

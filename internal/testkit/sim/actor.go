@@ -150,7 +150,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	cfg.Cluster = &node.Cluster{
 		Name: a.name, Capacity: 1, Listen: a.addr.String(), Join: join, Keys: keysDir, Partition: s.plan.Partition,
 		Boundary: s.plan.Boundary, Kappa: s.plan.Kappa, Replicas: s.plan.Replicas, Agents: together, Recovery: 2,
-		OnLoss: s.plan.OnLoss, ArchiveCopies: s.plan.Copies,
+		OnLoss: s.plan.OnLoss, ArchiveCopies: s.plan.Copies, TwoLevel: s.plan.TwoLevel,
 		Network: m, Classifier: s.model,
 	}
 	if s.plan.Partition == sites {

@@ -150,7 +150,8 @@ type Plan struct {
 	Rounds int    `json:",omitempty"` // how often each page is visited again; zero: never
 	Keep   string `json:",omitempty"` // --keep; empty: all responses
 
-	Coordinators int `json:",omitempty"` // 1, 3 or 5 with the partition "sites"; otherwise 0
+	Coordinators int  `json:",omitempty"` // 1, 3 or 5 with the partition "sites"; otherwise 0
+	TwoLevel     bool `json:",omitempty"` // --coverage two-level
 }
 
 // sites is the partition with coordinators, topic the one by the categories of pages.

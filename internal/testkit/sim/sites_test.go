@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -107,6 +108,29 @@ func TestNamedSites(t *testing.T) {
 			if slices.Contains(v.Struck, NoCoordinators) && c.may.stall >= time.Hour && v.Took < time.Hour {
 				t.Errorf("the crawl took %s although no coordinator ran for an hour", v.Took)
 			}
+		})
+	}
+}
+
+// TestTwoLevel: without the exchange of links, agents reach all pages that the root pages of the hosts lead to, each
+// once. They drop links to hosts of each other.
+func TestTwoLevel(t *testing.T) {
+	for seed := range uint64(3) {
+		runStory(t, fmt.Sprint(seed), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := Plan{Seed: seed, Agents: 3, Hosts: 40, Pages: 8, Delay: 200 * time.Millisecond,
+					Latency: time.Millisecond, Partition: sites, Coordinators: 1, Crosslinked: 0.2, TwoLevel: true}
+				s, v := tellAll(t, p, nil)
+				bound{}.hold(t, v)
+				dropped := int64(0)
+				for _, a := range s.actors {
+					dropped += a.run.result.Summary.Skipped["otherAgent"]
+				}
+				if t.Log(v); v.Bad() || v.Fetched < v.Reachable || dropped == 0 {
+					t.Errorf("%d of %d pages, %d links dropped:\n%s", v.Fetched, v.Reachable, dropped,
+						strings.Join(v.Log, "\n"))
+				}
+			})
 		})
 	}
 }

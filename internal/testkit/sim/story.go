@@ -102,7 +102,8 @@ func tellFrom(t testing.TB, p Plan, events io.Writer, began func(*story)) (*stor
 	if err := s.learn(); err != nil {
 		t.Fatal(err)
 	}
-	truth, err := s.made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true, Roots: p.SeedRoots})
+	truth, err := s.made.Reachable(gen.Bounds{Seeds: []gen.Seed{{}}, Robots: true, Roots: p.SeedRoots,
+		TwoLevel: p.TwoLevel})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,6 +209,9 @@ func (s *story) finish() *Verdict {
 		v.Missed, end = nil, crawl.PageLimit
 	case limited.TimeLimit > 0:
 		v.Missed, end = nil, crawl.TimeLimit
+	}
+	if s.plan.TwoLevel { // links between two hosts of one agent lead beyond, others nowhere
+		v.Missed, v.Beyond = nil, 0
 	}
 	if s.plan.Walk > 0 {
 		v.Missed, v.Visits = nil, map[string]int{}
