@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -16,7 +15,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
 
@@ -78,22 +76,9 @@ func (e *example) await(t *testing.T, n int) {
 	}
 }
 
-// again returns the largest number of pages in one batch that came again.
-func (e *example) again(t *testing.T) (most int) {
-	t.Helper()
-	for line := range strings.Lines(e.p.out.String()) {
-		var all, n int
-		if _, err := fmt.Sscanf(line, "%d pages, %d came again", &all, &n); err == nil {
-			most += n
-		}
-	}
-	return most
-}
-
 // Two applications share a crawl of three agents. Each is an example program, which gives URLs with priorities to the
 // crawl and collects their pages. Many URLs are wanted by both. An agent and both programs are killed. Each page that
-// was given is collected, with its body. The server has got one request for each, except those that the kill
-// interrupted. What was acknowledged does not come again.
+// was given is collected, with its body. TestApplications of package sim judges how often pages are fetched and come.
 func TestApplications(t *testing.T) {
 	weighs(t, 4)
 	python, err := exec.LookPath("python3")
@@ -122,13 +107,12 @@ func TestApplications(t *testing.T) {
 			home: b.home(0)},
 		{command: []string{collect}, app: "second", home: b.home(1)},
 	}
-	n, wantedBy := 0, map[string]int{}
+	n := 0
 	b.truth.Each(func(host, page int64) {
 		u := b.truth.URL(host, page)
 		for i, e := range examples {
 			if n%3 != i { // a third of the URLs is wanted by both
 				e.urls = append(e.urls, u)
-				wantedBy[u]++
 			}
 		}
 		n++
@@ -152,15 +136,13 @@ func TestApplications(t *testing.T) {
 		}
 		e.start(t)
 	}
-	var at, next time.Time // the kill of an agent, and its next start
 	for i, e := range examples {
 		e.await(t, len(e.urls)/4)
 		if _, killed := e.p.kill(); !killed {
 			t.Errorf("%s has ended by itself: %s", e.app, tail(e.p.out.String()))
 		}
 		if i == 0 { // the first program asks the agent that is killed
-			at, _ = b.ps[0].kill()
-			next = time.Now()
+			b.ps[0].kill()
 			b.ps[0] = start(t, "crawl", "--resume", "--dir", b.home(0), "--quiet", "--api", "127.0.0.1:0")
 		}
 		e.start(t)
@@ -173,9 +155,6 @@ func TestApplications(t *testing.T) {
 		e.p.cmd.Process.Signal(os.Interrupt)
 		if code := e.p.code(); code != 0 {
 			t.Errorf("%s ended with code %d: %s", e.app, code, tail(e.p.out.String()))
-		}
-		if again := e.again(t); again > 10 {
-			t.Logf("%s got %d pages again", e.app, again) // the kill of the agent may undo the last finishes
 		}
 		got := map[string]collected{}
 		for _, p := range e.pages(t) {
@@ -201,31 +180,6 @@ func TestApplications(t *testing.T) {
 		}
 		t.Logf("%s: %d URLs, %d pages from the archive", e.app, len(e.urls), shared)
 	}
-	// The server may read a request of the killed agent after the kill, and answer it. So the connection tells whether
-	// the request was made before the kill.
-	const startUp = 30 * time.Millisecond // a new agent takes longer to make its first request
-	requests, opened := map[string][]testweb.Entry{}, map[int64]time.Time{}
-	for _, e := range b.web.Log() {
-		if _, ok := opened[e.Conn]; !ok {
-			opened[e.Conn] = e.Began
-		}
-		if !strings.HasSuffix(e.URL, "/robots.txt") && !e.Aborted && !e.Broken {
-			requests[e.URL] = append(requests[e.URL], e)
-		}
-	}
-	repeated := 0
-	for u, es := range requests {
-		switch {
-		case len(es) == 1:
-		case len(es) == 2 && opened[es[0].Conn].Before(next.Add(startUp)) && at.Sub(es[0].Ended) < 5*time.Second &&
-			es[1].Began.After(at):
-			repeated++
-		default:
-			t.Errorf("%s was requested %d times: %+v; the kill was at %v", u, len(es), es, at)
-		}
-	}
-	t.Logf("%d pages were fetched, %d of them twice because of the kill", len(requests), repeated)
-	acknowledged(t, b, examples)
 	for _, e := range examples {
 		if out := ctl("app", e.app, "--remove"); !strings.Contains(out, "removed") {
 			t.Errorf("ctl app --remove: %s", out)
@@ -273,59 +227,4 @@ func idle(t *testing.T, ctl func(args ...string) string) {
 			t.Fatalf("the applications have work left: %s", text)
 		}
 	}
-}
-
-// acknowledged restarts an agent, and checks that no page of an application comes again.
-func acknowledged(t *testing.T, b *band, examples []*example) {
-	t.Helper()
-	b.ps[2].kill()
-	b.ps[2] = start(t, "crawl", "--resume", "--dir", b.home(2), "--quiet", "--api", "127.0.0.1:0")
-	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
-		answers := 0
-		for _, e := range examples {
-			r := pagesOf(b, e.app)
-			if len(r.Pages) > 0 {
-				t.Fatalf("%s gets pages again that it has acknowledged: %v", e.app, r.Pages)
-			}
-			if r.ok && len(r.Silent) == 0 {
-				answers++
-			}
-		}
-		if b.status(2)["pages"] != nil && answers == len(examples) {
-			return
-		}
-		if time.Now().After(end) {
-			t.Fatalf("a3 does not come back\n%s", events(t, b.home(2)))
-		}
-	}
-}
-
-// A pagesAnswer is the answer of the call Pages; ok is false if there was none.
-type pagesAnswer struct {
-	ok     bool
-	Pages  []collected
-	Silent []struct{ Agent, Error string }
-}
-
-// pagesOf asks a3 for the pages of an application.
-func pagesOf(b *band, app string) (r pagesAnswer) {
-	text, err := os.ReadFile(filepath.Join(b.home(2), "state", "api.json"))
-	var access struct{ Addr, Token string }
-	if err != nil || json.Unmarshal(text, &access) != nil {
-		return r
-	}
-	q, err := http.NewRequest("POST", "http://"+access.Addr+"/orbweaver.operator.v1.Operator/Pages",
-		strings.NewReader(fmt.Sprintf(`{"application": %q}`, app)))
-	if err != nil {
-		return r
-	}
-	q.Header.Set("Content-Type", "application/json")
-	q.Header.Set("Authorization", "Bearer "+access.Token)
-	answer, err := http.DefaultClient.Do(q)
-	if err != nil {
-		return r
-	}
-	defer answer.Body.Close()
-	r.ok = answer.StatusCode == 200 && json.NewDecoder(answer.Body).Decode(&r) == nil
-	return r
 }

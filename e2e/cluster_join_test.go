@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
@@ -190,35 +189,4 @@ func (b *band) status(i int) map[string]any {
 		return nil
 	}
 	return s.Agents[0].Status
-}
-
-// One of three agents leaves for good. The others have its links and know what it has fetched,
-// although --replicas is 1. The last agent cannot leave.
-func TestClusterLeave(t *testing.T) {
-	weighs(t, 3)
-	b := newBand(t, 34, 3, "1")
-	b.left = map[int]bool{1: true}
-	for i := range 3 {
-		b.begin(i, "--agents", "3", "--api", "127.0.0.1:0", b.seed())
-	}
-	b.await(200)
-	answer := crawl(context.Background(), t, "ctl", "--dir", b.home(1), "leave").must(t, 0)
-	if !strings.Contains(answer.stdout, "other agents (2)") {
-		t.Errorf("ctl leave: %s", answer.stdout)
-	}
-	if !ended(b.ps[1], time.Minute) {
-		t.Fatalf("a2 does not leave:\n%s", events(t, b.home(1)))
-	}
-	at := b.web.Report().Origin.Fetched
-	pages := b.finish(0)
-	told := eventsOf(t, b.home(1), "gave-all")
-	if len(told) != 1 || sum(told, "hosts") == 0 || sum(told, "links") == 0 || sum(told, "keys") == 0 ||
-		sum(told, "left") != 0 {
-		t.Errorf("a2 has told: %v", told)
-	}
-	exchange, _ := summary(t, b.home(0))["exchange"].(map[string]any)
-	if exchange["agents"] != 3.0 {
-		t.Errorf("the summary of a1 says that %v agents crawled at once, want 3", exchange["agents"])
-	}
-	t.Logf("left with %v pages when there were %d: %v", pages[1], at, told)
 }

@@ -1,16 +1,11 @@
 package e2e
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"net/http"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -135,27 +130,6 @@ func politeFlags(t *testing.T, web *testweb.Web, dir string, sites []testweb.Sit
 		"--ip-delay", p.AddrDelay.String(), "--site-delay", p.SiteDelay.String(), "--retries", "6", "--retry-wait",
 		"250ms",
 		"--slow-down", "300ms", "--timeout", "2s", "--max-time", "10s")
-}
-
-// signalled runs the program and sends it sig after a time, unless it has ended before.
-func signalled(t *testing.T, after time.Duration, sig syscall.Signal, args ...string) (r run, at time.Time) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), after)
-	defer cancel()
-	var out, errs bytes.Buffer
-	cmd := exec.CommandContext(ctx, orbweaver, args...)
-	cmd.Cancel = func() error {
-		at = time.Now()
-		return cmd.Process.Signal(sig)
-	}
-	cmd.WaitDelay = time.Minute
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := cmd.Run()
-	var exit *exec.ExitError
-	if err != nil && !errors.As(err, &exit) && !errors.Is(err, context.DeadlineExceeded) {
-		t.Fatal(err)
-	}
-	return run{code: cmd.ProcessState.ExitCode(), stdout: out.String(), stderr: errs.String()}, at
 }
 
 // maxConcurrent fails the test if a host had two requests or connections at the same time, and logs
