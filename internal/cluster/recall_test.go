@@ -12,7 +12,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -199,22 +198,8 @@ func startReader(t *testing.T, r *reader, others Peers) (w *world, end func()) {
 	t.Helper()
 	s := newStory(t, "dns a.own.example 192.0.2.1\nhttp://a.own.example/ 200\nhttp://a.own.example/1 200\n")
 	s.strategy, s.name = func(disk.FS) (crawl.Strategy, error) { return r, nil }, "a1"
-	s.with = func() (Others, error) {
-		out, err := outbox.Open(testdisk.NewMem(), "/outbox", outbox.Config{})
-		return Others{Peers: others, Outbox: out}, err
-	}
-	w, err := s.open(testdisk.NewMem())
-	if err != nil {
-		t.Fatal(err)
-	}
-	stopped := make(chan crawl.Stop)
-	go func() {
-		stop, err := w.Run(context.Background())
-		if err != nil {
-			t.Error(err)
-		}
-		stopped <- stop
-	}()
+	s.among(Others{Peers: others}, nil, nil)
+	w, stop := s.start(t, testdisk.NewMem())
 	return w, func() {
 		for began := time.Now(); ; time.Sleep(100 * time.Millisecond) {
 			if p, err := w.cl.Pulse(t.Context()); err != nil || time.Since(began) > time.Minute {
@@ -225,14 +210,9 @@ func startReader(t *testing.T, r *reader, others Peers) (w *world, end func()) {
 				}
 			}
 		}
-		if stop := <-stopped; stop != crawl.Finished {
-			t.Errorf("stop %s", stop)
-		}
-		if err := w.cl.Outbox.Close(); err != nil {
-			t.Error(err)
-		}
-		if err := w.close(); err != nil {
-			t.Error(err)
+		synctest.Wait()
+		if why := stop(); why != crawl.Finished {
+			t.Errorf("stop %s", why)
 		}
 	}
 }

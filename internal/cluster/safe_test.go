@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/boundary"
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
@@ -165,20 +166,22 @@ func (s *story) among(o Others, ship Shipper, pages *refuser) {
 	}
 }
 
-// start runs a process on a disk. end ends it.
-func (s *story) start(t *testing.T, mem *testdisk.Mem) (w *world, end func()) {
+// start runs a process on a disk. end ends it, and says why it has stopped.
+func (s *story) start(t *testing.T, mem *testdisk.Mem) (w *world, end func() crawl.Stop) {
 	t.Helper()
 	w, err := s.open(mem)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
+	var stop crawl.Stop
 	ended := make(chan error, 1)
 	go func() {
-		_, err := w.Run(ctx)
+		var err error
+		stop, err = w.Run(ctx)
 		ended <- err
 	}()
-	return w, func() {
+	return w, func() crawl.Stop {
 		t.Helper()
 		cancel()
 		err := <-ended
@@ -188,6 +191,7 @@ func (s *story) start(t *testing.T, mem *testdisk.Mem) (w *world, end func()) {
 		if err := errors.Join(err, w.close()); err != nil {
 			t.Error(err)
 		}
+		return stop
 	}
 }
 

@@ -43,9 +43,43 @@ func start(t *testing.T, fs disk.FS, cfg Config) *running {
 	return r
 }
 
-func (r *running) end() error {
+func (r *running) kill() error {
 	r.stop()
 	return errors.Join(<-r.ended, r.Close())
+}
+
+func (r *running) end(t *testing.T) {
+	t.Helper()
+	if err := r.kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ask asks one question, whose answer is not an error.
+func (r *running) ask(t *testing.T, q Question) Answer {
+	t.Helper()
+	answers, err := r.Ask(t.Context(), []Question{q})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answers[0]
+}
+
+// poke changes an octet of a file.
+func poke(t *testing.T, mem *testdisk.Mem, name string, at int64, change func(b byte) byte) {
+	t.Helper()
+	f, err := mem.OpenFile(name, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	b := make([]byte, 1)
+	f.ReadAt(b, at)
+	b[0] = change(b[0])
+	f.Seek(at, io.SeekStart)
+	if _, err := f.Write(b); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func digestOf(n int) Digest { return sha1.Sum(fmt.Append(nil, n)) }
@@ -100,17 +134,13 @@ func (m *model) crash(t *testing.T, r *running) {
 	before := m.archived
 	m.archived = map[Digest]Page{}
 	for d, p := range before {
-		answers, err := r.Ask(t.Context(), []Question{{Digest: d, Page: probe}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		switch answers[0] {
+		switch got := r.ask(t, Question{Digest: d, Page: probe}); got {
 		case Answer{Page: p}:
 			m.archived[d] = p
 		case Answer{First: true}:
 			m.claims[d] = probe
 		default:
-			t.Fatalf("after a power failure %x is answered %+v, want %+v or nothing", d, answers[0], p)
+			t.Fatalf("after a power failure %x is answered %+v, want %+v or nothing", d, got, p)
 		}
 	}
 }
@@ -144,27 +174,23 @@ func TestTable(t *testing.T) {
 				}
 				switch rng.IntN(20) {
 				case 0: // an ordinary end
-					if err := r.end(); err != nil {
-						t.Fatal(err)
-					}
+					r.end(t)
 					clear(m.claims)
 					r = start(t, mem, cfg)
 				case 1: // a kill
 					mem = mem.Clone()
-					r.end()
+					r.kill()
 					clear(m.claims)
 					r = start(t, mem, cfg)
 				case 2: // a power failure
 					mem = mem.Crash(rng.Uint64())
-					r.end()
+					r.kill()
 					clear(m.claims)
 					r = start(t, mem, cfg)
 					m.crash(t, r)
 				}
 			}
-			if err := r.end(); err != nil {
-				t.Fatal(err)
-			}
+			r.end(t)
 		})
 	}
 }
@@ -173,12 +199,11 @@ func TestTable(t *testing.T) {
 // must not name that page.
 func TestClaimIsNoOriginal(t *testing.T) {
 	r := start(t, memory(t), Config{})
-	defer r.end()
+	defer r.kill()
 	ask := func(q Question, want Answer) {
 		t.Helper()
-		answers, err := r.Ask(t.Context(), []Question{q})
-		if err != nil || answers[0] != want {
-			t.Fatalf("%s: %+v, %v, want %+v", q.Page.URL, answers, err, want)
+		if got := r.ask(t, q); got != want {
+			t.Fatalf("%s: %+v, want %+v", q.Page.URL, got, want)
 		}
 	}
 	d := digestOf(1)
@@ -204,17 +229,14 @@ func TestSynced(t *testing.T) {
 		if _, err := r.Ask(t.Context(), qs); err != nil {
 			t.Fatal(err)
 		}
-		if err := r.end(); err != nil {
-			t.Fatal(err)
-		}
+		r.end(t)
 		mem = mem.Crash(uint64(round))
 	}
 	r := start(t, mem, Config{MemoryBytes: 1})
-	defer r.end()
+	defer r.kill()
 	for n := range 20 * 50 {
-		a, err := r.Ask(t.Context(), []Question{{Digest: digestOf(n), Page: otherPage}})
-		if err != nil || a[0].First || a[0].Page != pageOf(n) {
-			t.Fatalf("content %d: %+v, %v", n, a, err)
+		if a := r.ask(t, Question{Digest: digestOf(n), Page: otherPage}); a.First || a.Page != pageOf(n) {
+			t.Fatalf("content %d: %+v", n, a)
 		}
 	}
 }
@@ -272,9 +294,7 @@ func TestAskers(t *testing.T) {
 	if len(named) == 0 {
 		t.Error("no page was named")
 	}
-	if err := r.end(); err != nil {
-		t.Fatal(err)
-	}
+	r.end(t)
 	if _, err := r.Ask(t.Context(), []Question{{Digest: digestOf(1), Page: pageOf(1)}}); !errors.Is(err, ErrClosed) {
 		t.Errorf("closed, it answers %v", err)
 	}
@@ -304,48 +324,25 @@ func TestDamage(t *testing.T) {
 			if n > 1000*all {
 				t.Fatal("nothing is on disk")
 			}
-			if _, err := r.Ask(t.Context(), []Question{{digestOf(n % all), pageOf(n % all), true}}); err != nil {
-				t.Fatal(err)
-			}
+			r.ask(t, Question{digestOf(n % all), pageOf(n % all), true})
 		}
-		if err := r.end(); err != nil {
-			t.Fatal(err)
-		}
+		r.end(t)
 	}
 	fill()
-	flip := func(name string, at int64) {
-		f, err := mem.OpenFile(name, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		b := make([]byte, 1)
-		f.ReadAt(b, at)
-		b[0] ^= 0x40
-		f.Seek(at, 0)
-		if _, err := f.Write(b); err != nil {
-			t.Fatal(err)
-		}
-	}
+	flip := func(name string, at int64) { poke(t, mem, name, at, func(b byte) byte { return b ^ 0x40 }) }
 	count := func(then func()) (known int) {
 		r := start(t, mem, cfg)
 		for n := range all {
 			if n == all/4 && then != nil {
 				then()
 			}
-			a, err := r.Ask(t.Context(), []Question{{Digest: digestOf(n), Page: otherPage}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if !a[0].First {
-				if known++; a[0].Page != pageOf(n) {
-					t.Fatalf("content %d is said to be first at %+v", n, a[0].Page)
+			if a := r.ask(t, Question{Digest: digestOf(n), Page: otherPage}); !a.First {
+				if known++; a.Page != pageOf(n) {
+					t.Fatalf("content %d is said to be first at %+v", n, a.Page)
 				}
 			}
 		}
-		if err := r.end(); err != nil {
-			t.Fatal(err)
-		}
+		r.end(t)
 		return known
 	}
 	flipRuns := func() {
@@ -381,36 +378,18 @@ func TestVersions(t *testing.T) {
 	cfg := Config{MemoryBytes: 1, SyncEvery: time.Millisecond}
 	ask := func(r *running, page Page) (first int) {
 		for n := range 150 {
-			a, err := r.Ask(t.Context(), []Question{{digestOf(n), page, true}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			if a[0].First {
+			if r.ask(t, Question{digestOf(n), page, true}).First {
 				first++
 			}
 		}
 		return first
 	}
-	setVersion := func(v byte) {
-		f, err := mem.OpenFile(tableDir+"/"+fileName, os.O_RDWR, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		if _, err := f.Seek(7, io.SeekStart); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := f.Write([]byte{v}); err != nil {
-			t.Fatal(err)
-		}
-	}
+	setVersion := func(v byte) { poke(t, mem, tableDir+"/"+fileName, 7, func(byte) byte { return v }) }
 	r := start(t, mem, cfg)
 	if n := ask(r, pageOf(1)); n != 150 {
 		t.Errorf("%d pages are the first with their content, want 150", n)
 	}
-	if err := r.end(); err != nil {
-		t.Fatal(err)
-	}
+	r.end(t)
 	setVersion(3)
 	_, err := Open(mem, tableDir, cfg)
 	if err == nil || !strings.Contains(err.Error(), "continue with the program that wrote it") {
@@ -421,9 +400,7 @@ func TestVersions(t *testing.T) {
 	if n := ask(r, otherPage); n != 0 {
 		t.Errorf("%d of 150 contents are unknown after a file of a later version was refused", n)
 	}
-	if err := r.end(); err != nil {
-		t.Fatal(err)
-	}
+	r.end(t)
 }
 
 // TestFullDisk: a failing disk ends Run, and no caller of Ask waits forever.

@@ -20,6 +20,8 @@ import (
 )
 
 const (
+	// interval is the interval of the failure detector. All other times are multiples of it.
+	interval = time.Second
 	// maxLost bounds how many lost agents a Member remembers and tries again.
 	maxLost = 1024
 	// patience bounds the time of a Hello.
@@ -58,9 +60,6 @@ type Config struct {
 	// View.Digest of the answering agent and the time of the ping. It must not block.
 	Pinged func(digest uint64, sent time.Time)
 
-	// Interval is the interval of the failure detector. All other times are multiples of it.
-	// Zero means 1 s.
-	Interval time.Duration
 	// Seed is the random seed of this package. Zero means a random seed. The library
 	// memberlist has its own, which cannot be set.
 	Seed uint64
@@ -123,9 +122,6 @@ func Open(cfg Config) (*Member, error) {
 		return nil, fmt.Errorf("gossip: the secret has %d octets, want 32", len(cfg.Secret))
 	case len(cfg.Label) > memberlist.LabelMaxSize:
 		return nil, fmt.Errorf("gossip: the label has %d octets, at most 255", len(cfg.Label))
-	}
-	if cfg.Interval <= 0 {
-		cfg.Interval = time.Second
 	}
 	if cfg.Log == nil {
 		cfg.Log = io.Discard
@@ -202,7 +198,7 @@ func (m *Member) settings(t *transport) *memberlist.Config {
 	// In each interval an agent pings one other agent. If no answer comes within half of the
 	// interval, it asks three others to ping that agent, and tries a stream. If all of that fails
 	// by the end of the interval, it suspects the agent.
-	i := m.config.Interval
+	const i = interval
 	c.ProbeInterval, c.ProbeTimeout = i, i/2
 	c.IndirectChecks = 3
 	// A suspected agent has this long to show that it lives:
@@ -305,7 +301,7 @@ func (m *Member) Join(ctx context.Context, addrs []string) error {
 		if len(seeds) == 0 {
 			return m.Found()
 		}
-		timer := time.NewTimer(pause(m.config.Interval/2, 5*m.config.Interval, round, chance.Float64()))
+		timer := time.NewTimer(pause(interval/2, 5*interval, round, chance.Float64()))
 		select {
 		case <-timer.C:
 			continue

@@ -54,7 +54,7 @@ func (m *Member) compare(list *memberlist.Memberlist) {
 		case <-m.ctx.Done():
 			return
 		}
-		if !pass(m.ctx, m.config.Interval*time.Duration(compareEvery+len(m.View().Agents)/compareMore)) {
+		if !pass(m.ctx, interval*time.Duration(compareEvery+len(m.View().Agents)/compareMore)) {
 			return
 		}
 		select {

@@ -61,13 +61,13 @@ func (m *Member) due(now time.Time, chance *rand.Rand) []target {
 		s := m.tries[t.addr]
 		if s == nil {
 			// It was lost just now, or is a seed that has not answered yet.
-			s = &try{next: now.Add(pause(m.config.Interval*firstPause, m.config.Interval*lastPause, 0,
+			s = &try{next: now.Add(pause(interval*firstPause, interval*lastPause, 0,
 				chance.Float64()))}
 			m.tries[t.addr] = s
 		}
 		if !now.Before(s.next) {
 			s.count++
-			s.next = now.Add(pause(m.config.Interval*firstPause, m.config.Interval*lastPause, s.count,
+			s.next = now.Add(pause(interval*firstPause, interval*lastPause, s.count,
 				chance.Float64()))
 			due = append(due, t)
 		}
@@ -92,7 +92,7 @@ func (m *Member) next(t target) time.Time {
 // the two agents compare all they know.
 func (m *Member) keepTrying(list *memberlist.Memberlist) {
 	chance := rand.New(rand.NewPCG(m.config.Seed, 2))
-	ticker := time.NewTicker(m.config.Interval / 2)
+	ticker := time.NewTicker(interval / 2)
 	defer ticker.Stop()
 	for {
 		select {
