@@ -192,6 +192,9 @@ func (f *Frontier) check() error {
 				f.clock)
 		}
 	}
+	if sums.tails != f.tails {
+		return fmt.Errorf("%d queues in the spill lists of tails, the count is %d", sums.tails, f.tails)
+	}
 	if got := f.Stats(); got != want {
 		return fmt.Errorf("wrong stats\n got %+v\nwant %+v", got, want)
 	}
@@ -213,6 +216,7 @@ func (f *Frontier) check() error {
 type sums struct {
 	ram, fixed, spilled int64
 	live                map[*segment]int
+	tails               int // queues in the spill lists of tails
 }
 
 // queue checks q and adds its size, without the struct itself.
@@ -244,6 +248,9 @@ func (s *sums) queue(name string, q *queue) error {
 	}
 	if r := q.rest; r != nil && (r.class == 0) != (qram == 0 || !q.tailInRAM() && q.head.buf == nil) {
 		return fmt.Errorf("%s: %d bytes in RAM, but in spill list %d", name, qram, r.class)
+	}
+	if r := q.rest; r != nil && r.class >= tailClass {
+		s.tails++
 	}
 	s.ram += qram
 	return nil
