@@ -72,7 +72,7 @@ func (c *DemoCmd) Run(out io.Writer) error {
 		return err
 	}
 	web, err := testweb.New(testweb.Config{
-		Sites: demo.Sites(), Gzip: true, Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
+		Sites: demo.SitesFor(c.Delay), Gzip: true, Promise: testweb.Promise{HostDelay: c.Delay, CrawlDelay: true}})
 	if err != nil {
 		return err
 	}

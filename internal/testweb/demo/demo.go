@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"net/url"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,6 +39,26 @@ func Sites() []testweb.Site {
 	var sites []testweb.Site
 	for _, h := range town() {
 		sites = append(sites, testweb.Site{Host: h.Name, Robots: h.robots, Handler: h})
+	}
+	return sites
+}
+
+// usualDelay is the delay for which the Crawl-delays are made: they are a little longer.
+const usualDelay = 200 * time.Millisecond
+
+var crawlDelay = regexp.MustCompile(`(?m)^Crawl-delay: (.*)$`)
+
+// SitesFor returns Sites for a crawl with another delay than 200 ms. Their Crawl-delays change in proportion.
+func SitesFor(delay time.Duration) []testweb.Site {
+	sites := Sites()
+	for i := range sites {
+		sites[i].Robots = crawlDelay.ReplaceAllStringFunc(sites[i].Robots, func(line string) string {
+			seconds, err := strconv.ParseFloat(crawlDelay.FindStringSubmatch(line)[1], 64)
+			if err != nil {
+				panic(err) // the texts are embedded, so this cannot happen
+			}
+			return fmt.Sprintf("Crawl-delay: %g", seconds*float64(delay)/float64(usualDelay))
+		})
 	}
 	return sites
 }

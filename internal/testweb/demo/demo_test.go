@@ -153,3 +153,22 @@ type response struct {
 func (r *response) Header() http.Header         { return r.header }
 func (r *response) WriteHeader(code int)        { r.status = code }
 func (r *response) Write(p []byte) (int, error) { r.n += len(p); return len(p), nil }
+
+// TestSitesFor: the Crawl-delays change in proportion to the delay, and nothing else changes.
+func TestSitesFor(t *testing.T) {
+	usual, slow := Sites(), SitesFor(2*time.Second)
+	changed := 0
+	for i := range usual {
+		want := strings.NewReplacer("delay: 0.3\n", "delay: 3\n", "delay: 0.25\n",
+			"delay: 2.5\n").Replace(usual[i].Robots)
+		if slow[i].Robots != want {
+			t.Errorf("%s: %q, want %q", usual[i].Host, slow[i].Robots, want)
+		}
+		if want != usual[i].Robots {
+			changed++
+		}
+	}
+	if changed != 2 {
+		t.Errorf("%d hosts have a Crawl-delay, want 2", changed)
+	}
+}
