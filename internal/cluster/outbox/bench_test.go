@@ -43,29 +43,21 @@ func BenchmarkViewChange(b *testing.B) {
 	for b.Loop() {
 		b.StopTimer()
 		o, err := Open(disk.OS, b.TempDir(), Config{})
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		for i, l := range all {
-			if err := o.Push(agent(l, 7), uint64(i+1), 0, l); err != nil {
-				b.Fatal(err)
-			}
+			must(b, o.Push(agent(l, 7), uint64(i+1), 0, l))
 		}
 		way := func(n uint64, l []byte) (To, error) { return To{Agent: agent(l, 8)}, nil }
 		b.StartTimer()
 		began := time.Now()
 		o.Changed()
 		for o.Loose() {
-			if err := o.Route(256, way); err != nil {
-				b.Fatal(err)
-			}
+			must(b, o.Route(256, way))
 		}
 		routed += time.Since(began)
 		for o.Len() > 0 {
 			batch, _, err := o.Next(began, way)
-			if err != nil {
-				b.Fatal(err)
-			}
+			must(b, err)
 			if batch != nil {
 				if batch.Agent == "a7" {
 					moved += len(batch.Numbers)
@@ -75,9 +67,7 @@ func BenchmarkViewChange(b *testing.B) {
 		}
 		sent += time.Since(began)
 		b.StopTimer()
-		if err := o.Close(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, o.Close())
 		b.StartTimer()
 	}
 	b.ReportMetric(float64(moved)/float64(b.N)/links, "moved/link")
@@ -92,14 +82,10 @@ func BenchmarkAssigned(b *testing.B) {
 	const hosts = 1_000_000
 	all := benchLinks(hosts, 1)
 	o, err := Open(disk.OS, b.TempDir(), Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	began := time.Now()
 	for i, l := range all {
-		if err := o.PushWaiting(hostKey(l), uint64(i+1), l); err != nil {
-			b.Fatal(err)
-		}
+		must(b, o.PushWaiting(hostKey(l), uint64(i+1), l))
 	}
 	w := o.waiting
 	var size int64
@@ -127,7 +113,5 @@ func BenchmarkAssigned(b *testing.B) {
 			}
 		}
 	}
-	if err := o.Close(); err != nil {
-		b.Fatal(err)
-	}
+	must(b, o.Close())
 }

@@ -24,6 +24,22 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open opens an outbox, which the test closes at its end.
+func open(t testing.TB, fs disk.FS, cfg Config) *Outbox {
+	t.Helper()
+	o, err := Open(fs, "/out", cfg)
+	must(t, err)
+	t.Cleanup(func() { must(t, o.Close()) })
+	return o
+}
+
 var links [][]byte
 
 func linkOf(n uint64) []byte {
@@ -91,20 +107,13 @@ func modelOnce(t *testing.T, seed uint64) {
 	cfg := Config{MemoryBytes: 1 + int64(rng.IntN(2))*64<<10, BatchLinks: 1 + rng.IntN(40),
 		BatchBytes: 1 + rng.IntN(4000), Seed: seed}
 	o, err := Open(mem, "/out", cfg)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	now := time.Unix(1, 0)
 	p := &table{t: t, owners: map[uint64]string{}, in: map[uint64]bool{}}
 	agents := []string{"", "a", "b", "c"}
 	anyone := func() string { return append(agents, "?", "?")[rng.IntN(len(agents)+2)] }
 	under, failed, late := map[string]*Batch{}, map[string]*Batch{}, map[uint64]bool{}
 	next := uint64(0)
-	must := func(err error) {
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
 	check := func(b *Batch) {
 		if under[b.Agent] != nil {
 			t.Fatalf("two batches to %q", b.Agent)
@@ -147,7 +156,7 @@ func modelOnce(t *testing.T, seed uint64) {
 	}
 	turn := func() (sent bool) {
 		b, wake, err := o.Next(now, p.to)
-		must(err)
+		must(t, err)
 		if b == nil {
 			if !wake.IsZero() && wake.Before(now) {
 				t.Fatalf("asked to wait until %s at %s", wake, now)
@@ -182,16 +191,16 @@ func modelOnce(t *testing.T, seed uint64) {
 				p.in[next] = true
 				switch a := p.owners[keyOf(next)]; rng.IntN(8) {
 				case 0:
-					must(o.PushLoose(next, linkOf(next)))
+					must(t, o.PushLoose(next, linkOf(next)))
 				case 1:
-					must(o.Park(next, linkOf(next), now))
+					must(t, o.Park(next, linkOf(next), now))
 				case 2:
-					must(o.Push(anyone(), next, rng.IntN(4), linkOf(next))) // by an earlier table
+					must(t, o.Push(anyone(), next, rng.IntN(4), linkOf(next))) // by an earlier table
 				default:
 					if a == "" || a == "?" {
-						must(o.PushWaiting(keyOf(next), next, linkOf(next)))
+						must(t, o.PushWaiting(keyOf(next), next, linkOf(next)))
 					} else {
-						must(o.Push(a, next, rng.IntN(4), linkOf(next)))
+						must(t, o.Push(a, next, rng.IntN(4), linkOf(next)))
 					}
 				}
 			}
@@ -223,7 +232,7 @@ func modelOnce(t *testing.T, seed uint64) {
 				changed()
 			}
 		case 13:
-			must(o.Route(rng.IntN(300), p.to))
+			must(t, o.Route(rng.IntN(300), p.to))
 		}
 		if ram := o.waiting.ram; int64(ram) > cfg.MemoryBytes+4*int64(pageBytes) {
 			t.Fatalf("%d octets of waiting links in RAM", ram)
@@ -241,7 +250,7 @@ func modelOnce(t *testing.T, seed uint64) {
 	settle := func(stuck string) {
 		for quiet := 0; quiet < 3; quiet++ {
 			if o.Loose() {
-				must(o.Route(300, p.to))
+				must(t, o.Route(300, p.to))
 				quiet = 0
 			}
 			for turn() {
@@ -268,7 +277,7 @@ func modelOnce(t *testing.T, seed uint64) {
 	if files, err := mem.ReadDir("/out"); err != nil || len(files) > 0 {
 		t.Errorf("files left: %v %v", files, err)
 	}
-	must(o.Close())
+	must(t, o.Close())
 }
 
 // TestMemory: the RAM is bounded for any number of links, of agents and without an owner.
@@ -276,18 +285,10 @@ func TestMemory(t *testing.T) {
 	const memory = 256 << 10
 	defer func(n int) { pageBytes = n }(pageBytes)
 	pageBytes = 16 << 10
-	o, err := Open(testdisk.NewMem(), "/out", Config{MemoryBytes: memory})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.Close()
+	o := open(t, testdisk.NewMem(), Config{MemoryBytes: memory})
 	for n := range uint64(20000) {
-		if err := o.Push(fmt.Sprint("agent", n%4), n+1, 0, linkOf(n+1)); err != nil {
-			t.Fatal(err)
-		}
-		if err := o.PushWaiting(n*0x9e3779b97f4a7c15, n+1, linkOf(n+1)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.Push(fmt.Sprint("agent", n%4), n+1, 0, linkOf(n+1)))
+		must(t, o.PushWaiting(n*0x9e3779b97f4a7c15, n+1, linkOf(n+1)))
 		queued, w := 0, o.waiting
 		for _, l := range o.turns {
 			queued += len(l.head) + len(l.tail)
@@ -302,17 +303,11 @@ func TestMemory(t *testing.T) {
 // assigned and its owner is forgotten again.
 func TestWaitingDisk(t *testing.T) {
 	mem := testdisk.NewMem()
-	o, err := Open(mem, "/out", Config{MemoryBytes: 32 << 10})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.Close()
+	o := open(t, mem, Config{MemoryBytes: 32 << 10})
 	const links = 3000
 	key := func(n uint64) uint64 { return n * 0x9e3779b97f4a7c15 }
 	for n := range uint64(links) {
-		if err := o.PushWaiting(key(n), n, linkOf(n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.PushWaiting(key(n), n, linkOf(n)))
 	}
 	size := func() (all int64) {
 		for _, f := range o.waiting.files {
@@ -325,14 +320,12 @@ func TestWaitingDisk(t *testing.T) {
 		for n := range uint64(links) {
 			asked := 0
 			o.Assigned(key(n))
-			if err := o.Route(links, func(m uint64, _ []byte) (To, error) {
+			must(t, o.Route(links, func(m uint64, _ []byte) (To, error) {
 				if asked++; m != n {
 					t.Fatalf("asked for link %d after %d was assigned", m, n)
 				}
 				return To{Way: Send, Agent: "a"}, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 			if asked != 1 {
 				t.Fatalf("round %d: %d links of key %d", round, asked, n)
 			}
@@ -353,30 +346,22 @@ func TestWaitingDisk(t *testing.T) {
 
 // The links of one key stay in order, however many there are.
 func TestWaitingOrder(t *testing.T) {
-	o, err := Open(testdisk.NewMem(), "/out", Config{MemoryBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.Close()
+	o := open(t, testdisk.NewMem(), Config{MemoryBytes: 1})
 	const links = 2000
 	for n := range uint64(links) {
-		if err := o.PushWaiting(n%2*77, n, linkOf(n)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.PushWaiting(n%2*77, n, linkOf(n)))
 	}
 	for _, key := range []uint64{77, 0} {
 		o.Assigned(key)
 		next := key % 2
 		for o.Loose() {
-			if err := o.Route(10, func(n uint64, _ []byte) (To, error) {
+			must(t, o.Route(10, func(n uint64, _ []byte) (To, error) {
 				if n != next {
 					t.Fatalf("link %d, want %d", n, next)
 				}
 				next += 2
 				return To{Agent: "a"}, nil
-			}); err != nil {
-				t.Fatal(err)
-			}
+			}))
 		}
 		if next < links {
 			t.Fatalf("the links of key %d end before %d", key, next)
@@ -387,30 +372,18 @@ func TestWaitingOrder(t *testing.T) {
 // TestDamage: a changed file must be reported.
 func TestDamage(t *testing.T) {
 	mem := testdisk.NewMem()
-	o, err := Open(mem, "/out", Config{MemoryBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.Close()
+	o := open(t, mem, Config{MemoryBytes: 1})
 	for n := range uint64(300) {
-		if err := o.Push("a", n+1, 0, linkOf(n+1)); err != nil {
-			t.Fatal(err)
-		}
+		must(t, o.Push("a", n+1, 0, linkOf(n+1)))
 	}
 	f := o.turns[0].files[0]
 	b, err := disk.ReadFile(mem, f.name, 1<<20)
-	if err != nil {
-		t.Fatal(err)
-	}
+	must(t, err)
 	b[len(b)/2] ^= 4
 	w, err := mem.OpenFile(f.name, 1, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := w.Write(b); err != nil {
-		t.Fatal(err)
-	}
-	w.Close()
+	must(t, err)
+	_, err = w.Write(b)
+	must(t, errors.Join(err, w.Close()))
 	for {
 		b, _, err := o.Next(time.Now(), nil)
 		if errors.Is(err, ErrDamaged) {
@@ -427,11 +400,7 @@ func TestDamage(t *testing.T) {
 func TestFullDisk(t *testing.T) {
 	full := errors.New("no room")
 	fs := testdisk.NewFaulty(testdisk.NewMem(), nil)
-	o, err := Open(fs, "/out", Config{MemoryBytes: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.Close()
+	o := open(t, fs, Config{MemoryBytes: 1})
 	fs.Break(testdisk.FailFrom(1, full))
 	for n := range uint64(1000) {
 		if err := o.Push("a", n+1, 0, linkOf(n+1)); err != nil {
@@ -444,22 +413,23 @@ func TestFullDisk(t *testing.T) {
 	t.Fatal("nothing was written")
 }
 
-// After a failed write, which may have stored a part, the links go to another file. After a failed read, the same
-// block is read again. So each link comes out once and in order, whatever call fails.
-func TestFailedCalls(t *testing.T) {
-	const links = 250
+// eachCall runs a story with an outbox, and again for each call of the disk, which then fails after half of its bytes.
+// The story passes the errors to note, which reports whether there was one.
+func eachCall(t *testing.T, story func(o *Outbox, note func(error) bool)) {
 	broken := errors.New("broken")
-	run := func(fail func(testdisk.Call) testdisk.Fault) (calls int64, failed int) {
-		fs := testdisk.NewFaulty(testdisk.NewMem(), nil)
+	ops := []testdisk.Op{testdisk.OpWrite, testdisk.OpRead, testdisk.OpCreate, testdisk.OpOpen, testdisk.OpRemove}
+	run := func(at int64) (calls int64) {
+		fs, failed := testdisk.NewFaulty(testdisk.NewMem(), nil), 0
 		o, err := Open(fs, "/out", Config{MemoryBytes: 1, BatchLinks: 50})
-		if err != nil {
-			t.Fatal(err)
-		}
+		must(t, err)
 		before, _ := fs.Calls()
-		if fail != nil {
-			fs.Break(func(c testdisk.Call) testdisk.Fault { c.N -= before; return fail(c) })
-		}
-		note := func(err error) bool {
+		fs.Break(func(c testdisk.Call) testdisk.Fault {
+			if c.N-before != at || !slices.Contains(ops, c.Op) {
+				return testdisk.Fault{}
+			}
+			return testdisk.Fault{Err: broken, Short: c.Bytes / 2}
+		})
+		story(o, func(err error) bool {
 			if err != nil && !errors.Is(err, broken) {
 				t.Fatal(err)
 			}
@@ -467,7 +437,23 @@ func TestFailedCalls(t *testing.T) {
 				failed++
 			}
 			return err != nil
+		})
+		if must(t, o.Close()); failed > 1 {
+			t.Errorf("call %d failed once, %d times in all", at, failed)
 		}
+		all, _ := fs.Calls()
+		return all - before
+	}
+	for at := range run(0) {
+		run(at + 1)
+	}
+}
+
+// After a failed write, which may have stored a part, the links go to another file. After a failed read, the same
+// block is read again. So each link comes out once and in order, whatever call fails.
+func TestFailedCalls(t *testing.T) {
+	const links = 250
+	eachCall(t, func(o *Outbox, note func(error) bool) {
 		for n := range uint64(links) {
 			note(o.PushLoose(n+1, linkOf(n+1)))
 		}
@@ -494,46 +480,13 @@ func TestFailedCalls(t *testing.T) {
 		if next != links+1 {
 			t.Fatalf("%d links came out", next-1)
 		}
-		if err := o.Close(); err != nil {
-			t.Fatal(err)
-		}
-		all, _ := fs.Calls()
-		return all - before, failed
-	}
-	calls, _ := run(nil)
-	ops := []testdisk.Op{testdisk.OpWrite, testdisk.OpRead, testdisk.OpCreate, testdisk.OpOpen}
-	for n := range calls {
-		_, failed := run(func(c testdisk.Call) testdisk.Fault {
-			if c.N != n+1 || !slices.Contains(ops, c.Op) {
-				return testdisk.Fault{}
-			}
-			return testdisk.Fault{Err: broken, Short: c.Bytes / 2}
-		})
-		if failed > 1 {
-			t.Errorf("call %d failed once, %d times in all", n+1, failed)
-		}
-	}
+	})
 }
 
 // Each link that waits for an owner comes out once, whatever call of the disk fails.
 func TestFailedCallsWaiting(t *testing.T) {
 	const links = 120
-	broken := errors.New("broken")
-	run := func(fail func(testdisk.Call) testdisk.Fault) (calls int64) {
-		fs := testdisk.NewFaulty(testdisk.NewMem(), nil)
-		o, err := Open(fs, "/out", Config{MemoryBytes: 1})
-		if err != nil {
-			t.Fatal(err)
-		}
-		before, _ := fs.Calls()
-		if fail != nil {
-			fs.Break(func(c testdisk.Call) testdisk.Fault { c.N -= before; return fail(c) })
-		}
-		note := func(err error) {
-			if err != nil && !errors.Is(err, broken) {
-				t.Fatal(err)
-			}
-		}
+	eachCall(t, func(o *Outbox, note func(error) bool) {
 		for n := range uint64(links) {
 			note(o.PushWaiting(keyOf(n), n, linkOf(n)))
 		}
@@ -553,32 +506,13 @@ func TestFailedCallsWaiting(t *testing.T) {
 		if len(seen) != links || o.Len() != 0 || o.Waiting() != 0 {
 			t.Fatalf("%d links came out, Len %d, Waiting %d", len(seen), o.Len(), o.Waiting())
 		}
-		if err := o.Close(); err != nil {
-			t.Fatal(err)
-		}
-		all, _ := fs.Calls()
-		return all - before
-	}
-	calls := run(nil)
-	ops := []testdisk.Op{testdisk.OpWrite, testdisk.OpRead, testdisk.OpCreate, testdisk.OpOpen, testdisk.OpRemove}
-	for n := range calls {
-		run(func(c testdisk.Call) testdisk.Fault {
-			if c.N != n+1 || !slices.Contains(ops, c.Op) {
-				return testdisk.Fault{}
-			}
-			return testdisk.Fault{Err: broken, Short: c.Bytes / 2}
-		})
-	}
+	})
 }
 
 // TestLinger: after a batch, a queue gathers links for a while, unless they fill a batch. The links
 // that this agent owns again do not wait.
 func TestLinger(t *testing.T) {
-	o, err := Open(testdisk.NewMem(), "/out", Config{BatchLinks: 3})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer o.Close()
+	o := open(t, testdisk.NewMem(), Config{BatchLinks: 3})
 	o.Linger(time.Second)
 	now := time.Unix(1, 0)
 	number := uint64(0)
@@ -586,9 +520,7 @@ func TestLinger(t *testing.T) {
 		t.Helper()
 		for range links {
 			number++
-			if err := o.Push(agent, number, 0, linkOf(number)); err != nil {
-				t.Fatal(err)
-			}
+			must(t, o.Push(agent, number, 0, linkOf(number)))
 		}
 	}
 	next := func(after time.Duration, links int, wake time.Duration) {
