@@ -1,4 +1,4 @@
-package coordinator
+package coordinator_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 )
 
 // TestJourney follows hosts from Discover to the stream, with two agents.
@@ -22,7 +23,7 @@ func TestJourney(t *testing.T) {
 		defer mu.Unlock()
 		return asked[host]
 	}
-	inWorld(t, Config{Exists: func(ctx context.Context, host string) bool {
+	inWorld(t, coordinator.Config{Exists: func(ctx context.Context, host string) bool {
 		mu.Lock()
 		asked[host]++
 		mu.Unlock()
@@ -40,7 +41,7 @@ func TestJourney(t *testing.T) {
 		}
 		begin := time.Now()
 		for _, answer := range a.discover(append(hosts, "dead1.example")...)[:100] {
-			if answer.State != HostAssigned {
+			if answer.State != coordinator.HostAssigned {
 				t.Fatalf("got %v", answer)
 			}
 		}
@@ -48,12 +49,14 @@ func TestJourney(t *testing.T) {
 			t.Errorf("it took %v", took)
 		}
 		dead := b.discover("dead1.example", hosts[0])
-		if dead[0].State != HostDead || dead[0].After > time.Minute || dead[1].State != HostAssigned {
+		if dead[0].State != coordinator.HostDead || dead[0].After > time.Minute ||
+			dead[1].State != coordinator.HostAssigned {
 			t.Errorf("got %v", dead)
 		}
 		time.Sleep(dead[0].After)
-		if again := b.discover("dead1.example"); again[0].State != HostAssigned || times("dead1.example") != 2 {
-			t.Errorf("after its second look-up a dead host is %v, looked up %d times", again[0], times("dead1.example"))
+		again, n := b.discover("dead1.example"), times("dead1.example")
+		if again[0].State != coordinator.HostAssigned || n != 2 {
+			t.Errorf("after its second look-up a dead host is %v, looked up %d times", again[0], n)
 		}
 		time.Sleep(time.Second)
 		if !reflect.DeepEqual(a.all(), b.all()) || times("h5.example") != 1 {
@@ -70,7 +73,7 @@ func TestJourney(t *testing.T) {
 // TestLost keeps an agent away from the coordinators. It stays in the roster while another agent hears it, and for
 // LostAfter from then on, and while there are no fresh reports of others. A person may say that it does not run.
 func TestLost(t *testing.T) {
-	inWorld(t, Config{}, func(t *testing.T, w *world) {
+	inWorld(t, coordinator.Config{}, func(t *testing.T, w *world) {
 		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
 		c := w.start("c", assignment.Up)
 		time.Sleep(3 * time.Second)
@@ -148,7 +151,7 @@ func TestLost(t *testing.T) {
 
 // TestJoinersGetTheirShare: hosts wait for agents that are joining, but not for long.
 func TestJoinersGetTheirShare(t *testing.T) {
-	inWorld(t, Config{}, func(t *testing.T, w *world) {
+	inWorld(t, coordinator.Config{}, func(t *testing.T, w *world) {
 		a, b := w.start("a", assignment.Up), w.start("b", assignment.Joining)
 		time.Sleep(time.Second)
 		go func() {
@@ -174,33 +177,33 @@ func TestJoinersGetTheirShare(t *testing.T) {
 		time.Sleep(time.Second)
 		begin := time.Now()
 		a.discover("h5.example")
-		if took := time.Since(begin); took < time.Second || took > joinTime {
+		if took := time.Since(begin); took < time.Second || took > 5*time.Second {
 			t.Errorf("with an agent that never joins, an assignment took %s", took)
 		}
 		begin = time.Now()
 		a.discover("h6.example")
 		if took := time.Since(begin); took > time.Second {
-			t.Errorf("after %s, an assignment took %s", joinTime, took)
+			t.Errorf("then an assignment took %s", took)
 		}
 	})
 }
 
 // TestFinish ends a crawl only when all agents agree.
 func TestFinish(t *testing.T) {
-	inWorld(t, Config{}, func(t *testing.T, w *world) {
+	inWorld(t, coordinator.Config{}, func(t *testing.T, w *world) {
 		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
 		time.Sleep(3 * time.Second)
 		c, m := w.c, w.machine
 		a.discover("h.example")
 		last, _ := m.Extent()
 		term := m.Roster().Term
-		if err := c.Finish(t.Context(), a.self, term, last); !errors.Is(err, ErrAgain) {
+		if err := c.Finish(t.Context(), a.self, term, last); !errors.Is(err, coordinator.ErrAgain) {
 			t.Errorf("one of two agents: %v", err)
 		}
-		if err := c.Finish(t.Context(), b.self, term, last-1); !errors.Is(err, ErrAgain) {
+		if err := c.Finish(t.Context(), b.self, term, last-1); !errors.Is(err, coordinator.ErrAgain) {
 			t.Errorf("at another entry: %v", err)
 		}
-		if err := c.Finish(t.Context(), Caller{Name: "x"}, term, last); !errors.As(err, new(*Refusal)) {
+		if err := c.Finish(t.Context(), coordinator.Caller{Name: "x"}, term, last); !refused(err) {
 			t.Errorf("a stranger: %v", err)
 		}
 		if m.Roster().Ended {
@@ -219,13 +222,13 @@ func TestFinish(t *testing.T) {
 		if !m.Roster().Ended || !a.ended() || !b.ended() {
 			t.Error("not ended")
 		}
-		if _, err := c.Discover(t.Context(), a.self, []string{"i.example"}, false); !errors.As(err, new(*Refusal)) {
+		if _, err := c.Discover(t.Context(), a.self, []string{"i.example"}, false); !refused(err) {
 			t.Errorf("Discover after the end: %v", err)
 		}
 		a.connect(false)
 		time.Sleep(time.Minute)
 		err := c.Forget(t.Context(), "a")
-		if !errors.As(err, new(*Refusal)) || !strings.Contains(err.Error(), "has ended") {
+		if !refused(err) || !strings.Contains(err.Error(), "has ended") {
 			t.Errorf("Forget after the end: %v", err)
 		}
 	})
@@ -233,31 +236,31 @@ func TestFinish(t *testing.T) {
 
 // TestRefusals lists what an agent is told that cannot be a part of the crawl.
 func TestRefusals(t *testing.T) {
-	inWorld(t, Config{}, func(t *testing.T, w *world) {
+	inWorld(t, coordinator.Config{}, func(t *testing.T, w *world) {
 		a := w.start("a", assignment.Up)
 		time.Sleep(3 * time.Second)
-		crawl := w.machine.claimed().Crawl
-		good := Follow{From: 1, Report: a.report}
+		crawl := w.machine.Crawl()
+		good := coordinator.Follow{From: 1, Report: a.report}
 		good.Report.State = assignment.Up
 		for name, c := range map[string]struct {
-			who  Caller
-			f    func(f *Follow)
+			who  coordinator.Caller
+			f    func(f *coordinator.Follow)
 			want string
 		}{
-			"crawl": {Caller{Name: "x", Crawl: [16]byte{7}}, nil, "agent \"x\" belongs to crawl 07"},
-			"settings": {Caller{Name: "x", Crawl: crawl}, func(f *Follow) {
+			"crawl": {coordinator.Caller{Name: "x", Crawl: [16]byte{7}}, nil, "agent \"x\" belongs to crawl 07"},
+			"settings": {coordinator.Caller{Name: "x", Crawl: crawl}, func(f *coordinator.Follow) {
 				f.Report.Settings = map[string]string{"partition": "hash"}
 			}, `agent "x" has partition "hash", the crawl has "sites": all agents must have the same`},
-			"a setting more": {Caller{Name: "x"}, func(f *Follow) {
+			"a setting more": {coordinator.Caller{Name: "x"}, func(f *coordinator.Follow) {
 				f.Report.Settings = map[string]string{"partition": "sites", "new": "1"}
 			}, `agent "x" has new "1", the crawl does not know it: all agents must have the same version`},
-			"name": {Caller{Name: "a", Instance: [16]byte{9}}, nil,
+			"name": {coordinator.Caller{Name: "a", Instance: [16]byte{9}}, nil,
 				`agent "a" is in the crawl already, with another directory (at 192.0.2.9:7470): choose another name`},
-			"an old start": {Caller{Name: "a", Instance: a.self.Instance}, nil,
+			"an old start": {coordinator.Caller{Name: "a", Instance: a.self.Instance}, nil,
 				`agent "a" has been started again since this start`},
-			"ahead": {Caller{Name: "x"}, func(f *Follow) { f.From = 1000 },
+			"ahead": {coordinator.Caller{Name: "x"}, func(f *coordinator.Follow) { f.From = 1000 },
 				`it has `},
-			"capacity": {Caller{Name: "x"}, func(f *Follow) { f.Report.Capacity = -1 },
+			"capacity": {coordinator.Caller{Name: "x"}, func(f *coordinator.Follow) { f.Report.Capacity = -1 },
 				`agent "x" reports: malformed entry: agent x: capacity -1`},
 		} {
 			f := good
@@ -265,11 +268,11 @@ func TestRefusals(t *testing.T) {
 				c.f(&f)
 			}
 			_, err := w.c.Follow(t.Context(), c.who, f)
-			if !errors.As(err, new(*Refusal)) || !strings.HasPrefix(err.Error(), c.want) {
+			if !refused(err) || !strings.HasPrefix(err.Error(), c.want) {
 				t.Errorf("%s: got %v, want %s", name, err, c.want)
 			}
 		}
-		if _, err := w.c.Discover(t.Context(), Caller{Name: "x"}, nil, false); err == nil ||
+		if _, err := w.c.Discover(t.Context(), coordinator.Caller{Name: "x"}, nil, false); err == nil ||
 			err.Error() != `agent "x" is not in the crawl's roster` {
 			t.Errorf("a stranger's Discover: %v", err)
 		}
@@ -278,7 +281,7 @@ func TestRefusals(t *testing.T) {
 		}
 		w.resign()
 		time.Sleep(time.Second)
-		if _, err := w.c.Follow(t.Context(), a.self, good); !errors.As(err, new(*NotLeader)) {
+		if _, err := w.c.Follow(t.Context(), a.self, good); !errors.As(err, new(*coordinator.NotLeader)) {
 			t.Errorf("without a leader: %v", err)
 		}
 	})
@@ -287,7 +290,7 @@ func TestRefusals(t *testing.T) {
 // TestFairLookups lets one agent ask for hosts without end, whose look-ups hang. Another agent's hosts must not wait
 // behind them, and memory is bounded.
 func TestFairLookups(t *testing.T) {
-	inWorld(t, Config{Lookups: 8, MaxPending: 2000, MaxDead: 500, LookupTime: 2 * time.Second,
+	inWorld(t, coordinator.Config{Lookups: 8, MaxPending: 2000, MaxDead: 500, LookupTime: 2 * time.Second,
 		Exists: func(ctx context.Context, host string) bool {
 			if strings.HasPrefix(host, "h") {
 				return true
@@ -307,7 +310,11 @@ func TestFairLookups(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := []HostState{HostComing, HostDead}[min(i, 1)]; as[999].State != want {
+			want := coordinator.HostComing
+			if i > 0 {
+				want = coordinator.HostDead
+			}
+			if as[999].State != want {
 				t.Errorf("batch %d: the last host is %v, want %v", i, as[999].State, want)
 			}
 		}
@@ -326,8 +333,8 @@ func TestFairLookups(t *testing.T) {
 		}
 		if unchecked, err := c.Discover(t.Context(), a.self, []string{"slow-x.example"}, true); err != nil {
 			t.Error(err)
-		} else if time.Sleep(time.Second); unchecked[0].State != HostComing ||
-			a.discover("slow-x.example")[0].State != HostAssigned {
+		} else if time.Sleep(time.Second); unchecked[0].State != coordinator.HostComing ||
+			a.discover("slow-x.example")[0].State != coordinator.HostAssigned {
 			t.Error("an unchecked host was looked up")
 		}
 	})
@@ -335,7 +342,7 @@ func TestFairLookups(t *testing.T) {
 
 // TestLeastLoadedByReports gives hosts to the agents whose reports have few URLs.
 func TestLeastLoadedByReports(t *testing.T) {
-	inWorld(t, Config{LeastLoaded: true}, func(t *testing.T, w *world) {
+	inWorld(t, coordinator.Config{LeastLoaded: true}, func(t *testing.T, w *world) {
 		a, b := w.start("a", assignment.Up), w.start("b", assignment.Up)
 		a.set(func() { a.report.Hosts, a.report.URLs = 10, 1000 })
 		b.set(func() { b.report.Hosts, b.report.URLs = 10, 200 })

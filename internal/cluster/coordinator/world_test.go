@@ -1,4 +1,4 @@
-package coordinator
+package coordinator_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/assignment"
+	"github.com/orbweaver/orbweaver/internal/cluster/coordinator"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -17,8 +18,8 @@ import (
 // with agents as they are.
 type world struct {
 	t       testing.TB
-	machine *Machine
-	c       *Coordinator
+	machine *coordinator.Machine
+	c       *coordinator.Coordinator
 	changes chan struct{}
 
 	mu    sync.Mutex // guards the fields below
@@ -27,16 +28,20 @@ type world struct {
 }
 
 // inWorld runs a test in virtual time, with a coordinator that leads.
-func inWorld(t *testing.T, cfg Config, f func(t *testing.T, w *world)) {
+func inWorld(t *testing.T, cfg coordinator.Config, f func(t *testing.T, w *world)) {
 	synctest.Test(t, func(t *testing.T) {
-		w := &world{t: t, machine: openMachine(t, testdisk.NewMem()), changes: make(chan struct{}, 1), leads: true}
+		m, err := coordinator.OpenMachine(coordinator.MachineConfig{FS: testdisk.NewMem(), Dir: "coordinator",
+			MemoryBytes: 1 << 20})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w := &world{t: t, machine: m, changes: make(chan struct{}, 1), leads: true}
 		cfg.Machine, cfg.Log = w.machine, w
-		w.c = New(cfg)
+		w.c = coordinator.New(cfg)
 		w.run(func(ctx context.Context) {
-			if err := w.c.Run(ctx); err != nil {
+			if err := errors.Join(w.c.Run(ctx), m.Close()); err != nil {
 				t.Error(err)
 			}
-			closeMachine(t, w.machine)
 		})
 		f(t, w)
 	})
@@ -82,10 +87,10 @@ func (w *world) Propose(_ context.Context, command []byte) (any, error) {
 // A peer is an agent that follows the coordinator.
 type peer struct {
 	w    *world
-	self Caller
+	self coordinator.Caller
 
 	mu      sync.Mutex // guards the fields below
-	report  Report
+	report  coordinator.Report
 	away    bool                 // it does not reach the coordinator
 	silent  map[string]time.Time // agents that it does not hear, and since when; it hears all others
 	entries []assignment.Entry   // that it has read
@@ -95,8 +100,9 @@ type peer struct {
 
 // start starts an agent.
 func (w *world) start(name string, state assignment.State) *peer {
-	p := &peer{w: w, self: Caller{Name: name, Instance: [16]byte{name[0]}, Boot: 1}, silent: map[string]time.Time{}}
-	p.report = Report{Capacity: 1, Addr: "192.0.2.9:7470", State: state,
+	p := &peer{w: w, self: coordinator.Caller{Name: name, Instance: [16]byte{name[0]}, Boot: 1},
+		silent: map[string]time.Time{}}
+	p.report = coordinator.Report{Capacity: 1, Addr: "192.0.2.9:7470", State: state,
 		Settings: map[string]string{"partition": "sites"}}
 	w.run(p.follow)
 	return p
@@ -106,7 +112,7 @@ func (w *world) start(name string, state assignment.State) *peer {
 func (p *peer) follow(ctx context.Context) {
 	stamp, term := uint64(0), uint64(0)
 	for ctx.Err() == nil {
-		f, away := Follow{From: uint64(len(p.all())) + 1, Wait: time.Second, Stamp: stamp}, false
+		f, away := coordinator.Follow{From: uint64(len(p.all())) + 1, Wait: time.Second, Stamp: stamp}, false
 		p.set(func() {
 			f.Report, away = p.report, p.away
 			f.Report.Term, f.Report.Heard = term, map[string]time.Duration{}
@@ -124,7 +130,7 @@ func (p *peer) follow(ctx context.Context) {
 		}
 		answer, err := p.w.c.Follow(ctx, p.self, f)
 		if err != nil {
-			if errors.As(err, new(*Refusal)) {
+			if refused(err) {
 				p.w.t.Errorf("agent %s: %v", p.self.Name, err)
 			}
 			time.Sleep(100 * time.Millisecond)
@@ -149,19 +155,21 @@ func (p *peer) follow(ctx context.Context) {
 }
 
 // discover asks the coordinator until no host is coming. It returns the last answers.
-func (p *peer) discover(hosts ...string) []HostAnswer {
+func (p *peer) discover(hosts ...string) []coordinator.HostAnswer {
 	p.w.t.Helper()
 	for {
 		as, err := p.w.c.Discover(p.w.t.Context(), p.self, hosts, false)
 		if err != nil {
 			p.w.t.Fatal(err)
 		}
-		if !slices.ContainsFunc(as, func(a HostAnswer) bool { return a.State == HostComing }) {
+		if !slices.ContainsFunc(as, func(a coordinator.HostAnswer) bool { return a.State == coordinator.HostComing }) {
 			return as
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 }
+
+func refused(err error) bool { return errors.As(err, new(*coordinator.Refusal)) }
 
 // set changes the agent.
 func (p *peer) set(f func()) {
