@@ -468,54 +468,52 @@ func TestModel(t *testing.T) {
 // TestFaultAtEveryOperation fails each change of the disk in turn, only that one or all from then
 // on, with compactions in progress. Then the power fails, or the disk works again.
 func TestFaultAtEveryOperation(t *testing.T) {
-	failed := 0
-	for seed := range uint64(1) {
-		for n := int64(1); ; n++ {
-			whole := true
-			hooks := []func(testdisk.Call) testdisk.Fault{testdisk.FailAt(n, errIO), testdisk.FailFrom(n, errIO)}
-			for i, hook := range hooks {
-				mem := testdisk.NewMem()
-				fs := testdisk.NewFaulty(mem, hook)
-				rng := rand.New(rand.NewPCG(seed, 2))
-				st := &story{id: source(0)}
-				s, err := handoff.Open(fs, "r", handoff.Config{BufferBytes: 300, PartBytes: 400})
-				for range 30 {
-					if err != nil {
-						break
-					}
-					err = st.step(s, rng)
+	failed, step := 0, testtier.Rounds(3, 1) // each operation in the soak
+	for n := int64(1); ; n += int64(step) {
+		whole := true
+		hooks := []func(testdisk.Call) testdisk.Fault{testdisk.FailAt(n, errIO), testdisk.FailFrom(n, errIO)}
+		for i, hook := range hooks {
+			mem := testdisk.NewMem()
+			fs := testdisk.NewFaulty(mem, hook)
+			rng := rand.New(rand.NewPCG(0, 2))
+			st := &story{id: source(0)}
+			s, err := handoff.Open(fs, "r", handoff.Config{BufferBytes: 300, PartBytes: 400})
+			for range 30 {
+				if err != nil {
+					break
 				}
-				if err != nil && !errors.Is(err, errIO) {
-					t.Fatalf("seed %d n=%d hook %d: %v", seed, n, i, err)
-				}
-				if _, changes := fs.Calls(); changes >= n {
-					whole = false
-					failed++
-				}
-				for j, fs := range []disk.FS{mem.Crash(uint64(n)), mem.Clone()} {
-					again, err := handoff.Open(fs, "r", handoff.Config{})
-					if err != nil {
-						t.Fatalf("seed %d n=%d hook %d: %v", seed, n, i, err)
-					}
-					if d := again.Damaged(); len(d) > 0 {
-						t.Fatalf("seed %d n=%d hook %d: %v", seed, n, i, d[0])
-					}
-					lost := *st
-					if err := lost.survive(again); err != nil {
-						t.Fatalf("seed %d n=%d hook %d crash %d: %v", seed, n, i, j, err)
-					}
-					must(t, again.Close())
-				}
-				if s != nil {
-					_ = s.Close() // may fail again
-				}
+				err = st.step(s, rng)
 			}
-			if whole {
-				break
+			if err != nil && !errors.Is(err, errIO) {
+				t.Fatalf("n=%d hook %d: %v", n, i, err)
+			}
+			if _, changes := fs.Calls(); changes >= n {
+				whole = false
+				failed++
+			}
+			for j, fs := range []disk.FS{mem.Crash(uint64(n)), mem.Clone()} {
+				again, err := handoff.Open(fs, "r", handoff.Config{})
+				if err != nil {
+					t.Fatalf("n=%d hook %d: %v", n, i, err)
+				}
+				if d := again.Damaged(); len(d) > 0 {
+					t.Fatalf("n=%d hook %d: %v", n, i, d[0])
+				}
+				lost := *st
+				if err := lost.survive(again); err != nil {
+					t.Fatalf("n=%d hook %d crash %d: %v", n, i, j, err)
+				}
+				must(t, again.Close())
+			}
+			if s != nil {
+				_ = s.Close() // may fail again
 			}
 		}
+		if whole {
+			break
+		}
 	}
-	if failed < 200 {
+	if failed < 200/step {
 		t.Errorf("only %d operations failed", failed)
 	}
 }

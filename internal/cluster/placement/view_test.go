@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
+	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 )
 
 // A maker makes a Placement.
@@ -38,7 +39,7 @@ func checkTenure(t *testing.T, place maker, rng *rand.Rand, begin Begin) {
 	t.Helper()
 	var now *View
 	model := map[uint64]Tenure{}
-	hosts := make([]uint64, 2000)
+	hosts := make([]uint64, testtier.Rounds(500, 2000))
 	for i := range hosts {
 		hosts[i] = rng.Uint64()
 	}
