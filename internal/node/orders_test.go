@@ -133,7 +133,7 @@ func TestBlacklistIsWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		web, mem := newSmallWeb(t), testdisk.NewMem()
 		cfg := web.config(t, mem)
-		cfg.Blacklist = "/blacklist"
+		cfg.Blacklist, cfg.Frontier.HostDelay = "/blacklist", 10*time.Second
 		write(t, mem, cfg.Blacklist, "# nothing\n")
 		runApart(t, cfg, func(a *node.Agent) {
 			time.Sleep(time.Second)
