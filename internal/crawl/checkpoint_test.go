@@ -1,12 +1,14 @@
 package crawl
 
 import (
+	"context"
 	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -126,4 +128,41 @@ func TestVisitsAtRest(t *testing.T) {
 		t.Errorf("%d visits at rest hold %d KiB", len(c.free), held>>10)
 	}
 	runtime.KeepAlive(c)
+}
+
+// A checkpoint takes over the parts of the one before. It writes only what is new.
+func TestCheckpointKeepsParts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var text strings.Builder
+		text.WriteString("delay 1s\nseed http://a.example/\ndns a.example 192.0.2.1\nhttp://a.example/")
+		for i := range 2000 {
+			fmt.Fprintf(&text, " /%d", i)
+		}
+		s := parsed(t, text.String()+"\n")
+		var written atomic.Int64
+		fs := testdisk.NewFaulty(testdisk.NewMem(), func(c testdisk.Call) testdisk.Fault {
+			if c.Op == testdisk.OpWrite && strings.Contains(c.Name, "/journal/part-") {
+				written.Add(int64(c.Bytes))
+			}
+			return testdisk.Fault{}
+		})
+		w := s.opened(t, fs)
+		ctx, cancel := context.WithCancel(t.Context())
+		end := w.running(ctx)
+		var sizes []int64
+		for range 3 {
+			time.Sleep(10 * time.Second)
+			written.Store(0)
+			_, err := w.Checkpoint(t.Context())
+			must(t, err)
+			time.Sleep(5 * time.Second)
+			sizes = append(sizes, written.Load())
+		}
+		if sizes[0] < 50_000 || sizes[1] == 0 || sizes[1] > sizes[0]/10 || sizes[2] > sizes[0]/10 {
+			t.Errorf("the checkpoints wrote %d bytes of parts; want many, then few", sizes)
+		}
+		cancel()
+		ran(t)(end())
+		must(t, w.close())
+	})
 }

@@ -6,6 +6,7 @@ import (
 	iofs "io/fs"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,9 +23,18 @@ import (
 // must not rely on either.
 type slowDisk struct {
 	*testdisk.Mem
-	late bool
-	gone chan struct{} // closed when its process is dead: waiting ends
+	late  bool
+	gone  chan struct{} // closed when its process is dead: waiting ends
+	start time.Time
+
+	mu            sync.Mutex // guards the fields below
+	syncs, merges []stretch  // fsyncs of segments, and from the first byte of a snapshot to its name
 }
+
+// A stretch is a time in which a sync or a merge was under way.
+type stretch struct{ from, to time.Duration }
+
+func (s stretch) has(at time.Duration) bool { return s.from <= at && at <= s.to }
 
 const (
 	slowDir  = crawlDir + "/state/journal"
@@ -38,7 +48,13 @@ const (
 )
 
 func newSlowDisk(mem *testdisk.Mem, late bool) *slowDisk {
-	return &slowDisk{Mem: mem, late: late, gone: make(chan struct{})}
+	return &slowDisk{Mem: mem, late: late, gone: make(chan struct{}), start: time.Now()}
+}
+
+func (d *slowDisk) note(list *[]stretch, from, to time.Time) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	*list = append(*list, stretch{from.Sub(d.start), to.Sub(d.start)})
 }
 
 func (d *slowDisk) wait(t time.Duration) {
@@ -51,9 +67,18 @@ func (d *slowDisk) wait(t time.Duration) {
 func (d *slowDisk) OpenFile(name string, flag int, perm iofs.FileMode) (disk.File, error) {
 	f, err := d.Mem.OpenFile(name, flag, perm)
 	if err == nil && strings.HasPrefix(name, slowDir+"/") {
-		return &slowFile{f, d}, nil
+		return &slowFile{f, d, name, time.Now()}, nil
 	}
 	return f, err
+}
+
+func (d *slowDisk) Rename(from, to string) error { // of a snapshot
+	d.mu.Lock()
+	if n := len(d.merges); n > 0 {
+		d.merges[n-1].to = time.Since(d.start)
+	}
+	d.mu.Unlock()
+	return d.Mem.Rename(from, to)
 }
 
 func (d *slowDisk) SyncDir(dir string) error {
@@ -65,7 +90,9 @@ func (d *slowDisk) SyncDir(dir string) error {
 
 type slowFile struct {
 	disk.File
-	d *slowDisk
+	d    *slowDisk
+	name string
+	made time.Time
 }
 
 func (f *slowFile) Read(p []byte) (int, error) {
@@ -79,6 +106,12 @@ func (f *slowFile) Write(p []byte) (int, error) {
 }
 
 func (f *slowFile) Sync() error {
+	now := time.Now()
+	if strings.Contains(f.name, "/snapshot-") {
+		f.d.note(&f.d.merges, f.made, now)
+	} else if strings.Contains(f.name, "/journal-") {
+		f.d.note(&f.d.syncs, now, now.Add(slowSync))
+	}
 	if f.d.late {
 		f.d.wait(slowSync)
 		return f.File.Sync()
@@ -121,127 +154,6 @@ func slowStory(t *testing.T) (*story, map[string]bool) {
 	return s, reach
 }
 
-// A stretch is a time in which a sync or a merge was under way.
-type stretch struct {
-	from, to time.Duration
-	asked    int // requests meanwhile
-}
-
-func (s stretch) String() string {
-	return fmt.Sprintf("%s to %s: %d requests", s.from, s.to, s.asked)
-}
-
-// lookEvery is the interval at which a test looks at a run.
-const lookEvery = 50 * time.Millisecond
-
-// look asks the dispatcher what is under way. The dispatcher answers at once unless it waits for
-// the disk itself.
-func (w *world) look() (s *syncing, k *checkpoint, ok bool) {
-	synctest.Wait()
-	told := make(chan struct{})
-	select {
-	case w.commands <- func(time.Time) { s, k = w.syncing, w.checkpoint; close(told) }:
-		<-told
-		return s, k, true
-	default:
-		return nil, nil, false
-	}
-}
-
-// watch runs w to its end and records when a sync was under way and when a checkpoint was merged.
-func (s *story) watch(t *testing.T, w *world) (syncs, merges []stretch) {
-	t.Helper()
-	over := w.background(context.Background(), t)
-	var syncing *syncing
-	var merging *checkpoint
-	for asked := 0; ; time.Sleep(lookEvery) {
-		sync, merge, ok := w.look()
-		now := time.Since(s.web.Start)
-		n := len(s.web.Told())
-		note := func(list *[]stretch, on, same bool) {
-			switch {
-			case !on:
-			case !same:
-				*list = append(*list, stretch{from: now, to: now})
-			default:
-				l := &(*list)[len(*list)-1]
-				l.to, l.asked = now, l.asked+n-asked
-			}
-		}
-		if ok {
-			note(&syncs, sync != nil, sync == syncing)
-			note(&merges, merge != nil, merge == merging)
-			syncing, merging, asked = sync, merge, n
-		}
-		select {
-		case stop := <-over:
-			if stop != Finished {
-				t.Errorf("stop %s", stop)
-			}
-			return syncs, merges
-		default:
-		}
-	}
-}
-
-// lastAsked returns the time of the last request for a page.
-func (s *story) lastAsked() time.Duration {
-	return s.web.Told()[len(s.web.Told())-1].At
-}
-
-// slowReference is an undisturbed crawl on a slow disk. It records what was under way when, while
-// there were pages left to request.
-func slowReference(t *testing.T, late bool) (syncs, merges []stretch) {
-	s, reach := slowStory(t)
-	w := s.opened(t, newSlowDisk(testdisk.NewMem(), late))
-	syncs, merges = s.watch(t, w)
-	s.checkSlow(t, w, reach, 0, 0)
-	last := s.lastAsked()
-	while := func(list []stretch) (out []stretch) {
-		for _, x := range list {
-			if x.to < last-2*slowSync {
-				out = append(out, x)
-			}
-		}
-		return out
-	}
-	return while(syncs), while(merges)
-}
-
-// TestSlowDisk: a crawl continues, as politely as ever, during a sync and during the merge of a
-// checkpoint.
-func TestSlowDisk(t *testing.T) {
-	for _, late := range []bool{false, true} {
-		synctest.Test(t, func(t *testing.T) {
-			syncs, merges := slowReference(t, late)
-			if len(syncs) < 5 || len(merges) < 2 {
-				t.Fatalf("late %v: %d fsyncs and %d merges, too few", late, len(syncs), len(merges))
-			}
-			for what, list := range map[string][]stretch{"fsync": syncs, "merge": merges} {
-				for _, x := range list {
-					t.Logf("late %v: %s, %s", late, what, x)
-					if what == "fsync" && slices.ContainsFunc(merges, func(m stretch) bool { return m.to == x.to }) {
-						continue // the dispatcher adopts a checkpoint, and cannot be watched
-					}
-					// Each host is due every half second. A checkpoint that is adopted meanwhile
-					// takes some of the time.
-					if x.to-x.from < slowSync-2*lookEvery || x.asked < slowHosts {
-						t.Errorf("late %v: %s, %s; want more of both", late, what, x)
-					}
-				}
-			}
-		})
-	}
-}
-
-// A blow ends a process of a slow story.
-type blow struct {
-	at    time.Duration
-	power bool // the power fails; otherwise the process is killed
-	late  bool
-	while string // what is under way: fsync, merge; empty: the dispatcher waits for the disk
-}
-
 const (
 	// The bound for an ended visit to be settled and written while the dispatcher does not wait for
 	// the disk.
@@ -250,122 +162,122 @@ const (
 	slowSynced = slowEvery + slowSync + slowSettled
 	// The dispatcher begins a checkpoint with three waits for the disk (old segment, new segment,
 	// directory), and adopts it with two (name, removals).
-	slowCheckpoint = 5*slowSync + time.Second
+	slowBegin, slowAdopt = 3 * slowSync, 2 * slowSync
 )
+
+// slowReference is an undisturbed crawl on a slow disk. It returns the fsyncs while the dispatcher did not wait for the
+// disk, the merges, and the times when it waited, as long as there were pages left to request.
+func slowReference(t *testing.T, late bool) (s *story, syncs, merges, waits []stretch) {
+	t.Helper()
+	s, reach := slowStory(t)
+	d := newSlowDisk(testdisk.NewMem(), late)
+	w := s.opened(t, d)
+	finished(t)(w.Run(context.Background()))
+	s.checkSlow(t, w, reach, 0, 0)
+	for _, m := range d.merges {
+		waits = append(waits, stretch{m.from - slowBegin, m.from}, stretch{m.to, m.to + slowAdopt})
+	}
+	told := s.web.Told()
+	busy := stretch{told[0].At, told[len(told)-1].At - 2*slowSync}
+	idle := func(x stretch) bool { return !busy.has(x.from) || !busy.has(x.to) }
+	waiting := func(x stretch) bool {
+		return slices.ContainsFunc(waits, func(w stretch) bool { return w.has(x.from) || w.has(x.to) })
+	}
+	merges = slices.DeleteFunc(d.merges, idle)
+	syncs = slices.DeleteFunc(slices.DeleteFunc(d.syncs, idle), waiting)
+	waits = slices.DeleteFunc(waits, idle)
+	return s, syncs, merges, waits
+}
+
+// TestSlowDisk: a crawl continues, as politely as ever, during a sync and during the merge of a
+// checkpoint.
+func TestSlowDisk(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s, syncs, merges, _ := slowReference(t, late)
+			if len(syncs) < 3 || len(merges) < 1 {
+				t.Fatalf("late %v: %d fsyncs and %d merges, too few", late, len(syncs), len(merges))
+			}
+			for _, x := range slices.Concat(syncs, merges) {
+				asked := 0
+				for _, r := range s.web.Told() {
+					if x.has(r.At) {
+						asked++
+					}
+				}
+				// Each host is due every half second.
+				if want := slowHosts * int((x.to-x.from)/time.Second); asked < want {
+					t.Errorf("late %v: %s to %s: %d requests, want %d", late, x.from, x.to, asked, want)
+				}
+			}
+		})
+	}
+}
 
 // TestSlowDiskKilled: the process is killed or the power fails at any stage of the work of a slow
 // disk. Then no URL is lost, no host is contacted too early, and only pages that ended shortly
 // before are fetched again.
 func TestSlowDiskKilled(t *testing.T) {
-	var blows []blow
 	for _, late := range []bool{false, true} {
+		var at []time.Duration
+		var waits []stretch
 		synctest.Test(t, func(t *testing.T) {
-			syncs, merges := slowReference(t, late)
-			add := func(while string, at time.Duration) {
-				at = at.Round(time.Millisecond) + time.Millisecond
-				blows = append(blows, blow{at, true, late, while})
-				if !late { // a kill does not depend on it
-					blows = append(blows, blow{at, false, late, while})
-				}
-			}
-			at := func(x stretch, share float64) time.Duration {
-				return x.from + time.Duration(float64(x.to-x.from)*share)
-			}
-			for i := 1; i < len(syncs); i += max(len(syncs)/4, 1) {
-				for _, share := range []float64{0.02, 0.5, 0.97} {
-					add("fsync", at(syncs[i], share))
-				}
-			}
-			for _, m := range merges {
-				for _, share := range []float64{0.01, 0.5, 0.98} {
-					add("merge", at(m, share))
-				}
-				for _, before := range []time.Duration{1, 3, 5} { // during the beginning of a checkpoint
-					add("", m.from-before*slowSync/2)
-				}
-				for _, after := range []time.Duration{1, 3} { // during its adoption
-					add("", m.to+after*slowSync/2)
+			var syncs, merges []stretch
+			_, syncs, merges, waits = slowReference(t, late)
+			for _, x := range slices.Concat(syncs, merges, waits) {
+				for _, share := range []time.Duration{2, 50, 97} {
+					at = append(at, x.from+(x.to-x.from)*share/100+time.Millisecond)
 				}
 			}
 		})
-	}
-	played, hit := 0, 0
-	for i, b := range blows {
-		if !testtier.Soak() && i%5 != 0 {
-			continue
+		for i := 0; i < len(at); i += testtier.Rounds(7, 1) {
+			for _, power := range []bool{false, true} {
+				bubble(t, fmt.Sprintf("%s,power=%v,late=%v", at[i], power, late), func(t *testing.T) {
+					again := slowSettled
+					if power {
+						again = slowSynced
+					}
+					for _, w := range waits {
+						// What ended before the dispatcher waited, and was not written, comes again.
+						if w.from-slowSync <= at[i] && at[i] <= w.to+again {
+							again += at[i] - w.from + slowSync
+							if power {
+								again += slowBegin + slowAdopt
+							}
+							break
+						}
+					}
+					slowKilled(t, at[i], power, late, again)
+				})
+			}
 		}
-		bubble(t, fmt.Sprintf("%s,power=%v,late=%v,%s", b.at, b.power, b.late, b.while), func(t *testing.T) {
-			played++
-			if slowKilled(t, b) {
-				hit++
-			}
-		})
-	}
-	t.Logf("%d blows, %d of them as meant", played, hit)
-	if hit < played*3/4 {
-		t.Errorf("%d blows, only %d of them as meant", played, hit)
 	}
 }
 
-// slowKilled plays a blow. It reports whether the intended work was under way.
-func slowKilled(t *testing.T, b blow) (meant bool) {
+func slowKilled(t *testing.T, at time.Duration, power, late bool, again time.Duration) {
+	t.Helper()
 	s, reach := slowStory(t)
 	mem := testdisk.NewMem()
-	d := newSlowDisk(mem, b.late)
+	d := newSlowDisk(mem, late)
 	w := s.opened(t, d)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := w.background(ctx, t)
-	// Before that nothing matters any more at the end.
-	time.Sleep(max(b.at-2*slowSynced-time.Since(s.web.Start), lookEvery))
-	var sync *syncing
-	var merge *checkpoint
-	var waited stretch // the last time that the dispatcher waited for the disk
-	told := time.Since(s.web.Start)
-	for now := time.Since(s.web.Start); now < b.at; {
-		time.Sleep(min(lookEvery, b.at-now))
-		now = time.Since(s.web.Start)
-		var ok bool
-		if sync, merge, ok = w.look(); ok {
-			told = now
-		} else {
-			waited = stretch{from: told, to: now}
-		}
-	}
-	again := slowSettled
-	if b.power {
-		again = slowSynced
-	}
-	if waited.to > b.at-again {
-		if again += b.at - waited.from; b.power {
-			again += slowCheckpoint
-		}
-	}
-	switch b.while {
-	case "fsync":
-		meant = sync != nil
-	case "merge":
-		meant = merge != nil
-	default:
-		meant = waited.to >= b.at
-	}
+	time.Sleep(time.Until(s.web.Start.Add(at)))
+	synctest.Wait()
 	left := mem.Clone()
-	if b.power {
-		left = mem.Crash(uint64(b.at))
+	if power {
+		left = mem.Crash(uint64(at))
 	}
 	w.dead.Store(true)
 	cancel()
 	close(d.gone)
 	<-ended
 	must(t, w.close())
-	s.pauses = []pause{{at: b.at, kill: !b.power, crash: b.power}}
-	w = s.opened(t, newSlowDisk(left, b.late))
+	s.pauses = []pause{{at: at, kill: !power, crash: power}}
+	w = s.opened(t, newSlowDisk(left, late))
 	s.accounts(t, w)
-	stop, err := w.Run(context.Background())
-	if err != nil || stop != Finished {
-		t.Fatalf("stop %s, %v", stop, err)
-	}
-	s.checkSlow(t, w, reach, b.at, again)
-	return meant
+	finished(t)(w.Run(context.Background()))
+	s.checkSlow(t, w, reach, at, again)
 }
 
 // checkSlow compares the end of a slow story with the servers' log and the crawl's files. A process

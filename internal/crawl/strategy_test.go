@@ -349,8 +349,6 @@ func (r *returner) PutOff(w *Wanted, until time.Time) error {
 // It does not keep another host waiting. It gets visits without a pause itself, and each of its
 // pages gets a turn.
 func TestWhaleAgain(t *testing.T) {
-	defer func(n int) { againMax = n }(againMax)
-	againMax = 40
 	synctest.Test(t, func(t *testing.T) {
 		text := "delay 1s\ntime-limit 300s\nseed http://a.example/\nseed http://b.example/\ndns a.example 192.0.2.1\n" +
 			"dns b.example 192.0.2.2\nhttp://b.example/\nhttp://a.example/"

@@ -18,7 +18,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -33,12 +32,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-func TestMain(m *testing.M) {
-	tallyPiece = 100 // so small that a snapshot has several
-	state.SpoolBytes = 200
-	dropSlice = 3
-	goleak.VerifyTestMain(m)
-}
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 var update = flag.Bool("update", false, "write what the stories come to into their files")
 

@@ -1,0 +1,11 @@
+package crawl
+
+import "github.com/orbweaver/orbweaver/internal/crawl/state"
+
+// In tests a snapshot has several tally records and many parts of links and keys, which are kept, merged and dropped, a
+// drop takes several turns, and few pages are visited again at once.
+func init() {
+	tallyPiece, smallPart, largePart = 100, 300, 1500
+	state.SpoolBytes = 200
+	dropSlice, againMax = 3, 40
+}
