@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
@@ -145,7 +146,7 @@ func (a *appTrial) play(ctx context.Context, t *testing.T, w *world) {
 	must(t, w.close())
 }
 
-func (a *appTrial) collect(t *testing.T, w *world, app string, ds []Delivery) {
+func (a *appTrial) collect(t *testing.T, w *world, app string, ds []crawl.Delivery) {
 	for i, d := range ds {
 		a.mu.Lock()
 		page := app + " " + d.URL

@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"errors"
@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/web/scope"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -30,18 +31,19 @@ http://a.example/4 404
 `
 
 // newsAndList are an application that follows the hosts of its URLs, and one that fetches what it is given.
-func newsAndList(t *testing.T) []Application {
+func newsAndList(t *testing.T) []crawl.Application {
 	t.Helper()
 	sc, err := scope.New(scope.Config{}, nil)
 	must(t, err)
-	return []Application{{Name: "news", Scope: sc, Follow: true, Pages: true}, {Name: "list", Scope: sc, Pages: true}}
+	return []crawl.Application{{Name: "news", Scope: sc, Follow: true, Pages: true},
+		{Name: "list", Scope: sc, Pages: true}}
 }
 
-func feed(t *testing.T, w *world, app string, urls ...string) (fates []SeedFate) {
+func feed(t *testing.T, w *world, app string, urls ...string) (fates []crawl.SeedFate) {
 	t.Helper()
-	var list []AppURL
+	var list []crawl.AppURL
 	for _, u := range urls {
-		list = append(list, AppURL{URL: weburl.MustParse(u)})
+		list = append(list, crawl.AppURL{URL: weburl.MustParse(u)})
 	}
 	fates, err := w.Feed(t.Context(), app, list)
 	must(t, err)
@@ -86,11 +88,11 @@ func TestApplicationsShareACrawl(t *testing.T) {
 		synctest.Wait() // it runs
 		must(t, w.SetApplications(newsAndList(t)))
 		if fates := feed(t, w, "news", "http://a.example/1", "http://c.example/", "http://a.example/1"); !slices.Equal(
-			fates, []SeedFate{SeedNew, SeedNew, SeedKnown}) {
+			fates, []crawl.SeedFate{crawl.SeedNew, crawl.SeedNew, crawl.SeedKnown}) {
 			t.Errorf("fates %v", fates)
 		}
 		feed(t, w, "list", "http://a.example/", "http://b.example/1")
-		if _, err := w.Feed(t.Context(), "nobody", nil); !errors.Is(err, ErrNoApplication) {
+		if _, err := w.Feed(t.Context(), "nobody", nil); !errors.Is(err, crawl.ErrNoApplication) {
 			t.Errorf("an application that is not defined: %v", err)
 		}
 		time.Sleep(time.Minute)
@@ -115,7 +117,8 @@ func TestApplicationsShareACrawl(t *testing.T) {
 			t.Errorf("after the acknowledgement: %v", news)
 		}
 		for _, st := range w.ApplicationStates() {
-			want := AppState{Name: st.Name, Fetched: st.Fetched, Shared: st.Shared, Unacknowledged: int64(len(list))}
+			want := crawl.AppState{Name: st.Name, Fetched: st.Fetched, Shared: st.Shared,
+				Unacknowledged: int64(len(list))}
 			if st.Name == "news" {
 				want.Unacknowledged, want.Fetched = 0, 6
 			}
@@ -242,14 +245,14 @@ func TestRemovedApplication(t *testing.T) {
 				_, _ = end()
 				_ = w.close()
 				w = s.opened(t, left)
-				end = func() (Stop, error) { return w.Run(t.Context()) }
+				end = func() (crawl.Stop, error) { return w.Run(t.Context()) }
 			}
 			must(t, w.SetApplications(nil))
 			finished(t)(end())
 			if after := len(s.asked("b.example")); after > before+1 {
 				t.Errorf("%d requests after the removal", after-before)
 			}
-			if _, err := w.Deliveries("news", 0, 9); !errors.Is(err, ErrNoApplication) {
+			if _, err := w.Deliveries("news", 0, 9); !errors.Is(err, crawl.ErrNoApplication) {
 				t.Errorf("pages of a removed application: %v", err)
 			}
 			s.accounts(t, w)
@@ -266,7 +269,7 @@ func TestManyApplications(t *testing.T) {
 		w, cancel, end := s.start(t)
 		synctest.Wait()
 		stays := newsAndList(t)[:1]
-		for i := range 2 * MaxApplications {
+		for i := range 2 * crawl.MaxApplications {
 			next := newsAndList(t)[1]
 			next.Name = fmt.Sprint("app-", i)
 			must(t, w.SetApplications(append(stays[:1:1], next)))

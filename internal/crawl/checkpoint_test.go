@@ -1,24 +1,20 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
-	"bytes"
 	"fmt"
 	"io/fs"
 	"os"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/parse"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // hookFS calls hook when a snapshot's file is created: after the sync of journal and archive, and
@@ -56,78 +52,33 @@ func TestCheckpointRemembersWhatIsThere(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		must(t, w.beginCheckpoint(all()))
-		must(t, w.endCheckpoint(true))
+		must(t, w.Pause(t.Context(), true))
+		ctx, cancel := context.WithCancel(t.Context())
+		end := w.running(ctx)
+		synctest.Wait()
+		_, err := w.Checkpoint(t.Context())
+		must(t, err)
+		synctest.Wait()
 		for name, after := range map[string]*testdisk.Mem{"kill": mem.Clone(), "power failure": mem.Crash(1)} {
 			again := s.opened(t, after)
 			wr, err := again.Archive.Write(x()) // the URL is fetched again
 			must(t, err)
 			must(t, again.close())
-			if n := responses(t, after); n == 0 {
+			n := 0
+			for _, c := range testparts.Captures(t, after, "") {
+				if c.Type == "response" {
+					n++
+				}
+			}
+			if n == 0 {
 				t.Errorf("%s: revisit %v, with %d responses in the archive", name, wr.Revisit, n)
 			}
 		}
 		w.dead.Store(true)
-		w.close()
+		cancel()
+		ran(t)(end())
+		must(t, w.close())
 	})
-}
-
-// responses returns the number of response records in the archive.
-func responses(t *testing.T, fs disk.FS) (n int) {
-	es, err := fs.ReadDir(crawlDir + "/archive")
-	must(t, err)
-	for _, e := range es {
-		b, err := disk.ReadFile(fs, crawlDir+"/archive/"+e.Name(), 1<<30)
-		must(t, err)
-		for r := warc.NewReader(bytes.NewReader(b)); ; {
-			rec, err := r.Next()
-			if err != nil {
-				break
-			}
-			if rec.Type() == "response" {
-				n++
-			}
-		}
-	}
-	return n
-}
-
-// A visit kept for reuse does not keep the memory of a large page.
-func TestVisitsAtRest(t *testing.T) {
-	c := New(Config{}, Parts{})
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	before := m.HeapAlloc
-	u, err := weburl.Parse("http://h.example/")
-	must(t, err)
-	var b strings.Builder
-	b.WriteString(`<base href="http://h.example/` + strings.Repeat("x", 7000) + `/">`)
-	for i := range 2400 {
-		fmt.Fprintf(&b, "<a href=%d>", i)
-	}
-	var under []*visit // all under way at once
-	for range 8 {
-		v := c.take(frontier.Task{})
-		parse.Parse(parse.Input{URL: u, ContentType: "text/html", Body: []byte(b.String())}, parse.Options{}, &v.page)
-		for _, l := range v.page.Links {
-			v.skipped = append(v.skipped, skip{weburl.Link{URL: l.URL}, "outOfScope"})
-		}
-		if len(v.page.Links) == 0 {
-			t.Fatal("no links")
-		}
-		under = append(under, v)
-	}
-	for _, v := range under {
-		c.recycle(v)
-	}
-	under = nil
-	runtime.GC()
-	runtime.ReadMemStats(&m)
-	if held := int64(m.HeapAlloc) - int64(before); held > 4<<20 {
-		t.Errorf("%d visits at rest hold %d KiB", len(c.free), held>>10)
-	}
-	runtime.KeepAlive(c)
 }
 
 // A checkpoint takes over the parts of the one before. It writes only what is new.

@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
@@ -40,8 +41,8 @@ func parseCommand(t *testing.T, words []string) command {
 // An agent gives the commands of a story, and notes their answers.
 type agent struct {
 	commands []command
-	blocks   []Bar
-	excludes []Exclusion
+	blocks   []crawl.Bar
+	excludes []crawl.Exclusion
 	paused   bool
 	seeds    []weburl.URL // that were added
 	noting   bool         // there are commands
@@ -49,7 +50,7 @@ type agent struct {
 }
 
 // ended notes the end of a run.
-func (a *agent) ended(when string, w *world, start time.Time, stop Stop) {
+func (a *agent) ended(when string, w *world, start time.Time, stop crawl.Stop) {
 	if a.noting {
 		sum := w.Tally.Summary(0, "")
 		fmt.Fprintf(&a.answers, "%s: %s at %s, %d URLs finished, %d pending, skipped %v\n", when, stop,
@@ -112,7 +113,7 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 	case "exclude": // patterns, or a depth; replaces the exclusions
 		s.excludes = nil
 		for i, a := range c.args {
-			x := Exclusion{Pattern: a, Deeper: -1, Why: fmt.Sprint("order ", i+1)}
+			x := crawl.Exclusion{Pattern: a, Deeper: -1, Why: fmt.Sprint("order ", i+1)}
 			if n, err := strconv.Atoi(a); err == nil {
 				x.Pattern, x.Deeper = "", n
 			}
@@ -125,7 +126,7 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 		s.paused = c.verb == "pause"
 		return "", w.Pause(ctx, s.paused)
 	case "halt":
-		return "", w.Halt(ctx, Stop(arg(0)))
+		return "", w.Halt(ctx, crawl.Stop(arg(0)))
 	case "checkpoint":
 		return w.Checkpoint(ctx)
 	case "rate": // requests per second, share
@@ -147,14 +148,14 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 		if !strings.Contains(arg(0), "/") {
 			return w.Explain(ctx, arg(0))
 		}
-		return w.ExplainURL(ctx, mustURL(t, arg(0)), func(weburl.URL) Past { return pasts[arg(1)] })
+		return w.ExplainURL(ctx, mustURL(t, arg(0)), func(weburl.URL) crawl.Past { return pasts[arg(1)] })
 	case "scope-of": // an application that has no scope of its own
 		sc, err := scope.New(scope.Config{Scope: scope.Any}, nil)
 		must(t, err)
 		if arg(0) == "" {
 			return "", w.SetApplications(nil)
 		}
-		return "", w.SetApplications([]Application{{Name: arg(0), Scope: sc}})
+		return "", w.SetApplications([]crawl.Application{{Name: arg(0), Scope: sc}})
 	case "turns":
 		var links []weburl.Link
 		for _, u := range c.args {
@@ -174,10 +175,10 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 		}
 		return b.String(), err
 	case "seeds": // which are in the scope from now on
-		var list []NewSeed
+		var list []crawl.NewSeed
 		for _, u := range c.args {
 			s.agent.seeds = append(s.agent.seeds, mustURL(t, u))
-			list = append(list, NewSeed{URL: mustURL(t, u)})
+			list = append(list, crawl.NewSeed{URL: mustURL(t, u)})
 		}
 		must(t, w.Amend(scope.Amendment{Seeds: s.agent.seeds}))
 		fates, err := w.AddSeeds(ctx, list)
@@ -197,15 +198,15 @@ func (s *story) do(t *testing.T, w *world, c command) (string, error) {
 }
 
 // pasts are what the logs have of a URL, by the name that a story gives it.
-var pasts = map[string]Past{
+var pasts = map[string]crawl.Past{
 	"finished": {Finished: "at noon: status 200"},
 	"skipped":  {Skipped: &report.Skip{Via: "http://a.example/9", Hops: "LL", Reason: string(scope.OutOfScope)}},
 }
 
 // barsOf returns the blocks of hosts, of domains ".a.example" and of ranges of addresses.
-func barsOf(names ...string) (list []Bar) {
+func barsOf(names ...string) (list []crawl.Bar) {
 	for i, name := range names {
-		b := Bar{Why: fmt.Sprintf("order %d, %s", i+1, name)}
+		b := crawl.Bar{Why: fmt.Sprintf("order %d, %s", i+1, name)}
 		if domain, ok := strings.CutPrefix(name, "."); ok {
 			b.Domain = domain
 		} else if p, err := netip.ParsePrefix(name); err == nil {
@@ -265,20 +266,20 @@ func (w *world) blocks(t testing.TB, hosts ...string) {
 }
 
 // running runs the crawl in the background; end waits for its end.
-func (w *world) running(ctx context.Context) (end func() (Stop, error)) {
-	var stop Stop
+func (w *world) running(ctx context.Context) (end func() (crawl.Stop, error)) {
+	var stop crawl.Stop
 	var err error
 	ended := make(chan struct{})
 	go func() { defer close(ended); stop, err = w.Run(ctx) }()
-	return func() (Stop, error) {
+	return func() (crawl.Stop, error) {
 		<-ended
 		return stop, err
 	}
 }
 
 // background runs the crawl in the background, and sends its end. An error fails the test.
-func (w *world) background(ctx context.Context, t *testing.T) <-chan Stop {
-	ended := make(chan Stop, 1)
+func (w *world) background(ctx context.Context, t *testing.T) <-chan crawl.Stop {
+	ended := make(chan crawl.Stop, 1)
 	go func() {
 		stop, err := w.Run(ctx)
 		if err != nil {
@@ -290,7 +291,7 @@ func (w *world) background(ctx context.Context, t *testing.T) <-chan Stop {
 }
 
 // begin opens a story's crawl and runs it in the background; end waits for its end.
-func (s *story) begin(t *testing.T) (w *world, cancel context.CancelFunc, end func() (Stop, error)) {
+func (s *story) begin(t *testing.T) (w *world, cancel context.CancelFunc, end func() (crawl.Stop, error)) {
 	t.Helper()
 	s.parse(t)
 	return s.start(t)

@@ -1,7 +1,6 @@
-package crawl
+package crawl_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,12 +13,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/dns"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // playBeside opens a story given as text and runs fn beside the crawl. It returns when both have ended.
@@ -81,7 +78,7 @@ func TestLogErrorsEndTheCrawl(t *testing.T) {
 
 // The answers of zeroTTL expire at once.
 type zeroTTL struct {
-	Resolver
+	crawl.Resolver
 	asked atomic.Int64
 }
 
@@ -169,76 +166,4 @@ func TestQueriesOverRuns(t *testing.T) {
 			must(t, w.close())
 		}
 	})
-}
-
-func TestTroublesAreBounded(t *testing.T) {
-	var tr troubles
-	for i := range 3 * troublesMax {
-		tr.add(fmt.Sprint("h", i))
-	}
-	if n := len(tr.now) + len(tr.before); n > 2*troublesMax {
-		t.Errorf("%d hosts", n)
-	}
-	last := fmt.Sprint("h", 3*troublesMax-1)
-	if n := tr.add(last); n != 2 || tr.of(last) != 2 {
-		t.Errorf("%s failed twice, counted %d", last, n)
-	}
-	tr.clear(last)
-	if tr.of(last) != 0 {
-		t.Error("cleared, and still counted")
-	}
-}
-
-func TestRecentIsBounded(t *testing.T) {
-	var r recent
-	for i := range uint64(3 * recentMax) {
-		if !r.add(weburl.Key{Host: i}) {
-			t.Fatalf("%d is not new", i)
-		}
-		if r.add(weburl.Key{Host: i}) {
-			t.Fatalf("%d is new twice", i)
-		}
-	}
-	if n := len(r.now) + len(r.before); n > 2*recentMax {
-		t.Errorf("%d keys", n)
-	}
-}
-
-func FuzzRecords(f *testing.F) {
-	sample := state.Finish{Link: weburl.Link{URL: weburl.MustParse("http://a.example/x?y"), Hops: "LLR"}, Code: -61}
-	f.Add(sample.AppendTo(nil))
-	f.Add(state.AppendOriginal(nil, [20]byte{1}, warc.Original{URL: "http://a.example/"}))
-	f.Add([]byte{0xe0, 1, 7})
-	f.Add(appendDrop(nil, "a.example", drop{1, 2, time.UnixMilli(3)}))
-	f.Fuzz(func(t *testing.T, b []byte) {
-		if fin, err := state.DecodeFinish(b); err == nil {
-			again, err := state.DecodeFinish(fin.AppendTo(nil))
-			if err != nil || !bytes.Equal(again.AppendTo(nil), fin.AppendTo(nil)) {
-				t.Errorf("%+v became %+v, %v", fin, again, err)
-			}
-		}
-		state.DecodeOriginal(b)
-		if host, d, err := decodeDrop(b); err == nil {
-			if host2, again, err := decodeDrop(appendDrop(nil, host, d)); err != nil || host2 != host || again != d {
-				t.Fatalf("drop of %q %+v became %q %+v, %v", host, d, host2, again, err)
-			}
-		}
-		state.DecodeSpan(b)
-		if ks, err := state.DecodeKeys(nil, b); err == nil && !bytes.Equal(state.AppendKeys(nil, ks), b) {
-			t.Errorf("%x became other keys", b)
-		}
-	})
-}
-
-func TestMediaTypeIsBounded(t *testing.T) {
-	for in, want := range map[string]string{
-		"":                                     "",
-		" Text/HTML ; charset=x":               "text/html",
-		"text/" + strings.Repeat("x", 250):     "text/" + strings.Repeat("x", 250),
-		"text/" + strings.Repeat("x", 200<<10): "invalid",
-	} {
-		if got := mediaType(in); got != want {
-			t.Errorf("%.40q: got %.40q, want %.40q", in, got, want)
-		}
-	}
 }

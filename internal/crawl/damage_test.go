@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"io"
@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
@@ -73,7 +74,7 @@ func TestDamagedWhenNothingElseIsLeft(t *testing.T) {
 		s.cfg.DrainTimeout = 100 * time.Millisecond
 		defer s.damage(rand.New(rand.NewPCG(1, 9)), 1000, 400*time.Millisecond, "run-")()
 		w := s.run(t)
-		if got := w.Tally.Finished(); w.stop != Finished || got != pages+1 {
+		if got := w.Tally.Finished(); w.stop != crawl.Finished || got != pages+1 {
 			t.Errorf("stop %s, %d URLs finished of %d", w.stop, got, pages+1)
 		}
 		if st := w.Seen.Stats(); st.FalsePerhaps == 0 {

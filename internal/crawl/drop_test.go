@@ -1,23 +1,28 @@
-package crawl
+package crawl_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
+	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// countingFS counts the bytes read from files whose name contains a string.
+// countingFS counts the reads from files whose name contains a string.
 type countingFS struct {
 	disk.FS
 	name  string
-	reads int
+	reads atomic.Int64
 }
 
 func (c *countingFS) OpenFile(name string, flag int, perm os.FileMode) (disk.File, error) {
@@ -34,76 +39,95 @@ type countingFile struct {
 }
 
 func (f countingFile) ReadAt(p []byte, off int64) (int, error) {
-	f.fs.reads++
+	f.fs.reads.Add(1)
 	return f.File.ReadAt(p, off)
 }
 
-// takeLinks accepts n links to each of two hosts.
-func (w *world) takeLinks(t *testing.T, n int, name string) {
-	t.Helper()
-	for i := range n {
-		for _, h := range []string{"a", "b"} {
-			u, err := weburl.Parse(fmt.Sprintf("http://%s.example/%s%d", h, name, i))
-			must(t, err)
-			w.takeIn(weburl.Link{URL: u, Via: "http://b.example/", Hops: "L", Seed: "b.example"})
-		}
-	}
-	if w.fatal != nil {
-		t.Fatal(w.fatal)
-	}
+// A watcher is the Cluster of a single agent that is told of each turn of the dispatcher.
+type watcher struct {
+	crawl.Cluster
+	loop *crawl.Loop
+	turn func() // nil: nothing is told
 }
 
-const twoHosts = `
-delay 1s
-seed http://b.example/
-dns a.example 192.0.2.1
-dns b.example 192.0.2.2
-`
+func (w *watcher) Bind(l *crawl.Loop) { w.loop = l }
 
-// A command reads none of the waiting links, and no turn of the dispatcher handles more links than
+func (w *watcher) Tick(context.Context, time.Time) time.Time {
+	if w.turn != nil {
+		w.turn()
+	}
+	return time.Time{}
+}
+
+// watched makes a watcher the Cluster of the story's next processes.
+func (s *story) watched(turn func()) *watcher {
+	c := &watcher{Cluster: crawl.Alone(), turn: turn}
+	s.with = func(r *crawl.Parts) error { r.Cluster = c; return nil }
+	return c
+}
+
+// twoHosts is a crawl with n seeds of each of two hosts. Their links wait in pools, or in queues.
+func twoHosts(t *testing.T, n int, pools bool) *story {
+	t.Helper()
+	var text strings.Builder
+	text.WriteString("delay 1s\ndrain-timeout 1ns\nseed http://b.example/\ndns a.example 192.0.2.1\n" +
+		"dns b.example 192.0.2.2\n")
+	for i := range n {
+		fmt.Fprintf(&text, "seed http://b.example/%d\nseed http://a.example/%d\n", i, i)
+	}
+	s := parsed(t, text.String())
+	if pools {
+		s.frontier.Active, s.frontier.MemoryBytes = 1, 1
+	}
+	return s
+}
+
+// A command reads none of the waiting links, and no turn of the dispatcher finishes more links than
 // a slice, however many are dropped.
 func TestOrderTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const n = 2000
-		s := parsed(t, twoHosts)
-		s.frontier.Active, s.frontier.MemoryBytes = 1, 1 // links wait in pools
+		s := twoHosts(t, n, true)
 		fs := &countingFS{FS: testdisk.NewMem(), name: "/state/queues/"}
-		w := s.opened(t, fs)
-		w.takeLinks(t, n, "")
+		var w *world
+		var read, finished, most int64 // by the last turn before the drop's first slice; until now; in one turn
+		s.watched(func() {
+			if w == nil {
+				return
+			}
+			now := w.Tally.Finished()
+			if most, finished = max(most, now-finished), now; now == 0 {
+				read = fs.reads.Load()
+			}
+		})
+		w = s.opened(t, fs)
 		if st := w.Frontier.Stats(); st.Pooled < n || st.PoolBytes == 0 {
 			t.Fatalf("%+v", st)
 		}
-		before := fs.reads
+		must(t, w.Pause(t.Context(), true))
+		end := w.running(t.Context())
+		synctest.Wait()
+		before := fs.reads.Load()
 		w.blocks(t, "a.example")
-		w.heedBars()
+		_, _, err := w.Waiting(t.Context(), "a.example")
+		must(t, err)
 		w.blocks(t)
-		w.heedBars()
-		err := w.drop("a.example", w.began)
-		w.waiting("a.example", w.began)
-		if err != nil || fs.reads != before {
-			t.Errorf("orders read queues and pools %d times, %v", fs.reads-before, err)
+		_, err = w.Drop(t.Context(), "a.example")
+		must(t, err)
+		synctest.Wait()
+		if read != before {
+			t.Errorf("orders read queues and pools %d times", read-before)
 		}
-		if w.Tally.Finished() != 0 {
-			t.Errorf("an order finished %d links", w.Tally.Finished())
+		must(t, w.Pause(t.Context(), false))
+		stop, err := end()
+		if most < 3 || most > 4 { // a slice, and a page
+			t.Errorf("up to %d links were finished in a turn, want a slice of 3", most)
 		}
-		for turns := 0; ; turns++ {
-			before := w.Tally.Finished()
-			more := w.giveUp(w.began)
-			if k := w.Tally.Finished() - before; k > int64(dropSlice) || more && k < int64(dropSlice) {
-				t.Fatalf("turn %d finished %d links", turns, k)
-			}
-			if !more {
-				break
-			}
-		}
-		stop, err := w.Run(t.Context())
-		if dropped := w.Tally.Summary(0, "").Skipped["dropped"]; stop != Finished || err != nil || dropped != n {
+		if dropped := w.Tally.Summary(0, "").Skipped["dropped"]; stop != crawl.Finished || err != nil || dropped != n {
 			t.Errorf("ended with %s, %v, %d dropped", stop, err, dropped)
 		}
-		for _, r := range s.web.Told() {
-			if r.Host == "a.example" {
-				t.Errorf("%s asked for", r.URL)
-			}
+		if asked := s.asked("a.example"); len(asked) > 0 {
+			t.Errorf("%v asked for", asked)
 		}
 		s.accounts(t, w)
 		must(t, w.close())
@@ -116,60 +140,131 @@ func TestDropGoesOn(t *testing.T) {
 	model(t, 12, 40, func(t *testing.T, seed uint64) {
 		rng := rand.New(rand.NewPCG(seed, 12))
 		n := 20 + rng.IntN(60)
-		s := parsed(t, twoHosts)
-		if rng.IntN(2) == 0 {
-			s.frontier.Active, s.frontier.MemoryBytes = 1, 1
-		}
+		s := twoHosts(t, n, rng.IntN(2) == 0)
 		s.cfg.SnapshotBytes = 1 << (8 + rng.IntN(10))
 		s.pauses = []pause{{kill: true, crash: true}}
 		mem := testdisk.NewMem()
-		w := s.opened(t, mem)
-		w.takeLinks(t, n, "")
-		must(t, w.drop("a.example", w.began))
-		must(t, w.secure())
-		w.takeLinks(t, 3, "late")
-		must(t, w.secure())
-		for kills := range 1 + rng.IntN(3) {
-			for range rng.IntN(n / dropSlice) {
-				w.giveUp(w.began)
-				if rng.IntN(3) == 0 {
-					w.fatal = w.Journal.Commit()
+		for run := range 1 + rng.IntN(3) {
+			power, at := rng.IntN(2) == 0, rng.IntN(n/3)
+			var left *testdisk.Mem
+			var counts atomic.Bool // turns count from now on
+			ctx, cancel := context.WithCancel(t.Context())
+			var w *world
+			die := func() {
+				if left = mem.Clone(); power {
+					left = mem.Crash(seed + uint64(run))
 				}
-				if rng.IntN(6) == 0 {
-					w.secure()
+				w.dead.Store(true)
+				cancel()
+			}
+			s.watched(func() {
+				if counts.Load() && left == nil {
+					if at--; at < 0 {
+						die()
+					}
 				}
-				if rng.IntN(10) == 0 {
-					w.fatal = w.beginCheckpoint(all())
-					must(t, w.endCheckpoint(true))
-				}
-			}
-			if w.fatal != nil {
-				t.Fatal(w.fatal)
-			}
-			if rng.IntN(2) == 0 {
-				mem = w.kill(func() {})
-			} else {
-				mem = w.fs.(*testdisk.Mem).Crash(seed + uint64(kills))
-			}
-			w.close()
+			})
 			w = s.opened(t, mem)
 			s.accounts(t, w)
+			must(t, w.Pause(ctx, true))
+			counts.Store(run > 0)
+			ended := w.background(ctx, t)
+			if run == 0 {
+				synctest.Wait()
+				_, err := w.Drop(ctx, "a.example")
+				must(t, err)
+				var late []crawl.NewSeed
+				for i := range 3 {
+					for _, host := range []string{"a", "b"} {
+						u := fmt.Sprintf("http://%s.example/late%d", host, i)
+						late = append(late, crawl.NewSeed{URL: weburl.MustParse(u)})
+					}
+				}
+				_, err = w.AddSeeds(ctx, late)
+				must(t, err)
+				counts.Store(true)
+			}
+			synctest.Wait()
+			if left == nil { // the drop was over before
+				die()
+			}
+			<-ended
+			must(t, w.close())
+			mem = left
 		}
+		s.with = nil
+		w := s.opened(t, mem)
 		finished(t)(w.Run(t.Context()))
-		asked := map[string]int{}
-		for _, r := range s.web.Told() {
-			asked[r.URL]++
-			if r.Host == "a.example" && !strings.Contains(r.URL, "/late") &&
-				!strings.HasSuffix(r.URL, "/robots.txt") {
-				t.Errorf("%s asked for", r.URL)
+		for _, u := range s.asked("a.example") {
+			if !strings.Contains(u, "/late") && !strings.HasSuffix(u, "/robots.txt") {
+				t.Errorf("%s asked for", u)
 			}
 		}
-		if len(asked) != n+1+2*3+2 {
-			t.Errorf("%d URLs asked for, want %d", len(asked), n+9)
+		if a, b := len(s.asked("a.example")), len(s.asked("b.example")); a != 4 || b != n+5 {
+			t.Errorf("%d and %d URLs asked for, want 4 and %d", a, b, n+5)
 		}
 		if got := w.Tally.Summary(0, "").Skipped["dropped"]; int(got) != n {
 			t.Errorf("%d dropped, want %d", got, n)
 		}
 		s.check(t, w)
+	})
+}
+
+// A restart copies each of many drops once. A checkpoint omits all drops but the last that no link needs any more.
+func TestManyDrops(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		recovered := func(n int) uint64 {
+			s := twoHosts(t, 3, false)
+			paused := func(fs disk.FS) (w *world, kill func() *testdisk.Mem) {
+				w = s.opened(t, fs)
+				must(t, w.Pause(t.Context(), true))
+				ctx, cancel := context.WithCancel(t.Context())
+				end := w.running(ctx)
+				synctest.Wait()
+				return w, func() *testdisk.Mem {
+					left := w.kill(cancel)
+					ran(t)(end())
+					must(t, w.close())
+					return left
+				}
+			}
+			w, kill := paused(testdisk.NewMem())
+			for i := range n {
+				_, err := w.Drop(t.Context(), fmt.Sprintf("host%d.example", i))
+				must(t, err)
+			}
+			_, err := w.Drop(t.Context(), "a.example")
+			must(t, err)
+			left := kill()
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			w, kill = paused(left)
+			runtime.ReadMemStats(&after)
+			_, err = w.Checkpoint(t.Context())
+			must(t, err)
+			time.Sleep(time.Second)
+			left, size := kill(), int64(0)
+			entries, err := left.ReadDir(crawlDir + "/state/journal")
+			must(t, err)
+			for _, e := range entries {
+				fi, err := left.Stat(crawlDir + "/state/journal/" + e.Name())
+				must(t, err)
+				size += fi.Size()
+			}
+			if size > 3000 {
+				t.Errorf("%d bytes are left of %d drops", size, n)
+			}
+			w = s.opened(t, left)
+			finished(t)(w.Run(t.Context()))
+			if asked := s.asked("a.example"); len(asked) > 0 {
+				t.Errorf("%v asked for", asked)
+			}
+			must(t, w.close())
+			return after.TotalAlloc - before.TotalAlloc
+		}
+		few, many := recovered(500), recovered(5000)
+		if each := (int64(many) - int64(few)) / 4500; each > 4<<10 {
+			t.Errorf("a drop takes %d bytes of a restart, which is more than to copy it", each)
+		}
 	})
 }

@@ -1,9 +1,12 @@
-package crawl
+package crawl_test
 
 import (
 	"strings"
 	"testing"
 	"testing/synctest"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 )
 
 // A Planner has a duplicate fetched again, and learns whether it changed. The first page stays the
@@ -11,8 +14,8 @@ import (
 func TestDuplicatesAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{
-			strategy: func() Strategy { return &returner{follower: takeAll, n: 2, every: 60} }, again: true,
-			with: func(r *Parts) error { r.Cluster = newPartly(nil); return nil },
+			strategy: func() crawl.Strategy { return &returner{follower: takeAll, n: 2, every: 60} }, again: true,
+			with: func(r *crawl.Parts) error { r.Cluster = newPartly(nil); return nil },
 			text: `
 seed http://a.example/
 dns a.example 192.0.2.1
@@ -54,15 +57,15 @@ http://b.example/robots.txt robots=User-agent:_*;Disallow:
 			t.Errorf("%+v", sum)
 		}
 		s.check(t, w)
-		for i, r := range records(t, w.fs, "http://b.example/1") {
+		for i, r := range testparts.Captures(t, w.fs, "http://b.example/1") {
 			original := r.Header.Value("WARC-Refers-To-Target-URI")
-			if i < 2 && (r.Type() != "revisit" || original != "http://a.example/1") ||
-				i == 2 && r.Type() != "response" {
+			if i < 2 && (r.Type != "revisit" || original != "http://a.example/1") ||
+				i == 2 && r.Type != "response" {
 				t.Errorf("record %d of b.example/1: %v", i, r.Header)
 			}
 		}
-		for i, r := range records(t, w.fs, "http://a.example/1") {
-			if i > 0 && (r.Type() != "revisit" || r.Header.Value("WARC-Refers-To-Target-URI") != "http://a.example/1") {
+		for i, r := range testparts.Captures(t, w.fs, "http://a.example/1") {
+			if i > 0 && (r.Type != "revisit" || r.Header.Value("WARC-Refers-To-Target-URI") != "http://a.example/1") {
 				t.Errorf("record %d of a.example/1: %v", i, r.Header)
 			}
 		}

@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
@@ -40,7 +41,7 @@ http://a.example/ /1 /2
 
 // adrift is the Cluster of an agent that may have lost its hosts, or that leaves.
 type adrift struct {
-	alone
+	crawl.Cluster
 	lost    bool
 	leaving string
 	held    int
@@ -53,12 +54,12 @@ func (a *adrift) Paused(now time.Time) time.Time {
 	return time.Time{}
 }
 
-func (a *adrift) Status(time.Time) ClusterStatus {
-	return ClusterStatus{Waits: "the other agents", Leaving: a.leaving, Moves: &report.Moves{Held: a.held}}
+func (a *adrift) Status(time.Time) crawl.ClusterStatus {
+	return crawl.ClusterStatus{Waits: "the other agents", Leaving: a.leaving, Moves: &report.Moves{Held: a.held}}
 }
 
 // noProxy is a Fetcher whose proxy is away.
-type noProxy struct{ Fetcher }
+type noProxy struct{ crawl.Fetcher }
 
 func (p noProxy) Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, error) {
 	resp, err := p.Fetcher.Fetch(ctx, r)
@@ -72,7 +73,7 @@ func (p noProxy) Fetch(ctx context.Context, r fetch.Request) (*fetch.Response, e
 // visit may be. More of them are in testdata/orders/explain-*.txt.
 func TestExplainTheWholeCrawl(t *testing.T) {
 	away := func(a *adrift) func(*story) {
-		return func(s *story) { s.with = func(r *Parts) error { r.Cluster = a; return nil } }
+		return func(s *story) { s.with = func(r *crawl.Parts) error { r.Cluster = a; return nil } }
 	}
 	for name, c := range map[string]struct {
 		web   string
@@ -94,15 +95,17 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 				time.Sleep(10 * time.Second)
 			}, wants: []string{"rate 0.01/s now; the next request may begin in 1 min "},
 			until: "2000-01-01 00:0"},
-		"lost hosts": {with: away(&adrift{lost: true}), wants: []string{"this agent may have lost its hosts to " +
-			"other agents; it waits for the other agents"}, until: "when the agents agree again"},
-		"leaving": {with: away(&adrift{leaving: "other agents, which take its 3 links", held: 2}), wants: []string{
+		"lost hosts": {with: away(&adrift{Cluster: crawl.Alone(), lost: true}),
+			wants: []string{"this agent may have lost its hosts to " +
+				"other agents; it waits for the other agents"}, until: "when the agents agree again"},
+		"leaving": {with: away(&adrift{Cluster: crawl.Alone(),
+			leaving: "other agents, which take its 3 links", held: 2}), wants: []string{
 			"this agent leaves the crawl: it waits for other agents, which take its 3 links",
 			"2 hosts are held until other agents have told"}, until: "when another agent has taken over the host"},
 		"pages that a program holds": {with: func(s *story) {
-			s.with = func(r *Parts) error {
+			s.with = func(r *crawl.Parts) error {
 				r.PagesTo = "the loader"
-				r.Pages = func(ctx context.Context, _ *Page) error {
+				r.Pages = func(ctx context.Context, _ *crawl.Page) error {
 					<-ctx.Done()
 					return ctx.Err()
 				}
@@ -111,7 +114,7 @@ func TestExplainTheWholeCrawl(t *testing.T) {
 		}, when: 20 * time.Second, wants: []string{"1 page waits for ", ": the loader\n"},
 			until: "now: a visit has begun"},
 		"no proxy": {with: func(s *story) {
-			s.with = func(r *Parts) error { r.Fetch = noProxy{r.Fetch}; return nil }
+			s.with = func(r *crawl.Parts) error { r.Fetch = noProxy{r.Fetch}; return nil }
 		}, wants: []string{"the proxy cannot be reached for ", "; each URL is tried again after about 30 s"}},
 	} {
 		bubble(t, name, func(t *testing.T) {

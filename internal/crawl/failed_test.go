@@ -1,34 +1,11 @@
-package crawl
+package crawl_test
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
-
-// The failed seeds that are kept take bounded memory, and the first of them are kept.
-func TestFailedSeedsAreBounded(t *testing.T) {
-	c := &Crawler{Parts: Parts{Tally: report.NewTally()}}
-	seed := func(i int) weburl.Link {
-		return weburl.Link{URL: weburl.MustParse(fmt.Sprintf("http://h%d.example/", i)), Seed: "h.example"}
-	}
-	for i := range maxAgain + 5 {
-		c.noteFailed(&state.Finish{Link: seed(i), Code: report.CodeDNS})
-	}
-	again := c.failures.again
-	if len(again) != maxAgain {
-		t.Fatalf("%d failed seeds are kept, want %d", len(again), maxAgain)
-	}
-	l, _, err := weburl.DecodeLink(again[maxAgain-1])
-	if want := seed(maxAgain - 1).URL; err != nil || l.URL != want {
-		t.Errorf("the last one kept is %v, %v, want %v", l.URL, err, want)
-	}
-}
 
 // A robots.txt may stand on another host that cannot be reached. The seeds of all hosts
 // that redirect there name that host and the cause.

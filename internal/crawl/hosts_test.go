@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
@@ -60,25 +61,26 @@ func pausedWorld(tb testing.TB, visited, waiting int, r *rand.Rand) (w *world, a
 func TestHosts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const waiting = 40
-		w, all := pausedWorld(t, hostsPiece+100, waiting, testseed.Rand(t))
+		w, all := pausedWorld(t, 8300, waiting, testseed.Rand(t))
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { _, err := w.Run(ctx); done <- err }()
 		time.Sleep(time.Second)
-		value := func(by HostOrder, h report.HostCount) int64 {
+		value := func(by crawl.HostOrder, h report.HostCount) int64 {
 			switch {
-			case by == ByErrors:
+			case by == crawl.ByErrors:
 				return h.Errors
-			case by == ByBytes:
+			case by == crawl.ByBytes:
 				return h.Bytes
-			case by == ByPageCount:
+			case by == crawl.ByPageCount:
 				return h.Pages
-			case by == ByQueue && strings.HasPrefix(h.Host, "w") && h.URLs == 0:
+			case by == crawl.ByQueue && strings.HasPrefix(h.Host, "w") && h.URLs == 0:
 				return 1
 			}
 			return 0
 		}
-		for _, by := range []HostOrder{ByQueue, ByErrors, ByBytes, ByPageCount, ByName} {
+		for _, by := range []crawl.HostOrder{crawl.ByQueue, crawl.ByErrors, crawl.ByBytes, crawl.ByPageCount,
+			crawl.ByName} {
 			for _, search := range []string{"", "V1", "w3", "nothing"} {
 				var want, got []string
 				sorted := slices.Clone(all)
@@ -90,7 +92,7 @@ func TestHosts(t *testing.T) {
 						want = append(want, h.Host)
 					}
 				}
-				q := HostQuery{Search: search, By: by, Limit: 3000}
+				q := crawl.HostQuery{Search: search, By: by, Limit: 3000}
 				for {
 					rows, matches, err := w.Hosts(t.Context(), q)
 					if err != nil || matches != int64(len(want)) {
@@ -106,7 +108,7 @@ func TestHosts(t *testing.T) {
 						break
 					}
 					last := rows[len(rows)-1]
-					q.After = &HostMark{last.Value, last.Host}
+					q.After = &crawl.HostMark{last.Value, last.Host}
 				}
 				if !slices.Equal(got, want) {
 					t.Errorf("order %d, search %q: %d hosts, want %d", by, search, len(got), len(want))
@@ -114,13 +116,13 @@ func TestHosts(t *testing.T) {
 			}
 		}
 		w.blocks(t, "w7.example")
-		rows, _, err := w.Hosts(t.Context(), HostQuery{Search: "w7.example", Limit: 5})
+		rows, _, err := w.Hosts(t.Context(), crawl.HostQuery{Search: "w7.example", Limit: 5})
 		if err != nil || len(rows) != 1 || rows[0].State != "blocked" || !rows[0].Blocked || rows[0].Queued != 1 {
 			t.Errorf("%+v, %v", rows, err)
 		}
-		first := HostMark{1, "w0.example"}
+		first := crawl.HostMark{1, "w0.example"}
 		for too, want := range map[bool]string{true: "w0.example", false: "w1.example"} {
-			rows, _, err := w.Hosts(t.Context(), HostQuery{Limit: 1, After: &first, AfterToo: too})
+			rows, _, err := w.Hosts(t.Context(), crawl.HostQuery{Limit: 1, After: &first, AfterToo: too})
 			if err != nil || len(rows) != 1 || rows[0].Host != want {
 				t.Errorf("after w0.example, %t: %+v, %v", too, rows, err)
 			}
@@ -129,7 +131,7 @@ func TestHosts(t *testing.T) {
 		if err := <-done; err != nil {
 			t.Error(err)
 		}
-		if _, _, err := w.Hosts(t.Context(), HostQuery{Limit: 1}); err != ErrNotRunning {
+		if _, _, err := w.Hosts(t.Context(), crawl.HostQuery{Limit: 1}); err != crawl.ErrNotRunning {
 			t.Errorf("after the end: %v", err)
 		}
 		w.close()
@@ -147,8 +149,9 @@ func BenchmarkHosts(b *testing.B) {
 	for w.Status() == nil {
 		time.Sleep(time.Millisecond)
 	}
-	for name, q := range map[string]HostQuery{
-		"queue": {By: ByQueue}, "errors": {By: ByErrors}, "search": {Search: "v9999"}, "name": {By: ByName},
+	for name, q := range map[string]crawl.HostQuery{
+		"queue": {By: crawl.ByQueue}, "errors": {By: crawl.ByErrors}, "search": {Search: "v9999"},
+		"name": {By: crawl.ByName},
 	} {
 		q.Limit = 50
 		b.Run(name, func(b *testing.B) {

@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"strings"
@@ -6,6 +6,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
 // A testLease is one address, which is held until it is lost.
@@ -80,13 +82,14 @@ http://c.example/ 200
 `}
 		s.frontier.Lease = l
 		cluster := newPartly(l.Grip)
-		s.with = func(r *Parts) error { r.Cluster = cluster; return nil }
+		s.with = func(r *crawl.Parts) error { r.Cluster = cluster; return nil }
 		w, _, end := s.begin(t)
 		time.Sleep(5 * time.Second) // requests to a.example/ and b.example/ are under way, c's visit waits for a worker
 		asked := len(s.web.Told())
 		var point, other []uint64
-		w.tell(func(time.Time) { point, other = w.Frontier.Points("a.example"), w.Frontier.Points("c.example") })
-		synctest.Wait()
+		must(t, cluster.loop.Ask(t.Context(), "points", func() {
+			point, other = w.Frontier.Points("a.example"), w.Frontier.Points("c.example")
+		}))
 		if len(point) != 1 || len(other) != 1 || point[0] == other[0] {
 			t.Errorf("a.example uses %x, c.example %x\n%s", point, other, s.web.Requests())
 		}
@@ -111,13 +114,12 @@ http://c.example/ 200
 			t.Errorf("without a lease: asked for\n%s", s.web.Requests())
 		}
 		pending := int64(0)
-		w.tell(func(time.Time) { pending = w.Pending() })
-		synctest.Wait()
+		must(t, cluster.loop.Ask(t.Context(), "pending", func() { pending = w.Pending() }))
 		if pending != 2 {
 			t.Errorf("%d pending, want 2", pending)
 		}
 		l.set(true, false)
-		w.tell(func(now time.Time) { w.Frontier.Leased(append(point, other...), now) })
+		cluster.loop.Tell(func(now time.Time) { w.Frontier.Leased(append(point, other...), now) })
 		finished(t)(end())
 		if n := w.Tally.Pages(); n != 3 {
 			t.Errorf("%d pages, want 3\n%s", n, s.web.Requests())

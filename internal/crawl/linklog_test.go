@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/linklog"
 	"github.com/orbweaver/orbweaver/internal/report"
 )
@@ -42,7 +43,7 @@ func runWithLinks(t *testing.T, pauses ...pause) (twice int, repeated int64) {
 	want["http://a.example/"] = "200 " + strings.Join(links, " ")
 	s := parsed(t, web.String())
 	s.scope.Exclude, s.pauses, s.links = []string{"c.example"}, pauses, 600
-	s.recovered = func(r Recovered) { repeated += r.Repeated }
+	s.recovered = func(r crawl.Recovered) { repeated += r.Repeated }
 	w := s.run(t)
 	must(t, w.close())
 	got := map[string]string{}

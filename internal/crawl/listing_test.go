@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -30,7 +31,7 @@ func queueWeb(n int) string {
 }
 
 // lists returns the URLs of a listing, read in pages.
-func lists(t *testing.T, w *world, nth, most int, match func(*weburl.Link) bool) (urls []string, n Count) {
+func lists(t *testing.T, w *world, nth, most int, match func(*weburl.Link) bool) (urls []string, n crawl.Count) {
 	t.Helper()
 	ls := w.List(t.Context(), nth, match)
 	n, err := ls.Count(t.Context(), true)
@@ -47,7 +48,7 @@ func lists(t *testing.T, w *world, nth, most int, match func(*weburl.Link) bool)
 			urls = append(urls, l.URL.String())
 		}
 	}
-	if _, _, _, err := ls.Page(1<<40, 1, 1); !errors.Is(err, ErrListing) {
+	if _, _, _, err := ls.Page(1<<40, 1, 1); !errors.Is(err, crawl.ErrListing) {
 		t.Errorf("a position behind the end: %v", err)
 	}
 	if err := ls.Close(); err != nil {
@@ -66,7 +67,7 @@ func TestListing(t *testing.T) {
 			w, cancel, end := s.begin(t)
 			time.Sleep(10500 * time.Millisecond)
 			w.blocks(t, "b.example")
-			must(t, w.Exclude(t.Context(), []Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}))
+			must(t, w.Exclude(t.Context(), []crawl.Exclusion{{Pattern: "c.example/.*7$", Deeper: -1}}))
 			time.Sleep(20 * time.Second)
 			waiting := w.Status().Queued
 			urls, n := lists(t, w, 1, 7, nil)
@@ -95,7 +96,7 @@ func TestListing(t *testing.T) {
 			}
 			cancel()
 			ran(t)(end())
-			if _, err := w.List(t.Context(), 3, nil).Count(t.Context(), true); !errors.Is(err, ErrNotRunning) {
+			if _, err := w.List(t.Context(), 3, nil).Count(t.Context(), true); !errors.Is(err, crawl.ErrNotRunning) {
 				t.Errorf("after the run: %v", err)
 			}
 			s.accounts(t, w)
@@ -119,7 +120,7 @@ func TestListing(t *testing.T) {
 func TestListingLevels(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{text: queueWeb(20)}
-		s.strategy = func() Strategy { return byDigit{} }
+		s.strategy = func() crawl.Strategy { return byDigit{} }
 		w, cancel, end := s.begin(t)
 		time.Sleep(1500 * time.Millisecond)
 		urls, _ := lists(t, w, 1, 3, nil)
@@ -150,10 +151,10 @@ func TestListingLevels(t *testing.T) {
 // byDigit gives links the level of their last digit.
 type byDigit struct{}
 
-func (byDigit) Follow(_ *Page, l *weburl.Link) Choice {
+func (byDigit) Follow(_ *crawl.Page, l *weburl.Link) crawl.Choice {
 	u := l.URL.String()
 	l.Level = u[len(u)-1] - '0'
-	return Take
+	return crawl.Take
 }
 
 // A listing that nobody waits for any more ends early, and so does one when the run ends. Neither disturbs the crawl.
@@ -181,7 +182,7 @@ func TestListingEnds(t *testing.T) {
 		synctest.Wait()
 		close(hold)
 		ran(t)(end())
-		if _, err := ls.Count(t.Context(), true); err != nil && !errors.Is(err, ErrNotRunning) {
+		if _, err := ls.Count(t.Context(), true); err != nil && !errors.Is(err, crawl.ErrNotRunning) {
 			t.Errorf("%v", err)
 		}
 		must(t, errors.Join(ls.Close(), w.close()))

@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -32,7 +33,7 @@ func runWithLog(t *testing.T, pauses ...pause) (repeated int64) {
 	}
 	s := parsed(t, web.String())
 	s.pauses = pauses
-	s.recovered = func(r Recovered) { repeated += r.Repeated }
+	s.recovered = func(r crawl.Recovered) { repeated += r.Repeated }
 	w := s.run(t)
 	var logged []string
 	for _, l := range w.parts.Lines(t, w.fs) {
@@ -86,7 +87,7 @@ func TestRemovedLog(t *testing.T) {
 		s := parsed(t, "delay 200ms\nseed http://a.example/\ndns a.example 192.0.2.1\n"+
 			"http://a.example/ /1 /2 /3 /4 /5 /6 /7 /8 /9 slow=900ms\n")
 		s.pauses = []pause{{at: 5 * time.Second, then: removed}}
-		s.recovered = func(r Recovered) {
+		s.recovered = func(r crawl.Recovered) {
 			if r.Repeated != 0 {
 				t.Errorf("%d pages are fetched again", r.Repeated)
 			}

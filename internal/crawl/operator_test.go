@@ -1,15 +1,18 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/frontier"
+	"github.com/orbweaver/orbweaver/internal/store/journal"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -23,7 +26,7 @@ http://b.example/ http://a.example/4
 `
 
 // start is begin for a story that was parsed.
-func (s *story) start(t *testing.T) (w *world, cancel context.CancelFunc, end func() (Stop, error)) {
+func (s *story) start(t *testing.T) (w *world, cancel context.CancelFunc, end func() (crawl.Stop, error)) {
 	t.Helper()
 	w = s.opened(t, testdisk.NewMem())
 	ctx, cancel := context.WithCancel(t.Context())
@@ -49,9 +52,9 @@ func TestOldBlocks(t *testing.T) {
 		w := reopen()
 		for _, st := range []frontier.HostState{{Host: "b.example", Blocked: true}, {Host: "a.example", Blocked: true},
 			{Host: "c.example", Blocked: true}, {Host: "c.example"}} {
-			w.batch.add(state.Host, st.AppendTo(nil))
+			must(t, w.parts.Journal.Append([]journal.Record{{Kind: state.Host, Payload: st.AppendTo(nil)}}))
 		}
-		must(t, w.secure())
+		must(t, w.parts.Journal.Sync())
 		mem = w.kill(func() {})
 		w.close()
 		w = reopen("a.example", "b.example")
@@ -67,23 +70,18 @@ func TestOldBlocks(t *testing.T) {
 // If a command takes long, its caller learns that it continues.
 func TestLongOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := &story{text: orderedWeb}
-		w, _, end := s.begin(t)
-		synctest.Wait()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		s := parsed(t, orderedWeb)
+		w := s.opened(t, newSlowDisk(testdisk.NewMem(), false))
+		end := w.running(t.Context())
+		time.Sleep(time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), slowSync/2)
 		defer cancel()
-		done := false
-		text, err := w.command(ctx, "drop", "a.example", func(time.Time) (string, error) {
-			time.Sleep(time.Minute)
-			done = true
-			return "done", nil
-		})
-		if text != "" || !errors.Is(err, ErrUnderWay) {
+		if text, err := w.Drop(ctx, "a.example"); text != "" || !errors.Is(err, crawl.ErrUnderWay) {
 			t.Errorf("got %q, %v", text, err)
 		}
-		end()
-		if !done || w.Tally.Finished() != 6 {
-			t.Errorf("done is %t, %d URLs finished", done, w.Tally.Finished())
+		finished(t)(end())
+		if log := logText(w.parts.Lines(t, w.fs)); !strings.Contains(log, "-6000 a.example/") {
+			t.Errorf("nothing was dropped:\n%s", log)
 		}
 		must(t, w.close())
 	})

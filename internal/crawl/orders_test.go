@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
@@ -64,7 +65,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		s.frontier.IPDelay = 300 * time.Millisecond
 	}
 	if s.again = again > 0; s.again {
-		s.strategy = func() Strategy { return &returner{follower: takeAll, n: again, every: 2} }
+		s.strategy = func() crawl.Strategy { return &returner{follower: takeAll, n: again, every: 2} }
 	}
 	var log strings.Builder
 	since := func() time.Duration { return time.Since(s.web.Start) }
@@ -108,7 +109,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 			}
 		}
 		if run == runs {
-			if stop, err := w.Run(t.Context()); err != nil || stop != Finished || w.Pending() != 0 {
+			if stop, err := w.Run(t.Context()); err != nil || stop != crawl.Finished || w.Pending() != 0 {
 				t.Fatal(stop, err, w.Pending())
 			}
 			seeGone()
@@ -116,7 +117,7 @@ func ordersOnce(t *testing.T, seed uint64, again int, tr trial) {
 		}
 		earlier := len(w.parts.Lines(t, w.fs))
 		ctx, cancel := context.WithCancel(context.Background())
-		ended := make(chan Stop, 1)
+		ended := make(chan crawl.Stop, 1)
 		go func() {
 			stop, err := w.Run(ctx)
 			if err != nil && !w.dead.Load() {

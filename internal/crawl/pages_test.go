@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 )
 
@@ -20,7 +21,7 @@ type given struct {
 	pages []string   // status and URL
 }
 
-func (h *given) take(p *Page) (n int) {
+func (h *given) take(p *crawl.Page) (n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.pages = append(h.pages, fmt.Sprint(p.Status, " ", strings.TrimPrefix(p.Link.URL.String(), "http://")))
@@ -54,8 +55,8 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 		s := manyHosts(t, 20, fmt.Sprintf("workers %d\n", workers))
 		var h given
 		release := make(chan struct{})
-		s.with = func(r *Parts) error {
-			r.Pages = func(ctx context.Context, p *Page) error {
+		s.with = func(r *crawl.Parts) error {
+			r.Pages = func(ctx context.Context, p *crawl.Page) error {
 				h.take(p)
 				<-release
 				return nil
@@ -79,7 +80,7 @@ func TestPagesHoldUpTheCrawl(t *testing.T) {
 			t.Errorf("%d pages were fetched, want %d", fetched, workers)
 		}
 		close(release)
-		if stop := <-ended; stop != Finished {
+		if stop := <-ended; stop != crawl.Finished {
 			t.Errorf("stop %s", stop)
 		}
 		if n := len(h.sorted()); n != 40 {
@@ -105,8 +106,8 @@ http://a.example/away reset
 retries 1
 `)
 		var h given
-		s.with = func(r *Parts) error {
-			r.Pages = func(ctx context.Context, p *Page) error {
+		s.with = func(r *crawl.Parts) error {
+			r.Pages = func(ctx context.Context, p *crawl.Page) error {
 				if page := p.Status/100 == 2; page != (p.Body != nil) || page != (p.Parsed != nil) {
 					t.Errorf("%s: status %d, %d octets, parsed %v", p.Link.URL, p.Status, len(p.Body), p.Parsed != nil)
 				}
@@ -136,7 +137,7 @@ func TestPagesStopTheRun(t *testing.T) {
 		err      error
 		finished bool
 	}{
-		{"enough", fmt.Errorf("seen: %w", ErrEnough), true},
+		{"enough", fmt.Errorf("seen: %w", crawl.ErrEnough), true},
 		{"error", errors.New("no room"), false},
 	} {
 		bubble(t, c.name, func(t *testing.T) {
@@ -144,8 +145,8 @@ func TestPagesStopTheRun(t *testing.T) {
 			mem := testdisk.NewMem()
 			var first, second given
 			var last string
-			s.with = func(r *Parts) error {
-				r.Pages = func(ctx context.Context, p *Page) error {
+			s.with = func(r *crawl.Parts) error {
+				r.Pages = func(ctx context.Context, p *crawl.Page) error {
 					if first.take(p) < 5 {
 						return nil
 					}
@@ -156,7 +157,7 @@ func TestPagesStopTheRun(t *testing.T) {
 			}
 			w := s.opened(t, mem)
 			stop, err := w.Run(t.Context())
-			if stop != ByPages || err != nil {
+			if stop != crawl.ByPages || err != nil {
 				t.Errorf("stop %s, %v", stop, err)
 			}
 			s.accounts(t, w)
@@ -164,8 +165,8 @@ func TestPagesStopTheRun(t *testing.T) {
 			if n := len(first.sorted()); n != 5 {
 				t.Errorf("%d calls in the first run, want 5", n)
 			}
-			s.with = func(r *Parts) error {
-				r.Pages = func(ctx context.Context, p *Page) error { second.take(p); return nil }
+			s.with = func(r *crawl.Parts) error {
+				r.Pages = func(ctx context.Context, p *crawl.Page) error { second.take(p); return nil }
 				return nil
 			}
 			w = s.resume(t, mem)
@@ -191,7 +192,7 @@ func (s *story) resume(t *testing.T, mem *testdisk.Mem) *world {
 	t.Helper()
 	w := s.opened(t, mem)
 	stop, err := w.Run(t.Context())
-	if stop != Finished || err != nil {
+	if stop != crawl.Finished || err != nil {
 		t.Errorf("stop %s, %v", stop, err)
 	}
 	s.accounts(t, w)
@@ -205,8 +206,8 @@ func TestPagesAfterAKill(t *testing.T) {
 		s := manyHosts(t, 10, "workers 2\n")
 		mem := testdisk.NewMem()
 		var first, second given
-		s.with = func(r *Parts) error {
-			r.Pages = func(ctx context.Context, p *Page) error {
+		s.with = func(r *crawl.Parts) error {
+			r.Pages = func(ctx context.Context, p *crawl.Page) error {
 				if first.take(p) <= 6 {
 					return nil
 				}
@@ -215,19 +216,19 @@ func TestPagesAfterAKill(t *testing.T) {
 			}
 			return nil
 		}
+		s.cfg.DrainTimeout = time.Nanosecond
 		w := s.opened(t, mem)
-		w.cfg.DrainTimeout = time.Nanosecond
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := w.background(ctx, t)
 		time.Sleep(time.Hour)
 		synctest.Wait()
 		left := w.kill(cancel)
-		if stop := <-ended; stop != Signal {
+		if stop := <-ended; stop != crawl.Signal {
 			t.Errorf("stop %s", stop)
 		}
 		must(t, w.close())
-		s.with = func(r *Parts) error {
-			r.Pages = func(ctx context.Context, p *Page) error { second.take(p); return nil }
+		s.with = func(r *crawl.Parts) error {
+			r.Pages = func(ctx context.Context, p *crawl.Page) error { second.take(p); return nil }
 			return nil
 		}
 		must(t, s.resume(t, left).close())

@@ -1,35 +1,34 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
 	"sync"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // partly is the Cluster of a single agent that compares contents, and needs leases if grip is not nil.
 type partly struct {
-	alone
+	watcher
 	grip func() bool
-	loop *Loop
 
 	mu      sync.Mutex // guards the fields below
 	firsts  map[[20]byte]warc.Original
-	permits map[uint64]*Permit // by point
+	permits map[uint64]*crawl.Permit // by point
 }
 
 func newPartly(grip func() bool) *partly {
-	return &partly{grip: grip, firsts: map[[20]byte]warc.Original{}, permits: map[uint64]*Permit{}}
+	return &partly{watcher: watcher{Cluster: crawl.Alone()}, grip: grip,
+		firsts: map[[20]byte]warc.Original{}, permits: map[uint64]*crawl.Permit{}}
 }
 
-func (p *partly) Bind(loop *Loop) { p.loop = loop }
-
-func (p *partly) Permit(host string) *Permit {
+func (p *partly) Permit(host string) *crawl.Permit {
 	if p.grip == nil {
 		return nil
 	}
 	points := p.loop.Frontier.Points(host)
-	permit := NewPermit(p.grip, func() {
+	permit := crawl.NewPermit(p.grip, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		for _, point := range points {

@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/rate"
 )
 
@@ -16,16 +17,16 @@ func TestOrdersHoldAtTheRate(t *testing.T) {
 	for name, order := range map[string]func(w *world, on bool) error{
 		"pause": func(w *world, on bool) error { return w.Pause(context.Background(), on) },
 		"block": func(w *world, on bool) error {
-			var bars []Bar
+			var bars []crawl.Bar
 			if on {
-				bars = []Bar{{Prefix: netip.MustParsePrefix("198.18.0.0/15"), Why: "order 1"}}
+				bars = []crawl.Bar{{Prefix: netip.MustParsePrefix("198.18.0.0/15"), Why: "order 1"}}
 			}
 			return w.Bar(context.Background(), bars)
 		},
 		"exclude": func(w *world, on bool) error {
-			var list []Exclusion
+			var list []crawl.Exclusion
 			if on {
-				list = []Exclusion{{Pattern: "example", Deeper: -1}}
+				list = []crawl.Exclusion{{Pattern: "example", Deeper: -1}}
 			}
 			return w.Exclude(context.Background(), list)
 		},
@@ -51,9 +52,9 @@ func TestOrdersHoldAtTheRate(t *testing.T) {
 			if after := len(s.web.Told()); after != before {
 				t.Errorf("%d requests were sent", after-before)
 			}
-			want, requests := OnlyBlocked, before // nothing else is left
+			want, requests := crawl.OnlyBlocked, before // nothing else is left
 			if name == "pause" {
-				want, requests = Finished, 60*6
+				want, requests = crawl.Finished, 60*6
 				w.Rate.Set(rate.Limit{Requests: 20}, 1, time.Time{})
 				must(t, order(w, false))
 			}

@@ -1,10 +1,12 @@
-package crawl
+package crawl_test
 
 import (
 	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
 // Whenever the process is killed, or the machine loses its power, a seed without a scheme leads to
@@ -21,7 +23,7 @@ http://a.example/1
 run %s %s
 `, at, how))
 				w := s.run(t)
-				if _, failed := w.FailedSeeds(); w.stop != Finished || w.Pending() != 0 || failed != 0 {
+				if _, failed := w.FailedSeeds(); w.stop != crawl.Finished || w.Pending() != 0 || failed != 0 {
 					t.Errorf("%s at %s: stop %s, %d pending, %d failed seeds", how, at, w.stop, w.Pending(), failed)
 				}
 				if got := w.Tally.Finished(); got != 3 { // https://a.example/, http://a.example/ and its /1

@@ -1,14 +1,13 @@
-package crawl
+package crawl_test
 
 import (
-	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/keyset"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -16,7 +15,6 @@ import (
 	"github.com/orbweaver/orbweaver/internal/testkit/testseed"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
 	"github.com/orbweaver/orbweaver/internal/testkit/textweb"
-	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // model runs a trial for each of its seeds, of which the soak has more than the gate, in virtual time.
@@ -91,11 +89,12 @@ func (tr trial) run(t *testing.T, seed uint64) {
 		pages, least = 60, 2*time.Second // how long nothing happens after a restart
 	}
 	web := textweb.NewRandom(rng, pages, dense)
-	s := parsed(t, "delay 200ms\nslow-base 1s\nmax-redirects 100\ndrain-timeout 100ms\nseed http://h0.example/\n"+web.Text)
+	s := parsed(t, "delay 200ms\nslow-base 1s\nmax-redirects 100\ndrain-timeout 100ms\nseed http://h0.example/\n"+
+		web.Text)
 	s.cfg.Workers, s.cfg.SnapshotBytes = 1+rng.IntN(8), 1<<(8+rng.IntN(10))
 	s.frontier.Seed, s.seen = seed, sc
 	if s.again = again > 0; s.again {
-		s.strategy = func() Strategy { return &returner{follower: takeAll, n: again, every: 1} }
+		s.strategy = func() crawl.Strategy { return &returner{follower: takeAll, n: again, every: 1} }
 	}
 	if rng.IntN(2) == 0 {
 		s.frontier.IPDelay = 300 * time.Millisecond
@@ -139,12 +138,12 @@ func (tr trial) run(t *testing.T, seed uint64) {
 				log)
 		}
 	}()
-	if w.stop != Finished || w.Pending() != 0 {
+	if w.stop != crawl.Finished || w.Pending() != 0 {
 		t.Fatalf("stop %s, %d pending", w.stop, w.Pending())
 	}
 	missed := len(web.Reach) - int(w.Tally.Finished())
 	sum := w.Tally.Summary(0, "")
-	if lost := sum.Skipped[reasonLost]; lossy && lost > 0 {
+	if lost := sum.Skipped["seenLost"]; lossy && lost > 0 {
 		t.Logf("at most %d links are lost, %d pages missed", lost, missed)
 	} else if got := int(w.Tally.Finished()); missed != 0 {
 		t.Errorf("%d URLs finished, %d reachable", got, len(web.Reach))
@@ -243,23 +242,9 @@ func (s *story) endedBetween(from, to time.Duration) *pause {
 // archived counts the captures of each URL.
 func archived(t *testing.T, fs disk.FS) map[string]int {
 	t.Helper()
-	entries, err := fs.ReadDir(crawlDir + "/archive")
-	must(t, err)
 	have := map[string]int{}
-	for _, e := range entries {
-		b, err := disk.ReadFile(fs, crawlDir+"/archive/"+e.Name(), 1<<30)
-		must(t, err)
-		r := warc.NewReader(bytes.NewReader(b))
-		for {
-			rec, err := r.Next()
-			if err == io.EOF {
-				break
-			}
-			must(t, err)
-			if rec.Type() == "response" || rec.Type() == "revisit" {
-				have[rec.URL()]++
-			}
-		}
+	for _, c := range testparts.Captures(t, fs, "") {
+		have[c.URL]++
 	}
 	return have
 }

@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"testing"
@@ -7,8 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/orbweaver/orbweaver/internal/crawl/state"
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
+	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
 // The pages that applications have not collected from an agent that leaves are fetched again, each for its
@@ -16,9 +15,10 @@ import (
 func TestRecollect(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := waitingWeb(t, 4)
+		c := s.watched(nil)
 		w, _, end := s.start(t)
 		synctest.Wait()
-		l := newLoop(w.Crawler)
+		l := c.loop
 		if links, _, _, err := l.Recollect(); err != nil || len(links) > 0 {
 			t.Fatalf("without applications: %v, %v", links, err)
 		}
@@ -71,28 +71,9 @@ func TestRecollect(t *testing.T) {
 	})
 }
 
-func mustDeliveries(t *testing.T, w *world, app string) []Delivery {
+func mustDeliveries(t *testing.T, w *world, app string) []crawl.Delivery {
 	t.Helper()
 	pages, err := w.Deliveries(app, 0, 1000)
 	must(t, err)
 	return pages
-}
-
-// A page that is fetched again because its agent left, and not because its archive was lost, does not count as one of a
-// lost archive. The note tells how often it was fetched again.
-func TestCountsOfRefetches(t *testing.T) {
-	again, ok := RefetchLink(weburl.Link{URL: weburl.MustParse("http://a.example/")})
-	if !ok || !visitOf(&state.Finish{Link: again}).Refetched {
-		t.Error("a page of a lost archive does not count")
-	}
-	again.SetApp("news", "http://a.example/")
-	if visitOf(&state.Finish{Link: again}).Refetched {
-		t.Error("an application's page counts as one of a lost archive")
-	}
-	for note, n := range map[string]uint8{"": 0, "refetch:1": 1, "shared,refetch:12,2t": 12, "refetch:x": 0,
-		"near-duplicate:refetch:3": 0} {
-		if got := (&Delivery{Note: note}).refetches(); got != n {
-			t.Errorf("note %q: %d, want %d", note, got, n)
-		}
-	}
 }

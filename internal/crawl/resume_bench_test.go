@@ -1,6 +1,7 @@
-package crawl
+package crawl_test
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"flag"
@@ -11,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/crawl/state"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/journal"
@@ -28,8 +30,7 @@ var (
 // quarters of its history are in a snapshot, the rest in segments. For the peak of the memory run it twice in the same
 // -resume-dir: the first run writes the crawl.
 func BenchmarkResume(b *testing.B) {
-	defer func(tally, spool int) { tallyPiece, state.SpoolBytes = tally, spool }(tallyPiece, state.SpoolBytes)
-	tallyPiece, state.SpoolBytes = 256<<10, 16<<20 // as outside of tests
+	crawl.OrdinarySizes()
 	dir := *resumeDir
 	if dir == "" {
 		dir = b.TempDir()
@@ -41,28 +42,20 @@ func BenchmarkResume(b *testing.B) {
 	}
 	for b.Loop() {
 		var use syscall.Rusage
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
-			b.Fatal(err)
-		}
+		must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
 		start, before := time.Now(), processor(&use)
 		w, err := crawl.s.open(crawl.fs)
-		if err != nil {
-			b.Fatal(err)
-		}
+		must(b, err)
 		took := time.Since(start)
 		if n := int64(crawl.n); w.rec.Finished != n || w.rec.Pending != n || w.rec.Repeated != 0 {
 			b.Fatalf("recovered %+v", w.rec)
 		}
-		if err := syscall.Getrusage(syscall.RUSAGE_SELF, &use); err != nil {
-			b.Fatal(err)
-		}
+		must(b, syscall.Getrusage(syscall.RUSAGE_SELF, &use))
 		b.ReportMetric(float64(2*crawl.n)/took.Seconds(), "urls/s")
 		b.ReportMetric((processor(&use) - before).Seconds(), "cpu-s")
 		b.ReportMetric(float64(use.Maxrss)/1024, "peak-MiB")
 		b.StopTimer()
-		if err := w.close(); err != nil {
-			b.Fatal(err)
-		}
+		must(b, w.close())
 		b.StartTimer()
 	}
 }
@@ -82,19 +75,13 @@ type resumable struct {
 // write writes the crawl: first a journal, then a checkpoint of it, then the rest of the journal.
 func (r *resumable) write(b *testing.B) {
 	dir := filepath.Join(r.s.dir, "state", "journal")
-	if err := r.fs.MkdirAll(dir, 0o755); err != nil {
-		b.Fatal(err)
-	}
+	must(b, r.fs.MkdirAll(dir, 0o755))
 	j, err := journal.Open(r.fs, dir, journal.Config{})
-	if err != nil {
-		b.Fatal(err)
-	}
+	must(b, err)
 	batch := []journal.Record{{Kind: state.Crawl, Payload: state.AppendCrawl(nil, keyset.Crawl{1})}}
 	add := func(kind byte, p []byte) {
 		if batch = append(batch, journal.Record{Kind: kind, Payload: p}); len(batch) == 1000 {
-			if err := j.Append(batch); err != nil {
-				b.Fatal(err)
-			}
+			must(b, j.Append(batch))
 			batch = batch[:0]
 		}
 	}
@@ -114,9 +101,7 @@ func (r *resumable) write(b *testing.B) {
 	end := func() {
 		// A record after the sync says that the others are durable.
 		last := []journal.Record{{Kind: state.Span, Payload: []byte{0, 0, 0}}}
-		if err := errors.Join(j.Append(batch), j.Sync(), j.Append(last)); err != nil {
-			b.Fatal(err)
-		}
+		must(b, errors.Join(j.Append(batch), j.Sync(), j.Append(last)))
 		batch = batch[:0]
 	}
 	first := r.n / 4 * 3
@@ -124,36 +109,34 @@ func (r *resumable) write(b *testing.B) {
 		visit(i)
 	}
 	end()
-	if err := j.Close(); err != nil {
-		b.Fatal(err)
-	}
-	w, err := r.s.open(r.fs)
-	if err != nil {
-		b.Fatal(err)
-	}
-	if err := w.beginCheckpoint(all()); err != nil {
-		b.Fatal(err)
-	}
-	if err := w.endCheckpoint(true); err != nil {
-		b.Fatal(err)
-	}
-	j = w.Journal
+	must(b, j.Close())
+	r.save(b)
+	j, err = journal.Open(r.fs, dir, journal.Config{})
+	must(b, err)
 	for i := first; i < r.n; i++ {
 		visit(i)
 	}
 	end()
-	if err := w.close(); err != nil {
-		b.Fatal(err)
+	must(b, j.Close())
+	r.save(b) // writes the keys
+}
+
+// save opens the crawl and writes a checkpoint.
+func (r *resumable) save(b *testing.B) {
+	w := r.s.opened(b, r.fs)
+	must(b, w.Pause(b.Context(), true))
+	ctx, cancel := context.WithCancel(b.Context())
+	defer cancel()
+	end := w.running(ctx)
+	for w.Status() == nil {
+		time.Sleep(time.Millisecond)
 	}
-	if w, err = r.s.open(r.fs); err != nil { // writes the keys
-		b.Fatal(err)
-	}
-	if err := w.sync(); err != nil {
-		b.Fatal(err)
-	}
-	if err := w.close(); err != nil {
-		b.Fatal(err)
-	}
+	_, err := w.Checkpoint(ctx)
+	must(b, err)
+	cancel()
+	_, err = end()
+	must(b, err)
+	must(b, w.close())
 }
 
 // link returns the URL with number n+1.

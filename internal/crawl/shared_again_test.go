@@ -1,9 +1,12 @@
-package crawl
+package crawl_test
 
 import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/testkit/testparts"
 )
 
 // The crawl has read a page in the archive, because an application had fetched it. When the server later says that the
@@ -11,7 +14,7 @@ import (
 func TestSharedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := &story{
-			strategy: func() Strategy { return &returner{follower: takeAll, n: 1, every: 60} }, again: true,
+			strategy: func() crawl.Strategy { return &returner{follower: takeAll, n: 1, every: 60} }, again: true,
 			text: `
 delay 1s
 seed http://a.example/
@@ -31,12 +34,12 @@ http://a.example/robots.txt robots=User-agent:_*;Disallow:
 		}
 		must(t, w.SetApplications(nil))
 		finished(t)(end())
-		rs := records(t, w.fs, "http://a.example/1")
+		rs := testparts.Captures(t, w.fs, "http://a.example/1")
 		if len(rs) != 2 {
 			t.Fatalf("%d records", len(rs))
 		}
 		first, second := rs[0].Header, rs[1].Header
-		if rs[0].Type() != "response" || rs[1].Type() != "revisit" ||
+		if rs[0].Type != "response" || rs[1].Type != "revisit" ||
 			second.Value("WARC-Refers-To") != first.Value("WARC-Record-ID") ||
 			second.Value("WARC-Refers-To-Target-URI") != "http://a.example/1" ||
 			second.Value("WARC-Refers-To-Date") != first.Value("WARC-Date") {

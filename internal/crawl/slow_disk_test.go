@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"context"

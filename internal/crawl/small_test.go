@@ -9,3 +9,9 @@ func init() {
 	state.SpoolBytes = 200
 	dropSlice, againMax = 3, 40
 }
+
+// OrdinarySizes is for benchmarks: they have the sizes that hold outside of tests.
+func OrdinarySizes() {
+	tallyPiece, smallPart, largePart = 256<<10, 16<<20, 256<<20
+	state.SpoolBytes = 16 << 20
+}

@@ -1,10 +1,12 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/orbweaver/orbweaver/internal/crawl"
 )
 
 // A Status says what the crawl waits for if no visit has ended for three seconds. What else it may wait for is in
@@ -40,9 +42,9 @@ http://b.example/ slow=60s
 				s.frontier.Lease = &testLease{start: time.Now()}
 			}
 			if tt.unread {
-				s.with = func(r *Parts) error {
+				s.with = func(r *crawl.Parts) error {
 					r.PagesTo = "the reader"
-					r.Pages = func(ctx context.Context, _ *Page) error { <-ctx.Done(); return ctx.Err() }
+					r.Pages = func(ctx context.Context, _ *crawl.Page) error { <-ctx.Done(); return ctx.Err() }
 					return nil
 				}
 			}
@@ -59,7 +61,7 @@ http://b.example/ slow=60s
 				t.Errorf("while stopping: got %q, want %q", w.Status().WaitsFor, tt.want)
 			}
 			ran(t)(end())
-			if st := w.Status(); st.WaitsFor != "" || st.Stop != Signal || len(st.Hosts) > 0 {
+			if st := w.Status(); st.WaitsFor != "" || st.Stop != crawl.Signal || len(st.Hosts) > 0 {
 				t.Errorf("at the end: %+v", st)
 			}
 			must(t, w.close())

