@@ -20,8 +20,7 @@ type nearStory struct {
 	*testing.T
 	made     *gen.Web
 	web      *testweb.Web
-	dir      string
-	addrs    []string
+	homes    []string
 	flags    []string
 	shingles map[string]map[string]bool // of each page, by its URL
 	copies   map[string]string          // the original of each copy, by their URLs
@@ -39,7 +38,7 @@ const nearDelay = 60 * time.Millisecond
 // by chance, and copies have no children: so the crawl reaches all pages even if it drops copies.
 func newNearStory(t *testing.T, flags ...string) *nearStory {
 	t.Helper()
-	s := &nearStory{T: t, dir: t.TempDir(), flags: flags, shingles: map[string]map[string]bool{},
+	s := &nearStory{T: t, flags: flags, shingles: map[string]map[string]bool{},
 		copies: map[string]string{}}
 	var err error
 	if s.made, err = gen.New(gen.Spec{Seed: 3, Hosts: 12, PagesMean: 18, MaxPages: 30, PageBytes: 1, Links: 80,
@@ -58,9 +57,6 @@ func newNearStory(t *testing.T, flags ...string) *nearStory {
 		s.copies[s.made.URL(page.Host, page.Page)] = s.made.URL(original.Host, original.Page)
 	}
 	s.web = serve(t, testweb.Config{Origin: s.made, Truth: truth, Promise: testweb.Promise{HostDelay: nearDelay}})
-	for range 3 {
-		s.addrs = append(s.addrs, port(t))
-	}
 	return s
 }
 
@@ -90,24 +86,15 @@ func (s *nearStory) similarity(a, b string) float64 {
 	return float64(both) / float64(max(1, len(s.shingles[a])+len(s.shingles[b])-both))
 }
 
-func (s *nearStory) home(i int) string { return filepath.Join(s.dir, fmt.Sprintf("a%d", i+1)) }
-
-// agent starts agent i.
-func (s *nearStory) agent(i int, more ...string) *process {
-	s.Helper()
-	args := flags(s.T, s.web, s.home(i), "--quiet", "--scope", "any", "--delay", nearDelay.String(), "--ip-delay", "0",
-		"--site-delay", "0", "--name", fmt.Sprintf("a%d", i+1), "--listen", s.addrs[i],
-		"--join", strings.Join(s.addrs, ","), "--agents", "3")
-	return start(s.T, append(append(args, s.flags...), more...)...)
-}
+func (s *nearStory) home(i int) string { return s.homes[i] }
 
 // crawl runs three agents until they end by themselves. One is killed when it has logged some lines, and resumed.
 func (s *nearStory) crawl(killed int) {
 	s.Helper()
 	var agents []*process
-	for i := range 3 {
-		agents = append(agents, s.agent(i, s.made.URL(0, 0)))
-	}
+	agents, s.homes = together(s.T, s.web, 3, func(int) []string { return []string{s.made.URL(0, 0)} },
+		append([]string{"--scope", "any", "--delay", nearDelay.String(), "--ip-delay", "0", "--site-delay", "0"},
+			s.flags...)...)
 	p := agents[killed]
 	for until := time.Now().Add(2 * time.Minute); len(s.lines(killed)) < 30; {
 		if time.Now().After(until) || !p.lives(10*time.Millisecond) {
@@ -117,18 +104,10 @@ func (s *nearStory) crawl(killed int) {
 	if _, running := p.kill(); !running {
 		s.Logf("a%d had ended before", killed+1) // on a very slow machine
 	}
-	agents[killed] = s.agent(killed, "--resume")
-	for i, p := range agents {
-		if !ended(p, 3*time.Minute) {
-			s.Fatalf("a%d does not end:\n%s\n%s", i+1, tail(p.out.String()), events(s.T, s.home(i)))
-		}
-		if code := p.code(); code != 0 {
-			s.Errorf("a%d: exit code %d\n%s", i+1, code, tail(p.out.String()))
-		}
-		if left := summary(s.T, s.home(i))["urls_queued"]; left != 0.0 {
-			s.Errorf("a%d: %v URLs left", i+1, left)
-		}
-		verify(s.T, s.home(i))
+	agents[killed] = start(s.T, "crawl", "--resume", "--dir", s.home(killed), "--quiet")
+	finished(s.T, agents, s.homes)
+	for _, home := range s.homes {
+		verify(s.T, home)
 	}
 	noViolations(s.T, s.web)
 	if r := s.web.Report(); r.Origin.Missed > 0 || r.Origin.Beyond > 0 {

@@ -23,6 +23,42 @@ func port(t *testing.T) string {
 	return addrs[0]
 }
 
+// together starts agents a1, a2 and so on, which begin to crawl when all are present. each returns more flags of one
+// agent, and its seeds.
+func together(t *testing.T, web *testweb.Web, agents int, each func(i int) []string,
+	all ...string) (ps []*process, homes []string) {
+	t.Helper()
+	dir, first := t.TempDir(), port(t)
+	for i := range agents {
+		name, addr := fmt.Sprint("a", i+1), first
+		if i > 0 {
+			addr = port(t)
+		}
+		home := filepath.Join(dir, name)
+		args := append([]string{"--quiet", "--name", name, "--listen", addr, "--join", first, "--agents",
+			fmt.Sprint(agents)}, all...)
+		ps = append(ps, start(t, flags(t, web, home, append(args, each(i)...)...)...))
+		homes = append(homes, home)
+	}
+	return ps, homes
+}
+
+// finished waits until all agents have ended by themselves, with exit code 0 and without a URL left.
+func finished(t *testing.T, ps []*process, homes []string) {
+	t.Helper()
+	for i, p := range ps {
+		if !ended(p, 4*time.Minute) {
+			t.Fatalf("%s does not end:\n%s\n%s", homes[i], events(t, homes[i]), p.stuck(t, homes[i], nil))
+		}
+		if code := p.code(); code != 0 {
+			t.Fatalf("%s: exit code %d\n%s\n%s", homes[i], code, tail(p.out.String()), events(t, homes[i]))
+		}
+		if left := summary(t, homes[i])["urls_queued"]; left != 0.0 {
+			t.Errorf("%s: %v URLs left", homes[i], left)
+		}
+	}
+}
+
 // Three agents with keys begin together and divide a web: each page is fetched once, each host by one
 // agent alone, and all agents end by themselves. Each agent has a seed of its own.
 func TestCluster(t *testing.T) {
@@ -42,36 +78,25 @@ func TestCluster(t *testing.T) {
 	}
 	web := serve(t, testweb.Config{Origin: made, Truth: truth, Promise: testweb.Promise{HostDelay: delay}})
 	dir := t.TempDir()
-	var names, addrs []string
+	var names []string
 	for i := range agents {
-		names, addrs = append(names, fmt.Sprintf("a%d", i+1)), append(addrs, port(t))
+		names = append(names, fmt.Sprintf("a%d", i+1))
 	}
 	bundles := filepath.Join(dir, "keys")
 	crawl(context.Background(), t, "cluster", "keys", "--out", bundles, "--agents",
 		strings.Join(names, ",")).must(t, 0)
-	var ps []*process
-	for i, name := range names {
-		args := flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay", delay.String(),
-			"--ip-delay", "0", "--site-delay", "0",
-			"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", fmt.Sprint(agents))
-		ps = append(ps, start(t, append(args, "--keys", filepath.Join(bundles, name), made.URL(int64(i), 0))...))
-	}
+	ps, homes := together(t, web, agents, func(i int) []string {
+		return []string{"--keys", filepath.Join(bundles, names[i]), made.URL(int64(i), 0)}
+	}, "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0")
+	finished(t, ps, homes)
 	fetched := map[string]string{} // the agent that fetched each URL
 	owner := map[string]string{}
 	sent := 0.0
-	for i, p := range ps {
-		if !ended(p, 3*time.Minute) {
-			t.Fatalf("%s does not end:\n%s\n%s", names[i], tail(p.out.String()),
-				events(t, filepath.Join(dir, names[i])))
-		}
-		if code := p.code(); code != 0 {
-			t.Fatalf("%s: exit code %d\n%s", names[i], code, tail(p.out.String()))
-		}
-		home := filepath.Join(dir, names[i])
+	for i, home := range homes {
 		sum := summary(t, home)
 		sent += sum["urls_sent"].(float64)
-		if left := sum["urls_queued"].(float64); left != 0 || sum["stop_reason"] != "finished" {
-			t.Errorf("%s: %v URLs left, %v", names[i], left, sum["stop_reason"])
+		if sum["stop_reason"] != "finished" {
+			t.Errorf("%s: %v", names[i], sum["stop_reason"])
 		}
 		if got := sum["urls_finished"].(float64) + sum["urls_sent"].(float64); got != sum["urls_unique"] {
 			t.Errorf("%s: %v URLs finished or sent, %v accepted", names[i], got, sum["urls_unique"])

@@ -96,36 +96,25 @@ func recrawlByTopic(t *testing.T, boundary string) {
 		Sites:   []testweb.Site{{Host: host, Handler: &turning{seen: map[string]bool{}}, Scheme: "http"}},
 		Promise: testweb.Promise{HostDelay: delay}, KeepURLs: 1 << 10,
 	})
-	dir, first := t.TempDir(), port(t)
-	home := func(i int) string { return filepath.Join(dir, fmt.Sprint("a", i+1)) }
-	var ps []*process
-	for i := range 3 {
-		at := first
-		if i > 0 {
-			at = port(t)
-		}
-		ps = append(ps, start(t, flags(t, web, home(i), "--quiet", "--delay", delay.String(), "--ip-delay", "0",
-			"--site-delay", "0", "--partition", "topic", "--boundary", boundary, "--strategy", "recrawl",
-			"--recrawl-min", "200ms", "--recrawl-max", "800ms", "--recrawl-rounds", fmt.Sprint(rounds),
-			"--name", fmt.Sprint("a", i+1), "--listen", at, "--join", first, "--agents", "3", "http://"+host+"/")...))
-	}
+	ps, homes := together(t, web, 3, func(int) []string { return []string{"http://" + host + "/"} }, "--delay",
+		delay.String(), "--ip-delay", "0", "--site-delay", "0", "--partition", "topic", "--boundary", boundary,
+		"--strategy", "recrawl", "--recrawl-min", "200ms", "--recrawl-max", "800ms", "--recrawl-rounds",
+		fmt.Sprint(rounds))
+	finished(t, ps, homes)
 	full := map[string]map[int]int{} // by URL and digest: number of full records by agent
 	var changed, unchanged, exported float64
 	kept, empty := 0, 0 // empty: agents that have archived the empty page as one of theirs
-	for i, p := range ps {
-		if !ended(p, 2*time.Minute) || p.code() != 0 {
-			t.Fatalf("a%d: %s\n%s", i+1, tail(p.out.String()), events(t, home(i)))
-		}
-		s := summary(t, home(i))
+	for i, home := range homes {
+		s := summary(t, home)
 		changed, unchanged = changed+s["changed"].(float64), unchanged+s["unchanged"].(float64)
 		exported += s["pages_exported"].(float64)
-		verify(t, home(i))
-		n, none := toldTopics(t, home(i), boundary == "contents")
+		verify(t, home)
+		n, none := toldTopics(t, home, boundary == "contents")
 		kept += n
 		if none > 0 {
 			empty++
 		}
-		fullRecords(t, home(i), func(version string) {
+		fullRecords(t, home, func(version string) {
 			if full[version] == nil {
 				full[version] = map[int]int{}
 			}

@@ -1,22 +1,17 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
-	"github.com/orbweaver/orbweaver/internal/warc"
 )
 
 // One of three agents is killed, and its directory is removed. With --archive-copies 2 the others have its finished
-// archive files. warcio finds each page of the web in an archive or in a copy, and the pages in copies were not fetched
-// again.
+// archive files. Each page of the web is in an archive or in a copy, and the pages in copies were not fetched again.
 func TestClusterArchiveCopies(t *testing.T) {
 	weighs(t, 3)
 	spec := gen.Plain(37, 15)
@@ -81,48 +76,10 @@ func TestClusterArchiveCopies(t *testing.T) {
 	}
 }
 
-// add adds the URLs of the responses in the WARC files of a directory, as warcio finds them. Without warcio it asks our
-// own reader.
+// add adds the URLs of the responses in the WARC files of a directory.
 func (b *band) add(urls map[string]bool, dir string) {
-	t := b.t
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.warc.gz"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	venv := venv(t)
-	for _, name := range files {
-		if venv == "" {
-			f, err := os.Open(name)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for r := warc.NewReader(f); ; {
-				rec, err := r.Next()
-				if err != nil {
-					break
-				}
-				if rec.Type() == "response" || rec.Type() == "revisit" {
-					urls[rec.URL()] = true
-				}
-			}
-			f.Close()
-			continue
-		}
-		in := bufio.NewScanner(strings.NewReader(foreign(t, filepath.Join(venv, "bin", "warcio"), "index", "-f",
-			"warc-type,warc-target-uri", name)))
-		in.Buffer(nil, 1<<20)
-		for in.Scan() {
-			var r struct {
-				Type string `json:"warc-type"`
-				URL  string `json:"warc-target-uri"`
-			}
-			if err := json.Unmarshal(in.Bytes(), &r); err != nil {
-				t.Fatalf("%s: %q: %v", name, in.Text(), err)
-			}
-			if r.Type == "response" || r.Type == "revisit" {
-				urls[r.URL] = true
-			}
-		}
+	b.t.Helper()
+	for u := range inIndex(b.t, crawl(b.t.Context(), b.t, "warc", "index", dir).must(b.t, 0).stdout) {
+		urls[u] = true
 	}
 }

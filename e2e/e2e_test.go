@@ -214,8 +214,14 @@ func indexed(t *testing.T, dir string) map[string]int {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return inIndex(t, string(b))
+}
+
+// inIndex are the URLs in an index, with the number of their lines.
+func inIndex(t *testing.T, index string) map[string]int {
+	t.Helper()
 	urls := map[string]int{}
-	for _, line := range strings.Split(strings.TrimSpace(string(b)), "\n") {
+	for _, line := range strings.Split(strings.TrimSpace(index), "\n") {
 		f := strings.SplitN(line, " ", 3)
 		if len(f) != 3 {
 			t.Fatalf("index line %q", line)

@@ -1,18 +1,15 @@
 package e2e
 
 import (
-	"encoding/json"
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
 )
@@ -56,15 +53,7 @@ func TestFlood(t *testing.T) {
 	p := startCommand(t, exec.Command("sh", append([]string{"-c", "ulimit -n " + descriptors + `; exec "$0" "$@"`,
 		orbweaver}, args...)...))
 
-	var api node.APIAccess
-	for end := time.Now().Add(time.Minute); api.Addr == ""; time.Sleep(10 * time.Millisecond) {
-		if b, err := os.ReadFile(filepath.Join(dir, node.APIFile)); err == nil {
-			_ = json.Unmarshal(b, &api) // the file exists as a whole or not at all
-		}
-		if time.Now().After(end) {
-			t.Fatalf("no API:\n%s", tail(p.out.String()))
-		}
-	}
+	api := apiOf(t, dir)
 	over := make(chan struct{})
 	var flood sync.WaitGroup
 	for i := range callers {

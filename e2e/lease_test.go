@@ -3,7 +3,6 @@ package e2e
 import (
 	"fmt"
 	"net/http"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
@@ -53,23 +52,6 @@ func leasePromise() testweb.Promise {
 	return testweb.Promise{HostDelay: leaseDelay, AddrDelay: leaseDelay / 4, SiteDelay: leaseDelay / 4}
 }
 
-// leased starts agents that crawl a web together.
-func leased(t *testing.T, web *testweb.Web, dir string, seeds []string, agents int,
-	more ...string) (ps []*process, homes []string) {
-	var addrs []string
-	for range agents {
-		addrs = append(addrs, port(t))
-	}
-	for i := range agents {
-		name := fmt.Sprintf("a%d", i+1)
-		homes = append(homes, filepath.Join(dir, name))
-		args := flags(t, web, homes[i], "--quiet", "--delay", leaseDelay.String(), "--seeds", seedFile(t, seeds),
-			"--name", name, "--listen", addrs[i], "--join", addrs[0], "--agents", fmt.Sprint(agents))
-		ps = append(ps, start(t, append(args, more...)...))
-	}
-	return ps, homes
-}
-
 // noSharedViolations is noViolations without the violations of single hosts.
 func noSharedViolations(t *testing.T, web *testweb.Web) {
 	t.Helper()
@@ -104,7 +86,8 @@ func TestLeasesStopped(t *testing.T) {
 	const pages = 80 // of each host that shares
 	sites, seeds := sharingWeb(9, 9, 4, pages)
 	web := serve(t, testweb.Config{Sites: sites, Promise: leasePromise()})
-	ps, homes := leased(t, web, t.TempDir(), seeds, 3)
+	ps, homes := together(t, web, 3, func(int) []string { return []string{"--seeds", seedFile(t, seeds)} }, "--delay",
+		leaseDelay.String())
 	reaches(t, web, 200, ps[0])
 	if err := ps[1].cmd.Process.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
@@ -121,14 +104,6 @@ func TestLeasesStopped(t *testing.T) {
 	if err := ps[1].cmd.Process.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
-	for i, p := range ps {
-		if !ended(p, 4*time.Minute) {
-			t.Fatalf("%s does not end:\n%s\n%s", homes[i], tail(p.out.String()), events(t, homes[i]))
-		}
-		if code := p.code(); code != 0 {
-			t.Fatalf("%s: exit code %d\n%s", homes[i], code, tail(p.out.String()))
-		}
-		t.Logf("%s: %v", homes[i], summary(t, homes[i])["leases"])
-	}
+	finished(t, ps, homes)
 	noSharedViolations(t, web)
 }

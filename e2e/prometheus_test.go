@@ -394,23 +394,10 @@ func TestPrometheus(t *testing.T) {
 	crawl(t.Context(), t, "ctl", "--dir", homes[1], "pause").must(t, 0) // so that the crawl does not end
 	m.waitFor(`orbweaver_crawl_paused == 1`, 3)
 
-	api := apiOf(t, homes[0])
-	req, _ := http.NewRequest("GET", "http://"+api.Addr+"/metrics", nil)
-	req.Header.Set("Authorization", "Bearer "+api.Token)
-	res, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := io.ReadAll(res.Body)
-	if err := res.Body.Close(); err != nil {
-		t.Error(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	promtool(t, strings.NewReader(string(page)), "check", "metrics")
+	page := metrics(t, homes[0])
+	promtool(t, strings.NewReader(page), "check", "metrics")
 	for _, label := range []string{"host=", "domain=", "url="} {
-		if strings.Contains(string(page), label) {
+		if strings.Contains(page, label) {
 			t.Errorf("a metric has a label %s", label)
 		}
 	}

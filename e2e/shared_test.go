@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -27,29 +26,11 @@ func TestClusterRobotsElsewhere(t *testing.T) {
 	}
 	web := serve(t, testweb.Config{Sites: sites,
 		Promise: testweb.Promise{HostDelay: delay, AddrDelay: delay, SiteDelay: delay / 4}})
-	dir := t.TempDir()
-	addrs := []string{port(t), port(t), port(t)}
-	var ps []*process
-	for i, addr := range addrs {
-		name := fmt.Sprintf("a%d", i+1)
-		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name),
-			append([]string{"--quiet", "--scope", "any", "--delay", delay.String(), "--ip-delay", delay.String(),
-				"--name", name, "--listen", addr, "--join", addrs[0], "--agents", "3", "--api", "127.0.0.1:0"},
-				seeds...)...)...))
-	}
+	ps, homes := together(t, web, 3, func(int) []string { return seeds }, "--scope", "any", "--delay", delay.String(),
+		"--ip-delay", delay.String(), "--api", "127.0.0.1:0")
+	finished(t, ps, homes)
 	pages := 0.0
-	for i, p := range ps {
-		home := filepath.Join(dir, fmt.Sprintf("a%d", i+1))
-		if !ended(p, 3*time.Minute) {
-			for k, p := range ps {
-				home := filepath.Join(dir, fmt.Sprintf("a%d", k+1))
-				t.Logf("a%d:\n%s\n%s", k+1, events(t, home), p.stuck(t, home, nil))
-			}
-			t.Fatalf("a%d does not end", i+1)
-		}
-		if code := p.code(); code != 0 {
-			t.Errorf("a%d: exit code %d\n%s", i+1, code, tail(p.out.String()))
-		}
+	for i, home := range homes {
 		n := summary(t, home)["pages"].(float64)
 		if n == 0 {
 			t.Errorf("a%d has fetched nothing", i+1)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
-	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testweb"
 	"github.com/orbweaver/orbweaver/internal/testweb/gen"
@@ -44,26 +43,20 @@ func TestClusterStrangers(t *testing.T) {
 	for _, k := range []string{ours, theirs} {
 		crawl(context.Background(), t, "cluster", "keys", "--out", k, "--agents", "a1,a2,a3").must(t, 0)
 	}
-	addrs := []string{port(t), port(t)}
-	var ps []*process
-	for i, addr := range addrs {
-		name := fmt.Sprintf("a%d", i+1)
-		ps = append(ps, start(t, flags(t, web, filepath.Join(dir, name), "--quiet", "--scope", "any", "--delay",
-			delay.String(), "--ip-delay", "0", "--site-delay", "0",
-			"--api", "127.0.0.1:0", "--name", name, "--listen", addr, "--join", addrs[0], "--agents", "2", "--keys",
-			filepath.Join(ours, name), made.URL(0, 0))...))
-	}
-	home := filepath.Join(dir, "a1")
+	ps, homes := together(t, web, 2, func(i int) []string {
+		return []string{"--keys", filepath.Join(ours, fmt.Sprint("a", i+1)), made.URL(0, 0)}
+	}, "--scope", "any", "--delay", delay.String(), "--ip-delay", "0", "--site-delay", "0", "--api", "127.0.0.1:0")
+	home := homes[0]
 	for began := time.Now(); web.Report().Pages < 10; time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > time.Minute {
 			t.Fatalf("the agents do not crawl:\n%s\n%s", tail(ps[0].out.String()), events(t, home))
 		}
 	}
-	before := refused(t, home)
+	before, addr := refused(t, home), eventsOf(t, home, "joined")[0]["address"].(string)
 
 	// The agent has keys of another authority, under a free name.
 	alien := start(t, flags(t, web, filepath.Join(dir, "alien"), "--quiet", "--scope", "any",
-		"--name", "a3", "--listen", port(t), "--join", addrs[0], "--keys", filepath.Join(theirs, "a3"),
+		"--name", "a3", "--listen", port(t), "--join", addr, "--keys", filepath.Join(theirs, "a3"),
 		"https://pushed.example/")...)
 
 	link := weburl.Link{URL: weburl.MustParse("http://pushed.example/")}.AppendTo(nil)
@@ -71,7 +64,7 @@ func TestClusterStrangers(t *testing.T) {
 		"another authority's keys": loadKeys(t, filepath.Join(theirs, "a2"))} {
 		me := rpc.Caller{Name: "a2", Instance: rpc.ID{7}, Boot: 9, Crawl: crawlID(t, home)} // even if it knows the port
 		c := rpc.NewClient(rpc.ClientConfig{Keys: keys, Self: func() rpc.Caller { return me }})
-		p := c.Peer("a1", addrs[0])
+		p := c.Peer("a1", addr)
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		hello := rpc.Hello{Agent: rpc.Agent{Name: me.Name, Instance: me.Instance, Boot: me.Boot, Capacity: 1,
 			Addr: "127.0.0.1:1"}}
@@ -102,14 +95,7 @@ func TestClusterStrangers(t *testing.T) {
 		t.Logf("refused %v", now)
 	}
 
-	for i, p := range ps {
-		if !ended(p, 2*time.Minute) {
-			t.Fatalf("a%d does not end", i+1)
-		}
-		if code := p.code(); code != 0 {
-			t.Errorf("a%d: exit code %d\n%s", i+1, code, tail(p.out.String()))
-		}
-	}
+	finished(t, ps, homes)
 	noViolations(t, web)
 	if r := web.Report(); r.Hosts["pushed.example"].Requests > 0 || r.Origin.Missed > 0 || r.Origin.Twice > 0 {
 		t.Errorf("%d requests for what a stranger gave, %d pages missed, %d twice", r.Hosts["pushed.example"].Requests,
@@ -149,14 +135,7 @@ var refusedLine = regexp.MustCompile(`(?m)^orbweaver_exchange_refused_total\{rea
 // metrics returns what a running agent with --api says to Prometheus.
 func metrics(t *testing.T, dir string) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(dir, node.APIFile))
-	var api node.APIAccess
-	if err == nil {
-		err = json.Unmarshal(b, &api)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := apiOf(t, dir)
 	req, err := http.NewRequest("GET", "http://"+api.Addr+"/metrics", nil)
 	if err != nil {
 		t.Fatal(err)
