@@ -149,7 +149,7 @@ func (c *crawl) unsettled() bool {
 
 func (c *crawl) step() {
 	c.w.after(c.every, c.step)
-	if c.unsettled() {
+	if c.w.few && c.unsettled() {
 		c.faults++
 	}
 	for _, a := range c.w.agents {

@@ -93,7 +93,8 @@ type picture struct {
 	silent  map[Agent]time.Duration
 	missing bool
 	fresh   map[Agent]bool
-	few     bool // few agents grant all points
+	few     bool   // few agents grant all points
+	digest  uint64 // 0: not computed yet
 }
 
 // fnv adds the bytes of x to an FNV-1a hash.
@@ -123,11 +124,13 @@ func (v *picture) Owner(point uint64) (best Agent) {
 }
 
 func (v *picture) Digest() uint64 {
-	h := uint64(fnvStart)
-	for _, a := range v.members {
-		h = fnv(h, uint64(a))
+	if v.digest == 0 {
+		v.digest = fnvStart
+		for _, a := range v.members {
+			v.digest = fnv(v.digest, uint64(a))
+		}
 	}
-	return h
+	return v.digest
 }
 
 func (v *picture) Has(a Agent) bool   { return slices.Contains(v.members, a) }
