@@ -3,11 +3,13 @@ package rpc_test
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
+	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -85,8 +87,8 @@ func FuzzRequests(f *testing.F) {
 			return
 		}
 		first := got
-		if problem := outOfBounds(first); problem != "" {
-			t.Fatalf("%s lets %+v through: %s", e.call, first, problem)
+		if !bounded(first) {
+			t.Fatalf("%s lets %+v through", e.call, first)
 		}
 		e.ask = first
 		if _, err := e.calls(t.Context(), client(t, nil, caller("a1"), nil), l); err == nil ||
@@ -129,17 +131,8 @@ func FuzzAnswers(f *testing.F) {
 		if err != nil || got == nil {
 			return
 		}
-		problem := outOfBounds(got)
-		if g, ok := got.(rpc.Grant); ok && (g.Held < 5 || g.Held > 15) { // it holds 5 pages and asked for 10
-			problem = "more pages than asked for, or fewer than held"
-		}
-		if n, ok := number(got); ok && problem == "" {
-			if asked, _ := number(e.answer); n != asked {
-				problem = fmt.Sprintf("%d answers, not %d", n, asked)
-			}
-		}
-		if problem != "" {
-			t.Fatalf("%s lets %+v through: %s", e.call, got, problem)
+		if !bounded(got) || number(got) != number(e.answer) {
+			t.Fatalf("%s lets %+v through", e.call, got)
 		}
 		answer = got
 		if again, err := e.calls(t.Context(), c, of(e)); err != nil ||
@@ -149,231 +142,136 @@ func FuzzAnswers(f *testing.F) {
 	})
 }
 
-// number returns the number of answers, in an answer that has one for each question.
-func number(answer any) (n int, ok bool) {
-	switch a := answer.(type) {
-	case []bool:
-		return len(a), true
-	case []rpc.Verdict:
-		return len(a), true
-	case []rpc.ContentAnswer:
-		return len(a), true
-	case []rpc.RecallAnswer:
-		return len(a), true
-	case []rpc.HostAnswer:
-		return len(a), true
-	case rpc.CopyAnswer:
-		return len(a.Known), true
+// number returns the number of answers, in an answer that has one for each question, or 0.
+func number(answer any) int {
+	if c, ok := answer.(rpc.CopyAnswer); ok {
+		return len(c.Known)
 	}
-	return 0, false
+	if v := reflect.ValueOf(answer); v.Kind() == reflect.Slice && v.Type() != reflect.TypeFor[[]byte]() {
+		return v.Len()
+	}
+	return 0
 }
 
-// outOfBounds returns what is wrong with a request or an answer that was let through.
-func outOfBounds(v any) (problem string) {
-	wrong := func(format string, args ...any) {
-		if problem == "" {
-			problem = fmt.Sprintf(format, args...)
-		}
+// bounded reports whether a request or an answer that was let through is within its bounds.
+func bounded(v any) bool {
+	name := func(s string) bool { return rpc.CheckName(s) == nil }
+	agent := func(capacity float64, addr string) bool {
+		_, _, err := net.SplitHostPort(addr)
+		return err == nil && len(addr) <= 255 && capacity > 0 && capacity <= 1e6
 	}
-	within := func(what string, n, least, most int) {
-		if n < least || n > most {
-			wrong("%d %s", n, what)
-		}
-	}
-	name := func(s string) {
-		if err := rpc.CheckName(s); err != nil {
-			wrong("%v", err)
-		}
-	}
-	agent := func(capacity float64, addr string) {
-		if within("octets of an address", len(addr), 1, 255); !(capacity > 0 && capacity <= 1e6) {
-			wrong("capacity %v", capacity)
-		}
-		if _, _, err := net.SplitHostPort(addr); err != nil {
-			wrong("%v", err)
-		}
-	}
-	linked := func(b []byte, want int) {
+	linked := func(b []byte, want int) bool {
 		n := 0
 		for ; len(b) > 0; n++ {
 			link, used, err := weburl.DecodeLink(b)
 			if err != nil || link.URL.Host() == "" {
-				wrong("link %d: %v", n, err)
-				return
+				return false
 			}
 			b = b[used:]
 		}
-		if n != want || n == 0 {
-			wrong("%d links, said %d", n, want)
-		}
+		return n == want && n > 0
 	}
-	hosts := func(hosts []string) {
-		within("hosts", len(hosts), 1, 4096)
-		for _, h := range hosts {
-			if u, err := weburl.Parse("http://" + h + "/"); err != nil || u.String() != "http://"+h+"/" {
-				wrong("host %q", h)
-			}
-		}
+	canonical := func(s string) bool { u, err := weburl.Parse(s); return err == nil && u.String() == s }
+	hosts := func(hosts []string) bool {
+		return len(hosts) > 0 && len(hosts) <= 4096 &&
+			every(hosts, func(h string) bool { return canonical("http://" + h + "/") })
 	}
-	page := func(p rpc.ContentPage) {
-		within("octets of a URL", len(p.URL), 1, rpc.MaxContentURL)
-		within("as the year", p.Date.Year(), 1970, 9999)
-		if u, err := weburl.Parse(p.URL); err != nil || u.String() != p.URL {
-			wrong("page %q: %v", p.URL, err)
-		}
+	page := func(p rpc.ContentPage) bool {
+		return len(p.URL) <= rpc.MaxContentURL && p.Date.Year() >= 1970 && p.Date.Year() <= 9999 && canonical(p.URL)
 	}
-	orders := func(orders [][]byte) {
-		size := 0
-		for _, o := range orders {
-			within("octets of an order", len(o), 1, rpc.MaxOrder)
-			size += len(o)
-		}
-		within("orders", len(orders), 0, rpc.MaxOrders)
-		within("octets of orders", size, 0, rpc.MaxData)
+	orders := func(orders [][]byte) bool {
+		return len(orders) <= rpc.MaxOrders && len(slices.Concat(orders...)) <= rpc.MaxData &&
+			every(orders, func(o []byte) bool { return len(o) > 0 && len(o) <= rpc.MaxOrder })
 	}
-	known := func(pages map[string]int64) {
-		within("agents", len(pages), 0, 4096)
-		for a, n := range pages {
-			if name(a); n < 0 || n > 1<<60 {
-				wrong("%d pages of %s", n, a)
-			}
-		}
+	known := func(pages map[string]int64) bool {
+		return len(pages) <= 4096 && every(slices.Collect(maps.Keys(pages)),
+			func(a string) bool { return name(a) && pages[a] >= 0 && pages[a] <= 1<<60 })
 	}
-	settings := func(settings map[string]string) {
-		within("settings", len(settings), 0, 64)
-		for k, v := range settings {
-			within("octets of a setting", max(len(k), len(v)), 0, 256)
-		}
+	settings := func(s map[string]string) bool {
+		return len(s) <= 64 && every(slices.Collect(maps.Keys(s)),
+			func(k string) bool { return len(k) <= 256 && len(s[k]) <= 256 })
 	}
-	share := func(x float64) {
-		if !(x >= 0 && x <= 1) {
-			wrong("a share of %v", x)
-		}
-	}
+	share := func(x float64) bool { return x >= 0 && x <= 1 }
 	switch v := v.(type) {
 	case rpc.Hello:
-		name(v.Agent.Name)
-		agent(v.Agent.Capacity, v.Agent.Addr)
-		settings(v.Settings)
 		v.Differ(map[string]string{"partition": "rendezvous"})
+		return name(v.Agent.Name) && agent(v.Agent.Capacity, v.Agent.Addr) && settings(v.Settings)
 	case rpc.Welcome:
-		for _, a := range append(v.Agents, v.Agent) {
-			name(a.Name)
-			agent(a.Capacity, a.Addr)
-		}
-		if v.Elapsed < 0 {
-			wrong("elapsed %v", v.Elapsed)
-		}
+		return v.Elapsed >= 0 && every(append(v.Agents, v.Agent),
+			func(a rpc.Agent) bool { return name(a.Name) && agent(a.Capacity, a.Addr) })
 	case rpc.Links:
-		linked(v.Data, v.Count)
-		within("hops", v.Hops, 0, rpc.MaxHops)
+		return linked(v.Data, v.Count) && v.Hops >= 0 && v.Hops <= rpc.MaxHops
 	case rpc.Records:
-		within("records", v.Count, 1, len(v.Data))
-		within("octets of records", len(v.Data), 1, rpc.MaxData)
+		return v.Count > 0 && v.Count <= len(v.Data) && len(v.Data) <= rpc.MaxData
 	case rpc.Claim:
-		hosts(v.Hosts)
+		return hosts(v.Hosts)
 	case rpc.Discovery:
-		hosts(v.Hosts)
+		return hosts(v.Hosts)
 	case []rpc.Verdict:
-		for _, verdict := range v {
-			within("as a verdict", int(verdict), int(rpc.Unknown), int(rpc.Never))
-		}
+		return every(v, func(v rpc.Verdict) bool { return v >= rpc.Unknown && v <= rpc.Never })
 	case []byte:
-		within("octets", len(v), 0, rpc.MaxData)
+		return len(v) <= rpc.MaxData
 	case rpc.End:
-		within("octets of a reason", len(v.Reason), 0, 64)
+		return len(v.Reason) <= 64
 	case rpc.Budget:
-		if known(v.Known); v.Used < 0 || v.Used > v.Held || v.Held > 1<<60 || v.Want < 0 || v.Want > 1<<20 {
-			wrong("its numbers")
-		}
-	case rpc.Grant:
-		known(v.Known)
+		return known(v.Known) && v.Used >= 0 && v.Used <= v.Held && v.Held <= 1<<60 && v.Want >= 0 && v.Want <= 1<<20
+	case rpc.Grant: // of an agent that holds 5 pages and asks for 10
+		return known(v.Known) && v.Held >= 5 && v.Held <= 15
 	case rpc.ShareAsk:
-		share(v.Held)
-		if share(v.Want); v.Left < 0 || v.Left > time.Minute {
-			wrong("for %v", v.Left)
-		}
+		return share(v.Held) && share(v.Want) && v.Left >= 0 && v.Left <= time.Minute
 	case rpc.ShareGrant:
-		share(v.Share)
-		if within("agents", v.Agents, 1, 4096); !(v.Requests >= 0 && v.Bits >= 0) {
-			wrong("its limits")
-		}
+		return share(v.Share) && v.Agents > 0 && v.Agents <= 4096 && v.Requests >= 0 && v.Bits >= 0
 	case []rpc.Content:
-		within("contents", len(v), 1, rpc.MaxContents)
-		for _, c := range v {
-			page(c.Page)
-		}
+		return len(v) > 0 && len(v) <= rpc.MaxContents && every(v, func(c rpc.Content) bool { return page(c.Page) })
 	case []rpc.ContentAnswer:
-		for _, a := range v {
-			if a.First != (rpc.ContentPage{}) {
-				if page(a.First); a.Claimed {
-					wrong("claimed and archived")
-				}
-			}
-		}
+		return every(v, func(a rpc.ContentAnswer) bool {
+			return a.First == rpc.ContentPage{} || page(a.First) && !a.Claimed
+		})
 	case []rpc.Fingerprint:
-		within("fingerprints", len(v), 1, rpc.MaxKnown)
-		for _, f := range v {
-			within("bits", int(f>>48), 0, 0)
-		}
+		return len(v) > 0 && len(v) <= rpc.MaxKnown && every(v, func(f rpc.Fingerprint) bool { return f>>48 == 0 })
 	case rpc.Recall:
-		linked(v.Links.Data, v.Links.Count)
-		within("links", v.Links.Count, 1, rpc.MaxRecall)
+		return linked(v.Links.Data, v.Links.Count) && v.Links.Count <= rpc.MaxRecall
 	case []rpc.RecallAnswer:
 		for i, a := range v {
-			if a.Verdict == rpc.RecallKnown {
-				within("octets of a state", len(a.State), 1, rpc.MaxState)
-				l, _, err := weburl.DecodeLink(a.Link)
-				if want := []string{"http://a.example/", "http://b.example/"}[i]; err != nil || l.URL.String() != want {
-					wrong("link %v: %v", l, err)
-				}
+			l, _, err := weburl.DecodeLink(a.Link)
+			if a.Verdict == rpc.RecallKnown && (len(a.State) == 0 || len(a.State) > rpc.MaxState || err != nil ||
+				l.URL.String() != []string{"http://a.example/", "http://b.example/"}[i]) {
+				return false
 			}
 		}
 	case rpc.Orders:
-		orders(v.Orders)
+		return orders(v.Orders)
 	case rpc.OrdersAnswer:
-		orders(v.Orders)
+		return orders(v.Orders)
 	case rpc.Operation:
-		if within("octets", len(v.Request), 0, rpc.MaxData); !methodForm.MatchString(v.Method) {
-			wrong("method %q", v.Method)
-		}
+		return len(v.Request) <= rpc.MaxData && methodForm.MatchString(v.Method)
 	case rpc.OperationAnswer:
-		within("octets", len(v.Response), 0, rpc.MaxData)
-		within("octets of an error", len(v.Error), 0, 16<<10)
-		within("octets of a code", len(v.Code), 0, 64)
+		return len(v.Response) <= rpc.MaxData && len(v.Error) <= 16<<10 && len(v.Code) <= 64
 	case rpc.Copy:
-		within("octets", len(v.Data), 0, rpc.MaxPart)
-		if within("pages", len(v.Pages), 0, rpc.MaxPages); v.Offset < 0 || v.Offset+int64(len(v.Data)) > v.File.Size {
-			wrong("its part of the file")
-		}
+		return len(v.Data) <= rpc.MaxPart && len(v.Pages) <= rpc.MaxPages && v.Offset >= 0 &&
+			v.Offset+int64(len(v.Data)) <= v.File.Size
 	case rpc.CopyAnswer:
-		within("files", len(v.Files), 0, rpc.MaxFiles)
+		return len(v.Files) <= rpc.MaxFiles
 	case []rpc.HostAnswer:
-		for _, a := range v {
-			if a.After < 0 || a.After > 24*time.Hour || a.After > 0 && a.State != rpc.HostDead {
-				wrong("%v", a)
-			}
-		}
+		return every(v, func(a rpc.HostAnswer) bool {
+			return a.After >= 0 && a.After <= 24*time.Hour && (a.After == 0 || a.State == rpc.HostDead)
+		})
 	case rpc.Follow:
-		agent(v.Report.Capacity, v.Report.Addr)
-		settings(v.Report.Settings)
-		if within("agents", len(v.Report.Heard), 0, 4096); v.From == 0 || v.Wait < 0 || v.Wait > rpc.MaxFollow {
-			wrong("its numbers")
-		}
-		for a, d := range v.Report.Heard {
-			if name(a); d < 0 {
-				wrong("%s was heard before %v", a, d)
-			}
-		}
+		r := v.Report
+		return agent(r.Capacity, r.Addr) && settings(r.Settings) && len(r.Heard) <= 4096 && v.From > 0 &&
+			v.Wait >= 0 && v.Wait <= rpc.MaxFollow && every(slices.Collect(maps.Keys(r.Heard)),
+			func(a string) bool { return name(a) && r.Heard[a] >= 0 })
 	case rpc.Followed:
-		within("octets", len(v.Entries), 0, rpc.MaxData)
-		if v.Term > v.Last || len(v.Entries) > 0 && v.Last < aFollow.From {
-			wrong("its numbers")
-		}
+		return len(v.Entries) <= rpc.MaxData && v.Term <= v.Last && (len(v.Entries) == 0 || v.Last >= aFollow.From)
 	case string:
-		name(v)
+		return name(v)
 	}
-	return problem
+	return true
+}
+
+// every reports whether all of s are as is says.
+func every[E any](s []E, is func(E) bool) bool {
+	return !slices.ContainsFunc(s, func(e E) bool { return !is(e) })
 }
 
 var methodForm = regexp.MustCompile(`^[A-Za-z]{1,64}$`)
