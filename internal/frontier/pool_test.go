@@ -188,43 +188,6 @@ func TestPoolSharedAddress(t *testing.T) {
 	must(t, f.check())
 }
 
-// TestPoolFails fills the disk while the pool is written. Push must return the error, and nothing may be lost. When
-// there is room again, everything must go on.
-func TestPoolFails(t *testing.T) {
-	want := manyLinks(t, 5000, 2000)
-	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
-		t.Run(fmt.Sprint(room), func(t *testing.T) {
-			mem := testdisk.NewMem()
-			faulty := testdisk.NewFaulty(mem, nil)
-			f := pooling(t, faulty, Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
-			faulty.Break(testdisk.FullAfter(room))
-			failed := 0
-			for i := 0; i < len(want); i += 50 {
-				if err := f.Push(want[i : i+50]); err != nil {
-					if !disk.IsFull(err) || !strings.Contains(err.Error(), "pool-") {
-						t.Fatalf("push: %v", err)
-					}
-					failed++
-				}
-				if i%500 > 0 {
-					continue
-				}
-				must(t, f.check())
-				if i == 4000 {
-					faulty.Heal()
-				}
-			}
-			if failed == 0 {
-				t.Fatal("no push failed; the disk was never full")
-			}
-			drains(t, f, want, nil)
-			if names, err := mem.ReadDir("frontier"); err != nil || len(names) != 0 {
-				t.Errorf("files are left: %v, %v", names, err)
-			}
-		})
-	}
-}
-
 // TestPoolFault makes each operation of the disk fail in turn. A failed write must lose nothing. A failed read must
 // stop the frontier with an error that names the file, and no wrong link may come out before.
 func TestPoolFault(t *testing.T) {
@@ -291,60 +254,6 @@ func TestPoolFault(t *testing.T) {
 	}
 	if stopped == 0 || went == 0 {
 		t.Errorf("of %d faults, %d stopped the frontier and %d did not; want some of each", all-before, stopped, went)
-	}
-}
-
-// TestPoolDamaged flips one byte of a pool file, or cuts the file short. No wrong link may come out, and the error must
-// name file and offset.
-func TestPoolDamaged(t *testing.T) {
-	want := manyLinks(t, 4000, 900)
-	for _, at := range []int64{0, 5, 9, 13, 25, 5000, 40_000, -1} {
-		t.Run(fmt.Sprint(at), func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "frontier")
-			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, Active: 3, MemoryBytes: 64_000})
-			must(t, err)
-			defer f.Close()
-			bulk(t, f, want, 100)
-			names, err := filepath.Glob(filepath.Join(dir, "pool-*"))
-			if err != nil || len(names) == 0 {
-				t.Fatalf("%v, %v", names, err)
-			}
-			name := names[0]
-			b, err := os.ReadFile(name)
-			must(t, err)
-			if at >= 0 {
-				b[at] ^= 0x10
-			} else {
-				b = b[:len(b)/2]
-			}
-			must(t, os.WriteFile(name, b, 0o600))
-			for fn, err := range map[string]error{
-				"Each":    f.each(func(weburl.Link) error { return nil }),
-				"Explain": nil,
-			} {
-				if (fn == "Each") != errors.Is(err, ErrSpill) {
-					t.Errorf("%s: %v", fn, err)
-				}
-			}
-			for i := 0; ; i++ {
-				got, ok := take(t, f, start)
-				if !ok {
-					break
-				}
-				if got != want[i] {
-					t.Fatalf("link %d: %v, want %v", i, got, want[i])
-				}
-			}
-			if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+", byte ") {
-				t.Errorf("Err = %v, want ErrSpill with file and offset", err)
-			}
-			if _, wake, ok := f.Next(start.Add(time.Hour)); ok || !wake.IsZero() {
-				t.Errorf("Next after the damage: %v, wake %v; want false, zero", ok, wake)
-			}
-			if err := f.Push(want[:1]); !errors.Is(err, ErrSpill) {
-				t.Errorf("Push after the damage: %v, want ErrSpill", err)
-			}
-		})
 	}
 }
 

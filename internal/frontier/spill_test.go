@@ -91,69 +91,101 @@ func TestSpillLevels(t *testing.T) {
 	}
 }
 
-// TestSpillFails fills the disk while queues spill. Push must return the error, and nothing may be lost. When there is
-// room again, everything must go on.
-func TestSpillFails(t *testing.T) {
-	want := manyLinks(t, 3000, 20)
-	for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
-		t.Run(fmt.Sprint(room), func(t *testing.T) {
-			faulty := testdisk.NewFaulty(testdisk.NewMem(), nil)
-			f := openOn(t, faulty, Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000})
-			faulty.Break(testdisk.FullAfter(room))
-			failed := 0
-			for i := 0; i < len(want); i += 50 {
-				if err := f.Push(want[i : i+50]); err != nil {
-					if !disk.IsFull(err) || !strings.Contains(err.Error(), "spill-") {
-						t.Fatalf("push: %v", err)
+// Links that a test writes to files whose names begin with a prefix: from the queues of hosts, or from the pools.
+var written = map[string]struct {
+	n, hosts int
+	cfg      Config
+}{
+	"spill-": {3000, 20, Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000}},
+	"pool-":  {5000, 2000, Config{HostDelay: -1, Burst: -1, MemoryBytes: 10_000, SegmentBytes: 30_000, Active: 10}},
+}
+
+// TestDiskFull fills the disk while queues or pools are written. Push must return the error, and nothing may be lost.
+// When there is room again, everything must go on.
+func TestDiskFull(t *testing.T) {
+	for prefix, c := range written {
+		want := manyLinks(t, c.n, c.hosts)
+		for _, room := range []int64{0, 1, 1000, 50_000, 100_000} {
+			t.Run(fmt.Sprint(prefix, room), func(t *testing.T) {
+				mem := testdisk.NewMem()
+				faulty := testdisk.NewFaulty(mem, nil)
+				f := openOn(t, faulty, c.cfg)
+				faulty.Break(testdisk.FullAfter(room))
+				failed := 0
+				for i := 0; i < len(want); i += 50 {
+					if err := f.Push(want[i : i+50]); err != nil {
+						if !disk.IsFull(err) || !strings.Contains(err.Error(), prefix) {
+							t.Fatalf("push: %v", err)
+						}
+						failed++
 					}
-					failed++
+					if i%500 == 0 || c.n < 4000 {
+						must(t, f.check())
+					}
+					if i == c.n-1000 {
+						faulty.Heal()
+					}
 				}
-				must(t, f.check())
-				if i == 2500 {
-					faulty.Heal()
+				if failed == 0 {
+					t.Fatal("no push failed; the disk was never full")
 				}
-			}
-			if failed == 0 {
-				t.Fatal("no push failed; the disk was never full")
-			}
-			drains(t, f, want, nil)
-		})
+				drains(t, f, want, nil)
+				if names, err := mem.ReadDir("frontier"); err != nil || len(names) != 0 {
+					t.Errorf("files are left: %v, %v", names, err)
+				}
+			})
+		}
 	}
 }
 
-// TestSpillDamaged flips one byte of a spill file. No wrong link may come out, and the error must name file and offset.
-func TestSpillDamaged(t *testing.T) {
-	want := manyLinks(t, 2000, 3)
-	for _, at := range []int64{0, 5, 9, 5000, 40_000} {
-		t.Run(fmt.Sprint(at), func(t *testing.T) {
-			dir := filepath.Join(t.TempDir(), "frontier")
-			f, err := Open(disk.OS, dir, Config{HostDelay: -1, Burst: -1, MemoryBytes: 1})
-			must(t, err)
-			must(t, f.Push(want))
-			name := filepath.Join(dir, "spill-00000001")
-			b, err := os.ReadFile(name)
-			must(t, err)
-			b[at] ^= 0x10
-			must(t, os.WriteFile(name, b, 0o600))
-			if err := f.each(func(weburl.Link) error { return nil }); !errors.Is(err, ErrSpill) {
-				t.Errorf("Each: %v", err)
+// TestDamaged flips one byte of a file of queues or pools, or cuts a pool's file short. No wrong link may come out, and
+// the error must name file and offset.
+func TestDamaged(t *testing.T) {
+	for prefix, c := range written {
+		want := manyLinks(t, c.n, c.hosts)
+		for _, at := range []int64{0, 5, 9, 13, 25, 5000, 20_000, -1} {
+			if at == -1 && prefix == "spill-" {
+				continue
 			}
-			for i := 0; ; i++ {
-				got, ok := take(t, f, start)
-				if !ok {
-					break
+			t.Run(fmt.Sprint(prefix, at), func(t *testing.T) {
+				mem := testdisk.NewMem()
+				f := openOn(t, mem, c.cfg)
+				bulk(t, f, want, 100)
+				name := "frontier/" + prefix + "00000001"
+				b, err := disk.ReadFile(mem, name, 1<<20)
+				must(t, err)
+				if at >= 0 {
+					b[at] ^= 0x10
+				} else {
+					b = b[:len(b)/2]
 				}
-				if got != want[i] {
-					t.Fatalf("link %d: %v, want %v", i, got, want[i])
+				file, err := mem.OpenFile(name, os.O_RDWR|os.O_TRUNC, 0)
+				must(t, err)
+				_, err = file.Write(b)
+				must(t, errors.Join(err, file.Close()))
+				if err := f.each(func(weburl.Link) error { return nil }); !errors.Is(err, ErrSpill) {
+					t.Errorf("each: %v", err)
 				}
-			}
-			if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+", byte ") {
-				t.Errorf("Err = %v, want ErrSpill with file and offset", err)
-			}
-			if err := f.Push(want[:1]); !errors.Is(err, ErrSpill) {
-				t.Errorf("Push after the damage: %v, want ErrSpill", err)
-			}
-		})
+				for i := 0; ; i++ {
+					got, ok := take(t, f, start)
+					if !ok {
+						break
+					}
+					if got != want[i] {
+						t.Fatalf("link %d: %v, want %v", i, got, want[i])
+					}
+				}
+				if err := f.Err(); !errors.Is(err, ErrSpill) || !strings.Contains(err.Error(), name+", byte ") {
+					t.Errorf("Err = %v, want ErrSpill with file and offset", err)
+				}
+				if _, wake, ok := f.Next(start.Add(time.Hour)); ok || !wake.IsZero() {
+					t.Errorf("Next after the damage: %v, wake %v; want false, zero", ok, wake)
+				}
+				if err := f.Push(want[:1]); !errors.Is(err, ErrSpill) {
+					t.Errorf("Push after the damage: %v, want ErrSpill", err)
+				}
+			})
+		}
 	}
 }
 
