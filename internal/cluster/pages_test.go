@@ -78,16 +78,3 @@ func TestRestoredCount(t *testing.T) {
 		}
 	}
 }
-
-func FuzzPages(f *testing.F) {
-	f.Add(appendPages(nil, "a.example", pageCount{1 << 63, 300}))
-	f.Fuzz(func(t *testing.T, p []byte) {
-		host, c, err := decodePages(p)
-		if err != nil {
-			return
-		}
-		if host2, again, err := decodePages(appendPages(nil, host, c)); err != nil || host2 != host || again != c {
-			t.Fatalf("%s %+v came back as %s %+v, %v", host, c, host2, again, err)
-		}
-	})
-}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -564,27 +565,31 @@ func TestHandedRecord(t *testing.T) {
 	}
 }
 
+// FuzzTenancyRecords: what is read from the journal is written again as it was read.
 func FuzzTenancyRecords(f *testing.F) {
 	f.Add(byte(0), appendHanded(nil, 5, handed{3, true, 9}))
 	f.Add(byte(1), state.AppendList(nil, 5, keyset.List{Width: 42, Paths: []uint64{1, 1 << 41}}))
+	f.Add(byte(2), appendPages(nil, "a.example", pageCount{1 << 63, 300}))
 	f.Fuzz(func(t *testing.T, kind byte, p []byte) {
-		if kind == 0 {
-			host, h, err := decodeHanded(p)
-			if err != nil {
-				return
+		read := func(p []byte) (v any, again []byte, err error) {
+			switch kind % 3 {
+			case 0:
+				host, h, err := decodeHanded(p)
+				return []any{host, h}, appendHanded(nil, host, h), err
+			case 1:
+				host, l, err := state.DecodeList(p)
+				return []any{host, l}, state.AppendList(nil, host, l), err
 			}
-			if host2, again, err := decodeHanded(appendHanded(nil, host, h)); err != nil || host2 != host ||
-				again != h {
-				t.Fatalf("%d %+v came back as %d %+v, %v", host, h, host2, again, err)
-			}
-			return
+			host, c, err := decodePages(p)
+			return []any{host, c}, appendPages(nil, host, c), err
 		}
-		host, l, err := state.DecodeList(p)
+		first, written, err := read(p)
 		if err != nil {
 			return
 		}
-		if !slices.Equal(state.AppendList(nil, host, l), p) {
-			t.Fatalf("%d %+v is not what was read", host, l)
+		second, _, err := read(written)
+		if err != nil || !reflect.DeepEqual(first, second) || kind%3 == 1 && !slices.Equal(written, p) {
+			t.Fatalf("%x is %+v, which came back as %+v, %v", p, first, second, err)
 		}
 	})
 }

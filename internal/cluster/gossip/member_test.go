@@ -53,12 +53,7 @@ func TestDeath(t *testing.T) {
 		if took > 12*time.Second {
 			t.Errorf("it took %v until all had dropped the dead agent", took)
 		}
-		for _, a := range rest {
-			v := a.m.View()
-			if len(v.Lost) != 1 || v.Lost[0].Instance != instance {
-				t.Errorf("%s has lost %v", a.self.Name, names(v.Lost))
-			}
-		}
+		w.lost(rest, instance)
 		if got := all[0].m.View().Seq; got <= seq {
 			t.Errorf("views %d, then %d", seq, got)
 		}
@@ -69,9 +64,10 @@ func TestDeath(t *testing.T) {
 		}
 		dead.mustStart(all[4])
 		w.settle(all...)
+		w.lost(all)
 		for _, a := range all {
-			if v := a.m.View(); len(v.Lost) != 0 || v.self(dead).Boot != 2 {
-				t.Errorf("%s: lost %v, boot %d", a.self.Name, names(v.Lost), v.self(dead).Boot)
+			if boot := a.m.View().self(dead).Boot; boot != 2 {
+				t.Errorf("%s: boot %d", a.self.Name, boot)
 			}
 		}
 	})
@@ -112,11 +108,7 @@ func TestLeaving(t *testing.T) {
 			t.Errorf("leaving took %v", took)
 		}
 		time.Sleep(2 * time.Minute) // nor taken for dead later
-		for _, a := range rest {
-			if v := a.m.View(); len(v.Lost) != 0 {
-				t.Errorf("%s has lost %v", a.self.Name, names(v.Lost))
-			}
-		}
+		w.lost(rest)
 		// It may come back.
 		all[3].mustStart(all[0])
 		w.settle(all...)
@@ -181,17 +173,9 @@ func TestSuccessor(t *testing.T) {
 					if got, _ := v.Agent("a3"); got.Instance != next.self.Instance {
 						t.Errorf("%s sees %v", a.self.Name, names(v.Agents))
 					}
-					if a != next && (len(v.Lost) != 1 || v.Lost[0].Instance != old) {
-						t.Errorf("%s has lost %v", a.self.Name, names(v.Lost))
-					}
 				}
-				for _, a := range now {
-					select {
-					case err := <-a.m.Failed():
-						t.Errorf("%s failed: %v", a.self.Name, err)
-					default:
-					}
-				}
+				w.lost([]*agent{all[0], all[1], all[3], all[4]}, old)
+				w.goOn(now...)
 			})
 		})
 	}
@@ -222,11 +206,7 @@ func TestPartition(t *testing.T) {
 				if took > 90*time.Second {
 					t.Errorf("one view only after %v", took)
 				}
-				for _, a := range all {
-					if v := a.m.View(); len(v.Lost) != 0 {
-						t.Errorf("%s has lost %v", a.self.Name, names(v.Lost))
-					}
-				}
+				w.lost(all)
 			})
 		})
 	}
@@ -349,11 +329,7 @@ func TestRivals(t *testing.T) {
 				stop.kill()
 				w.settle(append(slices.Clone(all), stay)...)
 				time.Sleep(time.Minute)
-				select {
-				case err := <-stay.m.Failed():
-					t.Errorf("the other one stops, too: %v", err)
-				default:
-				}
+				w.goOn(stay)
 			})
 		})
 	}
@@ -500,13 +476,7 @@ func TestRandom(t *testing.T) {
 		w.heal()
 		t.Log(strings.Join(log, ", "))
 		t.Logf("%d agents have one view after %v", len(w.running()), w.settle(w.running()...))
-		for _, a := range w.running() {
-			select {
-			case err := <-a.m.Failed():
-				t.Errorf("%s failed: %v", a.self.Name, err)
-			default:
-			}
-		}
+		w.goOn(w.running()...)
 	})
 }
 

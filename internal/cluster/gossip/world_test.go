@@ -216,6 +216,29 @@ func (v *View) self(a *agent) Agent {
 	return s
 }
 
+// lost checks that the agents have lost the agents with these instances.
+func (w *world) lost(group []*agent, want ...[16]byte) {
+	w.t.Helper()
+	for _, a := range group {
+		lost := a.m.View().Lost
+		if !slices.EqualFunc(lost, want, func(l Agent, id [16]byte) bool { return l.Instance == id }) {
+			w.t.Errorf("%s has lost %v", a.self.Name, names(lost))
+		}
+	}
+}
+
+// goOn checks that no agent has failed.
+func (w *world) goOn(group ...*agent) {
+	w.t.Helper()
+	for _, a := range group {
+		select {
+		case err := <-a.m.Failed():
+			w.t.Errorf("%s failed: %v", a.self.Name, err)
+		default:
+		}
+	}
+}
+
 func names(agents []Agent) []string {
 	var out []string
 	for _, a := range agents {
