@@ -48,7 +48,7 @@ var layers = func() map[string]int {
 			"internal/web/dns internal/web/robots internal/web/fetch internal/web/parse internal/web/scope " +
 			"internal/web/classify " +
 			"internal/cluster/gossip internal/cluster/rpc internal/cluster/placement internal/cluster/handoff " +
-			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus " +
+			"internal/cluster/lease internal/cluster/outbox internal/cluster/consensus internal/cluster/coordinator " +
 			"internal/node/admin internal/node/console internal/node/operate internal/store/entries " +
 			"internal/urlfrontier internal/testkit/testbrowser",
 		// the records of a crawl's journal; what the files of a crawl say; what the coordinators say of hosts; the
@@ -56,7 +56,7 @@ var layers = func() map[string]int {
 		"internal/cluster/contents internal/cluster/spare internal/web/near/index " +
 			"internal/crawl/state internal/report/review internal/report/broken " +
 			"internal/report/warclinks internal/cluster/sites " +
-			"internal/cluster/coordinator internal/cluster/boundary " +
+			"internal/cluster/boundary " +
 			"internal/output/captures internal/output/rewrite internal/testkit/testarchive " +
 			"internal/web/classify/builtin",
 		// one agent's crawl loop; webs made of testweb; parts that the programs share
