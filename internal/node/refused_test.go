@@ -1,0 +1,69 @@
+package node_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
+
+// An agent that was refused, because it has other settings, may call nothing but Hello. A start of an agent that was
+// welcomed may, and no other start of it.
+func TestRefusedAgentsAreNotAdmitted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		loop := newLoop()
+		cfg := newSmallWeb(t).config(t, testdisk.NewMem())
+		cfg.Frontier.HostDelay = time.Minute // it still crawls when the others call
+		cfg.Cluster = &node.Cluster{Name: "a1", Capacity: 1, Listen: "127.0.0.1:7470", Network: loop}
+		link := weburl.Link{URL: weburl.MustParse("http://b.example/")}.AppendTo(nil)
+		settings, err := node.Shared(cfg, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		runApart(t, cfg, func(a *node.Agent) {
+			time.Sleep(time.Second)
+			var crawl rpc.ID
+			as := func(name string, boot uint64, change string) (hello, pulse, push error) {
+				me := rpc.Caller{Name: name, Instance: rpc.ID{name[1]}, Boot: boot, Crawl: crawl}
+				c := rpc.NewClient(rpc.ClientConfig{Dial: loop.Dial, Self: func() rpc.Caller { return me }})
+				defer c.Close()
+				h := rpc.Hello{Agent: rpc.Agent{Name: name, Instance: me.Instance, Boot: boot, Capacity: 1,
+					Addr: "127.0.0.1:7479"}, Settings: map[string]string{}}
+				for k, v := range settings {
+					h.Settings[k] = v
+				}
+				if change != "" {
+					h.Settings[change] += "-other"
+				}
+				if boot > 0 {
+					var w rpc.Welcome
+					w, hello = c.Hello(t.Context(), cfg.Cluster.Listen, h)
+					if hello == nil {
+						crawl, me.Crawl = w.Crawl, w.Crawl
+					}
+				}
+				p := c.Peer("a1", cfg.Cluster.Listen)
+				_, pulse = p.Pulse(t.Context(), 0)
+				return hello, pulse, p.Push(t.Context(), rpc.Links{Count: 1, Data: link})
+			}
+			if hello, pulse, _ := as("a2", 1, ""); hello != nil || pulse != nil {
+				t.Fatalf("an agent with the same settings: %v, %v", hello, pulse)
+			}
+			hello, pulse, push := as("a3", 1, "strategy")
+			if r, ok := errors.AsType[*rpc.Refusal](hello); !ok || r.Reason != "settings" {
+				t.Errorf("an agent with another strategy: %v", hello)
+			}
+			if !errors.Is(pulse, rpc.ErrAgain) || !errors.Is(push, rpc.ErrAgain) {
+				t.Errorf("calls of an agent that was refused: %v, %v", pulse, push)
+			}
+			if _, pulse, _ := as("a2", 0, ""); !errors.Is(pulse, rpc.ErrAgain) {
+				t.Errorf("a call of another start of a2: %v", pulse)
+			}
+		})
+	})
+}
