@@ -30,7 +30,7 @@ func ask(t testing.TB, w *Web, host, path string, limit int64, patience time.Dur
 	defer c.Close()
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: %s\r\n\r\n", path, host)
 	in := bufio.NewReader(c)
-	if host == HostileHost && path != "/hang" { // the patience begins with the first byte
+	if host != HostileHost || path != "/hang" { // the patience begins with the first byte
 		c.SetReadDeadline(time.Now().Add(time.Minute))
 		_, _ = in.Peek(1) // ReadAll returns its error
 	}

@@ -126,7 +126,7 @@ func TestTLS(t *testing.T) {
 			cfg.CA, cfg.ConnectTo, cfg.Insecure, cfg.TLSTimeout = ca.pool, []string{"::" + addr}, insecure,
 				200*time.Millisecond
 			if c.want != "timeout-connect" {
-				cfg.TLSTimeout = 5 * time.Second
+				cfg.TLSTimeout = 20 * time.Second
 			}
 			f := mustNew(t, cfg)
 			r := mustFetch(t, f, Request{URL: mustURL(t, "https://a.example/")})
