@@ -102,7 +102,7 @@ func readTests(s *step, r result) []finding {
 
 var (
 	grave = regexp.MustCompile(
-		`WARNING: DATA RACE|^panic: |^fatal error: |CHECK failed|\[build failed\]|^SIG[A-Z]+:`)
+		`(?m)WARNING: DATA RACE|^panic: |^fatal error: |CHECK failed|\[build failed\]|^SIG[A-Z]+:`)
 	message = regexp.MustCompile(`^\s*([\w.-]+\.go):(\d+): (.*)`)
 	errs    = regexp.MustCompile(`\.(Error|Fatal)f?\(`)
 	logs    = regexp.MustCompile(`\.(Log|Skip)f?\(`)
@@ -174,7 +174,10 @@ func (s *step) source(file, line string) string {
 	return ""
 }
 
-var written = regexp.MustCompile(`Failing input written to (testdata/fuzz/\S+)`)
+var (
+	written = regexp.MustCompile(`Failing input written to (testdata/fuzz/\S+)`)
+	limit   = regexp.MustCompile(`(?m)^\s*context deadline exceeded$`) // a message of a test has its place before it
+)
 
 // readFuzz returns the finding of a fuzz target. It moves the input that fails out of the checkout,
 // which must not change while the soak runs.
@@ -183,7 +186,7 @@ func readFuzz(s *step, r result) []finding {
 	text := plain(r.stdout)
 	m := written.FindStringSubmatch(text)
 	if m == nil {
-		if strings.Contains(text, "context deadline exceeded") && !grave.MatchString(text) {
+		if limit.MatchString(text) && !grave.MatchString(text) {
 			return nil // of fuzzing that ends at the limit: go.dev/issue/75804
 		}
 		return found

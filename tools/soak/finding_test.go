@@ -91,6 +91,13 @@ func TestReadFuzz(t *testing.T) {
 	if found := readFuzz(s, r); found != nil {
 		t.Errorf("fuzzing that ends at its limit: %+v", found)
 	}
+	for _, text := range []string{"x_test.go:1: context deadline exceeded", "context deadline exceeded\\npanic: bad"} {
+		r.stdout = `{"Action":"output","Test":"FuzzX","Output":"` + text + `\n"}` + "\n" +
+			`{"Action":"fail","Test":"FuzzX"}`
+		if found := readFuzz(s, r); len(found) != 1 {
+			t.Errorf("%s: %+v", text, found)
+		}
+	}
 }
 
 func TestReadStories(t *testing.T) {

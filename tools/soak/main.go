@@ -122,7 +122,8 @@ func soakMain(args []string, stdout, stderr io.Writer) int {
 	r := &runner{
 		root: dir, out: out, jobs: jobs, steps: steps, parallel: *parallel,
 		time: time.Duration(*minutes * float64(time.Minute)), env: environment(),
-		part: *only != "" || *names != "",
+		part:    *only != "" || *names != "",
+		content: func() (content, error) { return contentOf(context.WithoutCancel(ctx), dir, out) },
 	}
 	if r.state, err = load(out, tree); err != nil {
 		return fail(err)

@@ -24,6 +24,8 @@ type runner struct {
 	state     *state
 	screen    *screen
 	part      bool // steps are not all of the table, so that the soak cannot become whole
+	// content names what is checked out now. It is compared with the state's.
+	content func() (content, error)
 
 	running []*step
 	began   time.Time
@@ -48,8 +50,12 @@ type result struct {
 	err            error
 }
 
-// run runs steps until the time is over or ctx ends, and says what it came to.
+// run runs steps until the time is over or ctx ends, and says what it came to. If it fails, it ends
+// the steps that run.
 func (r *runner) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	var failed error
 	r.began = time.Now()
 	before := r.state.Spent
 	r.screen.say("%s", r.opening())
@@ -73,7 +79,8 @@ func (r *runner) run(ctx context.Context) error {
 		select {
 		case res := <-ends:
 			if err := r.end(res, before); err != nil {
-				return err
+				failed = cmp.Or(failed, err)
+				stop()
 			}
 		case <-over.C:
 			timeIsOver = true
@@ -82,6 +89,12 @@ func (r *runner) run(ctx context.Context) error {
 		case <-second.C:
 			r.screen.show(r.progress())
 		}
+	}
+	if failed == nil {
+		failed = r.unchanged()
+	}
+	if failed != nil {
+		return failed
 	}
 	r.state.Spent = before + time.Since(r.began)
 	if err := r.state.save(r.out); err != nil {
@@ -180,12 +193,33 @@ func (r *runner) end(res result, before time.Duration) error {
 	r.state.Jobs[s.job.name] += res.took
 	r.state.Rounds[key(s)]++
 	r.state.Spent = before + time.Since(r.began)
+	// A fuzz target that runs may have written its input into the checkout.
+	if !slices.ContainsFunc(r.running, func(s *step) bool { return slices.Contains(s.flags, "-fuzz") }) {
+		if err := r.unchanged(); err != nil {
+			return err
+		}
+	}
 	if r.state.Whole == 0 && r.fresh() == 0 && !r.part {
 		r.state.Whole = r.state.Spent
 		r.screen.say("%s: the soak is whole: each of %d steps ran once, in %s", clock(), len(r.steps),
 			minutes(r.state.Whole))
 	}
 	return r.state.save(r.out)
+}
+
+// unchanged fails if a file of the checkout has changed since the soak began: nobody knows then which
+// content the steps have tested. All of them run again, also if the change is undone.
+func (r *runner) unchanged() error {
+	now, err := r.content()
+	if err != nil || now.tree == r.state.Tree {
+		return nil // git fails if a test removes a file meanwhile; the next step asks again
+	}
+	r.state.Whole, r.state.Rounds = 0, map[string]int{}
+	if err := r.state.save(r.out); err != nil {
+		return err
+	}
+	return fmt.Errorf("the files of the checkout have changed since the soak of %s began; start it again, or use "+
+		"another clone for the soak", r.state.Commit)
 }
 
 // unknown counts the findings that are there already, and returns the others.

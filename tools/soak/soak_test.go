@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -30,7 +31,7 @@ func fake(t *testing.T, out string, steps ...*step) (*runner, *bytes.Buffer) {
 	}
 	var screen bytes.Buffer
 	r := &runner{root: out, out: out, steps: steps, parallel: 1, env: os.Environ(), state: st,
-		screen: newScreen(&screen)}
+		screen: newScreen(&screen), content: func() (content, error) { return content{tree: "tree"}, nil }}
 	for _, s := range steps {
 		if s.root = out; !slices.Contains(r.jobs, s.job) {
 			r.jobs = append(r.jobs, s.job)
@@ -136,6 +137,36 @@ while ! [ -s %[1]s ]; do sleep 0.01; done; touch %[2]s; sleep 600`, file("pid"),
 	}
 	if _, err := os.Stat(file(f[0].Output)); err == nil {
 		t.Error("the output of an earlier content's finding remains")
+	}
+}
+
+// A soak that fails ends the steps that run. If the checkout changes meanwhile, the soak fails. Then all steps run
+// again, and the findings stay.
+func TestChanged(t *testing.T) {
+	out := t.TempDir()
+	file := func(name string) string { return filepath.Join(out, name) }
+	j := &job{name: "tests", share: 1}
+	fails := shell(j, "a", `echo '{"Action":"fail","Test":"TestX"}'; exit 1`)
+	changes := shell(j, "b", "touch "+file("changed"))
+	hangs := shell(j, "c", fmt.Sprintf("echo $$ >%s; exec sleep 600", file("pid")))
+	changes.args[2] = fmt.Sprintf("while ! [ -s %s ]; do sleep 0.01; done; %s", file("pid"), changes.args[2])
+	r, screen := fake(t, out, fails, hangs, changes)
+	r.parallel, r.time = 2, time.Hour
+	r.content = func() (content, error) {
+		if _, err := os.Stat(file("changed")); err == nil {
+			return content{tree: "other"}, nil
+		}
+		return content{tree: "tree"}, nil
+	}
+	if err := r.run(t.Context()); err == nil || !strings.Contains(err.Error(), "have changed") {
+		t.Errorf("%v\n%s", err, screen)
+	}
+	if pid, err := strconv.Atoi(strings.TrimSpace(read(t, file("pid")))); err != nil || syscall.Kill(pid, 0) == nil {
+		t.Errorf("process %d runs after the end (%v)", pid, err)
+	}
+	st, err := load(out, content{"tree", "commit"})
+	if err != nil || len(st.Rounds) > 0 || st.Whole > 0 || len(st.Findings) != 1 {
+		t.Errorf("%+v, %v", st, err)
 	}
 }
 
