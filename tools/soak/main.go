@@ -38,7 +38,7 @@ The soak runs the steps of all jobs side by side. It is whole when each step has
 then it says so, and continues with new seeds until the time is over. No step starts after
 that, and those that run may end. To continue later, start it again: the steps that are done
 for this content of the checkout are in .build/soak/state.json. If a file changes, the soak
-starts from the beginning. To forget all, remove .build/soak.
+fails, and starts from the beginning next time. To forget all, remove .build/soak.
 
 Ctrl-C ends it within seconds. A step that was running will run again.
 
