@@ -58,6 +58,27 @@ func TestBeginsOnlyAtTheBeginning(t *testing.T) {
 	}
 }
 
+// An agent that asks its own address finds itself. Another start, or the same one at another address, is from a copy of
+// its directory.
+func TestAsksItself(t *testing.T) {
+	c := memberOf(t, newLoop(), "a1")
+	if _, err := c.ask(t.Context(), c.self.Addr); !errors.Is(err, gossip.ErrSelf) {
+		t.Errorf("its own address: %v", err)
+	}
+	for what, change := range map[string]func(a *gossip.Agent){
+		"another start":   func(a *gossip.Agent) { a.Boot++ },
+		"another address": func(a *gossip.Agent) { a.Addr = "127.0.0.1:7479" },
+	} {
+		other := memberOf(t, newLoop(), "a1")
+		other.self.Instance = c.self.Instance
+		change(&other.self)
+		_, err := c.hello(t.Context(), rpc.Caller{}, other.greeting())
+		if r, ok := errors.AsType[*rpc.Refusal](err); !ok || r.Reason != "copy" {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+}
+
 // newLoop returns a machine in memory whose agents listen on loopback.
 func newLoop() *simnet.Machine { return simnet.New(1).Machine(1, netip.MustParseAddr("127.0.0.1")) }
 
