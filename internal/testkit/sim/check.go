@@ -7,8 +7,8 @@ import (
 
 // kinds lists all kinds of faults.
 var kinds = []Kind{Kill, Power, Lose, Replace, Old, KillAll, Full, Fail, Stop, Leave, Pause, Exclude, Join, Cut,
-	OneWay, Lossy, Slow, Offline, NoDNS, NoWeb, Clock, KillLeader, KillCoordinator, PowerCoordinator, FullCoordinator,
-	NoCoordinators, CutCoordinator, Blind}
+	OneWay, Lossy, Slow, Offline, NoDNS, NoWeb, Clock, KillLeader, KillCoordinator, PowerCoordinator, LoseCoordinator,
+	FullCoordinator, NoCoordinators, CutCoordinator, Blind}
 
 // ofNoAgent lists the kinds of faults that need no agent.
 var ofNoAgent = []Kind{KillAll, Lossy, NoDNS, NoWeb, KillLeader, NoCoordinators}

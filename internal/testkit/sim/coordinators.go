@@ -207,6 +207,9 @@ const (
 	KillCoordinator Kind = "kill coordinator"
 	// PowerCoordinator cuts the power of a coordinator's machine. It starts again after For.
 	PowerCoordinator Kind = "power coordinator"
+	// LoseCoordinator kills a coordinator, whose disk is lost but for its keys. It starts again after For. No random plan
+	// has it: without a majority of the others, what the coordinators know is lost.
+	LoseCoordinator Kind = "lose coordinator"
 	// FullCoordinator fills the disk of a coordinator, which stops. After For there is room, and it starts again.
 	FullCoordinator Kind = "full coordinator"
 	// NoCoordinators kills all coordinators. They start again after For.
@@ -219,7 +222,7 @@ const (
 
 // ofCoordinators lists the kinds of faults that need coordinators. Those with true name one of them.
 var ofCoordinators = map[Kind]bool{KillLeader: false, KillCoordinator: true, PowerCoordinator: true,
-	FullCoordinator: true, NoCoordinators: false, CutCoordinator: true, Blind: false}
+	LoseCoordinator: true, FullCoordinator: true, NoCoordinators: false, CutCoordinator: true, Blind: false}
 
 // notices returns how long the agents may take to continue with the hosts of one that went down. Without coordinators,
 // they wait for these.
@@ -481,6 +484,9 @@ func (s *story) strikeCoordinators(f Fault) bool {
 			continue
 		case PowerCoordinator:
 			c.power(s.plan.Seed + uint64(now.Sub(start)))
+		case LoseCoordinator:
+			c.kill()
+			c.newDisk()
 		default:
 			c.kill()
 		}

@@ -29,7 +29,8 @@ var gate = map[string]string{
 	"TestNamedPauses":                 `another-one-loses-its-power; join`,
 	"TestNamedSeeds":                  `the-agent-that-was-told-is-lost; leave`,
 	"TestNamedSites": `the-leader-is-killed; death-while-no-coordinator-runs; partition-of-the-agents;
-		half-of-the-agents-do-not-reach-the-coordinators; the-only-coordinator-loses-power; rolling-restart`,
+		half-of-the-agents-do-not-reach-the-coordinators; the-only-coordinator-loses-power;
+		a-coordinator-loses-its-directory; rolling-restart`,
 	"TestNamedStories": `no-fault; power-failure,-mirrors; death; partition; stop,-shared-addresses;
 		leave-after-a-takeover,-and-a-newcomer; time-limit; pages-of-hosts,-death; page-limit`,
 	"TestRate":       `each-is-killed`,
