@@ -207,8 +207,8 @@ const (
 	KillCoordinator Kind = "kill coordinator"
 	// PowerCoordinator cuts the power of a coordinator's machine. It starts again after For.
 	PowerCoordinator Kind = "power coordinator"
-	// LoseCoordinator kills a coordinator, whose disk is lost but for its keys. It starts again after For. No random plan
-	// has it: without a majority of the others, what the coordinators know is lost.
+	// LoseCoordinator kills a coordinator, and removes all files but its keys. It starts again after For. No random
+	// plan has it: without a majority of the others, what the coordinators know is lost.
 	LoseCoordinator Kind = "lose coordinator"
 	// FullCoordinator fills the disk of a coordinator, which stops. After For there is room, and it starts again.
 	FullCoordinator Kind = "full coordinator"
