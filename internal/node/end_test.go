@@ -65,6 +65,9 @@ func TestNothingFetchedByTheCluster(t *testing.T) {
 					if r.Nothing == page || len(r.Failed) == 0 {
 						t.Errorf("a%d: nothing was fetched: %v; failed seeds: %v", i+1, r.Nothing, r.Failed)
 					}
+					if e := r.Summary.Exchange; e == nil || e.Agents != len(results) {
+						t.Errorf("a%d: the summary says of the cluster: %+v", i+1, e)
+					}
 					for _, f := range r.Failed {
 						failed = append(failed, f.URL.String())
 					}

@@ -92,7 +92,9 @@ func TestNamedBoundary(t *testing.T) {
 		{"all killed", with(hash, Fault{Kind: KillAll, At: 0.4, For: s}), bound{twice: 40, lost: true}},
 		{"cut", with(hash, Fault{Kind: Cut, Agent: 2, At: 0.3, For: 8 * s}), bound{twice: 100, excused: 100}},
 		{"full disk", with(hash, Fault{Kind: Full, Agent: 2, At: 0.3, For: 6 * s}), bound{twice: 60}},
-		{"leave", with(hash, Fault{Kind: Leave, Agent: 2, At: 0.3}), bound{}},
+		{"leave", with(hash, Fault{Kind: Leave, Agent: 2, At: 0.3}), bound{more: func(t *testing.T, v *Verdict) {
+			loggedAt(t, v, "a2 leaves: a2 hands its hosts to the other agents (2), then ends")
+		}}},
 	} {
 		runNamed(t, c.name, func(t *testing.T) {
 			c.may.hold(t, tell(t, c.plan))

@@ -365,7 +365,7 @@ func TestFailover(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel() // a silent server takes half a second
 			one, two := serve(t, bad), serve(t, good)
-			r := open(t, Config{Servers: []string{one.addr, two.addr}, Timeout: 500 * time.Millisecond})
+			r := open(t, Config{Servers: []string{one.addr, two.addr}, Timeout: 500 * time.Millisecond, Attempts: 20})
 			got, err := r.Lookup(t.Context(), "h.example")
 			if err != nil {
 				t.Fatal(err)
