@@ -3,6 +3,7 @@ package sim
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
@@ -146,6 +147,24 @@ func (a *appStory) moved() (n int) {
 		n += strings.Count(string(b), "shared:a")
 	}
 	return n
+}
+
+// gaveAll returns how many hosts an agent that has left gave to others, by its events; -1: they do not say.
+func (a *appStory) gaveAll(agent int) (hosts int) {
+	b, err := disk.ReadFile(a.s.actors[agent-1].mem, crawlDir+"/logs/events.jsonl", 1<<30)
+	if err != nil {
+		a.t.Error(err)
+	}
+	for line := range strings.Lines(string(b)) {
+		var e struct {
+			Event       string
+			Left, Hosts int
+		}
+		if json.Unmarshal([]byte(line), &e) == nil && e.Event == "gave-all" && e.Left == 0 {
+			return e.Hosts
+		}
+	}
+	return -1
 }
 
 // operator returns that of an agent that crawls: another one at each call.
