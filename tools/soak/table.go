@@ -323,7 +323,9 @@ func fuzzSteps(j *job, packages []pack) []*step {
 		for _, target := range p.fuzz {
 			steps = append(steps, &step{job: j, name: filepath.ToSlash(p.dir) + " " + target, module: p.module,
 				pkg: p.path, dir: p.dir, tests: []string{target}, limit: longest, env: busy, read: readFuzz,
-				flags: []string{"-fuzz", "^" + target + "$", "-fuzztime", fuzzTime.String(), "-parallel", "1"}})
+				// Without the last flag, go may spend the whole time on making one input smaller.
+				flags: []string{"-fuzz", "^" + target + "$", "-fuzztime", fuzzTime.String(), "-parallel", "1",
+					"-fuzzminimizetime", "1s"}})
 		}
 	}
 	return steps
