@@ -33,7 +33,7 @@ type Path struct {
 }
 
 // A Rule returns the path from one machine to another at present. If no machine has the address, the
-// number is Nobody. A rule must not call methods of the network.
+// number is Nobody. The network calls a rule from several goroutines, and holds no lock meanwhile.
 type Rule func(from, to int) Path
 
 // Nobody is the number of a machine that is not there.
@@ -78,21 +78,28 @@ func (n *Network) Follow(rule Rule) {
 	n.rule = rule
 }
 
+func (n *Network) path(from, to int) Path {
+	n.mu.Lock()
+	rule := n.rule
+	n.mu.Unlock()
+	return rule(from, to)
+}
+
 // fate returns how long the delivery of a packet of size bytes takes now, or that it is lost. Packets
 // overtake the data of streams on a slow line, as they do on routers that share a line fairly.
 func (n *Network) fate(from, to, size int) (takes time.Duration, lost bool) {
+	p := n.path(from, to)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := n.rule(from, to)
 	return p.Latency + p.send(size), n.isLost(p)
 }
 
 // queue is like fate for data of a stream. On a slow line, it waits until all data before it has
 // been sent.
 func (n *Network) queue(from, to, size int) (takes time.Duration, lost bool) {
+	p := n.path(from, to)
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	p := n.rule(from, to)
 	if takes = p.send(size); takes > 0 {
 		l := line{number: p.Line}
 		if p.Line == 0 {
@@ -124,9 +131,7 @@ func (n *Network) isLost(p Path) bool {
 
 // blocked reports whether nothing arrives now.
 func (n *Network) blocked(from, to int) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.rule(from, to).Cut
+	return n.path(from, to).Cut
 }
 
 func (n *Network) at(addr netip.Addr) *Machine {

@@ -292,3 +292,21 @@ func TestMachine(t *testing.T) {
 		}
 	})
 }
+
+// TestRuleHoldsNoLock has a rule that uses the network. A test whose rule waits for a lock, which it holds while it adds
+// a machine, would else wait for ever.
+func TestRuleHoldsNoLock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n, ms, ls, _ := machines(t, 2)
+		n.Follow(func(from, _ int) Path {
+			n.Machine(9, netip.MustParseAddr("10.0.0.9"))
+			return Path{Latency: time.Duration(from+1) * time.Second}
+		})
+		began := time.Now()
+		ours, theirs := dialed(t, ms[0], ls[1]) // 1 s there, 2 s back
+		write(t, ours, "x")
+		reads(t, theirs, "x", began, 4*time.Second)
+		ours.Close()
+		theirs.Close()
+	})
+}
