@@ -293,8 +293,8 @@ func TestMachine(t *testing.T) {
 	})
 }
 
-// TestRuleHoldsNoLock has a rule that uses the network. A test whose rule waits for a lock, which it holds while it adds
-// a machine, would else wait for ever.
+// TestRuleHoldsNoLock has a rule that uses the network. A test whose rule waits for a lock, which it holds while it
+// adds a machine, would else wait for ever.
 func TestRuleHoldsNoLock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n, ms, ls, _ := machines(t, 2)
