@@ -83,7 +83,7 @@ func CheckWalk(partition string) error {
 	const give = "give --partition rendezvous or ring"
 	switch partition {
 	case PartitionHash:
-		return configErrorf("--partition hash: with --strategy walk the links of copies count, too; " + give)
+		return configErrorf("--partition hash: --strategy walk counts the links of duplicates, too; " + give)
 	case PartitionTopic:
 		return configErrorf("--partition topic: with --strategy walk hosts must have owners; " + give)
 	}

@@ -127,7 +127,8 @@ func TestRecrawlStory(t *testing.T) {
 		}
 
 		// The records in the archive and the lines of the index.
-		home, second := testparts.Captures(t, w.mem, "http://a.example/"), testparts.Captures(t, w.mem, "http://a.example/2")
+		home := testparts.Captures(t, w.mem, "http://a.example/")
+		second := testparts.Captures(t, w.mem, "http://a.example/2")
 		if len(home) != 3 || len(second) != 3 {
 			t.Fatalf("%d and %d captures", len(home), len(second))
 		}
