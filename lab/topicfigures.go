@@ -163,7 +163,7 @@ func (x *topicPages) archive(ctx context.Context, w *topical.Web, c *classify.Cl
 		if !ok || rec.Type() != "response" || x.pages[n].category != none {
 			return nil
 		}
-		_, body, _, err := rec.Message()
+		_, body, _, err := rec.Message(ctx)
 		if err != nil {
 			return err
 		}

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // An openedArchive is the archive of crawl directories. If an index lacks captures, temporary files
@@ -130,13 +131,18 @@ func (a *openedArchive) pages() error {
 		"--keep\nSee \"orbweaver report %s\".", strings.Join(dirs, ", "), dirs[0])}
 }
 
+// undecodable reports whether an error is of the content codings of a body, and not of the archive.
+func undecodable(err error) bool {
+	return errors.Is(err, message.ErrCoding) || errors.Is(err, message.ErrTooLong)
+}
+
 // withRemedy adds to an error about a record what the user can do.
 func withRemedy(err error) error {
 	e, ok := errors.AsType[*warc.UnreadableError](err)
 	switch {
 	case !ok:
 		return err
-	case errors.Is(err, warc.ErrCodings):
+	case undecodable(err):
 		return fmt.Errorf("%w; without --payload, the command prints the record as it is stored", err)
 	}
 	return fmt.Errorf("%w; %s", err, remedyFor(e.Path, errors.Is(err, fs.ErrNotExist)))

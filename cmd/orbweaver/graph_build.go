@@ -164,7 +164,7 @@ func (c *GraphBuildCmd) Run(out io.Writer, errs cli.ErrorOutput) error {
 		} else {
 			source := c.linkLogs(sort, &r)
 			if len(files) > 0 {
-				source = c.archived(files, sort, progress, &r)
+				source = c.archived(ctx, files, sort, progress, &r)
 			}
 			info, err = c.fromPages(ctx, source, sort, progress)
 			if err == nil {
@@ -205,10 +205,11 @@ func (c *GraphBuildCmd) linkLogs(sort extsort.Config, r *graphBuilt) *pageSource
 }
 
 // archived returns the pages of WARC files. It notes in r what cannot be read.
-func (c *GraphBuildCmd) archived(files []string, sort extsort.Config, progress *steps, r *graphBuilt) *pageSource {
+func (c *GraphBuildCmd) archived(ctx context.Context, files []string, sort extsort.Config, progress *steps,
+	r *graphBuilt) *pageSource {
 	s := &pageSource{name: "the archive", of: "the WARC files have"}
 	s.read = func(fn func(p *linklog.Page, status, links bool) error) error {
-		res, err := warclinks.Read(files, warclinks.Config{
+		res, err := warclinks.Read(ctx, files, warclinks.Config{
 			Sort: sort, Parse: parse.Options{Requisites: c.Requisites},
 			Step: func(done, total int64) {
 				progress.say("has read %s of %s (the files, twice)", size(float64(done)), size(float64(total)))

@@ -390,7 +390,7 @@ func (c *WarcExtractCmd) fromCrawl(out io.Writer) error {
 		return withRemedy(err)
 	}
 	defer f.Close()
-	if err = c.write(out, f, rec); errors.Is(err, warc.ErrDamaged) || errors.Is(err, warc.ErrCodings) {
+	if err = c.write(out, f, rec); errors.Is(err, warc.ErrDamaged) || undecodable(err) {
 		return withRemedy(warc.Unreadable(f.Name(), err))
 	}
 	return err
@@ -407,7 +407,7 @@ func (c *WarcExtractCmd) write(out io.Writer, f archiveFile, rec *warc.Record) e
 			defer file.Close()
 			rec = found
 		}
-		body, err := rec.Payload()
+		body, err := rec.Payload(context.Background())
 		if err != nil {
 			return err
 		}
@@ -500,7 +500,7 @@ func withWARC(path string, f func(*os.File) error) error {
 	switch err := f(file); {
 	case errors.Is(err, warc.ErrDamaged):
 		return fmt.Errorf("%s: %w; \"warc verify\" checks a WARC file from end to end", path, err)
-	case errors.Is(err, warc.ErrCodings):
+	case undecodable(err):
 		return withRemedy(warc.Unreadable(path, err))
 	case err != nil:
 		return fmt.Errorf("%s: %w", path, err)

@@ -212,7 +212,7 @@ func (o operated) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.ListedB
 			break
 		}
 		d := new(pb.BodyData)
-		if err := o.a.readBody(p, room, d); err != nil {
+		if err := o.a.readBody(ctx, p, room, d); err != nil {
 			d.Error = err.Error()
 		}
 		room -= int64(len(d.Data))
@@ -222,14 +222,14 @@ func (o operated) ListBodies(ctx context.Context, q *pb.ListBodies) (*pb.ListedB
 }
 
 // readBody reads a part of an archived body, at most room bytes. After an error, d has what was read before.
-func (a *Agent) readBody(p *pb.BodyPart, room int64, d *pb.BodyData) error {
+func (a *Agent) readBody(ctx context.Context, p *pb.BodyPart, room int64, d *pb.BodyData) error {
 	rec, f, err := a.openRecord(p)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	truncated := rec.Header.Value("WARC-Truncated")
-	_, body, _, err := rec.Message()
+	_, body, _, err := rec.Message(ctx)
 	if err != nil {
 		return warc.Unreadable(f.Name(), err)
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/output/replay"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -119,7 +120,7 @@ func (o operated) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordRe
 		return nil, err
 	}
 	archive := captures.New(o.a.fs, []warc.Place{place}, nil)
-	m, err := archive.Open(archive.At(at))
+	m, err := archive.Open(ctx, archive.At(at))
 	if errors.Is(err, warc.ErrNoOriginal) {
 		r.Truncated = err.Error() // its header is there all the same
 		return r, nil
@@ -137,11 +138,10 @@ func (o operated) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordRe
 		return r, nil
 	}
 	from := min(q.From, maxBody)
-	body := &untilDone{ctx, m.Body}
-	if _, err := io.CopyN(io.Discard, body, from); err != nil && err != io.EOF {
+	if _, err := io.CopyN(io.Discard, m.Body, from); err != nil && err != io.EOF {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(body, min(int64(q.Most), maxBody-from)+1))
+	b, err := io.ReadAll(io.LimitReader(m.Body, min(int64(q.Most), maxBody-from)+1))
 	if err != nil && len(b) == 0 {
 		return nil, err
 	}
@@ -150,19 +150,6 @@ func (o operated) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordRe
 	}
 	r.Body = b
 	return r, nil
-}
-
-// An untilDone reads until a context is done.
-type untilDone struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (u *untilDone) Read(p []byte) (int, error) {
-	if err := u.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return u.r.Read(p)
 }
 
 // archivedPages serves the archived pages of the whole cluster in a frame of the console.
@@ -199,7 +186,7 @@ func (a *Agent) openCapture(ctx context.Context, u weburl.URL, at time.Time) (*c
 	m := &captures.Message{Status: int(first.Status), Size: first.Size, Truncated: first.Truncated,
 		File: first.BodyFile, Body: &remoteBody{a: a, ctx: ctx, q: q, part: first}}
 	for _, h := range first.Http {
-		m.Header = append(m.Header, captures.Field{Name: h.Name, Value: h.Value})
+		m.Header = append(m.Header, message.Field{Name: h.Name, Value: h.Value})
 	}
 	return m, true, nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/output/replay"
 	"github.com/orbweaver/orbweaver/internal/testkit/testbrowser"
 	"github.com/orbweaver/orbweaver/internal/testkit/testtier"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -60,7 +61,7 @@ func (s *stage) pages() http.Handler {
 			m := &captures.Message{Status: 200, Body: strings.NewReader(body), Size: int64(len(body))}
 			for line := range strings.Lines(head) {
 				name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
-				if m.Header = append(m.Header, captures.Field{Name: name, Value: value}); name == "Location" {
+				if m.Header = append(m.Header, message.Field{Name: name, Value: value}); name == "Location" {
 					m.Status = 302
 				}
 			}

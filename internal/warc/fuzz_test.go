@@ -49,7 +49,7 @@ func FuzzReader(f *testing.F) {
 				}
 				last = rec.Offset
 				var body io.Reader
-				if body, err = rec.Payload(); err == nil {
+				if body, err = rec.Payload(t.Context()); err == nil {
 					_, err = io.CopyN(io.Discard, body, fuzzLimit)
 				}
 				if errors.Is(err, io.EOF) || err != nil && r.err == nil {

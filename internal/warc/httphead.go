@@ -119,8 +119,7 @@ type httpHead struct {
 	Status   string // "" if there is none
 	Type     string // Content-Type, unchanged
 	Encoding string // Content-Encoding, lower case
-	Chunked  bool
-	Bare     bool // the header has neither a status nor a field
+	Bare     bool   // the header has neither a status nor a field
 }
 
 // MIME returns the media type without parameters, for a CDXJ line. It is "unk" if the header names none, or one that is
@@ -167,8 +166,6 @@ func parseHead(b []byte) (h httpHead) {
 			h.Type, seenType = word(bytes.TrimLeft(value, " \t\v\f")), true
 		case !seenEncoding && fold(name, "content-encoding"):
 			h.Encoding, seenEncoding = lower(value), true
-		case fold(name, "transfer-encoding"):
-			h.Chunked = h.Chunked || strings.Contains(lower(value), "chunked")
 		}
 	}
 }

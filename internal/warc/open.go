@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // An UnreadableError means that a record cannot be read to its end, and that other records may be readable: its file is
-// missing or damaged, or its content cannot be decoded (ErrCodings).
+// missing or damaged, or its content cannot be decoded (message.ErrCoding, message.ErrTooLong).
 type UnreadableError struct {
 	Path string // of the WARC file
 	Err  error
@@ -26,7 +27,7 @@ func Unreadable(path string, err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok { // it repeats the path
 		err = p.Err
 	}
-	for _, expected := range []error{ErrDamaged, ErrCodings, fs.ErrNotExist, fs.ErrInvalid} {
+	for _, expected := range []error{ErrDamaged, message.ErrCoding, message.ErrTooLong, fs.ErrNotExist, fs.ErrInvalid} {
 		if errors.Is(err, expected) {
 			return &UnreadableError{path, err}
 		}

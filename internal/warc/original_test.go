@@ -60,7 +60,7 @@ func TestDigestLabel(t *testing.T) {
 			t.Errorf("original %s, revisit %s: %v", labels[0], labels[1], err)
 			continue
 		}
-		body, err := original.Payload()
+		body, err := original.Payload(t.Context())
 		must(t, err)
 		if b, err := io.ReadAll(body); string(b) != "here" || err != nil {
 			t.Errorf("payload of the original: got %q, %v, want \"here\"", b, err)

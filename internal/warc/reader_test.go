@@ -222,31 +222,6 @@ func TestReadErrorIsNoDamage(t *testing.T) {
 	}
 }
 
-func TestDechunk(t *testing.T) {
-	for _, c := range []struct{ in, want string }{
-		{"", ""},
-		{"0\r\n\r\n", ""},
-		{"5\r\nhello\r\n0\r\n\r\n", "hello"},
-		{"5;ext=1\r\nhello\r\n3\r\n wo\r\n0\r\nTrailer: x\r\n\r\n", "hello wo"},
-		{"005\nhello\n0\n\n", "hello"},
-		{"5\r\nhel", "hel"},
-		{"5\r\nhello", "hello"},
-		{"5\r\nhello\r\n", "hello"},
-		{"5\r\nhello\r\nFFF", "helloFFF"},
-		{"not chunked", "not chunked"},
-		{"-5\r\nhello\r\n", "-5\r\nhello\r\n"},
-		{"5\r\nhelloXX3\r\nabc", "helloXX3\r\nabc"},
-		{"ffffffffffffffffff\r\nx", "ffffffffffffffffff\r\nx"},
-		{strings.Repeat("5", 9000), strings.Repeat("5", 9000)},
-	} {
-		for _, in := range []io.Reader{strings.NewReader(c.in), iotest.OneByteReader(strings.NewReader(c.in))} {
-			if got, err := io.ReadAll(newDechunker(in)); err != nil || string(got) != c.want {
-				t.Errorf("%.40q: got %.40q (%v), want %.40q", c.in, got, err, c.want)
-			}
-		}
-	}
-}
-
 func TestPayload(t *testing.T) {
 	deflated := func(raw bool) string {
 		var b bytes.Buffer
@@ -285,7 +260,7 @@ func TestPayload(t *testing.T) {
 		if err != nil || rec == nil {
 			t.Fatal(rec, err)
 		}
-		body, err := rec.Payload()
+		body, err := rec.Payload(t.Context())
 		var got []byte
 		if err == nil {
 			got, err = io.ReadAll(body)

@@ -1,6 +1,7 @@
 package warc
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"hash/maphash"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize/english"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // maxProblems is how many problems a Report lists. It counts all of them.
@@ -286,10 +289,11 @@ func (v *Verifier) digests(rec *Record, kind string, fault func(bool, string, ..
 		if payload != nil {
 			payload.hash.Write(rest)
 			content = io.TeeReader(content, payload.hash)
-			if parseHead(head).Chunked {
+			h := message.ReadHead(head)
+			body := io.MultiReader(strings.NewReader(string(rest)), content)
+			if unchunked, is := h.Coded(context.Background(), body); is {
 				plain, _ = parseDigest(rec.Header.Value("WARC-Payload-Digest"))
-				chunks := newDechunker(io.MultiReader(strings.NewReader(string(rest)), content))
-				if _, err := io.CopyBuffer(onlyWriter{plain.hash}, chunks, v.buf); err != nil {
+				if _, err := io.CopyBuffer(onlyWriter{plain.hash}, unchunked, v.buf); err != nil {
 					return err
 				}
 			}

@@ -2,6 +2,7 @@ package captures
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -139,8 +141,8 @@ func (c Capture) Distance(at time.Time) int64 {
 
 // A Message is the response of a capture.
 type Message struct {
-	Status int    // 200 if the record is not of HTTP
-	Header Header // of the capture itself, also if it is a revisit
+	Status int            // 200 if the record does not say
+	Header message.Header // of the capture itself, also if it is a revisit
 	Body   io.Reader
 	Size   int64 // of Body in bytes; -1 if it is known only at the end
 	// Truncated says why the record is incomplete, such as "length"; empty if it is complete.
@@ -161,18 +163,21 @@ func (m *Message) Close() error {
 	return errors.Join(errs...)
 }
 
-// Open opens the response of a capture. Body has no transfer coding and no content coding. The
-// caller closes the Message. If the original of a revisit is in none of the directories, the error
-// wraps warc.ErrNoOriginal. If only this capture cannot be read, it is a *warc.UnreadableError, which
-// wraps warc.ErrCodings if OpenCoded can read it.
-func (a *Archive) Open(c Capture) (*Message, error) { return a.open(c, (*warc.Record).Message) }
-
-// OpenCoded is Open with the content codings left in place.
-func (a *Archive) OpenCoded(c Capture) (*Message, error) {
-	return a.open(c, (*warc.Record).CodedMessage)
+// Open opens the response of a capture. Body has no transfer coding and no content coding; package message describes
+// its errors, and each read ends with ctx. The caller closes the Message. If the original of a revisit is in none of
+// the directories, the error wraps warc.ErrNoOriginal. If only this capture cannot be read, it is a
+// *warc.UnreadableError, which wraps message.ErrLayers if OpenCoded can read it.
+func (a *Archive) Open(ctx context.Context, c Capture) (*Message, error) {
+	return a.open(ctx, c, (*warc.Record).Message)
 }
 
-func (a *Archive) open(c Capture, read func(*warc.Record) ([]byte, io.Reader, int64, error)) (_ *Message, err error) {
+// OpenCoded is Open with the content codings left in place.
+func (a *Archive) OpenCoded(ctx context.Context, c Capture) (*Message, error) {
+	return a.open(ctx, c, (*warc.Record).CodedMessage)
+}
+
+func (a *Archive) open(ctx context.Context, c Capture,
+	read func(*warc.Record, context.Context) ([]byte, io.Reader, int64, error)) (_ *Message, err error) {
 	m := &Message{}
 	defer func() {
 		if err != nil {
@@ -187,9 +192,10 @@ func (a *Archive) open(c Capture, read func(*warc.Record) ([]byte, io.Reader, in
 	m.File, m.Stored = f.Name(), rec.Size
 	m.Truncated = strings.TrimSpace(rec.Header.Value("WARC-Truncated"))
 	var head []byte
-	if head, m.Body, m.Size, err = read(rec); err != nil {
+	if head, m.Body, m.Size, err = read(rec, ctx); err != nil {
 		return nil, warc.Unreadable(m.File, err)
 	}
+	h := message.ReadHead(head)
 	if rec.Type() == "revisit" {
 		places := slices.Concat([]warc.Place{c.in}, a.places, a.originals)
 		original, file, err := warc.OpenOriginal(a.fs, places, rec.Reference())
@@ -199,76 +205,21 @@ func (a *Archive) open(c Capture, read func(*warc.Record) ([]byte, io.Reader, in
 		m.files = append(m.files, file)
 		m.File, m.Stored = file.Name(), original.Size
 		var first []byte
-		if first, m.Body, m.Size, err = read(original); err != nil {
+		if first, m.Body, m.Size, err = read(original, ctx); err != nil {
 			return nil, warc.Unreadable(m.File, err)
 		}
 		m.Truncated = cmp.Or(m.Truncated, strings.TrimSpace(original.Header.Value("WARC-Truncated")))
-		if len(head) == 0 || notModified(head) {
+		if len(head) == 0 || h.Status == 304 { // it confirms the earlier response
 			head = first
+			h = message.ReadHead(head)
 		}
 	}
-	m.Status, m.Header = parseHead(head)
+	m.Status, m.Header = h.Status, h.Header
+	if m.Status < 100 || m.Status > 599 {
+		m.Status = 200
+	}
 	if len(head) == 0 {
-		m.Header = Header{{"Content-Type", rec.Header.Value("Content-Type")}}
+		m.Header = message.Header{{Name: "Content-Type", Value: rec.Header.Value("Content-Type")}}
 	}
 	return m, nil
-}
-
-// notModified reports whether head begins a 304 response, which confirms an earlier response.
-func notModified(head []byte) bool {
-	status, _ := parseHead(head)
-	return status == 304
-}
-
-// A Field is a field of an HTTP header.
-type Field struct{ Name, Value string }
-
-// A Header holds the fields of an HTTP header in their order.
-type Header []Field
-
-// Value returns the value of the first field of that name, in any case; "" if there is none.
-func (h Header) Value(name string) string {
-	for _, f := range h {
-		if strings.EqualFold(f.Name, name) {
-			return f.Value
-		}
-	}
-	return ""
-}
-
-// parseHead reads an HTTP header. It never fails: it skips lines that it cannot read, and a header
-// without a status has 200.
-func parseHead(head []byte) (status int, h Header) {
-	status = 200
-	first := true
-	for line := range strings.Lines(string(head)) {
-		line = strings.TrimRight(line, "\r\n")
-		if first {
-			first = false
-			if _, rest, ok := strings.Cut(line, " "); ok && strings.HasPrefix(line, "HTTP/") {
-				rest = strings.TrimSpace(rest)
-				if len(rest) >= 3 {
-					if n, ok := digits(rest[:3]); ok && n >= 100 && n < 600 {
-						status = n
-					}
-				}
-				continue
-			}
-		}
-		name, value, ok := strings.Cut(line, ":")
-		if name = strings.TrimSpace(name); ok && name != "" {
-			h = append(h, Field{name, strings.TrimSpace(value)})
-		}
-	}
-	return status, h
-}
-
-func digits(s string) (n int, ok bool) {
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int(c-'0')
-	}
-	return n, true
 }

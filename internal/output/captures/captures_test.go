@@ -1,6 +1,9 @@
 package captures
 
 import (
+	"bytes"
+	"compress/gzip"
+	"context"
 	"errors"
 	"io"
 	"os"
@@ -11,6 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/testkit/testarchive"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -24,7 +28,7 @@ func read(t *testing.T, a *Archive, url, at string) (text string, m *Message) {
 	if err != nil || !ok {
 		t.Fatalf("%s at %s: %v, %v", url, at, ok, err)
 	}
-	m, err = a.Open(c)
+	m, err = a.Open(t.Context(), c)
 	if err != nil {
 		t.Fatalf("%s at %s: %v", url, at, err)
 	}
@@ -73,7 +77,7 @@ func TestRevisit(t *testing.T) {
 	})
 	a := New(nil, warc.Places(dir), nil)
 	text, m := read(t, a, "http://a.example/2", "20260101000000")
-	if text != "hello" || m.Status != 404 || m.Header.Value("x-which") != "2" {
+	if text != "hello" || m.Status != 404 || m.Header.Get("x-which") != "2" {
 		t.Errorf("got %q, %d, %v", text, m.Status, m.Header)
 	}
 	all, err := a.Captures("http://a.example/2")
@@ -81,7 +85,7 @@ func TestRevisit(t *testing.T) {
 		t.Fatalf("%+v, %v", all, err)
 	}
 	all[0].in.Dir = testarchive.Write(t, map[string]string{"http://b.example/": "text/html\nx"})
-	if _, err := New(nil, warc.Places(all[0].in.Dir), nil).Open(all[0]); err == nil {
+	if _, err := New(nil, warc.Places(all[0].in.Dir), nil).Open(t.Context(), all[0]); err == nil {
 		t.Error("a record of another directory is found")
 	}
 }
@@ -171,26 +175,6 @@ func TestLists(t *testing.T) {
 	}
 }
 
-func TestHead(t *testing.T) {
-	for _, c := range []struct {
-		head   string
-		status int
-		mime   string
-	}{
-		{"HTTP/1.1 404 No\r\nContent-Type: text/html\r\n\r\n", 404, "text/html"},
-		{"HTTP/1.1  200\nCONTENT-TYPE:a/b\n\n", 200, "a/b"},
-		{"HTTP/1.1 99999\r\n\r\n", 200, ""},
-		{"HTTP/1.1 abc\r\nno colon\r\n: x\r\nContent-Type : c/d\r\n", 200, "c/d"},
-		{"Content-Type: e/f\r\n\r\n", 200, "e/f"},
-		{"", 200, ""},
-	} {
-		status, h := parseHead([]byte(c.head))
-		if got := h.Value("content-type"); status != c.status || got != c.mime {
-			t.Errorf("%q: got %d, %q", c.head, status, got)
-		}
-	}
-}
-
 // If the file with an original is missing, another directory may have the same content. Bad lines of an index concern
 // one capture.
 func TestUnreadable(t *testing.T) {
@@ -227,9 +211,55 @@ func TestUnreadable(t *testing.T) {
 	} {
 		c := own[0]
 		change(&c)
-		_, err := a.Open(c)
+		_, err := a.Open(t.Context(), c)
 		if _, ok := errors.AsType[*warc.UnreadableError](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("got the error %v, want one with %q", err, want)
 		}
+	}
+}
+
+// Several Content-Encoding fields are one list, as for the crawl. A small page that unpacks to any size ends early, and
+// each read ends with its context.
+func TestCodings(t *testing.T) {
+	pack := func(s string, times int) string {
+		for range times {
+			var b bytes.Buffer
+			w := gzip.NewWriter(&b)
+			io.WriteString(w, s)
+			w.Close()
+			s = b.String()
+		}
+		return s
+	}
+	const head = "HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Type: text/html\r\nContent-Encoding: gzip"
+	bomb := pack(strings.Repeat("\x00\x00\x00\xff\xff", 1<<20), 2)
+	a := New(nil, warc.Places(testarchive.Write(t, map[string]string{
+		"http://a.example/ @20260101000000": head + "\r\n\r\n" + pack("hello", 2),
+		"http://b.example/ @20260101000000": strings.Replace(head, "gzip", "deflate", 1) + ", gzip\r\n\r\n" + bomb,
+	})), nil)
+	if text, _ := read(t, a, "http://a.example/", "20260101000000"); text != "hello" {
+		t.Errorf("got %q", text)
+	}
+	all, err := a.Captures("http://b.example/")
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	m, err := a.Open(ctx, all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	if n, err := m.Body.Read(make([]byte, 9)); n != 0 || !errors.Is(err, message.ErrTooLong) {
+		t.Errorf("got %d bytes, %v; want ErrTooLong", n, err)
+	}
+	again, err := a.Open(ctx, all[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer again.Close()
+	cancel()
+	if n, err := again.Body.Read(make([]byte, 9)); n != 0 || err != context.Canceled {
+		t.Errorf("after the end of the context: %d bytes, %v", n, err)
 	}
 }

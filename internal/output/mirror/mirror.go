@@ -20,6 +20,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/output/rewrite"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 )
 
@@ -154,7 +155,7 @@ func Write(ctx context.Context, cfg Config) (res Result, err error) {
 	if m.planned == 0 {
 		return m.result, ErrNothing
 	}
-	if err := m.choices(ctx, false, m.file); err != nil {
+	if err := m.choices(ctx, false, func(c choice) error { return m.file(ctx, c) }); err != nil {
 		return res, err
 	}
 	if err := m.finish(); err != nil {
@@ -204,7 +205,7 @@ func (m *Mirror) install(old string) error {
 }
 
 // file writes the file of one URL.
-func (m *Mirror) file(c choice) error {
+func (m *Mirror) file(ctx context.Context, c choice) error {
 	if !c.target.IsZero() {
 		return nil
 	}
@@ -226,7 +227,7 @@ func (m *Mirror) file(c choice) error {
 	if err != nil {
 		return err
 	}
-	n, err := m.content(f, c, name)
+	n, err := m.content(ctx, f, c, name)
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
@@ -256,11 +257,11 @@ func (m *Mirror) fault(file string, err error) {
 
 // content writes the content of a file: with links changed if it is a page or a style sheet. A record
 // that cannot be read to its end gives a shorter file.
-func (m *Mirror) content(f disk.File, c choice, name string) (n int64, err error) {
-	msg, err := m.cfg.Archive.Open(c.capture)
+func (m *Mirror) content(ctx context.Context, f disk.File, c choice, name string) (n int64, err error) {
+	msg, err := m.cfg.Archive.Open(ctx, c.capture)
 	unreadable, ok := errors.AsType[*warc.UnreadableError](err)
 	switch {
-	case errors.Is(err, warc.ErrCodings):
+	case errors.Is(err, message.ErrLayers):
 		m.result.Unsupported++
 		return m.blank(f, c, "It has too many content codings, one over the other.")
 	case ok:
@@ -300,7 +301,7 @@ func (m *Mirror) content(f disk.File, c choice, name string) (n int64, err error
 		return io.Copy(f, io.MultiReader(bytes.NewReader(text), body))
 	}
 	var failed error
-	res := rewrite.Document(parse.Input{URL: c.url, ContentType: msg.Header.Value("Content-Type"), Body: text},
+	res := rewrite.Document(parse.Input{URL: c.url, ContentType: msg.Header.Get("Content-Type"), Body: text},
 		rewrite.Rules{DeclareCharset: true, Map: func(ref rewrite.Ref) string {
 			to, err := m.link(name, ref)
 			failed = errors.Join(failed, err)
@@ -346,8 +347,12 @@ func (s *source) Read(p []byte) (int, error) {
 	if s.left -= int64(n); s.left < 0 {
 		return n + int(s.left), io.EOF
 	}
-	var disk *fs.PathError
-	if err != nil && err != io.EOF && !errors.As(err, &disk) {
+	switch _, disk := errors.AsType[*fs.PathError](err); {
+	case errors.Is(err, message.ErrTooLong):
+		s.left = -1
+		return n, io.EOF
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded), disk:
+	case err != nil && err != io.EOF:
 		s.broken = true
 		if errors.Is(err, warc.ErrDamaged) {
 			s.damage = err

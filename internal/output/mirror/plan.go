@@ -53,7 +53,7 @@ func (m *Mirror) choices(ctx context.Context, count bool, fn func(choice) error)
 			byURL[u] = append(byURL[u], c)
 		}
 		for _, u := range urls {
-			c, why, err := m.choose(u, byURL[u])
+			c, why, err := m.choose(ctx, u, byURL[u])
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ func (m *Mirror) choices(ctx context.Context, count bool, fn func(choice) error)
 
 // choose returns the capture of u nearest to the time of the mirror that is a page, a file or a
 // redirect. If there is none, why is the count that the nearest capture belongs to.
-func (m *Mirror) choose(u weburl.URL, all []captures.Capture) (c choice, why *int64, err error) {
+func (m *Mirror) choose(ctx context.Context, u weburl.URL, all []captures.Capture) (c choice, why *int64, err error) {
 	slices.SortStableFunc(all, func(a, b captures.Capture) int {
 		return cmp.Compare(a.Distance(m.cfg.At), b.Distance(m.cfg.At))
 	})
@@ -87,7 +87,7 @@ func (m *Mirror) choose(u weburl.URL, all []captures.Capture) (c choice, why *in
 			continue
 		}
 		// The index does not say where a redirect leads, nor what a revisit is.
-		c, not, err := m.look(u, one)
+		c, not, err := m.look(ctx, u, one)
 		if not == nil || err != nil {
 			return c, nil, err
 		}
@@ -98,8 +98,8 @@ func (m *Mirror) choose(u weburl.URL, all []captures.Capture) (c choice, why *in
 
 // look reads the header of a capture. If it is neither a file nor a redirect that can be followed, or
 // cannot be read, why is the count that it belongs to.
-func (m *Mirror) look(u weburl.URL, one captures.Capture) (c choice, why *int64, err error) {
-	msg, err := m.cfg.Archive.OpenCoded(one)
+func (m *Mirror) look(ctx context.Context, u weburl.URL, one captures.Capture) (c choice, why *int64, err error) {
+	msg, err := m.cfg.Archive.OpenCoded(ctx, one)
 	unreadable, ok := errors.AsType[*warc.UnreadableError](err)
 	switch {
 	case errors.Is(err, warc.ErrNoOriginal):
@@ -113,8 +113,8 @@ func (m *Mirror) look(u weburl.URL, one captures.Capture) (c choice, why *int64,
 		return c, nil, err
 	}
 	defer msg.Close()
-	c = choice{url: u, capture: one, mime: plainType(msg.Header.Value("Content-Type"))}
-	location := msg.Header.Value("Location")
+	c = choice{url: u, capture: one, mime: plainType(msg.Header.Get("Content-Type"))}
+	location := msg.Header.Get("Location")
 	switch {
 	case msg.Status >= 200 && msg.Status < 300 && msg.Status != 204:
 		return c, nil, nil

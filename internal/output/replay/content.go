@@ -16,6 +16,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/output/captures"
 	"github.com/orbweaver/orbweaver/internal/output/rewrite"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -103,12 +104,12 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request, p place, dest s
 	if !ok {
 		return &missing{"The crawl did not reach this URL, or did not keep the response."}
 	}
-	m, err := s.archive.Open(c)
+	m, err := s.archive.Open(r.Context(), c)
 	if err != nil {
 		return err
 	}
 	defer m.Close()
-	if location := m.Header.Value("Location"); m.Status >= 300 && m.Status < 400 && location != "" {
+	if location := m.Header.Get("Location"); m.Status >= 300 && m.Status < 400 && location != "" {
 		return s.redirect(w, p, m, location)
 	}
 	s.header(w.Header(), p, m)
@@ -120,14 +121,18 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request, p place, dest s
 		s.file(w, p, c, m)
 		return nil
 	}
-	s.busy <- struct{}{}
+	select {
+	case s.busy <- struct{}{}:
+	case <-r.Context().Done():
+		return r.Context().Err()
+	}
 	defer func() { <-s.busy }()
 	text, err := io.ReadAll(io.LimitReader(m.Body, s.maxPage))
 	if err != nil && len(text) == 0 {
 		return bodyError(m, err)
 	}
 	res := rewrite.Document(
-		parse.Input{URL: p.url, ContentType: m.Header.Value("Content-Type"), Body: text},
+		parse.Input{URL: p.url, ContentType: m.Header.Get("Content-Type"), Body: text},
 		rewrite.Rules{Map: func(ref rewrite.Ref) string { return s.mapped(ref, p.at) }, Head: head,
 			SameFrame: !confines(r)}) // where frame.js does not do that
 	var more [1]byte
@@ -212,11 +217,11 @@ func status(m *captures.Message) int {
 func (s *Server) header(h http.Header, p place, m *captures.Message) {
 	h["Content-Type"] = nil // net/http must not guess it
 	for _, name := range []string{"Content-Type", "Content-Language", "X-Content-Type-Options"} {
-		if v := m.Header.Value(name); v != "" && !strings.ContainsAny(v, "\r\n\x00") {
+		if v := m.Header.Get(name); v != "" && !strings.ContainsAny(v, "\r\n\x00") {
 			h.Set(name, v)
 		}
 	}
-	if v := []byte(m.Header.Value("Refresh")); len(v) > 0 {
+	if v := []byte(m.Header.Get("Refresh")); len(v) > 0 {
 		if from, to, ok := parse.RefreshURL(v); ok {
 			if u, err := p.url.ResolveBytes(v[from:to]); err == nil {
 				delay, _, _ := bytes.Cut(v[:from], []byte{';'})
@@ -264,7 +269,7 @@ func isFile(dest string, m *captures.Message) bool {
 	if dest != "iframe" && dest != "frame" {
 		return false
 	}
-	t, _, err := mime.ParseMediaType(m.Header.Value("Content-Type"))
+	t, _, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
 	if err != nil {
 		return false
 	}
@@ -284,7 +289,7 @@ func typeOf(kind parse.Kind, m *captures.Message) string {
 	case parse.CSS:
 		return "text/css"
 	}
-	t, _, _ := strings.Cut(m.Header.Value("Content-Type"), ";")
+	t, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";")
 	return strings.TrimSpace(t)
 }
 
@@ -317,11 +322,15 @@ func (s *Server) failed(w http.ResponseWriter, p place, err error) {
 		n.Title = "The content is in another archive"
 		n.Text = "The crawl had archived the same content before, and the archive refers to that record. " +
 			"Name the crawl directory that has it with --originals."
-	case errors.Is(err, warc.ErrCodings):
+	case errors.Is(err, message.ErrLayers):
 		n.Title, status = "This page cannot be shown", http.StatusNotImplemented
 		n.Text = "The server sent it with too many content codings, one over the other. " +
 			"Save in the bar above writes it to your disk as the server sent it."
-	case errors.Is(err, errUndecodable):
+	case errors.Is(err, message.ErrTooLong):
+		n.Title, status = "This page cannot be shown", http.StatusNotImplemented
+		n.Text = "It is small, and unpacks to more than is read. Save in the bar above writes it to your disk as the " +
+			"server sent it."
+	case errors.Is(err, message.ErrCoding):
 		n.Title, status = "This page cannot be shown", http.StatusNotImplemented
 		n.Text = "The server sent it broken: " + err.Error() + ". Save in the bar above writes it to your disk as " +
 			"the server sent it."
@@ -335,16 +344,13 @@ func (s *Server) failed(w http.ResponseWriter, p place, err error) {
 	s.notice(w, status, n)
 }
 
-// errUndecodable means that a body does not have the coding that its header names.
-var errUndecodable = errors.New("the content is not coded as its header says")
-
 // bodyError returns the error of a body that cannot be read at all: what the server sent is broken, or the archive is.
 func bodyError(m *captures.Message, err error) error {
 	_, disk := errors.AsType[*fs.PathError](err)
 	if disk || errors.Is(err, warc.ErrDamaged) {
 		return warc.Unreadable(m.File, err)
 	}
-	return fmt.Errorf("%w: %w", errUndecodable, err)
+	return err
 }
 
 // isUnreadable reports whether err concerns one record, and not the whole archive.
@@ -380,7 +386,7 @@ func (s *Server) near(p place) (list []near) {
 
 // file answers with a page that shows a file which is no page, or says how to save it.
 func (s *Server) file(w http.ResponseWriter, p place, c captures.Capture, m *captures.Message) {
-	t, _, _ := mime.ParseMediaType(m.Header.Value("Content-Type"))
+	t, _, _ := mime.ParseMediaType(m.Header.Get("Content-Type"))
 	n := notice{Title: "File", URL: p.url.String(), Src: p.url.RequestURI(), Type: t, Size: size(m.Size)}
 	if m.Size < 0 {
 		n.Size = size(c.Length) + " in the archive"

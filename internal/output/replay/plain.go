@@ -104,7 +104,7 @@ func (s *Plain) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer answers with a capture.
 func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key, at string, m *captures.Message) {
 	h := w.Header()
-	if location := m.Header.Value("Location"); m.Status >= 300 && m.Status < 400 && location != "" {
+	if location := m.Header.Get("Location"); m.Status >= 300 && m.Status < 400 && location != "" {
 		target, _, _ := strings.Cut(location, "#")
 		to, err := u.Resolve(target)
 		if err != nil || to == u {
@@ -116,7 +116,7 @@ func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key
 		return
 	}
 	h["Content-Type"] = nil // net/http must not guess it
-	mime := m.Header.Value("Content-Type")
+	mime := m.Header.Get("Content-Type")
 	if mime != "" && !strings.ContainsAny(mime, "\r\n\x00") {
 		h.Set("Content-Type", mime)
 	}
@@ -133,7 +133,11 @@ func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key
 		_, _ = io.Copy(w, io.LimitReader(m.Body, s.cfg.MaxPage)) // a failed write means that the browser has gone
 		return
 	}
-	s.busy <- struct{}{}
+	select {
+	case s.busy <- struct{}{}:
+	case <-r.Context().Done():
+		return
+	}
 	defer func() { <-s.busy }()
 	text, err := io.ReadAll(io.LimitReader(m.Body, s.cfg.MaxPage))
 	if err != nil && len(text) == 0 {
@@ -159,7 +163,7 @@ func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key
 
 // file answers with a page about a file that is no page, with its picture if it is one.
 func (s *Plain) file(w http.ResponseWriter, r *http.Request, u weburl.URL, m *captures.Message) {
-	n := plainNotice{Title: "A file", URL: u.String(), Text: m.Header.Value("Content-Type")}
+	n := plainNotice{Title: "A file", URL: u.String(), Text: m.Header.Get("Content-Type")}
 	if strings.HasPrefix(n.Text, "image/") {
 		n.Image = r.URL.RequestURI()
 	}

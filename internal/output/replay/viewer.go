@@ -3,6 +3,7 @@ package replay
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,7 +16,7 @@ import (
 	"time"
 
 	"github.com/orbweaver/orbweaver/internal/output/captures"
-	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -144,7 +145,7 @@ func (s *Server) start(w http.ResponseWriter, r *http.Request) error {
 	}{Name: s.name, Q: text, Host: query.Host, All: query.All,
 		First: query.From == "", FirstHosts: q.Get("hosts") == ""}
 	for _, p := range pages {
-		if r := s.row(p); r.MIME != notPage || query.All {
+		if r := s.row(r.Context(), p); r.MIME != notPage || query.All {
 			data.Pages = append(data.Pages, r)
 		}
 	}
@@ -209,14 +210,14 @@ func newest(all []captures.Capture, u weburl.URL) string {
 }
 
 // row returns the list's row for a page.
-func (s *Server) row(p captures.Page) row {
+func (s *Server) row(ctx context.Context, p captures.Page) row {
 	c := p.Newest
 	r := row{URL: c.URL, View: viewQuery(c.URL, c.Time), Time: c.Time, Status: c.Status, MIME: c.MIME,
 		Captures: p.Captures, All: "captures?" + url.Values{"url": {c.URL}}.Encode()}
 	if !captures.IsHTML(c.MIME) && !c.Revisit() {
 		return r
 	}
-	title, isPage := s.title(c)
+	title, isPage := s.title(ctx, c)
 	if r.Title = title; c.Revisit() {
 		r.MIME = ""
 		if !isPage {
@@ -234,13 +235,13 @@ const titleBytes = 64 << 10
 
 // title returns the title of a page, or "" if it cannot be read or has none, and whether it is an HTML
 // page.
-func (s *Server) title(c captures.Capture) (title string, isPage bool) {
-	m, err := s.archive.Open(c)
+func (s *Server) title(ctx context.Context, c captures.Capture) (title string, isPage bool) {
+	m, err := s.archive.Open(ctx, c)
 	if err != nil {
 		return "", true // the page says why when the reader opens it
 	}
 	defer m.Close()
-	if m.Status >= 300 || !captures.IsHTML(m.Header.Value("Content-Type")) {
+	if m.Status >= 300 || !captures.IsHTML(m.Header.Get("Content-Type")) {
 		return "", false
 	}
 	body, _ := io.ReadAll(io.LimitReader(m.Body, titleBytes)) // a damaged page may have a title, too
@@ -249,7 +250,7 @@ func (s *Server) title(c captures.Capture) (title string, isPage bool) {
 		return "", true
 	}
 	var p parse.Page
-	parse.Parse(parse.Input{URL: u, ContentType: m.Header.Value("Content-Type"), Body: body},
+	parse.Parse(parse.Input{URL: u, ContentType: m.Header.Get("Content-Type"), Body: body},
 		parse.Options{MaxLinks: 1}, &p)
 	return p.Title, true
 }
@@ -333,9 +334,9 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 				a.Next = exact[j].Time
 			}
 		}
-		if m, err := s.archive.Open(c); err == nil {
+		if m, err := s.archive.Open(r.Context(), c); err == nil {
 			a.Status, a.Cut = m.Status, m.Truncated
-			if captures.IsHTML(m.Header.Value("Content-Type")) {
+			if captures.IsHTML(m.Header.Get("Content-Type")) {
 				if n, _ := io.CopyN(io.Discard, m.Body, s.maxPage+1); n > s.maxPage { // a damaged page is short
 					a.Long = size(s.maxPage)
 				}
@@ -394,7 +395,7 @@ func (s *Server) save(w http.ResponseWriter, r *http.Request) error {
 	if !ok || len(all) == 0 {
 		return &badRequest{u.String() + " is not in the archive."}
 	}
-	m, body, err := s.readable(c)
+	m, body, err := s.readable(r.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -408,18 +409,18 @@ func (s *Server) save(w http.ResponseWriter, r *http.Request) error {
 }
 
 // readable opens a capture, without its content codings if the body can be decoded. body is that of m.
-func (s *Server) readable(c captures.Capture) (m *captures.Message, body io.Reader, err error) {
-	if m, err = s.archive.Open(c); err == nil {
+func (s *Server) readable(ctx context.Context, c captures.Capture) (m *captures.Message, body io.Reader, err error) {
+	if m, err = s.archive.Open(ctx, c); err == nil {
 		b := bufio.NewReader(m.Body)
 		if _, err = b.Peek(1); err == nil || err == io.EOF {
 			return m, b, nil
 		}
 		err = errors.Join(bodyError(m, err), m.Close())
 	}
-	if !errors.Is(err, warc.ErrCodings) && !errors.Is(err, errUndecodable) {
+	if !errors.Is(err, message.ErrCoding) && !errors.Is(err, message.ErrTooLong) {
 		return nil, nil, err
 	}
-	if m, err = s.archive.OpenCoded(c); err != nil {
+	if m, err = s.archive.OpenCoded(ctx, c); err != nil {
 		return nil, nil, err
 	}
 	return m, m.Body, nil

@@ -2,6 +2,7 @@ package warclinks
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -13,7 +14,7 @@ import (
 
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/warc"
-	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -23,7 +24,7 @@ type page struct {
 	url     weburl.URL
 	time    time.Time
 	status  int
-	header  fetch.Header
+	header  message.Header
 	head    []byte // HTTP header; empty: none
 	revisit bool
 	ref     warc.Reference
@@ -32,7 +33,7 @@ type page struct {
 
 // headers fills p with the headers of a record. ok is false if the record is no page. body is the decoded body. An
 // error is that of reading the record.
-func (p *page) headers(n uint64, rec *warc.Record) (body io.Reader, ok bool, err error) {
+func (p *page) headers(ctx context.Context, n uint64, rec *warc.Record) (body io.Reader, ok bool, err error) {
 	*p = page{number: n, head: p.head[:0]}
 	kind := rec.Type()
 	if kind != "response" && kind != "revisit" && kind != "resource" {
@@ -47,23 +48,22 @@ func (p *page) headers(n uint64, rec *warc.Record) (body io.Reader, ok bool, err
 		// A file of the page's type. Bytes of an unknown type are what this crawler writes if a server does not speak
 		// HTTP.
 		p.status = 200
-		p.header = fetch.Header{{Name: "Content-Type", Value: rec.Header.Value("Content-Type")}}
+		p.header = message.Header{{Name: "Content-Type", Value: rec.Header.Value("Content-Type")}}
 		if strings.HasPrefix(p.header[0].Value, "application/octet-stream") {
 			p.status = 0
 		}
 		return rec, true, nil
 	}
-	head, body, _, err := rec.Message()
-	if errors.Is(err, warc.ErrCodings) {
-		head, body, _, err = nil, bytes.NewReader(nil), 0, nil
+	head, body, _, err := rec.Message(ctx)
+	if errors.Is(err, message.ErrLayers) {
+		body, err = bytes.NewReader(nil), nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
 	p.head = append(p.head, head...)
-	if status, h, is := fetch.ReadHead(p.head); is {
-		p.status, p.header = status, h
-	}
+	h := message.ReadHead(p.head)
+	p.status, p.header = h.Status, h.Header
 	if p.revisit && strings.HasSuffix(rec.Header.Value("WARC-Profile"), "/server-not-modified") {
 		p.status = 304
 	}
@@ -99,7 +99,7 @@ func dateOf(s string) time.Time {
 const maxMetadata = 64 << 10
 
 // first reads the files for the first time.
-func (r *reader) first() error {
+func (r *reader) first(ctx context.Context) error {
 	var last, now page // last is the newest page; a metadata record may follow it
 	flush := func() error {
 		defer func() { last.number = 0 }()
@@ -123,7 +123,7 @@ func (r *reader) first() error {
 			}
 			return nil
 		}
-		if _, ok, err := now.headers(n, rec); err != nil || !ok {
+		if _, ok, err := now.headers(ctx, n, rec); err != nil || !ok {
 			now.number = 0 // if the record is damaged, Finish says so
 		}
 		return nil

@@ -2,6 +2,7 @@ package warclinks
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"io"
 
@@ -9,6 +10,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/warc"
 	"github.com/orbweaver/orbweaver/internal/web/fetch"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/parse"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -17,7 +19,7 @@ import (
 const sitemapMax = 50 << 20
 
 // second reads the files again, and calls fn.
-func (r *reader) second() error {
+func (r *reader) second(ctx context.Context) error {
 	var p page
 	var body bytes.Buffer
 	var out outlinks
@@ -33,7 +35,7 @@ func (r *reader) second() error {
 		if use = r.statuses.Contains(n) || r.links.Contains(n) || hasCopies && copied == n; !use {
 			return nil
 		}
-		in, ok, err := p.headers(n, rec)
+		in, ok, err := p.headers(ctx, n, rec)
 		if use = err == nil && ok; !use {
 			return nil
 		}
@@ -104,8 +106,8 @@ func (r *reader) copy(p *page, body []byte, out *outlinks) error {
 		return extsort.ErrDamaged
 	}
 	again := page{number: binary.BigEndian.Uint64(rec[8:]), url: u, status: p.status, header: p.header}
-	if _, h, is := fetch.ReadHead(head); is {
-		again.header = h
+	if len(head) > 0 {
+		again.header = message.ReadHead(head).Header
 	}
 	out.page = linklog.Page{URL: u.String(), Status: p.status, Links: out.page.Links[:0]}
 	out.read(&again, body, r)

@@ -1,6 +1,7 @@
 package warclinks
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -72,7 +73,8 @@ type reader struct {
 // is the newest of its URL, links that it has the page's links, each with its Target and Kind. Read may call fn for a
 // page twice: once with its status and once with its links. It has no Time, and is valid until fn returns. Read
 // reads the files twice. An error is one of the disk, or the first of Stop or fn.
-func Read(files []string, c Config, fn func(p *linklog.Page, status, links bool) error) (res Result, err error) {
+func Read(ctx context.Context, files []string, c Config, fn func(p *linklog.Page, status, links bool) error) (
+	res Result, err error) {
 	if c.FS == nil {
 		c.FS = disk.OS
 	}
@@ -94,7 +96,7 @@ func Read(files []string, c Config, fn func(p *linklog.Page, status, links bool)
 		r.sizes = append(r.sizes, st.Size())
 		r.total += 2 * st.Size()
 	}
-	if err := r.first(); err != nil {
+	if err := r.first(ctx); err != nil {
 		return r.res, err
 	}
 	if r.statuses, r.links, err = r.visits.Current(); err != nil {
@@ -103,7 +105,7 @@ func Read(files []string, c Config, fn func(p *linklog.Page, status, links bool)
 	if err := r.originals(); err != nil {
 		return r.res, err
 	}
-	err = r.second()
+	err = r.second(ctx)
 	return r.res, err
 }
 

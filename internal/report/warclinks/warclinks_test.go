@@ -22,7 +22,7 @@ import (
 func read(t *testing.T, c Config, files ...string) (links, pages []string, res Result) {
 	t.Helper()
 	c.Sort.Prefix = filepath.Join(t.TempDir(), "s")
-	res, err := Read(files, c, func(p *linklog.Page, status, has bool) error {
+	res, err := Read(t.Context(), files, c, func(p *linklog.Page, status, has bool) error {
 		if status {
 			pages = append(pages, fmt.Sprintf("%s %d", p.URL, p.Status))
 		}
@@ -196,12 +196,13 @@ func TestStop(t *testing.T) {
 	stop := errors.New("stop")
 	for at := 1; ; at++ {
 		n := 0
-		_, err := Read(files, Config{Sort: extsort.Config{Prefix: filepath.Join(t.TempDir(), "s"), Stop: func() error {
+		sort := extsort.Config{Prefix: filepath.Join(t.TempDir(), "s"), Stop: func() error {
 			if n++; n == at {
 				return stop
 			}
 			return nil
-		}}}, func(*linklog.Page, bool, bool) error { return nil })
+		}}
+		_, err := Read(t.Context(), files, Config{Sort: sort}, func(*linklog.Page, bool, bool) error { return nil })
 		if n < at {
 			break
 		}
@@ -210,13 +211,13 @@ func TestStop(t *testing.T) {
 		}
 	}
 	done, total := int64(0), int64(0)
-	_, err := Read(files, Config{Sort: extsort.Config{Prefix: filepath.Join(t.TempDir(), "s")},
+	_, err := Read(t.Context(), files, Config{Sort: extsort.Config{Prefix: filepath.Join(t.TempDir(), "s")},
 		Step: func(d, of int64) { done, total = max(d, done), of }},
 		func(*linklog.Page, bool, bool) error { return stop })
 	if !errors.Is(err, stop) || done == 0 || done > total {
 		t.Errorf("%v, %d of %d", err, done, total)
 	}
-	if _, err := Read([]string{t.TempDir()}, Config{}, nil); !errors.Is(err, errNotRegular) {
+	if _, err := Read(t.Context(), []string{t.TempDir()}, Config{}, nil); !errors.Is(err, errNotRegular) {
 		t.Errorf("a directory: %v", err)
 	}
 }

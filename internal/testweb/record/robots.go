@@ -2,6 +2,7 @@ package record
 
 import (
 	"bytes"
+	"context"
 	"io"
 	"net/url"
 	"strconv"
@@ -84,7 +85,7 @@ func (a *Archive) readRules(c capture) *testweb.Robots {
 	if err != nil {
 		return nil
 	}
-	in, err := rec.Payload()
+	in, err := rec.Payload(context.Background())
 	if err != nil {
 		return nil
 	}

@@ -95,7 +95,7 @@ func TestSamples(t *testing.T) {
 // want returns the hash of the payload that package warc reads from a record.
 func want(t *testing.T, rec *warc.Record) [20]byte {
 	t.Helper()
-	in, err := rec.Payload()
+	in, err := rec.Payload(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -111,7 +111,7 @@ func TestDecode(t *testing.T) {
 		{"gzip, br", "gzip, br", coded(t, text, "gzip", "br"), text, false},
 		{"br, deflate, zstd", "br, deflate, identity, zstd", coded(t, text, "br", "deflate", "zstd"), text, false},
 		{"gzip twice", "gzip, gzip", coded(t, text, "gzip", "gzip"), text, false},
-		{"gzip once, said twice", "gzip, gzip", gz, gz, true},
+		{"gzip once, said twice", "gzip, gzip", gz, text, true},
 		{"unknown", "compress", text, text, false},
 		{"unknown over gzip", "gzip, foo", gz, gz, false},
 		{"six codings", "gzip, gzip, gzip, gzip, gzip, gzip", gz, gz, true},
@@ -168,14 +168,14 @@ func TestBombs(t *testing.T) {
 		}
 		r.Release()
 	}
-	// A bomb that is large only in the middle: gzip members without content, compressed well.
-	empty := coded(t, nil, "gzip")
-	r := response(t, coded(t, bytes.Repeat(empty, 100_000), "gzip"), "gzip, gzip", 1<<20)
+	// A bomb that is large only in the middle: deflate blocks without content, compressed well.
+	hollow := bytes.Repeat([]byte{0, 0, 0, 0xff, 0xff}, 1<<20)
+	r := response(t, coded(t, hollow, "gzip"), "deflate, gzip", 1<<20)
 	if got, cut, err := r.Decode(limit); len(got) != 0 || !cut || err != nil {
-		t.Errorf("empty members: got %d bytes, cut %v, %v; want a cut empty body", len(got), cut, err)
+		t.Errorf("empty blocks: got %d bytes, cut %v, %v; want a cut empty body", len(got), cut, err)
 	}
 	r.Release()
-	r = response(t, bytes.Repeat(empty, 2*maxMembers), "gzip", 1<<20)
+	r = response(t, bytes.Repeat(coded(t, nil, "gzip"), 20_000), "gzip", 1<<20)
 	if got, _, err := r.Decode(limit); len(got) != 0 || !errors.Is(err, ErrCoding) {
 		t.Errorf("too many members: got %d bytes, %v; want ErrCoding", len(got), err)
 	}

@@ -21,6 +21,7 @@ import (
 	"golang.org/x/net/proxy"
 
 	"github.com/orbweaver/orbweaver/internal/store/disk"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // target is where a request goes.
@@ -466,7 +467,7 @@ func (d *dialer) tunnel(ctx context.Context, c *conn, at string) error {
 		b = append(b, piece[:n]...)
 		if end := headEnd(b, len(b)-n); end >= 0 {
 			line := firstLine(b)
-			_, _, _, status, ok := parseStatus(line)
+			_, _, _, status, ok := message.ParseStatus(line)
 			switch {
 			case !ok || status/100 != 2:
 				return fmt.Errorf("proxy CONNECT: the proxy replied %.80q", bytes.TrimSpace([]byte(line)))

@@ -83,10 +83,10 @@ func TestFraming(t *testing.T) {
 			"broken-chunk", false},
 		{"chunk of huge size", ok + "Transfer-Encoding: chunked\r\n\r\nFFFFFFFFFFFFFFFFF\r\nabc", true,
 			"truncated-disconnect", "", "broken-chunk", false},
-		{"chunk line without end", ok + "Transfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("x", maxChunkLine),
+		{"chunk line without end", ok + "Transfer-Encoding: chunked\r\n\r\n1;" + strings.Repeat("x", 16<<10),
 			true, "truncated-disconnect", "", "broken-chunk", false},
 		{"trailer without end", ok + "Transfer-Encoding: chunked\r\n\r\n0\r\n" +
-			strings.Repeat("x: y\r\n", maxTrailer/6+1), true, "truncated-disconnect", "", "broken-chunk", false},
+			strings.Repeat("x: y\r\n", 64<<10/6+1), true, "truncated-disconnect", "", "broken-chunk", false},
 		{"no trailer", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n", false, "complete", "abc",
 			"no-trailer-end", false},
 		{"no trailer, silence", ok + "Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n", true, "complete", "abc",

@@ -31,6 +31,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -424,7 +425,7 @@ func (x *exchange) head(c *conn, werr error) (ok bool, err error) {
 		}
 		if end >= 0 {
 			line, fields, _ := strings.Cut(string(b[:end]), "\n")
-			proto, major, minor, status, known := parseStatus(line)
+			proto, major, minor, status, known := message.ParseStatus(line)
 			if !known {
 				return false, x.fail(BadResponse, fmt.Errorf("%w: status line %.80q", errNotHTTP, line))
 			}
@@ -437,9 +438,10 @@ func (x *exchange) head(c *conn, werr error) (ok bool, err error) {
 				scanned = 0
 				continue
 			}
-			h, few := parseFields(fields)
+			h, few := message.ParseFields(fields)
 			if !few {
-				return false, x.fail(HeaderTooLarge, fmt.Errorf("%w: more than %d fields", errHeaderBig, maxFields))
+				return false, x.fail(HeaderTooLarge, fmt.Errorf("%w: more than %d fields", errHeaderBig,
+					message.MaxFields))
 			}
 			if status == 407 && c.forward {
 				return false, x.fail(Proxy, errProxyAuth)
@@ -494,7 +496,7 @@ func (x *exchange) body(c *conn) error {
 	head := int64(r.HeadLen)
 	all, _ := w.Bytes()
 	fresh := all[r.HeadLen:]
-	var ch chunks
+	var ch message.Chunks
 	var coded int64 // bytes of the chunked body that are parsed so far
 	for {
 		var end int64 = -1 // the end of the message, once known
@@ -507,14 +509,14 @@ func (x *exchange) body(c *conn) error {
 			}
 		case byChunks:
 			for len(fresh) > 0 {
-				_, n := ch.next(fresh)
+				_, n := ch.Next(fresh)
 				if n == 0 {
 					break
 				}
 				coded += int64(n)
 				fresh = fresh[n:]
 			}
-			if ch.state == chunkDone {
+			if ch.Done() {
 				end = head + coded
 			}
 		}
@@ -538,7 +540,7 @@ func (x *exchange) body(c *conn) error {
 			}
 			x.keep = x.keep && more == silent
 			return nil
-		case ch.state == chunkBad:
+		case ch.Bad():
 			x.keep, r.Truncated = false, TruncatedDisconnect
 			r.note("broken-chunk")
 			return nil
@@ -548,7 +550,7 @@ func (x *exchange) body(c *conn) error {
 			return err
 		}
 		if fault != nil {
-			x.bodyFault(fault, fr.kind, ch.ended())
+			x.bodyFault(fault, fr.kind, ch.Ended())
 			return nil
 		}
 	}

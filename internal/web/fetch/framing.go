@@ -6,6 +6,8 @@ import (
 	"net"
 	"os"
 	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // framing is how the end of a body is found (RFC 9112, 6.3).
@@ -26,24 +28,15 @@ type frame struct {
 // frameOf returns the framing of r's body. If the Content-Length is not a number, or if two of them
 // differ, no length can be trusted: frameOf notes that, and the body ends with the connection.
 func frameOf(r *Response) frame {
-	if r.Status == 204 || r.Status == 304 || r.Status == 101 {
+	h := message.Head{Proto: r.Proto, Status: r.Status, Header: r.Header}
+	if h.Empty() {
 		return frame{kind: byNothing}
 	}
-	// HTTP versions below 1.1 have no transfer coding (RFC 9112, 6.1). Both numbers of a version
-	// have one digit, so the strings compare as the versions do.
-	if r.Proto >= "HTTP/1.1" {
-		last, coded := "", false
-		r.Header.tokens("Transfer-Encoding", func(t string) bool {
-			last = t
-			coded = coded || !strings.EqualFold(t, "identity") // identity means no coding
-			return true
-		})
-		if strings.EqualFold(last, "chunked") {
-			return frame{kind: byChunks}
-		}
-		if coded {
-			return frame{kind: byClose}
-		}
+	switch chunked, other := h.Transfer(); {
+	case chunked:
+		return frame{kind: byChunks}
+	case other:
+		return frame{kind: byClose}
 	}
 	f := frame{kind: byClose}
 	bad := false
@@ -52,7 +45,7 @@ func frameOf(r *Response) frame {
 			continue
 		}
 		for t := range strings.SplitSeq(r.Header[i].Value, ",") {
-			n, ok := parseLength(trim(t))
+			n, ok := parseLength(strings.Trim(t, " \t"))
 			if !ok || f.kind == byLength && n != f.length {
 				bad = true
 				continue
@@ -85,10 +78,10 @@ func parseLength(s string) (n int64, ok bool) {
 // body is found without closing it.
 func keepAlive(major, minor int, h Header) bool {
 	switch {
-	case major != 1 || h.hasToken("Connection", "close"):
+	case major != 1 || h.HasToken("Connection", "close"):
 		return false
 	case minor == 0:
-		return h.hasToken("Connection", "keep-alive")
+		return h.HasToken("Connection", "keep-alive")
 	}
 	// A response with both framings may be an attempt to smuggle a response (RFC 9112, 6.1).
 	return h.Get("Transfer-Encoding") == "" || h.Get("Content-Length") == ""

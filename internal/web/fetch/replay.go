@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -79,8 +80,8 @@ func (r *Response) head(most int) error {
 		return fmt.Errorf("%w: the header is too large", ErrNotResponse)
 	}
 	line, fields, _ := strings.Cut(string(b[:end]), "\n")
-	proto, _, _, status, known := parseStatus(line)
-	h, few := parseFields(fields)
+	proto, _, _, status, known := message.ParseStatus(line)
+	h, few := message.ParseFields(fields)
 	if !known || !few {
 		return fmt.Errorf("%w: status line %.80q", ErrNotResponse, line)
 	}

@@ -5,6 +5,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -94,7 +95,7 @@ type payload struct {
 	data    []byte // payload that is not read yet
 	buf     []byte // memory of win if the wire is in a file
 	chunked bool
-	chunks  chunks
+	chunks  message.Chunks
 }
 
 // fill makes data non-empty.
@@ -119,7 +120,7 @@ func (p *payload) fill() error {
 			p.data, p.win = p.win, nil
 			continue
 		}
-		data, n := p.chunks.next(p.win)
+		data, n := p.chunks.Next(p.win)
 		if n == 0 && data == nil {
 			return io.EOF // complete or broken
 		}

@@ -1,4 +1,4 @@
-package fetch
+package message
 
 // Limits for the overhead of the chunked coding, in bytes.
 const (
@@ -24,21 +24,27 @@ const (
 	chunkBad
 )
 
-// chunks reads the chunked transfer coding (RFC 9112, 7.1) in pieces. It accepts a bare LF in place
+// Chunks reads the chunked transfer coding (RFC 9112, 7.1) in pieces. It accepts a bare LF in place
 // of CR LF, and ignores extensions and trailers. The zero value is at the start of a body.
-type chunks struct {
+type Chunks struct {
 	state chunkState
 	left  int64 // payload bytes still to come in this chunk
 	line  int   // bytes of the current size line, or of the trailer
 }
 
-// ended reports whether the last chunk has been read. The trailer may still be incomplete.
-func (c *chunks) ended() bool { return c.state >= chunkLine && c.state <= chunkDone }
+// Bad reports that a wrong byte follows what has been read.
+func (c *Chunks) Bad() bool { return c.state == chunkBad }
 
-// next consumes n bytes of p. It stops at the end of p, after a part of the payload, after the end
+// Done reports that the whole coding has been read, with its trailer.
+func (c *Chunks) Done() bool { return c.state == chunkDone }
+
+// Ended reports whether the last chunk has been read. The trailer may still be incomplete.
+func (c *Chunks) Ended() bool { return c.state >= chunkLine && c.state <= chunkDone }
+
+// Next consumes n bytes of p. It stops at the end of p, after a part of the payload, after the end
 // of the coding, or before the first wrong byte. data is the payload in the consumed bytes; it is a
 // part of p.
-func (c *chunks) next(p []byte) (data []byte, n int) {
+func (c *Chunks) Next(p []byte) (data []byte, n int) {
 	for n < len(p) {
 		b := p[n]
 		switch c.state {
@@ -129,14 +135,14 @@ func (c *chunks) next(p []byte) (data []byte, n int) {
 }
 
 // begin starts the chunk whose size line has ended.
-func (c *chunks) begin() {
+func (c *Chunks) begin() {
 	c.line, c.state = 0, chunkData
 	if c.left == 0 {
 		c.state = chunkLine
 	}
 }
 
-func (c *chunks) afterSize(b byte) {
+func (c *Chunks) afterSize(b byte) {
 	switch b {
 	case ' ', '\t':
 		c.state = chunkSpace
