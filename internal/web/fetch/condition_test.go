@@ -75,10 +75,10 @@ func TestConditionOf(t *testing.T) {
 	} {
 		r := &Response{Status: c.status, Truncated: c.truncated}
 		if c.etag != "" {
-			r.Header = append(r.Header, Field{"etag", c.etag})
+			r.Header = append(r.Header, Field{Name: "etag", Value: c.etag})
 		}
 		if c.lm != "" {
-			r.Header = append(r.Header, Field{"last-modified", c.lm})
+			r.Header = append(r.Header, Field{Name: "last-modified", Value: c.lm})
 		}
 		if got := ConditionOf(r); got != c.want {
 			t.Errorf("%s: got %+v, want %+v", c.name, got, c.want)
@@ -93,7 +93,7 @@ func TestLastModified(t *testing.T) {
 		"Sun, 06 Nov 1994 09:49:37 +0100": true, " Sun, 06 Nov 1994 08:49:37 GMT ": true, "": false, "0": false,
 		"-1": false,
 	} {
-		got := LastModified(Header{{"Last-Modified", s}})
+		got := LastModified(Header{{Name: "Last-Modified", Value: s}})
 		if got.IsZero() == ok || ok && !got.Equal(want) {
 			t.Errorf("%q: got %v", s, got)
 		}

@@ -51,7 +51,7 @@ func TestRetryAfter(t *testing.T) {
 		{"soon", 0, false},
 		{"", 0, false},
 	} {
-		got, ok := RetryAfter(Header{{"retry-after", c.value}}, now)
+		got, ok := RetryAfter(Header{{Name: "retry-after", Value: c.value}}, now)
 		if got != c.want || ok != c.ok {
 			t.Errorf("RetryAfter(%q) = %v, %v; want %v, %v", c.value, got, ok, c.want, c.ok)
 		}
@@ -68,7 +68,7 @@ func TestRedirect(t *testing.T) {
 		{308, "/a", true},
 		{301, "", false}, {304, "/a", false}, {305, "/a", false}, {200, "/a", false}, {201, "/a", false},
 	} {
-		got, ok := Redirect(&Response{Status: c.status, Header: Header{{"Location", c.location}}})
+		got, ok := Redirect(&Response{Status: c.status, Header: Header{{Name: "Location", Value: c.location}}})
 		if ok != c.want || ok && got != c.location {
 			t.Errorf("Redirect(%d, %q) = %q, %v, want ok only for a redirect with a Location",
 				c.status, c.location, got, ok)
