@@ -44,7 +44,8 @@ type Map struct {
 	// left held in drum have other numbers.
 	base    uint64
 	found   []Place
-	items   []drum.Item
+	items   []drum.Item // questions
+	puts    []drum.Item // of Append
 	aux     []byte
 	keys    []weburl.Key
 	dirty   bool
@@ -230,31 +231,51 @@ func (m *Map) Append(encoded []byte) error {
 		return nil
 	}
 	at := m.file.size
-	m.items = m.items[:0]
+	m.keys, m.puts = m.keys[:0], m.puts[:0]
 	for b := encoded; len(b) > 0; {
 		data, n, err := m.cfg.Decode(b)
 		if err != nil {
 			return err
 		}
-		m.keys = m.cfg.Keys(m.keys[:0], data)
-		for _, k := range m.keys {
-			m.items = append(m.items, drum.Item{Key: k, Value: uint64(at)})
+		m.keys = m.cfg.Keys(m.keys, data)
+		for _, k := range m.keys[len(m.puts):] {
+			m.puts = append(m.puts, drum.Item{Key: k, Value: uint64(at)})
 		}
 		at += int64(n)
 		b = b[n:]
+	}
+	if m.cfg.Keep {
+		if err := m.keep(); err != nil {
+			return err
+		}
 	}
 	m.dirty = true
 	if err := m.file.write(encoded); err != nil {
 		return err
 	}
-	put := m.drum.Update
-	if m.cfg.Keep {
-		put = m.drum.Add
-	}
-	if err := m.mend(put(m.items)); err != nil || !m.drum.WantsSync() {
+	if err := m.mend(m.drum.Update(m.puts)); err != nil || !m.drum.WantsSync() {
 		return err
 	}
 	return m.Sync() // drum's table is full, and cannot be written before the entries are durable
+}
+
+// keep leaves in m.puts the keys that no entry has, the first of equal ones last. It looks them up, since an item of
+// drum.Add may be held: after a power failure it would give its key to an entry that the file has lost.
+func (m *Map) keep() error {
+	found, err := m.Look(m.keys)
+	if err != nil {
+		return err
+	}
+	n := 0
+	for i, it := range m.puts {
+		if !found[i].Known {
+			m.puts[n] = it
+			n++
+		}
+	}
+	m.puts = m.puts[:n]
+	slices.Reverse(m.puts)
+	return nil
 }
 
 // Ready returns a channel that receives a value when the owner should call Emit.
