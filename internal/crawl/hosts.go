@@ -27,7 +27,7 @@ const (
 type HostQuery struct {
 	Search string // part of the name; empty: all hosts
 	By     HostOrder
-	Limit  int // rows
+	Limit  int // rows; below 1: none
 	// After is the last row of the page before; nil: there is none. AfterToo also returns that row.
 	After    *HostMark
 	AfterToo bool
@@ -63,6 +63,7 @@ func (c *Crawler) Hosts(ctx context.Context, q HostQuery) (rows []HostRow, match
 	if c.Status() == nil {
 		return nil, 0, ErrNotRunning
 	}
+	q.Limit = max(q.Limit, 0)
 	s := hostSearch{q: q, search: strings.ToLower(q.Search)}
 	for from, more := 0, true; more; {
 		if err := c.ask(ctx, "hosts", func() {

@@ -138,7 +138,7 @@ var ErrListing = errors.New("no position of this listing")
 func (ls *Listing) Page(from int64, most, bytes int) (links []weburl.Link, next int64, more bool, err error) {
 	ls.mu.Lock()
 	defer ls.mu.Unlock()
-	if ls.err != nil || ls.closed {
+	if ls.err != nil || ls.closed || from < 0 {
 		return nil, 0, false, errors.Join(ls.err, ErrListing)
 	}
 	next = from

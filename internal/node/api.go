@@ -17,6 +17,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/node/admin"
 	"github.com/orbweaver/orbweaver/internal/node/console"
 	"github.com/orbweaver/orbweaver/internal/node/operate"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 )
 
@@ -58,6 +59,7 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	s, err := admin.Listen(admin.Config{
 		Listener: ln, Cert: cert, Token: access.Token, ReaderToken: forReaders.Token, Metrics: reg,
 		Operator: a.operator, Ready: a.ready, Now: a.now, Console: console.Handler(), Archive: a.archivedPages(),
+		MemoryBytes: a.budget.of(shareCalls), Panicked: panicked(a.parts.Events),
 	})
 	if err != nil {
 		return &ConfigError{err.Error()}
@@ -84,6 +86,14 @@ func (a *Agent) Serve(ln net.Listener, cert *tls.Certificate) error {
 	}
 	a.onClose(func() error { return a.fs.Remove(a.dir(TokenFile)) })
 	return nil
+}
+
+// panicked returns a function that writes a call that has panicked to the events.
+func panicked(events *report.Events) func(call string, value any, stack []byte) {
+	return func(call string, value any, stack []byte) {
+		events.Write("call-panicked", report.F("call", call), report.F("error", fmt.Sprint(value)),
+			report.F("stack", string(stack)))
+	}
 }
 
 // ready reports whether the agent crawls: it has met the others of its cluster, and does not stop.

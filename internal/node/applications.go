@@ -81,6 +81,11 @@ func (o operated) CheckApplication(d operate.Application) error {
 	if _, walks := o.a.parts.Strategy.(*strategy.Walk); walks {
 		return fmt.Errorf("a crawl with --strategy walk has no applications: its walkers choose the pages")
 	}
+	for _, p := range append(d.Include[:len(d.Include):len(d.Include)], d.Exclude...) {
+		if err := sheet.CheckSize(p); err != nil {
+			return err
+		}
+	}
 	_, included := sheet.Compile("include", d.Include)
 	_, excluded := sheet.Compile("exclude", d.Exclude)
 	if err := errors.Join(included, excluded); err != nil {

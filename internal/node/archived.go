@@ -134,19 +134,20 @@ func (o operated) Record(ctx context.Context, q *pb.RecordRequest) (*pb.RecordRe
 	for _, h := range m.Header {
 		r.Http = append(r.Http, &pb.HeaderField{Name: valid(h.Name), Value: valid(h.Value)})
 	}
-	if q.Most == 0 {
+	most := int64(q.Most)
+	if most <= 0 {
 		return r, nil
 	}
-	from := min(q.From, maxBody)
+	from := min(max(q.From, 0), maxBody)
 	if _, err := io.CopyN(io.Discard, m.Body, from); err != nil && err != io.EOF {
 		return nil, err
 	}
-	b, err := io.ReadAll(io.LimitReader(m.Body, min(int64(q.Most), maxBody-from)+1))
+	b, err := io.ReadAll(io.LimitReader(m.Body, min(most, maxBody-from)+1))
 	if err != nil && len(b) == 0 {
 		return nil, err
 	}
-	if r.More = len(b) > int(q.Most); r.More {
-		b = b[:q.Most]
+	if r.More = int64(len(b)) > most; r.More {
+		b = b[:most]
 	}
 	r.Body = b
 	return r, nil

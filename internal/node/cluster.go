@@ -204,7 +204,7 @@ func (a *Agent) openCluster() error {
 		handlers.Contents = a.contents.serve
 	}
 	c.server = rpc.NewServer(c.listener,
-		rpc.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers})
+		rpc.ServerConfig{Crawl: c.id, Admitted: c.admitted, Handlers: handlers, Panicked: panicked(a.parts.Events)})
 	return errors.Join(a.openSites(), a.openCopies())
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/netip"
 	"os"
@@ -327,6 +328,9 @@ func (c *Coordinator) open() error {
 		Crawl: func() rpc.ID { return c.machine.Crawl() }, Admitted: c.admitted,
 		Coordination: rpc.Coordination{Discover: c.discover, Follow: c.follow, Finish: c.finish, Status: c.status,
 			Forget: c.forget},
+		Panicked: func(call string, value any, stack []byte) {
+			c.events.add("call-panicked", "call", call, "error", fmt.Sprint(value), "stack", string(stack))
+		},
 	})
 	c.events.add("coordinator-started", "name", c.cfg.Name, "address", c.Addr(), "members", c.members())
 	return nil

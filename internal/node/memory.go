@@ -19,7 +19,7 @@ const (
 //
 //	total   codeBytes, or an eighth if that is more
 //	        limit       workBytes
-//	                    packages    the shares below: 57 %
+//	                    packages    the shares below: 60 %
 //	                                the rest: counts by host, gaps between
 //	                                objects, and room for the garbage collector
 //
@@ -40,8 +40,9 @@ const (
 	shareRobots   share = 7
 	sharePayloads share = 4
 	shareNames    share = 2
+	shareCalls    share = 3 // of operators
 	shareNear     share = 4 // with --near-duplicates
-	shareSum      share = shareSeen + shareQueues + shareRobots + sharePayloads + shareNames
+	shareSum      share = shareSeen + shareQueues + shareRobots + sharePayloads + shareNames + shareCalls
 
 	// Shares of an agent in a cluster. All shares shrink, so that the sum stays the same.
 	shareOutbox   share = 4

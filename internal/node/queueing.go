@@ -1,9 +1,11 @@
 package node
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -180,18 +182,28 @@ func (o operated) matcher(q *pb.ListQueue) (func(l *weburl.Link) bool, error) {
 	if q.Pattern != "" {
 		exprs = []string{q.Pattern}
 	}
+	if err := sheet.CheckSize(q.Pattern); err != nil {
+		return nil, err
+	}
 	pattern, err := sheet.Compile("pattern", exprs)
 	if err != nil {
 		return nil, err
 	}
-	return func(l *weburl.Link) bool {
+	return func(l *weburl.Link) (matches bool) {
+		defer func() { // a goroutine of the crawl calls it
+			if v := recover(); v != nil {
+				panicked(o.a.parts.Events)("ListQueue", v, debug.Stack())
+			}
+		}()
 		return (q.Host == "" || l.URL.Host() == q.Host) && (pattern.None() || pattern.Match(l.URL.String())) &&
 			(!q.Preview || o.a.crawler.Excluded(*l) == "")
 	}, nil
 }
 
 // CheckPattern implements operate.Scoping.
-func (o operated) CheckPattern(pattern string) error { return crawl.CheckExclusion(pattern) }
+func (o operated) CheckPattern(pattern string) error {
+	return cmp.Or(sheet.CheckSize(pattern), crawl.CheckExclusion(pattern))
+}
 
 // CheckHost implements operate.Scoping.
 func (o operated) CheckHost(host string) (string, error) { return ParseHost(host) }

@@ -24,6 +24,9 @@ func FindLines(ctx context.Context, fsys disk.FS, p Place, prefix, after string,
 	if fsys == nil {
 		fsys = disk.OS
 	}
+	if n <= 0 {
+		return nil, nil
+	}
 	f := finding{prefix: []byte(prefix), after: []byte(after), n: n}
 	if p.Live != nil {
 		p.Live.find(&f) // before the files: lines move from the memory to a file
@@ -86,7 +89,7 @@ func (f *finding) add(line []byte) (more bool) {
 	if bytes.Compare(line, f.after) <= 0 || len(line) > maxFound {
 		return true
 	}
-	if len(f.lines) == f.n && (f.n == 0 || string(line) >= f.lines[f.n-1]) {
+	if len(f.lines) == f.n && string(line) >= f.lines[f.n-1] {
 		return false
 	}
 	i, there := slices.BinarySearchFunc(f.lines, line, func(have string, want []byte) int {

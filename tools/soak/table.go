@@ -35,6 +35,8 @@ var table = []*job{
 		what: "the same under the race detector"},
 	{name: "fuzz", share: 2, steps: fuzzSteps,
 		what: "each fuzz target for some seconds; go keeps the corpus in its cache"},
+	{name: "calls", share: 2, steps: callSteps,
+		what: "mutated calls of readers, operators and other agents to whole agents"},
 	{name: "stories", share: 2, steps: storySteps,
 		what: `random stories of "orblab chaos": agents and clusters with faults, in virtual time`},
 	{name: "measures", share: 1, steps: measureSteps,
@@ -326,6 +328,20 @@ func fuzzSteps(j *job, packages []pack) []*step {
 				// Without the last flag, go may spend the whole time on making one input smaller.
 				flags: []string{"-fuzz", "^" + target + "$", "-fuzztime", fuzzTime.String(), "-parallel", "1",
 					"-fuzzminimizetime", "1s"}})
+		}
+	}
+	return steps
+}
+
+// mutatedCalls is the test of the job "calls". Each run draws new calls.
+const mutatedCalls = "TestMutatedCalls"
+
+func callSteps(j *job, packages []pack) []*step {
+	var steps []*step
+	for _, p := range packages {
+		if slices.Contains(p.tests, mutatedCalls) {
+			steps = append(steps, &step{job: j, name: filepath.ToSlash(p.dir), module: p.module, pkg: p.path,
+				dir: p.dir, tests: []string{mutatedCalls}, limit: longest, env: busy, read: readTests})
 		}
 	}
 	return steps

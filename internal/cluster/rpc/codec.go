@@ -7,6 +7,8 @@ import (
 	"connectrpc.com/connect"
 	"github.com/klauspost/compress/zstd"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/orbweaver/orbweaver/internal/inbound"
 )
 
 const (
@@ -28,7 +30,7 @@ func (codec) Marshal(m any) ([]byte, error) { return proto.Marshal(m.(proto.Mess
 
 // Unmarshal decodes any bytes safely.
 func (c codec) Unmarshal(b []byte, m any) error {
-	if err := proto.Unmarshal(b, m.(proto.Message)); err != nil {
+	if err := inbound.Unmarshal(b, m.(proto.Message), inbound.MaxFields); err != nil {
 		c.counts.refuse(Malformed)
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}

@@ -16,6 +16,7 @@ import (
 	"connectrpc.com/connect"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc/pb"
+	"github.com/orbweaver/orbweaver/internal/inbound"
 )
 
 const (
@@ -50,6 +51,24 @@ var limits = [calls]time.Duration{
 	CallPages: 10 * time.Minute, CallCopy: 2 * time.Minute,
 	CallDiscover: 10 * time.Second, CallFollow: 30 * time.Second, CallFinish: 10 * time.Second,
 	CallStatus: 5 * time.Second, CallForget: 10 * time.Second,
+}
+
+// sizes bound the messages of calls that need less than maxMessage, in octets. The checks of their fields allow no
+// more.
+var sizes = map[Call]int{
+	CallHello: 64 << 10, CallKnown: 64 << 10, CallPulse: 4 << 10, CallEnd: 4 << 10, CallShare: 4 << 10,
+	CallBudget: 512 << 10, CallContents: 640 << 10, CallFollow: 512 << 10, CallFinish: 4 << 10, CallStatus: 4 << 10,
+	CallForget: 4 << 10,
+}
+
+// sized returns the options of a call for which sizes has a bound.
+func sized(spec connect.Spec) []connect.HandlerOption {
+	for call, most := range sizes {
+		if spec.Procedure == "/"+call.service()+"/"+callNames[call] {
+			return []connect.HandlerOption{connect.WithReadMaxBytes(most)}
+		}
+	}
+	return nil
 }
 
 // bulk reports calls with much data, which are answered when the data is on disk.
@@ -142,6 +161,8 @@ type ServerConfig struct {
 	// heard of a new agent yet. Safe for concurrent use. Nil admits every caller with a
 	// certificate of the cluster.
 	Admitted func(Caller) bool
+	// Panicked is told of a handler that panics, with the stack. The caller gets an error. Nil tells nobody.
+	Panicked func(call string, value any, stack []byte)
 }
 
 // A Server answers the calls to an agent or a coordinator. Safe for concurrent use.
@@ -173,6 +194,7 @@ func NewServer(l *Listener, cfg ServerConfig) *Server {
 		connect.WithReadMaxBytes(maxMessage), connect.WithSendMaxBytes(maxMessage),
 		connect.WithCompression("gzip", nil, nil),
 		connect.WithCompression(zstdName, newDecompressor, newCompressor), connect.WithCompressMinBytes(compressFrom),
+		inbound.Recovering(cfg.Panicked), connect.WithConditionalHandlerOptions(sized),
 	}
 	s.errors = connect.NewErrorWriter(opts...)
 	_, calls := pb.NewExchangeHandler(answers{s}, opts...)

@@ -29,7 +29,7 @@ import (
 //
 //	Host   names this server: a page of a foreign name that resolves to this address cannot call (DNS rebinding)
 //	token  of the operator or of a reader, in the header or as a cookie
-//	origin of a browser's request that changes something: a page of this server
+//	origin of a browser's request with a cookie: a page of this server, whatever the method
 //	role   a reader may only make calls that the .proto file marks NO_SIDE_EFFECTS, and read the metrics
 //
 // Wrong tokens are counted by address. Beyond wrongMost in a minute, requests of the address that lack a right token
@@ -186,13 +186,11 @@ func (g *gate) admit(next http.Handler) http.Handler {
 				"Bearer)", http.StatusUnauthorized)
 			return
 		}
-		prove(r)
-		if byCookie {
-			if err := g.origin.Check(r); err != nil {
-				http.Error(w, "a page of another server may not call", http.StatusForbidden)
-				return
-			}
+		if byCookie && !g.isOurs(r) {
+			http.Error(w, "a page of another server may not call", http.StatusForbidden)
+			return
 		}
+		prove(r)
 		if is == reader && (changing[r.URL.Path] || strings.HasPrefix(r.URL.Path, profilePath)) {
 			_ = g.refuse.Write(w, r, connect.NewError(connect.CodePermissionDenied, fmt.Errorf("the reader's token "+
 				"permits only calls that change nothing; use the one in state/api.json")))
@@ -200,6 +198,16 @@ func (g *gate) admit(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// isOurs reports whether a browser's request comes from a page of this server, or from the address bar. The method does
+// not matter: a browser sends a cookie to all ports of a machine, with the requests of any page there. A browser of
+// before 2023 may not say where a request comes from. Then only those are ours that have to have an Origin.
+func (g *gate) isOurs(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" {
+		return site == "same-origin" || site == "none"
+	}
+	return r.Method != http.MethodGet && r.Method != http.MethodHead && g.origin.Check(r) == nil
 }
 
 // prove makes the connection one that strangers do not displace.
@@ -215,7 +223,7 @@ const maxLogin = 4 << 10
 // session tells a browser its role (GET), logs it in (POST, with the token as JSON) or out (DELETE).
 func (g *gate) session(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Cache-Control", "no-store")
-	if err := g.origin.Check(r); err != nil {
+	if told := r.Header.Get("Sec-Fetch-Site") != ""; !g.isOurs(r) && (told || r.Method != http.MethodGet) {
 		http.Error(w, "a page of another server may not log in", http.StatusForbidden)
 		return
 	}

@@ -260,14 +260,14 @@ func TestCookiePorts(t *testing.T) {
 		c := newCaller(t, cert, nil)
 		var names []string
 		var both []string
-		for _, host := range []string{"localhost:7481", "localhost:7482", "localhost"} {
+		for _, host := range []string{"localhost:7481", "localhost:7482", "localhost", "[::1]:7483"} {
 			res := c.send(ours, "POST", "http://"+host+"/session", `{"token":"secret"}`, "Sec-Fetch-Site: same-origin")
 			cookie, _, _ := strings.Cut(res.Header.Get("Set-Cookie"), ";")
 			name, _, _ := strings.Cut(cookie, "=")
 			names, both = append(names, name), append(both, cookie)
 		}
 		if names[0] == names[1] || names[0] == names[2] || !strings.HasSuffix(names[1], "orbweaver-7482") ||
-			!strings.HasSuffix(names[2], "orbweaver") {
+			!strings.HasSuffix(names[2], "orbweaver") || !strings.HasSuffix(names[3], "orbweaver-7483") {
 			t.Errorf("the cookies are %q", names)
 		}
 		for host, want := range map[string]int{"localhost:7482": 200, "localhost:7483": 401} {
@@ -276,6 +276,40 @@ func TestCookiePorts(t *testing.T) {
 			if res.StatusCode != want {
 				t.Errorf("%s: %s, want %d", host, res.Status, want)
 			}
+		}
+	}
+}
+
+// With a cookie, a request of a foreign page is refused, whatever its method: a browser sends the cookie to all ports
+// of a machine. With a token, the method and the headers do not matter.
+func TestCookieOfForeignPage(t *testing.T) {
+	c := newCaller(t, nil, nil)
+	const at = "http://127.0.0.1:7480"
+	res := c.send(ours, "POST", at+"/session", `{"token":"secret"}`, "Sec-Fetch-Site: same-origin")
+	cookie, _, _ := strings.Cut(res.Header.Get("Set-Cookie"), ";")
+	const ask = service + "Status?encoding=json&message=%7B%7D&connect=v1"
+	for _, path := range []string{ask, "/metrics", "/session"} {
+		for header, want := range map[string]int{
+			"Sec-Fetch-Site: same-origin": 200, "Sec-Fetch-Site: none": 200, "Sec-Fetch-Site: same-site": 403,
+			"Sec-Fetch-Site: cross-site": 403, "Sec-Fetch-Site: new": 403, "X: an old browser": 403,
+		} {
+			if path == "/session" && strings.HasPrefix(header, "X") {
+				want = 200 // it tells the role alone, to which no foreign page can listen
+			}
+			if got := c.send(ours, "GET", at+path, "", "Cookie: "+cookie, header).StatusCode; got != want {
+				t.Errorf("GET %s, %s: %d, want %d", path, header, got, want)
+			}
+			if path != "/session" {
+				res := c.send(ours, "GET", at+path, "", "Authorization: Bearer secret", header)
+				if res.StatusCode != 200 {
+					t.Errorf("GET %s with a token, %s: %s", path, header, res.Status)
+				}
+			}
+		}
+	}
+	for header, want := range map[string]int{"Origin: " + at: 200, "Origin: http://127.0.0.1:7481": 403, "X: y": 200} {
+		if got := c.send(ours, "POST", at+service+"Status", "{}", "Cookie: "+cookie, header).StatusCode; got != want {
+			t.Errorf("POST of an old browser, %s: %d, want %d", header, got, want)
 		}
 	}
 }

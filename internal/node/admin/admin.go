@@ -68,6 +68,10 @@ type Config struct {
 	Ready func() bool
 	// Metrics gathers the metrics for /metrics.
 	Metrics prometheus.Gatherer
+	// MemoryBytes bounds the memory of the calls that are served at once. Zero means 16 MiB.
+	MemoryBytes int64
+	// Panicked is told of a call that panics, with the stack. Its caller gets an error. Nil tells nobody.
+	Panicked func(call string, value any, stack []byte)
 }
 
 // ErrAddr reports an address that Listen refuses.
@@ -87,8 +91,9 @@ const (
 	// idleTimeout is how long a connection may wait for its next request.
 	idleTimeout = time.Minute
 	// closeTime bounds the wait for calls in progress at the end.
-	closeTime  = time.Second
-	maxRequest = 1 << 20 // bytes of a call's message
+	closeTime = time.Second
+	// maxRequest bounds the bytes of a call's message, and maxQuestion that of a call that changes nothing.
+	maxRequest, maxQuestion = 1 << 20, 128 << 10
 	// pagesTime bounds a call that waits for pages of an application, and pagesPath is its path.
 	pagesTime = 90 * time.Second
 	pagesPath = "/orbweaver.operator.v1.Operator/Pages"
@@ -200,8 +205,8 @@ func (s *Server) Close() error {
 
 func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 	private := http.NewServeMux()
-	path, calls := pb.NewOperatorHandler(cfg.Operator, connect.WithReadMaxBytes(maxRequest))
-	private.Handle(path, signed(streams(calls, ending)))
+	path, calls := pb.NewOperatorHandler(cfg.Operator, options(cfg)...)
+	private.Handle(path, newRooms(cfg.MemoryBytes, g.refuse).bound(signed(streams(calls, ending))))
 	private.Handle("GET /metrics", promhttp.HandlerFor(cfg.Metrics, promhttp.HandlerOpts{}))
 	profiles(private)
 	guarded := http.NewServeMux() // the paths whose requests must name this server
@@ -226,6 +231,21 @@ func handler(cfg Config, g *gate, ending context.Context) http.Handler {
 	})
 	mux.Handle("/", g.named(guarded))
 	return mux
+}
+
+// options returns how messages are read, and how a call ends that panics.
+func options(cfg Config) []connect.HandlerOption {
+	list := []connect.HandlerOption{inbound.Recovering(cfg.Panicked),
+		connect.WithConditionalHandlerOptions(func(s connect.Spec) []connect.HandlerOption {
+			if changing[s.Procedure] {
+				return []connect.HandlerOption{connect.WithReadMaxBytes(maxRequest)}
+			}
+			return []connect.HandlerOption{connect.WithReadMaxBytes(maxQuestion)}
+		})}
+	for _, c := range codecs {
+		list = append(list, connect.WithCodec(c))
+	}
+	return list
 }
 
 // streams lets calls that are streams last: without the times for a whole request and its answer, until ending is done.

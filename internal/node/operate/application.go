@@ -141,6 +141,9 @@ func (a *Application) check() error {
 	case len(a.Include)+len(a.Exclude) > appRules:
 		return fmt.Errorf("%d patterns: give at most %d of include and exclude together",
 			len(a.Include)+len(a.Exclude), appRules)
+	case slices.ContainsFunc(append(a.Include[:len(a.Include):len(a.Include)], a.Exclude...),
+		func(p string) bool { return len(p) > orders.MaxAbout }):
+		return fmt.Errorf("a pattern has more than %d bytes", orders.MaxAbout)
 	case a.Strategy == StrategyList && len(a.Include) > 0:
 		return fmt.Errorf("include: with strategy list no links are followed; leave the patterns out")
 	}

@@ -2,7 +2,6 @@ package operate
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -210,8 +209,8 @@ func (o *Operator) feed(ctx context.Context, name string, urls []*pb.FeedURL) ([
 // answerApplication is Answer for the calls about applications.
 func (o *Operator) answerApplication(ctx context.Context, method string, request []byte) ([]byte, error) {
 	answer := func(q proto.Message, do func() (proto.Message, error)) ([]byte, error) {
-		if err := proto.Unmarshal(request, q); err != nil {
-			return nil, fmt.Errorf("%s: %w", method, err)
+		if err := decode(method, request, q); err != nil {
+			return nil, err
 		}
 		m, err := do()
 		if err != nil {

@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -43,16 +43,8 @@ func (o *Operator) chosen(agent string) ([]string, error) {
 		strings.Join(names, ", "))
 }
 
-// each calls fn for all agents at once, and returns when all calls have.
-func (o *Operator) each(ctx context.Context, names []string, fn func(ctx context.Context, i int, name string)) {
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var all sync.WaitGroup
-	for i, name := range names {
-		all.Go(func() { fn(ctx, i, name) })
-	}
-	all.Wait()
-}
+// answerFields bounds the fields of an agent's answer. 500 events have the most.
+const answerFields = 1 << 17
 
 // ask puts a request to an agent, which may be this one.
 func (o *Operator) ask(ctx context.Context, agent, method string, request, response proto.Message) error {
@@ -61,15 +53,18 @@ func (o *Operator) ask(ctx context.Context, agent, method string, request, respo
 		return err
 	}
 	var b []byte
-	if agent == o.agent.Name() {
+	switch {
+	case agent == o.agent.Name():
 		b, err = o.Answer(ctx, method, q)
-	} else {
+	case o.others == nil:
+		err = fmt.Errorf("no agent %.80q: this crawl has one agent", agent)
+	default:
 		b, err = o.others.Ask(ctx, agent, method, q)
 	}
 	if err != nil {
 		return err
 	}
-	return proto.Unmarshal(b, response)
+	return inbound.Unmarshal(b, response, answerFields)
 }
 
 // answers puts a command to agents.
@@ -132,14 +127,14 @@ func (o *Operator) Answer(ctx context.Context, method string, request []byte) (r
 		return proto.Marshal(o.agent.Status())
 	case "Explain":
 		var q pb.ExplainRequest
-		if err := proto.Unmarshal(request, &q); err != nil {
-			return nil, fmt.Errorf("%s: %w", method, err)
+		if err := decode(method, request, &q); err != nil {
+			return nil, err
 		}
 		text, err = o.agent.Explain(ctx, q.Host, q.Url)
 	case "Waiting", "Drop":
 		var q pb.BlockRequest // both have the host in field 1
-		if err := proto.Unmarshal(request, &q); err != nil {
-			return nil, fmt.Errorf("%s: %w", method, err)
+		if err := decode(method, request, &q); err != nil {
+			return nil, err
 		}
 		fn := map[string]func(context.Context, string) (string, error){"Waiting": o.agent.Waiting,
 			"Drop": o.agent.Drop}[method]

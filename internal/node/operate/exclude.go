@@ -104,6 +104,9 @@ func (o *Operator) pattern(p string) error {
 	if p == "" {
 		return problem(connect.CodeInvalidArgument, "no pattern: give a regular expression, such as /calendar/")
 	}
+	if len(p) > orders.MaxAbout {
+		return problem(connect.CodeInvalidArgument, "a pattern of %d bytes: give at most %d", len(p), orders.MaxAbout)
+	}
 	if err := o.agent.CheckPattern(p); err != nil {
 		return problem(connect.CodeInvalidArgument, "%v", err)
 	}

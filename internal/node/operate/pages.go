@@ -2,14 +2,12 @@ package operate
 
 import (
 	"context"
-	"encoding/base64"
 	"errors"
 	"slices"
 	"strings"
 	"time"
 
 	"connectrpc.com/connect"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
@@ -49,7 +47,7 @@ func (o *Operator) Pages(ctx context.Context, q *pb.PagesRequest) (*pb.PagesResp
 		}
 		wait := time.Duration(0)
 		if !first {
-			wait = min(time.Until(end), pagesTurn)
+			wait = max(min(time.Until(end), pagesTurn), 0)
 		}
 		lists, silent := o.listPages(ctx, q, at, wait)
 		if err := ctx.Err(); err != nil {
@@ -65,7 +63,7 @@ func (o *Operator) Pages(ctx context.Context, q *pb.PagesRequest) (*pb.PagesResp
 				at.reach(p)
 				r.Pages = append(r.Pages, p.FetchedPage)
 			}
-			r.Token = tokenOf(&at.PagesPosition)
+			r.Token = token(&at.PagesPosition)
 			return r, nil
 		}
 		if len(silent) > 0 && len(silent) == len(lists) && !first {
@@ -103,15 +101,6 @@ func (a *pagesAt) reach(p listedPage) {
 	at.Log, at.Position = p.log, p.next
 }
 
-// tokenOf returns the token of a position.
-func tokenOf(p *pb.PagesPosition) string {
-	b, err := proto.Marshal(p)
-	if err != nil {
-		return "" // a name of an agent is not UTF-8
-	}
-	return base64.RawURLEncoding.EncodeToString(b)
-}
-
 // pagesPosition reads a token of an application that collects pages. An empty one is the first position.
 func (o *Operator) pagesPosition(application, text string) (*pagesAt, error) {
 	a, err := o.inForce(application)
@@ -126,12 +115,9 @@ func (o *Operator) pagesPosition(application, text string) (*pagesAt, error) {
 	if text == "" {
 		return at, nil
 	}
-	b, err := base64.RawURLEncoding.DecodeString(text)
-	if err == nil {
-		err = proto.Unmarshal(b, &at.PagesPosition)
-	}
+	read := o.readToken(text, &at.PagesPosition)
 	switch {
-	case err != nil || len(at.Agents) == 0:
+	case !read || len(at.Agents) == 0 || repeats(at.Agents, (*pb.AgentPosition).GetAgent):
 		return nil, problem(connect.CodeInvalidArgument, "token %.80q is damaged; give that of a response with pages, "+
 			"unchanged", text)
 	case at.Application != a.Name:
@@ -162,7 +148,8 @@ func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesA
 	late := make([]bool, len(names)) // the call ended after all had been cancelled
 	found := make(chan struct{}, len(names))
 	done := make(chan struct{})
-	go func() {
+	var asks crew
+	asks.run(func() {
 		defer close(done)
 		o.each(all, names, func(ctx context.Context, i int, name string) {
 			p := at.of(name)
@@ -182,7 +169,7 @@ func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesA
 			}
 			found <- struct{}{}
 		})
-	}()
+	})
 	cut := false
 	select {
 	case <-done:
@@ -198,8 +185,8 @@ func (o *Operator) listPages(ctx context.Context, q *pb.PagesRequest, at *pagesA
 			cut = true // the others have nothing yet
 		}
 		cancel()
-		<-done
 	}
+	asks.wait()
 	for i, name := range names {
 		if errs[i] != nil && !(cut && late[i]) {
 			silent = append(silent, &pb.Answer{Agent: name, Error: errs[i].Error(), Code: codeSilent})

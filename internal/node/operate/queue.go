@@ -3,12 +3,13 @@ package operate
 import (
 	"context"
 	"encoding/base64"
-	"fmt"
+	"slices"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
 )
 
@@ -29,7 +30,7 @@ const (
 )
 
 // token returns the text of a position.
-func token(p *pb.QueuePosition) string {
+func token(p proto.Message) string {
 	b, err := proto.Marshal(p)
 	if err != nil {
 		return "" // it has texts that came from agents
@@ -37,15 +38,37 @@ func token(p *pb.QueuePosition) string {
 	return base64.RawURLEncoding.EncodeToString(b)
 }
 
+// A token may be longer than tokenBytes by tokenAgent for each agent.
+const tokenBytes, tokenAgent = 64 << 10, 256
+
+// readToken reads the text of a position. The caller may have made it. ok reports that it is one.
+func (o *Operator) readToken(text string, p proto.Message) (ok bool) {
+	if len(text) > tokenBytes+tokenAgent*len(o.names()) {
+		return false
+	}
+	b, err := base64.RawURLEncoding.DecodeString(text)
+	return err == nil && inbound.Unmarshal(b, p, inbound.MaxFields) == nil
+}
+
+// repeats reports whether two positions in a token are of one agent.
+func repeats[P any](list []P, name func(P) string) bool {
+	met := map[string]bool{}
+	for _, p := range list {
+		met[name(p)] = true
+	}
+	return len(met) < len(list)
+}
+
 // position reads what token has returned, or returns the first position.
 func (o *Operator) position(text, agent string) (*pb.QueuePosition, error) {
 	p := new(pb.QueuePosition)
 	if text != "" {
-		b, err := base64.RawURLEncoding.DecodeString(text)
-		if err == nil {
-			err = proto.Unmarshal(b, p)
+		damaged := !o.readToken(text, p) || len(p.Agents) == 0 || repeats(p.Agents, (*pb.QueueAgent).GetName) ||
+			slices.ContainsFunc(p.Agents, func(a *pb.QueueAgent) bool { return a.From < 0 })
+		if !damaged && p.Pattern != "" {
+			damaged = o.pattern(p.Pattern) != nil
 		}
-		if err != nil || len(p.Agents) == 0 {
+		if damaged {
 			return nil, problem(connect.CodeInvalidArgument, "token %.80q is damaged; begin with the first page", text)
 		}
 		return p, nil
@@ -193,13 +216,11 @@ func (o *Operator) ExcludePreview(ctx context.Context, q *pb.ExcludePreviewReque
 
 // answerQueue is Answer for the calls about the queue, the scope and the seeds.
 func (o *Operator) answerQueue(ctx context.Context, method string, request []byte) ([]byte, error) {
-	var take pb.AddSeedsRequest
-	var list pb.ListQueue
-	var err error
 	switch method {
 	case "TakeSeeds":
-		if err = proto.Unmarshal(request, &take); err != nil {
-			break
+		var take pb.AddSeedsRequest
+		if err := decode(method, request, &take); err != nil {
+			return nil, err
 		}
 		seeds, err := o.agent.TakeSeeds(ctx, take.Urls)
 		if err != nil {
@@ -207,16 +228,15 @@ func (o *Operator) answerQueue(ctx context.Context, method string, request []byt
 		}
 		return proto.Marshal(&pb.AddSeedsResponse{Seeds: seeds})
 	case "ListQueue":
-		if err = proto.Unmarshal(request, &list); err != nil {
-			break
+		var list pb.ListQueue
+		if err := decode(method, request, &list); err != nil {
+			return nil, err
 		}
 		page, err := o.agent.ListQueue(ctx, &list)
 		if err != nil {
 			return nil, err
 		}
 		return proto.Marshal(page)
-	default:
-		return o.answerApplication(ctx, method, request)
 	}
-	return nil, fmt.Errorf("%s: %w", method, err)
+	return o.answerApplication(ctx, method, request)
 }

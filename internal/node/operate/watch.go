@@ -3,6 +3,7 @@ package operate
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -57,8 +58,8 @@ func rows(limit int32) (int32, error) {
 // of a Viewer.
 func (o *Operator) answerView(ctx context.Context, method string, request []byte) (b []byte, known bool, err error) {
 	reply := func(q proto.Message, do func() (proto.Message, error)) ([]byte, bool, error) {
-		if err := proto.Unmarshal(request, q); err != nil {
-			return nil, true, fmt.Errorf("%s: %w", method, err)
+		if err := decode(method, request, q); err != nil {
+			return nil, true, err
 		}
 		m, err := do()
 		if err != nil {
@@ -349,6 +350,12 @@ type eventStream struct {
 	send func(*pb.Event) error
 }
 
+func (e *eventStream) sendOne(ev *pb.Event) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.send(ev)
+}
+
 func (e *eventStream) wanted(ev *pb.Event) bool {
 	return len(e.q.Names) == 0 || slices.Contains(e.q.Names, ev.Event)
 }
@@ -394,9 +401,9 @@ func (e *eventStream) lastOnes(ctx context.Context) error {
 // follow sends the events of all agents, also of those that join later, until ctx is done or the caller has gone.
 func (e *eventStream) follow(ctx context.Context) error {
 	ctx, fail := context.WithCancelCause(ctx)
+	var all crew
+	defer all.wait()
 	defer fail(nil)
-	var all sync.WaitGroup
-	defer all.Wait()
 	var mu sync.Mutex // guards followed
 	followed := map[string]bool{}
 	tick := time.NewTicker(agentsAgain)
@@ -414,10 +421,14 @@ func (e *eventStream) follow(ctx context.Context) error {
 			if first {
 				last = int(e.q.Last)
 			}
-			all.Go(func() {
-				if err := e.followOne(ctx, name, int32(last)); err != nil {
-					fail(err)
-				}
+			all.run(func() {
+				err := errors.New("the call has failed") // unless followOne returns
+				defer func() {
+					if err != nil {
+						fail(err)
+					}
+				}()
+				err = e.followOne(ctx, name, int32(last))
 				mu.Lock()
 				delete(followed, name)
 				mu.Unlock()
@@ -445,10 +456,7 @@ func (e *eventStream) followOne(ctx context.Context, agent string, last int32) e
 		}
 		q = &pb.EventsPageRequest{Run: p.Run, From: p.Next, Last: last, Wait: true}
 		for _, ev := range p.Events {
-			e.mu.Lock()
-			err := e.send(ev)
-			e.mu.Unlock()
-			if err != nil {
+			if err := e.sendOne(ev); err != nil {
 				return err
 			}
 		}

@@ -99,3 +99,35 @@ func CheckPattern(expr string) error {
 	_, err := compile(expr)
 	return err
 }
+
+// maxSteps bounds the steps of an expression that CheckSize accepts. A step takes about 200 bytes while it is compiled.
+const maxSteps = 10_000
+
+// CheckSize returns an error, for people, if an expression is large once its repetitions are written out: x{1000} has
+// 1000 steps. It compiles nothing, so it bounds the memory of a stranger's expression. It does not report an expression
+// that is wrong.
+func CheckSize(expr string) error {
+	re, err := syntax.Parse(expr, syntax.Perl)
+	if err == nil && steps(re) > maxSteps {
+		err = fmt.Errorf("regular expression %.80q: its repetitions make it too large; use smaller numbers", expr)
+	} else {
+		err = nil
+	}
+	return err
+}
+
+// steps counts the steps of an expression, up to a little more than maxSteps.
+func steps(re *syntax.Regexp) int {
+	n := 1
+	switch re.Op {
+	case syntax.OpLiteral:
+		n = len(re.Rune)
+	case syntax.OpRepeat:
+		n = steps(re.Sub[0]) * max(re.Min, re.Max, 1)
+	default:
+		for _, sub := range re.Sub {
+			n += steps(sub)
+		}
+	}
+	return min(n, maxSteps+1)
+}

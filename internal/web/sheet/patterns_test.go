@@ -1,0 +1,19 @@
+package sheet
+
+import (
+	"strings"
+	"testing"
+)
+
+// The size of an expression is that with its repetitions written out.
+func TestCheckSize(t *testing.T) {
+	for expr, ok := range map[string]bool{
+		"": true, "/calendar/": true, "x{1000}": true, "(a|b){3,}": true, `\pL{0,900}`: true, "(": true,
+		strings.Repeat("x", 2000): true, strings.Repeat("x{1000}", 9): true, "((ab){10}){10}": true,
+		strings.Repeat("x{1000}", 285): false, strings.Repeat(`(\pL\d){500}`, 100): false,
+	} {
+		if err := CheckSize(expr); (err == nil) != ok || err != nil && len(err.Error()) > 300 {
+			t.Errorf("%.40s: %v", expr, err)
+		}
+	}
+}
