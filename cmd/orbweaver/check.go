@@ -55,19 +55,26 @@ func (w *webFlags) identity() (userAgent, token string, err error) {
 	return c.Identity()
 }
 
+// A got is what get has fetched.
+type got struct {
+	*fetch.Response        // without its body
+	body            []byte // decoded
+	part            string // why body is not all that the server has; empty: it is
+}
+
 // get fetches one URL and follows up to five redirects. If the URL is bare and no connection can be
 // made by https, get asks by http and changes *typed. The body is decoded and cut at max bytes. get prints faults of
 // the body to errs.
-func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *fetch.Response, body []byte, _ error) {
+func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *got, _ error) {
 	u := typed.URL
 	res, err := dns.New(dns.Config{Servers: w.DNS})
 	if err != nil {
-		return nil, nil, node.FlagError(err)
+		return nil, node.FlagError(err)
 	}
 	defer res.Close()
 	ua, _, err := w.identity()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	f, err := fetch.New(fetch.Config{
 		UserAgent: ua, ConnectTo: w.ConnectTo, CAFile: w.CA, Insecure: w.Insecure, AllowPrivate: w.AllowPrivate,
@@ -78,13 +85,13 @@ func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *fetc
 		TotalTimeout: time.Minute,
 	})
 	if err != nil {
-		return nil, nil, node.FlagError(err)
+		return nil, node.FlagError(err)
 	}
 	defer f.Close()
 	for range 6 {
 		r, err := f.Fetch(context.Background(), fetch.Request{URL: u, MaxBody: max})
 		if err != nil {
-			return nil, nil, err
+			return nil, err
 		}
 		if r.Failure != nil {
 			defer r.Release()
@@ -95,7 +102,7 @@ func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *fetc
 				continue
 			}
 			if r.Failure.Kind == fetch.Refused {
-				return nil, nil, fmt.Errorf("%s: %w; %w", u, r.Failure, errRefused)
+				return nil, fmt.Errorf("%s: %w; %w", u, r.Failure, errRefused)
 			}
 			what := "try again later, or check the URL"
 			switch {
@@ -108,26 +115,29 @@ func (w *webFlags) get(errs io.Writer, typed *node.TypedURL, max int64) (_ *fetc
 			case r.Failure.NoConnection():
 				what = "check that a server listens there"
 			}
-			return nil, nil, serverError{fmt.Errorf("%s: %w; %s", u, r.Failure, what)}
+			return nil, serverError{fmt.Errorf("%s: %w; %s", u, r.Failure, what)}
 		}
 		if to, ok := fetch.Redirect(r); ok {
 			next, err := u.Resolve(to)
 			r.Release()
 			if err != nil {
-				return nil, nil, fmt.Errorf("%s redirects to %q: %w", u, to, err)
+				return nil, fmt.Errorf("%s redirects to %q: %w", u, to, err)
 			}
 			u = next
 			continue
 		}
-		body, _, err := r.Decode(max)
+		body, part, err := r.DecodeWhole(max)
 		body = append([]byte(nil), body...)
 		r.Release()
 		if err != nil {
-			fmt.Fprintf(errs, "orbweaver: %s: the body is damaged: %s\n", u, report.OneLine(err.Error()))
+			return nil, err
 		}
-		return r, body, nil
+		if part = report.OneLine(part); part != "" {
+			fmt.Fprintf(errs, "orbweaver: %s did not arrive whole: %s\n", u, part)
+		}
+		return &got{r, body, part}, nil
 	}
-	return nil, nil, fmt.Errorf("%s: more than five redirects", u)
+	return nil, fmt.Errorf("%s: more than five redirects", u)
 }
 
 // A serverError contains text of a server, such as the names in its certificate. Its text
@@ -382,7 +392,7 @@ func (c *CheckRobotsCmd) rules(out, errs io.Writer, typed *node.TypedURL) (*robo
 		return nil, err
 	}
 	asked := node.TypedURL{URL: at, Bare: typed.Bare}
-	r, body, err := c.get(errs, &asked, robots.ReadLimit+1)
+	r, err := c.get(errs, &asked, robots.ReadLimit+1)
 	if asked.URL != at {
 		*typed, at = node.TypedURL{URL: node.Plain(typed.URL)}, asked.URL
 	}
@@ -397,9 +407,12 @@ func (c *CheckRobotsCmd) rules(out, errs io.Writer, typed *node.TypedURL) (*robo
 		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil
 	case r.Status/100 != 2:
 		fmt.Fprintf(out, "%s answers %d: there is no robots.txt, all is allowed (RFC 9309, 2.3.1.3)\n", at, r.Status)
-		body = nil
+		return robots.Parse(nil), nil
+	case r.part != "":
+		fmt.Fprintf(out, "%s did not arrive whole: all is forbidden for now (RFC 9309, 2.3.1.4)\n", at)
+		return robots.Parse([]byte("User-agent: *\nDisallow: /\n")), nil
 	}
-	return robots.Parse(body), nil
+	return robots.Parse(r.body), nil
 }
 
 // CheckLinksCmd implements "check links".
@@ -438,14 +451,14 @@ func (c *CheckLinksCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput
 				return bad("--%s has no effect on a page of the web; leave it out, or give a file", flag)
 			}
 		}
-		r, body, err := c.get(errs, &typed, max)
+		r, err := c.get(errs, &typed, max)
 		if err != nil {
 			return err
 		}
 		if r.Status/100 != 2 {
 			fmt.Fprintf(out, "%s answers %d: a crawl does not follow the links of an error page\n", r.URL, r.Status)
 		}
-		in.URL, in.Body, in.ContentType, in.Header = r.URL, body, r.Header.Get("Content-Type"), r.Header.Values
+		in.URL, in.Body, in.ContentType, in.Header = r.URL, r.body, r.Header.Get("Content-Type"), r.Header.Values
 	}
 	var p parse.Page
 	parse.Parse(in, parse.Options{Requisites: c.Requisites, Agent: token}, &p)

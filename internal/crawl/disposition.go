@@ -301,8 +301,8 @@ func (c *Crawler) logRobots(v *visit, now time.Time) {
 	f.Flags |= state.FlagRobots
 	c.log(v, f, now)
 	c.record(v, &f)
-	if v.hasEntry {
-		c.batch.add(state.Robots, v.entry.AppendTo(nil))
+	for _, e := range v.entries {
+		c.batch.add(state.Robots, e.AppendTo(nil))
 		c.urgent = c.urgent || v.delay > 0
 	}
 }
@@ -421,7 +421,7 @@ func (c *Crawler) settleErrand(v *visit, now time.Time) {
 func (c *Crawler) failErrand(l weburl.Link, why string, now time.Time) {
 	setBounded(&c.failures.robots, l.URL.Host(), why)
 	if about, err := weburl.Parse(l.Via); err == nil {
-		c.Robots.Learn(about, l.URL, robots.Reply{Failed: true}, now)
+		c.Robots.Learn(about, weburl.URL{}, robots.Reply{Failed: true}, now)
 	}
 }
 

@@ -108,15 +108,15 @@ func (c *Crawler) noteSeed(v *visit, f *state.Finish) {
 func (c *Crawler) noteRobots(v *visit) {
 	host := v.asked.URL.Host()
 	n := &c.failures
-	late := v.truncated == fetch.TruncatedTime
-	if v.failure == 0 && v.status < 500 && v.status != 429 && !late {
+	part := v.failure == 0 && v.detail != "" // see RobotsReply
+	if v.failure == 0 && v.status < 500 && v.status != 429 && !part {
 		delete(n.robots, host)
 		return
 	}
 	why := c.causeOf(v)
 	switch {
-	case late:
-		why = "cut off by a time bound"
+	case part:
+		why = v.detail
 	case why == "":
 		why = "status " + strconv.Itoa(v.status)
 	case v.failure == fetch.Refused: // the kind tells the operator what to do

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,13 +92,12 @@ type visit struct {
 	modified   time.Time
 
 	// robots.txt:
-	rule     string
-	delay    time.Duration // Crawl-delay
-	auto     time.Duration // the delay by the response times, see autoDelay
-	until    time.Time     // next time to fetch it
-	errand   weburl.Link   // a robots.txt to fetch from another host
-	entry    robots.Entry
-	hasEntry bool
+	rule    string
+	delay   time.Duration  // Crawl-delay
+	auto    time.Duration  // the delay by the response times, see autoDelay
+	until   time.Time      // next time to fetch it
+	errand  weburl.Link    // a robots.txt to fetch from another host
+	entries []robots.Entry // of the origin of the URL, and of that of the robots.txt
 
 	Links                  // of the page
 	inHost   inHost        // depths of the links that stay in the host
@@ -457,10 +457,6 @@ func exchangeOf(l weburl.Link, r *fetch.Response) warc.Exchange {
 	}
 }
 
-// RobotsBody bounds the bytes read of a robots.txt: a little more than the part that counts
-// (RFC 9309, 2.5), so that a cut file can be told.
-const RobotsBody = robots.ReadLimit + 64<<10
-
 // fetchRobots fetches the robots.txt of about, or the target of its redirects. If the target is
 // on another host, it becomes an errand: a fetch in the other host's queue, with that host's
 // politeness.
@@ -487,21 +483,20 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	if v.outcome == Stale {
 		return nil
 	}
-	// A part of a robots.txt may allow what the rest forbids. So a file cut by the timeout counts
-	// as failed.
-	late := resp.Truncated == fetch.TruncatedTime
-	reply := robots.Reply{Status: resp.Status, Failed: resp.Failure != nil || late}
-	if !reply.Failed {
-		reply.Location = resp.Header.Get("Location")
-		reply.MaxAge = maxAge(resp.Header.Get("Cache-Control"))
-		// If the body cannot be decoded to its end, the decoded part counts.
-		reply.Body, _, err = resp.Decode(robots.ReadLimit + 1)
-		if err != nil && !errors.Is(err, fetch.ErrCoding) {
-			return fmt.Errorf("decode %s: %w", from, err)
-		}
+	reply, why, err := RobotsReply(resp)
+	if err != nil {
+		return fmt.Errorf("decode %s: %w", from, err)
+	}
+	if why != "" {
+		v.detail = why
+		v.notes = append(v.notes, "not-whole")
 	}
 	sitemaps := c.Robots.Learn(about, from, reply, c.cfg.Now())
-	v.entry, v.hasEntry = c.Robots.Entry(about.Origin())
+	for _, origin := range slices.Compact([]string{about.Origin(), from.Origin()}) {
+		if e, ok := c.Robots.Entry(origin); ok {
+			v.entries = append(v.entries, e)
+		}
+	}
 	// The delay is the one that the contacted host demands.
 	v.delay = c.Robots.Ask(from, c.cfg.Now()).Delay
 	if !IsErrand(l) {
@@ -565,18 +560,6 @@ func mediaType(s string) string {
 		return "invalid"
 	}
 	return strings.ToLower(s)
-}
-
-// maxAge reads max-age from Cache-Control (RFC 9111, 5.2.2.1). Zero means none.
-func maxAge(s string) time.Duration {
-	for _, d := range strings.Split(s, ",") {
-		if n, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(d)), "max-age="); ok {
-			if k, err := strconv.Atoi(strings.Trim(n, `"`)); err == nil && k > 0 {
-				return time.Duration(min(k, 365*86400)) * time.Second
-			}
-		}
-	}
-	return 0
 }
 
 func isNotFound(err error) bool { return errors.Is(err, dns.ErrNotFound) }

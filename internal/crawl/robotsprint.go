@@ -20,8 +20,8 @@ func (c *Crawler) heedRobots(v *visit) {
 
 // robotsRead returns what v has read of the robots.txt of its host, for the agents that crawl the host next.
 func (v *visit) robotsRead() (p frontier.RobotsPrint) {
-	if !v.hasEntry || IsErrand(v.task.Link) {
+	if len(v.entries) == 0 || IsErrand(v.task.Link) {
 		return p
 	}
-	return frontier.RobotsPrint{Origin: v.entry.Origin, Print: v.entry.Print()}
+	return frontier.RobotsPrint{Origin: v.entries[0].Origin, Print: v.entries[0].Print()}
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -174,6 +175,8 @@ func (s *story) parse(t *testing.T) {
 			s.cfg.DrainTimeout = textweb.Duration(t, arg(1))
 		case "rate":
 			s.rate.Requests = float64(num())
+		case "connect-to":
+			s.fetch.ConnectTo = append(s.fetch.ConnectTo, arg(1))
 		case "no-keep":
 			s.fetch.IdleKeep = -1
 		case "keep":
@@ -230,6 +233,10 @@ func (s *story) parse(t *testing.T) {
 	}
 	s.noting = len(s.commands) > 0
 	s.web = textweb.Parse(t, web.String())
+	s.fetch.Lookup = func(ctx context.Context, host string) ([]netip.Addr, error) {
+		a, err := s.web.Lookup(ctx, host)
+		return a.Addrs, err
+	}
 }
 
 // A world is one process: a Crawler with its parts, wired as in package node.

@@ -168,24 +168,26 @@ func (r *Rehearsal) Look(ctx context.Context, seed weburl.URL) (p Prospect, err 
 		if err != nil {
 			return p, err
 		}
-		reply := robots.Reply{Status: resp.Status, Failed: resp.Failure != nil}
-		if f := resp.Failure; f != nil {
-			if p.Failed = f.Error(); r.Bare(p.URL) && f.NoConnection() {
-				resp.Release()
-				r.looks[p.URL.Origin()] = look{noHTTPS: true}
-				p.URL, p.Failed = Plain(p.URL), ""
-				continue
-			}
-		} else {
+		reply, why, err := crawl.RobotsReply(resp)
+		if err != nil {
+			resp.Release()
+			return p, err
+		}
+		if resp.Failure == nil {
 			p.Status = resp.Status
-			reply.Location = resp.Header.Get("Location")
-			if reply.Body, _, err = resp.Decode(robots.ReadLimit + 1); err != nil && !errors.Is(err, fetch.ErrCoding) {
-				resp.Release()
-				return p, err
-			}
-			if resp.Status == 429 || resp.Status >= 500 {
-				p.Failed = fmt.Sprintf("status %d", resp.Status)
-			}
+		}
+		switch f := resp.Failure; {
+		case f != nil && r.Bare(p.URL) && f.NoConnection():
+			resp.Release()
+			r.looks[p.URL.Origin()] = look{noHTTPS: true}
+			p.URL, p.Failed = Plain(p.URL), ""
+			continue
+		case f != nil:
+			p.Failed = f.Error()
+		case why != "":
+			p.Failed = "did not arrive whole: " + why
+		case resp.Status == 429 || resp.Status >= 500:
+			p.Failed = fmt.Sprintf("status %d", resp.Status)
 		}
 		r.looks[p.URL.Origin()] = look{status: p.Status, failed: p.Failed}
 		r.robot.Learn(p.URL, from, reply, a.now())

@@ -37,8 +37,8 @@ import (
 // robots=LINE;LINE (a body), slow=DURATION, drip=DURATION (a byte of the body so
 // often, behind size=N of it), drip-header=DURATION (likewise), size=N, noise=N (bytes of the body
 // that do not shrink), same (a body that other pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
-// reset, line=DURATION*N (N pieces, each of which takes DURATION on the one line to
-// the crawler, in turn with pieces of other answers).
+// reset, cut (the connection ends before the body does), set=NAME=VALUE (Set-Cookie), line=DURATION*N (N pieces, each
+// of which takes DURATION on the one line to the crawler, in turn with pieces of other answers).
 type Web struct {
 	Start time.Time
 
@@ -193,7 +193,7 @@ func waits(c net.Conn, d time.Duration) bool {
 
 // answer returns the status, or 0 if the connection cannot be used any more.
 func (w *Web) answer(c net.Conn, url, words string) int {
-	status, head, size := 200, "", 0
+	status, head, size, cut := 200, "", 0, 0
 	piece, pieces := time.Duration(0), 1
 	kind := "text/html"
 	body := "<!-- " + url + " -->\n"
@@ -213,6 +213,10 @@ func (w *Web) answer(c net.Conn, url, words string) int {
 			return 0
 		case word == "reset":
 			return 0
+		case word == "cut":
+			cut = 100
+		case name == "set":
+			head += "Set-Cookie: " + value + "\r\n"
 		case word == "same":
 			body = "the same everywhere"
 		case name == "etag":
@@ -277,7 +281,7 @@ func (w *Web) answer(c net.Conn, url, words string) int {
 		body += strings.Repeat(" ", size-len(body))
 	}
 	rest := fmt.Sprintf("HTTP/1.1 %d Status\r\nContent-Type: %s\r\nContent-Length: %d\r\n%s\r\n%s", status, kind,
-		len(body), head, body)
+		len(body)+cut, head, body)
 	for ; pieces > 0; pieces-- {
 		if piece > 0 && !waits(c, w.carry(piece)) {
 			return 0
@@ -287,6 +291,9 @@ func (w *Web) answer(c net.Conn, url, words string) int {
 			return 0
 		}
 		rest = rest[n:]
+	}
+	if cut > 0 {
+		return 0
 	}
 	return status
 }

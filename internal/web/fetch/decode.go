@@ -13,6 +13,9 @@ import (
 // ErrCoding means that a body is not coded as its header says.
 var ErrCoding = message.ErrCoding
 
+// errNotCoded means that a body does not have a coding that its header names.
+var errNotCoded = fmt.Errorf("%w: the body is not coded", ErrCoding)
+
 // Decode returns the body without its content codings (gzip, deflate, br, zstd), at most limit
 // bytes of it. truncated is true if the body is longer, or if the response itself was truncated.
 // Decode returns the body unchanged if its coding is unknown. If the header claims gzip or zstd and the
@@ -100,7 +103,7 @@ func (r *Response) decode(codings []string, limit int64) (body []byte, truncated
 	case errors.Is(err, message.ErrTooLong):
 		return body, true, nil
 	case err == nil && d.Plain():
-		return body, truncated || r.Truncated != "", fmt.Errorf("%w: the body is not coded", ErrCoding)
+		return body, truncated || r.Truncated != "", errNotCoded
 	case err == nil:
 		return body, truncated, nil
 	case !errors.Is(err, ErrCoding): // an error of the spill file, not of the web

@@ -101,16 +101,16 @@ type state struct {
 	failures         uint8  // failures in a row, with ClassUnreachable and ClassStale
 }
 
-// A chain is the position in a chain of redirects. It is immutable.
-type chain struct {
-	next  weburl.URL
-	hops  int   // number of redirects followed so far
-	prior state // the state before the chain
-}
-
 func (st *state) since(now time.Time) time.Duration { return now.Sub(time.UnixMicro(st.fetched)) }
 func (st *state) left(now time.Time) time.Duration  { return time.UnixMicro(st.expires).Sub(now) }
 func (st *state) until() time.Time                  { return time.UnixMicro(st.expires).UTC() }
+
+// valid reports that the file need not be fetched again. An expiry too far in the future was computed from a clock that
+// has since been set back.
+func (st *state) valid(now time.Time) bool {
+	left := st.left(now)
+	return left > 0 && left <= maxTTL+time.Hour
+}
 
 // known returns a state that is valid from fetched until expires.
 func known(class uint8, fetched, expires time.Time) state {
@@ -142,6 +142,9 @@ func (n *node) size() int64 {
 	size := nodeBytes + int64(len(n.origin))
 	if c := n.state.chain; c != nil {
 		size += 128 + int64(len(c.next.String()))
+		for _, o := range c.passed {
+			size += 16 + int64(len(o))
+		}
 	}
 	return size
 }
@@ -238,13 +241,17 @@ func (c *Cache) Ask(u weburl.URL, now time.Time) Answer {
 	case 0:
 		return askFor(u)
 	case classRedirect:
-		if st.since(now) < chainLife {
+		if st.since(now) >= chainLife {
+			return askFor(u)
+		}
+		there, ok := c.ends(u.Origin(), st.chain, now)
+		if !ok {
 			return Answer{Verdict: Fetch, Fetch: st.chain.next}
 		}
-		return askFor(u)
+		c.put(u.Origin(), there)
+		st = there
 	}
-	// An expiry too far in the future was computed from a clock that has since been set back.
-	if left := st.left(now); left <= 0 || left > maxTTL+time.Hour {
+	if !st.valid(now) {
 		return askFor(u)
 	}
 	switch st.class {
@@ -284,14 +291,15 @@ func askFor(u weburl.URL) Answer {
 }
 
 // Learn records the reply to a fetch that Ask requested. u is the page that Ask was called for, and
-// fetched is the URL of the reply. Learn returns the sitemaps that a newly read robots.txt names,
-// as canonical URLs without repetitions.
+// fetched is the URL of the reply; zero: nothing was requested. Learn returns the sitemaps that a newly
+// read robots.txt names, as canonical URLs without repetitions.
 //
 // Each reply has this meaning (RFC 9309, 2.3.1):
 //
 //   - 2xx: the body has the rules.
 //   - 304: the earlier rules still hold, if there are any.
-//   - A redirect is followed, up to five in a row.
+//   - A redirect is followed, up to five in a row. If it leads to the robots.txt of another origin, the rules are those
+//     of that origin, too: the file is fetched once for both.
 //   - Any other 3xx or 4xx, a sixth redirect, or a redirect to an unusable URL: there is no
 //     robots.txt, all is allowed.
 //   - 5xx, 429, any other status and a failed fetch: the rules are unknown.
@@ -303,14 +311,16 @@ func (c *Cache) Learn(u, fetched weburl.URL, r Reply, now time.Time) (sitemaps [
 	}
 	origin := u.Origin()
 	before := c.state(origin)
-	hops := 0
+	at := chain{}
 	if before.class == classRedirect {
 		if before.chain.next == fetched {
-			hops = before.chain.hops
+			at = *before.chain
 		}
 		before = before.chain.prior
 	}
+	at.pass(fetched, origin)
 	st := known(ClassUnavailable, now, now.Add(c.replyTTL(r.MaxAge)))
+	shared := at.passed // the origins for which the reply says the same
 	switch {
 	case r.Failed || r.Status == 429 || r.Status < 200 || r.Status >= 500:
 		st = c.unreachable(&before, now)
@@ -320,30 +330,33 @@ func (c *Cache) Learn(u, fetched weburl.URL, r Reply, now time.Time) (sitemaps [
 		sitemaps = resolve(rules.Sitemaps(), fetched)
 	case r.Status == 304 && hasRules(before.class):
 		st.class, st.group = ClassRules, before.group
-	default:
-		if next, ok := redirect(fetched, r); ok && hops < maxRedirects {
-			st.class, st.chain = classRedirect, &chain{next, hops + 1, before}
+		shared = nil
+	case r.Status < 400:
+		shared = nil // they have redirects left
+		if next, ok := redirect(fetched, r); ok && at.hops < maxRedirects {
+			at.next, at.hops, at.prior = next, at.hops+1, before
+			st.class, st.chain = classRedirect, &at
+			if there, ok := c.ends(origin, &at, now); ok {
+				st = there
+			}
 		}
 	}
 	c.put(origin, st)
+	for _, o := range shared {
+		theirs := st
+		if st.class == ClassUnreachable || st.class == ClassStale {
+			prior := c.state(o)
+			if prior.class == classRedirect {
+				prior = prior.chain.prior
+			}
+			theirs = c.unreachable(&prior, now)
+		}
+		c.put(o, theirs)
+	}
 	return sitemaps
 }
 
 func hasRules(class uint8) bool { return class == ClassRules || class == ClassStale }
-
-// redirect returns the target of a redirect. ok is false if r is not a redirect or its target is
-// unusable.
-func redirect(from weburl.URL, r Reply) (to weburl.URL, ok bool) {
-	switch r.Status {
-	case 301, 302, 303, 307, 308:
-		if strings.TrimSpace(r.Location) == "" {
-			return to, false
-		}
-		to, err := from.Resolve(r.Location)
-		return to, err == nil && len(to.String()) <= weburl.MaxLength
-	}
-	return to, false
-}
 
 // replyTTL returns how long a reply stays valid.
 func (c *Cache) replyTTL(maxAge time.Duration) time.Duration {

@@ -179,7 +179,29 @@ func TestCache(t *testing.T) {
 			learn(to(307, "?4"), "fetch http://b.example/x?4"),
 			learn(to(308, "?5"), "fetch http://b.example/x?5"),
 			learn(ok(no), denied),
-			about("https://www.a.example/p", "fetch https://www.a.example/robots.txt"),
+			about("https://www.a.example/p", denied), // its robots.txt was on the way
+			about("http://b.example/p", "fetch http://b.example/robots.txt"),
+		}},
+		{"a redirect to the robots.txt of another origin", Config{}, []step{
+			later(0, fetch), learn(to(301, "http://a.example/robots.txt"), "fetch http://a.example/robots.txt"),
+			learn(ok(no), denied), about("http://a.example/p", denied),
+			later(24*time.Hour, fetch), about("http://a.example/p", "fetch http://a.example/robots.txt"),
+		}},
+		{"a redirect to a missing robots.txt", Config{}, []step{
+			later(0, fetch), learn(to(301, "http://a.example/robots.txt"), "fetch http://a.example/robots.txt"),
+			learn(status(404), "allowed"), about("http://a.example/p", "allowed"),
+		}},
+		{"a redirect to a robots.txt that fails", Config{}, []step{
+			later(0, fetch), learn(to(301, "http://a.example/robots.txt"), "fetch http://a.example/robots.txt"),
+			learn(status(503), "unreachable 1m0s"), about("http://a.example/p", "unreachable 1m0s"),
+			later(time.Minute, fetch), learn(ok(no), denied),
+			about("http://a.example/p", "fetch http://a.example/robots.txt"),
+		}},
+		{"more redirects for one origin than for the other", Config{}, []step{
+			later(0, fetch), learn(to(301, "?1"), fetch+"?1"), learn(to(301, "?2"), fetch+"?2"),
+			learn(to(301, "?3"), fetch+"?3"), learn(to(301, "?4"), fetch+"?4"),
+			learn(to(301, "http://a.example/robots.txt"), "fetch http://a.example/robots.txt"),
+			learn(to(301, "/x"), "allowed"), about("http://a.example/p", "fetch http://a.example/robots.txt"),
 		}},
 		{"a sixth redirect", Config{}, []step{
 			later(0, fetch), learn(to(301, "?1"), fetch+"?1"), learn(to(301, "?2"), fetch+"?2"),
@@ -332,6 +354,34 @@ func audit(t *testing.T, c *Cache) (bytes int64, nodes int) {
 		t.Errorf("the cache counts %d bytes, but holds %d", got, bytes)
 	}
 	return bytes, nodes
+}
+
+// A robots.txt that is known is not fetched again because the robots.txt of another origin redirects to it.
+func TestRedirectToKnown(t *testing.T) {
+	secure, plain := mustParse(t, "https://a.example/p"), mustParse(t, "http://a.example/p")
+	for _, first := range []string{"before the redirect", "after it"} {
+		c := NewCache(Config{Agent: "orbweaver"})
+		learn := func() {
+			rules := Reply{Status: 200, Body: []byte("User-agent: *\nDisallow: /p\n")}
+			c.Learn(secure, c.Ask(secure, start).Fetch, rules, start)
+		}
+		if first == "before the redirect" {
+			learn()
+		}
+		at := c.Ask(plain, start).Fetch
+		c.Learn(plain, at, Reply{Status: 301, Location: "https://a.example/robots.txt"}, start.Add(time.Hour))
+		if first == "after it" {
+			learn()
+		}
+		for _, d := range []time.Duration{time.Hour, 24*time.Hour - 1} {
+			if got := c.Ask(plain, start.Add(d)); got.Verdict != Denied {
+				t.Errorf("known %s: after %s the answer is %s, want denied", first, d, brief(got, start))
+			}
+		}
+		if got := c.Ask(plain, start.Add(24*time.Hour)); got.Verdict != Fetch || got.Fetch != at {
+			t.Errorf("known %s: after a day the answer is %s, want %s", first, brief(got, start), at)
+		}
+	}
 }
 
 // In any order of replies, a cache with a limit answers as a cache without a limit does, or asks
