@@ -84,7 +84,7 @@ var crawlHelp = cli.Texts{
 	"dns": "Ask these name servers, each an address with or without a port (default: those of " +
 		"/etc/resolv.conf).",
 	"connect_to": "Send requests for HOST:PORT to ADDR:PORT instead, like curl's flag of this name; empty " +
-		"parts match all.",
+		"parts match all. HOST is not looked up.",
 	"ca":       "Trust the certificate authorities in this PEM file besides the system's.",
 	"insecure": "Accept every TLS certificate.",
 	"proxy": "Fetch through this proxy: http://, socks5:// or socks5h:// HOST:PORT. Requires " +

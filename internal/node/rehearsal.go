@@ -137,7 +137,7 @@ func (r *Rehearsal) Look(ctx context.Context, seed weburl.URL) (p Prospect, err 
 	p.URL = seed
 	a := r.agent
 	if a.parts.DNS != nil {
-		ans, err := a.parts.DNS.Lookup(ctx, seed.Host())
+		ans, err := a.parts.DNS.Lookup(ctx, a.fetcher.DialName(seed))
 		if err != nil {
 			p.Failed = "dns: " + err.Error()
 			return p, ctx.Err()

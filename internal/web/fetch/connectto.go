@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
 // ErrConnectTo means that a ConnectTo rule cannot be read. Its text begins the error.
@@ -64,4 +66,28 @@ func parseConnectTo(s string) (r rule, err error) {
 
 func (r *rule) matches(t *target) bool {
 	return (r.host == "" || r.host == t.host) && (r.port == "" || r.port == t.port)
+}
+
+// applyConnectTo applies the first ConnectTo rule that matches t. If none does, but a rule leads another port of the
+// host elsewhere, t.addr may be the address of that rule, so the name is looked up.
+func (d *dialer) applyConnectTo(t *target) {
+	for i := range d.rules {
+		if d.rules[i].matches(t) {
+			t.toAddr, t.toPort = d.rules[i].toAddr, d.rules[i].toPort
+			return
+		}
+	}
+	for i := range d.rules {
+		if r := &d.rules[i]; r.toAddr != "" && (r.host == "" || r.host == t.host) {
+			t.addr = netip.Addr{}
+		}
+	}
+}
+
+// DialName returns what a request to u has to look up: the host of u, or what a ConnectTo rule names in its place. It
+// is a name, or an address without brackets.
+func (f *Fetcher) DialName(u weburl.URL) string {
+	t := target{host: u.Host(), port: u.Port()}
+	f.dialer.applyConnectTo(&t)
+	return t.name()
 }

@@ -183,16 +183,6 @@ func (d *dialer) viaSOCKS(ctx context.Context, addr string) (net.Conn, error) {
 	return c, nil
 }
 
-// applyConnectTo applies the first ConnectTo rule that matches t.
-func (d *dialer) applyConnectTo(t *target) {
-	for i := range d.rules {
-		if d.rules[i].matches(t) {
-			t.toAddr, t.toPort = d.rules[i].toAddr, d.rules[i].toPort
-			return
-		}
-	}
-}
-
 // A canceller ends a fetch when its context is cancelled: it closes the connection that the fetch
 // uses, even while the connection is still being made.
 type canceller struct {
