@@ -286,8 +286,8 @@ func (a *actor) cameLast() bool {
 	return slices.ContainsFunc(a.s.actors, func(o *actor) bool { return o.endedCrawl() && a.cameLate(o) })
 }
 
-// excuseCut excuses the visits that agents cut off because they had lost the right to visit: the last byte of the web
-// may have been on its way at that instant. Event times are whole milliseconds.
+// excuseCut excuses the visits that agents cut off because they had lost the right to visit: the request, or the last
+// byte of the web, may have been on its way at that instant. Event times are whole milliseconds.
 func (s *story) excuseCut() {
 	for _, a := range s.actors {
 		for line := range bytes.Lines(a.events()) {
@@ -298,7 +298,7 @@ func (s *story) excuseCut() {
 			}
 			if json.Unmarshal(line, &e) == nil && e.Event == "right-lost" && e.Visits > 0 {
 				from := e.Time.Add(-2*webLatency - time.Millisecond)
-				s.judge.excuse(excuse{agent: a.number, from: from, to: e.Time.Add(time.Millisecond)})
+				s.judge.excuse(excuse{agent: a.number, from: from, to: e.Time.Add(webLatency + time.Millisecond)})
 			}
 		}
 	}
