@@ -84,10 +84,11 @@ func TestNamedSites(t *testing.T) {
 				loggedAt(t, v, "c1: consensus-caught-up")
 			}}},
 		{"death", with(long, Fault{Kind: Lose, Agent: 3, At: 0.3}), bound{twice: 25}},
-		// For 5 s, links to new hosts wait at a3, and so do the finishes of their pages. It fetches about ten pages a
-		// second, and loses them with its disk.
+		// For 5 s, links to new hosts wait at a3, and so do the finishes of their pages, and of pages before them. It
+		// fetches about ten pages a second for 12 s. The order of goroutines decides how many of these it loses with
+		// its disk: 9 to 88 in 60 runs.
 		{"death while no coordinator runs", with(long, Fault{Kind: NoCoordinators, At: 0.2, For: 30 * s},
-			Fault{Kind: Lose, Agent: 3, At: 0.2, After: 5 * s}), bound{twice: 80, stall: 90 * s}},
+			Fault{Kind: Lose, Agent: 3, At: 0.2, After: 5 * s}), bound{twice: 120, stall: 90 * s}},
 		{"death of an agent and of the leader", with(long, Fault{Kind: Kill, Agent: 3, At: 0.3, For: time.Hour},
 			Fault{Kind: KillLeader, After: s, For: 30 * s}), bound{twice: 25}},
 		{"kill and return", with(long, Fault{Kind: Kill, Agent: 2, At: 0.2, For: 30 * s}), bound{twice: 25}},
