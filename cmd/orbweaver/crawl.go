@@ -128,7 +128,8 @@ type CrawlCmd struct {
 
 	Profiles `embed:"" group:"Monitoring"`
 
-	hosts []sheet.Entry // the section hosts: of a settings file
+	hosts          []sheet.Entry // the section hosts: of a settings file
+	skippedCookies []error       // lines of --cookie-file
 }
 
 // Help returns the examples and explanations of "crawl --help".
@@ -186,6 +187,7 @@ func (c *CrawlCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput, giv
 	if err != nil {
 		return err
 	}
+	c.noteCookies(errs)
 	if err := c.notOfProgram(); err != nil {
 		return err
 	}

@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -12,11 +13,13 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"github.com/dustin/go-humanize/english"
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node"
+	"github.com/orbweaver/orbweaver/internal/report"
 	"github.com/orbweaver/orbweaver/internal/web/cookie"
 	"github.com/orbweaver/orbweaver/internal/web/sheet"
 )
@@ -40,9 +43,11 @@ func (c *CrawlCmd) requests(cfg *node.Config) (err error) {
 		if err != nil {
 			return err
 		}
-		if _, _, err := cfg.Cookies.Load("--cookie-file "+c.CookieFile, b, time.Now()); err != nil {
+		l, err := cfg.Cookies.Load("--cookie-file "+c.CookieFile, b, time.Now())
+		if err != nil {
 			return bad("%v", err)
 		}
+		c.skippedCookies = l.Skipped
 	}
 	hosts := slices.Clone(c.hosts)
 	if c.AuthFile != "" {
@@ -60,6 +65,20 @@ func (c *CrawlCmd) requests(cfg *node.Config) (err error) {
 		return bad("%v", err)
 	}
 	return nil
+}
+
+// maxSkippedShown is how many skipped lines of a cookie file the crawl names.
+const maxSkippedShown = 5
+
+// noteCookies says which lines of the cookie file are skipped.
+func (c *CrawlCmd) noteCookies(errs io.Writer) {
+	for _, why := range c.skippedCookies[:min(len(c.skippedCookies), maxSkippedShown)] {
+		fmt.Fprintf(errs, "orbweaver: %s; the line is skipped\n", report.OneLine(why.Error()))
+	}
+	if more := len(c.skippedCookies) - maxSkippedShown; more > 0 {
+		fmt.Fprintf(errs, "orbweaver: --cookie-file: %s skipped\n",
+			english.Plural(more, "more line is", "more lines are"))
+	}
 }
 
 // maxSecrets bounds a file of cookies or credentials, in bytes.

@@ -16,12 +16,20 @@ import (
 // over https only, expiry in seconds since 1970 (0: with the session), name, value.
 const fileFields = 7
 
+// Loaded says what became of the lines of a cookie file.
+type Loaded struct {
+	Cookies, Expired int
+	// Skipped says of each line that is no usable cookie which one it is, and why. It has no values of cookies.
+	Skipped []error
+}
+
 // Load reads a cookie file in the Netscape format, as browsers' extensions and curl write it. name is the file's name,
-// for errors. Expired cookies are counted and left out. The errors contain no values of cookies.
-func (j *Jar) Load(name string, content []byte, now time.Time) (loaded, expired int, err error) {
+// for errors. It leaves expired cookies out, and lines that it cannot use: an export has cookies of many sites. The
+// error means that no cookie is left. It has no values of cookies.
+func (j *Jar) Load(name string, content []byte, now time.Time) (l Loaded, err error) {
 	text := strings.TrimPrefix(string(content), "\ufeff")
 	if s := strings.TrimSpace(text); strings.HasPrefix(s, "[") || strings.HasPrefix(s, "{") {
-		return 0, 0, fmt.Errorf("%s is JSON; export the cookies in the Netscape format (cookies.txt)", name)
+		return l, fmt.Errorf("%s is JSON; export the cookies in the Netscape format (cookies.txt)", name)
 	}
 	n := 0
 	for line := range strings.Lines(text) {
@@ -32,28 +40,32 @@ func (j *Jar) Load(name string, content []byte, now time.Time) (loaded, expired 
 			continue
 		}
 		u, c, err := parseLine(line)
-		if err != nil {
-			return 0, 0, fmt.Errorf("%s, line %d: %w", name, n, err)
+		switch {
+		case err == nil && !c.Expires.IsZero() && !c.Expires.After(now):
+			l.Expired++
+			continue
+		case err == nil && !j.set(u, c, true, now):
+			err = fmt.Errorf("the cookie %s is not allowed for %s: it is longer than %d bytes, its domain is a "+
+				"public suffix, or its name begins with __Secure- or __Host- and it does not match that; remove the "+
+				"line", c.Name, u.Host(), maxCookie)
 		}
-		if !c.Expires.IsZero() && !c.Expires.After(now) {
-			expired++
+		if err != nil {
+			l.Skipped = append(l.Skipped, fmt.Errorf("%s, line %d: %w", name, n, err))
 			continue
 		}
-		if !j.set(u, c, true, now) {
-			return 0, 0, fmt.Errorf("%s, line %d: the cookie %s is not allowed for %s: it is longer than %d bytes, "+
-				"its domain is a public suffix, or its name begins with __Secure- or __Host- and it does not match "+
-				"that; remove the line", name, n, c.Name, u.Host(), maxCookie)
-		}
-		loaded++
+		l.Cookies++
 	}
 	switch {
-	case loaded == 0 && expired > 0:
-		return 0, expired, fmt.Errorf("%s: no cookie is left: %s expired; log in with a browser and export again",
-			name, english.Plural(expired, "cookie has", "cookies have"))
-	case loaded == 0:
-		return 0, 0, fmt.Errorf("%s has no cookies; export them in the Netscape format (cookies.txt)", name)
+	case l.Cookies > 0:
+	case l.Expired > 0:
+		err = fmt.Errorf("%s: no cookie is left: %s expired; log in with a browser and export again",
+			name, english.Plural(l.Expired, "cookie has", "cookies have"))
+	case len(l.Skipped) > 0:
+		err = l.Skipped[0]
+	default:
+		err = fmt.Errorf("%s has no cookies; export them in the Netscape format (cookies.txt)", name)
 	}
-	return loaded, expired, nil
+	return l, err
 }
 
 // parseLine reads a line. u is a URL at which a server could set the cookie.
@@ -95,30 +107,18 @@ func parseLine(line string) (u weburl.URL, c *http.Cookie, err error) {
 	if !strings.HasPrefix(f[2], "/") {
 		return u, nil, fmt.Errorf("field 3 (path) %q does not begin with /", f[2])
 	}
-	c = &http.Cookie{Name: f[5], Value: f[6], Path: f[2], Secure: secure}
+	c = &http.Cookie{Name: trim(f[5]), Value: trim(f[6]), Path: f[2], Secure: secure}
 	if (below || dot) && !isAddr(u.Host()) {
 		c.Domain = u.Host()
 	}
 	if seconds > 0 {
 		c.Expires = time.Unix(int64(seconds), 0)
 	}
-	if !token(c.Name) {
-		return u, nil, fmt.Errorf("field 6 (name) %q has a character that is not allowed in a cookie's name", f[5])
+	if c.Name == "" || hasControl(c.Name) || strings.ContainsAny(c.Name, ";=") {
+		return u, nil, fmt.Errorf("field 6 (name) %q is empty, or has a character that no cookie's name has", f[5])
 	}
-	if strings.ContainsFunc(c.Value, func(r rune) bool { return r < ' ' || r == ';' || r >= 0x7f }) {
-		return u, nil, fmt.Errorf("field 7 (value) of %s has a character that is not allowed", c.Name)
-	}
-	if v, ok := strings.CutPrefix(c.Value, `"`); ok && strings.HasSuffix(v, `"`) {
-		c.Value, c.Quoted = v[:len(v)-1], true
+	if hasControl(c.Value) || strings.Contains(c.Value, ";") {
+		return u, nil, fmt.Errorf("field 7 (value) of %s has a character that no cookie's value has", c.Name)
 	}
 	return u, c, nil
-}
-
-func token(s string) bool {
-	for i := range len(s) {
-		if b := s[i]; b <= ' ' || b >= 0x7f || strings.IndexByte(`"(),/:;<=>?@[\]{}`, b) >= 0 {
-			return false
-		}
-	}
-	return s != ""
 }

@@ -1,7 +1,8 @@
 // Package cookie keeps the cookies that servers set, and says which of them a request has.
 //
-// The rules are those of RFC 6265bis: net/http/cookiejar has most of them, and this package adds the bounds and the
-// protection of secure cookies. A secure cookie goes over https only, or to localhost and loopback addresses.
+// The rules are those of RFC 6265, 5.2, and of RFC 6265bis: net/http/cookiejar has most of them. This package reads
+// Set-Cookie, because net/http follows the grammar for servers, and adds the bounds and the protection of secure
+// cookies. A secure cookie goes over https only, or to localhost and loopback addresses.
 // There is one cookiejar for each registered domain, because no cookie goes beyond it. Cookies are in memory only.
 package cookie
 
@@ -88,11 +89,7 @@ func (j *Jar) Field(u weburl.URL) string {
 		}
 		b.WriteString(c.Name)
 		b.WriteByte('=')
-		if c.Quoted {
-			b.WriteString(`"` + c.Value + `"`)
-		} else {
-			b.WriteString(c.Value)
-		}
+		b.WriteString(c.Value)
 	}
 	return b.String()
 }
@@ -104,7 +101,7 @@ func (j *Jar) Learn(u weburl.URL, fields []string, now time.Time) {
 		if i >= siteCookies {
 			return
 		}
-		if c, err := http.ParseSetCookie(f); err == nil {
+		if c, ok := parse(f); ok {
 			j.set(u, c, false, now)
 		}
 	}

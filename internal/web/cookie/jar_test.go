@@ -63,11 +63,69 @@ func TestJar(t *testing.T) {
 	}
 }
 
+// Set-Cookie is read as browsers and curl do, which are more permissive than the grammar for servers.
+func TestParse(t *testing.T) {
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format("02-Jan-06 15:04:05") }
+	for set, want := range map[string]string{
+		`json={"lang":"en","n":1}`: `json={"lang":"en","n":1}`,
+		`quo=a"b`:                  `quo=a"b`,
+		`quoted="a b"`:             `quoted="a b"`,
+		`back=a\b`:                 `back=a\b`,
+		"name[0]=x":                "name[0]=x",
+		"a@b=x":                    "a@b=x",
+		"(p)=1":                    "(p)=1",
+		"lead= \t v \t;Path=/":     "lead=v",
+		"eq=a=b==":                 "eq=a=b==",
+		"two words=1, 2":           "two words=1, 2",
+		"city=München":             "city=München",
+		"latin=M\xfcnchen":         "latin=M\xfcnchen",
+		"tab=a\tb":                 "tab=a\tb",
+		"empty=":                   "empty=",
+		"=x":                       "",
+		"x":                        "",
+		"":                         "",
+		"ctl=a\x01b":               "",
+		"del=a\x7fb":               "",
+		"x=1; path=/other":         "",
+		"x=1; PATH = / ":           "x=1",
+		"x=1; Path=other":          "x=1", // the default path
+		"x=1; Path=/other; Path=/": "x=1", // the last one
+		"x=1; Domain=.A.example":   "x=1",
+		"x=1; Domain=":             "x=1",
+		"x=1; Domain=b.example":    "",
+		"x=1; Max-Age=0":           "",
+		"x=1; Max-Age=-5":          "",
+		"x=1; Max-Age=99999999999": "x=1",
+		"x=1; Max-Age=1x":          "x=1",
+		"x=1; Max-Age=60; Expires=Thu, 01 Jan 1970 00:00:00 GMT": "x=1",
+		"x=1; Expires=Thu, 01 Jan 1970 00:00:00 GMT":             "",
+		"x=1; expires=Thu 01-jan-70 0:0:00":                      "",
+		"x=1; Expires=1970 January 1st 00:00:00":                 "",
+		"x=1; Expires=" + in(-48*time.Hour):                      "",
+		"x=1; Expires=" + in(48*time.Hour):                       "x=1",
+		"x=1; Expires=yesterday":                                 "x=1",
+		"x=1; Expires=Thu, 31 Feb 1970 00:00:00 GMT":             "x=1",
+		"x=1; Secure; HttpOnly; SameSite=Strict; foo":            "",
+	} {
+		j := New(0)
+		u := weburl.MustParse("http://a.example/")
+		j.Learn(u, []string{set}, now)
+		if got := j.Field(u); got != want {
+			t.Errorf("%q: the request has %q, want %q", set, got, want)
+		}
+	}
+	j := New(0)
+	j.Learn(weburl.MustParse("http://www.xn--bcher-kva.example/"), []string{"x=1; Domain=bücher.example"}, now)
+	if got := j.Field(weburl.MustParse("http://xn--bcher-kva.example/")); got != "x=1" {
+		t.Errorf("a domain in Unicode: %q", got)
+	}
+}
+
 // The cookies of a registered domain and of all are bounded. Those of a file stay.
 func TestBounds(t *testing.T) {
 	const most = 1 << 20
 	j := New(most)
-	if _, _, err := j.Load("c", []byte("a.example\tFALSE\t/\tFALSE\t0\tlogin\tme\n"), now); err != nil {
+	if _, err := j.Load("c", []byte("a.example\tFALSE\t/\tFALSE\t0\tlogin\tme\n"), now); err != nil {
 		t.Fatal(err)
 	}
 	a := weburl.MustParse("http://a.example/")
@@ -124,11 +182,17 @@ func TestLoad(t *testing.T) {
 b.example	FALSE	/	FALSE	1000000000	old	x
 b.example	FALSE	/	FALSE	0	empty
 127.0.0.1	TRUE	/	FALSE	0	local	1
+.c.example	TRUE	/	FALSE	0	name[0]	{"a":"b, c"}
+.c.example	TRUE	/	FALSE	0	no=name	x
+.c.example	TRUE	/	FALSE	0	city	München
+odd line
 `, soon.Unix())
 	j := New(0)
-	loaded, expired, err := j.Load("cookies.txt", []byte("\ufeff"+strings.ReplaceAll(file, "\n", "\r\n")), now)
-	if loaded != 4 || expired != 1 || err != nil {
-		t.Fatalf("%d loaded, %d expired, %v", loaded, expired, err)
+	l, err := j.Load("cookies.txt", []byte("\ufeff"+strings.ReplaceAll(file, "\n", "\r\n")), now)
+	if l.Cookies != 6 || l.Expired != 1 || err != nil || fmt.Sprint(l.Skipped) != "[cookies.txt, line 10: field 6 "+
+		`(name) "no=name" is empty, or has a character that no cookie's name has `+
+		"cookies.txt, line 12: 1 of 7 fields, with tabs between them; export the cookies again]" {
+		t.Fatalf("%+v, %v", l, err)
 	}
 	for u, want := range map[string]string{
 		"https://a.example/":            "session=s3cret",
@@ -138,7 +202,8 @@ b.example	FALSE	/	FALSE	0	empty
 		"http://www.a.example/private":  `token="q"`,
 		"http://b.example/":             "empty=",
 		"http://127.0.0.1/":             "local=1",
-		"http://c.example/":             "",
+		"http://c.example/":             `name[0]={"a":"b, c"}; city=München`,
+		"http://d.example/":             "",
 	} {
 		if got := j.Field(weburl.MustParse(u)); got != want {
 			t.Errorf("%s gets %q, want %q", u, got, want)
@@ -163,7 +228,7 @@ func TestLoadMistakes(t *testing.T) {
 		"a.example\tTRUE\t/\tFALSE\t5\tx\ts3cret":  "no cookie is left: 1 cookie has expired; log in with a browser",
 		"co.uk\tTRUE\t/\tFALSE\t0\t__Host-x\ty":    "the cookie __Host-x is not allowed for co.uk",
 	} {
-		_, _, err := New(0).Load("cookies.txt", []byte(text), now)
+		_, err := New(0).Load("cookies.txt", []byte(text), now)
 		if err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "s3cret") {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
@@ -180,7 +245,7 @@ func FuzzJar(f *testing.F) {
 		j.Load("file", []byte(file), now)
 		j.Learn(u, []string{set, set + "x"}, now)
 		field := j.Field(u)
-		if strings.ContainsFunc(field, func(r rune) bool { return r < ' ' || r >= 0x7f }) || len(field) > maxField {
+		if hasControl(field) || len(field) > maxField {
 			t.Errorf("%q", field)
 		}
 		if j.Field(weburl.MustParse("https://other.example/")) != "" && !strings.Contains(file, "other.example") {
