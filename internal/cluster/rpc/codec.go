@@ -17,6 +17,8 @@ const (
 	compressFrom = 96
 	// window bounds the memory of a decoder, and how far an encoder looks back.
 	window = 1 << 20
+	// maxFields bounds the fields of a message. A list of copies that fills maxMessage has some 50,000.
+	maxFields = 1 << 16
 )
 
 // codec is protobuf. It counts messages that cannot be decoded.
@@ -30,7 +32,7 @@ func (codec) Marshal(m any) ([]byte, error) { return proto.Marshal(m.(proto.Mess
 
 // Unmarshal decodes any bytes safely.
 func (c codec) Unmarshal(b []byte, m any) error {
-	if err := inbound.Unmarshal(b, m.(proto.Message), inbound.MaxFields); err != nil {
+	if err := inbound.Unmarshal(b, m.(proto.Message), maxFields); err != nil {
 		c.counts.refuse(Malformed)
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
