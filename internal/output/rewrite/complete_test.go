@@ -42,6 +42,8 @@ func FuzzComplete(f *testing.F) {
 		"<video src=25 poster=26><audio src=27><source src=28 srcset=29><track src=30><embed src=31>" +
 			"<input type=image src=32>",
 		"<body background=33><table background=34><td background=35><area href=36><frame src=37><image src=38>",
+		"<iframe srcdoc='<base href=//b/><a href=43><img src=44><iframe srcdoc=&quot;<a&#32;href=45>&quot;>'>",
+		"<tr background=46><tfoot background=47><svg><style>a{b:url(48)}<![CDATA[c{d:url(49)}]]></style></svg>",
 		"<svg><title><a href=39></title><p><a href=40></svg><svg><script href=41 /><use href=42#a /></svg>",
 	} {
 		f.Add(s)
@@ -60,7 +62,8 @@ func FuzzComplete(f *testing.F) {
 func FuzzCSS(f *testing.F) {
 	for _, s := range []string{`@import "a";@import url(b) x;a{b:url( 'c' )}`,
 		`a{b:URL(d\)e)}/* url(f) */`, `url(`, `@import '`,
-		`a{b:src("g")}`, `\75rl(h)`, `@\69mport "i"`, "a{b:url(j\n)}", `@import"k`, `url("l`, `url('m\`} {
+		`a{b:src("g")}`, `\75rl(h)`, `@\69mport "i"`, "a{b:url(j\n)}", `@import"k`, `url("l`, `url('m\`,
+		`a{b:image-set("n" 1x,url(o) type("p"))}@namespace url(q);@supports (a:url(r)){a{b:url(s)}}`} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

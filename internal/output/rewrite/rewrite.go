@@ -2,6 +2,7 @@ package rewrite
 
 import (
 	"bytes"
+	"regexp"
 	"strings"
 
 	"golang.org/x/net/html"
@@ -117,11 +118,11 @@ type rewriter struct {
 	self  weburl.URL
 	page  parse.Page
 	out   bytes.Buffer
-	// nested is the number of documents around this text: noscript and srcdoc hold HTML.
-	nested int
+	// nested is the number of noscript elements around this text, and frames that of srcdoc attributes.
+	nested, frames int
 }
 
-// maxNested is how deep documents in attributes and in noscript are rewritten.
+// maxNested is how deep documents in srcdoc attributes, and texts of noscript, are rewritten.
 const maxNested = 3
 
 // html rewrites the text of an HTML document, or of an XML document with HTML or SVG elements.
@@ -130,15 +131,24 @@ func (w *rewriter) html(text []byte, xml, head bool) {
 	z.AllowCDATA(xml)
 	insert := head && w.nested == 0 && w.rules.Head != ""
 	style, noscript, svg := false, false, 0
-	read := 0
+	prolog := xml
+	var sheet []byte // the source of the text of a style element in XML or SVG, so far; nil outside of one
 	for {
 		kind := z.Next()
 		raw := z.Raw()
+		if sheet != nil {
+			if kind == html.TextToken || kind == html.CommentToken {
+				sheet = append(sheet, raw...)
+				continue
+			}
+			w.sheet(sheet, xml)
+			sheet = nil
+			z.AllowCDATA(xml)
+		}
 		if kind == html.ErrorToken {
 			// The tokenizer drops an unfinished tag at the end, and so does a browser.
 			break
 		}
-		read += len(raw)
 		if insert && !beforeHead(kind, raw) {
 			w.out.WriteString(w.rules.Head)
 			insert = false
@@ -146,6 +156,9 @@ func (w *rewriter) html(text []byte, xml, head bool) {
 		switch kind {
 		case html.StartTagToken, html.SelfClosingTagToken:
 			t := splitTag(raw)
+			if prolog = false; xml {
+				t.name = local(t.name)
+			}
 			style, noscript = t.name == "style", t.name == "noscript" && !xml
 			switch {
 			case t.name == "svg" && kind == html.StartTagToken:
@@ -155,12 +168,22 @@ func (w *rewriter) html(text []byte, xml, head bool) {
 			}
 			if xml || svg > 0 { // no text is raw in SVG
 				z.NextIsNotRawText()
+				if style && kind == html.StartTagToken {
+					sheet = []byte{}
+					z.AllowCDATA(true)
+				}
+				style = false
 			}
 			w.tag(&t)
 			continue
 		case html.EndTagToken:
-			if svg > 0 && strings.EqualFold(endName(raw), "svg") {
+			if svg > 0 && strings.EqualFold(local(endName(raw)), "svg") {
 				svg--
+			}
+		case html.CommentToken:
+			if prolog && namesSheet.Match(raw) {
+				w.styleSheet(raw)
+				continue
 			}
 		case html.TextToken:
 			switch {
@@ -214,6 +237,34 @@ func beforeHead(kind html.TokenType, raw []byte) bool {
 		return t.name == "html" || t.name == "head"
 	}
 	return false
+}
+
+// local returns a name without its prefix.
+func local(name string) string { return name[strings.IndexByte(name, ':')+1:] }
+
+// namesSheet matches an instruction that names a style sheet.
+var namesSheet = regexp.MustCompile(`^<\?xml-stylesheet[ \t\r\n]`)
+
+// styleSheet rewrites an instruction that names a style sheet. Its reference is relative to the document's URL.
+func (w *rewriter) styleSheet(raw []byte) {
+	t := splitTag(raw)
+	if a := t.attr("href"); a != nil {
+		base := w.page.Base
+		w.page.Base = w.self
+		w.change(&t, a, Load)
+		w.page.Base = base
+	}
+	w.write(&t)
+}
+
+// sheet rewrites the text of a style element in XML or SVG, whose source is raw. If a reference changes, it writes the
+// text without comments and CDATA sections.
+func (w *rewriter) sheet(raw []byte, xml bool) {
+	text := bytes.Clone(w.page.XMLText(raw, xml))
+	if now := w.inner(func() { w.css(text) }); !bytes.Equal(now, text) {
+		raw = w.encode(now, true)
+	}
+	w.out.Write(raw)
 }
 
 // css rewrites style rules.

@@ -54,6 +54,8 @@ func TestHTML(t *testing.T) {
 			`<style>@import "ML:b.example/s"; a{b:url( "ML:b.example/t" )}</style>`},
 		{"refresh", `<meta http-equiv=Refresh content="5; URL='http://b.example/n'">`,
 			`<meta http-equiv=Refresh content="5;url=MF:b.example/n">`},
+		{"refresh without a comma", `<meta http-equiv=refresh content='0.5 "//b.example/n'>`,
+			`<meta http-equiv=refresh content="0.5;url=MF:b.example/n">`},
 		{"removed", `<script src=x integrity=abc crossorigin></script><a href=x ping=http://b.example/>`,
 			`<script src=x  ></script><a href=x >`},
 		{"policies", `<meta http-equiv="Content-Security-Policy" content="default-src 'none'">`,
@@ -70,12 +72,49 @@ func TestHTML(t *testing.T) {
 		{"noscript", `<noscript><img src=//b.example/p></noscript>`, `<noscript><img src="ML:b.example/p"></noscript>`},
 		{"srcdoc", `<iframe srcdoc="<a href='//b.example/'>x</a>"></iframe>`,
 			`<iframe srcdoc="&lt;a href=&quot;MF:b.example/&quot;&gt;x&lt;/a&gt;"></iframe>`},
+		{"srcdoc with a base", `<iframe srcdoc="<base href=//c.example/d/><a href=x>"></iframe><a href=//b.example/>`,
+			`<iframe srcdoc="&lt;base href=&quot;MB:c.example/d/&quot;&gt;&lt;a href=&quot;MF:c.example/d/x&quot;&gt;">` +
+				`</iframe><a href="MF:b.example/">`},
+		{"backgrounds", `<table><thead background=//b.example/1><tr background=//b.example/2><tbody background=//b.example/3>`,
+			`<table><thead background="ML:b.example/1"><tr background="ML:b.example/2"><tbody background="ML:b.example/3">`},
+		{"style in SVG", `<svg><style><![CDATA[a > b{c:url(//b.example/?x&y)}]]><!-- - -->d{}</style><image href=//b.example/i /></svg>`,
+			`<svg><style>a > b{c:url("ML:b.example/?x&amp;y")}d{}</style><image href="ML:b.example/i" /></svg>`},
 		{"SVG", `<svg><use xlink:href="//b.example/s.svg#i"/><image href="#g"/></svg>`,
 			`<svg><use xlink:href="ML:b.example/s.svg#i"/><image href="#g"/></svg>`},
 	} {
 		got := string(rewriteAs("text/html; charset=utf-8", "<html><head><title>t</title>"+c.in).Body)
 		if want := "<html><head><HEAD><title>t</title>" + c.want; got != want {
 			t.Errorf("%s:\ngot  %s\nwant %s", c.name, got, want)
+		}
+	}
+}
+
+// The style of XHTML and SVG is its whole text. The other references of XML are found whatever their prefix.
+func TestXML(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{`<html><style>/*<![CDATA[*/ a > b { c:url(//b.example/1) } /*]]>*/</style></html>`,
+			`<html><style>/**/ a > b { c:url("ML:b.example/1") } /**/</style></html>`},
+		{`<html><style>a &gt; b { c:url(//b.example/?x=1&amp;y) }</style></html>`,
+			`<html><style>a > b { c:url("ML:b.example/?x=1&amp;y") }</style></html>`},
+		{`<svg><style> a{b:url(//b.example/1#x)}<![CDATA[ ]]> <![CDATA[ c{d:url("//b.example/2")} /* é < ]]]]>&gt; */</style></svg>`,
+			`<svg><style> a{b:url("ML:b.example/1#x")}   c{d:url("ML:b.example/2")} /* &#xe9; &lt; ]]&gt; */</style></svg>`},
+		{`<svg><style><!-- c --><![CDATA[a{b:url(1)} é]]></style></svg>`, `<svg><style><!-- c --><![CDATA[a{b:url(1)} é]]></style></svg>`},
+		{`<?xml version="1.0"?><?xml-stylesheet type="text/css" href="//b.example/s?a&amp;b"?><?xml-stylesheet href='t'?><svg/>`,
+			`<?xml version="1.0"?><?xml-stylesheet type="text/css" href="ML:b.example/s?a&amp;b" ?><?xml-stylesheet href='t'?><svg/>`},
+		{`<?xml-stylesheet href="/s"?><html><base href="//c.example/"/><a href="/y"/></html>`,
+			`<?xml-stylesheet href="/s"?><html><base href="MB:c.example/"/><a href="MF:c.example/y"/></html>`},
+		{`<h:html><h:link rel="stylesheet" href="//b.example/1"/><h:style>@import "//b.example/2";</h:style><h:img srcset="//b.example/3"/></h:html>`,
+			`<h:html><h:link rel="stylesheet" href="ML:b.example/1"/><h:style>@import "ML:b.example/2";</h:style><h:img srcset="ML:b.example/3"/></h:html>`},
+		{`<s:svg><s:use xl:href="//b.example/1#a"/><s:a xl:href="//b.example/2"/></s:svg>`,
+			`<s:svg><s:use xl:href="ML:b.example/1#a"/><s:a xl:href="MF:b.example/2"/></s:svg>`},
+	} {
+		res := Document(parse.Input{URL: here, ContentType: "text/xml; charset=utf-8", Body: []byte(c.in)},
+			Rules{Map: toArchive})
+		if got := string(res.Body); got != c.want {
+			t.Errorf("%s:\ngot  %s\nwant %s", c.in, got, c.want)
+		}
+		if got := missed("text/xml; charset=utf-8", c.in); got != "" {
+			t.Errorf("%s: missed %s", c.in, got)
 		}
 	}
 }
@@ -130,6 +169,8 @@ func TestCSS(t *testing.T) {
 		{`a{b:url( "//b.example/3" ),url(//b.example/4 )}`, `a{b:url( "ML:b.example/3" ),url("ML:b.example/4" )}`},
 		{`a{b:url("//b.example/\"<5")}`, `a{b:url("ML:b.example/%22%3C5")}`},
 		{`/* url(//b.example/6) */ a{c:"url(//b.example/7)"}`, `/* url(//b.example/6) */ a{c:"url(//b.example/7)"}`},
+		{`@namespace s url(//b.example/n);a{b:image-set("//b.example/1" 1x, url(//b.example/2) type("x"))}`,
+			`@namespace s url(//b.example/n);a{b:image-set("ML:b.example/1" 1x, url("ML:b.example/2") type("x"))}`},
 		{`a{b:url(//b.example/8`, `a{b:url("ML:b.example/8"`},
 	} {
 		res := rewriteAs("text/css", c.in)

@@ -129,8 +129,12 @@ var references = map[string]map[string]Use{
 	"script":   {"src": Load, "href": Load, "xlink:href": Load},
 	"source":   {"src": Load},
 	"table":    {"background": Load},
+	"tbody":    {"background": Load},
 	"td":       {"background": Load},
+	"tfoot":    {"background": Load},
 	"th":       {"background": Load},
+	"thead":    {"background": Load},
+	"tr":       {"background": Load},
 	"track":    {"src": Load},
 	"use":      {"href": Load, "xlink:href": Load},
 	"video":    {"src": Load, "poster": Load},
@@ -149,14 +153,12 @@ var removed = map[string]bool{
 // tag writes a start tag with its references changed.
 func (w *rewriter) tag(t *tag) {
 	uses := references[t.name]
-	if uses == nil {
-		if i := strings.IndexByte(t.name, ':'); i > 0 { // a prefix in XML
-			uses = references[t.name[i+1:]]
-		}
-	}
 	for i := range t.attrs {
 		a := &t.attrs[i]
 		use, ok := uses[a.name]
+		if !ok && w.page.Kind != parse.HTML && strings.HasSuffix(a.name, ":href") { // xlink:href with another prefix
+			use, ok = uses["xlink:href"]
+		}
 		switch {
 		case removed[a.name]:
 			a.remove = true
@@ -255,7 +257,9 @@ func (w *rewriter) style(t *tag, a *attr) {
 		return
 	}
 	text := bytes.Clone(w.page.Value(v))
-	w.inner(a, text, func() { w.css(text) })
+	if now := w.inner(func() { w.css(text) }); !bytes.Equal(now, text) {
+		a.change, a.changed = now, true
+	}
 }
 
 // base rewrites the document's base.
@@ -316,9 +320,9 @@ func (w *rewriter) meta(t *tag) {
 			return
 		}
 		if s := w.decoded(v[from:to], Follow); s != "" {
-			delay, _, _ := bytes.Cut(v[:from], []byte{';'})
-			delay, _, _ = bytes.Cut(delay, []byte{','})
-			content.set(strings.TrimSpace(string(delay)) + ";url=" + s)
+			delay := bytes.TrimLeft(v[:from], " \t\n\r\f")
+			delay = delay[:len(delay)-len(bytes.TrimLeft(delay, "0123456789."))]
+			content.set(string(delay) + ";url=" + s)
 		}
 	case name == "content-type":
 		if w.page.Kind != parse.CSS && converted(w.page.Charset) {
@@ -332,27 +336,30 @@ func converted(charset string) bool {
 	return strings.HasPrefix(charset, "utf-16") || charset == "iso-2022-jp" || charset == "replacement"
 }
 
-// srcdoc rewrites the document in an attribute of a frame.
+// srcdoc rewrites the document in an attribute of a frame. Without a base element it has the base of this document.
 func (w *rewriter) srcdoc(t *tag) {
 	a := t.attr("srcdoc")
-	if a == nil || w.nested >= maxNested {
+	if a == nil || w.frames >= maxNested {
 		return
 	}
 	text := bytes.Clone(w.page.Value(t.value(a)))
-	w.inner(a, text, func() { w.html(text, false, false) })
-}
-
-// inner makes what write writes the new value of a, whose old value is text.
-func (w *rewriter) inner(a *attr, text []byte, write func()) {
-	outer := w.out
-	w.out = bytes.Buffer{}
-	w.nested++
-	write()
-	w.nested--
-	if now := w.out.Bytes(); !bytes.Equal(now, text) {
+	in := rewriter{rules: w.rules, self: w.self, frames: w.frames + 1}
+	parse.Parse(parse.Input{URL: w.page.Base, ContentType: "text/html; charset=utf-8", Body: text},
+		parse.Options{MaxLinks: 1}, &in.page)
+	in.html(text, false, false)
+	if now := in.out.Bytes(); !bytes.Equal(now, text) {
 		a.change, a.changed = now, true
 	}
+}
+
+// inner returns what write writes.
+func (w *rewriter) inner(write func()) []byte {
+	outer := w.out
+	w.out = bytes.Buffer{}
+	write()
+	now := w.out.Bytes()
 	w.out = outer
+	return now
 }
 
 // write writes the tag.
@@ -367,7 +374,7 @@ func (w *rewriter) write(t *tag) {
 			w.out.Write(t.raw[done:a.from])
 			w.out.Write(t.raw[a.from : a.from+len(a.name)])
 			w.out.WriteString(`="`)
-			w.out.Write(w.encode(a.change))
+			w.out.Write(w.encode(a.change, false))
 			w.out.WriteByte('"')
 			if a.to < len(t.raw) && !blank(t.raw[a.to]) && t.raw[a.to] != '>' && t.raw[a.to] != '/' {
 				w.out.WriteByte(' ')
@@ -380,19 +387,19 @@ func (w *rewriter) write(t *tag) {
 	w.out.Write(t.raw[done:])
 }
 
-// encode returns a value for an attribute in double quotation marks. Characters outside of ASCII
-// become character references, which mean the same in every encoding.
-func (w *rewriter) encode(v []byte) []byte {
+// encode returns a value for an attribute in double quotation marks, or text for an element. Characters outside of
+// ASCII become character references, which mean the same in every encoding.
+func (w *rewriter) encode(v []byte, text bool) []byte {
 	out := make([]byte, 0, len(v)+16)
 	for _, r := range string(v) {
 		switch {
 		case r == '&':
 			out = append(out, "&amp;"...)
-		case r == '"':
+		case r == '"' && !text:
 			out = append(out, "&quot;"...)
 		case r == '<':
 			out = append(out, "&lt;"...)
-		case r == '>':
+		case r == '>' && (!text || bytes.HasSuffix(out, []byte("]"))): // "]]>" must not stand in a text
 			out = append(out, "&gt;"...)
 		case r < 0x80:
 			out = append(out, byte(r))

@@ -27,9 +27,11 @@ type work struct {
 	// scratch, so noteDecoded swaps it for spare.
 	text, scratch, spare []byte
 	foreign              foreign
-	haveURL              bool // the scan has seen the document's base element
-	relative             bool // a reference was resolved against Page.Base
-	canon                int  // index plus one of the first rel=canonical
+	nested               int   // number of documents around this one, which is in a srcdoc attribute
+	inner                *Page // for the documents in srcdoc attributes
+	haveURL              bool  // the scan has seen the document's base element
+	relative             bool  // a reference was resolved against Page.Base
+	canon                int   // index plus one of the first rel=canonical
 	title                []byte
 	titled               bool
 
@@ -90,6 +92,7 @@ func (p *Page) reset(in Input, opt Options) {
 	w.room, w.full = maxLinkBytes+len(in.Body), false
 	w.table.reset()
 	w.foreign.reset()
+	w.inner = nil
 	w.haveURL, w.relative, w.canon = false, false, 0
 	w.title, w.titled = w.title[:0], false
 	p.Links, p.Kind, p.Base, p.Canonical, p.Directives = links[:0], Other, in.URL, weburl.URL{}, Directives{}

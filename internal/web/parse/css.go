@@ -13,8 +13,10 @@ func (p *Page) styleAttr(v []byte) {
 	p.css(append([]byte(nil), p.value(v)...), "style-attr")
 }
 
-// css adds what style rules load: the tokens url(...), url("..."), src("...") and the string of an
-// @import (CSS Syntax, 4). from names the place of the rules: "css", "style" or "style-attr".
+// css adds what style rules load: the tokens url(...), url("..."), src("..."), the string of an
+// @import, and the strings of an image-set() (CSS Syntax, 4; CSS Images 4, 6.2). It skips the names
+// of @namespace and the conditions of @supports and @document, because nothing there is loaded.
+// from names the place of the rules: "css", "style" or "style-attr".
 // References in CSS have no document encoding, so their queries are UTF-8.
 func (p *Page) css(b []byte, from string) {
 	urlTag, importTag := "css:url", "css:import"
@@ -30,7 +32,7 @@ func (p *Page) css(b []byte, from string) {
 		b, w.cs = w.cs.scannable(b)
 	}
 	if bytes.IndexByte(b, '(') < 0 && bytes.IndexByte(b, '@') < 0 {
-		w.cs = cs // no url(, src( or @import, escaped or not
+		w.cs = cs // no url(, src(, image-set( or @import, escaped or not
 		return
 	}
 	if !w.cs.utf8 && from != "style-attr" {
@@ -56,8 +58,12 @@ func (p *Page) css(b []byte, from string) {
 type cssScanner struct {
 	b []byte
 	i int
-	// atImport is set after @import: if the next token is a string, it is the import's URL.
-	atImport bool
+	// prelude is set from an at-keyword to the end of its prelude. No URL there is loaded, except
+	// for one right after @import: atImport is set before it.
+	prelude, atImport bool
+	// open has a bit for each open parenthesis, the innermost in the lowest bit. It is set for an
+	// image-set(, whose strings are URLs.
+	open uint64
 
 	value    []byte
 	imported bool
@@ -81,12 +87,11 @@ func (c *cssScanner) next() bool {
 			}
 		case ch == '"' || ch == '\'':
 			v, ok := c.str()
-			if c.atImport {
-				c.atImport = false
-				if ok {
-					c.value, c.imported = v, true
-					return true
-				}
+			imported := c.atImport
+			c.atImport = false
+			if ok && (imported || c.open&1 != 0 && !c.prelude) {
+				c.value, c.imported = v, imported
+				return true
 			}
 		case nameStart(ch) || ch == '\\' || ch == '@' || ch == '-' || ch == '#':
 			at := ch == '@'
@@ -97,6 +102,7 @@ func (c *cssScanner) next() bool {
 			name := c.name()
 			if at {
 				c.atImport = fold(name, "import")
+				c.prelude = c.prelude || len(name) > 0
 				continue
 			}
 			imported := c.atImport
@@ -109,11 +115,25 @@ func (c *cssScanner) next() bool {
 			}
 			c.i++
 			if fold(name, "url") || fold(name, "src") {
-				if v, ok := c.url(fold(name, "url")); ok {
+				if v, ok := c.url(fold(name, "url")); ok && (imported || !c.prelude) {
 					c.value, c.imported = v, imported
 					return true
 				}
+				continue
 			}
+			c.open <<= 1
+			if fold(name, "image-set") || fold(name, "-webkit-image-set") {
+				c.open |= 1
+			}
+		case ch == ';' || ch == '{' || ch == '}':
+			c.atImport, c.prelude, c.open = false, false, 0
+			c.i++
+		case ch == '(':
+			c.atImport, c.open = false, c.open<<1
+			c.i++
+		case ch == ')':
+			c.atImport, c.open = false, c.open>>1
+			c.i++
 		default:
 			c.atImport = false
 			c.i++
@@ -231,8 +251,8 @@ func (c *cssScanner) str() (v []byte, ok bool) {
 	return c.buf, true
 }
 
-// url reads the text between the parentheses. bare permits it to have no quotation marks (CSS
-// Syntax, 4.3.6).
+// url reads the URL after an open parenthesis. bare permits it to have no quotation marks. The
+// closing parenthesis then belongs to it (CSS Syntax, 4.3.6).
 func (c *cssScanner) url(bare bool) (v []byte, ok bool) {
 	for c.i < len(c.b) && space(c.b[c.i]) {
 		c.i++
@@ -241,9 +261,11 @@ func (c *cssScanner) url(bare bool) (v []byte, ok bool) {
 		return nil, false
 	}
 	if q := c.b[c.i]; q == '"' || q == '\'' {
+		c.open <<= 1
 		return c.str()
 	}
 	if !bare {
+		c.open <<= 1
 		return nil, false
 	}
 	c.buf = c.buf[:0]

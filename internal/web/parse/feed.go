@@ -12,6 +12,7 @@ func (p *Page) feed(body []byte) {
 	w := &p.work
 	body, w.cs = w.cs.scannable(body)
 	w.cs.legacy = false // references in XML are IRIs, so UTF-8 (RFC 3987, 3.1)
+	p.styleSheets(body)
 	s := scanner{b: body, xml: true}
 	var (
 		depth   int
@@ -134,7 +135,7 @@ func (p *Page) feedAdd(v []byte, hop byte, tag string, base int) {
 
 // feedText processes an element's text.
 func (p *Page) feedText(in feedText, raw []byte, base int) {
-	text := p.xmlString(raw)
+	text := p.XMLText(raw, true)
 	if in == titleText {
 		if !p.work.titled {
 			cs := p.work.cs
@@ -168,27 +169,33 @@ func (p *Page) feedText(in feedText, raw []byte, base int) {
 	p.noteDecoded(text, r)
 }
 
-// xmlString returns the text of raw: in UTF-8, with character references replaced, CDATA sections
-// unwrapped and comments removed. It is valid until the next call of value or xmlString.
-func (p *Page) xmlString(raw []byte) []byte {
+// XMLText returns the text of raw, a part of an XML document or of foreign content in HTML: in
+// UTF-8, with character references replaced, CDATA sections unwrapped, and tags, comments and
+// instructions removed. It is valid until the next call of a method.
+func (p *Page) XMLText(raw []byte, xml bool) []byte {
 	w := &p.work
 	w.scratch = w.scratch[:0]
-	for len(raw) > 0 {
-		i := bytes.IndexByte(raw, '<')
-		if i < 0 {
-			i = len(raw)
+	s := scanner{b: raw, xml: xml, cdata: true}
+	for s.i < len(raw) {
+		at := s.i
+		if j := bytes.IndexByte(raw[at:], '<'); j != 0 {
+			if s.i = at + j; j < 0 {
+				s.i = len(raw)
+			}
+			w.scratch, _ = p.text(w.scratch, raw[at:s.i], true)
+			continue
 		}
-		w.scratch, _ = p.text(w.scratch, raw[:i], true)
-		raw = raw[i:]
-		switch {
-		case bytes.HasPrefix(raw, []byte("<![CDATA[")):
-			var text []byte
-			text, raw, _ = bytes.Cut(raw[len("<![CDATA["):], []byte("]]>"))
-			w.scratch, _ = p.text(w.scratch, text, false)
-		case bytes.HasPrefix(raw, []byte("<!--")):
-			_, raw, _ = bytes.Cut(raw, []byte("-->"))
-		case len(raw) > 0:
-			_, raw, _ = bytes.Cut(raw, []byte(">"))
+		switch next := raw[min(at+1, len(raw)-1)]; {
+		case next == '!' || next == '?':
+			s.markup(at + 1)
+			if text, ok := bytes.CutPrefix(raw[at:s.i], []byte("<![CDATA[")); ok {
+				w.scratch, _ = p.text(w.scratch, bytes.TrimSuffix(text, []byte("]]>")), false)
+			}
+		case xml || letter(next) || next == '/':
+			s.skipTo(at, '>')
+		default:
+			w.scratch = append(w.scratch, '<')
+			s.i++
 		}
 	}
 	return w.scratch

@@ -83,7 +83,14 @@ b")`, "ab"},
 		{`url(a b) url(1)`, "1"},
 		{`url(a"b) url(1)`, "1"},
 		{`xurl(no) url-prefix(no) src("1") src(no)`, "1"},
-		{`image-set("no" 1x, url(1) 2x)`, "1"},
+		{`a{b:image-set("1" 1x, url(2) 2x, "3" type("no"), url("4") 3x, '5' calc((2*1)*1x))}`, "1|2|3|4|5"},
+		{`a{b:-WebKit-image-set( "1"1x);c:"no"} b{c:image-set("2" 1x;d:"no"} e{f:url(3) "no"}`, "1|2|3"},
+		{`image-set(x(image-set("1"), "no"), "2") "no"`, "1|2"},
+		{`@namespace url(no);@namespace svg url("no"); @NAMESPACE x src("no");a{b:url(1)}`, "1"},
+		{`@-moz-document url(no), url-prefix("no") {a{b:url(1)}}`, "1"},
+		{`@supports (b:url(no)) or (b:image-set("no" 1x)) {a{b:url(1)}}`, "1"},
+		{`@import url(1) layer(x) supports(b:url(no)) screen;@font-face{src:local("no"),url(2)}`, "!1|2"},
+		{`a{b:@ url(1);c:@x url(no);d:url(2)}`, "1|2"},
 		{`a{b:url(1`, "1"},
 		{`"unclosed
 url(1)`, "1"},
@@ -214,6 +221,46 @@ func TestXHTML(t *testing.T) {
 	}
 }
 
+// The style and the title are the whole text of their element. A style sheet may be named before the root element. A
+// prefix means nothing.
+func TestXMLText(t *testing.T) {
+	const xhtml, svg = "application/xhtml+xml", "image/svg+xml"
+	tests := []struct{ contentType, in, want, title string }{
+		{xhtml, `<html><style type="text/css">/*<![CDATA[*/ a > b { c:url(1) } /*]]>*/</style></html>`, "E 1 style:url", ""},
+		{xhtml, `<html><style>a &gt; b { c:url(1?x=1&amp;y=2) }</style></html>`, "E 1?x=1&y=2 style:url", ""},
+		{svg, `<svg><style><!-- url(no) -->a{b:url(1)}<?x > url(no) ?>c{d:u<!-- -->rl(2)}</style></svg>`,
+			"E 1 style:url, E 2 style:url", ""},
+		{svg, `<svg><style><![CDATA[ a{b:url(1#x)} ]]> <![CDATA[ c{d:url(2&amp;)} ]]></style></svg>`,
+			"E 1 style:url, E 2&amp; style:url", ""},
+		{xhtml + ";charset=iso-8859-1", "<html><title>A<!-- no --> &amp;amp;\n<![CDATA[<B>\xe9]]></title>" +
+			"<style>a{b:url(\xe9)}</style></html>", "E %C3%A9 style:url", "A &amp; <B>\u00e9"},
+		{svg, `<?xml version="1.0"?><!-- <?xml-stylesheet href="no"?> --><?xml-stylesheet type="text/css" href='1?a&amp;b'?>
+			<!DOCTYPE svg [<!-- ]> -->]><?xml-stylesheet href="2" alternate="yes"?><?xml-stylesheets href="no"?>
+			<?xml-stylesheet href="#no"?><?xml-stylesheet?><svg><?xml-stylesheet href="no"?><image href="3"/></svg>`,
+			"E 1?a&b xml-stylesheet@href, E 2 xml-stylesheet@href, E 3 svg:image@href", ""},
+		{xhtml, `<?xml-stylesheet href="1"?><html><base href="/b/"/><a href="2"/></html>`,
+			"E 1 xml-stylesheet@href, L https://a.example/b/2 a@href", ""},
+		{"text/xml", `<?xml-stylesheet href="1.xsl" type="text/xsl"?><rss xml:base="/b/"><link>2</link></rss>`,
+			"E 1.xsl xml-stylesheet@href, L https://a.example/b/2 link", ""},
+		{"text/xml", `<?xml-stylesheet href="1.xsl"?><urlset><url><loc>http://b.example/</loc></url></urlset>`,
+			"E 1.xsl xml-stylesheet@href, M http://b.example/ url/loc", ""},
+		{"text/xml", `<urlset><url><i:image><i:loc>1</i:loc></i:image><loc>2</loc><image><loc>3</loc></image></url></urlset>`,
+			"E 1 image/loc, M 2 url/loc, E 3 image/loc", ""},
+		{"text/html", `<?xml-stylesheet href="no"?><p>`, "", ""},
+		{svg, `<s:svg><s:a xl:href="1"/><s:image ns1:href="no" href="2"/><s:use xl:href="3#a"/></s:svg>`,
+			"L 1 svg:a@href, E 2 svg:image@href, E 3 svg:use@href", ""},
+		{"text/html", `<svg><a xl:href="no"></svg>`, "", ""},
+	}
+	for _, tt := range tests {
+		var p Page
+		Parse(Input{URL: mustURL(t, fuzzBase), ContentType: tt.contentType, Body: []byte(tt.in)},
+			Options{Requisites: true}, &p)
+		if got := shortLinks(&p); got != tt.want || p.Title != tt.title {
+			t.Errorf("%s: title %q\ngot  %s\nwant %s", tt.in, p.Title, got, tt.want)
+		}
+	}
+}
+
 func TestFeeds(t *testing.T) {
 	tests := []struct{ name, in, want, title string }{
 		{"RSS 2.0",
@@ -267,6 +314,10 @@ func TestSitemaps(t *testing.T) {
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
+	const images = `<urlset><url><loc>http://h.example/1</loc><ns2:image><ns2:loc>http://h.example/no</ns2:loc>
+		<ns2:title>t</ns2:title></ns2:image><ns2:image/><xhtml:link rel="alternate" href="http://h.example/2"/></url>
+		<url><image><loc>http://h.example/no2</loc></image><loc>http://h.example/3</loc><image><loc>http://h.example/no3</loc></url>
+		<url><loc>http://h.example/4</loc></url></urlset>`
 	const text = "\ufeffhttps://a.example/1\r\n\n  http://a.example/2 \nnot a URL\n/no\nftp://a.example/\n"
 	tests := []struct {
 		name, url, contentType, in string
@@ -284,6 +335,8 @@ func TestSitemaps(t *testing.T) {
 		{"gzip file of another name", fuzzBase, "application/gzip", packed.String(), false, ""},
 		{"gzip file, torn", "https://a.example/s.xml.gz", "application/gzip", packed.String()[:packed.Len()-16], false,
 			urls},
+		{"images", fuzzBase, "text/xml", images, false, "M http://h.example/1 url/loc, M http://h.example/2 " +
+			"url/link@href, M http://h.example/3 url/loc, M http://h.example/4 url/loc"},
 		{"text", fuzzBase, "text/plain", text, true, "M https://a.example/1 text/loc, M http://a.example/2 text/loc"},
 		{"text that was not given", fuzzBase, "text/plain", text, false, ""},
 		{"loc without url", fuzzBase, "text/xml", "<urlset><loc>https://a.example/no</loc></urlset>", false, ""},

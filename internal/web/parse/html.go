@@ -22,6 +22,9 @@ func (p *Page) html(body []byte, xml bool) {
 	for {
 		var text []byte
 		text, p.work.cs = p.work.cs.scannable(body)
+		if xml {
+			p.styleSheets(text)
+		}
 		if p.scan(text, xml) {
 			return
 		}
@@ -159,25 +162,77 @@ func (p *Page) xmlText(s *scanner, t tag, space uint8, templates int) {
 	}
 	switch {
 	case t == tStyle && space != nsMath && p.work.opt.Requisites:
-		p.css(textAt(s), "style")
+		text := bytes.Clone(p.XMLText(s.upToTag(), s.xml))
+		cs := p.work.cs
+		p.work.cs = utf8Charset
+		p.css(text, "style")
+		p.work.cs = cs
 	case t == tTitle && space == nsHTML:
-		p.setTitle(textAt(s))
+		if !p.work.titled {
+			p.work.titled = true
+			p.keepTitle(p.XMLText(s.upToTag(), s.xml))
+		}
 	}
 }
 
-// textAt returns the text from the scanner's position to the next tag, or the first CDATA section
-// there.
-func textAt(s *scanner) []byte {
-	rest := s.b[s.i:]
-	i := bytes.IndexByte(rest, '<')
-	if i < 0 {
-		return rest
+// styleSheets adds the style sheets that the instructions before the root element of an XML
+// document name. They are relative to the response's URL (Associating Style Sheets with XML
+// documents, 4).
+func (p *Page) styleSheets(body []byte) {
+	if !p.work.opt.Requisites {
+		return
 	}
-	if !bytes.HasPrefix(rest[i:], []byte("<![CDATA[")) || len(bytes.TrimSpace(rest[:i])) > 0 {
-		return rest[:i]
+	s := scanner{b: body, xml: true}
+	for {
+		j := bytes.IndexByte(body[s.i:], '<')
+		if j < 0 {
+			return
+		}
+		at := s.i + j + 1
+		if at >= len(body) || body[at] != '!' && body[at] != '?' {
+			return
+		}
+		s.markup(at)
+		data, ok := bytes.CutPrefix(body[at:s.i], []byte("?xml-stylesheet"))
+		if !ok || len(data) == 0 || !space(data[0]) {
+			continue
+		}
+		in := scanner{b: bytes.TrimSuffix(data, []byte("?>"))}
+		in.attributes(0, true)
+		if v, _ := in.attr(aHref); len(trim(v)) > 0 && trim(v)[0] != '#' {
+			p.note(v, refOf('E', "xml-stylesheet@href"), true)
+		}
 	}
-	text, _, _ := bytes.Cut(rest[i+len("<![CDATA["):], []byte("]]>"))
-	return text
+}
+
+// maxNested is how deep documents in srcdoc attributes are read.
+const maxNested = 3
+
+// srcdoc adds what the document in the srcdoc attribute v links to. That document has a base, a
+// title and robots directives of its own. Without a base element it has the page's base (HTML,
+// 4.8.5).
+func (p *Page) srcdoc(v []byte) {
+	w := &p.work
+	if w.nested == maxNested {
+		return
+	}
+	w.relative = true
+	if w.inner == nil {
+		w.inner = &Page{}
+		w.inner.work.nested = w.nested + 1
+	}
+	in, opt := w.inner, w.opt
+	opt.Texts = false
+	in.reset(Input{URL: p.Base}, opt)
+	in.work.cs = utf8Charset
+	in.html(p.value(v), false)
+	in.finish()
+	for i := range in.Links {
+		l := &in.Links[i]
+		p.noteDecoded([]byte(l.URL.String()), ref{tag: l.Tag, hop: l.Hop, nofollow: l.NoFollow})
+	}
+	p.BadLinks += in.BadLinks
+	p.Dropped += in.Dropped
 }
 
 // element adds the references of a start tag.
@@ -216,7 +271,11 @@ func (p *Page) element(s *scanner, t tag, space uint8) {
 	case tFrame:
 		p.filled(s, aSrc, 'L', "frame@src")
 	case tIframe:
-		p.filled(s, aSrc, 'L', "iframe@src")
+		if v, ok := s.attr(aSrcdoc); ok { // then src is not used
+			p.srcdoc(v)
+		} else {
+			p.filled(s, aSrc, 'L', "iframe@src")
+		}
 	}
 	if !req {
 		return
@@ -249,6 +308,10 @@ func (p *Page) element(s *scanner, t tag, space uint8) {
 		p.filled(s, aBackground, 'E', "body@background")
 	case tTable:
 		p.filled(s, aBackground, 'E', "table@background")
+	case tSection:
+		p.filled(s, aBackground, 'E', "tbody@background")
+	case tTr:
+		p.filled(s, aBackground, 'E', "tr@background")
 	case tTd, tTh:
 		p.filled(s, aBackground, 'E', "td@background")
 	}
@@ -396,7 +459,13 @@ func (p *Page) setTitle(raw []byte) {
 		}
 		raw = []byte(html.UnescapeString(strings.ToValidUTF8(string(raw), "\uFFFD")))
 	}
-	for word := range bytes.FieldsSeq(raw) {
+	p.keepTitle(raw)
+}
+
+// keepTitle keeps a title in UTF-8 without character references.
+func (p *Page) keepTitle(text []byte) {
+	w := &p.work
+	for word := range bytes.FieldsSeq(text) {
 		if len(w.title) > 0 {
 			w.title = append(w.title, ' ')
 		}

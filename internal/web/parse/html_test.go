@@ -93,18 +93,35 @@ func TestHTML(t *testing.T) {
 		{"requisites",
 			`<img src=1 srcset="2 1x, 3 2x"><script src=4></script><style>a{b:url(5)}</style><p style="a:url(&quot;6&quot;)">
 			<video src=7 poster=8><audio src=9></audio><source src=10 srcset=11><track src=12><embed src=13><object data=14></object>
-			<input type=IMAGE src=15><input src=no><body background=16><td background=17><image src=18>`, all,
+			<input type=IMAGE src=15><input src=no><body background=16><td background=17><image src=18>
+			<thead background=19><tbody background=20><tfoot background=21><tr background=22><th background=23>`, all,
 			"E 1 img@src, E 2 img@srcset, E 3 img@srcset, E 4 script@src, E 5 style:url, E 6 @style:url, " +
 				"E 7 video@src, E 8 video@poster, " +
 				"E 9 audio@src, E 10 source@src, E 11 source@srcset, E 12 track@src, E 13 embed@src, " +
 				"E 14 object@data, E 15 input@src, " +
-				"E 16 body@background, E 17 td@background, E 18 img@src"},
+				"E 16 body@background, E 17 td@background, E 18 img@src, E 19 tbody@background, " +
+				"E 20 tbody@background, E 21 tbody@background, E 22 tr@background, E 23 td@background"},
+		{"srcdoc", `<iframe srcdoc="&lt;img src=&#39;1&#39;&gt;&lt;a href=2?a&amp;amp;b&gt;x&lt;/a&gt;" src=no></iframe>
+			<iframe srcdoc="" src=no></iframe><iframe srcdoc="<rss><a href=3>"></iframe>`, all,
+			"E 1 img@src, L 2?a&b a@href, L 3 a@href"},
+		{"srcdoc has a base and directives of its own",
+			`<iframe srcdoc="<base href=/b/><a href=1><title>no</title>"></iframe><a href=2>
+			<iframe srcdoc="<meta name=robots content=nofollow><a href=no><frame src=no>"></iframe>
+			<base href=/c/><iframe srcdoc="<a href=3><a rel=nofollow href=4>"></iframe>`, Options{},
+			"L https://a.example/b/1 a@href, L https://a.example/c/2 a@href, L https://a.example/c/3 a@href, " +
+				"L https://a.example/c/4 a@href!"},
+		{"srcdoc in srcdoc", `<iframe srcdoc="<a href=1><iframe srcdoc='<a href=2><iframe srcdoc=&amp;quot;<a` +
+			`&amp;#32;href=3><iframe&amp;#32;srcdoc=<a&amp;amp;#32;href=no>>&amp;quot;>'>">`, Options{},
+			"L 1 a@href, L 2 a@href, L 3 a@href"},
 		{"a link and a requisite are two", `<a href=1><img src=1>`, all, "L 1 a@href, E 1 img@src"},
 		{"svg",
 			`<svg><a href=1 xlink:href=no><a xlink:href=2><image href=3 /><use href="4#x"/><use href="#x"/><feImage href=5 />
 			<script href=6 /><style>a{b:url(7)}</style><link rel=next href=no><title><a href=8></a></title></svg><a href=9>`, all,
 			"L 1 svg:a@href, L 2 svg:a@href, E 3 svg:image@href, E 4 svg:use@href, E 5 svg:feimage@href, " +
 				"E 6 svg:script@href, E 7 style:url, L 8 a@href, L 9 a@href"},
+		{"svg style is its whole text",
+			`<svg><style> a{b:url(1)}<!-- url(no) --><![CDATA[ c{d:url(2&amp;)} ]]> @media (x<=2){e{f:url(3?x&amp;y)}}</style></svg>`,
+			all, "E 1 style:url, E 2&amp; style:url, E 3?x&y style:url"},
 		{"svg style in CDATA", `<svg><style> <![CDATA[ @import "1"; ]]></style></svg>`, all, "E 1 style:import"},
 		{"CDATA counts in foreign content only", `<svg><![CDATA[<a href=no>]]></svg><![CDATA[<a href=1>]]><a href=2>`,
 			Options{}, "L 2 a@href"},

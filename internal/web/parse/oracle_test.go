@@ -355,6 +355,10 @@ func (o *oracle) element(n *html.Node) {
 			}
 		}
 	case "frame", "iframe":
+		if doc, ok := attrOfNode(n, "srcdoc"); ok && n.Data == "iframe" {
+			o.srcdoc(doc)
+			return
+		}
 		o.load(n, "src", "L", n.Data+"@src")
 	case "img":
 		o.load(n, "src", "E", "img@src")
@@ -375,6 +379,10 @@ func (o *oracle) element(n *html.Node) {
 		}
 	case "body", "table":
 		o.load(n, "background", "E", n.Data+"@background")
+	case "tr":
+		o.load(n, "background", "E", "tr@background")
+	case "thead", "tbody", "tfoot":
+		o.load(n, "background", "E", "tbody@background")
 	case "td", "th":
 		o.load(n, "background", "E", "td@background")
 	case "style":
@@ -384,6 +392,23 @@ func (o *oracle) element(n *html.Node) {
 	case "title":
 		if !o.titled {
 			o.titled, o.title = true, strings.Join(strings.Fields(text()), " ")
+		}
+	}
+}
+
+// srcdoc adds the links of a document in an attribute.
+func (o *oracle) srcdoc(doc string) {
+	in := &oracle{doc: o.base, base: o.base, req: o.req, at: map[string]int{}}
+	root, err := html.ParseWithOptions(strings.NewReader(doc), html.ParseOptionEnableScripting(false))
+	if err != nil {
+		return
+	}
+	in.findBase(root)
+	in.visit(root)
+	for i, l := range in.links {
+		f := strings.SplitN(l, " ", 3)
+		if !in.page || f[0] != "L" {
+			o.addIn(f[1], f[0], f[2], in.nofollow[i], nil)
 		}
 	}
 }

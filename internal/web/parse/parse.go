@@ -5,7 +5,8 @@
 //	      -> resolve -> de-duplicate by key -> Page
 //
 // Parse never fails. From a page that it cannot read it gets fewer links. The work is linear in the
-// size of the body, nothing recurses, and Options limits what a page can make us keep.
+// size of the body, and Options limits what a page can make us keep. Nothing recurses, except for
+// documents in srcdoc attributes, up to a fixed depth.
 //
 // References are resolved as they are found. The first base element applies to the whole document,
 // wherever it stands (HTML, 2.4.3). So does the first declaration of the encoding, if nothing

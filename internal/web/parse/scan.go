@@ -57,6 +57,7 @@ const (
 	aIsPermaLink
 	aCharset
 	aAlt
+	aSrcdoc
 	nAttrs
 )
 
@@ -138,6 +139,8 @@ func attrOf(n []byte) int {
 			return aSrcset
 		case fold(n, "poster"):
 			return aPoster
+		case fold(n, "srcdoc"):
+			return aSrcdoc
 		}
 	case 7:
 		switch {
@@ -225,6 +228,15 @@ func (s *scanner) next() bool {
 	}
 	s.i = len(s.b)
 	return false
+}
+
+// upToTag returns the source from the scanner's position to the next tag.
+func (s *scanner) upToTag() []byte {
+	in := scanner{b: s.b, i: s.i, xml: s.xml, cdata: s.cdata}
+	if !in.next() {
+		return s.b[s.i:]
+	}
+	return s.b[s.i:in.at]
 }
 
 // skipTo moves past the first c at or after p, or to the end.
@@ -437,8 +449,12 @@ func (s *scanner) attributes(p int, keep bool) bool {
 		if !keep {
 			continue
 		}
+		a := attrOf(b[name:nameEnd])
+		if a < 0 && s.xml && nameEnd-name > len(":href") && fold(b[nameEnd-len(":href"):nameEnd], ":href") {
+			a = aXlinkHref // with another prefix
+		}
 		// Of several attributes with one name, the first counts.
-		if a := attrOf(b[name:nameEnd]); a >= 0 && s.has&(1<<a) == 0 {
+		if a >= 0 && s.has&(1<<a) == 0 {
 			s.has |= 1 << a
 			s.attrs[a] = value
 		}

@@ -13,11 +13,13 @@ func (p *Page) sitemap(body []byte) {
 		p.textSitemap(body)
 		return
 	}
+	p.styleSheets(body)
 	s := scanner{b: body, xml: true}
 	const (
 		other = iota
 		inURL
 		inIndex
+		inImage // within a url
 	)
 	parent, capture, reading := other, 0, ""
 	hop := byte('M')
@@ -25,7 +27,7 @@ func (p *Page) sitemap(body []byte) {
 		name := local(s.name())
 		if s.end {
 			if reading != "" && (hop == 'M' || w.opt.Requisites) {
-				if text := trim(p.xmlString(s.b[capture:s.at])); len(text) > 0 {
+				if text := trim(p.XMLText(s.b[capture:s.at], true)); len(text) > 0 {
 					p.noteDecoded(text, ref{tag: reading, hop: hop})
 				}
 			}
@@ -33,6 +35,10 @@ func (p *Page) sitemap(body []byte) {
 			switch string(name) {
 			case "url", "sitemap":
 				parent = other
+			case "image":
+				if parent == inImage {
+					parent = inURL
+				}
 			}
 			continue
 		}
@@ -42,14 +48,18 @@ func (p *Page) sitemap(body []byte) {
 			parent = inURL
 		case "sitemap":
 			parent = inIndex
+		case "image":
+			if parent == inURL && !s.selfClosing {
+				parent = inImage
+			}
 		case "loc":
 			hop = 'M'
-			switch {
-			case parent == inIndex:
+			switch parent {
+			case inIndex:
 				reading = "sitemap/loc"
-			case len(name) < len(s.name()) && string(s.name()) == "image:loc":
+			case inImage:
 				reading, hop = "image/loc", 'E'
-			case parent == inURL:
+			case inURL:
 				reading = "url/loc"
 			}
 		case "content_loc", "thumbnail_loc":

@@ -33,11 +33,13 @@ const (
 	tStyle
 	tSVG
 	tTable
+	tSection // thead, tbody, tfoot
 	tTd
 	tTemplate
 	tTextarea
 	tTh
 	tTitle
+	tTr
 	tTrack
 	tUse
 	tVideo
@@ -83,6 +85,8 @@ func tagOf(n []byte) tag {
 			return tTd
 		case "th":
 			return tTh
+		case "tr":
+			return tTr
 		case "br":
 			return tBr
 		case "hr":
@@ -102,7 +106,7 @@ func tagOf(n []byte) tag {
 			return tXmp
 		case "col", "wbr":
 			return tVoid
-		case "div", "pre", "sub", "sup", "var":
+		case "big", "div", "pre", "sub", "sup", "var":
 			return tBreaking
 		}
 	case 4:
@@ -140,6 +144,8 @@ func tagOf(n []byte) tag {
 			return tStyle
 		case "table":
 			return tTable
+		case "tbody", "tfoot", "thead":
+			return tSection
 		case "title":
 			return tTitle
 		case "track":
