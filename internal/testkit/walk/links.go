@@ -19,6 +19,20 @@ import (
 var resources = strings.Fields(`compression-dictionary dns-prefetch expect manifest modulepreload pingback preconnect
 	prefetch preload stylesheet`)
 
+// interfaces are the keywords with which a link element names an interface for programs or only a name. They are those
+// that docs/links.md promises to leave out. That a page's keyword wins over them is a promise, too.
+var interfaces = strings.Fields(`edituri wlwmanifest https://api.w.org/ https://github.com/wp-api/wp-api
+	webmention http://webmention.org/ micropub microsub authorization_endpoint token_endpoint indieauth-metadata
+	openid.server openid.delegate openid2.provider openid2.local_id hub service service-desc service.post service.edit
+	service.feed edit edit-media lrdd timegate timemap p3pv1 monetization profile`)
+
+// interfaceType matches the media types of such interfaces.
+var interfaceType = regexp.MustCompile(`(?i)^\s*(application/json(\+oembed)?|(text|application)/xml\+oembed|` +
+	`application/(opensearchdescription|rsd|wlwmanifest)\+xml|[a-z]+/[a-z0-9.-]+\+json)\s*(;|$)`)
+
+// feedType matches the one JSON type that people subscribe to.
+var feedType = regexp.MustCompile(`(?i)^\s*application/feed\+json`)
+
 // hyperlinks are the keywords of that table that refer to a page, even next to a keyword of a resource, such as
 // rel="next prefetch".
 var hyperlinks = strings.Fields("author help license me next prev privacy-policy search terms-of-service")
@@ -28,7 +42,8 @@ var hyperlinks = strings.Fields("author help license me next prev privacy-policy
 func isResource(keyword string) bool {
 	isBreak := func(r rune) bool { return r == '-' || r == '_' }
 	isImage := func(part string) bool { return part == "icon" || part == "image" }
-	return slices.Contains(resources, keyword) || slices.ContainsFunc(strings.FieldsFunc(keyword, isBreak), isImage)
+	return slices.Contains(resources, keyword) || slices.Contains(interfaces, keyword) ||
+		strings.HasPrefix(keyword, "schema.") || slices.ContainsFunc(strings.FieldsFunc(keyword, isBreak), isImage)
 }
 
 // page collects the references of a document.
@@ -193,11 +208,16 @@ func (p *page) element(n *html.Node) {
 			resource = resource || isResource(w)
 			hyperlink = hyperlink || slices.Contains(hyperlinks, w)
 		}
+		if t := attr["type"]; interfaceType.MatchString(t) && !feedType.MatchString(t) {
+			resource, hyperlink = true, rel["canonical"]
+		}
 		if (!resource || hyperlink) && !rel["nofollow"] && strings.TrimSpace(href) != "" {
 			p.refs = append(p.refs, href)
 		}
 	case "frame", "iframe":
-		if strings.TrimSpace(attr["src"]) != "" {
+		if doc, has := attr["srcdoc"]; has && n.Data == "iframe" {
+			p.refs = append(p.refs, inFrame(p.base, doc)...)
+		} else if strings.TrimSpace(attr["src"]) != "" {
 			p.refs = append(p.refs, attr["src"])
 		}
 	case "meta":
@@ -210,6 +230,11 @@ func (p *page) element(n *html.Node) {
 			}
 		}
 	}
+}
+
+// inFrame returns the absolute URLs to which the document in a srcdoc attribute leads.
+func inFrame(base, doc string) []string {
+	return links(base, http.Header{"Content-Type": {"text/html; charset=utf-8"}}, []byte(doc))
 }
 
 // xml collects the links of feeds and of SVG drawings.

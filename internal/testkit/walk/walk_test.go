@@ -42,6 +42,9 @@ func TestWalk(t *testing.T) {
 		"/": `<a href=" /one "><a href="dir/../two?x=1#frag"><area href="/area"><link rel=canonical href="https://a.example/canon">
 			<link rel=search href=/search><link rel=unheard-of href=/unheard><link rel="next prefetch" href=/both>
 			<link href=/bare><link rel=preconnect href=/hint><link rel="Apple-Touch-Icon" href=/icon.png>
+			<link rel=EditURI href=/rsd><link rel=https://api.w.org/ href=/wp-json><link rel="canonical profile" href=/bare>
+			<link rel=alternate type=application/json+oembed href=/oembed><link rel=alternate type=application/feed+json href=/feed.json>
+			<iframe src=/unused srcdoc="<base href='/in/'><a href=srcdoc>"></iframe>
 			<link rel=touch-icon href=/touch.png><link rel=image_src href=/image.png>
 			<link rel=stylesheet href=/style.css><link rel="alternate stylesheet" href=/alt.css><iframe src=/frame></iframe>
 			<a rel="external nofollow" href=/not><a href="\back\slash"><a href="/private/x"><a href="/private/ok">
@@ -77,8 +80,8 @@ func TestWalk(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := strings.Fields(
-		`/ /area /back/slash /bare /both /canon /deep/based /drawing.svg /drawn /feed.xml /frame /from-b
-		/item /landed /noscript /one /private/ok /refreshed /search /svg /two?x=1 /unheard https://b.example/`)
+		`/ /area /back/slash /bare /both /canon /deep/based /drawing.svg /drawn /feed.json /feed.xml /frame /from-b
+		/in/srcdoc /item /landed /noscript /one /private/ok /refreshed /search /svg /two?x=1 /unheard https://b.example/`)
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}

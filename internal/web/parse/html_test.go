@@ -77,9 +77,18 @@ func TestHTML(t *testing.T) {
 			`<link rel="next prefetch" href=1><link rel="preload search" href=2>
 			<link rel="alternate icon" href=no><link rel="touch-icon" href=no>`, Options{},
 			"L 1 link@href, L 2 link@href"},
-		{"unknown keywords and none", `<link rel=shortlink href=1><link rel="EditURI" href=2><link itemprop=url href=3>
-			<link rel="" href=4>`, Options{},
-			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href"},
+		{"unknown keywords and none", `<link rel=shortlink href=1><link itemprop=url href=2><link rel="" href=3>`,
+			Options{}, "L 1 link@href, L 2 link@href, L 3 link@href"},
+		{"interfaces for programs and names", `<link rel="EditURI" type="application/rsd+xml" href=no>
+			<link rel=wlwmanifest href=no><link rel=https://api.w.org/ href=no><link rel="alternate webmention" href=no>
+			<link rel=schema.DC href=no><link rel=profile href=no><link rel="https://github.com/WP-API/WP-API" href=no>
+			<link rel=alternate type="application/json+oembed" href=no><link rel=alternate type=text/xml+oembed href=no>
+			<link rel=alternate type="Application/JSON; charset=utf-8" href=no><link type=application/ld+json href=no>
+			<link rel=alternate type=application/feed+json href=1><link rel=alternate type=application/rss+xml href=2>
+			<link rel="canonical profile" href=3><link rel="me webmention" href=4>
+			<link rel=search type=application/opensearchdescription+xml href=no><a rel=profile href=5>
+			<link rel="EditURI stylesheet" href=6>`, all,
+			"L 1 link@href, L 2 link@href, L 3 link@href, L 4 link@href, L 5 a@href, E 6 link@href"},
 		{"link types of HTML that are no pages", `<link rel=dns-prefetch href=1><link rel=expect href=#2>
 			<link rel=pingback href=3><link rel=preconnect href=4><link rel=icon href=5><link rel=manifest href=6>
 			<link rel=modulepreload href=7><link rel=prefetch href=8><link rel=preload href=9>

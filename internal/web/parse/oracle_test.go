@@ -248,7 +248,11 @@ func (o *oracle) set(n *html.Node, key, place string) {
 // loaded and hints are the link types that HTML 4.6.7 calls resources, and icons.
 var loaded, hints = strings.Fields(`apple-touch-icon apple-touch-icon-precomposed apple-touch-startup-image
 	compression-dictionary fluid-icon icon image_src manifest mask-icon modulepreload prefetch preload stylesheet`),
-	strings.Fields(`dns-prefetch expect pingback preconnect`)
+	strings.Fields(`dns-prefetch expect pingback preconnect edituri wlwmanifest https://api.w.org/ profile`)
+
+// notRead matches the types of link elements that no reader opens.
+var notRead = regexp.MustCompile(`(?i)^\s*(application/(json|(opensearchdescription|rsd|wlwmanifest)\+xml|ld\+json)|` +
+	`[a-z]+/[a-z]+\+oembed)\s*(;|$)`)
 
 func (o *oracle) visit(n *html.Node) {
 	if n.Type == html.ElementNode {
@@ -332,7 +336,7 @@ func (o *oracle) element(n *html.Node) {
 		if cleanRef(href) != "" {
 			if load && !canonical {
 				o.load(n, "href", "E", "link@href")
-			} else if canonical || !hint {
+			} else if kind, _ := attrOfNode(n, "type"); canonical || !hint && !notRead.MatchString(kind) {
 				u := o.add(href, "L", "link@href", nofollow)
 				if canonical && o.canonical == "" {
 					o.canonical = u
