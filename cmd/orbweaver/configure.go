@@ -214,6 +214,7 @@ func (c *CrawlCmd) limits(cfg *node.Config) {
 	cc.Workers, cc.PageLimit, cc.HostPageLimit = c.Workers, c.PageLimit, c.HostPageLimit
 	cc.SizeLimit, cc.TimeLimit, cfg.Rate = int64(c.SizeLimit), c.TimeLimit, c.Rate
 	cc.Requisites, cc.Sitemaps, cc.SeedRoots = c.Requisites, c.Sitemaps, c.SeedRoots
+	cc.ObeyNoArchive = c.ObeyNoarchive
 	cc.RetryWait = c.RetryWait
 	if cc.Retries = c.Retries; c.Retries == 0 {
 		cc.Retries = -1

@@ -61,6 +61,7 @@ type CrawlCmd struct {
 	Sitemaps      bool          `help:"${sitemaps}" group:"Scope and limits"`
 	SeedRoots     bool          `help:"${seed_roots}" group:"Scope and limits"`
 	Keep          []string      `help:"${keep}" placeholder:"RE|TYPE" sep:"none" group:"Scope and limits"`
+	ObeyNoarchive bool          `help:"${obey_noarchive}" group:"Scope and limits"`
 
 	NearDuplicates string `help:"${near_duplicates}" default:"off" enum:"off,mark,drop" placeholder:"MODE" group:"Scope and limits"`
 

@@ -42,6 +42,8 @@ var crawlHelp = cli.Texts{
 	"seed_roots":      "Also crawl the root page of each host on which the crawl visits a page.",
 	"keep": "Archive only responses of this media type, such as application/pdf or image/*, or whose URL matches " +
 		"this regular expression; follow the links of all. mime: and url: before the value say which is meant.",
+	"obey_noarchive": "Leave responses out of the archive that say noarchive, in a robots meta tag or in " +
+		"X-Robots-Tag; follow their links.",
 	"near_duplicates": "What becomes of a page whose text is nearly that of an archived page: off, do not compare " +
 		"texts; mark, name the other page in crawl.log and in the archive; drop, archive only a note that names " +
 		"it, and do not follow its links.",

@@ -35,6 +35,7 @@ type streamedPage struct {
 	Offset    *int64    `json:"offset,omitempty"`
 	Duplicate bool      `json:"duplicate,omitempty"`
 	Truncated bool      `json:"truncated,omitempty"`
+	Robots    string    `json:"robots,omitempty"`
 	Again     bool      `json:"again,omitempty"`
 	Links     []string  `json:"links"`
 }
@@ -45,7 +46,7 @@ func newStreamedPage(p *crawl.Page) *streamedPage {
 		Type: "page", URL: p.Link.URL.String(), Status: p.Status, MIME: p.MIME, Depth: p.Link.Depth(),
 		Referrer: p.Link.Via, Time: p.Began.UTC().Truncate(time.Millisecond),
 		TookS: p.Took.Round(time.Millisecond).Seconds(), Size: p.Size,
-		Duplicate: p.Duplicate, Truncated: p.Cut, Again: p.Again, Links: []string{},
+		Duplicate: p.Duplicate, Truncated: p.Cut, Again: p.Again, Robots: p.Directives.String(), Links: []string{},
 	}
 	if w := &p.Written; w.File != "" {
 		s.Digest, s.File, s.Offset = w.Digest(), w.File, &w.Offset

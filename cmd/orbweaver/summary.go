@@ -101,7 +101,7 @@ func whyEmpty(r node.Result) string {
 	case r.Summary.Fetched == 0:
 		return ", empty: nothing was fetched"
 	case r.Summary.Unkept > 0:
-		return ", empty: --keep, or keep in hosts:, left out all responses"
+		return ", empty: --keep or --obey-noarchive left out all responses"
 	}
 	return ", empty"
 }

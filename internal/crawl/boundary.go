@@ -168,7 +168,9 @@ func (l *Loop) Import(ctx context.Context, from string, link weburl.Link, catego
 	v.take(resp, Fetched)
 	v.notes = append(v.notes, "imported:"+from)
 	v.sorted(category)
-	v.unkept = c.leaves(v, resp)
+	if v.unkept, err = c.leaves(v, resp); err != nil {
+		return nil, err
+	}
 	if err := c.compare(ctx, v, resp); err != nil {
 		return nil, err
 	}

@@ -66,6 +66,8 @@ type Config struct {
 	MaxDecoded int64
 	// Keep says which responses the archive gets. The links of all are followed. Nil means all.
 	Keep *sheet.Keep
+	// ObeyNoArchive also leaves out of the archive the responses that say noarchive.
+	ObeyNoArchive bool
 	// Requisites also fetches images, styles and scripts. Sitemaps also follows the sitemaps
 	// that robots.txt names.
 	Requisites, Sitemaps bool

@@ -164,7 +164,9 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	if v.outcome == Stale || !c.final(v) {
 		return nil
 	}
-	v.unkept = c.leaves(v, resp)
+	if v.unkept, err = c.leaves(v, resp); err != nil {
+		return err
+	}
 	if away, err := c.export(ctx, v, resp); away || err != nil {
 		return err
 	}
@@ -343,6 +345,7 @@ func (c *Crawler) parse(v *visit, r *fetch.Response) {
 	}, parse.Options{
 		Requisites: c.cfg.Requisites, Agent: c.cfg.Agent, Texts: c.LinkLog != nil || c.reader != nil,
 	}, &v.page)
+	v.shown.Directives = v.page.Directives
 }
 
 // isSitemap reports that the URL was found as a sitemap.
@@ -421,6 +424,7 @@ func (v *visit) describe(x *warc.Exchange, r *fetch.Response) {
 	if v.outcome == Fetched && v.status/100 == 2 && !v.duplicate {
 		note("charset", v.page.Charset)
 	}
+	note("robots", v.shown.Directives.String())
 	note("category", v.topic)
 	v.describeNear(note)
 	if v.failure != 0 {
@@ -516,7 +520,9 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		}
 	}
 	v.asked = weburl.Link{URL: from, Via: about.String(), Hops: l.Hops, Seed: l.Seed}
-	v.unkept = c.leaves(v, resp)
+	if v.unkept, err = c.leaves(v, resp); err != nil {
+		return err
+	}
 	if !IsErrand(l) {
 		v.asked.Hops += "P"
 	}

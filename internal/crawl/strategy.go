@@ -64,6 +64,8 @@ type Page struct {
 	Took  time.Duration // from then to the end of the response
 	MIME  string        // media type without parameters, in lower case
 	Size  int64         // bytes received, without the header
+	// Directives are what the page, or the header of another response, says to robots.
+	Directives parse.Directives
 	// Written is the record in the archive; its File is empty if the archive has none.
 	Written warc.Written
 	// Duplicate reports that the archive already has the same content and refers to it.

@@ -184,6 +184,8 @@ func (s *story) parse(t *testing.T) {
 			if s.cfg.Keep, err = sheet.ParseKeep("keep", f[1:]); err != nil {
 				t.Fatal(err)
 			}
+		case "obey-noarchive":
+			s.cfg.ObeyNoArchive = true
 		case "requisites":
 			s.cfg.Requisites = true
 		case "sitemaps":

@@ -91,6 +91,7 @@ func TestSharedSettings(t *testing.T) {
 		{"header", func(c *node.Config) { c.Fetch.Header = [][2]string{{"Accept", "x"}} }},
 		{"cookies", func(c *node.Config) { c.Cookies = cookie.New(0) }},
 		{"keep", func(c *node.Config) { c.Crawl.Keep, _ = sheet.ParseKeep("keep", []string{"x"}) }},
+		{"obey-noarchive", func(c *node.Config) { c.Crawl.ObeyNoArchive = true }},
 		{"robots-agent", func(c *node.Config) { c.UserAgent = "MyBot/1.0" }},
 	} {
 		theirs := must(c.change, seeds)

@@ -64,6 +64,9 @@ func (a *Agent) shared(seeds []weburl.URL) (map[string]string, error) {
 			return nil, err
 		}
 	}
+	if a.cfg.Crawl.ObeyNoArchive { // likewise
+		settings["obey-noarchive"] = "true"
+	}
 	if a.cfg.Cluster.ArchiveCopies == 2 {
 		settings["archive-copies"] = "2"
 	}

@@ -91,7 +91,7 @@ func (s Summary) Rows() (rows []Row) {
 	add("", few(s.Duplicates, "response", "with content that the archive had already"))
 	add("", few(s.Near, "page", "nearly the same as one that the archive had already"))
 	add("", few(s.Truncated, "response", "cut off"))
-	add("", few(s.Unkept, "response", "not archived: --keep, or keep in hosts:, leaves them out"))
+	add("", few(s.Unkept, "response", "not archived: --keep or --obey-noarchive leaves them out"))
 	add("", few(s.Refetched, "page", "of lost archives, fetched again"))
 	if s.Revisits > 0 {
 		add("", fmt.Sprintf("%s: %s unchanged, %s changed", some(s.Revisits, "revisit"), comma(s.Unchanged),

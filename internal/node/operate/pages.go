@@ -282,7 +282,11 @@ func (o *Operator) readBodies(ctx context.Context, q *pb.PagesRequest, pages []l
 
 // noRecord says why no archive has the response of a page with a note.
 func noRecord(note string) string {
-	if slices.Contains(strings.Split(note, ","), "not-kept") {
+	notes := strings.Split(note, ",")
+	switch {
+	case slices.Contains(notes, "noarchive"):
+		return "the response says noarchive: --obey-noarchive leaves it out of the archive"
+	case slices.Contains(notes, "not-kept"):
 		return "--keep leaves the response out of the archive"
 	}
 	return "the archive does not have the response"

@@ -33,7 +33,8 @@ import (
 //
 // A page that is not there is a 404. Answers are separated by "|" and given
 // one after the other, the last one again and again. Words of an answer: a
-// status, a link, nofollow:LINK, img:LINK, to=URL (Location), retry-after=N,
+// status, a link, nofollow:LINK, img:LINK, to=URL (Location), retry-after=N, meta=DIRECTIVES and
+// x-robots-tag=DIRECTIVES (with "_" for blanks),
 // robots=LINE;LINE (a body), slow=DURATION, drip=DURATION (a byte of the body so
 // often, behind size=N of it), drip-header=DURATION (likewise), size=N, noise=N (bytes of the body
 // that do not shrink), same (a body that other pages have too), etag=TAG (which a 304 confirms), sitemap=URL;URL, hang,
@@ -244,6 +245,10 @@ func (w *Web) answer(c net.Conn, url, words string) int {
 				_, err = c.Write([]byte("x"))
 			}
 			return 0
+		case name == "x-robots-tag":
+			head += "X-Robots-Tag: " + strings.ReplaceAll(value, "_", " ") + "\r\n"
+		case name == "meta":
+			body += `<meta name=robots content="` + strings.ReplaceAll(value, "_", " ") + "\">\n"
 		case name == "retry-after":
 			head += "Retry-After: " + value + "\r\n"
 		case name == "line":

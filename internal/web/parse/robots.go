@@ -25,9 +25,23 @@ func (d *Directives) word(w string) {
 		d.NoFollow = true
 	case strings.EqualFold(w, "none"):
 		d.NoIndex, d.NoFollow = true, true
-	case strings.EqualFold(w, "noarchive"):
+	case strings.EqualFold(w, "noarchive"), strings.EqualFold(w, "nocache"): // Bing takes them for the same
 		d.NoArchive = true
 	}
+}
+
+// String returns the directives in the form of a list, such as "noindex, nofollow"; "" if there are none.
+func (d Directives) String() string {
+	var list []string
+	for _, w := range []struct {
+		is   bool
+		name string
+	}{{d.NoIndex, "noindex"}, {d.NoFollow, "nofollow"}, {d.NoArchive, "noarchive"}} {
+		if w.is {
+			list = append(list, w.name)
+		}
+	}
+	return strings.Join(list, ", ")
 }
 
 // ParseRobotsTag reads the values of X-Robots-Tag for the product token agent. A value is a list of
