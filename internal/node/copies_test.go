@@ -13,6 +13,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster/handoff"
 	"github.com/orbweaver/orbweaver/internal/cluster/placement"
 	"github.com/orbweaver/orbweaver/internal/cluster/rpc"
+	"github.com/orbweaver/orbweaver/internal/cluster/spare"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
@@ -20,6 +21,17 @@ import (
 func finishOf(url string) []byte {
 	r := handoff.Record{Kind: handoff.Finish, Link: weburl.Link{URL: weburl.MustParse(url)}.AppendTo(nil)}
 	return r.AppendTo(nil)
+}
+
+// TestCopyMustFit: an agent begins no copy of a file that its disk cannot hold.
+func TestCopyMustFit(t *testing.T) {
+	s := &spares{c: &membership{self: gossip.Agent{Name: "a1"}, a: &Agent{cfg: Config{Dir: t.TempDir()}}},
+		store: spare.New(testdisk.NewMem(), "/copies", 1<<20)}
+	part := rpc.Copy{Kind: rpc.CopyPart, File: rpc.CopyFile{Name: "x.warc.gz", Size: 1 << 50}, Data: []byte("x")}
+	var refusal *rpc.Refusal
+	if have, err := s.keep("a2", part); !errors.As(err, &refusal) || refusal.Reason != "full" {
+		t.Errorf("a file of 2^50 bytes: %d, %v", have, err)
+	}
 }
 
 // TestKeepsReplica: an agent stores another agent's batches if they continue the replica, each batch

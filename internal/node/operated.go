@@ -107,8 +107,9 @@ func (o operated) order(ctx context.Context, host string,
 // Note implements operate.Agent.
 func (o operated) Note(verb, about, by, why string) {
 	const most = 2000 // bytes of a name
-	o.a.parts.Events.Write("command", report.F("verb", verb), report.F("about", about[:min(len(about), most)]),
-		report.F("by", by), report.F("why", why[:min(len(why), most)]))
+	about, why = about[:min(len(about), most)], why[:min(len(why), most)]
+	o.a.parts.Events.Write("command", report.F("verb", verb), report.F("about", report.OneLine(about)),
+		report.F("by", by), report.F("why", why))
 }
 
 // Checkpoint implements operate.Agent.

@@ -311,7 +311,8 @@ func (s *spares) answer(_ context.Context, from rpc.Caller, c rpc.Copy) (a rpc.C
 
 // keep stores a part of another agent's file.
 func (s *spares) keep(of string, c rpc.Copy) (have int64, err error) {
-	if free, size := disk.Space(s.c.a.cfg.Dir); size > 0 && free < sparesReserve && len(c.Data) > 0 {
+	free, size := disk.Space(s.c.a.cfg.Dir)
+	if size > 0 && len(c.Data) > 0 && free < sparesReserve+uint64(c.File.Size-c.Offset) { // the whole rest must fit
 		return 0, &rpc.Refusal{Reason: "full", Text: "agent " + s.c.self.Name + " has too little disk space left"}
 	}
 	have, err = s.store.Append(of, spare.File(c.File), c.Offset, c.Data)

@@ -130,8 +130,9 @@ type Want struct {
 	Lease  int64  // seconds; 0: the default
 }
 
-// Take leases URLs that are due. They may be used once commit(change) has returned.
-func (s *Store) Take(w Want, now int64) (infos []*pb.URLInfo, change uint64, err error) {
+// Take leases URLs that are due. They may be used once commit(change) has returned. It returns copies of the entries,
+// which share their texts with the Store: decoded, metadata take many times as much memory.
+func (s *Store) Take(w Want, now int64) (taken []entry, change uint64, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.err != nil || s.inactive {
@@ -157,16 +158,16 @@ func (s *Store) Take(w Want, now int64) (infos []*pb.URLInfo, change uint64, err
 			}
 		}
 	}
-	taken := 0
+	size := 0
 	var looked []*queue // taken out of from, so that the next one comes
 	var ms []proto.Message
-	more := func() bool { return len(infos) < MostURLs && taken < mostTaken }
+	more := func() bool { return len(taken) < MostURLs && size < mostTaken }
 	for len(ms) < w.Queues && more() && len(from.items) > 0 && from.items[0].wake <= now {
 		q := from.take()
 		looked = append(looked, q)
 		q.expire(now)
 		m := &pb.Leased{Crawl: q.c.id, Key: q.key, ProducedMs: now, LeaseMs: now + w.Lease*1000}
-		room := MostURLs - len(infos)
+		room := MostURLs - len(taken)
 		if w.URLs > 0 {
 			room = min(room, w.URLs-len(q.leased.items))
 		}
@@ -174,11 +175,11 @@ func (s *Store) Take(w Want, now int64) (infos []*pb.URLInfo, change uint64, err
 		for len(given) < room && more() && len(q.waiting.items) > 0 && q.waiting.items[0].due*1000 <= now {
 			e := q.waiting.take()
 			given = append(given, e)
-			taken += len(e.url) + len(e.meta)
+			size += len(e.url) + len(e.meta)
 		}
 		for _, e := range given {
 			q.waiting.add(e) // applying the change leases it
-			m.Urls, infos = append(m.Urls, e.url), append(infos, e.info())
+			m.Urls, taken = append(m.Urls, e.url), append(taken, *e)
 		}
 		if len(given) > 0 {
 			ms = append(ms, m)
@@ -194,7 +195,7 @@ func (s *Store) Take(w Want, now int64) (infos []*pb.URLInfo, change uint64, err
 		return nil, s.appended, nil
 	}
 	change, err = s.change(ms...)
-	return infos, change, err
+	return taken, change, err
 }
 
 // set changes the settings of a queue. It makes the queue if it is missing.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"connectrpc.com/connect"
+	"golang.org/x/sync/semaphore"
 
 	"github.com/orbweaver/orbweaver/internal/urlfrontier/pb"
 )
@@ -47,8 +48,12 @@ func (v *service) ListNodes(context.Context, *pb.Empty) (*pb.StringList, error) 
 	return &pb.StringList{Values: []string{v.addr}}, nil
 }
 
-// waiting bounds the acknowledgements of a stream that wait for a sync. Beyond it, no more URLs are read.
-const waiting = 4096
+// waiting bounds the acknowledgements of a stream that wait for a sync, and waitingBytes their texts. Beyond that, no
+// more URLs are read.
+const (
+	waiting      = 4096
+	waitingBytes = 2 * maxMessage
+)
 
 // PutURLs reads URLs and acknowledges them as soon as they are durable. A sync serves all that wait for it.
 func (v *service) PutURLs(ctx context.Context, stream *connect.BidiStream[pb.URLItem, pb.AckMessage]) error {
@@ -57,6 +62,7 @@ func (v *service) PutURLs(ctx context.Context, stream *connect.BidiStream[pb.URL
 		change uint64
 	}
 	acks := make(chan ack, waiting)
+	room := semaphore.NewWeighted(waitingBytes)
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	sent := make(chan error, 1)
@@ -86,7 +92,9 @@ func (v *service) PutURLs(ctx context.Context, stream *connect.BidiStream[pb.URL
 				if err == nil {
 					err = stream.Send(a.msg)
 				}
+				room.Release(int64(len(a.msg.ID)))
 			}
+			clear(batch)
 			if err != nil {
 				sent <- err
 				cut(ctx) // the client may be silent
@@ -111,6 +119,9 @@ func (v *service) PutURLs(ctx context.Context, stream *connect.BidiStream[pb.URL
 			id := item.ID
 			if info, _ := infoOf(item); id == "" && info != nil {
 				id = info.Url
+			}
+			if err := room.Acquire(ctx, int64(len(id))); err != nil {
+				return err
 			}
 			select {
 			case acks <- ack{&pb.AckMessage{ID: id, Status: status}, change}:
@@ -139,12 +150,12 @@ func (v *service) GetURLs(_ context.Context, q *pb.GetParams, stream *connect.Se
 	} else {
 		w.Any = true
 	}
-	infos, change, err := v.s.Take(w, v.millis())
+	taken, change, err := v.s.Take(w, v.millis())
 	if err := v.durable(change, err); err != nil {
 		return err
 	}
-	for _, info := range infos {
-		if err := stream.Send(info); err != nil {
+	for i := range taken {
+		if err := stream.Send(taken[i].info()); err != nil {
 			return err
 		}
 	}
@@ -309,7 +320,7 @@ func (v *service) ListURLs(_ context.Context, p *pb.ListUrlParams, stream *conne
 	}
 	fit := fits(p.GetFilter(), p.GetIgnoreCase())
 	for start := uint64(p.Start); left > 0; {
-		var items []*pb.URLItem
+		var listed []entry // copies, see Take
 		seen, most := uint64(0), min(left, listedAtOnce)
 		err := v.s.each(id, p.Key, func(q *queue) bool {
 			if p.GetFilter() == "" && seen+uint64(len(q.all)) <= start {
@@ -321,9 +332,9 @@ func (v *service) ListURLs(_ context.Context, p *pb.ListUrlParams, stream *conne
 					continue
 				}
 				if seen >= start {
-					items = append(items, e.item())
+					listed = append(listed, *e)
 				}
-				if seen++; uint64(len(items)) == most {
+				if seen++; uint64(len(listed)) == most {
 					return false
 				}
 			}
@@ -332,12 +343,12 @@ func (v *service) ListURLs(_ context.Context, p *pb.ListUrlParams, stream *conne
 		if err != nil {
 			return fault(err)
 		}
-		for _, item := range items {
-			if err := stream.Send(item); err != nil {
+		for i := range listed {
+			if err := stream.Send(listed[i].item()); err != nil {
 				return err
 			}
 		}
-		if uint64(len(items)) < most {
+		if uint64(len(listed)) < most {
 			return nil
 		}
 		start, left = start+most, left-most

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -70,9 +72,10 @@ func put(t *testing.T, s *Store, item *pb.URLItem, now int64, want pb.AckMessage
 // take returns the URLs that the store gives, with the keys of their queues.
 func take(t *testing.T, s *Store, w Want, now int64) (urls []string) {
 	t.Helper()
-	infos, change, err := s.Take(w, now)
+	taken, change, err := s.Take(w, now)
 	must(t, s, change, err)
-	for _, info := range infos {
+	for i := range taken {
+		info := taken[i].info()
 		urls = append(urls, info.Key+" "+info.Url)
 	}
 	return urls
@@ -331,9 +334,13 @@ func (p *player) step() (change uint64, err error) {
 		if !w.Any && p.rng.IntN(2) == 0 {
 			w.Key = key
 		}
-		var infos []*pb.URLInfo
+		var taken []entry
 		eligible := p.eligible(w)
-		if infos, change, err = p.s.Take(w, p.now); err == nil {
+		if taken, change, err = p.s.Take(w, p.now); err == nil {
+			var infos []*pb.URLInfo
+			for i := range taken {
+				infos = append(infos, taken[i].info())
+			}
 			err = p.judge(w, infos, eligible)
 		}
 	case op < 34:
@@ -512,4 +519,31 @@ func settled(dump string, now int64) string {
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+// What is taken does not have its metadata decoded: they would take many times as much memory.
+func TestTakenMetadata(t *testing.T) {
+	s := open(t, testdisk.NewMem(), Config{})
+	defer s.Close()
+	item := discovered("", "k")
+	info := item.GetDiscovered().Info
+	info.Metadata = map[string]*pb.StringList{}
+	for i := range 2000 {
+		info.Metadata[strconv.Itoa(i)] = &pb.StringList{Values: []string{"", ""}}
+	}
+	for i := range 100 {
+		info.Url = "http://a.example/" + strconv.Itoa(i)
+		put(t, s, item, start, pb.AckMessage_OK)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	taken, change, err := s.Take(Want{Any: true}, start)
+	runtime.ReadMemStats(&after)
+	must(t, s, change, err)
+	if n := after.TotalAlloc - before.TotalAlloc; len(taken) != 100 || n > 1<<20 {
+		t.Errorf("%d URLs are taken with %d bytes", len(taken), n)
+	}
+	if got := taken[99].info(); len(got.Metadata) != 2000 || got.Key != "k" {
+		t.Errorf("got %d metadata of %s", len(got.Metadata), got.Key)
+	}
 }

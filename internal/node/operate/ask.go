@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/orbweaver/orbweaver/internal/inbound"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -64,7 +66,37 @@ func (o *Operator) ask(ctx context.Context, agent, method string, request, respo
 	if err != nil {
 		return err
 	}
-	return inbound.Unmarshal(b, response, answerFields)
+	if err := inbound.Unmarshal(b, response, answerFields); err != nil {
+		return err
+	}
+	finite(response.ProtoReflect())
+	return nil
+}
+
+// finite removes numbers from an agent's answer that are infinite or not a number: they would spoil sums and pictures.
+func finite(m protoreflect.Message) {
+	m.Range(func(f protoreflect.FieldDescriptor, v protoreflect.Value) bool {
+		switch {
+		case f.IsMap():
+			if f.MapValue().Message() != nil {
+				v.Map().Range(func(_ protoreflect.MapKey, v protoreflect.Value) bool {
+					finite(v.Message())
+					return true
+				})
+			}
+		case f.Message() != nil && f.IsList():
+			for i := range v.List().Len() {
+				finite(v.List().Get(i).Message())
+			}
+		case f.Message() != nil:
+			finite(v.Message())
+		case f.Kind() == protoreflect.DoubleKind && !f.IsList():
+			if x := v.Float(); math.IsNaN(x) || math.IsInf(x, 0) {
+				m.Clear(f)
+			}
+		}
+		return true
+	})
 }
 
 // answers puts a command to agents.

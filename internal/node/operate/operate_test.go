@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -12,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"connectrpc.com/connect"
 	"go.uber.org/goleak"
 
 	"github.com/orbweaver/orbweaver/internal/cluster/orders"
@@ -36,6 +38,7 @@ type town struct {
 	old     map[string]bool              // agents of an earlier version
 	events  map[string][]string          // by agent
 	absent  map[string][]string          // which agents are not present, by the agent that knows it
+	odd     string                       // the agent whose status has numbers that are none
 	waits   string                       // what all agents wait for; empty: the crawl has begun
 }
 
@@ -60,6 +63,9 @@ type resident struct {
 func (r resident) Name() string { return r.name }
 
 func (r resident) Status() *pb.AgentStatus {
+	if r.w.odd == r.name && r.name != "" {
+		return &pb.AgentStatus{Agent: r.name, Totals: &pb.Totals{Pages: 1, PagesPerS: math.NaN()}}
+	}
 	if r.w.waits != "" {
 		return &pb.AgentStatus{Agent: r.name, State: "waiting", WaitsFor: r.w.waits}
 	}
@@ -194,6 +200,43 @@ func TestHostCommands(t *testing.T) {
 }
 
 // A status names the agents that any agent misses, because the totals are without them.
+// Numbers of an agent that are none do not spoil the sums.
+func TestOddNumbers(t *testing.T) {
+	w := newTown("a1", "a2")
+	w.odd = "a2"
+	r, err := w.members["a1"].Status(t.Context(), &pb.StatusRequest{})
+	if err != nil || r.Totals.PagesPerS != 0.5 || r.Totals.Pages != 6 || r.Agents[1].Totals.PagesPerS != 0 {
+		t.Errorf("%v, %v", r, err)
+	}
+}
+
+// A reason is a line of text, for every command that takes one.
+func TestReasons(t *testing.T) {
+	for _, c := range []struct {
+		why string
+		ok  bool
+	}{{"a complaint", true}, {" é 中 ", true}, {"a\nb", false}, {"a\u202eb", false}, {"a\u2028b", false},
+		{"\x1b[2J", false}, {"\xff", false}, {strings.Repeat("w", orders.MaxText+1), false}} {
+		w := newTown("a1")
+		w.anyHost = true
+		o, ctx := w.members["a1"], t.Context()
+		errs := map[string]error{}
+		_, errs["drop"] = o.Drop(ctx, &pb.DropRequest{Host: "a1.example", Why: c.why})
+		_, errs["seed"] = o.AddSeeds(ctx, &pb.AddSeedsRequest{Urls: []string{"http://a1.example/"}, Why: c.why})
+		_, errs["block"] = o.Block(ctx, &pb.BlockRequest{Host: "a1.example", Why: c.why})
+		_, errs["pause"] = o.Pause(ctx, &pb.PauseRequest{Why: c.why})
+		_, errs["stop"] = o.Stop(ctx, &pb.StopRequest{Why: c.why})
+		for verb, err := range errs {
+			if (connect.CodeOf(err) != connect.CodeInvalidArgument) != c.ok || c.ok && err != nil {
+				t.Errorf("%s for %q: %v", verb, c.why, err)
+			}
+		}
+		if !c.ok && len(w.noted)+len(w.does) > 0 {
+			t.Errorf("%q: %q, %q", c.why, w.noted, w.does)
+		}
+	}
+}
+
 func TestAbsentAgents(t *testing.T) {
 	w := newTown("a1", "a3", "a5")
 	w.absent = map[string][]string{"a1": {"a2", "a5"}, "a3": {"a2", "a4"}} // a5 is back

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
 	"connectrpc.com/connect"
 	"google.golang.org/protobuf/types/known/timestamppb"
@@ -185,9 +187,24 @@ func (o *Operator) Unblock(ctx context.Context, q *pb.UnblockRequest) (*pb.Unblo
 	return &pb.UnblockResponse{Order: given, Answers: answers}, err
 }
 
-// note writes a command to the events of this agent.
+// note writes a command to the events of this agent. about may be any text of the caller: Note cleans it.
 func (o *Operator) note(ctx context.Context, verb, about, why string) {
-	o.agent.Note(verb, about, orders.Caller(ctx), why)
+	o.agent.Note(verb, about, orders.Caller(ctx), strings.TrimSpace(why))
+}
+
+// checkWhy refuses a reason that is no line of text, or that would show other texts in a wrong order.
+func checkWhy(why string) error {
+	bad := func(r rune) bool {
+		return unicode.IsControl(r) || unicode.In(r, unicode.Bidi_Control, unicode.Zl, unicode.Zp)
+	}
+	switch {
+	case len(why) > orders.MaxText:
+		return problem(connect.CodeInvalidArgument, "a reason of %d bytes; give at most %d", len(why), orders.MaxText)
+	case !utf8.ValidString(why) || strings.ContainsFunc(why, bad):
+		return problem(connect.CodeInvalidArgument, "the reason %.80q has control characters, or is not UTF-8; give "+
+			"one line of text", why)
+	}
+	return nil
 }
 
 // concerned returns the answers about an order of a host by the agents that may crawl the host, with the number of
@@ -222,6 +239,9 @@ func (o *Operator) Drop(ctx context.Context, q *pb.DropRequest) (*pb.DropRespons
 	if _, wide, err := Wide(q.Host); wide || err != nil {
 		return nil, problem(connect.CodeInvalidArgument, "a drop is for one host; give its name")
 	}
+	if err := checkWhy(q.Why); err != nil {
+		return nil, err
+	}
 	o.note(ctx, "drop", q.Host, q.Why)
 	answers, err := o.ofHost(ctx, "Drop", q.Host, q)
 	return &pb.DropResponse{Answers: answers}, err
@@ -241,6 +261,9 @@ func (o *Operator) Checkpoint(ctx context.Context, q *pb.CheckpointRequest) (*pb
 func (o *Operator) Stop(ctx context.Context, q *pb.StopRequest) (*pb.StopResponse, error) {
 	names, err := o.chosen(q.Agent)
 	if err != nil {
+		return nil, err
+	}
+	if err := checkWhy(q.Why); err != nil {
 		return nil, err
 	}
 	o.note(ctx, "stop", q.Agent, q.Why)
@@ -368,6 +391,9 @@ func (o *Operator) waitsFor() string {
 func (o *Operator) giveAll(ctx context.Context, list []orders.Order, text string) (given []orders.Order,
 	answers []*pb.Answer, err error) {
 	for i := range list {
+		if err := checkWhy(list[i].Why); err != nil {
+			return nil, nil, err
+		}
 		list[i].By, list[i].Why = orders.Caller(ctx), strings.TrimSpace(list[i].Why)
 	}
 	given, told, err := o.orders.Give(ctx, list...)

@@ -58,6 +58,9 @@ func (o *Operator) AddSeeds(ctx context.Context, q *pb.AddSeedsRequest) (*pb.Add
 	case n > seedsMost:
 		return nil, problem(connect.CodeInvalidArgument, "%d URLs: give at most %d in one call", n, seedsMost)
 	}
+	if err := checkWhy(q.Why); err != nil {
+		return nil, err
+	}
 	plans := o.agent.PlanSeeds(q.Urls)
 	r := &pb.AddSeedsResponse{Seeds: make([]*pb.Seed, len(plans))}
 	var widening []string

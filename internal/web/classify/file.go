@@ -102,15 +102,18 @@ func Parse(file []byte) (m *Model, digest string, err error) {
 		return bad("%d terms; the limit is %d", head.Terms, maxTerms)
 	}
 	m = &Model{kind: head.Kind, features: head.Features, language: head.Language, categories: k}
+	term := 8 + 4 + len(k) // bytes of a term: hash, scale and weights
+	idf := m.kind == Rocchio || m.kind == Logistic
+	if idf {
+		term += 4
+	}
+	if size := head.Terms*term + 8*len(k); len(rest) != size { // before anything of that size is allocated
+		return bad("%d bytes of numbers, not %d", len(rest), size)
+	}
 	hashes := make([]uint64, head.Terms)
 	m.bias, m.scales, m.weights = make([]float64, len(k)), make([]float32, head.Terms), make([]int8, head.Terms*len(k))
-	size := 8*len(hashes) + 8*len(k) + 4*len(m.scales) + len(m.weights)
-	if m.kind == Rocchio || m.kind == Logistic {
+	if idf {
 		m.idf = make([]float32, head.Terms)
-		size += 4 * head.Terms
-	}
-	if len(rest) != size {
-		return bad("%d bytes of numbers, not %d", len(rest), size)
 	}
 	for _, part := range []any{hashes, m.idf, m.bias, m.scales, m.weights} {
 		n, _ := binary.Decode(rest, binary.LittleEndian, part) // rest is long enough

@@ -7,9 +7,11 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"os"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -223,6 +225,28 @@ func TestFile(t *testing.T) {
 				t.Fatalf("%s, a bit changed at %d: %v", kind, cut, err)
 			}
 		}
+	}
+}
+
+// The head of a file cannot make Parse allocate more than the file is long.
+func TestHugeHead(t *testing.T) {
+	head := fileHead{Kind: Kinds()[0], Features: AllFeatures()[0], Terms: maxTerms}
+	for i := range maxCategories {
+		head.Categories = append(head.Categories, fmt.Sprintf("c%03d", i))
+	}
+	line, err := json.Marshal(head)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := fmt.Appendf(nil, "%s\n%s\n", fileMagic, line)
+	sum := sha256.Sum256(file)
+	file = append(file, sum[:]...)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _, err = Parse(file)
+	runtime.ReadMemStats(&after)
+	if !errors.Is(err, ErrModel) || after.TotalAlloc-before.TotalAlloc > 1<<20 {
+		t.Errorf("%v after %d bytes were allocated", err, after.TotalAlloc-before.TotalAlloc)
 	}
 }
 

@@ -160,7 +160,8 @@ export function key(names) {
 }
 
 // spark draws the last values of a number.
-export function spark(values) {
+export function spark(numbers) {
+  const values = numbers.map((v) => (Number.isFinite(v) ? v : 0));
   const most = Math.max(...values, 1e-9);
   const step = 120 / Math.max(values.length - 1, 1);
   const points = values.map((v, i) => `${i * step},${25 - (v / most) * 23}`).join(' ');
