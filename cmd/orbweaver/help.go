@@ -58,7 +58,7 @@ var crawlHelp = cli.Texts{
 		"a quarter of --delay, or of --delay-min).",
 	"host_share": "Send at most this share of an hour's requests to one host, such as 0.2%, but always one a minute " +
 		"(default: 0, no limit).",
-	"slow_down":  "Pause a host for D after it answers 429 or 503; the pause doubles each time.",
+	"slow_down":  "Pause a host for D after a 429 or 503, or for its Retry-After; the pause doubles each time.",
 	"retries":    "Retry a URL up to N times after a temporary failure; 0 never retries.",
 	"retry_wait": "Wait D before the first retry; the wait doubles each time.",
 	"rate": "Send at most this many requests a second, such as 300/s or 300, or receive at most this many bits a " +

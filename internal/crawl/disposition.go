@@ -188,6 +188,7 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 // settleHost records what the visit tells about its host.
 func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.Time) {
 	d.SlowDown, d.RetryAfter = v.slow, v.retryAfter
+	d.Failed = v.failure != 0 || v.status/100 == 5
 	if !v.began.IsZero() {
 		c.noProxy = time.Time{} // the proxy has answered
 		c.hostsAgain[host].served(now)

@@ -46,13 +46,13 @@ type Config struct {
 	MemoryBytes int64
 	// SegmentBytes is the size of a spill file. Zero means 64 MiB.
 	SegmentBytes int64
-	// SlowBase is the first pause of a host that was told to slow down. Each further pause is twice as long, with a
-	// jitter of a tenth. Zero means 60 s.
+	// SlowBase is the first pause of a host that refuses requests, unless it asks for a shorter one. Each further pause
+	// is twice as long, with a jitter of a tenth. Zero means 60 s.
 	SlowBase time.Duration
 	// SlowMax limits these pauses, a Retry-After and a NotBefore. Zero means 24 h.
 	SlowMax time.Duration
-	// ForgiveAfter is the time without trouble after which the next pause of a host is halved. 16 good answers in a row
-	// halve it as well. Zero means 30 min, a negative value at once.
+	// ForgiveAfter is the time without trouble after which the next pause of a host is halved. A good answer halves it
+	// as well. Zero means 30 min, a negative value at once.
 	ForgiveAfter time.Duration
 	// Lease decides at which addresses and sites requests may be made, if other agents have hosts there as well. It
 	// applies only with an IPDelay or a SiteDelay. Nil means that no other agent has hosts there.
@@ -472,9 +472,11 @@ type Done struct {
 	Attempt int
 	// NotBefore is the earliest time of the host's next request.
 	NotBefore time.Time
-	// SlowDown makes the host pause: after a 429, a 503 or connection trouble. The pause doubles each time and is
-	// forgiven slowly (Config.SlowBase).
+	// SlowDown makes the host pause: after a 429 or a 503. The pause doubles each time (Config.SlowBase), until it is
+	// forgiven.
 	SlowDown bool
+	// Failed says that the answer was not a good one, so it forgives no pause: there was none, or it was an error.
+	Failed bool
 	// RetryAfter is the pause that the host asked for. It does not count as trouble.
 	RetryAfter time.Duration
 	// Robots tells what was read of a robots.txt of the host. A zero Print means nothing. It goes to the agents that

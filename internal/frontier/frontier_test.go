@@ -3,6 +3,7 @@ package frontier
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"strconv"
 	"strings"
@@ -47,6 +48,52 @@ func TestSlowDown(t *testing.T) {
 	}
 	if got := pause(); got > 66*time.Second {
 		t.Errorf("after a day the pause is %v, want 1m", got)
+	}
+}
+
+// A host that refuses some requests is asked about as often as it wants. It is asked ever less if it refuses most, and
+// never before the time that it has asked for.
+func TestRefusals(t *testing.T) {
+	const asked, delay = 5 * time.Second, 2 * time.Second
+	answers := map[string]Done{
+		".": {}, "?": {Failed: true}, "x": {SlowDown: true, RetryAfter: asked}, "X": {SlowDown: true},
+	}
+	var fifth strings.Builder // of the answers are refusals, in no order
+	for draw := rand.New(rand.NewPCG(1, 1)); fifth.Len() < 500; {
+		fifth.WriteByte("....x"[draw.IntN(5)])
+	}
+	for _, c := range []struct {
+		answers     string
+		least, most time.Duration // the longest pause of the last 50
+	}{
+		{"....x", asked, asked * 11 / 10},
+		{fifth.String(), asked, 45 * time.Second},
+		{"....X", 54 * time.Second, 66 * time.Second},
+		{".x", asked, asked * 11 / 10},
+		{"?x", time.Hour, 24 * time.Hour},
+		{".xx", time.Hour, 24 * time.Hour},
+		{"x", time.Hour, 24 * time.Hour},
+	} {
+		f := open(t, Config{HostDelay: delay})
+		now, longest := start, time.Duration(0)
+		for i := range 500 {
+			push(t, f, fmt.Sprintf("http://a.example/%d", i))
+			task := begin(t, f, now)
+			how := c.answers[i%len(c.answers)]
+			d := answers[string(how)]
+			must(t, f.Done(task.Host, d, now))
+			next := f.Host(task.Host).NotBefore
+			if rest := next.Sub(now); rest < max(delay, d.RetryAfter) {
+				t.Fatalf("%s: %s after the answer %c", c.answers, rest, how)
+			} else if i >= 450 {
+				longest = max(longest, rest)
+			}
+			now = next
+		}
+		if longest < c.least || longest > c.most {
+			t.Errorf("%.10s: the longest pause is %s, want %s to %s", c.answers, longest, c.least, c.most)
+		}
+		must(t, f.Close())
 	}
 }
 

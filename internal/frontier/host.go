@@ -57,7 +57,6 @@ type extra struct {
 	delay     time.Duration
 	addr      netip.Addr // if it is not IPv4
 	slow      uint8
-	good      uint8 // good answers in a row since the last pause
 }
 
 // noExtra is the extra of all hosts without one of their own. It must not be written.
@@ -414,16 +413,21 @@ func (f *Frontier) slowDownOrWait(h *host, d Done) {
 	f.notBefore(h, h.slowUntil)
 }
 
-// slowDown makes h pause: for SlowBase, doubled for each pause that is not yet forgiven, within a tenth. The pause is
-// at least least and at most SlowMax.
+// slowDown makes h pause. The first pause is as long as the host has asked for with least, but at most SlowBase;
+// without least it is SlowBase. It is doubled for each pause that is not yet forgiven, within a tenth. The pause is at
+// least least and at most SlowMax.
 func (f *Frontier) slowDown(h *host, least time.Duration) {
 	f.forgive(h)
 	if h.slow < maxSlow {
 		f.needExtra(h).slow++
 	}
+	first := f.cfg.SlowBase
+	if least > 0 {
+		first = min(first, least)
+	}
 	pause := f.cfg.SlowMax
-	if n := h.slow - 1; f.cfg.SlowBase <= f.cfg.SlowMax>>n {
-		pause = f.cfg.SlowBase << n
+	if n := h.slow - 1; first <= f.cfg.SlowMax>>n {
+		pause = first << n
 	}
 	pause += time.Duration((f.rand.Float64()*0.2 - 0.1) * float64(pause))
 	pause = min(max(pause, least), f.cfg.SlowMax)
@@ -431,21 +435,12 @@ func (f *Frontier) slowDown(h *host, least time.Duration) {
 	f.notBefore(h, h.slowUntil)
 }
 
-// forgiveGood is the number of good answers in a row after which the next pause of a host is halved. Otherwise a host
-// that fails now and then would stand still in the end.
-const forgiveGood = 16
-
-// answered records how a request to h has ended.
+// answered records how a request to h has ended. Each good answer halves the next pause, as it halves the way back to
+// the usual delay in Scrapy's AutoThrottle. If it took several, a host that refuses one request in five would pause
+// ever longer. If more than half of the answers are refusals, the pauses grow.
 func (f *Frontier) answered(h *host, d Done) {
-	switch {
-	case d.NoRequest || h.slow == 0:
-	case d.SlowDown || d.RetryAfter > 0:
-		h.good = 0
-	default:
-		if h.good++; h.good == forgiveGood {
-			h.good = 0
-			h.slow--
-		}
+	if h.slow > 0 && !d.NoRequest && !d.SlowDown && !d.Failed && d.RetryAfter == 0 {
+		h.slow--
 	}
 }
 

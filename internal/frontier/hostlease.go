@@ -82,7 +82,7 @@ func (f *Frontier) learn(g *group) (waits bool) {
 	if !n.SlowUntil.IsZero() {
 		// This agent may know of a later pause, if it lost the lease without handing it on.
 		if until := min(f.since(n.SlowUntil), end); until >= own.slowUntil {
-			own.slow, own.slowUntil, own.good = min(n.Slow, maxSlow), until, 0
+			own.slow, own.slowUntil = min(n.Slow, maxSlow), until
 		}
 	}
 	f.trimExtra(h)

@@ -207,6 +207,7 @@ func (m *model) done() {
 		NoRequest: m.f.hosts.of(h.name).state == resolving || rapid.IntRange(0, 5).Draw(m.t, "no request") == 0,
 		Delay:     time.Duration(max(0, rapid.IntRange(-6000, 5000).Draw(m.t, "delay"))) * time.Millisecond,
 		SlowDown:  rapid.IntRange(0, 6).Draw(m.t, "slow") == 0,
+		Failed:    rapid.IntRange(0, 3).Draw(m.t, "failed") == 0,
 	}
 	ago := time.Duration(rapid.IntRange(0, 2000).Draw(m.t, "sent")) * time.Millisecond
 	if ago > 0 {
@@ -233,20 +234,18 @@ func (m *model) done() {
 	if d.RetryAfter > 0 {
 		later(m.now.Add(d.RetryAfter))
 	}
-	switch {
-	case d.NoRequest || h.slow == 0:
-	case d.SlowDown || d.RetryAfter > 0:
-		h.good = 0
-	default:
-		if h.good++; h.good == forgiveGood {
-			h.good = 0
-			h.slow--
-		}
+	refused := d.SlowDown || d.Failed || d.RetryAfter > 0
+	if !d.NoRequest && !refused && h.slow > 0 {
+		h.slow--
 	}
 	if d.SlowDown {
 		m.forgive(h)
 		h.slow++
-		later(m.now.Add(m.cfg.SlowBase << (h.slow - 1) * 9 / 10))
+		first := m.cfg.SlowBase
+		if d.RetryAfter > 0 && d.RetryAfter < first {
+			first = d.RetryAfter
+		}
+		later(m.now.Add(first << (h.slow - 1) * 9 / 10))
 	}
 	cur := *h.cur
 	if rapid.IntRange(0, 3).Draw(m.t, "again") == 0 {

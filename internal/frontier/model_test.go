@@ -66,7 +66,6 @@ type modelHost struct {
 	slowEnd time.Time
 	blocked bool
 	turns   int
-	good    int
 }
 
 type modelBucket struct {
