@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 
 	"github.com/dustin/go-humanize/english"
 
@@ -226,7 +227,7 @@ func heard(answers []*pb.Answer, one, several string) (names, verb string) {
 	return english.WordSeries(all, "and"), several
 }
 
-// unheard names the agents that have not got an order yet, and says if others are told when they join.
+// unheard says if other agents are told of an order when they join. The error is that of ignorant.
 func unheard(out io.Writer, answers []*pb.Answer) error {
 	for _, a := range answers {
 		if a.WaitsFor != "" {
@@ -234,15 +235,23 @@ func unheard(out io.Writer, answers []*pb.Answer) error {
 				return err
 			}
 		}
-		if a.Error == "" {
-			continue
-		}
-		if _, err := fmt.Fprintf(out, "%s does not know it yet, and is told as soon as it answers: %s\n",
-			inCell(a.Agent), inLine(a.Error)); err != nil {
-			return err
+	}
+	return ignorant(answers, "it")
+}
+
+// ignorant returns an error that names the agents that do not know yet what an operator has ordered, or nil.
+func ignorant(answers []*pb.Answer, what string) error {
+	var lines []string
+	for _, a := range answers {
+		if a.Error != "" {
+			lines = append(lines, fmt.Sprintf("%s does not know %s yet, and is told as soon as it answers: %s",
+				inCell(a.Agent), what, inLine(a.Error)))
 		}
 	}
-	return nil
+	if len(lines) == 0 {
+		return nil
+	}
+	return &exitError{exitOther, strings.Join(lines, "\n")}
 }
 
 // printWaits says what an agent waits for that has got an order before the crawl begins.

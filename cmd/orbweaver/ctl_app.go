@@ -71,10 +71,14 @@ func (a CtlAppCmd) Run(c *commands, out io.Writer) error {
 		} else {
 			err = a.print(out, r)
 		}
-		if err != nil || len(a.URLs) == 0 && a.File == "" {
+		switch {
+		case err != nil:
 			return err
+		case len(a.URLs) == 0 && a.File == "":
+			return ignorant(answersOf(r.Told), "it")
 		}
 		return seedAll(ctx, &seeding{out: out, json: a.JSON, dir: c.Ctl.Dir, noun: "URL",
+			what: "the application", told: r.Told,
 			give: func(ctx context.Context, urls []string) (*pb.AddSeedsResponse, error) {
 				q := &pb.FeedRequest{Application: a.Name}
 				for _, u := range urls {
@@ -138,12 +142,10 @@ func (a CtlAppCmd) print(out io.Writer, r *pb.SetApplicationResponse) error {
 	}
 	names, obeys := knowers(r.Told, "obeys", "obey")
 	fmt.Fprintf(out, "%s; %s %s\n", text, names, obeys)
-	if r.WaitsFor != "" {
-		if err := printWaits(out, r.WaitsFor); err != nil {
-			return err
-		}
+	if r.WaitsFor == "" {
+		return nil
 	}
-	return untold(out, r.Told)
+	return printWaits(out, r.WaitsFor)
 }
 
 // describeApp returns what an application is in a few words.
@@ -175,15 +177,11 @@ func (a CtlAppCmd) remove(c *commands, out io.Writer) error {
 	}
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
 		r, err := o.RemoveApplication(ctx, &pb.RemoveApplicationRequest{Name: a.Name, Why: a.Why})
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case a.JSON:
-			return writeMessage(out, r)
 		}
 		names, obeys := knowers(r.Told, "obeys", "obey")
-		fmt.Fprintf(out, "%s: removed; %s %s\n", inCell(a.Name), names, obeys)
-		return untold(out, r.Told)
+		return told(out, a.JSON, r, r.Told, fmt.Sprintf("%s: removed; %s %s", inCell(a.Name), names, obeys))
 	})
 }
 

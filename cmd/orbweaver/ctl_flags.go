@@ -84,11 +84,14 @@ func (j JSONFlag) print(out io.Writer, answers []*pb.Answer) error {
 	return printAnswers(out, answers)
 }
 
-// ordered prints what has become of an order: a text and the agents that have not got it yet. With --json, it prints
-// the order and the answers.
+// ordered prints what has become of an order. With --json, it prints the order and the answers. The error is that of
+// ignorant.
 func (j JSONFlag) ordered(out io.Writer, order *pb.Order, answers []*pb.Answer, text string) error {
 	if j.JSON {
-		return writeMessage(out, &pb.BlockResponse{Order: order, Answers: answers})
+		if err := writeMessage(out, &pb.BlockResponse{Order: order, Answers: answers}); err != nil {
+			return err
+		}
+		return ignorant(answers, "it")
 	}
 	if _, err := fmt.Fprintln(out, text); err != nil {
 		return err

@@ -55,7 +55,8 @@ func TestCtlFlags(t *testing.T) {
 	}
 }
 
-// With --json, each command that changes something prints the same form: an order, if there is one, and the answers.
+// With --json, each command that changes something prints the same form: an order, if there is one, and the answers. If
+// an agent has not done as told, or does not know the order yet, the exit code is 1.
 func TestCtlJSON(t *testing.T) {
 	api := cannedFor(map[string]string{"*": `order:{id:"a1-3" by:"alice@ws" verb:"pause"}
 		answers:{agent:"a1" text:"done"} answers:{agent:"a2" error:"no answer" code:"silent"}`})
@@ -77,11 +78,11 @@ func TestCtlJSON(t *testing.T) {
 			(got.Order != nil) != ordered || ordered && (got.Order.ID != "a1-3" || got.Order.By != "alice@ws") {
 			t.Errorf("ctl %s: %s", args, stdout)
 		}
-		wantCode, wantErr := 0, ""
-		if !ordered { // an agent has not done as told
-			wantCode, wantErr = 1, "orbweaver: agent a2 answers: no answer\n"
+		want := "orbweaver: agent a2 answers: no answer\n" // it has not done as told
+		if ordered {
+			want = "orbweaver: a2 does not know it yet, and is told as soon as it answers: no answer\n"
 		}
-		if code != wantCode || stderr != wantErr {
+		if code != 1 || stderr != want {
 			t.Errorf("ctl %s: exit code %d, %q", args, code, stderr)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/orbweaver/orbweaver/internal/cli"
 	"github.com/orbweaver/orbweaver/internal/node/operate/pb"
@@ -43,12 +44,9 @@ func (e CtlExcludeCmd) Run(c *commands, out io.Writer) error {
 		if err != nil {
 			return err
 		}
-		if e.JSON {
-			return writeMessage(out, r)
-		}
 		names, obeys := knowers(r.Told, "obeys", "obey")
-		fmt.Fprintf(out, "excluded: %s; %s %s order %s\n", inCell(e.Pattern), names, obeys, inCell(r.Order))
-		return untold(out, r.Told)
+		return told(out, e.JSON, r, r.Told, fmt.Sprintf("excluded: %s; %s %s order %s", inCell(e.Pattern), names, obeys,
+			inCell(r.Order)))
 	})
 }
 
@@ -151,15 +149,12 @@ func (s CtlScopeCmd) Run(c *commands, out io.Writer, errs cli.ErrorOutput) error
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
 		r, err := o.ChangeScope(ctx, &pb.ChangeScopeRequest{Hosts: s.Host, Domains: s.Domain, Include: s.Include,
 			Depth: s.Depth, Why: s.Why})
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case s.JSON:
-			return writeMessage(out, r)
 		}
 		names, obeys := knowers(r.Told, "obeys", "obey")
-		fmt.Fprintf(out, "changed; %s %s %s\n", names, obeys, inLine(strings.Join(r.Orders, ", ")))
-		return untold(out, r.Told)
+		return told(out, s.JSON, r, r.Told, fmt.Sprintf("changed; %s %s %s", names, obeys,
+			inLine(strings.Join(r.Orders, ", "))))
 	})
 }
 
@@ -198,8 +193,18 @@ func knowers(told []*pb.Told, one, several string) (names, verb string) {
 	return heard(answersOf(told), one, several)
 }
 
-// untold names the agents that have not got an order yet.
-func untold(out io.Writer, told []*pb.Told) error { return unheard(out, answersOf(told)) }
+// told prints the response to an order: as a text, or with json as the message. The error is that of ignorant.
+func told(out io.Writer, json bool, response proto.Message, told []*pb.Told, text string) (err error) {
+	if json {
+		err = writeMessage(out, response)
+	} else {
+		_, err = fmt.Fprintln(out, text)
+	}
+	if err != nil {
+		return err
+	}
+	return ignorant(answersOf(told), "it")
+}
 
 func answersOf(told []*pb.Told) (answers []*pb.Answer) {
 	for _, t := range told {

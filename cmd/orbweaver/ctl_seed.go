@@ -58,7 +58,9 @@ type seeding struct {
 
 	seeds  []*pb.Seed // the first ones
 	counts map[string]int
-	said   pb.AddSeedsResponse // the orders, and which agents have them
+	orders []string   // that were given with the URLs
+	what   string     // what agents may not know yet
+	told   []*pb.Told // which agents know it
 }
 
 // Run adds the seeds.
@@ -67,7 +69,7 @@ func (s CtlSeedCmd) Run(c *commands, out io.Writer) error {
 		return bad("no seeds: give URLs, or a file of URLs with --file")
 	}
 	return c.Ctl.call(func(ctx context.Context, o operator) error {
-		return seedAll(ctx, &seeding{out: out, json: s.JSON, dir: c.Ctl.Dir, noun: "seed",
+		return seedAll(ctx, &seeding{out: out, json: s.JSON, dir: c.Ctl.Dir, noun: "seed", what: "the new scope",
 			give: func(ctx context.Context, urls []string) (*pb.AddSeedsResponse, error) {
 				return o.AddSeeds(ctx, &pb.AddSeedsRequest{Urls: urls, Why: s.Why})
 			}}, s.URLs, s.File)
@@ -112,9 +114,9 @@ func (g *seeding) send(ctx context.Context) error {
 		return err
 	}
 	g.next, g.bytes = nil, 0
-	g.said.Orders = append(g.said.Orders, r.Orders...)
+	g.orders = append(g.orders, r.Orders...)
 	if len(r.Told) > 0 {
-		g.said.Told = r.Told
+		g.told = r.Told
 	}
 	for _, s := range r.Seeds {
 		g.counts[s.Result]++
@@ -151,7 +153,7 @@ func (g *seeding) name(s *pb.Seed) error {
 	return err
 }
 
-// conclude prints the counts. The error says that seeds were refused.
+// conclude prints the counts. The error says that seeds were refused, or that agents do not know the orders yet.
 func (g *seeding) conclude() error {
 	total := 0
 	var parts []string
@@ -162,8 +164,8 @@ func (g *seeding) conclude() error {
 		}
 	}
 	if g.json {
-		if g.noun == "seed" && len(g.said.Orders)+len(g.said.Told) > 0 {
-			line, err := shortLine(&g.said)
+		if g.noun == "seed" && len(g.orders)+len(g.told) > 0 {
+			line, err := shortLine(&pb.AddSeedsResponse{Orders: g.orders, Told: g.told})
 			if err != nil {
 				return err
 			}
@@ -178,20 +180,20 @@ func (g *seeding) conclude() error {
 			}
 		}
 		text := english.Plural(total, g.noun, "") + ": " + strings.Join(parts, ", ")
-		if n := len(g.said.Orders); n > 0 {
+		if n := len(g.orders); n > 0 {
 			text += fmt.Sprintf("; %s the scope, see \"orbweaver ctl%s orders\"",
 				english.Plural(n, "order extends", "orders extend"), dirFlag(g.dir))
 		}
 		fmt.Fprintln(g.out, text)
-		for _, t := range g.said.Told {
-			if t.Error != "" {
-				fmt.Fprintf(g.out, "%s does not know the new scope yet, and is told as soon as it answers: %s\n",
-					inCell(t.Agent), inLine(t.Error))
-			}
-		}
 	}
-	if n := g.counts["refused"]; n > 0 {
-		return &exitError{exitOther, english.Plural(n, g.noun+" was", g.noun+"s were") + " refused"}
+	unknown := ignorant(answersOf(g.told), g.what)
+	n := g.counts["refused"]
+	if n == 0 {
+		return unknown
 	}
-	return nil
+	text := english.Plural(n, g.noun+" was", g.noun+"s were") + " refused"
+	if unknown != nil {
+		text += "\n" + unknown.Error()
+	}
+	return &exitError{exitOther, text}
 }
