@@ -1,73 +1,41 @@
 package frontier
 
-import (
-	"fmt"
+import "github.com/orbweaver/orbweaver/internal/web/weburl"
 
-	"github.com/orbweaver/orbweaver/internal/web/weburl"
-)
-
-// aside holds links that the caller has set aside. Next gives none of them out. The level of the queue has no meaning.
+// aside holds links that the caller has set aside, and knows the other Sides.
 type aside struct {
-	q *queue // nil: empty
+	Side
 	// review is the number of links that the caller must look at again. They are the first ones.
 	review int64
-}
-
-func (a *aside) len() int64 {
-	if a.q == nil {
-		return 0
-	}
-	return int64(a.q.n)
+	sides  []*Side // those with links, this one too
 }
 
 // SetAside keeps a link that Next has given out, and for which Done was called without Again. Like those of blocked
 // hosts, it does not count as Pending. ReviewAside gives it back.
-func (f *Frontier) SetAside(l weburl.Link, number uint64) error {
-	if f.err != nil {
-		return f.err
-	}
-	if f.aside.q == nil {
-		f.aside.q = &queue{}
-		f.fixed += queueOverhead
-	}
-	f.enc = l.AppendTo(f.enc[:0])
-	f.add(f.aside.q, number, f.enc)
-	f.queued++
-	return f.overflow()
-}
+func (f *Frontier) SetAside(l weburl.Link, number uint64) error { return f.aside.Put(l, number) }
 
 // ReviewAside makes all links that are now set aside count as Pending, until Reviewed has given them to the caller.
-func (f *Frontier) ReviewAside() { f.aside.review = f.aside.len() }
+func (f *Frontier) ReviewAside() { f.aside.review = f.aside.Len() }
 
 // Reviewed removes up to most of the links that ReviewAside has announced, and calls fn for each. fn may keep the link,
 // and must call SetAside, PutBack or PushWithdrawn for it unless it is finished. done reports whether none are left.
 func (f *Frontier) Reviewed(most int, fn func(l weburl.Link, number uint64) error) (done bool, err error) {
 	a := &f.aside
 	for ; most > 0 && a.review > 0 && f.err == nil; most-- {
-		e, err := f.take(a.q)
-		var l weburl.Link
-		if err == nil {
-			l, _, err = weburl.DecodeLink(e.enc)
-		}
+		l, number, err := a.Take()
 		if err != nil {
-			f.err = fmt.Errorf("read links that were set aside: %w", err)
 			break
 		}
-		f.queued--
 		a.review--
-		if a.q.n == 0 {
-			f.fixed -= queueOverhead
-			a.q = nil
-		}
-		if err := fn(l, e.number); err != nil {
+		if err := fn(l, number); err != nil {
 			return false, err
 		}
 	}
 	return a.review == 0, f.err
 }
 
-// PutBack queues a link again that was set aside, behind the others of its host and level. It keeps its request number,
-// so its host comes as early as before.
+// PutBack queues a link again that was set aside or in a Side, behind the others of its host and level. It keeps its
+// request number, so its host comes as early as before.
 func (f *Frontier) PutBack(l weburl.Link, number uint64) error {
 	if f.err != nil {
 		return f.err

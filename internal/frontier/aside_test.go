@@ -10,8 +10,9 @@ import (
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
-// Random links of random hosts are set aside while a pattern excludes them, and put back later, with queues in RAM and
-// on disk. Next gives out each link exactly once apart from that, with its number, and none that is excluded.
+// Random links of random hosts are set aside while a pattern excludes them, or wait in one of several Sides, and are
+// put back later, with queues in RAM and on disk. Next gives out each link exactly once apart from that, with its
+// number, and none that is excluded.
 func TestAside(t *testing.T) {
 	r := testseed.Rand(t)
 	for _, memory := range []int64{1, 4000, 1 << 20} {
@@ -19,7 +20,17 @@ func TestAside(t *testing.T) {
 		f.frameBytes = 300
 		now, numbers, gone := time.Unix(1000, 0), map[string]uint64{}, map[string]bool{}
 		excluded := "none"
-		set := 0
+		set, sides := 0, []*Side{NewSide(f), NewSide(f), NewSide(f)}
+		waiting, putBack := func() (n int64) {
+			for _, s := range sides {
+				n += s.Len()
+			}
+			return n
+		}, func(s *Side) {
+			l, number, err := s.Take()
+			must(t, err)
+			must(t, f.PutBack(l, number))
+		}
 		step := func() {
 			t.Helper()
 			must(t, f.check())
@@ -47,13 +58,17 @@ func TestAside(t *testing.T) {
 				must(t, f.SetAside(task.Link, task.Number))
 				return true
 			}
+			if s := sides[r.IntN(len(sides))]; r.IntN(4) == 0 {
+				must(t, s.Put(task.Link, task.Number))
+				return true
+			}
 			gone[u] = true
 			return true
 		}
 		review := func() {
 			f.ReviewAside()
 			for done := false; !done; {
-				if got := f.Pending() - f.aside.review; got > f.Len()-f.aside.len() {
+				if got := f.Pending() - f.aside.review; got > f.Len()-f.aside.Len() {
 					t.Fatalf("%d pending, %d to review, of %d", f.Pending(), f.aside.review, f.Len())
 				}
 				var err error
@@ -69,7 +84,21 @@ func TestAside(t *testing.T) {
 		}
 		number := uint64(0)
 		for range 400 {
-			switch r.IntN(8) {
+			switch r.IntN(10) {
+			case 9:
+				if sides[0].Withdraw(); sides[0].Len() != 0 {
+					t.Fatalf("%d links are left after Withdraw", sides[0].Len())
+				}
+				var back []Waiting
+				_, err := f.Withdrawn(1000, func(w Waiting) error { back = append(back, w); return nil })
+				must(t, err)
+				for _, w := range back {
+					must(t, f.PutBack(w.Link, w.Number))
+				}
+			case 8:
+				if s := sides[r.IntN(3)]; s.Len() > 0 {
+					putBack(s)
+				}
 			case 0, 1:
 				var ls []weburl.Link
 				for range r.IntN(20) {
@@ -86,14 +115,24 @@ func TestAside(t *testing.T) {
 			}
 			step()
 		}
-		for next() {
-		}
-		if f.Pending() != 0 {
-			t.Errorf("%d links are pending, and Next gives out none", f.Pending())
+		for f.Pending() > 0 {
+			for next() {
+			}
+			if step(); f.Pending() != waiting() {
+				t.Fatalf("%d links are pending, %d wait, and Next gives out none", f.Pending(), waiting())
+			}
+			for _, s := range sides {
+				for s.Len() > 0 {
+					putBack(s)
+				}
+			}
 		}
 		excluded = "none"
 		review()
-		for next() {
+		for sides = []*Side{NewSide(f)}; next() || waiting() > 0; {
+			if s := sides[0]; s.Len() > 0 {
+				putBack(s)
+			}
 		}
 		if step(); len(gone) != len(numbers) || f.Stats().Aside != 0 || set == 0 {
 			t.Errorf("%d links of %d, %d are aside, %d were set aside", len(gone), len(numbers), f.Stats().Aside, set)

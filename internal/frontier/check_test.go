@@ -164,17 +164,20 @@ func (f *Frontier) check() error {
 	}
 	queued += n
 	want.Withdrawn = n
-	if q := f.aside.q; q != nil {
+	for i, s := range f.aside.sides {
 		fixed += queueOverhead
-		if err := sums.queue("aside", q); err != nil {
+		if err := sums.queue("aside", s.q); err != nil {
 			return err
 		}
+		if s.at != i || s.Len() == 0 {
+			return fmt.Errorf("side %d has %d links and is at %d", i, s.Len(), s.at)
+		}
+		queued += s.Len()
 	}
-	if f.aside.review > f.aside.len() {
-		return fmt.Errorf("%d links are to be reviewed, of %d", f.aside.review, f.aside.len())
+	if f.aside.review > f.aside.Len() {
+		return fmt.Errorf("%d links are to be reviewed, of %d", f.aside.review, f.aside.Len())
 	}
-	want.Aside = f.aside.len()
-	queued += want.Aside
+	want.Aside = f.aside.Len()
 	fixed += sums.fixed
 	fixed += pools.ram
 	want.Pooled, want.PoolBytes, want.PoolFiles = pools.n, pools.bytes, pools.files
@@ -566,8 +569,8 @@ func (f *Frontier) walk() (all []standing, err error) {
 			return nil, err
 		}
 	}
-	if f.aside.q != nil {
-		if err := walkQueue(f.aside.q, false); err != nil {
+	for _, s := range f.aside.sides {
+		if err := walkQueue(s.q, false); err != nil {
 			return nil, err
 		}
 	}

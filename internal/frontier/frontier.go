@@ -146,7 +146,7 @@ type Frontier struct {
 	restored []HostState // states to restore once a time is known
 
 	stats  Stats
-	queued int64 // links in hosts' queues, withdrawn ones, and those set aside
+	queued int64 // links in hosts' queues, withdrawn ones, and those in Sides
 	extras int   // number of hosts with an extra
 
 	visits     []visit
@@ -235,6 +235,7 @@ func Open(fs disk.FS, dir string, cfg Config) (*Frontier, error) {
 	f.unbound = newGroup(nil, nil)
 	f.groupsByNumber = []*group{f.unbound}
 	f.unbound.refs = 1
+	f.aside.f = f
 	return f, nil
 }
 

@@ -77,12 +77,12 @@ func (f *Frontier) spill() error {
 }
 
 // spillHeads writes the heads that are in no list, until the queues fit into target. It finds them in the
-// dictionary, in the withdrawn queues and in that of the links set aside. Every queue with bytes in RAM is in a list
+// dictionary, in the withdrawn queues and in the Sides. Every queue with bytes in RAM is in a list
 // or found here, whatever its level. So there is something to write while ram exceeds target.
 func (f *Frontier) spillHeads(target int64) error {
-	loose := f.withdrawn.qs
-	if q := f.aside.q; q != nil {
-		loose = append(slices.Clip(loose), q)
+	loose := slices.Clone(f.withdrawn.qs)
+	for _, s := range f.aside.sides {
+		loose = append(loose, s.q)
 	}
 	if err := f.spillLoose(target, slices.Values(loose)); err != nil || f.ram <= target {
 		return err

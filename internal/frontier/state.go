@@ -49,7 +49,7 @@ func (f *Frontier) Stats() Stats {
 	s.Queued = f.queued + f.pooled
 	s.Pooled = f.pooled
 	s.Withdrawn = f.withdrawn.n
-	s.Aside = f.aside.len()
+	s.Aside = f.aside.Len()
 	s.RAMBytes = f.ram + f.fixed + f.overhead()
 	s.SpilledBytes = f.spilled
 	s.SpillFiles = f.files
@@ -68,7 +68,7 @@ func (f *Frontier) Len() int64 {
 // without those set aside that need no review. At 0 the crawl is complete. Links of blocked hosts in the pools count
 // until the pools are read, which happens before.
 func (f *Frontier) Pending() int64 {
-	return f.queued + f.pooled - f.stats.BlockedLinks - (f.aside.len() - f.aside.review) +
+	return f.queued + f.pooled - f.stats.BlockedLinks - (f.aside.Len() - f.aside.review) +
 		int64(f.stats.Fetching+f.stats.Resolving)
 }
 
