@@ -30,6 +30,7 @@ type target struct {
 	tls                bool
 	addr               netip.Addr // from the caller; may be invalid
 	toAddr, toPort     string     // from a ConnectTo rule
+	within             time.Duration
 }
 
 // dialPort returns the port to dial.
@@ -213,12 +214,15 @@ func (l *canceller) cancel() {
 }
 
 // connect makes a connection for t. It may take the time left from now, and at most ConnectTimeout
-// and TLSTimeout.
+// and TLSTimeout, and t.within for both.
 func (d *dialer) connect(
 	ctx context.Context, l *canceller, t *target, now time.Time, left time.Duration,
 ) (*conn, *Failure) {
 	if left <= 0 {
 		return nil, &Failure{TotalTimeout, os.ErrDeadlineExceeded}
+	}
+	if t.within > 0 {
+		left = min(left, t.within)
 	}
 	end := now.Add(min(left, d.cfg.ConnectTimeout))
 	cancel := context.CancelFunc(nil)

@@ -49,6 +49,9 @@ type Request struct {
 	If Condition
 	// MaxBody overrides Config.MaxBody, in bytes. Zero means Config.MaxBody.
 	MaxBody int64
+	// ConnectWithin bounds the time for connecting, TLS included, besides Config.ConnectTimeout and Config.TLSTimeout.
+	// Zero means no other bound.
+	ConnectWithin time.Duration
 	// Watch, if not nil, lets another goroutine follow the fetch.
 	Watch *Watch
 	// Pacer, if not nil, says when the request is sent and how fast its response is read.
@@ -114,7 +117,7 @@ func (f *Fetcher) Fetch(ctx context.Context, req Request) (*Response, error) {
 	}
 	t := target{
 		host: req.URL.Host(), origin: req.URL.Origin(), port: req.URL.Port(),
-		tls: req.URL.Scheme() == "https", addr: req.Addr,
+		tls: req.URL.Scheme() == "https", addr: req.Addr, within: req.ConnectWithin,
 	}
 	f.dialer.applyConnectTo(&t)
 	began := f.cfg.Now()
