@@ -158,6 +158,7 @@ func (c *Crawler) block(host string, addr netip.Addr) {
 	}
 	c.barred[strings.Clone(host)] = addr
 	c.blocked = nil
+	c.origins.openHost(host) // its links wait with the others
 }
 
 // unbar unblocks a host in the frontier.

@@ -231,7 +231,8 @@ type Crawler struct {
 	id         keyset.Crawl
 	holding    holding
 	requeued   map[weburl.Key]uint64 // numbers of the accepts of URLs that are queued again
-	trouble    troubles              // failures in a row, by host
+	trouble    troubles              // failed look-ups in a row, by host
+	origins    origins               // those that fail
 	errands    map[string]int        // fetches of a robots.txt that are queued for other hosts
 	nth        uint64                // number of the last drop
 	underWay   map[uint64]int        // visits in progress, by the number of drops before them
@@ -413,7 +414,8 @@ func (c *Crawler) dispatch(ctx, work context.Context, abandon func()) {
 		}
 		wake := c.send(work, now)
 		wake = earlier(wake, c.cluster.Tick(work, now))
-		if reviewed := c.review(); c.giveUp(now) || reviewed {
+		reviewed, moved := c.review(), c.origins.moveSome(c, now)
+		if c.giveUp(now) || reviewed || moved {
 			wake = now
 		}
 		if c.fatal != nil {
@@ -497,12 +499,18 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 			return earlier(wake, due)
 		}
 		if !c.cluster.MayVisit(&t, now) {
+			c.origins.open(c.origins.of(t.Link.URL)) // it may have been the one to try
 			if c.fatal != nil {
 				return wake
 			}
 			continue
 		}
-		if c.bar(&t, now) || c.setAside(&t, now) || c.awaitsApp(&t, now) {
+		origin, held := c.origins.hold(c, &t, now)
+		if c.bar(&t, now) || c.setAside(&t, now) || c.awaitsApp(&t, now) ||
+			held == awaitIt && origin.await(c, &t, now) {
+			if held == visitIt {
+				c.origins.open(origin)
+			}
 			if quota--; quota == 0 || c.fatal != nil {
 				return now // let other work of the dispatcher run first
 			}
@@ -532,11 +540,19 @@ func (c *Crawler) send(work context.Context, now time.Time) (wake time.Time) {
 					return now // let other work of the dispatcher run first
 				}
 			}
+		case held == failIt:
+			origin.giveTo(v)
+			if c.settle(v, now); c.fatal == nil {
+				if quota--; quota == 0 {
+					return now
+				}
+			}
 		case c.DNS != nil && !t.Addr.IsValid():
 			c.unresolved = append(c.unresolved, v)
 			c.lookUp(work)
 		default:
-			v.last = c.trouble.of(host) > c.cfg.Retries
+			v.last = c.trouble.of(host) > c.cfg.Retries || origin != nil && origin.dead
+			v.within, v.hostLives = c.origins.patience(t.Link.URL, now), c.Tally.HostPages(host) > 0
 			c.busy++
 			v.turn = c.Rate.Begin()
 			v.turn.Held = func() bool { return c.heldBack(v) }

@@ -81,6 +81,7 @@ func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 		Robots: v.robotsRead()}
 	c.notePlain(v)
 	c.noteFailure(v) // of robots.txt, too
+	c.origins.settle(c, v, now)
 	switch {
 	case v.outcome == Abandoned || v.outcome == Stale:
 		d.NoRequest = d.NoRequest && !v.permit.cutOff() // a request may have been sent
@@ -88,9 +89,10 @@ func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 	case v.proxyDown():
 		c.awaitProxy(v, &d, now)
 	case v.outcome == Elsewhere:
-		c.noteRobotsAt(l.URL.Host(), v.errand.URL.Host())
+		c.noteRobotsAt(l.URL.Origin(), v.errand.URL.Origin())
 		c.runErrand(v.errand, now)
-		d.Again, d.Attempt, d.NotBefore = &l, v.task.Attempt, now.Add(errandWait)
+		v.until = c.origins.awaitRobots(c, v, now)
+		c.putOff(v, &d, v.task.Attempt, true, v.until)
 	case IsErrand(l):
 		c.settleErrand(v, now)
 	case v.outcome == Prerequisite:
@@ -106,8 +108,8 @@ func (c *Crawler) dispose(v *visit, now time.Time) frontier.Done {
 	return d
 }
 
-// settleRobots processes a fetch of robots.txt for the URL. The URL is due again after the quiet time. Then
-// the robots cache decides about it.
+// settleRobots processes a fetch of robots.txt for the URL. If it succeeds, the URL is due again after the quiet time.
+// Then the robots cache decides about it.
 func (c *Crawler) settleRobots(v *visit, d *frontier.Done, now time.Time) {
 	l := v.task.Link
 	c.logRobots(v, now)
@@ -119,16 +121,29 @@ func (c *Crawler) settleRobots(v *visit, d *frontier.Done, now time.Time) {
 	if v.failure == fetch.Refused || v.failure == fetch.TLS && !v.fail.Retryable() {
 		// The robots.txt cannot be fetched, and time will not change that. The URL itself would fail in
 		// the same way.
-		host := l.URL.Host()
-		c.trouble.set(host, max(c.trouble.of(host), c.cfg.Retries+1))
+		c.origins.giveUp(c, v, now)
 		v.asked, v.outcome, v.archived, v.unkept = l, Failed, false, false
 		c.finish(v, now)
 		return
 	}
-	d.Again, d.Attempt = &l, v.task.Attempt
 	if v.failure != 0 {
 		c.retrying.put(l.Key(), v.reason(), now)
 	}
+	a := c.Robots.Ask(l.URL, now)
+	if a.Verdict != robots.Unreachable {
+		d.Again, d.Attempt = &l, v.task.Attempt
+		return
+	}
+	// The URL has failed with its robots.txt.
+	u := c.take(v.task)
+	u.outcome, u.until, u.last, u.thread, u.drops, u.before = RobotsUnreachable, a.Until, v.last, v.thread, v.drops,
+		v.before
+	if c.origins.settle(c, u, now); c.final(u) {
+		c.finish(u, now)
+	} else {
+		c.again(u, c.policy(u), d, now)
+	}
+	c.recycle(u)
 }
 
 // noteSlow records that a host demands fewer requests.
@@ -171,18 +186,43 @@ func (c *Crawler) again(v *visit, p patience, d *frontier.Done, now time.Time) {
 	}
 	wait := c.jitter(backoff(p.wait, v.task.Attempt))
 	at := now.Add(wait)
-	if v.outcome == RobotsUnreachable && v.until.After(at) {
+	first := blames(v)
+	if first {
 		at = v.until
 	}
 	c.retrying.put(l.Key(), v.reason(), at)
-	if !p.host && len(c.later)+len(c.attempts) < laterMax {
-		heap.Push(&c.later, delayed{at, l, v.task.Number, v.task.Attempt + 1})
-		return
-	}
-	d.Again, d.Attempt = &l, v.task.Attempt+1
-	if p.wait > 0 || v.outcome == RobotsUnreachable {
+	switch {
+	case !p.host:
+		c.putOff(v, d, v.task.Attempt+1, first, at)
+	case p.wait > 0:
 		d.NotBefore = at
+		fallthrough
+	default:
+		d.Again, d.Attempt = &l, v.task.Attempt+1
 	}
+}
+
+// putOff lets a URL wait beside the queues until at, or if there are too many, in that of its host.
+func (c *Crawler) putOff(v *visit, d *frontier.Done, attempt int, first bool, at time.Time) {
+	l := v.task.Link
+	switch {
+	case c.overtaken(v):
+		c.withdraw(v)
+	case !c.delay(l, v.task.Number, attempt, first, at):
+		d.Again, d.Attempt, d.NotBefore = &l, attempt, at
+	}
+}
+
+// delay lets a URL wait beside the queues, unless there are too many.
+func (c *Crawler) delay(l weburl.Link, number uint64, attempt int, first bool, at time.Time) bool {
+	if len(c.later)+len(c.attempts) >= laterMax {
+		return false
+	}
+	heap.Push(&c.later, delayed{at, l, number, attempt, first})
+	if e := c.origins.of(l.URL); first && e != nil {
+		e.next = true
+	}
+	return true
 }
 
 // settleHost records what the visit tells about its host.
@@ -200,14 +240,8 @@ func (c *Crawler) settleHost(v *visit, host string, d *frontier.Done, now time.T
 		c.trouble.clear(host)
 		return
 	}
-	switch v.outcome {
-	case Failed:
-		if v.failure != fetch.Connect && v.failure != fetch.ConnectTimeout && v.failure != fetch.DNS {
-			return
-		}
-	case Unresolved, RobotsUnreachable:
-	default:
-		return // after a failed robots.txt, the URL's next visit decides
+	if v.outcome != Unresolved && (v.outcome != Failed || v.failure != fetch.DNS) {
+		return // the host has an address
 	}
 	if n := c.trouble.add(host); n == c.cfg.Retries+1 {
 		c.Events.Write("host-in-trouble", report.F("host", host), report.F("kind", v.reason()), report.F("failures", n))
@@ -420,7 +454,7 @@ func (c *Crawler) settleErrand(v *visit, now time.Time) {
 // failErrand records that the fetch of a robots.txt from another host failed, and why. The
 // rules of that file stay unknown.
 func (c *Crawler) failErrand(l weburl.Link, why string, now time.Time) {
-	setBounded(&c.failures.robots, l.URL.Host(), why)
+	setBounded(&c.failures.robots, l.URL.Origin(), why)
 	if about, err := weburl.Parse(l.Via); err == nil {
 		c.Robots.Learn(about, weburl.URL{}, robots.Reply{Failed: true}, now)
 	}

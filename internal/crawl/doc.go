@@ -15,7 +15,8 @@
 //	accepted   new to the seen-set; in the journal and in a host queue. Durable.
 //	in process a worker visits it; at most one URL per host
 //	again      its host could not answer: it waits at the front of the host's queue
-//	later      only this URL failed: it waits outside of the queues, its host goes on
+//	later      only this URL or its origin failed: it waits outside of the queues, its host goes on
+//	waiting    its origin fails, and another URL of it will be tried first
 //	finished   archived, or given up with a reason; in the journal. Durable.
 //	           A Planner may want it again: then it waits in a host queue once more,
 //	           and finishes once more.
@@ -26,7 +27,7 @@
 // The Strategy decides which links the crawl follows and with what priority. A Planner also
 // decides which URLs the crawl fetches again, and when.
 //
-// Invariants: a URL is accepted once. An accepted URL is in exactly one of the last five states.
+// Invariants: a URL is accepted once. An accepted URL is in exactly one of the last six states.
 // The journal gets the finish of a URL in one atomic batch with the links of the page, after the
 // archive has its record. So after a kill, only visits whose finish was not yet written are
 // repeated.

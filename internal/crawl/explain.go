@@ -70,7 +70,9 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 			continue
 		}
 		t.retry = earlier(t.retry, d.at)
-		if failed++; failed <= most {
+		if _, known := c.retrying[d.link.Key()]; !known {
+			s += "  " + d.link.URL.String() + " waits for its robots.txt, which is on another host\n"
+		} else if failed++; failed <= most {
 			s += "  " + d.link.URL.String() + " failed; next try at " + d.at.UTC().Format(time.RFC3339) + "\n"
 		}
 	}
@@ -81,13 +83,16 @@ func (c *Crawler) explainHost(host string, now time.Time) (t hostTurn) {
 		s += "  " + links(n) + " of all hosts " + isOrAre(n) + " set aside by exclusions; some may be of this " +
 			"host\n"
 	}
+	origins, next := c.origins.explain(host, now)
+	s += origins
+	t.retry = earlier(t.retry, next)
 	for _, why := range t.blocks {
 		s += "  blocked by " + why + "\n"
 	}
 	if n := c.trouble.of(host); n > 0 {
-		s += "  failures in a row: " + strconv.Itoa(n) + "\n"
+		s += "  failed look-ups in a row: " + strconv.Itoa(n) + "\n"
 	}
-	if e.Queued > 0 || failed > 0 || t.busy() {
+	if e.Queued > 0 || !t.retry.IsZero() || t.busy() {
 		s += "  when: " + t.when(0) + "\n"
 	}
 	if len(t.crawl) > 0 {

@@ -65,6 +65,7 @@ type urlTurn struct {
 	again     bool  // a Planner wants it again
 	retry     retry
 	later     time.Time // of its next try, outside of the queues; zero: none
+	origin    time.Time // no URL of its origin is tried before; zero: at any time
 	robots    robots.Answer
 	full      bool // its host has as many pages as its limit allows
 	places    []place
@@ -85,6 +86,9 @@ func (e *urlTurn) ask(c *Crawler, now time.Time) {
 	e.host = c.explainHost(e.u.Host(), now)
 	e.open = e.host.busy() && e.host.Next == e.u.String()
 	e.robots = c.Robots.Ask(e.u, now)
+	if o := c.origins.of(e.u); o != nil && !o.dead && o.until.After(now) {
+		e.origin = o.until
+	}
 	e.full = c.hostFull(e.u.Host())
 	e.unsure = c.Seen.Holds()
 	e.elsewhere = c.cluster.PagesElsewhere(e.u.Host())
@@ -213,6 +217,8 @@ func (e *urlTurn) state(excluded string) string {
 		return "failed, and waits for its next try"
 	case e.waits() && e.retry.kind != "":
 		return "failed, and waits for its next try in the queue"
+	case len(e.places) > 0 && !e.origin.IsZero():
+		return "waits until its origin has been tried again"
 	case e.again && len(e.places) == 0:
 		return "finished, and waits to be visited again"
 	case e.waits():
@@ -357,6 +363,7 @@ func (e *urlTurn) when(excluded string) string {
 	if e.robots.Verdict == robots.Unreachable {
 		host.Due = laterOf(host.Due, e.robots.Until)
 	}
+	host.Due = laterOf(host.Due, e.origin)
 	if host.busy() {
 		host.State, others = "resting", others+1
 	}

@@ -35,7 +35,7 @@ const (
 	// maxCause bounds the text of an error in bytes, because x509 lists all names of a
 	// certificate.
 	maxCause = 300
-	// maxRobotsTrouble bounds the hosts whose robots.txt failed.
+	// maxRobotsTrouble bounds the origins whose robots.txt failed.
 	maxRobotsTrouble = 1000
 )
 
@@ -43,7 +43,7 @@ const (
 type failures struct {
 	seeds []FailedSeed
 	count int64
-	// robots has, by host, why the last fetch of robots.txt failed. robotsAt has the host of
+	// robots has, by origin, why the last fetch of robots.txt failed. robotsAt has the origin of
 	// a robots.txt that redirects lead to.
 	robots, robotsAt map[string]string
 	// last is the last failure before the first response.
@@ -106,11 +106,11 @@ func (c *Crawler) noteSeed(v *visit, f *state.Finish) {
 
 // noteRobots records why a robots.txt could not be fetched.
 func (c *Crawler) noteRobots(v *visit) {
-	host := v.asked.URL.Host()
+	origin := v.task.Link.URL.Origin()
 	n := &c.failures
 	part := v.failure == 0 && v.detail != "" // see RobotsReply
 	if v.failure == 0 && v.status < 500 && v.status != 429 && !part {
-		delete(n.robots, host)
+		delete(n.robots, origin)
 		return
 	}
 	why := c.causeOf(v)
@@ -122,31 +122,32 @@ func (c *Crawler) noteRobots(v *visit) {
 	case v.failure == fetch.Refused: // the kind tells the operator what to do
 		why = v.errorKind() + ": " + why
 	}
-	setBounded(&n.robots, host, why)
+	setBounded(&n.robots, origin, why)
 }
 
-// noteRobotsAt records that a host's robots.txt is on another host.
-func (c *Crawler) noteRobotsAt(host, other string) {
-	setBounded(&c.failures.robotsAt, host, strings.Clone(other))
+// noteRobotsAt records that an origin's robots.txt is on another host.
+func (c *Crawler) noteRobotsAt(origin, other string) {
+	setBounded(&c.failures.robotsAt, origin, strings.Clone(other))
 }
 
-// setBounded sets an element of a map of at most maxRobotsTrouble hosts.
-func setBounded(m *map[string]string, host, to string) {
+// setBounded sets an element of a map of at most maxRobotsTrouble origins.
+func setBounded(m *map[string]string, origin, to string) {
 	if *m == nil {
 		*m = map[string]string{}
 	}
-	if _, ok := (*m)[host]; ok || len(*m) < maxRobotsTrouble {
-		(*m)[strings.Clone(host)] = to
+	if _, ok := (*m)[origin]; ok || len(*m) < maxRobotsTrouble {
+		(*m)[strings.Clone(origin)] = to
 	}
 }
 
-// robotsCause returns why a host's robots.txt could not be fetched, or "" if it is not known.
-func (n *failures) robotsCause(host string) string {
-	if why := n.robots[host]; why != "" {
+// robotsCause returns why an origin's robots.txt could not be fetched, or "" if it is not known.
+func (n *failures) robotsCause(origin string) string {
+	if why := n.robots[origin]; why != "" {
 		return "robots.txt: " + why
 	}
-	if other := n.robotsAt[host]; n.robots[other] != "" {
-		return "robots.txt on " + other + ": " + n.robots[other]
+	if other := n.robotsAt[origin]; n.robots[other] != "" {
+		_, host, _ := strings.Cut(other, "://")
+		return "robots.txt on " + host + ": " + n.robots[other]
 	}
 	return ""
 }
@@ -159,7 +160,7 @@ func (c *Crawler) causeOf(v *visit) string {
 	}
 	cause := strings.TrimPrefix(v.detail, kind+": ")
 	if v.outcome == RobotsUnreachable {
-		cause = c.failures.robotsCause(v.task.Link.URL.Host())
+		cause = c.failures.robotsCause(v.task.Link.URL.Origin())
 	}
 	cause = strings.ReplaceAll(cause, "\x00", "")
 	return cause[:min(len(cause), maxCause)]

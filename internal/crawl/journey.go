@@ -31,12 +31,16 @@ type visit struct {
 	thread  int
 	worker  *worker // the worker that makes the visit
 	drops   uint64  // number of the last drop when the visit was taken
-	last    bool    // the host is in trouble: no retries
+	last    bool    // the host or the origin is in trouble: no retries
+	untried bool    // the origin has failed too often: the URL fails without a request
 	plain   bool    // no https connection: the http URL is accepted instead
 	outcome Outcome
 	err     error   // a failure of this machine
 	permit  *Permit // nil: the visit uses no lease
-	turn    rate.Turn
+	// within bounds the time to connect; 0: as for all. hostLives says that pages of the host were fetched.
+	within    time.Duration
+	hostLives bool
+	turn      rate.Turn
 
 	// The look-up:
 	resolved   bool
@@ -471,6 +475,10 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 		v.outcome = Elsewhere
 		v.errand = weburl.Link{URL: from, Via: about.String(), Hops: errandHops, Seed: l.Seed}
 		return nil
+	}
+	e, read := c.Robots.Entry(about.Origin())
+	if (!read || e.Class == robots.ClassUnreachable) && v.hostLives && v.within == 0 {
+		v.within = besideConnect // another origin of the host must not wait for long
 	}
 	v.turn.Robots = true
 	resp, err := c.fetch(ctx, v, fetch.Request{URL: from, Addr: v.task.Addr, MaxBody: RobotsBody})

@@ -146,6 +146,9 @@ func (c *Crawler) laterOf(host string) (n int64) {
 			n++
 		}
 	}
+	for _, o := range c.origins.byHost[host] {
+		n += o.waiting.Len()
+	}
 	return n
 }
 

@@ -45,7 +45,7 @@ const (
 type patience struct {
 	tries int           // visits in all; 1 is no retry
 	wait  time.Duration // before the second visit; doubles with each, see backoff
-	host  bool          // the whole host fails, not only the URL: all its URLs wait
+	host  bool          // the whole host fails, not only the URL or its origin: all its URLs wait
 }
 
 // policy returns how a failed visit is retried. The table holds shares of Config.Retries and
@@ -60,14 +60,14 @@ func (c *Crawler) policy(v *visit) patience {
 			p = patience{n, w, true}
 		}
 	case RobotsUnreachable:
-		p = patience{n, w, true}
+		p = patience{n, w, false} // its origin sets the wait, as for failures to connect
 	case Failed:
 		switch v.failure {
 		case fetch.Connect, fetch.ConnectTimeout, fetch.Proxy:
-			p = patience{n, w, true}
+			p = patience{n, w, false}
 		case fetch.TLS:
 			if v.fail.Retryable() { // cut off, not refused or not trusted
-				p = patience{n, w, true}
+				p = patience{n, w, false}
 			}
 		case fetch.Broken:
 			p = patience{n, w / 4, false}

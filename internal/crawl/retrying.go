@@ -50,7 +50,7 @@ func (r retrying) sum(now time.Time) (kinds map[string]int64, next time.Time) {
 	return kinds, next
 }
 
-// troubles counts failures in a row by host. It knows at most 2*troublesMax hosts and forgets
+// troubles counts failed look-ups in a row by host. It knows at most 2*troublesMax hosts and forgets
 // older ones.
 type troubles struct{ now, before map[string]int }
 
@@ -95,6 +95,7 @@ type delayed struct {
 	link    weburl.Link
 	number  uint64
 	attempt int
+	first   bool // it comes before the other URLs of its host, because URLs of its origin wait for its end
 }
 
 // waiting is a heap by time.
@@ -120,15 +121,26 @@ func (c *Crawler) release(now time.Time) (next time.Time) {
 		}
 		d := heap.Pop(&c.later).(delayed)
 		c.attempts[d.link.Key()] = d.attempt
-		if c.fatal = c.requeue(d.link, d.number); c.fatal != nil {
+		if d.first {
+			if e := c.origins.of(d.link.URL); e != nil {
+				e.next = false
+			}
+			c.requeued[d.link.Key()] = d.number
+			c.fatal = c.Frontier.PushFront(d.link)
+		} else {
+			c.fatal = c.requeue(d.link, d.number)
+		}
+		if c.fatal != nil {
 			return time.Time{}
 		}
 	}
 	return time.Time{}
 }
 
-// withdrawLater moves the URLs of a host that wait for a retry to the frontier, as withdrawn.
+// withdrawLater moves the URLs of a host that wait for a retry, or for that of another URL, to the frontier, as
+// withdrawn.
 func (c *Crawler) withdrawLater(host string) error {
+	c.origins.withdraw(host)
 	var its []frontier.Waiting
 	c.later = slices.DeleteFunc(c.later, func(d delayed) bool {
 		mine := d.link.URL.Host() == host

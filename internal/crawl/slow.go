@@ -200,7 +200,7 @@ func (c *Crawler) heldBack(v *visit) bool {
 func (c *Crawler) fetch(ctx context.Context, v *visit, req fetch.Request) (*fetch.Response, error) {
 	w := v.worker
 	c.dress(&req)
-	req.Pacer = &v.turn
+	req.Pacer, req.ConnectWithin = &v.turn, v.within
 	w.begin(&req)
 	resp, err := c.Fetch.Fetch(ctx, req)
 	w.end(ctx)

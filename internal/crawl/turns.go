@@ -13,7 +13,7 @@ type LinkTurn struct {
 	// State is one of
 	//
 	//	fetching  a visit is under way
-	//	retry     it has failed, and waits for Due
+	//	retry     it, or another URL of its origin, has failed, and waits for Due
 	//	excluded  an Exclusion holds; Why says which
 	//	blocked   the operator has blocked the host
 	//	ready     the host may be asked now
@@ -44,6 +44,12 @@ func (c *Crawler) turns(links []weburl.Link, now time.Time) []LinkTurn {
 	for _, d := range c.later {
 		if _, ok := wanted[d.link.Key()]; ok {
 			wanted[d.link.Key()] = d.at
+		}
+	}
+	for i := range links {
+		if e, k := c.origins.of(links[i].URL), links[i].Key(); e != nil && !e.dead && e.until.After(now) &&
+			wanted[k].IsZero() {
+			wanted[k] = e.until
 		}
 	}
 	hosts := map[string]frontier.Turn{}

@@ -135,8 +135,14 @@ func (c *Crawler) waitsForTime(now time.Time) string {
 	if len(c.later) > 0 && (text == "" || c.later[0].at.Before(at)) {
 		d := c.later[0]
 		at = d.at
-		text = fmt.Sprintf("the next try of a URL that failed (%s), in %s: %s",
-			c.retrying[d.link.Key()].kind, duration(at.Sub(now)), d.link.URL)
+		kind := c.retrying[d.link.Key()].kind
+		if text = fmt.Sprintf("the next try of a URL that failed (%s), in %s: %s",
+			kind, duration(at.Sub(now)), d.link.URL); kind == "" {
+			text = fmt.Sprintf("the robots.txt of %s, which is on another host", d.link.URL.Origin())
+		} else if kind == RobotsUnreachable.String() {
+			text = fmt.Sprintf("the robots.txt of %s, which cannot be fetched: next try in %s", d.link.URL.Origin(),
+				duration(at.Sub(now)))
+		}
 	}
 	if !c.nextWanted.IsZero() && (text == "" || c.nextWanted.Before(at)) {
 		text = fmt.Sprintf("the next page that is due again, in %s", duration(c.nextWanted.Sub(now)))
@@ -154,8 +160,6 @@ func (c *Crawler) waitsForHost(g frontier.Glimpse, now time.Time) string {
 		kind = c.retrying[u.Key()].kind
 	}
 	switch {
-	case kind == RobotsUnreachable.String():
-		return fmt.Sprintf("the robots.txt of %s, which cannot be fetched: next try in %s", g.Host, in)
 	case kind != "":
 		return fmt.Sprintf("%s, which failed (%s): next try in %s", g.Host, kind, in)
 	case g.State == "paused":

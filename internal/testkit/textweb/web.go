@@ -27,7 +27,8 @@ import (
 // A Web is a web written down as text, served over connections in memory:
 //
 //	dns a.example 192.0.2.1          a host; also timeout, nxdomain, and "|"
-//	down 192.0.2.1 0s 90s            refuses connections from and to
+//	down 192.0.2.1 0s 90s            refuses connections from and to; also of one port, 192.0.2.1:81
+//	silent 192.0.2.1:81 0s 90s       does not answer them
 //	http://a.example/ /1 /2          a page with links, status 200
 //	http://a.example/1 503 | 429 retry-after=10 | 200
 //
@@ -54,8 +55,9 @@ type Web struct {
 }
 
 type outage struct {
-	addr     string
+	addr     string // or address and port
 	from, to time.Duration
+	silent   bool
 }
 
 type Request struct {
@@ -75,8 +77,8 @@ func Parse(t testing.TB, text string) *Web {
 		case len(f) == 0:
 		case f[0] == "dns":
 			w.dns[f[1]] = strings.Split(strings.Join(f[2:], " "), " | ")
-		case f[0] == "down":
-			w.down = append(w.down, outage{f[1], Duration(t, f[2]), Duration(t, f[3])})
+		case f[0] == "down" || f[0] == "silent":
+			w.down = append(w.down, outage{f[1], Duration(t, f[2]), Duration(t, f[3]), f[0] == "silent"})
 		case strings.HasPrefix(f[0], "http://"):
 			w.pages[f[0]] = strings.Split(strings.Join(append(f[1:], "200")[:max(len(f)-1, 1)], " "), " | ")
 		default:
@@ -135,12 +137,17 @@ func (w *Web) Lookup(ctx context.Context, host string) (dns.Answer, error) {
 // killed.
 func (w *Web) Dialer(by string,
 	dead func() bool) func(ctx context.Context, network, addr string) (net.Conn, error) {
-	return func(_ context.Context, _, addr string) (net.Conn, error) {
+	return func(ctx context.Context, _, addr string) (net.Conn, error) {
 		ip, _, _ := net.SplitHostPort(addr)
 		now := time.Since(w.Start)
 		for _, o := range w.down {
-			if o.addr == ip && now >= o.from && now < o.to {
-				return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+			if (o.addr == ip || o.addr == addr) && now >= o.from && now < o.to {
+				err := &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
+				if o.silent {
+					<-ctx.Done()
+					err.Err = ctx.Err()
+				}
+				return nil, err
 			}
 		}
 		if dead() {
