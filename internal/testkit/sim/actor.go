@@ -106,6 +106,7 @@ func (a *actor) config(resume bool, together int) node.Config {
 	d := max(s.plan.Shared, 0)
 	cfg.Frontier.HostDelay, cfg.Frontier.IPDelay, cfg.Frontier.SiteDelay = s.plan.Delay, d, d
 	cfg.Frontier.SlowBase, cfg.Frontier.SlowMax = s.plan.Pause, 16*s.plan.Pause
+	s.plan.seedDead(&cfg, s.made)
 	cfg.Crawl.DrainTimeout = 2 * time.Second
 	cfg.Crawl.PageLimit, cfg.Crawl.TimeLimit = s.plan.PageLimit, s.plan.TimeLimit
 	cfg.Crawl.HostPageLimit, cfg.Crawl.SeedRoots = s.plan.HostPages, s.plan.SeedRoots

@@ -25,6 +25,7 @@ var gate = map[string]string{
 	"TestLostArchivesAreFetchedAgain": `late; hash,-pages-move; back-in-time`,
 	"TestLostArchivesAreNamed":        `an-heir-first`,
 	"TestNamedBoundary":               `no-fault,-mirrors; join-and-death,-urls; each-killed; leave`,
+	"TestNamedDeadPorts":              `join; the-owner-is-killed`,
 	"TestNamedExclusions":             `the-agent-that-was-told-is-killed`,
 	"TestNamedPauses":                 `another-one-loses-its-power; join`,
 	"TestNamedSeeds":                  `the-agent-that-was-told-is-lost; leave`,

@@ -358,6 +358,7 @@ type Verdict struct {
 	Wrong              []string      // all other faults of agents, in words
 	Seeded, SeedsTwice int           // seeds that an operator gave and the agents accepted; repeated fetches of them
 	SeedsMissed        []string      // those of them that were not fetched
+	DeadTries          int           // tries of dead ports
 	Struck             []Kind        // kinds of the faults that happened
 	Log                []string      // the story's events
 	AgentEvents        []string      // of a bad story: what the agents wrote to events.jsonl, by their clocks

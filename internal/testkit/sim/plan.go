@@ -133,6 +133,7 @@ type Plan struct {
 	Latency   time.Duration // one way, between agents
 	Faults    []Fault
 
+	DeadURLs    int     `json:",omitempty"` // seeds on a port of each host that refuses connections
 	Crosslinked float64 `json:",omitempty"` // share of the pages that are linked only from other hosts
 
 	HostPages int64 `json:",omitempty"` // --host-page-limit; zero: none
@@ -203,6 +204,9 @@ func (p Plan) String() string {
 	}
 	if p.Waves {
 		b.WriteString(", in waves")
+	}
+	if p.DeadURLs > 0 {
+		fmt.Fprintf(&b, ", %d seeds on a dead port of each host", p.DeadURLs)
 	}
 	if p.Walk > 0 {
 		fmt.Fprintf(&b, ", walks of %d steps", p.Walk)

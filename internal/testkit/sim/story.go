@@ -201,6 +201,7 @@ func (s *story) finish() *Verdict {
 		s.judge.unassigned = s.unassigned
 	}
 	v := s.judge.verdict(time.Now(), s.still, s.bad)
+	v.DeadTries = s.web.dead.all()
 	v.Queries = s.web.queries.Load()
 	v.Ends, v.Archived = map[string]crawl.Stop{}, map[string][]string{}
 	end := crawl.Finished

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/miekg/dns"
@@ -29,6 +30,7 @@ type web struct {
 	waves bool // see wave
 
 	queries atomic.Int64 // number of DNS queries
+	dead    dials
 
 	mu      sync.Mutex // guards the fields below
 	away    bool       // no host accepts connections
@@ -62,6 +64,10 @@ func (w *web) dial(ctx context.Context, m *simnet.Machine, addr string) (net.Con
 	to, err := netip.ParseAddrPort(addr)
 	if err != nil {
 		return nil, err
+	}
+	if w.dead.refuses(to) {
+		w.judge.tried(time.Now())
+		return nil, &net.OpError{Op: "dial", Net: "tcp", Err: syscall.ECONNREFUSED}
 	}
 	ours, theirs, err := m.Connect(ctx, w.self, to, func() (time.Duration, bool) {
 		connects, _, _ := w.wave()
