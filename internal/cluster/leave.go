@@ -272,7 +272,10 @@ func (f *farewell) run(ctx context.Context, files *crawl.Transfer, rests []*hand
 			return err
 		}
 	}
-	return nil
+	if f.cl.TellLeft == nil {
+		return nil
+	}
+	return f.insist(ctx, f.cl.TellLeft)
 }
 
 func (f *farewell) put(ctx context.Context, r *handoff.Record, host uint64) error {
@@ -292,9 +295,16 @@ func (f *farewell) put(ctx context.Context, r *handoff.Record, host uint64) erro
 	return f.send(ctx, b)
 }
 
-// send sends what is collected for an agent, and tries again until the view changes.
+// send sends what is collected for an agent.
 func (f *farewell) send(ctx context.Context, b *bundle) error {
-	for tries := 0; b.send(ctx, f.cl.Peers) != nil; tries++ {
+	err := f.insist(ctx, func(ctx context.Context) error { return b.send(ctx, f.cl.Peers) })
+	b.batches = b.batches[:0]
+	return err
+}
+
+// insist calls fn until it succeeds or the view changes.
+func (f *farewell) insist(ctx context.Context, fn func(ctx context.Context) error) error {
+	for tries := 0; fn(ctx) != nil; tries++ {
 		select {
 		case <-time.After(min(claimWait<<min(tries, 10), claimWaitMax)):
 		case <-ctx.Done():
@@ -304,6 +314,5 @@ func (f *farewell) send(ctx context.Context, b *bundle) error {
 			return errOldView
 		}
 	}
-	b.batches = b.batches[:0]
 	return nil
 }

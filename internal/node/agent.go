@@ -235,14 +235,15 @@ func (a *Agent) claim() error {
 		return err
 	}
 	if a.cfg.Overwrite {
-		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, contentsDir, nearDir,
-			sitesDir, boundaryDir, sparesDir, ordersFile, historyFile, seedsFile, strategyFile, identityFile, marker) {
+		for _, d := range append(layout[:len(layout):len(layout)], linklog.Folder, replicaDir, keptDir, contentsDir,
+			nearDir, sitesDir, boundaryDir, sparesDir, ordersFile, historyFile, seedsFile, strategyFile, identityFile,
+			marker) {
 			if err := a.fs.RemoveAll(a.dir(d)); err != nil {
 				return fmt.Errorf("overwrite: %w", err)
 			}
 		}
 	} else if !a.cfg.Resume { // a run that was killed before it wrote the marker may have left files
-		for _, name := range []string{linklog.Folder, replicaDir, contentsDir, nearDir, sitesDir, boundaryDir,
+		for _, name := range []string{linklog.Folder, replicaDir, keptDir, contentsDir, nearDir, sitesDir, boundaryDir,
 			sparesDir, ordersFile, historyFile, seedsFile, strategyFile, identityFile} {
 			if err := a.fs.RemoveAll(a.dir(name)); err != nil {
 				return fmt.Errorf("crawl directory: %w", err)

@@ -362,7 +362,7 @@ func (c *membership) meet(ctx context.Context) error {
 			return rpc.DialGossip(ctx, c.keys, c.cfg.network().Dial, addr, name)
 		},
 		Hello:  func(ctx context.Context, addr string) error { _, err := c.ask(ctx, addr); return err },
-		Pinged: c.a.leases.pinged(), Refused: c.listener.RefusedGossip,
+		Pinged: c.a.leases.pinged(), Refused: c.listener.RefusedGossip, Ended: c.copies.ended(),
 	})
 	if err != nil {
 		return err
@@ -413,6 +413,7 @@ func (c *membership) see(v *gossip.View) error {
 	}
 	c.nameMembers(v)
 	c.miss(v)
+	defer c.copies.poke() // for the lists of archives
 	return c.divide(v)
 }
 
@@ -553,8 +554,9 @@ func (c *membership) others() []string {
 	return slices.DeleteFunc(c.present(), func(name string) bool { return name == c.self.Name })
 }
 
-// leave leaves the cluster in good order, and waits for this membership's goroutines.
-func (c *membership) leave() error {
+// leave leaves the cluster, and waits for this membership's goroutines. If it is not in order, the others take this
+// agent for lost, with its archive.
+func (c *membership) leave(inOrder bool) error {
 	if c.stop == nil {
 		return nil
 	}
@@ -564,7 +566,9 @@ func (c *membership) leave() error {
 		c.sites.leave(ctx)
 		cancel()
 		ctx, cancel = context.WithTimeout(context.Background(), leaveTime)
-		m.Leave(ctx) // agents that do not hear it detect it
+		if inOrder {
+			m.Leave(ctx) // agents that do not hear it detect it
+		}
 		cancel()
 		err = m.Close()
 	}

@@ -46,6 +46,8 @@ type copies struct {
 	// would wait for this agent forever.
 	broken chan error
 
+	endings endings
+
 	listed atomic.Pointer[map[string]int64] // by lost archive: the URLs on its list
 	// lists is locked while a list is written. commits counts the lists of takeovers that were written.
 	lists   sync.Mutex
@@ -58,8 +60,6 @@ type copies struct {
 	heard  map[handoff.Source]heard
 	up     []gossip.Agent               // the agents that were up in the last view
 	away   map[handoff.Source]time.Time // when each lost agent was lost; without those that are back
-	going  []gossip.Agent               // the agents that were leaving in the last view
-	kept   map[string]bool              // archives of agents that left for good with them
 	losses []*loss
 	bars   atomic.Pointer[[]*loss] // a copy of losses, for Owner
 }
@@ -72,7 +72,6 @@ type heard struct{ boot, number uint64 }
 type loss struct {
 	source handoff.Source
 	before ownersBefore // of the agents including the lost one; nil: unknown
-	left   bool         // it has left for good, with its archive
 	due    time.Time
 	tries  int
 	known  bool // the new owners of its hosts are known
@@ -102,7 +101,7 @@ func (a *Agent) openCopies() error {
 	a.onClose(store.Close)
 	k := &copies{c: a.membership, store: store, wake: make(chan struct{}, 1), broken: make(chan error, 1),
 		heard: map[handoff.Source]heard{}, away: map[handoff.Source]time.Time{},
-		kept: map[string]bool{}}
+		endings: endings{durable: a.membership.who.Ended}}
 	out := &cluster.Copies{Shipper: k}
 	memory := a.budget.of(shareShipping)
 	if out.Out, err = outbox.Open(a.fs, a.dir("state", "shipping"), outbox.Config{MemoryBytes: memory}); err != nil {
@@ -183,16 +182,21 @@ func (k *copies) receive(ctx context.Context, from rpc.Caller, r rpc.Records) er
 	case errors.Is(err, handoff.ErrRecord), errors.Is(err, handoff.ErrTooLarge), errors.Is(err, handoff.ErrSource):
 		return fmt.Errorf("%w: %w", rpc.ErrMalformed, err)
 	case err != nil:
-		select {
-		case k.broken <- err: // nothing else may tell: this agent may have nothing to write itself
-		default:
-		}
+		k.breaks(err) // nothing else may tell: this agent may have nothing to write itself
 		return err
 	}
 	k.mu.Lock()
 	k.heard[source] = heard{from.Boot, r.Seq}
 	k.mu.Unlock()
 	return nil
+}
+
+// breaks ends the run because of an error of this machine.
+func (k *copies) breaks(err error) {
+	select {
+	case k.broken <- err:
+	default: // another one has ended it
+	}
 }
 
 // refuse asks a source to ship all its records from the beginning.
@@ -252,8 +256,7 @@ func (k *copies) lose(v *gossip.View, before ownersBefore, now time.Time) {
 			continue
 		}
 		dead := slices.ContainsFunc(v.Lost, func(a gossip.Agent) bool { return sourceOf(a) == s })
-		left := !dead && slices.ContainsFunc(k.going, func(a gossip.Agent) bool { return sourceOf(a) == s })
-		l := &loss{source: s, before: before, left: left, due: now}
+		l := &loss{source: s, before: before, due: now}
 		switch _, twice := k.away[s]; {
 		case another && !twice:
 			l.due = now.Add(awayGrace)
@@ -265,30 +268,17 @@ func (k *copies) lose(v *gossip.View, before ownersBefore, now time.Time) {
 		}
 		losses = append(losses, l)
 	}
-	for _, a := range k.going {
-		dead := slices.ContainsFunc(v.Lost, func(b gossip.Agent) bool { return b.Instance == a.Instance })
-		if !dead && !there(sourceOf(a)) {
-			k.kept[sourceOf(a).Archive()] = true
-		}
-	}
-	k.going = slices.DeleteFunc(slices.Clone(v.Agents), func(a gossip.Agent) bool { return a.State != gossip.Leaving })
 	if !slices.Equal(k.losses, losses) {
 		k.put(losses)
 	}
 }
 
-// hasLeft reports whether an agent that is gone has left for good, with its archive.
-func (k *copies) hasLeft(s handoff.Source) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return slices.ContainsFunc(k.losses, func(l *loss) bool { return l.source == s && l.left })
-}
-
-// hasKept reports whether the agent of an archive has left for good with it, as far as this run has seen.
-func (k *copies) hasKept(archive string) bool {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.kept[archive]
+// ended returns the endings that an earlier run has heard of.
+func (k *copies) ended() []gossip.Life {
+	if k == nil {
+		return nil
+	}
+	return k.endings.lives()
 }
 
 // barring returns a pointer that changes whenever the barred hosts may have changed.
@@ -317,7 +307,11 @@ func (k *copies) put(losses []*loss) {
 	k.poke()
 }
 
+// poke lets tend look at the losses and the lists of archives. A nil receiver has none.
 func (k *copies) poke() {
+	if k == nil {
+		return
+	}
 	select {
 	case k.wake <- struct{}{}:
 	default:
@@ -343,11 +337,20 @@ func (k *copies) settled() bool {
 	return len(k.losses) == 0
 }
 
-// tend takes over the hosts of lost agents, one agent after the other, until ctx is done.
+// tend takes over the hosts of lost agents, one agent after the other, and puts the lists of their archives where they
+// belong, until ctx is done.
 func (k *copies) tend(ctx context.Context) {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	var placed *gossip.View // by which the lists were placed
 	for {
+		if v := (names{k.c.a}).view(); v != placed {
+			if err := (names{k.c.a}).place(v); err != nil {
+				k.breaks(err)
+				return
+			}
+			placed = v
+		}
 		k.mu.Lock()
 		var next *loss
 		for _, l := range k.losses {

@@ -29,12 +29,17 @@ type identity struct {
 	Partition string `json:"partition,omitempty"`
 	// Others are the last known addresses of the other agents, by name.
 	Others map[string]string `json:"others,omitempty"`
+	// Ended are the agents that have ended in order, by instance.
+	Ended map[string]ending `json:"ended,omitempty"`
 }
+
+// maxIdentity bounds identityFile. It has up to 1024 absent agents and as many endings.
+const maxIdentity = 1 << 20
 
 // identify reads or creates the agent's identity, and counts this start.
 func (c *membership) identify() error {
 	name := c.a.dir(identityFile)
-	b, err := disk.ReadFile(c.a.fs, name, 1<<16)
+	b, err := disk.ReadFile(c.a.fs, name, maxIdentity)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		c.who.Name, c.who.Instance = c.cfg.Name, newExchangeID().String()
@@ -77,7 +82,7 @@ func (c *membership) identify() error {
 // may call it before it compares other settings with the partition. It does not look at the model of PartitionTopic, or
 // at a crawl that cannot be read: the start of the agent reports these.
 func (c *Cluster) CheckResumed(dir string) error {
-	b, err := disk.ReadFile(disk.OS, filepath.Join(dir, identityFile), 1<<16)
+	b, err := disk.ReadFile(disk.OS, filepath.Join(dir, identityFile), maxIdentity)
 	var who identity
 	if err != nil || json.Unmarshal(b, &who) != nil || !who.Begun || c.byPages() {
 		return nil

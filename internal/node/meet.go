@@ -171,11 +171,19 @@ func (c *membership) recall(v *gossip.View, begun bool) error {
 	c.absent.Store(&absent)
 	begun = begun || c.who.Begun
 	c.begun.Store(begun)
-	if begun == c.who.Begun && maps.Equal(others, c.who.Others) {
+	ended := c.who.Ended
+	if c.copies != nil {
+		ended = c.copies.endings.in(v)
+	}
+	if begun == c.who.Begun && maps.Equal(others, c.who.Others) && maps.Equal(ended, c.who.Ended) {
 		return nil
 	}
-	c.who.Begun, c.who.Others = begun, others
-	return c.remember()
+	c.who.Begun, c.who.Others, c.who.Ended = begun, others, ended
+	if err := c.remember(); err != nil || c.copies == nil {
+		return err
+	}
+	c.copies.endings.kept(ended)
+	return nil
 }
 
 // gone returns the names of the agents of this or an earlier run that are not present. Safe for concurrent use.

@@ -24,13 +24,16 @@ import (
 const (
 	// namesDir has the files in which a list is sorted. They are of no use after a restart.
 	namesDir = "state/lost"
+	// keptDir has the lists of archives that are not lost: see place. They have the same names as in listDir.
+	listDir, keptDir = "reports", "state/kept"
 	// namesMemory bounds the memory for sorting a list.
 	namesMemory = 4 << 20
 	// mostArchives bounds the lists that one takeover makes. Each is sorted by itself, and becomes a file.
 	mostArchives = 64
 )
 
-// names implements cluster.Names with crawl.log and the files reports/lost-*.txt.
+// names implements cluster.Names with crawl.log and the lists of archives: reports/lost-*.txt if the archive is lost,
+// and state/kept/lost-*.txt if its agent is back or has ended in order.
 type names struct{ a *Agent }
 
 func (a *Agent) openNames() error {
@@ -42,7 +45,18 @@ func (a *Agent) openNames() error {
 	if err := a.fs.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
+	if err := errors.Join(a.fs.MkdirAll(a.dir(keptDir), 0o755), a.fs.SyncDir(a.dir("state"))); err != nil {
+		return err
+	}
 	return names{a}.count()
+}
+
+// view returns the present view, or nil if this agent has not joined yet.
+func (n names) view() *gossip.View {
+	if m := n.a.membership.member.Load(); m != nil {
+		return m.View()
+	}
+	return nil
 }
 
 // lost tells of archives that were lost with other agents. Nil: no agent can know of them. Safe for concurrent use.
@@ -51,27 +65,23 @@ func (a *Agent) lost() *report.Lost {
 	if k == nil {
 		return nil
 	}
-	var v *gossip.View
-	if m := k.c.member.Load(); m != nil {
-		v = m.View()
-	}
-	return &report.Lost{Listed: k.wanting(v)}
+	return &report.Lost{Listed: k.wanting(names{a}.view())}
 }
 
-// wanting returns the number of URLs on the lists of archives whose agents are not in a view, which may be nil.
+// wanting returns the number of URLs on the lists of lost archives, by a view, which may be nil.
 func (k *copies) wanting(v *gossip.View) (n int64) {
 	for of, urls := range *k.listed.Load() {
-		if v == nil || !isThere(v, of) {
+		if k.endings.fate(v, of) != kept {
 			n += urls
 		}
 	}
 	return n
 }
 
-// count counts the URLs on the lists.
+// count counts the URLs on the lists in reports.
 func (n names) count() error {
 	listed := map[string]int64{}
-	err := n.eachListed(listOf, func(_ weburl.Link, of string) error { listed[of]++; return nil })
+	err := n.eachListed(listDir, listOf, func(_ weburl.Link, of string) error { listed[of]++; return nil })
 	if err != nil {
 		return err
 	}
@@ -79,26 +89,34 @@ func (n names) count() error {
 	return nil
 }
 
-// eachListed calls fn for each URL of each file of which is says that it is a list, of an archive.
-func (n names) eachListed(is func(file string) (of string, is bool), fn func(l weburl.Link, of string) error) error {
-	entries, err := n.a.fs.ReadDir(n.a.dir("reports"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+// eachListed calls fn for each URL of each file in a directory of which is says that it is a list, of an archive.
+func (n names) eachListed(dir string, is func(file string) (of string, is bool),
+	fn func(l weburl.Link, of string) error) error {
+	archives, err := n.listsIn(dir, is)
+	for _, of := range archives {
+		e := func(l weburl.Link) error { return fn(l, of.archive) }
+		if err = n.each(n.a.dir(dir, of.file), e); err != nil {
+			break
+		}
 	}
-	if err != nil {
-		return err
+	return err
+}
+
+// An archiveList is the file of a list, and the archive of which it is.
+type archiveList struct{ file, archive string }
+
+// listsIn returns the files in a directory of which is says that they are lists. The directory may be missing.
+func (n names) listsIn(dir string, is func(file string) (of string, is bool)) (lists []archiveList, err error) {
+	entries, err := n.a.fs.ReadDir(n.a.dir(dir))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
 	}
 	for _, e := range entries {
-		of, is := is(e.Name())
-		if !is {
-			continue
-		}
-		err := n.each(n.a.dir("reports", e.Name()), func(l weburl.Link) error { return fn(l, of) })
-		if err != nil {
-			return err
+		if of, is := is(e.Name()); is {
+			lists = append(lists, archiveList{e.Name(), of})
 		}
 	}
-	return nil
+	return lists, err
 }
 
 // Each implements cluster.Names.
@@ -126,7 +144,8 @@ func (n names) Each(fn func(l weburl.Link, lost bool, archive string) error) err
 		}
 		return fn(l, true, of)
 	}
-	return errors.Join(n.eachListed(listOf, lost), n.eachListed(copiedOf, lost))
+	return errors.Join(n.eachListed(listDir, listOf, lost), n.eachListed(keptDir, listOf, lost),
+		n.eachListed(listDir, copiedOf, lost))
 }
 
 // refetchesOf returns the Refetches of the link of a line.
@@ -198,7 +217,7 @@ func (n names) lines(name string, fn func(line string) error) (err error) {
 
 func listName(of string) string { return "lost-" + of + ".txt" }
 
-// listOf returns of which archive a file in reports is the list.
+// listOf returns of which archive a file is the list.
 func listOf(file string) (of string, is bool) {
 	of, is = strings.CutPrefix(file, "lost-")
 	of, txt := strings.CutSuffix(of, ".txt")
@@ -234,8 +253,9 @@ func (n names) head(of string) string {
 
 // List implements cluster.Names.
 func (n names) List(lost handoff.Source) (l cluster.List, whole bool, err error) {
+	k := n.a.membership.copies
 	return &lists{names: n, lost: lost.Archive(), sorted: map[string]*extsort.Queue{}},
-		!n.a.membership.copies.hasLeft(lost), nil
+		!k.endings.hasLeft(n.view(), lost), nil
 }
 
 // lists are the files of lost archives to which a takeover adds. The URLs of each are sorted by their Refetches first,
@@ -277,12 +297,13 @@ func (l *lists) Commit() error {
 	defer k.lists.Unlock()
 	k.commits.Add(1)
 	err := l.a.membership.refetch.commit(func() error {
+		v := l.view()
 		for of, sorted := range l.sorted {
-			before := func(u weburl.Link) error { return l.Add(u, of) }
-			if err := l.each(l.a.dir("reports", listName(of)), before); err != nil {
-				return err
+			to := listDir
+			if k.endings.fate(v, of) == kept {
+				to = keptDir
 			}
-			if err := l.write(listName(of), l.head(of), sorted); err != nil {
+			if err := l.unite(of, to, sorted); err != nil {
 				return err
 			}
 		}
@@ -294,12 +315,70 @@ func (l *lists) Commit() error {
 	return err
 }
 
-// write writes a list. If there are no URLs, it removes the list.
-func (n names) write(file, head string, sorted *extsort.Queue) error {
-	if sorted.Len() == 0 {
-		return n.remove(file)
+// unite writes the list of an archive to a directory: the URLs that are being sorted, and those of its lists before.
+func (n names) unite(of, to string, sorted *extsort.Queue) error {
+	for _, dir := range []string{listDir, keptDir} {
+		add := func(u weburl.Link) error { return sorted.Push(listed(u)) }
+		if err := n.each(n.a.dir(dir, listName(of)), add); err != nil {
+			return err
+		}
 	}
-	return disk.WriteStream(n.a.fs, n.a.dir("reports", file), func(w io.Writer) error {
+	if err := n.write(to, listName(of), n.head(of), sorted); err != nil {
+		return err
+	}
+	other := listDir
+	if to == listDir {
+		other = keptDir
+	}
+	return n.remove(other, listName(of))
+}
+
+// place puts each list where it belongs, by a view, which may be nil: the list of an archive that is lost into reports,
+// and that of one whose agent is back or has ended in order into keptDir. If that agent is lost later, the list is
+// needed again: its next heirs may not have got all of its names by then. What is not known of an archive changes
+// nothing.
+func (n names) place(v *gossip.View) error {
+	k := n.a.membership.copies
+	k.lists.Lock()
+	defer k.lists.Unlock()
+	for _, c := range []struct {
+		from, to string
+		when     fate
+	}{{listDir, keptDir, kept}, {keptDir, listDir, lost}} {
+		lists, err := n.listsIn(c.from, listOf)
+		if err != nil {
+			return err
+		}
+		for _, l := range lists {
+			if k.endings.fate(v, l.archive) != c.when {
+				continue
+			}
+			k.commits.Add(1)
+			if err := n.a.membership.refetch.commit(func() error { return n.move(l, c.to) }); err != nil {
+				return err
+			}
+			n.a.parts.Events.Write("list-moved", report.F("list", l.archive), report.F("lost", c.when == lost))
+		}
+	}
+	return nil
+}
+
+// move moves a list to a directory.
+func (n names) move(l archiveList, to string) (err error) {
+	sorted := extsort.New(n.a.fs, n.a.dir(namesDir, l.archive), namesMemory, nil)
+	defer func() { err = errors.Join(err, sorted.Close()) }()
+	if err := n.unite(l.archive, to, sorted); err != nil {
+		return err
+	}
+	return n.count()
+}
+
+// write writes a list. If there are no URLs, it removes the list.
+func (n names) write(dir, file, head string, sorted *extsort.Queue) error {
+	if sorted.Len() == 0 {
+		return n.remove(dir, file)
+	}
+	return disk.WriteStream(n.a.fs, n.a.dir(dir, file), func(w io.Writer) error {
 		fmt.Fprint(w, head) // w keeps its first error
 		var last []byte
 		before := byte(0)

@@ -202,6 +202,78 @@ http://b.example/
 	}
 }
 
+// TestListsArePlaced: a list is in the reports while its archive is lost. What is not known changes nothing. No URL of
+// a list is lost when it moves, and the heirs get all of them.
+func TestListsArePlaced(t *testing.T) {
+	mem := testdisk.NewMem()
+	n := namesOn(t, mem)
+	var err error
+	if n.a.parts.Events, err = report.OpenEvents(mem, "/crawl/logs/events.jsonl", n.a.cfg.Now); err != nil {
+		t.Fatal(err)
+	}
+	of := handoff.Source{Name: "a2", Instance: [16]byte{1}}
+	agent := func(instance byte, state gossip.State) gossip.Agent {
+		return gossip.Agent{Name: "a2", Instance: [16]byte{instance}, Boot: 7, State: state}
+	}
+	ended := []gossip.Life{{Instance: of.Instance, Boot: 7}}
+	there := []gossip.Agent{agent(1, gossip.Up)}
+	another := []gossip.Agent{agent(2, gossip.Joining)}
+	left := func(boot uint64) {
+		n.a.membership.copies.endings.kept(map[string]ending{"01000000000000000000000000000000": {boot, true}})
+	}
+	if err := n.lose(of, "http://a.example/0"); err != nil {
+		t.Fatal(err)
+	}
+	for i, c := range []struct {
+		view *gossip.View
+		left uint64 // the life in which the agent left for good; 0: none
+		lost bool
+	}{
+		{nil, 0, true},
+		{&gossip.View{}, 0, true}, // not known
+		{&gossip.View{Agents: there}, 0, false},
+		{&gossip.View{}, 0, false}, // not known
+		{&gossip.View{Lost: there}, 0, true},
+		{&gossip.View{Ended: ended}, 0, false}, // stopped
+		{&gossip.View{Ended: ended, Agents: another}, 0, true},
+		{&gossip.View{Ended: ended, Agents: another}, 7, false}, // left
+		{&gossip.View{Ended: ended, Agents: another}, 6, true},  // left before, and stopped then
+		{&gossip.View{Agents: []gossip.Agent{agent(1, gossip.Leaving)}}, 0, false},
+		{&gossip.View{Lost: there}, 0, true},
+	} {
+		left(c.left)
+		if err := n.place(c.view); err != nil {
+			t.Fatal(err)
+		}
+		in := func(dir string) bool {
+			_, err := mem.Stat("/crawl/" + dir + "/lost-a2-01000000.txt")
+			return err == nil
+		}
+		if in("reports") != c.lost || in("state/kept") == c.lost {
+			t.Errorf("view %d: in reports %t, want %t; kept %t", i, in("reports"), c.lost, in("state/kept"))
+		}
+		if got := n.a.membership.copies.wanting(c.view); (got > 0) != c.lost {
+			t.Errorf("view %d: %d URLs are wanted", i, got)
+		}
+		if err := n.lose(of, fmt.Sprintf("http://a.example/%d", i%3)); err != nil { // writes it to the reports
+			t.Fatal(err)
+		}
+		if err := n.place(c.view); err != nil {
+			t.Fatal(err)
+		}
+		want := min(i+1, 3)
+		if got := n.all(t); len(got) != want || got[0] != "http://a.example/0 true a2-01000000" {
+			t.Errorf("view %d: %q, want %d", i, got, want)
+		}
+		if c.lost != in("reports") && i != 3 { // not known: a takeover counts
+			t.Errorf("view %d: after a takeover the list is in the reports: %t", i, in("reports"))
+		}
+	}
+	if err := n.a.parts.Events.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestListOfRefetchedURLs: a list tells how often a URL was fetched again before, and so does crawl.log.
 func TestListOfRefetchedURLs(t *testing.T) {
 	mem := testdisk.NewMem()

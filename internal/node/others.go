@@ -7,6 +7,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/cluster"
 	"github.com/orbweaver/orbweaver/internal/cluster/outbox"
 	"github.com/orbweaver/orbweaver/internal/crawl"
+	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -53,6 +54,9 @@ func (a *Agent) openOthers() (err error) {
 	a.others.Counter = sourceOf(a.membership.self).Counter()
 	a.others.Blocked = func(ctx context.Context, hosts []string) error { return a.standing.block(ctx, hosts) }
 	a.others.Uncollected = a.uncollected
+	if a.membership.copies != nil {
+		a.others.TellLeft = a.membership.tellLeft
+	}
 	a.cluster = cluster.New(a.others)
 	a.parts.Cluster = a.cluster
 	if a.others.Copies != nil && a.cfg.Crawl.SyncEvery == 0 {
@@ -70,7 +74,7 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 		defer over()
 		return a.crawler.Run(ctx)
 	}
-	a.onClose(a.depart) // also runs after an error
+	a.onClose(func() error { return a.depart(true) }) // also runs after an error
 	switch err := a.membership.meet(ctx); {
 	case err == nil:
 		a.membership.unmet = ""
@@ -99,13 +103,15 @@ func (a *Agent) crawl(ctx context.Context) (crawl.Stop, error) {
 	over()
 	fail(nil)
 	endRate()
-	return stop, errors.Join(err, a.depart())
+	_, refused := errors.AsType[*ConfigError](err)
+	return stop, errors.Join(err, a.depart(err == nil || refused || disk.IsFull(err)))
 }
 
 // depart leaves the cluster after the last visit. It closes the connections first: other agents
-// open theirs as soon as this agent has given back its leases or has said that it is gone.
-func (a *Agent) depart() error {
-	return errors.Join(a.fetcher.Close(), a.membership.leave())
+// open theirs as soon as this agent has given back its leases or has said that it is gone. An agent whose disk or state
+// is damaged may have lost a part of its archive, so it does not end in order.
+func (a *Agent) depart(inOrder bool) error {
+	return errors.Join(a.fetcher.Close(), a.membership.leave(inOrder))
 }
 
 // lostPlace is the reason why an agent cannot stay in its cluster.

@@ -3,7 +3,6 @@ package node
 import (
 	"context"
 	"errors"
-	"io/fs"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -143,44 +142,16 @@ func (r *refetch) tend(ctx context.Context) {
 // A lostList is the list of a lost archive.
 type lostList struct{ of, agent string }
 
-// lists returns the lists of agents that are not in the view. It renames the lists of agents that were away, came back
-// and left for good since then: their archives are not lost.
+// lists returns the lists of archives that are lost, by a view.
 func (r *refetch) lists(v *gossip.View) (lists []lostList, err error) {
-	entries, err := r.c.a.fs.ReadDir(r.c.a.dir("reports"))
-	if err != nil {
-		return nil, err
-	}
-	for _, e := range entries {
-		of, is := listOf(e.Name())
-		if agent, instance := folderAgent(of); is && instance != "" && !isThere(v, of) {
-			if r.c.copies.hasKept(of) {
-				if err := r.setAside(of); err != nil {
-					return nil, err
-				}
-				continue
-			}
-			lists = append(lists, lostList{of, agent})
+	files, err := names{r.c.a}.listsIn(listDir, listOf)
+	for _, l := range files {
+		agent, instance := folderAgent(l.archive)
+		if instance != "" && r.c.copies.endings.fate(v, l.archive) != kept {
+			lists = append(lists, lostList{l.archive, agent})
 		}
 	}
-	return lists, nil
-}
-
-// setAside renames the list of an archive that is not lost.
-func (r *refetch) setAside(of string) error {
-	a := r.c.a
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	err := a.fs.Rename(a.dir("reports", listName(of)), a.dir("reports", "left-"+of+".txt"))
-	if errors.Is(err, fs.ErrNotExist) { // another call was faster
-		return nil
-	}
-	if err == nil {
-		err = a.fs.SyncDir(a.dir("reports"))
-	}
-	if err != nil {
-		return err
-	}
-	return names{a}.count()
+	return lists, err
 }
 
 // all accepts the URLs of all lists.

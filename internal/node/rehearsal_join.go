@@ -120,7 +120,7 @@ func (r *Rehearsal) begun() (bool, error) {
 	if !r.agent.cfg.Resume {
 		return false, nil
 	}
-	b, err := disk.ReadFile(r.agent.fs, r.agent.dir(identityFile), 1<<16)
+	b, err := disk.ReadFile(r.agent.fs, r.agent.dir(identityFile), maxIdentity)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}

@@ -116,7 +116,7 @@ func (s *spares) sift(ctx context.Context, v *gossip.View, now sifted) error {
 		if !is {
 			of, is = copiedOf(e.Name())
 		}
-		if !is || seen[of] || isThere(v, of) {
+		if !is || seen[of] || s.c.copies.endings.fate(v, of) == kept {
 			continue
 		}
 		seen[of] = true
@@ -186,8 +186,8 @@ func (s *spares) divide(ctx context.Context, v *gossip.View, of string, now sift
 	}
 	agent, instance := folderAgent(of)
 	was := (*k.listed.Load())[of]
-	if err := errors.Join(n.write(copiedName(of), fmt.Sprintf(copiedHead, agent, instance), copied),
-		n.write(listName(of), n.head(of), lost), n.count()); err != nil {
+	if err := errors.Join(n.write(listDir, copiedName(of), fmt.Sprintf(copiedHead, agent, instance), copied),
+		n.write(listDir, listName(of), n.head(of), lost), n.count()); err != nil {
 		return err
 	}
 	if (*k.listed.Load())[of] != was {
@@ -264,10 +264,10 @@ const copiedHead = `# URLs of the pages that were in the archive of agent %[1]s 
 `
 
 // remove removes a list that may be missing.
-func (n names) remove(name string) error {
-	err := n.a.fs.Remove(n.a.dir("reports", name))
+func (n names) remove(dir, name string) error {
+	err := n.a.fs.Remove(n.a.dir(dir, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return errors.Join(err, n.a.fs.SyncDir(n.a.dir("reports")))
+	return errors.Join(err, n.a.fs.SyncDir(n.a.dir(dir)))
 }

@@ -546,10 +546,13 @@ func (o crawlAgents) Ask(ctx context.Context, agent, method string, request []by
 }
 
 // operated carries out what the Operator of another agent has passed on.
-func (c *membership) operated(ctx context.Context, _ rpc.Caller, o rpc.Operation) (rpc.OperationAnswer, error) {
+func (c *membership) operated(ctx context.Context, from rpc.Caller, o rpc.Operation) (rpc.OperationAnswer, error) {
 	answer := c.a.operator.Answer
-	if o.Method == captureMethod {
+	switch {
+	case o.Method == captureMethod:
 		answer = func(_ context.Context, _ string, request []byte) ([]byte, error) { return c.captured(request) }
+	case o.Method == leftMethod && c.copies != nil && c.member.Load() != nil:
+		return rpc.OperationAnswer{}, c.copies.endings.left(c.member.Load(), from)
 	}
 	response, err := answer(ctx, o.Method, o.Request)
 	if err != nil {

@@ -63,6 +63,8 @@ type Config struct {
 	// Seed is the random seed of this package. Zero means a random seed. The library
 	// memberlist has its own, which cannot be set.
 	Seed uint64
+	// Ended has View.Ended of an earlier run.
+	Ended []Life
 	// Refused, if not nil, is called for each packet and stream of gossip that cannot be read
 	// or belongs to another crawl. It must not block.
 	Refused func()
@@ -99,11 +101,11 @@ type Member struct {
 	self     Agent
 	living   map[string]living
 	lost     map[[16]byte]living
-	gone     map[[16]byte]uint64 // instances that announced Gone, with the boot that did
+	gone     map[[16]byte]uint64 // instances that announced Gone, or say that they will, with the boot that did
 	reserved map[string]reservation
 	tries    map[string]*try
 	seeds    []string
-	met      map[life]string // the name of each life
+	met      map[Life]string // the name of each life
 }
 
 // Open returns the Member of an agent without a cluster. It uses the network only after Join or
@@ -134,10 +136,13 @@ func Open(cfg Config) (*Member, error) {
 		rivals: make(chan Agent, 1), differ: make(chan string, 1), living: map[string]living{},
 		lost: map[[16]byte]living{}, gone: map[[16]byte]uint64{},
 		reserved: map[string]reservation{}, tries: map[string]*try{},
-		heard: newHearing(), met: map[life]string{{cfg.Self.Instance, cfg.Self.Boot}: cfg.Self.Name},
+		heard: newHearing(), met: map[Life]string{{cfg.Self.Instance, cfg.Self.Boot}: cfg.Self.Name},
 	}
 	m.ctx, m.stop = context.WithCancel(context.Background())
 	m.mu.Lock()
+	for _, l := range cfg.Ended {
+		m.wentAway(l)
+	}
 	m.publish()
 	m.mu.Unlock()
 	return m, nil
@@ -173,10 +178,14 @@ func (m *Member) publish() {
 	for _, a := range m.lost {
 		v.Lost = append(v.Lost, a.Agent)
 	}
+	for i, boot := range m.gone {
+		v.Ended = append(v.Ended, Life{i, boot})
+	}
 	slices.SortFunc(v.Agents, order)
 	slices.SortFunc(v.Lost, order)
+	slices.SortFunc(v.Ended, func(a, b Life) int { return slices.Compare(a.Instance[:], b.Instance[:]) })
 	if old != nil {
-		if slices.Equal(old.Agents, v.Agents) && slices.Equal(old.Lost, v.Lost) {
+		if slices.Equal(old.Agents, v.Agents) && slices.Equal(old.Lost, v.Lost) && slices.Equal(old.Ended, v.Ended) {
 			return
 		}
 		v.Seq = old.Seq + 1
@@ -465,7 +474,7 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for ; len(b) >= goneLen; b = b[goneLen:] {
-		if l := (life{[16]byte(b), binary.BigEndian.Uint64(b[16:])}); !m.isThere(l.instance) {
+		if l := (Life{[16]byte(b), binary.BigEndian.Uint64(b[16:])}); !m.isThere(l.Instance) {
 			m.wentAway(l)
 		}
 	}
@@ -474,14 +483,14 @@ func (d delegate) MergeRemoteState(b []byte, _ bool) {
 
 // wentAway notes that a life announced Gone, unless a later life of the instance is lost: that one
 // has not announced it. The caller holds mu.
-func (m *Member) wentAway(l life) {
-	if m.lost[l.instance].Boot > l.boot {
+func (m *Member) wentAway(l Life) {
+	if m.lost[l.Instance].Boot > l.Boot {
 		return
 	}
 	if len(m.gone) < maxLost {
-		m.gone[l.instance] = max(m.gone[l.instance], l.boot)
+		m.gone[l.Instance] = max(m.gone[l.Instance], l.Boot)
 	}
-	delete(m.lost, l.instance)
+	delete(m.lost, l.Instance)
 }
 
 // isThere reports whether an instance lives and has not announced Gone. The caller holds mu.
@@ -535,7 +544,7 @@ func (m *Member) lives(n *memberlist.Node) {
 		return
 	}
 	if len(m.met) < maxLost {
-		m.met[life{a.Instance, a.Boot}] = a.Name
+		m.met[Life{a.Instance, a.Boot}] = a.Name
 	}
 	// A machine came back with an empty disk before its death was noticed.
 	if was, ok := m.living[a.Name]; ok && was.Instance != a.Instance {
@@ -543,8 +552,11 @@ func (m *Member) lives(n *memberlist.Node) {
 	}
 	m.living[a.Name] = living{a, netip.AddrPortFrom(addrOf(n.Addr), n.Port).String()}
 	delete(m.lost, a.Instance)
-	if delete(m.gone, a.Instance); a.State == Gone {
-		m.wentAway(life{a.Instance, a.Boot})
+	switch {
+	case a.State == Gone:
+		m.wentAway(Life{a.Instance, a.Boot})
+	case a.State != Leaving || m.gone[a.Instance] < a.Boot: // otherwise it has said that it ends
+		delete(m.gone, a.Instance)
 	}
 	delete(m.reserved, a.Name)
 	m.publish()
@@ -560,5 +572,15 @@ func (m *Member) miss(was living) {
 	boot, gone := m.gone[was.Instance]
 	if gone = gone && boot >= was.Boot || was.State == Gone; !gone && len(m.lost) < maxLost {
 		m.lost[was.Instance] = was
+		delete(m.gone, was.Instance)
 	}
+}
+
+// Ends notes that an agent, in a life, has said that it will end in order. It need not announce Gone any more, unless
+// it announces Up before.
+func (m *Member) Ends(l Life) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.wentAway(l)
+	m.publish()
 }

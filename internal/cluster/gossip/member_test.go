@@ -150,6 +150,54 @@ func TestGoneEarlier(t *testing.T) {
 	})
 }
 
+// TestEnded: the view has the lives that have ended in order, those of an earlier run, too. An agent may say before
+// that it ends, while it leaves. It is back when it is up again, and lost if a later life goes without a word.
+func TestEnded(t *testing.T) {
+	story(t, func(t *testing.T, w *world) {
+		near, back := w.agent("a1"), w.agent("a3")
+		near.ended = []Life{{Instance: [16]byte{9}, Boot: 4}}
+		near.open()
+		to := delegate{near.m}
+		node := func(boot uint64, s State) *memberlist.Node {
+			back.self.Boot, back.self.State = boot, s
+			meta := appendMeta(nil, back.self)
+			return &memberlist.Node{Name: "a3", Addr: net.IPv4(10, 0, 0, 3), Port: 7470, Meta: meta}
+		}
+		join := func(boot uint64, s State) { to.NotifyJoin(node(boot, s)) }
+		leave := func(boot uint64, s State) { to.NotifyLeave(node(boot, s)) }
+		const none = 0
+		for i, c := range []struct {
+			do   func()
+			boot uint64 // of its life that has ended
+			lost int
+		}{
+			{func() { join(1, Up) }, none, 0},
+			{func() { join(1, Gone) }, 1, 0},
+			{func() { leave(1, Gone) }, 1, 0},
+			{func() { join(2, Joining) }, none, 0},
+			{func() { leave(2, Joining) }, none, 1},
+			{func() { join(3, Leaving) }, none, 0},
+			{func() { near.m.Ends(Life{Instance: back.self.Instance, Boot: 3}) }, 3, 0},
+			{func() { join(3, Leaving) }, 3, 0}, // this agent has met it again
+			{func() { join(3, Up) }, none, 0},   // all agents were leaving, and it stays
+			{func() { near.m.Ends(Life{Instance: back.self.Instance, Boot: 3}) }, 3, 0},
+			{func() { leave(3, Leaving) }, 3, 0}, // killed after it had said so
+			{func() { join(4, Leaving) }, none, 0},
+			{func() { leave(4, Leaving) }, none, 1},
+		} {
+			c.do()
+			want := []Life{{Instance: [16]byte{9}, Boot: 4}}
+			if c.boot != none {
+				want = append(want, Life{Instance: back.self.Instance, Boot: c.boot})
+			}
+			slices.SortFunc(want, func(a, b Life) int { return slices.Compare(a.Instance[:], b.Instance[:]) })
+			if v := near.m.View(); !slices.Equal(v.Ended, want) || len(v.Lost) != c.lost {
+				t.Errorf("step %d: ended %v, lost %v; want %v, %d", i, v.Ended, v.Lost, want, c.lost)
+			}
+		}
+	})
+}
+
 // TestSuccessor: another instance with the name of a dead agent must not be taken for that agent.
 func TestSuccessor(t *testing.T) {
 	for _, sameMachine := range []bool{true, false} {

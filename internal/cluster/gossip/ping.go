@@ -76,10 +76,10 @@ func pass(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// A life is one run of an agent, from its start to its end.
-type life struct {
-	instance [16]byte
-	boot     uint64
+// A Life is one run of an agent, from its start to its end.
+type Life struct {
+	Instance [16]byte
+	Boot     uint64
 }
 
 // Met returns how many starts of agents, including this one, have been in this agent's views so
@@ -97,6 +97,6 @@ func (m *Member) Knows(name string, instance [16]byte, boot uint64) bool {
 	if a, ok := m.living[name]; ok && a.Instance == instance && a.Boot == boot {
 		return true
 	}
-	met, ok := m.met[life{instance, boot}]
+	met, ok := m.met[Life{instance, boot}]
 	return ok && met == name
 }

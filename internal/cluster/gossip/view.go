@@ -66,6 +66,9 @@ type View struct {
 	// sorted by name and instance. Another instance with the name of a lost agent does not
 	// bring it back.
 	Lost []Agent
+	// Ended are the last lives of the agents that have ended in order, and have not come back: they have announced
+	// Gone, or have said before that they will (Member.Ends). Sorted by instance. At most 1024 are remembered.
+	Ended []Life
 }
 
 // Agent returns the living agent called name.

@@ -73,6 +73,7 @@ type agent struct {
 
 	pinged  func(digest uint64, sent time.Time)
 	refused func()
+	ended   []Life
 }
 
 // agent makes an agent that has never run.
@@ -104,7 +105,8 @@ func (a *agent) open() {
 	m, err := Open(Config{
 		Self: a.self, Advertise: netip.MustParseAddrPort(a.addr), Label: a.w.label, Secret: a.w.secret,
 		Packets: packets, Streams: streams, Seed: seed, Hello: a.hello, Pinged: a.pinged, Refused: a.refused,
-		Dial: func(ctx context.Context, addr, _ string) (net.Conn, error) { return a.machine.Dial(ctx, "tcp", addr) },
+		Ended: a.ended,
+		Dial:  func(ctx context.Context, addr, _ string) (net.Conn, error) { return a.machine.Dial(ctx, "tcp", addr) },
 	})
 	if err != nil {
 		a.w.t.Fatal(err)

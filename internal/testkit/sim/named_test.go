@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/orbweaver/orbweaver/internal/crawl"
 	"github.com/orbweaver/orbweaver/internal/node"
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/testkit/testdisk"
@@ -60,21 +61,76 @@ func TestLostArchivesAreNamed(t *testing.T) {
 	}
 }
 
-// TestLeftArchivesAreNotNamed: an agent that leaves keeps its archive, so no list has its pages.
-func TestLeftArchivesAreNotNamed(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := Plan{Seed: 52, Agents: 3, Hosts: 30, Pages: 10, Delay: time.Second, Latency: time.Millisecond}
-		p.Faults = []Fault{{Kind: Leave, Agent: 2, At: 0.4}}
-		s, v := tellAll(t, p, nil)
-		if len(v.Struck) != 1 {
-			t.Fatalf("the faults %v happened", v.Struck)
-		}
-		for _, a := range s.actors {
-			if urls := listed(t, a.mem); len(urls) > 0 {
-				t.Errorf("agent a%d has %d URLs on lists", a.number, len(urls))
-			}
-		}
-	})
+// TestKeptArchivesAreNotNamed: no list in the reports names the pages of an agent that has left, was stopped, or is
+// back, and no page is fetched again, whenever its heirs restart. The agents do not wait for that.
+func TestKeptArchivesAreNotNamed(t *testing.T) {
+	const s, ms = time.Second, time.Millisecond
+	p := Plan{Seed: 52, Agents: 3, Hosts: 30, Pages: 10, Delay: s, Latency: ms, OnLoss: node.LossRefetch}
+	leave := Fault{Kind: Leave, Agent: 2, At: 0.4}
+	kill := func(agent int, after, away time.Duration) Fault {
+		return Fault{Kind: Kill, Agent: agent, After: after, For: away}
+	}
+	stop := func(agent int, at float64, away time.Duration) Fault {
+		return Fault{Kind: Stop, Agent: agent, At: at, For: away}
+	}
+	type story struct {
+		name   string
+		agents int
+		faults []Fault
+	}
+	stories := []story{
+		{"leave", 3, []Fault{leave}},
+		{"leave with an heir away", 3, []Fault{{Kind: Kill, Agent: 3, At: 0.3, For: 30 * s},
+			{Kind: Leave, Agent: 2, After: 10 * s}}},
+		{"leave with an heir away, the other one restarts", 3, []Fault{{Kind: Kill, Agent: 3, At: 0.3, For: 40 * s},
+			{Kind: Leave, Agent: 2, After: 10 * s}, kill(1, 15*s, 200*ms)}},
+		{"leave, the heir loses power", 2, []Fault{leave, {Kind: Power, Agent: 1, After: 300 * ms, For: 300 * ms}}},
+		{"stop", 3, []Fault{stop(2, 0.3, time.Hour)}},
+		{"stop and resume", 3, []Fault{stop(2, 0.3, 20*s)}},
+		{"stop, the heir restarts", 2, []Fault{stop(2, 0.3, 40*s), kill(1, 3*s, 200*ms)}},
+		{"disk full and resumed", 3, []Fault{{Kind: Full, Agent: 2, At: 0.3, For: 20 * s}}},
+		{"killed and back", 3, []Fault{{Kind: Kill, Agent: 2, At: 0.3, For: 20 * s}}},
+		{"killed and back, the heir was restarted", 3, []Fault{{Kind: Kill, Agent: 2, At: 0.3, For: 30 * s},
+			kill(1, 20*s, 200*ms)}},
+		{"rolling upgrade", 3, []Fault{stop(1, 0.1, 8*s), {Kind: Stop, Agent: 2, After: 20 * s, For: 8 * s},
+			{Kind: Stop, Agent: 3, After: 20 * s, For: 8 * s}}},
+	}
+	for _, after := range []time.Duration{0, 50 * ms, 100 * ms, 200 * ms, 400 * ms, 800 * ms, 1200 * ms, 1800 * ms,
+		2500 * ms, 4 * s, 6 * s} {
+		stories = append(stories,
+			story{fmt.Sprintf("leave, an heir restarts after %s", after), 3, []Fault{leave, kill(3, after, 200*ms)}},
+			story{fmt.Sprintf("leave, the heir restarts after %s", after), 2, []Fault{leave, kill(1, after, 200*ms)}})
+	}
+	for _, c := range stories {
+		runNamed(t, c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				p := p
+				p.Agents, p.Faults = c.agents, c.faults
+				s, v := tellAll(t, p, nil)
+				t.Log(v)
+				if v.Bad() || v.Twice > 25 { // of the last moments before a kill
+					t.Errorf("%d pages were fetched twice, and %v happened", v.Twice, v.Struck)
+				}
+				var end time.Time
+				for _, a := range s.actors {
+					if a.run.result.Stop != crawl.Finished { // others may have been away when it ended
+						continue
+					}
+					if urls := listed(t, a.mem); len(urls) > 0 {
+						t.Errorf("agent a%d has %d URLs on lists", a.number, len(urls))
+					}
+					end = later(end, a.run.at)
+				}
+				if last, _ := s.judge.lastPage(); end.IsZero() || end.Sub(last) > refetchWait {
+					t.Errorf("the last page came after %s, and the end after %s", last.Sub(start), end.Sub(start))
+				}
+				if t.Failed() {
+					t.Log(strings.Join(v.Log, "\n"))
+					t.Log(strings.Join(s.agentEvents(), "\n"))
+				}
+			})
+		})
+	}
 }
 
 // checkNamed compares the lists of lost URLs with the archives on the lost disks.
