@@ -22,7 +22,7 @@ type Page struct {
 	// Header has the response's fields as the server sent them.
 	Header http.Header
 	// ContentType is the media type in lower case, without parameters, such as
-	// "text/html". Empty if the server named none.
+	// "text/html". If the server named none, it is that of the first bytes of the Body.
 	ContentType string
 	// Charset is the encoding in which the crawl read the page, such as "windows-1252".
 	// Body is in that encoding. Empty if the crawl did not read it for links.
@@ -137,7 +137,7 @@ func pageOf(p *crawl.Page) *Page {
 	}
 	page := &Page{
 		URL: p.Link.URL.String(), Status: p.Status, Header: header(p.Header),
-		ContentType: mediaType(p.Header.Get("Content-Type")), Body: p.Body, Truncated: p.Cut,
+		ContentType: p.MIME, Body: p.Body, Truncated: p.Cut,
 		Depth: p.Link.Depth(), Referrer: p.Link.Via,
 	}
 	if in := p.Parsed; in != nil {
@@ -176,11 +176,6 @@ func header(fields fetch.Header) http.Header {
 		}
 	}
 	return h
-}
-
-func mediaType(field string) string {
-	t, _, _ := strings.Cut(field, ";")
-	return strings.ToLower(strings.TrimSpace(t))
 }
 
 // cut divides a canonical URL into its host with the port and what follows.

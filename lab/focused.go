@@ -235,7 +235,7 @@ func (w *focusedWeb) measure() error {
 			body = web.AppendPage(body[:0], page)
 			parse.Parse(parse.Input{URL: weburl.MustParse(web.URL(page)), ContentType: "text/html; charset=utf-8",
 				Body: body}, parse.Options{}, &p)
-			text = p.AppendProse(text[:0], body, false)
+			text = p.AppendProse(text[:0], body)
 			if a := w.model.Classify(text, &s); a.Category != classify.Unclassifiable {
 				w.accuracy.Of++
 				if slices.Contains(categories, a.Category) {

@@ -163,7 +163,7 @@ func newNearPage(body []byte) *nearPage {
 	var page parse.Page
 	parse.Parse(parse.Input{URL: weburl.MustParse("http://a.example/"), ContentType: "text/html; charset=utf-8",
 		Body: body}, parse.Options{}, &page)
-	p := &nearPage{text: page.AppendProse(nil, body, false)}
+	p := &nearPage{text: page.AppendProse(nil, body)}
 	if !p.print() {
 		return nil
 	}

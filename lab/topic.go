@@ -172,7 +172,7 @@ func classifySpeed(ctx context.Context, t *Trial, c *classify.Classifier, texts 
 			Body: body}, parse.Options{}, &p)
 		began := time.Now()
 		for range 10 {
-			text = p.AppendProse(text[:0], body, false)
+			text = p.AppendProse(text[:0], body)
 			gate.Classify(text, &tongue)
 			c.Classify(text, &s)
 		}

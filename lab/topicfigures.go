@@ -173,7 +173,7 @@ func (x *topicPages) archive(ctx context.Context, w *topical.Web, c *classify.Cl
 		}
 		parse.Parse(parse.Input{URL: weburl.MustParse(rec.URL()), ContentType: "text/html; charset=utf-8", Body: b},
 			parse.Options{}, &page)
-		text = page.AppendProse(text[:0], b, false)
+		text = page.AppendProse(text[:0], b)
 		p := &x.pages[n]
 		p.category, p.keeper, p.digest = slices.Index(x.names, c.Classify(text, &s).Category), agent, sha1.Sum(b)
 		for _, l := range page.Links {

@@ -458,7 +458,7 @@ func (c *CheckLinksCmd) Run(k *kong.Context, out io.Writer, errs cli.ErrorOutput
 		if r.Status/100 != 2 {
 			fmt.Fprintf(out, "%s answers %d: a crawl does not follow the links of an error page\n", r.URL, r.Status)
 		}
-		in.URL, in.Body, in.ContentType, in.Header = r.URL, r.body, r.Header.Get("Content-Type"), r.Header.Values
+		in.URL, in.Body, in.ContentType, in.Header = r.URL, r.body, "", r.Header
 	}
 	var p parse.Page
 	parse.Parse(in, parse.Options{Requisites: c.Requisites, Agent: token}, &p)

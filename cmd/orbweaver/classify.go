@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
@@ -275,15 +274,11 @@ func (c *ClassifyPageCmd) Run(out io.Writer) error {
 	if err != nil {
 		return unreadable("the page "+c.File, c.File, err, "name a file")
 	}
-	media := c.ContentType
-	if media == "" {
-		media = http.DetectContentType(body)
-	}
 	var p parse.Page
-	parse.Parse(parse.Input{URL: weburl.MustParse("http://page.invalid/"), ContentType: media, Body: body},
+	parse.Parse(parse.Input{URL: weburl.MustParse("http://page.invalid/"), ContentType: c.ContentType, Body: body},
 		parse.Options{}, &p)
 	var scratch classify.Scratch
-	answer := m.Classify(p.AppendProse(nil, body, parse.IsPlain(media)), &scratch)
+	answer := m.Classify(p.AppendProse(nil, body), &scratch)
 	r := classifiedPage{Type: "classified", Category: answer.Category, Terms: answer.Terms, Language: answer.Language}
 	if answer.Chances != nil {
 		r.Chances = map[string]float64{}

@@ -61,7 +61,7 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 			return dst, err
 		}
 		c.parse(v, r)
-		return v.page.AppendProse(dst, v.shown.Body, v.mime == "text/plain"), nil
+		return v.page.AppendProse(dst, v.shown.Body), nil
 	}
 	page, category, away, err := c.cluster.Export(ctx, v.task.Link, &x, text)
 	v.sorted(category)
@@ -85,7 +85,7 @@ func (c *Crawler) export(ctx context.Context, v *visit, r *fetch.Response) (away
 	v.sent = page
 	v.notes = append(v.notes, "exported")
 	if c.reader != nil && v.parsed { // otherwise its text does not matter
-		v.shown.Link, v.shown.Status, v.shown.Header = v.task.Link, r.Status, r.Header
+		v.shown.Link, v.shown.Status, v.shown.Header, v.shown.MIME = v.task.Link, r.Status, r.Header, v.mime
 		v.shown.Parsed = &v.page
 		c.reader.Passed(&v.shown)
 	}

@@ -168,6 +168,9 @@ func (c *Crawler) visit(ctx context.Context, v *visit) error {
 	if v.outcome == Stale || !c.final(v) {
 		return nil
 	}
+	if err := v.typed(c, resp); err != nil {
+		return err
+	}
 	if v.unkept, err = c.leaves(v, resp); err != nil {
 		return err
 	}
@@ -221,7 +224,8 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 		v.fail, v.failure, v.detail = f, f.Kind, f.Error()
 		return
 	}
-	v.mime = mediaType(r.Header.Get("Content-Type"))
+	t, _ := r.Header.Type()
+	v.mime = t.Essence
 	v.slow = r.Status == 429 || r.Status == 503
 	if d, ok := fetch.RetryAfter(r.Header, r.Began.Add(r.Duration)); ok && (v.slow || r.Status/100 == 3) {
 		v.retryAfter = d
@@ -232,7 +236,7 @@ func (v *visit) take(r *fetch.Response, o Outcome) {
 func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 	l := v.task.Link
 	if c.Strategy != nil || c.Pages != nil {
-		v.shown.Link, v.shown.Status, v.shown.Header = l, r.Status, r.Header
+		v.shown.Link, v.shown.Status, v.shown.Header, v.shown.MIME = l, r.Status, r.Header, v.mime
 	}
 	if c.planner != nil && r.Status/100 != 2 {
 		v.fingerprint(r, nil, false)
@@ -311,6 +315,18 @@ func (c *Crawler) read(ctx context.Context, v *visit, r *fetch.Response) error {
 	return nil
 }
 
+// typed finds the media type of a page whose header does not tell it for sure.
+func (v *visit) typed(c *Crawler, r *fetch.Response) error {
+	if _, sure := r.Header.Type(); sure || r.Failure != nil || r.Status/100 != 2 {
+		return nil
+	}
+	if err := c.decode(v, r); err != nil {
+		return err
+	}
+	v.mime = r.Header.TypeOf(v.shown.Body).Essence
+	return nil
+}
+
 // decode decodes the body of a page, once.
 func (c *Crawler) decode(v *visit, r *fetch.Response) error {
 	if v.decoded {
@@ -341,11 +357,10 @@ func (c *Crawler) parse(v *visit, r *fetch.Response) {
 	}
 	v.parsed = true
 	parse.Parse(parse.Input{
-		URL:         v.task.Link.URL,
-		ContentType: r.Header.Get("Content-Type"),
-		Header:      r.Header.Values,
-		Body:        v.shown.Body,
-		Sitemap:     v.isSitemap(),
+		URL:     v.task.Link.URL,
+		Header:  r.Header,
+		Body:    v.shown.Body,
+		Sitemap: v.isSitemap(),
 	}, parse.Options{
 		Requisites: c.cfg.Requisites, Agent: c.cfg.Agent, Texts: c.LinkLog != nil || c.reader != nil,
 	}, &v.page)
@@ -517,7 +532,7 @@ func (c *Crawler) fetchRobots(ctx context.Context, v *visit, about, from weburl.
 	if c.cfg.Sitemaps {
 		if c.Strategy != nil {
 			v.shown = Page{Link: weburl.Link{URL: from, Via: about.String(), Hops: l.Hops + "P", Seed: l.Seed},
-				Status: resp.Status, Header: resp.Header}
+				Status: resp.Status, Header: resp.Header, MIME: v.mime}
 		}
 		v.links = len(sitemaps)
 		for _, s := range sitemaps {
@@ -563,17 +578,6 @@ func trailing(s string, b byte) int {
 		n++
 	}
 	return n
-}
-
-// mediaType returns the type and subtype of a Content-Type in lower case. It returns "invalid"
-// for longer ones than RFC 6838, 4.2 allows, so that a server cannot fill the journal and the
-// logs.
-func mediaType(s string) string {
-	s, _, _ = strings.Cut(s, ";")
-	if s = strings.TrimSpace(s); len(s) > 255 {
-		return "invalid"
-	}
-	return strings.ToLower(s)
 }
 
 func isNotFound(err error) bool { return errors.Is(err, dns.ErrNotFound) }

@@ -40,7 +40,7 @@ func (c *Crawler) resemble(ctx context.Context, v *visit, body []byte, cut bool)
 	}
 	m := readings.Get().(*reading)
 	defer readings.Put(m)
-	m.text = v.page.AppendProse(m.text[:0], body, v.mime == "text/plain")
+	m.text = v.page.AppendProse(m.text[:0], body)
 	s, ok := m.of.Of(m.text)
 	if cap(m.text) > maxReading {
 		m.text = nil

@@ -126,6 +126,9 @@ func (c *Crawler) shareFrom(ctx, run context.Context, v *visit, r io.Reader, w w
 		w.Original = original
 	}
 	v.take(resp, Fetched)
+	if err := v.typed(c, resp); err != nil {
+		return true, err
+	}
 	// Nothing was requested now: the host gives no sign, and need not rest.
 	v.shared, v.written, v.archivedAt = true, w, resp.Began
 	v.began, v.took, v.size, v.slow, v.retryAfter, v.last = time.Time{}, 0, 0, false, 0, true

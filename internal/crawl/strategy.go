@@ -54,6 +54,7 @@ type Page struct {
 	Body   []byte      // decoded; nil unless the status is 2xx, and for robots.txt
 	Parsed *parse.Page // likewise, and nil for a duplicate of another agent's page
 	Cut    bool        // Body is incomplete
+	MIME   string      // media type without parameters, in lower case, by the header and the body
 	// Memo is for the Strategy and for Pages. It keeps its value between the calls for this
 	// page.
 	Memo any
@@ -62,7 +63,6 @@ type Page struct {
 
 	Began time.Time     // start of the request
 	Took  time.Duration // from then to the end of the response
-	MIME  string        // media type without parameters, in lower case
 	Size  int64         // bytes received, without the header
 	// Directives are what the page, or the header of another response, says to robots.
 	Directives parse.Directives

@@ -149,19 +149,6 @@ func FuzzRecords(f *testing.F) {
 	})
 }
 
-func TestMediaTypeIsBounded(t *testing.T) {
-	for in, want := range map[string]string{
-		"":                                     "",
-		" Text/HTML ; charset=x":               "text/html",
-		"text/" + strings.Repeat("x", 250):     "text/" + strings.Repeat("x", 250),
-		"text/" + strings.Repeat("x", 200<<10): "invalid",
-	} {
-		if got := mediaType(in); got != want {
-			t.Errorf("%.40q: got %.40q, want %.40q", in, got, want)
-		}
-	}
-}
-
 // The failed seeds that are kept take bounded memory, and the first of them are kept.
 func TestFailedSeedsAreBounded(t *testing.T) {
 	c := &Crawler{Parts: Parts{Tally: report.NewTally()}}

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // headEnd returns the length of the HTTP header at the front of b, which is where the payload begins. Like warcio, it
@@ -117,7 +119,7 @@ func word(b []byte) string {
 // An httpHead is the part of an HTTP header that the index and the choice of compression need.
 type httpHead struct {
 	Status   string // "" if there is none
-	Type     string // Content-Type, unchanged
+	Type     string // Content-Type: the first one, unchanged; of several values the media type that counts
 	Encoding string // Content-Encoding, lower case
 	Bare     bool   // the header has neither a status nor a field
 }
@@ -143,15 +145,18 @@ func mimeOf(contentType string) string {
 }
 
 // parseHead reads the HTTP header at the front of b. It never fails: it skips lines that it cannot read. The first
-// Content-Type and the first Content-Encoding count.
+// Content-Encoding counts.
 func parseHead(b []byte) (h httpHead) {
 	line, rest := cutLine(b)
 	h.Status = statusOf(line)
 	h.Bare = h.Status == ""
-	var seenType, seenEncoding bool
+	var room [2]message.Field // of the Content-Type fields
+	types := message.Header(room[:0])
+	var seenEncoding bool
 	for {
 		line, rest = cutLine(rest)
 		if blank(line) {
+			h.chooseType(types)
 			return h
 		}
 		line = trimRight(line)
@@ -162,10 +167,25 @@ func parseHead(b []byte) (h httpHead) {
 		h.Bare = false
 		name = bytes.TrimRight(name, " \t")
 		switch {
-		case !seenType && fold(name, "content-type"):
-			h.Type, seenType = word(bytes.TrimLeft(value, " \t\v\f")), true
+		case fold(name, "content-type"):
+			v := word(bytes.TrimLeft(value, " \t\v\f"))
+			types = append(types, message.Field{Name: "Content-Type", Value: v})
 		case !seenEncoding && fold(name, "content-encoding"):
 			h.Encoding, seenEncoding = lower(value), true
+		}
+	}
+}
+
+// chooseType sets h.Type to the first of the Content-Type fields or, if they have several values, to the media type
+// that counts.
+func (h *httpHead) chooseType(types message.Header) {
+	if len(types) == 0 {
+		return
+	}
+	h.Type = types[0].Value
+	if len(types) > 1 || strings.IndexByte(h.Type, ',') >= 0 {
+		if t, _ := types.Type(); t.Essence != "" {
+			h.Type = t.Essence
 		}
 	}
 }

@@ -13,9 +13,9 @@ const maxHTTPHead = 1 << 20
 
 // Index calls emit with the CDXJ line of every capture in the WARC file r, in the order of the file. The line is valid
 // until emit returns. name becomes the "filename" of the lines. The selection of records and the content of the lines
-// follow pywb's `cdx-indexer -j`: all records but warcinfo, request and warc-fields metadata. Records that share a gzip
-// member get no line, because a reader cannot start at their offset. Index returns the first error of emit, of reading
-// r, or a *DamageError.
+// follow pywb's `cdx-indexer -j`, except for the media type of several Content-Type values: all records but warcinfo,
+// request and warc-fields metadata. Records that share a gzip member get no line, because a reader cannot start at
+// their offset. Index returns the first error of emit, of reading r, or a *DamageError.
 func Index(r io.Reader, name string, emit func(line []byte) error) error {
 	rd := NewReader(r)
 	var buf []byte

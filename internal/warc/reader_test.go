@@ -304,3 +304,24 @@ func TestStatus(t *testing.T) {
 		}
 	}
 }
+
+// Of several Content-Type values the last one that is a media type counts. A single one is not changed.
+func TestMIME(t *testing.T) {
+	for fields, want := range map[string]string{
+		"Content-Type: Text/HTML; x=y":                        "Text/HTML",
+		"Content-Type: html":                                  "html",
+		"Content-Type: text/plain\r\nContent-Type: text/html": "text/html",
+		"Content-Type: text/plain, text/html;x=y":             "text/html",
+		"Content-Type: text/html\r\nContent-Type: bad":        "text/html",
+		"Content-Type: bad\r\nContent-Type: worse":            "bad",
+		"X: y": "unk",
+	} {
+		if got := parseHead([]byte("HTTP/1.1 200 OK\r\n" + fields + "\r\n\r\n")).MIME(); got != want {
+			t.Errorf("%q: got %q, want %q", fields, got, want)
+		}
+	}
+	h := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n")
+	if n := testing.AllocsPerRun(100, func() { parseHead(h) }); n != 0 {
+		t.Errorf("parseHead allocates %v times, want 0", n)
+	}
+}

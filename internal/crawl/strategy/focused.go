@@ -279,7 +279,7 @@ func (f *Focused) judge(p *crawl.Page, w *work) *judged {
 	if p.Parsed == nil || !j.in.tells() {
 		return j
 	}
-	w.text = p.Parsed.AppendProse(w.text[:0], p.Body, parse.IsPlain(p.Header.Get("Content-Type")))
+	w.text = p.Parsed.AppendProse(w.text[:0], p.Body)
 	answer := f.cfg.Classifier.Classify(w.text[:min(len(w.text), maxProse)], &w.scratch)
 	if cap(w.text) > 1<<20 {
 		w.text = nil

@@ -1,6 +1,7 @@
 package captures
 
 import (
+	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -44,6 +45,16 @@ func (a *Archive) Empty() (bool, error) {
 type Capture struct {
 	warc.Line
 	in warc.Place
+}
+
+// Type returns the media type that the index has of the capture, in lower case. It is empty if the body decides, and
+// for a revisit: then Message.Type tells.
+func (c Capture) Type() message.Type {
+	if c.Revisit() {
+		return message.Type{}
+	}
+	t, _ := message.Header{{Name: "Content-Type", Value: c.MIME}}.Type()
+	return t
 }
 
 // Revisit reports whether the record has no body of its own.
@@ -152,6 +163,18 @@ type Message struct {
 	Stored int64
 
 	files []io.Closer
+}
+
+// Type returns the media type of Body, as the crawl judges it. If the header does not tell it, Type looks at the
+// beginning of Body, which may block.
+func (m *Message) Type() message.Type {
+	if t, sure := m.Header.Type(); sure {
+		return t
+	}
+	b := bufio.NewReader(m.Body)
+	m.Body = b
+	head, _ := b.Peek(message.TypeBytes) // an error comes again
+	return m.Header.TypeOf(head)
 }
 
 // Close closes the files of the archive.

@@ -111,6 +111,10 @@ func TestLists(t *testing.T) {
 			"http://a.example/i.png":             "image/png\ni",
 			"http://a.example/gone":              "HTTP/1.1 404 Not Found\r\nContent-Type: text/html\r\n\r\nno",
 			"http://b.example:8080/":             "text/html\nb",
+			"http://c.example/":                  "HTTP/1.1 200 OK\r\n\r\n<!DOCTYPE html>no type",
+			"http://c.example/lines": "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n" +
+				"Content-Type: text/html\r\n\r\nx",
+			"http://c.example/none": "HTTP/1.1 404 Not Found\r\n\r\nnone",
 		}),
 		testarchive.Write(t, map[string]string{
 			"http://a.example/ @20260601000000": "text/html\nlater",
@@ -148,7 +152,8 @@ func TestLists(t *testing.T) {
 			}
 		}
 	}
-	pages := []string{"http://a.example/", "http://a.example/x", "http://sub.a.example/", "http://b.example:8080/"}
+	pages := []string{"http://a.example/", "http://a.example/x", "http://sub.a.example/", "http://b.example:8080/",
+		"http://c.example/", "http://c.example/lines"}
 	for _, max := range []int{1, 2, 50} {
 		same("pages", list(Query{Max: max}), pages...)
 	}
@@ -167,7 +172,7 @@ func TestLists(t *testing.T) {
 		}
 		from, more = next, next != ""
 	}
-	same("hosts", hosts, "a.example", "sub.a.example", "b.example:8080")
+	same("hosts", hosts, "a.example", "sub.a.example", "b.example:8080", "c.example")
 	found, _, err := a.Pages(Query{Max: 1})
 	if err != nil || found[0].Captures != 2 || found[0].First != "20260101000000" ||
 		found[0].Newest.Time != "20260601000000" {

@@ -136,14 +136,15 @@ func pageOf(g Group, all bool) (p Page, ok bool) {
 		switch {
 		case all:
 			p.Newest, ok = c, true
-		case c.Revisit():
-			// The index does not say what a revisit is of. The capture before it tells.
+		case c.Revisit() || c.Type().Essence == "" && strings.HasPrefix(c.Status, "2"):
+			// The index does not say what a revisit is of, nor what a body without a type is. The capture before it
+			// tells.
 			if html || !known {
 				p.Newest, ok = c, true
 			}
 		default:
 			known = true
-			html = IsHTML(c.MIME) && strings.HasPrefix(c.Status, "2")
+			html = c.Type().IsHTML() && strings.HasPrefix(c.Status, "2")
 			if html {
 				p.Newest, ok = c, true
 			}
@@ -155,16 +156,6 @@ func pageOf(g Group, all bool) (p Page, ok bool) {
 // isWeb reports whether u is a URL of http or https.
 func isWeb(u string) bool {
 	return len(u) > 5 && strings.EqualFold(u[:4], "http") && (u[4] == ':' || u[5] == ':')
-}
-
-// IsHTML reports whether a media type is one of HTML pages.
-func IsHTML(mime string) bool {
-	mime, _, _ = strings.Cut(mime, ";")
-	switch strings.ToLower(strings.TrimSpace(mime)) {
-	case "text/html", "application/xhtml+xml":
-		return true
-	}
-	return false
 }
 
 // A Host is a host of an archive in a list.

@@ -287,7 +287,7 @@ func (m *Mirror) content(ctx context.Context, f disk.File, c choice, name string
 			m.fault(msg.File, body.damage)
 		}
 	}()
-	switch c.mime {
+	switch c.mime.Essence {
 	case "text/html", "application/xhtml+xml", "text/css", "image/svg+xml":
 	default:
 		return io.Copy(f, body)
@@ -301,7 +301,7 @@ func (m *Mirror) content(ctx context.Context, f disk.File, c choice, name string
 		return io.Copy(f, io.MultiReader(bytes.NewReader(text), body))
 	}
 	var failed error
-	res := rewrite.Document(parse.Input{URL: c.url, ContentType: msg.Header.Get("Content-Type"), Body: text},
+	res := rewrite.Document(parse.Input{URL: c.url, Header: msg.Header, Body: text},
 		rewrite.Rules{DeclareCharset: true, Map: func(ref rewrite.Ref) string {
 			to, err := m.link(name, ref)
 			failed = errors.Join(failed, err)
@@ -316,7 +316,7 @@ func (m *Mirror) content(ctx context.Context, f disk.File, c choice, name string
 
 // blank writes the file of a URL whose content cannot be read: other files link to it. A page says why.
 func (m *Mirror) blank(f disk.File, c choice, why string) (int64, error) {
-	if !captures.IsHTML(c.mime) {
+	if !c.mime.IsHTML() {
 		return 0, nil
 	}
 	u := html.EscapeString(c.url.String())
@@ -395,7 +395,7 @@ func (m *Mirror) note(c choice, name string) {
 	}
 	row := fmt.Sprintf("<li><a href=\"%s\">%s</a>\n", html.EscapeString(relative(startPage, name)),
 		html.EscapeString(c.url.String()))
-	if captures.IsHTML(c.mime) {
+	if c.mime.IsHTML() {
 		m.result.Pages++
 		if !m.host.page {
 			m.host.rows, m.host.page = []string{row}, true

@@ -211,6 +211,46 @@ func TestMirror(t *testing.T) {
 	}
 }
 
+// The mirror judges the type of a page as the crawl does: of several values the last that is a media type counts, and
+// without one the body.
+func TestTypes(t *testing.T) {
+	const page = "\r\n\r\n<!DOCTYPE html><a href=/ok>x</a>"
+	site := map[string]string{"http://a.example/ok": "text/html\n<p>"}
+	want := []string{"a.example/image", "a.example/ok.html", "a.example/secret.txt", "index.html", "mirror.json"}
+	for name, fields := range map[string]string{
+		"comma": "Content-Type: text/plain, text/html", "lines": "Content-Type: text/plain\r\nContent-Type: text/html",
+		"noslash": "Content-Type: html", "quoted": `Content-Type: "text/html"`, "none": "X: y",
+	} {
+		// Equal bodies would be revisits.
+		site["http://a.example/"+name] = "HTTP/1.1 200 OK\r\n" + fields + page + name
+		want = append(want, "a.example/"+name+".html")
+	}
+	site["http://a.example/secret"] = "HTTP/1.1 200 OK\r\nX-Content-Type-Options: nosniff" + page
+	site["http://a.example/image"] = "HTTP/1.1 200 OK\r\n\r\n\x89PNG\r\n\x1a\n"
+	dir := filepath.Join(t.TempDir(), "m")
+	archive := captures.New(nil, warc.Places(testarchive.Write(t, site)), nil)
+	if _, err := Write(t.Context(), Config{Archive: archive, Dir: dir}); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		name, err := filepath.Rel(dir, path)
+		got = append(got, filepath.ToSlash(name))
+		b, bad := os.ReadFile(path)
+		if strings.Contains(string(b), "href=/ok") && !strings.HasSuffix(name, "secret.txt") {
+			t.Errorf("%s has its links unchanged", name)
+		}
+		return errors.Join(err, bad)
+	})
+	slices.Sort(want)
+	if slices.Sort(got); err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %q, %v; want %q", got, err, want)
+	}
+}
+
 func TestAt(t *testing.T) {
 	dir := testarchive.Write(t, site)
 	out := filepath.Join(t.TempDir(), "out")

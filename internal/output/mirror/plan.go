@@ -18,6 +18,7 @@ import (
 	"github.com/orbweaver/orbweaver/internal/store/disk"
 	"github.com/orbweaver/orbweaver/internal/store/extsort"
 	"github.com/orbweaver/orbweaver/internal/warc"
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -25,7 +26,7 @@ import (
 type choice struct {
 	url     weburl.URL
 	capture captures.Capture
-	mime    string
+	mime    message.Type
 	// target is where the capture redirects; the zero URL if it is a file.
 	target weburl.URL
 }
@@ -81,7 +82,8 @@ func (m *Mirror) choose(ctx context.Context, u weburl.URL, all []captures.Captur
 		redirect := strings.HasPrefix(one.Status, "3")
 		if !one.Revisit() && !redirect {
 			if strings.HasPrefix(one.Status, "2") && one.Status != "204" {
-				return choice{url: u, capture: one, mime: plainType(one.MIME)}, nil, nil
+				t, err := m.typeOf(ctx, one)
+				return choice{url: u, capture: one, mime: t}, nil, err
 			}
 			why = cmp.Or(why, &m.result.Errors)
 			continue
@@ -99,7 +101,10 @@ func (m *Mirror) choose(ctx context.Context, u weburl.URL, all []captures.Captur
 // look reads the header of a capture. If it is neither a file nor a redirect that can be followed, or
 // cannot be read, why is the count that it belongs to.
 func (m *Mirror) look(ctx context.Context, u weburl.URL, one captures.Capture) (c choice, why *int64, err error) {
-	msg, err := m.cfg.Archive.OpenCoded(ctx, one)
+	msg, err := m.cfg.Archive.Open(ctx, one)
+	if errors.Is(err, message.ErrLayers) {
+		msg, err = m.cfg.Archive.OpenCoded(ctx, one)
+	}
 	unreadable, ok := errors.AsType[*warc.UnreadableError](err)
 	switch {
 	case errors.Is(err, warc.ErrNoOriginal):
@@ -113,10 +118,11 @@ func (m *Mirror) look(ctx context.Context, u weburl.URL, one captures.Capture) (
 		return c, nil, err
 	}
 	defer msg.Close()
-	c = choice{url: u, capture: one, mime: plainType(msg.Header.Get("Content-Type"))}
+	c = choice{url: u, capture: one}
 	location := msg.Header.Get("Location")
 	switch {
 	case msg.Status >= 200 && msg.Status < 300 && msg.Status != 204:
+		c.mime = msg.Type()
 		return c, nil, nil
 	case msg.Status < 300 || msg.Status >= 400 || location == "":
 		return c, &m.result.Errors, nil
@@ -127,10 +133,21 @@ func (m *Mirror) look(ctx context.Context, u weburl.URL, one captures.Capture) (
 	return c, nil, nil
 }
 
-// plainType returns a media type in lower case, without parameters.
-func plainType(mime string) string {
-	mime, _, _ = strings.Cut(mime, ";")
-	return strings.ToLower(strings.TrimSpace(mime))
+// typeOf returns the media type of a capture that is no revisit. It opens the record if the index does not tell the
+// type. The type of a record that cannot be read is unknown.
+func (m *Mirror) typeOf(ctx context.Context, one captures.Capture) (message.Type, error) {
+	if t := one.Type(); t.Essence != "" {
+		return t, nil
+	}
+	msg, err := m.cfg.Archive.Open(ctx, one)
+	if err != nil {
+		if _, ok := errors.AsType[*warc.UnreadableError](err); ok {
+			err = nil
+		}
+		return message.Type{}, err
+	}
+	defer msg.Close()
+	return msg.Type(), nil
 }
 
 // sortMemory is how much memory each of the two sorts takes.
@@ -152,7 +169,7 @@ func (m *Mirror) plan(ctx context.Context) (err error) {
 			return urls.Push(tableRecord(c.url, 'r', c.target.String()))
 		}
 		m.planned++
-		name, unique := nameOf(c.url, c.mime)
+		name, unique := nameOf(c.url, c.mime.Essence)
 		if dir := path.Dir(name); dir != lastDir {
 			lastDir = dir
 			for ; dir != "."; dir = path.Dir(dir) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"mime"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -132,7 +131,7 @@ func (s *Server) capture(w http.ResponseWriter, r *http.Request, p place, dest s
 		return bodyError(m, err)
 	}
 	res := rewrite.Document(
-		parse.Input{URL: p.url, ContentType: m.Header.Get("Content-Type"), Body: text},
+		parse.Input{URL: p.url, Header: m.Header, Body: text},
 		rewrite.Rules{Map: func(ref rewrite.Ref) string { return s.mapped(ref, p.at) }, Head: head,
 			SameFrame: !confines(r)}) // where frame.js does not do that
 	var more [1]byte
@@ -217,8 +216,10 @@ func status(m *captures.Message) int {
 func (s *Server) header(h http.Header, p place, m *captures.Message) {
 	h["Content-Type"] = nil // net/http must not guess it
 	for _, name := range []string{"Content-Type", "Content-Language", "X-Content-Type-Options"} {
-		if v := m.Header.Get(name); v != "" && !strings.ContainsAny(v, "\r\n\x00") {
-			h.Set(name, v)
+		for _, v := range m.Header.Values(name) {
+			if v != "" && !strings.ContainsAny(v, "\r\n\x00") {
+				h.Add(name, v) // the browser judges several values as this package does
+			}
 		}
 	}
 	if v := []byte(m.Header.Get("Refresh")); len(v) > 0 {
@@ -269,12 +270,8 @@ func isFile(dest string, m *captures.Message) bool {
 	if dest != "iframe" && dest != "frame" {
 		return false
 	}
-	t, _, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
-	if err != nil {
-		return false
-	}
-	switch {
-	case strings.HasPrefix(t, "text/"), strings.HasSuffix(t, "+xml"), strings.HasSuffix(t, "/xml"),
+	switch t := m.Type().Essence; {
+	case t == "", strings.HasPrefix(t, "text/"), strings.HasSuffix(t, "+xml"), strings.HasSuffix(t, "/xml"),
 		strings.HasSuffix(t, "json"), t == "application/javascript":
 		return false
 	}
@@ -289,8 +286,7 @@ func typeOf(kind parse.Kind, m *captures.Message) string {
 	case parse.CSS:
 		return "text/css"
 	}
-	t, _, _ := strings.Cut(m.Header.Get("Content-Type"), ";")
-	return strings.TrimSpace(t)
+	return m.Type().Essence
 }
 
 // A missing error says why there is nothing to show.
@@ -386,7 +382,7 @@ func (s *Server) near(p place) (list []near) {
 
 // file answers with a page that shows a file which is no page, or says how to save it.
 func (s *Server) file(w http.ResponseWriter, p place, c captures.Capture, m *captures.Message) {
-	t, _, _ := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	t := m.Type().Essence
 	n := notice{Title: "File", URL: p.url.String(), Src: p.url.RequestURI(), Type: t, Size: size(m.Size)}
 	if m.Size < 0 {
 		n.Size = size(c.Length) + " in the archive"

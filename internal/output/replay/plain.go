@@ -116,9 +116,10 @@ func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key
 		return
 	}
 	h["Content-Type"] = nil // net/http must not guess it
-	mime := m.Header.Get("Content-Type")
-	if mime != "" && !strings.ContainsAny(mime, "\r\n\x00") {
-		h.Set("Content-Type", mime)
+	for _, v := range m.Header.Values("Content-Type") {
+		if v != "" && !strings.ContainsAny(v, "\r\n\x00") {
+			h.Add("Content-Type", v)
+		}
 	}
 	dest := r.Header.Get("Sec-Fetch-Dest")
 	if dest == "document" {
@@ -144,7 +145,7 @@ func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key
 		s.notice(w, http.StatusInternalServerError, "This page cannot be read", u.String(), err.Error())
 		return
 	}
-	res := rewrite.Document(parse.Input{URL: u, ContentType: mime, Body: text}, rewrite.Rules{SameFrame: true,
+	res := rewrite.Document(parse.Input{URL: u, Header: m.Header, Body: text}, rewrite.Rules{SameFrame: true,
 		Map: func(ref rewrite.Ref) string {
 			if ref.Use == rewrite.Base {
 				return ""
@@ -163,7 +164,7 @@ func (s *Plain) answer(w http.ResponseWriter, r *http.Request, u weburl.URL, key
 
 // file answers with a page about a file that is no page, with its picture if it is one.
 func (s *Plain) file(w http.ResponseWriter, r *http.Request, u weburl.URL, m *captures.Message) {
-	n := plainNotice{Title: "A file", URL: u.String(), Text: m.Header.Get("Content-Type")}
+	n := plainNotice{Title: "A file", URL: u.String(), Text: m.Type().Essence}
 	if strings.HasPrefix(n.Text, "image/") {
 		n.Image = r.URL.RequestURI()
 	}

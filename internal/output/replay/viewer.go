@@ -214,11 +214,11 @@ func (s *Server) row(ctx context.Context, p captures.Page) row {
 	c := p.Newest
 	r := row{URL: c.URL, View: viewQuery(c.URL, c.Time), Time: c.Time, Status: c.Status, MIME: c.MIME,
 		Captures: p.Captures, All: "captures?" + url.Values{"url": {c.URL}}.Encode()}
-	if !captures.IsHTML(c.MIME) && !c.Revisit() {
+	if t := c.Type(); t.Essence != "" && !t.IsHTML() {
 		return r
 	}
 	title, isPage := s.title(ctx, c)
-	if r.Title = title; c.Revisit() {
+	if r.Title = title; c.Type().Essence == "" {
 		r.MIME = ""
 		if !isPage {
 			r.MIME = notPage
@@ -241,7 +241,7 @@ func (s *Server) title(ctx context.Context, c captures.Capture) (title string, i
 		return "", true // the page says why when the reader opens it
 	}
 	defer m.Close()
-	if m.Status >= 300 || !captures.IsHTML(m.Header.Get("Content-Type")) {
+	if m.Status >= 300 || !m.Type().IsHTML() {
 		return "", false
 	}
 	body, _ := io.ReadAll(io.LimitReader(m.Body, titleBytes)) // a damaged page may have a title, too
@@ -250,7 +250,7 @@ func (s *Server) title(ctx context.Context, c captures.Capture) (title string, i
 		return "", true
 	}
 	var p parse.Page
-	parse.Parse(parse.Input{URL: u, ContentType: m.Header.Get("Content-Type"), Body: body},
+	parse.Parse(parse.Input{URL: u, Header: m.Header, Body: body},
 		parse.Options{MaxLinks: 1}, &p)
 	return p.Title, true
 }
@@ -336,7 +336,7 @@ func (s *Server) info(w http.ResponseWriter, r *http.Request) error {
 		}
 		if m, err := s.archive.Open(r.Context(), c); err == nil {
 			a.Status, a.Cut = m.Status, m.Truncated
-			if captures.IsHTML(m.Header.Get("Content-Type")) {
+			if m.Type().IsHTML() {
 				if n, _ := io.CopyN(io.Discard, m.Body, s.maxPage+1); n > s.maxPage { // a damaged page is short
 					a.Long = size(s.maxPage)
 				}

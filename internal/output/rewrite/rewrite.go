@@ -67,7 +67,6 @@ func Document(in parse.Input, rules Rules) Result {
 	var w rewriter
 	w.rules = rules
 	w.self = in.URL
-	in.Header = nil
 	parse.Parse(in, parse.Options{MaxLinks: 1}, &w.page)
 	res := Result{Body: in.Body, Kind: w.page.Kind, Title: w.page.Title}
 	switch w.page.Kind {

@@ -76,9 +76,10 @@ func (r *reader) wants(p *page) bool {
 	if !p.revisit || p.status != 0 && p.status/100 != 2 {
 		return false
 	}
-	kind := strings.ToLower(p.header.Get("Content-Type"))
+	t, _ := p.header.Type()
+	kind := t.Essence
 	return kind == "" || strings.Contains(kind, "html") || strings.Contains(kind, "xml") ||
-		r.Parse.Requisites && strings.HasPrefix(kind, "text/css") || strings.HasSuffix(p.url.Path(), ".gz") ||
+		r.Parse.Requisites && kind == "text/css" || strings.HasSuffix(p.url.Path(), ".gz") ||
 		r.sitemaps.Contains(p.number)
 }
 

@@ -132,7 +132,7 @@ func (o *outlinks) read(p *page, body []byte, r *reader) {
 	if p.status/100 != 2 {
 		return
 	}
-	parse.Parse(parse.Input{URL: p.url, ContentType: p.header.Get("Content-Type"), Header: p.header.Values, Body: body,
+	parse.Parse(parse.Input{URL: p.url, Header: p.header, Body: body,
 		Sitemap: r.sitemaps.Contains(p.number)}, r.Parse, &o.parsed)
 	o.parsed.Each(func(l *parse.Link, _, _ []byte) {
 		o.page.Links = append(o.page.Links, linklog.Link{Target: l.URL.String(), Kind: l.Tag})

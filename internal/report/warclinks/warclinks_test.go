@@ -83,6 +83,8 @@ func TestPages(t *testing.T) {
 			zipped.String(),
 		"http://a.example/chunked": "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" +
 			"9\r\n<a href=c\r\n1\r\n>\r\n0\r\n\r\n",
+		"http://a.example/types": "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Type: text/html\r\n" +
+			"Content-Encoding: identity\r\nContent-Encoding: gzip\r\n\r\n" + zipped.String(),
 		"http://a.example/robots.txt": "HTTP/1.1 301 Moved\r\nLocation: /elsewhere\r\n\r\n",
 		"http://a.example/text":       "text/plain\n<a href=x>",
 	})
@@ -93,12 +95,13 @@ func TestPages(t *testing.T) {
 		"http://a.example/moved -> http://a.example/there redirect",
 		"http://a.example/zipped -> http://a.example/zipped a@href",
 		"http://a.example/chunked -> http://a.example/c a@href",
+		"http://a.example/types -> http://a.example/zipped a@href",
 	}
 	links, pages, res := read(t, Config{}, files...)
 	equal(t, links, want...)
 	equal(t, pages, "http://a.example/ 200", "http://a.example/twice 200", "http://a.example/same 304",
 		"http://a.example/gone 404", "http://a.example/moved 302", "http://a.example/zipped 200",
-		"http://a.example/chunked 200", "http://a.example/text 200")
+		"http://a.example/chunked 200", "http://a.example/types 200", "http://a.example/text 200")
 	if res.Damaged+res.NoOriginal+res.Cut != 0 || res.Records < 20 {
 		t.Errorf("%+v", res)
 	}

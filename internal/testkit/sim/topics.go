@@ -33,7 +33,7 @@ func (s *story) learn() error {
 			parse.Parse(parse.Input{URL: weburl.MustParse(s.made.URL(host, page)), Body: body,
 				ContentType: "text/html; charset=utf-8"}, parse.Options{}, &p)
 			texts = append(texts, classify.Text{Category: categoryOf(s.made.Topic(host)),
-				Text: string(p.AppendProse([]byte(q.Target+"\n"), body, false))})
+				Text: string(p.AppendProse([]byte(q.Target+"\n"), body))})
 		}
 	}
 	m, err := classify.Train(texts, classify.Training{Kind: classify.Bayes})

@@ -6,7 +6,6 @@ import (
 	"hash/maphash"
 	"io"
 	"math/rand/v2"
-	"net/http"
 	"os"
 	"strings"
 	"testing"
@@ -130,8 +129,7 @@ func BenchmarkPages(b *testing.B) {
 			if len(set.pages) == 0 {
 				b.Skip("no documentation packages under /usr/share/doc")
 			}
-			in := Input{URL: mustURL(b, "https://a.example/dir/page.html"), ContentType: "text/html; charset=utf-8",
-				Header: http.Header{}.Values}
+			in := Input{URL: mustURL(b, "https://a.example/dir/page.html"), ContentType: "text/html; charset=utf-8"}
 			var p Page
 			var ours, least time.Duration
 			links, size := 0, 0
@@ -225,7 +223,7 @@ func BenchmarkRealPages(b *testing.B) {
 	for b.Loop() {
 		for _, in.Body = range bodies {
 			p.reset(in, Options{})
-			body, kind, cs := open(in, &p.work.opt)
+			body, kind, cs := open(in, typeOf(in), &p.work.opt)
 			if kind != HTML {
 				b.Fatal(kind)
 			}

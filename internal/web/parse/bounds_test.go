@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // A small page with a long base: each reference of a few bytes becomes a URL of thousands of bytes.
@@ -63,9 +65,7 @@ func TestGiantReference(t *testing.T) {
 func TestLateBase(t *testing.T) {
 	in := Input{
 		URL: mustURL(t, fuzzBase), ContentType: "text/html; charset=utf-8",
-		Header: func(name string) []string {
-			return map[string][]string{"Link": {"<h>; rel=canonical"}, "X-Robots-Tag": {"noarchive"}}[name]
-		},
+		Header: message.Header{{Name: "Link", Value: "<h>; rel=canonical"}, {Name: "X-Robots-Tag", Value: "noarchive"}},
 		Body: []byte(
 			`<title>T</title><meta name=robots content=noindex><link rel=canonical href=c><a href="http://["><a href=1><svg><a href=2><![CDATA[</svg>]]></svg>` +
 				`<a href=h><base href=/b/><a href=3><a href=/b/1><base href=/d/><a href=mailto:x>`),

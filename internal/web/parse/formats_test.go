@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 func TestRefreshURL(t *testing.T) {
@@ -143,15 +145,17 @@ func TestRobotsTag(t *testing.T) {
 }
 
 func TestHeader(t *testing.T) {
-	h := map[string][]string{
-		"X-Robots-Tag": {"noarchive"},
-		"Refresh":      {"5; url=1"},
-		"Link": {`<2>; rel="canonical", <no>; rel=next, <3>; title="a, <b>"; rel="x preload"; as=style`,
-			`<4>;rel=stylesheet`, `<no`, `<no>`, `;;=,<5>; rel=icon`},
+	h := message.Header{
+		{Name: "X-Robots-Tag", Value: "noarchive"},
+		{Name: "Refresh", Value: "5; url=1"},
+	}
+	for _, v := range []string{`<2>; rel="canonical", <no>; rel=next, <3>; title="a, <b>"; rel="x preload"; as=style`,
+		`<4>;rel=stylesheet`, `<no`, `<no>`, `;;=,<5>; rel=icon`} {
+		h = append(h, message.Field{Name: "Link", Value: v})
 	}
 	in := Input{
 		URL: mustURL(t, fuzzBase), ContentType: "text/html",
-		Header: func(name string) []string { return h[name] },
+		Header: h,
 		Body:   []byte(`<base href=/b/><a href=6>`),
 	}
 	var p Page
@@ -192,6 +196,8 @@ func TestKind(t *testing.T) {
 		{"", "<pre>", Other},
 		{"", "<!-->", HTML},
 		{"*/*", "<a href>", HTML},
+		{"text/plain, text/html", "", HTML},
+		{"html", "<!DOCTYPE html>", HTML},
 		{"", "<?xml version='1.0'?><rss>", Feed},
 		{"", "text", Other},
 		{"", "", Other},

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/orbweaver/orbweaver/internal/web/message"
 	"github.com/orbweaver/orbweaver/internal/web/weburl"
 )
 
@@ -83,7 +84,9 @@ func FuzzParse(f *testing.F) {
 	var used Page
 	f.Fuzz(func(t *testing.T, contentType string, body []byte, requisites bool) {
 		in := Input{ContentType: contentType, Body: body, Sitemap: len(body)%2 == 1}
-		in.Header = func(string) []string { return []string{contentType} }
+		for _, name := range []string{"Link", "Refresh", "X-Robots-Tag"} {
+			in.Header = append(in.Header, message.Field{Name: name, Value: contentType})
+		}
 		checkInput(t, &used, in, Options{Requisites: requisites, Agent: "orbweaver", MaxInflated: 1 << 20})
 	})
 }

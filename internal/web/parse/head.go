@@ -6,12 +6,23 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
+
+// typeOf returns the media type of a body.
+func typeOf(in Input) message.Type {
+	h := in.Header
+	if in.ContentType != "" {
+		h = message.Header{{Name: "Content-Type", Value: in.ContentType}}
+	}
+	return h.TypeOf(in.Body)
+}
 
 // open decides how to read the body. It unpacks a sitemap that was served as a gzip file. The
 // returned body has no byte order mark.
-func open(in Input, opt *Options) (body []byte, kind Kind, cs charset) {
-	essence, label := mediaType(in.ContentType)
+func open(in Input, t message.Type, opt *Options) (body []byte, kind Kind, cs charset) {
+	essence, label := t.Essence, t.Charset
 	body = in.Body
 	if gzipped(in, essence) {
 		body = inflate(body, opt.MaxInflated)
@@ -69,16 +80,13 @@ func inflate(b []byte, limit int64) []byte {
 // header reads robots directives and links from the response's header.
 func (p *Page) header(in Input) {
 	p.work.cs = utf8Charset
-	if in.Header == nil {
-		return
-	}
-	p.Directives = ParseRobotsTag(in.Header("X-Robots-Tag"), p.work.opt.Agent)
-	for _, v := range in.Header("Refresh") {
+	p.Directives = ParseRobotsTag(in.Header.Values("X-Robots-Tag"), p.work.opt.Agent)
+	for _, v := range in.Header.Values("Refresh") {
 		if ref := refreshURL([]byte(v)); ref != nil {
 			p.noteDecoded(ref, refOf('R', "header:refresh"))
 		}
 	}
-	for _, v := range in.Header("Link") {
+	for _, v := range in.Header.Values("Link") {
 		p.linkHeader([]byte(v))
 	}
 }

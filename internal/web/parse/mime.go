@@ -5,49 +5,9 @@ import (
 	"strings"
 )
 
-// IsPlain reports whether a Content-Type is that of plain text, for AppendProse.
-func IsPlain(contentType string) bool {
-	essence, _ := mediaType(contentType)
-	return essence == "text/plain"
-}
-
-// mediaType splits a Content-Type into its essence in lower case and the raw charset. It is
-// lenient, because the web's values often break RFC 9110, 8.3.
-func mediaType(field string) (essence, label string) {
-	essence, params, _ := strings.Cut(field, ";")
-	essence = strings.ToLower(strings.Trim(essence, " \t\r\n"))
-	for params != "" {
-		var p string
-		params = strings.TrimLeft(params, " \t\r\n;")
-		name, rest, ok := strings.Cut(params, "=")
-		if !ok {
-			break
-		}
-		if i := strings.IndexByte(name, ';'); i >= 0 {
-			params = params[i+1:]
-			continue
-		}
-		if strings.HasPrefix(rest, `"`) {
-			p, params, _ = strings.Cut(rest[1:], `"`)
-		} else {
-			p, params, _ = strings.Cut(rest, ";")
-		}
-		if strings.EqualFold(strings.TrimSpace(name), "charset") {
-			return essence, strings.Trim(p, " \t\r\n'\"")
-		}
-	}
-	return essence, ""
-}
-
-// kindOf decides how to read a body. It trusts the server's type. If there is none, or one of the
-// three types that stand for none, the first bytes decide (MIME Sniffing, 7). The root element
-// decides between the kinds of XML. A text/html body may turn out to be a feed (MIME Sniffing,
-// 7.3).
+// kindOf decides how to read a body of a media type. The root element decides between the kinds of
+// XML. A text/html body may turn out to be a feed (MIME Sniffing, 7.3).
 func kindOf(essence string, body []byte) Kind {
-	switch essence {
-	case "", "unknown/unknown", "application/unknown", "*/*":
-		essence = sniff(body)
-	}
 	switch essence {
 	case "text/html":
 		if rootKind(body) == Feed {
@@ -65,27 +25,6 @@ func kindOf(essence string, body []byte) Kind {
 		return rootKind(body)
 	}
 	return Other
-}
-
-// sniffed are the patterns of MIME Sniffing, 7.1, that matter here. They match in any letter case,
-// and a space or a ">" must follow.
-var sniffed = [...]string{
-	"<!DOCTYPE HTML", "<HTML", "<HEAD", "<SCRIPT", "<IFRAME", "<H1", "<DIV",
-	"<FONT", "<TABLE", "<A", "<STYLE", "<TITLE", "<B", "<BODY", "<BR", "<P", "<!--",
-}
-
-func sniff(body []byte) string {
-	body = trimBOM(body)
-	body = bytes.TrimLeft(body, "\t\n\f\r ")
-	for _, s := range sniffed {
-		if len(body) > len(s) && foldPrefix(body, s) && (body[len(s)] == ' ' || body[len(s)] == '>') {
-			return "text/html"
-		}
-	}
-	if bytes.HasPrefix(body, []byte("<?xml")) {
-		return "text/xml"
-	}
-	return ""
 }
 
 // rootKind returns the kind for the first element of an XML body. It reads a body in UTF-16 through

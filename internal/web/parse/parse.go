@@ -17,7 +17,10 @@
 // to response.
 package parse
 
-import "github.com/orbweaver/orbweaver/internal/web/weburl"
+import (
+	"github.com/orbweaver/orbweaver/internal/web/message"
+	"github.com/orbweaver/orbweaver/internal/web/weburl"
+)
 
 // The defaults of Options, and a limit.
 const (
@@ -59,11 +62,11 @@ type Options struct {
 // Input is a response as the fetcher decoded it.
 type Input struct {
 	URL weburl.URL
-	// ContentType is the raw value of the Content-Type field; empty if there was none.
+	// Header has the response's fields. Parse reads Content-Type, X-Content-Type-Options, X-Robots-Tag,
+	// Link and Refresh.
+	Header message.Header
+	// ContentType, if it is not empty, is read in place of the field Content-Type.
 	ContentType string
-	// Header returns all values of a header field in order. Nil means that there is no header.
-	// Parse calls it for X-Robots-Tag, Link and Refresh.
-	Header func(name string) []string
 	// Body has no transfer or content coding. Parse does not keep it.
 	Body []byte
 	// Sitemap is set if a robots.txt or a sitemap index names the URL as a sitemap. A text file is
@@ -112,6 +115,8 @@ type Page struct {
 	// Links are distinct by URL and Hop, in document order.
 	Links []Link
 	Kind  Kind
+	// MIME is the media type of the body, by the header and its first bytes (message.Header.TypeOf).
+	MIME string
 	// Base is the URL that references were resolved against.
 	Base weburl.URL
 	// Canonical is the first rel=canonical; zero if there is none. It is also among the Links.
@@ -137,8 +142,9 @@ type Page struct {
 func Parse(in Input, opt Options, p *Page) {
 	p.reset(in, opt)
 	p.header(in)
-	body, kind, cs := open(in, &p.work.opt)
-	p.Kind = kind
+	t := typeOf(in)
+	body, kind, cs := open(in, t, &p.work.opt)
+	p.Kind, p.MIME = kind, t.Essence
 	p.Charset = cs.name
 	p.work.cs = cs
 	switch kind {

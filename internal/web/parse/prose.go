@@ -6,13 +6,13 @@ import "bytes"
 // without tags, comments, scripts and styles, and with the title. Elements that interrupt a word leave a space. A body
 // of plain text is its own text. Other kinds than HTML, XHTML and plain text have no prose. The length is at most about
 // that of the body in UTF-8.
-func (p *Page) AppendProse(dst, body []byte, plain bool) []byte {
+func (p *Page) AppendProse(dst, body []byte) []byte {
 	text, converted := p.Text(body)
 	cs := p.work.cs
 	defer func() { p.work.cs = cs }()
 	p.work.cs.utf8 = p.work.cs.utf8 || converted
 	switch {
-	case plain:
+	case p.MIME == "text/plain":
 		dst, _ = p.text(dst, text, false)
 		return dst
 	case p.Kind != HTML && p.Kind != XHTML:

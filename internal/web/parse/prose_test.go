@@ -12,7 +12,7 @@ func prose(body, contentType string) string {
 	var p Page
 	in := Input{URL: weburl.MustParse("http://a.example/"), ContentType: contentType, Body: []byte(body)}
 	Parse(in, Options{}, &p)
-	text := p.AppendProse(nil, in.Body, IsPlain(contentType))
+	text := p.AppendProse(nil, in.Body)
 	return strings.Join(strings.Fields(string(text)), " ")
 }
 
@@ -52,7 +52,7 @@ func FuzzProse(f *testing.F) {
 		var p Page
 		in := Input{URL: weburl.MustParse("http://a.example/"), ContentType: contentType, Body: body}
 		Parse(in, Options{}, &p)
-		if got := p.AppendProse(nil, body, false); len(got) > 16+6*len(body) {
+		if got := p.AppendProse(nil, body); len(got) > 16+6*len(body) {
 			t.Errorf("%d bytes of prose from %d", len(got), len(body))
 		}
 	})

@@ -3,6 +3,8 @@ package parse
 import (
 	"bytes"
 	"strings"
+
+	"github.com/orbweaver/orbweaver/internal/web/message"
 )
 
 // The classes of a rel keyword of a link element.
@@ -103,13 +105,13 @@ func (p *Page) forPrograms(s *scanner) bool {
 	if !ok {
 		return false
 	}
-	essence, _ := mediaType(string(p.value(v)))
-	switch essence {
+	t, _ := message.Header{{Name: "Content-Type", Value: string(p.value(v))}}.Type()
+	switch t.Essence {
 	case "application/feed+json":
 		return false
 	case "application/json", "application/opensearchdescription+xml", "application/rsd+xml",
 		"application/wlwmanifest+xml", "application/xml+oembed", "text/xml+oembed":
 		return true
 	}
-	return strings.HasSuffix(essence, "+json") || strings.HasPrefix(essence, "application/json+")
+	return strings.HasSuffix(t.Essence, "+json") || strings.HasPrefix(t.Essence, "application/json+")
 }

@@ -86,7 +86,7 @@ func TestArchivedPages(t *testing.T) {
 		}
 		responses(file, func(target string, r *http.Response, body []byte) {
 			contentType := r.Header.Get("Content-Type")
-			if essence, _ := mediaType(contentType); essence != "text/html" {
+			if !strings.HasPrefix(contentType, "text/html") {
 				return
 			}
 			u, err := weburl.Parse(strings.Trim(target, "<>"))

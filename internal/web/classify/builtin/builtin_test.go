@@ -196,7 +196,7 @@ func BenchmarkPage(b *testing.B) {
 	var text []byte
 	b.SetBytes(int64(len(body)))
 	for b.Loop() {
-		text = p.AppendProse(text[:0], body, false)
+		text = p.AppendProse(text[:0], body)
 		if a := c.Classify(text, &s); a.Language != "en" {
 			b.Fatal(a)
 		}
